@@ -14,8 +14,8 @@
 #include <stdio.h>
 
 #include "bench_kit.h"
-#include "canonical.h"
-#include "chunker.h"
+#include "segment/canonical.h"
+#include "segment/chunker.h"
 
 enum { ROUNDS = 9, RATE = 16000, COUNT = 600 * RATE, PIECE = 4096, WAYS = 4 };
 

@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 #include "bench_kit.h"
-#include "builder.h"
-#include "dialect.h"
-#include "layouts.h"
+#include "common/builder.h"
+#include "common/dialect.h"
+#include "ingest/layouts/layouts.h"
 
 #define ROUNDS       5
 #define ROWS_DEFAULT 500000U

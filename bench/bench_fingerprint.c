@@ -9,9 +9,9 @@
  */
 #include <sndfile.h>
 
-#include "align.h"
 #include "bench_files.h"
 #include "bench_kit.h"
+#include "fingerprint/align.h"
 
 enum { ROUNDS = 7, FILES_MAX = 100000, KEY_BYTES = 16 };
 

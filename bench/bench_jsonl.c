@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "bench_kit.h"
-#include "jsonl.h"
+#include "common/jsonl.h"
 
 #define ROUNDS            5
 #define MEGABYTES_DEFAULT 100U

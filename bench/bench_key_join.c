@@ -16,7 +16,7 @@
 #include <sys/resource.h>
 
 #include "bench_kit.h"
-#include "key_join.h"
+#include "join/key_join.h"
 
 enum { KEYS_MAX = 1 << 20, KEYS_OF_ONE = 20, PLANTED_EVERY = 1000, SHIFT = 7 };
 

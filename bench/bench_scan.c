@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "bench_kit.h"
-#include "layouts.h"
+#include "ingest/layouts/layouts.h"
 
 #define LINKS_MAX 60000U /* of a file; ext4 allows 65000 */
 #define PARTS     2000U  /* speakers of the corpus that has folders of them */

@@ -17,11 +17,11 @@
 #include <sys/resource.h>
 
 #include "bench_kit.h"
-#include "hash_map.h"
-#include "sort128.h"
-#include "text_cover.h"
-#include "text_index.h"
-#include "text_near.h"
+#include "records/hash_map.h"
+#include "records/sort128.h"
+#include "text/text_cover.h"
+#include "text/text_index.h"
+#include "text/text_near.h"
 
 enum { WORDS = 50000, DRAWS = 1 << 16, TEXT_BYTES = 400, THREADS_MAX = 64, PIECE = 4096 };
 enum { PART_ROWS = 500000, KEEP = 10 };

@@ -13,8 +13,8 @@
 #include <inttypes.h>
 
 #include "bench_kit.h"
-#include "frame_scan.h"
-#include "key_join.h"
+#include "join/frame_scan.h"
+#include "join/key_join.h"
 #include "recordings.h"
 
 enum { VOTES_TOLD = 12, LENGTHS = 4, CLIPS = 4, CLIPS_MAX = 1 << 15 };

@@ -12,8 +12,8 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "align.h"
 #include "bench_kit.h"
+#include "fingerprint/align.h"
 #include "recordings.h"
 
 enum { CLIP_KINDS = 4 };

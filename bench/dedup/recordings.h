@@ -7,7 +7,7 @@
 #ifndef RECORDINGS_H
 #define RECORDINGS_H
 
-#include "fingerprint.h"
+#include "fingerprint/fingerprint.h"
 
 enum { SOURCES_MAX = 4096 };
 

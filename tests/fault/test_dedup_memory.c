@@ -1,8 +1,8 @@
 /* test_dedup_memory.c: each allocation of a fingerprint and of an alignment fails once, and then it
  * and all that follow. What was made before is freed (the address sanitizer looks).
  */
-#include "align.h"
 #include "fail_malloc.h"
+#include "fingerprint/align.h"
 #include "print_signals.h"
 #include "spsh_test.h"
 

@@ -3,9 +3,9 @@
  * ends with the plan of an undisturbed run, and a plan is in force in all datasets or in none.
  */
 #include "copy_dataset.h"
-#include "copy_view.h"
 #include "dedupe_run.h"
 #include "fault_io.h"
+#include "plan/copy_view.h"
 #include "print_signals.h"
 #include "spsh_test.h"
 

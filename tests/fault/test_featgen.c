@@ -3,10 +3,10 @@
  * says so, and a rerun ends with the bytes of a run that nothing happened to, and nothing beside
  * them.
  */
+#include "common/hash.h"
 #include "fail_malloc.h"
 #include "fault_io.h"
 #include "features/feature_run.h"
-#include "hash.h"
 #include "speechshard/statistics.h"
 #include "spsh_test.h"
 #include "tiny_dataset.h"

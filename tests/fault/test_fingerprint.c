@@ -6,7 +6,7 @@
 
 #include "fail_malloc.h"
 #include "fault_io.h"
-#include "fingerprint_run.h"
+#include "segment/fingerprint_run.h"
 #include "spsh_test.h"
 #include "tiny_dataset.h"
 

@@ -7,7 +7,7 @@
 #include "spsh_test.h"
 
 #include "fail_malloc.h"
-#include "layouts.h"
+#include "ingest/layouts/layouts.h"
 #include "test_archive.h"
 
 /** What a scan gave, as one number: order matters, and every scan has the same order. */

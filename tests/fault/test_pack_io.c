@@ -3,9 +3,9 @@
  * files in a folder, and for the same in a compressed tar, a plain one and a zip that packs its
  * members.
  */
+#include "common/hash.h"
 #include "fault_io.h"
-#include "hash.h"
-#include "pack.h"
+#include "plan/pack.h"
 #include "spsh_test.h"
 #include "test_archive.h"
 

@@ -5,9 +5,9 @@
  * The codec libraries allocate too, so the program replaces malloc for all of them. Opus and the
  * resampler are missing: libsndfile 1.2 and libsoxr 0.1.3 crash if an allocation fails.
  */
-#include "prepare.h"
 #include "speechshard/audio.h"
 #include "test_file.h"
+#include "unit/prepare.h"
 
 #define SAMPLES   4000U
 #define LONG_S    61U /* gets a seek table */

@@ -4,8 +4,8 @@
  */
 #include "fail_malloc.h"
 #include "spsh_test.h"
+#include "text/text_join.h"
 #include "text_dataset.h"
-#include "text_join.h"
 
 #define LONG_TEXT                                                                                  \
     "it was a bright cold day in the valley and the clocks of both churches were striking one "    \

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "archive_file.h"
+#include "ingest/view/archive_file.h"
 
 #define READ_BYTES_MAX ((uint64_t)4 << 20) /* of an archive that unpacks to more, the begin */
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "copy_plan.h"
-#include "hash.h"
+#include "common/hash.h"
+#include "plan/copy_plan.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

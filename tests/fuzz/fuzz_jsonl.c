@@ -9,9 +9,9 @@
 
 #include <jansson.h>
 
-#include "json_elements.h"
-#include "jsonl.h"
-#include "names.h"
+#include "common/jsonl.h"
+#include "common/names.h"
+#include "ingest/metadata/json_elements.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,10 +3,10 @@
  */
 #include <stdlib.h>
 
-#include "builder.h"
-#include "dialect.h"
-#include "layout_librispeech.h"
-#include "names.h"
+#include "common/builder.h"
+#include "common/dialect.h"
+#include "common/names.h"
+#include "ingest/layouts/layout_librispeech.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

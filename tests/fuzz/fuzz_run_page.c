@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/names.h"
 #include "memory_io.h"
-#include "names.h"
-#include "train/run_page.h"
+#include "runs/run_page.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
  */
 #include "memory_dataset.h"
 #include "patch.h"
-#include "segment.h"
+#include "segment/segment.h"
 #include "spsh_test.h"
 #include "tiny_dataset.h"
 

@@ -11,10 +11,10 @@
 
 #include <jansson.h>
 
-#include "dialect.h"
-#include "layouts.h"
-#include "names.h"
-#include "table.h"
+#include "common/dialect.h"
+#include "common/names.h"
+#include "ingest/layouts/layouts.h"
+#include "ingest/metadata/table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "canonical.h"
-#include "chunker.h"
-#include "pack/hash.h"
+#include "common/hash.h"
 #include "print_signals.h"
+#include "segment/canonical.h"
+#include "segment/chunker.h"
 
 typedef struct shape {
     const char *name;

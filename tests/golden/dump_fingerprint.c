@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fingerprint.h"
+#include "fingerprint/fingerprint.h"
 #include "print_signals.h"
 
 static const struct {

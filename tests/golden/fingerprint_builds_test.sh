@@ -10,9 +10,9 @@ made=0
 try() { # try COMPILER FLAG...
     command -v "$1" >/dev/null || return 0
     "$@" -std=c11 -D_GNU_SOURCE -ffp-contract=off -I "$root/shardfmt/include" \
-        -I "$root/shardfmt/src" -I "$root/tools/dedup" -I "$root/tests/support" \
-        "$root"/tools/dedup/cosine.c "$root"/tools/dedup/fft.c "$root"/tools/dedup/fingerprint.c \
-        "$root"/tools/dedup/grow.c "$root"/tools/dedup/resample8k.c \
+        -I "$root/shardfmt/src" -I "$root/tools" -I "$root/tools/dedup/src" -I "$root/tests/support" \
+        "$root"/tools/dedup/src/fingerprint/cosine.c "$root"/tools/dedup/src/fingerprint/fft.c "$root"/tools/dedup/src/fingerprint/fingerprint.c \
+        "$root"/tools/common/grow.c "$root"/tools/dedup/src/fingerprint/resample8k.c \
         "$root"/tests/support/print_signals.c \
         "$root"/tests/golden/dump_fingerprint.c "$root"/shardfmt/src/base/base.c \
         -o "$work/dump" -lm 2>"$work/log" || { cat "$work/log"; exit 1; }

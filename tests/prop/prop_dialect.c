@@ -5,10 +5,10 @@
 
 #include <jansson.h>
 
-#include "dialect.h"
-#include "json_text.h"
-#include "names.h"
-#include "table.h"
+#include "common/dialect.h"
+#include "common/json_text.h"
+#include "common/names.h"
+#include "ingest/metadata/table.h"
 
 #define ROUNDS      2000
 #define ROWS_MAX    40U

@@ -2,7 +2,7 @@
  * any memory, on disk or not; a crowd is bounded and connected; damage and a full disk are told.
  */
 #include "fault_io.h"
-#include "key_join.h"
+#include "join/key_join.h"
 #include "spsh_test.h"
 
 enum { PRINTS = 40, KEYS_MAX = 24, BASES = 60, CANDIDATES_MAX = 4096, MEMORY_BYTES = 64 << 20 };

@@ -4,13 +4,13 @@
  */
 #include <pthread.h>
 
-#include "edit_distance.h"
-#include "minhash.h"
-#include "names.h"
+#include "common/names.h"
 #include "spsh_test.h"
-#include "text_cover.h"
-#include "text_index.h"
-#include "text_near.h"
+#include "text/edit_distance.h"
+#include "text/minhash.h"
+#include "text/text_cover.h"
+#include "text/text_index.h"
+#include "text/text_near.h"
 
 static uint64_t seed;
 

@@ -7,7 +7,7 @@
 #ifndef EXACT_KIT_H
 #define EXACT_KIT_H
 
-#include "exact.h"
+#include "exact/exact.h"
 #include "print_set_kit.h"
 #include "print_signals.h"
 #include "spsh_test.h"

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hash.h"
-#include "segment.h"
+#include "common/hash.h"
+#include "segment/segment.h"
 
 enum { LEVEL = 100, COPY_EVERY = 16 };
 

@@ -2,8 +2,8 @@
 #ifndef PRINT_SET_KIT_H
 #define PRINT_SET_KIT_H
 
-#include "fingerprint_run.h"
-#include "print_set.h"
+#include "segment/fingerprint_run.h"
+#include "set/print_set.h"
 #include "spsh_test.h"
 
 static inline void make_segments(const char *path)

@@ -2,7 +2,7 @@
  * point. */
 #include "print_signals.h"
 
-#include "cosine.h"
+#include "fingerprint/cosine.h"
 
 enum { FORMANTS = 3, POLE_BITS = 14, SYLLABLE_MS = 180 };
 

@@ -1,7 +1,7 @@
 /* text_dataset.c: see text_dataset.h. */
 #include "text_dataset.h"
 
-#include "segment.h"
+#include "segment/segment.h"
 #include "speechshard/publish.h"
 #include "spsh_test.h"
 

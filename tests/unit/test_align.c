@@ -2,7 +2,7 @@
  * takes of the same words by the same voice (test_align_data.c has the real ones). */
 #include <math.h>
 
-#include "align.h"
+#include "fingerprint/align.h"
 #include "print_signals.h"
 #include "spsh_test.h"
 

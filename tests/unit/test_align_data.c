@@ -3,7 +3,7 @@
 #include <dirent.h>
 #include <sndfile.h>
 
-#include "align.h"
+#include "fingerprint/align.h"
 #include "spsh_test.h"
 
 enum { GROUPS = 60, TAKES = 50 };

@@ -4,13 +4,13 @@
 #include <fcntl.h>
 #include <locale.h>
 
-#include "archive_file.h"
-#include "archive_index.h"
+#include "ingest/view/archive_file.h"
+#include "ingest/view/archive_index.h"
+#include "ingest/view/text_file.h"
+#include "ingest/view/view.h"
 #include "test_archive.h"
 #include "test_file.h"
 #include "test_tree.h"
-#include "text_file.h"
-#include "view.h"
 
 #define NFD "e\xcc\x81" /* a letter and its accent, two characters */
 

@@ -1,5 +1,5 @@
 /* test_audit.c: from hand-made matches to kinds, masks, evidence and cells. */
-#include "audit.h"
+#include "audit/audit.h"
 #include "spsh_test.h"
 
 /* Train: ordinals 0 to 9 split 0, 10 to 19 split 1. Test: 20 to 24 split 0, 30 to 34 split 1, each

@@ -1,9 +1,9 @@
 /* test_canonical.c: digests and chunks against a second, slow way to say the same, in any pieces;
  * chunks come into step again after any cut. */
-#include "canonical.h"
-#include "chunker.h"
-#include "pack/hash.h"
+#include "common/hash.h"
 #include "print_signals.h"
+#include "segment/canonical.h"
+#include "segment/chunker.h"
 #include "spsh_test.h"
 
 enum { HEAD = 8 };

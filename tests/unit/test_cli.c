@@ -4,10 +4,10 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "builder.h"
-#include "cli.h"
-#include "export.h"
-#include "json_out.h"
+#include "cli/cli.h"
+#include "common/builder.h"
+#include "common/json_out.h"
+#include "export/export.h"
 #include "spsh_test.h"
 
 static void test_sizes(void)

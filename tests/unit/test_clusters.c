@@ -1,5 +1,5 @@
 /* test_clusters.c: what is kept and what may go, from matches made by hand. */
-#include "clusters.h"
+#include "copies/clusters.h"
 #include "spsh_test.h"
 
 enum { UTTERANCES_MAX = 64, CHECKS_MAX = 64 };

@@ -4,13 +4,13 @@
  */
 #include "spsh_test.h"
 
-#include "audit.h"
+#include "audit/audit.h"
 #include "copy_dataset.h"
-#include "copy_report.h"
-#include "explain.h"
 #include "fail_malloc.h"
-#include "pair_audio.h"
-#include "pair_view.h"
+#include "pair/explain.h"
+#include "pair/pair_audio.h"
+#include "pair/pair_view.h"
+#include "plan/copy_report.h"
 #include "print_set_kit.h"
 #include "print_signals.h"
 

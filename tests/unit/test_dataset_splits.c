@@ -1,5 +1,5 @@
 /* test_dataset_splits.c: operands DATASET[:SPLITS], with colons wherever they may stand. */
-#include "dataset_splits.h"
+#include "set/dataset_splits.h"
 #include "speechshard/io.h"
 #include "spsh_test.h"
 

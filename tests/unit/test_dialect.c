@@ -6,10 +6,10 @@
  */
 #include "spsh_test.h"
 
-#include "dialect.h"
-#include "json_text.h"
-#include "names.h"
-#include "table.h"
+#include "common/dialect.h"
+#include "common/json_text.h"
+#include "common/names.h"
+#include "ingest/metadata/table.h"
 
 #define BYTES(text_) ((spsh_bytes){(const uint8_t *)(text_), sizeof(text_) - 1})
 

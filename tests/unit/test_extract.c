@@ -1,14 +1,14 @@
 /* test_extract.c: what is stored of an utterance is what its samples give: prints of the right
  * channels, in whatever order rates and channel counts come; copies by reference, parts, audio that
  * does not decode; and all of it through the set of utterances. */
-#include "bandwidth.h"
-#include "canonical.h"
 #include "copy_dataset.h"
-#include "extract.h"
-#include "fingerprint_run.h"
-#include "mix.h"
+#include "fingerprint/bandwidth.h"
 #include "print_set_kit.h"
 #include "print_signals.h"
+#include "segment/canonical.h"
+#include "segment/extract.h"
+#include "segment/fingerprint_run.h"
+#include "segment/mix.h"
 #include "spsh_test.h"
 #include "tiny_dataset.h"
 

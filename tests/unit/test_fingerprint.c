@@ -2,9 +2,9 @@
  * are held by golden_fingerprint. */
 #include <math.h>
 
-#include "fingerprint.h"
+#include "fingerprint/fingerprint.h"
+#include "fingerprint/resample8k.h"
 #include "print_signals.h"
-#include "resample8k.h"
 #include "spsh_test.h"
 
 static const uint32_t rates[] = {8000,  8001,  9600,  11025, 12000, 12345, 16000, 22050,

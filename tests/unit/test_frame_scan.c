@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "fail_malloc.h"
-#include "frame_scan.h"
+#include "join/frame_scan.h"
 #include "print_signals.h"
 #include "spsh_test.h"
 

@@ -2,8 +2,8 @@
  * part or many; what test has too often is left out, however many parts there are.
  */
 #include "copy_dataset.h"
-#include "frame_scan.h"
-#include "frame_search.h"
+#include "join/frame_scan.h"
+#include "join/frame_search.h"
 #include "print_set_kit.h"
 #include "print_signals.h"
 #include "spsh_test.h"

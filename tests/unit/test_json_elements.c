@@ -2,8 +2,8 @@
  */
 #include "spsh_test.h"
 
-#include "json_elements.h"
-#include "names.h"
+#include "common/names.h"
+#include "ingest/metadata/json_elements.h"
 
 static const size_t windows[] = {16, 17, 31, 64, 1000, 0};
 

@@ -3,12 +3,12 @@
  */
 #include <math.h>
 
+#include "copies/judge.h"
 #include "copy_dataset.h"
-#include "judge.h"
-#include "pair_offsets.h"
+#include "join/pair_offsets.h"
 #include "print_set_kit.h"
 #include "print_signals.h"
-#include "scaled_keys.h"
+#include "set/scaled_keys.h"
 #include "spsh_test.h"
 
 enum { RATE = 8000, SECOND = RATE };

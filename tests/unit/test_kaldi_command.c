@@ -1,8 +1,8 @@
 /* test_kaldi_command.c: what entries of wav.scp stand for; nothing that is not fully understood. */
 #include "spsh_test.h"
 
-#include "kaldi_command.h"
-#include "names.h"
+#include "common/names.h"
+#include "ingest/metadata/kaldi_command.h"
 
 static const struct {
     const char *entry;

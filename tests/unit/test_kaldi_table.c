@@ -3,8 +3,8 @@
  */
 #include "spsh_test.h"
 
-#include "kaldi_table.h"
-#include "names.h"
+#include "common/names.h"
+#include "ingest/metadata/kaldi_table.h"
 
 #define LONG_BYTES  ((size_t)40000)    /* of a row that is read in several pieces */
 #define BLANK_BYTES ((size_t)97 << 20) /* of blank lines, that make a file too large to be kept */

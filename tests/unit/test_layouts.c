@@ -9,8 +9,8 @@
 
 #include <fcntl.h>
 
-#include "layouts.h"
-#include "names.h"
+#include "common/names.h"
+#include "ingest/layouts/layouts.h"
 #include "test_tree.h"
 
 static void make_parents(const char *path)

@@ -1,8 +1,8 @@
 /* test_layouts_data.c: real corpora, recognised and counted. Skipped where they are not at hand. */
 #include "spsh_test.h"
 
-#include "layouts.h"
-#include "names.h"
+#include "common/names.h"
+#include "ingest/layouts/layouts.h"
 
 typedef struct counts {
     uint64_t items, rejects, rows_lost, texts, bytes;

@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-#include "name_index.h"
-#include "names.h"
+#include "common/names.h"
+#include "ingest/view/name_index.h"
 
 #define ROUNDS     200U
 #define NAME_COUNT 4000U /* three sizes of table: 1024, 2048, 4096, 8192 slots */

@@ -3,12 +3,12 @@
 #include <math.h>
 
 #include "copy_dataset.h"
-#include "mix.h"
-#include "pair_offsets.h"
+#include "fingerprint/resample8k.h"
+#include "join/pair_offsets.h"
 #include "print_set_kit.h"
 #include "print_signals.h"
-#include "resample8k.h"
-#include "scaled_keys.h"
+#include "segment/mix.h"
+#include "set/scaled_keys.h"
 #include "spsh_test.h"
 
 enum { SECONDS = 6, RATES = 8, CHANNELS = 2 };

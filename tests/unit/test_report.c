@@ -4,11 +4,11 @@
 
 #include <math.h>
 
-#include "level.h"
-#include "names.h"
-#include "published.h"
-#include "sources.h"
-#include "svg.h"
+#include "common/names.h"
+#include "common/svg.h"
+#include "plan/published.h"
+#include "plan/sources.h"
+#include "unit/level.h"
 
 /* ---- levels ---- */
 

@@ -1,9 +1,9 @@
 /* What a run cost, of metrics files whose numbers are added up by hand here. */
 #include <math.h>
 
+#include "runs/run_cost.h"
+#include "runs/run_page.h"
 #include "spsh_test.h"
-#include "train/run_cost.h"
-#include "train/run_page.h"
 
 static char folder[512];
 

@@ -1,10 +1,10 @@
 /* What is read back of a run's metrics.jsonl, and what is drawn of it. */
 #include <math.h>
 
+#include "common/curve.h"
+#include "runs/run_history.h"
+#include "runs/run_page.h"
 #include "spsh_test.h"
-#include "train/curve.h"
-#include "train/run_history.h"
-#include "train/run_page.h"
 
 static char folder[512];
 static FILE *file;

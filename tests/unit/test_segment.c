@@ -1,8 +1,8 @@
 /* test_segment.c: what goes into a segment comes out of it; every byte that is changed, every cut,
  * every value that cannot be is told, with the file's name. */
-#include "fingerprint_run.h"
-#include "segment.h"
-#include "segment_columns.h"
+#include "segment/fingerprint_run.h"
+#include "segment/segment.h"
+#include "segment/segment_columns.h"
 #include "spsh_test.h"
 #include "tiny_dataset.h"
 

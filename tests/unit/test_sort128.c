@@ -1,7 +1,7 @@
 /* test_sort128.c: order and completeness in memory, in runs, in groups of runs; any threads; a bit
  * that the disk turned over.
  */
-#include "sort128.h"
+#include "records/sort128.h"
 #include "spsh_test.h"
 
 enum { MEMORY_BYTES = 1 << 20 };

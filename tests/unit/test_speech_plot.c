@@ -1,10 +1,10 @@
 /* test_speech_plot.c: pictures of odd utterances: no samples, many channels, odd values and
  * text; the colors, the axes. */
-#include "speech_plot.h"
+#include "plot/speech_plot.h"
 
 #include <math.h>
 
-#include "names.h"
+#include "common/names.h"
 #include "spsh_test.h"
 
 static spsh_error err = SPSH_ERROR_INIT;

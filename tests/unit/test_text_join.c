@@ -1,11 +1,11 @@
 /* test_text_join.c: each tier on small datasets, and what must not match. */
-#include "name_match.h"
-#include "names.h"
-#include "source_match.h"
+#include "common/names.h"
 #include "speechshard/publish.h"
 #include "spsh_test.h"
+#include "text/name_match.h"
+#include "text/source_match.h"
+#include "text/text_join.h"
 #include "text_dataset.h"
-#include "text_join.h"
 
 enum { MATCHES_MAX = 400 };
 

@@ -1,9 +1,9 @@
 /* test_text_profile.c: what a transcript says in every script, and texts that were made to hurt. */
 #include <utf8proc.h>
 
-#include "names.h"
+#include "common/names.h"
 #include "spsh_test.h"
-#include "text_profile.h"
+#include "text/text_profile.h"
 
 static spsh__builder out;
 

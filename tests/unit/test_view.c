@@ -3,9 +3,9 @@
 
 #include <fcntl.h>
 
+#include "ingest/view/text_file.h"
+#include "ingest/view/view.h"
 #include "test_tree.h"
-#include "text_file.h"
-#include "view.h"
 
 static void make(const char *relative, const char *text)
 {

@@ -1,8 +1,8 @@
 /* test_work_file.c: records come back; what is damaged, cut or of another run is refused. */
 #include <fcntl.h>
 
+#include "records/work_file.h"
 #include "spsh_test.h"
-#include "work_file.h"
 
 enum { RECORD_BYTES = 24 };
 

@@ -1,8 +1,8 @@
 /* cmd_apply.c: `speechshard apply`: a plan of `dedupe` comes into force. */
 
-#include "cli.h"
+#include "cli/cli.h"
+#include "cli/plan_view.h"
 #include "commands.h"
-#include "plan_view.h"
 
 static int run(const spsh_cli_args *args)
 {

@@ -8,10 +8,10 @@
 #include "speechshard/io.h"
 #include "speechshard/nearest_word.h"
 
-#include "audit_out.h"
-#include "cli.h"
+#include "cli/cli.h"
+#include "cli/source_fail.h"
 #include "commands.h"
-#include "source_fail.h"
+#include "print/audit_out.h"
 
 enum { JOBS_MAX = 1024 };
 

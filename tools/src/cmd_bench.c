@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "bench_parts.h"
-#include "cli.h"
+#include "bench/bench_parts.h"
+#include "cli/cli.h"
 #include "commands.h"
 #include "speechshard/read_engine.h"
 

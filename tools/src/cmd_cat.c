@@ -4,11 +4,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cat_plot.h"
-#include "cli.h"
+#include "cli/cli.h"
+#include "cli/selection.h"
 #include "commands.h"
-#include "file_out.h"
-#include "selection.h"
+#include "common/file_out.h"
+#include "plot/cat_plot.h"
 
 typedef struct request {
     const char *dataset_path;

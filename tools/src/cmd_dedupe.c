@@ -4,12 +4,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "cli/cli.h"
+#include "cli/part.h"
+#include "cli/source_fail.h"
 #include "commands.h"
-#include "dedupe_out.h"
-#include "page.h"
-#include "part.h"
-#include "source_fail.h"
+#include "common/page.h"
+#include "print/dedupe_out.h"
 #include "speechshard/cores.h"
 
 enum { JOBS_MAX = 1024, BOILERPLATE_MIN = 20 };

@@ -2,9 +2,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 #include "commands.h"
-#include "json_out.h"
+#include "common/json_out.h"
 #include "speechshard/train.h"
 
 static int put_json(const spsh_train_world *w)

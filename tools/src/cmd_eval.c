@@ -3,9 +3,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 #include "commands.h"
-#include "json_out.h"
+#include "common/json_out.h"
 #include "speechshard/train.h"
 
 enum { THREADS_MAX = 1024, BEAM_MAX = 4096 };

@@ -5,21 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
+#include "cli/cli.h"
+#include "cli/selection.h"
+#include "cli/source_fail.h"
 #include "commands.h"
-#include "copy_page.h"
-#include "edit_distance.h"
-#include "explain.h"
-#include "file_out.h"
-#include "json_out.h"
-#include "names.h"
-#include "pair_audio.h"
-#include "pair_view.h"
-#include "selection.h"
-#include "source_fail.h"
-#include "source_prints.h"
+#include "common/file_out.h"
+#include "common/json_out.h"
+#include "common/names.h"
+#include "pair/explain.h"
+#include "pair/pair_audio.h"
+#include "pair/pair_view.h"
+#include "plan/copy_page.h"
+#include "set/source_prints.h"
 #include "speechshard/cores.h"
-#include "text_profile.h"
+#include "text/edit_distance.h"
+#include "text/text_profile.h"
 
 enum {
     IDS_SEARCHED = 200000, /* for the nearest of an id that is not there */

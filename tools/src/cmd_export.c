@@ -6,10 +6,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cli.h"
+#include "cli/cli.h"
+#include "cli/selection.h"
 #include "commands.h"
-#include "export.h"
-#include "selection.h"
+#include "export/export.h"
 #include "speechshard/io.h"
 
 typedef enum export_kind {

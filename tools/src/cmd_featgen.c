@@ -1,10 +1,10 @@
 /* cmd_featgen.c: `speechshard featgen`: a dataset of features, or statistics of them. */
 
-#include "cli.h"
+#include "cli/cli.h"
+#include "cli/part.h"
 #include "commands.h"
+#include "common/json_out.h"
 #include "features/feature_run.h"
-#include "json_out.h"
-#include "part.h"
 #include "speechshard/cores.h"
 
 enum { JOBS_MAX = 1024 };

@@ -1,11 +1,11 @@
 /* cmd_fingerprint.c: `speechshard fingerprint`: makes the segments that a dataset lacks. */
 
-#include "cli.h"
+#include "cli/cli.h"
+#include "cli/part.h"
+#include "cli/source_fail.h"
 #include "commands.h"
-#include "fingerprint_run.h"
-#include "json_out.h"
-#include "part.h"
-#include "source_fail.h"
+#include "common/json_out.h"
+#include "segment/fingerprint_run.h"
 #include "speechshard/cores.h"
 
 enum { JOBS_MAX = 1024 };

@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
+#include "cli/cli.h"
+#include "cli/selection.h"
 #include "commands.h"
-#include "devices.h"
-#include "json_out.h"
-#include "selection.h"
+#include "common/json_out.h"
+#include "print/devices.h"
+#include "print/undecodable.h"
 #include "speechshard/features.h"
 #include "speechshard/publish.h"
-#include "undecodable.h"
 
 #define FORMAT_VERSION "1.0"
 

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "cli/cli.h"
+#include "cli/selection.h"
 #include "commands.h"
-#include "json_out.h"
-#include "selection.h"
+#include "common/json_out.h"
 
 enum { ROWS_A_PAGE = 256 };
 

@@ -8,16 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "builder.h"
-#include "cli.h"
+#include "cli/cli.h"
+#include "cli/selection.h"
 #include "commands.h"
-#include "dialect.h"
-#include "json_out.h"
-#include "names.h"
-#include "selection.h"
+#include "common/builder.h"
+#include "common/dialect.h"
+#include "common/json_out.h"
+#include "common/names.h"
+#include "ingest/view/text_file.h"
 #include "speechshard/nearest_word.h"
 #include "speechshard/publish.h"
-#include "text_file.h"
 
 enum { UNKNOWN_SHOWN_MAX = 10 };
 

@@ -3,14 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 #include "commands.h"
-#include "pack.h"
-#include "report.h"
+#include "ingest/metadata/table.h"
+#include "plan/pack.h"
+#include "report/report.h"
 #include "speechshard/cores.h"
 #include "speechshard/decimal.h"
 #include "speechshard/nearest_word.h"
-#include "table.h"
 
 #define SHARD_BYTES_DEFAULT  (UINT64_C(1) << 30)
 #define SHARD_BYTES_MIN      (UINT64_C(64) << 10)

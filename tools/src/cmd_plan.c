@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 #include "commands.h"
-#include "plan_out.h"
-#include "show_augment.h"
+#include "print/plan_out.h"
+#include "print/show_augment.h"
 
 enum { LOOKED_AT_MAX = 1 << 20, WORDS_MAX = 128 };
 

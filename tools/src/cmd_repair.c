@@ -17,9 +17,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 #include "commands.h"
-#include "damage_out.h"
+#include "print/damage_out.h"
 #include "speechshard/publish.h"
 
 enum { PATH_BYTES = 4400, DAMAGED_MAX = 1 << 20 };

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 #include "commands.h"
-#include "json_out.h"
+#include "common/json_out.h"
+#include "runs/run_page.h"
 #include "speechshard/decimal.h"
-#include "train/run_page.h"
 
 static void put_count(spsh_json *json, const char *key, double value)
 {

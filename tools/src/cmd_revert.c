@@ -1,8 +1,8 @@
 /* cmd_revert.c: `speechshard revert`: a plan of `dedupe` is no longer in force. */
 
-#include "cli.h"
+#include "cli/cli.h"
+#include "cli/plan_view.h"
 #include "commands.h"
-#include "plan_view.h"
 
 static int run(const spsh_cli_args *args)
 {

@@ -13,13 +13,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 #include "commands.h"
-#include "json_out.h"
+#include "common/json_out.h"
+#include "print/train_estimate_out.h"
+#include "print/train_simulate_out.h"
+#include "runs/run_page.h"
 #include "speechshard/train.h"
-#include "train/run_page.h"
-#include "train_estimate_out.h"
-#include "train_simulate_out.h"
 
 enum { LOG_INTERVAL_S = 60 };
 enum {

@@ -11,12 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "builder.h"
-#include "cli.h"
+#include "cli/cli.h"
+#include "cli/selection.h"
 #include "commands.h"
-#include "dataset_splits.h"
-#include "json_out.h"
-#include "selection.h"
+#include "common/builder.h"
+#include "common/json_out.h"
+#include "set/dataset_splits.h"
 #include "speechshard/audio.h"
 #include "speechshard/io.h"
 #include "speechshard/train.h"

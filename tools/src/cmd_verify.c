@@ -2,11 +2,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 #include "commands.h"
-#include "damage_out.h"
+#include "print/damage_out.h"
+#include "print/undecodable.h"
 #include "speechshard/publish.h"
-#include "undecodable.h"
 
 enum { JOBS_MAX = 256 };
 

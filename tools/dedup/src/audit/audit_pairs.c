@@ -1,0 +1,294 @@
+/* audit_pairs.c: lines of pairs.jsonl and leaks.jsonl. In both a is the utterance of train. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit_report.h"
+#include "records/fail.h"
+
+/* ---- strings of utterances ---- */
+
+spsh_status spsh__audit_names_open(const spsh__audit_sides *sides, spsh__audit_names *ret_names,
+                                   spsh_error *err)
+{
+    const size_t datasets = spsh__print_set_dataset_count(sides->set);
+    spsh__audit_names names = {sides, NULL};
+    spsh_status rc = SPSH_OK;
+    names.readers = calloc(datasets + 1, sizeof(spsh_reader *));
+    if (names.readers == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    for (size_t d = 0; d < datasets && rc == SPSH_OK; d++)
+        rc = spsh_reader_open(spsh__print_set_dataset(sides->set, d), &names.readers[d], err);
+    if (rc == SPSH_OK)
+        *ret_names = names;
+    else
+        spsh__audit_names_close(&names);
+    return rc;
+}
+
+spsh_status spsh__audit_names_get(const spsh__audit_names *names, uint64_t ordinal,
+                                  spsh_utterance *ret_utterance, spsh_error *err)
+{
+    size_t dataset = 0;
+    uint64_t position = 0;
+    spsh__print_set_place(names->sides->set, ordinal, &dataset, &position);
+    return spsh_reader_metadata(names->readers[dataset], position, ret_utterance, err);
+}
+
+void spsh__audit_names_close(spsh__audit_names *names)
+{
+    if (names->readers == NULL)
+        return;
+    for (size_t d = 0; d < spsh__print_set_dataset_count(names->sides->set); d++)
+        spsh_reader_close(names->readers[d]);
+    free(names->readers);
+    names->readers = NULL;
+}
+
+/* ---- matches ---- */
+
+spsh__match spsh__audit_train_first(const spsh__audit_roster *roster, const spsh__match *match)
+{
+    const bool is_train_first = spsh__audit_test_number(roster, match->a) == SPSH_NONE_U64;
+    return is_train_first ? *match : spsh__match_turned(match);
+}
+
+static bool is_audio(const spsh__match *match)
+{
+    return match->tier <= SPSH__TIER_SCALED;
+}
+
+/* Six digits behind the point: what is below was not measured. */
+static double rounded(double value)
+{
+    return round(value * 1e6) / 1e6;
+}
+
+static void put_real(spsh_json *json, const char *key, double value)
+{
+    spsh__json_put_real(json, key, rounded(value));
+}
+
+static void put_segment(spsh_json *json, const spsh__match *match)
+{
+    const double rate_hz = match->rate_hz == 0 ? 1 : (double)match->rate_hz;
+    spsh__json_begin_object(json, NULL);
+    spsh__json_put_string(json, "tier", spsh__tier_text(match->tier));
+    spsh__json_put_string(json, "class", spsh__align_class_text(match->kind));
+    put_real(json, "a_start", (double)match->a_first / rate_hz);
+    put_real(json, "a_end", (double)(match->a_first + match->count) / rate_hz);
+    put_real(json, "b_start", (double)match->b_first / rate_hz);
+    put_real(json, "b_end", (double)(match->b_first + match->count) / rate_hz);
+    spsh__json_put_u64(json, "a_first", match->a_first);
+    spsh__json_put_u64(json, "b_first", match->b_first);
+    spsh__json_put_u64(json, "samples", match->count);
+    spsh__json_put_u64(json, "rate_hz", match->rate_hz);
+    put_real(json, "lag_ms", 1000 * match->lag / rate_hz);
+    put_real(json, "active_s", match->active_s);
+    put_real(json, "coverage_a", match->coverage_a);
+    put_real(json, "coverage_b", match->coverage_b);
+    put_real(json, "ber", match->ber);
+    put_real(json, "ncc", match->ncc);
+    put_real(json, "ncc_white", match->ncc_white);
+    put_real(json, "envelope", match->envelope);
+    put_real(json, "block_share", match->block_share);
+    put_real(json, "slope_ppm", match->slope_ppm);
+    put_real(json, "scale", match->scale);
+    spsh__json_put_string(json, "polarity", match->is_inverted ? "inverted" : "same");
+    spsh__json_begin_array(json, "channels");
+    spsh__json_put_u64(json, NULL, match->a_channel);
+    spsh__json_put_u64(json, NULL, match->b_channel);
+    spsh__json_end(json);
+    spsh__json_end(json);
+}
+
+static const spsh__match *of_tier(const spsh__match *matches, uint64_t count, spsh__tier tier)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        if (matches[i].tier == tier)
+            return &matches[i];
+    }
+    return NULL;
+}
+
+static void put_text(spsh_json *json, const spsh__audit_roster *roster, const spsh__match *matches,
+                     uint64_t count)
+{
+    const spsh__match *near = of_tier(matches, count, SPSH__TIER_TEXT_NEAR);
+    const spsh__match *covered = of_tier(matches, count, SPSH__TIER_TEXT_COVERED);
+    spsh__json_begin_object(json, "text");
+    spsh__json_put_bool(json, "exact", of_tier(matches, count, SPSH__TIER_TEXT_EXACT) != NULL);
+    if (near != NULL)
+        put_real(json, "similarity", near->similarity);
+    else
+        spsh__json_put_null(json, "similarity");
+    if (covered != NULL)
+        put_real(json, "ngram_cov", spsh__audit_train_first(roster, covered).coverage_b);
+    else
+        spsh__json_put_null(json, "ngram_cov");
+    spsh__json_end(json);
+}
+
+static void put_kinds(spsh_json *json, unsigned mask)
+{
+    spsh__json_begin_array(json, "kinds");
+    for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++) {
+        if ((mask & 1U << k) != 0)
+            spsh__json_put_string(json, NULL, spsh__leak_text((spsh__leak)k));
+    }
+    spsh__json_end(json);
+}
+
+static spsh_status put_utterance(spsh_json *json, const char *key, const spsh__audit_names *names,
+                                 uint64_t ordinal, spsh_error *err)
+{
+    const spsh__print_set *set = names->sides->set;
+    spsh_utterance utterance;
+    size_t dataset = 0;
+    uint64_t position = 0;
+    spsh_row row;
+    spsh_shard_seal seal;
+    char file[32];
+    spsh__print_set_place(set, ordinal, &dataset, &position);
+    const spsh_dataset *source = spsh__print_set_dataset(set, dataset);
+    spsh_status rc = spsh__audit_names_get(names, ordinal, &utterance, err);
+    if (rc == SPSH_OK)
+        rc = spsh_dataset_rows(source, position, 1, &row, err);
+    if (rc == SPSH_OK)
+        rc = spsh_dataset_shard(source, row.shard, &seal, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh_shard_file_name(seal.unit, seal.number, file);
+    spsh__json_begin_object(json, key);
+    spsh__json_put_string(json, "corpus", names->sides->corpora[dataset]);
+    spsh__json_put_text_or_null(json, "split", utterance.split);
+    spsh__json_put_text(json, "id", utterance.id);
+    spsh__json_put_string(json, "shard", file);
+    spsh__json_end(json);
+    return SPSH_OK;
+}
+
+spsh_status spsh__audit_put_pair(const spsh__audit_report *report, const spsh__audit_names *names,
+                                 const spsh__match *matches, uint64_t count, spsh_json *json,
+                                 spsh_error *err)
+{
+    const spsh__audit_roster *roster = &names->sides->roster;
+    const spsh__match *best = spsh__match_strongest(matches, count);
+    const spsh__match first = spsh__audit_train_first(roster, best);
+    unsigned mask = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        const spsh__leak leak = spsh__leak_of(&matches[i]);
+        mask |= leak == SPSH__LEAK_COUNT ? 0 : 1U << leak;
+    }
+    spsh__json_put_string(json, "schema", "speechshard-audit-pair-1");
+    spsh__json_put_u64(json, "thresholds_version", report->facts->common.limits->version);
+    spsh__json_put_u64(json, "fp_version", SPSH__FINGERPRINT_VERSION);
+    spsh_status rc = put_utterance(json, "a", names, first.a, err);
+    if (rc == SPSH_OK)
+        rc = put_utterance(json, "b", names, first.b, err);
+    if (rc != SPSH_OK)
+        return rc;
+    put_kinds(json, mask);
+    spsh__json_put_string(json, "tier", spsh__tier_text(first.tier));
+    spsh__json_put_string(json, "class", spsh__align_class_text(first.kind));
+    spsh__json_begin_array(json, "segments");
+    for (uint64_t i = 0; i < count; i++) {
+        const spsh__match match = spsh__audit_train_first(roster, &matches[i]);
+        if (is_audio(&match))
+            put_segment(json, &match);
+    }
+    spsh__json_end(json);
+    put_text(json, roster, matches, count);
+    spsh__json_begin_object(json, "meta");
+    spsh__json_put_bool(json, "speaker", of_tier(matches, count, SPSH__TIER_SPEAKER) != NULL);
+    spsh__json_put_bool(json, "document", of_tier(matches, count, SPSH__TIER_DOCUMENT) != NULL);
+    spsh__json_put_bool(json, "source", of_tier(matches, count, SPSH__TIER_SOURCE) != NULL);
+    spsh__json_end(json);
+    return SPSH_OK;
+}
+
+/* ---- leaks ---- */
+
+static spsh_status put_evidence(const spsh__audit_report *report, const spsh__audit_names *names,
+                                uint64_t number, spsh__leak leak, spsh_json *json, spsh_error *err)
+{
+    const spsh__audit_roster *roster = &report->sides->roster;
+    const spsh__leak_evidence *evidence =
+        &report->leaks->evidence[number * SPSH__LEAK_COUNT + leak];
+    const spsh__match match =
+        spsh__audit_train_first(roster, &report->leaks->matches[evidence->match]);
+    spsh_utterance other;
+    spsh__json_begin_object(json, NULL);
+    spsh__json_put_string(json, "kind", spsh__leak_text(leak));
+    spsh__json_put_string(json, "tier", spsh__tier_text(match.tier));
+    spsh__json_put_string(json, "class", spsh__align_class_text(match.kind));
+    spsh_status rc = put_utterance(json, "train", names, match.a, err);
+    if (rc == SPSH_OK && evidence->of != roster->test_ordinals[number]) {
+        rc = spsh__audit_names_get(names, evidence->of, &other, err);
+        if (rc == SPSH_OK)
+            spsh__json_put_text(json, "copy_of", other.id);
+    } else {
+        spsh__json_put_null(json, "copy_of");
+    }
+    if (is_audio(&match)) {
+        const double rate_hz = match.rate_hz == 0 ? 1 : (double)match.rate_hz;
+        put_real(json, "start_s", (double)match.b_first / rate_hz);
+        put_real(json, "train_start_s", (double)match.a_first / rate_hz);
+        put_real(json, "seconds", (double)match.count / rate_hz);
+        put_real(json, "ber", match.ber);
+        put_real(json, "ncc", match.ncc);
+    } else if (match.tier == SPSH__TIER_TEXT_NEAR) {
+        put_real(json, "similarity", match.similarity);
+    } else if (match.tier == SPSH__TIER_TEXT_COVERED) {
+        put_real(json, "ngram_cov", match.coverage_b);
+    }
+    spsh__json_end(json);
+    return rc;
+}
+
+/* How many train utterances share each of these: pairs.jsonl has the first ones alone. */
+static void put_train_counts(spsh_json *json, const spsh__text_counts *counts)
+{
+    const struct {
+        spsh__leak leak;
+        uint64_t count;
+    } values[] = {
+        {SPSH__LEAK_SENTENCE,      counts->exact                 },
+        {SPSH__LEAK_SENTENCE_NEAR, counts->near + counts->covered},
+        {SPSH__LEAK_DOCUMENT,      counts->document              },
+        {SPSH__LEAK_SOURCE,        counts->source                },
+        {SPSH__LEAK_SPEAKER,       counts->speaker               },
+    };
+    spsh__json_begin_object(json, "train_utterances");
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+        spsh__json_put_u64(json, spsh__leak_text(values[i].leak), values[i].count);
+    spsh__json_end(json);
+}
+
+spsh_status spsh__audit_put_leak(const spsh__audit_report *report, const spsh__audit_names *names,
+                                 uint64_t number, spsh_json *json, spsh_error *err)
+{
+    const spsh__audit_roster *roster = &report->sides->roster;
+    const uint64_t ordinal = roster->test_ordinals[number];
+    const spsh__leak_evidence *evidence = report->leaks->evidence + number * SPSH__LEAK_COUNT;
+    const spsh__audit_split *split = &report->sides->test[roster->test_splits[number]];
+    spsh_utterance utterance;
+    spsh_status rc = spsh__audit_names_get(names, ordinal, &utterance, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__json_put_string(json, "schema", "speechshard-audit-leak-1");
+    spsh__json_put_text(json, "id", utterance.id);
+    spsh__json_put_string(json, "corpus", split->corpus);
+    spsh__json_put_text_or_null(json, "split", split->name);
+    put_real(json, "seconds", roster->test_seconds[number]);
+    put_kinds(json, report->leaks->masks[number]);
+    put_real(json, "ngram_share", report->facts->texts->tests[number].covered_share);
+    put_train_counts(json, &report->facts->texts->tests[number]);
+    spsh__json_begin_array(json, "evidence");
+    for (unsigned k = 0; k < SPSH__LEAK_COUNT && rc == SPSH_OK; k++) {
+        if (evidence[k].match != SPSH_NONE_U64)
+            rc = put_evidence(report, names, number, (spsh__leak)k, json, err);
+    }
+    spsh__json_end(json);
+    return rc;
+}

@@ -1,0 +1,327 @@
+/* audit_summary.c: summary.json, and what of it others need: failures, warnings, names of lists. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit_report.h"
+#include "records/fail.h"
+
+/* A split's name in a file's name, at most. */
+enum { SLUG_BYTES_MAX = 160 };
+
+/* ---- failures and warnings ---- */
+
+bool spsh__audit_is_failure(const spsh__audit_facts *facts, size_t split, spsh__leak leak)
+{
+    const double part = (double)facts->totals[split].utterances[leak];
+    const double whole = (double)facts->test[split].utterances;
+    /* A percentage in binary is a little off: a limit that is just reached is not passed. */
+    return part > facts->fail_limits[leak] * whole + 1e-9 * whole;
+}
+
+size_t spsh__audit_failures(const spsh__audit_facts *facts, spsh__audit_failure *ret)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < facts->test_count; i++) {
+        const double whole = (double)facts->test[i].utterances;
+        for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++) {
+            const uint64_t part = facts->totals[i].utterances[k];
+            if (!spsh__audit_is_failure(facts, i, (spsh__leak)k))
+                continue;
+            if (ret != NULL)
+                ret[count] =
+                    (spsh__audit_failure){i, (spsh__leak)k, part, 100 * (double)part / whole,
+                                          100 * facts->fail_limits[k]};
+            count++;
+        }
+    }
+    return count;
+}
+
+size_t spsh__audit_warnings(const spsh__audit_report *report,
+                            char ret_texts[SPSH__AUDIT_WARNINGS_MAX][SPSH__AUDIT_WARNING_BYTES])
+{
+    const spsh__audit_facts *facts = report->facts;
+    const uint64_t undecoded = facts->common.copies->undecoded_count;
+    size_t count = 0;
+    snprintf(ret_texts[count++], SPSH__AUDIT_WARNING_BYTES,
+             "an error rate may not move although there are leaks (arXiv 2505.22251): state it on "
+             "the whole, the clean and the dirty part");
+    snprintf(ret_texts[count++], SPSH__AUDIT_WARNING_BYTES,
+             "speakers are compared by what the corpora call them, which may be a browser and not "
+             "a person (Common Voice): none in common is no proof");
+    if (facts->texts->test_empty_count > 0)
+        snprintf(ret_texts[count++], SPSH__AUDIT_WARNING_BYTES,
+                 "%" PRIu64 " of %" PRIu64
+                 " test utterances have no text: nothing is said of their sentences",
+                 facts->texts->test_empty_count, facts->texts->test_count);
+    if (facts->texts->train_empty_count > 0)
+        snprintf(ret_texts[count++], SPSH__AUDIT_WARNING_BYTES,
+                 "%" PRIu64 " of %" PRIu64
+                 " train utterances have no text: nothing is said of their sentences",
+                 facts->texts->train_empty_count, facts->texts->train_count);
+    if (facts->texts->train_crowded_count > 0)
+        snprintf(ret_texts[count++], SPSH__AUDIT_WARNING_BYTES,
+                 "%" PRIu64 " train texts are like so many test texts that not all were measured: "
+                 "sentence_near is a lower bound",
+                 facts->texts->train_crowded_count);
+    if (undecoded > 0)
+        snprintf(ret_texts[count++], SPSH__AUDIT_WARNING_BYTES,
+                 "%" PRIu64 " utterances cannot be decoded: nothing is said of their audio but "
+                 "whether their bytes are equal",
+                 undecoded);
+    return count;
+}
+
+uint64_t spsh__audit_dirty_count(const spsh__audit_report *report, size_t split)
+{
+    const spsh__audit_roster *roster = &report->sides->roster;
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < roster->test_utterance_count; i++) {
+        if (roster->test_splits[i] == split &&
+            (report->leaks->masks[i] & SPSH__LEAK_DIRTY_MASK) != 0)
+            count++;
+    }
+    return count;
+}
+
+/* ---- names of lists ---- */
+
+static void append_slug(spsh__builder *name, spsh_bytes text)
+{
+    static const char kept[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    const size_t end = name->size_bytes + SLUG_BYTES_MAX / 2;
+    for (size_t i = 0; i < text.size_bytes && name->size_bytes < end; i++) {
+        const bool is_kept = text.data[i] != 0 && strchr(kept, text.data[i]) != NULL;
+        spsh__builder_append(name, is_kept ? (const char *)&text.data[i] : "_", 1);
+    }
+}
+
+static void build_slug(const spsh__audit_split *split, spsh__builder *slug)
+{
+    static const char extension[] = ".spsh";
+    spsh_bytes corpus = {(const uint8_t *)split->corpus, strlen(split->corpus)};
+    const size_t bytes = sizeof(extension) - 1;
+    if (corpus.size_bytes > bytes &&
+        memcmp(corpus.data + corpus.size_bytes - bytes, extension, bytes) == 0)
+        corpus.size_bytes -= bytes;
+    append_slug(slug, corpus);
+    if (split->name.size_bytes > 0) {
+        spsh__builder_append_text(slug, "-");
+        append_slug(slug, split->name);
+    }
+}
+
+spsh_status spsh__audit_list_name(const spsh__audit_sides *sides, const char *list, size_t split,
+                                  spsh__builder *ret_name, spsh_error *err)
+{
+    spsh__builder slug = {0};
+    spsh__builder other = {0};
+    size_t alike = 0;
+    char number[32] = "";
+    build_slug(&sides->test[split], &slug);
+    for (size_t i = 0; i < split; i++) {
+        spsh__builder_clear(&other);
+        build_slug(&sides->test[i], &other);
+        if (other.size_bytes == slug.size_bytes &&
+            (slug.size_bytes == 0 || memcmp(other.data, slug.data, slug.size_bytes) == 0))
+            alike++;
+    }
+    /* '+' is in no slug, so a numbered name is nobody else's. */
+    if (alike > 0)
+        snprintf(number, sizeof(number), "+%zu", alike + 1);
+    spsh__builder_clear(ret_name);
+    spsh__builder_append_text(ret_name, list);
+    spsh__builder_append_text(ret_name, "-");
+    spsh__builder_append_bytes(ret_name, spsh__builder_bytes(&slug));
+    spsh__builder_append_text(ret_name, number);
+    spsh__builder_append_text(ret_name, ".txt");
+    const bool failed = slug.failed || other.failed || spsh__builder_text(ret_name) == NULL;
+    spsh__builder_free(&slug);
+    spsh__builder_free(&other);
+    return failed ? SPSH_DEDUP_NO_MEMORY(err) : SPSH_OK;
+}
+
+/* ---- summary.json ---- */
+
+static void put_rounded(spsh_json *json, const char *key, double value)
+{
+    spsh__json_put_real(json, key, round(value * 1e6) / 1e6);
+}
+
+static void put_leaks(spsh_json *json, const spsh__leak_cell *cell, uint64_t whole)
+{
+    spsh__json_begin_object(json, "leaks");
+    for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++) {
+        double low = 0;
+        double high = 0;
+        spsh__leak_interval(cell->utterances[k], whole, &low, &high);
+        spsh__json_begin_object(json, spsh__leak_text((spsh__leak)k));
+        spsh__json_put_u64(json, "utterances", cell->utterances[k]);
+        put_rounded(json, "percent",
+                    whole == 0 ? 0 : 100 * (double)cell->utterances[k] / (double)whole);
+        put_rounded(json, "percent_low", 100 * low);
+        put_rounded(json, "percent_high", 100 * high);
+        put_rounded(json, "minutes", cell->seconds[k] / 60);
+        spsh__json_end(json);
+    }
+    spsh__json_end(json);
+}
+
+static void put_split(spsh_json *json, const spsh__audit_split *split,
+                      const spsh__leak_split *facts)
+{
+    spsh__json_put_string(json, "corpus", split->corpus);
+    spsh__json_put_text_or_null(json, "split", split->name);
+    spsh__json_put_u64(json, "utterances", facts->utterances);
+    put_rounded(json, "seconds", facts->seconds);
+}
+
+static spsh_status put_lists(const spsh__audit_report *report, size_t split, spsh_json *json,
+                             spsh_error *err)
+{
+    static const char *const lists[] = {"clean", "dirty"};
+    const uint64_t dirty = spsh__audit_dirty_count(report, split);
+    const uint64_t counts[] = {report->facts->test[split].utterances - dirty, dirty};
+    spsh__builder name = {0};
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < 2 && rc == SPSH_OK; i++) {
+        rc = spsh__audit_list_name(report->sides, lists[i], split, &name, err);
+        if (rc != SPSH_OK)
+            break;
+        spsh__json_begin_object(json, lists[i]);
+        spsh__json_put_u64(json, "utterances", counts[i]);
+        spsh__json_put_string(json, "file", spsh__builder_text(&name));
+        spsh__json_end(json);
+    }
+    spsh__builder_free(&name);
+    return rc;
+}
+
+static spsh_status put_sides(const spsh__audit_report *report, spsh_json *json, spsh_error *err)
+{
+    const spsh__audit_facts *facts = report->facts;
+    spsh_status rc = SPSH_OK;
+    spsh__json_begin_array(json, "train");
+    for (size_t i = 0; i < facts->train_count; i++) {
+        spsh__json_begin_object(json, NULL);
+        put_split(json, &report->sides->train[i], &facts->train[i]);
+        spsh__json_end(json);
+    }
+    spsh__json_end(json);
+    spsh__json_begin_array(json, "test");
+    for (size_t i = 0; i < facts->test_count && rc == SPSH_OK; i++) {
+        spsh__json_begin_object(json, NULL);
+        put_split(json, &report->sides->test[i], &facts->test[i]);
+        put_leaks(json, &facts->totals[i], facts->test[i].utterances);
+        rc = put_lists(report, i, json, err);
+        spsh__json_end(json);
+    }
+    spsh__json_end(json);
+    return rc;
+}
+
+/* Train split x test split; numbers into the two arrays before. */
+static void put_cells(const spsh__audit_facts *facts, spsh_json *json)
+{
+    spsh__json_begin_array(json, "cells");
+    for (size_t i = 0; i < facts->train_count; i++) {
+        for (size_t k = 0; k < facts->test_count; k++) {
+            spsh__json_begin_object(json, NULL);
+            spsh__json_put_u64(json, "train", i);
+            spsh__json_put_u64(json, "test", k);
+            put_leaks(json, &facts->cells[i * facts->test_count + k], facts->test[k].utterances);
+            spsh__json_end(json);
+        }
+    }
+    spsh__json_end(json);
+}
+
+static void put_limits(const spsh__audit_facts *facts, spsh_json *json)
+{
+    spsh__json_begin_object(json, "limits_percent");
+    for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++) {
+        if (facts->fail_limits[k] <= 1)
+            put_rounded(json, spsh__leak_text((spsh__leak)k), 100 * facts->fail_limits[k]);
+        else
+            spsh__json_put_null(json, spsh__leak_text((spsh__leak)k));
+    }
+    spsh__json_end(json);
+}
+
+static spsh_status put_failures(const spsh__audit_facts *facts, spsh_json *json, spsh_error *err)
+{
+    const size_t count = spsh__audit_failures(facts, NULL);
+    spsh__audit_failure *failures = calloc(count + 1, sizeof(*failures));
+    if (failures == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    spsh__audit_failures(facts, failures);
+    spsh__json_put_bool(json, "failed", facts->is_failed);
+    spsh__json_begin_array(json, "failures");
+    for (size_t i = 0; i < count; i++) {
+        spsh__json_begin_object(json, NULL);
+        spsh__json_put_u64(json, "test", failures[i].split);
+        spsh__json_put_string(json, "kind", spsh__leak_text(failures[i].leak));
+        spsh__json_put_u64(json, "utterances", failures[i].utterances);
+        put_rounded(json, "percent", failures[i].percent);
+        put_rounded(json, "limit_percent", failures[i].limit_percent);
+        spsh__json_end(json);
+    }
+    spsh__json_end(json);
+    free(failures);
+    return SPSH_OK;
+}
+
+/* How much was looked at: what does not depend on the machine. */
+static void put_work(const spsh__audit_facts *facts, spsh_json *json)
+{
+    const spsh__copies_facts *copies = facts->common.copies;
+    const spsh__text_facts *texts = facts->texts;
+    spsh__json_begin_object(json, "looked_at");
+    spsh__json_put_u64(json, "candidates", copies->join.candidate_count);
+    spsh__json_put_u64(json, "judged", copies->judge.judged_count);
+    spsh__json_put_u64(json, "frame_pairs", copies->judge.frame_pairs);
+    spsh__json_put_u64(json, "undecoded", copies->undecoded_count);
+    spsh__json_put_u64(json, "train_without_text", texts->train_empty_count);
+    spsh__json_put_u64(json, "test_without_text", texts->test_empty_count);
+    spsh__json_put_u64(json, "train_speakers", texts->train_speaker_count);
+    spsh__json_put_u64(json, "test_speakers", texts->test_speaker_count);
+    spsh__json_put_u64(json, "shared_speakers", texts->shared_speaker_count);
+    spsh__json_put_u64(json, "train_documents", texts->train_document_count);
+    spsh__json_put_u64(json, "test_documents", texts->test_document_count);
+    spsh__json_put_u64(json, "shared_documents", texts->shared_document_count);
+    spsh__json_end(json);
+}
+
+spsh_status spsh__audit_put_result(const spsh__audit_report *report, spsh_json *json,
+                                   spsh_error *err)
+{
+    spsh_status rc = put_failures(report->facts, json, err);
+    if (rc != SPSH_OK)
+        return rc;
+    put_limits(report->facts, json);
+    return put_sides(report, json, err);
+}
+
+spsh_status spsh__audit_put_summary(const spsh__audit_report *report, spsh_json *json,
+                                    spsh_error *err)
+{
+    char warnings[SPSH__AUDIT_WARNINGS_MAX][SPSH__AUDIT_WARNING_BYTES];
+    const size_t warning_count = spsh__audit_warnings(report, warnings);
+    spsh__json_put_string(json, "schema", "speechshard-audit-summary-1");
+    spsh__json_put_string(json, "version", spsh_version());
+    spsh__json_put_string(json, "profile", spsh__text_profile_name(report->facts->profile));
+    spsh__json_put_u64(json, "fp_version", SPSH__FINGERPRINT_VERSION);
+    spsh__json_put_u64(json, "thresholds_version", report->facts->common.limits->version);
+    const spsh_status rc = spsh__audit_put_result(report, json, err);
+    put_cells(report->facts, json);
+    put_work(report->facts, json);
+    spsh__json_put_u64(json, "matches", report->leaks->match_count);
+    spsh__json_begin_array(json, "warnings");
+    for (size_t i = 0; i < warning_count; i++)
+        spsh__json_put_string(json, NULL, warnings[i]);
+    spsh__json_end(json);
+    return rc;
+}

@@ -1,0 +1,593 @@
+/* copies.c: the stages of detection, each of which leaves a file in the work directory.
+ *
+ *     run            what this is the work of, in lines
+ *     exact          matches of the exact tiers
+ *     candidates     pairs to listen to
+ *     judged-N       matches of the candidates' block N
+ *
+ * A stage whose file is there is passed over. Blocks of candidates are the units that are listened
+ * to, by several machines too: the candidates are in an order of their own, so block N is the same
+ * everywhere. The end reads all files and sorts; nothing of it depends on who made them.
+ */
+#include "copies.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/builder.h"
+#include "common/hash.h"
+#include "common/little_endian.h"
+#include "copies_internal.h"
+#include "records/fail.h"
+#include "records/work_file.h"
+
+enum {
+    CANDIDATE_BYTES = 32,
+    RUN_BYTES_MAX = 1 << 16,
+    JOIN_FACTS = 5,
+    JUDGE_FACTS = 3 + SPSH__ALIGN_CLASS_COUNT,
+    LISTEN_AT_ONCE = 256, /* between two looks at whether to stop */
+};
+#define JOIN_MEMORY_MIN (UINT64_C(64) << 20)
+#define SORT_MEMORY_MIN (UINT64_C(1) << 20)
+
+typedef struct run {
+    const spsh__print_set *set;
+    const spsh__copies_options *options;
+    const spsh_io *io;
+    const volatile bool *stop;
+    uint8_t hash[16];
+    spsh__stand_ins stand_ins;
+    spsh__judge *judge; /* NULL until there is something to listen to */
+    uint8_t *block;     /* of records */
+    spsh__builder path;
+    spsh__copies_facts facts;
+} run;
+
+/* WORK/name in run.path, until the next call. */
+static const char *path_of(run *r, const char *name)
+{
+    spsh__builder_clear(&r->path);
+    spsh__builder_append_text(&r->path, r->options->work_path);
+    spsh__builder_append_part(&r->path, name);
+    return spsh__builder_text(&r->path);
+}
+
+static spsh_status check_stop(const run *r, spsh_error *err)
+{
+    return r->stop != NULL && *r->stop ? SPSH_DEDUP_FAIL(err, SPSH_E_CANCELED, "stopped") : SPSH_OK;
+}
+
+/* ---- what this is the work of ---- */
+
+static void append_line(spsh__builder *text, const char *name, const char *value)
+{
+    spsh__builder_append_text(text, name);
+    spsh__builder_append_text(text, " ");
+    spsh__builder_append_text(text, value);
+    spsh__builder_append_text(text, "\n");
+}
+
+static void append_limits(spsh__builder *text, const spsh__align_limits *limits)
+{
+    char hex[33];
+    uint8_t hash[16];
+    spsh__pack_hash128((spsh_bytes){(const uint8_t *)limits, sizeof(*limits)}, hash);
+    spsh__hex128(hash, hex);
+    append_line(text, "thresholds", hex);
+}
+
+/* Everything that the files depend on; not memory, threads or parts. */
+static void describe_run(const run *r, spsh__builder *text)
+{
+    static const char *const modes[] = {"mild", "deep", "audit"};
+    const spsh__copies_options *o = r->options;
+    char word[64];
+    uint8_t hash[16];
+    spsh__print_set_hash(r->set, hash);
+    spsh__hex128(hash, word);
+    append_line(text, "work", "speechshard.copies/1");
+    append_line(text, "version", spsh_version());
+    append_line(text, "datasets", word);
+    append_line(text, "search", o->exact_only ? "exact" : modes[o->mode]);
+    append_line(text, "speed-grid", o->speed_grid ? "yes" : "no");
+    append_line(text, "confirm", o->confirm ? "yes" : "no");
+    append_limits(text, o->limits);
+}
+
+/* Where two texts of lines part, as words for a message. */
+static spsh_status fail_other_run(const run *r, const char *ours, const char *theirs,
+                                  spsh_error *err)
+{
+    size_t line = 0;
+    for (size_t i = 0; ours[i] != '\0' && ours[i] == theirs[i]; i++)
+        line = ours[i] == '\n' ? i + 1 : line;
+    return SPSH_DEDUP_FAIL(err, SPSH_E_MISMATCH,
+                           "%s: holds the work of another run: '%.*s' there, '%.*s' now; remove it "
+                           "or give another one",
+                           r->options->work_path, (int)strcspn(theirs + line, "\n"), theirs + line,
+                           (int)strcspn(ours + line, "\n"), ours + line);
+}
+
+static spsh_status publish_run(const run *r, const spsh__builder *text, spsh_error *err)
+{
+    spsh_file_writer *writer = NULL;
+    spsh_status rc =
+        spsh_file_writer_open(r->io, r->options->work_path, "run", 0, NULL, &writer, err);
+    if (rc == SPSH_OK)
+        rc = spsh_file_writer_write(writer, text->data, text->size_bytes, err);
+    if (rc == SPSH_OK)
+        rc = spsh_file_writer_publish(writer, SPSH_PUBLISH_NEW, err);
+    spsh_file_writer_free(writer);
+    return rc;
+}
+
+static spsh_status claim_directory(run *r, spsh_error *err)
+{
+    spsh__builder text = {0};
+    uint8_t *theirs = NULL;
+    size_t theirs_bytes = 0;
+    describe_run(r, &text);
+    const char *ours = spsh__builder_text(&text);
+    const char *path = path_of(r, "run");
+    if (ours == NULL || path == NULL) {
+        spsh__builder_free(&text);
+        return SPSH_DEDUP_NO_MEMORY(err);
+    }
+    spsh__pack_hash128(spsh__builder_bytes(&text), r->hash);
+    spsh_status rc = spsh_io_make_directory(r->io, r->options->work_path, err);
+    if (rc == SPSH_OK)
+        rc = spsh_io_read_file(r->io, path, RUN_BYTES_MAX, spsh_allocator_default(), &theirs,
+                               &theirs_bytes, err);
+    if (rc == SPSH_E_NOT_FOUND) {
+        rc = publish_run(r, &text, err);
+    } else if (rc == SPSH_OK &&
+               (theirs_bytes != text.size_bytes || memcmp(theirs, text.data, theirs_bytes) != 0)) {
+        spsh__builder other = {0};
+        spsh__builder_append(&other, theirs, theirs_bytes);
+        const char *words = spsh__builder_text(&other);
+        rc = words == NULL ? SPSH_DEDUP_NO_MEMORY(err) : fail_other_run(r, ours, words, err);
+        spsh__builder_free(&other);
+    }
+    free(theirs);
+    spsh__builder_free(&text);
+    return rc;
+}
+
+/* ---- matches in files ---- */
+
+typedef struct match_file {
+    spsh__work_writer *writer;
+    const spsh__stand_ins *stand_ins; /* NULL: matches are between those that take part */
+} match_file;
+
+static spsh_status write_match(void *user, const spsh__match *match, spsh_error *err)
+{
+    const match_file *f = user;
+    uint8_t bytes[SPSH__MATCH_BYTES];
+    spsh__match m = *match;
+    if (f->stand_ins != NULL && !spsh__stand_ins_apply(f->stand_ins, &m))
+        return SPSH_OK;
+    spsh__match_encode(&m, bytes);
+    return spsh__work_writer_add(f->writer, bytes, err);
+}
+
+static spsh_status ignore_match(void *user, const spsh__match *match, spsh_error *err)
+{
+    (void)user, (void)match, (void)err;
+    return SPSH_OK;
+}
+
+/* SPSH_E_NOT_FOUND: the stage is still to be done. */
+static spsh_status open_work(run *r, const char *name, uint32_t record_bytes,
+                             spsh__work_file *ret_file, spsh_error *err)
+{
+    const char *path = path_of(r, name);
+    if (path == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    return spsh__work_file_open(r->io, path, r->hash, record_bytes, ret_file, err);
+}
+
+/* ---- exact tiers ---- */
+
+static spsh_status run_exact(run *r, bool groups_only, spsh__match_sink sink,
+                             spsh__exact_groups **ret_groups, spsh_error *err)
+{
+    const spsh__copies_options *o = r->options;
+    const spsh__exact_options options = {
+        .io = r->io,
+        .temporary_path = o->work_path,
+        .memory_bytes = o->memory_bytes,
+        .threads = o->threads,
+        .min_active_s = o->limits->active_min_s,
+        .coverage_min = o->limits->coverage_min,
+        .confirm = o->confirm,
+        .groups_only = groups_only,
+        .stop = r->stop,
+        .progress_fn = o->progress_fn,
+        .user = o->user,
+    };
+    return spsh__exact_find(r->set, &options, sink, ret_groups, err);
+}
+
+static spsh_status make_exact(run *r, spsh__exact_groups **ret_groups, spsh_error *err)
+{
+    match_file file = {NULL, NULL};
+    spsh_status rc = spsh__work_writer_open(r->io, r->options->work_path, "exact", r->hash,
+                                            SPSH__MATCH_BYTES, &file.writer, err);
+    if (rc == SPSH_OK)
+        rc = run_exact(r, false, (spsh__match_sink){write_match, &file}, ret_groups, err);
+    if (rc == SPSH_OK)
+        rc = spsh__work_writer_publish(file.writer, NULL, 0, err);
+    spsh__work_writer_free(file.writer);
+    return rc;
+}
+
+/* ---- candidates ---- */
+
+static spsh_status write_candidates(run *r, spsh__key_join *join, spsh_error *err)
+{
+    spsh__work_writer *writer = NULL;
+    spsh__candidate c;
+    spsh__join_facts facts;
+    spsh_status rc = spsh__work_writer_open(r->io, r->options->work_path, "candidates", r->hash,
+                                            CANDIDATE_BYTES, &writer, err);
+    while (rc == SPSH_OK) {
+        uint8_t bytes[CANDIDATE_BYTES] = {0};
+        rc = spsh__key_join_next(join, &c, err);
+        if (rc != SPSH_OK)
+            break;
+        spsh__store_le(bytes, c.a, 8);
+        spsh__store_le(bytes + 8, c.b, 8);
+        spsh__store_le(bytes + 16, (uint64_t)c.offset, 8);
+        spsh__store_le(bytes + 24, c.votes, 8);
+        rc = spsh__work_writer_add(writer, bytes, err);
+    }
+    if (rc == SPSH_E_END) {
+        spsh__key_join_facts(join, &facts);
+        const uint64_t numbers[JOIN_FACTS] = {facts.key_count, facts.probe_count, facts.hit_count,
+                                              facts.candidate_count, facts.crowded_count};
+        rc = spsh__work_writer_publish(writer, numbers, JOIN_FACTS, err);
+    }
+    spsh__work_writer_free(writer);
+    return rc;
+}
+
+static spsh_status make_candidates(run *r, const spsh__exact_groups *groups, spsh_error *err)
+{
+    const spsh__copies_options *o = r->options;
+    const spsh__key_feed feed = {r->set, o, groups, r->stop};
+    const spsh__key_join_options options = {
+        .mode = o->mode,
+        .io = r->io,
+        .temporary_path = o->work_path,
+        .memory_bytes = o->memory_bytes < JOIN_MEMORY_MIN ? JOIN_MEMORY_MIN : o->memory_bytes,
+        .threads = o->threads,
+        .progress_fn = o->progress_fn,
+        .user = o->user,
+    };
+    spsh__key_join *join = NULL;
+    spsh_status rc = spsh__key_join_open(&options, &join, err);
+    if (rc == SPSH_OK)
+        rc = spsh__key_feed_run(&feed, join, err);
+    if (rc == SPSH_OK)
+        rc = check_stop(r, err);
+    if (rc == SPSH_OK)
+        rc = write_candidates(r, join, err);
+    spsh__key_join_free(join);
+    return rc;
+}
+
+/* The first two stages, as far as their files are missing. */
+static spsh_status make_pairs(run *r, spsh_error *err)
+{
+    spsh__exact_groups *groups = NULL;
+    spsh__work_file file;
+    bool need_candidates = false;
+    spsh_status rc = SPSH_E_NOT_FOUND;
+    if (!r->options->exact_only) {
+        rc = open_work(r, "candidates", CANDIDATE_BYTES, &file, err);
+        need_candidates = rc == SPSH_E_NOT_FOUND;
+        if (rc == SPSH_OK)
+            spsh__work_file_close(&file);
+        else if (!need_candidates)
+            return rc;
+    }
+    rc = open_work(r, "exact", SPSH__MATCH_BYTES, &file, err);
+    if (rc == SPSH_E_NOT_FOUND) {
+        rc = make_exact(r, &groups, err);
+    } else if (rc == SPSH_OK) {
+        spsh__work_file_close(&file);
+        if (need_candidates)
+            rc = run_exact(r, true, (spsh__match_sink){ignore_match, NULL}, &groups, err);
+    }
+    if (rc == SPSH_OK)
+        rc = check_stop(r, err);
+    if (rc == SPSH_OK && need_candidates)
+        rc = make_candidates(r, groups, err);
+    spsh__exact_groups_free(groups);
+    return rc;
+}
+
+/* ---- listening ---- */
+
+static spsh_status open_judge(run *r, spsh_error *err)
+{
+    const spsh__judge_options options = {
+        .limits = r->options->limits,
+        .threads = r->options->threads,
+        .memory_bytes = r->options->memory_bytes,
+        .speed_grid = r->options->speed_grid,
+    };
+    return r->judge != NULL ? SPSH_OK : spsh__judge_open(r->set, &options, &r->judge, err);
+}
+
+static spsh_status read_candidates(run *r, const spsh__work_file *file, uint64_t number,
+                                   spsh__candidate *candidates, size_t *ret_count, spsh_error *err)
+{
+    spsh_status rc = spsh__work_file_read(file, number, r->block, ret_count, err);
+    for (size_t i = 0; rc == SPSH_OK && i < *ret_count; i++) {
+        const uint8_t *at = r->block + i * CANDIDATE_BYTES;
+        candidates[i] = (spsh__candidate){spsh__load_le(at, 8), spsh__load_le(at + 8, 8),
+                                          (int64_t)spsh__load_le(at + 16, 8),
+                                          (uint32_t)spsh__load_le(at + 24, 8)};
+    }
+    return rc;
+}
+
+/* What the judge did since before. */
+static void judge_numbers(const run *r, const spsh__judge_facts *before,
+                          uint64_t numbers[JUDGE_FACTS])
+{
+    spsh__judge_facts after;
+    spsh__judge_facts_get(r->judge, &after);
+    numbers[0] = after.judged_count - before->judged_count;
+    numbers[1] = after.decoded_count - before->decoded_count;
+    numbers[2] = after.frame_pairs - before->frame_pairs;
+    for (size_t i = 0; i < SPSH__ALIGN_CLASS_COUNT; i++)
+        numbers[3 + i] = after.by_class[i] - before->by_class[i];
+}
+
+/* A few at a time, so that a run stops soon. */
+static spsh_status listen(run *r, const spsh__work_file *file, uint64_t number,
+                          const spsh__candidate *candidates, match_file *out, spsh_error *err)
+{
+    const spsh__copies_options *o = r->options;
+    const uint64_t first = number * SPSH__WORK_BLOCK_RECORDS;
+    const uint64_t behind = file->record_count - first;
+    const size_t count =
+        behind < SPSH__WORK_BLOCK_RECORDS ? (size_t)behind : SPSH__WORK_BLOCK_RECORDS;
+    spsh_status rc = SPSH_OK;
+    for (size_t at = 0; at < count && rc == SPSH_OK; at += LISTEN_AT_ONCE) {
+        const size_t left = count - at;
+        if (o->progress_fn != NULL)
+            o->progress_fn(o->user, "listen", first + at, file->record_count);
+        rc = spsh__judge_run(r->judge, candidates + at,
+                             left < LISTEN_AT_ONCE ? left : LISTEN_AT_ONCE,
+                             (spsh__match_sink){write_match, out}, err);
+        if (rc == SPSH_OK)
+            rc = check_stop(r, err);
+    }
+    return rc;
+}
+
+static spsh_status judge_block(run *r, const spsh__work_file *file, uint64_t number,
+                               const char *name, spsh_error *err)
+{
+    match_file out = {NULL, &r->stand_ins};
+    spsh__judge_facts before;
+    uint64_t numbers[JUDGE_FACTS];
+    size_t count = 0;
+    spsh__candidate *candidates = malloc(SPSH__WORK_BLOCK_RECORDS * sizeof(*candidates));
+    spsh_status rc = candidates == NULL ? SPSH_DEDUP_NO_MEMORY(err) : open_judge(r, err);
+    if (rc == SPSH_OK)
+        rc = read_candidates(r, file, number, candidates, &count, err);
+    if (rc == SPSH_OK)
+        rc = spsh__work_writer_open(r->io, r->options->work_path, name, r->hash, SPSH__MATCH_BYTES,
+                                    &out.writer, err);
+    if (rc == SPSH_OK) {
+        spsh__judge_facts_get(r->judge, &before);
+        rc = listen(r, file, number, candidates, &out, err);
+    }
+    if (rc == SPSH_OK) {
+        judge_numbers(r, &before, numbers);
+        rc = spsh__work_writer_publish(out.writer, numbers, JUDGE_FACTS, err);
+    }
+    spsh__work_writer_free(out.writer);
+    free(candidates);
+    return rc;
+}
+
+static void name_judged(uint64_t number, char ret_name[40])
+{
+    (void)snprintf(ret_name, 40, "judged-%08" PRIu64, number);
+}
+
+static spsh_status judge_part(run *r, const spsh__work_file *candidates, spsh_error *err)
+{
+    const spsh__copies_options *o = r->options;
+    const uint64_t parts = o->part_count < 1 ? 1 : o->part_count;
+    spsh_status rc = SPSH_OK;
+    for (uint64_t i = o->part; i < candidates->block_count && rc == SPSH_OK; i += parts) {
+        spsh__work_file done;
+        char name[40];
+        name_judged(i, name);
+        rc = open_work(r, name, SPSH__MATCH_BYTES, &done, err);
+        if (rc == SPSH_OK) {
+            spsh__work_file_close(&done);
+            continue;
+        }
+        if (rc == SPSH_E_NOT_FOUND)
+            rc = check_stop(r, err);
+        if (rc == SPSH_OK)
+            rc = judge_block(r, candidates, i, name, err);
+    }
+    return rc;
+}
+
+/* ---- the end ---- */
+
+/* Adds a file's matches; *file is closed again, and says what was in it. */
+static spsh_status collect_file(run *r, const char *name, spsh_sorter *sorter,
+                                spsh__work_file *file, spsh_error *err)
+{
+    spsh_status rc = open_work(r, name, SPSH__MATCH_BYTES, file, err);
+    if (rc != SPSH_OK)
+        return rc;
+    for (uint64_t block = 0; block < file->block_count && rc == SPSH_OK; block++) {
+        size_t count = 0;
+        rc = spsh__work_file_read(file, block, r->block, &count, err);
+        for (size_t i = 0; i < count && rc == SPSH_OK; i++) {
+            spsh__match match;
+            rc = spsh__match_decode(r->block + i * SPSH__MATCH_BYTES, &match, err);
+            if (rc == SPSH_OK)
+                rc = spsh__collect_add(sorter, &match, err);
+        }
+    }
+    spsh__work_file_close(file);
+    return rc;
+}
+
+static void take_facts(run *r, const spsh__work_file *candidates,
+                       const uint64_t judged[JUDGE_FACTS])
+{
+    const uint64_t *j = candidates->facts;
+    r->facts.join = (spsh__join_facts){.key_count = j[0],
+                                       .probe_count = j[1],
+                                       .hit_count = j[2],
+                                       .candidate_count = j[3],
+                                       .crowded_count = j[4]};
+    r->facts.judge.judged_count = judged[0];
+    r->facts.judge.decoded_count = judged[1];
+    r->facts.judge.frame_pairs = judged[2];
+    for (size_t i = 0; i < SPSH__ALIGN_CLASS_COUNT; i++)
+        r->facts.judge.by_class[i] = judged[3 + i];
+}
+
+static spsh_status collect(run *r, const spsh__work_file *candidates, spsh__match_sink sink,
+                           spsh_error *err)
+{
+    spsh_sorter_options options = SPSH_SORTER_OPTIONS_INIT;
+    spsh_sorter *sorter = NULL;
+    spsh__work_file file;
+    uint64_t judged[JUDGE_FACTS] = {0};
+    options.io = r->io;
+    options.directory = r->options->work_path;
+    options.memory_bytes = r->options->memory_bytes / 4;
+    if (options.memory_bytes < SORT_MEMORY_MIN)
+        options.memory_bytes = SORT_MEMORY_MIN;
+    spsh_status rc = spsh_sorter_open(&options, &sorter, err);
+    if (rc == SPSH_OK)
+        rc = collect_file(r, "exact", sorter, &file, err);
+    if (rc == SPSH_OK)
+        r->facts.exact_count = file.record_count;
+    for (uint64_t i = 0; i < candidates->block_count && rc == SPSH_OK; i++) {
+        char name[40];
+        name_judged(i, name);
+        rc = collect_file(r, name, sorter, &file, err);
+        for (size_t k = 0; k < JUDGE_FACTS && rc == SPSH_OK; k++)
+            judged[k] += file.facts[k];
+        if (rc == SPSH_E_NOT_FOUND)
+            rc = SPSH_DEDUP_FAIL(err, SPSH_E_END, "%s: other parts are not finished yet",
+                                 r->options->work_path);
+    }
+    if (rc == SPSH_OK) {
+        take_facts(r, candidates, judged);
+        rc = spsh__collect_send(sorter, sink, err);
+    }
+    spsh_sorter_free(sorter);
+    return rc;
+}
+
+static spsh_status listen_and_collect(run *r, spsh__match_sink sink, spsh_error *err)
+{
+    const spsh__work_file none = {.fd = -1};
+    spsh__work_file candidates;
+    if (r->options->exact_only)
+        return collect(r, &none, sink, err);
+    const char *path = path_of(r, "candidates");
+    char *own = path == NULL ? NULL : strdup(path); /* the file keeps it while paths are made */
+    if (own == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    spsh_status rc = spsh__work_file_open(r->io, own, r->hash, CANDIDATE_BYTES, &candidates, err);
+    if (rc == SPSH_OK) {
+        rc = judge_part(r, &candidates, err);
+        if (rc == SPSH_OK)
+            rc = collect(r, &candidates, sink, err);
+        spsh__work_file_close(&candidates);
+    }
+    free(own);
+    return rc;
+}
+
+spsh_status spsh__copies_find(const spsh__print_set *set, const spsh__copies_options *options,
+                              const volatile bool *stop, spsh__match_sink sink,
+                              spsh__copies_facts *ret_facts, spsh_error *err)
+{
+    spsh__copies_options opt = *options;
+    opt.io = opt.io == NULL ? spsh_io_default() : opt.io;
+    opt.limits = opt.limits == NULL ? &spsh__align_limits_default : opt.limits;
+    run r = {.set = set, .options = &opt, .io = opt.io, .stop = stop};
+    r.block = malloc((size_t)SPSH__WORK_BLOCK_RECORDS * SPSH__MATCH_BYTES);
+    spsh_status rc = r.block == NULL ? SPSH_DEDUP_NO_MEMORY(err) : claim_directory(&r, err);
+    if (rc == SPSH_OK)
+        rc = spsh__stand_ins_find(set, &r.stand_ins, &r.facts.undecoded_count, err);
+    if (rc == SPSH_OK)
+        rc = make_pairs(&r, err);
+    if (rc == SPSH_OK)
+        rc = listen_and_collect(&r, sink, err);
+    if (rc == SPSH_OK)
+        *ret_facts = r.facts;
+    spsh__judge_close(r.judge);
+    spsh__builder_free(&r.path);
+    free(r.stand_ins.items);
+    free(r.block);
+    return rc;
+}
+
+/* Files that a run makes, and temporaries that a killed one left of them; others are not ours. */
+static bool is_ours(const char *name)
+{
+    static const char *const words[] = {"run", "exact", "candidates"};
+    size_t length = 0;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]) && length == 0; i++) {
+        if (strncmp(name, words[i], strlen(words[i])) == 0)
+            length = strlen(words[i]);
+    }
+    if (strncmp(name, "judged-", 7) == 0)
+        length = 7 + strspn(name + 7, "0123456789");
+    return length > 0 && (name[length] == '\0' || strncmp(name + length, ".tmp-", 5) == 0);
+}
+
+spsh_status spsh__copies_remove(const char *work_path, const spsh_io *io, spsh_error *err)
+{
+    spsh__builder path = {0};
+    const spsh_io *use = io == NULL ? spsh_io_default() : io;
+    spsh_status rc = SPSH_OK;
+    DIR *listing = opendir(work_path);
+    if (listing == NULL)
+        return SPSH_OK;
+    const struct dirent *entry = NULL;
+    while (rc == SPSH_OK && (entry = readdir(listing)) != NULL) { /* NOLINT: one thread */
+        if (!is_ours(entry->d_name))
+            continue;
+        spsh__builder_clear(&path);
+        spsh__builder_append_text(&path, work_path);
+        spsh__builder_append_part(&path, entry->d_name);
+        const char *text = spsh__builder_text(&path);
+        const int failed = text == NULL ? -ENOMEM : use->unlink_fn(use->user, text);
+        if (failed < 0 && failed != -ENOENT)
+            rc = SPSH_DEDUP_FAIL(
+                err, failed == -ENOMEM ? SPSH_E_NO_MEMORY : spsh_io_status(-failed),
+                "%s/%s: cannot remove: %s", work_path, entry->d_name, strerror(-failed));
+    }
+    (void)closedir(listing);
+    spsh__builder_free(&path);
+    if (rc == SPSH_OK)
+        (void)use->rmdir_fn(use->user, work_path); /* what else is in it stays */
+    return rc;
+}

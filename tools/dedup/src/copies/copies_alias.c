@@ -1,0 +1,93 @@
+/* copies_alias.c: an utterance that stands for the one whose samples it has.
+ *
+ * An alias has no prints of its own: its base has them. Where the base is left out (another split
+ * was asked for, an overlay skips it), its prints are looked at for the first alias that takes
+ * part, and what is found is renamed afterwards.
+ */
+#include <stdlib.h>
+
+#include "common/grow.h"
+#include "copies_internal.h"
+#include "records/fail.h"
+
+static int compare_stand_ins(const void *left, const void *right)
+{
+    const spsh__stand_in *l = left;
+    const spsh__stand_in *r = right;
+    if (l->base != r->base)
+        return l->base < r->base ? -1 : 1;
+    return (l->alias > r->alias) - (l->alias < r->alias);
+}
+
+static spsh_status add_stand_in(spsh__stand_ins *list, size_t *capacity, spsh__stand_in item,
+                                spsh_error *err)
+{
+    spsh__stand_in *items = spsh__grow(list->items, capacity, list->count + 1, sizeof(*items));
+    if (items == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    list->items = items;
+    list->items[list->count++] = item;
+    return SPSH_OK;
+}
+
+spsh_status spsh__stand_ins_find(const spsh__print_set *set, spsh__stand_ins *ret_list,
+                                 uint64_t *ret_undecoded, spsh_error *err)
+{
+    const uint64_t total = spsh__print_set_count(set);
+    spsh__stand_ins list = {NULL, 0};
+    size_t capacity = 0;
+    size_t kept = 0;
+    spsh_status rc = SPSH_OK;
+    *ret_undecoded = 0;
+    for (uint64_t i = 0; i < total && rc == SPSH_OK; i++) {
+        spsh__segment_row row;
+        uint64_t base = SPSH_NONE_U64;
+        if (spsh__print_set_side(set, i) == SPSH__SIDE_NONE)
+            continue;
+        rc = spsh__print_set_row(set, i, &row, &base, err);
+        if (rc != SPSH_OK)
+            break;
+        *ret_undecoded += (row.flags & SPSH__ROW_DECODED) == 0;
+        if (base != SPSH_NONE_U64 && spsh__print_set_side(set, base) == SPSH__SIDE_NONE)
+            rc = add_stand_in(&list, &capacity, (spsh__stand_in){base, i}, err);
+    }
+    if (rc != SPSH_OK) {
+        free(list.items);
+        return rc;
+    }
+    if (list.count > 1)
+        qsort(list.items, list.count, sizeof(*list.items), compare_stand_ins);
+    for (size_t i = 0; i < list.count; i++) {
+        if (kept == 0 || list.items[kept - 1].base != list.items[i].base)
+            list.items[kept++] = list.items[i];
+    }
+    list.count = kept;
+    *ret_list = list;
+    return SPSH_OK;
+}
+
+static uint64_t rename_one(const spsh__stand_ins *list, uint64_t ordinal)
+{
+    const spsh__stand_in key = {ordinal, 0};
+    size_t low = 0;
+    size_t high = list->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (compare_stand_ins(&list->items[middle], &key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < list->count && list->items[low].base == ordinal ? list->items[low].alias : ordinal;
+}
+
+bool spsh__stand_ins_apply(const spsh__stand_ins *list, spsh__match *match)
+{
+    const uint64_t a = rename_one(list, match->a);
+    const uint64_t b = rename_one(list, match->b);
+    match->a = a;
+    match->b = b;
+    if (a > b)
+        *match = spsh__match_turned(match);
+    return a != b;
+}

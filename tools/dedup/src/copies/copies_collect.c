@@ -1,0 +1,142 @@
+/* copies_collect.c: matches of all files in one order, each stretch of a pair once.
+ *
+ * Two stereo recordings are compared as mixes and channel by channel, and a long one at several
+ * offsets: the same stretch is then found more than once. Of matches with nearly the same lag that
+ * overlap, the strongest stays; and what is said again (reread) is nothing beside a true copy.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/grow.h"
+#include "copies_internal.h"
+#include "records/fail.h"
+
+enum {
+    KEY_BYTES = 28 + SPSH__MATCH_BYTES,
+    PAIR_MATCHES_MAX = 64, /* of one pair; hold music repeats itself without end */
+};
+
+#define LAG_APART_S 0.05 /* less is the same lag */
+
+static void put_big(uint8_t *at, uint64_t value, unsigned bytes)
+{
+    for (unsigned i = 0; i < bytes; i++)
+        at[i] = (uint8_t)(value >> (8 * (bytes - 1 - i)));
+}
+
+spsh_status spsh__collect_add(spsh_sorter *sorter, const spsh__match *match, spsh_error *err)
+{
+    uint8_t key[KEY_BYTES];
+    put_big(key, match->a, 8);
+    put_big(key + 8, match->b, 8);
+    put_big(key + 16, match->tier, 4);
+    put_big(key + 20, match->a_first, 8);
+    spsh__match_encode(match, key + 28);
+    return spsh_sorter_add(sorter, (spsh_bytes){key, KEY_BYTES}, (spsh_bytes){NULL, 0}, err);
+}
+
+/* Matches of one pair. */
+typedef struct pair {
+    spsh__match *matches;
+    size_t count, capacity;
+} pair;
+
+static double strength(const spsh__match *m)
+{
+    return fabs(m->ncc) + (1 - m->ber) * 1e-3;
+}
+
+static int compare_strength(const void *left, const void *right)
+{
+    const spsh__match *l = left;
+    const spsh__match *r = right;
+    if (l->tier != r->tier)
+        return l->tier < r->tier ? -1 : 1;
+    if (l->kind != r->kind)
+        return l->kind < r->kind ? -1 : 1;
+    if (strength(l) != strength(r))
+        return strength(l) > strength(r) ? -1 : 1;
+    return spsh__match_compare(l, r);
+}
+
+static bool is_heard(const spsh__match *m)
+{
+    return m->tier == SPSH__TIER_ACOUSTIC || m->tier == SPSH__TIER_SCALED;
+}
+
+static bool is_same_stretch(const spsh__match *strong, const spsh__match *weak)
+{
+    const double rate = weak->rate_hz == 0 ? 8000 : (double)weak->rate_hz;
+    if (weak->kind == SPSH__ALIGN_REREAD && strong->kind < SPSH__ALIGN_REREAD)
+        return true;
+    return strong->rate_hz == weak->rate_hz &&
+           fabs(strong->lag - weak->lag) <= LAG_APART_S * rate &&
+           strong->a_first < weak->a_first + weak->count &&
+           weak->a_first < strong->a_first + strong->count;
+}
+
+/* Strongest first; what is left is put into order again. */
+static void prune(pair *p)
+{
+    size_t kept = 0;
+    qsort(p->matches, p->count, sizeof(*p->matches), compare_strength);
+    for (size_t i = 0; i < p->count && kept < PAIR_MATCHES_MAX; i++) {
+        bool is_new = true;
+        for (size_t k = 0; k < kept && is_new && is_heard(&p->matches[i]); k++)
+            is_new = !is_heard(&p->matches[k]) || !is_same_stretch(&p->matches[k], &p->matches[i]);
+        if (is_new)
+            p->matches[kept++] = p->matches[i];
+    }
+    p->count = kept;
+    qsort(p->matches, p->count, sizeof(*p->matches), spsh__match_compare);
+}
+
+static spsh_status send_pair(pair *p, spsh__match_sink sink, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    if (p->count > 1)
+        prune(p);
+    for (size_t i = 0; i < p->count && rc == SPSH_OK; i++)
+        rc = sink.match_fn(sink.user, &p->matches[i], err);
+    p->count = 0;
+    return rc;
+}
+
+static spsh_status add_to_pair(pair *p, const spsh__match *match, spsh_error *err)
+{
+    spsh__match *matches = spsh__grow(p->matches, &p->capacity, p->count + 1, sizeof(*matches));
+    if (matches == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    p->matches = matches;
+    p->matches[p->count++] = *match;
+    return SPSH_OK;
+}
+
+spsh_status spsh__collect_send(spsh_sorter *sorter, spsh__match_sink sink, spsh_error *err)
+{
+    pair p = {NULL, 0, 0};
+    uint8_t last[KEY_BYTES] = {0};
+    bool has_last = false;
+    spsh_status rc = SPSH_OK;
+    while (rc == SPSH_OK) {
+        spsh_bytes key = {NULL, 0};
+        spsh_bytes value = {NULL, 0};
+        spsh__match match;
+        rc = spsh_sorter_next(sorter, &key, &value, err);
+        if (rc != SPSH_OK || (has_last && memcmp(last, key.data, KEY_BYTES) == 0))
+            continue;
+        memcpy(last, key.data, KEY_BYTES);
+        has_last = true;
+        rc = spsh__match_decode(last + 28, &match, err);
+        if (rc == SPSH_OK && p.count > 0 &&
+            (p.matches[0].a != match.a || p.matches[0].b != match.b))
+            rc = send_pair(&p, sink, err);
+        if (rc == SPSH_OK)
+            rc = add_to_pair(&p, &match, err);
+    }
+    if (rc == SPSH_E_END)
+        rc = send_pair(&p, sink, err);
+    free(p.matches);
+    return rc;
+}

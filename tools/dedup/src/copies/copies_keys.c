@@ -1,0 +1,212 @@
+/* copies_keys.c: the keys of all prints, into a join.
+ *
+ * Of a group of equal samples only the first takes part. Stored keys are read; keys of the small
+ * side of an audit, and those of other speeds, are made from the audio again. So utterances are
+ * dealt to threads, and what a thread has made is added under a lock: the join does not mind the
+ * order.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "common/grow.h"
+#include "copies_internal.h"
+#include "join/frame_search.h"
+#include "records/deal.h"
+#include "records/fail.h"
+#include "set/dense_keys.h"
+#include "set/scaled_keys.h"
+#include "set/set_readers.h"
+
+enum { DEAL_AT_ONCE = 64 };
+
+typedef struct pool {
+    const spsh__key_feed *feed;
+    spsh__key_join *join;
+    pthread_mutex_t mutex; /* for the join */
+} pool;
+
+typedef struct worker {
+    pool *pool;
+    spsh__set_readers readers;
+    spsh__print_key *keys; /* of one print */
+    size_t key_capacity;
+} worker;
+
+static bool has_audit(const pool *p)
+{
+    return p->feed->options->mode == SPSH__JOIN_AUDIT;
+}
+
+static spsh_status add_keys(pool *p, uint64_t number, const spsh__print_key *keys, size_t count,
+                            spsh_error *err)
+{
+    (void)pthread_mutex_lock(&p->mutex);
+    spsh_status rc = spsh__key_join_add(p->join, number, keys, count, err);
+    (void)pthread_mutex_unlock(&p->mutex);
+    return rc;
+}
+
+static spsh_status add_stored(worker *w, uint64_t number, const spsh__set_print *print,
+                              spsh_error *err)
+{
+    const size_t count = (size_t)print->key_count;
+    spsh__print_key *keys = spsh__grow(w->keys, &w->key_capacity, count, sizeof(*keys));
+    if (keys == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    w->keys = keys;
+    spsh_status rc =
+        spsh__segment_keys(print->segment, print->first_key, print->key_count, w->keys, err);
+    return rc == SPSH_OK ? add_keys(w->pool, number, w->keys, count, err) : rc;
+}
+
+static spsh_status add_dense(worker *w, uint64_t number, const spsh__set_print *print,
+                             spsh_error *err)
+{
+    spsh_reader *reader = NULL;
+    spsh__dense_key *keys = NULL;
+    size_t count = 0;
+    uint64_t position = 0;
+    spsh_status rc = spsh__set_readers_find(&w->readers, print->utterance, &reader, &position, err);
+    if (rc == SPSH_OK)
+        rc = spsh__dense_keys_make(w->pool->feed->set, reader, number, &keys, &count, err);
+    if (rc == SPSH_OK) {
+        (void)pthread_mutex_lock(&w->pool->mutex);
+        rc = spsh__key_join_add_test(w->pool->join, number, keys, count, err);
+        (void)pthread_mutex_unlock(&w->pool->mutex);
+    }
+    free(keys);
+    return rc;
+}
+
+static spsh_status add_scaled(worker *w, uint64_t number, const spsh__set_print *print,
+                              spsh_error *err)
+{
+    const spsh__print_set *set = w->pool->feed->set;
+    const size_t end = has_audit(w->pool) ? SPSH__SCALE_COUNT : SPSH__SCALE_FASTER_END;
+    spsh__print_signal signal = {set, NULL, print->utterance, print->channel};
+    uint64_t position = 0;
+    spsh_status rc =
+        spsh__set_readers_find(&w->readers, print->utterance, &signal.reader, &position, err);
+    for (size_t scale = 1; scale < end && rc == SPSH_OK; scale++) {
+        spsh__print_key *keys = NULL;
+        size_t count = 0;
+        rc = spsh__scaled_keys_make(&signal, spsh__scales[scale], &keys, &count, err);
+        if (rc == SPSH_OK)
+            rc = add_keys(w->pool,
+                          spsh__scaled_number(spsh__print_set_print_count(set), number, scale),
+                          keys, count, err);
+        free(keys);
+    }
+    return rc;
+}
+
+static spsh_status add_utterance(worker *w, uint64_t ordinal, spsh_error *err)
+{
+    const spsh__key_feed *feed = w->pool->feed;
+    const spsh__side side = spsh__print_set_side(feed->set, ordinal);
+    uint64_t first = 0;
+    uint64_t count = 0;
+    spsh_status rc = spsh__print_set_prints_of(feed->set, ordinal, &first, &count, err);
+    for (uint64_t number = first; number < first + count && rc == SPSH_OK; number++) {
+        spsh__set_print print;
+        rc = spsh__print_set_print(feed->set, number, &print, err);
+        if (rc != SPSH_OK)
+            return rc;
+        /* At their own speed, an audit's prints are compared by every frame: frame_search.h. */
+        if (has_audit(w->pool) && side == SPSH__SIDE_TEST && feed->options->speed_grid)
+            rc = add_dense(w, number, &print, err);
+        else if (!has_audit(w->pool))
+            rc = add_stored(w, number, &print, err);
+        if (rc == SPSH_OK && feed->options->speed_grid &&
+            !(has_audit(w->pool) && side == SPSH__SIDE_TEST))
+            rc = add_scaled(w, number, &print, err);
+    }
+    return rc;
+}
+
+/* Its prints are its own, or those of a base that takes no part itself. */
+static spsh_status takes_part(const spsh__key_feed *feed, uint64_t ordinal, bool *ret_takes_part,
+                              spsh_error *err)
+{
+    spsh__segment_row row;
+    uint64_t base = SPSH_NONE_U64;
+    *ret_takes_part = false;
+    if (spsh__print_set_side(feed->set, ordinal) == SPSH__SIDE_NONE ||
+        spsh__exact_representative(feed->groups, ordinal) != ordinal)
+        return SPSH_OK;
+    spsh_status rc = spsh__print_set_row(feed->set, ordinal, &row, &base, err);
+    *ret_takes_part =
+        base == SPSH_NONE_U64 || spsh__print_set_side(feed->set, base) == SPSH__SIDE_NONE;
+    return rc;
+}
+
+static spsh_status take_utterance(void *argument, uint64_t ordinal, spsh_error *err)
+{
+    worker *w = argument;
+    bool part = false;
+    const spsh_status rc = takes_part(w->pool->feed, ordinal, &part, err);
+    return rc == SPSH_OK && part ? add_utterance(w, ordinal, err) : rc;
+}
+
+static spsh_status is_searched(const void *user, uint64_t ordinal, bool *ret_takes_part,
+                               spsh_error *err)
+{
+    return takes_part(user, ordinal, ret_takes_part, err);
+}
+
+static spsh_status search_frames(const spsh__key_feed *feed, spsh__key_join *join, spsh_error *err)
+{
+    const spsh__copies_options *options = feed->options;
+    const spsh__frame_search search = {
+        .set = feed->set,
+        .memory_bytes = options->memory_bytes,
+        .threads = options->threads,
+        .takes_part_fn = is_searched,
+        .user = feed,
+        .stop = feed->stop,
+        .progress_fn = options->progress_fn,
+        .progress_user = options->user,
+    };
+    return spsh__frame_search_run(&search, join, err);
+}
+
+static spsh_status add_all(pool *p, spsh_error *err)
+{
+    const spsh__copies_options *options = p->feed->options;
+    const uint32_t count = options->threads < 1 ? 1 : options->threads;
+    const spsh__deal deal = {
+        .end = spsh__print_set_count(p->feed->set),
+        .at_once = DEAL_AT_ONCE,
+        .take_fn = take_utterance,
+        .stop = p->feed->stop,
+        .progress_fn = options->progress_fn,
+        .progress_user = options->user,
+        .stage = "read keys",
+    };
+    spsh_status rc = SPSH_OK;
+    worker *workers = calloc(count, sizeof(*workers));
+    if (workers == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    for (uint32_t i = 0; rc == SPSH_OK && i < count; i++) {
+        workers[i].pool = p;
+        rc = spsh__set_readers_open(p->feed->set, &workers[i].readers, err);
+    }
+    if (rc == SPSH_OK)
+        rc = spsh__deal_run(&deal, workers, sizeof(*workers), count, err);
+    for (uint32_t i = 0; i < count; i++) {
+        spsh__set_readers_close(&workers[i].readers);
+        free(workers[i].keys);
+    }
+    free(workers);
+    return rc;
+}
+
+spsh_status spsh__key_feed_run(const spsh__key_feed *feed, spsh__key_join *join, spsh_error *err)
+{
+    pool p = {.feed = feed, .join = join};
+    if (pthread_mutex_init(&p.mutex, NULL) != 0)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    const spsh_status rc = add_all(&p, err);
+    (void)pthread_mutex_destroy(&p.mutex);
+    return rc == SPSH_OK && has_audit(&p) ? search_frames(feed, join, err) : rc;
+}

@@ -1,0 +1,695 @@
+/* judge.c: workers take candidates in small pieces, and what they find is put in the candidates'
+ * order afterwards.
+ *
+ * Candidates come sorted by a, so a worker keeps the frames of the last two prints it looked at. A
+ * worker that fails lets the others go on with the candidates before its own, so the failure that
+ * is told is the first in order, whatever the number of threads.
+ *
+ * Frames are in memory whole (8 bytes each: 100 hours are 180 MB), samples only for the minute that
+ * is compared. Workers wait for each other when the frames of all would exceed the memory given.
+ */
+#include "judge.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/grow.h"
+#include "join/pair_offsets.h"
+#include "records/fail.h"
+#include "set/scaled_keys.h"
+#include "set/set_readers.h"
+
+enum {
+    PIECE = 16,
+    SLOTS = 2,
+    SAME_LAG = 5 * SPSH__PRINT_HOP,
+    PAIR_PRINTS_MAX = 16,
+    SEARCHED_MAX = 10 * 60 * 125 / 2, /* frames */
+};
+
+/* A print that a worker looked at. */
+typedef struct heard {
+    uint64_t number; /* as in candidates; SPSH_NONE_U64: nothing */
+    spsh__print_frame *frames;
+    size_t frame_count;
+    uint64_t sample_count;
+    spsh__print_signal signal;
+    double speed;
+    uint64_t used; /* when */
+} heard;
+
+typedef struct match_list {
+    spsh__match *items;
+    size_t count;
+    size_t capacity;
+} match_list;
+
+typedef struct worker {
+    spsh__judge *judge;
+    spsh__set_readers readers;
+    heard slots[SLOTS];
+    uint64_t clock;
+    uint64_t held_bytes; /* of judge->held_bytes */
+    bool is_decoded;     /* audio was asked for since this was cleared */
+    spsh__judge_facts facts;
+    match_list found;
+} worker;
+
+/* Which of a worker's matches a candidate has. */
+typedef struct verdict {
+    const worker *by;
+    size_t first;
+    size_t count;
+} verdict;
+
+struct spsh__judge {
+    const spsh__print_set *set;
+    spsh__align_limits limits;
+    uint64_t memory_bytes;
+    uint64_t print_count;
+    bool speed_grid;
+    worker *workers;
+    uint32_t worker_count;
+
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t freed;
+    uint64_t held_bytes;
+    const spsh__candidate *candidates;
+    size_t candidate_count;
+    size_t next;
+    size_t failed_at; /* the least candidate that failed; candidate_count: none */
+    spsh_error failure;
+    verdict *verdicts;
+};
+
+static void forget(heard *slot)
+{
+    free(slot->frames);
+    *slot = (heard){.number = SPSH_NONE_U64};
+}
+
+static void worker_free(worker *self)
+{
+    for (size_t i = 0; i < SLOTS; i++)
+        forget(&self->slots[i]);
+    spsh__set_readers_close(&self->readers);
+    free(self->found.items);
+}
+
+void spsh__judge_close(spsh__judge *judge)
+{
+    if (judge == NULL)
+        return;
+    for (uint32_t i = 0; judge->workers != NULL && i < judge->worker_count; i++)
+        worker_free(&judge->workers[i]);
+    free(judge->workers);
+    (void)pthread_mutex_destroy(&judge->lock);
+    (void)pthread_cond_destroy(&judge->freed);
+    free(judge);
+}
+
+spsh_status spsh__judge_open(const spsh__print_set *set, const spsh__judge_options *options,
+                             spsh__judge **ret_judge, spsh_error *err)
+{
+    const uint32_t threads = options->threads > 0 ? options->threads : 1;
+    spsh__judge *judge = calloc(1, sizeof(*judge));
+    if (judge == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    judge->set = set;
+    judge->limits = options->limits != NULL ? *options->limits : spsh__align_limits_default;
+    judge->memory_bytes = options->memory_bytes;
+    judge->print_count = spsh__print_set_print_count(set);
+    judge->speed_grid = options->speed_grid;
+    (void)pthread_mutex_init(&judge->lock, NULL);
+    (void)pthread_cond_init(&judge->freed, NULL);
+    judge->workers = calloc(threads, sizeof(*judge->workers));
+    spsh_status rc = judge->workers == NULL ? SPSH_DEDUP_NO_MEMORY(err) : SPSH_OK;
+    while (rc == SPSH_OK && judge->worker_count < threads) {
+        worker *self = &judge->workers[judge->worker_count++];
+        self->judge = judge;
+        for (size_t i = 0; i < SLOTS; i++)
+            self->slots[i].number = SPSH_NONE_U64;
+        rc = spsh__set_readers_open(set, &self->readers, err);
+    }
+    if (rc != SPSH_OK) {
+        spsh__judge_close(judge);
+        return rc;
+    }
+    *ret_judge = judge;
+    return SPSH_OK;
+}
+
+/* ---- prints ---- */
+
+/* The print of a candidate's number. */
+static spsh_status find_print(const spsh__judge *judge, uint64_t number, spsh__set_print *ret_print,
+                              double *ret_speed, spsh_error *err)
+{
+    const uint64_t scale = judge->print_count == 0 ? 0 : number / judge->print_count;
+    if (judge->print_count == 0 || scale >= SPSH__SCALE_COUNT)
+        return SPSH_DEDUP_FAIL(err, SPSH_E_INVALID_ARG,
+                               "a candidate of print %" PRIu64 ", there are %" PRIu64, number,
+                               judge->print_count);
+    *ret_speed = spsh__scales[scale];
+    return spsh__print_set_print(judge->set, number % judge->print_count, ret_print, err);
+}
+
+static bool is_scaled(const spsh__judge *judge, uint64_t number)
+{
+    return number >= judge->print_count;
+}
+
+/* Fills a slot: stored frames, or those of the signal at another speed. */
+static spsh_status hear(worker *self, uint64_t number, heard *slot, spsh_error *err)
+{
+    spsh__set_print print;
+    uint64_t position = 0;
+    forget(slot);
+    spsh_status rc = find_print(self->judge, number, &print, &slot->speed, err);
+    if (rc != SPSH_OK)
+        return rc;
+    slot->signal = (spsh__print_signal){self->judge->set, NULL, print.utterance, print.channel};
+    rc = spsh__set_readers_find(&self->readers, print.utterance, &slot->signal.reader, &position,
+                                err);
+    if (rc == SPSH_OK)
+        rc = spsh__print_signal_length(&slot->signal, &slot->sample_count, err);
+    if (rc == SPSH_OK && is_scaled(self->judge, number)) {
+        spsh__print made = {0};
+        spsh__print_sink sink = spsh__print_collect(&made);
+        sink.key_fn = NULL;
+        rc = spsh__scaled_print_make(&slot->signal, slot->speed, sink, err);
+        slot->frames = made.frames;
+        slot->frame_count = made.frame_count;
+        slot->sample_count = (uint64_t)((double)slot->sample_count / slot->speed);
+    } else if (rc == SPSH_OK) {
+        slot->frames = calloc((size_t)print.frame_count + 1, sizeof(*slot->frames));
+        slot->frame_count = (size_t)print.frame_count;
+        rc = slot->frames == NULL ? SPSH_DEDUP_NO_MEMORY(err)
+                                  : spsh__segment_frames(print.segment, print.first_frame,
+                                                         print.frame_count, slot->frames, err);
+    }
+    if (rc == SPSH_OK)
+        slot->number = number;
+    else
+        forget(slot);
+    return rc;
+}
+
+static heard *slot_of(worker *self, uint64_t number)
+{
+    for (size_t i = 0; i < SLOTS; i++)
+        if (self->slots[i].number == number)
+            return &self->slots[i];
+    return NULL;
+}
+
+/* Waits until frames of so many bytes fit beside those of the other workers; alone, they may be as
+ * large as they are. */
+static void hold(worker *self, uint64_t bytes)
+{
+    spsh__judge *judge = self->judge;
+    (void)pthread_mutex_lock(&judge->lock);
+    judge->held_bytes -= self->held_bytes;
+    self->held_bytes = 0;
+    (void)pthread_cond_broadcast(&judge->freed);
+    while (judge->memory_bytes != 0 && judge->held_bytes != 0 &&
+           judge->held_bytes + bytes > judge->memory_bytes) {
+        for (size_t i = 0; i < SLOTS; i++)
+            forget(&self->slots[i]);
+        (void)pthread_cond_wait(&judge->freed, &judge->lock);
+    }
+    judge->held_bytes += bytes;
+    self->held_bytes = bytes;
+    (void)pthread_mutex_unlock(&judge->lock);
+}
+
+/* Both prints of a pair, from the slots where they are there. */
+static spsh_status hear_both(worker *self, uint64_t a, uint64_t b, heard **ret_a, heard **ret_b,
+                             spsh_error *err)
+{
+    const uint64_t numbers[2] = {a, b};
+    heard *slots[2] = {slot_of(self, a), slot_of(self, b)};
+    for (size_t i = 0; i < 2; i++) {
+        if (slots[i] != NULL)
+            continue;
+        slots[i] = &self->slots[0] == slots[1 - i] ? &self->slots[1] : &self->slots[0];
+        if (slots[1 - i] == NULL && self->slots[1].used < self->slots[0].used)
+            slots[i] = &self->slots[1];
+        spsh_status rc = hear(self, numbers[i], slots[i], err);
+        if (rc != SPSH_OK)
+            return rc;
+    }
+    slots[0]->used = slots[1]->used = ++self->clock;
+    *ret_a = slots[0];
+    *ret_b = slots[1];
+    return SPSH_OK;
+}
+
+/* ---- one pair ---- */
+
+typedef struct listener {
+    worker *by;
+    const heard *to;
+} listener;
+
+static spsh_status read_samples(const void *user, uint64_t first, size_t count, int32_t *dst,
+                                spsh_error *err)
+{
+    const listener *self = user;
+    self->by->is_decoded = true;
+    if (is_scaled(self->by->judge, self->to->number))
+        return spsh__scaled_signal_read(&self->to->signal, self->to->speed, first, count, dst, err);
+    return spsh__print_signal_read(&self->to->signal, first, count, dst, err);
+}
+
+static spsh__match describe(const spsh__judge *judge, const heard *a, const heard *b,
+                            const spsh__alignment *found)
+{
+    const bool is_of_grid = is_scaled(judge, a->number) || is_scaled(judge, b->number);
+    const double longer =
+        found->kind == SPSH__ALIGN_TIME_SCALED || is_of_grid ? 1 + found->drift.slope_ppm / 1e6 : 1;
+    const double speed = a->speed / b->speed;
+    spsh__match match = {
+        .a = a->signal.utterance,
+        .b = b->signal.utterance,
+        .tier = SPSH__TIER_ACOUSTIC,
+        .kind = found->kind,
+        .rate_hz = 8000,
+        .a_first = (uint64_t)((double)found->a_first * a->speed),
+        .b_first = (uint64_t)((double)found->b_first * b->speed),
+        .count = (uint64_t)((double)found->count * a->speed),
+        .lag = found->lag * b->speed,
+        .coverage_a = found->coverage_a,
+        .coverage_b = found->coverage_b,
+        .a_channel = a->signal.channel,
+        .b_channel = b->signal.channel,
+        .is_inverted = found->is_inverted,
+        .active_s = found->active_s,
+        .ber = found->ber,
+        .words_hz = found->words_hz,
+        .tonality = found->tonality,
+        .ncc = found->ncc,
+        .ncc_white = found->ncc_white,
+        .envelope = found->envelope,
+        .block_share = found->drift.block_share,
+        .slope_ppm = found->drift.slope_ppm,
+        .spread_ms = found->drift.spread_ms,
+        .scale = speed / longer,
+    };
+    if (found->kind == SPSH__ALIGN_TIME_SCALED) {
+        match.ncc = found->unscaled.ncc;
+        match.ncc_white = found->unscaled.ncc_white;
+        match.tier = SPSH__TIER_SCALED;
+    }
+    if (is_of_grid) {
+        match.tier = SPSH__TIER_SCALED;
+        if (found->kind <= SPSH__ALIGN_TIME_SCALED)
+            match.kind = SPSH__ALIGN_TIME_SCALED;
+        if (found->kind < SPSH__ALIGN_TIME_SCALED) {
+            match.ncc = found->ncc;
+            match.ncc_white = found->ncc_white;
+        }
+    }
+    return match;
+}
+
+static spsh_status append(match_list *list, const spsh__match *match, spsh_error *err)
+{
+    spsh__match *items = spsh__grow(list->items, &list->capacity, list->count + 1, sizeof(*items));
+    if (items == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    list->items = items;
+    list->items[list->count++] = *match;
+    return SPSH_OK;
+}
+
+/* Compares two prints at an offset; what they have in common goes to self->found. */
+static spsh_status compare(worker *self, const heard *a, const heard *b, int64_t offset,
+                           uint32_t votes, spsh_error *err)
+{
+    const listener left = {self, a};
+    const listener right = {self, b};
+    const spsh__align_side sides[2] = {
+        {a->frames, a->frame_count, a->sample_count, read_samples, &left },
+        {b->frames, b->frame_count, b->sample_count, read_samples, &right}
+    };
+    const bool is_of_grid = is_scaled(self->judge, a->number) || is_scaled(self->judge, b->number);
+    spsh__alignments found = {.count_max = SPSH__ALIGN_RUNS_MAX};
+    spsh_status rc =
+        spsh__align_sides(&sides[0], &sides[1], offset, &self->judge->limits, &found, err);
+    self->facts.frame_pairs += found.frame_pairs;
+    for (size_t i = 0; rc == SPSH_OK && i < found.count; i++) {
+        const spsh__align_class kind = found.items[i].kind;
+        if (kind == SPSH__ALIGN_NONE || (is_of_grid && kind == SPSH__ALIGN_REREAD))
+            continue;
+        spsh__match match = describe(self->judge, a, b, &found.items[i]);
+        match.votes = votes;
+        rc = append(&self->found, &match, err);
+    }
+    return rc;
+}
+
+static spsh_status judge_candidate(worker *self, const spsh__candidate *candidate, spsh_error *err)
+{
+    const spsh__judge *judge = self->judge;
+    spsh__candidate pair = *candidate;
+    spsh__set_print prints[2];
+    double speeds[2];
+    heard *a = NULL;
+    heard *b = NULL;
+    spsh_status rc = find_print(judge, pair.a, &prints[0], &speeds[0], err);
+    if (rc == SPSH_OK)
+        rc = find_print(judge, pair.b, &prints[1], &speeds[1], err);
+    if (rc != SPSH_OK || prints[0].utterance == prints[1].utterance ||
+        (is_scaled(judge, pair.a) && is_scaled(judge, pair.b)))
+        return rc;
+    if (prints[0].utterance > prints[1].utterance)
+        pair = (spsh__candidate){pair.b, pair.a, -pair.offset, pair.votes};
+    const double frames =
+        (double)prints[0].frame_count / speeds[0] + (double)prints[1].frame_count / speeds[1];
+    hold(self, (uint64_t)frames * sizeof(spsh__print_frame));
+    self->is_decoded = is_scaled(judge, pair.a) || is_scaled(judge, pair.b);
+    rc = hear_both(self, pair.a, pair.b, &a, &b, err);
+    if (rc == SPSH_OK)
+        rc = compare(self, a, b, pair.offset, pair.votes, err);
+    self->facts.judged_count++;
+    self->facts.decoded_count += self->is_decoded;
+    return rc;
+}
+
+/* ---- many ---- */
+
+/* The next candidates that are worth it; false: none. */
+static bool take_piece(spsh__judge *judge, size_t *ret_first, size_t *ret_end)
+{
+    (void)pthread_mutex_lock(&judge->lock);
+    const size_t end = judge->failed_at;
+    const size_t first = judge->next;
+    const bool is_taken = first < end;
+    if (is_taken) {
+        *ret_first = first;
+        *ret_end = end - first < PIECE ? end : first + PIECE;
+        judge->next = *ret_end;
+    }
+    (void)pthread_mutex_unlock(&judge->lock);
+    return is_taken;
+}
+
+static void fail_at(spsh__judge *judge, size_t index, const spsh_error *err)
+{
+    (void)pthread_mutex_lock(&judge->lock);
+    if (index < judge->failed_at) {
+        judge->failed_at = index;
+        judge->failure = *err;
+    }
+    (void)pthread_mutex_unlock(&judge->lock);
+}
+
+static void *work(void *user)
+{
+    worker *self = user;
+    spsh__judge *judge = self->judge;
+    size_t first = 0;
+    size_t end = 0;
+    while (take_piece(judge, &first, &end)) {
+        for (size_t i = first; i < end; i++) {
+            spsh_error err = SPSH_ERROR_INIT;
+            verdict *mine = &judge->verdicts[i];
+            mine->by = self;
+            mine->first = self->found.count;
+            spsh_status rc = judge_candidate(self, &judge->candidates[i], &err);
+            mine->count = self->found.count - mine->first;
+            if (rc != SPSH_OK) {
+                fail_at(judge, i, &err);
+                break;
+            }
+        }
+    }
+    hold(self, 0);
+    return NULL;
+}
+
+/* The judge's own thread is the first worker. */
+static spsh_status run_workers(spsh__judge *judge, spsh_error *err)
+{
+    pthread_t *threads = calloc(judge->worker_count, sizeof(*threads));
+    uint32_t started = 1;
+    if (threads == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    for (; started < judge->worker_count; started++)
+        if (pthread_create(&threads[started], NULL, work, &judge->workers[started]) != 0)
+            break;
+    (void)work(&judge->workers[0]);
+    for (uint32_t i = 1; i < started; i++)
+        (void)pthread_join(threads[i], NULL);
+    free(threads);
+    return SPSH_OK;
+}
+
+static uint64_t distance(double x, double y)
+{
+    return (uint64_t)fabs(x - y);
+}
+
+/* Whether two matches of one pair of prints are of the same sound at the same place: more than half
+ * of the shorter. */
+static bool is_same_place(const spsh__match *x, const spsh__match *y)
+{
+    const uint64_t first = x->a_first > y->a_first ? x->a_first : y->a_first;
+    const uint64_t x_end = x->a_first + x->count;
+    const uint64_t y_end = y->a_first + y->count;
+    const uint64_t end = x_end < y_end ? x_end : y_end;
+    const uint64_t shorter = x->count < y->count ? x->count : y->count;
+    const uint64_t lags = distance(x->lag, y->lag);
+    const bool may_drift = x->tier == SPSH__TIER_SCALED || y->tier == SPSH__TIER_SCALED;
+    return end > first && end - first > shorter / 2 && (lags <= SAME_LAG || may_drift);
+}
+
+static bool is_better(const spsh__match *x, const spsh__match *y)
+{
+    if (x->kind != y->kind)
+        return x->kind < y->kind;
+    return x->active_s > y->active_s;
+}
+
+static bool is_same_pair(const spsh__match *x, const spsh__match *y)
+{
+    return x->a == y->a && x->b == y->b && x->a_channel == y->a_channel &&
+           x->b_channel == y->b_channel;
+}
+
+/* Adds a match to those kept of its pair, from `first` on, or puts it in the place of one that it
+ * is a better view of. */
+static spsh_status keep(match_list *kept, size_t first, const spsh__match *match, spsh_error *err)
+{
+    for (size_t i = first; i < kept->count; i++) {
+        if (!is_same_place(&kept->items[i], match))
+            continue;
+        if (is_better(match, &kept->items[i]))
+            kept->items[i] = *match;
+        return SPSH_OK;
+    }
+    return append(kept, match, err);
+}
+
+static spsh_status give(spsh__judge *judge, const match_list *kept, spsh__match_sink sink,
+                        spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; rc == SPSH_OK && i < kept->count; i++) {
+        judge->workers[0].facts.by_class[kept->items[i].kind]++;
+        rc = sink.match_fn(sink.user, &kept->items[i], err);
+    }
+    return rc;
+}
+
+/* The matches of one candidate, or of one pair, join those kept; *first: of the pair that is being
+ * put together. */
+static spsh_status keep_some(const spsh__match *matches, size_t count, match_list *kept,
+                             size_t *first, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; rc == SPSH_OK && i < count; i++) {
+        if (kept->count > *first && !is_same_pair(&matches[i], &kept->items[*first]))
+            *first = kept->count;
+        rc = keep(kept, *first, &matches[i], err);
+    }
+    return rc;
+}
+
+/* A new batch: everything of the last one is forgotten but the prints that are in memory. */
+static spsh_status begin(spsh__judge *judge, const spsh__candidate *candidates, size_t count,
+                         spsh_error *err)
+{
+    judge->candidates = candidates;
+    judge->candidate_count = count;
+    judge->next = 0;
+    judge->failed_at = count;
+    for (uint32_t i = 0; i < judge->worker_count; i++)
+        judge->workers[i].found.count = 0;
+    judge->verdicts = calloc(count + 1, sizeof(*judge->verdicts));
+    return judge->verdicts == NULL ? SPSH_DEDUP_NO_MEMORY(err) : SPSH_OK;
+}
+
+spsh_status spsh__judge_run(spsh__judge *judge, const spsh__candidate *candidates, size_t count,
+                            spsh__match_sink sink, spsh_error *err)
+{
+    match_list kept = {0};
+    size_t first = 0;
+    spsh_status rc = begin(judge, candidates, count, err);
+    if (rc == SPSH_OK)
+        rc = run_workers(judge, err);
+    if (rc == SPSH_OK && judge->failed_at < count) {
+        rc = judge->failure.status;
+        if (err != NULL)
+            *err = judge->failure;
+    }
+    for (size_t i = 0; rc == SPSH_OK && i < count; i++) {
+        const verdict *one = &judge->verdicts[i];
+        if (one->count > 0)
+            rc = keep_some(one->by->found.items + one->first, one->count, &kept, &first, err);
+    }
+    if (rc == SPSH_OK)
+        rc = give(judge, &kept, sink, err);
+    free(kept.items);
+    free(judge->verdicts);
+    judge->verdicts = NULL;
+    return rc;
+}
+
+void spsh__judge_facts_get(const spsh__judge *judge, spsh__judge_facts *ret_facts)
+{
+    spsh__judge_facts sum = {0};
+    for (uint32_t i = 0; i < judge->worker_count; i++) {
+        const spsh__judge_facts *part = &judge->workers[i].facts;
+        sum.judged_count += part->judged_count;
+        sum.decoded_count += part->decoded_count;
+        sum.frame_pairs += part->frame_pairs;
+        for (size_t kind = 0; kind < SPSH__ALIGN_CLASS_COUNT; kind++)
+            sum.by_class[kind] += part->by_class[kind];
+    }
+    *ret_facts = sum;
+}
+
+/* ---- one pair that no key proposed ---- */
+
+/* The keys of a print, as stored. *ret_keys from malloc. */
+static spsh_status keys_of(worker *self, const heard *slot, spsh__print_key **ret_keys,
+                           size_t *ret_count, spsh_error *err)
+{
+    spsh__set_print print;
+    if (is_scaled(self->judge, slot->number))
+        return spsh__scaled_keys_make(&slot->signal, slot->speed, ret_keys, ret_count, err);
+    spsh_status rc = spsh__print_set_print(self->judge->set, slot->number, &print, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__print_key *keys = calloc((size_t)print.key_count + 1, sizeof(*keys));
+    if (keys == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    rc = spsh__segment_keys(print.segment, print.first_key, print.key_count, keys, err);
+    if (rc != SPSH_OK) {
+        free(keys);
+        return rc;
+    }
+    *ret_keys = keys;
+    *ret_count = (size_t)print.key_count;
+    return SPSH_OK;
+}
+
+/* Offsets to look at: those of the keys, and of all offsets the best where there are not too many.
+ * offsets has room for one more than keys give. */
+static spsh_status find_offsets(worker *self, const heard *a, const heard *b,
+                                spsh__pair_offset *offsets, size_t *ret_count, spsh_error *err)
+{
+    spsh__print_key *a_keys = NULL;
+    spsh__print_key *b_keys = NULL;
+    size_t a_count = 0;
+    size_t b_count = 0;
+    int64_t best = 0;
+    spsh_status rc = keys_of(self, a, &a_keys, &a_count, err);
+    if (rc == SPSH_OK)
+        rc = keys_of(self, b, &b_keys, &b_count, err);
+    if (rc == SPSH_OK)
+        rc = spsh__pair_offsets_find(a_keys, a_count, b_keys, b_count, offsets, ret_count, err);
+    free(a_keys);
+    free(b_keys);
+    if (rc != SPSH_OK || a->frame_count > SEARCHED_MAX || b->frame_count > SEARCHED_MAX)
+        return rc;
+    const spsh__print left = {.frames = a->frames, .frame_count = a->frame_count};
+    const spsh__print right = {.frames = b->frames, .frame_count = b->frame_count};
+    if (spsh__align_search(&left, &right, &self->judge->limits, &best))
+        offsets[(*ret_count)++] = (spsh__pair_offset){best, 0};
+    return SPSH_OK;
+}
+
+static spsh_status search_prints(worker *self, uint64_t a, uint64_t b, spsh_error *err)
+{
+    spsh__pair_offset offsets[SPSH__PAIR_OFFSETS_MAX + 1];
+    size_t count = 0;
+    heard *left = NULL;
+    heard *right = NULL;
+    spsh_status rc = hear_both(self, a, b, &left, &right, err);
+    if (rc == SPSH_OK)
+        rc = find_offsets(self, left, right, offsets, &count, err);
+    for (size_t i = 0; rc == SPSH_OK && i < count; i++)
+        rc = compare(self, left, right, offsets[i].offset, offsets[i].votes, err);
+    return rc;
+}
+
+/* All prints of one against all of the other; of recordings with many channels only mixes and equal
+ * channels. */
+static spsh_status search_pair(worker *self, uint64_t a, uint64_t b, size_t scale, spsh_error *err)
+{
+    const spsh__judge *judge = self->judge;
+    uint64_t first[2];
+    uint64_t count[2];
+    spsh_status rc = spsh__print_set_prints_of(judge->set, a, &first[0], &count[0], err);
+    if (rc == SPSH_OK)
+        rc = spsh__print_set_prints_of(judge->set, b, &first[1], &count[1], err);
+    if (rc != SPSH_OK)
+        return rc;
+    const bool is_few = count[0] <= PAIR_PRINTS_MAX / (count[1] > 0 ? count[1] : 1);
+    for (uint64_t i = 0; i < count[0]; i++) {
+        for (uint64_t k = 0; k < count[1]; k++) {
+            if (!is_few && i != k)
+                continue;
+            const uint64_t right = spsh__scaled_number(judge->print_count, first[1] + k, scale);
+            rc = search_prints(self, first[0] + i, right, err);
+            if (rc != SPSH_OK)
+                return rc;
+        }
+    }
+    return SPSH_OK;
+}
+
+static bool has_copy(const match_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i].kind <= SPSH__ALIGN_TIME_SCALED)
+            return true;
+    return false;
+}
+
+spsh_status spsh__judge_pair(spsh__judge *judge, uint64_t a, uint64_t b, spsh__match_sink sink,
+                             spsh_error *err)
+{
+    worker *self = &judge->workers[0];
+    const size_t scales = judge->speed_grid ? SPSH__SCALE_COUNT : 1;
+    match_list kept = {0};
+    size_t first = 0;
+    spsh_status rc = SPSH_OK;
+    if (a == b)
+        return SPSH_OK;
+    self->found.count = 0;
+    for (size_t scale = 0; rc == SPSH_OK && scale < scales && !has_copy(&self->found); scale++)
+        rc = search_pair(self, a < b ? a : b, a < b ? b : a, scale, err);
+    if (rc == SPSH_OK)
+        rc = keep_some(self->found.items, self->found.count, &kept, &first, err);
+    if (rc == SPSH_OK)
+        rc = give(judge, &kept, sink, err);
+    free(kept.items);
+    return rc;
+}

@@ -1,0 +1,592 @@
+/* align.c: offset -> common part -> waveform -> class.
+ *
+ * The common part is the run of frames with the greatest sum of (bit_worth * 32 - wrong bits) over
+ * frames active in both: what agrees earns, what does not costs, inactive frames are free. So a
+ * jingle before other speech is cut out where the speech begins to differ, without a window.
+ *
+ * A long enough gap ends a run, a shorter one if the waveforms disagree in it as well: two prompts
+ * that differ in one word share their beginning, and that is what is said of them.
+ *
+ * The rule (judge) asks in this order: is there enough, is it speech, do the bits agree, does the
+ * waveform, does it once a drift is undone, do at least pulses and envelopes. Each step needs the
+ * ones before it.
+ */
+#include "align.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "drift_fit.h"
+#include "records/fail.h"
+
+enum {
+    NEAR = 4,                                   /* frames by which a proposed offset may be wrong */
+    STRETCH_MAX = 60 * 8000,                    /* samples */
+    STRETCH_ACTIVE = 10 * 125 / 2,              /* frames: fewer, and another minute is taken */
+    AROUND = SPSH__LAG_MAX + SPSH__FILTER_HALF, /* samples beside a stretch that it depends on */
+    WORDS_MAX = 300 * 125 / 2,                  /* frames whose words are counted */
+    DRIFT_ROUNDS = 3,
+    GAPS_MAX = 4,
+    PIECES_MAX = 2 * SPSH__ALIGN_RUNS_MAX,
+};
+
+const spsh__align_limits spsh__align_limits_default = {
+    .version = 1,
+    .bit_worth = 0.36,
+    .gap_cost = 400,
+    .ber_max = {0.28, 0.34, 0.36},
+    .active_min_s = 0.5,
+    .tiny_s = 0.65,
+    .short_s = 0.95,
+    .probable_s = 1.5,
+    .long_s = 3,
+    .words_min_hz = 8,
+    .tonality_max = 0.95,
+    .ncc_sure = 0.80,
+    .ncc_with_bits = 0.65,
+    .ber_sure = 0.20,
+    .ncc_tiny = 0.90,
+    .ncc_short = 0.85,
+    .white_min = 0.35,
+    .white_tiny = 0.60,
+    .white_short = 0.50,
+    .white_with_bits = 0.65,
+    .ncc_block = 0.6,
+    .ncc_gap = 0.45,
+    .coverage_min = 0.8,
+    .slope_min_ppm = 200,
+    .speed_max_ppm = 15000,
+    .ber_probable = 0.25,
+    .envelope_probable = 0.35,
+    .ber_long = 0.30,
+    .envelope_long = 0.18,
+    .spread_max_ms = 0.5,
+    .share_performance = 0.6,
+    .slope_max_ppm = 1000,
+    .blocks_performance = 5,
+    .envelope_performance = 0.25,
+};
+
+const char *spsh__align_class_text(spsh__align_class value)
+{
+    static const char *const texts[] = {
+#define SPSH_X(name_, text_) text_,
+        SPSH_ALIGN_CLASS_MAP(SPSH_X)
+#undef SPSH_X
+    };
+    return value < SPSH__ALIGN_CLASS_COUNT ? texts[value] : "unknown";
+}
+
+/* Frames of a that have a partner in b. */
+typedef struct overlap {
+    size_t first;
+    size_t end;
+} overlap;
+
+static overlap overlap_at(const spsh__align_side *a, const spsh__align_side *b, int64_t offset)
+{
+    const int64_t first = offset < 0 ? -offset : 0;
+    const int64_t room = (int64_t)b->frame_count - offset;
+    const int64_t end = room < (int64_t)a->frame_count ? room : (int64_t)a->frame_count;
+    if (end <= first)
+        return (overlap){0, 0};
+    return (overlap){(size_t)first, (size_t)end};
+}
+
+static uint32_t wrong_bits(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
+                           size_t i)
+{
+    const spsh__print_frame *other = &b->frames[(int64_t)i + offset];
+    return (uint32_t)__builtin_popcount(a->frames[i].word ^ other->word);
+}
+
+static bool is_active(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
+                      size_t i)
+{
+    return a->frames[i].is_active && b->frames[(int64_t)i + offset].is_active;
+}
+
+/* n frames in a row come from n + 15 hops of sound. */
+static double seconds_of(size_t active_frames)
+{
+    const double span = SPSH__PRINT_SPAN / 8000.0;
+    return active_frames == 0 ? 0 : (double)(active_frames - 1) / SPSH__PRINT_HZ + span;
+}
+
+/* How far the prints agree beyond chance, in standard deviations if bits were independent; negative
+ * if too little is active. */
+static double score_at(const spsh__align_side *a, const spsh__align_side *b,
+                       const spsh__align_limits *limits, int64_t offset)
+{
+    const overlap part = overlap_at(a, b, offset);
+    uint64_t wrong = 0;
+    size_t active = 0;
+    for (size_t i = part.first; i < part.end; i++) {
+        if (!is_active(a, b, offset, i))
+            continue;
+        active++;
+        wrong += wrong_bits(a, b, offset, i);
+    }
+    if (seconds_of(active) < limits->active_min_s)
+        return -1;
+    const double bits = 32.0 * (double)active;
+    return (bits / 2 - (double)wrong) / sqrt(bits);
+}
+
+bool spsh__align_search(const spsh__print *a, const spsh__print *b,
+                        const spsh__align_limits *limits, int64_t *ret_offset)
+{
+    const spsh__align_side left = spsh__align_side_of(a);
+    const spsh__align_side right = spsh__align_side_of(b);
+    double best = 0;
+    bool is_found = false;
+    for (int64_t offset = -(int64_t)a->frame_count; offset <= (int64_t)b->frame_count; offset++) {
+        const double score = score_at(&left, &right, limits, offset);
+        if (score <= best)
+            continue;
+        best = score;
+        *ret_offset = offset;
+        is_found = true;
+    }
+    return is_found;
+}
+
+/* The run worth most (see above) of a part of the frames. */
+static overlap find_common(const spsh__align_side *a, const spsh__align_side *b,
+                           const spsh__align_limits *limits, int64_t offset, overlap part,
+                           double *ret_worth)
+{
+    overlap best = {part.first, part.first};
+    size_t first = part.first;
+    double best_worth = 0;
+    double worth = 0;
+    double peak = 0; /* of the run at hand */
+    for (size_t i = part.first; i < part.end; i++) {
+        if (is_active(a, b, offset, i))
+            worth += limits->bit_worth * 32 - wrong_bits(a, b, offset, i);
+        if (worth > peak)
+            peak = worth;
+        if (worth <= 0 || worth < peak - limits->gap_cost) {
+            worth = 0;
+            peak = 0;
+            first = i + 1;
+        } else if (worth >= best_worth) {
+            best_worth = worth;
+            best = (overlap){first, i + 1};
+        }
+    }
+    *ret_worth = best_worth;
+    return best;
+}
+
+static int compare_words(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a;
+    const uint32_t y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static size_t count_active(const spsh__align_side *side, size_t first, size_t end)
+{
+    size_t count = 0;
+    for (size_t i = first; i < end && i < side->frame_count; i++)
+        count += side->frames[i].is_active;
+    return count;
+}
+
+/* Everything that the bits of the common part say. */
+static spsh_status measure_bits(const spsh__align_side *a, const spsh__align_side *b,
+                                int64_t offset, overlap common, spsh__alignment *found,
+                                spsh_error *err)
+{
+    const size_t room = common.end - common.first;
+    uint32_t *words = calloc(room < WORDS_MAX ? room + 1 : WORDS_MAX, sizeof(*words));
+    size_t active = 0;
+    uint64_t wrong = 0;
+    if (words == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    for (size_t i = common.first; i < common.end; i++) {
+        if (!is_active(a, b, offset, i))
+            continue;
+        if (active < WORDS_MAX)
+            words[active] = a->frames[i].word;
+        active++;
+        wrong += wrong_bits(a, b, offset, i);
+    }
+    const size_t counted = active < WORDS_MAX ? active : WORDS_MAX;
+    qsort(words, counted, sizeof(*words), compare_words);
+    size_t distinct = counted > 0;
+    for (size_t i = 1; i < counted; i++)
+        distinct += words[i] != words[i - 1];
+    free(words);
+
+    const size_t a_active = count_active(a, 0, a->frame_count);
+    const size_t b_active = count_active(b, 0, b->frame_count);
+    const size_t b_first = (size_t)((int64_t)common.first + offset);
+    const size_t b_end = (size_t)((int64_t)common.end + offset);
+    found->active_s = seconds_of(active);
+    if (active > 0) {
+        found->ber = (double)wrong / (32.0 * (double)active);
+        found->words_hz = (double)distinct * SPSH__PRINT_HZ / (double)counted;
+    }
+    if (a_active > 0)
+        found->coverage_a = (double)count_active(a, common.first, common.end) / (double)a_active;
+    if (b_active > 0)
+        found->coverage_b = (double)count_active(b, b_first, b_end) / (double)b_active;
+    return SPSH_OK;
+}
+
+/* The samples of the common part: all that its frames come from where a recording begins or ends
+ * there, their middles where the other sound begins. */
+static void find_samples(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
+                         overlap common, spsh__alignment *found)
+{
+    const overlap part = overlap_at(a, b, offset);
+    const size_t half = SPSH__PRINT_SPAN / 2;
+    size_t first = common.first * SPSH__PRINT_HOP;
+    size_t end = (common.end - 1) * SPSH__PRINT_HOP + SPSH__PRINT_SPAN;
+    if (common.first > part.first)
+        first += half;
+    if (common.end < part.end)
+        end -= half;
+    found->a_first = first;
+    found->b_first = (uint64_t)((int64_t)first + offset * SPSH__PRINT_HOP);
+    found->count = end > first ? end - first : 0;
+}
+
+static double ber_limit(const spsh__align_limits *limits, double active_s)
+{
+    return limits->ber_max[active_s < 1.5 ? 0 : active_s < 2.5 ? 1 : 2];
+}
+
+/* ncc: the better of plain and whitened correlation; white: the whitened. */
+static bool is_waveform_same(const spsh__align_limits *limits, const spsh__alignment *found,
+                             double ncc, double white)
+{
+    const double flat = fabs(white);
+    const double size = fmax(fabs(ncc), flat);
+    const bool is_clean = found->ber <= limits->ber_sure;
+    if (found->active_s < limits->tiny_s)
+        return size >= limits->ncc_tiny && flat >= limits->white_tiny;
+    if (found->active_s < limits->short_s)
+        return (size >= limits->ncc_short && flat >= limits->white_short) ||
+               (flat >= limits->white_with_bits && is_clean);
+    return flat >= limits->white_min &&
+           (size >= limits->ncc_sure || (size >= limits->ncc_with_bits && is_clean));
+}
+
+static bool is_probable_copy(const spsh__align_limits *limits, const spsh__alignment *found)
+{
+    if (found->active_s < limits->probable_s)
+        return false;
+    if (found->active_s >= limits->long_s && found->ber <= limits->ber_long &&
+        found->envelope >= limits->envelope_long)
+        return true;
+    return found->ber <= limits->ber_probable && found->envelope >= limits->envelope_probable;
+}
+
+static spsh__align_class judge(const spsh__align_limits *limits, const spsh__alignment *found)
+{
+    const bool is_in_step = found->drift.block_share >= limits->share_performance &&
+                            found->drift.good_count >= limits->blocks_performance &&
+                            found->drift.spread_ms <= limits->spread_max_ms &&
+                            fabs(found->drift.slope_ppm) <= limits->slope_max_ppm;
+
+    if (found->active_s < limits->active_min_s || found->words_hz < limits->words_min_hz ||
+        found->tonality > limits->tonality_max || found->ber > ber_limit(limits, found->active_s))
+        return SPSH__ALIGN_NONE;
+    if (is_waveform_same(limits, found, found->ncc, found->ncc_white)) {
+        const bool is_all_a = found->coverage_a >= limits->coverage_min;
+        const bool is_all_b = found->coverage_b >= limits->coverage_min;
+        if (is_all_a && is_all_b)
+            return SPSH__ALIGN_SAME_RECORDING;
+        return is_all_a || is_all_b ? SPSH__ALIGN_CONTAINED : SPSH__ALIGN_SHARED_SEGMENT;
+    }
+    if (is_waveform_same(limits, found, found->unscaled.ncc, found->unscaled.ncc_white) &&
+        fabs(found->drift.slope_ppm) >= limits->slope_min_ppm)
+        return SPSH__ALIGN_TIME_SCALED;
+    if (is_in_step && found->envelope >= limits->envelope_performance)
+        return SPSH__ALIGN_SAME_PERFORMANCE;
+    return is_probable_copy(limits, found) ? SPSH__ALIGN_PROBABLE_COPY : SPSH__ALIGN_REREAD;
+}
+
+/* Fits a drift and undoes it, a few times, as the line through the blocks gets better; keeps the
+ * best. */
+static spsh_status try_unscaled(const spsh__align_limits *limits, spsh__stretch *stretch,
+                                spsh__alignment *found, spsh_error *err)
+{
+    double slope_ppm = 0;
+    double total_ppm = 0;
+    double lag = found->ncc != 0 ? found->lag : 0;
+    spsh_status rc =
+        spsh__drift_fit(stretch, limits->speed_max_ppm, limits->ncc_block, &slope_ppm, err);
+
+    for (int round = 0; rc == SPSH_OK && round < DRIFT_ROUNDS; round++) {
+        spsh__correlation after = {0};
+        spsh__drift drift = {0};
+        rc = spsh__undo_drift(stretch, slope_ppm, round == 0 ? 0 : lag, err);
+        if (rc == SPSH_OK)
+            rc = spsh__correlate(stretch, &after, err);
+        if (rc == SPSH_OK)
+            rc = spsh__follow_drift(stretch, after.lag, limits->ncc_block, 0, &drift, err);
+        if (rc != SPSH_OK)
+            return rc;
+        total_ppm += slope_ppm;
+        if (fabs(after.ncc) > fabs(found->unscaled.ncc)) {
+            found->unscaled = after;
+            found->drift.slope_ppm = total_ppm;
+        }
+        if (drift.good_count < 3 || fabs(drift.slope_ppm) < 2)
+            break;
+        slope_ppm = drift.slope_ppm;
+        lag = after.lag;
+    }
+    return rc;
+}
+
+/* Where in the common part the waveforms are compared: its middle, or, if that is a pause, the
+ * minute in which most is active. */
+static size_t pick_stretch(const spsh__align_side *a, const spsh__alignment *found, size_t count)
+{
+    const size_t middle = ((size_t)found->count - count) / 2;
+    const size_t frames = count / SPSH__PRINT_HOP;
+    const size_t first = (size_t)found->a_first / SPSH__PRINT_HOP;
+    const size_t from = first + middle / SPSH__PRINT_HOP;
+    size_t best = middle;
+    size_t most = 0;
+    if (found->count <= STRETCH_MAX || count_active(a, from, from + frames) >= STRETCH_ACTIVE)
+        return middle;
+    for (size_t skip = 0; skip + count <= found->count; skip += count) {
+        const size_t at = first + skip / SPSH__PRINT_HOP;
+        const size_t active = count_active(a, at, at + frames);
+        if (active <= most)
+            continue;
+        most = active;
+        best = skip;
+    }
+    return best;
+}
+
+/* Samples from `first` to `first + count` that there are, and a cut that starts there. */
+static spsh_status fetch(const spsh__align_side *side, uint64_t first, size_t count,
+                         int32_t **ret_samples, spsh__cut *ret_cut, spsh_error *err)
+{
+    const uint64_t from = first < AROUND ? 0 : first - AROUND;
+    const uint64_t wanted = first + count + AROUND;
+    const uint64_t end = wanted < side->sample_count ? wanted : side->sample_count;
+    const size_t size = end > from ? (size_t)(end - from) : 0;
+    int32_t *samples = calloc(size + 1, sizeof(*samples));
+    spsh_status rc = samples == NULL ? SPSH_DEDUP_NO_MEMORY(err) : SPSH_OK;
+    if (rc == SPSH_OK && size > 0)
+        rc = side->samples_fn(side->user, from, size, samples, err);
+    *ret_samples = samples;
+    *ret_cut = (spsh__cut){samples, size, (int64_t)first - (int64_t)from};
+    return rc;
+}
+
+static spsh_status make_stretch(const spsh__align_side *a, const spsh__align_side *b,
+                                const spsh__alignment *found, spsh__stretch *ret_stretch,
+                                size_t *ret_skip, spsh_error *err)
+{
+    const size_t count = found->count < STRETCH_MAX ? (size_t)found->count : STRETCH_MAX;
+    const size_t skip = pick_stretch(a, found, count);
+    *ret_skip = skip;
+    int32_t *a_samples = NULL;
+    int32_t *b_samples = NULL;
+    spsh__cut a_cut = {0};
+    spsh__cut b_cut = {0};
+    spsh_status rc = fetch(a, found->a_first + skip, count, &a_samples, &a_cut, err);
+    if (rc == SPSH_OK)
+        rc = fetch(b, found->b_first + skip, count, &b_samples, &b_cut, err);
+    if (rc == SPSH_OK)
+        rc = spsh__stretch_make(a_cut, b_cut, count, ret_stretch, err);
+    free(a_samples);
+    free(b_samples);
+    return rc;
+}
+
+/* Everything that the waveforms of the common part say. */
+static spsh_status measure_waveform(const spsh__align_side *a, const spsh__align_side *b,
+                                    const spsh__align_limits *limits, spsh__alignment *found,
+                                    spsh_error *err)
+{
+    spsh__stretch stretch = {0};
+    spsh__correlation best = {0};
+    size_t skip = 0;
+    spsh_status rc = make_stretch(a, b, found, &stretch, &skip, err);
+    if (rc == SPSH_OK)
+        rc = spsh__find_tonality(&stretch, &found->tonality, err);
+    if (rc == SPSH_OK)
+        rc = spsh__correlate(&stretch, &best, err);
+    if (rc == SPSH_OK)
+        rc = spsh__follow_drift(&stretch, best.lag, limits->ncc_block, limits->ncc_gap,
+                                &found->drift, err);
+    if (rc != SPSH_OK)
+        goto out;
+    found->drift.gap_first += found->a_first + skip;
+    found->ncc = best.ncc;
+    found->ncc_white = best.ncc_white;
+    found->is_inverted = best.ncc < 0;
+    found->lag = (double)found->b_first - (double)found->a_first + best.lag;
+    if (is_waveform_same(limits, found, best.ncc, best.ncc_white))
+        goto out;
+    rc = spsh__correlate_envelopes(&stretch, best.lag, &found->envelope, err);
+    if (rc == SPSH_OK && found->active_s >= limits->short_s && found->ber <= limits->ber_long)
+        rc = try_unscaled(limits, &stretch, found, err);
+out:
+    spsh__stretch_free(&stretch);
+    return rc;
+}
+
+/* Whether bits agree as little as waveforms in the longest gap between good blocks. If so, the
+ * better side of it is what is left of the run. */
+static bool cut_gap(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
+                    const spsh__align_limits *limits, const spsh__drift *drift, overlap *run)
+{
+    /* Frames whose middle lies in the gap. */
+    const size_t half = SPSH__PRINT_SPAN / SPSH__PRINT_HOP / 2;
+    const size_t middle = drift->gap_first / SPSH__PRINT_HOP;
+    const size_t length = drift->gap_count / SPSH__PRINT_HOP;
+    overlap gap = {middle > half + run->first ? middle - half : run->first, 0};
+    gap.end = gap.first + length < run->end ? gap.first + length : run->end;
+    double worths[2] = {0, 0};
+    double worth = 0;
+    size_t active = 0;
+
+    if (drift->gap_count == 0)
+        return false;
+    for (size_t i = gap.first; i < gap.end; i++) {
+        if (!is_active(a, b, offset, i))
+            continue;
+        active++;
+        worth += limits->bit_worth * 32 - wrong_bits(a, b, offset, i);
+    }
+    if (active < length / 2 || worth >= 0)
+        return false;
+    const overlap before =
+        find_common(a, b, limits, offset, (overlap){run->first, gap.first}, &worths[0]);
+    const overlap after =
+        find_common(a, b, limits, offset, (overlap){gap.end, run->end}, &worths[1]);
+    *run = worths[0] >= worths[1] ? before : after;
+    return run->end > run->first;
+}
+
+/* Judges a run; run becomes what is left of it without other sound inside. */
+static spsh_status judge_run(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
+                             const spsh__align_limits *limits, overlap *run, spsh__alignment *found,
+                             spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (int gaps = 0; rc == SPSH_OK && gaps <= GAPS_MAX; gaps++) {
+        *found = (spsh__alignment){0};
+        find_samples(a, b, offset, *run, found);
+        rc = measure_bits(a, b, offset, *run, found, err);
+        if (rc == SPSH_OK && found->active_s >= limits->active_min_s &&
+            found->ber <= ber_limit(limits, found->active_s))
+            rc = measure_waveform(a, b, limits, found, err);
+        if (rc == SPSH_OK)
+            found->kind = judge(limits, found);
+        if (rc != SPSH_OK || found->kind < SPSH__ALIGN_SAME_RECORDING ||
+            found->kind > SPSH__ALIGN_SHARED_SEGMENT ||
+            !cut_gap(a, b, offset, limits, &found->drift, run))
+            break;
+    }
+    return rc;
+}
+
+static bool is_shared(const spsh__alignment *found, double active_min_s)
+{
+    return found->active_s >= active_min_s && found->kind >= SPSH__ALIGN_SAME_RECORDING &&
+           found->kind <= SPSH__ALIGN_TIME_SCALED;
+}
+
+/* The runs of what is left beside the first one: the best of each piece, which leaves two more. */
+static spsh_status judge_rest(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
+                              const spsh__align_limits *limits, overlap first,
+                              spsh__alignments *found, spsh_error *err)
+{
+    const overlap all = overlap_at(a, b, offset);
+    overlap pieces[PIECES_MAX] = {
+        {all.first, first.first},
+        {first.end, all.end    }
+    };
+    size_t piece_count = 2;
+    for (size_t i = 0; i < piece_count && found->count < found->count_max; i++) {
+        double worth = 0;
+        overlap run = find_common(a, b, limits, offset, pieces[i], &worth);
+        const size_t active = count_active(a, run.first, run.end);
+        if (seconds_of(active) < limits->short_s)
+            continue;
+        spsh__alignment *item = &found->items[found->count];
+        spsh_status rc = judge_run(a, b, offset, limits, &run, item, err);
+        if (rc != SPSH_OK)
+            return rc;
+        if (!is_shared(item, limits->short_s))
+            continue;
+        found->count++;
+        if (piece_count + 2 <= PIECES_MAX) {
+            pieces[piece_count++] = (overlap){pieces[i].first, run.first};
+            pieces[piece_count++] = (overlap){run.end, pieces[i].end};
+        }
+    }
+    return SPSH_OK;
+}
+
+spsh_status spsh__align_sides(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
+                              const spsh__align_limits *limits, spsh__alignments *found,
+                              spsh_error *err)
+{
+    overlap run = {0, 0};
+    int64_t best = offset;
+    double most = 0;
+
+    found->count = 0;
+    found->frame_pairs = 0;
+    for (int64_t at = offset - NEAR; at <= offset + NEAR; at++) {
+        double worth = 0;
+        const overlap all = overlap_at(a, b, at);
+        const overlap common = find_common(a, b, limits, at, all, &worth);
+        found->frame_pairs += all.end - all.first;
+        if (worth > most) {
+            most = worth;
+            best = at;
+            run = common;
+        }
+    }
+    if (most <= 0)
+        return SPSH_OK;
+    spsh_status rc = judge_run(a, b, best, limits, &run, &found->items[0], err);
+    found->count = rc == SPSH_OK ? 1 : 0;
+    if (rc == SPSH_OK && found->count_max > 1)
+        rc = judge_rest(a, b, best, limits, run, found, err);
+    return rc;
+}
+
+static spsh_status copy_samples(const void *user, uint64_t first, size_t count, int32_t *dst,
+                                spsh_error *err)
+{
+    const spsh__print *print = user;
+    (void)err;
+    memcpy(dst, print->samples + first, count * sizeof(*dst));
+    return SPSH_OK;
+}
+
+spsh__align_side spsh__align_side_of(const spsh__print *print)
+{
+    return (spsh__align_side){print->frames, print->frame_count, print->sample_count, copy_samples,
+                              print};
+}
+
+spsh_status spsh__align(const spsh__print *a, const spsh__print *b, int64_t offset,
+                        const spsh__align_limits *limits, spsh__alignment *ret_alignment,
+                        spsh_error *err)
+{
+    const spsh__align_side left = spsh__align_side_of(a);
+    const spsh__align_side right = spsh__align_side_of(b);
+    spsh__alignments found = {.count_max = 1};
+    spsh_status rc = spsh__align_sides(&left, &right, offset, limits, &found, err);
+    if (rc == SPSH_OK)
+        *ret_alignment = found.count > 0 ? found.items[0] : (spsh__alignment){0};
+    return rc;
+}

@@ -1,0 +1,588 @@
+/* coherence.c: correlation in blocks of 8,192 samples, whose spectra are added before the way back.
+ *
+ * Both signals travel through one complex transform, a as its real and b as its imaginary part. a's
+ * block is shorter by twice the greatest lag, so nothing wraps around. Adding spectra makes length
+ * free and gives the long-term spectra for whitening by the way.
+ *
+ * Lags between samples matter: at 8 kHz a whole-sample lag costs up to 0.1 of correlation. The
+ * cross- correlation is itself band-limited, so it is interpolated, not the signals.
+ */
+#include "coherence.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fft.h"
+#include "records/fail.h"
+#include "sinc_table.h"
+
+enum {
+    SIZE = 8192,
+    MARGIN = 2 * SPSH__LAG_MAX, /* by which b is longer than a */
+    STEP = SIZE - MARGIN,
+    LAGS = MARGIN + 1,
+    BIN_LOW = 307, /* 300 Hz */
+    BIN_HIGH = 3482,
+    SMOOTH = 64, /* bins either way of a long-term spectrum: 62 Hz */
+    FILTER_HALF = SPSH__FILTER_HALF,
+    SINC_HALF = 16,
+    BLOCK = 1600,
+    TRACK = 64, /* samples that a lag may move from block to block: 4 % */
+    TRACKED = 2 * TRACK + 1,
+    GAP_BLOCKS = 2,
+};
+static const double pi = 3.141592653589793;
+
+static double sinc(double x)
+{
+    return fabs(x) < 1e-9 ? 1 : sin(pi * x) / (pi * x);
+}
+
+/* Four sums, so that additions need not wait for each other. */
+static double dot(const double *x, const double *y, size_t count)
+{
+    double sums[4] = {0};
+    const size_t whole = count / 4 * 4;
+    for (size_t i = 0; i < whole; i += 4)
+        for (size_t k = 0; k < 4; k++)
+            sums[k] += x[i + k] * y[i + k];
+    for (size_t i = whole; i < count; i++)
+        sums[0] += x[i] * y[i];
+    return sums[0] + sums[1] + sums[2] + sums[3];
+}
+
+/* x at a place between its values; what lies outside is 0. */
+static double between(const double *x, size_t count, double place)
+{
+    const double whole = floor(place);
+    const double part = place - whole;
+    const int64_t middle = (int64_t)whole;
+    double sum = 0;
+    for (int64_t k = 1 - SINC_HALF; k <= SINC_HALF; k++) {
+        const int64_t at = middle + k;
+        const double distance = (double)k - part;
+        if (at < 0 || at >= (int64_t)count)
+            continue;
+        sum += x[at] * sinc(distance) * (0.5 + 0.5 * cos(pi * distance / (SINC_HALF + 1)));
+    }
+    return sum;
+}
+
+/* A Hann-windowed band-pass from 300 to 3,400 Hz. */
+static void make_filter(double *filter)
+{
+    for (int n = -FILTER_HALF; n <= FILTER_HALF; n++)
+        filter[n + FILTER_HALF] = (2 * 3400.0 / 8000 * sinc(2 * 3400.0 / 8000 * n) -
+                                   2 * 300.0 / 8000 * sinc(2 * 300.0 / 8000 * n)) *
+                                  (0.5 + 0.5 * cos(pi * n / (FILTER_HALF + 1)));
+}
+
+/* A piece at a time, as doubles with zeros where x has nothing. */
+static void filter_part(const double *filter, spsh__cut cut, double *out, size_t count)
+{
+    enum { PIECE = 1024, TAPS = 2 * FILTER_HALF + 1 };
+    double piece[PIECE + TAPS - 1];
+    for (size_t done = 0; done < count; done += PIECE) {
+        for (size_t i = 0; i < PIECE + TAPS - 1; i++) {
+            const int64_t at = cut.first + (int64_t)(done + i) - FILTER_HALF;
+            piece[i] = at >= 0 && at < (int64_t)cut.size ? (double)cut.samples[at] : 0;
+        }
+        for (size_t i = 0; i < PIECE && done + i < count; i++)
+            out[done + i] = dot(filter, piece + i, TAPS);
+    }
+}
+
+spsh_status spsh__stretch_make(spsh__cut a, spsh__cut b, size_t count, spsh__stretch *ret_stretch,
+                               spsh_error *err)
+{
+    double filter[2 * FILTER_HALF + 1];
+    spsh__stretch stretch = {.count = count};
+    stretch.a = calloc(count + 1, sizeof(double));
+    stretch.b = calloc(count + LAGS, sizeof(double));
+    if (stretch.a == NULL || stretch.b == NULL) {
+        spsh__stretch_free(&stretch);
+        return SPSH_DEDUP_NO_MEMORY(err);
+    }
+    make_filter(filter);
+    b.first -= SPSH__LAG_MAX;
+    filter_part(filter, a, stretch.a, count);
+    filter_part(filter, b, stretch.b, count + MARGIN);
+    *ret_stretch = stretch;
+    return SPSH_OK;
+}
+
+void spsh__stretch_free(spsh__stretch *stretch)
+{
+    free(stretch->a);
+    free(stretch->b);
+    *stretch = (spsh__stretch){0};
+}
+
+/* What a correlation needs: spectra summed over blocks, and room to transform. */
+typedef struct workspace {
+    spsh__complex block[SIZE];
+    spsh__complex roots[SIZE / 2];
+    spsh__complex cross[SIZE / 2];
+    double power_a[SIZE / 2];
+    double power_b[SIZE / 2];
+    double smooth_a[SIZE / 2];
+    double smooth_b[SIZE / 2];
+    double lags[LAGS];
+} workspace;
+
+static void add_block(workspace *work, const spsh__stretch *stretch, size_t first)
+{
+    const size_t left = stretch->count - first;
+    const size_t a_count = left < STEP ? left : STEP;
+    const size_t b_count = a_count + MARGIN;
+    memset(work->block, 0, sizeof(work->block));
+    for (size_t i = 0; i < a_count; i++)
+        work->block[i].re = stretch->a[first + i];
+    for (size_t i = 0; i < b_count; i++)
+        work->block[i].im = stretch->b[first + i];
+    spsh__fft(work->block, SIZE, work->roots);
+    for (size_t k = 1; k < SIZE / 2; k++) {
+        const spsh__complex z = work->block[k];
+        const spsh__complex y = work->block[SIZE - k];
+        const spsh__complex a = {(z.re + y.re) / 2, (z.im - y.im) / 2};
+        const spsh__complex b = {(z.im + y.im) / 2, (y.re - z.re) / 2};
+        work->cross[k].re += a.re * b.re + a.im * b.im;
+        work->cross[k].im += a.re * b.im - a.im * b.re;
+        work->power_a[k] += a.re * a.re + a.im * a.im;
+        work->power_b[k] += b.re * b.re + b.im * b.im;
+    }
+}
+
+/* Running mean over SMOOTH bins either way. */
+static void smooth(const double *x, double *out)
+{
+    double sum = 0;
+    for (size_t k = 0; k < SMOOTH; k++)
+        sum += x[k];
+    for (size_t k = 0; k < SIZE / 2; k++) {
+        if (k + SMOOTH < SIZE / 2)
+            sum += x[k + SMOOTH];
+        out[k] = sum / (2 * SMOOTH + 1);
+        if (k >= SMOOTH)
+            sum -= x[k - SMOOTH];
+    }
+}
+
+/* lags[l] = sum over i of a[i] b[i + l]: the way back, by a forward transform of the conjugate. */
+static void back_to_lags(workspace *work, bool is_white)
+{
+    memset(work->block, 0, sizeof(work->block));
+    const size_t low = is_white ? BIN_LOW : 1;
+    const size_t high = is_white ? BIN_HIGH : SIZE / 2;
+    for (size_t k = low; k < high; k++) {
+        double weight = 1;
+        if (is_white)
+            weight = 1 / sqrt(work->smooth_a[k] * work->smooth_b[k]);
+        const spsh__complex value = {work->cross[k].re * weight, -work->cross[k].im * weight};
+        work->block[k] = value;
+        work->block[SIZE - k] = (spsh__complex){value.re, -value.im};
+    }
+    spsh__fft(work->block, SIZE, work->roots);
+    for (size_t lag = 0; lag < LAGS; lag++)
+        work->lags[lag] = work->block[lag].re / SIZE;
+}
+
+/* Largest magnitude between samples; returns the signed value. */
+static double find_peak(const double *x, size_t count, double *ret_place)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < count; i++)
+        if (fabs(x[i]) > fabs(x[best]))
+            best = i;
+    double place = (double)best;
+    double value = x[best];
+    double step = 0.25;
+    for (int halving = 0; halving < 6; halving++) {
+        for (int side = -1; side <= 1; side += 2) {
+            const double other = between(x, count, place + side * step);
+            if (fabs(other) > fabs(value)) {
+                value = other;
+                place += side * step;
+            }
+        }
+        step /= 2;
+    }
+    *ret_place = place;
+    return value;
+}
+
+static double energy(const double *x, size_t count)
+{
+    return dot(x, x, count);
+}
+
+/* b_energy: of the part of b that a meets; what the blocks of b have beyond it must not count. */
+static double whitened(workspace *work, double b_energy)
+{
+    double a = 0;
+    double b = 0;
+    double b_all = 0;
+    double place = 0;
+    smooth(work->power_a, work->smooth_a);
+    smooth(work->power_b, work->smooth_b);
+    for (size_t k = BIN_LOW; k < BIN_HIGH; k++) {
+        if (work->smooth_a[k] <= 0 || work->smooth_b[k] <= 0)
+            return 0;
+        a += work->power_a[k] / work->smooth_a[k];
+        b += work->power_b[k] / work->smooth_b[k];
+        b_all += work->power_b[k] * 2 / SIZE;
+    }
+    back_to_lags(work, true);
+    const double peak = find_peak(work->lags, LAGS, &place) * SIZE / 2;
+    const double value = peak / sqrt(a * b * (b_energy < b_all ? b_energy / b_all : 1));
+    return value > 1 ? 1 : value < -1 ? -1 : value;
+}
+
+spsh_status spsh__correlate(const spsh__stretch *stretch, spsh__correlation *ret_correlation,
+                            spsh_error *err)
+{
+    workspace *work = calloc(1, sizeof(*work));
+    if (work == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    *ret_correlation = (spsh__correlation){0};
+    spsh__fft_roots_init(work->roots, SIZE);
+    for (size_t first = 0; first < stretch->count; first += STEP)
+        add_block(work, stretch, first);
+
+    double place = SPSH__LAG_MAX;
+    back_to_lags(work, false);
+    const double peak = find_peak(work->lags, LAGS, &place);
+    const double whole = place < 0 ? 0 : place > LAGS - 1 ? LAGS - 1 : place;
+    const double a = energy(stretch->a, stretch->count);
+    const double b = energy(stretch->b + (size_t)lrint(whole), stretch->count);
+    if (a > 0 && b > 0) {
+        ret_correlation->ncc = peak / sqrt(a * b);
+        ret_correlation->lag = place - SPSH__LAG_MAX;
+        ret_correlation->ncc_white = whitened(work, b);
+    }
+    free(work);
+    return SPSH_OK;
+}
+
+typedef struct block_lag {
+    double middle; /* samples */
+    double ncc;
+    double lag;
+    bool is_loud;
+} block_lag;
+
+/* Best lag of one block within TRACK of `near`. */
+static void fit_block(const spsh__stretch *stretch, size_t index, double near, block_lag *block)
+{
+    double sums[TRACKED] = {0};
+    const double *a = stretch->a + index * BLOCK;
+    const int64_t start =
+        (int64_t)(index * BLOCK) + SPSH__LAG_MAX + (int64_t)floor(near + 0.5) - TRACK;
+    const int64_t b_size = (int64_t)stretch->count + MARGIN;
+    double place = 0;
+
+    *block = (block_lag){.middle = ((double)index + 0.5) * BLOCK};
+    if (start < 0 || start + TRACKED - 1 + BLOCK > b_size)
+        return;
+    for (size_t lag = 0; lag < TRACKED; lag++) {
+        const double *b = stretch->b + start + (int64_t)lag;
+        sums[lag] = dot(a, b, BLOCK);
+    }
+    const double peak = find_peak(sums, TRACKED, &place);
+    double whole = floor(place + 0.5);
+    whole = whole < 0 ? 0 : whole > TRACKED - 1 ? TRACKED - 1 : whole;
+    const double b_energy = energy(stretch->b + start + (int64_t)whole, BLOCK);
+    const double a_energy = energy(a, BLOCK);
+    if (a_energy <= 0 || b_energy <= 0)
+        return;
+    block->ncc = peak / sqrt(a_energy * b_energy);
+    block->lag = (double)start + place - (double)(index * BLOCK) - SPSH__LAG_MAX;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    const double x = *(const double *)a;
+    const double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts. */
+static double median_of(double *x, size_t count)
+{
+    if (count == 0)
+        return 0;
+    qsort(x, count, sizeof(*x), compare_doubles);
+    return count % 2 == 1 ? x[count / 2] : (x[count / 2 - 1] + x[count / 2]) / 2;
+}
+
+/* Outwards from `from`, each block near the line through the good ones so far on its side. */
+static void track(const spsh__stretch *stretch, block_lag *blocks, size_t count, size_t from,
+                  double good_min)
+{
+    for (int side = -1; side <= 1; side += 2) {
+        double near = blocks[from].lag;
+        double slope = 0; /* a block */
+        size_t good_at = from;
+        for (size_t i = from; side < 0 ? i > 0 : i + 1 < count;) {
+            i = side < 0 ? i - 1 : i + 1;
+            const double away = (double)i - (double)good_at;
+            const bool is_loud = blocks[i].is_loud;
+            fit_block(stretch, i, near + slope * away, &blocks[i]);
+            blocks[i].is_loud = is_loud;
+            if (!is_loud || fabs(blocks[i].ncc) < good_min)
+                continue;
+            const double total = (double)i - (double)from;
+            slope = (blocks[i].lag - blocks[from].lag) / total;
+            near = blocks[i].lag;
+            good_at = i;
+        }
+    }
+}
+
+/* Theil and Sen: the median of all slopes; `room` holds count * (count - 1) / 2. */
+static void fit_line(const block_lag *good, size_t count, double *room, spsh__drift *drift)
+{
+    size_t pairs = 0;
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = i + 1; k < count; k++)
+            room[pairs++] = (good[k].lag - good[i].lag) / (good[k].middle - good[i].middle);
+    const double slope = median_of(room, pairs);
+    for (size_t i = 0; i < count; i++)
+        room[i] = good[i].lag - slope * good[i].middle;
+    const double level = median_of(room, count);
+    for (size_t i = 0; i < count; i++)
+        room[i] = fabs(good[i].lag - slope * good[i].middle - level);
+    drift->slope_ppm = slope * 1e6;
+    drift->spread_ms = median_of(room, count) / 8;
+}
+
+/* The longest run of loud blocks that do not agree at all; quiet ones between them belong to it. */
+static void find_gap(const block_lag *blocks, size_t count, double gap_max, spsh__drift *drift)
+{
+    size_t first = 0; /* of the run at hand */
+    size_t loud = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!blocks[i].is_loud)
+            continue;
+        if (fabs(blocks[i].ncc) >= gap_max) {
+            loud = 0;
+            continue;
+        }
+        if (loud == 0)
+            first = i;
+        loud++;
+        if (loud >= GAP_BLOCKS && (i + 1 - first) * BLOCK > drift->gap_count) {
+            drift->gap_first = first * BLOCK;
+            drift->gap_count = (i + 1 - first) * BLOCK;
+        }
+    }
+}
+
+static void sum_up(block_lag *blocks, size_t count, double good_min, double *room,
+                   spsh__drift *drift)
+{
+    size_t good = 0;
+    for (size_t i = 0; i < count; i++)
+        if (blocks[i].is_loud)
+            room[drift->block_count++] = fabs(blocks[i].ncc);
+    drift->block_median = median_of(room, drift->block_count);
+    for (size_t i = 0; i < count; i++)
+        if (blocks[i].is_loud && fabs(blocks[i].ncc) >= good_min)
+            blocks[good++] = blocks[i];
+    drift->good_count = (uint32_t)good;
+    if (drift->block_count > 0)
+        drift->block_share = (double)good / drift->block_count;
+    if (good >= 2)
+        fit_line(blocks, good, room, drift);
+}
+
+spsh_status spsh__follow_drift(const spsh__stretch *stretch, double lag, double good_min,
+                               double gap_max, spsh__drift *ret_drift, spsh_error *err)
+{
+    const size_t count = stretch->count / BLOCK;
+    spsh_status rc = SPSH_OK;
+    block_lag *blocks = calloc(count + 1, sizeof(*blocks));
+    double *room = calloc(count * count + 2, sizeof(*room));
+    double loudest = 0;
+    size_t best = 0;
+
+    *ret_drift = (spsh__drift){0};
+    if (blocks == NULL || room == NULL) {
+        rc = SPSH_DEDUP_NO_MEMORY(err);
+        goto out;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const double loudness = energy(stretch->a + i * BLOCK, BLOCK);
+        loudest = loudness > loudest ? loudness : loudest;
+    }
+    for (size_t i = 0; i < count; i++) {
+        fit_block(stretch, i, lag, &blocks[i]);
+        /* 20 dB below the loudest: what is quieter is a codec's noise as much as speech. */
+        blocks[i].is_loud = loudest > 0 && energy(stretch->a + i * BLOCK, BLOCK) > loudest * 0.01;
+        if (blocks[i].is_loud && fabs(blocks[i].ncc) > fabs(blocks[best].ncc))
+            best = i;
+    }
+    if (count > 0) {
+        track(stretch, blocks, count, best, good_min);
+        find_gap(blocks, count, gap_max, ret_drift);
+        sum_up(blocks, count, good_min, room, ret_drift);
+    }
+out:
+    free(blocks);
+    free(room);
+    return rc;
+}
+
+spsh_status spsh__undo_drift(spsh__stretch *stretch, double slope_ppm, double lag, spsh_error *err)
+{
+    const size_t size = stretch->count + MARGIN;
+    const double middle = (double)stretch->count / 2 + SPSH__LAG_MAX;
+    double *table = spsh__sinc_table_new();
+    double *b = calloc(size + 1, sizeof(*b));
+    double *wide =
+        calloc(size + (size_t)2 * SPSH__SINC_TAPS, sizeof(*wide)); /* with zeros around */
+    if (table == NULL || b == NULL || wide == NULL) {
+        free(table);
+        free(b);
+        free(wide);
+        return SPSH_DEDUP_NO_MEMORY(err);
+    }
+    memcpy(wide + SPSH__SINC_TAPS, stretch->b, size * sizeof(*wide));
+    for (size_t i = 0; i < size; i++) {
+        const double from_middle = (double)i - middle;
+        const double place = middle + lag + from_middle * (1 + slope_ppm / 1e6);
+        const double whole = floor(place);
+        const double first = whole + SPSH__SINC_TAPS - (SPSH__SINC_HALF - 1);
+        if (first >= 0 && first <= (double)size + SPSH__SINC_TAPS)
+            b[i] = spsh__sinc_at(table, wide + (size_t)first, place - whole);
+    }
+    free(table);
+    free(wide);
+    free(stretch->b);
+    stretch->b = b;
+    return SPSH_OK;
+}
+
+enum {
+    FINE_SIZE = 32,
+    FINE_HOP = 8,
+    FINE_FIRST = 2,
+    FINE_BANDS = 12,
+    FINE_MEAN = 16,
+    FINE_LAG = 40
+};
+
+/* Envelopes, FINE_BANDS values for each ms, less their mean over 33 ms. */
+static double *make_envelopes(const double *x, size_t size, size_t *ret_count)
+{
+    double cosines[FINE_BANDS][FINE_SIZE];
+    double sines[FINE_BANDS][FINE_SIZE];
+    const size_t count = size < FINE_SIZE ? 0 : (size - FINE_SIZE) / FINE_HOP + 1;
+    double *raw = calloc((count + 1) * FINE_BANDS, sizeof(*raw));
+    double *fine = calloc((count + 1) * FINE_BANDS, sizeof(*fine));
+
+    *ret_count = count;
+    if (raw == NULL || fine == NULL) {
+        free(raw);
+        free(fine);
+        return NULL;
+    }
+    for (size_t band = 0; band < FINE_BANDS; band++) {
+        for (size_t n = 0; n < FINE_SIZE; n++) {
+            const double window = 0.5 - 0.5 * cos(2 * pi * (double)n / FINE_SIZE);
+            const double angle = 2 * pi * (double)((band + FINE_FIRST) * n) / FINE_SIZE;
+            cosines[band][n] = window * cos(angle);
+            sines[band][n] = window * sin(angle);
+        }
+    }
+    for (size_t i = 0; i < count * FINE_BANDS; i++) {
+        const double *start = x + i / FINE_BANDS * FINE_HOP;
+        double re = 0;
+        double im = 0;
+        for (size_t n = 0; n < FINE_SIZE; n++) {
+            re += start[n] * cosines[i % FINE_BANDS][n];
+            im += start[n] * sines[i % FINE_BANDS][n];
+        }
+        raw[i] = sqrt(sqrt(re * re + im * im)); /* loud vowels do not decide alone */
+    }
+    for (size_t i = 0; i < count * FINE_BANDS; i++) {
+        const size_t at = i / FINE_BANDS;
+        const size_t low = at < FINE_MEAN ? 0 : at - FINE_MEAN;
+        const size_t high = at + FINE_MEAN < count ? at + FINE_MEAN : count - 1;
+        double sum = 0;
+        for (size_t k = low; k <= high; k++)
+            sum += raw[k * FINE_BANDS + i % FINE_BANDS];
+        fine[i] = raw[i] - sum / (double)(high - low + 1);
+    }
+    free(raw);
+    return fine;
+}
+
+static double correlation_at(const double *a, const double *b, size_t count)
+{
+    const double energies = energy(a, count) * energy(b, count);
+    return energies > 0 ? dot(a, b, count) / sqrt(energies) : 0;
+}
+
+spsh_status spsh__correlate_envelopes(const spsh__stretch *stretch, double lag,
+                                      double *ret_correlation, spsh_error *err)
+{
+    size_t a_count = 0;
+    size_t b_count = 0;
+    double *a = make_envelopes(stretch->a, stretch->count, &a_count);
+    double *b = make_envelopes(stretch->b, stretch->count + MARGIN, &b_count);
+    spsh_status rc = SPSH_OK;
+
+    *ret_correlation = 0;
+    if (a == NULL || b == NULL) {
+        rc = SPSH_DEDUP_NO_MEMORY(err);
+        goto out;
+    }
+    const int64_t middle = SPSH__LAG_MAX / FINE_HOP + (int64_t)floor(lag / FINE_HOP + 0.5);
+    for (int64_t at = middle - FINE_LAG; at <= middle + FINE_LAG; at++) {
+        if (at < 0 || (size_t)at + a_count > b_count)
+            continue;
+        const double found = correlation_at(a, b + at * FINE_BANDS, a_count * FINE_BANDS);
+        if (found > *ret_correlation)
+            *ret_correlation = found;
+    }
+out:
+    free(a);
+    free(b);
+    return rc;
+}
+
+spsh_status spsh__find_tonality(const spsh__stretch *stretch, double *ret_share, spsh_error *err)
+{
+    enum { PART = 1024, BINS = PART / 2, STRONGEST = 8 };
+    spsh__complex *block = calloc(PART + PART / 2, sizeof(*block));
+    double power[BINS] = {0};
+    double total = 0;
+    double strong = 0;
+
+    *ret_share = 0;
+    if (block == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    spsh__complex *roots = block + PART;
+    spsh__fft_roots_init(roots, PART);
+    for (size_t first = 0; first < stretch->count; first += PART / 2) {
+        for (size_t n = 0; n < PART; n++) {
+            const double value = first + n < stretch->count ? stretch->a[first + n] : 0;
+            const double window = 0.5 - 0.5 * cos(2 * pi * (double)n / PART);
+            block[n] = (spsh__complex){value * window, 0};
+        }
+        spsh__fft(block, PART, roots);
+        for (size_t k = 0; k < BINS; k++)
+            power[k] += block[k].re * block[k].re + block[k].im * block[k].im;
+    }
+    qsort(power, BINS, sizeof(power[0]), compare_doubles);
+    for (size_t k = 0; k < BINS; k++) {
+        total += power[k];
+        strong += k >= BINS - STRONGEST ? power[k] : 0;
+    }
+    if (total > 0)
+        *ret_share = strong / total;
+    free(block);
+    return SPSH_OK;
+}

@@ -1,0 +1,635 @@
+/* key_join.c: keys to partitions; each partition's probes sorted and paired; hits sorted and
+ * counted.
+ *
+ *     add   key -> the partition of its upper 10 bits; once more for each way to turn over weak
+ *           places among those 10: to the partition that this makes of them
+ *     next  threads take partitions: key -> probes (itself, and with weak places of its other bits
+ *           turned over) -> sort -> equal ones paired -> hits -> one sort for all -> votes
+ *
+ * Memory: an eighth for the partitions' begun blocks, a quarter for hits, the rest for the threads'
+ * sorts, which spill when a partition does not fit. So neither threads nor memory show in the
+ * result: everything is sorted before it is looked at.
+ */
+#include "key_join.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/grow.h"
+#include "join_pairs.h"
+#include "join_votes.h"
+#include "records/deal.h"
+#include "records/fail.h"
+#include "records/spill.h"
+
+enum {
+    PARTITIONS = SPSH__JOIN_PARTITIONS,
+    RECORD_BYTES = sizeof(spsh__u128),
+    BLOCK_BYTES_MIN = 4 << 10,
+    BLOCK_BYTES_MAX = 256 << 10,
+    SAME_OFFSET = 6, /* frames */
+    FEW_KEYS = 8,    /* fewer in a print: one vote is enough */
+    PROBES = 4096,
+    THREADS_MAX = 64,
+};
+#define MEMORY_MIN (UINT64_C(64) << 20)
+#define SORT_MIN   (UINT64_C(2) << 20)
+
+/* How a mode looks for keys: which bits, how stored keys and those of test are varied. */
+typedef struct mode_form {
+    spsh__join_form form;
+    bool stored_all;     /* every combination of a stored key's weak places, else one at a time */
+    unsigned dense_weak; /* of a dense key, in every combination */
+    uint32_t votes_min;
+    size_t few_keys; /* fewer in a print: one vote is enough */
+} mode_form;
+
+/* One vote of 48 bits is rarely wrong (BENCHMARKS.md), and what is shorter than four seconds often
+ * has no second. */
+static const mode_form modes[] = {
+    [SPSH__JOIN_MILD] = {{48, 38, 3, false, SPSH__JOIN_THREE_PLACES}, true,  0,                     2, 16},
+    [SPSH__JOIN_DEEP] = {{32, 22, 6, false, 32},                      true,  0,                     2, 8 },
+    [SPSH__JOIN_AUDIT] = {{32, 22, 6, true, 32},                       false, SPSH__JOIN_AUDIT_WEAK, 2, 8 },
+};
+
+/* Of one partition: full blocks on disk, and one that is begun. */
+typedef struct partition {
+    uint64_t *blocks;
+    size_t block_count, block_capacity;
+    spsh__u128 *begun;
+    size_t begun_count;
+} partition;
+
+struct spsh__key_join {
+    spsh__key_join_options options;
+    const mode_form *mode;
+    uint64_t block_records;
+    uint64_t sort_memory; /* of one thread */
+    partition *partitions;
+    spsh__spill *spill;
+    char *temporary_path;
+    spsh__sort128 *hits;
+    spsh__join_votes *votes;
+    spsh__sort128 *others; /* candidates that were found elsewhere; opened for the first */
+    const spsh__u128 *other_piece;
+    size_t other_at, other_count;
+    spsh__candidate own, other; /* the next of either kind, when there is one */
+    bool has_own, has_other, has_seen_other;
+    spsh__join_facts facts;
+    bool is_reading;
+    spsh_status failure;
+    pthread_mutex_t lock; /* of hits, while threads add to them */
+};
+
+static spsh_status check_options(const spsh__key_join_options *options, spsh_error *err)
+{
+    if (options->memory_bytes < MEMORY_MIN || options->threads == 0)
+        return SPSH_DEDUP_FAIL(err, SPSH_E_INVALID_ARG,
+                               "a join needs at least 64 MiB and one thread");
+    return SPSH_OK;
+}
+
+static uint64_t block_bytes_for(uint64_t memory_bytes)
+{
+    uint64_t bytes = memory_bytes / 8 / PARTITIONS / RECORD_BYTES * RECORD_BYTES;
+    if (bytes < BLOCK_BYTES_MIN)
+        bytes = BLOCK_BYTES_MIN;
+    return bytes > BLOCK_BYTES_MAX ? BLOCK_BYTES_MAX : bytes;
+}
+
+static spsh_status open_sort(const spsh__key_join *join, uint64_t memory_bytes,
+                             spsh__sort128 **ret_sort, spsh_error *err)
+{
+    const spsh__sort128_options sort = {
+        .io = join->options.io,
+        .temporary_path = join->temporary_path,
+        .memory_bytes = memory_bytes,
+        .threads = join->options.threads,
+    };
+    return spsh__sort128_open(&sort, ret_sort, err);
+}
+
+spsh_status spsh__key_join_open(const spsh__key_join_options *options, spsh__key_join **ret_join,
+                                spsh_error *err)
+{
+    spsh__key_join *join = NULL;
+    spsh_status rc = check_options(options, err);
+
+    if (rc != SPSH_OK)
+        return rc;
+    join = calloc(1, sizeof(*join));
+    if (join == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    (void)pthread_mutex_init(&join->lock, NULL);
+    join->options = *options;
+    const uint64_t rest =
+        options->memory_bytes - options->memory_bytes / 8 - options->memory_bytes / 4;
+    if (join->options.threads > THREADS_MAX)
+        join->options.threads = THREADS_MAX;
+    if (join->options.threads > rest / SORT_MIN)
+        join->options.threads = (uint32_t)(rest / SORT_MIN);
+    join->sort_memory = rest / join->options.threads;
+    join->mode = &modes[options->mode];
+    join->block_records = block_bytes_for(options->memory_bytes) / RECORD_BYTES - 1;
+    join->partitions = calloc(PARTITIONS, sizeof(*join->partitions));
+    join->temporary_path = strdup(options->temporary_path);
+    if (join->partitions == NULL || join->temporary_path == NULL)
+        rc = SPSH_DEDUP_NO_MEMORY(err);
+    if (rc == SPSH_OK)
+        rc = open_sort(join, join->options.memory_bytes / 4, &join->hits, err);
+    if (rc != SPSH_OK) {
+        spsh__key_join_free(join);
+        return rc;
+    }
+    *ret_join = join;
+    return SPSH_OK;
+}
+
+void spsh__key_join_free(spsh__key_join *join)
+{
+    if (join == NULL)
+        return;
+    for (size_t i = 0; join->partitions != NULL && i < PARTITIONS; i++) {
+        free(join->partitions[i].blocks);
+        free(join->partitions[i].begun);
+    }
+    free(join->partitions);
+    spsh__join_votes_free(join->votes);
+    spsh__sort128_free(join->hits);
+    spsh__sort128_free(join->others);
+    spsh__spill_close(join->spill);
+    free(join->temporary_path);
+    (void)pthread_mutex_destroy(&join->lock);
+    free(join);
+}
+
+/* ---- keys to partitions ---- */
+
+static spsh_status spill_block(spsh__key_join *join, partition *part, spsh_error *err)
+{
+    uint64_t block = 0;
+    spsh_status rc = SPSH_OK;
+    if (join->spill == NULL)
+        rc = spsh__spill_open(join->options.io, join->temporary_path, join->block_records,
+                              &join->spill, err);
+    if (rc == SPSH_OK)
+        rc = spsh__spill_write(join->spill, part->begun, part->begun_count, &block, err);
+    if (rc != SPSH_OK)
+        return rc;
+    uint64_t *blocks =
+        spsh__grow(part->blocks, &part->block_capacity, part->block_count + 1, sizeof(*blocks));
+    if (blocks == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    part->blocks = blocks;
+    part->blocks[part->block_count++] = block;
+    part->begun_count = 0;
+    return SPSH_OK;
+}
+
+static spsh_status put_key(spsh__key_join *join, const spsh__join_key *key, spsh_error *err)
+{
+    const spsh__join_form *form = &join->mode->form;
+    partition *part = &join->partitions[spsh__join_partition(form, key->bits)];
+    if (part->begun == NULL) {
+        part->begun = malloc((join->block_records + 1) * RECORD_BYTES);
+        if (part->begun == NULL)
+            return SPSH_DEDUP_NO_MEMORY(err);
+    }
+    part->begun[part->begun_count++] = spsh__join_pack_key(form, key);
+    return part->begun_count == join->block_records ? spill_block(join, part, err) : SPSH_OK;
+}
+
+/* The key to its own partition, and to those that its weak places among the upper bits lead to. */
+static spsh_status put_ways(spsh__key_join *join, const spsh__join_key *key, bool is_all,
+                            spsh_error *err)
+{
+    const spsh__join_form *form = &join->mode->form;
+    uint8_t upper[SPSH__JOIN_SLOTS];
+    unsigned upper_count = 0;
+    spsh__join_key whole = *key;
+    spsh_status rc = SPSH_OK;
+
+    for (unsigned i = 0; i < SPSH__JOIN_SLOTS; i++) {
+        if (key->slots[i] == SPSH__JOIN_NO_PLACE || key->slots[i] < form->rest_bits)
+            continue;
+        upper[upper_count++] = key->slots[i];
+        whole.slots[i] = SPSH__JOIN_NO_PLACE;
+    }
+    for (unsigned way = 0; rc == SPSH_OK && way < 1U << upper_count; way++) {
+        const bool is_one = (way & (way - 1)) == 0;
+        if (!is_all && !is_one)
+            continue;
+        spsh__join_key turned = whole;
+        unsigned used = 0;
+        if (!is_all && way != 0)
+            memset(turned.slots, SPSH__JOIN_NO_PLACE, sizeof(turned.slots));
+        for (unsigned i = 0; i < upper_count; i++) {
+            if ((way >> i & 1) == 0)
+                continue;
+            while (turned.slots[used] != SPSH__JOIN_NO_PLACE)
+                used++;
+            turned.slots[used] = upper[i];
+            turned.bits ^= UINT64_C(1) << upper[i];
+        }
+        rc = put_key(join, &turned, err);
+    }
+    return rc;
+}
+
+static spsh_status check_print(spsh__key_join *join, uint64_t print, spsh_error *err)
+{
+    if (join->is_reading)
+        return SPSH_DEDUP_FAIL(err, SPSH_E_INVALID_ARG, "keys were added after the first read");
+    if (join->failure != SPSH_OK)
+        return SPSH_DEDUP_FAIL(err, join->failure, "the join has failed before");
+    if (print >= SPSH__JOIN_PRINTS_MAX)
+        return SPSH_DEDUP_FAIL(err, SPSH_E_LIMIT, "more than %" PRIu64 " prints to compare",
+                               SPSH__JOIN_PRINTS_MAX);
+    return SPSH_OK;
+}
+
+static spsh_status check_frame(uint64_t frame, spsh_error *err)
+{
+    return frame < SPSH__JOIN_FRAMES_MAX
+               ? SPSH_OK
+               : SPSH_DEDUP_FAIL(err, SPSH_E_LIMIT, "a recording of more than 198 days");
+}
+
+spsh_status spsh__key_join_add(spsh__key_join *join, uint64_t print, const spsh__print_key *keys,
+                               size_t count, spsh_error *err)
+{
+    const unsigned dropped = SPSH__KEY_BITS - join->mode->form.bits;
+    spsh_status rc = check_print(join, print, err);
+
+    for (size_t i = 0; rc == SPSH_OK && i < count; i++) {
+        spsh__join_key key = {.bits = keys[i].bits >> dropped,
+                              .print = print,
+                              .frame = keys[i].frame,
+                              .is_short = count < join->mode->few_keys};
+        unsigned slots = 0;
+        memset(key.slots, SPSH__JOIN_NO_PLACE, sizeof(key.slots));
+        for (unsigned w = 0; w < SPSH__KEY_WEAK_MAX; w++)
+            if (keys[i].weak[w] >= dropped)
+                key.slots[slots++] = (uint8_t)(keys[i].weak[w] - dropped);
+        rc = check_frame(key.frame, err);
+        if (rc == SPSH_OK)
+            rc = put_ways(join, &key, join->mode->stored_all, err);
+    }
+    join->facts.key_count += count;
+    if (rc != SPSH_OK && rc != SPSH_E_INVALID_ARG)
+        join->failure = rc;
+    return rc;
+}
+
+spsh_status spsh__key_join_add_test(spsh__key_join *join, uint64_t print,
+                                    const spsh__dense_key *keys, size_t count, spsh_error *err)
+{
+    const unsigned dropped = SPSH__KEY_BITS - join->mode->form.bits;
+    spsh_status rc = check_print(join, print, err);
+
+    if (rc == SPSH_OK && !join->mode->form.has_sides)
+        rc = SPSH_DEDUP_FAIL(err, SPSH_E_INVALID_ARG, "only an audit has two sides");
+    for (size_t i = 0; rc == SPSH_OK && i < count; i++) {
+        spsh__join_key key = {.bits = keys[i].bits >> dropped,
+                              .print = print,
+                              .frame = keys[i].frame,
+                              .is_short = count < join->mode->few_keys,
+                              .is_test = true};
+        memset(key.slots, SPSH__JOIN_NO_PLACE, sizeof(key.slots));
+        for (unsigned w = 0; w < join->mode->dense_weak && w < SPSH__JOIN_SLOTS; w++)
+            key.slots[w] = (uint8_t)(keys[i].weak[w] - dropped);
+        rc = check_frame(key.frame, err);
+        if (rc == SPSH_OK)
+            rc = put_ways(join, &key, true, err);
+    }
+    join->facts.key_count += count;
+    if (rc != SPSH_OK && rc != SPSH_E_INVALID_ARG)
+        join->failure = rc;
+    return rc;
+}
+
+/* ---- partitions to hits ---- */
+
+/* A thread's own. */
+typedef struct worker {
+    spsh__key_join *join;
+    spsh__join_pairs *pairs;
+    spsh__sort128 *sort;
+    spsh__u128 *block;
+    spsh__u128 *probes;
+    size_t probe_count;
+    uint64_t probe_total;
+    uint64_t spilled_bytes;
+} worker;
+
+static spsh_status give_probes(worker *self, spsh_error *err)
+{
+    const spsh_status rc = spsh__sort128_add(self->sort, self->probes, self->probe_count, err);
+    self->probe_total += self->probe_count;
+    self->probe_count = 0;
+    return rc;
+}
+
+/* A key's probes: as it came, and with its places turned over. */
+static spsh_status expand(worker *self, const spsh__join_key *key, spsh_error *err)
+{
+    const mode_form *mode = self->join->mode;
+    const bool is_all = key->is_test || mode->stored_all;
+    uint8_t places[SPSH__JOIN_SLOTS];
+    unsigned place_count = 0;
+    spsh_status rc = SPSH_OK;
+    spsh__join_probe probe = {.rest = key->bits,
+                              .print = key->print,
+                              .frame = key->frame,
+                              .is_short = key->is_short,
+                              .is_test = key->is_test};
+
+    for (unsigned i = 0; i < mode->form.slots; i++) {
+        if (key->slots[i] < mode->form.rest_bits)
+            places[place_count++] = key->slots[i];
+        else if (key->slots[i] != SPSH__JOIN_NO_PLACE)
+            probe.turned |= UINT64_C(1) << key->slots[i];
+    }
+    for (unsigned way = 0; rc == SPSH_OK && way < 1U << place_count; way++) {
+        spsh__join_probe turned = probe;
+        if (!is_all && (way & (way - 1)) != 0)
+            continue;
+        for (unsigned i = 0; i < place_count; i++)
+            turned.turned |= (uint64_t)(way >> i & 1) << places[i];
+        turned.rest ^= turned.turned & ((UINT64_C(1) << mode->form.rest_bits) - 1);
+        self->probes[self->probe_count++] = spsh__join_pack_probe(&mode->form, &turned);
+        if (self->probe_count == PROBES)
+            rc = give_probes(self, err);
+    }
+    return rc;
+}
+
+static spsh_status expand_all(worker *self, const spsh__u128 *records, size_t count,
+                              spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; rc == SPSH_OK && i < count; i++) {
+        const spsh__join_key key = spsh__join_unpack_key(&self->join->mode->form, records[i]);
+        rc = expand(self, &key, err);
+    }
+    return rc;
+}
+
+static spsh_status read_partition(worker *self, const partition *part, spsh_error *err)
+{
+    const spsh__key_join *join = self->join;
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; rc == SPSH_OK && i < part->block_count; i++) {
+        rc = spsh__spill_read(join->spill, part->blocks[i], self->block, join->block_records, err);
+        if (rc == SPSH_OK)
+            rc = expand_all(self, self->block, join->block_records, err);
+    }
+    if (rc == SPSH_OK)
+        rc = expand_all(self, part->begun, part->begun_count, err);
+    return rc == SPSH_OK ? give_probes(self, err) : rc;
+}
+
+static spsh_status pair_up(worker *self, spsh_error *err)
+{
+    const spsh__u128 *probes = NULL;
+    size_t count = 0;
+    spsh_status rc = SPSH_OK;
+    while (rc == SPSH_OK) {
+        rc = spsh__sort128_next(self->sort, &probes, &count, err);
+        if (rc == SPSH_OK)
+            rc = spsh__join_pairs_add(self->pairs, probes, count, err);
+    }
+    return rc == SPSH_E_END ? spsh__join_pairs_finish(self->pairs, err) : rc;
+}
+
+static spsh_status take_partition(void *argument, uint64_t number, spsh_error *err)
+{
+    worker *self = argument;
+    const spsh__key_join *join = self->join;
+    partition *part = &join->partitions[number];
+    const spsh__sort128_options options = {
+        .io = join->options.io,
+        .temporary_path = join->temporary_path,
+        .memory_bytes = join->sort_memory,
+        .threads = 1,
+    };
+    if (part->begun == NULL) /* nothing came here */
+        return SPSH_OK;
+    spsh_status rc = spsh__sort128_open(&options, &self->sort, err);
+    if (rc == SPSH_OK)
+        rc = read_partition(self, part, err);
+    if (rc == SPSH_OK)
+        rc = pair_up(self, err);
+    if (self->sort != NULL)
+        self->spilled_bytes += spsh__sort128_spilled_bytes(self->sort);
+    spsh__sort128_free(self->sort);
+    self->sort = NULL;
+    free(part->begun);
+    free(part->blocks);
+    *part = (partition){0};
+    return rc;
+}
+
+static spsh_status add_hits(void *user, const spsh__u128 *hits, size_t count, spsh_error *err)
+{
+    spsh__key_join *join = user;
+    (void)pthread_mutex_lock(&join->lock);
+    const spsh_status rc = spsh__sort128_add(join->hits, hits, count, err);
+    (void)pthread_mutex_unlock(&join->lock);
+    return rc;
+}
+
+static spsh_status open_worker(worker *self, spsh__key_join *join, spsh_error *err)
+{
+    self->join = join;
+    self->block = malloc((join->block_records + 1) * RECORD_BYTES);
+    self->probes = malloc((size_t)PROBES * RECORD_BYTES);
+    if (self->block == NULL || self->probes == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    return spsh__join_pairs_new(&join->mode->form, (spsh__hit_sink){add_hits, join}, &self->pairs,
+                                err);
+}
+
+static void close_worker(worker *self)
+{
+    spsh__join_facts *facts = &self->join->facts;
+    facts->probe_count += self->probe_total;
+    facts->spilled_bytes += self->spilled_bytes;
+    if (self->pairs != NULL) {
+        facts->hit_count += spsh__join_pairs_hits(self->pairs);
+        facts->crowded_count += spsh__join_pairs_crowded(self->pairs);
+    }
+    spsh__join_pairs_free(self->pairs);
+    free(self->block);
+    free(self->probes);
+}
+
+static spsh_status join_partitions(spsh__key_join *join, spsh_error *err)
+{
+    const uint32_t threads = join->options.threads;
+    const spsh__deal deal = {
+        .end = PARTITIONS,
+        .at_once = 1,
+        .take_fn = take_partition,
+        .progress_fn = join->options.progress_fn,
+        .progress_user = join->options.user,
+        .stage = "keys",
+    };
+    uint32_t open_count = 0;
+    spsh_status rc = SPSH_OK;
+    worker *workers = calloc(threads, sizeof(*workers));
+
+    if (workers == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    while (rc == SPSH_OK && open_count < threads)
+        rc = open_worker(&workers[open_count++], join, err);
+    if (rc == SPSH_OK)
+        rc = spsh__deal_run(&deal, workers, sizeof(*workers), threads, err);
+    for (uint32_t i = 0; i < open_count; i++)
+        close_worker(&workers[i]);
+    free(workers);
+    return rc;
+}
+
+static spsh_status start_reading(spsh__key_join *join, spsh_error *err)
+{
+    join->is_reading = true;
+    spsh_status rc = join_partitions(join, err);
+    if (join->spill != NULL)
+        join->facts.spilled_bytes += spsh__spill_bytes(join->spill);
+    spsh__spill_close(join->spill);
+    join->spill = NULL;
+    if (rc == SPSH_OK)
+        rc = spsh__join_votes_new(join->hits, join->mode->votes_min, &join->votes, err);
+    return rc;
+}
+
+spsh_status spsh__key_join_add_candidate(spsh__key_join *join, const spsh__candidate *candidate,
+                                         spsh_error *err)
+{
+    spsh_status rc =
+        check_print(join, candidate->a > candidate->b ? candidate->a : candidate->b, err);
+    if (rc == SPSH_OK && join->others == NULL)
+        rc = open_sort(join, join->options.memory_bytes / 16, &join->others, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const spsh__u128 record = spsh__join_pack_candidate(candidate);
+    rc = spsh__sort128_add(join->others, &record, 1, err);
+    join->failure = rc;
+    return rc;
+}
+
+/* Sees to it that the next of what came from elsewhere is there, as long as there is one; of the
+ * same pair, what is within 6 frames of the one before is that again. */
+static spsh_status next_other(spsh__key_join *join, spsh_error *err)
+{
+    while (join->others != NULL) {
+        if (join->other_at == join->other_count) {
+            const spsh_status rc =
+                spsh__sort128_next(join->others, &join->other_piece, &join->other_count, err);
+            join->other_at = 0;
+            if (rc != SPSH_OK) {
+                join->other_count = 0;
+                return rc;
+            }
+        }
+        const spsh__candidate last = join->other;
+        const spsh__candidate next =
+            spsh__join_unpack_candidate(join->other_piece[join->other_at++]);
+        if (join->has_seen_other && last.a == next.a && last.b == next.b &&
+            next.offset - last.offset <= SAME_OFFSET)
+            continue;
+        join->has_seen_other = true;
+        join->has_other = true;
+        join->other = next;
+        return SPSH_OK;
+    }
+    return SPSH_E_END;
+}
+
+static bool comes_first(const spsh__candidate *x, const spsh__candidate *y)
+{
+    if (x->a != y->a)
+        return x->a < y->a;
+    return x->b != y->b ? x->b < y->b : x->offset <= y->offset;
+}
+
+/* The lower of both kinds. */
+static spsh_status next_of_both(spsh__key_join *join, spsh__candidate *ret_candidate,
+                                spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    if (!join->has_own) {
+        rc = spsh__join_votes_next(join->votes, &join->own, err);
+        join->has_own = rc == SPSH_OK;
+    }
+    if ((rc == SPSH_OK || rc == SPSH_E_END) && !join->has_other)
+        rc = next_other(join, err);
+    if (rc != SPSH_OK && rc != SPSH_E_END)
+        return rc;
+    if (!join->has_own && !join->has_other)
+        return SPSH_E_END;
+    const bool is_own =
+        join->has_own && (!join->has_other || comes_first(&join->own, &join->other));
+    *ret_candidate = is_own ? join->own : join->other;
+    if (is_own)
+        join->has_own = false;
+    else
+        join->has_other = false;
+    return SPSH_OK;
+}
+
+spsh_status spsh__key_join_next(spsh__key_join *join, spsh__candidate *ret_candidate,
+                                spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    if (join->failure != SPSH_OK)
+        return SPSH_DEDUP_FAIL(err, join->failure, "the join has failed before");
+    if (!join->is_reading)
+        rc = start_reading(join, err);
+    if (rc == SPSH_OK)
+        rc = next_of_both(join, ret_candidate, err);
+    if (rc == SPSH_OK)
+        join->facts.candidate_count++;
+    else if (rc != SPSH_E_END)
+        join->failure = rc;
+    return rc;
+}
+
+void spsh__key_join_facts(const spsh__key_join *join, spsh__join_facts *ret_facts)
+{
+    *ret_facts = join->facts;
+    ret_facts->spilled_bytes += spsh__sort128_spilled_bytes(join->hits);
+    if (join->others != NULL)
+        ret_facts->spilled_bytes += spsh__sort128_spilled_bytes(join->others);
+}
+
+/* What real speech was measured to need (docs/BENCHMARKS.md): records of a key, for its weak places
+ * among the partition's bits, in hundredths; and the keys of which one pair is a hit by chance, as
+ * a power of two. */
+enum { STORED_PERCENT = 178, DENSE_PERCENT = 410, MILD_RARE = 34, COARSE_RARE = 23 };
+
+/* Of records that come in blocks, those that are not in begun blocks. */
+static double spilled(double record_count, uint64_t memory_bytes)
+{
+    const uint64_t block_records = block_bytes_for(memory_bytes) / RECORD_BYTES - 1;
+    const double block = (double)block_records;
+    const double begun = block / 2 * PARTITIONS;
+    return record_count > begun ? (record_count - begun) * (block + 1) / block : 0;
+}
+
+uint64_t spsh__key_join_space(spsh__join_mode mode, uint64_t train_keys, uint64_t test_keys,
+                              uint64_t memory_bytes)
+{
+    const double train = (double)train_keys;
+    const double test = (double)test_keys;
+    const double records = train * STORED_PERCENT / 100 + test * DENSE_PERCENT / 100;
+    const double pairs = mode == SPSH__JOIN_AUDIT ? train * test : train * train / 2;
+    const uint64_t rare = UINT64_C(1) << (mode == SPSH__JOIN_MILD ? MILD_RARE : COARSE_RARE);
+    const double hits = pairs / (double)rare;
+    const double hits_in_memory = (double)memory_bytes / 8 / RECORD_BYTES;
+    const double space = spilled(records, memory_bytes) + (hits > hits_in_memory ? hits : 0);
+    return (uint64_t)(space * RECORD_BYTES);
+}

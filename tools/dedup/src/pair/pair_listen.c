@@ -1,0 +1,143 @@
+/* pair_listen.c: two aligned recordings as one stereo file: what is common comes from the middle.
+ *
+ * Each side is read over its own stretch of time and brought to the higher of the two rates; a
+ * speed that differs is another rate to come from. 16 bits a sample, as they are decoded: levels
+ * and polarity stay what they are.
+ */
+#include <math.h>
+#include <soxr.h>
+#include <stdlib.h>
+
+#include "common/file_out.h"
+#include "pair_audio.h"
+#include "pair_view.h"
+#include "records/fail.h"
+
+enum { CHANNELS = 2, PIECE = 8192 };
+static const double around_s = 1; /* heard before and behind the match */
+
+typedef struct track {
+    float *samples;
+    size_t count, capacity;
+} track;
+
+static spsh_status collect(void *user, const int16_t *samples, size_t count, spsh_error *err)
+{
+    track *t = (track *)user;
+    (void)err;
+    for (size_t i = 0; i < count && t->count < t->capacity; i++)
+        t->samples[t->count++] = (float)samples[i];
+    return SPSH_OK;
+}
+
+static spsh_status allocate(track *t, size_t capacity, spsh_error *err)
+{
+    *t = (track){(float *)calloc(capacity + 1, sizeof(float)), 0, capacity};
+    return t->samples == NULL ? SPSH_DEDUP_NO_MEMORY(err) : SPSH_OK;
+}
+
+static spsh_status resample(track *t, double from_hz, double to_hz, size_t count, spsh_error *err)
+{
+    track out = {NULL, 0, 0};
+    const soxr_quality_spec_t quality = soxr_quality_spec(SOXR_HQ, 0);
+    spsh_status rc = allocate(&out, count, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const soxr_error_t failed = soxr_oneshot(from_hz, to_hz, 1, t->samples, t->count, NULL,
+                                             out.samples, count, &out.count, NULL, &quality, NULL);
+    free(t->samples);
+    *t = out;
+    t->count = count; /* what is missing at the end is silence */
+    return failed != NULL ? SPSH_DEDUP_FAIL(err, SPSH_E_AUDIO, "resampling: %s", failed) : SPSH_OK;
+}
+
+/* `seconds` of a's time line from first_s (of its own time) on, at rate_hz. */
+static spsh_status read_track(const spsh__pair_lane *lane, uint32_t channel, double first_s,
+                              double seconds, uint32_t rate_hz, track *t, spsh_error *err)
+{
+    const double own_hz = (double)lane->row.sample_rate_hz * lane->speed;
+    const uint64_t count = (uint64_t)llround(seconds * own_hz);
+    const spsh__pair_source source = {lane->dataset,
+                                      lane->position,
+                                      lane->row,
+                                      channel,
+                                      (int64_t)llround(first_s * lane->row.sample_rate_hz),
+                                      count,
+                                      collect,
+                                      t};
+    spsh_status rc = allocate(t, (size_t)count, err);
+    if (rc == SPSH_OK)
+        rc = spsh__pair_read(&source, err);
+    if (rc == SPSH_OK)
+        rc = resample(t, own_hz, rate_hz, (size_t)llround(seconds * rate_hz), err);
+    return rc;
+}
+
+static int16_t round_sample(float value)
+{
+    const long rounded = lrintf(value);
+    return (int16_t)(rounded > INT16_MAX ? INT16_MAX : rounded < INT16_MIN ? INT16_MIN : rounded);
+}
+
+static spsh_status write_tracks(const track *a, const track *b, uint32_t rate_hz, const char *path,
+                                spsh_error *err)
+{
+    const spsh__wav wav = {SPSH_SAMPLE_I16, 16, CHANNELS, rate_hz, a->count};
+    uint8_t bytes[PIECE * CHANNELS * 2];
+    spsh__file_out *file = NULL;
+    spsh_status rc = spsh__file_out_open(path, &file, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const spsh__byte_sink sink = spsh__file_out_sink(file);
+    rc = spsh__wav_write_head(&wav, &sink, err);
+    for (size_t done = 0; rc == SPSH_OK && done < a->count;) {
+        size_t size = 0;
+        for (size_t i = 0; i < PIECE && done < a->count; i++, done++) {
+            const uint16_t pair[CHANNELS] = {(uint16_t)round_sample(a->samples[done]),
+                                             (uint16_t)round_sample(b->samples[done])};
+            for (size_t c = 0; c < CHANNELS; c++) {
+                bytes[size++] = (uint8_t)pair[c];
+                bytes[size++] = (uint8_t)(pair[c] >> 8);
+            }
+        }
+        rc = sink.write_fn(sink.user, bytes, size, err);
+    }
+    if (rc == SPSH_OK)
+        rc = spsh__file_out_finish(file, err);
+    spsh__file_out_free(file);
+    return rc;
+}
+
+spsh_status spsh__pair_view_listen(const spsh__print_set *set, const spsh__match *match,
+                                   const char *path, spsh_error *err)
+{
+    const spsh__pair_place place = spsh__pair_place_of(match);
+    spsh__pair_lane lanes[2];
+    track a = {NULL, 0, 0};
+    track b = {NULL, 0, 0};
+    spsh_status rc = spsh__pair_lane_open(set, match->a, 1, &lanes[0], err);
+    if (rc == SPSH_OK)
+        rc = spsh__pair_lane_open(set, match->b, match->scale > 0 ? 1 / match->scale : 1, &lanes[1],
+                                  err);
+    if (rc != SPSH_OK)
+        return rc;
+    const uint32_t rate_hz = lanes[0].row.sample_rate_hz > lanes[1].row.sample_rate_hz
+                                 ? lanes[0].row.sample_rate_hz
+                                 : lanes[1].row.sample_rate_hz;
+    double first = place.a_first_s - around_s;
+    double seconds = place.a_s + 2 * around_s;
+    if (match->count == 0) {
+        first = 0;
+        seconds = fmax(lanes[0].total_s, lanes[1].total_s);
+    }
+    seconds = fmin(seconds, SPSH__PAIR_SECONDS);
+    const double b_first = place.b_first_s + (first - place.a_first_s) * lanes[1].speed;
+    rc = read_track(&lanes[0], match->a_channel, first, seconds, rate_hz, &a, err);
+    if (rc == SPSH_OK)
+        rc = read_track(&lanes[1], match->b_channel, b_first, seconds, rate_hz, &b, err);
+    if (rc == SPSH_OK)
+        rc = write_tracks(&a, &b, rate_hz, path, err);
+    free(a.samples);
+    free(b.samples);
+    return rc;
+}

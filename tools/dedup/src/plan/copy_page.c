@@ -1,0 +1,568 @@
+/* copy_page.c: see copy_page.h. */
+#include "copy_page.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "common/hash.h"
+#include "common/names.h"
+#include "pair/pair_view.h"
+#include "records/fail.h"
+
+/* Pairs of recordings that are no copies, every offset compared, none called one: those of
+ * docs/BENCHMARKS.md without single digits, which are too short to be called anything. With 95 %
+ * confidence fewer than 3 of so many would be. */
+#define CALIBRATION_PAIRS UINT64_C(876000)
+#define RULE_OF_THREE     3
+
+/* clang-format off */
+static const char *const style[] = {
+    "figure{margin:14px 0 0;padding-top:12px;border-top:1px solid var(--line)}\n",
+    "figcaption{font-size:13px;overflow-wrap:anywhere}\n",
+    ".pill{display:inline-block;border:1px solid var(--line);border-radius:9px;padding:0 8px;\n",
+    "font-size:12px;white-space:nowrap}\n",
+    ".keep{border-color:var(--c2)}.drop{border-color:var(--c4)}.tag{border-color:var(--c6)}\n",
+    ".verdict{font-size:16px;margin:14px 0 0}\n",
+    ".good{color:var(--c2)}.caution{color:var(--caution)}.bad{color:var(--c4)}\n",
+    "q{quotes:none;font-style:italic}\n",
+    "table.matrix td,table.matrix th{padding:5px 10px;border:1px solid var(--line)}\n",
+    ".matrices{display:flex;flex-wrap:wrap;gap:0 48px}.matrices>div{min-width:0;max-width:100%}\n",
+    "table.matrix{width:auto}table.matrix th{white-space:normal;max-width:220px}\n",
+    "table.matrix td{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}\n",
+    "table.matrix tr:last-child td{border-bottom:1px solid var(--line)}\n",
+    ".h1{background:rgba(204,79,85,.10)}.h2{background:rgba(204,79,85,.20)}\n",
+    ".h3{background:rgba(204,79,85,.32)}.h4{background:rgba(204,79,85,.46)}\n",
+    ".h5{background:rgba(204,79,85,.62)}\n",
+    ".method h3{font-size:14px;margin:14px 0 4px}.method ul{margin:4px 0;padding-left:20px}\n",
+    "h3{font-size:15px;margin:18px 0 6px}\n",
+    NULL,
+};
+/* clang-format on */
+
+/* ---- the page ---- */
+
+spsh_status spsh__copy_page_open(spsh__copy_page *page, const spsh__copy_facts *facts,
+                                 const char *title, spsh__builder *out, spsh_error *err)
+{
+    const char *lines[64] = {NULL};
+    size_t count = 0;
+    for (size_t i = 0; style[i] != NULL; i++)
+        lines[count++] = style[i];
+    for (size_t i = 0; spsh__pair_view_style[i] != NULL; i++)
+        lines[count++] = spsh__pair_view_style[i];
+    *page = (spsh__copy_page){.out = out, .facts = facts};
+    page->dataset_count = spsh__print_set_dataset_count(facts->set);
+    const spsh_status rc = spsh__set_readers_open(facts->set, &page->readers, err);
+    if (rc == SPSH_OK)
+        spsh__page_open(out, title, lines);
+    return rc;
+}
+
+void spsh__copy_page_close(spsh__copy_page *page)
+{
+    spsh__page_close(page->out);
+    spsh__set_readers_close(&page->readers);
+}
+
+const char *spsh__copy_last_part(const char *path)
+{
+    const char *part = path;
+    for (const char *at = path; *at != '\0'; at++)
+        part = at[0] == '/' && at[1] != '\0' ? at + 1 : part;
+    return part;
+}
+
+void spsh__copy_made(spsh__builder *out, const spsh__print_set *set, const char *command)
+{
+    spsh__page_made_open(out);
+    for (size_t i = 0; i < spsh__print_set_dataset_count(set); i++) {
+        const char *path = spsh_dataset_path(spsh__print_set_dataset(set, i));
+        const char *name = spsh__copy_last_part(path);
+        spsh__page_made_open_row(out, "dataset");
+        spsh__builder_append_text(out, "<b>");
+        spsh__page_name(out, spsh__bytes_of(name));
+        spsh__builder_append_text(out, "</b> ");
+        if (name != path)
+            spsh__page_name(out, spsh__bytes_of(path));
+        spsh__page_made_close_row(out);
+    }
+    spsh__page_made_close(out, spsh__bytes_of(command));
+}
+
+/* ---- utterances ---- */
+
+spsh_status spsh__copy_name(spsh__copy_page *page, uint64_t ordinal, spsh_error *err)
+{
+    spsh_utterance utterance;
+    size_t dataset = 0;
+    uint64_t position = 0;
+    const spsh_status rc = spsh__set_readers_metadata(&page->readers, ordinal, &utterance, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (page->dataset_count > 1) {
+        spsh__print_set_place(page->facts->set, ordinal, &dataset, &position);
+        const spsh_dataset *d = spsh__print_set_dataset(page->facts->set, dataset);
+        spsh__builder_append_text(page->out, "<span class=\"soft\">");
+        spsh__page_text(page->out, spsh__copy_last_part(spsh_dataset_path(d)));
+        spsh__builder_append_text(page->out, ":</span> ");
+    }
+    spsh__page_name(page->out, utterance.id);
+    if (utterance.split.size_bytes > 0) {
+        spsh__builder_append_text(page->out, " <span class=\"soft\">");
+        spsh__page_name(page->out, utterance.split);
+        spsh__builder_append_text(page->out, "</span>");
+    }
+    return SPSH_OK;
+}
+
+spsh_status spsh__copy_transcript(spsh__copy_page *page, uint64_t ordinal, spsh_error *err)
+{
+    spsh_utterance utterance;
+    const spsh_status rc = spsh__set_readers_metadata(&page->readers, ordinal, &utterance, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (utterance.text.size_bytes == 0) {
+        spsh__builder_append_text(page->out, "<span class=\"soft\">(no transcript)</span>");
+        return SPSH_OK;
+    }
+    spsh__builder_append_text(page->out, "<q>");
+    spsh__page_name(page->out, utterance.text);
+    spsh__builder_append_text(page->out, "</q>");
+    return SPSH_OK;
+}
+
+double spsh__copy_seconds(const spsh__copy_page *page, uint64_t ordinal)
+{
+    size_t dataset = 0;
+    uint64_t position = 0;
+    spsh_row row;
+    spsh__print_set_place(page->facts->set, ordinal, &dataset, &position);
+    if (spsh_dataset_rows(spsh__print_set_dataset(page->facts->set, dataset), position, 1, &row,
+                          NULL) != SPSH_OK ||
+        row.sample_rate_hz == 0)
+        return 0;
+    return (double)row.samples / row.sample_rate_hz;
+}
+
+/* ---- pairs ---- */
+
+void spsh__copy_evidence_words(spsh__copy_page *page, const spsh__match *match)
+{
+    const double seconds = match->rate_hz == 0 ? 0 : (double)match->count / (double)match->rate_hz;
+    char number[SPSH_HUMAN_BYTES];
+    spsh__html_format(page->out, "<code>%s</code>", spsh__tier_text(match->tier));
+    if (match->tier == SPSH__TIER_ACOUSTIC || match->tier == SPSH__TIER_SCALED)
+        spsh__html_format(page->out, " BER %.3f, NCC %.3f, whitened %.3f", match->ber,
+                          fabs(match->ncc), fabs(match->ncc_white));
+    if (match->tier == SPSH__TIER_TEXT_NEAR)
+        spsh__html_format(page->out, " similarity %.2f", match->similarity);
+    if (match->tier == SPSH__TIER_TEXT_COVERED)
+        spsh__html_format(page->out, " %.0f %% of its words in a row", 100 * match->coverage_b);
+    if (seconds > 0)
+        spsh__html_format(page->out, ", %s", spsh__human_duration(seconds, number));
+}
+
+static spsh_status draw_side(spsh__copy_page *page, const char *letter, uint64_t ordinal,
+                             spsh_error *err)
+{
+    const spsh__side side = spsh__print_set_side(page->facts->set, ordinal);
+    spsh__html_format(page->out, "<b>%s</b> ", letter);
+    if (spsh__print_set_side_count(page->facts->set, SPSH__SIDE_TEST) > 0)
+        spsh__html_format(page->out, "<span class=\"pill %s\">%s</span> ",
+                          side == SPSH__SIDE_TEST ? "drop" : "keep",
+                          side == SPSH__SIDE_TEST ? "test" : "train");
+    spsh_status rc = spsh__copy_name(page, ordinal, err);
+    spsh__builder_append_text(page->out, " \xe2\x80\x94 ");
+    if (rc == SPSH_OK)
+        rc = spsh__copy_transcript(page, ordinal, err);
+    spsh__builder_append_text(page->out, "<br/>");
+    return rc;
+}
+
+/* What the picture says itself, where there is none. */
+static void draw_words(spsh__copy_page *page, const spsh__match *match)
+{
+    spsh__builder_append_text(page->out, "<p class=\"soft\">");
+    if (match->kind != SPSH__ALIGN_NONE)
+        spsh__html_format(page->out, "%s by ", spsh__align_class_text(match->kind));
+    spsh__copy_evidence_words(page, match);
+}
+
+spsh_status spsh__copy_figure(spsh__copy_page *page, const spsh__match *match, spsh_error *err)
+{
+    spsh_error why = SPSH_ERROR_INIT;
+    spsh__builder_append_text(page->out, "<figure><figcaption>");
+    spsh_status rc = draw_side(page, "a", match->a, err);
+    if (rc == SPSH_OK)
+        rc = draw_side(page, "b", match->b, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__builder_append_text(page->out, "</figcaption>\n");
+    if (match->count == 0 || page->pictures == SPSH__PICTURES_MAX) {
+        draw_words(page, match);
+        spsh__builder_append_text(page->out, "</p></figure>\n");
+        return SPSH_OK;
+    }
+    page->pictures++;
+    rc = spsh__pair_view_draw(page->facts->set, match, page->out, &why);
+    if (rc == SPSH_E_NO_MEMORY)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    if (rc != SPSH_OK) {
+        draw_words(page, match);
+        spsh__builder_append_text(page->out, "; no picture: ");
+        spsh__page_text(page->out, why.message);
+        spsh__builder_append_text(page->out, "</p>\n");
+    }
+    spsh__builder_append_text(page->out, "</figure>\n");
+    return SPSH_OK;
+}
+
+const char *spsh__copy_class_meaning(spsh__align_class kind)
+{
+    static const char *const texts[SPSH__ALIGN_CLASS_COUNT] = {
+        "nothing in common that counts",
+        "the same recording: all that is spoken in both",
+        "one of them lies inside the other",
+        "a stretch of both: a jingle, or a recording that was cut elsewhere",
+        "the same recording at another speed",
+        "bits and pulses agree, the waveform does not: a codec that keeps no phases, or not a copy",
+        "the same performance by another microphone or room",
+        "the same words said again: no copy",
+    };
+    return kind < SPSH__ALIGN_CLASS_COUNT ? texts[kind] : "";
+}
+
+/* ---- what was found ---- */
+
+unsigned spsh__copy_tier_color(spsh__tier tier)
+{
+    static const unsigned colors[SPSH__TIER_COUNT] = {2, 5, 0, 1, 3, 6, 6, 6, 7, 7, 7};
+    return tier < SPSH__TIER_COUNT ? colors[tier] : 7;
+}
+
+static void draw_tier_legend(spsh__copy_page *page)
+{
+    char number[SPSH_HUMAN_BYTES];
+    spsh__builder_append_text(page->out, "<div class=\"legend\">");
+    for (unsigned t = 0; t <= SPSH__TIER_SCALED; t++) {
+        uint64_t count = 0;
+        for (unsigned k = 0; k < SPSH__ALIGN_CLASS_COUNT; k++)
+            count += page->facts->by_tier_class[t][k];
+        spsh__html_format(page->out,
+                          "<span><i class=\"c%u\"></i>%s <span class=\"soft\">%s</span></span>",
+                          spsh__copy_tier_color((spsh__tier)t), spsh__tier_text((spsh__tier)t),
+                          spsh__human_count(count, number));
+    }
+    spsh__builder_append_text(page->out, "</div>\n");
+}
+
+void spsh__copy_found(spsh__copy_page *page)
+{
+    uint64_t sums[SPSH__ALIGN_CLASS_COUNT] = {0};
+    uint64_t most = 0;
+    for (unsigned k = 1; k < SPSH__ALIGN_CLASS_COUNT; k++) {
+        for (unsigned t = 0; t <= SPSH__TIER_SCALED; t++)
+            sums[k] += page->facts->by_tier_class[t][k];
+        most = sums[k] > most ? sums[k] : most;
+    }
+    if (most == 0)
+        return;
+    spsh__page_section_open(page->out, "Pairs that were found, by class");
+    draw_tier_legend(page);
+    spsh__page_table_open(page->out, "class|what it means|#pairs|by evidence");
+    for (unsigned k = 1; k < SPSH__ALIGN_CLASS_COUNT; k++) {
+        spsh__svg_slice slices[SPSH__TIER_COUNT] = {
+            {0, 0}
+        };
+        if (sums[k] == 0)
+            continue;
+        for (unsigned t = 0; t <= SPSH__TIER_SCALED; t++)
+            slices[t] = (spsh__svg_slice){(double)page->facts->by_tier_class[t][k],
+                                          spsh__copy_tier_color((spsh__tier)t)};
+        spsh__html_format(page->out, "<tr><td><code>%s</code></td><td class=\"words\">%s</td>",
+                          spsh__align_class_text((spsh__align_class)k),
+                          spsh__copy_class_meaning((spsh__align_class)k));
+        spsh__page_cell_count(page->out, sums[k]);
+        spsh__builder_append_text(page->out, "<td class=\"bars\">");
+        spsh__svg_bar(page->out, slices, SPSH__TIER_SCALED + 1, (double)most);
+        spsh__builder_append_text(page->out, "</td></tr>\n");
+    }
+    spsh__page_table_close(page->out);
+    spsh__page_section_close(page->out);
+}
+
+/* ---- evidence ---- */
+
+static uint64_t sum_of(const uint64_t *bars)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < SPSH__HISTOGRAM_BARS; i++)
+        sum += bars[i];
+    return sum;
+}
+
+/* Where the lower kind ends and the higher one begins: a gap, or bars that hold both. */
+static void find_gap(const uint64_t *low, const uint64_t *high, double step, double *ret_first,
+                     double *ret_end)
+{
+    size_t low_end = 0;
+    size_t high_first = SPSH__HISTOGRAM_BARS;
+    for (size_t i = 0; i < SPSH__HISTOGRAM_BARS; i++) {
+        low_end = low[i] > 0 ? i + 1 : low_end;
+        high_first = high[i] > 0 && high_first == SPSH__HISTOGRAM_BARS ? i : high_first;
+    }
+    *ret_first = (double)low_end * step;
+    *ret_end = (double)high_first * step;
+    if (sum_of(low) == 0 || sum_of(high) == 0)
+        *ret_first = *ret_end = 0;
+}
+
+static void draw_evidence(spsh__copy_page *page, spsh__svg_histogram *plot, const uint64_t *low,
+                          const uint64_t *high, const char *what)
+{
+    find_gap(low, high, plot->step, &plot->gap_first, &plot->gap_end);
+    spsh__builder_append_text(page->out, "<div>");
+    spsh__svg_histogram_draw(page->out, plot);
+    if (plot->gap_end > plot->gap_first)
+        spsh__html_format(page->out,
+                          "<p class=\"soft\">Nothing has a %s from %.2f to %.2f: the gap between "
+                          "the two.</p>",
+                          what, plot->gap_first, plot->gap_end);
+    else if (plot->gap_end < plot->gap_first)
+        spsh__html_format(page->out,
+                          "<p class=\"soft\">From %.2f to %.2f both kinds occur: there the %s "
+                          "alone does not decide.</p>",
+                          plot->gap_end, plot->gap_first, what);
+    spsh__builder_append_text(page->out, "</div>");
+}
+
+void spsh__copy_evidence(spsh__copy_page *page)
+{
+    const spsh__copy_facts *f = page->facts;
+    const spsh__align_limits *limits = f->limits;
+    const spsh__svg_mark ber_marks[] = {
+        {limits->ber_sure,   "sure with bits"},
+        {limits->ber_max[2], "limit"         },
+    };
+    const spsh__svg_mark ncc_marks[] = {
+        {limits->ncc_with_bits, "with bits"},
+        {limits->ncc_sure,      "sure"     },
+    };
+    spsh__svg_histogram ber = {.values = f->ber_same,
+                               .others = f->ber_other,
+                               .count = SPSH__HISTOGRAM_BARS,
+                               .marks = ber_marks,
+                               .mark_count = 2,
+                               .is_log = true,
+                               .step = 0.5 / SPSH__HISTOGRAM_BARS,
+                               .color = 0,
+                               .other_color = 7,
+                               .title = "pairs by bit error rate",
+                               .x_label = "bit error rate of the fingerprints",
+                               .y_label = "pairs (logarithmic)"};
+    spsh__svg_histogram ncc = ber;
+    ncc.values = f->ncc_same;
+    ncc.others = f->ncc_other;
+    ncc.marks = ncc_marks;
+    ncc.step = 1.0 / SPSH__HISTOGRAM_BARS;
+    ncc.title = "pairs by correlation";
+    ncc.x_label = "correlation of the waveforms, 300 to 3,400 Hz";
+    if (sum_of(f->ber_same) + sum_of(f->ber_other) == 0)
+        return;
+    spsh__page_section_open(page->out, "How clear it is: bits and waveforms of the pairs");
+    spsh__builder_append_text(
+        page->out, "<div class=\"legend\"><span><i class=\"c0\"></i>called a copy</span><span>"
+                   "<i class=\"c7\"></i>listened to, and not called one</span></div>"
+                   "<div class=\"plots\">");
+    draw_evidence(page, &ber, f->ber_same, f->ber_other, "bit error rate");
+    draw_evidence(page, &ncc, f->ncc_other, f->ncc_same, "correlation");
+    spsh__builder_append_text(
+        page->out, "</div>\n<p class=\"soft\">A copy has to pass both, and the whitened "
+                   "correlation too; the limits for short stretches are higher (below).</p>\n");
+    spsh__page_section_close(page->out);
+}
+
+/* ---- data and method ---- */
+
+void spsh__copy_datasets(spsh__copy_page *page)
+{
+    char id[33];
+    spsh__page_section_open(page->out, "What was looked at");
+    spsh__page_table_open(page->out, "dataset|id|#generation|#utterances");
+    for (size_t i = 0; i < page->dataset_count; i++) {
+        const spsh_dataset *dataset = spsh__print_set_dataset(page->facts->set, i);
+        const spsh_dataset_info *info = spsh_dataset_info_get(dataset);
+        spsh__hex128(info->dataset_id, id);
+        spsh__builder_append_text(page->out, "<tr>");
+        spsh__page_cell_name(page->out, spsh__bytes_of(spsh_dataset_path(dataset)));
+        spsh__html_format(page->out, "<td><code>%s</code></td>", id);
+        spsh__page_cell_count(page->out, info->generation);
+        spsh__page_cell_count(page->out, info->utterance_count);
+        spsh__builder_append_text(page->out, "</tr>\n");
+    }
+    spsh__page_table_close(page->out);
+    spsh__page_section_close(page->out);
+}
+
+static void limit_row(spsh__copy_page *page, const char *what, const char *format, ...)
+    SPSH_PRINTF(3, 4);
+static void limit_row(spsh__copy_page *page, const char *what, const char *format, ...)
+{
+    char text[256];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    spsh__builder_append_text(page->out, "<tr><td>");
+    spsh__page_text(page->out, what);
+    spsh__builder_append_text(page->out, "</td><td>");
+    spsh__page_text(page->out, text);
+    spsh__builder_append_text(page->out, "</td></tr>\n");
+}
+
+static void draw_limits(spsh__copy_page *page)
+{
+    const spsh__align_limits *l = page->facts->limits;
+    spsh__html_format(page->out, "<h3>Every limit (version %u)</h3>\n", (unsigned)l->version);
+    spsh__page_table_open(page->out, "what|limit");
+    limit_row(page, "active speech in common", "at least %.3g s; below, only exact copies are told",
+              l->active_min_s);
+    limit_row(page, "bit error rate",
+              "at most %.3g below 1.5 s, %.3g below 2.5 s, %.3g above; a frame speaks for a copy "
+              "below %.3g",
+              l->ber_max[0], l->ber_max[1], l->ber_max[2], l->bit_worth);
+    limit_row(
+        page, "where a run ends",
+        "%.0f wrong bits beyond that; blocks that correlate by less than %.3g divide it where "
+        "bits say so, too",
+        l->gap_cost, l->ncc_gap);
+    limit_row(page, "is it speech", "at least %.3g distinct words a second, tonality at most %.3g",
+              l->words_min_hz, l->tonality_max);
+    limit_row(page, "correlation",
+              "at least %.3g, or %.3g where the bit error rate is at most %.3g; whitened at least "
+              "%.3g",
+              l->ncc_sure, l->ncc_with_bits, l->ber_sure, l->white_min);
+    limit_row(page, "below one second",
+              "below %.3g s: %.3g and whitened %.3g, or whitened %.3g with few wrong bits; below "
+              "%.3g s: %.3g and %.3g",
+              l->short_s, l->ncc_short, l->white_short, l->white_with_bits, l->tiny_s, l->ncc_tiny,
+              l->white_tiny);
+    limit_row(page, "all of a recording", "at least %.0f %% of its active speech",
+              100 * l->coverage_min);
+    limit_row(
+        page, "drift",
+        "told and undone from %.0f ppm on, tried up to %.0f ppm; a block of 200 ms agrees from "
+        "%.3g",
+        l->slope_min_ppm, l->speed_max_ppm, l->ncc_block);
+    limit_row(page, "probable copy",
+              "from %.3g s: bit error rate at most %.3g and envelope at least %.3g; from %.3g s: "
+              "%.3g and %.3g",
+              l->probable_s, l->ber_probable, l->envelope_probable, l->long_s, l->ber_long,
+              l->envelope_long);
+    limit_row(page, "same performance",
+              "%.0f %% of the blocks and at least %u in step, lags within %.3g ms of a line, at "
+              "most %.0f ppm, envelope at least %.3g",
+              100 * l->share_performance, (unsigned)l->blocks_performance, l->spread_max_ms,
+              l->slope_max_ppm, l->envelope_performance);
+    spsh__page_table_close(page->out);
+}
+
+static void draw_counts(spsh__copy_page *page)
+{
+    const spsh__copies_facts *c = page->facts->copies;
+    const struct {
+        const char *what;
+        uint64_t count;
+    } rows[] = {
+        {"utterances",                                  spsh__print_set_count(page->facts->set)      },
+        {"fingerprints",                                spsh__print_set_print_count(page->facts->set)},
+        {"keys compared",                               c->join.key_count                            },
+        {"candidate pairs, alike somewhere",            c->join.candidate_count                      },
+        {"candidates whose fingerprints were compared", c->judge.judged_count                        },
+        {"of them, listened to",                        c->judge.decoded_count                       },
+        {"pairs of fingerprint frames compared",        c->judge.frame_pairs                         },
+        {"matches by exact samples or bytes",           c->exact_count                               },
+        {"utterances that cannot be decoded",           c->undecoded_count                           },
+    };
+    spsh__builder_append_text(page->out, "<h3>How much was compared</h3>\n");
+    spsh__page_table_open(page->out, "what|#number");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        spsh__html_format(page->out, "<tr><td>%s</td>", rows[i].what);
+        spsh__page_cell_count(page->out, rows[i].count);
+        spsh__builder_append_text(page->out, "</tr>\n");
+    }
+    spsh__page_table_close(page->out);
+}
+
+static void draw_bound(spsh__copy_page *page)
+{
+    const uint64_t one_in = CALIBRATION_PAIRS / RULE_OF_THREE;
+    const uint64_t heard = page->facts->copies->judge.decoded_count;
+    char number[SPSH_HUMAN_BYTES];
+    char rate[SPSH_HUMAN_BYTES];
+    spsh__html_format(
+        page->out,
+        "<h3>False links</h3><p>The limits were tried on about %s pairs of recordings (other "
+        "sentences of one voice, the same words said again, prompts cut out of one session, "
+        "noises), 790 million pairs of one-second windows: nothing was called a copy that is none. "
+        "With 95&#160;%% confidence fewer than 1 in %s of such pairs would be",
+        spsh__human_count(CALIBRATION_PAIRS, number), spsh__human_count(one_in, rate));
+    spsh__html_format(page->out, "; of the %s pairs listened to here, fewer than %s.",
+                      spsh__human_count(heard, number),
+                      spsh__human_count(heard / one_in + 1, rate));
+    spsh__builder_append_text(
+        page->out, " Candidates are more alike than pairs drawn at random, and the trial "
+                   "had some 300 voices, so this is a direction, not a promise: look at the "
+                   "pictures of the weakest pairs. Exact tiers rest on digests of 128 bits.</p>\n");
+}
+
+static void draw_blind_spots(spsh__copy_page *page)
+{
+    static const struct {
+        const char *mode; /* NULL: of every search */
+        const char *text;
+    } spots[] = {
+        {"exact", "everything but equal bytes and samples: copies that were encoded, resampled or "
+                  "filtered again were not looked for"                       },
+        {"mild",  "strong codecs (GSM, Opus below 16 kbit/s), reverberation and noise: two such "
+                 "copies share few keys, and --search deep finds more of them"},
+        {"deep",  "strong codecs (GSM, Opus below 16 kbit/s), reverberation and noise: two such "
+                 "copies share few keys, and some are missed"                 },
+        {"audit",
+         "strong codecs, reverberation and noise on clips of a second or so: some are missed" },
+        {NULL,    "less than half a second of active speech: only exact copies are told"      },
+        {NULL,    "another pitch, and another speed beyond a drift of 1.5 % (where the speed grid is "
+               "on: beyond the usual speeds)"                                   },
+        {NULL,    "parametric and neural codecs, and voices under music or other speech as loud as "
+               "they: told as probable_copy at best, and never dropped"         },
+        {NULL,    "audio that does not decode here: unknown, not unique"                      },
+    };
+    const bool is_exact = strcmp(page->facts->mode, "exact") == 0;
+    spsh__builder_append_text(page->out, "<h3>What this does not see</h3><ul>");
+    for (size_t i = 0; i < sizeof(spots) / sizeof(spots[0]); i++) {
+        const char *mode = spots[i].mode;
+        if (mode == NULL ? !is_exact : strcmp(mode, page->facts->mode) == 0)
+            spsh__html_format(page->out, "<li>%s</li>", spots[i].text);
+    }
+    spsh__builder_append_text(page->out, "</ul>\n");
+}
+
+void spsh__copy_method(spsh__copy_page *page)
+{
+    spsh__builder_append_text(page->out, "<section class=\"method\"><h2>How it was done</h2>\n");
+    spsh__html_format(page->out,
+                      "<p class=\"soft\">speechshard %s, fingerprint version %u, limits version "
+                      "%u, search: %s</p>\n",
+                      spsh_version(), (unsigned)SPSH__FINGERPRINT_VERSION,
+                      (unsigned)page->facts->limits->version, page->facts->mode);
+    draw_counts(page);
+    draw_bound(page);
+    draw_limits(page);
+    draw_blind_spots(page);
+    spsh__page_section_close(page->out);
+}

@@ -1,0 +1,599 @@
+/* plan_page.c: the page of a plan: what would go and why, so that a person can decide on it.
+ *
+ * One pass over the clusters counts and picks the largest; one over the matches picks the pairs
+ * that are shown: of each class the weakest, as they are what may be wrong, and the strongest one.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "common/names.h"
+#include "copy_page.h"
+#include "plan_parts.h"
+#include "records/fail.h"
+
+enum {
+    CLUSTERS_SHOWN = 20,
+    MEMBERS_SHOWN = 12, /* of a cluster */
+    TEXTS_SHOWN = 50,   /* clusters with differing transcripts */
+    SIZES = 8,
+    WEAKEST = 4, /* pictures of a class, and the strongest one */
+    EXACT_SHOWN = 2,
+    BOILERPLATE_SHOWN = 50,
+
+};
+
+#define DECISIONS (SPSH__DECISION_UNPROVEN + 1U)
+
+static const uint64_t size_ends[SIZES] = {3, 4, 5, 10, 100, 1000, 10000, UINT64_MAX};
+static const char *const size_names[SIZES] = {
+    "2", "3", "4", "5 to 9", "10 to 99", "100 to 999", "1,000 to 9,999", "10,000 and more"};
+
+/* What goes by one kind of evidence. */
+typedef struct going {
+    uint64_t count;
+    double seconds;
+    uint64_t bytes;
+} going;
+
+typedef struct summary {
+    going by_tier_class[SPSH__TIER_COUNT][SPSH__ALIGN_CLASS_COUNT];
+    going by_decision[DECISIONS];
+    uint64_t by_size[SIZES];
+    double saved_by_size[SIZES];
+    uint64_t largest[CLUSTERS_SHOWN];
+    size_t largest_count;
+    uint64_t texts[TEXTS_SHOWN];
+    uint64_t texts_differ;
+    spsh__plan_parts *parts;
+} summary;
+
+/* The pairs that are shown; UINT64_MAX: none. */
+typedef struct gallery {
+    uint64_t weakest[SPSH__ALIGN_CLASS_COUNT][WEAKEST];
+    uint64_t strongest[SPSH__ALIGN_CLASS_COUNT];
+    uint64_t exact[SPSH__TIER_ACOUSTIC][EXACT_SHOWN];
+} gallery;
+
+static const spsh__member *members_of(const spsh__plan_facts *f, const spsh__cluster *cluster)
+{
+    return &f->clusters->members[cluster->first_member];
+}
+
+/* ---- counting ---- */
+
+static bool is_larger(const spsh__cluster *a, const spsh__cluster *b)
+{
+    return a->member_count > b->member_count ||
+           (a->member_count == b->member_count && a->saved_seconds > b->saved_seconds);
+}
+
+/* Keeps the largest ones, of equal ones the first. */
+static void offer_cluster(const spsh__plan_facts *f, summary *s, uint64_t number)
+{
+    size_t at = s->largest_count;
+    while (at > 0 &&
+           is_larger(&f->clusters->clusters[number], &f->clusters->clusters[s->largest[at - 1]]))
+        at--;
+    if (at == CLUSTERS_SHOWN)
+        return;
+    if (s->largest_count < CLUSTERS_SHOWN)
+        s->largest_count++;
+    memmove(&s->largest[at + 1], &s->largest[at],
+            (s->largest_count - 1 - at) * sizeof(s->largest[0]));
+    s->largest[at] = number;
+}
+
+static void count_cluster(const spsh__copy_page *page, const spsh__plan_facts *f, summary *s,
+                          uint64_t number)
+{
+    const spsh__cluster *cluster = &f->clusters->clusters[number];
+    const spsh__member *members = members_of(f, cluster);
+    spsh__segment_row row;
+    uint64_t alias_of = SPSH_NONE_U64;
+    size_t size = 0;
+    while (cluster->member_count >= size_ends[size])
+        size++;
+    s->by_size[size]++;
+    s->saved_by_size[size] += cluster->saved_seconds;
+    for (uint64_t i = 0; i < cluster->member_count; i++) {
+        const spsh__member *m = &members[i];
+        const double seconds = spsh__copy_seconds(page, m->ordinal);
+        const spsh__match *match = spsh__plan_match(f, m->match);
+        if (m->decision < DECISIONS) {
+            s->by_decision[m->decision].count++;
+            s->by_decision[m->decision].seconds += seconds;
+        }
+        if (m->decision == SPSH__DECISION_DROP)
+            spsh__plan_parts_add(s->parts, m->ordinal, seconds);
+        if (m->decision == SPSH__DECISION_DROP && match != NULL) {
+            going *g = &s->by_tier_class[match->tier][match->kind];
+            g->count++;
+            g->seconds += seconds;
+            if (spsh__print_set_row(f->common.set, m->ordinal, &row, &alias_of, NULL) == SPSH_OK)
+                g->bytes += (uint64_t)(seconds * (double)row.payload_bps / 8);
+        }
+    }
+    if (cluster->texts_differ) {
+        if (s->texts_differ < TEXTS_SHOWN)
+            s->texts[s->texts_differ] = number;
+        s->texts_differ++;
+    }
+    offer_cluster(f, s, number);
+}
+
+/* ---- the head ---- */
+
+static void draw_tiles(spsh__copy_page *page, const spsh__plan_facts *f, const summary *s)
+{
+    double exact = 0;
+    double all = 0;
+    char value[SPSH_HUMAN_BYTES];
+    char part[SPSH_HUMAN_BYTES];
+    char label[128];
+    for (unsigned t = 0; t < SPSH__TIER_COUNT; t++) {
+        for (unsigned k = 0; k < SPSH__ALIGN_CLASS_COUNT; k++) {
+            all += s->by_tier_class[t][k].seconds;
+            exact += t < SPSH__TIER_ACOUSTIC ? s->by_tier_class[t][k].seconds : 0;
+        }
+    }
+    spsh__builder_append_text(page->out, "<div class=\"tiles\">\n");
+    (void)snprintf(label, sizeof(label), "would go, %s of %s",
+                   spsh__human_percent(f->dropped_seconds, f->total_seconds, part),
+                   spsh__human_duration(f->total_seconds, value));
+    spsh__page_tile(page->out, spsh__human_duration(f->dropped_seconds, value), label);
+    (void)snprintf(label, sizeof(label), "utterances of %s would go",
+                   spsh__human_count(spsh__print_set_count(f->common.set), part));
+    spsh__page_tile(page->out, spsh__human_count(f->dropped_count, value), label);
+    spsh__page_tile(page->out, spsh__human_bytes(f->dropped_bytes, value), "no longer read");
+    (void)snprintf(label, sizeof(label), "of it proven sample by sample, the rest by ear");
+    spsh__page_tile(page->out, spsh__human_percent(exact, all, value), label);
+    spsh__page_tile(page->out, spsh__human_count(f->clusters->cluster_count, value),
+                    "clusters of copies");
+    spsh__page_tile(page->out, spsh__human_count(s->texts_differ, value),
+                    "clusters whose transcripts differ");
+    spsh__builder_append_text(page->out, "</div>\n");
+}
+
+static void warn(spsh__copy_page *page, bool *open, uint64_t count, const char *text)
+{
+    char number[SPSH_HUMAN_BYTES];
+    if (count == 0)
+        return;
+    if (!*open)
+        spsh__builder_append_text(page->out,
+                                  "<section class=\"warnings\"><h2>Worth a look</h2><ul>\n");
+    *open = true;
+    spsh__html_format(page->out, "<li>%s %s</li>\n", spsh__human_count(count, number), text);
+}
+
+static void draw_warnings(spsh__copy_page *page, const spsh__plan_facts *f, const summary *s)
+{
+    bool open = false;
+    warn(page, &open, f->common.copies->undecoded_count,
+         "utterances cannot be decoded: nothing is known of them but their bytes");
+    warn(page, &open, s->texts_differ,
+         "clusters hold copies with different transcripts: at least one of them is wrong");
+    warn(page, &open, s->by_decision[SPSH__DECISION_UNPROVEN].count,
+         "utterances are linked to a copy by others, but not proven against the kept one: they "
+         "stay");
+    warn(page, &open, s->by_decision[SPSH__DECISION_PROTECTED].count,
+         "copies are of splits that nothing is dropped from: they stay");
+    warn(page, &open, f->clusters->boilerplate_count,
+         "stretches are shared by many utterances (jingles, disclaimers): they link nothing");
+    if (open)
+        spsh__builder_append_text(page->out, "</ul></section>\n");
+}
+
+/* ---- what goes ---- */
+
+static void draw_going(spsh__copy_page *page, const spsh__plan_facts *f, const summary *s)
+{
+    double all = 0;
+    char number[SPSH_HUMAN_BYTES];
+    for (unsigned t = 0; t < SPSH__TIER_COUNT; t++)
+        for (unsigned k = 0; k < SPSH__ALIGN_CLASS_COUNT; k++)
+            all += s->by_tier_class[t][k].seconds;
+    if (f->dropped_count == 0)
+        return;
+    spsh__page_section_open(page->out, "What would go, and by which evidence");
+    spsh__page_table_open(page->out, "evidence|class|#utterances|#audio|#bytes|#share|");
+    for (unsigned t = 0; t < SPSH__TIER_COUNT; t++) {
+        for (unsigned k = 0; k < SPSH__ALIGN_CLASS_COUNT; k++) {
+            const going *g = &s->by_tier_class[t][k];
+            if (g->count == 0)
+                continue;
+            spsh__html_format(page->out, "<tr><td><code>%s</code></td><td><code>%s</code></td>",
+                              spsh__tier_text((spsh__tier)t),
+                              spsh__align_class_text((spsh__align_class)k));
+            spsh__page_cell_count(page->out, g->count);
+            spsh__page_cell_duration(page->out, g->seconds);
+            spsh__html_format(page->out, "<td class=\"n\">%s</td>",
+                              spsh__human_bytes(g->bytes, number));
+            spsh__page_cell_percent(page->out, g->seconds, f->total_seconds);
+            spsh__page_cell_bar(page->out, g->seconds, all, spsh__copy_tier_color((spsh__tier)t));
+            spsh__builder_append_text(page->out, "</tr>\n");
+        }
+    }
+    spsh__page_table_close(page->out);
+    spsh__builder_append_text(
+        page->out, "<p class=\"soft\">Nothing has been changed. <code>speechshard apply</code> "
+                   "makes an overlay that skips these utterances, <code>revert</code> takes it "
+                   "back; what is stored stays as it is.</p>\n");
+    spsh__page_section_close(page->out);
+}
+
+/* ---- clusters ---- */
+
+static void draw_sizes(spsh__copy_page *page, const summary *s)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < SIZES; i++)
+        most = s->by_size[i] > most ? s->by_size[i] : most;
+    if (most == 0)
+        return;
+    spsh__page_section_open(page->out, "Clusters by size");
+    spsh__page_table_open(page->out, "members|#clusters|#audio that would go|");
+    for (size_t i = 0; i < SIZES; i++) {
+        if (s->by_size[i] == 0)
+            continue;
+        spsh__html_format(page->out, "<tr><td>%s</td>", size_names[i]);
+        spsh__page_cell_count(page->out, s->by_size[i]);
+        spsh__page_cell_duration(page->out, s->saved_by_size[i]);
+        spsh__page_cell_bar(page->out, (double)s->by_size[i], (double)most, 5);
+        spsh__builder_append_text(page->out, "</tr>\n");
+    }
+    spsh__page_table_close(page->out);
+    spsh__page_section_close(page->out);
+}
+
+static spsh_status draw_member(spsh__copy_page *page, const spsh__plan_facts *f,
+                               const spsh__member *m, bool texts, spsh_error *err)
+{
+    static const char *const pills[DECISIONS] = {"keep", "drop", "tag", "tag", "tag"};
+    const spsh__match *match = spsh__plan_match(f, m->match);
+    spsh__html_format(
+        page->out, "<tr><td><span class=\"pill %s\">%s</span></td><td class=\"name\">",
+        m->decision < DECISIONS ? pills[m->decision] : "", spsh__decision_text(m->decision));
+    spsh_status rc = spsh__copy_name(page, m->ordinal, err);
+    spsh__builder_append_text(page->out, "</td>");
+    spsh__page_cell_duration(page->out, spsh__copy_seconds(page, m->ordinal));
+    spsh__builder_append_text(page->out, "<td>");
+    spsh__page_text(page->out, m->reason);
+    spsh__builder_append_text(page->out, "</td><td>");
+    if (match != NULL)
+        spsh__copy_evidence_words(page, match);
+    spsh__builder_append_text(page->out, "</td>");
+    if (rc == SPSH_OK && texts) {
+        spsh__builder_append_text(page->out, "<td class=\"name\">");
+        rc = spsh__copy_transcript(page, m->ordinal, err);
+        spsh__builder_append_text(page->out, "</td>");
+    }
+    spsh__builder_append_text(page->out, "</tr>\n");
+    return rc;
+}
+
+static spsh_status draw_cluster(spsh__copy_page *page, const spsh__plan_facts *f, uint64_t number,
+                                bool texts, spsh_error *err)
+{
+    const spsh__cluster *cluster = &f->clusters->clusters[number];
+    const spsh__member *members = members_of(f, cluster);
+    const uint64_t shown =
+        cluster->member_count < MEMBERS_SHOWN ? cluster->member_count : MEMBERS_SHOWN;
+    char value[SPSH_HUMAN_BYTES];
+    char part[SPSH_HUMAN_BYTES];
+    char bytes[SPSH_HUMAN_BYTES];
+    spsh_status rc = SPSH_OK;
+    spsh__html_format(page->out, "<h3>%s members, %s (%s) would go</h3>\n",
+                      spsh__human_count(cluster->member_count, value),
+                      spsh__human_duration(cluster->saved_seconds, part),
+                      spsh__human_bytes(cluster->saved_bytes, bytes));
+    spsh__page_table_open(page->out, texts ? "|utterance|#length|why|proof|transcript"
+                                           : "|utterance|#length|why|proof");
+    for (uint64_t i = 0; rc == SPSH_OK && i < shown; i++)
+        rc = draw_member(page, f, &members[i], texts, err);
+    spsh__page_table_close(page->out);
+    if (shown < cluster->member_count)
+        spsh__html_format(page->out, "<p class=\"soft\">and %s more in the plan</p>\n",
+                          spsh__human_count(cluster->member_count - shown, value));
+    return rc;
+}
+
+static spsh_status draw_largest(spsh__copy_page *page, const spsh__plan_facts *f, const summary *s,
+                                spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    if (s->largest_count == 0)
+        return SPSH_OK;
+    spsh__page_section_open(page->out, "The largest clusters, what is kept of them, and why");
+    for (size_t i = 0; rc == SPSH_OK && i < s->largest_count; i++) {
+        if (i == 5)
+            spsh__html_format(page->out, "<details><summary>and %zu more</summary>\n",
+                              s->largest_count - i);
+        rc = draw_cluster(page, f, s->largest[i], false, err);
+    }
+    if (s->largest_count > 5)
+        spsh__builder_append_text(page->out, "</details>\n");
+    spsh__page_section_close(page->out);
+    return rc;
+}
+
+static spsh_status draw_texts(spsh__copy_page *page, const spsh__plan_facts *f, const summary *s,
+                              spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    char number[SPSH_HUMAN_BYTES];
+    const uint64_t shown = s->texts_differ < TEXTS_SHOWN ? s->texts_differ : TEXTS_SHOWN;
+    if (shown == 0)
+        return SPSH_OK;
+    spsh__page_section_open(page->out, "Copies whose transcripts differ");
+    spsh__builder_append_text(
+        page->out, "<p class=\"soft\">The audio is the same, so at most one of these can be right. "
+                   "The transcripts of dropped copies stay in the plan.</p>\n");
+    for (uint64_t i = 0; rc == SPSH_OK && i < shown; i++) {
+        if (i == 10)
+            spsh__html_format(page->out, "<details><summary>and %s more</summary>\n",
+                              spsh__human_count(s->texts_differ - i, number));
+        rc = draw_cluster(page, f, s->texts[i], true, err);
+    }
+    if (shown < s->texts_differ)
+        spsh__html_format(page->out, "<p class=\"soft\">and %s more in the plan</p>\n",
+                          spsh__human_count(s->texts_differ - shown, number));
+    if (shown > 10)
+        spsh__builder_append_text(page->out, "</details>\n");
+    spsh__page_section_close(page->out);
+    return rc;
+}
+
+/* ---- pictures ---- */
+
+static double strength(const spsh__match *match)
+{
+    return fabs(match->ncc);
+}
+
+static bool have_one_in_common(const spsh__match *x, const spsh__match *y)
+{
+    return x->a == y->a || x->a == y->b || x->b == y->a || x->b == y->b;
+}
+
+/* Ascending by strength, of equal ones the first; the weakest stay, each of other utterances. */
+static void offer_weak(const spsh__plan_facts *f, uint64_t *held, uint64_t number)
+{
+    const spsh__match *m = spsh__plan_match(f, number);
+    size_t end = 0;
+    while (end < WEAKEST && held[end] != UINT64_MAX)
+        end++;
+    for (size_t i = 0; i < end;) {
+        if (!have_one_in_common(m, spsh__plan_match(f, held[i]))) {
+            i++;
+            continue;
+        }
+        if (strength(spsh__plan_match(f, held[i])) <= strength(m))
+            return;
+        memmove(&held[i], &held[i + 1], (--end - i) * sizeof(held[0]));
+        held[end] = UINT64_MAX;
+    }
+    size_t at = end;
+    while (at > 0 && strength(m) < strength(spsh__plan_match(f, held[at - 1])))
+        at--;
+    if (at == WEAKEST)
+        return;
+    memmove(&held[at + 1], &held[at], (WEAKEST - 1 - at) * sizeof(held[0]));
+    held[at] = number;
+}
+
+static void offer_pair(const spsh__plan_facts *f, gallery *g, uint64_t number)
+{
+    const spsh__match *m = spsh__plan_match(f, number);
+    if (m->tier < SPSH__TIER_ACOUSTIC) {
+        for (size_t i = 0; i < EXACT_SHOWN; i++) {
+            if (g->exact[m->tier][i] == UINT64_MAX) {
+                g->exact[m->tier][i] = number;
+                return;
+            }
+        }
+        return;
+    }
+    if (m->tier > SPSH__TIER_SCALED)
+        return;
+    uint64_t *strongest = &g->strongest[m->kind];
+    if (*strongest == UINT64_MAX || strength(m) > strength(spsh__plan_match(f, *strongest)))
+        *strongest = number;
+    offer_weak(f, g->weakest[m->kind], number);
+}
+
+static spsh_status draw_class(spsh__copy_page *page, const spsh__plan_facts *f, const gallery *g,
+                              unsigned kind, spsh_error *err)
+{
+    bool strongest_shown = false;
+    spsh_status rc = SPSH_OK;
+    if (g->strongest[kind] == UINT64_MAX)
+        return SPSH_OK;
+    spsh__html_format(page->out,
+                      "<details open=\"open\"><summary><code>%s</code>: %s; the weakest "
+                      "first, the strongest last</summary>\n",
+                      spsh__align_class_text((spsh__align_class)kind),
+                      spsh__copy_class_meaning((spsh__align_class)kind));
+    for (size_t i = 0; rc == SPSH_OK && i < WEAKEST && g->weakest[kind][i] != UINT64_MAX; i++) {
+        rc = spsh__copy_figure(page, spsh__plan_match(f, g->weakest[kind][i]), err);
+        strongest_shown = strongest_shown || g->weakest[kind][i] == g->strongest[kind];
+    }
+    if (rc == SPSH_OK && !strongest_shown)
+        rc = spsh__copy_figure(page, spsh__plan_match(f, g->strongest[kind]), err);
+    spsh__builder_append_text(page->out, "</details>\n");
+    return rc;
+}
+
+static spsh_status draw_exact(spsh__copy_page *page, const spsh__plan_facts *f, const gallery *g,
+                              unsigned tier, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    if (g->exact[tier][0] == UINT64_MAX)
+        return SPSH_OK;
+    spsh__html_format(page->out,
+                      "<details><summary><code>%s</code>: equal without listening</summary>\n",
+                      spsh__tier_text((spsh__tier)tier));
+    for (size_t i = 0; rc == SPSH_OK && i < EXACT_SHOWN && g->exact[tier][i] != UINT64_MAX; i++)
+        rc = spsh__copy_figure(page, spsh__plan_match(f, g->exact[tier][i]), err);
+    spsh__builder_append_text(page->out, "</details>\n");
+    return rc;
+}
+
+static spsh_status draw_pairs(spsh__copy_page *page, const spsh__plan_facts *f, spsh_error *err)
+{
+    gallery g;
+    spsh_status rc = SPSH_OK;
+    const uint64_t count = f->common.match_count + f->clusters->checked_count;
+    if (count == 0)
+        return SPSH_OK;
+    memset(&g, 0xff, sizeof(g)); /* UINT64_MAX */
+    for (uint64_t i = 0; i < count; i++)
+        offer_pair(f, &g, i);
+    spsh__page_section_open(page->out, "Pairs to look at");
+    spsh__builder_append_text(
+        page->out, "<p class=\"soft\">Above a, below b, aligned; the stretch in common is shaded. "
+                   "<b>bits</b>: wrong bits of the fingerprints where both speak, up to chance; "
+                   "<b>wave</b>: correlation of blocks of 200 ms, up to 1; green agrees. "
+                   "<code>speechshard explain DATASET ID ID --listen pair.wav</code> plays one in "
+                   "each ear.</p>\n");
+    for (unsigned k = 1; rc == SPSH_OK && k < SPSH__ALIGN_CLASS_COUNT; k++)
+        rc = draw_class(page, f, &g, k, err);
+    for (unsigned t = 0; rc == SPSH_OK && t < SPSH__TIER_ACOUSTIC; t++)
+        rc = draw_exact(page, f, &g, t, err);
+    spsh__page_section_close(page->out);
+    return rc;
+}
+
+/* ---- boilerplate ---- */
+
+static spsh_status draw_boilerplate(spsh__copy_page *page, const spsh__plan_facts *f,
+                                    spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    char number[SPSH_HUMAN_BYTES];
+    const size_t count = f->clusters->boilerplate_count;
+    const size_t shown = count < BOILERPLATE_SHOWN ? count : BOILERPLATE_SHOWN;
+    if (count == 0)
+        return SPSH_OK;
+    spsh__page_section_open(page->out, "Stretches that many utterances share");
+    spsh__html_format(page->out,
+                      "<p class=\"soft\">Jingles, station names, disclaimers: in %s utterances or "
+                      "more. They make no copies of what holds them.</p>\n",
+                      spsh__human_count(f->policy->boilerplate_min, number));
+    spsh__page_table_open(page->out, "#utterances|#from|#long|for example|its transcript");
+    for (size_t i = 0; rc == SPSH_OK && i < shown; i++) {
+        const spsh__boilerplate *b = &f->clusters->boilerplate[i];
+        spsh__builder_append_text(page->out, "<tr>");
+        spsh__page_cell_count(page->out, b->utterance_count);
+        spsh__page_cell_duration(page->out, b->start_s);
+        spsh__page_cell_duration(page->out, b->seconds);
+        spsh__builder_append_text(page->out, "<td class=\"name\">");
+        rc = spsh__copy_name(page, b->ordinal, err);
+        spsh__builder_append_text(page->out, "</td><td class=\"name clamp\">");
+        if (rc == SPSH_OK)
+            rc = spsh__copy_transcript(page, b->ordinal, err);
+        spsh__builder_append_text(page->out, "</td></tr>\n");
+    }
+    spsh__page_table_close(page->out);
+    if (shown < count)
+        spsh__html_format(page->out, "<p class=\"soft\">and %s more in the plan</p>\n",
+                          spsh__human_count(count - shown, number));
+    spsh__page_section_close(page->out);
+    return rc;
+}
+
+/* ---- the page ---- */
+
+static void draw_policy(spsh__copy_page *page, const spsh__policy *policy)
+{
+    static const char *const keeps[] = {
+        "the best: lossless, then bandwidth, bit rate, length, a transcript, fewer clipped samples",
+        "the first", "the longest"};
+    static const char *const parts[] = {"both stay, and the plan says so", "the part goes",
+                                        "the whole goes where parts cover it"};
+    spsh__page_section_open(page->out, "Policy");
+    spsh__page_table_open(page->out, "question|answer");
+    spsh__html_format(page->out, "<tr><td>which copy is kept</td><td>%s</td></tr>\n",
+                      keeps[policy->keep]);
+    if (policy->prefer_count > 0) {
+        spsh__builder_append_text(page->out, "<tr><td>before that, those of</td><td>");
+        for (size_t i = 0; i < policy->prefer_count; i++) {
+            const spsh_dataset *d = spsh__print_set_dataset(page->facts->set, policy->prefer[i]);
+            spsh__builder_append_text(page->out, i == 0 ? "" : ", then ");
+            spsh__page_name(page->out, spsh__bytes_of(spsh_dataset_path(d)));
+        }
+        spsh__builder_append_text(page->out, "</td></tr>\n");
+    }
+    spsh__html_format(page->out,
+                      "<tr><td>one that lies inside another</td><td>%s</td></tr>\n"
+                      "<tr><td>what may go</td><td>",
+                      parts[policy->contained]);
+    if (policy->drop_from == NULL) {
+        spsh__builder_append_text(page->out, "copies of any split");
+    } else {
+        spsh__builder_append_text(page->out, "only copies of ");
+        spsh__page_name(page->out, spsh__bytes_of(policy->drop_from));
+    }
+    spsh__builder_append_text(page->out, "</td></tr>\n");
+    spsh__page_table_close(page->out);
+    spsh__page_section_close(page->out);
+}
+
+static spsh_status draw_body(spsh__copy_page *page, const spsh__plan_facts *f, const summary *s,
+                             spsh_error *err)
+{
+    draw_tiles(page, f, s);
+    draw_warnings(page, f, s);
+    if (f->common.match_count == 0) {
+        spsh__page_section_open(page->out, "No copies");
+        spsh__builder_append_text(page->out, "<p>No two utterances were found to share audio. What "
+                                             "this search cannot see is listed below.</p>\n");
+        spsh__page_section_close(page->out);
+    }
+    draw_going(page, f, s);
+    spsh_status rc = spsh__plan_parts_draw(s->parts, page->out, err);
+    spsh__copy_found(page);
+    spsh__copy_evidence(page);
+    draw_sizes(page, s);
+    if (rc == SPSH_OK)
+        rc = draw_largest(page, f, s, err);
+    if (rc == SPSH_OK)
+        rc = draw_texts(page, f, s, err);
+    if (rc == SPSH_OK)
+        rc = draw_pairs(page, f, err);
+    if (rc == SPSH_OK)
+        rc = draw_boilerplate(page, f, err);
+    draw_policy(page, f->policy);
+    spsh__copy_datasets(page);
+    spsh__copy_method(page);
+    return rc;
+}
+
+spsh_status spsh__plan_page(const spsh__plan_facts *facts, spsh__builder *out, spsh_error *err)
+{
+    spsh__copy_page page;
+    summary *s = (summary *)calloc(1, sizeof(*s));
+    if (s == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    spsh_status rc = spsh__plan_parts_open(facts->common.set, &s->parts, err);
+    if (rc == SPSH_OK)
+        rc = spsh__copy_page_open(&page, &facts->common, "speechshard dedupe", out, err);
+    if (rc == SPSH_OK) {
+        for (uint64_t i = 0; i < facts->clusters->cluster_count; i++)
+            count_cluster(&page, facts, s, i);
+        spsh__builder_append_text(out,
+                                  "<h1>Copies, and what would go</h1><p class=\"soft\">A plan: "
+                                  "nothing has been changed</p>\n");
+        spsh__copy_made(out, facts->common.set, facts->common.command);
+        rc = draw_body(&page, facts, s, err);
+        spsh__copy_page_close(&page);
+    }
+    spsh__plan_parts_free(s->parts);
+    free(s);
+    if (rc == SPSH_OK && out->failed)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    return rc;
+}

@@ -1,0 +1,402 @@
+/* fingerprint_run.c: which shards have no sound segment, and one after the other made.
+ *
+ *     shards of this part ── open their segments ──┬─ sound: left alone
+ *                                                  └─ none, old, of another shard, damaged: to do
+ *     to do ── jobs of a few utterances ── threads ── joined in order ── published, shard by shard
+ *
+ * The threads run ahead over borders of shards; what is joined is in the order of the utterances,
+ * so a segment's bytes do not depend on them. A run that ends early, however, leaves whole segments
+ * and at most a temporary file, which the next run removes.
+ */
+#include "fingerprint_run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "extract_pipeline.h"
+#include "records/fail.h"
+
+enum {
+    JOB_UTTERANCES = 16,
+    SHARDS_OPEN_MAX = 128,
+    SEGMENT_OVERHEAD = 20480, /* header, directory, page table, footers */
+};
+
+/* A shard of this part. */
+typedef struct part_shard {
+    uint64_t number; /* in the manifest */
+    uint64_t first;  /* position of its first utterance */
+    spsh_shard_seal seal;
+    bool to_do;
+} part_shard;
+
+typedef struct run {
+    const spsh__fingerprint_run_options *options;
+    const volatile bool *stop;
+    spsh_dataset *dataset;
+    part_shard *shards;
+    size_t shard_count, to_do_count;
+    spsh__extract_job *jobs;
+    size_t job_count;
+    uint64_t utterances_to_do, utterances_done;
+    spsh__fingerprint_run_facts facts;
+} run;
+
+/* ---- what there is ---- */
+
+static spsh_status open_dataset(run *r, const char *path, spsh_error *err)
+{
+    spsh_dataset_options opt = SPSH_DATASET_OPTIONS_INIT;
+    opt.io = r->options->io;
+    opt.shards_open_max = SHARDS_OPEN_MAX;
+    opt.flags = SPSH_DATASET_IGNORE_OVERLAYS; /* a segment is of the shard, not of its edits */
+    return spsh_dataset_open(path, &opt, &r->dataset, err);
+}
+
+static spsh_status list_shards(run *r, spsh_error *err)
+{
+    const uint64_t count = spsh_dataset_info_get(r->dataset)->shard_count;
+    uint64_t first = 0;
+    r->shards = calloc((size_t)count + 1, sizeof(*r->shards));
+    if (r->shards == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    for (uint64_t n = 0; n < count; n++) {
+        part_shard shard = {.number = n, .first = first};
+        const spsh_status rc = spsh_dataset_shard(r->dataset, n, &shard.seal, err);
+        if (rc != SPSH_OK)
+            return rc;
+        first += shard.seal.utterance_count;
+        if (n % r->options->part_count == r->options->part)
+            r->shards[r->shard_count++] = shard;
+    }
+    return SPSH_OK;
+}
+
+/* What the segment is, as far as facts ask. */
+static spsh_status add_facts(run *r, const spsh__segment *segment, spsh_error *err)
+{
+    uint64_t aliases = 0;
+    uint64_t decoded = 0;
+    spsh_status rc = spsh__segment_flag_count(segment, SPSH__ROW_ALIAS, &aliases, err);
+    if (rc == SPSH_OK)
+        rc = spsh__segment_flag_count(segment, SPSH__ROW_DECODED, &decoded, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const uint64_t rows = spsh__segment_row_count(segment);
+    r->facts.utterance_count += rows;
+    r->facts.alias_count += aliases;
+    r->facts.undecoded_count += rows - aliases - decoded;
+    r->facts.key_count += spsh__segment_key_count(segment);
+    r->facts.chunk_count += spsh__segment_chunk_count(segment);
+    r->facts.segment_bytes += spsh__segment_file_bytes(segment);
+    return SPSH_OK;
+}
+
+/* Is this what a segment that has to be made anew fails with? */
+static bool is_unsound(spsh_status status)
+{
+    switch (status) {
+    case SPSH_E_NOT_FOUND:
+    case SPSH_E_VERSION:
+    case SPSH_E_MISMATCH:
+    case SPSH_E_CORRUPT:
+    case SPSH_E_TRUNCATED:
+    case SPSH_E_NOT_SPEECHSHARD: return true;
+    default: return false;
+    }
+}
+
+static spsh_status look_at(run *r, part_shard *shard, spsh_error *err)
+{
+    spsh__segment *segment = NULL;
+    spsh_error why = SPSH_ERROR_INIT;
+    spsh_status rc = spsh__segment_open(r->dataset, &shard->seal, r->options->io, &segment, &why);
+    if (rc == SPSH_OK && r->options->check_pages)
+        rc = spsh__segment_check(segment, &why);
+    if (rc == SPSH_OK)
+        rc = add_facts(r, segment, &why);
+    spsh__segment_close(segment);
+    if (is_unsound(rc)) {
+        shard->to_do = true;
+        r->to_do_count++;
+        r->utterances_to_do += shard->seal.utterance_count;
+        return SPSH_OK;
+    }
+    if (rc != SPSH_OK && err != NULL)
+        *err = why;
+    return rc;
+}
+
+static spsh_status look_at_all(run *r, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < r->shard_count && rc == SPSH_OK; i++)
+        rc = look_at(r, &r->shards[i], err);
+    r->facts.shard_count = r->shard_count;
+    return rc;
+}
+
+/* ---- what is in the way ---- */
+
+/* A temporary of a shard that is to do here. */
+static bool is_to_do(void *user, const char *name, size_t name_bytes)
+{
+    const run *r = user;
+    for (size_t i = 0; i < r->shard_count; i++) {
+        char file[32];
+        spsh_shard_file_name(r->shards[i].seal.unit, r->shards[i].seal.number, file);
+        if (r->shards[i].to_do && strlen(file) == name_bytes && memcmp(file, name, name_bytes) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void remove_stale(run *r)
+{
+    const spsh_io *io = r->options->io != NULL ? r->options->io : spsh_io_default();
+    const char *path = spsh_dataset_path(r->dataset);
+    const size_t room = strlen(path) + sizeof(SPSH__SEGMENT_DIRECTORY) + 1;
+    char *directory = malloc(room);
+    if (directory == NULL)
+        return;
+    (void)snprintf(directory, room, "%s/%s", path, SPSH__SEGMENT_DIRECTORY);
+    spsh_stale_files_remove(io, directory, is_to_do, r);
+    free(directory);
+}
+
+/* ---- making ---- */
+
+static spsh_status list_jobs(run *r, spsh_error *err)
+{
+    size_t room = 1;
+    for (size_t i = 0; i < r->shard_count; i++)
+        if (r->shards[i].to_do)
+            room += (size_t)(r->shards[i].seal.utterance_count / JOB_UTTERANCES) + 1;
+    r->jobs = calloc(room, sizeof(*r->jobs));
+    if (r->jobs == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    for (size_t i = 0; i < r->shard_count; i++) {
+        const part_shard *shard = &r->shards[i];
+        const uint64_t count = shard->to_do ? shard->seal.utterance_count : 0;
+        for (uint64_t at = 0; at < count; at += JOB_UTTERANCES)
+            r->jobs[r->job_count++] = (spsh__extract_job){
+                .shard = shard->number,
+                .first = shard->first + at,
+                .count = (uint32_t)(count - at < JOB_UTTERANCES ? count - at : JOB_UTTERANCES)};
+    }
+    return SPSH_OK;
+}
+
+/* All jobs of one shard, which are the pipeline's next, into its segment. */
+static spsh_status collect(run *r, spsh__extract_pipeline *pipeline, const part_shard *shard,
+                           spsh__segment_writer *writer, spsh_error *err)
+{
+    spsh_status rc = spsh__segment_writer_reset(writer, err);
+    while (rc == SPSH_OK && spsh__segment_writer_row_count(writer) < shard->seal.utterance_count) {
+        const spsh__extract_result *result = NULL;
+        rc = spsh__extract_pipeline_next(pipeline, &result, err);
+        if (rc == SPSH_OK)
+            rc = spsh__segment_writer_append(writer, result->rows, err);
+        if (rc != SPSH_OK)
+            break;
+        r->facts.seconds += result->seconds;
+        r->utterances_done += result->job.count;
+        spsh__extract_pipeline_release(pipeline);
+        if (r->options->progress_fn != NULL)
+            r->options->progress_fn(r->options->user, "fingerprint", r->utterances_done,
+                                    r->utterances_to_do);
+    }
+    return rc;
+}
+
+static spsh_status make_segment(run *r, spsh__extract_pipeline *pipeline, const part_shard *shard,
+                                spsh__segment_writer *writer, spsh_error *err)
+{
+    spsh__segment *segment = NULL;
+    spsh_status rc = collect(r, pipeline, shard, writer, err);
+    if (rc == SPSH_OK)
+        rc = spsh__segment_writer_publish(writer, r->dataset, &shard->seal, r->options->io, err);
+    if (rc == SPSH_OK)
+        rc = spsh__segment_open(r->dataset, &shard->seal, r->options->io, &segment, err);
+    if (rc == SPSH_OK)
+        rc = add_facts(r, segment, err);
+    spsh__segment_close(segment);
+    if (rc == SPSH_OK)
+        r->facts.made_count++;
+    return rc;
+}
+
+static spsh_status make_all(run *r, spsh_error *err)
+{
+    spsh__extract_pipeline *pipeline = NULL;
+    spsh__segment_writer *writer = NULL;
+    spsh_status rc = list_jobs(r, err);
+    const spsh__extract_pipeline_options options = {.dataset = r->dataset,
+                                                    .jobs = r->jobs,
+                                                    .job_count = r->job_count,
+                                                    .threads = r->options->threads,
+                                                    .stop = r->stop};
+    if (rc == SPSH_OK)
+        rc = spsh__segment_writer_open(&writer, err);
+    if (rc == SPSH_OK)
+        rc = spsh__extract_pipeline_start(&options, &pipeline, err);
+    for (size_t i = 0; i < r->shard_count && rc == SPSH_OK; i++)
+        if (r->shards[i].to_do)
+            rc = make_segment(r, pipeline, &r->shards[i], writer, err);
+    spsh__extract_pipeline_stop(pipeline);
+    spsh__segment_writer_free(writer);
+    return rc;
+}
+
+/* ---- estimates ---- */
+
+/* Where utterance n of those to do is. */
+static uint64_t to_do_position(const run *r, uint64_t n)
+{
+    const part_shard *shard = r->shards;
+    while (!shard->to_do || n >= shard->seal.utterance_count) {
+        n -= shard->to_do ? shard->seal.utterance_count : 0;
+        shard++;
+    }
+    return shard->first + n;
+}
+
+static spsh_status add_audio(const run *r, const part_shard *shard, double *seconds,
+                             spsh_error *err)
+{
+    spsh_row rows[64];
+    const uint64_t room = sizeof(rows) / sizeof(rows[0]);
+    const uint64_t total = shard->seal.utterance_count;
+    for (uint64_t at = 0; at < total; at += room) {
+        const uint64_t count = total - at < room ? total - at : room;
+        const spsh_status rc = spsh_dataset_rows(r->dataset, shard->first + at, count, rows, err);
+        if (rc != SPSH_OK)
+            return rc;
+        for (uint64_t i = 0; i < count; i++)
+            if (rows[i].duplicate_of == SPSH_NONE_U64)
+                *seconds += (double)rows[i].samples / (double)rows[i].sample_rate_hz;
+    }
+    return SPSH_OK;
+}
+
+static double cpu_seconds(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* Utterances spread over all that are to do, each next one between those before, until the time is
+ * up; *writer gets their rows. */
+static spsh_status measure(const run *r, double measure_s, spsh__segment_writer *writer,
+                           spsh__fingerprint_estimate *estimate, spsh_error *err)
+{
+    spsh__extractor *extractor = NULL;
+    const double golden = 0.6180339887498949;
+    double place = 0.0;
+    spsh_status rc = spsh__extractor_open(r->dataset, &extractor, err);
+    const double begin = cpu_seconds();
+    while (rc == SPSH_OK && estimate->core_seconds < measure_s &&
+           estimate->sample_count < r->utterances_to_do) {
+        spsh__segment_entry entry;
+        const uint64_t n = (uint64_t)(place * (double)r->utterances_to_do);
+        rc = spsh__extractor_run(extractor, to_do_position(r, n), &entry, err);
+        if (rc == SPSH_OK)
+            rc = spsh__segment_writer_add(writer, &entry, err);
+        if (rc == SPSH_OK && (entry.row.flags & SPSH__ROW_DECODED) != 0)
+            estimate->sample_seconds +=
+                (double)entry.row.samples / (double)entry.row.sample_rate_hz;
+        estimate->sample_count++;
+        place = place + golden >= 1.0 ? place + golden - 1.0 : place + golden;
+        estimate->core_seconds = cpu_seconds() - begin;
+    }
+    spsh__extractor_close(extractor);
+    return rc;
+}
+
+static spsh_status estimate_all(run *r, double measure_s, spsh__fingerprint_estimate *estimate,
+                                spsh_error *err)
+{
+    spsh__segment_writer *writer = NULL;
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < r->shard_count && rc == SPSH_OK; i++)
+        if (r->shards[i].to_do)
+            rc = add_audio(r, &r->shards[i], &estimate->seconds, err);
+    if (rc == SPSH_OK)
+        rc = spsh__segment_writer_open(&writer, err);
+    if (rc == SPSH_OK)
+        rc = measure(r, measure_s, writer, estimate, err);
+    if (rc == SPSH_OK && estimate->sample_count > 0) {
+        const double by_count = (double)r->utterances_to_do / (double)estimate->sample_count;
+        const double by_seconds = estimate->sample_seconds > 0.0
+                                      ? estimate->seconds / estimate->sample_seconds
+                                      : by_count;
+        estimate->segment_bytes =
+            (uint64_t)((double)spsh__segment_writer_data_bytes(writer) * by_seconds) +
+            r->to_do_count * SEGMENT_OVERHEAD;
+        estimate->core_seconds *= by_seconds;
+    }
+    spsh__segment_writer_free(writer);
+    return rc;
+}
+
+static spsh_status prepare(run *r, const char *dataset_path, spsh_error *err)
+{
+    if (r->options->part >= r->options->part_count)
+        return SPSH_DEDUP_FAIL(err, SPSH_E_INVALID_ARG, "part %llu of %llu: counted from 0",
+                               (unsigned long long)r->options->part,
+                               (unsigned long long)r->options->part_count);
+    spsh_status rc = open_dataset(r, dataset_path, err);
+    if (rc == SPSH_OK)
+        rc = list_shards(r, err);
+    if (rc == SPSH_OK)
+        rc = look_at_all(r, err);
+    return rc;
+}
+
+static void finish(run *r)
+{
+    free(r->jobs);
+    free(r->shards);
+    spsh_dataset_close(r->dataset);
+}
+
+spsh_status spsh__fingerprint_estimate_make(const char *dataset_path,
+                                            const spsh__fingerprint_run_options *options,
+                                            double measure_s,
+                                            spsh__fingerprint_estimate *ret_estimate,
+                                            spsh_error *err)
+{
+    run r = {.options = options};
+    spsh__fingerprint_estimate estimate = {0};
+    spsh_status rc = prepare(&r, dataset_path, err);
+    if (rc == SPSH_OK)
+        rc = estimate_all(&r, measure_s, &estimate, err);
+    if (rc == SPSH_OK) {
+        estimate.shard_count = r.shard_count;
+        estimate.to_do_count = r.to_do_count;
+        estimate.utterance_count = r.utterances_to_do;
+        *ret_estimate = estimate;
+    }
+    finish(&r);
+    return rc;
+}
+
+spsh_status spsh__fingerprint_run(const char *dataset_path,
+                                  const spsh__fingerprint_run_options *options,
+                                  const volatile bool *stop, spsh__fingerprint_run_facts *ret_facts,
+                                  spsh_error *err)
+{
+    run r = {.options = options, .stop = stop};
+    spsh_status rc = prepare(&r, dataset_path, err);
+    if (rc == SPSH_OK && r.to_do_count > 0) {
+        remove_stale(&r);
+        rc = make_all(&r, err);
+    }
+    if (rc == SPSH_OK)
+        *ret_facts = r.facts;
+    finish(&r);
+    return rc;
+}

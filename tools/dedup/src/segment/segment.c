@@ -1,0 +1,454 @@
+/* segment.c: reads a segment (FORMAT.md 8) and trusts nothing in it.
+ *
+ * Opening compares identity, versions and the widths and counts of all columns, so that what is
+ * read later is where it must be; pages are checked by the container when they are touched, values
+ * here.
+ */
+#include "segment.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "records/fail.h"
+#include "segment_columns.h"
+
+#define ULL(value_) ((unsigned long long)(value_))
+
+#define FLAGS_KNOWN                                                                                \
+    (SPSH__ROW_DECODED | SPSH__ROW_WHOLE | SPSH__ROW_ALIAS | SPSH__ROW_LOSSLESS |                  \
+     SPSH__ROW_HAS_TEXT)
+
+struct spsh__segment {
+    spsh_table_file *file;
+    uint64_t row_count, print_count, frame_count, key_count, chunk_count;
+};
+
+/* ---- elements ---- */
+
+static uint32_t id_of(spsh__segment_column column)
+{
+    return spsh__segment_columns[column].id;
+}
+
+static spsh_status fail_value(const spsh__segment *segment, spsh__segment_column column,
+                              uint64_t at, spsh_error *err)
+{
+    return SPSH_DEDUP_FAIL(err, SPSH_E_CORRUPT, "%s: element %llu of section %u cannot be",
+                           spsh_table_file_path(segment->file), ULL(at), id_of(column));
+}
+
+/* One element as a number. */
+static spsh_status get(const spsh__segment *segment, spsh__segment_column column, uint64_t at,
+                       uint64_t *ret_value, spsh_error *err)
+{
+    spsh_bytes bytes = {NULL, 0};
+    const spsh_status rc = spsh_table_file_column(segment->file, id_of(column), at, 1, &bytes, err);
+    if (rc == SPSH_OK)
+        *ret_value = spsh__load_le(bytes.data, bytes.size_bytes);
+    return rc;
+}
+
+static spsh_status get_u32(const spsh__segment *segment, spsh__segment_column column, uint64_t at,
+                           uint32_t *ret_value, spsh_error *err)
+{
+    uint64_t value = 0;
+    const spsh_status rc = get(segment, column, at, &value, err);
+    if (rc == SPSH_OK)
+        *ret_value = (uint32_t)value;
+    return rc;
+}
+
+static spsh_status get_hash(const spsh__segment *segment, spsh__segment_column column, uint64_t at,
+                            uint8_t ret_hash[16], spsh_error *err)
+{
+    spsh_bytes bytes = {NULL, 0};
+    const spsh_status rc = spsh_table_file_column(segment->file, id_of(column), at, 1, &bytes, err);
+    if (rc == SPSH_OK)
+        memcpy(ret_hash, bytes.data, 16);
+    return rc;
+}
+
+/* Element at of a column of beginnings, and how much there is up to the next one. */
+static spsh_status get_range(const spsh__segment *segment, spsh__segment_column column, uint64_t at,
+                             uint64_t total, uint64_t *ret_first, uint64_t *ret_count,
+                             spsh_error *err)
+{
+    spsh_bytes bytes = {NULL, 0};
+    const spsh_status rc = spsh_table_file_column(segment->file, id_of(column), at, 2, &bytes, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const uint64_t first = spsh__load_le(bytes.data, 8);
+    const uint64_t end = spsh__load_le(bytes.data + 8, 8);
+    if (first > end || end > total)
+        return fail_value(segment, column, at, err);
+    *ret_first = first;
+    *ret_count = end - first;
+    return SPSH_OK;
+}
+
+/* ---- opening ---- */
+
+static spsh_status check_identity(const spsh__segment *segment, const spsh_dataset *dataset,
+                                  const spsh_shard_seal *seal, spsh_error *err)
+{
+    const spsh_table_file_info *info = spsh_table_file_info_get(segment->file);
+    const char *path = spsh_table_file_path(segment->file);
+    uint32_t versions[SPSH__SEGMENT_VERSIONS_COUNT] = {0};
+    uint8_t shard[2][16] = {{0}};
+    uint8_t file_id[16];
+    spsh_status rc = spsh_table_file_require(segment->file, id_of(SPSH__SEGMENT_VERSIONS), 4,
+                                             SPSH__SEGMENT_VERSIONS_COUNT, err);
+    for (uint64_t i = 0; i < SPSH__SEGMENT_VERSIONS_COUNT && rc == SPSH_OK; i++)
+        rc = get_u32(segment, SPSH__SEGMENT_VERSIONS, i, &versions[i], err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (versions[0] != SPSH__SEGMENT_VERSION || versions[1] != SPSH__FINGERPRINT_VERSION)
+        return SPSH_DEDUP_FAIL(err, SPSH_E_VERSION,
+                               "%s: version %u of segments, %u of the fingerprint; known here: %d "
+                               "and %d",
+                               path, versions[0], versions[1], SPSH__SEGMENT_VERSION,
+                               SPSH__FINGERPRINT_VERSION);
+    rc = spsh_table_file_require(segment->file, id_of(SPSH__SEGMENT_SHARD), 16, 2, err);
+    for (uint64_t i = 0; i < 2 && rc == SPSH_OK; i++)
+        rc = get_hash(segment, SPSH__SEGMENT_SHARD, i, shard[i], err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__segment_file_id(dataset, seal, file_id);
+    if (memcmp(shard[0], seal->file_id, 16) != 0 || memcmp(shard[1], seal->root_hash, 16) != 0 ||
+        memcmp(info->file_id, file_id, 16) != 0 ||
+        memcmp(info->dataset_id, spsh_dataset_info_get(dataset)->dataset_id, 16) != 0 ||
+        info->unit != seal->unit || info->number != seal->number)
+        return SPSH_DEDUP_FAIL(err, SPSH_E_MISMATCH, "%s: made from another shard", path);
+    if (info->row_count != seal->utterance_count)
+        return SPSH_DEDUP_FAIL(err, SPSH_E_CORRUPT, "%s: %llu utterances, the shard has %llu", path,
+                               ULL(info->row_count), ULL(seal->utterance_count));
+    return SPSH_OK;
+}
+
+static uint64_t wanted_count(const spsh__segment *segment, spsh__segment_per per)
+{
+    switch (per) {
+    case SPSH__PER_ROW: return segment->row_count;
+    case SPSH__PER_ROW_END: return segment->row_count + 1;
+    case SPSH__PER_PRINT: return segment->print_count;
+    case SPSH__PER_PRINT_END: return segment->print_count + 1;
+    case SPSH__PER_FRAME: return segment->frame_count;
+    case SPSH__PER_KEY: return segment->key_count;
+    case SPSH__PER_CHUNK: return segment->chunk_count;
+    default: return UINT64_MAX; /* checked already */
+    }
+}
+
+static spsh_status check_columns(spsh__segment *segment, spsh_error *err)
+{
+    const spsh_table_file *file = segment->file;
+    spsh_status rc = SPSH_OK;
+    segment->row_count = spsh_table_file_info_get(file)->row_count;
+    segment->print_count = spsh_table_file_count(file, id_of(SPSH__SEGMENT_PRINT_ROW));
+    segment->frame_count = spsh_table_file_count(file, id_of(SPSH__SEGMENT_WORDS));
+    segment->key_count = spsh_table_file_count(file, id_of(SPSH__SEGMENT_KEYS));
+    segment->chunk_count = spsh_table_file_count(file, id_of(SPSH__SEGMENT_CHUNKS));
+    for (unsigned i = 0; i < SPSH__SEGMENT_COLUMN_COUNT && rc == SPSH_OK; i++) {
+        const spsh__segment_column_info *column = &spsh__segment_columns[i];
+        rc = spsh_table_file_require(file, column->id, column->element_bytes,
+                                     wanted_count(segment, column->per), err);
+    }
+    return rc;
+}
+
+static char *segment_path(const spsh_dataset *dataset, const spsh_shard_seal *seal)
+{
+    char name[32];
+    const char *directory = spsh_dataset_path(dataset);
+    const size_t room = strlen(directory) + sizeof(SPSH__SEGMENT_DIRECTORY) + sizeof(name) + 2;
+    char *path = malloc(room);
+    spsh_shard_file_name(seal->unit, seal->number, name);
+    if (path != NULL)
+        (void)snprintf(path, room, "%s/%s/%s", directory, SPSH__SEGMENT_DIRECTORY, name);
+    return path;
+}
+
+spsh_status spsh__segment_open(const spsh_dataset *dataset, const spsh_shard_seal *seal,
+                               const spsh_io *io, spsh__segment **ret_segment, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    spsh__segment *segment = calloc(1, sizeof(*segment));
+    char *path = segment_path(dataset, seal);
+    if (segment == NULL || path == NULL) {
+        rc = SPSH_DEDUP_NO_MEMORY(err);
+        goto out;
+    }
+    rc = spsh_table_file_open(path, io, NULL, &segment->file, err);
+    if (rc == SPSH_OK)
+        rc = check_identity(segment, dataset, seal, err);
+    if (rc == SPSH_OK)
+        rc = check_columns(segment, err);
+    if (rc != SPSH_OK)
+        goto out;
+    *ret_segment = segment;
+    segment = NULL;
+out:
+    free(path);
+    spsh__segment_close(segment);
+    return rc;
+}
+
+void spsh__segment_close(spsh__segment *segment)
+{
+    if (segment == NULL)
+        return;
+    spsh_table_file_close(segment->file);
+    free(segment);
+}
+
+uint64_t spsh__segment_row_count(const spsh__segment *segment)
+{
+    return segment->row_count;
+}
+
+uint64_t spsh__segment_print_count(const spsh__segment *segment)
+{
+    return segment->print_count;
+}
+
+uint64_t spsh__segment_key_count(const spsh__segment *segment)
+{
+    return segment->key_count;
+}
+
+uint64_t spsh__segment_chunk_count(const spsh__segment *segment)
+{
+    return segment->chunk_count;
+}
+
+uint64_t spsh__segment_file_bytes(const spsh__segment *segment)
+{
+    return spsh_table_file_info_get(segment->file)->file_bytes;
+}
+
+void spsh__segment_root_hash(const spsh__segment *segment, uint8_t ret_hash[16])
+{
+    memcpy(ret_hash, spsh_table_file_info_get(segment->file)->root_hash, 16);
+}
+
+spsh_status spsh__segment_check(const spsh__segment *segment, spsh_error *err)
+{
+    return spsh_table_file_check(segment->file, err);
+}
+
+/* ---- rows and prints ---- */
+
+static spsh_status get_hashes(const spsh__segment *segment, uint64_t row,
+                              spsh__segment_row *ret_row, spsh_error *err)
+{
+    spsh_status rc = get_hash(segment, SPSH__SEGMENT_ID_KEY, row, ret_row->id_key, err);
+    if (rc == SPSH_OK)
+        rc = get_hash(segment, SPSH__SEGMENT_PAYLOAD_HASH, row, ret_row->payload_hash, err);
+    if (rc == SPSH_OK)
+        rc = get_hash(segment, SPSH__SEGMENT_PCM_FULL, row, ret_row->pcm_full, err);
+    if (rc == SPSH_OK)
+        rc = get_hash(segment, SPSH__SEGMENT_PCM_TRIM, row, ret_row->pcm_trim, err);
+    if (rc == SPSH_OK)
+        rc = get_hash(segment, SPSH__SEGMENT_PCM_MONO, row, ret_row->pcm_mono, err);
+    return rc;
+}
+
+static spsh_status get_numbers(const spsh__segment *segment, uint64_t row,
+                               spsh__segment_row *ret_row, spsh_error *err)
+{
+    const struct {
+        spsh__segment_column column;
+        uint32_t *value;
+    } small[] = {
+        {SPSH__SEGMENT_FLAGS,          &ret_row->flags         },
+        {SPSH__SEGMENT_SAMPLE_RATE_HZ, &ret_row->sample_rate_hz},
+        {SPSH__SEGMENT_CHANNELS,       &ret_row->channels      },
+        {SPSH__SEGMENT_BANDWIDTH_HZ,   &ret_row->bandwidth_hz  },
+        {SPSH__SEGMENT_CLIPPED_COUNT,  &ret_row->clipped_count },
+        {SPSH__SEGMENT_PAYLOAD_BPS,    &ret_row->payload_bps   },
+        {SPSH__SEGMENT_ACTIVE_MS,      &ret_row->active_ms     },
+    };
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < sizeof(small) / sizeof(small[0]) && rc == SPSH_OK; i++)
+        rc = get_u32(segment, small[i].column, row, small[i].value, err);
+    if (rc == SPSH_OK)
+        rc = get(segment, SPSH__SEGMENT_SAMPLES, row, &ret_row->samples, err);
+    if (rc == SPSH_OK)
+        rc = get(segment, SPSH__SEGMENT_TRIM_FIRST, row, &ret_row->trim_first, err);
+    if (rc == SPSH_OK)
+        rc = get(segment, SPSH__SEGMENT_TRIM_COUNT, row, &ret_row->trim_count, err);
+    return rc;
+}
+
+spsh_status spsh__segment_row_get(const spsh__segment *segment, uint64_t row,
+                                  spsh__segment_row *ret_row, spsh_error *err)
+{
+    spsh__segment_row value = {0};
+    spsh_status rc = get_hashes(segment, row, &value, err);
+    if (rc == SPSH_OK)
+        rc = get_numbers(segment, row, &value, err);
+    if (rc == SPSH_OK)
+        rc = get_range(segment, SPSH__SEGMENT_PRINT_BEGIN, row, segment->print_count,
+                       &value.first_print, &value.print_count, err);
+    if (rc == SPSH_OK)
+        rc = get_range(segment, SPSH__SEGMENT_CHUNK_BEGIN, row, segment->chunk_count,
+                       &value.first_chunk, &value.chunk_count, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if ((value.flags & ~FLAGS_KNOWN) != 0)
+        return fail_value(segment, SPSH__SEGMENT_FLAGS, row, err);
+    if (value.trim_first > value.samples || value.trim_count > value.samples - value.trim_first)
+        return fail_value(segment, SPSH__SEGMENT_TRIM_COUNT, row, err);
+    *ret_row = value;
+    return SPSH_OK;
+}
+
+spsh_status spsh__segment_print_get(const spsh__segment *segment, uint64_t print,
+                                    spsh__segment_print *ret_print, spsh_error *err)
+{
+    spsh__segment_print value = {0};
+    spsh_status rc = get(segment, SPSH__SEGMENT_PRINT_ROW, print, &value.row, err);
+    if (rc == SPSH_OK)
+        rc = get_u32(segment, SPSH__SEGMENT_PRINT_CHANNEL, print, &value.channel, err);
+    if (rc == SPSH_OK)
+        rc = get_range(segment, SPSH__SEGMENT_FRAME_BEGIN, print, segment->frame_count,
+                       &value.first_frame, &value.frame_count, err);
+    if (rc == SPSH_OK)
+        rc = get_range(segment, SPSH__SEGMENT_KEY_BEGIN, print, segment->key_count,
+                       &value.first_key, &value.key_count, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (value.row >= segment->row_count)
+        return fail_value(segment, SPSH__SEGMENT_PRINT_ROW, print, err);
+    *ret_print = value;
+    return SPSH_OK;
+}
+
+spsh_status spsh__segment_flag_count(const spsh__segment *segment, uint32_t flag,
+                                     uint64_t *ret_count, spsh_error *err)
+{
+    uint64_t count = 0;
+    for (uint64_t row = 0; row < segment->row_count; row++) {
+        uint32_t flags = 0;
+        const spsh_status rc = get_u32(segment, SPSH__SEGMENT_FLAGS, row, &flags, err);
+        if (rc != SPSH_OK)
+            return rc;
+        count += (flags & flag) != 0;
+    }
+    *ret_count = count;
+    return SPSH_OK;
+}
+
+/* ---- frames, keys, chunks ---- */
+
+spsh_status spsh__segment_frames(const spsh__segment *segment, uint64_t first, uint64_t count,
+                                 spsh__print_frame *dst, spsh_error *err)
+{
+    spsh_bytes words = {NULL, 0};
+    spsh_bytes levels = {NULL, 0};
+    spsh_status rc = spsh_table_file_column(segment->file, id_of(SPSH__SEGMENT_WORDS), first, count,
+                                            &words, err);
+    if (rc == SPSH_OK)
+        rc = spsh_table_file_column(segment->file, id_of(SPSH__SEGMENT_LEVELS), first, count,
+                                    &levels, err);
+    if (rc != SPSH_OK)
+        return rc;
+    for (uint64_t i = 0; i < count; i++)
+        dst[i] = (spsh__print_frame){
+            .word = (uint32_t)spsh__load_le(words.data + 4 * i, 4),
+            .level = levels.data[i] & (SPSH__SEGMENT_ACTIVE_BIT - 1),
+            .is_active = (levels.data[i] & SPSH__SEGMENT_ACTIVE_BIT) != 0,
+        };
+    return SPSH_OK;
+}
+
+/* Which of a column of beginnings, with owners owners, element at belongs to. */
+static spsh_status find_owner(const spsh__segment *segment, spsh__segment_column column,
+                              uint64_t owners, uint64_t at, uint64_t *ret_owner, spsh_error *err)
+{
+    uint64_t low = 0;
+    uint64_t high = owners; /* the owner is in [low, high) */
+    while (high - low > 1) {
+        const uint64_t middle = low + (high - low) / 2;
+        uint64_t begin = 0;
+        const spsh_status rc = get(segment, column, middle, &begin, err);
+        if (rc != SPSH_OK)
+            return rc;
+        if (begin <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    *ret_owner = low;
+    return SPSH_OK;
+}
+
+static bool load_key(const uint8_t *bytes, spsh__print_key *ret_key)
+{
+    const uint64_t mask = (UINT64_C(1) << SPSH__SEGMENT_WEAK_BITS) - 1;
+    const uint64_t first = spsh__load_le(bytes, 8);
+    const uint64_t second = spsh__load_le(bytes + 8, 8);
+    *ret_key = (spsh__print_key){
+        .bits = first & ((UINT64_C(1) << SPSH__KEY_BITS) - 1),
+        .frame = second >> SPSH__SEGMENT_FRAME_SHIFT,
+        .weak = {(uint8_t)(first >> SPSH__KEY_BITS & mask),
+                 (uint8_t)(first >> (SPSH__KEY_BITS + SPSH__SEGMENT_WEAK_BITS) & mask),
+                 (uint8_t)(second & mask)},
+    };
+    return first >> (SPSH__KEY_BITS + 2 * SPSH__SEGMENT_WEAK_BITS) == 0 &&
+           ret_key->weak[0] < SPSH__KEY_BITS && ret_key->weak[1] < SPSH__KEY_BITS &&
+           ret_key->weak[2] < SPSH__KEY_BITS;
+}
+
+spsh_status spsh__segment_keys(const spsh__segment *segment, uint64_t first, uint64_t count,
+                               spsh__print_key *dst, spsh_error *err)
+{
+    spsh_bytes bytes = {NULL, 0};
+    uint64_t print = 0;
+    spsh__segment_print owner = {0};
+    spsh_status rc =
+        spsh_table_file_column(segment->file, id_of(SPSH__SEGMENT_KEYS), first, count, &bytes, err);
+    if (rc != SPSH_OK || count == 0)
+        return rc;
+    rc = find_owner(segment, SPSH__SEGMENT_KEY_BEGIN, segment->print_count, first, &print, err);
+    if (rc == SPSH_OK)
+        rc = spsh__segment_print_get(segment, print, &owner, err);
+    for (uint64_t i = 0; i < count && rc == SPSH_OK; i++) {
+        while (rc == SPSH_OK && first + i >= owner.first_key + owner.key_count)
+            rc = spsh__segment_print_get(segment, ++print, &owner, err);
+        if (rc == SPSH_OK &&
+            (!load_key(bytes.data + 16 * i, &dst[i]) || dst[i].frame >= owner.frame_count))
+            rc = fail_value(segment, SPSH__SEGMENT_KEYS, first + i, err);
+    }
+    return rc;
+}
+
+spsh_status spsh__segment_chunks(const spsh__segment *segment, uint64_t first, uint64_t count,
+                                 spsh__chunk *dst, spsh_error *err)
+{
+    spsh_bytes bytes = {NULL, 0};
+    uint64_t row = 0;
+    spsh__segment_row owner = {0};
+    spsh_status rc = spsh_table_file_column(segment->file, id_of(SPSH__SEGMENT_CHUNKS), first,
+                                            count, &bytes, err);
+    if (rc != SPSH_OK || count == 0)
+        return rc;
+    rc = find_owner(segment, SPSH__SEGMENT_CHUNK_BEGIN, segment->row_count, first, &row, err);
+    if (rc == SPSH_OK)
+        rc = spsh__segment_row_get(segment, row, &owner, err);
+    for (uint64_t i = 0; i < count && rc == SPSH_OK; i++) {
+        const uint64_t place = spsh__load_le(bytes.data + 16 * i + 8, 8);
+        dst[i] = (spsh__chunk){
+            .hash = spsh__load_le(bytes.data + 16 * i, 8),
+            .first_sample = place >> SPSH__SEGMENT_CHUNK_BITS,
+            .samples = (uint32_t)(place & ((UINT64_C(1) << SPSH__SEGMENT_CHUNK_BITS) - 1)),
+        };
+        while (rc == SPSH_OK && first + i >= owner.first_chunk + owner.chunk_count)
+            rc = spsh__segment_row_get(segment, ++row, &owner, err);
+        if (rc == SPSH_OK &&
+            (dst[i].samples == 0 || dst[i].first_sample + dst[i].samples > owner.samples))
+            rc = fail_value(segment, SPSH__SEGMENT_CHUNKS, first + i, err);
+    }
+    return rc;
+}

@@ -1,0 +1,163 @@
+/* match.c: matches as words and as bytes.
+ *
+ * Bytes: 5 u64 (a, b, a_first, b_first, count), 8 u32 (tier, kind, rate_hz, a_channel, b_channel,
+ * votes, is_inverted, 0), 15 doubles in the order of the struct; little-endian.
+ */
+#include "match.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "common/little_endian.h"
+#include "records/fail.h"
+
+enum { U64_COUNT = 5, U32_COUNT = 8, REAL_COUNT = 15 };
+_Static_assert(U64_COUNT * 8 + U32_COUNT * 4 + REAL_COUNT * 8 == SPSH__MATCH_BYTES, "match size");
+
+const char *spsh__tier_text(spsh__tier tier)
+{
+    static const char *const texts[] = {
+#define SPSH_X(name_, text_) text_,
+        SPSH_TIER_MAP(SPSH_X)
+#undef SPSH_X
+    };
+    return tier < SPSH__TIER_COUNT ? texts[tier] : "unknown";
+}
+
+bool spsh__tier_may_drop(spsh__tier tier)
+{
+    return tier <= SPSH__TIER_ACOUSTIC;
+}
+
+spsh__match spsh__match_turned(const spsh__match *match)
+{
+    spsh__match turned = *match;
+    turned.a = match->b;
+    turned.b = match->a;
+    turned.a_first = match->b_first;
+    turned.b_first = match->a_first;
+    turned.lag = 0 - match->lag;
+    turned.coverage_a = match->coverage_b;
+    turned.coverage_b = match->coverage_a;
+    turned.a_channel = match->b_channel;
+    turned.b_channel = match->a_channel;
+    turned.slope_ppm = 0 - match->slope_ppm;
+    if (match->scale > 0) {
+        turned.count = (uint64_t)llround((double)match->count / match->scale);
+        turned.scale = 1 / match->scale;
+    }
+    return turned;
+}
+
+void spsh__match_encode(const spsh__match *match, uint8_t bytes[SPSH__MATCH_BYTES])
+{
+    const uint64_t u64s[U64_COUNT] = {match->a, match->b, match->a_first, match->b_first,
+                                      match->count};
+    const uint32_t u32s[U32_COUNT] = {
+        match->tier,      match->kind,  match->rate_hz,     match->a_channel,
+        match->b_channel, match->votes, match->is_inverted, 0,
+    };
+    const double reals[REAL_COUNT] = {
+        match->lag,       match->coverage_a, match->coverage_b,  match->active_s,
+        match->ber,       match->words_hz,   match->tonality,    match->ncc,
+        match->ncc_white, match->envelope,   match->block_share, match->slope_ppm,
+        match->spread_ms, match->scale,      match->similarity,
+    };
+    for (unsigned i = 0; i < U64_COUNT; i++, bytes += 8)
+        spsh__store_le(bytes, u64s[i], 8);
+    for (unsigned i = 0; i < U32_COUNT; i++, bytes += 4)
+        spsh__store_le(bytes, u32s[i], 4);
+    for (unsigned i = 0; i < REAL_COUNT; i++, bytes += 8) {
+        uint64_t bits = 0;
+        memcpy(&bits, &reals[i], sizeof(bits));
+        spsh__store_le(bytes, bits, 8);
+    }
+}
+
+spsh_status spsh__match_decode(const uint8_t bytes[SPSH__MATCH_BYTES], spsh__match *ret_match,
+                               spsh_error *err)
+{
+    uint64_t u64s[U64_COUNT];
+    uint32_t u32s[U32_COUNT];
+    double reals[REAL_COUNT];
+
+    for (unsigned i = 0; i < U64_COUNT; i++, bytes += 8)
+        u64s[i] = spsh__load_le(bytes, 8);
+    for (unsigned i = 0; i < U32_COUNT; i++, bytes += 4)
+        u32s[i] = (uint32_t)spsh__load_le(bytes, 4);
+    for (unsigned i = 0; i < REAL_COUNT; i++, bytes += 8) {
+        const uint64_t bits = spsh__load_le(bytes, 8);
+        memcpy(&reals[i], &bits, sizeof(bits));
+        if (!isfinite(reals[i]))
+            return SPSH_DEDUP_FAIL(err, SPSH_E_CORRUPT, "a match with a number that is none");
+    }
+    if (u64s[0] >= u64s[1] || u32s[0] >= SPSH__TIER_COUNT || u32s[1] >= SPSH__ALIGN_CLASS_COUNT ||
+        u32s[6] > 1 || u32s[7] != 0)
+        return SPSH_DEDUP_FAIL(err, SPSH_E_CORRUPT, "a match that cannot be");
+    *ret_match = (spsh__match){
+        .a = u64s[0],
+        .b = u64s[1],
+        .a_first = u64s[2],
+        .b_first = u64s[3],
+        .count = u64s[4],
+        .tier = (spsh__tier)u32s[0],
+        .kind = (spsh__align_class)u32s[1],
+        .rate_hz = u32s[2],
+        .a_channel = u32s[3],
+        .b_channel = u32s[4],
+        .votes = u32s[5],
+        .is_inverted = u32s[6] != 0,
+        .lag = reals[0],
+        .coverage_a = reals[1],
+        .coverage_b = reals[2],
+        .active_s = reals[3],
+        .ber = reals[4],
+        .words_hz = reals[5],
+        .tonality = reals[6],
+        .ncc = reals[7],
+        .ncc_white = reals[8],
+        .envelope = reals[9],
+        .block_share = reals[10],
+        .slope_ppm = reals[11],
+        .spread_ms = reals[12],
+        .scale = reals[13],
+        .similarity = reals[14],
+    };
+    return SPSH_OK;
+}
+
+static int compare_u64(uint64_t left, uint64_t right)
+{
+    return (left > right) - (left < right);
+}
+
+int spsh__match_compare(const void *left, const void *right)
+{
+    const spsh__match *l = left;
+    const spsh__match *r = right;
+    uint8_t left_bytes[SPSH__MATCH_BYTES];
+    uint8_t right_bytes[SPSH__MATCH_BYTES];
+    int order = compare_u64(l->a, r->a);
+    if (order == 0)
+        order = compare_u64(l->b, r->b);
+    if (order == 0)
+        order = compare_u64(l->tier, r->tier);
+    if (order == 0)
+        order = compare_u64(l->a_first, r->a_first);
+    if (order != 0)
+        return order;
+    spsh__match_encode(l, left_bytes);
+    spsh__match_encode(r, right_bytes);
+    return memcmp(left_bytes, right_bytes, sizeof(left_bytes));
+}
+
+const spsh__match *spsh__match_strongest(const spsh__match *matches, uint64_t count)
+{
+    const spsh__match *best = &matches[0];
+    for (uint64_t i = 1; i < count; i++) {
+        if (matches[i].kind != SPSH__ALIGN_NONE &&
+            (best->kind == SPSH__ALIGN_NONE || matches[i].kind < best->kind))
+            best = &matches[i];
+    }
+    return best;
+}

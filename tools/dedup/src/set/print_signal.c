@@ -1,0 +1,145 @@
+/* print_signal.c: enters the source where a whole number of the resampler's cycles begins.
+ *
+ * At a rate of M samples in for L out, outputs k L, k L + 1 ... of the whole are those that a
+ * resampler makes which begins at input k M, but for the first, whose filter reaches before it. So
+ * a stretch begins some cycles before the first output that is wanted, and what comes before that
+ * is dropped.
+ */
+#include "print_signal.h"
+
+#include <stdlib.h>
+
+#include "fingerprint/resample8k.h"
+#include "records/fail.h"
+#include "segment/mix.h"
+
+/* Where and what is read, and where it goes. */
+typedef struct stretch {
+    spsh_reader *reader;
+    uint64_t position;
+    uint32_t channels;
+    uint32_t channel;
+    uint64_t source;     /* the next sample of the utterance */
+    uint64_t source_end; /* its length */
+    size_t dropped;      /* outputs before the first that is wanted */
+    int32_t *dst;
+    size_t count; /* still wanted */
+} stretch;
+
+static uint64_t common_factor(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        const uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Sets where to begin in the source and how many outputs to drop for output `first`. */
+static void find_start(stretch *part, uint32_t rate_hz, uint64_t first)
+{
+    const uint64_t factor = common_factor(rate_hz, SPSH__PRINT_RATE_HZ);
+    const uint64_t made = SPSH__PRINT_RATE_HZ / factor;
+    const uint64_t taken = rate_hz / factor;
+    const uint64_t reach = rate_hz / 500 + 1; /* the filter's half */
+    const uint64_t reach_cycles = (reach + taken - 1) / taken;
+    const uint64_t cycle = first / made;
+    const uint64_t start = cycle > reach_cycles ? cycle - reach_cycles : 0;
+    part->source = start * taken;
+    part->dropped = (size_t)(first - start * made);
+}
+
+static void take(stretch *part, const int32_t *made, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (part->dropped > 0) {
+            part->dropped--;
+            continue;
+        }
+        if (part->count == 0)
+            return;
+        *part->dst++ = made[i];
+        part->count--;
+    }
+}
+
+static spsh_status resample(stretch *part, spsh__resample8k *resampler, int16_t *pcm,
+                            spsh_error *err)
+{
+    int32_t made[SPSH__RESAMPLE_OUT_MAX];
+    while (part->count > 0 && part->source < part->source_end) {
+        uint64_t got = 0;
+        spsh_status rc = spsh_reader_read_i16(part->reader, part->position, part->source, pcm,
+                                              SPSH__RESAMPLE_IN_MAX, &got, err);
+        if (rc != SPSH_OK)
+            return rc;
+        if (got == 0)
+            break;
+        spsh__mix_channel(pcm, (size_t)got, part->channels, part->channel, pcm);
+        take(part, made, spsh__resample8k_push(resampler, pcm, (size_t)got, made));
+        part->source += got;
+    }
+    if (part->count > 0)
+        take(part, made, spsh__resample8k_finish(resampler, made));
+    for (; part->count > 0; part->count--)
+        *part->dst++ = 0;
+    return SPSH_OK;
+}
+
+static spsh_status get_row(const spsh__print_signal *signal, uint64_t *ret_position,
+                           spsh_row *ret_row, spsh_error *err)
+{
+    size_t dataset = 0;
+    spsh__print_set_place(signal->set, signal->utterance, &dataset, ret_position);
+    return spsh_dataset_rows(spsh__print_set_dataset(signal->set, dataset), *ret_position, 1,
+                             ret_row, err);
+}
+
+spsh_status spsh__print_signal_length(const spsh__print_signal *signal, uint64_t *ret_count,
+                                      spsh_error *err)
+{
+    uint64_t position = 0;
+    spsh_row row;
+    spsh_status rc = get_row(signal, &position, &row, err);
+    if (rc != SPSH_OK)
+        return rc;
+    /* ceil(samples * 8000 / rate), without overflow */
+    const uint64_t seconds = row.samples / row.sample_rate_hz;
+    const uint64_t rest = row.samples % row.sample_rate_hz * SPSH__PRINT_RATE_HZ;
+    *ret_count =
+        seconds * SPSH__PRINT_RATE_HZ + (rest + row.sample_rate_hz - 1) / row.sample_rate_hz;
+    return SPSH_OK;
+}
+
+/* NOLINTBEGIN(readability-non-const-parameter): dst is written, through the stretch */
+spsh_status spsh__print_signal_read(const spsh__print_signal *signal, uint64_t first, size_t count,
+                                    int32_t *dst, spsh_error *err)
+{
+    spsh_row row;
+    spsh__resample8k *resampler = NULL;
+    int16_t *pcm = NULL;
+    stretch part = {
+        .reader = signal->reader, .channel = signal->channel, .dst = dst, .count = count};
+
+    spsh_status rc = get_row(signal, &part.position, &row, err);
+    if (rc != SPSH_OK)
+        return rc;
+    part.channels = row.channels;
+    part.source_end = row.samples;
+    if (signal->channel > row.channels)
+        return SPSH_DEDUP_FAIL(err, SPSH_E_CORRUPT, "a print of channel %u of an utterance of %u",
+                               signal->channel, row.channels);
+    pcm = calloc((size_t)SPSH__RESAMPLE_IN_MAX * row.channels, sizeof(*pcm));
+    if (pcm == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    rc = spsh__resample8k_new(row.sample_rate_hz, &resampler, err);
+    if (rc == SPSH_OK) {
+        find_start(&part, row.sample_rate_hz, first);
+        rc = resample(&part, resampler, pcm, err);
+    }
+    spsh__resample8k_free(resampler);
+    free(pcm);
+    return rc;
+}
+/* NOLINTEND(readability-non-const-parameter) */

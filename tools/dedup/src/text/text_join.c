@@ -1,0 +1,389 @@
+/* text_join.c: the test side is read and indexed; then the threads take the train side in pieces of
+ * 4,096 utterances; then each test utterance gets what its text, names and source were hit by.
+ *
+ * Speakers and documents are columns of the index and are joined there (name_match.c); texts and
+ * sources come from the shards' metadata. What is counted does not depend on which thread took
+ * what: the index keeps counts and the lowest ordinals of each train split.
+ */
+#include "text_join.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "name_match.h"
+#include "records/fail.h"
+#include "set/set_readers.h"
+#include "source_match.h"
+#include "text_index.h"
+
+enum { PIECE = 4096, THREADS_MAX = 256, MATCHES_DEFAULT = 10, MATCHES_LIMIT = 10000 };
+enum { RATE_HZ = 8000 };
+#define NO_SOURCE UINT32_MAX
+
+typedef struct test_entry {
+    uint64_t ordinal;
+    uint32_t text, source; /* numbers in their indexes */
+} test_entry;
+
+typedef struct join {
+    const spsh__print_set *set;
+    const spsh__text_join_options *options;
+    spsh__hit_rule rule;
+    spsh__text_index *texts;
+    spsh__source_index *sources;
+    spsh__name_join *speakers, *documents;
+    test_entry *tests;
+    uint64_t test_count;
+    atomic_uint_fast64_t next; /* first ordinal of the next piece */
+    atomic_bool stopped;
+    pthread_mutex_t lock; /* of all below */
+    uint64_t done;
+    spsh__text_facts facts;
+    spsh_status rc;
+    spsh_error error;
+} join;
+
+/* ---- reading ---- */
+
+/* Of one thread; all zero to begin with. */
+typedef struct rows {
+    spsh__set_readers readers;
+    spsh__builder scratch;
+} rows;
+
+static void rows_close(rows *r)
+{
+    spsh__set_readers_close(&r->readers);
+    spsh__builder_free(&r->scratch);
+}
+
+/* Borrowed until the next call. text is empty when there is none. */
+static spsh_status rows_get(rows *r, uint64_t ordinal, spsh_utterance *ret_utterance,
+                            spsh__source_key *ret_source, spsh_error *err)
+{
+    size_t dataset = 0;
+    uint64_t position = 0;
+    spsh_status rc = spsh__set_readers_metadata(&r->readers, ordinal, ret_utterance, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__print_set_place(r->readers.set, ordinal, &dataset, &position);
+    if ((ret_utterance->flags & SPSH_UTTERANCE_HAS_TEXT) == 0)
+        ret_utterance->text = (spsh_bytes){0};
+    return spsh__source_key_of(ret_utterance, (uint32_t)dataset, &r->scratch, ret_source, err);
+}
+
+/* ---- the test side ---- */
+
+static spsh_status add_test(join *j, rows *r, uint64_t ordinal, spsh_error *err)
+{
+    spsh_utterance utterance;
+    spsh__source_key source;
+    test_entry *entry = &j->tests[j->test_count];
+    entry->ordinal = ordinal;
+    entry->source = NO_SOURCE;
+    spsh_status rc = rows_get(r, ordinal, &utterance, &source, err);
+    if (rc == SPSH_OK)
+        rc = spsh__text_index_add(j->texts, utterance.text, &entry->text, err);
+    if (rc == SPSH_OK && source.is_known)
+        rc = spsh__source_index_add(j->sources, &source, &entry->source, err);
+    if (rc != SPSH_OK)
+        return rc;
+    j->facts.test_empty_count += entry->text == SPSH__TEXT_EMPTY;
+    j->test_count++;
+    return SPSH_OK;
+}
+
+static spsh_status check_memory(const join *j, spsh_error *err)
+{
+    const uint64_t bytes = spsh__text_index_bytes(j->texts) + spsh__source_index_bytes(j->sources) +
+                           j->test_count * (sizeof(*j->tests) + sizeof(*j->facts.tests));
+    if (bytes <= j->options->memory_bytes)
+        return SPSH_OK;
+    return SPSH_DEDUP_FAIL(err, SPSH_E_LIMIT,
+                           "the test side's %" PRIu64 " utterances take %" PRIu64
+                           " MB, more than the %" PRIu64 " MB given: give more, or test in parts",
+                           j->test_count, bytes / 1000000, j->options->memory_bytes / 1000000);
+}
+
+static void tell(const join *j, const char *stage, uint64_t done, uint64_t total)
+{
+    if (j->options->progress_fn != NULL)
+        j->options->progress_fn(j->options->user, stage, done, total);
+}
+
+static spsh_status read_tests(join *j, spsh_error *err)
+{
+    rows r = {0};
+    const uint64_t count = spsh__print_set_count(j->set);
+    const uint64_t tests = spsh__print_set_side_count(j->set, SPSH__SIDE_TEST);
+    j->tests = calloc((size_t)tests + 1, sizeof(*j->tests));
+    j->facts.tests = calloc((size_t)tests + 1, sizeof(*j->facts.tests));
+    if (j->tests == NULL || j->facts.tests == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    spsh_status rc = spsh__set_readers_open(j->set, &r.readers, err);
+    for (uint64_t ordinal = 0; ordinal < count && rc == SPSH_OK; ordinal++) {
+        if (spsh__print_set_side(j->set, ordinal) != SPSH__SIDE_TEST)
+            continue;
+        rc = add_test(j, &r, ordinal, err);
+        if (j->test_count % PIECE == 0)
+            tell(j, "test texts", j->test_count, tests);
+    }
+    rows_close(&r);
+    j->facts.test_count = j->test_count;
+    if (rc == SPSH_OK)
+        rc = spsh__text_index_finish(j->texts, err);
+    if (rc == SPSH_OK)
+        rc = spsh__source_index_finish(j->sources, err);
+    return rc == SPSH_OK ? check_memory(j, err) : rc;
+}
+
+/* ---- the train side ---- */
+
+typedef struct piece_counts {
+    uint64_t train, empty;
+} piece_counts;
+
+static spsh_status probe_piece(join *j, rows *r, spsh__text_probe *probe, uint64_t first,
+                               piece_counts *counts, spsh_error *err)
+{
+    const uint64_t count = spsh__print_set_count(j->set);
+    const uint64_t end = count - first < PIECE ? count : first + PIECE;
+    spsh_status rc = SPSH_OK;
+    for (uint64_t ordinal = first; ordinal < end && rc == SPSH_OK; ordinal++) {
+        spsh_utterance utterance;
+        spsh__source_key source;
+        bool is_empty = false;
+        if (spsh__print_set_side(j->set, ordinal) != SPSH__SIDE_TRAIN)
+            continue;
+        rc = rows_get(r, ordinal, &utterance, &source, err);
+        if (rc != SPSH_OK)
+            break;
+        spsh__source_index_probe(j->sources, ordinal, &source);
+        rc = spsh__text_probe_text(probe, ordinal, utterance.text, &is_empty, err);
+        counts->train++;
+        counts->empty += is_empty;
+    }
+    return rc;
+}
+
+static void finish_piece(join *j, const piece_counts *counts)
+{
+    (void)pthread_mutex_lock(&j->lock);
+    j->done += counts->train;
+    j->facts.train_empty_count += counts->empty;
+    tell(j, "train texts", j->done, spsh__print_set_side_count(j->set, SPSH__SIDE_TRAIN));
+    (void)pthread_mutex_unlock(&j->lock);
+}
+
+static void fail(join *j, spsh_status rc, const spsh_error *error)
+{
+    (void)pthread_mutex_lock(&j->lock);
+    if (j->rc == SPSH_OK) {
+        j->rc = rc;
+        j->error = *error;
+    }
+    (void)pthread_mutex_unlock(&j->lock);
+    atomic_store(&j->stopped, true);
+}
+
+static void *work(void *user)
+{
+    join *j = user;
+    rows r = {0};
+    spsh__text_probe *probe = NULL;
+    spsh_error error = SPSH_ERROR_INIT;
+    spsh_status rc = spsh__set_readers_open(j->set, &r.readers, &error);
+    if (rc == SPSH_OK)
+        rc = spsh__text_probe_open(j->texts, &probe, &error);
+    while (rc == SPSH_OK && !atomic_load(&j->stopped)) {
+        piece_counts counts = {0};
+        const uint64_t first = atomic_fetch_add(&j->next, PIECE);
+        if (first >= spsh__print_set_count(j->set))
+            break;
+        if (j->options->stop != NULL && *j->options->stop)
+            rc = SPSH_DEDUP_FAIL(&error, SPSH_E_CANCELED, "stopped");
+        else
+            rc = probe_piece(j, &r, probe, first, &counts, &error);
+        finish_piece(j, &counts);
+    }
+    if (rc != SPSH_OK)
+        fail(j, rc, &error);
+    (void)pthread_mutex_lock(&j->lock);
+    j->facts.train_crowded_count += probe == NULL ? 0 : spsh__text_probe_crowded(probe);
+    (void)pthread_mutex_unlock(&j->lock);
+    spsh__text_probe_free(probe);
+    rows_close(&r);
+    return NULL;
+}
+
+static spsh_status probe_train(join *j, spsh_error *err)
+{
+    pthread_t threads[THREADS_MAX];
+    const uint32_t wanted = j->options->threads > THREADS_MAX ? THREADS_MAX : j->options->threads;
+    uint32_t started = 0;
+    atomic_store(&j->next, 0);
+    while (started + 1 < wanted && pthread_create(&threads[started], NULL, work, j) == 0)
+        started++;
+    (void)work(j); /* the caller is one of them; so it goes on when no thread could be started */
+    for (uint32_t i = 0; i < started; i++)
+        (void)pthread_join(threads[i], NULL);
+    j->facts.train_count = j->done;
+    if (j->rc != SPSH_OK && err != NULL)
+        *err = j->error;
+    return j->rc;
+}
+
+/* ---- results ---- */
+
+typedef struct found {
+    spsh__tier tier;
+    uint64_t count;
+    const spsh__hit *hits;
+    uint32_t kept;
+} found;
+
+static spsh__match match_of(uint64_t test, spsh__tier tier, const spsh__hit *hit)
+{
+    const bool test_first = test < hit->ordinal;
+    const double a = test_first ? hit->test : hit->train;
+    const double b = test_first ? hit->train : hit->test;
+    spsh__match match = {
+        .a = test_first ? test : hit->ordinal,
+        .b = test_first ? hit->ordinal : test,
+        .tier = tier,
+    };
+    if (tier == SPSH__TIER_TEXT_EXACT || tier == SPSH__TIER_TEXT_NEAR) {
+        match.similarity = a;
+    } else if (tier == SPSH__TIER_TEXT_COVERED) {
+        match.coverage_a = a;
+        match.coverage_b = b;
+    } else if (tier == SPSH__TIER_SOURCE) {
+        match.rate_hz = RATE_HZ;
+        match.a_first = (uint64_t)(a * RATE_HZ + 0.5);
+        match.b_first = (uint64_t)(b * RATE_HZ + 0.5);
+    }
+    return match;
+}
+
+static spsh_status send(uint64_t test, const found *f, const spsh__match_sink *sink,
+                        spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (uint32_t i = 0; i < f->kept && rc == SPSH_OK; i++) {
+        const spsh__match match = match_of(test, f->tier, &f->hits[i]);
+        rc = sink->match_fn(sink->user, &match, err);
+    }
+    return rc;
+}
+
+static void find_texts(const join *j, uint32_t number, found ret_found[SPSH__TEXT_TIERS])
+{
+    for (unsigned tier = 0; tier < SPSH__TEXT_TIERS && number != SPSH__TEXT_EMPTY; tier++)
+        ret_found[tier].count = spsh__text_index_hits(j->texts, (spsh__text_tier)tier, number,
+                                                      &ret_found[tier].hits, &ret_found[tier].kept);
+}
+
+static spsh_status find_name(const spsh__name_join *names, uint64_t ordinal, found *ret_found,
+                             spsh_error *err)
+{
+    uint32_t number = 0;
+    const spsh_status rc = spsh__name_join_number(names, ordinal, &number, err);
+    if (rc == SPSH_OK && number != SPSH__NAME_ABSENT)
+        ret_found->count = spsh__name_join_hits(names, number, &ret_found->hits, &ret_found->kept);
+    return rc;
+}
+
+static spsh_status send_test(join *j, uint64_t i, const spsh__match_sink *sink, spsh_error *err)
+{
+    found all[] = {{.tier = SPSH__TIER_TEXT_EXACT},   {.tier = SPSH__TIER_TEXT_NEAR},
+                   {.tier = SPSH__TIER_TEXT_COVERED}, {.tier = SPSH__TIER_SPEAKER},
+                   {.tier = SPSH__TIER_DOCUMENT},     {.tier = SPSH__TIER_SOURCE}};
+    const test_entry *test = &j->tests[i];
+    find_texts(j, test->text, all);
+    spsh_status rc = find_name(j->speakers, test->ordinal, &all[3], err);
+    if (rc == SPSH_OK)
+        rc = find_name(j->documents, test->ordinal, &all[4], err);
+    if (test->source != NO_SOURCE)
+        all[5].count =
+            spsh__source_index_hits(j->sources, test->source, &all[5].hits, &all[5].kept);
+    for (size_t tier = 0; tier < sizeof(all) / sizeof(all[0]) && rc == SPSH_OK; tier++)
+        rc = send(test->ordinal, &all[tier], sink, err);
+    j->facts.tests[i] = (spsh__text_counts){
+        .exact = all[0].count,
+        .near = all[1].count,
+        .covered = all[2].count,
+        .speaker = all[3].count,
+        .document = all[4].count,
+        .source = all[5].count,
+        .covered_share =
+            test->text == SPSH__TEXT_EMPTY ? 0 : spsh__text_index_share(j->texts, test->text),
+    };
+    return rc;
+}
+
+static spsh_status join_names(join *j, spsh_error *err)
+{
+    spsh__name_rules *rules = NULL;
+    spsh_status rc =
+        spsh__name_rules_open(j->options->alias_path, j->options->fold_names, &rules, err);
+    if (rc == SPSH_OK)
+        rc = spsh__name_join_open(j->set, SPSH_NAME_SPEAKER, rules, j->rule, &j->speakers, err);
+    if (rc == SPSH_OK)
+        rc = spsh__name_join_open(j->set, SPSH_NAME_DOCUMENT, rules, j->rule, &j->documents, err);
+    spsh__name_rules_free(rules);
+    if (rc != SPSH_OK)
+        return rc;
+    const spsh__name_counts speakers = spsh__name_join_counts(j->speakers);
+    const spsh__name_counts documents = spsh__name_join_counts(j->documents);
+    j->facts.train_speaker_count = speakers.train;
+    j->facts.test_speaker_count = speakers.test;
+    j->facts.shared_speaker_count = speakers.shared;
+    j->facts.train_document_count = documents.train;
+    j->facts.test_document_count = documents.test;
+    j->facts.shared_document_count = documents.shared;
+    return SPSH_OK;
+}
+
+spsh_status spsh__text_join_run(const spsh__print_set *set, const spsh__text_join_options *options,
+                                spsh__match_sink sink, spsh__text_facts *ret_facts, spsh_error *err)
+{
+    join j = {
+        .set = set, .options = options, .rule = {MATCHES_DEFAULT, NULL}
+    };
+    if (options->matches_max > MATCHES_LIMIT)
+        return SPSH_DEDUP_FAIL(err, SPSH_E_INVALID_ARG, "at most %d matches are kept of a tier",
+                               MATCHES_LIMIT);
+    if (options->matches_max > 0)
+        j.rule.keep = (uint32_t)options->matches_max;
+    (void)pthread_mutex_init(&j.lock, NULL);
+    spsh_status rc = spsh__train_splits_open(set, &j.rule.splits, err);
+    if (rc == SPSH_OK)
+        rc = spsh__text_index_open(options->profile, j.rule, options->memory_bytes, &j.texts, err);
+    if (rc == SPSH_OK)
+        rc = spsh__source_index_open(j.rule, &j.sources, err);
+    if (rc == SPSH_OK)
+        rc = join_names(&j, err);
+    if (rc == SPSH_OK)
+        rc = read_tests(&j, err);
+    if (rc == SPSH_OK)
+        rc = probe_train(&j, err);
+    if (rc == SPSH_OK)
+        rc = spsh__train_splits_status(j.rule.splits, err);
+    for (uint64_t i = 0; i < j.test_count && rc == SPSH_OK; i++)
+        rc = send_test(&j, i, &sink, err);
+    if (rc == SPSH_OK) {
+        *ret_facts = j.facts;
+        j.facts.tests = NULL;
+    }
+    (void)pthread_mutex_destroy(&j.lock);
+    spsh__text_index_free(j.texts);
+    spsh__source_index_free(j.sources);
+    spsh__name_join_free(j.speakers);
+    spsh__name_join_free(j.documents);
+    spsh__train_splits_free(j.rule.splits);
+    free(j.tests);
+    free(j.facts.tests);
+    return rc;
+}

@@ -1,0 +1,387 @@
+/* corpus.c: a folder may be a corpus, or hold several.
+ *
+ * Every folder of the first levels is probed by itself. Where a folder fits a layout there are two
+ * readings: it is that corpus, or a probe that looks deeper saw a corpus which lies below. What is
+ * found below decides:
+ *
+ *     below lies             then
+ *     nothing                the folder is the corpus
+ *     the same layout only   the folder is the corpus: its parts are splits or subsets
+ *     the same and others    the folder holds several corpora: each is a source
+ *     others only            the folder is the corpus; the others are reported, not packed
+ *     others that know       they are the corpora, where the folder is nothing but archives with
+ *     their archives better  members that pair up
+ *
+ * Two layouts of one rank that both fit a folder are explained by two corpora below it, or refused.
+ *
+ * Folders that hold clips are not entered, numbered ones (readers, chapters) neither, and the
+ * number of folders that are listed is bounded, so that the search costs the same for a corpus of
+ * any size.
+ */
+#include "corpus.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/names.h"
+#include "ingest/view/fail.h"
+#include "ingest/view/folder_set.h"
+#include "ingest/view/path_list.h"
+#include "layouts.h"
+
+#define OUTSIDE "holds audio outside the recognised corpora; it is packed only if one names it"
+
+#define DEPTH_MAX    3U
+#define FOLDERS_MAX  500U
+#define NAMES_MAX    20000U /* of one folder */
+#define CHILDREN_MAX ((size_t)400)
+
+typedef struct finder {
+    const spsh__view *view; /* of the whole corpus; paths are below it */
+    spsh__corpus *corpus;
+    spsh_layout_tier tier_max;
+    unsigned folders;      /* listed so far */
+    spsh__folder_set seen; /* looked at; only if the view follows links */
+} finder;
+
+/** What one folder holds. */
+typedef struct listing {
+    spsh__path_list children; /* names of folders, sorted */
+    spsh__path_list links;    /* names of links to folders, sorted; only if links are followed */
+    bool has_audio;
+} listing;
+
+static spsh_status no_memory(spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory to look for corpora");
+}
+
+/* Whether a folder of that name holds clips and nothing to recognise. */
+static bool holds_clips(const char *name)
+{
+    return spsh__is_clip_folder(name) || name[strspn(name, "0123456789")] == '\0';
+}
+
+/* Of a folder with more names than are read, the first ones that the file system gives: only a
+ * folder of clips has that many. */
+static spsh_status list(finder *f, const char *path, listing *ret_listing, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    spsh__view_entry entry;
+    spsh__view_folder *folder = spsh__view_folder_open(f->view, path);
+    f->folders++;
+    if (folder == NULL)
+        return SPSH_OK; /* the layout that walks it reports it */
+    for (unsigned i = 0; i < NAMES_MAX && spsh__view_folder_next(folder, &entry); i++) {
+        if (entry.name[0] == '.' || spsh__is_ignored_name(entry.name))
+            continue;
+        if (!entry.enters) {
+            ret_listing->has_audio |= spsh__is_audio_name(spsh__bytes_of(entry.name));
+            continue;
+        }
+        spsh__path_list *names =
+            entry.type == SPSH__VIEW_LINK ? &ret_listing->links : &ret_listing->children;
+        if (names->count == CHILDREN_MAX) {
+            f->corpus->cut_short |= !holds_clips(entry.name);
+            continue;
+        }
+        if (!spsh__path_list_add(names, "", entry.name)) {
+            rc = no_memory(err);
+            break;
+        }
+    }
+    spsh__view_folder_close(folder);
+    spsh__path_list_sort(&ret_listing->children, 0);
+    spsh__path_list_sort(&ret_listing->links, 0);
+    return rc;
+}
+
+static void free_listing(listing *l)
+{
+    spsh__path_list_free(&l->children);
+    spsh__path_list_free(&l->links);
+}
+
+static spsh_status push_leftover(finder *f, const char *path, const char *detail, spsh_error *err)
+{
+    spsh__corpus *c = f->corpus;
+    if (c->leftover_count == c->leftover_capacity) {
+        size_t capacity = c->leftover_capacity == 0 ? 16 : 2 * c->leftover_capacity;
+        spsh__corpus_leftover *grown = realloc(c->leftovers, capacity * sizeof(*grown));
+        if (grown == NULL)
+            return no_memory(err);
+        c->leftovers = grown;
+        c->leftover_capacity = capacity;
+    }
+    char *copy = strdup(path[0] == '\0' ? "." : path);
+    if (copy == NULL)
+        return no_memory(err);
+    c->leftovers[c->leftover_count++] = (spsh__corpus_leftover){copy, detail};
+    return SPSH_OK;
+}
+
+static spsh_status push_source(finder *f, const char *path, const spsh_layout *layout,
+                               const spsh_layout_probe *probe, spsh_error *err)
+{
+    spsh__corpus *c = f->corpus;
+    if (c->source_count == c->source_capacity) {
+        size_t capacity = c->source_capacity == 0 ? 16 : 2 * c->source_capacity;
+        spsh__corpus_source *grown = realloc(c->sources, capacity * sizeof(*grown));
+        if (grown == NULL)
+            return no_memory(err);
+        c->sources = grown;
+        c->source_capacity = capacity;
+    }
+    char *copy = strdup(path);
+    if (copy == NULL)
+        return no_memory(err);
+    c->sources[c->source_count++] = (spsh__corpus_source){copy, layout, *probe};
+    return SPSH_OK;
+}
+
+static void drop_leftovers(spsh__corpus *c, size_t count)
+{
+    while (c->leftover_count > count)
+        free(c->leftovers[--c->leftover_count].below);
+}
+
+static void drop_sources(spsh__corpus *c, size_t count)
+{
+    while (c->source_count > count)
+        free(c->sources[--c->source_count].below);
+}
+
+static bool found_below(const spsh__corpus *c, size_t first, const spsh_layout *layout)
+{
+    for (size_t i = first; i < c->source_count; i++) {
+        if (c->sources[i].layout == layout)
+            return true;
+    }
+    return false;
+}
+
+static bool only_below(const spsh__corpus *c, size_t first, const spsh_layout *layout)
+{
+    for (size_t i = first; i < c->source_count; i++) {
+        if (c->sources[i].layout != layout)
+            return false;
+    }
+    return true;
+}
+
+/* The folder itself is the source; what was found below is part of it or reported. */
+static spsh_status take_folder(finder *f, const char *path, const spsh__layout_match *match,
+                               size_t first_source, spsh_error *err)
+{
+    spsh__corpus *c = f->corpus;
+    spsh_status rc = SPSH_OK;
+    for (size_t i = first_source; i < c->source_count && rc == SPSH_OK; i++) {
+        if (c->sources[i].layout != match->layouts[0])
+            rc = push_leftover(f, c->sources[i].below,
+                               "is another corpus inside this one; give it by itself to pack it",
+                               err);
+    }
+    drop_sources(c, first_source);
+    return rc == SPSH_OK ? push_source(f, path, match->layouts[0], &match->probes[0], err) : rc;
+}
+
+static spsh_status refuse(const finder *f, const char *path, const spsh__layout_match *match,
+                          spsh_error *err)
+{
+    spsh__view *view = NULL;
+    spsh_status rc = spsh__view_below(f->view, path, &view, err);
+    if (rc == SPSH_OK)
+        rc = spsh__layout_refuse(view, match, err);
+    spsh__view_close(view);
+    return rc;
+}
+
+/* A layout of any archives finds those of a corpus below, which knows what is in them. */
+static bool better_below(const spsh__corpus *c, size_t first, const spsh__layout_match *match)
+{
+    if (match->count == 0 || match->layouts[0]->tier != SPSH_LAYOUT_ARCHIVE)
+        return false;
+    for (size_t i = first; i < c->source_count; i++) {
+        if (c->sources[i].layout->tier < SPSH_LAYOUT_ARCHIVE)
+            return true;
+    }
+    return false;
+}
+
+/* What path is, now that the folders below it are known. */
+static spsh_status decide(finder *f, const char *path, const spsh__layout_match *match,
+                          const size_t first[2], spsh_error *err)
+{
+    spsh__corpus *c = f->corpus;
+    bool several = match->count > 0;
+    for (size_t i = 0; i < match->count; i++)
+        several = several && found_below(c, first[0], match->layouts[i]);
+    if (match->count == 1)
+        several = several && !only_below(c, first[0], match->layouts[0]);
+    if (match->count == 0 || several || better_below(c, first[0], match))
+        return SPSH_OK;
+    if (match->count > 1)
+        return refuse(f, path, match, err);
+    drop_leftovers(c, first[1]);
+    return take_folder(f, path, match, first[0], err);
+}
+
+static spsh_status look(finder *f, const char *path, unsigned depth, spsh_error *err);
+
+/* Whether a link leads to a folder of the corpus, which is looked at by its own path. */
+static spsh_status leads_inside(const finder *f, const char *link, bool *ret_inside,
+                                spsh_error *err)
+{
+    spsh__view *target = NULL;
+    const char *root = spsh__view_real_root(f->view);
+    spsh_status rc = spsh__view_below(f->view, link, &target, err);
+    const char *real = rc == SPSH_OK ? spsh__view_real_root(target) : NULL;
+    const size_t root_bytes = root == NULL ? 0 : strlen(root);
+    *ret_inside = root != NULL && real != NULL && strncmp(real, root, root_bytes) == 0 &&
+                  (real[root_bytes] == '\0' || real[root_bytes] == '/');
+    spsh__view_close(target);
+    return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK; /* the layout that walks it reports it */
+}
+
+static spsh_status look_at_child(finder *f, const char *child, unsigned depth, spsh_error *err)
+{
+    listing clips = {0};
+    if (!holds_clips(spsh__base_name(child)))
+        return look(f, child, depth, err);
+    if (f->folders >= FOLDERS_MAX)
+        return SPSH_OK;
+    spsh_status rc = list(f, child, &clips, err);
+    if (rc == SPSH_OK && clips.has_audio)
+        rc = push_leftover(f, child, OUTSIDE, err);
+    free_listing(&clips);
+    return rc;
+}
+
+static spsh_status look_below(finder *f, const char *path, const listing *l, unsigned depth,
+                              spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < l->children.count + l->links.count && rc == SPSH_OK; i++) {
+        const bool is_link = i >= l->children.count;
+        bool is_inside = false;
+        char *child = NULL;
+        if (asprintf(&child, "%s%s%s", path, path[0] == '\0' ? "" : "/",
+                     is_link ? l->links.paths[i - l->children.count] : l->children.paths[i]) < 0)
+            return no_memory(err);
+        if (is_link)
+            rc = leads_inside(f, child, &is_inside, err);
+        if (rc == SPSH_OK && !is_inside)
+            rc = look_at_child(f, child, depth + 1, err);
+        free(child);
+    }
+    return rc;
+}
+
+/* Whether a folder was not looked at under another name, which a link gave it. */
+static spsh_status check_new(finder *f, const char *path, bool *ret_new, spsh_error *err)
+{
+    spsh__view_info info;
+    *ret_new = true;
+    if (!spsh__view_follows_links(f->view) || spsh__view_stat(f->view, path, &info) != 0)
+        return SPSH_OK;
+    return spsh__folder_set_add(&f->seen, &info, ret_new) ? SPSH_OK : no_memory(err);
+}
+
+static spsh_status match_folder(finder *f, const char *path, spsh__layout_match *ret_match,
+                                spsh_error *err)
+{
+    spsh__view *view = NULL;
+    spsh_error open_error = SPSH_ERROR_INIT;
+    spsh_status rc = spsh__view_below(f->view, path, &view, &open_error);
+    if (rc == SPSH_E_NO_MEMORY)
+        return no_memory(err);
+    if (rc != SPSH_OK)
+        return SPSH_OK; /* the layout that walks it reports it */
+    rc = spsh__layout_match_view(view, f->tier_max, ret_match, err);
+    spsh__view_close(view);
+    return rc;
+}
+
+static spsh_status look(finder *f, const char *path, unsigned depth, spsh_error *err)
+{
+    spsh__corpus *c = f->corpus;
+    const size_t first[2] = {c->source_count, c->leftover_count};
+    spsh__layout_match match = {0};
+    listing l = {0};
+    bool is_new = true;
+    if (f->folders >= FOLDERS_MAX) {
+        c->cut_short = true;
+        return SPSH_OK;
+    }
+    spsh_status rc = check_new(f, path, &is_new, err);
+    if (rc != SPSH_OK || !is_new)
+        return rc;
+    rc = match_folder(f, path, &match, err);
+    if (rc == SPSH_E_INVALID_ARG && depth > 0)
+        rc = push_leftover(f, path, "holds several tables of audio; give each by itself to pack it",
+                           err);
+    if (rc == SPSH_OK)
+        rc = list(f, path, &l, err);
+    if (rc == SPSH_OK && l.has_audio)
+        rc = push_leftover(f, path, OUTSIDE, err);
+    if (rc == SPSH_OK && depth < DEPTH_MAX)
+        rc = look_below(f, path, &l, depth, err);
+    if (rc == SPSH_OK)
+        rc = decide(f, path, &match, first, err);
+    free_listing(&l);
+    return rc;
+}
+
+/* Corpora first; then a table in the root itself, then tables below it. */
+static spsh_status find_below(finder *f, spsh_error *err)
+{
+    spsh__layout_match match = {0};
+    f->tier_max = SPSH_LAYOUT_ARCHIVE;
+    spsh_status rc = look(f, "", 0, err);
+    if (rc != SPSH_OK || f->corpus->source_count > 0)
+        return rc;
+    drop_leftovers(f->corpus, 0);
+    rc = spsh__layout_match_view(f->view, SPSH_LAYOUT_TABLE, &match, err);
+    if (rc != SPSH_OK || match.count > 0)
+        return rc;
+    f->tier_max = SPSH_LAYOUT_TABLE;
+    f->folders = 0;
+    spsh__folder_set_free(&f->seen);
+    rc = look(f, "", 0, err);
+    if (rc == SPSH_OK && f->corpus->source_count == 0)
+        drop_leftovers(f->corpus, 0);
+    return rc;
+}
+
+spsh_status spsh__corpus_find(const spsh__view *view, spsh__corpus *ret_corpus, spsh_error *err)
+{
+    spsh__corpus corpus = {0};
+    const spsh_layout *layout = NULL;
+    spsh_layout_probe probe = {0};
+    finder f = {.view = view, .corpus = &corpus};
+    spsh_status rc = SPSH_OK;
+    if (spsh__view_file(view) == NULL)
+        rc = find_below(&f, err);
+    if (rc == SPSH_OK && corpus.source_count == 0) {
+        corpus.cut_short = false;
+        rc = spsh__layout_detect(view, &layout, &probe, err);
+        if (rc == SPSH_OK)
+            rc = push_source(&f, "", layout, &probe, err);
+    }
+    if (rc == SPSH_OK) {
+        *ret_corpus = corpus;
+        corpus = (spsh__corpus){0};
+    }
+    spsh__folder_set_free(&f.seen);
+    spsh__corpus_free(&corpus);
+    return rc;
+}
+
+void spsh__corpus_free(spsh__corpus *corpus)
+{
+    drop_sources(corpus, 0);
+    drop_leftovers(corpus, 0);
+    free(corpus->sources);
+    free(corpus->leftovers);
+    *corpus = (spsh__corpus){0};
+}

@@ -1,0 +1,108 @@
+/* layout_common_voice_spontaneous.c: Common Voice, spontaneous speech.
+ *
+ *     [sps-corpus-<version>-<date>-<locale>/]ss-corpus-<locale>.tsv     one row a recording
+ *     [...]audios/spontaneous-speech-<locale>-<number>.mp3
+ *
+ * One table with a split column, written without quoting. Recordings that were reported stay in
+ * audios/ without a row: orphans.
+ */
+#include <errno.h>
+
+#include "common/names.h"
+#include "ingest/metadata/clip_table.h"
+#include "ingest/view/fail.h"
+#include "layouts.h"
+
+#define TABLE_PREFIX   "ss-corpus-"
+#define TABLE_SUFFIX   ".tsv"
+#define NAME_BYTES_MAX ((size_t)256)
+
+static const spsh__clip_form form = {
+    .corpus = "cv-sps",
+    .dialect = {.kind = SPSH__DIALECT_RAW, .delimiter = '\t'},
+    .columns = { "audio_file", "transcription", "client_id", NULL, "audio_id", "split", "prompt_id",
+                "duration_ms"},
+    .duration_unit_ns = UINT64_C(1000000),
+};
+
+/* The first, by name, of the tables in the folder at path; empty when there is none. */
+static spsh_status find_table(const spsh__view *view, const char *path,
+                              char ret_name[NAME_BYTES_MAX], spsh_error *err)
+{
+    spsh__view_entry entry;
+    spsh__view_folder *folder = spsh__view_folder_open(view, path);
+    ret_name[0] = '\0';
+    if (folder == NULL && errno == ENOMEM)
+        return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of tables");
+    while (folder != NULL && spsh__view_folder_next(folder, &entry)) {
+        const size_t length = strlen(entry.name);
+        if (strncmp(entry.name, TABLE_PREFIX, strlen(TABLE_PREFIX)) != 0 ||
+            length <= strlen(TABLE_PREFIX TABLE_SUFFIX) || length >= NAME_BYTES_MAX ||
+            strcmp(entry.name + length - strlen(TABLE_SUFFIX), TABLE_SUFFIX) != 0)
+            continue;
+        if (ret_name[0] == '\0' || strcmp(entry.name, ret_name) < 0)
+            memcpy(ret_name, entry.name, length + 1);
+    }
+    spsh__view_folder_close(folder);
+    return SPSH_OK;
+}
+
+static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_error *err)
+{
+    static const char *const columns[] = {"client_id", "audio_file", "transcription", NULL};
+    char name[NAME_BYTES_MAX];
+    if (!spsh__view_has_folder(folder, "audios"))
+        return SPSH_OK;
+    spsh_status rc = find_table(folder, "", name, err);
+    if (rc != SPSH_OK || name[0] == '\0')
+        return rc;
+    return spsh__clip_header_has(folder, name, &form.dialect, columns, ret_is_tree, err);
+}
+
+static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *name, spsh_error *err)
+{
+    (void)name;
+    char table_name[NAME_BYTES_MAX];
+    char locale[NAME_BYTES_MAX];
+    spsh_status rc = find_table(scan->options->view, path, table_name, err);
+    if (rc != SPSH_OK || table_name[0] == '\0')
+        return rc;
+    const size_t prefix = strlen(TABLE_PREFIX);
+    const size_t length = strlen(table_name) - prefix - strlen(TABLE_SUFFIX);
+    memcpy(locale, table_name + prefix, length);
+    locale[length] = '\0';
+    const spsh__clip_table table = {.name = table_name};
+    const spsh__clip_tree tree = {
+        .path = path,
+        .name = "",
+        .clips = "audios",
+        .locale = locale,
+        .id_prefix = "",
+        .tables = &table,
+        .table_count = 1,
+    };
+    return spsh__clip_tree_scan(scan, &form, &tree, err);
+}
+
+static const spsh__tree_layout trees = {"holds audios/ and ss-corpus-<locale>.tsv", check_tree,
+                                        scan_tree};
+
+static spsh_status spontaneous_scan(const spsh_ingest_options *options,
+                                    const spsh_ingest_sink *sink, spsh_error *err)
+{
+    return spsh__trees_scan(options, sink, &trees, err);
+}
+
+static spsh_status spontaneous_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
+                                     spsh_error *err)
+{
+    return spsh__trees_probe(view, trees.check_fn, trees.what, ret_probe, err);
+}
+
+const spsh_layout spsh__layout_common_voice_spontaneous = {
+    .name = "common-voice-spontaneous",
+    .summary = "Common Voice, spontaneous speech: ss-corpus-<locale>.tsv and audios/",
+    .tier = SPSH_LAYOUT_CORPUS,
+    .probe_fn = spontaneous_probe,
+    .scan_fn = spontaneous_scan,
+};

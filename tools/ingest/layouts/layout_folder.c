@@ -1,0 +1,408 @@
+/* layout_folder.c: audio files in folders, each with a text beside it or without.
+ *
+ * Within one folder, every audio file and every possible sidecar is an entry (stem, kind). Sorted
+ * by stem, then kind, a stem's audio files come first and its best sidecar right behind them, so
+ * one pass pairs a folder of any size. "a.normalized.txt" is entered twice, as a text of "a" and of
+ * "a.normalized": which one it is depends on the audio that is there. A .json is the last of its
+ * stem: it says what else is known, and the text where no file does.
+ *
+ * An id is the path without extension. It keeps the extension when a neighbour has the same stem
+ * (a.wav, a.flac), or when the stem is itself the name of a neighbour (a.wav, a.wav.flac), so that
+ * ids are unique within the folder and hence below the root.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/names.h"
+#include "ingest/metadata/json_sidecar.h"
+#include "ingest/scan/scan.h"
+#include "ingest/view/fail.h"
+#include "ingest/view/walk.h"
+#include "layouts.h"
+
+#define JSON_KIND (1U + SPSH__SIDECAR_RANKS)
+
+typedef struct stem_entry {
+    uint32_t entry; /* index in the folder's entries */
+    uint16_t stem_bytes;
+    uint8_t kind;    /* 0: audio, 1 + rank: sidecar, JSON_KIND */
+    uint8_t matched; /* sidecar: an audio file has its stem */
+} stem_entry;
+
+typedef struct folder_scan {
+    spsh__scan scan;
+    stem_entry *stems;
+    size_t stem_count, stem_capacity;
+    uint64_t sidecar_count; /* audio files with a text, in this folder */
+    spsh__builder audio_path, text_path, json_path, source, id;
+    spsh__json_sidecar json; /* of the audio file at hand */
+} folder_scan;
+
+/** What lies beside an audio file; NULL: nothing. */
+typedef struct companions {
+    const stem_entry *text, *json;
+    bool keep_extension; /* in the id */
+} companions;
+
+static spsh_bytes stem_of(const spsh__folder *folder, const stem_entry *entry)
+{
+    return (spsh_bytes){(const uint8_t *)folder->entries[entry->entry].name, entry->stem_bytes};
+}
+
+static int compare_bytes(spsh_bytes a, spsh_bytes b)
+{
+    size_t common = a.size_bytes < b.size_bytes ? a.size_bytes : b.size_bytes;
+    int order = memcmp(a.data, b.data, common);
+    if (order != 0)
+        return order;
+    return a.size_bytes < b.size_bytes ? -1 : a.size_bytes > b.size_bytes;
+}
+
+static int compare_stems(const void *a, const void *b, void *user)
+{
+    const stem_entry *x = a;
+    const stem_entry *y = b;
+    const spsh__folder *folder = user;
+    int order = compare_bytes(stem_of(folder, x), stem_of(folder, y));
+    if (order != 0)
+        return order;
+    if (x->kind != y->kind)
+        return x->kind < y->kind ? -1 : 1;
+    return strcmp(folder->entries[x->entry].name, folder->entries[y->entry].name);
+}
+
+static spsh_status add_stem(folder_scan *f, size_t entry, size_t stem_bytes, unsigned kind,
+                            spsh_error *err)
+{
+    if (f->stem_count == f->stem_capacity) {
+        size_t capacity = f->stem_capacity == 0 ? 256 : f->stem_capacity * 2;
+        stem_entry *stems = realloc(f->stems, capacity * sizeof(*stems));
+        if (stems == NULL)
+            return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %zu names", capacity);
+        f->stems = stems;
+        f->stem_capacity = capacity;
+    }
+    f->stems[f->stem_count++] =
+        (stem_entry){(uint32_t)entry, (uint16_t)stem_bytes, (uint8_t)kind, 0};
+    return SPSH_OK;
+}
+
+/* path becomes the folder's path and the name behind it. */
+static void join(spsh__builder *path, const char *folder, spsh_bytes name)
+{
+    spsh__builder_append_text(path, folder);
+    if (folder[0] != '\0')
+        spsh__builder_append(path, "/", 1);
+    spsh__builder_append_bytes(path, name);
+}
+
+static spsh_status reject_entry(folder_scan *f, const spsh__folder *folder, const char *name,
+                                spsh_reject reject, spsh_error *err)
+{
+    spsh__builder_clear(&f->source);
+    join(&f->source, folder->path, spsh__bytes_of(name));
+    reject.source = spsh__builder_bytes(&f->source);
+    if (f->source.failed)
+        return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
+    return spsh__scan_reject(&f->scan, &reject, NULL, err);
+}
+
+/* An entry that should have been a file. rows: utterances lost by it. */
+static spsh_status reject_irregular(folder_scan *f, const spsh__folder *folder,
+                                    const spsh__entry *entry, uint64_t rows, spsh_error *err)
+{
+    const bool broken = entry->type == SPSH__ENTRY_BROKEN;
+    spsh_reject reject = {
+        .reason = broken ? SPSH_REJECT_UNREADABLE : SPSH_REJECT_NOT_REGULAR,
+        .detail = broken ? "a link to nothing that can be read" : "a FIFO, socket or device",
+        .rows = rows,
+    };
+    spsh__view_info info = {0};
+    spsh__builder_clear(&f->source);
+    join(&f->source, folder->path, spsh__bytes_of(entry->name));
+    const char *path = spsh__builder_text(&f->source);
+    if (path != NULL && !broken && spsh__view_stat(folder->view, path, &info) == 0 &&
+        info.inode == 0) /* no device is worth a word there */
+        reject.detail = "a symbolic link in an archive, which is not followed";
+    return reject_entry(f, folder, entry->name, reject, err);
+}
+
+static spsh_status classify(folder_scan *f, const spsh__folder *folder, size_t index,
+                            spsh_error *err)
+{
+    const spsh__entry *entry = &folder->entries[index];
+    const spsh_bytes name = {(const uint8_t *)entry->name, entry->name_bytes};
+    const spsh_bytes json_suffix = spsh__bytes_of(".json");
+    spsh_status rc = SPSH_OK;
+    if (spsh__is_audio_name(name)) {
+        if (entry->type != SPSH__ENTRY_FILE)
+            return reject_irregular(f, folder, entry, 1, err);
+        return add_stem(f, index, spsh__audio_stem(name), 0, err);
+    }
+    for (unsigned rank = 0; rank < SPSH__SIDECAR_RANKS && rc == SPSH_OK; rank++) {
+        size_t stem_bytes = spsh__sidecar_stem(name, rank);
+        if (stem_bytes == 0)
+            continue;
+        if (entry->type != SPSH__ENTRY_FILE)
+            return reject_irregular(f, folder, entry, 0, err);
+        rc = add_stem(f, index, stem_bytes, 1 + rank, err);
+    }
+    const size_t json_stem =
+        json_suffix.size_bytes < name.size_bytes ? name.size_bytes - json_suffix.size_bytes : 0;
+    const spsh_bytes ending = {name.data + json_stem, name.size_bytes - json_stem};
+    if (rc == SPSH_OK && entry->type == SPSH__ENTRY_FILE && json_stem > 0 &&
+        spsh__bytes_equal_nocase(ending, json_suffix))
+        rc = add_stem(f, index, json_stem, JSON_KIND, err);
+    return rc;
+}
+
+/* Whether a file of the folder is called like the stem, as in a.wav beside a.wav.flac. */
+static bool stem_is_taken(folder_scan *f, const spsh__folder *folder, spsh_bytes stem)
+{
+    spsh__view_info info;
+    if (!spsh__is_audio_name(stem))
+        return false;
+    spsh__builder_clear(&f->audio_path);
+    join(&f->audio_path, folder->path, stem);
+    const char *path = spsh__builder_text(&f->audio_path);
+    return path != NULL && spsh__view_stat(folder->view, path, &info) == 0;
+}
+
+/* One that cannot be read costs nothing but what it says. */
+static spsh_status read_json(folder_scan *f, const spsh__folder *folder, const companions *beside,
+                             spsh_error *err)
+{
+    const char *problem = NULL;
+    const char *name = folder->entries[beside->json->entry].name;
+    spsh__builder_clear(&f->json_path);
+    join(&f->json_path, folder->path, spsh__bytes_of(name));
+    const char *path = spsh__builder_text(&f->json_path);
+    if (path == NULL)
+        return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
+    spsh_status rc =
+        spsh__json_sidecar_read(&f->json, folder->view, path, beside->text != NULL, &problem, err);
+    if (rc != SPSH_OK || problem == NULL)
+        return rc;
+    const spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = problem};
+    return reject_entry(f, folder, name, reject, err);
+}
+
+static void add_json(const spsh__json_sidecar *json, spsh_ingest_item *item)
+{
+    item->speaker = json->speaker;
+    item->language = json->language;
+    item->domain = json->domain.size_bytes > 0 ? json->domain : json->language;
+    item->extras = json->extras;
+    if (item->text_path == NULL) {
+        item->has_text = json->has_text;
+        item->text = json->text;
+    }
+}
+
+static spsh_status emit_audio(folder_scan *f, const spsh__folder *folder, const stem_entry *audio,
+                              const companions *beside, spsh_error *err)
+{
+    const stem_entry *sidecar = beside->text;
+    const spsh__entry *entry = &folder->entries[audio->entry];
+    const spsh_bytes name = {(const uint8_t *)entry->name, entry->name_bytes};
+    const spsh_bytes stem = beside->keep_extension ? name : stem_of(folder, audio);
+    spsh__view_info info;
+    spsh__builder_clear(&f->audio_path);
+    join(&f->audio_path, folder->path, name);
+    const char *path = spsh__builder_text(&f->audio_path);
+    const int os_errno = path == NULL ? ENOMEM : spsh__view_stat(folder->view, path, &info);
+    if (os_errno == ENOMEM)
+        return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
+    if (os_errno != 0) {
+        const spsh_reject reject = {
+            .reason = SPSH_REJECT_UNREADABLE, .detail = strerror(os_errno), .rows = 1};
+        return reject_entry(f, folder, entry->name, reject, err);
+    }
+    spsh_status rc = beside->json == NULL ? SPSH_OK : read_json(f, folder, beside, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__builder_clear(&f->text_path);
+    if (sidecar != NULL)
+        join(&f->text_path, folder->path, spsh__bytes_of(folder->entries[sidecar->entry].name));
+    spsh__builder_clear(&f->source);
+    spsh__name_append(&f->source, spsh__bytes_of(folder->path));
+    if (folder->path[0] != '\0')
+        spsh__builder_append(&f->source, "/", 1);
+    spsh__builder_clear(&f->id);
+    spsh__builder_append_bytes(&f->id, spsh__builder_bytes(&f->source));
+    spsh__name_append(&f->source, name);
+    spsh__name_append(&f->id, stem);
+
+    spsh_ingest_item item = {
+        .audio_path = path,
+        .source = spsh__builder_bytes(&f->source),
+        .recording_id = spsh__builder_bytes(&f->id),
+        .id = spsh__builder_bytes(&f->id),
+        .text_path = sidecar == NULL ? NULL : spsh__builder_text(&f->text_path),
+        .end_ns = SPSH_SEGMENT_END,
+        .source_bytes = info.size_bytes,
+    };
+    if ((sidecar != NULL && item.text_path == NULL) || f->source.failed || f->id.failed)
+        return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
+    if (beside->json != NULL)
+        add_json(&f->json, &item);
+    return spsh__scan_emit(&f->scan, &item, NULL, err);
+}
+
+/* The entries from begin to end have one stem. */
+static spsh_status emit_stem(folder_scan *f, const spsh__folder *folder, size_t begin, size_t end,
+                             spsh_error *err)
+{
+    size_t audio_end = begin;
+    while (audio_end < end && f->stems[audio_end].kind == 0)
+        audio_end++;
+    if (audio_end == begin)
+        return SPSH_OK;
+    for (size_t i = audio_end; i < end; i++)
+        f->stems[i].matched = 1;
+    companions beside = {.keep_extension =
+                             audio_end - begin > 1 ||
+                             stem_is_taken(f, folder, stem_of(folder, &f->stems[begin]))};
+    if (audio_end < end && f->stems[end - 1].kind == JSON_KIND)
+        beside.json = &f->stems[end - 1];
+    if (audio_end < end && f->stems[audio_end].kind != JSON_KIND) {
+        beside.text = &f->stems[audio_end];
+        f->sidecar_count++;
+    }
+    spsh_status rc = SPSH_OK;
+    for (size_t i = begin; i < audio_end && rc == SPSH_OK; i++)
+        rc = emit_audio(f, folder, &f->stems[i], &beside, err);
+    return rc;
+}
+
+static int compare_by_entry(const void *a, const void *b)
+{
+    const stem_entry *x = a;
+    const stem_entry *y = b;
+    if (x->entry != y->entry)
+        return x->entry < y->entry ? -1 : 1;
+    return (int)y->matched - (int)x->matched;
+}
+
+/* Texts that no audio file wanted; a README.txt in a folder without sidecars is not one. */
+static spsh_status reject_orphans(folder_scan *f, const spsh__folder *folder, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    /* A text with two readings is an orphan only if both are: its matched one comes first. */
+    qsort(f->stems, f->stem_count, sizeof(*f->stems), compare_by_entry);
+    for (size_t i = 0; i < f->stem_count && rc == SPSH_OK; i++) {
+        const stem_entry *entry = &f->stems[i];
+        const bool again = i > 0 && f->stems[i - 1].entry == entry->entry;
+        const spsh_reject reject = {.reason = SPSH_REJECT_ORPHAN_TEXT,
+                                    .detail = "no audio file has this name"};
+        if (entry->kind != 0 && entry->kind != JSON_KIND && !entry->matched && !again)
+            rc = reject_entry(f, folder, folder->entries[entry->entry].name, reject, err);
+    }
+    return rc;
+}
+
+static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_error *err)
+{
+    folder_scan *f = user;
+    spsh_status rc = SPSH_OK;
+    f->stem_count = 0;
+    f->sidecar_count = 0;
+    for (size_t i = 0; i < folder->entry_count && rc == SPSH_OK; i++)
+        rc = classify(f, folder, i, err);
+    if (rc != SPSH_OK || f->stem_count == 0)
+        return rc == SPSH_OK ? spsh__scan_progress(&f->scan, folder->entry_count, err) : rc;
+    union {
+        const spsh__folder *in;
+        void *out;
+    } context = {.in = folder}; /* compare_stems takes it back as const */
+    qsort_r(f->stems, f->stem_count, sizeof(*f->stems), compare_stems, context.out);
+    for (size_t i = 0; i < f->stem_count && rc == SPSH_OK;) {
+        size_t end = i + 1;
+        while (end < f->stem_count &&
+               spsh__bytes_equal(stem_of(folder, &f->stems[i]), stem_of(folder, &f->stems[end])))
+            end++;
+        rc = emit_stem(f, folder, i, end, err);
+        if (rc == SPSH_OK)
+            rc = spsh__scan_progress(&f->scan, end - i, err);
+        i = end;
+    }
+    if (rc == SPSH_OK && f->sidecar_count > 0)
+        rc = reject_orphans(f, folder, err);
+    return rc;
+}
+
+static spsh_status scan_note(void *user, spsh__walk_note note, const char *path, int os_errno,
+                             spsh_error *err)
+{
+    folder_scan *f = user;
+    return spsh__scan_walk_note(&f->scan, note, path, os_errno, err);
+}
+
+static spsh_status folder_layout_scan(const spsh_ingest_options *options,
+                                      const spsh_ingest_sink *sink, spsh_error *err)
+{
+    folder_scan f = {0};
+    const spsh__walk_visitor visitor = {scan_folder, scan_note, &f};
+    spsh_status rc = spsh__scan_begin(&f.scan, options, sink, err);
+    if (rc == SPSH_OK)
+        rc = spsh__scan_refuse_split(&f.scan, "a folder of audio", err);
+    if (rc == SPSH_OK)
+        rc = spsh__scan_refuse_column(&f.scan, "a folder of audio", err);
+    if (rc == SPSH_OK)
+        rc = spsh__walk(options->view, &visitor, err);
+    if (rc == SPSH_OK)
+        rc = spsh__scan_finish(&f.scan, err);
+    free(f.stems);
+    spsh__builder_free(&f.audio_path);
+    spsh__builder_free(&f.text_path);
+    spsh__builder_free(&f.json_path);
+    spsh__json_sidecar_free(&f.json);
+    spsh__builder_free(&f.source);
+    spsh__builder_free(&f.id);
+    return rc;
+}
+
+/* Stops at the first folder that holds audio, and names the first file in it. */
+static spsh_status probe_folder(void *user, const spsh__folder *folder, spsh_error *err)
+{
+    spsh_layout_probe *probe = user;
+    const char *first = NULL;
+    (void)err;
+    for (size_t i = 0; i < folder->entry_count; i++) {
+        const char *name = folder->entries[i].name;
+        if (spsh__is_audio_name(spsh__bytes_of(name)) && (first == NULL || strcmp(name, first) < 0))
+            first = name;
+    }
+    if (first == NULL)
+        return SPSH_OK;
+    probe->matches = true;
+    spsh__probe_say(probe, "it holds audio files such as %.80s%s%.80s", folder->path,
+                    folder->path[0] == '\0' ? "" : "/", first);
+    return SPSH_E_END;
+}
+
+static spsh_status probe_note(void *user, spsh__walk_note note, const char *path, int os_errno,
+                              spsh_error *err)
+{
+    (void)user, (void)note, (void)path, (void)os_errno, (void)err;
+    return SPSH_OK;
+}
+
+static spsh_status folder_layout_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
+                                       spsh_error *err)
+{
+    const spsh__walk_visitor visitor = {probe_folder, probe_note, ret_probe};
+    *ret_probe = (spsh_layout_probe){0};
+    if (spsh__view_file(view) != NULL)
+        return SPSH_OK;
+    spsh_status rc = spsh__walk(view, &visitor, err);
+    return rc == SPSH_E_END ? SPSH_OK : rc;
+}
+
+const spsh_layout spsh__layout_folder = {
+    .name = "folder",
+    .summary = "audio files, each with a text file of the same name or without",
+    .tier = SPSH_LAYOUT_FOLDER,
+    .probe_fn = folder_layout_probe,
+    .scan_fn = folder_layout_scan,
+};

@@ -1,0 +1,537 @@
+/* layout_gigaspeech.c: GigaSpeech, in its two forms.
+ *
+ *     GigaSpeech.json                                      {"audios": [{"aid", "path", "segments":
+ *     audio/<source>/P0001/POD0000000025.opus                [{"sid", "begin_time", ...}]}, ...]}
+ *
+ *     data/metadata/<subset>_metadata/<subset>_chunks_0000_metadata.csv      sid, speaker, text_tn
+ * ... data/audio/<subset>_files/<subset>_chunks_0000/<sid>.wav               cut segments
+ *
+ * The JSON is one object of several GB: it is read recording by recording. A segment belongs to
+ * nested subsets ({XS} in {S} in {M} ...), which are a property of it and not a place where it
+ * lies. In the second form the subsets are apart, and repeat each other: a segment is taken where
+ * it stands first, by an index of ids (name_index.h: 32 to 64 bytes each).
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json_text.h"
+#include "common/jsonl.h"
+#include "common/names.h"
+#include "ingest/metadata/gigaspeech_tables.h"
+#include "ingest/metadata/json_elements.h"
+#include "ingest/metadata/table_audio.h"
+#include "ingest/scan/scan.h"
+#include "ingest/view/fail.h"
+#include "ingest/view/path_list.h"
+#include "ingest/view/text_file.h"
+#include "layouts.h"
+
+#define PROBE_FILES 32U
+#define HEAD_BYTES  ((size_t)64 << 10)
+
+typedef enum audio_key {
+    AUDIO_PATH,
+    AUDIO_AID,
+    AUDIO_SEGMENTS,
+    AUDIO_SUBSETS,
+    AUDIO_SPEAKER,
+    AUDIO_CATEGORY,
+    AUDIO_URL,
+    AUDIO_TITLE,
+    AUDIO_MD5,
+    AUDIO_KEYS
+} audio_key;
+
+static const char *const audio_names[AUDIO_KEYS] = {
+    "path", "aid", "segments", "subsets", "speaker", "category", "url", "title", "md5",
+};
+
+typedef enum segment_key {
+    SEGMENT_SID,
+    SEGMENT_SPEAKER,
+    SEGMENT_BEGIN,
+    SEGMENT_END,
+    SEGMENT_TEXT,
+    SEGMENT_SUBSETS,
+    SEGMENT_KEYS
+} segment_key;
+
+static const char *const segment_names[SEGMENT_KEYS] = {
+    "sid", "speaker", "begin_time", "end_time", "text_tn", "subsets",
+};
+
+static const unsigned audio_kinds[AUDIO_KEYS] = {
+    [AUDIO_PATH] = SPSH__JSON_STRINGS,    [AUDIO_AID] = SPSH__JSON_STRINGS,
+    [AUDIO_SEGMENTS] = SPSH__JSON_ARRAYS, [AUDIO_SUBSETS] = SPSH__JSON_ARRAYS,
+    [AUDIO_SPEAKER] = SPSH__JSON_NAMES,
+};
+
+static const unsigned segment_kinds[SEGMENT_KEYS] = {
+    [SEGMENT_SID] = SPSH__JSON_STRINGS,  [SEGMENT_SPEAKER] = SPSH__JSON_NAMES,
+    [SEGMENT_BEGIN] = SPSH__JSON_TIMES,  [SEGMENT_END] = SPSH__JSON_TIMES,
+    [SEGMENT_TEXT] = SPSH__JSON_STRINGS, [SEGMENT_SUBSETS] = SPSH__JSON_ARRAYS,
+};
+
+typedef struct giga_scan {
+    spsh__scan scan;
+    spsh__audio_resolver *resolver;
+    spsh__builder written, source, document, id, text, speaker, extras, common, column;
+    spsh__giga_tables *tables;
+} giga_scan;
+
+static spsh_status no_memory(spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for GigaSpeech");
+}
+
+/* ---- GigaSpeech.json ---- */
+
+/* "M" of "{M}". */
+static spsh_bytes bare_subset(spsh_bytes subset)
+{
+    if (subset.size_bytes > 2 && subset.data[0] == '{' && subset.data[subset.size_bytes - 1] == '}')
+        return (spsh_bytes){subset.data + 1, subset.size_bytes - 2};
+    return subset;
+}
+
+/* The split that the subsets mean; *ret_wanted: --split asks for it or for one of them. */
+static spsh_bytes split_of(const giga_scan *g, const spsh__json_value *subsets, bool *ret_wanted)
+{
+    spsh_bytes rest = subsets->kind == SPSH__JSON_ARRAY ? subsets->raw : (spsh_bytes){0};
+    spsh_bytes split = spsh__bytes_of("train");
+    spsh__json_value subset;
+    bool wanted = false;
+    while (spsh__json_array_next(&rest, &subset)) {
+        const spsh_bytes name = bare_subset(subset.raw);
+        if (spsh__bytes_equal_nocase(name, spsh__bytes_of("dev")))
+            split = spsh__bytes_of("dev");
+        else if (spsh__bytes_equal_nocase(name, spsh__bytes_of("test")))
+            split = spsh__bytes_of("test");
+        wanted = wanted || spsh__scan_wants_split(&g->scan, name);
+    }
+    *ret_wanted = wanted || spsh__scan_wants_split(&g->scan, split);
+    return split;
+}
+
+/* --domain column:NAME: of the segment, else of the recording. */
+static spsh_bytes column_of(giga_scan *g, spsh_bytes segment, spsh_bytes recording)
+{
+    const char *name = (const char *)g->scan.domain_name.data;
+    const spsh_bytes objects[] = {segment, recording};
+    spsh__json_value value;
+    size_t offset = 0;
+    for (size_t i = 0; i < 2; i++) {
+        spsh__builder_clear(&g->column);
+        if (spsh__json_pick(objects[i], &name, 1, &value, NULL, &offset) != NULL)
+            continue;
+        const spsh_bytes text = spsh__json_name(&value, &g->column);
+        if (g->column.failed || !spsh__is_placeholder(text))
+            return text;
+    }
+    return (spsh_bytes){0};
+}
+
+/** The recording whose segments are emitted. */
+typedef struct giga_audio {
+    const spsh__json_value *values;
+    const spsh__audio_file *file;
+    spsh_bytes raw, document, domain;
+    spsh__place place;
+} giga_audio;
+
+static spsh_status reject_segment(giga_scan *g, spsh_reject_reason reason, const char *detail,
+                                  spsh_bytes id, const giga_audio *audio, spsh_error *err)
+{
+    const spsh_reject reject = {.reason = reason,
+                                .source = spsh__builder_bytes(&g->source),
+                                .id = id,
+                                .detail = detail,
+                                .rows = 1};
+    return spsh__scan_reject(&g->scan, &reject, &audio->place, err);
+}
+
+static void segment_extras(giga_scan *g, const spsh__json_value *subsets, spsh_bytes text)
+{
+    spsh__builder_clear(&g->extras);
+    spsh__builder_append_bytes(&g->extras, spsh__builder_bytes(&g->common));
+    spsh__json_value_member(&g->extras, 0, "subsets", subsets);
+    if (spsh__giga_is_garbage(text)) {
+        const spsh__json_value yes = {.kind = SPSH__JSON_TRUE, .raw = spsh__bytes_of("true")};
+        spsh__json_value_member(&g->extras, 0, "non_speech", &yes);
+    }
+    spsh__json_close(&g->extras, 0);
+}
+
+static spsh_status take_segment(giga_scan *g, const giga_audio *audio, spsh_bytes raw,
+                                spsh_error *err)
+{
+    spsh__json_value v[SEGMENT_KEYS];
+    char buffer[SPSH__JSON_KIND_PROBLEM_BYTES];
+    size_t offset = 0;
+    bool wanted = false;
+    spsh_ingest_item item = {.audio_path = audio->file->path,
+                             .source = spsh__builder_bytes(&g->source),
+                             .recording_id = spsh__builder_bytes(&g->source),
+                             .document = audio->document,
+                             .language = spsh__bytes_of("en"),
+                             .source_bytes = audio->file->size_bytes,
+                             .nominal_rate_hz = 16000};
+    if (spsh__json_pick(raw, segment_names, SEGMENT_KEYS, v, NULL, &offset) != NULL)
+        return reject_segment(g, SPSH_REJECT_ROW_SYNTAX, "a segment is no JSON object", item.id,
+                              audio, err);
+    const spsh__json_value *subsets = v[SEGMENT_SUBSETS].kind == SPSH__JSON_ARRAY
+                                          ? &v[SEGMENT_SUBSETS]
+                                          : &audio->values[AUDIO_SUBSETS];
+    item.split = split_of(g, subsets, &wanted);
+    if (!wanted) {
+        g->scan.excluded_rows++;
+        return SPSH_OK;
+    }
+    const char *problem =
+        spsh__json_kind_problem(v, segment_names, segment_kinds, SEGMENT_KEYS, buffer);
+    if (problem != NULL)
+        return reject_segment(g, SPSH_REJECT_ROW_SYNTAX, problem, item.id, audio, err);
+    spsh__builder_clear(&g->id);
+    spsh__builder_clear(&g->text);
+    spsh__builder_clear(&g->column);
+    item.id = spsh__json_text(&v[SEGMENT_SID], &g->id);
+    if (g->id.failed)
+        return no_memory(err);
+    item.text = spsh__json_text(&v[SEGMENT_TEXT], &g->text);
+    item.has_text = item.text.size_bytes > 0;
+    if (spsh__json_seconds(&v[SEGMENT_BEGIN], &item.start_ns) != SPSH__TIME_OK ||
+        spsh__json_seconds(&v[SEGMENT_END], &item.end_ns) != SPSH__TIME_OK ||
+        item.end_ns <= item.start_ns)
+        return reject_segment(g, SPSH_REJECT_SEGMENT_RANGE,
+                              "times are seconds from 0 on, and the end is later than the start",
+                              item.id, audio, err);
+    const spsh__json_value *speaker = v[SEGMENT_SPEAKER].kind > SPSH__JSON_NULL
+                                          ? &v[SEGMENT_SPEAKER]
+                                          : &audio->values[AUDIO_SPEAKER];
+    item.speaker = spsh__giga_speaker(&g->speaker, spsh__json_name(speaker, &g->column));
+    if (g->column.failed)
+        return no_memory(err);
+    segment_extras(g, subsets, item.text);
+    item.extras = spsh__builder_bytes(&g->extras);
+    item.domain =
+        g->scan.domain_rule == SPSH__DOMAIN_COLUMN ? column_of(g, raw, audio->raw) : audio->domain;
+    if (g->id.failed || g->text.failed || g->speaker.failed || g->extras.failed || g->column.failed)
+        return no_memory(err);
+    return spsh__scan_emit(&g->scan, &item, &audio->place, err);
+}
+
+/* Why the recording's file cannot be packed; SPSH_REJECT_COUNT: it can. */
+static spsh_reject_reason file_problem(const spsh__audio_file *file, const char **ret_detail)
+{
+    *ret_detail = NULL;
+    switch (file->found) {
+    case SPSH__AUDIO_FOUND: break;
+    case SPSH__AUDIO_MISSING: return SPSH_REJECT_MISSING_AUDIO;
+    case SPSH__AUDIO_NOT_REGULAR: return SPSH_REJECT_NOT_REGULAR;
+    case SPSH__AUDIO_REMOTE:
+        *ret_detail = "audio is read from files only; download it first";
+        return SPSH_REJECT_REMOTE_SOURCE;
+    case SPSH__AUDIO_UNREADABLE:
+        *ret_detail = strerror(file->os_errno);
+        return SPSH_REJECT_UNREADABLE;
+    }
+    return SPSH_REJECT_COUNT;
+}
+
+/* A recording without its file: one entry, with the number of its segments that were wanted. */
+static spsh_status reject_audio(giga_scan *g, const giga_audio *audio, spsh_reject_reason reason,
+                                const char *detail, spsh_error *err)
+{
+    spsh_bytes rest = audio->values[AUDIO_SEGMENTS].raw;
+    spsh__json_value segment, subsets;
+    size_t offset = 0;
+    spsh_reject reject = {.reason = reason,
+                          .source = spsh__builder_bytes(&g->source),
+                          .id = audio->document,
+                          .detail = detail};
+    while (spsh__json_array_next(&rest, &segment)) {
+        bool wanted = true;
+        if (spsh__json_pick(segment.raw, &segment_names[SEGMENT_SUBSETS], 1, &subsets, NULL,
+                            &offset) == NULL)
+            (void)split_of(
+                g, subsets.kind == SPSH__JSON_ARRAY ? &subsets : &audio->values[AUDIO_SUBSETS],
+                &wanted);
+        reject.rows += wanted;
+        g->scan.excluded_rows += !wanted;
+    }
+    return reject.rows == 0 && g->scan.options->split_filter != NULL
+               ? SPSH_OK
+               : spsh__scan_reject(&g->scan, &reject, &audio->place, err);
+}
+
+static spsh_status take_segments(giga_scan *g, giga_audio *audio, spsh_error *err)
+{
+    spsh__audio_file file;
+    const char *detail = NULL;
+    spsh_status rc = spsh__audio_resolve(g->resolver, spsh__builder_bytes(&g->written), &file, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const spsh_reject_reason reason = file_problem(&file, &detail);
+    spsh__builder_clear(&g->source);
+    spsh__name_append(&g->source, reason == SPSH_REJECT_COUNT ? spsh__bytes_of(file.path)
+                                                              : spsh__builder_bytes(&g->written));
+    if (g->source.failed)
+        return no_memory(err);
+    if (reason != SPSH_REJECT_COUNT)
+        return reject_audio(g, audio, reason, detail, err);
+    audio->file = &file;
+    spsh_bytes rest = audio->values[AUDIO_SEGMENTS].raw;
+    spsh__json_value segment;
+    while (rc == SPSH_OK && spsh__json_array_next(&rest, &segment))
+        rc = take_segment(g, audio, segment.raw, err);
+    audio->file = NULL;
+    return rc;
+}
+
+/* What the extras of all segments of a recording begin with. */
+static void common_extras(giga_scan *g, const spsh__json_value *values)
+{
+    spsh__builder_clear(&g->common);
+    for (size_t i = AUDIO_CATEGORY; i < AUDIO_KEYS; i++)
+        spsh__json_value_member(&g->common, 0, audio_names[i], &values[i]);
+}
+
+static spsh_status take_element(giga_scan *g, const char *name, const spsh__json_element *element,
+                                spsh_error *err)
+{
+    spsh__json_value values[AUDIO_KEYS];
+    char buffer[SPSH__JSON_KIND_PROBLEM_BYTES];
+    size_t offset = 0;
+    giga_audio audio = {
+        .values = values,
+        .raw = element->raw,
+        .place = {spsh__bytes_of(name), element->line, element->offset_bytes, element->raw}
+    };
+    const char *problem = element->problem;
+    if (problem == NULL)
+        problem = spsh__json_pick(element->raw, audio_names, AUDIO_KEYS, values, NULL, &offset);
+    if (problem == NULL && values[AUDIO_SEGMENTS].kind != SPSH__JSON_ARRAY)
+        problem = "a recording has a list of segments";
+    if (problem != NULL) {
+        const spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = problem, .rows = 1};
+        audio.place.offset_bytes += offset;
+        return spsh__scan_reject(&g->scan, &reject, &audio.place, err);
+    }
+    problem = spsh__json_kind_problem(values, audio_names, audio_kinds, AUDIO_KEYS, buffer);
+    if (problem != NULL) {
+        spsh__builder_clear(&g->source);
+        return reject_audio(g, &audio, SPSH_REJECT_ROW_SYNTAX, problem, err);
+    }
+    spsh__builder_clear(&g->written);
+    spsh__builder_clear(&g->document);
+    spsh__builder_clear(&g->column);
+    spsh__builder_append_bytes(&g->written, spsh__json_text(&values[AUDIO_PATH], &g->column));
+    spsh__json_unescape(&values[AUDIO_AID], &g->document);
+    common_extras(g, values);
+    if (g->written.failed || g->document.failed || g->common.failed || g->column.failed)
+        return no_memory(err);
+    audio.document = spsh__builder_bytes(&g->document);
+    audio.domain = spsh__giga_domain(spsh__builder_bytes(&g->written));
+    return take_segments(g, &audio, err);
+}
+
+static spsh_status scan_json(giga_scan *g, const char *name, spsh_error *err)
+{
+    spsh__text_file file = {.fd = -1};
+    spsh__json_elements *elements = NULL;
+    spsh__json_element element;
+    spsh_error broken = SPSH_ERROR_INIT;
+    spsh_status rc = spsh__text_file_open(g->scan.options->view, name, &file, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const spsh__text_input input = spsh__text_input_file(&file);
+    rc = spsh__json_elements_new(&input, "audios", &elements, err);
+    while (rc == SPSH_OK &&
+           (rc = spsh__json_elements_next(elements, &element, &broken)) == SPSH_OK) {
+        rc = take_element(g, name, &element, err);
+        if (rc == SPSH_OK)
+            rc = spsh__scan_progress(&g->scan, 1, err);
+    }
+    spsh__json_elements_free(elements);
+    spsh__text_file_close(&file);
+    if (rc == SPSH_E_CORRUPT) {
+        const spsh_reject reject = {.reason = SPSH_REJECT_TRUNCATED,
+                                    .source = spsh__bytes_of(name),
+                                    .detail = broken.message};
+        return spsh__scan_reject(&g->scan, &reject, NULL, err);
+    }
+    if (rc != SPSH_OK && rc != SPSH_E_END && broken.status == rc && err != NULL)
+        *err = broken;
+    return rc == SPSH_E_END ? SPSH_OK : rc;
+}
+
+/* ---- the root ---- */
+
+/** Files that are metadata; .json and tables. */
+typedef struct giga_files {
+    spsh__path_list list; /* sorted */
+    bool first_only;      /* of a probe */
+} giga_files;
+
+/* An object with the list of recordings, by its head. */
+static spsh_status json_fits(const spsh__view *view, const char *path, bool *ret_fits,
+                             spsh_error *err)
+{
+    static const char *const words[] = {"\"audios\"", "\"aid\"", "\"segments\""};
+    spsh__text_file file = {.fd = -1};
+    size_t size_bytes = 0;
+    uint8_t *head = malloc(HEAD_BYTES);
+    if (head == NULL)
+        return no_memory(err);
+    spsh_status rc = spsh__text_file_open(view, path, &file, err);
+    if (rc == SPSH_OK) {
+        const spsh__text_input input = spsh__text_input_file(&file);
+        rc = input.read_at_fn(input.user, 0, head, HEAD_BYTES, &size_bytes, err);
+        spsh__text_file_close(&file);
+    }
+    *ret_fits = rc == SPSH_OK;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]) && *ret_fits; i++)
+        *ret_fits = memmem(head, size_bytes, words[i], strlen(words[i])) != NULL;
+    free(head);
+    return rc;
+}
+
+static bool is_json_name(const char *name)
+{
+    const size_t length = strlen(name);
+    return (length > 5 && strcmp(name + length - 5, ".json") == 0) ||
+           (length > 8 && strcmp(name + length - 8, ".json.gz") == 0);
+}
+
+/* Add a file if it is metadata of ours. */
+static spsh_status look_at(const spsh__view *view, const char *path, giga_files *f, spsh_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash == NULL ? path : slash + 1;
+    bool fits = false;
+    spsh_status rc = SPSH_OK;
+    if (is_json_name(name) && slash == NULL)
+        rc = json_fits(view, path, &fits, err);
+    else if (spsh__giga_is_table_name(name))
+        rc = spsh__giga_is_table(view, path, &fits, err);
+    if (rc == SPSH_E_NO_MEMORY)
+        return rc;
+    if (rc != SPSH_OK || !fits)
+        return SPSH_OK;
+    return spsh__path_list_add(&f->list, "", path) ? SPSH_OK : no_memory(err);
+}
+
+static spsh_status look_in(const spsh__view *view, const char *folder, unsigned depth,
+                           giga_files *f, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    spsh__view_entry entry;
+    spsh__builder path = {0};
+    unsigned looked = 0;
+    spsh__view_folder *listing = spsh__view_folder_open(view, folder);
+    if (listing == NULL && errno == ENOMEM)
+        rc = no_memory(err);
+    while (listing != NULL && rc == SPSH_OK && spsh__view_folder_next(listing, &entry)) {
+        const bool is_folder = entry.enters;
+        if (spsh__is_ignored_name(entry.name) || (is_folder && depth == 0) ||
+            (!is_folder && !is_json_name(entry.name) && !spsh__giga_is_table_name(entry.name)))
+            continue;
+        if (f->first_only && (f->list.count > 0 || ++looked > PROBE_FILES))
+            break;
+        spsh__builder_clear(&path);
+        spsh__builder_append_part(&path, folder);
+        spsh__builder_append_part(&path, entry.name);
+        const char *text = spsh__builder_text(&path);
+        if (text == NULL)
+            rc = no_memory(err);
+        else
+            rc = is_folder ? look_in(view, text, depth - 1, f, err) : look_at(view, text, f, err);
+    }
+    if (listing != NULL)
+        spsh__view_folder_close(listing);
+    spsh__builder_free(&path);
+    return rc;
+}
+
+static spsh_status find_files(const spsh__view *view, giga_files *f, spsh_error *err)
+{
+    static const char *const folders[] = {"metadata", "data/metadata"};
+    const char *given = spsh__view_file(view);
+    if (given != NULL)
+        return look_at(view, given, f, err);
+    spsh_status rc = look_in(view, "", 0, f, err);
+    for (size_t i = 0; i < 2 && rc == SPSH_OK; i++)
+        rc = look_in(view, folders[i], 1, f, err);
+    spsh__path_list_sort(&f->list, 0);
+    return rc;
+}
+
+static spsh_status giga_probe(const spsh__view *view, spsh_layout_probe *ret_probe, spsh_error *err)
+{
+    giga_files files = {.first_only = true};
+    *ret_probe = (spsh_layout_probe){0};
+    spsh_status rc = find_files(view, &files, err);
+    if (rc == SPSH_OK && files.list.count > 0) {
+        ret_probe->matches = true;
+        spsh__probe_say(ret_probe, "%.100s %s", files.list.paths[0],
+                        is_json_name(files.list.paths[0])
+                            ? "is an object with 'audios' and their segments"
+                            : "is a table of segments with sid and text");
+    }
+    spsh__path_list_free(&files.list);
+    return rc;
+}
+
+static void giga_free(giga_scan *g)
+{
+    spsh__builder *const buffers[] = {&g->written, &g->source, &g->document, &g->id,    &g->text,
+                                      &g->speaker, &g->extras, &g->common,   &g->column};
+    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
+        spsh__builder_free(buffers[i]);
+    spsh__giga_tables_free(g->tables);
+    spsh__audio_resolver_free(g->resolver);
+    free(g);
+}
+
+static spsh_status giga_scan_root(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+                                  spsh_error *err)
+{
+    giga_files files = {0};
+    giga_scan *g = calloc(1, sizeof(*g));
+    if (g == NULL)
+        return no_memory(err);
+    spsh_status rc = spsh__scan_begin(&g->scan, options, sink, err);
+    if (rc == SPSH_OK)
+        rc = spsh__audio_resolver_new(options->view, &g->resolver, err);
+    if (rc == SPSH_OK)
+        rc = spsh__giga_tables_new(&g->scan, &g->tables, err);
+    if (rc == SPSH_OK)
+        rc = find_files(options->view, &files, err);
+    if (rc == SPSH_OK && files.list.count == 0)
+        rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
+                              "%s: holds no GigaSpeech.json and no <subset>_chunks_*_metadata.csv",
+                              spsh__view_root(options->view));
+    for (size_t i = 0; i < files.list.count && rc == SPSH_OK; i++)
+        rc = is_json_name(files.list.paths[i])
+                 ? scan_json(g, files.list.paths[i], err)
+                 : spsh__giga_table_scan(g->tables, files.list.paths[i], err);
+    if (rc == SPSH_OK)
+        rc = spsh__giga_tables_end(g->tables, err);
+    if (rc == SPSH_OK)
+        rc = spsh__scan_finish(&g->scan, err);
+    spsh__path_list_free(&files.list);
+    giga_free(g);
+    return rc;
+}
+
+const spsh_layout spsh__layout_gigaspeech = {
+    .name = "gigaspeech",
+    .summary = "GigaSpeech: GigaSpeech.json with long recordings, or tables of cut segments",
+    .tier = SPSH_LAYOUT_CORPUS,
+    .reads_file = true,
+    .probe_fn = giga_probe,
+    .scan_fn = giga_scan_root,
+};

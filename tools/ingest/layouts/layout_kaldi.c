@@ -1,0 +1,780 @@
+/* layout_kaldi.c: Kaldi data directories.
+ *
+ *     [<name>/]wav.scp                  recording  file or command
+ *     [<name>/]segments                 utterance  recording start end    (else: recordings)
+ *     [<name>/]text, utt2spk, utt2lang, utt2uniq                          by utterance
+ *     [<name>/]spk2gender                                                 by speaker
+ *     [<name>/]reco2file_and_channel    recording  file channel
+ *
+ * A root is a data directory, or a folder with several (train/, dev/, test/). One file leads,
+ * `segments` or else wav.scp; its rows are the utterances, and the others are joined to it
+ * (kaldi_table.h).
+ *
+ * A relative path means what it meant to the tools that wrote it: relative to the process's
+ * directory, or else to the data directory or one of the folders above it, the nearest first, those
+ * above the corpus included; the base that fitted the last recording is tried before the others.
+ * Commands are never run.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/json_text.h"
+#include "common/names.h"
+#include "ingest/metadata/kaldi_command.h"
+#include "ingest/metadata/kaldi_table.h"
+#include "ingest/metadata/table.h"
+#include "ingest/scan/scan.h"
+#include "ingest/view/fail.h"
+#include "layouts.h"
+
+#define ENTRY_BYTES_MAX ((size_t)160)
+#define BASES_MAX       ((size_t)8)
+#define FOLDERS_MAX     ((size_t)4096)
+#define SECOND_NS       UINT64_C(1000000000)
+
+typedef enum kaldi_file {
+    WAV,
+    SEGMENTS,
+    TEXT,
+    UTT2SPK,
+    UTT2LANG,
+    UTT2UNIQ,
+    SPK2GENDER,
+    CHANNELS,
+    FILES
+} kaldi_file;
+
+static const char *const file_names[FILES] = {
+    "wav.scp",  "segments", "text",       "utt2spk",
+    "utt2lang", "utt2uniq", "spk2gender", "reco2file_and_channel",
+};
+
+/** The recording of the last row: segments of one recording stand together. */
+typedef struct recording {
+    spsh__builder id;
+    bool known, found;
+    spsh_reject reject; /* when it was not found; its source is in `written` */
+    uint64_t size_bytes;
+    spsh__builder path, source, channel, written, detail;
+} recording;
+
+typedef struct kaldi_scan {
+    spsh__scan scan;
+    const char *real_root;
+    spsh__builder bases;       /* folders that relative paths are tried in, each with its NUL */
+    size_t base_at[BASES_MAX]; /* in the view, or absolute */
+    size_t base_count, last_base;
+    spsh__builder folder;   /* the data directory's name */
+    spsh_bytes name, split; /* of the data directory */
+    spsh__kaldi_table tables[FILES];
+    spsh__kaldi_source entry;
+    recording recording;
+    uint64_t commands; /* whose file is packed instead */
+    uint64_t copies;   /* at another speed */
+    bool failed;       /* no memory while looking for audio */
+    spsh__builder prefix, place, speaker, language, gender, extras;
+} kaldi_scan;
+
+static spsh_status no_memory(spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a data directory");
+}
+
+static void set(spsh__builder *out, spsh_bytes value)
+{
+    spsh__builder_clear(out);
+    spsh__builder_append_bytes(out, value);
+}
+
+/* "data/train/" and the file's name, as rejects tell it. */
+static spsh_bytes place_of(kaldi_scan *k, kaldi_file file)
+{
+    set(&k->place, spsh__builder_bytes(&k->prefix));
+    spsh__builder_append_text(&k->place, file_names[file]);
+    return spsh__builder_bytes(&k->place);
+}
+
+static bool is_remote(spsh_bytes path)
+{
+    size_t i = 0;
+    while (i < path.size_bytes && ((path.data[i] | 0x20) >= 'a' && (path.data[i] | 0x20) <= 'z'))
+        i++;
+    return i > 0 && path.size_bytes - i >= 3 && memcmp(path.data + i, "://", 3) == 0;
+}
+
+/* Look in one base; *ret_errno is that of the look. */
+static bool look_in(kaldi_scan *k, const char *folder, spsh__view_info *ret_info, int *ret_errno)
+{
+    recording *r = &k->recording;
+    spsh_bytes path = spsh__builder_bytes(&k->entry.path);
+    while (path.size_bytes > 2 && memcmp(path.data, "./", 2) == 0)
+        path = (spsh_bytes){path.data + 2, path.size_bytes - 2};
+    spsh__builder_clear(&r->path);
+    spsh__builder_append_part(&r->path, folder);
+    if (*folder != '\0')
+        spsh__builder_append(&r->path, "/", 1);
+    spsh__builder_append_bytes(&r->path, path);
+    const char *name = spsh__builder_text(&r->path);
+    k->failed |= name == NULL;
+    *ret_errno = name == NULL ? ENOMEM : spsh__view_stat(k->scan.options->view, name, ret_info);
+    return *ret_errno == 0 && ret_info->type != SPSH__VIEW_FOLDER;
+}
+
+static const char *base_at(const kaldi_scan *k, size_t number)
+{
+    return (const char *)k->bases.data + k->base_at[number];
+}
+
+static bool look_everywhere(kaldi_scan *k, spsh__view_info *ret_info, int *ret_errno)
+{
+    if (k->entry.path.size_bytes > 0 && k->entry.path.data[0] == '/')
+        return look_in(k, "", ret_info, ret_errno);
+    if (k->last_base < k->base_count && look_in(k, base_at(k, k->last_base), ret_info, ret_errno))
+        return true;
+    for (size_t i = 0; i < k->base_count; i++) {
+        if (look_in(k, base_at(k, i), ret_info, ret_errno)) {
+            k->last_base = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The file as it is stored: its path in the view, below the root if it lies there on the disk, else
+ * as it was written. */
+static void name_source(kaldi_scan *k)
+{
+    recording *r = &k->recording;
+    spsh_bytes path = spsh__builder_bytes(&r->path);
+    const size_t root_bytes = k->real_root == NULL ? 0 : strlen(k->real_root);
+    spsh__builder_clear(&r->source);
+    if (root_bytes > 0 && path.size_bytes > root_bytes + 1 && path.data[root_bytes] == '/' &&
+        memcmp(path.data, k->real_root, root_bytes) == 0)
+        path = (spsh_bytes){path.data + root_bytes + 1, path.size_bytes - root_bytes - 1};
+    else if (path.size_bytes > 0 && path.data[0] == '/')
+        path = spsh__builder_bytes(&k->entry.path);
+    spsh__name_append(&r->source, path);
+}
+
+/* An entry that names no file is told by wav.scp, and quoted behind the reason. */
+static void tell_entry(kaldi_scan *k, spsh_bytes written)
+{
+    recording *r = &k->recording;
+    if (written.size_bytes > ENTRY_BYTES_MAX)
+        written.size_bytes = ENTRY_BYTES_MAX;
+    set(&r->written, spsh__builder_bytes(&k->prefix));
+    spsh__builder_append_text(&r->written, file_names[WAV]);
+    set(&r->detail, spsh__bytes_of(k->entry.problem));
+    spsh__builder_append_text(&r->detail, ": ");
+    spsh__name_append(&r->detail, written);
+    r->reject.detail = spsh__builder_text(&r->detail);
+}
+
+/* Find the file of an entry of wav.scp. */
+static void resolve(kaldi_scan *k, spsh_bytes written)
+{
+    recording *r = &k->recording;
+    spsh__view_info info = {0};
+    int os_errno = 0;
+    r->found = false;
+    r->reject = (spsh_reject){.rows = 1, .reason = SPSH_REJECT_COMMAND_SOURCE};
+    set(&r->written, written);
+    spsh__kaldi_source_parse(written, &k->entry);
+    if (k->entry.problem != NULL) {
+        tell_entry(k, written);
+        return;
+    }
+    set(&r->written, spsh__builder_bytes(&k->entry.path));
+    if (is_remote(spsh__builder_bytes(&k->entry.path))) {
+        r->reject.reason = SPSH_REJECT_REMOTE_SOURCE;
+        r->reject.detail = "audio is read from files only; download it first";
+    } else if (!look_everywhere(k, &info, &os_errno)) {
+        const bool absent = os_errno == ENOENT || os_errno == ENOTDIR || os_errno == 0;
+        r->reject.reason = absent ? SPSH_REJECT_MISSING_AUDIO : SPSH_REJECT_UNREADABLE;
+        r->reject.detail = absent ? NULL : strerror(os_errno);
+    } else if (info.type != SPSH__VIEW_FILE) {
+        r->reject.reason = SPSH_REJECT_NOT_REGULAR;
+    } else {
+        r->found = true;
+        r->size_bytes = info.size_bytes;
+        k->commands += k->entry.is_command;
+        name_source(k);
+    }
+}
+
+/* The channel that the command or reco2file_and_channel picks. */
+static spsh_status find_channel(kaldi_scan *k, spsh_bytes id, spsh_error *err)
+{
+    recording *r = &k->recording;
+    bool found = false;
+    spsh_bytes value = {0};
+    set(&r->channel, spsh__builder_bytes(&k->entry.channel));
+    spsh_status rc = spsh__kaldi_table_find(&k->tables[CHANNELS], id, &found, &value, err);
+    if (rc != SPSH_OK || !found || r->channel.size_bytes > 0)
+        return rc;
+    size_t begin = value.size_bytes;
+    while (begin > 0 && value.data[begin - 1] != ' ' && value.data[begin - 1] != '\t')
+        begin--;
+    if (begin > 0)
+        set(&r->channel, (spsh_bytes){value.data + begin, value.size_bytes - begin});
+    return SPSH_OK;
+}
+
+/* Make k->recording that of an id; entry: its row of wav.scp where that is the leading file. */
+static spsh_status take_recording(kaldi_scan *k, spsh_bytes id, const spsh_bytes *entry,
+                                  spsh_error *err)
+{
+    recording *r = &k->recording;
+    bool found = true;
+    spsh_bytes value = entry == NULL ? (spsh_bytes){0} : *entry;
+    if (entry == NULL && r->known && spsh__bytes_equal(spsh__builder_bytes(&r->id), id))
+        return SPSH_OK;
+    r->known = false;
+    set(&r->id, id);
+    spsh_status rc =
+        entry != NULL ? SPSH_OK : spsh__kaldi_table_find(&k->tables[WAV], id, &found, &value, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (found) {
+        resolve(k, value);
+        rc = find_channel(k, id, err);
+    } else {
+        set(&r->written, id);
+        r->found = false;
+        r->reject = (spsh_reject){.reason = SPSH_REJECT_MISSING_AUDIO,
+                                  .detail = "wav.scp does not have this recording",
+                                  .rows = 1};
+    }
+    if (k->failed || r->id.failed || r->written.failed || r->path.failed || r->source.failed ||
+        r->channel.failed || r->detail.failed || k->entry.path.failed)
+        return no_memory(err);
+    r->known = true;
+    return rc;
+}
+
+/* A value of a table by utterance or speaker, copied; empty where there is none. */
+static spsh_status look_up(kaldi_scan *k, kaldi_file file, spsh_bytes key, spsh__builder *out,
+                           spsh_error *err)
+{
+    bool found = false;
+    spsh_bytes value = {0};
+    spsh__builder_clear(out);
+    if (key.size_bytes == 0)
+        return SPSH_OK;
+    spsh_status rc = spsh__kaldi_table_find(&k->tables[file], key, &found, &value, err);
+    if (rc == SPSH_OK && !spsh__is_placeholder(value))
+        spsh__builder_append_bytes(out, value);
+    return rc;
+}
+
+/* "sp0.9-": what perturbing the speed puts before an id. */
+static bool has_speed(spsh_bytes id)
+{
+    size_t at = 2;
+    if (id.size_bytes < 6 || memcmp(id.data, "sp", 2) != 0)
+        return false;
+    for (int part = 0; part < 2; part++) {
+        const size_t first = at;
+        while (at < id.size_bytes && id.data[at] >= '0' && id.data[at] <= '9')
+            at++;
+        if (at == first || at == id.size_bytes || id.data[at++] != (part == 0 ? '.' : '-'))
+            return false;
+    }
+    return true;
+}
+
+static void member(kaldi_scan *k, const char *key, spsh_bytes value)
+{
+    if (value.size_bytes > 0)
+        spsh__json_member(&k->extras, 0, spsh__bytes_of(key), value);
+}
+
+/** An utterance: a row of the leading file. */
+typedef struct utterance {
+    spsh_bytes id, recording;
+    uint64_t start_ns, end_ns;
+    bool has_segment;
+} utterance;
+
+static spsh_status describe(kaldi_scan *k, const utterance *u, spsh_error *err)
+{
+    spsh_status rc = look_up(k, UTT2SPK, u->id, &k->speaker, err);
+    /* Where nobody is known, Kaldi has every utterance be its own speaker. */
+    if (spsh__bytes_equal(spsh__builder_bytes(&k->speaker), u->id))
+        spsh__builder_clear(&k->speaker);
+    if (rc == SPSH_OK)
+        rc = look_up(k, UTT2LANG, u->id, &k->language, err);
+    if (rc == SPSH_OK)
+        rc = look_up(k, SPK2GENDER, spsh__builder_bytes(&k->speaker), &k->gender, err);
+    spsh__builder_clear(&k->extras);
+    member(k, "channel", spsh__builder_bytes(&k->recording.channel));
+    member(k, "data_dir", k->name);
+    member(k, "gender", spsh__builder_bytes(&k->gender));
+    k->failed |= k->gender.failed;
+    if (rc == SPSH_OK)
+        rc = look_up(k, UTT2UNIQ, u->id, &k->gender, err);
+    const spsh_bytes original = spsh__builder_bytes(&k->gender);
+    if (!spsh__bytes_equal(original, u->id))
+        member(k, "utt2uniq", original);
+    k->copies += original.size_bytes > 0 ? !spsh__bytes_equal(original, u->id) : has_speed(u->id);
+    spsh__json_close(&k->extras, 0);
+    return rc;
+}
+
+static spsh_status emit(kaldi_scan *k, const utterance *u, const spsh__place *place,
+                        spsh_error *err)
+{
+    const recording *r = &k->recording;
+    bool has_text = false;
+    spsh_bytes text = {0};
+    spsh_status rc = describe(k, u, err);
+    if (rc == SPSH_OK)
+        rc = spsh__kaldi_table_find(&k->tables[TEXT], u->id, &has_text, &text, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (k->failed || k->speaker.failed || k->language.failed || k->gender.failed ||
+        k->extras.failed)
+        return no_memory(err);
+    const spsh_bytes language = spsh__builder_bytes(&k->language);
+    spsh_ingest_item item = {
+        .audio_path = (const char *)r->path.data,
+        .source = spsh__builder_bytes(&r->source),
+        .recording_id = spsh__builder_bytes(&r->source),
+        .id = u->id,
+        .has_text = has_text,
+        .text = text,
+        .domain = language.size_bytes > 0 ? language : k->name,
+        .split = k->split,
+        .speaker = spsh__builder_bytes(&k->speaker),
+        .language = language,
+        .document = u->has_segment ? u->recording : (spsh_bytes){0},
+        .extras = spsh__builder_bytes(&k->extras),
+        .start_ns = u->start_ns,
+        .end_ns = u->end_ns,
+        .source_bytes = r->size_bytes,
+    };
+    return spsh__scan_emit(&k->scan, &item, place, err);
+}
+
+/* The next word of rest. */
+static spsh_bytes take_word(spsh_bytes *rest)
+{
+    size_t begin = 0;
+    while (begin < rest->size_bytes && (rest->data[begin] == ' ' || rest->data[begin] == '\t'))
+        begin++;
+    size_t end = begin;
+    while (end < rest->size_bytes && rest->data[end] != ' ' && rest->data[end] != '\t')
+        end++;
+    const spsh_bytes word = {rest->data + begin, end - begin};
+    *rest = (spsh_bytes){rest->data + end, rest->size_bytes - end};
+    return word;
+}
+
+/* "recording start end"; an end of -1 is that of the recording. */
+static const char *parse_segment(spsh_bytes rest, utterance *u, spsh_reject_reason *ret_reason)
+{
+    u->has_segment = true;
+    u->recording = take_word(&rest);
+    const spsh_bytes start = take_word(&rest);
+    const spsh_bytes end = take_word(&rest);
+    *ret_reason = SPSH_REJECT_ROW_FIELD_COUNT;
+    if (end.size_bytes == 0)
+        return "a segment has an utterance, a recording, a start and an end";
+    *ret_reason = SPSH_REJECT_SEGMENT_RANGE;
+    if (spsh__table_time(start, SECOND_NS, &u->start_ns) != SPSH__TIME_OK)
+        return "the start is no number of seconds";
+    if (end.data[0] == '-') {
+        u->end_ns = SPSH_SEGMENT_END;
+        return NULL;
+    }
+    if (spsh__table_time(end, SECOND_NS, &u->end_ns) != SPSH__TIME_OK)
+        return "the end is no number of seconds";
+    return u->end_ns > u->start_ns ? NULL : "the end is not behind the start";
+}
+
+/* An utterance that is left out: its text goes with it, and is no orphan. */
+static spsh_status reject_utterance(kaldi_scan *k, const spsh_reject *reject,
+                                    const spsh__place *place, spsh_error *err)
+{
+    bool has_text = false;
+    spsh_bytes text = {0};
+    spsh_status rc = spsh__kaldi_table_find(&k->tables[TEXT], reject->id, &has_text, &text, err);
+    return rc == SPSH_OK ? spsh__scan_reject(&k->scan, reject, place, err) : rc;
+}
+
+static spsh_status scan_row(kaldi_scan *k, kaldi_file leader, const spsh__row *row, spsh_error *err)
+{
+    const spsh__place place = {spsh__builder_bytes(&k->place), row->line, row->offset_bytes,
+                               row->raw};
+    spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
+    if (row->problem != NULL)
+        return spsh__scan_reject(&k->scan, &reject, &place, err);
+    utterance u = {.id = row->fields[0], .recording = row->fields[0], .end_ns = SPSH_SEGMENT_END};
+    reject.id = u.id;
+    if (leader == SEGMENTS) {
+        reject.detail = parse_segment(row->fields[1], &u, &reject.reason);
+        if (reject.detail != NULL)
+            return reject_utterance(k, &reject, &place, err);
+    }
+    spsh_status rc = take_recording(k, u.recording, leader == WAV ? &row->fields[1] : NULL, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (k->recording.found)
+        return emit(k, &u, &place, err);
+    reject = k->recording.reject;
+    reject.id = u.id;
+    reject.source = spsh__builder_bytes(&k->recording.written);
+    return reject_utterance(k, &reject, &place, err);
+}
+
+static spsh_status reject_unused(kaldi_scan *k, kaldi_file file, const spsh__row *row,
+                                 spsh_error *err)
+{
+    const spsh__place place = {place_of(k, file), row->line, row->offset_bytes, row->raw};
+    const spsh_reject reject = {
+        .reason = file == TEXT ? SPSH_REJECT_ORPHAN_TEXT : SPSH_REJECT_ORPHAN_AUDIO,
+        .id = row->fields[0],
+        .detail = file == TEXT ? "no utterance has this id" : "no segment has this recording"};
+    return k->place.failed ? no_memory(err) : spsh__scan_reject(&k->scan, &reject, &place, err);
+}
+
+static spsh_status reject_unused_text(void *user, const spsh__row *row, spsh_error *err)
+{
+    kaldi_scan *k = user;
+    spsh__builder leader = k->place; /* stays the place of the row that is being joined */
+    k->place = (spsh__builder){0};
+    spsh_status rc = reject_unused(k, TEXT, row, err);
+    spsh__builder_free(&k->place);
+    k->place = leader;
+    return rc;
+}
+
+static spsh_status reject_unused_recording(void *user, const spsh__row *row, spsh_error *err)
+{
+    return reject_unused(user, WAV, row, err);
+}
+
+static spsh_status scan_rows(kaldi_scan *k, kaldi_file leader, spsh_error *err)
+{
+    const spsh__dialect dialect = {.kind = SPSH__DIALECT_KALDI};
+    spsh__row_reader *reader = NULL;
+    spsh__row row;
+    if (place_of(k, leader).size_bytes == 0)
+        return no_memory(err);
+    spsh_status rc = spsh__row_reader_new(&k->tables[leader].input, &dialect, &reader, err);
+    while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
+        rc = scan_row(k, leader, &row, err);
+        if (rc == SPSH_OK)
+            rc = spsh__scan_progress(&k->scan, 1, err);
+    }
+    spsh__row_reader_free(reader);
+    return rc == SPSH_E_END ? SPSH_OK : rc;
+}
+
+static spsh_status open_tables(kaldi_scan *k, const spsh__view *folder, kaldi_file *ret_leader,
+                               spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (int i = 0; i < FILES && rc == SPSH_OK; i++)
+        rc = spsh__kaldi_table_open(folder, file_names[i], &k->tables[i], err);
+    if (rc != SPSH_OK)
+        return rc;
+    const kaldi_file leader = k->tables[SEGMENTS].exists ? SEGMENTS : WAV;
+    const bool sorted = k->tables[leader].sorted;
+    k->tables[TEXT].unused_fn = reject_unused_text;
+    k->tables[TEXT].user = k;
+    if (leader == SEGMENTS) {
+        k->tables[WAV].unused_fn = reject_unused_recording;
+        k->tables[WAV].user = k;
+        rc = spsh__kaldi_table_begin(&k->tables[WAV], false, err);
+    }
+    for (int i = TEXT; i <= UTT2UNIQ && rc == SPSH_OK; i++)
+        rc = spsh__kaldi_table_begin(&k->tables[i], sorted, err);
+    for (int i = SPK2GENDER; i < FILES && rc == SPSH_OK; i++)
+        rc = spsh__kaldi_table_begin(&k->tables[i], false, err);
+    *ret_leader = leader;
+    return rc;
+}
+
+static spsh_status tell_commands(kaldi_scan *k, spsh_error *err)
+{
+    const uint64_t count = k->commands;
+    if (count == 0)
+        return SPSH_OK;
+    const spsh_bytes source = place_of(k, WAV);
+    k->commands = 0;
+    return k->place.failed ? no_memory(err)
+                           : spsh__scan_tell_commands(&k->scan, count, source, err);
+}
+
+/* They are packed, and train on the same words as often as there are copies. */
+static spsh_status tell_copies(kaldi_scan *k, spsh_error *err)
+{
+    char detail[128];
+    if (k->copies == 0)
+        return SPSH_OK;
+    (void)snprintf(detail, sizeof(detail),
+                   "copies of other utterances by construction (speed perturbation), packed as "
+                   "they are: %" PRIu64,
+                   k->copies);
+    const spsh_reject reject = {.reason = SPSH_REJECT_AUGMENTED_COPY,
+                                .source = place_of(k, k->tables[UTT2UNIQ].exists ? UTT2UNIQ : WAV),
+                                .detail = detail};
+    k->copies = 0;
+    return k->place.failed ? no_memory(err) : spsh__scan_reject(&k->scan, &reject, NULL, err);
+}
+
+static void close_tables(kaldi_scan *k)
+{
+    for (size_t i = 0; i < FILES; i++)
+        spsh__kaldi_table_close(&k->tables[i]);
+    k->base_count = 0;
+    k->last_base = SIZE_MAX;
+    k->recording.known = false;
+}
+
+/* The first bytes of a path. More than BASES_MAX are left out. */
+static void add_base(kaldi_scan *k, const char *path, size_t length)
+{
+    if (k->base_count == BASES_MAX)
+        return;
+    k->base_at[k->base_count++] = k->bases.size_bytes;
+    spsh__builder_append(&k->bases, path, length);
+    spsh__builder_append(&k->bases, "", 1);
+}
+
+/* The folders above a path, the nearest first; "" only when the path is relative. */
+static void add_folders_above(kaldi_scan *k, const char *path)
+{
+    for (size_t length = strlen(path); length > 0;) {
+        while (length > 0 && path[length - 1] != '/')
+            length--;
+        length -= length > 0;
+        if (length > 0 || path[0] != '/')
+            add_base(k, path, length);
+    }
+}
+
+/* The process's directory, the data directory, and the folders above it. */
+static spsh_status find_bases(kaldi_scan *k, const char *below, spsh_error *err)
+{
+    const char *root = spsh__view_real_root(k->scan.options->view);
+    char *process = realpath(".", NULL);
+    spsh__builder_clear(&k->bases);
+    if (process != NULL)
+        add_base(k, process, strlen(process));
+    free(process);
+    add_base(k, below, strlen(below));
+    add_folders_above(k, below);
+    add_folders_above(k, root == NULL ? "" : root);
+    return k->bases.failed ? no_memory(err) : SPSH_OK;
+}
+
+/* "train" of "train_clean_100"; empty when the name is not that of a split. */
+static spsh_bytes split_of(spsh_bytes name)
+{
+    static const char *const splits[] = {"train", "dev", "test"};
+    for (size_t i = 0; i < sizeof(splits) / sizeof(splits[0]); i++) {
+        const size_t length = strlen(splits[i]);
+        if (name.size_bytes >= length && memcmp(name.data, splits[i], length) == 0 &&
+            (name.size_bytes == length || name.data[length] == '_' || name.data[length] == '-'))
+            return (spsh_bytes){name.data, length};
+    }
+    return (spsh_bytes){0};
+}
+
+static spsh_status scan_tables(kaldi_scan *k, kaldi_file leader, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    const bool whole = k->scan.options->split_filter == NULL;
+    if (spsh__scan_wants_split(&k->scan, k->split) || spsh__scan_wants_split(&k->scan, k->name))
+        rc = scan_rows(k, leader, err);
+    else
+        k->scan.excluded_rows += k->tables[leader].row_count;
+    if (rc == SPSH_OK && whole)
+        rc = spsh__kaldi_table_end(&k->tables[TEXT], err);
+    if (rc == SPSH_OK && whole && leader == SEGMENTS)
+        rc = spsh__kaldi_table_end(&k->tables[WAV], err);
+    if (rc == SPSH_OK)
+        rc = tell_commands(k, err);
+    return rc == SPSH_OK ? tell_copies(k, err) : rc;
+}
+
+/* below: of the root, "" for the root itself. */
+static spsh_status scan_directory(kaldi_scan *k, const char *below, spsh_error *err)
+{
+    spsh_error opened = SPSH_ERROR_INIT;
+    spsh__view *folder = NULL;
+    kaldi_file leader = WAV;
+    spsh__builder_clear(&k->prefix);
+    if (*below != '\0') {
+        spsh__name_append(&k->prefix, spsh__bytes_of(below));
+        spsh__builder_append(&k->prefix, "/", 1);
+    }
+    spsh__builder_clear(&k->folder);
+    spsh__view_folder_name(k->scan.options->view, below, &k->folder);
+    spsh_status rc =
+        k->prefix.failed || k->folder.failed ? no_memory(err) : find_bases(k, below, err);
+    if (rc != SPSH_OK)
+        goto out;
+    k->name = spsh__builder_bytes(&k->folder);
+    k->split = split_of(k->name);
+    rc = spsh__view_below(k->scan.options->view, below, &folder, err);
+    if (rc != SPSH_OK)
+        goto out;
+    rc = open_tables(k, folder, &leader, &opened);
+    if (rc != SPSH_OK)
+        rc = SPSH_INGEST_FAIL_OS(err, rc, opened.os_errno, "%s: %s", spsh__view_root(folder),
+                                 opened.message);
+    if (rc == SPSH_OK)
+        rc = scan_tables(k, leader, err);
+out:
+    close_tables(k);
+    spsh__view_close(folder);
+    return rc;
+}
+
+/** Data directories of a root. */
+typedef struct directories {
+    char *names[FOLDERS_MAX]; /* below the root; one "" for the root itself */
+    size_t count;
+} directories;
+
+static void directories_free(directories *d)
+{
+    for (size_t i = 0; i < d->count; i++)
+        free(d->names[i]);
+    free(d);
+}
+
+static int compare_directories(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static spsh_status add_directory(directories *d, const spsh__view *view, const char *name,
+                                 spsh_error *err)
+{
+    spsh__builder wav_scp = {0};
+    spsh__builder_append_part(&wav_scp, name);
+    spsh__builder_append_part(&wav_scp, file_names[WAV]);
+    const char *path = spsh__builder_text(&wav_scp);
+    const bool is_one = path != NULL && spsh__view_has_file(view, path);
+    const bool fits = path != NULL;
+    spsh__builder_free(&wav_scp);
+    if (!is_one || d->count == FOLDERS_MAX)
+        return fits ? SPSH_OK : no_memory(err);
+    d->names[d->count] = strdup(name);
+    if (d->names[d->count] == NULL)
+        return no_memory(err);
+    d->count++;
+    return SPSH_OK;
+}
+
+/* The root if it is one, else the folders in it that are. A wav.scp that is named means its folder
+ * and no other. */
+static spsh_status find_directories(const spsh__view *view, directories **ret_directories,
+                                    spsh_error *err)
+{
+    directories *d = calloc(1, sizeof(*d));
+    if (d == NULL)
+        return no_memory(err);
+    spsh__view_entry entry;
+    spsh__view_folder *folder = NULL;
+    const char *file = spsh__view_file(view);
+    spsh_status rc = SPSH_OK;
+    if (file == NULL || strcmp(file, file_names[WAV]) == 0)
+        rc = add_directory(d, view, "", err);
+    if (rc == SPSH_OK && d->count == 0 && file == NULL) {
+        folder = spsh__view_folder_open(view, "");
+        if (folder == NULL && errno == ENOMEM)
+            rc = no_memory(err);
+    }
+    for (size_t i = 0; folder != NULL && rc == SPSH_OK && i < FOLDERS_MAX; i++) {
+        if (!spsh__view_folder_next(folder, &entry))
+            break;
+        if (entry.name[0] != '.' && entry.enters && !spsh__is_ignored_name(entry.name))
+            rc = add_directory(d, view, entry.name, err);
+    }
+    spsh__view_folder_close(folder);
+    if (rc != SPSH_OK) {
+        directories_free(d);
+        return rc;
+    }
+    qsort(d->names, d->count, sizeof(d->names[0]), compare_directories);
+    *ret_directories = d;
+    return SPSH_OK;
+}
+
+static void kaldi_free(kaldi_scan *k)
+{
+    spsh__builder *const buffers[] = {&k->recording.id,
+                                      &k->recording.path,
+                                      &k->recording.source,
+                                      &k->recording.channel,
+                                      &k->recording.written,
+                                      &k->recording.detail,
+                                      &k->prefix,
+                                      &k->place,
+                                      &k->speaker,
+                                      &k->language,
+                                      &k->gender,
+                                      &k->bases,
+                                      &k->extras,
+                                      &k->folder};
+    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
+        spsh__builder_free(buffers[i]);
+    spsh__kaldi_source_free(&k->entry);
+}
+
+static spsh_status kaldi_layout_scan(const spsh_ingest_options *options,
+                                     const spsh_ingest_sink *sink, spsh_error *err)
+{
+    kaldi_scan k = {.last_base = SIZE_MAX};
+    directories *d = NULL;
+    spsh_status rc = spsh__scan_begin(&k.scan, options, sink, err);
+    if (rc == SPSH_OK)
+        rc = spsh__scan_refuse_column(&k.scan, "a Kaldi data directory", err);
+    if (rc == SPSH_OK)
+        rc = find_directories(options->view, &d, err);
+    if (rc == SPSH_OK && d->count == 0)
+        rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: has no wav.scp",
+                              spsh__view_root(options->view));
+    k.real_root = spsh__view_real_root(options->view);
+    for (size_t i = 0; rc == SPSH_OK && i < d->count; i++)
+        rc = scan_directory(&k, d->names[i], err);
+    if (rc == SPSH_OK)
+        rc = spsh__scan_finish(&k.scan, err);
+    if (d != NULL)
+        directories_free(d);
+    kaldi_free(&k);
+    return rc;
+}
+
+static spsh_status kaldi_layout_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
+                                      spsh_error *err)
+{
+    directories *d = NULL;
+    *ret_probe = (spsh_layout_probe){0};
+    spsh_status rc = find_directories(view, &d, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (d->count > 0) {
+        ret_probe->matches = true;
+        spsh__probe_say(ret_probe, "it holds %.100s%swav.scp", d->names[0],
+                        d->names[0][0] == '\0' ? "" : "/");
+    }
+    directories_free(d);
+    return SPSH_OK;
+}
+
+const spsh_layout spsh__layout_kaldi = {
+    .name = "kaldi",
+    .summary = "Kaldi data directories: wav.scp with text, segments, utt2spk ...",
+    .tier = SPSH_LAYOUT_FORMAT,
+    .reads_file = true,
+    .probe_fn = kaldi_layout_probe,
+    .scan_fn = kaldi_layout_scan,
+};

@@ -1,0 +1,626 @@
+/* layout_librispeech.c: LibriSpeech, mini LibriSpeech, and what users cut out of them.
+ *
+ *     [LibriSpeech/]<subset>/<reader>/<chapter>/<reader>-<chapter>.trans.txt     "id TEXT" a line
+ *     [LibriSpeech/]<subset>/<reader>/<chapter>/<reader>-<chapter>-<index>.flac  or .wav
+ *     [LibriSpeech/]SPEAKERS.TXT
+ *
+ * The walk shows a folder before the folders below it, so SPEAKERS.TXT is read before the chapters
+ * it describes. In a folder, names are sorted; each transcript line is looked up among the audio,
+ * and audio that no line asked for is reported at the end. Subset, reader and chapter folders are
+ * recognised from the innermost outwards, including the name of the root itself, so a root may be a
+ * subset, a reader or a chapter.
+ */
+#include "layout_librispeech.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+
+#include "common/json_text.h"
+#include "common/names.h"
+#include "ingest/scan/scan.h"
+#include "ingest/view/fail.h"
+#include "ingest/view/text_file.h"
+#include "layouts.h"
+
+#define TRANS_SUFFIX      ".trans.txt"
+#define READERS_MAX       ((size_t)1 << 20)
+#define ID_DIGITS_MAX     ((size_t)18)
+#define PROBE_FOLDERS_MAX 256U
+
+static bool is_digits(spsh_bytes text)
+{
+    for (size_t i = 0; i < text.size_bytes; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9')
+            return false;
+    }
+    return text.size_bytes > 0;
+}
+
+static bool parse_id(spsh_bytes text, uint64_t *ret_id)
+{
+    if (!is_digits(text) || text.size_bytes > ID_DIGITS_MAX)
+        return false;
+    *ret_id = 0;
+    for (size_t i = 0; i < text.size_bytes; i++)
+        *ret_id = *ret_id * 10 + (uint64_t)(text.data[i] - '0');
+    return true;
+}
+
+/* The bytes up to the next '-', which are taken from rest together with it. */
+static spsh_bytes take_part(spsh_bytes *rest)
+{
+    size_t length = 0;
+    while (length < rest->size_bytes && rest->data[length] != '-')
+        length++;
+    const spsh_bytes part = {rest->data, length};
+    const size_t taken = length < rest->size_bytes ? length + 1 : length;
+    *rest = (spsh_bytes){rest->data + taken, rest->size_bytes - taken};
+    return part;
+}
+
+bool spsh__librispeech_key_parse(spsh_bytes key, spsh__librispeech_key *ret_key)
+{
+    if (key.size_bytes == 0)
+        return false;
+    ret_key->reader = take_part(&key);
+    ret_key->chapter = take_part(&key);
+    ret_key->index = key;
+    return is_digits(ret_key->reader) && is_digits(ret_key->chapter) && is_digits(ret_key->index);
+}
+
+static int compare_reader_ids(const void *a, const void *b)
+{
+    const spsh__librispeech_reader *x = a;
+    const spsh__librispeech_reader *y = b;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static int compare_readers(const void *a, const void *b)
+{
+    const spsh__librispeech_reader *x = a;
+    const spsh__librispeech_reader *y = b;
+    const int order = compare_reader_ids(a, b);
+    return order != 0 ? order : x->order < y->order ? -1 : x->order > y->order;
+}
+
+const spsh__librispeech_reader *
+spsh__librispeech_readers_find(const spsh__librispeech_readers *readers, uint64_t id)
+{
+    const spsh__librispeech_reader key = {.id = id};
+    if (readers->count == 0)
+        return NULL;
+    return bsearch(&key, readers->readers, readers->count, sizeof(key), compare_reader_ids);
+}
+
+static spsh_status add_reader(spsh__librispeech_readers *readers, uint64_t id, spsh_bytes sex,
+                              spsh_error *err)
+{
+    spsh__librispeech_reader reader = {.id = id, .order = (uint32_t)readers->count};
+    if (sex.size_bytes == 0 || sex.size_bytes >= sizeof(reader.sex))
+        return SPSH_OK;
+    if (readers->count == READERS_MAX)
+        return SPSH_OK;
+    if (readers->count == readers->capacity) {
+        size_t capacity = readers->capacity == 0 ? 256 : readers->capacity * 2;
+        spsh__librispeech_reader *grown = realloc(readers->readers, capacity * sizeof(*grown));
+        if (grown == NULL)
+            return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %zu readers", capacity);
+        readers->readers = grown;
+        readers->capacity = capacity;
+    }
+    memcpy(reader.sex, sex.data, sex.size_bytes);
+    readers->readers[readers->count++] = reader;
+    return SPSH_OK;
+}
+
+/* Sorted, and of readers with one id the one that was read first. */
+static void settle_readers(spsh__librispeech_readers *readers)
+{
+    size_t kept = 0;
+    if (readers->count == 0)
+        return;
+    qsort(readers->readers, readers->count, sizeof(*readers->readers), compare_readers);
+    for (size_t i = 1; i < readers->count; i++) {
+        if (readers->readers[i].id != readers->readers[kept].id)
+            readers->readers[++kept] = readers->readers[i];
+    }
+    readers->count = kept + 1;
+    for (size_t i = 0; i < readers->count; i++)
+        readers->readers[i].order = (uint32_t)i;
+}
+
+spsh_status spsh__librispeech_readers_add(const spsh__text_input *input,
+                                          spsh__librispeech_readers *readers, spsh_error *err)
+{
+    /* A name may hold pipes ("|CBW|Simon"): four cuts, and the fifth field is the rest. */
+    const spsh__dialect dialect = {
+        .kind = SPSH__DIALECT_PIPE_PAD, .delimiter = '|', .comment = ';', .cuts_max = 4};
+    spsh__row_reader *reader = NULL;
+    spsh__row row;
+    spsh_status rc = spsh__row_reader_new(input, &dialect, &reader, err);
+    while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
+        uint64_t id = 0;
+        if (row.problem == NULL && row.field_count == 5 && parse_id(row.fields[0], &id))
+            rc = add_reader(readers, id, row.fields[1], err);
+    }
+    spsh__row_reader_free(reader);
+    settle_readers(readers);
+    return rc == SPSH_E_END ? SPSH_OK : rc;
+}
+
+void spsh__librispeech_readers_free(spsh__librispeech_readers *readers)
+{
+    free(readers->readers);
+    *readers = (spsh__librispeech_readers){0};
+}
+
+typedef struct audio_entry {
+    uint32_t entry; /* index in the folder's entries */
+    bool used;
+} audio_entry;
+
+typedef struct libri_scan {
+    spsh__scan scan;
+    spsh__librispeech_readers readers;
+    const char *real_root; /* NULL when unknown */
+    audio_entry *audio;
+    size_t audio_count, audio_capacity;
+    bool failed; /* no memory while looking for audio */
+    spsh__builder name, source, id, speaker, extras, where, trans;
+} libri_scan;
+
+static spsh_status no_memory(spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a chapter");
+}
+
+static int compare_audio(const void *a, const void *b, void *user)
+{
+    const audio_entry *x = a;
+    const audio_entry *y = b;
+    const spsh__folder *folder = user;
+    return strcmp(folder->entries[x->entry].name, folder->entries[y->entry].name);
+}
+
+static bool is_trans_name(const spsh__entry *entry)
+{
+    const size_t suffix = strlen(TRANS_SUFFIX);
+    return entry->name_bytes > suffix &&
+           strcmp(entry->name + entry->name_bytes - suffix, TRANS_SUFFIX) == 0;
+}
+
+static spsh_status collect_audio(libri_scan *l, const spsh__folder *folder, spsh_error *err)
+{
+    l->audio_count = 0;
+    for (size_t i = 0; i < folder->entry_count; i++) {
+        if (!spsh__is_audio_name(spsh__bytes_of(folder->entries[i].name)))
+            continue;
+        if (l->audio_count == l->audio_capacity) {
+            size_t capacity = l->audio_capacity == 0 ? 256 : l->audio_capacity * 2;
+            audio_entry *audio = realloc(l->audio, capacity * sizeof(*audio));
+            if (audio == NULL)
+                return no_memory(err);
+            l->audio = audio;
+            l->audio_capacity = capacity;
+        }
+        l->audio[l->audio_count++] = (audio_entry){(uint32_t)i, false};
+    }
+    union {
+        const spsh__folder *in;
+        void *out;
+    } context = {.in = folder}; /* compare_audio takes it back as const */
+    if (l->audio_count > 1)
+        qsort_r(l->audio, l->audio_count, sizeof(*l->audio), compare_audio, context.out);
+    return SPSH_OK;
+}
+
+/* The audio called key and extension, or NULL. */
+static audio_entry *find_audio(libri_scan *l, const spsh__folder *folder, spsh_bytes key,
+                               const char *extension)
+{
+    size_t low = 0;
+    size_t high = l->audio_count;
+    spsh__builder_clear(&l->id);
+    spsh__builder_append_bytes(&l->id, key);
+    spsh__builder_append_text(&l->id, extension);
+    const char *name = spsh__builder_text(&l->id);
+    if (name == NULL) {
+        l->failed = true;
+        return NULL;
+    }
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(folder->entries[l->audio[middle].entry].name, name);
+        if (order == 0)
+            return &l->audio[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+/* source becomes the path of a file in the folder, relative to the root. */
+static void set_source(libri_scan *l, const spsh__folder *folder, const char *name)
+{
+    spsh__builder_clear(&l->source);
+    spsh__builder_append_text(&l->source, folder->path);
+    if (folder->path[0] != '\0')
+        spsh__builder_append(&l->source, "/", 1);
+    spsh__builder_append_text(&l->source, name);
+}
+
+static spsh_status reject_file(libri_scan *l, const spsh__folder *folder, const char *name,
+                               spsh_reject reject, const spsh__place *place, spsh_error *err)
+{
+    set_source(l, folder, name);
+    reject.source = spsh__builder_bytes(&l->source);
+    return l->source.failed ? no_memory(err) : spsh__scan_reject(&l->scan, &reject, place, err);
+}
+
+static spsh_bytes last_component(spsh_bytes path)
+{
+    size_t begin = path.size_bytes;
+    while (begin > 0 && path.data[begin - 1] != '/')
+        begin--;
+    return begin == 0 ? path : (spsh_bytes){path.data + begin, path.size_bytes - begin};
+}
+
+static void drop_component(spsh_bytes *path)
+{
+    path->size_bytes -= last_component(*path).size_bytes;
+    while (path->size_bytes > 0 && path->data[path->size_bytes - 1] == '/')
+        path->size_bytes--;
+}
+
+/* "train" of "train-clean-100"; empty when the name is not that of a subset. */
+static spsh_bytes split_of(spsh_bytes subset)
+{
+    static const char *const splits[] = {"train", "dev", "test"};
+    for (size_t i = 0; i < sizeof(splits) / sizeof(splits[0]); i++) {
+        const size_t length = strlen(splits[i]);
+        if (subset.size_bytes >= length && memcmp(subset.data, splits[i], length) == 0 &&
+            (subset.size_bytes == length || subset.data[length] == '-' ||
+             subset.data[length] == '_'))
+            return (spsh_bytes){subset.data, length};
+    }
+    return (spsh_bytes){0};
+}
+
+/* The folder above the reader's, when it is called like a subset or, in the sets that Libri-Light
+ * adds for finetuning, like a half of one. */
+static spsh_bytes subset_of(libri_scan *l, const spsh__folder *folder,
+                            const spsh__librispeech_key *key)
+{
+    spsh__builder_clear(&l->where);
+    if (l->real_root != NULL)
+        spsh__builder_append_text(&l->where, l->real_root);
+    spsh__builder_append(&l->where, "/", 1);
+    spsh__builder_append_text(&l->where, folder->path);
+    spsh_bytes path = spsh__builder_bytes(&l->where);
+    while (path.size_bytes > 0 && path.data[path.size_bytes - 1] == '/')
+        path.size_bytes--;
+    if (spsh__bytes_equal(last_component(path), key->chapter))
+        drop_component(&path);
+    if (spsh__bytes_equal(last_component(path), key->reader))
+        drop_component(&path);
+    const spsh_bytes subset = last_component(path);
+    const bool half = spsh__bytes_equal(subset, spsh__bytes_of("clean")) ||
+                      spsh__bytes_equal(subset, spsh__bytes_of("other"));
+    return half || split_of(subset).size_bytes > 0 ? subset : (spsh_bytes){0};
+}
+
+static bool has_word(spsh_bytes subset, const char *word)
+{
+    while (subset.size_bytes > 0) {
+        if (spsh__bytes_equal(take_part(&subset), spsh__bytes_of(word)))
+            return true;
+    }
+    return false;
+}
+
+static const char *domain_of(spsh_bytes subset)
+{
+    if (has_word(subset, "clean"))
+        return "librispeech/clean";
+    return has_word(subset, "other") ? "librispeech/other" : "librispeech";
+}
+
+static void set_extras(libri_scan *l, spsh_bytes subset, spsh_bytes reader)
+{
+    uint64_t id = 0;
+    spsh__builder_clear(&l->extras);
+    const spsh__librispeech_reader *known = NULL;
+    if (parse_id(reader, &id))
+        known = spsh__librispeech_readers_find(&l->readers, id);
+    if (known != NULL)
+        spsh__json_member(&l->extras, 0, spsh__bytes_of("gender"), spsh__bytes_of(known->sex));
+    if (subset.size_bytes > 0)
+        spsh__json_member(&l->extras, 0, spsh__bytes_of("subset"), subset);
+    spsh__json_close(&l->extras, 0);
+}
+
+/** A line of a .trans.txt. */
+typedef struct trans_line {
+    spsh_bytes id, text;
+    spsh__librispeech_key key;
+    spsh_bytes subset, split; /* empty when the folder is not a subset */
+    spsh__place place;
+} trans_line;
+
+static spsh_status emit_line(libri_scan *l, const trans_line *line, const char *path,
+                             uint64_t size_bytes, spsh_error *err)
+{
+    set_extras(l, line->subset, line->key.reader);
+    spsh__builder_clear(&l->speaker);
+    spsh__builder_append_text(&l->speaker, "librispeech/");
+    spsh__builder_append_bytes(&l->speaker, line->key.reader);
+    spsh__builder_clear(&l->name);
+    spsh__name_append(&l->name, spsh__bytes_of(path));
+
+    spsh_ingest_item item = {
+        .audio_path = path,
+        .source = spsh__builder_bytes(&l->name),
+        .recording_id = line->id,
+        .id = line->id,
+        .has_text = true,
+        .text = line->text,
+        .domain = spsh__bytes_of(domain_of(line->subset)),
+        .split = line->split,
+        .subset = line->subset,
+        .speaker = spsh__builder_bytes(&l->speaker),
+        .language = spsh__bytes_of("en"),
+        .document = line->key.chapter,
+        .extras = spsh__builder_bytes(&l->extras),
+        .end_ns = SPSH_SEGMENT_END,
+        .source_bytes = size_bytes,
+    };
+    if (l->name.failed || l->speaker.failed || l->extras.failed || l->where.failed)
+        return no_memory(err);
+    return spsh__scan_emit(&l->scan, &item, &line->place, err);
+}
+
+/* The line's audio: .flac before .wav; NULL when there is neither. Both count as used. */
+static const audio_entry *use_audio(libri_scan *l, const spsh__folder *folder, spsh_bytes id)
+{
+    audio_entry *flac = find_audio(l, folder, id, ".flac");
+    audio_entry *wav = find_audio(l, folder, id, ".wav");
+    if (flac != NULL)
+        flac->used = true;
+    if (wav != NULL)
+        wav->used = true;
+    return flac != NULL ? flac : wav;
+}
+
+static spsh_status scan_line(libri_scan *l, const spsh__folder *folder, const trans_line *line,
+                             spsh_error *err)
+{
+    spsh__view_info info;
+    spsh_reject reject = {.reason = SPSH_REJECT_MISSING_AUDIO, .id = line->id, .rows = 1};
+    const audio_entry *audio = use_audio(l, folder, line->id);
+    if (l->failed)
+        return no_memory(err);
+    if (!spsh__scan_wants_split(&l->scan, line->split) &&
+        !spsh__scan_wants_split(&l->scan, line->subset)) {
+        l->scan.excluded_rows++;
+        return SPSH_OK;
+    }
+    if (audio == NULL) {
+        spsh__builder_clear(&l->id);
+        spsh__builder_append_bytes(&l->id, line->id);
+        spsh__builder_append_text(&l->id, ".flac");
+        const char *name = spsh__builder_text(&l->id);
+        return name == NULL ? no_memory(err)
+                            : reject_file(l, folder, name, reject, &line->place, err);
+    }
+    const spsh__entry *entry = &folder->entries[audio->entry];
+    set_source(l, folder, entry->name);
+    const char *path = spsh__builder_text(&l->source);
+    if (path == NULL)
+        return no_memory(err);
+    if (spsh__view_stat(folder->view, path, &info) == 0 && info.type == SPSH__VIEW_FILE)
+        return emit_line(l, line, path, info.size_bytes, err);
+    reject.reason =
+        entry->type == SPSH__ENTRY_SPECIAL ? SPSH_REJECT_NOT_REGULAR : SPSH_REJECT_UNREADABLE;
+    return reject_file(l, folder, entry->name, reject, &line->place, err);
+}
+
+static spsh_status scan_row(libri_scan *l, const spsh__folder *folder, const spsh__row *row,
+                            spsh_error *err)
+{
+    trans_line line = {
+        .place = {spsh__builder_bytes(&l->trans), row->line, row->offset_bytes, row->raw}
+    };
+    if (row->problem == NULL) {
+        line.id = row->fields[0];
+        line.text = row->fields[1];
+        if (spsh__librispeech_key_parse(line.id, &line.key)) {
+            line.subset = subset_of(l, folder, &line.key);
+            line.split = split_of(line.subset);
+            return scan_line(l, folder, &line, err);
+        }
+    }
+    const spsh_reject reject = {
+        .reason = SPSH_REJECT_ROW_SYNTAX,
+        .detail = row->problem != NULL ? row->problem
+                                       : "a line begins with reader-chapter-index, in digits",
+        .rows = 1,
+    };
+    return spsh__scan_reject(&l->scan, &reject, &line.place, err);
+}
+
+static spsh_status scan_trans(libri_scan *l, const spsh__folder *folder, const char *name,
+                              spsh_error *err)
+{
+    const spsh__dialect dialect = {.kind = SPSH__DIALECT_KALDI};
+    spsh__text_file file = {.fd = -1};
+    spsh__row_reader *reader = NULL;
+    spsh__row row;
+    spsh_error open_error = SPSH_ERROR_INIT;
+    set_source(l, folder, name);
+    spsh__builder_clear(&l->trans);
+    spsh__builder_append_bytes(&l->trans, spsh__builder_bytes(&l->source));
+    const char *path = spsh__builder_text(&l->trans);
+    if (path == NULL || l->source.failed)
+        return no_memory(err);
+    spsh_status rc = spsh__text_file_open(folder->view, path, &file, &open_error);
+    if (rc == SPSH_E_NO_MEMORY)
+        return no_memory(err);
+    if (rc != SPSH_OK) {
+        const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE, .detail = open_error.message};
+        return reject_file(l, folder, name, reject, NULL, err);
+    }
+    const spsh__text_input input = spsh__text_input_file(&file);
+    rc = spsh__row_reader_new(&input, &dialect, &reader, err);
+    while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
+        rc = scan_row(l, folder, &row, err);
+        if (rc == SPSH_OK)
+            rc = spsh__scan_progress(&l->scan, 1, err);
+    }
+    if (rc == SPSH_E_END)
+        rc = SPSH_OK;
+    spsh__row_reader_free(reader);
+    spsh__text_file_close(&file);
+    return rc;
+}
+
+static spsh_status scan_speakers(libri_scan *l, const spsh__folder *folder, const char *name,
+                                 spsh_error *err)
+{
+    spsh__text_file file = {.fd = -1};
+    spsh_error open_error = SPSH_ERROR_INIT;
+    set_source(l, folder, name);
+    const char *path = spsh__builder_text(&l->source);
+    spsh_status rc = path == NULL ? SPSH_E_NO_MEMORY
+                                  : spsh__text_file_open(folder->view, path, &file, &open_error);
+    if (rc == SPSH_E_NO_MEMORY)
+        return no_memory(err);
+    if (rc != SPSH_OK) {
+        const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE, .detail = open_error.message};
+        return reject_file(l, folder, name, reject, NULL, err);
+    }
+    const spsh__text_input input = spsh__text_input_file(&file);
+    rc = spsh__librispeech_readers_add(&input, &l->readers, err);
+    spsh__text_file_close(&file);
+    return rc;
+}
+
+/* Audio that no transcript line asked for, and .wav copies of a .flac. */
+static spsh_status reject_unused(libri_scan *l, const spsh__folder *folder, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < l->audio_count && rc == SPSH_OK; i++) {
+        const char *name = folder->entries[l->audio[i].entry].name;
+        const spsh_bytes stem = {(const uint8_t *)name, spsh__audio_stem(spsh__bytes_of(name))};
+        spsh_reject reject = {.reason = SPSH_REJECT_ORPHAN_AUDIO,
+                              .detail = "no transcript line has its name"};
+        if (l->audio[i].used) {
+            const bool is_flac = strcmp(name + stem.size_bytes, ".flac") == 0;
+            if (is_flac || find_audio(l, folder, stem, ".flac") == NULL)
+                continue;
+            reject.reason = SPSH_REJECT_EXCLUDED_BY_RULE;
+            reject.detail = "a .flac of the same name is used";
+        }
+        rc = reject_file(l, folder, name, reject, NULL, err);
+    }
+    return rc == SPSH_OK && l->failed ? no_memory(err) : rc;
+}
+
+static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_error *err)
+{
+    libri_scan *l = user;
+    spsh_status rc = collect_audio(l, folder, err);
+    for (size_t i = 0; i < folder->entry_count && rc == SPSH_OK; i++) {
+        const spsh__entry *entry = &folder->entries[i];
+        if (spsh__bytes_equal_nocase(spsh__bytes_of(entry->name), spsh__bytes_of("speakers.txt")))
+            rc = scan_speakers(l, folder, entry->name, err);
+    }
+    for (size_t i = 0; i < folder->entry_count && rc == SPSH_OK; i++) {
+        if (is_trans_name(&folder->entries[i]))
+            rc = scan_trans(l, folder, folder->entries[i].name, err);
+    }
+    return rc == SPSH_OK ? reject_unused(l, folder, err) : rc;
+}
+
+static spsh_status scan_note(void *user, spsh__walk_note note, const char *path, int os_errno,
+                             spsh_error *err)
+{
+    libri_scan *l = user;
+    return spsh__scan_walk_note(&l->scan, note, path, os_errno, err);
+}
+
+static spsh_status librispeech_scan(const spsh_ingest_options *options,
+                                    const spsh_ingest_sink *sink, spsh_error *err)
+{
+    libri_scan l = {0};
+    const spsh__walk_visitor visitor = {scan_folder, scan_note, &l};
+    spsh_status rc = spsh__scan_begin(&l.scan, options, sink, err);
+    if (rc == SPSH_OK)
+        rc = spsh__scan_refuse_column(&l.scan, "LibriSpeech", err);
+    l.real_root = spsh__view_real_root(options->view);
+    if (rc == SPSH_OK)
+        rc = spsh__walk(options->view, &visitor, err);
+    if (rc == SPSH_OK)
+        rc = spsh__scan_finish(&l.scan, err);
+    spsh__librispeech_readers_free(&l.readers);
+    free(l.audio);
+    spsh__builder *const buffers[] = {&l.name,   &l.source, &l.id,   &l.speaker,
+                                      &l.extras, &l.where,  &l.trans};
+    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
+        spsh__builder_free(buffers[i]);
+    return rc;
+}
+
+typedef struct libri_probe {
+    spsh_layout_probe *result;
+    unsigned folders;
+} libri_probe;
+
+/* <reader>-<chapter>.trans.txt is the mark of the family; SPEAKERS.TXT alone brings no text. */
+static spsh_status probe_folder(void *user, const spsh__folder *folder, spsh_error *err)
+{
+    libri_probe *p = user;
+    (void)err;
+    for (size_t i = 0; i < folder->entry_count; i++) {
+        const spsh__entry *entry = &folder->entries[i];
+        if (!is_trans_name(entry))
+            continue;
+        spsh_bytes rest = {(const uint8_t *)entry->name, entry->name_bytes - strlen(TRANS_SUFFIX)};
+        const spsh_bytes reader = take_part(&rest);
+        if (!is_digits(reader) || !is_digits(rest))
+            continue;
+        p->result->matches = true;
+        spsh__probe_say(p->result, "it holds %.100s%s%.60s", folder->path,
+                        folder->path[0] == '\0' ? "" : "/", entry->name);
+        return SPSH_E_END;
+    }
+    return ++p->folders < PROBE_FOLDERS_MAX ? SPSH_OK : SPSH_E_END;
+}
+
+static spsh_status probe_note(void *user, spsh__walk_note note, const char *path, int os_errno,
+                              spsh_error *err)
+{
+    (void)user, (void)note, (void)path, (void)os_errno, (void)err;
+    return SPSH_OK;
+}
+
+static spsh_status librispeech_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
+                                     spsh_error *err)
+{
+    libri_probe p = {.result = ret_probe};
+    const spsh__walk_visitor visitor = {probe_folder, probe_note, &p};
+    *ret_probe = (spsh_layout_probe){0};
+    if (spsh__view_file(view) != NULL)
+        return SPSH_OK;
+    spsh_status rc = spsh__walk(view, &visitor, err);
+    return rc == SPSH_E_END ? SPSH_OK : rc;
+}
+
+const spsh_layout spsh__layout_librispeech = {
+    .name = "librispeech",
+    .summary = "LibriSpeech, mini LibriSpeech and subsets: reader/chapter folders, .trans.txt",
+    .probe_fn = librispeech_probe,
+    .scan_fn = librispeech_scan,
+};

@@ -1,0 +1,72 @@
+/* layout_ljspeech.c: a table of pipes without a header, and the audio it names, as LJ Speech and
+ * the file lists of text-to-speech recipes have it.
+ *
+ *     metadata.csv      LJ001-0001|in 1455|in fourteen fifty-five      the text as printed, as
+ * spoken wavs/LJ001-0001.wav train.txt         wavs/a.wav|hello                               also
+ * path|speaker's number|text
+ *
+ * In a folder the table is metadata.csv or metadata.txt; any other name has to be given itself. The
+ * ending is no evidence (it says commas), the rows are: two or three fields each, and audio for one
+ * of the first.
+ */
+#include "ingest/metadata/table_scan.h"
+#include "ingest/view/fail.h"
+#include "layouts.h"
+
+static const char *const names[] = {"metadata.csv", "metadata.txt"};
+
+/* The table of a view, or NULL. */
+static spsh_status find_table(const spsh__view *view, const char **ret_name,
+                              spsh_layout_probe *ret_probe, spsh_error *err)
+{
+    const char *file = spsh__view_file(view);
+    const size_t count = file != NULL ? 1 : sizeof(names) / sizeof(names[0]);
+    *ret_name = NULL;
+    *ret_probe = (spsh_layout_probe){0};
+    for (size_t i = 0; i < count; i++) {
+        const char *name = file != NULL ? file : names[i];
+        if (!spsh__view_has_file(view, name))
+            continue;
+        spsh_status rc =
+            spsh__table_probe(view, name, SPSH__TABLE_NO_HEADER, false, ret_probe, NULL, err);
+        if (rc != SPSH_OK || ret_probe->matches) {
+            *ret_name = name;
+            return rc;
+        }
+    }
+    return SPSH_OK;
+}
+
+static spsh_status ljspeech_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
+                                  spsh_error *err)
+{
+    const char *name = NULL;
+    /* A file that cannot be read is no evidence; the layout that reads it says so. */
+    spsh_status rc = find_table(view, &name, ret_probe, err);
+    return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK;
+}
+
+static spsh_status ljspeech_scan(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+                                 spsh_error *err)
+{
+    spsh_layout_probe probe;
+    const char *name = NULL;
+    spsh_status rc = find_table(options->view, &name, &probe, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (name == NULL)
+        return SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
+                                "%s: holds no metadata.csv with two or three fields between pipes "
+                                "and audio for its first rows",
+                                spsh__view_root(options->view));
+    return spsh__table_scan(name, SPSH__TABLE_NO_HEADER, options, sink, err);
+}
+
+const spsh_layout spsh__layout_ljspeech = {
+    .name = "ljspeech",
+    .summary = "metadata.csv without a header: audio|text, or audio|text as printed|as spoken",
+    .tier = SPSH_LAYOUT_TABLE,
+    .reads_file = true,
+    .probe_fn = ljspeech_probe,
+    .scan_fn = ljspeech_scan,
+};

@@ -1,0 +1,871 @@
+/* layout_mls.c: Multilingual LibriSpeech, one language or several below the root.
+ *
+ *     mls_<language>[_opus]/metainfo.txt                      speaker | gender | partition | ...
+ *     mls_<language>[_opus]/<split>/transcripts.txt           id TAB text
+ *     mls_<language>[_opus]/<split>/segments.txt              id TAB url TAB start TAB end
+ *     mls_<language>[_opus]/<split>/audio/<speaker>/<book>/<speaker>_<book>_<index>.flac or .opus
+ *     mls_<language>[_opus]/<split>/audio/<speaker>_<book>_<index>.flac    in many small archives
+ *     mls_<language>[_opus]/train/limited_supervision/{9hr,1hr/0 ... 1hr/5}/handles.txt
+ *
+ * The files are joined by id through one index of hashes, so they may be in any order: first every
+ * audio folder is read once and each file that lies where its id says is entered; then
+ * segments.txt, of which only the offset of the row is kept, and the handles; then transcripts.txt
+ * streams by, and each row is one look into the index. Segment rows are read again through a
+ * window, which costs nothing where both files have the same order. Audio that no row asked for has
+ * left no name in the index, so only if there is any are the folders read a second time, to report
+ * it.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/json_text.h"
+#include "common/names.h"
+#include "ingest/metadata/table.h"
+#include "ingest/scan/scan.h"
+#include "ingest/scan/trees.h"
+#include "ingest/view/fail.h"
+#include "ingest/view/name_index.h"
+#include "ingest/view/text_file.h"
+#include "layout_librispeech.h"
+#include "layouts.h"
+
+#define WINDOW_BYTES      ((size_t)64 << 10)
+#define ID_BYTES_EXPECTED ((size_t)64)
+#define SEGMENT_BYTES_MAX ((size_t)4096)
+#define FOLD_COUNT        6U
+#define NOMINAL_RATE_HZ   16000U
+#define NS_PER_SECOND     UINT64_C(1000000000)
+#define DEPTH_CLIPS       2U /* audio/<speaker>/<book>/ */
+
+/* Bits of an id's state; the extensions come first, in order of preference. */
+#define EXTENSION_BIT(n_) (UINT32_C(1) << (n_))
+#define EXTENSION_OPUS    1U
+#define FLAT_SHIFT        ((size_t)4) /* the same bits for files in audio/ itself */
+#define STATE_AUDIO       UINT32_C(0xff)
+#define STATE_KNOWN       (UINT32_C(1) << 8)
+#define STATE_ROW         (UINT32_C(1) << 9) /* of transcripts.txt */
+#define STATE_SEGMENT     (UINT32_C(1) << 10)
+#define STATE_9HR         (UINT32_C(1) << 11)
+#define STATE_FOLD(n_)    (UINT32_C(1) << (12 + (n_)))
+
+static const char *const extensions[] = {".flac", ".opus", ".wav", ".mp3"};
+#define EXTENSION_COUNT (sizeof(extensions) / sizeof(extensions[0]))
+
+typedef enum mls_form { MLS_ANY, MLS_FLAC, MLS_OPUS } mls_form;
+
+typedef enum audio_pass { PASS_INDEX, PASS_ORPHANS } audio_pass;
+
+typedef struct mls_scan {
+    spsh__scan scan;
+    const char *tree; /* relative to the root */
+    const char *split;
+    size_t extension;    /* that a missing file should have */
+    spsh_bytes language; /* as the folder's name has it, "unknown" when it does not */
+    spsh__librispeech_readers speakers;
+    bool has_metainfo;
+    spsh__name_index strangers; /* speakers that were reported, of one tree */
+    spsh__name_index index;     /* of one split */
+    audio_pass pass;
+    bool misplaced; /* audio that does not lie where its name says */
+    spsh__text_file segments;
+    uint8_t *window;
+    uint64_t window_at;
+    size_t window_bytes;
+    uint64_t expected_ns; /* length of the row's audio by segments.txt; 0: not told */
+    spsh__builder name, file, source, id, speaker, domain, extras;
+} mls_scan;
+
+/** "10148_10119_000003" taken apart. */
+typedef struct mls_id {
+    spsh_bytes speaker, book;
+} mls_id;
+
+static spsh_status no_memory(spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for an MLS split");
+}
+
+static size_t digits_at(spsh_bytes text, size_t at)
+{
+    size_t end = at;
+    while (end < text.size_bytes && text.data[end] >= '0' && text.data[end] <= '9')
+        end++;
+    return end - at;
+}
+
+static bool parse_id(spsh_bytes text, mls_id *ret_id)
+{
+    const size_t speaker = digits_at(text, 0);
+    if (speaker == 0 || speaker == text.size_bytes || text.data[speaker] != '_')
+        return false;
+    const size_t book = digits_at(text, speaker + 1);
+    const size_t second = speaker + 1 + book;
+    if (book == 0 || second >= text.size_bytes || text.data[second] != '_')
+        return false;
+    const size_t index = digits_at(text, second + 1);
+    *ret_id = (mls_id){
+        {text.data,               speaker},
+        {text.data + speaker + 1, book   }
+    };
+    return index > 0 && second + 1 + index == text.size_bytes;
+}
+
+static bool starts_with(spsh_bytes text, const char *prefix)
+{
+    const size_t length = strlen(prefix);
+    return text.size_bytes >= length && memcmp(text.data, prefix, length) == 0;
+}
+
+static bool ends_with(spsh_bytes text, const char *suffix)
+{
+    const size_t length = strlen(suffix);
+    return text.size_bytes >= length &&
+           memcmp(text.data + text.size_bytes - length, suffix, length) == 0;
+}
+
+static const char *const languages[][2] = {
+    {"english",    "en"},
+    {"german",     "de"},
+    {"dutch",      "nl"},
+    {"french",     "fr"},
+    {"spanish",    "es"},
+    {"italian",    "it"},
+    {"portuguese", "pt"},
+    {"polish",     "pl"},
+};
+
+/* "german" of "mls_german_opus", or of "german". */
+static spsh_bytes language_of(spsh_bytes name)
+{
+    if (ends_with(name, "_opus"))
+        name.size_bytes -= strlen("_opus");
+    if (starts_with(name, "mls_") && name.size_bytes > 4)
+        return (spsh_bytes){name.data + 4, name.size_bytes - 4};
+    for (size_t i = 0; i < sizeof(languages) / sizeof(languages[0]); i++) {
+        if (spsh__bytes_equal(name, spsh__bytes_of(languages[i][0])))
+            return name;
+    }
+    return spsh__bytes_of("unknown");
+}
+
+static spsh_bytes language_code(spsh_bytes language)
+{
+    for (size_t i = 0; i < sizeof(languages) / sizeof(languages[0]); i++) {
+        if (spsh__bytes_equal(language, spsh__bytes_of(languages[i][0])))
+            return spsh__bytes_of(languages[i][1]);
+    }
+    return (spsh_bytes){0};
+}
+
+/* file becomes tree/split/name, with what is empty left out. */
+static void set_file(mls_scan *m, const char *split, const char *name)
+{
+    spsh__builder_clear(&m->file);
+    spsh__builder_append_part(&m->file, m->tree);
+    spsh__builder_append_part(&m->file, split);
+    spsh__builder_append_part(&m->file, name);
+}
+
+/* Open what set_file said; false when it is not there. */
+static spsh_status open_file(mls_scan *m, spsh__text_file *ret_file, bool *ret_there,
+                             spsh_error *err)
+{
+    spsh__view_info info;
+    const spsh__view *view = m->scan.options->view;
+    spsh_error open_error = SPSH_ERROR_INIT;
+    *ret_there = false;
+    const char *path = spsh__builder_text(&m->file);
+    if (path == NULL)
+        return no_memory(err);
+    if (spsh__view_stat(view, path, &info) == ENOENT)
+        return SPSH_OK;
+    const spsh_status rc = spsh__text_file_open(view, path, ret_file, &open_error);
+    if (rc == SPSH_E_NO_MEMORY)
+        return no_memory(err);
+    if (rc == SPSH_OK) {
+        *ret_there = true;
+        return SPSH_OK;
+    }
+    const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE,
+                                .source = spsh__builder_bytes(&m->file),
+                                .detail = open_error.message};
+    return spsh__scan_reject(&m->scan, &reject, NULL, err);
+}
+
+/* ---- audio ---- */
+
+static spsh_status report_orphan(mls_scan *m, spsh_bytes path, spsh_bytes id, bool misplaced,
+                                 spsh_error *err)
+{
+    const spsh_reject reject = {
+        .reason = SPSH_REJECT_ORPHAN_AUDIO,
+        .source = path,
+        .id = id,
+        .detail = misplaced ? "it does not lie where its name says: audio/speaker/book/"
+                            : "no line of transcripts.txt has its name",
+    };
+    return m->source.failed ? no_memory(err) : spsh__scan_reject(&m->scan, &reject, NULL, err);
+}
+
+/* Whether folder (audio/<speaker>/<book> at the end) is the one that the id belongs into. */
+static bool is_place_of(spsh_bytes folder, spsh_bytes stem)
+{
+    mls_id id;
+    if (!parse_id(stem, &id))
+        return false;
+    const size_t wanted = id.speaker.size_bytes + id.book.size_bytes + 2;
+    if (folder.size_bytes < wanted)
+        return false;
+    const uint8_t *at = folder.data + folder.size_bytes - wanted;
+    return at[0] == '/' && memcmp(at + 1, id.speaker.data, id.speaker.size_bytes) == 0 &&
+           at[1 + id.speaker.size_bytes] == '/' &&
+           memcmp(at + 2 + id.speaker.size_bytes, id.book.data, id.book.size_bytes) == 0;
+}
+
+/* One audio file; source holds its folder. */
+static spsh_status take_audio(mls_scan *m, const char *name, unsigned depth, spsh_error *err)
+{
+    const spsh_bytes whole = spsh__bytes_of(name);
+    const spsh_bytes stem = {whole.data, spsh__audio_stem(whole)};
+    const size_t folder_bytes = m->source.size_bytes;
+    mls_id id;
+    const bool flat = depth == 0 && parse_id(stem, &id);
+    const bool placed =
+        flat || (depth == DEPTH_CLIPS && is_place_of(spsh__builder_bytes(&m->source), stem));
+    size_t extension = 0;
+    spsh_status rc = SPSH_OK;
+    while (extension < EXTENSION_COUNT &&
+           strcmp(name + stem.size_bytes, extensions[extension]) != 0)
+        extension++;
+    const bool known = placed && extension < EXTENSION_COUNT;
+    if (m->pass == PASS_INDEX && known) {
+        const uint32_t bit = EXTENSION_BIT(extension) << (flat ? FLAT_SHIFT : 0);
+        if (!spsh__name_index_mark(&m->index, stem, STATE_KNOWN | bit, SPSH__NAME_VALUE_KEPT))
+            return no_memory(err);
+    } else if (m->pass == PASS_INDEX) {
+        m->misplaced = true;
+    } else {
+        const spsh__name_slot *slot = spsh__name_index_find(&m->index, stem);
+        spsh__builder_append_part(&m->source, name);
+        if (!known || slot == NULL || (slot->state & STATE_ROW) == 0)
+            rc = report_orphan(m, spsh__builder_bytes(&m->source), stem, !known, err);
+        m->source.size_bytes = folder_bytes;
+    }
+    return rc;
+}
+
+static spsh_status list_audio(mls_scan *m, const char *name, unsigned depth, spsh_error *err);
+
+/* One entry of a folder, which source holds. */
+static spsh_status take_entry(mls_scan *m, const spsh__view_entry *entry, unsigned depth,
+                              spsh_error *err)
+{
+    spsh__view_info info;
+    if (spsh__is_audio_name(spsh__bytes_of(entry->name)))
+        return take_audio(m, entry->name, depth, err);
+    if (depth == DEPTH_CLIPS ||
+        (entry->type != SPSH__VIEW_FOLDER && entry->type != SPSH__VIEW_LINK))
+        return SPSH_OK;
+    if (entry->type == SPSH__VIEW_LINK) {
+        const size_t before = m->source.size_bytes;
+        spsh__builder_append_part(&m->source, entry->name);
+        const char *path = spsh__builder_text(&m->source);
+        const bool is_folder = path != NULL &&
+                               spsh__view_stat(m->scan.options->view, path, &info) == 0 &&
+                               info.type == SPSH__VIEW_FOLDER;
+        m->source.size_bytes = before;
+        if (!is_folder)
+            return path == NULL ? no_memory(err) : SPSH_OK;
+    }
+    return list_audio(m, entry->name, depth + 1, err);
+}
+
+/* A folder in the one that source holds, which it holds again at the end. */
+static spsh_status list_audio(mls_scan *m, const char *name, unsigned depth, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    spsh__view_entry entry;
+    const size_t before = m->source.size_bytes;
+    spsh__builder_append_part(&m->source, name);
+    const char *path = spsh__builder_text(&m->source);
+    if (path == NULL)
+        return no_memory(err);
+    spsh__view_folder *folder = spsh__view_folder_open(m->scan.options->view, path);
+    if (folder == NULL) {
+        if (errno == ENOMEM)
+            return no_memory(err);
+        if (m->pass == PASS_INDEX)
+            rc = spsh__scan_walk_note(&m->scan, SPSH__WALK_UNREADABLE, path, errno, err);
+        m->source.size_bytes = before;
+        return rc;
+    }
+    uint64_t files = 0;
+    while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
+        if (entry.name[0] == '.' || spsh__is_ignored_name(entry.name))
+            continue;
+        files++;
+        rc = take_entry(m, &entry, depth, err);
+    }
+    const int os_errno = rc == SPSH_OK ? errno : 0; /* not 0: names are missing */
+    spsh__view_folder_close(folder);
+    if (os_errno != 0 && m->pass == PASS_INDEX) {
+        path = spsh__builder_text(&m->source);
+        rc = path == NULL
+                 ? no_memory(err)
+                 : spsh__scan_walk_note(&m->scan, SPSH__WALK_UNREADABLE, path, os_errno, err);
+    }
+    m->source.size_bytes = before;
+    return rc == SPSH_OK ? spsh__scan_progress(&m->scan, files, err) : rc;
+}
+
+static spsh_status pass_audio(mls_scan *m, audio_pass pass, spsh_error *err)
+{
+    spsh__view_info info;
+    set_file(m, m->split, "");
+    const char *folder = spsh__builder_text(&m->file);
+    if (folder == NULL)
+        return no_memory(err);
+    if (spsh__view_stat(m->scan.options->view, folder, &info) == ENOENT)
+        return SPSH_OK; /* a corpus may have been cut down to one split */
+    m->pass = pass;
+    spsh__builder_clear(&m->source);
+    spsh__builder_append_bytes(&m->source, spsh__builder_bytes(&m->file));
+    return list_audio(m, "audio", 0, err);
+}
+
+/* ---- what else is known about an id ---- */
+
+static spsh_status mark_rows(mls_scan *m, spsh__text_file *file, uint32_t bit, spsh_error *err)
+{
+    const spsh__dialect dialect = {.kind = SPSH__DIALECT_RAW, .delimiter = '\t'};
+    const spsh__text_input input = spsh__text_input_file(file);
+    spsh__row_reader *reader = NULL;
+    spsh__row row;
+    spsh_status rc = spsh__row_reader_new(&input, &dialect, &reader, err);
+    while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
+        if (row.problem != NULL || row.fields[0].size_bytes == 0)
+            continue;
+        const uint64_t value = bit == STATE_SEGMENT ? row.offset_bytes : SPSH__NAME_VALUE_KEPT;
+        if (!spsh__name_index_mark(&m->index, row.fields[0], STATE_KNOWN | bit, value)) {
+            rc = no_memory(err);
+            break;
+        }
+    }
+    if (rc == SPSH_E_END && !spsh__name_index_settle(&m->index))
+        rc = no_memory(err);
+    spsh__row_reader_free(reader);
+    return rc == SPSH_E_END ? SPSH_OK : rc;
+}
+
+static spsh_status mark_handles(mls_scan *m, const char *name, uint32_t bit, spsh_error *err)
+{
+    spsh__text_file file = {.fd = -1};
+    bool there = false;
+    set_file(m, m->split, name);
+    spsh_status rc = open_file(m, &file, &there, err);
+    if (rc == SPSH_OK && there)
+        rc = mark_rows(m, &file, bit, err);
+    spsh__text_file_close(&file);
+    return rc;
+}
+
+static spsh_status mark_limited_supervision(mls_scan *m, spsh_error *err)
+{
+    spsh_status rc = mark_handles(m, "limited_supervision/9hr/handles.txt", STATE_9HR, err);
+    for (unsigned fold = 0; fold < FOLD_COUNT && rc == SPSH_OK; fold++) {
+        char name[64];
+        (void)snprintf(name, sizeof(name), "limited_supervision/1hr/%u/handles.txt", fold);
+        rc = mark_handles(m, name, STATE_FOLD(fold), err);
+    }
+    return rc;
+}
+
+static spsh_status open_segments(mls_scan *m, spsh_error *err)
+{
+    bool there = false;
+    m->window_bytes = 0;
+    set_file(m, m->split, "segments.txt");
+    spsh_status rc = open_file(m, &m->segments, &there, err);
+    m->segments.path = "segments.txt"; /* `file` is set anew while this one is open */
+    if (rc == SPSH_OK && there)
+        rc = mark_rows(m, &m->segments, STATE_SEGMENT, err);
+    return rc;
+}
+
+/* The row of segments.txt at an offset, from the window or through a new one. */
+static spsh_status read_segment(mls_scan *m, uint64_t offset, spsh_bytes *ret_row, spsh_error *err)
+{
+    const bool inside = offset >= m->window_at && offset - m->window_at <= m->window_bytes &&
+                        m->window_bytes - (size_t)(offset - m->window_at) >= SEGMENT_BYTES_MAX;
+    if (!inside) {
+        const spsh__text_input input = spsh__text_input_file(&m->segments);
+        if (m->window == NULL && (m->window = malloc(WINDOW_BYTES)) == NULL)
+            return no_memory(err);
+        m->window_bytes = 0;
+        spsh_status rc =
+            input.read_at_fn(input.user, offset, m->window, WINDOW_BYTES, &m->window_bytes, err);
+        if (rc != SPSH_OK)
+            return rc;
+        m->window_at = offset;
+    }
+    const uint8_t *row = m->window + (offset - m->window_at);
+    size_t size = m->window_bytes - (size_t)(offset - m->window_at);
+    if (size > SEGMENT_BYTES_MAX)
+        size = SEGMENT_BYTES_MAX;
+    const uint8_t *end = memchr(row, '\n', size);
+    *ret_row = (spsh_bytes){row, end != NULL ? (size_t)(end - row) : size};
+    if (ret_row->size_bytes > 0 && row[ret_row->size_bytes - 1] == '\r')
+        ret_row->size_bytes--;
+    return SPSH_OK;
+}
+
+/* Where in which LibriVox recording it was cut: url, start and end, as they are written. */
+static spsh_status add_provenance(mls_scan *m, uint64_t offset, spsh_error *err)
+{
+    static const char *const keys[] = {NULL, "source_url", "source_start", "source_end"};
+    uint64_t times_ns[4] = {0};
+    bool timed = true;
+    spsh_bytes row = {NULL, 0};
+    spsh_status rc = read_segment(m, offset, &row, err);
+    if (rc != SPSH_OK)
+        return rc;
+    for (size_t column = 0; column < 4; column++) {
+        const uint8_t *tab = row.size_bytes == 0 ? NULL : memchr(row.data, '\t', row.size_bytes);
+        const spsh_bytes field = {row.data,
+                                  tab == NULL ? row.size_bytes : (size_t)(tab - row.data)};
+        if (keys[column] != NULL && field.size_bytes > 0)
+            spsh__json_member(&m->extras, 0, spsh__bytes_of(keys[column]), field);
+        if (column >= 2)
+            timed &= spsh__table_time(field, NS_PER_SECOND, &times_ns[column]) == SPSH__TIME_OK;
+        if (tab == NULL)
+            break;
+        row = (spsh_bytes){tab + 1, row.size_bytes - field.size_bytes - 1};
+    }
+    if (timed && times_ns[3] > times_ns[2])
+        m->expected_ns = times_ns[3] - times_ns[2];
+    return SPSH_OK;
+}
+
+static void add_limited_supervision(mls_scan *m, uint32_t state)
+{
+    static const char *const names[] = {"9hr",   "1hr/0", "1hr/1", "1hr/2",
+                                        "1hr/3", "1hr/4", "1hr/5"};
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if ((state & (STATE_9HR << i)) != 0) {
+            spsh__json_member(&m->extras, 0, spsh__bytes_of("limited_supervision"),
+                              spsh__bytes_of(names[i]));
+            return;
+        }
+    }
+}
+
+/* A speaker whom metainfo.txt does not name: once, at the first of the rows. */
+static spsh_status report_stranger(mls_scan *m, spsh_bytes speaker, const spsh__place *place,
+                                   spsh_error *err)
+{
+    const spsh_reject reject = {.reason = SPSH_REJECT_UNKNOWN_SPEAKER,
+                                .detail = "metainfo.txt does not name this speaker"};
+    if (spsh__name_index_find(&m->strangers, speaker) != NULL)
+        return SPSH_OK;
+    if (spsh__name_index_add(&m->strangers, speaker, STATE_KNOWN) == NULL)
+        return no_memory(err);
+    return spsh__scan_reject(&m->scan, &reject, place, err);
+}
+
+static spsh_status set_extras(mls_scan *m, const spsh__name_slot *slot, spsh_bytes speaker,
+                              const spsh__place *place, spsh_error *err)
+{
+    uint64_t number = 0;
+    spsh_status rc = SPSH_OK;
+    m->expected_ns = 0;
+    spsh__builder_clear(&m->extras);
+    for (size_t i = 0; i < speaker.size_bytes && i < 18; i++)
+        number = number * 10 + (uint64_t)(speaker.data[i] - '0');
+    const spsh__librispeech_reader *known = spsh__librispeech_readers_find(&m->speakers, number);
+    if (known != NULL)
+        spsh__json_member(&m->extras, 0, spsh__bytes_of("gender"), spsh__bytes_of(known->sex));
+    else if (m->has_metainfo)
+        rc = report_stranger(m, speaker, place, err);
+    add_limited_supervision(m, slot->state);
+    if (rc == SPSH_OK && (slot->state & STATE_SEGMENT) != 0)
+        rc = add_provenance(m, slot->value, err);
+    spsh__json_close(&m->extras, 0);
+    return rc;
+}
+
+/* ---- transcripts ---- */
+
+/* source becomes the path of the id's audio with that extension, in audio/ itself when flat. */
+static void set_source(mls_scan *m, spsh_bytes id, const mls_id *parts, size_t extension, bool flat)
+{
+    spsh__builder_clear(&m->source);
+    spsh__builder_append_part(&m->source, m->tree);
+    spsh__builder_append_part(&m->source, m->split);
+    spsh__builder_append_part(&m->source, "audio/");
+    if (!flat) {
+        spsh__builder_append_bytes(&m->source, parts->speaker);
+        spsh__builder_append(&m->source, "/", 1);
+        spsh__builder_append_bytes(&m->source, parts->book);
+        spsh__builder_append(&m->source, "/", 1);
+    }
+    spsh__builder_append_bytes(&m->source, id);
+    spsh__builder_append_text(&m->source, extensions[extension]);
+}
+
+static spsh_status emit_row(mls_scan *m, const spsh__row *row, const mls_id *parts,
+                            const spsh__name_slot *slot, const spsh__place *place, spsh_error *err)
+{
+    size_t bit = 0;
+    while ((slot->state & EXTENSION_BIT(bit)) == 0)
+        bit++;
+    const bool flat = bit >= FLAT_SHIFT;
+    const size_t extension = bit % FLAT_SHIFT;
+    spsh_status rc = set_extras(m, slot, parts->speaker, place, err);
+    if (rc != SPSH_OK)
+        return rc;
+    set_source(m, row->fields[0], parts, extension, flat);
+    spsh__builder_clear(&m->name);
+    spsh__name_append(&m->name, spsh__builder_bytes(&m->source));
+    spsh__builder_clear(&m->speaker);
+    spsh__builder_append_text(&m->speaker, "mls/");
+    spsh__builder_append_bytes(&m->speaker, parts->speaker);
+    spsh_ingest_item item = {
+        .audio_path = spsh__builder_text(&m->source),
+        .source = spsh__builder_bytes(&m->name),
+        .recording_id = row->fields[0],
+        .id = row->fields[0],
+        .has_text = true,
+        .text = row->fields[1],
+        .domain = spsh__builder_bytes(&m->domain),
+        .split = spsh__bytes_of(m->split),
+        .speaker = spsh__builder_bytes(&m->speaker),
+        .language = language_code(m->language),
+        .document = parts->book,
+        .extras = spsh__builder_bytes(&m->extras),
+        .end_ns = SPSH_SEGMENT_END,
+        .expected_ns = m->expected_ns,
+        .source_bytes = SPSH_SOURCE_BYTES_UNKNOWN,
+        .nominal_rate_hz = extension == EXTENSION_OPUS ? NOMINAL_RATE_HZ : 0,
+    };
+    if (item.audio_path == NULL || m->name.failed || m->speaker.failed || m->extras.failed)
+        return no_memory(err);
+    return spsh__scan_emit(&m->scan, &item, place, err);
+}
+
+static spsh_status take_row(mls_scan *m, const spsh__row *row, const mls_id *parts,
+                            const spsh__place *place, spsh_error *err)
+{
+    spsh__name_slot *slot = spsh__name_index_add(&m->index, row->fields[0], STATE_KNOWN);
+    spsh_reject reject = {.id = row->fields[0], .rows = 1};
+    if (slot == NULL)
+        return no_memory(err);
+    const uint32_t before = slot->state;
+    slot->state |= STATE_ROW;
+    if ((before & STATE_AUDIO) != 0 && (before & STATE_ROW) == 0)
+        return emit_row(m, row, parts, slot, place, err);
+    if ((before & STATE_ROW) != 0) {
+        reject.reason = SPSH_REJECT_DUP_ID;
+        reject.detail = "an earlier line has this id";
+    } else {
+        reject.reason = SPSH_REJECT_MISSING_AUDIO;
+        set_source(m, row->fields[0], parts, m->extension, false);
+        reject.source = spsh__builder_bytes(&m->source);
+        if (m->source.failed)
+            return no_memory(err);
+    }
+    return spsh__scan_reject(&m->scan, &reject, place, err);
+}
+
+static spsh_status scan_row(mls_scan *m, const spsh__row *row, spsh_error *err)
+{
+    const spsh__place place = {spsh__builder_bytes(&m->id), row->line, row->offset_bytes, row->raw};
+    spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
+    mls_id parts;
+    if (row->problem == NULL && row->field_count == 1 && row->fields[0].size_bytes == 0)
+        return SPSH_OK;
+    if (row->problem == NULL && row->field_count != 2) {
+        reject.reason = SPSH_REJECT_ROW_FIELD_COUNT;
+        reject.detail = "a line is an id, one TAB and the text";
+    } else if (row->problem == NULL && parse_id(row->fields[0], &parts)) {
+        return take_row(m, row, &parts, &place, err);
+    } else if (row->problem == NULL) {
+        reject.detail = "an id is speaker_book_index, in digits";
+    }
+    return spsh__scan_reject(&m->scan, &reject, &place, err);
+}
+
+/* The next row's id, so that its slot is there when the row is. */
+static void expect_row(const mls_scan *m, spsh_bytes ahead)
+{
+    const size_t size = ahead.size_bytes < ID_BYTES_EXPECTED ? ahead.size_bytes : ID_BYTES_EXPECTED;
+    const uint8_t *tab = size == 0 ? NULL : memchr(ahead.data, '\t', size);
+    if (tab != NULL)
+        spsh__name_index_expect(&m->index, (spsh_bytes){ahead.data, (size_t)(tab - ahead.data)});
+}
+
+static spsh_status scan_transcripts(mls_scan *m, bool wanted, spsh_error *err)
+{
+    const spsh__dialect dialect = {.kind = SPSH__DIALECT_RAW, .delimiter = '\t'};
+    spsh__text_file file = {.fd = -1};
+    spsh__row_reader *reader = NULL;
+    spsh__row row;
+    bool there = false;
+    set_file(m, m->split, "transcripts.txt");
+    spsh_status rc = open_file(m, &file, &there, err);
+    if (rc != SPSH_OK || !there)
+        return rc;
+    /* id keeps the file's name: file is set anew for others. */
+    spsh__builder_clear(&m->id);
+    spsh__builder_append_bytes(&m->id, spsh__builder_bytes(&m->file));
+    if (m->id.failed)
+        rc = no_memory(err);
+    const spsh__text_input input = spsh__text_input_file(&file);
+    if (rc == SPSH_OK)
+        rc = spsh__row_reader_new(&input, &dialect, &reader, err);
+    while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
+        expect_row(m, spsh__row_reader_ahead(reader));
+        if (wanted)
+            rc = scan_row(m, &row, err);
+        else
+            m->scan.excluded_rows++;
+        if (rc == SPSH_OK)
+            rc = spsh__scan_progress(&m->scan, 1, err);
+    }
+    spsh__row_reader_free(reader);
+    spsh__text_file_close(&file);
+    return rc == SPSH_E_END ? SPSH_OK : rc;
+}
+
+static spsh_status scan_split(mls_scan *m, const char *split, spsh_error *err)
+{
+    m->split = split;
+    m->misplaced = false;
+    if (!spsh__scan_wants_split(&m->scan, spsh__bytes_of(split)))
+        return scan_transcripts(m, false, err);
+    spsh_status rc = pass_audio(m, PASS_INDEX, err);
+    if (rc == SPSH_OK && !spsh__name_index_settle(&m->index))
+        rc = no_memory(err);
+    if (rc == SPSH_OK)
+        rc = open_segments(m, err);
+    if (rc == SPSH_OK)
+        rc = mark_limited_supervision(m, err);
+    if (rc == SPSH_OK)
+        rc = scan_transcripts(m, true, err);
+    bool orphans = m->misplaced;
+    for (size_t i = 0; i < 2 * FLAT_SHIFT && !orphans; i++)
+        orphans = spsh__name_index_any(&m->index, EXTENSION_BIT(i), STATE_ROW);
+    if (rc == SPSH_OK && orphans)
+        rc = pass_audio(m, PASS_ORPHANS, err);
+    spsh__text_file_close(&m->segments);
+    spsh__name_index_free(&m->index);
+    return rc;
+}
+
+/* ---- trees ---- */
+
+static spsh_status read_metainfo(mls_scan *m, spsh_error *err)
+{
+    spsh__text_file file = {.fd = -1};
+    bool there = false;
+    set_file(m, "", "metainfo.txt");
+    spsh_status rc = open_file(m, &file, &there, err);
+    m->has_metainfo = there;
+    if (rc != SPSH_OK || !there)
+        return rc;
+    /* "SPEAKER | GENDER | ..." begins like LibriSpeech's "ID | SEX | ...", and the rest, with its
+     * free text and rows of data that is not shipped (partition "secret"), is not needed. */
+    const spsh__text_input input = spsh__text_input_file(&file);
+    rc = spsh__librispeech_readers_add(&input, &m->speakers, err);
+    spsh__text_file_close(&file);
+    return rc;
+}
+
+static spsh_status scan_tree(mls_scan *m, const char *tree, spsh_error *err)
+{
+    static const char *const splits[] = {"train", "dev", "test"};
+    m->tree = tree;
+    spsh__builder_clear(&m->domain);
+    spsh__builder_append_text(&m->domain, "mls/");
+    spsh__builder_append_bytes(&m->domain, m->language);
+    if (m->domain.failed)
+        return no_memory(err);
+    spsh_status rc = read_metainfo(m, err);
+    for (size_t i = 0; i < 3 && rc == SPSH_OK; i++)
+        rc = scan_split(m, splits[i], err);
+    spsh__librispeech_readers_free(&m->speakers);
+    spsh__name_index_free(&m->strangers);
+    return rc;
+}
+
+static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_error *err)
+{
+    static const char *const names[] = {"train/transcripts.txt", "dev/transcripts.txt",
+                                        "test/transcripts.txt"};
+    (void)err;
+    for (size_t i = 0; i < 3 && !*ret_is_tree; i++)
+        *ret_is_tree = spsh__view_has_file(folder, names[i]);
+    *ret_is_tree = *ret_is_tree && (spsh__view_has_folder(folder, "train/audio") ||
+                                    spsh__view_has_folder(folder, "dev/audio") ||
+                                    spsh__view_has_folder(folder, "test/audio"));
+    return SPSH_OK;
+}
+
+/* The names of all trees, each with a NUL behind it: what language and form they are. */
+static bool name_trees(const spsh__view *view, const spsh__path_list *trees, spsh__builder *names,
+                       spsh_bytes *ret_names)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < trees->count; i++) {
+        spsh__view_folder_name(view, trees->paths[i], names);
+        spsh__builder_append(names, "", 1);
+    }
+    for (size_t i = 0; i < trees->count && !names->failed; i++) {
+        ret_names[i] = spsh__bytes_of((const char *)names->data + at);
+        at += ret_names[i].size_bytes + 1;
+    }
+    return !names->failed;
+}
+
+static mls_form form_of(spsh_bytes name)
+{
+    return ends_with(name, "_opus") ? MLS_OPUS : MLS_FLAC;
+}
+
+/* One language as flac and as opus is every utterance twice, under the same id. */
+static spsh_status refuse_both(const spsh__view *view, const spsh__path_list *trees,
+                               const spsh_bytes *names, spsh_error *err)
+{
+    for (size_t i = 0; i < trees->count; i++) {
+        for (size_t j = 0; j < trees->count; j++) {
+            if (form_of(names[i]) == MLS_FLAC && form_of(names[j]) == MLS_OPUS &&
+                spsh__bytes_equal(language_of(names[i]), language_of(names[j])))
+                return SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG,
+                                        "%s: '%.60s' and '%.60s' hold the same utterances, as "
+                                        "flac and as opus; give one of the two folders, or "
+                                        "--layout mls-flac or mls-opus",
+                                        spsh__view_root(view), trees->paths[i], trees->paths[j]);
+        }
+    }
+    return SPSH_OK;
+}
+
+static spsh_status scan_trees(mls_scan *m, const spsh__path_list *trees, const spsh_bytes *names,
+                              mls_form form, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < trees->count && rc == SPSH_OK; i++) {
+        m->language = language_of(names[i]);
+        m->extension = form_of(names[i]) == MLS_OPUS ? EXTENSION_OPUS : 0;
+        if (form == MLS_ANY || form == form_of(names[i])) {
+            rc = scan_tree(m, trees->paths[i], err);
+            continue;
+        }
+        const spsh_reject reject = {.reason = SPSH_REJECT_EXCLUDED_BY_RULE,
+                                    .source = spsh__bytes_of(trees->paths[i]),
+                                    .detail = "the other form of MLS was asked for"};
+        rc = spsh__scan_reject(&m->scan, &reject, NULL, err);
+    }
+    return rc;
+}
+
+static void mls_free(mls_scan *m)
+{
+    spsh__builder *const buffers[] = {&m->name,    &m->file,   &m->source, &m->id,
+                                      &m->speaker, &m->domain, &m->extras};
+    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
+        spsh__builder_free(buffers[i]);
+    spsh__librispeech_readers_free(&m->speakers);
+    spsh__name_index_free(&m->index);
+    spsh__text_file_close(&m->segments);
+    free(m->window);
+}
+
+static spsh_status mls_scan_form(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+                                 mls_form form, spsh_error *err)
+{
+    mls_scan m = {.segments = {.fd = -1}};
+    const spsh__tree_search search = {options->view, &m.scan, check_tree};
+    spsh__path_list trees = {0};
+    spsh__builder text = {0};
+    spsh_bytes *names = NULL;
+    spsh_status rc = spsh__scan_begin(&m.scan, options, sink, err);
+    if (rc == SPSH_OK)
+        rc = spsh__scan_refuse_column(&m.scan, "MLS", err);
+    if (rc == SPSH_OK)
+        rc = spsh__trees_find(&search, &trees, err);
+    if (rc != SPSH_OK)
+        goto out;
+    if (trees.count == 0) {
+        rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
+                              "%s: holds no folder with train, dev or test that have "
+                              "transcripts.txt and audio/",
+                              spsh__view_root(options->view));
+        goto out;
+    }
+    names = calloc(trees.count, sizeof(*names));
+    if (names == NULL || !name_trees(options->view, &trees, &text, names)) {
+        rc = no_memory(err);
+        goto out;
+    }
+    if (form == MLS_ANY)
+        rc = refuse_both(options->view, &trees, names, err);
+    if (rc == SPSH_OK)
+        rc = scan_trees(&m, &trees, names, form, err);
+    if (rc == SPSH_OK)
+        rc = spsh__scan_finish(&m.scan, err);
+out:
+    mls_free(&m);
+    spsh__path_list_free(&trees);
+    spsh__builder_free(&text);
+    free(names);
+    return rc;
+}
+
+static spsh_status scan_any(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+                            spsh_error *err)
+{
+    return mls_scan_form(options, sink, MLS_ANY, err);
+}
+
+static spsh_status scan_flac(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+                             spsh_error *err)
+{
+    return mls_scan_form(options, sink, MLS_FLAC, err);
+}
+
+static spsh_status scan_opus(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+                             spsh_error *err)
+{
+    return mls_scan_form(options, sink, MLS_OPUS, err);
+}
+
+static spsh_status mls_probe(const spsh__view *view, spsh_layout_probe *ret_probe, spsh_error *err)
+{
+    return spsh__trees_probe(view, check_tree, "holds splits with transcripts.txt and audio/",
+                             ret_probe, err);
+}
+
+const spsh_layout spsh__layout_mls = {
+    .name = "mls",
+    .summary = "Multilingual LibriSpeech: mls_<language>/<split>/transcripts.txt and audio/",
+    .tier = SPSH_LAYOUT_CORPUS,
+    .probe_fn = mls_probe,
+    .scan_fn = scan_any,
+};
+
+const spsh_layout spsh__layout_mls_flac = {
+    .name = "mls-flac",
+    .summary = "mls, and of a language that is there as flac and as opus, the flac",
+    .tier = SPSH_LAYOUT_FORCED,
+    .probe_fn = mls_probe,
+    .scan_fn = scan_flac,
+};
+
+const spsh_layout spsh__layout_mls_opus = {
+    .name = "mls-opus",
+    .summary = "mls, and of a language that is there as flac and as opus, the opus",
+    .tier = SPSH_LAYOUT_FORCED,
+    .probe_fn = mls_probe,
+    .scan_fn = scan_opus,
+};

@@ -1,0 +1,438 @@
+/* layout_nemo_tarred.c: NeMo's manifests of archives.
+ *
+ *     [bucket1/]tarred_audio_manifest.json       {"audio_filepath": "a_wav.wav", "shard_id": 0,
+ * ...} [bucket1/]sharded_manifests/manifest_0.json              the same lines, by archive
+ *     [bucket1/]audio_0.tar                                    a_wav.wav
+ *
+ * A line's member is in the archive that has its number. It is called as the line says, but for two
+ * things that producers do: audio is converted and the manifest keeps the old extension; and of
+ * several lines that cut pieces out of one file ("a.wav", "a-sub1.wav", "a-sub2.wav") the first
+ * names the member, which stands in the archive once.
+ *
+ * The manifest of all archives is read if there is one, else those of single archives. What the
+ * producer left out, because archives have equal numbers of members, is in none of them.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/names.h"
+#include "ingest/view/fail.h"
+#include "ingest/view/member_index.h"
+#include "ingest/view/path_list.h"
+#include "layout_nemo.h"
+#include "layouts.h"
+
+#define PATHS_MAX     ((size_t)1 << 16)
+#define LOOKS_MAX     ((size_t)64) /* of files beside archives: a folder may hold millions */
+#define NUMBER_DIGITS ((size_t)18)
+
+/** One folder with manifests and archives. */
+typedef struct unit_scan {
+    spsh__scan *scan;
+    const char *folder; /* "" or "bucket1" */
+    const spsh__path_list *buckets;
+    spsh__json_format format;
+    spsh__member_index *members;
+    uint64_t manifest_number; /* of the archive, by the manifest's name; UINT64_MAX: none */
+    spsh__builder source;
+} unit_scan;
+
+static spsh_status no_memory(spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a corpus of archives");
+}
+
+/* ---- names ---- */
+
+/* The digits behind the last '_' that has some: "audio_12.tar", "manifest_0.json". */
+static uint64_t number_of(const char *path)
+{
+    const char *base = spsh__base_name(path);
+    for (const char *at = base + strlen(base); at > base; at--) {
+        const size_t digits = strspn(at, "0123456789");
+        if (at[-1] == '_' && digits > 0 && digits <= NUMBER_DIGITS)
+            return strtoull(at, NULL, 10);
+    }
+    return UINT64_MAX;
+}
+
+static bool is_bucket(const char *name)
+{
+    return strncmp(name, "bucket", 6) == 0 && name[6] != '\0' &&
+           name[6 + strspn(name + 6, "0123456789")] == '\0';
+}
+
+static bool is_manifest_name(const char *name)
+{
+    const size_t length = strlen(name);
+    return !spsh__is_ignored_name(name) &&
+           ((length > 5 && strcmp(name + length - 5, ".json") == 0) ||
+            (length > 6 && strcmp(name + length - 6, ".jsonl") == 0));
+}
+
+static bool is_below(const char *path, const char *folder)
+{
+    const size_t length = strlen(folder);
+    return length == 0 || (strncmp(path, folder, length) == 0 && path[length] == '/');
+}
+
+/* ---- lists of paths ---- */
+
+static spsh_status list_add(spsh__path_list *list, const char *folder, const char *name,
+                            spsh_error *err)
+{
+    return spsh__path_list_add(list, folder, name) ? SPSH_OK : no_memory(err);
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+    const char *x = *(char *const *)a;
+    const char *y = *(char *const *)b;
+    const uint64_t m = number_of(x);
+    const uint64_t n = number_of(y);
+    if (m != n)
+        return m < n ? -1 : 1;
+    return strcmp(x, y);
+}
+
+/* The names in a folder that keep_fn keeps and that are of a type; none when it cannot be read. */
+static spsh_status list_folder(const spsh__view *view, const char *folder, spsh__view_type type,
+                               bool (*keep_fn)(const char *name), spsh__path_list *list,
+                               spsh_error *err)
+{
+    spsh__view_entry entry;
+    spsh_status rc = SPSH_OK;
+    spsh__view_folder *opened = spsh__view_folder_open(view, folder);
+    if (opened == NULL && errno == ENOMEM)
+        return no_memory(err);
+    while (rc == SPSH_OK && opened != NULL && list->count < PATHS_MAX &&
+           spsh__view_folder_next(opened, &entry)) {
+        const bool fits = entry.type == type || entry.type == SPSH__VIEW_LINK;
+        if (fits && keep_fn(entry.name))
+            rc = list_add(list, folder, entry.name, err);
+    }
+    spsh__view_folder_close(opened);
+    if (list->count > 1)
+        qsort(list->paths, list->count, sizeof(*list->paths), compare_paths);
+    return rc;
+}
+
+/* ---- what is there ---- */
+
+static spsh__json_format format_of(bool has_shards)
+{
+    spsh__json_format format = spsh__nemo_format;
+    format.title = "a NeMo manifest of archives";
+    format.excluded = 0;
+    if (has_shards)
+        format.required |= UINT32_C(1) << SPSH__JSON_SHARD;
+    return format;
+}
+
+/* Keep the manifests among the first files. */
+static spsh_status keep_manifests(const spsh__view *view, bool has_shards, size_t looks_max,
+                                  spsh__path_list *list, spsh_error *err)
+{
+    const spsh__json_format format = format_of(has_shards);
+    size_t kept = 0;
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < list->count; i++) {
+        bool fits = false;
+        if (rc == SPSH_OK && i < looks_max)
+            rc = spsh__json_manifest_fits(view, list->paths[i], &format, &fits, err);
+        rc = rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK; /* what cannot be read is none */
+        if (fits)
+            list->paths[kept++] = list->paths[i];
+        else
+            free(list->paths[i]);
+    }
+    list->count = kept;
+    return rc;
+}
+
+/* The manifest that was given, or NeMo's, or others that are like it. */
+static spsh_status find_whole(const spsh__view *view, const char *folder, spsh__path_list *ret_list,
+                              spsh_error *err)
+{
+    const char *given = folder[0] == '\0' ? spsh__view_file(view) : NULL;
+    spsh_status rc = list_add(ret_list, given == NULL ? folder : "",
+                              given == NULL ? "tarred_audio_manifest.json" : given, err);
+    if (rc == SPSH_OK)
+        rc = keep_manifests(view, true, 1, ret_list, err);
+    if (rc == SPSH_OK && ret_list->count == 0 && given == NULL)
+        rc = list_folder(view, folder, SPSH__VIEW_FILE, is_manifest_name, ret_list, err);
+    return rc == SPSH_OK ? keep_manifests(view, true, LOOKS_MAX, ret_list, err) : rc;
+}
+
+/* The manifests of a folder; a probe looks at the first only. */
+static spsh_status find_manifests(const spsh__view *view, const char *folder, bool is_probe,
+                                  spsh__path_list *ret_list, spsh_error *err)
+{
+    spsh__builder sharded = {0};
+    spsh_status rc = find_whole(view, folder, ret_list, err);
+    if (rc != SPSH_OK || ret_list->count > 0 || spsh__view_file(view) != NULL)
+        return rc;
+    spsh__builder_append_part(&sharded, folder);
+    spsh__builder_append_part(&sharded, "sharded_manifests");
+    const char *path = spsh__builder_text(&sharded);
+    rc = path == NULL ? no_memory(err)
+                      : list_folder(view, path, SPSH__VIEW_FILE, is_manifest_name, ret_list, err);
+    if (rc == SPSH_OK)
+        rc = keep_manifests(view, false, is_probe ? 1 : PATHS_MAX, ret_list, err);
+    spsh__builder_free(&sharded);
+    return rc;
+}
+
+/* The root and its buckets. */
+static spsh_status find_folders(const spsh__view *view, spsh__path_list *ret_buckets,
+                                spsh_error *err)
+{
+    if (spsh__view_file(view) != NULL)
+        return SPSH_OK;
+    return list_folder(view, "", SPSH__VIEW_FOLDER, is_bucket, ret_buckets, err);
+}
+
+/* ---- archives ---- */
+
+/* For a manifest that is named, only archives in its folder count: archives of other corpora below
+ * that folder may have the same numbers. */
+static bool is_of_unit(const unit_scan *u, const char *archive)
+{
+    if (!is_below(archive, u->folder) || number_of(archive) == UINT64_MAX)
+        return false;
+    if (spsh__view_file(u->scan->options->view) != NULL)
+        return strchr(archive, '/') == NULL;
+    for (size_t i = 0; i < u->buckets->count && u->folder[0] == '\0'; i++) {
+        if (is_below(archive, u->buckets->paths[i]))
+            return false;
+    }
+    return true;
+}
+
+/* A member as it stands in the corpus. */
+static spsh_bytes source_of(unit_scan *u, const char *archive, spsh_bytes name)
+{
+    spsh__builder_clear(&u->source);
+    spsh__name_append(&u->source, spsh__bytes_of(archive));
+    spsh__builder_append(&u->source, "/", 1);
+    spsh__name_append(&u->source, name);
+    return spsh__builder_bytes(&u->source);
+}
+
+static spsh_status reject_member(unit_scan *u, spsh_reject_reason reason, const char *detail,
+                                 spsh_bytes source, spsh_error *err)
+{
+    const spsh_reject reject = {.reason = reason, .source = source, .detail = detail};
+    return u->source.failed ? no_memory(err) : spsh__scan_reject(u->scan, &reject, NULL, err);
+}
+
+static spsh_status tell_twice(void *user, const char *archive, const spsh__view_member *member,
+                              spsh_error *err)
+{
+    return reject_member(user, SPSH_REJECT_DUP_MEMBER, "the archive has this name already",
+                         source_of(user, archive, spsh__bytes_of(member->name)), err);
+}
+
+static spsh_status tell_orphan(void *user, const char *archive, const spsh__view_member *member,
+                               spsh_error *err)
+{
+    return reject_member(user, SPSH_REJECT_ORPHAN_AUDIO, "no line of a manifest names it",
+                         source_of(user, archive, spsh__bytes_of(member->name)), err);
+}
+
+static spsh_status index_archives(unit_scan *u, spsh_error *err)
+{
+    const spsh__view *view = u->scan->options->view;
+    const spsh__member_visitor twice = {tell_twice, u};
+    spsh_status rc = spsh__member_index_new(view, &u->members, err);
+    for (size_t i = 0; rc == SPSH_OK; i++) {
+        const char *archive = spsh__view_archive(view, i);
+        if (archive == NULL)
+            break;
+        if (is_of_unit(u, archive))
+            rc = spsh__member_index_add(u->members, archive, number_of(archive), &twice, err);
+    }
+    return rc;
+}
+
+/* ---- lines ---- */
+
+static bool take_number(const spsh__json_value *value, uint64_t *ret_number)
+{
+    const spsh_bytes raw = value->raw;
+    uint64_t number = 0;
+    if (raw.size_bytes == 0 || raw.size_bytes > NUMBER_DIGITS)
+        return false;
+    for (size_t i = 0; i < raw.size_bytes; i++) {
+        if (raw.data[i] < '0' || raw.data[i] > '9')
+            return false;
+        number = number * 10 + (uint64_t)(raw.data[i] - '0');
+    }
+    *ret_number = number;
+    return true;
+}
+
+/* The name without the "-sub<N>" before its extension; the same name when it has none. */
+static spsh_bytes without_sub(spsh_bytes name)
+{
+    size_t end = spsh__audio_stem(name);
+    const size_t stem = end;
+    while (end > 0 && name.data[end - 1] >= '0' && name.data[end - 1] <= '9')
+        end--;
+    if (end == stem || end < 5 || memcmp(name.data + end - 4, "-sub", 4) != 0)
+        return name;
+    return (spsh_bytes){name.data, end - 4};
+}
+
+/* A name as members have it: tars of NeMo have no folders. */
+static spsh_bytes base_name(spsh_bytes name)
+{
+    size_t begin = name.size_bytes;
+    while (begin > 0 && name.data[begin - 1] != '/')
+        begin--;
+    return (spsh_bytes){name.data + begin, name.size_bytes - begin};
+}
+
+static spsh_status find_line(void *user, spsh_bytes written, const spsh__json_value *shard,
+                             spsh__json_archived *ret_member, spsh_error *err)
+{
+    unit_scan *u = user;
+    spsh__found_member member;
+    uint64_t number = u->manifest_number;
+    const spsh_bytes names[] = {written, base_name(written), without_sub(base_name(written))};
+    *ret_member = (spsh__json_archived){.detail = "the line names no archive"};
+    if (shard != NULL && !take_number(shard, &number))
+        return SPSH_OK;
+    if (number == UINT64_MAX)
+        return SPSH_OK;
+    spsh_bytes name = written;
+    bool found = false;
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && rc == SPSH_OK && !found; i++) {
+        name = names[i];
+        rc = spsh__member_index_find(u->members, number, name, &found, &member, err);
+    }
+    ret_member->found = found;
+    if (rc != SPSH_OK || !found) {
+        ret_member->detail = spsh__member_index_has(u->members, number)
+                                 ? "its archive has no such member"
+                                 : "no archive has the line's number";
+        return rc;
+    }
+    (void)source_of(u, member.archive, (spsh_bytes){name.data, spsh__audio_stem(name)});
+    spsh__name_append(&u->source, member.extension);
+    ret_member->piece = member.piece;
+    ret_member->source = spsh__builder_bytes(&u->source);
+    return u->source.failed ? no_memory(err) : SPSH_OK;
+}
+
+/* ---- units ---- */
+
+static spsh_status scan_manifests(unit_scan *u, const spsh__path_list *manifests, spsh_error *err)
+{
+    spsh__json_archives members = {
+        .find_fn = find_line,
+        .user = u,
+        .folder = u->folder,
+    };
+    if (!spsh__split_of_root(u->scan->options->view, &members.split))
+        return no_memory(err);
+    const spsh__member_visitor orphans = {tell_orphan, u};
+    spsh_status rc = index_archives(u, err);
+    for (size_t i = 0; i < manifests->count && rc == SPSH_OK; i++) {
+        u->manifest_number = number_of(manifests->paths[i]);
+        rc = spsh__json_manifest_read(u->scan, &u->format, manifests->paths[i], &members, err);
+    }
+    /* Of splits that were not asked for, members were not looked for. */
+    if (rc == SPSH_OK && u->scan->options->split_filter == NULL)
+        rc = spsh__member_index_rest(u->members, &orphans, err);
+    return rc;
+}
+
+static spsh_status scan_unit(spsh__scan *scan, const char *folder, const spsh__path_list *buckets,
+                             bool *ret_taken, spsh_error *err)
+{
+    unit_scan u = {.scan = scan, .folder = folder, .buckets = buckets, .format = format_of(true)};
+    spsh__path_list manifests = {0};
+    spsh_status rc = find_manifests(scan->options->view, folder, false, &manifests, err);
+    *ret_taken |= manifests.count > 0;
+    if (rc == SPSH_OK && manifests.count > 0)
+        rc = scan_manifests(&u, &manifests, err);
+    spsh__member_index_free(u.members);
+    spsh__builder_free(&u.source);
+    spsh__path_list_free(&manifests);
+    return rc;
+}
+
+static spsh_status nemo_tarred_scan(const spsh_ingest_options *options,
+                                    const spsh_ingest_sink *sink, spsh_error *err)
+{
+    spsh__scan scan;
+    spsh__path_list buckets = {0};
+    bool taken = false;
+    spsh_status rc = spsh__scan_begin(&scan, options, sink, err);
+    if (rc == SPSH_OK)
+        rc = find_folders(options->view, &buckets, err);
+    if (rc == SPSH_OK)
+        rc = scan_unit(&scan, "", &buckets, &taken, err);
+    for (size_t i = 0; i < buckets.count && rc == SPSH_OK; i++)
+        rc = scan_unit(&scan, buckets.paths[i], &buckets, &taken, err);
+    if (rc == SPSH_OK && !taken)
+        rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds no NeMo manifest of archives",
+                              spsh__view_root(options->view));
+    if (rc == SPSH_OK)
+        rc = spsh__scan_finish(&scan, err);
+    spsh__path_list_free(&buckets);
+    return rc;
+}
+
+/* A manifest of single archives says nothing of them: an archive of that number has to be there. */
+static bool has_archive(const spsh__view *view, const char *manifest)
+{
+    const char *archive = NULL;
+    for (size_t i = 0; (archive = spsh__view_archive(view, i)) != NULL; i++) {
+        if (number_of(archive) == number_of(manifest))
+            return true;
+    }
+    return false;
+}
+
+static spsh_status probe_unit(const spsh__view *view, const char *folder,
+                              spsh_layout_probe *ret_probe, spsh_error *err)
+{
+    spsh__path_list manifests = {0};
+    spsh_status rc = find_manifests(view, folder, true, &manifests, err);
+    if (rc == SPSH_OK && manifests.count > 0) {
+        const char *first = manifests.paths[0];
+        ret_probe->matches =
+            strstr(first, "sharded_manifests/") == NULL || has_archive(view, first);
+        spsh__probe_say(ret_probe, "%.100s is a NeMo manifest of archives", first);
+    }
+    spsh__path_list_free(&manifests);
+    return rc;
+}
+
+static spsh_status nemo_tarred_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
+                                     spsh_error *err)
+{
+    spsh__path_list buckets = {0};
+    *ret_probe = (spsh_layout_probe){0};
+    spsh_status rc = probe_unit(view, "", ret_probe, err);
+    if (rc == SPSH_OK && !ret_probe->matches)
+        rc = find_folders(view, &buckets, err);
+    if (rc == SPSH_OK && buckets.count > 0)
+        rc = probe_unit(view, buckets.paths[0], ret_probe, err);
+    spsh__path_list_free(&buckets);
+    return rc;
+}
+
+const spsh_layout spsh__layout_nemo_tarred = {
+    .name = "nemo-tarred",
+    .summary = "NeMo manifests whose lines have a shard_id, and their audio_*.tar",
+    .tier = SPSH_LAYOUT_CORPUS,
+    .reads_file = true,
+    .probe_fn = nemo_tarred_probe,
+    .scan_fn = nemo_tarred_scan,
+};

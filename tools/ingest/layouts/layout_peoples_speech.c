@@ -1,0 +1,619 @@
+/* layout_peoples_speech.c: The People's Speech, in files or in its archives.
+ *
+ *     train/clean.json          {"identifier": ..., "training_data": {"duration_ms": [...],
+ *                                "label": [...], "name": [...]}}           one document a line
+ *     train/clean/<name>.flac   also beside the manifest
+ *     validation/validation.json, test/test.json; earlier releases: clean.json in the root
+ *     dataset_manifest*.json    the same with "output_paths" below training_set/
+ *     part-00000-<uuid>.json    the same; the name may end in a query, as may that of its archive
+ *
+ * The lists of a document are joined by their names: their order differs by release. Manifests
+ * stand in the root or in the folders of its first level; of a folder only the names are read, and
+ * a folder called like a manifest holds its clips and is not listed. Audio is looked for where the
+ * last clip was, so a clip costs one stat.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/json_text.h"
+#include "common/jsonl.h"
+#include "common/names.h"
+#include "ingest/scan/scan.h"
+#include "ingest/view/fail.h"
+#include "ingest/view/path_list.h"
+#include "ingest/view/text_file.h"
+#include "layouts.h"
+
+#define PROBE_NAMES_MAX 20000U
+#define PROBE_FILES_MAX 32U
+#define PROBE_LINES     4
+#define FOLDERS_MAX     ((size_t)256)
+#define MANIFESTS_MAX   ((size_t)4096)
+#define PLACES          4
+#define FORMS           3
+#define NS_PER_MS       UINT64_C(1000000)
+
+enum { LABEL, NAME, PATHS, DURATION, IDENTIFIER, PICKED };
+static const char *const picked[PICKED] = {"training_data.label", "training_data.name",
+                                           "training_data.output_paths",
+                                           "training_data.duration_ms", "identifier"};
+
+typedef struct subset {
+    const char *name;
+    const char *split, *licence; /* licence NULL: not told */
+} subset;
+
+/* Longer names first: they are looked for within a manifest's name. */
+static const subset subsets[] = {
+    {"clean_sa",   "train",      "CC BY-SA"},
+    {"dirty_sa",   "train",      "CC BY-SA"},
+    {"clean",      "train",      "CC BY"   },
+    {"dirty",      "train",      "CC BY"   },
+    {"validation", "validation", NULL      },
+    {"test",       "test",       NULL      },
+};
+#define SUBSET_COUNT (sizeof(subsets) / sizeof(subsets[0]))
+static const subset unknown_subset = {"", "", NULL};
+
+typedef struct ps_scan {
+    spsh__scan scan;
+    const char *manifest; /* being read, relative to the root */
+    const subset *subset;
+    spsh__builder places[PLACES]; /* folders with '/', relative to the root */
+    unsigned last_place;          /* place and form of the last clip */
+    spsh__builder relative, source, text, name, domain, document, extras;
+} ps_scan;
+
+static spsh_status no_memory(spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a manifest");
+}
+
+/* Paths are relative to the root. */
+static spsh_status list_add(spsh__path_list *list, const char *folder, const char *name,
+                            spsh_error *err)
+{
+    return spsh__path_list_add(list, folder, name) ? SPSH_OK : no_memory(err);
+}
+
+/* Bytes of a manifest's name before ".json", whatever stands behind it; 0 when it is none. */
+static size_t manifest_stem(const char *name)
+{
+    const char *found = strstr(name, ".json");
+    if (found == NULL || spsh__is_ignored_name(name))
+        return 0;
+    const char *behind = found + strlen(".json");
+    if (*behind == 'l')
+        behind++;
+    return *behind == '\0' || *behind == '?' ? (size_t)(found - name) : 0;
+}
+
+/* Manifests by name in one folder, and the folders in it. */
+static spsh_status list_folder(const spsh__view *view, const char *path, unsigned names_max,
+                               spsh__path_list *manifests, spsh__path_list *folders,
+                               spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    spsh__view_entry entry;
+    spsh__view_folder *folder = spsh__view_folder_open(view, path);
+    if (folder == NULL && errno == ENOMEM)
+        return no_memory(err);
+    if (folder == NULL)
+        return errno == ENOTDIR || errno == ENOENT
+                   ? SPSH_OK
+                   : SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be read", path);
+    int os_errno = 0;
+    for (unsigned i = 0; i < names_max && rc == SPSH_OK; i++) {
+        if (!spsh__view_folder_next(folder, &entry)) {
+            os_errno = errno;
+            break;
+        }
+        if (manifest_stem(entry.name) > 0 && manifests->count < MANIFESTS_MAX)
+            rc = list_add(manifests, path, entry.name, err);
+        else if (folders != NULL && entry.name[0] != '.' && folders->count < FOLDERS_MAX &&
+                 !spsh__is_audio_name(spsh__bytes_of(entry.name)) &&
+                 (entry.type == SPSH__VIEW_FOLDER || entry.type == SPSH__VIEW_LINK))
+            rc = list_add(folders, path, entry.name, err);
+    }
+    spsh__view_folder_close(folder);
+    if (os_errno != 0)
+        rc = SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, os_errno, "%s: cannot be read further", path);
+    return rc;
+}
+
+static bool is_clip_folder(const spsh__path_list *manifests, const char *folder)
+{
+    for (size_t i = 0; i < manifests->count; i++) {
+        const size_t stem = manifest_stem(manifests->paths[i]);
+        if (strlen(folder) == stem && strncmp(manifests->paths[i], folder, stem) == 0)
+            return true;
+    }
+    return strcmp(folder, "training_set") == 0;
+}
+
+static spsh_status list_manifests(const spsh__view *view, unsigned names_max,
+                                  spsh__path_list *manifests, spsh_error *err)
+{
+    spsh__path_list folders = {0};
+    if (spsh__view_file(view) != NULL)
+        return list_add(manifests, "", spsh__view_file(view), err);
+    spsh_status rc = list_folder(view, "", names_max, manifests, &folders, err);
+    const spsh__path_list in_root = *manifests;
+    spsh__path_list below = {0};
+    for (size_t i = 0; i < folders.count && rc == SPSH_OK; i++) {
+        if (!is_clip_folder(&in_root, folders.paths[i]))
+            rc = list_folder(view, folders.paths[i], names_max, &below, NULL, err);
+    }
+    for (size_t i = 0; i < below.count && rc == SPSH_OK; i++)
+        rc = list_add(manifests, "", below.paths[i], err);
+    spsh__path_list_free(&below);
+    spsh__path_list_free(&folders);
+    spsh__path_list_sort(manifests, 0);
+    return rc;
+}
+
+/* Whether the first readable line of the file is a document. */
+static spsh_status is_manifest(const spsh__view *view, const char *name, bool *ret_is,
+                               spsh_error *err)
+{
+    spsh__text_file file = {.fd = -1};
+    spsh__jsonl_reader *reader = NULL;
+    spsh__jsonl_line line = {0};
+    *ret_is = false;
+    spsh_status rc = spsh__text_file_open(view, name, &file, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const spsh__text_input input = spsh__text_input_file(&file);
+    rc = spsh__jsonl_reader_new(&input, picked, PICKED, &reader, err);
+    for (int i = 0; i < PROBE_LINES && rc == SPSH_OK && !*ret_is; i++) {
+        rc = spsh__jsonl_reader_next(reader, &line, err);
+        *ret_is = rc == SPSH_OK && line.problem == NULL &&
+                  line.values[IDENTIFIER].kind != SPSH__JSON_ABSENT &&
+                  (line.values[NAME].kind == SPSH__JSON_ARRAY ||
+                   line.values[PATHS].kind == SPSH__JSON_ARRAY);
+    }
+    spsh__jsonl_reader_free(reader);
+    spsh__text_file_close(&file);
+    return rc == SPSH_E_END ? SPSH_OK : rc;
+}
+
+static spsh_status ps_probe(const spsh__view *view, spsh_layout_probe *ret_probe, spsh_error *err)
+{
+    spsh__path_list manifests = {0};
+    *ret_probe = (spsh_layout_probe){0};
+    spsh_status rc = list_manifests(view, PROBE_NAMES_MAX, &manifests, err);
+    for (size_t i = 0; i < manifests.count && i < PROBE_FILES_MAX && rc == SPSH_OK; i++) {
+        rc = is_manifest(view, manifests.paths[i], &ret_probe->matches, err);
+        if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY)
+            rc = SPSH_OK; /* the scan reports it */
+        if (!ret_probe->matches)
+            continue;
+        spsh__probe_say(ret_probe, "%.120s has documents with 'identifier' and 'training_data'",
+                        manifests.paths[i]);
+        break;
+    }
+    spsh__path_list_free(&manifests);
+    return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK;
+}
+
+/* By the manifest's name, else by the folders that it stands in, from the innermost. */
+static const subset *find_subset(const char *manifest)
+{
+    const char *end = manifest + strlen(manifest);
+    while (end > manifest) {
+        const char *begin = end;
+        while (begin > manifest && begin[-1] != '/')
+            begin--;
+        for (size_t i = 0; i < SUBSET_COUNT; i++) {
+            if (memmem(begin, (size_t)(end - begin), subsets[i].name, strlen(subsets[i].name)))
+                return &subsets[i];
+        }
+        end = begin > manifest ? begin - 1 : manifest;
+    }
+    return NULL;
+}
+
+/* The same; where nothing below the root says it, the root may be called like a subset. */
+static spsh_status set_subset(ps_scan *p, spsh_error *err)
+{
+    const subset *found = find_subset(p->manifest);
+    spsh__builder_clear(&p->name);
+    if (found == NULL)
+        spsh__view_folder_name(p->scan.options->view, "", &p->name);
+    for (size_t i = 0; i < SUBSET_COUNT && found == NULL; i++) {
+        if (spsh__bytes_equal(spsh__builder_bytes(&p->name), spsh__bytes_of(subsets[i].name)))
+            found = &subsets[i];
+    }
+    p->subset = found == NULL ? &unknown_subset : found;
+    return p->name.failed ? no_memory(err) : SPSH_OK;
+}
+
+/* <subset>_000000.json repeats the first archive of <subset>.json. */
+static bool is_microset(const spsh__path_list *manifests, const char *name)
+{
+    static const char ending[] = "_000000";
+    const size_t length = sizeof(ending) - 1;
+    const size_t stem = manifest_stem(name);
+    if (stem <= length || strncmp(name + stem - length, ending, length) != 0)
+        return false;
+    for (size_t i = 0; i < manifests->count; i++) {
+        if (manifest_stem(manifests->paths[i]) == stem - length &&
+            strncmp(manifests->paths[i], name, stem - length) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Where the clips of a manifest may lie: in a folder of its name, beside it, in one of the root. */
+static bool set_places(ps_scan *p)
+{
+    const size_t stem = manifest_stem(p->manifest);
+    const size_t folder = (size_t)(spsh__base_name(p->manifest) - p->manifest);
+    for (size_t i = 0; i < PLACES; i++)
+        spsh__builder_clear(&p->places[i]);
+    spsh__builder_append(&p->places[0], p->manifest, stem);
+    spsh__builder_append_text(&p->places[0], "/");
+    spsh__builder_append(&p->places[1], p->manifest, folder);
+    spsh__builder_append_text(&p->places[2], p->subset->name);
+    spsh__builder_append_text(&p->places[2], "/");
+    spsh__builder_append_text(&p->places[3], p->subset->split);
+    spsh__builder_append_text(&p->places[3], "/");
+    spsh__builder_append_text(&p->places[3], p->subset->name);
+    spsh__builder_append_text(&p->places[3], "/");
+    p->last_place = 0;
+    return !p->places[0].failed && !p->places[1].failed && !p->places[2].failed &&
+           !p->places[3].failed;
+}
+
+/* The written path as a file name, as it stands, or from training_set/ on. Empty: has no such form.
+ */
+static spsh_bytes form_of(spsh_bytes written, unsigned form)
+{
+    static const char mark[] = "training_set/";
+    const uint8_t *slash = memrchr(written.data, '/', written.size_bytes);
+    const uint8_t *end = written.data + written.size_bytes;
+    if (form == 0 && slash != NULL)
+        return (spsh_bytes){slash + 1, (size_t)(end - slash - 1)};
+    if (form == 0)
+        return written;
+    if (slash == NULL)
+        return (spsh_bytes){0};
+    const uint8_t *found = memmem(written.data, written.size_bytes, mark, sizeof(mark) - 1);
+    if (form == 2 && found != NULL)
+        return (spsh_bytes){found, (size_t)(end - found)};
+    const bool below =
+        written.data[0] != '/' && memmem(written.data, written.size_bytes, "://", 3) == NULL;
+    return form == 1 && below ? written : (spsh_bytes){0};
+}
+
+static bool look_at(ps_scan *p, spsh_bytes written, unsigned place, spsh__view_info *info)
+{
+    const spsh_bytes form = form_of(written, place % FORMS);
+    if (form.size_bytes == 0)
+        return false;
+    spsh__builder_clear(&p->relative);
+    spsh__builder_append_bytes(&p->relative, spsh__builder_bytes(&p->places[place / FORMS]));
+    spsh__builder_append_bytes(&p->relative, form);
+    const char *path = spsh__builder_text(&p->relative);
+    return path != NULL && spsh__view_stat(p->scan.options->view, path, info) == 0 &&
+           info->type != SPSH__VIEW_FOLDER;
+}
+
+static bool find_clip(ps_scan *p, spsh_bytes written, spsh__view_info *info)
+{
+    if (written.size_bytes == 0 || memchr(written.data, '\0', written.size_bytes) != NULL)
+        return false;
+    if (look_at(p, written, p->last_place, info))
+        return true;
+    for (unsigned place = 0; place < PLACES * FORMS; place++) {
+        if (look_at(p, written, place, info)) {
+            p->last_place = place;
+            return true;
+        }
+    }
+    return false;
+}
+
+static const unsigned element_kinds[IDENTIFIER] = {
+    [LABEL] = SPSH__JSON_STRINGS,
+    [NAME] = SPSH__JSON_STRINGS,
+    [PATHS] = SPSH__JSON_STRINGS,
+    [DURATION] = SPSH__JSON_NUMBERS,
+};
+
+static const unsigned document_kinds[PICKED] = {
+    [LABEL] = SPSH__JSON_ARRAYS,    [NAME] = SPSH__JSON_ARRAYS,        [PATHS] = SPSH__JSON_ARRAYS,
+    [DURATION] = SPSH__JSON_ARRAYS, [IDENTIFIER] = SPSH__JSON_STRINGS,
+};
+
+/** A document being taken apart. */
+typedef struct document {
+    const spsh__jsonl_line *line;
+    spsh__place place;
+    spsh_bytes rest[IDENTIFIER]; /* what is left of each list */
+    bool has[IDENTIFIER];
+} document;
+
+static void set_extras(ps_scan *p, const document *d, const spsh__json_value *duration)
+{
+    spsh__builder_clear(&p->extras);
+    spsh__builder_append_bytes(&p->extras, d->line->extras);
+    if (p->extras.size_bytes > 0)
+        p->extras.size_bytes--; /* the closing brace */
+    if (p->subset->licence != NULL)
+        spsh__json_member(&p->extras, 0, spsh__bytes_of("licence"),
+                          spsh__bytes_of(p->subset->licence));
+    if (duration->kind == SPSH__JSON_NUMBER) {
+        spsh__builder_append_text(&p->extras, p->extras.size_bytes == 0 ? "{" : ",");
+        spsh__builder_append_text(&p->extras, "\"duration_ms\":");
+        spsh__builder_append_bytes(&p->extras, duration->raw);
+    }
+    spsh__json_close(&p->extras, 0);
+}
+
+static spsh_status emit_clip(ps_scan *p, const document *d, const spsh__json_value *elements,
+                             spsh_error *err)
+{
+    spsh__view_info info;
+    spsh__builder_clear(&p->name);
+    spsh__builder_clear(&p->text);
+    const spsh_bytes written = spsh__json_text(&elements[d->has[PATHS] ? PATHS : NAME], &p->name);
+    const spsh_bytes base = written.size_bytes > 0 ? form_of(written, 0) : written;
+    const spsh_bytes id = {base.data, spsh__audio_stem(base)};
+    const spsh_bytes text = spsh__json_text(&elements[LABEL], &p->text);
+    const bool found = find_clip(p, written, &info);
+    if (p->relative.failed || p->name.failed || p->text.failed)
+        return no_memory(err);
+    if (!found || info.type != SPSH__VIEW_FILE) {
+        const spsh_reject reject = {
+            .reason = found ? SPSH_REJECT_NOT_REGULAR : SPSH_REJECT_MISSING_AUDIO,
+            .source = written,
+            .id = id,
+            .rows = 1,
+        };
+        return spsh__scan_reject(&p->scan, &reject, &d->place, err);
+    }
+    spsh__builder_clear(&p->source);
+    spsh__name_append(&p->source, spsh__builder_bytes(&p->relative));
+    set_extras(p, d, &elements[DURATION]);
+    uint64_t expected_ns = 0;
+    if (elements[DURATION].kind == SPSH__JSON_NUMBER)
+        (void)spsh__table_time(elements[DURATION].raw, NS_PER_MS, &expected_ns);
+    spsh_ingest_item item = {
+        .audio_path = spsh__builder_text(&p->relative),
+        .source = spsh__builder_bytes(&p->source),
+        .recording_id = spsh__builder_bytes(&p->source),
+        .id = id,
+        .has_text = elements[LABEL].kind == SPSH__JSON_STRING && text.size_bytes > 0,
+        .text = text,
+        .domain = spsh__builder_bytes(&p->domain),
+        .split = spsh__bytes_of(p->subset->split),
+        .language = spsh__bytes_of("en"),
+        .document = spsh__builder_bytes(&p->document),
+        .extras = spsh__builder_bytes(&p->extras),
+        .end_ns = SPSH_SEGMENT_END,
+        .expected_ns = expected_ns,
+        .source_bytes = info.size_bytes,
+    };
+    if (item.audio_path == NULL || p->source.failed || p->extras.failed)
+        return no_memory(err);
+    return spsh__scan_emit(&p->scan, &item, &d->place, err);
+}
+
+static size_t count_elements(const spsh__json_value *list)
+{
+    spsh_bytes rest = list->raw;
+    spsh__json_value element;
+    size_t count = 0;
+    while (list->kind == SPSH__JSON_ARRAY && spsh__json_array_next(&rest, &element))
+        count++;
+    return count;
+}
+
+static spsh_status reject_document(ps_scan *p, const document *d, spsh_reject_reason reason,
+                                   const char *detail, uint64_t rows, spsh_error *err)
+{
+    const spsh_reject reject = {.reason = reason, .detail = detail, .rows = rows};
+    return spsh__scan_reject(&p->scan, &reject, &d->place, err);
+}
+
+static spsh_status scan_document(ps_scan *p, const spsh__jsonl_line *line, spsh_error *err)
+{
+    document d = {
+        .line = line,
+        .place = {spsh__bytes_of(p->manifest), line->line, line->offset_bytes, line->raw}
+    };
+    char buffer[SPSH__JSON_KIND_PROBLEM_BYTES];
+    size_t count = 0;
+    size_t list_count = 0;
+    bool equal = false;
+    if (line->problem != NULL)
+        return reject_document(p, &d, SPSH_REJECT_ROW_SYNTAX, line->problem, 1, err);
+    for (size_t i = 0; i < IDENTIFIER; i++) {
+        d.has[i] = line->values[i].kind == SPSH__JSON_ARRAY;
+        d.rest[i] = d.has[i] ? line->values[i].raw : (spsh_bytes){0};
+        const size_t elements = count_elements(&line->values[i]);
+        if (d.has[i])
+            equal = (equal && elements == count) || list_count == 0;
+        list_count += d.has[i];
+        count = elements > count ? elements : count;
+    }
+    const char *problem =
+        spsh__json_kind_problem(line->values, picked, document_kinds, PICKED, buffer);
+    if (problem != NULL)
+        return reject_document(p, &d, SPSH_REJECT_ROW_SYNTAX, problem, count > 0 ? count : 1, err);
+    if (!d.has[NAME] && !d.has[PATHS])
+        return reject_document(p, &d, SPSH_REJECT_MISSING_AUDIO, "the document names no audio",
+                               count > 0 ? count : 1, err);
+    if (!equal)
+        return reject_document(p, &d, SPSH_REJECT_ROW_FIELD_COUNT,
+                               "the lists of the document differ in length", count, err);
+    spsh__builder_clear(&p->document);
+    spsh__json_unescape(&line->values[IDENTIFIER], &p->document);
+    if (p->document.failed)
+        return no_memory(err);
+    spsh_status rc = SPSH_OK;
+    for (size_t clip = 0; clip < count && rc == SPSH_OK; clip++) {
+        spsh__json_value elements[IDENTIFIER] = {0};
+        for (size_t i = 0; i < IDENTIFIER; i++)
+            (void)spsh__json_array_next(&d.rest[i], &elements[i]);
+        problem = spsh__json_kind_problem(elements, picked, element_kinds, IDENTIFIER, buffer);
+        rc = problem == NULL ? emit_clip(p, &d, elements, err)
+                             : reject_document(p, &d, SPSH_REJECT_ROW_SYNTAX, problem, 1, err);
+        if (rc == SPSH_OK)
+            rc = spsh__scan_progress(&p->scan, 1, err);
+    }
+    return rc;
+}
+
+static spsh_status scan_documents(ps_scan *p, const spsh__text_input *input, spsh_error *err)
+{
+    const bool wanted = spsh__scan_wants_split(&p->scan, spsh__bytes_of(p->subset->split)) ||
+                        spsh__scan_wants_split(&p->scan, spsh__bytes_of(p->subset->name));
+    spsh__jsonl_reader *reader = NULL;
+    spsh__jsonl_line line;
+    spsh_status rc = spsh__jsonl_reader_new(input, picked, PICKED, &reader, err);
+    while (rc == SPSH_OK && (rc = spsh__jsonl_reader_next(reader, &line, err)) == SPSH_OK) {
+        if (wanted)
+            rc = scan_document(p, &line, err);
+        else
+            p->scan.excluded_rows += count_elements(
+                &line.values[line.values[NAME].kind == SPSH__JSON_ARRAY ? NAME : PATHS]);
+    }
+    spsh__jsonl_reader_free(reader);
+    return rc == SPSH_E_END ? SPSH_OK : rc;
+}
+
+/* Archives right in a folder, which ends in '/'. */
+static uint64_t count_archives(const spsh__view *view, spsh_bytes folder)
+{
+    uint64_t count = 0;
+    const char *archive = NULL;
+    for (size_t i = 0; (archive = spsh__view_archive(view, i)) != NULL; i++) {
+        const size_t length = strlen(archive);
+        count += length > folder.size_bytes &&
+                 (folder.size_bytes == 0 || memcmp(archive, folder.data, folder.size_bytes) == 0) &&
+                 strchr(archive + folder.size_bytes, '/') == NULL;
+    }
+    return count;
+}
+
+/* Some revisions say how many archives a folder has: a download may have stopped before. Where
+ * they were unpacked there is nothing to count. */
+static spsh_status check_count(ps_scan *p, spsh_bytes folder, spsh_error *err)
+{
+    const spsh__view *view = p->scan.options->view;
+    spsh__text_file file = {.fd = -1};
+    uint8_t text[32] = {0};
+    size_t text_bytes = 0;
+    uint64_t want = 0;
+    const uint64_t found = count_archives(view, folder);
+    spsh__builder_clear(&p->relative);
+    spsh__builder_append_bytes(&p->relative, folder);
+    spsh__builder_append_text(&p->relative, "n_files.txt");
+    const char *path = spsh__builder_text(&p->relative);
+    if (path == NULL)
+        return no_memory(err);
+    if (found == 0 || !spsh__view_has_file(view, path))
+        return SPSH_OK;
+    spsh_status rc = spsh__text_file_open(view, path, &file, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const spsh__text_input input = spsh__text_input_file(&file);
+    rc = input.read_at_fn(input.user, 0, text, sizeof(text) - 1, &text_bytes, err);
+    spsh__text_file_close(&file);
+    for (size_t i = 0; i < text_bytes && i < 9 && text[i] >= '0' && text[i] <= '9'; i++)
+        want = want * 10 + (uint64_t)(text[i] - '0');
+    if (rc != SPSH_OK || want == 0 || want == found)
+        return rc;
+    char detail[96];
+    (void)snprintf(detail, sizeof(detail),
+                   "%" PRIu64 " archives are here, and %" PRIu64 " should be", found, want);
+    const spsh_reject reject = {.reason = SPSH_REJECT_COUNT_MISMATCH,
+                                .source = spsh__builder_bytes(&p->relative),
+                                .detail = detail};
+    return spsh__scan_reject(&p->scan, &reject, NULL, err);
+}
+
+static spsh_status scan_manifest(ps_scan *p, const char *name, spsh_error *err)
+{
+    spsh__text_file file = {.fd = -1};
+    p->manifest = name;
+    spsh_status rc = set_subset(p, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__builder_clear(&p->domain);
+    spsh__builder_append_text(&p->domain, p->subset->name[0] == '\0' ? "ps" : "ps/");
+    spsh__builder_append_text(&p->domain, p->subset->name);
+    if (!set_places(p) || p->domain.failed)
+        return no_memory(err);
+    rc = spsh__text_file_open(p->scan.options->view, name, &file, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const spsh__text_input input = spsh__text_input_file(&file);
+    rc = scan_documents(p, &input, err);
+    spsh__text_file_close(&file);
+    for (size_t i = 0; i < 2 && rc == SPSH_OK; i++)
+        rc = check_count(p, spsh__builder_bytes(&p->places[i]), err);
+    return rc;
+}
+
+static spsh_status scan_manifests(ps_scan *p, const spsh__path_list *manifests, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    size_t taken = 0;
+    for (size_t i = 0; i < manifests->count && rc == SPSH_OK; i++) {
+        const char *name = manifests->paths[i];
+        spsh_reject reject = {.reason = SPSH_REJECT_EXCLUDED_BY_RULE,
+                              .source = spsh__bytes_of(name),
+                              .detail = "it repeats a part of the subset's manifest"};
+        bool is = false;
+        rc = is_manifest(p->scan.options->view, name, &is, err);
+        if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY) {
+            reject.reason = SPSH_REJECT_UNREADABLE;
+            reject.detail = "it may be a manifest";
+            rc = spsh__scan_reject(&p->scan, &reject, NULL, err);
+        } else if (rc == SPSH_OK && is) {
+            taken++;
+            rc = is_microset(manifests, name) ? spsh__scan_reject(&p->scan, &reject, NULL, err)
+                                              : scan_manifest(p, name, err);
+        }
+    }
+    if (rc == SPSH_OK && taken == 0)
+        rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
+                              "%s: holds no JSON lines with 'identifier' and 'training_data'",
+                              spsh__view_root(p->scan.options->view));
+    return rc == SPSH_OK ? spsh__scan_finish(&p->scan, err) : rc;
+}
+
+static spsh_status ps_scan_root(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+                                spsh_error *err)
+{
+    ps_scan p = {0};
+    spsh__path_list manifests = {0};
+    spsh_status rc = spsh__scan_begin(&p.scan, options, sink, err);
+    if (rc == SPSH_OK)
+        rc = spsh__scan_refuse_column(&p.scan, "The People's Speech", err);
+    if (rc == SPSH_OK)
+        rc = list_manifests(options->view, UINT32_MAX, &manifests, err);
+    if (rc == SPSH_OK)
+        rc = scan_manifests(&p, &manifests, err);
+    spsh__path_list_free(&manifests);
+    for (size_t i = 0; i < PLACES; i++)
+        spsh__builder_free(&p.places[i]);
+    spsh__builder *const buffers[] = {&p.relative, &p.source,   &p.text,  &p.name,
+                                      &p.domain,   &p.document, &p.extras};
+    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
+        spsh__builder_free(buffers[i]);
+    return rc;
+}
+
+const spsh_layout spsh__layout_peoples_speech = {
+    .name = "peoples-speech",
+    .summary = "The People's Speech: JSON lines with training_data, and FLAC files",
+    .tier = SPSH_LAYOUT_CORPUS,
+    .reads_file = true,
+    .probe_fn = ps_probe,
+    .scan_fn = ps_scan_root,
+};

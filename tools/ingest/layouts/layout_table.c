@@ -1,0 +1,237 @@
+/* layout_table.c: the table itself as the root, or a folder in which exactly one file is a table.
+ *
+ * Files are tables by their content: a header with an audio column and rows whose audio exists.
+ * Several tables in one folder are one corpus if their names are splits (train.csv, dev.csv) and
+ * none has a split column. Otherwise they are refused, because packing one of them, or the folder
+ * without any, would both be silently wrong.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/names.h"
+#include "ingest/metadata/table_scan.h"
+#include "ingest/view/fail.h"
+#include "layouts.h"
+
+#define CANDIDATES_MAX      ((size_t)16)
+#define TEXT_CANDIDATES_MAX 16U
+
+typedef struct candidates {
+    char *names[CANDIDATES_MAX];
+    size_t count;
+    unsigned text_count;  /* .txt files seen, sidecars as a rule */
+    unsigned table_count; /* .csv, .tsv, .psv files seen */
+    bool have_splits;     /* one of the tables has a split column */
+} candidates;
+
+static void candidates_free(candidates *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        free(c->names[i]);
+}
+
+static int compare_candidates(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool has_extension(const char *name, const char *extension)
+{
+    const size_t length = strlen(name);
+    const size_t own = strlen(extension);
+    return length > own &&
+           spsh__bytes_equal_nocase(spsh__bytes_of(name + length - own), spsh__bytes_of(extension));
+}
+
+static spsh_status list_candidates(const spsh__view *view, const char *extension, candidates *c,
+                                   unsigned *ret_seen, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    spsh__view_entry entry;
+    const char *root = spsh__view_root(view);
+    spsh__view_folder *folder = spsh__view_folder_open(view, "");
+    if (folder == NULL)
+        return SPSH_INGEST_FAIL_OS(err, errno == ENOMEM ? SPSH_E_NO_MEMORY : SPSH_E_IO, errno,
+                                   "%s: cannot be read", root);
+    while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
+        if (!has_extension(entry.name, extension) || spsh__is_ignored_name(entry.name))
+            continue;
+        ++*ret_seen;
+        if (c->count == CANDIDATES_MAX)
+            continue;
+        char *name = strdup(entry.name);
+        if (name == NULL)
+            rc = SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for a name", root);
+        else
+            c->names[c->count++] = name;
+    }
+    spsh__view_folder_close(folder);
+    return rc;
+}
+
+/* Files in the root that may be tables. Many .txt files are transcripts, not tables. */
+static spsh_status find_candidates(const spsh__view *view, candidates *c, spsh_error *err)
+{
+    static const char *const extensions[] = {".tsv", ".csv", ".psv"};
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < sizeof(extensions) / sizeof(extensions[0]) && rc == SPSH_OK; i++)
+        rc = list_candidates(view, extensions[i], c, &c->table_count, err);
+    const size_t tables = c->count;
+    if (rc == SPSH_OK)
+        rc = list_candidates(view, ".txt", c, &c->text_count, err);
+    while (c->text_count > TEXT_CANDIDATES_MAX && c->count > tables)
+        free(c->names[--c->count]);
+    qsort(c->names, c->count, sizeof(c->names[0]), compare_candidates);
+    return rc;
+}
+
+/* Keep the candidates that are tables of audio. *probe is that of the first. */
+static spsh_status keep_tables(const spsh__view *view, candidates *c, spsh_layout_probe *probe,
+                               spsh_error *err)
+{
+    size_t kept = 0;
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < c->count; i++) {
+        spsh_layout_probe one = {0};
+        bool has_split = false;
+        /* A candidate that cannot be read is not the table; the folder may hold another. */
+        const spsh_status probed =
+            rc != SPSH_OK ? rc
+                          : spsh__table_probe(view, c->names[i], SPSH__TABLE_QUOTING_DECIDE, false,
+                                              &one, &has_split, NULL);
+        if (rc == SPSH_OK && probed == SPSH_E_NO_MEMORY)
+            rc = SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for a row", c->names[i]);
+        if (probed != SPSH_OK || !one.matches) {
+            free(c->names[i]);
+            continue;
+        }
+        if (kept == 0)
+            *probe = one;
+        c->have_splits |= has_split;
+        c->names[kept++] = c->names[i];
+    }
+    c->count = kept;
+    return rc;
+}
+
+/* One split for each table, none of them twice (train.csv beside train.tsv). */
+static bool are_splits(const candidates *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        const spsh_bytes stem = {(const uint8_t *)c->names[i], strcspn(c->names[i], ".")};
+        for (size_t j = 0; j < i; j++) {
+            if (strncmp(c->names[i], c->names[j], stem.size_bytes + 1) == 0)
+                return false;
+        }
+        if (!spsh__is_split_name(stem))
+            return false;
+    }
+    return !c->have_splits;
+}
+
+/* The tables that are the corpus. The caller frees c, also after a failure. A person has to say
+ * which of several tables is meant, unless each is a split. */
+static spsh_status choose_tables(const spsh__view *view, candidates *c, spsh_layout_probe *probe,
+                                 spsh_error *err)
+{
+    spsh_status rc = find_candidates(view, c, err);
+    if (rc == SPSH_OK)
+        rc = keep_tables(view, c, probe, err);
+    if (rc != SPSH_OK || c->count < 2)
+        return rc;
+    if (!are_splits(c))
+        return SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG,
+                                "%s: holds several tables of audio, such as %s and %s; give the "
+                                "tables themselves, or --layout folder to pack without them",
+                                spsh__view_root(view), c->names[0], c->names[1]);
+    spsh__probe_say(probe, "it holds %zu tables whose names are splits, such as %.60s and %.60s",
+                    c->count, c->names[0], c->names[1]);
+    return SPSH_OK;
+}
+
+static spsh_status table_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
+                               spsh_error *err)
+{
+    const char *file = spsh__view_file(view);
+    candidates tables = {0};
+    *ret_probe = (spsh_layout_probe){0};
+    if (file != NULL && !spsh__view_has_file(view, file))
+        return SPSH_OK;
+    if (file != NULL)
+        return spsh__table_probe(view, file, SPSH__TABLE_QUOTING_DECIDE, true, ret_probe, NULL,
+                                 err);
+    spsh_status rc = choose_tables(view, &tables, ret_probe, err);
+    candidates_free(&tables);
+    return rc;
+}
+
+static spsh_status table_scan_root(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+                                   spsh__table_quoting quoting, spsh_error *err)
+{
+    const spsh__view *view = options->view;
+    candidates tables = {0};
+    spsh_layout_probe probe = {0};
+    if (spsh__view_file(view) != NULL)
+        return spsh__table_scan(spsh__view_file(view), quoting, options, sink, err);
+    spsh_status rc = choose_tables(view, &tables, &probe, err);
+    if (rc == SPSH_OK && tables.count == 0)
+        rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
+                              "%s: holds no table with a column of audio paths that exist; give "
+                              "the table itself",
+                              spsh__view_root(view));
+    spsh_ingest_options one = *options;
+    one.split_by_name = tables.count > 1 && !options->no_split_names;
+    for (size_t i = 0; i < tables.count && rc == SPSH_OK; i++)
+        rc = spsh__table_scan(tables.names[i], quoting, &one, sink, err);
+    candidates_free(&tables);
+    return rc;
+}
+
+static spsh_status scan_decide(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+                               spsh_error *err)
+{
+    return table_scan_root(options, sink, SPSH__TABLE_QUOTING_DECIDE, err);
+}
+
+static spsh_status scan_raw(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+                            spsh_error *err)
+{
+    return table_scan_root(options, sink, SPSH__TABLE_QUOTING_RAW, err);
+}
+
+static spsh_status scan_rfc(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+                            spsh_error *err)
+{
+    return table_scan_root(options, sink, SPSH__TABLE_QUOTING_RFC, err);
+}
+
+const spsh_layout spsh__layout_table = {
+    .name = "table",
+    .summary = "a CSV or TSV file with a header row and a column of audio paths",
+    .tier = SPSH_LAYOUT_TABLE,
+    .takes_columns = true,
+    .reads_file = true,
+    .probe_fn = table_probe,
+    .scan_fn = scan_decide,
+};
+
+const spsh_layout spsh__layout_table_raw = {
+    .name = "table-raw",
+    .summary = "a table where quotes are part of the text",
+    .tier = SPSH_LAYOUT_FORCED,
+    .takes_columns = true,
+    .reads_file = true,
+    .probe_fn = table_probe,
+    .scan_fn = scan_raw,
+};
+
+const spsh_layout spsh__layout_table_rfc = {
+    .name = "table-rfc",
+    .summary = "a table where quotes enclose fields (RFC 4180)",
+    .tier = SPSH_LAYOUT_FORCED,
+    .takes_columns = true,
+    .reads_file = true,
+    .probe_fn = table_probe,
+    .scan_fn = scan_rfc,
+};

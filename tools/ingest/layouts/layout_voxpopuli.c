@@ -1,0 +1,199 @@
+/* layout_voxpopuli.c: the transcribed part of VoxPopuli.
+ *
+ *     [transcribed_data/]<language>/asr_{train,dev,test}.tsv   id TAB raw_text TAB normalized_text
+ * ... [transcribed_data/]<language>/<year>/<id>.ogg            the year is where the id begins
+ *
+ *     [transcribed_data/]<language>/asr_<language>.tsv.gz      id_ | session_id | normed_text | ...
+ *     [transcribed_data/]<language>/<year>/<session_id>-<id_>.ogg
+ *
+ *     data/<language>/asr_{train,dev,test}.tsv                 as mirrored on the Hugging Face hub
+ *     data/<language>/<split>/<split>_part_<n>/<id>.wav
+ *
+ * The annotation is what the tables are made from; it is read where they are not.
+ *
+ * The tables are not quoted, the annotation is. The text is the normalized one, the other is an
+ * extra: half of the raw texts of some languages are missing. Rows whose split is "invalid" are
+ * packed when --split asks.
+ */
+#include <string.h>
+
+#include "common/names.h"
+#include "ingest/metadata/clip_table.h"
+#include "ingest/view/fail.h"
+#include "layouts.h"
+
+static const spsh__clip_table tables[] = {
+    {"asr_test.tsv",  "test",  true, false, false},
+    {"asr_dev.tsv",   "dev",   true, false, false},
+    {"asr_train.tsv", "train", true, false, false},
+};
+#define TABLE_COUNT (sizeof(tables) / sizeof(tables[0]))
+
+static const spsh__clip_form form = {
+    .corpus = "voxpopuli",
+    .dialect = {.kind = SPSH__DIALECT_RAW, .delimiter = '\t'},
+    .columns = { "id", "normalized_text", "speaker_id", NULL, NULL, "split", NULL},
+    .extension = ".ogg",
+    .in_year_folders = true,
+    .left_split = "invalid",
+};
+
+#define MIRROR_DEPTH 2U /* the split, and what its archives unpack to */
+
+static const spsh__clip_form mirror_form = {
+    .corpus = "voxpopuli",
+    .dialect = {.kind = SPSH__DIALECT_RAW, .delimiter = '\t'},
+    .columns = { "id", "normalized_text", "speaker_id", NULL, NULL, "split", NULL},
+    .extension = ".wav",
+    .left_split = "invalid",
+};
+
+/* The annotation of a language. Its own tools read it with quotes. */
+static const spsh__clip_form annotation_form = {
+    .corpus = "voxpopuli",
+    .dialect = {.kind = SPSH__DIALECT_RFC, .delimiter = '|'},
+    .columns = { "id_", "normed_text", "speaker_id", NULL, NULL, "split", "session_id"},
+    .extension = ".ogg",
+    .in_year_folders = true,
+    .left_split = "invalid",
+    .document_before_path = true,
+};
+
+static spsh_status no_memory(spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the name of a table");
+}
+
+static bool is_annotation_name(const char *name)
+{
+    const char *end = strstr(name, ".tsv");
+    for (size_t i = 0; i < TABLE_COUNT; i++) {
+        if (strncmp(name, tables[i].name, strlen(tables[i].name)) == 0)
+            return false;
+    }
+    return strncmp(name, "asr_", 4) == 0 && end != NULL &&
+           (strcmp(end, ".tsv") == 0 || strcmp(end, ".tsv.gz") == 0);
+}
+
+static spsh_status has_tables(const spsh__view *folder, bool *ret_has, spsh_error *err)
+{
+    static const char *const columns[] = {"id", "raw_text", "normalized_text", NULL};
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < TABLE_COUNT && rc == SPSH_OK && !*ret_has; i++)
+        rc = spsh__clip_header_has(folder, tables[i].name, &form.dialect, columns, ret_has, err);
+    return rc;
+}
+
+/* out becomes the name of the folder's annotation, the first of several; empty when it has none. */
+static spsh_status find_annotation(const spsh__view *folder, spsh__builder *out, spsh_error *err)
+{
+    static const char *const columns[] = {"id_", "session_id", "normed_text", "split", NULL};
+    spsh__view_entry entry;
+    spsh_status rc = SPSH_OK;
+    spsh__view_folder *listing = spsh__view_folder_open(folder, "");
+    spsh__builder_clear(out);
+    while (listing != NULL && rc == SPSH_OK && spsh__view_folder_next(listing, &entry)) {
+        bool has = false;
+        if (!is_annotation_name(entry.name) ||
+            (out->size_bytes > 0 && strcmp(entry.name, spsh__builder_text(out)) >= 0))
+            continue;
+        rc =
+            spsh__clip_header_has(folder, entry.name, &annotation_form.dialect, columns, &has, err);
+        if (rc == SPSH_OK && has) {
+            spsh__builder_clear(out);
+            spsh__builder_append_text(out, entry.name);
+            rc = spsh__builder_text(out) == NULL ? no_memory(err) : SPSH_OK;
+        }
+    }
+    if (listing != NULL)
+        spsh__view_folder_close(listing);
+    return rc;
+}
+
+static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_error *err)
+{
+    spsh__builder annotation = {0};
+    spsh_status rc = has_tables(folder, ret_is_tree, err);
+    if (rc == SPSH_OK && !*ret_is_tree) {
+        rc = find_annotation(folder, &annotation, err);
+        *ret_is_tree = rc == SPSH_OK && annotation.size_bytes > 0;
+    }
+    spsh__builder_free(&annotation);
+    return rc;
+}
+
+/* The annotation says the same as the tables: nothing is lost. */
+static spsh_status report_annotation(spsh__scan *scan, const char *path, const char *name,
+                                     spsh_error *err)
+{
+    spsh__builder source = {0};
+    spsh__builder_append_part(&source, path);
+    spsh__builder_append_part(&source, name);
+    const spsh_reject reject = {.reason = SPSH_REJECT_EXCLUDED_BY_RULE,
+                                .source = spsh__builder_bytes(&source),
+                                .detail = "the tables beside it are packed"};
+    spsh_status rc = source.failed ? no_memory(err) : spsh__scan_reject(scan, &reject, NULL, err);
+    spsh__builder_free(&source);
+    return rc;
+}
+
+static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *name, spsh_error *err)
+{
+    spsh__builder annotation = {0};
+    spsh__view *folder = NULL;
+    bool in_tables = false;
+    bool is_mirror = false;
+    spsh_status rc = spsh__view_below(scan->options->view, path, &folder, err);
+    if (rc == SPSH_OK)
+        rc = has_tables(folder, &in_tables, err);
+    if (rc == SPSH_OK)
+        rc = find_annotation(folder, &annotation, err);
+    for (size_t i = 0; i < TABLE_COUNT && rc == SPSH_OK && in_tables; i++)
+        is_mirror = is_mirror || spsh__view_has_folder(folder, tables[i].split);
+    spsh__view_close(folder);
+    const spsh__clip_table annotated = {.name = (const char *)annotation.data};
+    const spsh__clip_tree tree = {
+        .path = path,
+        .name = name,
+        .clips = "",
+        .depth = is_mirror ? MIRROR_DEPTH : 0,
+        .locale = name[0] != '\0' ? name : "unknown",
+        .id_prefix = "",
+        .tables = in_tables ? tables : &annotated,
+        .table_count = in_tables ? TABLE_COUNT : 1,
+    };
+    if (rc == SPSH_OK && in_tables && annotation.size_bytes > 0)
+        rc = report_annotation(scan, path, annotated.name, err);
+    if (rc == SPSH_OK)
+        rc = spsh__clip_tree_scan(scan,
+                                  is_mirror   ? &mirror_form
+                                  : in_tables ? &form
+                                              : &annotation_form,
+                                  &tree, err);
+    spsh__builder_free(&annotation);
+    return rc;
+}
+
+static const spsh__tree_layout trees = {
+    "holds asr_*.tsv with id, raw_text and normalized_text, or id_, session_id and normed_text",
+    check_tree, scan_tree};
+
+static spsh_status voxpopuli_scan(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+                                  spsh_error *err)
+{
+    return spsh__trees_scan(options, sink, &trees, err);
+}
+
+static spsh_status voxpopuli_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
+                                   spsh_error *err)
+{
+    return spsh__trees_probe(view, trees.check_fn, trees.what, ret_probe, err);
+}
+
+const spsh_layout spsh__layout_voxpopuli = {
+    .name = "voxpopuli",
+    .summary = "VoxPopuli, transcribed: <language>/asr_*.tsv and <language>/<year>/<id>.ogg",
+    .tier = SPSH_LAYOUT_CORPUS,
+    .probe_fn = voxpopuli_probe,
+    .scan_fn = voxpopuli_scan,
+};

@@ -1,0 +1,110 @@
+/* layout_webdataset.c: archives whose members group by key to samples: audio with a text, a .json
+ * or both. Also the stream that `pack -` reads (docs/STREAM.md).
+ *
+ * Audio with texts beside it may as well be a packed folder, which is another layout: it is
+ * WebDataset when the archives are numbered. A .json beside audio says so by itself. Folders are
+ * packed in any order of their files, WebDataset keeps samples together: so at least half of the
+ * first samples must be whole.
+ */
+#include "common/names.h"
+#include "ingest/metadata/sample_scan.h"
+#include "ingest/view/fail.h"
+#include "layouts.h"
+
+#define PROBE_ARCHIVES    ((size_t)4)
+#define PROBE_SAMPLES     4096U
+#define PROBE_AUDIO       64U
+#define NUMBER_DIGITS_MIN ((size_t)3)
+#define SHOWN_BYTES       ((size_t)40)
+
+typedef struct sample_count {
+    unsigned samples, audio, with_json, with_other;
+    const char *archive;
+    spsh_layout_probe *probe;
+} sample_count;
+
+static int shown(spsh_bytes name)
+{
+    return (int)(name.size_bytes < SHOWN_BYTES ? name.size_bytes : SHOWN_BYTES);
+}
+
+static spsh_status count_sample(void *user, const spsh__sample *sample, spsh_error *err)
+{
+    sample_count *c = user;
+    const spsh__sample_roles roles = spsh__sample_roles_of(sample);
+    const spsh__sample_part *other = roles.json != NULL ? roles.json : roles.text;
+    (void)err;
+    c->samples++;
+    c->audio += roles.audio != NULL;
+    if (roles.audio != NULL && other != NULL) {
+        c->with_json += roles.json != NULL;
+        if (c->with_other++ == 0)
+            spsh__probe_say(c->probe, "its archive%s%.60s has samples such as %.*s with %.*s",
+                            c->archive[0] == '\0' ? "" : " ", c->archive, shown(roles.audio->name),
+                            (const char *)roles.audio->name.data, shown(other->name),
+                            (const char *)other->name.data);
+    }
+    return c->samples == PROBE_SAMPLES || c->audio == PROBE_AUDIO ? SPSH_E_END : SPSH_OK;
+}
+
+static spsh_status probe_archive(const spsh__view *view, const char *archive, bool has_others,
+                                 spsh_layout_probe *ret_probe, spsh_error *err)
+{
+    sample_count c = {.probe = ret_probe};
+    const spsh__sample_sink sink = {count_sample, NULL, &c};
+    spsh__builder name = {0};
+    spsh_status rc = SPSH_OK;
+    c.archive = spsh__sample_archive_name(view, archive, &name);
+    if (c.archive == NULL)
+        return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the name of an archive");
+    const size_t digits = spsh__sample_number_digits(c.archive);
+    const bool numbered = digits >= NUMBER_DIGITS_MIN || (digits > 0 && has_others);
+    rc = spsh__samples_read(view, archive, false, &sink, err);
+    const unsigned whole = numbered ? c.with_other : c.with_json;
+    ret_probe->matches = c.audio > 0 && 2 * whole >= c.audio;
+    spsh__builder_free(&name);
+    return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK; /* what cannot be read is reported by the scan */
+}
+
+static spsh_status webdataset_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
+                                    spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    *ret_probe = (spsh_layout_probe){0};
+    for (size_t i = 0; i < PROBE_ARCHIVES && rc == SPSH_OK && !ret_probe->matches; i++) {
+        const char *archive = spsh__view_archive(view, i);
+        if (archive == NULL)
+            break;
+        rc = probe_archive(view, archive, i > 0 || spsh__view_archive(view, 1) != NULL, ret_probe,
+                           err);
+    }
+    return rc;
+}
+
+static const char *nth_archive(const void *user, size_t number, spsh_bytes *ret_split)
+{
+    (void)ret_split;
+    return spsh__view_archive(user, number);
+}
+
+static spsh_status webdataset_scan(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+                                   spsh_error *err)
+{
+    spsh__scan scan;
+    const spsh__sample_set set = {.archive_fn = nth_archive, .user = options->view};
+    spsh_status rc = spsh__scan_begin(&scan, options, sink, err);
+    if (rc == SPSH_OK && spsh__view_archive(options->view, 0) == NULL)
+        rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds no archive",
+                              spsh__view_root(options->view));
+    if (rc == SPSH_OK)
+        rc = spsh__sample_scan(&scan, &set, err);
+    return rc == SPSH_OK ? spsh__scan_finish(&scan, err) : rc;
+}
+
+const spsh_layout spsh__layout_webdataset = {
+    .name = "webdataset",
+    .summary = "WebDataset: tars with samples of audio, text and JSON; the stream of `pack -`",
+    .tier = SPSH_LAYOUT_ARCHIVE,
+    .probe_fn = webdataset_probe,
+    .scan_fn = webdataset_scan,
+};

@@ -1,0 +1,50 @@
+/* layout_wenet.c: wenet's raw data lists.
+ *
+ *     {"key": "BAC009S0002W0122", "wav": "wav/BAC009S0002W0122.wav", "txt": "..."}
+ *
+ * with start and end in seconds where the recording is longer.
+ */
+#include "ingest/metadata/json_manifest.h"
+#include "layouts.h"
+
+static const spsh__json_key keys[] = {
+    {SPSH__JSON_ID,       "key"    },
+    {SPSH__JSON_AUDIO,    "wav"    },
+    {SPSH__JSON_TEXT,     "txt"    },
+    {SPSH__JSON_START,    "start"  },
+    {SPSH__JSON_END,      "end"    },
+    {SPSH__JSON_DOMAIN,   "domain" },
+    {SPSH__JSON_SPEAKER,  "speaker"},
+    {SPSH__JSON_LANGUAGE, "lang"   },
+};
+
+static const char *const extensions[] = {".list", NULL};
+
+static const spsh__json_format format = {
+    .title = "a wenet data list",
+    .keys = keys,
+    .key_count = sizeof(keys) / sizeof(keys[0]),
+    .required = UINT32_C(1) << SPSH__JSON_ID | UINT32_C(1) << SPSH__JSON_AUDIO,
+    .extensions = extensions,
+};
+
+static spsh_status wenet_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
+                               spsh_error *err)
+{
+    return spsh__json_manifest_probe(view, &format, ret_probe, err);
+}
+
+static spsh_status wenet_scan(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+                              spsh_error *err)
+{
+    return spsh__json_manifest_scan(options, sink, &format, err);
+}
+
+const spsh_layout spsh__layout_wenet = {
+    .name = "wenet",
+    .summary = "wenet data lists: JSON lines with key, wav and txt",
+    .tier = SPSH_LAYOUT_FORMAT,
+    .reads_file = true,
+    .probe_fn = wenet_probe,
+    .scan_fn = wenet_scan,
+};

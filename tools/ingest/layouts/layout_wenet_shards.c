@@ -1,0 +1,384 @@
+/* layout_wenet_shards.c: wenet's shards: tars with KEY.txt and KEY.wav, and lists of them, a path a
+ * line.
+ *
+ *     data.list                          shards/shards_000000000.tar
+ *         data/train/shards/shards_000000000.tar       BAC009S0002W0122.txt
+ *         data/train/shards/shards_000000001.tar       BAC009S0002W0122.wav
+ *
+ * A list says which shards count. Its paths are relative to a folder that nobody remembers, so a
+ * shard is the archive below the corpus whose path ends like the line: the longest end that is one
+ * decides. Without a list all archives count.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/dialect.h"
+#include "common/names.h"
+#include "ingest/metadata/json_manifest.h"
+#include "ingest/metadata/sample_scan.h"
+#include "ingest/view/fail.h"
+#include "ingest/view/name_index.h"
+#include "ingest/view/text_file.h"
+#include "layouts.h"
+
+#define LISTS_MAX    ((size_t)256)
+#define FOLDERS_MAX  64U /* that are looked into */
+#define SHARD_DIGITS ((size_t)9)
+#define PROBE_WINDOW ((size_t)16 << 10)
+#define PROBE_LINES  8U
+
+enum { LISTED = 1, TAKEN = 2 };
+
+/** Lists of shards: sorted paths in the view. All zero is empty. */
+typedef struct list_set {
+    char *paths[LISTS_MAX];
+    size_t count;
+    unsigned folders; /* seen while they were looked for */
+} list_set;
+
+typedef struct shard {
+    const char *archive; /* borrowed from the view */
+    spsh_bytes split;    /* by the list's name */
+} shard;
+
+typedef struct shard_scan {
+    spsh__scan scan;
+    const spsh__view *view;
+    list_set lists;
+    const char *list;          /* being read */
+    spsh__name_index archives; /* value: number in the view */
+    shard *shards;             /* in the order of the lists */
+    size_t shard_count, shard_capacity;
+    spsh__builder path;
+} shard_scan;
+
+static spsh_status no_memory(spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a list of shards");
+}
+
+/* ---- lists ---- */
+
+static bool ends_with(spsh_bytes text, const char *ending)
+{
+    const spsh_bytes end = spsh__bytes_of(ending);
+    return text.size_bytes > end.size_bytes &&
+           spsh__bytes_equal_nocase(
+               (spsh_bytes){text.data + text.size_bytes - end.size_bytes, end.size_bytes}, end);
+}
+
+static bool names_archive(spsh_bytes line)
+{
+    return ends_with(line, ".tar") || ends_with(line, ".tar.gz") || ends_with(line, ".tgz");
+}
+
+static bool is_blank(uint8_t byte)
+{
+    return byte == ' ' || byte == '\t' || byte == '\r';
+}
+
+static spsh_bytes trim(spsh_bytes line)
+{
+    while (line.size_bytes > 0 && is_blank(line.data[line.size_bytes - 1]))
+        line.size_bytes--;
+    while (line.size_bytes > 0 && is_blank(line.data[0])) {
+        line.data++;
+        line.size_bytes--;
+    }
+    return line;
+}
+
+typedef spsh_status (*line_fn)(void *user, const spsh__row *row, spsh_error *err);
+
+/* The lines of a list, until there is none or line_fn has enough (SPSH_E_END). */
+static spsh_status read_lines(const spsh__view *view, const char *list, size_t window_bytes,
+                              line_fn take_fn, void *user, spsh_error *err)
+{
+    const spsh__dialect dialect = {.kind = SPSH__DIALECT_RAW, .delimiter = '\0'};
+    spsh__text_file file = {.fd = -1};
+    spsh__row_reader *reader = NULL;
+    spsh__row row;
+    spsh_status rc = spsh__text_file_open(view, list, &file, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__text_input input = spsh__text_input_file(&file);
+    input.window_bytes = window_bytes;
+    rc = spsh__row_reader_new(&input, &dialect, &reader, err);
+    while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK)
+        rc = take_fn(user, &row, err);
+    spsh__row_reader_free(reader);
+    spsh__text_file_close(&file);
+    return rc == SPSH_E_END ? SPSH_OK : rc;
+}
+
+typedef struct list_probe {
+    unsigned lines;
+    bool is_list;
+} list_probe;
+
+/* The first line that is not blank decides. */
+static spsh_status probe_line(void *user, const spsh__row *row, spsh_error *err)
+{
+    list_probe *probe = user;
+    const spsh_bytes line = row->problem == NULL ? trim(row->raw) : (spsh_bytes){0};
+    (void)err;
+    if (line.size_bytes == 0)
+        return ++probe->lines < PROBE_LINES ? SPSH_OK : SPSH_E_END;
+    probe->is_list = line.data[0] != '{' && names_archive(line);
+    return SPSH_E_END;
+}
+
+static spsh_status file_is_list(const spsh__view *view, const char *name, bool *ret_is_list,
+                                spsh_error *err)
+{
+    list_probe probe = {0};
+    spsh_status rc = read_lines(view, name, PROBE_WINDOW, probe_line, &probe, err);
+    *ret_is_list = rc == SPSH_OK && probe.is_list;
+    return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK; /* a list that cannot be read is none */
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void free_lists(list_set *lists)
+{
+    for (size_t i = 0; i < lists->count; i++)
+        free(lists->paths[i]);
+    lists->count = 0;
+}
+
+/* Keep a path if it is that of a list. */
+static spsh_status add_list(const spsh__view *view, list_set *lists, const char *path,
+                            spsh_error *err)
+{
+    bool is_list = false;
+    spsh_status rc = file_is_list(view, path, &is_list, err);
+    if (rc != SPSH_OK || !is_list || lists->count == LISTS_MAX)
+        return rc;
+    lists->paths[lists->count] = strdup(path);
+    return lists->paths[lists->count] == NULL ? no_memory(err) : (lists->count++, SPSH_OK);
+}
+
+/* A name in the root: a list, or a folder with a data.list. */
+static spsh_status look_at(const spsh__view *view, const spsh__view_entry *entry, list_set *lists,
+                           spsh_error *err)
+{
+    spsh__builder path = {0};
+    if (spsh__is_ignored_name(entry->name))
+        return SPSH_OK;
+    if (entry->type == SPSH__VIEW_FILE || (entry->type == SPSH__VIEW_LINK && !entry->enters))
+        return ends_with(spsh__bytes_of(entry->name), ".list")
+                   ? add_list(view, lists, entry->name, err)
+                   : SPSH_OK;
+    if (!entry->enters || lists->folders++ >= FOLDERS_MAX)
+        return SPSH_OK;
+    spsh__builder_append_part(&path, entry->name);
+    spsh__builder_append_part(&path, "data.list");
+    const char *text = spsh__builder_text(&path);
+    spsh_status rc = text == NULL                      ? no_memory(err)
+                     : spsh__view_has_file(view, text) ? add_list(view, lists, text, err)
+                                                       : SPSH_OK;
+    spsh__builder_free(&path);
+    return rc;
+}
+
+/* The manifest that was given, or the lists in the root and in the folders right below it. */
+static spsh_status find_lists(const spsh__view *view, list_set *lists, spsh_error *err)
+{
+    const char *given = spsh__view_file(view);
+    spsh_status rc = SPSH_OK;
+    spsh__view_entry entry;
+    if (given != NULL)
+        return add_list(view, lists, given, err);
+    spsh__view_folder *folder = spsh__view_folder_open(view, "");
+    if (folder == NULL)
+        return errno == ENOMEM ? no_memory(err) : SPSH_OK;
+    while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry))
+        rc = look_at(view, &entry, lists, err);
+    spsh__view_folder_close(folder);
+    if (lists->count > 1)
+        qsort(lists->paths, lists->count, sizeof(*lists->paths), compare_names);
+    return rc;
+}
+
+/* ---- shards ---- */
+
+static bool is_shard_name(const char *archive)
+{
+    const char *base = spsh__base_name(archive);
+    return strncmp(base, "shards_", 7) == 0 &&
+           spsh__sample_number_digits(archive) == SHARD_DIGITS &&
+           strspn(base + 7, "0123456789") == SHARD_DIGITS;
+}
+
+static spsh_status index_archives(shard_scan *s, spsh_error *err)
+{
+    for (size_t i = 0;; i++) {
+        const char *archive = spsh__view_archive(s->view, i);
+        if (archive == NULL)
+            return SPSH_OK;
+        spsh__name_slot *slot = spsh__name_index_add(&s->archives, spsh__bytes_of(archive), LISTED);
+        if (slot == NULL)
+            return no_memory(err);
+        slot->value = i;
+    }
+}
+
+/* The slot of the archive at a path in a folder. */
+static spsh__name_slot *find_below(shard_scan *s, const char *folder, size_t folder_bytes,
+                                   spsh_bytes path)
+{
+    spsh__builder_clear(&s->path);
+    spsh__builder_append(&s->path, folder, folder_bytes);
+    spsh__builder_append_bytes(&s->path, path);
+    return spsh__name_index_find(&s->archives, spsh__builder_bytes(&s->path));
+}
+
+/* The archive that a line means, or NULL: by its longest end, below the root or the list. */
+static spsh__name_slot *find_archive(shard_scan *s, spsh_bytes line)
+{
+    const char *slash = strrchr(s->list, '/');
+    const size_t folder_bytes = slash == NULL ? 0 : (size_t)(slash + 1 - s->list);
+    for (;;) {
+        while (line.size_bytes >= 2 && memcmp(line.data, "./", 2) == 0)
+            line = (spsh_bytes){line.data + 2, line.size_bytes - 2};
+        spsh__name_slot *slot = find_below(s, s->list, folder_bytes, line);
+        if (slot == NULL && folder_bytes > 0)
+            slot = find_below(s, "", 0, line);
+        const uint8_t *next = memchr(line.data, '/', line.size_bytes);
+        if (slot != NULL || next == NULL)
+            return slot;
+        line.size_bytes -= (size_t)(next + 1 - line.data);
+        line.data = next + 1;
+    }
+}
+
+static spsh_status push_shard(shard_scan *s, const char *archive, spsh_error *err)
+{
+    if (s->shard_count == s->shard_capacity) {
+        const size_t capacity = s->shard_capacity == 0 ? 64 : 2 * s->shard_capacity;
+        shard *grown = realloc(s->shards, capacity * sizeof(*grown));
+        if (grown == NULL)
+            return no_memory(err);
+        s->shards = grown;
+        s->shard_capacity = capacity;
+    }
+    s->shards[s->shard_count++] = (shard){
+        archive, s->list == NULL ? (spsh_bytes){0} : spsh__split_of_name(spsh__base_name(s->list))};
+    return SPSH_OK;
+}
+
+static spsh_status take_line(void *user, const spsh__row *row, spsh_error *err)
+{
+    shard_scan *s = user;
+    const spsh__place place = {spsh__bytes_of(s->list), row->line, row->offset_bytes, row->raw};
+    const spsh_bytes line = trim(row->raw);
+    spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
+    if (row->problem == NULL && line.size_bytes == 0)
+        return SPSH_OK;
+    spsh__name_slot *slot = row->problem == NULL ? find_archive(s, line) : NULL;
+    if (s->path.failed)
+        return no_memory(err);
+    if (slot != NULL && (slot->state & TAKEN) == 0) {
+        slot->state |= TAKEN;
+        return push_shard(s, spsh__view_archive(s->view, (size_t)slot->value), err);
+    }
+    if (slot != NULL) {
+        reject.reason = SPSH_REJECT_EXCLUDED_BY_RULE;
+        reject.detail = "the shard is listed twice";
+        reject.rows = 0;
+    } else if (row->problem == NULL && memmem(line.data, line.size_bytes, "://", 3) != NULL) {
+        reject.reason = SPSH_REJECT_REMOTE_SOURCE;
+        reject.detail = "shards are read from files only; download it first";
+        reject.source = line;
+    } else if (row->problem == NULL) {
+        reject.reason = SPSH_REJECT_MISSING_AUDIO;
+        reject.detail = "no archive below the corpus has this path";
+        reject.source = line;
+    }
+    return spsh__scan_reject(&s->scan, &reject, &place, err);
+}
+
+static const char *nth_shard(const void *user, size_t number, spsh_bytes *ret_split)
+{
+    const shard_scan *s = user;
+    if (number >= s->shard_count)
+        return NULL;
+    *ret_split = s->shards[number].split;
+    return s->shards[number].archive;
+}
+
+/* Shards of the lists, or all archives. */
+static spsh_status take_shards(shard_scan *s, spsh_error *err)
+{
+    spsh_status rc = index_archives(s, err);
+    for (size_t i = 0; i < s->lists.count && rc == SPSH_OK; i++) {
+        s->list = s->lists.paths[i];
+        rc = read_lines(s->view, s->list, 0, take_line, s, err);
+    }
+    if (s->lists.count > 0)
+        return rc;
+    for (size_t i = 0; rc == SPSH_OK && spsh__view_file(s->view) == NULL; i++) {
+        const char *archive = spsh__view_archive(s->view, i);
+        if (archive == NULL)
+            break;
+        rc = push_shard(s, archive, err);
+    }
+    if (rc == SPSH_OK && s->shard_count == 0)
+        rc =
+            SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds neither a list of shards nor shards",
+                             spsh__view_root(s->view));
+    return rc;
+}
+
+static spsh_status wenet_shards_scan(const spsh_ingest_options *options,
+                                     const spsh_ingest_sink *sink, spsh_error *err)
+{
+    shard_scan s = {.view = options->view};
+    spsh__sample_set set = {.archive_fn = nth_shard, .user = &s};
+    spsh_status rc = spsh__scan_begin(&s.scan, options, sink, err);
+    if (rc == SPSH_OK)
+        rc = find_lists(s.view, &s.lists, err);
+    if (rc == SPSH_OK)
+        rc = take_shards(&s, err);
+    if (rc == SPSH_OK && !spsh__split_of_root(s.view, &set.split))
+        rc = no_memory(err);
+    if (rc == SPSH_OK)
+        rc = spsh__sample_scan(&s.scan, &set, err);
+    if (rc == SPSH_OK)
+        rc = spsh__scan_finish(&s.scan, err);
+    free_lists(&s.lists);
+    spsh__name_index_free(&s.archives);
+    spsh__builder_free(&s.path);
+    free(s.shards);
+    return rc;
+}
+
+static spsh_status wenet_shards_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
+                                      spsh_error *err)
+{
+    list_set lists = {.count = 0};
+    *ret_probe = (spsh_layout_probe){0};
+    spsh_status rc = find_lists(view, &lists, err);
+    const char *archive = rc == SPSH_OK && lists.count == 0 ? spsh__view_archive(view, 0) : NULL;
+    if (rc == SPSH_OK && lists.count > 0) {
+        ret_probe->matches = true;
+        spsh__probe_say(ret_probe, "%.80s is a list of archives", lists.paths[0]);
+    } else if (archive != NULL && is_shard_name(archive)) {
+        ret_probe->matches = true;
+        spsh__probe_say(ret_probe, "%.80s is named like wenet's shards", archive);
+    }
+    free_lists(&lists);
+    return rc;
+}
+
+const spsh_layout spsh__layout_wenet_shards = {
+    .name = "wenet-shards",
+    .summary = "wenet's shards: tars of KEY.txt and KEY.wav, and lists of them",
+    .tier = SPSH_LAYOUT_FORMAT,
+    .reads_file = true,
+    .probe_fn = wenet_shards_probe,
+    .scan_fn = wenet_shards_scan,
+};

@@ -1,0 +1,55 @@
+/* layouts.h: the layouts behind the table in layouts.c, and what their probes share. */
+#ifndef SPSH_INGEST_LAYOUTS_H
+#define SPSH_INGEST_LAYOUTS_H
+
+#include "ingest/scan/ingest.h"
+
+extern const spsh_layout spsh__layout_mdc;
+extern const spsh_layout spsh__layout_mls;
+extern const spsh_layout spsh__layout_mls_flac;
+extern const spsh_layout spsh__layout_mls_opus;
+extern const spsh_layout spsh__layout_kaldi;
+extern const spsh_layout spsh__layout_audiofolder;
+extern const spsh_layout spsh__layout_common_voice_spontaneous;
+extern const spsh_layout spsh__layout_common_voice;
+extern const spsh_layout spsh__layout_common_voice_2017;
+extern const spsh_layout spsh__layout_librispeech;
+extern const spsh_layout spsh__layout_librilight;
+extern const spsh_layout spsh__layout_voxpopuli;
+extern const spsh_layout spsh__layout_peoples_speech;
+extern const spsh_layout spsh__layout_wenet;
+extern const spsh_layout spsh__layout_nemo;
+extern const spsh_layout spsh__layout_nemo_tarred;
+extern const spsh_layout spsh__layout_wenet_shards;
+extern const spsh_layout spsh__layout_webdataset;
+extern const spsh_layout spsh__layout_lhotse;
+extern const spsh_layout spsh__layout_lhotse_shar;
+extern const spsh_layout spsh__layout_gigaspeech;
+extern const spsh_layout spsh__layout_ljspeech;
+extern const spsh_layout spsh__layout_table;
+extern const spsh_layout spsh__layout_table_raw;
+extern const spsh_layout spsh__layout_table_rfc;
+extern const spsh_layout spsh__layout_folder;
+
+#define SPSH__LAYOUT_MATCHES_MAX ((size_t)4)
+
+/** The layouts of the best tier that fit a root; more than the array holds are not kept. */
+typedef struct spsh__layout_match {
+    const spsh_layout *layouts[SPSH__LAYOUT_MATCHES_MAX];
+    spsh_layout_probe probes[SPSH__LAYOUT_MATCHES_MAX];
+    size_t count;
+} spsh__layout_match;
+
+/* Probe a view with the layouts up to a tier. */
+SPSH_NODISCARD spsh_status spsh__layout_match_view(const spsh__view *view,
+                                                   spsh_layout_tier tier_max,
+                                                   spsh__layout_match *ret_match, spsh_error *err);
+
+/* SPSH_E_INVALID_ARG with the first two layouts of a match, and how to choose. */
+SPSH_NODISCARD spsh_status spsh__layout_refuse(const spsh__view *view,
+                                               const spsh__layout_match *match, spsh_error *err);
+
+/* Fill evidence, cut to its size. */
+void spsh__probe_say(spsh_layout_probe *probe, const char *format, ...) SPSH_PRINTF(2, 3);
+
+#endif

@@ -1,0 +1,645 @@
+/* json_manifest.c: see json_manifest.h.
+ *
+ * A file is a manifest by its content: one of its first lines is an object with the keys that the
+ * format requires. A folder's manifests are read in the order of their names; each line costs one
+ * stat. Ids are the format's, else the path as the manifest writes it, without audio extension, and
+ * with "#start_ns-end_ns" where the line cuts a segment out of the file.
+ */
+#include "json_manifest.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/json_text.h"
+#include "common/jsonl.h"
+#include "common/names.h"
+#include "ingest/layouts/layouts.h"
+#include "ingest/scan/scan.h"
+#include "ingest/view/fail.h"
+#include "ingest/view/path_list.h"
+#include "ingest/view/text_file.h"
+#include "table_audio.h"
+
+#define PROBE_BYTES      ((uint64_t)1 << 20)
+#define PROBE_LINES      8U
+#define PROBE_WINDOW     ((size_t)16 << 10)
+#define PROBE_FILES      32U
+#define MANIFESTS_MAX    ((size_t)4096)
+#define NAME_ROLES_COUNT ((size_t)SPSH__JSON_START) /* the roles that are texts come first */
+
+typedef struct manifest_scan {
+    spsh__scan *scan;
+    const spsh__json_format *format;
+    const spsh__json_archives *members; /* NULL: audio is in files */
+    const char *names[SPSH__JSON_NAMES_MAX];
+    spsh__audio_resolver *resolver;
+    const char *manifest;                            /* being read */
+    spsh_bytes split;                                /* by its name */
+    const spsh__json_value *roles[SPSH__JSON_ROLES]; /* of the current line; NULL: none */
+    spsh_bytes texts[NAME_ROLES_COUNT];              /* the same, unescaped */
+    spsh__builder unescaped[NAME_ROLES_COUNT];
+    spsh__builder source, id, plain, extras, text_path, column;
+} manifest_scan;
+
+static spsh_status no_memory(spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a manifest");
+}
+
+static bool has_extension(const char *name, const char *const *extensions)
+{
+    const spsh_bytes all = spsh__bytes_of(name);
+    for (size_t i = 0; extensions[i] != NULL; i++) {
+        const spsh_bytes own = spsh__bytes_of(extensions[i]);
+        if (all.size_bytes > own.size_bytes &&
+            spsh__bytes_equal_nocase(
+                (spsh_bytes){all.data + all.size_bytes - own.size_bytes, own.size_bytes}, own))
+            return true;
+    }
+    return false;
+}
+
+static spsh_status list_add(spsh__path_list *list, const char *name, spsh_error *err)
+{
+    if (list->count == MANIFESTS_MAX)
+        return SPSH_INGEST_FAIL(err, SPSH_E_LIMIT, "%s and others: more than %zu manifests", name,
+                                MANIFESTS_MAX);
+    return spsh__path_list_add(list, "", name) ? SPSH_OK : no_memory(err);
+}
+
+/* The files in a folder that may be manifests, or the file that was given. */
+static spsh_status list_files(const spsh__view *view, const spsh__json_format *format,
+                              spsh__path_list *list, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    spsh__view_entry entry;
+    const char *file = spsh__view_file(view);
+    if (file != NULL)
+        return spsh__view_has_file(view, file) ? list_add(list, file, err) : SPSH_OK;
+    spsh__view_folder *folder = spsh__view_folder_open(view, "");
+    if (folder == NULL)
+        return SPSH_INGEST_FAIL_OS(err, errno == ENOMEM ? SPSH_E_NO_MEMORY : SPSH_E_IO, errno,
+                                   "%s: cannot be read", spsh__view_root(view));
+    while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
+        if (has_extension(entry.name, format->extensions) && !spsh__is_ignored_name(entry.name))
+            rc = list_add(list, entry.name, err);
+    }
+    spsh__view_folder_close(folder);
+    spsh__path_list_sort(list, 0);
+    return rc;
+}
+
+/* The roles that a line's values play; those that no role needs stay behind as extras. */
+static void take_roles(const spsh__json_format *format, const spsh__json_value *values,
+                       const spsh__json_value **roles)
+{
+    for (size_t i = 0; i < SPSH__JSON_ROLES; i++)
+        roles[i] = NULL;
+    for (size_t i = 0; i < format->key_count; i++) {
+        const spsh__json_role role = format->keys[i].role;
+        if (roles[role] == NULL && values[i].kind > SPSH__JSON_NULL)
+            roles[role] = &values[i];
+    }
+}
+
+static void take_names(const spsh__json_format *format, const char **names)
+{
+    assert(format->key_count <= SPSH__JSON_NAMES_MAX);
+    for (size_t i = 0; i < format->key_count; i++)
+        names[i] = format->keys[i].name;
+}
+
+typedef struct probe_input {
+    spsh__text_input file;
+} probe_input;
+
+/* The head of a file as if it were all of it: a probe reads no more, whatever it is given. */
+static spsh_status read_head(void *user, uint64_t offset_bytes, void *buffer, size_t size_bytes,
+                             size_t *ret_size_bytes, spsh_error *err)
+{
+    const probe_input *input = user;
+    const uint64_t left = offset_bytes < PROBE_BYTES ? PROBE_BYTES - offset_bytes : 0;
+    return input->file.read_at_fn(input->file.user, offset_bytes, buffer,
+                                  left < size_bytes ? (size_t)left : size_bytes, ret_size_bytes,
+                                  err);
+}
+
+static spsh_status first_line_fits(const spsh__text_input *input, const spsh__json_format *format,
+                                   bool *ret_fits, spsh_error *err)
+{
+    const char *names[SPSH__JSON_NAMES_MAX];
+    const spsh__json_value *roles[SPSH__JSON_ROLES];
+    spsh__jsonl_reader *reader = NULL;
+    spsh__jsonl_line line;
+    take_names(format, names);
+    spsh_status rc = spsh__jsonl_reader_new(input, names, format->key_count, &reader, err);
+    for (unsigned i = 0; i < PROBE_LINES && rc == SPSH_OK; i++) {
+        rc = spsh__jsonl_reader_next(reader, &line, err);
+        if (rc != SPSH_OK || line.problem != NULL)
+            continue;
+        take_roles(format, line.values, roles);
+        *ret_fits = true;
+        for (size_t role = 0; role < SPSH__JSON_ROLES; role++)
+            *ret_fits =
+                *ret_fits &&
+                ((roles[role] != NULL ? format->excluded : format->required) >> role & 1) == 0;
+        break;
+    }
+    spsh__jsonl_reader_free(reader);
+    return rc == SPSH_E_END ? SPSH_OK : rc;
+}
+
+spsh_status spsh__json_manifest_fits(const spsh__view *view, const char *name,
+                                     const spsh__json_format *format, bool *ret_fits,
+                                     spsh_error *err)
+{
+    spsh__text_file file = {.fd = -1};
+    *ret_fits = false;
+    spsh_status rc = spsh__text_file_open(view, name, &file, err);
+    if (rc == SPSH_OK) {
+        probe_input head = {spsh__text_input_file(&file)};
+        const spsh__text_input input = {
+            .read_at_fn = read_head, .user = &head, .name = name, .window_bytes = PROBE_WINDOW};
+        rc = first_line_fits(&input, format, ret_fits, err);
+        spsh__text_file_close(&file);
+    }
+    return rc;
+}
+
+spsh_status spsh__json_manifest_probe(const spsh__view *view, const spsh__json_format *format,
+                                      spsh_layout_probe *ret_probe, spsh_error *err)
+{
+    spsh__path_list list = {0};
+    *ret_probe = (spsh_layout_probe){0};
+    spsh_status rc = list_files(view, format, &list, NULL);
+    if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY)
+        rc = SPSH_OK; /* what cannot be read is reported by the layout that walks it */
+    else if (rc == SPSH_E_NO_MEMORY)
+        rc = no_memory(err);
+    for (size_t i = 0; i < list.count && i < PROBE_FILES && rc == SPSH_OK; i++) {
+        rc = spsh__json_manifest_fits(view, list.paths[i], format, &ret_probe->matches, err);
+        if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY)
+            rc = SPSH_OK; /* the scan reports it */
+        if (!ret_probe->matches)
+            continue;
+        spsh__probe_say(ret_probe, "%.80s is %s: its lines are objects with '%s'", list.paths[i],
+                        format->title, format->keys[0].name);
+        break;
+    }
+    spsh__path_list_free(&list);
+    return rc;
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+spsh_bytes spsh__split_of_name(const char *name)
+{
+    static const struct {
+        const char *word, *split;
+    } words[] = {
+        {"train",      "train"     },
+        {"dev",        "dev"       },
+        {"test",       "test"      },
+        {"validation", "validation"},
+        {"valid",      "validation"},
+        {"val",        "validation"},
+    };
+    for (const char *at = name; *at != '\0';) {
+        size_t length = 0;
+        while (is_letter(at[length]))
+            length++;
+        for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+            if (spsh__bytes_equal_nocase((spsh_bytes){(const uint8_t *)at, length},
+                                         spsh__bytes_of(words[i].word)))
+                return spsh__bytes_of(words[i].split);
+        }
+        at += length == 0 ? 1 : length;
+    }
+    return (spsh_bytes){0};
+}
+
+bool spsh__split_of_root(const spsh__view *view, spsh_bytes *ret_split)
+{
+    spsh__builder name = {0};
+    spsh__view_folder_name(view, "", &name);
+    const char *text = spsh__builder_text(&name);
+    if (text != NULL)
+        *ret_split = spsh__split_of_name(text);
+    spsh__builder_free(&name);
+    return text != NULL;
+}
+
+/* NULL, or the value that plays a role and has a kind that the role may not have. */
+static const char *kind_problem(const manifest_scan *m, const spsh__json_value *values,
+                                char buffer[SPSH__JSON_KIND_PROBLEM_BYTES])
+{
+    static const unsigned kinds[SPSH__JSON_ROLES] = {
+        [SPSH__JSON_AUDIO] = SPSH__JSON_STRINGS,  [SPSH__JSON_ID] = SPSH__JSON_NAMES,
+        [SPSH__JSON_TEXT] = SPSH__JSON_STRINGS,   [SPSH__JSON_TEXT_FILE] = SPSH__JSON_STRINGS,
+        [SPSH__JSON_DOMAIN] = SPSH__JSON_NAMES,   [SPSH__JSON_SPEAKER] = SPSH__JSON_NAMES,
+        [SPSH__JSON_LANGUAGE] = SPSH__JSON_NAMES, [SPSH__JSON_START] = SPSH__JSON_TIMES,
+        [SPSH__JSON_END] = SPSH__JSON_TIMES,      [SPSH__JSON_DURATION] = SPSH__JSON_TIMES,
+        [SPSH__JSON_SKIP] = SPSH__JSON_FLAGS,     [SPSH__JSON_SHARD] = SPSH__JSON_NAMES,
+    };
+    const char *problem = NULL;
+    for (size_t role = 0; role < SPSH__JSON_ROLES && problem == NULL; role++) {
+        const spsh__json_value *value = m->roles[role];
+        if (value != NULL)
+            problem =
+                spsh__json_kind_problem(value, &m->names[value - values], &kinds[role], 1, buffer);
+    }
+    return problem;
+}
+
+/* Texts of the line; a number stands for its digits. */
+static bool take_texts(manifest_scan *m)
+{
+    for (size_t role = 0; role < NAME_ROLES_COUNT; role++) {
+        const spsh__json_value *value = m->roles[role];
+        m->texts[role] = (spsh_bytes){0};
+        if (value == NULL)
+            continue;
+        spsh__builder_clear(&m->unescaped[role]);
+        m->texts[role] = spsh__json_name(value, &m->unescaped[role]);
+        if (m->unescaped[role].failed)
+            return false;
+    }
+    for (size_t role = SPSH__JSON_DOMAIN; role <= SPSH__JSON_LANGUAGE; role++) {
+        if (spsh__is_placeholder(m->texts[role]))
+            m->texts[role] = (spsh_bytes){0};
+    }
+    return true;
+}
+
+typedef struct segment {
+    uint64_t start_ns, end_ns;
+    uint64_t expected_ns; /* of the file */
+    bool given;
+} segment;
+
+static spsh__time_result role_time(const manifest_scan *m, spsh__json_role role, uint64_t *ret_ns)
+{
+    return m->roles[role] == NULL ? SPSH__TIME_ABSENT : spsh__json_seconds(m->roles[role], ret_ns);
+}
+
+/* False when the line's times make no segment. A duration alone is that of the file: it is rounded
+ * as a rule, so the file's own length counts, and the two are compared. */
+static bool take_segment(const manifest_scan *m, segment *s)
+{
+    uint64_t duration_ns = 0;
+    *s = (segment){.end_ns = SPSH_SEGMENT_END};
+    const spsh__time_result start = role_time(m, SPSH__JSON_START, &s->start_ns);
+    const spsh__time_result end = role_time(m, SPSH__JSON_END, &s->end_ns);
+    if (start == SPSH__TIME_BAD || end == SPSH__TIME_BAD)
+        return false;
+    s->given = start == SPSH__TIME_OK || end == SPSH__TIME_OK;
+    if (s->given && end == SPSH__TIME_OK)
+        return s->end_ns > s->start_ns;
+    const spsh__time_result duration = role_time(m, SPSH__JSON_DURATION, &duration_ns);
+    if (!s->given) {
+        s->expected_ns = duration == SPSH__TIME_OK ? duration_ns : 0;
+        return true;
+    }
+    if (duration == SPSH__TIME_OK)
+        s->end_ns = s->start_ns + duration_ns;
+    return duration != SPSH__TIME_BAD && s->end_ns > s->start_ns;
+}
+
+/* What the reader left over, and the keys of roles that another key plays. */
+static void take_extras(manifest_scan *m, const spsh__jsonl_line *line, bool cut)
+{
+    spsh__builder_clear(&m->extras);
+    spsh__builder_append_bytes(&m->extras, line->extras);
+    if (m->extras.size_bytes > 0)
+        m->extras.size_bytes--; /* the closing brace */
+    for (size_t i = 0; i < m->format->key_count; i++) {
+        const spsh__json_role role = m->format->keys[i].role;
+        const spsh__json_value *value = &line->values[i];
+        const bool unused = m->roles[role] != value || (role == SPSH__JSON_DURATION && !cut) ||
+                            role == SPSH__JSON_SHARD;
+        if (unused)
+            spsh__json_value_member(&m->extras, 0, m->format->keys[i].name, value);
+    }
+    spsh__json_close(&m->extras, 0);
+}
+
+static void take_id(manifest_scan *m, const segment *s)
+{
+    char text[64] = "";
+    spsh__builder_clear(&m->id);
+    spsh__builder_clear(&m->plain);
+    if (m->texts[SPSH__JSON_ID].size_bytes > 0) {
+        spsh__builder_append_bytes(&m->id, m->texts[SPSH__JSON_ID]);
+        return;
+    }
+    if (m->members != NULL) {
+        spsh__builder_append_part(&m->plain, m->members->folder);
+        if (m->plain.size_bytes > 0)
+            spsh__builder_append(&m->plain, "/", 1);
+        spsh__builder_append_bytes(&m->plain, m->texts[SPSH__JSON_AUDIO]);
+    } else {
+        spsh__audio_plain_path(m->resolver, m->texts[SPSH__JSON_AUDIO], &m->plain);
+    }
+    const spsh_bytes plain = spsh__builder_bytes(&m->plain);
+    spsh__name_append(&m->id, (spsh_bytes){plain.data, spsh__audio_stem(plain)});
+    if (s->given && s->end_ns == SPSH_SEGMENT_END)
+        (void)snprintf(text, sizeof(text), "#%" PRIu64 "-end", s->start_ns);
+    else if (s->given)
+        (void)snprintf(text, sizeof(text), "#%" PRIu64 "-%" PRIu64, s->start_ns, s->end_ns);
+    spsh__builder_append_text(&m->id, text);
+}
+
+/* The file with the text: its path is relative to the manifest's folder, like the audio's. */
+static const char *take_text_path(manifest_scan *m)
+{
+    const spsh_bytes written = m->texts[SPSH__JSON_TEXT_FILE];
+    spsh__builder_clear(&m->text_path);
+    if (written.size_bytes == 0 || m->texts[SPSH__JSON_TEXT].size_bytes > 0 ||
+        memchr(written.data, '\0', written.size_bytes) != NULL)
+        return NULL;
+    spsh__builder_append_bytes(&m->text_path, written);
+    return spsh__builder_text(&m->text_path);
+}
+
+/* --domain column:NAME asks for a key that the format may not know. */
+static spsh_bytes take_domain(manifest_scan *m, const spsh__jsonl_line *line)
+{
+    if (m->scan->domain_rule == SPSH__DOMAIN_COLUMN) {
+        const char *name = (const char *)m->scan->domain_name.data;
+        spsh__json_value value;
+        size_t offset = 0;
+        spsh__builder_clear(&m->column);
+        if (spsh__json_pick(line->raw, &name, 1, &value, NULL, &offset) != NULL)
+            return (spsh_bytes){0};
+        const spsh_bytes text = spsh__json_name(&value, &m->column);
+        return spsh__is_placeholder(text) ? (spsh_bytes){0} : text;
+    }
+    const spsh_bytes domain = m->texts[SPSH__JSON_DOMAIN];
+    return domain.size_bytes > 0 ? domain : m->texts[SPSH__JSON_LANGUAGE];
+}
+
+/** The audio of a line: a file of the view, or a piece. */
+typedef struct line_audio {
+    const char *path; /* NULL: a piece */
+    spsh__piece piece;
+    uint64_t size_bytes;
+} line_audio;
+
+/* m->source is that of the audio. */
+static spsh_status emit_line(manifest_scan *m, const spsh__jsonl_line *line,
+                             const line_audio *audio, const segment *s, const spsh__place *place,
+                             spsh_error *err)
+{
+    take_extras(m, line, s->given);
+    take_id(m, s);
+    const spsh_bytes text = m->texts[SPSH__JSON_TEXT];
+    spsh_ingest_item item = {
+        .audio_path = audio->path,
+        .audio = audio->piece,
+        .source = spsh__builder_bytes(&m->source),
+        .recording_id = spsh__builder_bytes(&m->source),
+        .id = spsh__builder_bytes(&m->id),
+        .has_text = text.size_bytes > 0,
+        .text = text,
+        .text_path = take_text_path(m),
+        .domain = take_domain(m, line),
+        .split = m->split,
+        .speaker = m->texts[SPSH__JSON_SPEAKER],
+        .language = m->texts[SPSH__JSON_LANGUAGE],
+        .extras = spsh__builder_bytes(&m->extras),
+        .start_ns = s->start_ns,
+        .end_ns = s->end_ns,
+        .expected_ns = s->expected_ns,
+        .source_bytes = audio->size_bytes,
+    };
+    if (m->source.failed || m->extras.failed || m->id.failed || m->plain.failed ||
+        m->text_path.failed || m->column.failed)
+        return no_memory(err);
+    return spsh__scan_emit(m->scan, &item, place, err);
+}
+
+static spsh_status reject_line(manifest_scan *m, spsh_reject_reason reason, const char *detail,
+                               const spsh__place *place, spsh_error *err)
+{
+    const bool of_row = reason == SPSH_REJECT_ROW_SYNTAX;
+    const spsh_reject reject = {
+        .reason = reason,
+        .source = of_row ? (spsh_bytes){0} : m->texts[SPSH__JSON_AUDIO],
+        .id = of_row ? (spsh_bytes){0} : m->texts[SPSH__JSON_ID],
+        .detail = detail,
+        .rows = reason == SPSH_REJECT_EXCLUDED_BY_RULE ? 0 : 1,
+    };
+    return spsh__scan_reject(m->scan, &reject, place, err);
+}
+
+/* The audio in a file. SPSH_E_END: there is none, and it is reported. */
+static spsh_status find_file(manifest_scan *m, const spsh__place *place, line_audio *ret_audio,
+                             spsh_error *err)
+{
+    spsh__audio_file file;
+    spsh_status rc = spsh__audio_resolve(m->resolver, m->texts[SPSH__JSON_AUDIO], &file, err);
+    if (rc != SPSH_OK)
+        return rc;
+    switch (file.found) {
+    case SPSH__AUDIO_FOUND:
+        spsh__name_append(&m->source, spsh__bytes_of(file.path));
+        *ret_audio = (line_audio){.path = file.path, .size_bytes = file.size_bytes};
+        return SPSH_OK;
+    case SPSH__AUDIO_MISSING:
+        rc = reject_line(m, SPSH_REJECT_MISSING_AUDIO, NULL, place, err);
+        break;
+    case SPSH__AUDIO_NOT_REGULAR:
+        rc = reject_line(m, SPSH_REJECT_NOT_REGULAR, NULL, place, err);
+        break;
+    case SPSH__AUDIO_REMOTE:
+        rc = reject_line(m, SPSH_REJECT_REMOTE_SOURCE,
+                         "audio is read from files only; download it first", place, err);
+        break;
+    case SPSH__AUDIO_UNREADABLE:
+        rc = reject_line(m, SPSH_REJECT_UNREADABLE, strerror(file.os_errno), place, err);
+        break;
+    }
+    return rc == SPSH_OK ? SPSH_E_END : rc;
+}
+
+/* The same in an archive. */
+static spsh_status find_member(manifest_scan *m, const spsh__place *place, line_audio *ret_audio,
+                               spsh_error *err)
+{
+    spsh__json_archived member = {0};
+    spsh_status rc = m->members->find_fn(m->members->user, m->texts[SPSH__JSON_AUDIO],
+                                         m->roles[SPSH__JSON_SHARD], &member, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (!member.found) {
+        rc = reject_line(m, SPSH_REJECT_MISSING_AUDIO, member.detail, place, err);
+        return rc == SPSH_OK ? SPSH_E_END : rc;
+    }
+    spsh__builder_append_bytes(&m->source, member.source);
+    *ret_audio = (line_audio){.piece = member.piece, .size_bytes = member.piece.size_bytes};
+    return SPSH_OK;
+}
+
+/* A line that can be read, its roles and texts taken. */
+static spsh_status scan_row(manifest_scan *m, const spsh__jsonl_line *line,
+                            const spsh__place *place, spsh_error *err)
+{
+    line_audio audio = {0};
+    segment s;
+    if (m->texts[SPSH__JSON_AUDIO].size_bytes == 0)
+        return reject_line(m, SPSH_REJECT_MISSING_AUDIO, "the line names no audio", place, err);
+    spsh__builder_clear(&m->source);
+    spsh_status rc =
+        m->members != NULL ? find_member(m, place, &audio, err) : find_file(m, place, &audio, err);
+    if (rc != SPSH_OK)
+        return rc == SPSH_E_END ? SPSH_OK : rc;
+    if (!take_segment(m, &s))
+        return reject_line(m, SPSH_REJECT_SEGMENT_RANGE,
+                           "times are seconds from 0 on, and the end is later than the start",
+                           place, err);
+    return emit_line(m, line, &audio, &s, place, err);
+}
+
+/* What is skipped is in its archive all the same. */
+static spsh_status skip_row(manifest_scan *m, const spsh__place *place, spsh_error *err)
+{
+    spsh__json_archived member = {0};
+    spsh_status rc = SPSH_OK;
+    if (m->members != NULL && m->texts[SPSH__JSON_AUDIO].size_bytes > 0)
+        rc = m->members->find_fn(m->members->user, m->texts[SPSH__JSON_AUDIO],
+                                 m->roles[SPSH__JSON_SHARD], &member, err);
+    if (rc != SPSH_OK)
+        return rc;
+    m->scan->skipped_rows++;
+    return reject_line(m, SPSH_REJECT_EXCLUDED_BY_RULE, "the manifest says that it is skipped",
+                       place, err);
+}
+
+static spsh_status scan_line(manifest_scan *m, const spsh__jsonl_line *line, spsh_error *err)
+{
+    const spsh__place place = {spsh__bytes_of(m->manifest), line->line, line->offset_bytes,
+                               line->raw};
+    char buffer[SPSH__JSON_KIND_PROBLEM_BYTES];
+    if (line->problem != NULL)
+        return reject_line(m, SPSH_REJECT_ROW_SYNTAX, line->problem, &place, err);
+    take_roles(m->format, line->values, m->roles);
+    const char *problem = kind_problem(m, line->values, buffer);
+    if (problem != NULL)
+        return reject_line(m, SPSH_REJECT_ROW_SYNTAX, problem, &place, err);
+    if (!take_texts(m))
+        return no_memory(err);
+    if (m->roles[SPSH__JSON_SKIP] != NULL && spsh__json_truthy(m->roles[SPSH__JSON_SKIP]))
+        return skip_row(m, &place, err);
+    return scan_row(m, line, &place, err);
+}
+
+static spsh_status scan_lines(manifest_scan *m, const spsh__text_input *input, spsh_error *err)
+{
+    spsh__jsonl_reader *reader = NULL;
+    spsh__jsonl_line line;
+    spsh_status rc = spsh__jsonl_reader_new(input, m->names, m->format->key_count, &reader, err);
+    while (rc == SPSH_OK && (rc = spsh__jsonl_reader_next(reader, &line, err)) == SPSH_OK) {
+        if (spsh__scan_wants_split(m->scan, m->split))
+            rc = scan_line(m, &line, err);
+        else
+            m->scan->excluded_rows++;
+        if (rc == SPSH_OK)
+            rc = spsh__scan_progress(m->scan, 1, err);
+    }
+    spsh__jsonl_reader_free(reader);
+    return rc == SPSH_E_END ? SPSH_OK : rc;
+}
+
+static spsh_bytes split_of_manifest(const manifest_scan *m, const char *path)
+{
+    const spsh_bytes split = spsh__split_of_name(spsh__base_name(path));
+    return split.size_bytes == 0 && m->members != NULL ? m->members->split : split;
+}
+
+static spsh_status scan_manifest(manifest_scan *m, const char *name, spsh_error *err)
+{
+    spsh__text_file file = {.fd = -1};
+    spsh_status rc = spsh__text_file_open(m->scan->options->view, name, &file, err);
+    if (rc == SPSH_OK) {
+        const spsh__text_input input = spsh__text_input_file(&file);
+        m->manifest = name;
+        m->split = split_of_manifest(m, name);
+        rc = scan_lines(m, &input, err);
+        spsh__text_file_close(&file);
+    }
+    return rc;
+}
+
+/* The manifests among the files; a file that cannot be read is reported, for it may be one. */
+static spsh_status scan_files(manifest_scan *m, const spsh__path_list *list, spsh_error *err)
+{
+    size_t taken = 0;
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < list->count && rc == SPSH_OK; i++) {
+        bool fits = false;
+        rc =
+            spsh__json_manifest_fits(m->scan->options->view, list->paths[i], m->format, &fits, err);
+        if (rc == SPSH_OK && fits) {
+            rc = scan_manifest(m, list->paths[i], err);
+            taken++;
+        } else if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY) {
+            const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE,
+                                        .source = spsh__bytes_of(list->paths[i]),
+                                        .detail = "it may be a manifest"};
+            rc = spsh__scan_reject(m->scan, &reject, NULL, err);
+        }
+    }
+    if (rc == SPSH_OK && taken == 0)
+        rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds no file that is %s",
+                              spsh__view_root(m->scan->options->view), m->format->title);
+    return rc == SPSH_OK ? spsh__scan_finish(m->scan, err) : rc;
+}
+
+static void scan_free(manifest_scan *m)
+{
+    spsh__audio_resolver_free(m->resolver);
+    for (size_t i = 0; i < NAME_ROLES_COUNT; i++)
+        spsh__builder_free(&m->unescaped[i]);
+    spsh__builder_free(&m->source);
+    spsh__builder_free(&m->id);
+    spsh__builder_free(&m->plain);
+    spsh__builder_free(&m->extras);
+    spsh__builder_free(&m->text_path);
+    spsh__builder_free(&m->column);
+}
+
+spsh_status spsh__json_manifest_read(spsh__scan *scan, const spsh__json_format *format,
+                                     const char *path, const spsh__json_archives *members,
+                                     spsh_error *err)
+{
+    manifest_scan m = {.scan = scan, .format = format, .members = members};
+    take_names(format, m.names);
+    spsh_status rc = scan_manifest(&m, path, err);
+    scan_free(&m);
+    return rc;
+}
+
+spsh_status spsh__json_manifest_scan(const spsh_ingest_options *options,
+                                     const spsh_ingest_sink *sink, const spsh__json_format *format,
+                                     spsh_error *err)
+{
+    spsh__scan scan;
+    manifest_scan m = {.scan = &scan, .format = format};
+    spsh__path_list list = {0};
+    spsh_status rc = spsh__scan_begin(&scan, options, sink, err);
+    if (rc == SPSH_OK)
+        rc = list_files(options->view, format, &list, err);
+    if (rc == SPSH_OK)
+        rc = spsh__audio_resolver_new(options->view, &m.resolver, err);
+    take_names(format, m.names);
+    if (rc == SPSH_OK)
+        rc = scan_files(&m, &list, err);
+    scan_free(&m);
+    spsh__path_list_free(&list);
+    return rc;
+}

@@ -1,0 +1,147 @@
+/* json_sidecar.c: of the keys of one role the first that is there plays it, as for WebDataset; what
+ * has no role is kept as it stands.
+ */
+#include "json_sidecar.h"
+
+#include <stdlib.h>
+
+#include "common/json_text.h"
+#include "common/jsonl.h"
+#include "ingest/view/fail.h"
+#include "ingest/view/text_file.h"
+#include "table.h"
+
+#define FILE_BYTES_MAX ((size_t)1 << 20)
+#define ROLES          4U
+
+static const struct {
+    unsigned role; /* in the order of the struct */
+    const char *name;
+} keys[] = {
+    {0, "text"           },
+    {0, "transcript"     },
+    {0, "sentence"       },
+    {0, "transcription"  },
+    {0, "normalized_text"},
+    {1, "speaker"        },
+    {1, "speaker_id"     },
+    {2, "language"       },
+    {2, "lang"           },
+    {3, "domain"         },
+};
+
+#define KEY_COUNT (sizeof(keys) / sizeof(keys[0]))
+
+static spsh_status no_memory(spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a .json");
+}
+
+static spsh_status read_file(spsh__json_sidecar *s, const spsh__view *view, const char *path,
+                             const char **ret_problem, spsh_error *err)
+{
+    spsh__text_file file = {.fd = -1};
+    size_t size_bytes = 0;
+
+    spsh__builder_clear(&s->file);
+    spsh_status rc = spsh__text_file_open(view, path, &file, NULL);
+    if (rc == SPSH_E_NO_MEMORY)
+        return no_memory(err);
+    if (rc != SPSH_OK || file.size_bytes > FILE_BYTES_MAX) {
+        *ret_problem = rc != SPSH_OK ? "cannot be read" : "is longer than 1 MiB";
+        spsh__text_file_close(&file);
+        return SPSH_OK;
+    }
+    const spsh__text_input input = spsh__text_input_file(&file);
+    uint8_t *data = spsh__builder_reserve(&s->file, (size_t)file.size_bytes + 1);
+    rc = data == NULL
+             ? no_memory(err)
+             : input.read_at_fn(input.user, 0, data, (size_t)file.size_bytes, &size_bytes, err);
+    spsh__text_file_close(&file);
+    s->file.size_bytes = size_bytes;
+    return rc;
+}
+
+static bool plays(unsigned role, const spsh__json_value *value)
+{
+    return value->kind == SPSH__JSON_STRING || (role > 0 && value->kind == SPSH__JSON_NUMBER);
+}
+
+/* NULL, or why the .json must be rejected. A text of another type does not become an extra: the
+ * utterance would be packed as unlabelled. */
+static const char *kind_problem(spsh__json_sidecar *s, const spsh__json_value *values,
+                                const char *const *names, bool has_text)
+{
+    static const unsigned strings = SPSH__JSON_STRINGS;
+    const char *problem = NULL;
+    for (size_t i = 0; i < KEY_COUNT && !has_text; i++) {
+        has_text = keys[i].role == 0 && values[i].kind == SPSH__JSON_STRING;
+        if (keys[i].role == 0 && problem == NULL)
+            problem = spsh__json_kind_problem(&values[i], &names[i], &strings, 1, s->kind_problem);
+    }
+    return has_text ? NULL : problem;
+}
+
+static spsh_status take_members(spsh__json_sidecar *s, const spsh__json_value *values,
+                                bool has_text, spsh_error *err)
+{
+    spsh_bytes *const texts[ROLES] = {&s->text, &s->speaker, &s->language, &s->domain};
+    bool taken[ROLES] = {has_text};
+    bool failed = false;
+
+    if (s->members.size_bytes > 0)
+        s->members.size_bytes--; /* the closing brace */
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        const unsigned role = keys[i].role;
+        const spsh__json_value *value = &values[i];
+        if (taken[role] || !plays(role, value)) {
+            spsh__json_value_member(&s->members, 0, keys[i].name, value);
+            continue;
+        }
+        taken[role] = true;
+        spsh__builder_clear(&s->strings[role]);
+        *texts[role] = spsh__json_name(value, &s->strings[role]);
+        if (role > 0 && spsh__is_placeholder(*texts[role]))
+            *texts[role] = (spsh_bytes){0};
+        failed = failed || s->strings[role].failed;
+    }
+    spsh__json_close(&s->members, 0);
+    s->has_text = taken[0] && !has_text;
+    s->extras = spsh__builder_bytes(&s->members);
+    return failed || s->members.failed ? no_memory(err) : SPSH_OK;
+}
+
+spsh_status spsh__json_sidecar_read(spsh__json_sidecar *sidecar, const spsh__view *view,
+                                    const char *path, bool has_text, const char **ret_problem,
+                                    spsh_error *err)
+{
+    const char *names[KEY_COUNT];
+    spsh__json_value values[KEY_COUNT];
+    size_t offset = 0;
+
+    *ret_problem = NULL;
+    sidecar->has_text = false;
+    sidecar->text = sidecar->speaker = sidecar->language = (spsh_bytes){0};
+    sidecar->domain = sidecar->extras = (spsh_bytes){0};
+    for (size_t i = 0; i < KEY_COUNT; i++)
+        names[i] = keys[i].name;
+    spsh_status rc = read_file(sidecar, view, path, ret_problem, err);
+    if (rc != SPSH_OK || *ret_problem != NULL)
+        return rc;
+    spsh_bytes whole = spsh__builder_bytes(&sidecar->file);
+    if (whole.size_bytes >= 3 && memcmp(whole.data, "\xef\xbb\xbf", 3) == 0)
+        whole = (spsh_bytes){whole.data + 3, whole.size_bytes - 3};
+    spsh__builder_clear(&sidecar->members);
+    *ret_problem = spsh__json_pick(whole, names, KEY_COUNT, values, &sidecar->members, &offset);
+    if (*ret_problem == NULL)
+        *ret_problem = kind_problem(sidecar, values, names, has_text);
+    return *ret_problem == NULL ? take_members(sidecar, values, has_text, err) : SPSH_OK;
+}
+
+void spsh__json_sidecar_free(spsh__json_sidecar *sidecar)
+{
+    spsh__builder_free(&sidecar->file);
+    spsh__builder_free(&sidecar->members);
+    for (size_t i = 0; i < ROLES; i++)
+        spsh__builder_free(&sidecar->strings[i]);
+}

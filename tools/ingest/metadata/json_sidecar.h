@@ -1,0 +1,30 @@
+/* json_sidecar.h: a .json beside an audio file, which says what is known about it. */
+#ifndef SPSH_INGEST_JSON_SIDECAR_H
+#define SPSH_INGEST_JSON_SIDECAR_H
+
+#include "common/builder.h"
+#include "common/jsonl.h"
+#include "ingest/view/view.h"
+
+/** What one says; borrowed until the next is read. Begins as zeros. */
+typedef struct spsh__json_sidecar {
+    bool has_text;
+    spsh_bytes text, speaker, language, domain; /* empty: absent */
+    spsh_bytes extras;                          /* all other members as an object, or empty */
+    char kind_problem[SPSH__JSON_KIND_PROBLEM_BYTES];
+    spsh__builder file, members, strings[4];
+} spsh__json_sidecar;
+
+/**
+ * Read the file at a path of the view.
+ *
+ * @param has_text     the text is known: one in the file is a member like others
+ * @param ret_problem  NULL, or why it says nothing
+ */
+SPSH_NODISCARD spsh_status spsh__json_sidecar_read(spsh__json_sidecar *sidecar,
+                                                   const spsh__view *view, const char *path,
+                                                   bool has_text, const char **ret_problem,
+                                                   spsh_error *err);
+void spsh__json_sidecar_free(spsh__json_sidecar *sidecar);
+
+#endif

@@ -1,0 +1,641 @@
+/* table_scan.c: from the rows of a table to utterances.
+ *
+ * Ids. Without an id column an utterance is called like its audio file, by its path without
+ * extension; where the table cuts segments out of files, "#start_ns-end_ns" follows. Extensions may
+ * be dropped only if no two files differ by nothing else. A table whose audio has one extension
+ * throughout, as nearly all have, is safe by that alone, and one quick pass over the column shows
+ * it; only for a mixed table are hashes of the paths compared (16 bytes a row, until the colliding
+ * ones are known).
+ */
+#include "table_scan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/names.h"
+#include "ingest/layouts/layouts.h"
+#include "ingest/scan/scan.h"
+#include "ingest/view/fail.h"
+#include "ingest/view/text_file.h"
+#include "table_audio.h"
+
+#define PROBE_ROWS 4096U
+
+typedef struct table_scan {
+    spsh__scan scan;
+    spsh__text_file file;
+    spsh__text_input input;
+    const char *name; /* of the table, in the root of the view */
+    char *path;       /* the same for messages */
+    spsh__table_format format;
+    spsh__audio_resolver *resolver;
+    size_t domain_column;
+    spsh_bytes split;     /* that the table's name gives to all rows; empty: none */
+    bool mixed;           /* audio files of several extensions */
+    uint64_t *collisions; /* sorted hashes of stems that several files share */
+    size_t collision_count;
+    spsh__builder source, recording_id, id, plain, extras;
+} table_scan;
+
+static spsh_status no_memory(const table_scan *t, spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for a row", t->path);
+}
+
+static void table_close(table_scan *t)
+{
+    spsh__text_file_close(&t->file);
+    spsh__table_columns_free(&t->format.columns);
+    spsh__audio_resolver_free(t->resolver);
+    free(t->path);
+    free(t->collisions);
+    spsh__builder_free(&t->source);
+    spsh__builder_free(&t->recording_id);
+    spsh__builder_free(&t->id);
+    spsh__builder_free(&t->plain);
+    spsh__builder_free(&t->extras);
+}
+
+/* On failure the caller closes t all the same. name is borrowed. */
+static spsh_status table_open(table_scan *t, const spsh__view *view, const char *name,
+                              spsh__table_quoting quoting, const spsh__column_rules *rules,
+                              spsh_error *err)
+{
+    const char *root = spsh__view_root(view);
+    t->file.fd = -1;
+    t->name = name;
+    if (spsh__view_file(view) != NULL)
+        t->path = strdup(root);
+    else if (asprintf(&t->path, "%s/%s", root, name) < 0)
+        t->path = NULL;
+    if (t->path == NULL)
+        return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for its path", name);
+    spsh__text_file file = {.fd = -1};
+    spsh_status rc = spsh__text_file_open(view, t->name, &file, err);
+    if (rc != SPSH_OK)
+        return rc;
+    t->file = file;
+    t->input = spsh__text_input_file(&t->file);
+    rc = spsh__table_sniff(&t->input, t->path, quoting, rules, &t->format, err);
+    if (rc == SPSH_OK && t->format.found)
+        rc = spsh__audio_resolver_new(view, &t->resolver, err);
+    return rc;
+}
+
+/* A reader that stands behind the header row, where there is one. */
+static spsh_status open_rows(const table_scan *t, spsh__row_reader **ret_reader, spsh_error *err)
+{
+    spsh__row header;
+    spsh__row_reader *reader = NULL;
+    spsh_status rc = spsh__row_reader_new(&t->input, &t->format.dialect, &reader, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (!t->format.headless)
+        rc = spsh__row_reader_next(reader, &header, err);
+    if (rc != SPSH_OK && rc != SPSH_E_END) {
+        spsh__row_reader_free(reader);
+        return rc;
+    }
+    *ret_reader = reader;
+    return SPSH_OK;
+}
+
+/* A field by its column's number; empty where the row is short or the table has no such column. */
+static spsh_bytes field_at(const spsh__row *row, size_t column)
+{
+    return column < row->field_count ? row->fields[column] : (spsh_bytes){0};
+}
+
+static spsh_bytes field(const table_scan *t, const spsh__row *row, spsh__column_role role)
+{
+    return field_at(row, t->format.columns.column_of[role]);
+}
+
+static bool has_column(const table_scan *t, spsh__column_role role)
+{
+    return t->format.columns.column_of[role] != SPSH__COLUMN_NONE;
+}
+
+static bool is_blank_row(const spsh__row *row)
+{
+    return row->problem == NULL && row->field_count == 1 && row->fields[0].size_bytes == 0;
+}
+
+static spsh_bytes name_field(const table_scan *t, const spsh__row *row, spsh__column_role role)
+{
+    const spsh_bytes value = field(t, row, role);
+    return spsh__is_placeholder(value) ? (spsh_bytes){0} : value;
+}
+
+static uint64_t hash_bytes(spsh_bytes bytes)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    for (size_t i = 0; i < bytes.size_bytes; i++)
+        hash = (hash ^ bytes.data[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+typedef struct stem_hash {
+    uint64_t stem, extension;
+} stem_hash;
+
+/* The audio path of a row in its plain form, cut into stem and extension. */
+static bool stem_of_row(table_scan *t, const spsh__row *row, spsh_bytes *ret_stem,
+                        spsh_bytes *ret_extension)
+{
+    const spsh_bytes written = field(t, row, SPSH__COLUMN_AUDIO);
+    if (row->problem != NULL || written.size_bytes == 0)
+        return false;
+    spsh__builder_clear(&t->plain);
+    spsh__audio_plain_path(t->resolver, written, &t->plain);
+    const spsh_bytes plain = spsh__builder_bytes(&t->plain);
+    const size_t stem_bytes = spsh__audio_stem(plain);
+    if (t->plain.failed || plain.size_bytes == 0)
+        return false;
+    *ret_stem = (spsh_bytes){plain.data, stem_bytes};
+    *ret_extension = (spsh_bytes){plain.data + stem_bytes, plain.size_bytes - stem_bytes};
+    return true;
+}
+
+/* Whether the audio column shows more than one extension; stops at the second. */
+static spsh_status find_mixture(table_scan *t, spsh_error *err)
+{
+    spsh__row_reader *reader = NULL;
+    spsh__row row;
+    char first[16] = "";
+    size_t first_bytes = SIZE_MAX;
+    spsh_status rc = open_rows(t, &reader, err);
+    while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
+        spsh_bytes stem, extension;
+        if (!stem_of_row(t, &row, &stem, &extension)) {
+            if (t->plain.failed)
+                rc = no_memory(t, err);
+            continue;
+        }
+        if (first_bytes == SIZE_MAX && extension.size_bytes <= sizeof(first)) {
+            first_bytes = extension.size_bytes;
+            memcpy(first, extension.data, extension.size_bytes);
+        }
+        if (!spsh__bytes_equal(extension, (spsh_bytes){(const uint8_t *)first, first_bytes})) {
+            t->mixed = true;
+            break;
+        }
+    }
+    spsh__row_reader_free(reader);
+    return rc == SPSH_E_END ? SPSH_OK : rc;
+}
+
+static int compare_hashes(const void *a, const void *b)
+{
+    const stem_hash *x = a;
+    const stem_hash *y = b;
+    if (x->stem != y->stem)
+        return x->stem < y->stem ? -1 : 1;
+    if (x->extension != y->extension)
+        return x->extension < y->extension ? -1 : 1;
+    return 0;
+}
+
+/* Keep, once each, the stems that occur with several extensions. */
+static size_t keep_collisions(const stem_hash *hashes, size_t count, uint64_t *collisions)
+{
+    size_t kept = 0;
+    for (size_t i = 1; i < count; i++) {
+        if (hashes[i].stem == hashes[i - 1].stem &&
+            hashes[i].extension != hashes[i - 1].extension &&
+            (kept == 0 || collisions[kept - 1] != hashes[i].stem))
+            collisions[kept++] = hashes[i].stem;
+    }
+    return kept;
+}
+
+static spsh_status hash_rows(table_scan *t, spsh__builder *hashes, spsh_error *err)
+{
+    spsh__row_reader *reader = NULL;
+    spsh__row row;
+    spsh_status rc = open_rows(t, &reader, err);
+    while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
+        spsh_bytes stem, extension;
+        if (!stem_of_row(t, &row, &stem, &extension)) {
+            if (t->plain.failed)
+                rc = no_memory(t, err);
+            continue;
+        }
+        const stem_hash hash = {hash_bytes(stem), hash_bytes(extension)};
+        spsh__builder_append(hashes, &hash, sizeof(hash));
+        if (hashes->failed)
+            rc = no_memory(t, err);
+    }
+    spsh__row_reader_free(reader);
+    return rc == SPSH_E_END ? SPSH_OK : rc;
+}
+
+static spsh_status find_collisions(table_scan *t, spsh_error *err)
+{
+    spsh__builder bytes = {0};
+    spsh_status rc = hash_rows(t, &bytes, err);
+    const size_t count = bytes.size_bytes / sizeof(stem_hash);
+    if (rc != SPSH_OK || count == 0)
+        goto out;
+    stem_hash *hashes = (stem_hash *)(void *)bytes.data;
+    qsort(hashes, count, sizeof(*hashes), compare_hashes);
+    t->collisions = malloc(count * sizeof(*t->collisions));
+    if (t->collisions == NULL) {
+        rc = no_memory(t, err);
+        goto out;
+    }
+    t->collision_count = keep_collisions(hashes, count, t->collisions);
+out:
+    spsh__builder_free(&bytes);
+    return rc;
+}
+
+static bool stem_collides(const table_scan *t, spsh_bytes stem)
+{
+    const uint64_t hash = hash_bytes(stem);
+    size_t low = 0;
+    size_t high = t->collision_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (t->collisions[middle] < hash)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < t->collision_count && t->collisions[low] == hash;
+}
+
+/* A path as an id: without extension where that is safe. */
+static void append_path_id(const table_scan *t, spsh_bytes path, bool keep_extension,
+                           spsh__builder *out)
+{
+    const spsh_bytes stem = {path.data, spsh__audio_stem(path)};
+    const bool keep = keep_extension || (t->collision_count > 0 && stem_collides(t, stem));
+    spsh__name_append(out, keep ? path : stem);
+}
+
+typedef struct segment {
+    uint64_t start_ns, end_ns;
+    uint64_t expected_ns; /* of the file */
+    bool given;           /* the row names a start or an end */
+} segment;
+
+/* False when the row's times make no segment. */
+static bool row_segment(const table_scan *t, const spsh__row *row, segment *ret_segment)
+{
+    const spsh__table_columns *columns = &t->format.columns;
+    uint64_t times[SPSH__COLUMN_ROLES] = {0};
+    spsh__time_result results[SPSH__COLUMN_ROLES];
+    for (size_t role = SPSH__COLUMN_START; role <= SPSH__COLUMN_DURATION; role++) {
+        results[role] = spsh__table_time(field(t, row, (spsh__column_role)role),
+                                         columns->unit_ns[role], &times[role]);
+    }
+    const bool has_start = results[SPSH__COLUMN_START] == SPSH__TIME_OK;
+    const bool has_end = results[SPSH__COLUMN_END] == SPSH__TIME_OK;
+    *ret_segment = (segment){.end_ns = SPSH_SEGMENT_END, .given = has_start || has_end};
+    if (results[SPSH__COLUMN_START] == SPSH__TIME_BAD ||
+        results[SPSH__COLUMN_END] == SPSH__TIME_BAD)
+        return false;
+    if (!ret_segment->given) {
+        if (results[SPSH__COLUMN_DURATION] == SPSH__TIME_OK)
+            ret_segment->expected_ns = times[SPSH__COLUMN_DURATION];
+        return true;
+    }
+    ret_segment->start_ns = times[SPSH__COLUMN_START];
+    if (has_end)
+        ret_segment->end_ns = times[SPSH__COLUMN_END];
+    else if (results[SPSH__COLUMN_DURATION] == SPSH__TIME_BAD)
+        return false;
+    else if (results[SPSH__COLUMN_DURATION] == SPSH__TIME_OK)
+        ret_segment->end_ns = ret_segment->start_ns + times[SPSH__COLUMN_DURATION];
+    return ret_segment->end_ns > ret_segment->start_ns;
+}
+
+static void append_segment(spsh__builder *id, const segment *s)
+{
+    char text[64];
+    int length;
+    if (s->end_ns == SPSH_SEGMENT_END)
+        length = snprintf(text, sizeof(text), "#%" PRIu64 "-end", s->start_ns);
+    else
+        length = snprintf(text, sizeof(text), "#%" PRIu64 "-%" PRIu64, s->start_ns, s->end_ns);
+    spsh__builder_append(id, text, length > 0 ? (size_t)length : 0);
+}
+
+/* Why a row is left out because of its audio; false when it is not. */
+static bool audio_refused(const spsh__audio_file *audio, spsh_reject *ret_reject)
+{
+    *ret_reject = (spsh_reject){.rows = 1};
+    switch (audio->found) {
+    case SPSH__AUDIO_FOUND: return false;
+    case SPSH__AUDIO_MISSING: ret_reject->reason = SPSH_REJECT_MISSING_AUDIO; break;
+    case SPSH__AUDIO_NOT_REGULAR: ret_reject->reason = SPSH_REJECT_NOT_REGULAR; break;
+    case SPSH__AUDIO_REMOTE:
+        ret_reject->reason = SPSH_REJECT_REMOTE_SOURCE;
+        ret_reject->detail = "audio is read from files only; download it first";
+        break;
+    case SPSH__AUDIO_UNREADABLE:
+        ret_reject->reason = SPSH_REJECT_UNREADABLE;
+        ret_reject->detail = strerror(audio->os_errno);
+        break;
+    }
+    return true;
+}
+
+static spsh_bytes row_split(const table_scan *t, const spsh__row *row)
+{
+    return t->split.size_bytes > 0 ? t->split : name_field(t, row, SPSH__COLUMN_SPLIT);
+}
+
+static spsh_bytes row_domain(const table_scan *t, const spsh__row *row)
+{
+    if (t->scan.domain_rule == SPSH__DOMAIN_COLUMN) {
+        const spsh_bytes value = field_at(row, t->domain_column);
+        return spsh__is_placeholder(value) ? (spsh_bytes){0} : value;
+    }
+    const spsh_bytes domain = name_field(t, row, SPSH__COLUMN_DOMAIN);
+    return domain.size_bytes > 0 ? domain : name_field(t, row, SPSH__COLUMN_LANGUAGE);
+}
+
+static spsh_bytes row_text(const table_scan *t, const spsh__row *row)
+{
+    const spsh_bytes text = field(t, row, SPSH__COLUMN_TEXT);
+    return text.size_bytes > 0 ? text : field_at(row, t->format.text_else);
+}
+
+static spsh_status emit_row(table_scan *t, const spsh__row *row, const spsh__audio_file *audio,
+                            const segment *cut, const spsh__place *place, spsh_error *err)
+{
+    const spsh_bytes text = row_text(t, row);
+    const spsh_bytes id = name_field(t, row, SPSH__COLUMN_ID);
+    const spsh_bytes path = spsh__bytes_of(audio->path);
+    spsh__builder_clear(&t->source);
+    spsh__builder_clear(&t->recording_id);
+    spsh__builder_clear(&t->id);
+    spsh__builder_clear(&t->plain);
+    spsh__builder_clear(&t->extras);
+    spsh__name_append(&t->source, path);
+    append_path_id(t, path, t->mixed && audio->extension_was_added, &t->recording_id);
+    if (id.size_bytes == 0) {
+        spsh__audio_plain_path(t->resolver, field(t, row, SPSH__COLUMN_AUDIO), &t->plain);
+        append_path_id(t, spsh__builder_bytes(&t->plain), false, &t->id);
+        if (cut->given)
+            append_segment(&t->id, cut);
+    }
+    spsh__table_extras(&t->format.columns, row->fields, row->field_count, &t->extras);
+    if (t->source.failed || t->recording_id.failed || t->id.failed || t->plain.failed ||
+        t->extras.failed)
+        return no_memory(t, err);
+
+    spsh_ingest_item item = {
+        .audio_path = audio->path,
+        .source = spsh__builder_bytes(&t->source),
+        .recording_id = spsh__builder_bytes(&t->recording_id),
+        .id = id.size_bytes > 0 ? id : spsh__builder_bytes(&t->id),
+        .has_text = text.size_bytes > 0,
+        .text = text,
+        .domain = row_domain(t, row),
+        .split = row_split(t, row),
+        .speaker = name_field(t, row, SPSH__COLUMN_SPEAKER),
+        .language = name_field(t, row, SPSH__COLUMN_LANGUAGE),
+        .extras = spsh__builder_bytes(&t->extras),
+        .start_ns = cut->start_ns,
+        .end_ns = cut->end_ns,
+        .expected_ns = cut->expected_ns,
+        .source_bytes = audio->size_bytes,
+    };
+    return spsh__scan_emit(&t->scan, &item, place, err);
+}
+
+/* A row that is broken, too long, or names no audio; false when it is none of these. */
+static bool row_refused(const table_scan *t, const spsh__row *row, spsh_reject *ret_reject)
+{
+    *ret_reject = (spsh_reject){.rows = 1};
+    if (row->problem != NULL) {
+        ret_reject->reason = SPSH_REJECT_ROW_SYNTAX;
+        ret_reject->detail = row->problem;
+    } else if (row->field_count > t->format.columns.count) {
+        ret_reject->reason = SPSH_REJECT_ROW_FIELD_COUNT;
+        ret_reject->detail = "the row has more fields than the header";
+    } else if (field(t, row, SPSH__COLUMN_AUDIO).size_bytes == 0) {
+        ret_reject->reason = SPSH_REJECT_MISSING_AUDIO;
+        ret_reject->detail = "the audio column is empty";
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static spsh_status scan_row(table_scan *t, const spsh__row *row, spsh_error *err)
+{
+    const spsh__place place = {spsh__bytes_of(t->name), row->line, row->offset_bytes, row->raw};
+    const spsh_bytes written = field(t, row, SPSH__COLUMN_AUDIO);
+    spsh__audio_file audio;
+    spsh_reject reject;
+    segment cut;
+    if (is_blank_row(row))
+        return SPSH_OK;
+    if (row_refused(t, row, &reject))
+        return spsh__scan_reject(&t->scan, &reject, &place, err);
+    if (!spsh__scan_wants_split(&t->scan, row_split(t, row))) {
+        t->scan.excluded_rows++;
+        return SPSH_OK;
+    }
+    spsh_status rc = spsh__audio_resolve(t->resolver, written, &audio, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (audio_refused(&audio, &reject)) {
+        reject.source = written;
+        return spsh__scan_reject(&t->scan, &reject, &place, err);
+    }
+    if (!row_segment(t, row, &cut)) {
+        reject = (spsh_reject){.reason = SPSH_REJECT_SEGMENT_RANGE,
+                               .source = spsh__bytes_of(audio.path),
+                               .detail = "start and end are decimal numbers, and end is later",
+                               .rows = 1};
+        return spsh__scan_reject(&t->scan, &reject, &place, err);
+    }
+    return emit_row(t, row, &audio, &cut, &place, err);
+}
+
+static spsh_status scan_rows(table_scan *t, spsh_error *err)
+{
+    spsh__row_reader *reader = NULL;
+    spsh__row row;
+    spsh_status rc = open_rows(t, &reader, err);
+    while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
+        rc = scan_row(t, &row, err);
+        if (rc == SPSH_OK)
+            rc = spsh__scan_progress(&t->scan, 1, err);
+    }
+    spsh__row_reader_free(reader);
+    return rc == SPSH_E_END ? spsh__scan_finish(&t->scan, err) : rc;
+}
+
+/* What a person has to know when a file was given that is not a table we can read. */
+static spsh_status explain_no_table(const table_scan *t, spsh_error *err)
+{
+    uint8_t head[81] = {0};
+    size_t size = 0;
+    spsh_status rc = t->input.read_at_fn(t->input.user, 0, head, sizeof(head) - 1, &size, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (size >= 2 && ((head[0] == 0xff && head[1] == 0xfe) || (head[0] == 0xfe && head[1] == 0xff)))
+        return SPSH_INGEST_FAIL(err, SPSH_E_SYNTAX,
+                                "%s: is UTF-16; convert it to UTF-8 first, for example with iconv",
+                                t->path);
+    if (size >= 2 && head[0] == 0x1f && head[1] == 0x8b)
+        return SPSH_INGEST_FAIL(err, SPSH_E_SYNTAX, "%s: is compressed; unpack it first", t->path);
+    for (size_t i = 0; i < size; i++) {
+        if (head[i] == '\n' || head[i] == '\r')
+            head[i] = '\0';
+        else if (head[i] < 0x20 || head[i] >= 0x7f)
+            head[i] = '?';
+        if (head[i] == '\0')
+            break;
+    }
+    return SPSH_INGEST_FAIL(err, SPSH_E_SYNTAX,
+                            "%s: the header row has no audio column (path, file, filename, audio, "
+                            "wav, clip ...); it begins '%s'",
+                            t->path, (const char *)head);
+}
+
+/* "train" of "lists/train.csv"; empty if the name is not that of a split. */
+static spsh_bytes split_of_name(const char *name)
+{
+    const char *base = spsh__base_name(name);
+    const spsh_bytes stem = {(const uint8_t *)base, strcspn(base, ".")};
+    return spsh__is_split_name(stem) ? stem : (spsh_bytes){0};
+}
+
+static spsh_status check_rules(table_scan *t, spsh_error *err)
+{
+    if (!t->format.found)
+        return explain_no_table(t, err);
+    if (t->format.unclear_line != 0)
+        return SPSH_INGEST_FAIL(err, SPSH_E_SYNTAX,
+                                "%s: from line %" PRIu64 " on, quotes may belong to the text or "
+                                "enclose fields, and both fit; say --layout table-raw (quotes are "
+                                "text) or --layout table-rfc (quotes enclose fields)",
+                                t->path, t->format.unclear_line);
+    if (t->scan.domain_rule == SPSH__DOMAIN_COLUMN) {
+        t->domain_column = spsh__table_column_find(&t->format.columns, t->scan.domain_name);
+        if (t->domain_column == SPSH__COLUMN_NONE)
+            return SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG, "%s: has no column '%.60s'", t->path,
+                                    t->scan.options->domain_rule + strlen("column:"));
+    }
+    if (t->scan.options->split_by_name && !has_column(t, SPSH__COLUMN_SPLIT))
+        t->split = split_of_name(t->name);
+    return has_column(t, SPSH__COLUMN_SPLIT) || t->split.size_bytes > 0
+               ? SPSH_OK
+               : spsh__scan_refuse_split(&t->scan, t->name, err);
+}
+
+spsh_status spsh__table_note_unused(const spsh__scan *scan, const char *name,
+                                    const spsh__table_columns *columns, spsh_error *err)
+{
+    const bool has_text = columns->column_of[SPSH__COLUMN_TEXT] != SPSH__COLUMN_NONE;
+    spsh__builder unused = {0};
+    char note[320];
+    spsh__table_unused(columns, &unused);
+    const spsh_bytes names = spsh__builder_bytes(&unused);
+    const size_t shown = names.size_bytes < 120 ? names.size_bytes : 120;
+    spsh_status rc = SPSH_OK;
+    if (unused.failed)
+        rc = SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for names of columns", name);
+    else if (shown > 0) {
+        (void)snprintf(note, sizeof(note),
+                       "%.60s%s: columns without a field, kept as extras: %.*s%s (--column %s=NAME "
+                       "assigns one)",
+                       name, has_text ? "" : " has no text column", (int)shown,
+                       (const char *)names.data, shown < names.size_bytes ? " ..." : "",
+                       has_text ? "FIELD" : "text");
+        rc = spsh__scan_note(scan, note, err);
+    }
+    spsh__builder_free(&unused);
+    return rc;
+}
+
+static spsh_status note_split(const table_scan *t, spsh_error *err)
+{
+    char note[200];
+    (void)snprintf(note, sizeof(note),
+                   "%.60s: all rows have the split '%.*s', from its name (--split-from none: none)",
+                   t->name, (int)t->split.size_bytes, (const char *)t->split.data);
+    return spsh__scan_note(&t->scan, note, err);
+}
+
+spsh_status spsh__table_scan(const char *name, spsh__table_quoting quoting,
+                             const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+                             spsh_error *err)
+{
+    table_scan t = {.file = {.fd = -1}};
+    const spsh__column_rules rules = {options->columns, options->column_count};
+    spsh_status rc = spsh__scan_begin(&t.scan, options, sink, err);
+    if (rc == SPSH_OK)
+        rc = table_open(&t, options->view, name, quoting, &rules, err);
+    if (rc == SPSH_OK)
+        rc = check_rules(&t, err);
+    if (rc == SPSH_OK && !t.format.headless)
+        rc = spsh__table_note_unused(&t.scan, t.name, &t.format.columns, err);
+    if (rc == SPSH_OK && t.split.size_bytes > 0)
+        rc = note_split(&t, err);
+    if (rc == SPSH_OK)
+        rc = find_mixture(&t, err);
+    if (rc == SPSH_OK && t.mixed)
+        rc = find_collisions(&t, err);
+    if (rc == SPSH_OK)
+        rc = scan_rows(&t, err);
+    table_close(&t);
+    return rc;
+}
+
+/* Whether one of the first rows names audio that is there. */
+static spsh_status rows_resolve(table_scan *t, bool *ret_resolves, spsh_error *err)
+{
+    spsh__row_reader *reader = NULL;
+    spsh__row row;
+    *ret_resolves = false;
+    spsh_status rc = open_rows(t, &reader, err);
+    for (unsigned i = 0; i < PROBE_ROWS && rc == SPSH_OK && !*ret_resolves; i++) {
+        spsh__audio_file audio;
+        rc = spsh__row_reader_next(reader, &row, err);
+        if (rc != SPSH_OK || row.problem != NULL ||
+            field(t, &row, SPSH__COLUMN_AUDIO).size_bytes == 0)
+            continue;
+        rc = spsh__audio_resolve(t->resolver, field(t, &row, SPSH__COLUMN_AUDIO), &audio, err);
+        *ret_resolves = rc == SPSH_OK && audio.found == SPSH__AUDIO_FOUND;
+    }
+    spsh__row_reader_free(reader);
+    return rc == SPSH_E_END ? SPSH_OK : rc;
+}
+
+spsh_status spsh__table_probe(const spsh__view *view, const char *name, spsh__table_quoting quoting,
+                              bool given, spsh_layout_probe *probe, bool *ret_has_split,
+                              spsh_error *err)
+{
+    table_scan t = {.file = {.fd = -1}};
+    spsh_status rc = table_open(&t, view, name, quoting, NULL, err);
+    if (rc == SPSH_OK && t.format.found && ret_has_split != NULL)
+        *ret_has_split = has_column(&t, SPSH__COLUMN_SPLIT);
+    bool resolves = given && rc == SPSH_OK && t.format.found;
+    if (rc == SPSH_OK && t.format.found && !given)
+        rc = spsh__view_index_archives(view, err);
+    if (rc == SPSH_OK && t.format.found && !given)
+        rc = rows_resolve(&t, &resolves, err);
+    if (rc == SPSH_OK && resolves && t.format.headless) {
+        probe->matches = true;
+        spsh__probe_say(probe, "%.80s has no header, and %zu fields between pipes, of audio first",
+                        t.name, t.format.columns.count);
+    } else if (rc == SPSH_OK && resolves) {
+        const struct spsh__table_column *column =
+            &t.format.columns.columns[t.format.columns.column_of[SPSH__COLUMN_AUDIO]];
+        probe->matches = true;
+        spsh__probe_say(probe, "%.80s has a header with the audio column '%.*s'", t.name,
+                        (int)column->name_bytes,
+                        (const char *)t.format.columns.text.data + column->name_at);
+    }
+    table_close(&t);
+    return rc;
+}

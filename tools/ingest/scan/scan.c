@@ -1,0 +1,341 @@
+/* scan.c: see scan.h. */
+#include "scan.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/names.h"
+#include "ingest/view/fail.h"
+#include "speechshard/limits.h"
+
+#define EXCERPT_BYTES_MAX  ((size_t)200)
+#define PROGRESS_FILES     UINT64_C(1024)
+#define DOMAIN_DEFAULT     "default"
+#define DIRECTORY_RULE_MAX 1000
+
+static spsh_status parse_domain_rule(spsh__scan *scan, const char *rule, spsh_error *err)
+{
+    if (rule == NULL)
+        return SPSH_OK;
+    if (strncmp(rule, "column:", 7) == 0 && rule[7] != '\0') {
+        scan->domain_rule = SPSH__DOMAIN_COLUMN;
+        scan->domain_name = spsh__bytes_of(rule + 7);
+        return SPSH_OK;
+    }
+    if (strncmp(rule, "dir:", 4) == 0) {
+        char *end = NULL;
+        errno = 0;
+        long level = strtol(rule + 4, &end, 10);
+        if (end == rule + 4 || *end != '\0' || errno != 0 || level == 0 ||
+            level > DIRECTORY_RULE_MAX || level < -DIRECTORY_RULE_MAX)
+            return SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG,
+                                    "domain rule '%s': write dir:1 for the first folder below the "
+                                    "corpus or dir:-1 for the folder that holds the file",
+                                    rule);
+        scan->domain_rule = SPSH__DOMAIN_DIRECTORY;
+        scan->domain_directory = level;
+        return SPSH_OK;
+    }
+    scan->domain_rule = SPSH__DOMAIN_NAME;
+    scan->domain_name = spsh__bytes_of(rule);
+    if (rule[0] == '\0' || scan->domain_name.size_bytes > SPSH_NAME_BYTES_MAX ||
+        !spsh__text_is_utf8(scan->domain_name) || strcmp(rule, "column:") == 0)
+        return SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG,
+                                "domain rule '%.60s': write a name, dir:N or column:NAME", rule);
+    return SPSH_OK;
+}
+
+spsh_status spsh__scan_begin(spsh__scan *scan, const spsh_ingest_options *options,
+                             const spsh_ingest_sink *sink, spsh_error *err)
+{
+    *scan = (spsh__scan){.options = options, .sink = sink};
+    return parse_domain_rule(scan, options->domain_rule, err);
+}
+
+spsh_status spsh__scan_refuse_split(const spsh__scan *scan, const char *layout, spsh_error *err)
+{
+    if (scan->options->split_filter == NULL)
+        return SPSH_OK;
+    return SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG,
+                            "%s: %s has no splits, so none can be chosen; leave out the choice of "
+                            "splits or give a table with a split column",
+                            spsh__view_root(scan->options->view), layout);
+}
+
+spsh_status spsh__scan_refuse_column(const spsh__scan *scan, const char *layout, spsh_error *err)
+{
+    if (scan->domain_rule != SPSH__DOMAIN_COLUMN)
+        return SPSH_OK;
+    return SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG,
+                            "%s: %s has no columns; domain rule 'column:' is for tables, write a "
+                            "name or dir:N",
+                            spsh__view_root(scan->options->view), layout);
+}
+
+bool spsh__scan_wants_split(const spsh__scan *scan, spsh_bytes split)
+{
+    const char *at = scan->options->split_filter;
+    if (at == NULL)
+        return true;
+    for (;;) {
+        size_t length = strcspn(at, ",");
+        if (length > 0 && spsh__bytes_equal((spsh_bytes){(const uint8_t *)at, length}, split))
+            return true;
+        if (at[length] == '\0')
+            return false;
+        at += length + 1;
+    }
+}
+
+static spsh_bytes nth_directory(spsh_bytes path, long level)
+{
+    long count = 0;
+    for (size_t i = 0; i < path.size_bytes; i++)
+        count += path.data[i] == '/';
+    const bool absolute = path.size_bytes > 0 && path.data[0] == '/';
+    long wanted = level > 0 ? level + absolute : count + level + 1;
+    if (wanted <= absolute || wanted > count)
+        return (spsh_bytes){0};
+    size_t begin = 0;
+    for (long i = 1; i < wanted; i++) {
+        while (path.data[begin] != '/')
+            begin++;
+        begin++;
+    }
+    size_t end = begin;
+    while (path.data[end] != '/')
+        end++;
+    return (spsh_bytes){path.data + begin, end - begin};
+}
+
+static void apply_domain_rule(const spsh__scan *scan, spsh_ingest_item *item)
+{
+    if (scan->domain_rule == SPSH__DOMAIN_NAME)
+        item->domain = scan->domain_name;
+    else if (scan->domain_rule == SPSH__DOMAIN_DIRECTORY)
+        item->domain = nth_directory(item->source, scan->domain_directory);
+    if (item->domain.size_bytes == 0)
+        item->domain = spsh__bytes_of(DOMAIN_DEFAULT);
+}
+
+static bool has_control(spsh_bytes text)
+{
+    for (size_t i = 0; i < text.size_bytes; i++) {
+        if (text.data[i] < 0x20 || text.data[i] == 0x7f)
+            return true;
+    }
+    return false;
+}
+
+/* A control character other than TAB and line feed, or a byte order mark, which in a text is
+ * nothing to read. One pass without a branch looks whether there may be one. */
+static bool text_has_control(spsh_bytes text)
+{
+    static const uint8_t mark[] = {0xef, 0xbb, 0xbf};
+    unsigned control = 0;
+    unsigned first = 0;
+    for (size_t i = 0; i < text.size_bytes; i++) {
+        const uint8_t byte = text.data[i];
+        control |= (unsigned)(byte < 0x20) & (unsigned)(byte != '\t') & (unsigned)(byte != '\n');
+        control |= (unsigned)(byte == 0x7f);
+        first |= (unsigned)(byte == mark[0]);
+    }
+    return control != 0 ||
+           (first != 0 && memmem(text.data, text.size_bytes, mark, sizeof(mark)) != NULL);
+}
+
+static const char *name_problem(const spsh_ingest_item *item)
+{
+    const struct {
+        spsh_bytes value;
+        const char *problem;
+    } names[] = {
+        {item->domain,   "domain is not UTF-8 or too long"  },
+        {item->split,    "split is not UTF-8 or too long"   },
+        {item->speaker,  "speaker is not UTF-8 or too long" },
+        {item->language, "language is not UTF-8 or too long"},
+        {item->document, "document is not UTF-8 or too long"},
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (names[i].value.size_bytes > SPSH_NAME_BYTES_MAX || !spsh__text_is_utf8(names[i].value))
+            return names[i].problem;
+    }
+    return NULL;
+}
+
+/* True when the item may not enter a dataset; ret_reject then says why. */
+static bool item_refused(const spsh_ingest_item *item, spsh_reject *ret_reject)
+{
+    *ret_reject = (spsh_reject){.source = item->source, .id = item->id, .rows = 1};
+    if (item->id.size_bytes == 0 || item->recording_id.size_bytes == 0 ||
+        item->id.size_bytes > SPSH_ID_BYTES_MAX ||
+        item->recording_id.size_bytes > SPSH_ID_BYTES_MAX) {
+        ret_reject->reason = SPSH_REJECT_BAD_ID;
+        ret_reject->detail = "an id has 1 to 4096 bytes";
+    } else if (!spsh__text_is_utf8(item->id) || has_control(item->id)) {
+        ret_reject->reason = SPSH_REJECT_BAD_ID;
+        ret_reject->detail = "an id is UTF-8 without control characters";
+    } else if (item->text.size_bytes > SPSH_TEXT_BYTES_MAX) {
+        ret_reject->reason = SPSH_REJECT_TEXT_TOO_LONG;
+        ret_reject->detail = "a text has at most 1 MiB";
+    } else if (item->extras.size_bytes > SPSH_TEXT_BYTES_MAX) {
+        ret_reject->reason = SPSH_REJECT_TEXT_TOO_LONG;
+        ret_reject->detail = "the other columns together have at most 1 MiB";
+    } else if (!spsh__text_is_utf8(item->text)) {
+        ret_reject->reason = SPSH_REJECT_TEXT_INVALID_UTF8;
+    } else {
+        ret_reject->reason = SPSH_REJECT_ROW_SYNTAX;
+        ret_reject->detail = name_problem(item);
+        return ret_reject->detail != NULL;
+    }
+    return true;
+}
+
+/* 0, or an errno. The sidecar's path is copied into text_path, as a view keeps one piece's path at
+ * a time. */
+static int find_pieces(const spsh__scan *scan, spsh_ingest_item *item, char text_path[PATH_MAX])
+{
+    const spsh__view *view = scan->options->view;
+    int os_errno = 0;
+    if (item->text_path != NULL) {
+        os_errno = spsh__view_locate_known(view, item->text_path, SPSH__PIECE_BYTES_UNKNOWN,
+                                           &item->sidecar);
+        const size_t size = os_errno == 0 ? strlen(item->sidecar.path) + 1 : 0;
+        if (size > PATH_MAX)
+            return ENAMETOOLONG;
+        if (size > 0)
+            item->sidecar.path = memcpy(text_path, item->sidecar.path, size);
+    }
+    if (os_errno != 0 || item->audio_path == NULL)
+        return os_errno;
+    return spsh__view_locate_known(view, item->audio_path, item->source_bytes, &item->audio);
+}
+
+spsh_status spsh__scan_emit(spsh__scan *scan, spsh_ingest_item *item, const spsh__place *place,
+                            spsh_error *err)
+{
+    spsh_reject reject;
+    char text_path[PATH_MAX];
+    item->layout_domain = item->domain;
+    apply_domain_rule(scan, item);
+    if (item_refused(item, &reject))
+        return spsh__scan_reject(scan, &reject, place, err);
+    const int os_errno = find_pieces(scan, item, text_path);
+    if (os_errno == ENOMEM)
+        return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
+    if (os_errno != 0) {
+        reject.reason = SPSH_REJECT_UNREADABLE;
+        reject.detail = strerror(os_errno);
+        return spsh__scan_reject(scan, &reject, place, err);
+    }
+    if (text_has_control(item->text)) {
+        reject =
+            (spsh_reject){.reason = SPSH_REJECT_TEXT_CONTROL_CHARS,
+                          .source = item->source,
+                          .id = item->id,
+                          .detail = "the text has control characters or U+FEFF; kept as it is"};
+        const spsh_status rc = spsh__scan_reject(scan, &reject, place, err);
+        if (rc != SPSH_OK)
+            return rc;
+    }
+    return scan->sink->emit_fn(scan->sink->user, item, err);
+}
+
+spsh_status spsh__scan_note(const spsh__scan *scan, const char *note, spsh_error *err)
+{
+    return scan->sink->note_fn == NULL ? SPSH_OK : scan->sink->note_fn(scan->sink->user, note, err);
+}
+
+void spsh__scan_exclude(spsh__scan *scan, const spsh_ingest_item *item)
+{
+    scan->excluded_rows++;
+    if (scan->sink->found_fn != NULL)
+        scan->sink->found_fn(scan->sink->user, item);
+}
+
+spsh_status spsh__scan_reject(spsh__scan *scan, const spsh_reject *reject, const spsh__place *place,
+                              spsh_error *err)
+{
+    spsh_reject full = *reject;
+    full.offset_bytes = SPSH_OFFSET_NONE;
+    if (place != NULL && place->line != 0) {
+        full.line = place->line;
+        full.offset_bytes = place->offset_bytes;
+        full.excerpt = place->raw;
+        if (full.source.size_bytes == 0)
+            full.source = place->file;
+    }
+    if (full.excerpt.size_bytes > EXCERPT_BYTES_MAX)
+        full.excerpt.size_bytes = EXCERPT_BYTES_MAX;
+    return scan->sink->reject_fn(scan->sink->user, &full, err);
+}
+
+spsh_status spsh__scan_tell_commands(spsh__scan *scan, uint64_t count, spsh_bytes source,
+                                     spsh_error *err)
+{
+    char detail[128];
+    if (count == 0)
+        return SPSH_OK;
+    (void)snprintf(detail, sizeof(detail),
+                   "%" PRIu64 " commands were not run: the files that they read are packed as "
+                   "they are",
+                   count);
+    const spsh_reject reject = {
+        .reason = SPSH_REJECT_COMMAND_SOURCE, .source = source, .detail = detail};
+    return spsh__scan_reject(scan, &reject, NULL, err);
+}
+
+spsh_status spsh__scan_walk_note(spsh__scan *scan, spsh__walk_note note, const char *path,
+                                 int os_errno, spsh_error *err)
+{
+    spsh_reject reject = {.source = spsh__bytes_of(path[0] == '\0' ? "." : path)};
+    switch (note) {
+    case SPSH__WALK_UNREADABLE:
+        reject.reason = SPSH_REJECT_UNREADABLE;
+        reject.detail = strerror(os_errno);
+        break;
+    case SPSH__WALK_LINK_NOT_TAKEN:
+        reject.reason = SPSH_REJECT_EXCLUDED_BY_RULE;
+        reject.detail = "a symbolic link to a folder; --follow-links walks it";
+        break;
+    case SPSH__WALK_ALREADY_VISITED:
+        reject.reason = SPSH_REJECT_EXCLUDED_BY_RULE;
+        reject.detail = "this folder was already walked under another name";
+        break;
+    }
+    return spsh__scan_reject(scan, &reject, NULL, err);
+}
+
+spsh_status spsh__scan_progress(spsh__scan *scan, uint64_t files, spsh_error *err)
+{
+    const uint64_t before = scan->files_seen / PROGRESS_FILES;
+    scan->files_seen += files;
+    if (scan->sink->progress_fn == NULL || scan->files_seen / PROGRESS_FILES == before)
+        return SPSH_OK;
+    return scan->sink->progress_fn(scan->sink->user, scan->files_seen, err);
+}
+
+spsh_status spsh__scan_finish(spsh__scan *scan, spsh_error *err)
+{
+    if (scan->excluded_rows > 0) {
+        char detail[96];
+        (void)snprintf(detail, sizeof(detail),
+                       "%" PRIu64 " utterances of splits that were not asked for",
+                       scan->excluded_rows);
+        const spsh_reject reject = {.reason = SPSH_REJECT_EXCLUDED_BY_RULE,
+                                    .source = spsh__bytes_of("."),
+                                    .detail = detail};
+        spsh_status rc = spsh__scan_reject(scan, &reject, NULL, err);
+        if (rc != SPSH_OK)
+            return rc;
+    }
+    if (scan->sink->rows_fn != NULL)
+        scan->sink->rows_fn(scan->sink->user, scan->merged_rows,
+                            scan->excluded_rows + scan->skipped_rows);
+    if (scan->sink->progress_fn == NULL)
+        return SPSH_OK;
+    return scan->sink->progress_fn(scan->sink->user, scan->files_seen, err);
+}

@@ -1,0 +1,215 @@
+/* trees.c: see trees.h. Depth first, names sorted, at most four levels below the root. */
+#include "trees.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/names.h"
+#include "ingest/layouts/layouts.h"
+#include "ingest/view/fail.h"
+#include "ingest/view/folder_set.h"
+
+#define DEPTH_MAX         4U
+#define PROBE_FOLDERS_MAX 256U
+#define PROBE_ENTRIES_MAX 65536U
+
+typedef struct tree_walk {
+    const spsh__tree_search *search;
+    spsh__path_list *trees;
+    spsh__path_list links; /* to folders, which are entered after all others */
+    spsh__folder_set seen; /* only if the view follows links */
+    unsigned folders;      /* looked at */
+} tree_walk;
+
+static spsh_status no_memory(spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of folders");
+}
+
+/* Whether an entry is a folder to look into; links to folders count with --follow-links only. */
+static spsh_status check_entry(const tree_walk *w, const spsh__view *folder, const char *path,
+                               const spsh__view_entry *entry, bool *ret_enter, spsh_error *err)
+{
+    spsh__scan *scan = w->search->scan;
+    const bool is_link = entry->type == SPSH__VIEW_LINK;
+    *ret_enter = false;
+    if (entry->name[0] == '.' || spsh__is_ignored_name(entry->name) ||
+        spsh__is_clip_folder(entry->name) || (entry->type != SPSH__VIEW_FOLDER && !is_link))
+        return SPSH_OK;
+    *ret_enter = entry->enters;
+    if (entry->enters || scan == NULL || !spsh__view_has_folder(folder, entry->name))
+        return SPSH_OK;
+    spsh__builder link = {0};
+    spsh__builder_append_part(&link, path);
+    spsh__builder_append_part(&link, entry->name);
+    spsh_status rc = spsh__builder_text(&link) == NULL
+                         ? no_memory(err)
+                         : spsh__scan_walk_note(scan, SPSH__WALK_LINK_NOT_TAKEN,
+                                                spsh__builder_text(&link), 0, err);
+    spsh__builder_free(&link);
+    return rc;
+}
+
+/* A probe passes over what cannot be read; a scan reports it. */
+static spsh_status note_unreadable(const tree_walk *w, const char *path, int os_errno,
+                                   spsh_error *err)
+{
+    if (w->search->scan == NULL)
+        return SPSH_OK;
+    return spsh__scan_walk_note(w->search->scan, SPSH__WALK_UNREADABLE, path, os_errno, err);
+}
+
+/* Whether a folder was not entered under another name. */
+static spsh_status check_new(tree_walk *w, const spsh__view *folder, const char *path,
+                             bool *ret_new, spsh_error *err)
+{
+    spsh__view_info info;
+    *ret_new = true;
+    if (!spsh__view_follows_links(folder) || spsh__view_stat(folder, "", &info) != 0)
+        return SPSH_OK;
+    if (!spsh__folder_set_add(&w->seen, &info, ret_new))
+        return no_memory(err);
+    if (*ret_new || w->search->scan == NULL)
+        return SPSH_OK;
+    return spsh__scan_walk_note(w->search->scan, SPSH__WALK_ALREADY_VISITED, path, 0, err);
+}
+
+/* The paths of the folders in a folder. */
+static spsh_status list_folders(tree_walk *w, const spsh__view *folder, const char *path,
+                                spsh__path_list *children, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    spsh__view_entry entry;
+    spsh__view_folder *listing = spsh__view_folder_open(folder, "");
+    if (listing == NULL)
+        return errno == ENOMEM ? no_memory(err) : note_unreadable(w, path, errno, err);
+    for (unsigned i = 0; rc == SPSH_OK && spsh__view_folder_next(listing, &entry); i++) {
+        bool enter = false;
+        if (w->search->scan == NULL && i == PROBE_ENTRIES_MAX)
+            break;
+        rc = check_entry(w, folder, path, &entry, &enter, err);
+        if (rc == SPSH_OK && enter &&
+            !spsh__path_list_add(entry.type == SPSH__VIEW_LINK ? &w->links : children, path,
+                                 entry.name))
+            rc = no_memory(err);
+    }
+    spsh__view_folder_close(listing);
+    spsh__path_list_sort(children, 0);
+    return rc;
+}
+
+static bool is_done(const tree_walk *w)
+{
+    return w->search->scan == NULL && (w->trees->count > 0 || w->folders >= PROBE_FOLDERS_MAX);
+}
+
+static spsh_status visit(tree_walk *w, const char *path, unsigned depth, spsh_error *err)
+{
+    bool is_tree = false;
+    bool is_new = true;
+    spsh__path_list children = {0};
+    spsh__view *folder = NULL;
+    spsh_error open_error = SPSH_ERROR_INIT;
+    w->folders++;
+    spsh_status rc = spsh__view_below(w->search->view, path, &folder, &open_error);
+    if (rc == SPSH_E_NO_MEMORY)
+        return no_memory(err);
+    if (rc != SPSH_OK)
+        return note_unreadable(w, path, open_error.os_errno, err);
+    rc = check_new(w, folder, path, &is_new, err);
+    if (rc == SPSH_OK && is_new)
+        rc = w->search->check_fn(folder, &is_tree, err);
+    if (rc == SPSH_OK && is_tree)
+        rc = spsh__path_list_add(w->trees, "", path) ? SPSH_OK : no_memory(err);
+    else if (rc == SPSH_OK && is_new && depth < DEPTH_MAX)
+        rc = list_folders(w, folder, path, &children, err);
+    spsh__view_close(folder);
+    for (size_t i = 0; i < children.count && rc == SPSH_OK && !is_done(w); i++)
+        rc = visit(w, children.paths[i], depth + 1, err);
+    spsh__path_list_free(&children);
+    return rc;
+}
+
+/* Links in the order of their paths, as spsh__walk enters them. */
+static spsh_status visit_links(tree_walk *w, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    while (rc == SPSH_OK && w->links.count > 0 && !is_done(w)) {
+        unsigned depth = 1;
+        spsh__path_list_sort(&w->links, 0);
+        char *path = w->links.paths[0];
+        w->links.paths[0] = w->links.paths[--w->links.count];
+        for (const char *c = path; *c != '\0'; c++)
+            depth += *c == '/';
+        rc = visit(w, path, depth, err);
+        free(path);
+    }
+    return rc;
+}
+
+spsh_status spsh__trees_find(const spsh__tree_search *search, spsh__path_list *ret_trees,
+                             spsh_error *err)
+{
+    spsh__path_list trees = {0};
+    tree_walk walk = {.search = search, .trees = &trees};
+    spsh_status rc = SPSH_OK;
+    if (spsh__view_file(search->view) == NULL)
+        rc = visit(&walk, "", 0, err);
+    if (rc == SPSH_OK)
+        rc = visit_links(&walk, err);
+    spsh__path_list_free(&walk.links);
+    spsh__folder_set_free(&walk.seen);
+    if (rc != SPSH_OK) {
+        spsh__path_list_free(&trees);
+        return rc;
+    }
+    *ret_trees = trees;
+    return SPSH_OK;
+}
+
+static spsh_status scan_named(spsh__scan *scan, const char *path, const spsh__tree_layout *layout,
+                              spsh_error *err)
+{
+    spsh__builder builder = {0};
+    spsh__view_folder_name(scan->options->view, path, &builder);
+    const char *name = spsh__builder_text(&builder);
+    spsh_status rc = name == NULL ? no_memory(err) : layout->scan_fn(scan, path, name, err);
+    spsh__builder_free(&builder);
+    return rc;
+}
+
+spsh_status spsh__trees_scan(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+                             const spsh__tree_layout *layout, spsh_error *err)
+{
+    spsh__scan scan;
+    spsh__path_list trees = {0};
+    const spsh__tree_search search = {options->view, &scan, layout->check_fn};
+    spsh_status rc = spsh__scan_begin(&scan, options, sink, err);
+    if (rc == SPSH_OK)
+        rc = spsh__trees_find(&search, &trees, err);
+    if (rc == SPSH_OK && trees.count == 0)
+        rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: no folder here %s",
+                              spsh__view_root(options->view), layout->what);
+    for (size_t i = 0; i < trees.count && rc == SPSH_OK; i++)
+        rc = scan_named(&scan, trees.paths[i], layout, err);
+    if (rc == SPSH_OK)
+        rc = spsh__scan_finish(&scan, err);
+    spsh__path_list_free(&trees);
+    return rc;
+}
+
+spsh_status spsh__trees_probe(const spsh__view *view, spsh__tree_check_fn check_fn,
+                              const char *what, spsh_layout_probe *ret_probe, spsh_error *err)
+{
+    const spsh__tree_search search = {view, NULL, check_fn};
+    spsh__path_list trees = {0};
+    *ret_probe = (spsh_layout_probe){0};
+    spsh_status rc = spsh__trees_find(&search, &trees, err);
+    if (rc == SPSH_OK && trees.count > 0) {
+        ret_probe->matches = true;
+        spsh__probe_say(ret_probe, "%.120s %s", trees.paths[0][0] == '\0' ? "it" : trees.paths[0],
+                        what);
+    }
+    spsh__path_list_free(&trees);
+    return rc;
+}

@@ -1,0 +1,730 @@
+/* archive_build.c: archives, one after the other, to members in order.
+ *
+ * A plain tar is read by its headers, a compressed one is first unpacked, as a tar, into a spool
+ * file: so there is one way to read members, and a spool costs one sequential write. Only what
+ * stands nowhere as it is, such as a packed member of a zip, gets a spool of its own.
+ */
+#include "archive_build.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "archive_find.h"
+#include "cli/cli.h"
+#include "common/names.h"
+#include "fail.h"
+
+#define PEEK_MEMBERS   16U
+#define PROGRESS_BYTES (UINT64_C(8) << 20)
+#define SPOOLS_MAX     10000000U
+#define HELD_MAX       10000U /* problems that are held back */
+#define STDIN_NAME     "standard input"
+
+typedef struct build {
+    spsh__archive_index *index;
+    const spsh__archive_index_options *options;
+    char *scratch; /* absolute, so that an interrupted pack can go on from any directory */
+    unsigned spool_count;
+    size_t reading;                     /* number of the archive that is read; SIZE_MAX: none yet */
+    uint64_t packed_done, packed_total; /* of compressed archives */
+    uint64_t told_at;
+    bool is_stdin;
+} build;
+
+/* ---- small things ---- */
+
+spsh_status spsh__archive_no_memory(spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the index of archives");
+}
+
+void spsh__indexed_archive_clear(spsh__indexed_archive *archive)
+{
+    free(archive->path);
+    free(archive->data);
+    free(archive->spool);
+    *archive = (spsh__indexed_archive){0};
+}
+
+static spsh_status hold_problem(spsh__archive_index *index, size_t archive,
+                                const spsh__view_problem *problem, spsh_error *err)
+{
+    spsh__held_problems *held = &index->held;
+    if (archive == SIZE_MAX)
+        return SPSH_OK;
+    if (held->count == HELD_MAX) {
+        index->archives[archive].has_unlisted_problems = true;
+        return SPSH_OK;
+    }
+    if (held->count == held->capacity) {
+        const size_t capacity = held->capacity == 0 ? 16 : 2 * held->capacity;
+        spsh__held_problem *grown = realloc(held->items, capacity * sizeof(*grown));
+        if (grown == NULL)
+            return spsh__archive_no_memory(err);
+        held->items = grown;
+        held->capacity = capacity;
+    }
+    spsh__held_problem *item = &held->items[held->count++];
+    *item = (spsh__held_problem){archive, problem->kind, strdup(problem->path),
+                                 strdup(problem->detail)};
+    return item->path == NULL || item->detail == NULL ? spsh__archive_no_memory(err) : SPSH_OK;
+}
+
+spsh_status spsh__archive_tell(spsh__archive_index *index, size_t archive,
+                               const spsh__view_problem *problem, spsh_error *err)
+{
+    const spsh__view_observer *observer = index->observer;
+    if (observer == NULL || observer->problem_fn == NULL)
+        return SPSH_OK;
+    if (index->used_only)
+        return hold_problem(index, archive, problem, err);
+    return observer->problem_fn(observer->user, problem, err);
+}
+
+void spsh__archive_piece(const spsh__archive_index *index, const spsh__member_record *member,
+                         spsh__piece *ret_piece)
+{
+    const spsh__indexed_archive *a = &index->archives[member->archive];
+    const bool spooled = member->kind == SPSH__MEMBER_SPOOLED;
+    *ret_piece = (spsh__piece){spooled ? a->spool : a->data, member->offset_bytes,
+                               member->size_bytes, spooled ? a->spool_bytes : a->data_bytes};
+}
+
+void spsh__archive_path(const spsh__archive_index *index, const spsh__member_record *member,
+                        spsh__builder *out)
+{
+    const spsh__indexed_archive *a = &index->archives[member->archive];
+    spsh__builder_append(out, a->path, a->folder_bytes);
+    if (a->own_folder) {
+        if (a->folder_bytes > 0)
+            spsh__builder_append(out, "/", 1);
+        spsh__builder_append_bytes(out, spsh__archive_stem(a->path));
+    }
+    spsh__builder_append_part(out, spsh__column_text(&index->table.names, member->name));
+}
+
+/* What an archive is called in reports; the root has no path below itself. */
+static const char *report_name(const build *b, const char *path)
+{
+    const char *slash = strrchr(b->options->root, '/');
+    if (path[0] != '\0')
+        return path;
+    return slash == NULL ? b->options->root : slash + 1;
+}
+
+static spsh_status tell(const build *b, spsh__view_problem_kind kind, const char *path,
+                        const char *detail, spsh_error *err)
+{
+    const spsh__view_problem problem = {kind, report_name(b, path), detail};
+    return spsh__archive_tell(b->index, b->reading, &problem, err);
+}
+
+/* A message begins with a path: the archive's, or that of a file of the scratch directory. */
+static const char *without_path(const char *message, const char *path)
+{
+    const char *at = path[0] == '\0' ? NULL : strstr(message, path);
+    at = strstr(at == NULL ? message : at + strlen(path), ": ");
+    return at == NULL ? message : at + 2;
+}
+
+/* Report damage, and keep the members before it; return any other failure. Damage of standard input
+ * is a failure, too: the producer can run again. */
+static spsh_status tell_damage(const build *b, const char *path, spsh_status damage,
+                               const spsh_error *cause, spsh_error *err)
+{
+    const char *detail = without_path(cause->message, path);
+
+    if (damage == SPSH_E_TRUNCATED && !b->is_stdin)
+        return tell(b, SPSH__VIEW_ARCHIVE_TRUNCATED, path, detail, err);
+    if (damage == SPSH_E_CORRUPT && !b->is_stdin)
+        return tell(b, SPSH__VIEW_ARCHIVE_BAD, path, detail, err);
+    if (damage != SPSH_OK && damage != SPSH_E_END && err != NULL)
+        *err = *cause;
+    return damage == SPSH_E_END ? SPSH_OK : damage;
+}
+
+static char *join(const char *folder, const char *name)
+{
+    spsh__builder path = {0};
+    spsh__builder_append_text(&path, folder);
+    spsh__builder_append_part(&path, name);
+    char *text = spsh__builder_text(&path) == NULL ? NULL : strdup((const char *)path.data);
+    spsh__builder_free(&path);
+    return text;
+}
+
+static int open_regular(const spsh_io *io, const char *path, uint64_t *ret_size_bytes)
+{
+    struct stat state;
+    int fd = io->open_fn(io->user, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
+
+    if (fd < 0)
+        return fd;
+    int error = io->fstat_fn(io->user, fd, &state);
+    if (error == 0 && !S_ISREG(state.st_mode))
+        error = -EINVAL;
+    if (error != 0) {
+        (void)io->close_fn(io->user, fd);
+        return error;
+    }
+    *ret_size_bytes = (uint64_t)state.st_size;
+    return fd;
+}
+
+static spsh_status fail_open(const char *path, int error, spsh_error *err)
+{
+    return SPSH_INGEST_FAIL_OS(err, error == ENOENT ? SPSH_E_NOT_FOUND : SPSH_E_IO, error, "%s: %s",
+                               path, strerror(error));
+}
+
+/* A file that was named by the user: what else it is should be said at once. */
+static spsh_status refuse_foreign(const spsh_io *io, int fd, const char *path, spsh_error *err)
+{
+    spsh__archive_foreign foreign;
+    spsh_status rc = spsh__archive_say_foreign(io, fd, path, &foreign, err);
+    if (rc == SPSH_OK && foreign.what != NULL)
+        rc = SPSH_INGEST_FAIL(err, SPSH_E_SYNTAX, "%s: is called an archive, but %s", path,
+                              foreign.what);
+    return rc;
+}
+
+spsh_status spsh__archive_is_one(const spsh_io *io, const char *path, bool *ret_is, spsh_error *err)
+{
+    spsh__archive_kind kind = SPSH__ARCHIVE_NONE;
+    uint64_t size_bytes = 0;
+    spsh_error cause = SPSH_ERROR_INIT;
+    int fd = open_regular(io, path, &size_bytes);
+
+    if (fd < 0)
+        return fail_open(path, -fd, err);
+    spsh_status rc = spsh__archive_sniff(io, fd, path, &kind, &cause);
+    if (rc == SPSH_OK && kind == SPSH__ARCHIVE_NONE && spsh__archive_is_called_one(path))
+        rc = refuse_foreign(io, fd, path, &cause);
+    (void)io->close_fn(io->user, fd);
+    *ret_is = kind == SPSH__ARCHIVE_PLAIN || kind == SPSH__ARCHIVE_COMPRESSED;
+    if (rc != SPSH_OK && err != NULL)
+        *err = cause;
+    return rc;
+}
+
+/* ---- which archives ---- */
+
+static bool lies_on_disk(const char *root, spsh_bytes folder, spsh_bytes own, const char *name)
+{
+    spsh__builder path = {0};
+    struct stat state;
+
+    spsh__builder_append_text(&path, root);
+    spsh__builder_append(&path, "/", 1);
+    spsh__builder_append_bytes(&path, folder);
+    spsh__builder_append(&path, "/", 1);
+    spsh__builder_append_bytes(&path, own);
+    spsh__builder_append(&path, "/", 1);
+    spsh__builder_append_text(&path, name);
+    bool lies = spsh__builder_text(&path) != NULL && stat(spsh__builder_text(&path), &state) == 0 &&
+                S_ISREG(state.st_mode);
+    spsh__builder_free(&path);
+    return lies;
+}
+
+/* Whether the first files of an archive lie on the disk, in its folder or in one of its own. */
+static spsh_status is_unpacked(const build *b, const char *path, int fd, bool *ret_is,
+                               spsh_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    const spsh_bytes folder = {(const uint8_t *)path, slash == NULL ? 0 : (size_t)(slash - path)};
+    const spsh_bytes stem = spsh__archive_stem(path);
+    spsh__archive *archive = NULL;
+    spsh__archive_member member;
+    unsigned files = 0;
+    bool in_place = true;
+    bool in_own = true;
+
+    spsh_status rc = spsh__archive_open(b->options->io, fd, path, &archive, err);
+    while (rc == SPSH_OK && files < PEEK_MEMBERS && (in_place || in_own)) {
+        rc = spsh__archive_next(archive, &member, err);
+        if (rc != SPSH_OK)
+            break;
+        if (member.type != SPSH__ARCHIVE_FILE || member.problem != NULL)
+            continue;
+        files++;
+        in_place =
+            in_place && lies_on_disk(b->options->root, folder, (spsh_bytes){NULL, 0}, member.name);
+        in_own = in_own && lies_on_disk(b->options->root, folder, stem, member.name);
+    }
+    spsh__archive_close(archive);
+    *ret_is = files > 0 && (in_place || in_own);
+    /* Damage is reported when the archive is read. */
+    return rc == SPSH_E_END || rc == SPSH_E_CORRUPT || rc == SPSH_E_TRUNCATED ? SPSH_OK : rc;
+}
+
+/* Takes path and data, also on failure. */
+static spsh_status push_archive(spsh__archive_index *index, const spsh__indexed_archive *archive,
+                                spsh_error *err)
+{
+    spsh__indexed_archive copy = *archive;
+
+    if (copy.path == NULL || copy.data == NULL) {
+        spsh__indexed_archive_clear(&copy);
+        return spsh__archive_no_memory(err);
+    }
+    if (index->archive_count == index->archive_capacity) {
+        size_t capacity = index->archive_capacity == 0 ? 16 : 2 * index->archive_capacity;
+        spsh__indexed_archive *grown = realloc(index->archives, capacity * sizeof(*grown));
+        if (grown == NULL) {
+            spsh__indexed_archive_clear(&copy);
+            return spsh__archive_no_memory(err);
+        }
+        index->archives = grown;
+        index->archive_capacity = capacity;
+    }
+    const char *slash = strrchr(copy.path, '/');
+    copy.folder_bytes = slash == NULL ? 0 : (size_t)(slash - copy.path);
+    index->archives[index->archive_count++] = copy;
+    return SPSH_OK;
+}
+
+/* A download that failed must not be taken for a corpus that has less. What is compressed and no
+ * tar is somebody's file. */
+static spsh_status tell_foreign(const build *b, const char *path, int fd, spsh_error *err)
+{
+    char detail[100];
+    spsh__archive_foreign foreign;
+    spsh_status rc = spsh__archive_say_foreign(b->options->io, fd, path, &foreign, err);
+
+    if (rc != SPSH_OK || foreign.what == NULL)
+        return rc;
+    (void)snprintf(detail, sizeof(detail), "is called an archive and %s", foreign.what);
+    return tell(b, foreign.is_failure ? SPSH__VIEW_ARCHIVE_BAD : SPSH__VIEW_ARCHIVE_UNREADABLE,
+                path, detail, err);
+}
+
+/* An open file that may be an archive. */
+static spsh_status judge(build *b, const char *path, int fd, uint64_t size_bytes, spsh_error *err)
+{
+    spsh__indexed_archive a = {.data_bytes = size_bytes, .packed_bytes = size_bytes};
+    spsh_error cause = SPSH_ERROR_INIT;
+    spsh_status rc = spsh__archive_sniff(b->options->io, fd, path, &a.kind, &cause);
+
+    if (rc != SPSH_OK)
+        return tell_damage(b, path, rc, &cause, err);
+    if (a.kind == SPSH__ARCHIVE_NONE && spsh__archive_is_called_one(path))
+        return tell_foreign(b, path, fd, err);
+    if (a.kind == SPSH__ARCHIVE_COMPRESSED && b->options->plain_only)
+        return SPSH_OK;
+    if (a.kind != SPSH__ARCHIVE_PLAIN && a.kind != SPSH__ARCHIVE_COMPRESSED)
+        return SPSH_OK;
+    bool unpacked = false;
+    if (path[0] != '\0')
+        rc = is_unpacked(b, path, fd, &unpacked, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (unpacked)
+        return tell(b, SPSH__VIEW_ARCHIVE_UNPACKED, path, "was unpacked beside it", err);
+    b->packed_total += a.kind == SPSH__ARCHIVE_COMPRESSED ? size_bytes : 0;
+    a.path = strdup(path);
+    a.data = path[0] == '\0' ? strdup(b->options->root) : join(b->options->root, path);
+    return push_archive(b->index, &a, err);
+}
+
+/* Conditions of the name; everything else is the machine's trouble, and passes. */
+static bool is_permanent(int error)
+{
+    return error == ENOENT || error == ENOTDIR || error == EACCES || error == EPERM ||
+           error == ELOOP || error == ENAMETOOLONG || error == ENXIO || error == EISDIR ||
+           error == EINVAL;
+}
+
+static spsh_status judge_path(build *b, const char *path, spsh_error *err)
+{
+    uint64_t size_bytes = 0;
+    char *whole = path[0] == '\0' ? strdup(b->options->root) : join(b->options->root, path);
+
+    if (whole == NULL)
+        return spsh__archive_no_memory(err);
+    int fd = open_regular(b->options->io, whole, &size_bytes);
+    free(whole);
+    if (fd < 0 && !is_permanent(-fd))
+        return fail_open(path, -fd, err);
+    if (fd < 0)
+        return spsh__archive_is_called_one(path) && fd != -EINVAL
+                   ? tell(b, SPSH__VIEW_ARCHIVE_UNREADABLE, path, strerror(-fd), err)
+                   : SPSH_OK;
+    spsh_status rc = judge(b, path, fd, size_bytes, err);
+    (void)b->options->io->close_fn(b->options->io->user, fd);
+    return rc;
+}
+
+static spsh_status find_archives(build *b, spsh_error *err)
+{
+    spsh__path_list names = {0};
+    spsh_status rc = spsh__archive_find(b->options->root, b->options->follow_links, &names, err);
+
+    for (size_t i = 0; i < names.count && rc == SPSH_OK; i++)
+        rc = judge_path(b, names.paths[i], err);
+    spsh__path_list_free(&names);
+    return rc;
+}
+
+/* ---- spool files ---- */
+
+static spsh_status make_spool(build *b, char **ret_path, int *ret_fd, spsh_error *err)
+{
+    const spsh_io *io = b->options->io;
+    char name[64];
+    int fd = -EEXIST;
+    char *path = NULL;
+
+    while (fd == -EEXIST && b->spool_count < SPOOLS_MAX) {
+        (void)snprintf(name, sizeof(name), SPSH__ARCHIVE_SPOOL_PREFIX "%06u", b->spool_count++);
+        free(path);
+        path = join(b->scratch, name);
+        if (path == NULL)
+            return spsh__archive_no_memory(err);
+        fd = io->open_fn(io->user, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    }
+    if (fd < 0) {
+        spsh_error_set(err, spsh_io_status(-fd), -fd, SPSH_OFFSET_NONE, "%s: %s", path,
+                       strerror(-fd));
+        free(path);
+        return spsh_io_status(-fd);
+    }
+    *ret_path = path;
+    *ret_fd = fd;
+    return SPSH_OK;
+}
+
+static spsh_status put(const build *b, int fd, const char *spool, spsh_bytes data,
+                       uint64_t offset_bytes, spsh_error *err)
+{
+    spsh_status rc = spsh__archive_write(b->options->io, fd, spool, data, offset_bytes, err);
+    if (rc != SPSH_E_NO_SPACE)
+        return rc;
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_SPACE,
+                            "%s: no room to unpack an archive, after %" PRIu64
+                            " bytes of it; make room, or choose an output on another disk",
+                            spool, offset_bytes);
+}
+
+/* A plan may name what is in it, so it must outlive a power cut like the plan. */
+static spsh_status close_spool(const build *b, int fd, const char *spool, spsh_error *err)
+{
+    const spsh_io *io = b->options->io;
+    int error = -io->fsync_fn(io->user, fd);
+    int close_error = -io->close_fn(io->user, fd);
+
+    error = error != 0 ? error : close_error;
+    if (error != 0)
+        return SPSH_INGEST_FAIL_OS(err, spsh_io_status(error), error, "%s: %s", spool,
+                                   strerror(error));
+    return SPSH_OK;
+}
+
+static spsh_status show_progress(build *b, uint64_t position, spsh_error *err)
+{
+    const spsh__view_observer *observer = b->index->observer;
+    uint64_t done = b->packed_done + position;
+
+    if (observer == NULL || observer->unpack_fn == NULL || done < b->told_at + PROGRESS_BYTES)
+        return SPSH_OK;
+    b->told_at = done;
+    return observer->unpack_fn(observer->user, done,
+                               done > b->packed_total ? done : b->packed_total, err);
+}
+
+/* Everything that a stream gives, into a file. Damage is not an error here: *ret_damage. */
+static spsh_status unpack_stream(build *b, int from, const char *name, spsh__indexed_archive *a,
+                                 spsh_status *ret_damage, spsh_error *err)
+{
+    spsh__archive *stream = NULL;
+    spsh_error cause = SPSH_ERROR_INIT;
+    char *spool = NULL;
+    int fd = -1;
+    uint64_t size_bytes = 0;
+    spsh_status rc = make_spool(b, &spool, &fd, err);
+
+    if (rc != SPSH_OK)
+        return rc;
+    const spsh__archive_input input = {b->options->io, from, name, 0, SPSH_OFFSET_NONE};
+    spsh_status got = spsh__archive_open_stream(&input, &stream, &cause);
+    while (got == SPSH_OK && rc == SPSH_OK) {
+        spsh_bytes data = {NULL, 0};
+        got = spsh__archive_read(stream, &data, &cause);
+        if (got != SPSH_OK)
+            break;
+        rc = put(b, fd, spool, data, size_bytes, err);
+        size_bytes += data.size_bytes;
+        if (rc == SPSH_OK)
+            rc = show_progress(b, spsh__archive_position(stream), err);
+    }
+    spsh__archive_close(stream);
+    spsh_status closed = close_spool(b, fd, spool, rc == SPSH_OK ? err : NULL);
+    rc = rc == SPSH_OK ? closed : rc;
+    *ret_damage = got == SPSH_E_END ? SPSH_OK : got;
+    if (rc == SPSH_OK)
+        rc = tell_damage(b, a->path, got, &cause, err);
+    free(a->data);
+    a->data = spool;
+    a->data_bytes = size_bytes;
+    return rc;
+}
+
+/* ---- members ---- */
+
+/** One archive while its members are read. */
+typedef struct reader {
+    build *b;
+    spsh__indexed_archive *a;
+    uint32_t number;
+    spsh__archive *archive;
+    int spool; /* -1: none yet */
+} reader;
+
+/* Bytes that stand nowhere as they are. *ret_damage: SPSH_OK, or the member is no good. */
+static spsh_status spool_member(reader *r, spsh__member_record *record, spsh_status *ret_damage,
+                                spsh_error *err)
+{
+    spsh__indexed_archive *a = r->a;
+    uint64_t begin = a->spool_bytes;
+    spsh_error cause = SPSH_ERROR_INIT;
+    spsh_status rc = SPSH_OK;
+    spsh_status got = SPSH_OK;
+
+    if (r->spool < 0)
+        rc = make_spool(r->b, &a->spool, &r->spool, err);
+    while (rc == SPSH_OK && got == SPSH_OK) {
+        spsh_bytes data = {NULL, 0};
+        got = spsh__archive_read(r->archive, &data, &cause);
+        if (got != SPSH_OK)
+            break;
+        rc = put(r->b, r->spool, a->spool, data, a->spool_bytes, err);
+        a->spool_bytes += data.size_bytes;
+        if (rc == SPSH_OK)
+            rc = show_progress(r->b, 0, err);
+    }
+    *ret_damage = got == SPSH_E_END ? SPSH_OK : got;
+    record->kind = SPSH__MEMBER_SPOOLED;
+    record->offset_bytes = begin;
+    record->size_bytes = a->spool_bytes - begin;
+    if (rc == SPSH_OK && got != SPSH_E_END && got != SPSH_E_CORRUPT && got != SPSH_E_TRUNCATED) {
+        if (err != NULL)
+            *err = cause;
+        return got;
+    }
+    return rc;
+}
+
+static spsh_status tell_member(const reader *r, spsh__view_problem_kind kind, const char *name,
+                               const char *detail, spsh_error *err)
+{
+    char *path = join(report_name(r->b, r->a->path), name);
+    spsh_status rc =
+        path == NULL ? spsh__archive_no_memory(err) : tell(r->b, kind, path, detail, err);
+    free(path);
+    return rc;
+}
+
+static spsh_status add_text(spsh__column *names, const char *text, uint64_t *ret_at,
+                            spsh_error *err)
+{
+    *ret_at = names->size_bytes;
+    return spsh__column_append(names, text, strlen(text) + 1, err);
+}
+
+static spsh_status add_member(reader *r, const spsh__archive_member *member, spsh_error *err)
+{
+    spsh__archive_table *table = &r->b->index->table;
+    spsh__member_record record = {.archive = r->number,
+                                  .offset_bytes = member->offset_bytes,
+                                  .size_bytes = member->size_bytes,
+                                  .kind = SPSH__MEMBER_PIECE};
+    spsh_status damage = SPSH_OK;
+    spsh_status rc = SPSH_OK;
+
+    if (member->name[0] == '\0' && member->type == SPSH__ARCHIVE_FOLDER)
+        return SPSH_OK; /* "./" */
+    if (member->problem != NULL)
+        return member->type == SPSH__ARCHIVE_FOLDER
+                   ? SPSH_OK
+                   : tell_member(r, SPSH__VIEW_BAD_MEMBER, member->name, member->problem, err);
+    if (member->type == SPSH__ARCHIVE_FILE && spsh__archive_is_called_one(member->name))
+        rc = tell_member(r, SPSH__VIEW_ARCHIVE_NESTED, member->name,
+                         "is an archive in an archive, which is not opened: unpack the outer one",
+                         err);
+    if (rc == SPSH_OK)
+        rc = add_text(&table->names, member->name, &record.name, err);
+    if (rc == SPSH_OK && member->type == SPSH__ARCHIVE_HARD_LINK) {
+        record.kind = SPSH__MEMBER_LINK;
+        rc = add_text(&table->names, member->target, &record.offset_bytes, err);
+        r->b->index->link_count++;
+    } else if (member->type == SPSH__ARCHIVE_FOLDER) {
+        record.kind = SPSH__MEMBER_FOLDER;
+    } else if (member->type == SPSH__ARCHIVE_OTHER) {
+        record.kind = SPSH__MEMBER_SPECIAL;
+    } else if (rc == SPSH_OK && member->offset_bytes == SPSH_OFFSET_NONE) {
+        rc = spool_member(r, &record, &damage, err);
+        if (rc == SPSH_OK && damage != SPSH_OK)
+            return tell_member(r, SPSH__VIEW_BAD_MEMBER, member->name,
+                               "its bytes cannot be unpacked", err);
+    }
+    if (rc == SPSH_OK)
+        rc = spsh__column_append(&table->members, &record, sizeof(record), err);
+    r->a->member_count++;
+    return rc;
+}
+
+static spsh_status read_members(reader *r, spsh_status damage, spsh_error *err)
+{
+    spsh__archive_member member;
+    spsh_error cause = SPSH_ERROR_INIT;
+    spsh_status rc = SPSH_OK;
+    spsh_status got = SPSH_OK;
+
+    r->a->first_member = r->b->index->table.members.size_bytes / sizeof(spsh__member_record);
+    while (rc == SPSH_OK) {
+        got = spsh__archive_next(r->archive, &member, &cause);
+        if (got != SPSH_OK)
+            break;
+        rc = add_member(r, &member, err);
+        if (rc == SPSH_OK && (r->a->member_count & 0xfff) == 0)
+            rc = show_progress(r->b, 0, err);
+    }
+    /* A stream that broke off gives a tar that breaks off: once is enough. */
+    if (rc == SPSH_OK && damage != SPSH_OK && (got == SPSH_E_TRUNCATED || got == SPSH_E_CORRUPT))
+        return SPSH_OK;
+    return rc == SPSH_OK ? tell_damage(r->b, r->a->path, got, &cause, err) : rc;
+}
+
+static spsh_status read_archive(build *b, size_t number, spsh_status damage, spsh_error *err)
+{
+    const spsh_io *io = b->options->io;
+    spsh__indexed_archive *a = &b->index->archives[number];
+    reader r = {.b = b, .a = a, .number = (uint32_t)number, .spool = -1};
+    spsh_error cause = SPSH_ERROR_INIT;
+    uint64_t size_bytes = 0;
+    int fd = open_regular(io, a->data, &size_bytes);
+
+    if (fd < 0)
+        return fail_open(a->data, -fd, err);
+    a->data_bytes = size_bytes;
+    spsh_status rc =
+        spsh__archive_open(io, fd, b->is_stdin ? STDIN_NAME : a->data, &r.archive, &cause);
+    if (rc == SPSH_OK)
+        rc = read_members(&r, damage, err);
+    else if (damage == SPSH_OK)
+        rc = tell_damage(b, a->path, rc, &cause, err);
+    else
+        rc = SPSH_OK;
+    spsh__archive_close(r.archive);
+    (void)io->close_fn(io->user, fd);
+    if (r.spool >= 0) {
+        spsh_status closed = close_spool(b, r.spool, a->spool, rc == SPSH_OK ? err : NULL);
+        rc = rc == SPSH_OK ? closed : rc;
+    }
+    return rc;
+}
+
+static spsh_status unpack_and_read(build *b, size_t number, spsh_error *err)
+{
+    const spsh_io *io = b->options->io;
+    spsh__indexed_archive *a = &b->index->archives[number];
+    spsh_status damage = SPSH_OK;
+    uint64_t size_bytes = 0;
+
+    if (a->kind == SPSH__ARCHIVE_COMPRESSED) {
+        int fd = open_regular(io, a->data, &size_bytes);
+        if (fd < 0)
+            return fail_open(a->data, -fd, err);
+        spsh_status rc = unpack_stream(b, fd, report_name(b, a->path), a, &damage, err);
+        (void)io->close_fn(io->user, fd);
+        if (rc != SPSH_OK)
+            return rc;
+        b->packed_done += a->packed_bytes;
+    }
+    return read_archive(b, number, damage, err);
+}
+
+/* ---- all of them ---- */
+
+static void announce(const build *b)
+{
+    const spsh__view_observer *observer = b->index->observer;
+    char line[512];
+    char size[SPSH_HUMAN_BYTES];
+
+    if (b->packed_total == 0 || observer == NULL || observer->log_fn == NULL)
+        return;
+    (void)snprintf(line, sizeof(line),
+                   "%s: %s of compressed archives will be unpacked into %s, which takes more "
+                   "than that until the dataset is there",
+                   b->options->root, spsh__human_bytes(b->packed_total, size), b->scratch);
+    observer->log_fn(observer->user, SPSH_LOG_INFO, line);
+}
+
+static spsh_status read_stdin(build *b, spsh_error *err)
+{
+    spsh__indexed_archive a = {.kind = SPSH__ARCHIVE_PLAIN};
+    spsh_status damage = SPSH_OK;
+    spsh__archive_kind kind = SPSH__ARCHIVE_NONE;
+    uint64_t size_bytes = 0;
+
+    a.path = strdup("");
+    a.data = strdup("");
+    if (a.path == NULL || a.data == NULL) {
+        spsh__indexed_archive_clear(&a);
+        return spsh__archive_no_memory(err);
+    }
+    spsh_status rc = unpack_stream(b, STDIN_FILENO, STDIN_NAME, &a, &damage, err);
+    int fd = rc == SPSH_OK ? open_regular(b->options->io, a.data, &size_bytes) : -1;
+    if (rc == SPSH_OK && fd < 0)
+        rc = fail_open(a.data, -fd, err);
+    if (rc == SPSH_OK)
+        rc = spsh__archive_sniff(b->options->io, fd, a.data, &kind, err);
+    if (rc == SPSH_OK && kind != SPSH__ARCHIVE_PLAIN)
+        rc = SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG,
+                              "standard input is no tar: \"-\" reads an archive");
+    if (fd >= 0)
+        (void)b->options->io->close_fn(b->options->io->user, fd);
+    if (rc != SPSH_OK) {
+        spsh__indexed_archive_clear(&a);
+        return rc;
+    }
+    return push_archive(b->index, &a, err);
+}
+
+spsh_status spsh__archive_read_all(spsh__archive_index *index,
+                                   const spsh__archive_index_options *options, spsh_error *err)
+{
+    build b = {.index = index, .options = options, .reading = SIZE_MAX};
+    struct stat state;
+    spsh_status rc = SPSH_OK;
+
+    b.scratch = realpath(options->scratch_directory, NULL);
+    if (b.scratch == NULL)
+        return fail_open(options->scratch_directory, errno, err);
+    if (strcmp(options->root, SPSH__ARCHIVE_STDIN) == 0) {
+        index->is_root = true;
+        b.is_stdin = true;
+        rc = read_stdin(&b, err);
+    } else if (stat(options->root, &state) != 0) {
+        rc = fail_open(options->root, errno, err);
+    } else if (S_ISDIR(state.st_mode)) {
+        rc = find_archives(&b, err);
+    } else {
+        index->is_root = true;
+        rc = judge_path(&b, "", err);
+    }
+    if (rc == SPSH_OK)
+        announce(&b);
+    for (size_t i = 0; i < index->archive_count && rc == SPSH_OK; i++) {
+        b.reading = i;
+        rc = unpack_and_read(&b, i, err);
+    }
+    free(b.scratch);
+    return rc;
+}

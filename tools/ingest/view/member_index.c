@@ -1,0 +1,328 @@
+/* member_index.c: see member_index.h.
+ *
+ * A slot of the name index leads to an entry that says where the member is. Its key is the number
+ * and the stem, for the first member with that stem; further ones (a.wav, a.flac) are behind the
+ * number and the whole name. So a whole name is looked for in both places, and the first member of
+ * a stem answers for all extensions that are not there.
+ */
+#include "member_index.h"
+
+#include <stdlib.h>
+
+#include "common/names.h"
+#include "fail.h"
+#include "name_index.h"
+
+#define OFFSET_BITS    56U
+#define SIZE_BITS      40U
+#define EXTENSIONS_MAX ((size_t)255)
+#define FILES_MAX      ((size_t)1 << 24)
+
+enum { STORED = 1, FOUND = 2 };
+enum { KEY_STEM = 's', KEY_NAME = 'n', KEY_ARCHIVE = 'a' };
+
+/** 16 bytes, as there are many. */
+typedef struct member_entry {
+    uint64_t offset_and_extension; /* OFFSET_BITS, number of the extension */
+    uint64_t size_and_file;        /* SIZE_BITS, number of the file */
+} member_entry;
+
+/** A file that members are pieces of: as a rule one an archive. */
+typedef struct member_file {
+    char *path;
+    uint64_t size_bytes;
+    size_t archive;
+} member_file;
+
+typedef struct numbered_archive {
+    char *path; /* in the view */
+    uint64_t number;
+} numbered_archive;
+
+struct spsh__member_index {
+    const spsh__view *view;
+    spsh__name_index names;
+    member_entry *entries;
+    size_t entry_count, entry_capacity;
+    member_file *files;
+    size_t file_count, file_capacity;
+    numbered_archive *archives;
+    size_t archive_count, archive_capacity;
+    char *extensions[EXTENSIONS_MAX + 1]; /* [0]: none, NULL */
+    size_t extension_count;
+    spsh__builder key;
+};
+
+static spsh_status no_memory(spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the members of archives");
+}
+
+spsh_status spsh__member_index_new(const spsh__view *view, spsh__member_index **ret_index,
+                                   spsh_error *err)
+{
+    spsh__member_index *index = calloc(1, sizeof(*index));
+    if (index == NULL)
+        return no_memory(err);
+    index->view = view;
+    index->extension_count = 1;
+    *ret_index = index;
+    return SPSH_OK;
+}
+
+void spsh__member_index_free(spsh__member_index *index)
+{
+    if (index == NULL)
+        return;
+    for (size_t i = 0; i < index->file_count; i++)
+        free(index->files[i].path);
+    for (size_t i = 0; i < index->archive_count; i++)
+        free(index->archives[i].path);
+    for (size_t i = 1; i < index->extension_count; i++)
+        free(index->extensions[i]);
+    free(index->entries);
+    free(index->files);
+    free(index->archives);
+    spsh__name_index_free(&index->names);
+    spsh__builder_free(&index->key);
+    free(index);
+}
+
+/* ---- growing ---- */
+
+/* Room for one more of size_bytes; NULL without memory. By a quarter: large arrays move little. */
+static void *room(void *array, size_t count, size_t *capacity, size_t size_bytes)
+{
+    const size_t grown = count + count / 4 + 64;
+    if (count < *capacity)
+        return array;
+    if (grown > SIZE_MAX / size_bytes)
+        return NULL;
+    void *moved = realloc(array, grown * size_bytes);
+    if (moved != NULL)
+        *capacity = grown;
+    return moved;
+}
+
+static bool push_archive(spsh__member_index *index, const char *path, uint64_t number)
+{
+    numbered_archive *archives =
+        room(index->archives, index->archive_count, &index->archive_capacity, sizeof(*archives));
+    char *copy = strdup(path);
+    if (archives != NULL)
+        index->archives = archives;
+    if (archives == NULL || copy == NULL) {
+        free(copy);
+        return false;
+    }
+    archives[index->archive_count++] = (numbered_archive){copy, number};
+    return true;
+}
+
+/* The file of a piece of the last archive. */
+static bool take_file(spsh__member_index *index, const spsh__piece *piece)
+{
+    const size_t archive = index->archive_count - 1;
+    const member_file *last = index->file_count == 0 ? NULL : &index->files[index->file_count - 1];
+    if (last != NULL && last->archive == archive && strcmp(last->path, piece->path) == 0)
+        return true;
+    member_file *files =
+        room(index->files, index->file_count, &index->file_capacity, sizeof(*files));
+    char *copy = strdup(piece->path);
+    if (files != NULL)
+        index->files = files;
+    if (files == NULL || copy == NULL) {
+        free(copy);
+        return false;
+    }
+    files[index->file_count++] = (member_file){copy, piece->file_bytes, archive};
+    return true;
+}
+
+/* Number of an extension; 0 when there are more than any corpus has. */
+static bool take_extension(spsh__member_index *index, spsh_bytes extension, uint64_t *ret_number)
+{
+    *ret_number = 0;
+    for (size_t i = 1; i < index->extension_count; i++) {
+        if (spsh__bytes_equal(spsh__bytes_of(index->extensions[i]), extension)) {
+            *ret_number = i;
+            return true;
+        }
+    }
+    if (extension.size_bytes == 0 || index->extension_count > EXTENSIONS_MAX)
+        return true;
+    char *copy = strndup((const char *)extension.data, extension.size_bytes);
+    if (copy == NULL)
+        return false;
+    index->extensions[index->extension_count] = copy;
+    *ret_number = index->extension_count++;
+    return true;
+}
+
+/* ---- keys ---- */
+
+static spsh_bytes key_of(spsh__member_index *index, uint64_t number, int kind, spsh_bytes name)
+{
+    const uint8_t letter = (uint8_t)kind;
+    spsh__builder_clear(&index->key);
+    spsh__builder_append(&index->key, &number, sizeof(number));
+    spsh__builder_append(&index->key, &letter, 1);
+    spsh__builder_append_bytes(&index->key, name);
+    return spsh__builder_bytes(&index->key);
+}
+
+static spsh_bytes stem_of(spsh_bytes name)
+{
+    return (spsh_bytes){name.data, spsh__audio_stem(name)};
+}
+
+static spsh_bytes extension_of(spsh_bytes name)
+{
+    const size_t stem = spsh__audio_stem(name);
+    return (spsh_bytes){name.data + stem, name.size_bytes - stem};
+}
+
+static bool has_extension(const spsh__member_index *index, const spsh__name_slot *slot,
+                          spsh_bytes extension)
+{
+    const uint64_t number = index->entries[slot->value].offset_and_extension >> OFFSET_BITS;
+    const char *own = index->extensions[number];
+    return own != NULL && spsh__bytes_equal(spsh__bytes_of(own), extension);
+}
+
+/* The slot of the member of exactly that name, or NULL. */
+static spsh__name_slot *find_whole(spsh__member_index *index, uint64_t number, spsh_bytes name)
+{
+    spsh__name_slot *slot =
+        spsh__name_index_find(&index->names, key_of(index, number, KEY_STEM, stem_of(name)));
+    if (slot != NULL && has_extension(index, slot, extension_of(name)))
+        return slot;
+    return spsh__name_index_find(&index->names, key_of(index, number, KEY_NAME, name));
+}
+
+/* ---- adding ---- */
+
+typedef struct adding {
+    spsh__member_index *index;
+    const spsh__member_visitor *twice;
+    const numbered_archive *archive;
+} adding;
+
+/* What an entry cannot express is larger than any archive. */
+static bool is_too_large(const spsh__member_index *index, const spsh__piece *piece)
+{
+    return piece->offset_bytes >> OFFSET_BITS != 0 || piece->size_bytes >> SIZE_BITS != 0 ||
+           index->file_count >= FILES_MAX;
+}
+
+static spsh_status add_member(void *user, const spsh__view_member *member, spsh_error *err)
+{
+    const adding *a = user;
+    spsh__member_index *index = a->index;
+    const spsh_bytes name = spsh__bytes_of(member->name);
+    const uint64_t number = a->archive->number;
+    uint64_t extension = 0;
+    if (member->type != SPSH__VIEW_FILE || !spsh__is_audio_name(name))
+        return SPSH_OK;
+    if (find_whole(index, number, name) != NULL)
+        return a->twice->member_fn(a->twice->user, a->archive->path, member, err);
+    if (is_too_large(index, &member->piece))
+        return SPSH_INGEST_FAIL(err, SPSH_E_LIMIT, "%s: %s is too large, or there are too many",
+                                a->archive->path, member->name);
+    const spsh_bytes stem = key_of(index, number, KEY_STEM, stem_of(name));
+    const bool stem_is_taken = spsh__name_index_find(&index->names, stem) != NULL;
+    const spsh_bytes key = stem_is_taken ? key_of(index, number, KEY_NAME, name) : stem;
+    spsh__name_slot *slot =
+        index->key.failed ? NULL : spsh__name_index_add(&index->names, key, STORED);
+    member_entry *entries =
+        room(index->entries, index->entry_count, &index->entry_capacity, sizeof(*entries));
+    if (entries != NULL)
+        index->entries = entries;
+    if (slot == NULL || entries == NULL || !take_file(index, &member->piece) ||
+        !take_extension(index, extension_of(name), &extension))
+        return no_memory(err);
+    slot->value = index->entry_count;
+    entries[index->entry_count++] = (member_entry){
+        member->piece.offset_bytes | extension << OFFSET_BITS,
+        member->piece.size_bytes | (uint64_t)(index->file_count - 1) << SIZE_BITS,
+    };
+    return SPSH_OK;
+}
+
+spsh_status spsh__member_index_add(spsh__member_index *index, const char *archive, uint64_t number,
+                                   const spsh__member_visitor *twice, spsh_error *err)
+{
+    const spsh_bytes key = key_of(index, number, KEY_ARCHIVE, (spsh_bytes){0});
+    if (index->key.failed || spsh__name_index_add(&index->names, key, STORED) == NULL ||
+        !push_archive(index, archive, number))
+        return no_memory(err);
+    adding a = {index, twice, &index->archives[index->archive_count - 1]};
+    return spsh__view_members(index->view, archive, add_member, &a, err);
+}
+
+/* ---- finding ---- */
+
+spsh_status spsh__member_index_find(spsh__member_index *index, uint64_t number, spsh_bytes name,
+                                    bool *ret_found, spsh__found_member *ret_member,
+                                    spsh_error *err)
+{
+    spsh__name_slot *slot = find_whole(index, number, name);
+    if (slot == NULL)
+        slot = spsh__name_index_find(&index->names, key_of(index, number, KEY_STEM, stem_of(name)));
+    *ret_found = slot != NULL;
+    if (index->key.failed)
+        return no_memory(err);
+    if (slot == NULL)
+        return SPSH_OK;
+    const member_entry *entry = &index->entries[slot->value];
+    const member_file *file = &index->files[entry->size_and_file >> SIZE_BITS];
+    const char *extension = index->extensions[entry->offset_and_extension >> OFFSET_BITS];
+    slot->state |= FOUND;
+    *ret_member = (spsh__found_member){
+        .piece = {.path = file->path,
+                  .offset_bytes = entry->offset_and_extension & ((UINT64_C(1) << OFFSET_BITS) - 1),
+                  .size_bytes = entry->size_and_file & ((UINT64_C(1) << SIZE_BITS) - 1),
+                  .file_bytes = file->size_bytes},
+        .archive = index->archives[file->archive].path,
+        .extension = extension == NULL ? (spsh_bytes){0}
+          : spsh__bytes_of(extension),
+    };
+    return SPSH_OK;
+}
+
+bool spsh__member_index_has(spsh__member_index *index, uint64_t number)
+{
+    const spsh_bytes key = key_of(index, number, KEY_ARCHIVE, (spsh_bytes){0});
+    return spsh__name_index_find(&index->names, key) != NULL;
+}
+
+typedef struct visiting {
+    spsh__member_index *index;
+    const spsh__member_visitor *visitor;
+    const numbered_archive *archive;
+} visiting;
+
+static spsh_status visit_member(void *user, const spsh__view_member *member, spsh_error *err)
+{
+    const visiting *v = user;
+    const spsh_bytes name = spsh__bytes_of(member->name);
+    if (member->type != SPSH__VIEW_FILE || !spsh__is_audio_name(name))
+        return SPSH_OK;
+    const spsh__name_slot *slot = find_whole(v->index, v->archive->number, name);
+    if (v->index->key.failed)
+        return no_memory(err);
+    if (slot == NULL || (slot->state & FOUND) != 0)
+        return SPSH_OK;
+    return v->visitor->member_fn(v->visitor->user, v->archive->path, member, err);
+}
+
+spsh_status spsh__member_index_rest(spsh__member_index *index, const spsh__member_visitor *visitor,
+                                    spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < index->archive_count && rc == SPSH_OK; i++) {
+        visiting v = {index, visitor, &index->archives[i]};
+        rc = spsh__view_members(index->view, index->archives[i].path, visit_member, &v, err);
+    }
+    return rc;
+}

@@ -1,0 +1,621 @@
+/* view.c: see view.h. Every look at the disk is one system call relative to the root's descriptor,
+ * with the path as the caller has it, so that looking costs no copy of a path. Only pieces need
+ * the whole path, because a worker opens them later; it is built in one buffer of the view.
+ *
+ * The index of archives is asked when the disk has no such file: a view without archives pays
+ * nothing for it.
+ */
+#include "view.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "archive_find.h"
+#include "common/names.h"
+#include "fail.h"
+#include "view_internal.h"
+
+#define MEMBER_PATH_BYTES                                                                          \
+    ((size_t)4 * PATH_MAX) /* of a folder, a member and what ".." takes back */
+
+static spsh_status no_memory(spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the paths of a corpus");
+}
+
+/* ---- open and close ---- */
+
+/* The folder a file stands in: "." for a bare name. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (slash == NULL)
+        return strdup(".");
+    return strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+static spsh_status fail_root(const char *root, int os_errno, spsh_error *err)
+{
+    return SPSH_INGEST_FAIL_OS(err, os_errno == ENOENT ? SPSH_E_NOT_FOUND : SPSH_E_IO, os_errno,
+                               "%s: cannot be read", root);
+}
+
+/* Name what view->root is. The folder of a manifest may be one that cannot be listed. */
+static spsh_status open_root(spsh__view *view, spsh_error *err)
+{
+    struct stat info;
+    if (stat(view->root, &info) != 0)
+        return fail_root(view->root, errno, err);
+    const bool is_folder = S_ISDIR(info.st_mode);
+    view->folder = is_folder ? strdup(view->root) : folder_of(view->root);
+    if (!is_folder) {
+        const char *slash = strrchr(view->root, '/');
+        view->file = strdup(slash == NULL ? view->root : slash + 1);
+    }
+    if (view->folder == NULL || (!is_folder && view->file == NULL))
+        return no_memory(err);
+    view->root_fd = open(view->folder, (is_folder ? O_RDONLY : O_PATH) | O_DIRECTORY | O_CLOEXEC);
+    return view->root_fd < 0 ? fail_root(view->folder, errno, err) : SPSH_OK;
+}
+
+/* Without a root yet. root and scratch_directory are copied; prefix is taken. */
+static spsh_status make_view(const char *root, const char *scratch_directory, char *prefix,
+                             spsh__view **ret_view, spsh_error *err)
+{
+    spsh__view *view = calloc(1, sizeof(*view));
+    if (view == NULL) {
+        free(prefix);
+        return no_memory(err);
+    }
+    view->root_fd = -1;
+    view->root = strdup(root);
+    view->prefix = prefix;
+    view->scratch = calloc(1, sizeof(*view->scratch));
+    view->scratch_directory = scratch_directory == NULL ? NULL : strdup(scratch_directory);
+    *ret_view = view;
+    if (view->root == NULL || prefix == NULL || view->scratch == NULL ||
+        (scratch_directory != NULL && view->scratch_directory == NULL))
+        return no_memory(err);
+    /* Looking up members never asks for memory: a short moment must not hide a file. */
+    if (scratch_directory != NULL &&
+        spsh__builder_reserve(&view->scratch->member, MEMBER_PATH_BYTES) == NULL)
+        return no_memory(err);
+    return SPSH_OK;
+}
+
+/* A root that is an archive: called as it would be unpacked. */
+static spsh_status name_archive(spsh__view *view, spsh_error *err)
+{
+    const spsh_bytes stem = spsh__archive_stem(view->root);
+    view->folder = strdup(view->root);
+    view->scratch->real_root_is_known = true;
+    if (view->folder == NULL)
+        return no_memory(err);
+    char *parent = folder_of(view->root);
+    if (parent == NULL)
+        return no_memory(err);
+    char *real = realpath(parent, NULL);
+    free(parent);
+    spsh_status rc = SPSH_OK;
+    if (real != NULL && strcmp(view->root, SPSH__ARCHIVE_STDIN) != 0) {
+        spsh__builder name = {0};
+        spsh__builder_append_text(&name, real);
+        spsh__builder_append(&name, "/", 1);
+        spsh__builder_append_bytes(&name, stem);
+        if (spsh__builder_text(&name) != NULL)
+            view->scratch->real_root = strdup((const char *)name.data);
+        spsh__builder_free(&name);
+        rc = view->scratch->real_root == NULL ? no_memory(err) : SPSH_OK;
+    }
+    free(real);
+    return rc;
+}
+
+static spsh_status open_archives(const spsh__view *view, bool is_archive, spsh_error *err)
+{
+    spsh__view_scratch *scratch = view->scratch;
+    const spsh__archive_index_options indexing = {
+        .io = view->io,
+        .root = is_archive ? view->root : view->folder,
+        .scratch_directory = view->scratch_directory,
+        .follow_links = view->follow_links,
+        .plain_only = view->file != NULL,
+        .used_only = view->file != NULL,
+        .observer = &view->observer,
+    };
+    spsh_status rc = spsh__archive_index_build(&indexing, &scratch->own_index, err);
+    if (rc == SPSH_OK && !is_archive &&
+        spsh__archive_index_archive(scratch->own_index, 0) == NULL) {
+        spsh__archive_index_free(scratch->own_index); /* most corpora */
+        scratch->own_index = NULL;
+    }
+    scratch->index = scratch->own_index;
+    if (scratch->index != NULL)
+        scratch->index_root = spsh__view_real_root(view);
+    return rc;
+}
+
+spsh_status spsh__view_index_archives(const spsh__view *view, spsh_error *err)
+{
+    if (!view->scratch->has_archives_to_index)
+        return SPSH_OK;
+    view->scratch->has_archives_to_index = false;
+    return open_archives(view, false, err);
+}
+
+spsh_status spsh__view_open(const spsh__view_options *options, spsh__view **ret_view,
+                            spsh_error *err)
+{
+    const spsh_io *io = options->io == NULL ? spsh_io_default() : options->io;
+    const bool unpacks = options->scratch_directory != NULL;
+    bool is_archive = unpacks && strcmp(options->root, SPSH__ARCHIVE_STDIN) == 0;
+    spsh__view *view = NULL;
+    spsh_status rc = make_view(options->root, options->scratch_directory, strdup(""), &view, err);
+
+    if (rc == SPSH_OK && !is_archive)
+        rc = open_root(view, err);
+    if (rc == SPSH_OK && unpacks && view->file != NULL)
+        rc = spsh__archive_is_one(io, view->root, &is_archive, err);
+    if (rc == SPSH_OK && is_archive) {
+        if (view->root_fd >= 0)
+            (void)close(view->root_fd);
+        free(view->file);
+        free(view->folder);
+        view->root_fd = -1;
+        view->file = NULL;
+        view->folder = NULL;
+        rc = name_archive(view, err);
+    }
+    if (rc == SPSH_OK) {
+        view->io = io;
+        view->follow_links = options->follow_links;
+        view->observer = options->observer == NULL ? (spsh__view_observer){0} : *options->observer;
+        view->scratch->has_archives_to_index = unpacks && view->file != NULL;
+    }
+    if (rc == SPSH_OK && unpacks && view->file == NULL)
+        rc = open_archives(view, is_archive, err);
+    if (rc == SPSH_OK) {
+        *ret_view = view;
+        view = NULL;
+    }
+    spsh__view_close(view);
+    return rc;
+}
+
+static char *join(const char *folder, const char *path)
+{
+    spsh__builder whole = {0};
+    spsh__builder_append_text(&whole, folder);
+    if (path[0] != '\0' && whole.size_bytes > 0 && whole.data[whole.size_bytes - 1] != '/')
+        spsh__builder_append(&whole, "/", 1);
+    spsh__builder_append_text(&whole, path);
+    char *text = spsh__builder_text(&whole) == NULL ? NULL : strdup((const char *)whole.data);
+    spsh__builder_free(&whole);
+    return text;
+}
+
+/* A folder that is in archives only. */
+static spsh_status name_member(const spsh__view *above, const char *path, spsh__view *view,
+                               spsh_error *err)
+{
+    const char *real = spsh__view_real_root(above);
+    view->folder = strdup(view->root);
+    view->scratch->real_root_is_known = true;
+    view->scratch->real_root = real == NULL ? NULL : join(real, path);
+    const bool is_short = real != NULL && view->scratch->real_root == NULL;
+    return view->folder == NULL || is_short ? no_memory(err) : SPSH_OK;
+}
+
+spsh_status spsh__view_below(const spsh__view *view, const char *path, spsh__view **ret_view,
+                             spsh_error *err)
+{
+    spsh__view *below = NULL;
+    spsh__view_info info = {.device = 0, .inode = 0};
+    char *root = path[0] == '\0' ? strdup(view->root) : join(view->folder, path);
+    if (root == NULL)
+        return no_memory(err);
+    spsh_status rc =
+        make_view(root, view->scratch_directory, join(view->prefix, path), &below, err);
+    free(root);
+    const int os_errno = spsh__view_stat(view, path, &info);
+    const bool is_in_archive =
+        os_errno == 0 && info.type == SPSH__VIEW_FOLDER && info.device == 0 && info.inode == 0;
+    if (rc == SPSH_OK)
+        rc = is_in_archive ? name_member(view, path, below, err) : open_root(below, err);
+    if (rc == SPSH_OK && path[0] != '\0' && below->file != NULL) {
+        /* A manifest: its paths are relative to its folder. */
+        char *slash = strrchr(below->prefix, '/');
+        *(slash == NULL ? below->prefix : slash) = '\0';
+    }
+    if (rc == SPSH_OK) {
+        below->scratch->index = view->scratch->index;
+        below->follow_links = view->follow_links;
+        below->scratch->index_root = view->scratch->index_root;
+        *ret_view = below;
+        below = NULL;
+    }
+    spsh__view_close(below);
+    return rc;
+}
+
+void spsh__view_close(spsh__view *view)
+{
+    if (view == NULL)
+        return;
+    if (view->root_fd >= 0)
+        (void)close(view->root_fd);
+    if (view->scratch != NULL) {
+        spsh__archive_index_free(view->scratch->own_index);
+        spsh__builder_free(&view->scratch->path);
+        spsh__builder_free(&view->scratch->member);
+        free(view->scratch->real_root);
+    }
+    free(view->scratch);
+    free(view->file);
+    free(view->folder);
+    free(view->root);
+    free(view->prefix);
+    free(view->scratch_directory);
+    free(view);
+}
+
+/* ---- the root ---- */
+
+const char *spsh__view_root(const spsh__view *view)
+{
+    return view->root;
+}
+
+const char *spsh__view_file(const spsh__view *view)
+{
+    return view->file;
+}
+
+bool spsh__view_follows_links(const spsh__view *view)
+{
+    return view->follow_links;
+}
+
+const char *spsh__view_real_root(const spsh__view *view)
+{
+    spsh__view_scratch *scratch = view->scratch;
+    if (!scratch->real_root_is_known) {
+        scratch->real_root = realpath(view->folder, NULL);
+        scratch->real_root_is_known = true;
+    }
+    return scratch->real_root;
+}
+
+void spsh__view_folder_name(const spsh__view *view, const char *path, spsh__builder *out)
+{
+    const char *whole = path[0] == '\0' ? spsh__view_real_root(view) : path;
+    const char *slash = whole == NULL ? NULL : strrchr(whole, '/');
+    if (whole != NULL)
+        spsh__builder_append_text(out, slash == NULL ? whole : slash + 1);
+}
+
+/* ---- looking ---- */
+
+static const char *path_at(const char *path)
+{
+    return path[0] == '\0' ? "." : path;
+}
+
+static spsh__view_type type_of(mode_t mode)
+{
+    if (S_ISREG(mode))
+        return SPSH__VIEW_FILE;
+    if (S_ISDIR(mode))
+        return SPSH__VIEW_FOLDER;
+    return S_ISLNK(mode) ? SPSH__VIEW_LINK : SPSH__VIEW_SPECIAL;
+}
+
+/* Append a path without empty, "." and ".." parts; false when it leads above where it begins. */
+static bool append_plain(spsh__builder *out, const char *path)
+{
+    while (*path != '\0') {
+        size_t part = strcspn(path, "/");
+        if (part == 2 && memcmp(path, "..", 2) == 0) {
+            if (out->size_bytes == 0)
+                return false;
+            while (out->size_bytes > 0 && out->data[out->size_bytes - 1] != '/')
+                out->size_bytes--;
+            out->size_bytes -= out->size_bytes > 0 ? 1 : 0;
+        } else if (part > 0 && !(part == 1 && path[0] == '.')) {
+            if (out->size_bytes > 0)
+                spsh__builder_append(out, "/", 1);
+            spsh__builder_append(out, path, part);
+        }
+        path += part;
+        path += *path == '/' ? 1 : 0;
+    }
+    return true;
+}
+
+/* What a path is called in the index; NULL when it cannot be in it. */
+static const char *path_in_archives(const spsh__view *view, const char *path)
+{
+    spsh__builder *out = &view->scratch->member;
+    if (view->scratch->index == NULL || strlen(view->prefix) + strlen(path) + 2 > MEMBER_PATH_BYTES)
+        return NULL;
+    spsh__builder_clear(out);
+    if (path[0] == '/') {
+        /* Where it would lie if it had been unpacked. */
+        const size_t root_bytes =
+            view->scratch->index_root == NULL ? 0 : strlen(view->scratch->index_root);
+        if (root_bytes == 0 || strncmp(path, view->scratch->index_root, root_bytes) != 0 ||
+            path[root_bytes] != '/')
+            return NULL;
+        path += root_bytes;
+    } else {
+        spsh__builder_append_text(out, view->prefix);
+    }
+    if (!append_plain(out, path))
+        return NULL;
+    return spsh__builder_text(out);
+}
+
+/* Looked up once the disk has said that it has no such file. */
+static bool find_in_archives(const spsh__view *view, const char *path,
+                             spsh__archive_entry *ret_entry)
+{
+    const char *member = path_in_archives(view, path);
+    return member != NULL && spsh__archive_index_find(view->scratch->index, member, ret_entry);
+}
+
+static int stat_on_disk(const spsh__view *view, const char *path, struct stat *ret_info)
+{
+    if (view->root_fd < 0 && path[0] != '/')
+        return ENOENT;
+    return fstatat(view->root_fd, path_at(path), ret_info, 0) == 0 ? 0 : errno;
+}
+
+int spsh__view_stat(const spsh__view *view, const char *path, spsh__view_info *ret_info)
+{
+    struct stat info;
+    spsh__archive_entry entry;
+    const int os_errno = stat_on_disk(view, path, &info);
+    if ((os_errno == ENOENT || os_errno == ENOTDIR) && find_in_archives(view, path, &entry)) {
+        *ret_info = (spsh__view_info){.type = entry.type, .size_bytes = entry.piece.size_bytes};
+        return 0;
+    }
+    if (os_errno != 0)
+        return os_errno;
+    *ret_info = (spsh__view_info){
+        .type = type_of(info.st_mode),
+        .size_bytes = (uint64_t)info.st_size,
+        .device = (uint64_t)info.st_dev,
+        .inode = (uint64_t)info.st_ino,
+    };
+    return 0;
+}
+
+bool spsh__view_has_file(const spsh__view *view, const char *path)
+{
+    spsh__view_info info;
+    return spsh__view_stat(view, path, &info) == 0 && info.type == SPSH__VIEW_FILE;
+}
+
+bool spsh__view_has_folder(const spsh__view *view, const char *path)
+{
+    spsh__view_info info;
+    return spsh__view_stat(view, path, &info) == 0 && info.type == SPSH__VIEW_FOLDER;
+}
+
+/* A piece that outlives the entry it came from. */
+static int give_piece(const spsh__view *view, const spsh__piece *piece, spsh__piece *ret_piece)
+{
+    spsh__builder *whole = &view->scratch->path;
+    spsh__builder_clear(whole);
+    spsh__builder_append_text(whole, piece->path);
+    *ret_piece = *piece;
+    ret_piece->path = spsh__builder_text(whole);
+    return ret_piece->path == NULL ? ENOMEM : 0;
+}
+
+static int give_file(const spsh__view *view, const char *path, uint64_t size_bytes,
+                     spsh__piece *ret_piece)
+{
+    spsh__builder *whole = &view->scratch->path;
+    spsh__builder_clear(whole);
+    if (path[0] != '/') {
+        spsh__builder_append_text(whole, view->folder);
+        spsh__builder_append(whole, "/", 1);
+    }
+    spsh__builder_append_text(whole, path);
+    const char *text = spsh__builder_text(whole);
+    if (text == NULL)
+        return ENOMEM;
+    *ret_piece = (spsh__piece){text, 0, size_bytes, size_bytes};
+    return 0;
+}
+
+int spsh__view_locate_known(const spsh__view *view, const char *path, uint64_t size_bytes,
+                            spsh__piece *ret_piece)
+{
+    spsh__archive_entry entry;
+    struct stat info;
+    /* A member is hidden by what lies on the disk; without archives there is nothing to ask. */
+    if (view->scratch->index != NULL && find_in_archives(view, path, &entry) &&
+        entry.type == SPSH__VIEW_FILE && stat_on_disk(view, path, &info) != 0)
+        return give_piece(view, &entry.piece, ret_piece);
+    return give_file(view, path, size_bytes, ret_piece);
+}
+
+int spsh__view_locate(const spsh__view *view, const char *path, spsh__piece *ret_piece)
+{
+    spsh__view_info info;
+    const int os_errno = spsh__view_stat(view, path, &info);
+    if (os_errno != 0)
+        return os_errno;
+    if (info.type != SPSH__VIEW_FILE)
+        return info.type == SPSH__VIEW_FOLDER ? EISDIR : EINVAL;
+    if (info.device == 0 && info.inode == 0)
+        return spsh__view_locate_known(view, path, info.size_bytes, ret_piece);
+    return give_file(view, path, info.size_bytes, ret_piece);
+}
+
+/* ---- listing ---- */
+
+static DIR *open_on_disk(const spsh__view *view, const char *path, int *ret_errno)
+{
+    /* A file below a longer path could not be opened by name. */
+    *ret_errno = ENAMETOOLONG;
+    if (strlen(view->folder) + 1 + strlen(path) >= PATH_MAX)
+        return NULL;
+    *ret_errno = ENOENT;
+    if (view->root_fd < 0 && path[0] != '/')
+        return NULL;
+    const int fd = openat(view->root_fd, path_at(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    *ret_errno = errno;
+    if (directory == NULL && fd >= 0)
+        (void)close(fd);
+    return directory;
+}
+
+spsh__view_folder *spsh__view_folder_open(const spsh__view *view, const char *path)
+{
+    int os_errno = ENOMEM;
+    spsh__view_folder *folder = calloc(1, sizeof(*folder));
+    if (folder == NULL) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    folder->directory = open_on_disk(view, path, &os_errno);
+    folder->follow_links = view->follow_links;
+    const bool is_absent = os_errno == ENOENT || os_errno == ENOTDIR;
+    const char *member =
+        folder->directory != NULL || is_absent ? path_in_archives(view, path) : NULL;
+    if (member != NULL &&
+        spsh__archive_index_folder(view->scratch->index, member, &folder->next, &folder->end))
+        folder->index = view->scratch->index;
+    if (folder->directory != NULL || folder->index != NULL)
+        return folder;
+    free(folder);
+    errno = os_errno;
+    return NULL;
+}
+
+/* A name whose type cannot be told is called a link: looking behind it says why. */
+static spsh__view_type entry_type(DIR *directory, const struct dirent *entry)
+{
+    struct stat info;
+    switch (entry->d_type) {
+    case DT_REG: return SPSH__VIEW_FILE;
+    case DT_DIR: return SPSH__VIEW_FOLDER;
+    case DT_LNK: return SPSH__VIEW_LINK;
+    case DT_UNKNOWN: break;
+    default: return SPSH__VIEW_SPECIAL;
+    }
+    if (fstatat(dirfd(directory), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0)
+        return SPSH__VIEW_LINK;
+    return type_of(info.st_mode);
+}
+
+/* The next member that nothing on the disk hides. */
+static bool next_member(spsh__view_folder *folder, spsh__view_entry *ret_entry)
+{
+    spsh__archive_entry entry;
+    struct stat info;
+    while (folder->next < folder->end) {
+        spsh__archive_index_entry(folder->index, folder->next++, &entry);
+        if (spsh__name_index_find(&folder->on_disk, spsh__bytes_of(entry.name)) != NULL)
+            continue;
+        if (folder->directory != NULL && folder->looks &&
+            fstatat(dirfd(folder->directory), entry.name, &info, AT_SYMLINK_NOFOLLOW) == 0)
+            continue;
+        *ret_entry = (spsh__view_entry){entry.name, entry.type, entry.type == SPSH__VIEW_FOLDER};
+        return true;
+    }
+    errno = 0;
+    return false;
+}
+
+bool spsh__view_folder_next(spsh__view_folder *folder, spsh__view_entry *ret_entry)
+{
+    const struct dirent *entry = NULL;
+    if (folder->directory == NULL || folder->disk_is_read)
+        return next_member(folder, ret_entry);
+    do {
+        errno = 0;
+        entry = readdir(folder->directory);
+    } while (entry != NULL &&
+             (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0));
+    if (entry == NULL) {
+        folder->disk_is_read = errno == 0;
+        return folder->disk_is_read && next_member(folder, ret_entry);
+    }
+    if (folder->next < folder->end && !folder->looks)
+        folder->looks =
+            spsh__name_index_add(&folder->on_disk, spsh__bytes_of(entry->d_name), 1) == NULL;
+    const spsh__view_type type = entry_type(folder->directory, entry);
+    struct stat target;
+    const bool enters = type == SPSH__VIEW_FOLDER ||
+                        (type == SPSH__VIEW_LINK && folder->follow_links &&
+                         fstatat(dirfd(folder->directory), entry->d_name, &target, 0) == 0 &&
+                         S_ISDIR(target.st_mode));
+    *ret_entry = (spsh__view_entry){entry->d_name, type, enters};
+    return true;
+}
+
+void spsh__view_folder_close(spsh__view_folder *folder)
+{
+    if (folder == NULL)
+        return;
+    if (folder->directory != NULL)
+        (void)closedir(folder->directory);
+    spsh__name_index_free(&folder->on_disk);
+    free(folder);
+}
+
+/* ---- archives ---- */
+
+const char *spsh__view_archive(const spsh__view *view, size_t number)
+{
+    const size_t prefix_bytes = strlen(view->prefix);
+    const char *archive = NULL;
+    if (view->scratch->index == NULL)
+        return NULL;
+    if (prefix_bytes == 0)
+        return spsh__archive_index_archive(view->scratch->index, number);
+    /* Sorted paths: those below one folder stand together. */
+    size_t first = spsh__archive_index_first(view->scratch->index, view->prefix);
+    archive = spsh__archive_index_archive(view->scratch->index, first + number);
+    if (archive == NULL || strncmp(archive, view->prefix, prefix_bytes) != 0 ||
+        archive[prefix_bytes] != '/')
+        return NULL;
+    return archive + prefix_bytes + 1;
+}
+
+spsh_status spsh__view_members(const spsh__view *view, const char *archive,
+                               spsh__view_member_fn member_fn, void *user, spsh_error *err)
+{
+    char *path = view->scratch->index == NULL ? NULL : join(view->prefix, archive);
+    if (view->scratch->index == NULL)
+        return SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: no such archive", archive);
+    if (path == NULL)
+        return no_memory(err);
+    spsh_status rc = spsh__archive_index_members(view->scratch->index, path, member_fn, user, err);
+    free(path);
+    return rc;
+}
+
+void spsh__view_scan_begins(const spsh__view *view)
+{
+    if (view->scratch->index != NULL)
+        spsh__archive_index_forget_listed(view->scratch->index);
+}
+
+spsh_status spsh__view_scan_ends(const spsh__view *view, const spsh__view_observer *observer,
+                                 spsh_error *err)
+{
+    return view->scratch->index == NULL
+               ? SPSH_OK
+               : spsh__archive_index_tell(view->scratch->index, observer, err);
+}

@@ -1,0 +1,218 @@
+/* walk.c: a stack of paths, and one list of names that is used again for each folder.
+ *
+ * A path that the kernel would not take (PATH_MAX) is reported by the view, not walked: nobody
+ * could open a file below it by name either.
+ */
+#include "walk.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/builder.h"
+#include "common/names.h"
+#include "fail.h"
+#include "folder_set.h"
+#include "path_list.h"
+
+typedef struct walk {
+    const spsh__view *view;
+    const spsh__walk_visitor *visitor;
+    bool follow_links;
+    spsh__path_list pending; /* last one next */
+    spsh__path_list links;   /* to folders; only with follow_links */
+    spsh__folder_set seen;   /* only with follow_links */
+    spsh__builder names;     /* NUL-terminated, of the folder being read */
+    spsh__entry *entries;
+    size_t entry_count, entry_capacity;
+    spsh__builder path; /* of a name that has to be looked at */
+} walk;
+
+static spsh_status no_memory(spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of a folder");
+}
+
+static spsh_status note(walk *w, spsh__walk_note what, const char *path, int os_errno,
+                        spsh_error *err)
+{
+    return w->visitor->note_fn(w->visitor->user, what, path, os_errno, err);
+}
+
+static spsh_status list_push(spsh__path_list *list, const char *folder, const char *name,
+                             spsh_error *err)
+{
+    return spsh__path_list_add(list, folder, name) ? SPSH_OK : no_memory(err);
+}
+
+static int compare_paths_down(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)b, *(char *const *)a);
+}
+
+/* Sort what a folder added, the first name last, because the list is taken from its end. */
+static void list_sort_down(spsh__path_list *list, size_t begin)
+{
+    if (list->count - begin > 1)
+        qsort(list->paths + begin, list->count - begin, sizeof(*list->paths), compare_paths_down);
+}
+
+static spsh_status add_entry(walk *w, const char *name, spsh__entry_type type, spsh_error *err)
+{
+    if (w->entry_count == w->entry_capacity) {
+        size_t capacity = w->entry_capacity == 0 ? 256 : w->entry_capacity * 2;
+        spsh__entry *entries = realloc(w->entries, capacity * sizeof(*entries));
+        if (entries == NULL)
+            return no_memory(err);
+        w->entries = entries;
+        w->entry_capacity = capacity;
+    }
+    const size_t name_bytes = strlen(name);
+    /* The name's place is an offset until the folder is read: the buffer may move. */
+    w->entries[w->entry_count++] = (spsh__entry){NULL, (uint32_t)name_bytes, type};
+    spsh__builder_append(&w->names, name, name_bytes + 1);
+    return w->names.failed ? no_memory(err) : SPSH_OK;
+}
+
+static spsh_status add_link(walk *w, const char *folder, const char *name, spsh_error *err)
+{
+    if (w->follow_links)
+        return list_push(&w->links, folder, name, err);
+    spsh__path_list one = {0};
+    spsh_status rc = list_push(&one, folder, name, err);
+    if (rc == SPSH_OK)
+        rc = note(w, SPSH__WALK_LINK_NOT_TAKEN, one.paths[0], 0, err);
+    spsh__path_list_free(&one);
+    return rc;
+}
+
+/* What is behind a name; an errno when it cannot be told. */
+static int look_at(walk *w, const char *folder, const char *name, spsh__view_info *ret_info)
+{
+    spsh__builder_clear(&w->path);
+    spsh__builder_append_part(&w->path, folder);
+    spsh__builder_append_part(&w->path, name);
+    const char *path = spsh__builder_text(&w->path);
+    return path == NULL ? ENOMEM : spsh__view_stat(w->view, path, ret_info);
+}
+
+static spsh_status add_name(walk *w, const char *folder, const spsh__view_entry *entry,
+                            spsh_error *err)
+{
+    const char *name = entry->name;
+    spsh__view_info info;
+    if (spsh__is_ignored_name(name))
+        return SPSH_OK;
+    switch (entry->type) {
+    case SPSH__VIEW_FILE: return add_entry(w, name, SPSH__ENTRY_FILE, err);
+    case SPSH__VIEW_FOLDER: return list_push(&w->pending, folder, name, err);
+    case SPSH__VIEW_SPECIAL: return add_entry(w, name, SPSH__ENTRY_SPECIAL, err);
+    case SPSH__VIEW_LINK: break;
+    }
+    const int os_errno = look_at(w, folder, name, &info);
+    if (os_errno == ENOMEM)
+        return no_memory(err);
+    if (os_errno != 0)
+        return add_entry(w, name, SPSH__ENTRY_BROKEN, err);
+    if (info.type == SPSH__VIEW_FOLDER)
+        return add_link(w, folder, name, err);
+    return add_entry(w, name, info.type == SPSH__VIEW_FILE ? SPSH__ENTRY_FILE : SPSH__ENTRY_SPECIAL,
+                     err);
+}
+
+/* All names of one folder; *ret_errno is set when the listing breaks off. */
+static spsh_status read_names(walk *w, spsh__view_folder *listing, const char *path, int *ret_errno,
+                              spsh_error *err)
+{
+    spsh__view_entry entry;
+    w->entry_count = 0;
+    spsh__builder_clear(&w->names);
+    while (spsh__view_folder_next(listing, &entry)) {
+        spsh_status rc = add_name(w, path, &entry, err);
+        if (rc != SPSH_OK)
+            return rc;
+    }
+    *ret_errno = errno;
+    size_t at = 0;
+    for (size_t i = 0; i < w->entry_count; i++) {
+        w->entries[i].name = (const char *)w->names.data + at;
+        at += w->entries[i].name_bytes + 1;
+    }
+    return SPSH_OK;
+}
+
+static spsh_status open_folder(walk *w, const char *path, spsh__view_folder **ret_listing,
+                               spsh_error *err)
+{
+    spsh__view_info info;
+    spsh__view_folder *listing = spsh__view_folder_open(w->view, path);
+    int os_errno = listing == NULL ? errno : 0;
+    if (os_errno == 0 && w->follow_links)
+        os_errno = spsh__view_stat(w->view, path, &info);
+    if (os_errno == 0 && w->follow_links) {
+        bool is_new = true;
+        spsh_status rc = spsh__folder_set_add(&w->seen, &info, &is_new) ? SPSH_OK : no_memory(err);
+        if (rc == SPSH_OK && !is_new)
+            rc = note(w, SPSH__WALK_ALREADY_VISITED, path, 0, err);
+        if (rc != SPSH_OK || !is_new) {
+            spsh__view_folder_close(listing);
+            return rc;
+        }
+    }
+    if (os_errno != 0) {
+        spsh__view_folder_close(listing);
+        return os_errno == ENOMEM ? no_memory(err)
+                                  : note(w, SPSH__WALK_UNREADABLE, path, os_errno, err);
+    }
+    *ret_listing = listing;
+    return SPSH_OK;
+}
+
+static spsh_status visit(walk *w, const char *path, spsh_error *err)
+{
+    spsh__view_folder *listing = NULL;
+    int os_errno = 0;
+    const size_t begin = w->pending.count;
+    spsh_status rc = open_folder(w, path, &listing, err);
+    if (rc != SPSH_OK || listing == NULL)
+        return rc;
+    rc = read_names(w, listing, path, &os_errno, err);
+    spsh__view_folder_close(listing);
+    if (rc == SPSH_OK && os_errno != 0)
+        rc = note(w, SPSH__WALK_UNREADABLE, path, os_errno, err);
+    if (rc == SPSH_OK) {
+        const spsh__folder folder = {w->view, path, w->entries, w->entry_count};
+        list_sort_down(&w->pending, begin);
+        rc = w->visitor->folder_fn(w->visitor->user, &folder, err);
+    }
+    return rc;
+}
+
+static spsh_status walk_all(walk *w, spsh_error *err)
+{
+    spsh_status rc = visit(w, "", err);
+    while (rc == SPSH_OK && (w->pending.count > 0 || w->links.count > 0)) {
+        spsh__path_list *list = &w->pending;
+        if (list->count == 0) {
+            list = &w->links;
+            list_sort_down(list, 0);
+        }
+        char *path = list->paths[--list->count];
+        rc = visit(w, path, err);
+        free(path);
+    }
+    return rc;
+}
+
+spsh_status spsh__walk(const spsh__view *view, const spsh__walk_visitor *visitor, spsh_error *err)
+{
+    walk w = {.view = view, .visitor = visitor, .follow_links = spsh__view_follows_links(view)};
+    spsh_status rc = walk_all(&w, err);
+    spsh__path_list_free(&w.pending);
+    spsh__path_list_free(&w.links);
+    spsh__folder_set_free(&w.seen);
+    free(w.entries);
+    spsh__builder_free(&w.names);
+    spsh__builder_free(&w.path);
+    return rc;
+}

@@ -1,0 +1,583 @@
+/* unit.c: the placer: takes prepared recordings in plan order and decides, alone, what goes where.
+ *
+ * Everything that shapes bytes happens here, on one thread, in plan order; so the number of workers
+ * cannot show in the dataset. A shard is closed when the next payload would take it over the shard
+ * size.
+ */
+#include "unit.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/fail.h"
+#include "pipeline.h"
+#include "plan/item.h"
+#include "source.h"
+#include "unit_journal.h"
+
+#define CLAMP_NS                                                                                   \
+    UINT64_C(10000000) /* a segment may end 10 ms behind its recording: rounding in manifests */
+#define NS_PER_SECOND     UINT64_C(1000000000)
+#define NS_PER_MS         UINT64_C(1000000)
+#define EXPANSION_KEEP    1U  /* memory a job takes, in sizes of its source: the file alone, */
+#define EXPANSION_ENCODE  16U /* or with lossy audio decoded to int16 and encoded */
+#define RECORD_ROOM_BYTES UINT64_C(8192)
+
+typedef struct placer {
+    const spsh__unit_context *context;
+    spsh__packed *packed;
+    spsh__unit_state state;
+    spsh_bytes items;
+    spsh__job *jobs;
+    size_t job_count;
+    spsh_shard_writer *writer; /* the shard being written, or NULL */
+    uint64_t done_items;       /* of the whole plan, for progress */
+    uint64_t done_bytes;
+} placer;
+
+/* ---- jobs ---- */
+
+static spsh_status push_job(placer *p, size_t *capacity, const spsh__job *job, spsh_error *err)
+{
+    if (p->job_count == *capacity) {
+        size_t grown_capacity = *capacity == 0 ? 1024 : 2 * *capacity;
+        spsh__job *grown = realloc(p->jobs, grown_capacity * sizeof(*grown));
+        if (grown == NULL)
+            return SPSH_PACK_NO_MEMORY(err);
+        p->jobs = grown;
+        *capacity = grown_capacity;
+    }
+    p->jobs[p->job_count++] = *job;
+    return SPSH_OK;
+}
+
+static bool same_recording(const spsh_ingest_item *a, const spsh_ingest_item *b)
+{
+    return a->recording_id.size_bytes == b->recording_id.size_bytes &&
+           memcmp(a->recording_id.data, b->recording_id.data, a->recording_id.size_bytes) == 0 &&
+           a->audio.offset_bytes == b->audio.offset_bytes &&
+           strcmp(a->audio.path, b->audio.path) == 0;
+}
+
+static uint64_t cost_of(const spsh__pack_options *options, const spsh_ingest_item *item)
+{
+    uint64_t bytes =
+        item->source_bytes == SPSH_SOURCE_BYTES_UNKNOWN ? UINT64_C(1) << 20 : item->source_bytes;
+    return bytes * (options->codec == SPSH__PACK_KEEP ? EXPANSION_KEEP : EXPANSION_ENCODE);
+}
+
+/* Neighbouring items of one recording are one job. */
+static spsh_status make_jobs(placer *p, uint64_t item_count, spsh_error *err)
+{
+    spsh_ingest_item previous = {0};
+    size_t capacity = 0;
+    size_t at = 0;
+
+    for (uint64_t i = 0; i < item_count; i++) {
+        const spsh_bytes rest = {p->items.data + at, p->items.size_bytes - at};
+        spsh_ingest_item item;
+        uint64_t sequence = 0;
+        if (!spsh__item_read(rest, &item, &sequence))
+            return SPSH_PACK_FAIL(err, SPSH_E_CORRUPT, "the plan is damaged");
+        if (i > 0 && same_recording(&previous, &item)) {
+            p->jobs[p->job_count - 1].item_count++;
+        } else {
+            const spsh__job job = {at, 1, cost_of(p->context->options, &item)};
+            spsh_status rc = push_job(p, &capacity, &job, err);
+            if (rc != SPSH_OK)
+                return rc;
+        }
+        previous = item;
+        at += spsh__item_size(rest);
+    }
+    return SPSH_OK;
+}
+
+/* ---- rejects ---- */
+
+static spsh__source_tally *tally_of(placer *p, uint64_t sequence)
+{
+    return &p->state.tallies[spsh__sources_of(&p->context->plan->sources, sequence)];
+}
+
+static void reject_item(placer *p, const spsh_ingest_item *item, spsh_reject_reason reason,
+                        const char *detail)
+{
+    const spsh_reject reject = {.reason = reason,
+                                .source = item->source,
+                                .id = item->id,
+                                .offset_bytes = SPSH_OFFSET_NONE,
+                                .detail = detail,
+                                .rows = 1};
+    spsh__reject_append(&p->state.reject_lines, &p->state.rejects, &reject);
+}
+
+/* Name a recording that is packed in spite of something: a line that costs no rows. */
+static void note_recording(placer *p, spsh_reject_reason reason, spsh_bytes recording_id,
+                           const char *detail)
+{
+    const spsh_reject note = {.reason = reason,
+                              .id = recording_id,
+                              .offset_bytes = SPSH_OFFSET_NONE,
+                              .detail = detail,
+                              .rows = 0};
+    spsh__reject_append(&p->state.reject_lines, &p->state.rejects, &note);
+}
+
+/* The same of audio that is not as long as its metadata say: its own length counts. Milliseconds
+ * tell them apart: less than fifty are no difference. */
+static void note_length(placer *p, const spsh_ingest_item *item, uint64_t audio_ns)
+{
+    const uint64_t expected_ms = (item->expected_ns + NS_PER_MS / 2) / NS_PER_MS;
+    const uint64_t audio_ms = (audio_ns + NS_PER_MS / 2) / NS_PER_MS;
+    char detail[160];
+
+    if (!spsh__item_length_is_off(item, audio_ns))
+        return;
+    (void)snprintf(detail, sizeof(detail),
+                   "the metadata say %" PRIu64 ".%03" PRIu64 " s, the audio has %" PRIu64
+                   ".%03" PRIu64 " s",
+                   expected_ms / 1000, expected_ms % 1000, audio_ms / 1000, audio_ms % 1000);
+    const spsh_reject note = {.reason = SPSH_REJECT_DURATION_MISMATCH,
+                              .source = item->source,
+                              .id = item->id,
+                              .offset_bytes = SPSH_OFFSET_NONE,
+                              .detail = detail,
+                              .rows = 0};
+    spsh__reject_append(&p->state.reject_lines, &p->state.rejects, &note);
+}
+
+/* ---- shards ---- */
+
+static spsh_status seal_shard(placer *p, spsh_error *err)
+{
+    spsh_shard_seal seal;
+
+    if (p->writer != NULL) {
+        spsh_status rc = spsh_shard_writer_seal(p->writer, &seal, err);
+        if (rc != SPSH_OK)
+            return rc;
+        spsh_shard_writer_free(p->writer);
+        p->writer = NULL;
+        p->state.shard_number++;
+        return spsh__unit_journal_write(p->context, &p->state, &seal, p->packed, err);
+    }
+    return p->state.last ? spsh__unit_journal_write(p->context, &p->state, NULL, p->packed, err)
+                         : SPSH_OK;
+}
+
+static spsh_status open_shard(placer *p, spsh_error *err)
+{
+    spsh_shard_writer_options options = SPSH_SHARD_WRITER_OPTIONS_INIT;
+
+    options.io = p->context->options->io;
+    options.directory = p->context->shard_directory;
+    memcpy(options.dataset_id, p->context->plan->dataset_id, sizeof(options.dataset_id));
+    options.unit = p->state.unit;
+    options.number = p->state.shard_number;
+    options.first_record = p->state.next_record;
+    options.first_utterance = p->state.next_utterance;
+    return spsh_shard_writer_open(&options, &p->writer, err);
+}
+
+/* A shard with room for so many more bytes: the open one, or the next. */
+static spsh_status ensure_shard(placer *p, size_t job_index, uint64_t payload_bytes,
+                                spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+
+    if (p->writer != NULL && spsh_shard_writer_size(p->writer) + payload_bytes + RECORD_ROOM_BYTES >
+                                 p->context->options->shard_bytes) {
+        p->state.next_job = job_index;
+        rc = seal_shard(p, err);
+    }
+    if (rc == SPSH_OK && p->writer == NULL)
+        rc = open_shard(p, err);
+    return rc;
+}
+
+/* ---- copies ---- */
+
+/* Are the two files the same, byte for byte? Most copies are, and then nothing has to be decoded.
+ */
+static spsh_status is_same_file(placer *p, const spsh__prepared *prepared,
+                                const spsh_ingest_item *item, bool *ret_same, spsh_error *err)
+{
+    spsh__pack_source source = {0};
+
+    *ret_same = false;
+    if (item->audio.size_bytes != prepared->source_bytes &&
+        item->audio.size_bytes != SPSH_SOURCE_BYTES_UNKNOWN)
+        return SPSH_OK;
+    spsh_status rc = spsh__pack_source_read(p->context->options->io, &item->audio,
+                                            prepared->source_bytes, &source, err);
+    if (rc != SPSH_OK)
+        return rc;
+    *ret_same = !source.rejected && source.size_bytes == prepared->source_bytes &&
+                memcmp(source.data, prepared->file, (size_t)prepared->source_bytes) == 0;
+    free(source.data);
+    return SPSH_OK;
+}
+
+/* Is this job's audio the same as what an earlier job brought? Its source is read once more. */
+static spsh_status is_copy_of(placer *p, const spsh__prepared *prepared, uint64_t job,
+                              bool *ret_same, spsh_error *err)
+{
+    const spsh__pack_options *options = p->context->options;
+    const size_t at = (size_t)p->jobs[job].first_item_bytes;
+    const spsh_bytes rest = {p->items.data + at, p->items.size_bytes - at};
+    spsh__prepared earlier = {0};
+    spsh_ingest_item item;
+    uint64_t sequence = 0;
+
+    if (!spsh__item_read(rest, &item, &sequence))
+        return SPSH_PACK_FAIL(err, SPSH_E_CORRUPT, "the plan is damaged");
+    spsh_status rc = is_same_file(p, prepared, &item, ret_same, err);
+    if (rc != SPSH_OK || *ret_same ||
+        (options->dedupe == SPSH_DEDUPE_BYTES && options->codec == SPSH__PACK_KEEP))
+        return rc;
+    rc = spsh__prepare(options, &item, &earlier, err);
+    if (rc == SPSH_OK)
+        rc = spsh__prepared_equal(prepared, &earlier, options->dedupe, ret_same, err);
+    spsh__prepared_free(&earlier);
+    return rc;
+}
+
+static spsh_status find_copy(placer *p, const spsh__prepared *prepared, uint64_t *ret_record,
+                             bool *ret_found, spsh_error *err)
+{
+    const spsh__stored_entry *entry = NULL;
+    size_t at = 0;
+
+    *ret_found = false;
+    if (p->context->options->dedupe == SPSH_DEDUPE_NONE)
+        return SPSH_OK;
+    while (!*ret_found && spsh__stored_find(&p->state.stored, prepared->key, &at, &entry)) {
+        spsh_status rc = is_copy_of(p, prepared, entry->job, ret_found, err);
+        if (rc != SPSH_OK)
+            return rc;
+        *ret_record = entry->record;
+    }
+    return SPSH_OK;
+}
+
+/* ---- records and utterances ---- */
+
+/* Nearest sample; seconds and the rest apart, so that nothing overflows. */
+static uint64_t samples_at(uint64_t time_ns, uint32_t rate_hz)
+{
+    uint64_t rest_ns = time_ns % NS_PER_SECOND;
+    return time_ns / NS_PER_SECOND * rate_hz +
+           (rest_ns * rate_hz + NS_PER_SECOND / 2) / NS_PER_SECOND;
+}
+
+static uint64_t time_of(uint64_t samples, uint32_t rate_hz)
+{
+    return samples / rate_hz * NS_PER_SECOND + samples % rate_hz * NS_PER_SECOND / rate_hz;
+}
+
+/* An item's segment in samples; false with the reason when the recording does not have it. */
+static bool segment_of(const spsh_ingest_item *item, const spsh_record *record,
+                       spsh_utterance *utterance, bool *ret_clamped, char detail[160])
+{
+    uint64_t start = samples_at(item->start_ns, record->sample_rate_hz);
+    uint64_t end = record->samples;
+
+    *ret_clamped = false;
+    if (item->end_ns != SPSH_SEGMENT_END) {
+        end = samples_at(item->end_ns, record->sample_rate_hz);
+        uint64_t tolerance = samples_at(CLAMP_NS, record->sample_rate_hz);
+        if (end > record->samples && end - record->samples <= tolerance) {
+            end = record->samples;
+            *ret_clamped = true;
+        }
+    }
+    if (start >= end || end > record->samples) {
+        (void)snprintf(detail, 160,
+                       "segment %" PRIu64 " ... %" PRIu64 " of a recording with %" PRIu64
+                       " samples",
+                       start, end, record->samples);
+        return false;
+    }
+    utterance->start_sample = start;
+    utterance->samples = end - start;
+    return true;
+}
+
+/* Text of an item: the row's, or its sidecar's (the first item's was read by the worker). */
+static bool text_of(const spsh_ingest_item *item, const spsh__job_result *result, bool first,
+                    spsh_utterance *utterance)
+{
+    if (item->has_text) {
+        utterance->text = item->text;
+        utterance->flags = SPSH_UTTERANCE_HAS_TEXT;
+    } else if (item->sidecar.path != NULL && first) {
+        if (result->text_detail != NULL)
+            return false;
+        utterance->text = spsh__builder_bytes(&result->text);
+        utterance->flags = SPSH_UTTERANCE_HAS_TEXT;
+    }
+    return true;
+}
+
+/* Whether any item of a job will be an utterance. Nothing is counted or reported. */
+static bool has_utterance(const placer *p, const spsh__job_result *result)
+{
+    size_t at = (size_t)result->job->first_item_bytes;
+    if (result->prepared.rejected)
+        return false;
+    for (uint32_t i = 0; i < result->job->item_count; i++) {
+        const spsh_bytes rest = {p->items.data + at, p->items.size_bytes - at};
+        spsh_ingest_item item;
+        spsh_utterance utterance;
+        uint64_t sequence = 0;
+        char detail[160];
+        bool clamped = false;
+        if (!spsh__item_read(rest, &item, &sequence))
+            return false;
+        if (segment_of(&item, &result->prepared.record, &utterance, &clamped, detail) &&
+            text_of(&item, result, i == 0, &utterance))
+            return true;
+        at += spsh__item_size(rest);
+    }
+    return false;
+}
+
+static bool make_utterance(placer *p, const spsh_ingest_item *item, const spsh__job_result *result,
+                           bool first, spsh_utterance *utterance)
+{
+    char detail[160];
+    bool clamped = false;
+
+    *utterance = (spsh_utterance){.id = item->id,
+                                  .domain = item->domain,
+                                  .split = item->split,
+                                  .speaker = item->speaker,
+                                  .language = item->language,
+                                  .document = item->document,
+                                  .source = item->source,
+                                  .extras = item->extras};
+    if (!segment_of(item, &result->prepared.record, utterance, &clamped, detail)) {
+        reject_item(p, item, SPSH_REJECT_SEGMENT_RANGE, detail);
+        return false;
+    }
+    if (!text_of(item, result, first, utterance)) {
+        reject_item(p, item, result->text_reason, result->text_detail);
+        return false;
+    }
+    p->state.counts.segments_clamped += clamped ? 1 : 0;
+    return true;
+}
+
+static void count_recording(placer *p, const spsh__prepared *prepared, bool copy)
+{
+    spsh__pack_counts *counts = &p->state.counts;
+    const spsh_record *record = &prepared->record;
+
+    counts->source_bytes += prepared->source_bytes;
+    counts->pcm_bytes += prepared->pcm_bytes;
+    counts->audio_ms += record->samples * 1000 / record->sample_rate_hz;
+    counts->copies += copy ? 1 : 0;
+    counts->undecodable += (record->flags & SPSH_RECORD_UNDECODABLE) != 0 ? 1 : 0;
+    counts->unverified += prepared->unverified ? 1 : 0;
+    counts->kept_as_is += prepared->kept_as_is ? 1 : 0;
+    counts->resampled += (record->flags & SPSH_RECORD_RESAMPLED) != 0 ? 1 : 0;
+    counts->decode_unjudged += (record->flags & SPSH_RECORD_TRUSTED) != 0 ? 1 : 0;
+    spsh__level_count(&prepared->level, &p->state.levels);
+}
+
+/* Store the recording, or take the one that it is a copy of; the number is for its utterances. */
+static spsh_status place_recording(placer *p, spsh__job_result *result, spsh_bytes recording_id,
+                                   bool copy, uint64_t *ret_record, spsh_error *err)
+{
+    spsh__prepared *prepared = &result->prepared;
+
+    count_recording(p, prepared, copy);
+    if (copy)
+        return SPSH_OK;
+    if ((prepared->record.flags & SPSH_RECORD_UNDECODABLE) != 0)
+        note_recording(p, SPSH_REJECT_DECODER_LIMIT, recording_id, prepared->detail);
+    if (prepared->no_end_flag)
+        note_recording(p, SPSH_REJECT_NO_END_FLAG, recording_id, prepared->detail);
+    prepared->record.id = recording_id;
+    spsh_status rc = spsh_shard_writer_add_record(p->writer, &prepared->record, prepared->payload,
+                                                  ret_record, err);
+    if (rc != SPSH_OK)
+        return rc;
+    p->state.next_record++;
+    p->state.counts.records++;
+    p->state.counts.payload_bytes += prepared->record.payload_bytes;
+    if (p->context->options->dedupe == SPSH_DEDUPE_NONE)
+        return SPSH_OK;
+    spsh__stored_entry entry = {.record = *ret_record, .job = result->job_index};
+    memcpy(entry.key, prepared->key, sizeof(entry.key));
+    return spsh__stored_add(&p->state.stored, &entry, err);
+}
+
+/* A shard is sealed before anything of the next job is counted: its journal says that the job is
+ * still to be done, and a rerun would count it again. */
+static spsh_status make_room(placer *p, const spsh__job_result *result, uint64_t *ret_record,
+                             bool *ret_copy, spsh_error *err)
+{
+    *ret_copy = false;
+    if (!has_utterance(p, result))
+        return SPSH_OK;
+    spsh_status rc = find_copy(p, &result->prepared, ret_record, ret_copy, err);
+    if (rc != SPSH_OK)
+        return rc;
+    return ensure_shard(p, result->job_index, *ret_copy ? 0 : result->prepared.record.payload_bytes,
+                        err);
+}
+
+static spsh_status place_job(placer *p, spsh__job_result *result, spsh_error *err)
+{
+    size_t at = (size_t)result->job->first_item_bytes;
+    uint64_t record = 0;
+    bool placed = false;
+    bool copy = false;
+
+    spsh_status rc = make_room(p, result, &record, &copy, err);
+    for (uint32_t i = 0; rc == SPSH_OK && i < result->job->item_count; i++) {
+        const spsh_bytes rest = {p->items.data + at, p->items.size_bytes - at};
+        spsh_ingest_item item;
+        spsh_utterance utterance;
+        uint64_t sequence = 0;
+
+        if (!spsh__item_read(rest, &item, &sequence))
+            return SPSH_PACK_FAIL(err, SPSH_E_CORRUPT, "the plan is damaged");
+        at += spsh__item_size(rest);
+        spsh__source_tally *tally = tally_of(p, sequence);
+        if (result->prepared.rejected)
+            reject_item(p, &item, result->prepared.reason, result->prepared.detail);
+        if (result->prepared.rejected || !make_utterance(p, &item, result, i == 0, &utterance)) {
+            tally->rejected++;
+            continue;
+        }
+        if (!placed)
+            rc = place_recording(p, result, item.recording_id, copy, &record, err);
+        placed = true;
+        utterance.record = record;
+        if (rc == SPSH_OK)
+            rc = spsh_shard_writer_add_utterance(p->writer, &utterance, err);
+        if (rc != SPSH_OK)
+            break;
+        p->state.next_utterance++;
+        tally->packed++;
+        const uint64_t audio_ns =
+            time_of(utterance.samples, result->prepared.record.sample_rate_hz);
+        tally->audio_ns += audio_ns;
+        note_length(p, &item, audio_ns);
+        p->state.counts.packed++;
+        p->state.counts.text_missing += (utterance.flags & SPSH_UTTERANCE_HAS_TEXT) == 0 ? 1 : 0;
+    }
+    if (rc == SPSH_OK && p->state.reject_lines.failed)
+        rc = SPSH_PACK_NO_MEMORY(err);
+    return rc;
+}
+
+/* ---- the unit ---- */
+
+static spsh_status show_progress(placer *p, const spsh__job_result *result, spsh_error *err)
+{
+    const spsh__pack_options *options = p->context->options;
+    const spsh__plan *plan = p->context->plan;
+
+    p->done_items += result->job->item_count;
+    p->done_bytes += result->prepared.source_bytes;
+    if (result->prepared.decode_ns > 0 && !result->prepared.rejected) {
+        const spsh_record *record = &result->prepared.record;
+        p->packed->decode_ns += result->prepared.decode_ns;
+        p->packed->decode_audio_ms += record->samples * 1000 / record->sample_rate_hz;
+    }
+    if (options->progress_fn == NULL)
+        return SPSH_OK;
+    const spsh__pack_progress progress = {
+        .phase = "pack",
+        .done_items = p->done_items,
+        .total_items = plan->item_count,
+        .done_bytes = p->done_bytes,
+        .total_bytes = plan->source_bytes,
+        .reject_rows = spsh__reject_rows(&plan->rejects) + spsh__reject_rows(&p->packed->rejects) +
+                       spsh__reject_rows(&p->state.rejects),
+    };
+    if (options->progress_fn(options->user, &progress) != 0)
+        return SPSH_PACK_FAIL(err, SPSH_E_CANCELED, "canceled; run the same command to go on");
+    return SPSH_OK;
+}
+
+static spsh_status place_all(placer *p, spsh_error *err)
+{
+    const spsh__pipeline_options options = {p->context->options, p->items, p->jobs, p->job_count,
+                                            (size_t)p->state.next_job};
+    spsh__pipeline *pipeline = NULL;
+    spsh__job_result *result = NULL;
+    spsh_status rc = spsh__pipeline_start(&options, &pipeline, err);
+
+    while (rc == SPSH_OK) {
+        rc = spsh__pipeline_next(pipeline, &result, err);
+        if (rc != SPSH_OK)
+            break;
+        rc = place_job(p, result, err);
+        if (rc == SPSH_OK)
+            rc = show_progress(p, result, err);
+        spsh__pipeline_release(pipeline);
+    }
+    spsh__pipeline_stop(pipeline);
+    if (rc != SPSH_E_END)
+        return rc;
+    p->state.next_job = p->job_count;
+    p->state.last = true;
+    return seal_shard(p, err);
+}
+
+spsh_status spsh__unit_pack(const spsh__unit_context *context, uint64_t unit, spsh__packed *packed,
+                            spsh_error *err)
+{
+    const spsh__plan_unit *planned = &context->plan->units[unit];
+    placer p = {.context = context, .packed = packed, .state = {.unit = unit}};
+    uint8_t *items = NULL;
+    spsh_status rc = SPSH_OK;
+
+    p.state.tallies = calloc(context->plan->sources.count, sizeof(*p.state.tallies));
+    rc = p.state.tallies == NULL ? SPSH_PACK_NO_MEMORY(err)
+                                 : spsh__unit_journal_resume(context, &p.state, packed, err);
+    if (rc != SPSH_OK)
+        goto out;
+    if (p.state.last) {
+        packed->units_resumed++;
+        goto out;
+    }
+    rc = spsh__plan_read_unit(context->options->io, context->work_directory, planned, &items, err);
+    if (rc != SPSH_OK)
+        goto out;
+    p.items = (spsh_bytes){items, (size_t)planned->size_bytes};
+    p.done_items = packed->counts.packed + spsh__reject_rows(&packed->rejects);
+    p.done_bytes = packed->counts.source_bytes;
+    rc = make_jobs(&p, planned->item_count, err);
+    if (rc == SPSH_OK)
+        rc = place_all(&p, err);
+out:
+    spsh_shard_writer_free(p.writer);
+    spsh__stored_free(&p.state.stored);
+    spsh__builder_free(&p.state.reject_lines);
+    free(p.state.tallies);
+    free(p.jobs);
+    free(items);
+    return rc;
+}
+
+bool spsh__packed_begin(spsh__packed *packed, const spsh__plan *plan)
+{
+    packed->tallies = calloc(plan->sources.count, sizeof(*packed->tallies));
+    return packed->tallies != NULL;
+}
+
+void spsh__packed_free(spsh__packed *packed)
+{
+    free(packed->seals);
+    free(packed->reject_files);
+    free(packed->tallies);
+    *packed = (spsh__packed){0};
+}

@@ -1,0 +1,104 @@
+/* feature_work.h: which shards a run has to do, and their utterances, computed on threads and
+ * handed out in order: what making features and summing them have in common.
+ */
+#ifndef SPSH_FEATURES_FEATURE_WORK_H
+#define SPSH_FEATURES_FEATURE_WORK_H
+
+#include "common/ordered_work.h"
+#include "feature_maker.h"
+#include "feature_run.h"
+
+enum { SPSH__FEATURE_JOB_UTTERANCES = 4 };
+
+/* A shard of the source. */
+typedef struct spsh__feature_shard {
+    spsh_shard_seal seal;
+    uint64_t first;     /* position of its first utterance */
+    uint64_t first_job; /* among those to do here */
+    bool is_to_do;
+    bool is_made; /* before, or by another part */
+} spsh__feature_shard;
+
+/* Memory that grows and is used again. */
+typedef struct spsh__feature_bytes {
+    uint8_t *data;
+    size_t size_bytes, capacity_bytes;
+} spsh__feature_bytes;
+
+/* An utterance; without message it was computed. */
+typedef struct spsh__feature_entry {
+    uint64_t position;
+    spsh_row row;
+    bool skipped;        /* by an overlay */
+    bool is_undecodable; /* pack has marked its record so; status is damage */
+    spsh_status status;
+    char message[sizeof(((spsh_error *)0)->message)]; /* when status is damage */
+    uint64_t frame_count;
+    spsh__feature_bytes bytes;    /* what finish_fn made: a payload, sums */
+    uint8_t hash[16], source[16]; /* of a payload */
+} spsh__feature_entry;
+
+typedef struct spsh__feature_result {
+    spsh__feature_entry entries[SPSH__FEATURE_JOB_UTTERANCES];
+    size_t count;
+} spsh__feature_result;
+
+typedef struct spsh__feature_work spsh__feature_work;
+
+struct spsh__feature_work {
+    const spsh__feature_run_options *options;
+    const spsh_io *io;
+    spsh_dataset *source;
+    spsh_feature_options features; /* as computed */
+    spsh_featgen *featgen;
+    spsh_statistics *statistics;
+    uint64_t *skipped; /* positions, ascending */
+    uint64_t skipped_count;
+    spsh__feature_shard *shards; /* of the whole source */
+    uint64_t shard_count;
+    uint64_t job_count, utterances_to_do, utterances_done;
+    /* On a worker's thread: from rows to entry->bytes. scratch is the worker's. */
+    spsh_status (*finish_fn)(const spsh__feature_work *work, spsh__feature_entry *entry,
+                             const float *rows, spsh__feature_bytes *scratch, spsh_error *err);
+    spsh__feature_run_facts facts;
+};
+
+/* The source, its shards and what is skipped; features: copied. With ignore_overlays nothing is. */
+spsh_status spsh__feature_work_open(spsh__feature_work *work,
+                                    const spsh__feature_run_options *options, bool ignore_overlays,
+                                    spsh_error *err);
+void spsh__feature_work_close(spsh__feature_work *work);
+
+/* Tables, and the statistics that a norm needs. */
+spsh_status spsh__feature_work_open_featgen(spsh__feature_work *work, spsh_error *err);
+
+/* Is it this part's? */
+static inline bool spsh__feature_is_mine(const spsh__feature_work *work, uint64_t shard)
+{
+    return shard % work->options->part_count == work->options->part;
+}
+
+/* Numbers the jobs of shards that are this part's and not made. */
+void spsh__feature_work_number_jobs(spsh__feature_work *work);
+
+bool spsh__feature_is_skipped(const spsh__feature_work *work, uint64_t position);
+
+spsh_status spsh__feature_work_start(spsh__feature_work *work, spsh__ordered_work **ret_ordered,
+                                     spsh_error *err);
+
+/* Every utterance of a shard that is to do, in order. put_fn gets those that were computed. What is
+ * damaged is a failure, or is left out and told. */
+typedef spsh_status (*spsh__feature_put_fn)(void *user, const spsh__feature_entry *entry,
+                                            spsh_error *err);
+spsh_status spsh__feature_work_shard(spsh__feature_work *work, spsh__ordered_work *ordered,
+                                     uint64_t shard, spsh__feature_put_fn put_fn, void *user,
+                                     spsh_error *err);
+
+/* What a step failed with whose other outcomes are no failures. */
+spsh_status spsh__feature_fail_with(const spsh_error *why, spsh_error *err);
+
+/* Room for so many bytes; what was there is not kept. */
+spsh_status spsh__feature_bytes_take(spsh__feature_bytes *bytes, size_t size_bytes,
+                                     spsh_error *err);
+
+#endif

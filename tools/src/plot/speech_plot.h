@@ -1,0 +1,30 @@
+/* speech_plot.h: an utterance as a picture: waveform above, features below, what it is on top.
+ *
+ *     const spsh__speech_plot plot = {&utterance, "flac", &speech, &rows, NULL, NULL};
+ *     rc = spsh__speech_plot_draw(&plot, &out, &err);
+ *
+ * The size does not depend on the length: a column shows the lowest and the highest of its samples,
+ * and the mean of its frames.
+ */
+#ifndef SPSH_PLOT_SPEECH_PLOT_H
+#define SPSH_PLOT_SPEECH_PLOT_H
+
+#include "common/canvas.h"
+#include "feature_image.h"
+#include "speech.h"
+#include "speechshard/augment.h"
+
+typedef struct spsh__speech_plot {
+    const spsh_utterance *utterance;
+    const char *codec;
+    const spsh__speech *speech; /* the first four channels are drawn; NULL: there is no audio */
+    const spsh__feature_rows *rows;
+    const char *what;               /* has been done to it: one line more; NULL: nothing */
+    const spsh_augment_draw *masks; /* are drawn over the rows; NULL: none */
+} spsh__speech_plot;
+
+/** Append an SVG file. */
+SPSH_NODISCARD spsh_status spsh__speech_plot_draw(const spsh__speech_plot *plot, spsh__builder *out,
+                                                  spsh_error *err);
+
+#endif

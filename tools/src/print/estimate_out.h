@@ -1,0 +1,27 @@
+/* estimate_out.h: what `dedupe --estimate` and `audit --estimate` print alike. */
+#ifndef SPSH_ESTIMATE_OUT_H
+#define SPSH_ESTIMATE_OUT_H
+
+#include "common/json_out.h"
+#include "set/source_prints.h"
+
+#define SPSH__KEYS_HZ 4.5 /* stored keys a second of speech */
+
+/* What a run takes while it lasts. */
+typedef struct spsh__room {
+    const char *work_path;
+    uint64_t temporary_bytes;
+    uint64_t memory_bytes;
+    const char *per_match; /* memory beside that: "200 bytes a match" */
+} spsh__room;
+
+/* Lines for people: label in 20 columns, then the value. */
+void spsh__estimate_print_line(const char *label, const char *value);
+void spsh__estimate_print_prints(const spsh__source_estimate *estimate);
+void spsh__estimate_print_room(const spsh__room *room);
+
+/* The same as members. */
+void spsh__estimate_put_prints(spsh_json *json, const spsh__source_estimate *estimate);
+void spsh__estimate_put_room(spsh_json *json, const spsh__room *room);
+
+#endif

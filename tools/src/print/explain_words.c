@@ -1,0 +1,243 @@
+/* explain_words.c: what was measured -> each limit that spoke, and the verdict in words.
+ *
+ * The checks are those of align.c's rule, in its order; the first that fails decides, or else the
+ * ones that the class rests on.
+ */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "pair/explain.h"
+
+static const spsh__align_limits *const limits = &spsh__align_limits_default;
+
+static spsh__explain_check *add(spsh__explain_facts *f, const char *what, const char *unit,
+                                double found, double limit, bool is_at_most)
+{
+    spsh__explain_check *check = &f->checks[f->check_count++];
+    *check = (spsh__explain_check){what, unit, found, limit, is_at_most, false, false};
+    check->is_passed = is_at_most ? found <= limit : found >= limit;
+    return check;
+}
+
+static void say(spsh__explain_facts *f, const char *format, ...) SPSH_PRINTF(2, 3);
+static void say(spsh__explain_facts *f, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(f->verdict, sizeof(f->verdict), format, args);
+    va_end(args);
+}
+
+static double ber_limit(double active_s)
+{
+    return limits->ber_max[active_s < 1.5 ? 0 : active_s < 2.5 ? 1 : 2];
+}
+
+/* ---- the waveform ---- */
+
+typedef struct wave_rule {
+    double ncc, white;
+    bool is_eased; /* because few bits are wrong */
+} wave_rule;
+
+/* What the rule asks of the waveform for so much speech and so many wrong bits. */
+static wave_rule wave_rule_for(const spsh__match *m)
+{
+    const bool is_clean = m->ber <= limits->ber_sure;
+    const double flat = fabs(m->ncc_white);
+    if (m->active_s < limits->tiny_s)
+        return (wave_rule){limits->ncc_tiny, limits->white_tiny, false};
+    if (m->active_s < limits->short_s && is_clean && flat >= limits->white_with_bits)
+        return (wave_rule){limits->white_with_bits, limits->white_with_bits, true};
+    if (m->active_s < limits->short_s)
+        return (wave_rule){limits->ncc_short, limits->white_short, false};
+    return (wave_rule){is_clean ? limits->ncc_with_bits : limits->ncc_sure, limits->white_min,
+                       is_clean};
+}
+
+static void check_wave(spsh__explain_facts *f, const spsh__match *m)
+{
+    const wave_rule rule = wave_rule_for(m);
+    add(f, rule.is_eased ? "correlation (eased: few wrong bits)" : "correlation", "",
+        fmax(fabs(m->ncc), fabs(m->ncc_white)), rule.ncc, false);
+    add(f, "whitened correlation", "", fabs(m->ncc_white), rule.white, false);
+}
+
+/* ---- the checks ---- */
+
+static bool is_of_waveform(spsh__align_class kind)
+{
+    return kind == SPSH__ALIGN_SAME_RECORDING || kind == SPSH__ALIGN_CONTAINED ||
+           kind == SPSH__ALIGN_SHARED_SEGMENT;
+}
+
+static void check_steps(spsh__explain_facts *f, const spsh__match *m)
+{
+    if (m->kind == SPSH__ALIGN_TIME_SCALED || m->tier == SPSH__TIER_SCALED) {
+        add(f, "difference of speed", "ppm", fabs(1 / m->scale - 1) * 1e6, limits->slope_min_ppm,
+            false);
+        return;
+    }
+    if (m->kind == SPSH__ALIGN_SAME_PERFORMANCE || m->kind == SPSH__ALIGN_REREAD) {
+        add(f, "blocks in step", "%", 100 * m->block_share, 100 * limits->share_performance, false);
+        add(f, "envelope, as of one performance", "", m->envelope, limits->envelope_performance,
+            false);
+    }
+    if (m->kind == SPSH__ALIGN_PROBABLE_COPY || m->kind == SPSH__ALIGN_REREAD) {
+        const bool is_long = m->active_s >= limits->long_s && m->ber > limits->ber_probable;
+        add(f, "bit error rate, as of a codec's copy", "", m->ber,
+            is_long ? limits->ber_long : limits->ber_probable, true);
+        add(f, "envelope, as of a codec's copy", "", m->envelope,
+            is_long ? limits->envelope_long : limits->envelope_probable, false);
+    }
+}
+
+static void check_all(spsh__explain_facts *f, const spsh__match *m)
+{
+    add(f, "active speech in common", "s", m->active_s, limits->active_min_s, false);
+    add(f, "distinct words of bits", "/s", m->words_hz, limits->words_min_hz, false);
+    add(f, "bit error rate", "", m->ber, ber_limit(m->active_s), true);
+    if (m->kind == SPSH__ALIGN_NONE && !f->checks[2].is_passed)
+        return; /* nobody listened any further */
+    add(f, "tonality", "", m->tonality, limits->tonality_max, true);
+    if (m->kind == SPSH__ALIGN_NONE)
+        return;
+    check_wave(f, m);
+    if (is_of_waveform(m->kind)) {
+        add(f, "of a's active speech", "%", 100 * m->coverage_a, 100 * limits->coverage_min, false);
+        add(f, "of b's active speech", "%", 100 * m->coverage_b, 100 * limits->coverage_min, false);
+    }
+    check_steps(f, m);
+}
+
+/* ---- words ---- */
+
+static void say_same(spsh__explain_facts *f, const spsh__match *m)
+{
+    static const char *const heads[] = {"", "The same recording", "One lies inside the other",
+                                        "They share a stretch"};
+    const spsh__explain_check *wave = &f->checks[4];
+    const double share_a = 100 * m->coverage_a;
+    const double share_b = 100 * m->coverage_b;
+    for (size_t i = 2; i < f->check_count; i++)
+        f->checks[i].decides = i == 2 || i == 4 || i >= 6;
+    say(f,
+        "%s: the fingerprints agree (bit error rate %.3f, at most %.2f is allowed), and so do the "
+        "waveforms (correlation %.3f, at least %.2f is needed). What is common holds %.0f %% of "
+        "a's "
+        "active speech and %.0f %% of b's; %.0f %% make it all of a recording%s.",
+        heads[m->kind], m->ber, ber_limit(m->active_s), wave->found, wave->limit, share_a, share_b,
+        100 * limits->coverage_min, m->is_inverted ? ". The polarity is turned over" : "");
+}
+
+static void say_none(spsh__explain_facts *f, const spsh__match *m)
+{
+    for (size_t i = 0; i < f->check_count; i++) {
+        spsh__explain_check *check = &f->checks[i];
+        if (check->is_passed)
+            continue;
+        check->decides = true;
+        say(f,
+            "No copy: where the two come closest, %s is %.3g%s%s, and %s %.3g is asked for. "
+            "Nothing "
+            "further was looked at.",
+            check->what, check->found, check->unit[0] == '\0' ? "" : " ", check->unit,
+            check->is_at_most ? "at most" : "at least", check->limit);
+        return;
+    }
+    say(f, "No copy: %.2f s of a's and b's active speech are too little in common.", m->active_s);
+}
+
+static void say_reread(spsh__explain_facts *f, const spsh__match *m)
+{
+    const spsh__explain_check *wave = &f->checks[4];
+    f->checks[4].decides = !f->checks[4].is_passed;
+    f->checks[5].decides = !f->checks[5].is_passed;
+    say(f,
+        "Not a copy: for %.2f s the fingerprints come close (bit error rate %.3f, at most %.2f is "
+        "allowed), as they do where a voice says the same words or sounds again, but the waveforms "
+        "do not agree: correlation %.3f and whitened %.3f, where %.2f and %.2f are needed for so "
+        "much speech.",
+        m->active_s, m->ber, ber_limit(m->active_s), wave->found, f->checks[5].found, wave->limit,
+        f->checks[5].limit);
+}
+
+static void say_class(spsh__explain_facts *f, const spsh__match *m)
+{
+    switch (m->kind) {
+    case SPSH__ALIGN_SAME_RECORDING:
+    case SPSH__ALIGN_CONTAINED:
+    case SPSH__ALIGN_SHARED_SEGMENT: say_same(f, m); break;
+    case SPSH__ALIGN_TIME_SCALED:
+        f->checks[f->check_count - 1].decides = true;
+        say(f,
+            "The same recording at another speed: with b's speed divided by %.5f the waveforms "
+            "correlate by %.3f (whitened %.3f). Never dropped: it may be meant as an augmentation.",
+            m->scale, fabs(m->ncc), fabs(m->ncc_white));
+        break;
+    case SPSH__ALIGN_PROBABLE_COPY:
+        say(f,
+            "Probably a copy that went through a codec which does not keep the waveform: bit error "
+            "rate %.3f and envelope %.2f speak for one, correlation %.3f does not. Never dropped: "
+            "listen.",
+            m->ber, m->envelope, fabs(m->ncc));
+        break;
+    case SPSH__ALIGN_SAME_PERFORMANCE:
+        say(f,
+            "The same performance by another microphone or room: %.0f %% of the blocks are in step "
+            "within %.2f ms, envelope %.2f, but the waveforms differ (correlation %.3f). Never "
+            "dropped; between train and test it is a leak.",
+            100 * m->block_share, m->spread_ms, m->envelope, fabs(m->ncc));
+        break;
+    case SPSH__ALIGN_REREAD: say_reread(f, m); break;
+    case SPSH__ALIGN_NONE:
+    case SPSH__ALIGN_CLASS_COUNT: say_none(f, m); break;
+    }
+}
+
+/* ---- the verdict ---- */
+
+static bool say_exact(spsh__explain_facts *f)
+{
+    f->kind = SPSH__ALIGN_SAME_RECORDING;
+    f->may_drop = true;
+    if (f->is_one_record) {
+        f->tier = SPSH__TIER_BYTES;
+        say(f, "The same recording: both have equal stored bytes, or are one stored record.");
+    } else if (f->has_equal_pcm || f->has_equal_trimmed || f->has_equal_mono) {
+        f->tier = SPSH__TIER_PCM;
+        say(f, "The same recording: every decoded sample is equal%s.",
+            f->has_equal_pcm       ? ""
+            : f->has_equal_trimmed ? ", but for digital silence around them"
+                                   : ", but that one has the channel more than once");
+    } else {
+        return false;
+    }
+    return true;
+}
+
+void spsh__explain_judge(spsh__explain_facts *f)
+{
+    const spsh__match *m = &f->best;
+    const bool is_measured = m->count > 0 && m->active_s > 0;
+    if (is_measured)
+        check_all(f, m);
+    if (say_exact(f))
+        return;
+    f->tier = m->tier;
+    f->kind = m->kind;
+    f->may_drop = spsh__tier_may_drop(m->tier) &&
+                  (m->kind == SPSH__ALIGN_SAME_RECORDING || m->kind == SPSH__ALIGN_CONTAINED);
+    if ((f->rows[0].flags & f->rows[1].flags & SPSH__ROW_DECODED) == 0)
+        say(f, "Unknown: the audio of %s cannot be decoded, and the stored bytes differ.",
+            (f->rows[0].flags & SPSH__ROW_DECODED) == 0 ? "a" : "b");
+    else if (is_measured)
+        say_class(f, m);
+    else if (!f->is_searched)
+        say(f, "Nothing was found: their keys agree nowhere, and they are too long to be compared "
+               "at every offset.");
+    else
+        say(f, "No copy: nowhere do the two have %.2g s of active speech in common.",
+            limits->active_min_s);
+}

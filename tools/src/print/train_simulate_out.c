@@ -1,0 +1,135 @@
+/* train_simulate_out.c: strategies on a cluster, as a table for people or as JSON. */
+#include "train_simulate_out.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "common/json_out.h"
+#include "speechshard/train.h"
+
+enum { CELL_BYTES = 64 };
+
+/* ---- for people ---- */
+
+static const char *seconds(double value, char dst[SPSH_HUMAN_BYTES])
+{
+    if (isfinite(value) && value < 100)
+        (void)snprintf(dst, SPSH_HUMAN_BYTES, "%.3g s", value);
+    else if (isfinite(value))
+        (void)spsh__human_duration(value, dst);
+    else
+        (void)snprintf(dst, SPSH_HUMAN_BYTES, "-");
+    return dst;
+}
+
+static void add_row(spsh_table *table, const spsh_train_simulated *r)
+{
+    char learners[CELL_BYTES], share[SPSH_HUMAN_BYTES], speed[CELL_BYTES], each[CELL_BYTES];
+    char sent[SPSH_HUMAN_BYTES], exposed[SPSH_HUMAN_BYTES], stale[CELL_BYTES];
+    char took[SPSH_HUMAN_BYTES], target[CELL_BYTES], target_took[SPSH_HUMAN_BYTES];
+    (void)snprintf(learners, sizeof(learners), "%" PRIu32, r->learners);
+    if (r->batches == 0) {
+        spsh__table_row(table, r->strategy, learners, "-", "-", "-", "-", "-", "-", "-", "-", "-");
+        return;
+    }
+    (void)snprintf(each, sizeof(each), "%.3g-%.3g", r->slowest_steps_per_s, r->fastest_steps_per_s);
+    (void)snprintf(stale, sizeof(stale), "%.3g/%" PRIu32 "/%" PRIu32, r->staleness_mean,
+                   r->staleness_p50, r->staleness_max);
+    if (r->target_batches > 0)
+        (void)snprintf(target, sizeof(target), "%" PRIu64, r->target_batches);
+    else
+        (void)snprintf(target, sizeof(target), "-");
+    (void)snprintf(share, sizeof(share), "%.3f", r->share);
+    (void)snprintf(speed, sizeof(speed), "%.3g", r->steps_per_s);
+    spsh__table_row(table, r->strategy, learners, share, speed, each,
+                    spsh__human_bytes((uint64_t)r->sent_bytes, sent),
+                    seconds(r->exposed_s, exposed), stale, seconds(r->seconds, took), target,
+                    seconds(r->target_seconds, target_took));
+}
+
+static bool print(const spsh_train_simulation *s)
+{
+    char weights[SPSH_HUMAN_BYTES];
+    spsh_table *table = spsh__table_new("lrrrrrrrrrr");
+    if (table == NULL)
+        return false;
+    printf("%s weights; a batch takes a learner %.4g s\n", spsh__human_count(s->weights, weights),
+           s->step_s);
+    spsh__table_row(table, "strategy", "learners", "of ideal", "steps/s", "of each", "sent a step",
+                    "exposed", "staleness", "all batches", "to target", "in");
+    for (uint32_t i = 0; i < s->run_count; i++)
+        add_row(table, &s->runs[i]);
+    const bool good = spsh__table_print(table, stdout, "", 0);
+    spsh__table_free(table);
+    for (uint32_t i = 0; i < s->run_count; i++)
+        if (s->runs[i].stopped[0] != '\0')
+            printf("%s, %" PRIu32 " learners: %s\n", s->runs[i].strategy, s->runs[i].learners,
+                   s->runs[i].stopped);
+    return good;
+}
+
+/* ---- for programs ---- */
+
+static void put_run(spsh_json *json, const spsh_train_simulated *r)
+{
+    spsh__json_begin_object(json, NULL);
+    spsh__json_put_string(json, "strategy", r->strategy);
+    spsh__json_put_u64(json, "learners", r->learners);
+    spsh__json_put_string(json, "stopped", r->stopped[0] != '\0' ? r->stopped : NULL);
+    spsh__json_put_real(json, "share", r->share);
+    spsh__json_put_real(json, "steps_per_s", r->steps_per_s);
+    spsh__json_begin_array(json, "learner_steps_per_s");
+    for (uint32_t i = 0; i < r->learners; i++)
+        spsh__json_put_real(json, NULL, r->speeds[i]);
+    spsh__json_end(json);
+    spsh__json_put_real(json, "sent_bytes", r->sent_bytes);
+    spsh__json_put_real(json, "exposed_s", r->exposed_s);
+    spsh__json_put_real(json, "staleness_mean", r->staleness_mean);
+    spsh__json_put_u64(json, "staleness_p50", r->staleness_p50);
+    spsh__json_put_u64(json, "staleness_max", r->staleness_max);
+    spsh__json_put_u64(json, "batches", r->batches);
+    spsh__json_put_real(json, "seconds", r->seconds);
+    spsh__json_put_u64(json, "target_batches", r->target_batches);
+    spsh__json_put_real(json, "target_seconds", r->target_seconds);
+    spsh__json_end(json);
+}
+
+static spsh_status put(const spsh_train_simulation *s, spsh_error *err)
+{
+    spsh_json *json = spsh__json_new();
+    if (json == NULL) {
+        spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory");
+        return SPSH_E_NO_MEMORY;
+    }
+    spsh__json_put_u64(json, "weights", s->weights);
+    spsh__json_put_real(json, "step_s", s->step_s);
+    spsh__json_put_real(json, "target", SPSH_TRAIN_TARGET);
+    spsh__json_begin_array(json, "runs");
+    for (uint32_t i = 0; i < s->run_count; i++)
+        put_run(json, &s->runs[i]);
+    spsh__json_end(json);
+    const spsh_status rc = spsh__json_write_line(json, stdout, err);
+    spsh__json_free(json);
+    return rc;
+}
+
+int spsh__train_simulate(const char *cluster, const char *config, const char *const *overrides,
+                         bool json)
+{
+    spsh_train_simulate_options options = SPSH_TRAIN_SIMULATE_OPTIONS_INIT;
+    spsh_train_simulation *simulation = NULL;
+    spsh_error err = SPSH_ERROR_INIT;
+    options.cluster = cluster;
+    options.config_path = config;
+    options.overrides = overrides;
+    spsh_status rc = spsh_train_simulate(&options, &simulation, &err);
+    if (rc == SPSH_OK && json)
+        rc = put(simulation, &err);
+    const bool is_printed = rc != SPSH_OK || json || print(simulation);
+    spsh_train_simulation_free(simulation);
+    if (!is_printed)
+        return spsh__cli_fail_memory();
+    return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+}

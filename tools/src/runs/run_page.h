@@ -1,0 +1,17 @@
+/* run_page.h: the page of a training run: curves, evaluations, domains, examples, restarts. */
+#ifndef SPSH_TRAIN_RUN_PAGE_H
+#define SPSH_TRAIN_RUN_PAGE_H
+
+#include "common/builder.h"
+#include "run_cost.h"
+
+/* config: the run's config.yaml as text; NULL: it is not shown. rates NULL: no prices. */
+void spsh__run_page(spsh__builder *out, const char *run, const spsh__run_history *history,
+                    const char *config, const spsh__run_rates *rates);
+
+/* Reads RUN's files and writes the page. path NULL: RUN/report.html. rates NULL: no prices. */
+SPSH_NODISCARD spsh_status spsh__run_page_write(const char *run, const char *path,
+                                                const spsh__run_rates *rates, const spsh_io *io,
+                                                spsh_error *err);
+
+#endif
