@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "bench_kit.h"
-#include "common/builder.h"
-#include "common/dialect.h"
+#include "common/byte_builder.h"
+#include "common/row_reader.h"
 #include "ingest/layouts/layouts.h"
 
 #define ROUNDS       5

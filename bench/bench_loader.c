@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/bench_parts.h"
+#include "bench/cmd_bench_parts.h"
 #include "speechshard/read_engine.h"
 
 enum { ROUNDS_MAX = 99, SIZE_CLASSES = 20, KIB = 1024, ALIGN = 4096 };

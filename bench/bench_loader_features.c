@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/bench_parts.h"
+#include "bench/cmd_bench_parts.h"
 #include "speechshard/read_engine.h"
 
 enum { ROUNDS_MAX = 99, UTTERANCES_MAX = 4096, SAMPLES_MAX = 1 << 24, ROWS_BYTES = 64 << 20 };

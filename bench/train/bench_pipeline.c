@@ -16,7 +16,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "strategy/pipeline.h"
+#include "strategy/pipeline_parallel.h"
 /* Behind it: `err` is all benches'. */
 #include "bench_kit.h"
 

@@ -5,7 +5,7 @@
 #include "copy_dataset.h"
 #include "dedupe_run.h"
 #include "fault_io.h"
-#include "plan/copy_view.h"
+#include "plan/copy_plan_apply.h"
 #include "print_signals.h"
 #include "spsh_test.h"
 

@@ -9,8 +9,8 @@
 
 #include <jansson.h>
 
+#include "common/file_names.h"
 #include "common/jsonl.h"
-#include "common/names.h"
 #include "ingest/metadata/json_elements.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -3,9 +3,9 @@
  */
 #include <stdlib.h>
 
-#include "common/builder.h"
-#include "common/dialect.h"
-#include "common/names.h"
+#include "common/byte_builder.h"
+#include "common/file_names.h"
+#include "common/row_reader.h"
 #include "ingest/layouts/layout_librispeech.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/names.h"
+#include "common/file_names.h"
 #include "memory_io.h"
 #include "runs/run_page.h"
 

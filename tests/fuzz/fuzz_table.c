@@ -11,8 +11,8 @@
 
 #include <jansson.h>
 
-#include "common/dialect.h"
-#include "common/names.h"
+#include "common/file_names.h"
+#include "common/row_reader.h"
 #include "ingest/layouts/layouts.h"
 #include "ingest/metadata/table.h"
 

@@ -8,8 +8,8 @@
 #include <locale.h>
 
 #include "base/train_internal.h"
-#include "comm/collectives.h"
 #include "comm/comm.h"
+#include "comm/comm_nccl.h"
 #include "device_test.h"
 #include "spsh_test.h"
 

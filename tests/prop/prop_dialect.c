@@ -5,9 +5,9 @@
 
 #include <jansson.h>
 
-#include "common/dialect.h"
+#include "common/file_names.h"
 #include "common/json_text.h"
-#include "common/names.h"
+#include "common/row_reader.h"
 #include "ingest/metadata/table.h"
 
 #define ROUNDS      2000

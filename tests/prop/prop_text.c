@@ -4,7 +4,7 @@
  */
 #include <pthread.h>
 
-#include "common/names.h"
+#include "common/file_names.h"
 #include "spsh_test.h"
 #include "text/edit_distance.h"
 #include "text/minhash.h"

@@ -1,6 +1,7 @@
 /* fake_libraries.c: as much of cuBLASLt and cuDNN as the trainer's part of the plug-in calls,
- * without CUDA: gemm.cu, conv.cu and train.cu run with it over twin_runtime.h and fake_cudart.c.
- * In the place of library_calls.cu, which would find the libraries, and of kernels.cu.
+ * without CUDA: gemm.cu, conv.cu and train_plugin.cu run with it over twin_runtime.h and
+ * fake_cudart.c. In the place of library_calls.cu, which would find the libraries, and of
+ * kernels.cu.
  *
  * Written from the libraries' side, as their documentation has it: matrices with columns one after
  * another, tensors by descriptors. What it is told must fit: pointers have the alignment that was

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 
 #include "cli/cli.h"
-#include "common/builder.h"
+#include "common/byte_builder.h"
 #include "common/json_out.h"
 #include "export/export.h"
 #include "spsh_test.h"

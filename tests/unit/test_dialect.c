@@ -6,9 +6,9 @@
  */
 #include "spsh_test.h"
 
-#include "common/dialect.h"
+#include "common/file_names.h"
 #include "common/json_text.h"
-#include "common/names.h"
+#include "common/row_reader.h"
 #include "ingest/metadata/table.h"
 
 #define BYTES(text_) ((spsh_bytes){(const uint8_t *)(text_), sizeof(text_) - 1})

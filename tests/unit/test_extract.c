@@ -8,7 +8,7 @@
 #include "segment/canonical.h"
 #include "segment/extract.h"
 #include "segment/fingerprint_run.h"
-#include "segment/mix.h"
+#include "segment/print_mix.h"
 #include "spsh_test.h"
 #include "tiny_dataset.h"
 

@@ -2,7 +2,7 @@
  * metadata. */
 #include "spsh_test.h"
 
-#include "plan/item.h"
+#include "plan/plan_item.h"
 
 #define MS UINT64_C(1000000)
 

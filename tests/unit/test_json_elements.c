@@ -2,7 +2,7 @@
  */
 #include "spsh_test.h"
 
-#include "common/names.h"
+#include "common/file_names.h"
 #include "ingest/metadata/json_elements.h"
 
 static const size_t windows[] = {16, 17, 31, 64, 1000, 0};

@@ -1,8 +1,8 @@
 /* test_jsonl.c: JSON lines: what is taken out of a line, what is wrong with one, and going on. */
 #include "spsh_test.h"
 
+#include "common/file_names.h"
 #include "common/jsonl.h"
-#include "common/names.h"
 
 static const char *const names[] = {"path", "seconds", "o.list", "o.inner.x"};
 #define NAME_COUNT (sizeof(names) / sizeof(names[0]))

@@ -1,7 +1,7 @@
 /* test_kaldi_command.c: what entries of wav.scp stand for; nothing that is not fully understood. */
 #include "spsh_test.h"
 
-#include "common/names.h"
+#include "common/file_names.h"
 #include "ingest/metadata/kaldi_command.h"
 
 static const struct {

@@ -3,7 +3,7 @@
  */
 #include "spsh_test.h"
 
-#include "common/names.h"
+#include "common/file_names.h"
 #include "ingest/metadata/kaldi_table.h"
 
 #define LONG_BYTES  ((size_t)40000)    /* of a row that is read in several pieces */

@@ -9,7 +9,7 @@
 
 #include <fcntl.h>
 
-#include "common/names.h"
+#include "common/file_names.h"
 #include "ingest/layouts/layouts.h"
 #include "test_tree.h"
 

@@ -1,7 +1,7 @@
 /* test_layouts_data.c: real corpora, recognised and counted. Skipped where they are not at hand. */
 #include "spsh_test.h"
 
-#include "common/names.h"
+#include "common/file_names.h"
 #include "ingest/layouts/layouts.h"
 
 typedef struct counts {

@@ -1,6 +1,6 @@
 /* test_metadata_block.c: rows to columns and back; columns that do not compress; columns of a later
  * version. */
-#include "base/names.h"
+#include "base/string_table.h"
 #include "base/utf8.h"
 #include "fault_alloc.h"
 #include "format/block.h"

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "common/names.h"
+#include "common/file_names.h"
 #include "ingest/view/name_index.h"
 
 #define ROUNDS     200U

@@ -7,7 +7,7 @@
 #include "join/pair_offsets.h"
 #include "print_set_kit.h"
 #include "print_signals.h"
-#include "segment/mix.h"
+#include "segment/print_mix.h"
 #include "set/scaled_keys.h"
 #include "spsh_test.h"
 

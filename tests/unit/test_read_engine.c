@@ -1,7 +1,7 @@
 /* test_read_engine.c: the same requests through every back end, and through one that answers in any
  * order with short reads and errors; the bytes and the order of delivery must be the same. */
 #include "fault_alloc.h"
-#include "io/read_backend.h"
+#include "io/io_backend.h"
 #include "spsh_test.h"
 
 #include <fcntl.h>

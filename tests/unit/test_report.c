@@ -4,11 +4,11 @@
 
 #include <math.h>
 
-#include "common/names.h"
+#include "common/file_names.h"
 #include "common/svg.h"
-#include "plan/published.h"
-#include "plan/sources.h"
-#include "unit/level.h"
+#include "plan/published_counts.h"
+#include "plan/source_counts.h"
+#include "unit/loudness.h"
 
 /* ---- levels ---- */
 

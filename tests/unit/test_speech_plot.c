@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "common/names.h"
+#include "common/file_names.h"
 #include "spsh_test.h"
 
 static spsh_error err = SPSH_ERROR_INIT;

@@ -1,5 +1,5 @@
 /* test_text_join.c: each tier on small datasets, and what must not match. */
-#include "common/names.h"
+#include "common/file_names.h"
 #include "speechshard/publish.h"
 #include "spsh_test.h"
 #include "text/name_match.h"

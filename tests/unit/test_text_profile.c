@@ -1,7 +1,7 @@
 /* test_text_profile.c: what a transcript says in every script, and texts that were made to hurt. */
 #include <utf8proc.h>
 
-#include "common/names.h"
+#include "common/file_names.h"
 #include "spsh_test.h"
 #include "text/text_profile.h"
 

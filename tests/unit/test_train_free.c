@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "runtime/sim.h"
+#include "runtime/runtime_sim.h"
 #include "spsh_test.h"
 #include "strategy/strategy_internal.h"
 

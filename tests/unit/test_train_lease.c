@@ -12,8 +12,8 @@
 #include "comm/rendezvous.h"
 #include "runtime/comm_sub.h"
 #include "runtime/lease_server.h"
-#include "runtime/replay.h"
 #include "runtime/runtime_processes.h"
+#include "runtime/runtime_replay.h"
 #include "spsh_test.h"
 
 #define LEARNERS_MAX 8

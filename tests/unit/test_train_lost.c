@@ -4,7 +4,7 @@
 
 #include "runtime/comm_sub.h"
 #include "runtime/lease.h"
-#include "runtime/sim.h"
+#include "runtime/runtime_sim.h"
 #include "spsh_test.h"
 #include "strategy/gradient_sum.h"
 #include "strategy/strategy_internal.h"

@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 #include "spsh_test.h"
-#include "strategy/pipeline.h"
+#include "strategy/pipeline_parallel.h"
 #include "strategy/pipeline_schedule.h"
 #include "strategy/strategy_internal.h"
 
@@ -24,7 +24,7 @@ typedef struct run_kind {
     const char *name, *backend;
     spsh__model_shape shape;
     uint32_t stages, leaves;
-    bool is_plain; /* without pipeline.h */
+    bool is_plain; /* without pipeline_parallel.h */
     const uint32_t *cuts;
     uint32_t dies; /* the stage that ends in the second step; 0: none (the first one stays) */
 } run_kind;

@@ -8,9 +8,9 @@
 
 #include "base/train_internal.h"
 #include "runtime/comm_sub.h"
-#include "runtime/record.h"
-#include "runtime/replay.h"
 #include "runtime/runtime_processes.h"
+#include "runtime/runtime_record.h"
+#include "runtime/runtime_replay.h"
 #include "spsh_test.h"
 #include "strategy/strategy_internal.h"
 

@@ -1,6 +1,6 @@
 /* A run in which chance has a part is recorded and comes to the same bits again; records that are
  * cut, damaged or another run's say so. */
-#include "runtime/replay.h"
+#include "runtime/runtime_replay.h"
 
 #include <math.h>
 

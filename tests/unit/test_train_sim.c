@@ -1,5 +1,5 @@
 /* The simulation: links and deadlines to the nanosecond, faults, and that two runs are one. */
-#include "runtime/sim.h"
+#include "runtime/runtime_sim.h"
 
 #include <stdlib.h>
 

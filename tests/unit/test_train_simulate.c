@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "spsh_test.h"
-#include "strategy/simulate.h"
+#include "strategy/simulate_strategy.h"
 
 static spsh_train_simulation *simulate(const char *cluster)
 {

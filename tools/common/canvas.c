@@ -8,7 +8,7 @@
 #include <png.h>
 #include <stdlib.h>
 
-#include "names.h"
+#include "file_names.h"
 
 struct spsh__canvas {
     int width, height;

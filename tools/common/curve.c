@@ -14,7 +14,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "names.h"
+#include "file_names.h"
 
 #define WIDTH      560.0
 #define HEIGHT     220.0

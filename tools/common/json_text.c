@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "names.h"
+#include "file_names.h"
 
 static void append_escape(spsh__builder *out, uint8_t byte)
 {

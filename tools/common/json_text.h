@@ -6,7 +6,7 @@
 #ifndef SPSH_INGEST_JSON_TEXT_H
 #define SPSH_INGEST_JSON_TEXT_H
 
-#include "builder.h"
+#include "byte_builder.h"
 
 /* "text" with its quotes. */
 void spsh__json_string(spsh__builder *out, spsh_bytes text);

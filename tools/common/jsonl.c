@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ingest/view/fail.h"
+#include "file_names.h"
+#include "ingest/view/ingest_fail.h"
 #include "json_text.h"
-#include "names.h"
 
 #define ONES  UINT64_C(0x0101010101010101)
 #define HIGHS UINT64_C(0x8080808080808080)

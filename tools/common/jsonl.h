@@ -17,9 +17,9 @@
 #ifndef SPSH_INGEST_JSONL_H
 #define SPSH_INGEST_JSONL_H
 
-#include "builder.h"
-#include "dialect.h"
+#include "byte_builder.h"
 #include "ingest/metadata/table.h"
+#include "row_reader.h"
 
 #define SPSH__JSON_DEPTH_MAX 64U
 #define SPSH__JSON_NAMES_MAX 32U

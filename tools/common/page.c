@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "names.h"
+#include "file_names.h"
 
 #define ROWS_SHOWN  30U   /* of a table; the others are behind a click, */
 #define ROWS_FOLDED 2000U /* and the rest in another file */

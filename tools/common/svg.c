@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "names.h"
+#include "file_names.h"
 
 #define WIDTH      560.0
 #define HEIGHT     220.0

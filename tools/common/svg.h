@@ -8,7 +8,7 @@
 #ifndef SPSH_PACK_SVG_H
 #define SPSH_PACK_SVG_H
 
-#include "builder.h"
+#include "byte_builder.h"
 
 #define SPSH__SVG_COLORS 8U /* the last one for all that has none of its own */
 

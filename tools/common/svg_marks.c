@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "names.h"
+#include "file_names.h"
 
 /* clang-format off */
 /* Programs that know no variables keep the colour before. */

@@ -1,7 +1,7 @@
 /* cmd_apply.c: `speechshard apply`: a plan of `dedupe` comes into force. */
 
 #include "cli/cli.h"
-#include "cli/plan_view.h"
+#include "cli/copy_plan_words.h"
 #include "commands.h"
 
 static int run(const spsh_cli_args *args)

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "bench/bench_parts.h"
+#include "bench/cmd_bench_parts.h"
 #include "cli/cli.h"
 #include "commands.h"
 #include "speechshard/read_engine.h"

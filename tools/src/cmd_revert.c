@@ -1,7 +1,7 @@
 /* cmd_revert.c: `speechshard revert`: a plan of `dedupe` is no longer in force. */
 
 #include "cli/cli.h"
-#include "cli/plan_view.h"
+#include "cli/copy_plan_words.h"
 #include "commands.h"
 
 static int run(const spsh_cli_args *args)

@@ -14,7 +14,7 @@
 #include "cli/cli.h"
 #include "cli/selection.h"
 #include "commands.h"
-#include "common/builder.h"
+#include "common/byte_builder.h"
 #include "common/json_out.h"
 #include "set/dataset_splits.h"
 #include "speechshard/audio.h"

@@ -142,7 +142,7 @@ static spsh_status check_range(const char *name, float min, float max, spsh_erro
 
 spsh_status spsh_augment_options_check(const spsh_augment_options *options, spsh_error *err)
 {
-    /* No smaller one either: texts fill all of the struct (as in options.c). */
+    /* No smaller one either: texts fill all of the struct (as in feature_options.c). */
     if (options->struct_size != sizeof *options)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "augmentation: struct_size is %zu, not %zu",
                          options->struct_size, sizeof *options);

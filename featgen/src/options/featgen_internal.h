@@ -20,7 +20,7 @@ struct spsh_featgen {
     spsh__frame_tables tables;    /* tables.features: as given */
     const spsh__frames_isa *isa;
     uint64_t pad_samples;      /* of pad_us; 0: none */
-    struct spsh__batch *batch; /* batch.c: threads and their workers; NULL before the first */
+    struct spsh__batch *batch; /* threads and their workers; NULL before the first batch */
 };
 
 /* Zeroed; NULL on failure, or when count * element_bytes does not fit. */

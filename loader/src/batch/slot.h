@@ -7,7 +7,7 @@
  * all parts aligned to 4096 bytes. Beside it, each slot has tables that grow to the longest batch
  * and are then used again, and chunks for ids and texts. What grows is charged to a budget.
  *
- * Where a device makes something of a slot (device.h), more is behind the audio:
+ * Where a device makes something of a slot (device_slots.h), more is behind the audio:
  *
  *     | audio: samples, each utterance in its place | packed: payloads | norms: means, scales |
  *

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 
 #include "batch/render.h"
-#include "device.h"
+#include "device_slots.h"
 #include "fetch.h"
 #include "policy.h"
 

@@ -2,7 +2,7 @@
 #ifndef SPSH_DECODE_H
 #define SPSH_DECODE_H
 
-#include "pipeline.h"
+#include "loader_threads.h"
 
 /* Starts opt.decode_threads; fewer will do, none will not. */
 spsh_status spsh__decode_start(spsh_loader *loader, spsh_error *err);

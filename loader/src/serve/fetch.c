@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "device.h"
+#include "device_slots.h"
 #include "layout.h"
 #include "plan/sampler_internal.h"
 #include "policy.h"

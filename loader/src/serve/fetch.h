@@ -2,7 +2,7 @@
 #ifndef SPSH_FETCH_H
 #define SPSH_FETCH_H
 
-#include "pipeline.h"
+#include "loader_threads.h"
 #include "shard_files.h"
 
 /* One read, of one record or of several neighbours. */

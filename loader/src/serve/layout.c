@@ -8,7 +8,7 @@
  */
 #include "layout.h"
 
-#include "device.h"
+#include "device_slots.h"
 #include "policy.h"
 
 #define ULL(value_) ((unsigned long long)(value_))

@@ -2,7 +2,7 @@
 #ifndef SPSH_LAYOUT_H
 #define SPSH_LAYOUT_H
 
-#include "pipeline.h"
+#include "loader_threads.h"
 
 /* Fill in the slot's batch and jobs; nothing is read. */
 spsh_status spsh__layout(spsh_loader *loader, spsh__slot *slot, const spsh_planned_batch *planned,

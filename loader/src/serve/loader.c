@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "decode.h"
-#include "device.h"
+#include "device_slots.h"
 #include "fetch.h"
 
 #define ULL(value_) ((unsigned long long)(value_))

@@ -22,7 +22,7 @@
 
 #include "batch/render.h"
 #include "decode.h"
-#include "device.h"
+#include "device_slots.h"
 #include "fetch.h"
 #include "speechshard/cores.h"
 #include "speechshard/options.h"

@@ -1,11 +1,11 @@
 /* policy.c: bad records never move the others, and are the same for any number of threads: what a
- * batch met is noted in its slot and counts when the batch is served (bad.h).
+ * batch met is noted in its slot and counts when the batch is served (bad_records.h).
  *
  * A failure of memory is nobody's record: it fails the batch under every policy.
  */
 #include "policy.h"
 
-#include "device.h"
+#include "device_slots.h"
 #include "fetch.h"
 
 #define ULL(value_) ((unsigned long long)(value_))

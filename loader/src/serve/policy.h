@@ -2,7 +2,7 @@
 #ifndef SPSH_POLICY_H
 #define SPSH_POLICY_H
 
-#include "pipeline.h"
+#include "loader_threads.h"
 
 /* The record is not needed any more. When nobody needs the request, it goes back. */
 void spsh__job_give_back(spsh_loader *loader, spsh__job *job);

@@ -8,7 +8,7 @@
 #define SPSH_PUBLISH_INTERNAL_H
 
 #include "base/buffer.h"
-#include "base/names.h"
+#include "base/string_table.h"
 #include "manifest.h"
 #include "shard_cache.h"
 #include "speechshard/sorter.h"

@@ -5,7 +5,7 @@
 
 #include "base/buffer.h"
 #include "base/checksum.h"
-#include "base/names.h"
+#include "base/string_table.h"
 #include "speechshard/limits.h"
 
 #define ULL(value_) ((unsigned long long)(value_))

@@ -13,8 +13,8 @@
  * from the last aligned byte that arrived: the kernel may have stopped inside a unit, and a direct
  * read must not start there. End of file is told from a short read by the size that fstat gave.
  */
+#include "io_backend.h"
 #include "io_internal.h"
-#include "read_backend.h"
 #include "speechshard/options.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@
 #ifndef SPSH_VERIFY_INTERNAL_H
 #define SPSH_VERIFY_INTERNAL_H
 
-#include "base/names.h"
+#include "base/string_table.h"
 #include "dataset/manifest.h"
 #include "format/container.h"
 #include "speechshard/read_engine.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/file_out.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 #include "set/scaled_keys.h"
 #include "set/source_prints.h"
 #include "work_space.h"

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-#include "common/builder.h"
-#include "records/fail.h"
+#include "common/byte_builder.h"
+#include "records/dedup_fail.h"
 
 /* What is there may be a disk of its own; what is not will be on that of the folder it lies in. */
 static bool free_space(const char *path, uint64_t *ret_bytes)

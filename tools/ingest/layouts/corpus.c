@@ -23,9 +23,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/names.h"
-#include "ingest/view/fail.h"
+#include "common/file_names.h"
 #include "ingest/view/folder_set.h"
+#include "ingest/view/ingest_fail.h"
 #include "ingest/view/path_list.h"
 #include "layouts.h"
 

@@ -16,10 +16,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/names.h"
+#include "common/file_names.h"
 #include "ingest/metadata/clip_table.h"
 #include "ingest/view/archive_find.h"
-#include "ingest/view/fail.h"
+#include "ingest/view/ingest_fail.h"
 #include "layouts.h"
 
 static const spsh__clip_table tables[] = {

@@ -8,9 +8,9 @@
  */
 #include <errno.h>
 
-#include "common/names.h"
+#include "common/file_names.h"
 #include "ingest/metadata/clip_table.h"
-#include "ingest/view/fail.h"
+#include "ingest/view/ingest_fail.h"
 #include "layouts.h"
 
 #define TABLE_PREFIX   "ss-corpus-"

@@ -13,10 +13,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/names.h"
+#include "common/file_names.h"
 #include "ingest/metadata/json_sidecar.h"
 #include "ingest/scan/scan.h"
-#include "ingest/view/fail.h"
+#include "ingest/view/ingest_fail.h"
 #include "ingest/view/walk.h"
 #include "layouts.h"
 

@@ -17,14 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/file_names.h"
 #include "common/json_text.h"
 #include "common/jsonl.h"
-#include "common/names.h"
 #include "ingest/metadata/gigaspeech_tables.h"
 #include "ingest/metadata/json_elements.h"
 #include "ingest/metadata/table_audio.h"
 #include "ingest/scan/scan.h"
-#include "ingest/view/fail.h"
+#include "ingest/view/ingest_fail.h"
 #include "ingest/view/path_list.h"
 #include "ingest/view/text_file.h"
 #include "layouts.h"

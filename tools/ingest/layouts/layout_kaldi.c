@@ -20,13 +20,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/file_names.h"
 #include "common/json_text.h"
-#include "common/names.h"
 #include "ingest/metadata/kaldi_command.h"
 #include "ingest/metadata/kaldi_table.h"
 #include "ingest/metadata/table.h"
 #include "ingest/scan/scan.h"
-#include "ingest/view/fail.h"
+#include "ingest/view/ingest_fail.h"
 #include "layouts.h"
 
 #define ENTRY_BYTES_MAX ((size_t)160)

@@ -16,10 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/names.h"
+#include "common/file_names.h"
 #include "ingest/metadata/json_manifest.h"
 #include "ingest/metadata/lhotse.h"
-#include "ingest/view/fail.h"
+#include "ingest/view/ingest_fail.h"
 #include "ingest/view/path_list.h"
 #include "ingest/view/text_file.h"
 #include "layouts.h"

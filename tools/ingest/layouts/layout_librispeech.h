@@ -2,7 +2,7 @@
 #ifndef SPSH_INGEST_LAYOUT_LIBRISPEECH_H
 #define SPSH_INGEST_LAYOUT_LIBRISPEECH_H
 
-#include "common/dialect.h"
+#include "common/row_reader.h"
 
 /** A reader of SPEAKERS.TXT. */
 typedef struct spsh__librispeech_reader {

@@ -10,7 +10,7 @@
  * of the first.
  */
 #include "ingest/metadata/table_scan.h"
-#include "ingest/view/fail.h"
+#include "ingest/view/ingest_fail.h"
 #include "layouts.h"
 
 static const char *const names[] = {"metadata.csv", "metadata.txt"};

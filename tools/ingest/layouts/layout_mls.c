@@ -19,12 +19,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/file_names.h"
 #include "common/json_text.h"
-#include "common/names.h"
 #include "ingest/metadata/table.h"
 #include "ingest/scan/scan.h"
 #include "ingest/scan/trees.h"
-#include "ingest/view/fail.h"
+#include "ingest/view/ingest_fail.h"
 #include "ingest/view/name_index.h"
 #include "ingest/view/text_file.h"
 #include "layout_librispeech.h"

@@ -17,8 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/names.h"
-#include "ingest/view/fail.h"
+#include "common/file_names.h"
+#include "ingest/view/ingest_fail.h"
 #include "ingest/view/member_index.h"
 #include "ingest/view/path_list.h"
 #include "layout_nemo.h"

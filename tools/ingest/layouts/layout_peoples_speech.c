@@ -16,11 +16,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "common/file_names.h"
 #include "common/json_text.h"
 #include "common/jsonl.h"
-#include "common/names.h"
 #include "ingest/scan/scan.h"
-#include "ingest/view/fail.h"
+#include "ingest/view/ingest_fail.h"
 #include "ingest/view/path_list.h"
 #include "ingest/view/text_file.h"
 #include "layouts.h"

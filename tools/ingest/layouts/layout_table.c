@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/names.h"
+#include "common/file_names.h"
 #include "ingest/metadata/table_scan.h"
-#include "ingest/view/fail.h"
+#include "ingest/view/ingest_fail.h"
 #include "layouts.h"
 
 #define CANDIDATES_MAX      ((size_t)16)

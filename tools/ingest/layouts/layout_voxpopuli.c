@@ -17,9 +17,9 @@
  */
 #include <string.h>
 
-#include "common/names.h"
+#include "common/file_names.h"
 #include "ingest/metadata/clip_table.h"
-#include "ingest/view/fail.h"
+#include "ingest/view/ingest_fail.h"
 #include "layouts.h"
 
 static const spsh__clip_table tables[] = {

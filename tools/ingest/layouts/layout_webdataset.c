@@ -6,9 +6,9 @@
  * packed in any order of their files, WebDataset keeps samples together: so at least half of the
  * first samples must be whole.
  */
-#include "common/names.h"
+#include "common/file_names.h"
 #include "ingest/metadata/sample_scan.h"
-#include "ingest/view/fail.h"
+#include "ingest/view/ingest_fail.h"
 #include "layouts.h"
 
 #define PROBE_ARCHIVES    ((size_t)4)

@@ -12,11 +12,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/dialect.h"
-#include "common/names.h"
+#include "common/file_names.h"
+#include "common/row_reader.h"
 #include "ingest/metadata/json_manifest.h"
 #include "ingest/metadata/sample_scan.h"
-#include "ingest/view/fail.h"
+#include "ingest/view/ingest_fail.h"
 #include "ingest/view/name_index.h"
 #include "ingest/view/text_file.h"
 #include "layouts.h"

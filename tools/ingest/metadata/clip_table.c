@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/file_names.h"
 #include "common/json_text.h"
-#include "common/names.h"
-#include "ingest/view/fail.h"
+#include "ingest/view/ingest_fail.h"
 #include "ingest/view/name_index.h"
 #include "ingest/view/path_list.h"
 #include "ingest/view/text_file.h"

@@ -6,7 +6,7 @@
 #ifndef SPSH_INGEST_CLIP_TABLE_H
 #define SPSH_INGEST_CLIP_TABLE_H
 
-#include "common/dialect.h"
+#include "common/row_reader.h"
 #include "ingest/scan/scan.h"
 #include "ingest/scan/trees.h"
 

@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/dialect.h"
+#include "common/file_names.h"
 #include "common/json_text.h"
 #include "common/jsonl.h"
-#include "common/names.h"
-#include "ingest/view/fail.h"
+#include "common/row_reader.h"
+#include "ingest/view/ingest_fail.h"
 #include "ingest/view/name_index.h"
 #include "ingest/view/text_file.h"
 #include "table.h"

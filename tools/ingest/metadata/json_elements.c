@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ingest/view/fail.h"
+#include "ingest/view/ingest_fail.h"
 
 #define WINDOW_BYTES ((size_t)256 << 10)
 

@@ -14,7 +14,7 @@
 #ifndef SPSH_INGEST_JSON_ELEMENTS_H
 #define SPSH_INGEST_JSON_ELEMENTS_H
 
-#include "common/dialect.h"
+#include "common/row_reader.h"
 
 #define SPSH__JSON_ELEMENT_BYTES_MAX ((size_t)64 << 20)
 

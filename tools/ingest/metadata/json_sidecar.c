@@ -7,7 +7,7 @@
 
 #include "common/json_text.h"
 #include "common/jsonl.h"
-#include "ingest/view/fail.h"
+#include "ingest/view/ingest_fail.h"
 #include "ingest/view/text_file.h"
 #include "table.h"
 

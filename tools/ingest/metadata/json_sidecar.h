@@ -2,7 +2,7 @@
 #ifndef SPSH_INGEST_JSON_SIDECAR_H
 #define SPSH_INGEST_JSON_SIDECAR_H
 
-#include "common/builder.h"
+#include "common/byte_builder.h"
 #include "common/jsonl.h"
 #include "ingest/view/view.h"
 

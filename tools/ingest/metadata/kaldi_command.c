@@ -5,7 +5,7 @@
  */
 #include "kaldi_command.h"
 
-#include "common/names.h"
+#include "common/file_names.h"
 
 #define WORDS_MAX ((size_t)32)
 

@@ -2,7 +2,7 @@
 #ifndef SPSH_INGEST_KALDI_COMMAND_H
 #define SPSH_INGEST_KALDI_COMMAND_H
 
-#include "common/builder.h"
+#include "common/byte_builder.h"
 
 /** What a wav.scp entry stands for. */
 typedef struct spsh__kaldi_source {

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "common/names.h"
-#include "ingest/view/fail.h"
+#include "common/file_names.h"
+#include "ingest/view/ingest_fail.h"
 
 #define LINE_BYTES_FIRST ((size_t)512) /* most lines are shorter */
 #define LINE_BYTES       ((size_t)16384)

@@ -7,7 +7,7 @@
 #ifndef SPSH_INGEST_KALDI_TABLE_H
 #define SPSH_INGEST_KALDI_TABLE_H
 
-#include "common/builder.h"
+#include "common/byte_builder.h"
 #include "ingest/view/text_file.h"
 
 typedef struct spsh__kaldi_entry {

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/file_names.h"
 #include "common/json_text.h"
-#include "common/names.h"
-#include "ingest/view/fail.h"
+#include "ingest/view/ingest_fail.h"
 #include "json_manifest.h"
 #include "speechshard/limits.h"
 

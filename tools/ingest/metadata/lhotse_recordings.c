@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/names.h"
-#include "ingest/view/fail.h"
+#include "common/file_names.h"
+#include "ingest/view/ingest_fail.h"
 #include "ingest/view/name_index.h"
 #include "ingest/view/text_file.h"
 

@@ -12,10 +12,10 @@
 
 #include <stdlib.h>
 
+#include "common/file_names.h"
 #include "common/json_text.h"
 #include "common/jsonl.h"
-#include "common/names.h"
-#include "ingest/view/fail.h"
+#include "ingest/view/ingest_fail.h"
 #include "ingest/view/name_index.h"
 #include "ingest/view/text_file.h"
 #include "json_manifest.h"

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/file_names.h"
 #include "common/json_text.h"
-#include "common/names.h"
-#include "ingest/view/fail.h"
+#include "ingest/view/ingest_fail.h"
 
 #define NAME_PLAIN_MAX ((size_t)64)
 #define HEADLESS_ROWS  64U

@@ -2,8 +2,8 @@
 #ifndef SPSH_INGEST_TABLE_H
 #define SPSH_INGEST_TABLE_H
 
-#include "common/builder.h"
-#include "common/dialect.h"
+#include "common/byte_builder.h"
+#include "common/row_reader.h"
 
 typedef enum spsh__column_role {
     SPSH__COLUMN_AUDIO,

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/names.h"
-#include "ingest/view/fail.h"
+#include "common/file_names.h"
+#include "ingest/view/ingest_fail.h"
 
 static const char *const folders[] = {"", "clips", "wavs", "wav", "audio", "audios"};
 static const char *const extensions[] = {"", ".wav", ".flac", ".mp3", ".opus", ".ogg"};

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "common/builder.h"
+#include "common/byte_builder.h"
 #include "ingest/view/view.h"
 
 typedef enum spsh__audio_found {

@@ -13,10 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/names.h"
+#include "common/file_names.h"
 #include "ingest/layouts/layouts.h"
 #include "ingest/scan/scan.h"
-#include "ingest/view/fail.h"
+#include "ingest/view/ingest_fail.h"
 #include "ingest/view/text_file.h"
 #include "table_audio.h"
 

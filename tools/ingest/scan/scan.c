@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/names.h"
-#include "ingest/view/fail.h"
+#include "common/file_names.h"
+#include "ingest/view/ingest_fail.h"
 #include "speechshard/limits.h"
 
 #define EXCERPT_BYTES_MAX  ((size_t)200)

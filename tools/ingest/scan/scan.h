@@ -7,7 +7,7 @@
 #ifndef SPSH_INGEST_SCAN_H
 #define SPSH_INGEST_SCAN_H
 
-#include "common/builder.h"
+#include "common/byte_builder.h"
 #include "ingest.h"
 #include "ingest/view/walk.h"
 

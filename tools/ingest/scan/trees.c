@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/names.h"
+#include "common/file_names.h"
 #include "ingest/layouts/layouts.h"
-#include "ingest/view/fail.h"
 #include "ingest/view/folder_set.h"
+#include "ingest/view/ingest_fail.h"
 
 #define DEPTH_MAX         4U
 #define PROBE_FOLDERS_MAX 256U

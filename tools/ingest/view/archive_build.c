@@ -16,8 +16,8 @@
 
 #include "archive_find.h"
 #include "cli/cli.h"
-#include "common/names.h"
-#include "fail.h"
+#include "common/file_names.h"
+#include "ingest_fail.h"
 
 #define PEEK_MEMBERS   16U
 #define PROGRESS_BYTES (UINT64_C(8) << 20)

@@ -25,9 +25,9 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "common/builder.h"
-#include "fail.h"
+#include "common/byte_builder.h"
 #include "gunzip.h"
+#include "ingest_fail.h"
 
 /* What no archive of speech has. */
 #define NAME_BYTES_MAX   4096U               /* PATH_MAX: tar could not unpack a longer one */

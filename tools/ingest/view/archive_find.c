@@ -12,9 +12,9 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "common/names.h"
-#include "fail.h"
+#include "common/file_names.h"
 #include "folder_set.h"
+#include "ingest_fail.h"
 
 #define DEPTH_MAX           6U     /* of folders, the root is the first */
 #define NUMBERED_DEPTH_MAX  4U     /* the same of numbered ones: readers, chapters, years */

@@ -3,7 +3,7 @@
 #define SPSH_INGEST_ARCHIVE_FIND_H
 
 #include "archive_file.h"
-#include "common/builder.h"
+#include "common/byte_builder.h"
 #include "path_list.h"
 
 /* Files that may be archives, by their names; paths relative to the root, sorted.

@@ -23,8 +23,8 @@
 
 #include "archive_build.h"
 #include "archive_find.h"
-#include "common/names.h"
-#include "fail.h"
+#include "common/file_names.h"
+#include "ingest_fail.h"
 
 #define SORT_BYTES    (UINT64_C(64) << 20)
 #define COMPARE_BYTES ((size_t)64 << 10)

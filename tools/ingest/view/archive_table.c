@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fail.h"
+#include "ingest_fail.h"
 
 #define PENDING_BYTES ((size_t)1 << 20)
 #define TRIES_MAX     1000U

@@ -11,7 +11,7 @@
 #ifndef SPSH_INGEST_ARCHIVE_TABLE_H
 #define SPSH_INGEST_ARCHIVE_TABLE_H
 
-#include "common/builder.h"
+#include "common/byte_builder.h"
 #include "speechshard/io.h"
 
 typedef struct spsh__column {

@@ -9,8 +9,8 @@
 
 #include <stdlib.h>
 
-#include "common/names.h"
-#include "fail.h"
+#include "common/file_names.h"
+#include "ingest_fail.h"
 #include "name_index.h"
 
 #define OFFSET_BITS    56U

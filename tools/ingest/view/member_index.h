@@ -6,7 +6,7 @@
 #ifndef SPSH_INGEST_MEMBER_INDEX_H
 #define SPSH_INGEST_MEMBER_INDEX_H
 
-#include "common/builder.h"
+#include "common/byte_builder.h"
 #include "view.h"
 
 typedef struct spsh__member_index spsh__member_index;

@@ -3,8 +3,8 @@
  */
 #include "samples.h"
 
-#include "common/names.h"
-#include "fail.h"
+#include "common/file_names.h"
+#include "ingest_fail.h"
 
 #define TOO_MANY "more than 64 members of one sample"
 #define TWICE    "its sample has a member with this extension already"

@@ -13,7 +13,7 @@
 
 #include "archive_file.h"
 #include "archive_table.h"
-#include "fail.h"
+#include "ingest_fail.h"
 #include "view_internal.h"
 
 #define WINDOW_BYTES_SMALL ((uint64_t)256 << 10)

@@ -2,7 +2,7 @@
 #ifndef SPSH_INGEST_TEXT_FILE_H
 #define SPSH_INGEST_TEXT_FILE_H
 
-#include "common/dialect.h"
+#include "common/row_reader.h"
 #include "view.h"
 
 typedef struct spsh__text_stream spsh__text_stream;

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "archive_find.h"
-#include "common/names.h"
-#include "fail.h"
+#include "common/file_names.h"
+#include "ingest_fail.h"
 #include "view_internal.h"
 
 #define MEMBER_PATH_BYTES                                                                          \

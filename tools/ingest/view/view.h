@@ -21,7 +21,7 @@
 
 #include <stdbool.h>
 
-#include "common/builder.h"
+#include "common/byte_builder.h"
 #include "speechshard/io.h"
 
 typedef enum spsh__view_type {

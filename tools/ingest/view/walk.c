@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/builder.h"
-#include "common/names.h"
-#include "fail.h"
+#include "common/byte_builder.h"
+#include "common/file_names.h"
 #include "folder_set.h"
+#include "ingest_fail.h"
 #include "path_list.h"
 
 typedef struct walk {

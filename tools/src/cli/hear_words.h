@@ -10,7 +10,7 @@
 #define SPSH_HEAR_WORDS_H
 
 #include "cli.h"
-#include "common/builder.h"
+#include "common/byte_builder.h"
 #include "plan_words.h"
 #include "speechshard/hear.h"
 

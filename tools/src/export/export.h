@@ -8,7 +8,7 @@
 #ifndef SPSH_EXPORT_H
 #define SPSH_EXPORT_H
 
-#include "common/builder.h"
+#include "common/byte_builder.h"
 #include "common/wav_out.h"
 
 /** One utterance to write. */

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/names.h"
+#include "common/file_names.h"
 
 enum {
     NAME_BYTES_MAX = 240, /* of 255: an extension follows */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fail.h"
+#include "features_fail.h"
 
 enum { PIECE_VALUES = 1 << 15 };
 

@@ -14,12 +14,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/file_names.h"
 #include "common/hash.h"
 #include "common/json_text.h"
-#include "common/names.h"
-#include "common/stored.h"
-#include "fail.h"
+#include "common/stored_table.h"
 #include "feature_work.h"
+#include "features_fail.h"
 #include "speechshard/features.h"
 
 #define UNITS_MAX UINT64_C(1000000) /* their number has six digits in a file's name */

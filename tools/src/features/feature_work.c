@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fail.h"
+#include "features_fail.h"
 #include "speechshard/features.h"
 
 enum { AHEAD = 4, SHARDS_OPEN_MAX = 128 };

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fail.h"
 #include "feature_work.h"
+#include "features_fail.h"
 
 /* Sums of groups, in order of first appearance or at their own numbers. */
 typedef struct sums {

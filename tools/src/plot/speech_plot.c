@@ -17,7 +17,7 @@
 #include <stdlib.h>
 
 #include "cli/cli.h"
-#include "common/names.h"
+#include "common/file_names.h"
 
 enum {
     LEFT = 56,

@@ -7,7 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/source_fail.h"
-#include "common/names.h"
+#include "common/file_names.h"
 #include "estimate_out.h"
 
 enum { CLUSTERS_SHOWN = 10, TEXTS_SHOWN = 5, BOILERPLATE_SHOWN = 5 };

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/file_names.h"
 #include "common/json_out.h"
-#include "common/names.h"
 
 enum { JSON_BYTES_MAX = 1 << 20 /* ids are at most so long by far */ };
 

@@ -9,8 +9,8 @@
 
 #include "cli/cli.h"
 #include "common/curve.h"
+#include "common/file_names.h"
 #include "common/file_out.h"
-#include "common/names.h"
 #include "common/page.h"
 
 enum { CONFIG_BYTES_MAX = 1 << 20, NUMBER_BYTES = 48 };

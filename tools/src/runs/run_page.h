@@ -2,7 +2,7 @@
 #ifndef SPSH_TRAIN_RUN_PAGE_H
 #define SPSH_TRAIN_RUN_PAGE_H
 
-#include "common/builder.h"
+#include "common/byte_builder.h"
 #include "run_cost.h"
 
 /* config: the run's config.yaml as text; NULL: it is not shown. rates NULL: no prices. */

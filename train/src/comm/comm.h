@@ -1,5 +1,5 @@
 /* comm.h: messages between ranks on the host, as a table: `self`, `mpi`, `gloo`, `tcp`; and what is
- * made of them. Devices exchange what is large by collectives.h.
+ * made of them. Devices exchange what is large by comm_nccl.h.
  *
  *     spsh__comm_open(&options, allocator, &comm, &err);
  *     comm->ops->receive_fn(comm, from, tag, there, size, &in, &err);

@@ -1,4 +1,4 @@
-/* device_nccl.h: what the trainer's library (collectives.c) and the plug-in say to each other of
+/* device_nccl.h: what the trainer's library (comm_nccl.c) and the plug-in say to each other of
  * NCCL. The plug-in loads libnccl.so.2 when it is asked for, and calls it; who waits for what, and
  * how long, is the library's. tests/support/twin_nccl.c is the same table over the twin.
  *

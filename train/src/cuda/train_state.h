@@ -1,6 +1,6 @@
 /* train_state.h: what the .cu files of the trainer's part of the plug-in share.
  *
- *     train.cu     opening, closing, the entry
+ *     train_plugin.cu     opening, closing, the entry
  *     kernels.cu   the kernels of kernels.h and what starts them
  *     library_calls.cu   cuBLASLt and cuDNN, found when they are asked for
  *     gemm.cu      products by cuBLASLt

@@ -10,7 +10,7 @@
 #define SPSH_TRAIN_TRAINED_H
 
 #include "checkpoint/checkpoint.h"
-#include "config/compute.h"
+#include "config/choose_backend.h"
 #include "config/config.h"
 #include "labels/vocabulary.h"
 

@@ -6,7 +6,7 @@
 #define SPSH_TRAIN_ESTIMATE_H
 
 #include "comm/launch.h"
-#include "config/compute.h"
+#include "config/choose_backend.h"
 #include "config/config.h"
 #include "feed/feed.h"
 #include "labels/vocabulary.h"

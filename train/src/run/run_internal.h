@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "checkpoint/checkpoint.h"
-#include "config/compute.h"
+#include "config/choose_backend.h"
 #include "estimate.h"
 #include "feed/frame_batch.h"
 #include "labels/alignments.h"
@@ -20,7 +20,7 @@
 #include "run_world.h"
 #include "runtime/fault.h"
 #include "speechshard/train.h"
-#include "strategy/pipeline.h"
+#include "strategy/pipeline_parallel.h"
 #include "strategy/strategy.h"
 
 /* Numbers of a leaf that are summed over all leaves of a step; behind them three a domain: the sum

@@ -1,4 +1,4 @@
-/* run_pipeline.c: a run whose ranks have a stage of the model each (pipeline.h).
+/* run_pipeline.c: a run whose ranks have a stage of the model each (pipeline_parallel.h).
  *
  * All ranks are fed all batches, as one process would be. The last one counts what is in them,
  * since it has the losses. A checkpoint is of the whole model, as of any other strategy: rank 0

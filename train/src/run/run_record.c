@@ -2,7 +2,7 @@
  * record beside messages: whatever a learner does by a clock, for a signal, or between two tasks.
  *
  *     RUN/record/config.yaml             as it was resolved
- *     RUN/record/learner-00000.marks     of each process (record.h)
+ *     RUN/record/learner-00000.marks     of each process (runtime_record.h)
  *
  * The record's run is a hash of configuration, vocabulary and the number of utterances: a replay
  * with others would be of other numbers from its first step on.
@@ -16,8 +16,8 @@
 
 #include "base/train_internal.h"
 #include "run_internal.h"
-#include "runtime/record.h"
 #include "runtime/runtime_processes.h"
+#include "runtime/runtime_record.h"
 
 enum { MARK_RUN = 64 }; /* no strategy's, nor one of leases */
 

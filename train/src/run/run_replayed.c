@@ -1,6 +1,6 @@
 /* run_replayed.c: a recorded run again: all its learners in one process, each the whole of
- * spsh__run_in on a fiber of replay.h, which lets them go on in the record's order. What they
- * compute is computed again, from the same data, so that it comes to the same bits.
+ * spsh__run_in on a fiber of runtime_replay.h, which lets them go on in the record's order. What
+ * they compute is computed again, from the same data, so that it comes to the same bits.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "base/train_internal.h"
 #include "run_world.h"
-#include "runtime/replay.h"
+#include "runtime/runtime_replay.h"
 
 enum { LEARNERS_MAX = 1024, CONFIG_NAME_BYTES = 32 };
 

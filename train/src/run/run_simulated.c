@@ -1,7 +1,7 @@
-/* run_simulated.c: all learners of a run in one process, under sim.h's clock. Each is the whole of
- * spsh__run_in on a fiber: its model, feed and backend are its own, messages and time are the
- * simulator's. One runs at a time, until it waits for a message or for its batch's time, so that
- * nothing but the options decides who is next.
+/* run_simulated.c: all learners of a run in one process, under runtime_sim.h's clock. Each is the
+ * whole of spsh__run_in on a fiber: its model, feed and backend are its own, messages and time are
+ * the simulator's. One runs at a time, until it waits for a message or for its batch's time, so
+ * that nothing but the options decides who is next.
  *
  * What a batch takes and what befalls learners is the cluster's text's; times of it count from the
  * first batch on. The first failure ends all, as a launcher would.
@@ -14,8 +14,8 @@
 #include "base/train_internal.h"
 #include "run_world.h"
 #include "runtime/cluster.h"
-#include "runtime/sim.h"
-#include "strategy/simulate.h"
+#include "runtime/runtime_sim.h"
+#include "strategy/simulate_strategy.h"
 
 #define FAR_NS (UINT64_MAX / 4) /* later than all */
 

@@ -17,7 +17,7 @@ typedef struct spsh__run_world {
     spsh__comm *comm; /* both are the owner's: closing them does nothing */
     spsh__runtime *runtime;
     uint32_t deadline_ms; /* 0: the configuration's */
-    uint64_t record;      /* of a replay: what the recorded run was (record.h); else 0 */
+    uint64_t record;      /* of a replay: what the recorded run was (runtime_record.h); else 0 */
     /* How long this learner's next batch takes, of the runtime's clock; NULL: as long as it does,
      * of the computer's, and nothing of what follows is called. */
     uint64_t (*batch_ns_fn)(void *user);

@@ -16,7 +16,7 @@
 #ifndef SPSH_TRAIN_CLUSTER_H
 #define SPSH_TRAIN_CLUSTER_H
 
-#include "sim.h"
+#include "runtime_sim.h"
 
 #define SPSH__CLUSTER_FAULTS_MAX 64u
 #define SPSH__CLUSTER_SIZES_MAX  32u

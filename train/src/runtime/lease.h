@@ -26,7 +26,7 @@
  * waits for its answer until begin.
  *
  * Whatever the server does follows from the order of its messages and of rank 0's marks: a replay
- * (replay.h) of all learners gives the same leases to the same learners.
+ * (runtime_replay.h) of all learners gives the same leases to the same learners.
  *
  * Messages, to rank 0: ASK, ACKNOWLEDGE, PAUSED, LOST; from it: GIVEN, NO_MORE, MET.
  */

@@ -1,6 +1,6 @@
 /* runtime.h: time, messages and the two tasks of a learner, as a table, so that a strategy is
  * written once and runs as processes (runtime_processes.h), in one process under a virtual clock
- * (sim.h) and again from the record of a run (replay.h).
+ * (runtime_sim.h) and again from the record of a run (runtime_replay.h).
  *
  *     computing task                       serving task
  *     forward, backward, update            serve_fn(user, message) for each message

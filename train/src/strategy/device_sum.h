@@ -1,7 +1,7 @@
 /* device_sum.h: gradients in a device's memory become the sum over all leaves, where they are.
  *
  * A rank's leaves add up in the arena itself. When its last one has passed a bucket, the bucket's
- * sum over ranks is started (collectives.h), behind what the backend's stream has come to, and
+ * sum over ranks is started (comm_nccl.h), behind what the backend's stream has come to, and
  * backward goes on beside it. With whole sums wanted that is one sum to all. Else a bucket is cut
  * into equal parts of whole 256 bytes, one a rank, and a rest of less than that a rank: each rank
  * gets the sum of its part; the rest everybody gets, and everybody updates alike.
@@ -16,7 +16,7 @@
 #ifndef SPSH_TRAIN_DEVICE_SUM_H
 #define SPSH_TRAIN_DEVICE_SUM_H
 
-#include "comm/collectives.h"
+#include "comm/comm_nccl.h"
 #include "strategy.h"
 
 typedef struct spsh__device_sum spsh__device_sum;

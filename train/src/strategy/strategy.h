@@ -55,7 +55,7 @@ typedef struct spsh__strategy_options {
     bool overlaps; /* ps-async: a gradient is computed while the last one is on its way */
 } spsh__strategy_options;
 
-/* pipeline: a learner that has a part of the model's arenas (pipeline.h). */
+/* pipeline: a learner that has a part of the model's arenas (pipeline_parallel.h). */
 typedef struct spsh__staged {
     spsh__comm *comm;          /* between stages; the learner's own is of itself alone */
     const spsh__slice *stages; /* of each: its slice of the whole arena */
@@ -101,8 +101,8 @@ typedef struct spsh__learner {
     spsh__backend *arena_backend; /* for that arena: used under the lock alone; NULL: backend */
     uint64_t seed;
     float *shared; /* hogwild: an arena that all learners see; else NULL */
-    /* Of an arena that stands for a larger one (simulate.h), cut into as many parts and blocks; 0:
-     * SPSH__PART_BYTES, SPSH__BLOCK_ELEMENTS. */
+    /* Of an arena that stands for a larger one (simulate_strategy.h), cut into as many parts and
+     * blocks; 0: SPSH__PART_BYTES, SPSH__BLOCK_ELEMENTS. */
     uint64_t part_elements, block_elements;
     spsh__staleness *staleness; /* NULL: is not counted */
     uint32_t owners; /* ranks that have parts of the sums, the first ones; 0: all. start_fn's */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 /* Two utterances with equal samples. */
 typedef struct equal_pair {

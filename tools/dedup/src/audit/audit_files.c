@@ -12,7 +12,7 @@
 
 #include "audit_statement.h"
 #include "common/hash.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 #define SUMMARY_FILE "summary.json"
 /* How summary.json begins, whatever its version: by this a folder is known as an audit. */

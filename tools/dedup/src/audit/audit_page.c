@@ -10,9 +10,9 @@
 
 #include "audit_report.h"
 #include "cli/cli.h"
-#include "common/names.h"
+#include "common/file_names.h"
 #include "plan/copy_page.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum {
     EXAMPLES = 5, /* of a kind */

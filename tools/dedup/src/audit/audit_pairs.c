@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "audit_report.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 /* ---- strings of utterances ---- */
 

@@ -8,7 +8,7 @@
 #include <utf8proc.h>
 
 #include "common/hash.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum { ROWS_AT_ONCE = 65536, ID_DIGITS = 8 };
 

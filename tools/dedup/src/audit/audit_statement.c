@@ -13,7 +13,7 @@
 
 #include "common/hash.h"
 #include "plan/limits_json.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 #define SCHEMA "speechshard-audit-statement-1"
 /* A raw line end is in no JSON string, so nothing from a corpus can look like this. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "audit_report.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 /* A split's name in a file's name, at most. */
 enum { SLUG_BYTES_MAX = 160 };

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum { ALIKE_LOOK_BACK = 16 }; /* intervals of one utterance that one is compared with */
 

@@ -20,7 +20,7 @@
 
 #include "boilerplate.h"
 #include "common/grow.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 #define NONE            SIZE_MAX
 #define PARTS_SHARE_MIN 0.95 /* of a recording's active speech in parts, for it to go */

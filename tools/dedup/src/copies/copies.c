@@ -18,11 +18,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/builder.h"
+#include "common/byte_builder.h"
 #include "common/hash.h"
 #include "common/little_endian.h"
 #include "copies_internal.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 #include "records/work_file.h"
 
 enum {

@@ -8,7 +8,7 @@
 
 #include "common/grow.h"
 #include "copies_internal.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 static int compare_stand_ins(const void *left, const void *right)
 {

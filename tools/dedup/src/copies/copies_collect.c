@@ -10,7 +10,7 @@
 
 #include "common/grow.h"
 #include "copies_internal.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum {
     KEY_BYTES = 28 + SPSH__MATCH_BYTES,

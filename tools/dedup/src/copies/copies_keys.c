@@ -12,7 +12,7 @@
 #include "copies_internal.h"
 #include "join/frame_search.h"
 #include "records/deal.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 #include "set/dense_keys.h"
 #include "set/scaled_keys.h"
 #include "set/set_readers.h"

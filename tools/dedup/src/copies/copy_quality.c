@@ -10,7 +10,7 @@
 
 #include "clusters.h"
 #include "common/hash.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 #include "set/set_readers.h"
 #include "text/text_profile.h"
 

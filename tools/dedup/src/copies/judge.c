@@ -18,7 +18,7 @@
 
 #include "common/grow.h"
 #include "join/pair_offsets.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 #include "set/scaled_keys.h"
 #include "set/set_readers.h"
 

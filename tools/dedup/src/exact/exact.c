@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "exact_internal.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 spsh_status spsh__exact_groups_new(uint64_t count, spsh__exact_groups **ret_groups, spsh_error *err)
 {

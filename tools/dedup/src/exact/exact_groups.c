@@ -20,7 +20,7 @@
 
 #include "common/grow.h"
 #include "exact_internal.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum {
     KIND_PLACE = 0,

@@ -10,7 +10,7 @@
 
 #include "common/grow.h"
 #include "exact_internal.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 #include "set/set_readers.h"
 
 enum { PIECE_VALUES = 65536, PIECE_FIRST = 2048 };

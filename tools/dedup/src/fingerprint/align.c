@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "drift_fit.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum {
     NEAR = 4,                                   /* frames by which a proposed offset may be wrong */

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "fft.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum {
     SIZE = 2048,

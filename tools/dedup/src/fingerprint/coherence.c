@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "fft.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 #include "sinc_table.h"
 
 enum {

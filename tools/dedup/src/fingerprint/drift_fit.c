@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum { PIECE = 4 * 8000, HOP = 8000, LINE_ROUNDS = 2, CLIMB_STEPS = 5, LINE_BLOCKS = 4 };
 static const double step_ppm = 2500;

@@ -21,7 +21,7 @@
 
 #include "common/grow.h"
 #include "fft.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 #include "resample8k.h"
 
 enum {

@@ -18,7 +18,7 @@
 #endif
 
 #include "cosine.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum { ONE_BITS = 14, TAPS_ALIGN = 8 };
 

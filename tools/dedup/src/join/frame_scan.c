@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "common/grow.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum {
     BUCKET_BITS_MIN = 10,

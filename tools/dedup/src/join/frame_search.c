@@ -11,7 +11,7 @@
 
 #include "frame_scan.h"
 #include "records/deal.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 #include "set/dense_keys.h"
 #include "set/set_readers.h"
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum { HITS = 4096, FEW = SPSH__JOIN_FEW, CROWD = SPSH__JOIN_CROWD };
 

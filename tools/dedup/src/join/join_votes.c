@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "common/grow.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum { NEAR = 3, APART = 6, WIDTH_MAX = 64 };
 

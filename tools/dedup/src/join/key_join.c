@@ -21,7 +21,7 @@
 #include "join_pairs.h"
 #include "join_votes.h"
 #include "records/deal.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 #include "records/spill.h"
 
 enum {

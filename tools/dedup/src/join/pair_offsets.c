@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum { FORMS = SPSH__KEY_WEAK_MAX + 1, HITS_MAX = 1 << 22, NEAR = 3, SPREAD = 6, LOW_BITS = 16 };
 

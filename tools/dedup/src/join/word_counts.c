@@ -18,7 +18,7 @@
 
 #include <stdlib.h>
 
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum {
     REST_BITS = 10,

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/builder.h"
-#include "common/names.h"
+#include "common/byte_builder.h"
+#include "common/file_names.h"
 #include "copies/judge.h"
 #include "pair_audio.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 #include "text/edit_distance.h"
 #include "text/text_profile.h"
 

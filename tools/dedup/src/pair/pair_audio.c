@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "fingerprint/coherence.h"
-#include "records/fail.h"
-#include "segment/mix.h"
+#include "records/dedup_fail.h"
+#include "segment/print_mix.h"
 
 enum {
     PIECE = 4096, /* samples per channel decoded at once */

@@ -11,7 +11,7 @@
 #include "common/file_out.h"
 #include "pair_audio.h"
 #include "pair_view.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum { CHANNELS = 2, PIECE = 8192 };
 static const double around_s = 1; /* heard before and behind the match */

@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "common/names.h"
+#include "common/file_names.h"
 #include "common/page.h"
 #include "common/svg_marks.h"
 #include "pair_audio.h"

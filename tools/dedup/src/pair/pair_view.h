@@ -6,7 +6,7 @@
 #ifndef SPSH_DEDUP_PAIR_VIEW_H
 #define SPSH_DEDUP_PAIR_VIEW_H
 
-#include "common/builder.h"
+#include "common/byte_builder.h"
 #include "set/match.h"
 #include "set/print_set.h"
 

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "common/file_names.h"
 #include "common/hash.h"
-#include "common/names.h"
 #include "pair/pair_view.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 /* Pairs of recordings that are no copies, every offset compared, none called one: those of
  * docs/BENCHMARKS.md without single digits, which are too short to be called anything. With 95 %

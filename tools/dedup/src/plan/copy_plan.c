@@ -16,7 +16,7 @@
 #include "common/grow.h"
 #include "common/hash.h"
 #include "common/jsonl.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 #define END_HEAD       "{\"end\":\""
 #define END_LINE_BYTES (sizeof(END_HEAD) - 1 + 32 + 3) /* "}, line feed */

@@ -13,7 +13,7 @@
 #ifndef SPSH_DEDUP_COPY_PLAN_H
 #define SPSH_DEDUP_COPY_PLAN_H
 
-#include "common/dialect.h"
+#include "common/row_reader.h"
 #include "copy_report.h"
 
 #define SPSH__COPY_PLAN_SCHEMA "speechshard.copy-plan/1"

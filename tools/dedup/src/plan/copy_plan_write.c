@@ -11,7 +11,7 @@
 #include "common/json_out.h"
 #include "copy_plan.h"
 #include "limits_json.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 #include "set/set_readers.h"
 #include "text/text_profile.h"
 

@@ -6,7 +6,7 @@
 #ifndef SPSH_DEDUP_COPY_REPORT_H
 #define SPSH_DEDUP_COPY_REPORT_H
 
-#include "common/builder.h"
+#include "common/byte_builder.h"
 #include "copies/clusters.h"
 #include "copies/copies.h"
 #include "text/text_join.h"

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "common/names.h"
+#include "common/file_names.h"
 #include "copy_page.h"
 #include "plan_parts.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum {
     CLUSTERS_SHOWN = 20,

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/names.h"
+#include "common/file_names.h"
 #include "copy_page.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum { KINDS = 3 };
 

@@ -8,7 +8,7 @@
 #ifndef SPSH_DEDUP_PLAN_PARTS_H
 #define SPSH_DEDUP_PLAN_PARTS_H
 
-#include "common/builder.h"
+#include "common/byte_builder.h"
 #include "set/print_set.h"
 
 typedef struct spsh__plan_parts spsh__plan_parts;

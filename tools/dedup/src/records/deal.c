@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "fail.h"
+#include "dedup_fail.h"
 
 typedef struct table {
     const spsh__deal *deal;

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fail.h"
+#include "dedup_fail.h"
 #include "spill.h"
 
 enum {

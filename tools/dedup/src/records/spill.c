@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/hash.h"
-#include "fail.h"
+#include "dedup_fail.h"
 
 enum { NAME_TRIES = 1000, PATH_BYTES_MAX = 4096 };
 

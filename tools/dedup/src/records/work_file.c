@@ -16,7 +16,7 @@
 
 #include "common/hash.h"
 #include "common/little_endian.h"
-#include "fail.h"
+#include "dedup_fail.h"
 
 enum { FOOTER_BYTES = 192, SUM_BYTES = 8 };
 

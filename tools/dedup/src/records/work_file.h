@@ -15,7 +15,7 @@
 #ifndef SPSH_DEDUP_WORK_FILE_H
 #define SPSH_DEDUP_WORK_FILE_H
 
-#include "common/builder.h"
+#include "common/byte_builder.h"
 #include "speechshard/io.h"
 
 enum {

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "common/hash.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 #include "speechshard/limits.h"
 #include "speechshard/shard.h"
 

@@ -23,7 +23,7 @@
 
 #include "common/grow.h"
 #include "common/hash.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 #include "speechshard/limits.h"
 
 enum {

@@ -23,8 +23,8 @@
 #include "common/hash.h"
 #include "fingerprint/bandwidth.h"
 #include "fingerprint/resample8k.h"
-#include "mix.h"
-#include "records/fail.h"
+#include "print_mix.h"
+#include "records/dedup_fail.h"
 
 enum {
     PIECE_VALUES = 1 << 15, /* decoded at once: fits the processor's second cache */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "common/ordered_work.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum { AHEAD = 8 };
 

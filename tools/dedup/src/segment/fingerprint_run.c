@@ -16,7 +16,7 @@
 #include <time.h>
 
 #include "extract_pipeline.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum {
     JOB_UTTERANCES = 16,

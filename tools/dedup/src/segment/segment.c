@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 #include "segment_columns.h"
 
 #define ULL(value_) ((unsigned long long)(value_))

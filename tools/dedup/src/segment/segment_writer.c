@@ -12,7 +12,7 @@
 
 #include "common/grow.h"
 #include "common/hash.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 #include "segment_columns.h"
 
 #define CHUNK_SAMPLES_MAX ((UINT64_C(1) << SPSH__SEGMENT_CHUNK_BITS) - 1)

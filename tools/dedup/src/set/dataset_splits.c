@@ -6,8 +6,8 @@
 
 #include "speechshard/io.h"
 
-#include "common/names.h"
-#include "records/fail.h"
+#include "common/file_names.h"
+#include "records/dedup_fail.h"
 
 static bool exists(const spsh_io *io, const char *path)
 {

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "common/grow.h"
-#include "records/fail.h"
-#include "segment/mix.h"
+#include "records/dedup_fail.h"
+#include "segment/print_mix.h"
 
 enum { PIECE = 16384 }; /* samples of a channel */
 

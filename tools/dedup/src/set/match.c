@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "common/little_endian.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum { U64_COUNT = 5, U32_COUNT = 8, REAL_COUNT = 15 };
 _Static_assert(U64_COUNT * 8 + U32_COUNT * 4 + REAL_COUNT * 8 == SPSH__MATCH_BYTES, "match size");

@@ -15,7 +15,7 @@
 
 #include "common/hash.h"
 #include "common/little_endian.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 #include "speechshard/publish.h"
 
 #define ULL(value_) ((unsigned long long)(value_))

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 #include "fingerprint/resample8k.h"
-#include "records/fail.h"
-#include "segment/mix.h"
+#include "records/dedup_fail.h"
+#include "segment/print_mix.h"
 
 /* Where and what is read, and where it goes. */
 typedef struct stretch {

@@ -11,7 +11,7 @@
 
 #include "fingerprint/resample8k.h"
 #include "fingerprint/sinc_table.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum { PIECE = 60 * SPSH__PRINT_RATE_HZ }; /* samples that are made at once */
 

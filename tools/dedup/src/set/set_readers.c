@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 spsh_status spsh__set_readers_open(const spsh__print_set *set, spsh__set_readers *ret_readers,
                                    spsh_error *err)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "common/little_endian.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum { ROWS_AT_ONCE = 65536, ELEMENT_BYTES = 4 };
 

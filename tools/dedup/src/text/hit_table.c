@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum { LOCKS = 64 };
 

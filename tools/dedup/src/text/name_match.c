@@ -5,9 +5,9 @@
 
 #include <stdlib.h>
 
+#include "common/file_names.h"
 #include "common/little_endian.h"
-#include "common/names.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 #include "records/hash_map.h"
 #include "speechshard/io.h"
 #include "text_profile.h"

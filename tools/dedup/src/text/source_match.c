@@ -11,10 +11,10 @@
 
 #include <stdlib.h>
 
+#include "common/file_names.h"
 #include "common/jsonl.h"
 #include "common/little_endian.h"
-#include "common/names.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 /* ---- keys ---- */
 

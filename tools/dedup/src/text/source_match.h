@@ -15,7 +15,7 @@
 #ifndef SPSH_DEDUP_SOURCE_MATCH_H
 #define SPSH_DEDUP_SOURCE_MATCH_H
 
-#include "common/builder.h"
+#include "common/byte_builder.h"
 #include "hit_table.h"
 #include "records/hash_map.h"
 #include "speechshard/shard.h"

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "common/grow.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 #include "records/hash_map.h"
 
 /* Numbers that grow in number. */

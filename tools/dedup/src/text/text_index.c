@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 #include "records/hash_map.h"
 #include "text_cover.h"
 #include "text_near.h"

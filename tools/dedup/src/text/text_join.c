@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "name_match.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 #include "set/set_readers.h"
 #include "source_match.h"
 #include "text_index.h"

@@ -18,7 +18,7 @@
 
 #include "edit_distance.h"
 #include "minhash.h"
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum { BANDS = SPSH__MINHASH_BANDS, TEXTS_MAX = 1 << 27, BUCKET_BITS_MIN = 6, SETS = 28 };
 

@@ -22,7 +22,7 @@
 
 #include <utf8proc.h>
 
-#include "records/fail.h"
+#include "records/dedup_fail.h"
 
 enum {
     POINTS_OF_ONE_MAX = 32,

@@ -8,7 +8,7 @@
 #ifndef SPSH_DEDUP_TEXT_PROFILE_H
 #define SPSH_DEDUP_TEXT_PROFILE_H
 
-#include "common/builder.h"
+#include "common/byte_builder.h"
 
 typedef enum spsh__text_profile {
     SPSH__TEXT_PROFILE_DEFAULT,

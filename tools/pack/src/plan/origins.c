@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/names.h"
+#include "common/file_names.h"
 
 #define ORIGINS_MAX ((size_t)4096) /* of folders; roots may follow */
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/file_names.h"
 #include "common/json_text.h"
-#include "common/names.h"
 
 uint64_t spsh__reject_rows(const spsh__reject_counts *counts)
 {

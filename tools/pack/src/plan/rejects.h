@@ -2,7 +2,7 @@
 #ifndef SPSH_PACK_REJECTS_H
 #define SPSH_PACK_REJECTS_H
 
-#include "common/builder.h"
+#include "common/byte_builder.h"
 #include "ingest/scan/ingest.h"
 
 typedef struct spsh__reject_counts {

@@ -16,10 +16,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/fail.h"
+#include "common/file_names.h"
 #include "common/hash.h"
-#include "common/names.h"
-#include "source.h"
+#include "common/tools_fail.h"
+#include "corpus_file.h"
 #include "speechshard/limits.h"
 #include "speechshard/pcm.h"
 

@@ -6,8 +6,8 @@
 #ifndef SPSH_PACK_PREPARE_H
 #define SPSH_PACK_PREPARE_H
 
-#include "level.h"
-#include "plan/pack.h"
+#include "loudness.h"
+#include "plan/pack_options.h"
 
 /** What came of a file. All memory is its own; zero-initialise, free with spsh__prepared_free. */
 typedef struct spsh__prepared {

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fail.h"
-#include "pipeline.h"
-#include "plan/item.h"
-#include "source.h"
+#include "common/tools_fail.h"
+#include "corpus_file.h"
+#include "plan/plan_item.h"
+#include "prepare_pipeline.h"
 #include "unit_journal.h"
 
 #define CLAMP_NS                                                                                   \

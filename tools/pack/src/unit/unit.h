@@ -8,8 +8,8 @@
 #ifndef SPSH_PACK_UNIT_H
 #define SPSH_PACK_UNIT_H
 
-#include "level.h"
-#include "plan/plan.h"
+#include "loudness.h"
+#include "plan/pack_plan.h"
 
 /** What the packed units amount to so far. Zero-initialise, begin; free with spsh__packed_free. */
 typedef struct spsh__packed {

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fail.h"
 #include "common/hash.h"
-#include "plan/journal.h"
+#include "common/tools_fail.h"
+#include "plan/pack_journal.h"
 
 #define HEAD        "speechshard-unit"
 #define STATE_WORDS 7U

@@ -2,7 +2,7 @@
 #ifndef SPSH_PACK_UNIT_JOURNAL_H
 #define SPSH_PACK_UNIT_JOURNAL_H
 
-#include "common/stored.h"
+#include "common/stored_table.h"
 #include "unit.h"
 
 /** State of a unit behind its last sealed shard. */

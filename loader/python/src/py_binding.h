@@ -1,0 +1,281 @@
+/* py_binding.h: what the sources of the extension module speechshard._speechshard share.
+ *
+ * Who keeps what alive:
+ *
+ *     Array --> Batch --> lease --> spsh_loader --> stores --> spsh_dataset
+ *                 Loader --^    Loader --^              ^-- Dataset <-- Utterance
+ *
+ * An Array is a view; it holds the object whose memory it shows. A Batch holds a slot of the loader
+ * and gives it back when the last of its views is gone. The C loader is closed when nobody holds
+ * its lease any more: not the Loader, no Batch, no call that is under way. The same for a dataset
+ * and its store. All of these counts change under the GIL only.
+ *
+ * In a device's memory, a view is handed on through DLPack alone, and a Batch gives its slot back
+ * when the streams that it was given to have come to where they are then (py_device.c).
+ *
+ * The C library never calls Python: what it logs from its threads is queued, and handed on by the
+ * next call from Python.
+ */
+#ifndef SPSH_PY_BINDING_H
+#define SPSH_PY_BINDING_H
+
+#ifndef Py_LIMITED_API
+#define Py_LIMITED_API 0x03090000
+#endif
+#ifndef PY_SSIZE_T_CLEAN
+#define PY_SSIZE_T_CLEAN
+#endif
+#include <Python.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/types.h>
+
+#include "speechshard/loader.h"
+
+/* PyType_Slot keeps functions in a void pointer. ISO C has no such conversion; POSIX does. */
+#define SPSH_PY_SLOT(slot_, function_)                                                             \
+    {                                                                                              \
+        (slot_), __extension__(void *)(function_)                                                  \
+    }
+#define SPSH_PY_KEYWORDS(function_) ((PyCFunction)(void (*)(void))(function_))
+
+/* Types and exceptions, made once when the module is imported. In a limited API older than 3.10 a
+ * type cannot find its module, so these are global: one interpreter a process. */
+typedef struct spsh__py_globals {
+    PyTypeObject *array, *batch, *dataset, *epoch, *loader, *utterance;
+    PyObject *error, *corrupt_error, *not_found_error, *invalid_error, *read_error;
+} spsh__py_globals;
+extern spsh__py_globals spsh__py;
+
+/* tp_new of types that only the module makes. */
+PyObject *spsh__py_no_new(PyTypeObject *type, PyObject *args, PyObject *keywords);
+
+/* ---- py_error.c ---- */
+
+int spsh__py_errors_init(PyObject *module);
+
+/* Returns NULL with the exception of err's status set. */
+PyObject *spsh__py_raise(const spsh_error *err);
+
+/* ---- py_convert.c: NULL or -1 with an exception set ---- */
+
+PyObject *spsh__py_text(spsh_bytes text);
+/* Returns new bytes, NUL-terminated. what names the argument. */
+PyObject *spsh__py_utf8(PyObject *text, const char *what);
+PyObject *spsh__py_path(PyObject *path);
+int spsh__py_dict_take(PyObject *dict, const char *key, PyObject *value); /* takes value; or NULL */
+int spsh__py_dict_u64(PyObject *dict, const char *key, uint64_t value);
+int spsh__py_dict_real(PyObject *dict, const char *key, double value);
+int spsh__py_dict_text(PyObject *dict, const char *key, spsh_bytes value);
+int spsh__py_list_take(PyObject *list, PyObject *value); /* takes value; or NULL */
+
+/* ---- py_array.c ---- */
+
+typedef enum spsh__py_dtype {
+    SPSH_PY_INT16,
+    SPSH_PY_FLOAT16,
+    SPSH_PY_FLOAT32,
+    SPSH_PY_INT64,
+} spsh__py_dtype;
+
+enum { SPSH_PY_NDIM_MAX = 3 };
+
+typedef struct spsh__py_layout {
+    spsh__py_dtype dtype;
+    int ndim;
+    Py_ssize_t shape[SPSH_PY_NDIM_MAX];
+} spsh__py_layout;
+
+typedef struct spsh__py_array {
+    PyObject ob_base;
+    PyObject *owner; /* of data; NULL: the array itself */
+    uint8_t *data;
+    spsh__py_dtype dtype;
+    int ndim;
+    Py_ssize_t shape[SPSH_PY_NDIM_MAX];
+    Py_ssize_t strides[SPSH_PY_NDIM_MAX]; /* bytes */
+} spsh__py_array;
+
+int spsh__py_array_init(PyObject *module);
+/* A view of memory that owner keeps alive, or (owner NULL) of new memory; data of a view may be
+ * NULL when it is empty. */
+PyObject *spsh__py_array_new(PyObject *owner, const void *data, const spsh__py_layout *layout);
+Py_ssize_t spsh__py_item_bytes(spsh__py_dtype dtype);
+/* In new memory, without gaps. */
+PyObject *spsh__py_array_copy(const spsh__py_array *array);
+
+/* ---- py_dlpack.c ---- */
+
+PyObject *spsh__py_dlpack(PyObject *self, PyObject *args, PyObject *keywords);
+PyObject *spsh__py_dlpack_device(PyObject *self, PyObject *unused);
+
+/* ---- py_store.c: a dataset that several hold ---- */
+
+enum { SPSH_PY_READERS_IDLE_MAX = 8 };
+
+typedef struct spsh__py_store {
+    spsh_dataset *dataset;
+    Py_ssize_t holders;
+    spsh_reader *readers[SPSH_PY_READERS_IDLE_MAX]; /* idle ones */
+    int reader_count;
+} spsh__py_store;
+
+spsh__py_store *spsh__py_store_open(const char *path);
+spsh__py_store *spsh__py_store_hold(spsh__py_store *store);
+void spsh__py_store_drop(spsh__py_store *store); /* NULL is fine */
+
+/* A reader for one thread, until it is given back. */
+spsh_reader *spsh__py_reader_take(spsh__py_store *store);
+void spsh__py_reader_give(spsh__py_store *store, spsh_reader *reader);
+
+/* ---- py_dataset.c, py_info.c, py_utterance.c ---- */
+
+typedef struct spsh__py_dataset {
+    PyObject ob_base;
+    spsh__py_store *store; /* NULL when closed */
+} spsh__py_dataset;
+
+int spsh__py_dataset_init(PyObject *module);
+spsh__py_store *spsh__py_dataset_store(PyObject *dataset); /* borrowed; NULL: closed, and raised */
+PyObject *spsh__py_info(const spsh_dataset *dataset);
+int spsh__py_utterance_init(PyObject *module);
+PyObject *spsh__py_utterance_new(PyObject *dataset, uint64_t position);
+
+/* ---- py_lease.c: a loader that several hold ---- */
+
+typedef struct spsh__py_log spsh__py_log;
+
+/* Datasets that a lease holds. */
+typedef struct spsh__py_stores {
+    spsh__py_store **stores;
+    const spsh_dataset **datasets;
+    uint32_t count;
+} spsh__py_stores;
+
+typedef struct spsh__py_lease {
+    spsh_loader *loader;
+    Py_ssize_t holders;
+    pid_t pid;       /* that opened it: a fork has none of its threads */
+    spsh_cuda *cuda; /* NULL: batches are the host's; as the next three */
+    uint32_t device;
+    void *gate, *event; /* see py_device.c */
+    spsh__py_log *log;
+    spsh__py_stores served, noises, rooms;
+} spsh__py_lease;
+
+/* Without a loader yet. Each is a path, a Dataset, or a sequence of them; noises and rooms may be
+ * NULL. */
+spsh__py_lease *spsh__py_lease_new(PyObject *datasets, PyObject *noises, PyObject *rooms);
+/* device: its number, or -1 for the host. */
+int spsh__py_lease_open(spsh__py_lease *lease, const spsh_loader_options *options, int64_t device);
+spsh__py_lease *spsh__py_lease_hold(spsh__py_lease *lease);
+void spsh__py_lease_drop(spsh__py_lease *lease); /* NULL is fine */
+/* streams: of consumers that it was given to, in a device's memory. */
+void spsh__py_lease_release(const spsh__py_lease *lease, const spsh_batch *batch,
+                            void *const *streams, int count);
+
+/* ---- py_device.c ---- */
+
+typedef struct spsh__py_device_memory {
+    void *data, *ready; /* and the event behind what fills it */
+} spsh__py_device_memory;
+
+/* Load the plug-in. -1 with an exception set that says why there is no device. */
+int spsh__py_device_open(spsh__py_lease *lease, uint32_t number);
+void spsh__py_device_close(spsh__py_lease *lease); /* after the loader */
+/* What is put onto the stream from now on comes after the batch. */
+int spsh__py_device_wait(const spsh__py_lease *lease, const spsh_batch *batch, void *stream);
+/* When all that is on these streams now is done. */
+void spsh__py_device_release(const spsh__py_lease *lease, const spsh_batch *batch,
+                             void *const *streams, int count);
+/* Bytes of a batch to the host; waits for them. */
+int spsh__py_device_read(const spsh__py_lease *lease, const spsh_batch *batch, const void *from,
+                         void *to, size_t size_bytes);
+/* Bytes of a batch into memory of their own, which is freed in any case. Needs no GIL. */
+spsh_status spsh__py_device_copy(const spsh__py_lease *lease, const spsh_batch *batch,
+                                 const void *from, size_t size_bytes, spsh__py_device_memory *to,
+                                 spsh_error *err);
+void spsh__py_device_memory_free(const spsh__py_lease *lease, spsh__py_device_memory *memory);
+
+/* ---- py_log.c ---- */
+
+spsh__py_log *spsh__py_log_new(void);
+void spsh__py_log_free(spsh__py_log *log);
+void spsh__py_log_put(void *user, spsh_log_level level, const char *text); /* a spsh_log_fn */
+/* Hand on what is queued, under the GIL. An exception that is set stays set; one that the callable
+ * raises is reported as unraisable. */
+void spsh__py_log_drain(spsh__py_log *log, PyObject *callable);
+
+/* ---- py_options.c: the keywords of Loader ---- */
+
+typedef struct spsh__py_config {
+    spsh_loader_options options;
+    PyObject *log;  /* callable; borrowed; NULL: logging */
+    PyObject *kept; /* bytes that options points into */
+    const char **splits, **domains, **languages;
+    spsh_weight *weights;
+    spsh_feature_options features;
+    spsh_augment_options augment;
+    PyObject *noise, *rooms; /* datasets; borrowed; NULL: none */
+    int64_t device;          /* its number; -1: the host */
+    bool has_output;
+} spsh__py_config;
+
+/* Ends with spsh__py_config_clear, also after a failure. */
+int spsh__py_config_parse(PyObject *keywords, spsh__py_config *config);
+void spsh__py_config_clear(spsh__py_config *config);
+
+/* ---- py_featgen.c ---- */
+
+int spsh__py_featgen_init(PyObject *module);
+
+/* ---- py_batch.c ---- */
+
+int spsh__py_batch_init(PyObject *module);
+/* Takes the batch. copy: into memory of its own; the slot goes back at once. */
+PyObject *spsh__py_batch_new(spsh__py_lease *lease, const spsh_batch *from, PyObject *domains,
+                             bool copy);
+
+/* Of an array, or NULL: the number of the device that the memory of its owner is in; -1: the
+ * host's. */
+int64_t spsh__py_batch_device(PyObject *owner);
+/* A stream is given its values: it waits for them, and the batch for what is done before `behind`
+ * can go on. */
+int spsh__py_batch_use(PyObject *owner, void *stream, void *behind);
+/* Values of an owner in a device's memory to the host. */
+int spsh__py_batch_read(PyObject *owner, const void *from, void *to, size_t size_bytes);
+
+/* ---- py_loader.c, py_report.c ---- */
+
+typedef struct spsh__py_loader {
+    PyObject ob_base;
+    spsh__py_lease *lease; /* NULL when closed */
+    PyObject *log;         /* callable */
+    PyObject *domains;     /* names of the plan's, as a tuple */
+    bool busy;             /* one thread at a time */
+} spsh__py_loader;
+
+int spsh__py_loader_init(PyObject *module);
+/* NULL with an exception set when closed, in another process or (exclusive) in use. Else ends with
+ * leave. */
+spsh__py_lease *spsh__py_loader_enter(spsh__py_loader *self, bool exclusive);
+void spsh__py_loader_leave(spsh__py_loader *self, spsh__py_lease *lease, bool exclusive);
+
+PyObject *spsh__py_plan_dict(const spsh_plan *plan);
+PyObject *spsh__py_plan_domain_names(const spsh_plan *plan);
+PyObject *spsh__py_stats_dict(const spsh_loader *loader);
+PyObject *spsh__py_bad_list(const spsh__py_lease *lease);
+
+/* ---- py_state.c: a cursor as a dict ---- */
+
+typedef struct spsh__py_place {
+    uint64_t epoch, batches;
+} spsh__py_place;
+
+int spsh__py_place_get(const spsh_loader *loader, spsh__py_place *ret_place);
+PyObject *spsh__py_state_save(const spsh_loader *loader);
+int spsh__py_state_load(spsh_loader *loader, PyObject *state);
+
+#endif

@@ -1,0 +1,61 @@
+/* py_convert.c: strings, numbers and containers between C and Python. */
+#include <string.h>
+
+#include "py_binding.h"
+
+/* The format holds UTF-8; whatever else a corpus put into an id comes back as it went in. */
+PyObject *spsh__py_text(spsh_bytes text)
+{
+    const char *data = text.size_bytes == 0 ? "" : (const char *)text.data;
+    return PyUnicode_DecodeUTF8(data, (Py_ssize_t)text.size_bytes, "surrogateescape");
+}
+
+PyObject *spsh__py_utf8(PyObject *text, const char *what)
+{
+    if (!PyUnicode_Check(text))
+        return PyErr_Format(PyExc_TypeError, "%s must be str", what);
+    PyObject *bytes = PyUnicode_AsEncodedString(text, "utf-8", "surrogateescape");
+    if (bytes != NULL && strlen(PyBytes_AsString(bytes)) != (size_t)PyBytes_Size(bytes)) {
+        Py_DECREF(bytes);
+        return PyErr_Format(PyExc_ValueError, "%s holds a NUL character", what);
+    }
+    return bytes;
+}
+
+/* str, bytes or os.PathLike; in the encoding of the file system. */
+PyObject *spsh__py_path(PyObject *path)
+{
+    PyObject *bytes = NULL;
+    if (!PyUnicode_FSConverter(path, (void *)&bytes))
+        return NULL;
+    return bytes;
+}
+
+int spsh__py_dict_take(PyObject *dict, const char *key, PyObject *value)
+{
+    int rc = value == NULL ? -1 : PyDict_SetItemString(dict, key, value);
+    Py_XDECREF(value);
+    return rc;
+}
+
+int spsh__py_dict_u64(PyObject *dict, const char *key, uint64_t value)
+{
+    return spsh__py_dict_take(dict, key, PyLong_FromUnsignedLongLong(value));
+}
+
+int spsh__py_dict_real(PyObject *dict, const char *key, double value)
+{
+    return spsh__py_dict_take(dict, key, PyFloat_FromDouble(value));
+}
+
+int spsh__py_dict_text(PyObject *dict, const char *key, spsh_bytes value)
+{
+    return spsh__py_dict_take(dict, key, spsh__py_text(value));
+}
+
+int spsh__py_list_take(PyObject *list, PyObject *value)
+{
+    int rc = value == NULL ? -1 : PyList_Append(list, value);
+    Py_XDECREF(value);
+    return rc;
+}

@@ -1,0 +1,512 @@
+/* py_loader.c: speechshard.Loader: the C loader as an iterable; one `for` is one epoch, or its
+ * rest.
+ *
+ * next() waits in pieces of a tenth of a second, without the GIL, and looks after signals in
+ * between: so Ctrl-C works, log messages come while it waits, and a close() from another thread
+ * ends it.
+ *
+ * A batch is lent to who iterates. When that leaves the loader without a free slot, because batches
+ * are kept, the batch is copied and its slot goes back: list(loader) works, and cannot deadlock.
+ */
+#include <unistd.h>
+
+#include "py_binding.h"
+
+enum { WAIT_MS = 100 };
+
+/* What a `for` iterates. */
+typedef struct served_epoch {
+    PyObject ob_base;
+    PyObject *loader; /* NULL: the epoch has ended */
+} served_epoch;
+
+/* ---- who may use it ---- */
+
+spsh__py_lease *spsh__py_loader_enter(spsh__py_loader *self, bool exclusive)
+{
+    if (self->lease == NULL) {
+        PyErr_SetString(PyExc_ValueError, "the loader is closed");
+        return NULL;
+    }
+    if (self->lease->pid != getpid()) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "the loader was opened before this process was forked, and its threads are "
+                        "not here: open one in each process (in a PyTorch DataLoader, with "
+                        "num_workers=0: the loader has threads of its own)");
+        return NULL;
+    }
+    if (exclusive && self->busy) {
+        PyErr_SetString(PyExc_RuntimeError, "the loader is in use by another thread");
+        return NULL;
+    }
+    if (exclusive)
+        self->busy = true;
+    return spsh__py_lease_hold(self->lease);
+}
+
+void spsh__py_loader_leave(spsh__py_loader *self, spsh__py_lease *lease, bool exclusive)
+{
+    if (exclusive)
+        self->busy = false;
+    spsh__py_log_drain(lease->log, self->log);
+    spsh__py_lease_drop(lease);
+}
+
+/* ---- open and close ---- */
+
+/* The callable that log messages go to: the one given, or logging's. */
+static PyObject *log_callable(PyObject *given)
+{
+    if (given != NULL) {
+        Py_INCREF(given);
+        return given;
+    }
+    PyObject *logging = PyImport_ImportModule("logging");
+    PyObject *logger =
+        logging == NULL ? NULL : PyObject_CallMethod(logging, "getLogger", "s", "speechshard");
+    PyObject *callable = logger == NULL ? NULL : PyObject_GetAttrString(logger, "log");
+    Py_XDECREF(logging);
+    Py_XDECREF(logger);
+    return callable;
+}
+
+/* self->log is set; it may be called before this is done. */
+static int open_with(spsh__py_loader *self, PyObject *datasets, const spsh__py_config *config)
+{
+    PyObject *domains = NULL;
+    spsh__py_lease *lease = spsh__py_lease_new(datasets, config->noise, config->rooms);
+    if (lease == NULL)
+        return -1;
+    if (spsh__py_lease_open(lease, &config->options, config->device) == 0)
+        domains = spsh__py_plan_domain_names(spsh_loader_plan(lease->loader));
+    spsh__py_log_drain(lease->log, self->log);
+    if (domains == NULL) {
+        spsh__py_lease_drop(lease);
+        return -1;
+    }
+    self->lease = lease;
+    self->domains = domains;
+    return 0;
+}
+
+static int loader_init(PyObject *object, PyObject *args, PyObject *keywords)
+{
+    spsh__py_loader *self = (spsh__py_loader *)object;
+    PyObject *datasets = NULL;
+    spsh__py_config config;
+    if (self->log != NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "the loader is open already");
+        return -1;
+    }
+    if (!PyArg_ParseTuple(args, "O:Loader", &datasets))
+        return -1;
+    int rc = spsh__py_config_parse(keywords, &config);
+    if (rc == 0) {
+        self->log = log_callable(config.log);
+        rc = self->log == NULL ? -1 : open_with(self, datasets, &config);
+        if (rc != 0)
+            Py_CLEAR(self->log);
+    }
+    spsh__py_config_clear(&config);
+    return rc;
+}
+
+static PyObject *loader_close(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    spsh__py_loader *self = (spsh__py_loader *)object;
+    spsh__py_lease *lease = self->lease;
+    self->lease = NULL;
+    spsh__py_lease_drop(lease);
+    Py_RETURN_NONE;
+}
+
+static int loader_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(((spsh__py_loader *)object)->log);
+    return 0;
+}
+
+static int loader_clear(PyObject *object)
+{
+    spsh__py_loader *self = (spsh__py_loader *)object;
+    spsh__py_lease *lease = self->lease;
+    self->lease = NULL;
+    spsh__py_lease_drop(lease);
+    Py_CLEAR(self->log);
+    Py_CLEAR(self->domains);
+    return 0;
+}
+
+static void loader_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    loader_clear(object);
+    freefunc release = __extension__(freefunc) PyType_GetSlot(type, Py_tp_free);
+    release(object);
+    Py_DECREF(type);
+}
+
+static PyObject *loader_enter(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    spsh__py_loader *self = (spsh__py_loader *)object;
+    spsh__py_lease *lease = spsh__py_loader_enter(self, false);
+    if (lease == NULL)
+        return NULL;
+    spsh__py_loader_leave(self, lease, false);
+    Py_INCREF(object);
+    return object;
+}
+
+static PyObject *loader_exit(PyObject *object, PyObject *args)
+{
+    return loader_close(object, args);
+}
+
+/* ---- iterating ---- */
+
+/* SPSH_E_TIMEOUT does not come out of here; SPSH_E_CANCELED may mean that an exception is set. */
+static spsh_status wait_for_batch(spsh__py_loader *self, const spsh__py_lease *lease,
+                                  const spsh_batch **ret_batch, spsh_error *err)
+{
+    spsh_status rc = SPSH_E_TIMEOUT;
+    while (rc == SPSH_E_TIMEOUT) {
+        Py_BEGIN_ALLOW_THREADS;
+        rc = spsh_loader_next_for(lease->loader, WAIT_MS, ret_batch, err);
+        Py_END_ALLOW_THREADS;
+        if (rc != SPSH_E_TIMEOUT)
+            break;
+        spsh__py_log_drain(lease->log, self->log);
+        if (PyErr_CheckSignals() != 0)
+            return SPSH_E_CANCELED;
+        if (self->lease != lease) {
+            PyErr_SetString(PyExc_ValueError, "the loader was closed");
+            return SPSH_E_CANCELED;
+        }
+    }
+    return rc;
+}
+
+/* The next batch; NULL without an exception at the end of an epoch. */
+static PyObject *take_batch(spsh__py_loader *self)
+{
+    const spsh_batch *batch = NULL;
+    spsh_error err = SPSH_ERROR_INIT;
+    PyObject *result = NULL;
+    spsh__py_lease *lease = spsh__py_loader_enter(self, true);
+    if (lease == NULL)
+        return NULL;
+    spsh_status rc = wait_for_batch(self, lease, &batch, &err);
+    if (rc == SPSH_OK)
+        result = spsh__py_batch_new(lease, batch, self->domains,
+                                    spsh_loader_slots_free(lease->loader) == 0);
+    else if (rc != SPSH_E_END && PyErr_Occurred() == NULL)
+        spsh__py_raise(&err);
+    spsh__py_loader_leave(self, lease, true);
+    return result;
+}
+
+static PyObject *loader_iter(PyObject *object)
+{
+    spsh__py_loader *self = (spsh__py_loader *)object;
+    spsh__py_lease *lease = spsh__py_loader_enter(self, false);
+    if (lease == NULL)
+        return NULL;
+    spsh__py_loader_leave(self, lease, false);
+    allocfunc alloc = __extension__(allocfunc) PyType_GetSlot(spsh__py.epoch, Py_tp_alloc);
+    PyObject *iterator = alloc(spsh__py.epoch, 0);
+    if (iterator != NULL) {
+        Py_INCREF(object);
+        ((served_epoch *)iterator)->loader = object;
+    }
+    return iterator;
+}
+
+/* Once it has ended it stays so: the loader goes on with the next epoch, in another iterator. */
+static PyObject *epoch_next(PyObject *object)
+{
+    served_epoch *self = (served_epoch *)object;
+    if (self->loader == NULL)
+        return NULL;
+    PyObject *batch = take_batch((spsh__py_loader *)self->loader);
+    if (batch == NULL && PyErr_Occurred() == NULL)
+        Py_CLEAR(self->loader);
+    return batch;
+}
+
+static PyObject *epoch_iter(PyObject *object)
+{
+    Py_INCREF(object);
+    return object;
+}
+
+static int epoch_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(((served_epoch *)object)->loader);
+    return 0;
+}
+
+static int epoch_clear(PyObject *object)
+{
+    Py_CLEAR(((served_epoch *)object)->loader);
+    return 0;
+}
+
+static void epoch_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    epoch_clear(object);
+    PyObject_GC_Del(object);
+    Py_DECREF(type);
+}
+
+/* Calls of next in the epoch that the loader stands in. */
+static Py_ssize_t loader_length(PyObject *object)
+{
+    spsh__py_loader *self = (spsh__py_loader *)object;
+    spsh__py_lease *lease = spsh__py_loader_enter(self, true);
+    if (lease == NULL)
+        return -1;
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_status rc = SPSH_OK;
+    spsh__py_place place;
+    uint64_t calls = 0;
+    int failed = spsh__py_place_get(lease->loader, &place);
+    if (!failed) {
+        Py_BEGIN_ALLOW_THREADS;
+        rc = spsh_loader_call_count(lease->loader, place.epoch, &calls, &err);
+        Py_END_ALLOW_THREADS;
+        if (rc != SPSH_OK)
+            spsh__py_raise(&err);
+    }
+    spsh__py_loader_leave(self, lease, true);
+    return failed || rc != SPSH_OK ? -1 : (Py_ssize_t)calls;
+}
+
+/* Else a loader would be asked for its length when it is asked whether there is one. */
+static int loader_bool(PyObject *object)
+{
+    (void)object;
+    return 1;
+}
+
+/* ---- where it stands ---- */
+
+static PyObject *seek_to(const spsh__py_lease *lease, uint64_t epoch, uint64_t step)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_status rc = SPSH_OK;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = spsh_loader_seek(lease->loader, epoch, step, &err);
+    Py_END_ALLOW_THREADS;
+    if (rc != SPSH_OK)
+        return spsh__py_raise(&err);
+    Py_RETURN_NONE;
+}
+
+/* In two's complement, -1 would be a place. */
+static int check_place(long long epoch, long long step)
+{
+    if (epoch >= 0 && step >= 0)
+        return 0;
+    PyErr_SetString(PyExc_ValueError, "epochs and steps count from 0");
+    return -1;
+}
+
+static PyObject *loader_seek(PyObject *object, PyObject *args, PyObject *keywords)
+{
+    static char epoch_name[] = "epoch", step_name[] = "step";
+    static char *names[] = {epoch_name, step_name, NULL};
+    spsh__py_loader *self = (spsh__py_loader *)object;
+    long long epoch = 0, step = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "L|L:seek", names, &epoch, &step) ||
+        check_place(epoch, step) != 0)
+        return NULL;
+    spsh__py_lease *lease = spsh__py_loader_enter(self, true);
+    if (lease == NULL)
+        return NULL;
+    PyObject *result = seek_to(lease, (uint64_t)epoch, (uint64_t)step);
+    spsh__py_loader_leave(self, lease, true);
+    return result;
+}
+
+static PyObject *loader_set_epoch(PyObject *object, PyObject *number)
+{
+    spsh__py_loader *self = (spsh__py_loader *)object;
+    spsh__py_place place;
+    long long epoch = PyLong_AsLongLong(number);
+    if ((epoch == -1 && PyErr_Occurred() != NULL) || check_place(epoch, 0) != 0)
+        return NULL;
+    spsh__py_lease *lease = spsh__py_loader_enter(self, true);
+    if (lease == NULL)
+        return NULL;
+    PyObject *result = NULL;
+    if (spsh__py_place_get(lease->loader, &place) == 0) {
+        if (place.epoch == (uint64_t)epoch) {
+            Py_INCREF(Py_None);
+            result = Py_None;
+        } else {
+            result = seek_to(lease, (uint64_t)epoch, 0);
+        }
+    }
+    spsh__py_loader_leave(self, lease, true);
+    return result;
+}
+
+static PyObject *get_epoch(PyObject *object, void *unused)
+{
+    (void)unused;
+    spsh__py_loader *self = (spsh__py_loader *)object;
+    spsh__py_place place;
+    spsh__py_lease *lease = spsh__py_loader_enter(self, true);
+    if (lease == NULL)
+        return NULL;
+    int failed = spsh__py_place_get(lease->loader, &place);
+    spsh__py_loader_leave(self, lease, true);
+    return failed ? NULL : PyLong_FromUnsignedLongLong(place.epoch);
+}
+
+static PyObject *loader_state_dict(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    spsh__py_loader *self = (spsh__py_loader *)object;
+    spsh__py_lease *lease = spsh__py_loader_enter(self, true);
+    if (lease == NULL)
+        return NULL;
+    PyObject *state = spsh__py_state_save(lease->loader);
+    spsh__py_loader_leave(self, lease, true);
+    return state;
+}
+
+static PyObject *loader_load_state_dict(PyObject *object, PyObject *state)
+{
+    spsh__py_loader *self = (spsh__py_loader *)object;
+    spsh__py_lease *lease = spsh__py_loader_enter(self, true);
+    if (lease == NULL)
+        return NULL;
+    int failed = spsh__py_state_load(lease->loader, state);
+    spsh__py_loader_leave(self, lease, true);
+    if (failed)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* ---- about it ---- */
+
+static PyObject *get_plan(PyObject *object, void *unused)
+{
+    (void)unused;
+    spsh__py_loader *self = (spsh__py_loader *)object;
+    spsh__py_lease *lease = spsh__py_loader_enter(self, false);
+    if (lease == NULL)
+        return NULL;
+    PyObject *plan = spsh__py_plan_dict(spsh_loader_plan(lease->loader));
+    spsh__py_loader_leave(self, lease, false);
+    return plan;
+}
+
+static PyObject *get_stats(PyObject *object, void *unused)
+{
+    (void)unused;
+    spsh__py_loader *self = (spsh__py_loader *)object;
+    spsh__py_lease *lease = spsh__py_loader_enter(self, false);
+    if (lease == NULL)
+        return NULL;
+    PyObject *stats = spsh__py_stats_dict(lease->loader);
+    spsh__py_loader_leave(self, lease, false);
+    return stats;
+}
+
+static PyObject *get_bad_records(PyObject *object, void *unused)
+{
+    (void)unused;
+    spsh__py_loader *self = (spsh__py_loader *)object;
+    spsh__py_lease *lease = spsh__py_loader_enter(self, false);
+    if (lease == NULL)
+        return NULL;
+    PyObject *bad = spsh__py_bad_list(lease);
+    spsh__py_loader_leave(self, lease, false);
+    return bad;
+}
+
+static PyGetSetDef properties[] = {
+    {"epoch",       get_epoch,       NULL, "That the next batch is of.",                       NULL},
+    {"plan",        get_plan,        NULL,
+     "What is served, as a dict: utterances, seconds, why others are not, and a list of domains\n"
+     "(name, dataset, utterances, seconds, share, passes in an epoch).",                       NULL},
+    {"stats",       get_stats,       NULL, "Counters since the loader was opened, as a dict.", NULL},
+    {"bad_records", get_bad_records, NULL,
+     "What was left out because it could not be read, as a list of dicts.",                    NULL},
+    {NULL,          NULL,            NULL, NULL,                                               NULL},
+};
+
+static PyMethodDef methods[] = {
+    {"state_dict",      loader_state_dict,             METH_NOARGS,
+     "state_dict($self, /)\n--\n\n"
+     "The place behind the last batch, as a small dict of plain values, the same on all ranks."},
+    {"load_state_dict", loader_load_state_dict,        METH_O,
+     "load_state_dict($self, state, /)\n--\n\n"
+     "Go where state was saved, by any rank of any world size, over the same datasets with the "
+     "same\n"
+     "options of order; the next `for` serves the rest of the epoch. Raises, and changes nothing,\n"
+     "when the state is of something else."                                                    },
+    {"seek",            SPSH_PY_KEYWORDS(loader_seek), METH_VARARGS | METH_KEYWORDS,
+     "seek($self, epoch, step=0)\n--\n\nGo to the beginning of a step."                        },
+    {"set_epoch",       loader_set_epoch,              METH_O,
+     "set_epoch($self, epoch, /)\n--\n\n"
+     "Go to the beginning of an epoch; nothing happens when the loader stands in it already, so\n"
+     "that a training loop may call it after load_state_dict() too."                           },
+    {"close",           loader_close,                  METH_NOARGS,
+     "close($self, /)\n--\n\n"
+     "No more batches. Those that are still referred to stay valid; threads and memory go with "
+     "the\n"
+     "last of them."                                                                           },
+    {"__enter__",       loader_enter,                  METH_NOARGS,                  NULL      },
+    {"__exit__",        loader_exit,                   METH_VARARGS,                 NULL      },
+    {NULL,              NULL,                          0,                            NULL      },
+};
+
+#include "py_loader_doc.h"
+
+static PyType_Slot slots[] = {
+    SPSH_PY_SLOT(Py_tp_init, loader_init),        SPSH_PY_SLOT(Py_tp_new, PyType_GenericNew),
+    SPSH_PY_SLOT(Py_tp_dealloc, loader_dealloc),  SPSH_PY_SLOT(Py_tp_traverse, loader_traverse),
+    SPSH_PY_SLOT(Py_tp_clear, loader_clear),      SPSH_PY_SLOT(Py_tp_iter, loader_iter),
+    SPSH_PY_SLOT(Py_tp_methods, methods),         SPSH_PY_SLOT(Py_tp_getset, properties),
+    SPSH_PY_SLOT(Py_tp_doc, spsh__py_loader_doc), SPSH_PY_SLOT(Py_sq_length, loader_length),
+    SPSH_PY_SLOT(Py_nb_bool, loader_bool),        {0, NULL},
+};
+
+static PyType_Spec spec = {"speechshard.Loader", sizeof(spsh__py_loader), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
+
+static PyType_Slot epoch_slots[] = {
+    SPSH_PY_SLOT(Py_tp_new, spsh__py_no_new),
+    SPSH_PY_SLOT(Py_tp_dealloc, epoch_dealloc),
+    SPSH_PY_SLOT(Py_tp_traverse, epoch_traverse),
+    SPSH_PY_SLOT(Py_tp_clear, epoch_clear),
+    SPSH_PY_SLOT(Py_tp_iter, epoch_iter),
+    SPSH_PY_SLOT(Py_tp_iternext, epoch_next),
+    {0, NULL},
+};
+
+static PyType_Spec epoch_spec = {"speechshard._Epoch", sizeof(served_epoch), 0,
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, epoch_slots};
+
+int spsh__py_loader_init(PyObject *module)
+{
+    spsh__py.epoch = (PyTypeObject *)PyType_FromSpec(&epoch_spec);
+    if (spsh__py.epoch == NULL)
+        return -1;
+    PyObject *type = PyType_FromSpec(&spec);
+    if (type == NULL)
+        return -1;
+    spsh__py.loader = (PyTypeObject *)type;
+    Py_INCREF(type);
+    return PyModule_AddObject(module, "Loader", type);
+}

@@ -1,0 +1,119 @@
+/* py_log.c: what the loader's threads log, until a call from Python hands it on.
+ *
+ * Calling Python from those threads would need the GIL, which may be held by who waits for them. So
+ * they append to a list of bounded length under a mutex of its own, and say how much went missing.
+ */
+#include <pthread.h>
+#include <string.h>
+
+#include "py_binding.h"
+
+enum { MESSAGES_MAX = 1000, LEVEL_ERROR = 40, LEVEL_WARNING = 30, LEVEL_INFO = 20 };
+
+typedef struct message {
+    struct message *next;
+    int level; /* as the logging module has it */
+    char text[];
+} message;
+
+struct spsh__py_log {
+    pthread_mutex_t mutex;
+    message *first, **end;
+    int count;
+    int lost;
+};
+
+spsh__py_log *spsh__py_log_new(void)
+{
+    spsh__py_log *log = (spsh__py_log *)calloc(1, sizeof(*log));
+    if (log == NULL || pthread_mutex_init(&log->mutex, NULL) != 0) {
+        free(log);
+        PyErr_NoMemory();
+        return NULL;
+    }
+    log->end = &log->first;
+    return log;
+}
+
+static void free_messages(message *at)
+{
+    while (at != NULL) {
+        message *next = at->next;
+        free(at);
+        at = next;
+    }
+}
+
+void spsh__py_log_free(spsh__py_log *log)
+{
+    if (log == NULL)
+        return;
+    free_messages(log->first);
+    pthread_mutex_destroy(&log->mutex);
+    free(log);
+}
+
+static int level_number(spsh_log_level level)
+{
+    return level == SPSH_LOG_ERROR     ? LEVEL_ERROR
+           : level == SPSH_LOG_WARNING ? LEVEL_WARNING
+                                       : LEVEL_INFO;
+}
+
+void spsh__py_log_put(void *user, spsh_log_level level, const char *text)
+{
+    spsh__py_log *log = (spsh__py_log *)user;
+    size_t size = strlen(text) + 1;
+    message *added = (message *)malloc(sizeof(*added) + size);
+    if (added != NULL) {
+        added->next = NULL;
+        added->level = level_number(level);
+        memcpy(added->text, text, size);
+    }
+    pthread_mutex_lock(&log->mutex);
+    if (added != NULL && log->count < MESSAGES_MAX) {
+        *log->end = added;
+        log->end = &added->next;
+        log->count++;
+        added = NULL;
+    } else {
+        log->lost++;
+    }
+    pthread_mutex_unlock(&log->mutex);
+    free(added);
+}
+
+static void hand_on(PyObject *callable, int level, const char *text)
+{
+    PyObject *string = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+    PyObject *result = string == NULL ? NULL : PyObject_CallFunction(callable, "iO", level, string);
+    Py_XDECREF(string);
+    if (result == NULL)
+        PyErr_WriteUnraisable(callable);
+    Py_XDECREF(result);
+}
+
+void spsh__py_log_drain(spsh__py_log *log, PyObject *callable)
+{
+    pthread_mutex_lock(&log->mutex);
+    message *messages = log->first;
+    int lost = log->lost;
+    log->first = NULL;
+    log->end = &log->first;
+    log->count = 0;
+    log->lost = 0;
+    pthread_mutex_unlock(&log->mutex);
+    if (messages == NULL && lost == 0)
+        return;
+    PyObject *type = NULL, *value = NULL, *traceback = NULL;
+    PyErr_Fetch(&type, &value, &traceback);
+    for (const message *at = messages; at != NULL; at = at->next)
+        hand_on(callable, at->level, at->text);
+    if (lost > 0) {
+        char text[64];
+        PyOS_snprintf(text, sizeof(text), "%d more messages were lost", lost);
+        hand_on(callable, LEVEL_WARNING, text);
+    }
+    free_messages(messages);
+    PyErr_Restore(type, value, traceback);
+}

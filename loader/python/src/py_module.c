@@ -1,0 +1,36 @@
+/* py_module.c: the extension module; what it is made of is in py_binding.h. */
+#include "py_binding.h"
+
+spsh__py_globals spsh__py;
+
+PyObject *spsh__py_no_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    (void)args;
+    (void)keywords;
+    return PyErr_Format(PyExc_TypeError, "%S is not made by calling it", (PyObject *)type);
+}
+
+static char module_doc[] = "The C part of speechshard; import speechshard instead.";
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "_speechshard", module_doc, -1, NULL, NULL, NULL, NULL, NULL,
+};
+
+/* NOLINTBEGIN(readability-identifier-naming): the interpreter looks for this name */
+PyMODINIT_FUNC PyInit__speechshard(void);
+
+PyMODINIT_FUNC PyInit__speechshard(void)
+{
+    PyObject *module = PyModule_Create(&definition);
+    if (module == NULL)
+        return NULL;
+    if (spsh__py_errors_init(module) == 0 && spsh__py_array_init(module) == 0 &&
+        spsh__py_dataset_init(module) == 0 && spsh__py_utterance_init(module) == 0 &&
+        spsh__py_batch_init(module) == 0 && spsh__py_loader_init(module) == 0 &&
+        spsh__py_featgen_init(module) == 0 &&
+        PyModule_AddStringConstant(module, "__version__", spsh_version()) == 0)
+        return module;
+    Py_DECREF(module);
+    return NULL;
+}
+/* NOLINTEND(readability-identifier-naming) */

@@ -1,0 +1,522 @@
+/* py_options.c: the keywords of Loader, in one table.
+ *
+ * Each row says how a value is read and where it goes in spsh_loader_options. None is the default,
+ * for every keyword. What the library can judge (bounds of a batch, names of domains) is left to
+ * it; here it is types, and numbers that do not fit.
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "py_binding.h"
+
+/* Words that an option takes, and what they mean. The last one has no word. */
+typedef struct choice {
+    const char *word;
+    int value;
+} choice;
+
+typedef struct option_row option_row;
+typedef int (*parse_fn)(const option_row *option, PyObject *value, spsh__py_config *config);
+
+struct option_row {
+    const char *name;
+    parse_fn parse;
+    size_t offset; /* in spsh_loader_options */
+    const choice *choices;
+};
+
+static void *place_of(const option_row *option, spsh__py_config *config)
+{
+    return (char *)&config->options + option->offset;
+}
+
+/* ---- numbers ---- */
+
+static int read_u64(const option_row *option, PyObject *value, uint64_t max, uint64_t *ret_number)
+{
+    PyObject *index = PyNumber_Index(value);
+    if (index == NULL) {
+        PyErr_Format(PyExc_TypeError, "%s must be an integer", option->name);
+        return -1;
+    }
+    *ret_number = PyLong_AsUnsignedLongLong(index);
+    Py_DECREF(index);
+    if (PyErr_Occurred() == NULL && *ret_number <= max)
+        return 0;
+    PyErr_Format(PyExc_ValueError, "%s must be an integer from 0 to %llu", option->name,
+                 (unsigned long long)max);
+    return -1;
+}
+
+static int parse_u64(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    return read_u64(option, value, UINT64_MAX, (uint64_t *)place_of(option, config));
+}
+
+static int parse_u32(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    uint64_t number = 0;
+    if (read_u64(option, value, UINT32_MAX, &number) != 0)
+        return -1;
+    *(uint32_t *)place_of(option, config) = (uint32_t)number;
+    return 0;
+}
+
+static int parse_real(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    double number = PyFloat_AsDouble(value);
+    if (number == -1.0 && PyErr_Occurred() != NULL) {
+        PyErr_Format(PyExc_TypeError, "%s must be a number", option->name);
+        return -1;
+    }
+    *(double *)place_of(option, config) = number;
+    return 0;
+}
+
+static int parse_single(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    double number = PyFloat_AsDouble(value);
+    if (number == -1.0 && PyErr_Occurred() != NULL) {
+        PyErr_Format(PyExc_TypeError, "%s must be a number", option->name);
+        return -1;
+    }
+    *(float *)place_of(option, config) = (float)number;
+    return 0;
+}
+
+/* ---- words ---- */
+
+static int refuse_word(const option_row *option)
+{
+    PyObject *words = PyUnicode_FromFormat("%s must be ", option->name);
+    for (const choice *at = option->choices; words != NULL && at->word != NULL; at++) {
+        const char *before = at == option->choices ? "" : at[1].word == NULL ? " or " : ", ";
+        PyObject *more = PyUnicode_FromFormat("%U%s\"%s\"", words, before, at->word);
+        Py_DECREF(words);
+        words = more;
+    }
+    if (words != NULL)
+        PyErr_SetObject(PyExc_ValueError, words);
+    Py_XDECREF(words);
+    return -1;
+}
+
+static int parse_word(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    for (const choice *at = option->choices; at->word != NULL; at++) {
+        if (PyUnicode_Check(value) && PyUnicode_CompareWithASCIIString(value, at->word) == 0) {
+            *(int *)place_of(option, config) = at->value;
+            return 0;
+        }
+    }
+    return refuse_word(option);
+}
+
+static int parse_output(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    config->has_output = true;
+    return parse_word(option, value, config);
+}
+
+/* "mix", "all" or a number from 1. */
+static int parse_channel(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    uint64_t number = 0;
+    int32_t *channel = (int32_t *)place_of(option, config);
+    if (PyUnicode_Check(value)) {
+        if (parse_word(option, value, config) != 0)
+            return -1;
+        if (*channel == SPSH_CHANNEL_ALL)
+            config->options.plan.flags |= SPSH_PLAN_BY_CHANNELS;
+        return 0;
+    }
+    if (read_u64(option, value, INT32_MAX, &number) != 0)
+        return -1;
+    if (number == 0) {
+        PyErr_SetString(PyExc_ValueError, "channel must be \"mix\", \"all\" or a number from 1");
+        return -1;
+    }
+    *channel = (int32_t)number;
+    return 0;
+}
+
+/* True, False, or how many neighbours stay together. */
+static int parse_shuffle(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    if (value == Py_True)
+        return 0;
+    if (value == Py_False) {
+        config->options.plan.flags |= SPSH_PLAN_IN_ORDER;
+        return 0;
+    }
+    if (parse_u32(option, value, config) != 0)
+        return -1;
+    if (config->options.plan.shuffle_block_utterances > 0)
+        return 0;
+    PyErr_SetString(PyExc_ValueError, "shuffle must be True, False or a number from 1");
+    return -1;
+}
+
+static int parse_drop_last(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    (void)option;
+    int is_true = PyObject_IsTrue(value);
+    if (is_true > 0)
+        config->options.plan.flags |= SPSH_PLAN_DROP_LAST;
+    return is_true < 0 ? -1 : 0;
+}
+
+static int parse_cached(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    (void)option;
+    int is_true = PyObject_IsTrue(value);
+    if (is_true >= 0)
+        config->options.flags |= is_true ? SPSH_LOADER_CACHED : SPSH_LOADER_DIRECT;
+    return is_true < 0 ? -1 : 0;
+}
+
+/* ---- strings, lists, weights ---- */
+
+/* Bytes are kept until the config is cleared. */
+static const char *keep(spsh__py_config *config, PyObject *bytes)
+{
+    const char *text = bytes == NULL ? NULL : PyBytes_AsString(bytes);
+    if (text != NULL && PyList_Append(config->kept, bytes) != 0)
+        text = NULL;
+    Py_XDECREF(bytes);
+    return text;
+}
+
+static int parse_path(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    const char *path = keep(config, spsh__py_path(value));
+    *(const char **)place_of(option, config) = path;
+    return path == NULL ? -1 : 0;
+}
+
+static PyObject *name_tuple(const option_row *option, PyObject *value)
+{
+    if (PyUnicode_Check(value))
+        return PyTuple_Pack(1, value);
+    PyObject *tuple = PySequence_Tuple(value);
+    if (tuple == NULL)
+        PyErr_Format(PyExc_TypeError, "%s must be a str or a sequence of them", option->name);
+    return tuple;
+}
+
+/* Returns an array that the caller frees; NULL with an exception set. */
+static const char **read_names(const option_row *option, PyObject *value, spsh__py_config *config,
+                               uint32_t *ret_count)
+{
+    PyObject *tuple = name_tuple(option, value);
+    Py_ssize_t count = tuple == NULL ? 0 : PyTuple_Size(tuple);
+    const char **names = NULL;
+    if (tuple != NULL)
+        names = (const char **)calloc((size_t)count + 1, sizeof(*names));
+    if (tuple != NULL && names == NULL)
+        PyErr_NoMemory();
+    for (Py_ssize_t i = 0; names != NULL && i < count; i++) {
+        names[i] = keep(config, spsh__py_utf8(PyTuple_GetItem(tuple, i), option->name));
+        if (names[i] == NULL) {
+            free(names);
+            names = NULL;
+        }
+    }
+    Py_XDECREF(tuple);
+    *ret_count = (uint32_t)count;
+    return names;
+}
+
+static int parse_splits(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    config->splits = read_names(option, value, config, &config->options.plan.split_count);
+    config->options.plan.splits = config->splits;
+    return config->splits == NULL ? -1 : 0;
+}
+
+static int parse_domains(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    config->domains = read_names(option, value, config, &config->options.plan.domain_count);
+    config->options.plan.domains = config->domains;
+    return config->domains == NULL ? -1 : 0;
+}
+
+static int parse_languages(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    config->languages = read_names(option, value, config, &config->options.plan.language_count);
+    config->options.plan.languages = config->languages;
+    return config->languages == NULL ? -1 : 0;
+}
+
+/* "name", or (number of the dataset, "name"). */
+static int read_weight_key(const option_row *option, PyObject *key, spsh__py_config *config,
+                           spsh_weight *weight)
+{
+    uint64_t dataset = SPSH_NONE_U32;
+    PyObject *name = key;
+    if (PyTuple_Check(key) && PyTuple_Size(key) == 2) {
+        if (read_u64(option, PyTuple_GetItem(key, 0), SPSH_PLAN_DATASETS_MAX, &dataset) != 0)
+            return -1;
+        name = PyTuple_GetItem(key, 1);
+    }
+    weight->dataset = (uint32_t)dataset;
+    weight->domain = keep(config, spsh__py_utf8(name, "a domain in weights"));
+    return weight->domain == NULL ? -1 : 0;
+}
+
+static int parse_weights(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    Py_ssize_t at = 0;
+    PyObject *key = NULL, *number = NULL;
+    if (!PyDict_Check(value)) {
+        PyErr_SetString(PyExc_TypeError, "weights must be a dict of domains to numbers");
+        return -1;
+    }
+    config->weights =
+        (spsh_weight *)calloc((size_t)PyDict_Size(value) + 1, sizeof(*config->weights));
+    if (config->weights == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    spsh_plan_options *plan = &config->options.plan;
+    plan->weights = config->weights;
+    while (PyDict_Next(value, &at, &key, &number)) {
+        spsh_weight *weight = &config->weights[plan->weight_count++];
+        if (read_weight_key(option, key, config, weight) != 0)
+            return -1;
+        weight->weight = PyFloat_AsDouble(number);
+        if (PyErr_Occurred() != NULL)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- features ---- */
+
+/* Texts are read by the library; whatever is wrong with one is wrong with an argument. */
+static int raise_text(spsh_error *err)
+{
+    err->status = SPSH_E_INVALID_ARG;
+    spsh__py_raise(err);
+    return -1;
+}
+
+static int parse_features(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    PyObject *bytes = spsh__py_utf8(value, option->name);
+    if (bytes == NULL)
+        return -1;
+    spsh_status rc = spsh_feature_options_parse(PyBytes_AsString(bytes), &config->features, &err);
+    Py_DECREF(bytes);
+    config->options.features = &config->features;
+    return rc == SPSH_OK ? 0 : raise_text(&err);
+}
+
+static int parse_augment(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    PyObject *bytes = spsh__py_utf8(value, option->name);
+    if (bytes == NULL)
+        return -1;
+    spsh_status rc = spsh_augment_options_parse(PyBytes_AsString(bytes), &config->augment, &err);
+    Py_DECREF(bytes);
+    config->options.augment = &config->augment;
+    return rc == SPSH_OK ? 0 : raise_text(&err);
+}
+
+/* "cpu", "cuda" or "cuda:1". */
+static int parse_device(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    static const char prefix[] = "cuda";
+    PyObject *bytes = spsh__py_utf8(value, option->name);
+    if (bytes == NULL)
+        return -1;
+    const char *text = PyBytes_AsString(bytes);
+    unsigned long number = 0;
+    char *end = NULL;
+    bool is_good = strcmp(text, "cpu") == 0 || strcmp(text, prefix) == 0;
+    config->device = strcmp(text, prefix) == 0 ? 0 : -1;
+    if (!is_good && strncmp(text, "cuda:", 5) == 0 && text[5] >= '0' && text[5] <= '9') {
+        number = strtoul(text + 5, &end, 10);
+        is_good = *end == '\0' && number <= UINT16_MAX;
+        config->device = (int64_t)number;
+    }
+    Py_DECREF(bytes);
+    if (is_good)
+        return 0;
+    PyErr_SetString(PyExc_ValueError, "device must be \"cpu\", \"cuda\" or \"cuda:1\"");
+    return -1;
+}
+
+/* What they are is found out when they are opened. */
+static int parse_noise(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    (void)option;
+    config->noise = value;
+    return 0;
+}
+
+static int parse_rooms(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    (void)option;
+    config->rooms = value;
+    return 0;
+}
+
+static int parse_log(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    (void)option;
+    config->log = value;
+    if (PyCallable_Check(value))
+        return 0;
+    PyErr_SetString(PyExc_TypeError, "log must be callable: log(level, text)");
+    return -1;
+}
+
+/* ---- the table ---- */
+
+static const choice units[] = {
+    {"seconds",    SPSH_UNIT_SECONDS   },
+    {"utterances", SPSH_UNIT_UTTERANCES},
+    {"tokens",     SPSH_UNIT_TOKENS    },
+    {NULL,         0                   }
+};
+static const choice duplicates[] = {
+    {"all",  SPSH_DUPLICATES_ALL },
+    {"once", SPSH_DUPLICATES_ONCE},
+    {NULL,   0                   }
+};
+static const choice longs[] = {
+    {"error", SPSH_LONG_ERROR},
+    {"drop",  SPSH_LONG_DROP },
+    {"split", SPSH_LONG_SPLIT},
+    {NULL,    0              }
+};
+static const choice outputs[] = {
+    {"int16",    SPSH_OUTPUT_INT16   },
+    {"float32",  SPSH_OUTPUT_FLOAT32 },
+    {"features", SPSH_OUTPUT_FEATURES},
+    {NULL,       0                   }
+};
+static const choice dtypes[] = {
+    {"float32", SPSH_FLOAT32},
+    {"float16", SPSH_FLOAT16},
+    {NULL,      0           }
+};
+static const choice channels[] = {
+    {"mix", SPSH_CHANNEL_MIX},
+    {"all", SPSH_CHANNEL_ALL},
+    {NULL,  0               }
+};
+static const choice engines[] = {
+    {"auto",     SPSH_ENGINE_AUTO },
+    {"io_uring", SPSH_ENGINE_URING},
+    {"pread",    SPSH_ENGINE_PREAD},
+    {NULL,       0                }
+};
+static const choice decodes[] = {
+    {"host",   SPSH_DECODE_HOST  },
+    {"device", SPSH_DECODE_DEVICE},
+    {NULL,     0                 }
+};
+static const choice undecodables[] = {
+    {"skip", SPSH_UNDECODABLE_SKIP},
+    {"fail", SPSH_UNDECODABLE_FAIL},
+    {NULL,   0                    }
+};
+static const choice on_errors[] = {
+    {"fail",       SPSH_ON_ERROR_FAIL      },
+    {"skip",       SPSH_ON_ERROR_SKIP      },
+    {"substitute", SPSH_ON_ERROR_SUBSTITUTE},
+    {NULL,         0                       }
+};
+
+/* parse_word writes an int. */
+_Static_assert(sizeof(spsh_unit) == sizeof(int) && sizeof(int32_t) == sizeof(int),
+               "enums are ints");
+
+#define AT(member_) offsetof(spsh_loader_options, member_)
+static const option_row options[] = {
+    {"seed",               parse_u64,       AT(plan.seed),                     NULL        },
+    {"rank",               parse_u32,       AT(rank),                          NULL        },
+    {"world_size",         parse_u32,       AT(world_size),                    NULL        },
+    {"max_seconds",        parse_real,      AT(plan.batch_seconds_max),        NULL        },
+    {"max_padded_seconds", parse_real,      AT(plan.batch_padded_seconds_max), NULL        },
+    {"max_utterances",     parse_u32,       AT(plan.batch_utterances_max),     NULL        },
+    {"alpha",              parse_real,      AT(plan.alpha),                    NULL        },
+    {"weights",            parse_weights,   0,                                 NULL        },
+    {"unit",               parse_word,      AT(plan.unit),                     units       },
+    {"splits",             parse_splits,    0,                                 NULL        },
+    {"domains",            parse_domains,   0,                                 NULL        },
+    {"languages",          parse_languages, 0,                                 NULL        },
+    {"min_duration",       parse_real,      AT(plan.utterance_seconds_min),    NULL        },
+    {"max_duration",       parse_real,      AT(plan.utterance_seconds_max),    NULL        },
+    {"max_per_speaker",    parse_u32,       AT(plan.speaker_utterances_max),   NULL        },
+    {"duplicates",         parse_word,      AT(plan.duplicates),               duplicates  },
+    {"long",               parse_word,      AT(plan.long_utterances),          longs       },
+    {"output",             parse_output,    AT(output),                        outputs     },
+    {"features",           parse_features,  0,                                 NULL        },
+    {"feature_dtype",      parse_word,      AT(feature_dtype),                 dtypes      },
+    {"feature_padding",    parse_single,    AT(feature_padding),               NULL        },
+    {"augment",            parse_augment,   0,                                 NULL        },
+    {"noise",              parse_noise,     0,                                 NULL        },
+    {"rooms",              parse_rooms,     0,                                 NULL        },
+    {"sample_rate_hz",     parse_u32,       AT(plan.sample_rate_hz),           NULL        },
+    {"channel",            parse_channel,   AT(channel),                       channels    },
+    {"shuffle",            parse_shuffle,   AT(plan.shuffle_block_utterances), NULL        },
+    {"window",             parse_u32,       AT(plan.window_utterances),        NULL        },
+    {"virtual_world_size", parse_u32,       AT(plan.virtual_world_size),       NULL        },
+    {"drop_last",          parse_drop_last, 0,                                 NULL        },
+    {"threads",            parse_u32,       AT(decode_threads),                NULL        },
+    {"slots",              parse_u32,       AT(slots),                         NULL        },
+    {"memory_bytes",       parse_u64,       AT(memory_bytes),                  NULL        },
+    {"engine",             parse_word,      AT(engine),                        engines     },
+    {"cached",             parse_cached,    0,                                 NULL        },
+    {"on_error",           parse_word,      AT(on_error),                      on_errors   },
+    {"quarantine_max",     parse_u64,       AT(quarantine_max),                NULL        },
+    {"undecodable",        parse_word,      AT(undecodable),                   undecodables},
+    {"cache_dir",          parse_path,      AT(plan.cache_dir),                NULL        },
+    {"device",             parse_device,    0,                                 NULL        },
+    {"decode",             parse_word,      AT(decode),                        decodes     },
+    {"log",                parse_log,       0,                                 NULL        },
+};
+
+static const option_row *find_option(PyObject *name)
+{
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        if (PyUnicode_CompareWithASCIIString(name, options[i].name) == 0)
+            return &options[i];
+    }
+    PyErr_Format(PyExc_TypeError, "Loader() has no keyword '%U'", name);
+    return NULL;
+}
+
+int spsh__py_config_parse(PyObject *keywords, spsh__py_config *config)
+{
+    *config =
+        (spsh__py_config){.options = SPSH_LOADER_OPTIONS_INIT, .kept = PyList_New(0), .device = -1};
+    Py_ssize_t at = 0;
+    PyObject *name = NULL, *value = NULL;
+    if (config->kept == NULL)
+        return -1;
+    while (keywords != NULL && PyDict_Next(keywords, &at, &name, &value)) {
+        const option_row *option = find_option(name);
+        if (option == NULL)
+            return -1;
+        if (value != Py_None && option->parse(option, value, config) != 0)
+            return -1;
+    }
+    if (config->options.features != NULL && !config->has_output)
+        config->options.output = SPSH_OUTPUT_FEATURES;
+    return 0;
+}
+
+void spsh__py_config_clear(spsh__py_config *config)
+{
+    Py_CLEAR(config->kept);
+    free(config->splits);
+    free(config->domains);
+    free(config->languages);
+    free(config->weights);
+}

@@ -1,0 +1,114 @@
+/* py_state.c: Loader.state_dict: the cursor as a small dict of plain values.
+ *
+ *     {"version": 1, "epoch": 3, "batches": 1200, "cursor": "535053484355..."}
+ *
+ * The cursor is all that counts, in hexadecimal so that every serializer can keep it. Epoch and
+ * batches (of the epoch, over all ranks) are for people; they are read from it (sampler.h has the
+ * layout), and so is where the loader stands.
+ */
+#include <string.h>
+
+#include "py_binding.h"
+
+enum { STATE_VERSION = 1, EPOCH_AT = 40, BATCHES_AT = 48 };
+
+static uint64_t get_u64le(const uint8_t *bytes)
+{
+    uint64_t value = 0;
+    for (int i = 7; i >= 0; i--)
+        value = value << 8 | bytes[i];
+    return value;
+}
+
+/* The cursor as bytes. */
+static PyObject *save_cursor(const spsh_loader *loader)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    size_t size = 0;
+    /* Its size is written also when, as here, there is no room. */
+    spsh_status rc = spsh_loader_cursor_save(loader, NULL, 0, &size, &err);
+    if (rc != SPSH_OK && rc != SPSH_E_LIMIT)
+        return spsh__py_raise(&err);
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
+    if (bytes == NULL)
+        return NULL;
+    if (spsh_loader_cursor_save(loader, PyBytes_AsString(bytes), size, &size, &err) == SPSH_OK)
+        return bytes;
+    Py_DECREF(bytes);
+    return spsh__py_raise(&err);
+}
+
+static spsh__py_place read_place(PyObject *cursor)
+{
+    const uint8_t *bytes = (const uint8_t *)PyBytes_AsString(cursor);
+    return (spsh__py_place){get_u64le(bytes + EPOCH_AT), get_u64le(bytes + BATCHES_AT)};
+}
+
+int spsh__py_place_get(const spsh_loader *loader, spsh__py_place *ret_place)
+{
+    PyObject *cursor = save_cursor(loader);
+    if (cursor == NULL)
+        return -1;
+    *ret_place = read_place(cursor);
+    Py_DECREF(cursor);
+    return 0;
+}
+
+PyObject *spsh__py_state_save(const spsh_loader *loader)
+{
+    PyObject *cursor = save_cursor(loader);
+    PyObject *dict = cursor == NULL ? NULL : PyDict_New();
+    if (dict == NULL) {
+        Py_XDECREF(cursor);
+        return NULL;
+    }
+    spsh__py_place place = read_place(cursor);
+    int rc = spsh__py_dict_u64(dict, "version", STATE_VERSION);
+    if (rc == 0)
+        rc = spsh__py_dict_u64(dict, "epoch", place.epoch);
+    if (rc == 0)
+        rc = spsh__py_dict_u64(dict, "batches", place.batches);
+    if (rc == 0)
+        rc = spsh__py_dict_take(dict, "cursor", PyObject_CallMethod(cursor, "hex", NULL));
+    Py_DECREF(cursor);
+    if (rc != 0)
+        Py_CLEAR(dict);
+    return dict;
+}
+
+/* The bytes of state["cursor"]. */
+static PyObject *state_cursor(PyObject *state)
+{
+    PyObject *version = PyDict_Check(state) ? PyDict_GetItemString(state, "version") : NULL;
+    PyObject *hex = version == NULL ? NULL : PyDict_GetItemString(state, "cursor");
+    if (hex == NULL || !PyLong_Check(version) || !PyUnicode_Check(hex)) {
+        PyErr_SetString(PyExc_ValueError, "this is not a state that state_dict() gave");
+        return NULL;
+    }
+    long number = PyLong_AsLong(version);
+    if (number != STATE_VERSION) {
+        PyErr_Clear(); /* of a number that does not fit */
+        return PyErr_Format(PyExc_ValueError, "the state is of version %S; this reads version %d",
+                            version, STATE_VERSION);
+    }
+    return PyObject_CallMethod((PyObject *)&PyBytes_Type, "fromhex", "O", hex);
+}
+
+int spsh__py_state_load(spsh_loader *loader, PyObject *state)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_status rc = SPSH_OK;
+    PyObject *cursor = state_cursor(state);
+    if (cursor == NULL)
+        return -1;
+    const void *bytes = PyBytes_AsString(cursor);
+    size_t size = (size_t)PyBytes_Size(cursor);
+    Py_BEGIN_ALLOW_THREADS;
+    rc = spsh_loader_cursor_restore(loader, bytes, size, &err);
+    Py_END_ALLOW_THREADS;
+    Py_DECREF(cursor);
+    if (rc == SPSH_OK)
+        return 0;
+    spsh__py_raise(&err);
+    return -1;
+}

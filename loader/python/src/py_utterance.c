@@ -1,0 +1,276 @@
+/* py_utterance.c: speechshard.Utterance: one utterance of a Dataset.
+ *
+ * Numbers and names come from the index, when it is made. Id and transcript lie in the shard; they
+ * are read together, when one of them is asked for. Audio is decoded anew by each call.
+ */
+#include "py_binding.h"
+
+typedef struct utterance {
+    PyObject ob_base;
+    PyObject *dataset;
+    uint64_t position;
+    spsh_row row;
+    PyObject *id, *text; /* NULL until they are read */
+} utterance;
+
+PyObject *spsh__py_utterance_new(PyObject *dataset, uint64_t position)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_row row;
+    const spsh__py_store *store = spsh__py_dataset_store(dataset);
+    if (store == NULL)
+        return NULL;
+    if (spsh_dataset_rows(store->dataset, position, 1, &row, &err) != SPSH_OK)
+        return spsh__py_raise(&err);
+    utterance *self = PyObject_New(utterance, spsh__py.utterance);
+    if (self == NULL)
+        return NULL;
+    Py_INCREF(dataset);
+    self->dataset = dataset;
+    self->position = position;
+    self->row = row;
+    self->id = NULL;
+    self->text = NULL;
+    return (PyObject *)self;
+}
+
+static void utterance_dealloc(PyObject *object)
+{
+    utterance *self = (utterance *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    Py_XDECREF(self->dataset);
+    Py_XDECREF(self->id);
+    Py_XDECREF(self->text);
+    PyObject_Free(object);
+    Py_DECREF(type);
+}
+
+/* ---- from the shard ---- */
+
+static int read_metadata(utterance *self)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_utterance found;
+    spsh_status rc = SPSH_OK;
+    spsh__py_store *store = spsh__py_dataset_store(self->dataset);
+    spsh_reader *reader = store == NULL ? NULL : spsh__py_reader_take(store);
+    if (reader == NULL)
+        return -1;
+    spsh__py_store_hold(store);
+    Py_BEGIN_ALLOW_THREADS;
+    rc = spsh_reader_metadata(reader, self->position, &found, &err);
+    Py_END_ALLOW_THREADS;
+    if (rc != SPSH_OK) {
+        spsh__py_raise(&err);
+    } else if (self->id == NULL) { /* else another thread was here in the meantime */
+        self->id = spsh__py_text(found.id);
+        self->text = spsh__py_text(found.text);
+        if (self->text == NULL)
+            Py_CLEAR(self->id);
+    }
+    spsh__py_reader_give(store, reader);
+    spsh__py_store_drop(store);
+    return self->id == NULL || self->text == NULL ? -1 : 0;
+}
+
+static PyObject *get_id(PyObject *object, void *unused)
+{
+    (void)unused;
+    utterance *self = (utterance *)object;
+    if (self->id == NULL && read_metadata(self) != 0)
+        return NULL;
+    Py_INCREF(self->id);
+    return self->id;
+}
+
+static PyObject *get_text(PyObject *object, void *unused)
+{
+    (void)unused;
+    utterance *self = (utterance *)object;
+    if (self->text == NULL && read_metadata(self) != 0)
+        return NULL;
+    Py_INCREF(self->text);
+    return self->text;
+}
+
+/* ---- from the index ---- */
+
+/* closure: a spsh_name_kind. */
+static PyObject *get_name(PyObject *object, void *closure)
+{
+    const utterance *self = (const utterance *)object;
+    spsh_name_kind kind = (spsh_name_kind)(*(const int *)closure);
+    const spsh_row *row = &self->row;
+    uint32_t number = kind == SPSH_NAME_DOMAIN    ? row->domain
+                      : kind == SPSH_NAME_SPLIT   ? row->split
+                      : kind == SPSH_NAME_SPEAKER ? row->speaker
+                                                  : row->language;
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_bytes name = {NULL, 0};
+    const spsh__py_store *store = spsh__py_dataset_store(self->dataset);
+    if (store == NULL)
+        return NULL;
+    if (spsh_dataset_name(store->dataset, kind, number, &name, &err) != SPSH_OK)
+        return spsh__py_raise(&err);
+    return spsh__py_text(name);
+}
+
+/* Overlays are keyed by id. */
+static PyObject *get_skipped(PyObject *object, void *unused)
+{
+    (void)unused;
+    utterance *self = (utterance *)object;
+    spsh_error err = SPSH_ERROR_INIT;
+    bool is_skipped = false;
+    const spsh__py_store *store = spsh__py_dataset_store(self->dataset);
+    if (store == NULL || (self->id == NULL && read_metadata(self) != 0))
+        return NULL;
+    PyObject *bytes = spsh__py_utf8(self->id, "an id");
+    if (bytes == NULL)
+        return NULL;
+    const spsh_bytes id = {(const uint8_t *)PyBytes_AsString(bytes), (size_t)PyBytes_Size(bytes)};
+    const spsh_status rc = spsh_dataset_skipped(store->dataset, id, &is_skipped, NULL, &err);
+    Py_DECREF(bytes);
+    return rc == SPSH_OK ? PyBool_FromLong(is_skipped) : spsh__py_raise(&err);
+}
+
+enum { NUMBER_RATE, NUMBER_CHANNELS, NUMBER_SAMPLES, NUMBER_POSITION };
+
+/* closure: a NUMBER_ */
+static PyObject *get_number(PyObject *object, void *closure)
+{
+    const utterance *self = (const utterance *)object;
+    switch (*(const int *)closure) {
+    case NUMBER_RATE: return PyLong_FromUnsignedLong(self->row.sample_rate_hz);
+    case NUMBER_CHANNELS: return PyLong_FromUnsignedLong(self->row.channels);
+    case NUMBER_SAMPLES: return PyLong_FromUnsignedLongLong(self->row.samples);
+    default: return PyLong_FromUnsignedLongLong(self->position);
+    }
+}
+
+static PyObject *get_duration(PyObject *object, void *unused)
+{
+    (void)unused;
+    const spsh_row *row = &((const utterance *)object)->row;
+    return PyFloat_FromDouble((double)row->samples / row->sample_rate_hz);
+}
+
+/* ---- audio ---- */
+
+/* Decodes into an array of the right size, without the GIL. */
+static spsh_status decode(const utterance *self, spsh_reader *reader, const spsh__py_array *array,
+                          spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    uint64_t done = 0, samples = self->row.samples;
+    void *pcm = array->data;
+    Py_BEGIN_ALLOW_THREADS;
+    if (array->dtype == SPSH_PY_INT16)
+        rc = spsh_reader_read_i16(reader, self->position, 0, (int16_t *)pcm, samples, &done, err);
+    else
+        rc = spsh_reader_read_f32(reader, self->position, 0, (float *)pcm, samples, &done, err);
+    Py_END_ALLOW_THREADS;
+    return rc;
+}
+
+static int audio_dtype(const char *name, spsh__py_dtype *ret_dtype)
+{
+    *ret_dtype = strcmp(name, "float32") == 0 ? SPSH_PY_FLOAT32 : SPSH_PY_INT16;
+    if (*ret_dtype == SPSH_PY_FLOAT32 || strcmp(name, "int16") == 0)
+        return 0;
+    PyErr_SetString(PyExc_ValueError, "dtype is \"int16\" or \"float32\"");
+    return -1;
+}
+
+static PyObject *utterance_audio(PyObject *object, PyObject *args, PyObject *keywords)
+{
+    static char dtype_name[] = "dtype";
+    static char *names[] = {dtype_name, NULL};
+    const utterance *self = (const utterance *)object;
+    const char *dtype = "int16";
+    spsh__py_layout layout = {.ndim = self->row.channels == 1 ? 1 : 2};
+    layout.shape[0] = (Py_ssize_t)self->row.samples;
+    layout.shape[1] = (Py_ssize_t)self->row.channels;
+    spsh_error err = SPSH_ERROR_INIT;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|s:audio", names, &dtype) ||
+        audio_dtype(dtype, &layout.dtype) != 0)
+        return NULL;
+    spsh__py_store *store = spsh__py_dataset_store(self->dataset);
+    PyObject *array = store == NULL ? NULL : spsh__py_array_new(NULL, NULL, &layout);
+    spsh_reader *reader = array == NULL ? NULL : spsh__py_reader_take(store);
+    if (reader == NULL) {
+        Py_XDECREF(array);
+        return NULL;
+    }
+    spsh__py_store_hold(store);
+    if (decode(self, reader, (const spsh__py_array *)array, &err) != SPSH_OK) {
+        spsh__py_raise(&err);
+        Py_CLEAR(array);
+    }
+    spsh__py_reader_give(store, reader);
+    spsh__py_store_drop(store);
+    return array;
+}
+
+/* ---- the type ---- */
+
+static PyObject *utterance_repr(PyObject *object)
+{
+    PyObject *id = get_id(object, NULL);
+    if (id == NULL)
+        return NULL;
+    PyObject *text = PyUnicode_FromFormat("speechshard.Utterance(%R)", id);
+    Py_DECREF(id);
+    return text;
+}
+
+static int numbers[] = {0, 1, 2, 3};
+#define CLOSURE(number_) (&numbers[(number_)])
+static PyGetSetDef properties[] = {
+    {"id",             get_id,       NULL, NULL,                                                         NULL                       },
+    {"text",           get_text,     NULL, "The transcript, overlays applied; \"\" when there is none.", NULL                       },
+    {"speaker",        get_name,     NULL, "\"\" when absent.",                                          CLOSURE(SPSH_NAME_SPEAKER) },
+    {"language",       get_name,     NULL, "\"\" when absent.",                                          CLOSURE(SPSH_NAME_LANGUAGE)},
+    {"domain",         get_name,     NULL, "\"\" when absent.",                                          CLOSURE(SPSH_NAME_DOMAIN)  },
+    {"split",          get_name,     NULL, "\"\" when absent.",                                          CLOSURE(SPSH_NAME_SPLIT)   },
+    {"sample_rate_hz", get_number,   NULL, NULL,                                                         CLOSURE(NUMBER_RATE)       },
+    {"channels",       get_number,   NULL, NULL,                                                         CLOSURE(NUMBER_CHANNELS)   },
+    {"samples",        get_number,   NULL, "Per channel.",                                               CLOSURE(NUMBER_SAMPLES)    },
+    {"position",       get_number,   NULL, "Its number in the dataset.",                                 CLOSURE(NUMBER_POSITION)   },
+    {"duration",       get_duration, NULL, "Seconds.",                                                   NULL                       },
+    {"skipped",        get_skipped,  NULL, "Whether an overlay skips it: then no loader serves it.",     NULL                       },
+    {NULL,             NULL,         NULL, NULL,                                                         NULL                       },
+};
+
+static PyMethodDef methods[] = {
+    {"audio", SPSH_PY_KEYWORDS(utterance_audio), METH_VARARGS | METH_KEYWORDS,
+     "audio($self, dtype=\"int16\")\n--\n\n"
+     "Decode: an Array of shape (samples,), or (samples, channels) when there are several.\n\n"
+     "dtype is \"int16\" or \"float32\" (full scale is 1)."                        },
+    {NULL,    NULL,                              0,                            NULL},
+};
+
+static char doc[] = "An utterance of a Dataset; dataset[...] gives it.";
+
+static PyType_Slot slots[] = {
+    SPSH_PY_SLOT(Py_tp_new, spsh__py_no_new),
+    SPSH_PY_SLOT(Py_tp_dealloc, utterance_dealloc),
+    SPSH_PY_SLOT(Py_tp_repr, utterance_repr),
+    SPSH_PY_SLOT(Py_tp_methods, methods),
+    SPSH_PY_SLOT(Py_tp_getset, properties),
+    SPSH_PY_SLOT(Py_tp_doc, doc),
+    {0, NULL},
+};
+
+static PyType_Spec spec = {"speechshard.Utterance", sizeof(utterance), 0, Py_TPFLAGS_DEFAULT,
+                           slots};
+
+int spsh__py_utterance_init(PyObject *module)
+{
+    PyObject *type = PyType_FromSpec(&spec);
+    if (type == NULL)
+        return -1;
+    spsh__py.utterance = (PyTypeObject *)type;
+    Py_INCREF(type);
+    return PyModule_AddObject(module, "Utterance", type);
+}

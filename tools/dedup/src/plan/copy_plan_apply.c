@@ -1,0 +1,277 @@
+/* copy_plan_apply.c: plans become overlays, and cease to be.
+ *
+ * Everything is checked before anything is changed: all datasets are opened, all ids looked up.
+ * A process that is killed between two datasets leaves the plan applied to some; applying again
+ * adds it to the others, reverting takes it away from the first.
+ */
+#include "copy_plan_apply.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/hash.h"
+#include "records/dedup_fail.h"
+#include "speechshard/publish.h"
+
+typedef struct place {
+    const char *path;
+    spsh_dataset *dataset;
+    spsh_reader *reader;
+    bool is_applied; /* the overlay is in force */
+    bool is_new;     /* by this call */
+    bool is_tried;   /* by this call: a failure may come after the overlay is in force */
+} place;
+
+typedef struct view {
+    const spsh__copy_plan *plan;
+    const spsh_io *io;
+    char name[SPSH__COPY_VIEW_NAME_BYTES];
+    place *places;
+    size_t count;
+} view;
+
+void spsh__copy_view_name(const spsh__copy_plan *plan, char ret_name[SPSH__COPY_VIEW_NAME_BYTES])
+{
+    char hex[33];
+    spsh__hex128(spsh__copy_plan_hash(plan), hex);
+    (void)snprintf(ret_name, SPSH__COPY_VIEW_NAME_BYTES, "dedupe-%.12s", hex);
+}
+
+/* ---- looking ---- */
+
+static spsh_status fail_other(const char *path, const char *what, const uint8_t want[16],
+                              const uint8_t found[16], spsh_error *err)
+{
+    char want_hex[33];
+    char found_hex[33];
+    spsh__hex128(want, want_hex);
+    spsh__hex128(found, found_hex);
+    return SPSH_DEDUP_FAIL(err, SPSH_E_MISMATCH, "%s: %s: the plan was made for %s, this is %s",
+                           path, what, want_hex, found_hex);
+}
+
+static spsh_status find_overlay(const view *v, place *p, spsh_error *err)
+{
+    const uint64_t count = spsh_dataset_info_get(p->dataset)->overlay_count;
+    for (uint64_t i = 0; i < count; i++) {
+        spsh_overlay_info info;
+        spsh_status rc = spsh_dataset_overlay(p->dataset, i, &info, err);
+        if (rc != SPSH_OK)
+            return rc;
+        if (info.given_name.size_bytes == strlen(v->name) &&
+            memcmp(info.given_name.data, v->name, info.given_name.size_bytes) == 0)
+            p->is_applied = true;
+    }
+    return SPSH_OK;
+}
+
+static spsh_status open_place(const view *v, size_t number, spsh_error *err)
+{
+    place *p = &v->places[number];
+    const spsh__plan_dataset *planned = spsh__copy_plan_dataset(v->plan, number);
+    spsh_dataset_options opt = SPSH_DATASET_OPTIONS_INIT;
+    opt.io = v->io;
+    spsh_status rc = spsh_dataset_open(p->path, &opt, &p->dataset, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const spsh_dataset_info *info = spsh_dataset_info_get(p->dataset);
+    if (memcmp(info->dataset_id, planned->id, 16) != 0)
+        return fail_other(p->path, "another dataset", planned->id, info->dataset_id, err);
+    if (memcmp(info->index_hash, planned->index_hash, 16) != 0)
+        return fail_other(p->path, "other utterances", planned->index_hash, info->index_hash, err);
+    rc = spsh_reader_open(p->dataset, &p->reader, err);
+    return rc == SPSH_OK ? find_overlay(v, p, err) : rc;
+}
+
+static spsh_status open_view(const spsh__copy_plan *plan, const char *const *paths,
+                             const spsh_io *io, view *v, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    *v = (view){.plan = plan, .io = io, .count = spsh__copy_plan_dataset_count(plan)};
+    spsh__copy_view_name(plan, v->name);
+    v->places = calloc(v->count + 1, sizeof(*v->places));
+    if (v->places == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    for (size_t i = 0; i < v->count && rc == SPSH_OK; i++) {
+        v->places[i].path = paths != NULL ? paths[i] : spsh__copy_plan_dataset(plan, i)->path;
+        rc = open_place(v, i, err);
+    }
+    return rc;
+}
+
+static void close_view(view *v)
+{
+    for (size_t i = 0; v->places != NULL && i < v->count; i++) {
+        spsh_reader_close(v->places[i].reader);
+        spsh_dataset_close(v->places[i].dataset);
+    }
+    free(v->places);
+}
+
+/* ---- applying ---- */
+
+static spsh_status check_kept(const view *v, const spsh__plan_drop *drop, spsh_error *err)
+{
+    const place *p = &v->places[drop->kept_dataset];
+    spsh_bytes reason = {NULL, 0};
+    uint64_t position = 0;
+    bool is_skipped = false;
+    spsh_status rc = spsh_reader_find(p->reader, drop->kept_id, &position, err);
+    if (rc == SPSH_OK)
+        rc = spsh_dataset_skipped(p->dataset, drop->kept_id, &is_skipped, &reason, err);
+    if (rc != SPSH_OK || !is_skipped)
+        return rc;
+    return SPSH_DEDUP_FAIL(err, SPSH_E_MISMATCH,
+                           "%s: '%.*s', which the plan keeps in place of its copies, is skipped by "
+                           "an overlay by now; make a new plan",
+                           p->path,
+                           drop->kept_id.size_bytes < 200 ? (int)drop->kept_id.size_bytes : 200,
+                           (const char *)drop->kept_id.data);
+}
+
+/* Where the name of a dataset begins in its path, and how long it is. */
+static spsh_bytes base_of(const char *path)
+{
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t first = end;
+    while (first > 0 && path[first - 1] != '/')
+        first--;
+    return (spsh_bytes){(const uint8_t *)path + first, end - first};
+}
+
+static void append_reason(const view *v, const spsh__plan_drop *drop, spsh__builder *text)
+{
+    spsh__builder_append_text(text, "copy of ");
+    spsh__builder_append_bytes(text, base_of(v->places[drop->kept_dataset].path));
+    spsh__builder_append_text(text, " ");
+    spsh__builder_append_bytes(text, drop->kept_id);
+    spsh__builder_append_text(text, " (");
+    spsh__builder_append_text(text, spsh__align_class_text(drop->kind));
+    spsh__builder_append_text(text, ", ");
+    spsh__builder_append_text(text, spsh__tier_text(drop->tier));
+    spsh__builder_append_text(text, ")");
+}
+
+/* Entries of a dataset; values point into text, which is complete when this returns. */
+static spsh_status make_entries(const view *v, size_t number, spsh__builder *text,
+                                spsh_overlay_entry *entries, spsh_error *err)
+{
+    const spsh__plan_dataset *d = spsh__copy_plan_dataset(v->plan, number);
+    size_t at = 0;
+    for (uint64_t i = 0; i < d->drop_count; i++) {
+        const spsh__plan_drop drop = spsh__copy_plan_drop(v->plan, d->first_drop + i);
+        uint64_t position = 0;
+        spsh_status rc = spsh_reader_find(v->places[number].reader, drop.id, &position, err);
+        if (rc == SPSH_OK)
+            rc = check_kept(v, &drop, err);
+        if (rc != SPSH_OK)
+            return rc;
+        const size_t before = text->size_bytes;
+        append_reason(v, &drop, text);
+        entries[i] = (spsh_overlay_entry){
+            drop.id, {NULL, text->size_bytes - before}
+        };
+    }
+    if (text->failed)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    for (uint64_t i = 0; i < d->drop_count; i++) {
+        entries[i].value.data = text->data + at;
+        at += entries[i].value.size_bytes;
+    }
+    return SPSH_OK;
+}
+
+/* With add false only checked. */
+static spsh_status apply_one(const view *v, size_t number, bool add, spsh_error *err)
+{
+    place *p = &v->places[number];
+    const uint64_t count = spsh__copy_plan_dataset(v->plan, number)->drop_count;
+    spsh__builder text = {0};
+    spsh_overlay_entry *entries = NULL;
+    if (p->is_applied && add)
+        spsh_dataset_leftovers_remove(p->path, v->io);
+    if (count == 0 || p->is_applied)
+        return SPSH_OK;
+    entries = calloc((size_t)count, sizeof(*entries));
+    spsh_status rc =
+        entries == NULL ? SPSH_DEDUP_NO_MEMORY(err) : make_entries(v, number, &text, entries, err);
+    if (rc == SPSH_OK && add) {
+        p->is_tried = true;
+        rc = spsh_overlay_add(p->path, v->name, SPSH_OVERLAY_SKIP, entries, count, v->io, err);
+        p->is_new = rc == SPSH_OK;
+    }
+    free(entries);
+    spsh__builder_free(&text);
+    return rc;
+}
+
+static spsh_status undo(const view *v, spsh_status why, spsh_error *err)
+{
+    for (size_t i = 0; i < v->count; i++) {
+        spsh_error undo_err = SPSH_ERROR_INIT;
+        if (!v->places[i].is_tried)
+            continue;
+        const spsh_status rc = spsh_overlay_remove(v->places[i].path, v->name, v->io, &undo_err);
+        if (rc != SPSH_OK && rc != SPSH_E_NOT_FOUND)
+            return SPSH_DEDUP_FAIL(err, why,
+                                   "the plan is applied to some datasets only, and overlay %s of "
+                                   "%s could not be taken back: %.200s; revert the plan",
+                                   v->name, v->places[i].path, undo_err.message);
+    }
+    return why;
+}
+
+static void count_facts(const view *v, bool by_revert, spsh__copy_view_facts *facts)
+{
+    *facts = (spsh__copy_view_facts){0};
+    for (size_t i = 0; i < v->count; i++) {
+        const uint64_t drops = spsh__copy_plan_dataset(v->plan, i)->drop_count;
+        facts->dataset_count += drops > 0;
+        facts->utterance_count += drops;
+        facts->changed_count += by_revert ? v->places[i].is_applied : v->places[i].is_new;
+    }
+}
+
+spsh_status spsh__copy_view_apply(const spsh__copy_plan *plan, const char *const *paths,
+                                  const spsh_io *io, spsh__copy_view_facts *ret_facts,
+                                  spsh_error *err)
+{
+    view v;
+    spsh_status rc = open_view(plan, paths, io, &v, err);
+    for (size_t i = 0; i < v.count && rc == SPSH_OK; i++)
+        rc = apply_one(&v, i, false, err);
+    if (rc == SPSH_OK) {
+        for (size_t i = 0; i < v.count && rc == SPSH_OK; i++)
+            rc = apply_one(&v, i, true, err);
+        if (rc != SPSH_OK)
+            rc = undo(&v, rc, err);
+    }
+    if (rc == SPSH_OK)
+        count_facts(&v, false, ret_facts);
+    close_view(&v);
+    return rc;
+}
+
+/* ---- reverting ---- */
+
+spsh_status spsh__copy_view_revert(const spsh__copy_plan *plan, const char *const *paths,
+                                   const spsh_io *io, spsh__copy_view_facts *ret_facts,
+                                   spsh_error *err)
+{
+    view v;
+    spsh_status rc = open_view(plan, paths, io, &v, err);
+    for (size_t i = 0; i < v.count && rc == SPSH_OK; i++) {
+        if (v.places[i].is_applied)
+            rc = spsh_overlay_remove(v.places[i].path, v.name, io, err);
+        else
+            spsh_dataset_leftovers_remove(v.places[i].path, io);
+    }
+    if (rc == SPSH_OK)
+        count_facts(&v, true, ret_facts);
+    close_view(&v);
+    return rc;
+}

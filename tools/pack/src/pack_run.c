@@ -1,0 +1,555 @@
+/* pack_run.c: the whole of a pack: lock, plan or resume, units, threshold, merge, reports, cleaning
+ * up.
+ *
+ * The manifest is the moment of success. Before it, everything but sealed shards lies in
+ * DATASET/.pack; behind it, only the reports and the removal of .pack are left, and a rerun
+ * finishes those as well.
+ */
+#include "plan/pack_options.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "common/file_names.h"
+#include "common/jsonl.h"
+#include "common/tools_fail.h"
+#include "ingest/view/archive_index.h"
+#include "plan/pack_plan.h"
+#include "report/pack_report.h"
+#include "unit/unit.h"
+
+/* So few rejects are no reason to stop, whatever the share. */
+#define REJECTS_ALWAYS_FINE UINT64_C(16)
+#define REJECTS_ALL_PPM     UINT64_C(1000000)
+#define MISSING_MAX_PPM     UINT64_C(200000)
+#define MESSAGE_PATH_BYTES  ((size_t)150) /* of a path in a message */
+
+typedef struct paths {
+    spsh__builder work;
+    spsh__builder shards;
+    spsh__builder reports;
+    spsh__builder manifest;
+    spsh__builder lock;
+    spsh__builder plan;
+} paths;
+
+static void set_path(spsh__builder *path, const char *output, const char *rest)
+{
+    spsh__builder_append_text(path, output);
+    spsh__builder_append_text(path, rest);
+    if (spsh__builder_text(path) == NULL)
+        path->failed = true;
+}
+
+static spsh_status make_paths(const char *output, paths *ret, spsh_error *err)
+{
+    set_path(&ret->work, output, "/" SPSH__PACK_WORK_DIRECTORY);
+    set_path(&ret->shards, output, "/shards");
+    set_path(&ret->reports, output, "/reports");
+    set_path(&ret->manifest, output, "/manifest.spsh");
+    set_path(&ret->lock, output, "/" SPSH__PACK_WORK_DIRECTORY "/lock");
+    set_path(&ret->plan, output, "/" SPSH__PACK_WORK_DIRECTORY "/plan");
+    if (ret->work.failed || ret->shards.failed || ret->reports.failed || ret->manifest.failed ||
+        ret->lock.failed || ret->plan.failed)
+        return SPSH_PACK_NO_MEMORY(err);
+    return SPSH_OK;
+}
+
+static void free_paths(paths *p)
+{
+    spsh__builder_free(&p->work);
+    spsh__builder_free(&p->shards);
+    spsh__builder_free(&p->reports);
+    spsh__builder_free(&p->manifest);
+    spsh__builder_free(&p->lock);
+    spsh__builder_free(&p->plan);
+}
+
+static const char *text(const spsh__builder *path)
+{
+    return (const char *)path->data; /* NUL-terminated by make_paths */
+}
+
+static bool exists(const spsh_io *io, const char *path)
+{
+    struct stat state;
+    return io->stat_fn(io->user, path, &state) == 0;
+}
+
+/* Remove every file in a directory whose name matches. */
+static void remove_files(const spsh_io *io, const char *directory,
+                         bool (*matches)(const char *name))
+{
+    DIR *open = opendir(directory);
+    const struct dirent *entry = NULL;
+
+    while (open != NULL && (entry = readdir(open)) != NULL) {
+        spsh__builder path = {0};
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+            !matches(entry->d_name))
+            continue;
+        set_path(&path, directory, "/");
+        spsh__builder_append_text(&path, entry->d_name);
+        if (spsh__builder_text(&path) != NULL)
+            (void)io->unlink_fn(io->user, spsh__builder_text(&path));
+        spsh__builder_free(&path);
+    }
+    if (open != NULL)
+        (void)closedir(open);
+}
+
+static bool is_temporary(const char *name)
+{
+    return strstr(name, ".tmp-") != NULL;
+}
+
+/* What archives were unpacked to for a plan that was not finished. */
+static bool is_unpacked(const char *name)
+{
+    return strncmp(name, SPSH__ARCHIVE_SPOOL_PREFIX, strlen(SPSH__ARCHIVE_SPOOL_PREFIX)) == 0;
+}
+
+static bool is_any(const char *name)
+{
+    return name[0] != '\0';
+}
+
+/* Under the lock of packs, temporaries are what a killed run left. Those of manifest and index can
+ * be an editor's as well: opening the dataset's own lock removes them, if there is no editor. */
+static void remove_temporaries(const spsh_io *io, const paths *p, const char *output)
+{
+    spsh_dataset_lock *lock = NULL;
+    if (spsh_dataset_lock_open(output, io, &lock, NULL) == SPSH_OK)
+        spsh_dataset_lock_close(lock);
+    remove_files(io, text(&p->work), is_temporary);
+    remove_files(io, text(&p->shards), is_temporary);
+    remove_files(io, text(&p->reports), is_temporary);
+}
+
+/* The plan's journal goes first, durably: without it the rest means nothing, whereas a journal
+ * whose files are gone would stop every later run. */
+static void remove_work(const spsh_io *io, const paths *p)
+{
+    if (io->unlink_fn(io->user, text(&p->plan)) != 0 && exists(io, text(&p->plan)))
+        return;
+    if (spsh_io_sync_directory(io, text(&p->work), NULL) != SPSH_OK)
+        return;
+    remove_files(io, text(&p->work), is_any);
+    (void)io->rmdir_fn(io->user, text(&p->work));
+}
+
+/* A pack that came to nothing leaves nothing: rmdir spares what is in use. */
+static void remove_empty(const spsh_io *io, const paths *p, const char *output)
+{
+    remove_work(io, p);
+    (void)io->rmdir_fn(io->user, text(&p->shards));
+    (void)io->rmdir_fn(io->user, text(&p->reports));
+    (void)io->rmdir_fn(io->user, output);
+}
+
+/* The lock goes with the process, so a kill leaves none behind. */
+static spsh_status take_lock(const spsh_io *io, const paths *p, const char *output, int *ret_fd,
+                             spsh_error *err)
+{
+    int fd = io->open_fn(io->user, text(&p->lock), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+
+    if (fd < 0) {
+        spsh_error_set(err, spsh_io_status(-fd), -fd, SPSH_OFFSET_NONE, "%s: %s", text(&p->lock),
+                       strerror(-fd));
+        return spsh_io_status(-fd);
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        (void)io->close_fn(io->user, fd);
+        return SPSH_PACK_FAIL(err, SPSH_E_EXISTS, "%s: another pack is at work on it", output);
+    }
+    *ret_fd = fd;
+    return SPSH_OK;
+}
+
+static spsh_status make_directories(const spsh_io *io, const paths *p, const char *output,
+                                    spsh_error *err)
+{
+    const char *const all[] = {output, text(&p->work), text(&p->shards), text(&p->reports)};
+    spsh_status rc = SPSH_OK;
+
+    for (size_t i = 0; rc == SPSH_OK && i < sizeof(all) / sizeof(all[0]); i++)
+        rc = spsh_io_make_directory(io, all[i], err);
+    return rc;
+}
+
+static void log_line(const spsh__pack_options *options, const char *line)
+{
+    if (options->log_fn != NULL)
+        options->log_fn(options->user, SPSH_LOG_INFO, line);
+}
+
+static spsh_status get_plan(const spsh__pack_options *options, const paths *p, spsh__plan *plan,
+                            spsh_error *err)
+{
+    char line[160];
+    spsh_status rc = spsh__plan_load(options, text(&p->work), plan, err);
+
+    if (rc == SPSH_OK)
+        log_line(options, "going on with an interrupted pack");
+    if (rc == SPSH_E_NOT_FOUND) {
+        remove_files(options->io, text(&p->work), is_unpacked);
+        rc = spsh__plan_build(options, text(&p->work), plan, err);
+    }
+    if (rc == SPSH_OK) {
+        (void)snprintf(line, sizeof(line), "%" PRIu64 " utterance%s to pack in %" PRIu64 " unit%s",
+                       plan->item_count, plan->item_count == 1 ? "" : "s", plan->unit_count,
+                       plan->unit_count == 1 ? "" : "s");
+        log_line(options, line);
+    }
+    return rc;
+}
+
+/* A dataset is there already: is it this one? Its id says so; audio is not read again. */
+static spsh_status check_published(const spsh__pack_options *options, const spsh__plan *plan,
+                                   spsh__pack_result *result, spsh_error *err)
+{
+    spsh_dataset_options opening = SPSH_DATASET_OPTIONS_INIT;
+    spsh_dataset *dataset = NULL;
+
+    opening.io = options->io;
+    spsh_status rc = spsh_dataset_open(options->output, &opening, &dataset, err);
+    if (rc != SPSH_OK)
+        return rc;
+    result->info = *spsh_dataset_info_get(dataset);
+    spsh_dataset_close(dataset);
+    if (memcmp(result->info.dataset_id, plan->dataset_id, sizeof(plan->dataset_id)) != 0)
+        return SPSH_PACK_FAIL(err, SPSH_E_EXISTS,
+                              "%s holds another dataset, of other input or options; choose another "
+                              "output, or remove it",
+                              options->output);
+    result->already_packed = true;
+    result->counts.packed = result->info.utterance_count;
+    return SPSH_OK;
+}
+
+static bool exceeds(uint64_t rows, uint64_t max_ppm, uint64_t row_count)
+{
+    return (double)rows * 1e6 > (double)max_ppm * (double)row_count;
+}
+
+/* Half a corpus is a failure, a handful of bad files is not. Files that are not there at all are
+ * mostly a download that is known to be partial, so more of them are borne. */
+static bool too_many_rejects(const spsh__pack_options *options, const spsh__pack_result *result)
+{
+    uint64_t rows = spsh__reject_rows(&result->rejects);
+    uint64_t missing = result->rejects.rows[SPSH_REJECT_MISSING_AUDIO];
+    uint64_t missing_max_ppm =
+        options->rejects_max_ppm > MISSING_MAX_PPM ? options->rejects_max_ppm : MISSING_MAX_PPM;
+
+    if (rows <= REJECTS_ALWAYS_FINE)
+        return false;
+    return exceeds(rows - missing, options->rejects_max_ppm, result->row_count) ||
+           exceeds(missing, missing_max_ppm, result->row_count);
+}
+
+/* The loss of a damaged archive or manifest cannot be counted, so only --max-rejects 100% publishes
+ * a dataset without it. Such a reject has 0 rows, unlike a producer's (docs/STREAM.md). */
+static spsh_status check_damage(const spsh__pack_options *options, const spsh__plan *plan,
+                                spsh_error *err)
+{
+    static const spsh_reject_reason reasons[] = {SPSH_REJECT_TRUNCATED, SPSH_REJECT_BAD_CONTAINER};
+    uint64_t files = 0;
+
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+        const uint64_t events = plan->rejects.events[reasons[i]];
+        const uint64_t rows = plan->rejects.rows[reasons[i]];
+        files += events > rows ? events - rows : 0;
+    }
+    if (files == 0 || options->rejects_max_ppm >= REJECTS_ALL_PPM)
+        return SPSH_OK;
+    return SPSH_PACK_FAIL(err, SPSH_E_TRUNCATED,
+                          "%s: not published: %" PRIu64
+                          " %s damaged (see above), and nobody knows what is lost; replace what is "
+                          "damaged, or pack what can be read with --max-rejects 100%%",
+                          options->output, files,
+                          files == 1 ? "archive or manifest is" : "archives or manifests are");
+}
+
+/* Append a path; of a long one the end, which tells files apart. */
+static void append_end(spsh__builder *out, const char *path, size_t bytes_max)
+{
+    const size_t length = strlen(path);
+    if (length > bytes_max)
+        spsh__builder_append_text(out, "...");
+    spsh__builder_append_text(out, length > bytes_max ? path + length - bytes_max : path);
+}
+
+/* Append what a line of rejects.jsonl is about: ", the first clips/a.wav in line 2". */
+static void append_example(spsh__builder *out, const char *reject)
+{
+    static const char *const names[] = {"source", "line"};
+    spsh__json_value values[2];
+    spsh__builder room = {0};
+    spsh__builder name = {0};
+    size_t offset = 0;
+    if (reject == NULL ||
+        spsh__json_pick(spsh__bytes_of(reject), names, 2, values, NULL, &offset) != NULL)
+        return;
+    spsh__builder_append_bytes(&name, spsh__json_text(&values[0], &room));
+    const char *source = spsh__builder_text(&name);
+    if (source != NULL && source[0] != '\0') {
+        spsh__builder_append_text(out, ", the first ");
+        append_end(out, source, MESSAGE_PATH_BYTES);
+    }
+    if (values[1].kind == SPSH__JSON_NUMBER) {
+        spsh__builder_append_text(out, " in line ");
+        spsh__builder_append_bytes(out, values[1].raw);
+    }
+    spsh__builder_free(&room);
+    spsh__builder_free(&name);
+}
+
+static spsh_status fail_empty(const spsh__pack_options *options, const spsh__pack_result *result,
+                              spsh_error *err)
+{
+    const uint64_t *rows = result->rejects.rows;
+    spsh__builder corpora = {0};
+    spsh__builder example = {0};
+    size_t most = 0;
+
+    append_end(&corpora, options->corpora[0], MESSAGE_PATH_BYTES);
+    if (options->corpus_count > 1)
+        spsh__builder_append_text(&corpora, " and others");
+    for (size_t i = 1; i < SPSH_REJECT_COUNT; i++)
+        most = rows[i] > rows[most] ? i : most;
+    append_example(&example, result->facts->examples.lines[most][0]);
+    const char *root = spsh__builder_text(&corpora);
+    const char *first = spsh__builder_text(&example);
+    spsh_status rc = SPSH_OK;
+    if (root == NULL || first == NULL)
+        rc = SPSH_PACK_NO_MEMORY(err);
+    else if (rows[most] == 0)
+        rc = SPSH_PACK_FAIL(err, SPSH_E_NOT_FOUND,
+                            "%s: nothing to pack: the corpus has no rows, or none that --split "
+                            "asks for (reports/rejects.jsonl says more)",
+                            root);
+    else
+        rc = SPSH_PACK_FAIL(err, SPSH_E_NOT_FOUND,
+                            "%s: nothing to pack: no utterance is left of %" PRIu64 " %s; %" PRIu64
+                            " %s %s%s (reports/rejects.jsonl says more)",
+                            root, result->row_count, result->row_count == 1 ? "row" : "rows",
+                            rows[most], rows[most] == 1 ? "is" : "are",
+                            spsh__reject_reason_text((spsh_reject_reason)most), first);
+    spsh__builder_free(&corpora);
+    spsh__builder_free(&example);
+    return rc;
+}
+
+static spsh_status merge(const spsh__pack_options *options, const spsh__plan *plan,
+                         const spsh__packed *packed, spsh__pack_result *result, spsh_error *err)
+{
+    spsh_publish_options publish = SPSH_PUBLISH_OPTIONS_INIT;
+    const spsh__pack_progress progress = {.phase = "merge"};
+
+    if (options->progress_fn != NULL && options->progress_fn(options->user, &progress) != 0)
+        return SPSH_PACK_FAIL(err, SPSH_E_CANCELED, "canceled; run the same command to go on");
+    publish.io = options->io;
+    publish.path = options->output;
+    memcpy(publish.dataset_id, plan->dataset_id, sizeof(publish.dataset_id));
+    publish.seals = packed->seals;
+    publish.seal_count = packed->seal_count;
+    publish.dedupe = options->dedupe;
+    publish.options_json = (spsh_bytes){plan->options.data, plan->options.size_bytes};
+    publish.reject_count = spsh__reject_rows(&result->rejects);
+    publish.source_row_count = result->row_count;
+    publish.memory_bytes = options->memory_bytes;
+    return spsh_dataset_publish(&publish, &result->info, err);
+}
+
+static spsh_status pack_units(const spsh__pack_options *options, const paths *p,
+                              const spsh__plan *plan, spsh__packed *packed, spsh_error *err)
+{
+    const spsh__unit_context context = {options, plan, text(&p->work), text(&p->shards)};
+    spsh_status rc = SPSH_OK;
+
+    for (uint64_t unit = 0; rc == SPSH_OK && unit < plan->unit_count; unit++)
+        rc = spsh__unit_pack(&context, unit, packed, err);
+    return rc;
+}
+
+/* Every row of every source is accounted for, or we are wrong about what was packed. */
+static spsh_status check_balance(const spsh__plan *plan, const spsh__packed *packed,
+                                 spsh_error *err)
+{
+    for (size_t i = 0; i < plan->sources.count; i++) {
+        const spsh__source *source = &plan->sources.items[i];
+        if (!spsh__source_balances(&source->rows, &packed->tallies[i]))
+            return SPSH_PACK_FAIL(
+                err, SPSH_E_CORRUPT,
+                "%s: %" PRIu64 " rows came in, of which %" PRIu64 " were packed and %" PRIu64
+                " rejected, which is not all: this is a fault of speechshard, please report it",
+                source->root, spsh__source_rows_in(&source->rows), packed->tallies[i].packed,
+                spsh__source_rejected(&source->rows, &packed->tallies[i]));
+    }
+    return SPSH_OK;
+}
+
+/* What the published dataset, and all before it, amounts to. */
+static spsh_status report(const spsh__pack_options *options, const paths *p, spsh__plan *plan,
+                          spsh__packed *packed, spsh__pack_result *result, spsh_error *err)
+{
+    spsh_dataset_options opening = SPSH_DATASET_OPTIONS_INIT;
+    spsh_dataset *dataset = NULL;
+
+    opening.io = options->io;
+    opening.flags = SPSH_DATASET_IGNORE_OVERLAYS;
+    spsh_status rc = spsh_dataset_open(options->output, &opening, &dataset, err);
+    if (rc == SPSH_OK)
+        rc = spsh__facts_gather(result, plan, packed, dataset, result->facts, err);
+    spsh_dataset_close(dataset);
+    if (rc == SPSH_OK)
+        rc = spsh__report_write(options, text(&p->reports), result->facts, err);
+    return rc;
+}
+
+static spsh_status finish(const spsh__pack_options *options, const paths *p, spsh__plan *plan,
+                          spsh__packed *packed, spsh__pack_result *result, spsh_error *err)
+{
+    spsh_status rc = check_balance(plan, packed, err);
+
+    result->facts = calloc(1, sizeof(*result->facts));
+    if (rc == SPSH_OK && result->facts == NULL)
+        rc = SPSH_PACK_NO_MEMORY(err);
+    if (rc == SPSH_OK)
+        rc = spsh__report_write_rejects(options, text(&p->work), text(&p->reports), packed,
+                                        &result->facts->examples, err);
+    if (rc != SPSH_OK)
+        return rc;
+    result->too_many_rejects = too_many_rejects(options, result);
+    if (options->strict && spsh__reject_rows(&result->rejects) > 0) {
+        result->withheld = true;
+        return spsh__facts_gather(result, plan, packed, NULL, result->facts, err);
+    }
+    if (result->counts.packed == 0) {
+        remove_work(options->io, p); /* what is mended must be seen by the next run */
+        return fail_empty(options, result, err);
+    }
+    rc = merge(options, plan, packed, result, err);
+    if (rc == SPSH_OK)
+        rc = report(options, p, plan, packed, result, err);
+    if (rc == SPSH_OK)
+        remove_work(options->io, p);
+    return rc;
+}
+
+/* Pack what the plan lists and publish it; also to finish what a killed run had published already.
+ */
+static spsh_status pack_plan(const spsh__pack_options *options, const paths *p, spsh__plan *plan,
+                             spsh__pack_result *result, spsh_error *err)
+{
+    spsh__packed packed = {0};
+    spsh_status rc = spsh__packed_begin(&packed, plan) ? pack_units(options, p, plan, &packed, err)
+                                                       : SPSH_PACK_NO_MEMORY(err);
+
+    if (rc == SPSH_OK) {
+        result->counts = packed.counts;
+        result->rejects = plan->rejects;
+        spsh__reject_counts_add(&result->rejects, &packed.rejects);
+        result->units_resumed = packed.units_resumed;
+        result->decode_ns = packed.decode_ns;
+        result->decode_audio_ms = packed.decode_audio_ms;
+        rc = finish(options, p, plan, &packed, result, err);
+    }
+    spsh__packed_free(&packed);
+    return rc;
+}
+
+static spsh_status pack_locked(const spsh__pack_options *options, const paths *p,
+                               spsh__pack_result *result, spsh_error *err)
+{
+    spsh__plan plan = {0};
+
+    remove_temporaries(options->io, p, options->output);
+    spsh_status rc = get_plan(options, p, &plan, err);
+    if (rc != SPSH_OK)
+        return rc;
+    result->row_count = plan.row_count;
+    result->unit_count = plan.unit_count;
+    rc = check_damage(options, &plan, err);
+    if (rc != SPSH_OK) {
+        remove_work(options->io, p); /* the next run must read replaced files */
+        spsh__plan_free(&plan);
+        return rc;
+    }
+    if (exists(options->io, text(&p->manifest)) && !plan.loaded) {
+        /* Published, nothing unfinished: the plan was made only to compare. */
+        rc = check_published(options, &plan, result, err);
+        remove_work(options->io, p);
+    } else {
+        rc = pack_plan(options, p, &plan, result, err);
+    }
+    spsh__plan_free(&plan);
+    return rc;
+}
+
+/* What a pack that found nothing to publish leaves behind, and what every directory holds. */
+static bool is_ours(const char *name)
+{
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, "reports") == 0 ||
+           strcmp(name, "shards") == 0;
+}
+
+/* An existing directory must be a dataset, finished or not, or empty. */
+static spsh_status check_output(const spsh__pack_options *options, const paths *p, spsh_error *err)
+{
+    bool foreign = false;
+    DIR *open = opendir(options->output);
+    const struct dirent *entry = NULL;
+
+    while (open != NULL && (entry = readdir(open)) != NULL)
+        foreign = foreign || !is_ours(entry->d_name);
+    if (open != NULL)
+        (void)closedir(open);
+    if (foreign && !exists(options->io, text(&p->manifest)) && !exists(options->io, text(&p->work)))
+        return SPSH_PACK_FAIL(err, SPSH_E_EXISTS,
+                              "%s is not empty and not a dataset; choose another output",
+                              options->output);
+    return SPSH_OK;
+}
+
+spsh_status spsh__pack(const spsh__pack_options *options, spsh__pack_result *ret_result,
+                       spsh_error *err)
+{
+    spsh__pack_result result = {0};
+    paths p = {0};
+    int lock = -1;
+    spsh_status rc = make_paths(options->output, &p, err);
+
+    if (rc == SPSH_OK)
+        rc = check_output(options, &p, err);
+    if (rc == SPSH_OK)
+        rc = make_directories(options->io, &p, options->output, err);
+    if (rc == SPSH_OK)
+        rc = take_lock(options->io, &p, options->output, &lock, err);
+    if (rc == SPSH_OK)
+        rc = pack_locked(options, &p, &result, err);
+    if (rc != SPSH_OK && lock >= 0 && !exists(options->io, text(&p.plan)))
+        remove_empty(options->io, &p, options->output);
+    if (lock >= 0)
+        (void)options->io->close_fn(options->io->user, lock);
+    free_paths(&p);
+    if (rc == SPSH_OK)
+        *ret_result = result;
+    else
+        spsh__pack_result_free(&result);
+    return rc;
+}
+
+void spsh__pack_result_free(spsh__pack_result *result)
+{
+    spsh__facts_free(result->facts);
+    free(result->facts);
+    *result = (spsh__pack_result){0};
+}

@@ -1,0 +1,45 @@
+/* pack_journal.h: the packer's small state files: lines of words, sealed by a last line with their
+ * hash.
+ *
+ *     speechshard-plan 1
+ *     unit 0 81920 312 1073741824
+ *     end 0f3c...
+ *
+ * Words are decimal numbers, hexadecimal hashes, or a last word that runs to the end of the line.
+ */
+#ifndef SPSH_PACK_JOURNAL_H
+#define SPSH_PACK_JOURNAL_H
+
+#include "common/byte_builder.h"
+#include "speechshard/io.h"
+
+/* Append "name number number ...\n". */
+void spsh__journal_numbers(spsh__builder *out, const char *name, const uint64_t *numbers,
+                           size_t count);
+/* Append "name text\n"; the text must not hold a line feed. */
+void spsh__journal_text(spsh__builder *out, const char *name, spsh_bytes text);
+void spsh__journal_hash(spsh__builder *out, const char *name, const uint8_t hash[16]);
+
+/* Seal with the end line and publish as directory/name by the write protocol. */
+spsh_status spsh__journal_publish(const spsh_io *io, const char *directory, const char *name,
+                                  spsh__builder *content, spsh_error *err);
+
+/* A journal that was read; lines are taken from front to back. */
+typedef struct spsh__journal {
+    uint8_t *data;
+    size_t size_bytes; /* without the end line */
+    size_t at;
+    const char *path;
+} spsh__journal;
+
+/* SPSH_E_NOT_FOUND when there is none; SPSH_E_CORRUPT when its end line is missing or wrong. path:
+ * borrowed. */
+spsh_status spsh__journal_read(const spsh_io *io, const char *path, spsh__journal *ret_journal,
+                               spsh_error *err);
+/* Take the next line if it starts with that name; its rest stays NUL-terminated in the journal. */
+bool spsh__journal_take(spsh__journal *journal, const char *name, const char **ret_rest);
+/* Exactly count numbers in rest. */
+bool spsh__journal_parse(const char *rest, uint64_t *ret_numbers, size_t count);
+void spsh__journal_free(spsh__journal *journal);
+
+#endif

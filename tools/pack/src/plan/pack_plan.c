@@ -1,0 +1,477 @@
+/* pack_plan.c: write the plan, read it again.
+ *
+ * A unit ends at the first recording at which it holds UNIT_SHARDS shards' worth of source bytes,
+ * or UNIT_ITEMS_MAX items: boundaries depend on the sorted list only. All segments of a recording
+ * lie in one unit (in hash order; in source order as long as the source keeps them together), so a
+ * recording is stored once.
+ */
+#include "pack_plan.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/file_names.h"
+#include "common/json_text.h"
+#include "common/page.h"
+#include "common/tools_fail.h"
+#include "pack_journal.h"
+#include "pack_scan.h"
+#include "plan_item.h"
+
+#define UNIT_SHARDS    4U
+#define UNIT_ITEMS_MAX UINT64_C(200000) /* a unit's items are in memory while it is packed */
+#define SOURCE_BYTES_GUESS                                                                         \
+    (UINT64_C(256) << 10) /* of a file whose size the layout does not know                         \
+                           */
+#define WRITE_BYTES       ((size_t)1 << 20)
+#define PLAN_NAME         "plan"
+#define PLAN_ITEMS_NAME   "plan.items"
+#define PLAN_REJECTS_NAME "plan.rejects"
+#define PLAN_HEAD         "speechshard-plan"
+#define PLAN_VERSION      3U
+#define UNIT_WORDS        5U
+#define COUNT_WORDS       3U
+
+/* The plan being written. */
+typedef struct plan_writer {
+    const spsh__pack_options *options;
+    const char *work_directory;
+    spsh_file_writer *file;
+    spsh__plan *plan;
+    spsh__pack_hasher *identity;
+    spsh__builder pending;    /* items of the current unit that are not written yet */
+    spsh__builder unit_items; /* all items of the current unit, for its hash */
+    spsh__builder recording;  /* id of the last item's recording */
+    spsh__plan_unit unit;
+    uint64_t unit_capacity;
+    uint64_t offset_bytes;
+} plan_writer;
+
+static const char *codec_name(spsh__pack_codec codec)
+{
+    static const char *const names[] = {"keep", "flac", "pcm"};
+    return names[codec];
+}
+
+static const char *dedupe_name(spsh_dedupe dedupe)
+{
+    static const char *const names[] = {"none", "bytes", "pcm"};
+    return names[dedupe];
+}
+
+static void member_text(spsh__builder *json, const char *key, const char *value)
+{
+    spsh__json_member(json, 0, spsh__bytes_of(key), spsh__bytes_of(value));
+}
+
+static void member_number(spsh__builder *json, const char *key, uint64_t value)
+{
+    char text[64];
+    int length = snprintf(text, sizeof(text), ",\"%s\":%" PRIu64, key, value);
+    spsh__builder_append(json, text, (size_t)length);
+}
+
+/* The options that shape a dataset, and what decodes it: equal JSON, equal bytes.
+ * spsh__plan_command has the same options. */
+static bool options_json(const spsh__pack_options *options, spsh__builder *json)
+{
+    member_text(json, "tool", "speechshard " SPSH_VERSION_STRING);
+    member_text(json, "decoders", spsh_audio_versions());
+    member_text(json, "codec", codec_name(options->codec));
+    member_text(json, "dedupe", dedupe_name(options->dedupe));
+    member_text(json, "order", options->source_order ? "source" : "hash");
+    member_text(json, "headers", options->trust_headers ? "trusted" : "decoded");
+    if (options->layout != NULL)
+        member_text(json, "layout", options->layout);
+    if (options->domain_rule != NULL)
+        member_text(json, "domain", options->domain_rule);
+    if (options->split_filter != NULL)
+        member_text(json, "split", options->split_filter);
+    for (size_t i = 0; i < options->column_count; i++)
+        member_text(json, "column", options->columns[i]);
+    if (options->no_split_names)
+        member_text(json, "split_from", "none");
+    if (options->key_to_last_dot)
+        member_text(json, "wds_key", "last-dot");
+    member_number(json, "rate_hz", options->rate_hz);
+    member_number(json, "shard_bytes", options->shard_bytes);
+    spsh__json_close(json, 0);
+    return !json->failed;
+}
+
+static void option_text(spsh__builder *line, const char *name, const char *value)
+{
+    if (value == NULL)
+        return;
+    spsh__page_word(line, name);
+    spsh__page_word(line, value);
+}
+
+static void option_number(spsh__builder *line, const char *name, uint64_t value)
+{
+    char text[32];
+    (void)snprintf(text, sizeof(text), "%" PRIu64, value);
+    option_text(line, name, value == 0 ? NULL : text);
+}
+
+void spsh__plan_command(const spsh__pack_options *options, spsh__builder *line)
+{
+    spsh__builder_append_text(line, "speechshard pack");
+    for (size_t i = 0; i < options->corpus_count; i++)
+        spsh__page_word(line, "CORPUS");
+    spsh__page_word(line, "-o");
+    spsh__page_word(line, "DATASET");
+    option_text(line, "--layout", options->layout);
+    option_text(line, "--codec", codec_name(options->codec));
+    option_text(line, "--dedupe", dedupe_name(options->dedupe));
+    option_number(line, "--rate", options->rate_hz);
+    option_text(line, "--order", options->source_order ? "source" : "hash");
+    option_text(line, "--domain", options->domain_rule);
+    option_text(line, "--split", options->split_filter);
+    for (size_t i = 0; i < options->column_count; i++)
+        option_text(line, "--column", options->columns[i]);
+    option_text(line, "--split-from", options->no_split_names ? "none" : NULL);
+    option_number(line, "--shard-size", options->shard_bytes);
+    option_text(line, "--wds-key", options->key_to_last_dot ? "last-dot" : NULL);
+    if (options->trust_headers)
+        spsh__page_word(line, "--trust-headers");
+    if (options->follow_links)
+        spsh__page_word(line, "--follow-links");
+}
+
+static spsh_status flush_pending(plan_writer *writer, size_t keep_below, spsh_error *err)
+{
+    if (writer->pending.failed || writer->unit_items.failed || writer->recording.failed)
+        return SPSH_PACK_NO_MEMORY(err);
+    if (writer->pending.size_bytes <= keep_below)
+        return SPSH_OK;
+    spsh_status rc =
+        spsh_file_writer_write(writer->file, writer->pending.data, writer->pending.size_bytes, err);
+    spsh__builder_clear(&writer->pending);
+    return rc;
+}
+
+static spsh_status close_unit(plan_writer *writer, spsh_error *err)
+{
+    spsh__plan *plan = writer->plan;
+
+    if (writer->unit.item_count == 0)
+        return SPSH_OK;
+    if (plan->unit_count == writer->unit_capacity) {
+        uint64_t capacity = writer->unit_capacity == 0 ? 64 : 2 * writer->unit_capacity;
+        spsh__plan_unit *grown = realloc(plan->units, capacity * sizeof(*grown));
+        if (grown == NULL)
+            return SPSH_PACK_NO_MEMORY(err);
+        plan->units = grown;
+        writer->unit_capacity = capacity;
+    }
+    writer->unit.hash = spsh__pack_hash64(spsh__builder_bytes(&writer->unit_items));
+    plan->units[plan->unit_count++] = writer->unit;
+    plan->source_bytes += writer->unit.source_bytes;
+    writer->unit = (spsh__plan_unit){.offset_bytes = writer->offset_bytes};
+    spsh__builder_clear(&writer->unit_items);
+    return SPSH_OK;
+}
+
+static spsh_status write_item(plan_writer *writer, spsh_bytes bytes, spsh_error *err)
+{
+    spsh_ingest_item item;
+    uint64_t sequence = 0;
+    spsh_status rc = SPSH_OK;
+
+    if (!spsh__item_read(bytes, &item, &sequence))
+        return SPSH_PACK_FAIL(err, SPSH_E_CORRUPT, "an item came damaged out of the sort");
+    bool new_recording =
+        !spsh__bytes_equal(spsh__builder_bytes(&writer->recording), item.recording_id);
+    if (new_recording) {
+        if (writer->unit.source_bytes >= UNIT_SHARDS * writer->options->shard_bytes ||
+            writer->unit.item_count >= UNIT_ITEMS_MAX)
+            rc = close_unit(writer, err);
+        if (rc != SPSH_OK)
+            return rc;
+        writer->unit.source_bytes +=
+            item.source_bytes == SPSH_SOURCE_BYTES_UNKNOWN ? SOURCE_BYTES_GUESS : item.source_bytes;
+        spsh__builder_clear(&writer->recording);
+        spsh__builder_append_bytes(&writer->recording, item.recording_id);
+    }
+    spsh__item_hash(writer->identity, &item);
+    spsh__builder_append_bytes(&writer->pending, bytes);
+    spsh__builder_append_bytes(&writer->unit_items, bytes);
+    writer->offset_bytes += bytes.size_bytes;
+    writer->unit.size_bytes += bytes.size_bytes;
+    writer->unit.item_count++;
+    writer->plan->item_count++;
+    return flush_pending(writer, WRITE_BYTES, err);
+}
+
+static spsh_status write_items(plan_writer *writer, spsh__plan_scan *scan, spsh_error *err)
+{
+    spsh_status rc = spsh_file_writer_open(writer->options->io, writer->work_directory,
+                                           PLAN_ITEMS_NAME, 0, NULL, &writer->file, err);
+    while (rc == SPSH_OK) {
+        spsh_bytes item = {NULL, 0};
+        bool duplicate = false;
+        rc = spsh__plan_scan_next(scan, &item, &duplicate, err);
+        if (rc == SPSH_OK && !duplicate)
+            rc = write_item(writer, item, err);
+    }
+    if (rc == SPSH_E_END)
+        rc = close_unit(writer, err);
+    if (rc == SPSH_OK)
+        rc = flush_pending(writer, 0, err);
+    if (rc == SPSH_OK)
+        rc = spsh_file_writer_publish(writer->file, SPSH_PUBLISH_REPLACE, err);
+    return rc;
+}
+
+static spsh_status write_rejects(const spsh_io *io, const char *work_directory,
+                                 spsh__plan_scan *scan, spsh_error *err)
+{
+    spsh_file_writer *file = NULL;
+    spsh_status rc =
+        spsh_file_writer_open(io, work_directory, PLAN_REJECTS_NAME, 0, NULL, &file, err);
+
+    while (rc == SPSH_OK) {
+        spsh_bytes line = {NULL, 0};
+        rc = spsh__plan_scan_next_reject(scan, &line, err);
+        if (rc == SPSH_OK)
+            rc = spsh_file_writer_write(file, line.data, line.size_bytes, err);
+    }
+    if (rc == SPSH_E_END)
+        rc = spsh_file_writer_publish(file, SPSH_PUBLISH_REPLACE, err);
+    spsh_file_writer_free(file);
+    return rc;
+}
+
+static spsh_status write_journal(const spsh__pack_options *options, const char *work_directory,
+                                 const spsh__plan *plan, spsh_error *err)
+{
+    spsh__builder out = {0};
+    const uint64_t counts[COUNT_WORDS] = {plan->row_count, plan->item_count, plan->source_bytes};
+    const uint64_t head[] = {PLAN_VERSION, plan->unit_count};
+
+    spsh__journal_numbers(&out, PLAN_HEAD, head, 2);
+    for (size_t i = 0; i < options->corpus_count; i++)
+        spsh__journal_text(&out, "corpus", spsh__bytes_of(options->corpora[i]));
+    spsh__journal_text(&out, "options", spsh__builder_bytes(&plan->options));
+    spsh__journal_hash(&out, "dataset", plan->dataset_id);
+    spsh__journal_numbers(&out, "counts", counts, COUNT_WORDS);
+    spsh__journal_numbers(&out, "reject_events", plan->rejects.events, SPSH_REJECT_COUNT);
+    spsh__journal_numbers(&out, "reject_rows", plan->rejects.rows, SPSH_REJECT_COUNT);
+    spsh__sources_append(&out, &plan->sources);
+    spsh__published_append(&out, &plan->published);
+    for (uint64_t i = 0; i < plan->unit_count; i++) {
+        const spsh__plan_unit *unit = &plan->units[i];
+        const uint64_t words[UNIT_WORDS] = {unit->offset_bytes, unit->size_bytes, unit->item_count,
+                                            unit->source_bytes, unit->hash};
+        spsh__journal_numbers(&out, "unit", words, UNIT_WORDS);
+    }
+    spsh_status rc = spsh__journal_publish(options->io, work_directory, PLAN_NAME, &out, err);
+    spsh__builder_free(&out);
+    return rc;
+}
+
+static spsh_status fill_plan(plan_writer *writer, spsh__plan_scan *scan, spsh_error *err)
+{
+    spsh__plan *plan = writer->plan;
+    spsh_status rc = SPSH_OK;
+
+    if (!options_json(writer->options, &plan->options))
+        return SPSH_PACK_NO_MEMORY(err);
+    spsh__pack_hasher_add(writer->identity, spsh__builder_bytes(&plan->options));
+    spsh__sources *sources = spsh__plan_scan_sources(scan);
+    for (size_t i = 0; i < sources->count; i++)
+        spsh__pack_hasher_add(writer->identity, spsh__bytes_of(sources->items[i].layout));
+    rc = write_items(writer, scan, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__pack_hasher_digest(writer->identity, plan->dataset_id);
+    plan->sources = *sources;
+    *sources = (spsh__sources){0};
+    plan->published = *spsh__plan_scan_published(scan);
+    plan->rejects = *spsh__plan_scan_reject_counts(scan);
+    plan->row_count = plan->item_count + spsh__reject_rows(&plan->rejects);
+    return write_rejects(writer->options->io, writer->work_directory, scan, err);
+}
+
+spsh_status spsh__plan_build(const spsh__pack_options *options, const char *work_directory,
+                             spsh__plan *ret_plan, spsh_error *err)
+{
+    spsh__plan_scan *scan = NULL;
+    spsh__plan plan = {0};
+    plan_writer writer = {.options = options, .work_directory = work_directory, .plan = &plan};
+    spsh_status rc = spsh__plan_scan_run(options, work_directory, &scan, err);
+
+    if (rc != SPSH_OK)
+        goto out;
+    writer.identity = spsh__pack_hasher_new();
+    rc = writer.identity == NULL ? SPSH_PACK_NO_MEMORY(err) : fill_plan(&writer, scan, err);
+    if (rc == SPSH_OK)
+        rc = write_journal(options, work_directory, &plan, err);
+    if (rc != SPSH_OK)
+        goto out;
+    *ret_plan = plan;
+    plan = (spsh__plan){0};
+out:
+    spsh_file_writer_free(writer.file);
+    spsh__pack_hasher_free(writer.identity);
+    spsh__builder_free(&writer.pending);
+    spsh__builder_free(&writer.unit_items);
+    spsh__builder_free(&writer.recording);
+    spsh__plan_scan_free(scan);
+    spsh__plan_free(&plan);
+    return rc;
+}
+
+/* The corpora and options of the interrupted run must be today's. */
+static spsh_status check_same_run(const spsh__pack_options *options, spsh__journal *journal,
+                                  spsh__plan *plan, spsh_error *err)
+{
+    const char *rest = NULL;
+    bool same = options_json(options, &plan->options) && spsh__builder_text(&plan->options) != NULL;
+
+    for (size_t i = 0; i < options->corpus_count; i++)
+        same = spsh__journal_take(journal, "corpus", &rest) &&
+               strcmp(rest, options->corpora[i]) == 0 && same;
+    if (!same || !spsh__journal_take(journal, "options", &rest) ||
+        strcmp(rest, spsh__builder_text(&plan->options)) != 0)
+        return SPSH_PACK_FAIL(
+            err, SPSH_E_EXISTS,
+            "%s holds an unfinished pack of other corpora or options; repeat that "
+            "command to finish it, or remove the directory to start afresh",
+            options->output);
+    return SPSH_OK;
+}
+
+static bool read_units(spsh__journal *journal, spsh__plan *plan, uint64_t unit_count)
+{
+    const char *rest = NULL;
+
+    if (unit_count > journal->size_bytes) /* each takes a line */
+        return false;
+    plan->units = calloc(unit_count + 1, sizeof(*plan->units));
+    while (plan->units != NULL && plan->unit_count < unit_count) {
+        uint64_t w[UNIT_WORDS];
+        if (!spsh__journal_take(journal, "unit", &rest) ||
+            !spsh__journal_parse(rest, w, UNIT_WORDS))
+            return false;
+        plan->units[plan->unit_count++] = (spsh__plan_unit){w[0], w[1], w[2], w[3], w[4]};
+    }
+    return plan->units != NULL && journal->at == journal->size_bytes;
+}
+
+static bool read_body(spsh__journal *journal, spsh__plan *plan, uint64_t unit_count)
+{
+    const char *rest = NULL;
+    uint64_t counts[COUNT_WORDS];
+
+    if (!spsh__journal_take(journal, "dataset", &rest) ||
+        !spsh__hex128_parse(rest, plan->dataset_id) ||
+        !spsh__journal_take(journal, "counts", &rest) ||
+        !spsh__journal_parse(rest, counts, COUNT_WORDS) ||
+        !spsh__journal_take(journal, "reject_events", &rest) ||
+        !spsh__journal_parse(rest, plan->rejects.events, SPSH_REJECT_COUNT) ||
+        !spsh__journal_take(journal, "reject_rows", &rest) ||
+        !spsh__journal_parse(rest, plan->rejects.rows, SPSH_REJECT_COUNT) ||
+        !spsh__sources_take(journal, &plan->sources) || plan->sources.count == 0 ||
+        !spsh__published_take(journal, &plan->published))
+        return false;
+    plan->row_count = counts[0];
+    plan->item_count = counts[1];
+    plan->source_bytes = counts[2];
+    return read_units(journal, plan, unit_count);
+}
+
+spsh_status spsh__plan_load(const spsh__pack_options *options, const char *work_directory,
+                            spsh__plan *ret_plan, spsh_error *err)
+{
+    spsh__journal journal = {0};
+    spsh__plan plan = {0};
+    spsh__builder path = {0};
+    const char *rest = NULL;
+    uint64_t head[2] = {0, 0};
+    spsh_status rc = SPSH_OK;
+
+    spsh__builder_append_text(&path, work_directory);
+    spsh__builder_append_text(&path, "/" PLAN_NAME);
+    if (spsh__builder_text(&path) == NULL) {
+        rc = SPSH_PACK_NO_MEMORY(err);
+        goto out;
+    }
+    rc = spsh__journal_read(options->io, spsh__builder_text(&path), &journal, err);
+    if (rc != SPSH_OK)
+        goto out;
+    if (!spsh__journal_take(&journal, PLAN_HEAD, &rest) || !spsh__journal_parse(rest, head, 2) ||
+        head[0] != PLAN_VERSION) {
+        rc = SPSH_PACK_FAIL(err, SPSH_E_EXISTS,
+                            "%s holds an unfinished pack of another version of speechshard; remove "
+                            "the directory to start afresh",
+                            options->output);
+        goto out;
+    }
+    rc = check_same_run(options, &journal, &plan, err);
+    if (rc == SPSH_OK && !read_body(&journal, &plan, head[1]))
+        rc = SPSH_PACK_FAIL(err, SPSH_E_CORRUPT, "%s: malformed", journal.path);
+    if (rc != SPSH_OK)
+        goto out;
+    plan.loaded = true;
+    *ret_plan = plan;
+    plan = (spsh__plan){0};
+out:
+    spsh__plan_free(&plan);
+    spsh__journal_free(&journal);
+    spsh__builder_free(&path);
+    return rc;
+}
+
+static spsh_status read_range(const spsh_io *io, const char *path, const spsh__plan_unit *unit,
+                              uint8_t *items, spsh_error *err)
+{
+    int fd = io->open_fn(io->user, path, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0) {
+        spsh_error_set(err, spsh_io_status(-fd), -fd, SPSH_OFFSET_NONE, "%s: %s", path,
+                       strerror(-fd));
+        return spsh_io_status(-fd);
+    }
+    spsh_status rc =
+        spsh_io_read_exact(io, fd, items, unit->size_bytes, unit->offset_bytes, path, err);
+    (void)io->close_fn(io->user, fd);
+    if (rc == SPSH_OK && spsh__pack_hash64((spsh_bytes){items, unit->size_bytes}) != unit->hash)
+        rc = SPSH_PACK_FAIL(err, SPSH_E_CORRUPT,
+                            "%s: damaged at %" PRIu64 "; remove the work directory to start afresh",
+                            path, unit->offset_bytes);
+    return rc;
+}
+
+spsh_status spsh__plan_read_unit(const spsh_io *io, const char *work_directory,
+                                 const spsh__plan_unit *unit, uint8_t **ret_items, spsh_error *err)
+{
+    spsh__builder path = {0};
+    uint8_t *items = malloc(unit->size_bytes + 1);
+    spsh_status rc = SPSH_OK;
+
+    spsh__builder_append_text(&path, work_directory);
+    spsh__builder_append_text(&path, "/" PLAN_ITEMS_NAME);
+    if (items == NULL || spsh__builder_text(&path) == NULL)
+        rc = SPSH_PACK_NO_MEMORY(err);
+    else
+        rc = read_range(io, spsh__builder_text(&path), unit, items, err);
+    if (rc == SPSH_OK) {
+        *ret_items = items;
+        items = NULL;
+    }
+    free(items);
+    spsh__builder_free(&path);
+    return rc;
+}
+
+void spsh__plan_free(spsh__plan *plan)
+{
+    free(plan->units);
+    spsh__builder_free(&plan->options);
+    spsh__sources_free(&plan->sources);
+    *plan = (spsh__plan){0};
+}

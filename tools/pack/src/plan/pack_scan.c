@@ -1,0 +1,634 @@
+/* pack_scan.c: three external sorts behind the layouts' sink.
+ *
+ *     items    key: u64be hash of the recording id, the id, 0, u64be sequence     (hash order)
+ *                   u64be sequence                                                (source order)
+ *     ids      key: XXH3-128 of the utterance id; value: sequence. Equal neighbours are duplicates;
+ * the first keeps the id. Two different ids collide once in 10^22 datasets of 10^8. rejects  key:
+ * u32be corpus, source, 0, u64be line; value: the JSON line
+ */
+#include "pack_scan.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/file_names.h"
+#include "common/tools_fail.h"
+#include "ingest/layouts/corpus.h"
+#include "origins.h"
+#include "plan_item.h"
+#include "speechshard/limits.h"
+#include "speechshard/sorter.h"
+
+struct spsh__plan_scan {
+    const spsh__pack_options *options;
+    const char *work_directory;
+    spsh_sorter *items;
+    spsh_sorter *ids;
+    spsh_sorter *rejects;
+    spsh__sources sources; /* the last one is being scanned */
+    spsh__published_found published;
+    spsh__origins origins;
+    size_t corpus;     /* being scanned */
+    const char *below; /* the source's place in its corpus; "" for the corpus itself */
+    uint64_t sequence;
+    uint64_t closed_members; /* of archives: cannot be read, or are archives */
+    char closed_member[240]; /* the first, and why */
+    uint64_t *duplicates;    /* sequences, ascending */
+    size_t duplicate_count;
+    size_t duplicate_capacity;
+    spsh__reject_counts counts;
+    spsh__builder key;
+    spsh__builder value;
+    spsh__builder path;
+};
+
+static void append_u64be(spsh__builder *out, uint64_t number)
+{
+    uint8_t bytes[8];
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (uint8_t)(number >> (56 - 8 * i));
+    spsh__builder_append(out, bytes, sizeof(bytes));
+}
+
+/* A source's file as seen from the corpus: the layout names it relative to the source. Borrowed
+ * until the next call. */
+static spsh_bytes from_corpus(spsh__plan_scan *scan, spsh_bytes source)
+{
+    const bool elsewhere =
+        source.size_bytes > 0 &&
+        (source.data[0] == '/' || memmem(source.data, source.size_bytes, "://", 3) != NULL);
+    if (scan->below[0] == '\0' || elsewhere)
+        return source;
+    spsh__builder_clear(&scan->path);
+    spsh__name_append(&scan->path, spsh__bytes_of(scan->below));
+    if (spsh__bytes_equal(source, spsh__bytes_of("."))) /* the source itself */
+        return spsh__builder_bytes(&scan->path);
+    spsh__builder_append(&scan->path, "/", 1);
+    spsh__builder_append_bytes(&scan->path, source);
+    return spsh__builder_bytes(&scan->path);
+}
+
+static void say(const spsh__plan_scan *scan, spsh_log_level level, const char *format, ...)
+    SPSH_PRINTF(3, 4);
+static void say(const spsh__plan_scan *scan, spsh_log_level level, const char *format, ...)
+{
+    char line[512];
+    va_list args;
+
+    if (scan->options->log_fn == NULL)
+        return;
+    va_start(args, format);
+    (void)vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    scan->options->log_fn(scan->options->user, level, line);
+}
+
+static spsh_status add_reject(spsh__plan_scan *scan, const spsh_reject *reject, spsh_error *err)
+{
+    spsh__builder_clear(&scan->key);
+    spsh__builder_clear(&scan->value);
+    append_u64be(&scan->key, scan->corpus);
+    spsh__builder_append_bytes(&scan->key, reject->source);
+    spsh__builder_append(&scan->key, "", 1);
+    append_u64be(&scan->key, reject->line);
+    spsh__reject_append(&scan->value, &scan->counts, reject);
+    if (scan->key.failed || scan->value.failed)
+        return SPSH_PACK_NO_MEMORY(err);
+    return spsh_sorter_add(scan->rejects, spsh__builder_bytes(&scan->key),
+                           spsh__builder_bytes(&scan->value), err);
+}
+
+static spsh_status on_reject(void *user, const spsh_reject *reject, spsh_error *err)
+{
+    spsh__plan_scan *scan = user;
+    spsh_reject full = *reject;
+
+    full.source = from_corpus(scan, reject->source);
+    if (reject->reason == SPSH_REJECT_TRUNCATED && reject->rows == 0) /* a manifest */
+        say(scan, SPSH_LOG_WARNING, "%.*s: %s", (int)full.source.size_bytes,
+            (const char *)full.source.data, reject->detail == NULL ? "" : reject->detail);
+    if (scan->sources.count > 0)
+        scan->sources.items[scan->sources.count - 1].rows.rejected += reject->rows;
+    return scan->path.failed ? SPSH_PACK_NO_MEMORY(err) : add_reject(scan, &full, err);
+}
+
+static void on_rows(void *user, uint64_t merged, uint64_t excluded)
+{
+    spsh__plan_scan *scan = user;
+    spsh__source_rows *rows = &scan->sources.items[scan->sources.count - 1].rows;
+    rows->merged += merged;
+    rows->excluded += excluded;
+}
+
+static spsh_status on_note(void *user, const char *note, spsh_error *err)
+{
+    spsh__plan_scan *scan = user;
+    return spsh__sources_note(&scan->sources, note) ? SPSH_OK : SPSH_PACK_NO_MEMORY(err);
+}
+
+static void on_found(void *user, const spsh_ingest_item *item)
+{
+    spsh__plan_scan *scan = user;
+    spsh__published_add(&scan->published, item);
+}
+
+/* What no dataset can hold is a reject, whichever layout let it through. */
+static const char *flaw_of(const spsh_ingest_item *item, spsh_reject_reason *ret_reason)
+{
+    const spsh_bytes names[] = {item->domain, item->split, item->speaker, item->language,
+                                item->document};
+
+    *ret_reason = SPSH_REJECT_BAD_ID;
+    if (item->id.size_bytes == 0 || item->recording_id.size_bytes == 0)
+        return "the id is empty";
+    if (item->id.size_bytes > SPSH_ID_BYTES_MAX ||
+        item->recording_id.size_bytes > SPSH_ID_BYTES_MAX)
+        return "the id is longer than 4096 bytes";
+    if (!spsh__text_is_utf8(item->id) || !spsh__text_is_utf8(item->recording_id))
+        return "the id is not UTF-8";
+    *ret_reason = SPSH_REJECT_TEXT_TOO_LONG;
+    if (item->text.size_bytes > SPSH_TEXT_BYTES_MAX ||
+        item->extras.size_bytes > SPSH_TEXT_BYTES_MAX)
+        return "the text is longer than 1 MiB";
+    *ret_reason = SPSH_REJECT_TEXT_INVALID_UTF8;
+    if (!spsh__text_is_utf8(item->text) || !spsh__text_is_utf8(item->extras))
+        return "the text is not UTF-8";
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        *ret_reason = SPSH_REJECT_ROW_SYNTAX;
+        if (names[i].size_bytes > SPSH_NAME_BYTES_MAX || !spsh__text_is_utf8(names[i]))
+            return "a domain, split, speaker, language or document is not UTF-8 or longer than "
+                   "1024 bytes";
+    }
+    return NULL;
+}
+
+static spsh_status add_item(spsh__plan_scan *scan, const spsh_ingest_item *item, spsh_error *err)
+{
+    spsh__builder_clear(&scan->key);
+    spsh__builder_clear(&scan->value);
+    if (!scan->options->source_order) {
+        append_u64be(&scan->key, spsh__pack_hash64(item->recording_id));
+        spsh__builder_append_bytes(&scan->key, item->recording_id);
+        spsh__builder_append(&scan->key, "", 1);
+    }
+    append_u64be(&scan->key, scan->sequence);
+    spsh__item_append(&scan->value, item, scan->sequence);
+    if (scan->key.failed || scan->value.failed)
+        return SPSH_PACK_NO_MEMORY(err);
+    return spsh_sorter_add(scan->items, spsh__builder_bytes(&scan->key),
+                           spsh__builder_bytes(&scan->value), err);
+}
+
+static spsh_status on_emit(void *user, const spsh_ingest_item *item_in, spsh_error *err)
+{
+    spsh__plan_scan *scan = user;
+    spsh_ingest_item full = *item_in;
+    const spsh_ingest_item *item = &full;
+    spsh_reject_reason reason = SPSH_REJECT_BAD_ID;
+    uint8_t id_hash[16];
+    spsh_status rc = SPSH_OK;
+
+    const char *flaw = flaw_of(item, &reason);
+    if (flaw != NULL) {
+        const spsh_reject reject = {.reason = reason,
+                                    .source = item->source,
+                                    .id = item->id,
+                                    .offset_bytes = SPSH_OFFSET_NONE,
+                                    .detail = flaw,
+                                    .rows = 1};
+        return on_reject(scan, &reject, err);
+    }
+    full.source = from_corpus(scan, full.source);
+    if (scan->path.failed)
+        return SPSH_PACK_NO_MEMORY(err);
+    rc = add_item(scan, item, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__pack_hash128(item->id, id_hash);
+    rc = spsh_sorter_add(scan->ids, (spsh_bytes){id_hash, sizeof(id_hash)},
+                         (spsh_bytes){(const uint8_t *)&scan->sequence, sizeof(scan->sequence)},
+                         err);
+    if (rc == SPSH_OK && !spsh__origins_see(&scan->origins, full.source, scan->sequence))
+        return SPSH_PACK_NO_MEMORY(err);
+    scan->sequence++;
+    scan->sources.items[scan->sources.count - 1].rows.offered++;
+    spsh__published_add(&scan->published, item);
+    return rc;
+}
+
+static spsh_status on_progress(void *user, uint64_t files_seen, spsh_error *err)
+{
+    spsh__plan_scan *scan = user;
+    const spsh__pack_progress progress = {
+        .phase = "scan", .done_items = files_seen, .reject_rows = spsh__reject_rows(&scan->counts)};
+
+    if (scan->options->progress_fn != NULL &&
+        scan->options->progress_fn(scan->options->user, &progress) != 0)
+        return SPSH_PACK_FAIL(err, SPSH_E_CANCELED, "canceled");
+    return SPSH_OK;
+}
+
+/* Several corpora, each called like a split and each a file: tables of one corpus. */
+static bool has_split_tables(const spsh__pack_options *options)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < options->corpus_count; i++) {
+        const char *name = spsh__base_name(options->corpora[i]);
+        const size_t stem = strcspn(name, ".");
+        count +=
+            name[stem] != '\0' && spsh__is_split_name((spsh_bytes){(const uint8_t *)name, stem});
+    }
+    return count > 1 && !options->no_split_names;
+}
+
+static spsh_status scan_source(spsh__plan_scan *scan, const spsh__view *view,
+                               const spsh_layout *layout, const char *evidence, spsh_error *err)
+{
+    const spsh__pack_options *options = scan->options;
+    const spsh_ingest_options ingest = {.view = view,
+                                        .domain_rule = options->domain_rule,
+                                        .split_filter = options->split_filter,
+                                        .key_to_last_dot = options->key_to_last_dot,
+                                        .no_split_names = options->no_split_names,
+                                        .split_by_name = has_split_tables(options),
+                                        .columns = options->columns,
+                                        .column_count = options->column_count};
+    const spsh_ingest_sink sink = {on_emit, on_reject, on_progress, on_rows,
+                                   on_note, on_found,  scan};
+
+    if (options->column_count > 0 && !layout->takes_columns)
+        return SPSH_PACK_FAIL(err, SPSH_E_INVALID_ARG,
+                              "%s: --column is for tables, and this is read as %s; --layout table "
+                              "reads it as a table",
+                              spsh__view_root(view), layout->name);
+
+    if (!spsh__sources_add(&scan->sources, scan->corpus, scan->below, layout->name, evidence))
+        return SPSH_PACK_NO_MEMORY(err);
+    scan->sources.items[scan->sources.count - 1].first_sequence = scan->sequence;
+    spsh__published_begin(&scan->published, layout->name);
+    spsh__origins_begin(&scan->origins, scan->options->corpora[scan->corpus]);
+    spsh_status rc = spsh__view_index_archives(view, err);
+    return rc == SPSH_OK ? layout->scan_fn(&ingest, &sink, err) : rc;
+}
+
+/* What was found and is not packed: no row is lost by it, and nothing is left unsaid. */
+static spsh_status tell_leftovers(spsh__plan_scan *scan, const spsh__view *view,
+                                  const spsh__corpus *corpus, spsh_error *err)
+{
+    const char *root = spsh__view_root(view);
+    spsh_status rc = SPSH_OK;
+
+    scan->below = "";
+    for (size_t i = 0; i < corpus->leftover_count && rc == SPSH_OK; i++) {
+        const spsh_reject reject = {.reason = SPSH_REJECT_EXCLUDED_BY_RULE,
+                                    .source = spsh__bytes_of(corpus->leftovers[i].below),
+                                    .offset_bytes = SPSH_OFFSET_NONE,
+                                    .detail = corpus->leftovers[i].detail};
+        say(scan, SPSH_LOG_WARNING, "%s: %s %s", root, corpus->leftovers[i].below,
+            corpus->leftovers[i].detail);
+        rc = on_reject(scan, &reject, err);
+    }
+    if (corpus->cut_short)
+        say(scan, SPSH_LOG_WARNING,
+            "%s: more folders than are searched for corpora; check the list above and give what "
+            "is missing by itself",
+            root);
+    return rc;
+}
+
+static spsh_status scan_found(spsh__plan_scan *scan, const spsh__view *view,
+                              const spsh__corpus_source *source, spsh_error *err)
+{
+    spsh__view *below = NULL;
+    spsh_status rc = SPSH_OK;
+
+    if (source->below[0] != '\0')
+        rc = spsh__view_below(view, source->below, &below, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const spsh__view *root = below == NULL ? view : below;
+    scan->below = source->below;
+    say(scan, SPSH_LOG_INFO, "%s: recognised as %s because %s", spsh__view_root(root),
+        source->layout->name, source->probe.evidence);
+    rc = scan_source(scan, root, source->layout, source->probe.evidence, err);
+    scan->below = "";
+    spsh__view_close(below);
+    return rc;
+}
+
+static spsh_status scan_view(spsh__plan_scan *scan, const spsh__view *view, spsh_error *err)
+{
+    spsh__corpus corpus = {0};
+
+    if (scan->options->layout != NULL) {
+        const spsh_layout *layout = spsh__layout_find(scan->options->layout);
+        if (layout == NULL)
+            return SPSH_PACK_FAIL(err, SPSH_E_INVALID_ARG, "no layout is named %s",
+                                  scan->options->layout);
+        if (spsh__view_file(view) != NULL && !layout->reads_file)
+            return SPSH_PACK_FAIL(err, SPSH_E_INVALID_ARG,
+                                  "%s: --layout %s reads a folder or an archive, and this is a "
+                                  "file; give its folder",
+                                  spsh__view_root(view), layout->name);
+        say(scan, SPSH_LOG_INFO, "%s: read as %s because --layout says so", spsh__view_root(view),
+            layout->name);
+        return scan_source(scan, view, layout, "--layout says so", err);
+    }
+    spsh_status rc = spsh__corpus_find(view, &corpus, err);
+    spsh__view_scan_begins(view); /* probes do not count */
+    for (size_t i = 0; i < corpus.source_count && rc == SPSH_OK; i++)
+        rc = scan_found(scan, view, &corpus.sources[i], err);
+    if (rc == SPSH_OK)
+        rc = tell_leftovers(scan, view, &corpus, err);
+    spsh__corpus_free(&corpus);
+    return rc;
+}
+
+/* What archives have that cannot be shown. No row is known to be lost by it: metadata that name
+ * what is missing are counted by their layout. */
+static spsh_status on_problem(void *user, const spsh__view_problem *problem, spsh_error *err)
+{
+    static const spsh_reject_reason reasons[] = {
+        [SPSH__VIEW_DUP_MEMBER] = SPSH_REJECT_DUP_MEMBER,
+        [SPSH__VIEW_BAD_MEMBER] = SPSH_REJECT_BAD_MEMBER,
+        [SPSH__VIEW_ARCHIVE_TRUNCATED] = SPSH_REJECT_TRUNCATED,
+        [SPSH__VIEW_ARCHIVE_BAD] = SPSH_REJECT_BAD_CONTAINER,
+        [SPSH__VIEW_ARCHIVE_UNREADABLE] = SPSH_REJECT_UNREADABLE,
+        [SPSH__VIEW_ARCHIVE_UNPACKED] = SPSH_REJECT_EXCLUDED_BY_RULE,
+        [SPSH__VIEW_ARCHIVE_NESTED] = SPSH_REJECT_EXCLUDED_BY_RULE,
+    };
+    spsh__plan_scan *scan = user;
+    const bool is_loss = problem->kind != SPSH__VIEW_DUP_MEMBER &&
+                         problem->kind != SPSH__VIEW_ARCHIVE_UNPACKED &&
+                         problem->kind != SPSH__VIEW_ARCHIVE_NESTED;
+    const spsh_reject reject = {.reason = reasons[problem->kind],
+                                .source = spsh__bytes_of(problem->path),
+                                .offset_bytes = SPSH_OFFSET_NONE,
+                                .detail = problem->detail};
+
+    if (is_loss && scan->options->strict)
+        return SPSH_PACK_FAIL(err, SPSH_E_CORRUPT, "%s: %s; --strict allows no loss", problem->path,
+                              problem->detail);
+    const bool is_closed =
+        problem->kind == SPSH__VIEW_BAD_MEMBER || problem->kind == SPSH__VIEW_ARCHIVE_NESTED;
+    if (is_closed && scan->closed_members++ == 0)
+        (void)snprintf(scan->closed_member, sizeof(scan->closed_member), "%s: %s", problem->path,
+                       problem->detail);
+    if (is_loss && !is_closed)
+        say(scan, SPSH_LOG_WARNING, "%s: %s", problem->path, problem->detail);
+    return add_reject(scan, &reject, err);
+}
+
+static spsh_status on_unpack(void *user, uint64_t done_bytes, uint64_t total_bytes, spsh_error *err)
+{
+    const spsh__plan_scan *scan = user;
+    const spsh__pack_progress progress = {
+        .phase = "unpack", .done_bytes = done_bytes, .total_bytes = total_bytes};
+
+    if (scan->options->progress_fn != NULL &&
+        scan->options->progress_fn(scan->options->user, &progress) != 0)
+        return SPSH_PACK_FAIL(err, SPSH_E_CANCELED, "canceled");
+    return SPSH_OK;
+}
+
+static void on_log(void *user, spsh_log_level level, const char *text)
+{
+    say(user, level, "%s", text);
+}
+
+static spsh_status scan_corpus(spsh__plan_scan *scan, const char *root, spsh_error *err)
+{
+    const spsh__view_observer observer = {on_problem, on_unpack, on_log, scan};
+    const spsh__view_options options = {.root = root,
+                                        .scratch_directory = scan->work_directory,
+                                        .follow_links = scan->options->follow_links,
+                                        .io = scan->options->io,
+                                        .observer = &observer};
+    spsh__view *view = NULL;
+    spsh_status rc = spsh__view_open(&options, &view, err);
+
+    scan->below = "";
+    if (scan->closed_members > 0)
+        say(scan, SPSH_LOG_WARNING, "%s: %llu archive member%s not opened, the first: %s", root,
+            (unsigned long long)scan->closed_members, scan->closed_members == 1 ? " was" : "s were",
+            scan->closed_member);
+    scan->closed_members = 0;
+    if (rc == SPSH_OK)
+        rc = scan_view(scan, view, err);
+    if (rc == SPSH_OK)
+        rc = spsh__view_scan_ends(view, &observer, err);
+    spsh__view_close(view);
+    return rc;
+}
+
+/* Parts of known releases that are there in part: no row is lost by it. */
+static spsh_status tell_published(spsh__plan_scan *scan, spsh_error *err)
+{
+    char line[SPSH__PUBLISHED_LINE_BYTES];
+    spsh_status rc = SPSH_OK;
+
+    for (size_t i = 0; i < spsh__published_count() && rc == SPSH_OK; i++) {
+        const uint64_t found = scan->published.utterances[i];
+        if (found == 0 || !spsh__published_differs(i, found))
+            continue;
+        const spsh_reject reject = {.reason = SPSH_REJECT_COUNT_MISMATCH,
+                                    .source = spsh__bytes_of("."),
+                                    .offset_bytes = SPSH_OFFSET_NONE,
+                                    .detail = spsh__published_line(i, found, line)};
+        say(scan, SPSH_LOG_WARNING, "%s", line);
+        rc = add_reject(scan, &reject, err);
+    }
+    return rc;
+}
+
+static spsh_status push_duplicate(spsh__plan_scan *scan, uint64_t sequence, spsh_error *err)
+{
+    if (scan->duplicate_count == scan->duplicate_capacity) {
+        size_t capacity = scan->duplicate_capacity == 0 ? 64 : 2 * scan->duplicate_capacity;
+        uint64_t *grown = realloc(scan->duplicates, capacity * sizeof(*grown));
+        if (grown == NULL)
+            return SPSH_PACK_NO_MEMORY(err);
+        scan->duplicates = grown;
+        scan->duplicate_capacity = capacity;
+    }
+    scan->duplicates[scan->duplicate_count++] = sequence;
+    return SPSH_OK;
+}
+
+static int compare_u64(const void *a, const void *b)
+{
+    uint64_t x = 0;
+    uint64_t y = 0;
+    memcpy(&x, a, sizeof(x));
+    memcpy(&y, b, sizeof(y));
+    return x < y ? -1 : x > y;
+}
+
+/* Sequences of all items whose id an earlier item has. */
+static spsh_status find_duplicates(spsh__plan_scan *scan, spsh_error *err)
+{
+    uint8_t previous[16];
+    uint64_t holder = 0; /* the first item with that id */
+    bool have_previous = false;
+    spsh_status rc = SPSH_OK;
+
+    for (;;) {
+        spsh_bytes key = {NULL, 0};
+        spsh_bytes value = {NULL, 0};
+        uint64_t sequence = 0;
+        rc = spsh_sorter_next(scan->ids, &key, &value, err);
+        if (rc != SPSH_OK)
+            break;
+        memcpy(&sequence, value.data, sizeof(sequence));
+        if (have_previous && memcmp(previous, key.data, sizeof(previous)) == 0) {
+            spsh__origins_share(&scan->origins, holder, sequence);
+            rc = push_duplicate(scan, sequence, err);
+            if (rc != SPSH_OK)
+                return rc;
+        } else {
+            holder = sequence;
+        }
+        memcpy(previous, key.data, sizeof(previous));
+        have_previous = true;
+    }
+    spsh_sorter_free(scan->ids);
+    scan->ids = NULL;
+    if (rc != SPSH_E_END)
+        return rc;
+    if (scan->duplicate_count > 0)
+        qsort(scan->duplicates, scan->duplicate_count, sizeof(uint64_t), compare_u64);
+    return SPSH_OK;
+}
+
+static void tell_shared_ids(const spsh__plan_scan *scan)
+{
+    for (size_t i = 0; i < scan->origins.pair_count; i++) {
+        const spsh__origin_pair *pair = &scan->origins.pairs[i];
+        say(scan, SPSH_LOG_WARNING, "%llu %s of %.*s %s in %.*s too: two releases of one corpus?",
+            (unsigned long long)pair->ids, pair->ids == 1 ? "id" : "ids",
+            (int)pair->later.size_bytes, (const char *)pair->later.data,
+            pair->ids == 1 ? "is" : "are", (int)pair->earlier.size_bytes,
+            (const char *)pair->earlier.data);
+    }
+}
+
+static spsh_status open_sorters(spsh__plan_scan *scan, const char *work_directory, spsh_error *err)
+{
+    spsh_sorter_options options = SPSH_SORTER_OPTIONS_INIT;
+    spsh_status rc = SPSH_OK;
+
+    options.io = scan->options->io;
+    options.directory = work_directory;
+    options.memory_bytes = scan->options->memory_bytes / 2;
+    rc = spsh_sorter_open(&options, &scan->items, err);
+    options.memory_bytes = scan->options->memory_bytes / 4;
+    if (rc == SPSH_OK)
+        rc = spsh_sorter_open(&options, &scan->ids, err);
+    options.memory_bytes = scan->options->memory_bytes / 8;
+    if (rc == SPSH_OK)
+        rc = spsh_sorter_open(&options, &scan->rejects, err);
+    return rc;
+}
+
+spsh_status spsh__plan_scan_run(const spsh__pack_options *options, const char *work_directory,
+                                spsh__plan_scan **ret_scan, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    spsh__plan_scan *scan = calloc(1, sizeof(*scan));
+
+    if (scan == NULL)
+        return SPSH_PACK_NO_MEMORY(err);
+    scan->options = options;
+    scan->work_directory = work_directory;
+    scan->below = "";
+    rc = open_sorters(scan, work_directory, err);
+    for (scan->corpus = 0; rc == SPSH_OK && scan->corpus < options->corpus_count; scan->corpus++)
+        rc = scan_corpus(scan, options->corpora[scan->corpus], err);
+    if (rc == SPSH_OK)
+        rc = tell_published(scan, err);
+    if (rc == SPSH_OK)
+        rc = find_duplicates(scan, err);
+    if (rc == SPSH_OK) {
+        tell_shared_ids(scan);
+        *ret_scan = scan;
+        scan = NULL;
+    }
+    spsh__plan_scan_free(scan);
+    return rc;
+}
+
+spsh__sources *spsh__plan_scan_sources(spsh__plan_scan *scan)
+{
+    return &scan->sources;
+}
+
+const spsh__published_found *spsh__plan_scan_published(const spsh__plan_scan *scan)
+{
+    return &scan->published;
+}
+
+uint64_t spsh__plan_scan_item_count(const spsh__plan_scan *scan)
+{
+    return scan->sequence;
+}
+
+spsh_status spsh__plan_scan_next(spsh__plan_scan *scan, spsh_bytes *ret_item, bool *ret_duplicate,
+                                 spsh_error *err)
+{
+    spsh_bytes key = {NULL, 0};
+    spsh_bytes value = {NULL, 0};
+    spsh_ingest_item item;
+    uint64_t sequence = 0;
+
+    spsh_status rc = spsh_sorter_next(scan->items, &key, &value, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (!spsh__item_read(value, &item, &sequence))
+        return SPSH_PACK_FAIL(err, SPSH_E_CORRUPT, "an item came damaged out of the sort");
+    *ret_item = value;
+    *ret_duplicate =
+        scan->duplicate_count > 0 && bsearch(&sequence, scan->duplicates, scan->duplicate_count,
+                                             sizeof(uint64_t), compare_u64) != NULL;
+    if (!*ret_duplicate)
+        return SPSH_OK;
+    const spsh_reject reject = {.reason = SPSH_REJECT_DUP_ID,
+                                .source = item.source,
+                                .id = item.id,
+                                .offset_bytes = SPSH_OFFSET_NONE,
+                                .detail = "another utterance has this id",
+                                .rows = 1};
+    spsh__source_rows *rows = &scan->sources.items[spsh__sources_of(&scan->sources, sequence)].rows;
+    rows->rejected++;
+    rows->repeated++;
+    return add_reject(scan, &reject, err);
+}
+
+spsh_status spsh__plan_scan_next_reject(spsh__plan_scan *scan, spsh_bytes *ret_line,
+                                        spsh_error *err)
+{
+    spsh_bytes key = {NULL, 0};
+    return spsh_sorter_next(scan->rejects, &key, ret_line, err);
+}
+
+const spsh__reject_counts *spsh__plan_scan_reject_counts(const spsh__plan_scan *scan)
+{
+    return &scan->counts;
+}
+
+void spsh__plan_scan_free(spsh__plan_scan *scan)
+{
+    if (scan == NULL)
+        return;
+    spsh_sorter_free(scan->items);
+    spsh_sorter_free(scan->ids);
+    spsh_sorter_free(scan->rejects);
+    spsh__sources_free(&scan->sources);
+    spsh__origins_free(&scan->origins);
+    free(scan->duplicates);
+    spsh__builder_free(&scan->key);
+    spsh__builder_free(&scan->value);
+    spsh__builder_free(&scan->path);
+    free(scan);
+}

@@ -1,0 +1,130 @@
+/* pack_report.c: the files of a report. */
+#include "pack_report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/tools_fail.h"
+#include "pack_report_html.h"
+#include "pack_report_json.h"
+
+#define COPY_BYTES ((size_t)1 << 16)
+
+/* Reject files are as large as the corpus is bad: they are copied in pieces. */
+static spsh_status copy_file(const spsh_io *io, const char *directory, const char *name,
+                             spsh_file_writer *to, spsh__examples *examples, spsh_error *err)
+{
+    spsh__builder path = {0};
+    uint8_t piece[COPY_BYTES];
+    uint64_t offset = 0;
+    spsh_status rc = SPSH_OK;
+
+    spsh__builder_append_text(&path, directory);
+    spsh__builder_append_text(&path, "/");
+    spsh__builder_append_text(&path, name);
+    if (spsh__builder_text(&path) == NULL)
+        return SPSH_PACK_NO_MEMORY(err);
+    int fd = io->open_fn(io->user, spsh__builder_text(&path), O_RDONLY | O_CLOEXEC, 0);
+    int64_t got = fd;
+    while (fd >= 0 && rc == SPSH_OK) {
+        got = io->pread_fn(io->user, fd, piece, sizeof(piece), offset);
+        if (got == -EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        offset += (uint64_t)got;
+        rc = spsh_file_writer_write(to, piece, (size_t)got, err);
+        if (rc == SPSH_OK && !spsh__examples_watch(examples, (spsh_bytes){piece, (size_t)got}))
+            rc = SPSH_PACK_NO_MEMORY(err);
+    }
+    if (fd >= 0)
+        (void)io->close_fn(io->user, fd);
+    if (rc == SPSH_OK && got < 0) {
+        rc = spsh_io_status((int)-got);
+        spsh_error_set(err, rc, (int)-got, SPSH_OFFSET_NONE, "%s: %s", spsh__builder_text(&path),
+                       strerror((int)-got));
+    }
+    spsh__builder_free(&path);
+    return rc;
+}
+
+spsh_status spsh__report_write_rejects(const spsh__pack_options *options,
+                                       const char *work_directory, const char *report_directory,
+                                       const spsh__packed *packed, spsh__examples *examples,
+                                       spsh_error *err)
+{
+    spsh_file_writer *file = NULL;
+    spsh_status rc =
+        spsh_file_writer_open(options->io, report_directory, "rejects.jsonl", 0, NULL, &file, err);
+
+    if (rc == SPSH_OK)
+        rc = copy_file(options->io, work_directory, "plan.rejects", file, examples, err);
+    for (uint64_t i = 0; rc == SPSH_OK && i < packed->reject_file_count; i++)
+        rc = copy_file(options->io, work_directory, packed->reject_files[i], file, examples, err);
+    if (rc == SPSH_OK)
+        rc = spsh_file_writer_publish(file, SPSH_PUBLISH_REPLACE, err);
+    spsh_file_writer_free(file);
+    return rc;
+}
+
+static spsh_status write_whole(const spsh_io *io, const char *directory, const char *name,
+                               spsh_bytes content, spsh_error *err)
+{
+    spsh_file_writer *file = NULL;
+    spsh_status rc = spsh_file_writer_open(io, directory, name, 0, NULL, &file, err);
+    if (rc == SPSH_OK)
+        rc = spsh_file_writer_write(file, content.data, content.size_bytes, err);
+    if (rc == SPSH_OK)
+        rc = spsh_file_writer_publish(file, SPSH_PUBLISH_REPLACE, err);
+    spsh_file_writer_free(file);
+    return rc;
+}
+
+spsh_status spsh__report_write(const spsh__pack_options *options, const char *report_directory,
+                               const spsh__facts *facts, spsh_error *err)
+{
+    spsh__builder out = {0};
+    spsh__builder command = {0};
+    char *json = NULL;
+    spsh_status rc = spsh__report_json(facts, &json, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__builder_append_text(&out, json);
+    spsh__builder_append(&out, "\n", 1);
+    free(json);
+    if (out.failed)
+        rc = SPSH_PACK_NO_MEMORY(err);
+    if (rc == SPSH_OK)
+        rc =
+            write_whole(options->io, report_directory, "pack.json", spsh__builder_bytes(&out), err);
+    spsh__builder_clear(&out);
+    spsh__plan_command(options, &command);
+    if (spsh__builder_text(&command) != NULL)
+        spsh__report_html(&out, facts, spsh__builder_text(&command));
+    if (rc == SPSH_OK && (out.failed || command.failed))
+        rc = SPSH_PACK_NO_MEMORY(err);
+    if (rc == SPSH_OK)
+        rc =
+            write_whole(options->io, report_directory, "pack.html", spsh__builder_bytes(&out), err);
+    spsh__builder_free(&command);
+    spsh__builder_free(&out);
+    return rc;
+}
+
+void spsh__report_print_json(FILE *stream, const char *dataset)
+{
+    spsh__builder path = {0};
+    char piece[4096];
+    size_t got = 0;
+
+    spsh__builder_append_text(&path, dataset);
+    spsh__builder_append_text(&path, "/reports/pack.json");
+    FILE *file = spsh__builder_text(&path) == NULL ? NULL : fopen(spsh__builder_text(&path), "re");
+    while (file != NULL && (got = fread(piece, 1, sizeof(piece), file)) > 0)
+        (void)fwrite(piece, 1, got, stream);
+    if (file != NULL)
+        (void)fclose(file);
+    spsh__builder_free(&path);
+}

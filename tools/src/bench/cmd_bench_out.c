@@ -1,0 +1,370 @@
+/* cmd_bench_out.c: what was measured, as a table with a verdict, or as JSON.
+ *
+ * The verdict compares the loader with its limits. A batch that is nearly always there before it is
+ * asked for: the consumer is the limit. Else the nearer of the two, decoding alone and reading
+ * alone; when neither is near, the rest is spent in the loader itself, or in waiting for both.
+ * With a device, copying alone is a third limit, and comes first: nothing can be done about it.
+ */
+#include <string.h>
+
+#include "cmd_bench_parts.h"
+
+enum { NOTE_BYTES = 256 };
+
+static const double consumer_wait_max = 0.05; /* of the time */
+static const double bound_min = 0.75;         /* of a limit */
+static const double doubtful_min = 1.15;      /* of the bare decode loop */
+
+/* ---- rates ---- */
+
+static double rate(double amount, double seconds)
+{
+    return seconds > 0 ? amount / seconds : 0;
+}
+
+static double disk_bytes_rate(const spsh__bench_disk *disk)
+{
+    return rate((double)disk->bytes, disk->seconds);
+}
+
+static double loader_bytes_rate(const spsh__bench_loaded *loaded)
+{
+    return rate((double)loaded->stats.read_bytes, loaded->seconds);
+}
+
+/* Seconds of audio a second. */
+static double decode_speed(const spsh__bench_decoded *decoded)
+{
+    return rate((double)decoded->microseconds / 1e6, decoded->seconds);
+}
+
+static double loader_speed(const spsh__bench_loaded *loaded)
+{
+    return rate((double)loaded->stats.microseconds / 1e6, loaded->seconds);
+}
+
+/* Bytes a second to the device: by the loader, and by copies alone. */
+static double copy_rate(const spsh__bench_loaded *loaded)
+{
+    return rate((double)loaded->stats.copied_bytes, loaded->seconds);
+}
+
+static double link_rate(const spsh__bench_device *device)
+{
+    return rate((double)device->bytes, device->seconds);
+}
+
+static double cpu_per_hour(double cpu_seconds, uint64_t microseconds)
+{
+    return rate(cpu_seconds, (double)microseconds / 3.6e9);
+}
+
+static double padding(const spsh_loader_stats *stats)
+{
+    return 1 - rate((double)stats->microseconds, (double)stats->padded_microseconds);
+}
+
+static double wait_share(const spsh__bench_loaded *loaded)
+{
+    return rate((double)loaded->stats.wait_ns / 1e9, loaded->seconds);
+}
+
+/* ---- the verdict ---- */
+
+typedef enum bound {
+    BOUND_NOTHING,
+    BOUND_CONSUMER,
+    BOUND_DECODING,
+    BOUND_DISK,
+    BOUND_LINK,
+} bound;
+
+static const char *const bound_names[] = {"nothing", "consumer", "decoding", "disk", "link"};
+
+typedef struct verdict {
+    bound by;
+    double decode_share, disk_share, link_share; /* of what each alone gives; 0: not measured */
+} verdict;
+
+static verdict judge(const spsh__bench_result *r)
+{
+    verdict v = {BOUND_NOTHING, rate(loader_speed(&r->loaded), decode_speed(&r->decoded)),
+                 rate(loader_bytes_rate(&r->loaded), disk_bytes_rate(&r->random)),
+                 rate(copy_rate(&r->loaded), link_rate(&r->device))};
+    if (v.link_share >= bound_min)
+        v.by = BOUND_LINK;
+    else if (wait_share(&r->loaded) < consumer_wait_max)
+        v.by = BOUND_CONSUMER;
+    else if (v.decode_share >= v.disk_share && v.decode_share >= bound_min)
+        v.by = BOUND_DECODING;
+    else if (v.disk_share >= bound_min)
+        v.by = BOUND_DISK;
+    return v;
+}
+
+static void print_verdict(const spsh__bench_result *r)
+{
+    const verdict v = judge(r);
+    char decode[SPSH_HUMAN_BYTES], disk[SPSH_HUMAN_BYTES];
+    const char *from = r->random.direct ? "disk" : "page cache";
+    spsh__human_percent(v.decode_share, 1, decode);
+    spsh__human_percent(v.disk_share, 1, disk);
+    switch (v.by) {
+    case BOUND_CONSUMER:
+        spsh__human_percent(1 - wait_share(&r->loaded), 1, decode);
+        printf("bound by the consumer (a batch was there %s of the time)\n", decode);
+        break;
+    case BOUND_DECODING:
+        printf("bound by decoding (%s of the bare decode loop; %s of the %s)\n", decode, disk,
+               from);
+        break;
+    case BOUND_DISK:
+        printf("bound by the %s (%s of reading alone; %s of the bare decode loop)\n", from, disk,
+               decode);
+        break;
+    case BOUND_LINK:
+        spsh__human_percent(v.link_share, 1, disk);
+        printf("bound by the link to the device (%s of copying alone; %s of the bare decode "
+               "loop)\n",
+               disk, decode);
+        break;
+    case BOUND_NOTHING:
+        printf("bound by neither alone (%s of the bare decode loop, %s of the %s)\n", decode, disk,
+               from);
+        break;
+    }
+    if (v.decode_share > doubtful_min)
+        printf("faster than its limit: other programs took processor time; try again without\n");
+}
+
+/* ---- tables ---- */
+
+static void add_disk(spsh_table *table, const char *name, const char *what,
+                     const spsh__bench_disk *disk)
+{
+    char bytes[SPSH_HUMAN_BYTES], text[NOTE_BYTES], note[NOTE_BYTES];
+    snprintf(text, sizeof(text), "%s/s", spsh__human_bytes((uint64_t)disk_bytes_rate(disk), bytes));
+    snprintf(note, sizeof(note), "%s; %s, %s; %.3f CPU s/GB", what, disk->engine,
+             disk->direct ? "direct" : "through the page cache",
+             rate(disk->cpu_seconds, (double)disk->bytes / 1e9));
+    spsh__table_row(table, name, text, note);
+}
+
+static void add_speed(spsh_table *table, const char *name, double speed, const char *note)
+{
+    char count[SPSH_HUMAN_BYTES], text[NOTE_BYTES];
+    snprintf(text, sizeof(text), "%s x", spsh__human_count((uint64_t)(speed + 0.5), count));
+    spsh__table_row(table, name, text, note);
+}
+
+static void add_limits(spsh_table *table, const spsh__bench_result *r)
+{
+    char note[NOTE_BYTES], size[SPSH_HUMAN_BYTES];
+    if (r->sample.count > 0) {
+        const uint64_t mean = r->sample.record_bytes / r->sample.count;
+        add_disk(table, "raw, sequential", "1 MiB", &r->sequential);
+        snprintf(note, sizeof(note), "records of %s on average, in the order of the epoch",
+                 spsh__human_bytes(mean, size));
+        add_disk(table, "raw, random", note, &r->random);
+    }
+    if (r->sample.loaded > 0) {
+        snprintf(note, sizeof(note), "real time, from memory, on %u threads; %.2f CPU s/h of audio",
+                 r->decoded.threads, cpu_per_hour(r->decoded.cpu_seconds, r->decoded.microseconds));
+        add_speed(table, "bare decode", decode_speed(&r->decoded), note);
+    }
+}
+
+static void add_time(spsh_table *table, const char *name, double seconds, const char *note)
+{
+    char text[SPSH_HUMAN_BYTES];
+    snprintf(text, sizeof(text), "%.2f ms", seconds * 1e3);
+    spsh__table_row(table, name, text, note);
+}
+
+static void add_loader(spsh_table *table, const spsh__bench_result *r)
+{
+    const spsh_loader_stats *s = &r->loaded.stats;
+    char text[NOTE_BYTES], note[NOTE_BYTES], number[SPSH_HUMAN_BYTES];
+    snprintf(note, sizeof(note), "real time; %s, %s, %u threads, %u slots of %s", s->engine,
+             s->direct ? "direct" : "through the page cache", s->decode_threads, s->slots,
+             spsh__human_bytes(s->slots == 0 ? 0 : s->memory_bytes / s->slots, number));
+    add_speed(table, "loader", loader_speed(&r->loaded), note);
+    snprintf(text, sizeof(text), "%.1f/s", rate((double)s->batches, r->loaded.seconds));
+    snprintf(note, sizeof(note), "%.1f utterances each",
+             rate((double)s->utterances, (double)s->batches));
+    spsh__table_row(table, "  batches", text, note);
+    snprintf(text, sizeof(text), "%s/s",
+             spsh__human_bytes((uint64_t)loader_bytes_rate(&r->loaded), number));
+    snprintf(note, sizeof(note), "%.2f bytes read for each byte needed",
+             rate((double)s->read_bytes, (double)s->needed_bytes));
+    spsh__table_row(table, "  read", text, note);
+    snprintf(text, sizeof(text), "%.2f s/h", cpu_per_hour(r->loaded.cpu_seconds, s->microseconds));
+    const double cpu = r->loaded.cpu_seconds;
+    snprintf(note, sizeof(note), "an hour of audio: %.0f %% decoding, %.0f %% reading",
+             100 * rate((double)s->decode_cpu_ns / 1e9, cpu),
+             100 * rate((double)s->io_cpu_ns / 1e9, cpu));
+    spsh__table_row(table, "  CPU", text, note);
+    add_time(table, "  gap, median", (double)s->gap_p50_ns / 1e9, "between batches");
+    add_time(table, "  gap, P99", (double)s->gap_p99_ns / 1e9, "");
+    snprintf(note, sizeof(note), "of the time; %s stalls of more than a millisecond",
+             spsh__human_count(s->stalls, number));
+    spsh__human_percent(wait_share(&r->loaded), 1, text);
+    spsh__table_row(table, "  wait", text, note);
+    spsh__human_percent(padding(s), 1, text);
+    spsh__table_row(table, "  padding", text, "of padded batches");
+    add_time(table, "  first batch", r->loaded.first_batch_seconds, "from open on");
+}
+
+static void add_device(spsh_table *table, const spsh__bench_result *r)
+{
+    const spsh__bench_device *device = &r->device;
+    const spsh_loader_stats *s = &r->loaded.stats;
+    char text[NOTE_BYTES], note[NOTE_BYTES], share[SPSH_HUMAN_BYTES], bytes[SPSH_HUMAN_BYTES];
+    snprintf(text, sizeof(text), "%s/s", spsh__human_bytes((uint64_t)link_rate(device), bytes));
+    snprintf(note, sizeof(note), "to device %u, %.100s, pinned, %s each", device->number,
+             device->is.name, spsh__human_bytes(device->copy_bytes, share));
+    spsh__table_row(table, "copies alone", text, note);
+    snprintf(text, sizeof(text), "%s/s", spsh__human_bytes((uint64_t)copy_rate(&r->loaded), bytes));
+    spsh__human_percent(rate(copy_rate(&r->loaded), link_rate(device)), 1, share);
+    snprintf(note, sizeof(note), "%s of copies alone; %s; slots of %s there", share,
+             s->pinned ? "pinned" : "not pinned", spsh__human_bytes(s->device_bytes, bytes));
+    spsh__table_row(table, "  to the device", text, note);
+    snprintf(text, sizeof(text), "%.2f h/s", loader_speed(&r->loaded) / 3600);
+    spsh__table_row(table, "  audio", text,
+                    "hours a second: training that takes fewer does not wait for it");
+}
+
+int spsh__bench_print(const spsh__bench_result *r)
+{
+    char number[SPSH_HUMAN_BYTES], duration[SPSH_HUMAN_BYTES];
+    const spsh_plan_info *info = spsh_plan_info_get(r->plan);
+    spsh_table *table = spsh__table_new("lrl");
+    printf("%s utterances, %s\n", spsh__human_count(info->utterance_count, number),
+           spsh__human_duration((double)info->microseconds / 1e6, duration));
+    if (r->sample.left_out != 0)
+        printf("raw and bare without %s utterances in long recordings or further shards\n",
+               spsh__human_count(r->sample.left_out, number));
+    if (r->dropped)
+        printf("dropped from the page cache; at most %s of the shards stayed there\n",
+               spsh__human_percent(r->resident, 1, number));
+    putchar('\n');
+    if (table != NULL) {
+        add_limits(table, r);
+        add_loader(table, r);
+        if (r->device.cuda != NULL)
+            add_device(table, r);
+    }
+    bool printed = table != NULL && spsh__table_print(table, stdout, "", 0);
+    spsh__table_free(table);
+    if (!printed)
+        return spsh__cli_fail_memory();
+    putchar('\n');
+    print_verdict(r);
+    return SPSH_EXIT_DONE;
+}
+
+/* ---- JSON ---- */
+
+static void put_disk(spsh_json *json, const char *key, const spsh__bench_disk *disk)
+{
+    spsh__json_begin_object(json, key);
+    spsh__json_put_string(json, "engine", disk->engine);
+    spsh__json_put_bool(json, "direct", disk->direct);
+    spsh__json_put_u64(json, "reads", disk->reads);
+    spsh__json_put_u64(json, "bytes", disk->bytes);
+    spsh__json_put_real(json, "seconds", disk->seconds);
+    spsh__json_put_real(json, "cpu_seconds", disk->cpu_seconds);
+    spsh__json_put_real(json, "mb_per_s", disk_bytes_rate(disk) / 1e6);
+    spsh__json_end(json);
+}
+
+static void put_decoded(spsh_json *json, const spsh__bench_decoded *decoded)
+{
+    spsh__json_begin_object(json, "decode");
+    spsh__json_put_u64(json, "threads", decoded->threads);
+    spsh__json_put_u64(json, "utterances", decoded->utterances);
+    spsh__json_put_real(json, "audio_seconds", (double)decoded->microseconds / 1e6);
+    spsh__json_put_real(json, "seconds", decoded->seconds);
+    spsh__json_put_real(json, "cpu_seconds", decoded->cpu_seconds);
+    spsh__json_put_real(json, "real_time_factor", decode_speed(decoded));
+    spsh__json_put_real(json, "cpu_seconds_per_audio_hour",
+                        cpu_per_hour(decoded->cpu_seconds, decoded->microseconds));
+    spsh__json_end(json);
+}
+
+static void put_loaded(spsh_json *json, const spsh__bench_loaded *loaded)
+{
+    const spsh_loader_stats *s = &loaded->stats;
+    spsh__json_begin_object(json, "loader");
+    spsh__json_put_string(json, "engine", s->engine);
+    spsh__json_put_bool(json, "direct", s->direct);
+    spsh__json_put_u64(json, "threads", s->decode_threads);
+    spsh__json_put_u64(json, "slots", s->slots);
+    spsh__json_put_u64(json, "memory_bytes", s->memory_bytes);
+    spsh__json_put_u64(json, "batches", s->batches);
+    spsh__json_put_u64(json, "utterances", s->utterances);
+    spsh__json_put_real(json, "audio_seconds", (double)s->microseconds / 1e6);
+    spsh__json_put_real(json, "seconds", loaded->seconds);
+    spsh__json_put_real(json, "cpu_seconds", loaded->cpu_seconds);
+    spsh__json_put_real(json, "decode_cpu_seconds", (double)s->decode_cpu_ns / 1e9);
+    spsh__json_put_real(json, "io_cpu_seconds", (double)s->io_cpu_ns / 1e9);
+    spsh__json_put_real(json, "real_time_factor", loader_speed(loaded));
+    spsh__json_put_real(json, "cpu_seconds_per_audio_hour",
+                        cpu_per_hour(loaded->cpu_seconds, s->microseconds));
+    spsh__json_put_real(json, "batches_per_s", rate((double)s->batches, loaded->seconds));
+    spsh__json_put_u64(json, "reads", s->reads);
+    spsh__json_put_u64(json, "read_bytes", s->read_bytes);
+    spsh__json_put_u64(json, "needed_bytes", s->needed_bytes);
+    spsh__json_put_real(json, "mb_per_s", loader_bytes_rate(loaded) / 1e6);
+    spsh__json_put_real(json, "gap_p50_ms", (double)s->gap_p50_ns / 1e6);
+    spsh__json_put_real(json, "gap_p99_ms", (double)s->gap_p99_ns / 1e6);
+    spsh__json_put_real(json, "gap_max_ms", (double)s->gap_max_ns / 1e6);
+    spsh__json_put_real(json, "wait", wait_share(loaded));
+    spsh__json_put_u64(json, "stalls", s->stalls);
+    spsh__json_put_real(json, "padding", padding(s));
+    spsh__json_put_real(json, "first_batch_seconds", loaded->first_batch_seconds);
+    spsh__json_end(json);
+}
+
+static void put_device(spsh_json *json, const spsh__bench_result *r)
+{
+    const spsh__bench_device *device = &r->device;
+    const spsh_loader_stats *s = &r->loaded.stats;
+    spsh__json_begin_object(json, "device");
+    spsh__json_put_u64(json, "number", device->number);
+    spsh__json_put_string(json, "name", device->is.name);
+    spsh__json_put_u64(json, "copy_bytes", device->copy_bytes);
+    spsh__json_put_real(json, "copies_alone_mb_per_s", link_rate(device) / 1e6);
+    spsh__json_put_u64(json, "copied_bytes", s->copied_bytes);
+    spsh__json_put_real(json, "mb_per_s", copy_rate(&r->loaded) / 1e6);
+    spsh__json_put_real(json, "audio_hours_per_s", loader_speed(&r->loaded) / 3600);
+    spsh__json_put_u64(json, "device_bytes", s->device_bytes);
+    spsh__json_put_bool(json, "pinned", s->pinned);
+    spsh__json_end(json);
+}
+
+void spsh__bench_put(spsh_json *json, const spsh__bench_result *r)
+{
+    const verdict v = judge(r);
+    const spsh_plan_info *info = spsh_plan_info_get(r->plan);
+    spsh__json_put_u64(json, "utterances", info->utterance_count);
+    spsh__json_put_real(json, "audio_seconds", (double)info->microseconds / 1e6);
+    spsh__json_put_u64(json, "sample_utterances", r->sample.count);
+    spsh__json_put_u64(json, "sample_left_out", r->sample.left_out);
+    if (r->dropped)
+        spsh__json_put_real(json, "resident", r->resident);
+    if (r->sample.count > 0) {
+        put_disk(json, "sequential", &r->sequential);
+        put_disk(json, "random", &r->random);
+    }
+    if (r->sample.loaded > 0)
+        put_decoded(json, &r->decoded);
+    put_loaded(json, &r->loaded);
+    if (r->device.cuda != NULL)
+        put_device(json, r);
+    spsh__json_put_string(json, "bound_by", bound_names[v.by]);
+    spsh__json_put_real(json, "of_decode", v.decode_share);
+    spsh__json_put_real(json, "of_random", v.disk_share);
+    if (r->device.cuda != NULL)
+        spsh__json_put_real(json, "of_copies_alone", v.link_share);
+}

@@ -1,0 +1,129 @@
+/* cmd_bench_parts.h: what `speechshard bench` measures, part by part.
+ *
+ *     spsh__bench_sample_take(plan, &datasets, &sample)   what an epoch asks for first
+ *     spsh__bench_disk_sequential, _random                reading it, and nothing else
+ *     spsh__bench_sample_load, spsh__bench_decode         decoding it, from memory
+ *     spsh__bench_device_open, _copy                      copying to a device
+ *     spsh__bench_load                                    the loader: all of it, in batches
+ *
+ * Each part is as the loader has it: the same files, record sizes, engine and number of threads.
+ * What is returned is an exit status; failures are reported.
+ */
+#ifndef SPSH_CMD_BENCH_PARTS_H
+#define SPSH_CMD_BENCH_PARTS_H
+
+#include "cli/plan_words.h"
+#include "common/json_out.h"
+
+/** One utterance of the sample. */
+typedef struct spsh__bench_record {
+    uint32_t file; /* number in the sample */
+    uint32_t record_bytes;
+    uint64_t offset_bytes;
+    uint64_t first_sample, samples; /* of the recording */
+    uint64_t microseconds;
+    uint32_t channels, sample_rate_hz;
+    spsh_codec codec;
+    spsh_bytes payload;  /* in memory; borrowed from the sample; empty: not loaded */
+    bool is_undecodable; /* pack has marked it so: there is nothing to measure */
+} spsh__bench_record;
+
+typedef struct spsh__bench_file {
+    uint32_t dataset, shard;
+    uint8_t id[16];
+    char *path;
+} spsh__bench_file;
+
+typedef struct spsh__bench_sample {
+    spsh__bench_record *records;
+    size_t count, loaded; /* the first ones are loaded */
+    spsh__bench_file *files;
+    uint32_t file_count;
+    uint64_t record_bytes; /* of all */
+    uint64_t left_out;     /* records too long for this, or in too many shards */
+    uint8_t *memory;
+} spsh__bench_sample;
+
+/** Utterances of rank 0 of world_size, in the order of epoch 0. */
+int spsh__bench_sample_take(const spsh_plan *plan, const spsh__datasets *datasets,
+                            uint32_t world_size, spsh__bench_sample *ret_sample);
+/** Read as many records as may be in memory, and check them. */
+int spsh__bench_sample_load(spsh__bench_sample *sample, uint32_t read_flags);
+void spsh__bench_sample_free(spsh__bench_sample *sample);
+
+/** Reading alone. */
+typedef struct spsh__bench_disk {
+    char engine[16];
+    bool direct;
+    uint64_t bytes, reads;
+    double seconds, cpu_seconds;
+} spsh__bench_disk;
+
+int spsh__bench_disk_sequential(const spsh__bench_sample *sample, uint32_t read_flags,
+                                double seconds, spsh__bench_disk *ret_disk);
+int spsh__bench_disk_random(const spsh__bench_sample *sample, uint32_t read_flags, double seconds,
+                            spsh__bench_disk *ret_disk);
+
+/** Decoding alone: threads that take record after record of those in memory. */
+typedef struct spsh__bench_decoded {
+    uint32_t threads;
+    uint64_t utterances, microseconds, payload_bytes;
+    double seconds, cpu_seconds;
+} spsh__bench_decoded;
+
+int spsh__bench_decode(const spsh__bench_sample *sample, const spsh__plan_words *words,
+                       uint32_t threads, double seconds, spsh__bench_decoded *ret_decoded);
+
+/** A device that batches go to. */
+typedef struct spsh__bench_device {
+    spsh_cuda *cuda; /* NULL: they are the host's */
+    uint32_t number;
+    spsh_cuda_device is;
+    uint64_t copy_bytes; /* of a plain copy; of all of them, and how long they took: */
+    uint64_t bytes;
+    double seconds;
+} spsh__bench_device;
+
+/** Says why there is none. */
+int spsh__bench_device_open(uint64_t number, spsh__bench_device *ret_device);
+/** Copies as large as a batch. */
+int spsh__bench_device_copy(uint64_t batch_bytes, double seconds, spsh__bench_device *device);
+void spsh__bench_device_close(spsh__bench_device *device);
+
+/** The loader, from a batch on by which it is under way. */
+typedef struct spsh__bench_loaded {
+    spsh_loader_stats stats; /* counters of the time measured; gaps and names since open */
+    double first_batch_seconds;
+    double seconds, cpu_seconds;
+} spsh__bench_loaded;
+
+int spsh__bench_load(const spsh__datasets *datasets, const spsh_loader_options *options,
+                     double seconds, spsh__bench_loaded *ret_loaded);
+
+/** Drop the shards of all datasets from the page cache; *ret_resident is the part that is still
+ * there by what mincore says. */
+int spsh__bench_cache_drop(const spsh__datasets *datasets, double *ret_resident);
+
+typedef struct spsh__bench_clock {
+    double wall, cpu; /* seconds; of all threads of the process */
+} spsh__bench_clock;
+spsh__bench_clock spsh__bench_now(void);
+
+/* ---- the result ---- */
+
+typedef struct spsh__bench_result {
+    const spsh__datasets *datasets;
+    const spsh_plan *plan;
+    spsh__bench_sample sample;
+    spsh__bench_disk sequential, random;
+    spsh__bench_decoded decoded;
+    spsh__bench_device device;
+    spsh__bench_loaded loaded;
+    bool dropped;    /* from the page cache */
+    double resident; /* the part that was not; the largest found */
+} spsh__bench_result;
+
+int spsh__bench_print(const spsh__bench_result *result);
+void spsh__bench_put(spsh_json *json, const spsh__bench_result *result);
+
+#endif

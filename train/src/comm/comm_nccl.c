@@ -1,0 +1,301 @@
+/* comm_nccl.c: see comm_nccl.h. A call of NCCL may go on behind its return (a first one
+ * connects to the others): only when NCCL says that it is done is its work on the stream, so start
+ * asks until then.
+ *
+ * NCCL does not know which rank is missing. Whoever has waited in vain says by messages how many
+ * collectives it has started, and hears it of the others: they wait for each other, so their time
+ * is over at about the same moment, and who does not say so is missing. Where nobody is, all have
+ * started it, and what hangs is a device or the way between two. */
+#include "comm_nccl.h"
+
+#include <sched.h>
+#include <stdio.h>
+
+#include "base/train_internal.h"
+
+#define SPIN_NS UINT64_C(1000000) /* looks without naps for so long */
+#define NAP_NS  UINT64_C(50000)
+#define NS_A_MS UINT64_C(1000000)
+
+struct spsh__collectives {
+    spsh_allocator allocator;
+    spsh__comm *comm;
+    spsh__backend *backend;
+    const uint64_t *step;
+    const spsh__device_nccl_entry *nccl;
+    void *library, *state;
+    void *stream;
+    void *behind, *done; /* events: what the backend has come to; the end of what was started */
+    const char *what;    /* the last that was started */
+    uint64_t started;    /* collectives; of all ranks alike */
+    bool is_under_way, has_failed;
+};
+
+static void nap_since(uint64_t begin_ns)
+{
+    struct timespec t = {0, (long)NAP_NS};
+    if (spsh__now_ns() - begin_ns < SPIN_NS)
+        (void)sched_yield();
+    else
+        (void)nanosleep(&t, NULL);
+}
+
+/* After a failure NCCL is left at once: what is on streams ends. */
+static void give_up(spsh__collectives *c)
+{
+    if (c->state != NULL)
+        c->nccl->close_fn(c->state, 1);
+    c->state = NULL;
+    c->has_failed = true;
+    spsh__comm_fail(c->comm);
+}
+
+/* "rank 2 is", "rank 1, 2 is", "no rank is": all have started as many collectives. */
+static void name_missing(const spsh__collectives *c, char *text, size_t capacity)
+{
+    char ranks[64] = "";
+    if (!spsh__comm_name_missing(c->comm, c->started, ranks, sizeof(ranks)))
+        (void)snprintf(text, capacity, "some rank is");
+    else if (ranks[0] == '\0')
+        (void)snprintf(text, capacity, "no rank is");
+    else
+        (void)snprintf(text, capacity, "rank %s is", ranks);
+}
+
+static spsh_status fail(spsh__collectives *c, spsh_status rc, const spsh_error *why,
+                        uint64_t begin_ns, spsh_error *err)
+{
+    const double waited_s = (double)(spsh__now_ns() - begin_ns) / 1e9;
+    char missing[80] = "";
+    if (rc == SPSH_E_TIMEOUT)
+        name_missing(c, missing, sizeof(missing));
+    give_up(c);
+    if (rc == SPSH_E_TIMEOUT)
+        return SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
+                         "%s missing: step %llu, %s%s, waited for %.1f s; this is rank %u of %u",
+                         missing, (unsigned long long)*c->step, c->what,
+                         missing[0] == 'n' ? ", a device or what connects them hangs" : "",
+                         waited_s, c->comm->rank, c->comm->world_size);
+    spsh_error_set(err, rc, 0, SPSH_OFFSET_NONE, "step %llu, %s, rank %u of %u: %.140s",
+                   (unsigned long long)*c->step, c->what, c->comm->rank, c->comm->world_size,
+                   why->message);
+    return rc;
+}
+
+/* Until NCCL has nothing under way on the host. */
+static spsh_status settle(spsh__collectives *c, spsh_error *err)
+{
+    const uint64_t begin_ns = spsh__now_ns();
+    spsh_error why = SPSH_ERROR_INIT;
+    spsh_status rc = c->nccl->state_fn(c->state, &why);
+    while (rc == SPSH_E_TIMEOUT && spsh__now_ns() - begin_ns < c->comm->deadline_ms * NS_A_MS) {
+        nap_since(begin_ns);
+        rc = c->nccl->state_fn(c->state, &why);
+    }
+    return rc == SPSH_OK ? SPSH_OK : fail(c, rc, &why, begin_ns, err);
+}
+
+static spsh_status has_failed(const spsh__collectives *c, spsh_error *err)
+{
+    return SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
+                     "step %llu: NCCL was given up before, in %s", (unsigned long long)*c->step,
+                     c->what);
+}
+
+spsh_status spsh__collectives_behind(spsh__collectives *c, spsh_error *err)
+{
+    void *compute = c->backend->ops->stream_fn(c->backend);
+    spsh_status rc = spsh_cuda_event_record(c->backend->cuda, c->behind, compute, err);
+    if (rc == SPSH_OK)
+        rc = spsh_cuda_event_wait(c->backend->cuda, c->behind, c->stream, err);
+    return rc;
+}
+
+spsh_status spsh__collectives_start(spsh__collectives *c, const spsh__collective *collective,
+                                    const char *what, spsh_error *err)
+{
+    spsh_error why = SPSH_ERROR_INIT;
+    if (collective->count == 0)
+        return SPSH_OK;
+    if (c->has_failed)
+        return has_failed(c, err);
+    c->what = what;
+    c->started++;
+    c->is_under_way = true;
+    const spsh_status rc = c->nccl->start_fn(c->state, collective, c->stream, &why);
+    return rc != SPSH_OK ? fail(c, rc, &why, spsh__now_ns(), err) : settle(c, err);
+}
+
+spsh_status spsh__collectives_join(spsh__collectives *c, spsh_error *err)
+{
+    void *compute = c->backend->ops->stream_fn(c->backend);
+    if (c->has_failed)
+        return has_failed(c, err);
+    spsh_status rc = spsh_cuda_event_record(c->backend->cuda, c->done, c->stream, err);
+    if (rc == SPSH_OK)
+        rc = spsh_cuda_event_wait(c->backend->cuda, c->done, compute, err);
+    return rc;
+}
+
+spsh_status spsh__collectives_wait(spsh__collectives *c, spsh_error *err)
+{
+    const uint64_t begin_ns = spsh__now_ns();
+    spsh_error why = SPSH_ERROR_INIT;
+    if (c->has_failed)
+        return has_failed(c, err);
+    if (!c->is_under_way)
+        return SPSH_OK;
+    for (;;) {
+        spsh_status rc = spsh_cuda_event_query(c->backend->cuda, c->done, &why);
+        if (rc == SPSH_OK)
+            break;
+        if (rc == SPSH_E_TIMEOUT) { /* not there yet: does NCCL know why? */
+            const spsh_status state = c->nccl->state_fn(c->state, &why);
+            const bool is_late = spsh__now_ns() - begin_ns >= c->comm->deadline_ms * NS_A_MS;
+            if ((state == SPSH_OK || state == SPSH_E_TIMEOUT) && !is_late) {
+                nap_since(begin_ns);
+                continue;
+            }
+            rc = state == SPSH_OK ? SPSH_E_TIMEOUT : state;
+        }
+        return fail(c, rc, &why, begin_ns, err);
+    }
+    c->is_under_way = false;
+    return SPSH_OK;
+}
+
+/* ---- opening ---- */
+
+/* What a rank says of itself to all, before anybody calls NCCL. */
+enum { FACT_HAS_NCCL, FACT_KEY, FACT_COUNT };
+
+/* The same answer on all ranks. why: of this rank, where it has no NCCL. */
+static spsh_status judge(const spsh__comm *comm, const uint64_t *facts, const spsh_error *why,
+                         spsh_error *err)
+{
+    for (uint32_t r = 0; r < comm->world_size; r++) {
+        if (facts[r * FACT_COUNT + FACT_HAS_NCCL] != 0)
+            continue;
+        return r == comm->rank
+                   ? SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE, "%.200s", why->message)
+                   : SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE, "rank %u has no NCCL", r);
+    }
+    for (uint32_t r = 1; r < comm->world_size; r++)
+        for (uint32_t before = 0; before < r; before++)
+            if (facts[r * FACT_COUNT + FACT_KEY] == facts[before * FACT_COUNT + FACT_KEY])
+                return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                                 "ranks %u and %u have the same GPU: NCCL wants one for each",
+                                 before, r);
+    return SPSH_OK;
+}
+
+static spsh_status agree(spsh__collectives *c, spsh_error *err)
+{
+    spsh__comm *comm = c->comm;
+    spsh_error why = SPSH_ERROR_INIT;
+    uint64_t *facts =
+        spsh__train_new(&c->allocator, (size_t)comm->world_size * FACT_COUNT, sizeof(*facts));
+    if (facts == NULL)
+        return spsh__fail_memory(err);
+    uint64_t *own = facts + (size_t)comm->rank * FACT_COUNT;
+    spsh_status rc = c->nccl == NULL ? SPSH_FAIL(&why, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+                                                 "the CUDA plug-in has no part for NCCL")
+                                     : c->nccl->load_fn(NULL, &c->library, &why);
+    if (rc == SPSH_OK)
+        rc = c->nccl->key_fn(c->backend->device, &own[FACT_KEY], &why);
+    own[FACT_HAS_NCCL] = rc == SPSH_OK;
+    rc = spsh__comm_all_reduce(comm, SPSH__COMM_U64, SPSH__COMM_SUM, facts,
+                               (size_t)comm->world_size * FACT_COUNT, err);
+    if (rc == SPSH_OK)
+        rc = judge(comm, facts, &why, err);
+    spsh__train_delete(&c->allocator, facts);
+    return rc;
+}
+
+static spsh_status join_others(spsh__collectives *c, spsh_error *err)
+{
+    spsh__nccl_plan plan = {
+        .device = c->backend->device, .rank = c->comm->rank, .world_size = c->comm->world_size};
+    uint8_t message[1 + sizeof(plan.id)] = {0}; /* whether there is an id, and which */
+    spsh_error why = SPSH_ERROR_INIT;
+    spsh_status rc = SPSH_OK;
+    if (plan.rank == 0) {
+        rc = c->nccl->id_fn(c->library, &plan.id, &why);
+        message[0] = rc == SPSH_OK;
+        memcpy(message + 1, &plan.id, sizeof(plan.id));
+    }
+    rc = spsh__comm_broadcast(c->comm, message, sizeof(message), 0, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (message[0] == 0)
+        return SPSH_FAIL(err, SPSH_E_IO, SPSH_OFFSET_NONE, "rank 0 has no id for NCCL: %.180s",
+                         why.message);
+    memcpy(&plan.id, message + 1, sizeof(plan.id));
+    c->what = "joining the others over NCCL";
+    rc = c->nccl->open_fn(c->library, &plan, &c->state, &why);
+    if (rc != SPSH_OK) {
+        c->state = NULL;
+        return fail(c, rc, &why, spsh__now_ns(), err);
+    }
+    return settle(c, err);
+}
+
+spsh_status spsh__collectives_open(spsh__comm *comm, spsh__backend *backend, const uint64_t *step,
+                                   spsh__collectives **ret, spsh_error *err)
+{
+    const spsh_cuda *cuda = backend->cuda;
+    spsh__collectives *c = spsh__train_new(&comm->allocator, 1, sizeof(*c));
+    spsh__device_nccl_entry_fn *entry = NULL;
+    void *symbol = cuda == NULL ? NULL : spsh_cuda_symbol(cuda, SPSH__DEVICE_NCCL_SYMBOL);
+    spsh_status rc = SPSH_OK;
+    if (c == NULL)
+        return spsh__fail_memory(err);
+    *c = (spsh__collectives){
+        .allocator = comm->allocator, .comm = comm, .backend = backend, .step = step, .what = ""};
+    memcpy(&entry, &symbol, sizeof(entry));
+    if (entry != NULL)
+        c->nccl = entry();
+    rc = agree(c, err);
+    if (rc == SPSH_OK)
+        rc = spsh_cuda_stream_open(cuda, backend->device, 1, &c->stream, err);
+    if (rc == SPSH_OK)
+        rc = spsh_cuda_event_open(cuda, backend->device, 0, &c->behind, err);
+    if (rc == SPSH_OK)
+        rc = spsh_cuda_event_open(cuda, backend->device, 0, &c->done, err);
+    if (rc == SPSH_OK)
+        rc = join_others(c, err);
+    if (rc == SPSH_OK)
+        *ret = c;
+    else
+        spsh__collectives_close(c);
+    return rc;
+}
+
+uint32_t spsh__collectives_version(const spsh__collectives *c)
+{
+    return c->nccl->version_fn(c->library);
+}
+
+void spsh__collectives_close(spsh__collectives *c)
+{
+    if (c == NULL)
+        return;
+    spsh_allocator allocator = c->allocator;
+    const spsh_cuda *cuda = c->backend->cuda;
+    if (c->state != NULL && !spsh__comm_has_failed(c->comm)) {
+        c->what = "leaving NCCL";
+        if (spsh__collectives_wait(c, NULL) == SPSH_OK &&
+            c->nccl->finish_fn(c->state, NULL) == SPSH_OK && settle(c, NULL) == SPSH_OK) {
+            c->nccl->close_fn(c->state, 0);
+            c->state = NULL;
+        }
+    }
+    if (c->state != NULL)
+        c->nccl->close_fn(c->state, 1);
+    spsh_cuda_event_close(cuda, c->behind);
+    spsh_cuda_event_close(cuda, c->done);
+    spsh_cuda_stream_close(cuda, c->stream);
+    if (c->library != NULL)
+        c->nccl->unload_fn(c->library);
+    spsh__train_delete(&allocator, c);
+}

@@ -1,0 +1,195 @@
+/* choose_backend.c: see choose_backend.h.
+ *
+ * `auto` is a device where one can be opened, with all that the backend needs, on every rank: they
+ * would not make the same update otherwise. Where there is none, it is the host, and the text says
+ * why. A device that is there and fails is a failure: nobody wants to find out after a night that
+ * it was the CPU.
+ */
+#include "choose_backend.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/train_internal.h"
+#include "strategy/strategy.h"
+
+static const char *const precisions[] = {"fp32", "tf32", "bf16", "fp16"};
+
+/* Of a device, as the configuration says; products in tf32 are what PyTorch's users know from
+ * cuDNN, and several times as fast as in fp32. */
+static spsh__precision precision_on_device(const spsh__config *c)
+{
+    return c->precision == 0 ? SPSH__TF32 : (spsh__precision)(c->precision - 1);
+}
+
+static spsh_status choose_device(const spsh__compute_options *o, const spsh_cuda *cuda,
+                                 uint32_t *ret_number, spsh_error *err)
+{
+    const uint32_t count = spsh_cuda_device_count(cuda);
+    if (strcmp(o->config->device, "auto") == 0) {
+        *ret_number = o->local_rank % count;
+        return SPSH_OK;
+    }
+    const unsigned long number = strtoul(o->config->device, NULL, 10);
+    if (number >= count)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "train.device is %lu, but there %s %u device%s, from 0 on", number,
+                         count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
+    *ret_number = (uint32_t)number;
+    return SPSH_OK;
+}
+
+static spsh_status open_on_device(const spsh__compute_options *o, spsh__compute *c, spsh_error *err)
+{
+    spsh__backend_options options = {.name = "cuda",
+                                     .threads = o->threads,
+                                     .precision = precision_on_device(o->config),
+                                     .is_deterministic = o->config->is_deterministic,
+                                     .has_graphs = o->config->has_graphs};
+    spsh_status rc = spsh_cuda_open(NULL, &c->cuda, err);
+    if (rc == SPSH_OK)
+        rc = choose_device(o, c->cuda, &options.device, err);
+    options.cuda = c->cuda;
+    if (rc == SPSH_OK)
+        rc = spsh__backend_open_with(&options, o->allocator, &c->backend, err);
+    if (rc == SPSH_OK)
+        spsh__cuda_rnn_choose(c->backend, o->config->rnn);
+    else
+        spsh__compute_close(c);
+    return rc;
+}
+
+static spsh_status tell_device(const spsh__compute_options *o, spsh__compute *c, spsh_error *err)
+{
+    spsh_cuda_device device;
+    const spsh_status rc = spsh_cuda_device_get(c->cuda, c->backend->device, &device, err);
+    if (rc != SPSH_OK)
+        return rc;
+    (void)snprintf(c->text, sizeof(c->text), "cuda, device %u of %u (%.80s), %s%s",
+                   c->backend->device, spsh_cuda_device_count(c->cuda), device.name,
+                   precisions[c->backend->precision],
+                   o->config->is_deterministic
+                       ? ", deterministic"
+                       : "; not deterministic: with train.deterministic a run that goes on has the "
+                         "same bits");
+    return SPSH_OK;
+}
+
+static const char *host_name(const spsh__config *c)
+{
+    return c->backend == SPSH__BACKEND_REFERENCE ? "reference" : "cpu";
+}
+
+/* why: no device; NULL: none was asked for. */
+static spsh_status open_on_host(const spsh__compute_options *o, const char *why, spsh__compute *c,
+                                spsh_error *err)
+{
+    const char *name = host_name(o->config);
+    const uint32_t wanted = o->config->precision;
+    if (wanted > 1 && !o->is_for_reading)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "train.precision is %s, which backend %s does not have, but cuda%s%.120s: "
+                         "auto, or fp32, is right here",
+                         precisions[wanted - 1], name, why != NULL ? "; no GPU: " : "",
+                         why != NULL ? why : "");
+    (void)snprintf(c->text, sizeof(c->text), "%s%s%s", name,
+                   why != NULL ? ", as there is no GPU: " : "", why != NULL ? why : "");
+    return spsh__backend_open(name, o->threads, o->allocator, &c->backend, err);
+}
+
+/* A device that is there and fails is none to pass over. */
+static bool is_absence(spsh_status rc)
+{
+    return rc == SPSH_E_NOT_FOUND || rc == SPSH_E_VERSION || rc == SPSH_E_UNSUPPORTED;
+}
+
+/* Whether all ranks have opened a device; those that have, and must not, close it. */
+static spsh_status agree(const spsh__compute_options *o, spsh__compute *c, spsh_error *why,
+                         spsh_error *err)
+{
+    uint64_t missing = c->backend == NULL;
+    if (o->comm == NULL || o->comm->world_size == 1)
+        return SPSH_OK;
+    const spsh_status rc =
+        spsh__comm_all_reduce(o->comm, SPSH__COMM_U64, SPSH__COMM_MAX, &missing, 1, err);
+    if (rc == SPSH_OK && missing != 0 && c->backend != NULL) {
+        spsh__compute_close(c);
+        spsh_error_set(why, SPSH_E_NOT_FOUND, 0, SPSH_OFFSET_NONE, "another process has none");
+    }
+    return rc;
+}
+
+static spsh_status open_auto(const spsh__compute_options *o, spsh__compute *c, spsh_error *err)
+{
+    spsh_error why = SPSH_ERROR_INIT;
+    spsh_status rc = open_on_device(o, c, &why);
+    if (rc != SPSH_OK && !is_absence(rc)) {
+        if (err != NULL)
+            *err = why;
+        return rc;
+    }
+    rc = agree(o, c, &why, err);
+    if (rc != SPSH_OK)
+        spsh__compute_close(c);
+    if (rc == SPSH_OK && c->backend == NULL)
+        rc = open_on_host(o, why.message, c, err);
+    return rc;
+}
+
+static spsh_status open_cuda(const spsh__compute_options *o, spsh__compute *c, spsh_error *err)
+{
+    spsh_error why = SPSH_ERROR_INIT;
+    const spsh_status rc = open_on_device(o, c, &why);
+    return rc == SPSH_OK ? SPSH_OK
+                         : SPSH_FAIL(err, rc, why.offset_bytes,
+                                     "train.backend is cuda, but: %.180s", why.message);
+}
+
+/* Reject a strategy that races on a device. A model that is only read has no strategy. */
+static spsh_status check_strategy(const spsh__compute_options *o, spsh_error *err)
+{
+    const spsh__strategy_options options = {.outer = o->config->outer};
+    const bool has_nodes = strcmp(o->config->strategy, "hierarchical") == 0;
+    if (o->is_for_reading || !spsh__strategy_needs_host(o->config->strategy, &options))
+        return SPSH_OK;
+    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                     "train.strategy %s%s%s cannot run on a GPU: its exchanges and the computation "
+                     "would change weights there at once; use %s, or train.backend=cpu",
+                     o->config->strategy, has_nodes ? " with train.outer " : "",
+                     has_nodes ? o->config->outer : "",
+                     has_nodes ? "train.outer=d1-model or dpsgd-ring"
+                               : "train.strategy=allreduce or d1-model");
+}
+
+spsh_status spsh__compute_open(const spsh__compute_options *o, spsh__compute *ret, spsh_error *err)
+{
+    const spsh__backend_choice choice = o->config->backend;
+    spsh__compute c = {.cuda = NULL};
+    spsh_status rc = choice == SPSH__BACKEND_CUDA ? check_strategy(o, err) : SPSH_OK;
+    if (rc != SPSH_OK)
+        return rc;
+    if (choice == SPSH__BACKEND_CPU || choice == SPSH__BACKEND_REFERENCE)
+        rc = open_on_host(o, NULL, &c, err);
+    else if (choice == SPSH__BACKEND_AUTO || o->is_for_reading)
+        rc = open_auto(o, &c, err);
+    else
+        rc = open_cuda(o, &c, err);
+    if (rc == SPSH_OK && c.cuda != NULL)
+        rc = tell_device(o, &c, err);
+    if (rc == SPSH_OK && c.cuda != NULL)
+        rc = check_strategy(o, err);
+    if (rc == SPSH_OK)
+        *ret = c;
+    else
+        spsh__compute_close(&c);
+    return rc;
+}
+
+void spsh__compute_close(spsh__compute *c)
+{
+    if (c->backend != NULL)
+        spsh__backend_close(c->backend);
+    spsh_cuda_close(c->cuda);
+    c->backend = NULL;
+    c->cuda = NULL;
+}

@@ -1,0 +1,456 @@
+/* pipeline_parallel.c: see pipeline_parallel.h.
+ *
+ * What is in flight of a micro-batch is in a context: an instance of the stage's model
+ * (activations), and what comes back to it. A stage has as many as its window is wide, and takes
+ * them in turns.
+ */
+#include "pipeline_parallel.h"
+
+#include <stdlib.h>
+
+#include "base/train_internal.h"
+#include "pipeline_schedule.h"
+
+enum { TAG_ACTIVATIONS = 20000, TAG_GRADIENTS, BLOCKS_MAX = SPSH__MODEL_LAYERS_MAX + 2 };
+
+typedef struct context {
+    spsh__model *model;
+    spsh__buffer statistics; /* of its leaf's forward */
+    spsh__buffer gradients;  /* of what it gave to the next stage, as they come */
+    spsh__comm_handle sent, coming;
+    size_t out_elements; /* of the batch at hand */
+    uint32_t in_rows;
+} context;
+
+typedef struct entry { /* of a step */
+    uint32_t leaf;
+    bool is_empty;
+} entry;
+
+struct spsh__stages {
+    spsh__stages_options o;
+    spsh__backend *backend;
+    const spsh__backend_ops *ops;
+    spsh__comm *comm;
+    bool is_last;
+    spsh__model *layout;
+    spsh__model_stage blocks[BLOCKS_MAX]; /* of each stage */
+    spsh__slice arenas[BLOCKS_MAX], statistics[BLOCKS_MAX];
+    spsh__slice *buckets, *whole_buckets;
+    spsh__staged staged;
+    context contexts[BLOCKS_MAX];
+    uint32_t window;
+    uint32_t *out_lengths;
+    spsh__buffer statistics_before, own_statistics;
+    uint64_t statistics_elements;
+    spsh__buffer in;     /* activations that come in */
+    spsh__buffer out[2]; /* gradients that go out, by turns */
+    spsh__comm_handle out_sent[2];
+    entry entries[SPSH__LEAVES_MAX];
+    uint32_t entry_count, entry_next; /* of the step; the first one that is not done */
+    uint32_t forwards, backwards;
+    uint32_t leaf; /* in backward */
+    spsh_status bucket_status;
+    spsh_error bucket_error;
+    uint64_t waited_ns;
+};
+
+/* ---- opening ---- */
+
+static spsh_status find_cuts(spsh__stages *p, uint32_t *firsts, spsh_error *err)
+{
+    const uint32_t blocks = spsh__model_block_count(p->o.shape);
+    const uint32_t stages = p->comm->world_size;
+    double works[BLOCKS_MAX] = {0};
+    spsh_status rc = SPSH_OK;
+    if (p->o.cuts != NULL) {
+        rc = spsh__stages_check_cuts(p->o.cuts, p->o.cut_count, stages, blocks, err);
+        for (uint32_t s = 1; rc == SPSH_OK && s < stages; s++)
+            firsts[s] = p->o.cuts[s - 1];
+        return rc;
+    }
+    for (uint32_t b = 0; rc == SPSH_OK && b < blocks; b++) {
+        spsh__model *block = NULL;
+        rc = spsh__model_open_layout(p->backend, p->o.shape, &(spsh__model_stage){b, b + 1}, &block,
+                                     err);
+        works[b] = rc == SPSH_OK ? spsh__model_work(block) : 0;
+        spsh__model_close(block);
+    }
+    return rc != SPSH_OK ? rc : spsh__stages_balance(works, blocks, stages, firsts, err);
+}
+
+/* The last stage's arena is the first part of the whole one. */
+static spsh_status find_places(spsh__stages *p, spsh_error *err)
+{
+    const uint32_t stages = p->comm->world_size;
+    uint32_t firsts[BLOCKS_MAX] = {0};
+    uint64_t arena = 0, statistics = 0;
+    uint32_t end = spsh__model_block_count(p->o.shape);
+    spsh_status rc = find_cuts(p, firsts, err);
+    for (uint32_t s = stages; rc == SPSH_OK && s-- > 0;) {
+        spsh__model *stage = NULL;
+        p->blocks[s] = (spsh__model_stage){firsts[s], end};
+        rc = spsh__model_open_layout(p->backend, p->o.shape, &p->blocks[s], &stage, err);
+        if (rc != SPSH_OK)
+            break;
+        p->arenas[s] = (spsh__slice){arena, spsh__model_arena_elements(stage)};
+        p->statistics[s].offset = statistics;
+        (void)spsh__model_statistics(stage, &p->statistics[s].count);
+        arena += p->arenas[s].count;
+        statistics += p->statistics[s].count;
+        end = firsts[s];
+        spsh__model_close(stage);
+    }
+    if (rc == SPSH_OK)
+        rc = spsh__model_open_layout(p->backend, p->o.shape, &(spsh__model_stage){0, 0}, &p->layout,
+                                     err);
+    return rc;
+}
+
+/* Rows of the largest batch, behind the convolutions. */
+static uint64_t rows_max(const spsh__stages *p)
+{
+    const spsh__model_limits *l = p->o.limits;
+    uint64_t most = 0;
+    for (uint32_t frames = 1; frames <= l->frames_max; frames++) {
+        uint64_t batch = l->rows_max / frames;
+        batch = batch < l->batch_max ? batch : l->batch_max;
+        const uint64_t rows = batch * spsh__model_out_frames(p->contexts[0].model, frames);
+        most = rows > most ? rows : most;
+    }
+    return most;
+}
+
+static spsh_status take(const spsh__stages *p, uint64_t elements, spsh__buffer *ret,
+                        spsh_error *err)
+{
+    return p->ops->alloc_fn(p->backend, (size_t)elements + 1, ret, err);
+}
+
+static spsh_status open_context(spsh__stages *p, context *c, spsh_error *err)
+{
+    const uint32_t stage = p->comm->rank;
+    const spsh__model *lender = c == p->contexts ? NULL : p->contexts[0].model;
+    spsh_status rc = spsh__model_open_stage(p->backend, p->o.shape, p->o.limits, &p->blocks[stage],
+                                            lender, &c->model, err);
+    if (rc == SPSH_OK)
+        rc = take(p, p->statistics[stage].count, &c->statistics, err);
+    if (rc == SPSH_OK && !p->is_last)
+        rc = take(p, rows_max(p) * spsh__model_stage_out_width(c->model), &c->gradients, err);
+    if (rc == SPSH_OK)
+        spsh__model_divert_statistics(c->model, c->statistics);
+    return rc;
+}
+
+static spsh_status open_memory(spsh__stages *p, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    p->out_lengths =
+        spsh__train_new(&p->backend->allocator, p->o.limits->batch_max, sizeof(*p->out_lengths));
+    if (p->out_lengths == NULL)
+        return spsh__fail_memory(err);
+    for (uint32_t i = 0; rc == SPSH_OK && i < p->window; i++)
+        rc = open_context(p, &p->contexts[i], err);
+    if (rc != SPSH_OK)
+        return rc;
+    const spsh__model *m = p->contexts[0].model;
+    const uint64_t in = p->comm->rank == 0 ? 0 : rows_max(p) * spsh__model_stage_in_width(m);
+    p->own_statistics = spsh__model_statistics(m, &p->statistics_elements);
+    rc = take(p, p->statistics_elements, &p->statistics_before, err);
+    if (rc == SPSH_OK)
+        rc = take(p, in, &p->in, err);
+    for (int i = 0; rc == SPSH_OK && i < 2; i++)
+        rc = take(p, in, &p->out[i], err);
+    return rc;
+}
+
+static spsh__slice *list_buckets(const spsh__model *m)
+{
+    const uint32_t count = spsh__model_bucket_count(m);
+    spsh__slice *list = calloc(count, sizeof(*list));
+    for (uint32_t b = 0; list != NULL && b < count; b++)
+        spsh__model_bucket(m, b, &list[b].offset, &list[b].count);
+    return list;
+}
+
+static spsh_status open_buckets(spsh__stages *p, spsh_error *err)
+{
+    p->buckets = list_buckets(p->contexts[0].model);
+    p->whole_buckets = list_buckets(p->layout);
+    p->staged = (spsh__staged){.comm = p->comm,
+                               .stages = p->arenas,
+                               .statistics = p->statistics,
+                               .buckets = p->whole_buckets,
+                               .bucket_count = spsh__model_bucket_count(p->layout)};
+    return p->buckets != NULL && p->whole_buckets != NULL ? SPSH_OK : spsh__fail_memory(err);
+}
+
+spsh_status spsh__stages_open(const spsh__stages_options *options, spsh__stages **ret,
+                              spsh_error *err)
+{
+    spsh__backend *backend = options->backend;
+    if (backend->ops->stream_fn != NULL)
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                         "train.strategy: 'pipeline' is for the backends cpu and reference; with "
+                         "%s use allreduce or partitioned",
+                         backend->ops->name);
+    spsh__stages *p = spsh__train_new(&backend->allocator, 1, sizeof(*p));
+    if (p == NULL)
+        return spsh__fail_memory(err);
+    *p = (spsh__stages){
+        .o = *options, .backend = backend, .ops = backend->ops, .comm = options->comm};
+    p->is_last = p->comm->rank + 1 == p->comm->world_size;
+    spsh_status rc = find_places(p, err);
+    if (rc == SPSH_OK)
+        p->window = spsh__stages_window(p->comm->rank, p->comm->world_size);
+    if (rc == SPSH_OK)
+        rc = open_memory(p, err);
+    if (rc == SPSH_OK)
+        rc = open_buckets(p, err);
+    p->o.shape = NULL;
+    p->o.limits = NULL;
+    p->o.cuts = NULL;
+    if (rc != SPSH_OK)
+        spsh__stages_close(p);
+    else
+        *ret = p;
+    return rc;
+}
+
+static void drop(const spsh__stages *p, spsh__buffer buffer)
+{
+    if (buffer.data != NULL)
+        p->ops->free_fn(p->backend, buffer);
+}
+
+void spsh__stages_close(spsh__stages *p)
+{
+    if (p == NULL)
+        return;
+    const spsh_allocator allocator = p->backend->allocator;
+    for (uint32_t i = p->window; i-- > 0;) {
+        spsh__model_close(p->contexts[i].model);
+        drop(p, p->contexts[i].statistics);
+        drop(p, p->contexts[i].gradients);
+    }
+    spsh__model_close(p->layout);
+    free(p->buckets);
+    free(p->whole_buckets);
+    drop(p, p->statistics_before);
+    drop(p, p->in);
+    drop(p, p->out[0]);
+    drop(p, p->out[1]);
+    spsh__train_delete(&allocator, p->out_lengths);
+    spsh__train_delete(&allocator, p);
+}
+
+spsh__model *spsh__stages_model(const spsh__stages *p)
+{
+    return p->contexts[0].model;
+}
+
+spsh__model_stage spsh__stages_blocks(const spsh__stages *p, uint32_t stage)
+{
+    return p->blocks[stage];
+}
+
+void spsh__stages_learner(const spsh__stages *p, spsh__learner *l)
+{
+    const spsh__model *m = p->contexts[0].model;
+    l->backend = p->backend;
+    l->weights = spsh__model_weights(m);
+    l->gradients = spsh__model_gradients(m);
+    l->arena_elements = spsh__model_arena_elements(m);
+    l->statistics = spsh__model_statistics(m, &l->statistics_elements);
+    l->buckets = p->buckets;
+    l->bucket_count = spsh__model_bucket_count(m);
+    l->staged = &p->staged;
+}
+
+const spsh__model *spsh__stages_layout(const spsh__stages *p)
+{
+    return p->layout;
+}
+
+double spsh__stages_waited_s(const spsh__stages *p)
+{
+    return (double)p->waited_ns * 1e-9;
+}
+
+/* ---- messages ---- */
+
+static spsh_status wait_for(spsh__stages *p, spsh__comm_handle *handle, spsh_error *err)
+{
+    if (*handle == 0)
+        return SPSH_OK;
+    const uint64_t begin_ns = spsh__now_ns();
+    const spsh_status rc = p->comm->ops->wait_fn(p->comm, *handle, p->comm->deadline_ms, err);
+    *handle = 0;
+    p->waited_ns += spsh__now_ns() - begin_ns;
+    return rc;
+}
+
+static size_t bytes_of(const spsh__stages *p, size_t elements)
+{
+    return elements * p->ops->element_bytes;
+}
+
+/* Rows of a batch between stages. */
+static size_t rows_of(const spsh__stages *p, const spsh__model_batch *b)
+{
+    return (size_t)b->batch * spsh__model_out_frames(p->contexts[0].model, b->frames);
+}
+
+/* ---- a micro-batch ---- */
+
+static void on_bucket(void *user, uint32_t bucket)
+{
+    spsh__stages *p = (spsh__stages *)user;
+    if (p->bucket_status == SPSH_OK)
+        p->bucket_status = p->o.bucket_fn(p->o.user, p->leaf, bucket, &p->bucket_error);
+}
+
+/* Gradients of what came in: from scratch to memory of their own, so that the next backward may
+ * begin. */
+static spsh_status send_back(spsh__stages *p, const context *c, spsh_error *err)
+{
+    const uint32_t turn = p->backwards % 2;
+    const size_t elements = (size_t)c->in_rows * spsh__model_stage_in_width(c->model);
+    const spsh_status rc = wait_for(p, &p->out_sent[turn], err);
+    if (rc != SPSH_OK)
+        return rc;
+    p->ops->copy_fn(p->backend, p->out[turn], spsh__model_stage_in_gradients(c->model), elements);
+    return p->comm->ops->send_fn(p->comm, p->comm->rank - 1, TAG_GRADIENTS, p->out[turn].data,
+                                 bytes_of(p, elements), &p->out_sent[turn], err);
+}
+
+static spsh_status go_back(spsh__stages *p, spsh_error *err)
+{
+    context *c = &p->contexts[p->backwards % p->window];
+    const spsh__buffer gradients = spsh__model_stage_out_gradients(c->model);
+    spsh_status rc = wait_for(p, &c->coming, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (!p->is_last)
+        p->ops->copy_fn(p->backend, gradients, c->gradients, c->out_elements);
+    p->ops->copy_fn(p->backend, p->own_statistics, c->statistics, p->statistics_elements);
+    p->leaf = p->entries[p->entry_next++].leaf;
+    spsh__model_backward(c->model, gradients, on_bucket, p);
+    rc = p->bucket_status;
+    if (rc != SPSH_OK && err != NULL)
+        *err = p->bucket_error;
+    if (rc == SPSH_OK && p->comm->rank > 0)
+        rc = send_back(p, c, err);
+    p->backwards++;
+    return rc;
+}
+
+/* Empty leaves come when it is their turn. */
+static spsh_status skip_empty(spsh__stages *p, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    while (rc == SPSH_OK && p->entry_next < p->entry_count && p->entries[p->entry_next].is_empty)
+        rc = p->o.skip_fn(p->o.user, p->entries[p->entry_next++].leaf, err);
+    return rc;
+}
+
+/* What is due before another micro-batch, or, without one, all. */
+static spsh_status take_back(spsh__stages *p, bool has_more, spsh_error *err)
+{
+    spsh_status rc = skip_empty(p, err);
+    while (rc == SPSH_OK && spsh__stages_next(p->window, p->forwards, p->backwards, has_more) ==
+                                SPSH__STAGES_BACKWARD) {
+        rc = go_back(p, err);
+        if (rc == SPSH_OK)
+            rc = skip_empty(p, err);
+    }
+    return rc;
+}
+
+/* The next stage gets them, and sends its gradients when it comes to that. */
+static spsh_status send_on(spsh__stages *p, context *c, spsh__buffer out, spsh_error *err)
+{
+    const uint32_t next = p->comm->rank + 1;
+    const size_t bytes = bytes_of(p, c->out_elements);
+    const spsh_status rc = p->comm->ops->receive_fn(p->comm, next, TAG_GRADIENTS, c->gradients.data,
+                                                    bytes, &c->coming, err);
+    return rc != SPSH_OK ? rc
+                         : p->comm->ops->send_fn(p->comm, next, TAG_ACTIVATIONS, out.data, bytes,
+                                                 &c->sent, err);
+}
+
+static spsh_status go_forward(spsh__stages *p, uint32_t leaf, const spsh__model_batch *batch,
+                              spsh_error *err)
+{
+    context *c = &p->contexts[p->forwards % p->window];
+    const size_t rows = rows_of(p, batch);
+    spsh__buffer out = {NULL, false};
+    spsh_status rc = wait_for(p, &c->sent, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (p->comm->rank > 0)
+        p->ops->copy_fn(p->backend, spsh__model_stage_in(c->model), p->in,
+                        rows * spsh__model_stage_in_width(c->model));
+    p->ops->copy_fn(p->backend, c->statistics, p->statistics_before, p->statistics_elements);
+    rc = spsh__model_forward(c->model, batch, true, &out, p->out_lengths, err);
+    if (rc != SPSH_OK)
+        return rc;
+    c->in_rows = (uint32_t)rows;
+    c->out_elements = rows * spsh__model_stage_out_width(c->model);
+    p->forwards++;
+    return p->is_last ? p->o.loss_fn(p->o.user, leaf, c->model, out, err) : send_on(p, c, out, err);
+}
+
+/* ---- a step ---- */
+
+void spsh__stages_begin(spsh__stages *p)
+{
+    p->entry_count = p->entry_next = 0;
+    p->forwards = p->backwards = 0;
+    p->bucket_status = SPSH_OK;
+    p->ops->copy_fn(p->backend, p->statistics_before, p->own_statistics, p->statistics_elements);
+}
+
+static spsh_status note(spsh__stages *p, uint32_t leaf, bool is_empty, spsh_error *err)
+{
+    if (p->entry_count == SPSH__LEAVES_MAX)
+        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "a step of more than %u leaves",
+                         SPSH__LEAVES_MAX);
+    p->entries[p->entry_count++] = (entry){leaf, is_empty};
+    return SPSH_OK;
+}
+
+spsh_status spsh__stages_put(spsh__stages *p, uint32_t leaf, const spsh__model_batch *batch,
+                             spsh_error *err)
+{
+    spsh__comm_handle coming = 0;
+    spsh_status rc = SPSH_OK;
+    if (batch == NULL) {
+        rc = note(p, leaf, true, err);
+        return rc != SPSH_OK ? rc : skip_empty(p, err);
+    }
+    if (p->comm->rank > 0) {
+        const size_t elements =
+            rows_of(p, batch) * spsh__model_stage_in_width(p->contexts[0].model);
+        rc = p->comm->ops->receive_fn(p->comm, p->comm->rank - 1, TAG_ACTIVATIONS, p->in.data,
+                                      bytes_of(p, elements), &coming, err);
+    }
+    if (rc == SPSH_OK)
+        rc = take_back(p, true, err);
+    if (rc == SPSH_OK)
+        rc = wait_for(p, &coming, err);
+    if (rc == SPSH_OK)
+        rc = note(p, leaf, false, err);
+    return rc != SPSH_OK ? rc : go_forward(p, leaf, batch, err);
+}
+
+/* What was sent is read before the next step: a context's memory is written again there. */
+spsh_status spsh__stages_end(spsh__stages *p, spsh_error *err)
+{
+    spsh_status rc = take_back(p, false, err);
+    for (uint32_t i = 0; rc == SPSH_OK && i < p->window; i++)
+        rc = wait_for(p, &p->contexts[i].sent, err);
+    for (int i = 0; rc == SPSH_OK && i < 2; i++)
+        rc = wait_for(p, &p->out_sent[i], err);
+    return rc != SPSH_OK ? rc : p->ops->status_fn(p->backend, err);
+}

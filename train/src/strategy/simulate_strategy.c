@@ -1,0 +1,544 @@
+/* simulate_strategy.c: see simulate_strategy.h. A learner's step is run_step.c's, with a clock for
+ * a model:
+ *
+ *     before_forward;  compute a third
+ *     for each bucket: compute its share of two thirds, on_bucket
+ *     after_backward, square_sum, update, after_step
+ */
+#include "simulate_strategy.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/train_internal.h"
+#include "gradient_sum.h"
+#include "strategy_internal.h"
+
+enum {
+    COORDINATES = 64,     /* of the quadratic, spread over the arena */
+    PIECE_ELEMENTS = 128, /* the least of a message with weights */
+    SMALL_BYTES = 300,    /* the most of one without */
+    BUCKETS = 8,
+    BUCKETS_MAX = 32,
+    MORE_STEPS = 4,
+};
+
+#define PART_ELEMENTS (SPSH__PART_BYTES / sizeof(float))
+#define MESSAGES      UINT64_C(1000000) /* of one strategy, about */
+#define RATE          0.05
+#define RATE_MAX      0.5
+#define NOISE         0.5
+#define FAR_NS        (UINT64_MAX / 4) /* later than all */
+
+struct world;
+
+typedef struct student {
+    spsh__learner learner;
+    spsh__strategy *strategy;
+    spsh__staleness staleness;
+    const struct world *world;
+    uint64_t sent_before;           /* bytes, when steps began */
+    uint64_t steps, updates_before; /* hogwild: of all, when weights were read */
+    uint64_t compute_ns, step_ns;   /* sums */
+} student;
+
+typedef struct world {
+    const spsh__simulate_options *o;
+    const spsh__cluster *c;
+    spsh__sim *sim;
+    spsh__backend *backend;
+    student *students;
+    spsh__sim_fault faults[SPSH__CLUSTER_FAULTS_MAX]; /* of learners that there are */
+    uint32_t fault_count;
+    spsh__slice *buckets;
+    float *shared;
+    uint64_t elements;
+    uint32_t bucket_count;
+    double rate, share; /* share: of a single gradient, where it changes the model of all */
+    double first_loss;
+    bool is_shared; /* learners have no messages, but one memory */
+    /* what came of it */
+    uint64_t begin_ns, done, wanted; /* learner-steps */
+    uint64_t end_ns, last_ns;        /* when `wanted` were done; the last one; 0: not */
+    uint64_t target_done, target_ns;
+    bool has_begun, is_over;
+} world;
+
+/* ---- the quadratic ---- */
+
+static uint64_t place(const world *w, uint32_t i)
+{
+    return i * (w->elements / COORDINATES);
+}
+
+static double curvature(uint32_t i)
+{
+    return 0.25 + 0.75 * i / (COORDINATES - 1);
+}
+
+/* Of deviation 1: uniform, so that no mathematical library has a part in it. */
+static double noise(const world *w, uint32_t learner, uint64_t step, uint32_t i)
+{
+    const uint64_t seed = w->c->seed ^ (UINT64_C(0xa5a5) << 32);
+    return 3.4641016151377544 *
+           (spsh__sim_uniform(seed, learner * UINT64_C(1000003) + step, i) - 0.5);
+}
+
+/* Into gradients that are zero elsewhere. */
+static void fill_gradients(const world *w, uint32_t number)
+{
+    const spsh__learner *l = &w->students[number].learner;
+    const spsh__backend_ops *ops = w->backend->ops;
+    for (uint32_t i = 0; i < COORDINATES; i++) {
+        const uint64_t at = place(w, i);
+        float value = 0;
+        ops->read_f32_fn(w->backend, &value, spsh__at(ops, l->weights, at), 1);
+        value = (float)(curvature(i) * ((double)value - 1) +
+                        NOISE * noise(w, number, w->students[number].steps, i));
+        ops->write_f32_fn(w->backend, spsh__at(ops, l->gradients, at), &value, 1);
+    }
+}
+
+/* Of the models that there are: of a node's it is the leader's, of which the others have copies. */
+static double mean_model(const world *w, uint32_t i)
+{
+    const spsh__backend_ops *ops = w->backend->ops;
+    double sum = 0;
+    uint32_t models = 0;
+    if (w->is_shared)
+        return (double)w->shared[place(w, i)];
+    for (uint32_t n = 0; n < w->o->learners; n++) {
+        const spsh__buffer model = w->students[n].learner.updated;
+        double value = 0;
+        if (model.data == NULL)
+            continue;
+        ops->read_f64_fn(w->backend, &value, spsh__at(ops, model, place(w, i)), 1);
+        sum += value;
+        models++;
+    }
+    return sum / models;
+}
+
+static double loss(const world *w)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < COORDINATES; i++) {
+        const double off = mean_model(w, i) - 1;
+        sum += 0.5 * curvature(i) * off * off;
+    }
+    return sum;
+}
+
+/* The optimiser's: plain SGD. */
+static void update_slice(void *user, const spsh__slice *slice, spsh__buffer gradients, double scale)
+{
+    const student *s = (const student *)user;
+    const world *w = s->world;
+    const spsh__sgd sgd = {.rate = w->rate};
+    const spsh__update u = {.weights = spsh__at(w->backend->ops, s->learner.updated, slice->offset),
+                            .gradients = gradients,
+                            .count = slice->count,
+                            .gradient_scale = scale};
+    w->backend->ops->sgd_fn(w->backend, &sgd, &u);
+}
+
+/* ---- a step ---- */
+
+static spsh_status compute(world *w, uint32_t number, double share, spsh_error *err)
+{
+    student *s = &w->students[number];
+    spsh__runtime *t = s->learner.runtime;
+    const uint64_t begin_ns = t->ops->now_fn(t);
+    const double more = 1 + w->c->jitter * spsh__sim_uniform(w->c->seed, number, s->steps);
+    t->ops->compute_fn(t, (uint64_t)((double)w->c->step_ns * share * more));
+    s->compute_ns += t->ops->now_fn(t) - begin_ns;
+    return w->is_over ? SPSH_FAIL(err, SPSH_E_END, SPSH_OFFSET_NONE, "the others are done")
+                      : SPSH_OK;
+}
+
+static spsh_status forward_backward(world *w, uint32_t number, spsh_error *err)
+{
+    student *s = &w->students[number];
+    const spsh__strategy_ops *ops = s->strategy->ops;
+    const uint32_t leaf = spsh__leaf_of(&s->learner, 0);
+    spsh_status rc = compute(w, number, 1.0 / 3, err);
+    if (rc == SPSH_OK)
+        fill_gradients(w, number);
+    for (uint32_t b = 0; rc == SPSH_OK && b < w->bucket_count; b++) {
+        rc = compute(w, number, 2.0 / 3 / w->bucket_count, err);
+        if (rc == SPSH_OK)
+            rc = ops->on_bucket_fn(s->strategy, leaf, b, err);
+    }
+    return rc;
+}
+
+/* total: batches that the gradients are the sum of. */
+static spsh_status update(world *w, uint32_t number, double total, spsh_error *err)
+{
+    student *s = &w->students[number];
+    const spsh__strategy_ops *ops = s->strategy->ops;
+    spsh__slice slice;
+    if (ops->push_fn != NULL)
+        return ops->push_fn(s->strategy, w->share, err);
+    const double scale = w->is_shared ? w->share : total > 0 ? 1 / total : 0;
+    for (uint32_t n = 0; ops->slice_fn(s->strategy, n, &slice); n++)
+        update_slice(s, &slice, spsh__at(w->backend->ops, s->learner.gradients, slice.offset),
+                     scale);
+    return SPSH_OK;
+}
+
+/* Another learner-step is done. */
+static void count(world *w, student *s)
+{
+    s->steps++;
+    s->learner.step++;
+    w->done++;
+    w->last_ns = spsh__sim_now_ns(w->sim);
+    if (w->end_ns == 0 && w->done == w->wanted)
+        w->end_ns = w->last_ns;
+    if (w->target_done == 0 && w->done % w->o->learners == 0 &&
+        loss(w) <= SPSH_TRAIN_TARGET * w->first_loss) {
+        w->target_done = w->done;
+        w->target_ns = w->last_ns;
+    }
+    w->is_over = w->end_ns > 0 && (w->target_done > 0 || w->done >= MORE_STEPS * w->wanted);
+}
+
+static spsh_status step(world *w, uint32_t number, spsh_error *err)
+{
+    student *s = &w->students[number];
+    const spsh__strategy_ops *ops = s->strategy->ops;
+    const uint64_t begin_ns = spsh__sim_now_ns(w->sim);
+    double row = 1, total = 0, squares = 0;
+    spsh_status rc = ops->before_forward_fn(s->strategy, err);
+    s->updates_before = w->done;
+    if (rc == SPSH_OK)
+        rc = forward_backward(w, number, err);
+    if (rc == SPSH_OK)
+        rc = ops->after_backward_fn(s->strategy, &row, &total, 1, err);
+    if (rc == SPSH_OK)
+        rc = ops->square_sum_fn(s->strategy, &squares, err);
+    if (rc == SPSH_OK)
+        rc = update(w, number, total, err);
+    if (rc == SPSH_OK)
+        rc = ops->after_step_fn(s->strategy, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (w->is_shared)
+        spsh__learner_stale(&s->learner, w->done - s->updates_before);
+    s->step_ns += spsh__sim_now_ns(w->sim) - begin_ns;
+    count(w, s);
+    return SPSH_OK;
+}
+
+/* All learners have begun: times of faults are told from here on. */
+static void begin(world *w)
+{
+    w->begin_ns = spsh__sim_now_ns(w->sim);
+    w->first_loss = loss(w);
+    for (uint32_t i = 0; i < w->fault_count; i++) {
+        w->faults[i].from_ns += w->begin_ns - FAR_NS;
+        if (w->faults[i].to_ns > 0)
+            w->faults[i].to_ns += w->begin_ns - FAR_NS;
+    }
+}
+
+/* Who waits for one that is done does so until its deadline, and is done then. */
+static spsh_status learn(void *user, uint32_t number, spsh_error *err)
+{
+    world *w = (world *)user;
+    student *s = &w->students[number];
+    uint64_t all = 1;
+    spsh_status rc = s->strategy->ops->start_fn(s->strategy, &s->learner, err);
+    if (rc == SPSH_OK) /* all have begun */
+        rc = spsh__comm_all_reduce(s->learner.comm, SPSH__COMM_U64, SPSH__COMM_SUM, &all, 1, err);
+    if (rc == SPSH_OK && !w->has_begun)
+        begin(w);
+    w->has_begun = true;
+    s->sent_before = spsh__sim_sent_bytes(w->sim, number);
+    while (rc == SPSH_OK && !w->is_over)
+        rc = step(w, number, err);
+    return w->is_over ? SPSH_OK : rc;
+}
+
+/* ---- the model, smaller ---- */
+
+static uint64_t divide_up(uint64_t a, uint64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* How many parts there are to send, as the strategies cut them. */
+static uint64_t parts_of(const world *w)
+{
+    const uint64_t real = divide_up(w->o->weights, PART_ELEMENTS);
+    uint64_t most = MESSAGES / (UINT64_C(4) * w->o->learners * w->c->steps + 1);
+    most = most < 16 ? 16 : most > 512 ? 512 : most;
+    return real < most ? real : most;
+}
+
+/* The arena: every message with weights has at least PIECE_ELEMENTS. */
+static void shrink(world *w, spsh__learner *shape, double *ret_scale)
+{
+    const uint64_t weights = w->o->weights, learners = w->o->learners, parts = parts_of(w);
+    const uint64_t pieces = learners * w->bucket_count > parts ? learners * w->bucket_count : parts;
+    const uint64_t elements = pieces * PIECE_ELEMENTS;
+    *ret_scale = 1;
+    if (w->o->is_whole || elements >= weights) {
+        w->elements = weights < COORDINATES ? COORDINATES : weights;
+        return;
+    }
+    const double factor = (double)weights / (double)elements;
+    const uint64_t piece = divide_up(elements, learners * w->bucket_count);
+    const uint64_t block = (uint64_t)(SPSH__BLOCK_ELEMENTS / factor);
+    w->elements = elements;
+    shape->part_elements = divide_up(elements, parts);
+    shape->block_elements = 4 * block < piece ? piece : block;
+    *ret_scale = factor;
+}
+
+/* ---- opening ---- */
+
+static spsh_status new_buffer(const world *w, uint64_t elements, spsh__buffer *ret, spsh_error *err)
+{
+    return w->backend->ops->alloc_fn(w->backend, elements, ret, err);
+}
+
+static spsh_status open_student(world *w, const spsh__learner *shape, uint32_t number,
+                                spsh_error *err)
+{
+    student *s = &w->students[number];
+    spsh__learner *l = &s->learner;
+    s->world = w;
+    *l = *shape;
+    l->comm = spsh__sim_comm(w->sim, number);
+    l->runtime = spsh__sim_runtime(w->sim, number);
+    l->staleness = &s->staleness;
+    l->update_fn = update_slice;
+    l->update_user = s;
+    spsh_status rc = new_buffer(w, w->elements, &l->weights, err);
+    if (rc == SPSH_OK)
+        rc = new_buffer(w, w->elements, &l->gradients, err);
+    if (rc == SPSH_OK)
+        rc = new_buffer(w, 1, &l->statistics, err);
+    l->updated = l->weights;
+    return rc != SPSH_OK
+               ? rc
+               : spsh__strategy_open(w->o->strategy, spsh_allocator_default(), &s->strategy, err);
+}
+
+static void cut_buckets(world *w)
+{
+    const uint64_t each = divide_up(w->elements, w->bucket_count);
+    for (uint32_t b = 0; b < w->bucket_count; b++) {
+        const uint64_t first = b * each < w->elements ? b * each : w->elements;
+        const uint64_t left = w->elements - first;
+        w->buckets[b] = (spsh__slice){first, left < each ? left : each};
+    }
+}
+
+static void take_faults(world *w)
+{
+    for (uint32_t i = 0; i < w->c->fault_count; i++) {
+        spsh__sim_fault f = w->c->faults[i];
+        if (f.learner >= w->o->learners)
+            continue;
+        f.from_ns += FAR_NS;
+        f.to_ns += f.to_ns > 0 ? FAR_NS : 0;
+        w->faults[w->fault_count++] = f;
+    }
+}
+
+static spsh_status open_sim(world *w, double scale, spsh_error *err)
+{
+    const spsh__cluster *c = w->c;
+    take_faults(w);
+    const spsh__sim_options sim = {.allocator = *spsh_allocator_default(),
+                                   .learners = w->o->learners,
+                                   .latency_ns = c->link.latency_ns,
+                                   .bytes_per_s = c->link.bytes_per_s,
+                                   .node_size = c->node_size,
+                                   .node_bytes_per_s = c->node_link.bytes_per_s,
+                                   .node_latency_ns = c->node_link.latency_ns,
+                                   .scale = scale,
+                                   .small_bytes = SMALL_BYTES,
+                                   .seed = c->seed,
+                                   .deadline_ms = c->deadline_ms,
+                                   .faults = w->faults,
+                                   .fault_count = w->fault_count};
+    return spsh__sim_open(&sim, &w->sim, err);
+}
+
+static spsh_status open_world(world *w, spsh_error *err)
+{
+    const spsh__cluster *c = w->c;
+    const uint32_t learners = w->o->learners;
+    spsh__learner shape = {
+        .statistics_elements = 1,
+        .virtual_world = learners,
+        .seed = c->seed,
+        .options = {
+                    .servers = c->servers, .bound = c->bound, .overlaps = true, .node_size = c->node_size}
+    };
+    double scale = 1;
+    w->bucket_count = w->o->buckets > 0 ? w->o->buckets : BUCKETS;
+    if (w->bucket_count > BUCKETS_MAX)
+        w->bucket_count = BUCKETS_MAX;
+    while (w->bucket_count > 2 && learners * w->bucket_count > 256)
+        w->bucket_count--;
+    shrink(w, &shape, &scale);
+    spsh_status rc = spsh__backend_open("cpu", 1, NULL, &w->backend, err);
+    if (rc == SPSH_OK)
+        rc = open_sim(w, scale, err);
+    if (rc != SPSH_OK)
+        return rc;
+    w->students = calloc(learners, sizeof(*w->students));
+    w->buckets = calloc(w->bucket_count, sizeof(*w->buckets));
+    w->shared = calloc(w->elements, sizeof(*w->shared));
+    if (w->students == NULL || w->buckets == NULL || w->shared == NULL)
+        return spsh__fail_memory(err);
+    cut_buckets(w);
+    shape.backend = w->backend;
+    shape.arena_elements = w->elements;
+    shape.buckets = w->buckets;
+    shape.bucket_count = w->bucket_count;
+    shape.shared = w->shared;
+    for (uint32_t i = 0; rc == SPSH_OK && i < learners; i++)
+        rc = open_student(w, &shape, i, err);
+    return rc;
+}
+
+static void close_world(world *w)
+{
+    for (uint32_t i = 0; w->students != NULL && i < w->o->learners; i++) {
+        student *s = &w->students[i];
+        spsh__strategy_close(s->strategy);
+        const spsh__buffer buffers[] = {s->learner.weights, s->learner.gradients,
+                                        s->learner.statistics};
+        for (size_t b = 0; b < sizeof(buffers) / sizeof(buffers[0]); b++)
+            if (buffers[b].data != NULL)
+                w->backend->ops->free_fn(w->backend, buffers[b]);
+    }
+    spsh__sim_close(w->sim);
+    spsh__backend_close(w->backend);
+    free(w->students);
+    free(w->buckets);
+    free(w->shared);
+}
+
+/* ---- what is told ---- */
+
+static void fill_staleness(const world *w, spsh_train_simulated *ret)
+{
+    uint64_t counts[SPSH__STALENESS_MAX] = {0}, all = 0, below = 0, sum = 0;
+    bool has_middle = false;
+    for (uint32_t n = 0; n < w->o->learners; n++)
+        for (uint32_t i = 0; i < SPSH__STALENESS_MAX; i++) {
+            counts[i] += w->students[n].staleness.counts[i];
+            all += w->students[n].staleness.counts[i];
+        }
+    for (uint32_t i = 0; i < SPSH__STALENESS_MAX; i++) {
+        below += counts[i];
+        sum += i * counts[i];
+        if (counts[i] > 0)
+            ret->staleness_max = i;
+        if (!has_middle && 2 * below >= all)
+            ret->staleness_p50 = i;
+        has_middle = has_middle || 2 * below >= all;
+    }
+    ret->staleness_mean = all > 0 ? (double)sum / (double)all : 0;
+}
+
+static void fill_speeds(const world *w, spsh_train_simulated *ret)
+{
+    const double seconds = (double)(w->last_ns - w->begin_ns) * 1e-9;
+    uint64_t sent = 0, compute_ns = 0, step_ns = 0;
+    ret->slowest_steps_per_s = (double)INFINITY;
+    for (uint32_t n = 0; n < w->o->learners; n++) {
+        const student *s = &w->students[n];
+        const double speed = seconds > 0 ? (double)s->steps / seconds : 0;
+        ret->speeds[n] = speed;
+        ret->slowest_steps_per_s =
+            speed < ret->slowest_steps_per_s ? speed : ret->slowest_steps_per_s;
+        ret->fastest_steps_per_s =
+            speed > ret->fastest_steps_per_s ? speed : ret->fastest_steps_per_s;
+        sent += spsh__sim_sent_bytes(w->sim, n) - s->sent_before;
+        compute_ns += s->compute_ns;
+        step_ns += s->step_ns;
+    }
+    if (w->done == 0)
+        return;
+    ret->sent_bytes = (double)sent / (double)w->done;
+    ret->exposed_s =
+        step_ns > compute_ns ? (double)(step_ns - compute_ns) * 1e-9 / (double)w->done : 0;
+}
+
+static void fill(const world *w, spsh_train_simulated *ret)
+{
+    const uint64_t end_ns = w->end_ns > 0 ? w->end_ns : spsh__sim_now_ns(w->sim);
+    const uint64_t counted = w->end_ns > 0 ? w->wanted : w->done;
+    const double seconds = (double)(end_ns - w->begin_ns) * 1e-9;
+    const double ideal = (double)w->o->learners / ((double)w->c->step_ns * 1e-9);
+    ret->share = seconds > 0 ? (double)counted / seconds / ideal : 0;
+    ret->steps_per_s = ret->share * ideal;
+    ret->batches = counted;
+    ret->seconds = w->end_ns > 0 ? seconds : (double)NAN;
+    ret->target_batches = w->target_done;
+    ret->target_seconds =
+        w->target_done > 0 ? (double)(w->target_ns - w->begin_ns) * 1e-9 : (double)NAN;
+    fill_speeds(w, ret);
+    fill_staleness(w, ret);
+}
+
+/* Of strategies that are for other clusters: why. */
+static bool is_unfit(const spsh__simulate_options *o, char text[SPSH_TRAIN_STOPPED_BYTES])
+{
+    const uint32_t node = o->cluster->node_size;
+    text[0] = '\0';
+    if (strcmp(o->strategy, "hogwild") == 0 && o->learners > 1 && node < o->learners)
+        (void)snprintf(text, SPSH_TRAIN_STOPPED_BYTES,
+                       "learners share memory: they are on one node, as node=%u says", o->learners);
+    if (strcmp(o->strategy, "hierarchical") == 0 && (node == 0 || o->learners % node != 0))
+        (void)snprintf(text, SPSH_TRAIN_STOPPED_BYTES,
+                       "learners are nodes of as many each, as node=%u says",
+                       o->learners % 2 == 0 ? 2 : 1);
+    if (strcmp(o->strategy, "pipeline") == 0)
+        (void)snprintf(text, SPSH_TRAIN_STOPPED_BYTES,
+                       "stages send activations, of which the number of weights says nothing");
+    return text[0] != '\0';
+}
+
+spsh_status spsh__simulate(const spsh__simulate_options *options, spsh_train_simulated *ret,
+                           spsh_error *err)
+{
+    spsh_error failed = SPSH_ERROR_INIT;
+    world w = {.o = options, .c = options->cluster};
+    *ret = (spsh_train_simulated){
+        .learners = options->learners, .target_seconds = (double)NAN, .seconds = (double)NAN};
+    (void)snprintf(ret->strategy, sizeof(ret->strategy), "%s", options->strategy);
+    ret->speeds = calloc(options->learners, sizeof(*ret->speeds));
+    if (ret->speeds == NULL)
+        return spsh__fail_memory(err);
+    if (is_unfit(options, ret->stopped))
+        return SPSH_OK;
+    w.wanted = options->cluster->steps * options->learners;
+    w.rate = RATE * options->learners < RATE_MAX ? RATE * options->learners : RATE_MAX;
+    w.share = 1.0 / options->learners;
+    spsh_status rc = open_world(&w, &failed);
+    if (rc == SPSH_OK) {
+        const spsh__strategy_ops *ops = w.students[0].strategy->ops;
+        w.is_shared = ops->is_free && !ops->needs_runtime;
+        rc = spsh__sim_run(w.sim, learn, &w, &failed);
+        fill(&w, ret);
+    }
+    if (w.is_over || rc == SPSH_E_TIMEOUT) { /* learners that others wait for are what is asked */
+        if (!w.is_over)
+            (void)snprintf(ret->stopped, sizeof(ret->stopped), "%.190s", failed.message);
+        rc = SPSH_OK;
+    }
+    close_world(&w);
+    if (rc != SPSH_OK && err != NULL)
+        *err = failed;
+    return rc;
+}
