@@ -61,7 +61,7 @@ static void take_file(const char *path)
     };
     spsh_memory_source memory = {file.bytes};
     spsh_audio_source source = spsh_audio_source_memory(&memory);
-    spsh__window window;
+    spsh__audio_window window;
     spsh_audio_info info = {.codec = SPSH_CODEC_FLAC};
     spsh__flac_head head;
     spsh__window_init(&window, &source);

@@ -23,7 +23,7 @@ static void check_plan(const spsh__copy_plan *plan)
     uint64_t next = 0;
     must(spsh__copy_plan_dataset_count(plan) > 0);
     for (size_t i = 0; i < spsh__copy_plan_dataset_count(plan); i++) {
-        const spsh__plan_dataset *d = spsh__copy_plan_dataset(plan, i);
+        const spsh__copy_plan_source *d = spsh__copy_plan_dataset(plan, i);
         must(d->path[0] != '\0' && d->first_drop == next);
         next += d->drop_count;
         for (uint64_t k = 0; k < d->drop_count; k++) {

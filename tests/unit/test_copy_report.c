@@ -74,7 +74,7 @@ typedef struct world {
     spsh__match matches[MATCHES + SPSH__TIER_COUNT];
     spsh__copies_facts copies;
     spsh__copy_facts common;
-    spsh__cluster clusters[2];
+    spsh__copy_cluster clusters[2];
     spsh__member members[5];
     spsh__boilerplate boilerplate;
     spsh__clusters all;
@@ -139,8 +139,8 @@ static void fill_plan(world *w)
     w->members[2] = (spsh__member){2, SPSH__DECISION_UNPROVEN, none, ""};
     w->members[3] = (spsh__member){3, SPSH__DECISION_KEEP, none, "first"};
     w->members[4] = (spsh__member){4, SPSH__DECISION_PROTECTED, MATCHES, "of test"};
-    w->clusters[0] = (spsh__cluster){0, 3, SECONDS, 96000, true};
-    w->clusters[1] = (spsh__cluster){3, 2, 0, 0, false};
+    w->clusters[0] = (spsh__copy_cluster){0, 3, SECONDS, 96000, true};
+    w->clusters[1] = (spsh__copy_cluster){3, 2, 0, 0, false};
     w->boilerplate = (spsh__boilerplate){5, 0.5, 1.5, 40};
     w->all = (spsh__clusters){.clusters = w->clusters,
                               .cluster_count = 2,

@@ -23,7 +23,7 @@ typedef struct request {
     int kind; /* export_kind */
     const char *dataset_path;
     const char *output;
-    spsh__filter filter;
+    spsh__row_filter filter;
     uint64_t shard_bytes;
 } request;
 

@@ -153,7 +153,7 @@ static int add_leftover(void *user, const char *name)
 
 static int summarize(summary *s)
 {
-    const spsh__filter filter = {.domain = NULL};
+    const spsh__row_filter filter = {.domain = NULL};
     spsh__selection *selection = NULL;
     s->language_count = spsh_dataset_name_count(s->dataset, SPSH_NAME_LANGUAGE);
     s->language_utterances =

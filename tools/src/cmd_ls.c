@@ -245,7 +245,7 @@ static spsh_status list_rows(listing *l, spsh__selection *selection, uint64_t li
 
 typedef struct request {
     bool json, all;
-    spsh__filter filter;
+    spsh__row_filter filter;
     uint64_t limit, offset;
 } request;
 

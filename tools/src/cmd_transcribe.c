@@ -39,7 +39,7 @@ typedef struct waiting {
 
 typedef struct transcribe_command {
     spsh_recogniser *recogniser;
-    spsh__filter filter;
+    spsh__row_filter filter;
     uint64_t threads, beam, limit;
     bool json;
     waiting items[WAITING_MAX];
@@ -385,7 +385,7 @@ static int transcribe_dataset(transcribe_command *c, const char *path)
 /* DATASET:SPLIT,SPLIT: one split after the other. */
 static int transcribe_splits(transcribe_command *c, const spsh__print_source *source)
 {
-    const spsh__filter given = c->filter;
+    const spsh__row_filter given = c->filter;
     char *splits = strdup(source->splits);
     char *rest = splits;
     int exit_status = splits == NULL ? spsh__cli_fail_memory() : SPSH_EXIT_DONE;

@@ -52,10 +52,10 @@ static void fill_turns(uint32_t log2, float *turns)
     }
 }
 
-spsh_status spsh__room_open(const spsh_allocator *allocator, uint64_t count_max, spsh__room *room,
-                            spsh_error *err)
+spsh_status spsh__room_open(const spsh_allocator *allocator, uint64_t count_max,
+                            spsh__room_response *room, spsh_error *err)
 {
-    *room = (spsh__room){.points_log2_max = least_points_log2(count_max) + 1};
+    *room = (spsh__room_response){.points_log2_max = least_points_log2(count_max) + 1};
     const size_t point_count = (size_t)1 << room->points_log2_max;
     room->turn_memory = spsh__featgen_new(allocator, 3 * point_count, sizeof(float));
     room->points = spsh__featgen_new(allocator, point_count, SPSH__POINT_FLOATS * sizeof(float));
@@ -75,18 +75,18 @@ spsh_status spsh__room_open(const spsh_allocator *allocator, uint64_t count_max,
     return SPSH_OK;
 }
 
-void spsh__room_close(const spsh_allocator *allocator, spsh__room *room)
+void spsh__room_close(const spsh_allocator *allocator, spsh__room_response *room)
 {
     spsh__featgen_delete(allocator, room->turn_memory);
     spsh__featgen_delete(allocator, room->points);
     spsh__featgen_delete(allocator, room->response);
-    *room = (spsh__room){0};
+    *room = (spsh__room_response){0};
 }
 
 /* ---- convolution ---- */
 
 /* Both parts are real: lanes as they are, and one point later, in one transform. */
-static void transform_response(spsh__room *room, const spsh__augment_isa *isa,
+static void transform_response(spsh__room_response *room, const spsh__augment_isa *isa,
                                const int16_t *response, uint64_t count, uint32_t points_log2)
 {
     const size_t point_count = (size_t)1 << points_log2;
@@ -140,8 +140,9 @@ static void write_block(const float *points, uint64_t first, uint64_t count, flo
         y[i] = points[(first + i) / LANES * SPSH__POINT_FLOATS + (first + i) % LANES];
 }
 
-void spsh__room_convolve(spsh__room *room, const spsh__augment_isa *isa, const int16_t *response,
-                         uint64_t response_count, spsh__signal_span input, float *y)
+void spsh__room_convolve(spsh__room_response *room, const spsh__augment_isa *isa,
+                         const int16_t *response, uint64_t response_count, spsh__signal_span input,
+                         float *y)
 {
     const uint32_t points_log2 = points_log2_for(response_count, input.count);
     const size_t point_count = (size_t)1 << points_log2;

@@ -16,13 +16,13 @@
 #include "augment_kernels.h"
 #include "speechshard/augment.h"
 
-typedef struct spsh__room {
+typedef struct spsh__room_response {
     spsh__turns turns;
     uint32_t points_log2_max;
     float *turn_memory;
     float *points;   /* of a transform; SPSH__POINT_FLOATS each */
     float *response; /* its points; SPSH__RESPONSE_FLOATS each */
-} spsh__room;
+} spsh__room_response;
 
 /* Float numbers: count of them. */
 typedef struct spsh__signal_span {
@@ -32,13 +32,14 @@ typedef struct spsh__signal_span {
 
 /* count_max: of the response, 1 ... SPSH_AUGMENT_ROOM_SAMPLES_MAX. SPSH_OK, SPSH_E_NO_MEMORY; then
  * nothing is left to close. */
-spsh_status spsh__room_open(const spsh_allocator *allocator, uint64_t count_max, spsh__room *room,
-                            spsh_error *err);
+spsh_status spsh__room_open(const spsh_allocator *allocator, uint64_t count_max,
+                            spsh__room_response *room, spsh_error *err);
 /* A room of zeros is fine. */
-void spsh__room_close(const spsh_allocator *allocator, spsh__room *room);
+void spsh__room_close(const spsh_allocator *allocator, spsh__room_response *room);
 
 /* y: as many as there are inputs; not the same memory. The response counts as -1 ... 1. */
-void spsh__room_convolve(spsh__room *room, const spsh__augment_isa *isa, const int16_t *response,
-                         uint64_t response_count, spsh__signal_span input, float *y);
+void spsh__room_convolve(spsh__room_response *room, const spsh__augment_isa *isa,
+                         const int16_t *response, uint64_t response_count, spsh__signal_span input,
+                         float *y);
 
 #endif

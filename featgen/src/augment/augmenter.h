@@ -12,10 +12,10 @@ struct spsh_augmenter {
     uint64_t sample_count_max, room_count_max;
     spsh__resampler resamplers[SPSH_AUGMENT_SPEEDS_MAX];
     uint32_t resampler_count;
-    uint32_t margin; /* zeros that resamplers need on each side */
-    spsh__room room; /* where room_count_max > 0 */
-    float *work;     /* longest utterance after the change of speed */
-    float *spare;    /* ... before it, with margins; what rooms make of it */
+    uint32_t margin;          /* zeros that resamplers need on each side */
+    spsh__room_response room; /* where room_count_max > 0 */
+    float *work;              /* longest utterance after the change of speed */
+    float *spare;             /* ... before it, with margins; what rooms make of it */
     uint64_t clipped_count;
 };
 

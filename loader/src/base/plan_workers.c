@@ -14,7 +14,7 @@ enum { THREADS_MAX = 64 };
 typedef struct run {
     _Atomic(uint64_t) next;
     uint64_t count;
-    spsh__piece_fn piece_fn;
+    spsh__plan_piece_fn piece_fn;
     void *user;
     pthread_mutex_t mutex; /* of what follows */
     uint64_t failed_piece;
@@ -60,8 +60,8 @@ static void *work(void *argument)
     }
 }
 
-spsh_status spsh__workers_run(uint32_t threads, uint64_t count, spsh__piece_fn piece_fn, void *user,
-                              spsh_error *err)
+spsh_status spsh__workers_run(uint32_t threads, uint64_t count, spsh__plan_piece_fn piece_fn,
+                              void *user, spsh_error *err)
 {
     run r = {.count = count,
              .piece_fn = piece_fn,

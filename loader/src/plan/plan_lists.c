@@ -9,7 +9,7 @@
 
 enum { BLOCK = SPSH__MEMBERS_BLOCK };
 
-static spsh_status merge_workers(spsh__scan *s, spsh_error *err)
+static spsh_status merge_workers(spsh__index_scan *s, spsh_error *err)
 {
     spsh_plan *plan = s->plan;
     spsh__scan_sum *sums = s->workers[0].sums;
@@ -42,7 +42,7 @@ static spsh_status merge_workers(spsh__scan *s, spsh_error *err)
     return SPSH_OK;
 }
 
-static void take_ranges(spsh__scan *s)
+static void take_ranges(spsh__index_scan *s)
 {
     spsh_plan *plan = s->plan;
     for (uint32_t d = 0; d < plan->dataset_count; d++) {
@@ -64,7 +64,7 @@ static void take_ranges(spsh__scan *s)
 }
 
 /* Domains that have members; then numbers[slot] is each one's place. */
-static spsh_status make_domains(spsh__scan *s, uint32_t *numbers, spsh_error *err)
+static spsh_status make_domains(spsh__index_scan *s, uint32_t *numbers, spsh_error *err)
 {
     spsh_plan *plan = s->plan;
     const spsh__scan_sum *sums = s->workers[0].sums;
@@ -107,7 +107,7 @@ static bool continues(const spsh__member_run *last, uint64_t members, const spsh
 
 /* Calls for each group of each block, in order: with runs NULL they are counted, else written.
  * members[d]: of domain d so far. */
-static void add_groups(const spsh__scan *s, const uint32_t *numbers, uint64_t *members,
+static void add_groups(const spsh__index_scan *s, const uint32_t *numbers, uint64_t *members,
                        spsh__member_run **lasts, spsh__member_run *scratch, bool write)
 {
     spsh_plan *plan = s->plan;
@@ -135,7 +135,7 @@ static void add_groups(const spsh__scan *s, const uint32_t *numbers, uint64_t *m
     }
 }
 
-static spsh_status make_runs(spsh__scan *s, const uint32_t *numbers, spsh_error *err)
+static spsh_status make_runs(spsh__index_scan *s, const uint32_t *numbers, spsh_error *err)
 {
     spsh_plan *plan = s->plan;
     const spsh_allocator *allocator = &plan->allocator;
@@ -187,7 +187,7 @@ out:
     return rc;
 }
 
-spsh_status spsh__scan_results(spsh__scan *s, spsh_error *err)
+spsh_status spsh__scan_results(spsh__index_scan *s, spsh_error *err)
 {
     uint32_t *numbers =
         (uint32_t *)spsh__new_array(&s->plan->allocator, (size_t)s->domain_count, sizeof(*numbers));

@@ -41,8 +41,8 @@ static spsh_status column_of(const spsh_dataset *dataset, spsh_column column, ui
     return rc;
 }
 
-static spsh_status columns_of(const spsh__scan *s, uint32_t dataset, uint64_t first, uint64_t count,
-                              columns *ret_columns, spsh_error *err)
+static spsh_status columns_of(const spsh__index_scan *s, uint32_t dataset, uint64_t first,
+                              uint64_t count, columns *ret_columns, spsh_error *err)
 {
     const spsh__filter *f = &s->filters[dataset];
     const spsh_plan_options *opt = &s->plan->options;
@@ -159,7 +159,7 @@ static bool is_name(const uint8_t *column, uint64_t i, uint32_t names)
 }
 
 /* By the row alone. */
-static verdict judge(const spsh__scan *s, const spsh__filter *f, const columns *c, uint64_t i,
+static verdict judge(const spsh__index_scan *s, const spsh__filter *f, const columns *c, uint64_t i,
                      uint64_t position)
 {
     uint64_t samples = spsh__get_u64le(c->samples + 8 * i);
@@ -185,8 +185,8 @@ static verdict judge(const spsh__scan *s, const spsh__filter *f, const columns *
     return ticks > s->plan->caps.item_ticks ? TOO_LONG : PASSES;
 }
 
-static spsh_status keep_copy(const spsh__scan *s, spsh__scan_worker *w, const spsh__scan_copy *kept,
-                             spsh_error *err)
+static spsh_status keep_copy(const spsh__index_scan *s, spsh__scan_worker *w,
+                             const spsh__scan_copy *kept, spsh_error *err)
 {
     if (w->copy_count == w->copy_capacity) {
         uint64_t capacity = w->copy_capacity == 0 ? 1024 : 2 * w->copy_capacity;
@@ -206,7 +206,7 @@ static spsh_status keep_copy(const spsh__scan *s, spsh__scan_worker *w, const sp
 }
 
 /* A row that passes by itself and is a copy: its original decides, or settle_copies. */
-static spsh_status judge_copy(const spsh__scan *s, spsh__scan_worker *w,
+static spsh_status judge_copy(const spsh__index_scan *s, spsh__scan_worker *w,
                               const spsh__scan_copy *judged, verdict *ret_verdict, spsh_error *err)
 {
     columns c;
@@ -241,8 +241,8 @@ static void count_verdict(spsh__scan_worker *w, verdict v)
 }
 
 /* Too long for a batch, and the options say what that means. row: over all datasets. */
-static verdict judge_long(const spsh__scan *s, spsh__scan_worker *w, const columns *c, uint64_t i,
-                          uint64_t row)
+static verdict judge_long(const spsh__index_scan *s, spsh__scan_worker *w, const columns *c,
+                          uint64_t i, uint64_t row)
 {
     spsh_long_utterances rule = s->plan->options.long_utterances;
     if (rule == SPSH_LONG_SPLIT)
@@ -263,8 +263,9 @@ typedef struct block_place {
     uint64_t first; /* position */
 } block_place;
 
-static spsh_status decide_block(const spsh__scan *s, spsh__scan_worker *w, const block_place *at,
-                                const columns *c, uint64_t *passes, spsh_error *err)
+static spsh_status decide_block(const spsh__index_scan *s, spsh__scan_worker *w,
+                                const block_place *at, const columns *c, uint64_t *passes,
+                                spsh_error *err)
 {
     const spsh__filter *f = &s->filters[at->dataset];
     memset(passes, 0, SPSH__SCAN_WORDS * sizeof(*passes));
@@ -300,7 +301,7 @@ static bool passes_row(const uint64_t *passes, uint32_t i)
 }
 
 /* Sums by domain, and how many of the block each has. */
-static uint32_t sum_block(const spsh__scan *s, spsh__scan_worker *w, const block_place *at,
+static uint32_t sum_block(const spsh__index_scan *s, spsh__scan_worker *w, const block_place *at,
                           const columns *c, const uint64_t *passes)
 {
     const spsh_plan *plan = s->plan;
@@ -343,7 +344,7 @@ static uint32_t sum_block(const spsh__scan *s, spsh__scan_worker *w, const block
 }
 
 /* Offsets of the block, grouped by domain. counts becomes each domain's next place. */
-static void scatter(const spsh__scan *s, spsh__scan_worker *w, const block_place *at,
+static void scatter(const spsh__index_scan *s, spsh__scan_worker *w, const block_place *at,
                     const columns *c, const uint64_t *passes, uint16_t *offsets)
 {
     uint32_t names = s->filters[at->dataset].domain_names;
@@ -354,8 +355,9 @@ static void scatter(const spsh__scan *s, spsh__scan_worker *w, const block_place
         }
 }
 
-static spsh_status build_block(const spsh__scan *s, spsh__scan_worker *w, const block_place *at,
-                               const columns *c, const uint64_t *passes, spsh_error *err)
+static spsh_status build_block(const spsh__index_scan *s, spsh__scan_worker *w,
+                               const block_place *at, const columns *c, const uint64_t *passes,
+                               spsh_error *err)
 {
     const spsh_allocator *allocator = &s->plan->allocator;
     spsh__scan_block *result = &s->blocks[at->block];
@@ -395,7 +397,7 @@ static spsh_status build_block(const spsh__scan *s, spsh__scan_worker *w, const 
 
 static spsh_status work_on_block(void *user, uint32_t number, uint64_t block, spsh_error *err)
 {
-    spsh__scan *s = (spsh__scan *)user;
+    spsh__index_scan *s = (spsh__index_scan *)user;
     spsh__scan_worker *w = &s->workers[number];
     block_place at = {.block = block};
     columns c;
@@ -428,7 +430,7 @@ static int compare_copies(const void *a, const void *b)
 }
 
 /* Of copies whose original does not pass, the first stays. */
-static spsh_status settle_copies(spsh__scan *s, spsh_error *err)
+static spsh_status settle_copies(spsh__index_scan *s, spsh_error *err)
 {
     spsh__scan_worker *all = &s->workers[0];
     for (uint32_t i = 1; i < s->worker_count; i++)
@@ -449,7 +451,7 @@ static spsh_status settle_copies(spsh__scan *s, spsh_error *err)
     return SPSH_OK;
 }
 
-static spsh_status settle(spsh__scan *s, spsh_error *err)
+static spsh_status settle(spsh__index_scan *s, spsh_error *err)
 {
     spsh_status rc = settle_copies(s, err);
     if (s->plan->options.speaker_utterances_max == 0)
@@ -465,7 +467,7 @@ static spsh_status settle(spsh__scan *s, spsh_error *err)
 
 /* ---- the scan ---- */
 
-static spsh_status open_worker(const spsh__scan *s, spsh__scan_worker *w, spsh_error *err)
+static spsh_status open_worker(const spsh__index_scan *s, spsh__scan_worker *w, spsh_error *err)
 {
     const spsh_allocator *allocator = &s->plan->allocator;
     uint32_t names_max = 0;
@@ -487,7 +489,7 @@ static spsh_status open_worker(const spsh__scan *s, spsh__scan_worker *w, spsh_e
     return SPSH_OK;
 }
 
-static spsh_status open_scan(spsh__scan *s, spsh_error *err)
+static spsh_status open_scan(spsh__index_scan *s, spsh_error *err)
 {
     const spsh_plan *plan = s->plan;
     const spsh_allocator *allocator = &plan->allocator;
@@ -526,7 +528,7 @@ static spsh_status open_scan(spsh__scan *s, spsh_error *err)
     return SPSH_OK;
 }
 
-static void close_scan(spsh__scan *s)
+static void close_scan(spsh__index_scan *s)
 {
     const spsh_allocator *allocator = &s->plan->allocator;
     for (uint32_t i = 0; i < s->worker_count && s->workers != NULL; i++) {
@@ -562,7 +564,7 @@ static void name_utterance(const spsh_dataset *dataset, uint64_t position, char 
     spsh_reader_close(reader);
 }
 
-static spsh_status check_long(const spsh__scan *s, spsh_error *err)
+static spsh_status check_long(const spsh__index_scan *s, spsh_error *err)
 {
     char name[ID_SHOWN_BYTES];
     const spsh_plan_options *o = &s->plan->options;
@@ -601,7 +603,7 @@ static void mark_checked(spsh_plan *plan)
 spsh_status spsh__plan_scan(spsh_plan *plan, const spsh__filter *filters, uint32_t threads,
                             spsh_error *err)
 {
-    spsh__scan s = {.plan = plan, .filters = filters, .worker_count = threads};
+    spsh__index_scan s = {.plan = plan, .filters = filters, .worker_count = threads};
     const spsh_plan_options *opt = &plan->options;
     s.ticks_min = spsh__ticks_of_seconds(opt->utterance_seconds_min);
     s.ticks_max = opt->utterance_seconds_max > 0

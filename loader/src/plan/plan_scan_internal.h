@@ -58,7 +58,7 @@ typedef enum spsh__scan_phase {
     SPSH__SCAN_BUILD,
 } spsh__scan_phase;
 
-typedef struct spsh__scan {
+typedef struct spsh__index_scan {
     spsh_plan *plan;
     const spsh__filter *filters;
     spsh__scan_dataset *datasets;
@@ -69,7 +69,7 @@ typedef struct spsh__scan {
     uint64_t domain_count; /* slots of all datasets */
     spsh__scan_phase phase;
     uint64_t ticks_min, ticks_max;
-} spsh__scan;
+} spsh__index_scan;
 
 /* Sums of durations stop at the top instead of wrapping: what comes near is refused later. */
 static inline void spsh__scan_add(uint64_t *sum, uint64_t value)
@@ -78,6 +78,6 @@ static inline void spsh__scan_add(uint64_t *sum, uint64_t value)
 }
 
 /* The plan's domains, member lists and counts, from what all workers left. */
-spsh_status spsh__scan_results(spsh__scan *s, spsh_error *err);
+spsh_status spsh__scan_results(spsh__index_scan *s, spsh_error *err);
 
 #endif

@@ -89,7 +89,7 @@ static uint64_t member_at(const spsh_plan *plan, uint32_t domain, const spsh__st
 
 /* A few times a granule's lengths come from the cache, if it has them: so the first windows after
  * opening need not check nearly all of the index. */
-static bool read_cached(const spsh_plan *plan, uint32_t dataset, spsh__entry *entry)
+static bool read_cached(const spsh_plan *plan, uint32_t dataset, spsh__stream_entry *entry)
 {
     const spsh__plan_dataset *d = &plan->datasets[dataset];
     spsh__granule *granule = &d->granules[entry->position >> SPSH__GRANULE_SHIFT];
@@ -103,7 +103,7 @@ static bool read_cached(const spsh_plan *plan, uint32_t dataset, spsh__entry *en
     return true;
 }
 
-static spsh_status read_entry(const spsh_plan *plan, uint32_t domain, spsh__entry *entry,
+static spsh_status read_entry(const spsh_plan *plan, uint32_t domain, spsh__stream_entry *entry,
                               spsh_error *err)
 {
     uint32_t dataset = plan->domains[domain].dataset;
@@ -237,8 +237,8 @@ static spsh_status resume(spsh__walk *walk, uint64_t epoch, uint32_t window,
 /* ---- the sequence ---- */
 
 /* With one domain: no quota. */
-static spsh_status draw_one_domain(spsh__walk *walk, uint64_t count, spsh__entry *ret_entries,
-                                   spsh_error *err)
+static spsh_status draw_one_domain(spsh__walk *walk, uint64_t count,
+                                   spsh__stream_entry *ret_entries, spsh_error *err)
 {
     spsh__stream *stream = &walk->streams[0];
     if (ret_entries == NULL) {
@@ -255,7 +255,8 @@ static spsh_status draw_one_domain(spsh__walk *walk, uint64_t count, spsh__entry
         uint64_t left = count - done;
         uint32_t here = stream->ahead_count - stream->ahead;
         here = here < left ? here : (uint32_t)left;
-        memcpy(ret_entries + done, stream->entries + stream->ahead, here * sizeof(spsh__entry));
+        memcpy(ret_entries + done, stream->entries + stream->ahead,
+               here * sizeof(spsh__stream_entry));
         stream->ahead += here;
         stream->index += here;
         done += here;
@@ -263,7 +264,8 @@ static spsh_status draw_one_domain(spsh__walk *walk, uint64_t count, spsh__entry
     return SPSH_OK;
 }
 
-static spsh_status draw(spsh__walk *walk, uint64_t count, spsh__entry *ret_entries, spsh_error *err)
+static spsh_status draw(spsh__walk *walk, uint64_t count, spsh__stream_entry *ret_entries,
+                        spsh_error *err)
 {
     const spsh_plan *plan = walk->plan;
     for (uint64_t i = 0; i < count; i++) {
@@ -304,7 +306,7 @@ static void keep_states(spsh__walk *walk)
     spsh__states_keep(plan, walk->epoch, walk->window, walk->states);
 }
 
-spsh_status spsh__walk_window(spsh__walk *walk, spsh__entry *ret_entries, spsh_error *err)
+spsh_status spsh__walk_window(spsh__walk *walk, spsh__stream_entry *ret_entries, spsh_error *err)
 {
     uint64_t count = spsh__walk_window_first(walk->plan, walk->window + 1) -
                      spsh__walk_window_first(walk->plan, walk->window);

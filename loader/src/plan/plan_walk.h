@@ -10,7 +10,7 @@
 enum { SPSH__AHEAD = 16 };
 
 /* An utterance in the sequence. */
-typedef struct spsh__entry {
+typedef struct spsh__stream_entry {
     uint64_t index; /* in its domain's stream, over all epochs */
     uint64_t position;
     uint64_t samples;
@@ -19,7 +19,7 @@ typedef struct spsh__entry {
     uint32_t domain;
     uint32_t rate_hz;
     uint32_t channels;
-} spsh__entry;
+} spsh__stream_entry;
 
 /* A domain's utterances, pass after pass, each in an order of its own. */
 typedef struct spsh__stream {
@@ -29,7 +29,7 @@ typedef struct spsh__stream {
     uint64_t short_run;            /* the pass: full runs before the short one */
     spsh__permutation order;
     uint32_t ahead, ahead_count; /* entries[ahead]: of index */
-    spsh__entry entries[SPSH__AHEAD];
+    spsh__stream_entry entries[SPSH__AHEAD];
 } spsh__stream;
 
 /* A place in the sequence; one thread. */
@@ -54,6 +54,6 @@ spsh_status spsh__walk_seek(spsh__walk *walk, uint64_t epoch, uint32_t window, s
 
 /* The utterances of the window; then the walk is at the beginning of the next one. ret_entries has
  * room for all; NULL: go past them. */
-spsh_status spsh__walk_window(spsh__walk *walk, spsh__entry *ret_entries, spsh_error *err);
+spsh_status spsh__walk_window(spsh__walk *walk, spsh__stream_entry *ret_entries, spsh_error *err);
 
 #endif

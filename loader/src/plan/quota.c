@@ -42,7 +42,8 @@ static __attribute__((noinline)) bool is_less_exactly(const spsh__share *shares,
     return left != right ? left < right : x < y;
 }
 
-static inline bool is_less(const spsh__share *shares, spsh__match a, spsh__match b, bool finish)
+static inline bool is_less(const spsh__share *shares, spsh__quota_match a, spsh__quota_match b,
+                           bool finish)
 {
     if (__builtin_expect(a.key - b.key + CLOSE_CALL <= 2 * CLOSE_CALL, 0))
         return is_less_exactly(shares, a.domain, b.domain, finish);
@@ -50,14 +51,14 @@ static inline bool is_less(const spsh__share *shares, spsh__match a, spsh__match
 }
 
 /* Set a leaf, and play its matches again. */
-static inline void set_key(const spsh__quota *quota, spsh__match *tree, uint32_t domain,
+static inline void set_key(const spsh__quota *quota, spsh__quota_match *tree, uint32_t domain,
                            uint64_t key, bool finish)
 {
-    spsh__match winner = {key, domain};
+    spsh__quota_match winner = {key, domain};
     uint32_t at = quota->leaf_count + domain;
     tree[at] = winner;
     while (at > 1) {
-        spsh__match other = tree[at ^ 1];
+        spsh__quota_match other = tree[at ^ 1];
         /* A mask, as which one wins cannot be guessed. */
         uint64_t loses = -(uint64_t)is_less(quota->shares, other, winner, finish);
         winner.key ^= (winner.key ^ other.key) & loses;
@@ -95,10 +96,10 @@ spsh_status spsh__quota_open(spsh__quota *quota, uint32_t count, const spsh_allo
         leaves *= 2;
     *quota = (spsh__quota){.leaf_count = leaves};
     quota->shares = (spsh__share *)spsh__new_array(allocator, count, sizeof(spsh__share));
-    quota->eligible =
-        (spsh__match *)spsh__new_array(allocator, (size_t)2 * leaves, sizeof(spsh__match));
-    quota->waiting =
-        (spsh__match *)spsh__new_array(allocator, (size_t)2 * leaves, sizeof(spsh__match));
+    quota->eligible = (spsh__quota_match *)spsh__new_array(allocator, (size_t)2 * leaves,
+                                                           sizeof(spsh__quota_match));
+    quota->waiting = (spsh__quota_match *)spsh__new_array(allocator, (size_t)2 * leaves,
+                                                          sizeof(spsh__quota_match));
     if (quota->shares == NULL || quota->eligible == NULL || quota->waiting == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "shares of %u domains", count);
     return SPSH_OK;
@@ -118,8 +119,9 @@ void spsh__quota_clear(spsh__quota *quota, uint64_t weight_sum)
     quota->weight_sum = weight_sum;
     quota->served = 0;
     for (uint32_t at = 2 * leaves; at-- > 1;) {
-        quota->eligible[at] = at >= leaves ? (spsh__match){absent_key(at - leaves), at - leaves}
-                                           : quota->eligible[(size_t)2 * at];
+        quota->eligible[at] = at >= leaves
+                                  ? (spsh__quota_match){absent_key(at - leaves), at - leaves}
+                                  : quota->eligible[(size_t)2 * at];
         quota->waiting[at] = quota->eligible[at];
     }
 }
@@ -142,7 +144,7 @@ static inline bool is_eligible(const spsh__quota *quota, uint32_t domain)
 
 uint32_t spsh__quota_pick(spsh__quota *quota)
 {
-    spsh__match *waiting = &quota->waiting[1];
+    spsh__quota_match *waiting = &quota->waiting[1];
     while (!is_absent(waiting->key) && is_eligible(quota, waiting->domain)) {
         uint32_t domain = waiting->domain;
         set_key(quota, quota->waiting, domain, absent_key(domain), false);

@@ -13,16 +13,17 @@ typedef struct spsh__share {
 } spsh__share;
 
 /* Of a tournament: the lesser of its two children. */
-typedef struct spsh__match {
+typedef struct spsh__quota_match {
     uint64_t key; /* the bits of a double, which ascend as it does */
     uint32_t domain;
-} spsh__match;
+} spsh__quota_match;
 
 typedef struct spsh__quota {
     spsh__share *shares;
-    spsh__match *eligible; /* by (served + length) / weight; leaf of domain d: leaf_count + d */
-    spsh__match *waiting;  /* by served / weight */
-    uint32_t leaf_count;   /* a power of two */
+    spsh__quota_match
+        *eligible; /* by (served + length) / weight; leaf of domain d: leaf_count + d */
+    spsh__quota_match *waiting; /* by served / weight */
+    uint32_t leaf_count;        /* a power of two */
     uint64_t weight_sum;
     uint64_t served;
 } spsh__quota;

@@ -52,7 +52,7 @@ typedef struct group {
 } group;
 
 struct spsh__window_scratch {
-    spsh__entry *entries;
+    spsh__stream_entry *entries;
     record *records, *sorted;
     group *groups;
     uint64_t *firsts;    /* in order: the first index of a domain in the batch */
@@ -133,7 +133,7 @@ spsh_status spsh__windows_open(spsh__windows *windows, const spsh_plan *plan, ui
         return rc;
     if (s == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "window");
-    s->entries = (spsh__entry *)take_memory(allocator, utterances, sizeof(*s->entries));
+    s->entries = (spsh__stream_entry *)take_memory(allocator, utterances, sizeof(*s->entries));
     s->records = (record *)take_memory(allocator, items, sizeof(record));
     s->sorted = (record *)take_memory(allocator, is_in_order ? 0 : items, sizeof(record));
     s->groups = (group *)take_memory(allocator, wraps(plan) && !is_in_order ? items / 2 + 1 : 0,
@@ -183,14 +183,14 @@ static uint64_t part_first(uint64_t samples, uint32_t part, uint32_t part_count)
     return (uint64_t)((spsh__u128)samples * part / part_count);
 }
 
-static uint32_t class_of(const spsh_plan *plan, const spsh__entry *entry)
+static uint32_t class_of(const spsh_plan *plan, const spsh__stream_entry *entry)
 {
     uint32_t rate = plan->options.sample_rate_hz != 0 ? 0 : entry->rate_hz;
     uint32_t channels = (plan->options.flags & SPSH_PLAN_BY_CHANNELS) == 0 ? 0 : entry->channels;
     return rate << 7 | channels; /* rates need 20 bits, channels 7 */
 }
 
-static uint64_t tie_of(const maker *m, const spsh__entry *entry, uint32_t part)
+static uint64_t tie_of(const maker *m, const spsh__stream_entry *entry, uint32_t part)
 {
     const spsh_plan *plan = m->plan;
     uint32_t dataset = plan->domains[entry->domain].dataset;
@@ -205,7 +205,7 @@ static spsh_status make_records(maker *m, uint64_t entry_count, spsh_error *err)
     const spsh_plan *plan = m->plan;
     uint64_t capacity = spsh__window_items_max(plan);
     for (uint32_t e = 0; e < entry_count; e++) {
-        const spsh__entry *entry = &m->scratch->entries[e];
+        const spsh__stream_entry *entry = &m->scratch->entries[e];
         uint64_t parts = 1;
         if (entry->ticks > plan->caps.item_ticks)
             parts = spsh__part_count(entry->samples, entry->rate_hz, plan->caps.item_ticks);
@@ -324,7 +324,7 @@ static void end_batch(maker *m)
 
 static void put(maker *m, const record *r)
 {
-    const spsh__entry *e = &m->scratch->entries[r->entry];
+    const spsh__stream_entry *e = &m->scratch->entries[r->entry];
     uint64_t start = part_first(e->samples, r->part, r->part_count);
     m->window->items[m->window->item_count++] = (spsh_item){
         .position = e->position,
@@ -343,8 +343,8 @@ static void put(maker *m, const record *r)
 
 static bool is_copy(const maker *m, const record *a, const record *b)
 {
-    const spsh__entry *x = &m->scratch->entries[a->entry];
-    const spsh__entry *y = &m->scratch->entries[b->entry];
+    const spsh__stream_entry *x = &m->scratch->entries[a->entry];
+    const spsh__stream_entry *y = &m->scratch->entries[b->entry];
     return a->tie == b->tie && a->part == b->part && x->position == y->position &&
            x->domain == y->domain;
 }
@@ -475,7 +475,7 @@ static void cut_sorted(maker *m)
 /* A domain's stream is its members over and over: a copy is one pass later. */
 static bool is_in_batch(const maker *m, const record *r)
 {
-    const spsh__entry *e = &m->scratch->entries[r->entry];
+    const spsh__stream_entry *e = &m->scratch->entries[r->entry];
     return m->scratch->firsts_of[e->domain] == m->window->batch_count + 1 &&
            e->index - m->scratch->firsts[e->domain] >= m->plan->domains[e->domain].count;
 }
@@ -489,7 +489,7 @@ static void cut_in_order(maker *m)
         begin_batch(m);
         for (; next < m->record_count; next++) {
             const record *r = &m->records[next];
-            const spsh__entry *e = &m->scratch->entries[r->entry];
+            const spsh__stream_entry *e = &m->scratch->entries[r->entry];
             if (!fits(m, r->ticks) || r->class_number != m->records[first].class_number ||
                 is_in_batch(m, r))
                 break;

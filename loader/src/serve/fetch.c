@@ -56,7 +56,7 @@ struct spsh__fetch {
 
 /* ---- the line ---- */
 
-static void line_put(spsh_loader *loader, const spsh__place *place)
+static void line_put(spsh_loader *loader, const spsh__line_place *place)
 {
     (void)pthread_mutex_lock(&loader->lock);
     const uint32_t at = (loader->line_first + loader->line_count) % loader->line_capacity;
@@ -165,17 +165,17 @@ static bool begin_batch(spsh__fetch *f)
     if (rc == SPSH_OK)
         rc = spsh_sampler_next(f->sampler, &planned, &err);
     if (rc != SPSH_OK) {
-        spsh__place place = {.kind = rc == SPSH_E_END ? SPSH__PLACE_END : SPSH__PLACE_FAILURE,
-                             .is_refused = is_refused,
-                             .next = spsh_sampler_tell(f->sampler),
-                             .error = err};
+        spsh__line_place place = {.kind = rc == SPSH_E_END ? SPSH__PLACE_END : SPSH__PLACE_FAILURE,
+                                  .is_refused = is_refused,
+                                  .next = spsh_sampler_tell(f->sampler),
+                                  .error = err};
         f->has_ended = rc != SPSH_E_END && !is_refused;
         set_state(loader, slot, SPSH__SLOT_FREE);
         line_put(loader, &place);
         return !f->has_ended;
     }
     rc = spsh__layout(loader, slot, &planned, &err);
-    const spsh__place place = {.kind = SPSH__PLACE_BATCH, .slot = slot};
+    const spsh__line_place place = {.kind = SPSH__PLACE_BATCH, .slot = slot};
     if (rc != SPSH_OK) {
         slot->job_count = 0;
         spsh__slot_fail(slot, SPSH_NONE_U32, rc, &err);

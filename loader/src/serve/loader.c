@@ -85,7 +85,7 @@ static void count_batch(spsh_loader *loader, const spsh__slot *slot)
 
 static bool head_is_ready(const spsh_loader *loader)
 {
-    const spsh__place *head = &loader->line[loader->line_first];
+    const spsh__line_place *head = &loader->line[loader->line_first];
     return loader->line_count > 0 &&
            (head->kind != SPSH__PLACE_BATCH || head->slot->state == SPSH__SLOT_READY);
 }
@@ -154,7 +154,7 @@ static void leave_line(spsh_loader *loader)
 /* The head is ready: hand it out, or say why not. */
 static spsh_status take_head(spsh_loader *loader, const spsh_batch **ret_batch, spsh_error *err)
 {
-    const spsh__place *head = &loader->line[loader->line_first];
+    const spsh__line_place *head = &loader->line[loader->line_first];
     spsh__slot *slot = head->slot;
     if (head->kind == SPSH__PLACE_END) {
         loader->cursor = head->next;

@@ -250,8 +250,8 @@ static spsh_status open_slots(spsh_loader *loader, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     loader->line_capacity = 2 * loader->slot_count + 2;
-    loader->line =
-        (spsh__place *)spsh__new_array(allocator, loader->line_capacity, sizeof(*loader->line));
+    loader->line = (spsh__line_place *)spsh__new_array(allocator, loader->line_capacity,
+                                                       sizeof(*loader->line));
     loader->slots =
         (spsh__slot *)spsh__new_array(allocator, loader->slot_count, sizeof(*loader->slots));
     loader->asks =

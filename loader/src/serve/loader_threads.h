@@ -53,13 +53,13 @@ typedef struct spsh__ask {
 } spsh__ask;
 
 /* One place of the line. */
-typedef struct spsh__place {
+typedef struct spsh__line_place {
     spsh__place_kind kind;
     bool is_refused;    /* of a failure: no more than that one ask has failed */
     spsh__slot *slot;   /* of a batch */
     spsh_position next; /* behind an end */
     spsh_error error;   /* of a failure */
-} spsh__place;
+} spsh__line_place;
 
 /* Counters that threads add to as they go. */
 typedef struct spsh__counters {
@@ -100,7 +100,7 @@ struct spsh_loader {
     pthread_cond_t wake;  /* fetch: something to do */
     pthread_cond_t calm;  /* parked; nobody is in a call any more */
 
-    spsh__place *line; /* a ring */
+    spsh__line_place *line; /* a ring */
     uint32_t line_capacity, line_first, line_count;
     spsh__ask *asks; /* a ring of slot_count: not begun yet; NULL: the plan's order it is */
     uint32_t asks_first, asks_count;

@@ -207,7 +207,7 @@ static const spsh__audio_backend *find_backend(spsh_codec codec)
     return NULL;
 }
 
-static spsh_status choose(spsh__window *window, spsh_codec codec, spsh_codec *ret_codec,
+static spsh_status choose(spsh__audio_window *window, spsh_codec codec, spsh_codec *ret_codec,
                           const spsh__audio_backend **ret_backend, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -230,7 +230,7 @@ static spsh_status choose(spsh__window *window, spsh_codec codec, spsh_codec *re
 spsh_status spsh_audio_inspect(const spsh_audio_source *source, spsh_codec codec,
                                spsh_audio_info *ret_info, spsh_error *err)
 {
-    spsh__window window;
+    spsh__audio_window window;
     const spsh__audio_backend *backend = NULL;
     if (source == NULL || source->read_fn == NULL || ret_info == NULL)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "inspect: NULL argument");
@@ -245,8 +245,8 @@ spsh_status spsh_audio_inspect(const spsh_audio_source *source, spsh_codec codec
 }
 
 /* A WAV with GSM inside is decoded by the library that decodes GSM. */
-static spsh_status choose_for_decode(spsh_decoder *decoder, spsh__window *window, spsh_codec codec,
-                                     spsh_error *err)
+static spsh_status choose_for_decode(spsh_decoder *decoder, spsh__audio_window *window,
+                                     spsh_codec codec, spsh_error *err)
 {
     spsh_audio_info info = {.codec = codec};
     spsh__wav_layout layout = {.block_bytes = 0};
@@ -284,7 +284,7 @@ static spsh_status open_stream(spsh_decoder *decoder, const spsh_audio_source *s
                                spsh_codec codec, const spsh_decoder_options *opt, spsh_error *err)
 {
     const spsh__audio_backend *last = decoder->backend;
-    spsh__window window;
+    spsh__audio_window window;
     decoder->source = *source;
     decoder->seek_points = opt->seek_points;
     decoder->seek_point_count = opt->seek_point_count;

@@ -108,7 +108,7 @@ static spsh_status take_streaminfo(spsh__flac_head *head, spsh_audio_info *info,
     return spsh__audio_check_info(info, err);
 }
 
-spsh_status spsh__flac_parse_head(spsh__window *window, spsh_audio_info *ret_info,
+spsh_status spsh__flac_parse_head(spsh__audio_window *window, spsh_audio_info *ret_info,
                                   spsh__flac_head *ret_head, spsh_error *err)
 {
     spsh_audio_info info = {.codec = SPSH_CODEC_FLAC};
@@ -157,7 +157,8 @@ spsh_status spsh__flac_parse_head(spsh__window *window, spsh_audio_info *ret_inf
     return SPSH_OK;
 }
 
-static spsh_status flac_inspect(spsh__window *window, spsh_audio_info *ret_info, spsh_error *err)
+static spsh_status flac_inspect(spsh__audio_window *window, spsh_audio_info *ret_info,
+                                spsh_error *err)
 {
     spsh__flac_head head = {.first_frame_offset_bytes = 0};
     return spsh__flac_parse_head(window, ret_info, &head, err);
@@ -653,7 +654,7 @@ static spsh_status start_library(const spsh_decoder *decoder, flac_state *state,
     return SPSH_OK;
 }
 
-static spsh_status flac_open(spsh_decoder *decoder, spsh__window *window, spsh_error *err)
+static spsh_status flac_open(spsh_decoder *decoder, spsh__audio_window *window, spsh_error *err)
 {
     spsh_status rc = take_state(decoder, err);
     if (rc != SPSH_OK)
@@ -919,7 +920,7 @@ static spsh_status flac_seek_points(spsh_bytes file, uint64_t interval_samples,
 {
     spsh_memory_source memory = {file};
     spsh_audio_source source = spsh_audio_source_memory(&memory);
-    spsh__window window;
+    spsh__audio_window window;
     spsh__flac_walker walker;
     spsh__flac_frame frame = {.size_bytes = 0};
     spsh__flac_head head = {.first_frame_offset_bytes = 0};

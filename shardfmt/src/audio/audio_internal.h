@@ -26,17 +26,17 @@
 #define SPSH__SCRATCH_BYTES 65536
 
 /* A sliding view of a source, so that header parsers make few and bounded reads. */
-typedef struct spsh__window {
+typedef struct spsh__audio_window {
     const spsh_audio_source *source;
     uint64_t offset_bytes;
     size_t size_bytes;
     uint8_t bytes[SPSH__WINDOW_BYTES];
-} spsh__window;
+} spsh__audio_window;
 
-void spsh__window_init(spsh__window *window, const spsh_audio_source *source);
+void spsh__window_init(spsh__audio_window *window, const spsh_audio_source *source);
 
 /* Up to size_bytes (at most SPSH__WINDOW_BYTES) at offset_bytes; fewer only at the source's end. */
-spsh_status spsh__window_get(spsh__window *window, uint64_t offset_bytes, size_t size_bytes,
+spsh_status spsh__window_get(spsh__audio_window *window, uint64_t offset_bytes, size_t size_bytes,
                              spsh_bytes *ret_bytes, spsh_error *err);
 
 /* Reads at most size_bytes, and never past the end that the source states. */
@@ -51,8 +51,8 @@ bool spsh__source_view(const spsh_audio_source *source, uint64_t offset_bytes, s
  * open may find that of an earlier stream in decoder->state, and takes over what it can use. */
 typedef struct spsh__audio_backend {
     bool keeps_state;
-    spsh_status (*inspect)(spsh__window *window, spsh_audio_info *ret_info, spsh_error *err);
-    spsh_status (*open)(spsh_decoder *decoder, spsh__window *window, spsh_error *err);
+    spsh_status (*inspect)(spsh__audio_window *window, spsh_audio_info *ret_info, spsh_error *err);
+    spsh_status (*open)(spsh_decoder *decoder, spsh__audio_window *window, spsh_error *err);
     spsh_status (*read)(spsh_decoder *decoder, void *pcm, uint64_t capacity, uint64_t *ret_samples,
                         spsh_error *err);
     spsh_status (*seek)(spsh_decoder *decoder, uint64_t sample, spsh_error *err);
@@ -118,13 +118,13 @@ void spsh__audio_judge_set(spsh_decode_result *result, spsh_decode_verdict verdi
 void spsh__f32_to_i16(const float *src, int16_t *dst, size_t count);
 
 /* Which codec a file is: looks behind ID3v2 tags. Fails by name for all that is not allowed. */
-spsh_status spsh__audio_detect(spsh__window *window, spsh_codec *ret_codec, spsh_error *err);
+spsh_status spsh__audio_detect(spsh__audio_window *window, spsh_codec *ret_codec, spsh_error *err);
 
 /* The failure for bytes that are of no allowed codec: what they look like. */
 spsh_status spsh__audio_refuse(spsh_bytes head, spsh_error *err);
 
 /* Offset of the first byte behind the ID3v2 tags at the start; 0 without one. */
-spsh_status spsh__id3_skip(spsh__window *window, uint64_t *ret_offset, spsh_error *err);
+spsh_status spsh__id3_skip(spsh__audio_window *window, uint64_t *ret_offset, spsh_error *err);
 
 /* How the payload of a WAV file is coded. */
 typedef enum spsh__wav_coding {
@@ -144,7 +144,7 @@ typedef struct spsh__wav_layout {
 } spsh__wav_layout;
 
 /* Reads the chunks. A file that is cut is no failure here: layout->is_cut. */
-spsh_status spsh__wav_parse(spsh__window *window, spsh_audio_info *ret_info,
+spsh_status spsh__wav_parse(spsh__audio_window *window, spsh_audio_info *ret_info,
                             spsh__wav_layout *ret_layout, spsh_error *err);
 
 /* The extent of compressed audio inside a file, found by walking its frames or pages. */
@@ -168,15 +168,15 @@ spsh_status spsh__audio_check_reached(const spsh_decoder *decoder, uint64_t samp
                                       spsh_error *err);
 
 /* Both fill info. head_only reads the first frame (MP3) or the first and last pages (Ogg) alone. */
-spsh_status spsh__mp3_parse(spsh__window *window, bool head_only, spsh_audio_info *ret_info,
+spsh_status spsh__mp3_parse(spsh__audio_window *window, bool head_only, spsh_audio_info *ret_info,
                             spsh__stream_extent *ret_extent, spsh_error *err);
-spsh_status spsh__ogg_parse(spsh__window *window, bool head_only, spsh_audio_info *ret_info,
+spsh_status spsh__ogg_parse(spsh__audio_window *window, bool head_only, spsh_audio_info *ret_info,
                             spsh__stream_extent *ret_extent, spsh_error *err);
 
 /* Checks the headers of a Vorbis stream that spsh__ogg_parse has walked, and puts into head pages
  * that stand for them; extent->begin_bytes becomes the first page of audio. */
 struct spsh__buffer;
-spsh_status spsh__vorbis_compose(spsh__window *window, const spsh_allocator *allocator,
+spsh_status spsh__vorbis_compose(spsh__audio_window *window, const spsh_allocator *allocator,
                                  spsh__stream_extent *extent, struct spsh__buffer *head,
                                  spsh_error *err);
 
@@ -203,7 +203,7 @@ typedef struct spsh__flac_head {
     uint32_t block_samples_max;
 } spsh__flac_head;
 
-spsh_status spsh__flac_parse_head(spsh__window *window, spsh_audio_info *ret_info,
+spsh_status spsh__flac_parse_head(spsh__audio_window *window, spsh_audio_info *ret_info,
                                   spsh__flac_head *ret_head, spsh_error *err);
 
 #endif

@@ -161,7 +161,7 @@ static void explain(spsh__stream_extent *extent, const char *format, unsigned lo
 }
 
 /* What follows the last frame: a tag and zeros are well, all else is named. */
-static spsh_status judge_tail(spsh__window *window, const mp3_frame *first,
+static spsh_status judge_tail(spsh__audio_window *window, const mp3_frame *first,
                               spsh__stream_extent *extent, spsh_error *err)
 {
     static const char *const tags[] = {"TAG", "APETAGEX", "LYRICSBEGIN", "ID3", "3DI"};
@@ -186,8 +186,8 @@ static spsh_status judge_tail(spsh__window *window, const mp3_frame *first,
 }
 
 /* Follows the chain of frames from *extent's begin. */
-static spsh_status walk(spsh__window *window, const mp3_frame *first, spsh__stream_extent *extent,
-                        uint64_t *ret_frames, spsh_error *err)
+static spsh_status walk(spsh__audio_window *window, const mp3_frame *first,
+                        spsh__stream_extent *extent, uint64_t *ret_frames, spsh_error *err)
 {
     uint64_t offset = extent->begin_bytes;
     uint64_t count = 0;
@@ -214,7 +214,7 @@ static uint64_t without_gaps(uint64_t samples, const xing *tag)
     return samples > gaps ? samples - gaps : 0;
 }
 
-spsh_status spsh__mp3_parse(spsh__window *window, bool head_only, spsh_audio_info *ret_info,
+spsh_status spsh__mp3_parse(spsh__audio_window *window, bool head_only, spsh_audio_info *ret_info,
                             spsh__stream_extent *ret_extent, spsh_error *err)
 {
     spsh__stream_extent extent = {.is_clean = true};

@@ -60,7 +60,8 @@ static off_t on_seek(void *user, off_t offset, int whence)
     return base + offset;
 }
 
-static spsh_status mp3_inspect(spsh__window *window, spsh_audio_info *ret_info, spsh_error *err)
+static spsh_status mp3_inspect(spsh__audio_window *window, spsh_audio_info *ret_info,
+                               spsh_error *err)
 {
     spsh__stream_extent extent = {.is_clean = true};
     return spsh__mp3_parse(window, true, ret_info, &extent, err);
@@ -160,7 +161,7 @@ static spsh_status take_state(spsh_decoder *decoder, spsh_error *err)
     return set_up(state, err);
 }
 
-static spsh_status mp3_open(spsh_decoder *decoder, spsh__window *window, spsh_error *err)
+static spsh_status mp3_open(spsh_decoder *decoder, spsh__audio_window *window, spsh_error *err)
 {
     spsh_status rc = take_state(decoder, err);
     if (rc != SPSH_OK)

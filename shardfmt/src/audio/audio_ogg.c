@@ -59,8 +59,9 @@ static uint32_t crc_update(const ogg_crc_table *table, uint32_t crc, const uint8
 }
 
 /* Reads one page and checks its CRC. *ret_is_page is false when there is none, or a damaged one. */
-static spsh_status read_page(spsh__window *window, const ogg_crc_table *table, uint64_t offset,
-                             ogg_page *ret_page, bool *ret_is_page, spsh_error *err)
+static spsh_status read_page(spsh__audio_window *window, const ogg_crc_table *table,
+                             uint64_t offset, ogg_page *ret_page, bool *ret_is_page,
+                             spsh_error *err)
 {
     spsh_bytes bytes = {NULL, 0};
     *ret_is_page = false;
@@ -152,8 +153,9 @@ static spsh_status take_vorbis(spsh_bytes packet, spsh_audio_info *info, spsh_er
 }
 
 /* The first page: one stream of a kind that is read. */
-static spsh_status take_head(spsh__window *window, const ogg_crc_table *table, ogg_page *ret_page,
-                             spsh_audio_info *info, uint64_t *ret_pre_skip, spsh_error *err)
+static spsh_status take_head(spsh__audio_window *window, const ogg_crc_table *table,
+                             ogg_page *ret_page, spsh_audio_info *info, uint64_t *ret_pre_skip,
+                             spsh_error *err)
 {
     spsh_bytes bytes = {NULL, 0};
     bool is_page = false;
@@ -185,8 +187,8 @@ static void explain(spsh__stream_extent *extent, const char *what, uint64_t offs
 }
 
 /* Where the tail of the file begins to be looked at: the last page is in there. */
-static spsh_status find_tail(spsh__window *window, const ogg_crc_table *table, uint64_t *offset,
-                             spsh_error *err)
+static spsh_status find_tail(spsh__audio_window *window, const ogg_crc_table *table,
+                             uint64_t *offset, spsh_error *err)
 {
     uint64_t size = window->source->size_bytes;
     if (size <= *offset + PAGE_BYTES_MAX)
@@ -245,7 +247,7 @@ static void judge_end(const ogg_crc_table *table, const ogg_page *last, bool is_
 }
 
 /* Follows the pages from offset to the end of the stream. */
-static spsh_status walk(spsh__window *window, const ogg_crc_table *table, uint64_t offset,
+static spsh_status walk(spsh__audio_window *window, const ogg_crc_table *table, uint64_t offset,
                         const ogg_page *first, spsh__stream_extent *extent, spsh_error *err)
 {
     ogg_page page = *first;
@@ -290,7 +292,7 @@ static spsh_status walk(spsh__window *window, const ogg_crc_table *table, uint64
     return SPSH_OK;
 }
 
-spsh_status spsh__ogg_parse(spsh__window *window, bool head_only, spsh_audio_info *ret_info,
+spsh_status spsh__ogg_parse(spsh__audio_window *window, bool head_only, spsh_audio_info *ret_info,
                             spsh__stream_extent *ret_extent, spsh_error *err)
 {
     ogg_crc_table table;

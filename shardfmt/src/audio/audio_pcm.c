@@ -22,8 +22,8 @@ typedef struct pcm_state {
 } pcm_state;
 
 /* Checks the first bytes, by letting the codec check a head that has them and no samples. */
-static spsh_status parse_prefix(spsh__window *window, spsh_audio_info *info, size_t *ret_head_bytes,
-                                spsh_error *err)
+static spsh_status parse_prefix(spsh__audio_window *window, spsh_audio_info *info,
+                                size_t *ret_head_bytes, spsh_error *err)
 {
     uint8_t prefix[PREFIX_BYTES] = {0};
     spsh_bytes bytes = {NULL, 0};
@@ -70,7 +70,8 @@ static spsh_status check_end(const uint8_t *entry, uint64_t size_bytes, spsh_err
     return SPSH_OK;
 }
 
-static spsh_status pcm_inspect(spsh__window *window, spsh_audio_info *ret_info, spsh_error *err)
+static spsh_status pcm_inspect(spsh__audio_window *window, spsh_audio_info *ret_info,
+                               spsh_error *err)
 {
     size_t head_bytes = 0;
     spsh_bytes bytes = {NULL, 0};
@@ -86,7 +87,7 @@ static spsh_status pcm_inspect(spsh__window *window, spsh_audio_info *ret_info, 
     return rc;
 }
 
-static spsh_status pcm_open(spsh_decoder *decoder, spsh__window *window, spsh_error *err)
+static spsh_status pcm_open(spsh_decoder *decoder, spsh__audio_window *window, spsh_error *err)
 {
     size_t got = 0;
     pcm_state *state = (pcm_state *)decoder->state;

@@ -115,7 +115,7 @@ static sf_count_t on_tell(void *user)
 
 /* ---- headers ---- */
 
-static spsh_status parse_gsm(spsh__window *window, spsh_audio_info *ret_info,
+static spsh_status parse_gsm(spsh__audio_window *window, spsh_audio_info *ret_info,
                              spsh__stream_extent *ret_extent, spsh_error *err)
 {
     uint64_t size = window->source->size_bytes;
@@ -143,7 +143,7 @@ static spsh_status parse_gsm(spsh__window *window, spsh_audio_info *ret_info,
 }
 
 /* WAV with GSM: extent is the data chunk, head a header that says just that. */
-static spsh_status parse_wav_gsm(spsh__window *window, sndfile_state *state,
+static spsh_status parse_wav_gsm(spsh__audio_window *window, sndfile_state *state,
                                  spsh_audio_info *ret_info, spsh_error *err)
 {
     spsh__wav_layout layout = {.block_bytes = 0};
@@ -203,7 +203,7 @@ static spsh_status compose_opus(sndfile_state *state, spsh_error *err)
     return SPSH_OK;
 }
 
-static spsh_status parse(spsh_decoder *decoder, spsh__window *window, sndfile_state *state,
+static spsh_status parse(spsh_decoder *decoder, spsh__audio_window *window, sndfile_state *state,
                          spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -227,7 +227,8 @@ static spsh_status cut(const spsh__stream_extent *extent, spsh_error *err)
 }
 
 /* The codec to be read is passed in ret_info->codec. */
-static spsh_status sndfile_inspect(spsh__window *window, spsh_audio_info *ret_info, spsh_error *err)
+static spsh_status sndfile_inspect(spsh__audio_window *window, spsh_audio_info *ret_info,
+                                   spsh_error *err)
 {
     spsh_audio_info info = *ret_info;
     spsh__stream_extent extent = {.is_clean = true};
@@ -305,7 +306,7 @@ static spsh_status open_library(spsh_decoder *decoder, sndfile_state *state, sps
     return SPSH_OK;
 }
 
-static spsh_status sndfile_open(spsh_decoder *decoder, spsh__window *window, spsh_error *err)
+static spsh_status sndfile_open(spsh_decoder *decoder, spsh__audio_window *window, spsh_error *err)
 {
     spsh_codec codec = decoder->info.codec;
     sndfile_state *state = (sndfile_state *)spsh__alloc_zero(&decoder->allocator, sizeof(*state));

@@ -191,7 +191,7 @@ spsh_codec spsh_audio_sniff(const void *head, size_t head_bytes, const char *nam
     return codec;
 }
 
-spsh_status spsh__id3_skip(spsh__window *window, uint64_t *ret_offset, spsh_error *err)
+spsh_status spsh__id3_skip(spsh__audio_window *window, uint64_t *ret_offset, spsh_error *err)
 {
     uint64_t offset = 0;
     for (int i = 0; i < ID3_TAGS_MAX; i++) {
@@ -260,7 +260,7 @@ spsh_status spsh__audio_refuse(spsh_bytes head, spsh_error *err)
                      head.size_bytes > 2 ? head.data[2] : 0);
 }
 
-spsh_status spsh__audio_detect(spsh__window *window, spsh_codec *ret_codec, spsh_error *err)
+spsh_status spsh__audio_detect(spsh__audio_window *window, spsh_codec *ret_codec, spsh_error *err)
 {
     spsh_bytes head = {NULL, 0};
     uint64_t offset = 0;

@@ -43,7 +43,7 @@ static spsh_status fail_memory(spsh_error *err)
 }
 
 /* The next page; headers->fed_bytes moves on. The pages up to end_bytes are known to be intact. */
-static spsh_status next_page(headers *h, spsh__window *window, uint64_t end_bytes,
+static spsh_status next_page(headers *h, spsh__audio_window *window, uint64_t end_bytes,
                              ogg_page *ret_page, spsh_error *err)
 {
     while (ogg_sync_pageout(&h->sync, ret_page) != 1) {
@@ -115,7 +115,7 @@ static spsh_status take_header(headers *h, ogg_packet *packet, spsh_error *err)
     return h->count == 2 ? SPSH_OK : write_pages(h, err);
 }
 
-static spsh_status read_headers(headers *h, spsh__window *window, uint64_t end_bytes,
+static spsh_status read_headers(headers *h, spsh__audio_window *window, uint64_t end_bytes,
                                 spsh_error *err)
 {
     while (h->count < HEADERS) {
@@ -164,7 +164,7 @@ static void number_pages(const headers *h)
     }
 }
 
-spsh_status spsh__vorbis_compose(spsh__window *window, const spsh_allocator *allocator,
+spsh_status spsh__vorbis_compose(spsh__audio_window *window, const spsh_allocator *allocator,
                                  spsh__stream_extent *extent, spsh__buffer *head, spsh_error *err)
 {
     headers h = {.head = head, .allocator = allocator};

@@ -143,7 +143,7 @@ static spsh_status parse_format(spsh_bytes chunk, uint64_t offset, spsh_audio_in
 }
 
 /* Whether nothing but well-formed chunks follows an empty data chunk. */
-static spsh_status chunks_follow(spsh__window *window, uint64_t offset, bool *ret_follow,
+static spsh_status chunks_follow(spsh__audio_window *window, uint64_t offset, bool *ret_follow,
                                  spsh_error *err)
 {
     uint64_t end = window->source->size_bytes;
@@ -165,8 +165,8 @@ static spsh_status chunks_follow(spsh__window *window, uint64_t offset, bool *re
     return SPSH_OK;
 }
 
-static spsh_status take_data(spsh__window *window, const wav_chunks *chunks, spsh_audio_info *info,
-                             spsh__wav_layout *layout, spsh_error *err)
+static spsh_status take_data(spsh__audio_window *window, const wav_chunks *chunks,
+                             spsh_audio_info *info, spsh__wav_layout *layout, spsh_error *err)
 {
     uint64_t offset = chunks->data_offset_bytes;
     uint32_t size32 = chunks->data_bytes;
@@ -193,7 +193,7 @@ static spsh_status take_data(spsh__window *window, const wav_chunks *chunks, sps
     return SPSH_OK;
 }
 
-static spsh_status take_chunk(spsh__window *window, wav_chunks *chunks, uint64_t offset,
+static spsh_status take_chunk(spsh__audio_window *window, wav_chunks *chunks, uint64_t offset,
                               spsh_audio_info *info, spsh__wav_layout *layout, spsh_error *err)
 {
     spsh_bytes chunk = {NULL, 0};
@@ -223,7 +223,7 @@ static spsh_status take_chunk(spsh__window *window, wav_chunks *chunks, uint64_t
     return SPSH_OK;
 }
 
-spsh_status spsh__wav_parse(spsh__window *window, spsh_audio_info *ret_info,
+spsh_status spsh__wav_parse(spsh__audio_window *window, spsh_audio_info *ret_info,
                             spsh__wav_layout *ret_layout, spsh_error *err)
 {
     spsh_audio_info info = {.codec = SPSH_CODEC_WAV, .samples = SPSH_SAMPLES_UNKNOWN};
@@ -257,7 +257,8 @@ spsh_status spsh__wav_parse(spsh__window *window, spsh_audio_info *ret_info,
     return SPSH_OK;
 }
 
-static spsh_status wav_inspect(spsh__window *window, spsh_audio_info *ret_info, spsh_error *err)
+static spsh_status wav_inspect(spsh__audio_window *window, spsh_audio_info *ret_info,
+                               spsh_error *err)
 {
     spsh_audio_info info = {.codec = SPSH_CODEC_WAV};
     spsh__wav_layout layout = {.coding = SPSH__WAV_INTEGER};
@@ -335,7 +336,7 @@ static void convert(const wav_state *state, uint32_t bits, const uint8_t *src, v
     }
 }
 
-static spsh_status wav_open(spsh_decoder *decoder, spsh__window *window, spsh_error *err)
+static spsh_status wav_open(spsh_decoder *decoder, spsh__audio_window *window, spsh_error *err)
 {
     wav_state *state = (wav_state *)decoder->state;
     if (state == NULL)

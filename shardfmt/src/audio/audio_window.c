@@ -17,14 +17,14 @@ spsh_status spsh__source_read(const spsh_audio_source *source, uint64_t offset_b
     return SPSH_OK;
 }
 
-void spsh__window_init(spsh__window *window, const spsh_audio_source *source)
+void spsh__window_init(spsh__audio_window *window, const spsh_audio_source *source)
 {
     window->source = source;
     window->offset_bytes = 0;
     window->size_bytes = 0;
 }
 
-spsh_status spsh__window_get(spsh__window *window, uint64_t offset_bytes, size_t size_bytes,
+spsh_status spsh__window_get(spsh__audio_window *window, uint64_t offset_bytes, size_t size_bytes,
                              spsh_bytes *ret_bytes, spsh_error *err)
 {
     size_t wanted = size_bytes < SPSH__WINDOW_BYTES ? size_bytes : SPSH__WINDOW_BYTES;

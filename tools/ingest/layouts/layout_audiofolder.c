@@ -138,7 +138,7 @@ static void join(spsh__builder *out, spsh_bytes before, spsh_bytes name)
 }
 
 static spsh_status emit_row(folder_scan *f, const row_values *row, const spsh__view_info *info,
-                            const spsh__place *place, spsh_error *err)
+                            const spsh__row_place *place, spsh_error *err)
 {
     const spsh_bytes relative = spsh__builder_bytes(&f->relative);
     const spsh_bytes stem = {relative.data, spsh__audio_stem(relative)};
@@ -168,7 +168,7 @@ static spsh_status emit_row(folder_scan *f, const row_values *row, const spsh__v
 }
 
 /* Find the row's file below the metadata file's folder. */
-static spsh_status scan_values(folder_scan *f, row_values *row, const spsh__place *place,
+static spsh_status scan_values(folder_scan *f, row_values *row, const spsh__row_place *place,
                                spsh_error *err)
 {
     spsh__view_info info;
@@ -221,8 +221,8 @@ static spsh_bytes field(const spsh__table_columns *columns, const spsh__row *row
 static spsh_status scan_csv_row(folder_scan *f, const spsh__table_columns *columns, size_t file_at,
                                 const spsh__row *row, spsh_error *err)
 {
-    const spsh__place place = {spsh__builder_bytes(&f->place), row->line, row->offset_bytes,
-                               row->raw};
+    const spsh__row_place place = {spsh__builder_bytes(&f->place), row->line, row->offset_bytes,
+                                   row->raw};
     spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
     if (row->problem == NULL && row->field_count == 1 && row->fields[0].size_bytes == 0)
         return SPSH_OK;
@@ -333,8 +333,8 @@ static spsh_bytes member(folder_scan *f, const spsh__jsonl_line *line, size_t be
 
 static spsh_status scan_json_line(folder_scan *f, const spsh__jsonl_line *line, spsh_error *err)
 {
-    const spsh__place place = {spsh__builder_bytes(&f->place), line->line, line->offset_bytes,
-                               line->raw};
+    const spsh__row_place place = {spsh__builder_bytes(&f->place), line->line, line->offset_bytes,
+                                   line->raw};
     char buffer[SPSH__JSON_KIND_PROBLEM_BYTES];
     const char *problem = line->problem;
     for (size_t i = 0; i < MEMBERS && problem == NULL; i++) {

@@ -109,7 +109,7 @@ static spsh_status reject_entry(folder_scan *f, const spsh__folder *folder, cons
 
 /* An entry that should have been a file. rows: utterances lost by it. */
 static spsh_status reject_irregular(folder_scan *f, const spsh__folder *folder,
-                                    const spsh__entry *entry, uint64_t rows, spsh_error *err)
+                                    const spsh__folder_entry *entry, uint64_t rows, spsh_error *err)
 {
     const bool broken = entry->type == SPSH__ENTRY_BROKEN;
     spsh_reject reject = {
@@ -130,7 +130,7 @@ static spsh_status reject_irregular(folder_scan *f, const spsh__folder *folder,
 static spsh_status classify(folder_scan *f, const spsh__folder *folder, size_t index,
                             spsh_error *err)
 {
-    const spsh__entry *entry = &folder->entries[index];
+    const spsh__folder_entry *entry = &folder->entries[index];
     const spsh_bytes name = {(const uint8_t *)entry->name, entry->name_bytes};
     const spsh_bytes json_suffix = spsh__bytes_of(".json");
     spsh_status rc = SPSH_OK;
@@ -203,7 +203,7 @@ static spsh_status emit_audio(folder_scan *f, const spsh__folder *folder, const 
                               const companions *beside, spsh_error *err)
 {
     const stem_entry *sidecar = beside->text;
-    const spsh__entry *entry = &folder->entries[audio->entry];
+    const spsh__folder_entry *entry = &folder->entries[audio->entry];
     const spsh_bytes name = {(const uint8_t *)entry->name, entry->name_bytes};
     const spsh_bytes stem = beside->keep_extension ? name : stem_of(folder, audio);
     spsh__view_info info;

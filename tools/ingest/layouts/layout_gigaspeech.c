@@ -139,7 +139,7 @@ typedef struct giga_audio {
     const spsh__json_value *values;
     const spsh__audio_file *file;
     spsh_bytes raw, document, domain;
-    spsh__place place;
+    spsh__row_place place;
 } giga_audio;
 
 static spsh_status reject_segment(giga_scan *g, spsh_reject_reason reason, const char *detail,

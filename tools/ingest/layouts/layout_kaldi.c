@@ -323,7 +323,7 @@ static spsh_status describe(kaldi_scan *k, const utterance *u, spsh_error *err)
     return rc;
 }
 
-static spsh_status emit(kaldi_scan *k, const utterance *u, const spsh__place *place,
+static spsh_status emit(kaldi_scan *k, const utterance *u, const spsh__row_place *place,
                         spsh_error *err)
 {
     const recording *r = &k->recording;
@@ -396,7 +396,7 @@ static const char *parse_segment(spsh_bytes rest, utterance *u, spsh_reject_reas
 
 /* An utterance that is left out: its text goes with it, and is no orphan. */
 static spsh_status reject_utterance(kaldi_scan *k, const spsh_reject *reject,
-                                    const spsh__place *place, spsh_error *err)
+                                    const spsh__row_place *place, spsh_error *err)
 {
     bool has_text = false;
     spsh_bytes text = {0};
@@ -406,8 +406,8 @@ static spsh_status reject_utterance(kaldi_scan *k, const spsh_reject *reject,
 
 static spsh_status scan_row(kaldi_scan *k, kaldi_file leader, const spsh__row *row, spsh_error *err)
 {
-    const spsh__place place = {spsh__builder_bytes(&k->place), row->line, row->offset_bytes,
-                               row->raw};
+    const spsh__row_place place = {spsh__builder_bytes(&k->place), row->line, row->offset_bytes,
+                                   row->raw};
     spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
     if (row->problem != NULL)
         return spsh__scan_reject(&k->scan, &reject, &place, err);
@@ -432,7 +432,7 @@ static spsh_status scan_row(kaldi_scan *k, kaldi_file leader, const spsh__row *r
 static spsh_status reject_unused(kaldi_scan *k, kaldi_file file, const spsh__row *row,
                                  spsh_error *err)
 {
-    const spsh__place place = {place_of(k, file), row->line, row->offset_bytes, row->raw};
+    const spsh__row_place place = {place_of(k, file), row->line, row->offset_bytes, row->raw};
     const spsh_reject reject = {
         .reason = file == TEXT ? SPSH_REJECT_ORPHAN_TEXT : SPSH_REJECT_ORPHAN_AUDIO,
         .id = row->fields[0],

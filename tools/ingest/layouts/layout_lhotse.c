@@ -219,8 +219,8 @@ static bool is_wanted(const lhotse_scan *s)
            spsh__scan_wants_split(&s->scan, s->lhotse.name.partition);
 }
 
-static spsh_status scan_cut(lhotse_scan *s, const spsh__jsonl_line *line, const spsh__place *place,
-                            spsh_error *err)
+static spsh_status scan_cut(lhotse_scan *s, const spsh__jsonl_line *line,
+                            const spsh__row_place *place, spsh_error *err)
 {
     spsh__lhotse_cut cut;
     spsh__lhotse_audio audio = {
@@ -268,7 +268,7 @@ static spsh_status take_recording(lhotse_scan *s, const spsh__json_value *writte
 }
 
 static spsh_status scan_supervision(lhotse_scan *s, const spsh__jsonl_line *line,
-                                    const spsh__place *place, spsh_error *err)
+                                    const spsh__row_place *place, spsh_error *err)
 {
     const spsh__lhotse_supervision supervision = {line->values, line->extras, line->raw};
     if (!is_wanted(s)) {
@@ -282,7 +282,7 @@ static spsh_status scan_supervision(lhotse_scan *s, const spsh__jsonl_line *line
 }
 
 static spsh_status scan_recording(lhotse_scan *s, const spsh__jsonl_line *line,
-                                  const spsh__place *place, spsh_error *err)
+                                  const spsh__row_place *place, spsh_error *err)
 {
     spsh__lhotse_audio audio;
     if (!is_wanted(s)) {
@@ -298,7 +298,8 @@ static spsh_status scan_recording(lhotse_scan *s, const spsh__jsonl_line *line,
 static spsh_status scan_line(lhotse_scan *s, const manifest *m, const spsh__jsonl_line *line,
                              spsh_error *err)
 {
-    const spsh__place place = {spsh__bytes_of(m->name), line->line, line->offset_bytes, line->raw};
+    const spsh__row_place place = {spsh__bytes_of(m->name), line->line, line->offset_bytes,
+                                   line->raw};
     if (line->problem != NULL) {
         const spsh_reject reject = {
             .reason = SPSH_REJECT_ROW_SYNTAX, .detail = line->problem, .rows = 1};

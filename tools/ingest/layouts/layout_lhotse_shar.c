@@ -270,7 +270,7 @@ static bool has_ending(spsh_bytes name, const char *ending)
 }
 
 static spsh_status reject_member(shar_scan *s, const char *detail, const spsh__lhotse_cut *cut,
-                                 const spsh__place *place, spsh_error *err)
+                                 const spsh__row_place *place, spsh_error *err)
 {
     const spsh_reject reject = {.reason = SPSH_REJECT_BAD_MEMBER,
                                 .source = spsh__builder_bytes(&s->source),
@@ -287,8 +287,8 @@ static bool is_wanted(const shar_scan *s)
 }
 
 /* A cut and the member at its place. */
-static spsh_status take_pair(shar_scan *s, const spsh__lhotse_cut *cut, const spsh__place *place,
-                             spsh_error *err)
+static spsh_status take_pair(shar_scan *s, const spsh__lhotse_cut *cut,
+                             const spsh__row_place *place, spsh_error *err)
 {
     const spsh_bytes name = spsh__builder_bytes(&s->data_name);
     const spsh_bytes stem = {name.data, stem_of(name)};
@@ -349,8 +349,8 @@ static spsh_status next_pair(shar_scan *s, spsh_error *err)
     }
     if (rc != SPSH_OK)
         return rc;
-    const spsh__place place = {spsh__builder_bytes(&s->cuts_name), line.line, line.offset_bytes,
-                               line.raw};
+    const spsh__row_place place = {spsh__builder_bytes(&s->cuts_name), line.line, line.offset_bytes,
+                                   line.raw};
     if (line.problem != NULL) {
         const spsh_reject reject = {
             .reason = SPSH_REJECT_ROW_SYNTAX, .detail = line.problem, .rows = 1};

@@ -183,7 +183,7 @@ static int compare_audio(const void *a, const void *b, void *user)
     return strcmp(folder->entries[x->entry].name, folder->entries[y->entry].name);
 }
 
-static bool is_trans_name(const spsh__entry *entry)
+static bool is_trans_name(const spsh__folder_entry *entry)
 {
     const size_t suffix = strlen(TRANS_SUFFIX);
     return entry->name_bytes > suffix &&
@@ -253,7 +253,7 @@ static void set_source(libri_scan *l, const spsh__folder *folder, const char *na
 }
 
 static spsh_status reject_file(libri_scan *l, const spsh__folder *folder, const char *name,
-                               spsh_reject reject, const spsh__place *place, spsh_error *err)
+                               spsh_reject reject, const spsh__row_place *place, spsh_error *err)
 {
     set_source(l, folder, name);
     reject.source = spsh__builder_bytes(&l->source);
@@ -347,7 +347,7 @@ typedef struct trans_line {
     spsh_bytes id, text;
     spsh__librispeech_key key;
     spsh_bytes subset, split; /* empty when the folder is not a subset */
-    spsh__place place;
+    spsh__row_place place;
 } trans_line;
 
 static spsh_status emit_line(libri_scan *l, const trans_line *line, const char *path,
@@ -415,7 +415,7 @@ static spsh_status scan_line(libri_scan *l, const spsh__folder *folder, const tr
         return name == NULL ? no_memory(err)
                             : reject_file(l, folder, name, reject, &line->place, err);
     }
-    const spsh__entry *entry = &folder->entries[audio->entry];
+    const spsh__folder_entry *entry = &folder->entries[audio->entry];
     set_source(l, folder, entry->name);
     const char *path = spsh__builder_text(&l->source);
     if (path == NULL)
@@ -533,7 +533,7 @@ static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_erro
     libri_scan *l = user;
     spsh_status rc = collect_audio(l, folder, err);
     for (size_t i = 0; i < folder->entry_count && rc == SPSH_OK; i++) {
-        const spsh__entry *entry = &folder->entries[i];
+        const spsh__folder_entry *entry = &folder->entries[i];
         if (spsh__bytes_equal_nocase(spsh__bytes_of(entry->name), spsh__bytes_of("speakers.txt")))
             rc = scan_speakers(l, folder, entry->name, err);
     }
@@ -584,7 +584,7 @@ static spsh_status probe_folder(void *user, const spsh__folder *folder, spsh_err
     libri_probe *p = user;
     (void)err;
     for (size_t i = 0; i < folder->entry_count; i++) {
-        const spsh__entry *entry = &folder->entries[i];
+        const spsh__folder_entry *entry = &folder->entries[i];
         if (!is_trans_name(entry))
             continue;
         spsh_bytes rest = {(const uint8_t *)entry->name, entry->name_bytes - strlen(TRANS_SUFFIX)};

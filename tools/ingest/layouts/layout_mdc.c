@@ -303,7 +303,7 @@ static void set_names(mdc_scan *m, const spsh__row *row, bool has_id)
     }
 }
 
-static spsh_status emit_row(mdc_scan *m, const spsh__row *row, const spsh__place *place,
+static spsh_status emit_row(mdc_scan *m, const spsh__row *row, const spsh__row_place *place,
                             uint64_t source_bytes, spsh_error *err)
 {
     const size_t text_column = m->role_of[ROLE_TEXT];
@@ -345,8 +345,8 @@ static spsh_status emit_row(mdc_scan *m, const spsh__row *row, const spsh__place
 
 static spsh_status scan_row(mdc_scan *m, const spsh__row *row, spsh_error *err)
 {
-    const spsh__place place = {spsh__builder_bytes(&m->place), row->line, row->offset_bytes,
-                               row->raw};
+    const spsh__row_place place = {spsh__builder_bytes(&m->place), row->line, row->offset_bytes,
+                                   row->raw};
     const size_t audio = m->role_of[ROLE_AUDIO];
     spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
     mdc_file file = {.path = &m->path};

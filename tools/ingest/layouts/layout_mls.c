@@ -461,7 +461,7 @@ static void add_limited_supervision(mls_scan *m, uint32_t state)
 }
 
 /* A speaker whom metainfo.txt does not name: once, at the first of the rows. */
-static spsh_status report_stranger(mls_scan *m, spsh_bytes speaker, const spsh__place *place,
+static spsh_status report_stranger(mls_scan *m, spsh_bytes speaker, const spsh__row_place *place,
                                    spsh_error *err)
 {
     const spsh_reject reject = {.reason = SPSH_REJECT_UNKNOWN_SPEAKER,
@@ -474,7 +474,7 @@ static spsh_status report_stranger(mls_scan *m, spsh_bytes speaker, const spsh__
 }
 
 static spsh_status set_extras(mls_scan *m, const spsh__name_slot *slot, spsh_bytes speaker,
-                              const spsh__place *place, spsh_error *err)
+                              const spsh__row_place *place, spsh_error *err)
 {
     uint64_t number = 0;
     spsh_status rc = SPSH_OK;
@@ -514,7 +514,8 @@ static void set_source(mls_scan *m, spsh_bytes id, const mls_id *parts, size_t e
 }
 
 static spsh_status emit_row(mls_scan *m, const spsh__row *row, const mls_id *parts,
-                            const spsh__name_slot *slot, const spsh__place *place, spsh_error *err)
+                            const spsh__name_slot *slot, const spsh__row_place *place,
+                            spsh_error *err)
 {
     size_t bit = 0;
     while ((slot->state & EXTENSION_BIT(bit)) == 0)
@@ -554,7 +555,7 @@ static spsh_status emit_row(mls_scan *m, const spsh__row *row, const mls_id *par
 }
 
 static spsh_status take_row(mls_scan *m, const spsh__row *row, const mls_id *parts,
-                            const spsh__place *place, spsh_error *err)
+                            const spsh__row_place *place, spsh_error *err)
 {
     spsh__name_slot *slot = spsh__name_index_add(&m->index, row->fields[0], STATE_KNOWN);
     spsh_reject reject = {.id = row->fields[0], .rows = 1};
@@ -579,7 +580,8 @@ static spsh_status take_row(mls_scan *m, const spsh__row *row, const mls_id *par
 
 static spsh_status scan_row(mls_scan *m, const spsh__row *row, spsh_error *err)
 {
-    const spsh__place place = {spsh__builder_bytes(&m->id), row->line, row->offset_bytes, row->raw};
+    const spsh__row_place place = {spsh__builder_bytes(&m->id), row->line, row->offset_bytes,
+                                   row->raw};
     spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
     mls_id parts;
     if (row->problem == NULL && row->field_count == 1 && row->fields[0].size_bytes == 0)

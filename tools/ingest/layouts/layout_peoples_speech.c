@@ -330,7 +330,7 @@ static const unsigned document_kinds[PICKED] = {
 /** A document being taken apart. */
 typedef struct document {
     const spsh__jsonl_line *line;
-    spsh__place place;
+    spsh__row_place place;
     spsh_bytes rest[IDENTIFIER]; /* what is left of each list */
     bool has[IDENTIFIER];
 } document;

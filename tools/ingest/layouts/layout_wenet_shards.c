@@ -273,7 +273,7 @@ static spsh_status push_shard(shard_scan *s, const char *archive, spsh_error *er
 static spsh_status take_line(void *user, const spsh__row *row, spsh_error *err)
 {
     shard_scan *s = user;
-    const spsh__place place = {spsh__bytes_of(s->list), row->line, row->offset_bytes, row->raw};
+    const spsh__row_place place = {spsh__bytes_of(s->list), row->line, row->offset_bytes, row->raw};
     const spsh_bytes line = trim(row->raw);
     spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
     if (row->problem == NULL && line.size_bytes == 0)

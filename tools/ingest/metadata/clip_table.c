@@ -391,7 +391,7 @@ static bool is_wanted(const clip_scan *c, spsh_bytes split)
     return spsh__scan_wants_split(c->scan, split);
 }
 
-static spsh_status reject_clip(clip_scan *c, spsh_reject reject, const spsh__place *place,
+static spsh_status reject_clip(clip_scan *c, spsh_reject reject, const spsh__row_place *place,
                                spsh_error *err)
 {
     spsh__builder_clear(&c->source);
@@ -401,7 +401,7 @@ static spsh_status reject_clip(clip_scan *c, spsh_reject reject, const spsh__pla
 }
 
 /* A row for a clip that a row before had. */
-static spsh_status pass_over(clip_scan *c, uint32_t state, const spsh__place *place,
+static spsh_status pass_over(clip_scan *c, uint32_t state, const spsh__row_place *place,
                              spsh_error *err)
 {
     char detail[160];
@@ -510,7 +510,7 @@ static uint64_t row_length(const clip_scan *c, const spsh__row *row)
 }
 
 static spsh_status emit_row(clip_scan *c, const spsh__row *row, spsh_bytes split,
-                            const spsh__place *place, spsh_error *err)
+                            const spsh__row_place *place, spsh_error *err)
 {
     const spsh_bytes text = field(c, row, SPSH__CLIP_TEXT);
     spsh_bytes locale = field(c, row, SPSH__CLIP_LOCALE);
@@ -545,7 +545,7 @@ static spsh_status emit_row(clip_scan *c, const spsh__row *row, spsh_bytes split
 
 /* A row whose clip no row before had. */
 static spsh_status take_row(clip_scan *c, const spsh__row *row, uint32_t state,
-                            const spsh__place *place, spsh_error *err)
+                            const spsh__row_place *place, spsh_error *err)
 {
     spsh_reject reject = {.rows = 1};
     const spsh_bytes split = row_split(c, row);
@@ -585,8 +585,8 @@ static spsh_bytes row_path(clip_scan *c, const spsh__row *row)
 
 static spsh_status scan_row(clip_scan *c, const spsh__row *row, spsh_error *err)
 {
-    const spsh__place place = {spsh__builder_bytes(&c->file), row->line, row->offset_bytes,
-                               row->raw};
+    const spsh__row_place place = {spsh__builder_bytes(&c->file), row->line, row->offset_bytes,
+                                   row->raw};
     const spsh_bytes written = row_path(c, row);
     spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
     if (row->problem == NULL && row->field_count == 1 && row->fields[0].size_bytes == 0)

@@ -262,7 +262,8 @@ static spsh_bytes domain_of_row(spsh__giga_tables *t, const spsh__row *row)
 }
 
 static spsh_status emit_row(spsh__giga_tables *t, const spsh__row *row, const char *path,
-                            const spsh__view_info *info, const spsh__place *place, spsh_error *err)
+                            const spsh__view_info *info, const spsh__row_place *place,
+                            spsh_error *err)
 {
     const spsh_bytes text = field(t, row, COLUMN_TEXT);
     spsh__builder_clear(&t->source);
@@ -302,7 +303,8 @@ static spsh_status emit_row(spsh__giga_tables *t, const spsh__row *row, const ch
 
 static spsh_status take_row(spsh__giga_tables *t, const spsh__row *row, spsh_error *err)
 {
-    const spsh__place place = {spsh__bytes_of(t->table), row->line, row->offset_bytes, row->raw};
+    const spsh__row_place place = {spsh__bytes_of(t->table), row->line, row->offset_bytes,
+                                   row->raw};
     const spsh_bytes sid = field(t, row, COLUMN_SID);
     spsh_reject reject = {
         .reason = SPSH_REJECT_ROW_SYNTAX, .id = sid, .detail = row->problem, .rows = 1};

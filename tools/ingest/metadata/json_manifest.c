@@ -392,8 +392,8 @@ typedef struct line_audio {
 
 /* m->source is that of the audio. */
 static spsh_status emit_line(manifest_scan *m, const spsh__jsonl_line *line,
-                             const line_audio *audio, const segment *s, const spsh__place *place,
-                             spsh_error *err)
+                             const line_audio *audio, const segment *s,
+                             const spsh__row_place *place, spsh_error *err)
 {
     take_extras(m, line, s->given);
     take_id(m, s);
@@ -424,7 +424,7 @@ static spsh_status emit_line(manifest_scan *m, const spsh__jsonl_line *line,
 }
 
 static spsh_status reject_line(manifest_scan *m, spsh_reject_reason reason, const char *detail,
-                               const spsh__place *place, spsh_error *err)
+                               const spsh__row_place *place, spsh_error *err)
 {
     const bool of_row = reason == SPSH_REJECT_ROW_SYNTAX;
     const spsh_reject reject = {
@@ -438,7 +438,7 @@ static spsh_status reject_line(manifest_scan *m, spsh_reject_reason reason, cons
 }
 
 /* The audio in a file. SPSH_E_END: there is none, and it is reported. */
-static spsh_status find_file(manifest_scan *m, const spsh__place *place, line_audio *ret_audio,
+static spsh_status find_file(manifest_scan *m, const spsh__row_place *place, line_audio *ret_audio,
                              spsh_error *err)
 {
     spsh__audio_file file;
@@ -468,8 +468,8 @@ static spsh_status find_file(manifest_scan *m, const spsh__place *place, line_au
 }
 
 /* The same in an archive. */
-static spsh_status find_member(manifest_scan *m, const spsh__place *place, line_audio *ret_audio,
-                               spsh_error *err)
+static spsh_status find_member(manifest_scan *m, const spsh__row_place *place,
+                               line_audio *ret_audio, spsh_error *err)
 {
     spsh__json_archived member = {0};
     spsh_status rc = m->members->find_fn(m->members->user, m->texts[SPSH__JSON_AUDIO],
@@ -487,7 +487,7 @@ static spsh_status find_member(manifest_scan *m, const spsh__place *place, line_
 
 /* A line that can be read, its roles and texts taken. */
 static spsh_status scan_row(manifest_scan *m, const spsh__jsonl_line *line,
-                            const spsh__place *place, spsh_error *err)
+                            const spsh__row_place *place, spsh_error *err)
 {
     line_audio audio = {0};
     segment s;
@@ -506,7 +506,7 @@ static spsh_status scan_row(manifest_scan *m, const spsh__jsonl_line *line,
 }
 
 /* What is skipped is in its archive all the same. */
-static spsh_status skip_row(manifest_scan *m, const spsh__place *place, spsh_error *err)
+static spsh_status skip_row(manifest_scan *m, const spsh__row_place *place, spsh_error *err)
 {
     spsh__json_archived member = {0};
     spsh_status rc = SPSH_OK;
@@ -522,8 +522,8 @@ static spsh_status skip_row(manifest_scan *m, const spsh__place *place, spsh_err
 
 static spsh_status scan_line(manifest_scan *m, const spsh__jsonl_line *line, spsh_error *err)
 {
-    const spsh__place place = {spsh__bytes_of(m->manifest), line->line, line->offset_bytes,
-                               line->raw};
+    const spsh__row_place place = {spsh__bytes_of(m->manifest), line->line, line->offset_bytes,
+                                   line->raw};
     char buffer[SPSH__JSON_KIND_PROBLEM_BYTES];
     if (line->problem != NULL)
         return reject_line(m, SPSH_REJECT_ROW_SYNTAX, line->problem, &place, err);

@@ -515,14 +515,14 @@ static void take_extras(spsh__lhotse *l, spsh_bytes own, const spsh__lhotse_cut 
     spsh__json_close(extras, 0);
 }
 
-static spsh_status reject_row(spsh__lhotse *l, const spsh_reject *reject, const spsh__place *place,
-                              spsh_error *err)
+static spsh_status reject_row(spsh__lhotse *l, const spsh_reject *reject,
+                              const spsh__row_place *place, spsh_error *err)
 {
     return spsh__scan_reject(l->scan, reject, place, err);
 }
 
 static spsh_status emit(spsh__lhotse *l, spsh_ingest_item *item, const spsh__lhotse_audio *audio,
-                        const spsh__place *place, spsh_error *err)
+                        const spsh__row_place *place, spsh_error *err)
 {
     item->audio_path = audio->path;
     item->audio = audio->piece;
@@ -541,8 +541,8 @@ static spsh_status emit(spsh__lhotse *l, spsh_ingest_item *item, const spsh__lho
 spsh_status spsh__lhotse_supervision_emit(spsh__lhotse *l,
                                           const spsh__lhotse_supervision *supervision,
                                           const spsh__lhotse_cut *cut,
-                                          const spsh__lhotse_audio *audio, const spsh__place *place,
-                                          spsh_error *err)
+                                          const spsh__lhotse_audio *audio,
+                                          const spsh__row_place *place, spsh_error *err)
 {
     const spsh__json_value *v = supervision->values;
     char buffer[SPSH__JSON_KIND_PROBLEM_BYTES];
@@ -581,7 +581,7 @@ spsh_status spsh__lhotse_supervision_emit(spsh__lhotse *l,
 
 /* A cut, or a recording, without supervisions: its whole span, unlabelled. */
 static spsh_status emit_unlabelled(spsh__lhotse *l, const spsh__lhotse_cut *cut,
-                                   const spsh__lhotse_audio *audio, const spsh__place *place,
+                                   const spsh__lhotse_audio *audio, const spsh__row_place *place,
                                    spsh_error *err)
 {
     spsh_ingest_item item = {.id = cut->id,
@@ -600,7 +600,7 @@ static spsh_status emit_unlabelled(spsh__lhotse *l, const spsh__lhotse_cut *cut,
 
 static spsh_status emit_inner(spsh__lhotse *l, const spsh__json_value *raw,
                               const spsh__lhotse_cut *cut, const spsh__lhotse_audio *audio,
-                              const spsh__place *place, spsh_error *err)
+                              const spsh__row_place *place, spsh_error *err)
 {
     spsh__json_value values[SPSH__LHOTSE_NAMES_MAX];
     size_t offset = 0;
@@ -622,7 +622,7 @@ static spsh_status emit_inner(spsh__lhotse *l, const spsh__json_value *raw,
 }
 
 spsh_status spsh__lhotse_cut_emit(spsh__lhotse *l, const spsh__lhotse_cut *cut,
-                                  const spsh__lhotse_audio *audio, const spsh__place *place,
+                                  const spsh__lhotse_audio *audio, const spsh__row_place *place,
                                   spsh_error *err)
 {
     spsh_bytes rest = supervisions_of(cut);

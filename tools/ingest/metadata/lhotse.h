@@ -93,7 +93,7 @@ SPSH_NODISCARD bool spsh__lhotse_cut_take(spsh__lhotse *l, const spsh__jsonl_lin
 /* An item for each supervision, or one for the cut when it has none. */
 SPSH_NODISCARD spsh_status spsh__lhotse_cut_emit(spsh__lhotse *l, const spsh__lhotse_cut *cut,
                                                  const spsh__lhotse_audio *audio,
-                                                 const spsh__place *place, spsh_error *err);
+                                                 const spsh__row_place *place, spsh_error *err);
 
 /* Find the audio of a recording: values are those of spsh__lhotse_recording_names. */
 SPSH_NODISCARD spsh_status spsh__lhotse_find_audio(spsh__lhotse *l, const spsh__json_value *values,
@@ -108,6 +108,6 @@ typedef struct spsh__lhotse_supervision {
 /* cut: that it belongs to, or NULL when its start is that in the recording. */
 SPSH_NODISCARD spsh_status spsh__lhotse_supervision_emit(
     spsh__lhotse *l, const spsh__lhotse_supervision *supervision, const spsh__lhotse_cut *cut,
-    const spsh__lhotse_audio *audio, const spsh__place *place, spsh_error *err);
+    const spsh__lhotse_audio *audio, const spsh__row_place *place, spsh_error *err);
 
 #endif

@@ -55,8 +55,8 @@ static spsh_status each_line(spsh__lhotse_recordings *r, line_fn fn, spsh_error 
 static spsh_status report(spsh__lhotse_recordings *r, size_t file, const spsh__jsonl_line *line,
                           const spsh_reject *reject, spsh_error *err)
 {
-    const spsh__place place = {spsh__bytes_of(r->names[file]), line->line, line->offset_bytes,
-                               line->raw};
+    const spsh__row_place place = {spsh__bytes_of(r->names[file]), line->line, line->offset_bytes,
+                                   line->raw};
     return spsh__scan_reject(r->scan, reject, &place, err);
 }
 

@@ -365,7 +365,7 @@ static spsh_bytes row_text(const table_scan *t, const spsh__row *row)
 }
 
 static spsh_status emit_row(table_scan *t, const spsh__row *row, const spsh__audio_file *audio,
-                            const segment *cut, const spsh__place *place, spsh_error *err)
+                            const segment *cut, const spsh__row_place *place, spsh_error *err)
 {
     const spsh_bytes text = row_text(t, row);
     const spsh_bytes id = name_field(t, row, SPSH__COLUMN_ID);
@@ -429,7 +429,7 @@ static bool row_refused(const table_scan *t, const spsh__row *row, spsh_reject *
 
 static spsh_status scan_row(table_scan *t, const spsh__row *row, spsh_error *err)
 {
-    const spsh__place place = {spsh__bytes_of(t->name), row->line, row->offset_bytes, row->raw};
+    const spsh__row_place place = {spsh__bytes_of(t->name), row->line, row->offset_bytes, row->raw};
     const spsh_bytes written = field(t, row, SPSH__COLUMN_AUDIO);
     spsh__audio_file audio;
     spsh_reject reject;

@@ -214,7 +214,7 @@ static int find_pieces(const spsh__scan *scan, spsh_ingest_item *item, char text
     return spsh__view_locate_known(view, item->audio_path, item->source_bytes, &item->audio);
 }
 
-spsh_status spsh__scan_emit(spsh__scan *scan, spsh_ingest_item *item, const spsh__place *place,
+spsh_status spsh__scan_emit(spsh__scan *scan, spsh_ingest_item *item, const spsh__row_place *place,
                             spsh_error *err)
 {
     spsh_reject reject;
@@ -256,8 +256,8 @@ void spsh__scan_exclude(spsh__scan *scan, const spsh_ingest_item *item)
         scan->sink->found_fn(scan->sink->user, item);
 }
 
-spsh_status spsh__scan_reject(spsh__scan *scan, const spsh_reject *reject, const spsh__place *place,
-                              spsh_error *err)
+spsh_status spsh__scan_reject(spsh__scan *scan, const spsh_reject *reject,
+                              const spsh__row_place *place, spsh_error *err)
 {
     spsh_reject full = *reject;
     full.offset_bytes = SPSH_OFFSET_NONE;

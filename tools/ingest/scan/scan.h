@@ -35,12 +35,12 @@ SPSH_NODISCARD spsh_status spsh__scan_note(const spsh__scan *scan, const char *n
                                            spsh_error *err);
 
 /** Where a row stands, for rejects; all zero for an item that came from no row. */
-typedef struct spsh__place {
+typedef struct spsh__row_place {
     spsh_bytes file; /* of the metadata, relative to the root */
     uint64_t line;
     uint64_t offset_bytes;
     spsh_bytes raw;
-} spsh__place;
+} spsh__row_place;
 
 /* Parses the rules. SPSH_E_INVALID_ARG says what a right one looks like. */
 SPSH_NODISCARD spsh_status spsh__scan_begin(spsh__scan *scan, const spsh_ingest_options *options,
@@ -57,12 +57,12 @@ bool spsh__scan_wants_split(const spsh__scan *scan, spsh_bytes split);
 
 /* Check and emit; item->domain is replaced as the rule says, "default" when it is empty. */
 SPSH_NODISCARD spsh_status spsh__scan_emit(spsh__scan *scan, spsh_ingest_item *item,
-                                           const spsh__place *place, spsh_error *err);
+                                           const spsh__row_place *place, spsh_error *err);
 
 /* place may be NULL. source is empty for problems of the row itself: then it is the place's file.
  */
 SPSH_NODISCARD spsh_status spsh__scan_reject(spsh__scan *scan, const spsh_reject *reject,
-                                             const spsh__place *place, spsh_error *err);
+                                             const spsh__row_place *place, spsh_error *err);
 
 /* Nothing is lost by a command whose file is packed, but it is said. count 0: nothing is. */
 SPSH_NODISCARD spsh_status spsh__scan_tell_commands(spsh__scan *scan, uint64_t count,

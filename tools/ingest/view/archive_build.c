@@ -529,7 +529,7 @@ static spsh_status tell_member(const reader *r, spsh__view_problem_kind kind, co
     return rc;
 }
 
-static spsh_status add_text(spsh__column *names, const char *text, uint64_t *ret_at,
+static spsh_status add_text(spsh__archive_column *names, const char *text, uint64_t *ret_at,
                             spsh_error *err)
 {
     *ret_at = names->size_bytes;

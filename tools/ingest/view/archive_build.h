@@ -54,8 +54,8 @@ struct spsh__archive_index {
     size_t archive_count, archive_capacity;
     uint64_t link_count;
     spsh__archive_table table;
-    spsh__column repeated; /* uint64_t each: members whose path a later member has */
-    spsh__column links;    /* spsh__link_record each, sorted by member */
+    spsh__archive_column repeated; /* uint64_t each: members whose path a later member has */
+    spsh__archive_column links;    /* spsh__link_record each, sorted by member */
 };
 
 void spsh__indexed_archive_clear(spsh__indexed_archive *archive);

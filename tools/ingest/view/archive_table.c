@@ -40,8 +40,8 @@ spsh_status spsh__archive_write(const spsh_io *io, int fd, const char *path, sps
 
 /* ---- columns ---- */
 
-spsh_status spsh__column_open(const spsh_io *io, const char *directory, spsh__column *ret_column,
-                              spsh_error *err)
+spsh_status spsh__column_open(const spsh_io *io, const char *directory,
+                              spsh__archive_column *ret_column, spsh_error *err)
 {
     spsh__builder path = {0};
     char name[64];
@@ -67,11 +67,11 @@ spsh_status spsh__column_open(const spsh_io *io, const char *directory, spsh__co
     }
     (void)io->unlink_fn(io->user, spsh__builder_text(&path));
     spsh__builder_free(&path);
-    *ret_column = (spsh__column){.io = io, .fd = fd};
+    *ret_column = (spsh__archive_column){.io = io, .fd = fd};
     return SPSH_OK;
 }
 
-static spsh_status flush(spsh__column *column, spsh_error *err)
+static spsh_status flush(spsh__archive_column *column, spsh_error *err)
 {
     const spsh_bytes data = spsh__builder_bytes(&column->pending);
     if (column->pending.failed)
@@ -82,7 +82,7 @@ static spsh_status flush(spsh__column *column, spsh_error *err)
     return rc;
 }
 
-spsh_status spsh__column_append(spsh__column *column, const void *data, size_t size_bytes,
+spsh_status spsh__column_append(spsh__archive_column *column, const void *data, size_t size_bytes,
                                 spsh_error *err)
 {
     spsh__builder_append(&column->pending, data, size_bytes);
@@ -92,7 +92,7 @@ spsh_status spsh__column_append(spsh__column *column, const void *data, size_t s
     return column->pending.size_bytes < PENDING_BYTES ? SPSH_OK : flush(column, err);
 }
 
-static void unmap(spsh__column *column)
+static void unmap(spsh__archive_column *column)
 {
     if (column->data != NULL)
         (void)column->io->munmap_fn(column->io->user, column->data, (size_t)column->mapped_bytes);
@@ -100,7 +100,7 @@ static void unmap(spsh__column *column)
     column->mapped_bytes = 0;
 }
 
-spsh_status spsh__column_map(spsh__column *column, spsh_error *err)
+spsh_status spsh__column_map(spsh__archive_column *column, spsh_error *err)
 {
     spsh_status rc = flush(column, err);
 
@@ -114,16 +114,16 @@ spsh_status spsh__column_map(spsh__column *column, spsh_error *err)
     return SPSH_OK;
 }
 
-void spsh__column_close(spsh__column *column)
+void spsh__column_close(spsh__archive_column *column)
 {
     unmap(column);
     if (column->fd >= 0)
         (void)column->io->close_fn(column->io->user, column->fd);
     spsh__builder_free(&column->pending);
-    *column = (spsh__column){.fd = -1};
+    *column = (spsh__archive_column){.fd = -1};
 }
 
-const char *spsh__column_text(const spsh__column *column, uint64_t at)
+const char *spsh__column_text(const spsh__archive_column *column, uint64_t at)
 {
     return (const char *)column->data + at;
 }
@@ -133,12 +133,12 @@ const char *spsh__column_text(const spsh__column *column, uint64_t at)
 spsh_status spsh__archive_table_open(const spsh_io *io, const char *directory,
                                      spsh__archive_table *table, spsh_error *err)
 {
-    spsh__column *const columns[] = {&table->members, &table->names, &table->folders,
-                                     &table->entries, &table->paths};
+    spsh__archive_column *const columns[] = {&table->members, &table->names, &table->folders,
+                                             &table->entries, &table->paths};
     spsh_status rc = SPSH_OK;
 
     for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
-        *columns[i] = (spsh__column){.fd = -1};
+        *columns[i] = (spsh__archive_column){.fd = -1};
     for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]) && rc == SPSH_OK; i++)
         rc = spsh__column_open(io, directory, columns[i], err);
     return rc;

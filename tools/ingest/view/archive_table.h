@@ -14,25 +14,25 @@
 #include "common/byte_builder.h"
 #include "speechshard/io.h"
 
-typedef struct spsh__column {
+typedef struct spsh__archive_column {
     const spsh_io *io;
     int fd; /* -1: not open */
     spsh__builder pending;
     uint64_t size_bytes; /* with what is pending */
     uint8_t *data;       /* once it is mapped, for reading; NULL when it is empty */
     uint64_t mapped_bytes;
-} spsh__column;
+} spsh__archive_column;
 
 SPSH_NODISCARD spsh_status spsh__column_open(const spsh_io *io, const char *directory,
-                                             spsh__column *ret_column, spsh_error *err);
-SPSH_NODISCARD spsh_status spsh__column_append(spsh__column *column, const void *data,
+                                             spsh__archive_column *ret_column, spsh_error *err);
+SPSH_NODISCARD spsh_status spsh__column_append(spsh__archive_column *column, const void *data,
                                                size_t size_bytes, spsh_error *err);
 
 /* Map what was appended so far; later appends are seen by the next call. */
-SPSH_NODISCARD spsh_status spsh__column_map(spsh__column *column, spsh_error *err);
+SPSH_NODISCARD spsh_status spsh__column_map(spsh__archive_column *column, spsh_error *err);
 
 /* A column that is all zero but fd -1 can be closed, too. */
-void spsh__column_close(spsh__column *column);
+void spsh__column_close(spsh__archive_column *column);
 
 /* Write all of it, through short writes. SPSH_E_NO_SPACE says which file had no room. */
 SPSH_NODISCARD spsh_status spsh__archive_write(const spsh_io *io, int fd, const char *path,
@@ -68,7 +68,7 @@ typedef struct spsh__folder_record {
 } spsh__folder_record;
 
 typedef struct spsh__archive_table {
-    spsh__column members, names, folders, entries, paths;
+    spsh__archive_column members, names, folders, entries, paths;
 } spsh__archive_table;
 
 SPSH_NODISCARD spsh_status spsh__archive_table_open(const spsh_io *io, const char *directory,
@@ -76,7 +76,7 @@ SPSH_NODISCARD spsh_status spsh__archive_table_open(const spsh_io *io, const cha
 void spsh__archive_table_close(spsh__archive_table *table);
 
 /* Text in names or paths. */
-const char *spsh__column_text(const spsh__column *column, uint64_t at);
+const char *spsh__column_text(const spsh__archive_column *column, uint64_t at);
 spsh__member_record spsh__archive_table_member(const spsh__archive_table *table, uint64_t number);
 spsh__entry_record spsh__archive_table_entry(const spsh__archive_table *table, uint64_t number);
 const char *spsh__archive_table_name(const spsh__archive_table *table,

@@ -104,7 +104,7 @@ static spsh_status decompress(const spsh__view *view, spsh__text_file *file, sps
     const spsh__archive_input input = {io, file->fd, file->path, file->offset_bytes,
                                        file->is_part ? file->offset_bytes + file->size_bytes
                                                      : SPSH_OFFSET_NONE};
-    spsh__column room = {.fd = -1};
+    spsh__archive_column room = {.fd = -1};
     spsh__text_stream *stream = calloc(1, sizeof(*stream));
     if (stream == NULL)
         return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory to read it", file->path);

@@ -23,7 +23,7 @@ typedef struct walk {
     spsh__path_list links;   /* to folders; only with follow_links */
     spsh__folder_set seen;   /* only with follow_links */
     spsh__builder names;     /* NUL-terminated, of the folder being read */
-    spsh__entry *entries;
+    spsh__folder_entry *entries;
     size_t entry_count, entry_capacity;
     spsh__builder path; /* of a name that has to be looked at */
 } walk;
@@ -61,7 +61,7 @@ static spsh_status add_entry(walk *w, const char *name, spsh__entry_type type, s
 {
     if (w->entry_count == w->entry_capacity) {
         size_t capacity = w->entry_capacity == 0 ? 256 : w->entry_capacity * 2;
-        spsh__entry *entries = realloc(w->entries, capacity * sizeof(*entries));
+        spsh__folder_entry *entries = realloc(w->entries, capacity * sizeof(*entries));
         if (entries == NULL)
             return no_memory(err);
         w->entries = entries;
@@ -69,7 +69,7 @@ static spsh_status add_entry(walk *w, const char *name, spsh__entry_type type, s
     }
     const size_t name_bytes = strlen(name);
     /* The name's place is an offset until the folder is read: the buffer may move. */
-    w->entries[w->entry_count++] = (spsh__entry){NULL, (uint32_t)name_bytes, type};
+    w->entries[w->entry_count++] = (spsh__folder_entry){NULL, (uint32_t)name_bytes, type};
     spsh__builder_append(&w->names, name, name_bytes + 1);
     return w->names.failed ? no_memory(err) : SPSH_OK;
 }

@@ -22,18 +22,18 @@ typedef enum spsh__entry_type {
     SPSH__ENTRY_BROKEN,  /* a link to nothing, or one that cannot be looked at */
 } spsh__entry_type;
 
-typedef struct spsh__entry {
+typedef struct spsh__folder_entry {
     const char *name;
     uint32_t name_bytes;
     spsh__entry_type type;
-} spsh__entry;
+} spsh__folder_entry;
 
 /** One folder, during the call. Entries are in no order; ignored names and folders are not among
  * them. */
 typedef struct spsh__folder {
     const spsh__view *view;
     const char *path; /* in the view; "" for the root */
-    const spsh__entry *entries;
+    const spsh__folder_entry *entries;
     size_t entry_count;
 } spsh__folder;
 

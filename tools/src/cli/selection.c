@@ -113,7 +113,7 @@ static int load_skipped(spsh__selection *s)
 }
 
 int spsh__selection_open(const char *command, const spsh_dataset *dataset,
-                         const spsh__filter *filter, spsh__selection **ret_selection)
+                         const spsh__row_filter *filter, spsh__selection **ret_selection)
 {
     spsh__selection *selection = (spsh__selection *)calloc(1, sizeof(*selection));
     if (selection == NULL)

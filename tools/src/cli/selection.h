@@ -14,11 +14,11 @@
 #include "speechshard/dataset.h"
 
 /** What the options --domain and --split say; NULL: all. */
-typedef struct spsh__filter {
+typedef struct spsh__row_filter {
     const char *domain;
     const char *split;
     bool served_only; /* without utterances that a skip overlay names */
-} spsh__filter;
+} spsh__row_filter;
 
 /** Returns SPSH_EXIT_DONE with *ret_dataset set, or reports the failure and returns
  * SPSH_EXIT_FAILED. */
@@ -35,7 +35,7 @@ typedef struct spsh__selection spsh__selection;
  * @return SPSH_EXIT_DONE, SPSH_EXIT_USAGE or SPSH_EXIT_FAILED
  */
 int spsh__selection_open(const char *command, const spsh_dataset *dataset,
-                         const spsh__filter *filter, spsh__selection **ret_selection);
+                         const spsh__row_filter *filter, spsh__selection **ret_selection);
 
 /** The next selected utterance; the row is borrowed until the next call. SPSH_E_END after the last.
  */

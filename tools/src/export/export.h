@@ -27,7 +27,10 @@ typedef struct spsh__export_options {
     bool stored;           /* tree: recordings as stored, instead of one WAV an utterance */
 } spsh__export_options;
 
-typedef struct spsh__export spsh__export;
+/** An export under way. A form's own struct begins with it. */
+typedef struct spsh__export {
+    spsh__export_options options;
+} spsh__export;
 
 typedef struct spsh__export_form {
     spsh_status (*open_fn)(const spsh__export_options *options, spsh__export **ret_export,

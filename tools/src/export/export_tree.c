@@ -26,8 +26,8 @@ enum { CSV_FLUSH_BYTES = 1 << 16, SLOTS_MIN = 1024 };
 #define SLOT_RENAMED    (UINT64_C(1) << 63) /* the record's file has another name than its id says */
 #define SLOT_KEY(slot_) ((slot_) & ~SLOT_RENAMED)
 
-struct spsh__export {
-    spsh__export_options options;
+typedef struct tree_export {
+    spsh__export base; /* first */
     int directory_fd;
     spsh_file_writer *manifest;
     spsh__builder csv;    /* lines that are not in the manifest yet */
@@ -35,7 +35,7 @@ struct spsh__export {
     spsh__builder folder; /* that was made last */
     uint64_t *slots;      /* records that are written */
     size_t slot_count, used_count;
-};
+} tree_export;
 
 static spsh_status no_memory(spsh_error *err)
 {
@@ -43,11 +43,11 @@ static spsh_status no_memory(spsh_error *err)
     return SPSH_E_NO_MEMORY;
 }
 
-static spsh_status fail_path(const spsh__export *e, const char *path, int os_errno, spsh_error *err)
+static spsh_status fail_path(const tree_export *e, const char *path, int os_errno, spsh_error *err)
 {
     spsh_status status = spsh_io_status(os_errno);
-    spsh_error_set(err, status, os_errno, SPSH_OFFSET_NONE, "%s/%s: %s", e->options.directory, path,
-                   strerror(os_errno));
+    spsh_error_set(err, status, os_errno, SPSH_OFFSET_NONE, "%s/%s: %s", e->base.options.directory,
+                   path, strerror(os_errno));
     return status;
 }
 
@@ -67,7 +67,7 @@ static size_t find_slot(const uint64_t *slots, size_t slot_count, uint64_t key)
     return at;
 }
 
-static bool grow_slots(spsh__export *e)
+static bool grow_slots(tree_export *e)
 {
     size_t count = e->slot_count == 0 ? SLOTS_MIN : 2 * e->slot_count;
     uint64_t *slots = (uint64_t *)malloc(count * sizeof(*slots));
@@ -86,12 +86,12 @@ static bool grow_slots(spsh__export *e)
 }
 
 /* SLOT_EMPTY when it is not written. */
-static uint64_t find_record(const spsh__export *e, uint64_t key)
+static uint64_t find_record(const tree_export *e, uint64_t key)
 {
     return e->slot_count == 0 ? SLOT_EMPTY : e->slots[find_slot(e->slots, e->slot_count, key)];
 }
 
-static spsh_status remember_record(spsh__export *e, uint64_t key, bool renamed, spsh_error *err)
+static spsh_status remember_record(tree_export *e, uint64_t key, bool renamed, spsh_error *err)
 {
     if (2 * (e->used_count + 1) > e->slot_count && !grow_slots(e))
         return no_memory(err);
@@ -102,7 +102,7 @@ static spsh_status remember_record(spsh__export *e, uint64_t key, bool renamed, 
 
 /* ---- audio files ---- */
 
-static spsh_status make_folders(spsh__export *e, spsh_error *err)
+static spsh_status make_folders(tree_export *e, spsh_error *err)
 {
     size_t folder_bytes = e->path.size_bytes;
     while (folder_bytes > 0 && e->path.data[folder_bytes - 1] != '/')
@@ -131,7 +131,7 @@ static spsh_status make_folders(spsh__export *e, spsh_error *err)
 }
 
 typedef struct audio_file {
-    const spsh__export *form;
+    const tree_export *form;
     const char *path;
     int fd;
     uint64_t bytes;
@@ -154,11 +154,11 @@ static spsh_status write_audio(void *user, const void *data, size_t size_bytes, 
     return SPSH_OK;
 }
 
-static spsh_status write_content(const spsh__export *e, const spsh__export_utterance *u,
+static spsh_status write_content(const tree_export *e, const spsh__export_utterance *u,
                                  const spsh__byte_sink *sink, spsh_error *err)
 {
     spsh__wav wav;
-    if (e->options.stored)
+    if (e->base.options.stored)
         return spsh__payload_write(u->reader, u->position, sink, err);
     spsh_status rc = spsh__wav_describe(u->reader, u->position, u->row->samples, &wav, err);
     if (rc == SPSH_OK)
@@ -168,24 +168,25 @@ static spsh_status write_content(const spsh__export *e, const spsh__export_utter
 
 /* The path of an utterance's file. renamed: the plain one is taken, by a recording of another
  * corpus with the same id or by an id that differs in case on a file system that ignores it. */
-static spsh_status make_path(spsh__export *e, const spsh__export_utterance *u, bool renamed,
+static spsh_status make_path(tree_export *e, const spsh__export_utterance *u, bool renamed,
                              spsh_error *err)
 {
-    uint64_t number = e->options.stored ? record_key(u->row) : u->position;
+    uint64_t number = e->base.options.stored ? record_key(u->row) : u->position;
     char suffix[32];
     spsh__builder_clear(&e->path);
-    spsh__export_path(&e->path, e->options.stored ? u->record->id : u->metadata.id, true, number);
+    spsh__export_path(&e->path, e->base.options.stored ? u->record->id : u->metadata.id, true,
+                      number);
     snprintf(suffix, sizeof(suffix), "%%n%" PRIu64, number);
     if (renamed)
         spsh__builder_append_text(&e->path, suffix);
     spsh__builder_append_text(&e->path, ".");
-    spsh__builder_append_text(&e->path,
-                              e->options.stored ? spsh__payload_extension(u->row->codec) : "wav");
+    spsh__builder_append_text(
+        &e->path, e->base.options.stored ? spsh__payload_extension(u->row->codec) : "wav");
     return spsh__builder_text(&e->path) == NULL ? no_memory(err) : SPSH_OK;
 }
 
 /* Opens a new file for an utterance; e->path is its path. */
-static spsh_status open_file(spsh__export *e, const spsh__export_utterance *u, int *ret_fd,
+static spsh_status open_file(tree_export *e, const spsh__export_utterance *u, int *ret_fd,
                              bool *ret_renamed, spsh_error *err)
 {
     for (int renamed = 0; renamed <= 1; renamed++) {
@@ -208,7 +209,7 @@ static spsh_status open_file(spsh__export *e, const spsh__export_utterance *u, i
 }
 
 /* A file of an utterance that fails is taken away. */
-static spsh_status write_file(spsh__export *e, const spsh__export_utterance *u, uint64_t *ret_bytes,
+static spsh_status write_file(tree_export *e, const spsh__export_utterance *u, uint64_t *ret_bytes,
                               bool *ret_renamed, spsh_error *err)
 {
     audio_file file = {e, NULL, -1, 0};
@@ -256,7 +257,7 @@ static void append_time(spsh__builder *csv, uint64_t sample, uint32_t rate_hz, c
     spsh__builder_append_text(csv, text);
 }
 
-static spsh_status flush_manifest(spsh__export *e, spsh_error *err)
+static spsh_status flush_manifest(tree_export *e, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     if (e->csv.failed)
@@ -267,7 +268,7 @@ static spsh_status flush_manifest(spsh__export *e, spsh_error *err)
     return rc;
 }
 
-static spsh_status add_line(spsh__export *e, const spsh__export_utterance *u, bool whole,
+static spsh_status add_line(tree_export *e, const spsh__export_utterance *u, bool whole,
                             spsh_error *err)
 {
     const spsh_utterance *m = &u->metadata;
@@ -279,10 +280,10 @@ static spsh_status add_line(spsh__export *e, const spsh__export_utterance *u, bo
     append_field(&e->csv, m->split, ',');
     append_field(&e->csv, m->speaker, ',');
     append_field(&e->csv, m->language, ',');
-    if (e->options.stored && !whole) {
+    if (e->base.options.stored && !whole) {
         append_time(&e->csv, u->row->start_sample, u->row->sample_rate_hz, ',');
         append_time(&e->csv, u->row->start_sample + u->row->samples, u->row->sample_rate_hz, ',');
-    } else if (e->options.stored) {
+    } else if (e->base.options.stored) {
         spsh__builder_append_text(&e->csv, ",,");
     }
     append_field(&e->csv, m->document, '\n');
@@ -291,8 +292,9 @@ static spsh_status add_line(spsh__export *e, const spsh__export_utterance *u, bo
 
 /* ---- the form ---- */
 
-static void tree_free(spsh__export *e)
+static void tree_free(spsh__export *form)
 {
+    tree_export *e = (tree_export *)form;
     if (e == NULL)
         return;
     spsh_file_writer_free(e->manifest);
@@ -309,10 +311,10 @@ static spsh_status tree_open(const spsh__export_options *options, spsh__export *
                              spsh_error *err)
 {
     spsh_status rc;
-    spsh__export *e = (spsh__export *)calloc(1, sizeof(*e));
+    tree_export *e = (tree_export *)calloc(1, sizeof(*e));
     if (e == NULL)
         return no_memory(err);
-    e->options = *options;
+    e->base.options = *options;
     e->directory_fd = open(options->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (e->directory_fd < 0) {
         rc = fail_path(e, "", errno, err);
@@ -326,19 +328,20 @@ static spsh_status tree_open(const spsh__export_options *options, spsh__export *
                                                          "language,start,end,document\n"
                                                        : "path,id,text,domain,split,speaker,"
                                                          "language,document\n");
-    *ret_export = e;
+    *ret_export = &e->base;
     e = NULL;
 out:
-    tree_free(e);
+    tree_free(e == NULL ? NULL : &e->base);
     return rc;
 }
 
-static spsh_status tree_add(spsh__export *e, const spsh__export_utterance *u, uint64_t *ret_bytes,
-                            bool *ret_can_continue, spsh_error *err)
+static spsh_status tree_add(spsh__export *form, const spsh__export_utterance *u,
+                            uint64_t *ret_bytes, bool *ret_can_continue, spsh_error *err)
 {
+    tree_export *e = (tree_export *)form;
     bool whole = spsh__export_is_whole(u), renamed = false;
     uint64_t key = record_key(u->row);
-    uint64_t slot = e->options.stored ? find_record(e, key) : SLOT_EMPTY;
+    uint64_t slot = e->base.options.stored ? find_record(e, key) : SLOT_EMPTY;
     spsh_status rc;
     *ret_bytes = 0;
     *ret_can_continue = false;
@@ -347,14 +350,15 @@ static spsh_status tree_add(spsh__export *e, const spsh__export_utterance *u, ui
     } else {
         rc = write_file(e, u, ret_bytes, &renamed, err);
         *ret_can_continue = rc != SPSH_OK && spsh__export_is_damage(rc);
-        if (rc == SPSH_OK && e->options.stored)
+        if (rc == SPSH_OK && e->base.options.stored)
             rc = remember_record(e, key, renamed, err);
     }
     return rc == SPSH_OK ? add_line(e, u, whole, err) : rc;
 }
 
-static spsh_status tree_finish(spsh__export *e, spsh_error *err)
+static spsh_status tree_finish(spsh__export *form, spsh_error *err)
 {
+    tree_export *e = (tree_export *)form;
     spsh_status rc = flush_manifest(e, err);
     if (rc == SPSH_OK && syncfs(e->directory_fd) != 0)
         rc = fail_path(e, "", errno, err);

@@ -17,14 +17,14 @@
 
 enum { TARS_MAX = 1000000 };
 
-struct spsh__export {
-    spsh__export_options options;
+typedef struct webdataset_export {
+    spsh__export base; /* first */
     spsh__tar_out *tar;
     uint32_t tar_count; /* opened so far */
     spsh_json *json;
     spsh__builder name; /* of a member */
     size_t key_bytes;   /* of name */
-};
+} webdataset_export;
 
 static spsh_status no_memory(spsh_error *err)
 {
@@ -34,7 +34,7 @@ static spsh_status no_memory(spsh_error *err)
 
 /* ---- tars ---- */
 
-static spsh_status close_tar(spsh__export *e, spsh_error *err)
+static spsh_status close_tar(webdataset_export *e, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     if (e->tar != NULL)
@@ -45,11 +45,11 @@ static spsh_status close_tar(spsh__export *e, spsh_error *err)
 }
 
 /* Makes e->tar one that has room; a sample that is larger than a tar gets its own. */
-static spsh_status choose_tar(spsh__export *e, uint64_t sample_bytes, spsh_error *err)
+static spsh_status choose_tar(webdataset_export *e, uint64_t sample_bytes, spsh_error *err)
 {
     char name[32];
     spsh_status rc = SPSH_OK;
-    if (e->tar != NULL && spsh__tar_out_bytes(e->tar) + sample_bytes > e->options.shard_bytes)
+    if (e->tar != NULL && spsh__tar_out_bytes(e->tar) + sample_bytes > e->base.options.shard_bytes)
         rc = close_tar(e, err);
     if (rc != SPSH_OK || e->tar != NULL)
         return rc;
@@ -59,10 +59,10 @@ static spsh_status choose_tar(spsh__export *e, uint64_t sample_bytes, spsh_error
         return SPSH_E_LIMIT;
     }
     snprintf(name, sizeof(name), "shard-%06" PRIu32 ".tar", e->tar_count++);
-    return spsh__tar_out_open(e->options.directory, name, &e->tar, err);
+    return spsh__tar_out_open(e->base.options.directory, name, &e->tar, err);
 }
 
-static spsh_status begin_member(spsh__export *e, const char *extension, uint64_t size_bytes,
+static spsh_status begin_member(webdataset_export *e, const char *extension, uint64_t size_bytes,
                                 spsh_error *err)
 {
     e->name.size_bytes = e->key_bytes;
@@ -74,7 +74,7 @@ static spsh_status begin_member(spsh__export *e, const char *extension, uint64_t
     return spsh__tar_out_member(e->tar, name, size_bytes, err);
 }
 
-static spsh_status add_member(spsh__export *e, const char *extension, const void *data,
+static spsh_status add_member(webdataset_export *e, const char *extension, const void *data,
                               size_t size_bytes, spsh_error *err)
 {
     const spsh__byte_sink sink = spsh__tar_out_sink(e->tar);
@@ -84,7 +84,7 @@ static spsh_status add_member(spsh__export *e, const char *extension, const void
 
 /* ---- a sample ---- */
 
-static spsh_status describe(spsh__export *e, const spsh__export_utterance *u, char **ret_json,
+static spsh_status describe(webdataset_export *e, const spsh__export_utterance *u, char **ret_json,
                             spsh_error *err)
 {
     const spsh_utterance *m = &u->metadata;
@@ -116,7 +116,7 @@ typedef struct sample {
 } sample;
 
 /* What will be written, before anything is: a tar states sizes first. */
-static spsh_status prepare(spsh__export *e, const spsh__export_utterance *u, sample *s,
+static spsh_status prepare(webdataset_export *e, const spsh__export_utterance *u, sample *s,
                            spsh_error *err)
 {
     s->as_stored = spsh__export_is_whole(u) && u->row->codec != SPSH_CODEC_PCM &&
@@ -139,8 +139,8 @@ static spsh_status prepare(spsh__export *e, const spsh__export_utterance *u, sam
     return rc;
 }
 
-static spsh_status write_sample(spsh__export *e, const spsh__export_utterance *u, const sample *s,
-                                spsh_error *err)
+static spsh_status write_sample(webdataset_export *e, const spsh__export_utterance *u,
+                                const sample *s, spsh_error *err)
 {
     const spsh__byte_sink sink = spsh__tar_out_sink(e->tar);
     const char *extension = s->as_stored ? spsh__payload_extension(u->row->codec) : "wav";
@@ -158,8 +158,9 @@ static spsh_status write_sample(spsh__export *e, const spsh__export_utterance *u
 
 /* ---- the form ---- */
 
-static void webdataset_free(spsh__export *e)
+static void webdataset_free(spsh__export *form)
 {
+    webdataset_export *e = (webdataset_export *)form;
     if (e == NULL)
         return;
     spsh__tar_out_free(e->tar);
@@ -171,22 +172,23 @@ static void webdataset_free(spsh__export *e)
 static spsh_status webdataset_open(const spsh__export_options *options, spsh__export **ret_export,
                                    spsh_error *err)
 {
-    spsh__export *e = (spsh__export *)calloc(1, sizeof(*e));
+    webdataset_export *e = (webdataset_export *)calloc(1, sizeof(*e));
     if (e == NULL)
         return no_memory(err);
-    e->options = *options;
+    e->base.options = *options;
     e->json = spsh__json_new();
     if (e->json == NULL) {
-        webdataset_free(e);
+        webdataset_free(&e->base);
         return no_memory(err);
     }
-    *ret_export = e;
+    *ret_export = &e->base;
     return SPSH_OK;
 }
 
-static spsh_status webdataset_add(spsh__export *e, const spsh__export_utterance *u,
+static spsh_status webdataset_add(spsh__export *form, const spsh__export_utterance *u,
                                   uint64_t *ret_bytes, bool *ret_can_continue, spsh_error *err)
 {
+    webdataset_export *e = (webdataset_export *)form;
     sample s = {0};
     spsh_status rc = prepare(e, u, &s, err);
     *ret_bytes = 0;
@@ -200,5 +202,10 @@ static spsh_status webdataset_add(spsh__export *e, const spsh__export_utterance 
     return rc;
 }
 
-const spsh__export_form spsh__export_webdataset = {webdataset_open, webdataset_add, close_tar,
-                                                   webdataset_free};
+static spsh_status webdataset_finish(spsh__export *form, spsh_error *err)
+{
+    return close_tar((webdataset_export *)form, err);
+}
+
+const spsh__export_form spsh__export_webdataset = {webdataset_open, webdataset_add,
+                                                   webdataset_finish, webdataset_free};

@@ -216,10 +216,11 @@ int spsh__audit_estimate(const spsh__audit_options *options, bool json)
     if (spsh__source_prints_estimate(options->sources->items, options->sources->count, options->io,
                                      &all, &err) != SPSH_OK)
         return spsh__source_fail(NULL, options->sources->items, options->sources->count, &err);
-    const spsh__room room = {options->work_path,
-                             spsh__audit_space(options, (uint64_t)(all.train_s * SPSH__KEYS_HZ),
-                                               (uint64_t)(all.test_s * FRAMES_HZ)),
-                             options->memory_bytes, "200 bytes a match"};
+    const spsh__disk_room room = {options->work_path,
+                                  spsh__audit_space(options,
+                                                    (uint64_t)(all.train_s * SPSH__KEYS_HZ),
+                                                    (uint64_t)(all.test_s * FRAMES_HZ)),
+                                  options->memory_bytes, "200 bytes a match"};
     if (!json) {
         spsh__estimate_print_line("train", spsh__human_duration(all.train_s, text));
         spsh__estimate_print_line("test", spsh__human_duration(all.test_s, text));

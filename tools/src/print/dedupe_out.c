@@ -121,8 +121,8 @@ static void print_decisions(const spsh__dedupe *d)
 
 static int compare_clusters(const void *left, const void *right)
 {
-    const spsh__cluster *const *l = left;
-    const spsh__cluster *const *r = right;
+    const spsh__copy_cluster *const *l = left;
+    const spsh__copy_cluster *const *r = right;
     if ((*l)->saved_seconds != (*r)->saved_seconds)
         return (*l)->saved_seconds > (*r)->saved_seconds ? -1 : 1;
     return (*l)->first_member < (*r)->first_member ? -1 : 1;
@@ -131,15 +131,15 @@ static int compare_clusters(const void *left, const void *right)
 static void print_largest(const spsh__dedupe *d)
 {
     const uint64_t count = d->clusters.cluster_count;
-    const spsh__cluster **order =
-        (const spsh__cluster **)calloc((size_t)count + 1, sizeof(spsh__cluster *));
+    const spsh__copy_cluster **order =
+        (const spsh__copy_cluster **)calloc((size_t)count + 1, sizeof(spsh__copy_cluster *));
     if (order == NULL || count == 0) {
         free((void *)order);
         return;
     }
     for (uint64_t i = 0; i < count; i++)
         order[i] = &d->clusters.clusters[i];
-    qsort((void *)order, (size_t)count, sizeof(spsh__cluster *), compare_clusters);
+    qsort((void *)order, (size_t)count, sizeof(spsh__copy_cluster *), compare_clusters);
     printf("\nlargest clusters: the one that is kept, and why\n");
     for (uint64_t i = 0; i < count && i < CLUSTERS_SHOWN; i++) {
         const spsh__member *kept = &d->clusters.members[order[i]->first_member];
@@ -322,8 +322,8 @@ int spsh__dedupe_estimate(const spsh__dedupe_options *options, bool json)
     const uint64_t keys = (uint64_t)(all.train_s * SPSH__KEYS_HZ);
     const double join_s =
         options->exact_only ? 0 : (double)keys / JOIN_KEYS_PER_S / options->threads;
-    const spsh__room room = {options->work_path, spsh__dedupe_space(options, keys),
-                             options->memory_bytes, "about 1 kB a copy"};
+    const spsh__disk_room room = {options->work_path, spsh__dedupe_space(options, keys),
+                                  options->memory_bytes, "about 1 kB a copy"};
     if (!json) {
         print_estimate(options, &all, keys, join_s);
         spsh__estimate_print_room(&room);

@@ -17,7 +17,7 @@ void spsh__estimate_print_prints(const spsh__source_estimate *estimate)
            spsh__human_bytes(estimate->segment_bytes, size));
 }
 
-void spsh__estimate_print_room(const spsh__room *room)
+void spsh__estimate_print_room(const spsh__disk_room *room)
 {
     char size[SPSH_HUMAN_BYTES];
     printf("%-20sat most %s in %s\n", "temporary space",
@@ -33,7 +33,7 @@ void spsh__estimate_put_prints(spsh_json *json, const spsh__source_estimate *est
     spsh__json_put_u64(json, "fingerprint_bytes", estimate->segment_bytes);
 }
 
-void spsh__estimate_put_room(spsh_json *json, const spsh__room *room)
+void spsh__estimate_put_room(spsh_json *json, const spsh__disk_room *room)
 {
     spsh__json_put_u64(json, "temporary_bytes", room->temporary_bytes);
     spsh__json_put_u64(json, "memory_bytes", room->memory_bytes);

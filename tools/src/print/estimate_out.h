@@ -8,20 +8,20 @@
 #define SPSH__KEYS_HZ 4.5 /* stored keys a second of speech */
 
 /* What a run takes while it lasts. */
-typedef struct spsh__room {
+typedef struct spsh__disk_room {
     const char *work_path;
     uint64_t temporary_bytes;
     uint64_t memory_bytes;
     const char *per_match; /* memory beside that: "200 bytes a match" */
-} spsh__room;
+} spsh__disk_room;
 
 /* Lines for people: label in 20 columns, then the value. */
 void spsh__estimate_print_line(const char *label, const char *value);
 void spsh__estimate_print_prints(const spsh__source_estimate *estimate);
-void spsh__estimate_print_room(const spsh__room *room);
+void spsh__estimate_print_room(const spsh__disk_room *room);
 
 /* The same as members. */
 void spsh__estimate_put_prints(spsh_json *json, const spsh__source_estimate *estimate);
-void spsh__estimate_put_room(spsh_json *json, const spsh__room *room);
+void spsh__estimate_put_room(spsh_json *json, const spsh__disk_room *room);
 
 #endif

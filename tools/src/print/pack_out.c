@@ -176,7 +176,7 @@ static void print_sources(FILE *stream, const spsh__pack_options *options, const
 }
 
 static void print_parts(FILE *stream, const spsh__facts *f, const char *title,
-                        const spsh__parts *parts)
+                        const spsh__fact_parts *parts)
 {
     char audio[SPSH_HUMAN_BYTES], share[SPSH_HUMAN_BYTES];
     char utterances[SPSH_HUMAN_BYTES], copies[SPSH_HUMAN_BYTES];

@@ -1,7 +1,7 @@
 /* nccl.cu: NCCL in the plug-in: nccl_calls.h over CUDA. */
 #include <cuda_runtime.h>
 
-#include "cuda/nccl_calls.h"
+#include "nccl_calls.h"
 
 static spsh_status spsh__nccl_device(uint32_t device, spsh_error *err)
 {

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/device_nccl.h"
+#include "device_nccl.h"
 
 /* Makes it the thread's device. */
 static spsh_status spsh__nccl_device(uint32_t device, spsh_error *err);

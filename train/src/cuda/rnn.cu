@@ -9,7 +9,7 @@
 #include <cuda_runtime.h>
 #include <new>
 
-#include "cuda/rnn_layers.h"
+#include "rnn_layers.h"
 
 /* ---- kernels ---- */
 

@@ -5,7 +5,7 @@
  * the device may be NULL since 8.9.1), so that a captured call means the same when it is done
  * again. Its offsets of weights are asked for, not assumed.
  */
-#include "cuda/rnn_layers.h"
+#include "rnn_layers.h"
 
 #include <cuda_runtime.h>
 #include <new>

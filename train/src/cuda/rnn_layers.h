@@ -2,8 +2,8 @@
 #ifndef SPSH_RNN_LAYERS_H
 #define SPSH_RNN_LAYERS_H
 
-#include "cuda/device_rnn.h"
-#include "cuda/library_calls.h"
+#include "device_rnn.h"
+#include "library_calls.h"
 
 #ifdef __cplusplus
 extern "C" {

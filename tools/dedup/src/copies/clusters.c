@@ -796,10 +796,10 @@ static void add_member(const work *w, size_t at, spsh__clusters *result)
 static void add_cluster(const work *w, size_t kept, spsh__clusters *result)
 {
     const node *k = &w->nodes[kept];
-    spsh__cluster *cluster = &result->clusters[result->cluster_count++];
+    spsh__copy_cluster *cluster = &result->clusters[result->cluster_count++];
     const uint64_t first = result->member_count;
     uint64_t text = k->quality.text_hash;
-    *cluster = (spsh__cluster){.first_member = first};
+    *cluster = (spsh__copy_cluster){.first_member = first};
     add_member(w, kept, result);
     for (size_t c = k->first_child; c != NONE; c = w->nodes[c].next_child) {
         const node *n = &w->nodes[c];

@@ -59,12 +59,12 @@ typedef struct spsh__member {
     char reason[64]; /* why it is kept or not, for people: "lossless", "lower bandwidth" */
 } spsh__member;
 
-typedef struct spsh__cluster {
+typedef struct spsh__copy_cluster {
     uint64_t first_member, member_count; /* in members; the kept one first, then by ordinal */
     double saved_seconds;
     uint64_t saved_bytes; /* what a reader of the dataset no longer reads */
     bool texts_differ;    /* copies whose normalised transcripts are not the same */
-} spsh__cluster;
+} spsh__copy_cluster;
 
 /* A stretch that many utterances share (a jingle, a disclaimer). */
 typedef struct spsh__boilerplate {
@@ -74,7 +74,7 @@ typedef struct spsh__boilerplate {
 } spsh__boilerplate;
 
 typedef struct spsh__clusters {
-    spsh__cluster *clusters; /* by their kept member's ordinal */
+    spsh__copy_cluster *clusters; /* by their kept member's ordinal */
     uint64_t cluster_count;
     spsh__member *members;
     uint64_t member_count;

@@ -337,7 +337,7 @@ static spsh_status compare(worker *self, const heard *a, const heard *b, int64_t
         {b->frames, b->frame_count, b->sample_count, read_samples, &right}
     };
     const bool is_of_grid = is_scaled(self->judge, a->number) || is_scaled(self->judge, b->number);
-    spsh__alignments found = {.count_max = SPSH__ALIGN_RUNS_MAX};
+    spsh__align_list found = {.count_max = SPSH__ALIGN_RUNS_MAX};
     spsh_status rc =
         spsh__align_sides(&sides[0], &sides[1], offset, &self->judge->limits, &found, err);
     self->facts.frame_pairs += found.frame_pairs;

@@ -504,7 +504,7 @@ static bool is_shared(const spsh__alignment *found, double active_min_s)
 /* The runs of what is left beside the first one: the best of each piece, which leaves two more. */
 static spsh_status judge_rest(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
                               const spsh__align_limits *limits, overlap first,
-                              spsh__alignments *found, spsh_error *err)
+                              spsh__align_list *found, spsh_error *err)
 {
     const overlap all = overlap_at(a, b, offset);
     overlap pieces[PIECES_MAX] = {
@@ -534,7 +534,7 @@ static spsh_status judge_rest(const spsh__align_side *a, const spsh__align_side 
 }
 
 spsh_status spsh__align_sides(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
-                              const spsh__align_limits *limits, spsh__alignments *found,
+                              const spsh__align_limits *limits, spsh__align_list *found,
                               spsh_error *err)
 {
     overlap run = {0, 0};
@@ -584,7 +584,7 @@ spsh_status spsh__align(const spsh__print *a, const spsh__print *b, int64_t offs
 {
     const spsh__align_side left = spsh__align_side_of(a);
     const spsh__align_side right = spsh__align_side_of(b);
-    spsh__alignments found = {.count_max = 1};
+    spsh__align_list found = {.count_max = 1};
     spsh_status rc = spsh__align_sides(&left, &right, offset, limits, &found, err);
     if (rc == SPSH_OK)
         *ret_alignment = found.count > 0 ? found.items[0] : (spsh__alignment){0};

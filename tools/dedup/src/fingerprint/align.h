@@ -113,12 +113,12 @@ spsh__align_side spsh__align_side_of(const spsh__print *print);
 #define SPSH__ALIGN_RUNS_MAX 8
 
 /* What two recordings have in common at one offset. */
-typedef struct spsh__alignments {
+typedef struct spsh__align_list {
     spsh__alignment items[SPSH__ALIGN_RUNS_MAX]; /* the first is the run worth most, of any class */
     size_t count;
     size_t count_max;     /* given: how many are wanted, 1 to SPSH__ALIGN_RUNS_MAX */
     uint64_t frame_pairs; /* compared */
-} spsh__alignments;
+} spsh__align_list;
 
 /**
  * The offset (a's frame plus offset is b's frame) at which the prints agree best, of all offsets.
@@ -140,7 +140,7 @@ bool spsh__align_search(const spsh__print *a, const spsh__print *b,
  * grows with the number of frames.
  */
 spsh_status spsh__align_sides(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
-                              const spsh__align_limits *limits, spsh__alignments *found,
+                              const spsh__align_limits *limits, spsh__align_list *found,
                               spsh_error *err);
 
 /* The first run alone, of two prints with samples. */

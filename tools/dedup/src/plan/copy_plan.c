@@ -35,7 +35,7 @@ typedef struct drop {
 
 struct spsh__copy_plan {
     uint8_t hash[16];
-    spsh__plan_dataset *datasets;
+    spsh__copy_plan_source *datasets;
     size_t dataset_count;
     spsh__builder texts;
     drop *drops;
@@ -143,7 +143,7 @@ static spsh__align_class parse_class(const spsh__json_value *value)
 /* ---- lines ---- */
 
 static const char *parse_dataset(spsh__copy_plan *plan, const spsh__json_value *element,
-                                 spsh__plan_dataset *dataset)
+                                 spsh__copy_plan_source *dataset)
 {
     static const char *const names[] = {"path", "id", "index_hash", "generation"};
     spsh__json_value values[4];
@@ -361,7 +361,7 @@ static spsh_status sort_drops(spsh__copy_plan *plan, spsh_error *err)
         plan->datasets[i].drop_count = 0;
     }
     for (size_t i = 0; i < plan->drop_count; i++) {
-        spsh__plan_dataset *d = &plan->datasets[plan->drops[i].dataset];
+        spsh__copy_plan_source *d = &plan->datasets[plan->drops[i].dataset];
         sorted[d->first_drop + d->drop_count++] = plan->drops[i];
     }
     free(plan->drops);
@@ -468,7 +468,7 @@ size_t spsh__copy_plan_dataset_count(const spsh__copy_plan *plan)
     return plan->dataset_count;
 }
 
-const spsh__plan_dataset *spsh__copy_plan_dataset(const spsh__copy_plan *plan, size_t dataset)
+const spsh__copy_plan_source *spsh__copy_plan_dataset(const spsh__copy_plan *plan, size_t dataset)
 {
     return &plan->datasets[dataset];
 }

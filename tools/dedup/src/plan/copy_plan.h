@@ -36,13 +36,13 @@ spsh_status spsh__copy_plan_write(const spsh__plan_facts *facts,
 
 typedef struct spsh__copy_plan spsh__copy_plan;
 
-typedef struct spsh__plan_dataset {
+typedef struct spsh__copy_plan_source {
     const char *path;
     uint8_t id[16];
     uint8_t index_hash[16];
     uint64_t generation;
     uint64_t first_drop, drop_count; /* in the plan's drops */
-} spsh__plan_dataset;
+} spsh__copy_plan_source;
 
 typedef struct spsh__plan_drop {
     spsh_bytes id;
@@ -64,7 +64,7 @@ void spsh__copy_plan_free(spsh__copy_plan *plan);
 const uint8_t *spsh__copy_plan_hash(const spsh__copy_plan *plan); /* 16 bytes */
 size_t spsh__copy_plan_dataset_count(const spsh__copy_plan *plan);
 /* Borrowed until free. */
-const spsh__plan_dataset *spsh__copy_plan_dataset(const spsh__copy_plan *plan, size_t dataset);
+const spsh__copy_plan_source *spsh__copy_plan_dataset(const spsh__copy_plan *plan, size_t dataset);
 spsh__plan_drop spsh__copy_plan_drop(const spsh__copy_plan *plan, uint64_t number);
 
 #endif

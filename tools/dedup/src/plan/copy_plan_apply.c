@@ -70,7 +70,7 @@ static spsh_status find_overlay(const view *v, place *p, spsh_error *err)
 static spsh_status open_place(const view *v, size_t number, spsh_error *err)
 {
     place *p = &v->places[number];
-    const spsh__plan_dataset *planned = spsh__copy_plan_dataset(v->plan, number);
+    const spsh__copy_plan_source *planned = spsh__copy_plan_dataset(v->plan, number);
     spsh_dataset_options opt = SPSH_DATASET_OPTIONS_INIT;
     opt.io = v->io;
     spsh_status rc = spsh_dataset_open(p->path, &opt, &p->dataset, err);
@@ -160,7 +160,7 @@ static void append_reason(const view *v, const spsh__plan_drop *drop, spsh__buil
 static spsh_status make_entries(const view *v, size_t number, spsh__builder *text,
                                 spsh_overlay_entry *entries, spsh_error *err)
 {
-    const spsh__plan_dataset *d = spsh__copy_plan_dataset(v->plan, number);
+    const spsh__copy_plan_source *d = spsh__copy_plan_dataset(v->plan, number);
     size_t at = 0;
     for (uint64_t i = 0; i < d->drop_count; i++) {
         const spsh__plan_drop drop = spsh__copy_plan_drop(v->plan, d->first_drop + i);

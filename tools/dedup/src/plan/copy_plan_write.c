@@ -365,7 +365,7 @@ static void put_name(spsh_json *json, const char *key, const subject *s)
 static spsh_status write_cluster(plan_writer *w, uint64_t number, const subject *kept,
                                  spsh_error *err)
 {
-    const spsh__cluster *c = &w->facts->clusters->clusters[number];
+    const spsh__copy_cluster *c = &w->facts->clusters->clusters[number];
     spsh__json_put_string(w->json, "type", "cluster");
     spsh__json_put_u64(w->json, "cluster", number);
     spsh__json_put_u64(w->json, "members", c->member_count);
@@ -418,7 +418,7 @@ static spsh_status write_clusters(plan_writer *w, spsh_error *err)
     const spsh__clusters *all = w->facts->clusters;
     spsh_status rc = SPSH_OK;
     for (uint64_t i = 0; i < all->cluster_count && rc == SPSH_OK; i++) {
-        const spsh__cluster *c = &all->clusters[i];
+        const spsh__copy_cluster *c = &all->clusters[i];
         subject kept;
         rc = read_subject(w, 0, all->members[c->first_member].ordinal, &kept, err);
         if (rc == SPSH_OK)
@@ -488,7 +488,7 @@ static spsh_status prepare(plan_writer *w, spsh_error *err)
             return rc;
     }
     for (uint64_t i = 0; i < all->cluster_count; i++) {
-        const spsh__cluster *c = &all->clusters[i];
+        const spsh__copy_cluster *c = &all->clusters[i];
         for (uint64_t k = 0; k < c->member_count; k++)
             w->belongings[w->belonging_count++] =
                 (belonging){all->members[c->first_member + k].ordinal, i};

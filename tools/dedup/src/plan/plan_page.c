@@ -57,14 +57,14 @@ typedef struct gallery {
     uint64_t exact[SPSH__TIER_ACOUSTIC][EXACT_SHOWN];
 } gallery;
 
-static const spsh__member *members_of(const spsh__plan_facts *f, const spsh__cluster *cluster)
+static const spsh__member *members_of(const spsh__plan_facts *f, const spsh__copy_cluster *cluster)
 {
     return &f->clusters->members[cluster->first_member];
 }
 
 /* ---- counting ---- */
 
-static bool is_larger(const spsh__cluster *a, const spsh__cluster *b)
+static bool is_larger(const spsh__copy_cluster *a, const spsh__copy_cluster *b)
 {
     return a->member_count > b->member_count ||
            (a->member_count == b->member_count && a->saved_seconds > b->saved_seconds);
@@ -89,7 +89,7 @@ static void offer_cluster(const spsh__plan_facts *f, summary *s, uint64_t number
 static void count_cluster(const spsh__copy_page *page, const spsh__plan_facts *f, summary *s,
                           uint64_t number)
 {
-    const spsh__cluster *cluster = &f->clusters->clusters[number];
+    const spsh__copy_cluster *cluster = &f->clusters->clusters[number];
     const spsh__member *members = members_of(f, cluster);
     spsh__segment_row row;
     uint64_t alias_of = SPSH_NONE_U64;
@@ -278,7 +278,7 @@ static spsh_status draw_member(spsh__copy_page *page, const spsh__plan_facts *f,
 static spsh_status draw_cluster(spsh__copy_page *page, const spsh__plan_facts *f, uint64_t number,
                                 bool texts, spsh_error *err)
 {
-    const spsh__cluster *cluster = &f->clusters->clusters[number];
+    const spsh__copy_cluster *cluster = &f->clusters->clusters[number];
     const spsh__member *members = members_of(f, cluster);
     const uint64_t shown =
         cluster->member_count < MEMBERS_SHOWN ? cluster->member_count : MEMBERS_SHOWN;

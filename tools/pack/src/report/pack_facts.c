@@ -37,7 +37,8 @@ typedef struct gatherer {
 
 /* ---- domains, splits, and where they meet ---- */
 
-static spsh_status name_parts(gatherer *g, spsh_name_kind kind, spsh__parts *parts, spsh_error *err)
+static spsh_status name_parts(gatherer *g, spsh_name_kind kind, spsh__fact_parts *parts,
+                              spsh_error *err)
 {
     const size_t count = (size_t)spsh_dataset_name_count(g->dataset, kind);
     parts->items = calloc(count + 1, sizeof(*parts->items));
@@ -77,7 +78,7 @@ static int by_seconds(const void *a, const void *b)
 }
 
 /* parts are sorted by name; the names of groups are among them. */
-static size_t find_part(const spsh__parts *parts, spsh_bytes name)
+static size_t find_part(const spsh__fact_parts *parts, spsh_bytes name)
 {
     const spsh__part wanted = {.name = name};
     const spsh__part *found =
@@ -93,8 +94,8 @@ static void add_amount(spsh__amount *amount, uint64_t utterances, double seconds
 
 static int by_place(const void *a, const void *b)
 {
-    const spsh__cell *x = a;
-    const spsh__cell *y = b;
+    const spsh__fact_cell *x = a;
+    const spsh__fact_cell *y = b;
     if (x->domain != y->domain)
         return x->domain < y->domain ? -1 : 1;
     return (x->split > y->split) - (x->split < y->split);
@@ -134,7 +135,7 @@ static spsh_status count_groups(gatherer *g, spsh_error *err)
         add_amount(&f->domains.items[domain].all, group.utterance_count, seconds);
         add_amount(&f->splits.items[split].all, group.utterance_count, seconds);
         add_amount(&f->all, group.utterance_count, seconds);
-        f->cells[f->cell_count++] = (spsh__cell){
+        f->cells[f->cell_count++] = (spsh__fact_cell){
             domain, split, {group.utterance_count, seconds}
         };
     }
@@ -142,7 +143,7 @@ static spsh_status count_groups(gatherer *g, spsh_error *err)
 }
 
 /* By number: the place among the parts as they are sorted now. The last number is none's. */
-static size_t *places_of(const spsh__parts *parts)
+static size_t *places_of(const spsh__fact_parts *parts)
 {
     size_t *places = calloc(parts->count + 1, sizeof(*places));
     for (size_t i = 0; places != NULL && i < parts->count; i++)
@@ -150,7 +151,7 @@ static size_t *places_of(const spsh__parts *parts)
     return places;
 }
 
-static size_t place_of(const size_t *places, const spsh__parts *parts, uint32_t number)
+static size_t place_of(const size_t *places, const spsh__fact_parts *parts, uint32_t number)
 {
     return places[number < parts->count - 1 ? number : parts->count - 1];
 }
@@ -158,7 +159,7 @@ static size_t place_of(const size_t *places, const spsh__parts *parts, uint32_t 
 /* Sort by length, in parts and cells alike, and leave out what nothing is in. */
 static spsh_status settle_parts(spsh__facts *f, bool domains, spsh_error *err)
 {
-    spsh__parts *parts = domains ? &f->domains : &f->splits;
+    spsh__fact_parts *parts = domains ? &f->domains : &f->splits;
     for (size_t i = 0; i < parts->count; i++)
         parts->items[i].number = i;
     qsort(parts->items, parts->count, sizeof(*parts->items), by_seconds);
@@ -178,7 +179,7 @@ static spsh_status settle_parts(spsh__facts *f, bool domains, spsh_error *err)
 /* The names outlive the dataset. */
 static spsh_status keep_names(spsh__facts *f, spsh_error *err)
 {
-    const spsh__parts *const all[] = {&f->domains, &f->splits};
+    const spsh__fact_parts *const all[] = {&f->domains, &f->splits};
     size_t at = 0;
     for (int k = 0; k < 2; k++) {
         for (size_t i = 0; i < all[k]->count; i++)

@@ -30,16 +30,16 @@ typedef struct spsh__part {
     uint64_t from_others; /* which is of another domain (or split) */
 } spsh__part;
 
-typedef struct spsh__parts {
+typedef struct spsh__fact_parts {
     spsh__part *items; /* the longest first, then by name */
     size_t count;
-} spsh__parts;
+} spsh__fact_parts;
 
 /** A domain's share of a split. */
-typedef struct spsh__cell {
+typedef struct spsh__fact_cell {
     size_t domain, split; /* in the parts */
     spsh__amount all;
-} spsh__cell;
+} spsh__fact_cell;
 
 /** A kind of audio, as it is stored; all zero: kinds beyond the first hundreds. */
 typedef struct spsh__kind {
@@ -74,8 +74,8 @@ typedef struct spsh__facts {
     spsh_dataset_info info;
     spsh__amount all;
     spsh__amount copies;
-    spsh__parts domains, splits;
-    spsh__cell *cells; /* by domain, then split */
+    spsh__fact_parts domains, splits;
+    spsh__fact_cell *cells; /* by domain, then split */
     size_t cell_count;
     spsh__kind *kinds; /* the longest first */
     size_t kind_count;

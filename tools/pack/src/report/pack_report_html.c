@@ -164,7 +164,7 @@ static unsigned split_color(size_t split)
 static int compare_domain(const void *key, const void *cell)
 {
     const size_t domain = *(const size_t *)key;
-    const size_t other = ((const spsh__cell *)cell)->domain;
+    const size_t other = ((const spsh__fact_cell *)cell)->domain;
     return (domain > other) - (domain < other);
 }
 
@@ -174,9 +174,9 @@ static void draw_domain_bar(spsh__builder *out, const spsh__facts *f, size_t dom
     spsh__svg_slice slices[SPSH__SVG_COLORS] = {
         {0, 0}
     };
-    const spsh__cell *cell =
+    const spsh__fact_cell *cell =
         bsearch(&domain, f->cells, f->cell_count, sizeof(*f->cells), compare_domain);
-    const spsh__cell *const end = f->cells + f->cell_count;
+    const spsh__fact_cell *const end = f->cells + f->cell_count;
     for (unsigned i = 0; i < SPSH__SVG_COLORS; i++)
         slices[i].color = i;
     while (cell != NULL && cell > f->cells && cell[-1].domain == domain)

@@ -101,8 +101,8 @@ static void put_copies(spsh_json *json, const spsh__part *part)
 
 static void put_domains(spsh_json *json, const spsh__facts *f)
 {
-    const spsh__cell *cell = f->cells;
-    const spsh__cell *const end = f->cells + f->cell_count;
+    const spsh__fact_cell *cell = f->cells;
+    const spsh__fact_cell *const end = f->cells + f->cell_count;
     spsh__json_begin_array(json, "domains");
     for (size_t i = 0; i < f->domains.count; i++) {
         spsh__json_begin_object(json, NULL);

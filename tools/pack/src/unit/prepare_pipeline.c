@@ -40,7 +40,7 @@ struct spsh__pipeline {
 static void run_job(const spsh__pipeline *pipeline, job_slot *slot)
 {
     const spsh__pack_options *pack = pipeline->options.pack;
-    const spsh__job *job = slot->result.job;
+    const spsh__prepare_job *job = slot->result.job;
     const uint8_t *at = pipeline->options.items.data + job->first_item_bytes;
     const spsh_bytes rest = {at, pipeline->options.items.size_bytes - job->first_item_bytes};
     spsh_ingest_item item;

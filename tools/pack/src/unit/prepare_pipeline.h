@@ -14,22 +14,22 @@
 #include "prepare.h"
 
 /** One recording to prepare: a group of neighbouring plan items. */
-typedef struct spsh__job {
+typedef struct spsh__prepare_job {
     uint64_t first_item_bytes; /* offset of its first item in the unit's items */
     uint32_t item_count;
     uint64_t cost_bytes; /* memory that it is expected to take */
-} spsh__job;
+} spsh__prepare_job;
 
 typedef struct spsh__pipeline_options {
     const spsh__pack_options *pack;
     spsh_bytes items; /* of the unit; borrowed until stop */
-    const spsh__job *jobs;
+    const spsh__prepare_job *jobs;
     size_t job_count;
     size_t first_job;
 } spsh__pipeline_options;
 
 typedef struct spsh__job_result {
-    const spsh__job *job;
+    const spsh__prepare_job *job;
     size_t job_index;
     spsh__prepared prepared;
     spsh__builder text; /* of the first item's sidecar, if it has one */

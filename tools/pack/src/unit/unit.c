@@ -30,7 +30,7 @@ typedef struct placer {
     spsh__packed *packed;
     spsh__unit_state state;
     spsh_bytes items;
-    spsh__job *jobs;
+    spsh__prepare_job *jobs;
     size_t job_count;
     spsh_shard_writer *writer; /* the shard being written, or NULL */
     uint64_t done_items;       /* of the whole plan, for progress */
@@ -39,11 +39,12 @@ typedef struct placer {
 
 /* ---- jobs ---- */
 
-static spsh_status push_job(placer *p, size_t *capacity, const spsh__job *job, spsh_error *err)
+static spsh_status push_job(placer *p, size_t *capacity, const spsh__prepare_job *job,
+                            spsh_error *err)
 {
     if (p->job_count == *capacity) {
         size_t grown_capacity = *capacity == 0 ? 1024 : 2 * *capacity;
-        spsh__job *grown = realloc(p->jobs, grown_capacity * sizeof(*grown));
+        spsh__prepare_job *grown = realloc(p->jobs, grown_capacity * sizeof(*grown));
         if (grown == NULL)
             return SPSH_PACK_NO_MEMORY(err);
         p->jobs = grown;
@@ -84,7 +85,7 @@ static spsh_status make_jobs(placer *p, uint64_t item_count, spsh_error *err)
         if (i > 0 && same_recording(&previous, &item)) {
             p->jobs[p->job_count - 1].item_count++;
         } else {
-            const spsh__job job = {at, 1, cost_of(p->context->options, &item)};
+            const spsh__prepare_job job = {at, 1, cost_of(p->context->options, &item)};
             spsh_status rc = push_job(p, &capacity, &job, err);
             if (rc != SPSH_OK)
                 return rc;
