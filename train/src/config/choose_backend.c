@@ -11,7 +11,6 @@
 #include <stdlib.h>
 
 #include "base/train_internal.h"
-#include "strategy/strategy.h"
 
 static const char *const precisions[] = {"fp32", "tf32", "bf16", "fp16"};
 
@@ -145,12 +144,11 @@ static spsh_status open_cuda(const spsh__compute_options *o, spsh__compute *c, s
                                      "train.backend is cuda, but: %.180s", why.message);
 }
 
-/* Reject a strategy that races on a device. A model that is only read has no strategy. */
+/* Reject a strategy that races on a device. */
 static spsh_status check_strategy(const spsh__compute_options *o, spsh_error *err)
 {
-    const spsh__strategy_options options = {.outer = o->config->outer};
     const bool has_nodes = strcmp(o->config->strategy, "hierarchical") == 0;
-    if (o->is_for_reading || !spsh__strategy_needs_host(o->config->strategy, &options))
+    if (!o->needs_host)
         return SPSH_OK;
     return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
                      "train.strategy %s%s%s cannot run on a GPU: its exchanges and the computation "

@@ -18,6 +18,7 @@ typedef struct spsh__compute_options {
     spsh__comm *comm;    /* all ranks compute on the same kind of backend; NULL: alone */
     bool is_for_reading; /* a model that was trained elsewhere: what is not here, and a precision
                             that the backend does not have, is no failure */
+    bool needs_host;     /* the strategy would race on a device (spsh__strategy_needs_host) */
     const spsh_allocator *allocator;
 } spsh__compute_options;
 

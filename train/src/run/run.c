@@ -50,6 +50,12 @@ uint32_t spsh__run_threads(const spsh__config *config, uint32_t local_size)
     return spsh_core_count(cores > (long)ranks ? (uint32_t)cores / ranks : 1);
 }
 
+bool spsh__run_needs_host(const spsh__config *config)
+{
+    const spsh__strategy_options options = {.outer = config->outer};
+    return spsh__strategy_needs_host(config->strategy, &options);
+}
+
 spsh_status spsh__run_check(const spsh__config *c, uint32_t world_size, spsh_error *err)
 {
     if (c->virtual_world != 0 && c->virtual_world < world_size && !spsh__run_runs_free(c) &&
@@ -242,6 +248,7 @@ static spsh_status open_backend(spsh__run *r, spsh_error *err)
                                                spsh__run_threads(r->config, r->launch.local_size),
                                            .local_rank = r->launch.local_rank,
                                            .comm = r->comm,
+                                           .needs_host = spsh__run_needs_host(r->config),
                                            .allocator = &r->allocator};
     const spsh_status rc = spsh__compute_open(&options, &r->compute, err);
     if (rc != SPSH_OK)

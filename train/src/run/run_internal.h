@@ -161,6 +161,8 @@ typedef struct spsh__run {
 /* What no world of this size can train; threads of the model where the node has so many ranks. */
 spsh_status spsh__run_check(const spsh__config *config, uint32_t world_size, spsh_error *err);
 uint32_t spsh__run_threads(const spsh__config *config, uint32_t local_size);
+/* The strategy that it names races on a GPU. */
+bool spsh__run_needs_host(const spsh__config *config);
 /* The device to which batches go; NULL: they are the host's. alignments: NULL, or of a model of
  * frames. */
 const spsh_cuda *spsh__run_lent_device(const spsh__compute *compute,

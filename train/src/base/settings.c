@@ -8,7 +8,7 @@
 #include <string.h>
 #include <yaml.h>
 
-#include "base/train_internal.h"
+#include "train_internal.h"
 
 /* The values of the key at hand, one behind the other with a NUL after each. */
 typedef struct values {
