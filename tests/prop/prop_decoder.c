@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "backend/ctc.h"
-#include "recognise/decoder.h"
+#include "decoding/decoder.h"
 #include "spsh_test.h"
 
 enum { FRAMES_MAX = 24, WIDTH_MAX = 6, BEAM_MAX = 364 };

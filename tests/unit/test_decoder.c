@@ -1,9 +1,9 @@
 /* test_decoder.c: decoding of small tables of probabilities, and counting of errors, by hand. */
 #include <math.h>
 
+#include "decoding/decoder.h"
 #include "fail_malloc.h"
 #include "fault_alloc.h"
-#include "recognise/decoder.h"
 #include "spsh_test.h"
 
 enum { CAPACITY = 16 };

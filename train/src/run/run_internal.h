@@ -10,12 +10,12 @@
 
 #include "checkpoint/checkpoint.h"
 #include "config/choose_backend.h"
+#include "decoding/evaluate.h"
 #include "estimate.h"
 #include "feed/frame_batch.h"
 #include "labels/alignments.h"
 #include "loss_scale.h"
 #include "metrics/metrics.h"
-#include "recognise/evaluate.h"
 #include "run_draw.h"
 #include "run_world.h"
 #include "runtime/fault.h"
