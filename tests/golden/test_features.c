@@ -9,7 +9,7 @@
  */
 #include <math.h>
 
-#include "options/featgen_internal.h"
+#include "features/featgen_state.h"
 #include "spsh_test.h"
 #include "test_number.h"
 

@@ -9,7 +9,7 @@
 
 #include "device_test.h"
 #include "fault_alloc.h"
-#include "options/featgen_internal.h"
+#include "features/featgen_state.h"
 #include "speechshard/augment.h"
 #include "speechshard/featgen_cuda.h"
 #include "spsh_test.h"

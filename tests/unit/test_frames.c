@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "fault_alloc.h"
-#include "options/featgen_internal.h"
+#include "features/featgen_state.h"
 #include "spsh_test.h"
 
 #define PI 3.14159265358979323846

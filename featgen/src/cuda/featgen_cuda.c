@@ -4,8 +4,8 @@
 #include "speechshard/featgen_cuda.h"
 
 #include "device_entry.h"
+#include "features/featgen_state.h"
 #include "features/frame_samples.h"
-#include "options/featgen_internal.h"
 #include "speechshard/augment.h"
 
 #define UTTERANCE_COUNT_DEFAULT UINT32_C(1024)

@@ -6,9 +6,9 @@
 #include <math.h>
 
 #include "featgen_batch.h"
+#include "featgen_state.h"
 #include "frame_samples.h"
 #include "norm.h"
-#include "options/featgen_internal.h"
 #include "speechshard/options.h"
 #include "window_function.h"
 

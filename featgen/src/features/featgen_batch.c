@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "options/featgen_internal.h"
+#include "featgen_state.h"
 #include "speechshard/cores.h"
 
 /* One thread, the caller's included. */

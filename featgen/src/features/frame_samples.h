@@ -3,6 +3,7 @@
 #ifndef SPSH_FRAME_SAMPLES_H
 #define SPSH_FRAME_SAMPLES_H
 
+#include "frames.h"
 #include "options/featgen_internal.h"
 
 /* An utterance, cut or padded to sample_count. Borrows the input's samples. */

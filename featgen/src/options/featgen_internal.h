@@ -1,10 +1,9 @@
-/* featgen_internal.h: what a featgen holds, and failing and allocating for featgen's sources. */
+/* featgen_internal.h: failing and allocating, for featgen's sources. */
 #ifndef SPSH_FEATGEN_INTERNAL_H
 #define SPSH_FEATGEN_INTERNAL_H
 
 #include <string.h>
 
-#include "features/frames.h"
 #include "speechshard/featgen.h"
 
 /* Expressions, so that the return stays visible; they yield the constant, so that compiler and
@@ -13,15 +12,6 @@
 #define SPSH_FAIL(err_, status_, ...)                                                              \
     (spsh_error_set((err_), (status_), 0, SPSH_OFFSET_NONE, __VA_ARGS__), (status_))
 #endif
-
-struct spsh_featgen {
-    spsh_allocator allocator;
-    spsh_featgen_options options; /* as given, threads not yet resolved */
-    spsh__frame_tables tables;    /* tables.features: as given */
-    const spsh__frames_isa *isa;
-    uint64_t pad_samples;      /* of pad_us; 0: none */
-    struct spsh__batch *batch; /* threads and their workers; NULL before the first batch */
-};
 
 /* Zeroed; NULL on failure, or when count * element_bytes does not fit. */
 static inline void *spsh__featgen_new(const spsh_allocator *allocator, size_t count,

@@ -116,3 +116,14 @@ void spsh_error_set(spsh_error *err, spsh_status status, int os_errno, uint64_t 
     if (status == SPSH_E_NO_MEMORY)
         add_out_of_memory(err->message, sizeof(err->message));
 }
+
+const char *spsh__os_text(int os_errno)
+{
+#if defined(__GLIBC__)
+    const char *text =
+        strerrordesc_np(os_errno); /* strerror may translate and is not thread-safe */
+    return text == NULL ? "unknown error" : text;
+#else
+    return strerror(os_errno);
+#endif
+}

@@ -15,6 +15,9 @@
 #define SPSH_FAIL_OS(err_, status_, errno_, offset_, ...)                                          \
     (spsh_error_set((err_), (status_), (errno_), (offset_), __VA_ARGS__), (status_))
 
+/* "No such file or directory" for ENOENT. Thread-safe. */
+const char *spsh__os_text(int os_errno);
+
 /* The only places in the libraries that take memory. NULL on failure; spsh__free takes NULL. */
 void *spsh__alloc(const spsh_allocator *allocator, size_t size_bytes);
 void *spsh__alloc_array(const spsh_allocator *allocator, size_t count, size_t element_bytes);

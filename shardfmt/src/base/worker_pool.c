@@ -7,7 +7,7 @@
  */
 #include "worker_pool.h"
 
-#include "io/io_internal.h"
+#include "base_internal.h"
 
 #include <pthread.h>
 

@@ -162,17 +162,6 @@ const spsh_io *spsh_io_default(void)
     return &os_io;
 }
 
-const char *spsh__os_text(int os_errno)
-{
-#if defined(__GLIBC__)
-    const char *text =
-        strerrordesc_np(os_errno); /* strerror may translate and is not thread-safe */
-    return text == NULL ? "unknown error" : text;
-#else
-    return strerror(os_errno);
-#endif
-}
-
 char *spsh__path_join(const spsh_allocator *allocator, const char *directory, const char *name)
 {
     size_t directory_bytes = strlen(directory);

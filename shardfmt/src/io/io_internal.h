@@ -5,9 +5,6 @@
 #include "base/base_internal.h"
 #include "speechshard/io.h"
 
-/* "No such file or directory" for ENOENT. Thread-safe. */
-const char *spsh__os_text(int os_errno);
-
 /* DIRECTORY/NAME, or NULL without memory. Free with spsh__free. */
 char *spsh__path_join(const spsh_allocator *allocator, const char *directory, const char *name);
 char *spsh__string_copy(const spsh_allocator *allocator, const char *text);

@@ -1,0 +1,17 @@
+/* featgen_state.h: what a featgen holds. */
+#ifndef SPSH_FEATGEN_STATE_H
+#define SPSH_FEATGEN_STATE_H
+
+#include "frames.h"
+#include "options/featgen_internal.h"
+
+struct spsh_featgen {
+    spsh_allocator allocator;
+    spsh_featgen_options options; /* as given, threads not yet resolved */
+    spsh__frame_tables tables;    /* tables.features: as given */
+    const spsh__frames_isa *isa;
+    uint64_t pad_samples;      /* of pad_us; 0: none */
+    struct spsh__batch *batch; /* threads and their workers; NULL before the first batch */
+};
+
+#endif
