@@ -15,15 +15,6 @@
 
 #include "backend/backend.h"
 
-typedef enum spsh__rnn_rung {
-    SPSH__RNN_AUTO = 0, /* persistent with 16 bits, else from cudnn-persistent on */
-    SPSH__RNN_PERSISTENT,
-    SPSH__RNN_CUDNN_PERSISTENT,
-    SPSH__RNN_CUDNN,
-    SPSH__RNN_STEPWISE,
-    SPSH__RNN_RUNGS
-} spsh__rnn_rung;
-
 /* "auto", "persistent", ... */
 const char *spsh__rnn_rung_name(spsh__rnn_rung rung);
 

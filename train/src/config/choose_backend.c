@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "backend_cuda/backend_cuda_rnn.h"
 #include "base/train_internal.h"
 
 static const char *const precisions[] = {"fp32", "tf32", "bf16", "fp16"};

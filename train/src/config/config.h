@@ -22,7 +22,6 @@
 #define SPSH_TRAIN_CONFIG_H
 
 #include "backend/backend.h"
-#include "backend_cuda/backend_cuda_rnn.h"
 #include "model/model.h"
 #include "speechshard/io.h"
 #include "speechshard/loader.h"

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/append_all.h"
 #include "base/train_internal.h"
 
 enum {
@@ -76,27 +77,6 @@ static uint8_t *put_time_and_step(uint8_t *at, double wall_s, uint64_t step)
     at = put_little_endian(at, bits, 8);
     *at++ = KEY(2, VARINT);
     return put_varint(at, step);
-}
-
-spsh_status spsh__append_all(const spsh_io *io, int fd, const void *data, size_t size_bytes,
-                             uint64_t *at, const char *path, spsh_error *err)
-{
-    const uint8_t *bytes = (const uint8_t *)data;
-    for (size_t done = 0; done < size_bytes;) {
-        const int64_t n = io->pwrite_fn(io->user, fd, bytes + done, size_bytes - done, *at + done);
-        if (n == -EINTR)
-            continue;
-        if (n <= 0) {
-            const int os_errno = n == 0 ? EIO : (int)-n;
-            const spsh_status rc = spsh_io_status(os_errno);
-            spsh_error_set(err, rc, os_errno, *at + done, "%s: cannot write: %s", path,
-                           strerror(os_errno));
-            return rc;
-        }
-        done += (size_t)n;
-    }
-    *at += size_bytes;
-    return SPSH_OK;
 }
 
 /* The message lies behind the head already and ends at `end`. */

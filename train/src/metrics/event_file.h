@@ -45,8 +45,4 @@ spsh_status spsh__event_file_put(spsh__event_file *file, double wall_s, uint64_t
 /* CRC-32C (Castagnoli), bit by bit: messages are short. */
 uint32_t spsh__crc32c(const void *data, size_t size_bytes);
 
-/* Appends at *at, and moves it, through short writes; on failure *at is as it was. */
-spsh_status spsh__append_all(const spsh_io *io, int fd, const void *data, size_t size_bytes,
-                             uint64_t *at, const char *path, spsh_error *err);
-
 #endif

@@ -16,6 +16,7 @@
 
 #include <jansson.h>
 
+#include "base/append_all.h"
 #include "base/train_internal.h"
 #include "event_file.h"
 #include "speechshard/decimal.h"

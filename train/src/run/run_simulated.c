@@ -15,7 +15,7 @@
 #include "run_world.h"
 #include "runtime/cluster.h"
 #include "runtime/runtime_sim.h"
-#include "strategy/simulate_strategy.h"
+#include "simulate_all.h"
 
 #define FAR_NS (UINT64_MAX / 4) /* later than all */
 

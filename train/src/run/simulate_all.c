@@ -1,6 +1,8 @@
 /* simulate_all.c: spsh_train_simulate: what is to be simulated, of the cluster's text, a
  * configuration and a run's metrics; then each strategy for each number of learners.
  */
+#include "simulate_all.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

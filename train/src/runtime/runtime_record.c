@@ -9,8 +9,8 @@
 
 #include <xxhash.h>
 
+#include "base/append_all.h"
 #include "base/train_internal.h"
-#include "metrics/event_file.h" /* spsh__append_all */
 
 enum {
     HEAD_BYTES = 32,

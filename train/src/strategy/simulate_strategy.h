@@ -37,7 +37,4 @@ typedef struct spsh__simulate_options {
 spsh_status spsh__simulate(const spsh__simulate_options *options, spsh_train_simulated *ret,
                            spsh_error *err);
 
-/* The cluster's step_ns, of its text or of the run that it names (simulate_all.c).
- * SPSH_E_INVALID_ARG: it says neither; SPSH_E_NOT_FOUND, _IO: the run. */
-spsh_status spsh__cluster_find_step(const spsh_io *io, spsh__cluster *cluster, spsh_error *err);
 #endif
