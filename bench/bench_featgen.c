@@ -18,7 +18,7 @@
 
 #include "bench_files.h"
 #include "bench_kit.h"
-#include "options/featgen_internal.h"
+#include "features/featgen_state.h"
 
 enum { ROUNDS = 7, FILES_MAX = 100000, CASES_MAX = 64, FFT_BLOCKS = 2000, FFTW_FRAMES = 16 };
 

@@ -2,7 +2,7 @@
  * and are finite. */
 #include <math.h>
 
-#include "options/featgen_internal.h"
+#include "features/featgen_state.h"
 #include "spsh_test.h"
 
 enum { ROUNDS = 2000, SAMPLES_MAX = 12000, VALUES_MAX = 1 << 22, ISA_COUNT = 4 };

@@ -5,6 +5,7 @@
 #include "spsh_test.h"
 
 #include "audit/audit.h"
+#include "audit/audit_report.h"
 #include "copy_dataset.h"
 #include "fail_malloc.h"
 #include "pair/explain.h"

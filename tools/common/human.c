@@ -4,7 +4,7 @@
  * printable characters pass. Widths are wcwidth's under a UTF-8 locale (main sets it); where there
  * is none, one column a character.
  */
-#include "cli/cli.h"
+#include "human.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

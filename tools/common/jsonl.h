@@ -18,8 +18,8 @@
 #define SPSH_INGEST_JSONL_H
 
 #include "byte_builder.h"
-#include "ingest/metadata/table.h"
 #include "row_reader.h"
+#include "time_text.h"
 
 #define SPSH__JSON_DEPTH_MAX 64U
 #define SPSH__JSON_NAMES_MAX 32U

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "cli/cli.h"
 #include "file_names.h"
+#include "human.h"
 
 #define ROWS_SHOWN  30U   /* of a table; the others are behind a click, */
 #define ROWS_FOLDED 2000U /* and the rest in another file */

@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "commands.h"
+#include "ingest/layouts/layouts.h"
 #include "ingest/metadata/table.h"
 #include "plan/pack_options.h"
 #include "report/pack_report.h"

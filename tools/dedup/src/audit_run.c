@@ -7,7 +7,7 @@
 #include "speechshard/io.h"
 
 #include "common/hash.h"
-#include "records/dedup_fail.h"
+#include "common/tools_fail.h"
 #include "set/scaled_keys.h"
 #include "set/source_prints.h"
 #include "work_space.h"

@@ -24,8 +24,8 @@
 #include <stdlib.h>
 
 #include "common/file_names.h"
+#include "common/tools_fail.h"
 #include "ingest/view/folder_set.h"
-#include "ingest/view/ingest_fail.h"
 #include "ingest/view/path_list.h"
 #include "layouts.h"
 
@@ -53,7 +53,7 @@ typedef struct listing {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory to look for corpora");
+    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory to look for corpora");
 }
 
 /* Whether a folder of that name holds clips and nothing to recognise. */

@@ -17,9 +17,9 @@
 #include <stdlib.h>
 
 #include "common/file_names.h"
+#include "common/tools_fail.h"
 #include "ingest/metadata/clip_table.h"
 #include "ingest/view/archive_find.h"
-#include "ingest/view/ingest_fail.h"
 #include "layouts.h"
 
 static const spsh__clip_table tables[] = {
@@ -67,7 +67,7 @@ static bool is_locale_entry(const spsh__view_entry *entry)
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of locales");
+    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of locales");
 }
 
 static spsh_status check_mirror(const spsh__view *folder, bool *ret_is_tree, spsh_error *err)

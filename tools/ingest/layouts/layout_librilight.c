@@ -14,9 +14,9 @@
 #include "common/file_names.h"
 #include "common/json_text.h"
 #include "common/jsonl.h"
+#include "common/tools_fail.h"
 #include "ingest/scan/scan.h"
 #include "ingest/scan/trees.h"
-#include "ingest/view/ingest_fail.h"
 #include "ingest/view/text_file.h"
 #include "layouts.h"
 
@@ -38,7 +38,7 @@ typedef struct chapter_place {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a chapter");
+    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a chapter");
 }
 
 static bool is_digits(spsh_bytes text)

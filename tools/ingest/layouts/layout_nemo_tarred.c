@@ -18,7 +18,7 @@
 #include <stdlib.h>
 
 #include "common/file_names.h"
-#include "ingest/view/ingest_fail.h"
+#include "common/tools_fail.h"
 #include "ingest/view/member_index.h"
 #include "ingest/view/path_list.h"
 #include "layout_nemo.h"
@@ -41,7 +41,7 @@ typedef struct unit_scan {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a corpus of archives");
+    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a corpus of archives");
 }
 
 /* ---- names ---- */
@@ -380,8 +380,8 @@ static spsh_status nemo_tarred_scan(const spsh_ingest_options *options,
     for (size_t i = 0; i < buckets.count && rc == SPSH_OK; i++)
         rc = scan_unit(&scan, buckets.paths[i], &buckets, &taken, err);
     if (rc == SPSH_OK && !taken)
-        rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds no NeMo manifest of archives",
-                              spsh__view_root(options->view));
+        rc = SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds no NeMo manifest of archives",
+                             spsh__view_root(options->view));
     if (rc == SPSH_OK)
         rc = spsh__scan_finish(&scan, err);
     spsh__path_list_free(&buckets);

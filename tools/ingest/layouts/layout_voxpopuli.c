@@ -18,8 +18,8 @@
 #include <string.h>
 
 #include "common/file_names.h"
+#include "common/tools_fail.h"
 #include "ingest/metadata/clip_table.h"
-#include "ingest/view/ingest_fail.h"
 #include "layouts.h"
 
 static const spsh__clip_table tables[] = {
@@ -61,7 +61,7 @@ static const spsh__clip_form annotation_form = {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the name of a table");
+    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the name of a table");
 }
 
 static bool is_annotation_name(const char *name)

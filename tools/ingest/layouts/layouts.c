@@ -1,11 +1,10 @@
 /* layouts.c: the table of layouts, and finding the one that a root has. */
 #include "layouts.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "common/file_names.h"
-#include "ingest/view/ingest_fail.h"
+#include "common/tools_fail.h"
 #include "ingest/view/walk.h"
 
 #define EXTENSIONS_MAX     ((size_t)8)
@@ -45,27 +44,6 @@ const spsh_layout *const spsh__layouts[] = {
 };
 /* clang-format on */
 
-const char *spsh__reject_reason_text(spsh_reject_reason reason)
-{
-    switch (reason) {
-#define SPSH_X(name_, text_)                                                                       \
-    case SPSH_REJECT_##name_: return text_;
-        SPSH_REJECT_MAP(SPSH_X)
-#undef SPSH_X
-    case SPSH_REJECT_COUNT: break;
-    }
-    return "unknown";
-}
-
-void spsh__probe_say(spsh_layout_probe *probe, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    if (vsnprintf(probe->evidence, sizeof(probe->evidence), format, args) < 0)
-        probe->evidence[0] = '\0';
-    va_end(args);
-}
-
 const spsh_layout *spsh__layout_find(const char *name)
 {
     for (size_t i = 0; spsh__layouts[i] != NULL; i++) {
@@ -102,12 +80,12 @@ spsh_status spsh__layout_match_view(const spsh__view *view, spsh_layout_tier tie
 spsh_status spsh__layout_refuse(const spsh__view *view, const spsh__layout_match *match,
                                 spsh_error *err)
 {
-    return SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG,
-                            "%s: fits two layouts; choose --layout %s (%.60s) or --layout %s "
-                            "(%.60s)",
-                            spsh__view_root(view), match->layouts[0]->name,
-                            match->probes[0].evidence, match->layouts[1]->name,
-                            match->probes[1].evidence);
+    return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG,
+                           "%s: fits two layouts; choose --layout %s (%.60s) or --layout %s "
+                           "(%.60s)",
+                           spsh__view_root(view), match->layouts[0]->name,
+                           match->probes[0].evidence, match->layouts[1]->name,
+                           match->probes[1].evidence);
 }
 
 /** What lies in the first folders below a root, for the message that nothing was recognised. */
@@ -185,21 +163,21 @@ static spsh_status nothing_found(const spsh__view *view, spsh_error *err)
         at += length > 0 ? (size_t)length : 0;
     }
     if (s.files == 0)
-        return SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
-                                "%s: no corpus layout fits: no files in %llu folder(s)%s", root,
-                                (unsigned long long)s.folders,
-                                spsh__view_follows_links(view)
-                                    ? ""
-                                    : "; links to folders are walked with --follow-links only");
+        return SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND,
+                               "%s: no corpus layout fits: no files in %llu folder(s)%s", root,
+                               (unsigned long long)s.folders,
+                               spsh__view_follows_links(view)
+                                   ? ""
+                                   : "; links to folders are walked with --follow-links only");
     bool has_parquet = false;
     for (size_t i = 0; i < s.kind_count; i++)
         has_parquet = has_parquet || is_parquet(s.kinds[i].extension);
-    return SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
-                            "%s: no corpus layout fits: %llu file(s) seen (%s%s); %s", root,
-                            (unsigned long long)s.files, seen, s.others > 0 ? ", others" : "",
-                            has_parquet ? READ_BY_PYTHON
-                                        : "give a folder with audio, a .csv or .tsv with a column "
-                                          "of audio paths, or --layout");
+    return SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND,
+                           "%s: no corpus layout fits: %llu file(s) seen (%s%s); %s", root,
+                           (unsigned long long)s.files, seen, s.others > 0 ? ", others" : "",
+                           has_parquet ? READ_BY_PYTHON
+                                       : "give a folder with audio, a .csv or .tsv with a column "
+                                         "of audio paths, or --layout");
 }
 
 spsh_status spsh__layout_detect(const spsh__view *view, const spsh_layout **ret_layout,
@@ -217,15 +195,14 @@ spsh_status spsh__layout_detect(const spsh__view *view, const spsh_layout **ret_
         return SPSH_OK;
     }
     if (spsh__view_file(view) != NULL && is_parquet(spsh__view_root(view)))
-        return SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: " READ_BY_PYTHON,
-                                spsh__view_root(view));
+        return SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND, "%s: " READ_BY_PYTHON, spsh__view_root(view));
     if (spsh__view_file(view) != NULL)
-        return SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
-                                "%s: no corpus layout fits this file; looked for a table with a "
-                                "column such as path, file or audio, a list of audio and texts "
-                                "between pipes, JSON lines of Lhotse, NeMo, wenet or The People's "
-                                "Speech, GigaSpeech's JSON, a list of archives, and wav.scp; give "
-                                "the folder to pack what else is in it",
-                                spsh__view_root(view));
+        return SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND,
+                               "%s: no corpus layout fits this file; looked for a table with a "
+                               "column such as path, file or audio, a list of audio and texts "
+                               "between pipes, JSON lines of Lhotse, NeMo, wenet or The People's "
+                               "Speech, GigaSpeech's JSON, a list of archives, and wav.scp; give "
+                               "the folder to pack what else is in it",
+                               spsh__view_root(view));
     return nothing_found(view, err);
 }

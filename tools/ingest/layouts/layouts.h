@@ -2,7 +2,7 @@
 #ifndef SPSH_INGEST_LAYOUTS_H
 #define SPSH_INGEST_LAYOUTS_H
 
-#include "ingest/scan/ingest.h"
+#include "ingest/scan/probe.h"
 
 extern const spsh_layout spsh__layout_mdc;
 extern const spsh_layout spsh__layout_mls;
@@ -31,6 +31,21 @@ extern const spsh_layout spsh__layout_table_raw;
 extern const spsh_layout spsh__layout_table_rfc;
 extern const spsh_layout spsh__layout_folder;
 
+/** All layouts in order of probing, ended by NULL: the first match wins. */
+extern const spsh_layout *const spsh__layouts[];
+
+/** The layout of that name, or NULL. */
+const spsh_layout *spsh__layout_find(const char *name);
+
+/**
+ * Probe a view with every layout; the best tier wins.
+ *
+ * @return SPSH_OK; SPSH_E_NOT_FOUND when nothing matches, with what was seen and what to try;
+ * SPSH_E_INVALID_ARG when two of one tier do, with both.
+ */
+spsh_status spsh__layout_detect(const spsh__view *view, const spsh_layout **ret_layout,
+                                spsh_layout_probe *ret_probe, spsh_error *err);
+
 #define SPSH__LAYOUT_MATCHES_MAX ((size_t)4)
 
 /** The layouts of the best tier that fit a root; more than the array holds are not kept. */
@@ -48,8 +63,5 @@ SPSH_NODISCARD spsh_status spsh__layout_match_view(const spsh__view *view,
 /* SPSH_E_INVALID_ARG with the first two layouts of a match, and how to choose. */
 SPSH_NODISCARD spsh_status spsh__layout_refuse(const spsh__view *view,
                                                const spsh__layout_match *match, spsh_error *err);
-
-/* Fill evidence, cut to its size. */
-void spsh__probe_say(spsh_layout_probe *probe, const char *format, ...) SPSH_PRINTF(2, 3);
 
 #endif

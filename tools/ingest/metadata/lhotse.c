@@ -13,7 +13,7 @@
 
 #include "common/file_names.h"
 #include "common/json_text.h"
-#include "ingest/view/ingest_fail.h"
+#include "common/tools_fail.h"
 #include "json_manifest.h"
 #include "speechshard/limits.h"
 
@@ -89,7 +89,7 @@ const char *spsh__lhotse_kind_problem(spsh__lhotse_kind kind, const spsh__json_v
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a manifest of Lhotse's");
+    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a manifest of Lhotse's");
 }
 
 static bool is_text(const spsh__json_value *value, const char *text)

@@ -9,7 +9,7 @@
 
 #include "common/file_names.h"
 #include "common/json_text.h"
-#include "ingest/view/ingest_fail.h"
+#include "common/tools_fail.h"
 
 #define NAME_PLAIN_MAX ((size_t)64)
 #define HEADLESS_ROWS  64U
@@ -156,9 +156,9 @@ static spsh_status apply_rules(const spsh_bytes *names, size_t count,
         char plain[NAME_PLAIN_MAX];
         size_t at = 0;
         if (!spsh__column_rule_parse(rules->texts[r], &role, &name))
-            return SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG,
-                                    "column rule '%.60s': write FIELD=NAME, such as text=class",
-                                    rules->texts[r]);
+            return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG,
+                                   "column rule '%.60s': write FIELD=NAME, such as text=class",
+                                   rules->texts[r]);
         plain_name(spsh__bytes_of(name), wanted);
         for (plain[0] = '\0'; at < count; at++) {
             plain_name(names[at], plain);
@@ -166,9 +166,9 @@ static spsh_status apply_rules(const spsh_bytes *names, size_t count,
                 break;
         }
         if (at == count)
-            return SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
-                                    "column rule '%.60s': the header has no column of that name",
-                                    rules->texts[r]);
+            return SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND,
+                                   "column rule '%.60s': the header has no column of that name",
+                                   rules->texts[r]);
         columns->column_of[role] = at;
         (void)name_rank(wanted, role, &columns->unit_ns[role]);
     }
@@ -241,7 +241,7 @@ spsh_status spsh__table_columns_parse(const spsh_bytes *names, size_t count,
     }
     columns.columns = calloc(count, sizeof(*columns.columns));
     if (columns.columns == NULL)
-        return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %zu columns", count);
+        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %zu columns", count);
     for (size_t i = 0; i < count; i++) {
         columns.columns[i].name_at = columns.text.size_bytes;
         columns.columns[i].name_bytes = names[i].size_bytes;
@@ -251,7 +251,7 @@ spsh_status spsh__table_columns_parse(const spsh_bytes *names, size_t count,
     }
     if (columns.text.failed) {
         spsh__table_columns_free(&columns);
-        return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %zu columns", count);
+        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %zu columns", count);
     }
     *ret_columns = columns;
     return SPSH_OK;
@@ -473,92 +473,4 @@ spsh_status spsh__table_sniff(const spsh__text_input *input, const char *path,
     }
     *ret_format = format;
     return SPSH_OK;
-}
-
-bool spsh__is_placeholder(spsh_bytes value)
-{
-    static const char *const words[] = {"-", "n/a", "nan", "unknown", "<unk>"};
-    if (value.size_bytes == 0)
-        return true;
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (spsh__bytes_equal_nocase(value, spsh__bytes_of(words[i])))
-            return true;
-    }
-    return false;
-}
-
-/* The exponent behind 'e': at most three digits, which covers every time there is. */
-static bool parse_exponent(spsh_bytes text, size_t at, int *ret_exponent)
-{
-    bool negative = false;
-    int exponent = 0;
-    size_t digits = 0;
-    if (at < text.size_bytes && (text.data[at] == '-' || text.data[at] == '+'))
-        negative = text.data[at++] == '-';
-    for (; at < text.size_bytes; at++) {
-        if (text.data[at] < '0' || text.data[at] > '9' || ++digits > 3)
-            return false;
-        exponent = exponent * 10 + (text.data[at] - '0');
-    }
-    *ret_exponent = negative ? -exponent : exponent;
-    return digits > 0;
-}
-
-/* Digits as an integer and the power of ten it stands for. Digits beyond the nineteenth are below a
- * nanosecond of any time that fits, or the number is too large: either way they only count. */
-static bool parse_decimal(spsh_bytes text, uint64_t *ret_mantissa, int *ret_power)
-{
-    uint64_t mantissa = 0;
-    int power = 0;
-    bool point = false;
-    size_t digits = 0;
-    size_t at = text.size_bytes > 0 && text.data[0] == '+' ? 1 : 0;
-    if (text.size_bytes > 512)
-        return false;
-    for (; at < text.size_bytes; at++) {
-        const uint8_t c = text.data[at];
-        if (c == '.' && !point) {
-            point = true;
-            continue;
-        }
-        if (c < '0' || c > '9')
-            break;
-        digits++;
-        const bool kept = mantissa < UINT64_C(1000000000000000000);
-        if (kept)
-            mantissa = mantissa * 10 + (uint64_t)(c - '0');
-        power += !kept - point;
-    }
-    int exponent = 0;
-    if (at < text.size_bytes) {
-        if ((text.data[at] != 'e' && text.data[at] != 'E') ||
-            !parse_exponent(text, at + 1, &exponent))
-            return false;
-    }
-    *ret_mantissa = mantissa;
-    *ret_power = power + exponent;
-    return digits > 0;
-}
-
-spsh__time_result spsh__table_time(spsh_bytes value, uint64_t unit_ns, uint64_t *ret_ns)
-{
-    uint64_t mantissa = 0;
-    int power = 0;
-    if (spsh__is_placeholder(value))
-        return SPSH__TIME_ABSENT;
-    if (!parse_decimal(value, &mantissa, &power))
-        return SPSH__TIME_BAD;
-    for (uint64_t unit = unit_ns; unit > 1; unit /= 10)
-        power++;
-    for (; power < 0 && mantissa > 0; power++)
-        mantissa /= 10;
-    for (; power > 0 && mantissa > 0; power--) {
-        if (mantissa > (SPSH__TIME_NS_MAX / 10))
-            return SPSH__TIME_BAD;
-        mantissa *= 10;
-    }
-    if (mantissa > SPSH__TIME_NS_MAX)
-        return SPSH__TIME_BAD;
-    *ret_ns = mantissa;
-    return SPSH__TIME_OK;
 }

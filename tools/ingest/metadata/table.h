@@ -4,6 +4,7 @@
 
 #include "common/byte_builder.h"
 #include "common/row_reader.h"
+#include "common/time_text.h"
 
 typedef enum spsh__column_role {
     SPSH__COLUMN_AUDIO,
@@ -89,20 +90,5 @@ SPSH_NODISCARD spsh_status spsh__table_sniff(const spsh__text_input *input, cons
                                              spsh__table_quoting quoting,
                                              const spsh__column_rules *rules,
                                              spsh__table_format *ret_format, spsh_error *err);
-
-/* "", "-", "n/a", "nan", "unknown", "<unk>": a name that says that there is none. */
-bool spsh__is_placeholder(spsh_bytes value);
-
-/* 73 years; a sum of two such times fits. */
-#define SPSH__TIME_NS_MAX (UINT64_C(1) << 61)
-
-typedef enum spsh__time_result {
-    SPSH__TIME_OK,
-    SPSH__TIME_ABSENT,
-    SPSH__TIME_BAD
-} spsh__time_result;
-
-/* A decimal number of units as nanoseconds, exactly; digits below one are cut off. */
-spsh__time_result spsh__table_time(spsh_bytes value, uint64_t unit_ns, uint64_t *ret_ns);
 
 #endif

@@ -161,19 +161,4 @@ typedef struct spsh_layout {
                            spsh_error *err);
 } spsh_layout;
 
-/** All layouts in order of probing, ended by NULL: the first match wins. */
-extern const spsh_layout *const spsh__layouts[];
-
-/** The layout of that name, or NULL. */
-const spsh_layout *spsh__layout_find(const char *name);
-
-/**
- * Probe a view with every layout; the best tier wins.
- *
- * @return SPSH_OK; SPSH_E_NOT_FOUND when nothing matches, with what was seen and what to try;
- * SPSH_E_INVALID_ARG when two of one tier do, with both.
- */
-spsh_status spsh__layout_detect(const spsh__view *view, const spsh_layout **ret_layout,
-                                spsh_layout_probe *ret_probe, spsh_error *err);
-
 #endif

@@ -11,8 +11,8 @@
 
 #include "common/byte_builder.h"
 #include "common/file_names.h"
+#include "common/tools_fail.h"
 #include "folder_set.h"
-#include "ingest_fail.h"
 #include "path_list.h"
 
 typedef struct walk {
@@ -30,7 +30,7 @@ typedef struct walk {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of a folder");
+    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of a folder");
 }
 
 static spsh_status note(walk *w, spsh__walk_note what, const char *path, int os_errno,

@@ -81,4 +81,7 @@ spsh_status spsh__audit_put_leak(const spsh__audit_report *report, const spsh__a
 /* A match seen from train: a of train, b of test. */
 spsh__match spsh__audit_train_first(const spsh__audit_roster *roster, const spsh__match *match);
 
+/** The page of an audit, appended to out; its pictures are as spsh__plan_page has them. */
+spsh_status spsh__audit_page(const spsh__audit_facts *facts, spsh__builder *out, spsh_error *err);
+
 #endif

@@ -20,7 +20,7 @@
 
 #include "boilerplate.h"
 #include "common/grow.h"
-#include "records/dedup_fail.h"
+#include "common/tools_fail.h"
 
 #define NONE            SIZE_MAX
 #define PARTS_SHARE_MIN 0.95 /* of a recording's active speech in parts, for it to go */
@@ -174,7 +174,7 @@ static spsh_status make_nodes(work *w, spsh_error *err)
     size_t count = 0;
     spsh_status rc = SPSH_OK;
     if (ordinals == NULL)
-        return SPSH_DEDUP_NO_MEMORY(err);
+        return SPSH_TOOLS_NO_MEMORY(err);
     for (size_t i = 0; i < w->match_count; i++) {
         ordinals[2 * i] = w->matches[i].a;
         ordinals[2 * i + 1] = w->matches[i].b;
@@ -188,7 +188,7 @@ static spsh_status make_nodes(work *w, spsh_error *err)
     w->places = calloc(end_count + 1, sizeof(*w->places));
     w->is_boilerplate = calloc((size_t)w->match_count + 1, sizeof(*w->is_boilerplate));
     if (w->nodes == NULL || w->places == NULL || w->is_boilerplate == NULL)
-        rc = SPSH_DEDUP_NO_MEMORY(err);
+        rc = SPSH_TOOLS_NO_MEMORY(err);
     for (size_t i = 0; i < count && rc == SPSH_OK; i++) {
         node *n = &w->nodes[i];
         n->group = n->equal = n->kept = i;
@@ -342,7 +342,7 @@ static spsh_status find_boilerplate(work *w, spsh_error *err)
     size_t count = 0;
     spsh__partial *partials = calloc((size_t)w->match_count + 1, sizeof(*partials));
     if (partials == NULL)
-        return SPSH_DEDUP_NO_MEMORY(err);
+        return SPSH_TOOLS_NO_MEMORY(err);
     for (size_t i = 0; i < w->match_count; i++) {
         const spsh__match *m = &w->matches[i];
         const size_t a = w->places[2 * i];
@@ -365,7 +365,7 @@ static spsh_status make_links(work *w, spsh_error *err)
 {
     for (size_t i = 0; i < w->match_count; i++) {
         if (!link_match(w, i))
-            return SPSH_DEDUP_NO_MEMORY(err);
+            return SPSH_TOOLS_NO_MEMORY(err);
     }
     sort_links(&w->same);
     sort_links(&w->by_part);
@@ -412,7 +412,7 @@ static spsh_status check_pair(work *w, size_t part, size_t whole, spsh__align_cl
     spsh__match *checked =
         spsh__grow(w->checked, &w->checked_capacity, w->checked_count + 1, sizeof(*checked));
     if (checked == NULL)
-        return SPSH_DEDUP_NO_MEMORY(err);
+        return SPSH_TOOLS_NO_MEMORY(err);
     w->checked = checked;
     *ret_match = w->match_count + w->checked_count;
     w->checked[w->checked_count++] = f.match;
@@ -516,7 +516,7 @@ static spsh_status decide_same(work *w, spsh_error *err)
     spsh_status rc = SPSH_OK;
     node **order = calloc(w->node_count + 1, sizeof(node *));
     if (order == NULL)
-        return SPSH_DEDUP_NO_MEMORY(err);
+        return SPSH_TOOLS_NO_MEMORY(err);
     for (size_t i = 0; i < w->node_count; i++)
         order[i] = &w->nodes[i];
     qsort(order, w->node_count, sizeof(node *), compare_members);
@@ -655,7 +655,7 @@ static spsh_status cover_whole(work *w, size_t whole, bool *ret_covered, best_pa
     *ret_best = (best_part){NONE, SPSH_NONE_U64, 0};
     spsh__copy_stretch *stretches = calloc(end - first + 1, sizeof(*stretches));
     if (stretches == NULL)
-        return SPSH_DEDUP_NO_MEMORY(err);
+        return SPSH_TOOLS_NO_MEMORY(err);
     for (size_t at = first; at < end && rc == SPSH_OK; at++) {
         const size_t part = keeper(w, w->by_whole.items[at].y);
         uint64_t match = w->by_whole.items[at].match;
@@ -739,7 +739,7 @@ static spsh_status list_tags(work *w, links *tags, spsh_error *err)
             w->is_boilerplate[i] || w->nodes[a].group == w->nodes[b].group)
             continue;
         if (!add_link(tags, a, b, i) || !add_link(tags, b, a, i))
-            return SPSH_DEDUP_NO_MEMORY(err);
+            return SPSH_TOOLS_NO_MEMORY(err);
     }
     sort_links(tags);
     return SPSH_OK;
@@ -750,7 +750,7 @@ static spsh_status decide_tags(work *w, node *const *longest_first, spsh_error *
 {
     links tags = {NULL, 0, 0};
     bool *is_seen = calloc(w->node_count + 1, sizeof(*is_seen));
-    spsh_status rc = is_seen == NULL ? SPSH_DEDUP_NO_MEMORY(err) : list_tags(w, &tags, err);
+    spsh_status rc = is_seen == NULL ? SPSH_TOOLS_NO_MEMORY(err) : list_tags(w, &tags, err);
     for (size_t i = 0; i < w->node_count && rc == SPSH_OK; i++) {
         const size_t at = (size_t)(longest_first[i] - w->nodes);
         node *n = &w->nodes[at];
@@ -826,7 +826,7 @@ static spsh_status make_result(work *w, spsh__clusters *ret_clusters, spsh_error
     result.members = calloc(w->node_count + 1, sizeof(*result.members));
     if (result.clusters == NULL || result.members == NULL) {
         spsh__clusters_free(&result);
-        return SPSH_DEDUP_NO_MEMORY(err);
+        return SPSH_TOOLS_NO_MEMORY(err);
     }
     for (size_t i = 0; i < w->node_count; i++) {
         if (w->nodes[i].kept == i && w->nodes[i].first_child != NONE)
@@ -856,7 +856,7 @@ static spsh_status decide(work *w, spsh_error *err)
         rc = decide_same(w, err);
     longest_first = calloc(w->node_count + 1, sizeof(node *));
     if (longest_first == NULL)
-        return SPSH_DEDUP_NO_MEMORY(err);
+        return SPSH_TOOLS_NO_MEMORY(err);
     for (size_t i = 0; i < w->node_count; i++)
         longest_first[i] = &w->nodes[i];
     qsort(longest_first, w->node_count, sizeof(node *), compare_longest);

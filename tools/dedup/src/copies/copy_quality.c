@@ -10,7 +10,7 @@
 
 #include "clusters.h"
 #include "common/hash.h"
-#include "records/dedup_fail.h"
+#include "common/tools_fail.h"
 #include "set/set_readers.h"
 #include "text/text_profile.h"
 
@@ -121,7 +121,7 @@ static spsh_status get_covered(void *user, uint64_t ordinal, const spsh__copy_st
     rc = spsh__print_set_print(q->set, first, &print, err);
     spsh__print_frame *frames = calloc(FRAMES_AT_ONCE, sizeof(*frames));
     if (rc == SPSH_OK && frames == NULL)
-        rc = SPSH_DEDUP_NO_MEMORY(err);
+        rc = SPSH_TOOLS_NO_MEMORY(err);
     for (uint64_t at = 0; rc == SPSH_OK && at < print.frame_count; at += FRAMES_AT_ONCE) {
         const uint64_t left = print.frame_count - at;
         const uint64_t now = left < FRAMES_AT_ONCE ? left : FRAMES_AT_ONCE;

@@ -17,8 +17,8 @@
 #include <emmintrin.h>
 #endif
 
+#include "common/tools_fail.h"
 #include "cosine.h"
-#include "records/dedup_fail.h"
 
 enum { ONE_BITS = 14, TAPS_ALIGN = 8 };
 
@@ -100,11 +100,11 @@ spsh_status spsh__resample8k_new(uint32_t rate_hz, spsh__resample8k **ret_resamp
     spsh__resample8k *resampler = NULL;
 
     if (rate_hz < SPSH__PRINT_RATE_HZ || rate_hz > SPSH__SOURCE_RATE_MAX)
-        return SPSH_DEDUP_FAIL(err, SPSH_E_INVALID_ARG, "fingerprint of %u Hz: 8,000 to 192,000",
+        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG, "fingerprint of %u Hz: 8,000 to 192,000",
                                rate_hz);
     resampler = calloc(1, sizeof(*resampler));
     if (resampler == NULL) {
-        rc = SPSH_DEDUP_NO_MEMORY(err);
+        rc = SPSH_TOOLS_NO_MEMORY(err);
         goto out;
     }
     const uint32_t factor = common_factor(rate_hz, SPSH__PRINT_RATE_HZ);
@@ -119,7 +119,7 @@ spsh_status spsh__resample8k_new(uint32_t rate_hz, spsh__resample8k **ret_resamp
     resampler->history =
         calloc(SPSH__RESAMPLE_IN_MAX + 2 * (size_t)resampler->taps + TAPS_ALIGN, sizeof(int16_t));
     if (resampler->coefficients == NULL || resampler->history == NULL) {
-        rc = SPSH_DEDUP_NO_MEMORY(err);
+        rc = SPSH_TOOLS_NO_MEMORY(err);
         goto out;
     }
     for (uint32_t phase = 0; phase < resampler->phase_count; phase++)

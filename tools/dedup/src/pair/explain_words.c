@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "pair/explain.h"
+#include "explain.h"
 
 static const spsh__align_limits *const limits = &spsh__align_limits_default;
 

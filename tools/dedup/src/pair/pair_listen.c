@@ -9,9 +9,9 @@
 #include <stdlib.h>
 
 #include "common/file_out.h"
+#include "common/tools_fail.h"
 #include "pair_audio.h"
 #include "pair_view.h"
-#include "records/dedup_fail.h"
 
 enum { CHANNELS = 2, PIECE = 8192 };
 static const double around_s = 1; /* heard before and behind the match */
@@ -33,7 +33,7 @@ static spsh_status collect(void *user, const int16_t *samples, size_t count, sps
 static spsh_status allocate(track *t, size_t capacity, spsh_error *err)
 {
     *t = (track){(float *)calloc(capacity + 1, sizeof(float)), 0, capacity};
-    return t->samples == NULL ? SPSH_DEDUP_NO_MEMORY(err) : SPSH_OK;
+    return t->samples == NULL ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
 }
 
 static spsh_status resample(track *t, double from_hz, double to_hz, size_t count, spsh_error *err)
@@ -48,7 +48,7 @@ static spsh_status resample(track *t, double from_hz, double to_hz, size_t count
     free(t->samples);
     *t = out;
     t->count = count; /* what is missing at the end is silence */
-    return failed != NULL ? SPSH_DEDUP_FAIL(err, SPSH_E_AUDIO, "resampling: %s", failed) : SPSH_OK;
+    return failed != NULL ? SPSH_TOOLS_FAIL(err, SPSH_E_AUDIO, "resampling: %s", failed) : SPSH_OK;
 }
 
 /* `seconds` of a's time line from first_s (of its own time) on, at rate_hz. */

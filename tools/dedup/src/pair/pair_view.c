@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
 #include "common/file_names.h"
 #include "common/page.h"
 #include "common/svg_marks.h"

@@ -92,6 +92,5 @@ typedef struct spsh__audit_facts {
 /* Shown pairs get their pictures (pair_view.h), at most 40 a page; audio that cannot be read any
  * more costs a picture, not the page. */
 spsh_status spsh__plan_page(const spsh__plan_facts *facts, spsh__builder *out, spsh_error *err);
-spsh_status spsh__audit_page(const spsh__audit_facts *facts, spsh__builder *out, spsh_error *err);
 
 #endif

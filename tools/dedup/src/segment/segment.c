@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "records/dedup_fail.h"
+#include "common/tools_fail.h"
 #include "segment_columns.h"
 
 #define ULL(value_) ((unsigned long long)(value_))
@@ -34,7 +34,7 @@ static uint32_t id_of(spsh__segment_column column)
 static spsh_status fail_value(const spsh__segment *segment, spsh__segment_column column,
                               uint64_t at, spsh_error *err)
 {
-    return SPSH_DEDUP_FAIL(err, SPSH_E_CORRUPT, "%s: element %llu of section %u cannot be",
+    return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "%s: element %llu of section %u cannot be",
                            spsh_table_file_path(segment->file), ULL(at), id_of(column));
 }
 
@@ -104,7 +104,7 @@ static spsh_status check_identity(const spsh__segment *segment, const spsh_datas
     if (rc != SPSH_OK)
         return rc;
     if (versions[0] != SPSH__SEGMENT_VERSION || versions[1] != SPSH__FINGERPRINT_VERSION)
-        return SPSH_DEDUP_FAIL(err, SPSH_E_VERSION,
+        return SPSH_TOOLS_FAIL(err, SPSH_E_VERSION,
                                "%s: version %u of segments, %u of the fingerprint; known here: %d "
                                "and %d",
                                path, versions[0], versions[1], SPSH__SEGMENT_VERSION,
@@ -119,9 +119,9 @@ static spsh_status check_identity(const spsh__segment *segment, const spsh_datas
         memcmp(info->file_id, file_id, 16) != 0 ||
         memcmp(info->dataset_id, spsh_dataset_info_get(dataset)->dataset_id, 16) != 0 ||
         info->unit != seal->unit || info->number != seal->number)
-        return SPSH_DEDUP_FAIL(err, SPSH_E_MISMATCH, "%s: made from another shard", path);
+        return SPSH_TOOLS_FAIL(err, SPSH_E_MISMATCH, "%s: made from another shard", path);
     if (info->row_count != seal->utterance_count)
-        return SPSH_DEDUP_FAIL(err, SPSH_E_CORRUPT, "%s: %llu utterances, the shard has %llu", path,
+        return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "%s: %llu utterances, the shard has %llu", path,
                                ULL(info->row_count), ULL(seal->utterance_count));
     return SPSH_OK;
 }
@@ -176,7 +176,7 @@ spsh_status spsh__segment_open(const spsh_dataset *dataset, const spsh_shard_sea
     spsh__segment *segment = calloc(1, sizeof(*segment));
     char *path = segment_path(dataset, seal);
     if (segment == NULL || path == NULL) {
-        rc = SPSH_DEDUP_NO_MEMORY(err);
+        rc = SPSH_TOOLS_NO_MEMORY(err);
         goto out;
     }
     rc = spsh_table_file_open(path, io, NULL, &segment->file, err);

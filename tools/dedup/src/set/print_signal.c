@@ -9,8 +9,8 @@
 
 #include <stdlib.h>
 
+#include "common/tools_fail.h"
 #include "fingerprint/resample8k.h"
-#include "records/dedup_fail.h"
 #include "segment/print_mix.h"
 
 /* Where and what is read, and where it goes. */
@@ -128,11 +128,11 @@ spsh_status spsh__print_signal_read(const spsh__print_signal *signal, uint64_t f
     part.channels = row.channels;
     part.source_end = row.samples;
     if (signal->channel > row.channels)
-        return SPSH_DEDUP_FAIL(err, SPSH_E_CORRUPT, "a print of channel %u of an utterance of %u",
+        return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "a print of channel %u of an utterance of %u",
                                signal->channel, row.channels);
     pcm = calloc((size_t)SPSH__RESAMPLE_IN_MAX * row.channels, sizeof(*pcm));
     if (pcm == NULL)
-        return SPSH_DEDUP_NO_MEMORY(err);
+        return SPSH_TOOLS_NO_MEMORY(err);
     rc = spsh__resample8k_new(row.sample_rate_hz, &resampler, err);
     if (rc == SPSH_OK) {
         find_start(&part, row.sample_rate_hz, first);

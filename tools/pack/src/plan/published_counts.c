@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/cli.h"
 #include "common/file_names.h"
+#include "common/human.h"
 
 /* Utterances as the authors of the releases state them, in their README files and cards, or as they
  * are listed in the files of the release:

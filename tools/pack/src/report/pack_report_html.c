@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
 #include "common/file_names.h"
 #include "common/hash.h"
+#include "common/human.h"
 #include "common/jsonl.h"
 #include "common/page.h"
 
