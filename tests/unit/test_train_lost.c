@@ -402,17 +402,17 @@ static spsh_status sum_alone(void *user, uint32_t number, spsh_error *err)
     learner *l = &w->learners[0];
     const double rows[LEARNERS] = {0}; /* of its leaves */
     double total = 0;
-    spsh__gradient_sum *g = NULL;
+    spsh__sum sum = {NULL, NULL};
     if (number != 0)
         return SPSH_OK;
     REQUIRE(spsh__comm_list_open(l->learner.comm, all, 3, &l->living, NULL) == SPSH_OK);
     l->learner.comm = l->living;
-    REQUIRE(spsh__gradient_sum_open(&l->learner, true, spsh_allocator_default(), &g, NULL) ==
+    REQUIRE(spsh__gradient_sum_open(&l->learner, true, spsh_allocator_default(), &sum, NULL) ==
             SPSH_OK);
-    spsh_status rc = spsh__gradient_sum_begin(g, err);
+    spsh_status rc = sum.ops->begin_fn(sum.state, err);
     if (rc == SPSH_OK)
-        rc = spsh__gradient_sum_end(g, rows, &total, 1, err);
-    spsh__gradient_sum_close(g);
+        rc = sum.ops->end_fn(sum.state, rows, &total, 1, err);
+    spsh__sum_close(&sum);
     return rc;
 }
 

@@ -182,11 +182,10 @@ static bool has_device_sums(const spsh__estimating *e)
 static spsh_status open_sums(const spsh__estimating *e, counter *c, spsh__learner *l,
                              spsh_error *err)
 {
-    spsh__gradient_sum *sum = NULL;
-    spsh__device_sum *device_sum = NULL;
+    spsh__sum sum = {NULL, NULL};
     spsh_status rc = SPSH_OK;
     if (has_device_sums(e)) {
-        rc = spsh__device_sum_open(l, true, NULL, &c->backend.allocator, &device_sum, err);
+        rc = spsh__device_sum_open(l, true, NULL, &c->backend.allocator, &sum, err);
     } else {
         c->ops.stream_fn = NULL; /* a backend of the host */
         rc = spsh__gradient_sum_open(l, true, &c->backend.allocator, &sum, err);
@@ -194,8 +193,7 @@ static spsh_status open_sums(const spsh__estimating *e, counter *c, spsh__learne
     e->out->sum_bytes = taken(c);
     if (e->compute.cuda != NULL && !has_device_sums(e))
         e->out->sum_bytes += sizeof(float) * (l->arena_elements + l->statistics_elements);
-    spsh__gradient_sum_close(sum);
-    spsh__device_sum_close(device_sum);
+    spsh__sum_close(&sum);
     return rc;
 }
 

@@ -7,7 +7,7 @@
 
 #define PART_ELEMENTS 64u /* parts are of whole 256 bytes */
 
-struct spsh__device_sum {
+typedef struct spsh__device_sum {
     spsh_allocator allocator;
     spsh__learner *learner;
     spsh__backend *backend;
@@ -21,7 +21,7 @@ struct spsh__device_sum {
     spsh__buffer sum;               /* ... of the leaves so far; data NULL: a leaf a step */
     double *rows;                   /* [own leaves][1 + count], folded into row 0 */
     double *present;                /* own leaves that had a batch */
-};
+} spsh__device_sum;
 
 /* ---- parts ---- */
 
@@ -31,8 +31,8 @@ static uint64_t part_elements(const spsh__device_sum *d, uint64_t count)
     return d->is_whole || world == 1 ? 0 : count / world / PART_ELEMENTS * PART_ELEMENTS;
 }
 
-void spsh__device_sum_slices(const spsh__device_sum *d, uint32_t bucket, spsh__slice *ret_part,
-                             spsh__slice *ret_rest)
+static void bucket_slices(const spsh__device_sum *d, uint32_t bucket, spsh__slice *ret_part,
+                          spsh__slice *ret_rest)
 {
     const spsh__slice *b = &d->learner->buckets[bucket];
     const uint64_t part = part_elements(d, b->count);
@@ -48,7 +48,7 @@ static spsh_status start(spsh__device_sum *d, spsh__collective_kind kind, spsh__
     return spsh__collectives_start(d->collectives, &c, what, err);
 }
 
-static spsh_status sum_bucket(spsh__device_sum *d, uint32_t bucket, spsh_error *err)
+static spsh_status start_bucket(spsh__device_sum *d, uint32_t bucket, spsh_error *err)
 {
     static const char *const names[] = {"bucket 0", "bucket 1", "bucket 2",  "bucket 3",
                                         "bucket 4", "bucket 5", "bucket 6",  "bucket 7",
@@ -59,7 +59,7 @@ static spsh_status sum_bucket(spsh__device_sum *d, uint32_t bucket, spsh_error *
     const spsh__buffer gradients = d->learner->gradients;
     const uint64_t part = part_elements(d, b->count);
     spsh__slice own = {0, 0}, rest = {0, 0};
-    spsh__device_sum_slices(d, bucket, &own, &rest);
+    bucket_slices(d, bucket, &own, &rest);
     spsh_status rc = spsh__collectives_behind(d->collectives, err);
     if (rc == SPSH_OK)
         rc = start(d, SPSH__COLLECTIVE_SUM_PARTS, spsh__at(d->ops, gradients, b->offset), part,
@@ -103,7 +103,7 @@ static spsh_status pass(spsh__device_sum *d, uint32_t bucket, spsh_error *err)
 {
     spsh_status rc = bucket == 0 ? pass_statistics(d, err) : SPSH_OK;
     if (rc == SPSH_OK && is_last(d) && d->collectives != NULL)
-        rc = sum_bucket(d, bucket, err);
+        rc = start_bucket(d, bucket, err);
     d->next_bucket = bucket + 1;
     if (d->next_bucket == d->learner->bucket_count) {
         d->next_bucket = 0;
@@ -112,8 +112,9 @@ static spsh_status pass(spsh__device_sum *d, uint32_t bucket, spsh_error *err)
     return rc;
 }
 
-spsh_status spsh__device_sum_begin(spsh__device_sum *d, spsh_error *err)
+static spsh_status sum_begin(void *state, spsh_error *err)
 {
+    spsh__device_sum *d = state;
     const spsh__learner *l = d->learner;
     (void)err;
     d->ops->zero_fn(d->backend, l->gradients, l->arena_elements);
@@ -135,9 +136,9 @@ static spsh_status check_turn(const spsh__device_sum *d, uint32_t leaf, uint32_t
                      "bucket %u of leaf %u is out of turn on rank %u", bucket, leaf, d->comm->rank);
 }
 
-spsh_status spsh__device_sum_bucket(spsh__device_sum *d, uint32_t leaf, uint32_t bucket,
-                                    spsh_error *err)
+static spsh_status sum_bucket(void *state, uint32_t leaf, uint32_t bucket, spsh_error *err)
 {
+    spsh__device_sum *d = state;
     const spsh_status rc = check_turn(d, leaf, bucket, err);
     if (rc != SPSH_OK)
         return rc;
@@ -145,8 +146,9 @@ spsh_status spsh__device_sum_bucket(spsh__device_sum *d, uint32_t leaf, uint32_t
     return pass(d, bucket, err);
 }
 
-spsh_status spsh__device_sum_skip(spsh__device_sum *d, uint32_t leaf, spsh_error *err)
+static spsh_status sum_skip(void *state, uint32_t leaf, spsh_error *err)
 {
+    spsh__device_sum *d = state;
     const spsh__learner *l = d->learner;
     spsh_status rc = check_turn(d, leaf, 0, err);
     if (rc == SPSH_OK && l->statistics_elements > 0)
@@ -178,16 +180,17 @@ static spsh_status share(spsh__device_sum *d, const double *rows, uint32_t count
     return rc;
 }
 
-spsh_status spsh__device_sum_end(spsh__device_sum *d, const double *rows, double *totals,
-                                 uint32_t count, spsh_error *err)
+static spsh_status sum_end(void *state, const double *rows, double *totals, uint32_t count,
+                           spsh_error *err)
 {
+    spsh__device_sum *d = state;
     const spsh__learner *l = d->learner;
     spsh_status rc = SPSH_OK;
     if (count > SPSH__SHARED_MAX)
         return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%u numbers a leaf, at most %u",
                          count, SPSH__SHARED_MAX);
     while (rc == SPSH_OK && d->next_own < d->own_count)
-        rc = spsh__device_sum_skip(d, spsh__leaf_of(l, d->next_own), err);
+        rc = sum_skip(d, spsh__leaf_of(l, d->next_own), err);
     if (rc == SPSH_OK)
         rc = share(d, rows, count, err);
     if (rc == SPSH_OK && d->collectives != NULL)
@@ -211,7 +214,7 @@ static double square_own(const spsh__device_sum *d)
         return d->ops->square_sum_fn(d->backend, gradients, d->learner->arena_elements);
     for (uint32_t b = 0; b < d->learner->bucket_count; b++) {
         spsh__slice part = {0, 0}, rest = {0, 0};
-        spsh__device_sum_slices(d, b, &part, &rest);
+        bucket_slices(d, b, &part, &rest);
         if (part.count > 0)
             sum += d->ops->square_sum_fn(d->backend, spsh__at(d->ops, gradients, part.offset),
                                          part.count);
@@ -222,8 +225,9 @@ static double square_own(const spsh__device_sum *d)
     return sum;
 }
 
-spsh_status spsh__device_sum_squares(spsh__device_sum *d, double *ret, spsh_error *err)
+static spsh_status sum_squares(void *state, double *ret, spsh_error *err)
 {
+    spsh__device_sum *d = state;
     spsh_status rc = d->collectives == NULL ? SPSH_OK : spsh__collectives_wait(d->collectives, err);
     if (rc != SPSH_OK)
         return rc;
@@ -242,8 +246,9 @@ static spsh_status land(const spsh__device_sum *d, spsh_error *err)
     return rc == SPSH_OK ? spsh__collectives_wait(d->collectives, err) : rc;
 }
 
-spsh_status spsh__device_sum_gather(spsh__device_sum *d, spsh__buffer arena, spsh_error *err)
+static spsh_status sum_gather(void *state, spsh__buffer arena, spsh_error *err)
 {
+    spsh__device_sum *d = state;
     if (d->collectives == NULL)
         return SPSH_OK;
     spsh_status rc = spsh__collectives_behind(d->collectives, err);
@@ -255,8 +260,9 @@ spsh_status spsh__device_sum_gather(spsh__device_sum *d, spsh__buffer arena, sps
     return rc == SPSH_OK ? land(d, err) : rc;
 }
 
-spsh_status spsh__device_sum_align(spsh__device_sum *d, spsh_error *err)
+static spsh_status sum_align(void *state, spsh_error *err)
 {
+    spsh__device_sum *d = state;
     spsh__arena arenas[SPSH__ARENAS];
     if (d->collectives == NULL)
         return SPSH_OK;
@@ -271,11 +277,51 @@ spsh_status spsh__device_sum_align(spsh__device_sum *d, spsh_error *err)
     return rc == SPSH_OK ? land(d, err) : rc;
 }
 
+/* Even: the part of a bucket; odd: the bucket's rest, which everybody updates. */
+static bool sum_slice(const void *state, uint32_t index, spsh__slice *ret)
+{
+    const spsh__device_sum *d = state;
+    spsh__slice part = {0, 0}, rest = {0, 0};
+    if (index >= 2 * d->learner->bucket_count)
+        return false;
+    bucket_slices(d, index / 2, &part, &rest);
+    *ret = index % 2 == 0 ? part : rest;
+    return true;
+}
+
 /* ---- opening ---- */
+
+static void sum_close(void *state)
+{
+    spsh__device_sum *d = state;
+    if (d == NULL)
+        return;
+    spsh_allocator allocator = d->allocator;
+    spsh__collectives_close(d->collectives);
+    if (d->before.data != NULL)
+        d->ops->free_fn(d->backend, d->before);
+    if (d->sum.data != NULL)
+        d->ops->free_fn(d->backend, d->sum);
+    spsh__train_delete(&allocator, d->rows);
+    spsh__train_delete(&allocator, d->present);
+    spsh__train_delete(&allocator, d);
+}
+
+static const spsh__sum_ops sum_ops = {
+    .align_fn = sum_align,
+    .begin_fn = sum_begin,
+    .bucket_fn = sum_bucket,
+    .skip_fn = sum_skip,
+    .end_fn = sum_end,
+    .squares_fn = sum_squares,
+    .slice_fn = sum_slice,
+    .gather_fn = sum_gather,
+    .close_fn = sum_close,
+};
 
 spsh_status spsh__device_sum_open(spsh__learner *learner, bool is_whole,
                                   spsh__collectives *collectives, const spsh_allocator *allocator,
-                                  spsh__device_sum **ret, spsh_error *err)
+                                  spsh__sum *ret, spsh_error *err)
 {
     const uint32_t own_count = spsh__leaf_count(learner);
     const uint64_t statistics = learner->statistics_elements;
@@ -307,23 +353,8 @@ spsh_status spsh__device_sum_open(spsh__learner *learner, bool is_whole,
     if (rc == SPSH_OK && own_count > 1)
         rc = d->ops->alloc_fn(d->backend, statistics + 1, &d->sum, err);
     if (rc == SPSH_OK)
-        *ret = d;
+        *ret = (spsh__sum){&sum_ops, d};
     else
-        spsh__device_sum_close(d);
+        sum_close(d);
     return rc;
-}
-
-void spsh__device_sum_close(spsh__device_sum *d)
-{
-    if (d == NULL)
-        return;
-    spsh_allocator allocator = d->allocator;
-    spsh__collectives_close(d->collectives);
-    if (d->before.data != NULL)
-        d->ops->free_fn(d->backend, d->before);
-    if (d->sum.data != NULL)
-        d->ops->free_fn(d->backend, d->sum);
-    spsh__train_delete(&allocator, d->rows);
-    spsh__train_delete(&allocator, d->present);
-    spsh__train_delete(&allocator, d);
 }

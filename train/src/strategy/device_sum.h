@@ -17,28 +17,12 @@
 #define SPSH_TRAIN_DEVICE_SUM_H
 
 #include "comm/comm_nccl.h"
-#include "strategy.h"
+#include "sum_ops.h"
 
-typedef struct spsh__device_sum spsh__device_sum;
-
-/* collectives: taken, also on failure; NULL: a world of one. Functions as gradient_sum.h's of like
- * names. */
+/* collectives: taken, also on failure; NULL: a world of one. A device updates two slices per
+ * bucket: its part, and the rest. */
 spsh_status spsh__device_sum_open(spsh__learner *learner, bool is_whole,
                                   spsh__collectives *collectives, const spsh_allocator *allocator,
-                                  spsh__device_sum **ret, spsh_error *err);
-void spsh__device_sum_close(spsh__device_sum *d); /* NULL is fine */
-spsh_status spsh__device_sum_align(spsh__device_sum *d, spsh_error *err);
-spsh_status spsh__device_sum_begin(spsh__device_sum *d, spsh_error *err);
-spsh_status spsh__device_sum_bucket(spsh__device_sum *d, uint32_t leaf, uint32_t bucket,
-                                    spsh_error *err);
-spsh_status spsh__device_sum_skip(spsh__device_sum *d, uint32_t leaf, spsh_error *err);
-spsh_status spsh__device_sum_end(spsh__device_sum *d, const double *rows, double *totals,
-                                 uint32_t count, spsh_error *err);
-spsh_status spsh__device_sum_squares(spsh__device_sum *d, double *ret, spsh_error *err);
-spsh_status spsh__device_sum_gather(spsh__device_sum *d, spsh__buffer arena, spsh_error *err);
-
-/* What this rank updates of a bucket: its part, and the rest. */
-void spsh__device_sum_slices(const spsh__device_sum *d, uint32_t bucket, spsh__slice *ret_part,
-                             spsh__slice *ret_rest);
+                                  spsh__sum *ret, spsh_error *err);
 
 #endif

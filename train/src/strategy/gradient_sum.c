@@ -1,12 +1,12 @@
 /* gradient_sum.c: see gradient_sum.h.
  *
  * Messages of a bucket have a tag for each leg; of one tag they follow each other in the order of
- * pieces and steps on both sides, so nothing has to be numbered. Nothing waits before
- * spsh__gradient_sum_end: until then each call looks at what has come, and goes on with it. Between
- * calls a thread does so (watch.h), or a bucket whose pieces come while a long layer is computed
- * would send its sum only behind that layer, and behind all of backward those of the last two
- * buckets. It adds with a backend of its own: the elements are the same, whoever adds them. Of
- * learners that are simulated, or alone, there is no such thread.
+ * pieces and steps on both sides, so nothing has to be numbered. Nothing waits before sum_end:
+ * until then each call looks at what has come, and goes on with it. Between calls a thread does so
+ * (watch.h), or a bucket whose pieces come while a long layer is computed would send its sum only
+ * behind that layer, and behind all of backward those of the last two buckets. It adds with a
+ * backend of its own: the elements are the same, whoever adds them. Of learners that are
+ * simulated, or alone, there is no such thread.
  *
  * What comes down from a device is seen to in calls alone, by the thread that computes.
  */
@@ -47,7 +47,7 @@ typedef struct range {
     flight flight;
 } range;
 
-struct spsh__gradient_sum {
+typedef struct spsh__gradient_sum {
     spsh_allocator allocator;
     spsh__learner *learner;
     spsh__backend *backend; /* of the host: sums are made there, all buffers but `before` are its */
@@ -75,7 +75,7 @@ struct spsh__gradient_sum {
     spsh__watch *watch;   /* between begin and end; NULL: there is none */
     spsh_status watched;  /* how it went; its lock's */
     spsh_error watched_error;
-};
+} spsh__gradient_sum;
 
 static uint64_t min_u64(uint64_t a, uint64_t b)
 {
@@ -420,8 +420,9 @@ static spsh_status enter(spsh__gradient_sum *g, spsh_error *err)
 
 /* The step's functions ---------------------------------------------------------------------- */
 
-spsh_status spsh__gradient_sum_begin(spsh__gradient_sum *g, spsh_error *err)
+static spsh_status sum_begin(void *state, spsh_error *err)
 {
+    spsh__gradient_sum *g = state;
     const spsh__learner *l = g->learner;
     (void)err;
     spsh__watch_enter(g->watch); /* where the last step was not ended */
@@ -461,9 +462,9 @@ static spsh_status bucket_arrives(spsh__gradient_sum *g, uint32_t leaf, uint32_t
     return rc == SPSH_OK && g->comm->world_size > 1 ? look(g, err) : rc;
 }
 
-spsh_status spsh__gradient_sum_bucket(spsh__gradient_sum *g, uint32_t leaf, uint32_t bucket,
-                                      spsh_error *err)
+static spsh_status sum_bucket(void *state, uint32_t leaf, uint32_t bucket, spsh_error *err)
 {
+    spsh__gradient_sum *g = state;
     spsh_status rc = enter(g, err);
     if (rc == SPSH_OK)
         rc = bucket_arrives(g, leaf, bucket, err);
@@ -501,8 +502,9 @@ static spsh_status skip(spsh__gradient_sum *g, uint32_t leaf, spsh_error *err)
     return rc;
 }
 
-spsh_status spsh__gradient_sum_skip(spsh__gradient_sum *g, uint32_t leaf, spsh_error *err)
+static spsh_status sum_skip(void *state, uint32_t leaf, spsh_error *err)
 {
+    spsh__gradient_sum *g = state;
     spsh_status rc = enter(g, err);
     if (rc == SPSH_OK)
         rc = skip(g, leaf, err);
@@ -607,9 +609,10 @@ static spsh_status send_up(spsh__gradient_sum *g, double present, spsh_error *er
     return rc == SPSH_OK ? spsh__device_stage_end(g->stage, err) : rc;
 }
 
-spsh_status spsh__gradient_sum_end(spsh__gradient_sum *g, const double *rows, double *totals,
-                                   uint32_t count, spsh_error *err)
+static spsh_status sum_end(void *state, const double *rows, double *totals, uint32_t count,
+                           spsh_error *err)
 {
+    spsh__gradient_sum *g = state;
     if (count > SPSH__SHARED_MAX)
         return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%u numbers a leaf, at most %u",
                          count, SPSH__SHARED_MAX);
@@ -688,8 +691,9 @@ static void order_squares(spsh__gradient_sum *g)
     }
 }
 
-spsh_status spsh__gradient_sum_squares(spsh__gradient_sum *g, double *ret, spsh_error *err)
+static spsh_status sum_squares(void *state, double *ret, spsh_error *err)
 {
+    spsh__gradient_sum *g = state;
     uint64_t at = 0;
     uint64_t own_at = 0;
     double sum = 0;
@@ -724,11 +728,21 @@ spsh_status spsh__gradient_sum_squares(spsh__gradient_sum *g, double *ret, spsh_
 
 /* Arenas ------------------------------------------------------------------------------------ */
 
-spsh__slice spsh__gradient_sum_part(const spsh__gradient_sum *g, uint32_t bucket)
+/* This rank's part of a bucket, as a slice of the arena. */
+static spsh__slice arena_part(const spsh__gradient_sum *g, uint32_t bucket)
 {
     const range *r = &g->ranges[bucket];
     spsh__slice part = part_of(r, g->comm->rank);
     return (spsh__slice){r->arena_offset + part.offset, part.count};
+}
+
+static bool sum_slice(const void *state, uint32_t index, spsh__slice *ret)
+{
+    const spsh__gradient_sum *g = state;
+    if (index >= g->learner->bucket_count)
+        return false;
+    *ret = arena_part(g, index);
+    return true;
 }
 
 /* A device's arena, or this rank's parts of it, to the host, in the place of gradients. */
@@ -736,7 +750,7 @@ static spsh_status fetch(spsh__gradient_sum *g, spsh__buffer arena, spsh_error *
 {
     spsh_status rc = spsh__device_stage_rest(g->stage, err);
     for (uint32_t b = 0; rc == SPSH_OK && b + 1 < g->range_count; b++) {
-        const spsh__slice part = spsh__gradient_sum_part(g, b);
+        const spsh__slice part = arena_part(g, b);
         rc = spsh__device_stage_down(g->stage, spsh__at(g->ops, arena, part.offset), part.offset,
                                      part.count, b, err);
     }
@@ -745,8 +759,9 @@ static spsh_status fetch(spsh__gradient_sum *g, spsh__buffer arena, spsh_error *
     return rc;
 }
 
-spsh_status spsh__gradient_sum_gather(spsh__gradient_sum *g, spsh__buffer arena, spsh_error *err)
+static spsh_status sum_gather(void *state, spsh__buffer arena, spsh_error *err)
 {
+    spsh__gradient_sum *g = state;
     spsh__buffer here = arena;
     spsh_status rc = SPSH_OK;
     if (g->comm->world_size == 1)
@@ -784,8 +799,9 @@ static spsh_status align_arena(spsh__gradient_sum *g, spsh__buffer arena, uint64
     return rc == SPSH_OK ? spsh__device_stage_end(g->stage, err) : rc;
 }
 
-spsh_status spsh__gradient_sum_align(spsh__gradient_sum *g, spsh_error *err)
+static spsh_status sum_align(void *state, spsh_error *err)
 {
+    spsh__gradient_sum *g = state;
     spsh__arena arenas[SPSH__ARENAS];
     spsh__learner_arenas(g->learner, arenas);
     spsh_status rc = spsh__learner_check_sizes(g->learner, err);
@@ -941,47 +957,9 @@ static spsh_status open_watch(spsh__gradient_sum *g, spsh_error *err)
     return spsh__watch_open(look_on, g, &g->allocator, &g->watch, err);
 }
 
-spsh_status spsh__gradient_sum_open(spsh__learner *learner, bool is_whole,
-                                    const spsh_allocator *allocator, spsh__gradient_sum **ret,
-                                    spsh_error *err)
+static void sum_close(void *state)
 {
-    uint64_t received = 0;
-    spsh__gradient_sum *g = spsh__train_new(allocator, 1, sizeof(*g));
-    spsh_status rc = SPSH_OK;
-    if (g == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "sum of gradients");
-    *g = (spsh__gradient_sum){.allocator = *allocator,
-                              .learner = learner,
-                              .backend = learner->backend,
-                              .ops = learner->backend->ops,
-                              .comm = learner->comm,
-                              .is_whole = is_whole};
-    rc = number_leaves(g, err);
-    if (rc != SPSH_OK)
-        goto out;
-    g->ranges = spsh__train_new(allocator, (size_t)learner->bucket_count + 1, sizeof(*g->ranges));
-    g->range_count = g->ranges == NULL ? 0 : learner->bucket_count + 1;
-    rc = g->ranges == NULL ? spsh__fail_memory(err) : open_stage(g, err);
-    if (rc != SPSH_OK)
-        goto out;
-    if (!lay_out(g, &received) || !take_tables(g)) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "sum of gradients");
-        goto out;
-    }
-    rc = take_buffers(g, received, err);
-    if (rc == SPSH_OK)
-        rc = open_watch(g, err);
-    if (rc != SPSH_OK)
-        goto out;
-    *ret = g;
-    g = NULL;
-out:
-    spsh__gradient_sum_close(g);
-    return rc;
-}
-
-void spsh__gradient_sum_close(spsh__gradient_sum *g)
-{
+    spsh__gradient_sum *g = state;
     if (g == NULL)
         return;
     spsh_allocator allocator = g->allocator;
@@ -1014,4 +992,55 @@ void spsh__gradient_sum_close(spsh__gradient_sum *g)
     spsh__train_delete(&allocator, g->squares);
     spsh__train_delete(&allocator, g->packed_squares);
     spsh__train_delete(&allocator, g);
+}
+
+static const spsh__sum_ops sum_ops = {
+    .align_fn = sum_align,
+    .begin_fn = sum_begin,
+    .bucket_fn = sum_bucket,
+    .skip_fn = sum_skip,
+    .end_fn = sum_end,
+    .squares_fn = sum_squares,
+    .slice_fn = sum_slice,
+    .gather_fn = sum_gather,
+    .close_fn = sum_close,
+};
+
+spsh_status spsh__gradient_sum_open(spsh__learner *learner, bool is_whole,
+                                    const spsh_allocator *allocator, spsh__sum *ret,
+                                    spsh_error *err)
+{
+    uint64_t received = 0;
+    spsh__gradient_sum *g = spsh__train_new(allocator, 1, sizeof(*g));
+    spsh_status rc = SPSH_OK;
+    if (g == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "sum of gradients");
+    *g = (spsh__gradient_sum){.allocator = *allocator,
+                              .learner = learner,
+                              .backend = learner->backend,
+                              .ops = learner->backend->ops,
+                              .comm = learner->comm,
+                              .is_whole = is_whole};
+    rc = number_leaves(g, err);
+    if (rc != SPSH_OK)
+        goto out;
+    g->ranges = spsh__train_new(allocator, (size_t)learner->bucket_count + 1, sizeof(*g->ranges));
+    g->range_count = g->ranges == NULL ? 0 : learner->bucket_count + 1;
+    rc = g->ranges == NULL ? spsh__fail_memory(err) : open_stage(g, err);
+    if (rc != SPSH_OK)
+        goto out;
+    if (!lay_out(g, &received) || !take_tables(g)) {
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "sum of gradients");
+        goto out;
+    }
+    rc = take_buffers(g, received, err);
+    if (rc == SPSH_OK)
+        rc = open_watch(g, err);
+    if (rc != SPSH_OK)
+        goto out;
+    *ret = (spsh__sum){&sum_ops, g};
+    g = NULL;
+out:
+    sum_close(g);
+    return rc;
 }

@@ -16,36 +16,15 @@
 #define SPSH_TRAIN_GRADIENT_SUM_H
 
 #include "comm/fold_tree.h"
-#include "strategy.h"
+#include "sum_ops.h"
 
 /* Parts, and square sums, are of whole blocks, so that neither depends on the world size. */
 #define SPSH__BLOCK_ELEMENTS 16384u
 
-typedef struct spsh__gradient_sum spsh__gradient_sum;
-
-/* is_whole: all ranks get the whole sum, not their parts alone. */
+/* is_whole: all ranks get the whole sum, not their parts alone. A rank updates one slice per
+ * bucket: its part. */
 spsh_status spsh__gradient_sum_open(spsh__learner *learner, bool is_whole,
-                                    const spsh_allocator *allocator, spsh__gradient_sum **ret,
+                                    const spsh_allocator *allocator, spsh__sum *ret,
                                     spsh_error *err);
-void spsh__gradient_sum_close(spsh__gradient_sum *g); /* NULL is fine */
-
-/* Rank 0's weights, moments and statistics to all. SPSH_E_MISMATCH on every rank where one has
- * another number of them. */
-spsh_status spsh__gradient_sum_align(spsh__gradient_sum *g, spsh_error *err);
-
-/* As the strategy's functions of like names. */
-spsh_status spsh__gradient_sum_begin(spsh__gradient_sum *g, spsh_error *err);
-spsh_status spsh__gradient_sum_bucket(spsh__gradient_sum *g, uint32_t leaf, uint32_t bucket,
-                                      spsh_error *err);
-spsh_status spsh__gradient_sum_skip(spsh__gradient_sum *g, uint32_t leaf, spsh_error *err);
-spsh_status spsh__gradient_sum_end(spsh__gradient_sum *g, const double *rows, double *totals,
-                                   uint32_t count, spsh_error *err);
-spsh_status spsh__gradient_sum_squares(spsh__gradient_sum *g, double *ret, spsh_error *err);
-
-/* This rank's part of a bucket, as a slice of the arena. */
-spsh__slice spsh__gradient_sum_part(const spsh__gradient_sum *g, uint32_t bucket);
-
-/* All parts of an arena-shaped buffer to all ranks. */
-spsh_status spsh__gradient_sum_gather(spsh__gradient_sum *g, spsh__buffer arena, spsh_error *err);
 
 #endif

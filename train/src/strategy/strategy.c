@@ -163,7 +163,7 @@ static spsh_status open_collectives(spsh__learner *l, spsh__collectives **ret, s
 static spsh_status open_sum(spsh__strategy *s, bool is_whole, spsh_error *err)
 {
     spsh__learner *l = s->learner;
-    spsh__strategy_sum *sum = s->state;
+    spsh__sum *sum = s->state;
     spsh__collectives *collectives = NULL;
     const bool is_device = l->backend->ops->stream_fn != NULL;
     spsh_status rc = SPSH_OK;
@@ -174,14 +174,14 @@ static spsh_status open_sum(spsh__strategy *s, bool is_whole, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     if (is_device && l->exchange != SPSH__EXCHANGE_HOST)
-        return spsh__device_sum_open(l, is_whole, collectives, &s->allocator, &sum->device, err);
-    return spsh__gradient_sum_open(l, is_whole, &s->allocator, &sum->host, err);
+        return spsh__device_sum_open(l, is_whole, collectives, &s->allocator, sum, err);
+    return spsh__gradient_sum_open(l, is_whole, &s->allocator, sum, err);
 }
 
 spsh_status spsh__strategy_sum_start(spsh__strategy *s, spsh__learner *l, bool is_whole,
                                      spsh_error *err)
 {
-    spsh__strategy_sum *sum = spsh__train_new(&s->allocator, 1, sizeof(*sum));
+    spsh__sum *sum = spsh__train_new(&s->allocator, 1, sizeof(*sum));
     if (sum == NULL)
         return spsh__fail_memory(err);
     s->learner = l;
@@ -190,69 +190,51 @@ spsh_status spsh__strategy_sum_start(spsh__strategy *s, spsh__learner *l, bool i
     const spsh_status rc = open_sum(s, is_whole, err);
     if (rc != SPSH_OK)
         return rc;
-    return sum->device != NULL ? spsh__device_sum_align(sum->device, err)
-                               : spsh__gradient_sum_align(sum->host, err);
+    return sum->ops->align_fn(sum->state, err);
 }
 
 spsh_status spsh__strategy_sum_before_forward(spsh__strategy *s, spsh_error *err)
 {
-    const spsh__strategy_sum *sum = s->state;
-    return sum->device != NULL ? spsh__device_sum_begin(sum->device, err)
-                               : spsh__gradient_sum_begin(sum->host, err);
+    const spsh__sum *sum = s->state;
+    return sum->ops->begin_fn(sum->state, err);
 }
 
 spsh_status spsh__strategy_sum_on_bucket(spsh__strategy *s, uint32_t leaf, uint32_t bucket,
                                          spsh_error *err)
 {
-    const spsh__strategy_sum *sum = s->state;
-    return sum->device != NULL ? spsh__device_sum_bucket(sum->device, leaf, bucket, err)
-                               : spsh__gradient_sum_bucket(sum->host, leaf, bucket, err);
+    const spsh__sum *sum = s->state;
+    return sum->ops->bucket_fn(sum->state, leaf, bucket, err);
 }
 
 spsh_status spsh__strategy_sum_skip_leaf(spsh__strategy *s, uint32_t leaf, spsh_error *err)
 {
-    const spsh__strategy_sum *sum = s->state;
-    return sum->device != NULL ? spsh__device_sum_skip(sum->device, leaf, err)
-                               : spsh__gradient_sum_skip(sum->host, leaf, err);
+    const spsh__sum *sum = s->state;
+    return sum->ops->skip_fn(sum->state, leaf, err);
 }
 
 spsh_status spsh__strategy_sum_after_backward(spsh__strategy *s, const double *rows, double *totals,
                                               uint32_t count, spsh_error *err)
 {
-    const spsh__strategy_sum *sum = s->state;
-    return sum->device != NULL ? spsh__device_sum_end(sum->device, rows, totals, count, err)
-                               : spsh__gradient_sum_end(sum->host, rows, totals, count, err);
+    const spsh__sum *sum = s->state;
+    return sum->ops->end_fn(sum->state, rows, totals, count, err);
 }
 
 spsh_status spsh__strategy_sum_square_sum(spsh__strategy *s, double *ret, spsh_error *err)
 {
-    const spsh__strategy_sum *sum = s->state;
-    return sum->device != NULL ? spsh__device_sum_squares(sum->device, ret, err)
-                               : spsh__gradient_sum_squares(sum->host, ret, err);
+    const spsh__sum *sum = s->state;
+    return sum->ops->squares_fn(sum->state, ret, err);
 }
 
-/* On a device two slices a bucket: the part, and the rest that everybody updates. */
 bool spsh__strategy_sum_part(const spsh__strategy *s, uint32_t number, spsh__slice *ret)
 {
-    const spsh__strategy_sum *sum = s->state;
-    const uint32_t buckets = s->learner->bucket_count;
-    spsh__slice part = {0, 0}, rest = {0, 0};
-    if (number >= (sum->device != NULL ? 2 * buckets : buckets))
-        return false;
-    if (sum->device == NULL) {
-        *ret = spsh__gradient_sum_part(sum->host, number);
-        return true;
-    }
-    spsh__device_sum_slices(sum->device, number / 2, &part, &rest);
-    *ret = number % 2 == 0 ? part : rest;
-    return true;
+    const spsh__sum *sum = s->state;
+    return sum->ops->slice_fn(sum->state, number, ret);
 }
 
 spsh_status spsh__strategy_sum_gather(spsh__strategy *s, spsh__buffer arena, spsh_error *err)
 {
-    const spsh__strategy_sum *sum = s->state;
-    return sum->device != NULL ? spsh__device_sum_gather(sum->device, arena, err)
-                               : spsh__gradient_sum_gather(sum->host, arena, err);
+    const spsh__sum *sum = s->state;
+    return sum->ops->gather_fn(sum->state, arena, err);
 }
 
 spsh_status spsh__strategy_sum_share_weights(spsh__strategy *s, spsh_error *err)
@@ -271,11 +253,10 @@ spsh_status spsh__strategy_sum_gather_moments(spsh__strategy *s, spsh_error *err
 
 void spsh__strategy_sum_close(spsh__strategy *s)
 {
-    spsh__strategy_sum *sum = s->state;
+    spsh__sum *sum = s->state;
     if (sum == NULL)
         return;
-    spsh__device_sum_close(sum->device);
-    spsh__gradient_sum_close(sum->host);
+    spsh__sum_close(sum);
     spsh__train_delete(&s->allocator, sum);
 }
 

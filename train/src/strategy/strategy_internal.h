@@ -38,12 +38,7 @@ enum {
     SPSH__MESSAGE_DONE,    /* its sender pushes no more until it pushes again */
 };
 
-/* Their state: one of the two. */
-typedef struct spsh__strategy_sum {
-    spsh__gradient_sum *host;
-    spsh__device_sum *device;
-} spsh__strategy_sum;
-
+/* Strategies that sum all gradients. Their state is a spsh__sum. */
 spsh_status spsh__strategy_sum_start(spsh__strategy *s, spsh__learner *l, bool is_whole,
                                      spsh_error *err);
 spsh_status spsh__strategy_sum_before_forward(spsh__strategy *s, spsh_error *err);

@@ -1,0 +1,43 @@
+/* sum_ops.h: the sum of the gradients of all micro-batches of a step, wherever it is made.
+ *
+ * gradient_sum.h makes it on the host, over comm.h. device_sum.h makes it in the memory of a
+ * device. Each has one table of the operations below.
+ */
+#ifndef SPSH_TRAIN_SUM_OPS_H
+#define SPSH_TRAIN_SUM_OPS_H
+
+#include "strategy.h"
+
+/* The functions of a strategy (spsh__strategy_ops) specify the operations from begin to squares. */
+typedef struct spsh__sum_ops {
+    /* Copy rank 0's weights, moments and statistics to all ranks. SPSH_E_MISMATCH on every rank if
+     * the models of two ranks differ in size. */
+    spsh_status (*align_fn)(void *state, spsh_error *err);
+    spsh_status (*begin_fn)(void *state, spsh_error *err); /* before_forward_fn */
+    spsh_status (*bucket_fn)(void *state, uint32_t leaf, uint32_t bucket,
+                             spsh_error *err);                           /* on_bucket_fn */
+    spsh_status (*skip_fn)(void *state, uint32_t leaf, spsh_error *err); /* skip_leaf_fn */
+    spsh_status (*end_fn)(void *state, const double *rows, double *totals, uint32_t count,
+                          spsh_error *err);                               /* after_backward_fn */
+    spsh_status (*squares_fn)(void *state, double *ret, spsh_error *err); /* square_sum_fn */
+    /* Get the slice with this index of those that this rank updates. False past the last one. */
+    bool (*slice_fn)(const void *state, uint32_t index, spsh__slice *ret);
+    /* Send the slices of all ranks, from a buffer of the arena's shape, to all ranks. */
+    spsh_status (*gather_fn)(void *state, spsh__buffer arena, spsh_error *err);
+    void (*close_fn)(void *state); /* NULL is fine */
+} spsh__sum_ops;
+
+/* {NULL, NULL}: not open. */
+typedef struct spsh__sum {
+    const spsh__sum_ops *ops;
+    void *state;
+} spsh__sum;
+
+static inline void spsh__sum_close(spsh__sum *sum)
+{
+    if (sum->ops != NULL)
+        sum->ops->close_fn(sum->state);
+    *sum = (spsh__sum){NULL, NULL};
+}
+
+#endif
