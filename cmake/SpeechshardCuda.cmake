@@ -1,5 +1,5 @@
-# The plug-in libspeechshard-cuda.so, from the .cu files of all parts. nvcc is called by custom commands: CUDA is no language of
-# the project, so that nothing changes where it is missing. CUDA's runtime is linked statically.
+# The plug-in libspeechshard-cuda.so, from the .cu files of all parts and their .c files that call libraries of CUDA. nvcc is called by
+# custom commands: CUDA is no language of the project, so that nothing changes where it is missing. CUDA's runtime is linked statically.
 set(SPEECHSHARD_CUDA AUTO CACHE STRING "Build the CUDA plug-in: AUTO (where nvcc works), ON or OFF")
 set_property(CACHE SPEECHSHARD_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(SPEECHSHARD_CUDA_ARCHITECTURES "80;86;89;90;100" CACHE STRING
@@ -74,8 +74,8 @@ function(speechshard_cuda_headers result)
     set(${result} ON PARENT_SCOPE)
 endfunction()
 
-# speechshard_cuda_sources(FILE.cu...): what a part has in the plug-in. Sees the part's include/ and src/ folders, and the public
-# headers of shardfmt.
+# speechshard_cuda_sources(FILE...): what a part has in the plug-in: .cu files for nvcc, .c files for the C compiler. They see the
+# part's include/ and src/ folders, and the public headers of shardfmt.
 function(speechshard_cuda_sources)
     foreach(_source IN LISTS ARGN)
         set_property(GLOBAL APPEND PROPERTY SPEECHSHARD_CUDA_SOURCES "${CMAKE_CURRENT_SOURCE_DIR}/${_source}")
@@ -115,6 +115,9 @@ function(speechshard_add_cuda_plugin)
     endif()
     get_property(_sources GLOBAL PROPERTY SPEECHSHARD_CUDA_SOURCES)
     set(objects "")
+    set(_c_sources ${_sources})
+    list(FILTER _c_sources INCLUDE REGEX "\\.c$")
+    list(FILTER _sources EXCLUDE REGEX "\\.c$")
     foreach(_source IN LISTS _sources)
         _speechshard_cuda_object("${_source}")
     endforeach()
@@ -122,7 +125,14 @@ function(speechshard_add_cuda_plugin)
     get_filename_component(_root "${_bin}/../.." ABSOLUTE)
     find_library(SPEECHSHARD_CUDART_STATIC cudart_static HINTS "${_root}" PATH_SUFFIXES lib64 lib REQUIRED)
     set_property(GLOBAL PROPERTY SPEECHSHARD_CUDA_OBJECTS ${objects})
-    add_library(speechshard_cuda MODULE ${objects})
+    add_library(speechshard_cuda MODULE ${objects} ${_c_sources})
+    _speechshard_common(speechshard_cuda)
+    foreach(_source IN LISTS _c_sources)
+        cmake_path(RELATIVE_PATH _source BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE _name)
+        string(REGEX MATCH "^[^/]+" _part "${_name}")
+        set_property(SOURCE "${_source}" PROPERTY INCLUDE_DIRECTORIES "${PROJECT_SOURCE_DIR}/shardfmt/include"
+            "${PROJECT_SOURCE_DIR}/${_part}/include" "${PROJECT_SOURCE_DIR}/${_part}/src")
+    endforeach()
     set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
     set_target_properties(speechshard_cuda PROPERTIES
         OUTPUT_NAME speechshard-cuda LINKER_LANGUAGE C LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")

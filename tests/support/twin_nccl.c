@@ -1,20 +1,22 @@
-/* twin_nccl.c: the twin of nccl.cu: the text of nccl_calls.h over the library that TWIN_NCCL names,
+/* twin_nccl.c: the twin of nccl.cu: nccl_calls.c over the library that TWIN_NCCL names,
  * tests/support/nccl_shim.c, which works on the twin's streams. Without it there is no NCCL.
  *
  * Each process's device is another one (TWIN_DEVICE_KEY: the one that this says). */
+#include <dlfcn.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cuda/nccl_calls.h"
 #include "nccl_shim.h"
 
-static spsh_status spsh__nccl_device(uint32_t device, spsh_error *err)
+spsh_status spsh__nccl_device(uint32_t device, spsh_error *err)
 {
     (void)device, (void)err;
     return SPSH_OK;
 }
 
-static spsh_status spsh__nccl_key(uint32_t device, uint64_t *ret_key, spsh_error *err)
+spsh_status spsh__nccl_key(uint32_t device, uint64_t *ret_key, spsh_error *err)
 {
     const char *key = getenv("TWIN_DEVICE_KEY");
     (void)err;
@@ -22,7 +24,7 @@ static spsh_status spsh__nccl_key(uint32_t device, uint64_t *ret_key, spsh_error
     return SPSH_OK;
 }
 
-static const char *spsh__nccl_default(void)
+const char *spsh__nccl_default(void)
 {
     const char *path = getenv("TWIN_NCCL");
     return path != NULL ? path : "/nonexistent/libnccl.so.2";
@@ -31,7 +33,7 @@ static const char *spsh__nccl_default(void)
 static spsh_status load(const char *path, void **ret_library, spsh_error *err)
 {
     nccl_shim_streams_fn *streams = NULL;
-    const spsh_status rc = spsh__nccl_load(path, ret_library, err);
+    const spsh_status rc = spsh__nccl_entry.load_fn(path, ret_library, err);
     if (rc != SPSH_OK)
         return rc;
     void *symbol = dlsym(((const spsh__nccl *)*ret_library)->handle, NCCL_SHIM_STREAMS_SYMBOL);

@@ -1,14 +1,16 @@
-/* nccl.cu: NCCL in the plug-in: nccl_calls.h over CUDA. */
+/* nccl.cu: the entry for NCCL of the plug-in, and the CUDA functions that nccl_calls.c needs. */
 #include <cuda_runtime.h>
+
+#include <string.h>
 
 #include "nccl_calls.h"
 
-static spsh_status spsh__nccl_device(uint32_t device, spsh_error *err)
+spsh_status spsh__nccl_device(uint32_t device, spsh_error *err)
 {
     return spsh__cuda_check((int)cudaSetDevice((int)device), "choosing a device for NCCL", err);
 }
 
-static spsh_status spsh__nccl_key(uint32_t device, uint64_t *ret_key, spsh_error *err)
+spsh_status spsh__nccl_key(uint32_t device, uint64_t *ret_key, spsh_error *err)
 {
     cudaDeviceProp properties;
     const spsh_status rc = spsh__cuda_check((int)cudaGetDeviceProperties(&properties, (int)device),
@@ -22,7 +24,7 @@ static spsh_status spsh__nccl_key(uint32_t device, uint64_t *ret_key, spsh_error
     return SPSH_OK;
 }
 
-static const char *spsh__nccl_default(void)
+const char *spsh__nccl_default(void)
 {
     return "libnccl.so.2";
 }
