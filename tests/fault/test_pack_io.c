@@ -5,7 +5,7 @@
  */
 #include "common/hash.h"
 #include "fault_io.h"
-#include "plan/pack_options.h"
+#include "pack_run.h"
 #include "spsh_test.h"
 #include "test_archive.h"
 

@@ -7,7 +7,7 @@
 #include "commands.h"
 #include "ingest/layouts/layouts.h"
 #include "ingest/metadata/table.h"
-#include "plan/pack_options.h"
+#include "pack_run.h"
 #include "report/pack_report.h"
 #include "speechshard/cores.h"
 #include "speechshard/decimal.h"

@@ -5,7 +5,7 @@
  * DATASET/.pack; behind it, only the reports and the removal of .pack are left, and a rerun
  * finishes those as well.
  */
-#include "plan/pack_options.h"
+#include "pack_run.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,14 +1,4 @@
-/* pack_options.h: corpora in, one dataset out.
- *
- *     scan -> plan -> units: read -> check/decode -> hash -> dedupe -> place -> write -> seal ->
- * merge
- *
- * The plan (pack_plan.h) lists every utterance in the order in which it will lie in the dataset and
- * cuts the list into units. A unit (unit.h) is packed into a few shards; after each sealed shard a
- * journal says how far it got, and the last entry is the unit's commit record. When every unit is
- * committed, the shards are merged into a manifest. All state lies in DATASET/.pack; a rerun after
- * any interruption takes it up and ends with the same bytes.
- */
+/* pack_options.h: what spsh__pack (pack_run.h) is asked for, and what it returns. */
 #ifndef SPSH_PACK_OPTIONS_H
 #define SPSH_PACK_OPTIONS_H
 
@@ -95,18 +85,5 @@ typedef struct spsh__pack_result {
     bool too_many_rejects;     /* more than rejects_max_ppm; published all the same */
     bool withheld; /* strict, and something was rejected: not published, state is kept */
 } spsh__pack_result;
-
-/**
- * Pack.
- *
- * @return SPSH_OK, also with too_many_rejects and withheld; else what prevented it: SPSH_E_EXISTS
- * (another dataset, or a plan of other options, is there; or another pack is at work),
- * SPSH_E_NOT_FOUND, SPSH_E_NO_SPACE, SPSH_E_TRUNCATED (an archive or a manifest is damaged, and
- * rejects_max_ppm does not allow all) ... One pack a directory at a time: a lock sees to it.
- */
-spsh_status spsh__pack(const spsh__pack_options *options, spsh__pack_result *ret_result,
-                       spsh_error *err);
-
-void spsh__pack_result_free(spsh__pack_result *result);
 
 #endif
