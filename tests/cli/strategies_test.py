@@ -3,6 +3,7 @@ all. CLOCK is `real`, of processes that mpirun begins, or `virtual`."""
 import argparse
 import json
 import math
+import os
 import pathlib
 import shutil
 import subprocess
@@ -12,8 +13,9 @@ import tempfile
 from cli_kit import COMMAND, check, equal, read_page, run_tests, speech
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "bench" / "strategies"))
+sys.path += [str(ROOT / "bench" / "strategies"), str(ROOT / "tests" / "mpi")]
 import compare as compare_py  # noqa: E402
+from mpi_kit import own_session  # noqa: E402
 COMPARE = ROOT / "bench" / "strategies" / "compare.py"
 CLOCK = ["--real"] if sys.argv[3] == "real" else []
 TAKES = 8  # of two voices, 0 to 4 are the test
@@ -163,6 +165,7 @@ def test_what_fails_is_told(work, recordings):
 if CLOCK and shutil.which("mpirun") is None:
     print("skipped: no mpirun")
     sys.exit(77)
+os.environ.update(own_session())
 with tempfile.TemporaryDirectory(prefix="strategies-") as base:
     voices = pathlib.Path(base) / "recordings"
     make(voices)

@@ -17,7 +17,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "mpi"))
-from mpi_kit import check, equal, run_tests # noqa: F401
+from mpi_kit import check, equal, own_session, run_tests # noqa: F401
 
 LAUNCH = pathlib.Path(__file__).parents[2] / "tools" / "launch"
 UTTERANCES = 96 # of an epoch
@@ -55,7 +55,8 @@ class Kit:
         log = open(self.base / f"log{len(self.started)}", "w+b")
         process = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=log,
                                    stderr=subprocess.STDOUT, start_new_session=True,
-                                   env={**os.environ, **{name: str(value) for name, value in environment.items()}})
+                                   env={**os.environ, **own_session(),
+                                        **{name: str(value) for name, value in environment.items()}})
         process.log_path = pathlib.Path(log.name)
         log.close()
         self.started.append(process)

@@ -9,6 +9,7 @@
 More processes than cores, none bound to one, on this machine alone, as root, too: containers often are. A test is
 skipped where there is no mpirun. A check that fails is reported and counted, and the test goes on.
 """
+import atexit
 import collections
 import json
 import os
@@ -64,15 +65,29 @@ def need_mpirun():
         sys.exit(77)
 
 
+def own_session():
+    """Environment of one mpirun: a session folder of its own, removed at exit.
+
+    By default all mpiruns of a user share /tmp/ompi.HOST.UID. One that ends removes that folder, also while another one
+    is about to create its part of it, and the other fails with "orte_session_dir failed". Below /tmp, whatever TMPDIR is:
+    sockets lie in it, and a socket's path has at most 107 bytes.
+    """
+    folder = tempfile.mkdtemp(prefix="mpi-", dir="/tmp")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return {"OMPI_MCA_orte_tmpdir_base": folder}
+
+
 class Processes:
     """Some ranks under mpirun, or one process without it. output: of all, stdout and stderr together."""
 
     def __init__(self, count, *words, options=()):
         words = [str(word) for word in words]
+        variables = environment
         if count > 1:
             words = ["mpirun", *options, "-np", str(count), *words]
+            variables = {**environment, **own_session()}
         self.popen = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                      stderr=subprocess.STDOUT, encoding="utf-8", errors="replace", env=environment,
+                                      stderr=subprocess.STDOUT, encoding="utf-8", errors="replace", env=variables,
                                       start_new_session=True)
         self.output, self.returncode = "", None
 
