@@ -105,8 +105,10 @@ endif()
 
 # What tests know about their surroundings: the command under test and the source tree. Data is
 # found below SPEECHSHARD_TEST_DATA, else beside the source tree (tests/support/spsh_test.h).
+# COMMAND and NEEDS name the targets that the test runs: the global property SPEECHSHARD_NEEDS_label
+# collects them, for builds of one label's tests alone (tests/CMakeLists.txt).
 function(_speechshard_test_properties name)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "LABELS")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "LABELS;COMMAND;NEEDS")
     if(NOT arg_TIMEOUT)
         set(arg_TIMEOUT 120)
     endif()
@@ -124,9 +126,15 @@ function(_speechshard_test_properties name)
     set_tests_properties(${name} PROPERTIES COST ${_cost}
         LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
         ENVIRONMENT "SPEECHSHARD_SOURCE_DIR=${PROJECT_SOURCE_DIR};SPEECHSHARD_BUILD_DIR=${PROJECT_BINARY_DIR};SPEECHSHARD_COMMAND=$<TARGET_FILE:speechshard>;${SPEECHSHARD_TEST_LOCALE}${_environment}")
-    if(TARGET ${name} AND "thread" IN_LIST arg_LABELS)
-        set_property(GLOBAL APPEND PROPERTY SPEECHSHARD_THREAD_TESTS ${name})
+    list(GET arg_COMMAND 0 _program)
+    if(TARGET "${_program}")
+        list(APPEND arg_NEEDS ${_program})
     endif()
+    string(REGEX MATCHALL "<TARGET_FILE:[^>]+" _files "${arg_COMMAND}")
+    list(TRANSFORM _files REPLACE "<TARGET_FILE:" "")
+    foreach(_label ${arg_LABELS})
+        set_property(GLOBAL APPEND PROPERTY SPEECHSHARD_NEEDS_${_label} ${arg_NEEDS} ${_files})
+    endforeach()
 endfunction()
 
 # speechshard_add_test(NAME SOURCES file... [LIBRARIES target...] [LABELS label...] [TIMEOUT seconds]
@@ -148,16 +156,27 @@ function(speechshard_add_test name)
         target_link_libraries(${name} PRIVATE speechshard::shardfmt)
     endif()
     add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
-    _speechshard_test_properties(${name} TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABELS})
+    _speechshard_test_properties(${name} TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABELS} COMMAND ${name} ${arg_ARGS})
 endfunction()
 
-# speechshard_add_script_test(NAME COMMAND argument... [LABELS label...] [TIMEOUT seconds])
+# speechshard_add_case(NAME COMMAND target argument... [LABELS label...] [TIMEOUT seconds])
 #
-# A test that is a script; the first argument is the script or its interpreter.
-function(speechshard_add_script_test name)
+# A test that calls the program of another one with other arguments.
+function(speechshard_add_case name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "COMMAND;LABELS")
+    add_test(NAME ${name} COMMAND ${arg_COMMAND})
+    _speechshard_test_properties(${name} TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABELS} COMMAND ${arg_COMMAND})
+endfunction()
+
+# speechshard_add_script_test(NAME COMMAND argument... [LABELS label...] [TIMEOUT seconds] [NEEDS target...])
+#
+# A test that is a script; the first argument is the script or its interpreter. NEEDS: programs that it
+# finds in the build folder, besides the command and those that COMMAND names.
+function(speechshard_add_script_test name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "COMMAND;LABELS;NEEDS")
     add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}")
-    _speechshard_test_properties(${name} TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABELS})
+    _speechshard_test_properties(${name} TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABELS} COMMAND ${arg_COMMAND}
+        NEEDS speechshard ${arg_NEEDS})
 endfunction()
 
 # speechshard_add_fuzzer(NAME SOURCES file... [LIBRARIES target...])
@@ -180,7 +199,7 @@ function(speechshard_add_fuzzer name)
         target_link_libraries(${name} PRIVATE fuzz_replay)
     endif()
     add_test(NAME ${name} COMMAND ${name} -runs=0 "${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name}")
-    _speechshard_test_properties(${name} LABELS fuzz)
+    _speechshard_test_properties(${name} LABELS fuzz COMMAND ${name})
 endfunction()
 
 # speechshard_add_bench(NAME SOURCES file... [LIBRARIES target...])

@@ -1,5 +1,5 @@
-"""strategies_test.py COMMAND MAKE_SPEECH CLOCK: bench/strategies/compare.py on a corpus of made voices, with little of
-all. CLOCK is `real`, of processes that mpirun begins, or `virtual`."""
+"""strategies_test.py COMMAND MAKE_SPEECH CLOCK [TEST...]: bench/strategies/compare.py on a corpus of made voices, with little of
+all. CLOCK is `real`, of processes that mpirun begins, or `virtual`. TEST...: those alone."""
 import argparse
 import json
 import math
@@ -117,6 +117,14 @@ def test_the_other_parts(work, recordings):
     check(one["steps"] > 1.5 * two["steps"], f"steps of twice as much: {one['steps']}, {two['steps']}")
 
 
+def test_throughput(work, recordings):
+    """Of processes, with one seed and without curves."""
+    done, found = compare(work, recordings, "--strategies", "allreduce", "--parts", "real", "--seeds", "1", *CLOCK)
+    equal(done.returncode, 0, f"compare.py: {done.stderr}")
+    equal([(row["strategy"], row["processes"], row["failed"]) for row in found["real"]],
+          [("allreduce", 1, None), ("allreduce", 2, None)], "rows")
+
+
 def result(wer):
     """Of a run of one step."""
     return {"command": "", "failed": None, "steps": [[10, 1.0, 5.0, 10]], "weights": 1, "sent_bytes": 0, "staleness": None,
@@ -169,5 +177,8 @@ os.environ.update(own_session())
 with tempfile.TemporaryDirectory(prefix="strategies-") as base:
     voices = pathlib.Path(base) / "recordings"
     make(voices)
-    run_tests([test_it_goes_through, test_the_other_parts, test_seeds_are_compared_with_their_own, test_batches_that_degrade,
-               test_published_figures_are_told_from_derived_ones, test_what_fails_is_told], pathlib.Path(base), voices)
+    tests = [test_it_goes_through, test_the_other_parts, *([test_throughput] if CLOCK else []), test_what_fails_is_told,
+             test_seeds_are_compared_with_their_own, test_batches_that_degrade,
+             test_published_figures_are_told_from_derived_ones]
+    names = sys.argv[4:] or [test.__name__ for test in tests]
+    run_tests([{test.__name__: test for test in tests}[name] for name in names], pathlib.Path(base), voices)

@@ -1,10 +1,11 @@
 #!/bin/bash
 # Kill a small pack before every single system call, on every thread, and rerun: the dataset must be the one of an
 # uninterrupted run, and shards that were sealed must still be the same files.
-# usage: pack_kill_test.sh [STEP]      STEP 1 (default) is every call, as at night; N is every Nth until there is a plan, then every call
+# usage: pack_kill_test.sh [STEP [LATER]]      every STEPth call until there is a plan, then every LATERth; 1 (default) is every call
 # shellcheck disable=SC1091,SC2154 # the kit sets work, command, make_corpus and failures
 source "$(dirname "$0")/../support/pack_kit.sh"
 step=${1:-1}
+later=${2:-1}
 command -v strace >/dev/null || { echo "strace is not installed"; exit 77; }
 strace -o /dev/null true 2>/dev/null || { echo "ptrace is not allowed here"; exit 77; }
 
@@ -29,7 +30,7 @@ while :; do
     } 2>/dev/null
     [ $status -eq 0 ] && [ ! -e "$work/got/.pack" ] && break
     stride=$step
-    [ -e "$work/got/.pack/plan" ] && stride=1
+    [ -e "$work/got/.pack/plan" ] && stride=$later
     before=$(sealed "$work/got")
     "$command" pack "$work/corpus" -o "$work/got" "${options[@]}" --quiet >/dev/null 2>"$work/message" || {
         fail "rerun after a kill at call $n: $(cat "$work/message")"
@@ -44,5 +45,5 @@ while :; do
     n=$((n + stride))
 done
 echo "$points kill points"
-[ "$points" -ge $((100 / step)) ] || fail "only $points kill points were reached"
+[ "$points" -ge $((100 / (step > later ? step : later))) ] || fail "only $points kill points were reached"
 pack_result

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Real speech: packed under each codec, verified, exported again; the files are bit-identical under keep, the PCM under every
 # codec.
+# usage: pack_real_data_test.sh [CORPUS...]      names of folders of the test data; none: all that are listed below
 # shellcheck disable=SC1091,SC2154 # the kit sets work, command, make_corpus and failures
 source "$(dirname "$0")/../support/pack_kit.sh"
 data=${SPEECHSHARD_TEST_DATA:-$SPEECHSHARD_SOURCE_DIR/../shared/data}
@@ -12,8 +13,9 @@ fi
 
 hashes() { "$command" ls "$1" --json | jq -r '[.id, .pcm_hash, .samples, .text, .duplicate_of == null] | @tsv' | cut -f1-4 | LC_ALL=C sort; }
 
-for corpus in librispeech-351 librispeech-layout kerstin-pairs ljspeech-3codecs mfa-fixtures debian-small yesno \
-    lhotse-fixtures esc10-noise precise-community spatialaudio-rir fsdd; do
+[ $# -gt 0 ] || set -- librispeech-351 librispeech-layout kerstin-pairs ljspeech-3codecs mfa-fixtures debian-small yesno \
+    lhotse-fixtures esc10-noise precise-community spatialaudio-rir fsdd
+for corpus in "$@"; do
     rm -rf "$work"/keep "$work"/pcm "$work"/flac "$work"/files "$work"/wav "$work"/again
     layout=(--layout folder)
     [ "$corpus" = librispeech-layout ] && layout=()

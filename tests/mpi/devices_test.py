@@ -4,7 +4,7 @@ Summed by NCCL, losses are those of one process but for rounding, whatever the s
 the same bits for any number. Runs go on on other numbers of devices; what overflows is left out by all; a rank that does
 not come, hangs, fails or is killed ends the others.
 
-    devices_test.py TRAIN_RANK_DEVICE NCCL_SHIM [sums|faults]
+    devices_test.py TRAIN_RANK_DEVICE NCCL_SHIM sums|faults [TEST...]
 """
 import collections
 import json
@@ -17,7 +17,7 @@ import tempfile
 
 from mpi_kit import Torchrun, check, equal, run_tests
 
-RANK, SHIM, WHICH = sys.argv[1:4]
+RANK, SHIM, WHICH, *ONLY = sys.argv[1:]
 UTTERANCES = 96
 base = pathlib.Path(tempfile.mkdtemp(prefix="devices-"))
 WORDS = ["train.backend=cuda", "train.precision=fp32", "train.deterministic=true", "data.max_padded_seconds=0.4",
@@ -176,8 +176,9 @@ def test_a_rank_that_does_not_come():
 try:
     equal(subprocess.run([RANK, base, "make"], check=False).returncode, 0, "the dataset")
     if WHICH == "sums":
-        run_tests(test_nccl, test_host, test_other_numbers_of_devices, test_overflow, test_which_exchange)
+        run_tests(test_nccl, test_host, test_other_numbers_of_devices, test_overflow, test_which_exchange, only=ONLY)
     else:
-        run_tests(test_a_collective_that_does_not_come, test_a_rank_that_does_not_join, test_a_rank_that_does_not_come)
+        run_tests(test_a_collective_that_does_not_come, test_a_rank_that_does_not_join, test_a_rank_that_does_not_come,
+                  only=ONLY)
 finally:
     shutil.rmtree(base, ignore_errors=True)

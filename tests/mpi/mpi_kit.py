@@ -50,12 +50,15 @@ def equal(got, want, what):
     check(got == want, f"{what}: {got!r}, want {want!r}")
 
 
-def run_tests(*tests):
-    """Each with its line, then the end."""
+def run_tests(*tests, only=()):
+    """Run each test and print a line with its result and its seconds, then exit. only: names; empty: all."""
+    check(set(only) <= {test.__name__ for test in tests}, f"no such test among {only}")
     for test in tests:
-        before = failures
+        if only and test.__name__ not in only:
+            continue
+        before, begin = failures, time.monotonic()
         test()
-        print("ok    " if failures == before else "FAILED", test.__name__, flush=True)
+        print("ok    " if failures == before else "FAILED", test.__name__, f"{time.monotonic() - begin:.1f} s", flush=True)
     sys.exit(1 if failures else 0)
 
 
@@ -197,7 +200,7 @@ class Runs:
         equal(len(served), epochs * UTTERANCES, f"{run}: utterances of {epochs} epochs")
         equal(set(served.values()), {1}, f"{run}: times that each was served")
 
-    def run_tests(self, *tests):
+    def run_tests(self, *tests, only=()):
         """... of what is built with MPI, where there is mpirun."""
         try:
             need_mpirun()
@@ -205,6 +208,6 @@ class Runs:
             if "needs MPI" in self.start(2, "probe", "train.epochs=1").end().output:
                 print("skipped: built without MPI")
                 sys.exit(77)
-            run_tests(*tests)
+            run_tests(*tests, only=only)
         finally:
             shutil.rmtree(self.base, ignore_errors=True)

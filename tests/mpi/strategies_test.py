@@ -1,7 +1,7 @@
 """Runs of several processes whose models are not the same: each utterance is learnt from once an epoch, the loss falls,
 what is evaluated and kept is the model that they have together, and other numbers of processes go on from it.
 
-    strategies_test.py TRAIN_RANK SPEECHSHARD
+    strategies_test.py TRAIN_RANK SPEECHSHARD [TEST...]
 """
 import sys
 from itertools import zip_longest
@@ -147,4 +147,4 @@ def test_wrong_options():
 
 
 runs.run_tests(test_they_learn, test_others_go_on, test_one_is_lost, test_bounds, test_several_batches_an_update,
-               test_wrong_options)
+               test_wrong_options, only=sys.argv[3:])

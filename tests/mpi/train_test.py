@@ -1,7 +1,7 @@
 """Runs of several processes end with the bits of one; they go on on other numbers of them; what kills, stops or hangs
 one of them ends all, with an exit status that says whether to start again.
 
-    train_test.py TRAIN_RANK SPEECHSHARD [sums|faults]
+    train_test.py TRAIN_RANK SPEECHSHARD sums|faults [TEST...]
 """
 import pathlib
 import signal
@@ -9,7 +9,7 @@ import sys
 
 from mpi_kit import Processes, Runs, check, equal
 
-RANK, COMMAND, WHICH = sys.argv[1], sys.argv[2], sys.argv[3]
+RANK, COMMAND, WHICH, *ONLY = sys.argv[1:]
 SMALL_STEPS = "data.max_padded_seconds=0.4"
 runs = Runs(RANK)
 base, start, train, weights, remove = runs.base, runs.start, runs.train, runs.weights, runs.remove
@@ -166,6 +166,6 @@ def test_no_start():
 
 
 if WHICH == "sums":
-    runs.run_tests(test_the_same_bits, test_other_numbers_of_processes, test_steps_stay_as_large)
+    runs.run_tests(test_the_same_bits, test_other_numbers_of_processes, test_steps_stay_as_large, only=ONLY)
 else:
-    runs.run_tests(test_killed, test_hanging, test_alone, test_stopped_by_one, test_signals, test_no_start)
+    runs.run_tests(test_killed, test_hanging, test_alone, test_stopped_by_one, test_signals, test_no_start, only=ONLY)

@@ -1,7 +1,7 @@
 """test_train_world under mpirun: one, two, three and four processes end with the same bits, whatever the strategy; a
 rank that hangs, dies or has another model ends all others with a message that says so.
 
-    world_test.py TEST_TRAIN_WORLD
+    world_test.py TEST_TRAIN_WORLD [TEST...]
 """
 import re
 import sys
@@ -53,4 +53,4 @@ need_mpirun()
 if mpirun(2, PROGRAM, "allreduce", 2, 1).returncode == 77:
     print("skipped: built without MPI")
     sys.exit(77)
-run_tests(test_eight_leaves, test_accumulated, test_five_leaves, test_faults)
+run_tests(test_eight_leaves, test_accumulated, test_five_leaves, test_faults, only=sys.argv[2:])

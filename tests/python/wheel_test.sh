@@ -1,5 +1,6 @@
 #!/bin/sh
-# wheel_test.sh PYTHON: pip makes a wheel without a network, and what it installs works elsewhere.
+# wheel_test.sh PYTHON [packed]: pip makes a wheel without a network, and what it installs works elsewhere.
+# packed: the build back end packs the files of SPEECHSHARD_BUILD_DIR, and what is unpacked works.
 #
 # The C parts are built in SPEECHSHARD_BUILD_DIR/python-wheel, and kept for the next time.
 set -eu
@@ -10,6 +11,43 @@ unset PYTHONPATH
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 9))' || exit 77
+"$build/tests/make_corpus" "$work/corpus" 20
+"${SPEECHSHARD_COMMAND:?}" pack "$work/corpus" -o "$work/corpus.spsh" --quiet >"$work/log"
+cat >"$work/use.py" <<'EOF'
+import importlib.metadata, sys
+import speechshard
+
+dataset, prefix = sys.argv[1:]
+assert speechshard.__file__.startswith(prefix), speechshard.__file__
+assert importlib.metadata.version("speechshard") == speechshard.__version__
+files = {str(f) for f in importlib.metadata.files("speechshard")}
+assert {"speechshard/py.typed", "speechshard/__init__.pyi", "speechshard/parquet.py"} <= files, files
+loader = speechshard.Loader(dataset)
+assert sum(len(batch) for batch in loader) == len(speechshard.Dataset(dataset)) == 20
+EOF
+
+if [ "${2:-}" = packed ]; then
+    cat >"$work/pack.py" <<'EOF'
+import pathlib, sys
+backend, build, out = sys.argv[1:]
+sys.path.insert(0, backend)
+sys.dont_write_bytecode = True
+import build_backend
+
+folder = pathlib.Path(build) / "python" / build_backend.NAME
+build_backend._build = lambda build_dir, settings: {name: folder / name for name in build_backend.FILES}
+first, second = pathlib.Path(out) / "first", pathlib.Path(out) / "second"
+for where in (first, second):
+    where.mkdir()
+    name = build_backend.build_wheel(where)
+assert (first / name).read_bytes() == (second / name).read_bytes(), "the same files make another wheel"
+EOF
+    "$python" "$work/pack.py" "$source/loader/python" "$build" "$work"
+    "$python" -m zipfile -e "$work"/first/*.whl "$work/site"
+    cd "$work"
+    PYTHONPATH=$work/site "$python" use.py "$work/corpus.spsh" "$work/site"
+    exit 0
+fi
 if ! "$python" -m venv "$work/venv" >"$work/log" 2>&1; then
     cat "$work/log"
     echo "skipped: $python cannot make a virtual environment (Debian: python3-venv)"
@@ -38,21 +76,8 @@ cmp "$wheel" "$work"/again/*.whl
 
 echo "-- pip install, and use it elsewhere"
 "$python" -m pip install --no-index --quiet --disable-pip-version-check "$wheel"
-"$build/tests/make_corpus" "$work/corpus" 20
-"${SPEECHSHARD_COMMAND:?}" pack "$work/corpus" -o "$work/corpus.spsh" --quiet >"$work/log"
-cat >"$work/use.py" <<'EOF'
-import importlib.metadata, sys
-import speechshard
-
-assert speechshard.__file__.startswith(sys.prefix), speechshard.__file__
-assert importlib.metadata.version("speechshard") == speechshard.__version__
-files = {str(f) for f in importlib.metadata.files("speechshard")}
-assert {"speechshard/py.typed", "speechshard/__init__.pyi", "speechshard/parquet.py"} <= files, files
-loader = speechshard.Loader(sys.argv[1])
-assert sum(len(batch) for batch in loader) == len(speechshard.Dataset(sys.argv[1])) == 20
-EOF
 cd "$work"
-"$python" use.py "$work/corpus.spsh"
+"$python" use.py "$work/corpus.spsh" "$work/venv"
 module=$(find "$work/venv" -name '_speechshard.abi3.so')
 "$python" -m speechshard.parquet --help >"$work/log"
 status=0
