@@ -98,9 +98,10 @@ class Kit:
         while not true():
             said = "" if process is None else self.said(process)
             if process is not None and process.poll() is not None:
-                raise RuntimeError(f"ended with {process.returncode} before {what}: {said}")
+                seconds = limit_s - (end - time.monotonic())
+                raise RuntimeError(f"waited {seconds:.0f} s for {what}; the process ended with {process.returncode}: {said}")
             if time.monotonic() > end:
-                raise RuntimeError(f"not within {limit_s} s: {what}: {said}")
+                raise RuntimeError(f"waited {limit_s} s for {what}, and gave up: {said}")
             time.sleep(0.01)
 
     def served(self, name):

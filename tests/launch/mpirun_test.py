@@ -92,7 +92,7 @@ def test_a_host_is_lost_and_comes_back():
 def test_a_cable_is_cut():
     with Hosts(base) as hosts:
         slots = ",".join(f"{address}:1" for address in hosts.addresses)
-        process = on_hosts("cut", hosts, "train.checkpoint_every_s=1e-9", "train.deadline_ms=10000", HOSTS=slots, WATCH=1)
+        process = on_hosts("cut", hosts, "train.checkpoint_every_s=1e-9", "train.deadline_ms=30000", HOSTS=slots, WATCH=1)
         told("cut", process, 30)
         hosts.silence(1)
         equal(kit.end(process), 0, f"{kit.said(process)}")

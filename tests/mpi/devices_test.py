@@ -22,7 +22,7 @@ UTTERANCES = 96
 base = pathlib.Path(tempfile.mkdtemp(prefix="devices-"))
 WORDS = ["train.backend=cuda", "train.precision=fp32", "train.deterministic=true", "data.max_padded_seconds=0.4",
          "data.virtual_world=6", "train.epochs=1",
-         f"train.deadline_ms={10000 if WHICH == 'faults' else 300000}"] # what never comes is waited for
+         f"train.deadline_ms={30000 if WHICH == 'faults' else 300000}"] # what never comes is waited for
 SHORT = ["data.dev=[]", "train.samples_max=40"] # without evaluations, and about half an epoch
 
 

@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 environment = {
@@ -98,21 +99,27 @@ class Processes:
         self.popen.send_signal(number)
 
     def read_until(self, text):
-        """Lines of output up to one with the text; false: they ended before."""
+        """Lines of output up to one with the text; false: they ended before, or did not come within LIMIT_S."""
+        watch = threading.Timer(LIMIT_S, self.give_up, [f"to say {text!r}"])
+        watch.start()
         while text not in self.output:
             line = self.popen.stdout.readline()
             if not line:
-                return False
+                break
             self.output += line
-        return True
+        watch.cancel()
+        return text in self.output
 
-    def end(self, limit_s=LIMIT_S):
+    def give_up(self, what):
+        check(False, f"waited {LIMIT_S} s for {self.popen.args} {what}; killed it")
+        os.killpg(self.popen.pid, signal.SIGKILL)
+
+    def end(self):
         try:
-            self.output += self.popen.communicate(timeout=limit_s)[0]
+            self.output += self.popen.communicate(timeout=LIMIT_S)[0]
         except subprocess.TimeoutExpired:
-            check(False, f"{self.popen.args} did not end within {limit_s} s")
-            os.killpg(self.popen.pid, signal.SIGKILL)
-            self.popen.communicate()
+            self.give_up("to end")
+            self.output += self.popen.communicate()[0]
         self.returncode = self.popen.returncode
         return self
 
@@ -132,10 +139,15 @@ class Torchrun:
                 encoding="utf-8", errors="replace", env={name: str(value) for name, value in variables.items()})
 
     def wait_until(self, found, rank=0):
-        """What found() gives once that is true, while the rank runs."""
+        """What found() gives once that is true, while the rank runs; not longer than LIMIT_S."""
+        begin = time.monotonic()
         while not (there := found()):
+            seconds = time.monotonic() - begin
+            if seconds > LIMIT_S:
+                self.processes[rank].kill()
             if self.processes[rank].poll() is not None:
-                raise RuntimeError(f"rank {rank} has ended: {self.processes[rank].communicate()[0]}")
+                said = self.processes[rank].communicate()[0]
+                raise RuntimeError(f"gave up after {seconds:.0f} s of waiting for rank {rank}, which has ended: {said}")
             time.sleep(0.001)
         return there
 
@@ -148,7 +160,7 @@ class Torchrun:
             try:
                 self.said[rank] = process.communicate(timeout=LIMIT_S)[0]
             except subprocess.TimeoutExpired:
-                check(False, f"rank {rank}: {process.args} did not end within {LIMIT_S} s")
+                check(False, f"waited {LIMIT_S} s for rank {rank} to end, {process.args}; killed it")
                 process.kill()
                 self.said[rank] = process.communicate()[0]
             self.codes[rank] = process.returncode

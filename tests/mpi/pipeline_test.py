@@ -49,7 +49,7 @@ def test_others_go_on():
 
 
 def test_one_is_lost():
-    done = train(2, "lost", "hang:1:5", STAGES, "train.deadline_ms=10000", want=70)
+    done = train(2, "lost", "hang:1:5", STAGES, "train.deadline_ms=30000", want=70)
     check("rank 1" in done.output, f"said {done.output}")
     remove("lost")
 

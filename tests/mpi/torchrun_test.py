@@ -176,7 +176,7 @@ def test_flood():
     content = [frame * 100, frame[:20], b"SPSHMEET" + bytes(range(100)), b"\xff" * 5000, b"SPSHMEET\2\0\0\0"]
     want = hashes(world(1, "allreduce", 8, 1).end())
     lines = []
-    limit = {"TEST_DEADLINE_MS": 30000}
+    limit = {"TEST_DEADLINE_MS": 120000}
     start = [world(3, "allreduce", 8, 1, ranks=[0], **limit)]
     first = start[0].wait_until(lambda: list(folder.glob(MEETING)) and listening_ports(start[0].processes[0]))
     start.append(world(3, "allreduce", 8, 1, ranks=[1], **limit))
@@ -229,7 +229,7 @@ def check_false_rank_0():
         line.sendall(b"SPSHASKS" + peer.nonce)
         return b"SPSHHOLD" + take(line, 96)[64:]
 
-    short = {"TEST_DEADLINE_MS": 2000}
+    short = {"TEST_DEADLINE_MS": 5000}
     for answer in [hold, reflect]:
         with socket.create_server(("127.0.0.1", 0)) as false:
             port = false.getsockname()[1]
@@ -315,7 +315,7 @@ def test_secret_file():
     first.processes[0].kill()
     first.end()
     path.chmod(0o644)
-    short = {"TEST_DEADLINE_MS": 500}
+    short = {"TEST_DEADLINE_MS": 2000}
     rank = world(2, "allreduce", 8, 1, ranks=[1], **short).end()
     check("other users may read that file" in rank.output, rank.output)
     path.chmod(0o600)
@@ -372,7 +372,7 @@ def test_runs():
     done = Torchrun(3, RANK, base, "run", "some", "kill:1:4", "train.checkpoint_every_s=1e-9", *words).end()
     equal((done.codes[0], done.codes[2]), (70, 70), f"the others of a killed one: {done.output}")
     check("rank 1" in done.said[0], f"named no rank 1: {done.said[0]}")
-    done = Torchrun(2, RANK, base, "run", "some", "resume", "hang:0:5", "train.deadline_ms=10000", *words, restarts=1).end(without=[0])
+    done = Torchrun(2, RANK, base, "run", "some", "resume", "hang:0:5", "train.deadline_ms=30000", *words, restarts=1).end(without=[0])
     equal(done.codes[1], 70, f"the other of a hanging one: {done.output}")
     done = Torchrun(3, RANK, base, "run", "some", "resume", "stop:2:2", *words, restarts=2).end()
     equal(set(done.codes.values()), {75}, f"stopped by one: {done.output}")
