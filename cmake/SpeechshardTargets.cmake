@@ -18,7 +18,7 @@ if(SPEECHSHARD_SANITIZE)
     # AddressSanitizer's runtime as a library: an interpreter without sanitizer runs a module with one when the
     # runtime is loaded before it (tests/CMakeLists.txt). gcc links it so itself; clang, when it is told.
     set(SPEECHSHARD_ASAN_LIBRARY "")
-    if(SPEECHSHARD_SANITIZE MATCHES "address" AND NOT SPEECHSHARD_FUZZ)
+    if(SPEECHSHARD_SANITIZE MATCHES "address")
         set(_name libasan.so)
         if(CMAKE_C_COMPILER_ID MATCHES "Clang")
             set(_name libclang_rt.asan-${CMAKE_SYSTEM_PROCESSOR}.so)
@@ -123,13 +123,14 @@ function(_speechshard_test_properties name)
     if("slow" IN_LIST arg_LABELS) # long ones first: else one is left for the end, and a core has nothing to do
         set(_cost 10)
     endif()
-    set_tests_properties(${name} PROPERTIES COST ${_cost}
-        LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
-        ENVIRONMENT "SPEECHSHARD_SOURCE_DIR=${PROJECT_SOURCE_DIR};SPEECHSHARD_BUILD_DIR=${PROJECT_BINARY_DIR};SPEECHSHARD_COMMAND=$<TARGET_FILE:speechshard>;${SPEECHSHARD_TEST_LOCALE}${_environment}")
     list(GET arg_COMMAND 0 _program)
     if(TARGET "${_program}")
         list(APPEND arg_NEEDS ${_program})
+        list(APPEND arg_LABELS program)
     endif()
+    set_tests_properties(${name} PROPERTIES COST ${_cost}
+        LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
+        ENVIRONMENT "SPEECHSHARD_SOURCE_DIR=${PROJECT_SOURCE_DIR};SPEECHSHARD_BUILD_DIR=${PROJECT_BINARY_DIR};SPEECHSHARD_COMMAND=$<TARGET_FILE:speechshard>;${SPEECHSHARD_TEST_LOCALE}${_environment}")
     string(REGEX MATCHALL "<TARGET_FILE:[^>]+" _files "${arg_COMMAND}")
     list(TRANSFORM _files REPLACE "<TARGET_FILE:" "")
     foreach(_label ${arg_LABELS})
@@ -182,8 +183,8 @@ endfunction()
 # speechshard_add_fuzzer(NAME SOURCES file... [LIBRARIES target...])
 #
 # A program around LLVMFuzzerTestOneInput. With SPEECHSHARD_FUZZ it is a libFuzzer program; else it
-# is linked with a driver that runs the files it is given, and the seeds in fuzz/corpus/NAME are
-# replayed by the test of the same name. LIBRARIES default to shardfmt_internal.
+# is linked with a driver that runs the files it is given. The test of the same name replays the seeds
+# in fuzz/corpus/NAME. LIBRARIES default to shardfmt_internal.
 function(speechshard_add_fuzzer name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
     if(NOT arg_LIBRARIES)

@@ -4,8 +4,8 @@
 #     tools/test.sh [PRESET [CTEST-ARGUMENT...]]         (nothing given: release, all but `gpu` and `nightly`)
 #     tools/test.sh debug -L smoke                       fast tests over all libraries, with assertions
 #
-# `-L smoke` and `-L thread` build only the programs that these tests run. With
-# SPEECHSHARD_TEST_CUDA="80;90" the plug-in has code for these architectures alone.
+# `-L smoke`, `-L thread` and `-L program` build only the programs that these tests run; so they do
+# before further arguments. With SPEECHSHARD_TEST_CUDA="80;90" the plug-in has code for these architectures alone.
 #
 # The last line is `N passed, N failed, N skipped`. Tests that read real speech look for it in
 # $SPEECHSHARD_TEST_DATA, else in ../shared/data beside the source tree, and are skipped when it is
@@ -17,12 +17,12 @@ preset=${1:-release}
 [ $# -eq 0 ] || shift
 [ $# -ne 0 ] || set -- --label-exclude '^(gpu|nightly)$'
 target=all
-case "$*" in "-L smoke" | "-L thread") target=$2_tests ;; esac
+case "$*" in "-L smoke"* | "-L thread"* | "-L program"*) target=$2_tests ;; esac
 build=build/$preset
 jobs=$(nproc)
 
 groups="build test"
-case $preset in *clang* | fuzz) groups="$groups lint" ;; esac
+case $preset in *clang*) groups="$groups lint" ;; esac
 # shellcheck disable=SC2086 # a list of groups
 tools/install-deps.sh $groups
 tools/install-pyarrow.sh

@@ -1,0 +1,37 @@
+#!/bin/bash
+# What .ci/run leaves out because it is slow and rarely fails: tests with the label `nightly`, clang-tidy
+# over all files, all other tests under AddressSanitizer and UBSan, new inputs for each fuzz target. Some
+# hours on two cores. Ends as .ci/run does, with a table of the steps and `N passed, N failed, N skipped`.
+#
+#     tools/nightly.sh [STEP...]      nightly tidy asan fuzz; none given: all of them
+#
+#     TIDY_NODES     clang-tidy's analyzer takes so many steps through a function (30000)
+#     FUZZ_SECONDS   so long for each fuzz target (300)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+exec </dev/null
+source .ci/steps.sh
+
+# With the benchmarks: both compilers must like all that is built.
+check_asan() {
+    cmake --preset asan-clang -DSPEECHSHARD_BUILD_BENCH=ON &&
+        tools/test.sh asan-clang -LE '^(gpu|nightly|lint)$'
+}
+
+build_fuzzers() {
+    cmake --preset asan-clang && cmake --build build/asan-clang --parallel "$(nproc)" --target fuzzers
+}
+
+[ $# -gt 0 ] || set -- nightly tidy asan fuzz
+begin_steps
+tools/install-deps.sh build test lint
+for name in "$@"; do
+    case $name in
+    nightly) step nightly env SPEECHSHARD_TEST_CUDA='80;90' tools/test.sh release -L nightly -LE '^gpu$' ;;
+    tidy) step tidy check_tidy ;;
+    asan) step asan check_asan ;;
+    fuzz) step fuzz-build build_fuzzers && step fuzz run_fuzzers "${FUZZ_SECONDS:-300}" -1 0 ;;
+    *) echo "nightly.sh: no step $name" >&2 && exit 2 ;;
+    esac
+done
+end_steps
