@@ -160,17 +160,24 @@ def test_a_rank_that_does_not_join():
                   f"{fault}: rank {other} ends with {done.codes[other]}: {done.said[other]}")
 
 
-def test_a_rank_that_does_not_come():
+def check_without_rank_1(fault, without):
     exchanges = ["nccl", "host"]
-    for fault, without in [("kill:1:3", []), ("hang:1:3", [1])]:
-        starts = [start(3, exchange, f"train.exchange={exchange}", *SHORT, fault) for exchange in exchanges]
-        for exchange, done in zip(exchanges, [one.end(without=without) for one in starts]):
-            for other in [0, 2]: # one may see the other end first
-                check(done.codes[other] == 70 and "rank " in done.said[other],
-                      f"{exchange}, {fault}: rank {other} ends with {done.codes[other]}: {done.said[other]}")
-            check(re.search("rank ([0-9]+, )*1(,| is missing| has)", done.said[0] + done.said[2]),
-                  f"named no rank 1: {done.output}")
-        remove(*exchanges)
+    starts = [start(3, exchange, f"train.exchange={exchange}", *SHORT, fault) for exchange in exchanges]
+    for exchange, done in zip(exchanges, [one.end(without=without) for one in starts]):
+        for other in [0, 2]: # one may see the other end first
+            check(done.codes[other] == 70 and "rank " in done.said[other],
+                  f"{exchange}, {fault}: rank {other} ends with {done.codes[other]}: {done.said[other]}")
+        check(re.search("rank ([0-9]+, )*1(,| is missing| has)", done.said[0] + done.said[2]),
+              f"named no rank 1: {done.output}")
+    remove(*exchanges)
+
+
+def test_a_rank_that_is_killed():
+    check_without_rank_1("kill:1:3", [])
+
+
+def test_a_rank_that_hangs():
+    check_without_rank_1("hang:1:3", [1])
 
 
 try:
@@ -178,7 +185,7 @@ try:
     if WHICH == "sums":
         run_tests(test_nccl, test_host, test_other_numbers_of_devices, test_overflow, test_which_exchange, only=ONLY)
     else:
-        run_tests(test_a_collective_that_does_not_come, test_a_rank_that_does_not_join, test_a_rank_that_does_not_come,
-                  only=ONLY)
+        run_tests(test_a_collective_that_does_not_come, test_a_rank_that_does_not_join, test_a_rank_that_is_killed,
+                  test_a_rank_that_hangs, only=ONLY)
 finally:
     shutil.rmtree(base, ignore_errors=True)
