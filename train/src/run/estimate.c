@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/train_internal.h"
-#include "run_internal.h"
+#include "run_setup.h"
 #include "speechshard/options.h"
 
 /* ---- opening ---- */

@@ -13,7 +13,6 @@
 #include "base/train_internal.h"
 #include "estimate.h"
 #include "feed/frame_batch.h"
-#include "run_internal.h"
 #include "strategy/device_sum.h"
 #include "strategy/gradient_sum.h"
 

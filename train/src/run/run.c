@@ -13,13 +13,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "backend_cuda/backend_cuda_rnn.h"
 #include "backend_cuda/backend_cuda_segment.h"
 #include "base/train_internal.h"
 #include "run_internal.h"
-#include "speechshard/cores.h"
 #include "speechshard/options.h"
 
 enum { LINE_BYTES = 200, LOG_BYTES = 600 };
@@ -38,58 +36,6 @@ void spsh__run_log(const spsh__run *r, spsh_log_level level, const char *format,
 }
 
 /* ---- opening ---- */
-
-/* Threads of the model: the node's cores are shared by its ranks, and a launcher may have bound
- * each to a few of them. */
-uint32_t spsh__run_threads(const spsh__config *config, uint32_t local_size)
-{
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    const uint32_t ranks = local_size > 0 ? local_size : 1;
-    if (config->threads > 0)
-        return config->threads;
-    return spsh_core_count(cores > (long)ranks ? (uint32_t)cores / ranks : 1);
-}
-
-bool spsh__run_needs_host(const spsh__config *config)
-{
-    const spsh__strategy_options options = {.outer = config->outer};
-    return spsh__strategy_needs_host(config->strategy, &options);
-}
-
-spsh_status spsh__run_check(const spsh__config *c, uint32_t world_size, spsh_error *err)
-{
-    if (c->virtual_world != 0 && c->virtual_world < world_size && !spsh__run_runs_free(c) &&
-        !spsh__run_is_staged(c))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "data.virtual_world is %u, but there are %u processes: no more of them "
-                         "than batches in a step; another data.virtual_world makes other steps",
-                         c->virtual_world, world_size);
-    return SPSH_OK;
-}
-
-spsh_status spsh__run_alignments(spsh__config *c, spsh__alignments **ret, spsh_error *err)
-{
-    if (c->model.kind != SPSH__MODEL_LSTM_HYBRID)
-        return SPSH_OK;
-    const spsh_status rc = spsh__alignments_read((const char *const *)c->alignments, ret, err);
-    if (rc != SPSH_OK)
-        return rc;
-    const uint32_t greatest = spsh__alignments_greatest(*ret);
-    if (c->model.outputs == 0)
-        c->model.outputs = greatest > 0 ? greatest + 1 : 2;
-    if (greatest >= c->model.outputs)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "data.alignments: there is a state %u, but model.outputs is %u", greatest,
-                         c->model.outputs);
-    return SPSH_OK;
-}
-
-/* Of models of frames the host cuts chunks out of what it is fed. */
-const spsh_cuda *spsh__run_lent_device(const spsh__compute *compute,
-                                       const spsh__alignments *alignments)
-{
-    return alignments == NULL ? compute->cuda : NULL;
-}
 
 static spsh_status open_feed(spsh__run *r, spsh_error *err)
 {

@@ -50,16 +50,6 @@ static spsh_status open_feed(spsh__run *r, const char *name, spsh__feed **ret, s
     return spsh__feed_open(&options, ret, err);
 }
 
-void spsh__run_widen(spsh__model_limits *limits, const spsh__model_limits *by)
-{
-    if (by->batch_max > limits->batch_max)
-        limits->batch_max = by->batch_max;
-    if (by->frames_max > limits->frames_max)
-        limits->frames_max = by->frames_max;
-    if (by->rows_max > limits->rows_max)
-        limits->rows_max = by->rows_max;
-}
-
 /* What datasets and alignments have of each other; none of data.train's utterances is an error. */
 static spsh_status tell_alignments(const spsh__run *r, const uint8_t *of_train,
                                    const uint8_t *of_any, spsh_error *err)

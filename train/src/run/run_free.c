@@ -77,7 +77,8 @@ static spsh_status begin_round(spsh__run *r, spsh_error *err)
 {
     const spsh__config *c = r->config;
     uint64_t steps = 0;
-    spsh__lease_round round = {.holds_back = c->accumulate == 1 && spsh__run_node_size(r) == 1 &&
+    spsh__lease_round round = {.holds_back = c->accumulate == 1 &&
+                                             r->learner.options.node_size == 1 &&
                                              r->strategy->ops->retire_fn == NULL};
     if (!r->is_first)
         return SPSH_OK;

@@ -6,8 +6,6 @@
 #ifndef SPSH_TRAIN_RUN_INTERNAL_H
 #define SPSH_TRAIN_RUN_INTERNAL_H
 
-#include <string.h>
-
 #include "checkpoint/checkpoint.h"
 #include "config/choose_backend.h"
 #include "decoding/evaluate.h"
@@ -17,6 +15,7 @@
 #include "loss_scale.h"
 #include "metrics/metrics.h"
 #include "run_draw.h"
+#include "run_setup.h"
 #include "run_world.h"
 #include "runtime/fault.h"
 #include "speechshard/train.h"
@@ -158,18 +157,6 @@ typedef struct spsh__run {
     bool was_evaluated;
 } spsh__run;
 
-/* What no world of this size can train; threads of the model where the node has so many ranks. */
-spsh_status spsh__run_check(const spsh__config *config, uint32_t world_size, spsh_error *err);
-uint32_t spsh__run_threads(const spsh__config *config, uint32_t local_size);
-/* The strategy that it names races on a GPU. */
-bool spsh__run_needs_host(const spsh__config *config);
-/* The device to which batches go; NULL: they are the host's. alignments: NULL, or of a model of
- * frames. */
-const spsh_cuda *spsh__run_lent_device(const spsh__compute *compute,
-                                       const spsh__alignments *alignments);
-/* Those of a model of frames, whose outputs follow from them where the configuration does not say;
- * nothing for another model. */
-spsh_status spsh__run_alignments(spsh__config *config, spsh__alignments **ret, spsh_error *err);
 /* Of what the run has opened, behind the feed. */
 spsh__estimating spsh__run_estimating(const spsh__run *r, spsh_train_estimate *out);
 /* Behind what was opened: it goes, so that what is free is told as it was. */
@@ -223,10 +210,6 @@ uint64_t spsh__run_sent_bytes(const spsh__run *r);
 /* Into the row at hand: bytes since the last call's all_bytes, and staleness since then. */
 spsh_status spsh__run_put_traffic(spsh__run *r, uint64_t all_bytes, spsh_error *err);
 
-/* Of the strategy: its learners do not step together. */
-bool spsh__run_runs_free(const spsh__config *config);
-/* Ranks that step together, of learners; 1 where there are no nodes. */
-uint32_t spsh__run_node_size(const spsh__run *r);
 /* Hogwild's memory, which all ranks have; SPSH_E_UNSUPPORTED: they are on several nodes. */
 spsh_status spsh__run_open_shared(spsh__run *r, spsh_error *err);
 void spsh__run_close_shared(spsh__run *r);
@@ -242,10 +225,6 @@ bool spsh__run_is_heard(const spsh__run *r);
 spsh_status spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err);
 
 /* ---- run_pipeline.c: of runs whose ranks have a stage of the model each ---- */
-static inline bool spsh__run_is_staged(const spsh__config *c)
-{
-    return strcmp(c->strategy, "pipeline") == 0;
-}
 /* The model and its learner, in a run of stages. */
 spsh_status spsh__run_open_stage(spsh__run *r, const spsh__model_limits *limits, spsh_error *err);
 spsh_status spsh__run_stage_learner(spsh__run *r, spsh_error *err);
@@ -308,7 +287,6 @@ spsh_status spsh__run_look(spsh__run *r, spsh_error *err);
 
 /* That dev sets are there, and what of alignments is theirs; before the model is opened. */
 spsh_status spsh__run_check_dev(spsh__run *r, spsh_error *err);
-void spsh__run_widen(spsh__model_limits *limits, const spsh__model_limits *by);
 /* SPSH_E_CANCELED: the run is to stop; nothing is known then. */
 spsh_status spsh__run_evaluate(spsh__run *r, spsh_error *err);
 #endif

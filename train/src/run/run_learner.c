@@ -21,32 +21,14 @@ void spsh__run_close_moments(spsh__run *r)
     }
 }
 
-bool spsh__run_runs_free(const spsh__config *config)
-{
-    const spsh__strategy_options options = {.outer = config->outer};
-    return !spsh__strategy_goes_in_step(config->strategy, &options);
-}
-
-static bool has_nodes(const spsh__run *r)
-{
-    return strcmp(r->config->strategy, "hierarchical") == 0;
-}
-
-uint32_t spsh__run_node_size(const spsh__run *r)
-{
-    const uint32_t local = r->launch.local_size > 0 ? r->launch.local_size : 1;
-    if (!has_nodes(r))
-        return 1;
-    return r->config->node_size > 0 ? r->config->node_size : local;
-}
-
 static spsh__strategy_options options_of(const spsh__run *r)
 {
     const spsh__config *c = r->config;
     return (spsh__strategy_options){.servers = c->servers,
                                     .bound = c->staleness_max,
                                     .scales_by_staleness = c->scales_by_staleness,
-                                    .node_size = spsh__run_node_size(r),
+                                    .node_size =
+                                        spsh__run_node_size(r->config, r->launch.local_size),
                                     .inner = c->inner,
                                     .outer = c->outer,
                                     .overlaps = c->overlaps};
@@ -113,7 +95,8 @@ static spsh_status open_draw(spsh__run *r, spsh_error *err)
     const spsh__draw_options options = {.comm = r->comm,
                                         .runtime = r->runtime,
                                         .feed = r->feed,
-                                        .node_size = spsh__run_node_size(r),
+                                        .node_size =
+                                            spsh__run_node_size(r->config, r->launch.local_size),
                                         .accumulate = r->config->accumulate,
                                         .allocator = &r->allocator};
     if (r->comm->world_size % options.node_size != 0)
@@ -155,7 +138,7 @@ void spsh__run_close_strategy(spsh__run *r)
 
 bool spsh__run_is_heard(const spsh__run *r)
 {
-    return r->comm->rank % spsh__run_node_size(r) == 0;
+    return r->comm->rank % spsh__run_node_size(r->config, r->launch.local_size) == 0;
 }
 
 spsh_status spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err)

@@ -107,18 +107,6 @@ spsh_status spsh__run_check_alone(const char *what, spsh_error *err)
     return rc;
 }
 
-/* Learners of one process take turns, and all their sums are of one order: no device. */
-static spsh_status stay_on_host(spsh__config *c, spsh_error *err)
-{
-    if (c->backend == SPSH__BACKEND_CUDA)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
-                         "train.backend is cuda, but what is simulated or recorded computes on the "
-                         "host: train.backend=cpu");
-    if (c->backend == SPSH__BACKEND_AUTO)
-        c->backend = SPSH__BACKEND_CPU;
-    return SPSH_OK;
-}
-
 static spsh_status check_simulated(const spsh__run *r, spsh_error *err)
 {
     if (spsh__run_is_staged(r->config))
@@ -137,7 +125,8 @@ spsh_status spsh__run_enter_world(spsh__run *r, spsh_error *err)
         r->comm->deadline_ms = r->world->deadline_ms;
     if (spsh__run_has_clock(r))
         c->threads = 1;
-    const spsh_status rc = r->world != NULL || r->o->record ? stay_on_host(c, err) : SPSH_OK;
+    const spsh_status rc =
+        r->world != NULL || r->o->record ? spsh__run_stay_on_host(c, err) : SPSH_OK;
     return rc == SPSH_OK && spsh__run_has_clock(r) ? check_simulated(r, err) : rc;
 }
 
@@ -147,7 +136,7 @@ char *spsh__run_config_text(const spsh__run *r, bool of_record)
     c.threads = r->given.threads;
     c.backend = r->given.backend;
     if (of_record && c.node_size == 0)
-        c.node_size = spsh__run_node_size(r);
+        c.node_size = spsh__run_node_size(&c, r->launch.local_size);
     return spsh__config_text(&c);
 }
 

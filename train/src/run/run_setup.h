@@ -1,0 +1,42 @@
+/* run_setup.h: what follows from a configuration before a run exists: checks, threads, alignments.
+ * The estimate of a run (estimate.h) decides by the same functions.
+ */
+#ifndef SPSH_TRAIN_RUN_SETUP_H
+#define SPSH_TRAIN_RUN_SETUP_H
+
+#include <string.h>
+
+#include "config/choose_backend.h"
+#include "config/config.h"
+#include "labels/alignments.h"
+#include "model/model.h"
+
+/* Reject a configuration that world_size processes cannot train. */
+spsh_status spsh__run_check(const spsh__config *config, uint32_t world_size, spsh_error *err);
+/* Reject train.backend cuda, and make `auto` the host: for a run whose order of sums is recorded or
+ * simulated. */
+spsh_status spsh__run_stay_on_host(spsh__config *config, spsh_error *err);
+/* Threads of the model per process if local_size processes share the node. */
+uint32_t spsh__run_threads(const spsh__config *config, uint32_t local_size);
+/* The device for the loader's batches; NULL: batches stay on the host. alignments: NULL, or those
+ * of a model of frames, of which the host cuts chunks. */
+const spsh_cuda *spsh__run_lent_device(const spsh__compute *compute,
+                                       const spsh__alignments *alignments);
+/* Read the alignments of a model of frames, and set its outputs unless the configuration does.
+ * Another model has none. */
+spsh_status spsh__run_alignments(spsh__config *config, spsh__alignments **ret, spsh_error *err);
+/* Make limits cover those of `by`, too. */
+void spsh__run_widen(spsh__model_limits *limits, const spsh__model_limits *by);
+/* The strategy's learners do not step together. */
+bool spsh__run_runs_free(const spsh__config *config);
+/* The strategy needs the host: on a GPU its two tasks would race. */
+bool spsh__run_needs_host(const spsh__config *config);
+/* Each rank has a stage of the model. */
+static inline bool spsh__run_is_staged(const spsh__config *c)
+{
+    return strcmp(c->strategy, "pipeline") == 0;
+}
+/* Learners per node that step together; 1 unless the strategy has nodes. */
+uint32_t spsh__run_node_size(const spsh__config *config, uint32_t local_size);
+
+#endif
