@@ -18,7 +18,6 @@
 #include "backend_cuda/backend_cuda_segment.h"
 #include "base/train_internal.h"
 #include "run_internal.h"
-#include "speechshard/options.h"
 
 enum { LINE_BYTES = 200, LOG_BYTES = 600 };
 
@@ -27,7 +26,7 @@ void spsh__run_log(const spsh__run *r, spsh_log_level level, const char *format,
 {
     char text[LOG_BYTES];
     va_list args;
-    if (r->o->log_fn == NULL || (!r->is_first && level != SPSH_LOG_ERROR))
+    if (r->o->log_fn == NULL || (!r->world->is_first && level != SPSH_LOG_ERROR))
         return;
     va_start(args, format);
     (void)vsnprintf(text, sizeof(text), format, args);
@@ -36,6 +35,34 @@ void spsh__run_log(const spsh__run *r, spsh_log_level level, const char *format,
 }
 
 /* ---- opening ---- */
+
+static spsh_status open_world(spsh__run *r, spsh_error *err)
+{
+    spsh__run_world *w = r->world;
+    const spsh_status rc = w->ops->open_fn != NULL ? w->ops->open_fn(w, r->o, err) : SPSH_OK;
+    w->is_first = rc == SPSH_OK && w->comm->rank == 0;
+    return rc;
+}
+
+/* Before anything large is opened. */
+static spsh_status configure(spsh__run *r, spsh_error *err)
+{
+    spsh__run_world *w = r->world;
+    r->given = (spsh__run_given){r->config->threads, r->config->backend};
+    r->is_free_running = spsh__run_runs_free(r->config);
+    w->comm->deadline_ms = r->config->deadline_ms;
+    return w->ops->configure_fn(w, r->o, r->config, err);
+}
+
+char *spsh__run_config_text(const spsh__run *r, bool of_record)
+{
+    spsh__config c = *r->config;
+    c.threads = r->given.threads;
+    c.backend = r->given.backend;
+    if (of_record && c.node_size == 0)
+        c.node_size = spsh__run_node_size(&c, r->world->launch.local_size);
+    return spsh__config_text(&c);
+}
 
 static spsh_status open_feed(spsh__run *r, spsh_error *err)
 {
@@ -46,8 +73,8 @@ static spsh_status open_feed(spsh__run *r, spsh_error *err)
                                         .names = (const char *const *)r->config->train,
                                         .weights = r->config->train_weights,
                                         .is_training = true,
-                                        .rank = is_staged ? 0 : r->comm->rank,
-                                        .world_size = is_staged ? 1 : r->comm->world_size,
+                                        .rank = is_staged ? 0 : r->world->comm->rank,
+                                        .world_size = is_staged ? 1 : r->world->comm->world_size,
                                         .is_asked = r->is_free_running,
                                         .cuda = spsh__run_lent_device(&r->compute, r->alignments),
                                         .device = r->backend->device,
@@ -65,7 +92,7 @@ static spsh_status open_feed(spsh__run *r, spsh_error *err)
 
 spsh__estimating spsh__run_estimating(const spsh__run *r, spsh_train_estimate *out)
 {
-    return (spsh__estimating){.launch = r->launch,
+    return (spsh__estimating){.launch = r->world->launch,
                               .config = r->config,
                               .vocabulary = r->vocabulary,
                               .alignments = r->alignments,
@@ -83,6 +110,14 @@ spsh_status spsh__run_explain_memory(spsh__run *r, spsh_status status, spsh_erro
     spsh_train_estimate out = {.config = NULL};
     spsh__estimating e = spsh__run_estimating(r, &out);
     return r->compute.cuda == NULL ? status : spsh__estimate_explain(&e, status, err);
+}
+
+static spsh_status tell_world(const spsh__run *r, spsh_error *err)
+{
+    spsh__run_world *w = r->world;
+    spsh_train_estimate out = {.config = NULL};
+    spsh__estimating e = spsh__run_estimating(r, &out);
+    return w->ops->opened_fn != NULL ? w->ops->opened_fn(w, r->o, &e, err) : SPSH_OK;
 }
 
 static spsh_status open_model(spsh__run *r, spsh_error *err)
@@ -138,17 +173,17 @@ static spsh_status open_metrics(spsh__run *r, spsh_error *err)
         .samples = r->progress.samples,
         .step = r->progress.step,
         .restarts = r->progress.restarts,
-        .world_size = r->comm->world_size,
+        .world_size = r->world->comm->world_size,
         .virtual_world = r->config->virtual_world,
         .threads = r->backend->threads,
         .weights = spsh__model_weight_count(spsh__run_whole(r)),
         .backend = r->backend->ops->name,
         .strategy = r->config->strategy,
-        .launcher = r->launch.launcher,
-        .time_fn = spsh__run_has_clock(r) ? spsh__run_told_s : NULL,
-        .time_user = r,
+        .launcher = r->world->launch.launcher,
+        .time_fn = r->world->ops->time_s_fn,
+        .time_user = r->world,
     };
-    if (!r->is_first)
+    if (!r->world->is_first)
         return SPSH_OK;
     const spsh_status rc = write_configs(r, err);
     return rc != SPSH_OK ? rc : spsh__metrics_open(r->o->run, &start, r->io, &r->metrics, err);
@@ -156,11 +191,11 @@ static spsh_status open_metrics(spsh__run *r, spsh_error *err)
 
 static void tell_start(const spsh__run *r)
 {
-    const unsigned threads = r->backend->threads, processes = r->comm->world_size;
+    const unsigned threads = r->backend->threads, processes = r->world->comm->world_size;
     char together[80] = "", with[40] = "";
     if (processes > 1)
         (void)snprintf(together, sizeof(together), ", %u processes (%s)", processes,
-                       r->launch.launcher);
+                       r->world->launch.launcher);
     if (r->compute.cuda == NULL)
         (void)snprintf(with, sizeof(with), ", %u thread%s%s", threads, threads == 1 ? "" : "s",
                        processes > 1 ? " each" : "");
@@ -189,13 +224,13 @@ static void tell_start(const spsh__run *r)
 
 static spsh_status open_backend(spsh__run *r, spsh_error *err)
 {
-    const spsh__compute_options options = {.config = r->config,
-                                           .threads =
-                                               spsh__run_threads(r->config, r->launch.local_size),
-                                           .local_rank = r->launch.local_rank,
-                                           .comm = r->comm,
-                                           .needs_host = spsh__run_needs_host(r->config),
-                                           .allocator = &r->allocator};
+    const spsh__compute_options options = {
+        .config = r->config,
+        .threads = spsh__run_threads(r->config, r->world->launch.local_size),
+        .local_rank = r->world->launch.local_rank,
+        .comm = r->world->comm,
+        .needs_host = spsh__run_needs_host(r->config),
+        .allocator = spsh_allocator_default()};
     const spsh_status rc = spsh__compute_open(&options, &r->compute, err);
     if (rc != SPSH_OK)
         return rc;
@@ -206,17 +241,15 @@ static spsh_status open_backend(spsh__run *r, spsh_error *err)
 
 static spsh_status open_all(spsh__run *r, spsh_error *err)
 {
-    spsh_status rc = spsh__run_open_world(r, err);
+    spsh_status rc = open_world(r, err);
     if (rc == SPSH_OK)
         rc = spsh__run_find(r, err);
     if (rc == SPSH_OK)
-        rc = spsh__run_check(r->config, r->comm->world_size, err);
+        rc = spsh__run_check(r->config, r->world->comm->world_size, err);
     if (rc == SPSH_OK)
-        rc = spsh__run_enter_world(r, err);
-    if (rc != SPSH_OK)
-        return rc;
-    r->is_free_running = spsh__run_runs_free(r->config);
-    rc = open_backend(r, err);
+        rc = configure(r, err);
+    if (rc == SPSH_OK)
+        rc = open_backend(r, err);
     if (rc == SPSH_OK)
         rc = spsh__run_alignments(r->config, &r->alignments, err);
     if (rc == SPSH_OK)
@@ -225,8 +258,8 @@ static spsh_status open_all(spsh__run *r, spsh_error *err)
         rc = open_model(r, err);
     if (rc == SPSH_OK)
         rc = spsh__run_open_learner(r, err);
-    if (rc == SPSH_OK && r->world != NULL)
-        rc = spsh__run_tell_memory(r, err);
+    if (rc == SPSH_OK)
+        rc = tell_world(r, err);
     if (rc == SPSH_OK)
         rc = spsh__run_open_strategy(r, err);
     if (rc == SPSH_OK)
@@ -267,7 +300,7 @@ static void close_all(spsh__run *r)
     spsh__frame_cutter_close(r->cutter);
     spsh__config_free(r->config);
     spsh__run_close_lost(r);
-    spsh__comm_close(r->comm);
+    spsh__comm_close(r->world->comm);
     free(r->record_folder);
     free(r->config_text);
     free(r->vocabulary_text);
@@ -305,7 +338,7 @@ static double seconds_left(const spsh__run *r)
     if (c->epochs > 0)
         target = fmin(target, (double)c->epochs * (double)spsh__feed_epoch_utterances(r->feed));
     const double left = fmax(target - (double)r->progress.samples, 0);
-    return done > 0 && isfinite(left) ? left * (spsh__run_now_s(r) - r->begin_s) / done
+    return done > 0 && isfinite(left) ? left * (spsh__world_now_s(r->world) - r->begin_s) / done
                                       : (double)NAN;
 }
 
@@ -313,7 +346,7 @@ static void tell_step(spsh__run *r)
 {
     char line[LINE_BYTES];
     spsh_error failed = SPSH_ERROR_INIT;
-    if (!r->is_first)
+    if (!r->world->is_first)
         return;
     r->facts.epochs = r->config->epochs;
     r->facts.left_s = seconds_left(r);
@@ -473,7 +506,7 @@ static bool is_evaluated(const spsh__run *r)
 
 static spsh_status loop(spsh__run *r, spsh_error *err)
 {
-    r->begin_s = r->saved_s = r->evaluated_s = r->looked_s = spsh__run_now_s(r);
+    r->begin_s = r->saved_s = r->evaluated_s = r->looked_s = spsh__world_now_s(r->world);
     r->begin_samples = r->progress.samples;
     r->is_epoch_whole = r->progress.step == 0;
     if (spsh__run_is_done(r) && is_evaluated(r)) {
@@ -487,7 +520,7 @@ static spsh_status loop(spsh__run *r, spsh_error *err)
     spsh_status rc = r->is_free_running ? spsh__run_free(r, err) : steps(r, err);
     if (rc == SPSH_OK && !is_evaluated(r))
         rc = spsh__run_evaluate(r, err);
-    if (rc == SPSH_E_CANCELED && !spsh__comm_has_failed(r->comm))
+    if (rc == SPSH_E_CANCELED && !spsh__comm_has_failed(r->world->comm))
         return stop(r, err);
     return rc != SPSH_OK ? rc : spsh__run_save_last(r, err);
 }
@@ -525,11 +558,11 @@ static void end(spsh__run *r, const char *stopped)
     tell_graphs(r);
     spsh__metrics_close(r->metrics);
     r->metrics = NULL;
-    if (r->is_first && r->o->end_fn != NULL)
+    if (r->world->is_first && r->o->end_fn != NULL)
         r->o->end_fn(r->o->end_user, stopped);
 }
 
-spsh_status spsh__run_in(const spsh_train_options *options, const spsh__run_world *world,
+spsh_status spsh__run_in(const spsh_train_options *options, spsh__run_world *world,
                          spsh_train_result *ret_result, spsh_error *err)
 {
     spsh__run *r = calloc(1, sizeof(*r));
@@ -537,38 +570,23 @@ spsh_status spsh__run_in(const spsh_train_options *options, const spsh__run_worl
         return spsh__fail_memory(err);
     r->o = options;
     r->world = world;
-    r->allocator = *spsh_allocator_default();
     r->io = options->io != NULL ? options->io : spsh_io_default();
     spsh_error failed = SPSH_ERROR_INIT; /* an epoch's end is one on the way, too */
     spsh_status rc = open_all(r, &failed);
     if (rc == SPSH_OK)
         rc = loop(r, &failed);
-    const bool is_good = rc == SPSH_OK || (rc == SPSH_E_CANCELED &&
-                                           (r->comm == NULL || !spsh__comm_has_failed(r->comm)));
+    const bool is_good =
+        rc == SPSH_OK || (rc == SPSH_E_CANCELED &&
+                          (r->world->comm == NULL || !spsh__comm_has_failed(r->world->comm)));
     if (is_good) {
         fill_result(r, ret_result);
         end(r, rc == SPSH_OK ? NULL : failed.message);
     }
     if (rc != SPSH_OK && err != NULL)
         *err = failed;
-    if (!is_good && r->comm != NULL)
-        spsh__comm_fail(r->comm); /* this rank alone, maybe: the others are not waited for */
+    if (!is_good && r->world->comm != NULL)
+        spsh__comm_fail(r->world->comm); /* this rank alone, maybe: the others are not waited for */
     close_all(r);
     free(r);
     return rc;
-}
-
-spsh_status spsh_train(const spsh_train_options *options, spsh_train_result *ret_result,
-                       spsh_error *err)
-{
-    spsh_train_options known = SPSH_TRAIN_OPTIONS_INIT;
-    const spsh_status rc = spsh_options_take(options, &known, sizeof(known), err);
-    if (rc != SPSH_OK)
-        return rc;
-    if (known.run == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "a run needs a folder");
-    if (known.replay != NULL)
-        return spsh__run_replayed(&known, ret_result, err);
-    return known.simulate != NULL ? spsh__run_simulated(&known, ret_result, err)
-                                  : spsh__run_in(&known, NULL, ret_result, err);
 }

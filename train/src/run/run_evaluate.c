@@ -40,8 +40,8 @@ static spsh_status open_feed(spsh__run *r, const char *name, spsh__feed **ret, s
                                         .vocabulary = r->vocabulary,
                                         .alignments = r->alignments,
                                         .names = names,
-                                        .rank = r->comm->rank,
-                                        .world_size = r->comm->world_size,
+                                        .rank = r->world->comm->rank,
+                                        .world_size = r->world->comm->world_size,
                                         .cuda = spsh__run_lent_device(&r->compute, r->alignments),
                                         .device = r->backend->device,
                                         .io = r->io,
@@ -131,8 +131,8 @@ static spsh_status evaluate_one(spsh__run *r, const char *name, examples *e, sps
         .vocabulary = r->vocabulary,
         .chunk_frames = r->shape.chunk_frames,
         .inputs = r->shape.inputs,
-        .comm = r->comm,
-        .stop = spsh__run_is_recorded(r) ? NULL : r->o->stop, /* in no message */
+        .comm = r->world->comm,
+        .stop = r->o->record ? NULL : r->o->stop, /* in no message */
         .symbols = r->shape.outputs,
         .beam_width = r->config->beam_width,
         .heard_fn = take_example,
@@ -168,7 +168,7 @@ static void tell(spsh__run *r, const char *name, const examples *e)
         .wer = spsh__error_rate(s, &s->words),
         .cer = spsh__error_rate(s, &s->letters),
         .cer_letters = spsh__error_rate(s, &s->letters_alone),
-        .seconds = spsh__run_has_clock(r) ? 0 : s->took_s,
+        .seconds = spsh__world_passed_s(r->world, s->took_s),
         .is_of_frames = r->alignments != NULL,
         .frame_error = spsh__frame_error(s),
         .frames = s->loss_count,
@@ -213,7 +213,7 @@ static spsh_status evaluate(spsh__run *r, spsh_error *err)
     r->last = first;
     r->was_evaluated = true;
     r->progress.evaluated_step = r->progress.step;
-    r->evaluated_s = spsh__run_now_s(r);
+    r->evaluated_s = spsh__world_now_s(r->world);
     const double wrong =
         r->alignments != NULL ? spsh__frame_error(&first) : spsh__errors_rate(&first.words);
     if (wrong < r->progress.best_metric) {
@@ -227,8 +227,8 @@ spsh_status spsh__run_evaluate(spsh__run *r, spsh_error *err)
 {
     if (r->config->dev == NULL || r->config->dev[0] == NULL)
         return SPSH_OK;
-    spsh__run_rest(r);
+    spsh__world_rest(r->world, true);
     const spsh_status rc = evaluate(r, err);
-    spsh__run_rest_end(r);
+    spsh__world_rest(r->world, false);
     return rc;
 }

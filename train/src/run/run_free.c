@@ -42,7 +42,7 @@ static spsh_status tell_totals(spsh__run *r, spsh_error *err)
 static spsh_status find_due(const spsh__run *r, uint64_t *ret, spsh_error *err)
 {
     const spsh__config *c = r->config;
-    const double now_s = spsh__run_now_s(r);
+    const double now_s = spsh__world_now_s(r->world);
     uint64_t reasons = 0;
     if (c->checkpoint_every_s > 0 && now_s - r->saved_s >= c->checkpoint_every_s)
         reasons |= SPSH__PAUSE_SAVE;
@@ -56,7 +56,7 @@ static spsh_status find_due(const spsh__run *r, uint64_t *ret, spsh_error *err)
 
 static spsh_status watch(spsh__run *r, spsh_error *err)
 {
-    if (!r->is_first)
+    if (!r->world->is_first)
         return SPSH_OK;
     uint64_t reasons = 0;
     spsh_status rc = spsh__run_look_lost(r, err);
@@ -80,7 +80,7 @@ static spsh_status begin_round(spsh__run *r, spsh_error *err)
     spsh__lease_round round = {.holds_back = c->accumulate == 1 &&
                                              r->learner.options.node_size == 1 &&
                                              r->strategy->ops->retire_fn == NULL};
-    if (!r->is_first)
+    if (!r->world->is_first)
         return SPSH_OK;
     const spsh_status rc = spsh__feed_steps(r->feed, r->place_epoch, &steps, err);
     if (rc != SPSH_OK)
@@ -97,7 +97,7 @@ static spsh_status place(spsh__run *r, uint64_t epoch, uint64_t step, spsh_error
     uint64_t steps = 0;
     r->place_epoch = epoch;
     r->place_step = step;
-    if (!r->is_first)
+    if (!r->world->is_first)
         return SPSH_OK;
     const spsh_status rc = spsh__feed_steps(r->feed, epoch, &steps, err);
     return rc != SPSH_OK ? rc
@@ -149,7 +149,7 @@ static spsh_status share_stop(spsh__run *r, spsh_error *err)
     uint64_t stops = r->has_to_stop || (r->o->stop != NULL && *r->o->stop != 0);
     spsh_status rc = spsh__run_note(r, &stops, err);
     if (rc == SPSH_OK)
-        rc = spsh__comm_all_reduce(r->comm, SPSH__COMM_U64, SPSH__COMM_MAX, &stops, 1, err);
+        rc = spsh__comm_all_reduce(r->world->comm, SPSH__COMM_U64, SPSH__COMM_MAX, &stops, 1, err);
     r->has_to_stop = stops > 0;
     return rc;
 }
@@ -161,9 +161,9 @@ static spsh_status meet(spsh__run *r, pause *ret, spsh_error *err)
     spsh_status rc = leases != NULL ? spsh__leases_meet(leases, &state, err) : SPSH_OK;
     if (rc == SPSH_OK)
         rc = spsh__run_shrink(r, err);
-    if (rc == SPSH_OK && r->is_first)
+    if (rc == SPSH_OK && r->world->is_first)
         rc = spsh__run_look_lost(r, err);
-    if (rc == SPSH_OK && r->is_first)
+    if (rc == SPSH_OK && r->world->is_first)
         rc = tell_totals(r, err);
     if (rc != SPSH_OK)
         return rc;
@@ -173,7 +173,7 @@ static spsh_status meet(spsh__run *r, pause *ret, spsh_error *err)
     ret->step = state.step;
     ret->progress = r->progress;
     memcpy(ret->epoch_totals, r->epoch_totals, sizeof(ret->epoch_totals));
-    rc = spsh__comm_broadcast(r->comm, ret, sizeof(*ret), 0, err);
+    rc = spsh__comm_broadcast(r->world->comm, ret, sizeof(*ret), 0, err);
     if (rc != SPSH_OK)
         return rc;
     take_pause(r, ret);

@@ -1,7 +1,7 @@
 /* run_internal.h: what a training run holds, for run.c (opens it, the loop), run_learner.c (what a
- * strategy sees of it), run_world.c (other learners, the clock), run_record.c (the runtime's
- * record), run_traffic.c (what is sent), run_lost.c (learners that are lost), run_step.c (a step),
- * run_free.c (steps of learners that run free), run_state.c (checkpoints) and run_evaluate.c.
+ * strategy sees of it), run_record.c (the runtime's record), run_traffic.c (what is sent),
+ * run_lost.c (learners that are lost), run_step.c (a step), run_free.c (steps of learners that run
+ * free), run_state.c (checkpoints) and run_evaluate.c. run_world.h has what surrounds it.
  */
 #ifndef SPSH_TRAIN_RUN_INTERNAL_H
 #define SPSH_TRAIN_RUN_INTERNAL_H
@@ -17,7 +17,6 @@
 #include "run_draw.h"
 #include "run_setup.h"
 #include "run_world.h"
-#include "runtime/fault.h"
 #include "speechshard/train.h"
 #include "strategy/pipeline_parallel.h"
 #include "strategy/strategy.h"
@@ -71,13 +70,8 @@ typedef struct spsh__run_given {
 
 typedef struct spsh__run {
     const spsh_train_options *o;
-    const spsh__run_world *world; /* other learners of this process; NULL: a process of its own */
-    spsh_allocator allocator;
+    spsh__run_world *world;
     const spsh_io *io;
-    spsh__launch launch;
-    spsh__comm *comm; /* of all ranks; where some are lost (learner.living), of those that live */
-    spsh__faults faults; /* what is done to this process on purpose */
-    bool is_first;       /* rank 0: writes everything */
     spsh__config *config;
     spsh__run_given given; /* what of it the world has changed */
     char *config_text;     /* as it was given: of the run's folder, and checkpoints */
@@ -143,7 +137,6 @@ typedef struct spsh__run {
     uint32_t *out_lengths;
     spsh__frame_cutter *cutter;  /* of a model of frames */
     uint32_t leaf;               /* in backward */
-    uint64_t batch_ns, spent_ns; /* in a world with a clock: the batch's time, and what is over */
     spsh__cross_entropy entropy; /* of a leaf, until it is done */
     const spsh__frame_batch *cut;
     const spsh__feed_batch *batch; /* pipeline: of the last forward, for its loss */
@@ -164,40 +157,16 @@ spsh_status spsh__run_explain_memory(spsh__run *r, spsh_status status, spsh_erro
 void spsh__run_log(const spsh__run *r, spsh_log_level level, const char *format, ...)
     SPSH_PRINTF(3, 4);
 
-/* ---- run_world.c ---- */
-/* Who the others are, and what carries messages: r->launch, comm, faults, is_first. */
-spsh_status spsh__run_open_world(spsh__run *r, spsh_error *err);
-/* Behind spsh__run_find, before anything large: what the configuration says of the world, and the
- * world of the configuration. */
-spsh_status spsh__run_enter_world(spsh__run *r, spsh_error *err);
-/* Behind that: the configuration as it was given, without what the world has made of it. of_record:
- * as a replay needs it, which no launcher tells of nodes. malloc'd; NULL: no memory. */
+/* The configuration as it was given, without what the world has changed of it. of_record: as a
+ * replay needs it, which no launcher tells of nodes. malloc'd; NULL: no memory. */
 char *spsh__run_config_text(const spsh__run *r, bool of_record);
-/* In a world: what all its learners take of this process, before the others take it. */
-spsh_status spsh__run_tell_memory(spsh__run *r, spsh_error *err);
-/* Another clock than the computer's. */
-bool spsh__run_has_clock(const spsh__run *r);
-/* The clock of everything that the run tells, and decides by time. */
-double spsh__run_now_s(const spsh__run *r);
-/* Of metrics, in a world with a clock: since the run began, without what was between starts. */
-double spsh__run_told_s(const void *run);
-uint64_t spsh__run_feed_wait_ns(const spsh__run *r); /* as spsh__feed_wait_ns, on that clock */
-/* Between these two nothing that is done takes time of that clock. */
-void spsh__run_rest(const spsh__run *r);
-void spsh__run_rest_end(const spsh__run *r);
-/* A batch is begun; its forward pass is done; so is that of its buckets. SPSH_E_CANCELED: the
- * learner was killed or stopped, or its record ends. */
-spsh_status spsh__run_begin_batch(spsh__run *r, spsh_error *err);
-void spsh__run_pass_bucket(spsh__run *r, uint32_t bucket);
 
 /* ---- run_record.c ---- */
 /* Rank 0, before anything is made: what cannot be recorded, or is already; names the folder. */
 spsh_status spsh__run_check_record(spsh__run *r, spsh_error *err);
-/* r->runtime, around which a record is kept, or which is one's. */
+/* r->runtime, around which a record is kept. */
 spsh_status spsh__run_open_runtime(spsh__run *r, spsh_error *err);
 void spsh__run_close_runtime(spsh__run *r);
-/* Its messages are kept, or come from such a record. */
-bool spsh__run_is_recorded(const spsh__run *r);
 /* What a learner does by the clock or for a signal; *value becomes what it was then. */
 spsh_status spsh__run_note(const spsh__run *r, uint64_t *value, spsh_error *err);
 /* Between these two the serving task does not see what the computing task writes. */

@@ -28,7 +28,7 @@ static spsh__strategy_options options_of(const spsh__run *r)
                                     .bound = c->staleness_max,
                                     .scales_by_staleness = c->scales_by_staleness,
                                     .node_size =
-                                        spsh__run_node_size(r->config, r->launch.local_size),
+                                        spsh__run_node_size(r->config, r->world->launch.local_size),
                                     .inner = c->inner,
                                     .outer = c->outer,
                                     .overlaps = c->overlaps};
@@ -46,7 +46,7 @@ spsh_status spsh__run_open_learner(spsh__run *r, spsh_error *err)
     for (uint32_t b = 0; b < buckets; b++)
         spsh__model_bucket(r->model, b, &r->buckets[b].offset, &r->buckets[b].count);
     l->backend = r->backend;
-    l->comm = r->comm;
+    l->comm = r->world->comm;
     l->weights = spsh__model_weights(r->model);
     l->gradients = spsh__model_gradients(r->model);
     l->arena_elements = spsh__model_arena_elements(r->model);
@@ -54,7 +54,7 @@ spsh_status spsh__run_open_learner(spsh__run *r, spsh_error *err)
     l->buckets = r->buckets;
     l->bucket_count = buckets;
     /* Of learners that do not step together each has one batch at a time. */
-    l->virtual_world = r->is_free_running ? r->comm->world_size : spsh__feed_leaves(r->feed);
+    l->virtual_world = r->is_free_running ? r->world->comm->world_size : spsh__feed_leaves(r->feed);
     l->accumulate = c->accumulate;
     l->exchange = c->exchange;
     l->seed = c->seed;
@@ -75,7 +75,8 @@ static spsh_status open_arena_backend(spsh__run *r, spsh_error *err)
                                            .is_deterministic = b->is_deterministic,
                                            .cuda = r->compute.cuda,
                                            .device = b->device};
-    const spsh_status rc = spsh__backend_open_with(&options, &r->allocator, &r->arena_backend, err);
+    const spsh_status rc =
+        spsh__backend_open_with(&options, spsh_allocator_default(), &r->arena_backend, err);
     r->learner.arena_backend = r->arena_backend;
     return rc;
 }
@@ -86,30 +87,31 @@ static spsh_status open_served(spsh__run *r, spsh_error *err)
     const uint64_t parts = r->learner.arena_elements * sizeof(float) / SPSH__PART_BYTES;
     r->learner.update_fn = spsh__run_update_served;
     r->learner.update_user = r;
-    r->served = calloc(parts + r->comm->world_size + 1, sizeof(*r->served));
+    r->served = calloc(parts + r->world->comm->world_size + 1, sizeof(*r->served));
     return r->served == NULL ? spsh__fail_memory(err) : SPSH_OK;
 }
 
 static spsh_status open_draw(spsh__run *r, spsh_error *err)
 {
-    const spsh__draw_options options = {.comm = r->comm,
-                                        .runtime = r->runtime,
-                                        .feed = r->feed,
-                                        .node_size =
-                                            spsh__run_node_size(r->config, r->launch.local_size),
-                                        .accumulate = r->config->accumulate,
-                                        .allocator = &r->allocator};
-    if (r->comm->world_size % options.node_size != 0)
+    const spsh__draw_options options = {
+        .comm = r->world->comm,
+        .runtime = r->runtime,
+        .feed = r->feed,
+        .node_size = spsh__run_node_size(r->config, r->world->launch.local_size),
+        .accumulate = r->config->accumulate,
+        .allocator = spsh_allocator_default()};
+    if (r->world->comm->world_size % options.node_size != 0)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "%u ranks are not nodes of %u each (train.node_size)", r->comm->world_size,
-                         options.node_size);
+                         "%u ranks are not nodes of %u each (train.node_size)",
+                         r->world->comm->world_size, options.node_size);
     return spsh__draw_open(&options, &r->draw, err);
 }
 
 spsh_status spsh__run_open_strategy(spsh__run *r, spsh_error *err)
 {
     const bool is_shared = strcmp(r->config->strategy, "hogwild") == 0;
-    spsh_status rc = spsh__strategy_open(r->config->strategy, &r->allocator, &r->strategy, err);
+    spsh_status rc =
+        spsh__strategy_open(r->config->strategy, spsh_allocator_default(), &r->strategy, err);
     if (rc == SPSH_OK)
         rc = spsh__run_open_lost(r, err);
     if (rc == SPSH_OK && (r->strategy->ops->needs_runtime || r->is_free_running))
@@ -138,7 +140,7 @@ void spsh__run_close_strategy(spsh__run *r)
 
 bool spsh__run_is_heard(const spsh__run *r)
 {
-    return r->comm->rank % spsh__run_node_size(r->config, r->launch.local_size) == 0;
+    return r->world->comm->rank % spsh__run_node_size(r->config, r->world->launch.local_size) == 0;
 }
 
 spsh_status spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err)

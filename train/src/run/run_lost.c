@@ -15,7 +15,7 @@
 static spsh_status check(const spsh__run *r, spsh_error *err)
 {
     const spsh__strategy_ops *ops = r->strategy->ops;
-    const spsh__comm_ops *comm = r->comm->ops;
+    const spsh__comm_ops *comm = r->world->comm->ops;
     if (!ops->outlives)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "train.on_lost is shrink, which adpsgd-fixed, adpsgd-random and ps-async "
@@ -26,11 +26,8 @@ static spsh_status check(const spsh__run *r, spsh_error *err)
                          "train.on_lost is shrink: with %s a server's part of the model would be "
                          "lost with it; with train.servers: 1 process 0 has all of it",
                          ops->name);
-    if (r->world != NULL)
-        return SPSH_FAIL(
-            err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
-            "train.on_lost is shrink, which is for processes: a simulated run ends with "
-            "a learner that is killed (train.on_lost: end)");
+    if (r->world->ops->no_loss != NULL)
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE, "%s", r->world->ops->no_loss);
     if (comm->has_gone_fn == NULL)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
                          "train.on_lost is shrink, which needs messages over TCP or Gloo "
@@ -41,11 +38,11 @@ static spsh_status check(const spsh__run *r, spsh_error *err)
 
 spsh_status spsh__run_open_lost(spsh__run *r, spsh_error *err)
 {
-    if (!r->config->shrinks || r->comm->world_size == 1)
+    if (!r->config->shrinks || r->world->comm->world_size == 1)
         return SPSH_OK;
     const spsh_status rc = check(r, err);
-    r->comm->outlives = rc == SPSH_OK;
-    r->learners = r->comm->world_size;
+    r->world->comm->outlives = rc == SPSH_OK;
+    r->learners = r->world->comm->world_size;
     return rc;
 }
 
@@ -78,8 +75,9 @@ static spsh_status open_living(spsh__run *r, spsh__comm **ret, spsh_error *err)
     for (uint32_t rank = 0; rank < all->world_size; rank++)
         if (!spsh__leases_is_lost(leases, rank))
             list[count++] = rank;
-    const spsh_status rc =
-        count == r->comm->world_size ? SPSH_OK : spsh__comm_list_open(all, list, count, ret, err);
+    const spsh_status rc = count == r->world->comm->world_size
+                               ? SPSH_OK
+                               : spsh__comm_list_open(all, list, count, ret, err);
     free(list);
     return rc;
 }
@@ -93,8 +91,8 @@ spsh_status spsh__run_shrink(spsh__run *r, spsh_error *err)
     if (rc != SPSH_OK || living == NULL)
         return rc;
     if (r->learner.living != NULL)
-        spsh__comm_close(r->comm);
-    r->comm = r->learner.living = living;
+        spsh__comm_close(r->world->comm);
+    r->world->comm = r->learner.living = living;
     return SPSH_OK;
 }
 
@@ -103,7 +101,7 @@ void spsh__run_close_lost(spsh__run *r)
 {
     if (r->learner.living == NULL)
         return;
-    spsh__comm_close(r->comm);
-    r->comm = r->learner.comm;
+    spsh__comm_close(r->world->comm);
+    r->world->comm = r->learner.comm;
     r->learner.living = NULL;
 }

@@ -56,7 +56,7 @@ static spsh_status read_cuts(const spsh__config *c, uint32_t cuts[SPSH__MODEL_LA
 
 static void tell_stages(const spsh__run *r)
 {
-    for (uint32_t s = 0; s < r->comm->world_size; s++) {
+    for (uint32_t s = 0; s < r->world->comm->world_size; s++) {
         const spsh__model_stage blocks = spsh__stages_blocks(r->pipeline, s);
         spsh__run_log(r, SPSH_LOG_INFO, "process %u has blocks %u to %u of %u", s, blocks.first,
                       blocks.end - 1, spsh__model_block_count(&r->shape));
@@ -69,7 +69,7 @@ spsh_status spsh__run_open_stage(spsh__run *r, const spsh__model_limits *limits,
     uint32_t count = 0;
     spsh_status rc = read_cuts(r->config, cuts, &count, err);
     const spsh__stages_options options = {.backend = r->backend,
-                                          .comm = r->comm,
+                                          .comm = r->world->comm,
                                           .shape = &r->shape,
                                           .limits = limits,
                                           .cuts = count > 0 ? cuts : NULL,
@@ -91,7 +91,7 @@ spsh_status spsh__run_open_stage(spsh__run *r, const spsh__model_limits *limits,
 spsh_status spsh__run_stage_learner(spsh__run *r, spsh_error *err)
 {
     spsh__stages_learner(r->pipeline, &r->learner);
-    const spsh_status rc = spsh__comm_self_open(&r->allocator, &r->own_comm, err);
+    const spsh_status rc = spsh__comm_self_open(spsh_allocator_default(), &r->own_comm, err);
     if (rc == SPSH_OK)
         r->learner.comm = r->own_comm;
     return rc;
@@ -116,7 +116,7 @@ const spsh__model *spsh__run_whole(const spsh__run *r)
 
 bool spsh__run_counts(const spsh__run *r)
 {
-    return r->pipeline == NULL || r->comm->rank + 1 == r->comm->world_size;
+    return r->pipeline == NULL || r->world->comm->rank + 1 == r->world->comm->world_size;
 }
 
 /* ---- arenas ---- */
@@ -154,13 +154,13 @@ static spsh_status move_own(const spsh__run *r, const arena *a, bool is_in, floa
                             spsh_error *err)
 {
     const spsh__backend_ops *ops = r->backend->ops;
-    const uint64_t count = a->slices[r->comm->rank].count;
+    const uint64_t count = a->slices[r->world->comm->rank].count;
     spsh_status rc = SPSH_OK;
     for (uint64_t i = 0; rc == SPSH_OK && i < count; i += PART_ELEMENTS) {
         const uint64_t n = count - i < PART_ELEMENTS ? count - i : PART_ELEMENTS;
         if (!is_in)
             ops->read_f32_fn(r->backend, part, spsh__at(ops, a->own, (size_t)i), (size_t)n);
-        rc = pass(r->comm, 0, is_in, part, n, err);
+        rc = pass(r->world->comm, 0, is_in, part, n, err);
         if (rc == SPSH_OK && is_in)
             ops->write_f32_fn(r->backend, spsh__at(ops, a->own, (size_t)i), part, (size_t)n);
     }
@@ -177,11 +177,11 @@ static spsh_status move_all(const spsh__run *r, const arena *a, bool is_in, spsh
         ops->read_f32_fn(r->backend, a->whole + mine->offset, a->own, (size_t)mine->count);
     else
         ops->write_f32_fn(r->backend, a->own, a->whole + mine->offset, (size_t)mine->count);
-    for (uint32_t rank = 1; rank < r->comm->world_size; rank++) {
+    for (uint32_t rank = 1; rank < r->world->comm->world_size; rank++) {
         const spsh__slice *slice = &a->slices[rank];
         for (uint64_t i = 0; rc == SPSH_OK && i < slice->count; i += PART_ELEMENTS) {
             const uint64_t left = slice->count - i;
-            rc = pass(r->comm, rank, is_in, a->whole + slice->offset + i,
+            rc = pass(r->world->comm, rank, is_in, a->whole + slice->offset + i,
                       left < PART_ELEMENTS ? left : PART_ELEMENTS, err);
         }
     }
@@ -199,8 +199,8 @@ static spsh_status move_arenas(spsh__run *r, bool is_gathered, spsh_error *err)
     for (int i = 0; rc == SPSH_OK && i < ARENAS; i++) {
         if (arenas[i].own.data == NULL)
             continue;
-        rc = r->is_first ? move_all(r, &arenas[i], is_gathered, err)
-                         : move_own(r, &arenas[i], !is_gathered, part, err);
+        rc = r->world->is_first ? move_all(r, &arenas[i], is_gathered, err)
+                                : move_own(r, &arenas[i], !is_gathered, part, err);
     }
     free(part);
     return rc;
@@ -224,13 +224,14 @@ static spsh_status share(const spsh__run *r, const spsh__slice *slices, spsh__bu
 {
     const spsh__backend_ops *ops = r->backend->ops;
     spsh_status rc = SPSH_OK;
-    for (uint32_t rank = 0; rc == SPSH_OK && rank < r->comm->world_size; rank++) {
+    for (uint32_t rank = 0; rc == SPSH_OK && rank < r->world->comm->world_size; rank++) {
         const spsh__buffer to = spsh__at(ops, whole, (size_t)slices[rank].offset);
         const size_t count = (size_t)slices[rank].count;
-        if (rank == r->comm->rank)
+        if (rank == r->world->comm->rank)
             ops->copy_fn(r->backend, to, own, count);
         if (count > 0)
-            rc = spsh__comm_broadcast(r->comm, to.data, count * ops->element_bytes, rank, err);
+            rc = spsh__comm_broadcast(r->world->comm, to.data, count * ops->element_bytes, rank,
+                                      err);
     }
     return rc;
 }

@@ -16,7 +16,6 @@
 
 #include "base/train_internal.h"
 #include "run_internal.h"
-#include "runtime/runtime_processes.h"
 #include "runtime/runtime_record.h"
 
 enum { MARK_RUN = 64 }; /* no strategy's, nor one of leases */
@@ -36,7 +35,7 @@ static spsh_status check_strategy(const spsh__run *r, spsh_error *err)
 {
     const char *name = r->config->strategy;
     spsh__strategy *strategy = NULL;
-    const spsh_status rc = spsh__strategy_open(name, &r->allocator, &strategy, err);
+    const spsh_status rc = spsh__strategy_open(name, spsh_allocator_default(), &strategy, err);
     if (rc != SPSH_OK)
         return rc;
     const bool has_messages = strategy->ops->needs_runtime, is_free = strategy->ops->is_free;
@@ -87,12 +86,10 @@ static spsh_status hash_run(const spsh__run *r, uint64_t *ret, spsh_error *err)
     return SPSH_OK;
 }
 
-static spsh_status open_record(spsh__run *r, spsh_error *err)
+static spsh_status open_record(spsh__run *r, uint64_t run, spsh_error *err)
 {
-    spsh__record_options options = {&r->allocator, r->io, NULL, 0};
+    spsh__record_options options = {spsh_allocator_default(), r->io, NULL, run};
     spsh_status rc = r->record_folder == NULL ? name_folder(r, err) : SPSH_OK;
-    if (rc == SPSH_OK)
-        rc = hash_run(r, &options.run, err);
     if (rc == SPSH_OK) /* of each node's disk */
         rc = spsh_io_make_directory(r->io, r->o->run, err);
     if (rc == SPSH_OK)
@@ -112,38 +109,25 @@ static spsh_status open_record(spsh__run *r, spsh_error *err)
 /* Of nothing that was learnt: it would only refuse the next start. */
 static void remove_record(const spsh__run *r)
 {
-    const spsh__record_options options = {&r->allocator, r->io, r->record_folder, 0};
+    const spsh__record_options options = {spsh_allocator_default(), r->io, r->record_folder, 0};
     const size_t capacity = strlen(r->record_folder) + sizeof("/config.yaml");
-    char *path = r->is_first ? malloc(capacity) : NULL;
+    char *path = r->world->is_first ? malloc(capacity) : NULL;
     if (path != NULL) {
         (void)snprintf(path, capacity, "%s/config.yaml", r->record_folder);
         (void)r->io->unlink_fn(r->io->user, path);
     }
     free(path);
-    spsh__record_remove(&options, r->comm->rank);
-}
-
-static spsh_status check_replayed(const spsh__run *r, spsh_error *err)
-{
-    uint64_t run = 0;
-    const spsh_status rc = r->world->record != 0 ? hash_run(r, &run, err) : SPSH_OK;
-    if (rc != SPSH_OK || r->world->record == run)
-        return rc;
-    return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
-                     "%s/record: was made with another configuration, vocabulary or number of "
-                     "utterances than are there now",
-                     r->o->replay);
+    spsh__record_remove(&options, r->world->comm->rank);
 }
 
 spsh_status spsh__run_open_runtime(spsh__run *r, spsh_error *err)
 {
-    if (r->world != NULL) {
-        r->runtime = r->world->runtime;
-        r->runtime->deadline_ms = r->comm->deadline_ms;
-        return check_replayed(r, err);
-    }
-    const spsh_status rc = spsh__runtime_processes_open(r->comm, &r->allocator, &r->runtime, err);
-    return rc == SPSH_OK && r->o->record ? open_record(r, err) : rc;
+    uint64_t run = 0;
+    spsh__run_world *w = r->world;
+    spsh_status rc = hash_run(r, &run, err);
+    if (rc == SPSH_OK)
+        rc = w->ops->runtime_fn(w, run, spsh_allocator_default(), &r->runtime, err);
+    return rc == SPSH_OK && r->o->record ? open_record(r, run, err) : rc;
 }
 
 void spsh__run_close_runtime(spsh__run *r)
@@ -154,11 +138,6 @@ void spsh__run_close_runtime(spsh__run *r)
         r->recorded->ops->close_fn(r->recorded);
     if (r->recorded != NULL && !r->has_begun)
         remove_record(r);
-}
-
-bool spsh__run_is_recorded(const spsh__run *r)
-{
-    return r->o->record || r->o->replay != NULL;
 }
 
 spsh_status spsh__run_note(const spsh__run *r, uint64_t *value, spsh_error *err)

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "base/train_internal.h"
-#include "run_world.h"
+#include "run_one_process.h"
+#include "run_setup.h"
 #include "runtime/runtime_replay.h"
 
 enum { LEARNERS_MAX = 1024, CONFIG_NAME_BYTES = 32 };
@@ -21,6 +22,8 @@ typedef struct stage {
     spsh__replay *replay;
     bool is_cut; /* a record has ended before its learner did */
 } stage;
+
+/* ---- the world of a learner ---- */
 
 static spsh__launch launch_of(const stage *s, uint32_t learner)
 {
@@ -37,13 +40,53 @@ static bool was_stopped(const stage *s)
     return s->all.o->stop != NULL && *s->all.o->stop != 0;
 }
 
+static spsh_status configure(spsh__run_world *w, const spsh_train_options *o, spsh__config *c,
+                             spsh_error *err)
+{
+    (void)w, (void)o;
+    return spsh__run_stay_on_host(c, err);
+}
+
+static spsh_status open_runtime(spsh__run_world *w, uint64_t run, const spsh_allocator *allocator,
+                                spsh__runtime **ret, spsh_error *err)
+{
+    const stage *s = (const stage *)w->state;
+    (void)allocator;
+    *ret = spsh__replay_runtime(s->replay, w->launch.rank);
+    (*ret)->deadline_ms = w->comm->deadline_ms;
+    if (s->record.run == run)
+        return SPSH_OK;
+    return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+                     "%s/record: was made with another configuration, vocabulary or number of "
+                     "utterances than are there now",
+                     s->all.o->replay);
+}
+
+/* The learners take part in a stop only if their record says so: here it ends all of them. */
+static spsh_status begin_batch(spsh__run_world *w, spsh_error *err)
+{
+    if (was_stopped((const stage *)w->state))
+        spsh__comm_fail(w->comm);
+    return spsh__one_process_check(w, err);
+}
+
+static const spsh__run_world_ops replayed = {
+    .no_loss = SPSH__ONE_PROCESS_NO_LOSS,
+    .configure_fn = configure,
+    .opened_fn = spsh__one_process_opened,
+    .runtime_fn = open_runtime,
+    .begin_batch_fn = begin_batch,
+};
+
+/* ---- all of them ---- */
+
 static spsh_status learn(void *user, uint32_t learner, spsh_error *err)
 {
     stage *s = (stage *)user;
-    const spsh__run_world world = {.launch = launch_of(s, learner),
-                                   .comm = spsh__replay_comm(s->replay, learner),
-                                   .runtime = spsh__replay_runtime(s->replay, learner),
-                                   .record = s->record.run};
+    spsh__run_world world = {.ops = &replayed,
+                             .launch = launch_of(s, learner),
+                             .comm = spsh__replay_comm(s->replay, learner),
+                             .state = s};
     spsh_error failed = SPSH_ERROR_INIT;
     const spsh_status rc = spsh__run_in_turn(&s->all, &s->options, &world, &failed);
     const bool is_cut =
@@ -66,6 +109,7 @@ static spsh_status name_files(stage *s, spsh_error *err)
     (void)snprintf(s->folder, capacity, "%s/record", s->all.o->replay);
     (void)snprintf(s->config, capacity, "%s/record/config.yaml", s->all.o->replay);
     s->options.config_path = s->config;
+    s->options.stop = NULL; /* begin_batch looks at the caller's */
     s->record = (spsh__record_options){spsh_allocator_default(),
                                        s->options.io != NULL ? s->options.io : spsh_io_default(),
                                        s->folder, 0};

@@ -41,7 +41,7 @@ static spsh_status agree(spsh__run *r, spsh_status own, spsh_error *err)
 {
     uint64_t has_failed = own != SPSH_OK;
     const spsh_status rc =
-        spsh__comm_all_reduce(r->comm, SPSH__COMM_U64, SPSH__COMM_MAX, &has_failed, 1, err);
+        spsh__comm_all_reduce(r->world->comm, SPSH__COMM_U64, SPSH__COMM_MAX, &has_failed, 1, err);
     if (own != SPSH_OK || rc != SPSH_OK || has_failed == 0)
         return own != SPSH_OK ? own : rc;
     return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
@@ -54,17 +54,17 @@ spsh_status spsh__run_open_shared(spsh__run *r, spsh_error *err)
     char path[PATH_BYTES] = "";
     int fd = -1;
     spsh_status rc = SPSH_OK;
-    if (r->comm->world_size > 1 && r->launch.local_size != r->comm->world_size)
+    if (r->world->comm->world_size > 1 && r->world->launch.local_size != r->world->comm->world_size)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
                          "train.strategy hogwild: all processes share memory, but of %u only %u "
                          "are on this node",
-                         r->comm->world_size, r->launch.local_size);
-    if (r->is_first)
+                         r->world->comm->world_size, r->world->launch.local_size);
+    if (r->world->is_first)
         rc = make(r, size, path, &fd, err);
-    const spsh_status sent = spsh__comm_broadcast(r->comm, path, sizeof(path), 0, err);
+    const spsh_status sent = spsh__comm_broadcast(r->world->comm, path, sizeof(path), 0, err);
     if (sent != SPSH_OK)
         rc = rc != SPSH_OK ? rc : sent;
-    if (rc == SPSH_OK && !r->is_first)
+    if (rc == SPSH_OK && !r->world->is_first)
         fd = open(path, O_RDWR | O_CLOEXEC);
     void *memory =
         fd < 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -79,7 +79,7 @@ spsh_status spsh__run_open_shared(spsh__run *r, spsh_error *err)
         r->shared_bytes = size;
     }
     rc = agree(r, rc, err);
-    if (r->is_first && path[0] != '\0')
+    if (r->world->is_first && path[0] != '\0')
         (void)unlink(path);
     r->learner.shared = r->shared;
     return rc;

@@ -3,6 +3,14 @@
  * the simulator's. One runs at a time, until it waits for a message or for its batch's time, so
  * that nothing but the options decides who is next.
  *
+ * The time of a batch passes as on a computer of its own:
+ *
+ *     begin_batch    a third
+ *     ...            forward and backward, in no time
+ *     pass_bucket    two thirds, in as many parts as there are buckets
+ *
+ * so that what is sent with a bucket is in flight while the next one is computed.
+ *
  * What a batch takes and what befalls learners is the cluster's text's; times of it count from the
  * first batch on. The first failure ends all, as a launcher would.
  */
@@ -12,7 +20,8 @@
 
 #include "base/fiber.h"
 #include "base/train_internal.h"
-#include "run_world.h"
+#include "run_one_process.h"
+#include "run_setup.h"
 #include "runtime/cluster.h"
 #include "runtime/runtime_sim.h"
 #include "simulate_all.h"
@@ -25,6 +34,7 @@ typedef struct player {
     struct theatre *theatre;
     spsh__run_world world;
     uint64_t batches;
+    uint64_t batch_ns, spent_ns; /* of the batch: all of its time, and how much of it has passed */
 } player;
 
 typedef struct theatre {
@@ -37,21 +47,63 @@ typedef struct theatre {
     bool has_begun;
 } theatre;
 
-/* ---- what a learner sees ---- */
+/* ---- the world of a learner ---- */
 
-static uint64_t batch_ns(void *user)
+static spsh_status configure(spsh__run_world *w, const spsh_train_options *o, spsh__config *c,
+                             spsh_error *err)
 {
-    player *p = (player *)user;
-    const spsh__cluster *c = &p->theatre->cluster;
-    const double more =
-        1 + c->jitter * spsh__sim_uniform(c->seed, p->world.launch.rank, p->batches++);
-    return (uint64_t)((double)c->step_ns * more);
+    const player *p = (const player *)w->state;
+    (void)o;
+    if (p->theatre->cluster.deadline_ms > 0)
+        w->comm->deadline_ms = p->theatre->cluster.deadline_ms;
+    c->threads = 1;
+    const spsh_status rc = spsh__run_stay_on_host(c, err);
+    if (rc == SPSH_OK && spsh__run_is_staged(c))
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                         "train.strategy pipeline is not simulated: how long each stage takes of a "
+                         "batch is not known");
+    return rc;
+}
+
+static spsh_status open_runtime(spsh__run_world *w, uint64_t run, const spsh_allocator *allocator,
+                                spsh__runtime **ret, spsh_error *err)
+{
+    const player *p = (const player *)w->state;
+    (void)run, (void)allocator, (void)err;
+    *ret = spsh__sim_runtime(p->theatre->sim, w->launch.rank);
+    (*ret)->deadline_ms = w->comm->deadline_ms;
+    return SPSH_OK;
+}
+
+static double now_s(const spsh__run_world *w)
+{
+    const player *p = (const player *)w->state;
+    return (double)spsh__sim_now_ns(p->theatre->sim) * 1e-9;
+}
+
+/* Only batches and messages take time. */
+static double passed_s(const spsh__run_world *w, double real_s)
+{
+    (void)w, (void)real_s;
+    return 0;
+}
+
+/* Since the run began, without the time between its starts. */
+static double time_s(const void *world)
+{
+    const spsh__run_world *w = (const spsh__run_world *)world;
+    return w->earlier_s + now_s(w);
+}
+
+static void rest(spsh__run_world *w, bool is_resting)
+{
+    const player *p = (const player *)w->state;
+    spsh__sim_rest(p->theatre->sim, w->launch.rank, is_resting);
 }
 
 /* Times of faults are told from here on. */
-static void begin(void *user)
+static void begin(theatre *t)
 {
-    theatre *t = ((player *)user)->theatre;
     const uint64_t now_ns = spsh__sim_now_ns(t->sim);
     if (t->has_begun)
         return;
@@ -63,11 +115,46 @@ static void begin(void *user)
     }
 }
 
-static void rest(void *user, bool is_resting)
+/* Until so much of the batch's time is over. */
+static void pass(player *p, uint64_t until_ns)
 {
-    const player *p = (const player *)user;
-    spsh__sim_rest(p->theatre->sim, p->world.launch.rank, is_resting);
+    spsh__runtime *t = spsh__sim_runtime(p->theatre->sim, p->world.launch.rank);
+    t->ops->compute_fn(t, until_ns - p->spent_ns);
+    p->spent_ns = until_ns;
 }
+
+static spsh_status begin_batch(spsh__run_world *w, spsh_error *err)
+{
+    player *p = (player *)w->state;
+    const spsh__cluster *c = &p->theatre->cluster;
+    begin(p->theatre);
+    const double more = 1 + c->jitter * spsh__sim_uniform(c->seed, w->launch.rank, p->batches++);
+    p->batch_ns = (uint64_t)((double)c->step_ns * more);
+    p->spent_ns = 0;
+    pass(p, p->batch_ns / 3);
+    return spsh__one_process_check(w, err);
+}
+
+static void pass_bucket(spsh__run_world *w, uint32_t bucket, uint32_t count)
+{
+    player *p = (player *)w->state;
+    const uint64_t forward_ns = p->batch_ns / 3;
+    const uint64_t part_ns = (p->batch_ns - forward_ns) / count;
+    pass(p, bucket + 1 == count ? p->batch_ns : forward_ns + part_ns * (bucket + 1));
+}
+
+static const spsh__run_world_ops simulated = {
+    .no_loss = SPSH__ONE_PROCESS_NO_LOSS,
+    .configure_fn = configure,
+    .opened_fn = spsh__one_process_opened,
+    .runtime_fn = open_runtime,
+    .now_s_fn = now_s,
+    .passed_s_fn = passed_s,
+    .time_s_fn = time_s,
+    .rest_fn = rest,
+    .begin_batch_fn = begin_batch,
+    .pass_bucket_fn = pass_bucket,
+};
 
 static spsh_status learn(void *user, uint32_t learner, spsh_error *err)
 {
@@ -146,14 +233,10 @@ static void cast(theatre *t, uint32_t learner)
 {
     player *p = &t->players[learner];
     p->theatre = t;
-    p->world = (spsh__run_world){.launch = launch_of(t, learner),
+    p->world = (spsh__run_world){.ops = &simulated,
+                                 .launch = launch_of(t, learner),
                                  .comm = spsh__sim_comm(t->sim, learner),
-                                 .runtime = spsh__sim_runtime(t->sim, learner),
-                                 .deadline_ms = t->cluster.deadline_ms,
-                                 .batch_ns_fn = batch_ns,
-                                 .begin_fn = begin,
-                                 .rest_fn = rest,
-                                 .user = p};
+                                 .state = p};
 }
 
 spsh_status spsh__run_simulated(const spsh_train_options *o, spsh_train_result *ret,

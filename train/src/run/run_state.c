@@ -18,13 +18,13 @@ enum { SETTING_BYTES = 64, NAME_BYTES = 2 * SETTING_BYTES };
 /* A text of rank 0 for all; the others' *text is made. */
 static spsh_status share_text(spsh__run *r, char **text, spsh_error *err)
 {
-    uint64_t size = r->is_first ? strlen(*text) + 1 : 0;
-    spsh_status rc = spsh__comm_broadcast(r->comm, &size, sizeof(size), 0, err);
-    if (rc == SPSH_OK && !r->is_first) {
+    uint64_t size = r->world->is_first ? strlen(*text) + 1 : 0;
+    spsh_status rc = spsh__comm_broadcast(r->world->comm, &size, sizeof(size), 0, err);
+    if (rc == SPSH_OK && !r->world->is_first) {
         *text = malloc(size);
         rc = *text == NULL ? spsh__fail_memory(err) : SPSH_OK;
     }
-    return rc != SPSH_OK ? rc : spsh__comm_broadcast(r->comm, *text, size, 0, err);
+    return rc != SPSH_OK ? rc : spsh__comm_broadcast(r->world->comm, *text, size, 0, err);
 }
 
 static spsh_status find_checkpoint(spsh__run *r, spsh_error *err)
@@ -70,7 +70,7 @@ static spsh_status find_config(spsh__run *r, spsh_error *err)
     /* Steps stay as large as they were, on fewer processes, too. */
     if (r->config->virtual_world == 0)
         r->config->virtual_world =
-            r->resumed != NULL ? r->resumed_state.virtual_world : r->comm->world_size;
+            r->resumed != NULL ? r->resumed_state.virtual_world : r->world->comm->world_size;
     r->config_text = spsh__config_text(r->config);
     return r->config_text == NULL ? spsh__fail_memory(err) : SPSH_OK;
 }
@@ -133,9 +133,9 @@ spsh_status spsh__run_agree(spsh__run *r, spsh_status own, spsh_error *err)
     } outcome = {own, ""};
     if (own != SPSH_OK && err != NULL)
         (void)snprintf(outcome.why, sizeof(outcome.why), "%.399s", err->message);
-    const spsh_status sent =
-        spsh__comm_broadcast(r->comm, &outcome, sizeof(outcome), 0, r->is_first ? NULL : err);
-    if (r->is_first || sent != SPSH_OK)
+    const spsh_status sent = spsh__comm_broadcast(r->world->comm, &outcome, sizeof(outcome), 0,
+                                                  r->world->is_first ? NULL : err);
+    if (r->world->is_first || sent != SPSH_OK)
         return own != SPSH_OK ? own : sent;
     if (outcome.rc != SPSH_OK)
         return SPSH_FAIL(err, (spsh_status)outcome.rc, SPSH_OFFSET_NONE,
@@ -146,7 +146,7 @@ spsh_status spsh__run_agree(spsh__run *r, spsh_status own, spsh_error *err)
 spsh_status spsh__run_find(spsh__run *r, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    if (r->is_first) {
+    if (r->world->is_first) {
         rc = find_checkpoint(r, err);
         if (rc == SPSH_OK)
             rc = find_config(r, err);
@@ -160,7 +160,7 @@ spsh_status spsh__run_find(spsh__run *r, spsh_error *err)
         rc = share_text(r, &r->config_text, err);
     if (rc == SPSH_OK)
         rc = share_text(r, &r->vocabulary_text, err);
-    if (rc == SPSH_OK && !r->is_first)
+    if (rc == SPSH_OK && !r->world->is_first)
         rc = spsh__config_parse(r->config_text, strlen(r->config_text), NULL, &r->config, err);
     if (rc == SPSH_OK && r->vocabulary_text[0] != '\0')
         rc = spsh__vocabulary_parse(r->vocabulary_text, strlen(r->vocabulary_text),
@@ -372,16 +372,16 @@ static spsh_status take_counters(spsh__run *r, spsh_error *err)
 static spsh_status share_cursor(spsh__run *r, spsh_error *err)
 {
     uint64_t size = r->cursor_size;
-    spsh_status rc = spsh__comm_broadcast(r->comm, &size, sizeof(size), 0, err);
+    spsh_status rc = spsh__comm_broadcast(r->world->comm, &size, sizeof(size), 0, err);
     if (rc != SPSH_OK || size == 0)
         return rc;
-    if (!r->is_first) {
+    if (!r->world->is_first) {
         r->cursor = malloc(size);
         r->cursor_size = size;
         if (r->cursor == NULL)
             return spsh__fail_memory(err);
     }
-    rc = spsh__comm_broadcast(r->comm, r->cursor, size, 0, err);
+    rc = spsh__comm_broadcast(r->world->comm, r->cursor, size, 0, err);
     if (rc != SPSH_OK)
         return rc;
     return r->is_free_running
@@ -393,7 +393,7 @@ spsh_status spsh__run_restore(spsh__run *r, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     r->progress.best_metric = (double)INFINITY;
-    if (r->is_first) {
+    if (r->world->is_first) {
         rc = take_memory(r, err);
         if (rc == SPSH_OK && r->resumed != NULL)
             rc = compare_configs(r, err);
@@ -409,7 +409,8 @@ spsh_status spsh__run_restore(spsh__run *r, spsh_error *err)
     }
     rc = spsh__run_agree(r, rc, err);
     if (rc == SPSH_OK)
-        rc = spsh__comm_broadcast(r->comm, &r->progress, sizeof(r->progress), 0, err);
+        rc = spsh__comm_broadcast(r->world->comm, &r->progress, sizeof(r->progress), 0, err);
+    r->world->earlier_s = r->progress.wall_s;
     r->served_base = r->progress.updates;
     if (rc == SPSH_OK && r->pipeline != NULL && r->progress.restarts > 0)
         rc = spsh__run_scatter_stages(r, err);
@@ -432,7 +433,7 @@ static spsh_status write_cursor(const spsh__run *r, uint8_t *bytes, size_t capac
 static spsh_status save_cursor(spsh__run *r, spsh_error *err)
 {
     size_t size = 0;
-    if (r->pending != NULL || (r->is_free_running && !r->is_first))
+    if (r->pending != NULL || (r->is_free_running && !r->world->is_first))
         return SPSH_OK; /* the cursor that was restored is in front of it */
     const spsh_status asked = write_cursor(r, NULL, 0, &size, NULL);
     if (asked != SPSH_OK && asked != SPSH_E_LIMIT)
@@ -473,7 +474,7 @@ static spsh_status put(spsh__run *r, spsh_error *err)
         .epoch = r->progress.epoch,
         .best_metric = r->progress.best_metric,
         .best_samples = r->progress.best_samples,
-        .world_size = r->comm->world_size,
+        .world_size = r->world->comm->world_size,
         .virtual_world = r->config->virtual_world,
         .config = r->config_text,
         .vocabulary = r->vocabulary_text,
@@ -489,7 +490,7 @@ static spsh_status put(spsh__run *r, spsh_error *err)
         .strategy = extra,
         .strategy_size = sizeof(extra),
         .next_batch_hash = r->next_batch_hash,
-        .wall_seconds = r->progress.wall_s + spsh__run_now_s(r) - r->begin_s,
+        .wall_seconds = r->progress.wall_s + spsh__world_now_s(r->world) - r->begin_s,
         .audio_seconds = r->progress.audio_s,
         .restarts = r->progress.restarts,
     };
@@ -521,13 +522,13 @@ static spsh_status save(spsh__run *r, spsh_error *err)
         rc = save_cursor(r, err);
     if (rc == SPSH_OK)
         rc = r->strategy->ops->gather_fn(r->strategy, err);
-    if (rc == SPSH_OK && r->is_first)
+    if (rc == SPSH_OK && r->world->is_first)
         rc = spsh__feed_next_hash(r->feed, r->cursor, r->cursor_size, &r->next_batch_hash, err);
-    if (rc == SPSH_OK && !r->is_first && r->pipeline != NULL)
+    if (rc == SPSH_OK && !r->world->is_first && r->pipeline != NULL)
         rc = spsh__run_gather_stages(r, err);
-    if (rc != SPSH_OK || !r->is_first)
+    if (rc != SPSH_OK || !r->world->is_first)
         return rc;
-    r->saved_s = spsh__run_now_s(r);
+    r->saved_s = spsh__world_now_s(r->world);
     rc = judge(r, spsh__checkpoint_flush(r->writer, &failed), &failed, err); /* of the one before */
     if (rc == SPSH_OK && r->pipeline != NULL) /* its memory is free again */
         rc = spsh__run_gather_stages(r, err);
@@ -536,26 +537,26 @@ static spsh_status save(spsh__run *r, spsh_error *err)
 
 spsh_status spsh__run_save(spsh__run *r, spsh_error *err)
 {
-    const double begin_s = spsh__run_now_s(r);
-    spsh__run_rest(r);
+    const double begin_s = spsh__world_now_s(r->world);
+    spsh__world_rest(r->world, true);
     const spsh_status rc = save(r, err);
-    spsh__run_rest_end(r);
-    r->save_s += spsh__run_now_s(r) - begin_s;
+    spsh__world_rest(r->world, false);
+    r->save_s += spsh__world_now_s(r->world) - begin_s;
     return rc;
 }
 
 spsh_status spsh__run_save_last(spsh__run *r, spsh_error *err)
 {
     const spsh_status rc = spsh__run_save(r, err);
-    return rc != SPSH_OK || !r->is_first ? rc : spsh__checkpoint_flush(r->writer, err);
+    return rc != SPSH_OK || !r->world->is_first ? rc : spsh__checkpoint_flush(r->writer, err);
 }
 
 spsh_status spsh__run_look(spsh__run *r, spsh_error *err)
 {
     spsh_error failed = SPSH_ERROR_INIT;
-    if (!r->is_first)
+    if (!r->world->is_first)
         return SPSH_OK;
-    const double now_s = spsh__run_now_s(r);
+    const double now_s = spsh__world_now_s(r->world);
     spsh_status rc = judge(r, spsh__checkpoint_poll(r->writer, &failed), &failed, err);
     if (rc != SPSH_OK || now_s - r->looked_s < LOOK_EVERY_S)
         return rc;

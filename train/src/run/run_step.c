@@ -52,7 +52,7 @@ spsh_status spsh__run_step_open(spsh__run *r, spsh_error *err)
 static void on_bucket(void *user, uint32_t bucket)
 {
     spsh__run *r = (spsh__run *)user;
-    spsh__run_pass_bucket(r, bucket);
+    spsh__world_pass_bucket(r->world, bucket, r->learner.bucket_count);
     if (r->bucket_status == SPSH_OK)
         r->bucket_status =
             r->strategy->ops->on_bucket_fn(r->strategy, r->leaf, bucket, &r->bucket_error);
@@ -184,7 +184,7 @@ static spsh_status do_leaf(spsh__run *r, const spsh__feed_batch *b, double *row,
         return r->pipeline != NULL ? spsh__stages_put(r->pipeline, r->leaf, NULL, err)
                                    : r->strategy->ops->skip_leaf_fn(r->strategy, r->leaf, err);
     r->cut = r->alignments != NULL ? spsh__frame_cut(r->cutter, b) : NULL;
-    const spsh_status begun = spsh__run_begin_batch(r, err);
+    const spsh_status begun = spsh__world_begin_batch(r->world, err);
     if (begun != SPSH_OK)
         return begun;
     const spsh__model_batch batch = r->alignments != NULL ? r->cut->batch : spsh__feed_for_model(b);
@@ -292,14 +292,16 @@ static spsh_status put_flags(spsh__run *r, double now_s, spsh_error *err)
     enum { STOP = 1, SAVE = 2, EVALUATE = 4 };
     const spsh__config *c = r->config;
     uint64_t flags = r->o->stop != NULL && *r->o->stop != 0 ? STOP : 0;
-    if (r->is_first && c->checkpoint_every_s > 0 && now_s - r->saved_s >= c->checkpoint_every_s)
+    if (r->world->is_first && c->checkpoint_every_s > 0 &&
+        now_s - r->saved_s >= c->checkpoint_every_s)
         flags |= SAVE;
-    if (r->is_first && c->evaluate_every_s > 0 && now_s - r->evaluated_s >= c->evaluate_every_s)
+    if (r->world->is_first && c->evaluate_every_s > 0 &&
+        now_s - r->evaluated_s >= c->evaluate_every_s)
         flags |= EVALUATE;
     const spsh_status rc = spsh__run_note(r, &flags, err);
     if ((flags & STOP) != 0)
         r->rows[SPSH__ROW_STOP] = 1;
-    if (r->is_first) {
+    if (r->world->is_first) {
         r->rows[SPSH__ROW_SAVE] = (flags & SAVE) != 0;
         r->rows[SPSH__ROW_EVALUATE] = (flags & EVALUATE) != 0;
     }
@@ -411,7 +413,7 @@ typedef struct verdict {
 /* The gradients at hand are an earlier step's; one learner waits for nobody's. */
 static bool is_late(const spsh__run *r)
 {
-    return r->strategy->ops->flush_fn != NULL && r->comm->world_size > 1;
+    return r->strategy->ops->flush_fn != NULL && r->world->comm->world_size > 1;
 }
 
 static spsh_status judge(spsh__run *r, verdict *ret, spsh_error *err)
@@ -456,7 +458,8 @@ static spsh_status add_totals(spsh__run *r, const verdict *v, spsh_error *err)
     memset(r->totals, 0, count * sizeof(*r->totals));
     if (spsh__run_is_heard(r))
         memcpy(r->totals, own, count * sizeof(*own));
-    return spsh__comm_all_reduce(r->comm, SPSH__COMM_F64, SPSH__COMM_SUM, r->totals, count, err);
+    return spsh__comm_all_reduce(r->world->comm, SPSH__COMM_F64, SPSH__COMM_SUM, r->totals, count,
+                                 err);
 }
 
 /* The step is as if it had not been. is_overflow: with a lower scale of the loss
@@ -552,6 +555,12 @@ void spsh__run_fill_facts(spsh__run *r)
     }
 }
 
+/* Seconds for which the feed made this rank wait, since it had done so for before_ns. */
+static double waited_s(const spsh__run *r, uint64_t before_ns)
+{
+    return spsh__world_passed_s(r->world, (double)(spsh__feed_wait_ns(r->feed) - before_ns) * 1e-9);
+}
+
 static spsh_status do_drawn(spsh__run *r, uint32_t batches, spsh_error *err)
 {
     const spsh__backend_ops *ops = r->backend->ops;
@@ -568,17 +577,17 @@ static spsh_status do_drawn(spsh__run *r, uint32_t batches, spsh_error *err)
 
 spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_error *err)
 {
-    spsh__fault_before_step(&r->faults);
-    const double begin_s = spsh__run_now_s(r);
-    const uint64_t waited_ns = spsh__run_feed_wait_ns(r), sent_bytes = spsh__run_sent_bytes(r);
+    spsh__fault_before_step(&r->world->faults);
+    const double begin_s = spsh__world_now_s(r->world);
+    const uint64_t waited_ns = spsh__feed_wait_ns(r->feed), sent_bytes = spsh__run_sent_bytes(r);
     verdict v = {0};
     r->learner.step++;
     spsh_status rc = do_drawn(r, drawn->batches, err);
     if (rc != SPSH_OK)
         return rc;
-    const double waited_s = (double)(spsh__run_feed_wait_ns(r) - waited_ns) * 1e-9;
-    spsh__fault_after_compute(&r->faults, spsh__run_now_s(r) - begin_s - waited_s);
-    const double computed_s = spsh__run_now_s(r);
+    const double computed_for_s = spsh__world_now_s(r->world) - begin_s - waited_s(r, waited_ns);
+    spsh__fault_after_compute(&r->world->faults, computed_for_s);
+    const double computed_s = spsh__world_now_s(r->world);
     uint64_t stops = r->o->stop != NULL && *r->o->stop != 0;
     rc = spsh__run_note(r, &stops, err);
     if (stops != 0)
@@ -588,7 +597,7 @@ spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_e
     if (rc == SPSH_OK)
         rc = r->strategy->ops->after_backward_fn(r->strategy, r->rows, r->own_totals, r->row_count,
                                                  err);
-    const double exchanged_s = spsh__run_now_s(r);
+    const double exchanged_s = spsh__world_now_s(r->world);
     if (rc == SPSH_OK)
         rc = judge(r, &v, err);
     if (rc != SPSH_OK)
@@ -596,8 +605,8 @@ spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_e
     clean_totals(r, &v);
     r->own_totals[SPSH__ROW_STEPS] = 1;
     rc = learn(r, &v, r->begin_samples + drawn->samples, err);
-    r->facts.step_s = spsh__run_now_s(r) - begin_s;
-    r->facts.wait_s = (double)(spsh__run_feed_wait_ns(r) - waited_ns) * 1e-9;
+    r->facts.step_s = spsh__world_now_s(r->world) - begin_s;
+    r->facts.wait_s = waited_s(r, waited_ns);
     r->facts.exchange_s = exchanged_s - computed_s;
     r->facts.compute_s = r->facts.step_s - r->facts.wait_s - r->facts.exchange_s;
     return rc;
@@ -630,10 +639,10 @@ spsh_status spsh__run_flush(spsh__run *r, spsh_error *err)
     spsh_status rc = ops->flush_fn(r->strategy, r->totals, r->row_count, &r->has_learnt, err);
     if (rc != SPSH_OK || !r->has_learnt)
         return rc;
-    const double begin_s = spsh__run_now_s(r);
+    const double begin_s = spsh__world_now_s(r->world);
     r->progress.step++;
     rc = use(r, err);
-    r->facts.step_s = r->facts.compute_s = spsh__run_now_s(r) - begin_s;
+    r->facts.step_s = r->facts.compute_s = spsh__world_now_s(r->world) - begin_s;
     r->facts.wait_s = r->facts.exchange_s = r->facts.save_s = 0;
     return rc;
 }
@@ -641,9 +650,9 @@ spsh_status spsh__run_flush(spsh__run *r, spsh_error *err)
 spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
 {
     const spsh__strategy_ops *ops = r->strategy->ops;
-    spsh__fault_before_step(&r->faults);
-    const double begin_s = spsh__run_now_s(r);
-    const uint64_t waited_ns = spsh__run_feed_wait_ns(r), sent_bytes = spsh__run_sent_bytes(r);
+    spsh__fault_before_step(&r->world->faults);
+    const double begin_s = spsh__world_now_s(r->world);
+    const uint64_t waited_ns = spsh__feed_wait_ns(r->feed), sent_bytes = spsh__run_sent_bytes(r);
     const spsh__feed_batch *first = NULL;
     spsh_status rc = first_batch(r, &first, err);
     if (rc != SPSH_OK)
@@ -652,10 +661,9 @@ spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
     rc = do_batches(r, first, err);
     if (rc != SPSH_OK)
         return rc;
-    const uint64_t waited_end_ns = spsh__run_feed_wait_ns(r);
-    const double waited_s = (double)(waited_end_ns - waited_ns) * 1e-9;
-    spsh__fault_after_compute(&r->faults, spsh__run_now_s(r) - begin_s - waited_s);
-    const double computed_s = spsh__run_now_s(r);
+    const double wait_s = waited_s(r, waited_ns);
+    spsh__fault_after_compute(&r->world->faults, spsh__world_now_s(r->world) - begin_s - wait_s);
+    const double computed_s = spsh__world_now_s(r->world);
     const double loss_scale = r->progress.loss_scale.scale;
     rc = put_flags(r, computed_s, err);
     if (rc == SPSH_OK)
@@ -664,7 +672,7 @@ spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
         rc = ops->after_backward_fn(r->strategy, r->rows, r->own_totals, r->row_count, err);
     if (rc != SPSH_OK)
         return rc;
-    const double exchanged_s = spsh__run_now_s(r);
+    const double exchanged_s = spsh__world_now_s(r->world);
     r->has_learnt = !is_late(r) || r->totals[SPSH__ROW_SERVED] > 0;
     if (r->has_learnt)
         rc = use(r, err);
@@ -673,9 +681,9 @@ spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
     r->due_loss_scale = loss_scale;
     if (rc != SPSH_OK)
         return rc;
-    const double end_s = spsh__run_now_s(r);
+    const double end_s = spsh__world_now_s(r->world);
     r->facts.step_s = end_s - begin_s;
-    r->facts.wait_s = waited_s;
+    r->facts.wait_s = wait_s;
     r->facts.exchange_s = exchanged_s - computed_s;
     r->facts.save_s = r->save_s;
     r->save_s = 0;

@@ -11,7 +11,7 @@
 
 uint64_t spsh__run_sent_bytes(const spsh__run *r)
 {
-    const spsh__comm *all = r->learner.living != NULL ? r->learner.comm : r->comm;
+    const spsh__comm *all = r->learner.living != NULL ? r->learner.comm : r->world->comm;
     return __atomic_load_n(&all->sent_bytes, __ATOMIC_RELAXED);
 }
 

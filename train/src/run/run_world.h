@@ -1,61 +1,102 @@
-/* run_world.h: what surrounds a run: other learners, messages, a clock. A run of processes finds
- * them by its launcher; one of several learners in one process is given them.
+/* run_world.h: the surroundings of a run: the other ranks, their messages, and the clock. A table,
+ * so that the loop (run.c, run_step.c) is the same in every world.
  *
- *     spsh__run_world world = {.launch = ..., .comm = spsh__sim_comm(sim, learner), ...};
- *     rc = spsh__run_in(&options, &world, &result, &err);        // each learner's body
+ *     spsh__run_world world = {.ops = &spsh__process_world};
+ *     rc = spsh__run_in(&options, &world, &result, &err);
+ *
+ * spsh__process_world is a process that a launcher started (process_world.c): its clock is the
+ * computer's, and no function has anything to do while the run computes. A function of the table
+ * that is NULL does nothing; a clock that is NULL is the computer's.
  */
 #ifndef SPSH_TRAIN_RUN_WORLD_H
 #define SPSH_TRAIN_RUN_WORLD_H
 
+#include "base/train_internal.h"
 #include "comm/comm.h"
 #include "comm/launch.h"
+#include "config/config.h"
+#include "runtime/fault.h"
 #include "runtime/runtime.h"
 #include "speechshard/train.h"
 
-typedef struct spsh__run_world {
-    spsh__launch launch;
-    spsh__comm *comm; /* both are the owner's: closing them does nothing */
-    spsh__runtime *runtime;
-    uint32_t deadline_ms; /* 0: the configuration's */
-    uint64_t record;      /* of a replay: what the recorded run was (runtime_record.h); else 0 */
-    /* How long this learner's next batch takes, of the runtime's clock; NULL: as long as it does,
-     * of the computer's, and nothing of what follows is called. */
-    uint64_t (*batch_ns_fn)(void *user);
-    void (*begin_fn)(void *user);                 /* a batch is next */
-    void (*rest_fn)(void *user, bool is_resting); /* what is done takes no time */
-    void *user;
-} spsh__run_world;
+struct spsh__estimating;
 
-/* spsh_train with options that were taken, as one learner of `world`; NULL: as the process that it
- * is. SPSH_E_CANCELED, too: the learner's comm has failed, as it is dead; nothing was saved. */
-spsh_status spsh__run_in(const spsh_train_options *options, const spsh__run_world *world,
+typedef struct spsh__run_world spsh__run_world;
+
+typedef struct spsh__run_world_ops {
+    /* Why a run here cannot continue without a lost rank; NULL: it can. */
+    const char *no_loss;
+    /* Find the other ranks: sets launch, comm and faults. NULL: they are set already. */
+    spsh_status (*open_fn)(spsh__run_world *w, const spsh_train_options *o, spsh_error *err);
+    /* Reject a configuration that cannot run here, before anything large is opened. May change its
+     * threads and backend, and the deadline of comm, which is the configuration's before. */
+    spsh_status (*configure_fn)(spsh__run_world *w, const spsh_train_options *o, spsh__config *c,
+                                spsh_error *err);
+    /* Called once the feed, the model and the optimizer's moments are open, on each rank. */
+    spsh_status (*opened_fn)(spsh__run_world *w, const spsh_train_options *o,
+                             struct spsh__estimating *e, spsh_error *err);
+    /* Open the runtime of a strategy that needs one. run: hash of configuration, vocabulary and
+     * data, which distinguishes one run from another. */
+    spsh_status (*runtime_fn)(spsh__run_world *w, uint64_t run, const spsh_allocator *allocator,
+                              spsh__runtime **ret, spsh_error *err);
+
+    /* Seconds since some beginning. */
+    double (*now_s_fn)(const spsh__run_world *w);
+    /* Seconds of this clock that passed while the computer's passed by `real_s`. */
+    double (*passed_s_fn)(const spsh__run_world *w, double real_s);
+    /* Time of the lines of metrics; w is the world. */
+    double (*time_s_fn)(const void *w);
+    /* Until the next call with false, the run does what takes no time of this clock. */
+    void (*rest_fn)(spsh__run_world *w, bool is_resting);
+    /* Called before the forward pass of a batch. SPSH_E_CANCELED: this rank ends here. */
+    spsh_status (*begin_batch_fn)(spsh__run_world *w, spsh_error *err);
+    /* Called when the backward pass has completed one bucket of `count`. */
+    void (*pass_bucket_fn)(spsh__run_world *w, uint32_t bucket, uint32_t count);
+} spsh__run_world_ops;
+
+struct spsh__run_world {
+    const spsh__run_world_ops *ops;
+    spsh__launch launch;
+    spsh__comm *comm;    /* of all ranks; after a loss: of those that live (run_lost.c) */
+    bool is_first;       /* rank 0: writes everything */
+    spsh__faults faults; /* what is done to this process on purpose */
+    double earlier_s;    /* seconds that earlier starts of the run took */
+    void *state;
+};
+
+/* A process of its own (process_world.c). */
+extern const spsh__run_world_ops spsh__process_world;
+
+/* Train with options that were taken. Returns SPSH_E_CANCELED, too, if comm has failed because the
+ * world ended this rank: nothing was saved then. */
+spsh_status spsh__run_in(const spsh_train_options *options, spsh__run_world *world,
                          spsh_train_result *ret_result, spsh_error *err);
 
-/* ---- where all learners are in one process ---- */
-typedef struct spsh__run_outcome {
-    const spsh_train_options *o; /* the caller's */
-    spsh_train_result *result;   /* the caller's: learner 0's */
-    spsh_status status;          /* the first failure */
-    spsh_error error;
-} spsh__run_outcome;
+static inline double spsh__world_now_s(const spsh__run_world *w)
+{
+    return w->ops->now_s_fn != NULL ? w->ops->now_s_fn(w) : spsh__now_s();
+}
 
-/* spsh__run_in of one of them: learner 0 has the caller's log and result; of the others warnings
- * and errors are logged alone. */
-spsh_status spsh__run_in_turn(spsh__run_outcome *all, const spsh_train_options *options,
-                              const spsh__run_world *world, spsh_error *err);
-/* Nothing where there was one before, or rc is SPSH_OK. */
-void spsh__run_take_failure(spsh__run_outcome *all, spsh_status rc, const spsh_error *failed);
-/* No launcher has begun others. */
-spsh_status spsh__run_check_alone(const char *what, spsh_error *err);
-/* No option is there that does something to a process, or to its messages; why: the refusal. */
-spsh_status spsh__run_check_undisturbed(const spsh_train_options *options, const char *why,
-                                        spsh_error *err);
+static inline double spsh__world_passed_s(const spsh__run_world *w, double real_s)
+{
+    return w->ops->passed_s_fn != NULL ? w->ops->passed_s_fn(w, real_s) : real_s;
+}
 
-/* spsh_train with options.simulate (run_simulated.c). */
-spsh_status spsh__run_simulated(const spsh_train_options *options, spsh_train_result *ret_result,
-                                spsh_error *err);
-/* ... with options.replay (run_replayed.c). */
-spsh_status spsh__run_replayed(const spsh_train_options *options, spsh_train_result *ret_result,
-                               spsh_error *err);
+static inline void spsh__world_rest(spsh__run_world *w, bool is_resting)
+{
+    if (w->ops->rest_fn != NULL)
+        w->ops->rest_fn(w, is_resting);
+}
+
+static inline spsh_status spsh__world_begin_batch(spsh__run_world *w, spsh_error *err)
+{
+    return w->ops->begin_batch_fn != NULL ? w->ops->begin_batch_fn(w, err) : SPSH_OK;
+}
+
+static inline void spsh__world_pass_bucket(spsh__run_world *w, uint32_t bucket, uint32_t count)
+{
+    if (w->ops->pass_bucket_fn != NULL)
+        w->ops->pass_bucket_fn(w, bucket, count);
+}
 
 #endif

@@ -1,0 +1,46 @@
+/* run_one_process.h: runs whose learners are all in one process, each the whole of spsh__run_in on
+ * a fiber: simulated ones (run_simulated.c) and replayed ones (run_replayed.c).
+ */
+#ifndef SPSH_TRAIN_RUN_ONE_PROCESS_H
+#define SPSH_TRAIN_RUN_ONE_PROCESS_H
+
+#include "run_world.h"
+
+/* spsh_train with options.simulate. */
+spsh_status spsh__run_simulated(const spsh_train_options *options, spsh_train_result *ret_result,
+                                spsh_error *err);
+/* spsh_train with options.replay. */
+spsh_status spsh__run_replayed(const spsh_train_options *options, spsh_train_result *ret_result,
+                               spsh_error *err);
+
+/* ---- common to both (run_one_process.c) ---- */
+typedef struct spsh__run_outcome {
+    const spsh_train_options *o; /* the caller's */
+    spsh_train_result *result;   /* the caller's: learner 0's */
+    spsh_status status;          /* the first failure */
+    spsh_error error;
+} spsh__run_outcome;
+
+/* spsh__run_in of one learner: learner 0 has the log and the result of the caller; the others log
+ * only warnings and errors. */
+spsh_status spsh__run_in_turn(spsh__run_outcome *all, const spsh_train_options *options,
+                              spsh__run_world *world, spsh_error *err);
+/* Keep the first failure; rc may be SPSH_OK. */
+void spsh__run_take_failure(spsh__run_outcome *all, spsh_status rc, const spsh_error *failed);
+/* Reject a process that a launcher started with others. */
+spsh_status spsh__run_check_alone(const char *what, spsh_error *err);
+/* Reject options that disturb a process or its messages; why: the message. */
+spsh_status spsh__run_check_undisturbed(const spsh_train_options *options, const char *why,
+                                        spsh_error *err);
+
+/* Functions of their worlds. */
+#define SPSH__ONE_PROCESS_NO_LOSS                                                                  \
+    "train.on_lost is shrink, which is for processes: a simulated run ends with a learner that "   \
+    "is killed (train.on_lost: end)"
+/* opened_fn: log how much memory all learners take, before the others take theirs. */
+spsh_status spsh__one_process_opened(spsh__run_world *w, const spsh_train_options *o,
+                                     struct spsh__estimating *e, spsh_error *err);
+/* Of begin_batch_fn: SPSH_E_CANCELED if comm has failed. */
+spsh_status spsh__one_process_check(const spsh__run_world *w, spsh_error *err);
+
+#endif
