@@ -297,7 +297,6 @@ static void close_all(spsh__run *r)
     spsh__compute_close(&r->compute);
     spsh__vocabulary_free(r->vocabulary);
     spsh__alignments_free(r->alignments);
-    spsh__frame_cutter_close(r->cutter);
     spsh__config_free(r->config);
     spsh__run_close_lost(r);
     spsh__comm_close(r->world->comm);
@@ -309,12 +308,8 @@ static void close_all(spsh__run *r)
     free(r->parameters);
     free(r->host_weights);
     free(r->host_statistics);
-    free(r->rows);
-    if (r->own_totals != r->totals)
-        free(r->own_totals);
-    free(r->totals);
-    free(r->losses);
-    free(r->out_lengths);
+    spsh__rows_close(&r->rows);
+    spsh__loss_close(&r->loss);
 }
 
 /* ---- the loop ---- */
@@ -394,10 +389,10 @@ static spsh_status judge_epoch(spsh__run *r, spsh_error *err)
 /* A loss that is no number, of a step that was left out, would hide all others. */
 static void add_to_epoch(spsh__run *r)
 {
-    const bool is_number = isfinite(r->totals[SPSH__ROW_LOSS]);
+    const bool is_number = isfinite(r->rows.totals[SPSH__ROW_LOSS]);
     for (int i = 0; i < SPSH__ROW_DOMAINS; i++)
         if (is_number || (i != SPSH__ROW_LOSS && i != SPSH__ROW_LOSSES))
-            r->epoch_totals[i] += r->totals[i];
+            r->epoch_totals[i] += r->rows.totals[i];
 }
 
 /* Known when a shape was met for the first time. */
@@ -422,7 +417,7 @@ static spsh_status finish_due(spsh__run *r, spsh_error *err)
     if (rc != SPSH_OK || !r->has_learnt)
         return rc;
     spsh__run_tell(r);
-    r->has_to_stop = r->has_to_stop || r->totals[SPSH__ROW_STOP] > 0;
+    r->has_to_stop = r->has_to_stop || r->rows.totals[SPSH__ROW_STOP] > 0;
     return SPSH_OK;
 }
 
@@ -452,11 +447,12 @@ bool spsh__run_is_done(const spsh__run *r)
 /* What the step's totals ask for; SPSH_E_CANCELED: to stop. */
 static spsh_status after_step(spsh__run *r, spsh_error *err)
 {
-    const bool evaluates = r->totals[SPSH__ROW_EVALUATE] > 0, saves = r->totals[SPSH__ROW_SAVE] > 0;
+    const bool evaluates = r->rows.totals[SPSH__ROW_EVALUATE] > 0,
+               saves = r->rows.totals[SPSH__ROW_SAVE] > 0;
     if (!r->has_learnt)
         return SPSH_OK;
     spsh__run_tell(r);
-    if (r->totals[SPSH__ROW_STOP] > 0)
+    if (r->rows.totals[SPSH__ROW_STOP] > 0)
         return SPSH_E_CANCELED;
     spsh_status rc = spsh__run_look(r, err);
     if (rc == SPSH_OK && (evaluates || saves))

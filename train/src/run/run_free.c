@@ -24,14 +24,14 @@ typedef struct pause {
 static spsh_status tell_totals(spsh__run *r, spsh_error *err)
 {
     uint64_t leases = 0;
-    const spsh_status rc =
-        spsh__leases_totals(spsh__draw_leases(r->draw), r->totals, r->row_count, &leases, err);
-    if (rc != SPSH_OK || leases == 0 || r->totals[SPSH__ROW_STEPS] <= 0)
+    const spsh_status rc = spsh__leases_totals(spsh__draw_leases(r->draw), r->rows.totals,
+                                               r->rows.count, &leases, err);
+    if (rc != SPSH_OK || leases == 0 || r->rows.totals[SPSH__ROW_STEPS] <= 0)
         return rc;
-    r->progress.samples += (uint64_t)r->totals[SPSH__ROW_SERVED];
-    r->progress.step += (uint64_t)r->totals[SPSH__ROW_STEPS];
-    r->progress.audio_s += r->totals[SPSH__ROW_AUDIO_S];
-    r->progress.skipped_steps += (uint64_t)r->totals[SPSH__ROW_SKIPPED];
+    r->progress.samples += (uint64_t)r->rows.totals[SPSH__ROW_SERVED];
+    r->progress.step += (uint64_t)r->rows.totals[SPSH__ROW_STEPS];
+    r->progress.audio_s += r->rows.totals[SPSH__ROW_AUDIO_S];
+    r->progress.skipped_steps += (uint64_t)r->rows.totals[SPSH__ROW_SKIPPED];
     spsh__run_fill_facts(r);
     r->facts.save_s = r->save_s;
     r->save_s = 0;
@@ -114,10 +114,10 @@ static spsh_status go(spsh__run *r, spsh_error *err)
         rc = spsh__run_learn_drawn(r, &drawn, err);
         if (rc != SPSH_OK)
             return rc;
-        const double *row = r->own_totals;
+        const double *row = r->rows.own_totals;
         const spsh__lease_done done = {.samples = (uint64_t)row[SPSH__ROW_SERVED],
                                        .row = row,
-                                       .row_count = r->row_count,
+                                       .row_count = r->rows.count,
                                        .reasons = row[SPSH__ROW_STOP] > 0 ? SPSH__PAUSE_STOP : 0};
         rc = spsh__draw_done(r->draw, &done, err);
         if (rc == SPSH_OK)

@@ -10,42 +10,17 @@
 #include "config/choose_backend.h"
 #include "decoding/evaluate.h"
 #include "estimate.h"
-#include "feed/frame_batch.h"
 #include "labels/alignments.h"
 #include "loss_scale.h"
 #include "metrics/metrics.h"
 #include "run_draw.h"
+#include "run_loss.h"
+#include "run_rows.h"
 #include "run_setup.h"
 #include "run_world.h"
 #include "speechshard/train.h"
 #include "strategy/pipeline_parallel.h"
 #include "strategy/strategy.h"
-
-/* Numbers of a leaf that are summed over all leaves of a step; behind them three a domain: the sum
- * of losses, how many, and of how many utterances. A loss is an utterance's, or a frame's. */
-enum {
-    SPSH__ROW_LOSS,
-    SPSH__ROW_LOSSES,  /* how many: what their sum and gradients are divided by */
-    SPSH__ROW_RIGHT,   /* frames, of a model of frames */
-    SPSH__ROW_COUNTED, /* utterances with a loss */
-    SPSH__ROW_SERVED,  /* all utterances */
-    SPSH__ROW_INFEASIBLE,
-    SPSH__ROW_WITHOUT_TEXT,
-    SPSH__ROW_WITHOUT_FRAMES,
-    SPSH__ROW_WITHOUT_ALIGNMENT,
-    SPSH__ROW_OTHER_LENGTH, /* of the alignment */
-    SPSH__ROW_AUDIO_S,
-    SPSH__ROW_FRAMES,        /* of utterances */
-    SPSH__ROW_PADDED_FRAMES, /* of the batch, with padding */
-    SPSH__ROW_STOP,          /* not 0: asked for, by whichever rank */
-    SPSH__ROW_SAVE,
-    SPSH__ROW_EVALUATE,
-    SPSH__ROW_STEPS,   /* of learners that do not step together: so many made an update */
-    SPSH__ROW_SKIPPED, /* of learners with models of their own: it made no update */
-    SPSH__ROW_SENT,    /* bytes, to other ranks, between two steps' beginnings */
-    SPSH__ROW_STALE,   /* updates since the last row, by their staleness */
-    SPSH__ROW_DOMAINS = SPSH__ROW_STALE + SPSH__METRIC_STALENESS,
-};
 
 /* What a checkpoint says of a run beside arenas; all ranks have the same. */
 typedef struct spsh__progress {
@@ -67,6 +42,15 @@ typedef struct spsh__run_given {
     uint32_t threads;
     spsh__backend_choice backend;
 } spsh__run_given;
+
+/* A micro-batch while the model computes it (run_step.c, run_pipeline.c). */
+typedef struct spsh__run_leaf {
+    uint32_t number;    /* in the step (strategy.h) */
+    spsh_status status; /* of the strategy, during backward */
+    spsh_error error;
+    const spsh__feed_batch *batch; /* pipeline: of the last forward, for its loss */
+    double *row;                   /* ... */
+} spsh__run_leaf;
 
 typedef struct spsh__run {
     const spsh_train_options *o;
@@ -127,22 +111,12 @@ typedef struct spsh__run {
     bool has_metrics_failed; /* that was told */
 
     /* of a step */
-    double *rows, *totals; /* [own leaves][row_count], [row_count] */
-    double *own_totals;    /* totals; those of this learner, where each has a model of its own */
-    bool has_learnt;       /* the step; false: of late gradients none was due yet */
-    bool has_to_stop;      /* somebody asked for it in a step that was late */
-    double due_loss_scale; /* of gradients that are applied a step late */
-    uint32_t row_count, domain_count;
-    spsh__ctc_result *losses;
-    uint32_t *out_lengths;
-    spsh__frame_cutter *cutter;  /* of a model of frames */
-    uint32_t leaf;               /* in backward */
-    spsh__cross_entropy entropy; /* of a leaf, until it is done */
-    const spsh__frame_batch *cut;
-    const spsh__feed_batch *batch; /* pipeline: of the last forward, for its loss */
-    double *row;
-    spsh_status bucket_status;
-    spsh_error bucket_error;
+    spsh__step_rows rows;
+    spsh__batch_loss loss;
+    spsh__run_leaf leaf;
+    bool has_learnt;                 /* the step; false: of late gradients none was due yet */
+    bool has_to_stop;                /* somebody asked for it in a step that was late */
+    double due_loss_scale;           /* of gradients that are applied a step late */
     bool has_ended;                  /* the epoch, in the middle of a step */
     const spsh__feed_batch *pending; /* of the next epoch: taken, not learnt from yet */
     spsh__step_facts facts;
@@ -207,10 +181,6 @@ spsh_status spsh__run_gather_stages(spsh__run *r, spsh_error *err);
 spsh_status spsh__run_scatter_stages(spsh__run *r, spsh_error *err);
 /* All ranks: `reader`, a whole model, gets all stages' weights and statistics. */
 spsh_status spsh__run_share_stages(spsh__run *r, spsh__model *reader, spsh_error *err);
-
-/* Of a batch: losses, gradients of the model's logits; then what row says of them. */
-void spsh__run_lose(spsh__run *r, const spsh__feed_batch *b, spsh__model *m, spsh__buffer logits);
-void spsh__run_take_losses(spsh__run *r, const spsh__feed_batch *b, double *row);
 
 /* SPSH_E_END: the epoch is over, and there was no step. r->facts are the step's. */
 spsh_status spsh__run_step(spsh__run *r, spsh_error *err);

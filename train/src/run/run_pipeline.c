@@ -18,8 +18,8 @@ static spsh_status on_loss(void *user, uint32_t leaf, spsh__model *model, spsh__
 {
     spsh__run *r = (spsh__run *)user;
     (void)leaf, (void)err;
-    spsh__run_lose(r, r->batch, model, logits);
-    spsh__run_take_losses(r, r->batch, r->row);
+    spsh__loss_put(&r->loss, r->leaf.batch, model, logits, r->progress.loss_scale.scale);
+    spsh__loss_take(&r->loss, r->leaf.batch, r->rows.domain_count, r->leaf.row);
     return SPSH_OK;
 }
 

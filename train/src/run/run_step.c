@@ -20,29 +20,18 @@ enum { SKIPPED_IN_A_ROW_MAX = 100 };
 
 spsh_status spsh__run_step_open(spsh__run *r, spsh_error *err)
 {
-    const spsh__model_limits limits = spsh__feed_limits(r->feed);
-    uint32_t domains = spsh__feed_domain_count(r->feed);
-    if (domains > SPSH__METRIC_DOMAINS_MAX)
-        domains = SPSH__METRIC_DOMAINS_MAX; /* the last one is the rest of them */
-    r->domain_count = domains;
-    r->row_count = SPSH__ROW_DOMAINS + 3 * domains;
-    const uint32_t leaves = spsh__leaf_count(&r->learner);
-    r->rows = calloc((size_t)leaves * r->row_count + 1, sizeof(*r->rows));
-    r->totals = calloc(r->row_count, sizeof(*r->totals));
-    r->losses = calloc(limits.batch_max, sizeof(*r->losses));
-    r->out_lengths = calloc(limits.batch_max, sizeof(*r->out_lengths));
-    r->own_totals =
-        r->strategy->ops->is_free ? calloc(r->row_count, sizeof(*r->own_totals)) : r->totals;
+    const spsh__batch_loss_options loss = {.backend = r->backend,
+                                           .feed = r->feed,
+                                           .vocabulary = r->vocabulary,
+                                           .states = r->config->model.outputs,
+                                           .chunk_frames = r->config->model.chunk_frames};
+    spsh_status rc = spsh__rows_open(r->feed, spsh__leaf_count(&r->learner),
+                                     r->strategy->ops->is_free, &r->rows, err);
     r->due_loss_scale = r->progress.loss_scale.scale;
-    if (r->rows == NULL || r->totals == NULL || r->own_totals == NULL || r->losses == NULL ||
-        r->out_lengths == NULL)
-        return spsh__fail_memory(err);
-    if (r->alignments != NULL) {
-        const spsh_status rc = spsh__frame_cutter_open(
-            &limits, spsh__feed_dim(r->feed), r->config->model.chunk_frames, &r->cutter, err);
-        if (rc != SPSH_OK)
-            return rc;
-    }
+    if (rc == SPSH_OK)
+        rc = spsh__loss_open(&loss, &r->loss, err);
+    if (rc != SPSH_OK)
+        return rc;
     return r->backend->ops->alloc_fn(r->backend, r->learner.statistics_elements,
                                      &r->statistics_before, err);
 }
@@ -53,105 +42,9 @@ static void on_bucket(void *user, uint32_t bucket)
 {
     spsh__run *r = (spsh__run *)user;
     spsh__world_pass_bucket(r->world, bucket, r->learner.bucket_count);
-    if (r->bucket_status == SPSH_OK)
-        r->bucket_status =
-            r->strategy->ops->on_bucket_fn(r->strategy, r->leaf, bucket, &r->bucket_error);
-}
-
-/* Also of a batch whose utterances all are without frames, which the model does not see. */
-static void fill_row(const spsh__run *r, const spsh__feed_batch *b, double *row)
-{
-    row[SPSH__ROW_SERVED] = b->source->utterance_count;
-    row[SPSH__ROW_WITHOUT_TEXT] = b->without_text;
-    row[SPSH__ROW_WITHOUT_FRAMES] = b->without_frames;
-    row[SPSH__ROW_WITHOUT_ALIGNMENT] = b->without_alignment;
-    row[SPSH__ROW_OTHER_LENGTH] = b->other_length;
-    row[SPSH__ROW_AUDIO_S] = b->seconds;
-    row[SPSH__ROW_PADDED_FRAMES] =
-        (double)b->batch * spsh__model_padded_frames(r->model, b->frames);
-    for (uint32_t n = 0; n < b->batch; n++)
-        row[SPSH__ROW_FRAMES] += b->lengths[n];
-}
-
-/* So many losses of utterance n, with their sum; `utterances`: 1, but for a part of one: 0. */
-static void add_loss(const spsh__run *r, const spsh__feed_batch *b, uint32_t n,
-                     const double loss[3], double *row)
-{
-    const size_t last = r->domain_count - 1;
-    double *domain = row + SPSH__ROW_DOMAINS + 3 * (b->domains[n] < last ? b->domains[n] : last);
-    row[SPSH__ROW_LOSS] += loss[0];
-    row[SPSH__ROW_LOSSES] += loss[1];
-    row[SPSH__ROW_COUNTED] += loss[2];
-    for (int i = 0; i < 3; i++)
-        domain[i] += loss[i];
-}
-
-static void lose_texts(spsh__run *r, const spsh__feed_batch *b, spsh__model *m, spsh__buffer logits)
-{
-    const spsh__ctc_shape shape = {spsh__model_out_frames(m, b->frames), b->batch,
-                                   spsh__vocabulary_size(r->vocabulary), SPSH__VOCABULARY_BLANK,
-                                   r->progress.loss_scale.scale};
-    const spsh__label_batch labels = {b->labels, b->label_offsets};
-    const spsh__ctc_io io = {logits, spsh__model_logit_gradients(m), b->weights, r->losses};
-    r->backend->ops->ctc_fn(r->backend, &shape, spsh__model_out_lengths(m), &labels, &io);
-}
-
-static void take_texts(const spsh__run *r, const spsh__feed_batch *b, double *row)
-{
-    for (uint32_t n = 0; n < b->batch; n++) {
-        const double loss[3] = {r->losses[n].loss, 1, 1};
-        if (b->weights[n] <= 0)
-            continue;
-        if (r->losses[n].is_infeasible)
-            row[SPSH__ROW_INFEASIBLE]++;
-        else
-            add_loss(r, b, n, loss, row);
-    }
-}
-
-static void lose_frames(spsh__run *r, spsh__model *m, spsh__buffer logits)
-{
-    const spsh__frame_batch *cut = r->cut;
-    r->entropy = (spsh__cross_entropy){.rows = (size_t)cut->batch.batch * cut->batch.frames,
-                                       .width = r->config->model.outputs,
-                                       .states = cut->states,
-                                       .scale = r->progress.loss_scale.scale,
-                                       .logits = logits,
-                                       .dlogits = spsh__model_logit_gradients(m),
-                                       .row_losses = cut->row_losses};
-    r->backend->ops->cross_entropy_fn(r->backend, &r->entropy);
-}
-
-static void take_frames(const spsh__run *r, const spsh__feed_batch *b, double *row)
-{
-    const spsh__frame_batch *cut = r->cut;
-    const size_t chunks = cut->batch.batch;
-    for (size_t i = 0; i < r->entropy.rows; i++) {
-        const double loss[3] = {cut->row_losses[i], 1, 0};
-        if (cut->states[i] != UINT32_MAX)
-            add_loss(r, b, cut->owners[i % chunks], loss, row);
-    }
-    for (uint32_t n = 0; n < b->batch; n++) {
-        const double one[3] = {0, 0, b->weights[n] > 0 ? 1 : 0};
-        add_loss(r, b, n, one, row);
-    }
-    row[SPSH__ROW_RIGHT] = (double)r->entropy.right;
-}
-
-void spsh__run_lose(spsh__run *r, const spsh__feed_batch *b, spsh__model *m, spsh__buffer logits)
-{
-    if (r->alignments != NULL)
-        lose_frames(r, m, logits);
-    else
-        lose_texts(r, b, m, logits);
-}
-
-void spsh__run_take_losses(spsh__run *r, const spsh__feed_batch *b, double *row)
-{
-    if (r->alignments != NULL)
-        take_frames(r, b, row);
-    else
-        take_texts(r, b, row);
+    if (r->leaf.status == SPSH_OK)
+        r->leaf.status =
+            r->strategy->ops->on_bucket_fn(r->strategy, r->leaf.number, bucket, &r->leaf.error);
 }
 
 /* What losses say is on the host behind the finish, which a device comes to while backward goes on.
@@ -160,18 +53,18 @@ static spsh_status learn_batch(spsh__run *r, const spsh__feed_batch *b,
                                const spsh__model_batch *batch, double *row, spsh_error *err)
 {
     spsh__buffer logits = {NULL, false};
-    uint32_t *out_lengths = r->cut != NULL ? r->cut->out_lengths : r->out_lengths;
-    const spsh_status rc = spsh__model_forward(r->model, batch, true, &logits, out_lengths, err);
+    const spsh_status rc =
+        spsh__model_forward(r->model, batch, true, &logits, spsh__loss_out_lengths(&r->loss), err);
     if (rc != SPSH_OK)
         return rc;
-    spsh__run_lose(r, b, r->model, logits);
+    spsh__loss_put(&r->loss, b, r->model, logits, r->progress.loss_scale.scale);
     spsh__model_backward(r->model, spsh__model_logit_gradients(r->model), on_bucket, r);
     spsh__backend_finish(r->backend);
-    spsh__run_take_losses(r, b, row);
-    if (r->bucket_status != SPSH_OK) {
+    spsh__loss_take(&r->loss, b, r->rows.domain_count, row);
+    if (r->leaf.status != SPSH_OK) {
         if (err != NULL)
-            *err = r->bucket_error;
-        return r->bucket_status;
+            *err = r->leaf.error;
+        return r->leaf.status;
     }
     return SPSH_OK;
 }
@@ -179,20 +72,20 @@ static spsh_status learn_batch(spsh__run *r, const spsh__feed_batch *b,
 static spsh_status do_leaf(spsh__run *r, const spsh__feed_batch *b, double *row, spsh_error *err)
 {
     if (spsh__run_counts(r))
-        fill_row(r, b, row);
+        spsh__row_count(row, b, spsh__model_padded_frames(r->model, b->frames));
     if (b->batch == 0)
-        return r->pipeline != NULL ? spsh__stages_put(r->pipeline, r->leaf, NULL, err)
-                                   : r->strategy->ops->skip_leaf_fn(r->strategy, r->leaf, err);
-    r->cut = r->alignments != NULL ? spsh__frame_cut(r->cutter, b) : NULL;
+        return r->pipeline != NULL
+                   ? spsh__stages_put(r->pipeline, r->leaf.number, NULL, err)
+                   : r->strategy->ops->skip_leaf_fn(r->strategy, r->leaf.number, err);
     const spsh_status begun = spsh__world_begin_batch(r->world, err);
     if (begun != SPSH_OK)
         return begun;
-    const spsh__model_batch batch = r->alignments != NULL ? r->cut->batch : spsh__feed_for_model(b);
+    const spsh__model_batch batch = spsh__loss_begin(&r->loss, b);
     if (r->pipeline == NULL)
         return learn_batch(r, b, &batch, row, err);
-    r->batch = b;
-    r->row = row;
-    return spsh__stages_put(r->pipeline, r->leaf, &batch, err);
+    r->leaf.batch = b;
+    r->leaf.row = row;
+    return spsh__stages_put(r->pipeline, r->leaf.number, &batch, err);
 }
 
 /* ---- the batches of a step ---- */
@@ -210,8 +103,8 @@ static spsh_status take(spsh__run *r, const spsh__feed_batch *b, place *at, spsh
     const uint32_t number = at->call * c->world_size + c->rank;
     spsh_status rc = SPSH_OK;
     if (number < r->learner.virtual_world) {
-        r->leaf = spsh__leaf_of(&r->learner, at->own);
-        rc = do_leaf(r, b, r->rows + (size_t)at->own * r->row_count, err);
+        r->leaf.number = spsh__leaf_of(&r->learner, at->own);
+        rc = do_leaf(r, b, spsh__row_of(&r->rows, at->own), err);
         at->own++;
     }
     at->call++;
@@ -257,10 +150,10 @@ static spsh_status first_batch(spsh__run *r, const spsh__feed_batch **ret, spsh_
 static spsh_status begin(spsh__run *r, spsh_error *err)
 {
     const spsh__backend_ops *ops = r->backend->ops;
-    memset(r->rows, 0, (size_t)spsh__leaf_count(&r->learner) * r->row_count * sizeof(*r->rows));
+    spsh__rows_clear(&r->rows);
     ops->copy_fn(r->backend, r->statistics_before, r->learner.statistics,
                  r->learner.statistics_elements);
-    r->bucket_status = SPSH_OK;
+    r->leaf.status = SPSH_OK;
     spsh_status rc = r->strategy->ops->before_forward_fn(r->strategy, err);
     if (rc == SPSH_OK && r->strategy->ops->is_free)
         spsh__model_weights_changed(r->model); /* others' come in between steps */
@@ -300,10 +193,10 @@ static spsh_status put_flags(spsh__run *r, double now_s, spsh_error *err)
         flags |= EVALUATE;
     const spsh_status rc = spsh__run_note(r, &flags, err);
     if ((flags & STOP) != 0)
-        r->rows[SPSH__ROW_STOP] = 1;
+        r->rows.rows[SPSH__ROW_STOP] = 1;
     if (r->world->is_first) {
-        r->rows[SPSH__ROW_SAVE] = (flags & SAVE) != 0;
-        r->rows[SPSH__ROW_EVALUATE] = (flags & EVALUATE) != 0;
+        r->rows.rows[SPSH__ROW_SAVE] = (flags & SAVE) != 0;
+        r->rows.rows[SPSH__ROW_EVALUATE] = (flags & EVALUATE) != 0;
     }
     return rc;
 }
@@ -419,7 +312,7 @@ static bool is_late(const spsh__run *r)
 static spsh_status judge(spsh__run *r, verdict *ret, spsh_error *err)
 {
     const spsh__strategy_ops *ops = r->strategy->ops;
-    const double counted = r->own_totals[SPSH__ROW_LOSSES];
+    const double counted = r->rows.own_totals[SPSH__ROW_LOSSES];
     double square_sum = 0;
     const spsh_status rc = ops->square_sum_fn(r->strategy, &square_sum, err);
     if (rc != SPSH_OK)
@@ -427,7 +320,7 @@ static spsh_status judge(spsh__run *r, verdict *ret, spsh_error *err)
     r->facts.loss_scale = is_late(r) ? r->due_loss_scale : r->progress.loss_scale.scale;
     const double in_all = counted * r->facts.loss_scale;
     *ret = (verdict){.counted = counted,
-                     .loss = r->own_totals[SPSH__ROW_LOSS] / counted,
+                     .loss = r->rows.own_totals[SPSH__ROW_LOSS] / counted,
                      .norm = sqrt(square_sum) / in_all,
                      .scale = 1 / in_all};
     ret->is_finite = isfinite(ret->loss) && isfinite(ret->norm);
@@ -437,29 +330,24 @@ static spsh_status judge(spsh__run *r, verdict *ret, spsh_error *err)
 }
 
 /* What no number can be of is in no sum. */
-static void clean_totals(spsh__run *r, const verdict *v)
+static void clean_totals(const spsh__run *r, const verdict *v)
 {
-    const uint32_t count = r->row_count;
-    double *own = r->own_totals;
+    double *own = r->rows.own_totals;
     own[SPSH__ROW_SKIPPED] = v->counted > 0 && !v->is_finite ? 1 : 0;
-    if (!isfinite(own[SPSH__ROW_LOSS])) {
-        own[SPSH__ROW_LOSS] = own[SPSH__ROW_LOSSES] = 0;
-        for (uint32_t i = SPSH__ROW_DOMAINS; i < count; i++)
-            own[i] = 0;
-    }
+    spsh__row_drop_loss(own, r->rows.count);
 }
 
 /* Nor is what another rank of its node tells. */
 static spsh_status add_totals(spsh__run *r, const verdict *v, spsh_error *err)
 {
-    const uint32_t count = r->row_count;
-    const double *own = r->own_totals;
+    const uint32_t count = r->rows.count;
+    const double *own = r->rows.own_totals;
     clean_totals(r, v);
-    memset(r->totals, 0, count * sizeof(*r->totals));
+    memset(r->rows.totals, 0, count * sizeof(*r->rows.totals));
     if (spsh__run_is_heard(r))
-        memcpy(r->totals, own, count * sizeof(*own));
-    return spsh__comm_all_reduce(r->world->comm, SPSH__COMM_F64, SPSH__COMM_SUM, r->totals, count,
-                                 err);
+        memcpy(r->rows.totals, own, count * sizeof(*own));
+    return spsh__comm_all_reduce(r->world->comm, SPSH__COMM_F64, SPSH__COMM_SUM, r->rows.totals,
+                                 count, err);
 }
 
 /* The step is as if it had not been. is_overflow: with a lower scale of the loss
@@ -524,35 +412,15 @@ static spsh_status learn(spsh__run *r, const verdict *v, uint64_t samples, spsh_
 
 void spsh__run_fill_facts(spsh__run *r)
 {
-    const double *t = r->totals;
     spsh__step_facts *f = &r->facts;
+    spsh__rows_report(&r->rows, r->feed, f);
     f->step = r->progress.step;
-    f->loss = t[SPSH__ROW_LOSS] / t[SPSH__ROW_LOSSES];
     f->epoch = r->progress.epoch;
     f->samples = r->progress.samples;
     f->audio_total_s = r->progress.audio_s;
-    f->audio_s = t[SPSH__ROW_AUDIO_S];
-    f->padding =
-        t[SPSH__ROW_PADDED_FRAMES] > 0 ? 1 - t[SPSH__ROW_FRAMES] / t[SPSH__ROW_PADDED_FRAMES] : 0;
-    f->utterances = (uint32_t)t[SPSH__ROW_SERVED];
-    f->infeasible = (uint32_t)t[SPSH__ROW_INFEASIBLE];
-    f->without_text = (uint32_t)t[SPSH__ROW_WITHOUT_TEXT];
-    f->without_frames = (uint32_t)t[SPSH__ROW_WITHOUT_FRAMES];
-    f->without_alignment = (uint32_t)t[SPSH__ROW_WITHOUT_ALIGNMENT];
-    f->other_length = (uint32_t)t[SPSH__ROW_OTHER_LENGTH];
     f->is_of_frames = r->alignments != NULL;
-    f->frame_error = 1 - t[SPSH__ROW_RIGHT] / t[SPSH__ROW_LOSSES];
     f->skipped_steps = (uint32_t)r->progress.skipped_steps;
-    f->sent_bytes = (uint64_t)t[SPSH__ROW_SENT];
     f->has_staleness = r->learner.staleness != NULL;
-    for (uint32_t i = 0; i < SPSH__METRIC_STALENESS; i++)
-        f->staleness[i] = (uint64_t)t[SPSH__ROW_STALE + i];
-    f->domain_count = r->domain_count;
-    for (uint32_t d = 0; d < r->domain_count; d++) {
-        const double *domain = t + SPSH__ROW_DOMAINS + 3 * (size_t)d;
-        f->domains[d] = (spsh__domain_facts){spsh__feed_domain_name(r->feed, d),
-                                             domain[0] / domain[1], (uint64_t)domain[2]};
-    }
 }
 
 /* Seconds for which the feed made this rank wait, since it had done so for before_ns. */
@@ -568,9 +436,9 @@ static spsh_status do_drawn(spsh__run *r, uint32_t batches, spsh_error *err)
     spsh_status rc = begin(r, err);
     for (uint32_t own = 0; rc == SPSH_OK && own < batches; own++) {
         rc = spsh__draw_batch(r->draw, &batch, err);
-        r->leaf = spsh__leaf_of(&r->learner, own);
+        r->leaf.number = spsh__leaf_of(&r->learner, own);
         if (rc == SPSH_OK)
-            rc = do_leaf(r, batch, r->rows + (size_t)own * r->row_count, err);
+            rc = do_leaf(r, batch, spsh__row_of(&r->rows, own), err);
     }
     return rc != SPSH_OK ? rc : ops->status_fn(r->backend, err);
 }
@@ -591,19 +459,19 @@ spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_e
     uint64_t stops = r->o->stop != NULL && *r->o->stop != 0;
     rc = spsh__run_note(r, &stops, err);
     if (stops != 0)
-        r->rows[SPSH__ROW_STOP] = 1;
+        r->rows.rows[SPSH__ROW_STOP] = 1;
     if (rc == SPSH_OK)
         rc = spsh__run_put_traffic(r, sent_bytes, err);
     if (rc == SPSH_OK)
-        rc = r->strategy->ops->after_backward_fn(r->strategy, r->rows, r->own_totals, r->row_count,
-                                                 err);
+        rc = r->strategy->ops->after_backward_fn(r->strategy, r->rows.rows, r->rows.own_totals,
+                                                 r->rows.count, err);
     const double exchanged_s = spsh__world_now_s(r->world);
     if (rc == SPSH_OK)
         rc = judge(r, &v, err);
     if (rc != SPSH_OK)
         return rc;
     clean_totals(r, &v);
-    r->own_totals[SPSH__ROW_STEPS] = 1;
+    r->rows.own_totals[SPSH__ROW_STEPS] = 1;
     rc = learn(r, &v, r->begin_samples + drawn->samples, err);
     r->facts.step_s = spsh__world_now_s(r->world) - begin_s;
     r->facts.wait_s = waited_s(r, waited_ns);
@@ -623,9 +491,9 @@ static spsh_status use(spsh__run *r, spsh_error *err)
         rc = learn(r, &v, r->progress.samples, err);
     if (rc != SPSH_OK)
         return rc;
-    r->progress.samples += (uint64_t)r->totals[SPSH__ROW_SERVED];
-    r->progress.audio_s += r->totals[SPSH__ROW_AUDIO_S];
-    r->progress.skipped_steps += (uint64_t)r->totals[SPSH__ROW_SKIPPED];
+    r->progress.samples += (uint64_t)r->rows.totals[SPSH__ROW_SERVED];
+    r->progress.audio_s += r->rows.totals[SPSH__ROW_AUDIO_S];
+    r->progress.skipped_steps += (uint64_t)r->rows.totals[SPSH__ROW_SKIPPED];
     spsh__run_fill_facts(r);
     return SPSH_OK;
 }
@@ -636,7 +504,7 @@ spsh_status spsh__run_flush(spsh__run *r, spsh_error *err)
     r->has_learnt = false;
     if (ops->flush_fn == NULL)
         return SPSH_OK;
-    spsh_status rc = ops->flush_fn(r->strategy, r->totals, r->row_count, &r->has_learnt, err);
+    spsh_status rc = ops->flush_fn(r->strategy, r->rows.totals, r->rows.count, &r->has_learnt, err);
     if (rc != SPSH_OK || !r->has_learnt)
         return rc;
     const double begin_s = spsh__world_now_s(r->world);
@@ -669,11 +537,12 @@ spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
     if (rc == SPSH_OK)
         rc = spsh__run_put_traffic(r, sent_bytes, err);
     if (rc == SPSH_OK)
-        rc = ops->after_backward_fn(r->strategy, r->rows, r->own_totals, r->row_count, err);
+        rc = ops->after_backward_fn(r->strategy, r->rows.rows, r->rows.own_totals, r->rows.count,
+                                    err);
     if (rc != SPSH_OK)
         return rc;
     const double exchanged_s = spsh__world_now_s(r->world);
-    r->has_learnt = !is_late(r) || r->totals[SPSH__ROW_SERVED] > 0;
+    r->has_learnt = !is_late(r) || r->rows.totals[SPSH__ROW_SERVED] > 0;
     if (r->has_learnt)
         rc = use(r, err);
     else
