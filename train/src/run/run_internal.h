@@ -17,6 +17,8 @@
 #include "run_loss.h"
 #include "run_rows.h"
 #include "run_setup.h"
+#include "run_shared.h"
+#include "run_update.h"
 #include "run_world.h"
 #include "speechshard/train.h"
 #include "strategy/pipeline_parallel.h"
@@ -32,10 +34,6 @@ typedef struct spsh__progress {
     double audio_s, wall_s;
     spsh__loss_scale loss_scale;
 } spsh__progress;
-
-typedef struct spsh__part_count {
-    uint64_t offset, count; /* of the arena; updates */
-} spsh__part_count;
 
 /* Settings that a world decides for itself: another one's are not the same. */
 typedef struct spsh__run_given {
@@ -74,22 +72,18 @@ typedef struct spsh__run {
     uint64_t told_bytes;       /* comm's, until the last row */
     spsh__slice *buckets;
     spsh__strategy *strategy;
-    spsh__runtime *runtime;       /* of strategies that need one; else NULL */
-    spsh__runtime *recorded;      /* ... which is around this one; else NULL */
-    char *record_folder;          /* of that; else NULL */
-    bool has_begun;               /* all is open, of all ranks where there is a record */
-    spsh__backend *arena_backend; /* of free ones; else NULL */
-    float *shared;                /* hogwild's; else NULL */
-    size_t shared_bytes;
-    bool is_free_running; /* learners do not step together: draw's */
-    uint32_t learners;    /* of those: that are not lost, as rank 0 knows; 0: it was not asked */
+    spsh__runtime *runtime;  /* of strategies that need one; else NULL */
+    spsh__runtime *recorded; /* ... which is around this one; else NULL */
+    char *record_folder;     /* of that; else NULL */
+    bool has_begun;          /* all is open, of all ranks where there is a record */
+    spsh__optimizer optimizer;
+    spsh__served_updates served; /* of strategies that push gradients */
+    spsh__shared_memory shared;  /* hogwild's */
+    bool is_free_running;        /* learners do not step together: draw's */
+    uint32_t learners; /* of those: that are not lost, as rank 0 knows; 0: it was not asked */
     spsh__draw *draw;
     uint64_t place_epoch, place_step; /* of batches: rank 0's, in a pause */
-    uint64_t rate_bits;               /* a double, atomic: of updates by the serving task */
-    spsh__part_count *served;         /* parts that the serving task updates */
-    uint32_t served_count;
-    uint64_t served_base;   /* updates before this process */
-    spsh__metrics *metrics; /* rank 0 */
+    spsh__metrics *metrics;           /* rank 0 */
 
     /* state */
     spsh__progress progress;
@@ -153,9 +147,6 @@ uint64_t spsh__run_sent_bytes(const spsh__run *r);
 /* Into the row at hand: bytes since the last call's all_bytes, and staleness since then. */
 spsh_status spsh__run_put_traffic(spsh__run *r, uint64_t all_bytes, spsh_error *err);
 
-/* Hogwild's memory, which all ranks have; SPSH_E_UNSUPPORTED: they are on several nodes. */
-spsh_status spsh__run_open_shared(spsh__run *r, spsh_error *err);
-void spsh__run_close_shared(spsh__run *r);
 /* Of the configuration: model's arenas, and what else strategies see of a learner. */
 spsh_status spsh__run_open_learner(spsh__run *r, spsh_error *err);
 spsh_status spsh__run_open_strategy(spsh__run *r, spsh_error *err);
@@ -188,9 +179,6 @@ spsh_status spsh__run_step_open(spsh__run *r, spsh_error *err);
 /* Of learners that do not step together: an update of so many batches that were drawn. own_totals
  * are its; what all made of theirs is not known. */
 spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_error *err);
-/* A learner's update_fn. */
-void spsh__run_update_served(void *user, const spsh__slice *slice, spsh__buffer gradients,
-                             double scale);
 void spsh__run_fill_facts(spsh__run *r); /* of totals and progress */
 /* All ranks: what gradients are still to be applied make one more step; r->has_learnt. */
 spsh_status spsh__run_flush(spsh__run *r, spsh_error *err);

@@ -59,36 +59,27 @@ spsh_status spsh__run_open_learner(spsh__run *r, spsh_error *err)
     l->exchange = c->exchange;
     l->seed = c->seed;
     l->options = options_of(r);
+    r->optimizer = (spsh__optimizer){c, r->model, l};
     spsh_status rc = r->pipeline == NULL ? SPSH_OK : spsh__run_stage_learner(r, err);
     for (int m = 0; m < moments && rc == SPSH_OK; m++)
         rc = r->backend->ops->alloc_fn(r->backend, l->arena_elements, &l->moments[m], err);
     return rc == SPSH_E_NO_MEMORY ? spsh__run_explain_memory(r, rc, err) : rc;
 }
 
-/* The serving task touches the model's arena as well, while the model computes. */
-static spsh_status open_arena_backend(spsh__run *r, spsh_error *err)
-{
-    const spsh__backend *b = r->backend;
-    const spsh__backend_options options = {.name = b->ops->name,
-                                           .threads = 1,
-                                           .precision = b->precision,
-                                           .is_deterministic = b->is_deterministic,
-                                           .cuda = r->compute.cuda,
-                                           .device = b->device};
-    const spsh_status rc =
-        spsh__backend_open_with(&options, spsh_allocator_default(), &r->arena_backend, err);
-    r->learner.arena_backend = r->arena_backend;
-    return rc;
-}
-
-/* One entry a part that may be served: parts are an arena's share of a process at least. */
 static spsh_status open_served(spsh__run *r, spsh_error *err)
 {
-    const uint64_t parts = r->learner.arena_elements * sizeof(float) / SPSH__PART_BYTES;
-    r->learner.update_fn = spsh__run_update_served;
-    r->learner.update_user = r;
-    r->served = calloc(parts + r->world->comm->world_size + 1, sizeof(*r->served));
-    return r->served == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    r->learner.update_fn = spsh__served_update;
+    r->learner.update_user = &r->served;
+    return spsh__served_open(&r->served, &r->optimizer, r->world->comm->world_size, err);
+}
+
+/* The arena of all learners. */
+static spsh_status open_shared(spsh__run *r, spsh_error *err)
+{
+    const size_t size = r->learner.arena_elements * sizeof(float);
+    const spsh_status rc = spsh__shared_open(r->world, r->o->run, r->io, size, &r->shared, err);
+    r->learner.shared = r->shared.elements;
+    return rc;
 }
 
 static spsh_status open_draw(spsh__run *r, spsh_error *err)
@@ -119,11 +110,12 @@ spsh_status spsh__run_open_strategy(spsh__run *r, spsh_error *err)
     r->learner.runtime = r->runtime;
     r->learner.staleness = r->runtime != NULL ? &r->staleness : NULL;
     if (rc == SPSH_OK && r->is_free_running && r->strategy->ops->needs_runtime)
-        rc = open_arena_backend(r, err);
+        rc = spsh__served_open_backend(&r->served, r->backend, r->compute.cuda, err);
+    r->learner.arena_backend = r->served.backend;
     if (rc == SPSH_OK && r->strategy->ops->push_fn != NULL)
         rc = open_served(r, err);
     if (rc == SPSH_OK && is_shared)
-        rc = spsh__run_open_shared(r, err);
+        rc = open_shared(r, err);
     return rc != SPSH_OK || !r->is_free_running ? rc : open_draw(r, err);
 }
 
@@ -132,10 +124,8 @@ void spsh__run_close_strategy(spsh__run *r)
     spsh__draw_close(r->draw);
     spsh__strategy_close(r->strategy);
     spsh__run_close_runtime(r);
-    if (r->arena_backend != NULL)
-        spsh__backend_close(r->arena_backend);
-    spsh__run_close_shared(r);
-    free(r->served);
+    spsh__served_close(&r->served);
+    spsh__shared_close(&r->shared);
 }
 
 bool spsh__run_is_heard(const spsh__run *r)
@@ -150,8 +140,8 @@ spsh_status spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err)
         return ops->needs_runtime ? spsh__strategy_mean_statistics(&r->learner, err) : SPSH_OK;
     spsh__backend_finish(r->backend);
     spsh_status rc = ops->settle_fn(r->strategy, err);
-    if (rc == SPSH_OK && r->served_count > 0) /* all have come, and none comes before consensus */
-        r->progress.updates = r->served[0].count;
+    if (rc == SPSH_OK && r->served.count > 0) /* all have come, and none comes before consensus */
+        r->progress.updates = r->served.parts[0].count;
     if (rc == SPSH_OK)
         rc = ops->consensus_fn(r->strategy, is_taken, err);
     if (rc == SPSH_OK)

@@ -1,5 +1,6 @@
-/* run_shared.c: memory that all processes of a node share: a file that has no name any more once
- * all have it, in /dev/shm or, where there is none, in the run's folder. */
+/* run_shared.c: see run_shared.h. */
+#include "run_shared.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,17 +10,16 @@
 #include <unistd.h>
 
 #include "base/train_internal.h"
-#include "run_internal.h"
 
 enum { PATH_BYTES = 1024 };
 
-static spsh_status make(const spsh__run *r, size_t size, char path[PATH_BYTES], int *ret_fd,
-                        spsh_error *err)
+static spsh_status make(const char *folder, const spsh_io *io, size_t size, char path[PATH_BYTES],
+                        int *ret_fd, spsh_error *err)
 {
     *ret_fd = -1;
     for (int i = 0; i < 2 && *ret_fd < 0; i++) {
-        (void)snprintf(path, PATH_BYTES, "%s/.speechshard-XXXXXX", i == 0 ? "/dev/shm" : r->o->run);
-        if (i == 1 && spsh_io_make_directory(r->io, r->o->run, NULL) != SPSH_OK)
+        (void)snprintf(path, PATH_BYTES, "%s/.speechshard-XXXXXX", i == 0 ? "/dev/shm" : folder);
+        if (i == 1 && spsh_io_make_directory(io, folder, NULL) != SPSH_OK)
             break;
         *ret_fd = mkostemp(path, O_CLOEXEC);
         if (*ret_fd >= 0 && posix_fallocate(*ret_fd, 0, (off_t)size) != 0) {
@@ -33,38 +33,38 @@ static spsh_status make(const spsh__run *r, size_t size, char path[PATH_BYTES], 
     path[0] = '\0';
     return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE,
                      "%zu bytes of memory that processes share are neither in /dev/shm nor in %s",
-                     size, r->o->run);
+                     size, folder);
 }
 
 /* Also where it has failed, so that all say so. */
-static spsh_status agree(spsh__run *r, spsh_status own, spsh_error *err)
+static spsh_status agree(spsh__comm *comm, spsh_status own, spsh_error *err)
 {
     uint64_t has_failed = own != SPSH_OK;
     const spsh_status rc =
-        spsh__comm_all_reduce(r->world->comm, SPSH__COMM_U64, SPSH__COMM_MAX, &has_failed, 1, err);
+        spsh__comm_all_reduce(comm, SPSH__COMM_U64, SPSH__COMM_MAX, &has_failed, 1, err);
     if (own != SPSH_OK || rc != SPSH_OK || has_failed == 0)
         return own != SPSH_OK ? own : rc;
     return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
                      "train.strategy hogwild: another process has not the memory that all share");
 }
 
-spsh_status spsh__run_open_shared(spsh__run *r, spsh_error *err)
+spsh_status spsh__shared_open(const spsh__run_world *w, const char *folder, const spsh_io *io,
+                              size_t size, spsh__shared_memory *ret, spsh_error *err)
 {
-    const size_t size = r->learner.arena_elements * sizeof(float);
     char path[PATH_BYTES] = "";
     int fd = -1;
     spsh_status rc = SPSH_OK;
-    if (r->world->comm->world_size > 1 && r->world->launch.local_size != r->world->comm->world_size)
+    if (w->comm->world_size > 1 && w->launch.local_size != w->comm->world_size)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
                          "train.strategy hogwild: all processes share memory, but of %u only %u "
                          "are on this node",
-                         r->world->comm->world_size, r->world->launch.local_size);
-    if (r->world->is_first)
-        rc = make(r, size, path, &fd, err);
-    const spsh_status sent = spsh__comm_broadcast(r->world->comm, path, sizeof(path), 0, err);
+                         w->comm->world_size, w->launch.local_size);
+    if (w->is_first)
+        rc = make(folder, io, size, path, &fd, err);
+    const spsh_status sent = spsh__comm_broadcast(w->comm, path, sizeof(path), 0, err);
     if (sent != SPSH_OK)
         rc = rc != SPSH_OK ? rc : sent;
-    if (rc == SPSH_OK && !r->world->is_first)
+    if (rc == SPSH_OK && !w->is_first)
         fd = open(path, O_RDWR | O_CLOEXEC);
     void *memory =
         fd < 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -74,20 +74,17 @@ spsh_status spsh__run_open_shared(spsh__run *r, spsh_error *err)
                           path);
     if (fd >= 0)
         (void)close(fd);
-    if (memory != MAP_FAILED) {
-        r->shared = (float *)memory;
-        r->shared_bytes = size;
-    }
-    rc = agree(r, rc, err);
-    if (r->world->is_first && path[0] != '\0')
+    if (memory != MAP_FAILED)
+        *ret = (spsh__shared_memory){(float *)memory, size};
+    rc = agree(w->comm, rc, err);
+    if (w->is_first && path[0] != '\0')
         (void)unlink(path);
-    r->learner.shared = r->shared;
     return rc;
 }
 
-void spsh__run_close_shared(spsh__run *r)
+void spsh__shared_close(spsh__shared_memory *m)
 {
-    if (r->shared != NULL)
-        (void)munmap(r->shared, r->shared_bytes);
-    r->shared = NULL;
+    if (m->elements != NULL)
+        (void)munmap(m->elements, m->size_bytes);
+    m->elements = NULL;
 }

@@ -411,7 +411,7 @@ spsh_status spsh__run_restore(spsh__run *r, spsh_error *err)
     if (rc == SPSH_OK)
         rc = spsh__comm_broadcast(r->world->comm, &r->progress, sizeof(r->progress), 0, err);
     r->world->earlier_s = r->progress.wall_s;
-    r->served_base = r->progress.updates;
+    r->served.base = r->progress.updates;
     if (rc == SPSH_OK && r->pipeline != NULL && r->progress.restarts > 0)
         rc = spsh__run_scatter_stages(r, err);
     return rc != SPSH_OK ? rc : share_cursor(r, err);

@@ -201,57 +201,6 @@ static spsh_status put_flags(spsh__run *r, double now_s, spsh_error *err)
     return rc;
 }
 
-/* Of a slice: by which backend, with which gradients, beginning where the slice does. */
-typedef struct slice_update {
-    spsh__backend *backend;
-    const spsh__slice *slice;
-    spsh__buffer gradients;
-    double gradient_scale, rate;
-    uint64_t number; /* of updates of it, with this one */
-} slice_update;
-
-/* The part of a parameter that lies in a slice. */
-static void update_part(const spsh__run *r, const spsh__parameter *p, const slice_update *u)
-{
-    const spsh__backend_ops *ops = u->backend->ops;
-    const spsh__learner *l = &r->learner;
-    const spsh__slice *slice = u->slice;
-    const uint64_t first = p->offset > slice->offset ? p->offset : slice->offset;
-    const uint64_t end = p->offset + p->count < slice->offset + slice->count
-                             ? p->offset + p->count
-                             : slice->offset + slice->count;
-    if (first >= end)
-        return;
-    const spsh__update update = {
-        .weights = spsh__at(ops, l->updated, first),
-        .gradients = spsh__at(ops, u->gradients, first - slice->offset),
-        .moments = {l->moments[0].data == NULL ? l->moments[0]
-                                               : spsh__at(ops, l->moments[0], first),
-                    l->moments[1].data == NULL ? l->moments[1]
-                                               : spsh__at(ops, l->moments[1], first)},
-        .count = end - first,
-        .decays = p->decays,
-        .gradient_scale = u->gradient_scale,
-    };
-    if (r->config->is_adamw) {
-        spsh__adamw adamw = r->config->adamw;
-        adamw.rate = u->rate;
-        adamw.step = u->number;
-        ops->adamw_fn(u->backend, &adamw, &update);
-    } else {
-        spsh__sgd sgd = r->config->sgd;
-        sgd.rate = u->rate;
-        ops->sgd_fn(u->backend, &sgd, &update);
-    }
-}
-
-static void update_slice(const spsh__run *r, const slice_update *u)
-{
-    const uint32_t count = spsh__model_parameter_count(r->model);
-    for (uint32_t p = 0; p < count; p++)
-        update_part(r, spsh__model_parameter(r->model, p), u);
-}
-
 static spsh_status update(spsh__run *r, double gradient_scale, spsh_error *err)
 {
     const spsh__strategy_ops *ops = r->strategy->ops;
@@ -260,41 +209,16 @@ static spsh_status update(spsh__run *r, double gradient_scale, spsh_error *err)
     if (ops->push_fn != NULL)
         return ops->push_fn(r->strategy, gradient_scale, err);
     for (uint32_t s = 0; ops->slice_fn(r->strategy, s, &slice); s++) {
-        const slice_update u = {.backend = r->backend,
-                                .slice = &slice,
-                                .gradients =
-                                    spsh__at(r->backend->ops, r->learner.gradients, slice.offset),
-                                .gradient_scale = gradient_scale,
-                                .rate = r->facts.rate,
-                                .number = r->progress.updates};
-        update_slice(r, &u);
+        const spsh__slice_update u = {
+            .backend = r->backend,
+            .slice = &slice,
+            .gradients = spsh__at(r->backend->ops, r->learner.gradients, slice.offset),
+            .gradient_scale = gradient_scale,
+            .rate = r->facts.rate,
+            .number = r->progress.updates};
+        spsh__optimizer_update(&r->optimizer, &u);
     }
     return SPSH_OK;
-}
-
-/* Of a part by its offset: the optimiser's count of steps is each part's own. */
-static uint64_t count_served(spsh__run *r, uint64_t offset)
-{
-    uint32_t i = 0;
-    while (i < r->served_count && r->served[i].offset != offset)
-        i++;
-    if (i == r->served_count)
-        r->served[r->served_count++] = (spsh__part_count){offset, r->served_base};
-    return ++r->served[i].count;
-}
-
-void spsh__run_update_served(void *user, const spsh__slice *slice, spsh__buffer gradients,
-                             double scale)
-{
-    spsh__run *r = (spsh__run *)user;
-    const uint64_t bits = __atomic_load_n(&r->rate_bits, __ATOMIC_RELAXED);
-    slice_update u = {.backend = r->arena_backend,
-                      .slice = slice,
-                      .gradients = gradients,
-                      .gradient_scale = scale,
-                      .number = count_served(r, slice->offset)};
-    memcpy(&u.rate, &bits, sizeof(bits));
-    update_slice(r, &u);
 }
 
 /* Of one step's gradients, before they are applied. */
@@ -381,15 +305,13 @@ static spsh_status skip(spsh__run *r, const verdict *v, bool is_overflow, spsh_e
 static spsh_status learn(spsh__run *r, const verdict *v, uint64_t samples, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    uint64_t bits = 0;
     r->facts.gradient_norm = v->norm;
     r->facts.rate = spsh__schedule_rate(r->config, samples);
-    memcpy(&bits, &r->facts.rate, sizeof(bits));
     if (r->is_free_running) { /* the serving task updates by it */
         rc = spsh__run_enter(r, r->learner.step, err);
         if (rc != SPSH_OK)
             return rc;
-        __atomic_store_n(&r->rate_bits, bits, __ATOMIC_RELAXED);
+        spsh__served_set_rate(&r->served, r->facts.rate);
         spsh__run_leave(r);
     }
     const bool is_overflow =

@@ -1,0 +1,113 @@
+/* run_update.c: see run_update.h. */
+#include "run_update.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/train_internal.h"
+
+/* The part of a parameter that lies in the slice. */
+static void update_part(const spsh__optimizer *o, const spsh__parameter *p,
+                        const spsh__slice_update *u)
+{
+    const spsh__backend_ops *ops = u->backend->ops;
+    const spsh__learner *l = o->learner;
+    const spsh__slice *slice = u->slice;
+    const uint64_t first = p->offset > slice->offset ? p->offset : slice->offset;
+    const uint64_t end = p->offset + p->count < slice->offset + slice->count
+                             ? p->offset + p->count
+                             : slice->offset + slice->count;
+    if (first >= end)
+        return;
+    const spsh__update update = {
+        .weights = spsh__at(ops, l->updated, first),
+        .gradients = spsh__at(ops, u->gradients, first - slice->offset),
+        .moments = {l->moments[0].data == NULL ? l->moments[0]
+                                               : spsh__at(ops, l->moments[0], first),
+                    l->moments[1].data == NULL ? l->moments[1]
+                                               : spsh__at(ops, l->moments[1], first)},
+        .count = end - first,
+        .decays = p->decays,
+        .gradient_scale = u->gradient_scale,
+    };
+    if (o->config->is_adamw) {
+        spsh__adamw adamw = o->config->adamw;
+        adamw.rate = u->rate;
+        adamw.step = u->number;
+        ops->adamw_fn(u->backend, &adamw, &update);
+    } else {
+        spsh__sgd sgd = o->config->sgd;
+        sgd.rate = u->rate;
+        ops->sgd_fn(u->backend, &sgd, &update);
+    }
+}
+
+void spsh__optimizer_update(const spsh__optimizer *o, const spsh__slice_update *u)
+{
+    const uint32_t count = spsh__model_parameter_count(o->model);
+    for (uint32_t p = 0; p < count; p++)
+        update_part(o, spsh__model_parameter(o->model, p), u);
+}
+
+/* ---- the serving task ---- */
+
+spsh_status spsh__served_open_backend(spsh__served_updates *s, const spsh__backend *like,
+                                      const spsh_cuda *cuda, spsh_error *err)
+{
+    const spsh__backend_options options = {.name = like->ops->name,
+                                           .threads = 1,
+                                           .precision = like->precision,
+                                           .is_deterministic = like->is_deterministic,
+                                           .cuda = cuda,
+                                           .device = like->device};
+    return spsh__backend_open_with(&options, spsh_allocator_default(), &s->backend, err);
+}
+
+/* A part is as large as an arena's share of a process at least. */
+spsh_status spsh__served_open(spsh__served_updates *s, const spsh__optimizer *optimizer,
+                              uint32_t world_size, spsh_error *err)
+{
+    const uint64_t parts = optimizer->learner->arena_elements * sizeof(float) / SPSH__PART_BYTES;
+    s->optimizer = optimizer;
+    s->parts = calloc(parts + world_size + 1, sizeof(*s->parts));
+    return s->parts == NULL ? spsh__fail_memory(err) : SPSH_OK;
+}
+
+void spsh__served_close(spsh__served_updates *s)
+{
+    if (s->backend != NULL)
+        spsh__backend_close(s->backend);
+    free(s->parts);
+}
+
+void spsh__served_set_rate(spsh__served_updates *s, double rate)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, &rate, sizeof(bits));
+    __atomic_store_n(&s->rate_bits, bits, __ATOMIC_RELAXED);
+}
+
+/* Each part, known by its offset, has a count of optimizer steps of its own. */
+static uint64_t count_part(spsh__served_updates *s, uint64_t offset)
+{
+    uint32_t i = 0;
+    while (i < s->count && s->parts[i].offset != offset)
+        i++;
+    if (i == s->count)
+        s->parts[s->count++] = (spsh__part_count){offset, s->base};
+    return ++s->parts[i].count;
+}
+
+void spsh__served_update(void *served, const spsh__slice *slice, spsh__buffer gradients,
+                         double scale)
+{
+    spsh__served_updates *s = (spsh__served_updates *)served;
+    const uint64_t bits = __atomic_load_n(&s->rate_bits, __ATOMIC_RELAXED);
+    spsh__slice_update u = {.backend = s->backend,
+                            .slice = slice,
+                            .gradients = gradients,
+                            .gradient_scale = scale,
+                            .number = count_part(s, slice->offset)};
+    memcpy(&u.rate, &bits, sizeof(bits));
+    spsh__optimizer_update(s->optimizer, &u);
+}
