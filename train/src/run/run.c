@@ -48,35 +48,27 @@ static spsh_status open_world(spsh__run *r, spsh_error *err)
 static spsh_status configure(spsh__run *r, spsh_error *err)
 {
     spsh__run_world *w = r->world;
-    r->given = (spsh__run_given){r->config->threads, r->config->backend};
-    r->is_free_running = spsh__run_runs_free(r->config);
-    w->comm->deadline_ms = r->config->deadline_ms;
-    return w->ops->configure_fn(w, r->o, r->config, err);
-}
-
-char *spsh__run_config_text(const spsh__run *r, bool of_record)
-{
-    spsh__config c = *r->config;
-    c.threads = r->given.threads;
-    c.backend = r->given.backend;
-    if (of_record && c.node_size == 0)
-        c.node_size = spsh__run_node_size(&c, r->world->launch.local_size);
-    return spsh__config_text(&c);
+    r->setup.given.threads = r->setup.config->threads;
+    r->setup.given.backend = r->setup.config->backend;
+    r->rounds.is_free = spsh__run_runs_free(r->setup.config);
+    w->comm->deadline_ms = r->setup.config->deadline_ms;
+    return w->ops->configure_fn(w, r->o, r->setup.config, err);
 }
 
 static spsh_status open_feed(spsh__run *r, spsh_error *err)
 {
-    const bool is_staged = spsh__run_is_staged(r->config); /* all see all batches */
-    const spsh__feed_options options = {.config = r->config,
-                                        .vocabulary = r->vocabulary,
-                                        .alignments = r->alignments,
-                                        .names = (const char *const *)r->config->train,
-                                        .weights = r->config->train_weights,
+    const bool is_staged = spsh__run_is_staged(r->setup.config); /* all see all batches */
+    const spsh__feed_options options = {.config = r->setup.config,
+                                        .vocabulary = r->setup.vocabulary,
+                                        .alignments = r->setup.alignments,
+                                        .names = (const char *const *)r->setup.config->train,
+                                        .weights = r->setup.config->train_weights,
                                         .is_training = true,
                                         .rank = is_staged ? 0 : r->world->comm->rank,
                                         .world_size = is_staged ? 1 : r->world->comm->world_size,
-                                        .is_asked = r->is_free_running,
-                                        .cuda = spsh__run_lent_device(&r->compute, r->alignments),
+                                        .is_asked = r->rounds.is_free,
+                                        .cuda =
+                                            spsh__run_lent_device(&r->compute, r->setup.alignments),
                                         .device = r->backend->device,
                                         .io = r->io,
                                         .log_fn = r->o->log_fn,
@@ -84,18 +76,18 @@ static spsh_status open_feed(spsh__run *r, spsh_error *err)
     const spsh_status rc = spsh__feed_open(&options, &r->feed, err);
     if (rc != SPSH_OK)
         return rc;
-    spsh__config_resolve(r->config, spsh__feed_epoch_utterances(r->feed));
-    free(r->config_text);
-    r->config_text = spsh__run_config_text(r, false);
-    return r->config_text == NULL ? spsh__fail_memory(err) : spsh__run_check_dev(r, err);
+    spsh__config_resolve(r->setup.config, spsh__feed_epoch_utterances(r->feed));
+    free(r->setup.config_text);
+    r->setup.config_text = spsh__setup_text(&r->setup);
+    return r->setup.config_text == NULL ? spsh__fail_memory(err) : spsh__run_check_dev(r, err);
 }
 
 spsh__estimating spsh__run_estimating(const spsh__run *r, spsh_train_estimate *out)
 {
     return (spsh__estimating){.launch = r->world->launch,
-                              .config = r->config,
-                              .vocabulary = r->vocabulary,
-                              .alignments = r->alignments,
+                              .config = r->setup.config,
+                              .vocabulary = r->setup.vocabulary,
+                              .alignments = r->setup.alignments,
                               .feed = r->feed,
                               .limits = spsh__feed_limits(r->feed),
                               .compute = r->compute,
@@ -106,7 +98,7 @@ spsh__estimating spsh__run_estimating(const spsh__run *r, spsh_train_estimate *o
 spsh_status spsh__run_explain_memory(spsh__run *r, spsh_status status, spsh_error *err)
 {
     spsh__run_close_moments(r);
-    spsh__run_close_model(r);
+    spsh__run_close_model(&r->model);
     spsh_train_estimate out = {.config = NULL};
     spsh__estimating e = spsh__run_estimating(r, &out);
     return r->compute.cuda == NULL ? status : spsh__estimate_explain(&e, status, err);
@@ -122,21 +114,21 @@ static spsh_status tell_world(const spsh__run *r, spsh_error *err)
 
 static spsh_status open_model(spsh__run *r, spsh_error *err)
 {
-    spsh__model_shape shape = r->config->model;
+    spsh__model_shape shape = r->setup.config->model;
     spsh__model_limits limits = spsh__feed_limits(r->feed);
     shape.inputs = spsh__feed_dim(r->feed);
-    if (r->vocabulary != NULL)
-        shape.outputs = spsh__vocabulary_size(r->vocabulary);
+    if (r->setup.vocabulary != NULL)
+        shape.outputs = spsh__vocabulary_size(r->setup.vocabulary);
     else
         limits = spsh__frame_limits(&limits, shape.chunk_frames);
-    r->shape = shape;
-    if (spsh__run_is_staged(r->config))
+    r->model.shape = shape;
+    if (spsh__run_is_staged(r->setup.config))
         return spsh__run_open_stage(r, &limits, err);
-    spsh_status rc = spsh__model_open(r->backend, &shape, &limits, &r->model, err);
+    spsh_status rc = spsh__model_open(r->backend, &shape, &limits, &r->model.own, err);
     if (rc == SPSH_E_NO_MEMORY)
         rc = spsh__run_explain_memory(r, rc, err);
     if (rc == SPSH_OK)
-        spsh__model_init(r->model, r->config->seed);
+        spsh__model_init(r->model.own, r->setup.config->seed);
     return rc;
 }
 
@@ -158,11 +150,12 @@ static spsh_status write_config(const spsh__run *r, const char *folder, const ch
  * replay. */
 static spsh_status write_configs(const spsh__run *r, spsh_error *err)
 {
-    spsh_status rc = write_config(r, r->o->run, r->config_text, err);
-    if (rc != SPSH_OK || r->record_folder == NULL)
+    spsh_status rc = write_config(r, r->o->run, r->setup.config_text, err);
+    if (rc != SPSH_OK || r->runtime.record_folder == NULL)
         return rc;
-    char *text = spsh__run_config_text(r, true);
-    rc = text == NULL ? spsh__fail_memory(err) : write_config(r, r->record_folder, text, err);
+    char *text = spsh__setup_record_text(&r->setup, r->world->launch.local_size);
+    rc = text == NULL ? spsh__fail_memory(err)
+                      : write_config(r, r->runtime.record_folder, text, err);
     free(text);
     return rc;
 }
@@ -174,11 +167,11 @@ static spsh_status open_metrics(spsh__run *r, spsh_error *err)
         .step = r->progress.step,
         .restarts = r->progress.restarts,
         .world_size = r->world->comm->world_size,
-        .virtual_world = r->config->virtual_world,
+        .virtual_world = r->setup.config->virtual_world,
         .threads = r->backend->threads,
-        .weights = spsh__model_weight_count(spsh__run_whole(r)),
+        .weights = spsh__model_weight_count(spsh__run_whole(&r->model)),
         .backend = r->backend->ops->name,
-        .strategy = r->config->strategy,
+        .strategy = r->setup.config->strategy,
         .launcher = r->world->launch.launcher,
         .time_fn = r->world->ops->time_s_fn,
         .time_user = r->world,
@@ -186,7 +179,8 @@ static spsh_status open_metrics(spsh__run *r, spsh_error *err)
     if (!r->world->is_first)
         return SPSH_OK;
     const spsh_status rc = write_configs(r, err);
-    return rc != SPSH_OK ? rc : spsh__metrics_open(r->o->run, &start, r->io, &r->metrics, err);
+    return rc != SPSH_OK ? rc
+                         : spsh__metrics_open(r->o->run, &start, r->io, &r->report.metrics, err);
 }
 
 static void tell_start(const spsh__run *r)
@@ -200,7 +194,8 @@ static void tell_start(const spsh__run *r)
         (void)snprintf(with, sizeof(with), ", %u thread%s%s", threads, threads == 1 ? "" : "s",
                        processes > 1 ? " each" : "");
     spsh__run_log(r, SPSH_LOG_INFO, "%s: %llu weights on %s%s%s; %llu utterances an epoch",
-                  r->o->run, (unsigned long long)spsh__model_weight_count(spsh__run_whole(r)),
+                  r->o->run,
+                  (unsigned long long)spsh__model_weight_count(spsh__run_whole(&r->model)),
                   r->backend->ops->name, together, with,
                   (unsigned long long)spsh__feed_epoch_utterances(r->feed));
     spsh__run_log(r, SPSH_LOG_INFO, "computes on %s", r->compute.text);
@@ -225,11 +220,11 @@ static void tell_start(const spsh__run *r)
 static spsh_status open_backend(spsh__run *r, spsh_error *err)
 {
     const spsh__compute_options options = {
-        .config = r->config,
-        .threads = spsh__run_threads(r->config, r->world->launch.local_size),
+        .config = r->setup.config,
+        .threads = spsh__run_threads(r->setup.config, r->world->launch.local_size),
         .local_rank = r->world->launch.local_rank,
         .comm = r->world->comm,
-        .needs_host = spsh__run_needs_host(r->config),
+        .needs_host = spsh__run_needs_host(r->setup.config),
         .allocator = spsh_allocator_default()};
     const spsh_status rc = spsh__compute_open(&options, &r->compute, err);
     if (rc != SPSH_OK)
@@ -245,13 +240,13 @@ static spsh_status open_all(spsh__run *r, spsh_error *err)
     if (rc == SPSH_OK)
         rc = spsh__run_find(r, err);
     if (rc == SPSH_OK)
-        rc = spsh__run_check(r->config, r->world->comm->world_size, err);
+        rc = spsh__run_check(r->setup.config, r->world->comm->world_size, err);
     if (rc == SPSH_OK)
         rc = configure(r, err);
     if (rc == SPSH_OK)
         rc = open_backend(r, err);
     if (rc == SPSH_OK)
-        rc = spsh__run_alignments(r->config, &r->alignments, err);
+        rc = spsh__run_alignments(r->setup.config, &r->setup.alignments, err);
     if (rc == SPSH_OK)
         rc = open_feed(r, err);
     if (rc == SPSH_OK)
@@ -267,7 +262,7 @@ static spsh_status open_all(spsh__run *r, spsh_error *err)
     if (rc == SPSH_OK)
         rc = r->strategy->ops->start_fn(r->strategy, &r->learner, err);
     if (rc == SPSH_OK)
-        spsh__model_weights_changed(r->model);
+        spsh__model_weights_changed(r->model.own);
     if (rc == SPSH_OK)
         rc = spsh__run_step_open(r, err);
     if (rc != SPSH_OK)
@@ -275,7 +270,7 @@ static spsh_status open_all(spsh__run *r, spsh_error *err)
     rc = open_metrics(r, err);
     if (r->o->record) /* nobody keeps one of a run that rank 0 could not begin */
         rc = spsh__run_agree(r, rc, err);
-    r->has_begun = rc == SPSH_OK;
+    r->runtime.has_begun = rc == SPSH_OK;
     if (rc == SPSH_OK)
         tell_start(r);
     return rc;
@@ -283,31 +278,20 @@ static spsh_status open_all(spsh__run *r, spsh_error *err)
 
 static void close_all(spsh__run *r)
 {
-    spsh__metrics_close(r->metrics);
-    spsh__checkpoint_writer_close(r->writer);
-    spsh__checkpoint_close(r->resumed);
+    spsh__metrics_close(r->report.metrics);
+    spsh__run_close_saving(&r->saving);
     spsh__run_close_strategy(r);
     spsh__run_close_moments(r);
-    free(r->host_moments[0]);
-    free(r->host_moments[1]);
-    if (r->statistics_before.data != NULL)
-        r->backend->ops->free_fn(r->backend, r->statistics_before);
-    spsh__run_close_model(r);
+    if (r->step.statistics_before.data != NULL)
+        r->backend->ops->free_fn(r->backend, r->step.statistics_before);
+    spsh__run_close_model(&r->model);
     spsh__feed_close(r->feed);
     spsh__compute_close(&r->compute);
-    spsh__vocabulary_free(r->vocabulary);
-    spsh__alignments_free(r->alignments);
-    spsh__config_free(r->config);
+    spsh__setup_close(&r->setup);
     spsh__run_close_lost(r);
     spsh__comm_close(r->world->comm);
-    free(r->record_folder);
-    free(r->config_text);
-    free(r->vocabulary_text);
-    free(r->buckets);
-    free(r->cursor);
-    free(r->parameters);
-    free(r->host_weights);
-    free(r->host_statistics);
+    free(r->runtime.record_folder);
+    free(r->model.buckets);
     spsh__rows_close(&r->rows);
     spsh__loss_close(&r->loss);
 }
@@ -317,24 +301,25 @@ static void close_all(spsh__run *r)
 /* What is full stays full for a while: it is told once. */
 static void hear_metrics(spsh__run *r, spsh_status rc, const spsh_error *failed)
 {
-    if (rc != SPSH_OK && !r->has_metrics_failed)
+    if (rc != SPSH_OK && !r->report.has_failed)
         spsh__run_log(r, SPSH_LOG_ERROR, "metrics are not written: %s", failed->message);
-    if (rc == SPSH_OK && r->has_metrics_failed)
+    if (rc == SPSH_OK && r->report.has_failed)
         spsh__run_log(r, SPSH_LOG_INFO, "metrics are written again");
-    r->has_metrics_failed = rc != SPSH_OK;
+    r->report.has_failed = rc != SPSH_OK;
 }
 
 /* Seconds until the end at the speed of this process so far, evaluations and all; NaN: unknown. */
 static double seconds_left(const spsh__run *r)
 {
-    const spsh__config *c = r->config;
-    const double done = (double)(r->progress.samples - r->begin_samples);
+    const spsh__config *c = r->setup.config;
+    const double done = (double)(r->progress.samples - r->report.begin_samples);
     double target = c->samples_max > 0 ? (double)c->samples_max : (double)INFINITY;
     if (c->epochs > 0)
         target = fmin(target, (double)c->epochs * (double)spsh__feed_epoch_utterances(r->feed));
     const double left = fmax(target - (double)r->progress.samples, 0);
-    return done > 0 && isfinite(left) ? left * (spsh__world_now_s(r->world) - r->begin_s) / done
-                                      : (double)NAN;
+    return done > 0 && isfinite(left)
+               ? left * (spsh__world_now_s(r->world) - r->report.begin_s) / done
+               : (double)NAN;
 }
 
 static void tell_step(spsh__run *r)
@@ -343,12 +328,12 @@ static void tell_step(spsh__run *r)
     spsh_error failed = SPSH_ERROR_INIT;
     if (!r->world->is_first)
         return;
-    r->facts.epochs = r->config->epochs;
-    r->facts.left_s = seconds_left(r);
-    hear_metrics(r, spsh__metrics_step(r->metrics, &r->facts, &failed), &failed);
+    r->step.facts.epochs = r->setup.config->epochs;
+    r->step.facts.left_s = seconds_left(r);
+    hear_metrics(r, spsh__metrics_step(r->report.metrics, &r->step.facts, &failed), &failed);
     if (r->o->progress_fn != NULL)
-        r->o->progress_fn(r->o->progress_user, r->facts.step,
-                          spsh__metrics_line(&r->facts, line, sizeof(line)));
+        r->o->progress_fn(r->o->progress_user, r->step.facts.step,
+                          spsh__metrics_line(&r->step.facts, line, sizeof(line)));
 }
 
 /* What of the epoch was not learnt from is told once; an epoch without anything to learn from would
@@ -356,9 +341,9 @@ static void tell_step(spsh__run *r)
 static spsh_status judge_epoch(spsh__run *r, spsh_error *err)
 {
     char text[LINE_BYTES];
-    const double *t = r->epoch_totals;
+    const double *t = r->report.epoch_totals;
     const double served = t[SPSH__ROW_SERVED], counted = t[SPSH__ROW_COUNTED];
-    if (r->alignments != NULL)
+    if (r->setup.alignments != NULL)
         (void)snprintf(text, sizeof(text),
                        "%.0f have no alignment, %.0f one of another length, %.0f no frames",
                        t[SPSH__ROW_WITHOUT_ALIGNMENT], t[SPSH__ROW_OTHER_LENGTH],
@@ -369,20 +354,20 @@ static spsh_status judge_epoch(spsh__run *r, spsh_error *err)
                        "in it, %.0f no frames",
                        t[SPSH__ROW_INFEASIBLE], t[SPSH__ROW_WITHOUT_TEXT],
                        t[SPSH__ROW_WITHOUT_FRAMES]);
-    if (r->is_epoch_whole && counted <= 0)
+    if (r->report.is_epoch_whole && counted <= 0)
         return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
                          "epoch %llu: none of its %.0f utterances can be learnt from: %s",
                          (unsigned long long)r->progress.epoch + 1, served, text);
-    if (r->is_epoch_whole && r->progress.epoch == 0 && counted < served)
+    if (r->report.is_epoch_whole && r->progress.epoch == 0 && counted < served)
         spsh__run_log(r, SPSH_LOG_WARNING, "%.0f of %.0f utterances are not learnt from: %s",
                       served - counted, served, text);
     if (counted > 0)
         spsh__run_log(r, SPSH_LOG_INFO, "epoch %llu: loss %.4g%s of %.0f utterances",
                       (unsigned long long)r->progress.epoch + 1,
                       t[SPSH__ROW_LOSS] / t[SPSH__ROW_LOSSES],
-                      r->alignments != NULL ? " a frame" : "", counted);
-    memset(r->epoch_totals, 0, sizeof(r->epoch_totals));
-    r->is_epoch_whole = true;
+                      r->setup.alignments != NULL ? " a frame" : "", counted);
+    memset(r->report.epoch_totals, 0, sizeof(r->report.epoch_totals));
+    r->report.is_epoch_whole = true;
     return SPSH_OK;
 }
 
@@ -392,7 +377,7 @@ static void add_to_epoch(spsh__run *r)
     const bool is_number = isfinite(r->rows.totals[SPSH__ROW_LOSS]);
     for (int i = 0; i < SPSH__ROW_DOMAINS; i++)
         if (is_number || (i != SPSH__ROW_LOSS && i != SPSH__ROW_LOSSES))
-            r->epoch_totals[i] += r->rows.totals[i];
+            r->report.epoch_totals[i] += r->rows.totals[i];
 }
 
 /* Known when a shape was met for the first time. */
@@ -414,10 +399,10 @@ void spsh__run_tell(spsh__run *r)
 static spsh_status finish_due(spsh__run *r, spsh_error *err)
 {
     const spsh_status rc = spsh__run_flush(r, err);
-    if (rc != SPSH_OK || !r->has_learnt)
+    if (rc != SPSH_OK || !r->step.has_learnt)
         return rc;
     spsh__run_tell(r);
-    r->has_to_stop = r->has_to_stop || r->rows.totals[SPSH__ROW_STOP] > 0;
+    r->step.has_to_stop = r->step.has_to_stop || r->rows.totals[SPSH__ROW_STOP] > 0;
     return SPSH_OK;
 }
 
@@ -429,7 +414,7 @@ spsh_status spsh__run_end_epoch(spsh__run *r, spsh_error *err)
         rc = judge_epoch(r, err);
     if (rc != SPSH_OK)
         return rc;
-    r->has_ended = false;
+    r->step.has_ended = false;
     r->progress.epoch++;
     rc = spsh__run_evaluate(r, err);
     if (rc == SPSH_E_CANCELED)
@@ -437,11 +422,10 @@ spsh_status spsh__run_end_epoch(spsh__run *r, spsh_error *err)
     return rc != SPSH_OK ? rc : spsh__run_save(r, err);
 }
 
-bool spsh__run_is_done(const spsh__run *r)
+bool spsh__run_is_done(const spsh__config *c, const spsh__progress *p)
 {
-    const spsh__config *c = r->config;
-    return (c->epochs > 0 && r->progress.epoch >= c->epochs) ||
-           (c->samples_max > 0 && r->progress.samples >= c->samples_max);
+    return (c->epochs > 0 && p->epoch >= c->epochs) ||
+           (c->samples_max > 0 && p->samples >= c->samples_max);
 }
 
 /* What the step's totals ask for; SPSH_E_CANCELED: to stop. */
@@ -449,7 +433,7 @@ static spsh_status after_step(spsh__run *r, spsh_error *err)
 {
     const bool evaluates = r->rows.totals[SPSH__ROW_EVALUATE] > 0,
                saves = r->rows.totals[SPSH__ROW_SAVE] > 0;
-    if (!r->has_learnt)
+    if (!r->step.has_learnt)
         return SPSH_OK;
     spsh__run_tell(r);
     if (r->rows.totals[SPSH__ROW_STOP] > 0)
@@ -478,7 +462,7 @@ static spsh_status stop(spsh__run *r, spsh_error *err)
 static spsh_status steps(spsh__run *r, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    while (rc == SPSH_OK && !spsh__run_is_done(r)) {
+    while (rc == SPSH_OK && !spsh__run_is_done(r->setup.config, &r->progress)) {
         rc = spsh__run_step(r, err);
         if (rc == SPSH_E_END) {
             rc = spsh__run_end_epoch(r, err);
@@ -486,26 +470,28 @@ static spsh_status steps(spsh__run *r, spsh_error *err)
         }
         if (rc == SPSH_OK)
             rc = after_step(r, err);
-        if (rc == SPSH_OK && r->has_ended)
+        if (rc == SPSH_OK && r->step.has_ended)
             rc = spsh__run_end_epoch(r, err);
-        if (rc == SPSH_OK && r->has_to_stop)
+        if (rc == SPSH_OK && r->step.has_to_stop)
             rc = SPSH_E_CANCELED;
     }
     return rc != SPSH_OK ? rc : finish_due(r, err);
 }
 
-static bool is_evaluated(const spsh__run *r)
+static bool is_evaluated(const spsh__config *c, const spsh__progress *p)
 {
-    const char *const *dev = (const char *const *)r->config->dev;
-    return dev == NULL || dev[0] == NULL || r->progress.evaluated_step == r->progress.step;
+    const char *const *dev = (const char *const *)c->dev;
+    return dev == NULL || dev[0] == NULL || p->evaluated_step == p->step;
 }
 
 static spsh_status loop(spsh__run *r, spsh_error *err)
 {
-    r->begin_s = r->saved_s = r->evaluated_s = r->looked_s = spsh__world_now_s(r->world);
-    r->begin_samples = r->progress.samples;
-    r->is_epoch_whole = r->progress.step == 0;
-    if (spsh__run_is_done(r) && is_evaluated(r)) {
+    r->report.begin_s = r->saving.saved_s = r->evaluation.ended_s = r->saving.looked_s =
+        spsh__world_now_s(r->world);
+    r->report.begin_samples = r->progress.samples;
+    r->report.is_epoch_whole = r->progress.step == 0;
+    if (spsh__run_is_done(r->setup.config, &r->progress) &&
+        is_evaluated(r->setup.config, &r->progress)) {
         spsh__run_log(r, SPSH_LOG_INFO,
                       "the run is done: %llu epochs, %llu utterances; a larger train.epochs or "
                       "train.samples_max goes on",
@@ -513,8 +499,8 @@ static spsh_status loop(spsh__run *r, spsh_error *err)
                       (unsigned long long)r->progress.samples);
         return SPSH_OK;
     }
-    spsh_status rc = r->is_free_running ? spsh__run_free(r, err) : steps(r, err);
-    if (rc == SPSH_OK && !is_evaluated(r))
+    spsh_status rc = r->rounds.is_free ? spsh__run_free(r, err) : steps(r, err);
+    if (rc == SPSH_OK && !is_evaluated(r->setup.config, &r->progress))
         rc = spsh__run_evaluate(r, err);
     if (rc == SPSH_E_CANCELED && !spsh__comm_has_failed(r->world->comm))
         return stop(r, err);
@@ -527,18 +513,23 @@ static void fill_result(const spsh__run *r, spsh_train_result *ret)
         .steps = r->progress.step,
         .epochs = r->progress.epoch,
         .samples = r->progress.samples,
-        .loss = r->facts.step > 0 ? r->facts.loss : (double)NAN,
-        .wer = r->was_evaluated ? spsh__error_rate(&r->last, &r->last.words) : (double)NAN,
-        .cer = r->was_evaluated ? spsh__error_rate(&r->last, &r->last.letters) : (double)NAN,
-        .frame_error =
-            r->was_evaluated && r->alignments != NULL ? spsh__frame_error(&r->last) : (double)NAN,
+        .loss = r->step.facts.step > 0 ? r->step.facts.loss : (double)NAN,
+        .wer = r->evaluation.has_last
+                   ? spsh__error_rate(&r->evaluation.last, &r->evaluation.last.words)
+                   : (double)NAN,
+        .cer = r->evaluation.has_last
+                   ? spsh__error_rate(&r->evaluation.last, &r->evaluation.last.letters)
+                   : (double)NAN,
+        .frame_error = r->evaluation.has_last && r->setup.alignments != NULL
+                           ? spsh__frame_error(&r->evaluation.last)
+                           : (double)NAN,
     };
 }
 
 /* What cannot be kept is done as it comes: a run that is slower than others says why. */
 static void tell_graphs(const spsh__run *r)
 {
-    if (r->compute.cuda == NULL || !r->config->has_graphs)
+    if (r->compute.cuda == NULL || !r->setup.config->has_graphs)
         return;
     const spsh__cuda_segment_counts n = spsh__cuda_segments_counted(r->backend);
     spsh__run_log(r, n.refused > 0 ? SPSH_LOG_WARNING : SPSH_LOG_INFO,
@@ -552,8 +543,8 @@ static void tell_graphs(const spsh__run *r)
 static void end(spsh__run *r, const char *stopped)
 {
     tell_graphs(r);
-    spsh__metrics_close(r->metrics);
-    r->metrics = NULL;
+    spsh__metrics_close(r->report.metrics);
+    r->report.metrics = NULL;
     if (r->world->is_first && r->o->end_fn != NULL)
         r->o->end_fn(r->o->end_user, stopped);
 }

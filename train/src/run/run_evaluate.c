@@ -36,13 +36,14 @@ static void free_examples(examples *e)
 static spsh_status open_feed(spsh__run *r, const char *name, spsh__feed **ret, spsh_error *err)
 {
     const char *const names[] = {name, NULL};
-    const spsh__feed_options options = {.config = r->config,
-                                        .vocabulary = r->vocabulary,
-                                        .alignments = r->alignments,
+    const spsh__feed_options options = {.config = r->setup.config,
+                                        .vocabulary = r->setup.vocabulary,
+                                        .alignments = r->setup.alignments,
                                         .names = names,
                                         .rank = r->world->comm->rank,
                                         .world_size = r->world->comm->world_size,
-                                        .cuda = spsh__run_lent_device(&r->compute, r->alignments),
+                                        .cuda =
+                                            spsh__run_lent_device(&r->compute, r->setup.alignments),
                                         .device = r->backend->device,
                                         .io = r->io,
                                         .log_fn = r->o->log_fn,
@@ -54,14 +55,14 @@ static spsh_status open_feed(spsh__run *r, const char *name, spsh__feed **ret, s
 static spsh_status tell_alignments(const spsh__run *r, const uint8_t *of_train,
                                    const uint8_t *of_any, spsh_error *err)
 {
-    const uint32_t count = spsh__alignments_count(r->alignments);
+    const uint32_t count = spsh__alignments_count(r->setup.alignments);
     uint32_t train = 0, any = 0;
     for (uint32_t i = 0; i < count; i++) {
         train += of_train[i];
         any += of_any[i];
     }
     if (train == 0) {
-        const spsh_bytes id = count > 0 ? spsh__alignments_id(r->alignments, 0)
+        const spsh_bytes id = count > 0 ? spsh__alignments_id(r->setup.alignments, 0)
                                         : (spsh_bytes){(const uint8_t *)"", 0};
         return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
                          "data.alignments: none of %u utterances is in data.train; the first is "
@@ -73,16 +74,17 @@ static spsh_status tell_alignments(const spsh__run *r, const uint8_t *of_train,
         r, SPSH_LOG_INFO,
         "alignments: %u utterances, %llu frames, %u states, %.1f MB; %u are of data.train, "
         "%u of no dataset",
-        count, (unsigned long long)spsh__alignments_frame_count(r->alignments),
-        r->config->model.outputs, (double)spsh__alignments_bytes(r->alignments) * 1e-6, train,
-        count - any);
+        count, (unsigned long long)spsh__alignments_frame_count(r->setup.alignments),
+        r->setup.config->model.outputs, (double)spsh__alignments_bytes(r->setup.alignments) * 1e-6,
+        train, count - any);
     return SPSH_OK;
 }
 
 static spsh_status check_dev(spsh__run *r, uint8_t *marks, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    for (char **name = r->config->dev; name != NULL && *name != NULL && rc == SPSH_OK; name++) {
+    for (char **name = r->setup.config->dev; name != NULL && *name != NULL && rc == SPSH_OK;
+         name++) {
         spsh__feed *feed = NULL;
         rc = open_feed(r, *name, &feed, err);
         if (rc == SPSH_OK && marks != NULL)
@@ -94,9 +96,9 @@ static spsh_status check_dev(spsh__run *r, uint8_t *marks, spsh_error *err)
 
 spsh_status spsh__run_check_dev(spsh__run *r, spsh_error *err)
 {
-    if (r->alignments == NULL)
+    if (r->setup.alignments == NULL)
         return check_dev(r, NULL, err);
-    const size_t count = spsh__alignments_count(r->alignments);
+    const size_t count = spsh__alignments_count(r->setup.alignments);
     uint8_t *marks = calloc(2, count + 1); /* of train; of any */
     if (marks == NULL)
         return spsh__fail_memory(err);
@@ -116,25 +118,25 @@ static spsh_status open_reader(spsh__run *r, const spsh__feed *feed, spsh__model
                                spsh_error *err)
 {
     spsh__model_limits limits = spsh__feed_limits(feed);
-    if (r->alignments != NULL)
-        limits = spsh__frame_limits(&limits, r->shape.chunk_frames);
-    const spsh__model *lender = r->pipeline == NULL ? r->model : NULL;
+    if (r->setup.alignments != NULL)
+        limits = spsh__frame_limits(&limits, r->model.shape.chunk_frames);
+    const spsh__model *lender = r->model.stages == NULL ? r->model.own : NULL;
     const spsh_status rc =
-        spsh__model_open_forward(r->backend, &r->shape, &limits, lender, ret, err);
-    return rc == SPSH_OK && r->pipeline != NULL ? spsh__run_share_stages(r, *ret, err) : rc;
+        spsh__model_open_forward(r->backend, &r->model.shape, &limits, lender, ret, err);
+    return rc == SPSH_OK && r->model.stages != NULL ? spsh__run_share_stages(r, *ret, err) : rc;
 }
 
 static spsh_status evaluate_one(spsh__run *r, const char *name, examples *e, spsh_error *err)
 {
     spsh__evaluator_options options = {
         .backend = r->backend,
-        .vocabulary = r->vocabulary,
-        .chunk_frames = r->shape.chunk_frames,
-        .inputs = r->shape.inputs,
+        .vocabulary = r->setup.vocabulary,
+        .chunk_frames = r->model.shape.chunk_frames,
+        .inputs = r->model.shape.inputs,
         .comm = r->world->comm,
         .stop = r->o->record ? NULL : r->o->stop, /* in no message */
-        .symbols = r->shape.outputs,
-        .beam_width = r->config->beam_width,
+        .symbols = r->model.shape.outputs,
+        .beam_width = r->setup.config->beam_width,
         .heard_fn = take_example,
         .heard_user = e,
     };
@@ -150,7 +152,7 @@ static spsh_status evaluate_one(spsh__run *r, const char *name, examples *e, sps
         rc = spsh__evaluator_open(&options, &evaluator, err);
     }
     if (rc == SPSH_OK)
-        rc = spsh__evaluate(evaluator, feed, &r->last, err);
+        rc = spsh__evaluate(evaluator, feed, &r->evaluation.last, err);
     spsh__evaluator_close(evaluator);
     spsh__model_close(reader);
     spsh__feed_close(feed);
@@ -159,7 +161,7 @@ static spsh_status evaluate_one(spsh__run *r, const char *name, examples *e, sps
 
 static void tell(spsh__run *r, const char *name, const examples *e)
 {
-    const spsh__evaluation *s = &r->last;
+    const spsh__evaluation *s = &r->evaluation.last;
     const spsh__evaluation_facts facts = {
         .step = r->progress.step,
         .samples = r->progress.samples,
@@ -169,18 +171,18 @@ static void tell(spsh__run *r, const char *name, const examples *e)
         .cer = spsh__error_rate(s, &s->letters),
         .cer_letters = spsh__error_rate(s, &s->letters_alone),
         .seconds = spsh__world_passed_s(r->world, s->took_s),
-        .is_of_frames = r->alignments != NULL,
+        .is_of_frames = r->setup.alignments != NULL,
         .frame_error = spsh__frame_error(s),
         .frames = s->loss_count,
         .without_alignment = s->without_alignment,
         .other_length = s->other_length,
-        .utterances = r->alignments != NULL ? s->utterances : s->words.utterances,
+        .utterances = r->setup.alignments != NULL ? s->utterances : s->words.utterances,
         .words = s->words.reference_count,
         .examples = e->items,
         .example_count = e->count,
     };
     spsh_error failed = SPSH_ERROR_INIT;
-    if (r->alignments != NULL)
+    if (r->setup.alignments != NULL)
         spsh__run_log(r, SPSH_LOG_INFO,
                       "%s: %.2f %% of %llu frames wrong, loss %.4g; %llu utterances have no "
                       "alignment, %llu one of another length",
@@ -190,7 +192,8 @@ static void tell(spsh__run *r, const char *name, const examples *e)
     else
         spsh__run_log(r, SPSH_LOG_INFO, "%s: WER %.2f %%, CER %.2f %%, loss %.4g", name,
                       100 * facts.wer, 100 * facts.cer, facts.loss);
-    if (r->metrics != NULL && spsh__metrics_evaluation(r->metrics, &facts, &failed) != SPSH_OK)
+    if (r->report.metrics != NULL &&
+        spsh__metrics_evaluation(r->report.metrics, &facts, &failed) != SPSH_OK)
         spsh__run_log(r, SPSH_LOG_ERROR, "%s", failed.message);
 }
 
@@ -199,23 +202,23 @@ static spsh_status evaluate(spsh__run *r, spsh_error *err)
 {
     spsh__evaluation first = {0};
     spsh_status rc = spsh__run_meet(r, false, err);
-    for (char **name = r->config->dev; *name != NULL && rc == SPSH_OK; name++) {
+    for (char **name = r->setup.config->dev; *name != NULL && rc == SPSH_OK; name++) {
         examples e = {.count = 0};
         rc = evaluate_one(r, *name, &e, err);
         if (rc == SPSH_OK)
             tell(r, *name, &e);
-        if (rc == SPSH_OK && name == r->config->dev)
-            first = r->last;
+        if (rc == SPSH_OK && name == r->setup.config->dev)
+            first = r->evaluation.last;
         free_examples(&e);
     }
     if (rc != SPSH_OK)
         return rc;
-    r->last = first;
-    r->was_evaluated = true;
+    r->evaluation.last = first;
+    r->evaluation.has_last = true;
     r->progress.evaluated_step = r->progress.step;
-    r->evaluated_s = spsh__world_now_s(r->world);
+    r->evaluation.ended_s = spsh__world_now_s(r->world);
     const double wrong =
-        r->alignments != NULL ? spsh__frame_error(&first) : spsh__errors_rate(&first.words);
+        r->setup.alignments != NULL ? spsh__frame_error(&first) : spsh__errors_rate(&first.words);
     if (wrong < r->progress.best_metric) {
         r->progress.best_metric = wrong;
         r->progress.best_samples = r->progress.samples;
@@ -225,7 +228,7 @@ static spsh_status evaluate(spsh__run *r, spsh_error *err)
 
 spsh_status spsh__run_evaluate(spsh__run *r, spsh_error *err)
 {
-    if (r->config->dev == NULL || r->config->dev[0] == NULL)
+    if (r->setup.config->dev == NULL || r->setup.config->dev[0] == NULL)
         return SPSH_OK;
     spsh__world_rest(r->world, true);
     const spsh_status rc = evaluate(r, err);

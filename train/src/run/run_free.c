@@ -24,7 +24,7 @@ typedef struct pause {
 static spsh_status tell_totals(spsh__run *r, spsh_error *err)
 {
     uint64_t leases = 0;
-    const spsh_status rc = spsh__leases_totals(spsh__draw_leases(r->draw), r->rows.totals,
+    const spsh_status rc = spsh__leases_totals(spsh__draw_leases(r->rounds.draw), r->rows.totals,
                                                r->rows.count, &leases, err);
     if (rc != SPSH_OK || leases == 0 || r->rows.totals[SPSH__ROW_STEPS] <= 0)
         return rc;
@@ -33,25 +33,25 @@ static spsh_status tell_totals(spsh__run *r, spsh_error *err)
     r->progress.audio_s += r->rows.totals[SPSH__ROW_AUDIO_S];
     r->progress.skipped_steps += (uint64_t)r->rows.totals[SPSH__ROW_SKIPPED];
     spsh__run_fill_facts(r);
-    r->facts.save_s = r->save_s;
-    r->save_s = 0;
+    r->step.facts.save_s = r->saving.save_s;
+    r->saving.save_s = 0;
     spsh__run_tell(r);
     return SPSH_OK;
 }
 
 static spsh_status find_due(const spsh__run *r, uint64_t *ret, spsh_error *err)
 {
-    const spsh__config *c = r->config;
+    const spsh__config *c = r->setup.config;
     const double now_s = spsh__world_now_s(r->world);
     uint64_t reasons = 0;
-    if (c->checkpoint_every_s > 0 && now_s - r->saved_s >= c->checkpoint_every_s)
+    if (c->checkpoint_every_s > 0 && now_s - r->saving.saved_s >= c->checkpoint_every_s)
         reasons |= SPSH__PAUSE_SAVE;
-    if (c->evaluate_every_s > 0 && now_s - r->evaluated_s >= c->evaluate_every_s)
+    if (c->evaluate_every_s > 0 && now_s - r->evaluation.ended_s >= c->evaluate_every_s)
         reasons |= SPSH__PAUSE_EVALUATE;
     if (c->samples_max > 0 && r->progress.samples >= c->samples_max)
         reasons |= SPSH__PAUSE_SAMPLES;
     *ret = reasons;
-    return spsh__run_note(r, ret, err);
+    return spsh__run_note(&r->runtime, ret, err);
 }
 
 static spsh_status watch(spsh__run *r, spsh_error *err)
@@ -67,7 +67,7 @@ static spsh_status watch(spsh__run *r, spsh_error *err)
     if (rc == SPSH_OK)
         rc = find_due(r, &reasons, err);
     if (rc == SPSH_OK && reasons != 0)
-        rc = spsh__leases_pause(spsh__draw_leases(r->draw), (uint32_t)reasons, err);
+        rc = spsh__leases_pause(spsh__draw_leases(r->rounds.draw), (uint32_t)reasons, err);
     return rc;
 }
 
@@ -75,33 +75,34 @@ static spsh_status watch(spsh__run *r, spsh_error *err)
  * the others: where an update has several batches, or waits for slower learners. */
 static spsh_status begin_round(spsh__run *r, spsh_error *err)
 {
-    const spsh__config *c = r->config;
+    const spsh__config *c = r->setup.config;
     uint64_t steps = 0;
     spsh__lease_round round = {.holds_back = c->accumulate == 1 &&
                                              r->learner.options.node_size == 1 &&
                                              r->strategy->ops->retire_fn == NULL};
     if (!r->world->is_first)
         return SPSH_OK;
-    const spsh_status rc = spsh__feed_steps(r->feed, r->place_epoch, &steps, err);
+    const spsh_status rc = spsh__feed_steps(r->feed, r->rounds.epoch, &steps, err);
     if (rc != SPSH_OK)
         return rc;
     if (c->samples_max > 0) {
-        round.samples_max = c->samples_max - r->begin_samples;
+        round.samples_max = c->samples_max - r->report.begin_samples;
         round.samples_mean = (double)spsh__feed_epoch_utterances(r->feed) / (double)(steps + 1);
     }
-    return spsh__leases_begin(spsh__draw_leases(r->draw), &round, err);
+    return spsh__leases_begin(spsh__draw_leases(r->rounds.draw), &round, err);
 }
 
 static spsh_status place(spsh__run *r, uint64_t epoch, uint64_t step, spsh_error *err)
 {
     uint64_t steps = 0;
-    r->place_epoch = epoch;
-    r->place_step = step;
+    r->rounds.epoch = epoch;
+    r->rounds.step = step;
     if (!r->world->is_first)
         return SPSH_OK;
     const spsh_status rc = spsh__feed_steps(r->feed, epoch, &steps, err);
-    return rc != SPSH_OK ? rc
-                         : spsh__leases_place(spsh__draw_leases(r->draw), epoch, step, steps, err);
+    return rc != SPSH_OK
+               ? rc
+               : spsh__leases_place(spsh__draw_leases(r->rounds.draw), epoch, step, steps, err);
 }
 
 /* ---- all learners ---- */
@@ -109,7 +110,7 @@ static spsh_status place(spsh__run *r, uint64_t epoch, uint64_t step, spsh_error
 static spsh_status go(spsh__run *r, spsh_error *err)
 {
     spsh__drawn drawn = {.is_pause = false};
-    spsh_status rc = spsh__draw_next(r->draw, &drawn, err);
+    spsh_status rc = spsh__draw_next(r->rounds.draw, &drawn, err);
     while (rc == SPSH_OK && !drawn.is_pause) {
         rc = spsh__run_learn_drawn(r, &drawn, err);
         if (rc != SPSH_OK)
@@ -119,11 +120,11 @@ static spsh_status go(spsh__run *r, spsh_error *err)
                                        .row = row,
                                        .row_count = r->rows.count,
                                        .reasons = row[SPSH__ROW_STOP] > 0 ? SPSH__PAUSE_STOP : 0};
-        rc = spsh__draw_done(r->draw, &done, err);
+        rc = spsh__draw_done(r->rounds.draw, &done, err);
         if (rc == SPSH_OK)
             rc = watch(r, err);
         if (rc == SPSH_OK)
-            rc = spsh__draw_next(r->draw, &drawn, err);
+            rc = spsh__draw_next(r->rounds.draw, &drawn, err);
     }
     if (rc == SPSH_OK && r->strategy->ops->retire_fn != NULL)
         rc = r->strategy->ops->retire_fn(r->strategy, err);
@@ -137,26 +138,26 @@ static void take_pause(spsh__run *r, const pause *p)
     r->progress = p->progress;
     r->progress.updates = own.updates;
     r->progress.loss_scale = own.loss_scale;
-    memcpy(r->epoch_totals, p->epoch_totals, sizeof(r->epoch_totals));
-    r->place_epoch = p->epoch;
-    r->place_step = p->step;
-    r->has_to_stop = (p->reasons & SPSH__PAUSE_STOP) != 0;
+    memcpy(r->report.epoch_totals, p->epoch_totals, sizeof(r->report.epoch_totals));
+    r->rounds.epoch = p->epoch;
+    r->rounds.step = p->step;
+    r->step.has_to_stop = (p->reasons & SPSH__PAUSE_STOP) != 0;
 }
 
 /* Whoever was asked to stop, in a pause, too. */
 static spsh_status share_stop(spsh__run *r, spsh_error *err)
 {
-    uint64_t stops = r->has_to_stop || (r->o->stop != NULL && *r->o->stop != 0);
-    spsh_status rc = spsh__run_note(r, &stops, err);
+    uint64_t stops = r->step.has_to_stop || (r->o->stop != NULL && *r->o->stop != 0);
+    spsh_status rc = spsh__run_note(&r->runtime, &stops, err);
     if (rc == SPSH_OK)
         rc = spsh__comm_all_reduce(r->world->comm, SPSH__COMM_U64, SPSH__COMM_MAX, &stops, 1, err);
-    r->has_to_stop = stops > 0;
+    r->step.has_to_stop = stops > 0;
     return rc;
 }
 
 static spsh_status meet(spsh__run *r, pause *ret, spsh_error *err)
 {
-    spsh__leases *leases = spsh__draw_leases(r->draw);
+    spsh__leases *leases = spsh__draw_leases(r->rounds.draw);
     spsh__lease_state state = {.epoch = 0};
     spsh_status rc = leases != NULL ? spsh__leases_meet(leases, &state, err) : SPSH_OK;
     if (rc == SPSH_OK)
@@ -172,7 +173,7 @@ static spsh_status meet(spsh__run *r, pause *ret, spsh_error *err)
     ret->epoch = state.epoch;
     ret->step = state.step;
     ret->progress = r->progress;
-    memcpy(ret->epoch_totals, r->epoch_totals, sizeof(ret->epoch_totals));
+    memcpy(ret->epoch_totals, r->report.epoch_totals, sizeof(ret->epoch_totals));
     rc = spsh__comm_broadcast(r->world->comm, ret, sizeof(*ret), 0, err);
     if (rc != SPSH_OK)
         return rc;
@@ -183,7 +184,7 @@ static spsh_status meet(spsh__run *r, pause *ret, spsh_error *err)
 static spsh_status do_pause(spsh__run *r, const pause *p, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    if (r->has_to_stop)
+    if (r->step.has_to_stop)
         return SPSH_E_CANCELED;
     if ((p->reasons & SPSH__PAUSE_EPOCH) != 0) {
         rc = spsh__run_end_epoch(r, err);
@@ -199,8 +200,8 @@ static spsh_status do_pause(spsh__run *r, const pause *p, spsh_error *err)
 spsh_status spsh__run_free(spsh__run *r, spsh_error *err)
 {
     pause p;
-    spsh_status rc = place(r, r->place_epoch, r->place_step, err);
-    while (rc == SPSH_OK && !spsh__run_is_done(r)) {
+    spsh_status rc = place(r, r->rounds.epoch, r->rounds.step, err);
+    while (rc == SPSH_OK && !spsh__run_is_done(r->setup.config, &r->progress)) {
         rc = begin_round(r, err);
         if (rc == SPSH_OK)
             rc = go(r, err);

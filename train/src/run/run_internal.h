@@ -10,11 +10,13 @@
 #include "config/choose_backend.h"
 #include "decoding/evaluate.h"
 #include "estimate.h"
+#include "host_arenas.h"
 #include "labels/alignments.h"
 #include "loss_scale.h"
 #include "metrics/metrics.h"
 #include "run_draw.h"
 #include "run_loss.h"
+#include "run_record.h"
 #include "run_rows.h"
 #include "run_setup.h"
 #include "run_shared.h"
@@ -35,12 +37,6 @@ typedef struct spsh__progress {
     spsh__loss_scale loss_scale;
 } spsh__progress;
 
-/* Settings that a world decides for itself: another one's are not the same. */
-typedef struct spsh__run_given {
-    uint32_t threads;
-    spsh__backend_choice backend;
-} spsh__run_given;
-
 /* A micro-batch while the model computes it (run_step.c, run_pipeline.c). */
 typedef struct spsh__run_leaf {
     uint32_t number;    /* in the step (strategy.h) */
@@ -50,72 +46,102 @@ typedef struct spsh__run_leaf {
     double *row;                   /* ... */
 } spsh__run_leaf;
 
-typedef struct spsh__run {
-    const spsh_train_options *o;
-    spsh__run_world *world;
-    const spsh_io *io;
-    spsh__config *config;
-    spsh__run_given given; /* what of it the world has changed */
-    char *config_text;     /* as it was given: of the run's folder, and checkpoints */
-    char *vocabulary_text;
-    spsh__vocabulary *vocabulary; /* NULL: a model of frames, which has alignments */
-    spsh__alignments *alignments;
-    spsh__compute compute;
-    spsh__backend *backend; /* compute's */
-    spsh__feed *feed;
-    spsh__model *model;
-    spsh__model_shape shape; /* the model's */
-    spsh__stages *pipeline;  /* of that strategy: model is its own; else NULL */
+/* What this rank computes (run_pipeline.c: a stage of the model, or all of it). */
+typedef struct spsh__run_model {
+    spsh__model_shape shape; /* of the whole model */
+    spsh__model *own;        /* this rank's */
+    spsh__stages *stages;    /* of a pipeline: has `own`; else NULL */
     spsh__comm *own_comm;    /* ... of this rank alone */
-    spsh__learner learner;
-    spsh__staleness staleness; /* the learner's, since the last row */
-    uint64_t told_bytes;       /* comm's, until the last row */
-    spsh__slice *buckets;
-    spsh__strategy *strategy;
-    spsh__runtime *runtime;  /* of strategies that need one; else NULL */
-    spsh__runtime *recorded; /* ... which is around this one; else NULL */
-    char *record_folder;     /* of that; else NULL */
-    bool has_begun;          /* all is open, of all ranks where there is a record */
-    spsh__optimizer optimizer;
-    spsh__served_updates served; /* of strategies that push gradients */
-    spsh__shared_memory shared;  /* hogwild's */
-    bool is_free_running;        /* learners do not step together: draw's */
-    uint32_t learners; /* of those: that are not lost, as rank 0 knows; 0: it was not asked */
-    spsh__draw *draw;
-    uint64_t place_epoch, place_step; /* of batches: rank 0's, in a pause */
-    spsh__metrics *metrics;           /* rank 0 */
+    spsh__slice *buckets;    /* the learner's, unless there are stages */
+} spsh__run_model;
 
-    /* state */
-    spsh__progress progress;
-    uint8_t *cursor; /* of the last step's end */
-    size_t cursor_size;
+/* What a strategy's learners exchange, since the last row (run_traffic.c). */
+typedef struct spsh__run_traffic {
+    spsh__staleness staleness;
+    uint64_t told_bytes; /* that comm had sent by then */
+} spsh__run_traffic;
+
+/* The rounds of learners that do not step together (run_free.c, run_lost.c). */
+typedef struct spsh__run_rounds {
+    bool is_free; /* there are rounds: learners do not step together */
+    spsh__draw *draw;
+    uint64_t epoch, step; /* of the next batch: rank 0's, in a pause */
+    uint32_t learners;    /* that are not lost, as rank 0 knows; 0: losses end the run */
+} spsh__run_rounds;
+
+/* What a run resumes from, and its checkpoints (run_state.c). */
+typedef struct spsh__run_saving {
     spsh__checkpoint_file *resumed; /* rank 0, until its arenas are taken */
     spsh__checkpoint resumed_state;
     spsh__checkpoint_writer *writer; /* rank 0 */
-    spsh__parameter *parameters;
-    float *host_weights, *host_moments[2], *host_statistics;
-    spsh__buffer statistics_before; /* of the step: a skipped one leaves them */
-    uint32_t skipped_in_a_row;
-    double begin_s, saved_s, evaluated_s, looked_s;
-    double save_s;            /* by checkpoints since the last step */
-    uint64_t begin_samples;   /* where this process began, at begin_s */
-    uint64_t next_batch_hash; /* behind cursor */
-    bool is_epoch_whole;      /* this process has seen its beginning */
-    double epoch_totals[SPSH__ROW_DOMAINS];
-    bool has_metrics_failed; /* that was told */
+    spsh__host_arenas arenas;        /* rank 0 */
+    uint8_t *cursor;                 /* of the end of the last step that was saved */
+    size_t cursor_size;
+    uint64_t next_batch_hash; /* of the batch after the cursor */
+    double saved_s, looked_s;
+    double save_s; /* seconds that checkpoints took since the last step */
+} spsh__run_saving;
 
-    /* of a step */
-    spsh__step_rows rows;
-    spsh__batch_loss loss;
-    spsh__run_leaf leaf;
-    bool has_learnt;                 /* the step; false: of late gradients none was due yet */
-    bool has_to_stop;                /* somebody asked for it in a step that was late */
-    double due_loss_scale;           /* of gradients that are applied a step late */
-    bool has_ended;                  /* the epoch, in the middle of a step */
-    const spsh__feed_batch *pending; /* of the next epoch: taken, not learnt from yet */
-    spsh__step_facts facts;
+/* The last evaluation of the first dev set (run_evaluate.c). */
+typedef struct spsh__dev_evaluation {
     spsh__evaluation last;
-    bool was_evaluated;
+    bool has_last;
+    double ended_s;
+} spsh__dev_evaluation;
+
+/* What rank 0 reports of steps and epochs (run_report.c). */
+typedef struct spsh__run_report {
+    spsh__metrics *metrics;
+    bool has_failed; /* metrics are not written, and that was logged */
+    double begin_s;  /* of this process, ... */
+    uint64_t begin_samples;
+    double epoch_totals[SPSH__ROW_DOMAINS];
+    bool is_epoch_whole; /* this process has seen its beginning */
+} spsh__run_report;
+
+/* A step, and what it leaves for the next one (run_step.c). */
+typedef struct spsh__run_step_state {
+    spsh__step_facts facts;
+    spsh__buffer statistics_before; /* running statistics: a skipped step restores them */
+    uint32_t skipped_in_a_row;
+    bool has_learnt;                 /* false: no late gradients were due yet */
+    double due_loss_scale;           /* of gradients that are applied a step late */
+    const spsh__feed_batch *pending; /* of the next epoch: taken, not trained on yet */
+    bool has_ended;                  /* the epoch, in the middle of a step */
+    bool has_to_stop;                /* a rank asked for it in a step that was late */
+} spsh__run_step_state;
+
+typedef struct spsh__run {
+    const spsh_train_options *o;
+    const spsh_io *io;
+    spsh__run_world *world; /* the other ranks, their messages, the clock (run_world.h) */
+    spsh__run_setup setup;  /* the configuration (run_setup.h) */
+    spsh__compute compute;
+    spsh__backend *backend; /* compute's */
+    spsh__feed *feed;
+    spsh__run_model model;
+    spsh__progress progress;
+
+    /* how learners keep their models together (run_learner.c) */
+    spsh__learner learner;
+    spsh__strategy *strategy;
+    spsh__optimizer optimizer;   /* run_update.h */
+    spsh__served_updates served; /* of strategies that push gradients */
+    spsh__shared_memory shared;  /* hogwild's (run_shared.h) */
+    spsh__run_runtime runtime;   /* of strategies that need one (run_record.h) */
+    spsh__run_traffic traffic;
+    spsh__run_rounds rounds;
+
+    /* a step */
+    spsh__step_rows rows;  /* run_rows.h */
+    spsh__batch_loss loss; /* run_loss.h */
+    spsh__run_leaf leaf;
+    spsh__run_step_state step;
+
+    /* between steps */
+    spsh__run_saving saving;
+    spsh__dev_evaluation evaluation;
+    spsh__run_report report;
 } spsh__run;
 
 /* Of what the run has opened, behind the feed. */
@@ -124,22 +150,6 @@ spsh__estimating spsh__run_estimating(const spsh__run *r, spsh_train_estimate *o
 spsh_status spsh__run_explain_memory(spsh__run *r, spsh_status status, spsh_error *err);
 void spsh__run_log(const spsh__run *r, spsh_log_level level, const char *format, ...)
     SPSH_PRINTF(3, 4);
-
-/* The configuration as it was given, without what the world has changed of it. of_record: as a
- * replay needs it, which no launcher tells of nodes. malloc'd; NULL: no memory. */
-char *spsh__run_config_text(const spsh__run *r, bool of_record);
-
-/* ---- run_record.c ---- */
-/* Rank 0, before anything is made: what cannot be recorded, or is already; names the folder. */
-spsh_status spsh__run_check_record(spsh__run *r, spsh_error *err);
-/* r->runtime, around which a record is kept. */
-spsh_status spsh__run_open_runtime(spsh__run *r, spsh_error *err);
-void spsh__run_close_runtime(spsh__run *r);
-/* What a learner does by the clock or for a signal; *value becomes what it was then. */
-spsh_status spsh__run_note(const spsh__run *r, uint64_t *value, spsh_error *err);
-/* Between these two the serving task does not see what the computing task writes. */
-spsh_status spsh__run_enter(const spsh__run *r, uint64_t number, spsh_error *err);
-void spsh__run_leave(const spsh__run *r);
 
 /* ---- run_traffic.c ---- */
 /* To other ranks, by this one, ever. */
@@ -162,9 +172,9 @@ spsh_status spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err);
 /* The model and its learner, in a run of stages. */
 spsh_status spsh__run_open_stage(spsh__run *r, const spsh__model_limits *limits, spsh_error *err);
 spsh_status spsh__run_stage_learner(spsh__run *r, spsh_error *err);
-void spsh__run_close_model(spsh__run *r);
+void spsh__run_close_model(spsh__run_model *m);
 /* Slices, and sizes of arenas, of all that is trained. */
-const spsh__model *spsh__run_whole(const spsh__run *r);
+const spsh__model *spsh__run_whole(const spsh__run_model *m);
 /* This rank counts what is in batches, and their losses. */
 bool spsh__run_counts(const spsh__run *r);
 /* All ranks: to rank 0's memory for checkpoints, and from there. */
@@ -198,7 +208,7 @@ spsh_status spsh__run_free(spsh__run *r, spsh_error *err);
 /* The loop's: a step's totals are told and counted; the epoch has ended; the run has. */
 void spsh__run_tell(spsh__run *r);
 spsh_status spsh__run_end_epoch(spsh__run *r, spsh_error *err);
-bool spsh__run_is_done(const spsh__run *r);
+bool spsh__run_is_done(const spsh__config *config, const spsh__progress *progress);
 
 /* Rank 0's outcome of what it does alone becomes everybody's. */
 spsh_status spsh__run_agree(spsh__run *r, spsh_status own, spsh_error *err);
@@ -209,6 +219,7 @@ spsh_status spsh__run_restore(spsh__run *r, spsh_error *err);
 /* All ranks. A full disk is logged, and the run goes on. */
 spsh_status spsh__run_save(spsh__run *r, spsh_error *err);
 spsh_status spsh__run_save_last(spsh__run *r, spsh_error *err); /* waits; fails */
+void spsh__run_close_saving(spsh__run_saving *s);
 /* Between saves: what became of the last one; SPSH_E_MISMATCH: a newer start has taken over. */
 spsh_status spsh__run_look(spsh__run *r, spsh_error *err);
 

@@ -23,44 +23,45 @@ void spsh__run_close_moments(spsh__run *r)
 
 static spsh__strategy_options options_of(const spsh__run *r)
 {
-    const spsh__config *c = r->config;
-    return (spsh__strategy_options){.servers = c->servers,
-                                    .bound = c->staleness_max,
-                                    .scales_by_staleness = c->scales_by_staleness,
-                                    .node_size =
-                                        spsh__run_node_size(r->config, r->world->launch.local_size),
-                                    .inner = c->inner,
-                                    .outer = c->outer,
-                                    .overlaps = c->overlaps};
+    const spsh__config *c = r->setup.config;
+    return (spsh__strategy_options){
+        .servers = c->servers,
+        .bound = c->staleness_max,
+        .scales_by_staleness = c->scales_by_staleness,
+        .node_size = spsh__run_node_size(r->setup.config, r->world->launch.local_size),
+        .inner = c->inner,
+        .outer = c->outer,
+        .overlaps = c->overlaps};
 }
 
 spsh_status spsh__run_open_learner(spsh__run *r, spsh_error *err)
 {
-    const spsh__config *c = r->config;
-    const uint32_t buckets = spsh__model_bucket_count(r->model);
+    const spsh__config *c = r->setup.config;
+    const uint32_t buckets = spsh__model_bucket_count(r->model.own);
     const int moments = c->is_adamw ? 2 : c->sgd.momentum > 0 ? 1 : 0;
     spsh__learner *l = &r->learner;
-    r->buckets = calloc(buckets, sizeof(*r->buckets));
-    if (r->buckets == NULL)
+    r->model.buckets = calloc(buckets, sizeof(*r->model.buckets));
+    if (r->model.buckets == NULL)
         return spsh__fail_memory(err);
     for (uint32_t b = 0; b < buckets; b++)
-        spsh__model_bucket(r->model, b, &r->buckets[b].offset, &r->buckets[b].count);
+        spsh__model_bucket(r->model.own, b, &r->model.buckets[b].offset,
+                           &r->model.buckets[b].count);
     l->backend = r->backend;
     l->comm = r->world->comm;
-    l->weights = spsh__model_weights(r->model);
-    l->gradients = spsh__model_gradients(r->model);
-    l->arena_elements = spsh__model_arena_elements(r->model);
-    l->statistics = spsh__model_statistics(r->model, &l->statistics_elements);
-    l->buckets = r->buckets;
+    l->weights = spsh__model_weights(r->model.own);
+    l->gradients = spsh__model_gradients(r->model.own);
+    l->arena_elements = spsh__model_arena_elements(r->model.own);
+    l->statistics = spsh__model_statistics(r->model.own, &l->statistics_elements);
+    l->buckets = r->model.buckets;
     l->bucket_count = buckets;
     /* Of learners that do not step together each has one batch at a time. */
-    l->virtual_world = r->is_free_running ? r->world->comm->world_size : spsh__feed_leaves(r->feed);
+    l->virtual_world = r->rounds.is_free ? r->world->comm->world_size : spsh__feed_leaves(r->feed);
     l->accumulate = c->accumulate;
     l->exchange = c->exchange;
     l->seed = c->seed;
     l->options = options_of(r);
-    r->optimizer = (spsh__optimizer){c, r->model, l};
-    spsh_status rc = r->pipeline == NULL ? SPSH_OK : spsh__run_stage_learner(r, err);
+    r->optimizer = (spsh__optimizer){c, r->model.own, l};
+    spsh_status rc = r->model.stages == NULL ? SPSH_OK : spsh__run_stage_learner(r, err);
     for (int m = 0; m < moments && rc == SPSH_OK; m++)
         rc = r->backend->ops->alloc_fn(r->backend, l->arena_elements, &l->moments[m], err);
     return rc == SPSH_E_NO_MEMORY ? spsh__run_explain_memory(r, rc, err) : rc;
@@ -86,42 +87,42 @@ static spsh_status open_draw(spsh__run *r, spsh_error *err)
 {
     const spsh__draw_options options = {
         .comm = r->world->comm,
-        .runtime = r->runtime,
+        .runtime = r->runtime.used,
         .feed = r->feed,
-        .node_size = spsh__run_node_size(r->config, r->world->launch.local_size),
-        .accumulate = r->config->accumulate,
+        .node_size = spsh__run_node_size(r->setup.config, r->world->launch.local_size),
+        .accumulate = r->setup.config->accumulate,
         .allocator = spsh_allocator_default()};
     if (r->world->comm->world_size % options.node_size != 0)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "%u ranks are not nodes of %u each (train.node_size)",
                          r->world->comm->world_size, options.node_size);
-    return spsh__draw_open(&options, &r->draw, err);
+    return spsh__draw_open(&options, &r->rounds.draw, err);
 }
 
 spsh_status spsh__run_open_strategy(spsh__run *r, spsh_error *err)
 {
-    const bool is_shared = strcmp(r->config->strategy, "hogwild") == 0;
+    const bool is_shared = strcmp(r->setup.config->strategy, "hogwild") == 0;
     spsh_status rc =
-        spsh__strategy_open(r->config->strategy, spsh_allocator_default(), &r->strategy, err);
+        spsh__strategy_open(r->setup.config->strategy, spsh_allocator_default(), &r->strategy, err);
     if (rc == SPSH_OK)
         rc = spsh__run_open_lost(r, err);
-    if (rc == SPSH_OK && (r->strategy->ops->needs_runtime || r->is_free_running))
+    if (rc == SPSH_OK && (r->strategy->ops->needs_runtime || r->rounds.is_free))
         rc = spsh__run_open_runtime(r, err);
-    r->learner.runtime = r->runtime;
-    r->learner.staleness = r->runtime != NULL ? &r->staleness : NULL;
-    if (rc == SPSH_OK && r->is_free_running && r->strategy->ops->needs_runtime)
+    r->learner.runtime = r->runtime.used;
+    r->learner.staleness = r->runtime.used != NULL ? &r->traffic.staleness : NULL;
+    if (rc == SPSH_OK && r->rounds.is_free && r->strategy->ops->needs_runtime)
         rc = spsh__served_open_backend(&r->served, r->backend, r->compute.cuda, err);
     r->learner.arena_backend = r->served.backend;
     if (rc == SPSH_OK && r->strategy->ops->push_fn != NULL)
         rc = open_served(r, err);
     if (rc == SPSH_OK && is_shared)
         rc = open_shared(r, err);
-    return rc != SPSH_OK || !r->is_free_running ? rc : open_draw(r, err);
+    return rc != SPSH_OK || !r->rounds.is_free ? rc : open_draw(r, err);
 }
 
 void spsh__run_close_strategy(spsh__run *r)
 {
-    spsh__draw_close(r->draw);
+    spsh__draw_close(r->rounds.draw);
     spsh__strategy_close(r->strategy);
     spsh__run_close_runtime(r);
     spsh__served_close(&r->served);
@@ -130,7 +131,9 @@ void spsh__run_close_strategy(spsh__run *r)
 
 bool spsh__run_is_heard(const spsh__run *r)
 {
-    return r->world->comm->rank % spsh__run_node_size(r->config, r->world->launch.local_size) == 0;
+    return r->world->comm->rank %
+               spsh__run_node_size(r->setup.config, r->world->launch.local_size) ==
+           0;
 }
 
 spsh_status spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err)
@@ -145,6 +148,6 @@ spsh_status spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err)
     if (rc == SPSH_OK)
         rc = ops->consensus_fn(r->strategy, is_taken, err);
     if (rc == SPSH_OK)
-        spsh__model_weights_changed(r->model);
+        spsh__model_weights_changed(r->model.own);
     return rc;
 }

@@ -21,7 +21,7 @@ static spsh_status check(const spsh__run *r, spsh_error *err)
                          "train.on_lost is shrink, which adpsgd-fixed, adpsgd-random and ps-async "
                          "can do; with %s all need each other: a lost process ends the run",
                          ops->name);
-    if (ops->push_fn != NULL && r->config->servers != 1)
+    if (ops->push_fn != NULL && r->setup.config->servers != 1)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "train.on_lost is shrink: with %s a server's part of the model would be "
                          "lost with it; with train.servers: 1 process 0 has all of it",
@@ -38,28 +38,28 @@ static spsh_status check(const spsh__run *r, spsh_error *err)
 
 spsh_status spsh__run_open_lost(spsh__run *r, spsh_error *err)
 {
-    if (!r->config->shrinks || r->world->comm->world_size == 1)
+    if (!r->setup.config->shrinks || r->world->comm->world_size == 1)
         return SPSH_OK;
     const spsh_status rc = check(r, err);
     r->world->comm->outlives = rc == SPSH_OK;
-    r->learners = r->world->comm->world_size;
+    r->rounds.learners = r->world->comm->world_size;
     return rc;
 }
 
 spsh_status spsh__run_look_lost(spsh__run *r, spsh_error *err)
 {
     spsh__lease_state state = {.learners = 0};
-    if (r->learners == 0)
+    if (r->rounds.learners == 0)
         return SPSH_OK;
-    const spsh_status rc = spsh__leases_state(spsh__draw_leases(r->draw), &state, err);
+    const spsh_status rc = spsh__leases_state(spsh__draw_leases(r->rounds.draw), &state, err);
     if (rc != SPSH_OK)
         return rc;
-    if (state.learners < r->learners)
+    if (state.learners < r->rounds.learners)
         spsh__run_log(r, SPSH_LOG_WARNING,
                       "%u of %u processes have gone: the others go on, and do what the lost ones "
                       "had not finished",
                       r->learner.comm->world_size - state.learners, r->learner.comm->world_size);
-    r->learners = r->facts.learners = state.learners;
+    r->rounds.learners = r->step.facts.learners = state.learners;
     return SPSH_OK;
 }
 
@@ -67,7 +67,7 @@ spsh_status spsh__run_look_lost(spsh__run *r, spsh_error *err)
 static spsh_status open_living(spsh__run *r, spsh__comm **ret, spsh_error *err)
 {
     spsh__comm *all = r->learner.comm;
-    const spsh__leases *leases = spsh__draw_leases(r->draw);
+    const spsh__leases *leases = spsh__draw_leases(r->rounds.draw);
     uint32_t count = 0;
     uint32_t *list = calloc(all->world_size, sizeof(*list));
     if (list == NULL)
@@ -85,7 +85,7 @@ static spsh_status open_living(spsh__run *r, spsh__comm **ret, spsh_error *err)
 spsh_status spsh__run_shrink(spsh__run *r, spsh_error *err)
 {
     spsh__comm *living = NULL;
-    if (r->learners == 0)
+    if (r->rounds.learners == 0)
         return SPSH_OK;
     const spsh_status rc = open_living(r, &living, err);
     if (rc != SPSH_OK || living == NULL)

@@ -57,9 +57,9 @@ static spsh_status read_cuts(const spsh__config *c, uint32_t cuts[SPSH__MODEL_LA
 static void tell_stages(const spsh__run *r)
 {
     for (uint32_t s = 0; s < r->world->comm->world_size; s++) {
-        const spsh__model_stage blocks = spsh__stages_blocks(r->pipeline, s);
+        const spsh__model_stage blocks = spsh__stages_blocks(r->model.stages, s);
         spsh__run_log(r, SPSH_LOG_INFO, "process %u has blocks %u to %u of %u", s, blocks.first,
-                      blocks.end - 1, spsh__model_block_count(&r->shape));
+                      blocks.end - 1, spsh__model_block_count(&r->model.shape));
     }
 }
 
@@ -67,10 +67,10 @@ spsh_status spsh__run_open_stage(spsh__run *r, const spsh__model_limits *limits,
 {
     uint32_t cuts[SPSH__MODEL_LAYERS_MAX + 2];
     uint32_t count = 0;
-    spsh_status rc = read_cuts(r->config, cuts, &count, err);
+    spsh_status rc = read_cuts(r->setup.config, cuts, &count, err);
     const spsh__stages_options options = {.backend = r->backend,
                                           .comm = r->world->comm,
-                                          .shape = &r->shape,
+                                          .shape = &r->model.shape,
                                           .limits = limits,
                                           .cuts = count > 0 ? cuts : NULL,
                                           .cut_count = count,
@@ -79,44 +79,44 @@ spsh_status spsh__run_open_stage(spsh__run *r, const spsh__model_limits *limits,
                                           .skip_fn = on_skip,
                                           .user = r};
     if (rc == SPSH_OK)
-        rc = spsh__stages_open(&options, &r->pipeline, err);
+        rc = spsh__stages_open(&options, &r->model.stages, err);
     if (rc != SPSH_OK)
         return rc;
-    r->model = spsh__stages_model(r->pipeline);
-    spsh__model_init(r->model, r->config->seed);
+    r->model.own = spsh__stages_model(r->model.stages);
+    spsh__model_init(r->model.own, r->setup.config->seed);
     tell_stages(r);
     return SPSH_OK;
 }
 
 spsh_status spsh__run_stage_learner(spsh__run *r, spsh_error *err)
 {
-    spsh__stages_learner(r->pipeline, &r->learner);
-    const spsh_status rc = spsh__comm_self_open(spsh_allocator_default(), &r->own_comm, err);
+    spsh__stages_learner(r->model.stages, &r->learner);
+    const spsh_status rc = spsh__comm_self_open(spsh_allocator_default(), &r->model.own_comm, err);
     if (rc == SPSH_OK)
-        r->learner.comm = r->own_comm;
+        r->learner.comm = r->model.own_comm;
     return rc;
 }
 
-void spsh__run_close_model(spsh__run *r)
+void spsh__run_close_model(spsh__run_model *m)
 {
-    if (r->pipeline != NULL)
-        spsh__stages_close(r->pipeline);
+    if (m->stages != NULL)
+        spsh__stages_close(m->stages);
     else
-        spsh__model_close(r->model);
-    spsh__comm_close(r->own_comm);
-    r->pipeline = NULL;
-    r->model = NULL;
-    r->own_comm = NULL;
+        spsh__model_close(m->own);
+    spsh__comm_close(m->own_comm);
+    m->stages = NULL;
+    m->own = NULL;
+    m->own_comm = NULL;
 }
 
-const spsh__model *spsh__run_whole(const spsh__run *r)
+const spsh__model *spsh__run_whole(const spsh__run_model *m)
 {
-    return r->pipeline != NULL ? spsh__stages_layout(r->pipeline) : r->model;
+    return m->stages != NULL ? spsh__stages_layout(m->stages) : m->own;
 }
 
 bool spsh__run_counts(const spsh__run *r)
 {
-    return r->pipeline == NULL || r->world->comm->rank + 1 == r->world->comm->world_size;
+    return r->model.stages == NULL || r->world->comm->rank + 1 == r->world->comm->world_size;
 }
 
 /* ---- arenas ---- */
@@ -129,13 +129,12 @@ typedef struct arena {
 
 enum { ARENAS = 4 };
 
-static void list_arenas(const spsh__run *r, arena ret[ARENAS])
+static void list_arenas(const spsh__learner *l, const spsh__host_arenas *host, arena ret[ARENAS])
 {
-    const spsh__learner *l = &r->learner;
-    ret[0] = (arena){l->weights, l->staged->stages, r->host_weights};
-    ret[1] = (arena){l->moments[0], l->staged->stages, r->host_moments[0]};
-    ret[2] = (arena){l->moments[1], l->staged->stages, r->host_moments[1]};
-    ret[3] = (arena){l->statistics, l->staged->statistics, r->host_statistics};
+    ret[0] = (arena){l->weights, l->staged->stages, host->weights};
+    ret[1] = (arena){l->moments[0], l->staged->stages, host->moments[0]};
+    ret[2] = (arena){l->moments[1], l->staged->stages, host->moments[1]};
+    ret[3] = (arena){l->statistics, l->staged->statistics, host->statistics};
 }
 
 static spsh_status pass(spsh__comm *c, uint32_t rank, bool is_in, float *values, uint64_t count,
@@ -194,7 +193,7 @@ static spsh_status move_arenas(spsh__run *r, bool is_gathered, spsh_error *err)
     float *part = calloc(PART_ELEMENTS, sizeof(*part));
     if (part == NULL)
         return spsh__fail_memory(err);
-    list_arenas(r, arenas);
+    list_arenas(&r->learner, &r->saving.arenas, arenas);
     spsh_status rc = SPSH_OK;
     for (int i = 0; rc == SPSH_OK && i < ARENAS; i++) {
         if (arenas[i].own.data == NULL)

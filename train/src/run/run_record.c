@@ -23,17 +23,16 @@ enum { MARK_RUN = 64 }; /* no strategy's, nor one of leases */
 static spsh_status name_folder(spsh__run *r, spsh_error *err)
 {
     const size_t capacity = strlen(r->o->run) + sizeof("/record");
-    r->record_folder = malloc(capacity);
-    if (r->record_folder == NULL)
+    r->runtime.record_folder = malloc(capacity);
+    if (r->runtime.record_folder == NULL)
         return spsh__fail_memory(err);
-    (void)snprintf(r->record_folder, capacity, "%s/record", r->o->run);
+    (void)snprintf(r->runtime.record_folder, capacity, "%s/record", r->o->run);
     return SPSH_OK;
 }
 
 /* There is chance in it, and it is in the order of messages. */
-static spsh_status check_strategy(const spsh__run *r, spsh_error *err)
+static spsh_status check_strategy(const char *name, spsh_error *err)
 {
-    const char *name = r->config->strategy;
     spsh__strategy *strategy = NULL;
     const spsh_status rc = spsh__strategy_open(name, spsh_allocator_default(), &strategy, err);
     if (rc != SPSH_OK)
@@ -58,29 +57,31 @@ spsh_status spsh__run_check_record(spsh__run *r, spsh_error *err)
     if (r->o->resume)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "a record begins with its run: not with --resume");
-    if (r->config->shrinks)
+    if (r->setup.config->shrinks)
         return SPSH_FAIL(
             err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
             "train.on_lost is shrink, but a record is of processes that all live until "
             "its end: train.on_lost=end");
-    spsh_status rc = check_strategy(r, err);
+    spsh_status rc = check_strategy(r->setup.config->strategy, err);
     if (rc == SPSH_OK)
         rc = name_folder(r, err);
-    if (rc == SPSH_OK && r->io->stat_fn(r->io->user, r->record_folder, &info) == 0)
+    if (rc == SPSH_OK && r->io->stat_fn(r->io->user, r->runtime.record_folder, &info) == 0)
         rc = SPSH_FAIL(err, SPSH_E_EXISTS, SPSH_OFFSET_NONE,
-                       "%s: a record is there already: name another folder", r->record_folder);
+                       "%s: a record is there already: name another folder",
+                       r->runtime.record_folder);
     return rc;
 }
 
 /* The same for all learners, in any order of starts. */
 static spsh_status hash_run(const spsh__run *r, uint64_t *ret, spsh_error *err)
 {
-    char *text = spsh__run_config_text(r, true);
+    char *text = spsh__setup_record_text(&r->setup, r->world->launch.local_size);
     if (text == NULL)
         return spsh__fail_memory(err);
-    const uint64_t parts[3] = {XXH3_64bits(text, strlen(text)),
-                               XXH3_64bits(r->vocabulary_text, strlen(r->vocabulary_text)),
-                               spsh__feed_epoch_utterances(r->feed)};
+    const uint64_t parts[3] = {
+        XXH3_64bits(text, strlen(text)),
+        XXH3_64bits(r->setup.vocabulary_text, strlen(r->setup.vocabulary_text)),
+        spsh__feed_epoch_utterances(r->feed)};
     free(text);
     *ret = XXH3_64bits(parts, sizeof(parts));
     return SPSH_OK;
@@ -89,19 +90,19 @@ static spsh_status hash_run(const spsh__run *r, uint64_t *ret, spsh_error *err)
 static spsh_status open_record(spsh__run *r, uint64_t run, spsh_error *err)
 {
     spsh__record_options options = {spsh_allocator_default(), r->io, NULL, run};
-    spsh_status rc = r->record_folder == NULL ? name_folder(r, err) : SPSH_OK;
+    spsh_status rc = r->runtime.record_folder == NULL ? name_folder(r, err) : SPSH_OK;
     if (rc == SPSH_OK) /* of each node's disk */
         rc = spsh_io_make_directory(r->io, r->o->run, err);
     if (rc == SPSH_OK)
-        rc = spsh_io_make_directory(r->io, r->record_folder, err);
-    options.folder = r->record_folder;
-    r->recorded = r->runtime;
+        rc = spsh_io_make_directory(r->io, r->runtime.record_folder, err);
+    options.folder = r->runtime.record_folder;
+    r->runtime.recorded = r->runtime.used;
     if (rc == SPSH_OK)
-        rc = spsh__record_open(&options, r->recorded, &r->runtime, err);
+        rc = spsh__record_open(&options, r->runtime.recorded, &r->runtime.used, err);
     if (rc != SPSH_OK) {
-        r->recorded = NULL;
-        if (r->record_folder != NULL) /* that is empty: it would refuse the next start */
-            (void)r->io->rmdir_fn(r->io->user, r->record_folder);
+        r->runtime.recorded = NULL;
+        if (r->runtime.record_folder != NULL) /* that is empty: it would refuse the next start */
+            (void)r->io->rmdir_fn(r->io->user, r->runtime.record_folder);
     }
     return rc;
 }
@@ -109,11 +110,12 @@ static spsh_status open_record(spsh__run *r, uint64_t run, spsh_error *err)
 /* Of nothing that was learnt: it would only refuse the next start. */
 static void remove_record(const spsh__run *r)
 {
-    const spsh__record_options options = {spsh_allocator_default(), r->io, r->record_folder, 0};
-    const size_t capacity = strlen(r->record_folder) + sizeof("/config.yaml");
+    const spsh__record_options options = {spsh_allocator_default(), r->io, r->runtime.record_folder,
+                                          0};
+    const size_t capacity = strlen(r->runtime.record_folder) + sizeof("/config.yaml");
     char *path = r->world->is_first ? malloc(capacity) : NULL;
     if (path != NULL) {
-        (void)snprintf(path, capacity, "%s/config.yaml", r->record_folder);
+        (void)snprintf(path, capacity, "%s/config.yaml", r->runtime.record_folder);
         (void)r->io->unlink_fn(r->io->user, path);
     }
     free(path);
@@ -126,32 +128,32 @@ spsh_status spsh__run_open_runtime(spsh__run *r, spsh_error *err)
     spsh__run_world *w = r->world;
     spsh_status rc = hash_run(r, &run, err);
     if (rc == SPSH_OK)
-        rc = w->ops->runtime_fn(w, run, spsh_allocator_default(), &r->runtime, err);
+        rc = w->ops->runtime_fn(w, run, spsh_allocator_default(), &r->runtime.used, err);
     return rc == SPSH_OK && r->o->record ? open_record(r, run, err) : rc;
 }
 
 void spsh__run_close_runtime(spsh__run *r)
 {
-    if (r->runtime != NULL)
-        r->runtime->ops->close_fn(r->runtime);
-    if (r->recorded != NULL)
-        r->recorded->ops->close_fn(r->recorded);
-    if (r->recorded != NULL && !r->has_begun)
+    if (r->runtime.used != NULL)
+        r->runtime.used->ops->close_fn(r->runtime.used);
+    if (r->runtime.recorded != NULL)
+        r->runtime.recorded->ops->close_fn(r->runtime.recorded);
+    if (r->runtime.recorded != NULL && !r->runtime.has_begun)
         remove_record(r);
 }
 
-spsh_status spsh__run_note(const spsh__run *r, uint64_t *value, spsh_error *err)
+spsh_status spsh__run_note(const spsh__run_runtime *t, uint64_t *value, spsh_error *err)
 {
-    return r->runtime == NULL ? SPSH_OK : r->runtime->ops->note_fn(r->runtime, value, err);
+    return t->used == NULL ? SPSH_OK : t->used->ops->note_fn(t->used, value, err);
 }
 
-spsh_status spsh__run_enter(const spsh__run *r, uint64_t number, spsh_error *err)
+spsh_status spsh__run_enter(const spsh__run_runtime *t, uint64_t number, spsh_error *err)
 {
     const spsh__mark mark = {MARK_RUN, 0, number};
-    return r->runtime->ops->enter_fn(r->runtime, &mark, err);
+    return t->used->ops->enter_fn(t->used, &mark, err);
 }
 
-void spsh__run_leave(const spsh__run *r)
+void spsh__run_leave(const spsh__run_runtime *t)
 {
-    r->runtime->ops->leave_fn(r->runtime);
+    t->used->ops->leave_fn(t->used);
 }

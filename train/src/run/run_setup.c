@@ -1,6 +1,7 @@
 /* run_setup.c: see run_setup.h. */
 #include "run_setup.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/train_internal.h"
@@ -82,6 +83,33 @@ bool spsh__run_needs_host(const spsh__config *config)
 {
     const spsh__strategy_options options = {.outer = config->outer};
     return spsh__strategy_needs_host(config->strategy, &options);
+}
+
+char *spsh__setup_text(const spsh__run_setup *s)
+{
+    spsh__config c = *s->config;
+    c.threads = s->given.threads;
+    c.backend = s->given.backend;
+    return spsh__config_text(&c);
+}
+
+char *spsh__setup_record_text(const spsh__run_setup *s, uint32_t local_size)
+{
+    spsh__config c = *s->config;
+    c.threads = s->given.threads;
+    c.backend = s->given.backend;
+    if (c.node_size == 0)
+        c.node_size = spsh__run_node_size(&c, local_size);
+    return spsh__config_text(&c);
+}
+
+void spsh__setup_close(spsh__run_setup *s)
+{
+    spsh__vocabulary_free(s->vocabulary);
+    spsh__alignments_free(s->alignments);
+    spsh__config_free(s->config);
+    free(s->config_text);
+    free(s->vocabulary_text);
 }
 
 uint32_t spsh__run_node_size(const spsh__config *config, uint32_t local_size)

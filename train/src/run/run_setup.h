@@ -9,7 +9,27 @@
 #include "config/choose_backend.h"
 #include "config/config.h"
 #include "labels/alignments.h"
+#include "labels/vocabulary.h"
 #include "model/model.h"
+
+/* The configuration of a run, and what it names. */
+typedef struct spsh__run_setup {
+    spsh__config *config;
+    struct { /* settings that the world decides for itself, as they were before */
+        uint32_t threads;
+        spsh__backend_choice backend;
+    } given;
+    char *config_text; /* as it was given: in the run's folder, and in checkpoints */
+    char *vocabulary_text;
+    spsh__vocabulary *vocabulary; /* NULL: a model of frames, which has alignments */
+    spsh__alignments *alignments;
+} spsh__run_setup;
+void spsh__setup_close(spsh__run_setup *s); /* zeros are fine */
+/* The configuration as it was given, without what the world has changed. malloc'd; NULL: no memory.
+ */
+char *spsh__setup_text(const spsh__run_setup *s);
+/* The same for a record: a replay has no launcher that tells it how many ranks share a node. */
+char *spsh__setup_record_text(const spsh__run_setup *s, uint32_t local_size);
 
 /* Reject a configuration that world_size processes cannot train. */
 spsh_status spsh__run_check(const spsh__config *config, uint32_t world_size, spsh_error *err);

@@ -34,8 +34,9 @@ static spsh_status find_checkpoint(spsh__run *r, spsh_error *err)
     if (r->io->stat_fn(r->io->user, r->o->run, &info) == 0 && S_ISREG(info.st_mode))
         return SPSH_FAIL(err, SPSH_E_EXISTS, SPSH_OFFSET_NONE,
                          "%s: exists and is not a directory: a run is a folder", r->o->run);
-    const spsh_status rc = spsh__checkpoint_open(r->o->run, r->io, r->o->log_fn, r->o->log_user,
-                                                 &r->resumed, &r->resumed_state, &found);
+    const spsh_status rc =
+        spsh__checkpoint_open(r->o->run, r->io, r->o->log_fn, r->o->log_user, &r->saving.resumed,
+                              &r->saving.resumed_state, &found);
     if (rc == SPSH_E_NOT_FOUND && r->o->config_path != NULL)
         return SPSH_OK;
     if (rc == SPSH_E_NOT_FOUND)
@@ -60,26 +61,27 @@ static spsh_status find_checkpoint(spsh__run *r, spsh_error *err)
 static spsh_status find_config(spsh__run *r, spsh_error *err)
 {
     const char *const *overrides = r->o->overrides;
-    const char *text = r->resumed != NULL ? r->resumed_state.config : "";
+    const char *text = r->saving.resumed != NULL ? r->saving.resumed_state.config : "";
     const spsh_status rc =
         r->o->config_path != NULL
-            ? spsh__config_read(r->o->config_path, overrides, r->io, &r->config, err)
-            : spsh__config_parse(text, strlen(text), overrides, &r->config, err);
+            ? spsh__config_read(r->o->config_path, overrides, r->io, &r->setup.config, err)
+            : spsh__config_parse(text, strlen(text), overrides, &r->setup.config, err);
     if (rc != SPSH_OK)
         return rc;
     /* Steps stay as large as they were, on fewer processes, too. */
-    if (r->config->virtual_world == 0)
-        r->config->virtual_world =
-            r->resumed != NULL ? r->resumed_state.virtual_world : r->world->comm->world_size;
-    r->config_text = spsh__config_text(r->config);
-    return r->config_text == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    if (r->setup.config->virtual_world == 0)
+        r->setup.config->virtual_world = r->saving.resumed != NULL
+                                             ? r->saving.resumed_state.virtual_world
+                                             : r->world->comm->world_size;
+    r->setup.config_text = spsh__config_text(r->setup.config);
+    return r->setup.config_text == NULL ? spsh__fail_memory(err) : SPSH_OK;
 }
 
 /* Of the file that the configuration names; SPSH_E_NOT_FOUND. */
 static spsh_status read_vocabulary(const spsh__run *r, char **ret_text, spsh_error *err)
 {
     spsh__vocabulary *v = NULL;
-    const spsh_status rc = spsh__vocabulary_read(r->config->vocabulary, r->io, &v, err);
+    const spsh_status rc = spsh__vocabulary_read(r->setup.config->vocabulary, r->io, &v, err);
     if (rc != SPSH_OK)
         return rc;
     *ret_text = spsh__vocabulary_text(v);
@@ -92,35 +94,35 @@ static spsh_status read_vocabulary(const spsh__run *r, char **ret_text, spsh_err
 static spsh_status keep_vocabulary(spsh__run *r, spsh_error *err)
 {
     char *text = NULL;
-    r->vocabulary_text = strdup(r->resumed_state.vocabulary);
-    if (r->vocabulary_text == NULL)
+    r->setup.vocabulary_text = strdup(r->saving.resumed_state.vocabulary);
+    if (r->setup.vocabulary_text == NULL)
         return spsh__fail_memory(err);
-    if (r->config->vocabulary[0] == '\0' || read_vocabulary(r, &text, NULL) != SPSH_OK)
+    if (r->setup.config->vocabulary[0] == '\0' || read_vocabulary(r, &text, NULL) != SPSH_OK)
         return SPSH_OK;
-    const bool is_other = strcmp(text, r->vocabulary_text) != 0;
+    const bool is_other = strcmp(text, r->setup.vocabulary_text) != 0;
     free(text);
     if (is_other)
         return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
                          "%s: is another vocabulary than the one that %s was begun with: begin "
                          "another run, or put the old one back",
-                         r->config->vocabulary, r->o->run);
+                         r->setup.config->vocabulary, r->o->run);
     return SPSH_OK;
 }
 
 static spsh_status find_vocabulary(spsh__run *r, spsh_error *err)
 {
-    if (r->config->model.kind == SPSH__MODEL_LSTM_HYBRID) { /* it has none */
-        r->vocabulary_text = strdup("");
-        return r->vocabulary_text == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    if (r->setup.config->model.kind == SPSH__MODEL_LSTM_HYBRID) { /* it has none */
+        r->setup.vocabulary_text = strdup("");
+        return r->setup.vocabulary_text == NULL ? spsh__fail_memory(err) : SPSH_OK;
     }
-    if (r->resumed != NULL)
+    if (r->saving.resumed != NULL)
         return keep_vocabulary(r, err);
-    if (r->config->vocabulary[0] == '\0')
+    if (r->setup.config->vocabulary[0] == '\0')
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "%s: names no vocabulary; 'speechshard train CONFIG --make-vocab' makes "
                          "the one that it names",
                          r->o->config_path);
-    return read_vocabulary(r, &r->vocabulary_text, err);
+    return read_vocabulary(r, &r->setup.vocabulary_text, err);
 }
 
 /* Rank 0's outcome is everybody's: nobody waits for one that failed, nor takes it for a stop. All
@@ -157,14 +159,15 @@ spsh_status spsh__run_find(spsh__run *r, spsh_error *err)
     }
     rc = spsh__run_agree(r, rc, err);
     if (rc == SPSH_OK)
-        rc = share_text(r, &r->config_text, err);
+        rc = share_text(r, &r->setup.config_text, err);
     if (rc == SPSH_OK)
-        rc = share_text(r, &r->vocabulary_text, err);
+        rc = share_text(r, &r->setup.vocabulary_text, err);
     if (rc == SPSH_OK && !r->world->is_first)
-        rc = spsh__config_parse(r->config_text, strlen(r->config_text), NULL, &r->config, err);
-    if (rc == SPSH_OK && r->vocabulary_text[0] != '\0')
-        rc = spsh__vocabulary_parse(r->vocabulary_text, strlen(r->vocabulary_text),
-                                    r->config->vocabulary, &r->vocabulary, err);
+        rc = spsh__config_parse(r->setup.config_text, strlen(r->setup.config_text), NULL,
+                                &r->setup.config, err);
+    if (rc == SPSH_OK && r->setup.vocabulary_text[0] != '\0')
+        rc = spsh__vocabulary_parse(r->setup.vocabulary_text, strlen(r->setup.vocabulary_text),
+                                    r->setup.config->vocabulary, &r->setup.vocabulary, err);
     return rc;
 }
 
@@ -230,36 +233,17 @@ static spsh_status tell_changes(const spsh__run *r, const char *before, const ch
 
 static spsh_status compare_configs(const spsh__run *r, spsh_error *err)
 {
-    const char *text = r->resumed_state.config;
+    const char *text = r->saving.resumed_state.config;
     spsh__config *config = NULL;
     spsh_status rc = spsh__config_parse(text, strlen(text), NULL, &config, err);
     if (rc != SPSH_OK)
         return rc;
     char *before = spsh__config_text(config);
-    rc = before == NULL ? spsh__fail_memory(err) : tell_changes(r, before, r->config_text, err);
+    rc = before == NULL ? spsh__fail_memory(err)
+                        : tell_changes(r, before, r->setup.config_text, err);
     free(before);
     spsh__config_free(config);
     return rc;
-}
-
-static spsh_status take_memory(spsh__run *r, spsh_error *err)
-{
-    const spsh__model *whole = spsh__run_whole(r);
-    const uint64_t count = spsh__model_arena_elements(whole);
-    const uint32_t parameters = spsh__model_parameter_count(whole);
-    uint64_t statistics = 0;
-    (void)spsh__model_statistics(whole, &statistics);
-    r->host_weights = calloc(count, sizeof(float));
-    r->host_statistics = calloc(statistics + 1, sizeof(float));
-    r->parameters = calloc(parameters, sizeof(*r->parameters));
-    bool is_there = r->host_weights != NULL && r->host_statistics != NULL && r->parameters != NULL;
-    for (int m = 0; m < 2 && r->learner.moments[m].data != NULL; m++) {
-        r->host_moments[m] = calloc(count, sizeof(float));
-        is_there = is_there && r->host_moments[m] != NULL;
-    }
-    for (uint32_t i = 0; is_there && i < parameters; i++)
-        r->parameters[i] = *spsh__model_parameter(whole, i);
-    return is_there ? SPSH_OK : spsh__fail_memory(err);
 }
 
 static spsh_status other_optimiser(const spsh__run *r, spsh_error *err)
@@ -272,31 +256,23 @@ static spsh_status other_optimiser(const spsh__run *r, spsh_error *err)
 /* Until all stages are here. */
 static spsh_status keep_arenas(spsh__run *r, spsh_error *err)
 {
-    const spsh__checkpoint *c = &r->resumed_state;
-    memcpy(r->host_weights, c->weights, c->arena_elements * sizeof(float));
-    memcpy(r->host_statistics, c->statistics, c->statistics_elements * sizeof(float));
-    for (int m = 0; m < 2; m++) {
-        if ((r->host_moments[m] == NULL) != (c->moments[m] == NULL))
-            return other_optimiser(r, err);
-        if (c->moments[m] != NULL)
-            memcpy(r->host_moments[m], c->moments[m], c->arena_elements * sizeof(float));
-    }
-    return SPSH_OK;
+    const spsh__checkpoint *c = &r->saving.resumed_state;
+    return spsh__host_arenas_take(&r->saving.arenas, c) ? SPSH_OK : other_optimiser(r, err);
 }
 
 static spsh_status take_arenas(spsh__run *r, spsh_error *err)
 {
     const spsh__backend_ops *ops = r->backend->ops;
-    const spsh__checkpoint *c = &r->resumed_state;
-    const spsh__model *whole = spsh__run_whole(r);
+    const spsh__checkpoint *c = &r->saving.resumed_state;
+    const spsh__model *whole = spsh__run_whole(&r->model);
     uint64_t statistics = 0;
     (void)spsh__model_statistics(whole, &statistics);
     const spsh_status rc =
-        spsh__checkpoint_match(c, r->parameters, spsh__model_parameter_count(whole),
+        spsh__checkpoint_match(c, r->saving.arenas.parameters, spsh__model_parameter_count(whole),
                                spsh__model_arena_elements(whole), statistics, err);
     if (rc != SPSH_OK)
         return rc;
-    if (r->pipeline != NULL)
+    if (r->model.stages != NULL)
         return keep_arenas(r, err);
     ops->write_f32_fn(r->backend, r->learner.weights, c->weights, c->arena_elements);
     ops->write_f32_fn(r->backend, r->learner.statistics, c->statistics, c->statistics_elements);
@@ -314,16 +290,15 @@ static spsh_status take_arenas(spsh__run *r, spsh_error *err)
  * it. */
 enum { EXTRA_BYTES = 40, EXTRA_BYTES_WITHOUT_SCALE = 24, LOOK_EVERY_S = 1 };
 
-static spsh__loss_scale load_scale(const spsh__run *r)
+static spsh__loss_scale load_scale(const spsh__checkpoint *c, spsh__precision precision)
 {
-    const spsh__checkpoint *c = &r->resumed_state;
     spsh__loss_scale before = {1, 0};
     if (c->strategy_size == EXTRA_BYTES) {
         const uint64_t bits = spsh__load_u64le(c->strategy + 24);
         memcpy(&before.scale, &bits, sizeof(bits));
         before.good_steps = spsh__load_u64le(c->strategy + 32);
     }
-    return spsh__loss_scale_resume(&before, r->backend->precision);
+    return spsh__loss_scale_resume(&before, precision);
 }
 
 static void store_scale(const spsh__loss_scale *s, uint8_t extra[EXTRA_BYTES])
@@ -336,7 +311,7 @@ static void store_scale(const spsh__loss_scale *s, uint8_t extra[EXTRA_BYTES])
 
 static spsh_status take_counters(spsh__run *r, spsh_error *err)
 {
-    const spsh__checkpoint *c = &r->resumed_state;
+    const spsh__checkpoint *c = &r->saving.resumed_state;
     if (c->strategy_size != EXTRA_BYTES && c->strategy_size != EXTRA_BYTES_WITHOUT_SCALE)
         return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
                          "the checkpoint's counters have %zu bytes", c->strategy_size);
@@ -352,15 +327,16 @@ static spsh_status take_counters(spsh__run *r, spsh_error *err)
         .best_metric = c->best_metric,
         .audio_s = c->audio_seconds,
         .wall_s = c->wall_seconds,
-        .loss_scale = load_scale(r),
+        .loss_scale = load_scale(c, r->backend->precision),
     };
-    r->cursor = malloc(c->cursor_size);
-    if (r->cursor == NULL)
+    r->saving.cursor = malloc(c->cursor_size);
+    if (r->saving.cursor == NULL)
         return spsh__fail_memory(err);
-    memcpy(r->cursor, c->cursor, c->cursor_size);
-    r->cursor_size = c->cursor_size;
+    memcpy(r->saving.cursor, c->cursor, c->cursor_size);
+    r->saving.cursor_size = c->cursor_size;
     uint64_t hash = 0;
-    const spsh_status rc = spsh__feed_next_hash(r->feed, r->cursor, r->cursor_size, &hash, err);
+    const spsh_status rc =
+        spsh__feed_next_hash(r->feed, r->saving.cursor, r->saving.cursor_size, &hash, err);
     if (rc == SPSH_OK && hash != c->next_batch_hash)
         return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
                          "%s: the batch that would come next is not the one that was next when the "
@@ -371,48 +347,51 @@ static spsh_status take_counters(spsh__run *r, spsh_error *err)
 
 static spsh_status share_cursor(spsh__run *r, spsh_error *err)
 {
-    uint64_t size = r->cursor_size;
+    uint64_t size = r->saving.cursor_size;
     spsh_status rc = spsh__comm_broadcast(r->world->comm, &size, sizeof(size), 0, err);
     if (rc != SPSH_OK || size == 0)
         return rc;
     if (!r->world->is_first) {
-        r->cursor = malloc(size);
-        r->cursor_size = size;
-        if (r->cursor == NULL)
+        r->saving.cursor = malloc(size);
+        r->saving.cursor_size = size;
+        if (r->saving.cursor == NULL)
             return spsh__fail_memory(err);
     }
-    rc = spsh__comm_broadcast(r->world->comm, r->cursor, size, 0, err);
+    rc = spsh__comm_broadcast(r->world->comm, r->saving.cursor, size, 0, err);
     if (rc != SPSH_OK)
         return rc;
-    return r->is_free_running
-               ? spsh__feed_find(r->feed, r->cursor, size, &r->place_epoch, &r->place_step, err)
-               : spsh__feed_restore(r->feed, r->cursor, size, err);
+    return r->rounds.is_free ? spsh__feed_find(r->feed, r->saving.cursor, size, &r->rounds.epoch,
+                                               &r->rounds.step, err)
+                             : spsh__feed_restore(r->feed, r->saving.cursor, size, err);
 }
 
 spsh_status spsh__run_restore(spsh__run *r, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
+    const spsh__buffer *moments = r->learner.moments;
+    const bool has_moments[2] = {moments[0].data != NULL, moments[1].data != NULL};
     r->progress.best_metric = (double)INFINITY;
     if (r->world->is_first) {
-        rc = take_memory(r, err);
-        if (rc == SPSH_OK && r->resumed != NULL)
+        rc =
+            spsh__host_arenas_open(spsh__run_whole(&r->model), has_moments, &r->saving.arenas, err);
+        if (rc == SPSH_OK && r->saving.resumed != NULL)
             rc = compare_configs(r, err);
-        if (rc == SPSH_OK && r->resumed != NULL)
+        if (rc == SPSH_OK && r->saving.resumed != NULL)
             rc = take_arenas(r, err);
-        if (rc == SPSH_OK && r->resumed != NULL)
+        if (rc == SPSH_OK && r->saving.resumed != NULL)
             rc = take_counters(r, err);
         if (rc == SPSH_OK)
-            rc = spsh__checkpoint_writer_open(r->o->run, r->config->keep_checkpoints, r->io, NULL,
-                                              &r->writer, err);
-        spsh__checkpoint_close(r->resumed);
-        r->resumed = NULL;
+            rc = spsh__checkpoint_writer_open(r->o->run, r->setup.config->keep_checkpoints, r->io,
+                                              NULL, &r->saving.writer, err);
+        spsh__checkpoint_close(r->saving.resumed);
+        r->saving.resumed = NULL;
     }
     rc = spsh__run_agree(r, rc, err);
     if (rc == SPSH_OK)
         rc = spsh__comm_broadcast(r->world->comm, &r->progress, sizeof(r->progress), 0, err);
     r->world->earlier_s = r->progress.wall_s;
     r->served.base = r->progress.updates;
-    if (rc == SPSH_OK && r->pipeline != NULL && r->progress.restarts > 0)
+    if (rc == SPSH_OK && r->model.stages != NULL && r->progress.restarts > 0)
         rc = spsh__run_scatter_stages(r, err);
     return rc != SPSH_OK ? rc : share_cursor(r, err);
 }
@@ -423,42 +402,32 @@ spsh_status spsh__run_restore(spsh__run *r, spsh_error *err)
 static spsh_status write_cursor(const spsh__run *r, uint8_t *bytes, size_t capacity,
                                 size_t *ret_size, spsh_error *err)
 {
-    const bool is_next = r->place_epoch < r->progress.epoch;
-    if (!r->is_free_running)
+    const bool is_next = r->rounds.epoch < r->progress.epoch;
+    if (!r->rounds.is_free)
         return spsh__feed_save(r->feed, bytes, capacity, ret_size, err);
-    return spsh__feed_save_at(r->feed, is_next ? r->progress.epoch : r->place_epoch,
-                              is_next ? 0 : r->place_step, bytes, capacity, ret_size, err);
+    return spsh__feed_save_at(r->feed, is_next ? r->progress.epoch : r->rounds.epoch,
+                              is_next ? 0 : r->rounds.step, bytes, capacity, ret_size, err);
 }
 
 static spsh_status save_cursor(spsh__run *r, spsh_error *err)
 {
     size_t size = 0;
-    if (r->pending != NULL || (r->is_free_running && !r->world->is_first))
+    if (r->step.pending != NULL || (r->rounds.is_free && !r->world->is_first))
         return SPSH_OK; /* the cursor that was restored is in front of it */
     const spsh_status asked = write_cursor(r, NULL, 0, &size, NULL);
     if (asked != SPSH_OK && asked != SPSH_E_LIMIT)
         return write_cursor(r, NULL, 0, &size, err);
-    uint8_t *cursor = realloc(r->cursor, size);
+    uint8_t *cursor = realloc(r->saving.cursor, size);
     if (cursor == NULL)
         return spsh__fail_memory(err);
-    r->cursor = cursor;
-    r->cursor_size = size;
+    r->saving.cursor = cursor;
+    r->saving.cursor_size = size;
     return write_cursor(r, cursor, size, &size, err);
-}
-
-static void read_arenas(spsh__run *r)
-{
-    const spsh__backend_ops *ops = r->backend->ops;
-    const spsh__learner *l = &r->learner;
-    ops->read_f32_fn(r->backend, r->host_weights, l->weights, l->arena_elements);
-    ops->read_f32_fn(r->backend, r->host_statistics, l->statistics, l->statistics_elements);
-    for (int m = 0; m < 2 && l->moments[m].data != NULL; m++)
-        ops->read_f32_fn(r->backend, r->host_moments[m], l->moments[m], l->arena_elements);
 }
 
 static spsh_status put(spsh__run *r, spsh_error *err)
 {
-    const spsh__model *whole = spsh__run_whole(r);
+    const spsh__model *whole = spsh__run_whole(&r->model);
     uint64_t statistics = 0;
     (void)spsh__model_statistics(whole, &statistics);
     uint8_t extra[EXTRA_BYTES];
@@ -466,8 +435,8 @@ static spsh_status put(spsh__run *r, spsh_error *err)
     spsh__store_u64le(extra + 8, r->progress.skipped_steps);
     spsh__store_u64le(extra + 16, r->progress.evaluated_step);
     store_scale(&r->progress.loss_scale, extra);
-    if (r->pipeline == NULL)
-        read_arenas(r);
+    if (r->model.stages == NULL)
+        spsh__host_arenas_read(&r->saving.arenas, &r->learner);
     const spsh__checkpoint c = {
         .samples = r->progress.samples,
         .step = r->progress.step,
@@ -475,26 +444,26 @@ static spsh_status put(spsh__run *r, spsh_error *err)
         .best_metric = r->progress.best_metric,
         .best_samples = r->progress.best_samples,
         .world_size = r->world->comm->world_size,
-        .virtual_world = r->config->virtual_world,
-        .config = r->config_text,
-        .vocabulary = r->vocabulary_text,
-        .weights = r->host_weights,
-        .moments = {r->host_moments[0], r->host_moments[1]},
-        .statistics = r->host_statistics,
+        .virtual_world = r->setup.config->virtual_world,
+        .config = r->setup.config_text,
+        .vocabulary = r->setup.vocabulary_text,
+        .weights = r->saving.arenas.weights,
+        .moments = {r->saving.arenas.moments[0], r->saving.arenas.moments[1]},
+        .statistics = r->saving.arenas.statistics,
         .arena_elements = spsh__model_arena_elements(whole),
         .statistics_elements = statistics,
-        .parameters = r->parameters,
+        .parameters = r->saving.arenas.parameters,
         .parameter_count = spsh__model_parameter_count(whole),
-        .cursor = r->cursor,
-        .cursor_size = r->cursor_size,
+        .cursor = r->saving.cursor,
+        .cursor_size = r->saving.cursor_size,
         .strategy = extra,
         .strategy_size = sizeof(extra),
-        .next_batch_hash = r->next_batch_hash,
-        .wall_seconds = r->progress.wall_s + spsh__world_now_s(r->world) - r->begin_s,
+        .next_batch_hash = r->saving.next_batch_hash,
+        .wall_seconds = r->progress.wall_s + spsh__world_now_s(r->world) - r->report.begin_s,
         .audio_seconds = r->progress.audio_s,
         .restarts = r->progress.restarts,
     };
-    return spsh__checkpoint_put(r->writer, &c, err);
+    return spsh__checkpoint_put(r->saving.writer, &c, err);
 }
 
 /* A checkpoint that was not written, but by a disk that may have room for the next one, is told,
@@ -523,14 +492,16 @@ static spsh_status save(spsh__run *r, spsh_error *err)
     if (rc == SPSH_OK)
         rc = r->strategy->ops->gather_fn(r->strategy, err);
     if (rc == SPSH_OK && r->world->is_first)
-        rc = spsh__feed_next_hash(r->feed, r->cursor, r->cursor_size, &r->next_batch_hash, err);
-    if (rc == SPSH_OK && !r->world->is_first && r->pipeline != NULL)
+        rc = spsh__feed_next_hash(r->feed, r->saving.cursor, r->saving.cursor_size,
+                                  &r->saving.next_batch_hash, err);
+    if (rc == SPSH_OK && !r->world->is_first && r->model.stages != NULL)
         rc = spsh__run_gather_stages(r, err);
     if (rc != SPSH_OK || !r->world->is_first)
         return rc;
-    r->saved_s = spsh__world_now_s(r->world);
-    rc = judge(r, spsh__checkpoint_flush(r->writer, &failed), &failed, err); /* of the one before */
-    if (rc == SPSH_OK && r->pipeline != NULL) /* its memory is free again */
+    r->saving.saved_s = spsh__world_now_s(r->world);
+    rc = judge(r, spsh__checkpoint_flush(r->saving.writer, &failed), &failed,
+               err);                              /* of the one before */
+    if (rc == SPSH_OK && r->model.stages != NULL) /* its memory is free again */
         rc = spsh__run_gather_stages(r, err);
     return rc != SPSH_OK ? rc : put(r, err);
 }
@@ -541,14 +512,15 @@ spsh_status spsh__run_save(spsh__run *r, spsh_error *err)
     spsh__world_rest(r->world, true);
     const spsh_status rc = save(r, err);
     spsh__world_rest(r->world, false);
-    r->save_s += spsh__world_now_s(r->world) - begin_s;
+    r->saving.save_s += spsh__world_now_s(r->world) - begin_s;
     return rc;
 }
 
 spsh_status spsh__run_save_last(spsh__run *r, spsh_error *err)
 {
     const spsh_status rc = spsh__run_save(r, err);
-    return rc != SPSH_OK || !r->world->is_first ? rc : spsh__checkpoint_flush(r->writer, err);
+    return rc != SPSH_OK || !r->world->is_first ? rc
+                                                : spsh__checkpoint_flush(r->saving.writer, err);
 }
 
 spsh_status spsh__run_look(spsh__run *r, spsh_error *err)
@@ -557,10 +529,18 @@ spsh_status spsh__run_look(spsh__run *r, spsh_error *err)
     if (!r->world->is_first)
         return SPSH_OK;
     const double now_s = spsh__world_now_s(r->world);
-    spsh_status rc = judge(r, spsh__checkpoint_poll(r->writer, &failed), &failed, err);
-    if (rc != SPSH_OK || now_s - r->looked_s < LOOK_EVERY_S)
+    spsh_status rc = judge(r, spsh__checkpoint_poll(r->saving.writer, &failed), &failed, err);
+    if (rc != SPSH_OK || now_s - r->saving.looked_s < LOOK_EVERY_S)
         return rc;
-    r->looked_s = now_s;
-    rc = spsh__checkpoint_writer_check(r->writer, &failed);
+    r->saving.looked_s = now_s;
+    rc = spsh__checkpoint_writer_check(r->saving.writer, &failed);
     return rc == SPSH_E_MISMATCH ? judge(r, rc, &failed, err) : SPSH_OK;
+}
+
+void spsh__run_close_saving(spsh__run_saving *s)
+{
+    spsh__checkpoint_writer_close(s->writer);
+    spsh__checkpoint_close(s->resumed);
+    spsh__host_arenas_close(&s->arenas);
+    free(s->cursor);
 }

@@ -22,18 +22,18 @@ spsh_status spsh__run_step_open(spsh__run *r, spsh_error *err)
 {
     const spsh__batch_loss_options loss = {.backend = r->backend,
                                            .feed = r->feed,
-                                           .vocabulary = r->vocabulary,
-                                           .states = r->config->model.outputs,
-                                           .chunk_frames = r->config->model.chunk_frames};
+                                           .vocabulary = r->setup.vocabulary,
+                                           .states = r->setup.config->model.outputs,
+                                           .chunk_frames = r->setup.config->model.chunk_frames};
     spsh_status rc = spsh__rows_open(r->feed, spsh__leaf_count(&r->learner),
                                      r->strategy->ops->is_free, &r->rows, err);
-    r->due_loss_scale = r->progress.loss_scale.scale;
+    r->step.due_loss_scale = r->progress.loss_scale.scale;
     if (rc == SPSH_OK)
         rc = spsh__loss_open(&loss, &r->loss, err);
     if (rc != SPSH_OK)
         return rc;
     return r->backend->ops->alloc_fn(r->backend, r->learner.statistics_elements,
-                                     &r->statistics_before, err);
+                                     &r->step.statistics_before, err);
 }
 
 /* ---- a leaf ---- */
@@ -53,12 +53,12 @@ static spsh_status learn_batch(spsh__run *r, const spsh__feed_batch *b,
                                const spsh__model_batch *batch, double *row, spsh_error *err)
 {
     spsh__buffer logits = {NULL, false};
-    const spsh_status rc =
-        spsh__model_forward(r->model, batch, true, &logits, spsh__loss_out_lengths(&r->loss), err);
+    const spsh_status rc = spsh__model_forward(r->model.own, batch, true, &logits,
+                                               spsh__loss_out_lengths(&r->loss), err);
     if (rc != SPSH_OK)
         return rc;
-    spsh__loss_put(&r->loss, b, r->model, logits, r->progress.loss_scale.scale);
-    spsh__model_backward(r->model, spsh__model_logit_gradients(r->model), on_bucket, r);
+    spsh__loss_put(&r->loss, b, r->model.own, logits, r->progress.loss_scale.scale);
+    spsh__model_backward(r->model.own, spsh__model_logit_gradients(r->model.own), on_bucket, r);
     spsh__backend_finish(r->backend);
     spsh__loss_take(&r->loss, b, r->rows.domain_count, row);
     if (r->leaf.status != SPSH_OK) {
@@ -72,20 +72,20 @@ static spsh_status learn_batch(spsh__run *r, const spsh__feed_batch *b,
 static spsh_status do_leaf(spsh__run *r, const spsh__feed_batch *b, double *row, spsh_error *err)
 {
     if (spsh__run_counts(r))
-        spsh__row_count(row, b, spsh__model_padded_frames(r->model, b->frames));
+        spsh__row_count(row, b, spsh__model_padded_frames(r->model.own, b->frames));
     if (b->batch == 0)
-        return r->pipeline != NULL
-                   ? spsh__stages_put(r->pipeline, r->leaf.number, NULL, err)
+        return r->model.stages != NULL
+                   ? spsh__stages_put(r->model.stages, r->leaf.number, NULL, err)
                    : r->strategy->ops->skip_leaf_fn(r->strategy, r->leaf.number, err);
     const spsh_status begun = spsh__world_begin_batch(r->world, err);
     if (begun != SPSH_OK)
         return begun;
     const spsh__model_batch batch = spsh__loss_begin(&r->loss, b);
-    if (r->pipeline == NULL)
+    if (r->model.stages == NULL)
         return learn_batch(r, b, &batch, row, err);
     r->leaf.batch = b;
     r->leaf.row = row;
-    return spsh__stages_put(r->pipeline, r->leaf.number, &batch, err);
+    return spsh__stages_put(r->model.stages, r->leaf.number, &batch, err);
 }
 
 /* ---- the batches of a step ---- */
@@ -116,19 +116,19 @@ static spsh_status next_batch(spsh__run *r, place *at, const spsh__feed_batch **
                               spsh_error *err)
 {
     const spsh__feed_batch *before = *ret;
-    const uint32_t leaves = spsh__leaf_count(&r->learner) / r->config->accumulate;
+    const uint32_t leaves = spsh__leaf_count(&r->learner) / r->setup.config->accumulate;
     const bool is_part_end = before != NULL && before->is_step_end;
     *ret = NULL;
     if (is_part_end) {
         at->part++;
         at->call = 0;
         at->own = at->part * leaves;
-        if (at->part == r->config->accumulate)
+        if (at->part == r->setup.config->accumulate)
             return SPSH_OK;
     }
     const spsh_status rc = spsh__feed_next(r->feed, ret, err);
     if (rc == SPSH_E_END && before != NULL) {
-        r->has_ended = true;
+        r->step.has_ended = true;
         return SPSH_OK;
     }
     return rc;
@@ -138,12 +138,12 @@ static spsh_status next_batch(spsh__run *r, place *at, const spsh__feed_batch **
  * tell: then the batch waits until the epoch's end is done. */
 static spsh_status first_batch(spsh__run *r, const spsh__feed_batch **ret, spsh_error *err)
 {
-    *ret = r->pending;
-    r->pending = NULL;
+    *ret = r->step.pending;
+    r->step.pending = NULL;
     const spsh_status rc = *ret != NULL ? SPSH_OK : next_batch(r, &(place){0, 0, 0}, ret, err);
     if (rc != SPSH_OK || (*ret)->source->epoch <= r->progress.epoch)
         return rc;
-    r->pending = *ret;
+    r->step.pending = *ret;
     return SPSH_FAIL(err, SPSH_E_END, SPSH_OFFSET_NONE, "the epoch has ended");
 }
 
@@ -151,12 +151,12 @@ static spsh_status begin(spsh__run *r, spsh_error *err)
 {
     const spsh__backend_ops *ops = r->backend->ops;
     spsh__rows_clear(&r->rows);
-    ops->copy_fn(r->backend, r->statistics_before, r->learner.statistics,
+    ops->copy_fn(r->backend, r->step.statistics_before, r->learner.statistics,
                  r->learner.statistics_elements);
     r->leaf.status = SPSH_OK;
     spsh_status rc = r->strategy->ops->before_forward_fn(r->strategy, err);
     if (rc == SPSH_OK && r->strategy->ops->is_free)
-        spsh__model_weights_changed(r->model); /* others' come in between steps */
+        spsh__model_weights_changed(r->model.own); /* others' come in between steps */
     return rc;
 }
 
@@ -164,15 +164,15 @@ static spsh_status do_batches(spsh__run *r, const spsh__feed_batch *first, spsh_
 {
     place at = {0, 0, 0};
     spsh_status rc = begin(r, err);
-    if (rc == SPSH_OK && r->pipeline != NULL)
-        spsh__stages_begin(r->pipeline);
+    if (rc == SPSH_OK && r->model.stages != NULL)
+        spsh__stages_begin(r->model.stages);
     while (rc == SPSH_OK && first != NULL) {
         rc = take(r, first, &at, err);
         if (rc == SPSH_OK)
             rc = next_batch(r, &at, &first, err);
     }
-    if (rc == SPSH_OK && r->pipeline != NULL)
-        rc = spsh__stages_end(r->pipeline, err);
+    if (rc == SPSH_OK && r->model.stages != NULL)
+        rc = spsh__stages_end(r->model.stages, err);
     /* Before anybody is told of what was computed. */
     return rc != SPSH_OK ? rc : r->backend->ops->status_fn(r->backend, err);
 }
@@ -183,15 +183,15 @@ static spsh_status do_batches(spsh__run *r, const spsh__feed_batch *first, spsh_
 static spsh_status put_flags(spsh__run *r, double now_s, spsh_error *err)
 {
     enum { STOP = 1, SAVE = 2, EVALUATE = 4 };
-    const spsh__config *c = r->config;
+    const spsh__config *c = r->setup.config;
     uint64_t flags = r->o->stop != NULL && *r->o->stop != 0 ? STOP : 0;
     if (r->world->is_first && c->checkpoint_every_s > 0 &&
-        now_s - r->saved_s >= c->checkpoint_every_s)
+        now_s - r->saving.saved_s >= c->checkpoint_every_s)
         flags |= SAVE;
     if (r->world->is_first && c->evaluate_every_s > 0 &&
-        now_s - r->evaluated_s >= c->evaluate_every_s)
+        now_s - r->evaluation.ended_s >= c->evaluate_every_s)
         flags |= EVALUATE;
-    const spsh_status rc = spsh__run_note(r, &flags, err);
+    const spsh_status rc = spsh__run_note(&r->runtime, &flags, err);
     if ((flags & STOP) != 0)
         r->rows.rows[SPSH__ROW_STOP] = 1;
     if (r->world->is_first) {
@@ -214,7 +214,7 @@ static spsh_status update(spsh__run *r, double gradient_scale, spsh_error *err)
             .slice = &slice,
             .gradients = spsh__at(r->backend->ops, r->learner.gradients, slice.offset),
             .gradient_scale = gradient_scale,
-            .rate = r->facts.rate,
+            .rate = r->step.facts.rate,
             .number = r->progress.updates};
         spsh__optimizer_update(&r->optimizer, &u);
     }
@@ -241,15 +241,15 @@ static spsh_status judge(spsh__run *r, verdict *ret, spsh_error *err)
     const spsh_status rc = ops->square_sum_fn(r->strategy, &square_sum, err);
     if (rc != SPSH_OK)
         return rc;
-    r->facts.loss_scale = is_late(r) ? r->due_loss_scale : r->progress.loss_scale.scale;
-    const double in_all = counted * r->facts.loss_scale;
+    r->step.facts.loss_scale = is_late(r) ? r->step.due_loss_scale : r->progress.loss_scale.scale;
+    const double in_all = counted * r->step.facts.loss_scale;
     *ret = (verdict){.counted = counted,
                      .loss = r->rows.own_totals[SPSH__ROW_LOSS] / counted,
                      .norm = sqrt(square_sum) / in_all,
                      .scale = 1 / in_all};
     ret->is_finite = isfinite(ret->loss) && isfinite(ret->norm);
-    if (r->config->clip > 0 && ret->norm > r->config->clip)
-        ret->scale *= r->config->clip / ret->norm;
+    if (r->setup.config->clip > 0 && ret->norm > r->setup.config->clip)
+        ret->scale *= r->setup.config->clip / ret->norm;
     return SPSH_OK;
 }
 
@@ -278,7 +278,7 @@ static spsh_status add_totals(spsh__run *r, const verdict *v, spsh_error *err)
  * its gradients may be finite, as is usual where the scale begins and grows. */
 static spsh_status skip(spsh__run *r, const verdict *v, bool is_overflow, spsh_error *err)
 {
-    r->backend->ops->copy_fn(r->backend, r->learner.statistics, r->statistics_before,
+    r->backend->ops->copy_fn(r->backend, r->learner.statistics, r->step.statistics_before,
                              r->learner.statistics_elements);
     r->progress.skipped_steps += !r->strategy->ops->is_free; /* else all learners' are added up */
     if (v->counted <= 0)
@@ -289,11 +289,11 @@ static spsh_status skip(spsh__run *r, const verdict *v, bool is_overflow, spsh_e
                       (unsigned long long)r->progress.step, r->progress.loss_scale.scale);
         return SPSH_OK;
     }
-    r->skipped_in_a_row++;
+    r->step.skipped_in_a_row++;
     spsh__run_log(r, SPSH_LOG_WARNING,
                   "step %llu is left out: its loss is %g, the norm of its gradients %g",
                   (unsigned long long)r->progress.step, v->loss, v->norm);
-    if (r->skipped_in_a_row >= SKIPPED_IN_A_ROW_MAX)
+    if (r->step.skipped_in_a_row >= SKIPPED_IN_A_ROW_MAX)
         return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
                          "%d steps one after the other without finite gradients: a lower rate or "
                          "clipping may help",
@@ -305,28 +305,28 @@ static spsh_status skip(spsh__run *r, const verdict *v, bool is_overflow, spsh_e
 static spsh_status learn(spsh__run *r, const verdict *v, uint64_t samples, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    r->facts.gradient_norm = v->norm;
-    r->facts.rate = spsh__schedule_rate(r->config, samples);
-    if (r->is_free_running) { /* the serving task updates by it */
-        rc = spsh__run_enter(r, r->learner.step, err);
+    r->step.facts.gradient_norm = v->norm;
+    r->step.facts.rate = spsh__schedule_rate(r->setup.config, samples);
+    if (r->rounds.is_free) { /* the serving task updates by it */
+        rc = spsh__run_enter(&r->runtime, r->learner.step, err);
         if (rc != SPSH_OK)
             return rc;
-        spsh__served_set_rate(&r->served, r->facts.rate);
-        spsh__run_leave(r);
+        spsh__served_set_rate(&r->served, r->step.facts.rate);
+        spsh__run_leave(&r->runtime);
     }
     const bool is_overflow =
         v->counted > 0 &&
         spsh__loss_scale_step(&r->progress.loss_scale, r->backend->precision, v->is_finite);
     if (v->is_finite) {
         rc = update(r, v->scale, err);
-        r->skipped_in_a_row = 0;
+        r->step.skipped_in_a_row = 0;
     } else {
         rc = skip(r, v, is_overflow, err);
     }
     if (rc == SPSH_OK)
         rc = r->strategy->ops->after_step_fn(r->strategy, err);
     if (rc == SPSH_OK && v->is_finite)
-        spsh__model_weights_changed(r->model);
+        spsh__model_weights_changed(r->model.own);
     return rc != SPSH_OK ? rc : r->backend->ops->status_fn(r->backend, err);
 }
 
@@ -334,13 +334,13 @@ static spsh_status learn(spsh__run *r, const verdict *v, uint64_t samples, spsh_
 
 void spsh__run_fill_facts(spsh__run *r)
 {
-    spsh__step_facts *f = &r->facts;
+    spsh__step_facts *f = &r->step.facts;
     spsh__rows_report(&r->rows, r->feed, f);
     f->step = r->progress.step;
     f->epoch = r->progress.epoch;
     f->samples = r->progress.samples;
     f->audio_total_s = r->progress.audio_s;
-    f->is_of_frames = r->alignments != NULL;
+    f->is_of_frames = r->setup.alignments != NULL;
     f->skipped_steps = (uint32_t)r->progress.skipped_steps;
     f->has_staleness = r->learner.staleness != NULL;
 }
@@ -357,7 +357,7 @@ static spsh_status do_drawn(spsh__run *r, uint32_t batches, spsh_error *err)
     const spsh__feed_batch *batch = NULL;
     spsh_status rc = begin(r, err);
     for (uint32_t own = 0; rc == SPSH_OK && own < batches; own++) {
-        rc = spsh__draw_batch(r->draw, &batch, err);
+        rc = spsh__draw_batch(r->rounds.draw, &batch, err);
         r->leaf.number = spsh__leaf_of(&r->learner, own);
         if (rc == SPSH_OK)
             rc = do_leaf(r, batch, spsh__row_of(&r->rows, own), err);
@@ -379,7 +379,7 @@ spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_e
     spsh__fault_after_compute(&r->world->faults, computed_for_s);
     const double computed_s = spsh__world_now_s(r->world);
     uint64_t stops = r->o->stop != NULL && *r->o->stop != 0;
-    rc = spsh__run_note(r, &stops, err);
+    rc = spsh__run_note(&r->runtime, &stops, err);
     if (stops != 0)
         r->rows.rows[SPSH__ROW_STOP] = 1;
     if (rc == SPSH_OK)
@@ -394,11 +394,12 @@ spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_e
         return rc;
     clean_totals(r, &v);
     r->rows.own_totals[SPSH__ROW_STEPS] = 1;
-    rc = learn(r, &v, r->begin_samples + drawn->samples, err);
-    r->facts.step_s = spsh__world_now_s(r->world) - begin_s;
-    r->facts.wait_s = waited_s(r, waited_ns);
-    r->facts.exchange_s = exchanged_s - computed_s;
-    r->facts.compute_s = r->facts.step_s - r->facts.wait_s - r->facts.exchange_s;
+    rc = learn(r, &v, r->report.begin_samples + drawn->samples, err);
+    r->step.facts.step_s = spsh__world_now_s(r->world) - begin_s;
+    r->step.facts.wait_s = waited_s(r, waited_ns);
+    r->step.facts.exchange_s = exchanged_s - computed_s;
+    r->step.facts.compute_s =
+        r->step.facts.step_s - r->step.facts.wait_s - r->step.facts.exchange_s;
     return rc;
 }
 
@@ -423,17 +424,18 @@ static spsh_status use(spsh__run *r, spsh_error *err)
 spsh_status spsh__run_flush(spsh__run *r, spsh_error *err)
 {
     const spsh__strategy_ops *ops = r->strategy->ops;
-    r->has_learnt = false;
+    r->step.has_learnt = false;
     if (ops->flush_fn == NULL)
         return SPSH_OK;
-    spsh_status rc = ops->flush_fn(r->strategy, r->rows.totals, r->rows.count, &r->has_learnt, err);
-    if (rc != SPSH_OK || !r->has_learnt)
+    spsh_status rc =
+        ops->flush_fn(r->strategy, r->rows.totals, r->rows.count, &r->step.has_learnt, err);
+    if (rc != SPSH_OK || !r->step.has_learnt)
         return rc;
     const double begin_s = spsh__world_now_s(r->world);
     r->progress.step++;
     rc = use(r, err);
-    r->facts.step_s = r->facts.compute_s = spsh__world_now_s(r->world) - begin_s;
-    r->facts.wait_s = r->facts.exchange_s = r->facts.save_s = 0;
+    r->step.facts.step_s = r->step.facts.compute_s = spsh__world_now_s(r->world) - begin_s;
+    r->step.facts.wait_s = r->step.facts.exchange_s = r->step.facts.save_s = 0;
     return rc;
 }
 
@@ -464,20 +466,21 @@ spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     const double exchanged_s = spsh__world_now_s(r->world);
-    r->has_learnt = !is_late(r) || r->rows.totals[SPSH__ROW_SERVED] > 0;
-    if (r->has_learnt)
+    r->step.has_learnt = !is_late(r) || r->rows.totals[SPSH__ROW_SERVED] > 0;
+    if (r->step.has_learnt)
         rc = use(r, err);
     else
         r->progress.step--; /* the first one's gradients come with the next */
-    r->due_loss_scale = loss_scale;
+    r->step.due_loss_scale = loss_scale;
     if (rc != SPSH_OK)
         return rc;
     const double end_s = spsh__world_now_s(r->world);
-    r->facts.step_s = end_s - begin_s;
-    r->facts.wait_s = wait_s;
-    r->facts.exchange_s = exchanged_s - computed_s;
-    r->facts.save_s = r->save_s;
-    r->save_s = 0;
-    r->facts.compute_s = r->facts.step_s - r->facts.wait_s - r->facts.exchange_s;
+    r->step.facts.step_s = end_s - begin_s;
+    r->step.facts.wait_s = wait_s;
+    r->step.facts.exchange_s = exchanged_s - computed_s;
+    r->step.facts.save_s = r->saving.save_s;
+    r->saving.save_s = 0;
+    r->step.facts.compute_s =
+        r->step.facts.step_s - r->step.facts.wait_s - r->step.facts.exchange_s;
     return SPSH_OK;
 }

@@ -17,18 +17,19 @@ uint64_t spsh__run_sent_bytes(const spsh__run *r)
 
 spsh_status spsh__run_put_traffic(spsh__run *r, uint64_t all_bytes, spsh_error *err)
 {
-    uint64_t sent_bytes = all_bytes - r->told_bytes;
-    r->told_bytes = all_bytes;
-    spsh_status rc = spsh__run_note(r, &sent_bytes, err);
+    uint64_t sent_bytes = all_bytes - r->traffic.told_bytes;
+    r->traffic.told_bytes = all_bytes;
+    spsh_status rc = spsh__run_note(&r->runtime, &sent_bytes, err);
     r->rows.rows[SPSH__ROW_SENT] = (double)sent_bytes;
     if (rc != SPSH_OK || r->learner.staleness == NULL)
         return rc;
-    rc = spsh__run_enter(r, r->learner.step, err);
+    rc = spsh__run_enter(&r->runtime, r->learner.step, err);
     if (rc != SPSH_OK)
         return rc;
     for (uint32_t i = 0; i < SPSH__STALENESS_MAX; i++)
-        r->rows.rows[SPSH__ROW_STALE + spsh__metric_staleness(i)] += (double)r->staleness.counts[i];
-    memset(&r->staleness, 0, sizeof(r->staleness));
-    spsh__run_leave(r);
+        r->rows.rows[SPSH__ROW_STALE + spsh__metric_staleness(i)] +=
+            (double)r->traffic.staleness.counts[i];
+    memset(&r->traffic.staleness, 0, sizeof(r->traffic.staleness));
+    spsh__run_leave(&r->runtime);
     return SPSH_OK;
 }
