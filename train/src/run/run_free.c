@@ -35,7 +35,7 @@ static spsh_status tell_totals(spsh__run *r, spsh_error *err)
     spsh__run_fill_facts(r);
     r->step.facts.save_s = r->saving.save_s;
     r->saving.save_s = 0;
-    spsh__run_tell(r);
+    spsh__run_report_step(r);
     return SPSH_OK;
 }
 

@@ -148,8 +148,22 @@ typedef struct spsh__run {
 spsh__estimating spsh__run_estimating(const spsh__run *r, spsh_train_estimate *out);
 /* Behind what was opened: it goes, so that what is free is told as it was. */
 spsh_status spsh__run_explain_memory(spsh__run *r, spsh_status status, spsh_error *err);
+/* ---- run_open.c ---- */
+spsh_status spsh__run_open(spsh__run *r, spsh_error *err);
+void spsh__run_close(spsh__run *r); /* after a failure of open, too */
+
+/* ---- run_report.c ---- */
+/* Rank 0 logs for all; errors are logged by every rank. */
 void spsh__run_log(const spsh__run *r, spsh_log_level level, const char *format, ...)
     SPSH_PRINTF(3, 4);
+/* Write RUN/config.yaml, and open metrics. */
+spsh_status spsh__run_open_report(spsh__run *r, spsh_error *err);
+void spsh__run_report_start(const spsh__run *r);
+/* Report a step and count its totals in the epoch's. */
+void spsh__run_report_step(spsh__run *r);
+/* Report an epoch. SPSH_E_NOT_FOUND: none of its utterances can be trained on. */
+spsh_status spsh__run_report_epoch(spsh__run *r, spsh_error *err);
+void spsh__run_report_graphs(const spsh__run *r);
 
 /* ---- run_traffic.c ---- */
 /* To other ranks, by this one, ever. */
@@ -205,8 +219,8 @@ void spsh__run_close_lost(spsh__run *r);
 
 /* Instead of steps; SPSH_E_CANCELED: to stop. */
 spsh_status spsh__run_free(spsh__run *r, spsh_error *err);
-/* The loop's: a step's totals are told and counted; the epoch has ended; the run has. */
-void spsh__run_tell(spsh__run *r);
+/* ---- run.c ---- */
+/* After gradients that are still due: report the epoch, evaluate and save. */
 spsh_status spsh__run_end_epoch(spsh__run *r, spsh_error *err);
 bool spsh__run_is_done(const spsh__config *config, const spsh__progress *progress);
 
