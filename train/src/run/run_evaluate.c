@@ -123,7 +123,8 @@ static spsh_status open_reader(spsh__run *r, const spsh__feed *feed, spsh__model
     const spsh__model *lender = r->model.stages == NULL ? r->model.own : NULL;
     const spsh_status rc =
         spsh__model_open_forward(r->backend, &r->model.shape, &limits, lender, ret, err);
-    return rc == SPSH_OK && r->model.stages != NULL ? spsh__run_share_stages(r, *ret, err) : rc;
+    return rc == SPSH_OK && r->model.stages != NULL ? spsh__run_share_stages(&r->learner, *ret, err)
+                                                    : rc;
 }
 
 static spsh_status evaluate_one(spsh__run *r, const char *name, examples *e, spsh_error *err)

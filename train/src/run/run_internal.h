@@ -1,7 +1,5 @@
-/* run_internal.h: what a training run holds, for run.c (opens it, the loop), run_learner.c (what a
- * strategy sees of it), run_record.c (the runtime's record), run_traffic.c (what is sent),
- * run_lost.c (learners that are lost), run_step.c (a step), run_free.c (steps of learners that run
- * free), run_state.c (checkpoints) and run_evaluate.c. run_world.h has what surrounds it.
+/* run_internal.h: the state of a run, as parts, and what its files do with it. Parts that need no
+ * run have headers of their own (run_world.h, run_setup.h, run_rows.h, ...).
  */
 #ifndef SPSH_TRAIN_RUN_INTERNAL_H
 #define SPSH_TRAIN_RUN_INTERNAL_H
@@ -20,6 +18,7 @@
 #include "run_rows.h"
 #include "run_setup.h"
 #include "run_shared.h"
+#include "run_traffic.h"
 #include "run_update.h"
 #include "run_world.h"
 #include "speechshard/train.h"
@@ -43,7 +42,7 @@ typedef struct spsh__run_leaf {
     spsh_status status; /* of the strategy, during backward */
     spsh_error error;
     const spsh__feed_batch *batch; /* pipeline: of the last forward, for its loss */
-    double *row;                   /* ... */
+    double *row;                   /* ... its row (run_rows.h) */
 } spsh__run_leaf;
 
 /* What this rank computes (run_pipeline.c: a stage of the model, or all of it). */
@@ -54,12 +53,6 @@ typedef struct spsh__run_model {
     spsh__comm *own_comm;    /* ... of this rank alone */
     spsh__slice *buckets;    /* the learner's, unless there are stages */
 } spsh__run_model;
-
-/* What a strategy's learners exchange, since the last row (run_traffic.c). */
-typedef struct spsh__run_traffic {
-    spsh__staleness staleness;
-    uint64_t told_bytes; /* that comm had sent by then */
-} spsh__run_traffic;
 
 /* The rounds of learners that do not step together (run_free.c, run_lost.c). */
 typedef struct spsh__run_rounds {
@@ -78,23 +71,23 @@ typedef struct spsh__run_saving {
     uint8_t *cursor;                 /* of the end of the last step that was saved */
     size_t cursor_size;
     uint64_t next_batch_hash; /* of the batch after the cursor */
-    double saved_s, looked_s;
-    double save_s; /* seconds that checkpoints took since the last step */
+    double saved_s, looked_s; /* times of the last save, and of the last look at the folder */
+    double save_s;            /* seconds that checkpoints took since the last step */
 } spsh__run_saving;
 
 /* The last evaluation of the first dev set (run_evaluate.c). */
 typedef struct spsh__dev_evaluation {
     spsh__evaluation last;
     bool has_last;
-    double ended_s;
+    double ended_s; /* time of its end, or of the beginning of this process */
 } spsh__dev_evaluation;
 
 /* What rank 0 reports of steps and epochs (run_report.c). */
 typedef struct spsh__run_report {
     spsh__metrics *metrics;
-    bool has_failed; /* metrics are not written, and that was logged */
-    double begin_s;  /* of this process, ... */
-    uint64_t begin_samples;
+    bool has_failed;        /* metrics are not written, and that was logged */
+    double begin_s;         /* time at which this process began, ... */
+    uint64_t begin_samples; /* ... and where */
     double epoch_totals[SPSH__ROW_DOMAINS];
     bool is_epoch_whole; /* this process has seen its beginning */
 } spsh__run_report;
@@ -129,7 +122,7 @@ typedef struct spsh__run {
     spsh__served_updates served; /* of strategies that push gradients */
     spsh__shared_memory shared;  /* hogwild's (run_shared.h) */
     spsh__run_runtime runtime;   /* of strategies that need one (run_record.h) */
-    spsh__run_traffic traffic;
+    spsh__run_traffic traffic;   /* run_traffic.h */
     spsh__run_rounds rounds;
 
     /* a step */
@@ -144,11 +137,11 @@ typedef struct spsh__run {
     spsh__run_report report;
 } spsh__run;
 
+/* ---- run_open.c ---- */
 /* Of what the run has opened, behind the feed. */
 spsh__estimating spsh__run_estimating(const spsh__run *r, spsh_train_estimate *out);
 /* Behind what was opened: it goes, so that what is free is told as it was. */
 spsh_status spsh__run_explain_memory(spsh__run *r, spsh_status status, spsh_error *err);
-/* ---- run_open.c ---- */
 spsh_status spsh__run_open(spsh__run *r, spsh_error *err);
 void spsh__run_close(spsh__run *r); /* after a failure of open, too */
 
@@ -165,19 +158,14 @@ void spsh__run_report_step(spsh__run *r);
 spsh_status spsh__run_report_epoch(spsh__run *r, spsh_error *err);
 void spsh__run_report_graphs(const spsh__run *r);
 
-/* ---- run_traffic.c ---- */
-/* To other ranks, by this one, ever. */
-uint64_t spsh__run_sent_bytes(const spsh__run *r);
-/* Into the row at hand: bytes since the last call's all_bytes, and staleness since then. */
-spsh_status spsh__run_put_traffic(spsh__run *r, uint64_t all_bytes, spsh_error *err);
-
+/* ---- run_learner.c ---- */
 /* Of the configuration: model's arenas, and what else strategies see of a learner. */
 spsh_status spsh__run_open_learner(spsh__run *r, spsh_error *err);
 spsh_status spsh__run_open_strategy(spsh__run *r, spsh_error *err);
-void spsh__run_close_moments(spsh__run *r);
+void spsh__run_close_moments(spsh__learner *l);
 void spsh__run_close_strategy(spsh__run *r);
 /* What it tells of a step is not another rank's as well. */
-bool spsh__run_is_heard(const spsh__run *r);
+bool spsh__run_is_heard(const spsh__learner *l);
 /* All ranks, outside of steps: weights and statistics become those that are evaluated and kept, the
  * same on all; is_taken: and learners go on from them. */
 spsh_status spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err);
@@ -190,21 +178,24 @@ void spsh__run_close_model(spsh__run_model *m);
 /* Slices, and sizes of arenas, of all that is trained. */
 const spsh__model *spsh__run_whole(const spsh__run_model *m);
 /* This rank counts what is in batches, and their losses. */
-bool spsh__run_counts(const spsh__run *r);
+bool spsh__run_counts(const spsh__learner *l);
 /* All ranks: to rank 0's memory for checkpoints, and from there. */
-spsh_status spsh__run_gather_stages(spsh__run *r, spsh_error *err);
-spsh_status spsh__run_scatter_stages(spsh__run *r, spsh_error *err);
+spsh_status spsh__run_gather_stages(const spsh__learner *l, const spsh__host_arenas *host,
+                                    spsh_error *err);
+spsh_status spsh__run_scatter_stages(const spsh__learner *l, const spsh__host_arenas *host,
+                                     spsh_error *err);
 /* All ranks: `reader`, a whole model, gets all stages' weights and statistics. */
-spsh_status spsh__run_share_stages(spsh__run *r, spsh__model *reader, spsh_error *err);
+spsh_status spsh__run_share_stages(const spsh__learner *l, spsh__model *reader, spsh_error *err);
 
-/* SPSH_E_END: the epoch is over, and there was no step. r->facts are the step's. */
+/* ---- run_step.c ---- */
+/* SPSH_E_END: the epoch is over, and there was no step. r->step.facts are the step's. */
 spsh_status spsh__run_step(spsh__run *r, spsh_error *err);
 spsh_status spsh__run_step_open(spsh__run *r, spsh_error *err);
 /* Of learners that do not step together: an update of so many batches that were drawn. own_totals
  * are its; what all made of theirs is not known. */
 spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_error *err);
 void spsh__run_fill_facts(spsh__run *r); /* of totals and progress */
-/* All ranks: what gradients are still to be applied make one more step; r->has_learnt. */
+/* All ranks: what gradients are still to be applied make one more step; r->step.has_learnt. */
 spsh_status spsh__run_flush(spsh__run *r, spsh_error *err);
 
 /* ---- run_lost.c: train.on_lost ---- */
@@ -217,15 +208,18 @@ spsh_status spsh__run_look_lost(spsh__run *r, spsh_error *err);
 spsh_status spsh__run_shrink(spsh__run *r, spsh_error *err);
 void spsh__run_close_lost(spsh__run *r);
 
+/* ---- run_free.c ---- */
 /* Instead of steps; SPSH_E_CANCELED: to stop. */
 spsh_status spsh__run_free(spsh__run *r, spsh_error *err);
+
 /* ---- run.c ---- */
 /* After gradients that are still due: report the epoch, evaluate and save. */
 spsh_status spsh__run_end_epoch(spsh__run *r, spsh_error *err);
 bool spsh__run_is_done(const spsh__config *config, const spsh__progress *progress);
 
+/* ---- run_state.c ---- */
 /* Rank 0's outcome of what it does alone becomes everybody's. */
-spsh_status spsh__run_agree(spsh__run *r, spsh_status own, spsh_error *err);
+spsh_status spsh__run_agree(const spsh__run_world *w, spsh_status own, spsh_error *err);
 /* Finds the checkpoint to go on from, before anything else is opened: config and vocabulary. */
 spsh_status spsh__run_find(spsh__run *r, spsh_error *err);
 /* Its arenas and counters; memory for saving. Before the strategy starts. */
@@ -237,6 +231,7 @@ void spsh__run_close_saving(spsh__run_saving *s);
 /* Between saves: what became of the last one; SPSH_E_MISMATCH: a newer start has taken over. */
 spsh_status spsh__run_look(spsh__run *r, spsh_error *err);
 
+/* ---- run_evaluate.c ---- */
 /* That dev sets are there, and what of alignments is theirs; before the model is opened. */
 spsh_status spsh__run_check_dev(spsh__run *r, spsh_error *err);
 /* SPSH_E_CANCELED: the run is to stop; nothing is known then. */

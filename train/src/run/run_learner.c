@@ -12,26 +12,24 @@
 #include "run_internal.h"
 #include "strategy/strategy_internal.h"
 
-void spsh__run_close_moments(spsh__run *r)
+void spsh__run_close_moments(spsh__learner *l)
 {
     for (int m = 0; m < 2; m++) {
-        if (r->learner.moments[m].data != NULL)
-            r->backend->ops->free_fn(r->backend, r->learner.moments[m]);
-        r->learner.moments[m].data = NULL;
+        if (l->moments[m].data != NULL)
+            l->backend->ops->free_fn(l->backend, l->moments[m]);
+        l->moments[m].data = NULL;
     }
 }
 
-static spsh__strategy_options options_of(const spsh__run *r)
+static spsh__strategy_options options_of(const spsh__config *c, uint32_t local_size)
 {
-    const spsh__config *c = r->setup.config;
-    return (spsh__strategy_options){
-        .servers = c->servers,
-        .bound = c->staleness_max,
-        .scales_by_staleness = c->scales_by_staleness,
-        .node_size = spsh__run_node_size(r->setup.config, r->world->launch.local_size),
-        .inner = c->inner,
-        .outer = c->outer,
-        .overlaps = c->overlaps};
+    return (spsh__strategy_options){.servers = c->servers,
+                                    .bound = c->staleness_max,
+                                    .scales_by_staleness = c->scales_by_staleness,
+                                    .node_size = spsh__run_node_size(c, local_size),
+                                    .inner = c->inner,
+                                    .outer = c->outer,
+                                    .overlaps = c->overlaps};
 }
 
 spsh_status spsh__run_open_learner(spsh__run *r, spsh_error *err)
@@ -59,7 +57,7 @@ spsh_status spsh__run_open_learner(spsh__run *r, spsh_error *err)
     l->accumulate = c->accumulate;
     l->exchange = c->exchange;
     l->seed = c->seed;
-    l->options = options_of(r);
+    l->options = options_of(c, r->world->launch.local_size);
     r->optimizer = (spsh__optimizer){c, r->model.own, l};
     spsh_status rc = r->model.stages == NULL ? SPSH_OK : spsh__run_stage_learner(r, err);
     for (int m = 0; m < moments && rc == SPSH_OK; m++)
@@ -85,13 +83,12 @@ static spsh_status open_shared(spsh__run *r, spsh_error *err)
 
 static spsh_status open_draw(spsh__run *r, spsh_error *err)
 {
-    const spsh__draw_options options = {
-        .comm = r->world->comm,
-        .runtime = r->runtime.used,
-        .feed = r->feed,
-        .node_size = spsh__run_node_size(r->setup.config, r->world->launch.local_size),
-        .accumulate = r->setup.config->accumulate,
-        .allocator = spsh_allocator_default()};
+    const spsh__draw_options options = {.comm = r->world->comm,
+                                        .runtime = r->runtime.used,
+                                        .feed = r->feed,
+                                        .node_size = r->learner.options.node_size,
+                                        .accumulate = r->setup.config->accumulate,
+                                        .allocator = spsh_allocator_default()};
     if (r->world->comm->world_size % options.node_size != 0)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "%u ranks are not nodes of %u each (train.node_size)",
@@ -129,11 +126,9 @@ void spsh__run_close_strategy(spsh__run *r)
     spsh__shared_close(&r->shared);
 }
 
-bool spsh__run_is_heard(const spsh__run *r)
+bool spsh__run_is_heard(const spsh__learner *l)
 {
-    return r->world->comm->rank %
-               spsh__run_node_size(r->setup.config, r->world->launch.local_size) ==
-           0;
+    return l->comm->rank % l->options.node_size == 0;
 }
 
 spsh_status spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err)

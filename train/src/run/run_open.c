@@ -69,7 +69,7 @@ spsh__estimating spsh__run_estimating(const spsh__run *r, spsh_train_estimate *o
 /* Behind what was opened: it goes, so that what is free is told as it was. */
 spsh_status spsh__run_explain_memory(spsh__run *r, spsh_status status, spsh_error *err)
 {
-    spsh__run_close_moments(r);
+    spsh__run_close_moments(&r->learner);
     spsh__run_close_model(&r->model);
     spsh_train_estimate out = {.config = NULL};
     spsh__estimating e = spsh__run_estimating(r, &out);
@@ -156,7 +156,7 @@ spsh_status spsh__run_open(spsh__run *r, spsh_error *err)
         return rc;
     rc = spsh__run_open_report(r, err);
     if (r->o->record) /* nobody keeps one of a run that rank 0 could not begin */
-        rc = spsh__run_agree(r, rc, err);
+        rc = spsh__run_agree(r->world, rc, err);
     r->runtime.has_begun = rc == SPSH_OK;
     if (rc == SPSH_OK)
         spsh__run_report_start(r);
@@ -168,7 +168,7 @@ void spsh__run_close(spsh__run *r)
     spsh__metrics_close(r->report.metrics);
     spsh__run_close_saving(&r->saving);
     spsh__run_close_strategy(r);
-    spsh__run_close_moments(r);
+    spsh__run_close_moments(&r->learner);
     if (r->step.statistics_before.data != NULL)
         r->backend->ops->free_fn(r->backend, r->step.statistics_before);
     spsh__run_close_model(&r->model);

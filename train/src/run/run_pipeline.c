@@ -114,9 +114,9 @@ const spsh__model *spsh__run_whole(const spsh__run_model *m)
     return m->stages != NULL ? spsh__stages_layout(m->stages) : m->own;
 }
 
-bool spsh__run_counts(const spsh__run *r)
+bool spsh__run_counts(const spsh__learner *l)
 {
-    return r->model.stages == NULL || r->world->comm->rank + 1 == r->world->comm->world_size;
+    return l->staged == NULL || l->staged->comm->rank + 1 == l->staged->comm->world_size;
 }
 
 /* ---- arenas ---- */
@@ -149,100 +149,102 @@ static spsh_status pass(spsh__comm *c, uint32_t rank, bool is_in, float *values,
 }
 
 /* Of another stage than rank 0: its slice goes to rank 0, or comes from there, in parts. */
-static spsh_status move_own(const spsh__run *r, const arena *a, bool is_in, float *part,
+static spsh_status move_own(const spsh__learner *l, const arena *a, bool is_in, float *part,
                             spsh_error *err)
 {
-    const spsh__backend_ops *ops = r->backend->ops;
-    const uint64_t count = a->slices[r->world->comm->rank].count;
+    const spsh__backend_ops *ops = l->backend->ops;
+    const uint64_t count = a->slices[l->staged->comm->rank].count;
     spsh_status rc = SPSH_OK;
     for (uint64_t i = 0; rc == SPSH_OK && i < count; i += PART_ELEMENTS) {
         const uint64_t n = count - i < PART_ELEMENTS ? count - i : PART_ELEMENTS;
         if (!is_in)
-            ops->read_f32_fn(r->backend, part, spsh__at(ops, a->own, (size_t)i), (size_t)n);
-        rc = pass(r->world->comm, 0, is_in, part, n, err);
+            ops->read_f32_fn(l->backend, part, spsh__at(ops, a->own, (size_t)i), (size_t)n);
+        rc = pass(l->staged->comm, 0, is_in, part, n, err);
         if (rc == SPSH_OK && is_in)
-            ops->write_f32_fn(r->backend, spsh__at(ops, a->own, (size_t)i), part, (size_t)n);
+            ops->write_f32_fn(l->backend, spsh__at(ops, a->own, (size_t)i), part, (size_t)n);
     }
     return rc;
 }
 
 /* Rank 0's part of the same, with all others, one after the other. */
-static spsh_status move_all(const spsh__run *r, const arena *a, bool is_in, spsh_error *err)
+static spsh_status move_all(const spsh__learner *l, const arena *a, bool is_in, spsh_error *err)
 {
-    const spsh__backend_ops *ops = r->backend->ops;
+    const spsh__backend_ops *ops = l->backend->ops;
     const spsh__slice *mine = &a->slices[0];
     spsh_status rc = SPSH_OK;
     if (is_in)
-        ops->read_f32_fn(r->backend, a->whole + mine->offset, a->own, (size_t)mine->count);
+        ops->read_f32_fn(l->backend, a->whole + mine->offset, a->own, (size_t)mine->count);
     else
-        ops->write_f32_fn(r->backend, a->own, a->whole + mine->offset, (size_t)mine->count);
-    for (uint32_t rank = 1; rank < r->world->comm->world_size; rank++) {
+        ops->write_f32_fn(l->backend, a->own, a->whole + mine->offset, (size_t)mine->count);
+    for (uint32_t rank = 1; rank < l->staged->comm->world_size; rank++) {
         const spsh__slice *slice = &a->slices[rank];
         for (uint64_t i = 0; rc == SPSH_OK && i < slice->count; i += PART_ELEMENTS) {
             const uint64_t left = slice->count - i;
-            rc = pass(r->world->comm, rank, is_in, a->whole + slice->offset + i,
+            rc = pass(l->staged->comm, rank, is_in, a->whole + slice->offset + i,
                       left < PART_ELEMENTS ? left : PART_ELEMENTS, err);
         }
     }
     return rc;
 }
 
-static spsh_status move_arenas(spsh__run *r, bool is_gathered, spsh_error *err)
+static spsh_status move_arenas(const spsh__learner *l, const spsh__host_arenas *host,
+                               bool is_gathered, spsh_error *err)
 {
     arena arenas[ARENAS];
     float *part = calloc(PART_ELEMENTS, sizeof(*part));
     if (part == NULL)
         return spsh__fail_memory(err);
-    list_arenas(&r->learner, &r->saving.arenas, arenas);
+    list_arenas(l, host, arenas);
     spsh_status rc = SPSH_OK;
     for (int i = 0; rc == SPSH_OK && i < ARENAS; i++) {
         if (arenas[i].own.data == NULL)
             continue;
-        rc = r->world->is_first ? move_all(r, &arenas[i], is_gathered, err)
-                                : move_own(r, &arenas[i], !is_gathered, part, err);
+        rc = l->staged->comm->rank == 0 ? move_all(l, &arenas[i], is_gathered, err)
+                                        : move_own(l, &arenas[i], !is_gathered, part, err);
     }
     free(part);
     return rc;
 }
 
-spsh_status spsh__run_gather_stages(spsh__run *r, spsh_error *err)
+spsh_status spsh__run_gather_stages(const spsh__learner *l, const spsh__host_arenas *host,
+                                    spsh_error *err)
 {
-    return move_arenas(r, true, err);
+    return move_arenas(l, host, true, err);
 }
 
-spsh_status spsh__run_scatter_stages(spsh__run *r, spsh_error *err)
+spsh_status spsh__run_scatter_stages(const spsh__learner *l, const spsh__host_arenas *host,
+                                     spsh_error *err)
 {
-    return move_arenas(r, false, err);
+    return move_arenas(l, host, false, err);
 }
 
 /* ---- evaluation ---- */
 
 /* As the backend has them: a reader's numbers are those of the stages, to the bit. */
-static spsh_status share(const spsh__run *r, const spsh__slice *slices, spsh__buffer own,
+static spsh_status share(const spsh__learner *l, const spsh__slice *slices, spsh__buffer own,
                          spsh__buffer whole, spsh_error *err)
 {
-    const spsh__backend_ops *ops = r->backend->ops;
+    const spsh__backend_ops *ops = l->backend->ops;
     spsh_status rc = SPSH_OK;
-    for (uint32_t rank = 0; rc == SPSH_OK && rank < r->world->comm->world_size; rank++) {
+    for (uint32_t rank = 0; rc == SPSH_OK && rank < l->staged->comm->world_size; rank++) {
         const spsh__buffer to = spsh__at(ops, whole, (size_t)slices[rank].offset);
         const size_t count = (size_t)slices[rank].count;
-        if (rank == r->world->comm->rank)
-            ops->copy_fn(r->backend, to, own, count);
+        if (rank == l->staged->comm->rank)
+            ops->copy_fn(l->backend, to, own, count);
         if (count > 0)
-            rc = spsh__comm_broadcast(r->world->comm, to.data, count * ops->element_bytes, rank,
+            rc = spsh__comm_broadcast(l->staged->comm, to.data, count * ops->element_bytes, rank,
                                       err);
     }
     return rc;
 }
 
-spsh_status spsh__run_share_stages(spsh__run *r, spsh__model *reader, spsh_error *err)
+spsh_status spsh__run_share_stages(const spsh__learner *l, spsh__model *reader, spsh_error *err)
 {
-    const spsh__learner *l = &r->learner;
     uint64_t elements = 0;
     const spsh__buffer statistics = spsh__model_statistics(reader, &elements);
-    spsh_status rc = share(r, l->staged->stages, l->weights, spsh__model_weights(reader), err);
+    spsh_status rc = share(l, l->staged->stages, l->weights, spsh__model_weights(reader), err);
     if (rc == SPSH_OK)
-        rc = share(r, l->staged->statistics, l->statistics, statistics, err);
+        rc = share(l, l->staged->statistics, l->statistics, statistics, err);
     if (rc == SPSH_OK)
         spsh__model_weights_changed(reader);
     return rc;

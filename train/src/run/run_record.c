@@ -20,13 +20,13 @@
 
 enum { MARK_RUN = 64 }; /* no strategy's, nor one of leases */
 
-static spsh_status name_folder(spsh__run *r, spsh_error *err)
+static spsh_status name_folder(const char *run, char **ret, spsh_error *err)
 {
-    const size_t capacity = strlen(r->o->run) + sizeof("/record");
-    r->runtime.record_folder = malloc(capacity);
-    if (r->runtime.record_folder == NULL)
+    const size_t capacity = strlen(run) + sizeof("/record");
+    *ret = malloc(capacity);
+    if (*ret == NULL)
         return spsh__fail_memory(err);
-    (void)snprintf(r->runtime.record_folder, capacity, "%s/record", r->o->run);
+    (void)snprintf(*ret, capacity, "%s/record", run);
     return SPSH_OK;
 }
 
@@ -64,7 +64,7 @@ spsh_status spsh__run_check_record(spsh__run *r, spsh_error *err)
             "its end: train.on_lost=end");
     spsh_status rc = check_strategy(r->setup.config->strategy, err);
     if (rc == SPSH_OK)
-        rc = name_folder(r, err);
+        rc = name_folder(r->o->run, &r->runtime.record_folder, err);
     if (rc == SPSH_OK && r->io->stat_fn(r->io->user, r->runtime.record_folder, &info) == 0)
         rc = SPSH_FAIL(err, SPSH_E_EXISTS, SPSH_OFFSET_NONE,
                        "%s: a record is there already: name another folder",
@@ -90,7 +90,9 @@ static spsh_status hash_run(const spsh__run *r, uint64_t *ret, spsh_error *err)
 static spsh_status open_record(spsh__run *r, uint64_t run, spsh_error *err)
 {
     spsh__record_options options = {spsh_allocator_default(), r->io, NULL, run};
-    spsh_status rc = r->runtime.record_folder == NULL ? name_folder(r, err) : SPSH_OK;
+    spsh_status rc = r->runtime.record_folder == NULL
+                         ? name_folder(r->o->run, &r->runtime.record_folder, err)
+                         : SPSH_OK;
     if (rc == SPSH_OK) /* of each node's disk */
         rc = spsh_io_make_directory(r->io, r->o->run, err);
     if (rc == SPSH_OK)

@@ -16,15 +16,15 @@ enum { SETTING_BYTES = 64, NAME_BYTES = 2 * SETTING_BYTES };
 /* ---- finding ---- */
 
 /* A text of rank 0 for all; the others' *text is made. */
-static spsh_status share_text(spsh__run *r, char **text, spsh_error *err)
+static spsh_status share_text(const spsh__run_world *w, char **text, spsh_error *err)
 {
-    uint64_t size = r->world->is_first ? strlen(*text) + 1 : 0;
-    spsh_status rc = spsh__comm_broadcast(r->world->comm, &size, sizeof(size), 0, err);
-    if (rc == SPSH_OK && !r->world->is_first) {
+    uint64_t size = w->is_first ? strlen(*text) + 1 : 0;
+    spsh_status rc = spsh__comm_broadcast(w->comm, &size, sizeof(size), 0, err);
+    if (rc == SPSH_OK && !w->is_first) {
         *text = malloc(size);
         rc = *text == NULL ? spsh__fail_memory(err) : SPSH_OK;
     }
-    return rc != SPSH_OK ? rc : spsh__comm_broadcast(r->world->comm, *text, size, 0, err);
+    return rc != SPSH_OK ? rc : spsh__comm_broadcast(w->comm, *text, size, 0, err);
 }
 
 static spsh_status find_checkpoint(spsh__run *r, spsh_error *err)
@@ -78,10 +78,11 @@ static spsh_status find_config(spsh__run *r, spsh_error *err)
 }
 
 /* Of the file that the configuration names; SPSH_E_NOT_FOUND. */
-static spsh_status read_vocabulary(const spsh__run *r, char **ret_text, spsh_error *err)
+static spsh_status read_vocabulary(const char *path, const spsh_io *io, char **ret_text,
+                                   spsh_error *err)
 {
     spsh__vocabulary *v = NULL;
-    const spsh_status rc = spsh__vocabulary_read(r->setup.config->vocabulary, r->io, &v, err);
+    const spsh_status rc = spsh__vocabulary_read(path, io, &v, err);
     if (rc != SPSH_OK)
         return rc;
     *ret_text = spsh__vocabulary_text(v);
@@ -97,7 +98,8 @@ static spsh_status keep_vocabulary(spsh__run *r, spsh_error *err)
     r->setup.vocabulary_text = strdup(r->saving.resumed_state.vocabulary);
     if (r->setup.vocabulary_text == NULL)
         return spsh__fail_memory(err);
-    if (r->setup.config->vocabulary[0] == '\0' || read_vocabulary(r, &text, NULL) != SPSH_OK)
+    if (r->setup.config->vocabulary[0] == '\0' ||
+        read_vocabulary(r->setup.config->vocabulary, r->io, &text, NULL) != SPSH_OK)
         return SPSH_OK;
     const bool is_other = strcmp(text, r->setup.vocabulary_text) != 0;
     free(text);
@@ -122,12 +124,12 @@ static spsh_status find_vocabulary(spsh__run *r, spsh_error *err)
                          "%s: names no vocabulary; 'speechshard train CONFIG --make-vocab' makes "
                          "the one that it names",
                          r->o->config_path);
-    return read_vocabulary(r, &r->setup.vocabulary_text, err);
+    return read_vocabulary(r->setup.config->vocabulary, r->io, &r->setup.vocabulary_text, err);
 }
 
 /* Rank 0's outcome is everybody's: nobody waits for one that failed, nor takes it for a stop. All
  * know why: mpirun ends the job when the first of them ends, whoever that is. */
-spsh_status spsh__run_agree(spsh__run *r, spsh_status own, spsh_error *err)
+spsh_status spsh__run_agree(const spsh__run_world *w, spsh_status own, spsh_error *err)
 {
     struct {
         int64_t rc;
@@ -135,9 +137,9 @@ spsh_status spsh__run_agree(spsh__run *r, spsh_status own, spsh_error *err)
     } outcome = {own, ""};
     if (own != SPSH_OK && err != NULL)
         (void)snprintf(outcome.why, sizeof(outcome.why), "%.399s", err->message);
-    const spsh_status sent = spsh__comm_broadcast(r->world->comm, &outcome, sizeof(outcome), 0,
-                                                  r->world->is_first ? NULL : err);
-    if (r->world->is_first || sent != SPSH_OK)
+    const spsh_status sent =
+        spsh__comm_broadcast(w->comm, &outcome, sizeof(outcome), 0, w->is_first ? NULL : err);
+    if (w->is_first || sent != SPSH_OK)
         return own != SPSH_OK ? own : sent;
     if (outcome.rc != SPSH_OK)
         return SPSH_FAIL(err, (spsh_status)outcome.rc, SPSH_OFFSET_NONE,
@@ -157,11 +159,11 @@ spsh_status spsh__run_find(spsh__run *r, spsh_error *err)
         if (rc == SPSH_OK)
             rc = spsh__run_check_record(r, err);
     }
-    rc = spsh__run_agree(r, rc, err);
+    rc = spsh__run_agree(r->world, rc, err);
     if (rc == SPSH_OK)
-        rc = share_text(r, &r->setup.config_text, err);
+        rc = share_text(r->world, &r->setup.config_text, err);
     if (rc == SPSH_OK)
-        rc = share_text(r, &r->setup.vocabulary_text, err);
+        rc = share_text(r->world, &r->setup.vocabulary_text, err);
     if (rc == SPSH_OK && !r->world->is_first)
         rc = spsh__config_parse(r->setup.config_text, strlen(r->setup.config_text), NULL,
                                 &r->setup.config, err);
@@ -386,13 +388,13 @@ spsh_status spsh__run_restore(spsh__run *r, spsh_error *err)
         spsh__checkpoint_close(r->saving.resumed);
         r->saving.resumed = NULL;
     }
-    rc = spsh__run_agree(r, rc, err);
+    rc = spsh__run_agree(r->world, rc, err);
     if (rc == SPSH_OK)
         rc = spsh__comm_broadcast(r->world->comm, &r->progress, sizeof(r->progress), 0, err);
     r->world->earlier_s = r->progress.wall_s;
     r->served.base = r->progress.updates;
     if (rc == SPSH_OK && r->model.stages != NULL && r->progress.restarts > 0)
-        rc = spsh__run_scatter_stages(r, err);
+        rc = spsh__run_scatter_stages(&r->learner, &r->saving.arenas, err);
     return rc != SPSH_OK ? rc : share_cursor(r, err);
 }
 
@@ -495,14 +497,14 @@ static spsh_status save(spsh__run *r, spsh_error *err)
         rc = spsh__feed_next_hash(r->feed, r->saving.cursor, r->saving.cursor_size,
                                   &r->saving.next_batch_hash, err);
     if (rc == SPSH_OK && !r->world->is_first && r->model.stages != NULL)
-        rc = spsh__run_gather_stages(r, err);
+        rc = spsh__run_gather_stages(&r->learner, &r->saving.arenas, err);
     if (rc != SPSH_OK || !r->world->is_first)
         return rc;
     r->saving.saved_s = spsh__world_now_s(r->world);
     rc = judge(r, spsh__checkpoint_flush(r->saving.writer, &failed), &failed,
                err);                              /* of the one before */
     if (rc == SPSH_OK && r->model.stages != NULL) /* its memory is free again */
-        rc = spsh__run_gather_stages(r, err);
+        rc = spsh__run_gather_stages(&r->learner, &r->saving.arenas, err);
     return rc != SPSH_OK ? rc : put(r, err);
 }
 

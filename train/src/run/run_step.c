@@ -71,7 +71,7 @@ static spsh_status learn_batch(spsh__run *r, const spsh__feed_batch *b,
 
 static spsh_status do_leaf(spsh__run *r, const spsh__feed_batch *b, double *row, spsh_error *err)
 {
-    if (spsh__run_counts(r))
+    if (spsh__run_counts(&r->learner))
         spsh__row_count(row, b, spsh__model_padded_frames(r->model.own, b->frames));
     if (b->batch == 0)
         return r->model.stages != NULL
@@ -268,7 +268,7 @@ static spsh_status add_totals(spsh__run *r, const verdict *v, spsh_error *err)
     const double *own = r->rows.own_totals;
     clean_totals(r, v);
     memset(r->rows.totals, 0, count * sizeof(*r->rows.totals));
-    if (spsh__run_is_heard(r))
+    if (spsh__run_is_heard(&r->learner))
         memcpy(r->rows.totals, own, count * sizeof(*own));
     return spsh__comm_all_reduce(r->world->comm, SPSH__COMM_F64, SPSH__COMM_SUM, r->rows.totals,
                                  count, err);
@@ -369,7 +369,8 @@ spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_e
 {
     spsh__fault_before_step(&r->world->faults);
     const double begin_s = spsh__world_now_s(r->world);
-    const uint64_t waited_ns = spsh__feed_wait_ns(r->feed), sent_bytes = spsh__run_sent_bytes(r);
+    const uint64_t waited_ns = spsh__feed_wait_ns(r->feed),
+                   sent_bytes = spsh__traffic_sent_bytes(&r->learner);
     verdict v = {0};
     r->learner.step++;
     spsh_status rc = do_drawn(r, drawn->batches, err);
@@ -383,7 +384,8 @@ spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_e
     if (stops != 0)
         r->rows.rows[SPSH__ROW_STOP] = 1;
     if (rc == SPSH_OK)
-        rc = spsh__run_put_traffic(r, sent_bytes, err);
+        rc =
+            spsh__traffic_put(&r->traffic, &r->runtime, &r->learner, sent_bytes, r->rows.rows, err);
     if (rc == SPSH_OK)
         rc = r->strategy->ops->after_backward_fn(r->strategy, r->rows.rows, r->rows.own_totals,
                                                  r->rows.count, err);
@@ -444,7 +446,8 @@ spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
     const spsh__strategy_ops *ops = r->strategy->ops;
     spsh__fault_before_step(&r->world->faults);
     const double begin_s = spsh__world_now_s(r->world);
-    const uint64_t waited_ns = spsh__feed_wait_ns(r->feed), sent_bytes = spsh__run_sent_bytes(r);
+    const uint64_t waited_ns = spsh__feed_wait_ns(r->feed),
+                   sent_bytes = spsh__traffic_sent_bytes(&r->learner);
     const spsh__feed_batch *first = NULL;
     spsh_status rc = first_batch(r, &first, err);
     if (rc != SPSH_OK)
@@ -459,7 +462,8 @@ spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
     const double loss_scale = r->progress.loss_scale.scale;
     rc = put_flags(r, computed_s, err);
     if (rc == SPSH_OK)
-        rc = spsh__run_put_traffic(r, sent_bytes, err);
+        rc =
+            spsh__traffic_put(&r->traffic, &r->runtime, &r->learner, sent_bytes, r->rows.rows, err);
     if (rc == SPSH_OK)
         rc = ops->after_backward_fn(r->strategy, r->rows.rows, r->rows.own_totals, r->rows.count,
                                     err);
