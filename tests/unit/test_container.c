@@ -160,6 +160,27 @@ static void test_padding_is_checked(void)
     free(f.data);
 }
 
+/* An empty last section begins at the next multiple of 64. If the area ends there, the bytes
+ * between it and the section before are written, too. */
+static void test_empty_last_section(void)
+{
+    for (uint64_t count = 3900; count < 4200; count++) {
+        const spsh__section sections[2] = {
+            {1, 1, count},
+            {2, 8, 0    }
+        };
+        image f = write_image(sections, 2, count);
+        memory_io memory = {f.data, f.size_bytes};
+        spsh_io io = memory_io_table(&memory);
+        spsh__container *c = NULL;
+        REQUIRE(spsh__container_open(&io, "x", 0, NULL, &c, NULL) == SPSH_OK);
+        check_sections(c, sections, 2);
+        CHECK_I64(spsh__container_check_padding(c, NULL), SPSH_OK);
+        spsh__container_close(c);
+        free(f.data);
+    }
+}
+
 static void test_misuse_of_the_writer(void)
 {
     const spsh__section sections[1] = {
@@ -254,6 +275,7 @@ int main(void)
     test_temp_dir(folder, sizeof(folder));
     RUN(test_sections_of_all_sizes);
     RUN(test_padding_is_checked);
+    RUN(test_empty_last_section);
     RUN(test_misuse_of_the_writer);
     RUN(test_root_hash_without_blocks);
     RUN(test_threads_touch_the_same_pages);

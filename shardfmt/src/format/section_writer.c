@@ -204,7 +204,8 @@ spsh_status spsh__section_append(spsh__section_writer *writer, uint32_t id, cons
     return SPSH_OK;
 }
 
-/* The area's tail is written too, so that no byte depends on what a hole reads as. */
+/* The area's tail is written too, so that no byte depends on what a hole reads as. It begins behind
+ * the last section that has bytes: an empty one may begin at the area's end. */
 static spsh_status finish_area(spsh__section_writer *w, spsh_error *err)
 {
     uint64_t end = (uint64_t)w->column_count * DIRECTORY_ENTRY_BYTES;
@@ -213,9 +214,10 @@ static spsh_status finish_area(spsh__section_writer *w, spsh_error *err)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                              "section %u: fewer elements than were announced",
                              w->columns[n].section.id);
-        end = w->columns[n].end;
+        if (w->columns[n].end != w->columns[n].begin)
+            end = w->columns[n].end;
     }
-    memset(w->page, 0, SPSH__PAGE_BYTES);
+    memset(w->page, 0, (size_t)(w->area_bytes - end)); /* below a page and a section's alignment */
     spsh_status rc = spsh_file_writer_write_at(w->file, w->page, (size_t)(w->area_bytes - end),
                                                w->area_offset + end, err);
     for (uint64_t page = 0; page < w->page_count && rc == SPSH_OK; page++) {
