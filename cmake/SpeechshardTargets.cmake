@@ -126,9 +126,8 @@ function(_speechshard_test_properties name)
     if("slow" IN_LIST arg_LABELS) # long ones first: else one is left for the end, and a core has nothing to do
         set(_cost 10)
     endif()
-    list(GET arg_COMMAND 0 _program)
-    if(TARGET "${_program}")
-        list(APPEND arg_NEEDS ${_program})
+    list(GET arg_COMMAND 0 _first)
+    if(_first MATCHES "^[$]<TARGET_FILE:")
         list(APPEND arg_LABELS program)
     endif()
     set_tests_properties(${name} PROPERTIES COST ${_cost}
@@ -141,46 +140,121 @@ function(_speechshard_test_properties name)
     endforeach()
 endfunction()
 
-# speechshard_add_test(NAME SOURCES file... [LIBRARIES target...] [LABELS label...] [TIMEOUT seconds]
-#                      [ARGS argument...] [INTERNAL])
+# speechshard_add_test_program(NAME LIBRARIES target... [SOURCES file...])
 #
-# A C test program over tests/support. INTERNAL links shardfmt_internal instead of the public
-# library; tests of the command's own sources give LIBRARIES tools_internal.
+# A program of many C tests, which speechshard_add_test adds: `NAME TEST [ARGUMENT...]` runs one of them. The tests
+# share SOURCES. Under ThreadSanitizer, tests without threads have a program of their own, NAME_rest, so that the
+# target thread_tests (tests/CMakeLists.txt) compiles only tests with threads.
+function(speechshard_add_test_program name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBRARIES;SOURCES")
+    set(_programs ${name})
+    if(SPEECHSHARD_SANITIZE MATCHES "thread")
+        list(APPEND _programs ${name}_rest)
+    endif()
+    foreach(_program IN LISTS _programs)
+        set(_list "${CMAKE_CURRENT_BINARY_DIR}/${_program}.c")
+        set(_tests "$<TARGET_PROPERTY:${_program},SPEECHSHARD_TESTS>")
+        file(GENERATE OUTPUT "${_list}" CONTENT "/* The tests of ${_program}. CMake writes this file. */
+#include \"test_runner.h\"
+
+#define TESTS(TEST_) \\
+    $<$<BOOL:${_tests}>:TEST_($<JOIN:${_tests},) \\
+    TEST_(>)>
+TEST_TABLE(TESTS)
+")
+        add_executable(${_program} ${arg_SOURCES} "${_list}")
+        _speechshard_common(${_program})
+        target_link_libraries(${_program} PRIVATE test_runner test_support ${arg_LIBRARIES})
+    endforeach()
+endfunction()
+
+# speechshard_add_test(NAME [FUNCTION name] PROGRAM program SOURCES file... [LABELS label...] [TIMEOUT seconds]
+#                      [ARGS argument...])
+# speechshard_add_test(NAME [FUNCTION name] SOURCES file... [LIBRARIES target...] [INTERNAL] [LABELS label...]
+#                      [TIMEOUT seconds] [ARGS argument...])
+#
+# A C test over tests/support: TEST_MAIN(FUNCTION) in one of SOURCES. FUNCTION defaults to NAME. The first form adds
+# the test to a program (speechshard_add_test_program). The second form builds a program of its own, called FUNCTION.
+# INTERNAL links shardfmt_internal instead of the public library.
 function(speechshard_add_test name)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL" "TIMEOUT" "SOURCES;LIBRARIES;LABELS;ARGS")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL" "FUNCTION;PROGRAM;TIMEOUT" "SOURCES;LIBRARIES;LABELS;ARGS")
+    if(NOT arg_FUNCTION)
+        set(arg_FUNCTION ${name})
+    endif()
+    if(arg_PROGRAM)
+        if(SPEECHSHARD_SANITIZE MATCHES "thread" AND NOT "thread" IN_LIST arg_LABELS)
+            string(APPEND arg_PROGRAM _rest)
+        endif()
+        target_sources(${arg_PROGRAM} PRIVATE ${arg_SOURCES})
+        set_property(TARGET ${arg_PROGRAM} APPEND PROPERTY SPEECHSHARD_TESTS ${arg_FUNCTION})
+        set(_command $<TARGET_FILE:${arg_PROGRAM}> ${arg_FUNCTION})
+    else()
+        _speechshard_add_lone_test(${arg_FUNCTION} ${arg_INTERNAL} SOURCES ${arg_SOURCES} LIBRARIES ${arg_LIBRARIES})
+        set(_command $<TARGET_FILE:${arg_FUNCTION}>)
+    endif()
+    set_property(GLOBAL PROPERTY SPEECHSHARD_COMMAND_OF_${arg_FUNCTION} "${_command}")
+    speechshard_add_case(${name} COMMAND ${arg_FUNCTION} ${arg_ARGS} LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT})
+endfunction()
+
+# _speechshard_add_lone_test(NAME IS_INTERNAL SOURCES file... LIBRARIES target...)
+function(_speechshard_add_lone_test name is_internal)
+    cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;LIBRARIES")
     add_executable(${name} ${arg_SOURCES})
     _speechshard_common(${name})
+    target_compile_definitions(${name} PRIVATE TEST_IS_ALONE)
     target_link_libraries(${name} PRIVATE test_support ${arg_LIBRARIES})
     if(NOT "tools_internal" IN_LIST arg_LIBRARIES) # a library has a host program; the command has none
         target_link_libraries(${name} PRIVATE comma_locale)
     endif()
-    if(arg_INTERNAL)
+    if(is_internal)
         target_link_libraries(${name} PRIVATE shardfmt_internal)
     else()
         target_link_libraries(${name} PRIVATE speechshard::shardfmt)
     endif()
-    add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
-    _speechshard_test_properties(${name} TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABELS} COMMAND ${name} ${arg_ARGS})
 endfunction()
 
-# speechshard_add_case(NAME COMMAND target argument... [LABELS label...] [TIMEOUT seconds])
+# speechshard_add_case(NAME COMMAND word... [LABELS label...] [TIMEOUT seconds])
 #
-# A test that calls the program of another one with other arguments.
+# One more run of a C test, with other arguments. A word that is the FUNCTION of a test stands for the words that run
+# the test.
 function(speechshard_add_case name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "COMMAND;LABELS")
-    add_test(NAME ${name} COMMAND ${arg_COMMAND})
-    _speechshard_test_properties(${name} TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABELS} COMMAND ${arg_COMMAND})
+    set(_command "")
+    foreach(_word IN LISTS arg_COMMAND)
+        get_property(_words GLOBAL PROPERTY "SPEECHSHARD_COMMAND_OF_${_word}")
+        if(_words)
+            list(APPEND _command ${_words})
+        else()
+            list(APPEND _command "${_word}")
+        endif()
+    endforeach()
+    add_test(NAME ${name} COMMAND ${_command} WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+    _speechshard_test_properties(${name} TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABELS} COMMAND ${_command})
 endfunction()
 
-# speechshard_add_script_test(NAME COMMAND argument... [LABELS label...] [TIMEOUT seconds] [NEEDS target...])
+# speechshard_add_script_test(NAME COMMAND word... [LABELS label...] [TIMEOUT seconds] [NEEDS target...])
 #
-# A test that is a script; the first argument is the script or its interpreter. NEEDS: programs that it
-# finds in the build folder, besides the command and those that COMMAND names.
+# A test that is a script. A word that ends in .py or .sh is a file of this folder. If the first word ends in .py,
+# Python runs the test. NEEDS: programs that the script finds in the build folder, besides the command and those that
+# COMMAND names.
 function(speechshard_add_script_test name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "COMMAND;LABELS;NEEDS")
-    add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}")
+    list(GET arg_COMMAND 0 _first)
+    if(_first MATCHES "[.]py$")
+        list(PREPEND arg_COMMAND ${Python3_EXECUTABLE})
+    endif()
+    list(TRANSFORM arg_COMMAND REPLACE "^([a-z0-9_-]+[.](py|sh))$" "${CMAKE_CURRENT_SOURCE_DIR}/\\1")
+    add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
     _speechshard_test_properties(${name} TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABELS} COMMAND ${arg_COMMAND}
         NEEDS speechshard ${arg_NEEDS})
+endfunction()
+
+# speechshard_add_test_tool(NAME SOURCES file... [LIBRARIES target...]): a program that scripts of tests run.
+function(speechshard_add_test_tool name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
+    add_executable(${name} ${arg_SOURCES})
+    _speechshard_common(${name})
+    target_link_libraries(${name} PRIVATE ${arg_LIBRARIES})
 endfunction()
 
 # speechshard_add_fuzzer(NAME SOURCES file... [LIBRARIES target...])
@@ -203,8 +277,9 @@ function(speechshard_add_fuzzer name)
     else()
         target_link_libraries(${name} PRIVATE fuzz_replay)
     endif()
-    add_test(NAME ${name} COMMAND ${name} -runs=0 "${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name}")
-    _speechshard_test_properties(${name} LABELS fuzz COMMAND ${name})
+    add_test(NAME ${name} COMMAND ${name} -runs=0 "${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name}"
+        WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+    _speechshard_test_properties(${name} LABELS fuzz COMMAND $<TARGET_FILE:${name}>)
 endfunction()
 
 # speechshard_add_bench(NAME SOURCES file... [LIBRARIES target...])

@@ -1,4 +1,4 @@
-"""copy_page_test.py UNIT_COPY_REPORT: the pages of plans and audits, and a picture, as a reader of XML sees them.
+"""copy_page_test.py TOOLS_MEMORY_TESTS: the pages of plans and audits, and a picture, as a reader of XML sees them.
 
 They must be well-formed, hold no markup that came out of the corpus, name no other resource, and hold ids and texts as
 they are written.
@@ -26,7 +26,7 @@ def check_colors(root, what):
 
 
 with tempfile.TemporaryDirectory() as folder:
-    subprocess.run([COMMAND, folder], check=True)
+    subprocess.run([COMMAND, "unit_copy_report", folder], check=True)
     for name in ("plan.html", "audit.html"):
         root = read_page(pathlib.Path(folder) / name, ELEMENTS, name)
         check_colors(root, name)

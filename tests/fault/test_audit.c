@@ -211,7 +211,7 @@ static void test_failing_allocations_of_a_check(void)
     CHECK(failed > at / 2);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(fault_audit)
 {
     call_stride = test_stride(argc, argv, 5);
     allocation_stride = test_stride(argc, argv, 3);

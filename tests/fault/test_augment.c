@@ -43,7 +43,7 @@ static void test_every_allocation_failure(void)
     CHECK_U64(fail_at, 10); /* itself, 3 speeds, 3 of the room, 2 buffers; then none fails */
 }
 
-int main(void)
+TEST_MAIN(fault_augment)
 {
     RUN(test_every_allocation_failure);
     return TEST_RESULT();

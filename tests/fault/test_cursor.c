@@ -127,7 +127,7 @@ static void test_other_plans(void)
     plan_kit_close(&other);
 }
 
-int main(void)
+TEST_MAIN(fault_cursor)
 {
     RUN(test_round_trip_and_damage);
     RUN(test_other_plans);

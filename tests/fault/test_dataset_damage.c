@@ -287,7 +287,7 @@ static void test_rules(void)
     CHECK(memcmp(digest, whole, 16) == 0);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(fault_dataset_damage)
 {
     flip_all = argc > 1 && strcmp(argv[1], "--all") == 0;
     make_memory();

@@ -55,7 +55,7 @@ static void test_every_allocation_failure(void)
     CHECK(again.kind == want.kind && again.count == want.count);
 }
 
-int main(void)
+TEST_MAIN(fault_dedup_memory)
 {
     make_signal(SIGNAL_SPEECH, RATE, 6, speech, COUNT);
     for (size_t i = 0; i < COUNT; i++)

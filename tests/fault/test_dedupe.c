@@ -178,7 +178,7 @@ static void test_apply_is_all_or_nothing(void)
     spsh__copy_plan_free(plan);
 }
 
-int main(void)
+TEST_MAIN(fault_dedupe)
 {
     good_io = fault_io_table(&no_fault);
     test_temp_dir(folder, sizeof(folder));

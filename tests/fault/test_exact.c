@@ -160,7 +160,7 @@ static void test_damaged_samples_are_a_failure(void)
     CHECK(strstr(err.message, name) != NULL);
 }
 
-int main(void)
+TEST_MAIN(fault_exact)
 {
     test_temp_dir(folder, sizeof(folder));
     make_dataset();

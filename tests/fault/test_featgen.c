@@ -249,7 +249,7 @@ static void test_damaged_statistics(void)
     check_rerun("damage", 0);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(fault_featgen)
 {
     stride = test_stride(argc, argv, 13);
     test_temp_dir(folder, sizeof(folder));

@@ -193,7 +193,7 @@ static void test_stopped_run(void)
     check_rerun("a stop", 0);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(fault_fingerprint)
 {
     stride = test_stride(argc, argv, 3);
     test_temp_dir(folder, sizeof(folder));

@@ -376,7 +376,7 @@ static void test_samples(void)
     test_remove_tree(root);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(fault_layouts_memory)
 {
     stride = test_stride(argc, argv, 5);
     RUN(test_every_allocation_failure);

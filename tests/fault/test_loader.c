@@ -965,7 +965,7 @@ static void test_refused_uring_is_said_once(void)
         CHECK_I64(run_in_child(lock_little, SPSH_ENGINE_URING, SPSH_OK), 0);
 }
 
-int main(void)
+TEST_MAIN(fault_loader)
 {
     test_temp_dir(work, sizeof(work));
     (void)snprintf(path, sizeof(path), "%s/talk", work);

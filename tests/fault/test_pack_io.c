@@ -205,7 +205,7 @@ static void test_short_transfers(void)
     }
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(fault_pack_io)
 {
     stride = test_stride(argc, argv, 11);
     /* Thousands of packs, each of which waits for its disk: in memory, if there is some. */

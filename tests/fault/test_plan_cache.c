@@ -370,7 +370,7 @@ static void test_no_directory(void)
     plan_kit_close(&kit);
 }
 
-int main(void)
+TEST_MAIN(fault_plan_cache)
 {
     seed = test_seed(1);
     RUN(test_the_order_is_the_same);

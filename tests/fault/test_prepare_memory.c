@@ -231,7 +231,7 @@ static void test_undecodable_is_no_copy(void)
     spsh__prepared_free(&cut);
 }
 
-int main(void)
+TEST_MAIN(fault_prepare_memory)
 {
     char path[512];
     test_temp_dir(directory, sizeof(directory));
@@ -249,7 +249,7 @@ int main(void)
     return TEST_RESULT();
 }
 #else
-int main(void)
+TEST_MAIN(fault_prepare_memory)
 {
     printf("malloc is the sanitizer's, or not glibc's\n");
     return TEST_SKIPPED;

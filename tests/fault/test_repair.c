@@ -791,7 +791,7 @@ static void test_every_io_failure(void)
     free(good.data);
 }
 
-int main(void)
+TEST_MAIN(fault_repair)
 {
     seed = test_seed(90210);
     test_temp_dir(root, sizeof(root));

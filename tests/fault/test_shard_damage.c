@@ -618,7 +618,7 @@ static void test_other_contents_stay(void)
     CHECK(stat(path, &info) == 0 && (uint64_t)info.st_size > 100000);
 }
 
-int main(void)
+TEST_MAIN(fault_shard_damage)
 {
     test_temp_dir(folder, sizeof(folder));
     RUN(test_every_truncation);

@@ -47,7 +47,7 @@ static void check_run(const spsh__print_set *set, const spsh__text_join_options 
     free(facts.tests);
 }
 
-int main(void)
+TEST_MAIN(fault_text_memory)
 {
     char folder[400], path[600], alias_path[600];
     spsh__print_set *set = NULL;

@@ -511,7 +511,7 @@ static void test_killed_at_any_moment(void)
     }
 }
 
-int main(void)
+TEST_MAIN(fault_train_checkpoint)
 {
     test_temp_dir(base, sizeof(base));
     RUN(test_killed_at_any_moment);

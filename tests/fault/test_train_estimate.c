@@ -79,7 +79,7 @@ static void test_each_allocation(bool later_too)
     CHECK(failed > 100 / stride);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(fault_train_estimate)
 {
     if (test_wants_fewer(argc, argv))
         stride = 5;

@@ -692,7 +692,7 @@ static int start_here(char **words)
     return rc == SPSH_OK ? 0 : 1;
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(fault_train_run)
 {
     if (argc == 3)
         return start_here(argv);

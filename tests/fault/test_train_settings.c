@@ -108,7 +108,7 @@ static void test_make(void)
     test_remove_tree(folder);
 }
 
-int main(void)
+TEST_MAIN(fault_train_settings)
 {
     RUN(test_config);
     RUN(test_vocabulary);

@@ -595,7 +595,7 @@ static void test_every_read_error(void)
     CHECK(calls > 50);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(fault_verify)
 {
     seed = test_seed(4711);
     test_temp_dir(root, sizeof(root));

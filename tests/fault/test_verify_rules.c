@@ -278,7 +278,7 @@ static void test_nonsense_neither_crashes_nor_passes(void)
     free(copy);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(fault_verify_rules)
 {
     spsh_shard_seal seal;
     seed = test_seed(31337);

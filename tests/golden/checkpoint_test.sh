@@ -1,11 +1,11 @@
 #!/bin/sh
 # Two readers of checkpoints, one in C and one in Python, must say the same of one.
-# Usage: checkpoint_test.sh GOLDEN_TRAIN_CHECKPOINT   (a program of the test build)
+# Usage: checkpoint_test.sh TRAIN_TESTS   (a program of the test build)
 # shellcheck source=tests/golden/golden_kit.sh
 . "$(dirname "$0")/golden_kit.sh"
 find_python 'lz4.block, xxhash'
 
-"$1" dump "$here/checkpoint.spsh" >"$work/c.txt"
+"$1" golden_train_checkpoint dump "$here/checkpoint.spsh" >"$work/c.txt"
 "$python" -B "$here/spsh_checkpoint.py" "$here/checkpoint.spsh" >"$work/python.txt"
 same "$work/c.txt" "$work/python.txt"
 

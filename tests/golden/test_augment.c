@@ -174,7 +174,7 @@ static void test_samples(void)
     spsh_augmenter_close(augmenter);
 }
 
-int main(void)
+TEST_MAIN(golden_augment)
 {
     RUN(test_draws);
     RUN(test_samples);

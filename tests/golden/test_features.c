@@ -316,7 +316,7 @@ static void test_vectors(void)
     (void)fclose(v.values);
 }
 
-int main(void)
+TEST_MAIN(golden_features)
 {
     RUN(test_vectors);
     return TEST_RESULT();

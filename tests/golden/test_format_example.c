@@ -236,7 +236,7 @@ static void test_block_example(void)
     CHECK(payload.size_bytes == 5 && memcmp(payload.data, "hello", 5) == 0);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(golden_format_example)
 {
     static bytes file;
     if (argc == 2 && strcmp(argv[1], "print") == 0) {

@@ -100,7 +100,7 @@ static void test_the_golden_file(void)
     test_remove_tree(folder);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(golden_train_checkpoint)
 {
     if (argc == 3 && strcmp(argv[1], "dump") == 0) {
         dump(argv[2]);

@@ -347,7 +347,7 @@ static void test_steps(void)
     spsh__backend_close(f.backend);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(golden_train_steps)
 {
     REQUIRE(argc == 2);
     backend_name = argv[1];

@@ -333,7 +333,7 @@ static void test_cpu(void)
     all_on("cpu");
 }
 
-int main(void)
+TEST_MAIN(golden_train_torch)
 {
     char path[512];
     test_source_path(path, sizeof(path), "tests/golden/train_operators.txt");

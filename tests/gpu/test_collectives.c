@@ -176,7 +176,7 @@ static bool is_without_nccl(void)
     return rc == SPSH_E_UNSUPPORTED;
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_train_collectives)
 {
     REQUIRE(argc >= 2);
     shim = argc > 2 ? argv[2] : NULL;

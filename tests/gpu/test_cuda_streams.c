@@ -878,7 +878,7 @@ static void run_of_twin(void)
     RUN(test_other_device);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_cuda_streams)
 {
     REQUIRE(argc == 2 || argc == 3);
     const uint64_t seed = test_seed(20261122);

@@ -714,7 +714,7 @@ static void test_many_batches(void)
     spsh_cuda_free(cuda, values);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_features_device)
 {
     REQUIRE(argc == 2);
     plugin_path = argv[1];

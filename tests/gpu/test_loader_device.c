@@ -795,7 +795,7 @@ static void test_all_is_closed(void)
 
 /* ---- the program ---- */
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_loader_device)
 {
     REQUIRE(argc >= 2);
     seed = test_seed(1);

@@ -32,24 +32,24 @@ part_listed tools -name '*.c'
 for file in bench/*.c bench/gpu/*.c; do
     [ -e "$file" ] && listed bench/CMakeLists.txt "$file"
 done
-for file in tests/unit/*.c tests/prop/*.c tests/fault/*.c tests/fuzz/fuzz_*.c tests/golden/*.c tests/gpu/*.c; do
-    [ -e "$file" ] && listed tests/CMakeLists.txt "$file"
+for folder in unit prop fault fuzz golden gpu mpi; do
+    part_listed "tests/$folder" -name '*.c'
 done
 for file in tests/cli/*_test.sh; do # most are registered by name, in one loop
-    grep -qw "$(basename "$file" _test.sh)" tests/CMakeLists.txt && continue
-    echo "tests/CMakeLists.txt does not name $file"
+    grep -qw "$(basename "$file" _test.sh)" tests/cli/CMakeLists.txt && continue
+    echo "tests/cli/CMakeLists.txt does not name $file"
     bad=1
 done
 for file in tests/layouts/*_fixture.py; do
-    grep -qx " *$(basename "$file" _fixture.py)" tests/CMakeLists.txt && continue
-    echo "tests/CMakeLists.txt does not name $file"
+    grep -qx " *$(basename "$file" _fixture.py)" tests/layouts/CMakeLists.txt && continue
+    echo "tests/layouts/CMakeLists.txt does not name $file"
     bad=1
 done
 for folder in tests/fuzz/corpus/*/; do
     [ -d "$folder" ] || continue
     target=$(basename "$folder")
-    grep -qE "speechshard_add_fuzzer\\($target( |\$)" tests/CMakeLists.txt && continue
-    echo "tests/CMakeLists.txt has no fuzz target for $folder"
+    grep -qE "speechshard_add_fuzzer\\($target( |\$)" tests/fuzz/CMakeLists.txt && continue
+    echo "tests/fuzz/CMakeLists.txt has no fuzz target for $folder"
     bad=1
 done
 

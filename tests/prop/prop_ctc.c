@@ -330,7 +330,7 @@ static void test_results_repeat_to_the_bit(void)
     free_long(&c);
 }
 
-int main(void)
+TEST_MAIN(prop_ctc)
 {
     seed = test_seed(7);
     RUN(test_it_is_the_sum_of_all_paths);

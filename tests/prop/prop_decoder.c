@@ -243,7 +243,7 @@ static void test_edits_are_those_of_the_full_table(void)
     }
 }
 
-int main(void)
+TEST_MAIN(prop_decoder)
 {
     seed = test_seed(7);
     RUN(test_a_wide_beam_finds_the_best_of_all);

@@ -329,7 +329,7 @@ static void test_times_are_exact(void)
     }
 }
 
-int main(void)
+TEST_MAIN(prop_dialect)
 {
     state = test_seed(20);
     RUN(test_write_read_identity);

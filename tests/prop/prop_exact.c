@@ -152,7 +152,7 @@ static void test_random_cuts(void)
     test_remove_tree(folder);
 }
 
-int main(void)
+TEST_MAIN(prop_exact)
 {
     seed = test_seed(1);
     RUN(test_random_cuts);

@@ -143,7 +143,7 @@ static void test_random_features(void)
     }
 }
 
-int main(void)
+TEST_MAIN(prop_frames)
 {
     RUN(test_random_features);
     return TEST_RESULT();

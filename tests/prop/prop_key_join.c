@@ -532,7 +532,7 @@ static void test_limits(void)
     spsh__key_join_free(join);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(prop_key_join)
 {
     if (test_wants_fewer(argc, argv)) {
         rounds = 1;

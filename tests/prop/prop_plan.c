@@ -389,7 +389,7 @@ static void test_shares_of_plans(void)
     plan_kit_close(&kit);
 }
 
-int main(void)
+TEST_MAIN(prop_plan)
 {
     seed = test_seed(1);
     RUN(test_permutations_are_bijections);

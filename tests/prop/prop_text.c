@@ -480,7 +480,7 @@ static void test_memory_is_kept(void)
     spsh__text_index_free(index);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(prop_text)
 {
     seed = test_seed(31);
     if (test_wants_races(argc, argv)) {

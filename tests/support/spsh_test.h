@@ -1,15 +1,18 @@
-/* spsh_test.h: the whole test kit. A test is a program; it exits 0, 1 or 77 (skipped).
+/* spsh_test.h: the whole test kit. A test is a process; it exits 0, 1 or 77 (skipped).
  *
  *     static void test_empty_is_refused(void)
  *     {
  *         CHECK(spsh_dataset_open("", NULL, &dataset, NULL) == SPSH_E_INVALID_ARG);
  *     }
  *
- *     int main(void)
+ *     TEST_MAIN(unit_dataset)
  *     {
  *         RUN(test_empty_is_refused);
  *         return TEST_RESULT();
  *     }
+ *
+ * Many tests share a program (test_runner.h), so all functions and variables of a test file are
+ * static.
  *
  * A failed CHECK is reported and the test goes on; REQUIRE stops the program. Random tests take
  * their numbers from test_random, whose seed is printed by test_seed and can be given again in
@@ -38,6 +41,17 @@
     __has_feature(memory_sanitizer)
 #define TEST_HAS_OWN_MALLOC 1
 #endif
+#endif
+
+/* The main function of a test: its name in CMake, and its argc and argv. A test with a program of
+ * its own (speechshard_add_test without PROGRAM) is compiled with TEST_IS_ALONE. */
+#ifdef TEST_IS_ALONE
+#define TEST_MAIN(name_)                                                                           \
+    int main(__attribute__((unused)) int argc, __attribute__((unused)) char **argv)
+#else
+#define TEST_MAIN(name_)                                                                           \
+    int name_(int argc, char **argv);                                                              \
+    int name_(__attribute__((unused)) int argc, __attribute__((unused)) char **argv)
 #endif
 
 static int test_failures;

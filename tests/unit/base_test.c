@@ -178,7 +178,7 @@ static void test_core_count(void)
     REQUIRE(sched_setaffinity(0, sizeof(before), &before) == 0);
 }
 
-int main(void)
+TEST_MAIN(unit_base)
 {
     RUN(test_every_status_has_its_own_name_and_text);
     RUN(test_numbers_that_others_rely_on);

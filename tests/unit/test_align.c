@@ -191,7 +191,7 @@ static void test_long(void)
     free(a);
 }
 
-int main(void)
+TEST_MAIN(unit_align)
 {
     RUN(test_identical);
     RUN(test_contained_with_offset);

@@ -145,7 +145,7 @@ static void test_natural_twins(void)
     CHECK_I64(pairs, wanted);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_align_data)
 {
     is_small = test_wants_fewer(argc, argv);
     RUN(test_takes_are_no_copies);

@@ -768,7 +768,7 @@ static void test_whole(void)
     end();
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_archive)
 {
     every_byte = argc > 1 && strcmp(argv[1], "all") == 0;
     /* Where the locale has UTF-8, libarchive would put letters and accents together. */

@@ -1375,7 +1375,7 @@ static void test_mix(void)
     CHECK(mixed[0] == 1 && mixed[1] == 1 && mixed[2] == 2);
 }
 
-int main(void)
+TEST_MAIN(unit_audio)
 {
     RUN(test_every_sample_type);
     RUN(test_companding_laws);

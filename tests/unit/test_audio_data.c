@@ -222,7 +222,7 @@ static void test_totals(void)
     }
 }
 
-int main(void)
+TEST_MAIN(unit_audio_data)
 {
     char path[4096];
     test_data_path(path, sizeof(path), ".");

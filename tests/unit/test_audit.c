@@ -311,7 +311,7 @@ static void test_nothing(void)
     spsh__audit_close(audit);
 }
 
-int main(void)
+TEST_MAIN(unit_audit)
 {
     RUN(test_kinds);
     RUN(test_a_segment_is_a_leak_from_a_second_on);

@@ -442,7 +442,7 @@ static void test_json(void)
     CHECK_U64(spsh_augment_draw_json(&draw, &subject, NULL, 0), size);
 }
 
-int main(void)
+TEST_MAIN(unit_augment)
 {
     RUN(test_presets);
     RUN(test_text);

@@ -466,7 +466,7 @@ static void test_open_refused(void)
     spsh_augmenter_close(NULL);
 }
 
-int main(void)
+TEST_MAIN(unit_augment_samples)
 {
     RUN(test_tones);
     RUN(test_nothing_folds_back);

@@ -339,7 +339,7 @@ static void test_bad_arguments_are_refused(void)
     spsh__chunker_free(chunker);
 }
 
-int main(void)
+TEST_MAIN(unit_canonical)
 {
     RUN(test_digests_are_as_written);
     RUN(test_dual_mono_is_mono);

@@ -426,7 +426,7 @@ static void test_progress_is_cleared(void)
 #undef CLEAR
 }
 
-int main(void)
+TEST_MAIN(unit_cli)
 {
     RUN(test_sizes);
     RUN(test_options);

@@ -535,7 +535,7 @@ static void test_texts(void)
     spsh__clusters_free(&w.result);
 }
 
-int main(void)
+TEST_MAIN(unit_clusters)
 {
     RUN(test_nothing);
     RUN(test_best_is_kept);

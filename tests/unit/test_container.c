@@ -270,7 +270,7 @@ static void test_threads_touch_the_same_pages(void)
     free(f.data);
 }
 
-int main(void)
+TEST_MAIN(unit_container)
 {
     test_temp_dir(folder, sizeof(folder));
     RUN(test_sections_of_all_sizes);

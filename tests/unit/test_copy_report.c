@@ -594,7 +594,7 @@ static void write_pages(const char *folder)
     spsh__builder_free(&out);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_copy_report)
 {
     test_temp_dir(scratch, sizeof(scratch));
     (void)snprintf(dataset, sizeof(dataset), "%s/pages.spsh", scratch);

@@ -262,7 +262,7 @@ static void test_hopeless_paths_count(void)
     }
 }
 
-int main(void)
+TEST_MAIN(unit_ctc)
 {
     RUN(test_an_empty_label_is_the_path_of_blanks);
     RUN(test_no_frames_say_nothing);

@@ -162,7 +162,7 @@ static void test_old_driver(void)
                   "the NVIDIA driver is too old: it is for CUDA 11.4");
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_cuda)
 {
     if (argc == 2 && strcmp(argv[1], "--beside") == 0)
         return beside();

@@ -615,7 +615,7 @@ static void test_every_io_failure(void)
     CHECK(memcmp(want, digest, 16) == 0);
 }
 
-int main(void)
+TEST_MAIN(unit_dataset)
 {
     char path[600];
     test_temp_dir(root, sizeof(root));

@@ -69,7 +69,7 @@ static void test_what_is_no_operand(void)
     spsh__source_list_free(&list);
 }
 
-int main(void)
+TEST_MAIN(unit_dataset_splits)
 {
     RUN(test_operands);
     RUN(test_what_is_no_operand);

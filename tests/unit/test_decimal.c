@@ -77,7 +77,7 @@ static void test_locale_has_a_comma(void)
           strcmp(localeconv()->decimal_point, ",") == 0);
 }
 
-int main(void)
+TEST_MAIN(unit_decimal)
 {
     RUN(test_grammar);
     RUN(test_bounds);

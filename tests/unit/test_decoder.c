@@ -273,7 +273,7 @@ static void test_errors_without_memory(void)
     }
 }
 
-int main(void)
+TEST_MAIN(unit_decoder)
 {
     RUN(test_greedy_merges_and_drops);
     RUN(test_greedy_takes_the_first_of_equals);

@@ -429,7 +429,7 @@ static void test_json(void)
     spsh__builder_free(&out);
 }
 
-int main(void)
+TEST_MAIN(unit_dialect)
 {
     RUN(test_rows);
     RUN(test_rows_through_a_small_window);

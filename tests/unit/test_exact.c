@@ -499,7 +499,7 @@ static void test_memory_threads_and_order_do_not_matter(void)
     exact_free(&want);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_exact)
 {
     is_small = test_wants_fewer(argc, argv);
     test_temp_dir(folder, sizeof(folder));

@@ -352,7 +352,7 @@ static void test_references(void)
     check_skips(path);
 }
 
-int main(void)
+TEST_MAIN(unit_extract)
 {
     test_temp_dir(folder, sizeof(folder));
     RUN(test_mixing);

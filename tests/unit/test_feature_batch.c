@@ -323,7 +323,7 @@ static void test_refused_batches(void)
     spsh_featgen_close(featgen);
 }
 
-int main(void)
+TEST_MAIN(unit_feature_batch)
 {
     make_speech();
     RUN(test_norms);

@@ -159,7 +159,7 @@ static void test_decimals(void)
     }
 }
 
-int main(void)
+TEST_MAIN(unit_feature_options)
 {
     RUN(test_presets);
     RUN(test_text);

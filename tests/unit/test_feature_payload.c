@@ -306,7 +306,7 @@ static void test_arguments(void)
     CHECK_U64(size, 0);
 }
 
-int main(void)
+TEST_MAIN(unit_feature_payload)
 {
     random_state = test_seed(6);
     RUN(test_golden);

@@ -138,7 +138,7 @@ static void test_no_decoder_takes_it(void)
     CHECK(spsh_audio_sniff(payload, payload_bytes, "a.sfea") == SPSH_CODEC_UNKNOWN);
 }
 
-int main(void)
+TEST_MAIN(unit_feature_record)
 {
     test_temp_dir(folder, sizeof(folder));
     RUN(test_verify_reads_the_rows);

@@ -398,7 +398,7 @@ static void test_resampled_band(void)
     }
 }
 
-int main(void)
+TEST_MAIN(unit_fingerprint)
 {
     RUN(test_rates_outside_are_refused);
     RUN(test_lengths);

@@ -463,7 +463,7 @@ static void test_damage_ends_reads_alike(void)
     }
 }
 
-int main(void)
+TEST_MAIN(unit_flac_decode)
 {
     RUN(test_every_level_and_shape);
     RUN(test_orders_blocks_and_escapes);

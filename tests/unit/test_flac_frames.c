@@ -522,7 +522,7 @@ static void test_seek_points(void)
     CHECK_U64(count, 0);
 }
 
-int main(void)
+TEST_MAIN(unit_flac_frames)
 {
     make_noise();
     RUN(test_every_frame_is_found);

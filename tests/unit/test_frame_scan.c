@@ -364,7 +364,7 @@ static void test_limits(void)
     spsh__frame_scan_free(scan);
 }
 
-int main(void)
+TEST_MAIN(unit_frame_scan)
 {
     make_all(test_seed(1));
     RUN(test_words);

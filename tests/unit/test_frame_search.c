@@ -221,7 +221,7 @@ static void test_refused(void)
     spsh__print_set_close(set);
 }
 
-int main(void)
+TEST_MAIN(unit_frame_search)
 {
     test_temp_dir(directory, sizeof(directory));
     (void)snprintf(path, sizeof(path), "%s/set", directory);

@@ -771,7 +771,7 @@ static void test_bits_are_pinned(void)
     }
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_frames)
 {
     stride = (uint32_t)test_stride(argc, argv, 11);
     RUN(test_transforms);

@@ -280,7 +280,7 @@ static void test_allocation_failures(void)
     spsh_dataset_close(dataset);
 }
 
-int main(void)
+TEST_MAIN(unit_hear)
 {
     test_temp_dir(work, sizeof(work));
     (void)snprintf(plain_path, sizeof(plain_path), "%s/plain", work);

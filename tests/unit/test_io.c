@@ -256,7 +256,7 @@ static void test_replace_under_failures(void)
     }
 }
 
-int main(void)
+TEST_MAIN(unit_io)
 {
     test_temp_dir(folder, sizeof(folder));
     RUN(test_publish_new_and_replace);

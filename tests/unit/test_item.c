@@ -79,7 +79,7 @@ static void test_segments_are_not_compared(void)
     CHECK(!spsh__item_length_is_off(&item, 400 * MS));
 }
 
-int main(void)
+TEST_MAIN(unit_item)
 {
     RUN(test_length_travels);
     RUN(test_which_lengths_are_off);

@@ -160,7 +160,7 @@ static void test_too_long(void)
     spsh__json_elements_free(elements);
 }
 
-int main(void)
+TEST_MAIN(unit_json_elements)
 {
     RUN(test_forms);
     RUN(test_cuts);

@@ -210,7 +210,7 @@ static void test_long_line(void)
     spsh__builder_free(&text);
 }
 
-int main(void)
+TEST_MAIN(unit_jsonl)
 {
     RUN(test_values);
     RUN(test_seconds);

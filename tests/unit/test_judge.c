@@ -500,7 +500,7 @@ static void test_the_strongest_match(void)
     CHECK(spsh__match_strongest(matches + 3, 2) == &matches[3]);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_judge)
 {
     if (test_wants_fewer(argc, argv)) {
         long_count /= 6;

@@ -65,7 +65,7 @@ static void test_entries(void)
     spsh__kaldi_source_free(&source);
 }
 
-int main(void)
+TEST_MAIN(unit_kaldi_command)
 {
     RUN(test_entries);
     return TEST_RESULT();

@@ -136,7 +136,7 @@ static void test_many(void)
     test_remove_tree(root);
 }
 
-int main(void)
+TEST_MAIN(unit_kaldi_table)
 {
     RUN(test_kept);
     RUN(test_large);

@@ -803,7 +803,7 @@ static void test_nothing_is_recognised(void)
     end();
 }
 
-int main(void)
+TEST_MAIN(unit_layouts)
 {
     RUN(test_librispeech);
     RUN(test_librispeech_roots);

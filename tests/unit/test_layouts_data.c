@@ -165,7 +165,7 @@ static void test_lhotse(void)
     test_remove_tree(folder);
 }
 
-int main(void)
+TEST_MAIN(unit_layouts_data)
 {
     RUN(test_manifests);
     RUN(test_folders);

@@ -955,7 +955,7 @@ static void test_stats(void)
     spsh_dataset_close(dataset);
 }
 
-int main(void)
+TEST_MAIN(unit_loader)
 {
     test_temp_dir(work, sizeof(work));
     (void)snprintf(plain_path, sizeof(plain_path), "%s/plain", work);

@@ -227,7 +227,7 @@ static void test_what_is_refused(void)
     spsh_dataset_close(dataset);
 }
 
-int main(void)
+TEST_MAIN(unit_loader_asked)
 {
     test_temp_dir(folder, sizeof(folder));
     (void)snprintf(path, sizeof(path), "%s/mixed", folder);

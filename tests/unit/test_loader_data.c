@@ -66,7 +66,7 @@ static void test_hashes(void)
     check_hashes(&opt);
 }
 
-int main(void)
+TEST_MAIN(unit_loader_data)
 {
     char source[512];
     test_data_path(source, sizeof(source), "librispeech-351");

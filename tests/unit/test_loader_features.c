@@ -692,7 +692,7 @@ static void test_options(void)
     spsh_dataset_close(dataset);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_loader_features)
 {
     is_whole = !test_wants_races(argc, argv);
     stride = test_stride(argc, argv, 7);

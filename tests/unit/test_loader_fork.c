@@ -381,7 +381,7 @@ static void test_read_engine(void)
     }
 }
 
-int main(void)
+TEST_MAIN(unit_loader_fork)
 {
     test_temp_dir(work, sizeof(work));
     (void)snprintf(path, sizeof(path), "%s/talk", work);

@@ -406,7 +406,7 @@ static void test_statistics(void)
     spsh_dataset_close(dataset);
 }
 
-int main(void)
+TEST_MAIN(unit_loader_stored)
 {
     test_temp_dir(work, sizeof(work));
     (void)snprintf(audio_path, sizeof(audio_path), "%s/audio", work);

@@ -251,7 +251,7 @@ static void test_names(void)
     }
 }
 
-int main(void)
+TEST_MAIN(unit_metadata_block)
 {
     RUN(test_round_trip);
     RUN(test_unknown_column);

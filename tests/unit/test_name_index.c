@@ -101,7 +101,7 @@ static void test_marks(void)
     spsh__name_index_free(&index);
 }
 
-int main(void)
+TEST_MAIN(unit_name_index)
 {
     RUN(test_growth);
     RUN(test_add_again);

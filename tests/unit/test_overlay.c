@@ -714,7 +714,7 @@ static void test_file_system_without_links(void)
     spsh_dataset_close(dataset);
 }
 
-int main(void)
+TEST_MAIN(unit_overlay)
 {
     test_temp_dir(root, sizeof(root));
     RUN(test_skips_and_transcripts);

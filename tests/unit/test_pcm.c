@@ -399,7 +399,7 @@ static void test_every_rule(void)
     }
 }
 
-int main(void)
+TEST_MAIN(unit_pcm)
 {
     random_state = test_seed(20240601);
     RUN(test_every_signal_in_every_length);

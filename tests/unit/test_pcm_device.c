@@ -565,7 +565,7 @@ static void test_speech(void)
     }
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_pcm_device)
 {
     REQUIRE(argc >= 2);
     const int refused = device_test_open(argv[1], &cuda, &twin);

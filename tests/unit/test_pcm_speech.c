@@ -109,7 +109,7 @@ static void test_wav_files(void)
     check_folder("mfa-fixtures");
 }
 
-int main(void)
+TEST_MAIN(unit_pcm_speech)
 {
     RUN(test_flac_files);
     RUN(test_wav_files);

@@ -896,7 +896,7 @@ static void test_every_allocation_failure(void)
     plan_kit_close(&kit);
 }
 
-int main(void)
+TEST_MAIN(unit_plan)
 {
     seed = test_seed(1);
     RUN(test_each_once);

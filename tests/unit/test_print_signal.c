@@ -210,7 +210,7 @@ static void test_offsets_of_keys(void)
     CHECK_U64(count, 0);
 }
 
-int main(void)
+TEST_MAIN(unit_print_signal)
 {
     test_temp_dir(root, sizeof(root));
     make();

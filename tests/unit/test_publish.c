@@ -536,7 +536,7 @@ static void test_a_crash_at_every_call(void)
     run_io_failures("io-crash", UINT64_MAX);
 }
 
-int main(void)
+TEST_MAIN(unit_publish)
 {
     test_temp_dir(root, sizeof(root));
     RUN(test_rows_and_sums);

@@ -571,7 +571,7 @@ static void test_every_allocation_failure(void)
     }
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_read_engine)
 {
     seed = test_seed(20251121);
     uint64_t random = seed;

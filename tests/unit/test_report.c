@@ -367,7 +367,7 @@ static void test_histogram_of_two(void)
     spsh__builder_free(&out);
 }
 
-int main(void)
+TEST_MAIN(unit_report)
 {
     RUN(test_level_of_random_pcm);
     RUN(test_level_at_full_scale);

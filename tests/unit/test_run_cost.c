@@ -154,7 +154,7 @@ static void test_page(void)
     spsh__run_history_free(h);
 }
 
-int main(void)
+TEST_MAIN(unit_run_cost)
 {
     RUN(test_two_restarts);
     RUN(test_prices);

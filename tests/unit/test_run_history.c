@@ -313,7 +313,7 @@ static void test_page(void)
     CHECK(page_bytes(40000) < 2 * bytes);
 }
 
-int main(void)
+TEST_MAIN(unit_run_history)
 {
     RUN(test_series_keeps_points);
     RUN(test_series_thins);

@@ -532,7 +532,7 @@ static void test_limits_of_the_writer(void)
     spsh__segment_writer_free(writer);
 }
 
-int main(void)
+TEST_MAIN(unit_segment)
 {
     char path[300];
     test_temp_dir(folder, sizeof(folder));

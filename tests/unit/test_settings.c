@@ -150,7 +150,7 @@ static void test_visitor_ends_it(void)
     CHECK_STR(t.text, "a/b@1;");
 }
 
-int main(void)
+TEST_MAIN(unit_settings)
 {
     RUN(test_values);
     RUN(test_empty);

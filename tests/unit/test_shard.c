@@ -519,7 +519,7 @@ static void test_golden(void)
     free(now);
 }
 
-int main(void)
+TEST_MAIN(unit_shard)
 {
     test_temp_dir(folder, sizeof(folder));
     RUN(test_file_name);

@@ -206,7 +206,7 @@ static void test_refusals(void)
     free(records);
 }
 
-int main(void)
+TEST_MAIN(unit_sort128)
 {
     test_temp_dir(directory, sizeof(directory));
     seed = test_seed(1);

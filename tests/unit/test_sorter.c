@@ -334,7 +334,7 @@ static void test_damaged_temporary_file(void)
     }
 }
 
-int main(void)
+TEST_MAIN(unit_sorter)
 {
     test_temp_dir(directory, sizeof(directory));
     RUN(test_order_of_short_keys);

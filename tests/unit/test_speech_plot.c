@@ -184,7 +184,7 @@ static void test_colors(void)
     }
 }
 
-int main(void)
+TEST_MAIN(unit_speech_plot)
 {
     RUN(test_no_samples);
     RUN(test_many_channels);

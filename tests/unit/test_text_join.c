@@ -368,7 +368,7 @@ static void test_the_sink_may_refuse(void)
     spsh__print_set_close(set);
 }
 
-int main(void)
+TEST_MAIN(unit_text_join)
 {
     test_temp_dir(folder, sizeof(folder));
     RUN(test_texts);

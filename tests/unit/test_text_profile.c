@@ -250,7 +250,7 @@ static void test_normal_stays_normal(void)
     spsh__builder_free(&again);
 }
 
-int main(void)
+TEST_MAIN(unit_text_profile)
 {
     RUN(test_names);
     RUN(test_plain);

@@ -231,7 +231,7 @@ static void test_other_lengths(void)
     spsh__alignments_free(a);
 }
 
-int main(void)
+TEST_MAIN(unit_train_alignments)
 {
     test_temp_dir(folder, sizeof(folder));
     RUN(test_read);

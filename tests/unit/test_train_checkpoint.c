@@ -531,7 +531,7 @@ static void test_verify_reads_them(void)
     CHECK_U64(result.damage_count, 1);
 }
 
-int main(void)
+TEST_MAIN(unit_train_checkpoint)
 {
     test_temp_dir(base, sizeof(base));
     RUN(test_round_trip);

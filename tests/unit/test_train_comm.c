@@ -446,7 +446,7 @@ static void test_one_is_stopped(void)
     meet_victim(SIGSTOP, "rank 1 has not sent");
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_train_comm)
 {
     spsh_error err = SPSH_ERROR_INIT;
     spsh__comm *c = NULL;

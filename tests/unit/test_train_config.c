@@ -435,7 +435,7 @@ static void test_rates(void)
     drop();
 }
 
-int main(void)
+TEST_MAIN(unit_train_config)
 {
     RUN(test_defaults);
     RUN(test_file);

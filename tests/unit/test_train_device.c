@@ -770,7 +770,7 @@ static void test_unknown_lengths(void)
     spsh__backend_close(b);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_train_device)
 {
     REQUIRE(argc == 2 || argc == 3);
     other_path = argc == 3 ? argv[2] : NULL;

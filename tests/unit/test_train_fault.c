@@ -259,7 +259,7 @@ static void test_a_frozen_process_goes_on(void)
     CHECK(spsh__now_ns() - slow_ns >= 20000000);
 }
 
-int main(void)
+TEST_MAIN(unit_train_fault)
 {
     RUN(test_slow_links);
     RUN(test_a_failure_is_the_link_s);

@@ -279,7 +279,7 @@ static void test_unknown_split(void)
     tear_down();
 }
 
-int main(void)
+TEST_MAIN(unit_train_feed)
 {
     RUN(test_each_once);
     RUN(test_resume);

@@ -140,7 +140,7 @@ static void test_rows_fold_in_the_same_order(void)
     CHECK(rows[0][1] == 21);
 }
 
-int main(void)
+TEST_MAIN(unit_train_fold_tree)
 {
     RUN(test_every_world_sums_alike);
     RUN(test_a_power_of_two_sends_one_piece);

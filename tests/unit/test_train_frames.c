@@ -381,7 +381,7 @@ static void test_cut(void)
     spsh__frame_cutter_close(cutter);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_train_frames)
 {
     is_small = test_wants_fewer(argc, argv);
     set_up();

@@ -766,7 +766,7 @@ static void test_a_dead_neighbour_is_named(void)
     stop(&w);
 }
 
-int main(void)
+TEST_MAIN(unit_train_free)
 {
     RUN(test_one_learner_is_sgd);
     RUN(test_gradients_that_come_a_step_late);

@@ -1265,7 +1265,7 @@ static void test_zeros_are_no_work(void)
     CHECK_U64(device.launches, 0);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_train_kernels)
 {
     has_fewer = test_wants_fewer(argc, argv);
     device.random = test_seed(20261122);

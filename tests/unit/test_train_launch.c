@@ -203,7 +203,7 @@ static void test_secret(void)
     CHECK(strstr(err.message, "fifteen") == NULL);
 }
 
-int main(void)
+TEST_MAIN(unit_train_launch)
 {
     RUN(test_cases);
     RUN(test_a_contradiction_names_both);

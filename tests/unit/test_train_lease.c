@@ -783,7 +783,7 @@ static void test_what_is_refused(void)
     spsh__sim_close(sim);
 }
 
-int main(void)
+TEST_MAIN(unit_train_lease)
 {
     RUN(test_each_step_once);
     RUN(test_leaders_of_nodes);

@@ -461,7 +461,7 @@ static spsh__backend *open_device(spsh__precision precision)
     return b;
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_train_loss_device)
 {
     REQUIRE(argc == 2);
     const int refused = device_test_open(argv[1], &cuda, &twin);

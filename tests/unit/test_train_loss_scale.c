@@ -73,7 +73,7 @@ static void test_resumes(void)
     }
 }
 
-int main(void)
+TEST_MAIN(unit_train_loss_scale)
 {
     RUN(test_is_one_elsewhere);
     RUN(test_falls_to_one);

@@ -435,7 +435,7 @@ static void test_all_are_named(void)
     spsh__backend_close(w.backend);
 }
 
-int main(void)
+TEST_MAIN(unit_train_lost)
 {
     RUN(test_others_go_on);
     RUN(test_one_by_one);

@@ -393,7 +393,7 @@ static void test_live_line(void)
               "epoch 2 of 12, loss 2.5, rate 0.001, 16 utterances/s, waited 2.0 %, ETA 1:02:03");
 }
 
-int main(void)
+TEST_MAIN(unit_train_metrics)
 {
     RUN(test_lines);
     RUN(test_staleness);

@@ -844,7 +844,7 @@ static void test_forward_takes_less(void)
     spsh__backend_close(backend);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_train_model)
 {
     REQUIRE(argc == 2);
     backend_name = argv[1];

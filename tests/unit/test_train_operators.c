@@ -477,7 +477,7 @@ static void test_no_buffer_of_everything(void)
     spsh__backend_close(b);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_train_operators)
 {
     const bool is_whole = !test_wants_races(argc, argv);
     seed = test_seed(7);

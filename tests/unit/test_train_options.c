@@ -120,7 +120,7 @@ static void test_vocabulary_that_is_there(void)
     CHECK_I64(make_vocabulary(config, "lower", &symbols), SPSH_E_EXISTS);
 }
 
-int main(void)
+TEST_MAIN(unit_train_options)
 {
     test_temp_dir(base, sizeof(base));
     RUN(test_sizes);

@@ -174,7 +174,7 @@ static void test_threads_learn_alike(void)
     close_learner(three);
 }
 
-int main(void)
+TEST_MAIN(unit_train_overfit)
 {
     RUN(test_learns_by_heart);
     RUN(test_threads_learn_alike);

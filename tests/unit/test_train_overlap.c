@@ -163,7 +163,7 @@ static void test_left_half_way(void)
     CHECK(rmdir(folder) == 0);
 }
 
-int main(void)
+TEST_MAIN(unit_train_overlap)
 {
     RUN(test_sums_go_on_by_themselves);
     RUN(test_left_half_way);

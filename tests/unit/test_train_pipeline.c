@@ -622,7 +622,7 @@ static void test_the_bubble_is_as_long_as_said(void)
     }
 }
 
-int main(void)
+TEST_MAIN(unit_train_pipeline)
 {
     RUN(test_the_bubble_is_as_long_as_said);
     RUN(test_stages_are_balanced);

@@ -625,7 +625,7 @@ static bool is_built(void)
     return spsh__comm_open(&nowhere, spsh_allocator_default(), &c, NULL) != SPSH_E_UNSUPPORTED;
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_train_processes)
 {
     REQUIRE(argc == 2);
     carrier = argv[1];

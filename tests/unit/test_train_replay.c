@@ -289,7 +289,7 @@ static void test_other_programs_are_told_from_it(void)
     test_remove_tree(w.folder);
 }
 
-int main(void)
+TEST_MAIN(unit_train_replay)
 {
     RUN(test_a_run_comes_to_the_same_bits);
     RUN(test_nobody_is_served_before_it_listens);

@@ -561,7 +561,7 @@ static void test_edges(void)
     spsh__backend_close(b);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_train_rnn_device)
 {
     REQUIRE(argc == 2);
     const int refused = device_test_open(argv[1], &cuda, &twin);

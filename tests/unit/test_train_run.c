@@ -106,7 +106,7 @@ static void test_recognises(void)
     spsh_recogniser_close(recogniser);
 }
 
-int main(void)
+TEST_MAIN(unit_train_run)
 {
     test_temp_dir(base, sizeof(base));
     train_kit_make("");

@@ -701,7 +701,7 @@ static void run_failures(void)
 }
 
 /* curves: losses alone; device: on a real one; nothing: on the twin, all but losses. */
-int main(int argc, char **argv)
+TEST_MAIN(unit_train_run_device)
 {
     const bool is_real = argc > 1 && strcmp(argv[1], "device") == 0;
     const bool has_curves = argc > 1;

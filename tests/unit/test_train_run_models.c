@@ -86,7 +86,7 @@ static void test_long_dev_utterances(void)
     CHECK_U64(result.utterances, TALK_UTTERANCES);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_train_run_models)
 {
     stride = (size_t)test_stride(argc, argv, 2);
     test_temp_dir(base, sizeof(base));

@@ -302,7 +302,7 @@ static void test_what_is_wrong_is_said(void)
     ends("learners=5,step=1s", NULL, SPSH_E_INVALID_ARG, "data.virtual_world");
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_train_run_simulated)
 {
     every = test_wants_races(argc, argv) ? STRATEGIES : test_wants_fewer(argc, argv) ? 2 : 1;
     test_temp_dir(base, sizeof(base));

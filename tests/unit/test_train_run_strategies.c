@@ -75,7 +75,7 @@ static void test_wrong_options(void)
     fails("train.node_sise=2", "did you mean 'train.node_size'");
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_train_run_strategies)
 {
     stride = test_stride(argc, argv, 2); /* the others go on from every second one */
     test_temp_dir(base, sizeof(base));

@@ -492,7 +492,7 @@ static void test_no_memory(void)
     }
 }
 
-int main(void)
+TEST_MAIN(unit_train_sim)
 {
     RUN(test_links_take_their_time);
     RUN(test_a_link_is_shared_by_those_who_send_there);

@@ -314,7 +314,7 @@ static void test_strategies_of_other_clusters_say_so(void)
     spsh_train_simulation_free(odd);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_train_simulate)
 {
     link_stride = test_stride(argc, argv, 3);
     RUN(test_a_cluster_is_read);

@@ -441,7 +441,7 @@ static void test_make(void)
     test_remove_tree(folder);
 }
 
-int main(void)
+TEST_MAIN(unit_train_vocabulary)
 {
     RUN(test_forms);
     RUN(test_forms_of_random_texts);

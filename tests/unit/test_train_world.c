@@ -424,7 +424,7 @@ static int in_company(char **arguments, int count)
     return TEST_RESULT();
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(unit_train_world)
 {
     if (argc >= 4)
         return in_company(argv + 1, argc - 1);

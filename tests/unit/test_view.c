@@ -216,7 +216,7 @@ static void test_text_files(void)
     test_remove_tree(base);
 }
 
-int main(void)
+TEST_MAIN(unit_view)
 {
     RUN(test_stat);
     RUN(test_folders);

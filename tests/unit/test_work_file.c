@@ -113,7 +113,7 @@ static void test_damage(void)
     REQUIRE(close(fd) == 0);
 }
 
-int main(void)
+TEST_MAIN(unit_work_file)
 {
     test_temp_dir(folder, sizeof(folder));
     (void)snprintf(path, sizeof(path), "%s/work", folder);

@@ -34,7 +34,7 @@ static void test_a_disk_of_its_own(void)
     CHECK_I64(spsh__work_space_check(FULL, 1, &err), SPSH_E_NO_SPACE);
 }
 
-int main(void)
+TEST_MAIN(unit_work_space)
 {
     RUN(test_room);
     RUN(test_a_disk_of_its_own);
