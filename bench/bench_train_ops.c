@@ -19,13 +19,13 @@ struct op {
     const char *model, *name;
     void (*run_fn)(op *o);
     double gflop;
-    spsh__buffer x, y, dx, dy, weights, gradients;
+    spsh__backend_buffer x, y, dx, dy, weights, gradients;
     spsh__conv_shape conv;
     spsh__norm_shape norm;
     spsh__norm_state state;
     spsh__rnn_shape rnn;
     spsh__rnn_weights rnn_weights, rnn_gradients;
-    spsh__buffer reserve;
+    spsh__backend_buffer reserve;
     size_t count;
     double ms[ROUNDS];
 };
@@ -38,9 +38,9 @@ static uint64_t random_state = 7;
 static uint32_t lengths[BATCH];
 
 /* So many elements between -scale and scale. */
-static spsh__buffer take(size_t count, float scale)
+static spsh__backend_buffer take(size_t count, float scale)
 {
-    spsh__buffer buffer = {NULL, false};
+    spsh__backend_buffer buffer = {NULL, false};
     check(table->alloc_fn(backend, count, &buffer, &err), "buffer");
     float *values = malloc((count + 1) * sizeof(*values));
     must(values != NULL, "memory");

@@ -25,22 +25,22 @@ static const char *separator = "";
 typedef struct pass {
     spsh__backend *b;
     spsh__rnn_shape s;
-    spsh__buffer weights[4], gradients[4], x, y, reserve, dy, dx;
+    spsh__backend_buffer weights[4], gradients[4], x, y, reserve, dy, dx;
 } pass;
 
 static const size_t weight_counts[4] = {(size_t)4 * HIDDEN * HIDDEN, (size_t)4 * HIDDEN *HIDDEN,
                                         (size_t)4 * HIDDEN, (size_t)4 * HIDDEN};
 
-static spsh__buffer device_values(spsh__backend *b, size_t count, bool is_half)
+static spsh__backend_buffer device_values(spsh__backend *b, size_t count, bool is_half)
 {
-    spsh__buffer buffer = {NULL, false};
+    spsh__backend_buffer buffer = {NULL, false};
     check_ok(is_half ? b->ops->alloc_half_fn(b, count, &buffer, &err)
                      : b->ops->alloc_fn(b, count, &buffer, &err));
     return buffer;
 }
 
 /* Around 0, as large as a trained layer's. */
-static void fill(spsh__backend *b, spsh__buffer to, size_t count, float size)
+static void fill(spsh__backend *b, spsh__backend_buffer to, size_t count, float size)
 {
     uint64_t state = count;
     float *values = calloc(count, sizeof(*values));
@@ -73,7 +73,7 @@ static void open_pass(pass *p, spsh__backend *b, uint32_t batch)
 
 static void close_pass(pass *p)
 {
-    const spsh__buffer all[] = {p->x, p->y, p->dy, p->dx, p->reserve};
+    const spsh__backend_buffer all[] = {p->x, p->y, p->dy, p->dx, p->reserve};
     for (int i = 0; i < 4; i++) {
         p->b->ops->free_fn(p->b, p->weights[i]);
         p->b->ops->free_fn(p->b, p->gradients[i]);
@@ -104,7 +104,7 @@ static void run_pass(const pass *p, bool is_backward)
 static double segment_ms(const pass *passes, uint32_t count, bool is_backward)
 {
     spsh__backend *b = passes[0].b;
-    const spsh__segment segment = {segment_key, (count - 1) * 2 + (is_backward ? 1 : 0)};
+    const spsh__graph_segment segment = {segment_key, (count - 1) * 2 + (is_backward ? 1 : 0)};
     void *stream = b->ops->stream_fn(b);
     float ms = 0;
     check_ok(spsh_cuda_event_record(cuda, first_event, stream, &err));

@@ -38,7 +38,7 @@ typedef struct job {
     spsh_cuda *cuda; /* NULL: the host */
     spsh__backend *backend;
     spsh__ctc_shape shape;
-    spsh__buffer logits, gradients;
+    spsh__backend_buffer logits, gradients;
     uint32_t *lengths, *labels, *offsets;
     spsh__ctc_result *results;
 } job;

@@ -46,7 +46,7 @@ typedef struct second { /* of the two threads */
     pthread_barrier_t *together;
 } second;
 
-static spsh_status on_loss(void *user, uint32_t leaf, spsh__model *m, spsh__buffer logits,
+static spsh_status on_loss(void *user, uint32_t leaf, spsh__model *m, spsh__backend_buffer logits,
                            spsh_error *failed)
 {
     part *p = (part *)user;

@@ -36,7 +36,7 @@ typedef struct job {
     float *features;
     uint32_t *lengths, *out_lengths, *labels, *offsets;
     spsh__ctc_result *results;
-    spsh__buffer moment;
+    spsh__backend_buffer moment;
 } job;
 
 static void *take(size_t count, size_t element_bytes)

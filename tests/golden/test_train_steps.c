@@ -37,7 +37,7 @@ typedef struct fixture {
     bool is_adamw;
     spsh__sgd sgd;
     spsh__adamw adamw;
-    spsh__buffer moments[2];
+    spsh__backend_buffer moments[2];
     uint32_t batch, frames;
     float *features;
     uint32_t lengths[BATCH_MAX], label_offsets[BATCH_MAX + 1], labels[LABELS_MAX];

@@ -8,7 +8,7 @@
 
 static spsh__backend *b;
 static const spsh__backend_ops *ops;
-static spsh__buffer buffers[256];
+static spsh__backend_buffer buffers[256];
 static size_t buffer_count;
 static char golden[16384];
 
@@ -17,18 +17,18 @@ static double value(size_t i, size_t salt)
     return (double)((i * 7919 + salt * 104729) % 1009) / 504.5 - 1;
 }
 
-static spsh__buffer zeros(size_t count)
+static spsh__backend_buffer zeros(size_t count)
 {
-    spsh__buffer buffer = {NULL, false};
+    spsh__backend_buffer buffer = {NULL, false};
     REQUIRE(buffer_count < sizeof(buffers) / sizeof(buffers[0]));
     REQUIRE(ops->alloc_fn(b, count, &buffer, NULL) == SPSH_OK);
     buffers[buffer_count++] = buffer;
     return buffer;
 }
 
-static spsh__buffer tensor(size_t salt, size_t count)
+static spsh__backend_buffer tensor(size_t salt, size_t count)
 {
-    const spsh__buffer buffer = zeros(count);
+    const spsh__backend_buffer buffer = zeros(count);
     for (size_t i = 0; i < count; i++) {
         const double v = value(i, salt);
         ops->write_f64_fn(b, spsh__at(ops, buffer, i), &v, 1);
@@ -37,7 +37,7 @@ static spsh__buffer tensor(size_t salt, size_t count)
 }
 
 /* Gradients of the loss. */
-static spsh__buffer weights_of_loss(size_t count)
+static spsh__backend_buffer weights_of_loss(size_t count)
 {
     return tensor(90, count);
 }
@@ -64,7 +64,7 @@ static void check_sum(const char *name, double got)
     CHECK(fabs(got - want) <= tolerance * (1 + fabs(want)));
 }
 
-static void check(const char *operator, const char * part, spsh__buffer from, size_t count)
+static void check(const char *operator, const char * part, spsh__backend_buffer from, size_t count)
 {
     char name[64];
     double sum = 0;
@@ -87,7 +87,7 @@ static void conv(void)
                                .dx = zeros(in),
                                .dweight = zeros(kernel),
                                .dbias = zeros(3)};
-    const spsh__buffer y = zeros(out);
+    const spsh__backend_buffer y = zeros(out);
     ops->conv_forward_fn(b, &s, g.x, g.weight, tensor(3, 3), y);
     ops->conv_backward_fn(b, &s, &g);
     check("conv", "y", y, out);
@@ -145,7 +145,7 @@ typedef struct direction {
     spsh__rnn_shape s;
     size_t gates;
     spsh__rnn_weights weights, gradients;
-    spsh__buffer x, y, reserve, dy, dx;
+    spsh__backend_buffer x, y, reserve, dy, dx;
 } direction;
 
 #define IN  60u
@@ -199,7 +199,7 @@ static void both_directions(const char *name, spsh__cell cell)
     const uint32_t lengths[3] = {5, 1, 3};
     const spsh__rows in = {5, 3, 4}, out = {5, 3, 3};
     const direction ahead = direction_of(cell, 2), back = direction_of(cell, 6);
-    const spsh__buffer turned = zeros(IN), turned_y = zeros(OUT);
+    const spsh__backend_buffer turned = zeros(IN), turned_y = zeros(OUT);
 
     ops->reverse_fn(b, &in, lengths, ahead.x, back.x);
     forward(&ahead);
@@ -233,7 +233,7 @@ static void lookahead(void)
     const spsh__lookahead l = {
         .frames = 6, .batch = 2, .width = 3, .context = 4, .weight = tensor(2, 12)};
     const spsh__lookahead_grad g = {tensor(1, 36), weights_of_loss(36), zeros(36), zeros(12)};
-    const spsh__buffer y = zeros(36);
+    const spsh__backend_buffer y = zeros(36);
     ops->lookahead_forward_fn(b, &l, g.x, y);
     ops->lookahead_backward_fn(b, &l, &g);
     check("lookahead", "y", y, 36);
@@ -244,7 +244,7 @@ static void lookahead(void)
 static void rows_losses(void)
 {
     const uint32_t states[6] = {0, 3, UINT32_MAX, 1, 4, 2};
-    const spsh__buffer y = zeros(30);
+    const spsh__backend_buffer y = zeros(30);
     spsh__cross_entropy c = {.rows = 6,
                              .width = 5,
                              .states = states,

@@ -45,7 +45,7 @@ static void close_all(spsh__collectives *c)
 }
 
 /* One rank's sum is what it gave; the host has it once wait says so. */
-static void check_one(spsh__collectives *c, spsh__buffer arena, spsh__collective_kind kind)
+static void check_one(spsh__collectives *c, spsh__backend_buffer arena, spsh__collective_kind kind)
 {
     const spsh__collective what = {kind, arena.data, COUNT};
     for (uint32_t i = 0; i < COUNT; i++)
@@ -66,7 +66,7 @@ static void check_one(spsh__collectives *c, spsh__buffer arena, spsh__collective
 static void test_all_kinds(void)
 {
     spsh__collectives *c = NULL;
-    spsh__buffer arena = {NULL, false};
+    spsh__backend_buffer arena = {NULL, false};
     spsh_error err = SPSH_ERROR_INIT;
     REQUIRE(open_all());
     const spsh_status rc = spsh__collectives_open(comm, backend, &step, &c, &err);
@@ -94,7 +94,7 @@ static void test_all_kinds(void)
 static void test_given_up(void)
 {
     spsh__collectives *c = NULL;
-    spsh__buffer arena = {NULL, false};
+    spsh__backend_buffer arena = {NULL, false};
     REQUIRE(open_all());
     REQUIRE(spsh__collectives_open(comm, backend, &step, &c, NULL) == SPSH_OK);
     REQUIRE(backend->ops->alloc_fn(backend, COUNT, &arena, NULL) == SPSH_OK);
@@ -124,7 +124,7 @@ static void test_late(void)
     (void)setlocale(LC_NUMERIC, "C"); /* the locale of the host decides about messages */
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         spsh__collectives *c = NULL;
-        spsh__buffer arena = {NULL, false};
+        spsh__backend_buffer arena = {NULL, false};
         spsh_error err = SPSH_ERROR_INIT;
         REQUIRE(setenv("NCCL_SHIM", cases[i].fault, 1) == 0 && open_all());
         REQUIRE(spsh__collectives_open(comm, backend, &step, &c, NULL) == SPSH_OK);

@@ -19,7 +19,8 @@
 #include "twin_runtime.h"
 
 twin_controls *twin_controls_get(void);
-spsh_status spsh__train_launch(void *opaque, void *stream, const spsh__launch *l, spsh_error *err);
+spsh_status spsh__train_launch(void *opaque, void *stream, const spsh__kernel_launch *l,
+                               spsh_error *err);
 
 /* Names and arguments are the libraries'. */
 /* NOLINTBEGIN(readability-function-size,readability-identifier-naming) */
@@ -826,7 +827,8 @@ spsh_status spsh__dnn_check(const spsh__library_calls *calls, cudnnStatus_t stat
                : spsh__cuda_fail(err, SPSH_E_IO, "%s: %d", what, (int)status);
 }
 
-spsh_status spsh__train_launch(void *opaque, void *stream, const spsh__launch *l, spsh_error *err)
+spsh_status spsh__train_launch(void *opaque, void *stream, const spsh__kernel_launch *l,
+                               spsh_error *err)
 {
     (void)opaque;
     return twin_launch(stream, l, err);

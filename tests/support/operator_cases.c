@@ -19,10 +19,10 @@ enum {
 
 spsh__precision operator_rounding = SPSH__FP32;
 
-static spsh__buffer take_kind(operator_run *r, size_t count, bool is_half)
+static spsh__backend_buffer take_kind(operator_run *r, size_t count, bool is_half)
 {
     const double tail[TAIL_COUNT] = {TAIL_VALUE, TAIL_VALUE, TAIL_VALUE, TAIL_VALUE};
-    spsh__buffer buffer = {NULL, false};
+    spsh__backend_buffer buffer = {NULL, false};
     is_half = is_half && r->b->has_half;
     REQUIRE(r->buffer_count < OPERATOR_BUFFERS_MAX);
     REQUIRE((is_half ? r->ops->alloc_half_fn : r->ops->alloc_fn)(r->b, count + TAIL_COUNT, &buffer,
@@ -34,7 +34,7 @@ static spsh__buffer take_kind(operator_run *r, size_t count, bool is_half)
     return buffer;
 }
 
-static spsh__buffer take(operator_run *r, size_t count)
+static spsh__backend_buffer take(operator_run *r, size_t count)
 {
     return take_kind(r, count, false);
 }
@@ -51,7 +51,7 @@ static double rounded(float value)
 }
 
 /* Not a number, all of it. */
-static void spoil(operator_run *r, spsh__buffer buffer, size_t count)
+static void spoil(operator_run *r, spsh__backend_buffer buffer, size_t count)
 {
     double *values = malloc((count + 1) * sizeof(double));
     REQUIRE(values != NULL);
@@ -98,9 +98,9 @@ static void set_y(operator_run *r, size_t count)
     spoil(r, r->y, count);
 }
 
-static spsh__buffer dx(const operator_run *r)
+static spsh__backend_buffer dx(const operator_run *r)
 {
-    return r->is_without_dx ? (spsh__buffer){NULL, false} : r->inputs[0].gradient;
+    return r->is_without_dx ? (spsh__backend_buffer){NULL, false} : r->inputs[0].gradient;
 }
 
 /* A device has a copy of a batch's lengths. */
@@ -626,7 +626,7 @@ static void loss_open(operator_run *r)
     set_y(r, 1);
 }
 
-static void cross_entropy(operator_run *r, double scale, spsh__buffer dlogits)
+static void cross_entropy(operator_run *r, double scale, spsh__backend_buffer dlogits)
 {
     const spsh__rows *s = r->c->shape;
     const size_t count = (size_t)s->frames * s->batch;
@@ -644,7 +644,7 @@ static void cross_entropy(operator_run *r, double scale, spsh__buffer dlogits)
 
 static void cross_entropy_forward(operator_run *r)
 {
-    cross_entropy(r, 1, (spsh__buffer){NULL, false});
+    cross_entropy(r, 1, (spsh__backend_buffer){NULL, false});
 }
 
 static void cross_entropy_backward(operator_run *r)
@@ -656,7 +656,7 @@ static void cross_entropy_backward(operator_run *r)
 static const uint32_t ctc_labels[] = {1, 2, 2, 4, 3, 1, 2}, ctc_offsets[] = {0, 4, 4, 5, 7};
 static const double ctc_weights[] = {1, 2, 0.5, 0};
 
-static void ctc(operator_run *r, double scale, spsh__buffer dlogits)
+static void ctc(operator_run *r, double scale, spsh__backend_buffer dlogits)
 {
     const spsh__rows *s = r->c->shape;
     const uint32_t lengths[] = {s->frames, s->frames - 2, 1, s->frames};
@@ -677,7 +677,7 @@ static void ctc(operator_run *r, double scale, spsh__buffer dlogits)
 
 static void ctc_forward(operator_run *r)
 {
-    ctc(r, 1, (spsh__buffer){NULL, false});
+    ctc(r, 1, (spsh__backend_buffer){NULL, false});
 }
 
 static void ctc_backward(operator_run *r)
@@ -859,7 +859,7 @@ void operator_run_close(operator_run *r)
     free(r->dy_values);
 }
 
-static void add_results(operator_results *all, const operator_run *r, spsh__buffer from,
+static void add_results(operator_results *all, const operator_run *r, spsh__backend_buffer from,
                         size_t count)
 {
     all->values = realloc(all->values, (all->count + count + 1) * sizeof(double));

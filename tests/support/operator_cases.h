@@ -42,7 +42,7 @@ extern const size_t operator_case_count;
 
 typedef struct operator_input {
     size_t count;
-    spsh__buffer data, gradient;
+    spsh__backend_buffer data, gradient;
     bool adds; /* its gradient is added to */
     double *before;
 } operator_input;
@@ -54,14 +54,14 @@ struct operator_run {
     operator_input inputs[OPERATOR_INPUTS_MAX]; /* dx is that of inputs[0] */
     size_t input_count;
     size_t y_count;
-    spsh__buffer y, dy;
+    spsh__backend_buffer y, dy;
     double *dy_values;
-    spsh__buffer work[6]; /* the operator's: reserves, statistics */
+    spsh__backend_buffer work[6]; /* the operator's: reserves, statistics */
     size_t work_counts[6];
     bool is_without_dx;
     uint32_t halves; /* which inputs (bit i), and y (bit OPERATOR_INPUTS_MAX) */
     uint64_t random;
-    spsh__buffer buffers[OPERATOR_BUFFERS_MAX];
+    spsh__backend_buffer buffers[OPERATOR_BUFFERS_MAX];
     size_t buffer_counts[OPERATOR_BUFFERS_MAX], buffer_count;
 };
 

@@ -20,7 +20,7 @@ static const struct kernel_row {
 #undef SPSH_X
 };
 
-static void run_block(uint32_t kernel, const void *job, const spsh__block *block)
+static void run_block(uint32_t kernel, const void *job, const spsh__kernel_block *block)
 {
     switch (kernel) {
 #define SPSH_X(number_, name_, job_)                                                               \
@@ -33,18 +33,18 @@ static void run_block(uint32_t kernel, const void *job, const spsh__block *block
 
 typedef struct kernel_work {
     _Alignas(16) unsigned char job[SPSH__DEVICE_JOB_BYTES];
-    spsh__launch launch;
+    spsh__kernel_launch launch;
 } kernel_work;
 
 /* Blocks in an order of their own, too: none may need another's results. */
 static void run_kernel(void *arguments)
 {
     const kernel_work *w = arguments;
-    const spsh__launch *l = &w->launch;
+    const spsh__kernel_launch *l = &w->launch;
     const uint64_t count = (uint64_t)l->blocks_x * l->blocks_y;
     for (uint64_t i = 0; i < count; i++) {
         const uint64_t at = twin_order() % 2 == 0 ? i : count - 1 - i;
-        const spsh__block block = {
+        const spsh__kernel_block block = {
             .x = (uint32_t)(at % l->blocks_x),
             .y = (uint32_t)(at / l->blocks_x),
             .blocks_x = l->blocks_x,
@@ -56,7 +56,7 @@ static void run_kernel(void *arguments)
     }
 }
 
-spsh_status twin_launch(void *stream, const spsh__launch *l, spsh_error *err)
+spsh_status twin_launch(void *stream, const spsh__kernel_launch *l, spsh_error *err)
 {
     kernel_work w;
     if (l->kernel >= TWIN_KERNELS || l->job_bytes != kernels[l->kernel].job_bytes ||

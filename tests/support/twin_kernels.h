@@ -5,6 +5,6 @@
 #include "cuda/device_train.h"
 
 /* As launch_fn of the trainer's entry. */
-spsh_status twin_launch(void *stream, const spsh__launch *l, spsh_error *err);
+spsh_status twin_launch(void *stream, const spsh__kernel_launch *l, spsh_error *err);
 
 #endif

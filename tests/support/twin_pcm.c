@@ -10,7 +10,7 @@ static void run(void *arguments)
     const spsh__pcm_job *job = arguments;
     const uint64_t blocks = (job->count + PCM_TEAMS - 1) / PCM_TEAMS;
     for (uint64_t i = 0; i < blocks; i++) {
-        const spsh__block block = {
+        const spsh__kernel_block block = {
             .x = (uint32_t)(twin_order() % 2 == 0 ? i : blocks - 1 - i),
             .blocks_x = (uint32_t)blocks,
             .blocks_y = 1,

@@ -56,7 +56,7 @@ static uint32_t block_turn(uint32_t frame, uint32_t i, uint32_t blocks)
     return way == 0 ? i : (i + blocks / 2) % blocks;
 }
 
-static void frame_of(const launch_arguments *a, const spsh__block *block, uint32_t t)
+static void frame_of(const launch_arguments *a, const spsh__kernel_block *block, uint32_t t)
 {
     if (a->l.kernel == SPSH__RNN_FORWARD)
         spsh__rnn_forward_frame(&a->job.recurrence, block, t, a->l.kind);
@@ -80,7 +80,8 @@ static void run_grid(void *arguments)
     for (uint32_t f = 0; f < job->frames; f++) {
         for (uint32_t i = 0; i < blocks; i++) {
             const uint32_t x = block_turn(f, i, blocks);
-            const spsh__block block = {x, 0, blocks, 1, shared + x * bytes, twin_order() + f};
+            const spsh__kernel_block block = {
+                x, 0, blocks, 1, shared + x * bytes, twin_order() + f};
             if (f == 0 && is_forward)
                 spsh__rnn_forward_open(job, &block, a->l.kind);
             else if (f == 0)
@@ -93,7 +94,7 @@ static void run_grid(void *arguments)
     free(shared);
 }
 
-static void run_block(const launch_arguments *a, const spsh__block *block)
+static void run_block(const launch_arguments *a, const spsh__kernel_block *block)
 {
     switch (a->l.kernel) {
     case SPSH__RNN_FORWARD_STEP:
@@ -111,7 +112,7 @@ static void run_blocks(void *arguments)
     const launch_arguments *a = arguments;
     for (uint32_t y = 0; y < a->l.blocks_y; y++) {
         for (uint32_t x = 0; x < a->l.blocks_x; x++) {
-            spsh__block block = {x, y, a->l.blocks_x, a->l.blocks_y, NULL, twin_order()};
+            spsh__kernel_block block = {x, y, a->l.blocks_x, a->l.blocks_y, NULL, twin_order()};
             if (a->l.shared_bytes != 0)
                 block.shared = twin_shared(a->l.shared_bytes);
             run_block(a, &block);

@@ -22,7 +22,7 @@ typedef struct train_state {
     void *gemm_work[SPSH__DEVICE_LANES];
 } train_state;
 
-static spsh_status launch(void *opaque, void *stream, const spsh__launch *l, spsh_error *err)
+static spsh_status launch(void *opaque, void *stream, const spsh__kernel_launch *l, spsh_error *err)
 {
     (void)opaque;
     return twin_launch(stream, l, err);
@@ -30,14 +30,14 @@ static spsh_status launch(void *opaque, void *stream, const spsh__launch *l, sps
 
 /* ---- elements ---- */
 
-static spsh__device_array array_of(const train_state *self, spsh__buffer buffer)
+static spsh__device_array array_of(const train_state *self, spsh__backend_buffer buffer)
 {
     const spsh__device_kind half =
         self->plan.precision == SPSH__BF16 ? SPSH__DEVICE_BF16 : SPSH__DEVICE_FP16;
     return (spsh__device_array){buffer.data, buffer.is_half ? half : SPSH__DEVICE_F32};
 }
 
-static size_t bytes_of(spsh__buffer buffer, size_t count)
+static size_t bytes_of(spsh__backend_buffer buffer, size_t count)
 {
     return count * (buffer.is_half ? sizeof(uint16_t) : sizeof(float));
 }
@@ -102,7 +102,7 @@ typedef struct use_list {
     size_t count;
 } use_list;
 
-static void add_matrix(use_list *list, spsh__buffer matrix, size_t rows, size_t width,
+static void add_matrix(use_list *list, spsh__backend_buffer matrix, size_t rows, size_t width,
                        size_t stride, uint32_t is_write)
 {
     const size_t step = bytes_of(matrix, stride);

@@ -210,7 +210,7 @@ static void test_memory_goes_both_ways(void)
     float *floats = malloc(count * sizeof(*floats));
     REQUIRE(values != NULL && floats != NULL);
     for (int is_half = 0; is_half < 2; is_half++) {
-        spsh__buffer one = {NULL, false}, two = {NULL, false};
+        spsh__backend_buffer one = {NULL, false}, two = {NULL, false};
         REQUIRE((is_half ? b->ops->alloc_half_fn : b->ops->alloc_fn)(b, count + first, &one,
                                                                      &err) == SPSH_OK);
         REQUIRE((is_half ? b->ops->alloc_half_fn : b->ops->alloc_fn)(b, count + first, &two,
@@ -260,7 +260,7 @@ static void test_downloads_come_with_finish(void)
 {
     enum { COUNT = 3000 };
     spsh__backend *b = open_device(SPSH__FP32, false);
-    spsh__buffer memory = {NULL, false};
+    spsh__backend_buffer memory = {NULL, false};
     static uint32_t got[COUNT];
     REQUIRE(b->ops->alloc_fn(b, COUNT, &memory, &err) == SPSH_OK);
     for (uint32_t pass = 0; pass < 3; pass++) {
@@ -315,14 +315,14 @@ enum { CONV_IN = 2 * 6 * CONV_FRAMES, CONV_OUT = 2 * 3 * 3 * CONV_FRAMES, CONV_W
 /* Something of everything that is put onto streams, on both lanes. */
 typedef struct net {
     spsh__backend *b;
-    spsh__buffer x, weight, bias, y[2], sum; /* products: a lane each */
-    spsh__buffer conv_x, conv_weight, conv_bias, conv_y, conv_dweight, conv_dbias;
+    spsh__backend_buffer x, weight, bias, y[2], sum; /* products: a lane each */
+    spsh__backend_buffer conv_x, conv_weight, conv_bias, conv_y, conv_dweight, conv_dbias;
     uint32_t lengths[4];
 } net;
 
-static spsh__buffer random_buffer(net *n, size_t count, uint64_t *random)
+static spsh__backend_buffer random_buffer(net *n, size_t count, uint64_t *random)
 {
-    spsh__buffer buffer = {NULL, false};
+    spsh__backend_buffer buffer = {NULL, false};
     float *values = malloc(count * sizeof(*values));
     REQUIRE(values != NULL && n->b->ops->alloc_fn(n->b, count, &buffer, &err) == SPSH_OK);
     for (size_t i = 0; i < count; i++)
@@ -352,9 +352,9 @@ static void net_open(net *n, bool has_graphs)
 
 static void net_close(net *n)
 {
-    const spsh__buffer all[] = {n->x,         n->weight, n->bias,         n->y[0],
-                                n->y[1],      n->sum,    n->conv_x,       n->conv_weight,
-                                n->conv_bias, n->conv_y, n->conv_dweight, n->conv_dbias};
+    const spsh__backend_buffer all[] = {n->x,         n->weight, n->bias,         n->y[0],
+                                        n->y[1],      n->sum,    n->conv_x,       n->conv_weight,
+                                        n->conv_bias, n->conv_y, n->conv_dweight, n->conv_dbias};
     check_status(n->b);
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         n->b->ops->free_fn(n->b, all[i]);
@@ -421,7 +421,7 @@ static void net_work(const net *n)
 
 static void net_step(net *n, uint32_t step, uint64_t key, uint32_t number)
 {
-    const spsh__segment segment = {key, number};
+    const spsh__graph_segment segment = {key, number};
     net_batch(n, step);
     if (!n->b->ops->segment_begin_fn(n->b, &segment))
         net_work(n);
@@ -431,7 +431,7 @@ static void net_step(net *n, uint32_t step, uint64_t key, uint32_t number)
 /* All that it left behind, the same in both. */
 static void check_same(const net *a, const net *b)
 {
-    const spsh__buffer pairs[][2] = {
+    const spsh__backend_buffer pairs[][2] = {
         {a->y[0],         b->y[0]        },
         {a->y[1],         b->y[1]        },
         {a->sum,          b->sum         },
@@ -485,7 +485,7 @@ static void test_segments_go_with_memory(void)
     net_open(&plain, false);
     net_open(&kept, true);
     for (uint32_t step = 0; step < 12; step++) {
-        spsh__buffer more = {NULL, false};
+        spsh__backend_buffer more = {NULL, false};
         if (step == 4) {
             REQUIRE(kept.b->ops->alloc_fn(kept.b, 10, &more, &err) == SPSH_OK);
             kept.b->ops->free_fn(kept.b, more);
@@ -557,7 +557,7 @@ static void test_segments_that_cannot_be_kept(void)
     net_open(&kept, true);
     for (uint32_t step = 0; step < 6; step++) {
         const odd_work work = {&count, step <= 1 ? step + 1 : UINT32_MAX};
-        const spsh__segment segments[] = {
+        const spsh__graph_segment segments[] = {
             {9, 0},
             {9, 1}
         };
@@ -599,7 +599,7 @@ static spsh_status put_note(spsh__backend *b, void *stream, const void *argument
 static void test_segments_keep_lanes(void)
 {
     spsh__backend *b = open_device(SPSH__FP32, true);
-    const spsh__segment segment = {1, 0};
+    const spsh__graph_segment segment = {1, 0};
     void *streams[16] = {NULL};
     uint32_t count = 0;
     const note_work work = {streams, &count};
@@ -683,7 +683,7 @@ static void test_a_full_device(void)
 {
     (void)setlocale(LC_NUMERIC, "C"); /* the locale of the host decides about messages */
     spsh__backend *b = open_device(SPSH__FP32, false);
-    spsh__buffer memory = {NULL, false};
+    spsh__backend_buffer memory = {NULL, false};
     const size_t too_many = twin != NULL ? 3000000 : (size_t)1 << 45;
     if (twin != NULL)
         twin->device_bytes = 10 << 20;

@@ -56,15 +56,16 @@ static double value(uint64_t what, uint64_t i)
     return (double)(int64_t)test_random(&state) / 9.3e18;
 }
 
-static spsh__buffer new_buffer(const world *w)
+static spsh__backend_buffer new_buffer(const world *w)
 {
-    spsh__buffer b = {NULL, false};
+    spsh__backend_buffer b = {NULL, false};
     REQUIRE(w->backend->ops->alloc_fn(w->backend, ELEMENTS, &b, NULL) == SPSH_OK);
     return b;
 }
 
 /* The optimiser's: plain SGD. */
-static void update_slice(void *user, const spsh__slice *slice, spsh__buffer gradients, double scale)
+static void update_slice(void *user, const spsh__slice *slice, spsh__backend_buffer gradients,
+                         double scale)
 {
     const learner *l = (const learner *)user;
     const world *w = l->world;

@@ -105,7 +105,8 @@ const spsh__cuda_plugin *spsh_cuda_plugin_of(const spsh_cuda *cuda)
     return &plugin;
 }
 
-static void run_block(const spsh__launch *l, const void *job, const spsh__block *block)
+static void run_block(const spsh__kernel_launch *l, const void *job,
+                      const spsh__kernel_block *block)
 {
     switch (l->kernel) {
 #define SPSH_X(number_, name_, job_)                                                               \
@@ -121,10 +122,10 @@ static void run_block(const spsh__launch *l, const void *job, const spsh__block 
     }
 }
 
-static void run_grid(const spsh__launch *l)
+static void run_grid(const spsh__kernel_launch *l)
 {
     const uint64_t count = (uint64_t)l->blocks_x * l->blocks_y;
-    spsh__block block = {.blocks_x = l->blocks_x, .blocks_y = l->blocks_y};
+    spsh__kernel_block block = {.blocks_x = l->blocks_x, .blocks_y = l->blocks_y};
     void *shared = aligned_alloc(16, l->shared_bytes == 0 ? 16 : l->shared_bytes);
     REQUIRE(shared != NULL && count > 0 && l->blocks_y <= 65535);
     block.order = device.way.order;
@@ -169,7 +170,7 @@ static void forget_range(size_t first, size_t end)
     memset(device.use + first, UNUSED, end - first);
 }
 
-static void mark_uses(const spsh__launch *l, bool are_writes)
+static void mark_uses(const spsh__kernel_launch *l, bool are_writes)
 {
     for (uint32_t u = 0; u < l->use_count; u++) {
         const uintptr_t at = (uintptr_t)l->uses[u].begin - (uintptr_t)device.arena;
@@ -180,7 +181,7 @@ static void mark_uses(const spsh__launch *l, bool are_writes)
     }
 }
 
-void spsh__cuda_launch(spsh__backend *b, const spsh__launch *l)
+void spsh__cuda_launch(spsh__backend *b, const spsh__kernel_launch *l)
 {
     (void)b;
     device.launches++;
@@ -196,7 +197,7 @@ void spsh__cuda_launch(spsh__backend *b, const spsh__launch *l)
 
 typedef struct array {
     spsh__backend *b;
-    spsh__buffer buffer;
+    spsh__backend_buffer buffer;
     size_t count;
 } array;
 
@@ -656,7 +657,8 @@ static void columns_case(spsh__backend *b, uint32_t halves)
         l.from = array_random(b, rows * width * 2, halves & 1, 0, 2);
         l.to = array_random(b, rows * width, halves & 2, 0, 2);
         const size_t element_bytes = halves & 1 ? 2 : 4;
-        spsh__buffer right = {(char *)l.from.buffer.data + width * element_bytes, halves & 1};
+        spsh__backend_buffer right = {(char *)l.from.buffer.data + width * element_bytes,
+                                      halves & 1};
         l.columns = (spsh__columns){rows, s->width, right, l.to.buffer, 2 * width, width};
         double *want = values_of(&l.to), *both = values_of(&l.from);
         for (size_t i = 0; i < rows * width; i++)
@@ -1149,7 +1151,7 @@ static void square_case(spsh__backend *b, uint32_t halves)
         }
         CHECK(fabs(last_sum - want) <= 1e-13 * want);
     }
-    CHECK(spsh__cuda_square_sum(b, (spsh__buffer){NULL, false}, 0) == 0);
+    CHECK(spsh__cuda_square_sum(b, (spsh__backend_buffer){NULL, false}, 0) == 0);
 }
 
 typedef struct update {
@@ -1241,7 +1243,7 @@ static void test_zeros_are_no_work(void)
     spsh__backend *b = &backends[0];
     const spsh__rows rows = {0, 2, 3};
     const spsh__conv_shape conv = {.batch = 2, .out_channels = 2, .out_bins = 0, .out_frames = 4};
-    const spsh__buffer none = {NULL, false};
+    const spsh__backend_buffer none = {NULL, false};
     const spsh__update u = {.weights = none};
     const spsh__sgd sgd = {0};
     const spsh__adamw adamw = {.step = 1};

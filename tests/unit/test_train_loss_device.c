@@ -45,9 +45,9 @@ static void *room(size_t bytes)
     return memory;
 }
 
-static spsh__buffer buffer_of(spsh__backend *b, const double *values, size_t count)
+static spsh__backend_buffer buffer_of(spsh__backend *b, const double *values, size_t count)
 {
-    spsh__buffer buffer = {NULL, false};
+    spsh__backend_buffer buffer = {NULL, false};
     REQUIRE(b->ops->alloc_fn(b, count + 1, &buffer, &err) == SPSH_OK);
     b->ops->write_f64_fn(b, buffer, values, count);
     return buffer;
@@ -64,13 +64,13 @@ static uint32_t below(uint64_t *random, uint32_t end)
 }
 
 /* What the device has in a buffer of either kind; halves by way of floats. */
-static void read_back(spsh__buffer from, double *to, size_t count)
+static void read_back(spsh__backend_buffer from, double *to, size_t count)
 {
     if (!from.is_half) {
         device->ops->read_f64_fn(device, to, from, count);
         return;
     }
-    spsh__buffer floats = {NULL, false};
+    spsh__backend_buffer floats = {NULL, false};
     REQUIRE(device->ops->alloc_fn(device, count + 1, &floats, &err) == SPSH_OK);
     device->ops->convert_fn(device, floats, from, count);
     device->ops->read_f64_fn(device, to, floats, count);
@@ -413,8 +413,8 @@ static void test_no_rows_are_no_work(void)
     const spsh__ctc_io io = {.results = NULL};
     device->ops->cross_entropy_fn(device, &c);
     device->ops->ctc_fn(device, &s, NULL, &(spsh__label_batch){NULL, NULL}, &io);
-    device->ops->log_softmax_fn(device, 0, 4, (spsh__buffer){NULL, false},
-                                (spsh__buffer){NULL, false});
+    device->ops->log_softmax_fn(device, 0, 4, (spsh__backend_buffer){NULL, false},
+                                (spsh__backend_buffer){NULL, false});
     device->ops->finish_fn(device);
     check_status();
     CHECK(c.loss == 0 && c.right == 0);
@@ -427,14 +427,14 @@ static void test_log_softmax(void)
     for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++) {
         rows r = new_rows(1 + below(&random, 40), widths[i], &random);
         const size_t count = r.rows * r.width;
-        const spsh__buffer x = buffer_of(reference, r.logits, count);
+        const spsh__backend_buffer x = buffer_of(reference, r.logits, count);
         reference->ops->log_softmax_fn(reference, r.rows, r.width, x, x);
         reference->ops->read_f64_fn(reference, r.want, x, count);
         reference->ops->free_fn(reference, x);
         for (size_t k = 0; k < ORDERS; k++) {
             set_order(k);
-            const spsh__buffer in = buffer_of(device, r.logits, count);
-            const spsh__buffer out = k % 2 == 0 ? in : buffer_of(device, r.want, count);
+            const spsh__backend_buffer in = buffer_of(device, r.logits, count);
+            const spsh__backend_buffer out = k % 2 == 0 ? in : buffer_of(device, r.want, count);
             device->ops->log_softmax_fn(device, r.rows, r.width, in, out);
             device->ops->read_f64_fn(device, r.got, out, count);
             for (size_t j = 0; j < count; j++)

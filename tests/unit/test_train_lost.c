@@ -35,7 +35,8 @@ typedef struct world {
     uint64_t updates[EPOCHS];
 } world;
 
-static void update_slice(void *user, const spsh__slice *slice, spsh__buffer gradients, double scale)
+static void update_slice(void *user, const spsh__slice *slice, spsh__backend_buffer gradients,
+                         double scale)
 {
     const learner *l = (const learner *)user;
     const spsh__backend_ops *ops = l->world->backend->ops;
@@ -167,9 +168,9 @@ static spsh_status learn(void *user, uint32_t number, spsh_error *err)
     return rc;
 }
 
-static spsh__buffer new_buffer(const world *w)
+static spsh__backend_buffer new_buffer(const world *w)
 {
-    spsh__buffer b = {NULL, false};
+    spsh__backend_buffer b = {NULL, false};
     REQUIRE(w->backend->ops->alloc_fn(w->backend, ELEMENTS, &b, NULL) == SPSH_OK);
     return b;
 }
@@ -204,8 +205,8 @@ static void open_learner(world *w, uint32_t i)
 
 static void close_learner(const world *w, learner *l)
 {
-    const spsh__buffer buffers[] = {l->learner.weights, l->learner.gradients,
-                                    l->learner.statistics};
+    const spsh__backend_buffer buffers[] = {l->learner.weights, l->learner.gradients,
+                                            l->learner.statistics};
     spsh__strategy_close(l->strategy);
     spsh__leases_close(l->leases);
     spsh__comm_close(l->living);

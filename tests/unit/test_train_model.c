@@ -15,7 +15,8 @@ enum { BATCH = 3, BATCH_MAX = 4, FRAMES_MAX = 16, OUT_MAX = 512 };
 
 static char nothing[256];
 
-static spsh_status count_alloc(spsh__backend *b, size_t count, spsh__buffer *ret, spsh_error *err)
+static spsh_status count_alloc(spsh__backend *b, size_t count, spsh__backend_buffer *ret,
+                               spsh_error *err)
 {
     (void)err;
     *(uint64_t *)b->state += count * sizeof(float);
@@ -23,20 +24,20 @@ static spsh_status count_alloc(spsh__backend *b, size_t count, spsh__buffer *ret
     return SPSH_OK;
 }
 
-static void count_free(spsh__backend *b, spsh__buffer buffer)
+static void count_free(spsh__backend *b, spsh__backend_buffer buffer)
 {
     (void)b;
     (void)buffer;
 }
 
-static void count_zero(spsh__backend *b, spsh__buffer to, size_t count)
+static void count_zero(spsh__backend *b, spsh__backend_buffer to, size_t count)
 {
     (void)b;
     (void)to;
     (void)count;
 }
 
-static void count_write(spsh__backend *b, spsh__buffer to, const float *from, size_t count)
+static void count_write(spsh__backend *b, spsh__backend_buffer to, const float *from, size_t count)
 {
     (void)b;
     (void)to;
@@ -257,9 +258,9 @@ static void close_rig(rig *r)
     spsh__backend_close(r->backend);
 }
 
-static spsh__buffer forward(rig *r, bool is_training)
+static spsh__backend_buffer forward(rig *r, bool is_training)
 {
-    spsh__buffer logits = {NULL, false};
+    spsh__backend_buffer logits = {NULL, false};
     spsh__model_batch batch = {
         .features = r->features, .lengths = r->lengths, .batch = r->batch, .frames = r->frames};
     REQUIRE(spsh__model_forward(r->model, &batch, is_training, &logits, r->out_lengths, NULL) ==
@@ -270,7 +271,7 @@ static spsh__buffer forward(rig *r, bool is_training)
 /* CTC for ds2, cross-entropy of real frames for the hybrid. */
 static double loss_of(rig *r)
 {
-    spsh__buffer logits = forward(r, true), dlogits = spsh__model_logit_gradients(r->model);
+    spsh__backend_buffer logits = forward(r, true), dlogits = spsh__model_logit_gradients(r->model);
     uint32_t frames = spsh__model_out_frames(r->model, r->frames);
     if (r->shape.kind == SPSH__MODEL_LSTM_HYBRID) {
         spsh__cross_entropy c = {.rows = (size_t)frames * r->batch,
@@ -308,7 +309,7 @@ static void gradients_of(rig *r, void (*bucket_fn)(void *user, uint32_t bucket),
     spsh__model_backward(r->model, spsh__model_logit_gradients(r->model), bucket_fn, user);
 }
 
-static double *read_all(const rig *r, spsh__buffer from, uint64_t count)
+static double *read_all(const rig *r, spsh__backend_buffer from, uint64_t count)
 {
     double *values = (double *)calloc(count, sizeof(*values));
     REQUIRE(values != NULL);
@@ -320,7 +321,7 @@ static double *read_all(const rig *r, spsh__buffer from, uint64_t count)
 static double difference(rig *r, uint64_t element, double value)
 {
     const double h = 1e-5;
-    spsh__buffer at = spsh__at(r->ops, spsh__model_weights(r->model), element);
+    spsh__backend_buffer at = spsh__at(r->ops, spsh__model_weights(r->model), element);
     double moved[2] = {value + h, value - h}, loss[2];
     for (int i = 0; i < 2; i++) {
         r->ops->write_f64_fn(r->backend, at, &moved[i], 1);
@@ -528,13 +529,13 @@ static void check_bad_batch(const spsh__model_shape *shape)
     uint64_t count = 0;
     open_rig(&r, shape);
     uint64_t elements = spsh__model_arena_elements(r.model);
-    spsh__buffer statistics = spsh__model_statistics(r.model, &count);
+    spsh__backend_buffer statistics = spsh__model_statistics(r.model, &count);
     gradients_of(&r, NULL, NULL);
     double *before = read_all(&r, spsh__model_gradients(r.model), elements);
     double *learnt = read_all(&r, statistics, count);
 
     static const uint32_t lengths[BATCH] = {11, 11, 11};
-    spsh__buffer logits = {NULL, false};
+    spsh__backend_buffer logits = {NULL, false};
     for (uint32_t i = 0; i < BATCH * 11; i++) {
         float kept = r.features[i * shape->inputs];
         r.features[i * shape->inputs] = (float)NAN;
@@ -659,7 +660,7 @@ static void test_init(void)
     open_rig(&r, &shape);
     uint64_t elements = spsh__model_arena_elements(r.model), count = 0;
     double *first = read_all(&r, spsh__model_weights(r.model), elements);
-    spsh__buffer statistics = spsh__model_statistics(r.model, &count);
+    spsh__backend_buffer statistics = spsh__model_statistics(r.model, &count);
     double *before = read_all(&r, statistics, count);
     (void)forward(&r, true);
     spsh__model_init(r.model, 1);
@@ -693,7 +694,7 @@ static void test_refused_batches(void)
 {
     rig r;
     spsh__model_shape shape = small_ds2();
-    spsh__buffer logits = {NULL, false};
+    spsh__backend_buffer logits = {NULL, false};
     open_rig(&r, &shape);
     static const struct {
         uint32_t batch, frames, length;
@@ -762,7 +763,7 @@ static void tally_free(void *user, void *memory)
 
 static double *logits_of(rig *r, spsh__model *model, uint64_t *ret_count)
 {
-    spsh__buffer logits = {NULL, false};
+    spsh__backend_buffer logits = {NULL, false};
     spsh__model_batch batch = {
         .features = r->features, .lengths = r->lengths, .batch = r->batch, .frames = r->frames};
     REQUIRE(spsh__model_forward(model, &batch, false, &logits, r->out_lengths, NULL) == SPSH_OK);

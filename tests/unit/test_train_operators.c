@@ -20,7 +20,7 @@ static spsh__backend *open_backend(const char *name, uint32_t threads)
     return b;
 }
 
-static double *read_values(const operator_run *r, spsh__buffer from, size_t count)
+static double *read_values(const operator_run *r, spsh__backend_buffer from, size_t count)
 {
     double *values = malloc((count + 1) * sizeof(double));
     REQUIRE(values != NULL);
@@ -46,7 +46,7 @@ static double loss_of(operator_run *r)
 static double difference(operator_run *r, const operator_input *input, size_t element)
 {
     const double step = 1e-5;
-    const spsh__buffer at = spsh__at(r->ops, input->data, element);
+    const spsh__backend_buffer at = spsh__at(r->ops, input->data, element);
     double value = 0, loss[2];
     r->ops->read_f64_fn(r->b, &value, at, 1);
     for (int i = 0; i < 2; i++) {
@@ -202,16 +202,16 @@ static void test_bits_of_any_threads(void)
 static const char *const backend_names[] = {"reference", "cpu"};
 static spsh__backend *edge; /* the backend that an edge is tried on */
 
-static spsh__buffer with_values(const double *values, size_t count)
+static spsh__backend_buffer with_values(const double *values, size_t count)
 {
-    spsh__buffer buffer = {NULL, false};
+    spsh__backend_buffer buffer = {NULL, false};
     REQUIRE(edge->ops->alloc_fn(edge, count, &buffer, NULL) == SPSH_OK);
     if (values != NULL)
         edge->ops->write_f64_fn(edge, buffer, values, count);
     return buffer;
 }
 
-static void check_values(spsh__buffer buffer, const double *want, size_t count)
+static void check_values(spsh__backend_buffer buffer, const double *want, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         double got = 0;
@@ -228,7 +228,7 @@ static void edge_memory(void)
     const float from[3] = {1.5f, -2.0f, 0.25f};
     float to[3] = {0};
     const double zeros[5] = {0}, want[5] = {0, 1.5, -2, 0.25, 0};
-    spsh__buffer a = with_values(NULL, 5), b = with_values(NULL, 5);
+    spsh__backend_buffer a = with_values(NULL, 5), b = with_values(NULL, 5);
     edge->ops->write_f32_fn(edge, spsh__at(edge->ops, a, 1), from, 3);
     edge->ops->copy_fn(edge, b, a, 5);
     edge->ops->read_f32_fn(edge, to, spsh__at(edge->ops, b, 1), 3);
@@ -237,7 +237,7 @@ static void edge_memory(void)
     edge->ops->zero_fn(edge, a, 5);
     check_values(a, zeros, 5);
     check_values(b, want, 5);
-    edge->ops->free_fn(edge, (spsh__buffer){NULL, false});
+    edge->ops->free_fn(edge, (spsh__backend_buffer){NULL, false});
 }
 
 /* keep 0: what c holds, a NaN too, is not read. */
@@ -259,7 +259,7 @@ static void edge_clip(void)
 {
     const double x[6] = {-1, 0, 0.5, 20, 21, (double)NAN}, dy[6] = {1, 2, 3, 4, 5, 6};
     const double want[5] = {0, 0, 0.5, 20, 20}, want_dx[5] = {0, 0, 3, 0, 0};
-    spsh__buffer y = with_values(x, 6), g = with_values(dy, 6);
+    spsh__backend_buffer y = with_values(x, 6), g = with_values(dy, 6);
     double last = 0;
     edge->ops->clip_forward_fn(edge, 20, 6, y, y);
     edge->ops->clip_backward_fn(edge, 20, 6, y, g, g);
@@ -306,7 +306,7 @@ static void edge_masks(void)
     const double of_rows[6] = {1, 0, 3, 0, 0, 0};
     const spsh__conv_shape conv = {.batch = 2, .out_channels = 1, .out_bins = 1, .out_frames = 3};
     const spsh__rows rows = {3, 2, 1};
-    const spsh__buffer a = with_values(x, 6), b = with_values(x, 6);
+    const spsh__backend_buffer a = with_values(x, 6), b = with_values(x, 6);
     edge->ops->mask_conv_fn(edge, &conv, lengths, a);
     edge->ops->mask_rows_fn(edge, &rows, lengths, b);
     check_values(a, of_conv, 6);
@@ -401,7 +401,7 @@ static void test_unknown_backend(void)
 static spsh_status open_and_use(const char *name, const spsh_allocator *allocator)
 {
     spsh__backend *b = NULL;
-    spsh__buffer logits = {NULL, false};
+    spsh__backend_buffer logits = {NULL, false};
     spsh_status rc = spsh__backend_open(name, 2, allocator, &b, NULL);
     if (rc != SPSH_OK)
         return rc;
@@ -470,7 +470,7 @@ static void test_second_time_takes_nothing(void)
 static void test_no_buffer_of_everything(void)
 {
     spsh__backend *b = open_backend("reference", 1);
-    spsh__buffer buffer = {NULL, false};
+    spsh__backend_buffer buffer = {NULL, false};
     CHECK_I64(b->ops->alloc_fn(b, SIZE_MAX / 8, &buffer, NULL), SPSH_E_NO_MEMORY);
     CHECK_I64(b->ops->alloc_fn(b, SIZE_MAX / 2, &buffer, NULL), SPSH_E_NO_MEMORY);
     CHECK(buffer.data == NULL);

@@ -19,7 +19,7 @@ typedef struct learner {
     spsh__backend *backend;
     const spsh__backend_ops *ops;
     spsh__model *model;
-    spsh__buffer moments[2];
+    spsh__backend_buffer moments[2];
     size_t elements;
     uint64_t step;
     float features[BATCH * FRAMES * INPUTS];
@@ -73,11 +73,11 @@ static void close_learner(learner *l)
     free(l);
 }
 
-static spsh__buffer forward(learner *l, bool is_training)
+static spsh__backend_buffer forward(learner *l, bool is_training)
 {
     const spsh__model_batch batch = {
         .features = l->features, .lengths = l->lengths, .batch = BATCH, .frames = FRAMES};
-    spsh__buffer logits = {NULL, false};
+    spsh__backend_buffer logits = {NULL, false};
     REQUIRE(spsh__model_forward(l->model, &batch, is_training, &logits, l->out_lengths, NULL) ==
             SPSH_OK);
     return logits;

@@ -125,12 +125,12 @@ static spsh_status on_skip(void *user, uint32_t leaf, spsh_error *err)
     return l->strategy->ops->skip_leaf_fn(l->strategy, leaf, err);
 }
 
-static spsh_status on_loss(void *user, uint32_t leaf, spsh__model *model, spsh__buffer logits,
-                           spsh_error *err)
+static spsh_status on_loss(void *user, uint32_t leaf, spsh__model *model,
+                           spsh__backend_buffer logits, spsh_error *err)
 {
     learner *l = (learner *)user;
     const run_kind *k = &l->world->kind;
-    const spsh__buffer gradients = spsh__model_logit_gradients(model);
+    const spsh__backend_buffer gradients = spsh__model_logit_gradients(model);
     micro_batch b;
     (void)err;
     make_batch(k, l->learner.step, leaf, &b);
@@ -167,7 +167,7 @@ static void on_plain_bucket(void *user, uint32_t bucket)
 
 static spsh_status put(learner *l, uint32_t leaf, const micro_batch *b, spsh_error *err)
 {
-    spsh__buffer logits = {NULL, false};
+    spsh__backend_buffer logits = {NULL, false};
     uint32_t lengths[BATCH_MAX];
     if (l->pipeline != NULL)
         return spsh__stages_put(l->pipeline, leaf, b == NULL ? NULL : &b->batch, err);

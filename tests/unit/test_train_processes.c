@@ -59,14 +59,15 @@ static float value(uint64_t what, uint64_t i)
     return (float)((double)(int64_t)test_random(&state) / 9.3e18);
 }
 
-static spsh__buffer new_buffer(const learner *l)
+static spsh__backend_buffer new_buffer(const learner *l)
 {
-    spsh__buffer b = {NULL, false};
+    spsh__backend_buffer b = {NULL, false};
     REQUIRE(l->backend->ops->alloc_fn(l->backend, ELEMENTS, &b, NULL) == SPSH_OK);
     return b;
 }
 
-static void update_slice(void *user, const spsh__slice *slice, spsh__buffer gradients, double scale)
+static void update_slice(void *user, const spsh__slice *slice, spsh__backend_buffer gradients,
+                         double scale)
 {
     const learner *l = (const learner *)user;
     const spsh__sgd sgd = {.rate = l->world->rate};

@@ -39,12 +39,12 @@ typedef struct layer {
     spsh__rnn_shape s;
     bool has_two_biases, has_dx;
     size_t input_counts[INPUTS], output_counts[OUTPUTS];
-    spsh__buffer inputs[INPUTS], outputs[OUTPUTS], reserve;
+    spsh__backend_buffer inputs[INPUTS], outputs[OUTPUTS], reserve;
 } layer;
 
-static spsh__buffer take(spsh__backend *b, size_t count, bool is_half)
+static spsh__backend_buffer take(spsh__backend *b, size_t count, bool is_half)
 {
-    spsh__buffer buffer = {NULL, false};
+    spsh__backend_buffer buffer = {NULL, false};
     spsh_status rc = is_half ? b->ops->alloc_half_fn(b, count + 1, &buffer, NULL)
                              : b->ops->alloc_fn(b, count + 1, &buffer, NULL);
     REQUIRE(rc == SPSH_OK);
@@ -99,7 +99,7 @@ static void pair_close(const layer pair[2])
 }
 
 /* Numbers around 0: weights as large as a trained layer's. */
-static void write_random(const layer *l, spsh__buffer to, size_t count, double size)
+static void write_random(const layer *l, spsh__backend_buffer to, size_t count, double size)
 {
     double *values = malloc((count + 1) * sizeof(double));
     REQUIRE(values != NULL);
@@ -129,7 +129,7 @@ static void write_outputs(const layer *l)
     }
 }
 
-static double *read_values(const layer *l, spsh__buffer from, size_t count)
+static double *read_values(const layer *l, spsh__backend_buffer from, size_t count)
 {
     double *values = malloc((count + 1) * sizeof(double));
     REQUIRE(values != NULL);
@@ -146,7 +146,7 @@ static void copy_inputs(const layer *to, const layer *from)
     }
 }
 
-static spsh__rnn_weights weights_of(const layer *l, const spsh__buffer *first)
+static spsh__rnn_weights weights_of(const layer *l, const spsh__backend_buffer *first)
 {
     spsh__rnn_weights w = {first[0], first[1], first[2], first[3]};
     if (!l->has_two_biases)
@@ -393,7 +393,7 @@ static void test_lanes(spsh__rnn_rung rung, spsh__precision precision)
 
 static void do_segment(spsh__backend *b, const layer both[2])
 {
-    const spsh__segment segment = {77, 1};
+    const spsh__graph_segment segment = {77, 1};
     if (!b->ops->segment_begin_fn(b, &segment)) {
         b->ops->fork_fn(b);
         for (uint32_t i = 0; i < 2; i++) {

@@ -27,7 +27,8 @@ static const uint64_t bucket_counts[BUCKETS] = {100032, 16384, 64, 40000, 128};
 
 /* A backend of a few operators ---------------------------------------------------------------- */
 
-static spsh_status tiny_alloc(spsh__backend *b, size_t count, spsh__buffer *ret, spsh_error *err)
+static spsh_status tiny_alloc(spsh__backend *b, size_t count, spsh__backend_buffer *ret,
+                              spsh_error *err)
 {
     (void)b, (void)err;
     ret->data = calloc(count, sizeof(float));
@@ -35,25 +36,27 @@ static spsh_status tiny_alloc(spsh__backend *b, size_t count, spsh__buffer *ret,
     return SPSH_OK;
 }
 
-static void tiny_free(spsh__backend *b, spsh__buffer buffer)
+static void tiny_free(spsh__backend *b, spsh__backend_buffer buffer)
 {
     (void)b;
     free(buffer.data);
 }
 
-static void tiny_zero(spsh__backend *b, spsh__buffer to, size_t count)
+static void tiny_zero(spsh__backend *b, spsh__backend_buffer to, size_t count)
 {
     (void)b;
     memset(to.data, 0, count * sizeof(float));
 }
 
-static void tiny_copy(spsh__backend *b, spsh__buffer to, spsh__buffer from, size_t count)
+static void tiny_copy(spsh__backend *b, spsh__backend_buffer to, spsh__backend_buffer from,
+                      size_t count)
 {
     (void)b;
     memcpy(to.data, from.data, count * sizeof(float));
 }
 
-static void tiny_axpy(spsh__backend *b, double factor, spsh__buffer x, spsh__buffer y, size_t count)
+static void tiny_axpy(spsh__backend *b, double factor, spsh__backend_buffer x,
+                      spsh__backend_buffer y, size_t count)
 {
     const float *from = x.data;
     float *to = y.data;
@@ -62,7 +65,7 @@ static void tiny_axpy(spsh__backend *b, double factor, spsh__buffer x, spsh__buf
         to[i] += (float)factor * from[i];
 }
 
-static void tiny_scale(spsh__backend *b, double factor, spsh__buffer x, size_t count)
+static void tiny_scale(spsh__backend *b, double factor, spsh__backend_buffer x, size_t count)
 {
     float *values = x.data;
     (void)b;
@@ -70,7 +73,7 @@ static void tiny_scale(spsh__backend *b, double factor, spsh__buffer x, size_t c
         values[i] *= (float)factor;
 }
 
-static double tiny_square_sum(spsh__backend *b, spsh__buffer x, size_t count)
+static double tiny_square_sum(spsh__backend *b, spsh__backend_buffer x, size_t count)
 {
     const float *values = x.data;
     double sum = 0;

@@ -5,14 +5,14 @@
  * the logic is tested where there is no GPU, and so that a result that depends on the order within
  * a phase (a race) shows.
  *
- *     DEVICE void device_scale(const spsh__scale_job *job, const spsh__block *block, uint32_t
- * thread)
+ *     DEVICE void device_scale(const spsh__scale_job *job, const spsh__kernel_block *block,
+ * uint32_t thread)
  *     {
  *         for (uint64_t i = spsh__block_first(block, thread); i < job->count;
  *              i += spsh__block_step(block))
  *             ...
  *     }
- *     DEVICE void spsh__kernel_scale(const spsh__scale_job *job, const spsh__block *block)
+ *     DEVICE void spsh__kernel_scale(const spsh__scale_job *job, const spsh__kernel_block *block)
  *     {
  *         EACH_THREAD(block, device_scale(job, block, thread));    // a phase: then all wait
  *     }
@@ -60,12 +60,12 @@ static inline uint32_t spsh__device_turn(uint32_t order, uint32_t turn)
 #endif
 
 /* A block of a grid of two dimensions, and the memory that its threads share. */
-typedef struct spsh__block {
+typedef struct spsh__kernel_block {
     uint32_t x, y;               /* its place */
     uint32_t blocks_x, blocks_y; /* of the grid */
     void *shared;                /* as many bytes as the launch says, aligned to 16; NULL: none */
     uint32_t order;              /* of threads within a phase; the C twin alone looks at it */
-} spsh__block;
+} spsh__kernel_block;
 
 #ifdef __CUDACC__
 #define SPSH__INLINE static __host__ __device__ __forceinline__
@@ -74,12 +74,12 @@ typedef struct spsh__block {
 #endif
 
 /* Elements one after the other go to threads one after the other, along x. */
-SPSH__INLINE uint64_t spsh__block_first(const spsh__block *block, uint32_t thread)
+SPSH__INLINE uint64_t spsh__block_first(const spsh__kernel_block *block, uint32_t thread)
 {
     return (uint64_t)block->x * SPSH__DEVICE_THREADS + thread;
 }
 
-SPSH__INLINE uint64_t spsh__block_step(const spsh__block *block)
+SPSH__INLINE uint64_t spsh__block_step(const spsh__kernel_block *block)
 {
     return (uint64_t)block->blocks_x * SPSH__DEVICE_THREADS;
 }

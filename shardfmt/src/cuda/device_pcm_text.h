@@ -74,7 +74,8 @@ typedef struct device_pcm {
     bool is_there;
 } device_pcm;
 
-DEVICE device_pcm device_pcm_of(const spsh__pcm_job *job, const spsh__block *block, uint32_t thread)
+DEVICE device_pcm device_pcm_of(const spsh__pcm_job *job, const spsh__kernel_block *block,
+                                uint32_t thread)
 {
     device_pcm w;
     const uint64_t number = (uint64_t)block->x * PCM_TEAMS + thread / PCM_TEAM;
@@ -138,7 +139,8 @@ DEVICE void device_pcm_read_widths(const device_pcm *w, uint32_t codes, uint32_t
     }
 }
 
-DEVICE void device_pcm_open(const spsh__pcm_job *job, const spsh__block *block, uint32_t thread)
+DEVICE void device_pcm_open(const spsh__pcm_job *job, const spsh__kernel_block *block,
+                            uint32_t thread)
 {
     const device_pcm w = device_pcm_of(job, block, thread);
     const uint32_t form = device_pcm_byte(&w, 0);
@@ -167,7 +169,7 @@ DEVICE void device_pcm_open(const spsh__pcm_job *job, const spsh__block *block, 
 
 /* ---- lay out; and what needs no more */
 
-DEVICE void device_pcm_sum_lanes(const spsh__block *block, uint32_t thread)
+DEVICE void device_pcm_sum_lanes(const spsh__kernel_block *block, uint32_t thread)
 {
     spsh__pcm_near *near = (spsh__pcm_near *)block->shared + thread / PCM_TEAM;
     for (uint32_t b = thread % PCM_TEAM; b < near->rows; b += PCM_TEAM) {
@@ -180,7 +182,7 @@ DEVICE void device_pcm_sum_lanes(const spsh__block *block, uint32_t thread)
     }
 }
 
-DEVICE void device_pcm_sum_rows(const spsh__block *block, uint32_t thread)
+DEVICE void device_pcm_sum_rows(const spsh__kernel_block *block, uint32_t thread)
 {
     spsh__pcm_near *near = (spsh__pcm_near *)block->shared + thread / PCM_TEAM;
     for (uint32_t b = thread % PCM_TEAM; b <= near->rows; b += PCM_TEAM) {
@@ -191,7 +193,7 @@ DEVICE void device_pcm_sum_rows(const spsh__block *block, uint32_t thread)
     }
 }
 
-DEVICE void device_pcm_put_plain(const spsh__pcm_job *job, const spsh__block *block,
+DEVICE void device_pcm_put_plain(const spsh__pcm_job *job, const spsh__kernel_block *block,
                                  uint32_t thread)
 {
     const device_pcm w = device_pcm_of(job, block, thread);
@@ -261,8 +263,8 @@ DEVICE void device_pcm_remember(const device_pcm *w, uint32_t first, int32_t pas
     }
 }
 
-DEVICE void device_pcm_decode(const spsh__pcm_job *job, const spsh__block *block, uint32_t first,
-                              uint32_t thread)
+DEVICE void device_pcm_decode(const spsh__pcm_job *job, const spsh__kernel_block *block,
+                              uint32_t first, uint32_t thread)
 {
     const device_pcm w = device_pcm_of(job, block, thread);
     if (first >= w.near->rows)
@@ -319,8 +321,8 @@ DEVICE void device_pcm_put_eight(const device_pcm *w, const uint32_t *words, uin
     }
 }
 
-DEVICE void device_pcm_put(const spsh__pcm_job *job, const spsh__block *block, uint32_t first,
-                           uint32_t thread)
+DEVICE void device_pcm_put(const spsh__pcm_job *job, const spsh__kernel_block *block,
+                           uint32_t first, uint32_t thread)
 {
     const device_pcm w = device_pcm_of(job, block, thread);
     if (first >= w.near->rows)
@@ -336,14 +338,15 @@ DEVICE void device_pcm_put(const spsh__pcm_job *job, const spsh__block *block, u
     device_pcm_bring(&w, first + PCM_CHUNK);
 }
 
-DEVICE void device_pcm_begin(const spsh__pcm_job *job, const spsh__block *block, uint32_t thread)
+DEVICE void device_pcm_begin(const spsh__pcm_job *job, const spsh__kernel_block *block,
+                             uint32_t thread)
 {
     const device_pcm w = device_pcm_of(job, block, thread);
     device_pcm_bring(&w, 0);
     device_pcm_put_plain(job, block, thread);
 }
 
-DEVICE void spsh__kernel_pcm(const spsh__pcm_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_pcm(const spsh__pcm_job *job, const spsh__kernel_block *block)
 {
     const spsh__pcm_near *near = (const spsh__pcm_near *)block->shared;
     EACH_THREAD(block, device_pcm_open(job, block, thread));

@@ -11,7 +11,7 @@ static_assert(SPSH__PCM_SHARED_BYTES <= 48u << 10,
 static __global__ void __launch_bounds__(SPSH__DEVICE_THREADS)
     pcm_kernel(const __grid_constant__ spsh__pcm_job job)
 {
-    const spsh__block block = {blockIdx.x, 0, gridDim.x, 1, shared_memory, 0};
+    const spsh__kernel_block block = {blockIdx.x, 0, gridDim.x, 1, shared_memory, 0};
     spsh__kernel_pcm(&job, &block);
 }
 

@@ -92,7 +92,8 @@ void spsh__backend_close(spsh__backend *backend)
     spsh__train_delete(&allocator, backend);
 }
 
-spsh_status spsh__host_alloc(spsh__backend *b, size_t count, spsh__buffer *ret, spsh_error *err)
+spsh_status spsh__host_alloc(spsh__backend *b, size_t count, spsh__backend_buffer *ret,
+                             spsh_error *err)
 {
     const size_t room = ALIGNMENT_BYTES + sizeof(void *);
     size_t size_bytes = 0;
@@ -111,7 +112,7 @@ spsh_status spsh__host_alloc(spsh__backend *b, size_t count, spsh__buffer *ret, 
     return SPSH_OK;
 }
 
-void spsh__host_free(spsh__backend *b, spsh__buffer buffer)
+void spsh__host_free(spsh__backend *b, spsh__backend_buffer buffer)
 {
     if (buffer.data == NULL)
         return;

@@ -35,10 +35,10 @@ typedef enum spsh__precision {
 
 /* Bytes of a backend: elements are the backend's own (element_bytes each) or, where is_half, of 16
  * bits in the backend's precision. data NULL: none. Views are made by spsh__at. */
-typedef struct spsh__buffer {
+typedef struct spsh__backend_buffer {
     void *data;
     bool is_half;
-} spsh__buffer;
+} spsh__backend_buffer;
 
 typedef struct spsh__conv_shape {
     uint32_t batch, in_channels, out_channels;
@@ -74,8 +74,8 @@ typedef struct spsh__rnn_shape {
 } spsh__rnn_shape;
 
 typedef struct spsh__rnn_weights {
-    spsh__buffer input, recurrent, input_bias;
-    spsh__buffer recurrent_bias; /* data NULL: none */
+    spsh__backend_buffer input, recurrent, input_bias;
+    spsh__backend_buffer recurrent_bias; /* data NULL: none */
 } spsh__rnn_weights;
 
 /* Statistics of a channel over what counts: frames below lengths[n] (NULL: all), with
@@ -89,9 +89,9 @@ typedef struct spsh__norm_shape {
 } spsh__norm_shape;
 
 typedef struct spsh__norm_state {
-    spsh__buffer weight, bias;                   /* parameters */
-    spsh__buffer running_mean, running_variance; /* momentum 0.1, unbiased variance */
-    spsh__buffer batch_mean, batch_scale;        /* of training, kept for backward */
+    spsh__backend_buffer weight, bias;                   /* parameters */
+    spsh__backend_buffer running_mean, running_variance; /* momentum 0.1, unbiased variance */
+    spsh__backend_buffer batch_mean, batch_scale;        /* of training, kept for backward */
 } spsh__norm_state;
 
 /* Labels of a batch, on the host: utterance n has labels[offsets[n] ... offsets[n + 1]). */
@@ -135,49 +135,49 @@ typedef struct spsh__adamw {
 typedef struct spsh__gemm {
     bool a_transposed, b_transposed;
     uint32_t m, n, k;
-    spsh__buffer a, b, c;
+    spsh__backend_buffer a, b, c;
     size_t a_stride, b_stride, c_stride;
     double keep; /* 0: c is not read */
 } spsh__gemm;
 
 typedef struct spsh__conv_grad {
-    spsh__buffer x, weight, dy;  /* in */
-    spsh__buffer dx;             /* data NULL: not computed */
-    spsh__buffer dweight, dbias; /* added to */
+    spsh__backend_buffer x, weight, dy;  /* in */
+    spsh__backend_buffer dx;             /* data NULL: not computed */
+    spsh__backend_buffer dweight, dbias; /* added to */
 } spsh__conv_grad;
 
 typedef struct spsh__norm_io {
-    spsh__buffer x, y; /* may be the same */
+    spsh__backend_buffer x, y; /* may be the same */
 } spsh__norm_io;
 
 typedef struct spsh__norm_grad {
-    spsh__buffer x, dy, dx;      /* dx may be dy; of padding 0 unless counts_padding */
-    spsh__buffer dweight, dbias; /* added to */
+    spsh__backend_buffer x, dy, dx;      /* dx may be dy; of padding 0 unless counts_padding */
+    spsh__backend_buffer dweight, dbias; /* added to */
 } spsh__norm_grad;
 
 typedef struct spsh__rnn_grad {
     const spsh__rnn_weights *weights, *gradients; /* gradients are added to */
-    spsh__buffer x, y, reserve;                   /* reserve is used up: overwritten */
-    spsh__buffer dy;                              /* 0 in padding; used up */
-    spsh__buffer dx;                              /* data NULL: not computed */
+    spsh__backend_buffer x, y, reserve;           /* reserve is used up: overwritten */
+    spsh__backend_buffer dy;                      /* 0 in padding; used up */
+    spsh__backend_buffer dx;                      /* data NULL: not computed */
 } spsh__rnn_grad;
 
 /* y[t] = sum over j of weight[w][j] x[t + j], t + j below frames (zeros behind): per width w. */
 typedef struct spsh__lookahead {
     uint32_t frames, batch, width, context;
-    spsh__buffer weight; /* [width][context] */
+    spsh__backend_buffer weight; /* [width][context] */
 } spsh__lookahead;
 
 typedef struct spsh__lookahead_grad {
-    spsh__buffer x, dy, dx, dweight; /* dweight is added to */
+    spsh__backend_buffer x, dy, dx, dweight; /* dweight is added to */
 } spsh__lookahead_grad;
 
 typedef struct spsh__ctc_io {
-    spsh__buffer logits;   /* [T][N][V] */
-    spsh__buffer dlogits;  /* overwritten: (softmax - posterior) * scale * weight; 0 in padding and
-                              where the weight is 0; data NULL: not computed */
-    const double *weights; /* of utterances; NULL: 1; results are without them */
-    spsh__ctc_result *results; /* N, on the host */
+    spsh__backend_buffer logits;  /* [T][N][V] */
+    spsh__backend_buffer dlogits; /* overwritten: (softmax - posterior) * scale * weight; 0 in
+                             padding and where the weight is 0; data NULL: not computed */
+    const double *weights;        /* of utterances; NULL: 1; results are without them */
+    spsh__ctc_result *results;    /* N, on the host */
 } spsh__ctc_io;
 
 /* Softmax cross-entropy of rows with a state each; UINT32_MAX: not learnt from. */
@@ -186,26 +186,26 @@ typedef struct spsh__cross_entropy {
     uint32_t width;
     const uint32_t *states; /* rows, on the host */
     double scale;
-    spsh__buffer logits;
-    spsh__buffer dlogits; /* (softmax - 1 at the state) * scale; may be logits; data NULL: not
-                             computed */
-    double *row_losses;   /* written: rows, on the host; 0 where not learnt from; NULL: none */
-    double loss;          /* written: the sum, without scale */
-    uint64_t right; /* written: rows whose greatest logit is the state's; of equals the first */
+    spsh__backend_buffer logits;
+    spsh__backend_buffer dlogits; /* (softmax - 1 at the state) * scale; may be logits; data NULL:
+                             not computed */
+    double *row_losses; /* written: rows, on the host; 0 where not learnt from; NULL: none */
+    double loss;        /* written: the sum, without scale */
+    uint64_t right;     /* written: rows whose greatest logit is the state's; of equals the first */
 } spsh__cross_entropy;
 
 /* Columns between matrices: directions side by side, and back. Strides of rows in elements. */
 typedef struct spsh__columns {
     size_t rows;
     uint32_t width;
-    spsh__buffer from, to;
+    spsh__backend_buffer from, to;
     size_t from_stride, to_stride;
 } spsh__columns;
 
 /* A slice of the arenas. decays: per element of the slice the same. As PyTorch's SGD and AdamW. */
 typedef struct spsh__update {
-    spsh__buffer weights, gradients;
-    spsh__buffer moments[2]; /* SGD: [0], not used without momentum; AdamW: both */
+    spsh__backend_buffer weights, gradients;
+    spsh__backend_buffer moments[2]; /* SGD: [0], not used without momentum; AdamW: both */
     size_t count;
     bool decays;
     double gradient_scale; /* of clipping: gradients count so many times */
@@ -218,7 +218,7 @@ typedef struct spsh__arrange {
     const void *features;    /* [batch][feature_frames][width] floats */
     uint32_t feature_frames; /* of them; at most frames: what is missing is padding */
     const uint32_t *lengths; /* in of batch_fn; none beyond feature_frames */
-    spsh__buffer to;
+    spsh__backend_buffer to;
     void *ready, *done; /* CUDA events, or NULL: to wait for before; to record behind */
 } spsh__arrange;
 
@@ -230,10 +230,10 @@ typedef struct spsh__batch_lengths {
 
 /* Work that is the same for every batch of a shape: operators with the same arguments, but for what
  * lies behind pointers and what batch_fn was told. */
-typedef struct spsh__segment {
+typedef struct spsh__graph_segment {
     uint64_t key;    /* of the shape, not 0 */
     uint32_t number; /* within the step */
-} spsh__segment;
+} spsh__graph_segment;
 
 typedef struct spsh__backend spsh__backend;
 
@@ -246,27 +246,32 @@ typedef struct spsh__backend_ops {
     spsh_status (*status_fn)(spsh__backend *b, spsh_error *err);
 
     /* memory; alloc_fn: zeroed, aligned to 256 bytes; from and to of a copy do not overlap */
-    spsh_status (*alloc_fn)(spsh__backend *b, size_t count, spsh__buffer *ret, spsh_error *err);
-    void (*free_fn)(spsh__backend *b, spsh__buffer buffer);
-    void (*write_f32_fn)(spsh__backend *b, spsh__buffer to, const float *from, size_t count);
-    void (*write_f64_fn)(spsh__backend *b, spsh__buffer to, const double *from, size_t count);
-    void (*read_f32_fn)(spsh__backend *b, float *to, spsh__buffer from, size_t count);
-    void (*read_f64_fn)(spsh__backend *b, double *to, spsh__buffer from, size_t count);
-    void (*zero_fn)(spsh__backend *b, spsh__buffer to, size_t count);
-    void (*copy_fn)(spsh__backend *b, spsh__buffer to, spsh__buffer from, size_t count);
+    spsh_status (*alloc_fn)(spsh__backend *b, size_t count, spsh__backend_buffer *ret,
+                            spsh_error *err);
+    void (*free_fn)(spsh__backend *b, spsh__backend_buffer buffer);
+    void (*write_f32_fn)(spsh__backend *b, spsh__backend_buffer to, const float *from,
+                         size_t count);
+    void (*write_f64_fn)(spsh__backend *b, spsh__backend_buffer to, const double *from,
+                         size_t count);
+    void (*read_f32_fn)(spsh__backend *b, float *to, spsh__backend_buffer from, size_t count);
+    void (*read_f64_fn)(spsh__backend *b, double *to, spsh__backend_buffer from, size_t count);
+    void (*zero_fn)(spsh__backend *b, spsh__backend_buffer to, size_t count);
+    void (*copy_fn)(spsh__backend *b, spsh__backend_buffer to, spsh__backend_buffer from,
+                    size_t count);
 
     void (*gemm_fn)(spsh__backend *b, const spsh__gemm *g);
     /* x[r][w] += bias[w]; dbias[w] += sum over r of dy[r][w] */
-    void (*bias_forward_fn)(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer bias,
-                            spsh__buffer x);
-    void (*bias_backward_fn)(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer dy,
-                             spsh__buffer dbias);
+    void (*bias_forward_fn)(spsh__backend *b, size_t rows, uint32_t width,
+                            spsh__backend_buffer bias, spsh__backend_buffer x);
+    void (*bias_backward_fn)(spsh__backend *b, size_t rows, uint32_t width, spsh__backend_buffer dy,
+                             spsh__backend_buffer dbias);
     void (*copy_columns_fn)(spsh__backend *b, const spsh__columns *c);
 
     /* Of a device: weight and y of x's kind, gradients of weights and biases, and biases, floats.
      */
-    void (*conv_forward_fn)(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer x,
-                            spsh__buffer weight, spsh__buffer bias, spsh__buffer y);
+    void (*conv_forward_fn)(spsh__backend *b, const spsh__conv_shape *s, spsh__backend_buffer x,
+                            spsh__backend_buffer weight, spsh__backend_buffer bias,
+                            spsh__backend_buffer y);
     void (*conv_backward_fn)(spsh__backend *b, const spsh__conv_shape *s, const spsh__conv_grad *g);
     void (*norm_forward_fn)(spsh__backend *b, const spsh__norm_shape *s, const uint32_t *lengths,
                             bool is_training, const spsh__norm_state *state,
@@ -275,42 +280,44 @@ typedef struct spsh__backend_ops {
                              const spsh__norm_state *state, const spsh__norm_grad *g);
     /* min(max(x, 0), limit) and its gradient, from y; y may be x, dx may be dy. Not a number stays
      * one. */
-    void (*clip_forward_fn)(spsh__backend *b, double limit, size_t count, spsh__buffer x,
-                            spsh__buffer y);
-    void (*clip_backward_fn)(spsh__backend *b, double limit, size_t count, spsh__buffer y,
-                             spsh__buffer dy, spsh__buffer dx);
+    void (*clip_forward_fn)(spsh__backend *b, double limit, size_t count, spsh__backend_buffer x,
+                            spsh__backend_buffer y);
+    void (*clip_backward_fn)(spsh__backend *b, double limit, size_t count, spsh__backend_buffer y,
+                             spsh__backend_buffer dy, spsh__backend_buffer dx);
     /* of the out_ side of a convolution; lengths of out_frames */
     void (*mask_conv_fn)(spsh__backend *b, const spsh__conv_shape *s, const uint32_t *lengths,
-                         spsh__buffer y);
+                         spsh__backend_buffer y);
     void (*mask_rows_fn)(spsh__backend *b, const spsh__rows *s, const uint32_t *lengths,
-                         spsh__buffer x);
+                         spsh__backend_buffer x);
     /* the out_ side [N][C][F][T] to rows of C * F (channel-major), and back */
-    void (*rows_from_conv_fn)(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer conv,
-                              spsh__buffer rows);
-    void (*conv_from_rows_fn)(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer rows,
-                              spsh__buffer conv);
+    void (*rows_from_conv_fn)(spsh__backend *b, const spsh__conv_shape *s,
+                              spsh__backend_buffer conv, spsh__backend_buffer rows);
+    void (*conv_from_rows_fn)(spsh__backend *b, const spsh__conv_shape *s,
+                              spsh__backend_buffer rows, spsh__backend_buffer conv);
     /* row t of utterance n becomes row lengths[n] - 1 - t; padding stays where it is */
     void (*reverse_fn)(spsh__backend *b, const spsh__rows *s, const uint32_t *lengths,
-                       spsh__buffer from, spsh__buffer to);
+                       spsh__backend_buffer from, spsh__backend_buffer to);
     void (*rnn_forward_fn)(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_weights *w,
-                           spsh__buffer x, spsh__buffer y, spsh__buffer reserve);
+                           spsh__backend_buffer x, spsh__backend_buffer y,
+                           spsh__backend_buffer reserve);
     void (*rnn_backward_fn)(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_grad *g);
     size_t (*rnn_reserve_fn)(const spsh__rnn_shape *s); /* elements */
-    void (*lookahead_forward_fn)(spsh__backend *b, const spsh__lookahead *l, spsh__buffer x,
-                                 spsh__buffer y);
+    void (*lookahead_forward_fn)(spsh__backend *b, const spsh__lookahead *l, spsh__backend_buffer x,
+                                 spsh__backend_buffer y);
     void (*lookahead_backward_fn)(spsh__backend *b, const spsh__lookahead *l,
                                   const spsh__lookahead_grad *g);
     void (*ctc_fn)(spsh__backend *b, const spsh__ctc_shape *s, const uint32_t *lengths,
                    const spsh__label_batch *labels, const spsh__ctc_io *io);
     void (*cross_entropy_fn)(spsh__backend *b, spsh__cross_entropy *c);
     /* y may be x */
-    void (*log_softmax_fn)(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer x,
-                           spsh__buffer y);
+    void (*log_softmax_fn)(spsh__backend *b, size_t rows, uint32_t width, spsh__backend_buffer x,
+                           spsh__backend_buffer y);
 
     /* square_sum: in double. axpy: y += factor * x */
-    double (*square_sum_fn)(spsh__backend *b, spsh__buffer x, size_t count);
-    void (*scale_fn)(spsh__backend *b, double factor, spsh__buffer x, size_t count);
-    void (*axpy_fn)(spsh__backend *b, double factor, spsh__buffer x, spsh__buffer y, size_t count);
+    double (*square_sum_fn)(spsh__backend *b, spsh__backend_buffer x, size_t count);
+    void (*scale_fn)(spsh__backend *b, double factor, spsh__backend_buffer x, size_t count);
+    void (*axpy_fn)(spsh__backend *b, double factor, spsh__backend_buffer x, spsh__backend_buffer y,
+                    size_t count);
     void (*sgd_fn)(spsh__backend *b, const spsh__sgd *o, const spsh__update *u);
     void (*adamw_fn)(spsh__backend *b, const spsh__adamw *o, const spsh__update *u);
 
@@ -318,10 +325,11 @@ typedef struct spsh__backend_ops {
      * what they write on the host (results, losses) is there after finish_fn, and what they read
      * of it (labels, states, weights) was read when they return. Functions that return a number,
      * or read, wait by themselves. */
-    spsh_status (*alloc_half_fn)(spsh__backend *b, size_t count, spsh__buffer *ret,
+    spsh_status (*alloc_half_fn)(spsh__backend *b, size_t count, spsh__backend_buffer *ret,
                                  spsh_error *err);
     /* Between buffers of either kind, to nearest, ties to even. */
-    void (*convert_fn)(spsh__backend *b, spsh__buffer to, spsh__buffer from, size_t count);
+    void (*convert_fn)(spsh__backend *b, spsh__backend_buffer to, spsh__backend_buffer from,
+                       size_t count);
     /* Before a batch's operators, whose `lengths` are one of these two pointers. */
     void (*batch_fn)(spsh__backend *b, const spsh__batch_lengths *l);
     void (*arrange_fn)(spsh__backend *b, const spsh__arrange *a);
@@ -333,7 +341,7 @@ typedef struct spsh__backend_ops {
     void (*join_fn)(spsh__backend *b);
     /* true: the work was done again as it was kept, its operators must be left out; false: it is
      * done, and kept if there is room for it. Then segment_end_fn. Nothing that waits between. */
-    bool (*segment_begin_fn)(spsh__backend *b, const spsh__segment *s);
+    bool (*segment_begin_fn)(spsh__backend *b, const spsh__graph_segment *s);
     void (*segment_end_fn)(spsh__backend *b);
     /* The stream of lane 0 (cudaStream_t), for those who put work of their own in between. */
     void *(*stream_fn)(spsh__backend *b);
@@ -346,10 +354,11 @@ static inline uint32_t spsh__conv_out(uint32_t in, uint32_t kernel, uint32_t str
 }
 
 /* Element i of a buffer. */
-static inline spsh__buffer spsh__at(const spsh__backend_ops *ops, spsh__buffer buffer, size_t i)
+static inline spsh__backend_buffer spsh__at(const spsh__backend_ops *ops,
+                                            spsh__backend_buffer buffer, size_t i)
 {
     const size_t bytes = buffer.is_half ? sizeof(uint16_t) : ops->element_bytes;
-    return (spsh__buffer){(char *)buffer.data + i * bytes, buffer.is_half};
+    return (spsh__backend_buffer){(char *)buffer.data + i * bytes, buffer.is_half};
 }
 
 struct spsh__backend {
@@ -397,8 +406,9 @@ static inline void spsh__backend_finish(spsh__backend *backend)
 }
 
 /* alloc_fn and free_fn of backends whose memory is the host's. */
-spsh_status spsh__host_alloc(spsh__backend *b, size_t count, spsh__buffer *ret, spsh_error *err);
-void spsh__host_free(spsh__backend *b, spsh__buffer buffer);
+spsh_status spsh__host_alloc(spsh__backend *b, size_t count, spsh__backend_buffer *ret,
+                             spsh_error *err);
+void spsh__host_free(spsh__backend *b, spsh__backend_buffer buffer);
 
 /* What open calls for a name; both set ops and state, and on failure leave nothing to close. */
 spsh_status spsh__backend_cpu_open(spsh__backend *backend, spsh_error *err);

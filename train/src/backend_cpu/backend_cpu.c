@@ -53,42 +53,42 @@ static spsh_status status(spsh__backend *b, spsh_error *err)
     return failure->status;
 }
 
-static void write_f32(spsh__backend *b, spsh__buffer to, const float *from, size_t count)
+static void write_f32(spsh__backend *b, spsh__backend_buffer to, const float *from, size_t count)
 {
     (void)b;
     if (count > 0)
         memcpy(to.data, from, count * sizeof(*from));
 }
 
-static void write_f64(spsh__backend *b, spsh__buffer to, const double *from, size_t count)
+static void write_f64(spsh__backend *b, spsh__backend_buffer to, const double *from, size_t count)
 {
     (void)b;
     for (size_t i = 0; i < count; i++)
         spsh__f32(to)[i] = (float)from[i];
 }
 
-static void read_f32(spsh__backend *b, float *to, spsh__buffer from, size_t count)
+static void read_f32(spsh__backend *b, float *to, spsh__backend_buffer from, size_t count)
 {
     (void)b;
     if (count > 0)
         memcpy(to, from.data, count * sizeof(*to));
 }
 
-static void read_f64(spsh__backend *b, double *to, spsh__buffer from, size_t count)
+static void read_f64(spsh__backend *b, double *to, spsh__backend_buffer from, size_t count)
 {
     (void)b;
     for (size_t i = 0; i < count; i++)
         to[i] = (double)spsh__f32(from)[i];
 }
 
-static void zero(spsh__backend *b, spsh__buffer to, size_t count)
+static void zero(spsh__backend *b, spsh__backend_buffer to, size_t count)
 {
     (void)b;
     if (count > 0)
         memset(to.data, 0, count * sizeof(float));
 }
 
-static void copy(spsh__backend *b, spsh__buffer to, spsh__buffer from, size_t count)
+static void copy(spsh__backend *b, spsh__backend_buffer to, spsh__backend_buffer from, size_t count)
 {
     write_f32(b, to, spsh__f32(from), count);
 }

@@ -7,7 +7,7 @@
 #include "cpu_pool.h"
 
 typedef struct spsh__cpu_room {
-    spsh__buffer data;
+    spsh__backend_buffer data;
     size_t floats;
 } spsh__cpu_room;
 
@@ -24,7 +24,7 @@ static inline spsh__cpu *spsh__cpu_of(const spsh__backend *b)
     return (spsh__cpu *)b->state;
 }
 
-static inline float *spsh__f32(spsh__buffer buffer)
+static inline float *spsh__f32(spsh__backend_buffer buffer)
 {
     return (float *)buffer.data;
 }
@@ -57,11 +57,12 @@ void spsh__cpu_gemm(spsh__backend *b, const spsh__gemm *g);
 
 /* cpu_conv.c */
 typedef struct spsh__conv_io {
-    spsh__buffer x, weight, bias, y;
+    spsh__backend_buffer x, weight, bias, y;
 } spsh__conv_io;
 
-void spsh__cpu_conv_forward(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer x,
-                            spsh__buffer weight, spsh__buffer bias, spsh__buffer y);
+void spsh__cpu_conv_forward(spsh__backend *b, const spsh__conv_shape *s, spsh__backend_buffer x,
+                            spsh__backend_buffer weight, spsh__backend_buffer bias,
+                            spsh__backend_buffer y);
 void spsh__cpu_conv_backward(spsh__backend *b, const spsh__conv_shape *s, const spsh__conv_grad *g);
 
 /* cpu_spectral.c: what cpu_conv.c leaves to it. y and dx are written, dweight is added to, dbias is
@@ -82,27 +83,28 @@ void spsh__cpu_norm_backward(spsh__backend *b, const spsh__norm_shape *s, const 
 /* cpu_rnn.c */
 size_t spsh__cpu_rnn_reserve(const spsh__rnn_shape *s);
 void spsh__cpu_rnn_forward(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_weights *w,
-                           spsh__buffer x, spsh__buffer y, spsh__buffer reserve);
+                           spsh__backend_buffer x, spsh__backend_buffer y,
+                           spsh__backend_buffer reserve);
 void spsh__cpu_rnn_backward(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_grad *g);
 
 /* cpu_rows.c */
-void spsh__cpu_bias_forward(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer bias,
-                            spsh__buffer x);
-void spsh__cpu_bias_backward(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer dy,
-                             spsh__buffer dbias);
+void spsh__cpu_bias_forward(spsh__backend *b, size_t rows, uint32_t width,
+                            spsh__backend_buffer bias, spsh__backend_buffer x);
+void spsh__cpu_bias_backward(spsh__backend *b, size_t rows, uint32_t width, spsh__backend_buffer dy,
+                             spsh__backend_buffer dbias);
 void spsh__cpu_copy_columns(spsh__backend *b, const spsh__columns *c);
 void spsh__cpu_mask_conv(spsh__backend *b, const spsh__conv_shape *s, const uint32_t *lengths,
-                         spsh__buffer y);
+                         spsh__backend_buffer y);
 void spsh__cpu_mask_rows(spsh__backend *b, const spsh__rows *s, const uint32_t *lengths,
-                         spsh__buffer x);
-void spsh__cpu_rows_from_conv(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer conv,
-                              spsh__buffer rows);
-void spsh__cpu_conv_from_rows(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer rows,
-                              spsh__buffer conv);
+                         spsh__backend_buffer x);
+void spsh__cpu_rows_from_conv(spsh__backend *b, const spsh__conv_shape *s,
+                              spsh__backend_buffer conv, spsh__backend_buffer rows);
+void spsh__cpu_conv_from_rows(spsh__backend *b, const spsh__conv_shape *s,
+                              spsh__backend_buffer rows, spsh__backend_buffer conv);
 void spsh__cpu_reverse(spsh__backend *b, const spsh__rows *s, const uint32_t *lengths,
-                       spsh__buffer from, spsh__buffer to);
-void spsh__cpu_lookahead_forward(spsh__backend *b, const spsh__lookahead *l, spsh__buffer x,
-                                 spsh__buffer y);
+                       spsh__backend_buffer from, spsh__backend_buffer to);
+void spsh__cpu_lookahead_forward(spsh__backend *b, const spsh__lookahead *l, spsh__backend_buffer x,
+                                 spsh__backend_buffer y);
 void spsh__cpu_lookahead_backward(spsh__backend *b, const spsh__lookahead *l,
                                   const spsh__lookahead_grad *g);
 
@@ -110,17 +112,18 @@ void spsh__cpu_lookahead_backward(spsh__backend *b, const spsh__lookahead *l,
 void spsh__cpu_ctc(spsh__backend *b, const spsh__ctc_shape *s, const uint32_t *lengths,
                    const spsh__label_batch *labels, const spsh__ctc_io *io);
 void spsh__cpu_cross_entropy(spsh__backend *b, spsh__cross_entropy *c);
-void spsh__cpu_log_softmax(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer x,
-                           spsh__buffer y);
+void spsh__cpu_log_softmax(spsh__backend *b, size_t rows, uint32_t width, spsh__backend_buffer x,
+                           spsh__backend_buffer y);
 
 /* cpu_update.c */
-void spsh__cpu_clip_forward(spsh__backend *b, double limit, size_t count, spsh__buffer x,
-                            spsh__buffer y);
-void spsh__cpu_clip_backward(spsh__backend *b, double limit, size_t count, spsh__buffer y,
-                             spsh__buffer dy, spsh__buffer dx);
-double spsh__cpu_square_sum(spsh__backend *b, spsh__buffer x, size_t count);
-void spsh__cpu_scale(spsh__backend *b, double factor, spsh__buffer x, size_t count);
-void spsh__cpu_axpy(spsh__backend *b, double factor, spsh__buffer x, spsh__buffer y, size_t count);
+void spsh__cpu_clip_forward(spsh__backend *b, double limit, size_t count, spsh__backend_buffer x,
+                            spsh__backend_buffer y);
+void spsh__cpu_clip_backward(spsh__backend *b, double limit, size_t count, spsh__backend_buffer y,
+                             spsh__backend_buffer dy, spsh__backend_buffer dx);
+double spsh__cpu_square_sum(spsh__backend *b, spsh__backend_buffer x, size_t count);
+void spsh__cpu_scale(spsh__backend *b, double factor, spsh__backend_buffer x, size_t count);
+void spsh__cpu_axpy(spsh__backend *b, double factor, spsh__backend_buffer x, spsh__backend_buffer y,
+                    size_t count);
 void spsh__cpu_sgd_step(spsh__backend *b, const spsh__sgd *o, const spsh__update *u);
 void spsh__cpu_adamw_step(spsh__backend *b, const spsh__adamw *o, const spsh__update *u);
 

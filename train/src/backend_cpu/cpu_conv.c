@@ -283,8 +283,9 @@ static void too_large(spsh__backend *b)
     (void)spsh__cpu_scratch(b, SIZE_MAX / sizeof(float));
 }
 
-void spsh__cpu_conv_forward(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer x,
-                            spsh__buffer weight, spsh__buffer bias, spsh__buffer y)
+void spsh__cpu_conv_forward(spsh__backend *b, const spsh__conv_shape *s, spsh__backend_buffer x,
+                            spsh__backend_buffer weight, spsh__backend_buffer bias,
+                            spsh__backend_buffer y)
 {
     if (is_nothing(s))
         return;

@@ -43,8 +43,8 @@ static void log_softmax_part(void *work, size_t part)
     }
 }
 
-void spsh__cpu_log_softmax(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer x,
-                           spsh__buffer y)
+void spsh__cpu_log_softmax(spsh__backend *b, size_t rows, uint32_t width, spsh__backend_buffer x,
+                           spsh__backend_buffer y)
 {
     softmax_work w = softmax_work_of(b, rows, width, spsh__f32(x), spsh__f32(y));
     spsh__cpu_run(b, log_softmax_part, &w, part_count(&w));

@@ -264,7 +264,8 @@ static void join_biases(const spsh__rnn_shape *s, const spsh__rnn_weights *w, fl
 }
 
 void spsh__cpu_rnn_forward(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_weights *w,
-                           spsh__buffer x, spsh__buffer y, spsh__buffer reserve)
+                           spsh__backend_buffer x, spsh__backend_buffer y,
+                           spsh__backend_buffer reserve)
 {
     if (is_nothing(s))
         return;
@@ -297,14 +298,14 @@ static void weight_gradient(spsh__backend *b, spsh__gemm g)
     spsh__cpu_gemm(b, &g);
 }
 
-static spsh__buffer at(spsh__buffer buffer, size_t i)
+static spsh__backend_buffer at(spsh__backend_buffer buffer, size_t i)
 {
-    return (spsh__buffer){.data = spsh__f32(buffer) + i};
+    return (spsh__backend_buffer){.data = spsh__f32(buffer) + i};
 }
 
 /* Steps from the second on meet the state of the step before. */
 static void recurrent_gradients(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_grad *g,
-                                spsh__buffer inner)
+                                spsh__backend_buffer inner)
 {
     const uint32_t hidden = s->hidden, width = gates_of(s) * hidden;
     const bool is_gru = s->cell == SPSH__CELL_GRU;
@@ -328,10 +329,10 @@ static void recurrent_gradients(spsh__backend *b, const spsh__rnn_shape *s, cons
 }
 
 static void bias_gradients(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_grad *g,
-                           spsh__buffer inner)
+                           spsh__backend_buffer inner)
 {
     const uint32_t hidden = s->hidden, width = gates_of(s) * hidden;
-    const spsh__buffer sums = {.data = spsh__cpu_scratch(b, (size_t)width + hidden)};
+    const spsh__backend_buffer sums = {.data = spsh__cpu_scratch(b, (size_t)width + hidden)};
     float *sum = spsh__f32(sums);
     if (sum == NULL)
         return;
@@ -374,8 +375,8 @@ void spsh__cpu_rnn_backward(spsh__backend *b, const spsh__rnn_shape *s, const sp
                                 .b_stride = s->inputs,
                                 .c_stride = s->inputs};
     weight_gradient(b, weights);
-    recurrent_gradients(b, s, g, (spsh__buffer){.data = r.inner});
-    bias_gradients(b, s, g, (spsh__buffer){.data = r.inner});
+    recurrent_gradients(b, s, g, (spsh__backend_buffer){.data = r.inner});
+    bias_gradients(b, s, g, (spsh__backend_buffer){.data = r.inner});
     if (g->dx.data == NULL)
         return;
     const spsh__gemm input = {.m = (uint32_t)rows_of(s),

@@ -45,8 +45,8 @@ static void bias_piece(void *work, size_t piece)
     }
 }
 
-void spsh__cpu_bias_forward(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer bias,
-                            spsh__buffer x)
+void spsh__cpu_bias_forward(spsh__backend *b, size_t rows, uint32_t width,
+                            spsh__backend_buffer bias, spsh__backend_buffer x)
 {
     rows_work w = rows_work_of(b, rows, width, spsh__f32(bias), spsh__f32(x));
     spsh__cpu_run(b, bias_piece, &w, row_pieces(&w));
@@ -69,8 +69,8 @@ static void bias_grad_piece(void *work, size_t piece)
         w->to[first + c] += (float)sums[c];
 }
 
-void spsh__cpu_bias_backward(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer dy,
-                             spsh__buffer dbias)
+void spsh__cpu_bias_backward(spsh__backend *b, size_t rows, uint32_t width, spsh__backend_buffer dy,
+                             spsh__backend_buffer dbias)
 {
     rows_work w = rows_work_of(b, rows, width, spsh__f32(dy), spsh__f32(dbias));
     spsh__cpu_run(b, bias_grad_piece, &w, ((size_t)width + COLUMNS - 1) / COLUMNS);
@@ -122,7 +122,7 @@ static void mask_piece(void *work, size_t t)
 }
 
 void spsh__cpu_mask_rows(spsh__backend *b, const spsh__rows *s, const uint32_t *lengths,
-                         spsh__buffer x)
+                         spsh__backend_buffer x)
 {
     frames_work w = {s, lengths, NULL, spsh__f32(x)};
     spsh__cpu_run(b, mask_piece, &w, s->frames);
@@ -139,7 +139,7 @@ static void reverse_piece(void *work, size_t t)
 }
 
 void spsh__cpu_reverse(spsh__backend *b, const spsh__rows *s, const uint32_t *lengths,
-                       spsh__buffer from, spsh__buffer to)
+                       spsh__backend_buffer from, spsh__backend_buffer to)
 {
     frames_work w = {s, lengths, spsh__f32(from), spsh__f32(to)};
     spsh__cpu_run(b, reverse_piece, &w, s->frames);
@@ -163,7 +163,7 @@ static void mask_conv_piece(void *work, size_t piece)
 }
 
 void spsh__cpu_mask_conv(spsh__backend *b, const spsh__conv_shape *s, const uint32_t *lengths,
-                         spsh__buffer y)
+                         spsh__backend_buffer y)
 {
     planes_work w = {s, lengths, NULL, spsh__f32(y)};
     spsh__cpu_run(b, mask_conv_piece, &w, (size_t)s->batch * s->out_channels);
@@ -196,8 +196,8 @@ static void to_rows_piece(void *work, size_t piece)
     }
 }
 
-void spsh__cpu_rows_from_conv(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer conv,
-                              spsh__buffer rows)
+void spsh__cpu_rows_from_conv(spsh__backend *b, const spsh__conv_shape *s,
+                              spsh__backend_buffer conv, spsh__backend_buffer rows)
 {
     planes_work w = {s, NULL, spsh__f32(conv), spsh__f32(rows)};
     spsh__cpu_run(b, to_rows_piece, &w, s->batch * plane_pieces(s));
@@ -217,8 +217,8 @@ static void from_rows_piece(void *work, size_t piece)
     }
 }
 
-void spsh__cpu_conv_from_rows(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer rows,
-                              spsh__buffer conv)
+void spsh__cpu_conv_from_rows(spsh__backend *b, const spsh__conv_shape *s,
+                              spsh__backend_buffer rows, spsh__backend_buffer conv)
 {
     planes_work w = {s, NULL, spsh__f32(rows), spsh__f32(conv)};
     spsh__cpu_run(b, from_rows_piece, &w, s->batch * plane_pieces(s));
@@ -289,8 +289,8 @@ static bool lookahead_open(spsh__backend *b, const spsh__lookahead *l, lookahead
     return true;
 }
 
-void spsh__cpu_lookahead_forward(spsh__backend *b, const spsh__lookahead *l, spsh__buffer x,
-                                 spsh__buffer y)
+void spsh__cpu_lookahead_forward(spsh__backend *b, const spsh__lookahead *l, spsh__backend_buffer x,
+                                 spsh__backend_buffer y)
 {
     lookahead_work w = {.x = spsh__f32(x), .to = spsh__f32(y)};
     if (lookahead_open(b, l, &w))

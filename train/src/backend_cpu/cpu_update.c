@@ -28,8 +28,8 @@ static void clip_piece(void *work, size_t piece)
     e->kernels->clip_fn(e->factor, e->x + at, e->y + at, piece_count(e->count, piece));
 }
 
-void spsh__cpu_clip_forward(spsh__backend *b, double limit, size_t count, spsh__buffer x,
-                            spsh__buffer y)
+void spsh__cpu_clip_forward(spsh__backend *b, double limit, size_t count, spsh__backend_buffer x,
+                            spsh__backend_buffer y)
 {
     elements e = {spsh__cpu_of(b)->kernels, count, (float)limit, spsh__f32(x), NULL, spsh__f32(y)};
     spsh__cpu_run(b, clip_piece, &e, pieces_of(count));
@@ -43,8 +43,8 @@ static void clip_grad_piece(void *work, size_t piece)
                              piece_count(e->count, piece));
 }
 
-void spsh__cpu_clip_backward(spsh__backend *b, double limit, size_t count, spsh__buffer y,
-                             spsh__buffer dy, spsh__buffer dx)
+void spsh__cpu_clip_backward(spsh__backend *b, double limit, size_t count, spsh__backend_buffer y,
+                             spsh__backend_buffer dy, spsh__backend_buffer dx)
 {
     elements e = {
         spsh__cpu_of(b)->kernels, count, (float)limit, spsh__f32(y), spsh__f32(dy), spsh__f32(dx)};
@@ -58,7 +58,7 @@ static void scale_piece(void *work, size_t piece)
     e->kernels->affine_fn(e->factor, y, 0, y, piece_count(e->count, piece));
 }
 
-void spsh__cpu_scale(spsh__backend *b, double factor, spsh__buffer x, size_t count)
+void spsh__cpu_scale(spsh__backend *b, double factor, spsh__backend_buffer x, size_t count)
 {
     elements e = {spsh__cpu_of(b)->kernels, count, (float)factor, NULL, NULL, spsh__f32(x)};
     spsh__cpu_run(b, scale_piece, &e, pieces_of(count));
@@ -72,7 +72,8 @@ static void axpy_piece(void *work, size_t piece)
     e->kernels->blend_fn(abc, e->x + at, e->y + at, e->y + at, piece_count(e->count, piece));
 }
 
-void spsh__cpu_axpy(spsh__backend *b, double factor, spsh__buffer x, spsh__buffer y, size_t count)
+void spsh__cpu_axpy(spsh__backend *b, double factor, spsh__backend_buffer x, spsh__backend_buffer y,
+                    size_t count)
 {
     elements e = {spsh__cpu_of(b)->kernels, count, (float)factor, spsh__f32(x), NULL, spsh__f32(y)};
     spsh__cpu_run(b, axpy_piece, &e, pieces_of(count));
@@ -97,7 +98,7 @@ static void square_piece(void *work, size_t piece)
         s->kernels->square_sum_fn(s->x + at, 0, spsh__least(s->part_size, s->count - at));
 }
 
-double spsh__cpu_square_sum(spsh__backend *b, spsh__buffer x, size_t count)
+double spsh__cpu_square_sum(spsh__backend *b, spsh__backend_buffer x, size_t count)
 {
     square_work s = {.kernels = spsh__cpu_of(b)->kernels, .x = spsh__f32(x), .count = count};
     s.part_size = (count + PARTS_MAX - 1) / PARTS_MAX;

@@ -119,7 +119,7 @@ uint32_t spsh__cuda_blocks(const spsh__backend *b, uint64_t count)
 
 /* A launch with its job and its uses behind it. */
 typedef struct launch_work {
-    _Alignas(16) spsh__launch launch; /* its pointers are not those of the copy */
+    _Alignas(16) spsh__kernel_launch launch; /* its pointers are not those of the copy */
 } launch_work;
 
 static size_t round_up(size_t size_bytes)
@@ -133,13 +133,13 @@ static spsh_status put_launch(spsh__backend *b, void *stream, const void *argume
     const spsh__cuda_state *self = spsh__cuda_of(b);
     const launch_work *w = arguments;
     const char *behind = (const char *)(w + 1);
-    spsh__launch l = w->launch;
+    spsh__kernel_launch l = w->launch;
     l.job = behind;
     l.uses = (const void *)(behind + round_up(l.job_bytes));
     return self->entry->launch_fn(self->train, stream, &l, err);
 }
 
-static void remember_launch(spsh__backend *b, const spsh__launch *l)
+static void remember_launch(spsh__backend *b, const spsh__kernel_launch *l)
 {
     const size_t uses_bytes = l->use_count * sizeof(*l->uses);
     launch_work *w = spsh__cuda_remember(b, put_launch,
@@ -153,7 +153,7 @@ static void remember_launch(spsh__backend *b, const spsh__launch *l)
         memcpy(behind + round_up(l->job_bytes), l->uses, uses_bytes);
 }
 
-void spsh__cuda_launch(spsh__backend *b, const spsh__launch *l)
+void spsh__cuda_launch(spsh__backend *b, const spsh__kernel_launch *l)
 {
     const spsh__cuda_state *self = spsh__cuda_of(b);
     spsh_error err = SPSH_ERROR_INIT;

@@ -34,7 +34,7 @@ void spsh__cuda_failed(spsh__backend *b, spsh_status rc, const spsh_error *err);
 bool spsh__cuda_has_failed(const spsh__backend *b);
 
 /* Onto the lane's stream. */
-void spsh__cuda_launch(spsh__backend *b, const spsh__launch *l);
+void spsh__cuda_launch(spsh__backend *b, const spsh__kernel_launch *l);
 /* Blocks along x for so many elements, a thread one or more of them: at least 1, at most what fills
  * the device a few times. */
 uint32_t spsh__cuda_blocks(const spsh__backend *b, uint64_t count);
@@ -71,25 +71,26 @@ void spsh__cuda_download(spsh__backend *b, const void *from, size_t size_bytes,
 void spsh__cuda_fetch(spsh__backend *b, void *to, const void *from, size_t size_bytes);
 
 /* Bytes of `count` elements of a buffer, and a use of them. */
-static inline size_t spsh__cuda_bytes(spsh__buffer buffer, size_t count)
+static inline size_t spsh__cuda_bytes(spsh__backend_buffer buffer, size_t count)
 {
     return count * (buffer.is_half ? sizeof(uint16_t) : sizeof(float));
 }
 
 /* A buffer as kernels see it. */
-static inline spsh__device_array spsh__cuda_array(const spsh__backend *b, spsh__buffer buffer)
+static inline spsh__device_array spsh__cuda_array(const spsh__backend *b,
+                                                  spsh__backend_buffer buffer)
 {
     const spsh__device_kind half =
         b->precision == SPSH__BF16 ? SPSH__DEVICE_BF16 : SPSH__DEVICE_FP16;
     return (spsh__device_array){buffer.data, buffer.is_half ? half : SPSH__DEVICE_F32};
 }
 
-static inline spsh__device_use spsh__cuda_reads(spsh__buffer buffer, size_t count)
+static inline spsh__device_use spsh__cuda_reads(spsh__backend_buffer buffer, size_t count)
 {
     return (spsh__device_use){buffer.data, spsh__cuda_bytes(buffer, count), 0};
 }
 
-static inline spsh__device_use spsh__cuda_writes(spsh__buffer buffer, size_t count)
+static inline spsh__device_use spsh__cuda_writes(spsh__backend_buffer buffer, size_t count)
 {
     return (spsh__device_use){buffer.data, spsh__cuda_bytes(buffer, count), 1};
 }
@@ -110,7 +111,7 @@ void spsh__cuda_count_trial(spsh__backend *b, size_t size_bytes);
 typedef struct spsh__cuda_sums {
     size_t rows;
     uint32_t width, also_width;
-    spsh__buffer x, to, also;
+    spsh__backend_buffer x, to, also;
 } spsh__cuda_sums;
 
 void spsh__cuda_add_sums(spsh__backend *b, const spsh__cuda_sums *s);

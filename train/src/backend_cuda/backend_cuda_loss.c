@@ -51,8 +51,8 @@ static double product_log(const spsh__loss_product *product)
 
 /* ---- log softmax */
 
-void spsh__cuda_log_softmax(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer x,
-                            spsh__buffer y)
+void spsh__cuda_log_softmax(spsh__backend *b, size_t rows, uint32_t width, spsh__backend_buffer x,
+                            spsh__backend_buffer y)
 {
     const uint32_t log2 = group_log2(width);
     const spsh__softmax_job job = {spsh__cuda_array(b, x), spsh__cuda_array(b, y), rows, width,
@@ -61,14 +61,14 @@ void spsh__cuda_log_softmax(spsh__backend *b, size_t rows, uint32_t width, spsh_
                                      spsh__cuda_writes(y, rows * width)};
     if (rows == 0 || width == 0)
         return;
-    spsh__cuda_launch(b, &(spsh__launch){.kernel = SPSH__KERNEL_LOG_SOFTMAX,
-                                         .blocks_x = row_blocks(rows, log2),
-                                         .blocks_y = 1,
-                                         .shared_bytes = SPSH__LOSS_ROW_BYTES,
-                                         .job = &job,
-                                         .job_bytes = sizeof(job),
-                                         .uses = uses,
-                                         .use_count = 2});
+    spsh__cuda_launch(b, &(spsh__kernel_launch){.kernel = SPSH__KERNEL_LOG_SOFTMAX,
+                                                .blocks_x = row_blocks(rows, log2),
+                                                .blocks_y = 1,
+                                                .shared_bytes = SPSH__LOSS_ROW_BYTES,
+                                                .job = &job,
+                                                .job_bytes = sizeof(job),
+                                                .uses = uses,
+                                                .use_count = 2});
 }
 
 /* ---- cross-entropy */
@@ -112,14 +112,14 @@ static void sum_entropy(spsh__backend *b, spsh__cross_entropy *c, const spsh__en
         {found, c->rows * sizeof(*found), 0},
         {sums,  part_bytes,               1}
     };
-    spsh__cuda_launch(b, &(spsh__launch){.kernel = SPSH__KERNEL_ENTROPY_SUMS,
-                                         .blocks_x = parts,
-                                         .blocks_y = 1,
-                                         .shared_bytes = SPSH__ENTROPY_BYTES,
-                                         .job = &job,
-                                         .job_bytes = sizeof(job),
-                                         .uses = uses,
-                                         .use_count = 2});
+    spsh__cuda_launch(b, &(spsh__kernel_launch){.kernel = SPSH__KERNEL_ENTROPY_SUMS,
+                                                .blocks_x = parts,
+                                                .blocks_y = 1,
+                                                .shared_bytes = SPSH__ENTROPY_BYTES,
+                                                .job = &job,
+                                                .job_bytes = sizeof(job),
+                                                .uses = uses,
+                                                .use_count = 2});
     const entropy_taker taker = {c, parts};
     spsh__cuda_download(b, sums, part_bytes, take_parts, &taker, sizeof(taker));
     if (c->row_losses != NULL)
@@ -154,14 +154,14 @@ void spsh__cuda_cross_entropy(spsh__backend *b, spsh__cross_entropy *c)
         {found,  c->rows * sizeof(*found), 1},
         spsh__cuda_writes(c->dlogits, c->rows * c->width),
     };
-    spsh__cuda_launch(b, &(spsh__launch){.kernel = SPSH__KERNEL_CROSS_ENTROPY,
-                                         .blocks_x = row_blocks(c->rows, log2),
-                                         .blocks_y = 1,
-                                         .shared_bytes = SPSH__LOSS_ROW_BYTES,
-                                         .job = &job,
-                                         .job_bytes = sizeof(job),
-                                         .uses = uses,
-                                         .use_count = c->dlogits.data != NULL ? 4 : 3});
+    spsh__cuda_launch(b, &(spsh__kernel_launch){.kernel = SPSH__KERNEL_CROSS_ENTROPY,
+                                                .blocks_x = row_blocks(c->rows, log2),
+                                                .blocks_y = 1,
+                                                .shared_bytes = SPSH__LOSS_ROW_BYTES,
+                                                .job = &job,
+                                                .job_bytes = sizeof(job),
+                                                .uses = uses,
+                                                .use_count = c->dlogits.data != NULL ? 4 : 3});
     sum_entropy(b, c, found);
 }
 
@@ -353,14 +353,14 @@ static void launch_ctc(const ctc_call *call, const spsh__ctc_job *job)
         spsh__cuda_writes(call->io->dlogits, rows * job->symbols),
     };
     spsh__ctc_job copy = *job;
-    spsh__launch l = {.kernel = SPSH__KERNEL_CTC_ROWS,
-                      .blocks_x = row_blocks(rows, job->group_log2),
-                      .blocks_y = 1,
-                      .shared_bytes = SPSH__LOSS_ROW_BYTES,
-                      .job = &copy,
-                      .job_bytes = sizeof(copy),
-                      .uses = uses,
-                      .use_count = 3};
+    spsh__kernel_launch l = {.kernel = SPSH__KERNEL_CTC_ROWS,
+                             .blocks_x = row_blocks(rows, job->group_log2),
+                             .blocks_y = 1,
+                             .shared_bytes = SPSH__LOSS_ROW_BYTES,
+                             .job = &copy,
+                             .job_bytes = sizeof(copy),
+                             .uses = uses,
+                             .use_count = 3};
     if (rows > 0)
         spsh__cuda_launch(b, &l);
     l.kernel = SPSH__KERNEL_CTC_STATES;

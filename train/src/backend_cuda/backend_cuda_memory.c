@@ -72,16 +72,17 @@ static spsh_status alloc_elements(spsh__backend *b, size_t count, size_t element
     return rc;
 }
 
-spsh_status spsh__cuda_alloc(spsh__backend *b, size_t count, spsh__buffer *ret, spsh_error *err)
+spsh_status spsh__cuda_alloc(spsh__backend *b, size_t count, spsh__backend_buffer *ret,
+                             spsh_error *err)
 {
     void *memory = NULL;
     const spsh_status rc = alloc_elements(b, count, sizeof(float), &memory, err);
     if (rc == SPSH_OK)
-        *ret = (spsh__buffer){memory, false};
+        *ret = (spsh__backend_buffer){memory, false};
     return rc;
 }
 
-spsh_status spsh__cuda_alloc_half(spsh__backend *b, size_t count, spsh__buffer *ret,
+spsh_status spsh__cuda_alloc_half(spsh__backend *b, size_t count, spsh__backend_buffer *ret,
                                   spsh_error *err)
 {
     void *memory = NULL;
@@ -90,11 +91,11 @@ spsh_status spsh__cuda_alloc_half(spsh__backend *b, size_t count, spsh__buffer *
                          "backend cuda: there are no 16 bits in this precision");
     const spsh_status rc = alloc_elements(b, count, sizeof(uint16_t), &memory, err);
     if (rc == SPSH_OK)
-        *ret = (spsh__buffer){memory, true};
+        *ret = (spsh__backend_buffer){memory, true};
     return rc;
 }
 
-void spsh__cuda_free(spsh__backend *b, spsh__buffer buffer)
+void spsh__cuda_free(spsh__backend *b, spsh__backend_buffer buffer)
 {
     if (buffer.data == NULL)
         return;
@@ -168,14 +169,15 @@ static spsh_status put_copy(spsh__backend *b, void *stream, const void *argument
                            : plugin->copy_fn(w->to, w->from, w->size_bytes, stream, err);
 }
 
-void spsh__cuda_zero(spsh__backend *b, spsh__buffer to, size_t count)
+void spsh__cuda_zero(spsh__backend *b, spsh__backend_buffer to, size_t count)
 {
     const copy_work w = {to.data, NULL, spsh__cuda_bytes(to, count)};
     if (count != 0)
         spsh__cuda_put(b, put_copy, &w, sizeof(w));
 }
 
-void spsh__cuda_copy(spsh__backend *b, spsh__buffer to, spsh__buffer from, size_t count)
+void spsh__cuda_copy(spsh__backend *b, spsh__backend_buffer to, spsh__backend_buffer from,
+                     size_t count)
 {
     const copy_work w = {to.data, from.data, spsh__cuda_bytes(to, count)};
     if (count == 0)
@@ -231,7 +233,8 @@ void spsh__cuda_upload(spsh__backend *b, void *to, const void *from, size_t size
     }
 }
 
-void spsh__cuda_write_f32(spsh__backend *b, spsh__buffer to, const float *from, size_t count)
+void spsh__cuda_write_f32(spsh__backend *b, spsh__backend_buffer to, const float *from,
+                          size_t count)
 {
     uint16_t halves[CHUNK];
     if (!to.is_half) {
@@ -246,7 +249,8 @@ void spsh__cuda_write_f32(spsh__backend *b, spsh__buffer to, const float *from, 
     }
 }
 
-void spsh__cuda_write_f64(spsh__backend *b, spsh__buffer to, const double *from, size_t count)
+void spsh__cuda_write_f64(spsh__backend *b, spsh__backend_buffer to, const double *from,
+                          size_t count)
 {
     float values[CHUNK];
     for (size_t at = 0; at < count; at += CHUNK) {
@@ -291,7 +295,7 @@ void spsh__cuda_fetch(spsh__backend *b, void *to, const void *from, size_t size_
 }
 
 /* One piece's values; its elements fit into a slot. */
-static void read_piece(spsh__backend *b, double *to, spsh__buffer from, size_t count)
+static void read_piece(spsh__backend *b, double *to, spsh__backend_buffer from, size_t count)
 {
     const void *memory = fetch_piece(b, from.data, spsh__cuda_bytes(from, count));
     for (size_t i = 0; i < count; i++) {
@@ -304,7 +308,7 @@ static void read_piece(spsh__backend *b, double *to, spsh__buffer from, size_t c
     }
 }
 
-void spsh__cuda_read_f64(spsh__backend *b, double *to, spsh__buffer from, size_t count)
+void spsh__cuda_read_f64(spsh__backend *b, double *to, spsh__backend_buffer from, size_t count)
 {
     const size_t most = SPSH__CUDA_SLOT_BYTES / sizeof(float);
     for (size_t at = 0; at < count; at += most) {
@@ -313,7 +317,7 @@ void spsh__cuda_read_f64(spsh__backend *b, double *to, spsh__buffer from, size_t
     }
 }
 
-void spsh__cuda_read_f32(spsh__backend *b, float *to, spsh__buffer from, size_t count)
+void spsh__cuda_read_f32(spsh__backend *b, float *to, spsh__backend_buffer from, size_t count)
 {
     double values[CHUNK];
     if (!from.is_half) {
@@ -459,7 +463,7 @@ void spsh__cuda_batch(spsh__backend *b, const spsh__batch_lengths *l)
         return;
     }
     if (l->batch > lengths->capacity || lengths->device == NULL) {
-        spsh__buffer before = {lengths->device, false};
+        spsh__backend_buffer before = {lengths->device, false};
         void *memory = NULL;
         const uint32_t capacity = lengths_capacity(l->batch);
         spsh__cuda_free(b, before);

@@ -62,14 +62,14 @@ static void put(norm_call *c, uint32_t kernel, uint32_t blocks_x, uint32_t block
 {
     if (c->job.lengths != NULL)
         add_use(c, c->job.lengths, c->job.batch * sizeof(uint32_t), false);
-    spsh__cuda_launch(c->b, &(spsh__launch){.kernel = kernel,
-                                            .blocks_x = blocks_x,
-                                            .blocks_y = blocks_y,
-                                            .shared_bytes = shared_bytes,
-                                            .job = &c->job,
-                                            .job_bytes = sizeof(c->job),
-                                            .uses = c->uses,
-                                            .use_count = c->use_count});
+    spsh__cuda_launch(c->b, &(spsh__kernel_launch){.kernel = kernel,
+                                                   .blocks_x = blocks_x,
+                                                   .blocks_y = blocks_y,
+                                                   .shared_bytes = shared_bytes,
+                                                   .job = &c->job,
+                                                   .job_bytes = sizeof(c->job),
+                                                   .uses = c->uses,
+                                                   .use_count = c->use_count});
     c->use_count = 0;
 }
 

@@ -14,9 +14,9 @@ enum { SCRATCH_SUMS, SCRATCH_HALVES, SCRATCH_WORK };
 
 #define ONE_OF(count_, most_) ((uint32_t)((count_) < (most_) ? (count_) : (most_)))
 
-static spsh__buffer floats(void *data)
+static spsh__backend_buffer floats(void *data)
 {
-    return (spsh__buffer){data, false};
+    return (spsh__backend_buffer){data, false};
 }
 
 /* -------------------------------------------------------------------------------------- products
@@ -29,7 +29,7 @@ static void keep_alone(spsh__backend *b, const spsh__gemm *g)
     const spsh__gemm_keep_job job = {spsh__cuda_array(b, g->c), g->m, g->c_stride, g->n,
                                      (float)g->keep};
     const spsh__device_use use = spsh__cuda_writes(g->c, (size_t)(g->m - 1) * g->c_stride + g->n);
-    const spsh__launch l = {
+    const spsh__kernel_launch l = {
         .kernel = SPSH__KERNEL_GEMM_KEEP,
         .blocks_x = spsh__cuda_blocks(b, (uint64_t)g->m * g->n),
         .blocks_y = 1,
@@ -144,7 +144,8 @@ static bool are_planes_wide(const spsh__conv_shape *s, const spsh__device_array 
     return out_plane(s) % 4 == 0 && spsh__is_aligned(y, 0);
 }
 
-static void add_bias(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer bias, spsh__buffer y)
+static void add_bias(spsh__backend *b, const spsh__conv_shape *s, spsh__backend_buffer bias,
+                     spsh__backend_buffer y)
 {
     const uint64_t planes = (uint64_t)s->batch * s->out_channels;
     spsh__conv_bias_job job = {spsh__cuda_array(b, y), bias.data,       planes,
@@ -152,7 +153,7 @@ static void add_bias(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer b
     const spsh__device_use uses[] = {spsh__cuda_reads(bias, s->out_channels),
                                      spsh__cuda_writes(y, out_count(s))};
     job.is_wide = are_planes_wide(s, &job.y);
-    const spsh__launch l = {
+    const spsh__kernel_launch l = {
         .kernel = SPSH__KERNEL_CONV_BIAS,
         .blocks_x = ONE_OF(out_plane(s) / DEVICE_BLOCK_STEP + 1, PARTS_MAX),
         .blocks_y = ONE_OF(planes, PLANES_MAX),
@@ -164,8 +165,9 @@ static void add_bias(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer b
     spsh__cuda_launch(b, &l);
 }
 
-void spsh__cuda_conv_forward(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer x,
-                             spsh__buffer weight, spsh__buffer bias, spsh__buffer y)
+void spsh__cuda_conv_forward(spsh__backend *b, const spsh__conv_shape *s, spsh__backend_buffer x,
+                             spsh__backend_buffer weight, spsh__backend_buffer bias,
+                             spsh__backend_buffer y)
 {
     const spsh__conv_work work = {
         .shape = *s, .kind = SPSH__CONV_FORWARD, .x = x, .weight = weight, .y = y};
@@ -187,7 +189,7 @@ static void sum_bias(spsh__backend *b, const spsh__conv_shape *s, const spsh__co
     first.is_wide = are_planes_wide(s, &first.dy);
     const spsh__device_use first_uses[] = {spsh__cuda_reads(g->dy, out_count(s)),
                                            spsh__cuda_writes(floats(sums), part_count)};
-    const spsh__launch first_launch = {
+    const spsh__kernel_launch first_launch = {
         .kernel = SPSH__KERNEL_CONV_BIAS_PARTS,
         .blocks_x = parts,
         .blocks_y = s->out_channels,
@@ -201,7 +203,7 @@ static void sum_bias(spsh__backend *b, const spsh__conv_shape *s, const spsh__co
     const spsh__conv_bias_sums_job then = {sums, g->dbias.data, parts, s->out_channels};
     const spsh__device_use then_uses[] = {spsh__cuda_reads(floats(sums), part_count),
                                           spsh__cuda_writes(g->dbias, s->out_channels)};
-    const spsh__launch then_launch = {
+    const spsh__kernel_launch then_launch = {
         .kernel = SPSH__KERNEL_CONV_BIAS_SUMS,
         .blocks_x = spsh__cuda_blocks(b, s->out_channels),
         .blocks_y = 1,
@@ -213,11 +215,12 @@ static void sum_bias(spsh__backend *b, const spsh__conv_shape *s, const spsh__co
     spsh__cuda_launch(b, &then_launch);
 }
 
-static void add_halves(spsh__backend *b, spsh__buffer to, spsh__buffer from, size_t count)
+static void add_halves(spsh__backend *b, spsh__backend_buffer to, spsh__backend_buffer from,
+                       size_t count)
 {
     const spsh__add_halves_job job = {to.data, spsh__cuda_array(b, from), count};
     const spsh__device_use uses[] = {spsh__cuda_reads(from, count), spsh__cuda_writes(to, count)};
-    const spsh__launch l = {
+    const spsh__kernel_launch l = {
         .kernel = SPSH__KERNEL_ADD_HALVES,
         .blocks_x = spsh__cuda_blocks(b, count),
         .blocks_y = 1,
@@ -237,7 +240,7 @@ static void sum_filters(spsh__backend *b, const spsh__conv_shape *s, const spsh_
         void *halves = spsh__cuda_scratch(b, SCRATCH_HALVES, weight_count(s) * sizeof(uint16_t));
         if (halves == NULL)
             return;
-        work.weight = (spsh__buffer){halves, true};
+        work.weight = (spsh__backend_buffer){halves, true};
     }
     convolve(b, &work);
     if (g->x.is_half)

@@ -70,7 +70,8 @@ void spsh__rnn_zero(spsh__backend *b, void *memory, size_t size_bytes)
 
 static spsh_status fit(spsh__backend *b, spsh__rnn_choice *c, spsh_error *err)
 {
-    const spsh__device_kind kind = spsh__cuda_array(b, (spsh__buffer){NULL, b->has_half}).kind;
+    const spsh__device_kind kind =
+        spsh__cuda_array(b, (spsh__backend_buffer){NULL, b->has_half}).kind;
     const bool is_cudnn = c->rung == SPSH__RNN_CUDNN || c->rung == SPSH__RNN_CUDNN_PERSISTENT;
     if (is_cudnn && b->is_deterministic)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
@@ -128,7 +129,7 @@ static spsh__rnn_choice *find_choice(const spsh__rnn_state *self, const spsh__rn
 
 /* NULL: a failure that is kept. */
 static const spsh__rnn_choice *choice_of(spsh__backend *b, const spsh__rnn_shape *s,
-                                         const spsh__rnn_weights *w, spsh__buffer x)
+                                         const spsh__rnn_weights *w, spsh__backend_buffer x)
 {
     const spsh__rnn_state *self = spsh__rnn_of(b);
     const bool has_two_biases = w->recurrent_bias.data != NULL;
@@ -209,7 +210,8 @@ static bool is_own(const spsh__rnn_choice *c)
 }
 
 void spsh__cuda_rnn_forward(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_weights *w,
-                            spsh__buffer x, spsh__buffer y, spsh__buffer reserve)
+                            spsh__backend_buffer x, spsh__backend_buffer y,
+                            spsh__backend_buffer reserve)
 {
     const spsh__rnn_choice *c = is_nothing(s) ? NULL : choice_of(b, s, w, x);
     if (c == NULL)

@@ -54,7 +54,7 @@ static void call_layer(spsh__backend *b, const spsh__rnn_choice *c, spsh__cudnn_
     spsh__cuda_put(b, put_layer, &w, sizeof(w));
 }
 
-static spsh__buffer at(const spsh__backend *b, spsh__buffer buffer, size_t i)
+static spsh__backend_buffer at(const spsh__backend *b, spsh__backend_buffer buffer, size_t i)
 {
     return spsh__at(b->ops, buffer, i);
 }
@@ -81,15 +81,15 @@ static void pack_weights(spsh__backend *b, const spsh__rnn_choice *c, const spsh
     const spsh__rnn_shape *s = &c->shape;
     const uint32_t gates = spsh__rnn_gates(s);
     const size_t hidden = s->hidden, wider = s->inputs > hidden ? s->inputs : hidden;
-    const spsh__buffer space = {theirs, b->has_half};
+    const spsh__backend_buffer space = {theirs, b->has_half};
     spsh__device_array to = spsh__cuda_array(b, space);
     spsh__rnn_work w;
     memset(&w, 0, sizeof(w));
     for (uint32_t i = 0; i < 2 * gates; i++) {
         const bool is_input = i < gates;
         const size_t columns = is_input ? s->inputs : hidden, gate = i % gates;
-        const spsh__buffer matrix = is_input ? ours->input : ours->recurrent;
-        const spsh__buffer bias = is_input ? ours->input_bias : ours->recurrent_bias;
+        const spsh__backend_buffer matrix = is_input ? ours->input : ours->recurrent;
+        const spsh__backend_buffer bias = is_input ? ours->input_bias : ours->recurrent_bias;
         const spsh__rnn_part matrix_extent = {.row_count = hidden,
                                               .columns = (uint32_t)columns,
                                               .from_stride = columns,
@@ -117,8 +117,8 @@ static void pack_weights(spsh__backend *b, const spsh__rnn_choice *c, const spsh
 /* Rows of `columns`, some between strides. */
 static void copy_rows(spsh__backend *b, const spsh__rnn_part *part)
 {
-    const spsh__buffer from = {part->from.data, part->from.kind != SPSH__DEVICE_F32};
-    const spsh__buffer to = {part->to.data, part->to.kind != SPSH__DEVICE_F32};
+    const spsh__backend_buffer from = {part->from.data, part->from.kind != SPSH__DEVICE_F32};
+    const spsh__backend_buffer to = {part->to.data, part->to.kind != SPSH__DEVICE_F32};
     spsh__rnn_work w;
     memset(&w, 0, sizeof(w));
     w.job.pack.parts[0] = *part;
@@ -138,7 +138,7 @@ static size_t wide_rows_bytes(const spsh__rnn_choice *c, bool is_half)
 }
 
 /* x as the layer wants it. NULL: no memory, kept as the failure. */
-static const void *wide_x(spsh__backend *b, const spsh__rnn_choice *c, spsh__buffer x)
+static const void *wide_x(spsh__backend *b, const spsh__rnn_choice *c, spsh__backend_buffer x)
 {
     const spsh__rnn_shape *s = &c->shape;
     if (c->inputs == s->inputs)
@@ -147,7 +147,7 @@ static const void *wide_x(spsh__backend *b, const spsh__rnn_choice *c, spsh__buf
     if (wide == NULL)
         return NULL;
     const spsh__rnn_part part = {.from = spsh__cuda_array(b, x),
-                                 .to = spsh__cuda_array(b, (spsh__buffer){wide, x.is_half}),
+                                 .to = spsh__cuda_array(b, (spsh__backend_buffer){wide, x.is_half}),
                                  .row_count = spsh__rnn_rows(s),
                                  .columns = s->inputs,
                                  .from_stride = s->inputs,
@@ -193,7 +193,7 @@ static spsh_status grow_reserve(spsh__backend *b, spsh__rnn_own_reserve *own, si
 }
 
 /* NULL: no memory, kept as the failure. */
-static void *reserve_of(spsh__backend *b, const spsh__rnn_choice *c, spsh__buffer reserve)
+static void *reserve_of(spsh__backend *b, const spsh__rnn_choice *c, spsh__backend_buffer reserve)
 {
     spsh_error err = SPSH_ERROR_INIT;
     if (c->sizes.reserve <= spsh__cuda_bytes(reserve, spsh__cuda_rnn_reserve(&c->shape)))
@@ -207,7 +207,7 @@ static void *reserve_of(spsh__backend *b, const spsh__rnn_choice *c, spsh__buffe
 
 /* Weights, work, reserve and x of a call. */
 static bool start_call(spsh__backend *b, const spsh__rnn_choice *c, const spsh__rnn_weights *w,
-                       spsh__buffer x, spsh__cudnn_call *call)
+                       spsh__backend_buffer x, spsh__cudnn_call *call)
 {
     void *weights = spsh__cuda_scratch(b, 0, c->sizes.weights);
     call->lane = spsh__cuda_lane(b);
@@ -223,8 +223,8 @@ static bool start_call(spsh__backend *b, const spsh__rnn_choice *c, const spsh__
 }
 
 void spsh__rnn_layer_run_forward(spsh__backend *b, const spsh__rnn_choice *c,
-                                 const spsh__rnn_weights *w, spsh__buffer x, spsh__buffer y,
-                                 spsh__buffer reserve)
+                                 const spsh__rnn_weights *w, spsh__backend_buffer x,
+                                 spsh__backend_buffer y, spsh__backend_buffer reserve)
 {
     spsh__cudnn_call call = {.y = y.data, .reserve = reserve_of(b, c, reserve)};
     if (call.reserve != NULL && start_call(b, c, w, x, &call))
@@ -250,7 +250,8 @@ void spsh__rnn_layer_run_backward(spsh__backend *b, const spsh__rnn_choice *c,
     pack_weights(b, c, g->gradients, call.dweights, true);
     if (!is_wide || g->dx.data == NULL)
         return;
-    const spsh__rnn_part part = {.from = spsh__cuda_array(b, (spsh__buffer){call.dx, is_half}),
+    const spsh__rnn_part part = {.from =
+                                     spsh__cuda_array(b, (spsh__backend_buffer){call.dx, is_half}),
                                  .to = spsh__cuda_array(b, g->dx),
                                  .row_count = spsh__rnn_rows(s),
                                  .columns = s->inputs,
@@ -329,7 +330,7 @@ static spsh_status open_layer(spsh__backend *b, spsh__rnn_choice *c, uint32_t in
 {
     const spsh__rnn_state *self = spsh__rnn_of(b);
     spsh__cudnn_plan plan = {c->shape, c->has_two_biases, c->rung == SPSH__RNN_CUDNN_PERSISTENT,
-                             spsh__cuda_array(b, (spsh__buffer){NULL, b->has_half}).kind};
+                             spsh__cuda_array(b, (spsh__backend_buffer){NULL, b->has_half}).kind};
     plan.shape.inputs = inputs;
     c->inputs = inputs;
     return self->entry->layer_open_fn(self->device, &plan, &c->layer, &c->sizes, err);

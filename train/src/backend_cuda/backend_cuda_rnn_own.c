@@ -20,20 +20,21 @@ typedef struct pass {
     const spsh__rnn_shape *s;
     const spsh__rnn_choice *c;
     const spsh__rnn_weights *w;
-    spsh__buffer y, rows, inner;
-    spsh__buffer dy; /* backward */
-    size_t width;    /* gates * hidden */
+    spsh__backend_buffer y, rows, inner;
+    spsh__backend_buffer dy; /* backward */
+    size_t width;            /* gates * hidden */
     spsh__device_kind kind;
 } pass;
 
 static pass pass_of(const spsh__backend *b, const spsh__rnn_choice *c, const spsh__rnn_weights *w,
-                    spsh__buffer reserve)
+                    spsh__backend_buffer reserve)
 {
     const spsh__rnn_shape *s = &c->shape;
     pass p = {.s = s, .c = c, .w = w, .width = (size_t)spsh__rnn_gates(s) * s->hidden};
     const bool is_half = w->recurrent.is_half;
-    p.inner = (spsh__buffer){reserve.data, is_half};
-    p.rows = (spsh__buffer){(char *)reserve.data + spsh__rnn_inner_bytes(s, is_half), is_half};
+    p.inner = (spsh__backend_buffer){reserve.data, is_half};
+    p.rows =
+        (spsh__backend_buffer){(char *)reserve.data + spsh__rnn_inner_bytes(s, is_half), is_half};
     p.kind = spsh__cuda_array(b, p.rows).kind;
     return p;
 }
@@ -163,7 +164,7 @@ spsh_status spsh__rnn_fit_persistent(const spsh__rnn_state *self, spsh__rnn_choi
 /* -------------------------------------------------------------------------------------- stepwise
  */
 
-static spsh__buffer at(const spsh__backend *b, spsh__buffer buffer, size_t i)
+static spsh__backend_buffer at(const spsh__backend *b, spsh__backend_buffer buffer, size_t i)
 {
     return spsh__at(b->ops, buffer, i);
 }
@@ -213,7 +214,7 @@ static void stepwise_forward(spsh__backend *b, const pass *p)
 }
 
 /* The gradient of h of frame t - 1, from that of R h of frame t. */
-static void step_back(spsh__backend *b, const pass *p, uint32_t t, spsh__buffer product)
+static void step_back(spsh__backend *b, const pass *p, uint32_t t, spsh__backend_buffer product)
 {
     const uint32_t hidden = p->s->hidden;
     const size_t first = (size_t)t * p->s->batch;
@@ -248,7 +249,7 @@ static void stepwise_backward(spsh__backend *b, const pass *p)
     for (uint32_t t = p->s->frames; t-- > 0;) {
         const bool is_last = t + 1 == p->s->frames;
         if (!is_last)
-            step_back(b, p, t + 1, (spsh__buffer){product, false});
+            step_back(b, p, t + 1, (spsh__backend_buffer){product, false});
         step(b, p, t, is_last ? NULL : product, carry);
     }
 }
@@ -257,7 +258,8 @@ static void stepwise_backward(spsh__backend *b, const pass *p)
  */
 
 void spsh__rnn_own_forward(spsh__backend *b, const spsh__rnn_choice *c, const spsh__rnn_weights *w,
-                           spsh__buffer x, spsh__buffer y, spsh__buffer reserve)
+                           spsh__backend_buffer x, spsh__backend_buffer y,
+                           spsh__backend_buffer reserve)
 {
     pass all = pass_of(b, c, w, reserve);
     const pass *p = &all;
@@ -280,7 +282,7 @@ void spsh__rnn_own_forward(spsh__backend *b, const spsh__rnn_choice *c, const sp
 }
 
 /* dweight[gates][inputs] += sum over rows of dgates[row][gate] * in[row][input]. */
-static void recurrent_gradients(spsh__backend *b, const pass *p, spsh__buffer dw)
+static void recurrent_gradients(spsh__backend *b, const pass *p, spsh__backend_buffer dw)
 {
     const uint32_t hidden = p->s->hidden, batch = p->s->batch;
     const bool is_gru = p->s->cell == SPSH__CELL_GRU;

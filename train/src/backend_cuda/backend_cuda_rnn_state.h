@@ -32,7 +32,7 @@ typedef struct spsh__rnn_choice {
 typedef struct spsh__rnn_own_reserve {
     struct spsh__rnn_own_reserve *next;
     const void *key; /* the layer's reserve */
-    spsh__buffer memory;
+    spsh__backend_buffer memory;
     size_t count; /* of floats */
 } spsh__rnn_own_reserve;
 
@@ -100,7 +100,8 @@ void spsh__rnn_zero(spsh__backend *b, void *memory, size_t size_bytes);
 spsh_status spsh__rnn_fit_persistent(const spsh__rnn_state *self, spsh__rnn_choice *c,
                                      spsh__device_kind kind, spsh_error *err);
 void spsh__rnn_own_forward(spsh__backend *b, const spsh__rnn_choice *c, const spsh__rnn_weights *w,
-                           spsh__buffer x, spsh__buffer y, spsh__buffer reserve);
+                           spsh__backend_buffer x, spsh__backend_buffer y,
+                           spsh__backend_buffer reserve);
 void spsh__rnn_own_backward(spsh__backend *b, const spsh__rnn_choice *c, const spsh__rnn_grad *g);
 
 /* ---- backend_cuda_rnn_layer.c ---- */
@@ -108,8 +109,8 @@ spsh_status spsh__rnn_fit_cudnn(spsh__backend *b, spsh__rnn_choice *c, spsh_erro
 spsh_status spsh__rnn_fit_cudnn_persistent(spsh__backend *b, spsh__rnn_choice *c, spsh_error *err);
 void spsh__rnn_close_layer(const spsh__rnn_state *self, spsh__rnn_choice *c);
 void spsh__rnn_layer_run_forward(spsh__backend *b, const spsh__rnn_choice *c,
-                                 const spsh__rnn_weights *w, spsh__buffer x, spsh__buffer y,
-                                 spsh__buffer reserve);
+                                 const spsh__rnn_weights *w, spsh__backend_buffer x,
+                                 spsh__backend_buffer y, spsh__backend_buffer reserve);
 void spsh__rnn_layer_run_backward(spsh__backend *b, const spsh__rnn_choice *c,
                                   const spsh__rnn_grad *g);
 

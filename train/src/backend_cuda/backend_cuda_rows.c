@@ -36,17 +36,17 @@ static void put_elements(spsh__backend *b, uint32_t kernel, spsh__elements_job *
     if (job->count == 0)
         return;
     job->is_wide = is_wide(&job->x) && is_wide(&job->dy) && is_wide(&job->to);
-    spsh__cuda_launch(b, &(spsh__launch){.kernel = kernel,
-                                         .blocks_x = spsh__cuda_blocks(b, up(job->count, 4)),
-                                         .blocks_y = 1,
-                                         .job = job,
-                                         .job_bytes = sizeof(*job),
-                                         .uses = uses,
-                                         .use_count = use_count});
+    spsh__cuda_launch(b, &(spsh__kernel_launch){.kernel = kernel,
+                                                .blocks_x = spsh__cuda_blocks(b, up(job->count, 4)),
+                                                .blocks_y = 1,
+                                                .job = job,
+                                                .job_bytes = sizeof(*job),
+                                                .uses = uses,
+                                                .use_count = use_count});
 }
 
-void spsh__cuda_clip_forward(spsh__backend *b, double limit, size_t count, spsh__buffer x,
-                             spsh__buffer y)
+void spsh__cuda_clip_forward(spsh__backend *b, double limit, size_t count, spsh__backend_buffer x,
+                             spsh__backend_buffer y)
 {
     spsh__elements_job job = {.x = spsh__cuda_array(b, x),
                               .to = spsh__cuda_array(b, y),
@@ -56,8 +56,8 @@ void spsh__cuda_clip_forward(spsh__backend *b, double limit, size_t count, spsh_
     put_elements(b, SPSH__KERNEL_CLIP_FORWARD, &job, uses, 2);
 }
 
-void spsh__cuda_clip_backward(spsh__backend *b, double limit, size_t count, spsh__buffer y,
-                              spsh__buffer dy, spsh__buffer dx)
+void spsh__cuda_clip_backward(spsh__backend *b, double limit, size_t count, spsh__backend_buffer y,
+                              spsh__backend_buffer dy, spsh__backend_buffer dx)
 {
     spsh__elements_job job = {.x = spsh__cuda_array(b, y),
                               .dy = spsh__cuda_array(b, dy),
@@ -69,7 +69,7 @@ void spsh__cuda_clip_backward(spsh__backend *b, double limit, size_t count, spsh
     put_elements(b, SPSH__KERNEL_CLIP_BACKWARD, &job, uses, 3);
 }
 
-void spsh__cuda_scale(spsh__backend *b, double factor, spsh__buffer x, size_t count)
+void spsh__cuda_scale(spsh__backend *b, double factor, spsh__backend_buffer x, size_t count)
 {
     spsh__elements_job job = {
         .to = spsh__cuda_array(b, x), .count = count, .factor = (float)factor};
@@ -77,7 +77,8 @@ void spsh__cuda_scale(spsh__backend *b, double factor, spsh__buffer x, size_t co
     put_elements(b, SPSH__KERNEL_SCALE, &job, &use, 1);
 }
 
-void spsh__cuda_axpy(spsh__backend *b, double factor, spsh__buffer x, spsh__buffer y, size_t count)
+void spsh__cuda_axpy(spsh__backend *b, double factor, spsh__backend_buffer x,
+                     spsh__backend_buffer y, size_t count)
 {
     spsh__elements_job job = {.x = spsh__cuda_array(b, x),
                               .to = spsh__cuda_array(b, y),
@@ -87,7 +88,8 @@ void spsh__cuda_axpy(spsh__backend *b, double factor, spsh__buffer x, spsh__buff
     put_elements(b, SPSH__KERNEL_AXPY, &job, uses, 2);
 }
 
-void spsh__cuda_convert(spsh__backend *b, spsh__buffer to, spsh__buffer from, size_t count)
+void spsh__cuda_convert(spsh__backend *b, spsh__backend_buffer to, spsh__backend_buffer from,
+                        size_t count)
 {
     spsh__elements_job job = {
         .x = spsh__cuda_array(b, from), .to = spsh__cuda_array(b, to), .count = count};
@@ -102,14 +104,14 @@ static void put_lines(spsh__backend *b, uint32_t kernel, spsh__lines_job *job,
 {
     if (job->lines == 0 || job->width == 0)
         return;
-    spsh__cuda_launch(b,
-                      &(spsh__launch){.kernel = kernel,
-                                      .blocks_x = spsh__cuda_blocks(b, job->lines * DEVICE_LANES),
-                                      .blocks_y = 1,
-                                      .job = job,
-                                      .job_bytes = sizeof(*job),
-                                      .uses = uses,
-                                      .use_count = use_count});
+    spsh__cuda_launch(
+        b, &(spsh__kernel_launch){.kernel = kernel,
+                                  .blocks_x = spsh__cuda_blocks(b, job->lines * DEVICE_LANES),
+                                  .blocks_y = 1,
+                                  .job = job,
+                                  .job_bytes = sizeof(*job),
+                                  .uses = uses,
+                                  .use_count = use_count});
 }
 
 static bool are_lines_wide(const spsh__lines_job *job)
@@ -118,8 +120,8 @@ static bool are_lines_wide(const spsh__lines_job *job)
            job->to_stride % 4 == 0;
 }
 
-void spsh__cuda_bias_forward(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer bias,
-                             spsh__buffer x)
+void spsh__cuda_bias_forward(spsh__backend *b, size_t rows, uint32_t width,
+                             spsh__backend_buffer bias, spsh__backend_buffer x)
 {
     spsh__lines_job job = {.from = spsh__cuda_array(b, bias),
                            .to = spsh__cuda_array(b, x),
@@ -150,7 +152,7 @@ void spsh__cuda_copy_columns(spsh__backend *b, const spsh__columns *c)
 }
 
 void spsh__cuda_mask_conv(spsh__backend *b, const spsh__conv_shape *s, const uint32_t *lengths,
-                          spsh__buffer y)
+                          spsh__backend_buffer y)
 {
     const uint32_t lines = s->out_channels * s->out_bins; /* of an utterance */
     spsh__lines_job job = {.to = spsh__cuda_array(b, y),
@@ -166,7 +168,7 @@ void spsh__cuda_mask_conv(spsh__backend *b, const spsh__conv_shape *s, const uin
 }
 
 void spsh__cuda_mask_rows(spsh__backend *b, const spsh__rows *s, const uint32_t *lengths,
-                          spsh__buffer x)
+                          spsh__backend_buffer x)
 {
     spsh__lines_job job = {.to = spsh__cuda_array(b, x),
                            .lines = (uint64_t)s->frames * s->batch,
@@ -182,7 +184,7 @@ void spsh__cuda_mask_rows(spsh__backend *b, const spsh__rows *s, const uint32_t 
 }
 
 void spsh__cuda_reverse(spsh__backend *b, const spsh__rows *s, const uint32_t *lengths,
-                        spsh__buffer from, spsh__buffer to)
+                        spsh__backend_buffer from, spsh__backend_buffer to)
 {
     spsh__lines_job job = {.from = spsh__cuda_array(b, from),
                            .to = spsh__cuda_array(b, to),
@@ -208,18 +210,18 @@ static void put_turn(spsh__backend *b, const spsh__turn_job *job, const spsh__de
     if (job->lines == 0 || job->columns == 0 || job->matrices == 0)
         return;
     const uint64_t tiles = up(job->lines, SPSH__TURN_TILE) * up(job->columns, SPSH__TURN_TILE);
-    spsh__cuda_launch(b, &(spsh__launch){.kernel = SPSH__KERNEL_TURN,
-                                         .blocks_x = (uint32_t)tiles,
-                                         .blocks_y = least_u32(job->matrices, GRID_Y_MAX),
-                                         .shared_bytes = SPSH__TURN_SHARED,
-                                         .job = job,
-                                         .job_bytes = sizeof(*job),
-                                         .uses = uses,
-                                         .use_count = use_count});
+    spsh__cuda_launch(b, &(spsh__kernel_launch){.kernel = SPSH__KERNEL_TURN,
+                                                .blocks_x = (uint32_t)tiles,
+                                                .blocks_y = least_u32(job->matrices, GRID_Y_MAX),
+                                                .shared_bytes = SPSH__TURN_SHARED,
+                                                .job = job,
+                                                .job_bytes = sizeof(*job),
+                                                .uses = uses,
+                                                .use_count = use_count});
 }
 
-void spsh__cuda_rows_from_conv(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer conv,
-                               spsh__buffer rows)
+void spsh__cuda_rows_from_conv(spsh__backend *b, const spsh__conv_shape *s,
+                               spsh__backend_buffer conv, spsh__backend_buffer rows)
 {
     const uint32_t planes = s->out_channels * s->out_bins;
     const uint64_t matrix = (uint64_t)planes * s->out_frames;
@@ -237,8 +239,8 @@ void spsh__cuda_rows_from_conv(spsh__backend *b, const spsh__conv_shape *s, spsh
     put_turn(b, &job, uses, 2);
 }
 
-void spsh__cuda_conv_from_rows(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer rows,
-                               spsh__buffer conv)
+void spsh__cuda_conv_from_rows(spsh__backend *b, const spsh__conv_shape *s,
+                               spsh__backend_buffer rows, spsh__backend_buffer conv)
 {
     const uint32_t planes = s->out_channels * s->out_bins;
     const uint64_t matrix = (uint64_t)planes * s->out_frames;
@@ -354,14 +356,14 @@ void spsh__cuda_add_sums(spsh__backend *b, const spsh__cuda_sums *s)
         spsh__cuda_writes(s->to, s->width),
         spsh__cuda_writes(s->also, s->also_width)
     };
-    spsh__launch l = {.kernel = SPSH__KERNEL_COLUMN_SUMS,
-                      .blocks_x = (uint32_t)up(s->width, DEVICE_LANES),
-                      .blocks_y = job.parts,
-                      .shared_bytes = SPSH__COLUMNS_SHARED,
-                      .job = &job,
-                      .job_bytes = sizeof(job),
-                      .uses = sums,
-                      .use_count = 2};
+    spsh__kernel_launch l = {.kernel = SPSH__KERNEL_COLUMN_SUMS,
+                             .blocks_x = (uint32_t)up(s->width, DEVICE_LANES),
+                             .blocks_y = job.parts,
+                             .shared_bytes = SPSH__COLUMNS_SHARED,
+                             .job = &job,
+                             .job_bytes = sizeof(job),
+                             .uses = sums,
+                             .use_count = 2};
     spsh__cuda_launch(b, &l);
     l.kernel = SPSH__KERNEL_ADD_COLUMNS;
     l.blocks_y = 1;
@@ -370,8 +372,8 @@ void spsh__cuda_add_sums(spsh__backend *b, const spsh__cuda_sums *s)
     spsh__cuda_launch(b, &l);
 }
 
-void spsh__cuda_bias_backward(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer dy,
-                              spsh__buffer dbias)
+void spsh__cuda_bias_backward(spsh__backend *b, size_t rows, uint32_t width,
+                              spsh__backend_buffer dy, spsh__backend_buffer dbias)
 {
     const spsh__cuda_sums s = {.rows = rows, .width = width, .x = dy, .to = dbias};
     spsh__cuda_add_sums(b, &s);
@@ -401,8 +403,8 @@ static float *turned_weights(spsh__backend *b, const spsh__lookahead *l)
     return weights;
 }
 
-static void put_lookahead(spsh__backend *b, const spsh__lookahead *l, spsh__buffer from,
-                          spsh__buffer to, bool is_backward)
+static void put_lookahead(spsh__backend *b, const spsh__lookahead *l, spsh__backend_buffer from,
+                          spsh__backend_buffer to, bool is_backward)
 {
     const size_t row = (size_t)l->batch * l->width;
     const spsh__lookahead_job job = {.from = spsh__cuda_array(b, from),
@@ -420,14 +422,14 @@ static void put_lookahead(spsh__backend *b, const spsh__lookahead *l, spsh__buff
     };
     if (job.weights == NULL)
         return;
-    spsh__cuda_launch(
-        b, &(spsh__launch){.kernel = SPSH__KERNEL_LOOKAHEAD,
-                           .blocks_x = spsh__cuda_blocks(b, row),
-                           .blocks_y = least_u32(up(l->frames, SPSH__LOOKAHEAD_TILE), GRID_Y_MAX),
-                           .job = &job,
-                           .job_bytes = sizeof(job),
-                           .uses = uses,
-                           .use_count = 3});
+    spsh__cuda_launch(b, &(spsh__kernel_launch){
+                             .kernel = SPSH__KERNEL_LOOKAHEAD,
+                             .blocks_x = spsh__cuda_blocks(b, row),
+                             .blocks_y = least_u32(up(l->frames, SPSH__LOOKAHEAD_TILE), GRID_Y_MAX),
+                             .job = &job,
+                             .job_bytes = sizeof(job),
+                             .uses = uses,
+                             .use_count = 3});
 }
 
 static bool is_empty(const spsh__lookahead *l)
@@ -435,8 +437,8 @@ static bool is_empty(const spsh__lookahead *l)
     return l->frames == 0 || l->batch == 0 || l->width == 0 || l->context == 0;
 }
 
-void spsh__cuda_lookahead_forward(spsh__backend *b, const spsh__lookahead *l, spsh__buffer x,
-                                  spsh__buffer y)
+void spsh__cuda_lookahead_forward(spsh__backend *b, const spsh__lookahead *l,
+                                  spsh__backend_buffer x, spsh__backend_buffer y)
 {
     if (!is_empty(l))
         put_lookahead(b, l, x, y, false);
@@ -468,7 +470,7 @@ static void add_weights(spsh__backend *b, const spsh__lookahead *l, const spsh__
         {job.partial, size_bytes, 0},
         spsh__cuda_writes(g->dweight, count)
     };
-    spsh__launch launch = {
+    spsh__kernel_launch launch = {
         .kernel = SPSH__KERNEL_LOOKAHEAD_WEIGHTS,
         .blocks_x = (uint32_t)(up(l->width, DEVICE_LANES) * up(l->context, SPSH__LOOKAHEAD_TILE)),
         .blocks_y = job.parts,

@@ -183,7 +183,7 @@ static spsh__cuda_key *find_key(spsh__backend *b, uint64_t key)
     return oldest;
 }
 
-bool spsh__cuda_segment_begin(spsh__backend *b, const spsh__segment *s)
+bool spsh__cuda_segment_begin(spsh__backend *b, const spsh__graph_segment *s)
 {
     const spsh__cuda_state *self = spsh__cuda_of(b);
     spsh__cuda_segments *all = &spsh__cuda_of(b)->segments;

@@ -10,7 +10,7 @@ static uint32_t four_blocks(const spsh__backend *b, size_t count)
     return spsh__cuda_blocks(b, (count + 3) / 4);
 }
 
-double spsh__cuda_square_sum(spsh__backend *b, spsh__buffer x, size_t count)
+double spsh__cuda_square_sum(spsh__backend *b, spsh__backend_buffer x, size_t count)
 {
     const size_t parts = (count + SQUARE_PART - 1) / SQUARE_PART;
     spsh__square_job job = {.x = spsh__cuda_array(b, x), .count = count};
@@ -31,14 +31,14 @@ double spsh__cuda_square_sum(spsh__backend *b, spsh__buffer x, size_t count)
         {job.partial, size_bytes,     0},
         {job.sum,     sizeof(double), 1}
     };
-    spsh__launch l = {.kernel = SPSH__KERNEL_SQUARE_SUM,
-                      .blocks_x = job.parts,
-                      .blocks_y = 1,
-                      .shared_bytes = SPSH__SQUARE_SHARED,
-                      .job = &job,
-                      .job_bytes = sizeof(job),
-                      .uses = squares,
-                      .use_count = 2};
+    spsh__kernel_launch l = {.kernel = SPSH__KERNEL_SQUARE_SUM,
+                             .blocks_x = job.parts,
+                             .blocks_y = 1,
+                             .shared_bytes = SPSH__SQUARE_SHARED,
+                             .job = &job,
+                             .job_bytes = sizeof(job),
+                             .uses = squares,
+                             .use_count = 2};
     spsh__cuda_launch(b, &l);
     l.kernel = SPSH__KERNEL_SUM_PARTS;
     l.blocks_x = 1;
@@ -69,13 +69,13 @@ void spsh__cuda_sgd(spsh__backend *b, const spsh__sgd *o, const spsh__update *u)
     }
     job.is_wide = spsh__is_aligned(&job.weights, 0) && spsh__is_aligned(&job.gradients, 0) &&
                   spsh__is_aligned(&job.moment, 0);
-    spsh__cuda_launch(b, &(spsh__launch){.kernel = SPSH__KERNEL_SGD,
-                                         .blocks_x = four_blocks(b, u->count),
-                                         .blocks_y = 1,
-                                         .job = &job,
-                                         .job_bytes = sizeof(job),
-                                         .uses = uses,
-                                         .use_count = use_count});
+    spsh__cuda_launch(b, &(spsh__kernel_launch){.kernel = SPSH__KERNEL_SGD,
+                                                .blocks_x = four_blocks(b, u->count),
+                                                .blocks_y = 1,
+                                                .job = &job,
+                                                .job_bytes = sizeof(job),
+                                                .uses = uses,
+                                                .use_count = use_count});
 }
 
 void spsh__cuda_adamw(spsh__backend *b, const spsh__adamw *o, const spsh__update *u)
@@ -103,11 +103,11 @@ void spsh__cuda_adamw(spsh__backend *b, const spsh__adamw *o, const spsh__update
         return;
     job.is_wide = spsh__is_aligned(&job.weights, 0) && spsh__is_aligned(&job.gradients, 0) &&
                   spsh__is_aligned(&job.moments[0], 0) && spsh__is_aligned(&job.moments[1], 0);
-    spsh__cuda_launch(b, &(spsh__launch){.kernel = SPSH__KERNEL_ADAMW,
-                                         .blocks_x = four_blocks(b, u->count),
-                                         .blocks_y = 1,
-                                         .job = &job,
-                                         .job_bytes = sizeof(job),
-                                         .uses = uses,
-                                         .use_count = 4});
+    spsh__cuda_launch(b, &(spsh__kernel_launch){.kernel = SPSH__KERNEL_ADAMW,
+                                                .blocks_x = four_blocks(b, u->count),
+                                                .blocks_y = 1,
+                                                .job = &job,
+                                                .job_bytes = sizeof(job),
+                                                .uses = uses,
+                                                .use_count = 4});
 }

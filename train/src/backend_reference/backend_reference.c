@@ -27,42 +27,42 @@ static spsh_status status(spsh__backend *b, spsh_error *err)
                      "backend reference: scratch of %zu doubles", r->missing_count);
 }
 
-static void write_f32(spsh__backend *b, spsh__buffer to, const float *from, size_t count)
+static void write_f32(spsh__backend *b, spsh__backend_buffer to, const float *from, size_t count)
 {
     (void)b;
     for (size_t i = 0; i < count; i++)
         spsh__f64(to)[i] = (double)from[i];
 }
 
-static void write_f64(spsh__backend *b, spsh__buffer to, const double *from, size_t count)
+static void write_f64(spsh__backend *b, spsh__backend_buffer to, const double *from, size_t count)
 {
     (void)b;
     if (count > 0)
         memcpy(to.data, from, count * sizeof(double));
 }
 
-static void read_f32(spsh__backend *b, float *to, spsh__buffer from, size_t count)
+static void read_f32(spsh__backend *b, float *to, spsh__backend_buffer from, size_t count)
 {
     (void)b;
     for (size_t i = 0; i < count; i++)
         to[i] = (float)spsh__f64(from)[i];
 }
 
-static void read_f64(spsh__backend *b, double *to, spsh__buffer from, size_t count)
+static void read_f64(spsh__backend *b, double *to, spsh__backend_buffer from, size_t count)
 {
     (void)b;
     if (count > 0)
         memcpy(to, from.data, count * sizeof(double));
 }
 
-static void zero(spsh__backend *b, spsh__buffer to, size_t count)
+static void zero(spsh__backend *b, spsh__backend_buffer to, size_t count)
 {
     (void)b;
     for (size_t i = 0; i < count; i++)
         spsh__f64(to)[i] = 0;
 }
 
-static void copy(spsh__backend *b, spsh__buffer to, spsh__buffer from, size_t count)
+static void copy(spsh__backend *b, spsh__backend_buffer to, spsh__backend_buffer from, size_t count)
 {
     write_f64(b, to, spsh__f64(from), count);
 }
@@ -86,8 +86,8 @@ static void gemm(spsh__backend *b, const spsh__gemm *g)
     }
 }
 
-static void clip_forward(spsh__backend *b, double limit, size_t count, spsh__buffer x,
-                         spsh__buffer y)
+static void clip_forward(spsh__backend *b, double limit, size_t count, spsh__backend_buffer x,
+                         spsh__backend_buffer y)
 {
     (void)b;
     for (size_t i = 0; i < count; i++) {
@@ -96,8 +96,8 @@ static void clip_forward(spsh__backend *b, double limit, size_t count, spsh__buf
     }
 }
 
-static void clip_backward(spsh__backend *b, double limit, size_t count, spsh__buffer y,
-                          spsh__buffer dy, spsh__buffer dx)
+static void clip_backward(spsh__backend *b, double limit, size_t count, spsh__backend_buffer y,
+                          spsh__backend_buffer dy, spsh__backend_buffer dx)
 {
     (void)b;
     for (size_t i = 0; i < count; i++) {

@@ -60,8 +60,9 @@ static double row_product(const spsh__conv_shape *s, uint32_t t, const double *x
     return sum;
 }
 
-void spsh__reference_conv_forward(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer x,
-                                  spsh__buffer weight, spsh__buffer bias, spsh__buffer y)
+void spsh__reference_conv_forward(spsh__backend *b, const spsh__conv_shape *s,
+                                  spsh__backend_buffer x, spsh__backend_buffer weight,
+                                  spsh__backend_buffer bias, spsh__backend_buffer y)
 {
     (void)b;
     const size_t count = out_count(s);
@@ -117,7 +118,7 @@ void spsh__reference_conv_backward(spsh__backend *b, const spsh__conv_shape *s,
 }
 
 void spsh__reference_mask_conv(spsh__backend *b, const spsh__conv_shape *s, const uint32_t *lengths,
-                               spsh__buffer y)
+                               spsh__backend_buffer y)
 {
     (void)b;
     const size_t count = out_count(s);
@@ -134,8 +135,8 @@ static size_t row_index(const spsh__conv_shape *s, const place *p)
     return (((size_t)p->t * s->batch + p->n) * s->out_channels + p->c) * s->out_bins + p->f;
 }
 
-void spsh__reference_rows_from_conv(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer conv,
-                                    spsh__buffer rows)
+void spsh__reference_rows_from_conv(spsh__backend *b, const spsh__conv_shape *s,
+                                    spsh__backend_buffer conv, spsh__backend_buffer rows)
 {
     (void)b;
     const size_t count = out_count(s);
@@ -145,8 +146,8 @@ void spsh__reference_rows_from_conv(spsh__backend *b, const spsh__conv_shape *s,
     }
 }
 
-void spsh__reference_conv_from_rows(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer rows,
-                                    spsh__buffer conv)
+void spsh__reference_conv_from_rows(spsh__backend *b, const spsh__conv_shape *s,
+                                    spsh__backend_buffer rows, spsh__backend_buffer conv)
 {
     (void)b;
     const size_t count = out_count(s);

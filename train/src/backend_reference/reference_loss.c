@@ -21,8 +21,8 @@ static double log_sum(const double *x, uint32_t width)
     return best + log(sum);
 }
 
-void spsh__reference_log_softmax(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer x,
-                                 spsh__buffer y)
+void spsh__reference_log_softmax(spsh__backend *b, size_t rows, uint32_t width,
+                                 spsh__backend_buffer x, spsh__backend_buffer y)
 {
     (void)b;
     for (size_t row = 0; width > 0 && row < rows; row++) {

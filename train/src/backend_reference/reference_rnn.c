@@ -30,8 +30,8 @@ typedef struct row {
     double *y, *gates, *kept, *carry;
 } row;
 
-static layer layer_of(const spsh__rnn_shape *s, const spsh__rnn_weights *w, spsh__buffer x,
-                      spsh__buffer y, spsh__buffer reserve)
+static layer layer_of(const spsh__rnn_shape *s, const spsh__rnn_weights *w, spsh__backend_buffer x,
+                      spsh__backend_buffer y, spsh__backend_buffer reserve)
 {
     const size_t rows = (size_t)s->frames * s->batch;
     layer l = {s, w, 0, spsh__f64(x), spsh__f64(y), spsh__f64(reserve), NULL, NULL};
@@ -124,8 +124,8 @@ static void gru_forward(const layer *l, const row *r)
 }
 
 void spsh__reference_rnn_forward(spsh__backend *b, const spsh__rnn_shape *s,
-                                 const spsh__rnn_weights *w, spsh__buffer x, spsh__buffer y,
-                                 spsh__buffer reserve)
+                                 const spsh__rnn_weights *w, spsh__backend_buffer x,
+                                 spsh__backend_buffer y, spsh__backend_buffer reserve)
 {
     (void)b;
     const layer l = layer_of(s, w, x, y, reserve);

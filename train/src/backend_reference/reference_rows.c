@@ -2,16 +2,16 @@
  */
 #include "reference.h"
 
-void spsh__reference_bias_forward(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer bias,
-                                  spsh__buffer x)
+void spsh__reference_bias_forward(spsh__backend *b, size_t rows, uint32_t width,
+                                  spsh__backend_buffer bias, spsh__backend_buffer x)
 {
     (void)b;
     for (size_t i = 0; i < rows * width; i++)
         spsh__f64(x)[i] += spsh__f64(bias)[i % width];
 }
 
-void spsh__reference_bias_backward(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer dy,
-                                   spsh__buffer dbias)
+void spsh__reference_bias_backward(spsh__backend *b, size_t rows, uint32_t width,
+                                   spsh__backend_buffer dy, spsh__backend_buffer dbias)
 {
     (void)b;
     for (size_t i = 0; i < rows * width; i++)
@@ -28,7 +28,7 @@ void spsh__reference_copy_columns(spsh__backend *b, const spsh__columns *c)
 }
 
 void spsh__reference_mask_rows(spsh__backend *b, const spsh__rows *s, const uint32_t *lengths,
-                               spsh__buffer x)
+                               spsh__backend_buffer x)
 {
     (void)b;
     const size_t count = (size_t)s->frames * s->batch * s->width;
@@ -40,7 +40,7 @@ void spsh__reference_mask_rows(spsh__backend *b, const spsh__rows *s, const uint
 }
 
 void spsh__reference_reverse(spsh__backend *b, const spsh__rows *s, const uint32_t *lengths,
-                             spsh__buffer from, spsh__buffer to)
+                             spsh__backend_buffer from, spsh__backend_buffer to)
 {
     (void)b;
     const size_t count = (size_t)s->frames * s->batch * s->width;
@@ -53,8 +53,8 @@ void spsh__reference_reverse(spsh__backend *b, const spsh__rows *s, const uint32
     }
 }
 
-void spsh__reference_lookahead_forward(spsh__backend *b, const spsh__lookahead *l, spsh__buffer x,
-                                       spsh__buffer y)
+void spsh__reference_lookahead_forward(spsh__backend *b, const spsh__lookahead *l,
+                                       spsh__backend_buffer x, spsh__backend_buffer y)
 {
     (void)b;
     const size_t row = (size_t)l->batch * l->width; /* elements of a frame */

@@ -3,7 +3,7 @@
 
 #include "reference.h"
 
-double spsh__reference_square_sum(spsh__backend *b, spsh__buffer x, size_t count)
+double spsh__reference_square_sum(spsh__backend *b, spsh__backend_buffer x, size_t count)
 {
     (void)b;
     double sum = 0;
@@ -12,15 +12,15 @@ double spsh__reference_square_sum(spsh__backend *b, spsh__buffer x, size_t count
     return sum;
 }
 
-void spsh__reference_scale(spsh__backend *b, double factor, spsh__buffer x, size_t count)
+void spsh__reference_scale(spsh__backend *b, double factor, spsh__backend_buffer x, size_t count)
 {
     (void)b;
     for (size_t i = 0; i < count; i++)
         spsh__f64(x)[i] *= factor;
 }
 
-void spsh__reference_axpy(spsh__backend *b, double factor, spsh__buffer x, spsh__buffer y,
-                          size_t count)
+void spsh__reference_axpy(spsh__backend *b, double factor, spsh__backend_buffer x,
+                          spsh__backend_buffer y, size_t count)
 {
     (void)b;
     for (size_t i = 0; i < count; i++)

@@ -27,7 +27,7 @@ typedef struct spsh__device_train_plan {
     uint32_t is_deterministic;
 } spsh__device_train_plan;
 
-typedef struct spsh__launch {
+typedef struct spsh__kernel_launch {
     uint32_t kernel; /* its place in the list of kernels.h */
     uint32_t blocks_x, blocks_y;
     uint32_t shared_bytes;
@@ -35,7 +35,7 @@ typedef struct spsh__launch {
     size_t job_bytes;
     const spsh__device_use *uses; /* copied */
     uint32_t use_count;
-} spsh__launch;
+} spsh__kernel_launch;
 
 /* Which of a convolution's three tensors is made of the other two. */
 typedef enum spsh__conv_kind {
@@ -47,8 +47,8 @@ typedef enum spsh__conv_kind {
 typedef struct spsh__conv_work {
     spsh__conv_shape shape; /* nothing in it is 0 */
     spsh__conv_kind kind;
-    spsh__buffer x, weight, y; /* of one kind */
-    void *work;                /* as many bytes as conv_space_fn says, aligned to 256, or more */
+    spsh__backend_buffer x, weight, y; /* of one kind */
+    void *work; /* as many bytes as conv_space_fn says, aligned to 256, or more */
     size_t work_bytes;
     size_t work_bytes_max; /* that conv_space_fn may say: slower algorithms need less */
 } spsh__conv_work;
@@ -59,7 +59,8 @@ typedef struct spsh__device_train_entry {
     size_t open_bytes; /* of the device's memory that open_fn takes */
     spsh_status (*open_fn)(const spsh__device_train_plan *plan, void **ret_state, spsh_error *err);
     void (*close_fn)(void *state);
-    spsh_status (*launch_fn)(void *state, void *stream, const spsh__launch *l, spsh_error *err);
+    spsh_status (*launch_fn)(void *state, void *stream, const spsh__kernel_launch *l,
+                             spsh_error *err);
     /* As the backend's operators of like names. gemm: m, n and k are not 0; a and b of one kind, c
      * of theirs, or of floats. */
     spsh_status (*gemm_fn)(void *state, uint32_t lane, void *stream, const spsh__gemm *g,

@@ -18,7 +18,7 @@ extern __shared__ __align__(16) unsigned char shared_memory[];
     static __global__ void __launch_bounds__(SPSH__DEVICE_THREADS)                                 \
         name_##_kernel(const __grid_constant__ job_ job)                                           \
     {                                                                                              \
-        const spsh__block block = {                                                                \
+        const spsh__kernel_block block = {                                                         \
             blockIdx.x, blockIdx.y, gridDim.x, gridDim.y, shared_memory, 0,                        \
         };                                                                                         \
         spsh__kernel_##name_(&job, &block);                                                        \
@@ -36,7 +36,7 @@ static const struct kernel_row {
 #undef SPSH_X
 };
 
-static spsh_status check_launch(const spsh__train_state *self, const spsh__launch *l,
+static spsh_status check_launch(const spsh__train_state *self, const spsh__kernel_launch *l,
                                 spsh_error *err)
 {
     if (l->kernel >= SPSH__DEVICE_KERNEL_COUNT || l->job_bytes != kernels[l->kernel].job_bytes)
@@ -50,8 +50,8 @@ static spsh_status check_launch(const spsh__train_state *self, const spsh__launc
     return SPSH_OK;
 }
 
-static spsh_status launch(spsh__train_state *self, cudaStream_t stream, const spsh__launch *l,
-                          spsh_error *err)
+static spsh_status launch(spsh__train_state *self, cudaStream_t stream,
+                          const spsh__kernel_launch *l, spsh_error *err)
 {
     const struct kernel_row *row = &kernels[l->kernel];
     if (l->shared_bytes > SHARED_BYTES_DEFAULT && !self->is_large[l->kernel]) {
@@ -70,7 +70,8 @@ static spsh_status launch(spsh__train_state *self, cudaStream_t stream, const sp
                             row->name, err);
 }
 
-spsh_status spsh__train_launch(void *opaque, void *stream, const spsh__launch *l, spsh_error *err)
+spsh_status spsh__train_launch(void *opaque, void *stream, const spsh__kernel_launch *l,
+                               spsh_error *err)
 {
     spsh__train_state *self = (spsh__train_state *)opaque;
     int before = 0;

@@ -269,8 +269,8 @@ typedef struct device_line_room {
     float *sum;
 } device_line_room;
 
-DEVICE device_line device_line_of(const spsh__block *block, uint32_t group_log2, uint64_t rows,
-                                  uint32_t width, uint32_t thread)
+DEVICE device_line device_line_of(const spsh__kernel_block *block, uint32_t group_log2,
+                                  uint64_t rows, uint32_t width, uint32_t thread)
 {
     device_line line;
     line.step = 1U << group_log2;
@@ -282,7 +282,7 @@ DEVICE device_line device_line_of(const spsh__block *block, uint32_t group_log2,
     return line;
 }
 
-DEVICE device_line_room device_line_room_of(const spsh__block *block)
+DEVICE device_line_room device_line_room_of(const spsh__kernel_block *block)
 {
     device_line_room room;
     room.best = (float *)block->shared;
@@ -345,8 +345,8 @@ typedef struct device_line_found {
     float most, sum;
 } device_line_found;
 
-DEVICE device_line_found device_line_found_of(const spsh__block *block, const device_line *line,
-                                              uint32_t thread)
+DEVICE device_line_found device_line_found_of(const spsh__kernel_block *block,
+                                              const device_line *line, uint32_t thread)
 {
     const device_line_room room = device_line_room_of(block);
     const device_line_found found = {room.best[thread - line->lane], room.sum[thread - line->lane]};
@@ -369,7 +369,7 @@ DEVICE device_line_found device_line_found_of(const spsh__block *block, const de
 
 /* --------------------------------------------------------------------------------- log softmax */
 
-DEVICE void device_put_log_softmax(const spsh__softmax_job *job, const spsh__block *block,
+DEVICE void device_put_log_softmax(const spsh__softmax_job *job, const spsh__kernel_block *block,
                                    uint32_t thread)
 {
     const device_line line = device_line_of(block, job->group_log2, job->rows, job->width, thread);
@@ -381,7 +381,7 @@ DEVICE void device_put_log_softmax(const spsh__softmax_job *job, const spsh__blo
         spsh__device_set(&job->y, line.first + k, spsh__device_get(&job->x, line.first + k) - sum);
 }
 
-DEVICE void spsh__kernel_log_softmax(const spsh__softmax_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_log_softmax(const spsh__softmax_job *job, const spsh__kernel_block *block)
 {
     const device_line_room room = device_line_room_of(block);
     DEVICE_LINES(block, device_line_of(block, job->group_log2, job->rows, job->width, thread),
@@ -391,7 +391,7 @@ DEVICE void spsh__kernel_log_softmax(const spsh__softmax_job *job, const spsh__b
 
 /* ------------------------------------------------------------------------------- cross-entropy */
 
-DEVICE void device_find_entropy(const spsh__entropy_job *job, const spsh__block *block,
+DEVICE void device_find_entropy(const spsh__entropy_job *job, const spsh__kernel_block *block,
                                 uint32_t thread)
 {
     const device_line line = device_line_of(block, job->group_log2, job->rows, job->width, thread);
@@ -409,7 +409,7 @@ DEVICE void device_find_entropy(const spsh__entropy_job *job, const spsh__block 
     job->found[line.row] = found;
 }
 
-DEVICE void device_put_entropy(const spsh__entropy_job *job, const spsh__block *block,
+DEVICE void device_put_entropy(const spsh__entropy_job *job, const spsh__kernel_block *block,
                                uint32_t thread)
 {
     const device_line line = device_line_of(block, job->group_log2, job->rows, job->width, thread);
@@ -429,7 +429,8 @@ DEVICE void device_put_entropy(const spsh__entropy_job *job, const spsh__block *
     }
 }
 
-DEVICE void spsh__kernel_cross_entropy(const spsh__entropy_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_cross_entropy(const spsh__entropy_job *job,
+                                       const spsh__kernel_block *block)
 {
     const device_line_room room = device_line_room_of(block);
     DEVICE_LINES(block, device_line_of(block, job->group_log2, job->rows, job->width, thread),
@@ -439,7 +440,7 @@ DEVICE void spsh__kernel_cross_entropy(const spsh__entropy_job *job, const spsh_
         EACH_THREAD(block, device_put_entropy(job, block, thread));
 }
 
-DEVICE void device_sum_entropy(const spsh__entropy_sums_job *job, const spsh__block *block,
+DEVICE void device_sum_entropy(const spsh__entropy_sums_job *job, const spsh__kernel_block *block,
                                uint32_t thread)
 {
     const uint64_t first = block->x * job->part_rows;
@@ -458,7 +459,7 @@ DEVICE void device_sum_entropy(const spsh__entropy_sums_job *job, const spsh__bl
     ((spsh__entropy_sum *)block->shared)[thread] = sum;
 }
 
-DEVICE void device_fold_entropy(const spsh__block *block, uint32_t half, uint32_t thread)
+DEVICE void device_fold_entropy(const spsh__kernel_block *block, uint32_t half, uint32_t thread)
 {
     spsh__entropy_sum *sums = (spsh__entropy_sum *)block->shared;
     if (thread >= half)
@@ -469,14 +470,15 @@ DEVICE void device_fold_entropy(const spsh__block *block, uint32_t half, uint32_
                     sums[thread + half].sums.power);
 }
 
-DEVICE void device_put_part(const spsh__entropy_sums_job *job, const spsh__block *block,
+DEVICE void device_put_part(const spsh__entropy_sums_job *job, const spsh__kernel_block *block,
                             uint32_t thread)
 {
     if (thread == 0)
         job->parts[block->x] = ((const spsh__entropy_sum *)block->shared)[0];
 }
 
-DEVICE void spsh__kernel_entropy_sums(const spsh__entropy_sums_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_entropy_sums(const spsh__entropy_sums_job *job,
+                                      const spsh__kernel_block *block)
 {
     EACH_THREAD(block, device_sum_entropy(job, block, thread));
     for (uint32_t half = SPSH__DEVICE_THREADS / 2; half > 0; half /= 2)
@@ -486,7 +488,7 @@ DEVICE void spsh__kernel_entropy_sums(const spsh__entropy_sums_job *job, const s
 
 /* ----------------------------------------------------------------------------------------- CTC */
 
-DEVICE device_line device_ctc_line(const spsh__ctc_job *job, const spsh__block *block,
+DEVICE device_line device_ctc_line(const spsh__ctc_job *job, const spsh__kernel_block *block,
                                    uint32_t thread)
 {
     device_line line = device_line_of(block, job->group_log2, (uint64_t)job->frames * job->batch,
@@ -496,7 +498,8 @@ DEVICE device_line device_ctc_line(const spsh__ctc_job *job, const spsh__block *
     return line;
 }
 
-DEVICE void device_put_row(const spsh__ctc_job *job, const spsh__block *block, uint32_t thread)
+DEVICE void device_put_row(const spsh__ctc_job *job, const spsh__kernel_block *block,
+                           uint32_t thread)
 {
     const device_line line = device_ctc_line(job, block, thread);
     const device_line_room room = device_line_room_of(block);
@@ -506,7 +509,7 @@ DEVICE void device_put_row(const spsh__ctc_job *job, const spsh__block *block, u
     job->rows[line.row] = row;
 }
 
-DEVICE void spsh__kernel_ctc_rows(const spsh__ctc_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_ctc_rows(const spsh__ctc_job *job, const spsh__kernel_block *block)
 {
     const device_line_room room = device_line_room_of(block);
     DEVICE_LINES(block, device_ctc_line(job, block, thread), &job->x, &room, job->group_log2);
@@ -527,7 +530,7 @@ typedef struct device_ctc {
     uint32_t pairs, n;
 } device_ctc;
 
-DEVICE device_ctc device_ctc_of(const spsh__ctc_job *job, const spsh__block *block)
+DEVICE device_ctc device_ctc_of(const spsh__ctc_job *job, const spsh__kernel_block *block)
 {
     device_ctc w;
     w.n = block->x;
@@ -691,7 +694,7 @@ DEVICE void device_ctc_backward(const device_ctc *w, uint32_t t, uint32_t place,
     }
 }
 
-DEVICE void spsh__kernel_ctc_states(const spsh__ctc_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_ctc_states(const spsh__ctc_job *job, const spsh__kernel_block *block)
 {
     const device_ctc w = device_ctc_of(job, block);
     const uint32_t frames = w.item->frames;
@@ -741,7 +744,7 @@ DEVICE void device_ctc_total(const spsh__ctc_job *job, const device_line *line,
 }
 
 /* Is the row one of an utterance with a gradient? */
-DEVICE device_line device_gradient_line(const spsh__ctc_job *job, const spsh__block *block,
+DEVICE device_line device_gradient_line(const spsh__ctc_job *job, const spsh__kernel_block *block,
                                         uint32_t thread)
 {
     device_line line = device_ctc_line(job, block, thread);
@@ -760,7 +763,8 @@ DEVICE void device_fold_totals(const device_line_room *room, uint32_t step, uint
 }
 
 /* scale softmax; 0 where there is no gradient. */
-DEVICE void device_put_softmax(const spsh__ctc_job *job, const spsh__block *block, uint32_t thread)
+DEVICE void device_put_softmax(const spsh__ctc_job *job, const spsh__kernel_block *block,
+                               uint32_t thread)
 {
     const device_line line = device_gradient_line(job, block, thread);
     if (line.row >= (uint64_t)job->frames * job->batch)
@@ -779,7 +783,8 @@ DEVICE void device_put_softmax(const spsh__ctc_job *job, const spsh__block *bloc
 }
 
 /* Again of the symbols that have states, now with what these have. */
-DEVICE void device_put_gradient(const spsh__ctc_job *job, const spsh__block *block, uint32_t thread)
+DEVICE void device_put_gradient(const spsh__ctc_job *job, const spsh__kernel_block *block,
+                                uint32_t thread)
 {
     const device_line line = device_gradient_line(job, block, thread);
     const device_line_room room = device_line_room_of(block);
@@ -805,7 +810,7 @@ DEVICE void device_put_gradient(const spsh__ctc_job *job, const spsh__block *blo
     }
 }
 
-DEVICE void spsh__kernel_ctc_gradient(const spsh__ctc_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_ctc_gradient(const spsh__ctc_job *job, const spsh__kernel_block *block)
 {
     const device_line_room room = device_line_room_of(block);
     const uint32_t step = 1U << job->group_log2;

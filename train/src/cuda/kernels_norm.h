@@ -99,7 +99,7 @@ DEVICE void device_norm_line(const spsh__norm_job *job, device_norm_sums *sums, 
     }
 }
 
-DEVICE void device_norm_keep(const spsh__block *block, const device_norm_sums *sums,
+DEVICE void device_norm_keep(const spsh__kernel_block *block, const device_norm_sums *sums,
                              uint32_t thread)
 {
     ((double *)block->shared)[thread] = sums->first;
@@ -107,7 +107,7 @@ DEVICE void device_norm_keep(const spsh__block *block, const device_norm_sums *s
 }
 
 /* Place x is a channel, y a part: utterance, and group of its bins. */
-DEVICE void device_norm_conv_part(const spsh__norm_job *job, const spsh__block *block,
+DEVICE void device_norm_conv_part(const spsh__norm_job *job, const spsh__kernel_block *block,
                                   uint32_t thread)
 {
     const uint32_t groups = (job->bins + job->part_size - 1) / job->part_size;
@@ -124,13 +124,13 @@ DEVICE void device_norm_conv_part(const spsh__norm_job *job, const spsh__block *
     device_norm_keep(block, &sums, thread);
 }
 
-DEVICE void device_norm_fold(const spsh__block *block, uint32_t half, uint32_t thread)
+DEVICE void device_norm_fold(const spsh__kernel_block *block, uint32_t half, uint32_t thread)
 {
     device_fold((double *)block->shared, half, thread);
     device_fold((double *)block->shared + SPSH__DEVICE_THREADS, half, thread);
 }
 
-DEVICE void device_norm_conv_put(const spsh__norm_job *job, const spsh__block *block,
+DEVICE void device_norm_conv_put(const spsh__norm_job *job, const spsh__kernel_block *block,
                                  uint32_t thread)
 {
     if (thread < 2)
@@ -138,7 +138,7 @@ DEVICE void device_norm_conv_put(const spsh__norm_job *job, const spsh__block *b
             ((const double *)block->shared)[(size_t)thread * SPSH__DEVICE_THREADS];
 }
 
-DEVICE void spsh__kernel_norm_conv_sums(const spsh__norm_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_norm_conv_sums(const spsh__norm_job *job, const spsh__kernel_block *block)
 {
     EACH_THREAD(block, device_norm_conv_part(job, block, thread));
     for (uint32_t half = SPSH__DEVICE_THREADS / 2; half > 0; half /= 2)
@@ -204,7 +204,7 @@ DEVICE void device_norm_column(const spsh__norm_job *job, device_norm_sums *sums
 }
 
 /* Place x is a group of channels, y a part. */
-DEVICE void device_norm_rows_part(const spsh__norm_job *job, const spsh__block *block,
+DEVICE void device_norm_rows_part(const spsh__norm_job *job, const spsh__kernel_block *block,
                                   uint32_t thread)
 {
     const uint32_t channel = block->x * DEVICE_LANES + thread % DEVICE_LANES;
@@ -218,7 +218,7 @@ DEVICE void device_norm_rows_part(const spsh__norm_job *job, const spsh__block *
     device_norm_keep(block, &sums, thread);
 }
 
-DEVICE void device_norm_rows_put(const spsh__norm_job *job, const spsh__block *block,
+DEVICE void device_norm_rows_put(const spsh__norm_job *job, const spsh__kernel_block *block,
                                  uint32_t thread)
 {
     const uint32_t i = thread / DEVICE_LANES, lane = thread % DEVICE_LANES;
@@ -228,7 +228,7 @@ DEVICE void device_norm_rows_put(const spsh__norm_job *job, const spsh__block *b
             device_lane_sum((const double *)block->shared + (size_t)i * SPSH__DEVICE_THREADS, lane);
 }
 
-DEVICE void spsh__kernel_norm_rows_sums(const spsh__norm_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_norm_rows_sums(const spsh__norm_job *job, const spsh__kernel_block *block)
 {
     EACH_THREAD(block, device_norm_rows_part(job, block, thread));
     EACH_THREAD(block, device_norm_rows_put(job, block, thread));
@@ -244,7 +244,8 @@ DEVICE double device_norm_count(const spsh__norm_job *job)
     return (double)(frames * job->bins);
 }
 
-DEVICE void device_norm_gather(const spsh__norm_job *job, const spsh__block *block, uint32_t thread)
+DEVICE void device_norm_gather(const spsh__norm_job *job, const spsh__kernel_block *block,
+                               uint32_t thread)
 {
     const uint32_t channel = block->x * DEVICE_LANES + thread % DEVICE_LANES;
     for (uint32_t i = 0; i < 2; i++) {
@@ -256,7 +257,7 @@ DEVICE void device_norm_gather(const spsh__norm_job *job, const spsh__block *blo
     }
 }
 
-DEVICE device_norm_sums device_norm_gathered(const spsh__block *block, uint32_t lane)
+DEVICE device_norm_sums device_norm_gathered(const spsh__kernel_block *block, uint32_t lane)
 {
     const double *of = (const double *)block->shared;
     device_norm_sums sums;
@@ -286,7 +287,8 @@ DEVICE void device_norm_run(const spsh__norm_job *job, uint32_t channel, double 
     *running_variance += (float)(SPSH__NORM_MOMENTUM * (unbiased - (double)*running_variance));
 }
 
-DEVICE void device_norm_learn(const spsh__norm_job *job, const spsh__block *block, uint32_t thread)
+DEVICE void device_norm_learn(const spsh__norm_job *job, const spsh__kernel_block *block,
+                              uint32_t thread)
 {
     const uint32_t channel = block->x * DEVICE_LANES + thread;
     if (thread >= DEVICE_LANES || channel >= job->channels)
@@ -317,13 +319,13 @@ DEVICE void device_norm_learn(const spsh__norm_job *job, const spsh__block *bloc
                          (double)job->bias[channel]);
 }
 
-DEVICE void spsh__kernel_norm_learn(const spsh__norm_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_norm_learn(const spsh__norm_job *job, const spsh__kernel_block *block)
 {
     EACH_THREAD(block, device_norm_gather(job, block, thread));
     EACH_THREAD(block, device_norm_learn(job, block, thread));
 }
 
-DEVICE void device_norm_learn_back(const spsh__norm_job *job, const spsh__block *block,
+DEVICE void device_norm_learn_back(const spsh__norm_job *job, const spsh__kernel_block *block,
                                    uint32_t thread)
 {
     const uint32_t channel = block->x * DEVICE_LANES + thread;
@@ -340,7 +342,7 @@ DEVICE void device_norm_learn_back(const spsh__norm_job *job, const spsh__block 
                          count > 0 ? -sums.first / count : 0);
 }
 
-DEVICE void spsh__kernel_norm_learn_back(const spsh__norm_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_norm_learn_back(const spsh__norm_job *job, const spsh__kernel_block *block)
 {
     EACH_THREAD(block, device_norm_gather(job, block, thread));
     EACH_THREAD(block, device_norm_learn_back(job, block, thread));
@@ -389,7 +391,7 @@ DEVICE void device_norm_apply_line(const spsh__norm_job *job, uint32_t number, u
     }
 }
 
-DEVICE void device_norm_conv_apply(const spsh__norm_job *job, const spsh__block *block,
+DEVICE void device_norm_conv_apply(const spsh__norm_job *job, const spsh__kernel_block *block,
                                    uint32_t thread)
 {
     const uint64_t lines = (uint64_t)job->batch * job->channels * job->bins; /* below 2^32 */
@@ -398,7 +400,7 @@ DEVICE void device_norm_conv_apply(const spsh__norm_job *job, const spsh__block 
         device_norm_apply_line(job, (uint32_t)line, thread % DEVICE_LANES);
 }
 
-DEVICE void spsh__kernel_norm_conv_apply(const spsh__norm_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_norm_conv_apply(const spsh__norm_job *job, const spsh__kernel_block *block)
 {
     EACH_THREAD(block, device_norm_conv_apply(job, block, thread));
 }
@@ -424,7 +426,7 @@ DEVICE void device_norm_apply_row(const spsh__norm_job *job, const device_row *r
 }
 
 /* Place x: columns, which a thread keeps the numbers of; y: rows, eight of a block at once. */
-DEVICE void device_norm_rows_apply(const spsh__norm_job *job, const spsh__block *block,
+DEVICE void device_norm_rows_apply(const spsh__norm_job *job, const spsh__kernel_block *block,
                                    uint32_t thread)
 {
     const uint64_t rows = (uint64_t)job->frames * job->batch;
@@ -443,7 +445,7 @@ DEVICE void device_norm_rows_apply(const spsh__norm_job *job, const spsh__block 
         device_norm_apply_row(job, &row, &columns, &lines);
 }
 
-DEVICE void spsh__kernel_norm_rows_apply(const spsh__norm_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_norm_rows_apply(const spsh__norm_job *job, const spsh__kernel_block *block)
 {
     EACH_THREAD(block, device_norm_rows_apply(job, block, thread));
 }

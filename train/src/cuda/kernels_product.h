@@ -49,7 +49,7 @@ typedef struct spsh__add_halves_job {
     uint64_t count;
 } spsh__add_halves_job;
 
-DEVICE void spsh__gemm_keep_thread(const spsh__gemm_keep_job *job, const spsh__block *block,
+DEVICE void spsh__gemm_keep_thread(const spsh__gemm_keep_job *job, const spsh__kernel_block *block,
                                    uint32_t thread)
 {
     const uint64_t count = job->rows * job->width;
@@ -60,12 +60,12 @@ DEVICE void spsh__gemm_keep_thread(const spsh__gemm_keep_job *job, const spsh__b
     }
 }
 
-DEVICE void spsh__kernel_gemm_keep(const spsh__gemm_keep_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_gemm_keep(const spsh__gemm_keep_job *job, const spsh__kernel_block *block)
 {
     EACH_THREAD(block, spsh__gemm_keep_thread(job, block, thread));
 }
 
-DEVICE void spsh__conv_bias_thread(const spsh__conv_bias_job *job, const spsh__block *block,
+DEVICE void spsh__conv_bias_thread(const spsh__conv_bias_job *job, const spsh__kernel_block *block,
                                    uint32_t thread)
 {
     for (uint64_t p = block->y; p < job->planes; p += block->blocks_y) {
@@ -84,13 +84,13 @@ DEVICE void spsh__conv_bias_thread(const spsh__conv_bias_job *job, const spsh__b
     }
 }
 
-DEVICE void spsh__kernel_conv_bias(const spsh__conv_bias_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_conv_bias(const spsh__conv_bias_job *job, const spsh__kernel_block *block)
 {
     EACH_THREAD(block, spsh__conv_bias_thread(job, block, thread));
 }
 
 DEVICE void spsh__conv_bias_part_thread(const spsh__conv_bias_parts_job *job,
-                                        const spsh__block *block, uint32_t thread)
+                                        const spsh__kernel_block *block, uint32_t thread)
 {
     float sum = 0.0f;
     for (uint32_t n = 0; n < job->batch; n++) {
@@ -108,7 +108,8 @@ DEVICE void spsh__conv_bias_part_thread(const spsh__conv_bias_parts_job *job,
 }
 
 /* Of the first `width` threads each takes in what its partner has. */
-DEVICE void spsh__conv_bias_fold_thread(const spsh__block *block, uint32_t width, uint32_t thread)
+DEVICE void spsh__conv_bias_fold_thread(const spsh__kernel_block *block, uint32_t width,
+                                        uint32_t thread)
 {
     float *sums = (float *)block->shared;
     if (thread < width)
@@ -116,7 +117,7 @@ DEVICE void spsh__conv_bias_fold_thread(const spsh__block *block, uint32_t width
 }
 
 DEVICE void spsh__conv_bias_write_thread(const spsh__conv_bias_parts_job *job,
-                                         const spsh__block *block, uint32_t thread)
+                                         const spsh__kernel_block *block, uint32_t thread)
 {
     if (thread == 0)
         job->parts[(uint64_t)block->y * block->blocks_x + block->x] =
@@ -124,7 +125,7 @@ DEVICE void spsh__conv_bias_write_thread(const spsh__conv_bias_parts_job *job,
 }
 
 DEVICE void spsh__kernel_conv_bias_parts(const spsh__conv_bias_parts_job *job,
-                                         const spsh__block *block)
+                                         const spsh__kernel_block *block)
 {
     EACH_THREAD(block, spsh__conv_bias_part_thread(job, block, thread));
     for (uint32_t width = SPSH__DEVICE_THREADS / 2; width > 0; width /= 2)
@@ -133,7 +134,7 @@ DEVICE void spsh__kernel_conv_bias_parts(const spsh__conv_bias_parts_job *job,
 }
 
 DEVICE void spsh__conv_bias_sum_thread(const spsh__conv_bias_sums_job *job,
-                                       const spsh__block *block, uint32_t thread)
+                                       const spsh__kernel_block *block, uint32_t thread)
 {
     for (uint64_t c = spsh__block_first(block, thread); c < job->channels;
          c += spsh__block_step(block)) {
@@ -145,20 +146,21 @@ DEVICE void spsh__conv_bias_sum_thread(const spsh__conv_bias_sums_job *job,
 }
 
 DEVICE void spsh__kernel_conv_bias_sums(const spsh__conv_bias_sums_job *job,
-                                        const spsh__block *block)
+                                        const spsh__kernel_block *block)
 {
     EACH_THREAD(block, spsh__conv_bias_sum_thread(job, block, thread));
 }
 
-DEVICE void spsh__add_halves_thread(const spsh__add_halves_job *job, const spsh__block *block,
-                                    uint32_t thread)
+DEVICE void spsh__add_halves_thread(const spsh__add_halves_job *job,
+                                    const spsh__kernel_block *block, uint32_t thread)
 {
     for (uint64_t i = spsh__block_first(block, thread); i < job->count;
          i += spsh__block_step(block))
         job->to[i] += spsh__device_get(&job->from, i);
 }
 
-DEVICE void spsh__kernel_add_halves(const spsh__add_halves_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_add_halves(const spsh__add_halves_job *job,
+                                    const spsh__kernel_block *block)
 {
     EACH_THREAD(block, spsh__add_halves_thread(job, block, thread));
 }

@@ -259,8 +259,8 @@ DEVICE void rnn_backward_cell(const spsh__rnn_job *job, uint32_t kind, uint64_t 
 
 /* ---- stepwise ---- */
 
-DEVICE void rnn_forward_step(const spsh__rnn_job *job, const spsh__block *block, uint32_t kind,
-                             uint32_t thread)
+DEVICE void rnn_forward_step(const spsh__rnn_job *job, const spsh__kernel_block *block,
+                             uint32_t kind, uint32_t thread)
 {
     const uint64_t hidden = job->hidden, count = job->batch * hidden;
     for (uint64_t i = spsh__block_first(block, thread); i < count; i += spsh__block_step(block)) {
@@ -272,8 +272,8 @@ DEVICE void rnn_forward_step(const spsh__rnn_job *job, const spsh__block *block,
     }
 }
 
-DEVICE void rnn_backward_step(const spsh__rnn_job *job, const spsh__block *block, uint32_t kind,
-                              uint32_t thread)
+DEVICE void rnn_backward_step(const spsh__rnn_job *job, const spsh__kernel_block *block,
+                              uint32_t kind, uint32_t thread)
 {
     const uint64_t hidden = job->hidden, count = job->batch * hidden;
     for (uint64_t i = spsh__block_first(block, thread); i < count; i += spsh__block_step(block)) {
@@ -284,14 +284,14 @@ DEVICE void rnn_backward_step(const spsh__rnn_job *job, const spsh__block *block
     }
 }
 
-DEVICE void spsh__kernel_rnn_forward_step(const spsh__rnn_job *job, const spsh__block *block,
+DEVICE void spsh__kernel_rnn_forward_step(const spsh__rnn_job *job, const spsh__kernel_block *block,
                                           uint32_t kind)
 {
     EACH_THREAD(block, rnn_forward_step(job, block, kind, thread));
 }
 
-DEVICE void spsh__kernel_rnn_backward_step(const spsh__rnn_job *job, const spsh__block *block,
-                                           uint32_t kind)
+DEVICE void spsh__kernel_rnn_backward_step(const spsh__rnn_job *job,
+                                           const spsh__kernel_block *block, uint32_t kind)
 {
     EACH_THREAD(block, rnn_backward_step(job, block, kind, thread));
 }
@@ -447,8 +447,8 @@ typedef struct rnn_slice {
     float *sums; /* [warps][32][columns + 8] */
 } rnn_slice;
 
-DEVICE rnn_slice rnn_slice_of(const spsh__rnn_job *job, const spsh__block *block, uint32_t kind,
-                              bool is_backward)
+DEVICE rnn_slice rnn_slice_of(const spsh__rnn_job *job, const spsh__kernel_block *block,
+                              uint32_t kind, bool is_backward)
 {
     const uint32_t columns = is_backward ? job->units : job->gates * job->units;
     const uint64_t bytes = (uint64_t)columns * job->stride * (kind == SPSH__DEVICE_F32 ? 4 : 2);
@@ -465,8 +465,8 @@ DEVICE void *rnn_exchanged(const spsh__rnn_job *job, uint32_t t, uint32_t kind)
 }
 
 /* Utterances from `first` on, exchanged in frame t, times the block's weights. */
-DEVICE void rnn_multiply(const spsh__rnn_job *job, const spsh__block *block, const rnn_slice *slice,
-                         uint32_t t, uint32_t first, uint32_t thread)
+DEVICE void rnn_multiply(const spsh__rnn_job *job, const spsh__kernel_block *block,
+                         const rnn_slice *slice, uint32_t t, uint32_t first, uint32_t thread)
 {
     const uint32_t kind = slice->kind;
     const uint32_t warp = thread / 32, element_bytes = kind == SPSH__DEVICE_F32 ? 4 : 2;
@@ -534,8 +534,8 @@ DEVICE void rnn_backward_unit(const spsh__rnn_job *job, const rnn_slice *slice,
 }
 
 /* Utterances from `first` on. */
-DEVICE void rnn_cells(const spsh__rnn_job *job, const spsh__block *block, const rnn_slice *slice,
-                      uint32_t t, uint32_t first, uint32_t thread)
+DEVICE void rnn_cells(const spsh__rnn_job *job, const spsh__kernel_block *block,
+                      const rnn_slice *slice, uint32_t t, uint32_t first, uint32_t thread)
 {
     const uint32_t left = job->batch - first;
     const uint32_t rows = left < SPSH__RNN_ROWS ? left : SPSH__RNN_ROWS;
@@ -552,8 +552,8 @@ DEVICE void rnn_cells(const spsh__rnn_job *job, const spsh__block *block, const 
 }
 
 /* With what the frame before left, in the way's order. */
-DEVICE void rnn_frame(const spsh__rnn_job *job, const spsh__block *block, uint32_t t, uint32_t kind,
-                      bool is_backward)
+DEVICE void rnn_frame(const spsh__rnn_job *job, const spsh__kernel_block *block, uint32_t t,
+                      uint32_t kind, bool is_backward)
 {
     const rnn_slice slice = rnn_slice_of(job, block, kind, is_backward);
     const bool is_first = is_backward ? t + 1 == job->frames : t == 0;
@@ -567,8 +567,8 @@ DEVICE void rnn_frame(const spsh__rnn_job *job, const spsh__block *block, uint32
 
 /* ---- persistent: forward ---- */
 
-DEVICE void rnn_forward_load(const spsh__rnn_job *job, const spsh__block *block, uint32_t kind,
-                             uint32_t thread)
+DEVICE void rnn_forward_load(const spsh__rnn_job *job, const spsh__kernel_block *block,
+                             uint32_t kind, uint32_t thread)
 {
     const uint32_t count = job->gates * job->units * job->stride;
     for (uint32_t i = thread; i < count; i += SPSH__DEVICE_THREADS) {
@@ -583,7 +583,7 @@ DEVICE void rnn_forward_load(const spsh__rnn_job *job, const spsh__block *block,
 }
 
 /* What the cells of a frame will read that no block writes. */
-DEVICE void rnn_forward_ahead(const spsh__rnn_job *job, const spsh__block *block, uint32_t t,
+DEVICE void rnn_forward_ahead(const spsh__rnn_job *job, const spsh__kernel_block *block, uint32_t t,
                               uint32_t kind, uint32_t thread)
 {
     for (uint32_t i = thread; i < job->batch * job->gates; i += SPSH__DEVICE_THREADS) {
@@ -594,23 +594,23 @@ DEVICE void rnn_forward_ahead(const spsh__rnn_job *job, const spsh__block *block
     }
 }
 
-DEVICE void spsh__rnn_forward_open(const spsh__rnn_job *job, const spsh__block *block,
+DEVICE void spsh__rnn_forward_open(const spsh__rnn_job *job, const spsh__kernel_block *block,
                                    uint32_t kind)
 {
     EACH_THREAD(block, rnn_forward_load(job, block, kind, thread));
 }
 
 /* Then all blocks wait for each other; while they do, what comes next is asked for. */
-DEVICE void spsh__rnn_forward_frame(const spsh__rnn_job *job, const spsh__block *block, uint32_t t,
-                                    uint32_t kind)
+DEVICE void spsh__rnn_forward_frame(const spsh__rnn_job *job, const spsh__kernel_block *block,
+                                    uint32_t t, uint32_t kind)
 {
     rnn_frame(job, block, t, kind, false);
 }
 
 /* ---- persistent: backward ---- */
 
-DEVICE void rnn_backward_load(const spsh__rnn_job *job, const spsh__block *block, uint32_t kind,
-                              uint32_t thread)
+DEVICE void rnn_backward_load(const spsh__rnn_job *job, const spsh__kernel_block *block,
+                              uint32_t kind, uint32_t thread)
 {
     const uint32_t count = job->units * job->stride;
     for (uint32_t i = thread; i < count; i += SPSH__DEVICE_THREADS) {
@@ -623,8 +623,8 @@ DEVICE void rnn_backward_load(const spsh__rnn_job *job, const spsh__block *block
     }
 }
 
-DEVICE void rnn_backward_ahead(const spsh__rnn_job *job, const spsh__block *block, uint32_t t,
-                               uint32_t kind, uint32_t thread)
+DEVICE void rnn_backward_ahead(const spsh__rnn_job *job, const spsh__kernel_block *block,
+                               uint32_t t, uint32_t kind, uint32_t thread)
 {
     const uint64_t unit = (uint64_t)block->x * job->units;
     rnn_forward_ahead(job, block, t, kind, thread);
@@ -635,22 +635,22 @@ DEVICE void rnn_backward_ahead(const spsh__rnn_job *job, const spsh__block *bloc
     }
 }
 
-DEVICE void spsh__rnn_backward_open(const spsh__rnn_job *job, const spsh__block *block,
+DEVICE void spsh__rnn_backward_open(const spsh__rnn_job *job, const spsh__kernel_block *block,
                                     uint32_t kind)
 {
     EACH_THREAD(block, rnn_backward_load(job, block, kind, thread));
 }
 
 /* From the last frame to the first. */
-DEVICE void spsh__rnn_backward_frame(const spsh__rnn_job *job, const spsh__block *block, uint32_t t,
-                                     uint32_t kind)
+DEVICE void spsh__rnn_backward_frame(const spsh__rnn_job *job, const spsh__kernel_block *block,
+                                     uint32_t t, uint32_t kind)
 {
     rnn_frame(job, block, t, kind, true);
 }
 
 /* ---- weights to and from where a library wants them ---- */
 
-DEVICE void rnn_pack(const spsh__rnn_part *part, const spsh__block *block, uint32_t thread)
+DEVICE void rnn_pack(const spsh__rnn_part *part, const spsh__kernel_block *block, uint32_t thread)
 {
     const uint64_t count = part->row_count * part->columns;
     for (uint64_t i = spsh__block_first(block, thread); i < count; i += spsh__block_step(block)) {
@@ -662,7 +662,7 @@ DEVICE void rnn_pack(const spsh__rnn_part *part, const spsh__block *block, uint3
     }
 }
 
-DEVICE void spsh__kernel_rnn_pack(const spsh__rnn_pack_job *job, const spsh__block *block,
+DEVICE void spsh__kernel_rnn_pack(const spsh__rnn_pack_job *job, const spsh__kernel_block *block,
                                   uint32_t kind)
 {
     (void)kind; /* each part has its own */

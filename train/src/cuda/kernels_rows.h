@@ -92,12 +92,13 @@ DEVICE void device_convert_run(const spsh__elements_job *job, const device_run *
 }
 
 #define DEVICE_ELEMENTS_KERNEL(name_, run_)                                                        \
-    DEVICE void device_##name_(const spsh__elements_job *job, const spsh__block *block,            \
+    DEVICE void device_##name_(const spsh__elements_job *job, const spsh__kernel_block *block,     \
                                uint32_t thread)                                                    \
     {                                                                                              \
         EACH_RUN(job, block, thread, run_(job, &r));                                               \
     }                                                                                              \
-    DEVICE void spsh__kernel_##name_(const spsh__elements_job *job, const spsh__block *block)      \
+    DEVICE void spsh__kernel_##name_(const spsh__elements_job *job,                                \
+                                     const spsh__kernel_block *block)                              \
     {                                                                                              \
         EACH_THREAD(block, device_##name_(job, block, thread));                                    \
     }
@@ -214,12 +215,12 @@ DEVICE void device_arrange_row(const spsh__lines_job *job, uint64_t line, uint32
 }
 
 #define DEVICE_LINES_KERNEL(name_, line_)                                                          \
-    DEVICE void device_##name_(const spsh__lines_job *job, const spsh__block *block,               \
+    DEVICE void device_##name_(const spsh__lines_job *job, const spsh__kernel_block *block,        \
                                uint32_t thread)                                                    \
     {                                                                                              \
         EACH_LINE(job, block, thread, line_(job, line, thread));                                   \
     }                                                                                              \
-    DEVICE void spsh__kernel_##name_(const spsh__lines_job *job, const spsh__block *block)         \
+    DEVICE void spsh__kernel_##name_(const spsh__lines_job *job, const spsh__kernel_block *block)  \
     {                                                                                              \
         EACH_THREAD(block, device_##name_(job, block, thread));                                    \
     }
@@ -279,7 +280,7 @@ DEVICE void device_turn_store(const spsh__turn_job *job, const device_tile *tile
     }
 }
 
-DEVICE void spsh__kernel_turn(const spsh__turn_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_turn(const spsh__turn_job *job, const spsh__kernel_block *block)
 {
     const uint32_t across = (job->columns + SPSH__TURN_TILE - 1) / SPSH__TURN_TILE;
     device_tile tile;
@@ -323,7 +324,7 @@ DEVICE double device_column_sum(const spsh__columns_job *job, uint64_t first, ui
     return sum;
 }
 
-DEVICE void device_column_part(const spsh__columns_job *job, const spsh__block *block,
+DEVICE void device_column_part(const spsh__columns_job *job, const spsh__kernel_block *block,
                                uint32_t thread)
 {
     const uint32_t column = block->x * DEVICE_LANES + thread % DEVICE_LANES;
@@ -334,7 +335,7 @@ DEVICE void device_column_part(const spsh__columns_job *job, const spsh__block *
                             : 0;
 }
 
-DEVICE void device_column_put(const spsh__columns_job *job, const spsh__block *block,
+DEVICE void device_column_put(const spsh__columns_job *job, const spsh__kernel_block *block,
                               uint32_t thread)
 {
     const uint32_t column = block->x * DEVICE_LANES + thread;
@@ -343,13 +344,13 @@ DEVICE void device_column_put(const spsh__columns_job *job, const spsh__block *b
             device_lane_sum((const double *)block->shared, thread);
 }
 
-DEVICE void spsh__kernel_column_sums(const spsh__columns_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_column_sums(const spsh__columns_job *job, const spsh__kernel_block *block)
 {
     EACH_THREAD(block, device_column_part(job, block, thread));
     EACH_THREAD(block, device_column_put(job, block, thread));
 }
 
-DEVICE void device_add_parts(const spsh__columns_job *job, const spsh__block *block,
+DEVICE void device_add_parts(const spsh__columns_job *job, const spsh__kernel_block *block,
                              uint32_t thread)
 {
     const uint32_t column = block->x * DEVICE_LANES + thread % DEVICE_LANES;
@@ -364,7 +365,8 @@ DEVICE void device_add_to(const spsh__device_array *to, uint32_t column, float s
     spsh__device_set(to, column, spsh__device_get(to, column) + sum);
 }
 
-DEVICE void device_add_put(const spsh__columns_job *job, const spsh__block *block, uint32_t thread)
+DEVICE void device_add_put(const spsh__columns_job *job, const spsh__kernel_block *block,
+                           uint32_t thread)
 {
     const uint32_t column = block->x * DEVICE_LANES + thread;
     if (thread >= DEVICE_LANES || column >= job->width)
@@ -375,7 +377,7 @@ DEVICE void device_add_put(const spsh__columns_job *job, const spsh__block *bloc
         device_add_to(&job->also, column, sum);
 }
 
-DEVICE void spsh__kernel_add_columns(const spsh__columns_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_add_columns(const spsh__columns_job *job, const spsh__kernel_block *block)
 {
     EACH_THREAD(block, device_add_parts(job, block, thread));
     EACH_THREAD(block, device_add_put(job, block, thread));
@@ -431,7 +433,7 @@ DEVICE void device_lookahead_tile(const spsh__lookahead_job *job, uint32_t first
     }
 }
 
-DEVICE void device_lookahead(const spsh__lookahead_job *job, const spsh__block *block,
+DEVICE void device_lookahead(const spsh__lookahead_job *job, const spsh__kernel_block *block,
                              uint32_t thread)
 {
     const uint64_t row = (uint64_t)job->batch * job->width;
@@ -444,7 +446,7 @@ DEVICE void device_lookahead(const spsh__lookahead_job *job, const spsh__block *
 }
 
 /* Grid (columns of a frame, tiles of frames). */
-DEVICE void spsh__kernel_lookahead(const spsh__lookahead_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_lookahead(const spsh__lookahead_job *job, const spsh__kernel_block *block)
 {
     EACH_THREAD(block, device_lookahead(job, block, thread));
 }
@@ -500,7 +502,7 @@ DEVICE uint32_t device_column_groups(uint32_t width)
     return (width + DEVICE_LANES - 1) / DEVICE_LANES;
 }
 
-DEVICE void device_weights_part(const spsh__lookahead_job *job, const spsh__block *block,
+DEVICE void device_weights_part(const spsh__lookahead_job *job, const spsh__kernel_block *block,
                                 uint32_t thread)
 {
     const uint32_t groups = device_column_groups(job->width);
@@ -518,7 +520,7 @@ DEVICE void device_weights_part(const spsh__lookahead_job *job, const spsh__bloc
         to[k * SPSH__DEVICE_THREADS + thread] = sums.all[k];
 }
 
-DEVICE void device_weights_put(const spsh__lookahead_job *job, const spsh__block *block,
+DEVICE void device_weights_put(const spsh__lookahead_job *job, const spsh__kernel_block *block,
                                uint32_t thread)
 {
     const uint32_t groups = device_column_groups(job->width), lane = thread % DEVICE_LANES;
@@ -533,13 +535,14 @@ DEVICE void device_weights_put(const spsh__lookahead_job *job, const spsh__block
 }
 
 /* Grid (groups of columns * groups of weights, parts). */
-DEVICE void spsh__kernel_lookahead_weights(const spsh__lookahead_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_lookahead_weights(const spsh__lookahead_job *job,
+                                           const spsh__kernel_block *block)
 {
     EACH_THREAD(block, device_weights_part(job, block, thread));
     EACH_THREAD(block, device_weights_put(job, block, thread));
 }
 
-DEVICE void device_add_weights(const spsh__lookahead_job *job, const spsh__block *block,
+DEVICE void device_add_weights(const spsh__lookahead_job *job, const spsh__kernel_block *block,
                                uint32_t thread)
 {
     const uint64_t count = (uint64_t)job->context * job->width;
@@ -552,7 +555,8 @@ DEVICE void device_add_weights(const spsh__lookahead_job *job, const spsh__block
     }
 }
 
-DEVICE void spsh__kernel_add_lookahead(const spsh__lookahead_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_add_lookahead(const spsh__lookahead_job *job,
+                                       const spsh__kernel_block *block)
 {
     EACH_THREAD(block, device_add_weights(job, block, thread));
 }

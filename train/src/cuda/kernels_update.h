@@ -28,7 +28,7 @@ typedef struct spsh__square_job {
     double *sum;             /* of sum_parts, which is one block */
 } spsh__square_job;
 
-DEVICE void device_square_part(const spsh__square_job *job, const spsh__block *block,
+DEVICE void device_square_part(const spsh__square_job *job, const spsh__kernel_block *block,
                                uint32_t thread)
 {
     double sum = 0;
@@ -44,13 +44,13 @@ DEVICE void device_square_part(const spsh__square_job *job, const spsh__block *b
     ((double *)block->shared)[thread] = sum;
 }
 
-DEVICE void device_square_put(const spsh__block *block, double *to, uint32_t thread)
+DEVICE void device_square_put(const spsh__kernel_block *block, double *to, uint32_t thread)
 {
     if (thread == 0)
         *to = ((const double *)block->shared)[0];
 }
 
-DEVICE void spsh__kernel_square_sum(const spsh__square_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_square_sum(const spsh__square_job *job, const spsh__kernel_block *block)
 {
     EACH_THREAD(block, device_square_part(job, block, thread));
     for (uint32_t half = SPSH__DEVICE_THREADS / 2; half > 0; half /= 2)
@@ -58,7 +58,7 @@ DEVICE void spsh__kernel_square_sum(const spsh__square_job *job, const spsh__blo
     EACH_THREAD(block, device_square_put(block, job->partial + block->x, thread));
 }
 
-DEVICE void device_add_squares(const spsh__square_job *job, const spsh__block *block,
+DEVICE void device_add_squares(const spsh__square_job *job, const spsh__kernel_block *block,
                                uint32_t thread)
 {
     double sum = 0;
@@ -67,7 +67,7 @@ DEVICE void device_add_squares(const spsh__square_job *job, const spsh__block *b
     ((double *)block->shared)[thread] = sum;
 }
 
-DEVICE void spsh__kernel_sum_parts(const spsh__square_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_sum_parts(const spsh__square_job *job, const spsh__kernel_block *block)
 {
     EACH_THREAD(block, device_add_squares(job, block, thread));
     for (uint32_t half = SPSH__DEVICE_THREADS / 2; half > 0; half /= 2)
@@ -104,12 +104,12 @@ DEVICE void device_sgd_run(const spsh__sgd_job *job, const device_run *r)
         device_store_run(&job->moment, r, m);
 }
 
-DEVICE void device_sgd(const spsh__sgd_job *job, const spsh__block *block, uint32_t thread)
+DEVICE void device_sgd(const spsh__sgd_job *job, const spsh__kernel_block *block, uint32_t thread)
 {
     EACH_RUN(job, block, thread, device_sgd_run(job, &r));
 }
 
-DEVICE void spsh__kernel_sgd(const spsh__sgd_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_sgd(const spsh__sgd_job *job, const spsh__kernel_block *block)
 {
     EACH_THREAD(block, device_sgd(job, block, thread));
 }
@@ -143,12 +143,13 @@ DEVICE void device_adamw_run(const spsh__adamw_job *job, const device_run *r)
     device_store_run(&job->moments[1], r, v);
 }
 
-DEVICE void device_adamw(const spsh__adamw_job *job, const spsh__block *block, uint32_t thread)
+DEVICE void device_adamw(const spsh__adamw_job *job, const spsh__kernel_block *block,
+                         uint32_t thread)
 {
     EACH_RUN(job, block, thread, device_adamw_run(job, &r));
 }
 
-DEVICE void spsh__kernel_adamw(const spsh__adamw_job *job, const spsh__block *block)
+DEVICE void spsh__kernel_adamw(const spsh__adamw_job *job, const spsh__kernel_block *block)
 {
     EACH_THREAD(block, device_adamw(job, block, thread));
 }

@@ -15,7 +15,7 @@
 
 extern __shared__ uint4 rnn_memory[];
 
-static __device__ __forceinline__ spsh__block this_block(void)
+static __device__ __forceinline__ spsh__kernel_block this_block(void)
 {
     return {blockIdx.x, blockIdx.y, gridDim.x, gridDim.y, rnn_memory, 0};
 }
@@ -49,7 +49,7 @@ template <uint32_t KIND>
 static __global__ void __launch_bounds__(SPSH__DEVICE_THREADS, 1)
     forward(const __grid_constant__ spsh__rnn_job job)
 {
-    const spsh__block block = this_block();
+    const spsh__kernel_block block = this_block();
     spsh__rnn_forward_open(&job, &block, KIND);
     for (uint32_t t = 0; t < job.frames; t++) {
         spsh__rnn_forward_frame(&job, &block, t, KIND);
@@ -65,7 +65,7 @@ template <uint32_t KIND>
 static __global__ void __launch_bounds__(SPSH__DEVICE_THREADS, 1)
     backward(const __grid_constant__ spsh__rnn_job job)
 {
-    const spsh__block block = this_block();
+    const spsh__kernel_block block = this_block();
     spsh__rnn_backward_open(&job, &block, KIND);
     for (uint32_t t = job.frames; t-- > 0;) {
         spsh__rnn_backward_frame(&job, &block, t, KIND);
@@ -82,7 +82,7 @@ static __global__ void __launch_bounds__(SPSH__DEVICE_THREADS, 1)
     static __global__ void __launch_bounds__(SPSH__DEVICE_THREADS)                                 \
         name_(const __grid_constant__ job_ job)                                                    \
     {                                                                                              \
-        const spsh__block block = this_block();                                                    \
+        const spsh__kernel_block block = this_block();                                             \
         spsh__kernel_rnn_##name_(&job, &block, KIND);                                              \
     }
 PLAIN(forward_step, spsh__rnn_job)

@@ -83,7 +83,7 @@ static inline uint32_t spsh__train_hash(const void *key, size_t size_bytes)
     return hash;
 }
 
-extern "C" spsh_status spsh__train_launch(void *opaque, void *stream, const spsh__launch *l,
+extern "C" spsh_status spsh__train_launch(void *opaque, void *stream, const spsh__kernel_launch *l,
                                           spsh_error *err);
 
 spsh_status spsh__train_gemm_open(spsh__train_state *self, spsh__train_lane *lane, spsh_error *err);

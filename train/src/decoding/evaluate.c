@@ -45,7 +45,7 @@ static spsh_bytes bytes_of(const char *text)
 /* ---- decoding ---- */
 
 static spsh_status forward(spsh__evaluator *e, const spsh__feed_batch *b, uint32_t *ret_frames,
-                           spsh__buffer *ret_logits, spsh_error *err)
+                           spsh__backend_buffer *ret_logits, spsh_error *err)
 {
     const spsh__model_batch batch = spsh__feed_for_model(b);
     *ret_frames = spsh__model_out_frames(e->o.model, b->frames);
@@ -53,7 +53,8 @@ static spsh_status forward(spsh__evaluator *e, const spsh__feed_batch *b, uint32
 }
 
 /* Rows of log probabilities come to the host; the logits are used up. */
-static spsh_status read_rows(spsh__evaluator *e, size_t rows, spsh__buffer logits, spsh_error *err)
+static spsh_status read_rows(spsh__evaluator *e, size_t rows, spsh__backend_buffer logits,
+                             spsh_error *err)
 {
     const spsh__backend_ops *ops = e->o.backend->ops;
     ops->log_softmax_fn(e->o.backend, rows, e->o.symbols, logits, logits);
@@ -109,7 +110,7 @@ static spsh_status compare(spsh__evaluator *e, spsh__evaluation *sums, spsh_erro
 }
 
 static void add_losses(spsh__evaluator *e, const spsh__feed_batch *b, uint32_t frames,
-                       spsh__buffer logits, spsh__evaluation *sums)
+                       spsh__backend_buffer logits, spsh__evaluation *sums)
 {
     const spsh__ctc_shape shape = {frames, b->batch, e->o.symbols, SPSH__VOCABULARY_BLANK, 1};
     const spsh__label_batch labels = {b->labels, b->label_offsets};
@@ -139,7 +140,7 @@ static spsh_status add_texts(spsh__evaluator *e, const spsh__feed_batch *b, spsh
                              spsh_error *err)
 {
     uint32_t frames = 0;
-    spsh__buffer logits = {NULL, false};
+    spsh__backend_buffer logits = {NULL, false};
     spsh_status rc = SPSH_OK;
     if (b->batch > 0)
         rc = forward(e, b, &frames, &logits, err);
@@ -290,7 +291,7 @@ spsh_status spsh__evaluate(spsh__evaluator *e, spsh__feed *feed, spsh__evaluatio
 spsh_status spsh__evaluator_read(spsh__evaluator *e, const spsh__feed_batch *batch, spsh_error *err)
 {
     uint32_t out_frames = 0;
-    spsh__buffer logits = {NULL, false};
+    spsh__backend_buffer logits = {NULL, false};
     const spsh_status rc = forward(e, batch, &out_frames, &logits, err);
     e->batch = batch->batch;
     return rc != SPSH_OK ? rc : read_rows(e, (size_t)out_frames * batch->batch, logits, err);

@@ -10,7 +10,7 @@ static spsh_status fill(spsh__backend *backend, spsh__model *model, const spsh__
                         spsh_error *err)
 {
     uint64_t statistics = 0;
-    const spsh__buffer there = spsh__model_statistics(model, &statistics);
+    const spsh__backend_buffer there = spsh__model_statistics(model, &statistics);
     const uint64_t elements = spsh__model_arena_elements(model);
     const uint32_t count = spsh__model_parameter_count(model);
     spsh__parameter *parameters = calloc(count, sizeof(*parameters));

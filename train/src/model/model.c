@@ -182,11 +182,11 @@ static void join_units(spsh__model *m)
 
 /* ---- memory */
 
-static spsh_status take(spsh__model *m, bool is_half, uint64_t elements, spsh__buffer *ret,
+static spsh_status take(spsh__model *m, bool is_half, uint64_t elements, spsh__backend_buffer *ret,
                         spsh_error *err)
 {
     const size_t count = elements == 0 ? 1 : (size_t)elements;
-    spsh__buffer buffer = {NULL, false};
+    spsh__backend_buffer buffer = {NULL, false};
     const spsh_status rc = is_half ? m->b->alloc_half_fn(m->backend, count, &buffer, err)
                                    : m->b->alloc_fn(m->backend, count, &buffer, err);
     if (rc != SPSH_OK)
@@ -196,12 +196,13 @@ static spsh_status take(spsh__model *m, bool is_half, uint64_t elements, spsh__b
     return SPSH_OK;
 }
 
-spsh_status spsh__model_take(spsh__model *m, uint64_t elements, spsh__buffer *ret, spsh_error *err)
+spsh_status spsh__model_take(spsh__model *m, uint64_t elements, spsh__backend_buffer *ret,
+                             spsh_error *err)
 {
     return take(m, false, elements, ret, err);
 }
 
-spsh_status spsh__model_take_values(spsh__model *m, uint64_t elements, spsh__buffer *ret,
+spsh_status spsh__model_take_values(spsh__model *m, uint64_t elements, spsh__backend_buffer *ret,
                                     spsh_error *err)
 {
     return take(m, m->backend->has_half, elements, ret, err);
@@ -485,7 +486,7 @@ uint64_t spsh__model_weight_count(const spsh__model *m)
     return m->weight_count;
 }
 
-spsh__buffer spsh__model_weights(const spsh__model *m)
+spsh__backend_buffer spsh__model_weights(const spsh__model *m)
 {
     return m->weights;
 }
@@ -496,12 +497,12 @@ void spsh__model_weights_changed(spsh__model *m)
         m->b->convert_fn(m->backend, m->half_weights, m->weights, (size_t)m->arena_elements);
 }
 
-spsh__buffer spsh__model_gradients(const spsh__model *m)
+spsh__backend_buffer spsh__model_gradients(const spsh__model *m)
 {
     return m->gradients;
 }
 
-spsh__buffer spsh__model_statistics(const spsh__model *m, uint64_t *ret_elements)
+spsh__backend_buffer spsh__model_statistics(const spsh__model *m, uint64_t *ret_elements)
 {
     *ret_elements = m->statistics_elements;
     return m->statistics;
@@ -595,7 +596,8 @@ static spsh_status put_device_input(spsh__model *m, const spsh__model_batch *bat
 }
 
 spsh_status spsh__model_forward(spsh__model *m, const spsh__model_batch *batch, bool is_training,
-                                spsh__buffer *ret_logits, uint32_t *out_lengths, spsh_error *err)
+                                spsh__backend_buffer *ret_logits, uint32_t *out_lengths,
+                                spsh_error *err)
 {
     spsh_status rc = check_batch(m, batch, err);
     if (rc != SPSH_OK)
@@ -633,7 +635,7 @@ void spsh__model_unit_done(spsh__model *m)
         spsh__model_segment_begin(m, m->bucket + 1);
 }
 
-void spsh__model_backward(spsh__model *m, spsh__buffer logit_gradients,
+void spsh__model_backward(spsh__model *m, spsh__backend_buffer logit_gradients,
                           void (*bucket_fn)(void *user, uint32_t bucket), void *user)
 {
     m->unit = 0;
@@ -649,7 +651,7 @@ void spsh__model_backward(spsh__model *m, spsh__buffer logit_gradients,
     m->ops->backward_fn(m, logit_gradients);
 }
 
-spsh__buffer spsh__model_logit_gradients(const spsh__model *m)
+spsh__backend_buffer spsh__model_logit_gradients(const spsh__model *m)
 {
     return m->logit_gradients;
 }

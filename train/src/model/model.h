@@ -98,16 +98,16 @@ spsh_status spsh__model_open_layout(spsh__backend *backend, const spsh__model_sh
 /* At a stage's borders: [out_frames][batch][width], 0 in padding where the layer says so. */
 uint32_t spsh__model_stage_in_width(const spsh__model *model);
 uint32_t spsh__model_stage_out_width(const spsh__model *model);
-spsh__buffer spsh__model_stage_in(const spsh__model *model);
-spsh__buffer spsh__model_stage_out(const spsh__model *model);
-spsh__buffer spsh__model_stage_out_gradients(const spsh__model *model);
+spsh__backend_buffer spsh__model_stage_in(const spsh__model *model);
+spsh__backend_buffer spsh__model_stage_out(const spsh__model *model);
+spsh__backend_buffer spsh__model_stage_out_gradients(const spsh__model *model);
 /* Behind a backward, until the next one of the stage, or of one that it lends to. */
-spsh__buffer spsh__model_stage_in_gradients(const spsh__model *model);
+spsh__backend_buffer spsh__model_stage_in_gradients(const spsh__model *model);
 /* Multiplications and additions of its blocks, forward and backward, a frame behind the
  * convolutions. */
 double spsh__model_work(const spsh__model *model);
 /* Where norms of training write; as large as the statistics; data NULL: there. */
-void spsh__model_divert_statistics(spsh__model *model, spsh__buffer to);
+void spsh__model_divert_statistics(spsh__model *model, spsh__backend_buffer to);
 
 /* PyTorch's defaults, drawn from seed, the parameter's name and the element alone; floats, so that
  * all backends begin alike. Statistics: mean 0, variance 1. */
@@ -117,12 +117,12 @@ uint32_t spsh__model_parameter_count(const spsh__model *model); /* slices */
 const spsh__parameter *spsh__model_parameter(const spsh__model *model, uint32_t number);
 uint64_t spsh__model_arena_elements(const spsh__model *model); /* with gaps */
 uint64_t spsh__model_weight_count(const spsh__model *model);   /* without */
-spsh__buffer spsh__model_weights(const spsh__model *model);
+spsh__backend_buffer spsh__model_weights(const spsh__model *model);
 /* Whoever writes to the weights says so: of backends with halves there is a copy of them. */
 void spsh__model_weights_changed(spsh__model *model);
-spsh__buffer spsh__model_gradients(const spsh__model *model);
+spsh__backend_buffer spsh__model_gradients(const spsh__model *model);
 /* BN's running means and variances: state that no gradient changes; one arena, too. */
-spsh__buffer spsh__model_statistics(const spsh__model *model, uint64_t *ret_elements);
+spsh__backend_buffer spsh__model_statistics(const spsh__model *model, uint64_t *ret_elements);
 
 /* Buckets tile the arena, in ascending order; small ones are joined until they are worth a
  * message. */
@@ -150,15 +150,15 @@ typedef struct spsh__model_batch {
  * them, written. SPSH_E_INVALID_ARG: nothing in the batch, or a length beyond frames; _LIMIT.
  * Failures of operators are the backend's status. */
 spsh_status spsh__model_forward(spsh__model *model, const spsh__model_batch *batch,
-                                bool is_training, spsh__buffer *ret_logits, uint32_t *out_lengths,
-                                spsh_error *err);
+                                bool is_training, spsh__backend_buffer *ret_logits,
+                                uint32_t *out_lengths, spsh_error *err);
 
 /* After a forward of training; uses it up. Adds to the gradients. bucket_fn is called as soon as a
  * bucket is complete, in ascending order; NULL is fine. */
-void spsh__model_backward(spsh__model *model, spsh__buffer logit_gradients,
+void spsh__model_backward(spsh__model *model, spsh__backend_buffer logit_gradients,
                           void (*bucket_fn)(void *user, uint32_t bucket), void *user);
 /* Where the loss writes its gradients: as large as the logits; of lstm-hybrid, whose loss needs no
  * other, the logits themselves. */
-spsh__buffer spsh__model_logit_gradients(const spsh__model *model);
+spsh__backend_buffer spsh__model_logit_gradients(const spsh__model *model);
 
 #endif

@@ -199,7 +199,7 @@ static size_t conv_count(const spsh__model *m, const spsh__conv_stage *stage)
     return spsh__model_out_rows(m) * stage->shape.out_channels * stage->shape.out_bins;
 }
 
-static void conv_forward(spsh__model *m, uint32_t number, bool is_training, spsh__buffer x)
+static void conv_forward(spsh__model *m, uint32_t number, bool is_training, spsh__backend_buffer x)
 {
     spsh__conv_stage *stage = &m->conv[number];
     size_t count = conv_count(m, stage);
@@ -215,8 +215,8 @@ static void conv_forward(spsh__model *m, uint32_t number, bool is_training, spsh
 }
 
 /* dy is overwritten. */
-static void conv_backward(spsh__model *m, uint32_t number, spsh__buffer x, spsh__buffer dy,
-                          spsh__buffer dx)
+static void conv_backward(spsh__model *m, uint32_t number, spsh__backend_buffer x,
+                          spsh__backend_buffer dy, spsh__backend_buffer dx)
 {
     spsh__conv_stage *stage = &m->conv[number];
     spsh__conv_grad g = {.x = x,
@@ -238,7 +238,7 @@ static spsh__lookahead lookahead(const spsh__model *m)
 }
 
 /* What the last norm sees. */
-static spsh__buffer last_rows(const spsh__model *m)
+static spsh__backend_buffer last_rows(const spsh__model *m)
 {
     return m->shape.lookahead > 0 ? m->lookahead_out : m->rnn[m->shape.layers - 1].out;
 }
@@ -264,7 +264,7 @@ static void forward(spsh__model *m, bool is_training)
         m->b->rows_from_conv_fn(m->backend, &m->conv[1].shape, m->conv[1].y, m->rows);
     }
     for (uint32_t i = 0; i < m->shape.layers; i++) {
-        spsh__buffer x = m->rows;
+        spsh__backend_buffer x = m->rows;
         if (!spsh__model_has(m, i + 1))
             continue;
         if (m->rnn_norm[i] != NULL) {
@@ -277,18 +277,18 @@ static void forward(spsh__model *m, bool is_training)
         output_forward(m, is_training);
 }
 
-static void swap(spsh__buffer *a, spsh__buffer *b)
+static void swap(spsh__backend_buffer *a, spsh__backend_buffer *b)
 {
-    spsh__buffer kept = *a;
+    spsh__backend_buffer kept = *a;
     *a = *b;
     *b = kept;
 }
 
 /* *dy: what goes on; *dx: the other one. */
-static void output_backward(spsh__model *m, spsh__buffer logit_gradients, spsh__buffer *ret_dy,
-                            spsh__buffer *ret_dx)
+static void output_backward(spsh__model *m, spsh__backend_buffer logit_gradients,
+                            spsh__backend_buffer *ret_dy, spsh__backend_buffer *ret_dx)
 {
-    const spsh__buffer dy = *ret_dy, dx = *ret_dx;
+    const spsh__backend_buffer dy = *ret_dy, dx = *ret_dx;
     spsh__linear_backward(m, m->output, m->output_normed, logit_gradients, dy);
     spsh__norm_backward(m, m->output_norm, last_rows(m), dy);
     if (m->shape.lookahead > 0) {
@@ -303,9 +303,9 @@ static void output_backward(spsh__model *m, spsh__buffer logit_gradients, spsh__
     spsh__model_unit_done(m);
 }
 
-static void backward(spsh__model *m, spsh__buffer logit_gradients)
+static void backward(spsh__model *m, spsh__backend_buffer logit_gradients)
 {
-    spsh__buffer dy = m->gradient[0], dx = m->gradient[1];
+    spsh__backend_buffer dy = m->gradient[0], dx = m->gradient[1];
     if (m->output_norm != NULL)
         output_backward(m, logit_gradients, &dy, &dx);
     for (uint32_t i = m->shape.layers; i-- > 0;) {
@@ -323,11 +323,11 @@ static void backward(spsh__model *m, spsh__buffer logit_gradients)
     m->b->conv_from_rows_fn(m->backend, &m->conv[1].shape, dy, dx);
     conv_backward(m, 1, m->conv[0].y, dx, dy);
     spsh__model_unit_done(m);
-    conv_backward(m, 0, m->input, dy, (spsh__buffer){NULL, false});
+    conv_backward(m, 0, m->input, dy, (spsh__backend_buffer){NULL, false});
     spsh__model_unit_done(m);
 }
 
-static spsh__buffer *border(spsh__model *m, uint32_t block, uint32_t *ret_width)
+static spsh__backend_buffer *border(spsh__model *m, uint32_t block, uint32_t *ret_width)
 {
     *ret_width = block == 0 ? m->rnn[0].shape.inputs : m->shape.hidden;
     return block == 0 ? &m->rows : &m->rnn[block - 1].out;

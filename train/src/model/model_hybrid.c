@@ -81,15 +81,16 @@ static void arrange(const spsh__model *m, const float *features, const uint32_t 
     }
 }
 
-static void linear_forward(spsh__model *m, uint32_t slice, spsh__buffer x, spsh__buffer y)
+static void linear_forward(spsh__model *m, uint32_t slice, spsh__backend_buffer x,
+                           spsh__backend_buffer y)
 {
     spsh__linear_forward(m, slice, x, y);
     m->b->bias_forward_fn(m->backend, spsh__model_out_rows(m), m->slices[slice].shape[0],
                           spsh__model_weight(m, slice + 1), y);
 }
 
-static void linear_backward(spsh__model *m, uint32_t slice, spsh__buffer x, spsh__buffer dy,
-                            spsh__buffer dx)
+static void linear_backward(spsh__model *m, uint32_t slice, spsh__backend_buffer x,
+                            spsh__backend_buffer dy, spsh__backend_buffer dx)
 {
     spsh__linear_backward(m, slice, x, dy, dx);
     m->b->bias_backward_fn(m->backend, spsh__model_out_rows(m), m->slices[slice].shape[0], dy,
@@ -100,7 +101,7 @@ static void linear_backward(spsh__model *m, uint32_t slice, spsh__buffer x, spsh
 static void forward(spsh__model *m, bool is_training)
 {
     (void)is_training; /* nothing here differs */
-    spsh__buffer x = m->input;
+    spsh__backend_buffer x = m->input;
     const uint32_t layers = m->shape.layers;
     for (uint32_t i = 0; i < layers; i++) {
         if (spsh__model_has(m, i))
@@ -113,17 +114,17 @@ static void forward(spsh__model *m, bool is_training)
         linear_forward(m, m->output, m->bottleneck_out, m->logits);
 }
 
-static void swap(spsh__buffer *a, spsh__buffer *b)
+static void swap(spsh__backend_buffer *a, spsh__backend_buffer *b)
 {
-    const spsh__buffer kept = *a;
+    const spsh__backend_buffer kept = *a;
     *a = *b;
     *b = kept;
 }
 
-static void backward(spsh__model *m, spsh__buffer logit_gradients)
+static void backward(spsh__model *m, spsh__backend_buffer logit_gradients)
 {
     const uint32_t layers = m->shape.layers;
-    spsh__buffer dy = m->gradient[0], dx = m->gradient[1];
+    spsh__backend_buffer dy = m->gradient[0], dx = m->gradient[1];
     if (spsh__model_has(m, layers + 1)) {
         linear_backward(m, m->output, m->bottleneck_out, logit_gradients, dx);
         swap(&dy, &dx);
@@ -144,7 +145,7 @@ static void backward(spsh__model *m, spsh__buffer logit_gradients)
     m->in_gradients = dy;
 }
 
-static spsh__buffer *border(spsh__model *m, uint32_t block, uint32_t *ret_width)
+static spsh__backend_buffer *border(spsh__model *m, uint32_t block, uint32_t *ret_width)
 {
     const bool is_recurrent = block < m->shape.layers;
     *ret_width = is_recurrent ? spsh__rnn_width(&m->rnn[block]) : m->shape.bottleneck;

@@ -25,17 +25,17 @@ typedef struct spsh__rnn_layer {
     uint32_t directions;
     bool is_concatenated; /* else summed */
     bool has_two_biases;
-    uint32_t slices[2];            /* the first of each direction: w_ih, w_hh, b_ih, (b_hh) */
-    spsh__buffer x;                /* borrowed */
-    spsh__buffer y[2], reserve[2]; /* [1]: in reversed order */
-    spsh__buffer out;              /* 0 in padding */
+    uint32_t slices[2];     /* the first of each direction: w_ih, w_hh, b_ih, (b_hh) */
+    spsh__backend_buffer x; /* borrowed */
+    spsh__backend_buffer y[2], reserve[2]; /* [1]: in reversed order */
+    spsh__backend_buffer out;              /* 0 in padding */
 } spsh__rnn_layer;
 
 typedef struct spsh__norm_layer {
     uint32_t channels, bins;                 /* bins 0: rows */
     uint32_t slice;                          /* weight; bias is the next */
     uint64_t running_mean, running_variance; /* offsets in the statistics */
-    spsh__buffer batch_mean, batch_scale;
+    spsh__backend_buffer batch_mean, batch_scale;
 } spsh__norm_layer;
 
 typedef struct spsh__model_ops {
@@ -45,10 +45,10 @@ typedef struct spsh__model_ops {
     /* Features, padding zeroed, from [N][T][D] to the order in which the model wants them. */
     void (*arrange_fn)(const spsh__model *m, const float *features, const uint32_t *lengths);
     void (*forward_fn)(spsh__model *m, bool is_training);
-    void (*backward_fn)(spsh__model *m, spsh__buffer logit_gradients);
+    void (*backward_fn)(spsh__model *m, spsh__backend_buffer logit_gradients);
     /* What a block, but for the last one, gives to the next; set by activations_fn where the block
      * is the stage's. */
-    spsh__buffer *(*border_fn)(spsh__model *m, uint32_t block, uint32_t *ret_width);
+    spsh__backend_buffer *(*border_fn)(spsh__model *m, uint32_t block, uint32_t *ret_width);
 } spsh__model_ops;
 
 extern const spsh__model_ops spsh__model_ds2;
@@ -63,7 +63,7 @@ typedef struct spsh__conv_stage { /* convolution, norm, clip; masked behind each
     spsh__conv_shape shape;       /* batch and frames are the batch's */
     uint32_t weight;              /* slice; bias is the next */
     spsh__norm_layer *norm;
-    spsh__buffer out, y;
+    spsh__backend_buffer out, y;
 } spsh__conv_stage;
 
 struct spsh__model {
@@ -76,7 +76,7 @@ struct spsh__model {
     spsh__model_limits limits;
     spsh__model_stage stage;      /* blocks */
     uint32_t in_width, out_width; /* at its borders; 0: features come in */
-    spsh__buffer stage_in, stage_out;
+    spsh__backend_buffer stage_in, stage_out;
     bool is_forward_only;
     bool is_layout;            /* declared alone */
     const spsh__model *lender; /* of weights and statistics; NULL: own ones */
@@ -92,21 +92,21 @@ struct spsh__model {
     uint32_t unit_count;
     uint64_t bucket_ends[SPSH__MODEL_UNITS_MAX];
     uint32_t bucket_count;
-    spsh__buffer weights, gradients, statistics;
-    spsh__buffer diverted;     /* statistics of training; data NULL: statistics */
-    spsh__buffer half_weights; /* of backends with halves: a copy of weights */
+    spsh__backend_buffer weights, gradients, statistics;
+    spsh__backend_buffer diverted;     /* statistics of training; data NULL: statistics */
+    spsh__backend_buffer half_weights; /* of backends with halves: a copy of weights */
 
-    spsh__buffer buffers[SPSH__MODEL_BUFFERS_MAX]; /* all that is taken, to free it */
+    spsh__backend_buffer buffers[SPSH__MODEL_BUFFERS_MAX]; /* all that is taken, to free it */
     uint32_t buffer_count;
     uint64_t in_rows_max, out_rows_max; /* frames times batch */
     float *staging;                     /* of backends on the host */
-    spsh__buffer upload;                /* of a device, once features came from the host */
-    spsh__buffer input, logits, logit_gradients;
-    spsh__buffer half_gradients; /* of the logits, for products; data NULL: no halves */
-    spsh__buffer gradient[2];    /* what goes back through the layers, by turns */
-    spsh__buffer in_gradients;   /* the one of them that backward ended with */
-    spsh__buffer reversed_x, reversed_dy, reversed_dx;
-    spsh__buffer forward_dy; /* of concatenated directions side by side */
+    spsh__backend_buffer upload;        /* of a device, once features came from the host */
+    spsh__backend_buffer input, logits, logit_gradients;
+    spsh__backend_buffer half_gradients; /* of the logits, for products; data NULL: no halves */
+    spsh__backend_buffer gradient[2];    /* what goes back through the layers, by turns */
+    spsh__backend_buffer in_gradients;   /* the one of them that backward ended with */
+    spsh__backend_buffer reversed_x, reversed_dy, reversed_dx;
+    spsh__backend_buffer forward_dy; /* of concatenated directions side by side */
 
     spsh__rnn_layer rnn[SPSH__MODEL_LAYERS_MAX]; /* the first layer first */
     spsh__norm_layer norms[SPSH__MODEL_NORMS_MAX];
@@ -115,16 +115,16 @@ struct spsh__model {
 
     /* ds2 */
     spsh__conv_stage conv[2];
-    spsh__buffer rows;                                  /* of the convolutions */
+    spsh__backend_buffer rows;                          /* of the convolutions */
     spsh__norm_layer *rnn_norm[SPSH__MODEL_LAYERS_MAX]; /* before a layer; NULL: none */
     spsh__norm_layer *output_norm;
-    spsh__buffer rnn_normed[SPSH__MODEL_LAYERS_MAX], output_normed;
+    spsh__backend_buffer rnn_normed[SPSH__MODEL_LAYERS_MAX], output_normed;
     uint32_t lookahead_slice;
-    spsh__buffer lookahead_out;
+    spsh__backend_buffer lookahead_out;
 
     /* lstm-hybrid */
     uint32_t bottleneck_slice;
-    spsh__buffer bottleneck_out;
+    spsh__backend_buffer bottleneck_out;
 
     /* the batch at hand */
     uint32_t batch, frames, out_frames; /* frames: padded */
@@ -149,9 +149,10 @@ void spsh__rnn_declare(spsh__model *m, uint32_t number, uint32_t direction);
 uint32_t spsh__rnn_width(const spsh__rnn_layer *layer);
 
 /* Floats, or the backend's own; freed with the model. */
-spsh_status spsh__model_take(spsh__model *m, uint64_t elements, spsh__buffer *ret, spsh_error *err);
+spsh_status spsh__model_take(spsh__model *m, uint64_t elements, spsh__backend_buffer *ret,
+                             spsh_error *err);
 /* Activations, and what goes back through them: halves where the backend has them. */
-spsh_status spsh__model_take_values(spsh__model *m, uint64_t elements, spsh__buffer *ret,
+spsh_status spsh__model_take_values(spsh__model *m, uint64_t elements, spsh__backend_buffer *ret,
                                     spsh_error *err);
 /* What batches are padded to counted in. */
 spsh__model_limits spsh__model_room(const spsh__model *m);
@@ -164,19 +165,19 @@ static inline bool spsh__model_has(const spsh__model *m, uint32_t block)
     return block >= m->stage.first && block < m->stage.end;
 }
 
-static inline spsh__buffer spsh__model_weight(const spsh__model *m, uint32_t slice)
+static inline spsh__backend_buffer spsh__model_weight(const spsh__model *m, uint32_t slice)
 {
     return spsh__at(m->b, m->weights, m->slices[slice].offset);
 }
 
 /* ... as products, convolutions and recurrent layers take it. */
-static inline spsh__buffer spsh__model_factor(const spsh__model *m, uint32_t slice)
+static inline spsh__backend_buffer spsh__model_factor(const spsh__model *m, uint32_t slice)
 {
-    const spsh__buffer arena = m->half_weights.data != NULL ? m->half_weights : m->weights;
+    const spsh__backend_buffer arena = m->half_weights.data != NULL ? m->half_weights : m->weights;
     return spsh__at(m->b, arena, m->slices[slice].offset);
 }
 
-static inline spsh__buffer spsh__model_gradient(const spsh__model *m, uint32_t slice)
+static inline spsh__backend_buffer spsh__model_gradient(const spsh__model *m, uint32_t slice)
 {
     return spsh__at(m->b, m->gradients, m->slices[slice].offset);
 }
@@ -187,19 +188,21 @@ static inline size_t spsh__model_out_rows(const spsh__model *m)
 }
 
 /* Running a batch. */
-void spsh__rnn_forward(spsh__model *m, spsh__rnn_layer *layer, spsh__buffer x);
+void spsh__rnn_forward(spsh__model *m, spsh__rnn_layer *layer, spsh__backend_buffer x);
 /* dy is overwritten. Ends the units of its directions but the last: norms before it may belong to
  * that. Directions side by side end together. */
-void spsh__rnn_backward(spsh__model *m, spsh__rnn_layer *layer, spsh__buffer dy, spsh__buffer dx);
+void spsh__rnn_backward(spsh__model *m, spsh__rnn_layer *layer, spsh__backend_buffer dy,
+                        spsh__backend_buffer dx);
 void spsh__norm_forward(spsh__model *m, const spsh__norm_layer *layer, bool is_training,
-                        spsh__buffer x, spsh__buffer y);
+                        spsh__backend_buffer x, spsh__backend_buffer y);
 /* In place. */
-void spsh__norm_backward(spsh__model *m, const spsh__norm_layer *layer, spsh__buffer x,
-                         spsh__buffer dy);
+void spsh__norm_backward(spsh__model *m, const spsh__norm_layer *layer, spsh__backend_buffer x,
+                         spsh__backend_buffer dy);
 /* y[rows][outputs] = x[rows][inputs] weight^T, weight as slice's shape says. */
-void spsh__linear_forward(spsh__model *m, uint32_t slice, spsh__buffer x, spsh__buffer y);
-void spsh__linear_backward(spsh__model *m, uint32_t slice, spsh__buffer x, spsh__buffer dy,
-                           spsh__buffer dx);
+void spsh__linear_forward(spsh__model *m, uint32_t slice, spsh__backend_buffer x,
+                          spsh__backend_buffer y);
+void spsh__linear_backward(spsh__model *m, uint32_t slice, spsh__backend_buffer x,
+                           spsh__backend_buffer dy, spsh__backend_buffer dx);
 void spsh__model_unit_done(spsh__model *m);
 
 /* ---- model_stage.c ---- */

@@ -17,7 +17,7 @@ uint32_t spsh__rnn_width(const spsh__rnn_layer *layer)
 static spsh__rnn_weights rnn_weights(const spsh__model *m, const spsh__rnn_layer *layer,
                                      uint32_t direction, bool are_gradients)
 {
-    spsh__buffer views[4] = {
+    spsh__backend_buffer views[4] = {
         {NULL, false},
         {NULL, false},
         {NULL, false},
@@ -40,24 +40,25 @@ static void set_extent(const spsh__model *m, spsh__rnn_layer *layer)
     layer->shape.batch = m->batch;
 }
 
-static void reverse(spsh__model *m, uint32_t width, spsh__buffer from, spsh__buffer to)
+static void reverse(spsh__model *m, uint32_t width, spsh__backend_buffer from,
+                    spsh__backend_buffer to)
 {
     spsh__rows rows = {m->out_frames, m->batch, width};
     m->b->reverse_fn(m->backend, &rows, m->lengths, from, to);
 }
 
-static void mask(spsh__model *m, uint32_t width, spsh__buffer x)
+static void mask(spsh__model *m, uint32_t width, spsh__backend_buffer x)
 {
     spsh__rows rows = {m->out_frames, m->batch, width};
     m->b->mask_rows_fn(m->backend, &rows, m->lengths, x);
 }
 
 /* Columns of one direction of what comes out, to or from a matrix of its own. */
-static void split(spsh__model *m, const spsh__rnn_layer *layer, uint32_t direction, spsh__buffer y,
-                  spsh__buffer out, bool is_joining)
+static void split(spsh__model *m, const spsh__rnn_layer *layer, uint32_t direction,
+                  spsh__backend_buffer y, spsh__backend_buffer out, bool is_joining)
 {
     uint32_t hidden = layer->shape.hidden;
-    spsh__buffer columns = spsh__at(m->b, out, (size_t)direction * hidden);
+    spsh__backend_buffer columns = spsh__at(m->b, out, (size_t)direction * hidden);
     spsh__columns c = {spsh__model_out_rows(m), hidden, columns, y, spsh__rnn_width(layer), hidden};
     if (is_joining) {
         c.from = y;
@@ -100,13 +101,13 @@ static void join_lanes(const spsh__model *m)
 }
 
 static void direction_forward(spsh__model *m, const spsh__rnn_layer *layer, uint32_t d,
-                              spsh__buffer x)
+                              spsh__backend_buffer x)
 {
     spsh__rnn_weights weights = rnn_weights(m, layer, d, false);
     m->b->rnn_forward_fn(m->backend, &layer->shape, &weights, x, layer->y[d], layer->reserve[d]);
 }
 
-void spsh__rnn_forward(spsh__model *m, spsh__rnn_layer *layer, spsh__buffer x)
+void spsh__rnn_forward(spsh__model *m, spsh__rnn_layer *layer, spsh__backend_buffer x)
 {
     layer->x = x;
     set_extent(m, layer);
@@ -137,9 +138,9 @@ static void direction_backward(spsh__model *m, const spsh__rnn_layer *layer, uin
 }
 
 /* What direction 1 is given. Before the lanes part: direction 0 uses dy up. */
-static void reverse_gradients(spsh__model *m, const spsh__rnn_layer *layer, spsh__buffer dy)
+static void reverse_gradients(spsh__model *m, const spsh__rnn_layer *layer, spsh__backend_buffer dy)
 {
-    spsh__buffer own = dy;
+    spsh__backend_buffer own = dy;
     if (layer->is_concatenated) { /* reversed_dx is not needed yet */
         split(m, layer, 1, m->reversed_dx, dy, false);
         own = m->reversed_dx;
@@ -149,10 +150,10 @@ static void reverse_gradients(spsh__model *m, const spsh__rnn_layer *layer, spsh
 }
 
 /* One after the other, direction 1 first, whose bucket is then complete; or side by side. */
-static void both_backward(spsh__model *m, const spsh__rnn_layer *layer, spsh__buffer dy,
-                          spsh__buffer dx)
+static void both_backward(spsh__model *m, const spsh__rnn_layer *layer, spsh__backend_buffer dy,
+                          spsh__backend_buffer dx)
 {
-    const spsh__buffer of_forward = m->has_lanes ? m->forward_dy : m->reversed_dy;
+    const spsh__backend_buffer of_forward = m->has_lanes ? m->forward_dy : m->reversed_dy;
     spsh__rnn_grad g = {.x = layer->x, .dy = dy, .dx = dx};
     spsh__rnn_grad r = {.x = m->reversed_x, .dy = m->reversed_dy};
     r.dx = dx.data == NULL ? dx : m->reversed_dx;
@@ -172,7 +173,8 @@ static void both_backward(spsh__model *m, const spsh__rnn_layer *layer, spsh__bu
         spsh__model_unit_done(m);
 }
 
-void spsh__rnn_backward(spsh__model *m, spsh__rnn_layer *layer, spsh__buffer dy, spsh__buffer dx)
+void spsh__rnn_backward(spsh__model *m, spsh__rnn_layer *layer, spsh__backend_buffer dy,
+                        spsh__backend_buffer dx)
 {
     const uint32_t inputs = layer->shape.inputs;
     set_extent(m, layer);
@@ -211,7 +213,7 @@ static spsh__norm_state norm_state(const spsh__model *m, const spsh__norm_layer 
 }
 
 void spsh__norm_forward(spsh__model *m, const spsh__norm_layer *layer, bool is_training,
-                        spsh__buffer x, spsh__buffer y)
+                        spsh__backend_buffer x, spsh__backend_buffer y)
 {
     spsh__norm_shape shape = norm_shape(m, layer);
     spsh__norm_state state = norm_state(m, layer);
@@ -223,8 +225,8 @@ void spsh__norm_forward(spsh__model *m, const spsh__norm_layer *layer, bool is_t
     m->b->norm_forward_fn(m->backend, &shape, m->lengths, is_training, &state, &io);
 }
 
-void spsh__norm_backward(spsh__model *m, const spsh__norm_layer *layer, spsh__buffer x,
-                         spsh__buffer dy)
+void spsh__norm_backward(spsh__model *m, const spsh__norm_layer *layer, spsh__backend_buffer x,
+                         spsh__backend_buffer dy)
 {
     spsh__norm_shape shape = norm_shape(m, layer);
     spsh__norm_state state = norm_state(m, layer);
@@ -233,7 +235,8 @@ void spsh__norm_backward(spsh__model *m, const spsh__norm_layer *layer, spsh__bu
     m->b->norm_backward_fn(m->backend, &shape, m->lengths, &state, &g);
 }
 
-void spsh__linear_forward(spsh__model *m, uint32_t slice, spsh__buffer x, spsh__buffer y)
+void spsh__linear_forward(spsh__model *m, uint32_t slice, spsh__backend_buffer x,
+                          spsh__backend_buffer y)
 {
     uint32_t outputs = m->slices[slice].shape[0], inputs = m->slices[slice].shape[1];
     spsh__gemm g = {.b_transposed = true,
@@ -249,8 +252,8 @@ void spsh__linear_forward(spsh__model *m, uint32_t slice, spsh__buffer x, spsh__
     m->b->gemm_fn(m->backend, &g);
 }
 
-void spsh__linear_backward(spsh__model *m, uint32_t slice, spsh__buffer x, spsh__buffer dy,
-                           spsh__buffer dx)
+void spsh__linear_backward(spsh__model *m, uint32_t slice, spsh__backend_buffer x,
+                           spsh__backend_buffer dy, spsh__backend_buffer dx)
 {
     uint32_t outputs = m->slices[slice].shape[0], inputs = m->slices[slice].shape[1];
     uint32_t rows = (uint32_t)spsh__model_out_rows(m);

@@ -23,7 +23,8 @@ static void idle_gemm(spsh__backend *b, const spsh__gemm *g)
     (void)b, (void)g;
 }
 
-static void idle_bias(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer x, spsh__buffer y)
+static void idle_bias(spsh__backend *b, size_t rows, uint32_t width, spsh__backend_buffer x,
+                      spsh__backend_buffer y)
 {
     (void)b, (void)rows, (void)width, (void)x, (void)y;
 }
@@ -33,8 +34,9 @@ static void idle_copy_columns(spsh__backend *b, const spsh__columns *c)
     (void)b, (void)c;
 }
 
-static void idle_conv_forward(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer x,
-                              spsh__buffer weight, spsh__buffer bias, spsh__buffer y)
+static void idle_conv_forward(spsh__backend *b, const spsh__conv_shape *s, spsh__backend_buffer x,
+                              spsh__backend_buffer weight, spsh__backend_buffer bias,
+                              spsh__backend_buffer y)
 {
     (void)b, (void)s, (void)x, (void)weight, (void)bias, (void)y;
 }
@@ -58,44 +60,45 @@ static void idle_norm_backward(spsh__backend *b, const spsh__norm_shape *s, cons
     (void)b, (void)s, (void)lengths, (void)state, (void)g;
 }
 
-static void idle_clip_forward(spsh__backend *b, double limit, size_t count, spsh__buffer x,
-                              spsh__buffer y)
+static void idle_clip_forward(spsh__backend *b, double limit, size_t count, spsh__backend_buffer x,
+                              spsh__backend_buffer y)
 {
     (void)b, (void)limit, (void)count, (void)x, (void)y;
 }
 
-static void idle_clip_backward(spsh__backend *b, double limit, size_t count, spsh__buffer y,
-                               spsh__buffer dy, spsh__buffer dx)
+static void idle_clip_backward(spsh__backend *b, double limit, size_t count, spsh__backend_buffer y,
+                               spsh__backend_buffer dy, spsh__backend_buffer dx)
 {
     (void)b, (void)limit, (void)count, (void)y, (void)dy, (void)dx;
 }
 
 static void idle_mask_conv(spsh__backend *b, const spsh__conv_shape *s, const uint32_t *lengths,
-                           spsh__buffer y)
+                           spsh__backend_buffer y)
 {
     (void)b, (void)s, (void)lengths, (void)y;
 }
 
 static void idle_mask_rows(spsh__backend *b, const spsh__rows *s, const uint32_t *lengths,
-                           spsh__buffer x)
+                           spsh__backend_buffer x)
 {
     (void)b, (void)s, (void)lengths, (void)x;
 }
 
-static void idle_rows(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer from,
-                      spsh__buffer to)
+static void idle_rows(spsh__backend *b, const spsh__conv_shape *s, spsh__backend_buffer from,
+                      spsh__backend_buffer to)
 {
     (void)b, (void)s, (void)from, (void)to;
 }
 
 static void idle_reverse(spsh__backend *b, const spsh__rows *s, const uint32_t *lengths,
-                         spsh__buffer from, spsh__buffer to)
+                         spsh__backend_buffer from, spsh__backend_buffer to)
 {
     (void)b, (void)s, (void)lengths, (void)from, (void)to;
 }
 
 static void idle_rnn_forward(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_weights *w,
-                             spsh__buffer x, spsh__buffer y, spsh__buffer reserve)
+                             spsh__backend_buffer x, spsh__backend_buffer y,
+                             spsh__backend_buffer reserve)
 {
     (void)b, (void)s, (void)w, (void)x, (void)y, (void)reserve;
 }
@@ -105,8 +108,8 @@ static void idle_rnn_backward(spsh__backend *b, const spsh__rnn_shape *s, const 
     (void)b, (void)s, (void)g;
 }
 
-static void idle_lookahead_forward(spsh__backend *b, const spsh__lookahead *l, spsh__buffer x,
-                                   spsh__buffer y)
+static void idle_lookahead_forward(spsh__backend *b, const spsh__lookahead *l,
+                                   spsh__backend_buffer x, spsh__backend_buffer y)
 {
     (void)b, (void)l, (void)x, (void)y;
 }
@@ -117,12 +120,14 @@ static void idle_lookahead_backward(spsh__backend *b, const spsh__lookahead *l,
     (void)b, (void)l, (void)g;
 }
 
-static void idle_axpy(spsh__backend *b, double factor, spsh__buffer x, spsh__buffer y, size_t count)
+static void idle_axpy(spsh__backend *b, double factor, spsh__backend_buffer x,
+                      spsh__backend_buffer y, size_t count)
 {
     (void)b, (void)factor, (void)x, (void)y, (void)count;
 }
 
-static void idle_convert(spsh__backend *b, spsh__buffer to, spsh__buffer from, size_t count)
+static void idle_convert(spsh__backend *b, spsh__backend_buffer to, spsh__backend_buffer from,
+                         size_t count)
 {
     (void)b, (void)to, (void)from, (void)count;
 }
@@ -203,7 +208,7 @@ void spsh__model_segment_begin(spsh__model *m, uint32_t number)
 {
     if (!m->has_segments)
         return;
-    const spsh__segment segment = {key_of(m), number};
+    const spsh__graph_segment segment = {key_of(m), number};
     m->b = m->real->segment_begin_fn(m->backend, &segment) ? &m->idle : m->real;
 }
 

@@ -50,7 +50,7 @@ spsh_status spsh__model_take_borders(spsh__model *m, spsh_error *err)
     if (!spsh__model_has_output(m))
         m->stage_out = *m->ops->border_fn(m, m->stage.end - 1, &m->out_width);
     if (m->stage.first > 0) {
-        spsh__buffer *in = m->ops->border_fn(m, m->stage.first - 1, &m->in_width);
+        spsh__backend_buffer *in = m->ops->border_fn(m, m->stage.first - 1, &m->in_width);
         rc = spsh__model_take_values(m, m->out_rows_max * m->in_width, in, err);
         m->stage_in = *in;
     }
@@ -67,22 +67,22 @@ uint32_t spsh__model_stage_out_width(const spsh__model *m)
     return m->out_width;
 }
 
-spsh__buffer spsh__model_stage_in(const spsh__model *m)
+spsh__backend_buffer spsh__model_stage_in(const spsh__model *m)
 {
     return m->stage_in;
 }
 
-spsh__buffer spsh__model_stage_out(const spsh__model *m)
+spsh__backend_buffer spsh__model_stage_out(const spsh__model *m)
 {
     return m->stage_out;
 }
 
-spsh__buffer spsh__model_stage_out_gradients(const spsh__model *m)
+spsh__backend_buffer spsh__model_stage_out_gradients(const spsh__model *m)
 {
     return spsh__model_has_output(m) ? m->logit_gradients : m->gradient[0];
 }
 
-spsh__buffer spsh__model_stage_in_gradients(const spsh__model *m)
+spsh__backend_buffer spsh__model_stage_in_gradients(const spsh__model *m)
 {
     return m->in_gradients;
 }
@@ -100,7 +100,7 @@ double spsh__model_work(const spsh__model *m)
     return work;
 }
 
-void spsh__model_divert_statistics(spsh__model *m, spsh__buffer to)
+void spsh__model_divert_statistics(spsh__model *m, spsh__backend_buffer to)
 {
     m->diverted = to;
 }

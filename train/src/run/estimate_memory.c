@@ -38,7 +38,8 @@ static counter *counter_of(spsh__backend *b)
     return (counter *)(void *)b;
 }
 
-static spsh_status count_buffer(spsh__backend *b, size_t count, spsh__buffer *ret, spsh_error *err)
+static spsh_status count_buffer(spsh__backend *b, size_t count, spsh__backend_buffer *ret,
+                                spsh_error *err)
 {
     counter *c = counter_of(b);
     size_t size = 0;
@@ -58,7 +59,7 @@ static spsh_status count_buffer(spsh__backend *b, size_t count, spsh__buffer *re
     return SPSH_OK;
 }
 
-static void keep_buffer(spsh__backend *b, spsh__buffer buffer)
+static void keep_buffer(spsh__backend *b, spsh__backend_buffer buffer)
 {
     counter *c = counter_of(b);
     for (uint32_t i = 0; c->is_working && i < c->count; i++)
@@ -67,7 +68,7 @@ static void keep_buffer(spsh__backend *b, spsh__buffer buffer)
 }
 
 /* No part of a step is kept, and none that was is done. */
-static bool begin_nothing(spsh__backend *b, const spsh__segment *s)
+static bool begin_nothing(spsh__backend *b, const spsh__graph_segment *s)
 {
     (void)b, (void)s;
     return false;
@@ -78,7 +79,7 @@ static void end_nothing(spsh__backend *b)
     (void)b;
 }
 
-static spsh_status count_half_buffer(spsh__backend *b, size_t count, spsh__buffer *ret,
+static spsh_status count_half_buffer(spsh__backend *b, size_t count, spsh__backend_buffer *ret,
                                      spsh_error *err)
 {
     const size_t elements = sizeof(float) / sizeof(uint16_t);
@@ -87,17 +88,19 @@ static spsh_status count_half_buffer(spsh__backend *b, size_t count, spsh__buffe
     return rc;
 }
 
-static void convert_nothing(spsh__backend *b, spsh__buffer to, spsh__buffer from, size_t count)
+static void convert_nothing(spsh__backend *b, spsh__backend_buffer to, spsh__backend_buffer from,
+                            size_t count)
 {
     (void)b, (void)to, (void)from, (void)count;
 }
 
-static void write_nothing(spsh__backend *b, spsh__buffer to, const float *from, size_t count)
+static void write_nothing(spsh__backend *b, spsh__backend_buffer to, const float *from,
+                          size_t count)
 {
     (void)b, (void)to, (void)from, (void)count;
 }
 
-static void zero_nothing(spsh__backend *b, spsh__buffer to, size_t count)
+static void zero_nothing(spsh__backend *b, spsh__backend_buffer to, size_t count)
 {
     (void)b, (void)to, (void)count;
 }
@@ -260,7 +263,7 @@ static spsh__model_limits limits_of(const spsh__estimating *e, const spsh__model
 static spsh_status count_work(const spsh__estimating *e, counter *c, const spsh__estimate_model *m,
                               spsh_error *err)
 {
-    const spsh__buffer gradients = spsh__model_gradients(m->model);
+    const spsh__backend_buffer gradients = spsh__model_gradients(m->model);
     const spsh_allocator counting = c->backend.allocator;
     spsh_error failure = SPSH_ERROR_INIT;
     uint64_t bytes = 0;

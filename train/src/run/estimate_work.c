@@ -35,7 +35,8 @@ static uint32_t labels_of(const walk *w, uint32_t out_frames)
     return labels < out_frames ? (uint32_t)labels : out_frames;
 }
 
-static spsh_status add_texts(walk *w, spsh__buffer logits, spsh__buffer gradients, spsh_error *err)
+static spsh_status add_texts(walk *w, spsh__backend_buffer logits, spsh__backend_buffer gradients,
+                             spsh_error *err)
 {
     const uint32_t symbols = w->m->shape.outputs;
     const uint32_t frames = spsh__model_out_frames(w->m->model, w->frames);
@@ -56,7 +57,8 @@ static spsh_status add_texts(walk *w, spsh__buffer logits, spsh__buffer gradient
     return SPSH_OK;
 }
 
-static spsh_status add_frames(walk *w, spsh__buffer logits, spsh__buffer gradients, spsh_error *err)
+static spsh_status add_frames(walk *w, spsh__backend_buffer logits, spsh__backend_buffer gradients,
+                              spsh_error *err)
 {
     const size_t rows = (size_t)w->batch * w->frames;
     w->labels = calloc(rows, sizeof(*w->labels));
@@ -83,7 +85,7 @@ static spsh_status go(walk *w, spsh_error *err)
     const bool is_training = !w->m->is_forward_only;
     const float nothing = 0;
     spsh__model_batch batch = {.lengths = w->lengths, .batch = w->batch, .frames = w->frames};
-    spsh__buffer logits = {NULL, false}, gradients = {NULL, false};
+    spsh__backend_buffer logits = {NULL, false}, gradients = {NULL, false};
     if (is_of_frames)
         batch.features = &nothing;
     else

@@ -95,7 +95,7 @@ typedef struct spsh__run_report {
 /* A step, and what it leaves for the next one (run_step.c). */
 typedef struct spsh__run_step_state {
     spsh__step_facts facts;
-    spsh__buffer statistics_before; /* running statistics: a skipped step restores them */
+    spsh__backend_buffer statistics_before; /* running statistics: a skipped step restores them */
     uint32_t skipped_in_a_row;
     bool has_learnt;                 /* false: no late gradients were due yet */
     double due_loss_scale;           /* of gradients that are applied a step late */

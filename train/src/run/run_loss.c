@@ -45,7 +45,7 @@ uint32_t *spsh__loss_out_lengths(const spsh__batch_loss *l)
 /* ---- transcripts ---- */
 
 static void put_texts(const spsh__batch_loss *l, const spsh__feed_batch *b, spsh__model *m,
-                      spsh__buffer logits, double scale)
+                      spsh__backend_buffer logits, double scale)
 {
     const spsh__ctc_shape shape = {spsh__model_out_frames(m, b->frames), b->batch, l->outputs,
                                    SPSH__VOCABULARY_BLANK, scale};
@@ -70,7 +70,8 @@ static void take_texts(const spsh__batch_loss *l, const spsh__feed_batch *b, uin
 
 /* ---- frames ---- */
 
-static void put_frames(spsh__batch_loss *l, spsh__model *m, spsh__buffer logits, double scale)
+static void put_frames(spsh__batch_loss *l, spsh__model *m, spsh__backend_buffer logits,
+                       double scale)
 {
     const spsh__frame_batch *cut = l->cut;
     l->entropy = (spsh__cross_entropy){.rows = (size_t)cut->batch.batch * cut->batch.frames,
@@ -103,7 +104,7 @@ static void take_frames(const spsh__batch_loss *l, const spsh__feed_batch *b, ui
 /* ---- either ---- */
 
 void spsh__loss_put(spsh__batch_loss *l, const spsh__feed_batch *b, spsh__model *m,
-                    spsh__buffer logits, double scale)
+                    spsh__backend_buffer logits, double scale)
 {
     if (l->cutter != NULL)
         put_frames(l, m, logits, scale);

@@ -40,7 +40,7 @@ spsh__model_batch spsh__loss_begin(spsh__batch_loss *l, const spsh__feed_batch *
 uint32_t *spsh__loss_out_lengths(const spsh__batch_loss *l);
 /* scale: of the loss, against underflow of fp16 gradients. */
 void spsh__loss_put(spsh__batch_loss *l, const spsh__feed_batch *b, spsh__model *m,
-                    spsh__buffer logits, double scale);
+                    spsh__backend_buffer logits, double scale);
 /* Add the losses to a row (run_rows.h). */
 void spsh__loss_take(const spsh__batch_loss *l, const spsh__feed_batch *b, uint32_t domain_count,
                      double *row);

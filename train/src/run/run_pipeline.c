@@ -13,8 +13,8 @@ enum { TAG_ARENA = 20020, PART_ELEMENTS = 1 << 18 };
 
 /* ---- opening ---- */
 
-static spsh_status on_loss(void *user, uint32_t leaf, spsh__model *model, spsh__buffer logits,
-                           spsh_error *err)
+static spsh_status on_loss(void *user, uint32_t leaf, spsh__model *model,
+                           spsh__backend_buffer logits, spsh_error *err)
 {
     spsh__run *r = (spsh__run *)user;
     (void)leaf, (void)err;
@@ -122,7 +122,7 @@ bool spsh__run_counts(const spsh__learner *l)
 /* ---- arenas ---- */
 
 typedef struct arena {
-    spsh__buffer own;          /* this stage's */
+    spsh__backend_buffer own;  /* this stage's */
     const spsh__slice *slices; /* of all stages */
     float *whole;              /* rank 0; NULL: there is no such arena */
 } arena;
@@ -221,13 +221,13 @@ spsh_status spsh__run_scatter_stages(const spsh__learner *l, const spsh__host_ar
 /* ---- evaluation ---- */
 
 /* As the backend has them: a reader's numbers are those of the stages, to the bit. */
-static spsh_status share(const spsh__learner *l, const spsh__slice *slices, spsh__buffer own,
-                         spsh__buffer whole, spsh_error *err)
+static spsh_status share(const spsh__learner *l, const spsh__slice *slices,
+                         spsh__backend_buffer own, spsh__backend_buffer whole, spsh_error *err)
 {
     const spsh__backend_ops *ops = l->backend->ops;
     spsh_status rc = SPSH_OK;
     for (uint32_t rank = 0; rc == SPSH_OK && rank < l->staged->comm->world_size; rank++) {
-        const spsh__buffer to = spsh__at(ops, whole, (size_t)slices[rank].offset);
+        const spsh__backend_buffer to = spsh__at(ops, whole, (size_t)slices[rank].offset);
         const size_t count = (size_t)slices[rank].count;
         if (rank == l->staged->comm->rank)
             ops->copy_fn(l->backend, to, own, count);
@@ -241,7 +241,7 @@ static spsh_status share(const spsh__learner *l, const spsh__slice *slices, spsh
 spsh_status spsh__run_share_stages(const spsh__learner *l, spsh__model *reader, spsh_error *err)
 {
     uint64_t elements = 0;
-    const spsh__buffer statistics = spsh__model_statistics(reader, &elements);
+    const spsh__backend_buffer statistics = spsh__model_statistics(reader, &elements);
     spsh_status rc = share(l, l->staged->stages, l->weights, spsh__model_weights(reader), err);
     if (rc == SPSH_OK)
         rc = share(l, l->staged->statistics, l->statistics, statistics, err);

@@ -370,7 +370,7 @@ static spsh_status share_cursor(spsh__run *r, spsh_error *err)
 spsh_status spsh__run_restore(spsh__run *r, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    const spsh__buffer *moments = r->learner.moments;
+    const spsh__backend_buffer *moments = r->learner.moments;
     const bool has_moments[2] = {moments[0].data != NULL, moments[1].data != NULL};
     r->progress.best_metric = (double)INFINITY;
     if (r->world->is_first) {

@@ -52,7 +52,7 @@ static void on_bucket(void *user, uint32_t bucket)
 static spsh_status learn_batch(spsh__run *r, const spsh__feed_batch *b,
                                const spsh__model_batch *batch, double *row, spsh_error *err)
 {
-    spsh__buffer logits = {NULL, false};
+    spsh__backend_buffer logits = {NULL, false};
     const spsh_status rc = spsh__model_forward(r->model.own, batch, true, &logits,
                                                spsh__loss_out_lengths(&r->loss), err);
     if (rc != SPSH_OK)

@@ -98,7 +98,7 @@ static uint64_t count_part(spsh__served_updates *s, uint64_t offset)
     return ++s->parts[i].count;
 }
 
-void spsh__served_update(void *served, const spsh__slice *slice, spsh__buffer gradients,
+void spsh__served_update(void *served, const spsh__slice *slice, spsh__backend_buffer gradients,
                          double scale)
 {
     spsh__served_updates *s = (spsh__served_updates *)served;

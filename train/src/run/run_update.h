@@ -17,7 +17,7 @@ typedef struct spsh__optimizer {  /* all borrowed */
 typedef struct spsh__slice_update {
     spsh__backend *backend;
     const spsh__slice *slice;
-    spsh__buffer gradients; /* from the beginning of the slice on */
+    spsh__backend_buffer gradients; /* from the beginning of the slice on */
     double gradient_scale, rate;
     uint64_t number; /* of the update, from 1 on */
 } spsh__slice_update;
@@ -47,7 +47,7 @@ spsh_status spsh__served_open(spsh__served_updates *s, const spsh__optimizer *op
 void spsh__served_close(spsh__served_updates *s); /* zeros are fine */
 /* Under the runtime's lock, as the update. */
 void spsh__served_set_rate(spsh__served_updates *s, double rate);
-void spsh__served_update(void *served, const spsh__slice *slice, spsh__buffer gradients,
+void spsh__served_update(void *served, const spsh__slice *slice, spsh__backend_buffer gradients,
                          double scale);
 
 #endif

@@ -31,8 +31,8 @@ spsh_status spsh__device_stage_follow(spsh__device_stage *s, spsh_error *err)
     return rc == SPSH_OK ? spsh_cuda_event_wait(s->cuda, s->computed, s->stream, err) : rc;
 }
 
-spsh_status spsh__device_stage_down(spsh__device_stage *s, spsh__buffer from, uint64_t offset,
-                                    uint64_t count, uint32_t slot, spsh_error *err)
+spsh_status spsh__device_stage_down(spsh__device_stage *s, spsh__backend_buffer from,
+                                    uint64_t offset, uint64_t count, uint32_t slot, spsh_error *err)
 {
     spsh_status rc = spsh__device_stage_follow(s, err);
     if (rc == SPSH_OK && count > 0)
@@ -56,7 +56,7 @@ spsh_status spsh__device_stage_wait(spsh__device_stage *s, uint32_t slot, spsh_e
     return spsh_cuda_event_synchronize(s->cuda, s->slots[slot], err);
 }
 
-spsh_status spsh__device_stage_up(spsh__device_stage *s, spsh__buffer to, uint64_t offset,
+spsh_status spsh__device_stage_up(spsh__device_stage *s, spsh__backend_buffer to, uint64_t offset,
                                   uint64_t count, spsh_error *err)
 {
     return count == 0 ? SPSH_OK

@@ -25,15 +25,16 @@ void spsh__device_stage_close(spsh__device_stage *s); /* NULL is fine; waits */
 float *spsh__device_stage_memory(const spsh__device_stage *s);
 
 /* count elements of the device's buffer, to or from the place `offset` of the memory. */
-spsh_status spsh__device_stage_down(spsh__device_stage *s, spsh__buffer from, uint64_t offset,
-                                    uint64_t count, uint32_t slot, spsh_error *err);
+spsh_status spsh__device_stage_down(spsh__device_stage *s, spsh__backend_buffer from,
+                                    uint64_t offset, uint64_t count, uint32_t slot,
+                                    spsh_error *err);
 /* The backend's stream goes on behind it, before it writes there again. */
 spsh_status spsh__device_stage_hold(spsh__device_stage *s, uint32_t slot, spsh_error *err);
 /* What is done next comes behind what the backend's stream has come to. */
 spsh_status spsh__device_stage_follow(spsh__device_stage *s, spsh_error *err);
 bool spsh__device_stage_is_down(spsh__device_stage *s, uint32_t slot);
 spsh_status spsh__device_stage_wait(spsh__device_stage *s, uint32_t slot, spsh_error *err);
-spsh_status spsh__device_stage_up(spsh__device_stage *s, spsh__buffer to, uint64_t offset,
+spsh_status spsh__device_stage_up(spsh__device_stage *s, spsh__backend_buffer to, uint64_t offset,
                                   uint64_t count, spsh_error *err);
 /* Behind the last `up`: the backend's stream waits. */
 spsh_status spsh__device_stage_end(spsh__device_stage *s, spsh_error *err);

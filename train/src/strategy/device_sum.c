@@ -17,8 +17,8 @@ typedef struct spsh__device_sum {
     spsh__collectives *collectives;
     uint32_t own_count;             /* leaves of this rank */
     uint32_t next_own, next_bucket; /* what comes next */
-    spsh__buffer before;            /* running statistics of the step's beginning */
-    spsh__buffer sum;               /* ... of the leaves so far; data NULL: a leaf a step */
+    spsh__backend_buffer before;    /* running statistics of the step's beginning */
+    spsh__backend_buffer sum;       /* ... of the leaves so far; data NULL: a leaf a step */
     double *rows;                   /* [own leaves][1 + count], folded into row 0 */
     double *present;                /* own leaves that had a batch */
 } spsh__device_sum;
@@ -41,8 +41,9 @@ static void bucket_slices(const spsh__device_sum *d, uint32_t bucket, spsh__slic
     *ret_rest = (spsh__slice){b->offset + parted, b->count - parted};
 }
 
-static spsh_status start(spsh__device_sum *d, spsh__collective_kind kind, spsh__buffer values,
-                         uint64_t count, const char *what, spsh_error *err)
+static spsh_status start(spsh__device_sum *d, spsh__collective_kind kind,
+                         spsh__backend_buffer values, uint64_t count, const char *what,
+                         spsh_error *err)
 {
     const spsh__collective c = {kind, values.data, count};
     return spsh__collectives_start(d->collectives, &c, what, err);
@@ -56,7 +57,7 @@ static spsh_status start_bucket(spsh__device_sum *d, uint32_t bucket, spsh_error
     const char *what =
         bucket < sizeof(names) / sizeof(names[0]) ? names[bucket] : "bucket 12 or later";
     const spsh__slice *b = &d->learner->buckets[bucket];
-    const spsh__buffer gradients = d->learner->gradients;
+    const spsh__backend_buffer gradients = d->learner->gradients;
     const uint64_t part = part_elements(d, b->count);
     spsh__slice own = {0, 0}, rest = {0, 0};
     bucket_slices(d, bucket, &own, &rest);
@@ -208,7 +209,7 @@ static spsh_status sum_end(void *state, const double *rows, double *totals, uint
 /* The rest is everybody's, and is counted once. */
 static double square_own(const spsh__device_sum *d)
 {
-    const spsh__buffer gradients = d->learner->gradients;
+    const spsh__backend_buffer gradients = d->learner->gradients;
     double sum = 0;
     if (d->is_whole || d->comm->world_size == 1)
         return d->ops->square_sum_fn(d->backend, gradients, d->learner->arena_elements);
@@ -246,7 +247,7 @@ static spsh_status land(const spsh__device_sum *d, spsh_error *err)
     return rc == SPSH_OK ? spsh__collectives_wait(d->collectives, err) : rc;
 }
 
-static spsh_status sum_gather(void *state, spsh__buffer arena, spsh_error *err)
+static spsh_status sum_gather(void *state, spsh__backend_buffer arena, spsh_error *err)
 {
     spsh__device_sum *d = state;
     if (d->collectives == NULL)

@@ -16,7 +16,7 @@ typedef struct spsh__free_model {
     spsh__learner *learner;
     spsh__runtime *runtime;
     spsh__backend *backend; /* the arena's */
-    spsh__buffer arena;
+    spsh__backend_buffer arena;
     spsh__parts parts;  /* of the arena; under the lock */
     uint32_t *mixes;    /* [2][part]: that came to each, ever; when it was read. Of a learner whose
                            staleness is counted; else NULL */

@@ -35,14 +35,14 @@ typedef struct flight {
 
 /* A bucket of gradients, or the running statistics. */
 typedef struct range {
-    spsh__buffer here;       /* slot 0 */
-    uint64_t arena_offset;   /* of gradients */
-    uint64_t count;          /* elements */
-    uint64_t slot_offset;    /* in slots 1, 2, ... */
-    uint64_t part_elements;  /* of every part but the last ones */
-    uint64_t receive_offset; /* in receive: a part for each piece of others */
-    uint32_t next_own;       /* leaves that have passed */
-    uint32_t coming;         /* 1 + the own leaf that is on its way down from a device; 0: none */
+    spsh__backend_buffer here; /* slot 0 */
+    uint64_t arena_offset;     /* of gradients */
+    uint64_t count;            /* elements */
+    uint64_t slot_offset;      /* in slots 1, 2, ... */
+    uint64_t part_elements;    /* of every part but the last ones */
+    uint64_t receive_offset;   /* in receive: a part for each piece of others */
+    uint32_t next_own;         /* leaves that have passed */
+    uint32_t coming;           /* 1 + the own leaf that is on its way down from a device; 0: none */
     phase phase;
     flight flight;
 } range;
@@ -52,21 +52,21 @@ typedef struct spsh__gradient_sum {
     spsh__learner *learner;
     spsh__backend *backend; /* of the host: sums are made there, all buffers but `before` are its */
     const spsh__backend_ops *ops;
-    spsh__device_stage *stage; /* of a learner on a device; else NULL */
-    spsh__buffer before;       /* ... and there the statistics of the step's beginning */
+    spsh__device_stage *stage;   /* of a learner on a device; else NULL */
+    spsh__backend_buffer before; /* ... and there the statistics of the step's beginning */
     spsh__comm *comm;
     bool is_whole;
     spsh__fold_tree tree;
     uint32_t *owners; /* of leaves */
     range *ranges;    /* buckets, then the statistics */
     uint32_t range_count;
-    spsh__buffer *slots; /* of tree.slot_count; 0 is not used */
+    spsh__backend_buffer *slots; /* of tree.slot_count; 0 is not used */
     uint64_t slot_elements;
-    spsh__buffer receive;
-    spsh__buffer statistics; /* of the step's beginning */
-    spsh__buffer *values;    /* of pieces, while they are joined */
-    double *present;         /* own leaves that had a batch */
-    double *rows, *packed;   /* [leaves][SPSH__SHARED_MAX + 1] */
+    spsh__backend_buffer receive;
+    spsh__backend_buffer statistics; /* of the step's beginning */
+    spsh__backend_buffer *values;    /* of pieces, while they are joined */
+    double *present;                 /* own leaves that had a batch */
+    double *rows, *packed;           /* [leaves][SPSH__SHARED_MAX + 1] */
     double *squares, *packed_squares;
     uint64_t block_count;
     flight flight; /* of rows and squares */
@@ -89,7 +89,7 @@ static spsh__slice part_of(const range *r, uint32_t rank)
     return (spsh__slice){begin, min_u64(r->part_elements, r->count - begin)};
 }
 
-static spsh__buffer in_slot(const spsh__gradient_sum *g, const range *r, uint32_t slot)
+static spsh__backend_buffer in_slot(const spsh__gradient_sum *g, const range *r, uint32_t slot)
 {
     return slot == 0 ? r->here : spsh__at(g->ops, g->slots[slot], r->slot_offset);
 }
@@ -228,7 +228,7 @@ static spsh_status start_reduce(spsh__gradient_sum *g, range *r, spsh_error *err
             spsh__slice part = part_of(r, to);
             if (piece->rank != c->rank || to == c->rank)
                 continue;
-            spsh__buffer from = spsh__at(g->ops, in_slot(g, r, piece->slot), part.offset);
+            spsh__backend_buffer from = spsh__at(g->ops, in_slot(g, r, piece->slot), part.offset);
             letter l = {to, tag_of(g, r, false), false, from.data,
                         part.count * g->ops->element_bytes};
             rc = post(g, &r->flight, &l, err);
@@ -241,7 +241,7 @@ static spsh_status start_reduce(spsh__gradient_sum *g, range *r, spsh_error *err
 static void join(spsh__gradient_sum *g, range *r)
 {
     spsh__slice mine = part_of(r, g->comm->rank);
-    spsh__buffer sum = spsh__at(g->ops, r->here, mine.offset);
+    spsh__backend_buffer sum = spsh__at(g->ops, r->here, mine.offset);
     uint64_t at = r->receive_offset;
     if (mine.count == 0)
         return;
@@ -261,7 +261,8 @@ static void join(spsh__gradient_sum *g, range *r)
 }
 
 /* here: the range's, or as much of another arena. */
-static spsh_status start_gather(spsh__gradient_sum *g, range *r, spsh__buffer here, spsh_error *err)
+static spsh_status start_gather(spsh__gradient_sum *g, range *r, spsh__backend_buffer here,
+                                spsh_error *err)
 {
     const spsh__comm *c = g->comm;
     spsh_status rc = SPSH_OK;
@@ -306,8 +307,8 @@ static spsh_status pass(spsh__gradient_sum *g, range *r, uint32_t own, spsh_erro
     r->next_own = own + 1;
     for (uint32_t i = 0; i < g->tree.step_count; i++) {
         const spsh__fold_step *step = &g->tree.steps[i];
-        spsh__buffer to = in_slot(g, r, step->to);
-        spsh__buffer from = in_slot(g, r, step->from);
+        spsh__backend_buffer to = in_slot(g, r, step->to);
+        spsh__backend_buffer from = in_slot(g, r, step->from);
         if (step->own != own || r->count == 0)
             continue;
         if (step->is_copy)
@@ -338,7 +339,7 @@ static spsh_status settle(spsh__gradient_sum *g, range *r, bool must, spsh_error
     return rc == SPSH_OK ? pass(g, r, own, err) : rc;
 }
 
-static spsh__buffer on_device(const spsh__gradient_sum *g, const range *r)
+static spsh__backend_buffer on_device(const spsh__gradient_sum *g, const range *r)
 {
     const spsh__learner *l = g->learner;
     return is_statistics(g, r) ? l->statistics : spsh__at(g->ops, l->gradients, r->arena_offset);
@@ -746,7 +747,7 @@ static bool sum_slice(const void *state, uint32_t index, spsh__slice *ret)
 }
 
 /* A device's arena, or this rank's parts of it, to the host, in the place of gradients. */
-static spsh_status fetch(spsh__gradient_sum *g, spsh__buffer arena, spsh_error *err)
+static spsh_status fetch(spsh__gradient_sum *g, spsh__backend_buffer arena, spsh_error *err)
 {
     spsh_status rc = spsh__device_stage_rest(g->stage, err);
     for (uint32_t b = 0; rc == SPSH_OK && b + 1 < g->range_count; b++) {
@@ -759,15 +760,15 @@ static spsh_status fetch(spsh__gradient_sum *g, spsh__buffer arena, spsh_error *
     return rc;
 }
 
-static spsh_status sum_gather(void *state, spsh__buffer arena, spsh_error *err)
+static spsh_status sum_gather(void *state, spsh__backend_buffer arena, spsh_error *err)
 {
     spsh__gradient_sum *g = state;
-    spsh__buffer here = arena;
+    spsh__backend_buffer here = arena;
     spsh_status rc = SPSH_OK;
     if (g->comm->world_size == 1)
         return SPSH_OK;
     if (g->stage != NULL) {
-        here = (spsh__buffer){spsh__device_stage_memory(g->stage), false};
+        here = (spsh__backend_buffer){spsh__device_stage_memory(g->stage), false};
         rc = fetch(g, arena, err);
     }
     g->wait_begin_ns = spsh__comm_now_ns(g->comm);
@@ -781,7 +782,7 @@ static spsh_status sum_gather(void *state, spsh__buffer arena, spsh_error *err)
 }
 
 /* Rank 0's to all. */
-static spsh_status align_arena(spsh__gradient_sum *g, spsh__buffer arena, uint64_t elements,
+static spsh_status align_arena(spsh__gradient_sum *g, spsh__backend_buffer arena, uint64_t elements,
                                spsh_error *err)
 {
     const size_t size_bytes = elements * g->ops->element_bytes;
@@ -851,7 +852,8 @@ static bool lay_out(spsh__gradient_sum *g, uint64_t *ret_received)
         r->count = is_last ? l->statistics_elements : l->buckets[i].count;
         r->slot_offset = is_last ? l->arena_elements : r->arena_offset;
         if (g->stage != NULL)
-            r->here = (spsh__buffer){spsh__device_stage_memory(g->stage) + r->slot_offset, false};
+            r->here =
+                (spsh__backend_buffer){spsh__device_stage_memory(g->stage) + r->slot_offset, false};
         else
             r->here = is_last ? l->statistics : spsh__at(g->ops, l->gradients, r->arena_offset);
         uint64_t blocks = blocks_of(g, (spsh__slice){0, r->count});

@@ -5,7 +5,7 @@
 
 #define PART_ELEMENTS (SPSH__PART_BYTES / sizeof(float))
 
-spsh_status spsh__parts_open(spsh__backend *backend, spsh__buffer arena, uint64_t elements,
+spsh_status spsh__parts_open(spsh__backend *backend, spsh__backend_buffer arena, uint64_t elements,
                              uint32_t count_min, spsh__parts *ret, spsh_error *err)
 {
     const uint64_t each = (elements + count_min - 1) / count_min;
@@ -33,7 +33,7 @@ void spsh__parts_close(spsh__parts *p)
         spsh__train_delete(&p->allocator, p->host);
 }
 
-static spsh__buffer at(const spsh__parts *p, uint32_t part)
+static spsh__backend_buffer at(const spsh__parts *p, uint32_t part)
 {
     return spsh__at(p->backend->ops, p->arena, spsh__parts_offset(p, part));
 }

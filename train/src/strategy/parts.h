@@ -13,16 +13,16 @@
 
 typedef struct spsh__parts {
     spsh__backend *backend;
-    spsh__buffer arena; /* borrowed */
+    spsh__backend_buffer arena; /* borrowed */
     uint64_t elements, part_elements;
     uint32_t count;
-    spsh__buffer scratch; /* a part */
-    float *host;          /* a part: whoever calls may use it between calls */
+    spsh__backend_buffer scratch; /* a part */
+    float *host;                  /* a part: whoever calls may use it between calls */
     spsh_allocator allocator;
 } spsh__parts;
 
 /* count_min: smaller parts where there were fewer than so many. */
-spsh_status spsh__parts_open(spsh__backend *backend, spsh__buffer arena, uint64_t elements,
+spsh_status spsh__parts_open(spsh__backend *backend, spsh__backend_buffer arena, uint64_t elements,
                              uint32_t count_min, spsh__parts *ret, spsh_error *err);
 void spsh__parts_close(spsh__parts *p); /* zeroed is fine */
 

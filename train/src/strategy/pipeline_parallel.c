@@ -15,8 +15,8 @@ enum { TAG_ACTIVATIONS = 20000, TAG_GRADIENTS, BLOCKS_MAX = SPSH__MODEL_LAYERS_M
 
 typedef struct context {
     spsh__model *model;
-    spsh__buffer statistics; /* of its leaf's forward */
-    spsh__buffer gradients;  /* of what it gave to the next stage, as they come */
+    spsh__backend_buffer statistics; /* of its leaf's forward */
+    spsh__backend_buffer gradients;  /* of what it gave to the next stage, as they come */
     spsh__comm_handle sent, coming;
     size_t out_elements; /* of the batch at hand */
     uint32_t in_rows;
@@ -41,10 +41,10 @@ struct spsh__stages {
     context contexts[BLOCKS_MAX];
     uint32_t window;
     uint32_t *out_lengths;
-    spsh__buffer statistics_before, own_statistics;
+    spsh__backend_buffer statistics_before, own_statistics;
     uint64_t statistics_elements;
-    spsh__buffer in;     /* activations that come in */
-    spsh__buffer out[2]; /* gradients that go out, by turns */
+    spsh__backend_buffer in;     /* activations that come in */
+    spsh__backend_buffer out[2]; /* gradients that go out, by turns */
     spsh__comm_handle out_sent[2];
     entry entries[SPSH__LEAVES_MAX];
     uint32_t entry_count, entry_next; /* of the step; the first one that is not done */
@@ -121,7 +121,7 @@ static uint64_t rows_max(const spsh__stages *p)
     return most;
 }
 
-static spsh_status take(const spsh__stages *p, uint64_t elements, spsh__buffer *ret,
+static spsh_status take(const spsh__stages *p, uint64_t elements, spsh__backend_buffer *ret,
                         spsh_error *err)
 {
     return p->ops->alloc_fn(p->backend, (size_t)elements + 1, ret, err);
@@ -217,7 +217,7 @@ spsh_status spsh__stages_open(const spsh__stages_options *options, spsh__stages 
     return rc;
 }
 
-static void drop(const spsh__stages *p, spsh__buffer buffer)
+static void drop(const spsh__stages *p, spsh__backend_buffer buffer)
 {
     if (buffer.data != NULL)
         p->ops->free_fn(p->backend, buffer);
@@ -327,7 +327,7 @@ static spsh_status send_back(spsh__stages *p, const context *c, spsh_error *err)
 static spsh_status go_back(spsh__stages *p, spsh_error *err)
 {
     context *c = &p->contexts[p->backwards % p->window];
-    const spsh__buffer gradients = spsh__model_stage_out_gradients(c->model);
+    const spsh__backend_buffer gradients = spsh__model_stage_out_gradients(c->model);
     spsh_status rc = wait_for(p, &c->coming, err);
     if (rc != SPSH_OK)
         return rc;
@@ -368,7 +368,7 @@ static spsh_status take_back(spsh__stages *p, bool has_more, spsh_error *err)
 }
 
 /* The next stage gets them, and sends its gradients when it comes to that. */
-static spsh_status send_on(spsh__stages *p, context *c, spsh__buffer out, spsh_error *err)
+static spsh_status send_on(spsh__stages *p, context *c, spsh__backend_buffer out, spsh_error *err)
 {
     const uint32_t next = p->comm->rank + 1;
     const size_t bytes = bytes_of(p, c->out_elements);
@@ -384,7 +384,7 @@ static spsh_status go_forward(spsh__stages *p, uint32_t leaf, const spsh__model_
 {
     context *c = &p->contexts[p->forwards % p->window];
     const size_t rows = rows_of(p, batch);
-    spsh__buffer out = {NULL, false};
+    spsh__backend_buffer out = {NULL, false};
     spsh_status rc = wait_for(p, &c->sent, err);
     if (rc != SPSH_OK)
         return rc;

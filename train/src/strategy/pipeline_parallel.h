@@ -36,8 +36,8 @@ typedef struct spsh__stages_options {
     const uint32_t *cuts; /* blocks that stages 1, 2, ... begin with; NULL: balanced by work */
     uint32_t cut_count;
     /* Of the last stage, behind forward: writes spsh__model_logit_gradients of the model. */
-    spsh_status (*loss_fn)(void *user, uint32_t leaf, spsh__model *model, spsh__buffer logits,
-                           spsh_error *err);
+    spsh_status (*loss_fn)(void *user, uint32_t leaf, spsh__model *model,
+                           spsh__backend_buffer logits, spsh_error *err);
     /* As the strategy's functions of like names. */
     spsh_status (*bucket_fn)(void *user, uint32_t leaf, uint32_t bucket, spsh_error *err);
     spsh_status (*skip_fn)(void *user, uint32_t leaf, spsh_error *err);

@@ -109,7 +109,7 @@ static double mean_model(const world *w, uint32_t i)
     if (w->is_shared)
         return (double)w->shared[place(w, i)];
     for (uint32_t n = 0; n < w->o->learners; n++) {
-        const spsh__buffer model = w->students[n].learner.updated;
+        const spsh__backend_buffer model = w->students[n].learner.updated;
         double value = 0;
         if (model.data == NULL)
             continue;
@@ -131,7 +131,8 @@ static double loss(const world *w)
 }
 
 /* The optimiser's: plain SGD. */
-static void update_slice(void *user, const spsh__slice *slice, spsh__buffer gradients, double scale)
+static void update_slice(void *user, const spsh__slice *slice, spsh__backend_buffer gradients,
+                         double scale)
 {
     const student *s = (const student *)user;
     const world *w = s->world;
@@ -300,7 +301,8 @@ static void shrink(world *w, spsh__learner *shape, double *ret_scale)
 
 /* ---- opening ---- */
 
-static spsh_status new_buffer(const world *w, uint64_t elements, spsh__buffer *ret, spsh_error *err)
+static spsh_status new_buffer(const world *w, uint64_t elements, spsh__backend_buffer *ret,
+                              spsh_error *err)
 {
     return w->backend->ops->alloc_fn(w->backend, elements, ret, err);
 }
@@ -414,8 +416,8 @@ static void close_world(world *w)
     for (uint32_t i = 0; w->students != NULL && i < w->o->learners; i++) {
         student *s = &w->students[i];
         spsh__strategy_close(s->strategy);
-        const spsh__buffer buffers[] = {s->learner.weights, s->learner.gradients,
-                                        s->learner.statistics};
+        const spsh__backend_buffer buffers[] = {s->learner.weights, s->learner.gradients,
+                                                s->learner.statistics};
         for (size_t b = 0; b < sizeof(buffers) / sizeof(buffers[0]); b++)
             if (buffers[b].data != NULL)
                 w->backend->ops->free_fn(w->backend, buffers[b]);

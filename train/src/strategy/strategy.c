@@ -231,7 +231,8 @@ bool spsh__strategy_sum_part(const spsh__strategy *s, uint32_t number, spsh__sli
     return sum->ops->slice_fn(sum->state, number, ret);
 }
 
-spsh_status spsh__strategy_sum_gather(spsh__strategy *s, spsh__buffer arena, spsh_error *err)
+spsh_status spsh__strategy_sum_gather(spsh__strategy *s, spsh__backend_buffer arena,
+                                      spsh_error *err)
 {
     const spsh__sum *sum = s->state;
     return sum->ops->gather_fn(sum->state, arena, err);
@@ -345,8 +346,8 @@ spsh_status spsh__strategy_align(const spsh__learner *l, spsh_error *err)
     return rc;
 }
 
-static spsh_status mean_arena(const spsh__learner *l, spsh__buffer from, const spsh__arena *to,
-                              spsh_error *err)
+static spsh_status mean_arena(const spsh__learner *l, spsh__backend_buffer from,
+                              const spsh__arena *to, spsh_error *err)
 {
     spsh__parts in = {0}, out = {0};
     spsh_status rc = spsh__parts_open(l->backend, from, to->elements, 1, &in, err);
@@ -368,8 +369,8 @@ spsh_status spsh__strategy_mean_statistics(const spsh__learner *l, spsh_error *e
     return mean_arena(l, a.buffer, &a, err);
 }
 
-spsh_status spsh__strategy_mean(const spsh__learner *l, spsh__buffer models, bool has_moments,
-                                spsh_error *err)
+spsh_status spsh__strategy_mean(const spsh__learner *l, spsh__backend_buffer models,
+                                bool has_moments, spsh_error *err)
 {
     spsh__arena arenas[SPSH__ARENAS];
     spsh_status rc = SPSH_OK;

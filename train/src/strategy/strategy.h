@@ -77,10 +77,11 @@ typedef struct spsh__learner {
     spsh__backend *backend;
     spsh__comm *comm;
     spsh__comm *living; /* of pauses, where learners were lost: of the others; else NULL */
-    spsh__buffer weights, gradients;
-    spsh__buffer moments[2]; /* of the optimiser, arena-shaped; data NULL where there is none */
+    spsh__backend_buffer weights, gradients;
+    spsh__backend_buffer
+        moments[2]; /* of the optimiser, arena-shaped; data NULL where there is none */
     uint64_t arena_elements;
-    spsh__buffer statistics;
+    spsh__backend_buffer statistics;
     uint64_t statistics_elements;
     const spsh__slice *buckets; /* cover the arena, ascending */
     uint32_t bucket_count;
@@ -95,7 +96,7 @@ typedef struct spsh__learner {
     /* What the optimiser changes: start_fn writes it: `weights`, or the arena of a free strategy,
      * of which `weights` are the copy that a gradient is computed with. data NULL: it has no model
      * of its own, but a copy of another's, who changes it. */
-    spsh__buffer updated;
+    spsh__backend_buffer updated;
     /* Of free strategies; else NULL. */
     spsh__runtime *runtime;
     spsh__backend *arena_backend; /* for that arena: used under the lock alone; NULL: backend */
@@ -110,7 +111,8 @@ typedef struct spsh__learner {
     const spsh__staged *staged; /* pipeline; else NULL */
     /* The optimiser's, for strategies that update elsewhere: a slice of `updated`, with gradients
      * that begin where the slice does. Under the lock. */
-    void (*update_fn)(void *user, const spsh__slice *slice, spsh__buffer gradients, double scale);
+    void (*update_fn)(void *user, const spsh__slice *slice, spsh__backend_buffer gradients,
+                      double scale);
     void *update_user;
 } spsh__learner;
 
@@ -190,7 +192,7 @@ uint32_t spsh__leaf_of(const spsh__learner *l, uint32_t own);
 /* What all ranks have alike: weights, moments, statistics; data NULL: there is none of it. */
 #define SPSH__ARENAS 4
 typedef struct spsh__arena {
-    spsh__buffer buffer;
+    spsh__backend_buffer buffer;
     uint64_t elements;
 } spsh__arena;
 

@@ -96,7 +96,7 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
         return spsh__fail_memory(err);
     s->learner = l;
     s->state = h;
-    l->updated = (spsh__buffer){NULL, false}; /* the leader's, of a node */
+    l->updated = (spsh__backend_buffer){NULL, false}; /* the leader's, of a node */
     spsh_status rc = spsh__strategy_align(l, err);
     if (rc == SPSH_OK)
         rc = open_comms(h, l, size, err);

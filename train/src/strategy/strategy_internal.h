@@ -49,7 +49,8 @@ spsh_status spsh__strategy_sum_after_backward(spsh__strategy *s, const double *r
                                               uint32_t count, spsh_error *err);
 spsh_status spsh__strategy_sum_square_sum(spsh__strategy *s, double *ret, spsh_error *err);
 bool spsh__strategy_sum_part(const spsh__strategy *s, uint32_t number, spsh__slice *ret);
-spsh_status spsh__strategy_sum_gather(spsh__strategy *s, spsh__buffer arena, spsh_error *err);
+spsh_status spsh__strategy_sum_gather(spsh__strategy *s, spsh__backend_buffer arena,
+                                      spsh_error *err);
 /* Where each rank updates its part: the weights of all parts, or the moments, to all. */
 spsh_status spsh__strategy_sum_share_weights(spsh__strategy *s, spsh_error *err);
 spsh_status spsh__strategy_sum_gather_moments(spsh__strategy *s, spsh_error *err);
@@ -70,8 +71,8 @@ spsh_status spsh__strategy_own_nothing(spsh__strategy *s, spsh_error *err);
 spsh_status spsh__strategy_align(const spsh__learner *l, spsh_error *err);
 /* All ranks: the mean of `models` becomes all ranks' weights; of statistics, and of moments where
  * wanted, each its own. */
-spsh_status spsh__strategy_mean(const spsh__learner *l, spsh__buffer models, bool has_moments,
-                                spsh_error *err);
+spsh_status spsh__strategy_mean(const spsh__learner *l, spsh__backend_buffer models,
+                                bool has_moments, spsh_error *err);
 /* All ranks: running statistics become their mean. */
 spsh_status spsh__strategy_mean_statistics(const spsh__learner *l, spsh_error *err);
 /* SPSH_E_MISMATCH: of a message that no learner of this strategy sends. */

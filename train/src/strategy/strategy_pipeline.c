@@ -40,14 +40,14 @@ static spsh__slice part_of(const spsh__slice *stage, const spsh__slice *block)
 }
 
 /* Where a part is in memory; first: of what is there, in the whole arena. */
-static spsh__buffer at(const spsh__learner *l, spsh__buffer buffer, uint64_t first,
-                       const spsh__slice *part)
+static spsh__backend_buffer at(const spsh__learner *l, spsh__backend_buffer buffer, uint64_t first,
+                               const spsh__slice *part)
 {
     return spsh__at(l->backend->ops, buffer, (size_t)(part->offset - first));
 }
 
-static spsh_status move(const spsh__learner *l, uint32_t rank, bool is_in, spsh__buffer buffer,
-                        uint64_t count, spsh_error *err)
+static spsh_status move(const spsh__learner *l, uint32_t rank, bool is_in,
+                        spsh__backend_buffer buffer, uint64_t count, spsh_error *err)
 {
     spsh__comm *c = l->staged->comm;
     const size_t bytes = (size_t)count * l->backend->ops->element_bytes;
@@ -60,13 +60,13 @@ static spsh_status move(const spsh__learner *l, uint32_t rank, bool is_in, spsh_
 
 /* One that begins here. scratch: a block, for what comes of others. */
 static spsh_status square_block(const spsh__learner *l, const spsh__slice *block,
-                                spsh__buffer scratch, double *ret, spsh_error *err)
+                                spsh__backend_buffer scratch, double *ret, spsh_error *err)
 {
     const spsh__backend_ops *ops = l->backend->ops;
     const spsh__slice *stages = l->staged->stages;
     const uint32_t own = l->staged->comm->rank;
     const spsh__slice mine = part_of(&stages[own], block);
-    const spsh__buffer here = at(l, l->gradients, stages[own].offset, &mine);
+    const spsh__backend_buffer here = at(l, l->gradients, stages[own].offset, &mine);
     spsh_status rc = SPSH_OK;
     if (mine.count == block->count) {
         *ret = ops->square_sum_fn(l->backend, here, (size_t)block->count);
@@ -84,7 +84,7 @@ static spsh_status square_block(const spsh__learner *l, const spsh__slice *block
 
 /* Ranks send to later ones alone, so that none waits for one that waits for it. */
 static spsh_status take_block(const spsh__learner *l, const spsh__slice *block,
-                              spsh__buffer scratch, double *ret, spsh_error *err)
+                              spsh__backend_buffer scratch, double *ret, spsh_error *err)
 {
     const spsh__slice *stages = l->staged->stages;
     const uint32_t own = l->staged->comm->rank;
@@ -107,8 +107,8 @@ static uint64_t block_count_of(const spsh__staged *staged)
     return count;
 }
 
-static spsh_status take_blocks(const spsh__learner *l, spsh__buffer scratch, double *squares,
-                               spsh_error *err)
+static spsh_status take_blocks(const spsh__learner *l, spsh__backend_buffer scratch,
+                               double *squares, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     for (uint32_t b = 0; b < l->staged->bucket_count; b++) {
@@ -127,7 +127,7 @@ static spsh_status pipeline_square_sum(spsh__strategy *s, double *ret, spsh_erro
 {
     const spsh__learner *l = s->learner;
     const uint64_t count = block_count_of(l->staged);
-    spsh__buffer scratch = {NULL, false};
+    spsh__backend_buffer scratch = {NULL, false};
     double *squares = spsh__train_new(&s->allocator, count, sizeof(*squares));
     if (squares == NULL)
         return spsh__fail_memory(err);

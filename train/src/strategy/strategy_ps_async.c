@@ -27,7 +27,7 @@ typedef struct client {
 
 typedef struct ps {
     spsh__free_model model; /* its arena: own parts are what is served, others' what came last */
-    spsh__buffer gradients; /* a part's */
+    spsh__backend_buffer gradients; /* a part's */
     uint32_t servers;
     float *mine;              /* a part: of the computing task */
     float *sent;              /* ... and under the lock */
@@ -282,7 +282,7 @@ static spsh_status share_parts(const ps *p, spsh__parts *parts, spsh_error *err)
     return rc;
 }
 
-static spsh_status share_moments(const ps *p, spsh__buffer moments, spsh_error *err)
+static spsh_status share_moments(const ps *p, spsh__backend_buffer moments, spsh_error *err)
 {
     spsh__parts parts = {0};
     spsh_status rc = spsh__parts_open(p->model.backend, moments, p->model.parts.elements,

@@ -23,7 +23,7 @@ typedef struct spsh__sum_ops {
     /* Get the slice with this index of those that this rank updates. False past the last one. */
     bool (*slice_fn)(const void *state, uint32_t index, spsh__slice *ret);
     /* Send the slices of all ranks, from a buffer of the arena's shape, to all ranks. */
-    spsh_status (*gather_fn)(void *state, spsh__buffer arena, spsh_error *err);
+    spsh_status (*gather_fn)(void *state, spsh__backend_buffer arena, spsh_error *err);
     void (*close_fn)(void *state); /* NULL is fine */
 } spsh__sum_ops;
 
