@@ -7,7 +7,7 @@
 # containers that are made of it. PYTHON (python3) has numpy and soundfile (Debian: python3-numpy, python3-soundfile), and
 # webdataset and lhotse if they are to be compared; what is not there is left out. The page cache is warm. Each number of
 # workers is tried once; those that are best by CPU time and by wall time take part in RUNS (5) rounds, in turns.
-# bench/python/peers.py says what is measured.
+# bench/python/python_peers.py says what is measured.
 set -euo pipefail
 build=$1
 corpus=$2
@@ -18,7 +18,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d "$scratch/bench-peers-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 export PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
-peers() { "$python" "$here/python/peers.py" "$@"; }
+peers() { "$python" "$here/python/python_peers.py" "$@"; }
 
 peers prepare "$corpus" "$work" >&2
 for codec in keep pcm; do

@@ -20,7 +20,7 @@ trap 'rm -rf "$work"' EXIT
 . "$(dirname "$0")/kit.sh"
 export PYTHONPATH=$build/python SPEECHSHARD_COMMAND=$build/tools/speechshard
 
-"$python" "$here/python/parquet.py" "$clip" "$work/in" "$megabytes"
+"$python" "$here/python/make_parquet.py" "$clip" "$work/in" "$megabytes"
 sync
 rows=$("$python" -c 'import sys, pyarrow.parquet as p; print(p.ParquetFile(sys.argv[1]).metadata.num_rows)' \
     "$work/in/clean/train-00000-of-00001.parquet")

@@ -7,7 +7,7 @@
 # 16 kHz; SCRATCH a folder for what is compiled here. PYTHON (python3) has numpy, soundfile, kaldi_native_fbank, torch, torchaudio,
 # librosa and openai-whisper. KNF and KISSFFT are the sources of kaldi-native-fbank and of the FFT that it uses: both
 # are compiled for this processor, with all its instructions, so that it is not Python or an old processor that is timed;
-# without them the Python package is timed alone. peers.py says what is measured. bench_featgen says how much of our
+# without them the Python package is timed alone. feature_peers.py says what is measured. bench_featgen says how much of our
 # time is the Fourier transform, which is the limit of any way of doing it, on the same files.
 set -euo pipefail
 build=$1
@@ -37,10 +37,10 @@ if [ -n "$knf" ]; then
     options+=(--knf "$work/libknf.so")
 fi
 
-find "$corpus" -name '*.flac' | sort | awk 'NR % 7 == 1' >"$work/files" # as peers.py takes them of 351
+find "$corpus" -name '*.flac' | sort | awk 'NR % 7 == 1' >"$work/files" # as feature_peers.py takes them of 351
 xargs -d '\n' "$build/bench/bench_featgen" <"$work/files" >"$work/transform"
 machine="$(uname -m), $(getconf _NPROCESSORS_ONLN) cores,$(sed -n 's/^model name[^:]*://p' /proc/cpuinfo | head -n 1), $(uname -sr)"
 jq -n --arg machine "$machine" --arg command "bench/features/run.sh BUILD CORPUS SCRATCH $runs PYTHON KNF KISSFFT" \
     --arg compiler "$(c++ --version | head -n 1)" '{machine: $machine, command: $command, compiler: $compiler}' >"$work/head"
-"$python" "$here/peers.py" "$build/featgen/libspeechshard-featgen.so" "$corpus" "${options[@]}" \
+"$python" "$here/feature_peers.py" "$build/featgen/libspeechshard-featgen.so" "$corpus" "${options[@]}" \
     --head "$work/head" --transform "$work/transform"

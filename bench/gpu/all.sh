@@ -1,7 +1,7 @@
 #!/bin/bash
 # all.sh [--built FOLDER|ARCHIVE] [-o FILE] [--minutes M] [--only PART,...]: checks and times everything that needs a GPU; one
 # JSON object (measure.py says what is in it, and which parts there are), in FILE or on standard output. Without --built it
-# builds (preset `bench`) first. FOLDER or ARCHIVE: of pack.sh, made where it can be built. Without a device the object says so
+# builds (preset `bench`) first. FOLDER or ARCHIVE: of gpu_pack.sh, made where it can be built. Without a device the object says so
 # ("measured": false), and the status is 0.
 #
 #     bench/gpu/all.sh -o bench/results/gpu-h100.json
@@ -29,7 +29,7 @@ if [[ -z $built ]]; then
     cmake --preset bench >&2
     cmake --build build/bench --parallel "$(nproc)" >&2
     built=build/bench/gpu
-    bench/gpu/pack.sh build/bench "$built" >&2
+    bench/gpu/gpu_pack.sh build/bench "$built" >&2
 fi
 if [[ -f $built ]]; then
     tar -C "$unpacked" -xJf "$built"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks and times everything that needs a GPU, from a folder of pack.sh: one JSON object.
+"""Checks and times everything that needs a GPU, from a folder of gpu_pack.sh: one JSON object.
 
     measure.py FOLDER [-o FILE] [--minutes M] [--only PART,PART,...]
 
@@ -164,7 +164,7 @@ def steps(precision, batch, lengths="equal"):
         program = machine.folder / "bench/bench_train_step"
         if importlib.util.find_spec("torch") is None:
             return steps_alone(machine, [program, "ds2", 161, 29, batch, 1500, lengths, 1, "cuda", precision])
-        words = [sys.executable, HERE / "steps.py", program, machine.plugin, "--library-path", machine.library_path]
+        words = [sys.executable, HERE / "gpu_steps.py", program, machine.plugin, "--library-path", machine.library_path]
         words += ["--rounds", 3 if precision == "fp32" else 6, "--lengths", lengths]
         words += ["--batches", batch, "--precisions", precision]
         return machine.json(300, words, env=None, cwd=None)
@@ -195,7 +195,7 @@ def ctc_alone(machine, program):
 
 
 def steps_alone(machine, words):
-    """The rounds of steps.py: their first losses, and the times of those that do not warm up."""
+    """The rounds of gpu_steps.py: their first losses, and the times of those that do not warm up."""
     text = machine.text(200, [*words, machine.plugin], given=f"{STEPS_A_ROUND}\n" * ROUNDS)
     rounds = [[float(number) for number in line.split()] for line in text.splitlines()]
     ms = [numbers[0] / STEPS_A_ROUND for numbers in rounds[UNCOUNTED:]]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""packed.py FOLDER: prints LD_LIBRARY_PATH for the programs in a folder of pack.sh: the folder itself (a program that asks for
+"""packed.py FOLDER: prints LD_LIBRARY_PATH for the programs in a folder of gpu_pack.sh: the folder itself (a program that asks for
 no plug-in by name finds it so), the libraries in it, and those of NVIDIA's that this Python has as packages (nvidia-cublas,
 nvidia-cudnn, nvidia-nccl, as PyTorch needs them), which the system's loader does not know of. For these programs alone:
 Python itself is to go on with the system's.

@@ -3,7 +3,7 @@
 # with the label gpu under compute-sanitizer: reads and writes out of bounds and leaks (memcheck), shared memory (racecheck),
 # barriers (synccheck), memory that was never written (initcheck); by default the first two. A line for each test and tool, and
 # what was found; status 1 when anything was. Each takes many times as long as the test alone: it has BOUND_S seconds (240),
-# and after M minutes (9) none is begun. FOLDER or ARCHIVE: of pack.sh; without them build/bench/gpu, where all.sh built.
+# and after M minutes (9) none is begun. FOLDER or ARCHIVE: of gpu_pack.sh; without them build/bench/gpu, where all.sh built.
 set -euo pipefail
 root=$(dirname "$(realpath "$0")")/../..
 

@@ -25,7 +25,7 @@ from pathlib import Path
 import link
 import page
 import table
-from runs import NODE, SLOW, Bench, Run, curve, node_words, reached, staleness_facts, stragglers, write
+from strategy_runs import NODE, SLOW, Bench, Run, curve, node_words, reached, staleness_facts, stragglers, write
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

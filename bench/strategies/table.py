@@ -2,7 +2,7 @@
 
 import statistics
 
-from runs import STALENESS  # noqa: F401: of the page, too
+from strategy_runs import STALENESS  # noqa: F401: of the page, too
 
 # Of shared figures of the literature, each with where it is said. `learners` and `speed_up` are given where the source
 # itself says both: speed-ups across papers, whose baselines differ, are nobody's. `share` is in the place of a speed-up

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 
 from results import machine, parser_of, print_rows
-from steps import Peer, cpu_s, draw, figure, ratio
+from train_steps import Peer, cpu_s, draw, figure, ratio
 
 ROUND_MS = 200
 SHAPES = "50x16x29x12,400x16x29x64,400x16x1024x40,1500x8x29x220"
@@ -29,7 +29,7 @@ LOSS_BANDS = {"cpu": 1e-5, "cuda": 1e-4}  # on a GPU PyTorch adds up logarithms 
 
 
 def serve(words):
-    """As bench_ctc.c."""
+    """As bench_train_ctc.c."""
     frames, batch, symbols, labels = (int(word) for word in words[:4])
     device = words[4]
     torch.set_num_threads(1)

@@ -3,7 +3,7 @@
 
     overlap.py BUILD RECORDINGS SCRATCH [--rounds N] [--samples N] > bench/results/train-overlap.json
 
-BUILD, RECORDINGS and SCRATCH as of runs.py, whose corpus and models these are. Two processes of a thread each have turns:
+BUILD, RECORDINGS and SCRATCH as of train_runs.py, whose corpus and models these are. Two processes of a thread each have turns:
 over this machine's own memory, and over a link (--link) that takes half of what a step computes to carry what a process
 sends in one. Numbers are of the step in the middle, behind the first five:
 
@@ -18,7 +18,7 @@ import json
 import statistics
 import sys
 
-from runs import MODELS, RECIPE, UNCOUNTED, figure, model_arguments, print_models, run, steps_of
+from train_runs import MODELS, RECIPE, UNCOUNTED, figure, model_arguments, print_models, run, steps_of
 
 PROCESSES = 2
 COSTS = 0.5  # of computing a step

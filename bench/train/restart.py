@@ -3,7 +3,7 @@
 
     restart.py BUILD RECORDINGS SCRATCH [--rounds N] > bench/results/train-restart.json
 
-BUILD, RECORDINGS and SCRATCH as of runs.py. tools/launch/mpirun.sh trains recipes/digits with two processes that save each
+BUILD, RECORDINGS and SCRATCH as of train_runs.py. tools/launch/mpirun.sh trains recipes/digits with two processes that save each
 second. Again and again one of them gets SIGKILL, or the launcher USR2 (save, and begin again, as with other hosts): seconds
 from there until the first step of the next start stands in metrics.jsonl. The bar: 5.
 """
@@ -14,7 +14,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from runs import RECIPE, ROOT, arguments, figure, print_measured
+from train_runs import RECIPE, ROOT, arguments, figure, print_measured
 
 LIMIT_S = 60
 

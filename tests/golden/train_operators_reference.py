@@ -5,7 +5,7 @@
     train_operators_reference.py --write    make it anew
 
 Element i of input number s is value(i, s) below; the loss is the sum of the outputs times value(i, 90). A line
-is NAME CHECKSUM: the sum of the elements times value(i, 91). test_train_torch.c computes the same ones.
+is NAME CHECKSUM: the sum of the elements times value(i, 91). golden_train_torch.c computes the same ones.
 """
 
 import sys

@@ -1,0 +1,236 @@
+/* fault_audit.c: an audit while each call for a file fails, or is the last that reaches the disk,
+ * and while each allocation fails: the status says so, nothing is left open, a folder that has a
+ * statement is whole, and a rerun ends with the bytes of a run that nothing happened to.
+ */
+#include <dirent.h>
+
+#include "audit_run.h"
+#include "fail_malloc.h"
+#include "fault_io.h"
+#include "spsh_test.h"
+#include "text_dataset.h"
+
+enum { FILES_MAX = 16, PATH_BYTES = 700 };
+
+static char folder[256];
+static char dataset_path[300];
+static char report_path[300];
+static char work_path[300];
+static char statement_path[340];
+
+static const text_row rows[] = {
+    {.id = "t1",       .split = "train", .text = "the same words",  .speaker = "ann"              },
+    {.id = "t2",       .split = "train", .text = "the other words", .speaker = "bob",               .document = "d"},
+    {.id = "t3",                .split = "extra",                       .text = "the same words",                 .speaker = "eve"},
+    {.id = "e1",                .split = "test",                       .text = "The same words.",                  .speaker = "joe"},
+    {.id = "e2",                .split = "test",                       .text = "something else",                  .speaker = "bob",  .document = "d"},
+    {.id = "e3", .split = "dev",                 .text = "and yet another one",                                 .speaker = "amy"                                               },
+};
+
+typedef struct file_image {
+    char name[64];
+    uint8_t *data;
+    size_t size;
+} file_image;
+
+static file_image want[FILES_MAX];
+static size_t want_count;
+static uint64_t call_stride, allocation_stride; /* odd: see fail_every_call() */
+
+/* The operating system's calls but for fsync, which takes its time. */
+static fault_io no_fault = {.fail_at = UINT64_MAX};
+static spsh_io quick_io;
+
+static spsh_error told; /* by the last run */
+
+static spsh_status run_audit(const spsh_io *io)
+{
+    spsh__source_list sources = {0};
+    spsh__audit_run run = {0};
+    spsh__audit_options options = {
+        .sources = &sources,
+        .folder = report_path,
+        .work_path = work_path,
+        .command = "speechshard audit",
+        .fail_limits = {0, 0, 2, 2, 2, 2, 2, 2},
+        .memory_bytes = UINT64_C(64) << 20,
+        .threads = 1,
+        .io = io,
+    };
+    char operand[340];
+    snprintf(operand, sizeof(operand), "%s:train,extra", dataset_path);
+    spsh_status rc = spsh__source_list_add(&sources, operand, SPSH__SIDE_TRAIN, io, NULL);
+    snprintf(operand, sizeof(operand), "%s:test,dev", dataset_path);
+    if (rc == SPSH_OK)
+        rc = spsh__source_list_add(&sources, operand, SPSH__SIDE_TEST, io, NULL);
+    if (rc == SPSH_OK)
+        rc = spsh__audit_run_all(&options, NULL, &run, &told);
+    spsh__audit_run_free(&run);
+    spsh__source_list_free(&sources);
+    return rc;
+}
+
+static void read_report(file_image *images, size_t *ret_count)
+{
+    size_t count = 0;
+    struct dirent **entries = NULL;
+    const int found = scandir(report_path, &entries, NULL, alphasort);
+    for (int i = 0; i < found; i++) {
+        char path[PATH_BYTES];
+        struct stat status;
+        snprintf(path, sizeof(path), "%s/%s", report_path, entries[i]->d_name);
+        if (entries[i]->d_name[0] != '.') {
+            REQUIRE(count < FILES_MAX && stat(path, &status) == 0);
+            file_image *image = &images[count++];
+            snprintf(image->name, sizeof(image->name), "%.63s", entries[i]->d_name);
+            image->size = (size_t)status.st_size;
+            image->data = malloc(image->size + 1);
+            FILE *file = fopen(path, "rb");
+            REQUIRE(file != NULL && image->data != NULL);
+            REQUIRE(fread(image->data, 1, image->size, file) == image->size);
+            fclose(file);
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    *ret_count = count;
+}
+
+static bool is_wanted(void)
+{
+    file_image got[FILES_MAX];
+    size_t count = 0;
+    read_report(got, &count);
+    bool same = count == want_count;
+    for (size_t i = 0; i < count; i++) {
+        same = same && strcmp(got[i].name, want[i].name) == 0 && got[i].size == want[i].size &&
+               memcmp(got[i].data, want[i].data, want[i].size) == 0;
+        free(got[i].data);
+    }
+    return same;
+}
+
+/* After a run that was disturbed. */
+static void check_after(spsh_status rc, uint64_t number)
+{
+    const bool is_stated = access(statement_path, F_OK) == 0;
+    const int before = test_failures;
+    uint64_t files = 0;
+    if (rc == SPSH_OK)
+        CHECK(is_wanted());
+    if (is_stated) {
+        CHECK(spsh__audit_statement_check(statement_path, NULL, spsh_io_default(), &files, NULL) ==
+              SPSH_OK);
+        CHECK_U64(files + 1, want_count);
+    }
+    CHECK(run_audit(&quick_io) == SPSH_OK);
+    CHECK(is_wanted());
+    CHECK(access(work_path, F_OK) != 0);
+    if (test_failures != before) {
+        fprintf(stderr, "call %" PRIu64 ", status %s\n", number, spsh_status_name(rc));
+        exit(1);
+    }
+}
+
+static void clear_report(void)
+{
+    if (access(report_path, F_OK) == 0)
+        test_remove_tree(report_path);
+    if (access(work_path, F_OK) == 0)
+        test_remove_tree(work_path);
+}
+
+/* fail_count: 1, or UINT64_MAX for a crash. Every second run replaces the report before it. */
+static void fail_every_call(uint64_t fail_count, int fail_errno)
+{
+    uint64_t total = 1;
+    for (uint64_t at = 0; at < total; at += call_stride) {
+        fault_io fault = {.fail_at = at, .fail_count = fail_count, .fail_errno = fail_errno};
+        const spsh_io io = fault_io_table(&fault);
+        if (at % 2 == 0)
+            clear_report();
+        const spsh_status rc = run_audit(&io);
+        CHECK_I64(fault.open_count, 0);
+        if (fail_count == UINT64_MAX)
+            CHECK(rc != SPSH_OK || fault.call_count <= at || is_wanted());
+        total = fault.call_count > at ? at + call_stride + 1 : at;
+        check_after(rc, at);
+    }
+    printf("%" PRIu64 " calls\n", total);
+}
+
+static void test_failing_calls(void)
+{
+    fail_every_call(1, EIO);
+    fail_every_call(1, ENOSPC);
+}
+
+static void test_crashes(void)
+{
+    fail_every_call(UINT64_MAX, EIO);
+}
+
+static void test_failing_allocations(void)
+{
+    uint64_t failed = 0;
+    uint64_t at = 0;
+    for (bool done = false; !done; at += allocation_stride) {
+        if (at % 2 == 0)
+            clear_report();
+        fail_malloc.calls = 0;
+        fail_malloc.at = at;
+        const spsh_status rc = run_audit(&quick_io);
+        done = fail_malloc.calls <= at;
+        fail_malloc.at = UINT64_MAX;
+        if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY)
+            fprintf(stderr, "%s\n", told.message);
+        CHECK(rc == SPSH_OK || rc == SPSH_E_NO_MEMORY);
+        failed += rc != SPSH_OK;
+        check_after(rc, at);
+    }
+    printf("%" PRIu64 " allocations, %" PRIu64 " runs failed\n", at, failed);
+    CHECK(failed > at / allocation_stride / 2);
+}
+
+static void test_failing_allocations_of_a_check(void)
+{
+    uint64_t failed = 0;
+    uint64_t at = 0;
+    for (bool done = false; !done; at++) {
+        fail_malloc.calls = 0;
+        fail_malloc.at = at;
+        const spsh_status rc =
+            spsh__audit_statement_check(statement_path, NULL, spsh_io_default(), NULL, NULL);
+        done = fail_malloc.calls <= at;
+        fail_malloc.at = UINT64_MAX;
+        CHECK(rc == SPSH_OK || rc == SPSH_E_NO_MEMORY);
+        CHECK(!done || rc == SPSH_OK);
+        failed += rc != SPSH_OK;
+    }
+    printf("%" PRIu64 " allocations, %" PRIu64 " checks failed\n", at, failed);
+    CHECK(failed > at / 2);
+}
+
+TEST_MAIN(fault_audit)
+{
+    call_stride = test_stride(argc, argv, 5);
+    allocation_stride = test_stride(argc, argv, 3);
+    quick_io = fault_io_table(&no_fault);
+    test_temp_dir(folder, sizeof(folder));
+    snprintf(dataset_path, sizeof(dataset_path), "%s/corpus.spsh", folder);
+    snprintf(report_path, sizeof(report_path), "%s/audit", folder);
+    snprintf(work_path, sizeof(work_path), "%s/audit.work", folder);
+    snprintf(statement_path, sizeof(statement_path), "%s/statement.json", report_path);
+    text_dataset_make(dataset_path, 1, rows, sizeof(rows) / sizeof(rows[0]));
+    REQUIRE(run_audit(&quick_io) == SPSH_OK);
+    read_report(want, &want_count);
+    REQUIRE(want_count == 9);
+    RUN(test_failing_calls);
+    RUN(test_crashes);
+    RUN(test_failing_allocations);
+    RUN(test_failing_allocations_of_a_check);
+    for (size_t i = 0; i < want_count; i++)
+        free(want[i].data);
+    test_remove_tree(folder);
+    return TEST_RESULT();
+}

@@ -1,0 +1,199 @@
+/* NCCL with one rank, on the twin over its shim and on a GPU: opening, sums, parts, copies,
+ * waiting, closing, and giving up. What several ranks do together: tests/mpi/mpi_devices_test.py.
+ *
+ *     test_collectives PLUGIN [SHIM]       SHIM: of the twin, tests/support/nccl_shim.c
+ *
+ * Without SHIM, and without NCCL on this machine, it is skipped.
+ */
+#include <locale.h>
+
+#include "base/train_internal.h"
+#include "comm/comm.h"
+#include "comm/comm_nccl.h"
+#include "device_test.h"
+#include "spsh_test.h"
+
+enum { COUNT = 100000, DEADLINE_MS = 1000 };
+
+static const char *shim;
+static spsh_cuda *cuda;
+static spsh__backend *backend;
+static spsh__comm *comm;
+static const uint64_t step = 7;
+static float values[COUNT], got[COUNT];
+
+static bool open_all(void)
+{
+    const spsh__backend_options options = {
+        .name = "cuda", .threads = 1, .cuda = cuda, .precision = SPSH__FP32};
+    spsh_error err = SPSH_ERROR_INIT;
+    REQUIRE(spsh__comm_self_open(spsh_allocator_default(), &comm, NULL) == SPSH_OK);
+    comm->deadline_ms = DEADLINE_MS;
+    if (spsh__backend_open_with(&options, spsh_allocator_default(), &backend, &err) != SPSH_OK) {
+        fprintf(stderr, "no backend: %s\n", err.message);
+        spsh__comm_close(comm);
+        return false;
+    }
+    return true;
+}
+
+static void close_all(spsh__collectives *c)
+{
+    spsh__collectives_close(c);
+    spsh__backend_close(backend);
+    spsh__comm_close(comm);
+}
+
+/* One rank's sum is what it gave; the host has it once wait says so. */
+static void check_one(spsh__collectives *c, spsh__backend_buffer arena, spsh__collective_kind kind)
+{
+    const spsh__collective what = {kind, arena.data, COUNT};
+    for (uint32_t i = 0; i < COUNT; i++)
+        values[i] = (float)(i * 3 + kind);
+    backend->ops->write_f32_fn(backend, arena, values, COUNT);
+    CHECK(spsh__collectives_behind(c, NULL) == SPSH_OK);
+    CHECK(spsh__collectives_start(c, &what, "a test", NULL) == SPSH_OK);
+    CHECK(spsh__collectives_join(c, NULL) == SPSH_OK);
+    backend->ops->scale_fn(backend, 2, arena, COUNT); /* behind it */
+    CHECK(spsh__collectives_wait(c, NULL) == SPSH_OK);
+    backend->ops->read_f32_fn(backend, got, arena, COUNT);
+    uint32_t wrong = 0;
+    for (uint32_t i = 0; i < COUNT; i++)
+        wrong += got[i] != 2 * values[i];
+    CHECK_U64(wrong, 0);
+}
+
+static void test_all_kinds(void)
+{
+    spsh__collectives *c = NULL;
+    spsh__backend_buffer arena = {NULL, false};
+    spsh_error err = SPSH_ERROR_INIT;
+    REQUIRE(open_all());
+    const spsh_status rc = spsh__collectives_open(comm, backend, &step, &c, &err);
+    if (rc != SPSH_OK)
+        fprintf(stderr, "%s\n", err.message);
+    REQUIRE(rc == SPSH_OK);
+    printf("NCCL %u\n", spsh__collectives_version(c));
+    CHECK(spsh__collectives_version(c) >= 21400);
+    REQUIRE(backend->ops->alloc_fn(backend, COUNT, &arena, NULL) == SPSH_OK);
+    for (int round = 0; round < 3; round++) {
+        check_one(c, arena, SPSH__COLLECTIVE_SUM);
+        check_one(c, arena, SPSH__COLLECTIVE_SUM_PARTS);
+        check_one(c, arena, SPSH__COLLECTIVE_GATHER_PARTS);
+        check_one(c, arena, SPSH__COLLECTIVE_BROADCAST);
+    }
+    const spsh__collective nothing = {SPSH__COLLECTIVE_SUM, arena.data, 0};
+    CHECK(spsh__collectives_start(c, &nothing, "nothing", NULL) == SPSH_OK);
+    CHECK(spsh__collectives_wait(c, NULL) == SPSH_OK);
+    CHECK(!comm->has_failed);
+    backend->ops->free_fn(backend, arena);
+    close_all(c);
+}
+
+/* After a failure elsewhere it is left at once, with work under way. */
+static void test_given_up(void)
+{
+    spsh__collectives *c = NULL;
+    spsh__backend_buffer arena = {NULL, false};
+    REQUIRE(open_all());
+    REQUIRE(spsh__collectives_open(comm, backend, &step, &c, NULL) == SPSH_OK);
+    REQUIRE(backend->ops->alloc_fn(backend, COUNT, &arena, NULL) == SPSH_OK);
+    const spsh__collective sum = {SPSH__COLLECTIVE_SUM, arena.data, COUNT};
+    CHECK(spsh__collectives_behind(c, NULL) == SPSH_OK);
+    CHECK(spsh__collectives_start(c, &sum, "a test", NULL) == SPSH_OK);
+    CHECK(spsh__collectives_join(c, NULL) == SPSH_OK);
+    spsh__comm_fail(comm);
+    spsh__collectives_close(c);
+    backend->ops->free_fn(backend, arena);
+    close_all(NULL);
+}
+
+/* What never comes ends at the deadline, is named, and the device is free behind it. */
+static void test_late(void)
+{
+    static const struct {
+        const char *fault;
+        spsh_status want;
+        const char *text;
+    } cases[] = {
+        {"hang:0:2",  SPSH_E_TIMEOUT,
+         "no rank is missing: step 7, bucket 1, a device or what connects them hangs, waited for "
+         "1."                                                                },
+        {"error:0:2", SPSH_E_IO,      "step 7, bucket 1, rank 0 of 1: NCCL: "},
+    };
+    (void)setlocale(LC_NUMERIC, "C"); /* the locale of the host decides about messages */
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        spsh__collectives *c = NULL;
+        spsh__backend_buffer arena = {NULL, false};
+        spsh_error err = SPSH_ERROR_INIT;
+        REQUIRE(setenv("NCCL_SHIM", cases[i].fault, 1) == 0 && open_all());
+        REQUIRE(spsh__collectives_open(comm, backend, &step, &c, NULL) == SPSH_OK);
+        REQUIRE(backend->ops->alloc_fn(backend, COUNT, &arena, NULL) == SPSH_OK);
+        const spsh__collective sum = {SPSH__COLLECTIVE_SUM, arena.data, COUNT};
+        CHECK(spsh__collectives_start(c, &sum, "bucket 0", NULL) == SPSH_OK);
+        CHECK(spsh__collectives_start(c, &sum, "bucket 1", NULL) == SPSH_OK);
+        CHECK(spsh__collectives_join(c, NULL) == SPSH_OK);
+        const spsh_status rc = spsh__collectives_wait(c, &err);
+        CHECK(rc == cases[i].want && comm->has_failed);
+        CHECK(strstr(err.message, cases[i].text) != NULL);
+        CHECK(spsh__collectives_start(c, &sum, "bucket 2", &err) == SPSH_E_TIMEOUT);
+        CHECK(strstr(err.message, "given up before, in bucket 1") != NULL);
+        backend->ops->read_f32_fn(backend, got, arena, COUNT); /* waits for the device */
+        CHECK(backend->ops->status_fn(backend, NULL) == SPSH_OK);
+        backend->ops->free_fn(backend, arena);
+        close_all(c);
+    }
+    REQUIRE(unsetenv("NCCL_SHIM") == 0);
+}
+
+/* ... and one that cannot be opened. */
+static void test_not_there(void)
+{
+    spsh__collectives *c = NULL;
+    spsh_error err = SPSH_ERROR_INIT;
+    REQUIRE(setenv("TWIN_NCCL", "/none/of/it", 1) == 0 && open_all());
+    CHECK(spsh__collectives_open(comm, backend, &step, &c, &err) == SPSH_E_UNSUPPORTED);
+    CHECK(strstr(err.message, "NCCL is not there") != NULL && !comm->has_failed);
+    close_all(c);
+    REQUIRE(setenv("TWIN_NCCL", shim, 1) == 0 && setenv("NCCL_SHIM", "absent:0", 1) == 0);
+    REQUIRE(open_all());
+    CHECK(spsh__collectives_open(comm, backend, &step, &c, &err) == SPSH_E_TIMEOUT);
+    CHECK(strstr(err.message, "joining the others over NCCL") != NULL);
+    close_all(c);
+    REQUIRE(unsetenv("NCCL_SHIM") == 0);
+}
+
+/* Whether NCCL cannot be had here, which is printed. What else is wrong is for the tests. */
+static bool is_without_nccl(void)
+{
+    spsh__collectives *c = NULL;
+    spsh_error err = SPSH_ERROR_INIT;
+    REQUIRE(open_all());
+    const spsh_status rc = spsh__collectives_open(comm, backend, &step, &c, &err);
+    close_all(c);
+    if (rc == SPSH_E_UNSUPPORTED)
+        fprintf(stderr, "skipped: %s\n", err.message);
+    return rc == SPSH_E_UNSUPPORTED;
+}
+
+TEST_MAIN(unit_train_collectives)
+{
+    REQUIRE(argc >= 2);
+    shim = argc > 2 ? argv[2] : NULL;
+    REQUIRE(shim == NULL || setenv("TWIN_NCCL", shim, 1) == 0);
+    const int refused = device_test_open(argv[1], &cuda, NULL);
+    if (refused != 0)
+        return refused;
+    if (shim == NULL && is_without_nccl()) {
+        spsh_cuda_close(cuda);
+        return TEST_SKIPPED;
+    }
+    RUN(test_all_kinds);
+    RUN(test_given_up);
+    if (shim != NULL) {
+        RUN(test_late);
+        RUN(test_not_there);
+    }
+    spsh_cuda_close(cuda);
+    return TEST_RESULT();
+}

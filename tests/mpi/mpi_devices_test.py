@@ -1,0 +1,191 @@
+"""Runs of several processes, each with a device of its own: twins of GPUs, and a shim of NCCL on their streams.
+
+Summed by NCCL, losses are those of one process but for rounding, whatever the strategy; summed by the host, weights have
+the same bits for any number. Runs go on on other numbers of devices; what overflows is left out by all; a rank that does
+not come, hangs, fails or is killed ends the others.
+
+    mpi_devices_test.py TRAIN_RANK_DEVICE NCCL_SHIM sums|faults [TEST...]
+"""
+import collections
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from mpi_kit import Torchrun, check, equal, run_tests
+
+RANK, SHIM, WHICH, *ONLY = sys.argv[1:]
+UTTERANCES = 96
+base = pathlib.Path(tempfile.mkdtemp(prefix="devices-"))
+WORDS = ["train.backend=cuda", "train.precision=fp32", "train.deterministic=true", "data.max_padded_seconds=0.4",
+         "data.virtual_world=6", "train.epochs=1",
+         f"train.deadline_ms={30000 if WHICH == 'faults' else 300000}"] # what never comes is waited for
+SHORT = ["data.dev=[]", "train.samples_max=40"] # without evaluations, and about half an epoch
+
+
+def start(count, run, *words, **more):
+    return Torchrun(count, RANK, base, "run", run, *WORDS, *words, **{"TWIN_NCCL": SHIM, "TMPDIR": base, **more})
+
+
+def train(count, run, *words, want=0, **more):
+    done = start(count, run, *words, **more).end()
+    equal(set(done.codes.values()), {want}, f"{run} on {count}: {done.output}")
+    return done
+
+
+def weights(run):
+    return subprocess.run([RANK, base, "hash", run], capture_output=True, encoding="utf-8", check=True).stdout.strip()
+
+
+def steps(run):
+    lines = [json.loads(line) for line in (base / run / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if "gradient_norm" in line]
+
+
+def remove(*runs):
+    for run in runs:
+        shutil.rmtree(base / run, ignore_errors=True)
+
+
+def near(got, want, what, within=2e-3):
+    """Steps' losses and norms: sums in another order, and then weights that are a little others."""
+    equal(len(got), len(want), f"{what}: steps")
+    for one, other in zip(got, want):
+        for name in ["loss", "gradient_norm"]:
+            a, b = one[name], other[name]
+            check((a is None) == (b is None) and (a is None or abs(a - b) <= within * max(abs(a), abs(b))),
+                  f"{what}: step {one['step']}: {name} {a}, want {b}")
+
+
+# ---- sums
+
+def test_nccl():
+    """Buckets with parts, and some that are all rest; a rank has several leaves, one, or an empty one."""
+    train(1, "one")
+    for count in [2, 4]:
+        for strategy in ["allreduce", "partitioned"]:
+            done = train(count, strategy, f"train.strategy={strategy}", "train.exchange=nccl",
+                         NCCL_SHIM=f"slow:{count - 1}:20")
+            check("gradients are summed by NCCL" in done.output, f"said {done.output}")
+            near(steps(strategy), steps("one"), f"{strategy} on {count}")
+        equal(weights("partitioned"), weights("allreduce"), f"strategies on {count}")
+        remove("allreduce", "partitioned")
+    remove("one")
+
+
+def test_host():
+    """The same bits for any number, and with steps of several batches a process."""
+    words = ["train.exchange=host", "train.accumulate=1", *SHORT]
+    for more in [("model.hidden=64",), ("train.accumulate=3", "data.virtual_world=3")]:
+        train(1, "one", *words, *more)
+        for count, strategy in [(2, "allreduce"), (3, "partitioned")]:
+            train(count, "some", f"train.strategy={strategy}", *words, *more)
+            equal(weights("some"), weights("one"), f"{strategy} on {count}, {more}")
+            remove("some")
+        remove("one")
+
+
+def test_other_numbers_of_devices():
+    """Stopped twice in the middle of an epoch: each utterance is served once."""
+    train(1, "one", "data.dev=[]")
+    for strategy in ["allreduce", "partitioned"]:
+        words = [f"train.strategy={strategy}", "served:some", "resume", "data.dev=[]"]
+        train(4, "some", "stop:3:1", *words, want=75)
+        train(2, "some", "stop:1:2", *words, want=75, restarts=1)
+        train(3, "some", *words, restarts=2)
+        served = collections.Counter()
+        for path in base.glob("some.[0-9]"):
+            served.update(path.read_text().splitlines())
+            path.unlink()
+        equal((len(served), set(served.values())), (UTTERANCES, {1}), f"{strategy}: served")
+        near(steps("some"), steps("one"), f"{strategy} on 4, 2, 3")
+        remove("some")
+    remove("one")
+
+
+def test_overflow():
+    """Where one rank's gradients leave fp16, all leave the step out, and all lower the scale."""
+    words = ["train.precision=fp16", "train.rnn=stepwise", "data.virtual_world=4", "data.dev=[]", "train.epochs=2",
+             "train.samples_max=120"]
+    train(1, "one", *words)
+    skipped = [step["step"] for step in steps("one") if step["gradient_norm"] is None]
+    check(0 < len(skipped) < len(steps("one")), f"skipped {skipped} of {len(steps('one'))}")
+    for strategy in ["allreduce", "partitioned"]:
+        train(2, "two", f"train.strategy={strategy}", *words)
+        near(steps("two"), steps("one"), f"fp16, {strategy}", within=2e-2)
+        remove("two")
+    remove("one")
+
+
+def test_which_exchange():
+    """Without NCCL, or with a device for two ranks, the host does it, or says why not."""
+    for more, text in [({"TWIN_NCCL": "/none/of/it"}, "NCCL is not there"), ({"TWIN_DEVICE_KEY": 7}, "the same GPU")]:
+        done = train(2, "some", *SHORT, **more)
+        check("gradients go through the host: " in done.output and text in done.output, f"said {done.output}")
+        remove("some")
+        done = train(2, "some", "train.exchange=nccl", *SHORT, want=1, **more)
+        check(text in done.output, f"said {done.output}")
+        remove("some")
+
+
+# ---- faults
+
+# Several starts at once: they wait, most of the time.
+
+def begin_faults(*faults):
+    return [(fault, start(3, f"{strategy}.{fault}", "train.exchange=nccl", f"train.strategy={strategy}", *SHORT,
+                          NCCL_SHIM=fault)) for fault in faults for strategy in ["allreduce", "partitioned"]]
+
+
+def test_a_collective_that_does_not_come():
+    for fault, run in begin_faults("hang:1:9", "error:1:9"):
+        done = run.end()
+        text, code = {"hang:1:9": ("no rank is missing: step ", 70), "error:1:9": ("remote process exited", 1)}[fault]
+        check(text in done.said[1] and done.codes[1] == code, f"{fault}: rank 1 ends with {done.codes[1]}: {done.said[1]}")
+        for other in [0, 2]:
+            check(done.codes[other] == 70, f"{fault}: rank {other} ends with {done.codes[other]}: {done.said[other]}")
+
+
+def test_a_rank_that_does_not_join():
+    for fault, run in begin_faults("absent:1", "stop:1"):
+        done = run.end(without=[1] if fault == "stop:1" else [])
+        # On a busy machine rank 1 may stop before its last message to rank 2, which then never joins.
+        who = r"rank 1(, 2)? is missing: step 0, joining the others|rank 1 has not sent" if fault == "stop:1" else \
+            "no rank is missing: step 0, joining the others"
+        for other in [0, 2]:
+            check(done.codes[other] == 70 and re.search(who, done.said[other]),
+                  f"{fault}: rank {other} ends with {done.codes[other]}: {done.said[other]}")
+
+
+def check_without_rank_1(fault, without):
+    exchanges = ["nccl", "host"]
+    starts = [start(3, exchange, f"train.exchange={exchange}", *SHORT, fault) for exchange in exchanges]
+    for exchange, done in zip(exchanges, [one.end(without=without) for one in starts]):
+        for other in [0, 2]: # one may see the other end first
+            check(done.codes[other] == 70 and "rank " in done.said[other],
+                  f"{exchange}, {fault}: rank {other} ends with {done.codes[other]}: {done.said[other]}")
+        check(re.search("rank ([0-9]+, )*1(,| is missing| has)", done.said[0] + done.said[2]),
+              f"named no rank 1: {done.output}")
+    remove(*exchanges)
+
+
+def test_a_rank_that_is_killed():
+    check_without_rank_1("kill:1:3", [])
+
+
+def test_a_rank_that_hangs():
+    check_without_rank_1("hang:1:3", [1])
+
+
+try:
+    equal(subprocess.run([RANK, base, "make"], check=False).returncode, 0, "the dataset")
+    if WHICH == "sums":
+        run_tests(test_nccl, test_host, test_other_numbers_of_devices, test_overflow, test_which_exchange, only=ONLY)
+    else:
+        run_tests(test_a_collective_that_does_not_come, test_a_rank_that_does_not_join, test_a_rank_that_is_killed,
+                  test_a_rank_that_hangs, only=ONLY)
+finally:
+    shutil.rmtree(base, ignore_errors=True)

@@ -1,0 +1,171 @@
+"""Runs of several processes end with the bits of one; they go on on other numbers of them; what kills, stops or hangs
+one of them ends all, with an exit status that says whether to start again.
+
+    mpi_train_test.py TRAIN_RANK SPEECHSHARD sums|faults [TEST...]
+"""
+import pathlib
+import signal
+import sys
+
+from mpi_kit import Processes, Runs, check, equal
+
+RANK, COMMAND, WHICH, *ONLY = sys.argv[1:]
+SMALL_STEPS = "data.max_padded_seconds=0.4"
+runs = Runs(RANK)
+base, start, train, weights, remove = runs.base, runs.start, runs.train, runs.weights, runs.remove
+
+
+def newest(run):
+    return max(path.name for path in (base / run / "checkpoints").glob("*.spsh"))
+
+
+def orphans():
+    return [path for path in pathlib.Path("/proc").glob("[0-9]*/cmdline")
+            if str(base) in read(path) and RANK in read(path)]
+
+
+def read(path):
+    try:
+        return path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+# ---- sums
+
+def test_the_same_bits():
+    """Augmented, evaluated; steps of several batches a process, and of less than one."""
+    augment = "augment=speeds=0.9:1:1.1,time_masks=1,time_mask_frames_max=10,time_mask_share_max=0.2"
+    for words in [(augment, "data.virtual_world=12", SMALL_STEPS, "train.accumulate=1"),
+                  (augment, "data.virtual_world=4", SMALL_STEPS, "train.accumulate=3", "train.optimiser=sgd")]:
+        train(1, "one", *words)
+        for strategy in ["allreduce", "partitioned"]:
+            for count in [2, 4]:
+                train(count, "some", f"train.strategy={strategy}", *words)
+                equal(weights("some"), weights("one"), f"{strategy}, {count} processes, {words[1:]}")
+                remove("some")
+        remove("one")
+
+
+def go_on(run, counts, *words):
+    """Each number of processes for some batches of its last rank, the last number to the end."""
+    for i, count in enumerate(counts):
+        is_last = i + 1 == len(counts)
+        stop = [] if is_last else [f"stop:{count - 1}:{1 + i}"]
+        train(count, run, "resume", f"served:{run}", *stop, *words, want=0 if is_last else 75)
+
+
+def test_other_numbers_of_processes():
+    """Stopped twice in the middle of the first epoch, so that the third start sees its end and the second one's. The
+    model is large enough for each process to have a part of it."""
+    for strategy in ["allreduce", "partitioned"]:
+        words = ["data.virtual_world=6", SMALL_STEPS, "model.hidden=96", f"train.strategy={strategy}"]
+        train(1, "one", *words)
+        go_on("some", [4, 2, 3], *words)
+        equal(weights("some"), weights("one"), f"{strategy}, 4, 2, 3 processes")
+        runs.check_served_once("some", 2)
+        remove("some")
+        remove("one")
+
+
+def test_steps_stay_as_large():
+    """Begun without virtual_world, a run has as many batches a step on fewer processes; on more it says why not."""
+    words = ["data.virtual_world=0", SMALL_STEPS]
+    train(3, "three", *words)
+    go_on("some", [3, 2, 1], *words)
+    equal(weights("some"), weights("three"), "3, 2, 1 processes")
+    runs.check_served_once("some", 2)
+    done = train(4, "some", "resume", *words, want=1)
+    check("data.virtual_world is 3, but there are 4 processes" in done.output, f"said {done.output}")
+    remove("some")
+    remove("three")
+
+
+# ---- faults
+
+FAULT_WORDS = ["data.virtual_world=6", SMALL_STEPS]
+SOON = "train.deadline_ms=30000" # for one that does not answer; those that are only slow must answer within it
+
+
+def test_killed():
+    """kill -9 of either rank at some batches, until the run is through."""
+    train(1, "one", *FAULT_WORDS)
+    for rank, batch in [(0, 2), (1, 5), (0, 13), (1, 17), (0, 20)]:
+        done = train(2, "some", "resume", f"kill:{rank}:{batch}", "train.checkpoint_every_s=1e-9", *FAULT_WORDS,
+                     want=None)
+        check(done.returncode in (0, 128 + signal.SIGKILL), f"exit {done.returncode}: {done.output}")
+        check(done.returncode == 0 or f"process rank {rank} " in done.output, f"named no rank {rank}: {done.output}")
+    train(2, "some", "resume", *FAULT_WORDS)
+    equal(weights("some"), weights("one"), "killed five times")
+    remove("some")
+    remove("one")
+
+
+def test_hanging():
+    starts = [(rank, start(3, f"hangs.{rank}", f"hang:{rank}:3", SOON, *FAULT_WORDS)) for rank in [0, 2]]
+    for rank, run in starts:
+        done = run.end()
+        equal(done.returncode, 70, f"hang of {rank}: {done.output}")
+        check(f"rank {rank} is missing: step " in done.output, f"named no rank {rank}: {done.output}")
+        remove(f"hangs.{rank}")
+    equal(orphans(), [], "processes that are left")
+
+
+def test_alone():
+    """Under a launcher that leaves the others alone when one dies, their deadlines end them."""
+    done = start(3, "alone", "kill:1:3", SOON, *FAULT_WORDS, options=["--enable-recovery"]).end()
+    check("rank 1 is missing: step " in done.output, f"named no rank 1: {done.output}")
+    equal(orphans(), [], "processes that are left")
+    remove("alone")
+
+
+def test_stopped_by_one():
+    """One rank is asked to; all stop behind the same step. Also in the middle of an evaluation."""
+    words = [*FAULT_WORDS, "train.epochs=1"]
+    train(1, "one", *words)
+    for fault in ["stop:1:1", "stop:1:4", "heard:1:2"]:
+        done = train(2, "some", fault, "end:0:1", *words, want=75)
+        said = [line for line in done.output.splitlines() if "stopped behind step" in line]
+        check("rank 0 at the end: stopped behind step" in done.output, f"was not waited for: {done.output}")
+        # mpirun may have ended the other one before it said so.
+        equal(len({line.partition("stopped")[2] for line in said}), 1, f"steps: {said}")
+        train(3, "some", "resume", *words)
+        equal(weights("some"), weights("one"), fault)
+        remove("some")
+    remove("one")
+
+
+def test_signals():
+    """To mpirun, as a scheduler sends them: USR1 reaches the processes, TERM gives them a second."""
+    words = [COMMAND, "train", base / "run.yaml", "-o", base / "signals", "--resume", "auto", *FAULT_WORDS,
+             "train.epochs=100000"]
+    run = Processes(3, *words)
+    check(run.read_until("epoch 2"), f"began: {run.output}")
+    run.signal(signal.SIGUSR1)
+    equal(run.end().returncode, 75, f"USR1: {run.output}")
+    check("stopped behind step " in run.output and "--resume auto goes on" in run.output, f"said {run.output}")
+    check((base / "signals" / "report.html").is_file(), "no page")
+    samples = int(newest("signals").partition("-")[2].partition(".")[0])
+    run = Processes(2, *words)
+    check(run.read_until("going on behind step "), f"went on: {run.output}")
+    check(f", {samples} utterances" in run.output, f"went on from {samples}: {run.output}")
+    check(run.read_until("WER"), f"evaluates: {run.output}")
+    run.signal(signal.SIGTERM)
+    check(run.end().returncode != 0, f"TERM: {run.output}")
+    equal([path for path in pathlib.Path("/proc").glob("[0-9]*/cmdline") if str(base / "signals") in read(path)], [],
+          "processes that are left")
+    remove("signals")
+
+
+def test_no_start():
+    """What rank 0 finds wrong ends all, with its status; nobody is told to start again."""
+    done = train(3, "wrong", "model.hidden=0", *FAULT_WORDS, want=1)
+    check("model.hidden" in done.output and "rank 0 could not start" in done.output, f"said {done.output}")
+    done = train(3, "none/wrong", *FAULT_WORDS, want=1)
+    check("none/wrong" in done.output, f"said {done.output}")
+
+
+if WHICH == "sums":
+    runs.run_tests(test_the_same_bits, test_other_numbers_of_processes, test_steps_stay_as_large, only=ONLY)
+else:
+    runs.run_tests(test_killed, test_hanging, test_alone, test_stopped_by_one, test_signals, test_no_start, only=ONLY)

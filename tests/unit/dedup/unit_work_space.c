@@ -1,0 +1,42 @@
+/* unit_work_space.c: which disk is asked for room. */
+#include <sys/statvfs.h>
+
+#include "spsh_test.h"
+#include "work_space.h"
+
+/* A file system without any room, where Linux has one. */
+#define FULL "/proc"
+
+static void test_room(void)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    char folder[1024];
+    char path[2048];
+    test_temp_dir(folder, sizeof(folder));
+    (void)snprintf(path, sizeof(path), "%s/to-be-made", folder);
+    CHECK_I64(spsh__work_space_check(path, 0, &err), SPSH_OK);
+    CHECK_I64(spsh__work_space_check(path, UINT64_MAX, &err), SPSH_E_NO_SPACE);
+    CHECK(strstr(err.message, path) != NULL);
+    CHECK_I64(spsh__work_space_check(folder, UINT64_MAX, &err), SPSH_E_NO_SPACE);
+    CHECK_I64(spsh__work_space_check("to-be-made", UINT64_MAX, &err), SPSH_E_NO_SPACE);
+    (void)snprintf(path, sizeof(path), "%s/no/such/folder", folder);
+    CHECK_I64(spsh__work_space_check(path, UINT64_MAX, &err), SPSH_OK); /* cannot be asked */
+    test_remove_tree(folder);
+}
+
+/* A folder that is a disk of its own is asked itself, not the disk that it is mounted in. */
+static void test_a_disk_of_its_own(void)
+{
+    struct statvfs info;
+    spsh_error err = SPSH_ERROR_INIT;
+    if (statvfs(FULL, &info) != 0 || info.f_bavail != 0)
+        return;
+    CHECK_I64(spsh__work_space_check(FULL, 1, &err), SPSH_E_NO_SPACE);
+}
+
+TEST_MAIN(unit_work_space)
+{
+    RUN(test_room);
+    RUN(test_a_disk_of_its_own);
+    return TEST_RESULT();
+}

@@ -1,0 +1,77 @@
+/* unit_dataset_splits.c: operands DATASET[:SPLITS], with colons wherever they may stand. */
+#include "set/dataset_splits.h"
+#include "speechshard/io.h"
+#include "spsh_test.h"
+
+/* These exist. */
+static int stat_some(void *user, const char *path, struct stat *ret_stat)
+{
+    static const char *const paths[] = {"a.spsh", "b:c.spsh", "d:e", "d", "x:train"};
+    (void)user;
+    memset(ret_stat, 0, sizeof(*ret_stat));
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        if (strcmp(paths[i], path) == 0)
+            return 0;
+    }
+    return -ENOENT;
+}
+
+static void test_operands(void)
+{
+    static const struct {
+        const char *operand, *path, *splits;
+    } cases[] = {
+        {"a.spsh",           "a.spsh",   NULL       },
+        {"a.spsh:train",     "a.spsh",   "train"    },
+        {"a.spsh:train,dev", "a.spsh",   "train,dev"},
+        {"a.spsh:train:one", "a.spsh",   "train:one"},
+        {"b:c.spsh",         "b:c.spsh", NULL       },
+        {"b:c.spsh:dev",     "b:c.spsh", "dev"      },
+        {"d:e",              "d:e",      NULL       },
+        {"d:e:test",         "d:e",      "test"     },
+        {"d:f",              "d",        "f"        },
+        {"x:train",          "x:train",  NULL       },
+        {"none",             "none",     NULL       },
+        {"none:train",       "none",     "train"    },
+        {"no:ne:train",      "no:ne",    "train"    },
+    };
+    spsh_io io = *spsh_io_default();
+    io.stat_fn = stat_some;
+    spsh__source_list list = {0};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        REQUIRE(spsh__source_list_add(&list, cases[i].operand, SPSH__SIDE_TEST, &io, NULL) ==
+                SPSH_OK);
+    REQUIRE(list.count == sizeof(cases) / sizeof(cases[0]));
+    for (size_t i = 0; i < list.count; i++) {
+        CHECK_STR(list.items[i].path, cases[i].path);
+        CHECK((list.items[i].splits == NULL) == (cases[i].splits == NULL));
+        if (list.items[i].splits != NULL && cases[i].splits != NULL)
+            CHECK_STR(list.items[i].splits, cases[i].splits);
+        CHECK(list.items[i].side == SPSH__SIDE_TEST);
+    }
+    spsh__source_list_free(&list);
+    CHECK_U64(list.count, 0);
+}
+
+static void test_what_is_no_operand(void)
+{
+    static const char *const operands[] = {
+        "",          ":train",      ":",     "a.spsh:",       "a.spsh:,a",
+        "a.spsh:a,", "a.spsh:a,,b", "none:", "a.spsh:caf\xe9"};
+    spsh__source_list list = {0};
+    for (size_t i = 0; i < sizeof(operands) / sizeof(operands[0]); i++) {
+        spsh_error err = SPSH_ERROR_INIT;
+        CHECK(spsh__source_list_add(&list, operands[i], SPSH__SIDE_TRAIN, NULL, &err) ==
+              SPSH_E_INVALID_ARG);
+        CHECK(strstr(err.message, operands[i]) != NULL);
+    }
+    CHECK_U64(list.count, 0);
+    spsh__source_list_free(&list);
+}
+
+TEST_MAIN(unit_dataset_splits)
+{
+    RUN(test_operands);
+    RUN(test_what_is_no_operand);
+    return TEST_RESULT();
+}

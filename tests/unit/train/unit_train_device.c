@@ -1,0 +1,799 @@
+/* unit_train_device.c PLUGIN [OTHER]: the backend `cuda`: every operator against the reference's
+ * doubles in each precision, its memory, lanes, segments and failures. Through the plug-in that is
+ * given: the twin, or the real one (77: no device). OTHER: a plug-in without the trainer's part.
+ *
+ * Tolerances. Inputs are rounded to what the precision has before both see them, so that products
+ * of factors are exact; what is left is float's error in sums, 2e-5 of the greatest value of an
+ * array as with `cpu`, and roundings to the precision in between: each is off by at most a unit,
+ * relative to its value, and an operator has so many of them one behind the other:
+ *
+ *     products, convolutions, rows    3     what is stored, at most twice; what that is added to
+ *     norms                           8     x - mean loses what they share
+ *     recurrent layers               64     h and gates of every frame
+ *
+ * The unit is 2^-p with p bits of significand: 11 with tf32 and fp16, 8 with bf16.
+ */
+#include <locale.h>
+#include <math.h>
+
+#include "backend_cuda/backend_cuda.h"
+#include "device_test.h"
+#include "fault_alloc.h"
+#include "operator_cases.h"
+#include "spsh_test.h"
+
+static spsh_error err;
+static spsh_cuda *cuda;
+static twin_controls *twin; /* NULL: a real device */
+static const char *other_path;
+static uint64_t seed;
+static bool is_deterministic = true;
+static const spsh__precision precisions[] = {SPSH__FP32, SPSH__TF32, SPSH__BF16, SPSH__FP16};
+static const char *const precision_names[] = {"fp32", "tf32", "bf16", "fp16"};
+
+enum { PRECISIONS = sizeof(precisions) / sizeof(precisions[0]) };
+
+static spsh__backend *open_device(spsh__precision precision, bool has_graphs)
+{
+    const spsh__backend_options options = {.name = "cuda",
+                                           .cuda = cuda,
+                                           .precision = precision,
+                                           .is_deterministic = is_deterministic,
+                                           .has_graphs = has_graphs};
+    spsh__backend *b = NULL;
+    if (spsh__backend_open_with(&options, NULL, &b, &err) != SPSH_OK)
+        fprintf(stderr, "%s\n", err.message);
+    REQUIRE(b != NULL);
+    return b;
+}
+
+static void check_status(spsh__backend *b)
+{
+    if (b->ops->status_fn(b, &err) != SPSH_OK)
+        fprintf(stderr, "%s\n", err.message);
+    CHECK(b->ops->status_fn(b, NULL) == SPSH_OK);
+}
+
+/* Whatever was opened is closed. */
+static void check_nothing_is_open(void)
+{
+    if (twin == NULL)
+        return;
+    CHECK_U64(twin->open_memory, 0);
+    CHECK_U64(twin->open_pinned, 0);
+    CHECK_U64(twin->open_streams, 0);
+    CHECK_U64(twin->open_events, 0);
+    CHECK_U64(twin->open_graphs, 0);
+}
+
+/* Another order of threads within blocks, and of streams among each other. */
+static void shuffle(uint64_t *random)
+{
+    if (twin == NULL)
+        return;
+    twin->order = (uint32_t)test_random(random);
+    twin->seed = test_random(random);
+}
+
+/* ----------------------------------------------------------------------------------- operators */
+
+static double tolerance_of(const operator_case *c, spsh__precision precision)
+{
+    const double units[] = {0, 0x1p-11, 0x1p-8, 0x1p-11};
+    double depth = 3;
+    if (strcmp(c->name, "norm") == 0)
+        depth = 8;
+    if (strcmp(c->name, "rnn") == 0)
+        depth = 64;
+    return 2e-5 + depth * units[precision];
+}
+
+static void compare(const operator_case *c, spsh__precision precision, const operator_results *got,
+                    const operator_results *want)
+{
+    const double tolerance = tolerance_of(c, precision);
+    REQUIRE(got->count == want->count);
+    for (size_t k = 0, from = 0; k < want->end_count; from = want->ends[k++]) {
+        double greatest = 1e-3, worst = 0;
+        for (size_t i = from; i < want->ends[k]; i++) {
+            greatest = fmax(greatest, fabs(want->values[i]));
+            worst = isfinite(got->values[i]) ? fmax(worst, fabs(got->values[i] - want->values[i]))
+                                             : (double)INFINITY;
+        }
+        if (worst <= tolerance * greatest)
+            continue;
+        fprintf(stderr, "%s, row %td, array %zu, %s: off by %g of %g\n", c->name,
+                c - operator_cases, k, precision_names[precision], worst, greatest);
+        CHECK(worst <= tolerance * greatest);
+    }
+}
+
+static void check_case(spsh__backend *device, spsh__backend *reference, const operator_case *c,
+                       spsh__precision precision, size_t number)
+{
+    const operator_results want = operator_case_run(reference, c, seed + number);
+    const operator_results got = operator_case_run(device, c, seed + number);
+    compare(c, precision, &got, &want);
+    free(want.values);
+    free(got.values);
+}
+
+/* Large cases in two of the four. */
+static bool is_left_out(const operator_case *c, spsh__precision precision)
+{
+    return c->is_large && twin != NULL && precision != SPSH__FP32 && precision != SPSH__BF16;
+}
+
+static void test_operators_are_the_references(void)
+{
+    spsh__backend *reference = NULL;
+    uint64_t random = seed;
+    REQUIRE(spsh__backend_open("reference", 1, NULL, &reference, &err) == SPSH_OK);
+    for (size_t p = 0; p < PRECISIONS; p++) {
+        spsh__backend *device = open_device(precisions[p], false);
+        operator_rounding = precisions[p];
+        for (size_t i = 0; i < operator_case_count; i++) {
+            const operator_case *c = &operator_cases[i];
+            if (is_left_out(c, precisions[p]))
+                continue;
+            shuffle(&random);
+            check_case(device, reference, c, precisions[p], i);
+        }
+        check_status(device);
+        spsh__backend_close(device);
+    }
+    operator_rounding = SPSH__FP32;
+    spsh__backend_close(reference);
+    check_nothing_is_open();
+}
+
+/* What libraries do where they may choose, but in no other precision. */
+static void test_products_as_libraries_like(void)
+{
+    spsh__backend *reference = NULL;
+    REQUIRE(spsh__backend_open("reference", 1, NULL, &reference, &err) == SPSH_OK);
+    is_deterministic = false;
+    for (size_t p = 0; p < PRECISIONS; p++) {
+        spsh__backend *device = open_device(precisions[p], false);
+        operator_rounding = precisions[p];
+        for (size_t i = 0; i < operator_case_count; i++) {
+            const operator_case *c = &operator_cases[i];
+            if ((strcmp(c->name, "gemm") != 0 && strcmp(c->name, "conv") != 0) ||
+                (c->is_large && twin != NULL))
+                continue;
+            check_case(device, reference, c, precisions[p], i);
+        }
+        check_status(device);
+        spsh__backend_close(device);
+    }
+    is_deterministic = true;
+    operator_rounding = SPSH__FP32;
+    spsh__backend_close(reference);
+}
+
+/* Whichever threads and streams come first. */
+static void test_same_bits_each_time(void)
+{
+    uint64_t random = seed;
+    for (size_t p = 0; p < PRECISIONS; p += 2) {
+        spsh__backend *device = open_device(precisions[p], false);
+        for (size_t i = 0; i < operator_case_count; i++) {
+            const operator_case *c = &operator_cases[i];
+            if (c->is_large && twin != NULL)
+                continue;
+            shuffle(&random);
+            const operator_results one = operator_case_run(device, c, seed + i);
+            shuffle(&random);
+            const operator_results two = operator_case_run(device, c, seed + i);
+            REQUIRE(one.count == two.count);
+            CHECK(memcmp(one.values, two.values, one.count * sizeof(double)) == 0);
+            free(one.values);
+            free(two.values);
+        }
+        spsh__backend_close(device);
+    }
+}
+
+/* -------------------------------------------------------------------------------------- memory */
+
+static double value_of(size_t i)
+{
+    return (double)(i % 251) - 125;
+}
+
+/* More than goes at once, at a place of its own, in either kind. */
+static void test_memory_goes_both_ways(void)
+{
+    const size_t count = 300007, first = 3;
+    spsh__backend *b = open_device(SPSH__BF16, false);
+    double *values = malloc(count * sizeof(*values));
+    float *floats = malloc(count * sizeof(*floats));
+    REQUIRE(values != NULL && floats != NULL);
+    for (int is_half = 0; is_half < 2; is_half++) {
+        spsh__backend_buffer one = {NULL, false}, two = {NULL, false};
+        REQUIRE((is_half ? b->ops->alloc_half_fn : b->ops->alloc_fn)(b, count + first, &one,
+                                                                     &err) == SPSH_OK);
+        REQUIRE((is_half ? b->ops->alloc_half_fn : b->ops->alloc_fn)(b, count + first, &two,
+                                                                     &err) == SPSH_OK);
+        b->ops->read_f64_fn(b, values, one, count);
+        for (size_t i = 0; i < count; i++)
+            REQUIRE(values[i] == 0);
+        for (size_t i = 0; i < count; i++)
+            floats[i] = (float)(values[i] = value_of(i));
+        b->ops->write_f64_fn(b, spsh__at(b->ops, one, first), values, count);
+        b->ops->copy_fn(b, two, one, count + first);
+        b->ops->zero_fn(b, one, count + first);
+        memset(values, 0xa5, count * sizeof(*values));
+        b->ops->read_f64_fn(b, values, spsh__at(b->ops, two, first), count);
+        for (size_t i = 0; i < count; i++)
+            REQUIRE(values[i] == value_of(i));
+        b->ops->write_f32_fn(b, one, floats, count);
+        memset(floats, 0xa5, count * sizeof(*floats));
+        b->ops->read_f32_fn(b, floats, one, count);
+        for (size_t i = 0; i < count; i++)
+            REQUIRE((double)floats[i] == value_of(i));
+        b->ops->free_fn(b, one);
+        b->ops->free_fn(b, two);
+    }
+    free(values);
+    free(floats);
+    check_status(b);
+    spsh__backend_close(b);
+}
+
+typedef struct taken {
+    uint32_t *to;
+    uint32_t add;
+} taken;
+
+static void take(const void *user, const void *bytes)
+{
+    const taken *t = user;
+    uint32_t value = 0;
+    memcpy(&value, bytes, sizeof(value));
+    *t->to = value + t->add;
+}
+
+/* What is brought back is there after finish, and not before; then there is room again. What was
+ * put behind it is not waited for. */
+static void test_downloads_come_with_finish(void)
+{
+    enum { COUNT = 3000 };
+    spsh__backend *b = open_device(SPSH__FP32, false);
+    spsh__backend_buffer memory = {NULL, false};
+    static uint32_t got[COUNT];
+    REQUIRE(b->ops->alloc_fn(b, COUNT, &memory, &err) == SPSH_OK);
+    for (uint32_t pass = 0; pass < 3; pass++) {
+        static uint32_t numbers[COUNT];
+        for (uint32_t i = 0; i < COUNT; i++)
+            numbers[i] = i * 7 + pass;
+        memset(got, 0xff, sizeof(got));
+        spsh__cuda_upload(b, memory.data, numbers, sizeof(numbers));
+        memset(numbers, 0, sizeof(numbers));
+        for (uint32_t i = 0; i < COUNT; i++) {
+            const taken t = {&got[i], i};
+            spsh__cuda_download(b, (const char *)memory.data + i * sizeof(uint32_t),
+                                i == 5 ? 100 * sizeof(uint32_t) : sizeof(uint32_t), take, &t,
+                                sizeof(t));
+        }
+        CHECK_U64(got[0], UINT32_MAX);
+        b->ops->zero_fn(b, memory, COUNT);
+        b->ops->finish_fn(b);
+        if (twin != NULL) /* whose memory is the host's */
+            CHECK_U64(((const uint32_t *)memory.data)[COUNT - 1], 7 * (COUNT - 1) + pass);
+        for (uint32_t i = 0; i < COUNT; i++)
+            REQUIRE(got[i] == i * 8 + pass);
+    }
+    b->ops->free_fn(b, memory);
+    check_status(b);
+    spsh__backend_close(b);
+}
+
+/* --------------------------------------------------------------------------------------- segments
+ */
+
+enum { ROWS = 24, WIDTH = 20, CONV_FRAMES = 40 };
+
+static const spsh__conv_shape net_conv = {
+    .batch = 2,
+    .in_channels = 1,
+    .out_channels = 3,
+    .in_bins = 6,
+    .in_frames = CONV_FRAMES,
+    .out_bins = 3,
+    .out_frames = CONV_FRAMES,
+    .kernel_bins = 3,
+    .kernel_frames = 5,
+    .stride_bins = 2,
+    .stride_frames = 1,
+    .pad_bins = 1,
+    .pad_frames = 2,
+};
+
+enum { CONV_IN = 2 * 6 * CONV_FRAMES, CONV_OUT = 2 * 3 * 3 * CONV_FRAMES, CONV_WEIGHTS = 45 };
+
+/* Something of everything that is put onto streams, on both lanes. */
+typedef struct net {
+    spsh__backend *b;
+    spsh__backend_buffer x, weight, bias, y[2], sum; /* products: a lane each */
+    spsh__backend_buffer conv_x, conv_weight, conv_bias, conv_y, conv_dweight, conv_dbias;
+    uint32_t lengths[4];
+} net;
+
+static spsh__backend_buffer random_buffer(net *n, size_t count, uint64_t *random)
+{
+    spsh__backend_buffer buffer = {NULL, false};
+    float *values = malloc(count * sizeof(*values));
+    REQUIRE(values != NULL && n->b->ops->alloc_fn(n->b, count, &buffer, &err) == SPSH_OK);
+    for (size_t i = 0; i < count; i++)
+        values[i] = (float)(test_random(random) % 2001) / 1000.0f - 1.0f;
+    n->b->ops->write_f32_fn(n->b, buffer, values, count);
+    free(values);
+    return buffer;
+}
+
+static void net_open(net *n, bool has_graphs)
+{
+    uint64_t random = seed;
+    *n = (net){.b = open_device(SPSH__FP32, has_graphs)};
+    n->x = random_buffer(n, (size_t)ROWS * WIDTH, &random);
+    n->weight = random_buffer(n, (size_t)WIDTH * WIDTH, &random);
+    n->bias = random_buffer(n, WIDTH, &random);
+    n->y[0] = random_buffer(n, (size_t)ROWS * WIDTH, &random);
+    n->y[1] = random_buffer(n, (size_t)ROWS * WIDTH, &random);
+    n->sum = random_buffer(n, (size_t)ROWS * 2 * WIDTH, &random);
+    n->conv_x = random_buffer(n, CONV_IN, &random);
+    n->conv_weight = random_buffer(n, CONV_WEIGHTS, &random);
+    n->conv_bias = random_buffer(n, 3, &random);
+    n->conv_y = random_buffer(n, CONV_OUT, &random);
+    n->conv_dweight = random_buffer(n, CONV_WEIGHTS, &random);
+    n->conv_dbias = random_buffer(n, 3, &random);
+}
+
+static void net_close(net *n)
+{
+    const spsh__backend_buffer all[] = {n->x,         n->weight, n->bias,         n->y[0],
+                                        n->y[1],      n->sum,    n->conv_x,       n->conv_weight,
+                                        n->conv_bias, n->conv_y, n->conv_dweight, n->conv_dbias};
+    check_status(n->b);
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        n->b->ops->free_fn(n->b, all[i]);
+    spsh__backend_close(n->b);
+}
+
+/* Before it: what differs from step to step. */
+static void net_batch(net *n, uint32_t step)
+{
+    const spsh__batch_lengths l = {n->lengths, n->lengths, 4};
+    for (uint32_t i = 0; i < 4; i++)
+        n->lengths[i] = (step + 2 * i) % 7;
+    n->b->ops->batch_fn(n->b, &l);
+    n->b->ops->scale_fn(n->b, 1.0 - 0.125 * step, n->x, (size_t)ROWS * WIDTH);
+}
+
+static void net_lane(const net *n, uint32_t lane)
+{
+    const spsh__backend_ops *ops = n->b->ops;
+    const spsh__rows rows = {6, 4, WIDTH};
+    const spsh__gemm g = {.b_transposed = lane == 1,
+                          .m = ROWS,
+                          .n = WIDTH,
+                          .k = WIDTH,
+                          .a = n->x,
+                          .b = n->weight,
+                          .c = n->y[lane],
+                          .a_stride = WIDTH,
+                          .b_stride = WIDTH,
+                          .c_stride = WIDTH};
+    ops->lane_fn(n->b, lane);
+    ops->gemm_fn(n->b, &g);
+    ops->bias_forward_fn(n->b, ROWS, WIDTH, n->bias, n->y[lane]);
+    ops->mask_rows_fn(n->b, &rows, n->lengths, n->y[lane]);
+}
+
+/* The lanes' results side by side. */
+static void net_side(const net *n, uint32_t lane)
+{
+    const spsh__backend_ops *ops = n->b->ops;
+    const spsh__columns side = {ROWS,  WIDTH,    n->y[lane], spsh__at(ops, n->sum, lane * WIDTH),
+                                WIDTH, 2 * WIDTH};
+    ops->copy_columns_fn(n->b, &side);
+}
+
+static void net_work(const net *n)
+{
+    const spsh__backend_ops *ops = n->b->ops;
+    const spsh__conv_grad g = {.x = n->conv_x,
+                               .weight = n->conv_weight,
+                               .dy = n->conv_y,
+                               .dweight = n->conv_dweight,
+                               .dbias = n->conv_dbias};
+    ops->fork_fn(n->b);
+    net_lane(n, 1);
+    net_lane(n, 0);
+    ops->conv_forward_fn(n->b, &net_conv, n->conv_x, n->conv_weight, n->conv_bias, n->conv_y);
+    ops->join_fn(n->b);
+    net_side(n, 0);
+    net_side(n, 1);
+    ops->zero_fn(n->b, n->y[1], WIDTH);
+    ops->conv_backward_fn(n->b, &net_conv, &g);
+}
+
+static void net_step(net *n, uint32_t step, uint64_t key, uint32_t number)
+{
+    const spsh__graph_segment segment = {key, number};
+    net_batch(n, step);
+    if (!n->b->ops->segment_begin_fn(n->b, &segment))
+        net_work(n);
+    n->b->ops->segment_end_fn(n->b);
+}
+
+/* All that it left behind, the same in both. */
+static void check_same(const net *a, const net *b)
+{
+    const spsh__backend_buffer pairs[][2] = {
+        {a->y[0],         b->y[0]        },
+        {a->y[1],         b->y[1]        },
+        {a->sum,          b->sum         },
+        {a->conv_y,       b->conv_y      },
+        {a->conv_dweight, b->conv_dweight},
+        {a->conv_dbias,   b->conv_dbias  },
+    };
+    const size_t counts[] = {(size_t)ROWS * WIDTH,
+                             (size_t)ROWS * WIDTH,
+                             (size_t)ROWS * 2 * WIDTH,
+                             CONV_OUT,
+                             CONV_WEIGHTS,
+                             3};
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        float one[ROWS * 2 * WIDTH], two[ROWS * 2 * WIDTH];
+        REQUIRE(counts[i] <= sizeof(one) / sizeof(one[0]));
+        a->b->ops->read_f32_fn(a->b, one, pairs[i][0], counts[i]);
+        b->b->ops->read_f32_fn(b->b, two, pairs[i][1], counts[i]);
+        CHECK(memcmp(one, two, counts[i] * sizeof(float)) == 0);
+    }
+}
+
+static void test_segments_are_what_was_kept(void)
+{
+    uint64_t random = seed;
+    net plain, kept;
+    net_open(&plain, false);
+    net_open(&kept, true);
+    for (uint32_t step = 0; step < 8; step++) {
+        shuffle(&random);
+        net_step(&plain, step, 77, 3);
+        net_step(&kept, step, 77, 3);
+        check_same(&plain, &kept);
+    }
+    const spsh__cuda_segment_counts none = spsh__cuda_segments_counted(plain.b);
+    const spsh__cuda_segment_counts counts = spsh__cuda_segments_counted(kept.b);
+    CHECK_U64(none.kept + none.launched + none.refused, 0);
+    CHECK_U64(counts.begun, 8);
+    CHECK_U64(counts.refused, 0);
+    CHECK_U64(counts.kept, 1);
+    CHECK_U64(counts.launched, 6);
+    net_close(&plain);
+    net_close(&kept);
+    check_nothing_is_open();
+}
+
+/* Memory that goes, and scratch that grows, take all graphs along; they are made anew. */
+static void test_segments_go_with_memory(void)
+{
+    net plain, kept;
+    net_open(&plain, false);
+    net_open(&kept, true);
+    for (uint32_t step = 0; step < 12; step++) {
+        spsh__backend_buffer more = {NULL, false};
+        if (step == 4) {
+            REQUIRE(kept.b->ops->alloc_fn(kept.b, 10, &more, &err) == SPSH_OK);
+            kept.b->ops->free_fn(kept.b, more);
+        }
+        if (step == 8)
+            REQUIRE(spsh__cuda_scratch(kept.b, 0, 12345678) != NULL);
+        net_step(&plain, step, 5, 0);
+        net_step(&kept, step, 5, 0);
+        check_same(&plain, &kept);
+    }
+    const spsh__cuda_segment_counts counts = spsh__cuda_segments_counted(kept.b);
+    CHECK_U64(counts.kept, 3);
+    CHECK_U64(counts.launched, 12 - 4); /* not the first, and not when it is kept */
+    net_close(&plain);
+    net_close(&kept);
+}
+
+/* More shapes than are kept; then a number that is too high. */
+static void test_segments_of_many_shapes(void)
+{
+    net plain, kept;
+    net_open(&plain, false);
+    net_open(&kept, true);
+    for (uint32_t round = 0; round < 3; round++) {
+        for (uint64_t key = 1; key <= 30; key++) {
+            net_step(&plain, (uint32_t)key, key, 0);
+            net_step(&kept, (uint32_t)key, key, 0);
+        }
+    }
+    check_same(&plain, &kept);
+    CHECK_U64(spsh__cuda_segments_counted(kept.b).kept, 0); /* each was forgotten in between */
+    if (twin != NULL)
+        CHECK_U64(twin->open_graphs, 0);
+    for (uint32_t step = 0; step < 4; step++) {
+        for (uint64_t key = 1; key <= 25; key += 3)
+            net_step(&kept, step, key, 63);
+        net_step(&kept, step, 1, 64);
+    }
+    CHECK_U64(spsh__cuda_segments_counted(kept.b).kept, 9);
+    net_close(&plain);
+    net_close(&kept);
+    check_nothing_is_open();
+}
+
+typedef struct odd_work {
+    uint32_t *count;
+    uint32_t good; /* so many times it can be put */
+} odd_work;
+
+static spsh_status put_odd(spsh__backend *b, void *stream, const void *arguments,
+                           spsh_error *odd_err)
+{
+    const odd_work *w = arguments;
+    (void)b, (void)stream;
+    if (++*w->count > w->good) {
+        odd_err->status = SPSH_E_IO;
+        return SPSH_E_IO;
+    }
+    return SPSH_OK;
+}
+
+/* What cannot be kept is done each time, and that is no failure. */
+static void test_segments_that_cannot_be_kept(void)
+{
+    net plain, kept;
+    uint32_t count = 0;
+    float value = 0;
+    net_open(&plain, false);
+    net_open(&kept, true);
+    for (uint32_t step = 0; step < 6; step++) {
+        const odd_work work = {&count, step <= 1 ? step + 1 : UINT32_MAX};
+        const spsh__graph_segment segments[] = {
+            {9, 0},
+            {9, 1}
+        };
+        net_batch(&plain, step);
+        net_batch(&kept, step);
+        CHECK(!kept.b->ops->segment_begin_fn(kept.b, &segments[0]));
+        spsh__cuda_put(kept.b, put_odd, &work, sizeof(work));
+        net_work(&kept);
+        kept.b->ops->segment_end_fn(kept.b);
+        CHECK(!kept.b->ops->segment_begin_fn(kept.b, &segments[1]));
+        kept.b->ops->read_f32_fn(kept.b, &value, kept.x, 1); /* waits */
+        kept.b->ops->segment_end_fn(kept.b);
+        net_work(&plain);
+        check_same(&plain, &kept);
+    }
+    CHECK_U64(spsh__cuda_segments_counted(kept.b).refused, 2);
+    CHECK_U64(spsh__cuda_segments_counted(kept.b).kept, 0);
+    CHECK_U64(count, 7); /* once each step, and once more when it was to be kept */
+    net_close(&plain);
+    net_close(&kept);
+    check_nothing_is_open();
+}
+
+typedef struct note_work {
+    void **streams; /* that it was put onto */
+    uint32_t *count;
+} note_work;
+
+static spsh_status put_note(spsh__backend *b, void *stream, const void *arguments,
+                            spsh_error *note_err)
+{
+    const note_work *w = arguments;
+    (void)b, (void)note_err;
+    w->streams[(*w->count)++] = stream;
+    return SPSH_OK;
+}
+
+/* What is kept is put onto the streams that it was on. */
+static void test_segments_keep_lanes(void)
+{
+    spsh__backend *b = open_device(SPSH__FP32, true);
+    const spsh__graph_segment segment = {1, 0};
+    void *streams[16] = {NULL};
+    uint32_t count = 0;
+    const note_work work = {streams, &count};
+    for (uint32_t step = 0; step < 2; step++) {
+        CHECK(!b->ops->segment_begin_fn(b, &segment));
+        b->ops->fork_fn(b);
+        for (uint32_t i = 0; i < 3; i++) {
+            b->ops->lane_fn(b, i % 2);
+            spsh__cuda_put(b, put_note, &work, sizeof(work));
+        }
+        b->ops->join_fn(b);
+        b->ops->segment_end_fn(b);
+        CHECK_U64(spsh__cuda_lane(b), 0);
+    }
+    REQUIRE(count == 9); /* once, and once with what is kept then */
+    CHECK(streams[0] == b->ops->stream_fn(b) && streams[1] != streams[0]);
+    for (uint32_t i = 3; i < count; i++)
+        CHECK(streams[i] == streams[i % 3]);
+    check_status(b);
+    spsh__backend_close(b);
+}
+
+/* --------------------------------------------------------------------------------------- failures
+ */
+
+static void test_what_cannot_be_opened(void)
+{
+    static const struct {
+        spsh__precision precision;
+        uint32_t capability;
+        const char *word;
+    } rows[] = {
+        {SPSH__BF16, 75, "bf16 needs a device of compute capability 8.0"},
+        {SPSH__TF32, 75, "tf32 needs a device of compute capability 8.0"},
+        {SPSH__FP16, 52, "fp16 needs a device of compute capability 5.3"},
+    };
+    spsh__backend *b = NULL;
+    spsh__backend_options options = {.name = "cuda", .cuda = cuda};
+    for (size_t i = 0; twin != NULL && i < sizeof(rows) / sizeof(rows[0]); i++) {
+        twin->capability = rows[i].capability;
+        options.precision = rows[i].precision;
+        CHECK(spsh__backend_open_with(&options, NULL, &b, &err) == SPSH_E_UNSUPPORTED);
+        CHECK(strstr(err.message, rows[i].word) != NULL);
+        twin->capability = 90;
+    }
+    options.precision = SPSH__FP32;
+    options.device = 1000;
+    CHECK(spsh__backend_open_with(&options, NULL, &b, &err) == SPSH_E_INVALID_ARG);
+    if (other_path != NULL) {
+        spsh_cuda *other = NULL;
+        REQUIRE(spsh_cuda_open(other_path, &other, &err) == SPSH_OK);
+        options.device = 0;
+        options.cuda = other;
+        CHECK(spsh__backend_open_with(&options, NULL, &b, &err) == SPSH_E_UNSUPPORTED);
+        CHECK(strstr(err.message, "cuDNN") != NULL);
+        spsh_cuda_close(other);
+    }
+    CHECK(b == NULL);
+    check_nothing_is_open();
+}
+
+static void test_every_allocation_failure(void)
+{
+    spsh_status rc = SPSH_E_NO_MEMORY;
+    for (uint64_t fail_at = 0; rc != SPSH_OK; fail_at++) {
+        fault_alloc fault = {.fail_at = fail_at};
+        const spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, &fault};
+        const spsh__backend_options options = {.name = "cuda", .cuda = cuda, .has_graphs = true};
+        spsh__backend *b = NULL;
+        REQUIRE(fail_at < 100);
+        rc = spsh__backend_open_with(&options, &allocator, &b, &err);
+        CHECK(rc == SPSH_OK || rc == SPSH_E_NO_MEMORY);
+        spsh__backend_close(b);
+        CHECK(fault.live_count == 0);
+    }
+    check_nothing_is_open();
+}
+
+/* The message says how much was asked for and how much there is; scratch's is kept. */
+static void test_a_full_device(void)
+{
+    (void)setlocale(LC_NUMERIC, "C"); /* the locale of the host decides about messages */
+    spsh__backend *b = open_device(SPSH__FP32, false);
+    spsh__backend_buffer memory = {NULL, false};
+    const size_t too_many = twin != NULL ? 3000000 : (size_t)1 << 45;
+    if (twin != NULL)
+        twin->device_bytes = 10 << 20;
+    CHECK(b->ops->alloc_fn(b, too_many, &memory, &err) == SPSH_E_NO_MEMORY);
+    CHECK(strstr(err.message, "MiB") != NULL && strstr(err.message, "batch") != NULL);
+    if (twin != NULL)
+        CHECK(strstr(err.message, "no room for 11.4 MiB more") != NULL);
+    CHECK(b->ops->alloc_fn(b, SIZE_MAX / 2, &memory, &err) == SPSH_E_NO_MEMORY);
+    CHECK(memory.data == NULL);
+    check_status(b);
+    CHECK(spsh__cuda_scratch(b, 0, 4 * too_many) == NULL);
+    CHECK(b->ops->status_fn(b, &err) == SPSH_E_NO_MEMORY);
+    CHECK(strstr(err.message, "MiB") != NULL);
+    if (twin != NULL)
+        twin->device_bytes = UINT64_C(8) << 30;
+    spsh__backend_close(b);
+    check_nothing_is_open();
+}
+
+/* Without room for the work space of its fastest algorithm a convolution is done by one that needs
+ * less, and its results are there. */
+static void test_a_convolution_makes_do(void)
+{
+    net n;
+    float values[CONV_OUT] = {0}, with_less[CONV_OUT] = {0};
+    uint64_t free_bytes = 0, all_bytes = 0;
+    if (twin == NULL)
+        return;
+    for (uint32_t run = 0; run < 2; run++) {
+        net_open(&n, false);
+        REQUIRE(spsh_cuda_memory(cuda, 0, &free_bytes, &all_bytes, &err) == SPSH_OK);
+        if (run == 1)
+            twin->device_bytes = all_bytes - free_bytes + 200000;
+        n.b->is_deterministic = false; /* else room must not choose an algorithm */
+        n.b->ops->conv_forward_fn(n.b, &net_conv, n.conv_x, n.conv_weight, n.conv_bias, n.conv_y);
+        n.b->ops->read_f32_fn(n.b, run == 0 ? values : with_less, n.conv_y, CONV_OUT);
+        check_status(n.b);
+        twin->device_bytes = UINT64_C(8) << 30;
+        net_close(&n);
+    }
+    for (size_t i = 0; i < CONV_OUT; i++)
+        CHECK(values[i] == with_less[i]);
+    check_nothing_is_open();
+}
+
+/* At any point of a step: the first failure is kept, nothing waits for ever, reads give zeros, and
+ * all of it can be closed. */
+static void test_a_lost_device(void)
+{
+    if (twin == NULL)
+        return;
+    bool was_lost = true;
+    for (uint64_t after = 1; was_lost && after < 2000; after += 7) {
+        net n;
+        float values[4] = {1, 2, 3, 4};
+        net_open(&n, true);
+        twin->lost_after = twin->work_count + after;
+        for (uint32_t step = 0; step < 4; step++)
+            net_step(&n, step, 1, 0);
+        n.b->ops->finish_fn(n.b);
+        n.b->ops->read_f32_fn(n.b, values, n.sum, 4);
+        was_lost = twin->is_lost;
+        const spsh_status rc = n.b->ops->status_fn(n.b, &err);
+        CHECK(rc == (was_lost ? SPSH_E_IO : SPSH_OK));
+        if (was_lost) {
+            for (uint32_t i = 0; i < 4; i++)
+                CHECK(values[i] == 0);
+            CHECK(err.message[0] != '\0');
+        }
+        twin->lost_after = 0;
+        spsh__backend_close(n.b);
+        twin->is_lost = false;
+    }
+    CHECK(!was_lost);
+}
+
+/* Lengths that no batch was begun with are a mistake, not a wild pointer. */
+static void test_unknown_lengths(void)
+{
+    static const uint32_t lengths[] = {1, 2};
+    spsh__backend *b = open_device(SPSH__FP32, false);
+    CHECK(spsh__cuda_lengths(b, lengths) == NULL);
+    CHECK(b->ops->status_fn(b, &err) == SPSH_E_INVALID_ARG);
+    spsh__backend_close(b);
+}
+
+TEST_MAIN(unit_train_device)
+{
+    REQUIRE(argc == 2 || argc == 3);
+    other_path = argc == 3 ? argv[2] : NULL;
+    const int refused = device_test_open(argv[1], &cuda, &twin);
+    if (refused != 0)
+        return refused;
+    seed = test_seed(20261122);
+    RUN(test_operators_are_the_references);
+    RUN(test_products_as_libraries_like);
+    RUN(test_same_bits_each_time);
+    RUN(test_memory_goes_both_ways);
+    RUN(test_downloads_come_with_finish);
+    RUN(test_segments_are_what_was_kept);
+    RUN(test_segments_go_with_memory);
+    RUN(test_segments_of_many_shapes);
+    RUN(test_segments_that_cannot_be_kept);
+    RUN(test_segments_keep_lanes);
+    RUN(test_what_cannot_be_opened);
+    RUN(test_every_allocation_failure);
+    RUN(test_a_full_device);
+    RUN(test_a_convolution_makes_do);
+    RUN(test_unknown_lengths);
+    RUN(test_a_lost_device);
+    spsh_cuda_close(cuda);
+    return TEST_RESULT();
+}
