@@ -1,9 +1,9 @@
 /* prop_plan.c: properties of plans over many sizes and draws: orders are permutations, shares are
  * kept within one utterance, any number of ranks that goes on from any place serves the rest
  * exactly once, and a place that is sought is the place that is come to. */
+#include "plan/batch_window.h"
 #include "plan/permutation.h"
 #include "plan/quota.h"
-#include "plan/window.h"
 #include "plan_kit.h"
 
 static uint64_t seed;

@@ -2,12 +2,12 @@
 #include <inttypes.h>
 
 #include "base/plan_workers.h"
+#include "batch_window.h"
 #include "plan_cache.h"
 #include "plan_lengths.h"
 #include "plan_options.h"
 #include "plan_scan.h"
 #include "plan_states.h"
-#include "window.h"
 
 static spsh_status check_datasets(const spsh_dataset *const *datasets, uint32_t dataset_count,
                                   spsh_plan *const *ret_plan, spsh_error *err)

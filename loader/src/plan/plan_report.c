@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "window.h"
+#include "batch_window.h"
 
 enum { NEAR = 64, UNIT_BYTES = 4096 };
 

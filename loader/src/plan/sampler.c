@@ -1,4 +1,5 @@
-/* sampler.c: batches of an epoch are dealt to ranks in turn.
+/* sampler.c: batches of an epoch are dealt to ranks in turn. utterance_order.c decides the order of
+ * utterances, batch_window.c cuts it into batches.
  *
  * The batches of the epoch's windows, one window after the other, are the global sequence, which
  * knows nothing of ranks. A call takes the next world_size of it, fewer where the virtual step or
@@ -7,8 +8,8 @@
  */
 #include <inttypes.h>
 
+#include "batch_window.h"
 #include "sampler_internal.h"
-#include "window.h"
 
 struct spsh_sampler {
     const spsh_plan *plan;

@@ -31,7 +31,7 @@ extern const spsh_layout spsh__layout_table_raw;
 extern const spsh_layout spsh__layout_table_rfc;
 extern const spsh_layout spsh__layout_folder;
 
-/** All layouts in order of probing, ended by NULL: the first match wins. */
+/** All layouts in order of probing, ended by NULL. The best tier that matches wins. */
 extern const spsh_layout *const spsh__layouts[];
 
 /** The layout of that name, or NULL. */

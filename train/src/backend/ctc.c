@@ -1,4 +1,5 @@
-/* ctc.c: what does not depend on the type of a number, and which code runs. */
+/* ctc.c: the CTC loss: what does not depend on the type of a number, and which code runs.
+ * ctc_body.h has the recursion, cuda/kernels_loss.h the one on a GPU. */
 #include "ctc.h"
 
 #include "ctc_layout.h"

@@ -4,6 +4,7 @@
  * counters, cursor) is broadcast; weights, moments and statistics are given by the strategy's
  * start.
  */
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@ enum { SETTING_BYTES = 64, NAME_BYTES = 2 * SETTING_BYTES };
 /* A text of rank 0 for all; the others' *text is made. */
 static spsh_status share_text(const spsh__run_world *w, char **text, spsh_error *err)
 {
+    assert(!w->is_first || *text != NULL); /* else rank 0 has said that it could not start */
     uint64_t size = w->is_first ? strlen(*text) + 1 : 0;
     spsh_status rc = spsh__comm_broadcast(w->comm, &size, sizeof(size), 0, err);
     if (rc == SPSH_OK && !w->is_first) {

@@ -1,5 +1,6 @@
 /* pack_journal.h: the packer's small state files: lines of words, sealed by a last line with their
- * hash.
+ * hash. pack_plan.c writes that of the plan, unit_journal.c one after each sealed shard; a pack
+ * that was killed resumes from them.
  *
  *     speechshard-plan 1
  *     unit 0 81920 312 1073741824

@@ -1,4 +1,4 @@
-/* layout_librilight.c: Libri-Light, whole chapters of LibriVox without transcripts.
+/* layout_libri_light.c: Libri-Light, whole chapters of LibriVox without transcripts.
  *
  *     [[librilight/]<subset>/]<speaker>/<book folder>/<chapter>.flac
  *     [[librilight/]<subset>/]<speaker>/<book folder>/<chapter>.json    speaker, book_meta, snr ...

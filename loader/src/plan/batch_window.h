@@ -1,8 +1,8 @@
-/* window.h: the batches of a window of the sequence. */
-#ifndef SPSH_WINDOW_H
-#define SPSH_WINDOW_H
+/* batch_window.h: the batches of a window of the sequence. */
+#ifndef SPSH_BATCH_WINDOW_H
+#define SPSH_BATCH_WINDOW_H
 
-#include "plan_walk.h"
+#include "utterance_order.h"
 
 enum { SPSH__WINDOWS_MAX = 3 };
 

@@ -1,4 +1,4 @@
-/* plan_walk.c: domains are streams, the quota says which one gives the next utterance.
+/* utterance_order.c: domains are streams, the quota says which one gives the next utterance.
  *
  *     stream index i of a domain of n: utterance order(i mod n) of pass i / n
  *     epoch e begins at index          e * n          each once
@@ -11,7 +11,7 @@
  * Lengths lie scattered over the index. So members are drawn up to 16 ahead, step by step, and what
  * the next step reads is asked for in advance: their latencies overlap.
  */
-#include "plan_walk.h"
+#include "utterance_order.h"
 
 #include <inttypes.h>
 

@@ -1,4 +1,4 @@
-/* window.c: sort a window's items by length, cut them into batches, shuffle the batches.
+/* batch_window.c: sort a window's items by length, cut them into batches, shuffle the batches.
  *
  *     sort      class (rate, channels: what may not share a batch), length, tie
  *     mix       where windows are few: neighbours in length, in runs
@@ -24,7 +24,7 @@
  * In order, nothing is sorted: a batch ends when it is full, or when the next item has another
  * class or is in it already.
  */
-#include "window.h"
+#include "batch_window.h"
 
 #include <inttypes.h>
 

@@ -1,6 +1,7 @@
-/* plan_walk.h: the sequence of utterances of an epoch, before they are sorted into batches. */
-#ifndef SPSH_PLAN_WALK_H
-#define SPSH_PLAN_WALK_H
+/* utterance_order.h: the sequence of utterances of an epoch, before they are sorted into batches.
+ */
+#ifndef SPSH_UTTERANCE_ORDER_H
+#define SPSH_UTTERANCE_ORDER_H
 
 #include "permutation.h"
 #include "plan_internal.h"
