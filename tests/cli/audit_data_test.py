@@ -6,6 +6,7 @@ words a thousand times, and no shared audio.
 """
 import json
 import pathlib
+import sys
 import tempfile
 
 from cli_kit import DATA, check, need_data, run, run_tests
@@ -57,4 +58,5 @@ def test_the_same_words(work):
 
 need_data("kerstin-pairs", "librispeech-351", "fsdd")
 with tempfile.TemporaryDirectory() as folder:
-    run_tests((test_twins, test_other_readers, test_the_same_words), pathlib.Path(folder))
+    tests = (test_twins, test_other_readers, test_the_same_words)
+    run_tests([test for test in tests if test.__name__ in (sys.argv[2:] or [test.__name__])], pathlib.Path(folder))

@@ -62,4 +62,5 @@ def test_wrong_stages():
         remove("wrong")
 
 
-runs.run_tests(test_stages_have_the_bits_of_one, test_others_go_on, test_one_is_lost, test_wrong_stages)
+runs.run_tests(test_stages_have_the_bits_of_one, test_others_go_on, test_one_is_lost, test_wrong_stages,
+               only=sys.argv[2:])

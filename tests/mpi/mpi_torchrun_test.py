@@ -19,7 +19,7 @@ import threading
 from meeting_kit import Peer, connect, listening_ports, take
 from mpi_kit import Torchrun, check, environment, equal, run_tests
 
-WORLD, RANK, COMMAND, CARRIER = sys.argv[1:5]
+WORLD, RANK, COMMAND, CARRIER, *ONLY = sys.argv[1:]
 environment["SPEECHSHARD_COMM"] = CARRIER
 base = pathlib.Path(tempfile.mkdtemp(prefix="torchrun-"))
 folder = base / "meet"
@@ -391,6 +391,6 @@ try:
         sys.exit(77)
     equal(subprocess.run([RANK, base, "make"], check=False).returncode, 0, "the dataset")
     run_tests(test_sums, test_two_runs_at_once, test_killed_or_hanging, test_one_does_not_come, test_one_who_left, test_old_file, test_flood, *([test_impostors, test_secret_file] if CARRIER == "tcp" else []),
-              test_stopped_while_they_meet, test_runs)
+              test_stopped_while_they_meet, test_runs, only=ONLY)
 finally:
     shutil.rmtree(base, ignore_errors=True)
