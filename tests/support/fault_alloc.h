@@ -10,11 +10,13 @@
 #define FAULT_ALLOC_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 typedef struct fault_alloc {
     uint64_t fail_at;               /* UINT64_MAX: never */
+    bool fails_once;                /* calls after fail_at succeed */
     _Atomic uint64_t call_count;    /* allocations asked for so far */
     _Atomic int64_t live_count;     /* blocks that are not freed yet */
     _Atomic int64_t live_bytes;     /* their sum */

@@ -519,11 +519,12 @@ static spsh_status take_memory(spsh_read_engine *engine, spsh_error *err)
     engine->requests =
         spsh__alloc_array(allocator, engine->requests_max, sizeof(*engine->requests));
     engine->files = spsh__alloc_array(allocator, engine->files_max, sizeof(*engine->files));
+    /* Even if requests is NULL: spsh_read_engine_close closes each descriptor of files. */
+    for (uint32_t at = 0; engine->files != NULL && at < engine->files_max; at++)
+        engine->files[at] = (read_file){.fd = -1};
     if (engine->requests == NULL || engine->files == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%u reads of %u files",
                          engine->requests_max, engine->files_max);
-    for (uint32_t at = 0; at < engine->files_max; at++)
-        engine->files[at] = (read_file){.fd = -1};
     return SPSH_OK;
 }
 

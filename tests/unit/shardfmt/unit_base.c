@@ -84,7 +84,7 @@ static void test_allocation(void)
     REQUIRE(zeroed != NULL && array != NULL && empty != NULL);
     for (int i = 0; i < 100; i++) {
         CHECK(zeroed[i] == 0);
-        CHECK(array[i] == 0xa5);
+        CHECK(array[i] == 0x5a);
     }
     CHECK(spsh__alloc_array(&allocator, SIZE_MAX / 2, 3) == NULL);
     CHECK_U64(fault.call_count, 3); /* an overflow does not reach the allocator */
