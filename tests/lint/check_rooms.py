@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check_rooms.py ROOT: every file lies in a room and includes only what tests/lint/rooms.txt allows it.
+"""check_rooms.py ROOT: every file is in a room and includes only what tests/lint/rooms.txt allows it.
 
 It also holds that
 - a header is included as "file.h" from its own room, and as "room/file.h" from another;
@@ -7,7 +7,7 @@ It also holds that
 - no two headers or sources define a type spsh__x of the same name;
 - a room has at most 30 .c files, and docs/ARCHITECTURE.md names it.
 
-Prints each offending line and exits 1. A tree in which nothing is found to check is an offence, too.
+Prints each offending line and exits 1. A tree in which nothing is found to check is an offense, too.
 """
 import collections
 import pathlib
@@ -30,17 +30,17 @@ EXCEPTIONS = {("train/src/backend/backend.c", "train/src/backend_cuda"),
               ("train/src/backend/backend.c", "train/src/backend_cpu"),
               ("train/src/backend/backend.c", "train/src/backend_reference")}
 
-offences = 0
+offenses = 0
 
 
 def offend(what):
-    global offences
-    offences += 1
+    global offenses
+    offenses += 1
     print(what)
 
 
 def read_law(path):
-    """{room: rooms it names}, and the parts in which rooms lie."""
+    """{room: rooms it names}, and its part."""
     law, part = {}, None
     for number, line in enumerate(path.read_text().splitlines(), 1):
         line = line.split("#")[0].strip()
@@ -59,7 +59,7 @@ def read_law(path):
 
 
 def close(law):
-    """{room: every room it may include}; a loop is an offence."""
+    """{room: every room it may include}; a loop is an offense."""
     closed = {}
 
     def visit(room, way):
@@ -165,7 +165,7 @@ def main():
         for name, paths in sorted(table.items()):
             if len(paths) > 1:
                 offend(f"one {what} twice, {name}: " + " ".join(map(str, paths)))
-    return 1 if offences else 0
+    return 1 if offenses else 0
 
 
 sys.exit(main())
