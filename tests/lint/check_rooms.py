@@ -40,7 +40,7 @@ def offend(what):
 
 
 def read_law(path):
-    """{room: rooms it names}, and its part."""
+    """{room: the rooms that its line names}, all with the folder of their part."""
     law, part = {}, None
     for number, line in enumerate(path.read_text().splitlines(), 1):
         line = line.split("#")[0].strip()
