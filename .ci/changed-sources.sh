@@ -3,21 +3,21 @@
 # the largest change first; then the files that include a changed header, directly or through other headers.
 #
 # A change is what the working tree has since CI_BASE, if that is given, else since the merge base with origin/main,
-# else (that is HEAD, or is not there) since the parent of the last commit. Lines that are empty or `#include` do not
-# count, so a file that only moved is not changed. Without a usable base (a shallow clone), and when .clang-tidy
-# changed, all files are listed, the largest first.
+# else (that is HEAD, or is not there) since 50 commits ago: a change may have many. Lines that are empty or `#include`
+# do not count, so a file that only moved is not changed. Without a usable base (a shallow clone), and when .clang-tidy
+# changed, all files are listed, the largest first. A CI_BASE that is no commit is an error.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 base() {
     local found
     if [[ -n ${CI_BASE:-} ]]; then
-        git merge-base HEAD "$CI_BASE" 2>/dev/null || git rev-parse --verify --quiet "$CI_BASE^{commit}"
+        git merge-base HEAD "$CI_BASE" 2>/dev/null || echo "$CI_BASE"
         return
     fi
     found=$(git merge-base HEAD origin/main 2>/dev/null) || found=
     if [[ -z $found || $found == "$(git rev-parse HEAD)" ]]; then
-        git rev-parse --verify --quiet 'HEAD^{commit}~1'
+        git rev-parse --verify --quiet 'HEAD^{commit}~50'
     else
         echo "$found"
     fi
@@ -31,6 +31,10 @@ all_by_size() {
     sources '*.c' '*.cc' | xargs wc -c | sort -k1,1nr | awk '$2 != "total" { print $2 }'
 }
 
+if [[ -n ${CI_BASE:-} ]] && ! git rev-parse --verify --quiet "$CI_BASE^{commit}" >/dev/null; then
+    echo "changed-sources.sh: CI_BASE: $CI_BASE is no commit here" >&2
+    exit 1
+fi
 if ! since=$(base); then
     echo "changed-sources.sh: no base to compare with: all files" >&2
     all_by_size
