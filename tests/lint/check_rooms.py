@@ -131,8 +131,9 @@ def main():
     architecture = (root / "docs/ARCHITECTURE.md").read_text()
     product = sorted(path.relative_to(root) for part in PARTS for path in (root / part).rglob("*")
                      if path.suffix in CODE and "include" not in path.parts)
+    in_rooms = set(product)
     others = sorted(path.relative_to(root) for part in PARTS + ("tests", "bench") for path in (root / part).rglob("*")
-                    if path.suffix in CODE and path.relative_to(root) not in set(product))
+                    if path.suffix in CODE and path.relative_to(root) not in in_rooms)
     if not product:
         offend("no source was found")
 
