@@ -17,7 +17,7 @@ typedef struct spsh__parts {
     uint64_t elements, part_elements;
     uint32_t count;
     spsh__backend_buffer scratch; /* a part */
-    float *host;                  /* a part: whoever calls may use it between calls */
+    float *host;                  /* a part; the caller may use it between calls */
     spsh_allocator allocator;
 } spsh__parts;
 

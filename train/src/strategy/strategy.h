@@ -78,8 +78,7 @@ typedef struct spsh__learner {
     spsh__comm *comm;
     spsh__comm *living; /* of pauses, where learners were lost: of the others; else NULL */
     spsh__backend_buffer weights, gradients;
-    spsh__backend_buffer
-        moments[2]; /* of the optimiser, arena-shaped; data NULL where there is none */
+    spsh__backend_buffer moments[2]; /* the optimizer's, arena-shaped; data NULL: not used */
     uint64_t arena_elements;
     spsh__backend_buffer statistics;
     uint64_t statistics_elements;
