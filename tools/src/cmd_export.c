@@ -108,7 +108,6 @@ static spsh_status export_all(run_state *s, spsh_error *err)
     spsh__export_utterance u = {.reader = s->audio_reader};
     char text[SPSH_HUMAN_BYTES];
     spsh_status rc;
-    spsh__cli_watch_signals();
     spsh__progress_begin(&progress, "export", "utterances",
                          spsh_dataset_info_get(s->dataset)->utterance_count);
     while ((rc = spsh__selection_next(s->selection, &u.position, &u.row, err)) == SPSH_OK) {
@@ -149,6 +148,7 @@ static int run(const request *r, const spsh_dataset *dataset)
     spsh_status status;
     s.form = r->kind == KIND_WEBDATASET ? &spsh__export_webdataset : &spsh__export_tree;
     int rc = spsh__selection_open("export", dataset, &r->filter, &s.selection);
+    spsh__cli_watch_signals(); /* before the first file, which only this process removes */
     if (rc == SPSH_EXIT_DONE)
         rc = prepare_output(r->output);
     if (rc != SPSH_EXIT_DONE)
