@@ -28,7 +28,10 @@ for part in shardfmt featgen loader train; do
     part_listed "$part" -path "$part/include/*" -name '*.h'
 done
 part_listed loader/python -path '*/src/*' -name '*.c'
-part_listed tools -name '*.c'
+for part in common ingest pack dedup; do
+    part_listed "tools/$part" -name '*.c'
+done
+part_listed tools -path 'tools/src/*' -name '*.c'
 for file in bench/*.c bench/gpu/*.c; do
     [ -e "$file" ] && listed bench/CMakeLists.txt "$file"
 done

@@ -4,18 +4,17 @@
  */
 #include "speechshard/settings.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
 
-#include "train_internal.h"
+#include "buffer.h"
 
-/* The values of the key at hand, one behind the other with a NUL after each. */
+/* The values of the current key, one after another, each with a NUL. */
 typedef struct values {
-    char *bytes;
-    size_t size, capacity;
-    const char **texts; /* made when all are there, as bytes may move until then */
-    size_t text_capacity, count;
+    spsh__buffer bytes;
+    spsh__buffer
+        texts; /* const char *[]; filled after the last value, since bytes may move until then */
+    size_t count;
 } values;
 
 typedef struct reader {
@@ -46,41 +45,32 @@ static spsh_status refuse(const reader *r, const yaml_event_t *event, const char
 
 /* ---- values ---- */
 
-static bool keep(values *v, const char *text, size_t size)
+static spsh_status keep(reader *r, const char *text, size_t size, spsh_error *err)
 {
-    if (size + 1 > v->capacity - v->size) {
-        const size_t capacity = 2 * v->capacity + size + 256;
-        char *bytes = realloc(v->bytes, capacity);
-        if (bytes == NULL)
-            return false;
-        v->bytes = bytes;
-        v->capacity = capacity;
-    }
-    if (size > 0)
-        memcpy(v->bytes + v->size, text, size);
-    v->bytes[v->size + size] = '\0';
-    v->size += size + 1;
+    const spsh_allocator *allocator = spsh_allocator_default();
+    values *v = &r->values;
+    if (spsh__buffer_append(&v->bytes, allocator, text, size, NULL) != SPSH_OK ||
+        spsh__buffer_append(&v->bytes, allocator, "", 1, NULL) != SPSH_OK)
+        return no_memory(r, err);
     v->count++;
-    return true;
+    return SPSH_OK;
 }
 
 static spsh_status visit(reader *r, bool is_list, spsh_error *err)
 {
     values *v = &r->values;
-    if (v->count > v->text_capacity) {
-        const char **texts = realloc(v->texts, v->count * sizeof(*texts));
-        if (texts == NULL)
-            return no_memory(r, err);
-        v->texts = texts;
-        v->text_capacity = v->count;
-    }
-    const char *at = v->bytes;
+    const size_t texts_bytes = v->count * sizeof(const char *);
+    v->texts.size_bytes = 0;
+    if (spsh__buffer_reserve(&v->texts, spsh_allocator_default(), texts_bytes, NULL) != SPSH_OK)
+        return no_memory(r, err);
+    const char **texts = (const char **)(void *)v->texts.data;
+    const char *at = (const char *)v->bytes.data;
     for (size_t i = 0; i < v->count; i++) {
-        v->texts[i] = at;
+        texts[i] = at;
         at += strlen(at) + 1;
     }
     spsh_setting setting = {
-        .name = r->name, .texts = v->texts, .count = v->count, .is_list = is_list, .line = r->line};
+        .name = r->name, .texts = texts, .count = v->count, .is_list = is_list, .line = r->line};
     for (size_t i = 0; i < r->depth; i++)
         setting.keys[i] = r->keys[i];
     r->has_key = false;
@@ -108,7 +98,7 @@ static spsh_status take_key(reader *r, const yaml_event_t *event, spsh_error *er
     memcpy(r->keys[r->depth - 1], key, event->data.scalar.length + 1);
     r->line = event->start_mark.line + 1;
     r->has_key = true;
-    r->values.size = 0;
+    r->values.bytes.size_bytes = 0;
     r->values.count = 0;
     return SPSH_OK;
 }
@@ -130,9 +120,8 @@ static spsh_status take_scalar(reader *r, const yaml_event_t *event, spsh_error 
         return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
                          "%s: line %llu: a list has more than %zu values", r->name,
                          (unsigned long long)event->start_mark.line + 1, SPSH_SETTINGS_VALUES_MAX);
-    if (!keep(&r->values, text, is_null(event) ? 0 : event->data.scalar.length))
-        return no_memory(r, err);
-    return r->is_in_list ? SPSH_OK : visit(r, false, err);
+    const spsh_status rc = keep(r, text, is_null(event) ? 0 : event->data.scalar.length, err);
+    return rc != SPSH_OK || r->is_in_list ? rc : visit(r, false, err);
 }
 
 static spsh_status begin_mapping(reader *r, const yaml_event_t *event, spsh_error *err)
@@ -237,7 +226,7 @@ spsh_status spsh_settings_read(const char *text, size_t size_bytes, const char *
         yaml_event_delete(&event);
     }
     yaml_parser_delete(&parser);
-    free(r.values.bytes);
-    free(r.values.texts);
+    spsh__buffer_free(&r.values.bytes, spsh_allocator_default());
+    spsh__buffer_free(&r.values.texts, spsh_allocator_default());
     return rc;
 }
