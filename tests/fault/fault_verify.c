@@ -498,9 +498,10 @@ static void test_stopping(void)
     REQUIRE(close(fd) == 0);
 }
 
-static int stop_at_once(void *user, uint64_t done_bytes, uint64_t total_bytes)
+static int stop_at_once(void *user, const char *phase, uint64_t done_bytes, uint64_t total_bytes)
 {
     uint64_t *left = (uint64_t *)user;
+    CHECK_STR(phase, "verify");
     CHECK(done_bytes <= total_bytes);
     return (*left)-- == 0;
 }

@@ -103,8 +103,9 @@ static int on_output_damage(void *user, const spsh_damage *damage)
     return report((job *)user, "damage", damage);
 }
 
-static int on_progress(void *user, uint64_t done_bytes, uint64_t total_bytes)
+static int on_progress(void *user, const char *phase, uint64_t done_bytes, uint64_t total_bytes)
 {
+    (void)phase;
     job *j = (job *)user;
     j->progress.total = total_bytes;
     spsh__progress_update(&j->progress, done_bytes, NULL);

@@ -59,8 +59,9 @@ static void count_undecodable(report *r)
     spsh_dataset_close(dataset);
 }
 
-static int on_progress(void *user, uint64_t done_bytes, uint64_t total_bytes)
+static int on_progress(void *user, const char *phase, uint64_t done_bytes, uint64_t total_bytes)
 {
+    (void)phase;
     report *r = (report *)user;
     r->progress.total = total_bytes;
     spsh__progress_update(&r->progress, done_bytes, NULL);

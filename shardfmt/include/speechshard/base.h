@@ -94,6 +94,19 @@ typedef enum spsh_log_level {
 /** text is one line without a newline, valid during the call. May be called from worker threads. */
 typedef void (*spsh_log_fn)(void *user, spsh_log_level level, const char *text);
 
+/**
+ * Progress of a long call, and the way to cancel it.
+ *
+ * Called on the thread of the call unless its options say otherwise, never twice at a time, and
+ * often: a caller that prints decides when.
+ *
+ * @param phase  name of the work at hand, such as "scan"; valid during the call
+ * @param done   units of the phase; does not fall within a phase
+ * @param total  units of the whole phase; 0: unknown; may grow
+ * @return 0 to continue. Any other value cancels: the long call returns SPSH_E_CANCELED
+ */
+typedef int (*spsh_progress_fn)(void *user, const char *phase, uint64_t done, uint64_t total);
+
 /** "SPSH_E_CORRUPT" for SPSH_E_CORRUPT; "SPSH_E_?" for an unknown number. Thread-safe. */
 SPSH_API const char *spsh_status_name(spsh_status status);
 

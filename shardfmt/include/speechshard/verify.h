@@ -33,8 +33,8 @@ typedef struct spsh_verify_options {
     size_t struct_size;
     const spsh_allocator *allocator;
     const spsh_io *io; /* for everything but bulk reads when engine is io_uring */
-    int (*damage_fn)(void *user, const spsh_damage *damage);                   /* non-zero: stop */
-    int (*progress_fn)(void *user, uint64_t done_bytes, uint64_t total_bytes); /* likewise */
+    int (*damage_fn)(void *user, const spsh_damage *damage); /* non-zero: stop */
+    spsh_progress_fn progress_fn;                            /* in bytes; one phase, "verify" */
     void *user;
     uint32_t jobs;  /* threads; 0: one a core */
     uint32_t flags; /* SPSH_VERIFY_* */

@@ -53,7 +53,7 @@ spsh_status spsh__verify_progress(spsh__verify *v, uint64_t bytes, spsh_error *e
     if (v->total_bytes < v->result.bytes) /* the manifests, which say the total, are not in it */
         v->total_bytes = v->result.bytes;
     if (v->opt.progress_fn != NULL &&
-        v->opt.progress_fn(v->opt.user, v->result.bytes, v->total_bytes) != 0)
+        v->opt.progress_fn(v->opt.user, "verify", v->result.bytes, v->total_bytes) != 0)
         return SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE, "verify was stopped");
     return SPSH_OK;
 }
