@@ -139,6 +139,7 @@ function(speechshard_add_cuda_plugin)
     # supc++: what the code that nvcc makes for the host needs of C++, statically.
     target_link_libraries(speechshard_cuda PRIVATE ${SPEECHSHARD_CUDART_STATIC} supc++ Threads::Threads ${CMAKE_DL_LIBS} rt)
     # Nothing is left open, and nothing of the runtime is seen from outside.
-    target_link_options(speechshard_cuda PRIVATE LINKER:-z,defs LINKER:--exclude-libs,ALL)
+    target_link_options(speechshard_cuda PRIVATE LINKER:-z,defs LINKER:--exclude-libs,ALL
+        "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/speechshard.map")
     install(TARGETS speechshard_cuda LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 endfunction()

@@ -59,9 +59,8 @@ set(_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/speechshard")
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/speechshardConfig.cmake.in"
     "${PROJECT_BINARY_DIR}/speechshardConfig.cmake" INSTALL_DESTINATION "${_package_dir}"
     NO_SET_AND_CHECK_MACRO)
-# Before 1.0 a minor version may break what links against it.
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/speechshardConfigVersion.cmake"
-    COMPATIBILITY SameMinorVersion)
+    COMPATIBILITY ${SPEECHSHARD_COMPATIBILITY})
 install(EXPORT speechshard NAMESPACE speechshard:: FILE speechshardTargets.cmake
         DESTINATION "${_package_dir}")
 install(FILES "${PROJECT_BINARY_DIR}/speechshardConfig.cmake"

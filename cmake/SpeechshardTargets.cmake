@@ -67,6 +67,15 @@ function(_speechshard_common target)
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:speechshard_build_flags>)
 endfunction()
 
+# Before 1.0 a minor version may break what links against it. The soname and find_package follow this.
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+    set(SPEECHSHARD_SOVERSION "0.${PROJECT_VERSION_MINOR}")
+    set(SPEECHSHARD_COMPATIBILITY SameMinorVersion)
+else()
+    set(SPEECHSHARD_SOVERSION "${PROJECT_VERSION_MAJOR}")
+    set(SPEECHSHARD_COMPATIBILITY SameMajorVersion)
+endif()
+
 # speechshard_add_library(NAME HEADERS file... SOURCES file... LIBRARIES target... [REQUIRES name...])
 #
 # REQUIRES names libraries of ours whose headers those of NAME include.
@@ -92,7 +101,11 @@ function(speechshard_add_library name)
     target_link_libraries(${name} PUBLIC ${_public} PRIVATE ${arg_LIBRARIES})
     set_target_properties(${name} PROPERTIES
         OUTPUT_NAME speechshard-${name} LINKER_LANGUAGE C VERIFY_INTERFACE_HEADER_SETS ON
-        VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+        VERSION ${PROJECT_VERSION} SOVERSION ${SPEECHSHARD_SOVERSION}
+        LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/speechshard.map")
+    if(BUILD_SHARED_LIBS)
+        target_link_options(${name} PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/speechshard.map")
+    endif()
     install(TARGETS ${name} EXPORT speechshard FILE_SET HEADERS)
     set_property(GLOBAL APPEND PROPERTY SPEECHSHARD_LIBRARIES ${name})
     set_property(GLOBAL PROPERTY SPEECHSHARD_DEPENDENCIES_${name} ${arg_LIBRARIES})

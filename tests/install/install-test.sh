@@ -97,18 +97,29 @@ step symbols
 for library in shardfmt featgen loader train; do
     if [ -e "$libdir/libspeechshard-$library.so" ]; then
         nm -D --defined-only "$libdir/libspeechshard-$library.so" >"$work/symbols"
-        allowed='^(spsh_[^_]|__bss_start$|_edata$|_end$)' # the latter are the linker's
-    else
-        nm -g --defined-only "$libdir/libspeechshard-$library.a" >"$work/symbols"
+        allowed='^spsh_[^_]'
+    else # an archive shows internal names, and weak symbols of the C++ standard library
+        nm -g --defined-only "$libdir/libspeechshard-$library.a" | awk '$2 !~ /^[WVu]$/' >"$work/symbols"
         allowed='^spsh_'
     fi
-    # Weak ones are of C++'s own library, which every user of it may have written out.
-    awk 'NF == 3 && $2 !~ /^[WVu]$/ { print $3 }' "$work/symbols" | sort -u >"$work/names"
+    awk 'NF == 3 { print $3 }' "$work/symbols" | sort -u >"$work/names"
     [ -s "$work/names" ]
     if grep -vE "$allowed" "$work/names"; then
         echo "libspeechshard-$library exports the names above"
         exit 1
     fi
+done
+
+step sonames
+version=$(pkg-config --modversion speechshard-shardfmt)
+case $version in
+0.*) soversion=${version%.*} ;;
+*) soversion=${version%%.*} ;;
+esac
+for library in "$libdir"/libspeechshard-*.so; do
+    [ -e "$library" ] || continue # static
+    readelf -d "$library" | grep -qF "[${library##*/}.$soversion]" ||
+        { echo "${library##*/}: the soname does not end in .$soversion"; exit 1; }
 done
 
 step the command, its manual, its completion
