@@ -1,47 +1,36 @@
-# What is installed beside libraries and command: the CMake package speechshard, one pkg-config file
-# a library, man pages, completion. All of it is relocatable: paths are relative to the files.
+# Installs the CMake package speechshard, one pkg-config file per library, man pages, and completion. All of it is
+# relocatable: paths are relative to the files.
 include(CMakePackageConfigHelpers)
 
 get_property(_libraries GLOBAL PROPERTY SPEECHSHARD_LIBRARIES)
 
-# A consumer of a static library needs what the library was built with; of a shared one, nothing.
+# A program needs the dependencies of a static library, and none of a shared one. SPEECHSHARD_FIND_DEPENDENCIES begins with
+# the topmost library, which adds the libraries below it.
 set(SPEECHSHARD_FIND_DEPENDENCIES "")
 foreach(_library IN LISTS _libraries)
-    get_property(_dependencies GLOBAL PROPERTY SPEECHSHARD_DEPENDENCIES_${_library})
-    set(PC_REQUIRES "")
-    set(PC_LIBS "")
-    foreach(_dependency IN LISTS _dependencies)
-        if(_dependency MATCHES "^PkgConfig::(.*)$")
-            set(_spec "${SPEECHSHARD_DEPENDENCY_${CMAKE_MATCH_1}}")
-            string(APPEND SPEECHSHARD_FIND_DEPENDENCIES
-                "pkg_check_modules(${CMAKE_MATCH_1} REQUIRED IMPORTED_TARGET GLOBAL \"${_spec}\")\n")
-            string(REPLACE ">=" " >= " _spec "${_spec}")
-            list(APPEND PC_REQUIRES "${_spec}")
-        elseif(_dependency STREQUAL "Threads::Threads")
-            string(APPEND PC_LIBS " -pthread")
-        elseif(NOT TARGET ${_dependency})
-            string(APPEND PC_LIBS " -l${_dependency}")
-        endif()
-    endforeach()
-    list(JOIN PC_REQUIRES ", " PC_REQUIRES)
-    # Our own libraries are part of the interface: their headers are included, shared or not.
     get_property(_requires GLOBAL PROPERTY SPEECHSHARD_REQUIRES_${_library})
-    list(TRANSFORM _requires PREPEND "speechshard-")
-    list(TRANSFORM _requires APPEND " = ${PROJECT_VERSION}")
-    list(JOIN _requires ", " PC_OWN)
-    # With a static library they are not private: the consumer links them, shared or not, whereas
-    # `pkg-config --static` would ask for static versions of everything below them too.
-    if(BUILD_SHARED_LIBS)
-        set(PC_LIBS "")
+    list(TRANSFORM _requires REPLACE "(.+)" "speechshard-\\1 = ${PROJECT_VERSION}" OUTPUT_VARIABLE PC_REQUIRES)
+    set(PC_LIBS "")
+    set(_find "")
+    if(NOT BUILD_SHARED_LIBS)
+        # Requires, not Requires.private: `pkg-config --static` also asks for what the dependencies need if they are static.
+        get_property(_dependencies GLOBAL PROPERTY SPEECHSHARD_DEPENDENCIES_${_library})
+        foreach(_dependency IN LISTS _dependencies)
+            if(_dependency MATCHES "^PkgConfig::(.*)$")
+                set(_spec "${SPEECHSHARD_DEPENDENCY_${CMAKE_MATCH_1}}")
+                string(APPEND _find "    pkg_check_modules(${CMAKE_MATCH_1} REQUIRED IMPORTED_TARGET GLOBAL \"${_spec}\")\n")
+                string(REPLACE ">=" " >= " _spec "${_spec}")
+                list(APPEND PC_REQUIRES "${_spec}")
+            elseif(_dependency STREQUAL "Threads::Threads")
+                string(APPEND PC_LIBS " -pthread")
+            elseif(NOT TARGET ${_dependency})
+                string(APPEND PC_LIBS " -l${_dependency}")
+            endif()
+        endforeach()
+        string(PREPEND SPEECHSHARD_FIND_DEPENDENCIES "if(\"${_library}\" IN_LIST _speechshard_wanted)\n"
+            "    list(APPEND _speechshard_wanted ${_requires})\n${_find}endif()\n")
     endif()
-    # pkg-config takes each field once.
-    if(BUILD_SHARED_LIBS)
-        set(PC_REQUIRE_LINES "Requires: ${PC_OWN}\nRequires.private: ${PC_REQUIRES}")
-    else()
-        list(APPEND PC_OWN ${PC_REQUIRES})
-        list(JOIN PC_OWN ", " PC_OWN)
-        set(PC_REQUIRE_LINES "Requires: ${PC_OWN}")
-    endif()
+    list(JOIN PC_REQUIRES ", " PC_REQUIRES)
     set(PC_LIBRARY ${_library})
     # A configured prefix would be wrong after `cmake --install --prefix`.
     file(RELATIVE_PATH PC_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
@@ -51,14 +40,15 @@ foreach(_library IN LISTS _libraries)
     install(FILES "${PROJECT_BINARY_DIR}/speechshard-${_library}.pc"
             DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 endforeach()
-if(BUILD_SHARED_LIBS)
-    set(SPEECHSHARD_FIND_DEPENDENCIES "")
+if(SPEECHSHARD_FIND_DEPENDENCIES)
+    string(PREPEND SPEECHSHARD_FIND_DEPENDENCIES
+        "include(CMakeFindDependencyMacro)\nfind_dependency(PkgConfig)\nfind_dependency(Threads)\n")
 endif()
 
 set(_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/speechshard")
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/speechshardConfig.cmake.in"
     "${PROJECT_BINARY_DIR}/speechshardConfig.cmake" INSTALL_DESTINATION "${_package_dir}"
-    NO_SET_AND_CHECK_MACRO)
+    NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/speechshardConfigVersion.cmake"
     COMPATIBILITY ${SPEECHSHARD_COMPATIBILITY})
 install(EXPORT speechshard NAMESPACE speechshard:: FILE speechshardTargets.cmake

@@ -23,7 +23,7 @@ int main(int argc, char **argv)
         spsh_reader_open(dataset, &reader, &err) != SPSH_OK ||
         spsh_dataset_rows(dataset, 0, 1, &row, &err) != SPSH_OK)
         goto out;
-    pcm = malloc(row.samples * row.channels * sizeof(*pcm)); /* mono here */
+    pcm = (int16_t *)malloc(row.samples * row.channels * sizeof(*pcm)); /* mono here */
     if (pcm != NULL &&
         spsh_reader_read_i16(reader, 0, 0, pcm, row.samples, &samples, &err) == SPSH_OK &&
         spsh_recogniser_transcribe(recogniser, pcm, samples, row.sample_rate_hz, &text, &err) ==

@@ -22,7 +22,7 @@ int main(int argc, char **argv)
         goto out;
     printf("%.*s: %.*s\n", (int)utterance.id.size_bytes, (const char *)utterance.id.data,
            (int)utterance.text.size_bytes, (const char *)utterance.text.data);
-    pcm = malloc(row.samples * row.channels * sizeof(*pcm));
+    pcm = (int16_t *)malloc(row.samples * row.channels * sizeof(*pcm));
     if (pcm != NULL &&
         spsh_reader_read_i16(reader, 0, 0, pcm, row.samples, &samples, &err) == SPSH_OK)
         printf("%" PRIu64 " samples at %" PRIu32 " Hz\n", samples, row.sample_rate_hz);
