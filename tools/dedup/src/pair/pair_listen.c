@@ -5,19 +5,20 @@
  * and polarity stay what they are.
  */
 #include <math.h>
-#include <soxr.h>
 #include <stdlib.h>
 
 #include "common/file_out.h"
 #include "common/tools_fail.h"
 #include "pair_audio.h"
 #include "pair_view.h"
+#include "speechshard/audio.h"
+#include "speechshard/limits.h"
 
 enum { CHANNELS = 2, PIECE = 8192 };
 static const double around_s = 1; /* heard before and behind the match */
 
 typedef struct track {
-    float *samples;
+    int16_t *samples;
     size_t count, capacity;
 } track;
 
@@ -26,29 +27,35 @@ static spsh_status collect(void *user, const int16_t *samples, size_t count, sps
     track *t = (track *)user;
     (void)err;
     for (size_t i = 0; i < count && t->count < t->capacity; i++)
-        t->samples[t->count++] = (float)samples[i];
+        t->samples[t->count++] = samples[i];
     return SPSH_OK;
 }
 
 static spsh_status allocate(track *t, size_t capacity, spsh_error *err)
 {
-    *t = (track){(float *)calloc(capacity + 1, sizeof(float)), 0, capacity};
+    *t = (track){(int16_t *)calloc(capacity + 1, sizeof(int16_t)), 0, capacity};
     return t->samples == NULL ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
 }
 
+/* Only the ratio of the two rates counts. Both are made as large as the resampler takes them, so
+ * that whole hertz express it closely. */
 static spsh_status resample(track *t, double from_hz, double to_hz, size_t count, spsh_error *err)
 {
     track out = {NULL, 0, 0};
-    const soxr_quality_spec_t quality = soxr_quality_spec(SOXR_HQ, 0);
-    spsh_status rc = allocate(&out, count, err);
+    const double scale = SPSH_SAMPLE_RATE_HZ_MAX / fmax(from_hz, to_hz);
+    const uint32_t from = (uint32_t)lround(from_hz * scale);
+    const uint32_t to = (uint32_t)lround(to_hz * scale);
+    const size_t made = (size_t)(((uint64_t)t->count * to + from - 1) / from);
+    spsh_status rc = allocate(&out, made > count ? made : count, err);
     if (rc != SPSH_OK)
         return rc;
-    const soxr_error_t failed = soxr_oneshot(from_hz, to_hz, 1, t->samples, t->count, NULL,
-                                             out.samples, count, &out.count, NULL, &quality, NULL);
+    uint64_t ret_samples = 0;
+    rc = spsh_resample_i16(t->samples, t->count, 1, from, to, out.samples, out.capacity,
+                           &ret_samples, err);
     free(t->samples);
     *t = out;
-    t->count = count; /* what is missing at the end is silence */
-    return failed != NULL ? SPSH_TOOLS_FAIL(err, SPSH_E_AUDIO, "resampling: %s", failed) : SPSH_OK;
+    t->count = count; /* the missing samples at the end are silence */
+    return rc;
 }
 
 /* `seconds` of a's time line from first_s (of its own time) on, at rate_hz. */
@@ -73,12 +80,6 @@ static spsh_status read_track(const spsh__pair_lane *lane, uint32_t channel, dou
     return rc;
 }
 
-static int16_t round_sample(float value)
-{
-    const long rounded = lrintf(value);
-    return (int16_t)(rounded > INT16_MAX ? INT16_MAX : rounded < INT16_MIN ? INT16_MIN : rounded);
-}
-
 static spsh_status write_tracks(const track *a, const track *b, uint32_t rate_hz, const char *path,
                                 spsh_error *err)
 {
@@ -93,8 +94,8 @@ static spsh_status write_tracks(const track *a, const track *b, uint32_t rate_hz
     for (size_t done = 0; rc == SPSH_OK && done < a->count;) {
         size_t size = 0;
         for (size_t i = 0; i < PIECE && done < a->count; i++, done++) {
-            const uint16_t pair[CHANNELS] = {(uint16_t)round_sample(a->samples[done]),
-                                             (uint16_t)round_sample(b->samples[done])};
+            const uint16_t pair[CHANNELS] = {(uint16_t)a->samples[done],
+                                             (uint16_t)b->samples[done]};
             for (size_t c = 0; c < CHANNELS; c++) {
                 bytes[size++] = (uint8_t)pair[c];
                 bytes[size++] = (uint8_t)(pair[c] >> 8);

@@ -23,7 +23,7 @@ spsh_status spsh__pair_view_file(const spsh__print_set *set, const spsh__match *
                                  spsh__builder *out, spsh_error *err);
 
 /* Writes a stereo WAV: a left, b right, aligned, the matched stretch and a second around it, at the
- * higher rate of the two (soxr); at most a minute. A speed that b was divided by is undone, too. */
+ * higher rate of the two; at most a minute. A speed that b was divided by is undone, too. */
 spsh_status spsh__pair_view_listen(const spsh__print_set *set, const spsh__match *match,
                                    const char *path, spsh_error *err);
 
