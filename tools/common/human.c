@@ -62,6 +62,15 @@ const char *spsh__human_percent(double part, double whole, char dst[SPSH_HUMAN_B
     return dst;
 }
 
+const char *spsh__human_format(char dst[SPSH_HUMAN_FORMAT_BYTES], const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(dst, SPSH_HUMAN_FORMAT_BYTES, format, args);
+    va_end(args);
+    return dst;
+}
+
 /* ---- text ---- */
 
 /* The character at *at, which moves on by at least one byte; UINT32_MAX: not UTF-8. */

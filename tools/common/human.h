@@ -9,7 +9,8 @@
 
 /* ---- numbers and text for people; each returns dst ---- */
 
-#define SPSH_HUMAN_BYTES 32 /* room that each dst must have */
+#define SPSH_HUMAN_BYTES        32 /* capacity of each dst */
+#define SPSH_HUMAN_FORMAT_BYTES 400
 
 const char *spsh__human_bytes(uint64_t bytes, char dst[SPSH_HUMAN_BYTES]); /* "5.65 TB", "812 B" */
 const char *spsh__human_count(uint64_t count, char dst[SPSH_HUMAN_BYTES]); /* "1,234,567" */
@@ -18,6 +19,16 @@ spsh__human_duration(double seconds,
                      char dst[SPSH_HUMAN_BYTES]); /* "1,234.5 h", "4 min 07 s", "3.21 s" */
 const char *spsh__human_percent(double part, double whole,
                                 char dst[SPSH_HUMAN_BYTES]); /* "12.3 %" */
+const char *spsh__human_format(char dst[SPSH_HUMAN_FORMAT_BYTES], const char *format, ...)
+    SPSH_PRINTF(2, 3); /* cut if it is longer */
+
+/* The same, with a dst that lives until the end of the enclosing block: for arguments of a call. */
+#define SPSH_SHOW_BYTES(bytes_)      spsh__human_bytes((bytes_), (char[SPSH_HUMAN_BYTES]){0})
+#define SPSH_SHOW_COUNT(count_)      spsh__human_count((count_), (char[SPSH_HUMAN_BYTES]){0})
+#define SPSH_SHOW_DURATION(seconds_) spsh__human_duration((seconds_), (char[SPSH_HUMAN_BYTES]){0})
+#define SPSH_SHOW_PERCENT(part_, whole_)                                                           \
+    spsh__human_percent((part_), (whole_), (char[SPSH_HUMAN_BYTES]){0})
+#define SPSH_SHOW(...) spsh__human_format((char[SPSH_HUMAN_FORMAT_BYTES]){0}, __VA_ARGS__)
 
 /** Columns of the terminal behind a descriptor; 0 when it is none. */
 unsigned spsh__terminal_columns(int fd);

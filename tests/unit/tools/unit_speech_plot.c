@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "common/file_names.h"
+#include "plot/heat.h"
 #include "spsh_test.h"
 
 static spsh_error err = SPSH_ERROR_INIT;

@@ -6,17 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/canvas.h"
+#include "common/tools_fail.h"
+#include "heat.h"
 
 static const double range_db = 80;
 static const double cepstrum_deviations = 2.5;
 static const double outside_share = 0.005; /* of the cells, at either end of the range */
-
-static spsh_status fail_memory(spsh_error *err)
-{
-    spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory for a picture");
-    return SPSH_E_NO_MEMORY;
-}
 
 /* ---- axes ---- */
 
@@ -162,7 +157,7 @@ static spsh_status find_range(spsh__feature_image *image, double *cells, spsh_er
     const double range = make_comparable(image, cells);
     double *sorted = (double *)malloc(count * sizeof(*sorted));
     if (sorted == NULL)
-        return fail_memory(err);
+        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "out of memory for a picture");
     memcpy(sorted, cells, count * sizeof(*sorted));
     qsort(sorted, count, sizeof(*sorted), compare);
     image->low = sorted[0];
@@ -196,7 +191,7 @@ spsh_status spsh__feature_image_make(const spsh__feature_rows *rows, spsh__featu
     image->levels = (uint8_t *)malloc(count);
     if (cells == NULL || image->levels == NULL) {
         free(cells);
-        return fail_memory(err);
+        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "out of memory for a picture");
     }
     average(rows, image, cells);
     const spsh_status rc = find_range(image, cells, err);

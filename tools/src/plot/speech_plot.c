@@ -16,8 +16,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cli/cli.h"
 #include "common/file_names.h"
+#include "common/human.h"
+#include "common/tools_fail.h"
+#include "heat.h"
 
 enum {
     LEFT = 56,
@@ -39,17 +41,33 @@ enum {
     TICK_GAP = 14, /* between labels of the upright axis */
 };
 
+/* clang-format off */
+static const char *const style[] = {
+    "svg.speech .ink{fill:#1c2733;fill:var(--ink)}svg.speech .mask{fill:#8a929b}\n",
+    "svg.speech .paper{fill:#fff;fill:var(--bg)}\n",
+    "svg.speech line.soft{stroke:#5b6875;stroke:var(--soft)}\n",
+    "svg.speech line.line{stroke:#dfe4ea;stroke:var(--line)}\n",
+    "svg.speech line{shape-rendering:crispEdges}svg.speech image{image-rendering:pixelated}\n",
+    NULL,
+};
+/* clang-format on */
+
 typedef struct drawing {
     const spsh__speech_plot *plot;
-    spsh__canvas *canvas;
+    spsh__builder svg; /* the marks; remembers a failure */
     spsh__feature_image image;
     double first_s, seconds; /* of the time line */
     double duration_s;       /* of the samples */
     float peak;
     int lanes, lane_height;
     int lane_top, heat_top, height;
-    bool failed;
 } drawing;
+
+/* A place for text: its base line, anchor, and class (NULL: soft). */
+typedef struct text_place {
+    int x, y;
+    const char *anchor, *css;
+} text_place;
 
 static int x_of(const drawing *d, double at_s)
 {
@@ -59,42 +77,58 @@ static int x_of(const drawing *d, double at_s)
 /* ---- text ---- */
 
 /* For people, as on a terminal: no control characters, no marks of direction, one line. */
-static void append_clean(drawing *d, spsh__builder *out, spsh_bytes text, size_t columns_max)
+static void append_clean(spsh__builder *out, spsh_bytes text, size_t columns_max)
 {
     char *clean = NULL;
     size_t size_bytes = 0;
     FILE *stream = open_memstream(&clean, &size_bytes);
-    if (stream == NULL) {
-        d->failed = true;
-        return;
-    }
-    spsh__text_print(stream, text, columns_max);
-    if (fclose(stream) != 0)
-        d->failed = true;
+    if (stream != NULL)
+        spsh__text_print(stream, text, columns_max);
+    if (stream == NULL || fclose(stream) != 0)
+        out->failed = true;
     else
         spsh__builder_append(out, clean, size_bytes);
     free(clean);
 }
 
-static void draw_text(drawing *d, const spsh__canvas_place *place, spsh_bytes text,
-                      size_t columns_max)
+static bool is_ascii(spsh_bytes text)
 {
-    spsh__builder clean = {0};
-    append_clean(d, &clean, text, columns_max);
-    d->failed = d->failed || clean.failed;
-    spsh__canvas_text(d->canvas, place, spsh__builder_bytes(&clean));
-    spsh__builder_free(&clean);
+    for (size_t i = 0; i < text.size_bytes; i++)
+        if (text.data[i] >= 0x80)
+            return false;
+    return true;
 }
 
-static void draw_plain(drawing *d, const spsh__canvas_place *place, const char *text)
+/* Frees text. U+2068 ... U+2069: the first letter decides its direction; nothing else moves. */
+static void draw_built(drawing *d, text_place at, spsh__builder *text)
 {
-    spsh__canvas_text(d->canvas, place, spsh__bytes_of(text));
+    const bool is_foreign = !is_ascii(spsh__builder_bytes(text));
+    spsh__svg_text_open(&d->svg, at.x, at.y, at.anchor, at.css);
+    spsh__builder_append_text(&d->svg, is_foreign ? "\xe2\x81\xa8" : "");
+    spsh__html_text(&d->svg, spsh__builder_bytes(text));
+    spsh__builder_append_text(&d->svg, is_foreign ? "\xe2\x81\xa9" : "");
+    spsh__svg_text_close(&d->svg);
+    spsh__builder_append_text(&d->svg, "\n");
+    d->svg.failed = d->svg.failed || text->failed;
+    spsh__builder_free(text);
+}
+
+static void draw_text(drawing *d, text_place at, spsh_bytes text, size_t columns_max)
+{
+    spsh__builder clean = {0};
+    append_clean(&clean, text, columns_max);
+    draw_built(d, at, &clean);
+}
+
+static void draw_soft(drawing *d, int x, int y, const char *anchor, const char *text)
+{
+    spsh__svg_label(&d->svg, x, y, anchor, text);
+    spsh__builder_append_text(&d->svg, "\n");
 }
 
 /* The end of a path tells more than its beginning. */
-static void draw_id(drawing *d, int y)
+static void draw_id(drawing *d)
 {
-    const spsh__canvas_place place = {LEFT, y, SPSH__LEFT, SPSH__INK_TEXT};
     const size_t columns = LINE_COLUMNS - FACTS_COLUMNS;
     spsh_bytes rest = d->plot->utterance->id;
     spsh__builder shown = {0};
@@ -107,34 +141,26 @@ static void draw_id(drawing *d, int y)
         length = length == 0 ? 1 : length;
         rest = (spsh_bytes){rest.data + length, rest.size_bytes - length};
     }
-    append_clean(d, &shown, rest, 0);
-    d->failed = d->failed || shown.failed;
-    spsh__canvas_text(d->canvas, &place, spsh__builder_bytes(&shown));
-    spsh__builder_free(&shown);
+    append_clean(&shown, rest, 0);
+    draw_built(d, (text_place){LEFT, LINE, "start", "ink"}, &shown);
 }
 
-static void draw_facts(drawing *d, int y)
+static void draw_facts(drawing *d)
 {
     const spsh__speech *s = d->plot->speech;
-    const spsh__canvas_place place = {RIGHT, y, SPSH__RIGHT, SPSH__INK_SOFT};
-    char duration[SPSH_HUMAN_BYTES];
-    char text[160];
-    char peak[32] = "silent";
-    char channels[32] = "";
     if (s == NULL) {
-        (void)snprintf(text, sizeof(text), "%llu frames, %s",
-                       (unsigned long long)d->plot->rows->frame_count, d->plot->codec);
-        draw_plain(d, &place, text);
+        draw_soft(d, RIGHT, LINE, "end",
+                  SPSH_SHOW("%llu frames, %s", (unsigned long long)d->plot->rows->frame_count,
+                            d->plot->codec));
         return;
     }
-    if (d->peak > 0)
-        (void)snprintf(peak, sizeof(peak), "peak %.1f dB", 20 * log10((double)d->peak));
-    if (s->channels > 1)
-        (void)snprintf(channels, sizeof(channels), "%u channels, ", s->channels);
-    (void)snprintf(text, sizeof(text), "%s, %u Hz, %s%s, %s",
-                   s->count == 0 ? "no samples" : spsh__human_duration(d->duration_s, duration),
-                   s->rate_hz, channels, d->plot->codec, peak);
-    draw_plain(d, &place, text);
+    const char *channels = s->channels > 1 ? SPSH_SHOW("%u channels, ", s->channels) : "";
+    const char *peak =
+        d->peak > 0 ? SPSH_SHOW("peak %.1f dB", 20 * log10((double)d->peak)) : "silent";
+    draw_soft(d, RIGHT, LINE, "end",
+              SPSH_SHOW("%s, %u Hz, %s%s, %s",
+                        s->count == 0 ? "no samples" : SPSH_SHOW_DURATION(d->duration_s),
+                        s->rate_hz, channels, d->plot->codec, peak));
 }
 
 static void append_name(spsh__builder *out, const char *before, spsh_bytes name)
@@ -146,37 +172,35 @@ static void append_name(spsh__builder *out, const char *before, spsh_bytes name)
     spsh__builder_append_bytes(out, name);
 }
 
-static void draw_names(drawing *d, int y)
+static void draw_names(drawing *d)
 {
     const spsh_utterance *u = d->plot->utterance;
     const spsh_feature_options *f = &d->plot->rows->options;
-    const spsh__canvas_place left = {LEFT, y, SPSH__LEFT, SPSH__INK_SOFT};
-    const spsh__canvas_place right = {RIGHT, y, SPSH__RIGHT, SPSH__INK_SOFT};
     static const char *const kinds[] = {"bins of a spectrum", "mel bins", "cepstra"};
-    char text[160];
     spsh__builder names = {0};
     append_name(&names, "domain ", u->domain);
     append_name(&names, "split ", u->split);
     append_name(&names, "speaker ", u->speaker);
     append_name(&names, "language ", u->language);
-    draw_text(d, &left, spsh__builder_bytes(&names), LINE_COLUMNS - FACTS_COLUMNS);
-    d->failed = d->failed || names.failed;
+    draw_text(d, (text_place){LEFT, 3 * LINE, "start", NULL}, spsh__builder_bytes(&names),
+              LINE_COLUMNS - FACTS_COLUMNS);
+    d->svg.failed = d->svg.failed || names.failed;
     spsh__builder_free(&names);
-    (void)snprintf(text, sizeof(text), "%u %s, %u Hz, %.4g ms every %.4g ms", d->plot->rows->dim,
-                   kinds[f->kind], f->sample_rate_hz, f->window_us / 1e3, f->hop_us / 1e3);
-    draw_plain(d, &right, text);
+    draw_soft(d, RIGHT, 3 * LINE, "end",
+              SPSH_SHOW("%u %s, %u Hz, %.4g ms every %.4g ms", d->plot->rows->dim, kinds[f->kind],
+                        f->sample_rate_hz, f->window_us / 1e3, f->hop_us / 1e3));
 }
 
 static void draw_head(drawing *d)
 {
-    const spsh__canvas_place transcript = {LEFT, 2 * LINE, SPSH__LEFT, SPSH__INK_TEXT};
-    const spsh__canvas_place what = {LEFT, 4 * LINE, SPSH__LEFT, SPSH__INK_TEXT};
-    draw_id(d, LINE);
-    draw_facts(d, LINE);
-    draw_text(d, &transcript, d->plot->utterance->text, LINE_COLUMNS);
-    draw_names(d, 3 * LINE);
+    draw_id(d);
+    draw_facts(d);
+    draw_text(d, (text_place){LEFT, 2 * LINE, "start", "ink"}, d->plot->utterance->text,
+              LINE_COLUMNS);
+    draw_names(d);
     if (d->plot->what != NULL)
-        draw_text(d, &what, spsh__bytes_of(d->plot->what), LINE_COLUMNS);
+        draw_text(d, (text_place){LEFT, 4 * LINE, "start", "ink"}, spsh__bytes_of(d->plot->what),
+                  LINE_COLUMNS);
 }
 
 /* ---- waveform ---- */
@@ -202,9 +226,9 @@ static void draw_lane(drawing *d, int number)
         }
     }
     const spsh__svg_lane lane = {low, high, columns, left, 1, top, d->lane_height, d->peak};
-    spsh__canvas_line(d->canvas, SPSH__INK_LINE, LEFT, top + d->lane_height / 2, RIGHT,
-                      top + d->lane_height / 2);
-    spsh__canvas_envelope(d->canvas, SPSH__INK_WAVE, &lane);
+    spsh__svg_line(&d->svg, "line", LEFT, top + d->lane_height / 2, RIGHT,
+                   top + d->lane_height / 2);
+    spsh__svg_envelope(&d->svg, "c0", &lane);
 }
 
 static void find_peak(drawing *d)
@@ -229,7 +253,6 @@ static void draw_ticks(drawing *d, const double *values, size_t count)
     enum { TICKS_MAX = 32 };
     int places[TICKS_MAX];
     size_t placed = 0;
-    char text[32];
     for (size_t i = 0; i < count && placed < TICKS_MAX; i++) {
         const int y = y_of(d, values[i]);
         bool is_free = y >= d->heat_top && y <= d->heat_top + HEAT;
@@ -238,9 +261,8 @@ static void draw_ticks(drawing *d, const double *values, size_t count)
         if (!is_free)
             continue;
         places[placed++] = y;
-        spsh__canvas_line(d->canvas, SPSH__INK_SOFT, LEFT - 4, y, LEFT, y);
-        (void)snprintf(text, sizeof(text), "%.5g", values[i]);
-        draw_plain(d, &(spsh__canvas_place){LEFT - 7, y + 4, SPSH__RIGHT, SPSH__INK_SOFT}, text);
+        spsh__svg_line(&d->svg, "soft", LEFT - 4, y, LEFT, y);
+        draw_soft(d, LEFT - 7, y + 4, "end", SPSH_SHOW("%.5g", values[i]));
     }
 }
 
@@ -250,32 +272,25 @@ static void draw_upright_axis(drawing *d)
                                    12000, 6000,  3000,  1500,  24000, 48000, 100, 64000,
                                    96000, 20000, 10000, 28000, 14000, 5000,  7000};
     static const double counts[] = {0, 5, 10, 15, 20, 25, 30, 35, 40, 60, 80, 100, 200, 400, 800};
-    const spsh__canvas_place unit = {4, d->heat_top + HEAT / 2 + 4, SPSH__LEFT, SPSH__INK_SOFT};
-    if (spsh__feature_image_is_in_hertz(&d->image)) {
+    const bool is_in_hertz = spsh__feature_image_is_in_hertz(&d->image);
+    if (is_in_hertz)
         draw_ticks(d, hertz, sizeof(hertz) / sizeof(hertz[0]));
-        draw_plain(d, &unit, "Hz");
-    } else {
+    else
         draw_ticks(d, counts, sizeof(counts) / sizeof(counts[0]));
-        draw_plain(d, &unit, "c");
-    }
+    draw_soft(d, 4, d->heat_top + HEAT / 2 + 4, "start", is_in_hertz ? "Hz" : "c");
 }
 
 static void draw_bar(drawing *d)
 {
     uint8_t levels[SPSH__HEAT_LEVELS];
-    char text[48];
-    const int bottom = d->heat_top + HEAT;
+    const int x = BAR + BAR_WIDTH + 4;
     for (uint32_t i = 0; i < SPSH__HEAT_LEVELS; i++)
         levels[i] = (uint8_t)(SPSH__HEAT_LEVELS - 1 - i);
-    spsh__canvas_heat(
-        d->canvas, &(spsh__heat){levels, 1, SPSH__HEAT_LEVELS, BAR, d->heat_top, BAR_WIDTH, HEAT});
-    const int x = BAR + BAR_WIDTH + 4;
-    (void)snprintf(text, sizeof(text), "%.3g", d->image.high);
-    draw_plain(d, &(spsh__canvas_place){x, d->heat_top + 9, SPSH__LEFT, SPSH__INK_SOFT}, text);
-    (void)snprintf(text, sizeof(text), "%.3g", d->image.low);
-    draw_plain(d, &(spsh__canvas_place){x, bottom, SPSH__LEFT, SPSH__INK_SOFT}, text);
-    draw_plain(d, &(spsh__canvas_place){x, d->heat_top + HEAT / 2, SPSH__LEFT, SPSH__INK_SOFT},
-               d->image.unit);
+    spsh__heat_draw(&d->svg,
+                    &(spsh__heat){levels, 1, SPSH__HEAT_LEVELS, BAR, d->heat_top, BAR_WIDTH, HEAT});
+    draw_soft(d, x, d->heat_top + 9, "start", SPSH_SHOW("%.3g", d->image.high));
+    draw_soft(d, x, d->heat_top + HEAT, "start", SPSH_SHOW("%.3g", d->image.low));
+    draw_soft(d, x, d->heat_top + HEAT / 2, "start", d->image.unit);
 }
 
 static void draw_masks(drawing *d)
@@ -291,7 +306,7 @@ static void draw_masks(drawing *d)
         const int from = (int)((double)first / (double)frames * width);
         const int to = (int)((double)(first + count) / (double)frames * width);
         if (count > 0)
-            spsh__canvas_rect(d->canvas, SPSH__INK_MASK, left + from, d->heat_top, to - from, HEAT);
+            spsh__svg_rect(&d->svg, "mask", left + from, d->heat_top, to - from, HEAT);
     }
     for (uint32_t i = 0; i < m->frequency_masks; i++) {
         uint32_t first = 0, count = 0;
@@ -299,24 +314,21 @@ static void draw_masks(drawing *d)
         const int from = (int)lround((double)first / dim * HEAT);
         const int to = (int)lround((double)(first + count) / dim * HEAT);
         if (count > 0)
-            spsh__canvas_rect(d->canvas, SPSH__INK_MASK, left, d->heat_top + HEAT - to, width,
-                              to - from);
+            spsh__svg_rect(&d->svg, "mask", left, d->heat_top + HEAT - to, width, to - from);
     }
 }
 
 static void draw_features(drawing *d)
 {
     const int left = x_of(d, d->image.first_s);
-    const spsh__canvas_place none = {LEFT + PLOT / 2, d->heat_top + HEAT / 2, SPSH__MIDDLE,
-                                     SPSH__INK_SOFT};
     draw_upright_axis(d);
     if (d->image.levels == NULL) {
-        draw_plain(d, &none, "no frames: it is shorter than a window");
+        draw_soft(d, LEFT + PLOT / 2, d->heat_top + HEAT / 2, "middle",
+                  "no frames: it is shorter than a window");
         return;
     }
-    spsh__canvas_heat(d->canvas,
-                      &(spsh__heat){d->image.levels, d->image.columns, d->image.rows, left,
-                                    d->heat_top, x_of(d, d->image.end_s) - left, HEAT});
+    spsh__heat_draw(&d->svg, &(spsh__heat){d->image.levels, d->image.columns, d->image.rows, left,
+                                           d->heat_top, x_of(d, d->image.end_s) - left, HEAT});
     if (d->plot->masks != NULL)
         draw_masks(d);
     draw_bar(d);
@@ -347,13 +359,13 @@ static void draw_time(drawing *d)
     size_t k = 0;
     while (k + 1 < sizeof(steps) / sizeof(steps[0]) && d->seconds / steps[k] > 12)
         k++;
-    spsh__canvas_line(d->canvas, SPSH__INK_SOFT, LEFT, top, RIGHT, top);
+    spsh__svg_line(&d->svg, "soft", LEFT, top, RIGHT, top);
     for (unsigned i = 0; i * steps[k] <= d->first_s + d->seconds + 1e-9; i++) {
         const double at = i * steps[k];
         const int x = x_of(d, at);
-        spsh__canvas_line(d->canvas, SPSH__INK_SOFT, x, top, x, top + 4);
+        spsh__svg_line(&d->svg, "soft", x, top, x, top + 4);
         time_text(at, steps[k], d->seconds, text);
-        draw_plain(d, &(spsh__canvas_place){x, top + 16, SPSH__MIDDLE, SPSH__INK_SOFT}, text);
+        draw_soft(d, x, top + 16, "middle", text);
     }
 }
 
@@ -381,57 +393,55 @@ static void place(drawing *d)
         d->seconds = 1;
 }
 
-/* What is to be read where it cannot be seen. */
-static void describe(drawing *d, spsh__builder *title, spsh__builder *description)
+/* For readers who cannot see the picture. */
+static void describe(const spsh__speech_plot *plot, spsh__builder *out)
 {
     char text[SPSH_FEATURE_TEXT_BYTES_MAX];
-    (void)spsh_feature_options_text(&d->plot->rows->options, text, sizeof(text));
-    append_clean(d, title, d->plot->utterance->id, LINE_COLUMNS);
-    append_clean(d, description, d->plot->utterance->text, DESCRIPTION_COLUMNS);
-    spsh__builder_append_text(description, description->size_bytes > 0 ? "\n" : "");
-    spsh__builder_append_text(description, text);
-    if (d->plot->what == NULL)
+    (void)spsh_feature_options_text(&plot->rows->options, text, sizeof(text));
+    append_clean(out, plot->utterance->text, DESCRIPTION_COLUMNS);
+    spsh__builder_append_text(out, out->size_bytes > 0 ? "\n" : "");
+    spsh__builder_append_text(out, text);
+    if (plot->what == NULL)
         return;
-    spsh__builder_append_text(description, "\n");
-    append_clean(d, description, spsh__bytes_of(d->plot->what), DESCRIPTION_COLUMNS);
+    spsh__builder_append_text(out, "\n");
+    append_clean(out, spsh__bytes_of(plot->what), DESCRIPTION_COLUMNS);
 }
 
-static void draw_all(drawing *d)
+static void draw_all(drawing *d, spsh__builder *out)
 {
-    spsh__canvas_rect(d->canvas, SPSH__INK_PAPER, 0, 0, WIDTH, d->height);
+    spsh__builder title = {0};
+    spsh__builder description = {0};
+    append_clean(&title, d->plot->utterance->id, LINE_COLUMNS);
+    describe(d->plot, &description);
+    spsh__svg_rect(&d->svg, "paper", 0, 0, WIDTH, d->height);
     draw_head(d);
     for (int i = 0; i < d->lanes; i++)
         draw_lane(d, i);
     draw_features(d);
     draw_time(d);
+    spsh__svg_file_open(out, "speech", WIDTH, d->height, spsh__builder_bytes(&title), style);
+    spsh__builder_append_text(out, "<desc>");
+    spsh__html_text(out, spsh__builder_bytes(&description));
+    spsh__builder_append_text(out, "</desc>\n");
+    spsh__builder_append_bytes(out, spsh__builder_bytes(&d->svg));
+    spsh__svg_file_close(out);
+    out->failed = out->failed || title.failed || description.failed || d->svg.failed;
+    spsh__builder_free(&title);
+    spsh__builder_free(&description);
 }
 
 spsh_status spsh__speech_plot_draw(const spsh__speech_plot *plot, spsh__builder *out,
                                    spsh_error *err)
 {
     drawing d = {.plot = plot};
-    spsh__builder title = {0};
-    spsh__builder description = {0};
-    spsh_status rc = spsh__feature_image_make(plot->rows, &d.image, err);
+    const spsh_status rc = spsh__feature_image_make(plot->rows, &d.image, err);
     if (rc == SPSH_OK) {
         place(&d);
-        d.canvas = spsh__canvas_new(WIDTH, d.height);
-        describe(&d, &title, &description);
-        if (d.canvas != NULL)
-            draw_all(&d);
-        const char *const name = spsh__builder_text(&title);
-        const char *const more = spsh__builder_text(&description);
-        if (d.canvas == NULL || d.failed || name == NULL || more == NULL) {
-            spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE,
-                           "out of memory for a picture");
-            rc = SPSH_E_NO_MEMORY;
-        } else {
-            rc = spsh__canvas_finish(d.canvas, name, more, out, err);
-        }
+        draw_all(&d, out);
     }
-    spsh__canvas_free(d.canvas);
+    spsh__builder_free(&d.svg);
     spsh__feature_image_free(&d.image);
-    spsh__builder_free(&title);
-    spsh__builder_free(&description);
+    if (rc == SPSH_OK && out->failed)
+        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "out of memory for a picture");
     return rc;
 }

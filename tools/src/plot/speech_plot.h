@@ -9,7 +9,7 @@
 #ifndef SPSH_PLOT_SPEECH_PLOT_H
 #define SPSH_PLOT_SPEECH_PLOT_H
 
-#include "common/canvas.h"
+#include "common/svg_marks.h"
 #include "feature_image.h"
 #include "speech.h"
 #include "speechshard/augment.h"
