@@ -35,7 +35,7 @@ typedef struct round_result {
 static spsh_loader_options loader_options(const request *r, uint32_t flags)
 {
     spsh_loader_options opt = SPSH_LOADER_OPTIONS_INIT;
-    opt.plan = r->plan.plan;
+    opt.plan = &r->plan.plan;
     opt.output = (spsh_output)r->words.output;
     opt.decode_threads = (uint32_t)r->threads;
     opt.flags = flags;

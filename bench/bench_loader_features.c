@@ -46,7 +46,7 @@ typedef struct audio {
 static spsh_loader_options loader_options(const request *r)
 {
     spsh_loader_options opt = SPSH_LOADER_OPTIONS_INIT;
-    opt.plan = r->plan.plan;
+    opt.plan = &r->plan.plan;
     opt.decode_threads = (uint32_t)r->threads;
     opt.flags = SPSH_LOADER_CACHED;
     return opt;
@@ -74,7 +74,9 @@ static int take_audio(const request *r, audio *a)
     a->pcm = (int16_t *)malloc(SAMPLES_MAX * sizeof(*a->pcm));
     if (a->pcm == NULL)
         return spsh__cli_fail_memory();
-    opt.plan.sample_rate_hz = r->features.sample_rate_hz;
+    spsh_plan_options plan = r->plan.plan;
+    plan.sample_rate_hz = r->features.sample_rate_hz;
+    opt.plan = &plan;
     spsh_status rc = spsh_loader_open((const spsh_dataset *const *)r->datasets.items,
                                       r->datasets.count, &opt, &loader, &err);
     while (rc == SPSH_OK && a->sample_count < SAMPLES_MAX / 2) {

@@ -183,8 +183,8 @@ static spsh_dataset *open_on_disk(void)
 static spsh_loader_options fault_options(void)
 {
     spsh_loader_options opt = small_options();
-    opt.plan.seed = 3;
-    opt.plan.flags = plan_flags;
+    kit_plan.seed = 3;
+    kit_plan.flags = plan_flags;
     opt.engine = SPSH_ENGINE_PREAD;
     opt.flags = SPSH_LOADER_CACHED;
     opt.io = disk_io();
@@ -643,7 +643,7 @@ static void test_cursor_carries_quarantine(void)
     size_t size = 0;
     spsh_bad_record bad;
     opt.on_error = SPSH_ON_ERROR_SKIP;
-    opt.plan.batch_utterances_max = 4;
+    kit_plan.batch_utterances_max = 4;
     heal();
     hurt(position_of(0, 3), EIO, UINT64_MAX);
     hurt(position_of(2, 3), EIO, UINT64_MAX);
@@ -761,7 +761,7 @@ static void test_shard_removed_swapped_cut(void)
     /* In the middle of an epoch: what is open stays what it was. */
     REQUIRE(unlink(shard) == 0 && rename(kept, shard) == 0);
     dataset = open_on_disk();
-    opt.plan.batch_utterances_max = 4;
+    kit_plan.batch_utterances_max = 4;
     opt.slots = 2;
     heal();
     loader = open_loader(dataset, &opt);
@@ -783,7 +783,7 @@ static void test_slow_reads_are_named(void)
     spsh_loader_options opt = fault_options();
     spsh_loader_stats stats;
     opt.slow_read_ms = 1;
-    opt.plan.batch_utterances_max = 16;
+    kit_plan.batch_utterances_max = 16;
     heal();
     atomic_store(&the_disk.delay_ms, 4);
     serve_with(&opt, &found, &stats);
@@ -814,7 +814,7 @@ static void check_deadline(double seconds_min, bool is_shut)
     const spsh_batch *batch = NULL;
     spsh_dataset *dataset = open_on_disk();
     opt.read_deadline_ms = 1000; /* of good reads, too, which a busy machine makes wait */
-    opt.plan.utterance_seconds_min = seconds_min;
+    kit_plan.utterance_seconds_min = seconds_min;
     heal();
     set_stuck(!is_shut, is_shut);
     spsh_loader *loader = open_loader(dataset, &opt);

@@ -337,7 +337,7 @@ static spsh_loader_options options_of(const kind *k)
     opt.output = k->output;
     opt.decode = k->decode;
     opt.channel = k->channel;
-    opt.plan.sample_rate_hz = k->rate_hz;
+    kit_plan.sample_rate_hz = k->rate_hz;
     if (k->features != NULL) {
         features = features_of(k->features);
         opt.output = SPSH_OUTPUT_FEATURES;

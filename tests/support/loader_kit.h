@@ -36,13 +36,18 @@ static inline spsh_feature_options features_of(const char *text)
     return features;
 }
 
+/* The plan of the options that small_options made last. */
+static spsh_plan_options kit_plan;
+
 /* Small batches, so that there are many. */
 static inline spsh_loader_options small_options(void)
 {
     spsh_loader_options opt = SPSH_LOADER_OPTIONS_INIT;
-    opt.plan.seed = 7;
-    opt.plan.batch_seconds_max = 1.5;
-    opt.plan.window_utterances = 40;
+    kit_plan = (spsh_plan_options)SPSH_PLAN_OPTIONS_INIT;
+    kit_plan.seed = 7;
+    kit_plan.batch_seconds_max = 1.5;
+    kit_plan.window_utterances = 40;
+    opt.plan = &kit_plan;
     opt.decode_threads = 2;
     opt.memory_bytes = 64 << 20;
     return opt;

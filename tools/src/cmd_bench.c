@@ -39,7 +39,7 @@ static spsh_loader_options loader_options(const request *r, const spsh_plan_opti
                                           const spsh_feature_options *features)
 {
     spsh_loader_options opt = SPSH_LOADER_OPTIONS_INIT;
-    opt.plan = *plan;
+    opt.plan = plan;
     opt.log_fn = on_log;
     opt.world_size = (uint32_t)r->words.world_size;
     opt.output = (spsh_output)r->words.output;
@@ -144,7 +144,7 @@ static int measure(const request *r, const spsh__datasets *datasets,
     spsh_plan *plan = NULL;
     spsh_loader_stats stats = {.engine = ""};
     const spsh_loader_options options = *given;
-    const spsh_plan_options *plan_options = &given->plan;
+    const spsh_plan_options *plan_options = given->plan;
     const double load_seconds = (loader_part + (device->cuda == NULL ? copy_part : 0)) * r->seconds;
     if (spsh_plan_open((const spsh_dataset *const *)datasets->items, datasets->count, plan_options,
                        &plan, &err) != SPSH_OK)

@@ -25,8 +25,8 @@ typedef struct spsh_hearing spsh_hearing;
  * @param dataset   borrowed until close, as the datasets of noises and rooms
  * @param position  of the utterance
  * @param options   those of spsh_loader_open. Looked at are: features (NULL: kaldi-fbank at
- *                  plan.sample_rate_hz, or the utterance's rate; or what the dataset stores),
- *                  augment, noises, rooms, channel, memory_bytes, plan.seed, plan.allocator. The
+ *                  plan->sample_rate_hz, or the utterance's rate; or what the dataset stores),
+ *                  augment, noises, rooms, channel, memory_bytes, plan->seed, plan->allocator. The
  *                  output is features of float32, whatever the options say
  * @return SPSH_OK, or as spsh_loader_open; SPSH_E_NO_MEMORY: it needs more than memory_bytes, too
  */

@@ -1,9 +1,11 @@
 /* loader.h: batches of decoded speech from packed datasets, at the speed of the disk.
  *
  *     const spsh_dataset *datasets[] = {dataset};
+ *     spsh_plan_options plan = SPSH_PLAN_OPTIONS_INIT;
+ *     plan.seed = 1;
+ *     plan.batch_seconds_max = 600;
  *     spsh_loader_options opt = SPSH_LOADER_OPTIONS_INIT;
- *     opt.plan.seed = 1;
- *     opt.plan.batch_seconds_max = 600;
+ *     opt.plan = &plan;
  *     if (spsh_loader_open(datasets, 1, &opt, &loader, &err) != SPSH_OK) ...
  *     while (spsh_loader_next(loader, &batch, &err) == SPSH_OK) {    // SPSH_E_END: the epoch's end
  *         ... batch->i16, batch->utterances[0 ... batch->utterance_count) ...
@@ -93,8 +95,8 @@ typedef struct spsh_arena {
 
 typedef struct spsh_loader_options {
     size_t struct_size;
-    spsh_plan_options plan; /* its allocator is the loader's */
-    spsh_log_fn log_fn;     /* NULL: nothing is said; called from the loader's threads */
+    const spsh_plan_options *plan; /* NULL: defaults; copied. Its allocator is the loader's */
+    spsh_log_fn log_fn;            /* NULL: nothing is said; called from the loader's threads */
     void *log_user;
     const spsh_io *io; /* as the datasets'; NULL: the operating system; borrowed until close */
     const spsh_arena *arena;   /* NULL: anonymous memory, in huge pages where the kernel has them;
@@ -118,7 +120,7 @@ typedef struct spsh_loader_options {
                                              feature dataset: NULL, or what it was made with */
     spsh_feature_dtype feature_dtype;
     float feature_padding;               /* value behind an utterance's frames */
-    const spsh_augment_options *augment; /* NULL: none; copied. Drawn from plan.seed, the epoch and
+    const spsh_augment_options *augment; /* NULL: none; copied. Drawn from plan->seed, the epoch and
                                             the utterance's id. Lengths of the plan are those before
                                             a change of speed; a batch may get longer by it */
     const spsh_dataset *const *noises;   /* datasets to draw noise from; borrowed until close. One
@@ -148,7 +150,7 @@ typedef struct spsh_loader_options {
 #define SPSH_LOADER_SQPOLL  UINT32_C(8) /* io_uring: a kernel thread takes requests */
 
 /* clang-format off */
-#define SPSH_LOADER_OPTIONS_INIT {sizeof(spsh_loader_options), SPSH_PLAN_OPTIONS_INIT, NULL, NULL, \
+#define SPSH_LOADER_OPTIONS_INIT {sizeof(spsh_loader_options), NULL, NULL, NULL, \
     NULL, NULL, 0, 0, SPSH_OUTPUT_INT16, SPSH_CHANNEL_MIX, SPSH_ENGINE_AUTO, SPSH_ON_ERROR_FAIL, \
     0, 0, 0, 0, 0, 0, 0, NULL, SPSH_FLOAT32, 0, NULL, NULL, 0, NULL, 0, NULL, 0, SPSH_DECODE_HOST, \
     false, SPSH_UNDECODABLE_SKIP}

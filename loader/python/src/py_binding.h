@@ -211,7 +211,8 @@ void spsh__py_log_drain(spsh__py_log *log, PyObject *callable);
 /* ---- py_options.c: the keywords of Loader ---- */
 
 typedef struct spsh__py_config {
-    spsh_loader_options options;
+    spsh_loader_options options; /* its plan is the one below: a config stays where it is */
+    spsh_plan_options plan;
     PyObject *log;  /* callable; borrowed; NULL: logging */
     PyObject *kept; /* bytes that options points into */
     const char **splits, **domains, **languages;

@@ -1,6 +1,6 @@
 /* py_options.c: the keywords of Loader, in one table.
  *
- * Each row says how a value is read and where it goes in spsh_loader_options. None is the default,
+ * Each row says how a value is read and where it goes in spsh__py_config. None is the default,
  * for every keyword. What the library can judge (bounds of a batch, names of domains) is left to
  * it; here it is types, and numbers that do not fit.
  */
@@ -21,13 +21,13 @@ typedef int (*parse_fn)(const option_row *option, PyObject *value, spsh__py_conf
 struct option_row {
     const char *name;
     parse_fn parse;
-    size_t offset; /* in spsh_loader_options */
+    size_t offset; /* in spsh__py_config */
     const choice *choices;
 };
 
 static void *place_of(const option_row *option, spsh__py_config *config)
 {
-    return (char *)&config->options + option->offset;
+    return (char *)config + option->offset;
 }
 
 /* ---- numbers ---- */
@@ -127,7 +127,7 @@ static int parse_channel(const option_row *option, PyObject *value, spsh__py_con
         if (parse_word(option, value, config) != 0)
             return -1;
         if (*channel == SPSH_CHANNEL_ALL)
-            config->options.plan.flags |= SPSH_PLAN_BY_CHANNELS;
+            config->plan.flags |= SPSH_PLAN_BY_CHANNELS;
         return 0;
     }
     if (read_u64(option, value, INT32_MAX, &number) != 0)
@@ -146,12 +146,12 @@ static int parse_shuffle(const option_row *option, PyObject *value, spsh__py_con
     if (value == Py_True)
         return 0;
     if (value == Py_False) {
-        config->options.plan.flags |= SPSH_PLAN_IN_ORDER;
+        config->plan.flags |= SPSH_PLAN_IN_ORDER;
         return 0;
     }
     if (parse_u32(option, value, config) != 0)
         return -1;
-    if (config->options.plan.shuffle_block_utterances > 0)
+    if (config->plan.shuffle_block_utterances > 0)
         return 0;
     PyErr_SetString(PyExc_ValueError, "shuffle must be True, False or a number from 1");
     return -1;
@@ -162,7 +162,7 @@ static int parse_drop_last(const option_row *option, PyObject *value, spsh__py_c
     (void)option;
     int is_true = PyObject_IsTrue(value);
     if (is_true > 0)
-        config->options.plan.flags |= SPSH_PLAN_DROP_LAST;
+        config->plan.flags |= SPSH_PLAN_DROP_LAST;
     return is_true < 0 ? -1 : 0;
 }
 
@@ -229,22 +229,22 @@ static const char **read_names(const option_row *option, PyObject *value, spsh__
 
 static int parse_splits(const option_row *option, PyObject *value, spsh__py_config *config)
 {
-    config->splits = read_names(option, value, config, &config->options.plan.split_count);
-    config->options.plan.splits = config->splits;
+    config->splits = read_names(option, value, config, &config->plan.split_count);
+    config->plan.splits = config->splits;
     return config->splits == NULL ? -1 : 0;
 }
 
 static int parse_domains(const option_row *option, PyObject *value, spsh__py_config *config)
 {
-    config->domains = read_names(option, value, config, &config->options.plan.domain_count);
-    config->options.plan.domains = config->domains;
+    config->domains = read_names(option, value, config, &config->plan.domain_count);
+    config->plan.domains = config->domains;
     return config->domains == NULL ? -1 : 0;
 }
 
 static int parse_languages(const option_row *option, PyObject *value, spsh__py_config *config)
 {
-    config->languages = read_names(option, value, config, &config->options.plan.language_count);
-    config->options.plan.languages = config->languages;
+    config->languages = read_names(option, value, config, &config->plan.language_count);
+    config->plan.languages = config->languages;
     return config->languages == NULL ? -1 : 0;
 }
 
@@ -278,7 +278,7 @@ static int parse_weights(const option_row *option, PyObject *value, spsh__py_con
         PyErr_NoMemory();
         return -1;
     }
-    spsh_plan_options *plan = &config->options.plan;
+    spsh_plan_options *plan = &config->plan;
     plan->weights = config->weights;
     while (PyDict_Next(value, &at, &key, &number)) {
         spsh_weight *weight = &config->weights[plan->weight_count++];
@@ -436,11 +436,11 @@ static const choice on_errors[] = {
 _Static_assert(sizeof(spsh_unit) == sizeof(int) && sizeof(int32_t) == sizeof(int),
                "enums are ints");
 
-#define AT(member_) offsetof(spsh_loader_options, member_)
+#define AT(member_) offsetof(spsh__py_config, member_)
 static const option_row options[] = {
     {"seed",               parse_u64,       AT(plan.seed),                     NULL        },
-    {"rank",               parse_u32,       AT(rank),                          NULL        },
-    {"world_size",         parse_u32,       AT(world_size),                    NULL        },
+    {"rank",               parse_u32,       AT(options.rank),                  NULL        },
+    {"world_size",         parse_u32,       AT(options.world_size),            NULL        },
     {"max_seconds",        parse_real,      AT(plan.batch_seconds_max),        NULL        },
     {"max_padded_seconds", parse_real,      AT(plan.batch_padded_seconds_max), NULL        },
     {"max_utterances",     parse_u32,       AT(plan.batch_utterances_max),     NULL        },
@@ -455,30 +455,30 @@ static const option_row options[] = {
     {"max_per_speaker",    parse_u32,       AT(plan.speaker_utterances_max),   NULL        },
     {"duplicates",         parse_word,      AT(plan.duplicates),               duplicates  },
     {"long",               parse_word,      AT(plan.long_utterances),          longs       },
-    {"output",             parse_output,    AT(output),                        outputs     },
+    {"output",             parse_output,    AT(options.output),                outputs     },
     {"features",           parse_features,  0,                                 NULL        },
-    {"feature_dtype",      parse_word,      AT(feature_dtype),                 dtypes      },
-    {"feature_padding",    parse_single,    AT(feature_padding),               NULL        },
+    {"feature_dtype",      parse_word,      AT(options.feature_dtype),         dtypes      },
+    {"feature_padding",    parse_single,    AT(options.feature_padding),       NULL        },
     {"augment",            parse_augment,   0,                                 NULL        },
     {"noise",              parse_noise,     0,                                 NULL        },
     {"rooms",              parse_rooms,     0,                                 NULL        },
     {"sample_rate_hz",     parse_u32,       AT(plan.sample_rate_hz),           NULL        },
-    {"channel",            parse_channel,   AT(channel),                       channels    },
+    {"channel",            parse_channel,   AT(options.channel),               channels    },
     {"shuffle",            parse_shuffle,   AT(plan.shuffle_block_utterances), NULL        },
     {"window",             parse_u32,       AT(plan.window_utterances),        NULL        },
     {"virtual_world_size", parse_u32,       AT(plan.virtual_world_size),       NULL        },
     {"drop_last",          parse_drop_last, 0,                                 NULL        },
-    {"threads",            parse_u32,       AT(decode_threads),                NULL        },
-    {"slots",              parse_u32,       AT(slots),                         NULL        },
-    {"memory_bytes",       parse_u64,       AT(memory_bytes),                  NULL        },
-    {"engine",             parse_word,      AT(engine),                        engines     },
+    {"threads",            parse_u32,       AT(options.decode_threads),        NULL        },
+    {"slots",              parse_u32,       AT(options.slots),                 NULL        },
+    {"memory_bytes",       parse_u64,       AT(options.memory_bytes),          NULL        },
+    {"engine",             parse_word,      AT(options.engine),                engines     },
     {"cached",             parse_cached,    0,                                 NULL        },
-    {"on_error",           parse_word,      AT(on_error),                      on_errors   },
-    {"quarantine_max",     parse_u64,       AT(quarantine_max),                NULL        },
-    {"undecodable",        parse_word,      AT(undecodable),                   undecodables},
+    {"on_error",           parse_word,      AT(options.on_error),              on_errors   },
+    {"quarantine_max",     parse_u64,       AT(options.quarantine_max),        NULL        },
+    {"undecodable",        parse_word,      AT(options.undecodable),           undecodables},
     {"cache_dir",          parse_path,      AT(plan.cache_dir),                NULL        },
     {"device",             parse_device,    0,                                 NULL        },
-    {"decode",             parse_word,      AT(decode),                        decodes     },
+    {"decode",             parse_word,      AT(options.decode),                decodes     },
     {"log",                parse_log,       0,                                 NULL        },
 };
 
@@ -494,8 +494,11 @@ static const option_row *find_option(PyObject *name)
 
 int spsh__py_config_parse(PyObject *keywords, spsh__py_config *config)
 {
-    *config =
-        (spsh__py_config){.options = SPSH_LOADER_OPTIONS_INIT, .kept = PyList_New(0), .device = -1};
+    *config = (spsh__py_config){.options = SPSH_LOADER_OPTIONS_INIT,
+                                .plan = SPSH_PLAN_OPTIONS_INIT,
+                                .kept = PyList_New(0),
+                                .device = -1};
+    config->options.plan = &config->plan;
     Py_ssize_t at = 0;
     PyObject *name = NULL, *value = NULL;
     if (config->kept == NULL)

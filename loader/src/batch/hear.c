@@ -73,8 +73,8 @@ static spsh_status choose_features(spsh_hearing *h, spsh_loader_options *opt, sp
             rc = spsh_feature_options_parse(described.text, &h->features, err);
         } else if (rc == SPSH_E_NOT_FOUND) {
             rc = spsh_feature_options_preset("kaldi-fbank", &h->features, err);
-            h->features.sample_rate_hz = opt->plan.sample_rate_hz != 0 ? opt->plan.sample_rate_hz
-                                                                       : h->job.row.sample_rate_hz;
+            h->features.sample_rate_hz = opt->plan->sample_rate_hz != 0 ? opt->plan->sample_rate_hz
+                                                                        : h->job.row.sample_rate_hz;
         }
     }
     opt->features = &h->features;
@@ -111,9 +111,13 @@ spsh_status spsh_hearing_open(const spsh_dataset *dataset, uint64_t position,
                               const spsh_loader_options *options, spsh_hearing **ret_hearing,
                               spsh_error *err)
 {
-    spsh_loader_options opt = *options;
+    spsh_loader_options opt;
+    spsh_plan_options plan;
+    spsh_status rc = spsh__recipe_take_options(options, &opt, &plan, err);
+    if (rc != SPSH_OK)
+        return rc;
     const spsh_allocator *allocator =
-        opt.plan.allocator != NULL ? opt.plan.allocator : spsh_allocator_default();
+        plan.allocator != NULL ? plan.allocator : spsh_allocator_default();
     spsh_hearing *h = (spsh_hearing *)spsh__new(allocator, sizeof(*h));
     if (h == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "hearing: %zu bytes", sizeof(*h));
@@ -122,7 +126,7 @@ spsh_status spsh_hearing_open(const spsh_dataset *dataset, uint64_t position,
     h->budget.allocator = h->allocator;
     h->budget.limit_bytes = opt.memory_bytes != 0 ? opt.memory_bytes : SPSH_LOADER_MEMORY_DEFAULT;
     h->budget_allocator = spsh__budget_allocator(&h->budget);
-    spsh_status rc = take_row(h, position, opt.channel, err);
+    rc = take_row(h, position, opt.channel, err);
     if (rc == SPSH_OK)
         rc = open_parts(h, &opt, err);
     h->renderer = (spsh__renderer){.allocator = &h->budget_allocator,

@@ -11,14 +11,28 @@
 #include <math.h>
 
 #include "speechshard/features.h"
+#include "speechshard/options.h"
 
 #define NONE SPSH_OFFSET_NONE
 
 /* ---- options ---- */
 
+spsh_status spsh__recipe_take_options(const spsh_loader_options *options,
+                                      spsh_loader_options *ret_opt, spsh_plan_options *ret_plan,
+                                      spsh_error *err)
+{
+    *ret_opt = (spsh_loader_options)SPSH_LOADER_OPTIONS_INIT;
+    *ret_plan = (spsh_plan_options)SPSH_PLAN_OPTIONS_INIT;
+    spsh_status rc = spsh_options_take(options, ret_opt, sizeof(*ret_opt), err);
+    if (rc == SPSH_OK)
+        rc = spsh_options_take(ret_opt->plan, ret_plan, sizeof(*ret_plan), err);
+    ret_opt->plan = ret_plan;
+    return rc;
+}
+
 static spsh_status check_features(const spsh_loader_options *opt, spsh_error *err)
 {
-    const uint32_t rate_hz = opt->plan.sample_rate_hz;
+    const uint32_t rate_hz = opt->plan->sample_rate_hz;
     if (opt->features == NULL)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
                          "loader options: the output is features, and features are not given");
@@ -49,7 +63,6 @@ static spsh_status open_features(spsh__recipe *recipe, spsh_loader_options *opt,
     rc = spsh_featgen_open(opt->features, &how, &recipe->featgen, err);
     if (rc != SPSH_OK)
         return rc;
-    opt->plan.sample_rate_hz = opt->features->sample_rate_hz;
     recipe->dim = spsh_featgen_dim(recipe->featgen);
     recipe->value_bytes = recipe->dtype == SPSH_FLOAT16 ? 2 : 4;
     return SPSH_OK;
@@ -100,7 +113,7 @@ static spsh_status open_augment(spsh__recipe *recipe, const spsh_loader_options 
             return rc;
         *augment = *opt->augment;
     }
-    recipe->seed = opt->plan.seed;
+    recipe->seed = opt->plan->seed;
     recipe->has_masks = augment->time_masks > 0 || augment->frequency_masks > 0;
     recipe->has_sound = augment->speed_count > 0 || augment->noise_probability > 0 ||
                         augment->room_probability > 0 || augment->gain_probability > 0;
@@ -127,7 +140,7 @@ static spsh_status check_stored(const spsh__recipe *recipe, const spsh_loader_op
         why = "speed, rooms, noise and gain are for audio; masks alone can be done to them";
     else if (opt->channel != SPSH_CHANNEL_MIX)
         why = "a channel cannot be chosen any more";
-    else if (opt->plan.long_utterances == SPSH_LONG_SPLIT)
+    else if (opt->plan->long_utterances == SPSH_LONG_SPLIT)
         why = "long utterances cannot be split any more";
     if (why != NULL)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE, "%.400s holds features: %s", path, why);
@@ -337,14 +350,14 @@ static double count_in(const spsh_plan_options *plan)
 
 uint64_t spsh__recipe_utterances_max(const spsh_loader_options *opt)
 {
-    return (uint64_t)count_in(&opt->plan);
+    return (uint64_t)count_in(opt->plan);
 }
 
 /* Of one channel, padding of what is padded included. */
 static double samples_of(const spsh__recipe *recipe, const spsh_loader_options *opt,
                          const spsh_plan_info *info)
 {
-    const spsh_plan_options *plan = &opt->plan;
+    const spsh_plan_options *plan = opt->plan;
     const bool padded = recipe->output != SPSH_OUTPUT_INT16;
     const uint32_t rate = info->sample_rate_hz_max;
     const double count = count_in(plan);
@@ -363,7 +376,7 @@ static double samples_of(const spsh__recipe *recipe, const spsh_loader_options *
 static double frames_of(const spsh__recipe *recipe, const spsh_loader_options *opt,
                         const spsh_plan_info *info)
 {
-    return frames_in(recipe, samples_of(recipe, opt, info), count_in(&opt->plan),
+    return frames_in(recipe, samples_of(recipe, opt, info), count_in(opt->plan),
                      spsh__recipe_out_samples_max(recipe, info));
 }
 
@@ -384,7 +397,7 @@ void spsh__recipe_slot_room(const spsh__recipe *recipe, const spsh_loader_option
                             const spsh_plan_info *info, spsh__slot_room *ret_room)
 {
     const double channels = opt->channel == SPSH_CHANNEL_ALL ? (double)info->channels_max : 1;
-    const double count = count_in(&opt->plan);
+    const double count = count_in(opt->plan);
     const double row_bytes = (double)recipe->dim * (recipe->dtype == SPSH_FLOAT16 ? 2 : 4);
     spsh__slot_room room = {.audio_bytes = 0};
     double values = samples_of(recipe, opt, info) * channels;

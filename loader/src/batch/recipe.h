@@ -41,8 +41,14 @@ typedef struct spsh__recipe {
     uint32_t dataset_count;
 } spsh__recipe;
 
-/* Checks and takes what is said of features and augmentation; the plan's rate becomes theirs. The
- * options' pointers to them are not used any more after that. */
+/* Lay a caller's options, and those of its plan, over the defaults. ret_opt->plan becomes ret_plan.
+ * options: NULL for defaults. */
+spsh_status spsh__recipe_take_options(const spsh_loader_options *options,
+                                      spsh_loader_options *ret_opt, spsh_plan_options *ret_plan,
+                                      spsh_error *err);
+
+/* Checks and takes what is said of features and augmentation. The options' pointers to them are not
+ * used any more after that. If the recipe has a featgen, the plan's rate must become its rate. */
 spsh_status spsh__recipe_open(spsh__recipe *recipe, spsh_loader_options *opt,
                               const spsh_dataset *const *datasets, uint32_t dataset_count,
                               const spsh_allocator *allocator, spsh_error *err);

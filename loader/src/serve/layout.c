@@ -33,7 +33,7 @@ static uint64_t resampled(uint64_t samples, uint32_t from_hz, uint32_t to_hz)
 
 static uint32_t rate_of(const spsh_loader *loader, const spsh_item *item)
 {
-    return loader->opt.plan.sample_rate_hz != 0 ? loader->opt.plan.sample_rate_hz
+    return loader->plan_opt.sample_rate_hz != 0 ? loader->plan_opt.sample_rate_hz
                                                 : item->sample_rate_hz;
 }
 

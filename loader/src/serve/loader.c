@@ -52,7 +52,7 @@ static spsh_status check_process(const spsh_loader *loader, spsh_error *err)
 static uint64_t units_of(const spsh_loader *loader, const spsh__job *job)
 {
     const spsh_item *item = &job->item;
-    switch (loader->opt.plan.unit) {
+    switch (loader->plan_opt.unit) {
     case SPSH_UNIT_UTTERANCES: return item->part == 0;
     case SPSH_UNIT_TOKENS: break;
     case SPSH_UNIT_SECONDS: return item->microseconds == 0 ? 1 : item->microseconds;
@@ -393,8 +393,8 @@ spsh_status spsh_loader_cursor_restore(spsh_loader *loader, const void *cursor, 
 
 spsh_status spsh_loader_seek(spsh_loader *loader, uint64_t epoch, uint64_t step, spsh_error *err)
 {
-    const uint64_t world = loader->opt.plan.virtual_world_size != 0
-                               ? loader->opt.plan.virtual_world_size
+    const uint64_t world = loader->plan_opt.virtual_world_size != 0
+                               ? loader->plan_opt.virtual_world_size
                                : loader->opt.world_size;
     spsh_position position;
     uint64_t batches = 0;
@@ -415,7 +415,7 @@ spsh_status spsh_loader_call_count(const spsh_loader *loader, uint64_t epoch, ui
                                    spsh_error *err)
 {
     const uint64_t world = loader->opt.world_size;
-    const uint64_t wanted = loader->opt.plan.virtual_world_size;
+    const uint64_t wanted = loader->plan_opt.virtual_world_size;
     const uint64_t step = wanted != 0 ? wanted : world;
     uint64_t batches = 0;
     spsh_status rc = check_process(loader, err);
@@ -424,7 +424,7 @@ spsh_status spsh_loader_call_count(const spsh_loader *loader, uint64_t epoch, ui
     if (rc != SPSH_OK)
         return rc;
     uint64_t last = batches % step;
-    if ((loader->opt.plan.flags & SPSH_PLAN_DROP_LAST) != 0)
+    if ((loader->plan_opt.flags & SPSH_PLAN_DROP_LAST) != 0)
         last = 0;
     *ret_calls = batches / step * ((step + world - 1) / world) + (last + world - 1) / world;
     return SPSH_OK;

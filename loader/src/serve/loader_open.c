@@ -76,7 +76,7 @@ static spsh_status check_options(const spsh_loader_options *opt, spsh_error *err
         bad = "decode";
     else if ((unsigned)opt->undecodable > SPSH_UNDECODABLE_FAIL)
         bad = "undecodable";
-    else if (opt->is_asked && (opt->world_size > 1 || opt->plan.virtual_world_size > 1))
+    else if (opt->is_asked && (opt->world_size > 1 || opt->plan->virtual_world_size > 1))
         bad = "world size (of one that is asked for batches: it must be 1)";
     else if (opt->decode_threads > SPSH_LOADER_THREADS_MAX)
         bad = "decode_threads";
@@ -100,7 +100,7 @@ static spsh_status check_options(const spsh_loader_options *opt, spsh_error *err
     return SPSH_OK;
 }
 
-static void fill_defaults(spsh_loader_options *opt)
+static void fill_defaults(spsh_loader_options *opt, spsh_plan_options *plan)
 {
     if (opt->world_size == 0)
         opt->world_size = 1;
@@ -116,7 +116,6 @@ static void fill_defaults(spsh_loader_options *opt)
         opt->slow_read_ms = SLOW_READ_MS;
     if (opt->read_deadline_ms == 0)
         opt->read_deadline_ms = READ_DEADLINE_MS;
-    spsh_plan_options *plan = &opt->plan;
     if (plan->batch_utterances_max == 0 && plan->batch_seconds_max == 0 &&
         plan->batch_padded_seconds_max == 0)
         plan->batch_seconds_max = SPSH_BATCH_SECONDS_DEFAULT;
@@ -182,7 +181,7 @@ static spsh_status divide_memory(spsh_loader *loader, spsh__slot_room *ret_slot,
             ULL(opt->memory_bytes), (double)room / 1e6, (double)info->longest_microseconds / 1e6,
             info->sample_rate_hz_max, padded[opt->output], slot_mb,
             (2 * slot_mb + (double)(chunks + making) / 1e6 + 1) * 16 / 13 + 1,
-            opt->plan.batch_seconds_max > 0 || opt->plan.batch_padded_seconds_max > 0
+            opt->plan->batch_seconds_max > 0 || opt->plan->batch_padded_seconds_max > 0
                 ? ""
                 : " (batch_seconds_max bounds them however long an utterance is)");
     }
@@ -271,22 +270,21 @@ static spsh_status open_slots(spsh_loader *loader, spsh_error *err)
 static spsh_status open_plan(spsh_loader *loader, const spsh_dataset *const *datasets,
                              spsh_error *err)
 {
-    spsh_loader_options *opt = &loader->opt;
-    spsh_status rc =
-        spsh_plan_open(datasets, loader->dataset_count, &opt->plan, &loader->plan, err);
+    spsh_plan_options *opt = &loader->plan_opt;
+    spsh_status rc = spsh_plan_open(datasets, loader->dataset_count, opt, &loader->plan, err);
     if (rc != SPSH_OK)
         return rc;
     /* What the plan borrowed during the call is not ours any more. */
-    opt->plan.weights = NULL;
-    opt->plan.splits = NULL;
-    opt->plan.domains = NULL;
-    opt->plan.languages = NULL;
-    opt->plan.cache_dir = NULL;
-    opt->plan.allocator = &loader->allocator;
+    opt->weights = NULL;
+    opt->splits = NULL;
+    opt->domains = NULL;
+    opt->languages = NULL;
+    opt->cache_dir = NULL;
+    opt->allocator = &loader->allocator;
     const spsh_plan_info *info = spsh_plan_info_get(loader->plan);
     const uint64_t share = info->utterance_count / QUARANTINE_SHARE;
     loader->bad.allocator = &loader->allocator;
-    loader->bad.limit = opt->quarantine_max;
+    loader->bad.limit = loader->opt.quarantine_max;
     if (loader->bad.limit == 0)
         loader->bad.limit = share > QUARANTINE_MIN ? share : QUARANTINE_MIN;
     loader->domain_units = (uint64_t *)spsh__new_array(&loader->allocator, info->domain_count,
@@ -337,6 +335,9 @@ static spsh_status open_parts(spsh_loader *loader, const spsh_dataset *const *da
     loader->budget_allocator = spsh__budget_allocator(&loader->budget);
     spsh_status rc = spsh__recipe_open(&loader->recipe, &loader->opt, datasets,
                                        loader->dataset_count, &loader->budget_allocator, err);
+    if (rc == SPSH_OK && loader->recipe.featgen != NULL)
+        loader->plan_opt.sample_rate_hz =
+            spsh_featgen_features(loader->recipe.featgen)->sample_rate_hz;
     if (rc == SPSH_OK)
         rc = open_plan(loader, datasets, err);
     if (rc == SPSH_OK)
@@ -406,8 +407,9 @@ spsh_status spsh_loader_open(const spsh_dataset *const *datasets, uint32_t datas
                              const spsh_loader_options *options, spsh_loader **ret_loader,
                              spsh_error *err)
 {
-    spsh_loader_options opt = SPSH_LOADER_OPTIONS_INIT;
-    spsh_status rc = spsh_options_take(options, &opt, sizeof(opt), err);
+    spsh_loader_options opt;
+    spsh_plan_options plan;
+    spsh_status rc = spsh__recipe_take_options(options, &opt, &plan, err);
     if (rc == SPSH_OK)
         rc = check_options(&opt, err);
     if (rc != SPSH_OK)
@@ -419,7 +421,7 @@ spsh_status spsh_loader_open(const spsh_dataset *const *datasets, uint32_t datas
         if (datasets[n] == NULL)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE, "loader: dataset %u is NULL", n);
     const spsh_allocator *allocator =
-        opt.plan.allocator != NULL ? opt.plan.allocator : spsh_allocator_default();
+        plan.allocator != NULL ? plan.allocator : spsh_allocator_default();
     spsh_loader *loader = (spsh_loader *)spsh__new(allocator, sizeof(*loader));
     if (loader == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: %zu bytes", sizeof(*loader));
@@ -427,8 +429,10 @@ spsh_status spsh_loader_open(const spsh_dataset *const *datasets, uint32_t datas
     loader->pid = getpid();
     loader->own_lock = &loader->lock;
     loader->opt = opt;
+    loader->plan_opt = plan;
+    loader->opt.plan = &loader->plan_opt;
     loader->dataset_count = dataset_count;
-    fill_defaults(&loader->opt);
+    fill_defaults(&loader->opt, &loader->plan_opt);
     rc = open_locks(loader, err);
     if (rc != SPSH_OK) {
         spsh__delete(allocator, loader);

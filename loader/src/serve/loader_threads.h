@@ -71,8 +71,9 @@ typedef struct spsh__counters {
 struct spsh_loader {
     /* fixed after open */
     spsh_allocator allocator;
-    pid_t pid;                 /* that opened it: a child does not have its threads */
-    spsh_loader_options opt;   /* with defaults filled in */
+    pid_t pid;               /* that opened it: a child does not have its threads */
+    spsh_loader_options opt; /* with defaults filled in; opt.plan is plan_opt */
+    spsh_plan_options plan_opt;
     pthread_mutex_t *own_lock; /* lock, for functions that take a const loader */
     const spsh_dataset **datasets;
     uint32_t dataset_count;

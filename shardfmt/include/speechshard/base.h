@@ -3,6 +3,10 @@
  *     spsh_error err = SPSH_ERROR_INIT;
  *     if (spsh_dataset_open("corpus.spsh", NULL, &dataset, &err) != SPSH_OK)
  *         fprintf(stderr, "%s: %s\n", spsh_status_text(err.status), err.message);
+ *
+ * A structure that begins with struct_size may get more fields at its end: initialize it with its
+ * INIT macro. A structure that a function returns by a pointer to const may, too: do not use its
+ * size. All other structures are frozen. docs/ARCHITECTURE.md, "The ABI", has the rule.
  */
 #ifndef SPEECHSHARD_BASE_H
 #define SPEECHSHARD_BASE_H

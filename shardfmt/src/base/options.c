@@ -5,6 +5,9 @@
 
 #include "base_internal.h"
 
+/* A caller that is newer by more than this has not set struct_size. */
+enum { RESULT_GROWTH_BYTES_MAX = 65536 };
+
 spsh_status spsh_options_take(const void *options, void *taken, size_t known_bytes, spsh_error *err)
 {
     const uint8_t *bytes = (const uint8_t *)options;
@@ -19,8 +22,33 @@ spsh_status spsh_options_take(const void *options, void *taken, size_t known_byt
         if (bytes[i] != 0)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                              "options: byte %zu is set, this library knows %zu", i, known_bytes);
-    memcpy(taken, options, struct_size < known_bytes ? struct_size : known_bytes);
+    const size_t both_bytes = struct_size < known_bytes ? struct_size : known_bytes;
+    memcpy((uint8_t *)taken + sizeof(size_t), bytes + sizeof(size_t), both_bytes - sizeof(size_t));
     return SPSH_OK;
+}
+
+spsh_status spsh_result_check(const void *ret_result, size_t known_bytes, spsh_error *err)
+{
+    size_t struct_size = 0;
+    if (ret_result != NULL)
+        memcpy(&struct_size, ret_result, sizeof(struct_size));
+    if (struct_size < sizeof(struct_size) || struct_size > known_bytes + RESULT_GROWTH_BYTES_MAX)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "result: struct_size is %zu, want %zu", struct_size, known_bytes);
+    return SPSH_OK;
+}
+
+void spsh_result_give(void *ret_result, const void *result, size_t known_bytes)
+{
+    uint8_t *bytes = (uint8_t *)ret_result;
+    size_t struct_size = 0;
+    if (spsh_result_check(ret_result, known_bytes, NULL) != SPSH_OK)
+        return;
+    memcpy(&struct_size, ret_result, sizeof(struct_size));
+    const size_t both_bytes = struct_size < known_bytes ? struct_size : known_bytes;
+    memcpy(bytes + sizeof(size_t), (const uint8_t *)result + sizeof(size_t),
+           both_bytes - sizeof(size_t));
+    memset(bytes + both_bytes, 0, struct_size - both_bytes);
 }
 
 /* The name that is the word of so many bytes, or NULL. */

@@ -9,13 +9,15 @@ int main(int argc, char **argv)
     spsh_dataset *dataset = NULL;
     spsh_loader *loader = NULL;
     const spsh_batch *batch = NULL;
+    spsh_plan_options plan = SPSH_PLAN_OPTIONS_INIT;
     spsh_loader_options options = SPSH_LOADER_OPTIONS_INIT;
     spsh_status rc;
     spsh_error err = SPSH_ERROR_INIT;
 
-    options.plan.seed = 1; /* the order follows from it, on any number of machines */
-    options.plan.batch_seconds_max = 600;
-    options.plan.sample_rate_hz = 16000;
+    plan.seed = 1; /* the order follows from it, on any number of machines */
+    plan.batch_seconds_max = 600;
+    plan.sample_rate_hz = 16000;
+    options.plan = &plan;
     rc = spsh_dataset_open(argc > 1 ? argv[1] : ".", NULL, &dataset, &err);
     if (rc == SPSH_OK)
         rc = spsh_loader_open((const spsh_dataset *const *)&dataset, 1, &options, &loader, &err);

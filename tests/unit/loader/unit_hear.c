@@ -14,8 +14,8 @@ static spsh_loader_options augmented(const spsh_feature_options *features,
                                      const spsh_dataset *const *sounds)
 {
     spsh_loader_options opt = feature_options(features);
-    opt.plan.seed = 11;
-    opt.plan.batch_seconds_max = 3;
+    kit_plan.seed = 11;
+    kit_plan.batch_seconds_max = 3;
     opt.memory_bytes = 256 << 20;
     opt.augment = augment;
     opt.noises = sounds;
@@ -266,7 +266,7 @@ static void test_allocation_failures(void)
         spsh_augment_draw draw;
         spsh_augment_subject subject;
         REQUIRE(fail_at < 200);
-        opt.plan.allocator = &allocator;
+        kit_plan.allocator = &allocator;
         rc = spsh_hearing_open(dataset, 1, &opt, &hearing, &err);
         if (rc == SPSH_OK)
             rc = spsh_hearing_draw(hearing, 0, &draw, &subject, &err);

@@ -220,9 +220,9 @@ static void test_samples_are_the_readers(void)
 static void test_resampled(void)
 {
     spsh_loader_options opt = small_options();
-    opt.plan.sample_rate_hz = 16000;
+    kit_plan.sample_rate_hz = 16000;
     check_epoch(mixed_path, &opt);
-    opt.plan.sample_rate_hz = 11025;
+    kit_plan.sample_rate_hz = 11025;
     opt.channel = SPSH_CHANNEL_ALL;
     check_epoch(mixed_path, &opt);
 }
@@ -241,8 +241,8 @@ static void test_float32_mixed(void)
 {
     spsh_loader_options opt = small_options();
     spsh_dataset *dataset = open_dataset(mixed_path);
-    opt.plan.sample_rate_hz = 16000;
-    opt.plan.batch_utterances_max = 1;
+    kit_plan.sample_rate_hz = 16000;
+    kit_plan.batch_utterances_max = 1;
     spsh_loader *ints = open_loader(dataset, &opt);
     opt.output = SPSH_OUTPUT_FLOAT32;
     spsh_loader *floats = open_loader(dataset, &opt);
@@ -567,7 +567,7 @@ static void test_two_datasets(void)
     spsh_loader *loader = NULL;
     const spsh_batch *batch = NULL;
     uint32_t counts[2] = {0, 0};
-    opt.plan.sample_rate_hz = 16000;
+    kit_plan.sample_rate_hz = 16000;
     require(spsh_loader_open(datasets, 2, &opt, &loader, &err));
     while (spsh_loader_next(loader, &batch, &err) == SPSH_OK) {
         for (uint32_t n = 0; n < batch->utterance_count; n++) {
@@ -662,14 +662,14 @@ static void test_memory_is_bounded(void)
     spsh_loader_options opt = small_options();
     spsh_loader *loader = NULL;
     spsh_loader_stats stats;
-    opt.plan.batch_seconds_max = 0;
-    opt.plan.batch_utterances_max = 64;
+    kit_plan.batch_seconds_max = 0;
+    kit_plan.batch_utterances_max = 64;
     opt.memory_bytes = 1 << 20;
     CHECK_I64(spsh_loader_open((const spsh_dataset *const *)&dataset, 1, &opt, &loader, &err),
               SPSH_E_LIMIT);
     CHECK(strstr(err.message, "memory_bytes") != NULL);
     CHECK(strstr(err.message, "batch_seconds_max") != NULL);
-    opt.plan.batch_seconds_max = 2.0;
+    kit_plan.batch_seconds_max = 2.0;
     for (uint64_t memory = (uint64_t)3 << 19; memory < 32 << 20; memory *= 2) {
         opt.memory_bytes = memory;
         opt.slots = 16;
@@ -689,17 +689,17 @@ static void test_long_utterances(void)
     spsh_dataset *dataset = open_dataset(plain_path);
     spsh_loader_options opt = small_options();
     spsh_loader *loader = NULL;
-    opt.plan.batch_seconds_max = 0.2;
+    kit_plan.batch_seconds_max = 0.2;
     CHECK_I64(spsh_loader_open((const spsh_dataset *const *)&dataset, 1, &opt, &loader, &err),
               SPSH_E_LIMIT);
-    opt.plan.long_utterances = SPSH_LONG_DROP;
+    kit_plan.long_utterances = SPSH_LONG_DROP;
     loader = open_loader(dataset, &opt);
     const spsh_plan_info *info = spsh_plan_info_get(spsh_loader_plan(loader));
     CHECK(info->too_long_count > 0);
     CHECK(digest_epochs(loader, 1) != 0);
     spsh_loader_close(loader);
 
-    opt.plan.long_utterances = SPSH_LONG_SPLIT;
+    kit_plan.long_utterances = SPSH_LONG_SPLIT;
     loader = open_loader(dataset, &opt);
     uint64_t samples[TALK_UTTERANCES] = {0};
     const spsh_batch *batch = NULL;
@@ -779,7 +779,7 @@ static void test_every_allocation_failure(void)
         const spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, &fault};
         spsh_loader_options opt = small_options();
         spsh_loader *loader = NULL;
-        opt.plan.allocator = &allocator;
+        kit_plan.allocator = &allocator;
         opt.memory_bytes = 16 << 20;
         opt.decode_threads = 2;
         opt.engine = fail_at % 2 == 0 ? SPSH_ENGINE_AUTO : SPSH_ENGINE_PREAD;
@@ -828,7 +828,7 @@ static void test_goes_on_after_an_allocation_failure(void)
         const spsh_allocator allocator = {fail_once, free_below, &once};
         spsh_loader *loader = NULL;
         const spsh_batch *batch = NULL;
-        opt.plan.allocator = &allocator;
+        kit_plan.allocator = &allocator;
         spsh_status rc =
             spsh_loader_open((const spsh_dataset *const *)&dataset, 1, &opt, &loader, &err);
         opening = n == 0 ? atomic_load(&once.calls) : opening;
@@ -856,7 +856,7 @@ static void test_memory_does_not_grow(void)
     fault_alloc fault = {.fail_at = UINT64_MAX};
     const spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, &fault};
     spsh_loader_options opt = small_options();
-    opt.plan.allocator = &allocator;
+    kit_plan.allocator = &allocator;
     spsh_loader *loader = open_loader(dataset, &opt);
     CHECK(digest_epochs(loader, 3) != 0);
     const int64_t before = atomic_load(&fault.live_bytes_max);
@@ -884,7 +884,7 @@ static void test_options(void)
         case 5: opt.flags = SPSH_LOADER_CACHED | SPSH_LOADER_DIRECT; break;
         case 6: opt.decode_threads = SPSH_LOADER_THREADS_MAX + 1; break;
         case 7: opt.struct_size = 4; break;
-        case 8: opt.plan.batch_seconds_max = -1; break;
+        case 8: kit_plan.batch_seconds_max = -1; break;
         default: opt.channel = 65; break;
         }
         CHECK_I64(spsh_loader_open((const spsh_dataset *const *)&dataset, 1, &opt, &loader, &err),
@@ -896,6 +896,57 @@ static void test_options(void)
     CHECK_I64(spsh_loader_open(&none, 1, NULL, &loader, &err), SPSH_E_INVALID_ARG);
     CHECK_I64(spsh_loader_open(&none, 0, NULL, &loader, &err), SPSH_E_INVALID_ARG);
     spsh_loader_close(NULL);
+    spsh_dataset_close(dataset);
+}
+
+/* The digest of an epoch under the options. */
+static uint64_t digest_of(const spsh_dataset *dataset, const spsh_loader_options *opt)
+{
+    spsh_loader *loader = open_loader(dataset, opt);
+    const uint64_t digest = digest_epochs(loader, 1);
+    spsh_loader_close(loader);
+    return digest;
+}
+
+/* An older caller's structures end earlier, and other things follow them in its memory. */
+static void test_older_callers(void)
+{
+    spsh_dataset *dataset = open_dataset(plain_path);
+    spsh_loader_options opt = small_options();
+    const uint64_t digest = digest_of(dataset, &opt);
+    opt.plan = NULL;
+    const uint64_t plain = digest_of(dataset, &opt);
+    opt = small_options();
+    opt.struct_size = offsetof(spsh_loader_options, cuda);
+    kit_plan.struct_size = offsetof(spsh_plan_options, flags);
+    memset((uint8_t *)&opt + opt.struct_size, 0xa5, sizeof(opt) - opt.struct_size);
+    memset((uint8_t *)&kit_plan + kit_plan.struct_size, 0xa5,
+           sizeof(kit_plan) - kit_plan.struct_size);
+    CHECK_U64(digest_of(dataset, &opt), digest);
+    opt.struct_size = offsetof(spsh_loader_options, plan); /* without even a plan */
+    CHECK_U64(digest_of(dataset, &opt), plain);
+    spsh_dataset_close(dataset);
+}
+
+/* A newer caller's structures are longer. Zeros there: it uses no new member. */
+static void test_newer_callers(void)
+{
+    struct {
+        spsh_plan_options plan;
+        uint64_t new_member;
+    } newer = {SPSH_PLAN_OPTIONS_INIT, 0};
+    spsh_dataset *dataset = open_dataset(plain_path);
+    spsh_loader_options opt = small_options();
+    spsh_loader *loader = NULL;
+    const uint64_t digest = digest_of(dataset, &opt);
+    newer.plan = kit_plan;
+    newer.plan.struct_size = sizeof(newer);
+    opt.plan = &newer.plan;
+    CHECK_U64(digest_of(dataset, &opt), digest);
+    newer.new_member = 1;
+    CHECK_I64(spsh_loader_open((const spsh_dataset *const *)&dataset, 1, &opt, &loader, &err),
+              SPSH_E_INVALID_ARG);
+    CHECK(strstr(err.message, "this library knows") != NULL);
     spsh_dataset_close(dataset);
 }
 
@@ -982,6 +1033,8 @@ TEST_MAIN(unit_loader)
     RUN(test_goes_on_after_an_allocation_failure);
     RUN(test_memory_does_not_grow);
     RUN(test_options);
+    RUN(test_older_callers);
+    RUN(test_newer_callers);
     RUN(test_no_text);
     RUN(test_stats);
     test_remove_tree(work);

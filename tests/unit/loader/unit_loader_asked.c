@@ -43,8 +43,8 @@ static spsh_loader_options options(spsh_augment_options *augment, bool is_asked)
     require(spsh_augment_options_parse(
         "speed-perturb,gain_probability=1,gain_db_min=-6,gain_db_max=6", augment, &err));
     opt.output = SPSH_OUTPUT_FLOAT32;
-    opt.plan.seed = 11;
-    opt.plan.batch_utterances_max = 3;
+    kit_plan.seed = 11;
+    kit_plan.batch_utterances_max = 3;
     opt.augment = augment;
     opt.is_asked = is_asked;
     return opt;
@@ -222,7 +222,7 @@ static void test_what_is_refused(void)
     opt.world_size = 2;
     CHECK_I64(spsh_loader_open(datasets, 1, &opt, &loader, &err), SPSH_E_INVALID_ARG);
     opt.world_size = 1;
-    opt.plan.virtual_world_size = 2;
+    kit_plan.virtual_world_size = 2;
     CHECK_I64(spsh_loader_open(datasets, 1, &opt, &loader, &err), SPSH_E_INVALID_ARG);
     spsh_dataset_close(dataset);
 }

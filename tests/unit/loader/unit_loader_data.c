@@ -56,7 +56,9 @@ static void check_hashes(const spsh_loader_options *opt)
 static void test_hashes(void)
 {
     spsh_loader_options opt = SPSH_LOADER_OPTIONS_INIT;
-    opt.plan.batch_seconds_max = 60;
+    spsh_plan_options plan = SPSH_PLAN_OPTIONS_INIT;
+    plan.batch_seconds_max = 60;
+    opt.plan = &plan;
     check_hashes(&opt);
     opt.engine = SPSH_ENGINE_PREAD;
     opt.flags = SPSH_LOADER_DIRECT;

@@ -104,7 +104,7 @@ static void expect_draw(const check *c, const spsh_item *item, spsh_augment_draw
 {
     spsh_row row;
     require(spsh_dataset_rows(c->dataset, item->position, 1, &row, &err));
-    spsh_augment_draw_make(c->opt->augment, c->opt->plan.seed, c->epoch, row.id_hash, draw);
+    spsh_augment_draw_make(c->opt->augment, c->opt->plan->seed, c->epoch, row.id_hash, draw);
 }
 
 static const int16_t *expect_augmented(check *c, const spsh_item *item, uint64_t *ret_samples)
@@ -258,7 +258,7 @@ static void test_without_frames(void)
     spsh_loader_options opt = feature_options(&features);
     check_epoch(plain_path, "kaldi-fbank,window_us=150000", &opt);
     CHECK(the_check.empty > 0 && the_check.empty < TALK_UTTERANCES);
-    opt.plan.batch_utterances_max = 1;
+    kit_plan.batch_utterances_max = 1;
     opt.feature_dtype = SPSH_FLOAT16;
     check_epoch(plain_path, "kaldi-fbank,window_us=150000", &opt);
     check_epoch(plain_path, "kaldi-fbank,window_us=400000", &opt);
@@ -269,7 +269,7 @@ static void test_padded_to_a_length(void)
 {
     const spsh_feature_options features = features_of("whisper-logmel");
     spsh_loader_options opt = feature_options(&features);
-    opt.plan.batch_utterances_max = 4;
+    kit_plan.batch_utterances_max = 4;
     check_epoch(plain_path, "whisper-logmel,pad_us=500000", &opt);
     opt.feature_dtype = SPSH_FLOAT16;
     check_epoch(mixed_path, "whisper-logmel,pad_us=100000", &opt);
@@ -494,7 +494,7 @@ static void check_worlds(const spsh_dataset *dataset, const spsh_loader_options 
             spsh_loader_options opt = *base;
             opt.rank = rank;
             opt.world_size = world;
-            opt.plan.batch_utterances_max = 1;
+            kit_plan.batch_utterances_max = 1;
             run_rank(dataset, &opt, digests[world > 1], served);
         }
         for (uint32_t n = 0; n < TALK_UTTERANCES; n++) {
@@ -595,7 +595,7 @@ static void test_allocation_failures(void)
         const spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, &fault};
         const spsh_batch *batch = NULL;
         spsh_loader *loader = NULL;
-        opt.plan.allocator = &allocator;
+        kit_plan.allocator = &allocator;
         spsh_status rc =
             spsh_loader_open((const spsh_dataset *const *)&dataset, 1, &opt, &loader, &err);
         if (rc == SPSH_OK) {
@@ -619,7 +619,7 @@ static void test_memory_does_not_grow(void)
     fault_alloc fault = {.fail_at = UINT64_MAX};
     const spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, &fault};
     spsh_dataset *dataset = open_dataset(plain_path);
-    opt.plan.allocator = &allocator;
+    kit_plan.allocator = &allocator;
     opt.feature_dtype = SPSH_FLOAT16;
     spsh_loader *loader = open_loader(dataset, &opt);
     for (uint32_t epoch = 0; epoch < 3; epoch++)
@@ -657,7 +657,7 @@ static void test_options(void)
     opt.channel = SPSH_CHANNEL_ALL;
     refuse(dataset, &opt, "channel");
     opt = feature_options(&features);
-    opt.plan.sample_rate_hz = 8000;
+    kit_plan.sample_rate_hz = 8000;
     refuse(dataset, &opt, "8000");
     opt = feature_options(&features);
     opt.feature_padding = NAN;

@@ -89,8 +89,8 @@ static void make_features(const char *path, const char *text, spsh_feature_dtype
     how.directory = shards;
     memcpy(how.dataset_id, "feat", 4);
     require(spsh_shard_writer_open(&how, &writer, &err));
-    opt.plan.flags = SPSH_PLAN_IN_ORDER;
-    opt.plan.batch_utterances_max = 1;
+    kit_plan.flags = SPSH_PLAN_IN_ORDER;
+    kit_plan.batch_utterances_max = 1;
     opt.feature_dtype = dtype;
     spsh_loader *loader = open_loader(source, &opt);
     while (spsh_loader_next(loader, &batch, &err) == SPSH_OK) {
@@ -268,7 +268,7 @@ static void test_refused(void)
     opt.channel = 1;
     refuse(&opt, SPSH_E_INVALID_ARG, "channel");
     opt = feature_options(NULL);
-    opt.plan.long_utterances = SPSH_LONG_SPLIT;
+    kit_plan.long_utterances = SPSH_LONG_SPLIT;
     refuse(&opt, SPSH_E_INVALID_ARG, "split");
     spsh_dataset *features = open_dataset(single_path);
     const spsh_dataset *const noises = features;

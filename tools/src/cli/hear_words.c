@@ -41,8 +41,9 @@ int spsh__hear_request_make(const char *command, const spsh__hear_words *words,
 {
     spsh__hear_request *r = request;
     spsh_error err = SPSH_ERROR_INIT;
-    *r = (spsh__hear_request){.loader = SPSH_LOADER_OPTIONS_INIT};
-    r->loader.plan.seed = words->seed;
+    *r = (spsh__hear_request){.loader = SPSH_LOADER_OPTIONS_INIT, .plan = SPSH_PLAN_OPTIONS_INIT};
+    r->loader.plan = &r->plan;
+    r->plan.seed = words->seed;
     r->loader.memory_bytes = (uint64_t)MEMORY_GIB << 30;
     if (words->features != NULL) {
         if (spsh_feature_options_parse(words->features, &r->features, &err) != SPSH_OK)

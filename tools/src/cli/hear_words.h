@@ -24,6 +24,7 @@ typedef struct spsh__hear_words {
 /** Options for spsh_hearing_open, with what they point to: it stays where it is. */
 typedef struct spsh__hear_request {
     spsh_loader_options loader;
+    spsh_plan_options plan;
     spsh_feature_options features;
     spsh_augment_options augment;
     spsh__datasets noises, rooms;

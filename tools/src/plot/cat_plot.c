@@ -29,8 +29,7 @@ static spsh_status write_picture(const char *path, const spsh__speech_plot *plot
 static const char *tell(const spsh__cat_subject *c, const spsh_augment_draw *draw,
                         const spsh_augment_subject *subject, spsh__builder *out)
 {
-    spsh__html_format(out,
-                      "seed %llu, epoch %llu: ", (unsigned long long)c->request->loader.plan.seed,
+    spsh__html_format(out, "seed %llu, epoch %llu: ", (unsigned long long)c->request->plan.seed,
                       (unsigned long long)c->epoch);
     spsh__hear_tell(out, draw, subject);
     return spsh__builder_text(out);

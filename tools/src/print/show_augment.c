@@ -122,7 +122,7 @@ static int show_one(const spsh__show_request *show, const spsh_dataset *dataset,
 {
     spsh_error err = SPSH_ERROR_INIT;
     spsh_hearing *hearing = NULL;
-    request->loader.plan.sample_rate_hz = show->sample_rate_hz;
+    request->plan.sample_rate_hz = show->sample_rate_hz;
     spsh_status rc = spsh_hearing_open(dataset, position, &request->loader, &hearing, &err);
     if (rc != SPSH_OK)
         return spsh__plan_fail("plan", &err);

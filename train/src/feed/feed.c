@@ -44,6 +44,7 @@ struct spsh__feed {
 /* What loader_options point to while a loader is opened. */
 typedef struct setup {
     spsh_loader_options loader;
+    spsh_plan_options plan;
     spsh_feature_options features;
     spsh_augment_options augment;
     spsh_weight *weights;
@@ -113,7 +114,7 @@ static spsh_status set_loader(setup *s, const spsh__feed *feed, const spsh__feed
     } else {
         s->augment = (spsh_augment_options)SPSH_AUGMENT_OPTIONS_INIT;
     }
-    set_plan(&s->loader.plan, o, &feed->sources, s->features.sample_rate_hz);
+    set_plan(&s->plan, o, &feed->sources, s->features.sample_rate_hz);
     return SPSH_OK;
 }
 
@@ -121,7 +122,7 @@ static spsh_status set_loader(setup *s, const spsh__feed *feed, const spsh__feed
  * as long as the longest. */
 static spsh_status widen_for_longest(setup *s, const spsh__feed *feed, spsh_error *err)
 {
-    spsh_plan_options *options = &s->loader.plan;
+    spsh_plan_options *options = &s->plan;
     const double padded_s = options->batch_padded_seconds_max;
     spsh_plan *plan = NULL;
     options->batch_seconds_max = 0;
@@ -163,9 +164,9 @@ static spsh_status set_weights(setup *s, const spsh__feed *feed, const spsh__fee
         s->weights[d].dataset = domain.dataset;
         s->weights[d].weight =
             o->weights[domain.dataset] * (double)domain.units / units[domain.dataset];
-        s->loader.plan.weight_count = d + 1;
+        s->plan.weight_count = d + 1;
     }
-    s->loader.plan.weights = s->weights;
+    s->plan.weights = s->weights;
     free(units);
     return rc;
 }
@@ -177,7 +178,7 @@ static spsh_status weigh(setup *s, const spsh__feed *feed, const spsh__feed_opti
     if (o->weights == NULL)
         return SPSH_OK;
     spsh_status rc =
-        spsh_plan_open(borrowed(&feed->sources), feed->sources.count, &s->loader.plan, &plan, err);
+        spsh_plan_open(borrowed(&feed->sources), feed->sources.count, &s->plan, &plan, err);
     if (rc == SPSH_OK)
         rc = set_weights(s, feed, o, plan, err);
     spsh_plan_close(plan);
@@ -186,7 +187,7 @@ static spsh_status weigh(setup *s, const spsh__feed *feed, const spsh__feed_opti
 
 static void free_weights(setup *s)
 {
-    for (uint32_t i = 0; i < s->loader.plan.weight_count; i++) {
+    for (uint32_t i = 0; i < s->plan.weight_count; i++) {
         union {
             const char *given;
             char *owned;
@@ -217,7 +218,7 @@ static void set_limits(spsh__feed *feed, const setup *s, const spsh_featgen *fea
     const uint64_t samples = (uint64_t)ceil((double)info->longest_microseconds * 1e-6 * rate) + 1;
     const uint64_t frames =
         spsh_featgen_frame_count(featgen, spsh_augment_sample_count(&slowest, samples));
-    const double padded_s = s->loader.plan.batch_padded_seconds_max * 100 / slowest.speed_percent;
+    const double padded_s = s->plan.batch_padded_seconds_max * 100 / slowest.speed_percent;
     const double by_seconds = padded_s * 1e6 / s->features.hop_us;
     feed->dim = spsh_featgen_dim(featgen);
     feed->limits.batch_max = info->utterance_count < SPSH__FEED_BATCH_MAX
@@ -620,7 +621,8 @@ static spsh_status open_datasets(spsh__feed *feed, const spsh__feed_options *o, 
 
 spsh_status spsh__feed_open(const spsh__feed_options *options, spsh__feed **ret, spsh_error *err)
 {
-    setup s = {.loader = SPSH_LOADER_OPTIONS_INIT};
+    setup s = {.loader = SPSH_LOADER_OPTIONS_INIT, .plan = SPSH_PLAN_OPTIONS_INIT};
+    s.loader.plan = &s.plan;
     spsh__feed *feed = calloc(1, sizeof(*feed));
     if (feed == NULL)
         return spsh__fail_memory(err);
@@ -641,7 +643,7 @@ spsh_status spsh__feed_open(const spsh__feed_options *options, spsh__feed **ret,
                               &feed->loader, err);
     if (rc == SPSH_OK && !options->is_training && feed->vocabulary != NULL)
         rc = spsh__dataset_list_require_text(&feed->sources, err);
-    feed->leaves = s.loader.plan.virtual_world_size;
+    feed->leaves = s.plan.virtual_world_size;
     if (rc == SPSH_OK)
         rc = find_limits(feed, &s, err);
     if (rc == SPSH_OK)
