@@ -1,5 +1,5 @@
 #!/bin/bash
-# changed-sources.sh: the .c and .cc files that a change touches, one per line, for clang-tidy. First the changed files,
+# changed-sources.sh: the .c files that a change touches, one per line, for clang-tidy. First the changed files,
 # the largest change first; then the files that include a changed header, directly or through other headers.
 #
 # A change is what the working tree has since CI_BASE, if that is given, else since the merge base with origin/main,
@@ -28,7 +28,7 @@ sources() {
 }
 
 all_by_size() {
-    sources '*.c' '*.cc' | xargs wc -c | sort -k1,1nr | awk '$2 != "total" { print $2 }'
+    sources '*.c' | xargs wc -c | sort -k1,1nr | awk '$2 != "total" { print $2 }'
 }
 
 if [[ -n ${CI_BASE:-} ]] && ! git rev-parse --verify --quiet "$CI_BASE^{commit}" >/dev/null; then
@@ -49,19 +49,19 @@ echo "changed-sources.sh: changes since $since" >&2
 
 # Lines COUNT FILE.
 changes() {
-    git diff --no-color --no-ext-diff -M -U0 "$since" -- '*.c' '*.cc' '*.h' | awk '
+    git diff --no-color --no-ext-diff -M -U0 "$since" -- '*.c' '*.h' | awk '
         /^\+\+\+ / { file = substr($0, 7); next }
         /^--- / { next }
         /^[-+]/ && !/^[-+][ \t]*(#[ \t]*include.*)?$/ && file != "" { count[file]++ }
         END { for (file in count) if (file != "ev/null") print count[file], file }'
-    git ls-files --others --exclude-standard -- '*.c' '*.cc' '*.h' | while read -r file; do
+    git ls-files --others --exclude-standard -- '*.c' '*.h' | while read -r file; do
         echo "$(wc -l <"$file") $file"
     done
 }
 
 # Lines FILE HEADER, without its folder: names of headers are unique in the tree.
 includes() {
-    sources '*.c' '*.cc' '*.h' | xargs grep -HoE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<][^">]+' |
+    sources '*.c' '*.h' | xargs grep -HoE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<][^">]+' |
         sed -E 's/^([^:]*):.*["<](.*\/)?/\1 /'
 }
 

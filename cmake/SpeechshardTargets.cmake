@@ -62,7 +62,6 @@ endfunction()
 function(_speechshard_common target)
     set_target_properties(${target} PROPERTIES
         C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF C_VISIBILITY_PRESET hidden
-        CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden
         POSITION_INDEPENDENT_CODE ON)
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:speechshard_build_flags>)
 endfunction()

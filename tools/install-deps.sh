@@ -7,7 +7,7 @@
 set -eu
 
 build="build-essential cmake ninja-build pkg-config
-    libarchive-dev libflac-dev libgloo-dev libjansson-dev liblz4-dev libmpg123-dev libogg-dev
+    libarchive-dev libflac-dev libjansson-dev liblz4-dev libmpg123-dev libogg-dev
     libopenmpi-dev openmpi-bin libpng-dev libsndfile1-dev libsoxr-dev liburing-dev libutf8proc-dev
     libvorbis-dev libxxhash-dev libyaml-dev nettle-dev zlib1g-dev"
 python="python3 python3-dev python3-pip python3-venv"

@@ -112,8 +112,7 @@ def test_others_go_on_without_one(work):
     for number, more in enumerate([["train.strategy=adpsgd-random"], ["train.strategy=adpsgd-fixed"],
                                    ["train.strategy=ps-async", "train.servers=1", "train.staleness_max=3"]]):
         name = f"shrunk{number}"
-        codes, said = train_without_one(work, name, 1 + number % 2, *more,
-                                        comm="tcp" if number > 0 else None)  # where Gloo was built in it is that
+        codes, said = train_without_one(work, name, 1 + number % 2, *more)
         equal(codes, [0, -9, 0] if number % 2 == 0 else [0, 0, -9], f"{more}: {said}")
         check("1 of 3 processes have gone" in said[0], said[0])
         steps = steps_of(work, name)
@@ -121,7 +120,7 @@ def test_others_go_on_without_one(work):
         equal([sum(step["utterances"] for step in steps if step["epoch"] == epoch) for epoch in range(4)],
               [len(TEXTS)] * 4, f"{more}: utterances of each epoch")
         equal(steps[-1]["samples"], len(TEXTS) * 4, "samples")
-        codes, said = train(work, name, "--resume", "auto", *SHRINK, "train.epochs=5", *more, comm="tcp")
+        codes, said = train(work, name, "--resume", "auto", *SHRINK, "train.epochs=5", *more)
         equal(codes, [0, 0], f"going on: {said}")
 
 

@@ -492,12 +492,13 @@ TORCHRUN = {"TORCHELASTIC_RUN_ID": "job", "RANK": "1", "WORLD_SIZE": "4", "LOCAL
 def test_env(_work):
     alone = env_of().stdout.splitlines()
     equal(alone[0], "alone: no launcher's variables are set; one process", "alone")
-    check(re.fullmatch("messages: self; built with (mpi, )?(gloo, )?tcp", alone[1]), f"alone: {alone}")
+    check(re.fullmatch("messages: self; built with (mpi, )?tcp", alone[1]), f"alone: {alone}")
     world = json.loads(env_of("--json", **TORCHRUN).stdout)
-    equal(world["comm"], "gloo" if world["has_gloo"] else "tcp", "messages of torchrun's processes")
+    equal(world["comm"], "tcp", "messages of torchrun's processes")
     equal(json.loads(env_of("--json", OMPI_COMM_WORLD_RANK="1", OMPI_COMM_WORLD_SIZE="2").stdout)["comm"], "mpi", "of mpirun's")
     equal(json.loads(env_of("--json", SPEECHSHARD_COMM="tcp", **TORCHRUN).stdout)["comm"], "tcp", "of those that say so")
-    failed(env_of(SPEECHSHARD_COMM="udp", **TORCHRUN), 1, "auto, mpi, gloo or tcp, not 'udp'")
+    failed(env_of(SPEECHSHARD_COMM="udp", **TORCHRUN), 1, "SPEECHSHARD_COMM is 'udp', expected auto, mpi or tcp")
+    failed(env_of(SPEECHSHARD_COMM="gloo", **TORCHRUN), 1, "Gloo has been removed: set it to tcp, or unset it")
     equal((world["launcher"], world["rank"], world["world_size"], world["node_count"], world["master"], world["master_port"]),
           ("torchrun", 1, 4, 2, "host", 29500), "torchrun")
     world = json.loads(env_of("--json", SLURM_PROCID="3", SLURM_STEP_ID="0", SLURM_NTASKS="4", SLURM_LOCALID="1",

@@ -1,7 +1,7 @@
 """tools/launch/torchrun.sh under PyTorch's own torchrun: a process that is killed, a run that is stopped and one that goes on
 with other numbers of processes serve each utterance once and end with the bits of a run that nothing happened to.
 
-    launch_torchrun_test.py TRAIN_RANK SPEECHSHARD tcp|gloo
+    launch_torchrun_test.py TRAIN_RANK SPEECHSHARD
 
 Skipped where there is no torchrun.
 """
@@ -14,13 +14,13 @@ import tempfile
 
 from launch_kit import LAUNCH, WORDS, Kit, check, equal, run_tests
 
-PROGRAM, COMMAND, CARRIER = sys.argv[1:4]
+PROGRAM, COMMAND = sys.argv[1:3]
 TEE = "--redirects 1 --tee 1" # the default of PyTorch 1.13 fails on Python 3.11: Debian 12 has these
 SLOW = "slow:0:1" # rank 0 sleeps a while at each batch
 
 
 def start(run, *words, command=None, **more):
-    variables = {"SPEECHSHARD": command or kit.rank(run, SLOW), "SPEECHSHARD_COMM": CARRIER, "JOB": run,
+    variables = {"SPEECHSHARD": command or kit.rank(run, SLOW), "JOB": run,
                  "TORCHRUN_OPTIONS": f"--monitor_interval 0.2 {TEE} --log_dir {base}/logs", **more}
     return kit.popen(LAUNCH / "torchrun.sh", kit.config, base / run, *WORDS, *words, **variables)
 

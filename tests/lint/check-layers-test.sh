@@ -53,8 +53,5 @@ plant 1 train/src/x.c '    return getenv(name);'
 plant 0 train/src/comm/launch.c '    return getenv(name);'
 plant 1 train/src/comm/launch.c 'exit(1);'
 plant 0 train/src/x.c 'p = malloc(1);'
-plant 0 train/src/comm/comm_gloo.cc '#include <gloo/config.h>'
-plant 1 train/src/comm/comm_gloo.cc 'exit(1);'
 plant 1 train/src/x.cc 'int x;'
-plant 1 train/src/x.c '#include <gloo/config.h>'
 exit $result

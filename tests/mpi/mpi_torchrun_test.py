@@ -1,7 +1,7 @@
 """Processes that no MPI connects, with the variables of torchrun: they meet by a file or at a port, end with the bits of
 one process, and end each other when one is killed or hangs; processes that do not know their secret are kept out.
 
-    mpi_torchrun_test.py TEST_TRAIN_WORLD TRAIN_RANK SPEECHSHARD tcp|gloo
+    mpi_torchrun_test.py TEST_TRAIN_WORLD TRAIN_RANK SPEECHSHARD
 """
 import os
 import pathlib
@@ -19,8 +19,7 @@ import threading
 from meeting_kit import Peer, connect, listening_ports, take
 from mpi_kit import Torchrun, check, environment, equal, run_tests
 
-WORLD, RANK, COMMAND, CARRIER, *ONLY = sys.argv[1:]
-environment["SPEECHSHARD_COMM"] = CARRIER
+WORLD, RANK, COMMAND, *ONLY = sys.argv[1:]
 base = pathlib.Path(tempfile.mkdtemp(prefix="torchrun-"))
 folder = base / "meet"
 SECRET = "0123456789abcdef-of-this-test"
@@ -386,11 +385,8 @@ try:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most if most != resource.RLIM_INFINITY and most < 4096 else 4096, most))
     folder.mkdir()
-    if set(world(2, "allreduce", 8, 1).end().codes.values()) == {77}:
-        print(f"skipped: built without {CARRIER}")
-        sys.exit(77)
     equal(subprocess.run([RANK, base, "make"], check=False).returncode, 0, "the dataset")
-    run_tests(test_sums, test_two_runs_at_once, test_killed_or_hanging, test_one_does_not_come, test_one_who_left, test_old_file, test_flood, *([test_impostors, test_secret_file] if CARRIER == "tcp" else []),
-              test_stopped_while_they_meet, test_runs, only=ONLY)
+    run_tests(test_sums, test_two_runs_at_once, test_killed_or_hanging, test_one_does_not_come, test_one_who_left, test_old_file, test_flood, test_impostors,
+              test_secret_file, test_stopped_while_they_meet, test_runs, only=ONLY)
 finally:
     shutil.rmtree(base, ignore_errors=True)

@@ -26,7 +26,6 @@ static int put_json(const spsh_train_world *w)
     spsh__json_put_u64(json, "restart_count", w->restart_count);
     spsh__json_put_string(json, "comm", w->comm);
     spsh__json_put_bool(json, "has_mpi", w->has_mpi);
-    spsh__json_put_bool(json, "has_gloo", w->has_gloo);
     const spsh_status rc = spsh__json_write_line(json, stdout, &err);
     spsh__json_free(json);
     return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
@@ -46,8 +45,7 @@ static int print_world(const spsh_train_world *w)
         if (w->run_id[0] != '\0')
             (void)printf(", run %s, restart %" PRIu32, w->run_id, w->restart_count);
     }
-    (void)printf("\nmessages: %s; built with %s%stcp\n", w->comm, w->has_mpi ? "mpi, " : "",
-                 w->has_gloo ? "gloo, " : "");
+    (void)printf("\nmessages: %s; built with %stcp\n", w->comm, w->has_mpi ? "mpi, " : "");
     return SPSH_EXIT_DONE;
 }
 
@@ -68,8 +66,8 @@ int spsh__cmd_env(int argc, char **argv)
         "Rank and world size come from the variables of mpirun, srun, torchrun or Kubernetes, or\n"
         "from RANK and WORLD_SIZE. Sets that contradict each other are refused, and named.\n"
         "Processes of a training speak through MPI where mpirun or srun with PMIx started them,\n"
-        "else through Gloo, or, where it was built without, through connections of their own.\n"
-        "SPEECHSHARD_COMM=mpi, gloo or tcp in the environment of all of them says otherwise.",
+        "else over TCP connections between each other. Set SPEECHSHARD_COMM to mpi or tcp in\n"
+        "the environment of all of them to choose.",
         "speechshard env --json\n"
         "mpirun -n 4 speechshard env\n"
         "srun -n 8 speechshard env\n",

@@ -144,44 +144,52 @@ static void test_what_torchrun_says_of_a_run(void)
     CHECK_U64(l.master_port, 29500);
 }
 
-/* Whatever was built in, but for what is taken of Gloo and our own. */
+/* The same with and without MPI. */
 static void test_what_carries_messages(void)
 {
     static const struct {
         const char *launcher, *comm, *where, *want;
         uint32_t world_size;
     } wanted[] = {
-        {"alone",       "",     NULL,         "self", 1},
-        {"mpirun",      "tcp",  NULL,         "self", 1},
-        {"mpirun",      "",     NULL,         "mpi",  2},
-        {"srun",        "",     "auto",       "mpi",  2},
-        {"mpirun",      "",     "file:///a",  "",     2},
-        {"torchrun",    "",     NULL,         "",     2},
-        {"environment", "",     "tcp://a:80", "",     2},
-        {"torchrun",    "tcp",  NULL,         "tcp",  2},
-        {"mpirun",      "gloo", NULL,         "gloo", 2},
-        {"torchrun",    "mpi",  "file:///a",  "mpi",  2},
+        {"alone",       "",    NULL,         "self", 1},
+        {"mpirun",      "tcp", NULL,         "self", 1},
+        {"mpirun",      "",    NULL,         "mpi",  2},
+        {"srun",        "",    "auto",       "mpi",  2},
+        {"mpirun",      "",    "file:///a",  "tcp",  2},
+        {"torchrun",    "",    NULL,         "tcp",  2},
+        {"environment", "",    "tcp://a:80", "tcp",  2},
+        {"torchrun",    "tcp", NULL,         "tcp",  2},
+        {"mpirun",      "tcp", NULL,         "tcp",  2},
+        {"torchrun",    "mpi", "file:///a",  "mpi",  2},
     };
-    const char *usual = spsh__comm_is_built("gloo") ? "gloo" : "tcp";
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
         spsh__launch l = {.launcher = wanted[i].launcher, .world_size = wanted[i].world_size};
         (void)snprintf(l.comm, sizeof(l.comm), "%s", wanted[i].comm);
-        CHECK_STR(spsh__comm_name(&l, wanted[i].where),
-                  wanted[i].want[0] != '\0' ? wanted[i].want : usual);
+        CHECK_STR(spsh__comm_name(&l, wanted[i].where), wanted[i].want);
     }
 }
 
 static void test_what_is_to_carry_them(void)
 {
     const char *variables[] = {"RANK=0", "WORLD_SIZE=2", NULL, NULL};
-    static const char *const names[] = {"SPEECHSHARD_COMM=tcp", "SPEECHSHARD_COMM=auto",
-                                        "SPEECHSHARD_COMM=Gloo"};
-    spsh__launch l;
-    for (size_t i = 0; i < 3; i++) {
-        variables[2] = names[i];
-        CHECK_I64(spsh__launch_find(get, variables, &l, NULL),
-                  i < 2 ? SPSH_OK : SPSH_E_INVALID_ARG);
-        CHECK(i == 2 || strcmp(l.comm, i == 0 ? "tcp" : "") == 0);
+    static const struct {
+        const char *variable;
+        const char *comm;    /* NULL: rejected, */
+        const char *message; /* ... with this text */
+    } wanted[] = {
+        {"SPEECHSHARD_COMM=tcp",  "tcp", ""                                                 },
+        {"SPEECHSHARD_COMM=auto", "",    ""                                                 },
+        {"SPEECHSHARD_COMM=TCP",  NULL,  "expected auto, mpi or tcp"                        },
+        {"SPEECHSHARD_COMM=gloo", NULL,  "Gloo has been removed: set it to tcp, or unset it"},
+    };
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+        spsh_error err = SPSH_ERROR_INIT;
+        spsh__launch l;
+        variables[2] = wanted[i].variable;
+        CHECK_I64(spsh__launch_find(get, variables, &l, &err),
+                  wanted[i].comm != NULL ? SPSH_OK : SPSH_E_INVALID_ARG);
+        CHECK(strstr(err.message, wanted[i].message) != NULL);
+        CHECK(wanted[i].comm == NULL || strcmp(l.comm, wanted[i].comm) == 0);
     }
 }
 

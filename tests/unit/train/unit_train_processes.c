@@ -1,8 +1,6 @@
-/* Free strategies between threads that are processes to each other: each has a comm, of the kind
- * that is given, and a serving task of its own. What a simulation shows of them holds here, too,
- * whatever the timing.
- *
- *     test_train_processes tcp|gloo */
+/* Free strategies between threads that are processes to each other: each has a comm
+ * and a serving task of its own. What a simulation shows of them holds here, too, whatever the
+ * timing. */
 #include <math.h>
 #include <pthread.h>
 
@@ -19,8 +17,6 @@
 #define ELEMENTS    3000
 #define STEPS       30
 #define DEADLINE_MS 120000
-
-static const char *carrier;
 
 typedef struct world world;
 
@@ -162,16 +158,15 @@ static void leave(learner *l)
 static spsh__comm *open_comm_of(const spsh_allocator *allocator, const char *folder, uint32_t rank,
                                 uint32_t ranks)
 {
-    spsh__launch launch = {.rank = rank,
-                           .world_size = ranks,
-                           .local_rank = rank,
-                           .local_size = ranks,
-                           .node_count = 1,
-                           .launcher = "environment"};
+    const spsh__launch launch = {.rank = rank,
+                                 .world_size = ranks,
+                                 .local_rank = rank,
+                                 .local_size = ranks,
+                                 .node_count = 1,
+                                 .launcher = "environment"};
     const spsh__rendezvous_options meeting = {
         .launch = &launch, .folder = folder, .deadline_ms = DEADLINE_MS};
     spsh__comm *c = NULL;
-    (void)snprintf(launch.comm, sizeof(launch.comm), "%s", carrier);
     REQUIRE(spsh__comm_open(&meeting, allocator, &c, NULL) == SPSH_OK);
     return c;
 }
@@ -616,24 +611,9 @@ static void test_a_sum_that_fails(void)
     }
 }
 
-static bool is_built(void)
-{
-    spsh__launch launch = {
-        .world_size = 2, .local_size = 2, .node_count = 1, .launcher = "environment"};
-    const spsh__rendezvous_options nowhere = {.launch = &launch, .where = "?"};
-    spsh__comm *c = NULL;
-    (void)snprintf(launch.comm, sizeof(launch.comm), "%s", carrier);
-    return spsh__comm_open(&nowhere, spsh_allocator_default(), &c, NULL) != SPSH_E_UNSUPPORTED;
-}
-
 TEST_MAIN(unit_train_processes)
 {
-    REQUIRE(argc == 2);
-    carrier = argv[1];
-    if (!is_built()) {
-        printf("skipped: built without %s\n", carrier);
-        return TEST_SKIPPED;
-    }
+    (void)argc, (void)argv;
     RUN(test_they_come_to_the_minimum);
     RUN(test_one_goes);
     RUN(test_one_goes_before_somebody_listens);

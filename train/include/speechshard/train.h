@@ -436,8 +436,8 @@ typedef struct spsh_train_world {
     uint32_t master_port;   /* 0: not said */
     char run_id[128];       /* of the launcher; else empty */
     uint32_t restart_count; /* how often the launcher has begun it again */
-    char comm[8];           /* what carries messages: "self", "mpi", "gloo", "tcp" */
-    bool has_mpi, has_gloo; /* were built in */
+    char comm[8];           /* what carries messages: "self", "mpi", "tcp" */
+    bool has_mpi;           /* was built in */
 } spsh_train_world;
 
 /** From the environment of mpirun, srun, torchrun, Kubernetes, or plain variables:

@@ -14,28 +14,6 @@
 /* Broadcasts go in pieces: MPI counts bytes in an int. */
 #define BROADCAST_BYTES ((size_t)64 << 20)
 
-#ifdef SPEECHSHARD_MPI
-#define HAS_MPI true
-#else
-#define HAS_MPI false
-#endif
-#ifdef SPEECHSHARD_GLOO
-#define HAS_GLOO true
-#else
-#define HAS_GLOO false
-#endif
-
-#ifndef SPEECHSHARD_GLOO
-spsh_status spsh__comm_gloo_open(const spsh__rendezvous_options *options,
-                                 const spsh_allocator *allocator, spsh__comm **ret_comm,
-                                 spsh_error *err)
-{
-    (void)options, (void)allocator, (void)ret_comm;
-    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
-                     "SPEECHSHARD_COMM is gloo, which was not there when this was built");
-}
-#endif
-
 /* Those have no MPI for it. */
 static bool has_no_mpi(const char *launcher)
 {
@@ -51,12 +29,16 @@ const char *spsh__comm_name(const spsh__launch *launch, const char *where)
         return launch->comm;
     if (!is_named && !has_no_mpi(launch->launcher))
         return "mpi";
-    return HAS_GLOO ? "gloo" : "tcp";
+    return "tcp";
 }
 
-bool spsh__comm_is_built(const char *name)
+bool spsh__comm_has_mpi(void)
 {
-    return (HAS_MPI || strcmp(name, "mpi") != 0) && (HAS_GLOO || strcmp(name, "gloo") != 0);
+#ifdef SPEECHSHARD_MPI
+    return true;
+#else
+    return false;
+#endif
 }
 
 spsh_status spsh__comm_open(const spsh__rendezvous_options *options,
@@ -65,8 +47,6 @@ spsh_status spsh__comm_open(const spsh__rendezvous_options *options,
     const spsh__launch *launch = options->launch;
     const char *name = spsh__comm_name(launch, options->where);
     spsh__comm *c = NULL;
-    if (strcmp(name, "gloo") == 0)
-        return spsh__comm_gloo_open(options, allocator, ret_comm, err);
     if (strcmp(name, "tcp") == 0)
         return spsh__comm_tcp_open(options, allocator, ret_comm, err);
     spsh_status rc = launch->world_size == 1 ? spsh__comm_self_open(allocator, &c, err)

@@ -1,4 +1,4 @@
-/* comm.h: messages between ranks on the host, as a table: `self`, `mpi`, `gloo`, `tcp`; and what is
+/* comm.h: messages between ranks on the host, as a table: `self`, `mpi`, `tcp`; and what is
  * made of them. Devices exchange what is large by comm_nccl.h.
  *
  *     spsh__comm_open(&options, allocator, &comm, &err);
@@ -126,27 +126,23 @@ static inline bool spsh__comm_lingers(const spsh__comm *c)
 uint64_t spsh__comm_now_ns(const spsh__comm *c);
 
 /* `self` for a world of one; else what launch->comm asks for; else `mpi` where mpirun, srun or
- * another launcher with PMI has begun it; else, and where options say where to meet, `gloo`, or
- * `tcp` where Gloo was not built in. SPSH_E_UNSUPPORTED: it was not built in; SPSH_E_MISMATCH: MPI
- * sees another world than the launcher's variables say, or a rank does not use Gloo;
- * SPSH_E_TIMEOUT, _INVALID_ARG, _IO: as rendezvous.h says. */
+ * another launcher with PMI has begun it; else, and where options say where to meet, `tcp`.
+ * SPSH_E_UNSUPPORTED: MPI was not built in; SPSH_E_MISMATCH: MPI sees another world than the
+ * launcher's variables say; SPSH_E_TIMEOUT, _INVALID_ARG, _IO: as rendezvous.h says. */
 spsh_status spsh__comm_open(const spsh__rendezvous_options *options,
                             const spsh_allocator *allocator, spsh__comm **ret_comm,
                             spsh_error *err);
 void spsh__comm_close(spsh__comm *comm); /* NULL is fine */
 
-/* "self", "mpi", "gloo", "tcp": what spsh__comm_open takes. where: as in rendezvous.h. */
+/* "self", "mpi", "tcp": what spsh__comm_open takes. where: as in rendezvous.h. */
 const char *spsh__comm_name(const spsh__launch *launch, const char *where);
-/* Of "mpi", "gloo", "tcp": whether it was built in. */
-bool spsh__comm_is_built(const char *name);
+/* MPI was built in. */
+bool spsh__comm_has_mpi(void);
 
 spsh_status spsh__comm_self_open(const spsh_allocator *allocator, spsh__comm **ret_comm,
                                  spsh_error *err);
 spsh_status spsh__comm_mpi_open(const spsh_allocator *allocator, spsh__comm **ret_comm,
                                 spsh_error *err);
-spsh_status spsh__comm_gloo_open(const spsh__rendezvous_options *options,
-                                 const spsh_allocator *allocator, spsh__comm **ret_comm,
-                                 spsh_error *err);
 spsh_status spsh__comm_tcp_open(const spsh__rendezvous_options *options,
                                 const spsh_allocator *allocator, spsh__comm **ret_comm,
                                 spsh_error *err);

@@ -336,9 +336,11 @@ static spsh_status find_comm(const variables *v, spsh__launch *l, spsh_error *er
     const char *name = get(v, "SPEECHSHARD_COMM");
     if (name == NULL || strcmp(name, "auto") == 0)
         return SPSH_OK;
-    if (strcmp(name, "mpi") != 0 && strcmp(name, "gloo") != 0 && strcmp(name, "tcp") != 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "SPEECHSHARD_COMM is auto, mpi, gloo or tcp, not '%.100s'", name);
+    if (strcmp(name, "mpi") != 0 && strcmp(name, "tcp") != 0)
+        return SPSH_FAIL(
+            err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+            "SPEECHSHARD_COMM is '%.100s', expected auto, mpi or tcp%s", name,
+            strcmp(name, "gloo") == 0 ? "; Gloo has been removed: set it to tcp, or unset it" : "");
     return text_of(v, "SPEECHSHARD_COMM", l->comm, sizeof(l->comm), err);
 }
 
@@ -397,8 +399,7 @@ spsh_status spsh_train_world_find(spsh_train_world *ret_world, spsh_error *err)
         .master_port = launch.master_port,
         .restart_count = launch.restart_count,
     };
-    ret_world->has_mpi = spsh__comm_is_built("mpi");
-    ret_world->has_gloo = spsh__comm_is_built("gloo");
+    ret_world->has_mpi = spsh__comm_has_mpi();
     (void)snprintf(ret_world->comm, sizeof(ret_world->comm), "%s", spsh__comm_name(&launch, NULL));
     (void)snprintf(ret_world->launcher, sizeof(ret_world->launcher), "%s", launch.launcher);
     (void)snprintf(ret_world->master, sizeof(ret_world->master), "%s", launch.master);

@@ -26,8 +26,7 @@ typedef struct spsh__launch {
     char run_id[128];     /* of the launcher; else empty */
     uint32_t restart_count;
     const char *secret; /* SPEECHSHARD_SECRET, borrowed from the environment; NULL: not set */
-    char comm[8]; /* SPEECHSHARD_COMM, what carries messages: "mpi", "gloo", "tcp"; empty: as usual
-                   */
+    char comm[8]; /* SPEECHSHARD_COMM, what carries messages: "mpi" or "tcp"; empty: as usual */
 } spsh__launch;
 
 /* get_fn: NULL: getenv; or a test's. SPSH_E_INVALID_ARG: a contradiction, half a set, or a number
