@@ -211,14 +211,14 @@ static void print_parts(void)
     static uint64_t ends[PART_ROWS + 1];
     spsh__builder texts = {0};
     spsh__builder normal = {0};
-    spsh__text_near *near = spsh__text_near_new(SPSH__TEXT_PROFILE_DEFAULT);
+    spsh__text_near *near = spsh__text_near_new(SPSH_TEXT_PROFILE_DEFAULT);
     spsh__text_cover *cover = spsh__text_cover_new();
     char text[TEXT_BYTES];
     uint64_t sum = 0;
     must(near != NULL && cover != NULL, "memory");
     for (uint32_t i = 0; i < test_rows; i++) {
         const spsh_bytes row = {(const uint8_t *)text, test_text(i, text)};
-        check_ok(spsh__text_normalise(SPSH__TEXT_PROFILE_DEFAULT, row, &normal, &err));
+        check_ok(spsh__text_normalise(SPSH_TEXT_PROFILE_DEFAULT, row, &normal, &err));
         check_ok(spsh__text_near_add(near, i, spsh__builder_bytes(&normal), &err));
         check_ok(spsh__text_cover_add(cover, i, spsh__builder_bytes(&normal), &err));
     }
@@ -231,7 +231,7 @@ static void print_parts(void)
     double times[4] = {cpu_seconds()};
     for (uint32_t i = 0; i < PART_ROWS; i++) {
         const spsh_bytes row = {(const uint8_t *)text, sentence(i, text)};
-        check_ok(spsh__text_normalise(SPSH__TEXT_PROFILE_DEFAULT, row, &normal, &err));
+        check_ok(spsh__text_normalise(SPSH_TEXT_PROFILE_DEFAULT, row, &normal, &err));
         sum += spsh__hash_of(spsh__builder_bytes(&normal)).low;
         spsh__builder_append_bytes(&texts, spsh__builder_bytes(&normal));
         ends[i + 1] = texts.size_bytes;
@@ -268,7 +268,7 @@ static void audit(unsigned threads)
 {
     char text[TEXT_BYTES];
     double wall = 0, made_wall = 0;
-    check_ok(spsh__text_index_open(SPSH__TEXT_PROFILE_DEFAULT, (spsh__hit_rule){KEEP, NULL},
+    check_ok(spsh__text_index_open(SPSH_TEXT_PROFILE_DEFAULT, (spsh__hit_rule){KEEP, NULL},
                                    UINT64_C(4) << 30, &text_index, &err));
     const double begin = cpu_seconds();
     for (uint64_t i = 0; i < test_rows; i++) {
@@ -308,7 +308,7 @@ static void add_rows(spsh__sort128 *sort)
         size_t count = 0;
         for (uint64_t i = first; i < train_rows && i < first + PIECE; i++) {
             const spsh_bytes row = {(const uint8_t *)text, train_text(i, text)};
-            check_ok(spsh__text_normalise(SPSH__TEXT_PROFILE_DEFAULT, row, &normal, &err));
+            check_ok(spsh__text_normalise(SPSH_TEXT_PROFILE_DEFAULT, row, &normal, &err));
             const spsh__u128 hash = spsh__hash_of(spsh__builder_bytes(&normal));
             records[count++] = (spsh__u128){hash.high, hash.low >> ROW_BITS << ROW_BITS | i};
         }

@@ -30,7 +30,7 @@ typedef struct tally {
     uint64_t pairs;
     uint64_t windows;    /* offsets compared */
     double window_pairs; /* of a second each: frames against frames, less those that overlap */
-    uint64_t kinds[SPSH__ALIGN_CLASS_COUNT];
+    uint64_t kinds[SPSH_COPY_CLASS_COUNT];
     double worst_ncc;
     double align_seconds;
     uint64_t aligned;
@@ -77,7 +77,7 @@ static void print_result(const char *truth, const recording *query, const char *
     printf("%s\t%s\t%s\t%s\t%s\t%.0f\t%.6f\t%s\t%.4f\t%.4f\t%.4f\t%.4f\t%.3f\t%.3f\t%.3f\t%.4f\t"
            "%.1f\t%.3f\t%.4f\t%.3f\t%.3f\t%.1f\t%.3f\t%" PRIu64 "\t%" PRIu64 "\n",
            truth, query->family, query->group, query->id, other, clip_s, start_s,
-           spsh__align_class_text(found->kind), found->ber, found->ncc, found->ncc_white,
+           spsh_copy_class_text(found->kind), found->ber, found->ncc, found->ncc_white,
            found->envelope, found->active_s, found->coverage_a, found->coverage_b,
            found->lag / 8000, found->drift.slope_ppm, found->drift.spread_ms, found->unscaled.ncc,
            found->drift.block_median, found->drift.block_share, found->words_hz, found->tonality,
@@ -114,8 +114,8 @@ static void match_wrong(const spsh__print *query, const recording *about, const 
     wrong_pairs.kinds[found.kind]++;
     if (fabs(found.ncc) > wrong_pairs.worst_ncc)
         wrong_pairs.worst_ncc = fabs(found.ncc);
-    if ((found.kind != SPSH__ALIGN_NONE && found.kind != SPSH__ALIGN_REREAD) ||
-        fabs(found.ncc) > 0.4 || found.envelope > 0.2)
+    if ((found.kind != SPSH_COPY_NONE && found.kind != SPSH_COPY_REREAD) || fabs(found.ncc) > 0.4 ||
+        found.envelope > 0.2)
         print_result("false", about, source->id, clip_s, start_s, &found, hits);
 }
 
@@ -191,9 +191,8 @@ int main(int argc, char **argv)
            wrong_pairs.pairs, wrong_pairs.windows, wrong_pairs.window_pairs, wrong_pairs.worst_ncc,
            wrong_pairs.aligned > 0 ? wrong_pairs.align_seconds * 1e3 / (double)wrong_pairs.aligned
                                    : 0);
-    for (size_t i = 0; i < SPSH__ALIGN_CLASS_COUNT; i++)
-        printf("\t%s\t%" PRIu64, spsh__align_class_text((spsh__align_class)i),
-               wrong_pairs.kinds[i]);
+    for (size_t i = 0; i < SPSH_COPY_CLASS_COUNT; i++)
+        printf("\t%s\t%" PRIu64, spsh_copy_class_text((spsh_copy_class)i), wrong_pairs.kinds[i]);
     printf("\tkey_pairs\t%" PRIu64 "\thits48\t%" PRIu64 "\thits32\t%" PRIu64 "\n",
            wrong_pairs.key_pairs, wrong_pairs.hits.keys48, wrong_pairs.hits.keys32);
     for (size_t i = 0; i < source_count; i++)

@@ -45,7 +45,7 @@ static spsh_error told; /* by the last run */
 
 static spsh_status run_audit(const spsh_io *io)
 {
-    spsh__source_list sources = {0};
+    spsh_dedup_sources sources = {0};
     spsh__audit_run run = {0};
     spsh__audit_options options = {
         .sources = &sources,
@@ -59,10 +59,10 @@ static spsh_status run_audit(const spsh_io *io)
     };
     char operand[340];
     snprintf(operand, sizeof(operand), "%s:train,extra", dataset_path);
-    spsh_status rc = spsh__source_list_add(&sources, operand, SPSH__SIDE_TRAIN, io, NULL);
+    spsh_status rc = spsh__source_list_add(&sources, operand, SPSH_SIDE_TRAIN, io, NULL);
     snprintf(operand, sizeof(operand), "%s:test,dev", dataset_path);
     if (rc == SPSH_OK)
-        rc = spsh__source_list_add(&sources, operand, SPSH__SIDE_TEST, io, NULL);
+        rc = spsh__source_list_add(&sources, operand, SPSH_SIDE_TEST, io, NULL);
     if (rc == SPSH_OK)
         rc = spsh__audit_run_all(&options, NULL, &run, &told);
     spsh__audit_run_free(&run);

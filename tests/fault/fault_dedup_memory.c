@@ -31,7 +31,7 @@ static void test_every_allocation_failure(void)
     spsh__alignment want = {0};
     fail_malloc.calls = 0;
     REQUIRE(run(&want, NULL) == SPSH_OK);
-    CHECK_STR(spsh__align_class_text(want.kind), "time_scaled");
+    CHECK_STR(spsh_copy_class_text(want.kind), "time_scaled");
     const uint64_t count = fail_malloc.calls;
     printf("%" PRIu64 " allocations\n", count);
     CHECK(count > 20);

@@ -18,7 +18,7 @@ static spsh_io good_io;
 static char folder[256];
 static char plan_path[PATH_BYTES], work_path[PATH_BYTES];
 static char dataset_paths[2][PATH_BYTES];
-static spsh__source_list sources;
+static spsh_dedup_sources sources;
 static uint8_t plan_hash[16]; /* of an undisturbed run */
 
 /* Equal samples within and over datasets, and a louder one to listen to. */
@@ -40,7 +40,7 @@ static void make_datasets(void)
         audio.pcm = i == 0 ? quiet : pcm[0];
         copy_dataset_add(set, &audio);
         copy_dataset_close(set, SPSH_DEDUPE_NONE);
-        REQUIRE(spsh__source_list_add(&sources, dataset_paths[i], SPSH__SIDE_TRAIN, NULL, &err) ==
+        REQUIRE(spsh__source_list_add(&sources, dataset_paths[i], SPSH_SIDE_TRAIN, NULL, &err) ==
                 SPSH_OK);
     }
 }

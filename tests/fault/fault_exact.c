@@ -56,7 +56,7 @@ static volatile bool stop;
 
 static spsh_status find(spsh__match_sink sink, bool confirm, spsh_error *err)
 {
-    const spsh__print_source source = {path, NULL, SPSH__SIDE_TRAIN};
+    const spsh_dedup_source source = {path, NULL, SPSH_SIDE_TRAIN};
     const spsh__exact_options options = {
         .temporary_path = folder,
         .memory_bytes = (uint64_t)16 << 20,

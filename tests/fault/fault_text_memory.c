@@ -58,9 +58,9 @@ TEST_MAIN(fault_text_memory)
     text_dataset_make(path, 1, rows, sizeof(rows) / sizeof(rows[0]));
     FILE *file = fopen(alias_path, "w");
     REQUIRE(file != NULL && fputs("A\tann\nb*\tc*\n", file) >= 0 && fclose(file) == 0);
-    const spsh__print_source sources[] = {
-        {path, "train", SPSH__SIDE_TRAIN},
-        {path, "test",  SPSH__SIDE_TEST }
+    const spsh_dedup_source sources[] = {
+        {path, "train", SPSH_SIDE_TRAIN},
+        {path, "test",  SPSH_SIDE_TEST }
     };
     REQUIRE(spsh__print_set_open(sources, 2, NULL, &set, NULL) == SPSH_OK);
     const spsh__text_join_options options = {.alias_path = alias_path,

@@ -31,7 +31,7 @@ static void check_plan(const spsh__copy_plan *plan)
             must(drop.id.size_bytes > 0 && drop.kept_id.size_bytes > 0);
             must(drop.kept_dataset < spsh__copy_plan_dataset_count(plan));
             must(spsh__tier_may_drop(drop.tier));
-            must(drop.kind == SPSH__ALIGN_SAME_RECORDING || drop.kind == SPSH__ALIGN_CONTAINED);
+            must(drop.kind == SPSH_COPY_SAME_RECORDING || drop.kind == SPSH_COPY_CONTAINED);
         }
     }
 }

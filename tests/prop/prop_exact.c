@@ -88,7 +88,7 @@ static void check_match(const spsh__match *match)
             sources[a->source].channels == sources[b->source].channels);
     CHECK_U64(a->source, b->source); /* no two sources have half a second in common */
     CHECK(is_equal(a, match->a_first, b, match->b_first, match->count));
-    if (match->tier != SPSH__TIER_CHUNKS)
+    if (match->tier != SPSH_TIER_CHUNKS)
         return;
     CHECK(match->a_first == 0 || match->b_first == 0 ||
           !is_equal(a, match->a_first - 1, b, match->b_first - 1, 1));

@@ -150,7 +150,7 @@ static size_t as_points(const char *text, uint32_t *points)
 
 static spsh__text_near *near_of(char (*texts)[TEXT_BYTES], uint64_t *random)
 {
-    spsh__text_near *near = spsh__text_near_new(SPSH__TEXT_PROFILE_DEFAULT);
+    spsh__text_near *near = spsh__text_near_new(SPSH_TEXT_PROFILE_DEFAULT);
     REQUIRE(near != NULL);
     for (uint32_t i = 0; i < TEXTS; i++) {
         make_words(random, 4 + (unsigned)(test_random(random) % 20), texts[i]);
@@ -359,7 +359,7 @@ static spsh__text_index *run_index(unsigned threads)
     crew crews[THREADS_MAX];
     char text[TEXT_BYTES];
     spsh__text_index *index = NULL;
-    REQUIRE(spsh__text_index_open(SPSH__TEXT_PROFILE_DEFAULT, (spsh__hit_rule){KEEP, NULL},
+    REQUIRE(spsh__text_index_open(SPSH_TEXT_PROFILE_DEFAULT, (spsh__hit_rule){KEEP, NULL},
                                   UINT64_C(1) << 30, &index, NULL) == SPSH_OK);
     for (uint32_t i = 0; i < TESTS; i++) {
         uint32_t number = 0;
@@ -416,7 +416,7 @@ static void test_one_sentence_is_one_text(void)
     const spsh__hit *hits = NULL;
     uint32_t number = 7, kept = 0;
     bool is_empty = true;
-    REQUIRE(spsh__text_index_open(SPSH__TEXT_PROFILE_DEFAULT, (spsh__hit_rule){KEEP, NULL}, 1 << 20,
+    REQUIRE(spsh__text_index_open(SPSH_TEXT_PROFILE_DEFAULT, (spsh__hit_rule){KEEP, NULL}, 1 << 20,
                                   &index, NULL) == SPSH_OK);
     for (unsigned i = 0; i < TIMES; i++) {
         REQUIRE(spsh__text_index_add(index, text, &number, NULL) == SPSH_OK);
@@ -445,7 +445,7 @@ static void test_crowds_are_told(void)
     bool is_empty = false;
     spsh__text_index *index = NULL;
     spsh__text_probe *probe = NULL;
-    REQUIRE(spsh__text_index_open(SPSH__TEXT_PROFILE_DEFAULT, (spsh__hit_rule){KEEP, NULL},
+    REQUIRE(spsh__text_index_open(SPSH_TEXT_PROFILE_DEFAULT, (spsh__hit_rule){KEEP, NULL},
                                   UINT64_C(1) << 30, &index, NULL) == SPSH_OK);
     for (unsigned i = 0; i < 2 * SPSH__NEAR_CANDIDATES_MAX; i++) {
         (void)snprintf(text, sizeof(text),
@@ -469,7 +469,7 @@ static void test_memory_is_kept(void)
     spsh_status rc = SPSH_OK;
     spsh__text_index *index = NULL;
     unsigned i = 0;
-    REQUIRE(spsh__text_index_open(SPSH__TEXT_PROFILE_DEFAULT, (spsh__hit_rule){KEEP, NULL}, 1 << 20,
+    REQUIRE(spsh__text_index_open(SPSH_TEXT_PROFILE_DEFAULT, (spsh__hit_rule){KEEP, NULL}, 1 << 20,
                                   &index, NULL) == SPSH_OK);
     for (; rc == SPSH_OK && i < 10000; i++) {
         (void)snprintf(text, sizeof(text), "a text that is number %u of many", i);

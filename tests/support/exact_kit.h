@@ -41,7 +41,7 @@ static inline spsh_status exact_take(void *user, const spsh__match *match, spsh_
 }
 
 /* Segments must be there. */
-static inline exact_found exact_find(const spsh__print_source *sources, size_t source_count,
+static inline exact_found exact_find(const spsh_dedup_source *sources, size_t source_count,
                                      const exact_settings *settings)
 {
     char work[512];
@@ -77,7 +77,7 @@ static inline exact_found exact_find(const spsh__print_source *sources, size_t s
 /* All of one dataset, on one side. */
 static inline exact_found exact_find_in(const char *path, const exact_settings *settings)
 {
-    const spsh__print_source source = {path, NULL, SPSH__SIDE_TRAIN};
+    const spsh_dedup_source source = {path, NULL, SPSH_SIDE_TRAIN};
     return exact_find(&source, 1, settings);
 }
 

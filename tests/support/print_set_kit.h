@@ -19,7 +19,7 @@ static inline void make_segments(const char *path)
 /* All of one dataset, on one side; its segments must be there. */
 static inline spsh__print_set *open_print_set(const char *path)
 {
-    const spsh__print_source source = {path, NULL, SPSH__SIDE_TRAIN};
+    const spsh_dedup_source source = {path, NULL, SPSH_SIDE_TRAIN};
     spsh__print_set *set = NULL;
     spsh_error error = SPSH_ERROR_INIT;
     if (spsh__print_set_open(&source, 1, NULL, &set, &error) != SPSH_OK)

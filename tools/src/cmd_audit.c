@@ -22,7 +22,7 @@ typedef struct audit_command {
     int profile;
     bool speed_grid, estimate, json;
     uint64_t memory_bytes, jobs;
-    spsh__source_list sources;
+    spsh_dedup_sources sources;
     spsh__builder line; /* what matters of it, for the report */
     spsh__builder work; /* REPORT.work */
     spsh_progress progress;
@@ -32,11 +32,11 @@ typedef struct audit_command {
 
 static int unknown_kind(const char *text, size_t bytes)
 {
-    const char *names[SPSH__LEAK_COUNT + 2] = {NULL};
+    const char *names[SPSH_LEAK_COUNT + 2] = {NULL};
     char *name = strndup(text, bytes);
-    for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++)
-        names[k] = spsh__leak_text((spsh__leak)k);
-    names[SPSH__LEAK_COUNT] = "none";
+    for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++)
+        names[k] = spsh_leak_text((spsh_leak)k);
+    names[SPSH_LEAK_COUNT] = "none";
     if (name == NULL)
         return spsh__cli_fail_memory();
     const char *nearest = spsh_nearest_word(name, strlen(name), names);
@@ -51,7 +51,7 @@ static int unknown_kind(const char *text, size_t bytes)
 }
 
 /* KIND[=PERCENT] */
-static int take_limit(const char *text, double limits[SPSH__LEAK_COUNT])
+static int take_limit(const char *text, double limits[SPSH_LEAK_COUNT])
 {
     const char *equals = strchr(text, '=');
     const size_t bytes = equals != NULL ? (size_t)(equals - text) : strlen(text);
@@ -63,12 +63,12 @@ static int take_limit(const char *text, double limits[SPSH__LEAK_COUNT])
             return spsh__cli_usage("audit", "--fail-on %s: a percentage is from 0 to 100", text);
     }
     if (equals == NULL && strcmp(text, "none") == 0) {
-        for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++)
+        for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++)
             limits[k] = 2;
         return SPSH_EXIT_DONE;
     }
-    for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++) {
-        const char *kind = spsh__leak_text((spsh__leak)k);
+    for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
+        const char *kind = spsh_leak_text((spsh_leak)k);
         if (strlen(kind) == bytes && memcmp(kind, text, bytes) == 0) {
             limits[k] = percent / 100;
             return SPSH_EXIT_DONE;
@@ -77,11 +77,11 @@ static int take_limit(const char *text, double limits[SPSH__LEAK_COUNT])
     return unknown_kind(text, bytes);
 }
 
-static int take_limits(const spsh_cli_texts *texts, double limits[SPSH__LEAK_COUNT])
+static int take_limits(const spsh_cli_texts *texts, double limits[SPSH_LEAK_COUNT])
 {
     int rc = SPSH_EXIT_DONE;
-    for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++)
-        limits[k] = k == SPSH__LEAK_RECORDING || k == SPSH__LEAK_SEGMENT ? 0 : 2;
+    for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++)
+        limits[k] = k == SPSH_LEAK_RECORDING || k == SPSH_LEAK_SEGMENT ? 0 : 2;
     for (size_t i = 0; i < texts->count && rc == SPSH_EXIT_DONE; i++)
         rc = take_limit(texts->items[i], limits);
     return rc;
@@ -89,7 +89,7 @@ static int take_limits(const spsh_cli_texts *texts, double limits[SPSH__LEAK_COU
 
 /* ---- operands ---- */
 
-static int take_sources(audit_command *c, const spsh_cli_texts *texts, spsh__side side)
+static int take_sources(audit_command *c, const spsh_cli_texts *texts, spsh_side side)
 {
     spsh_error err = SPSH_ERROR_INIT;
     for (size_t i = 0; i < texts->count; i++) {
@@ -123,7 +123,7 @@ static void append_option(spsh__builder *line, const char *name, const spsh_cli_
 }
 
 /* The command without what leaves the result as it is; operands in one order. */
-static const char *build_line(audit_command *c, spsh__text_profile profile)
+static const char *build_line(audit_command *c, spsh_text_profile profile)
 {
     spsh__builder_append_text(&c->line, "speechshard audit");
     append_option(&c->line, "train", &c->train);
@@ -244,7 +244,7 @@ static int run(audit_command *c)
         .folder = c->folder,
         .work_path = c->work_path,
         .alias_path = c->alias_path,
-        .profile = (spsh__text_profile)c->profile,
+        .profile = (spsh_text_profile)c->profile,
         .speed_grid = c->speed_grid,
         .memory_bytes = c->memory_bytes,
         .threads = c->jobs != 0 ? (uint32_t)c->jobs : spsh_core_count(JOBS_MAX),
@@ -255,9 +255,9 @@ static int run(audit_command *c)
     };
     int rc = take_limits(&c->limits, options.fail_limits);
     if (rc == SPSH_EXIT_DONE)
-        rc = take_sources(c, &c->train, SPSH__SIDE_TRAIN);
+        rc = take_sources(c, &c->train, SPSH_SIDE_TRAIN);
     if (rc == SPSH_EXIT_DONE)
-        rc = take_sources(c, &c->test, SPSH__SIDE_TEST);
+        rc = take_sources(c, &c->test, SPSH_SIDE_TEST);
     if (rc != SPSH_EXIT_DONE)
         return rc;
     if (c->statement_path != NULL)

@@ -22,7 +22,7 @@ typedef struct dedupe_command {
     int search, keep, contained;
     uint64_t memory_bytes, jobs;
     bool exact_only, speed_grid, confirm, estimate, json;
-    spsh__source_list sources;
+    spsh_dedup_sources sources;
     spsh__builder command;   /* as it was typed */
     spsh__builder work;      /* the default path */
     spsh__builder preferred; /* const char * each, from malloc */
@@ -61,12 +61,12 @@ static char *real_path(const char *path)
 
 static int take_source(dedupe_command *c, const char *operand)
 {
-    spsh__source_list given = {0};
+    spsh_dedup_sources given = {0};
     spsh__builder whole = {0};
     spsh_error err = SPSH_ERROR_INIT;
     int rc = SPSH_EXIT_DONE;
     const spsh_status given_rc =
-        spsh__source_list_add(&given, operand, SPSH__SIDE_TRAIN, NULL, &err);
+        spsh__source_list_add(&given, operand, SPSH_SIDE_TRAIN, NULL, &err);
     if (given_rc == SPSH_E_INVALID_ARG)
         return spsh__cli_usage("dedupe", "%s", err.message);
     if (given_rc != SPSH_OK)
@@ -83,7 +83,7 @@ static int take_source(dedupe_command *c, const char *operand)
         const char *text = spsh__builder_text(&whole);
         if (text == NULL)
             rc = spsh__cli_fail_memory();
-        else if (spsh__source_list_add(&c->sources, text, SPSH__SIDE_TRAIN, NULL, &err) != SPSH_OK)
+        else if (spsh__source_list_add(&c->sources, text, SPSH_SIDE_TRAIN, NULL, &err) != SPSH_OK)
             rc = spsh__cli_fail("dedupe", &err);
     }
     free(real);
@@ -110,8 +110,8 @@ static int take_prefer(dedupe_command *c)
             return spsh__cli_usage("dedupe", "--prefer %s: none of the datasets",
                                    c->prefer.items[i]);
     }
-    if (c->prefer.count > SPSH__PREFER_MAX)
-        return spsh__cli_usage("dedupe", "--prefer: at most %d times", SPSH__PREFER_MAX);
+    if (c->prefer.count > SPSH_DEDUPE_PREFER_MAX)
+        return spsh__cli_usage("dedupe", "--prefer: at most %d times", SPSH_DEDUPE_PREFER_MAX);
     return SPSH_EXIT_DONE;
 }
 
@@ -218,8 +218,8 @@ static int run(dedupe_command *c, const spsh_cli_args *args)
         .exact_only = c->exact_only,
         .speed_grid = c->speed_grid,
         .confirm = c->confirm,
-        .policy = {.keep = (spsh__keep)c->keep,
-                   .contained = (spsh__contained_rule)c->contained,
+        .policy = {.keep = (spsh_dedupe_keep)c->keep,
+                   .contained = (spsh_dedupe_contained)c->contained,
                    .drop_from = c->drop_from,
                    .boilerplate_min = BOILERPLATE_MIN},
         .memory_bytes = c->memory_bytes,

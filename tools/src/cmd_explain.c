@@ -188,7 +188,7 @@ static void print_checks(const spsh__explain_facts *f)
     printf("\n");
     spsh__table_row(table, "measured", "found", "", "limit", "");
     for (size_t i = 0; i < f->check_count; i++) {
-        const spsh__explain_check *c = &f->checks[i];
+        const spsh_explain_check *c = &f->checks[i];
         (void)snprintf(found, sizeof(found), "%.4g", c->found);
         (void)snprintf(limit, sizeof(limit), "%s %.4g", c->is_at_most ? "at most" : "at least",
                        c->limit);
@@ -205,7 +205,7 @@ static void print_measures(const spsh__explain_facts *f)
 {
     const spsh__match *m = &f->best;
     const spsh__pair_place place = spsh__pair_place_of(m);
-    const bool is_copy = m->kind != SPSH__ALIGN_NONE && m->kind != SPSH__ALIGN_REREAD;
+    const bool is_copy = m->kind != SPSH_COPY_NONE && m->kind != SPSH_COPY_REREAD;
     if (m->count == 0)
         return;
     const double lag_ms = (place.b_first_s - place.a_first_s) * 1e3;
@@ -227,7 +227,7 @@ static void print_measures(const spsh__explain_facts *f)
     for (size_t i = 1; i < f->match_count; i++) {
         const spsh__pair_place other = spsh__pair_place_of(&f->matches[i]);
         printf("  as well  %.3f s: a from %.3f s, b from %.3f s (%s)\n", other.a_s, other.a_first_s,
-               other.b_first_s, spsh__align_class_text(f->matches[i].kind));
+               other.b_first_s, spsh_copy_class_text(f->matches[i].kind));
     }
 }
 
@@ -245,23 +245,23 @@ static void print_exact(const spsh__explain_facts *f)
     if (!f->has_texts)
         printf("\n  texts    cannot be compared: one has none\n");
     else if (f->has_equal_texts)
-        printf("\n  texts    equal (%s)\n", spsh__text_profile_name(SPSH__TEXT_PROFILE_DEFAULT));
+        printf("\n  texts    equal (%s)\n", spsh__text_profile_name(SPSH_TEXT_PROFILE_DEFAULT));
     else
         printf("\n  texts    differ: similarity %.2f (%s)\n", f->similarity,
-               spsh__text_profile_name(SPSH__TEXT_PROFILE_DEFAULT));
+               spsh__text_profile_name(SPSH_TEXT_PROFILE_DEFAULT));
 }
 
 static void print_facts(const spsh__explain_facts *f, const side sides[2])
 {
     print_side("a", &sides[0], &f->rows[0]);
     print_side("b", &sides[1], &f->rows[1]);
-    printf("\n%s", spsh__align_class_text(f->kind));
-    if (f->kind != SPSH__ALIGN_NONE)
-        printf(" (%s)", spsh__tier_text(f->tier));
+    printf("\n%s", spsh_copy_class_text(f->kind));
+    if (f->kind != SPSH_COPY_NONE)
+        printf(" (%s)", spsh_copy_tier_text(f->tier));
     printf(": %s\n%s\n",
-           !f->may_drop                       ? "neither is dropped for this"
-           : f->kind == SPSH__ALIGN_CONTAINED ? "dropped only where --contained says so"
-                                              : "one of them may be dropped",
+           !f->may_drop                     ? "neither is dropped for this"
+           : f->kind == SPSH_COPY_CONTAINED ? "dropped only where --contained says so"
+                                            : "one of them may be dropped",
            f->verdict);
     print_exact(f);
     print_measures(f);
@@ -294,8 +294,8 @@ static void put_match(spsh_json *json, const spsh__match *m)
 {
     const spsh__pair_place place = spsh__pair_place_of(m);
     spsh__json_begin_object(json, NULL);
-    spsh__json_put_string(json, "class", spsh__align_class_text(m->kind));
-    spsh__json_put_string(json, "tier", spsh__tier_text(m->tier));
+    spsh__json_put_string(json, "class", spsh_copy_class_text(m->kind));
+    spsh__json_put_string(json, "tier", spsh_copy_tier_text(m->tier));
     spsh__json_put_real(json, "a_start", place.a_first_s);
     spsh__json_put_real(json, "b_start", place.b_first_s);
     spsh__json_put_real(json, "seconds", place.a_s);
@@ -327,7 +327,7 @@ static void put_checks(spsh_json *json, const spsh__explain_facts *f)
 {
     spsh__json_begin_array(json, "checks");
     for (size_t i = 0; i < f->check_count; i++) {
-        const spsh__explain_check *c = &f->checks[i];
+        const spsh_explain_check *c = &f->checks[i];
         spsh__json_begin_object(json, NULL);
         spsh__json_put_string(json, "what", c->what);
         spsh__json_put_string(json, "unit", c->unit);
@@ -345,8 +345,8 @@ static void put_facts(spsh_json *json, const spsh__explain_facts *f, const side 
     spsh__json_put_string(json, "schema", "speechshard-explain-1");
     put_side(json, "a", &sides[0], &f->rows[0]);
     put_side(json, "b", &sides[1], &f->rows[1]);
-    spsh__json_put_string(json, "class", spsh__align_class_text(f->kind));
-    spsh__json_put_string(json, "tier", spsh__tier_text(f->tier));
+    spsh__json_put_string(json, "class", spsh_copy_class_text(f->kind));
+    spsh__json_put_string(json, "tier", spsh_copy_tier_text(f->tier));
     spsh__json_put_bool(json, "may_drop", f->may_drop);
     spsh__json_put_string(json, "verdict", f->verdict);
     spsh__json_begin_object(json, "exact");
@@ -358,7 +358,7 @@ static void put_facts(spsh_json *json, const spsh__explain_facts *f, const side 
     spsh__json_put_real(json, "piece_seconds", f->equal_chunk_seconds);
     spsh__json_end(json);
     spsh__json_begin_object(json, "texts");
-    spsh__json_put_string(json, "profile", spsh__text_profile_name(SPSH__TEXT_PROFILE_DEFAULT));
+    spsh__json_put_string(json, "profile", spsh__text_profile_name(SPSH_TEXT_PROFILE_DEFAULT));
     if (f->has_texts) {
         spsh__json_put_bool(json, "equal", f->has_equal_texts);
         spsh__json_put_real(json, "similarity", f->similarity);
@@ -399,7 +399,7 @@ static spsh_status draw_page(const char *command, const spsh__print_set *set,
                              spsh_error *err)
 {
     spsh__page_open(out, "speechshard explain", spsh__pair_view_style);
-    spsh__html_format(out, "<h1>%s</h1>\n<p>", spsh__align_class_text(f->kind));
+    spsh__html_format(out, "<h1>%s</h1>\n<p>", spsh_copy_class_text(f->kind));
     spsh__page_text(out, f->verdict);
     spsh__builder_append_text(out, "</p>\n");
     spsh__copy_made(out, set, command);
@@ -413,7 +413,7 @@ static spsh_status draw_page(const char *command, const spsh__print_set *set,
     spsh__page_section_open(out, "Limits");
     spsh__page_table_open(out, "measured|#found|#limit|passed");
     for (size_t i = 0; i < f->check_count; i++) {
-        const spsh__explain_check *c = &f->checks[i];
+        const spsh_explain_check *c = &f->checks[i];
         spsh__builder_append_text(out, "<tr><td>");
         spsh__page_text(out, c->what);
         spsh__html_format(out,
@@ -479,7 +479,7 @@ static spsh_status tell(const request *r, const spsh__print_set *set, const spsh
 
 static int fail(const request *r, const spsh_error *err)
 {
-    const spsh__print_source sources[2] = {{.path = r->paths[0]}, {.path = r->paths[1]}};
+    const spsh_dedup_source sources[2] = {{.path = r->paths[0]}, {.path = r->paths[1]}};
     return spsh__source_fail(NULL, sources, 2, err);
 }
 
@@ -514,9 +514,9 @@ static int explain(const request *r, const spsh__print_set *set)
 /* Segments that are missing are made first. */
 static int open_set(const request *r, spsh__print_set **ret_set)
 {
-    const spsh__print_source sources[2] = {
-        {r->paths[0], NULL, SPSH__SIDE_TRAIN},
-        {r->paths[1], NULL, SPSH__SIDE_TRAIN}
+    const spsh_dedup_source sources[2] = {
+        {r->paths[0], NULL, SPSH_SIDE_TRAIN},
+        {r->paths[1], NULL, SPSH_SIDE_TRAIN}
     };
     const spsh__fingerprint_run_options run = {
         .io = spsh_io_default(), .threads = spsh_core_count(JOBS_MAX), .part_count = 1};

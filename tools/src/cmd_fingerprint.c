@@ -28,7 +28,7 @@ static void on_progress(void *user, const char *stage, uint64_t done, uint64_t t
 
 static int fail(const char *path, const spsh_error *err)
 {
-    const spsh__print_source source = {.path = path};
+    const spsh_dedup_source source = {.path = path};
     return spsh__source_fail(NULL, &source, 1, err);
 }
 

@@ -383,7 +383,7 @@ static int transcribe_dataset(transcribe_command *c, const char *path)
 }
 
 /* DATASET:SPLIT,SPLIT: one split after the other. */
-static int transcribe_splits(transcribe_command *c, const spsh__print_source *source)
+static int transcribe_splits(transcribe_command *c, const spsh_dedup_source *source)
 {
     const spsh__row_filter given = c->filter;
     char *splits = strdup(source->splits);
@@ -411,11 +411,11 @@ static bool is_folder(const char *path)
 static int transcribe_operand(transcribe_command *c, const char *operand)
 {
     spsh_error err = SPSH_ERROR_INIT;
-    spsh__source_list list = {0};
+    spsh_dedup_sources list = {0};
     int exit_status = SPSH_EXIT_DONE;
     if (is_folder(operand))
         return transcribe_dataset(c, operand);
-    if (spsh__source_list_add(&list, operand, SPSH__SIDE_TEST, NULL, &err) == SPSH_OK &&
+    if (spsh__source_list_add(&list, operand, SPSH_SIDE_TEST, NULL, &err) == SPSH_OK &&
         list.items[0].splits != NULL && is_folder(list.items[0].path)) {
         exit_status = c->filter.split == NULL
                           ? transcribe_splits(c, &list.items[0])

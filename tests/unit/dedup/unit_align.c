@@ -37,16 +37,16 @@ static spsh__alignment compare(const int16_t *a, size_t a_count, const int16_t *
     return found;
 }
 
-static void check_kind(spsh__align_class got, spsh__align_class want)
+static void check_kind(spsh_copy_class got, spsh_copy_class want)
 {
-    CHECK_STR(spsh__align_class_text(got), spsh__align_class_text(want));
+    CHECK_STR(spsh_copy_class_text(got), spsh_copy_class_text(want));
 }
 
 static void test_identical(void)
 {
     int16_t *a = speech(1, 4 * SECOND);
     spsh__alignment found = compare(a, 4 * SECOND, a, 4 * SECOND);
-    check_kind(found.kind, SPSH__ALIGN_SAME_RECORDING);
+    check_kind(found.kind, SPSH_COPY_SAME_RECORDING);
     CHECK(found.ber == 0 && found.ncc > 0.999 && found.ncc < 1.001);
     CHECK(fabs(found.lag) < 0.01 && !found.is_inverted);
     CHECK(found.coverage_a > 0.999 && found.coverage_b > 0.999);
@@ -69,11 +69,11 @@ static void test_contained_with_offset(void)
             b[k] = (int16_t)(-a[starts[i] + k] / 3 + (int32_t)(seed >> 60) - 8);
         }
         spsh__alignment found = compare(b, count, a, 6 * SECOND);
-        check_kind(found.kind, SPSH__ALIGN_CONTAINED);
+        check_kind(found.kind, SPSH_COPY_CONTAINED);
         CHECK(fabs(found.lag / 8000 - (double)starts[i] / RATE) < 1e-4);
         CHECK(found.is_inverted && found.ncc < -0.98 && found.coverage_a > 0.99);
         found = compare(a, 6 * SECOND, b, count);
-        check_kind(found.kind, SPSH__ALIGN_CONTAINED);
+        check_kind(found.kind, SPSH_COPY_CONTAINED);
         CHECK(fabs(found.lag / 8000 + (double)starts[i] / RATE) < 1e-4);
         free(b);
     }
@@ -89,7 +89,7 @@ static void test_jingle_is_shared(void)
     int16_t *b = speech(5, count);
     memcpy(b + SECOND, a + 3 * SECOND, jingle * sizeof(*a));
     spsh__alignment found = compare(a, count, b, count);
-    check_kind(found.kind, SPSH__ALIGN_SHARED_SEGMENT);
+    check_kind(found.kind, SPSH_COPY_SHARED_SEGMENT);
     CHECK(fabs(found.lag / 8000 + 2) < 1e-4);
     CHECK(fabs((double)found.a_first / 8000 - 3) < 0.2);
     CHECK(fabs((double)found.count / 8000 - 2) < 0.35);
@@ -103,7 +103,7 @@ static void test_different_speech(void)
         int16_t *a = speech(seed, 3 * SECOND);
         int16_t *b = speech(seed + 100, 3 * SECOND);
         spsh__alignment found = compare(a, 3 * SECOND, b, 3 * SECOND);
-        CHECK(found.kind == SPSH__ALIGN_NONE || found.kind == SPSH__ALIGN_REREAD);
+        CHECK(found.kind == SPSH_COPY_NONE || found.kind == SPSH_COPY_REREAD);
         free(a);
         free(b);
     }
@@ -126,7 +126,7 @@ static void test_speed_is_undone(void)
             b[k] = (int16_t)lrint(a[at] * (1 - part) + a[at + 1] * part);
         }
         spsh__alignment found = compare(a, count, b, b_count);
-        check_kind(found.kind, SPSH__ALIGN_TIME_SCALED);
+        check_kind(found.kind, SPSH_COPY_TIME_SCALED);
         CHECK(fabs(found.unscaled.ncc) > 0.9);
         CHECK(fabs(found.drift.slope_ppm - (1 / speeds[i] - 1) * 1e6) < 300);
         free(b);
@@ -146,10 +146,10 @@ static void test_not_speech(void)
         for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
             make_signal(kinds[i], RATE, 1, a, count);
             make_signal(kinds[k], RATE, 2, b, count);
-            check_kind(compare(a, count, b, count).kind, SPSH__ALIGN_NONE);
+            check_kind(compare(a, count, b, count).kind, SPSH_COPY_NONE);
             for (size_t n = 0; n < count; n++) /* and not with a click before it */
                 b[n] = (int16_t)(n < 50 ? 20000 : b[n] / 2);
-            check_kind(compare(a, count, b, count).kind, SPSH__ALIGN_NONE);
+            check_kind(compare(a, count, b, count).kind, SPSH_COPY_NONE);
         }
     }
     free(a);
@@ -162,8 +162,8 @@ static void test_too_short(void)
     static const size_t counts[] = {0, 1, 100, 4000, 7000};
     int16_t *a = speech(7, 2 * SECOND);
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        check_kind(compare(a, counts[i], a, 2 * SECOND).kind, SPSH__ALIGN_NONE);
-        check_kind(compare(a, counts[i], a, counts[i]).kind, SPSH__ALIGN_NONE);
+        check_kind(compare(a, counts[i], a, 2 * SECOND).kind, SPSH_COPY_NONE);
+        check_kind(compare(a, counts[i], a, counts[i]).kind, SPSH_COPY_NONE);
     }
     /* And offsets that no key would propose. */
     spsh__print print = listen(a, 2 * SECOND);
@@ -172,9 +172,9 @@ static void test_too_short(void)
     for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
         spsh__alignment found = {0};
         REQUIRE(spsh__align(&print, &empty, offsets[i], limits, &found, NULL) == SPSH_OK);
-        check_kind(found.kind, SPSH__ALIGN_NONE);
+        check_kind(found.kind, SPSH_COPY_NONE);
         REQUIRE(spsh__align(&empty, &print, offsets[i], limits, &found, NULL) == SPSH_OK);
-        check_kind(found.kind, SPSH__ALIGN_NONE);
+        check_kind(found.kind, SPSH_COPY_NONE);
     }
     spsh__print_free(&print);
     free(a);
@@ -186,7 +186,7 @@ static void test_long(void)
     const size_t count = 120 * SECOND;
     int16_t *a = speech(8, count);
     spsh__alignment found = compare(a, count, a + 12345, count - 12345);
-    check_kind(found.kind, SPSH__ALIGN_SAME_RECORDING);
+    check_kind(found.kind, SPSH_COPY_SAME_RECORDING);
     CHECK(fabs(found.lag / 8000 + 12345.0 / RATE) < 1e-4);
     free(a);
 }

@@ -26,7 +26,7 @@ static spsh__print listen(const char *path)
     return print;
 }
 
-static spsh__align_class compare(const spsh__print *a, const spsh__print *b)
+static spsh_copy_class compare(const spsh__print *a, const spsh__print *b)
 {
     spsh__alignment found = {0};
     int64_t offset = 0;
@@ -41,7 +41,7 @@ static void test_takes_are_no_copies(void)
     static const char *const speakers[] = {"george",  "jackson", "lucas",
                                            "nicolas", "theo",    "yweweler"};
     uint64_t pairs = 0;
-    uint64_t kinds[SPSH__ALIGN_CLASS_COUNT] = {0};
+    uint64_t kinds[SPSH_COPY_CLASS_COUNT] = {0};
     /* Seven is prime to ten: groups of nearly every digit and voice. */
     for (size_t group = 0; group < GROUPS; group += is_small ? 7 : 1) {
         spsh__print prints[TAKES];
@@ -60,7 +60,7 @@ static void test_takes_are_no_copies(void)
             spsh__print_free(&prints[i]);
     }
     CHECK_U64(pairs, is_small ? 11025 : 73500);
-    CHECK_U64(kinds[SPSH__ALIGN_NONE] + kinds[SPSH__ALIGN_REREAD], pairs);
+    CHECK_U64(kinds[SPSH_COPY_NONE] + kinds[SPSH_COPY_REREAD], pairs);
 }
 
 /* Eight words a file, always the same two, by one voice: waveforms of a second correlate to 0.9. */
@@ -85,8 +85,8 @@ static void test_repeated_words_are_no_copies(void)
     CHECK_U64(count, wanted);
     for (size_t i = 0; i < count; i++) {
         for (size_t k = i + 1; k < count; k++) {
-            const spsh__align_class kind = compare(&prints[i], &prints[k]);
-            CHECK(kind == SPSH__ALIGN_NONE || kind == SPSH__ALIGN_REREAD);
+            const spsh_copy_class kind = compare(&prints[i], &prints[k]);
+            CHECK(kind == SPSH_COPY_NONE || kind == SPSH_COPY_REREAD);
         }
     }
     for (size_t i = 0; i < count; i++)
@@ -107,7 +107,7 @@ static void test_codecs_are_copies(void)
                            copies[k]);
             test_data_path(path, sizeof(path), name);
             spsh__print copy = listen(path);
-            CHECK_STR(spsh__align_class_text(compare(&copy, &source)), "same_recording");
+            CHECK_STR(spsh_copy_class_text(compare(&copy, &source)), "same_recording");
             spsh__print_free(&copy);
         }
         spsh__print_free(&source);
@@ -135,8 +135,8 @@ static void test_natural_twins(void)
                        entry->d_name);
         test_data_path(path, sizeof(path), name);
         spsh__print original = listen(path);
-        const spsh__align_class kind = compare(&cleaned, &original);
-        CHECK(kind == SPSH__ALIGN_SAME_RECORDING || kind == SPSH__ALIGN_CONTAINED);
+        const spsh_copy_class kind = compare(&cleaned, &original);
+        CHECK(kind == SPSH_COPY_SAME_RECORDING || kind == SPSH_COPY_CONTAINED);
         spsh__print_free(&cleaned);
         spsh__print_free(&original);
         pairs++;

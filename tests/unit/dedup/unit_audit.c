@@ -38,7 +38,7 @@ static const spsh__audit_roster roster = {
     .train_split_fn = train_split,
 };
 
-static spsh__match match_of(uint64_t a, uint64_t b, spsh__tier tier, spsh__align_class kind)
+static spsh__match match_of(uint64_t a, uint64_t b, spsh_copy_tier tier, spsh_copy_class kind)
 {
     return (spsh__match){
         .a = a, .b = b, .tier = tier, .kind = kind, .coverage_a = 1, .coverage_b = 1, .scale = 1};
@@ -61,62 +61,62 @@ static unsigned mask_of(const spsh__leaks *leaks, uint64_t ordinal)
 }
 
 static const spsh__leak_evidence *evidence_of(const spsh__leaks *leaks, uint64_t ordinal,
-                                              spsh__leak leak)
+                                              spsh_leak leak)
 {
-    return &leaks->evidence[spsh__audit_test_number(&roster, ordinal) * SPSH__LEAK_COUNT + leak];
+    return &leaks->evidence[spsh__audit_test_number(&roster, ordinal) * SPSH_LEAK_COUNT + leak];
 }
 
-#define BIT(name_) (1U << SPSH__LEAK_##name_)
+#define BIT(name_) (1U << SPSH_LEAK_##name_)
 
 static void test_kinds(void)
 {
     static const struct {
-        spsh__tier tier;
-        spsh__align_class kind;
-        spsh__leak leak;
+        spsh_copy_tier tier;
+        spsh_copy_class kind;
+        spsh_leak leak;
     } cases[] = {
-        {SPSH__TIER_BYTES,        SPSH__ALIGN_SAME_RECORDING,   SPSH__LEAK_RECORDING    },
-        {SPSH__TIER_PCM,          SPSH__ALIGN_SAME_RECORDING,   SPSH__LEAK_RECORDING    },
-        {SPSH__TIER_BYTES,        SPSH__ALIGN_CONTAINED,        SPSH__LEAK_RECORDING    },
-        {SPSH__TIER_CHUNKS,       SPSH__ALIGN_CONTAINED,        SPSH__LEAK_RECORDING    },
-        {SPSH__TIER_ACOUSTIC,     SPSH__ALIGN_SAME_RECORDING,   SPSH__LEAK_RECORDING    },
-        {SPSH__TIER_ACOUSTIC,     SPSH__ALIGN_CONTAINED,        SPSH__LEAK_RECORDING    },
-        {SPSH__TIER_ACOUSTIC,     SPSH__ALIGN_SHARED_SEGMENT,   SPSH__LEAK_SEGMENT      },
-        {SPSH__TIER_CHUNKS,       SPSH__ALIGN_SHARED_SEGMENT,   SPSH__LEAK_SEGMENT      },
-        {SPSH__TIER_ACOUSTIC,     SPSH__ALIGN_TIME_SCALED,      SPSH__LEAK_PERFORMANCE  },
-        {SPSH__TIER_ACOUSTIC,     SPSH__ALIGN_SAME_PERFORMANCE, SPSH__LEAK_PERFORMANCE  },
-        {SPSH__TIER_ACOUSTIC,     SPSH__ALIGN_PROBABLE_COPY,    SPSH__LEAK_PERFORMANCE  },
-        {SPSH__TIER_SCALED,       SPSH__ALIGN_SAME_RECORDING,   SPSH__LEAK_PERFORMANCE  },
-        {SPSH__TIER_SCALED,       SPSH__ALIGN_SHARED_SEGMENT,   SPSH__LEAK_PERFORMANCE  },
-        {SPSH__TIER_ACOUSTIC,     SPSH__ALIGN_REREAD,           SPSH__LEAK_COUNT        },
-        {SPSH__TIER_ACOUSTIC,     SPSH__ALIGN_NONE,             SPSH__LEAK_COUNT        },
-        {SPSH__TIER_TEXT_EXACT,   SPSH__ALIGN_NONE,             SPSH__LEAK_SENTENCE     },
-        {SPSH__TIER_TEXT_NEAR,    SPSH__ALIGN_NONE,             SPSH__LEAK_SENTENCE_NEAR},
-        {SPSH__TIER_TEXT_COVERED, SPSH__ALIGN_NONE,             SPSH__LEAK_SENTENCE_NEAR},
-        {SPSH__TIER_SPEAKER,      SPSH__ALIGN_NONE,             SPSH__LEAK_SPEAKER      },
-        {SPSH__TIER_DOCUMENT,     SPSH__ALIGN_NONE,             SPSH__LEAK_DOCUMENT     },
-        {SPSH__TIER_SOURCE,       SPSH__ALIGN_NONE,             SPSH__LEAK_SOURCE       },
+        {SPSH_TIER_BYTES,        SPSH_COPY_SAME_RECORDING,   SPSH_LEAK_RECORDING    },
+        {SPSH_TIER_PCM,          SPSH_COPY_SAME_RECORDING,   SPSH_LEAK_RECORDING    },
+        {SPSH_TIER_BYTES,        SPSH_COPY_CONTAINED,        SPSH_LEAK_RECORDING    },
+        {SPSH_TIER_CHUNKS,       SPSH_COPY_CONTAINED,        SPSH_LEAK_RECORDING    },
+        {SPSH_TIER_ACOUSTIC,     SPSH_COPY_SAME_RECORDING,   SPSH_LEAK_RECORDING    },
+        {SPSH_TIER_ACOUSTIC,     SPSH_COPY_CONTAINED,        SPSH_LEAK_RECORDING    },
+        {SPSH_TIER_ACOUSTIC,     SPSH_COPY_SHARED_SEGMENT,   SPSH_LEAK_SEGMENT      },
+        {SPSH_TIER_CHUNKS,       SPSH_COPY_SHARED_SEGMENT,   SPSH_LEAK_SEGMENT      },
+        {SPSH_TIER_ACOUSTIC,     SPSH_COPY_TIME_SCALED,      SPSH_LEAK_PERFORMANCE  },
+        {SPSH_TIER_ACOUSTIC,     SPSH_COPY_SAME_PERFORMANCE, SPSH_LEAK_PERFORMANCE  },
+        {SPSH_TIER_ACOUSTIC,     SPSH_COPY_PROBABLE_COPY,    SPSH_LEAK_PERFORMANCE  },
+        {SPSH_TIER_SCALED,       SPSH_COPY_SAME_RECORDING,   SPSH_LEAK_PERFORMANCE  },
+        {SPSH_TIER_SCALED,       SPSH_COPY_SHARED_SEGMENT,   SPSH_LEAK_PERFORMANCE  },
+        {SPSH_TIER_ACOUSTIC,     SPSH_COPY_REREAD,           SPSH_LEAK_COUNT        },
+        {SPSH_TIER_ACOUSTIC,     SPSH_COPY_NONE,             SPSH_LEAK_COUNT        },
+        {SPSH_TIER_TEXT_EXACT,   SPSH_COPY_NONE,             SPSH_LEAK_SENTENCE     },
+        {SPSH_TIER_TEXT_NEAR,    SPSH_COPY_NONE,             SPSH_LEAK_SENTENCE_NEAR},
+        {SPSH_TIER_TEXT_COVERED, SPSH_COPY_NONE,             SPSH_LEAK_SENTENCE_NEAR},
+        {SPSH_TIER_SPEAKER,      SPSH_COPY_NONE,             SPSH_LEAK_SPEAKER      },
+        {SPSH_TIER_DOCUMENT,     SPSH_COPY_NONE,             SPSH_LEAK_DOCUMENT     },
+        {SPSH_TIER_SOURCE,       SPSH_COPY_NONE,             SPSH_LEAK_SOURCE       },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         spsh__match match = match_of(1, 20, cases[i].tier, cases[i].kind);
         match.active_s = 1.5;
-        CHECK_STR(spsh__leak_text(spsh__leak_of(&match)), spsh__leak_text(cases[i].leak));
+        CHECK_STR(spsh_leak_text(spsh__leak_of(&match)), spsh_leak_text(cases[i].leak));
     }
 }
 
 static void test_a_segment_is_a_leak_from_a_second_on(void)
 {
-    spsh__match match = match_of(1, 20, SPSH__TIER_ACOUSTIC, SPSH__ALIGN_SHARED_SEGMENT);
+    spsh__match match = match_of(1, 20, SPSH_TIER_ACOUSTIC, SPSH_COPY_SHARED_SEGMENT);
     match.active_s = 1.0;
-    CHECK(spsh__leak_of(&match) == SPSH__LEAK_SEGMENT);
+    CHECK(spsh__leak_of(&match) == SPSH_LEAK_SEGMENT);
     match.active_s = 0.99;
-    CHECK(spsh__leak_of(&match) == SPSH__LEAK_COUNT);
+    CHECK(spsh__leak_of(&match) == SPSH_LEAK_COUNT);
     match.active_s = 0; /* exact tiers may know the length only */
     match.rate_hz = 16000;
     match.count = 16000;
-    CHECK(spsh__leak_of(&match) == SPSH__LEAK_SEGMENT);
+    CHECK(spsh__leak_of(&match) == SPSH_LEAK_SEGMENT);
     match.count = 15999;
-    CHECK(spsh__leak_of(&match) == SPSH__LEAK_COUNT);
+    CHECK(spsh__leak_of(&match) == SPSH_LEAK_COUNT);
 }
 
 static void test_intervals(void)
@@ -144,14 +144,14 @@ static void test_intervals(void)
 static void test_cells(void)
 {
     spsh__match matches[] = {
-        match_of(3, 20, SPSH__TIER_ACOUSTIC, SPSH__ALIGN_SAME_RECORDING),
-        match_of(13, 20, SPSH__TIER_ACOUSTIC, SPSH__ALIGN_CONTAINED),
-        match_of(3, 20, SPSH__TIER_TEXT_EXACT, SPSH__ALIGN_NONE),
-        match_of(4, 20, SPSH__TIER_TEXT_EXACT, SPSH__ALIGN_NONE),
-        match_of(12, 21, SPSH__TIER_SPEAKER, SPSH__ALIGN_NONE),
-        match_of(12, 30, SPSH__TIER_SPEAKER, SPSH__ALIGN_NONE),
-        match_of(5, 31, SPSH__TIER_ACOUSTIC, SPSH__ALIGN_REREAD),
-        match_of(1, 2, SPSH__TIER_ACOUSTIC, SPSH__ALIGN_SAME_RECORDING),
+        match_of(3, 20, SPSH_TIER_ACOUSTIC, SPSH_COPY_SAME_RECORDING),
+        match_of(13, 20, SPSH_TIER_ACOUSTIC, SPSH_COPY_CONTAINED),
+        match_of(3, 20, SPSH_TIER_TEXT_EXACT, SPSH_COPY_NONE),
+        match_of(4, 20, SPSH_TIER_TEXT_EXACT, SPSH_COPY_NONE),
+        match_of(12, 21, SPSH_TIER_SPEAKER, SPSH_COPY_NONE),
+        match_of(12, 30, SPSH_TIER_SPEAKER, SPSH_COPY_NONE),
+        match_of(5, 31, SPSH_TIER_ACOUSTIC, SPSH_COPY_REREAD),
+        match_of(1, 2, SPSH_TIER_ACOUSTIC, SPSH_COPY_SAME_RECORDING),
     };
     spsh__leaks leaks;
     spsh__audit *audit = audit_of(matches, sizeof(matches) / sizeof(matches[0]), &leaks);
@@ -161,40 +161,40 @@ static void test_cells(void)
     CHECK_U64(mask_of(&leaks, 30), BIT(SPEAKER));
     CHECK_U64(mask_of(&leaks, 31), 0);
     /* Two train splits touch one utterance: each cell has it, the total once. */
-    CHECK_U64(leaks.cells[0].utterances[SPSH__LEAK_RECORDING], 1);
-    CHECK_U64(leaks.cells[2].utterances[SPSH__LEAK_RECORDING], 1);
-    CHECK_U64(leaks.totals[0].utterances[SPSH__LEAK_RECORDING], 1);
-    CHECK(leaks.totals[0].seconds[SPSH__LEAK_RECORDING] == 2);
-    CHECK_U64(leaks.cells[0].utterances[SPSH__LEAK_SENTENCE], 1);
-    CHECK_U64(leaks.cells[2].utterances[SPSH__LEAK_SENTENCE], 0);
-    CHECK_U64(leaks.cells[3].utterances[SPSH__LEAK_SPEAKER], 1);
-    CHECK_U64(leaks.totals[1].utterances[SPSH__LEAK_SPEAKER], 1);
-    CHECK_U64(leaks.totals[1].utterances[SPSH__LEAK_RECORDING], 0);
+    CHECK_U64(leaks.cells[0].utterances[SPSH_LEAK_RECORDING], 1);
+    CHECK_U64(leaks.cells[2].utterances[SPSH_LEAK_RECORDING], 1);
+    CHECK_U64(leaks.totals[0].utterances[SPSH_LEAK_RECORDING], 1);
+    CHECK(leaks.totals[0].seconds[SPSH_LEAK_RECORDING] == 2);
+    CHECK_U64(leaks.cells[0].utterances[SPSH_LEAK_SENTENCE], 1);
+    CHECK_U64(leaks.cells[2].utterances[SPSH_LEAK_SENTENCE], 0);
+    CHECK_U64(leaks.cells[3].utterances[SPSH_LEAK_SPEAKER], 1);
+    CHECK_U64(leaks.totals[1].utterances[SPSH_LEAK_SPEAKER], 1);
+    CHECK_U64(leaks.totals[1].utterances[SPSH_LEAK_RECORDING], 0);
     /* The whole recording is stronger evidence than a part. */
-    const spsh__leak_evidence *evidence = evidence_of(&leaks, 20, SPSH__LEAK_RECORDING);
+    const spsh__leak_evidence *evidence = evidence_of(&leaks, 20, SPSH_LEAK_RECORDING);
     REQUIRE(evidence->match < leaks.match_count);
     CHECK_U64(leaks.matches[evidence->match].a, 3);
     CHECK_U64(evidence->of, 20);
-    CHECK(evidence_of(&leaks, 20, SPSH__LEAK_SPEAKER)->match == SPSH_NONE_U64);
+    CHECK(evidence_of(&leaks, 20, SPSH_LEAK_SPEAKER)->match == SPSH_NONE_U64);
     spsh__audit_close(audit);
 }
 
 /* The acoustic tier hears only the first of equal utterances. */
 static void test_copies_inherit(void)
 {
-    spsh__match trimmed = match_of(21, 30, SPSH__TIER_PCM, SPSH__ALIGN_SAME_RECORDING);
+    spsh__match trimmed = match_of(21, 30, SPSH_TIER_PCM, SPSH_COPY_SAME_RECORDING);
     trimmed.coverage_b = 0.5; /* zeros around it */
-    spsh__match overlapping = match_of(32, 33, SPSH__TIER_BYTES, SPSH__ALIGN_SAME_RECORDING);
+    spsh__match overlapping = match_of(32, 33, SPSH_TIER_BYTES, SPSH_COPY_SAME_RECORDING);
     overlapping.coverage_a = 0.9;
     const spsh__match matches[] = {
-        match_of(3, 21, SPSH__TIER_ACOUSTIC, SPSH__ALIGN_SAME_RECORDING),
-        match_of(3, 15, SPSH__TIER_BYTES, SPSH__ALIGN_SAME_RECORDING),
-        match_of(3, 4, SPSH__TIER_BYTES, SPSH__ALIGN_SAME_RECORDING),
+        match_of(3, 21, SPSH_TIER_ACOUSTIC, SPSH_COPY_SAME_RECORDING),
+        match_of(3, 15, SPSH_TIER_BYTES, SPSH_COPY_SAME_RECORDING),
+        match_of(3, 4, SPSH_TIER_BYTES, SPSH_COPY_SAME_RECORDING),
         trimmed,
-        match_of(30, 31, SPSH__TIER_BYTES, SPSH__ALIGN_SAME_RECORDING),
-        match_of(3, 21, SPSH__TIER_SPEAKER, SPSH__ALIGN_NONE),
+        match_of(30, 31, SPSH_TIER_BYTES, SPSH_COPY_SAME_RECORDING),
+        match_of(3, 21, SPSH_TIER_SPEAKER, SPSH_COPY_NONE),
         overlapping,
-        match_of(5, 32, SPSH__TIER_ACOUSTIC, SPSH__ALIGN_SAME_RECORDING),
+        match_of(5, 32, SPSH_TIER_ACOUSTIC, SPSH_COPY_SAME_RECORDING),
     };
     spsh__leaks leaks;
     spsh__audit *audit = audit_of(matches, sizeof(matches) / sizeof(matches[0]), &leaks);
@@ -203,11 +203,11 @@ static void test_copies_inherit(void)
     CHECK_U64(mask_of(&leaks, 31), BIT(RECORDING)); /* the copy of a copy */
     CHECK_U64(mask_of(&leaks, 32), BIT(RECORDING));
     CHECK_U64(mask_of(&leaks, 33), 0); /* mostly the same stretch is not the same samples */
-    CHECK_U64(leaks.cells[0].utterances[SPSH__LEAK_RECORDING], 1);
-    CHECK_U64(leaks.cells[1].utterances[SPSH__LEAK_RECORDING], 3);
-    CHECK_U64(leaks.cells[2].utterances[SPSH__LEAK_RECORDING], 1); /* 15 is 3's copy in split 1 */
-    CHECK_U64(leaks.cells[3].utterances[SPSH__LEAK_RECORDING], 2);
-    const spsh__leak_evidence *evidence = evidence_of(&leaks, 31, SPSH__LEAK_RECORDING);
+    CHECK_U64(leaks.cells[0].utterances[SPSH_LEAK_RECORDING], 1);
+    CHECK_U64(leaks.cells[1].utterances[SPSH_LEAK_RECORDING], 3);
+    CHECK_U64(leaks.cells[2].utterances[SPSH_LEAK_RECORDING], 1); /* 15 is 3's copy in split 1 */
+    CHECK_U64(leaks.cells[3].utterances[SPSH_LEAK_RECORDING], 2);
+    const spsh__leak_evidence *evidence = evidence_of(&leaks, 31, SPSH_LEAK_RECORDING);
     REQUIRE(evidence->match < leaks.match_count);
     CHECK_U64(leaks.matches[evidence->match].a, 3);
     CHECK_U64(leaks.matches[evidence->match].b, 21);
@@ -219,10 +219,10 @@ static void test_copies_inherit(void)
 static void test_equal_samples_across_sides(void)
 {
     const spsh__match matches[] = {
-        match_of(3, 21, SPSH__TIER_PCM, SPSH__ALIGN_SAME_RECORDING),
-        match_of(3, 12, SPSH__TIER_PCM, SPSH__ALIGN_SAME_RECORDING),
-        match_of(3, 34, SPSH__TIER_PCM, SPSH__ALIGN_SAME_RECORDING),
-        match_of(22, 23, SPSH__TIER_BYTES, SPSH__ALIGN_SAME_RECORDING),
+        match_of(3, 21, SPSH_TIER_PCM, SPSH_COPY_SAME_RECORDING),
+        match_of(3, 12, SPSH_TIER_PCM, SPSH_COPY_SAME_RECORDING),
+        match_of(3, 34, SPSH_TIER_PCM, SPSH_COPY_SAME_RECORDING),
+        match_of(22, 23, SPSH_TIER_BYTES, SPSH_COPY_SAME_RECORDING),
     };
     spsh__leaks leaks;
     spsh__audit *audit = audit_of(matches, sizeof(matches) / sizeof(matches[0]), &leaks);
@@ -231,8 +231,8 @@ static void test_equal_samples_across_sides(void)
     CHECK_U64(mask_of(&leaks, 22), 0); /* copies inside test are no leak */
     CHECK_U64(mask_of(&leaks, 23), 0);
     for (size_t i = 0; i < 4; i++)
-        CHECK_U64(leaks.cells[i].utterances[SPSH__LEAK_RECORDING], 1);
-    CHECK_U64(evidence_of(&leaks, 34, SPSH__LEAK_RECORDING)->of, 34);
+        CHECK_U64(leaks.cells[i].utterances[SPSH_LEAK_RECORDING], 1);
+    CHECK_U64(evidence_of(&leaks, 34, SPSH_LEAK_RECORDING)->of, 34);
     spsh__audit_close(audit);
 }
 
@@ -245,7 +245,7 @@ static uint64_t next_random(uint64_t *state)
 static bool is_same_cell(const spsh__leak_cell *left, const spsh__leak_cell *right)
 {
     bool same = true;
-    for (size_t k = 0; k < SPSH__LEAK_COUNT; k++)
+    for (size_t k = 0; k < SPSH_LEAK_COUNT; k++)
         same = same && left->utterances[k] == right->utterances[k] &&
                left->seconds[k] == right->seconds[k];
     return same;
@@ -260,12 +260,12 @@ static void test_neither_order_nor_repetition_counts(void)
     for (size_t i = 0; i < MATCHES; i++) {
         const uint64_t a = next_random(&state) % 20;
         const uint64_t b = test_ordinals[next_random(&state) % TEST_COUNT];
-        matches[i] = match_of(a, b, (spsh__tier)(next_random(&state) % SPSH__TIER_COUNT),
-                              (spsh__align_class)(next_random(&state) % SPSH__ALIGN_CLASS_COUNT));
+        matches[i] = match_of(a, b, (spsh_copy_tier)(next_random(&state) % SPSH_TIER_COUNT),
+                              (spsh_copy_class)(next_random(&state) % SPSH_COPY_CLASS_COUNT));
         matches[i].ncc = (double)(next_random(&state) % 3) / 4;
         if (i % 50 == 0)
-            matches[i] = match_of(b - 1 > 19 && b % 10 != 0 ? b - 1 : a, b, SPSH__TIER_PCM,
-                                  SPSH__ALIGN_SAME_RECORDING);
+            matches[i] = match_of(b - 1 > 19 && b % 10 != 0 ? b - 1 : a, b, SPSH_TIER_PCM,
+                                  SPSH_COPY_SAME_RECORDING);
     }
     spsh__audit *first = audit_of(matches, MATCHES, &one);
     for (size_t i = 0; i < MATCHES; i++) {
@@ -279,7 +279,7 @@ static void test_neither_order_nor_repetition_counts(void)
     CHECK_U64(one.match_count, two.match_count);
     CHECK(memcmp(one.masks, two.masks, TEST_COUNT) == 0);
     CHECK(memcmp(one.evidence, two.evidence,
-                 TEST_COUNT * SPSH__LEAK_COUNT * sizeof(*one.evidence)) == 0);
+                 TEST_COUNT * SPSH_LEAK_COUNT * sizeof(*one.evidence)) == 0);
     for (size_t i = 0; i < 4; i++)
         CHECK(is_same_cell(&one.cells[i], &two.cells[i]));
     for (size_t i = 0; i < 2; i++)
@@ -290,7 +290,7 @@ static void test_neither_order_nor_repetition_counts(void)
 
 static void test_an_utterance_of_no_side_is_refused(void)
 {
-    const spsh__match match = match_of(20, 40, SPSH__TIER_ACOUSTIC, SPSH__ALIGN_SAME_RECORDING);
+    const spsh__match match = match_of(20, 40, SPSH_TIER_ACOUSTIC, SPSH_COPY_SAME_RECORDING);
     spsh__audit *audit = NULL;
     spsh__leaks leaks;
     REQUIRE(spsh__audit_open(&roster, &audit, NULL) == SPSH_OK);
@@ -307,7 +307,7 @@ static void test_nothing(void)
     CHECK_U64(leaks.match_count, 0);
     for (size_t i = 0; i < TEST_COUNT; i++)
         CHECK_U64(leaks.masks[i], 0);
-    CHECK_U64(leaks.totals[1].utterances[SPSH__LEAK_SPEAKER], 0);
+    CHECK_U64(leaks.totals[1].utterances[SPSH_LEAK_SPEAKER], 0);
     spsh__audit_close(audit);
 }
 

@@ -70,7 +70,7 @@ static void world_init(world *w)
     w->policy.boilerplate_min = 20;
 }
 
-static spsh__match make_match(uint64_t a, uint64_t b, spsh__tier tier, spsh__align_class kind)
+static spsh__match make_match(uint64_t a, uint64_t b, spsh_copy_tier tier, spsh_copy_class kind)
 {
     return (spsh__match){.a = a,
                          .b = b,
@@ -83,7 +83,7 @@ static spsh__match make_match(uint64_t a, uint64_t b, spsh__tier tier, spsh__ali
                          .scale = 1};
 }
 
-static spsh__match *add(world *w, uint64_t a, uint64_t b, spsh__tier tier, spsh__align_class kind)
+static spsh__match *add(world *w, uint64_t a, uint64_t b, spsh_copy_tier tier, spsh_copy_class kind)
 {
     w->matches[w->match_count] = make_match(a, b, tier, kind);
     return &w->matches[w->match_count++];
@@ -91,15 +91,15 @@ static spsh__match *add(world *w, uint64_t a, uint64_t b, spsh__tier tier, spsh_
 
 static void same(world *w, uint64_t a, uint64_t b)
 {
-    (void)add(w, a, b, SPSH__TIER_ACOUSTIC, SPSH__ALIGN_SAME_RECORDING);
+    (void)add(w, a, b, SPSH_TIER_ACOUSTIC, SPSH_COPY_SAME_RECORDING);
 }
 
 /* part lies inside whole, seconds [at, at + its length). */
 static void inside(world *w, uint64_t part, uint64_t whole, double at)
 {
     const bool part_is_a = part < whole;
-    spsh__match *m = add(w, part_is_a ? part : whole, part_is_a ? whole : part, SPSH__TIER_ACOUSTIC,
-                         SPSH__ALIGN_CONTAINED);
+    spsh__match *m = add(w, part_is_a ? part : whole, part_is_a ? whole : part, SPSH_TIER_ACOUSTIC,
+                         SPSH_COPY_CONTAINED);
     m->count = (uint64_t)(w->qualities[part].seconds * 8000);
     *(part_is_a ? &m->b_first : &m->a_first) = (uint64_t)(at * 8000);
     *(part_is_a ? &m->coverage_b : &m->coverage_a) =
@@ -130,7 +130,7 @@ static const spsh__member *member(const world *w, uint64_t ordinal)
 static const char *decision(const world *w, uint64_t ordinal)
 {
     const spsh__member *m = member(w, ordinal);
-    return m == NULL ? "none" : spsh__decision_text(m->decision);
+    return m == NULL ? "none" : spsh_copy_decision_text(m->decision);
 }
 
 static const char *reason(const world *w, uint64_t ordinal)
@@ -230,10 +230,10 @@ static void test_keep_rules(void)
     same(&w, 6, 7);
     run(&w, false);
     CHECK_STR(decision(&w, 7), "keep");
-    w.policy.keep = SPSH__KEEP_FIRST;
+    w.policy.keep = SPSH_KEEP_FIRST;
     run(&w, false);
     CHECK_STR(decision(&w, 4), "keep");
-    w.policy.keep = SPSH__KEEP_LONGEST;
+    w.policy.keep = SPSH_KEEP_LONGEST;
     run(&w, false);
     CHECK_STR(decision(&w, 5), "keep");
     CHECK_STR(reason(&w, 5), "longest");
@@ -264,12 +264,12 @@ static void test_chain(void)
     CHECK_U64(w.check_count, 1);
     CHECK_STR(decision(&w, 3), "unproven");
 
-    w.provable[0] = make_match(1, 3, SPSH__TIER_ACOUSTIC, SPSH__ALIGN_REREAD);
+    w.provable[0] = make_match(1, 3, SPSH_TIER_ACOUSTIC, SPSH_COPY_REREAD);
     w.provable_count = 1;
     run(&w, true);
     CHECK_STR(decision(&w, 3), "unproven");
 
-    w.provable[0].kind = SPSH__ALIGN_SAME_RECORDING;
+    w.provable[0].kind = SPSH_COPY_SAME_RECORDING;
     run(&w, true);
     CHECK_STR(decision(&w, 3), "drop");
     CHECK_U64(w.result.checked_count, 1);
@@ -285,8 +285,8 @@ static void test_equal_samples(void)
     world_init(&w);
     w.qualities[3].has_text = true; /* the kept one is not the first */
     w.qualities[9].is_lossless = false;
-    (void)add(&w, 1, 2, SPSH__TIER_BYTES, SPSH__ALIGN_SAME_RECORDING);
-    (void)add(&w, 1, 3, SPSH__TIER_PCM, SPSH__ALIGN_SAME_RECORDING);
+    (void)add(&w, 1, 2, SPSH_TIER_BYTES, SPSH_COPY_SAME_RECORDING);
+    (void)add(&w, 1, 3, SPSH_TIER_PCM, SPSH_COPY_SAME_RECORDING);
     same(&w, 1, 9);
     run(&w, true);
     CHECK_U64(w.check_count, 0);
@@ -301,8 +301,8 @@ static void test_equal_samples(void)
 
     /* Views that overlap are not equal. */
     world_init(&w);
-    add(&w, 1, 2, SPSH__TIER_BYTES, SPSH__ALIGN_SAME_RECORDING)->coverage_a = 0.9;
-    add(&w, 2, 3, SPSH__TIER_BYTES, SPSH__ALIGN_SAME_RECORDING)->coverage_a = 0.9;
+    add(&w, 1, 2, SPSH_TIER_BYTES, SPSH_COPY_SAME_RECORDING)->coverage_a = 0.9;
+    add(&w, 2, 3, SPSH_TIER_BYTES, SPSH_COPY_SAME_RECORDING)->coverage_a = 0.9;
     run(&w, false);
     CHECK_STR(decision(&w, 3), "unproven");
     spsh__clusters_free(&w.result);
@@ -328,26 +328,26 @@ static void test_protected(void)
 
 static void test_never_dropped(void)
 {
-    static const spsh__align_class kinds[] = {SPSH__ALIGN_TIME_SCALED, SPSH__ALIGN_PROBABLE_COPY,
-                                              SPSH__ALIGN_SAME_PERFORMANCE};
+    static const spsh_copy_class kinds[] = {SPSH_COPY_TIME_SCALED, SPSH_COPY_PROBABLE_COPY,
+                                            SPSH_COPY_SAME_PERFORMANCE};
     for (size_t i = 0; i < 3; i++) {
         world w;
         world_init(&w);
-        (void)add(&w, 1, 2, SPSH__TIER_ACOUSTIC, kinds[i]);
+        (void)add(&w, 1, 2, SPSH_TIER_ACOUSTIC, kinds[i]);
         run(&w, true);
         CHECK_STR(decision(&w, 1), "keep");
         CHECK_STR(decision(&w, 2), "tag");
         CHECK_U64(w.result.clusters[0].saved_bytes, 0);
         spsh__clusters_free(&w.result);
     }
-    static const spsh__tier tiers[] = {SPSH__TIER_SCALED, SPSH__TIER_TEXT_EXACT,
-                                       SPSH__TIER_SPEAKER};
+    static const spsh_copy_tier tiers[] = {SPSH_TIER_SCALED, SPSH_TIER_TEXT_EXACT,
+                                           SPSH_TIER_SPEAKER};
     for (size_t i = 0; i < 3; i++) {
         world w;
         world_init(&w);
-        (void)add(&w, 1, 2, tiers[i], SPSH__ALIGN_SAME_RECORDING);
-        (void)add(&w, 1, 3, SPSH__TIER_ACOUSTIC, SPSH__ALIGN_REREAD);
-        (void)add(&w, 1, 4, SPSH__TIER_ACOUSTIC, SPSH__ALIGN_SHARED_SEGMENT);
+        (void)add(&w, 1, 2, tiers[i], SPSH_COPY_SAME_RECORDING);
+        (void)add(&w, 1, 3, SPSH_TIER_ACOUSTIC, SPSH_COPY_REREAD);
+        (void)add(&w, 1, 4, SPSH_TIER_ACOUSTIC, SPSH_COPY_SHARED_SEGMENT);
         run(&w, true);
         CHECK_U64(w.result.member_count, 0);
         spsh__clusters_free(&w.result);
@@ -371,14 +371,14 @@ static void test_contained(void)
     CHECK_STR(decision(&w, 8), "keep");
     CHECK_STR(decision(&w, 1), "tag");
     CHECK_STR(decision(&w, 2), "tag");
-    w.policy.contained = SPSH__CONTAINED_KEEP_LONG;
+    w.policy.contained = SPSH_CONTAINED_KEEP_LONG;
     run(&w, true);
     CHECK_STR(decision(&w, 8), "keep");
     CHECK_STR(decision(&w, 1), "drop");
     CHECK_STR(decision(&w, 2), "drop");
     CHECK_STR(reason(&w, 1), "lies inside it");
     CHECK_STR(reason(&w, 8), "longer");
-    w.policy.contained = SPSH__CONTAINED_KEEP_PART;
+    w.policy.contained = SPSH_CONTAINED_KEEP_PART;
     run(&w, true);
     CHECK_STR(decision(&w, 8), "drop");
     CHECK_STR(decision(&w, 1), "keep");
@@ -392,7 +392,7 @@ static void test_uncovered_whole_stays(void)
     world w;
     make_whole(&w);
     w.qualities[8].seconds = 12;
-    w.policy.contained = SPSH__CONTAINED_KEEP_PART;
+    w.policy.contained = SPSH_CONTAINED_KEEP_PART;
     run(&w, true);
     CHECK_STR(decision(&w, 8), "keep");
     CHECK_STR(decision(&w, 1), "tag");
@@ -400,14 +400,14 @@ static void test_uncovered_whole_stays(void)
 
     make_whole(&w); /* two parts of the same half */
     w.matches[1].a_first = w.matches[1].b_first = 0;
-    w.policy.contained = SPSH__CONTAINED_KEEP_PART;
+    w.policy.contained = SPSH_CONTAINED_KEEP_PART;
     run(&w, true);
     CHECK_STR(decision(&w, 8), "keep");
     spsh__clusters_free(&w.result);
 
     make_whole(&w);
     w.qualities[8].is_protected = true;
-    w.policy.contained = SPSH__CONTAINED_KEEP_PART;
+    w.policy.contained = SPSH_CONTAINED_KEEP_PART;
     run(&w, true);
     CHECK_STR(decision(&w, 8), "keep");
     CHECK_STR(decision(&w, 1), "tag");
@@ -421,7 +421,7 @@ static void test_part_with_copies(void)
     make_whole(&w);
     w.qualities[3].is_lossless = false;
     same(&w, 1, 3);
-    w.policy.contained = SPSH__CONTAINED_KEEP_LONG;
+    w.policy.contained = SPSH_CONTAINED_KEEP_LONG;
     run(&w, true);
     CHECK_STR(decision(&w, 8), "keep");
     CHECK_STR(decision(&w, 1), "keep");
@@ -443,7 +443,7 @@ static void test_nested(void)
     world_init(&w);
     w.qualities[8].seconds = 20;
     w.qualities[7].seconds = 10;
-    w.policy.contained = SPSH__CONTAINED_KEEP_LONG;
+    w.policy.contained = SPSH_CONTAINED_KEEP_LONG;
     inside(&w, 7, 8, 3);
     inside(&w, 1, 7, 2);
     run(&w, true);
@@ -460,7 +460,7 @@ static void add_jingle(world *w, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
         for (uint64_t k = 1; k <= 2 && i + k < count; k++) {
-            spsh__match *m = add(w, i, i + k, SPSH__TIER_ACOUSTIC, SPSH__ALIGN_SHARED_SEGMENT);
+            spsh__match *m = add(w, i, i + k, SPSH_TIER_ACOUSTIC, SPSH_COPY_SHARED_SEGMENT);
             m->count = 16000;
             m->a_first = 80 * i;
             m->b_first = 80 * (i + k);
@@ -488,7 +488,7 @@ static void test_boilerplate(void)
 
     /* The jingle by itself is no part that may go; copies of one recording count once. */
     world_init(&w);
-    w.policy.contained = SPSH__CONTAINED_KEEP_LONG;
+    w.policy.contained = SPSH_CONTAINED_KEEP_LONG;
     w.qualities[40].seconds = 1;
     for (uint64_t i = 0; i < 20; i++)
         inside(&w, 40, i, 2);
@@ -509,7 +509,7 @@ static void test_windows_are_no_boilerplate(void)
     world w;
     world_init(&w);
     for (uint64_t i = 0; i + 1 < 40; i++) {
-        spsh__match *m = add(&w, i, i + 1, SPSH__TIER_CHUNKS, SPSH__ALIGN_SHARED_SEGMENT);
+        spsh__match *m = add(&w, i, i + 1, SPSH_TIER_CHUNKS, SPSH_COPY_SHARED_SEGMENT);
         m->a_first = 16000;
         m->count = 24000;
     }

@@ -72,10 +72,10 @@ static void make_dataset(const char *path)
 
 typedef struct world {
     spsh__print_set *set;
-    spsh__match matches[MATCHES + SPSH__TIER_COUNT];
+    spsh__match matches[MATCHES + SPSH_TIER_COUNT];
     spsh__copies_facts copies;
     spsh__copy_facts common;
-    spsh__copy_cluster clusters[2];
+    spsh_copy_cluster clusters[2];
     spsh__member members[5];
     spsh__boilerplate boilerplate;
     spsh__clusters all;
@@ -89,7 +89,7 @@ typedef struct world {
     spsh__audit_facts audit;
 } world;
 
-static spsh__match make_match(uint64_t a, uint64_t b, spsh__tier tier, spsh__align_class kind)
+static spsh__match make_match(uint64_t a, uint64_t b, spsh_copy_tier tier, spsh_copy_class kind)
 {
     return (spsh__match){.a = a,
                          .b = b,
@@ -113,35 +113,35 @@ static spsh__match make_match(uint64_t a, uint64_t b, spsh__tier tier, spsh__ali
 static void fill_matches(world *w)
 {
     for (size_t i = 0; i < MATCHES; i++) {
-        const spsh__align_class kind = (spsh__align_class)(1 + i % (SPSH__ALIGN_CLASS_COUNT - 1));
+        const spsh_copy_class kind = (spsh_copy_class)(1 + i % (SPSH_COPY_CLASS_COUNT - 1));
         w->matches[i] =
-            make_match(i % CLIPS, (i + 1 + i / CLIPS % 4) % CLIPS, SPSH__TIER_ACOUSTIC, kind);
+            make_match(i % CLIPS, (i + 1 + i / CLIPS % 4) % CLIPS, SPSH_TIER_ACOUSTIC, kind);
         w->matches[i].ncc = 0.4 + 0.01 * (double)i;
-        w->common.by_tier_class[SPSH__TIER_ACOUSTIC][kind]++;
+        w->common.by_tier_class[SPSH_TIER_ACOUSTIC][kind]++;
     }
-    w->matches[0] = make_match(0, 1, SPSH__TIER_ACOUSTIC, SPSH__ALIGN_SAME_RECORDING);
+    w->matches[0] = make_match(0, 1, SPSH_TIER_ACOUSTIC, SPSH_COPY_SAME_RECORDING);
     w->matches[0].a_first = 4000;
     w->matches[0].b_first = 0;
-    for (unsigned t = 0; t < SPSH__TIER_COUNT; t++) {
+    for (unsigned t = 0; t < SPSH_TIER_COUNT; t++) {
         spsh__match *m = &w->matches[MATCHES + t];
-        *m = make_match(t % 3, 3 + t % 3, (spsh__tier)t,
-                        t < SPSH__TIER_TEXT_EXACT ? SPSH__ALIGN_SAME_RECORDING : SPSH__ALIGN_NONE);
-        m->count = t < SPSH__TIER_TEXT_EXACT ? m->count : 0;
+        *m = make_match(t % 3, 3 + t % 3, (spsh_copy_tier)t,
+                        t < SPSH_TIER_TEXT_EXACT ? SPSH_COPY_SAME_RECORDING : SPSH_COPY_NONE);
+        m->count = t < SPSH_TIER_TEXT_EXACT ? m->count : 0;
         w->common.by_tier_class[t][m->kind]++;
     }
-    w->common.match_count = MATCHES + SPSH__TIER_COUNT;
+    w->common.match_count = MATCHES + SPSH_TIER_COUNT;
 }
 
 static void fill_plan(world *w)
 {
     const uint64_t none = SPSH_NONE_U64;
-    w->members[0] = (spsh__member){0, SPSH__DECISION_KEEP, none, "lossless"};
-    w->members[1] = (spsh__member){1, SPSH__DECISION_DROP, 0, "lower <bandwidth>"};
-    w->members[2] = (spsh__member){2, SPSH__DECISION_UNPROVEN, none, ""};
-    w->members[3] = (spsh__member){3, SPSH__DECISION_KEEP, none, "first"};
-    w->members[4] = (spsh__member){4, SPSH__DECISION_PROTECTED, MATCHES, "of test"};
-    w->clusters[0] = (spsh__copy_cluster){0, 3, SECONDS, 96000, true};
-    w->clusters[1] = (spsh__copy_cluster){3, 2, 0, 0, false};
+    w->members[0] = (spsh__member){0, SPSH_DECISION_KEEP, none, "lossless"};
+    w->members[1] = (spsh__member){1, SPSH_DECISION_DROP, 0, "lower <bandwidth>"};
+    w->members[2] = (spsh__member){2, SPSH_DECISION_UNPROVEN, none, ""};
+    w->members[3] = (spsh__member){3, SPSH_DECISION_KEEP, none, "first"};
+    w->members[4] = (spsh__member){4, SPSH_DECISION_PROTECTED, MATCHES, "of test"};
+    w->clusters[0] = (spsh_copy_cluster){0, 3, SECONDS, 96000, true};
+    w->clusters[1] = (spsh_copy_cluster){3, 2, 0, 0, false};
     w->boilerplate = (spsh__boilerplate){5, 0.5, 1.5, 40};
     w->all = (spsh__clusters){.clusters = w->clusters,
                               .cluster_count = 2,
@@ -165,8 +165,8 @@ static void fill_audit(world *w)
     w->text_facts = (spsh__text_facts){.train_count = 3, .test_count = 3, .test_empty_count = 1};
     w->splits[0] = (spsh__leak_split){"pages: train", 3, 9};
     w->splits[1] = (spsh__leak_split){"pages: test <i>", 3, 9};
-    for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++) {
-        w->cell.utterances[k] = k == SPSH__LEAK_DOCUMENT ? 0 : 1 + k % 3;
+    for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
+        w->cell.utterances[k] = k == SPSH_LEAK_DOCUMENT ? 0 : 1 + k % 3;
         w->cell.seconds[k] = 3.0 * (double)w->cell.utterances[k];
     }
     w->masks[0] = 1;
@@ -183,7 +183,7 @@ static void fill_audit(world *w)
                                    .test_ordinals = w->tests,
                                    .test_utterance_count = 3,
                                    .is_failed = true};
-    for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++)
+    for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++)
         w->audit.fail_limits[k] = k == 0 ? 0.01 : 2;
 }
 
@@ -215,7 +215,7 @@ static world *make_world(const char *path, bool is_empty)
                                        .masks = w->masks,
                                        .test_ordinals = w->tests,
                                        .test_utterance_count = 3};
-        for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++)
+        for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++)
             w->audit.fail_limits[k] = 2;
         return w;
     }
@@ -366,8 +366,8 @@ static void test_verdict(void)
     w->audit.is_failed = false;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         memset(&w->cell, 0, sizeof(w->cell));
-        w->cell.utterances[SPSH__LEAK_SPEAKER] = cases[i].shared;
-        w->audit.fail_limits[SPSH__LEAK_SPEAKER] = cases[i].limit;
+        w->cell.utterances[SPSH_LEAK_SPEAKER] = cases[i].shared;
+        w->audit.fail_limits[SPSH_LEAK_SPEAKER] = cases[i].limit;
         (void)snprintf(verdict, sizeof(verdict), "<b class=\"%s\">Passed</b>", cases[i].verdict);
         const char *page = audit_of(w, &out);
         check_has(page, verdict);

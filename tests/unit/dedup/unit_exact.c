@@ -27,11 +27,11 @@ static copy_audio audio_of(const int16_t *pcm, uint32_t samples)
     return (copy_audio){SPSH_CODEC_PCM, 16, RATE, 1, pcm, samples};
 }
 
-static void check_whole(const exact_found *found, uint64_t a, uint64_t b, spsh__tier tier)
+static void check_whole(const exact_found *found, uint64_t a, uint64_t b, spsh_copy_tier tier)
 {
     const spsh__match *match = exact_match(found, a, b);
     CHECK_I64(match->tier, tier);
-    CHECK_I64(match->kind, SPSH__ALIGN_SAME_RECORDING);
+    CHECK_I64(match->kind, SPSH_COPY_SAME_RECORDING);
     CHECK(match->coverage_a == 1 && match->coverage_b == 1);
     CHECK(match->active_s > 1);
     CHECK(match->scale == 1);
@@ -85,9 +85,9 @@ static void make_forms(const char *path)
 
 static void check_forms(const exact_found *found)
 {
-    check_whole(found, 0, 1, SPSH__TIER_BYTES);
+    check_whole(found, 0, 1, SPSH_TIER_BYTES);
     for (uint64_t i = 2; i < 8; i++)
-        check_whole(found, 0, i, SPSH__TIER_PCM);
+        check_whole(found, 0, i, SPSH_TIER_PCM);
     for (uint64_t i = 0; i < 11; i++)
         CHECK_U64(spsh__exact_representative(found->groups, i), i < 8 ? 0 : i);
     for (uint64_t i = 6; i < 8; i++) {
@@ -146,11 +146,11 @@ static void test_silence_and_short_sounds(void)
     exact_found found = exact_find_in(path, &exact_plain);
     CHECK_U64(found.count, 2);
     const spsh__match *match = exact_match(&found, 0, 1);
-    CHECK_I64(match->tier, SPSH__TIER_PCM);
-    CHECK_I64(match->kind, SPSH__ALIGN_NONE);
+    CHECK_I64(match->tier, SPSH_TIER_PCM);
+    CHECK_I64(match->kind, SPSH_COPY_NONE);
     CHECK(match->coverage_a == 0 && match->coverage_b == 0 && match->active_s == 0);
     match = exact_match(&found, 3, 4);
-    CHECK_I64(match->kind, SPSH__ALIGN_SAME_RECORDING);
+    CHECK_I64(match->kind, SPSH_COPY_SAME_RECORDING);
     exact_free(&found);
 }
 
@@ -182,8 +182,8 @@ static void test_segments_of_a_long_recording(void)
     for (uint64_t b = 1; b <= 10; b++) {
         const uint32_t *cuts = b <= 5 ? &one[b - 1] : &two[b - 6];
         const spsh__match *match = exact_match(&found, 0, b);
-        CHECK_I64(match->tier, SPSH__TIER_CHUNKS);
-        CHECK_I64(match->kind, SPSH__ALIGN_CONTAINED);
+        CHECK_I64(match->tier, SPSH_TIER_CHUNKS);
+        CHECK_I64(match->kind, SPSH_COPY_CONTAINED);
         CHECK_U64(match->a_first, cuts[0]);
         CHECK_U64(match->b_first, 0);
         CHECK_U64(match->count, cuts[1] - cuts[0]);
@@ -235,7 +235,7 @@ static void test_several_stretches_of_a_pair(void)
     for (size_t i = 0; i < found.count; i++) {
         const spsh__match *match = &found.matches[i];
         CHECK(match->count >= STRETCH && match->count < STRETCH + 20); /* a chance equal border */
-        CHECK_I64(match->kind, SPSH__ALIGN_SHARED_SEGMENT);
+        CHECK_I64(match->kind, SPSH_COPY_SHARED_SEGMENT);
         CHECK(fabs(match->coverage_a - 0.3) < 0.01);
     }
     exact_free(&found);
@@ -321,17 +321,17 @@ static void test_views_of_one_record(void)
     make_segments(path);
     exact_found found = exact_find_in(path, &exact_plain);
     for (size_t i = 0; i < found.count; i++)
-        CHECK_I64(found.matches[i].tier, SPSH__TIER_BYTES);
+        CHECK_I64(found.matches[i].tier, SPSH_TIER_BYTES);
     const spsh__match *match = exact_match(&found, 1, 2);
     CHECK_U64(match->a_first, 30000);
     CHECK_U64(match->b_first, 0);
     CHECK_U64(match->count, 20000);
-    CHECK_I64(match->kind, SPSH__ALIGN_SHARED_SEGMENT);
+    CHECK_I64(match->kind, SPSH_COPY_SHARED_SEGMENT);
     match = exact_match(&found, 0, 1);
     CHECK_U64(match->a_first, 10001);
     CHECK_U64(match->count, 50000);
-    CHECK_I64(match->kind, SPSH__ALIGN_CONTAINED);
-    check_whole(&found, 2, 3, SPSH__TIER_BYTES);
+    CHECK_I64(match->kind, SPSH_COPY_CONTAINED);
+    check_whole(&found, 2, 3, SPSH_TIER_BYTES);
     CHECK_U64(exact_count(&found, 4, 5), 0);
     CHECK_U64(exact_count(&found, 2, 4), 0);
     CHECK_U64(found.count, 6); /* 0 with 1, 2, 4, 5; 1 with 2; 2 with 3 */
@@ -363,16 +363,16 @@ static void test_aliases_are_of_their_group(void)
     spsh__segment_row row;
     CHECK(spsh__print_set_row(found.set, 2, &row, &alias_of, NULL) == SPSH_OK);
     CHECK_U64(alias_of, 0); /* or the test tests nothing */
-    check_whole(&found, 0, 1, SPSH__TIER_BYTES);
-    check_whole(&found, 0, 2, SPSH__TIER_BYTES);
-    check_whole(&found, 0, 3, SPSH__TIER_PCM);
+    check_whole(&found, 0, 1, SPSH_TIER_BYTES);
+    check_whole(&found, 0, 2, SPSH_TIER_BYTES);
+    check_whole(&found, 0, 3, SPSH_TIER_PCM);
     CHECK_U64(found.count, 3);
     exact_free(&found);
     /* Without the primary the aliases have each other. */
-    const spsh__print_source train = {path, "train", SPSH__SIDE_TRAIN};
+    const spsh_dedup_source train = {path, "train", SPSH_SIDE_TRAIN};
     found = exact_find(&train, 1, &exact_plain);
-    check_whole(&found, 1, 2, SPSH__TIER_BYTES);
-    check_whole(&found, 1, 3, SPSH__TIER_PCM);
+    check_whole(&found, 1, 2, SPSH_TIER_BYTES);
+    check_whole(&found, 1, 3, SPSH_TIER_PCM);
     CHECK_U64(found.count, 2);
     CHECK_U64(spsh__exact_representative(found.groups, 0), 0);
     CHECK_U64(spsh__exact_representative(found.groups, 3), 1);
@@ -400,17 +400,17 @@ static void test_two_sides(void)
     copy_dataset_utterance(set, copy_dataset_record(set, &audio), 0, SAMPLES + 3, "test"); /* 7 */
     copy_dataset_close(set, SPSH_DEDUPE_NONE);
     make_segments(path);
-    const spsh__print_source sources[] = {
-        {path, "train", SPSH__SIDE_TRAIN},
-        {path, "test",  SPSH__SIDE_TEST },
+    const spsh_dedup_source sources[] = {
+        {path, "train", SPSH_SIDE_TRAIN},
+        {path, "test",  SPSH_SIDE_TEST },
     };
     exact_found found = exact_find(sources, 2, &exact_plain);
-    check_whole(&found, 0, 1, SPSH__TIER_BYTES); /* test, first of train */
-    check_whole(&found, 1, 2, SPSH__TIER_BYTES);
-    check_whole(&found, 1, 4, SPSH__TIER_BYTES);
-    check_whole(&found, 1, 3, SPSH__TIER_BYTES); /* train's star */
-    check_whole(&found, 0, 2, SPSH__TIER_BYTES); /* test's star */
-    check_whole(&found, 0, 4, SPSH__TIER_BYTES);
+    check_whole(&found, 0, 1, SPSH_TIER_BYTES); /* test, first of train */
+    check_whole(&found, 1, 2, SPSH_TIER_BYTES);
+    check_whole(&found, 1, 4, SPSH_TIER_BYTES);
+    check_whole(&found, 1, 3, SPSH_TIER_BYTES); /* train's star */
+    check_whole(&found, 0, 2, SPSH_TIER_BYTES); /* test's star */
+    check_whole(&found, 0, 4, SPSH_TIER_BYTES);
     CHECK_U64(exact_match(&found, 5, 6)->a_first, 501);
     CHECK_U64(exact_match(&found, 5, 7)->a_first, 777);
     CHECK_U64(exact_count(&found, 6, 7), 0);
@@ -466,7 +466,7 @@ static void test_confirm_compares_samples(void)
     exact_free(&found);
     found = exact_find_in(path, &(exact_settings){(uint64_t)64 << 20, 2, true});
     CHECK_U64(found.count, 1);
-    check_whole(&found, 0, 1, SPSH__TIER_PCM);
+    check_whole(&found, 0, 1, SPSH_TIER_PCM);
     CHECK_U64(spsh__exact_representative(found.groups, 1), 0);
     CHECK_U64(spsh__exact_representative(found.groups, 2), 2);
     exact_free(&found);
@@ -484,11 +484,11 @@ static void test_memory_threads_and_order_do_not_matter(void)
     char one[600], two[600];
     dataset_path(one, sizeof(one), "segments");
     dataset_path(two, sizeof(two), "forms");
-    const spsh__print_source sources[] = {
-        {one, NULL, SPSH__SIDE_TRAIN},
-        {two, NULL, SPSH__SIDE_TRAIN},
+    const spsh_dedup_source sources[] = {
+        {one, NULL, SPSH_SIDE_TRAIN},
+        {two, NULL, SPSH_SIDE_TRAIN},
     };
-    const spsh__print_source turned[] = {sources[1], sources[0]};
+    const spsh_dedup_source turned[] = {sources[1], sources[0]};
     exact_found want = exact_find(sources, 2, &exact_plain);
     CHECK(want.count > 20);
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {

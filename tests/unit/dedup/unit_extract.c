@@ -185,7 +185,7 @@ static void test_channels(void)
 
 /* ---- copies by reference, parts, broken audio ---- */
 
-static spsh_status open_set(const spsh__print_source *sources, size_t count,
+static spsh_status open_set(const spsh_dedup_source *sources, size_t count,
                             spsh__print_set **ret_set, spsh_error *err)
 {
     return spsh__print_set_open(sources, count, NULL, ret_set, err);
@@ -258,16 +258,16 @@ static void check_digests(const spsh__print_set *set)
 
 static void check_sides(const char *path)
 {
-    const spsh__print_source sources[] = {
-        {path, "train", SPSH__SIDE_TRAIN},
-        {path, "test",  SPSH__SIDE_TEST }
+    const spsh_dedup_source sources[] = {
+        {path, "train", SPSH_SIDE_TRAIN},
+        {path, "test",  SPSH_SIDE_TEST }
     };
-    const spsh__print_source turned[] = {sources[1], sources[0]};
-    const spsh__print_source both[] = {
-        {path, NULL, SPSH__SIDE_TRAIN},
+    const spsh_dedup_source turned[] = {sources[1], sources[0]};
+    const spsh_dedup_source both[] = {
+        {path, NULL, SPSH_SIDE_TRAIN},
         sources[1]
     };
-    const spsh__print_source none = {path, "train,nowhere", SPSH__SIDE_TRAIN};
+    const spsh_dedup_source none = {path, "train,nowhere", SPSH_SIDE_TRAIN};
     spsh__print_set *set = NULL;
     spsh__print_set *other = NULL;
     spsh_error err = SPSH_ERROR_INIT;
@@ -279,15 +279,15 @@ static void check_sides(const char *path)
     spsh__print_set_hash(other, other_hash);
     CHECK(memcmp(hash, other_hash, 16) == 0);
     CHECK_U64(spsh__print_set_dataset_count(set), 1);
-    CHECK(spsh__print_set_side_count(set, SPSH__SIDE_TEST) > 0);
-    CHECK(spsh__print_set_side_count(set, SPSH__SIDE_TRAIN) > 0);
-    CHECK_I64(spsh__print_set_side(set, 3), SPSH__SIDE_TEST); /* u3 */
-    CHECK_I64(spsh__print_set_side(set, 0), SPSH__SIDE_TRAIN);
+    CHECK(spsh__print_set_side_count(set, SPSH_SIDE_TEST) > 0);
+    CHECK(spsh__print_set_side_count(set, SPSH_SIDE_TRAIN) > 0);
+    CHECK_I64(spsh__print_set_side(set, 3), SPSH_SIDE_TEST); /* u3 */
+    CHECK_I64(spsh__print_set_side(set, 0), SPSH_SIDE_TRAIN);
     spsh__print_set_close(other);
     REQUIRE(open_set(sources, 1, &other, &err) == SPSH_OK);
     spsh__print_set_hash(other, other_hash);
     CHECK(memcmp(hash, other_hash, 16) != 0);
-    CHECK_U64(spsh__print_set_side_count(other, SPSH__SIDE_TEST), 0);
+    CHECK_U64(spsh__print_set_side_count(other, SPSH_SIDE_TEST), 0);
     CHECK_U64(spsh__print_set_count(other), TINY_UTTERANCES);
     spsh__print_set_close(other);
     spsh__print_set_close(set);
@@ -300,7 +300,7 @@ static void check_sides(const char *path)
 
 static void check_skips(const char *path)
 {
-    const spsh__print_source source = {path, NULL, SPSH__SIDE_TRAIN};
+    const spsh_dedup_source source = {path, NULL, SPSH_SIDE_TRAIN};
     const spsh_overlay_entry entry = {
         {(const uint8_t *)"u2", 2},
         {NULL,                  0}
@@ -315,8 +315,8 @@ static void check_skips(const char *path)
     REQUIRE(open_set(&source, 1, &set, NULL) == SPSH_OK);
     spsh__print_set_hash(set, after);
     CHECK(memcmp(before, after, 16) != 0);
-    CHECK_I64(spsh__print_set_side(set, 2), SPSH__SIDE_NONE);
-    CHECK_U64(spsh__print_set_side_count(set, SPSH__SIDE_TRAIN), TINY_UTTERANCES - 1);
+    CHECK_I64(spsh__print_set_side(set, 2), SPSH_SIDE_NONE);
+    CHECK_U64(spsh__print_set_side_count(set, SPSH_SIDE_TRAIN), TINY_UTTERANCES - 1);
     spsh__print_set_close(set);
     REQUIRE(spsh_overlay_remove(path, "x", NULL, NULL) == SPSH_OK);
     REQUIRE(open_set(&source, 1, &set, NULL) == SPSH_OK);
@@ -334,7 +334,7 @@ static void test_references(void)
     spsh__print_set *set = NULL;
     spsh_error err = SPSH_ERROR_INIT;
     (void)snprintf(path, sizeof(path), "%s/tiny.spsh", folder);
-    const spsh__print_source source = {path, NULL, SPSH__SIDE_TRAIN};
+    const spsh_dedup_source source = {path, NULL, SPSH_SIDE_TRAIN};
     tiny_dataset_write(&tiny, path);
     REQUIRE(tiny_dataset_publish(&tiny, SPSH_DEDUPE_PCM, NULL, NULL, NULL, NULL) == SPSH_OK);
     CHECK_I64(open_set(&source, 1, &set, &err), SPSH_E_NOT_FOUND);

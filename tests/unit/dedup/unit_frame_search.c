@@ -72,9 +72,9 @@ static void make_datasets(uint64_t seed)
 
 static spsh__print_set *open_set(const char *where)
 {
-    const spsh__print_source sources[] = {
-        {where, "train", SPSH__SIDE_TRAIN},
-        {where, "test",  SPSH__SIDE_TEST }
+    const spsh_dedup_source sources[] = {
+        {where, "train", SPSH_SIDE_TRAIN},
+        {where, "test",  SPSH_SIDE_TEST }
     };
     spsh__print_set *set = NULL;
     spsh_error err = SPSH_ERROR_INIT;

@@ -172,18 +172,18 @@ static match_array pair(uint64_t a, uint64_t b, bool speed_grid)
 }
 
 /* The class of the strongest match; NONE for none. */
-static spsh__align_class strongest(const match_array *found)
+static spsh_copy_class strongest(const match_array *found)
 {
-    spsh__align_class kind = SPSH__ALIGN_NONE;
+    spsh_copy_class kind = SPSH_COPY_NONE;
     for (size_t i = 0; i < found->count; i++)
-        if (kind == SPSH__ALIGN_NONE || found->items[i].kind < kind)
+        if (kind == SPSH_COPY_NONE || found->items[i].kind < kind)
             kind = found->items[i].kind;
     return kind;
 }
 
-static void check_kind(spsh__align_class got, spsh__align_class want)
+static void check_kind(spsh_copy_class got, spsh_copy_class want)
 {
-    CHECK_STR(spsh__align_class_text(got), spsh__align_class_text(want));
+    CHECK_STR(spsh_copy_class_text(got), spsh_copy_class_text(want));
 }
 
 static void test_same_recording(void)
@@ -191,8 +191,8 @@ static void test_same_recording(void)
     match_array found = pair(VOICE_LATER, VOICE, false);
     REQUIRE(found.count == 1);
     const spsh__match *match = &found.items[0];
-    check_kind(match->kind, SPSH__ALIGN_SAME_RECORDING);
-    CHECK_STR(spsh__tier_text(match->tier), "acoustic");
+    check_kind(match->kind, SPSH_COPY_SAME_RECORDING);
+    CHECK_STR(spsh_copy_tier_text(match->tier), "acoustic");
     CHECK(match->a == VOICE && match->b == VOICE_LATER);
     CHECK(match->is_inverted && match->ncc < -0.99 && match->rate_hz == 8000);
     CHECK(fabs(match->lag + 2400) < 0.1 && match->votes > 4);
@@ -204,7 +204,7 @@ static void test_a_clip_in_an_hour(void)
     match_array found = pair(VOICE, LONG, false);
     REQUIRE(found.count >= 1);
     const spsh__match *match = &found.items[0];
-    check_kind(match->kind, SPSH__ALIGN_CONTAINED);
+    check_kind(match->kind, SPSH_COPY_CONTAINED);
     const int64_t place = (int64_t)long_place() - SECOND / 2;
     CHECK(fabs(match->lag - (double)place) < 0.8);
     CHECK(match->coverage_a > 0.75 && match->coverage_b < 0.01);
@@ -217,7 +217,7 @@ static void test_jingle(void)
     match_array found = pair(NEWS_1, NEWS_2, false);
     REQUIRE(found.count == 1);
     const spsh__match *match = &found.items[0];
-    check_kind(match->kind, SPSH__ALIGN_SHARED_SEGMENT);
+    check_kind(match->kind, SPSH_COPY_SHARED_SEGMENT);
     CHECK(fabs(match->lag + 2 * SECOND) < 0.8);
     CHECK(fabs((double)match->a_first / SECOND - 3) < 0.2);
     CHECK(fabs((double)match->count / SECOND - 2) < 0.35);
@@ -229,7 +229,7 @@ static void test_two_runs(void)
     match_array found = pair(VOICE, MIXED, false);
     REQUIRE(found.count == 2);
     for (size_t i = 0; i < 2; i++) {
-        check_kind(found.items[i].kind, SPSH__ALIGN_SHARED_SEGMENT);
+        check_kind(found.items[i].kind, SPSH_COPY_SHARED_SEGMENT);
         CHECK(fabs(found.items[i].lag) < 0.1);
     }
     const spsh__match *first =
@@ -247,9 +247,9 @@ static void test_one_channel(void)
     for (size_t i = 0; i < found.count; i++) {
         const spsh__match *match = &found.items[i];
         CHECK_U64(match->a_channel, 0);
-        CHECK(match->b_channel != 1 || match->kind == SPSH__ALIGN_REREAD);
-        right += match->b_channel == 2 && match->kind == SPSH__ALIGN_SAME_RECORDING &&
-                 match->ncc > 0.999;
+        CHECK(match->b_channel != 1 || match->kind == SPSH_COPY_REREAD);
+        right +=
+            match->b_channel == 2 && match->kind == SPSH_COPY_SAME_RECORDING && match->ncc > 0.999;
     }
     CHECK_U64(right, 1);
 }
@@ -263,23 +263,23 @@ static void test_what_is_no_copy(void)
             if (other == still[i] || other == LONG)
                 continue;
             const match_array found = pair(still[i], other, false);
-            check_kind(strongest(&found), SPSH__ALIGN_NONE);
+            check_kind(strongest(&found), SPSH_COPY_NONE);
         }
     }
     const match_array found = pair(NEWS_1, VOICE, false);
-    const spsh__align_class kind = strongest(&found);
-    CHECK(kind == SPSH__ALIGN_NONE || kind == SPSH__ALIGN_REREAD);
+    const spsh_copy_class kind = strongest(&found);
+    CHECK(kind == SPSH_COPY_NONE || kind == SPSH_COPY_REREAD);
     CHECK_U64(pair(VOICE, VOICE, false).count, 0);
 }
 
 static void test_other_speed(void)
 {
     match_array found = pair(VOICE, FASTER, false);
-    CHECK(strongest(&found) == SPSH__ALIGN_NONE || strongest(&found) >= SPSH__ALIGN_PROBABLE_COPY);
+    CHECK(strongest(&found) == SPSH_COPY_NONE || strongest(&found) >= SPSH_COPY_PROBABLE_COPY);
     found = pair(VOICE, FASTER, true);
-    check_kind(strongest(&found), SPSH__ALIGN_TIME_SCALED);
+    check_kind(strongest(&found), SPSH_COPY_TIME_SCALED);
     REQUIRE(found.count == 1);
-    CHECK_STR(spsh__tier_text(found.items[0].tier), "acoustic_scaled");
+    CHECK_STR(spsh_copy_tier_text(found.items[0].tier), "acoustic_scaled");
     CHECK(!spsh__tier_may_drop(found.items[0].tier));
     CHECK(fabs(found.items[0].scale - 1.1) < 0.0005);
     CHECK(fabs(found.items[0].ncc) > 0.95 && found.items[0].coverage_a > 0.9);
@@ -379,7 +379,7 @@ static void test_any_number_of_threads(void)
     CHECK(facts.decoded_count > 5 / candidate_stride && facts.decoded_count < facts.judged_count);
     CHECK(facts.frame_pairs > 100000 / candidate_stride);
     uint64_t classes = 0;
-    for (size_t i = 0; i < SPSH__ALIGN_CLASS_COUNT; i++)
+    for (size_t i = 0; i < SPSH_COPY_CLASS_COUNT; i++)
         classes += facts.by_class[i];
     CHECK_U64(classes, want.count);
     for (size_t i = first_way; i < 3; i++) {
@@ -489,11 +489,11 @@ static void test_turned(void)
 static void test_the_strongest_match(void)
 {
     const spsh__match matches[] = {
-        {.tier = SPSH__TIER_ACOUSTIC, .kind = SPSH__ALIGN_REREAD     },
-        {.tier = SPSH__TIER_SCALED,   .kind = SPSH__ALIGN_TIME_SCALED},
-        {.tier = SPSH__TIER_SCALED,   .kind = SPSH__ALIGN_TIME_SCALED, .count = 5},
-        {.tier = SPSH__TIER_TEXT_EXACT,                           .kind = SPSH__ALIGN_NONE                             },
-        {.tier = SPSH__TIER_SPEAKER,                           .kind = SPSH__ALIGN_NONE   },
+        {.tier = SPSH_TIER_ACOUSTIC, .kind = SPSH_COPY_REREAD     },
+        {.tier = SPSH_TIER_SCALED,   .kind = SPSH_COPY_TIME_SCALED},
+        {.tier = SPSH_TIER_SCALED,   .kind = SPSH_COPY_TIME_SCALED, .count = 5},
+        {.tier = SPSH_TIER_TEXT_EXACT,                          .kind = SPSH_COPY_NONE                           },
+        {.tier = SPSH_TIER_SPEAKER,                          .kind = SPSH_COPY_NONE   },
     };
     CHECK(spsh__match_strongest(matches, 5) == &matches[1]);
     CHECK(spsh__match_strongest(matches, 1) == &matches[0]);

@@ -39,9 +39,9 @@ static spsh__print_set *open_set(const char *train, const char *test)
     char train_path[600];
     spsh__print_set *set = NULL;
     (void)snprintf(train_path, sizeof(train_path), "%s", path_of(train));
-    const spsh__print_source sources[] = {
-        {train_path,    "train", SPSH__SIDE_TRAIN},
-        {path_of(test), "test",  SPSH__SIDE_TEST }
+    const spsh_dedup_source sources[] = {
+        {train_path,    "train", SPSH_SIDE_TRAIN},
+        {path_of(test), "test",  SPSH_SIDE_TEST }
     };
     const spsh_status rc = spsh__print_set_open(sources, 2, NULL, &set, &err);
     if (rc != SPSH_OK)
@@ -71,7 +71,7 @@ static void run(const char *train, const char *test, const spsh__text_join_optio
 }
 
 /* The match of two ordinals in a tier, or NULL. */
-static const spsh__match *find(uint64_t a, uint64_t b, spsh__tier tier)
+static const spsh__match *find(uint64_t a, uint64_t b, spsh_copy_tier tier)
 {
     for (size_t i = 0; i < result.count; i++) {
         const spsh__match *m = &result.matches[i];
@@ -106,9 +106,9 @@ static void test_texts(void)
     text_dataset_make(path_of("texts"), 1, rows, sizeof(rows) / sizeof(rows[0]));
     run("texts", "texts", &plain);
     CHECK_U64(result.count, 3);
-    const spsh__match *exact = find(0, 6, SPSH__TIER_TEXT_EXACT);
-    const spsh__match *near = find(1, 6, SPSH__TIER_TEXT_NEAR);
-    const spsh__match *covered = find(2, 7, SPSH__TIER_TEXT_COVERED);
+    const spsh__match *exact = find(0, 6, SPSH_TIER_TEXT_EXACT);
+    const spsh__match *near = find(1, 6, SPSH_TIER_TEXT_NEAR);
+    const spsh__match *covered = find(2, 7, SPSH_TIER_TEXT_COVERED);
     REQUIRE(exact != NULL && near != NULL && covered != NULL);
     CHECK(exact->similarity == 1);
     CHECK(near->similarity > 0.94 && near->similarity < 0.95);
@@ -145,7 +145,7 @@ static void test_overlays(void)
                              &err) == SPSH_OK);
     run("overlays", "overlays", &plain);
     CHECK_U64(result.count, 1);
-    CHECK(find(0, 3, SPSH__TIER_TEXT_EXACT) != NULL);
+    CHECK(find(0, 3, SPSH_TIER_TEXT_EXACT) != NULL);
     CHECK_U64(result.facts.train_count, 1);
 }
 
@@ -173,7 +173,7 @@ static void test_many_are_counted(void)
             const uint64_t test = i / 20 * 20 + 7;
             const uint64_t train = i % 10 < 7 ? i % 10 : i % 10 + 1;
             CHECK(result.matches[i].tier ==
-                  (is_speaker ? SPSH__TIER_SPEAKER : SPSH__TIER_TEXT_EXACT));
+                  (is_speaker ? SPSH_TIER_SPEAKER : SPSH_TIER_TEXT_EXACT));
             CHECK(result.matches[i].a == (test < train ? test : train) &&
                   result.matches[i].b == (test < train ? train : test));
         }
@@ -210,7 +210,7 @@ static void test_speakers_and_documents(void)
     run("names-a", "names-b", &plain);
     /* Numbers are compared inside a domain; absent names not at all. */
     CHECK_U64(result.count, 1);
-    CHECK(find(1, 5, SPSH__TIER_DOCUMENT) != NULL);
+    CHECK(find(1, 5, SPSH_TIER_DOCUMENT) != NULL);
     CHECK(result.facts.train_speaker_count == 3 && result.facts.test_speaker_count == 3 &&
           result.facts.shared_speaker_count == 0);
     CHECK(result.facts.train_document_count == 3 && result.facts.test_document_count == 3 &&
@@ -225,8 +225,8 @@ static void test_speakers_and_documents(void)
     options.fold_names = true;
     run("names-a", "names-b", &options);
     CHECK_U64(result.count, 5);
-    CHECK(find(0, 4, SPSH__TIER_SPEAKER) != NULL && find(1, 5, SPSH__TIER_SPEAKER) != NULL &&
-          find(3, 7, SPSH__TIER_SPEAKER) != NULL && find(3, 7, SPSH__TIER_DOCUMENT) != NULL);
+    CHECK(find(0, 4, SPSH_TIER_SPEAKER) != NULL && find(1, 5, SPSH_TIER_SPEAKER) != NULL &&
+          find(3, 7, SPSH_TIER_SPEAKER) != NULL && find(3, 7, SPSH_TIER_DOCUMENT) != NULL);
     CHECK_U64(result.facts.shared_speaker_count, 3);
 }
 
@@ -287,15 +287,15 @@ static void test_sources(void)
     text_dataset_make(path_of("sources-b"), 2, test, 6);
     run("sources-a", "sources-a", &plain);
     CHECK_U64(result.count, 1);
-    CHECK(find(0, 6, SPSH__TIER_SOURCE) != NULL);
+    CHECK(find(0, 6, SPSH_TIER_SOURCE) != NULL);
     run("sources-a", "sources-b", &plain);
     CHECK_U64(result.count, 5);
-    const spsh__match *edge = find(1, 8, SPSH__TIER_SOURCE);
+    const spsh__match *edge = find(1, 8, SPSH_TIER_SOURCE);
     REQUIRE(edge != NULL);
     /* They share 20 s to 20.5 s: 10 s into the one, the begin of the other. */
     CHECK(edge->rate_hz == 8000 && edge->a_first == 80000 && edge->b_first == 0);
-    CHECK(find(1, 9, SPSH__TIER_SOURCE) != NULL && find(2, 9, SPSH__TIER_SOURCE) != NULL);
-    CHECK(find(3, 10, SPSH__TIER_SOURCE) != NULL && find(4, 11, SPSH__TIER_SOURCE) != NULL);
+    CHECK(find(1, 9, SPSH_TIER_SOURCE) != NULL && find(2, 9, SPSH_TIER_SOURCE) != NULL);
+    CHECK(find(3, 10, SPSH_TIER_SOURCE) != NULL && find(4, 11, SPSH_TIER_SOURCE) != NULL);
     CHECK_U64(result.facts.tests[2].source, 2);
 }
 

@@ -7,22 +7,22 @@
 
 static spsh__builder out;
 
-static const char *normal(spsh__text_profile profile, const char *text)
+static const char *normal(spsh_text_profile profile, const char *text)
 {
     spsh_error err = SPSH_ERROR_INIT;
     REQUIRE(spsh__text_normalise(profile, spsh__bytes_of(text), &out, &err) == SPSH_OK);
     return spsh__builder_text(&out);
 }
 
-#define CHECK_DEFAULT(text_, want_) CHECK_STR(normal(SPSH__TEXT_PROFILE_DEFAULT, text_), want_)
-#define CHECK_CJK(text_, want_)     CHECK_STR(normal(SPSH__TEXT_PROFILE_CJK, text_), want_)
-#define CHECK_MARKS(text_, want_)   CHECK_STR(normal(SPSH__TEXT_PROFILE_MARKS, text_), want_)
+#define CHECK_DEFAULT(text_, want_) CHECK_STR(normal(SPSH_TEXT_PROFILE_DEFAULT, text_), want_)
+#define CHECK_CJK(text_, want_)     CHECK_STR(normal(SPSH_TEXT_PROFILE_CJK, text_), want_)
+#define CHECK_MARKS(text_, want_)   CHECK_STR(normal(SPSH_TEXT_PROFILE_MARKS, text_), want_)
 
 static void test_names(void)
 {
-    CHECK_STR(spsh__text_profile_name(SPSH__TEXT_PROFILE_DEFAULT), "default-1");
-    CHECK_STR(spsh__text_profile_name(SPSH__TEXT_PROFILE_CJK), "cjk-1");
-    CHECK_STR(spsh__text_profile_name(SPSH__TEXT_PROFILE_MARKS), "marks-1");
+    CHECK_STR(spsh__text_profile_name(SPSH_TEXT_PROFILE_DEFAULT), "default-1");
+    CHECK_STR(spsh__text_profile_name(SPSH_TEXT_PROFILE_CJK), "cjk-1");
+    CHECK_STR(spsh__text_profile_name(SPSH_TEXT_PROFILE_MARKS), "marks-1");
 }
 
 static void test_plain(void)
@@ -73,7 +73,7 @@ static void test_what_cannot_be_seen(void)
                   "ab c de f");
     /* No-break space, line separator, next line, NUL. */
     const uint8_t spaces[] = {'a', 0xc2, 0xa0, 'b', 0xe2, 0x80, 0xa8, 'c', 0xc2, 0x85, 'd', 0, 'e'};
-    CHECK(spsh__text_normalise(SPSH__TEXT_PROFILE_DEFAULT, (spsh_bytes){spaces, sizeof(spaces)},
+    CHECK(spsh__text_normalise(SPSH_TEXT_PROFILE_DEFAULT, (spsh_bytes){spaces, sizeof(spaces)},
                                &out, NULL) == SPSH_OK);
     CHECK_STR(spsh__builder_text(&out), "a b c d e");
     /* A mark on nothing, and one behind an apostrophe. */
@@ -138,10 +138,10 @@ static void test_short_cuts_change_nothing(void)
             size += (size_t)utf8proc_encode_char(tails[tail][i], whole + size);
         const utf8proc_ssize_t count = utf8proc_map(whole, (utf8proc_ssize_t)size, &parts, nfd);
         REQUIRE(count > 0);
-        for (unsigned profile = 0; profile < SPSH__TEXT_PROFILE_COUNT; profile++) {
-            REQUIRE(spsh__text_normalise((spsh__text_profile)profile, (spsh_bytes){whole, size},
+        for (unsigned profile = 0; profile < SPSH_TEXT_PROFILE_COUNT; profile++) {
+            REQUIRE(spsh__text_normalise((spsh_text_profile)profile, (spsh_bytes){whole, size},
                                          &out, NULL) == SPSH_OK);
-            REQUIRE(spsh__text_normalise((spsh__text_profile)profile,
+            REQUIRE(spsh__text_normalise((spsh_text_profile)profile,
                                          (spsh_bytes){parts, (size_t)count}, &other,
                                          NULL) == SPSH_OK);
             if (!spsh__bytes_equal(spsh__builder_bytes(&out), spsh__builder_bytes(&other)) &&
@@ -164,7 +164,7 @@ static void test_ascii_is_no_other_way(void)
         for (unsigned i = 0; i < 12; i++)
             text[i] = letters[test_random(&random) % (sizeof(letters) - 1)];
         (void)snprintf(longer, sizeof(longer), "%s \xe4\xbb\x8a", text);
-        const char *plain = normal(SPSH__TEXT_PROFILE_DEFAULT, text);
+        const char *plain = normal(SPSH_TEXT_PROFILE_DEFAULT, text);
         (void)snprintf(want, sizeof(want), "%s%s\xe4\xbb\x8a", plain, plain[0] == '\0' ? "" : " ");
         CHECK_DEFAULT(longer, want);
     }
@@ -177,8 +177,8 @@ static void test_what_is_not_utf8(void)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         spsh_error err = SPSH_ERROR_INIT;
         CHECK_DEFAULT("before", "before");
-        CHECK(spsh__text_normalise(SPSH__TEXT_PROFILE_DEFAULT, spsh__bytes_of(bad[i]), &out,
-                                   &err) == SPSH_OK);
+        CHECK(spsh__text_normalise(SPSH_TEXT_PROFILE_DEFAULT, spsh__bytes_of(bad[i]), &out, &err) ==
+              SPSH_OK);
         CHECK(out.size_bytes == 0);
     }
 }
@@ -199,10 +199,10 @@ static void test_hostile_texts_are_bounded(void)
     const spsh_bytes marks = repeat("\xcc\x81\xcc\xa3", 500000, &text);
     text.data[0] = 'a';
     text.data[1] = 'b';
-    CHECK(spsh__text_normalise(SPSH__TEXT_PROFILE_DEFAULT, marks, &out, NULL) == SPSH_OK);
+    CHECK(spsh__text_normalise(SPSH_TEXT_PROFILE_DEFAULT, marks, &out, NULL) == SPSH_OK);
     CHECK(out.size_bytes > 32 && out.size_bytes < 100);
     const spsh_bytes longest = repeat("\xef\xb7\xba", 100000, &text);
-    CHECK(spsh__text_normalise(SPSH__TEXT_PROFILE_DEFAULT, longest, &out, NULL) == SPSH_OK);
+    CHECK(spsh__text_normalise(SPSH_TEXT_PROFILE_DEFAULT, longest, &out, NULL) == SPSH_OK);
     CHECK(out.size_bytes >= 100000 * 30);
     CHECK(out.capacity_bytes <= (size_t)100000 * 72 * 2);
     spsh__builder_free(&text);
@@ -218,7 +218,7 @@ static void test_normal_stays_normal(void)
     spsh__builder text = {0};
     spsh__builder again = {0};
     for (unsigned round = 0; round < 20000; round++) {
-        const spsh__text_profile profile = (spsh__text_profile)(round % SPSH__TEXT_PROFILE_COUNT);
+        const spsh_text_profile profile = (spsh_text_profile)(round % SPSH_TEXT_PROFILE_COUNT);
         spsh__builder_clear(&text);
         for (unsigned i = 0; i < 12; i++) {
             const uint64_t draw = test_random(&random);

@@ -37,9 +37,9 @@ static void test_operands(void)
     };
     spsh_io io = *spsh_io_default();
     io.stat_fn = stat_some;
-    spsh__source_list list = {0};
+    spsh_dedup_sources list = {0};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        REQUIRE(spsh__source_list_add(&list, cases[i].operand, SPSH__SIDE_TEST, &io, NULL) ==
+        REQUIRE(spsh__source_list_add(&list, cases[i].operand, SPSH_SIDE_TEST, &io, NULL) ==
                 SPSH_OK);
     REQUIRE(list.count == sizeof(cases) / sizeof(cases[0]));
     for (size_t i = 0; i < list.count; i++) {
@@ -47,7 +47,7 @@ static void test_operands(void)
         CHECK((list.items[i].splits == NULL) == (cases[i].splits == NULL));
         if (list.items[i].splits != NULL && cases[i].splits != NULL)
             CHECK_STR(list.items[i].splits, cases[i].splits);
-        CHECK(list.items[i].side == SPSH__SIDE_TEST);
+        CHECK(list.items[i].side == SPSH_SIDE_TEST);
     }
     spsh__source_list_free(&list);
     CHECK_U64(list.count, 0);
@@ -58,10 +58,10 @@ static void test_what_is_no_operand(void)
     static const char *const operands[] = {
         "",          ":train",      ":",     "a.spsh:",       "a.spsh:,a",
         "a.spsh:a,", "a.spsh:a,,b", "none:", "a.spsh:caf\xe9"};
-    spsh__source_list list = {0};
+    spsh_dedup_sources list = {0};
     for (size_t i = 0; i < sizeof(operands) / sizeof(operands[0]); i++) {
         spsh_error err = SPSH_ERROR_INIT;
-        CHECK(spsh__source_list_add(&list, operands[i], SPSH__SIDE_TRAIN, NULL, &err) ==
+        CHECK(spsh__source_list_add(&list, operands[i], SPSH_SIDE_TRAIN, NULL, &err) ==
               SPSH_E_INVALID_ARG);
         CHECK(strstr(err.message, operands[i]) != NULL);
     }

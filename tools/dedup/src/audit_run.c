@@ -56,9 +56,9 @@ static spsh_status check_space(const spsh__audit_options *options, const spsh__p
         const spsh_status rc = spsh__print_set_print(set, i, &print, err);
         if (rc != SPSH_OK)
             return rc;
-        const spsh__side side = spsh__print_set_side(set, print.utterance);
-        train_keys += side == SPSH__SIDE_TRAIN ? print.key_count : 0;
-        test_frames += side == SPSH__SIDE_TEST ? print.frame_count : 0;
+        const spsh_side side = spsh__print_set_side(set, print.utterance);
+        train_keys += side == SPSH_SIDE_TRAIN ? print.key_count : 0;
+        test_frames += side == SPSH_SIDE_TEST ? print.frame_count : 0;
     }
     const uint64_t need = spsh__audit_space(options, train_keys, test_frames);
     if (options->space_fn != NULL)

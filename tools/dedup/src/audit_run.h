@@ -12,13 +12,13 @@
 #include "set/dataset_splits.h"
 
 typedef struct spsh__audit_options {
-    const spsh__source_list *sources;
+    const spsh_dedup_sources *sources;
     const char *folder;
     const char *work_path;
     const char *alias_path;
     const char *command; /* for the report; what does not change the result is not in it */
-    spsh__text_profile profile;
-    double fail_limits[SPSH__LEAK_COUNT]; /* spsh__audit_facts */
+    spsh_text_profile profile;
+    double fail_limits[SPSH_LEAK_COUNT]; /* spsh__audit_facts */
     bool speed_grid;
     uint64_t memory_bytes;
     uint32_t threads;

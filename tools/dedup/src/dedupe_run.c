@@ -106,7 +106,7 @@ static spsh_status settle_policy(const spsh__dedupe_options *options, spsh__dedu
         if (at == count)
             return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG, "--prefer %s: none of the datasets",
                                    options->prefer[i]);
-        if (d->policy.prefer_count < SPSH__PREFER_MAX)
+        if (d->policy.prefer_count < SPSH_DEDUPE_PREFER_MAX)
             d->policy.prefer[d->policy.prefer_count++] = at;
     }
     return SPSH_OK;
@@ -124,7 +124,7 @@ static spsh_status measure_set(spsh__dedupe *d, spsh_error *err)
     for (uint64_t i = 0; i < spsh__print_set_count(d->set); i++) {
         spsh__segment_row row;
         uint64_t alias_of = 0;
-        if (spsh__print_set_side(d->set, i) == SPSH__SIDE_NONE)
+        if (spsh__print_set_side(d->set, i) == SPSH_SIDE_NONE)
             continue;
         spsh_status rc = spsh__print_set_row(d->set, i, &row, &alias_of, err);
         if (rc != SPSH_OK)
@@ -225,7 +225,7 @@ static spsh_status sum_members(spsh__dedupe *d, spsh_error *err)
         spsh__segment_row row;
         uint64_t alias_of = 0;
         d->decisions[m->decision]++;
-        if (m->decision != SPSH__DECISION_DROP)
+        if (m->decision != SPSH_DECISION_DROP)
             continue;
         spsh_status rc = spsh__print_set_row(d->set, m->ordinal, &row, &alias_of, err);
         if (rc != SPSH_OK)
@@ -256,7 +256,7 @@ static spsh_status sum_up(const spsh__dedupe_options *options, spsh__dedupe *d, 
     for (uint64_t i = 0; i < d->match_count + d->clusters.checked_count; i++)
         spsh__copy_facts_count(&f->common, spsh__plan_match(&d->facts, i));
     spsh_status rc = sum_members(d, err);
-    for (int tier = 0; tier < SPSH__TIER_COUNT; tier++) {
+    for (int tier = 0; tier < SPSH_TIER_COUNT; tier++) {
         f->dropped_count += d->by_tier[tier].utterances;
         f->dropped_seconds += d->by_tier[tier].seconds;
         f->dropped_bytes += d->by_tier[tier].bytes;
@@ -287,7 +287,7 @@ static void add_names(const char *splits, spsh__builder *names)
 }
 
 /* The splits that were asked for, each once and sorted; *ret_text NULL: all. */
-static spsh_status list_splits(const spsh__source_list *sources, const char *path, char **ret_text,
+static spsh_status list_splits(const spsh_dedup_sources *sources, const char *path, char **ret_text,
                                spsh_error *err)
 {
     spsh__builder names = {0};

@@ -11,7 +11,7 @@
 #include "set/dataset_splits.h"
 
 typedef struct spsh__dedupe_options {
-    const spsh__source_list *sources;
+    const spsh_dedup_sources *sources;
     const char *plan_path; /* NULL: no plan is written */
     const char *html_path; /* NULL: no page */
     const char *work_path;
@@ -45,8 +45,8 @@ typedef struct spsh__dedupe {
     spsh__clusters clusters;
     spsh__policy policy;
     spsh__plan_facts facts;
-    spsh__dedupe_sum by_tier[SPSH__TIER_COUNT];
-    uint64_t decisions[SPSH__DECISION_UNPROVEN + 1]; /* members */
+    spsh__dedupe_sum by_tier[SPSH_TIER_COUNT];
+    uint64_t decisions[SPSH_DECISION_UNPROVEN + 1]; /* members */
     uint64_t key_count;
     uint8_t plan_hash[16];
 } spsh__dedupe;

@@ -21,7 +21,7 @@ static bool is_damage(spsh_status status)
            status == SPSH_E_NOT_SPEECHSHARD;
 }
 
-int spsh__source_fail(const char *command, const spsh__print_source *sources, size_t source_count,
+int spsh__source_fail(const char *command, const spsh_dedup_source *sources, size_t source_count,
                       const spsh_error *err)
 {
     static const char segments[] = SPSH__SEGMENT_DIRECTORY "/";

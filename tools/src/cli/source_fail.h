@@ -6,7 +6,7 @@
 #include "set/print_set.h"
 
 /* command: before the message; NULL: nothing. Returns SPSH_EXIT_FAILED. */
-int spsh__source_fail(const char *command, const spsh__print_source *sources, size_t source_count,
+int spsh__source_fail(const char *command, const spsh_dedup_source *sources, size_t source_count,
                       const spsh_error *err);
 
 #endif

@@ -34,7 +34,7 @@ static int print_split(const spsh__audit_run *run, size_t split)
     if (table == NULL)
         return spsh__cli_fail_memory();
     spsh__table_row(table, "kind", "utterances", "share", "95 % interval", "minutes", "limit");
-    for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++) {
+    for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
         char count[SPSH_HUMAN_BYTES], share[CELL_BYTES], interval[CELL_BYTES];
         char minutes[CELL_BYTES], limit[CELL_BYTES] = "";
         double low = 0;
@@ -46,7 +46,7 @@ static int print_split(const spsh__audit_run *run, size_t split)
         snprintf(minutes, sizeof(minutes), "%.1f", cell->seconds[k] / 60);
         if (run->facts.fail_limits[k] <= 1)
             snprintf(limit, sizeof(limit), "%g %%", 100 * run->facts.fail_limits[k]);
-        spsh__table_row(table, spsh__leak_text((spsh__leak)k),
+        spsh__table_row(table, spsh_leak_text((spsh_leak)k),
                         spsh__human_count(cell->utterances[k], count), share, interval, minutes,
                         limit);
     }
@@ -65,13 +65,13 @@ static uint64_t find_example(const spsh__audit_run *run, size_t split, unsigned 
     const spsh__leaks *leaks = &run->leaks;
     uint64_t best = SPSH_NONE_U64;
     for (uint64_t i = 0; i < roster->test_utterance_count; i++) {
-        const uint64_t match = leaks->evidence[i * SPSH__LEAK_COUNT + leak].match;
+        const uint64_t match = leaks->evidence[i * SPSH_LEAK_COUNT + leak].match;
         if (roster->test_splits[i] != split || match == SPSH_NONE_U64)
             continue;
         if (best == SPSH_NONE_U64 ||
             spsh__leak_compare(
                 &leaks->matches[match],
-                &leaks->matches[leaks->evidence[best * SPSH__LEAK_COUNT + leak].match]) < 0)
+                &leaks->matches[leaks->evidence[best * SPSH_LEAK_COUNT + leak].match]) < 0)
             best = i;
     }
     return best;
@@ -79,20 +79,20 @@ static uint64_t find_example(const spsh__audit_run *run, size_t split, unsigned 
 
 static void describe(const spsh__match *match, char dst[LINE_BYTES])
 {
-    if (match->tier > SPSH__TIER_SCALED) {
-        if (match->tier == SPSH__TIER_TEXT_NEAR)
-            snprintf(dst, LINE_BYTES, "%s, %.0f %% alike", spsh__tier_text(match->tier),
+    if (match->tier > SPSH_TIER_SCALED) {
+        if (match->tier == SPSH_TIER_TEXT_NEAR)
+            snprintf(dst, LINE_BYTES, "%s, %.0f %% alike", spsh_copy_tier_text(match->tier),
                      100 * match->similarity);
         else
-            snprintf(dst, LINE_BYTES, "%s", spsh__tier_text(match->tier));
+            snprintf(dst, LINE_BYTES, "%s", spsh_copy_tier_text(match->tier));
         return;
     }
-    const int used = snprintf(dst, LINE_BYTES, "%s, %s", spsh__tier_text(match->tier),
-                              spsh__align_class_text(match->kind));
+    const int used = snprintf(dst, LINE_BYTES, "%s, %s", spsh_copy_tier_text(match->tier),
+                              spsh_copy_class_text(match->kind));
     if (used < 0 || match->rate_hz == 0)
         return;
     const double seconds = (double)match->count / match->rate_hz;
-    if (match->tier < SPSH__TIER_ACOUSTIC)
+    if (match->tier < SPSH_TIER_ACOUSTIC)
         snprintf(dst + used, LINE_BYTES - (size_t)used, ", %.2f s", seconds);
     else
         snprintf(dst + used, LINE_BYTES - (size_t)used, ", %.2f s, ncc %.3f, ber %.3f", seconds,
@@ -102,7 +102,7 @@ static void describe(const spsh__match *match, char dst[LINE_BYTES])
 static spsh_status print_example(const spsh__audit_run *run, const spsh__audit_names *names,
                                  uint64_t number, unsigned leak, spsh_error *err)
 {
-    const spsh__leak_evidence *evidence = &run->leaks.evidence[number * SPSH__LEAK_COUNT + leak];
+    const spsh__leak_evidence *evidence = &run->leaks.evidence[number * SPSH_LEAK_COUNT + leak];
     const spsh__match match =
         spsh__audit_train_first(&run->sides->roster, &run->leaks.matches[evidence->match]);
     char how[LINE_BYTES];
@@ -114,7 +114,7 @@ static spsh_status print_example(const spsh__audit_run *run, const spsh__audit_n
         spsh__audit_names_get(names, run->sides->roster.test_ordinals[number], &utterance, err);
     if (rc != SPSH_OK)
         return rc;
-    printf("  %-13s  ", spsh__leak_text((spsh__leak)leak));
+    printf("  %-13s  ", spsh_leak_text((spsh_leak)leak));
     spsh__text_print(stdout, utterance.id, 0);
     rc = spsh__audit_names_get(names, match.a, &utterance, err);
     if (rc != SPSH_OK)
@@ -135,7 +135,7 @@ static int print_examples(const spsh__audit_run *run, const spsh__audit_names *n
 {
     spsh_error err = SPSH_ERROR_INIT;
     bool is_first = true;
-    for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++) {
+    for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
         const uint64_t number = find_example(run, split, k);
         if (number == SPSH_NONE_U64)
             continue;
@@ -173,15 +173,15 @@ int spsh__audit_print(const spsh__audit_run *run)
 
 void spsh__audit_tell(const spsh__audit_run *run)
 {
-    static const char *const shared[SPSH__LEAK_COUNT] = {
-        [SPSH__LEAK_RECORDING] = "recording",
-        [SPSH__LEAK_SEGMENT] = "stretch of a second and more",
-        [SPSH__LEAK_PERFORMANCE] = "performance",
-        [SPSH__LEAK_SENTENCE] = "sentence",
-        [SPSH__LEAK_SENTENCE_NEAR] = "sentence, nearly,",
-        [SPSH__LEAK_DOCUMENT] = "document",
-        [SPSH__LEAK_SOURCE] = "source",
-        [SPSH__LEAK_SPEAKER] = "speaker",
+    static const char *const shared[SPSH_LEAK_COUNT] = {
+        [SPSH_LEAK_RECORDING] = "recording",
+        [SPSH_LEAK_SEGMENT] = "stretch of a second and more",
+        [SPSH_LEAK_PERFORMANCE] = "performance",
+        [SPSH_LEAK_SENTENCE] = "sentence",
+        [SPSH_LEAK_SENTENCE_NEAR] = "sentence, nearly,",
+        [SPSH_LEAK_DOCUMENT] = "document",
+        [SPSH_LEAK_SOURCE] = "source",
+        [SPSH_LEAK_SPEAKER] = "speaker",
     };
     char warnings[SPSH__AUDIT_WARNINGS_MAX][SPSH__AUDIT_WARNING_BYTES];
     const size_t warning_count = spsh__audit_warnings(&run->report, warnings);

@@ -50,14 +50,15 @@ static void print_pairs(const spsh__dedupe *d)
 {
     spsh_table *table = spsh__table_new("llr");
     bool any = false;
-    for (int kind = 0; kind < SPSH__ALIGN_CLASS_COUNT; kind++) {
-        for (int tier = 0; tier < SPSH__TIER_COUNT; tier++) {
+    for (int kind = 0; kind < SPSH_COPY_CLASS_COUNT; kind++) {
+        for (int tier = 0; tier < SPSH_TIER_COUNT; tier++) {
             char count[SPSH_HUMAN_BYTES];
             const uint64_t matches = d->facts.common.by_tier_class[tier][kind];
             if (matches == 0)
                 continue;
-            spsh__table_row(table, spsh__align_class_text((spsh__align_class)kind),
-                            spsh__tier_text((spsh__tier)tier), spsh__human_count(matches, count));
+            spsh__table_row(table, spsh_copy_class_text((spsh_copy_class)kind),
+                            spsh_copy_tier_text((spsh_copy_tier)tier),
+                            spsh__human_count(matches, count));
             any = true;
         }
     }
@@ -81,7 +82,7 @@ static void print_sum(const char *name, const spsh__dedupe_sum *sum, double tota
            spsh__human_bytes(sum->bytes, bytes));
 }
 
-static spsh__dedupe_sum add_up(const spsh__dedupe *d, spsh__tier first, spsh__tier last)
+static spsh__dedupe_sum add_up(const spsh__dedupe *d, spsh_copy_tier first, spsh_copy_tier last)
 {
     spsh__dedupe_sum sum = {0};
     for (int tier = (int)first; tier <= (int)last; tier++) {
@@ -94,16 +95,16 @@ static spsh__dedupe_sum add_up(const spsh__dedupe *d, spsh__tier first, spsh__ti
 
 static void print_decisions(const spsh__dedupe *d)
 {
-    const spsh__dedupe_sum exact = add_up(d, SPSH__TIER_BYTES, SPSH__TIER_CHUNKS);
-    const spsh__dedupe_sum sound = add_up(d, SPSH__TIER_ACOUSTIC, SPSH__TIER_ACOUSTIC);
-    const spsh__dedupe_sum all = add_up(d, SPSH__TIER_BYTES, SPSH__TIER_ACOUSTIC);
+    const spsh__dedupe_sum exact = add_up(d, SPSH_TIER_BYTES, SPSH_TIER_CHUNKS);
+    const spsh__dedupe_sum sound = add_up(d, SPSH_TIER_ACOUSTIC, SPSH_TIER_ACOUSTIC);
+    const spsh__dedupe_sum all = add_up(d, SPSH_TIER_BYTES, SPSH_TIER_ACOUSTIC);
     const struct {
-        spsh__decision decision;
+        spsh_copy_decision decision;
         const char *text;
     } others[] = {
-        {SPSH__DECISION_TAG,       "copies in part, or of a kind that never goes" },
-        {SPSH__DECISION_PROTECTED, "copies of splits that nothing is dropped from"},
-        {SPSH__DECISION_UNPROVEN,  "linked, but not proven against the kept one"  },
+        {SPSH_DECISION_TAG,       "copies in part, or of a kind that never goes" },
+        {SPSH_DECISION_PROTECTED, "copies of splits that nothing is dropped from"},
+        {SPSH_DECISION_UNPROVEN,  "linked, but not proven against the kept one"  },
     };
     char count[SPSH_HUMAN_BYTES];
     printf("\nwhat the plan drops, of %s cluster%s\n",
@@ -121,8 +122,8 @@ static void print_decisions(const spsh__dedupe *d)
 
 static int compare_clusters(const void *left, const void *right)
 {
-    const spsh__copy_cluster *const *l = left;
-    const spsh__copy_cluster *const *r = right;
+    const spsh_copy_cluster *const *l = left;
+    const spsh_copy_cluster *const *r = right;
     if ((*l)->saved_seconds != (*r)->saved_seconds)
         return (*l)->saved_seconds > (*r)->saved_seconds ? -1 : 1;
     return (*l)->first_member < (*r)->first_member ? -1 : 1;
@@ -131,15 +132,15 @@ static int compare_clusters(const void *left, const void *right)
 static void print_largest(const spsh__dedupe *d)
 {
     const uint64_t count = d->clusters.cluster_count;
-    const spsh__copy_cluster **order =
-        (const spsh__copy_cluster **)calloc((size_t)count + 1, sizeof(spsh__copy_cluster *));
+    const spsh_copy_cluster **order =
+        (const spsh_copy_cluster **)calloc((size_t)count + 1, sizeof(spsh_copy_cluster *));
     if (order == NULL || count == 0) {
         free((void *)order);
         return;
     }
     for (uint64_t i = 0; i < count; i++)
         order[i] = &d->clusters.clusters[i];
-    qsort((void *)order, (size_t)count, sizeof(spsh__copy_cluster *), compare_clusters);
+    qsort((void *)order, (size_t)count, sizeof(spsh_copy_cluster *), compare_clusters);
     printf("\nlargest clusters: the one that is kept, and why\n");
     for (uint64_t i = 0; i < count && i < CLUSTERS_SHOWN; i++) {
         const spsh__member *kept = &d->clusters.members[order[i]->first_member];
@@ -200,7 +201,7 @@ void spsh__dedupe_print(const spsh__dedupe_options *options, const spsh__dedupe 
     char seconds[SPSH_HUMAN_BYTES];
     char number[SPSH_HUMAN_BYTES];
     printf("%s utterances, %s, of %zu dataset%s\n",
-           spsh__human_count(spsh__print_set_side_count(d->set, SPSH__SIDE_TRAIN), utterances),
+           spsh__human_count(spsh__print_set_side_count(d->set, SPSH_SIDE_TRAIN), utterances),
            spsh__human_duration(d->facts.total_seconds, seconds),
            spsh__print_set_dataset_count(d->set),
            spsh__print_set_dataset_count(d->set) == 1 ? "" : "s");
@@ -241,13 +242,13 @@ static void put_sum(spsh_json *json, const char *key, const spsh__dedupe_sum *su
 static void put_matches(spsh_json *json, const spsh__dedupe *d)
 {
     spsh__json_begin_array(json, "matches");
-    for (int kind = 0; kind < SPSH__ALIGN_CLASS_COUNT; kind++) {
-        for (int tier = 0; tier < SPSH__TIER_COUNT; tier++) {
+    for (int kind = 0; kind < SPSH_COPY_CLASS_COUNT; kind++) {
+        for (int tier = 0; tier < SPSH_TIER_COUNT; tier++) {
             if (d->facts.common.by_tier_class[tier][kind] == 0)
                 continue;
             spsh__json_begin_object(json, NULL);
-            spsh__json_put_string(json, "class", spsh__align_class_text((spsh__align_class)kind));
-            spsh__json_put_string(json, "tier", spsh__tier_text((spsh__tier)tier));
+            spsh__json_put_string(json, "class", spsh_copy_class_text((spsh_copy_class)kind));
+            spsh__json_put_string(json, "tier", spsh_copy_tier_text((spsh_copy_tier)tier));
             spsh__json_put_u64(json, "count", d->facts.common.by_tier_class[tier][kind]);
             spsh__json_end(json);
         }
@@ -258,9 +259,9 @@ static void put_matches(spsh_json *json, const spsh__dedupe *d)
 spsh_status spsh__dedupe_print_json(const spsh__dedupe_options *options, const spsh__dedupe *d,
                                     spsh_error *err)
 {
-    const spsh__dedupe_sum exact = add_up(d, SPSH__TIER_BYTES, SPSH__TIER_CHUNKS);
-    const spsh__dedupe_sum sound = add_up(d, SPSH__TIER_ACOUSTIC, SPSH__TIER_ACOUSTIC);
-    const spsh__dedupe_sum all = add_up(d, SPSH__TIER_BYTES, SPSH__TIER_ACOUSTIC);
+    const spsh__dedupe_sum exact = add_up(d, SPSH_TIER_BYTES, SPSH_TIER_CHUNKS);
+    const spsh__dedupe_sum sound = add_up(d, SPSH_TIER_ACOUSTIC, SPSH_TIER_ACOUSTIC);
+    const spsh__dedupe_sum all = add_up(d, SPSH_TIER_BYTES, SPSH_TIER_ACOUSTIC);
     spsh_json *json = spsh__json_new();
     if (json == NULL) {
         spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory");
@@ -270,7 +271,7 @@ spsh_status spsh__dedupe_print_json(const spsh__dedupe_options *options, const s
     if (options->plan_path != NULL)
         spsh__json_put_hex(json, "plan_hash", d->plan_hash, 16);
     spsh__json_put_u64(json, "datasets", spsh__print_set_dataset_count(d->set));
-    spsh__json_put_u64(json, "utterances", spsh__print_set_side_count(d->set, SPSH__SIDE_TRAIN));
+    spsh__json_put_u64(json, "utterances", spsh__print_set_side_count(d->set, SPSH_SIDE_TRAIN));
     spsh__json_put_real(json, "seconds", d->facts.total_seconds);
     spsh__json_put_u64(json, "undecodable", d->copies.undecoded_count);
     spsh__json_put_u64(json, "keys", d->copies.join.key_count);
@@ -279,8 +280,8 @@ spsh_status spsh__dedupe_print_json(const spsh__dedupe_options *options, const s
     put_matches(json, d);
     spsh__json_put_u64(json, "clusters", d->clusters.cluster_count);
     spsh__json_begin_object(json, "members");
-    for (int i = 0; i <= SPSH__DECISION_UNPROVEN; i++)
-        spsh__json_put_u64(json, spsh__decision_text((spsh__decision)i), d->decisions[i]);
+    for (int i = 0; i <= SPSH_DECISION_UNPROVEN; i++)
+        spsh__json_put_u64(json, spsh_copy_decision_text((spsh_copy_decision)i), d->decisions[i]);
     spsh__json_end(json);
     spsh__json_begin_object(json, "drop");
     put_sum(json, "exact", &exact);

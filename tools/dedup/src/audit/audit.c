@@ -45,24 +45,24 @@ struct spsh__audit {
 
 /* ---- kinds ---- */
 
-const char *spsh__leak_text(spsh__leak leak)
+const char *spsh_leak_text(spsh_leak leak)
 {
     static const char *const texts[] = {
 #define SPSH_X(name_, text_, meaning_) text_,
         SPSH_LEAK_MAP(SPSH_X)
 #undef SPSH_X
     };
-    return leak < SPSH__LEAK_COUNT ? texts[leak] : "none";
+    return leak < SPSH_LEAK_COUNT ? texts[leak] : "none";
 }
 
-const char *spsh__leak_meaning(spsh__leak leak)
+const char *spsh__leak_meaning(spsh_leak leak)
 {
     static const char *const texts[] = {
 #define SPSH_X(name_, text_, meaning_) meaning_,
         SPSH_LEAK_MAP(SPSH_X)
 #undef SPSH_X
     };
-    return leak < SPSH__LEAK_COUNT ? texts[leak] : "nothing";
+    return leak < SPSH_LEAK_COUNT ? texts[leak] : "nothing";
 }
 
 static double active_seconds(const spsh__match *match)
@@ -72,43 +72,43 @@ static double active_seconds(const spsh__match *match)
     return (double)match->count / match->rate_hz;
 }
 
-static spsh__leak leak_of_audio(const spsh__match *match)
+static spsh_leak leak_of_audio(const spsh__match *match)
 {
     switch (match->kind) {
-    case SPSH__ALIGN_SAME_RECORDING:
-    case SPSH__ALIGN_CONTAINED:
-        return match->tier == SPSH__TIER_SCALED ? SPSH__LEAK_PERFORMANCE : SPSH__LEAK_RECORDING;
-    case SPSH__ALIGN_SHARED_SEGMENT:
+    case SPSH_COPY_SAME_RECORDING:
+    case SPSH_COPY_CONTAINED:
+        return match->tier == SPSH_TIER_SCALED ? SPSH_LEAK_PERFORMANCE : SPSH_LEAK_RECORDING;
+    case SPSH_COPY_SHARED_SEGMENT:
         if (active_seconds(match) < SPSH__LEAK_SEGMENT_MIN_S)
-            return SPSH__LEAK_COUNT;
-        return match->tier == SPSH__TIER_SCALED ? SPSH__LEAK_PERFORMANCE : SPSH__LEAK_SEGMENT;
-    case SPSH__ALIGN_TIME_SCALED:
-    case SPSH__ALIGN_PROBABLE_COPY:
-    case SPSH__ALIGN_SAME_PERFORMANCE: return SPSH__LEAK_PERFORMANCE;
-    case SPSH__ALIGN_NONE:
-    case SPSH__ALIGN_REREAD:
-    case SPSH__ALIGN_CLASS_COUNT: break;
+            return SPSH_LEAK_COUNT;
+        return match->tier == SPSH_TIER_SCALED ? SPSH_LEAK_PERFORMANCE : SPSH_LEAK_SEGMENT;
+    case SPSH_COPY_TIME_SCALED:
+    case SPSH_COPY_PROBABLE_COPY:
+    case SPSH_COPY_SAME_PERFORMANCE: return SPSH_LEAK_PERFORMANCE;
+    case SPSH_COPY_NONE:
+    case SPSH_COPY_REREAD:
+    case SPSH_COPY_CLASS_COUNT: break;
     }
-    return SPSH__LEAK_COUNT;
+    return SPSH_LEAK_COUNT;
 }
 
-spsh__leak spsh__leak_of(const spsh__match *match)
+spsh_leak spsh__leak_of(const spsh__match *match)
 {
     switch (match->tier) {
-    case SPSH__TIER_BYTES:
-    case SPSH__TIER_PCM:
-    case SPSH__TIER_CHUNKS:
-    case SPSH__TIER_ACOUSTIC:
-    case SPSH__TIER_SCALED: return leak_of_audio(match);
-    case SPSH__TIER_TEXT_EXACT: return SPSH__LEAK_SENTENCE;
-    case SPSH__TIER_TEXT_NEAR:
-    case SPSH__TIER_TEXT_COVERED: return SPSH__LEAK_SENTENCE_NEAR;
-    case SPSH__TIER_SPEAKER: return SPSH__LEAK_SPEAKER;
-    case SPSH__TIER_DOCUMENT: return SPSH__LEAK_DOCUMENT;
-    case SPSH__TIER_SOURCE: return SPSH__LEAK_SOURCE;
-    case SPSH__TIER_COUNT: break;
+    case SPSH_TIER_BYTES:
+    case SPSH_TIER_PCM:
+    case SPSH_TIER_CHUNKS:
+    case SPSH_TIER_ACOUSTIC:
+    case SPSH_TIER_SCALED: return leak_of_audio(match);
+    case SPSH_TIER_TEXT_EXACT: return SPSH_LEAK_SENTENCE;
+    case SPSH_TIER_TEXT_NEAR:
+    case SPSH_TIER_TEXT_COVERED: return SPSH_LEAK_SENTENCE_NEAR;
+    case SPSH_TIER_SPEAKER: return SPSH_LEAK_SPEAKER;
+    case SPSH_TIER_DOCUMENT: return SPSH_LEAK_DOCUMENT;
+    case SPSH_TIER_SOURCE: return SPSH_LEAK_SOURCE;
+    case SPSH_TIER_COUNT: break;
     }
-    return SPSH__LEAK_COUNT;
+    return SPSH_LEAK_COUNT;
 }
 
 void spsh__leak_interval(uint64_t part, uint64_t whole, double *ret_low, double *ret_high)
@@ -149,10 +149,10 @@ int spsh__leak_compare(const spsh__match *left, const spsh__match *right)
  * that overlap for the most part. */
 static bool is_equal(const spsh__match *match)
 {
-    if (match->kind != SPSH__ALIGN_SAME_RECORDING)
+    if (match->kind != SPSH_COPY_SAME_RECORDING)
         return false;
-    return match->tier == SPSH__TIER_PCM ||
-           (match->tier == SPSH__TIER_BYTES && match->coverage_a >= 1 && match->coverage_b >= 1);
+    return match->tier == SPSH_TIER_PCM ||
+           (match->tier == SPSH_TIER_BYTES && match->coverage_a >= 1 && match->coverage_b >= 1);
 }
 
 /* ---- taking matches ---- */
@@ -369,11 +369,11 @@ static uint8_t *touched_of(const spsh__audit *audit, uint64_t test)
 static spsh_status mark_match(spsh__audit *audit, uint64_t number, spsh_error *err)
 {
     const spsh__match *match = &audit->matches[number];
-    const spsh__leak leak = spsh__leak_of(match);
+    const spsh_leak leak = spsh__leak_of(match);
     uint64_t test = spsh__audit_test_number(audit->roster, match->a);
     uint64_t train_ordinal = match->b;
     uint32_t split = 0;
-    if (leak == SPSH__LEAK_COUNT)
+    if (leak == SPSH_LEAK_COUNT)
         return SPSH_OK;
     if (test == SPSH_NONE_U64) {
         test = spsh__audit_test_number(audit->roster, match->b);
@@ -385,7 +385,7 @@ static spsh_status mark_match(spsh__audit *audit, uint64_t number, spsh_error *e
     uint8_t *touched = touched_of(audit, test);
     const uint8_t bit = (uint8_t)(1U << leak);
     touched[split] |= bit;
-    const node *copy = leak <= SPSH__LEAK_PERFORMANCE ? find_node(audit, train_ordinal) : NULL;
+    const node *copy = leak <= SPSH_LEAK_PERFORMANCE ? find_node(audit, train_ordinal) : NULL;
     if (copy != NULL) {
         const node *root = &audit->nodes[copy->parent];
         for (uint64_t i = root->first; i < root->first + root->count; i++) {
@@ -394,7 +394,7 @@ static spsh_status mark_match(spsh__audit *audit, uint64_t number, spsh_error *e
         }
     }
     const spsh__leak_evidence offered = {number, audit->roster->test_ordinals[test]};
-    take_evidence(audit, &audit->evidence[test * SPSH__LEAK_COUNT + leak], &offered);
+    take_evidence(audit, &audit->evidence[test * SPSH_LEAK_COUNT + leak], &offered);
     return SPSH_OK;
 }
 
@@ -403,20 +403,20 @@ static spsh_status mark_match(spsh__audit *audit, uint64_t number, spsh_error *e
 static void spread(spsh__audit *audit, const node *root, uint8_t *bits)
 {
     const size_t train_count = audit->roster->train_count;
-    const uint8_t audio = (uint8_t)((2U << SPSH__LEAK_PERFORMANCE) - 1U);
-    spsh__leak_evidence best[SPSH__LEAK_PERFORMANCE + 1];
+    const uint8_t audio = (uint8_t)((2U << SPSH_LEAK_PERFORMANCE) - 1U);
+    spsh__leak_evidence best[SPSH_LEAK_PERFORMANCE + 1];
     memset(bits, 0, train_count);
     memset(best, 0xff, sizeof(best)); /* SPSH_NONE_U64 */
     for (uint64_t i = root->first; i < root->first + root->count; i++) {
         const node *member = &audit->members[i];
         if (member->test == SPSH_NONE_U64) {
-            bits[member->split] |= 1U << SPSH__LEAK_RECORDING;
+            bits[member->split] |= 1U << SPSH_LEAK_RECORDING;
             continue;
         }
         for (size_t k = 0; k < train_count; k++)
             bits[k] |= touched_of(audit, member->test)[k] & audio;
-        for (size_t k = 0; k <= SPSH__LEAK_PERFORMANCE; k++)
-            take_evidence(audit, &best[k], &audit->evidence[member->test * SPSH__LEAK_COUNT + k]);
+        for (size_t k = 0; k <= SPSH_LEAK_PERFORMANCE; k++)
+            take_evidence(audit, &best[k], &audit->evidence[member->test * SPSH_LEAK_COUNT + k]);
     }
     for (uint64_t i = root->first; i < root->first + root->count; i++) {
         const node *member = &audit->members[i];
@@ -424,8 +424,8 @@ static void spread(spsh__audit *audit, const node *root, uint8_t *bits)
             continue;
         for (size_t k = 0; k < train_count; k++)
             touched_of(audit, member->test)[k] |= bits[k];
-        for (size_t k = 0; k <= SPSH__LEAK_PERFORMANCE; k++) {
-            spsh__leak_evidence *held = &audit->evidence[member->test * SPSH__LEAK_COUNT + k];
+        for (size_t k = 0; k <= SPSH_LEAK_PERFORMANCE; k++) {
+            spsh__leak_evidence *held = &audit->evidence[member->test * SPSH_LEAK_COUNT + k];
             if (held->match == SPSH_NONE_U64)
                 *held = best[k];
         }
@@ -452,7 +452,7 @@ static spsh_status mark(spsh__audit *audit, spsh_error *err)
 
 static void add_bits(spsh__leak_cell *cell, uint8_t bits, double seconds)
 {
-    for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++) {
+    for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
         if ((bits & 1U << k) != 0) {
             cell->utterances[k]++;
             cell->seconds[k] += seconds;
@@ -495,7 +495,7 @@ spsh_status spsh__audit_open(const spsh__audit_roster *roster, spsh__audit **ret
     audit->roster = roster;
     audit->touched = array_of(tests, roster->train_count, 1);
     audit->masks = array_of(tests, 1, 1);
-    audit->evidence = array_of(tests, SPSH__LEAK_COUNT, sizeof(*audit->evidence));
+    audit->evidence = array_of(tests, SPSH_LEAK_COUNT, sizeof(*audit->evidence));
     audit->cells = array_of(roster->train_count, roster->test_count, sizeof(*audit->cells));
     audit->totals = array_of(roster->test_count, 1, sizeof(*audit->totals));
     if (audit->touched == NULL || audit->masks == NULL || audit->evidence == NULL ||
@@ -503,7 +503,7 @@ spsh_status spsh__audit_open(const spsh__audit_roster *roster, spsh__audit **ret
         spsh__audit_close(audit);
         return SPSH_TOOLS_NO_MEMORY(err);
     }
-    memset(audit->evidence, 0xff, (size_t)tests * SPSH__LEAK_COUNT * sizeof(*audit->evidence));
+    memset(audit->evidence, 0xff, (size_t)tests * SPSH_LEAK_COUNT * sizeof(*audit->evidence));
     *ret_audit = audit;
     return SPSH_OK;
 }

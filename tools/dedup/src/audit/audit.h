@@ -22,14 +22,13 @@
 
 /* Kinds whose utterances are in dirty.txt: what a model may have heard, or read. */
 #define SPSH__LEAK_DIRTY_MASK                                                                      \
-    (1U << SPSH__LEAK_RECORDING | 1U << SPSH__LEAK_SEGMENT | 1U << SPSH__LEAK_PERFORMANCE |        \
-     1U << SPSH__LEAK_SENTENCE)
+    (1U << SPSH_LEAK_RECORDING | 1U << SPSH_LEAK_SEGMENT | 1U << SPSH_LEAK_PERFORMANCE |           \
+     1U << SPSH_LEAK_SENTENCE)
 
-const char *spsh__leak_text(spsh__leak leak);    /* "recording" */
-const char *spsh__leak_meaning(spsh__leak leak); /* "the same recording, or part of one" */
+const char *spsh__leak_meaning(spsh_leak leak); /* "the same recording, or part of one" */
 
-/* The kind that a match is evidence of; SPSH__LEAK_COUNT: none. */
-spsh__leak spsh__leak_of(const spsh__match *match);
+/* The kind that a match is evidence of; SPSH_LEAK_COUNT: none. */
+spsh_leak spsh__leak_of(const spsh__match *match);
 
 /* Negative: left is the stronger evidence; a total order. */
 int spsh__leak_compare(const spsh__match *left, const spsh__match *right);
@@ -62,7 +61,7 @@ typedef struct spsh__leaks {
     const spsh__match *matches; /* across sides, sorted by spsh__match_compare, each once */
     uint64_t match_count;
     const uint8_t *masks;                /* of each test utterance, by the roster's order */
-    const spsh__leak_evidence *evidence; /* test_utterance_count x SPSH__LEAK_COUNT */
+    const spsh__leak_evidence *evidence; /* test_utterance_count x SPSH_LEAK_COUNT */
     const spsh__leak_cell *cells;        /* train_count x test_count, row by row */
     const spsh__leak_cell *totals;       /* of each test split */
 } spsh__leaks;

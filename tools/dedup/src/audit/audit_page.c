@@ -22,8 +22,8 @@ enum {
 typedef struct totals {
     uint64_t utterances;
     double seconds;
-    uint64_t leaked[SPSH__LEAK_COUNT];
-    double leaked_seconds[SPSH__LEAK_COUNT];
+    uint64_t leaked[SPSH_LEAK_COUNT];
+    double leaked_seconds[SPSH_LEAK_COUNT];
     uint64_t touched; /* by any kind */
     uint64_t dirty;   /* SPSH__LEAK_DIRTY_MASK */
 } totals;
@@ -34,7 +34,7 @@ static totals add_up(const spsh__audit_facts *f)
     for (size_t j = 0; j < f->test_count; j++) {
         t.utterances += f->test[j].utterances;
         t.seconds += f->test[j].seconds;
-        for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++) {
+        for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
             t.leaked[k] += f->totals[j].utterances[k];
             t.leaked_seconds[k] += f->totals[j].seconds[k];
         }
@@ -51,14 +51,14 @@ static totals add_up(const spsh__audit_facts *f)
 static void draw_tiles(spsh__copy_page *page, const totals *t)
 {
     static const struct {
-        spsh__leak kind;
+        spsh_leak kind;
         const char *label;
     } tiles[] = {
-        {SPSH__LEAK_RECORDING,   "share a recording with train"            },
-        {SPSH__LEAK_SEGMENT,     "share a second or more of other audio"   },
-        {SPSH__LEAK_PERFORMANCE, "are a performance that train has as well"},
-        {SPSH__LEAK_SENTENCE,    "have a sentence of train"                },
-        {SPSH__LEAK_SPEAKER,     "have a speaker of train"                 },
+        {SPSH_LEAK_RECORDING,   "share a recording with train"            },
+        {SPSH_LEAK_SEGMENT,     "share a second or more of other audio"   },
+        {SPSH_LEAK_PERFORMANCE, "are a performance that train has as well"},
+        {SPSH_LEAK_SENTENCE,    "have a sentence of train"                },
+        {SPSH_LEAK_SPEAKER,     "have a speaker of train"                 },
     };
     char value[SPSH_HUMAN_BYTES];
     char part[SPSH_HUMAN_BYTES];
@@ -88,11 +88,11 @@ static void draw_unlimited(spsh__copy_page *page, const spsh__audit_facts *f, co
 {
     char part[SPSH_HUMAN_BYTES];
     const char *before = "";
-    for (unsigned k = SPSH__LEAK_COUNT; k-- > 0;) {
+    for (unsigned k = SPSH_LEAK_COUNT; k-- > 0;) {
         if (!is_unlimited(f, t, k))
             continue;
         spsh__html_format(page->out, "%s%s (<code>%s</code>): %s", before,
-                          spsh__leak_meaning((spsh__leak)k), spsh__leak_text((spsh__leak)k),
+                          spsh__leak_meaning((spsh_leak)k), spsh_leak_text((spsh_leak)k),
                           spsh__human_percent((double)t->leaked[k], (double)t->utterances, part));
         before = "; ";
     }
@@ -104,7 +104,7 @@ static void draw_verdict(spsh__copy_page *page, const spsh__audit_facts *f, cons
     char clean[SPSH_HUMAN_BYTES];
     bool any_limit = false;
     bool any_unlimited = false;
-    for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++) {
+    for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
         any_limit = any_limit || f->fail_limits[k] <= 1;
         any_unlimited = any_unlimited || is_unlimited(f, t, k);
     }
@@ -132,7 +132,7 @@ static void draw_verdict(spsh__copy_page *page, const spsh__audit_facts *f, cons
 }
 
 /* Limits are of each test split. */
-static bool is_passed(const spsh__audit_facts *f, spsh__leak kind)
+static bool is_passed(const spsh__audit_facts *f, spsh_leak kind)
 {
     for (size_t j = 0; j < f->test_count; j++)
         if (spsh__audit_is_failure(f, j, kind))
@@ -146,14 +146,14 @@ static void draw_kinds(spsh__copy_page *page, const spsh__audit_facts *f, const 
     spsh__page_section_open(page->out, "What the test side shares with train");
     spsh__page_table_open(page->out,
                           "kind|what it means|#utterances|#share|#95 % interval|#audio|#limit|");
-    for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++) {
+    for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
         double low = 0;
         double high = 1;
         const double limit = f->fail_limits[k];
         const double share = t->utterances > 0 ? (double)t->leaked[k] / (double)t->utterances : 0;
         spsh__leak_interval(t->leaked[k], t->utterances, &low, &high);
         spsh__html_format(page->out, "<tr><td><code>%s</code></td><td class=\"words\">%s</td>",
-                          spsh__leak_text((spsh__leak)k), spsh__leak_meaning((spsh__leak)k));
+                          spsh_leak_text((spsh_leak)k), spsh__leak_meaning((spsh_leak)k));
         spsh__page_cell_count(page->out, t->leaked[k]);
         spsh__html_format(page->out,
                           "<td class=\"n\">%.2f %%</td><td class=\"n\">%.2f to %.2f</td>",
@@ -164,9 +164,9 @@ static void draw_kinds(spsh__copy_page *page, const spsh__audit_facts *f, const 
             spsh__builder_append_text(page->out, "<td class=\"n soft\">any</td>");
         else
             spsh__html_format(page->out, "<td class=\"n\"><span class=\"%s\">%.4g %%</span></td>",
-                              !is_passed(f, (spsh__leak)k) ? "bad"
-                              : is_unlimited(f, t, k)      ? "caution"
-                                                           : "good",
+                              !is_passed(f, (spsh_leak)k) ? "bad"
+                              : is_unlimited(f, t, k)     ? "caution"
+                                                          : "good",
                               100 * limit);
         spsh__page_cell_bar(page->out, (double)t->leaked[k], (double)t->utterances, 4);
         spsh__builder_append_text(page->out, "</tr>\n");
@@ -186,7 +186,7 @@ static void draw_warnings(spsh__copy_page *page, const spsh__audit_facts *f, con
     char number[SPSH_HUMAN_BYTES];
     spsh__builder_append_text(page->out,
                               "<section class=\"warnings\"><h2>Before this is quoted</h2><ul>\n");
-    if (t->leaked[SPSH__LEAK_RECORDING] + t->leaked[SPSH__LEAK_SENTENCE] > 0)
+    if (t->leaked[SPSH_LEAK_RECORDING] + t->leaked[SPSH_LEAK_SENTENCE] > 0)
         spsh__builder_append_text(
             page->out,
             "<li>Word error rates may not move although a leak is real (arXiv "
@@ -258,7 +258,7 @@ static void draw_matrix(spsh__copy_page *page, const spsh__audit_facts *f, unsig
     spsh__html_format(page->out,
                       "<div><h3><code>%s</code>: %s</h3>\n<div class=\"wide\">"
                       "<table class=\"matrix\"><thead><tr><th>train \\ test</th>",
-                      spsh__leak_text((spsh__leak)kind), spsh__leak_meaning((spsh__leak)kind));
+                      spsh_leak_text((spsh_leak)kind), spsh__leak_meaning((spsh_leak)kind));
     for (size_t j = 0; j < f->test_count; j++)
         draw_split(page, "th", &f->test[j]);
     spsh__builder_append_text(page->out, "</tr></thead><tbody>\n");
@@ -286,7 +286,7 @@ static void draw_matrices(spsh__copy_page *page, const spsh__audit_facts *f, con
         page->out, "<p class=\"soft\">Number, share and length of the test split's utterances that "
                    "the train split touches. Shades: above 0, 0.1, 1, 5 and 25 %.</p>\n"
                    "<div class=\"matrices\">\n");
-    for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++) {
+    for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
         if (t->leaked[k] > 0)
             draw_matrix(page, f, k);
         else
@@ -295,10 +295,10 @@ static void draw_matrices(spsh__copy_page *page, const spsh__audit_facts *f, con
     spsh__builder_append_text(page->out, "</div>\n");
     if (clean > 0) {
         spsh__builder_append_text(page->out, "<p>Nothing was found for: ");
-        for (unsigned k = 0, n = 0; k < SPSH__LEAK_COUNT; k++) {
+        for (unsigned k = 0, n = 0; k < SPSH_LEAK_COUNT; k++) {
             if (t->leaked[k] == 0)
                 spsh__html_format(page->out, "%s<code>%s</code>", n++ > 0 ? ", " : "",
-                                  spsh__leak_text((spsh__leak)k));
+                                  spsh_leak_text((spsh_leak)k));
         }
         spsh__builder_append_text(page->out, ".</p>\n");
     }
@@ -309,15 +309,15 @@ static void draw_matrices(spsh__copy_page *page, const spsh__audit_facts *f, con
 
 /* The first matches of each kind, each of another test utterance than the one before it. */
 typedef struct examples {
-    uint64_t numbers[SPSH__LEAK_COUNT][EXAMPLES];
-    size_t counts[SPSH__LEAK_COUNT];
+    uint64_t numbers[SPSH_LEAK_COUNT][EXAMPLES];
+    size_t counts[SPSH_LEAK_COUNT];
 } examples;
 
 static void choose(const spsh__audit_facts *f, examples *e)
 {
     for (uint64_t i = 0; i < f->common.match_count; i++) {
-        const spsh__leak kind = spsh__leak_of(&f->matches[i]);
-        if (kind >= SPSH__LEAK_COUNT || e->counts[kind] == EXAMPLES)
+        const spsh_leak kind = spsh__leak_of(&f->matches[i]);
+        if (kind >= SPSH_LEAK_COUNT || e->counts[kind] == EXAMPLES)
             continue;
         if (e->counts[kind] > 0) {
             const spsh__match *before = &f->matches[e->numbers[kind][e->counts[kind] - 1]];
@@ -329,8 +329,8 @@ static void choose(const spsh__audit_facts *f, examples *e)
 }
 
 /* A speaker, document or source that two have in common: its name. */
-static spsh_status draw_common_name(spsh__copy_page *page, const spsh__match *match,
-                                    spsh__leak kind, spsh_error *err)
+static spsh_status draw_common_name(spsh__copy_page *page, const spsh__match *match, spsh_leak kind,
+                                    spsh_error *err)
 {
     size_t dataset = 0;
     uint64_t position = 0;
@@ -338,13 +338,13 @@ static spsh_status draw_common_name(spsh__copy_page *page, const spsh__match *ma
     spsh_bytes name = {NULL, 0};
     spsh__print_set_place(page->facts->set, match->a, &dataset, &position);
     const spsh_dataset *d = spsh__print_set_dataset(page->facts->set, dataset);
-    if (kind == SPSH__LEAK_SOURCE)
+    if (kind == SPSH_LEAK_SOURCE)
         return SPSH_OK;
     spsh_status rc = spsh_dataset_rows(d, position, 1, &row, err);
     if (rc == SPSH_OK)
-        rc = spsh_dataset_name(d,
-                               kind == SPSH__LEAK_SPEAKER ? SPSH_NAME_SPEAKER : SPSH_NAME_DOCUMENT,
-                               kind == SPSH__LEAK_SPEAKER ? row.speaker : row.document, &name, err);
+        rc =
+            spsh_dataset_name(d, kind == SPSH_LEAK_SPEAKER ? SPSH_NAME_SPEAKER : SPSH_NAME_DOCUMENT,
+                              kind == SPSH_LEAK_SPEAKER ? row.speaker : row.document, &name, err);
     if (rc == SPSH_OK && name.size_bytes > 0) {
         spsh__builder_append_text(page->out, "<p>");
         spsh__page_name(page->out, name);
@@ -367,17 +367,17 @@ static spsh_status draw_examples(spsh__copy_page *page, const spsh__audit_facts 
         "<b>bits</b>: wrong bits of the fingerprints where both speak, up to chance; "
         "<b>wave</b>: correlation of blocks of 200 ms, up to 1; green agrees. All are in "
         "<code>pairs.jsonl</code>.</p>\n");
-    for (unsigned k = 0; rc == SPSH_OK && k < SPSH__LEAK_COUNT; k++) {
+    for (unsigned k = 0; rc == SPSH_OK && k < SPSH_LEAK_COUNT; k++) {
         if (e.counts[k] == 0)
             continue;
         spsh__html_format(page->out, "<details%s><summary><code>%s</code>: %s</summary>\n",
-                          k <= SPSH__LEAK_PERFORMANCE ? " open=\"open\"" : "",
-                          spsh__leak_text((spsh__leak)k), spsh__leak_meaning((spsh__leak)k));
+                          k <= SPSH_LEAK_PERFORMANCE ? " open=\"open\"" : "",
+                          spsh_leak_text((spsh_leak)k), spsh__leak_meaning((spsh_leak)k));
         for (size_t i = 0; rc == SPSH_OK && i < e.counts[k]; i++) {
             const spsh__match *match = &f->matches[e.numbers[k][i]];
             rc = spsh__copy_figure(page, match, err);
-            if (rc == SPSH_OK && k >= SPSH__LEAK_DOCUMENT)
-                rc = draw_common_name(page, match, (spsh__leak)k, err);
+            if (rc == SPSH_OK && k >= SPSH_LEAK_DOCUMENT)
+                rc = draw_common_name(page, match, (spsh_leak)k, err);
         }
         spsh__builder_append_text(page->out, "</details>\n");
     }

@@ -55,7 +55,7 @@ spsh__match spsh__audit_train_first(const spsh__audit_roster *roster, const spsh
 
 static bool is_audio(const spsh__match *match)
 {
-    return match->tier <= SPSH__TIER_SCALED;
+    return match->tier <= SPSH_TIER_SCALED;
 }
 
 /* Six digits behind the point: what is below was not measured. */
@@ -73,8 +73,8 @@ static void put_segment(spsh_json *json, const spsh__match *match)
 {
     const double rate_hz = match->rate_hz == 0 ? 1 : (double)match->rate_hz;
     spsh__json_begin_object(json, NULL);
-    spsh__json_put_string(json, "tier", spsh__tier_text(match->tier));
-    spsh__json_put_string(json, "class", spsh__align_class_text(match->kind));
+    spsh__json_put_string(json, "tier", spsh_copy_tier_text(match->tier));
+    spsh__json_put_string(json, "class", spsh_copy_class_text(match->kind));
     put_real(json, "a_start", (double)match->a_first / rate_hz);
     put_real(json, "a_end", (double)(match->a_first + match->count) / rate_hz);
     put_real(json, "b_start", (double)match->b_first / rate_hz);
@@ -102,7 +102,7 @@ static void put_segment(spsh_json *json, const spsh__match *match)
     spsh__json_end(json);
 }
 
-static const spsh__match *of_tier(const spsh__match *matches, uint64_t count, spsh__tier tier)
+static const spsh__match *of_tier(const spsh__match *matches, uint64_t count, spsh_copy_tier tier)
 {
     for (uint64_t i = 0; i < count; i++) {
         if (matches[i].tier == tier)
@@ -114,10 +114,10 @@ static const spsh__match *of_tier(const spsh__match *matches, uint64_t count, sp
 static void put_text(spsh_json *json, const spsh__audit_roster *roster, const spsh__match *matches,
                      uint64_t count)
 {
-    const spsh__match *near = of_tier(matches, count, SPSH__TIER_TEXT_NEAR);
-    const spsh__match *covered = of_tier(matches, count, SPSH__TIER_TEXT_COVERED);
+    const spsh__match *near = of_tier(matches, count, SPSH_TIER_TEXT_NEAR);
+    const spsh__match *covered = of_tier(matches, count, SPSH_TIER_TEXT_COVERED);
     spsh__json_begin_object(json, "text");
-    spsh__json_put_bool(json, "exact", of_tier(matches, count, SPSH__TIER_TEXT_EXACT) != NULL);
+    spsh__json_put_bool(json, "exact", of_tier(matches, count, SPSH_TIER_TEXT_EXACT) != NULL);
     if (near != NULL)
         put_real(json, "similarity", near->similarity);
     else
@@ -132,9 +132,9 @@ static void put_text(spsh_json *json, const spsh__audit_roster *roster, const sp
 static void put_kinds(spsh_json *json, unsigned mask)
 {
     spsh__json_begin_array(json, "kinds");
-    for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++) {
+    for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
         if ((mask & 1U << k) != 0)
-            spsh__json_put_string(json, NULL, spsh__leak_text((spsh__leak)k));
+            spsh__json_put_string(json, NULL, spsh_leak_text((spsh_leak)k));
     }
     spsh__json_end(json);
 }
@@ -177,8 +177,8 @@ spsh_status spsh__audit_put_pair(const spsh__audit_report *report, const spsh__a
     const spsh__match first = spsh__audit_train_first(roster, best);
     unsigned mask = 0;
     for (uint64_t i = 0; i < count; i++) {
-        const spsh__leak leak = spsh__leak_of(&matches[i]);
-        mask |= leak == SPSH__LEAK_COUNT ? 0 : 1U << leak;
+        const spsh_leak leak = spsh__leak_of(&matches[i]);
+        mask |= leak == SPSH_LEAK_COUNT ? 0 : 1U << leak;
     }
     spsh__json_put_string(json, "schema", "speechshard-audit-pair-1");
     spsh__json_put_u64(json, "thresholds_version", report->facts->common.limits->version);
@@ -189,8 +189,8 @@ spsh_status spsh__audit_put_pair(const spsh__audit_report *report, const spsh__a
     if (rc != SPSH_OK)
         return rc;
     put_kinds(json, mask);
-    spsh__json_put_string(json, "tier", spsh__tier_text(first.tier));
-    spsh__json_put_string(json, "class", spsh__align_class_text(first.kind));
+    spsh__json_put_string(json, "tier", spsh_copy_tier_text(first.tier));
+    spsh__json_put_string(json, "class", spsh_copy_class_text(first.kind));
     spsh__json_begin_array(json, "segments");
     for (uint64_t i = 0; i < count; i++) {
         const spsh__match match = spsh__audit_train_first(roster, &matches[i]);
@@ -200,9 +200,9 @@ spsh_status spsh__audit_put_pair(const spsh__audit_report *report, const spsh__a
     spsh__json_end(json);
     put_text(json, roster, matches, count);
     spsh__json_begin_object(json, "meta");
-    spsh__json_put_bool(json, "speaker", of_tier(matches, count, SPSH__TIER_SPEAKER) != NULL);
-    spsh__json_put_bool(json, "document", of_tier(matches, count, SPSH__TIER_DOCUMENT) != NULL);
-    spsh__json_put_bool(json, "source", of_tier(matches, count, SPSH__TIER_SOURCE) != NULL);
+    spsh__json_put_bool(json, "speaker", of_tier(matches, count, SPSH_TIER_SPEAKER) != NULL);
+    spsh__json_put_bool(json, "document", of_tier(matches, count, SPSH_TIER_DOCUMENT) != NULL);
+    spsh__json_put_bool(json, "source", of_tier(matches, count, SPSH_TIER_SOURCE) != NULL);
     spsh__json_end(json);
     return SPSH_OK;
 }
@@ -210,18 +210,17 @@ spsh_status spsh__audit_put_pair(const spsh__audit_report *report, const spsh__a
 /* ---- leaks ---- */
 
 static spsh_status put_evidence(const spsh__audit_report *report, const spsh__audit_names *names,
-                                uint64_t number, spsh__leak leak, spsh_json *json, spsh_error *err)
+                                uint64_t number, spsh_leak leak, spsh_json *json, spsh_error *err)
 {
     const spsh__audit_roster *roster = &report->sides->roster;
-    const spsh__leak_evidence *evidence =
-        &report->leaks->evidence[number * SPSH__LEAK_COUNT + leak];
+    const spsh__leak_evidence *evidence = &report->leaks->evidence[number * SPSH_LEAK_COUNT + leak];
     const spsh__match match =
         spsh__audit_train_first(roster, &report->leaks->matches[evidence->match]);
     spsh_utterance other;
     spsh__json_begin_object(json, NULL);
-    spsh__json_put_string(json, "kind", spsh__leak_text(leak));
-    spsh__json_put_string(json, "tier", spsh__tier_text(match.tier));
-    spsh__json_put_string(json, "class", spsh__align_class_text(match.kind));
+    spsh__json_put_string(json, "kind", spsh_leak_text(leak));
+    spsh__json_put_string(json, "tier", spsh_copy_tier_text(match.tier));
+    spsh__json_put_string(json, "class", spsh_copy_class_text(match.kind));
     spsh_status rc = put_utterance(json, "train", names, match.a, err);
     if (rc == SPSH_OK && evidence->of != roster->test_ordinals[number]) {
         rc = spsh__audit_names_get(names, evidence->of, &other, err);
@@ -237,9 +236,9 @@ static spsh_status put_evidence(const spsh__audit_report *report, const spsh__au
         put_real(json, "seconds", (double)match.count / rate_hz);
         put_real(json, "ber", match.ber);
         put_real(json, "ncc", match.ncc);
-    } else if (match.tier == SPSH__TIER_TEXT_NEAR) {
+    } else if (match.tier == SPSH_TIER_TEXT_NEAR) {
         put_real(json, "similarity", match.similarity);
-    } else if (match.tier == SPSH__TIER_TEXT_COVERED) {
+    } else if (match.tier == SPSH_TIER_TEXT_COVERED) {
         put_real(json, "ngram_cov", match.coverage_b);
     }
     spsh__json_end(json);
@@ -250,18 +249,18 @@ static spsh_status put_evidence(const spsh__audit_report *report, const spsh__au
 static void put_train_counts(spsh_json *json, const spsh__text_counts *counts)
 {
     const struct {
-        spsh__leak leak;
+        spsh_leak leak;
         uint64_t count;
     } values[] = {
-        {SPSH__LEAK_SENTENCE,      counts->exact                 },
-        {SPSH__LEAK_SENTENCE_NEAR, counts->near + counts->covered},
-        {SPSH__LEAK_DOCUMENT,      counts->document              },
-        {SPSH__LEAK_SOURCE,        counts->source                },
-        {SPSH__LEAK_SPEAKER,       counts->speaker               },
+        {SPSH_LEAK_SENTENCE,      counts->exact                 },
+        {SPSH_LEAK_SENTENCE_NEAR, counts->near + counts->covered},
+        {SPSH_LEAK_DOCUMENT,      counts->document              },
+        {SPSH_LEAK_SOURCE,        counts->source                },
+        {SPSH_LEAK_SPEAKER,       counts->speaker               },
     };
     spsh__json_begin_object(json, "train_utterances");
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
-        spsh__json_put_u64(json, spsh__leak_text(values[i].leak), values[i].count);
+        spsh__json_put_u64(json, spsh_leak_text(values[i].leak), values[i].count);
     spsh__json_end(json);
 }
 
@@ -270,7 +269,7 @@ spsh_status spsh__audit_put_leak(const spsh__audit_report *report, const spsh__a
 {
     const spsh__audit_roster *roster = &report->sides->roster;
     const uint64_t ordinal = roster->test_ordinals[number];
-    const spsh__leak_evidence *evidence = report->leaks->evidence + number * SPSH__LEAK_COUNT;
+    const spsh__leak_evidence *evidence = report->leaks->evidence + number * SPSH_LEAK_COUNT;
     const spsh__audit_split *split = &report->sides->test[roster->test_splits[number]];
     spsh_utterance utterance;
     spsh_status rc = spsh__audit_names_get(names, ordinal, &utterance, err);
@@ -285,9 +284,9 @@ spsh_status spsh__audit_put_leak(const spsh__audit_report *report, const spsh__a
     put_real(json, "ngram_share", report->facts->texts->tests[number].covered_share);
     put_train_counts(json, &report->facts->texts->tests[number]);
     spsh__json_begin_array(json, "evidence");
-    for (unsigned k = 0; k < SPSH__LEAK_COUNT && rc == SPSH_OK; k++) {
+    for (unsigned k = 0; k < SPSH_LEAK_COUNT && rc == SPSH_OK; k++) {
         if (evidence[k].match != SPSH_NONE_U64)
-            rc = put_evidence(report, names, number, (spsh__leak)k, json, err);
+            rc = put_evidence(report, names, number, (spsh_leak)k, json, err);
     }
     spsh__json_end(json);
     return rc;

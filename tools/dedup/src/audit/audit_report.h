@@ -23,15 +23,15 @@ typedef struct spsh__audit_report {
 /* A limit that was passed. */
 typedef struct spsh__audit_failure {
     size_t split; /* of test */
-    spsh__leak leak;
+    spsh_leak leak;
     uint64_t utterances;
     double percent, limit_percent;
 } spsh__audit_failure;
 
 /* Has the test split more of the kind than the limit allows? */
-bool spsh__audit_is_failure(const spsh__audit_facts *facts, size_t split, spsh__leak leak);
+bool spsh__audit_is_failure(const spsh__audit_facts *facts, size_t split, spsh_leak leak);
 
-/* The failures, by split and kind; ret has room for test_count x SPSH__LEAK_COUNT, or is NULL. */
+/* The failures, by split and kind; ret has room for test_count x SPSH_LEAK_COUNT, or is NULL. */
 size_t spsh__audit_failures(const spsh__audit_facts *facts, spsh__audit_failure *ret);
 
 /* What a reader of the numbers must know: of every audit, then of this one. Returns their number.

@@ -14,7 +14,7 @@ enum { ROWS_AT_ONCE = 65536, ID_DIGITS = 8 };
 
 /* A split of a dataset before it has its place. The last entry is of utterances without one. */
 typedef struct tally {
-    spsh__side side; /* NONE until an utterance was seen */
+    spsh_side side; /* NONE until an utterance was seen */
     uint64_t utterances;
     double seconds;
     uint32_t place; /* in the side's list */
@@ -87,10 +87,10 @@ static spsh_status collect(collector *c, size_t dataset, uint64_t first, uint64_
         return SPSH_TOOLS_NO_MEMORY(err);
     spsh_status rc = read_columns(source, first, count, &rows, err);
     for (uint64_t i = 0; i < count && rc == SPSH_OK; i++) {
-        const spsh__side side = spsh__print_set_side(c->set, base + i);
+        const spsh_side side = spsh__print_set_side(c->set, base + i);
         const uint64_t rate_hz = load(rows.rate, i, 4);
         uint32_t entry = 0;
-        if (side == SPSH__SIDE_NONE)
+        if (side == SPSH_SIDE_NONE)
             continue;
         rc = entry_of(source, &c->tables[dataset], (uint32_t)load(rows.split, i, 4), &entry, err);
         if (rc != SPSH_OK)
@@ -101,7 +101,7 @@ static spsh_status collect(collector *c, size_t dataset, uint64_t first, uint64_
         t->side = side;
         t->utterances++;
         t->seconds += seconds;
-        if (side != SPSH__SIDE_TEST || c->count == c->capacity)
+        if (side != SPSH_SIDE_TEST || c->count == c->capacity)
             continue;
         c->ordinals[c->count] = base + i;
         c->splits[c->count] = entry;
@@ -236,7 +236,7 @@ static int compare_splits(const void *left, const void *right)
     return order != 0 ? order : compare_bytes(l->name, r->name);
 }
 
-static spsh_status list_side(spsh__audit_sides *sides, spsh__side side,
+static spsh_status list_side(spsh__audit_sides *sides, spsh_side side,
                              spsh__audit_split **ret_splits, size_t *ret_count, spsh_error *err)
 {
     const spsh__print_set *set = sides->set;
@@ -250,7 +250,7 @@ static spsh_status list_side(spsh__audit_sides *sides, spsh__side side,
     }
     if (count == 0)
         return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG, "there is no utterance to %s",
-                               side == SPSH__SIDE_TRAIN ? "train on" : "test with");
+                               side == SPSH_SIDE_TRAIN ? "train on" : "test with");
     spsh__audit_split *splits = calloc(count, sizeof(*splits));
     if (splits == NULL)
         return SPSH_TOOLS_NO_MEMORY(err);
@@ -300,7 +300,7 @@ static spsh_status train_split(const void *user, uint64_t ordinal, uint32_t *ret
     uint64_t position = 0;
     uint32_t entry = 0;
     spsh_bytes element;
-    if (spsh__print_set_side(sides->set, ordinal) != SPSH__SIDE_TRAIN) {
+    if (spsh__print_set_side(sides->set, ordinal) != SPSH_SIDE_TRAIN) {
         *ret_split = SPSH_NONE_U32;
         return SPSH_OK;
     }
@@ -340,7 +340,7 @@ static spsh_status make_tables(spsh__audit_sides *sides, spsh_error *err)
 
 static spsh_status collect_tests(spsh__audit_sides *sides, spsh_error *err)
 {
-    const uint64_t tests = spsh__print_set_side_count(sides->set, SPSH__SIDE_TEST);
+    const uint64_t tests = spsh__print_set_side_count(sides->set, SPSH_SIDE_TEST);
     if (tests >= SIZE_MAX / sizeof(*sides->test_ordinals))
         return SPSH_TOOLS_NO_MEMORY(err);
     sides->test_ordinals = calloc((size_t)tests + 1, sizeof(*sides->test_ordinals));
@@ -374,9 +374,9 @@ static spsh_status fill(spsh__audit_sides *sides, spsh_error *err)
     if (rc == SPSH_OK)
         rc = collect_tests(sides, err);
     if (rc == SPSH_OK)
-        rc = list_side(sides, SPSH__SIDE_TRAIN, &sides->train, &roster->train_count, err);
+        rc = list_side(sides, SPSH_SIDE_TRAIN, &sides->train, &roster->train_count, err);
     if (rc == SPSH_OK)
-        rc = list_side(sides, SPSH__SIDE_TEST, &sides->test, &roster->test_count, err);
+        rc = list_side(sides, SPSH_SIDE_TEST, &sides->test, &roster->test_count, err);
     if (rc != SPSH_OK)
         return rc;
     sides->train_facts = place_side(sides, sides->train, roster->train_count);

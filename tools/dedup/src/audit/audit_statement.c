@@ -26,7 +26,7 @@ enum { HASH_DIGITS = 32, STATEMENT_BYTES_MAX = 64 << 20, FILE_PIECE_BYTES = 1 <<
 /* A dataset on one side; splits NULL: all. */
 typedef struct input {
     spsh_dataset *dataset;
-    spsh__side side;
+    spsh_side side;
     json_t *splits;
 } input;
 
@@ -65,7 +65,7 @@ static int compare_inputs(const void *left, const void *right)
 }
 
 /* Opens a source and puts it with what is there of its side. */
-static spsh_status take_source(const spsh__print_source *source, const spsh_io *io, input *inputs,
+static spsh_status take_source(const spsh_dedup_source *source, const spsh_io *io, input *inputs,
                                size_t *count, spsh_error *err)
 {
     spsh_dataset_options options = SPSH_DATASET_OPTIONS_INIT;
@@ -163,7 +163,7 @@ static spsh_status list_inputs(const input *inputs, size_t count, json_t *list, 
             return rc;
         }
         json_t *entry = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "side",
-                                  inputs[i].side == SPSH__SIDE_TRAIN ? "train" : "test", "corpus",
+                                  inputs[i].side == SPSH_SIDE_TRAIN ? "train" : "test", "corpus",
                                   corpus, "dataset_id", hash_of(info->dataset_id), "index_hash",
                                   hash_of(info->index_hash), "splits",
                                   list_splits(inputs[i].splits), "overlays", overlays);
@@ -174,7 +174,7 @@ static spsh_status list_inputs(const input *inputs, size_t count, json_t *list, 
     return SPSH_OK;
 }
 
-spsh_status spsh__audit_inputs(const spsh__print_source *sources, size_t source_count,
+spsh_status spsh__audit_inputs(const spsh_dedup_source *sources, size_t source_count,
                                const spsh_io *io, char **ret_json, spsh_error *err)
 {
     size_t count = 0;

@@ -17,7 +17,7 @@
  * overlays. The same for any order of the sources, and for a dataset that was moved or renamed, but
  * for the member "corpus".
  */
-spsh_status spsh__audit_inputs(const spsh__print_source *sources, size_t source_count,
+spsh_status spsh__audit_inputs(const spsh_dedup_source *sources, size_t source_count,
                                const spsh_io *io, char **ret_json, spsh_error *err);
 
 /* A file of the report. */

@@ -13,7 +13,7 @@ enum { SLUG_BYTES_MAX = 160 };
 
 /* ---- failures and warnings ---- */
 
-bool spsh__audit_is_failure(const spsh__audit_facts *facts, size_t split, spsh__leak leak)
+bool spsh__audit_is_failure(const spsh__audit_facts *facts, size_t split, spsh_leak leak)
 {
     const double part = (double)facts->totals[split].utterances[leak];
     const double whole = (double)facts->test[split].utterances;
@@ -26,14 +26,13 @@ size_t spsh__audit_failures(const spsh__audit_facts *facts, spsh__audit_failure 
     size_t count = 0;
     for (size_t i = 0; i < facts->test_count; i++) {
         const double whole = (double)facts->test[i].utterances;
-        for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++) {
+        for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
             const uint64_t part = facts->totals[i].utterances[k];
-            if (!spsh__audit_is_failure(facts, i, (spsh__leak)k))
+            if (!spsh__audit_is_failure(facts, i, (spsh_leak)k))
                 continue;
             if (ret != NULL)
-                ret[count] =
-                    (spsh__audit_failure){i, (spsh__leak)k, part, 100 * (double)part / whole,
-                                          100 * facts->fail_limits[k]};
+                ret[count] = (spsh__audit_failure){
+                    i, (spsh_leak)k, part, 100 * (double)part / whole, 100 * facts->fail_limits[k]};
             count++;
         }
     }
@@ -154,11 +153,11 @@ static void put_rounded(spsh_json *json, const char *key, double value)
 static void put_leaks(spsh_json *json, const spsh__leak_cell *cell, uint64_t whole)
 {
     spsh__json_begin_object(json, "leaks");
-    for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++) {
+    for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
         double low = 0;
         double high = 0;
         spsh__leak_interval(cell->utterances[k], whole, &low, &high);
-        spsh__json_begin_object(json, spsh__leak_text((spsh__leak)k));
+        spsh__json_begin_object(json, spsh_leak_text((spsh_leak)k));
         spsh__json_put_u64(json, "utterances", cell->utterances[k]);
         put_rounded(json, "percent",
                     whole == 0 ? 0 : 100 * (double)cell->utterances[k] / (double)whole);
@@ -242,11 +241,11 @@ static void put_cells(const spsh__audit_facts *facts, spsh_json *json)
 static void put_limits(const spsh__audit_facts *facts, spsh_json *json)
 {
     spsh__json_begin_object(json, "limits_percent");
-    for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++) {
+    for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
         if (facts->fail_limits[k] <= 1)
-            put_rounded(json, spsh__leak_text((spsh__leak)k), 100 * facts->fail_limits[k]);
+            put_rounded(json, spsh_leak_text((spsh_leak)k), 100 * facts->fail_limits[k]);
         else
-            spsh__json_put_null(json, spsh__leak_text((spsh__leak)k));
+            spsh__json_put_null(json, spsh_leak_text((spsh_leak)k));
     }
     spsh__json_end(json);
 }
@@ -263,7 +262,7 @@ static spsh_status put_failures(const spsh__audit_facts *facts, spsh_json *json,
     for (size_t i = 0; i < count; i++) {
         spsh__json_begin_object(json, NULL);
         spsh__json_put_u64(json, "test", failures[i].split);
-        spsh__json_put_string(json, "kind", spsh__leak_text(failures[i].leak));
+        spsh__json_put_string(json, "kind", spsh_leak_text(failures[i].leak));
         spsh__json_put_u64(json, "utterances", failures[i].utterances);
         put_rounded(json, "percent", failures[i].percent);
         put_rounded(json, "limit_percent", failures[i].limit_percent);

@@ -7,11 +7,11 @@
 #include "common/tools_fail.h"
 #include "copy_graph.h"
 
-const char *spsh__decision_text(spsh__decision decision)
+const char *spsh_copy_decision_text(spsh_copy_decision decision)
 {
-    static const char *const texts[SPSH__DECISION_COUNT] = {"keep", "drop", "tag", "protected",
-                                                            "unproven"};
-    return decision < SPSH__DECISION_COUNT ? texts[decision] : "unknown";
+    static const char *const texts[SPSH_DECISION_COUNT] = {"keep", "drop", "tag", "protected",
+                                                           "unproven"};
+    return decision < SPSH_DECISION_COUNT ? texts[decision] : "unknown";
 }
 
 static int compare_ordinals(const void *left, const void *right)
@@ -32,15 +32,15 @@ static void add_member(const spsh__copy_graph *g, size_t at, spsh__clusters *res
 static void add_cluster(const spsh__copy_graph *g, size_t kept, spsh__clusters *result)
 {
     const spsh__copy_node *k = &g->nodes[kept];
-    spsh__copy_cluster *cluster = &result->clusters[result->cluster_count++];
+    spsh_copy_cluster *cluster = &result->clusters[result->cluster_count++];
     const uint64_t first = result->member_count;
     uint64_t text = k->quality.text_hash;
-    *cluster = (spsh__copy_cluster){.first_member = first};
+    *cluster = (spsh_copy_cluster){.first_member = first};
     add_member(g, kept, result);
     for (size_t c = k->first_child; c != SPSH__COPY_NONE; c = g->nodes[c].next_child) {
         const spsh__copy_node *n = &g->nodes[c];
         add_member(g, c, result);
-        if (n->decision == SPSH__DECISION_DROP) {
+        if (n->decision == SPSH_DECISION_DROP) {
             cluster->saved_seconds += n->quality.seconds;
             cluster->saved_bytes += n->quality.bytes;
         }

@@ -13,58 +13,25 @@
 #include "set/match.h"
 #include "set/print_set.h"
 
-typedef enum spsh__keep {
-    SPSH__KEEP_BEST, /* lossless, bandwidth, bit rate, length, has text, fewer clipped, order */
-    SPSH__KEEP_FIRST,
-    SPSH__KEEP_LONGEST,
-} spsh__keep;
-
-/* What becomes of a recording that lies inside another one. */
-typedef enum spsh__contained_rule {
-    SPSH__CONTAINED_TAG,       /* both stay; the plan says so */
-    SPSH__CONTAINED_KEEP_LONG, /* the part goes */
-    SPSH__CONTAINED_KEEP_PART, /* the whole goes, if all of its active speech is in parts */
-} spsh__contained_rule;
-
-#define SPSH__PREFER_MAX 64
-
 typedef struct spsh__policy {
-    spsh__keep keep;
-    spsh__contained_rule contained;
-    size_t
-        prefer[SPSH__PREFER_MAX]; /* datasets of the set whose members are kept first, in order */
+    spsh_dedupe_keep keep;
+    spsh_dedupe_contained contained;
+    size_t prefer[SPSH_DEDUPE_PREFER_MAX]; /* datasets of the set whose members are kept first, in
+                                              order */
     size_t prefer_count;
     const char *drop_from; /* splits with commas: members of others never go; NULL: all may go */
     uint64_t
         boilerplate_min; /* a stretch shared by so many utterances is listed as boilerplate, 20 */
 } spsh__policy;
 
-typedef enum spsh__decision {
-    SPSH__DECISION_KEEP,
-    SPSH__DECISION_DROP,
-    SPSH__DECISION_TAG,       /* a copy in part, or of a kind that never drops */
-    SPSH__DECISION_PROTECTED, /* a copy, but of a split that nothing is dropped from */
-    SPSH__DECISION_UNPROVEN,  /* linked, but not proven against the kept one */
-    SPSH__DECISION_COUNT,
-} spsh__decision;
-
-const char *spsh__decision_text(spsh__decision decision);
-
 typedef struct spsh__member {
     uint64_t ordinal;
-    spsh__decision decision;
+    spsh_copy_decision decision;
     uint64_t match;  /* its proof, a number in matches (or checked): with the kept one, or with one
                         whose samples equal those of the kept one; SPSH_NONE_U64 for the kept one,
                         and where there is none */
     char reason[64]; /* why it is kept or not, for people: "lossless", "lower bandwidth" */
 } spsh__member;
-
-typedef struct spsh__copy_cluster {
-    uint64_t first_member, member_count; /* in members; the kept one first, then by ordinal */
-    double saved_seconds;
-    uint64_t saved_bytes; /* what a reader of the dataset no longer reads */
-    bool texts_differ;    /* copies whose normalised transcripts are not the same */
-} spsh__copy_cluster;
 
 /* A stretch that many utterances share (a jingle, a disclaimer). */
 typedef struct spsh__boilerplate {
@@ -74,7 +41,7 @@ typedef struct spsh__boilerplate {
 } spsh__boilerplate;
 
 typedef struct spsh__clusters {
-    spsh__copy_cluster *clusters; /* by their kept member's ordinal */
+    spsh_copy_cluster *clusters; /* by their kept member's ordinal */
     uint64_t cluster_count;
     spsh__member *members;
     uint64_t member_count;

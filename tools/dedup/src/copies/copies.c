@@ -29,7 +29,7 @@ enum {
     CANDIDATE_BYTES = 32,
     RUN_BYTES_MAX = 1 << 16,
     JOIN_FACTS = 5,
-    JUDGE_FACTS = 3 + SPSH__ALIGN_CLASS_COUNT,
+    JUDGE_FACTS = 3 + SPSH_COPY_CLASS_COUNT,
     LISTEN_AT_ONCE = 256, /* between two looks at whether to stop */
 };
 #define JOIN_MEMORY_MIN (UINT64_C(64) << 20)
@@ -348,7 +348,7 @@ static void judge_numbers(const run *r, const spsh__judge_facts *before,
     numbers[0] = after.judged_count - before->judged_count;
     numbers[1] = after.decoded_count - before->decoded_count;
     numbers[2] = after.frame_pairs - before->frame_pairs;
-    for (size_t i = 0; i < SPSH__ALIGN_CLASS_COUNT; i++)
+    for (size_t i = 0; i < SPSH_COPY_CLASS_COUNT; i++)
         numbers[3 + i] = after.by_class[i] - before->by_class[i];
 }
 
@@ -464,7 +464,7 @@ static void take_facts(run *r, const spsh__work_file *candidates,
     r->facts.judge.judged_count = judged[0];
     r->facts.judge.decoded_count = judged[1];
     r->facts.judge.frame_pairs = judged[2];
-    for (size_t i = 0; i < SPSH__ALIGN_CLASS_COUNT; i++)
+    for (size_t i = 0; i < SPSH_COPY_CLASS_COUNT; i++)
         r->facts.judge.by_class[i] = judged[3 + i];
 }
 

@@ -42,13 +42,13 @@ spsh_status spsh__stand_ins_find(const spsh__print_set *set, spsh__stand_ins *re
     for (uint64_t i = 0; i < total && rc == SPSH_OK; i++) {
         spsh__segment_row row;
         uint64_t base = SPSH_NONE_U64;
-        if (spsh__print_set_side(set, i) == SPSH__SIDE_NONE)
+        if (spsh__print_set_side(set, i) == SPSH_SIDE_NONE)
             continue;
         rc = spsh__print_set_row(set, i, &row, &base, err);
         if (rc != SPSH_OK)
             break;
         *ret_undecoded += (row.flags & SPSH__ROW_DECODED) == 0;
-        if (base != SPSH_NONE_U64 && spsh__print_set_side(set, base) == SPSH__SIDE_NONE)
+        if (base != SPSH_NONE_U64 && spsh__print_set_side(set, base) == SPSH_SIDE_NONE)
             rc = add_stand_in(&list, &capacity, (spsh__stand_in){base, i}, err);
     }
     if (rc != SPSH_OK) {

@@ -62,13 +62,13 @@ static int compare_strength(const void *left, const void *right)
 
 static bool is_heard(const spsh__match *m)
 {
-    return m->tier == SPSH__TIER_ACOUSTIC || m->tier == SPSH__TIER_SCALED;
+    return m->tier == SPSH_TIER_ACOUSTIC || m->tier == SPSH_TIER_SCALED;
 }
 
 static bool is_same_stretch(const spsh__match *strong, const spsh__match *weak)
 {
     const double rate = weak->rate_hz == 0 ? 8000 : (double)weak->rate_hz;
-    if (weak->kind == SPSH__ALIGN_REREAD && strong->kind < SPSH__ALIGN_REREAD)
+    if (weak->kind == SPSH_COPY_REREAD && strong->kind < SPSH_COPY_REREAD)
         return true;
     return strong->rate_hz == weak->rate_hz &&
            fabs(strong->lag - weak->lag) <= LAG_APART_S * rate &&

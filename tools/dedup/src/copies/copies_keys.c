@@ -103,7 +103,7 @@ static spsh_status add_scaled(worker *w, uint64_t number, const spsh__set_print 
 static spsh_status add_utterance(worker *w, uint64_t ordinal, spsh_error *err)
 {
     const spsh__key_feed *feed = w->pool->feed;
-    const spsh__side side = spsh__print_set_side(feed->set, ordinal);
+    const spsh_side side = spsh__print_set_side(feed->set, ordinal);
     uint64_t first = 0;
     uint64_t count = 0;
     spsh_status rc = spsh__print_set_prints_of(feed->set, ordinal, &first, &count, err);
@@ -113,12 +113,12 @@ static spsh_status add_utterance(worker *w, uint64_t ordinal, spsh_error *err)
         if (rc != SPSH_OK)
             return rc;
         /* At their own speed, an audit's prints are compared by every frame: frame_search.h. */
-        if (has_audit(w->pool) && side == SPSH__SIDE_TEST && feed->options->speed_grid)
+        if (has_audit(w->pool) && side == SPSH_SIDE_TEST && feed->options->speed_grid)
             rc = add_dense(w, number, &print, err);
         else if (!has_audit(w->pool))
             rc = add_stored(w, number, &print, err);
         if (rc == SPSH_OK && feed->options->speed_grid &&
-            !(has_audit(w->pool) && side == SPSH__SIDE_TEST))
+            !(has_audit(w->pool) && side == SPSH_SIDE_TEST))
             rc = add_scaled(w, number, &print, err);
     }
     return rc;
@@ -131,12 +131,12 @@ static spsh_status takes_part(const spsh__key_feed *feed, uint64_t ordinal, bool
     spsh__segment_row row;
     uint64_t base = SPSH_NONE_U64;
     *ret_takes_part = false;
-    if (spsh__print_set_side(feed->set, ordinal) == SPSH__SIDE_NONE ||
+    if (spsh__print_set_side(feed->set, ordinal) == SPSH_SIDE_NONE ||
         spsh__exact_representative(feed->groups, ordinal) != ordinal)
         return SPSH_OK;
     spsh_status rc = spsh__print_set_row(feed->set, ordinal, &row, &base, err);
     *ret_takes_part =
-        base == SPSH_NONE_U64 || spsh__print_set_side(feed->set, base) == SPSH__SIDE_NONE;
+        base == SPSH_NONE_U64 || spsh__print_set_side(feed->set, base) == SPSH_SIDE_NONE;
     return rc;
 }
 

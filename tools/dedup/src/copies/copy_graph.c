@@ -41,9 +41,9 @@ static void rank_node(const spsh__policy *policy, spsh__copy_node *n)
         preferred++;
     n->rank[SPSH__CRITERION_PROTECTED] = !q->is_protected;
     n->rank[SPSH__CRITERION_PREFERRED] = preferred;
-    if (policy->keep == SPSH__KEEP_LONGEST)
+    if (policy->keep == SPSH_KEEP_LONGEST)
         n->rank[SPSH__CRITERION_LONGEST] = UINT64_MAX - (uint64_t)(q->sound_seconds * 1e6);
-    if (policy->keep != SPSH__KEEP_FIRST) {
+    if (policy->keep != SPSH_KEEP_FIRST) {
         /* In steps, since what was measured is not exact; bit rates of lossless codecs say nothing
          * of quality. */
         n->rank[SPSH__CRITERION_LOSSLESS] = !q->is_lossless;
@@ -178,20 +178,20 @@ static void join_groups(spsh__copy_graph *g, size_t left, size_t right)
 
 bool spsh__match_is_same(const spsh__match *m)
 {
-    return spsh__tier_may_drop(m->tier) && m->kind == SPSH__ALIGN_SAME_RECORDING;
+    return spsh__tier_may_drop(m->tier) && m->kind == SPSH_COPY_SAME_RECORDING;
 }
 
 bool spsh__match_is_contained(const spsh__match *m)
 {
-    return spsh__tier_may_drop(m->tier) && m->kind == SPSH__ALIGN_CONTAINED;
+    return spsh__tier_may_drop(m->tier) && m->kind == SPSH_COPY_CONTAINED;
 }
 
 /* Equal samples, so that whatever is proven of one holds for the other. */
 static bool is_equal(const spsh__match *m)
 {
     return spsh__match_is_same(m) &&
-           (m->tier == SPSH__TIER_PCM ||
-            (m->tier == SPSH__TIER_BYTES && m->coverage_a >= 1 && m->coverage_b >= 1));
+           (m->tier == SPSH_TIER_PCM ||
+            (m->tier == SPSH_TIER_BYTES && m->coverage_a >= 1 && m->coverage_b >= 1));
 }
 
 /* Is a the part? The one of which more is covered; of two alike the shorter. */
@@ -247,8 +247,8 @@ static spsh_status find_boilerplate(spsh__copy_graph *g, spsh_error *err)
         const spsh__match *m = &g->matches[i];
         const size_t a = g->places[2 * i];
         const size_t b = g->places[2 * i + 1];
-        if (m->tier <= SPSH__TIER_ACOUSTIC &&
-            (m->kind == SPSH__ALIGN_SHARED_SEGMENT || m->kind == SPSH__ALIGN_CONTAINED))
+        if (m->tier <= SPSH_TIER_ACOUSTIC &&
+            (m->kind == SPSH_COPY_SHARED_SEGMENT || m->kind == SPSH_COPY_CONTAINED))
             partials[count++] =
                 (spsh__partial){i, a, b, g->nodes[a].group, g->nodes[b].group, false};
     }

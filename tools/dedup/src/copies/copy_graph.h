@@ -40,7 +40,7 @@ typedef struct spsh__copy_node {
     size_t kept;                          /* what it belongs to; itself while it stays */
     size_t first_child, next_child;       /* those that belong to it */
     uint64_t match;
-    spsh__decision decision;
+    spsh_copy_decision decision;
     char reason[64];
 } spsh__copy_node;
 

@@ -41,7 +41,7 @@ static spsh_status get_text_hash(quality_reader *q, uint64_t ordinal, uint64_t *
     spsh_status rc = spsh__set_readers_metadata(&q->readers, ordinal, &utterance, err);
     if (rc != SPSH_OK)
         return rc;
-    rc = spsh__text_normalise(SPSH__TEXT_PROFILE_DEFAULT, utterance.text, &q->text, err);
+    rc = spsh__text_normalise(SPSH_TEXT_PROFILE_DEFAULT, utterance.text, &q->text, err);
     *ret_hash = 0;
     if (rc == SPSH_OK && q->text.size_bytes > 0)
         *ret_hash = spsh__pack_hash64(spsh__builder_bytes(&q->text)) | 1;

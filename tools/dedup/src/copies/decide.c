@@ -43,8 +43,8 @@ static bool is_better(const spsh__copy_node *left, const spsh__copy_node *right)
 
 /* Takes what a check finds if it says what was asked for. */
 typedef struct found {
-    spsh__align_class kind_max; /* SAME_RECORDING, or CONTAINED: then either will do */
-    uint64_t part;              /* ordinal; of CONTAINED */
+    spsh_copy_class kind_max; /* SAME_RECORDING, or CONTAINED: then either will do */
+    uint64_t part;            /* ordinal; of CONTAINED */
     bool is_found;
     spsh__match match;
 } found;
@@ -54,7 +54,7 @@ static spsh_status take_match(void *user, const spsh__match *match, spsh_error *
     found *f = user;
     (void)err;
     bool is_it = spsh__match_is_same(match);
-    if (f->kind_max == SPSH__ALIGN_CONTAINED && spsh__match_is_contained(match))
+    if (f->kind_max == SPSH_COPY_CONTAINED && spsh__match_is_contained(match))
         is_it = (match->coverage_a > match->coverage_b ? match->a : match->b) == f->part;
     if (is_it && !f->is_found) {
         f->is_found = true;
@@ -64,7 +64,7 @@ static spsh_status take_match(void *user, const spsh__match *match, spsh_error *
 }
 
 static spsh_status check_pair(spsh__copy_graph *g, size_t part, size_t whole,
-                              spsh__align_class kind_max, uint64_t *ret_match, spsh_error *err)
+                              spsh_copy_class kind_max, uint64_t *ret_match, spsh_error *err)
 {
     const uint64_t a = g->nodes[part].quality.ordinal;
     const uint64_t b = g->nodes[whole].quality.ordinal;
@@ -101,7 +101,7 @@ static spsh_status prove_same(spsh__copy_graph *g, size_t member, size_t kept, u
         *ret_match = l->match;
         return SPSH_OK;
     }
-    return check_pair(g, member, kept, SPSH__ALIGN_SAME_RECORDING, ret_match, err);
+    return check_pair(g, member, kept, SPSH_COPY_SAME_RECORDING, ret_match, err);
 }
 
 static spsh_status prove_inside(spsh__copy_graph *g, size_t part, size_t whole, uint64_t *ret_match,
@@ -117,7 +117,7 @@ static spsh_status prove_inside(spsh__copy_graph *g, size_t part, size_t whole, 
         *ret_match = l->match;
         return SPSH_OK;
     }
-    return check_pair(g, part, whole, SPSH__ALIGN_CONTAINED, ret_match, err);
+    return check_pair(g, part, whole, SPSH_COPY_CONTAINED, ret_match, err);
 }
 
 /* What it belongs to in the end. */
@@ -133,7 +133,7 @@ static void set_reason(spsh__copy_node *n, const char *reason)
     (void)snprintf(n->reason, sizeof(n->reason), "%s", reason);
 }
 
-static void attach(spsh__copy_graph *g, size_t child, size_t kept, spsh__decision decision,
+static void attach(spsh__copy_graph *g, size_t child, size_t kept, spsh_copy_decision decision,
                    uint64_t match)
 {
     spsh__copy_node *c = &g->nodes[child];
@@ -165,13 +165,13 @@ static spsh_status decide_group(spsh__copy_graph *g, spsh__copy_node *const *mem
         spsh_status rc = prove_same(g, (size_t)(members[i] - g->nodes), kept, &match, err);
         if (rc != SPSH_OK)
             return rc;
-        spsh__decision decision = SPSH__DECISION_DROP;
+        spsh_copy_decision decision = SPSH_DECISION_DROP;
         set_reason(members[i], worse_words[spsh__copy_first_difference(members[0], members[i])]);
         if (match == SPSH_NONE_U64) {
-            decision = SPSH__DECISION_UNPROVEN;
+            decision = SPSH_DECISION_UNPROVEN;
             set_reason(members[i], "not proven against the kept one");
         } else if (members[i]->quality.is_protected) {
-            decision = SPSH__DECISION_PROTECTED;
+            decision = SPSH_DECISION_PROTECTED;
             set_reason(members[i], "its split is protected");
         }
         attach(g, (size_t)(members[i] - g->nodes), kept, decision, match);
@@ -230,7 +230,7 @@ static void move_family(spsh__copy_graph *g, size_t from, size_t to, uint64_t ma
         attach(g, child, to, g->nodes[child].decision, g->nodes[child].match);
         child = next;
     }
-    attach(g, from, to, SPSH__DECISION_DROP, match);
+    attach(g, from, to, SPSH_DECISION_DROP, match);
     set_reason(n, reason);
 }
 
@@ -246,7 +246,7 @@ static spsh_status try_whole(spsh__copy_graph *g, size_t part, size_t whole, boo
     if (g->nodes[part].quality.is_protected) {
         if (g->nodes[part].first_child != SPSH__COPY_NONE)
             return SPSH_OK;
-        attach(g, part, whole, SPSH__DECISION_PROTECTED, match);
+        attach(g, part, whole, SPSH_DECISION_PROTECTED, match);
         set_reason(&g->nodes[part], "its split is protected");
         set_kept_reason(&g->nodes[whole], "longer");
         *ret_done = true;
@@ -254,7 +254,7 @@ static spsh_status try_whole(spsh__copy_graph *g, size_t part, size_t whole, boo
     }
     for (size_t c = g->nodes[part].first_child; c != SPSH__COPY_NONE; c = g->nodes[c].next_child) {
         uint64_t proof = SPSH_NONE_U64;
-        if (g->nodes[c].decision != SPSH__DECISION_DROP)
+        if (g->nodes[c].decision != SPSH_DECISION_DROP)
             continue;
         rc = prove_inside(g, c, whole, &proof, err);
         if (rc != SPSH_OK || proof == SPSH_NONE_U64)
@@ -361,7 +361,7 @@ static spsh_status decide_whole(spsh__copy_graph *g, size_t whole, spsh_error *e
         return rc;
     for (size_t c = g->nodes[whole].first_child; c != SPSH__COPY_NONE; c = g->nodes[c].next_child) {
         best_part other;
-        if (g->nodes[c].decision != SPSH__DECISION_DROP)
+        if (g->nodes[c].decision != SPSH_DECISION_DROP)
             continue;
         rc = cover_whole(g, c, &covered, &other, err);
         if (rc != SPSH_OK || !covered)
@@ -376,7 +376,7 @@ static spsh_status decide_whole(spsh__copy_graph *g, size_t whole, spsh_error *e
 static spsh_status decide_contained(spsh__copy_graph *g, spsh__copy_node *const *longest_first,
                                     spsh_error *err)
 {
-    const bool keep_long = g->policy->contained == SPSH__CONTAINED_KEEP_LONG;
+    const bool keep_long = g->policy->contained == SPSH_CONTAINED_KEEP_LONG;
     spsh_status rc = SPSH_OK;
     for (size_t i = 0; i < g->node_count && rc == SPSH_OK; i++) {
         const spsh__copy_node *n = longest_first[keep_long ? i : g->node_count - 1 - i];
@@ -393,10 +393,10 @@ static spsh_status decide_contained(spsh__copy_graph *g, spsh__copy_node *const 
 static const char *tag_word(const spsh__match *m)
 {
     switch (m->kind) {
-    case SPSH__ALIGN_CONTAINED: return "lies inside it";
-    case SPSH__ALIGN_TIME_SCALED: return "the same at another speed";
-    case SPSH__ALIGN_PROBABLE_COPY: return "probably a copy: for people to judge";
-    case SPSH__ALIGN_SAME_PERFORMANCE: return "the same performance, another microphone";
+    case SPSH_COPY_CONTAINED: return "lies inside it";
+    case SPSH_COPY_TIME_SCALED: return "the same at another speed";
+    case SPSH_COPY_PROBABLE_COPY: return "probably a copy: for people to judge";
+    case SPSH_COPY_SAME_PERFORMANCE: return "the same performance, another microphone";
     default: return NULL;
     }
 }
@@ -406,7 +406,7 @@ static spsh_status list_tags(spsh__copy_graph *g, spsh__copy_links *tags, spsh_e
     for (size_t i = 0; i < g->match_count; i++) {
         const size_t a = g->places[2 * i];
         const size_t b = g->places[2 * i + 1];
-        if (g->matches[i].tier > SPSH__TIER_SCALED || tag_word(&g->matches[i]) == NULL ||
+        if (g->matches[i].tier > SPSH_TIER_SCALED || tag_word(&g->matches[i]) == NULL ||
             g->is_boilerplate[i] || g->nodes[a].group == g->nodes[b].group)
             continue;
         if (!spsh__copy_link_add(tags, a, b, i) || !spsh__copy_link_add(tags, b, a, i))
@@ -439,7 +439,7 @@ static spsh_status decide_tags(spsh__copy_graph *g, spsh__copy_node *const *long
                 best = l;
         }
         if (best != NULL) {
-            attach(g, at, best->y, SPSH__DECISION_TAG, best->match);
+            attach(g, at, best->y, SPSH_DECISION_TAG, best->match);
             set_reason(n, tag_word(&g->matches[best->match]));
             set_kept_reason(&g->nodes[best->y], "longer");
         }
@@ -458,7 +458,7 @@ spsh_status spsh__copies_decide(spsh__copy_graph *g, spsh_error *err)
     for (size_t i = 0; i < g->node_count; i++)
         longest_first[i] = &g->nodes[i];
     qsort(longest_first, g->node_count, sizeof(spsh__copy_node *), compare_longest);
-    if (rc == SPSH_OK && g->policy->contained != SPSH__CONTAINED_TAG)
+    if (rc == SPSH_OK && g->policy->contained != SPSH_CONTAINED_TAG)
         rc = decide_contained(g, longest_first, err);
     if (rc == SPSH_OK)
         rc = decide_tags(g, longest_first, err);

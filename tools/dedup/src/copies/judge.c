@@ -270,12 +270,12 @@ static spsh__match describe(const spsh__judge *judge, const heard *a, const hear
 {
     const bool is_of_grid = is_scaled(judge, a->number) || is_scaled(judge, b->number);
     const double longer =
-        found->kind == SPSH__ALIGN_TIME_SCALED || is_of_grid ? 1 + found->drift.slope_ppm / 1e6 : 1;
+        found->kind == SPSH_COPY_TIME_SCALED || is_of_grid ? 1 + found->drift.slope_ppm / 1e6 : 1;
     const double speed = a->speed / b->speed;
     spsh__match match = {
         .a = a->signal.utterance,
         .b = b->signal.utterance,
-        .tier = SPSH__TIER_ACOUSTIC,
+        .tier = SPSH_TIER_ACOUSTIC,
         .kind = found->kind,
         .rate_hz = 8000,
         .a_first = (uint64_t)((double)found->a_first * a->speed),
@@ -299,16 +299,16 @@ static spsh__match describe(const spsh__judge *judge, const heard *a, const hear
         .spread_ms = found->drift.spread_ms,
         .scale = speed / longer,
     };
-    if (found->kind == SPSH__ALIGN_TIME_SCALED) {
+    if (found->kind == SPSH_COPY_TIME_SCALED) {
         match.ncc = found->unscaled.ncc;
         match.ncc_white = found->unscaled.ncc_white;
-        match.tier = SPSH__TIER_SCALED;
+        match.tier = SPSH_TIER_SCALED;
     }
     if (is_of_grid) {
-        match.tier = SPSH__TIER_SCALED;
-        if (found->kind <= SPSH__ALIGN_TIME_SCALED)
-            match.kind = SPSH__ALIGN_TIME_SCALED;
-        if (found->kind < SPSH__ALIGN_TIME_SCALED) {
+        match.tier = SPSH_TIER_SCALED;
+        if (found->kind <= SPSH_COPY_TIME_SCALED)
+            match.kind = SPSH_COPY_TIME_SCALED;
+        if (found->kind < SPSH_COPY_TIME_SCALED) {
             match.ncc = found->ncc;
             match.ncc_white = found->ncc_white;
         }
@@ -342,8 +342,8 @@ static spsh_status compare(worker *self, const heard *a, const heard *b, int64_t
         spsh__align_sides(&sides[0], &sides[1], offset, &self->judge->limits, &found, err);
     self->facts.frame_pairs += found.frame_pairs;
     for (size_t i = 0; rc == SPSH_OK && i < found.count; i++) {
-        const spsh__align_class kind = found.items[i].kind;
-        if (kind == SPSH__ALIGN_NONE || (is_of_grid && kind == SPSH__ALIGN_REREAD))
+        const spsh_copy_class kind = found.items[i].kind;
+        if (kind == SPSH_COPY_NONE || (is_of_grid && kind == SPSH_COPY_REREAD))
             continue;
         spsh__match match = describe(self->judge, a, b, &found.items[i]);
         match.votes = votes;
@@ -464,7 +464,7 @@ static bool is_same_place(const spsh__match *x, const spsh__match *y)
     const uint64_t end = x_end < y_end ? x_end : y_end;
     const uint64_t shorter = x->count < y->count ? x->count : y->count;
     const uint64_t lags = distance(x->lag, y->lag);
-    const bool may_drift = x->tier == SPSH__TIER_SCALED || y->tier == SPSH__TIER_SCALED;
+    const bool may_drift = x->tier == SPSH_TIER_SCALED || y->tier == SPSH_TIER_SCALED;
     return end > first && end - first > shorter / 2 && (lags <= SAME_LAG || may_drift);
 }
 
@@ -568,7 +568,7 @@ void spsh__judge_facts_get(const spsh__judge *judge, spsh__judge_facts *ret_fact
         sum.judged_count += part->judged_count;
         sum.decoded_count += part->decoded_count;
         sum.frame_pairs += part->frame_pairs;
-        for (size_t kind = 0; kind < SPSH__ALIGN_CLASS_COUNT; kind++)
+        for (size_t kind = 0; kind < SPSH_COPY_CLASS_COUNT; kind++)
             sum.by_class[kind] += part->by_class[kind];
     }
     *ret_facts = sum;
@@ -668,7 +668,7 @@ static spsh_status search_pair(worker *self, uint64_t a, uint64_t b, size_t scal
 static bool has_copy(const match_list *list)
 {
     for (size_t i = 0; i < list->count; i++)
-        if (list->items[i].kind <= SPSH__ALIGN_TIME_SCALED)
+        if (list->items[i].kind <= SPSH_COPY_TIME_SCALED)
             return true;
     return false;
 }

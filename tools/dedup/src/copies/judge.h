@@ -24,7 +24,7 @@ typedef struct spsh__judge_options {
 
 typedef struct spsh__judge_facts {
     uint64_t judged_count, decoded_count; /* candidates; those whose audio was looked at */
-    uint64_t by_class[SPSH__ALIGN_CLASS_COUNT];
+    uint64_t by_class[SPSH_COPY_CLASS_COUNT];
     uint64_t frame_pairs; /* compared, for the statement of how much was looked at */
 } spsh__judge_facts;
 

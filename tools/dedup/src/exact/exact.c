@@ -66,8 +66,8 @@ spsh_status spsh__exact_find(const spsh__print_set *set, const spsh__exact_optio
         .set = set,
         .options = options,
         .sink = sink,
-        .has_both = spsh__print_set_side_count(set, SPSH__SIDE_TRAIN) > 0 &&
-                    spsh__print_set_side_count(set, SPSH__SIDE_TEST) > 0,
+        .has_both = spsh__print_set_side_count(set, SPSH_SIDE_TRAIN) > 0 &&
+                    spsh__print_set_side_count(set, SPSH_SIDE_TEST) > 0,
     };
     if (count >> SPSH__EXACT_ORDINAL_BITS != 0)
         return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT, "more than 2^%d utterances",

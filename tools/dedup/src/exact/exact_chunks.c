@@ -91,7 +91,7 @@ static spsh_status add_chunks(chunk_finder *finder, spsh__exact_reader *reader, 
     spsh_status rc = spsh__exact_row_get(finder->search->set, ordinal, &row, err);
     if (rc != SPSH_OK || (row.row.flags & SPSH__ROW_DECODED) == 0 || row.row.chunk_count == 0)
         return rc;
-    const bool is_test = finder->search->has_both && row.side == SPSH__SIDE_TEST;
+    const bool is_test = finder->search->has_both && row.side == SPSH_SIDE_TEST;
     rc = spsh__exact_reader_chunks(reader, 0, &row, &chunks, err);
     for (uint64_t i = 0; rc == SPSH_OK && i < row.row.chunk_count; i++) {
         if (chunks[i].first_sample > UINT32_MAX)
@@ -115,7 +115,7 @@ static spsh_status add_all(chunk_finder *finder, spsh_error *err)
     spsh__exact_reader *reader = NULL;
     spsh_status rc = spsh__exact_reader_open(search->set, &reader, err);
     for (uint64_t i = 0; rc == SPSH_OK && i < count; i++) {
-        if (spsh__print_set_side(search->set, i) != SPSH__SIDE_NONE &&
+        if (spsh__print_set_side(search->set, i) != SPSH_SIDE_NONE &&
             spsh__exact_get(search->groups, i) == i)
             rc = add_chunks(finder, reader, i, err);
         if (i % PROGRESS_STEP == 0 && rc == SPSH_OK) {
@@ -339,7 +339,7 @@ static spsh_status read_offset(pair_reading *r, chunk_pair *pair, spsh_error *er
         uint64_t before = 0;
         uint64_t end = 0;
         bool is_worth = false;
-        spsh__match match = {.tier = SPSH__TIER_CHUNKS};
+        spsh__match match = {.tier = SPSH_TIER_CHUNKS};
         const uint64_t first = hit.first;
         const uint64_t room = first > covered ? first - covered : 0;
         const spsh__exact_span span = {&r->a, &r->b, first, in_b(r, first), room};

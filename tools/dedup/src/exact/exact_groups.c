@@ -37,7 +37,7 @@ enum {
 /* A range of a record, and who views it. */
 typedef struct place_range {
     uint64_t start, end, ordinal;
-    spsh__side side;
+    spsh_side side;
 } place_range;
 
 typedef struct group_finder {
@@ -74,7 +74,7 @@ static spsh__u128 place_record(size_t dataset, const spsh_row *place, uint64_t o
 /* An alias lies where its primary does, so they meet by place, if the primary is on a side. */
 static bool needs_digests(const spsh__print_set *set, uint64_t alias_of)
 {
-    return alias_of == SPSH_NONE_U64 || spsh__print_set_side(set, alias_of) == SPSH__SIDE_NONE;
+    return alias_of == SPSH_NONE_U64 || spsh__print_set_side(set, alias_of) == SPSH_SIDE_NONE;
 }
 
 static size_t digest_records(const spsh__exact_row *row, spsh__u128 *records)
@@ -133,7 +133,7 @@ static spsh_status add_dataset(group_finder *finder, size_t dataset, spsh_error 
         const uint64_t some = count - at < ROWS_AT_ONCE ? count - at : ROWS_AT_ONCE;
         rc = spsh_dataset_rows(from, at, some, rows, err);
         for (uint64_t i = 0; rc == SPSH_OK && i < some; i++)
-            if (spsh__print_set_side(set, first + at + i) != SPSH__SIDE_NONE)
+            if (spsh__print_set_side(set, first + at + i) != SPSH_SIDE_NONE)
                 rc = add_utterance(finder, first + at + i, dataset, &rows[i], err);
         if (rc == SPSH_OK)
             rc = spsh__exact_check_stop(finder->search, err);
@@ -193,7 +193,7 @@ static spsh_status match_ranges(const spsh__exact_search *search, const place_ra
     const uint64_t begin = ra->start > rb->start ? ra->start : rb->start;
     const uint64_t end = ra->end < rb->end ? ra->end : rb->end;
     spsh__match match = {
-        .tier = SPSH__TIER_BYTES,
+        .tier = SPSH_TIER_BYTES,
         .a_first = begin - ra->start,
         .b_first = begin - rb->start,
         .count = end - begin,
@@ -254,7 +254,7 @@ static spsh_status sweep_ranges(const spsh__exact_search *search, const place_ra
         const place_range *range = &ranges[i];
         if (i > 0 && is_same_range(range, range - 1) && range->side == range[-1].side)
             continue;
-        const size_t own = range->side == SPSH__SIDE_TEST ? 1 : 0;
+        const size_t own = range->side == SPSH_SIDE_TEST ? 1 : 0;
         const sweep *others = &sides[search->has_both ? 1 - own : own];
         sweep_close(&sides[0], range->start);
         sweep_close(&sides[1], range->start);
@@ -457,7 +457,7 @@ static spsh_status find_others(spsh__exact_search *search, spsh__exact_groups **
 
 /* Of i's group, the first member of a side; SPSH_NONE_U64: none. */
 static uint64_t first_of_side(const spsh__exact_search *search, const spsh__exact_groups *others,
-                              uint64_t root, spsh__side side)
+                              uint64_t root, spsh_side side)
 {
     if (spsh__print_set_side(search->set, root) == side)
         return root;
@@ -471,13 +471,13 @@ static spsh_status star_matches(spsh__exact_search *search, const spsh__exact_gr
     const spsh__print_set *set = search->set;
     spsh_status rc = SPSH_OK;
     for (uint64_t i = 0; rc == SPSH_OK && i < search->groups->count; i++) {
-        const spsh__side side = spsh__print_set_side(set, i);
+        const spsh_side side = spsh__print_set_side(set, i);
         const uint64_t root = spsh__exact_get(search->groups, i);
-        if (side == SPSH__SIDE_NONE)
+        if (side == SPSH_SIDE_NONE)
             continue;
         const uint64_t first = first_of_side(search, others, root, side);
-        const uint64_t train = search->has_both && side == SPSH__SIDE_TEST
-                                   ? first_of_side(search, others, root, SPSH__SIDE_TRAIN)
+        const uint64_t train = search->has_both && side == SPSH_SIDE_TEST
+                                   ? first_of_side(search, others, root, SPSH_SIDE_TRAIN)
                                    : SPSH_NONE_U64;
         spsh__exact_put(search->groups, i, first); /* a root is its own first: still found */
         if (first != i)

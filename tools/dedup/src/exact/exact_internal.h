@@ -51,7 +51,7 @@ spsh_status spsh__exact_find_chunks(spsh__exact_search *search, spsh_error *err)
 typedef struct spsh__exact_row {
     uint64_t ordinal;
     uint64_t source; /* whose chunks and prints are its own: itself, or what it is an alias of */
-    spsh__side side;
+    spsh_side side;
     spsh__segment_row row; /* flags are those of source, but for SPSH__ROW_ALIAS */
     /* where its audio lies */
     size_t dataset;

@@ -112,7 +112,7 @@ spsh__match spsh__exact_whole_match(const spsh__exact_row *a, const spsh__exact_
     spsh__match match = {
         .a = a->ordinal,
         .b = b->ordinal,
-        .tier = is_bytes ? SPSH__TIER_BYTES : SPSH__TIER_PCM,
+        .tier = is_bytes ? SPSH_TIER_BYTES : SPSH_TIER_PCM,
         .rate_hz = a->row.sample_rate_hz,
         .count = a->row.samples,
         .active_s = (double)a->row.active_ms / 1e3,
@@ -125,7 +125,7 @@ spsh__match spsh__exact_whole_match(const spsh__exact_row *a, const spsh__exact_
         match.lag = (double)match.b_first - (double)match.a_first;
     }
     if (a->row.trim_count > 0) {
-        match.kind = SPSH__ALIGN_SAME_RECORDING;
+        match.kind = SPSH_COPY_SAME_RECORDING;
         match.coverage_a = match.coverage_b = 1;
     }
     return match;
@@ -219,9 +219,9 @@ spsh_status spsh__exact_stretch_match(const spsh__exact_search *search, const sp
     }
     const bool is_all_a = match->coverage_a >= options->coverage_min;
     const bool is_all_b = match->coverage_b >= options->coverage_min;
-    match->kind = is_all_a && is_all_b   ? SPSH__ALIGN_SAME_RECORDING
-                  : is_all_a || is_all_b ? SPSH__ALIGN_CONTAINED
-                                         : SPSH__ALIGN_SHARED_SEGMENT;
+    match->kind = is_all_a && is_all_b   ? SPSH_COPY_SAME_RECORDING
+                  : is_all_a || is_all_b ? SPSH_COPY_CONTAINED
+                                         : SPSH_COPY_SHARED_SEGMENT;
     *ret_is_worth =
         match->active_s >= options->min_active_s || ((is_all_a || is_all_b) && match->active_s > 0);
     return SPSH_OK;

@@ -68,14 +68,14 @@ const spsh__align_limits spsh__align_limits_default = {
     .envelope_performance = 0.25,
 };
 
-const char *spsh__align_class_text(spsh__align_class value)
+const char *spsh_copy_class_text(spsh_copy_class value)
 {
     static const char *const texts[] = {
 #define SPSH_X(name_, text_) text_,
-        SPSH_ALIGN_CLASS_MAP(SPSH_X)
+        SPSH_COPY_CLASS_MAP(SPSH_X)
 #undef SPSH_X
     };
-    return value < SPSH__ALIGN_CLASS_COUNT ? texts[value] : "unknown";
+    return value < SPSH_COPY_CLASS_COUNT ? texts[value] : "unknown";
 }
 
 /* Frames of a that have a partner in b. */
@@ -286,7 +286,7 @@ static bool is_probable_copy(const spsh__align_limits *limits, const spsh__align
     return found->ber <= limits->ber_probable && found->envelope >= limits->envelope_probable;
 }
 
-static spsh__align_class judge(const spsh__align_limits *limits, const spsh__alignment *found)
+static spsh_copy_class judge(const spsh__align_limits *limits, const spsh__alignment *found)
 {
     const bool is_in_step = found->drift.block_share >= limits->share_performance &&
                             found->drift.good_count >= limits->blocks_performance &&
@@ -295,20 +295,20 @@ static spsh__align_class judge(const spsh__align_limits *limits, const spsh__ali
 
     if (found->active_s < limits->active_min_s || found->words_hz < limits->words_min_hz ||
         found->tonality > limits->tonality_max || found->ber > ber_limit(limits, found->active_s))
-        return SPSH__ALIGN_NONE;
+        return SPSH_COPY_NONE;
     if (is_waveform_same(limits, found, found->ncc, found->ncc_white)) {
         const bool is_all_a = found->coverage_a >= limits->coverage_min;
         const bool is_all_b = found->coverage_b >= limits->coverage_min;
         if (is_all_a && is_all_b)
-            return SPSH__ALIGN_SAME_RECORDING;
-        return is_all_a || is_all_b ? SPSH__ALIGN_CONTAINED : SPSH__ALIGN_SHARED_SEGMENT;
+            return SPSH_COPY_SAME_RECORDING;
+        return is_all_a || is_all_b ? SPSH_COPY_CONTAINED : SPSH_COPY_SHARED_SEGMENT;
     }
     if (is_waveform_same(limits, found, found->unscaled.ncc, found->unscaled.ncc_white) &&
         fabs(found->drift.slope_ppm) >= limits->slope_min_ppm)
-        return SPSH__ALIGN_TIME_SCALED;
+        return SPSH_COPY_TIME_SCALED;
     if (is_in_step && found->envelope >= limits->envelope_performance)
-        return SPSH__ALIGN_SAME_PERFORMANCE;
-    return is_probable_copy(limits, found) ? SPSH__ALIGN_PROBABLE_COPY : SPSH__ALIGN_REREAD;
+        return SPSH_COPY_SAME_PERFORMANCE;
+    return is_probable_copy(limits, found) ? SPSH_COPY_PROBABLE_COPY : SPSH_COPY_REREAD;
 }
 
 /* Fits a drift and undoes it, a few times, as the line through the blocks gets better; keeps the
@@ -487,8 +487,8 @@ static spsh_status judge_run(const spsh__align_side *a, const spsh__align_side *
             rc = measure_waveform(a, b, limits, found, err);
         if (rc == SPSH_OK)
             found->kind = judge(limits, found);
-        if (rc != SPSH_OK || found->kind < SPSH__ALIGN_SAME_RECORDING ||
-            found->kind > SPSH__ALIGN_SHARED_SEGMENT ||
+        if (rc != SPSH_OK || found->kind < SPSH_COPY_SAME_RECORDING ||
+            found->kind > SPSH_COPY_SHARED_SEGMENT ||
             !cut_gap(a, b, offset, limits, &found->drift, run))
             break;
     }
@@ -497,8 +497,8 @@ static spsh_status judge_run(const spsh__align_side *a, const spsh__align_side *
 
 static bool is_shared(const spsh__alignment *found, double active_min_s)
 {
-    return found->active_s >= active_min_s && found->kind >= SPSH__ALIGN_SAME_RECORDING &&
-           found->kind <= SPSH__ALIGN_TIME_SCALED;
+    return found->active_s >= active_min_s && found->kind >= SPSH_COPY_SAME_RECORDING &&
+           found->kind <= SPSH_COPY_TIME_SCALED;
 }
 
 /* The runs of what is left beside the first one: the best of each piece, which leaves two more. */

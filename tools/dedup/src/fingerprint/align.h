@@ -15,25 +15,7 @@
 
 #include "coherence.h"
 #include "fingerprint.h"
-
-#define SPSH_ALIGN_CLASS_MAP(X)                                                                    \
-    X(NONE, "none")                     /* nothing in common that counts */                        \
-    X(SAME_RECORDING, "same_recording") /* all that is active in both */                           \
-    X(CONTAINED, "contained")           /* all that is active in one of them */                    \
-    X(SHARED_SEGMENT, "shared_segment") /* a part of both */                                       \
-    X(TIME_SCALED, "time_scaled")       /* the same waveform once b's speed is undone */           \
-    X(PROBABLE_COPY, "probable_copy") /* bits and pulses agree, the waveform does not: a codec */  \
-    X(SAME_PERFORMANCE, "same_performance") /* in step, but through another microphone or room */  \
-    X(REREAD, "reread")                     /* alike in bits only: the same words, said again */
-
-typedef enum spsh__align_class {
-#define SPSH_X(name_, text_) SPSH__ALIGN_##name_,
-    SPSH_ALIGN_CLASS_MAP(SPSH_X)
-#undef SPSH_X
-        SPSH__ALIGN_CLASS_COUNT
-} spsh__align_class;
-
-const char *spsh__align_class_text(spsh__align_class value);
+#include "speechshard/dedup.h"
 
 /* Every threshold of the rule; spsh__align_limits_default has the fitted ones. Seconds are active.
  */
@@ -77,7 +59,7 @@ typedef struct spsh__align_limits {
 extern const spsh__align_limits spsh__align_limits_default;
 
 typedef struct spsh__alignment {
-    spsh__align_class kind;
+    spsh_copy_class kind;
     uint64_t a_first; /* samples of 8 kHz */
     uint64_t b_first;
     uint64_t count;

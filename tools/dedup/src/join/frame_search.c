@@ -23,7 +23,7 @@ enum {
 typedef struct pool {
     const spsh__frame_search *search;
     spsh__key_join *join;
-    spsh__side side;            /* at work: TEST fills the table, TRAIN is looked up in it */
+    spsh_side side;             /* at work: TEST fills the table, TRAIN is looked up in it */
     spsh__word_counts *counts;  /* while words are counted: TEST goes there; else NULL */
     spsh__frequent_words words; /* of all of test; mixed NULL: there is one part */
     spsh__frame_scan *scan;     /* of this part */
@@ -37,7 +37,7 @@ typedef struct worker {
     spsh__print_frame *frames; /* STRETCH */
 } worker;
 
-static spsh_status takes_part(const spsh__frame_search *search, uint64_t ordinal, spsh__side side,
+static spsh_status takes_part(const spsh__frame_search *search, uint64_t ordinal, spsh_side side,
                               bool *ret_takes_part, spsh_error *err)
 {
     *ret_takes_part = false;
@@ -125,8 +125,8 @@ static spsh_status take_utterance(void *argument, uint64_t ordinal, spsh_error *
         spsh__set_print print;
         rc = spsh__print_set_print(p->search->set, number, &print, err);
         if (rc == SPSH_OK)
-            rc = p->side == SPSH__SIDE_TEST ? add_words(w, ordinal, number, err)
-                                            : look_up(w, number, &print, err);
+            rc = p->side == SPSH_SIDE_TEST ? add_words(w, ordinal, number, err)
+                                           : look_up(w, number, &print, err);
     }
     return rc;
 }
@@ -134,7 +134,7 @@ static spsh_status take_utterance(void *argument, uint64_t ordinal, spsh_error *
 static spsh_status open_worker(worker *w, pool *p, spsh_error *err)
 {
     w->pool = p;
-    if (p->side == SPSH__SIDE_TEST)
+    if (p->side == SPSH_SIDE_TEST)
         return spsh__set_readers_open(p->search->set, &w->readers, err);
     w->frames = calloc(STRETCH, sizeof(*w->frames));
     if (w->frames == NULL)
@@ -150,7 +150,7 @@ static void close_worker(worker *w)
 }
 
 /* Utterances [first, end) of one side, on all threads. */
-static spsh_status take_all(pool *p, spsh__side side, uint64_t first, uint64_t end, spsh_error *err)
+static spsh_status take_all(pool *p, spsh_side side, uint64_t first, uint64_t end, spsh_error *err)
 {
     const spsh__frame_search *search = p->search;
     const uint32_t threads = search->threads < 1 ? 1 : search->threads;
@@ -162,7 +162,7 @@ static spsh_status take_all(pool *p, spsh__side side, uint64_t first, uint64_t e
         .stop = search->stop,
         .progress_fn = search->progress_fn,
         .progress_user = search->progress_user,
-        .stage = side == SPSH__SIDE_TEST ? "listen to test" : "search train",
+        .stage = side == SPSH_SIDE_TEST ? "listen to test" : "search train",
     };
     spsh_status rc = SPSH_OK;
     worker *workers = calloc(threads, sizeof(*workers));
@@ -193,7 +193,7 @@ static spsh_status find_part(const spsh__frame_search *search, uint64_t first, u
         uint64_t prints = 0;
         uint64_t first_print = 0;
         uint64_t own = 0;
-        spsh_status rc = takes_part(search, i, SPSH__SIDE_TEST, &part, err);
+        spsh_status rc = takes_part(search, i, SPSH_SIDE_TEST, &part, err);
         if (rc == SPSH_OK && part)
             rc = spsh__print_set_prints_of(search->set, i, &first_print, &prints, err);
         for (uint64_t k = 0; rc == SPSH_OK && k < prints; k++) {
@@ -222,11 +222,11 @@ static spsh_status count_words(pool *p, spsh_error *err)
     const uint64_t count = spsh__print_set_count(p->search->set);
     spsh_status rc = spsh__word_counts_new(&p->counts, err);
     if (rc == SPSH_OK)
-        rc = take_all(p, SPSH__SIDE_TEST, 0, count, err);
+        rc = take_all(p, SPSH_SIDE_TEST, 0, count, err);
     if (rc == SPSH_OK)
         rc = spsh__word_counts_narrow(p->counts, err);
     if (rc == SPSH_OK)
-        rc = take_all(p, SPSH__SIDE_TEST, 0, count, err);
+        rc = take_all(p, SPSH_SIDE_TEST, 0, count, err);
     if (rc == SPSH_OK)
         rc = spsh__word_counts_finish(p->counts, &p->words, err);
     spsh__word_counts_free(p->counts);
@@ -238,11 +238,11 @@ static spsh_status run_part(pool *p, uint64_t first, uint64_t end, spsh_error *e
 {
     spsh_status rc = spsh__frame_scan_open(&p->scan, err);
     if (rc == SPSH_OK)
-        rc = take_all(p, SPSH__SIDE_TEST, first, end, err);
+        rc = take_all(p, SPSH_SIDE_TEST, first, end, err);
     if (rc == SPSH_OK)
         rc = spsh__frame_scan_ready(p->scan, p->words.mixed == NULL ? NULL : &p->words, err);
     if (rc == SPSH_OK)
-        rc = take_all(p, SPSH__SIDE_TRAIN, 0, spsh__print_set_count(p->search->set), err);
+        rc = take_all(p, SPSH_SIDE_TRAIN, 0, spsh__print_set_count(p->search->set), err);
     spsh__frame_scan_free(p->scan);
     p->scan = NULL;
     return rc;

@@ -117,7 +117,7 @@ static spsh_status normalise(const spsh__print_set *set, uint64_t ordinal, spsh_
     if (rc == SPSH_OK)
         rc = spsh_reader_metadata(reader, position, &utterance, err);
     if (rc == SPSH_OK)
-        rc = spsh__text_normalise(SPSH__TEXT_PROFILE_DEFAULT, utterance.text, out, err);
+        rc = spsh__text_normalise(SPSH_TEXT_PROFILE_DEFAULT, utterance.text, out, err);
     spsh_reader_close(reader);
     return rc;
 }
@@ -223,7 +223,7 @@ static spsh_status find_closest(const spsh__print_set *set, spsh__explain_facts 
         return rc;
     f->is_searched = lanes[0].total_s <= search_max_s && lanes[1].total_s <= search_max_s;
     f->best = (spsh__match){
-        .a = f->a, .b = f->b, .tier = SPSH__TIER_ACOUSTIC, .rate_hz = 8000, .scale = 1};
+        .a = f->a, .b = f->b, .tier = SPSH_TIER_ACOUSTIC, .rate_hz = 8000, .scale = 1};
     if (!f->is_searched)
         return SPSH_OK;
     rc = make_print(&lanes[0], &a, err);
@@ -272,7 +272,7 @@ static spsh_status listen(const spsh__print_set *set, spsh__explain_facts *f, sp
     if (rc == SPSH_OK && f->best.count > 0)
         rc = spsh__pair_window_make(set, &f->best, &window, err);
     if (rc == SPSH_OK && window != NULL) {
-        f->has_gain = window->has_gain && f->best.kind != SPSH__ALIGN_NONE;
+        f->has_gain = window->has_gain && f->best.kind != SPSH_COPY_NONE;
         f->gain_db = window->gain_db;
     }
     spsh__pair_window_free(window);
@@ -287,7 +287,7 @@ spsh_status spsh__explain_find(const spsh__print_set *set, uint64_t a, uint64_t 
     f->a = a;
     f->b = b;
     f->best =
-        (spsh__match){.a = a, .b = b, .tier = SPSH__TIER_ACOUSTIC, .rate_hz = 8000, .scale = 1};
+        (spsh__match){.a = a, .b = b, .tier = SPSH_TIER_ACOUSTIC, .rate_hz = 8000, .scale = 1};
     spsh_status rc = compare_digests(set, f, err);
     if (rc == SPSH_OK)
         rc = compare_texts(set, f, err);

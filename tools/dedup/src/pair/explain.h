@@ -11,15 +11,6 @@
 
 enum { SPSH__EXPLAIN_CHECKS = 12, SPSH__EXPLAIN_MATCHES = 16, SPSH__EXPLAIN_WORDS = 1024 };
 
-typedef struct spsh__explain_check {
-    const char *what;
-    const char *unit; /* "", "s", "%" ... */
-    double found, limit;
-    bool is_at_most; /* else at least */
-    bool is_passed;
-    bool decides; /* the verdict rests on it */
-} spsh__explain_check;
-
 typedef struct spsh__explain_facts {
     uint64_t a, b; /* ordinals, as asked for */
     spsh__segment_row rows[2];
@@ -37,12 +28,12 @@ typedef struct spsh__explain_facts {
     size_t match_count;
     spsh__match best;
     bool is_searched; /* false: too long to compare at every offset, and no keys agree */
-    spsh__explain_check checks[SPSH__EXPLAIN_CHECKS];
+    spsh_explain_check checks[SPSH__EXPLAIN_CHECKS];
     size_t check_count;
     bool has_gain;
     double gain_db;
-    spsh__tier tier; /* of the verdict */
-    spsh__align_class kind;
+    spsh_copy_tier tier; /* of the verdict */
+    spsh_copy_class kind;
     bool may_drop;
     char verdict[SPSH__EXPLAIN_WORDS];
 } spsh__explain_facts;

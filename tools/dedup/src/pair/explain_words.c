@@ -11,11 +11,11 @@
 
 static const spsh__align_limits *const limits = &spsh__align_limits_default;
 
-static spsh__explain_check *add(spsh__explain_facts *f, const char *what, const char *unit,
-                                double found, double limit, bool is_at_most)
+static spsh_explain_check *add(spsh__explain_facts *f, const char *what, const char *unit,
+                               double found, double limit, bool is_at_most)
 {
-    spsh__explain_check *check = &f->checks[f->check_count++];
-    *check = (spsh__explain_check){what, unit, found, limit, is_at_most, false, false};
+    spsh_explain_check *check = &f->checks[f->check_count++];
+    *check = (spsh_explain_check){what, unit, found, limit, is_at_most, false, false};
     check->is_passed = is_at_most ? found <= limit : found >= limit;
     return check;
 }
@@ -66,25 +66,25 @@ static void check_wave(spsh__explain_facts *f, const spsh__match *m)
 
 /* ---- the checks ---- */
 
-static bool is_of_waveform(spsh__align_class kind)
+static bool is_of_waveform(spsh_copy_class kind)
 {
-    return kind == SPSH__ALIGN_SAME_RECORDING || kind == SPSH__ALIGN_CONTAINED ||
-           kind == SPSH__ALIGN_SHARED_SEGMENT;
+    return kind == SPSH_COPY_SAME_RECORDING || kind == SPSH_COPY_CONTAINED ||
+           kind == SPSH_COPY_SHARED_SEGMENT;
 }
 
 static void check_steps(spsh__explain_facts *f, const spsh__match *m)
 {
-    if (m->kind == SPSH__ALIGN_TIME_SCALED || m->tier == SPSH__TIER_SCALED) {
+    if (m->kind == SPSH_COPY_TIME_SCALED || m->tier == SPSH_TIER_SCALED) {
         add(f, "difference of speed", "ppm", fabs(1 / m->scale - 1) * 1e6, limits->slope_min_ppm,
             false);
         return;
     }
-    if (m->kind == SPSH__ALIGN_SAME_PERFORMANCE || m->kind == SPSH__ALIGN_REREAD) {
+    if (m->kind == SPSH_COPY_SAME_PERFORMANCE || m->kind == SPSH_COPY_REREAD) {
         add(f, "blocks in step", "%", 100 * m->block_share, 100 * limits->share_performance, false);
         add(f, "envelope, as of one performance", "", m->envelope, limits->envelope_performance,
             false);
     }
-    if (m->kind == SPSH__ALIGN_PROBABLE_COPY || m->kind == SPSH__ALIGN_REREAD) {
+    if (m->kind == SPSH_COPY_PROBABLE_COPY || m->kind == SPSH_COPY_REREAD) {
         const bool is_long = m->active_s >= limits->long_s && m->ber > limits->ber_probable;
         add(f, "bit error rate, as of a codec's copy", "", m->ber,
             is_long ? limits->ber_long : limits->ber_probable, true);
@@ -98,10 +98,10 @@ static void check_all(spsh__explain_facts *f, const spsh__match *m)
     add(f, "active speech in common", "s", m->active_s, limits->active_min_s, false);
     add(f, "distinct words of bits", "/s", m->words_hz, limits->words_min_hz, false);
     add(f, "bit error rate", "", m->ber, ber_limit(m->active_s), true);
-    if (m->kind == SPSH__ALIGN_NONE && !f->checks[2].is_passed)
+    if (m->kind == SPSH_COPY_NONE && !f->checks[2].is_passed)
         return; /* nobody listened any further */
     add(f, "tonality", "", m->tonality, limits->tonality_max, true);
-    if (m->kind == SPSH__ALIGN_NONE)
+    if (m->kind == SPSH_COPY_NONE)
         return;
     check_wave(f, m);
     if (is_of_waveform(m->kind)) {
@@ -117,7 +117,7 @@ static void say_same(spsh__explain_facts *f, const spsh__match *m)
 {
     static const char *const heads[] = {"", "The same recording", "One lies inside the other",
                                         "They share a stretch"};
-    const spsh__explain_check *wave = &f->checks[4];
+    const spsh_explain_check *wave = &f->checks[4];
     const double share_a = 100 * m->coverage_a;
     const double share_b = 100 * m->coverage_b;
     for (size_t i = 2; i < f->check_count; i++)
@@ -134,7 +134,7 @@ static void say_same(spsh__explain_facts *f, const spsh__match *m)
 static void say_none(spsh__explain_facts *f, const spsh__match *m)
 {
     for (size_t i = 0; i < f->check_count; i++) {
-        spsh__explain_check *check = &f->checks[i];
+        spsh_explain_check *check = &f->checks[i];
         if (check->is_passed)
             continue;
         check->decides = true;
@@ -151,7 +151,7 @@ static void say_none(spsh__explain_facts *f, const spsh__match *m)
 
 static void say_reread(spsh__explain_facts *f, const spsh__match *m)
 {
-    const spsh__explain_check *wave = &f->checks[4];
+    const spsh_explain_check *wave = &f->checks[4];
     f->checks[4].decides = !f->checks[4].is_passed;
     f->checks[5].decides = !f->checks[5].is_passed;
     say(f,
@@ -166,33 +166,33 @@ static void say_reread(spsh__explain_facts *f, const spsh__match *m)
 static void say_class(spsh__explain_facts *f, const spsh__match *m)
 {
     switch (m->kind) {
-    case SPSH__ALIGN_SAME_RECORDING:
-    case SPSH__ALIGN_CONTAINED:
-    case SPSH__ALIGN_SHARED_SEGMENT: say_same(f, m); break;
-    case SPSH__ALIGN_TIME_SCALED:
+    case SPSH_COPY_SAME_RECORDING:
+    case SPSH_COPY_CONTAINED:
+    case SPSH_COPY_SHARED_SEGMENT: say_same(f, m); break;
+    case SPSH_COPY_TIME_SCALED:
         f->checks[f->check_count - 1].decides = true;
         say(f,
             "The same recording at another speed: with b's speed divided by %.5f the waveforms "
             "correlate by %.3f (whitened %.3f). Never dropped: it may be meant as an augmentation.",
             m->scale, fabs(m->ncc), fabs(m->ncc_white));
         break;
-    case SPSH__ALIGN_PROBABLE_COPY:
+    case SPSH_COPY_PROBABLE_COPY:
         say(f,
             "Probably a copy that went through a codec which does not keep the waveform: bit error "
             "rate %.3f and envelope %.2f speak for one, correlation %.3f does not. Never dropped: "
             "listen.",
             m->ber, m->envelope, fabs(m->ncc));
         break;
-    case SPSH__ALIGN_SAME_PERFORMANCE:
+    case SPSH_COPY_SAME_PERFORMANCE:
         say(f,
             "The same performance by another microphone or room: %.0f %% of the blocks are in step "
             "within %.2f ms, envelope %.2f, but the waveforms differ (correlation %.3f). Never "
             "dropped; between train and test it is a leak.",
             100 * m->block_share, m->spread_ms, m->envelope, fabs(m->ncc));
         break;
-    case SPSH__ALIGN_REREAD: say_reread(f, m); break;
-    case SPSH__ALIGN_NONE:
-    case SPSH__ALIGN_CLASS_COUNT: say_none(f, m); break;
+    case SPSH_COPY_REREAD: say_reread(f, m); break;
+    case SPSH_COPY_NONE:
+    case SPSH_COPY_CLASS_COUNT: say_none(f, m); break;
     }
 }
 
@@ -200,13 +200,13 @@ static void say_class(spsh__explain_facts *f, const spsh__match *m)
 
 static bool say_exact(spsh__explain_facts *f)
 {
-    f->kind = SPSH__ALIGN_SAME_RECORDING;
+    f->kind = SPSH_COPY_SAME_RECORDING;
     f->may_drop = true;
     if (f->is_one_record) {
-        f->tier = SPSH__TIER_BYTES;
+        f->tier = SPSH_TIER_BYTES;
         say(f, "The same recording: both have equal stored bytes, or are one stored record.");
     } else if (f->has_equal_pcm || f->has_equal_trimmed || f->has_equal_mono) {
-        f->tier = SPSH__TIER_PCM;
+        f->tier = SPSH_TIER_PCM;
         say(f, "The same recording: every decoded sample is equal%s.",
             f->has_equal_pcm       ? ""
             : f->has_equal_trimmed ? ", but for digital silence around them"
@@ -228,7 +228,7 @@ void spsh__explain_judge(spsh__explain_facts *f)
     f->tier = m->tier;
     f->kind = m->kind;
     f->may_drop = spsh__tier_may_drop(m->tier) &&
-                  (m->kind == SPSH__ALIGN_SAME_RECORDING || m->kind == SPSH__ALIGN_CONTAINED);
+                  (m->kind == SPSH_COPY_SAME_RECORDING || m->kind == SPSH_COPY_CONTAINED);
     if ((f->rows[0].flags & f->rows[1].flags & SPSH__ROW_DECODED) == 0)
         say(f, "Unknown: the audio of %s cannot be decoded, and the stored bytes differ.",
             (f->rows[0].flags & SPSH__ROW_DECODED) == 0 ? "a" : "b");

@@ -223,12 +223,12 @@ static void draw_numbers(spsh__builder *out, const spsh__pair_window *w, const s
     (void)snprintf(line, sizeof(line),
                    "%s (%s): %.3f s in common, a from %.3f s, b from %.3f s; %.0f %% of a's and "
                    "%.0f %% of b's speech",
-                   spsh__align_class_text(m->kind), spsh__tier_text(m->tier), place.a_s,
+                   spsh_copy_class_text(m->kind), spsh_copy_tier_text(m->tier), place.a_s,
                    place.a_first_s, place.b_first_s, 100 * m->coverage_a, 100 * m->coverage_b);
     spsh__svg_label(out, LEFT, AXIS + 33, "start", line);
     size_t used = 0;
     line[0] = '\0';
-    if (m->tier == SPSH__TIER_ACOUSTIC || m->tier == SPSH__TIER_SCALED)
+    if (m->tier == SPSH_TIER_ACOUSTIC || m->tier == SPSH_TIER_SCALED)
         used = (size_t)snprintf(line, sizeof(line),
                                 "bit error rate %.3f, correlation %.3f, whitened %.3f; ", m->ber,
                                 m->ncc, m->ncc_white);
@@ -237,7 +237,7 @@ static void draw_numbers(spsh__builder *out, const spsh__pair_window *w, const s
     if (fabs(m->slope_ppm) >= 1)
         used +=
             (size_t)snprintf(line + used, sizeof(line) - used, "drift %.0f ppm; ", m->slope_ppm);
-    const bool is_copy = m->kind != SPSH__ALIGN_NONE && m->kind != SPSH__ALIGN_REREAD;
+    const bool is_copy = m->kind != SPSH_COPY_NONE && m->kind != SPSH_COPY_REREAD;
     if (w->has_gain && is_copy)
         used += (size_t)snprintf(line + used, sizeof(line) - used, "b is %.1f dB %s; ",
                                  fabs(w->gain_db), w->gain_db < 0 ? "quieter" : "louder");

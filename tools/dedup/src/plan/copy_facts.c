@@ -13,11 +13,11 @@ static unsigned bar_of(double value, double end)
 
 void spsh__copy_facts_count(spsh__copy_facts *facts, const spsh__match *match)
 {
-    const bool is_same = match->kind == SPSH__ALIGN_SAME_RECORDING ||
-                         match->kind == SPSH__ALIGN_CONTAINED ||
-                         match->kind == SPSH__ALIGN_SHARED_SEGMENT;
+    const bool is_same = match->kind == SPSH_COPY_SAME_RECORDING ||
+                         match->kind == SPSH_COPY_CONTAINED ||
+                         match->kind == SPSH_COPY_SHARED_SEGMENT;
     facts->by_tier_class[match->tier][match->kind]++;
-    if (match->tier != SPSH__TIER_ACOUSTIC)
+    if (match->tier != SPSH_TIER_ACOUSTIC)
         return;
     (is_same ? facts->ber_same : facts->ber_other)[bar_of(match->ber, 0.5)]++;
     (is_same ? facts->ncc_same : facts->ncc_other)[bar_of(fabs(match->ncc), 1)]++;

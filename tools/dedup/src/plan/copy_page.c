@@ -155,13 +155,13 @@ void spsh__copy_evidence_words(spsh__copy_page *page, const spsh__match *match)
 {
     const double seconds = match->rate_hz == 0 ? 0 : (double)match->count / (double)match->rate_hz;
     char number[SPSH_HUMAN_BYTES];
-    spsh__html_format(page->out, "<code>%s</code>", spsh__tier_text(match->tier));
-    if (match->tier == SPSH__TIER_ACOUSTIC || match->tier == SPSH__TIER_SCALED)
+    spsh__html_format(page->out, "<code>%s</code>", spsh_copy_tier_text(match->tier));
+    if (match->tier == SPSH_TIER_ACOUSTIC || match->tier == SPSH_TIER_SCALED)
         spsh__html_format(page->out, " BER %.3f, NCC %.3f, whitened %.3f", match->ber,
                           fabs(match->ncc), fabs(match->ncc_white));
-    if (match->tier == SPSH__TIER_TEXT_NEAR)
+    if (match->tier == SPSH_TIER_TEXT_NEAR)
         spsh__html_format(page->out, " similarity %.2f", match->similarity);
-    if (match->tier == SPSH__TIER_TEXT_COVERED)
+    if (match->tier == SPSH_TIER_TEXT_COVERED)
         spsh__html_format(page->out, " %.0f %% of its words in a row", 100 * match->coverage_b);
     if (seconds > 0)
         spsh__html_format(page->out, ", %s", spsh__human_duration(seconds, number));
@@ -170,12 +170,12 @@ void spsh__copy_evidence_words(spsh__copy_page *page, const spsh__match *match)
 static spsh_status draw_side(spsh__copy_page *page, const char *letter, uint64_t ordinal,
                              spsh_error *err)
 {
-    const spsh__side side = spsh__print_set_side(page->facts->set, ordinal);
+    const spsh_side side = spsh__print_set_side(page->facts->set, ordinal);
     spsh__html_format(page->out, "<b>%s</b> ", letter);
-    if (spsh__print_set_side_count(page->facts->set, SPSH__SIDE_TEST) > 0)
+    if (spsh__print_set_side_count(page->facts->set, SPSH_SIDE_TEST) > 0)
         spsh__html_format(page->out, "<span class=\"pill %s\">%s</span> ",
-                          side == SPSH__SIDE_TEST ? "drop" : "keep",
-                          side == SPSH__SIDE_TEST ? "test" : "train");
+                          side == SPSH_SIDE_TEST ? "drop" : "keep",
+                          side == SPSH_SIDE_TEST ? "test" : "train");
     spsh_status rc = spsh__copy_name(page, ordinal, err);
     spsh__builder_append_text(page->out, " \xe2\x80\x94 ");
     if (rc == SPSH_OK)
@@ -188,8 +188,8 @@ static spsh_status draw_side(spsh__copy_page *page, const char *letter, uint64_t
 static void draw_words(spsh__copy_page *page, const spsh__match *match)
 {
     spsh__builder_append_text(page->out, "<p class=\"soft\">");
-    if (match->kind != SPSH__ALIGN_NONE)
-        spsh__html_format(page->out, "%s by ", spsh__align_class_text(match->kind));
+    if (match->kind != SPSH_COPY_NONE)
+        spsh__html_format(page->out, "%s by ", spsh_copy_class_text(match->kind));
     spsh__copy_evidence_words(page, match);
 }
 
@@ -222,9 +222,9 @@ spsh_status spsh__copy_figure(spsh__copy_page *page, const spsh__match *match, s
     return SPSH_OK;
 }
 
-const char *spsh__copy_class_meaning(spsh__align_class kind)
+const char *spsh__copy_class_meaning(spsh_copy_class kind)
 {
-    static const char *const texts[SPSH__ALIGN_CLASS_COUNT] = {
+    static const char *const texts[SPSH_COPY_CLASS_COUNT] = {
         "nothing in common that counts",
         "the same recording: all that is spoken in both",
         "one of them lies inside the other",
@@ -234,39 +234,39 @@ const char *spsh__copy_class_meaning(spsh__align_class kind)
         "the same performance by another microphone or room",
         "the same words said again: no copy",
     };
-    return kind < SPSH__ALIGN_CLASS_COUNT ? texts[kind] : "";
+    return kind < SPSH_COPY_CLASS_COUNT ? texts[kind] : "";
 }
 
 /* ---- what was found ---- */
 
-unsigned spsh__copy_tier_color(spsh__tier tier)
+unsigned spsh__copy_tier_color(spsh_copy_tier tier)
 {
-    static const unsigned colors[SPSH__TIER_COUNT] = {2, 5, 0, 1, 3, 6, 6, 6, 7, 7, 7};
-    return tier < SPSH__TIER_COUNT ? colors[tier] : 7;
+    static const unsigned colors[SPSH_TIER_COUNT] = {2, 5, 0, 1, 3, 6, 6, 6, 7, 7, 7};
+    return tier < SPSH_TIER_COUNT ? colors[tier] : 7;
 }
 
 static void draw_tier_legend(spsh__copy_page *page)
 {
     char number[SPSH_HUMAN_BYTES];
     spsh__builder_append_text(page->out, "<div class=\"legend\">");
-    for (unsigned t = 0; t <= SPSH__TIER_SCALED; t++) {
+    for (unsigned t = 0; t <= SPSH_TIER_SCALED; t++) {
         uint64_t count = 0;
-        for (unsigned k = 0; k < SPSH__ALIGN_CLASS_COUNT; k++)
+        for (unsigned k = 0; k < SPSH_COPY_CLASS_COUNT; k++)
             count += page->facts->by_tier_class[t][k];
         spsh__html_format(page->out,
                           "<span><i class=\"c%u\"></i>%s <span class=\"soft\">%s</span></span>",
-                          spsh__copy_tier_color((spsh__tier)t), spsh__tier_text((spsh__tier)t),
-                          spsh__human_count(count, number));
+                          spsh__copy_tier_color((spsh_copy_tier)t),
+                          spsh_copy_tier_text((spsh_copy_tier)t), spsh__human_count(count, number));
     }
     spsh__builder_append_text(page->out, "</div>\n");
 }
 
 void spsh__copy_found(spsh__copy_page *page)
 {
-    uint64_t sums[SPSH__ALIGN_CLASS_COUNT] = {0};
+    uint64_t sums[SPSH_COPY_CLASS_COUNT] = {0};
     uint64_t most = 0;
-    for (unsigned k = 1; k < SPSH__ALIGN_CLASS_COUNT; k++) {
-        for (unsigned t = 0; t <= SPSH__TIER_SCALED; t++)
+    for (unsigned k = 1; k < SPSH_COPY_CLASS_COUNT; k++) {
+        for (unsigned t = 0; t <= SPSH_TIER_SCALED; t++)
             sums[k] += page->facts->by_tier_class[t][k];
         most = sums[k] > most ? sums[k] : most;
     }
@@ -275,21 +275,21 @@ void spsh__copy_found(spsh__copy_page *page)
     spsh__page_section_open(page->out, "Pairs that were found, by class");
     draw_tier_legend(page);
     spsh__page_table_open(page->out, "class|what it means|#pairs|by evidence");
-    for (unsigned k = 1; k < SPSH__ALIGN_CLASS_COUNT; k++) {
-        spsh__svg_slice slices[SPSH__TIER_COUNT] = {
+    for (unsigned k = 1; k < SPSH_COPY_CLASS_COUNT; k++) {
+        spsh__svg_slice slices[SPSH_TIER_COUNT] = {
             {0, 0}
         };
         if (sums[k] == 0)
             continue;
-        for (unsigned t = 0; t <= SPSH__TIER_SCALED; t++)
+        for (unsigned t = 0; t <= SPSH_TIER_SCALED; t++)
             slices[t] = (spsh__svg_slice){(double)page->facts->by_tier_class[t][k],
-                                          spsh__copy_tier_color((spsh__tier)t)};
+                                          spsh__copy_tier_color((spsh_copy_tier)t)};
         spsh__html_format(page->out, "<tr><td><code>%s</code></td><td class=\"words\">%s</td>",
-                          spsh__align_class_text((spsh__align_class)k),
-                          spsh__copy_class_meaning((spsh__align_class)k));
+                          spsh_copy_class_text((spsh_copy_class)k),
+                          spsh__copy_class_meaning((spsh_copy_class)k));
         spsh__page_cell_count(page->out, sums[k]);
         spsh__builder_append_text(page->out, "<td class=\"bars\">");
-        spsh__svg_bar(page->out, slices, SPSH__TIER_SCALED + 1, (double)most);
+        spsh__svg_bar(page->out, slices, SPSH_TIER_SCALED + 1, (double)most);
         spsh__builder_append_text(page->out, "</td></tr>\n");
     }
     spsh__page_table_close(page->out);

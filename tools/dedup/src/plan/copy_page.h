@@ -31,7 +31,7 @@ spsh_status spsh__copy_page_open(spsh__copy_page *page, const spsh__copy_facts *
 void spsh__copy_page_close(spsh__copy_page *page);
 
 /* What a class means, for people. */
-const char *spsh__copy_class_meaning(spsh__align_class kind);
+const char *spsh__copy_class_meaning(spsh_copy_class kind);
 
 /* Last component of a path. */
 const char *spsh__copy_last_part(const char *path);
@@ -39,7 +39,7 @@ const char *spsh__copy_last_part(const char *path);
 /* The list below the title: datasets with their paths, and the command. */
 void spsh__copy_made(spsh__builder *out, const spsh__print_set *set, const char *command);
 
-unsigned spsh__copy_tier_color(spsh__tier tier);
+unsigned spsh__copy_tier_color(spsh_copy_tier tier);
 
 /* The utterance's id, with its dataset's name where there are several; soft: its split. */
 spsh_status spsh__copy_name(spsh__copy_page *page, uint64_t ordinal, spsh_error *err);

@@ -29,8 +29,8 @@ enum {
 typedef struct drop {
     size_t dataset, kept_dataset;
     size_t id, id_bytes, kept_id, kept_id_bytes; /* in texts */
-    spsh__tier tier;
-    spsh__align_class kind;
+    spsh_copy_tier tier;
+    spsh_copy_class kind;
 } drop;
 
 struct spsh__copy_plan {
@@ -123,21 +123,21 @@ static bool take_text(spsh__copy_plan *plan, const spsh__json_value *value, size
     return *ret_bytes > 0 || plan->texts.failed;
 }
 
-static spsh__tier parse_tier(const spsh__json_value *value)
+static spsh_copy_tier parse_tier(const spsh__json_value *value)
 {
     int tier = 0;
-    while (tier < SPSH__TIER_COUNT && !is_text(value, spsh__tier_text((spsh__tier)tier)))
+    while (tier < SPSH_TIER_COUNT && !is_text(value, spsh_copy_tier_text((spsh_copy_tier)tier)))
         tier++;
-    return (spsh__tier)tier;
+    return (spsh_copy_tier)tier;
 }
 
-static spsh__align_class parse_class(const spsh__json_value *value)
+static spsh_copy_class parse_class(const spsh__json_value *value)
 {
     int kind = 0;
-    while (kind < SPSH__ALIGN_CLASS_COUNT &&
-           !is_text(value, spsh__align_class_text((spsh__align_class)kind)))
+    while (kind < SPSH_COPY_CLASS_COUNT &&
+           !is_text(value, spsh_copy_class_text((spsh_copy_class)kind)))
         kind++;
-    return (spsh__align_class)kind;
+    return (spsh_copy_class)kind;
 }
 
 /* ---- lines ---- */
@@ -199,8 +199,8 @@ static const char *add_drop(spsh__copy_plan *plan, const spsh__json_value *value
     if (!take_text(plan, &values[WANTED_ID], &d.id, &d.id_bytes) ||
         !take_text(plan, &values[WANTED_KEPT_ID], &d.kept_id, &d.kept_id_bytes))
         return "an utterance without id";
-    if (d.tier >= SPSH__TIER_COUNT || !spsh__tier_may_drop(d.tier) ||
-        (d.kind != SPSH__ALIGN_SAME_RECORDING && d.kind != SPSH__ALIGN_CONTAINED))
+    if (d.tier >= SPSH_TIER_COUNT || !spsh__tier_may_drop(d.tier) ||
+        (d.kind != SPSH_COPY_SAME_RECORDING && d.kind != SPSH_COPY_CONTAINED))
         return "an utterance is dropped for what may never drop one";
     if (plan->texts.failed)
         return NULL;
@@ -222,9 +222,9 @@ static const char *add_drop(spsh__copy_plan *plan, const spsh__json_value *value
 
 static const char *parse_member(spsh__copy_plan *plan, const spsh__json_value *values)
 {
-    for (int i = 0; i < SPSH__DECISION_COUNT; i++) {
-        if (is_text(&values[WANTED_DECISION], spsh__decision_text((spsh__decision)i)))
-            return i == SPSH__DECISION_DROP ? add_drop(plan, values) : NULL;
+    for (int i = 0; i < SPSH_DECISION_COUNT; i++) {
+        if (is_text(&values[WANTED_DECISION], spsh_copy_decision_text((spsh_copy_decision)i)))
+            return i == SPSH_DECISION_DROP ? add_drop(plan, values) : NULL;
     }
     return "a member without a decision";
 }

@@ -48,8 +48,8 @@ typedef struct spsh__plan_drop {
     spsh_bytes id;
     size_t kept_dataset;
     spsh_bytes kept_id;
-    spsh__tier tier; /* of the proof */
-    spsh__align_class kind;
+    spsh_copy_tier tier; /* of the proof */
+    spsh_copy_class kind;
 } spsh__plan_drop;
 
 /* Reads and checks the whole: hash, schema, each line. What is wrong is told with its line. A plan

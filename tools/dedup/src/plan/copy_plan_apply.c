@@ -150,9 +150,9 @@ static void append_reason(const view *v, const spsh__plan_drop *drop, spsh__buil
     spsh__builder_append_text(text, " ");
     spsh__builder_append_bytes(text, drop->kept_id);
     spsh__builder_append_text(text, " (");
-    spsh__builder_append_text(text, spsh__align_class_text(drop->kind));
+    spsh__builder_append_text(text, spsh_copy_class_text(drop->kind));
     spsh__builder_append_text(text, ", ");
-    spsh__builder_append_text(text, spsh__tier_text(drop->tier));
+    spsh__builder_append_text(text, spsh_copy_tier_text(drop->tier));
     spsh__builder_append_text(text, ")");
 }
 

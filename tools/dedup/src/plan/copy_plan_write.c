@@ -130,16 +130,16 @@ static void put_counts(const plan_writer *w)
 {
     const spsh__copy_facts *f = &w->facts->common;
     spsh__json_begin_object(w->json, "matches");
-    for (int tier = 0; tier < SPSH__TIER_COUNT; tier++) {
+    for (int tier = 0; tier < SPSH_TIER_COUNT; tier++) {
         uint64_t sum = 0;
-        for (int kind = 0; kind < SPSH__ALIGN_CLASS_COUNT; kind++)
+        for (int kind = 0; kind < SPSH_COPY_CLASS_COUNT; kind++)
             sum += f->by_tier_class[tier][kind];
         if (sum == 0)
             continue;
-        spsh__json_begin_object(w->json, spsh__tier_text((spsh__tier)tier));
-        for (int kind = 0; kind < SPSH__ALIGN_CLASS_COUNT; kind++) {
+        spsh__json_begin_object(w->json, spsh_copy_tier_text((spsh_copy_tier)tier));
+        for (int kind = 0; kind < SPSH_COPY_CLASS_COUNT; kind++) {
             if (f->by_tier_class[tier][kind] > 0)
-                spsh__json_put_u64(w->json, spsh__align_class_text((spsh__align_class)kind),
+                spsh__json_put_u64(w->json, spsh_copy_class_text((spsh_copy_class)kind),
                                    f->by_tier_class[tier][kind]);
         }
         spsh__json_end(w->json);
@@ -151,7 +151,7 @@ static void put_facts(const plan_writer *w)
 {
     const spsh__copies_facts *c = w->facts->common.copies;
     spsh__json_begin_object(w->json, "facts");
-    spsh__json_put_u64(w->json, "utterances", spsh__print_set_side_count(w->set, SPSH__SIDE_TRAIN));
+    spsh__json_put_u64(w->json, "utterances", spsh__print_set_side_count(w->set, SPSH_SIDE_TRAIN));
     spsh__json_put_u64(w->json, "undecoded", c->undecoded_count);
     spsh__json_put_real(w->json, "seconds", w->facts->total_seconds);
     spsh__json_put_u64(w->json, "keys", c->join.key_count);
@@ -173,7 +173,7 @@ static spsh_status write_head(plan_writer *w, spsh_error *err)
     spsh__json_put_string(w->json, "tool_version", spsh_version());
     spsh__json_put_u64(w->json, "fingerprint_version", SPSH__FINGERPRINT_VERSION);
     spsh__json_put_string(w->json, "text_profile",
-                          spsh__text_profile_name(SPSH__TEXT_PROFILE_DEFAULT));
+                          spsh__text_profile_name(SPSH_TEXT_PROFILE_DEFAULT));
     spsh__json_put_string(w->json, "search", w->facts->common.mode);
     spsh__json_put_bool(w->json, "speed_grid", w->options->speed_grid);
     spsh__json_put_bool(w->json, "confirm", w->options->confirm);
@@ -210,8 +210,8 @@ static double seconds_of(uint64_t samples, uint32_t rate_hz)
 static void put_segment(spsh_json *json, const spsh__match *m)
 {
     spsh__json_begin_object(json, NULL);
-    spsh__json_put_string(json, "class", spsh__align_class_text(m->kind));
-    spsh__json_put_string(json, "tier", spsh__tier_text(m->tier));
+    spsh__json_put_string(json, "class", spsh_copy_class_text(m->kind));
+    spsh__json_put_string(json, "tier", spsh_copy_tier_text(m->tier));
     spsh__json_put_real(json, "a_start_s", seconds_of(m->a_first, m->rate_hz));
     spsh__json_put_real(json, "a_end_s", seconds_of(m->a_first + m->count, m->rate_hz));
     spsh__json_put_real(json, "b_start_s", seconds_of(m->b_first, m->rate_hz));
@@ -226,7 +226,7 @@ static void put_segment(spsh_json *json, const spsh__match *m)
     spsh__json_put_real(json, "polarity", m->is_inverted ? -1 : 1);
     spsh__json_put_real(json, "coverage_a", m->coverage_a);
     spsh__json_put_real(json, "coverage_b", m->coverage_b);
-    if (m->tier == SPSH__TIER_ACOUSTIC || m->tier == SPSH__TIER_SCALED) {
+    if (m->tier == SPSH_TIER_ACOUSTIC || m->tier == SPSH_TIER_SCALED) {
         const struct {
             const char *name;
             double value;
@@ -264,7 +264,7 @@ static void put_equal(spsh_json *json, const char *key, spsh_bytes left, spsh_by
 static spsh_status put_texts(plan_writer *w, const subject *subjects, spsh_error *err)
 {
     for (unsigned side = 0; side < SIDES; side++) {
-        spsh_status rc = spsh__text_normalise(SPSH__TEXT_PROFILE_DEFAULT,
+        spsh_status rc = spsh__text_normalise(SPSH_TEXT_PROFILE_DEFAULT,
                                               subjects[side].metadata.text, &w->texts[side], err);
         if (rc != SPSH_OK)
             return rc;
@@ -312,8 +312,8 @@ static spsh_status write_pair(plan_writer *w, uint64_t number, const spsh__match
     const uint64_t cluster = cluster_of(w, matches[0].a);
     spsh__json_put_string(w->json, "type", "pair");
     spsh__json_put_u64(w->json, "pair", number);
-    spsh__json_put_string(w->json, "class", spsh__align_class_text(best->kind));
-    spsh__json_put_string(w->json, "tier", spsh__tier_text(best->tier));
+    spsh__json_put_string(w->json, "class", spsh_copy_class_text(best->kind));
+    spsh__json_put_string(w->json, "tier", spsh_copy_tier_text(best->tier));
     put_subject(w->json, "a", &subjects[0]);
     put_subject(w->json, "b", &subjects[1]);
     spsh__json_begin_array(w->json, "segments");
@@ -365,7 +365,7 @@ static void put_name(spsh_json *json, const char *key, const subject *s)
 static spsh_status write_cluster(plan_writer *w, uint64_t number, const subject *kept,
                                  spsh_error *err)
 {
-    const spsh__copy_cluster *c = &w->facts->clusters->clusters[number];
+    const spsh_copy_cluster *c = &w->facts->clusters->clusters[number];
     spsh__json_put_string(w->json, "type", "cluster");
     spsh__json_put_u64(w->json, "cluster", number);
     spsh__json_put_u64(w->json, "members", c->member_count);
@@ -389,7 +389,7 @@ static spsh_status write_member(plan_writer *w, uint64_t cluster, const spsh__me
     spsh__json_put_u64(w->json, "dataset", s.dataset);
     spsh__json_put_text(w->json, "id", s.metadata.id);
     spsh__json_put_text_or_null(w->json, "split", s.metadata.split);
-    spsh__json_put_string(w->json, "decision", spsh__decision_text(m->decision));
+    spsh__json_put_string(w->json, "decision", spsh_copy_decision_text(m->decision));
     spsh__json_put_string(w->json, "reason", m->reason);
     put_name(w->json, "kept", kept);
     if (m->match == SPSH_NONE_U64) {
@@ -399,8 +399,8 @@ static spsh_status write_member(plan_writer *w, uint64_t cluster, const spsh__me
     } else {
         const spsh__match *proof = spsh__plan_match(w->facts, m->match);
         spsh__json_put_u64(w->json, "pair", w->pairs[m->match]);
-        spsh__json_put_string(w->json, "class", spsh__align_class_text(proof->kind));
-        spsh__json_put_string(w->json, "tier", spsh__tier_text(proof->tier));
+        spsh__json_put_string(w->json, "class", spsh_copy_class_text(proof->kind));
+        spsh__json_put_string(w->json, "tier", spsh_copy_tier_text(proof->tier));
     }
     spsh__json_put_real(w->json, "seconds", seconds_of(s.row.samples, s.row.sample_rate_hz));
     spsh__json_put_u64(w->json, "sample_rate_hz", s.row.sample_rate_hz);
@@ -418,7 +418,7 @@ static spsh_status write_clusters(plan_writer *w, spsh_error *err)
     const spsh__clusters *all = w->facts->clusters;
     spsh_status rc = SPSH_OK;
     for (uint64_t i = 0; i < all->cluster_count && rc == SPSH_OK; i++) {
-        const spsh__copy_cluster *c = &all->clusters[i];
+        const spsh_copy_cluster *c = &all->clusters[i];
         subject kept;
         rc = read_subject(w, 0, all->members[c->first_member].ordinal, &kept, err);
         if (rc == SPSH_OK)
@@ -488,7 +488,7 @@ static spsh_status prepare(plan_writer *w, spsh_error *err)
             return rc;
     }
     for (uint64_t i = 0; i < all->cluster_count; i++) {
-        const spsh__copy_cluster *c = &all->clusters[i];
+        const spsh_copy_cluster *c = &all->clusters[i];
         for (uint64_t k = 0; k < c->member_count; k++)
             w->belongings[w->belonging_count++] =
                 (belonging){all->members[c->first_member + k].ordinal, i};

@@ -21,7 +21,7 @@ typedef struct spsh__copy_facts {
     const char *command; /* as it was typed */
     const char *mode;    /* "mild", "deep", "audit", "exact" */
     uint64_t match_count;
-    uint64_t by_tier_class[SPSH__TIER_COUNT][SPSH__ALIGN_CLASS_COUNT];
+    uint64_t by_tier_class[SPSH_TIER_COUNT][SPSH_COPY_CLASS_COUNT];
     /* of acoustic matches and of candidates that are none: bars from 0 to 0.5 (ber), 0 to 1 (ncc)
      */
     uint64_t ber_same[SPSH__HISTOGRAM_BARS], ber_other[SPSH__HISTOGRAM_BARS];
@@ -43,28 +43,10 @@ typedef struct spsh__plan_facts {
 /* The match that a member's number means; NULL: none. */
 const spsh__match *spsh__plan_match(const spsh__plan_facts *facts, uint64_t number);
 
-/* What a test utterance shares with train, strongest first; bit i of an utterance's mask. */
-#define SPSH_LEAK_MAP(X)                                                                           \
-    X(RECORDING, "recording", "the same recording, or part of one")                                \
-    X(SEGMENT, "segment", "at least a second of the same audio")                                   \
-    X(PERFORMANCE, "performance", "the same performance by another channel, speed or codec")       \
-    X(SENTENCE, "sentence", "the same sentence")                                                   \
-    X(SENTENCE_NEAR, "sentence_near", "nearly the same sentence, or most of its words in a row")   \
-    X(DOCUMENT, "document", "the same book or document")                                           \
-    X(SOURCE, "source", "the same source")                                                         \
-    X(SPEAKER, "speaker", "the same speaker")
-
-typedef enum spsh__leak {
-#define SPSH_X(name_, text_, meaning_) SPSH__LEAK_##name_,
-    SPSH_LEAK_MAP(SPSH_X)
-#undef SPSH_X
-        SPSH__LEAK_COUNT
-} spsh__leak;
-
 /* Train split (row) x test split (column). */
 typedef struct spsh__leak_cell {
-    uint64_t utterances[SPSH__LEAK_COUNT]; /* of the test split, touched by that train split */
-    double seconds[SPSH__LEAK_COUNT];
+    uint64_t utterances[SPSH_LEAK_COUNT]; /* of the test split, touched by that train split */
+    double seconds[SPSH_LEAK_COUNT];
 } spsh__leak_cell;
 
 typedef struct spsh__leak_split {
@@ -77,7 +59,7 @@ typedef struct spsh__audit_facts {
     spsh__copy_facts common;
     const spsh__match *matches; /* sorted; all tiers */
     const spsh__text_facts *texts;
-    spsh__text_profile profile;
+    spsh_text_profile profile;
     const spsh__leak_split *train, *test;
     size_t train_count, test_count;
     const spsh__leak_cell *cells;  /* train_count x test_count, row by row */
@@ -85,7 +67,7 @@ typedef struct spsh__audit_facts {
     const uint8_t *masks;          /* of each test utterance, by order of ordinals */
     const uint64_t *test_ordinals;
     uint64_t test_utterance_count;
-    double fail_limits[SPSH__LEAK_COUNT]; /* share of test utterances allowed; > 1: any */
+    double fail_limits[SPSH_LEAK_COUNT]; /* share of test utterances allowed; > 1: any */
     bool is_failed;
 } spsh__audit_facts;
 

@@ -25,7 +25,7 @@ enum {
 
 };
 
-#define DECISIONS (SPSH__DECISION_UNPROVEN + 1U)
+#define DECISIONS (SPSH_DECISION_UNPROVEN + 1U)
 
 static const uint64_t size_ends[SIZES] = {3, 4, 5, 10, 100, 1000, 10000, UINT64_MAX};
 static const char *const size_names[SIZES] = {
@@ -39,7 +39,7 @@ typedef struct going {
 } going;
 
 typedef struct summary {
-    going by_tier_class[SPSH__TIER_COUNT][SPSH__ALIGN_CLASS_COUNT];
+    going by_tier_class[SPSH_TIER_COUNT][SPSH_COPY_CLASS_COUNT];
     going by_decision[DECISIONS];
     uint64_t by_size[SIZES];
     double saved_by_size[SIZES];
@@ -52,19 +52,19 @@ typedef struct summary {
 
 /* The pairs that are shown; UINT64_MAX: none. */
 typedef struct gallery {
-    uint64_t weakest[SPSH__ALIGN_CLASS_COUNT][WEAKEST];
-    uint64_t strongest[SPSH__ALIGN_CLASS_COUNT];
-    uint64_t exact[SPSH__TIER_ACOUSTIC][EXACT_SHOWN];
+    uint64_t weakest[SPSH_COPY_CLASS_COUNT][WEAKEST];
+    uint64_t strongest[SPSH_COPY_CLASS_COUNT];
+    uint64_t exact[SPSH_TIER_ACOUSTIC][EXACT_SHOWN];
 } gallery;
 
-static const spsh__member *members_of(const spsh__plan_facts *f, const spsh__copy_cluster *cluster)
+static const spsh__member *members_of(const spsh__plan_facts *f, const spsh_copy_cluster *cluster)
 {
     return &f->clusters->members[cluster->first_member];
 }
 
 /* ---- counting ---- */
 
-static bool is_larger(const spsh__copy_cluster *a, const spsh__copy_cluster *b)
+static bool is_larger(const spsh_copy_cluster *a, const spsh_copy_cluster *b)
 {
     return a->member_count > b->member_count ||
            (a->member_count == b->member_count && a->saved_seconds > b->saved_seconds);
@@ -89,7 +89,7 @@ static void offer_cluster(const spsh__plan_facts *f, summary *s, uint64_t number
 static void count_cluster(const spsh__copy_page *page, const spsh__plan_facts *f, summary *s,
                           uint64_t number)
 {
-    const spsh__copy_cluster *cluster = &f->clusters->clusters[number];
+    const spsh_copy_cluster *cluster = &f->clusters->clusters[number];
     const spsh__member *members = members_of(f, cluster);
     spsh__segment_row row;
     uint64_t alias_of = SPSH_NONE_U64;
@@ -106,9 +106,9 @@ static void count_cluster(const spsh__copy_page *page, const spsh__plan_facts *f
             s->by_decision[m->decision].count++;
             s->by_decision[m->decision].seconds += seconds;
         }
-        if (m->decision == SPSH__DECISION_DROP)
+        if (m->decision == SPSH_DECISION_DROP)
             spsh__plan_parts_add(s->parts, m->ordinal, seconds);
-        if (m->decision == SPSH__DECISION_DROP && match != NULL) {
+        if (m->decision == SPSH_DECISION_DROP && match != NULL) {
             going *g = &s->by_tier_class[match->tier][match->kind];
             g->count++;
             g->seconds += seconds;
@@ -133,10 +133,10 @@ static void draw_tiles(spsh__copy_page *page, const spsh__plan_facts *f, const s
     char value[SPSH_HUMAN_BYTES];
     char part[SPSH_HUMAN_BYTES];
     char label[128];
-    for (unsigned t = 0; t < SPSH__TIER_COUNT; t++) {
-        for (unsigned k = 0; k < SPSH__ALIGN_CLASS_COUNT; k++) {
+    for (unsigned t = 0; t < SPSH_TIER_COUNT; t++) {
+        for (unsigned k = 0; k < SPSH_COPY_CLASS_COUNT; k++) {
             all += s->by_tier_class[t][k].seconds;
-            exact += t < SPSH__TIER_ACOUSTIC ? s->by_tier_class[t][k].seconds : 0;
+            exact += t < SPSH_TIER_ACOUSTIC ? s->by_tier_class[t][k].seconds : 0;
         }
     }
     spsh__builder_append_text(page->out, "<div class=\"tiles\">\n");
@@ -176,10 +176,10 @@ static void draw_warnings(spsh__copy_page *page, const spsh__plan_facts *f, cons
          "utterances cannot be decoded: nothing is known of them but their bytes");
     warn(page, &open, s->texts_differ,
          "clusters hold copies with different transcripts: at least one of them is wrong");
-    warn(page, &open, s->by_decision[SPSH__DECISION_UNPROVEN].count,
+    warn(page, &open, s->by_decision[SPSH_DECISION_UNPROVEN].count,
          "utterances are linked to a copy by others, but not proven against the kept one: they "
          "stay");
-    warn(page, &open, s->by_decision[SPSH__DECISION_PROTECTED].count,
+    warn(page, &open, s->by_decision[SPSH_DECISION_PROTECTED].count,
          "copies are of splits that nothing is dropped from: they stay");
     warn(page, &open, f->clusters->boilerplate_count,
          "stretches are shared by many utterances (jingles, disclaimers): they link nothing");
@@ -193,27 +193,28 @@ static void draw_going(spsh__copy_page *page, const spsh__plan_facts *f, const s
 {
     double all = 0;
     char number[SPSH_HUMAN_BYTES];
-    for (unsigned t = 0; t < SPSH__TIER_COUNT; t++)
-        for (unsigned k = 0; k < SPSH__ALIGN_CLASS_COUNT; k++)
+    for (unsigned t = 0; t < SPSH_TIER_COUNT; t++)
+        for (unsigned k = 0; k < SPSH_COPY_CLASS_COUNT; k++)
             all += s->by_tier_class[t][k].seconds;
     if (f->dropped_count == 0)
         return;
     spsh__page_section_open(page->out, "What would go, and by which evidence");
     spsh__page_table_open(page->out, "evidence|class|#utterances|#audio|#bytes|#share|");
-    for (unsigned t = 0; t < SPSH__TIER_COUNT; t++) {
-        for (unsigned k = 0; k < SPSH__ALIGN_CLASS_COUNT; k++) {
+    for (unsigned t = 0; t < SPSH_TIER_COUNT; t++) {
+        for (unsigned k = 0; k < SPSH_COPY_CLASS_COUNT; k++) {
             const going *g = &s->by_tier_class[t][k];
             if (g->count == 0)
                 continue;
             spsh__html_format(page->out, "<tr><td><code>%s</code></td><td><code>%s</code></td>",
-                              spsh__tier_text((spsh__tier)t),
-                              spsh__align_class_text((spsh__align_class)k));
+                              spsh_copy_tier_text((spsh_copy_tier)t),
+                              spsh_copy_class_text((spsh_copy_class)k));
             spsh__page_cell_count(page->out, g->count);
             spsh__page_cell_duration(page->out, g->seconds);
             spsh__html_format(page->out, "<td class=\"n\">%s</td>",
                               spsh__human_bytes(g->bytes, number));
             spsh__page_cell_percent(page->out, g->seconds, f->total_seconds);
-            spsh__page_cell_bar(page->out, g->seconds, all, spsh__copy_tier_color((spsh__tier)t));
+            spsh__page_cell_bar(page->out, g->seconds, all,
+                                spsh__copy_tier_color((spsh_copy_tier)t));
             spsh__builder_append_text(page->out, "</tr>\n");
         }
     }
@@ -256,7 +257,7 @@ static spsh_status draw_member(spsh__copy_page *page, const spsh__plan_facts *f,
     const spsh__match *match = spsh__plan_match(f, m->match);
     spsh__html_format(
         page->out, "<tr><td><span class=\"pill %s\">%s</span></td><td class=\"name\">",
-        m->decision < DECISIONS ? pills[m->decision] : "", spsh__decision_text(m->decision));
+        m->decision < DECISIONS ? pills[m->decision] : "", spsh_copy_decision_text(m->decision));
     spsh_status rc = spsh__copy_name(page, m->ordinal, err);
     spsh__builder_append_text(page->out, "</td>");
     spsh__page_cell_duration(page->out, spsh__copy_seconds(page, m->ordinal));
@@ -278,7 +279,7 @@ static spsh_status draw_member(spsh__copy_page *page, const spsh__plan_facts *f,
 static spsh_status draw_cluster(spsh__copy_page *page, const spsh__plan_facts *f, uint64_t number,
                                 bool texts, spsh_error *err)
 {
-    const spsh__copy_cluster *cluster = &f->clusters->clusters[number];
+    const spsh_copy_cluster *cluster = &f->clusters->clusters[number];
     const spsh__member *members = members_of(f, cluster);
     const uint64_t shown =
         cluster->member_count < MEMBERS_SHOWN ? cluster->member_count : MEMBERS_SHOWN;
@@ -388,7 +389,7 @@ static void offer_weak(const spsh__plan_facts *f, uint64_t *held, uint64_t numbe
 static void offer_pair(const spsh__plan_facts *f, gallery *g, uint64_t number)
 {
     const spsh__match *m = spsh__plan_match(f, number);
-    if (m->tier < SPSH__TIER_ACOUSTIC) {
+    if (m->tier < SPSH_TIER_ACOUSTIC) {
         for (size_t i = 0; i < EXACT_SHOWN; i++) {
             if (g->exact[m->tier][i] == UINT64_MAX) {
                 g->exact[m->tier][i] = number;
@@ -397,7 +398,7 @@ static void offer_pair(const spsh__plan_facts *f, gallery *g, uint64_t number)
         }
         return;
     }
-    if (m->tier > SPSH__TIER_SCALED)
+    if (m->tier > SPSH_TIER_SCALED)
         return;
     uint64_t *strongest = &g->strongest[m->kind];
     if (*strongest == UINT64_MAX || strength(m) > strength(spsh__plan_match(f, *strongest)))
@@ -415,8 +416,8 @@ static spsh_status draw_class(spsh__copy_page *page, const spsh__plan_facts *f, 
     spsh__html_format(page->out,
                       "<details open=\"open\"><summary><code>%s</code>: %s; the weakest "
                       "first, the strongest last</summary>\n",
-                      spsh__align_class_text((spsh__align_class)kind),
-                      spsh__copy_class_meaning((spsh__align_class)kind));
+                      spsh_copy_class_text((spsh_copy_class)kind),
+                      spsh__copy_class_meaning((spsh_copy_class)kind));
     for (size_t i = 0; rc == SPSH_OK && i < WEAKEST && g->weakest[kind][i] != UINT64_MAX; i++) {
         rc = spsh__copy_figure(page, spsh__plan_match(f, g->weakest[kind][i]), err);
         strongest_shown = strongest_shown || g->weakest[kind][i] == g->strongest[kind];
@@ -435,7 +436,7 @@ static spsh_status draw_exact(spsh__copy_page *page, const spsh__plan_facts *f, 
         return SPSH_OK;
     spsh__html_format(page->out,
                       "<details><summary><code>%s</code>: equal without listening</summary>\n",
-                      spsh__tier_text((spsh__tier)tier));
+                      spsh_copy_tier_text((spsh_copy_tier)tier));
     for (size_t i = 0; rc == SPSH_OK && i < EXACT_SHOWN && g->exact[tier][i] != UINT64_MAX; i++)
         rc = spsh__copy_figure(page, spsh__plan_match(f, g->exact[tier][i]), err);
     spsh__builder_append_text(page->out, "</details>\n");
@@ -459,9 +460,9 @@ static spsh_status draw_pairs(spsh__copy_page *page, const spsh__plan_facts *f, 
                    "<b>wave</b>: correlation of blocks of 200 ms, up to 1; green agrees. "
                    "<code>speechshard explain DATASET ID ID --listen pair.wav</code> plays one in "
                    "each ear.</p>\n");
-    for (unsigned k = 1; rc == SPSH_OK && k < SPSH__ALIGN_CLASS_COUNT; k++)
+    for (unsigned k = 1; rc == SPSH_OK && k < SPSH_COPY_CLASS_COUNT; k++)
         rc = draw_class(page, f, &g, k, err);
-    for (unsigned t = 0; rc == SPSH_OK && t < SPSH__TIER_ACOUSTIC; t++)
+    for (unsigned t = 0; rc == SPSH_OK && t < SPSH_TIER_ACOUSTIC; t++)
         rc = draw_exact(page, f, &g, t, err);
     spsh__page_section_close(page->out);
     return rc;

@@ -48,13 +48,12 @@ static bool are_names(const char *splits)
            strstr(splits, ",,") == NULL;
 }
 
-static spsh_status grow(spsh__source_list *list, spsh_error *err)
+static spsh_status grow(spsh_dedup_sources *list, spsh_error *err)
 {
     if (list->count < list->capacity)
         return SPSH_OK;
     size_t capacity = list->capacity == 0 ? 8 : 2 * list->capacity;
-    spsh__print_source *items =
-        (spsh__print_source *)realloc(list->items, capacity * sizeof(*items));
+    spsh_dedup_source *items = (spsh_dedup_source *)realloc(list->items, capacity * sizeof(*items));
     if (items == NULL)
         return SPSH_TOOLS_NO_MEMORY(err);
     list->items = items;
@@ -62,7 +61,7 @@ static spsh_status grow(spsh__source_list *list, spsh_error *err)
     return SPSH_OK;
 }
 
-spsh_status spsh__source_list_add(spsh__source_list *list, const char *operand, spsh__side side,
+spsh_status spsh__source_list_add(spsh_dedup_sources *list, const char *operand, spsh_side side,
                                   const spsh_io *io, spsh_error *err)
 {
     size_t path_bytes = 0;
@@ -87,11 +86,11 @@ spsh_status spsh__source_list_add(spsh__source_list *list, const char *operand, 
         return SPSH_TOOLS_NO_MEMORY(err);
     text[path_bytes] = '\0';
     list->items[list->count++] =
-        (spsh__print_source){text, has_splits ? text + path_bytes + 1 : NULL, side};
+        (spsh_dedup_source){text, has_splits ? text + path_bytes + 1 : NULL, side};
     return SPSH_OK;
 }
 
-void spsh__source_list_free(spsh__source_list *list)
+void spsh__source_list_free(spsh_dedup_sources *list)
 {
     for (size_t i = 0; i < list->count; i++) {
         union {
@@ -101,5 +100,5 @@ void spsh__source_list_free(spsh__source_list *list)
         free(path.owned);
     }
     free(list->items);
-    *list = (spsh__source_list){0};
+    *list = (spsh_dedup_sources){0};
 }

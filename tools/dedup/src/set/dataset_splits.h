@@ -1,7 +1,7 @@
 /* dataset_splits.h: operands of the form DATASET[:SPLITS], as sources of a set.
  *
- *     spsh__source_list sources = {0};
- *     rc = spsh__source_list_add(&sources, "corpus.spsh:train,other", SPSH__SIDE_TRAIN, io, &err);
+ *     spsh_dedup_sources sources = {0};
+ *     rc = spsh__source_list_add(&sources, "corpus.spsh:train,other", SPSH_SIDE_TRAIN, io, &err);
  *     rc = spsh__print_set_open(sources.items, sources.count, io, &set, &err);
  *     spsh__source_list_free(&sources);
  *
@@ -14,10 +14,10 @@
 
 #include "print_set.h"
 
-typedef struct spsh__source_list {
-    spsh__print_source *items; /* their texts belong to the list */
+struct spsh_dedup_sources {
+    spsh_dedup_source *items; /* their texts belong to the list */
     size_t count, capacity;
-} spsh__source_list;
+};
 
 /**
  * @param io  asked what exists; NULL: the operating system
@@ -25,9 +25,9 @@ typedef struct spsh__source_list {
  * UTF-8 (the message says which operand); SPSH_E_NO_MEMORY. Whether dataset and splits exist is
  * found when the set is opened.
  */
-SPSH_NODISCARD spsh_status spsh__source_list_add(spsh__source_list *list, const char *operand,
-                                                 spsh__side side, const spsh_io *io,
+SPSH_NODISCARD spsh_status spsh__source_list_add(spsh_dedup_sources *list, const char *operand,
+                                                 spsh_side side, const spsh_io *io,
                                                  spsh_error *err);
-void spsh__source_list_free(spsh__source_list *list);
+void spsh__source_list_free(spsh_dedup_sources *list);
 
 #endif

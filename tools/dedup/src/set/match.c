@@ -14,19 +14,19 @@
 enum { U64_COUNT = 5, U32_COUNT = 8, REAL_COUNT = 15 };
 _Static_assert(U64_COUNT * 8 + U32_COUNT * 4 + REAL_COUNT * 8 == SPSH__MATCH_BYTES, "match size");
 
-const char *spsh__tier_text(spsh__tier tier)
+const char *spsh_copy_tier_text(spsh_copy_tier tier)
 {
     static const char *const texts[] = {
 #define SPSH_X(name_, text_) text_,
-        SPSH_TIER_MAP(SPSH_X)
+        SPSH_COPY_TIER_MAP(SPSH_X)
 #undef SPSH_X
     };
-    return tier < SPSH__TIER_COUNT ? texts[tier] : "unknown";
+    return tier < SPSH_TIER_COUNT ? texts[tier] : "unknown";
 }
 
-bool spsh__tier_may_drop(spsh__tier tier)
+bool spsh__tier_may_drop(spsh_copy_tier tier)
 {
-    return tier <= SPSH__TIER_ACOUSTIC;
+    return tier <= SPSH_TIER_ACOUSTIC;
 }
 
 spsh__match spsh__match_turned(const spsh__match *match)
@@ -91,7 +91,7 @@ spsh_status spsh__match_decode(const uint8_t bytes[SPSH__MATCH_BYTES], spsh__mat
         if (!isfinite(reals[i]))
             return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "a match with a number that is none");
     }
-    if (u64s[0] >= u64s[1] || u32s[0] >= SPSH__TIER_COUNT || u32s[1] >= SPSH__ALIGN_CLASS_COUNT ||
+    if (u64s[0] >= u64s[1] || u32s[0] >= SPSH_TIER_COUNT || u32s[1] >= SPSH_COPY_CLASS_COUNT ||
         u32s[6] > 1 || u32s[7] != 0)
         return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "a match that cannot be");
     *ret_match = (spsh__match){
@@ -100,8 +100,8 @@ spsh_status spsh__match_decode(const uint8_t bytes[SPSH__MATCH_BYTES], spsh__mat
         .a_first = u64s[2],
         .b_first = u64s[3],
         .count = u64s[4],
-        .tier = (spsh__tier)u32s[0],
-        .kind = (spsh__align_class)u32s[1],
+        .tier = (spsh_copy_tier)u32s[0],
+        .kind = (spsh_copy_class)u32s[1],
         .rate_hz = u32s[2],
         .a_channel = u32s[3],
         .b_channel = u32s[4],
@@ -155,8 +155,8 @@ const spsh__match *spsh__match_strongest(const spsh__match *matches, uint64_t co
 {
     const spsh__match *best = &matches[0];
     for (uint64_t i = 1; i < count; i++) {
-        if (matches[i].kind != SPSH__ALIGN_NONE &&
-            (best->kind == SPSH__ALIGN_NONE || matches[i].kind < best->kind))
+        if (matches[i].kind != SPSH_COPY_NONE &&
+            (best->kind == SPSH_COPY_NONE || matches[i].kind < best->kind))
             best = &matches[i];
     }
     return best;

@@ -9,39 +9,16 @@
 
 #include "fingerprint/align.h"
 
-/* In order of strength. The first four may lead to a drop (spsh__tier_may_drop), the others never.
- */
-#define SPSH_TIER_MAP(X)                                                                           \
-    X(BYTES, "bytes")               /* equal stored bytes, or one stored record */                 \
-    X(PCM, "pcm")                   /* equal decoded samples, but for silence around them */       \
-    X(CHUNKS, "pcm_chunks")         /* equal samples for a stretch */                              \
-    X(ACOUSTIC, "acoustic")         /* fingerprint and waveform */                                 \
-    X(SCALED, "acoustic_scaled")    /* the same once the speed is undone */                        \
-    X(TEXT_EXACT, "text_exact")     /* equal normalised transcripts */                             \
-    X(TEXT_NEAR, "text_near")       /* nearly equal ones */                                        \
-    X(TEXT_COVERED, "text_covered") /* its word n-grams occur */                                   \
-    X(SPEAKER, "speaker")                                                                          \
-    X(DOCUMENT, "document")                                                                        \
-    X(SOURCE, "source") /* the same file, URL or interval of it */
-
-typedef enum spsh__tier {
-#define SPSH_X(name_, text_) SPSH__TIER_##name_,
-    SPSH_TIER_MAP(SPSH_X)
-#undef SPSH_X
-        SPSH__TIER_COUNT
-} spsh__tier;
-
-const char *spsh__tier_text(spsh__tier tier);
-bool spsh__tier_may_drop(spsh__tier tier);
+bool spsh__tier_may_drop(spsh_copy_tier tier);
 
 /* Fixed size, no padding that counts, written to work files as the bytes that match.c makes. What a
  * tier does not measure is 0. */
 typedef struct spsh__match {
     uint64_t a, b; /* utterances by their ordinals in the set (print_set.h), a < b */
-    spsh__tier tier;
-    spsh__align_class kind; /* NONE for tiers of text and metadata */
-    uint32_t rate_hz;       /* of the three below: both utterances' own rate, or 8,000 */
-    uint64_t a_first;       /* samples */
+    spsh_copy_tier tier;
+    spsh_copy_class kind; /* NONE for tiers of text and metadata */
+    uint32_t rate_hz;     /* of the three below: both utterances' own rate, or 8,000 */
+    uint64_t a_first;     /* samples */
     uint64_t b_first;
     uint64_t count;    /* of a; of b at another speed as many less or more as scale says */
     double lag;        /* b's sample for a's sample 0, fractional */

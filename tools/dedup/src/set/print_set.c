@@ -47,7 +47,7 @@ struct spsh__print_set {
     shard_entry *shards; /* one more: the ends */
     size_t shard_count;
     uint8_t *sides;
-    uint64_t side_counts[SPSH__SIDE_TEST + 1];
+    uint64_t side_counts[SPSH_SIDE_TEST + 1];
     uint64_t count, print_count;
     uint8_t hash[16];
 };
@@ -84,7 +84,7 @@ static void close_member(member *m)
 
 /* One dataset may be named by several sources; a copy of it elsewhere is not told apart from it by
  * anything that results are written in. */
-static spsh_status add_source(spsh__print_set *set, const spsh__print_source *source,
+static spsh_status add_source(spsh__print_set *set, const spsh_dedup_source *source,
                               uint8_t ret_id[16], spsh_error *err)
 {
     member m = {0};
@@ -245,7 +245,7 @@ static spsh_status choose_splits(const member *m, const char *splits, bool **ret
     return SPSH_OK;
 }
 
-spsh_status spsh__print_source_check(const spsh__print_source *source, const spsh_io *io,
+spsh_status spsh__print_source_check(const spsh_dedup_source *source, const spsh_io *io,
                                      spsh_error *err)
 {
     member m = {0};
@@ -277,7 +277,7 @@ static spsh_status fail_both(const member *m, uint64_t position, spsh_error *err
 }
 
 static spsh_status claim_rows(spsh__print_set *set, const member *m, const bool *chosen,
-                              spsh__side side, spsh_error *err)
+                              spsh_side side, spsh_error *err)
 {
     const uint64_t name_count = spsh_dataset_name_count(m->dataset, SPSH_NAME_SPLIT);
     spsh_status rc = SPSH_OK;
@@ -290,7 +290,7 @@ static spsh_status claim_rows(spsh__print_set *set, const member *m, const bool 
             uint8_t *place = &set->sides[m->first + first + i];
             if (chosen != NULL && (split >= name_count || !chosen[split]))
                 continue;
-            if (*place != SPSH__SIDE_NONE && *place != (uint8_t)side)
+            if (*place != SPSH_SIDE_NONE && *place != (uint8_t)side)
                 rc = fail_both(m, first + i, err);
             *place = (uint8_t)side;
         }
@@ -310,12 +310,12 @@ static spsh_status drop_skipped(spsh__print_set *set, const member *m, spsh_erro
         return SPSH_TOOLS_NO_MEMORY(err);
     rc = spsh_dataset_skipped_positions(m->dataset, positions, room, &count, err);
     for (uint64_t i = 0; i < count && i < room && rc == SPSH_OK; i++)
-        set->sides[m->first + positions[i]] = SPSH__SIDE_NONE;
+        set->sides[m->first + positions[i]] = SPSH_SIDE_NONE;
     free(positions);
     return rc;
 }
 
-static spsh_status claim_sides(spsh__print_set *set, const spsh__print_source *sources,
+static spsh_status claim_sides(spsh__print_set *set, const spsh_dedup_source *sources,
                                const uint8_t (*ids)[16], size_t source_count, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -383,7 +383,7 @@ static spsh_status make_hash(spsh__print_set *set, spsh_error *err)
 
 /* ---- life cycle ---- */
 
-spsh_status spsh__print_set_open(const spsh__print_source *sources, size_t source_count,
+spsh_status spsh__print_set_open(const spsh_dedup_source *sources, size_t source_count,
                                  const spsh_io *io, spsh__print_set **ret_set, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -455,7 +455,7 @@ uint64_t spsh__print_set_count(const spsh__print_set *set)
     return set->count;
 }
 
-uint64_t spsh__print_set_side_count(const spsh__print_set *set, spsh__side side)
+uint64_t spsh__print_set_side_count(const spsh__print_set *set, spsh_side side)
 {
     return set->side_counts[side];
 }
@@ -465,9 +465,9 @@ uint64_t spsh__print_set_print_count(const spsh__print_set *set)
     return set->print_count;
 }
 
-spsh__side spsh__print_set_side(const spsh__print_set *set, uint64_t ordinal)
+spsh_side spsh__print_set_side(const spsh__print_set *set, uint64_t ordinal)
 {
-    return (spsh__side)set->sides[ordinal];
+    return (spsh_side)set->sides[ordinal];
 }
 
 void spsh__print_set_hash(const spsh__print_set *set, uint8_t ret_hash[16])

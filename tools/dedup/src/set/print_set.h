@@ -1,7 +1,7 @@
 /* print_set.h: the utterances of several datasets with their segments, as one numbered set.
  *
- *     const spsh__print_source sources[] = {{"corpus.spsh", "train", SPSH__SIDE_TRAIN},
- *                                           {"corpus.spsh", "test,dev", SPSH__SIDE_TEST}};
+ *     const spsh_dedup_source sources[] = {{"corpus.spsh", "train", SPSH_SIDE_TRAIN},
+ *                                           {"corpus.spsh", "test,dev", SPSH_SIDE_TEST}};
  *     spsh__print_set_open(sources, 2, NULL, &set, err);
  *
  * An utterance's ordinal depends on the datasets alone (they are ordered by their ids), not on the
@@ -13,22 +13,11 @@
 #define SPSH_DEDUP_PRINT_SET_H
 
 #include "segment/segment.h"
-
-typedef enum spsh__side {
-    SPSH__SIDE_NONE = 0,
-    SPSH__SIDE_TRAIN = 1, /* deduplication has only this one */
-    SPSH__SIDE_TEST = 2,
-} spsh__side;
-
-typedef struct spsh__print_source {
-    const char *path;
-    const char *splits; /* with commas between; NULL: all */
-    spsh__side side;
-} spsh__print_source;
+#include "speechshard/dedup.h"
 
 /* Is it a dataset, with these splits? As spsh__print_set_open, but for segments and other sources.
  */
-spsh_status spsh__print_source_check(const spsh__print_source *source, const spsh_io *io,
+spsh_status spsh__print_source_check(const spsh_dedup_source *source, const spsh_io *io,
                                      spsh_error *err);
 
 typedef struct spsh__print_set spsh__print_set;
@@ -43,7 +32,7 @@ typedef struct spsh__print_set spsh__print_set;
  * Memory: one byte an utterance, 3 KB a shard; the segments are mapped and keep no descriptor.
  * Thread-safe afterwards.
  */
-spsh_status spsh__print_set_open(const spsh__print_source *sources, size_t source_count,
+spsh_status spsh__print_set_open(const spsh_dedup_source *sources, size_t source_count,
                                  const spsh_io *io, spsh__print_set **ret_set, spsh_error *err);
 void spsh__print_set_close(spsh__print_set *set);
 
@@ -51,9 +40,9 @@ size_t spsh__print_set_dataset_count(const spsh__print_set *set);
 const spsh_dataset *spsh__print_set_dataset(const spsh__print_set *set, size_t dataset);
 uint64_t spsh__print_set_first(const spsh__print_set *set, size_t dataset); /* its first ordinal */
 uint64_t spsh__print_set_count(const spsh__print_set *set);                 /* utterances */
-uint64_t spsh__print_set_side_count(const spsh__print_set *set, spsh__side side);
+uint64_t spsh__print_set_side_count(const spsh__print_set *set, spsh_side side);
 uint64_t spsh__print_set_print_count(const spsh__print_set *set);
-spsh__side spsh__print_set_side(const spsh__print_set *set, uint64_t ordinal);
+spsh_side spsh__print_set_side(const spsh__print_set *set, uint64_t ordinal);
 
 /* Which dataset, and the position in it. */
 void spsh__print_set_place(const spsh__print_set *set, uint64_t ordinal, size_t *ret_dataset,

@@ -5,7 +5,7 @@
 
 #define MEASURE_S 2.0
 
-static bool is_repeated(const spsh__print_source *sources, size_t number)
+static bool is_repeated(const spsh_dedup_source *sources, size_t number)
 {
     for (size_t i = 0; i < number; i++)
         if (strcmp(sources[i].path, sources[number].path) == 0)
@@ -13,7 +13,7 @@ static bool is_repeated(const spsh__print_source *sources, size_t number)
     return false;
 }
 
-static spsh_status check_all(const spsh__print_source *sources, size_t source_count,
+static spsh_status check_all(const spsh_dedup_source *sources, size_t source_count,
                              const spsh_io *io, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -22,7 +22,7 @@ static spsh_status check_all(const spsh__print_source *sources, size_t source_co
     return rc;
 }
 
-spsh_status spsh__source_prints_make(const spsh__print_source *sources, size_t source_count,
+spsh_status spsh__source_prints_make(const spsh_dedup_source *sources, size_t source_count,
                                      const spsh__fingerprint_run_options *options,
                                      const volatile bool *stop, spsh_error *err)
 {
@@ -50,17 +50,17 @@ static bool names_split(const char *splits, spsh_bytes split)
 
 /* Which side a split of sources[number]'s dataset is on: no two sources put it on different ones.
  */
-static spsh__side side_of(const spsh__print_source *sources, size_t source_count, size_t number,
-                          spsh_bytes split)
+static spsh_side side_of(const spsh_dedup_source *sources, size_t source_count, size_t number,
+                         spsh_bytes split)
 {
     for (size_t i = number; i < source_count; i++)
         if (strcmp(sources[i].path, sources[number].path) == 0 &&
             names_split(sources[i].splits, split))
             return sources[i].side;
-    return SPSH__SIDE_NONE;
+    return SPSH_SIDE_NONE;
 }
 
-static spsh_status add_audio(const spsh__print_source *sources, size_t source_count, size_t number,
+static spsh_status add_audio(const spsh_dedup_source *sources, size_t source_count, size_t number,
                              const spsh_io *io, spsh__source_estimate *all, spsh_error *err)
 {
     spsh_dataset_options opt = SPSH_DATASET_OPTIONS_INIT;
@@ -74,16 +74,16 @@ static spsh_status add_audio(const spsh__print_source *sources, size_t source_co
         rc = spsh_dataset_group_get(dataset, i, &group, err);
         if (rc != SPSH_OK || group.sample_rate_hz == 0)
             continue;
-        const spsh__side side = side_of(sources, source_count, number, group.split);
+        const spsh_side side = side_of(sources, source_count, number, group.split);
         const double seconds = (double)group.samples / group.sample_rate_hz;
-        all->train_s += side == SPSH__SIDE_TRAIN ? seconds : 0;
-        all->test_s += side == SPSH__SIDE_TEST ? seconds : 0;
+        all->train_s += side == SPSH_SIDE_TRAIN ? seconds : 0;
+        all->test_s += side == SPSH_SIDE_TEST ? seconds : 0;
     }
     spsh_dataset_close(dataset);
     return rc;
 }
 
-spsh_status spsh__source_prints_estimate(const spsh__print_source *sources, size_t source_count,
+spsh_status spsh__source_prints_estimate(const spsh_dedup_source *sources, size_t source_count,
                                          const spsh_io *io, spsh__source_estimate *ret_estimate,
                                          spsh_error *err)
 {

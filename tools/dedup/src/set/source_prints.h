@@ -12,7 +12,7 @@
 
 /* Makes what is missing, as spsh__fingerprint_run does. A split that a dataset does not have is
  * SPSH_E_INVALID_ARG before anything is made. */
-spsh_status spsh__source_prints_make(const spsh__print_source *sources, size_t source_count,
+spsh_status spsh__source_prints_make(const spsh_dedup_source *sources, size_t source_count,
                                      const spsh__fingerprint_run_options *options,
                                      const volatile bool *stop, spsh_error *err);
 
@@ -25,7 +25,7 @@ typedef struct spsh__source_estimate {
 } spsh__source_estimate;
 
 /* Measured for a short while in each dataset; nothing is written. */
-spsh_status spsh__source_prints_estimate(const spsh__print_source *sources, size_t source_count,
+spsh_status spsh__source_prints_estimate(const spsh_dedup_source *sources, size_t source_count,
                                          const spsh_io *io, spsh__source_estimate *ret_estimate,
                                          spsh_error *err);
 

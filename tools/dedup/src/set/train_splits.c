@@ -44,7 +44,7 @@ static spsh_status number_dataset(spsh__train_splits *splits, size_t dataset, sp
         for (uint64_t i = 0; i < count; i++) {
             uint32_t *number = place_of(splits, dataset, load(column, i));
             if (*number == SPSH_NONE_U32 &&
-                spsh__print_set_side(splits->set, first + at + i) == SPSH__SIDE_TRAIN)
+                spsh__print_set_side(splits->set, first + at + i) == SPSH_SIDE_TRAIN)
                 *number = splits->count++;
         }
     }

@@ -41,7 +41,7 @@ static spsh_status compared(bool fold, spsh_bytes name, spsh__builder *out, spsh
     *ret_name = name;
     if (!fold)
         return SPSH_OK;
-    const spsh_status rc = spsh__text_normalise(SPSH__TEXT_PROFILE_DEFAULT, name, out, err);
+    const spsh_status rc = spsh__text_normalise(SPSH_TEXT_PROFILE_DEFAULT, name, out, err);
     if (rc == SPSH_OK && out->size_bytes > 0)
         *ret_name = spsh__builder_bytes(out);
     return rc;
@@ -298,19 +298,19 @@ static bool row_key(const name_table *table, uint32_t name, uint32_t domain, sps
 }
 
 /* A row of that side: its name gets a number, and is hit when it is the test side's. */
-static spsh_status take_row(spsh__name_join *join, spsh__side side, uint64_t ordinal,
+static spsh_status take_row(spsh__name_join *join, spsh_side side, uint64_t ordinal,
                             const spsh__u128 *key, spsh_error *err)
 {
     uint32_t number = 0;
     const size_t count = join->numbers.count;
     if (!spsh__hash_map_add(&join->numbers, *key, (uint32_t)count, &number))
         return SPSH_TOOLS_NO_MEMORY(err);
-    if (side == SPSH__SIDE_TRAIN && number < join->counts.test)
+    if (side == SPSH_SIDE_TRAIN && number < join->counts.test)
         spsh__hit_table_add(join->hits, number, &(spsh__hit){ordinal, 0, 0});
     return SPSH_OK;
 }
 
-static spsh_status take_rows(spsh__name_join *join, spsh__side side, size_t number, uint64_t first,
+static spsh_status take_rows(spsh__name_join *join, spsh_side side, size_t number, uint64_t first,
                              uint64_t count, spsh_error *err)
 {
     spsh_bytes names, domains;
@@ -329,7 +329,7 @@ static spsh_status take_rows(spsh__name_join *join, spsh__side side, size_t numb
     return rc;
 }
 
-static spsh_status take_side(spsh__name_join *join, spsh__side side, spsh_error *err)
+static spsh_status take_side(spsh__name_join *join, spsh_side side, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     for (size_t d = 0; d < join->table_count; d++) {
@@ -355,12 +355,12 @@ static spsh_status run_join(spsh__name_join *join, const spsh__name_rules *rules
     for (size_t d = 0; d < join->table_count && rc == SPSH_OK; d++)
         rc = load_table(spsh__print_set_dataset(join->set, d), join, rules, &join->tables[d], err);
     if (rc == SPSH_OK)
-        rc = take_side(join, SPSH__SIDE_TEST, err);
+        rc = take_side(join, SPSH_SIDE_TEST, err);
     join->counts.test = join->numbers.count;
     if (rc == SPSH_OK)
         rc = spsh__hit_table_open(join->counts.test, rule, &join->hits, err);
     if (rc == SPSH_OK)
-        rc = take_side(join, SPSH__SIDE_TRAIN, err);
+        rc = take_side(join, SPSH_SIDE_TRAIN, err);
     for (uint64_t i = 0; i < join->counts.test && rc == SPSH_OK; i++)
         join->counts.shared += spsh__hit_table_get(join->hits, i, &hits, &kept) > 0;
     join->counts.train = join->numbers.count - join->counts.test + join->counts.shared;

@@ -9,7 +9,7 @@
 #include "text_near.h"
 
 struct spsh__text_index {
-    spsh__text_profile profile;
+    spsh_text_profile profile;
     spsh__hit_rule rule;
     uint64_t memory_bytes;
     spsh__hash_map exact; /* hash of a normalised text -> its number */
@@ -27,7 +27,7 @@ struct spsh__text_probe {
     uint64_t crowded;
 };
 
-spsh_status spsh__text_index_open(spsh__text_profile profile, spsh__hit_rule rule,
+spsh_status spsh__text_index_open(spsh_text_profile profile, spsh__hit_rule rule,
                                   uint64_t memory_bytes, spsh__text_index **ret_index,
                                   spsh_error *err)
 {

@@ -31,7 +31,7 @@ typedef struct spsh__text_probe spsh__text_probe;
 
 /* rule: for hits of a text and tier. memory_bytes: of the index; add and finish are SPSH_E_LIMIT
  * when it is not enough (2 to 3 KB a text of ten words). */
-spsh_status spsh__text_index_open(spsh__text_profile profile, spsh__hit_rule rule,
+spsh_status spsh__text_index_open(spsh_text_profile profile, spsh__hit_rule rule,
                                   uint64_t memory_bytes, spsh__text_index **ret_index,
                                   spsh_error *err);
 void spsh__text_index_free(spsh__text_index *index);

@@ -117,14 +117,14 @@ static spsh_status read_tests(join *j, spsh_error *err)
 {
     rows r = {0};
     const uint64_t count = spsh__print_set_count(j->set);
-    const uint64_t tests = spsh__print_set_side_count(j->set, SPSH__SIDE_TEST);
+    const uint64_t tests = spsh__print_set_side_count(j->set, SPSH_SIDE_TEST);
     j->tests = calloc((size_t)tests + 1, sizeof(*j->tests));
     j->facts.tests = calloc((size_t)tests + 1, sizeof(*j->facts.tests));
     if (j->tests == NULL || j->facts.tests == NULL)
         return SPSH_TOOLS_NO_MEMORY(err);
     spsh_status rc = spsh__set_readers_open(j->set, &r.readers, err);
     for (uint64_t ordinal = 0; ordinal < count && rc == SPSH_OK; ordinal++) {
-        if (spsh__print_set_side(j->set, ordinal) != SPSH__SIDE_TEST)
+        if (spsh__print_set_side(j->set, ordinal) != SPSH_SIDE_TEST)
             continue;
         rc = add_test(j, &r, ordinal, err);
         if (j->test_count % PIECE == 0)
@@ -155,7 +155,7 @@ static spsh_status probe_piece(join *j, rows *r, spsh__text_probe *probe, uint64
         spsh_utterance utterance;
         spsh__source_key source;
         bool is_empty = false;
-        if (spsh__print_set_side(j->set, ordinal) != SPSH__SIDE_TRAIN)
+        if (spsh__print_set_side(j->set, ordinal) != SPSH_SIDE_TRAIN)
             continue;
         rc = rows_get(r, ordinal, &utterance, &source, err);
         if (rc != SPSH_OK)
@@ -173,7 +173,7 @@ static void finish_piece(join *j, const piece_counts *counts)
     (void)pthread_mutex_lock(&j->lock);
     j->done += counts->train;
     j->facts.train_empty_count += counts->empty;
-    tell(j, "train texts", j->done, spsh__print_set_side_count(j->set, SPSH__SIDE_TRAIN));
+    tell(j, "train texts", j->done, spsh__print_set_side_count(j->set, SPSH_SIDE_TRAIN));
     (void)pthread_mutex_unlock(&j->lock);
 }
 
@@ -238,13 +238,13 @@ static spsh_status probe_train(join *j, spsh_error *err)
 /* ---- results ---- */
 
 typedef struct found {
-    spsh__tier tier;
+    spsh_copy_tier tier;
     uint64_t count;
     const spsh__hit *hits;
     uint32_t kept;
 } found;
 
-static spsh__match match_of(uint64_t test, spsh__tier tier, const spsh__hit *hit)
+static spsh__match match_of(uint64_t test, spsh_copy_tier tier, const spsh__hit *hit)
 {
     const bool test_first = test < hit->ordinal;
     const double a = test_first ? hit->test : hit->train;
@@ -254,12 +254,12 @@ static spsh__match match_of(uint64_t test, spsh__tier tier, const spsh__hit *hit
         .b = test_first ? hit->ordinal : test,
         .tier = tier,
     };
-    if (tier == SPSH__TIER_TEXT_EXACT || tier == SPSH__TIER_TEXT_NEAR) {
+    if (tier == SPSH_TIER_TEXT_EXACT || tier == SPSH_TIER_TEXT_NEAR) {
         match.similarity = a;
-    } else if (tier == SPSH__TIER_TEXT_COVERED) {
+    } else if (tier == SPSH_TIER_TEXT_COVERED) {
         match.coverage_a = a;
         match.coverage_b = b;
-    } else if (tier == SPSH__TIER_SOURCE) {
+    } else if (tier == SPSH_TIER_SOURCE) {
         match.rate_hz = RATE_HZ;
         match.a_first = (uint64_t)(a * RATE_HZ + 0.5);
         match.b_first = (uint64_t)(b * RATE_HZ + 0.5);
@@ -297,9 +297,9 @@ static spsh_status find_name(const spsh__name_join *names, uint64_t ordinal, fou
 
 static spsh_status send_test(join *j, uint64_t i, const spsh__match_sink *sink, spsh_error *err)
 {
-    found all[] = {{.tier = SPSH__TIER_TEXT_EXACT},   {.tier = SPSH__TIER_TEXT_NEAR},
-                   {.tier = SPSH__TIER_TEXT_COVERED}, {.tier = SPSH__TIER_SPEAKER},
-                   {.tier = SPSH__TIER_DOCUMENT},     {.tier = SPSH__TIER_SOURCE}};
+    found all[] = {{.tier = SPSH_TIER_TEXT_EXACT},   {.tier = SPSH_TIER_TEXT_NEAR},
+                   {.tier = SPSH_TIER_TEXT_COVERED}, {.tier = SPSH_TIER_SPEAKER},
+                   {.tier = SPSH_TIER_DOCUMENT},     {.tier = SPSH_TIER_SOURCE}};
     const test_entry *test = &j->tests[i];
     find_texts(j, test->text, all);
     spsh_status rc = find_name(j->speakers, test->ordinal, &all[3], err);

@@ -20,7 +20,7 @@
 #include "text_profile.h"
 
 typedef struct spsh__text_join_options {
-    spsh__text_profile profile;
+    spsh_text_profile profile;
     const char *alias_path; /* lines: name, TAB, the name it stands for; NULL: none */
     bool fold_names;        /* compare speakers and documents by their case-folded names */
     uint64_t matches_max;   /* a test utterance, tier and train split (of a dataset): the first ones

@@ -32,7 +32,7 @@ typedef struct shape {
 } shape;
 
 struct spsh__text_near {
-    spsh__text_profile profile;
+    spsh_text_profile profile;
     spsh__builder texts, keys;
     spsh__builder ends;   /* u64 */
     spsh__builder shapes; /* shape */
@@ -55,7 +55,7 @@ struct spsh__near_probe {
 };
 
 /* The text's code points; 0 when they are too few or too many. Well-formed UTF-8. */
-static size_t take_points(spsh__text_profile profile, spsh_bytes text, uint32_t *points)
+static size_t take_points(spsh_text_profile profile, spsh_bytes text, uint32_t *points)
 {
     size_t count = 0;
     for (size_t i = 0; i < text.size_bytes;) {
@@ -65,7 +65,7 @@ static size_t take_points(spsh__text_profile profile, spsh_bytes text, uint32_t 
         for (unsigned k = 1; k < size; k++)
             point = point << 6 | (text.data[i + k] & 0x3fU);
         i += size;
-        if (profile == SPSH__TEXT_PROFILE_CJK && point == ' ')
+        if (profile == SPSH_TEXT_PROFILE_CJK && point == ' ')
             continue;
         if (count == SPSH__NEAR_POINTS_MAX)
             return 0;
@@ -94,7 +94,7 @@ static size_t distance_least(const shape *a, const shape *b)
     return sum / 2;
 }
 
-spsh__text_near *spsh__text_near_new(spsh__text_profile profile)
+spsh__text_near *spsh__text_near_new(spsh_text_profile profile)
 {
     spsh__text_near *near = calloc(1, sizeof(*near));
     if (near != NULL)

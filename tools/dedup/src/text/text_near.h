@@ -22,7 +22,7 @@ enum { SPSH__NEAR_POINTS_MAX = 2000, SPSH__NEAR_CANDIDATES_MAX = 1000 };
 typedef struct spsh__text_near spsh__text_near;
 typedef struct spsh__near_probe spsh__near_probe;
 
-spsh__text_near *spsh__text_near_new(spsh__text_profile profile);
+spsh__text_near *spsh__text_near_new(spsh_text_profile profile);
 /* SPSH_E_NO_MEMORY, _LIMIT (2^27 texts). */
 spsh_status spsh__text_near_add(spsh__text_near *near, uint32_t number, spsh_bytes text,
                                 spsh_error *err);

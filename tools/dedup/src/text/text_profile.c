@@ -34,10 +34,10 @@ enum {
     IOTA = 0x3b9
 };
 
-const char *spsh__text_profile_name(spsh__text_profile profile)
+const char *spsh__text_profile_name(spsh_text_profile profile)
 {
     static const char *const names[] = {"default-1", "cjk-1", "marks-1"};
-    return profile < SPSH__TEXT_PROFILE_COUNT ? names[profile] : "unknown";
+    return profile < SPSH_TEXT_PROFILE_COUNT ? names[profile] : "unknown";
 }
 
 /* The text so far, as code points. */
@@ -47,7 +47,7 @@ typedef struct points {
     unsigned marks;      /* behind the last letter */
     bool has_parts;      /* there may be something to compose */
     bool is_precomposed; /* the last letter is as it was: a mark behind it has it taken apart */
-    spsh__text_profile profile;
+    spsh_text_profile profile;
 } points;
 
 static bool is_apostrophe(int32_t point)
@@ -96,7 +96,7 @@ static void push_blank(points *p)
 
 static void push_starter(points *p, int32_t point)
 {
-    if (p->profile == SPSH__TEXT_PROFILE_CJK && last_of(p) != BLANK) {
+    if (p->profile == SPSH_TEXT_PROFILE_CJK && last_of(p) != BLANK) {
         /* Marks behind an ideograph belong to it. */
         const int32_t base = p->at[p->count - 1 - p->marks];
         if (is_ideograph(point) || is_ideograph(base))
@@ -126,7 +126,7 @@ static void push_mark(points *p, int32_t point, utf8proc_propval_t class)
     const int32_t base = p->at[p->count - 1 - p->marks];
     if ((point == DOT_ABOVE && base == 'i') ||
         (point == IOTA_BELOW && (base < 0x370 || base > 0x3ff)) ||
-        (p->profile == SPSH__TEXT_PROFILE_MARKS && is_diacritic(class)))
+        (p->profile == SPSH_TEXT_PROFILE_MARKS && is_diacritic(class)))
         return;
     size_t to = p->count++;
     while (class > 0 && to > 0 && utf8proc_get_property(p->at[to - 1])->combining_class > class) {
@@ -147,14 +147,14 @@ typedef enum point_kind {
 } point_kind;
 
 static point_kind kind_of(int32_t point, const utf8proc_property_t *property,
-                          spsh__text_profile profile)
+                          spsh_text_profile profile)
 {
     const unsigned category = (unsigned)property->category;
     if (is_apostrophe(point))
         return KIND_APOSTROPHE;
     if (property->ignorable || category == UTF8PROC_CATEGORY_CF || category == UTF8PROC_CATEGORY_ME)
         return KIND_NOTHING;
-    if (point == 0x640 && profile == SPSH__TEXT_PROFILE_MARKS)
+    if (point == 0x640 && profile == SPSH_TEXT_PROFILE_MARKS)
         return KIND_NOTHING; /* tatweel, which stretches a word */
     if (category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC)
         return KIND_MARK;
@@ -243,7 +243,7 @@ static void push_input(points *p, int32_t point)
         p->has_parts |= is_in(point, 0x1100, 0x11ff); /* jamo */
         push_starter(p, point);
     } else if (kind == KIND_LETTER && property->casefold_seqindex == UINT16_MAX &&
-               p->profile != SPSH__TEXT_PROFILE_MARKS && is_composed(point, property)) {
+               p->profile != SPSH_TEXT_PROFILE_MARKS && is_composed(point, property)) {
         push_starter(p, point);
         p->is_precomposed = true;
     } else {
@@ -345,7 +345,7 @@ static spsh_status normalise_ascii(spsh_bytes text, spsh__builder *out, spsh_err
     return SPSH_OK;
 }
 
-spsh_status spsh__text_normalise(spsh__text_profile profile, spsh_bytes text, spsh__builder *out,
+spsh_status spsh__text_normalise(spsh_text_profile profile, spsh_bytes text, spsh__builder *out,
                                  spsh_error *err)
 {
     points p = {.profile = profile};

@@ -9,21 +9,15 @@
 #define SPSH_DEDUP_TEXT_PROFILE_H
 
 #include "common/byte_builder.h"
-
-typedef enum spsh__text_profile {
-    SPSH__TEXT_PROFILE_DEFAULT,
-    SPSH__TEXT_PROFILE_CJK,
-    SPSH__TEXT_PROFILE_MARKS,
-    SPSH__TEXT_PROFILE_COUNT,
-} spsh__text_profile;
+#include "speechshard/dedup.h"
 
 /* "default-1" */
-const char *spsh__text_profile_name(spsh__text_profile profile);
+const char *spsh__text_profile_name(spsh_text_profile profile);
 
 /* Replaces what out holds by the normalised text: words with one blank between, nothing when no
  * letter or digit is in it or when it is not UTF-8. SPSH_E_NO_MEMORY is the only failure. Time is
  * linear; out takes 72 bytes at most for a code point of text. Thread-safe. */
-spsh_status spsh__text_normalise(spsh__text_profile profile, spsh_bytes text, spsh__builder *out,
+spsh_status spsh__text_normalise(spsh_text_profile profile, spsh_bytes text, spsh__builder *out,
                                  spsh_error *err);
 
 #endif
