@@ -77,7 +77,7 @@ endif()
 
 # speechshard_add_library(NAME HEADERS file... SOURCES file... LIBRARIES target... [REQUIRES name...])
 #
-# REQUIRES names libraries of ours whose headers those of NAME include.
+# REQUIRES names libraries of ours whose headers those of NAME include. LIBRARIES may name an embedded library.
 # The library NAME (alias speechshard::NAME; shared when BUILD_SHARED_LIBS says so), with the public
 # headers under include/, installed and exported. NAME_internal is a static library of the same
 # objects whose users see src/ too: tests reach hidden symbols through it. It is not installed.
@@ -115,6 +115,24 @@ function(speechshard_add_library name)
     target_include_directories(${name}_internal INTERFACE
         "${CMAKE_CURRENT_SOURCE_DIR}/include" "${CMAKE_CURRENT_SOURCE_DIR}/src")
     target_link_libraries(${name}_internal PUBLIC ${_internal} ${arg_LIBRARIES})
+endfunction()
+
+# speechshard_add_embedded_library(TARGET NAME name SOURCES file... LIBRARIES target...)
+#
+# A static library without public headers, for LIBRARIES of public libraries. Shared libraries contain and hide it. If
+# libraries are static, it is installed as libspeechshard-NAME.a: .pc files and the CMake package name it.
+function(speechshard_add_embedded_library target)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "NAME" "SOURCES;LIBRARIES")
+    add_library(${target} STATIC ${arg_SOURCES})
+    _speechshard_common(${target})
+    target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/tools>)
+    target_link_libraries(${target} PUBLIC ${arg_LIBRARIES})
+    set_target_properties(${target} PROPERTIES OUTPUT_NAME speechshard-${arg_NAME} EXPORT_NAME ${arg_NAME})
+    set_property(GLOBAL PROPERTY SPEECHSHARD_EMBEDDED_${target} ${arg_NAME})
+    set_property(GLOBAL PROPERTY SPEECHSHARD_DEPENDENCIES_${target} ${arg_LIBRARIES})
+    if(NOT BUILD_SHARED_LIBS)
+        install(TARGETS ${target} EXPORT speechshard)
+    endif()
 endfunction()
 
 # All tests run in a locale with a decimal comma, since a host program may have set one. Its source is

@@ -8,7 +8,7 @@ result=0
 
 plant() { # plant WANTED_EXIT FILE TEXT
     rm -rf "$tree/root"
-    mkdir -p "$tree/root/shardfmt/src/base" "$tree/root/tools/src" "$tree/root/train/src/comm" "$tree/root/featgen/src/cuda"
+    mkdir -p "$tree/root/shardfmt/src/base" "$tree/root/tools/src" "$tree/root/tools/pack/src" "$tree/root/train/src/comm" "$tree/root/featgen/src/cuda"
     echo '#include "base_internal.h"' >"$tree/root/shardfmt/src/x.c"
     : >"$tree/root/shardfmt/src/base_internal.h"
     echo '#include "speechshard/base.h"' >"$tree/root/tools/src/x.c"
@@ -34,6 +34,10 @@ plant 0 shardfmt/src/base/base.c 'p = malloc(1);'
 plant 1 shardfmt/src/x.c 'printf("x");'
 plant 0 shardfmt/src/x.c 'snprintf(a, 1, "x");'
 plant 0 tools/src/x.c 'printf("x");'
+plant 1 tools/pack/src/x.c 'printf("x");'
+plant 1 tools/pack/src/x.c '#include "speechshard/loader.h"'
+plant 1 tools/pack/src/x.c '#include "speechshard/dedup.h"'
+plant 0 tools/pack/src/x.c '#include "speechshard/dataset.h"'
 plant 1 featgen/src/x.c '#include "speechshard/manifest.h"'
 plant 0 featgen/src/x.c '#include "speechshard/base.h"'
 plant 1 featgen/src/x.c 'p = malloc(1);'

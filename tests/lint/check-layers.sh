@@ -1,7 +1,7 @@
 #!/bin/sh
 # check-layers.sh ROOT: dependencies point one way (shardfmt <- loader <- train, featgen on base.h
-# alone and below loader, tools on top), and libraries call nothing that is banned. check_rooms.py checks
-# private headers.
+# alone and below loader, pack and dedup on shardfmt alone, the command on top), and libraries call nothing
+# that is banned. check_rooms.py checks private headers.
 # Prints each offending line and exits 1.
 set -eu
 cd "${1:-.}"
@@ -14,12 +14,17 @@ deny() { # deny DIR REGEX
 deny shardfmt '#include "(loader|featgen|train|tools|speechshard/(loader|sampler|featgen|train))'
 deny loader   '#include "(featgen|train|tools|speechshard/train)'
 deny featgen  '#include "(shardfmt|loader|train|tools|speechshard/(shard_|loader|sampler|manifest|dataset|train|settings))'
+for dir in common ingest pack dedup; do
+    deny tools/$dir '#include "speechshard/(loader|sampler|hear|featgen|augment|train)'
+done
+deny tools/pack  '#include "speechshard/dedup'
+deny tools/dedup '#include "speechshard/pack'
 deny train    '#include "(shardfmt|loader|featgen|tools)/'
 # Unbounded, unchecked, not thread-safe, or a liberty that a library does not take.
 unsafe='sprintf|strcpy|strcat|strncpy|strtok|gets|atoi|atol|rand|srand'
 unsafe="$unsafe|asctime|ctime|gmtime|localtime|getenv|setenv|setlocale"
 unsafe="\\b($unsafe|exit|abort|printf|system)[[:space:]]*\\("
-for dir in shardfmt loader featgen; do
+for dir in shardfmt loader featgen tools/common tools/ingest tools/pack tools/dedup; do
     deny $dir "$unsafe"
 done
 # What started a process is in its environment: one place of train looks there.

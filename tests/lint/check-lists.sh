@@ -29,7 +29,7 @@ for part in shardfmt featgen loader train; do
 done
 part_listed loader/python -path '*/src/*' -name '*.c'
 for part in common ingest pack dedup; do
-    part_listed "tools/$part" -name '*.c'
+    part_listed "tools/$part" -name '*.c' -o -path '*/include/*' -name '*.h'
 done
 part_listed tools -path 'tools/src/*' -name '*.c'
 for file in bench/*.c bench/gpu/*.c; do
