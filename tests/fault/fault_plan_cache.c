@@ -206,7 +206,7 @@ static void give_back(void *user, void *memory)
 
 static uint64_t read_u64(const uint8_t *at)
 {
-    return spsh__get_u64le(at);
+    return spsh__load_u64le(at);
 }
 
 static void seal(cache_file *f)
@@ -216,9 +216,10 @@ static void seal(cache_file *f)
     uint64_t pieces = 0;
     for (uint64_t first = 0; first < body; first += PIECE) {
         size_t size = (size_t)(body - first < PIECE ? body - first : PIECE);
-        spsh__put_u64le(f->data + body + 8 * pieces++, XXH3_64bits(f->data + first, size));
+        spsh__store_u64le(f->data + body + 8 * pieces++, XXH3_64bits(f->data + first, size));
     }
-    spsh__put_u64le(f->data + body + 8 * pieces, XXH3_64bits(f->data + body, (size_t)(8 * pieces)));
+    spsh__store_u64le(f->data + body + 8 * pieces,
+                      XXH3_64bits(f->data + body, (size_t)(8 * pieces)));
 }
 
 static uint64_t skipped_count(const plan_kit *kit, const spsh_plan_options *opt)

@@ -7,10 +7,10 @@
  */
 #include <locale.h>
 
-#include "base/train_internal.h"
 #include "comm/comm.h"
 #include "comm/comm_nccl.h"
 #include "device_test.h"
+#include "speechshard/inside.h"
 #include "spsh_test.h"
 
 enum { COUNT = 100000, DEADLINE_MS = 1000 };

@@ -224,7 +224,7 @@ spsh_status index_files_write(const index_files *files, spsh_error *err)
     spsh__footer index;
     spsh_status rc = SPSH_OK;
     if (!make_shards(files, &shards))
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "manifest");
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "manifest");
     if (rc == SPSH_OK)
         rc = write_index(files, &index, err);
     if (rc == SPSH_OK)

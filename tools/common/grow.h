@@ -2,7 +2,7 @@
  *
  *     item *items = spsh__grow(list->items, &list->capacity, list->count + 1, sizeof(*items));
  *     if (items == NULL)
- *         return SPSH_TOOLS_NO_MEMORY(err);
+ *         return SPSH_NO_MEMORY(err);
  *     list->items = items;
  *     list->items[list->count++] = *one;
  */

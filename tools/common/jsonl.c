@@ -15,7 +15,7 @@
 
 #include "file_names.h"
 #include "json_text.h"
-#include "tools_fail.h"
+#include "speechshard/inside.h"
 
 #define ONES  UINT64_C(0x0101010101010101)
 #define HIGHS UINT64_C(0x8080808080808080)
@@ -601,11 +601,11 @@ spsh_status spsh__jsonl_reader_new(const spsh__text_input *input, const char *co
 {
     const spsh__dialect dialect = {.kind = SPSH__DIALECT_RAW, .delimiter = '\0'};
     if (name_count > SPSH__JSON_NAMES_MAX)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG, "%zu names, at most %u are looked for",
-                               name_count, SPSH__JSON_NAMES_MAX);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%zu names, at most %u are looked for",
+                         name_count, SPSH__JSON_NAMES_MAX);
     spsh__jsonl_reader *reader = calloc(1, sizeof(*reader));
     if (reader == NULL)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "%s: a reader of JSON lines", input->name);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: a reader of JSON lines", input->name);
     reader->names = names;
     reader->name_count = name_count;
     spsh_status rc = spsh__row_reader_new(input, &dialect, &reader->rows, err);
@@ -660,7 +660,7 @@ spsh_status spsh__jsonl_reader_next(spsh__jsonl_reader *reader, spsh__jsonl_line
         line.offset_bytes += line.problem != NULL ? offset : 0;
         line.extras = spsh__builder_bytes(&reader->extras);
         if (reader->extras.failed)
-            return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a line");
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a line");
     }
     *ret_line = line;
     return SPSH_OK;

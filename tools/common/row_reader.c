@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools_fail.h"
+#include "speechshard/inside.h"
 
 #define WINDOW_BYTES_DEFAULT ((size_t)256 << 10)
 #define WINDOW_BYTES_MIN     ((size_t)16)
@@ -310,8 +310,8 @@ static spsh_status fill(spsh__row_reader *r, spsh_error *err)
         assert(capacity > WINDOW_BYTES_MIN);
         uint8_t *data = realloc(r->data, capacity);
         if (data == NULL)
-            return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "%s: a window of %zu bytes",
-                                   r->input.name, capacity);
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: a window of %zu bytes", r->input.name,
+                             capacity);
         r->data = data;
         r->capacity = capacity;
     }
@@ -386,7 +386,7 @@ spsh_status spsh__row_reader_next(spsh__row_reader *reader, spsh__row *ret_row, 
             return SPSH_E_END;
         row_result result = r->begin == r->end ? ROW_NEEDS_MORE : parse_row(r);
         if (result == ROW_NO_MEMORY)
-            return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "%s: a row", r->input.name);
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: a row", r->input.name);
         if (result == ROW_DONE || result == ROW_BROKEN) {
             give_row(r, ret_row);
             return SPSH_OK;
@@ -422,8 +422,7 @@ spsh_status spsh__row_reader_new(const spsh__text_input *input, const spsh__dial
     if (r != NULL)
         r->data = malloc(window);
     if (r == NULL || r->data == NULL) {
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "%s: a window of %zu bytes", input->name,
-                             window);
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: a window of %zu bytes", input->name, window);
         goto out;
     }
     r->input = *input;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools_fail.h"
+#include "speechshard/inside.h"
 
 static size_t first_slot(const spsh__stored *stored, const uint8_t key[16])
 {
@@ -27,14 +27,14 @@ static spsh_status grow(spsh__stored *stored, spsh_error *err)
 {
     size_t capacity = stored->capacity == 0 ? 256 : 2 * stored->capacity;
     if (capacity >= UINT32_MAX)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT, "too many recordings in one unit");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "too many recordings in one unit");
     spsh__stored_entry *entries = realloc(stored->entries, capacity * sizeof(*entries));
     if (entries == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     stored->entries = entries;
     uint32_t *slots = calloc(2 * capacity, sizeof(*slots));
     if (slots == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     free(stored->slots);
     stored->slots = slots;
     stored->slot_count = 2 * capacity;

@@ -9,7 +9,8 @@
 #include <math.h>
 
 #include "augmenter.h"
-#include "options/featgen_internal.h"
+#include "speechshard/featgen.h"
+#include "speechshard/inside.h"
 
 #define SAMPLE_COUNT_MAX (UINT64_C(1) << 36)
 
@@ -210,8 +211,8 @@ static spsh_status open_buffers(spsh_augmenter *augmenter, spsh_error *err)
                                : augmenter->sample_count_max + 2 * (uint64_t)augmenter->margin;
     if (augmenter->room_count_max > 0 && work_count > spare_count)
         spare_count = work_count;
-    augmenter->work = spsh__featgen_new(&augmenter->allocator, work_count, sizeof(float));
-    augmenter->spare = spsh__featgen_new(&augmenter->allocator, spare_count, sizeof(float));
+    augmenter->work = spsh__new(&augmenter->allocator, work_count, sizeof(float));
+    augmenter->spare = spsh__new(&augmenter->allocator, spare_count, sizeof(float));
     if (augmenter->work == NULL || augmenter->spare == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "augmentation: room for %llu samples",
                          (unsigned long long)(work_count + spare_count));
@@ -234,7 +235,7 @@ spsh_status spsh_augmenter_open(const spsh_augment_options *options, uint64_t sa
                          (unsigned long long)SPSH_AUGMENT_ROOM_SAMPLES_MAX);
     if (allocator == NULL)
         allocator = spsh_allocator_default();
-    augmenter = spsh__featgen_new(allocator, 1, sizeof(*augmenter));
+    augmenter = spsh__new(allocator, 1, sizeof(*augmenter));
     if (augmenter == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "augmentation: %zu bytes", sizeof(*augmenter));
     augmenter->allocator = *allocator;
@@ -263,7 +264,7 @@ void spsh_augmenter_close(spsh_augmenter *augmenter)
     for (uint32_t i = 0; i < augmenter->resampler_count; i++)
         spsh__resampler_close(&allocator, &augmenter->resamplers[i]);
     spsh__room_close(&allocator, &augmenter->room);
-    spsh__featgen_delete(&allocator, augmenter->work);
-    spsh__featgen_delete(&allocator, augmenter->spare);
-    spsh__featgen_delete(&allocator, augmenter);
+    spsh__free(&allocator, augmenter->work);
+    spsh__free(&allocator, augmenter->spare);
+    spsh__free(&allocator, augmenter);
 }

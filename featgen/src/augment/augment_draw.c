@@ -6,8 +6,9 @@
  */
 #include <math.h>
 
-#include "options/featgen_internal.h"
 #include "speechshard/augment.h"
+#include "speechshard/featgen.h"
+#include "speechshard/inside.h"
 
 typedef enum draw_kind {
     DRAW_SPEED = 1, /* 0: which */
@@ -23,22 +24,13 @@ typedef struct draw_key {
     uint64_t seed, epoch, utterance;
 } draw_key;
 
-static uint64_t mix(uint64_t x)
-{
-    x ^= x >> 30;
-    x *= UINT64_C(0xbf58476d1ce4e5b9);
-    x ^= x >> 27;
-    x *= UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
-
 static uint64_t draw_number(const draw_key *key, draw_kind kind, uint32_t number)
 {
     const uint64_t golden = UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t x = mix(key->seed + golden);
-    x = mix(x ^ (key->epoch + golden));
-    x = mix(x ^ (key->utterance + golden));
-    return mix(x ^ (((uint64_t)kind << 16 | number) + golden));
+    uint64_t x = spsh__mix64(key->seed + golden);
+    x = spsh__mix64(x ^ (key->epoch + golden));
+    x = spsh__mix64(x ^ (key->utterance + golden));
+    return spsh__mix64(x ^ (((uint64_t)kind << 16 | number) + golden));
 }
 
 /* 0 <= u < 1, of 53 bits. */

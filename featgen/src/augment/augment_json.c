@@ -3,8 +3,9 @@
 #include <stdio.h>
 
 #include "options/decimal_text.h"
-#include "options/featgen_internal.h"
 #include "speechshard/augment.h"
+#include "speechshard/featgen.h"
+#include "speechshard/inside.h"
 
 /* What has been written, and what would have been with room for it. */
 typedef struct line {

@@ -1,7 +1,8 @@
 /* augment_options.c: presets of augmentation, and its options as text. */
-#include "options/featgen_internal.h"
 #include "options/field_text.h"
 #include "speechshard/augment.h"
+#include "speechshard/featgen.h"
+#include "speechshard/inside.h"
 
 /* ---- presets ---- */
 

@@ -4,7 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "options/featgen_internal.h"
+#include "speechshard/featgen.h"
+#include "speechshard/inside.h"
 
 #define PI 3.14159265358979323846
 
@@ -57,10 +58,9 @@ spsh_status spsh__room_open(const spsh_allocator *allocator, uint64_t count_max,
 {
     *room = (spsh__room_response){.points_log2_max = least_points_log2(count_max) + 1};
     const size_t point_count = (size_t)1 << room->points_log2_max;
-    room->turn_memory = spsh__featgen_new(allocator, 3 * point_count, sizeof(float));
-    room->points = spsh__featgen_new(allocator, point_count, SPSH__POINT_FLOATS * sizeof(float));
-    room->response =
-        spsh__featgen_new(allocator, point_count, SPSH__RESPONSE_FLOATS * sizeof(float));
+    room->turn_memory = spsh__new(allocator, 3 * point_count, sizeof(float));
+    room->points = spsh__new(allocator, point_count, SPSH__POINT_FLOATS * sizeof(float));
+    room->response = spsh__new(allocator, point_count, SPSH__RESPONSE_FLOATS * sizeof(float));
     if (room->turn_memory == NULL || room->points == NULL || room->response == NULL) {
         spsh__room_close(allocator, room);
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "augmentation: transforms of %zu points",
@@ -77,9 +77,9 @@ spsh_status spsh__room_open(const spsh_allocator *allocator, uint64_t count_max,
 
 void spsh__room_close(const spsh_allocator *allocator, spsh__room_response *room)
 {
-    spsh__featgen_delete(allocator, room->turn_memory);
-    spsh__featgen_delete(allocator, room->points);
-    spsh__featgen_delete(allocator, room->response);
+    spsh__free(allocator, room->turn_memory);
+    spsh__free(allocator, room->points);
+    spsh__free(allocator, room->response);
     *room = (spsh__room_response){0};
 }
 

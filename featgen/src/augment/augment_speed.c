@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-#include "options/featgen_internal.h"
+#include "speechshard/featgen.h"
+#include "speechshard/inside.h"
 
 #define PI          3.14159265358979323846
 #define CUTOFF      0.95 /* the middle of the slope from 0.9 to 1 */
@@ -44,20 +45,10 @@ static void fill_place(double place, uint32_t half, double cutoff, float *weight
         weights[t] = (float)(weight((double)t - (half - 1.0) - place, half, cutoff) / sum);
 }
 
-static uint32_t common_divisor(uint32_t a, uint32_t b)
-{
-    while (b != 0) {
-        const uint32_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 spsh_status spsh__resampler_open(const spsh_allocator *allocator, uint32_t percent,
                                  spsh__resampler *resampler, spsh_error *err)
 {
-    const uint32_t divisor = common_divisor(percent, PERCENT_OF_ONE);
+    const uint32_t divisor = (uint32_t)spsh__gcd(percent, PERCENT_OF_ONE);
     const uint32_t slow = percent > PERCENT_OF_ONE ? percent : PERCENT_OF_ONE;
     const uint32_t half = (HALF_LEAST * slow + PERCENT_OF_ONE - 1) / PERCENT_OF_ONE;
     *resampler = (spsh__resampler){
@@ -67,7 +58,7 @@ spsh_status spsh__resampler_open(const spsh_allocator *allocator, uint32_t perce
         .half = (half + HALF_MULTIPLE - 1) / HALF_MULTIPLE * HALF_MULTIPLE,
     };
     const size_t taps = (size_t)2 * resampler->half;
-    resampler->weights = spsh__featgen_new(allocator, resampler->up * taps, sizeof(float));
+    resampler->weights = spsh__new(allocator, resampler->up * taps, sizeof(float));
     if (resampler->weights == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "augmentation: weights of a speed of %u %%",
                          percent);
@@ -79,6 +70,6 @@ spsh_status spsh__resampler_open(const spsh_allocator *allocator, uint32_t perce
 
 void spsh__resampler_close(const spsh_allocator *allocator, spsh__resampler *resampler)
 {
-    spsh__featgen_delete(allocator, resampler->weights);
+    spsh__free(allocator, resampler->weights);
     *resampler = (spsh__resampler){0};
 }

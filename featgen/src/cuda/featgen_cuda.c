@@ -97,7 +97,7 @@ spsh_status spsh_cuda_features_open(const spsh_cuda *cuda, const spsh_featgen *f
     rc = take_entry(cuda, &entry, err);
     if (rc != SPSH_OK)
         return rc;
-    features = spsh__featgen_new(&featgen->allocator, 1, sizeof(*features));
+    features = spsh__new(&featgen->allocator, 1, sizeof(*features));
     if (features == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "features: %zu bytes", sizeof(*features));
     features->featgen = featgen;
@@ -129,7 +129,7 @@ void spsh_cuda_features_close(spsh_cuda_features *features)
         return;
     if (features->state != NULL)
         features->entry->close_fn(features->state);
-    spsh__featgen_delete(&features->featgen->allocator, features);
+    spsh__free(&features->featgen->allocator, features);
 }
 
 /* ---- a batch ---- */

@@ -84,8 +84,7 @@ static spsh_status fill_tables(const spsh_allocator *allocator, spsh__frame_tabl
     tables->log_floor = larger(features->log_floor, FLT_MIN);
     tables->energy_floor = larger(features->energy_floor, tables->log_floor);
 
-    tables->window =
-        spsh__featgen_new(allocator, (size_t)tables->window_samples + 1, sizeof(float));
+    tables->window = spsh__new(allocator, (size_t)tables->window_samples + 1, sizeof(float));
     if (tables->window == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a window of %u samples", tables->window_samples);
     spsh__window_fill(features->window, tables->window_samples, tables->window);
@@ -95,7 +94,7 @@ static spsh_status fill_tables(const spsh_allocator *allocator, spsh__frame_tabl
     if (rc != SPSH_OK || features->kind != SPSH_FEATURE_MFCC)
         return rc;
     const size_t weights = (size_t)features->cepstrum_count * features->mel_count;
-    tables->dct = spsh__featgen_new(allocator, weights, sizeof(float));
+    tables->dct = spsh__new(allocator, weights, sizeof(float));
     if (tables->dct == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a cosine transform of %zu numbers", weights);
     fill_dct(features, tables->dct);
@@ -135,7 +134,7 @@ spsh_status spsh_featgen_open(const spsh_feature_options *features,
     rc = take_options(options, &taken, err);
     if (rc != SPSH_OK)
         goto out;
-    featgen = spsh__featgen_new(taken.allocator, 1, sizeof(*featgen));
+    featgen = spsh__new(taken.allocator, 1, sizeof(*featgen));
     if (featgen == NULL) {
         rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "featgen: %zu bytes", sizeof(*featgen));
         goto out;
@@ -165,9 +164,9 @@ void spsh_featgen_close(spsh_featgen *featgen)
     spsh__batch_close(featgen->batch);
     spsh__fft_plan_close(&allocator, &tables->fft);
     spsh__mel_bank_close(&allocator, &tables->mels);
-    spsh__featgen_delete(&allocator, tables->window);
-    spsh__featgen_delete(&allocator, tables->dct);
-    spsh__featgen_delete(&allocator, featgen);
+    spsh__free(&allocator, tables->window);
+    spsh__free(&allocator, tables->dct);
+    spsh__free(&allocator, featgen);
 }
 
 const spsh_feature_options *spsh_featgen_features(const spsh_featgen *featgen)
@@ -203,11 +202,11 @@ spsh_status spsh_featgen_worker_open(const spsh_featgen *featgen, spsh_featgen_w
     const size_t value_count =
         (lanes - 1) * window_stride(tables) + tables->window_samples + SPSH__WINDOW_SLACK;
     const size_t bytes = scratch_bytes + value_count * sizeof(float) + SCRATCH_ALIGNMENT;
-    spsh_featgen_worker *worker = spsh__featgen_new(allocator, 1, sizeof(*worker));
-    void *memory = spsh__featgen_new(allocator, bytes, 1);
+    spsh_featgen_worker *worker = spsh__new(allocator, 1, sizeof(*worker));
+    void *memory = spsh__new(allocator, bytes, 1);
     if (worker == NULL || memory == NULL) {
-        spsh__featgen_delete(allocator, worker);
-        spsh__featgen_delete(allocator, memory);
+        spsh__free(allocator, worker);
+        spsh__free(allocator, memory);
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "featgen: a worker of %zu bytes", bytes);
     }
     const size_t past = (uintptr_t)memory % SCRATCH_ALIGNMENT;
@@ -224,8 +223,8 @@ void spsh_featgen_worker_close(spsh_featgen_worker *worker)
     if (worker == NULL)
         return;
     const spsh_allocator *allocator = &worker->featgen->allocator;
-    spsh__featgen_delete(allocator, worker->memory);
-    spsh__featgen_delete(allocator, worker);
+    spsh__free(allocator, worker->memory);
+    spsh__free(allocator, worker);
 }
 
 static spsh_status check_input(const spsh_featgen *featgen, const spsh_feature_input *input,

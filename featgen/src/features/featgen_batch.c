@@ -164,14 +164,14 @@ void spsh__batch_close(spsh__batch *batch)
         if (i > 0 && i <= batch->started)
             (void)pthread_join(batch->hands[i].thread, NULL);
         spsh_featgen_worker_close(batch->hands[i].worker);
-        spsh__featgen_delete(allocator, batch->hands[i].rows);
+        spsh__free(allocator, batch->hands[i].rows);
     }
     (void)pthread_cond_destroy(&batch->done);
     (void)pthread_cond_destroy(&batch->work);
     (void)pthread_mutex_destroy(&batch->lock);
-    spsh__featgen_delete(allocator, batch->offsets);
-    spsh__featgen_delete(allocator, batch->hands);
-    spsh__featgen_delete(allocator, batch);
+    spsh__free(allocator, batch->offsets);
+    spsh__free(allocator, batch->hands);
+    spsh__free(allocator, batch);
 }
 
 /* Fewer threads than asked for will do; the caller is one. */
@@ -182,12 +182,12 @@ static spsh_status batch_open(const spsh_featgen *featgen, spsh__batch **ret_bat
                                ? featgen->options.threads
                                : spsh_core_count(SPSH_FEATGEN_THREADS_MAX);
     spsh_status rc = SPSH_OK;
-    spsh__batch *batch = spsh__featgen_new(allocator, 1, sizeof *batch);
+    spsh__batch *batch = spsh__new(allocator, 1, sizeof *batch);
     if (batch == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "featgen: %zu bytes", sizeof *batch);
     batch->featgen = featgen;
     init_lock(batch);
-    batch->hands = spsh__featgen_new(allocator, hands, sizeof *batch->hands);
+    batch->hands = spsh__new(allocator, hands, sizeof *batch->hands);
     if (batch->hands == NULL) {
         rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "featgen: %u threads", hands);
         goto out;
@@ -218,9 +218,9 @@ static spsh_status reserve(spsh__batch *batch, uint64_t row_values, spsh_error *
 {
     const spsh_allocator *allocator = &batch->featgen->allocator;
     if (batch->offset_capacity < batch->count) {
-        spsh__featgen_delete(allocator, batch->offsets);
+        spsh__free(allocator, batch->offsets);
         batch->offset_capacity = 0;
-        batch->offsets = spsh__featgen_new(allocator, batch->count, sizeof *batch->offsets);
+        batch->offsets = spsh__new(allocator, batch->count, sizeof *batch->offsets);
         if (batch->offsets == NULL)
             return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "featgen: %zu offsets", batch->count);
         batch->offset_capacity = batch->count;
@@ -229,9 +229,9 @@ static spsh_status reserve(spsh__batch *batch, uint64_t row_values, spsh_error *
         hand *of = &batch->hands[i];
         if (of->row_values >= row_values)
             continue;
-        spsh__featgen_delete(allocator, of->rows);
+        spsh__free(allocator, of->rows);
         of->row_values = 0;
-        of->rows = spsh__featgen_new(allocator, row_values, sizeof(float));
+        of->rows = spsh__new(allocator, row_values, sizeof(float));
         if (of->rows == NULL)
             return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "featgen: %llu values",
                              (unsigned long long)row_values);

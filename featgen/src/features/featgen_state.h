@@ -3,7 +3,8 @@
 #define SPSH_FEATGEN_STATE_H
 
 #include "frames.h"
-#include "options/featgen_internal.h"
+#include "speechshard/featgen.h"
+#include "speechshard/inside.h"
 
 struct spsh_featgen {
     spsh_allocator allocator;

@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-#include "options/featgen_internal.h"
+#include "speechshard/featgen.h"
+#include "speechshard/inside.h"
 
 #define PI 3.14159265358979323846
 
@@ -96,9 +97,9 @@ spsh_status spsh__fft_plan_open(const spsh_allocator *allocator, uint32_t size,
     plan->point_count = plan->is_paired ? size / 2 : size;
     const size_t float_count = factorise(plan);
     const size_t unpack_count = plan->is_paired ? plan->point_count / 2 + 1 : 0;
-    plan->memory = spsh__featgen_new(allocator, float_count, sizeof(float));
-    plan->unpack = spsh__featgen_new(allocator, 2 * unpack_count, sizeof(float));
-    plan->places = spsh__featgen_new(allocator, plan->point_count, sizeof(uint32_t));
+    plan->memory = spsh__new(allocator, float_count, sizeof(float));
+    plan->unpack = spsh__new(allocator, 2 * unpack_count, sizeof(float));
+    plan->places = spsh__new(allocator, plan->point_count, sizeof(uint32_t));
     if (plan->memory == NULL || plan->unpack == NULL || plan->places == NULL) {
         spsh__fft_plan_close(allocator, plan);
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "tables of a transform of %u points", size);
@@ -120,8 +121,8 @@ spsh_status spsh__fft_plan_open(const spsh_allocator *allocator, uint32_t size,
 
 void spsh__fft_plan_close(const spsh_allocator *allocator, spsh__fft_plan *plan)
 {
-    spsh__featgen_delete(allocator, plan->memory);
-    spsh__featgen_delete(allocator, plan->unpack);
-    spsh__featgen_delete(allocator, plan->places);
+    spsh__free(allocator, plan->memory);
+    spsh__free(allocator, plan->unpack);
+    spsh__free(allocator, plan->places);
     *plan = (spsh__fft_plan){0};
 }

@@ -4,7 +4,8 @@
 #define SPSH_FRAME_SAMPLES_H
 
 #include "frames.h"
-#include "options/featgen_internal.h"
+#include "speechshard/featgen.h"
+#include "speechshard/inside.h"
 
 /* An utterance, cut or padded to sample_count. Borrows the input's samples. */
 typedef struct spsh__signal {

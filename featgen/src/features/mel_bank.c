@@ -9,7 +9,8 @@
 
 #include <math.h>
 
-#include "options/featgen_internal.h"
+#include "speechshard/featgen.h"
+#include "speechshard/inside.h"
 
 /* Slaney's Auditory Toolbox: 200 / 3 Hz a mel below 1 kHz, 27 mels for each factor of 6.4 above. */
 #define SLANEY_HZ     (200.0 / 3)
@@ -125,11 +126,11 @@ spsh_status spsh__mel_bank_open(const spsh_allocator *allocator,
     };
     const uint32_t row_count = features->mel_count;
     *bank = (spsh__mel_bank){.row_count = row_count};
-    bank->first_bins = spsh__featgen_new(allocator, row_count, sizeof(uint32_t));
-    bank->offsets = spsh__featgen_new(allocator, (size_t)row_count + 1, sizeof(uint32_t));
+    bank->first_bins = spsh__new(allocator, row_count, sizeof(uint32_t));
+    bank->offsets = spsh__new(allocator, (size_t)row_count + 1, sizeof(uint32_t));
     if (bank->first_bins != NULL && bank->offsets != NULL) {
         lay_out(&t, fft_size / 2 + 1, bank);
-        bank->weights = spsh__featgen_new(allocator, bank->offsets[row_count], sizeof(float));
+        bank->weights = spsh__new(allocator, bank->offsets[row_count], sizeof(float));
     }
     if (bank->weights == NULL) {
         spsh__mel_bank_close(allocator, bank);
@@ -143,8 +144,8 @@ spsh_status spsh__mel_bank_open(const spsh_allocator *allocator,
 
 void spsh__mel_bank_close(const spsh_allocator *allocator, spsh__mel_bank *bank)
 {
-    spsh__featgen_delete(allocator, bank->first_bins);
-    spsh__featgen_delete(allocator, bank->offsets);
-    spsh__featgen_delete(allocator, bank->weights);
+    spsh__free(allocator, bank->first_bins);
+    spsh__free(allocator, bank->offsets);
+    spsh__free(allocator, bank->weights);
     *bank = (spsh__mel_bank){0};
 }

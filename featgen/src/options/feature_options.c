@@ -6,8 +6,9 @@
 #include <float.h>
 #include <string.h>
 
-#include "featgen_internal.h"
 #include "field_text.h"
+#include "speechshard/featgen.h"
+#include "speechshard/inside.h"
 
 /* ---- presets ---- */
 

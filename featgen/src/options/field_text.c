@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "decimal_text.h"
-#include "featgen_internal.h"
 #include "speechshard/decimal.h"
+#include "speechshard/featgen.h"
+#include "speechshard/inside.h"
 #include "speechshard/nearest_word.h"
 
 enum { NAMES_MAX = 64, PERCENT_OF_ONE = 100 };

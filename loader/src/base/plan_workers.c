@@ -73,7 +73,7 @@ spsh_status spsh__workers_run(uint32_t threads, uint64_t count, spsh__plan_piece
     uint32_t started = 1;
     atomic_init(&r.next, 0);
     if (pthread_mutex_init(&r.mutex, NULL) != 0)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "mutex");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "mutex");
     list[0] = (thread){.of = &r, .number = 0};
     for (; started < threads && started < THREADS_MAX && started < count; started++) {
         list[started] = (thread){.of = &r, .number = started};

@@ -2,7 +2,7 @@
 #ifndef SPSH_PLAN_WORKERS_H
 #define SPSH_PLAN_WORKERS_H
 
-#include "loader_internal.h"
+#include "speechshard/inside.h"
 
 /* Does one piece; worker is 0 ... threads - 1. */
 typedef spsh_status (*spsh__plan_piece_fn)(void *user, uint32_t worker, uint64_t piece,

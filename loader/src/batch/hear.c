@@ -45,14 +45,14 @@ static spsh_status take_row(spsh_hearing *h, uint64_t position, int32_t channel,
         return rc;
     if (row->channels == 0 || row->sample_rate_hz < SPSH_SAMPLE_RATE_HZ_MIN ||
         row->channels > SPSH_CHANNELS_MAX)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, NONE,
-                         "%.200s: utterance number %llu: the index states %u channels at %u Hz, "
-                         "which cannot be",
-                         spsh_dataset_path(h->dataset), ULL(position), row->channels,
-                         row->sample_rate_hz);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, NONE,
+                            "%.200s: utterance number %llu: the index states %u channels at %u Hz, "
+                            "which cannot be",
+                            spsh_dataset_path(h->dataset), ULL(position), row->channels,
+                            row->sample_rate_hz);
     if (channel > 0 && (uint32_t)channel > row->channels)
-        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, NONE, "channel %d is asked for, there are %u",
-                         (int)channel, row->channels);
+        return SPSH_FAIL_AT(err, SPSH_E_NOT_FOUND, NONE, "channel %d is asked for, there are %u",
+                            (int)channel, row->channels);
     h->job.slot = &h->slot;
     h->job.way = SPSH__WAY_SELF;
     h->job.item = (spsh_item){
@@ -97,7 +97,7 @@ static spsh_status open_parts(spsh_hearing *h, spsh_loader_options *opt, spsh_er
     if (rc != SPSH_OK)
         return rc;
     if (h->job.row.samples > UINT64_MAX / h->features.sample_rate_hz / 4)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, NONE, "%llu samples", ULL(h->job.row.samples));
+        return SPSH_FAIL_AT(err, SPSH_E_LIMIT, NONE, "%llu samples", ULL(h->job.row.samples));
     h->slot.batch.sample_rate_hz = h->features.sample_rate_hz;
     h->slot.batch.channels = 1;
     h->slot.batch.output = SPSH_OUTPUT_FEATURES;
@@ -118,9 +118,9 @@ spsh_status spsh_hearing_open(const spsh_dataset *dataset, uint64_t position,
         return rc;
     const spsh_allocator *allocator =
         plan.allocator != NULL ? plan.allocator : spsh_allocator_default();
-    spsh_hearing *h = (spsh_hearing *)spsh__new(allocator, sizeof(*h));
+    spsh_hearing *h = (spsh_hearing *)spsh__new(allocator, 1, sizeof(*h));
     if (h == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "hearing: %zu bytes", sizeof(*h));
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "hearing: %zu bytes", sizeof(*h));
     h->allocator = *allocator;
     h->dataset = dataset;
     h->budget.allocator = h->allocator;
@@ -155,9 +155,9 @@ void spsh_hearing_close(spsh_hearing *hearing)
     spsh__maker_close(&hearing->maker);
     spsh__recipe_close(&hearing->recipe);
     spsh__budget_give(&hearing->budget, hearing->slot.audio, hearing->slot.room.audio_bytes);
-    spsh__delete(&allocator, hearing->noise_id);
-    spsh__delete(&allocator, hearing->room_id);
-    spsh__delete(&allocator, hearing);
+    spsh__free(&allocator, hearing->noise_id);
+    spsh__free(&allocator, hearing->room_id);
+    spsh__free(&allocator, hearing);
 }
 
 const spsh_feature_options *spsh_hearing_features(const spsh_hearing *hearing)
@@ -169,11 +169,12 @@ const spsh_feature_options *spsh_hearing_features(const spsh_hearing *hearing)
 
 static spsh_status copy_id(const spsh_hearing *h, spsh_bytes id, char **ret_copy, spsh_error *err)
 {
-    char *copy = (char *)spsh__new(&h->allocator, id.size_bytes + 1);
+    char *copy = (char *)spsh__new(&h->allocator, 1, id.size_bytes + 1);
     if (copy == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "hearing: an id of %zu bytes", id.size_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "hearing: an id of %zu bytes",
+                            id.size_bytes);
     memcpy(copy, id.data, id.size_bytes);
-    spsh__delete(&h->allocator, *ret_copy);
+    spsh__free(&h->allocator, *ret_copy);
     *ret_copy = copy;
     return SPSH_OK;
 }
@@ -270,8 +271,8 @@ static spsh_status reserve(spsh_hearing *h, spsh_error *err)
     h->slot.room.audio_bytes = 0;
     h->slot.audio = (uint8_t *)spsh__budget_take(&h->budget, (size_t)bytes + sizeof(float));
     if (h->slot.audio == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "hearing: %llu bytes for %llu frames",
-                         ULL(bytes), ULL(h->job.frames));
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "hearing: %llu bytes for %llu frames",
+                            ULL(bytes), ULL(h->job.frames));
     h->slot.room.audio_bytes = (size_t)bytes + sizeof(float);
     return SPSH_OK;
 }

@@ -57,8 +57,8 @@ static spsh_status take_buffers(spsh__maker *maker, const spsh_plan_info *info, 
     const buffers b = buffers_of(maker->recipe, info);
     maker->memory = (uint8_t *)spsh__budget_take(maker->budget, b.end);
     if (maker->memory == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE,
-                         "loader: %zu bytes for what a decode thread makes of samples", b.end);
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE,
+                            "loader: %zu bytes for what a decode thread makes of samples", b.end);
     maker->memory_bytes = b.end;
     maker->samples_max = spsh__recipe_rate_samples_max(info);
     maker->pcm = (int16_t *)(void *)(maker->memory + b.pcm);
@@ -356,11 +356,11 @@ spsh_status spsh__maker_run_stored(spsh__maker *maker, spsh__job *job, spsh_byte
         return rc;
     if (info.frame_count != job->frames || info.dim != recipe->dim ||
         info.value_bytes != value_bytes)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, NONE,
-                         "the payload holds %llu frames of %u values of %u bytes; the dataset's "
-                         "features are %llu frames of %u of %u",
-                         ULL(info.frame_count), info.dim, info.value_bytes, ULL(job->frames),
-                         recipe->dim, value_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, NONE,
+                            "the payload holds %llu frames of %u values of %u bytes; the dataset's "
+                            "features are %llu frames of %u of %u",
+                            ULL(info.frame_count), info.dim, info.value_bytes, ULL(job->frames),
+                            recipe->dim, value_bytes);
     const bool is_half = recipe->dtype == SPSH_FLOAT16;
     if (value_bytes == 2 && is_half && !recipe->has_masks) {
         rc = spsh_features_decode(payload, 0, job->frames, place_of(job), maker->block, err);

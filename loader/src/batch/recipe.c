@@ -34,22 +34,24 @@ static spsh_status check_features(const spsh_loader_options *opt, spsh_error *er
 {
     const uint32_t rate_hz = opt->plan->sample_rate_hz;
     if (opt->features == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
-                         "loader options: the output is features, and features are not given");
+        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
+                            "loader options: the output is features, and features are not given");
     if ((unsigned)opt->feature_dtype > SPSH_FLOAT16)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
-                         "loader options: feature_dtype is out of range");
+        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
+                            "loader options: feature_dtype is out of range");
     if (!isfinite(opt->feature_padding))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
-                         "loader options: feature_padding is not finite");
+        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
+                            "loader options: feature_padding is not finite");
     if (opt->channel == SPSH_CHANNEL_ALL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
-                         "loader options: features are of one channel: the mean of all, or one by "
-                         "its number");
+        return SPSH_FAIL_AT(
+            err, SPSH_E_INVALID_ARG, NONE,
+            "loader options: features are of one channel: the mean of all, or one by "
+            "its number");
     if (rate_hz != 0 && rate_hz != opt->features->sample_rate_hz)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
-                         "loader options: features of %u Hz of batches that are resampled to %u Hz",
-                         opt->features->sample_rate_hz, rate_hz);
+        return SPSH_FAIL_AT(
+            err, SPSH_E_INVALID_ARG, NONE,
+            "loader options: features of %u Hz of batches that are resampled to %u Hz",
+            opt->features->sample_rate_hz, rate_hz);
     return SPSH_OK;
 }
 
@@ -73,13 +75,14 @@ static spsh_status open_features(spsh__recipe *recipe, spsh_loader_options *opt,
 static spsh_status check_sounds(const spsh__sounds *sounds, float probability, spsh_error *err)
 {
     if (probability > 0 && sounds->utterance_count == 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
-                         "loader options: %s_probability is %g, and no datasets of %ss are given",
-                         sounds->what, (double)probability, sounds->what);
+        return SPSH_FAIL_AT(
+            err, SPSH_E_INVALID_ARG, NONE,
+            "loader options: %s_probability is %g, and no datasets of %ss are given", sounds->what,
+            (double)probability, sounds->what);
     if (probability <= 0 && sounds->utterance_count > 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
-                         "loader options: datasets of %ss are given, and %s_probability is 0",
-                         sounds->what, sounds->what);
+        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
+                            "loader options: datasets of %ss are given, and %s_probability is 0",
+                            sounds->what, sounds->what);
     return SPSH_OK;
 }
 
@@ -93,12 +96,13 @@ static spsh_status check_augment(const spsh__recipe *recipe, const spsh_loader_o
     if (rc != SPSH_OK)
         return rc;
     if (recipe->has_masks && recipe->output != SPSH_OUTPUT_FEATURES)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
-                         "loader options: masks are for features, and the output is audio");
+        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
+                            "loader options: masks are for features, and the output is audio");
     if (recipe->has_sound && opt->channel == SPSH_CHANNEL_ALL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
-                         "loader options: audio is augmented in one channel: the mean of all, or "
-                         "one by its number");
+        return SPSH_FAIL_AT(
+            err, SPSH_E_INVALID_ARG, NONE,
+            "loader options: audio is augmented in one channel: the mean of all, or "
+            "one by its number");
     return SPSH_OK;
 }
 
@@ -143,7 +147,7 @@ static spsh_status check_stored(const spsh__recipe *recipe, const spsh_loader_op
     else if (opt->plan->long_utterances == SPSH_LONG_SPLIT)
         why = "long utterances cannot be split any more";
     if (why != NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE, "%.400s holds features: %s", path, why);
+        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE, "%.400s holds features: %s", path, why);
     return SPSH_OK;
 }
 
@@ -177,9 +181,9 @@ static spsh_status take_stored(spsh_feature_options *features, bool *has_feature
         return SPSH_OK;
     const char *has = first_difference(described->text, text, &has_length);
     const char *wants = first_difference(text, described->text, &wants_length);
-    return SPSH_FAIL(err, SPSH_E_MISMATCH, NONE,
-                     "%.300s holds other features: %.*s; asked for: %.*s", path, has_length, has,
-                     wants_length, wants);
+    return SPSH_FAIL_AT(err, SPSH_E_MISMATCH, NONE,
+                        "%.300s holds other features: %.*s; asked for: %.*s", path, has_length, has,
+                        wants_length, wants);
 }
 
 /* Which datasets hold features, and are they the same? */
@@ -188,9 +192,9 @@ static spsh_status open_stored(spsh__recipe *recipe, const spsh_loader_options *
                                spsh_feature_options *features, spsh_error *err)
 {
     bool has_features = opt->features != NULL;
-    recipe->stored = (uint8_t *)spsh__new_array(recipe->allocator, dataset_count, 1);
+    recipe->stored = (uint8_t *)spsh__new(recipe->allocator, dataset_count, 1);
     if (recipe->stored == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: %u datasets", dataset_count);
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: %u datasets", dataset_count);
     for (uint32_t n = 0; n < dataset_count; n++) {
         const char *path = spsh_dataset_path(datasets[n]);
         spsh_features_description described;
@@ -224,27 +228,28 @@ static spsh_status open_statistics(spsh__recipe *recipe, const spsh_loader_optio
         return SPSH_OK;
     features.norm = SPSH_NORM_NONE;
     (void)spsh_feature_options_text(&features, text, sizeof(text));
-    recipe->statistics = (spsh_statistics **)spsh__new_array(
-        recipe->allocator, recipe->dataset_count, sizeof(spsh_statistics *));
+    recipe->statistics = (spsh_statistics **)spsh__new(recipe->allocator, recipe->dataset_count,
+                                                       sizeof(spsh_statistics *));
     if (recipe->statistics == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: %u datasets", recipe->dataset_count);
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: %u datasets",
+                            recipe->dataset_count);
     for (uint32_t n = 0; n < recipe->dataset_count && rc == SPSH_OK; n++) {
         if (recipe->stored[n] != 0)
             continue;
         rc = spsh_statistics_open(datasets[n], text, SPSH_STATISTICS_WHOLE, opt->io,
                                   &recipe->statistics[n], err);
         if (rc == SPSH_OK && spsh_statistics_dim(recipe->statistics[n]) != recipe->dim)
-            rc = SPSH_FAIL(err, SPSH_E_CORRUPT, NONE,
-                           "%.200s: statistics of %u values a frame, the features have %u",
-                           spsh_dataset_path(datasets[n]),
-                           spsh_statistics_dim(recipe->statistics[n]), recipe->dim);
+            rc = SPSH_FAIL_AT(err, SPSH_E_CORRUPT, NONE,
+                              "%.200s: statistics of %u values a frame, the features have %u",
+                              spsh_dataset_path(datasets[n]),
+                              spsh_statistics_dim(recipe->statistics[n]), recipe->dim);
         if (rc == SPSH_OK && recipe->norm == SPSH_NORM_SPEAKER &&
             spsh_statistics_group_count(recipe->statistics[n]) <= SPSH_STATISTICS_NO_SPEAKER)
-            rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, NONE,
-                           "%.200s: there are statistics of the whole dataset, but not of its "
-                           "speakers; this makes them: speechshard featgen DATASET --stats --by "
-                           "speaker --features '%.300s'",
-                           spsh_dataset_path(datasets[n]), text);
+            rc = SPSH_FAIL_AT(err, SPSH_E_NOT_FOUND, NONE,
+                              "%.200s: there are statistics of the whole dataset, but not of its "
+                              "speakers; this makes them: speechshard featgen DATASET --stats --by "
+                              "speaker --features '%.300s'",
+                              spsh_dataset_path(datasets[n]), text);
     }
     return rc;
 }
@@ -261,8 +266,8 @@ spsh_status spsh__recipe_open(spsh__recipe *recipe, spsh_loader_options *opt,
                              .padding = opt->feature_padding,
                              .value_bytes = opt->output == SPSH_OUTPUT_INT16 ? 2 : 4};
     if (opt->output != SPSH_OUTPUT_FEATURES && opt->features != NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
-                         "loader options: features are given, and the output is audio");
+        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
+                            "loader options: features are given, and the output is audio");
     if (opt->features != NULL)
         features = *opt->features;
     spsh_status rc = open_augment(recipe, opt, err);
@@ -290,8 +295,8 @@ void spsh__recipe_close(spsh__recipe *recipe)
         return;
     for (uint32_t n = 0; recipe->statistics != NULL && n < recipe->dataset_count; n++)
         spsh_statistics_close(recipe->statistics[n]);
-    spsh__delete(recipe->allocator, (void *)recipe->statistics);
-    spsh__delete(recipe->allocator, recipe->stored);
+    spsh__free(recipe->allocator, (void *)recipe->statistics);
+    spsh__free(recipe->allocator, recipe->stored);
     recipe->statistics = NULL;
     recipe->stored = NULL;
 }

@@ -37,11 +37,11 @@ typedef struct source {
 
 spsh_status spsh__renderer_open(spsh__renderer *renderer, spsh_error *err)
 {
-    renderer->readers = (spsh_reader **)spsh__new_array(
-        renderer->allocator, renderer->dataset_count, sizeof(spsh_reader *));
+    renderer->readers = (spsh_reader **)spsh__new(renderer->allocator, renderer->dataset_count,
+                                                  sizeof(spsh_reader *));
     renderer->chunk = (uint8_t *)spsh__budget_take(renderer->budget, SPSH__CHUNK_BYTES);
     if (renderer->readers == NULL || renderer->chunk == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: memory of a decode thread");
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: memory of a decode thread");
     return SPSH_OK;
 }
 
@@ -50,7 +50,7 @@ void spsh__renderer_close(spsh__renderer *renderer)
     for (uint32_t n = 0; renderer->readers != NULL && n < renderer->dataset_count; n++)
         spsh_reader_close(renderer->readers[n]);
     spsh_decoder_free(renderer->decoder);
-    spsh__delete(renderer->allocator, (void *)renderer->readers);
+    spsh__free(renderer->allocator, (void *)renderer->readers);
     spsh__budget_give(renderer->budget, renderer->chunk, SPSH__CHUNK_BYTES);
     spsh__budget_give(renderer->budget, renderer->scratch, renderer->scratch_bytes);
 }
@@ -119,8 +119,8 @@ static spsh_status pull(source *s, void *dst, uint64_t samples, spsh_error *err)
         s->at += rc == SPSH_OK ? got : 0;
     }
     if (rc == SPSH_OK && done < samples)
-        rc = SPSH_FAIL(err, SPSH_E_AUDIO, NONE, "decodes to %llu samples, %llu more are stated",
-                       ULL(s->at), ULL(samples - done));
+        rc = SPSH_FAIL_AT(err, SPSH_E_AUDIO, NONE, "decodes to %llu samples, %llu more are stated",
+                          ULL(s->at), ULL(samples - done));
     return rc;
 }
 
@@ -189,11 +189,11 @@ static spsh_status reserve_scratch(spsh__renderer *r, uint64_t size_bytes, spsh_
     r->scratch_bytes = 0;
     r->scratch = (uint8_t *)spsh__budget_take(r->budget, (size_t)size_bytes);
     if (r->scratch == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE,
-                         "loader: %llu bytes to hold an utterance: %llu of %llu bytes are "
-                         "taken; more memory_bytes would do",
-                         ULL(size_bytes), ULL(atomic_load(&r->budget->used_bytes)),
-                         ULL(r->budget->limit_bytes));
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE,
+                            "loader: %llu bytes to hold an utterance: %llu of %llu bytes are "
+                            "taken; more memory_bytes would do",
+                            ULL(size_bytes), ULL(atomic_load(&r->budget->used_bytes)),
+                            ULL(r->budget->limit_bytes));
     r->scratch_bytes = (size_t)size_bytes;
     return SPSH_OK;
 }
@@ -213,8 +213,8 @@ static spsh_status resample(const source *s, const spsh__job *job, void *dst, sp
                                batch->channels, job->item.sample_rate_hz, batch->sample_rate_hz,
                                (int16_t *)dst, job->rate_samples, &got, err);
     if (rc == SPSH_OK && got != job->rate_samples)
-        rc = SPSH_FAIL(err, SPSH_E_AUDIO, NONE, "resampled to %llu samples, not to %llu", ULL(got),
-                       ULL(job->rate_samples));
+        rc = SPSH_FAIL_AT(err, SPSH_E_AUDIO, NONE, "resampled to %llu samples, not to %llu",
+                          ULL(got), ULL(job->rate_samples));
     return rc;
 }
 
@@ -264,8 +264,8 @@ static bool wants_floats(const spsh__renderer *r, const spsh__job *job)
 static spsh_status check_length(const spsh__renderer *r, const spsh__job *job, spsh_error *err)
 {
     if (r->maker->recipe != NULL && job->rate_samples > r->maker->samples_max)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, NONE, "%llu samples, the longest has %llu",
-                         ULL(job->rate_samples), ULL(r->maker->samples_max));
+        return SPSH_FAIL_AT(err, SPSH_E_LIMIT, NONE, "%llu samples, the longest has %llu",
+                            ULL(job->rate_samples), ULL(r->maker->samples_max));
     return SPSH_OK;
 }
 
@@ -276,17 +276,18 @@ static spsh_status check_record(const spsh__job *job, const spsh_record *record,
 {
     const spsh_row *row = &job->row;
     if ((record->flags & SPSH_RECORD_UNDECODABLE) != 0)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, row->record_offset_bytes,
-                         "the payload is intact, but the decoder library cannot decode it");
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, row->record_offset_bytes,
+                            "the payload is intact, but the decoder library cannot decode it");
     if (record->sample_rate_hz != row->sample_rate_hz || record->channels != row->channels ||
         record->codec != row->codec || row->start_sample > record->samples ||
         row->samples > record->samples - row->start_sample)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, row->record_offset_bytes,
-                         "the record states %u Hz, %u channels, codec %s, %llu samples; the index "
-                         "%u Hz, %u, %s, %llu from %llu",
-                         record->sample_rate_hz, record->channels, spsh_codec_name(record->codec),
-                         ULL(record->samples), row->sample_rate_hz, row->channels,
-                         spsh_codec_name(row->codec), ULL(row->samples), ULL(row->start_sample));
+        return SPSH_FAIL_AT(
+            err, SPSH_E_CORRUPT, row->record_offset_bytes,
+            "the record states %u Hz, %u channels, codec %s, %llu samples; the index "
+            "%u Hz, %u, %s, %llu from %llu",
+            record->sample_rate_hz, record->channels, spsh_codec_name(record->codec),
+            ULL(record->samples), row->sample_rate_hz, row->channels, spsh_codec_name(row->codec),
+            ULL(row->samples), ULL(row->start_sample));
     return SPSH_OK;
 }
 
@@ -348,10 +349,11 @@ static spsh_status render_pcm(source *s, spsh__job *job, const spsh_record *reco
     if (rc != SPSH_OK)
         return rc;
     if (info.samples != record->samples || info.channels != record->channels)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, NONE,
-                         "the payload holds %llu samples of %u channels, the record states %llu "
-                         "of %u",
-                         ULL(info.samples), info.channels, ULL(record->samples), record->channels);
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, NONE,
+                            "the payload holds %llu samples of %u channels, the record states %llu "
+                            "of %u",
+                            ULL(info.samples), info.channels, ULL(record->samples),
+                            record->channels);
     job->is_packed = false;
     if (may_pack(s->renderer, job))
         rc = pack(s, job, info.samples, err);
@@ -367,8 +369,8 @@ static spsh_status check_end(source *s, const spsh_record *record, spsh_error *e
         return SPSH_OK;
     spsh_status rc = spsh_decoder_read_f32(s->decoder, sample, 1, &more, err);
     if (rc == SPSH_OK && more != 0)
-        rc = SPSH_FAIL(err, SPSH_E_AUDIO, NONE, "decodes to more than the %llu samples stated",
-                       ULL(record->samples));
+        rc = SPSH_FAIL_AT(err, SPSH_E_AUDIO, NONE, "decodes to more than the %llu samples stated",
+                          ULL(record->samples));
     return rc;
 }
 
@@ -391,10 +393,11 @@ static spsh_status render_decoded(source *s, spsh__job *job, const spsh_record *
     const spsh_audio_info *info = spsh_decoder_info(s->decoder);
     if (info->sample_rate_hz != record->sample_rate_hz || info->channels != record->channels ||
         info->format != record->format)
-        rc = SPSH_FAIL(err, SPSH_E_AUDIO, NONE,
-                       "decodes to %u Hz, %u channels, format %d; the record states %u Hz, %u, %d",
-                       info->sample_rate_hz, info->channels, (int)info->format,
-                       record->sample_rate_hz, record->channels, (int)record->format);
+        rc = SPSH_FAIL_AT(
+            err, SPSH_E_AUDIO, NONE,
+            "decodes to %u Hz, %u channels, format %d; the record states %u Hz, %u, %d",
+            info->sample_rate_hz, info->channels, (int)info->format, record->sample_rate_hz,
+            record->channels, (int)record->format);
     if (rc == SPSH_OK && s->at > 0)
         rc = spsh_decoder_seek(s->decoder, s->at, err);
     if (rc == SPSH_OK)

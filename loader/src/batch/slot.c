@@ -70,16 +70,14 @@ spsh_status spsh__memory_open(const spsh_arena *hook, size_t size_bytes, spsh__m
         memory.hook = *hook;
         memory.data = (uint8_t *)hook->alloc_fn(hook->user, size_bytes);
         if (memory.data == NULL)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "loader: arena of %zu bytes",
-                             size_bytes);
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "loader: arena of %zu bytes", size_bytes);
         *ret_memory = memory;
         return SPSH_OK;
     }
     void *mapped = mmap(NULL, memory.size_bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "loader: arena of %zu bytes",
-                         memory.size_bytes);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "loader: arena of %zu bytes", memory.size_bytes);
     (void)madvise(mapped, memory.size_bytes, MADV_HUGEPAGE); /* advice only */
     memory.data = (uint8_t *)mapped;
     *ret_memory = memory;
@@ -111,7 +109,7 @@ spsh_status spsh__slot_open(spsh__slot *slot, spsh__budget *budget, uint8_t *aud
                             const spsh__slot_room *room, spsh_error *err)
 {
     if (pthread_mutex_init(&slot->lock, NULL) != 0)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "loader: mutex");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "loader: mutex");
     slot->budget = budget;
     slot->audio = audio;
     slot->room = *room;
@@ -140,7 +138,7 @@ void spsh__slot_close(spsh__slot *slot)
         slot->chunks = chunk->next;
         spsh__budget_give(slot->budget, chunk, sizeof(*chunk) + chunk->size_bytes);
     }
-    spsh__delete(&slot->budget->allocator, slot->bads);
+    spsh__free(&slot->budget->allocator, slot->bads);
     (void)pthread_mutex_destroy(&slot->lock);
 }
 
@@ -162,7 +160,7 @@ spsh_status spsh__slot_reset(spsh__slot *slot, uint32_t utterance_count, spsh_er
         slot->order = (spsh__job **)spsh__budget_take(slot->budget, count * sizeof(spsh__job *));
         if (slot->utterances == NULL || slot->jobs == NULL || slot->order == NULL) {
             spsh_status rc =
-                SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+                SPSH_FAIL(err, SPSH_E_LIMIT,
                           "loader: tables for a batch of %u utterances: %llu of %llu bytes are "
                           "taken; more memory_bytes, or batch_utterances_max, would do",
                           utterance_count, ULL(atomic_load(&slot->budget->used_bytes)),
@@ -225,7 +223,7 @@ spsh_status spsh__slot_string(spsh__slot *slot, spsh_bytes string, spsh_bytes *r
     }
     (void)pthread_mutex_unlock(&slot->lock);
     if (copy == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY,
                          "loader: %zu bytes of text: %llu of %llu bytes are taken; more "
                          "memory_bytes would do",
                          string.size_bytes, ULL(atomic_load(&slot->budget->used_bytes)),
@@ -253,14 +251,13 @@ spsh_status spsh__slot_bad(spsh__slot *slot, const spsh_bad_record *bad)
     (void)pthread_mutex_lock(&slot->lock);
     if (slot->bad_count == slot->bad_capacity) {
         const uint32_t capacity = 2 * slot->bad_capacity + 4;
-        spsh_bad_record *more =
-            (spsh_bad_record *)spsh__new_array(allocator, capacity, sizeof(*more));
+        spsh_bad_record *more = (spsh_bad_record *)spsh__new(allocator, capacity, sizeof(*more));
         if (more == NULL) {
             rc = SPSH_E_NO_MEMORY;
         } else {
             if (slot->bad_count > 0)
                 memcpy(more, slot->bads, slot->bad_count * sizeof(*more));
-            spsh__delete(allocator, slot->bads);
+            spsh__free(allocator, slot->bads);
             slot->bads = more;
             slot->bad_capacity = capacity;
         }

@@ -21,7 +21,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/loader_internal.h"
+#include "speechshard/inside.h"
 #include "speechshard/loader.h"
 #include "speechshard/pcm.h"
 

@@ -22,9 +22,9 @@ static spsh_status check_dataset(spsh__sounds *sounds, const spsh_dataset *datas
     const uint64_t groups = spsh_dataset_group_count(dataset);
     spsh_features_description described;
     if (spsh_features_dataset(dataset, &described, NULL) != SPSH_E_NOT_FOUND)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
-                         "loader options: %.400s holds features, which are no %s",
-                         spsh_dataset_path(dataset), sounds->what);
+        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
+                            "loader options: %.400s holds features, which are no %s",
+                            spsh_dataset_path(dataset), sounds->what);
     for (uint64_t n = 0; n < groups; n++) {
         spsh_dataset_group group;
         spsh_status rc = spsh_dataset_group_get(dataset, n, &group, err);
@@ -46,29 +46,29 @@ spsh_status spsh__sounds_open(spsh__sounds *sounds, const char *what,
     if (dataset_count == 0)
         return SPSH_OK;
     if (datasets == NULL || dataset_count > SPSH_PLAN_DATASETS_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE, "loader options: %u datasets of %ss",
-                         dataset_count, what);
+        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE, "loader options: %u datasets of %ss",
+                            dataset_count, what);
     sounds->datasets =
-        (const spsh_dataset **)spsh__new_array(allocator, dataset_count, sizeof(spsh_dataset *));
+        (const spsh_dataset **)spsh__new(allocator, dataset_count, sizeof(spsh_dataset *));
     if (sounds->datasets == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: %u datasets", dataset_count);
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: %u datasets", dataset_count);
     for (uint32_t n = 0; n < dataset_count && rc == SPSH_OK; n++) {
         if (datasets[n] == NULL)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE, "loader options: %s dataset %u is NULL",
-                             what, n);
+            return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
+                                "loader options: %s dataset %u is NULL", what, n);
         sounds->datasets[sounds->dataset_count++] = datasets[n];
         rc = check_dataset(sounds, datasets[n], err);
     }
     if (rc == SPSH_OK && sounds->utterance_count == 0)
-        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, NONE, "loader options: there is no %s in %.400s",
-                       what, spsh_dataset_path(datasets[0]));
+        rc = SPSH_FAIL_AT(err, SPSH_E_NOT_FOUND, NONE, "loader options: there is no %s in %.400s",
+                          what, spsh_dataset_path(datasets[0]));
     return rc;
 }
 
 void spsh__sounds_close(spsh__sounds *sounds)
 {
     if (sounds->allocator != NULL)
-        spsh__delete(sounds->allocator, (void *)sounds->datasets);
+        spsh__free(sounds->allocator, (void *)sounds->datasets);
     *sounds = (spsh__sounds){.what = NULL};
 }
 
@@ -104,16 +104,16 @@ spsh_status spsh__sound_reader_open(spsh__sound_reader *reader, const spsh__soun
     reader->sounds = sounds;
     reader->stored_max = (uint64_t)stored;
     reader->pcm_max = (uint64_t)pcm;
-    reader->readers = (spsh_reader **)spsh__new_array(sounds->allocator, sounds->dataset_count,
-                                                      sizeof(spsh_reader *));
+    reader->readers =
+        (spsh_reader **)spsh__new(sounds->allocator, sounds->dataset_count, sizeof(spsh_reader *));
     reader->chunk = (uint8_t *)spsh__budget_take(budget, SPSH__CHUNK_BYTES);
     reader->stored = (int16_t *)spsh__budget_take(budget, reader->stored_max * sizeof(int16_t));
     reader->pcm = (int16_t *)spsh__budget_take(budget, reader->pcm_max * sizeof(int16_t));
     if (reader->readers == NULL || reader->chunk == NULL || reader->stored == NULL ||
         reader->pcm == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE,
-                         "loader: memory for a %s of %.1f s in a decode thread", sounds->what,
-                         seconds_max);
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE,
+                            "loader: memory for a %s of %.1f s in a decode thread", sounds->what,
+                            seconds_max);
     return SPSH_OK;
 }
 
@@ -124,7 +124,7 @@ void spsh__sound_reader_close(spsh__sound_reader *reader)
         return;
     for (uint32_t n = 0; reader->readers != NULL && n < sounds->dataset_count; n++)
         spsh_reader_close(reader->readers[n]);
-    spsh__delete(sounds->allocator, (void *)reader->readers);
+    spsh__free(sounds->allocator, (void *)reader->readers);
     spsh__budget_give(reader->budget, reader->chunk, SPSH__CHUNK_BYTES);
     spsh__budget_give(reader->budget, reader->stored, reader->stored_max * sizeof(int16_t));
     spsh__budget_give(reader->budget, reader->pcm, reader->pcm_max * sizeof(int16_t));
@@ -152,11 +152,11 @@ static spsh_status find(spsh__sound_reader *reader, spsh_fraction which, found_s
         (ret_found->row.sample_rate_hz > sounds->rate_hz_max ||
          ret_found->row.sample_rate_hz < SPSH_SAMPLE_RATE_HZ_MIN || ret_found->row.channels == 0 ||
          ret_found->row.channels > SPSH_CHANNELS_MAX))
-        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, NONE,
-                       "%.200s: utterance number %llu: the index states %u channels at %u Hz, "
-                       "which cannot be",
-                       spsh_dataset_path(dataset), ULL(position), ret_found->row.channels,
-                       ret_found->row.sample_rate_hz);
+        rc = SPSH_FAIL_AT(err, SPSH_E_CORRUPT, NONE,
+                          "%.200s: utterance number %llu: the index states %u channels at %u Hz, "
+                          "which cannot be",
+                          spsh_dataset_path(dataset), ULL(position), ret_found->row.channels,
+                          ret_found->row.sample_rate_hz);
     if (rc == SPSH_OK && reader->readers[number] == NULL)
         rc = spsh_reader_open(dataset, &reader->readers[number], err);
     ret_found->reader = reader->readers[number];
@@ -181,9 +181,9 @@ static spsh_status pull(const spsh__sound_reader *reader, const found_sound *fou
                                   is_mono ? dst + done : chunk, is_mono || left < fit ? left : fit,
                                   &got, err);
         if (rc == SPSH_OK && got == 0)
-            rc = SPSH_FAIL(err, SPSH_E_AUDIO, NONE,
-                           "%.200s: utterance number %llu: %llu samples are missing",
-                           spsh_dataset_path(found->dataset), ULL(found->position), ULL(left));
+            rc = SPSH_FAIL_AT(err, SPSH_E_AUDIO, NONE,
+                              "%.200s: utterance number %llu: %llu samples are missing",
+                              spsh_dataset_path(found->dataset), ULL(found->position), ULL(left));
         if (rc == SPSH_OK && !is_mono)
             spsh_mix_i16(chunk, got, channels, dst + done);
         done += got;
@@ -220,8 +220,8 @@ spsh_status spsh__sound_read_noise(spsh__sound_reader *reader, const spsh_augmen
     const uint64_t first = is_part ? spsh_fraction_of(draw->noise_start, length) : 0;
     const uint64_t behind = length - first < count ? length - first : count;
     if (count > reader->stored_max)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, NONE, "%llu samples of noise, %llu are the most",
-                         ULL(count), ULL(reader->stored_max));
+        return SPSH_FAIL_AT(err, SPSH_E_LIMIT, NONE, "%llu samples of noise, %llu are the most",
+                            ULL(count), ULL(reader->stored_max));
     rc = pull(reader, &found, first, behind, reader->stored, err);
     if (rc == SPSH_OK)
         rc = pull(reader, &found, 0, count - behind, reader->stored + behind, err);

@@ -7,13 +7,6 @@
 #include <stdio.h>
 #include <time.h>
 
-uint64_t spsh__now_ns(void)
-{
-    struct timespec now = {0, 0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
 uint64_t spsh__thread_cpu_ns(pthread_t thread)
 {
     clockid_t clock = 0;

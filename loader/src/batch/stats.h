@@ -14,7 +14,6 @@ typedef struct spsh__gaps {
     uint64_t total, max_ns;
 } spsh__gaps;
 
-uint64_t spsh__now_ns(void);                    /* steady */
 uint64_t spsh__thread_cpu_ns(pthread_t thread); /* 0: not known */
 
 void spsh__gaps_add(spsh__gaps *gaps, uint64_t gap_ns);

@@ -127,12 +127,12 @@ spsh_status spsh__windows_open(spsh__windows *windows, const spsh_plan *plan, ui
     *windows = (spsh__windows){.plan = plan, .kept = kept};
     spsh_status rc = spsh__walk_open(&windows->walk, plan, err);
     spsh__window_scratch *s =
-        (spsh__window_scratch *)spsh__new(allocator, sizeof(spsh__window_scratch));
+        (spsh__window_scratch *)spsh__new(allocator, 1, sizeof(spsh__window_scratch));
     windows->scratch = s;
     if (rc != SPSH_OK)
         return rc;
     if (s == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "window");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "window");
     s->entries = (spsh__stream_entry *)take_memory(allocator, utterances, sizeof(*s->entries));
     s->records = (record *)take_memory(allocator, items, sizeof(record));
     s->sorted = (record *)take_memory(allocator, is_in_order ? 0 : items, sizeof(record));
@@ -149,7 +149,7 @@ spsh_status spsh__windows_open(spsh__windows *windows, const spsh_plan *plan, ui
         complete = w->items != NULL && w->batches != NULL;
     }
     if (!complete)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "windows of %zu items", items);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "windows of %zu items", items);
     return SPSH_OK;
 }
 
@@ -160,17 +160,17 @@ void spsh__windows_close(spsh__windows *windows)
     const spsh_allocator *allocator = &windows->plan->allocator;
     spsh__window_scratch *s = windows->scratch;
     if (s != NULL) {
-        spsh__delete(allocator, s->entries);
-        spsh__delete(allocator, s->records);
-        spsh__delete(allocator, s->sorted);
-        spsh__delete(allocator, s->groups);
-        spsh__delete(allocator, s->firsts);
-        spsh__delete(allocator, s->firsts_of);
-        spsh__delete(allocator, s);
+        spsh__free(allocator, s->entries);
+        spsh__free(allocator, s->records);
+        spsh__free(allocator, s->sorted);
+        spsh__free(allocator, s->groups);
+        spsh__free(allocator, s->firsts);
+        spsh__free(allocator, s->firsts_of);
+        spsh__free(allocator, s);
     }
     for (uint32_t i = 0; i < windows->kept; i++) {
-        spsh__delete(allocator, windows->windows[i].items);
-        spsh__delete(allocator, windows->windows[i].batches);
+        spsh__free(allocator, windows->windows[i].items);
+        spsh__free(allocator, windows->windows[i].batches);
     }
     spsh__walk_close(&windows->walk);
 }
@@ -210,7 +210,7 @@ static spsh_status make_records(maker *m, uint64_t entry_count, spsh_error *err)
         if (entry->ticks > plan->caps.item_ticks)
             parts = spsh__part_count(entry->samples, entry->rate_hz, plan->caps.item_ticks);
         if (parts == 0 || parts > capacity - m->record_count)
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+            return SPSH_FAIL(err, SPSH_E_CORRUPT,
                              "window %u: more parts of utterances than were counted",
                              m->window->number);
         record r = {entry->ticks,   tie_of(m, entry, 0), class_of(plan, entry), 0, e, 0,

@@ -13,40 +13,40 @@ void spsh_cursor_encode(const spsh_plan *plan, const spsh_position *position, ui
 {
     uint8_t *c = ret_cursor;
     memcpy(c, magic, sizeof(magic));
-    spsh__put_u64le(c + 8, plan->options.seed);
-    spsh__put_u64le(c + 16, plan->dataset_key);
-    spsh__put_u64le(c + 24, plan->options_key);
-    spsh__put_u64le(c + 32, plan->skips_key);
-    spsh__put_u64le(c + 40, position->epoch);
-    spsh__put_u64le(c + 48, position->batches);
-    spsh__put_u32le(c + 56, position->window);
-    spsh__put_u32le(c + 60, position->window_batch);
-    spsh__put_u32le(c + 64, extra_bytes);
-    spsh__put_u32le(c + 68, 0);
-    spsh__put_u64le(c + 72, XXH3_64bits(c, HASHED_BYTES));
+    spsh__store_u64le(c + 8, plan->options.seed);
+    spsh__store_u64le(c + 16, plan->dataset_key);
+    spsh__store_u64le(c + 24, plan->options_key);
+    spsh__store_u64le(c + 32, plan->skips_key);
+    spsh__store_u64le(c + 40, position->epoch);
+    spsh__store_u64le(c + 48, position->batches);
+    spsh__store_u32le(c + 56, position->window);
+    spsh__store_u32le(c + 60, position->window_batch);
+    spsh__store_u32le(c + 64, extra_bytes);
+    spsh__store_u32le(c + 68, 0);
+    spsh__store_u64le(c + 72, XXH3_64bits(c, HASHED_BYTES));
 }
 
 static spsh_status check_bytes(const uint8_t *c, size_t size_bytes, spsh_error *err)
 {
     if (size_bytes < SPSH_CURSOR_BYTES)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, size_bytes, "cursor: %zu bytes, has %u", size_bytes,
-                         SPSH_CURSOR_BYTES);
-    bool is_whole = spsh__get_u64le(c + 72) == XXH3_64bits(c, HASHED_BYTES);
+        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, size_bytes, "cursor: %zu bytes, has %u",
+                            size_bytes, SPSH_CURSOR_BYTES);
+    bool is_whole = spsh__load_u64le(c + 72) == XXH3_64bits(c, HASHED_BYTES);
     if (memcmp(c, magic, 7) != 0)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 0, "cursor: does not begin with SPSHCUR");
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 0, "cursor: does not begin with SPSHCUR");
     if (c[7] != '1' && is_whole)
-        return SPSH_FAIL(err, SPSH_E_VERSION, 7, "cursor: version %c, this library knows 1",
-                         c[7] > ' ' && c[7] < 0x7f ? c[7] : '?');
+        return SPSH_FAIL_AT(err, SPSH_E_VERSION, 7, "cursor: version %c, this library knows 1",
+                            c[7] > ' ' && c[7] < 0x7f ? c[7] : '?');
     if (!is_whole)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 72,
-                         "cursor: checksum %016" PRIx64 ", expected %016" PRIx64,
-                         spsh__get_u64le(c + 72), (uint64_t)XXH3_64bits(c, HASHED_BYTES));
-    if (spsh__get_u32le(c + 68) != 0)
-        return SPSH_FAIL(err, SPSH_E_VERSION, 68, "cursor: bytes 68 to 71 are not 0");
-    const size_t expected = (size_t)SPSH_CURSOR_BYTES + spsh__get_u32le(c + 64);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 72,
+                            "cursor: checksum %016" PRIx64 ", expected %016" PRIx64,
+                            spsh__load_u64le(c + 72), (uint64_t)XXH3_64bits(c, HASHED_BYTES));
+    if (spsh__load_u32le(c + 68) != 0)
+        return SPSH_FAIL_AT(err, SPSH_E_VERSION, 68, "cursor: bytes 68 to 71 are not 0");
+    const size_t expected = (size_t)SPSH_CURSOR_BYTES + spsh__load_u32le(c + 64);
     if (size_bytes != expected)
-        return SPSH_FAIL(err, size_bytes < expected ? SPSH_E_TRUNCATED : SPSH_E_CORRUPT, 64,
-                         "cursor: %zu bytes, expected %zu", size_bytes, expected);
+        return SPSH_FAIL_AT(err, size_bytes < expected ? SPSH_E_TRUNCATED : SPSH_E_CORRUPT, 64,
+                            "cursor: %zu bytes, expected %zu", size_bytes, expected);
     return SPSH_OK;
 }
 
@@ -62,11 +62,11 @@ static spsh_status check_keys(const spsh_plan *plan, const uint8_t *c, spsh_erro
         {24, plan->options_key,  "is of a plan with other options"                  },
     };
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        uint64_t found = spsh__get_u64le(c + keys[i].offset_bytes);
+        uint64_t found = spsh__load_u64le(c + keys[i].offset_bytes);
         if (found != keys[i].want)
-            return SPSH_FAIL(err, SPSH_E_MISMATCH, keys[i].offset_bytes,
-                             "cursor %s: %016" PRIx64 ", expected %016" PRIx64, keys[i].what, found,
-                             keys[i].want);
+            return SPSH_FAIL_AT(err, SPSH_E_MISMATCH, keys[i].offset_bytes,
+                                "cursor %s: %016" PRIx64 ", expected %016" PRIx64, keys[i].what,
+                                found, keys[i].want);
     }
     return SPSH_OK;
 }
@@ -81,8 +81,8 @@ spsh_status spsh_cursor_decode(const spsh_plan *plan, const void *cursor, size_t
         rc = check_keys(plan, c, err);
     if (rc != SPSH_OK)
         return rc;
-    *ret_position = (spsh_position){spsh__get_u64le(c + 40), spsh__get_u64le(c + 48),
-                                    spsh__get_u32le(c + 56), spsh__get_u32le(c + 60)};
-    *ret_extra_bytes = spsh__get_u32le(c + 64);
+    *ret_position = (spsh_position){spsh__load_u64le(c + 40), spsh__load_u64le(c + 48),
+                                    spsh__load_u32le(c + 56), spsh__load_u32le(c + 60)};
+    *ret_extra_bytes = spsh__load_u32le(c + 64);
     return SPSH_OK;
 }

@@ -100,11 +100,10 @@ static spsh_status fail_unknown(const spsh_dataset *const *datasets, uint32_t da
     if (there.more > 0)
         (void)snprintf(more, sizeof(more), " and %" PRIu64 " more", there.more);
     if (there.used == 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "%s \"%.80s\": no utterance has a %s", list->word, name, list->word);
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                     "no dataset has %s \"%.80s\"; there are %s%s", list->word, name, there.text,
-                     more);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s \"%.80s\": no utterance has a %s", list->word,
+                         name, list->word);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "no dataset has %s \"%.80s\"; there are %s%s",
+                     list->word, name, there.text, more);
 }
 
 /* ---- tables ---- */
@@ -115,8 +114,7 @@ static spsh_status allow(const spsh_dataset *const *datasets, uint32_t dataset_c
     for (uint32_t n = 0; n < list->count; n++) {
         bool found = false;
         if (list->names[n] == NULL)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s %u is NULL", list->word,
-                             n);
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s %u is NULL", list->word, n);
         for (uint32_t d = 0; d < dataset_count; d++) {
             uint32_t slot = 0;
             spsh_status rc = find_slot(datasets[d], list->kind, list->names[n], &slot, err);
@@ -139,10 +137,9 @@ static spsh_status make_tables(const spsh_dataset *const *datasets, uint32_t dat
 {
     for (uint32_t d = 0; d < dataset_count && list->count > 0; d++) {
         uint64_t names = spsh_dataset_name_count(datasets[d], list->kind);
-        tables[d] = (uint8_t *)spsh__new(allocator, (size_t)names + 1);
+        tables[d] = (uint8_t *)spsh__new(allocator, 1, (size_t)names + 1);
         if (tables[d] == NULL)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "table of %" PRIu64 " names",
-                             names);
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "table of %" PRIu64 " names", names);
     }
     return allow(datasets, dataset_count, list, tables, err);
 }
@@ -153,14 +150,13 @@ static spsh_status take_weight(const spsh_dataset *const *datasets, uint32_t dat
     const name_list list = {"domain", SPSH_NAME_DOMAIN, NULL, 0};
     bool found = false;
     if (weight->domain == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "a weight without a domain");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a weight without a domain");
     /* Written so that not-a-number fails, too. */
     if (!(weight->weight > 0 && weight->weight <= 1e100))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "domain \"%.80s\": weight %g, must be above 0", weight->domain,
-                         weight->weight);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "domain \"%.80s\": weight %g, must be above 0",
+                         weight->domain, weight->weight);
     if (weight->dataset != SPSH_NONE_U32 && weight->dataset >= dataset_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "domain \"%.80s\": a weight in dataset %u, there are %u", weight->domain,
                          weight->dataset, dataset_count);
     for (uint32_t d = 0; d < dataset_count; d++) {
@@ -173,7 +169,7 @@ static spsh_status take_weight(const spsh_dataset *const *datasets, uint32_t dat
         if (slot == SPSH_NONE_U32)
             continue;
         if (filters[d].weights[slot] > 0)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                              "domain \"%.80s\" of dataset %u has two weights", weight->domain, d);
         filters[d].weights[slot] = weight->weight;
         found = true;
@@ -186,10 +182,10 @@ static spsh_status take_weights(const spsh_dataset *const *datasets, uint32_t da
                                 spsh__filter *filters, spsh_error *err)
 {
     for (uint32_t d = 0; d < dataset_count && options->weight_count > 0; d++) {
-        filters[d].weights = (double *)spsh__new_array(
-            allocator, (size_t)filters[d].domain_names + 1, sizeof(double));
+        filters[d].weights =
+            (double *)spsh__new(allocator, (size_t)filters[d].domain_names + 1, sizeof(double));
         if (filters[d].weights == NULL)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "weights of %u domains",
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "weights of %u domains",
                              filters[d].domain_names);
     }
     for (uint32_t i = 0; i < options->weight_count; i++) {
@@ -207,9 +203,9 @@ static spsh_status take_skips(const spsh_dataset *dataset, const spsh_allocator 
     spsh_status rc = spsh_dataset_skipped_positions(dataset, NULL, 0, &count, err);
     if (rc != SPSH_OK || count == 0)
         return rc;
-    filter->skipped = (uint64_t *)spsh__new_array(allocator, (size_t)count, sizeof(uint64_t));
+    filter->skipped = (uint64_t *)spsh__new(allocator, (size_t)count, sizeof(uint64_t));
     if (filter->skipped == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%" PRIu64 " skips", count);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%" PRIu64 " skips", count);
     filter->skipped_count = count;
     return spsh_dataset_skipped_positions(dataset, filter->skipped, count, &count, err);
 }
@@ -224,12 +220,11 @@ spsh_status spsh__filters_open(const spsh_dataset *const *datasets, uint32_t dat
         {"language", SPSH_NAME_LANGUAGE, options->languages, options->language_count},
     };
     spsh_status rc = SPSH_OK;
-    spsh__filter *filters =
-        (spsh__filter *)spsh__new_array(allocator, dataset_count, sizeof(*filters));
-    uint8_t **tables = (uint8_t **)spsh__new_array(allocator, dataset_count, sizeof(*tables));
+    spsh__filter *filters = (spsh__filter *)spsh__new(allocator, dataset_count, sizeof(*filters));
+    uint8_t **tables = (uint8_t **)spsh__new(allocator, dataset_count, sizeof(*tables));
     *ret_filters = filters;
     if (filters == NULL || tables == NULL) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "filters");
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "filters");
         goto out;
     }
     for (uint32_t d = 0; d < dataset_count; d++) {
@@ -252,7 +247,7 @@ spsh_status spsh__filters_open(const spsh_dataset *const *datasets, uint32_t dat
     for (uint32_t d = 0; d < dataset_count && rc == SPSH_OK; d++)
         rc = take_skips(datasets[d], allocator, &filters[d], err);
 out:
-    spsh__delete(allocator, tables);
+    spsh__free(allocator, tables);
     return rc;
 }
 
@@ -260,11 +255,11 @@ void spsh__filters_close(spsh__filter *filters, uint32_t dataset_count,
                          const spsh_allocator *allocator)
 {
     for (uint32_t d = 0; d < dataset_count && filters != NULL; d++) {
-        spsh__delete(allocator, filters[d].domains);
-        spsh__delete(allocator, filters[d].splits);
-        spsh__delete(allocator, filters[d].languages);
-        spsh__delete(allocator, filters[d].weights);
-        spsh__delete(allocator, filters[d].skipped);
+        spsh__free(allocator, filters[d].domains);
+        spsh__free(allocator, filters[d].splits);
+        spsh__free(allocator, filters[d].languages);
+        spsh__free(allocator, filters[d].weights);
+        spsh__free(allocator, filters[d].skipped);
     }
-    spsh__delete(allocator, filters);
+    spsh__free(allocator, filters);
 }

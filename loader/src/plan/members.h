@@ -7,7 +7,7 @@
 #ifndef SPSH_MEMBERS_H
 #define SPSH_MEMBERS_H
 
-#include "base/loader_internal.h"
+#include "speechshard/inside.h"
 
 #define SPSH__MEMBERS_BLOCK UINT32_C(65536)
 

@@ -2,7 +2,7 @@
 #ifndef SPSH_PERMUTATION_H
 #define SPSH_PERMUTATION_H
 
-#include "base/loader_internal.h"
+#include "speechshard/inside.h"
 
 #define SPSH__PERMUTATION_ROUNDS 6
 
@@ -11,18 +11,6 @@ typedef struct spsh__permutation {
     uint32_t left_bits, right_bits;
     uint64_t keys[SPSH__PERMUTATION_ROUNDS];
 } spsh__permutation;
-
-/* Mixes 64 bits: a bijection in which every bit depends on every other. */
-static inline uint64_t spsh__mix64(uint64_t x)
-{
-    /* The finaliser of splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number
-     * generators, 2014), with Stafford's variant 13 of the constants. */
-    x ^= x >> 30;
-    x *= UINT64_C(0xbf58476d1ce4e5b9);
-    x ^= x >> 27;
-    x *= UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
 
 /* A draw that depends on nothing but its arguments. */
 static inline uint64_t spsh__draw(uint64_t seed, uint64_t a, uint64_t b, uint64_t c)

@@ -13,13 +13,13 @@ static spsh_status check_datasets(const spsh_dataset *const *datasets, uint32_t 
                                   spsh_plan *const *ret_plan, spsh_error *err)
 {
     if (datasets == NULL || ret_plan == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "datasets or result is NULL");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "datasets or result is NULL");
     if (dataset_count == 0 || dataset_count > SPSH_PLAN_DATASETS_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%u datasets, must be 1 to %u",
-                         dataset_count, SPSH_PLAN_DATASETS_MAX);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%u datasets, must be 1 to %u", dataset_count,
+                         SPSH_PLAN_DATASETS_MAX);
     for (uint32_t d = 0; d < dataset_count; d++)
         if (datasets[d] == NULL)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "dataset %u is NULL", d);
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "dataset %u is NULL", d);
     return SPSH_OK;
 }
 
@@ -28,26 +28,26 @@ static spsh_status make_plan(const spsh_dataset *const *datasets, uint32_t datas
                              spsh_error *err)
 {
     const spsh_allocator *allocator = options->allocator;
-    spsh_plan *plan = (spsh_plan *)spsh__new(allocator, sizeof(*plan));
+    spsh_plan *plan = (spsh_plan *)spsh__new(allocator, 1, sizeof(*plan));
     if (plan == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "plan");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "plan");
     plan->allocator = *allocator;
     plan->options = *options;
     plan->caps = spsh__plan_caps(options);
     plan->datasets =
-        (spsh__plan_dataset *)spsh__new_array(allocator, dataset_count, sizeof(*plan->datasets));
-    plan->damage = (spsh__damage *)spsh__new(allocator, sizeof(*plan->damage));
+        (spsh__plan_dataset *)spsh__new(allocator, dataset_count, sizeof(*plan->datasets));
+    plan->damage = (spsh__damage *)spsh__new(allocator, 1, sizeof(*plan->damage));
     if (plan->datasets == NULL || plan->damage == NULL) {
         spsh_plan_close(plan);
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "plan");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "plan");
     }
     plan->dataset_count = dataset_count;
     if (options->cache_dir != NULL) {
         size_t size = strlen(options->cache_dir) + 1;
-        plan->cache_dir = (char *)spsh__new(allocator, size);
+        plan->cache_dir = (char *)spsh__new(allocator, 1, size);
         if (plan->cache_dir == NULL) {
             spsh_plan_close(plan);
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "plan");
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "plan");
         }
         memcpy(plan->cache_dir, options->cache_dir, size);
     }
@@ -80,7 +80,7 @@ static spsh_status check_result(const spsh_plan *plan, spsh_error *err)
     const spsh_plan_info *info = &plan->info;
     if (info->utterance_count > 0)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
                      "no utterance passes; left out: %" PRIu64 " by skip overlays, %" PRIu64
                      " by split, domain, language or weight, %" PRIu64 " by duration, %" PRIu64
                      " as too long for a batch, %" PRIu64 " as duplicates, %" PRIu64 " by speaker",
@@ -93,12 +93,11 @@ static spsh_status set_windows(spsh_plan *plan, spsh_error *err)
     uint64_t size = plan->options.window_utterances;
     uint64_t windows = (plan->info.utterance_count + size - 1) / size;
     if (windows >= UINT32_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%" PRIu64 " windows of %" PRIu64,
-                         windows, size);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%" PRIu64 " windows of %" PRIu64, windows, size);
     plan->info.window_count = (uint32_t)windows;
     /* Items of a window are numbered in 32 bits. */
     if (spsh__window_items_max(plan) > UINT32_C(1) << 30)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
                          "%" PRIu64 " parts of utterances in a window: take a smaller one, or "
                          "longer batches",
                          spsh__window_items_max(plan));
@@ -168,18 +167,18 @@ void spsh_plan_close(spsh_plan *plan)
     const spsh_allocator allocator = plan->allocator;
     spsh__states_close(plan);
     for (uint64_t i = 0; i < plan->chunk_count; i++)
-        spsh__delete(&allocator, plan->chunks[i]);
+        spsh__free(&allocator, plan->chunks[i]);
     for (uint32_t d = 0; d < plan->dataset_count; d++)
-        spsh__delete(&allocator, plan->datasets[d].granules);
+        spsh__free(&allocator, plan->datasets[d].granules);
     spsh__cache_close(plan);
     spsh__lengths_close(plan);
-    spsh__delete(&allocator, plan->damage);
-    spsh__delete(&allocator, plan->cache_dir);
-    spsh__delete(&allocator, plan->chunks);
-    spsh__delete(&allocator, plan->runs);
-    spsh__delete(&allocator, plan->domains);
-    spsh__delete(&allocator, plan->datasets);
-    spsh__delete(&allocator, plan);
+    spsh__free(&allocator, plan->damage);
+    spsh__free(&allocator, plan->cache_dir);
+    spsh__free(&allocator, plan->chunks);
+    spsh__free(&allocator, plan->runs);
+    spsh__free(&allocator, plan->domains);
+    spsh__free(&allocator, plan->datasets);
+    spsh__free(&allocator, plan);
 }
 
 const spsh_plan_info *spsh_plan_info_get(const spsh_plan *plan)
@@ -192,8 +191,8 @@ spsh_status spsh_plan_domain_get(const spsh_plan *plan, uint32_t domain,
 {
     spsh_bytes name = {NULL, 0};
     if (domain >= plan->domain_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "domain %u, there are %u",
-                         domain, plan->domain_count);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "domain %u, there are %u", domain,
+                         plan->domain_count);
     const spsh__plan_domain *d = &plan->domains[domain];
     spsh_status rc = spsh_dataset_name(plan->datasets[d->dataset].dataset, SPSH_NAME_DOMAIN,
                                        d->name, &name, err);

@@ -62,11 +62,11 @@ void spsh__cache_head(const spsh__cache_key *k, uint64_t body_bytes,
                       uint8_t head[SPSH__CACHE_HEAD_BYTES])
 {
     memcpy(head, "SPSHCACH", 8);
-    spsh__put_u32le(head + 8, VERSION);
-    spsh__put_u32le(head + 12, (uint32_t)k->kind);
-    spsh__put_u64le(head + 16, body_bytes);
+    spsh__store_u32le(head + 8, VERSION);
+    spsh__store_u32le(head + 12, (uint32_t)k->kind);
+    spsh__store_u64le(head + 16, body_bytes);
     for (size_t i = 0; i < 5; i++)
-        spsh__put_u64le(head + 24 + 8 * i, k->values[i]);
+        spsh__store_u64le(head + 24 + 8 * i, k->values[i]);
 }
 
 /* ---- writing ---- */
@@ -108,7 +108,7 @@ static void end_piece(cache_writer *w)
 {
     if (!w->is_good || w->used == 0)
         return;
-    spsh__put_u64le(&w->hashes[w->hash_count++], XXH3_64bits(w->piece, w->used));
+    spsh__store_u64le(&w->hashes[w->hash_count++], XXH3_64bits(w->piece, w->used));
     w->is_good = spsh_file_writer_write(w->file, w->piece, w->used, NULL) == SPSH_OK;
     w->used = 0;
 }
@@ -131,14 +131,14 @@ static void put_bytes(cache_writer *w, const void *data, size_t size_bytes)
 static void put_u32(cache_writer *w, uint32_t value)
 {
     uint8_t bytes[4];
-    spsh__put_u32le(bytes, value);
+    spsh__store_u32le(bytes, value);
     put_bytes(w, bytes, sizeof(bytes));
 }
 
 static void put_u64(cache_writer *w, uint64_t value)
 {
     uint8_t bytes[8];
-    spsh__put_u64le(bytes, value);
+    spsh__store_u64le(bytes, value);
     put_bytes(w, bytes, sizeof(bytes));
 }
 
@@ -147,8 +147,8 @@ static void begin_file(cache_writer *w, const spsh_plan *plan, const key *k, uin
     uint8_t head[HEAD_BYTES];
     uint64_t pieces = (body_bytes + PIECE_BYTES - 1) / PIECE_BYTES;
     *w = (cache_writer){.allocator = &plan->allocator};
-    w->piece = (uint8_t *)spsh__new(w->allocator, PIECE_BYTES);
-    w->hashes = (uint64_t *)spsh__new_array(w->allocator, (size_t)pieces, sizeof(uint64_t));
+    w->piece = (uint8_t *)spsh__new(w->allocator, 1, PIECE_BYTES);
+    w->hashes = (uint64_t *)spsh__new(w->allocator, (size_t)pieces, sizeof(uint64_t));
     w->is_good =
         w->piece != NULL && w->hashes != NULL && spsh__cache_create(plan, k, &w->file) == SPSH_OK;
     spsh__cache_head(k, body_bytes, head);
@@ -161,7 +161,7 @@ static void end_file(cache_writer *w)
     if (w->is_good) {
         size_t size_bytes = (size_t)w->hash_count * sizeof(uint64_t);
         uint8_t last[8];
-        spsh__put_u64le(last, XXH3_64bits(w->hashes, size_bytes));
+        spsh__store_u64le(last, XXH3_64bits(w->hashes, size_bytes));
         if (spsh_file_writer_write(w->file, w->hashes, size_bytes, NULL) == SPSH_OK &&
             spsh_file_writer_write(w->file, last, sizeof(last), NULL) == SPSH_OK) {
             /* When that fails there is no cache, which is no error. */
@@ -170,8 +170,8 @@ static void end_file(cache_writer *w)
         }
     }
     spsh_file_writer_free(w->file);
-    spsh__delete(w->allocator, w->piece);
-    spsh__delete(w->allocator, w->hashes);
+    spsh__free(w->allocator, w->piece);
+    spsh__free(w->allocator, w->hashes);
 }
 
 /* ---- reading ---- */
@@ -223,7 +223,7 @@ bool spsh__cache_map(const spsh_plan *plan, const spsh__cache_key *k,
     if (data == NULL)
         return false;
     mapping m = {(const uint8_t *)data, (size_t)info.st_size, 0};
-    m.body_bytes = spsh__get_u64le(m.data + 16);
+    m.body_bytes = spsh__load_u64le(m.data + 16);
     spsh__cache_head(k, m.body_bytes, head);
     if (memcmp(head, m.data, sizeof(head)) != 0) {
         spsh__cache_unmap(&m);
@@ -240,8 +240,8 @@ static spsh_status check_piece(void *user, uint32_t worker, uint64_t piece, spsh
     uint64_t left = m->body_bytes - first;
     (void)worker;
     uint64_t hash = XXH3_64bits(m->data + first, (size_t)(left < PIECE_BYTES ? left : PIECE_BYTES));
-    if (hash != spsh__get_u64le(m->data + m->body_bytes + 8 * piece))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, first, "cache");
+    if (hash != spsh__load_u64le(m->data + m->body_bytes + 8 * piece))
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, first, "cache");
     return SPSH_OK;
 }
 
@@ -256,7 +256,7 @@ static bool open_file(const spsh_plan *plan, const key *k, uint32_t threads, map
     uint64_t pieces = is_good ? (m.body_bytes + PIECE_BYTES - 1) / PIECE_BYTES : 0;
     is_good = is_good && size - m.body_bytes == 8 * pieces + 8 &&
               XXH3_64bits(m.data + m.body_bytes, (size_t)(8 * pieces)) ==
-                  spsh__get_u64le(m.data + size - 8) &&
+                  spsh__load_u64le(m.data + size - 8) &&
               spsh__workers_run(threads, pieces, check_piece, &m, NULL) == SPSH_OK;
     if (is_good)
         *ret_mapping = m;
@@ -385,12 +385,12 @@ static bool load_runs(spsh_plan *plan, const spsh__plan_domain *of, const uint8_
                       spsh__member_run *runs)
 {
     for (uint64_t i = 0; i <= of->run_count; i++) {
-        uint64_t place = spsh__get_u64le(from + RUN_BYTES * i + 16);
-        runs[i] = (spsh__member_run){spsh__get_u64le(from + RUN_BYTES * i),
-                                     spsh__get_u64le(from + RUN_BYTES * i + 8), NULL};
+        uint64_t place = spsh__load_u64le(from + RUN_BYTES * i + 16);
+        runs[i] = (spsh__member_run){spsh__load_u64le(from + RUN_BYTES * i),
+                                     spsh__load_u64le(from + RUN_BYTES * i + 8), NULL};
         if (i == of->run_count)
             return runs[i].first == of->count;
-        uint64_t end = spsh__get_u64le(from + RUN_BYTES * (i + 1));
+        uint64_t end = spsh__load_u64le(from + RUN_BYTES * (i + 1));
         if ((i == 0 && runs[i].first != 0) || end <= runs[i].first)
             return false;
         uint64_t length = end - runs[i].first;
@@ -414,13 +414,13 @@ static bool load_domains(spsh_plan *plan, const spsh__filter *filters, const uin
     for (uint32_t d = 0; d < plan->domain_count; d++) {
         const uint8_t *from = domains + (size_t)DOMAIN_BYTES * d;
         spsh__plan_domain *of = &plan->domains[d];
-        uint64_t run_count = spsh__get_u64le(from + 40);
-        *of = (spsh__plan_domain){.dataset = spsh__get_u32le(from),
-                                  .name = spsh__get_u32le(from + 4),
-                                  .count = spsh__get_u64le(from + 8),
-                                  .ticks = spsh__get_u64le(from + 16),
-                                  .units = spsh__get_u64le(from + 24),
-                                  .extra_items = spsh__get_u64le(from + 32),
+        uint64_t run_count = spsh__load_u64le(from + 40);
+        *of = (spsh__plan_domain){.dataset = spsh__load_u32le(from),
+                                  .name = spsh__load_u32le(from + 4),
+                                  .count = spsh__load_u64le(from + 8),
+                                  .ticks = spsh__load_u64le(from + 16),
+                                  .units = spsh__load_u64le(from + 24),
+                                  .extra_items = spsh__load_u64le(from + 32),
                                   .run_count = (uint32_t)run_count};
         if (of->dataset >= plan->dataset_count || run_count == 0 ||
             run_count >= plan->run_count - run || run_count > UINT32_MAX ||
@@ -445,24 +445,24 @@ static bool load_body(spsh_plan *plan, const spsh__filter *filters, const mappin
     if (m->body_bytes < scan_bytes(plan, 0, 0, 0))
         return false;
     for (size_t i = 0; i < SCAN_FIELDS; i++, at += 8)
-        values[i] = spsh__get_u64le(at);
+        values[i] = spsh__load_u64le(at);
     if (values[13] != plan->dataset_count || values[8] > m->body_bytes / RUN_BYTES ||
         values[9] > m->body_bytes / 2 || values[14] > m->body_bytes / DOMAIN_BYTES ||
         values[12] == 0 || m->body_bytes != scan_bytes(plan, values[14], values[8], values[9]))
         return false;
     scan_fields(plan, values, true);
     for (uint32_t d = 0; d < plan->dataset_count; d++, at += DATASET_BYTES) {
-        plan->datasets[d].rate_hz = spsh__get_u32le(at);
-        plan->datasets[d].channel_count = spsh__get_u32le(at + 4);
+        plan->datasets[d].rate_hz = spsh__load_u32le(at);
+        plan->datasets[d].channel_count = spsh__load_u32le(at + 4);
     }
     const uint8_t *domains = at;
     const uint8_t *runs = domains + (size_t)DOMAIN_BYTES * plan->domain_count;
     /* The map is page-aligned and everything before has an even size. */
     plan->cached_offsets = (const uint16_t *)(const void *)(runs + RUN_BYTES * plan->run_count);
-    plan->domains = (spsh__plan_domain *)spsh__new_array(&plan->allocator, plan->domain_count,
-                                                         sizeof(*plan->domains));
-    plan->runs = (spsh__member_run *)spsh__new_array(&plan->allocator, (size_t)plan->run_count,
-                                                     sizeof(*plan->runs));
+    plan->domains = (spsh__plan_domain *)spsh__new(&plan->allocator, plan->domain_count,
+                                                   sizeof(*plan->domains));
+    plan->runs = (spsh__member_run *)spsh__new(&plan->allocator, (size_t)plan->run_count,
+                                               sizeof(*plan->runs));
     return plan->domains != NULL && plan->runs != NULL &&
            load_domains(plan, filters, domains, runs);
 }
@@ -480,8 +480,8 @@ bool spsh__cache_load_scan(spsh_plan *plan, const spsh__filter *filters, uint32_
         plan->cache_map_bytes = m.size_bytes;
         return true;
     }
-    spsh__delete(&plan->allocator, plan->domains);
-    spsh__delete(&plan->allocator, plan->runs);
+    spsh__free(&plan->allocator, plan->domains);
+    spsh__free(&plan->allocator, plan->runs);
     plan->domains = NULL;
     plan->runs = NULL;
     plan->domain_count = 0;
@@ -536,16 +536,16 @@ bool spsh__cache_load_states(const spsh_plan *plan, const spsh__cache_states *st
         return false;
     const uint8_t *at = m.data + HEAD_BYTES;
     bool is_good = m.body_bytes == states_bytes(plan, states) &&
-                   spsh__get_u32le(at) == states->window_count &&
-                   spsh__get_u32le(at + 4) == states->kept_count &&
-                   spsh__get_u32le(at + 8) == plan->domain_count;
+                   spsh__load_u32le(at) == states->window_count &&
+                   spsh__load_u32le(at + 4) == states->kept_count &&
+                   spsh__load_u32le(at + 8) == plan->domain_count;
     at += 16;
     for (uint32_t i = 0; is_good && i < states->window_count; i++, at += 4)
-        states->batches[i] = spsh__get_u32le(at);
+        states->batches[i] = spsh__load_u32le(at);
     for (uint32_t i = 0; is_good && i < states->kept_count; i++, at++)
         states->known[i] = *at == 1;
     for (uint64_t i = 0; is_good && i < count; i++, at += 16)
-        states->states[i] = (spsh__domain_state){spsh__get_u64le(at), spsh__get_u64le(at + 8)};
+        states->states[i] = (spsh__domain_state){spsh__load_u64le(at), spsh__load_u64le(at + 8)};
     spsh__cache_unmap(&m);
     return is_good;
 }

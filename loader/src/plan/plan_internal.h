@@ -4,8 +4,8 @@
 
 #include <stdatomic.h>
 
-#include "base/loader_internal.h"
 #include "members.h"
+#include "speechshard/inside.h"
 #include "speechshard/sampler.h"
 
 __extension__ typedef unsigned __int128 spsh__u128;

@@ -80,11 +80,11 @@ bool spsh__lengths_get(const spsh_plan *plan, uint32_t dataset, uint64_t positio
     uint64_t number = position / GROUP_ROWS;
     const uint8_t *group = d->lengths + number * GROUP_BYTES;
     if (XXH3_64bits_withSeed(group, GROUP_BYTES, number) !=
-        spsh__get_u64le(d->length_hashes + 8 * number)) {
+        spsh__load_u64le(d->length_hashes + 8 * number)) {
         atomic_store_explicit(&plan->damage->is_found, true, memory_order_relaxed);
         return false;
     }
-    uint32_t samples = spsh__get_u32le(group + 4 * (position % GROUP_ROWS));
+    uint32_t samples = spsh__load_u32le(group + 4 * (position % GROUP_ROWS));
     *ret_samples = samples;
     return samples != UINT32_MAX;
 }
@@ -95,9 +95,9 @@ static void fill_group(const spsh__plan_dataset *d, uint64_t number, uint8_t *gr
 {
     memset(group, 0, GROUP_BYTES);
     for (uint32_t i = 0; i < GROUP_ROWS && number * GROUP_ROWS + i < d->count; i++) {
-        uint64_t samples = spsh__get_u64le(d->samples + 8 * (number * GROUP_ROWS + i));
-        spsh__put_u32le(group + (size_t)4 * i,
-                        samples < UINT32_MAX ? (uint32_t)samples : UINT32_MAX);
+        uint64_t samples = spsh__load_u64le(d->samples + 8 * (number * GROUP_ROWS + i));
+        spsh__store_u32le(group + (size_t)4 * i,
+                          samples < UINT32_MAX ? (uint32_t)samples : UINT32_MAX);
     }
 }
 
@@ -110,8 +110,9 @@ static spsh_status write_dataset(spsh_file_writer *file, const spsh__plan_datase
         uint64_t here = count - first < BUFFER_GROUPS ? count - first : BUFFER_GROUPS;
         for (uint64_t i = 0; i < here; i++) {
             fill_group(d, first + i, buffer + i * GROUP_BYTES);
-            spsh__put_u64le(hashes + 8 * (first + i),
-                            XXH3_64bits_withSeed(buffer + i * GROUP_BYTES, GROUP_BYTES, first + i));
+            spsh__store_u64le(
+                hashes + 8 * (first + i),
+                XXH3_64bits_withSeed(buffer + i * GROUP_BYTES, GROUP_BYTES, first + i));
         }
         rc = spsh_file_writer_write(file, buffer, (size_t)here * GROUP_BYTES, NULL);
     }
@@ -132,8 +133,8 @@ void spsh__lengths_save(const spsh_plan *plan)
     for (uint32_t d = 0; d < plan->dataset_count; d++)
         if (groups_of(&plan->datasets[d]) > groups_max)
             groups_max = groups_of(&plan->datasets[d]);
-    uint8_t *buffer = (uint8_t *)spsh__new(allocator, (size_t)BUFFER_GROUPS * GROUP_BYTES);
-    uint8_t *hashes = (uint8_t *)spsh__new_array(allocator, (size_t)groups_max, 8);
+    uint8_t *buffer = (uint8_t *)spsh__new(allocator, 1, (size_t)BUFFER_GROUPS * GROUP_BYTES);
+    uint8_t *hashes = (uint8_t *)spsh__new(allocator, (size_t)groups_max, 8);
     spsh__cache_head(&key, file_bytes(plan), head);
     spsh_status rc = buffer == NULL || hashes == NULL ? SPSH_E_NO_MEMORY : SPSH_OK;
     if (rc == SPSH_OK)
@@ -146,6 +147,6 @@ void spsh__lengths_save(const spsh_plan *plan)
         rc = spsh_file_writer_publish(file, SPSH_PUBLISH_REPLACE, NULL);
     (void)rc; /* without the file things take longer, that is all */
     spsh_file_writer_free(file);
-    spsh__delete(allocator, buffer);
-    spsh__delete(allocator, hashes);
+    spsh__free(allocator, buffer);
+    spsh__free(allocator, hashes);
 }

@@ -34,7 +34,7 @@ static spsh_status merge_workers(spsh__index_scan *s, spsh_error *err)
         part_count_max = w->part_count_max > part_count_max ? w->part_count_max : part_count_max;
     }
     if (plan->info.longest_microseconds > plan->caps.item_ticks || part_count_max > UINT32_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
                          "a batch may be no longer than %" PRIu64
                          " microseconds: not even parts of an utterance fit",
                          plan->caps.item_ticks);
@@ -71,10 +71,9 @@ static spsh_status make_domains(spsh__index_scan *s, uint32_t *numbers, spsh_err
     uint32_t used = 0;
     for (uint64_t i = 0; i < s->domain_count; i++)
         used += sums[i].count > 0;
-    plan->domains =
-        (spsh__plan_domain *)spsh__new_array(&plan->allocator, used, sizeof(*plan->domains));
+    plan->domains = (spsh__plan_domain *)spsh__new(&plan->allocator, used, sizeof(*plan->domains));
     if (plan->domains == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%u domains", used);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%u domains", used);
     for (uint32_t d = 0; d < plan->dataset_count; d++) {
         uint32_t names = s->filters[d].domain_names;
         for (uint32_t i = 0; i <= names; i++) {
@@ -140,14 +139,13 @@ static spsh_status make_runs(spsh__index_scan *s, const uint32_t *numbers, spsh_
     spsh_plan *plan = s->plan;
     const spsh_allocator *allocator = &plan->allocator;
     uint32_t count = plan->domain_count;
-    uint64_t *members = (uint64_t *)spsh__new_array(allocator, count, sizeof(*members));
+    uint64_t *members = (uint64_t *)spsh__new(allocator, count, sizeof(*members));
     spsh__member_run **lasts =
-        (spsh__member_run **)spsh__new_array(allocator, count, sizeof(spsh__member_run *));
-    spsh__member_run *scratch =
-        (spsh__member_run *)spsh__new_array(allocator, count, sizeof(*scratch));
+        (spsh__member_run **)spsh__new(allocator, count, sizeof(spsh__member_run *));
+    spsh__member_run *scratch = (spsh__member_run *)spsh__new(allocator, count, sizeof(*scratch));
     spsh_status rc = SPSH_OK;
     if (members == NULL || lasts == NULL || scratch == NULL) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "runs of %u domains", count);
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "runs of %u domains", count);
         goto out;
     }
     add_groups(s, numbers, members, lasts, scratch, false);
@@ -155,11 +153,10 @@ static spsh_status make_runs(spsh__index_scan *s, const uint32_t *numbers, spsh_
         scratch[d].base = plan->run_count;
         plan->run_count += plan->domains[d].run_count + UINT64_C(1);
     }
-    plan->runs = (spsh__member_run *)spsh__new_array(allocator, (size_t)plan->run_count,
-                                                     sizeof(*plan->runs));
+    plan->runs =
+        (spsh__member_run *)spsh__new(allocator, (size_t)plan->run_count, sizeof(*plan->runs));
     if (plan->runs == NULL) {
-        rc =
-            SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%" PRIu64 " runs", plan->run_count);
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%" PRIu64 " runs", plan->run_count);
         goto out;
     }
     memset(members, 0, count * sizeof(*members));
@@ -169,11 +166,9 @@ static spsh_status make_runs(spsh__index_scan *s, const uint32_t *numbers, spsh_
         plan->domains[d].runs = plan->runs + scratch[d].base;
         plan->runs[scratch[d].base + plan->domains[d].run_count].first = plan->domains[d].count;
     }
-    plan->chunks =
-        (uint16_t **)spsh__new_array(allocator, (size_t)s->block_count, sizeof(uint16_t *));
+    plan->chunks = (uint16_t **)spsh__new(allocator, (size_t)s->block_count, sizeof(uint16_t *));
     if (plan->chunks == NULL) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%" PRIu64 " blocks",
-                       s->block_count);
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%" PRIu64 " blocks", s->block_count);
         goto out;
     }
     for (uint64_t b = 0; b < s->block_count; b++) {
@@ -181,20 +176,19 @@ static spsh_status make_runs(spsh__index_scan *s, const uint32_t *numbers, spsh_
         s->blocks[b].offsets = NULL;
     }
 out:
-    spsh__delete(allocator, members);
-    spsh__delete(allocator, lasts);
-    spsh__delete(allocator, scratch);
+    spsh__free(allocator, members);
+    spsh__free(allocator, lasts);
+    spsh__free(allocator, scratch);
     return rc;
 }
 
 spsh_status spsh__scan_results(spsh__index_scan *s, spsh_error *err)
 {
     uint32_t *numbers =
-        (uint32_t *)spsh__new_array(&s->plan->allocator, (size_t)s->domain_count, sizeof(*numbers));
+        (uint32_t *)spsh__new(&s->plan->allocator, (size_t)s->domain_count, sizeof(*numbers));
     spsh_status rc = SPSH_OK;
     if (numbers == NULL)
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%" PRIu64 " domains",
-                       s->domain_count);
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%" PRIu64 " domains", s->domain_count);
     if (rc == SPSH_OK)
         rc = merge_workers(s, err);
     if (rc == SPSH_OK) {
@@ -203,6 +197,6 @@ spsh_status spsh__scan_results(spsh__index_scan *s, spsh_error *err)
     }
     if (rc == SPSH_OK)
         rc = make_runs(s, numbers, err);
-    spsh__delete(&s->plan->allocator, numbers);
+    spsh__free(&s->plan->allocator, numbers);
     return rc;
 }

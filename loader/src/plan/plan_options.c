@@ -38,8 +38,7 @@ static spsh_status check_lists(const spsh_plan_options *o, spsh_error *err)
                           : o->language_count > 0 && o->languages == NULL ? "languages"
                                                                           : NULL;
     if (missing != NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "%s is NULL, its count is not 0", missing);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is NULL, its count is not 0", missing);
     return SPSH_OK;
 }
 
@@ -59,15 +58,14 @@ static spsh_status check_seconds(const spsh_plan_options *o, spsh_error *err)
         double value = fields[i].value;
         /* Written so that not-a-number fails, too. */
         if (!(value >= 0 && value <= SECONDS_MAX))
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                             "%s is %g, must be 0 to %g seconds", fields[i].name, value,
-                             SECONDS_MAX);
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is %g, must be 0 to %g seconds",
+                             fields[i].name, value, SECONDS_MAX);
         if (fields[i].is_bound && value > 0 && spsh__ticks_of_seconds(value) == 0)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                             "%s is %g, less than a microsecond", fields[i].name, value);
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is %g, less than a microsecond",
+                             fields[i].name, value);
     }
     if (o->utterance_seconds_max > 0 && o->utterance_seconds_min > o->utterance_seconds_max)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "utterances of at least %g and at most %g seconds",
                          o->utterance_seconds_min, o->utterance_seconds_max);
     return SPSH_OK;
@@ -87,20 +85,18 @@ static spsh_status check_choices(const spsh_plan_options *o, spsh_error *err)
     };
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
         if (fields[i].value > fields[i].most)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                             "%s is %" PRIu64 ", at most %" PRIu64, fields[i].name, fields[i].value,
-                             fields[i].most);
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is %" PRIu64 ", at most %" PRIu64,
+                             fields[i].name, fields[i].value, fields[i].most);
     if ((o->flags & ~KNOWN_FLAGS) != 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "flags %#x, known are %#x",
-                         o->flags, KNOWN_FLAGS);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "flags %#x, known are %#x", o->flags,
+                         KNOWN_FLAGS);
     if (!(o->alpha >= 0 && o->alpha <= ALPHA_MAX))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "alpha is %g, must be 0 to %g",
-                         o->alpha, ALPHA_MAX);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "alpha is %g, must be 0 to %g", o->alpha,
+                         ALPHA_MAX);
     if (o->sample_rate_hz != 0 && (o->sample_rate_hz < SPSH_SAMPLE_RATE_HZ_MIN ||
                                    o->sample_rate_hz > SPSH_SAMPLE_RATE_HZ_MAX))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "sample_rate_hz is %u, must be %u to %u", o->sample_rate_hz,
-                         SPSH_SAMPLE_RATE_HZ_MIN, SPSH_SAMPLE_RATE_HZ_MAX);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "sample_rate_hz is %u, must be %u to %u",
+                         o->sample_rate_hz, SPSH_SAMPLE_RATE_HZ_MIN, SPSH_SAMPLE_RATE_HZ_MAX);
     return SPSH_OK;
 }
 
@@ -161,7 +157,7 @@ static void mix(hash *h, const void *data, size_t size_bytes)
 static void mix_u64(hash *h, uint64_t value)
 {
     uint8_t bytes[8];
-    spsh__put_u64le(bytes, value);
+    spsh__store_u64le(bytes, value);
     mix(h, bytes, sizeof(bytes));
 }
 
@@ -318,10 +314,9 @@ static spsh_status count_epoch(spsh_plan *plan, spsh_error *err)
     spsh__u128 weights = 0;
     uint32_t others = 0;
     rest_share *rests =
-        (rest_share *)spsh__new_array(&plan->allocator, plan->domain_count, sizeof(*rests));
+        (rest_share *)spsh__new(&plan->allocator, plan->domain_count, sizeof(*rests));
     if (rests == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "shares of %u domains",
-                         plan->domain_count);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "shares of %u domains", plan->domain_count);
     for (uint32_t d = 0; d < plan->domain_count; d++)
         weights += plan->domains[d].weight;
     give_ones(plan, &left, &weights);
@@ -339,7 +334,7 @@ static spsh_status count_epoch(spsh_plan *plan, spsh_error *err)
         plan->domains[rests[i].domain].item_weight++;
     for (uint32_t d = 0; d < plan->domain_count; d++)
         plan->domains[d].weight = plan->domains[d].item_weight;
-    spsh__delete(&plan->allocator, rests);
+    spsh__free(&plan->allocator, rests);
     return SPSH_OK;
 }
 
@@ -372,7 +367,7 @@ spsh_status spsh__plan_shares(spsh_plan *plan, const spsh__filter *filters, spsh
     }
     /* Products of a sum of weights and a sum of units must fit into 128 bits. */
     if (plan->info.microseconds >> SUM_BITS != 0 || plan->info.utterance_count >> 36 != 0)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
                          "%" PRIu64 " utterances with %" PRIu64
                          " microseconds are more than a plan can count",
                          plan->info.utterance_count, plan->info.microseconds);

@@ -65,9 +65,9 @@ static spsh_status count_read(tally *t, const spsh_item *item, spsh_error *err)
         rc = spsh_dataset_column(dataset, SPSH_COLUMN_RECORD_BYTES, item->position, 1, &size, err);
     if (rc != SPSH_OK)
         return rc;
-    uint64_t bytes = spsh__get_u32le(size.data);
+    uint64_t bytes = spsh__load_u32le(size.data);
     uint64_t units =
-        (spsh__get_u64le(offset.data) % UNIT_BYTES + bytes + UNIT_BYTES - 1) / UNIT_BYTES;
+        (spsh__load_u64le(offset.data) % UNIT_BYTES + bytes + UNIT_BYTES - 1) / UNIT_BYTES;
     t->record_bytes += (double)bytes;
     t->unit_bytes += (double)(units * UNIT_BYTES);
     return SPSH_OK;
@@ -84,9 +84,9 @@ static spsh_status count_units(tally *t, const spsh_item *item, spsh_error *err)
     spsh_status rc = spsh__plan_touch(t->plan, item->dataset, item->position, err);
     if (rc != SPSH_OK)
         return rc;
-    uint64_t samples = spsh__get_u64le(d->samples + 8 * item->position);
+    uint64_t samples = spsh__load_u64le(d->samples + 8 * item->position);
     uint32_t text_bytes =
-        d->text_bytes == NULL ? 0 : spsh__get_u32le(d->text_bytes + 4 * item->position);
+        d->text_bytes == NULL ? 0 : spsh__load_u32le(d->text_bytes + 4 * item->position);
     domain->units +=
         spsh__units(t->plan->options.unit, spsh__ticks(samples, item->sample_rate_hz), text_bytes);
     domain->passes += 1 / (double)t->plan->domains[item->domain].count;
@@ -148,14 +148,14 @@ spsh_status spsh_plan_report(const spsh_plan *plan, uint64_t epoch, uint32_t win
     report.window_count =
         windows_max == 0 || windows_max > windows_total ? windows_total : windows_max;
     if (epoch >= plan->epoch_max)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "there is no such epoch");
-    t.places = (uint64_t *)spsh__new_array(allocator, (size_t)spsh__window_items_max(plan),
-                                           sizeof(*t.places));
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "there is no such epoch");
+    t.places =
+        (uint64_t *)spsh__new(allocator, (size_t)spsh__window_items_max(plan), sizeof(*t.places));
     if (ret_domains != NULL)
-        t.domains = (spsh_domain_report *)spsh__new_array(allocator, plan->domain_count,
-                                                          sizeof(*t.domains));
+        t.domains =
+            (spsh_domain_report *)spsh__new(allocator, plan->domain_count, sizeof(*t.domains));
     if (t.places == NULL || (ret_domains != NULL && t.domains == NULL))
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "report");
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "report");
     if (rc == SPSH_OK)
         rc = spsh__windows_open(&windows, plan, 1, err);
     if (rc == SPSH_OK)
@@ -169,7 +169,7 @@ spsh_status spsh_plan_report(const spsh_plan *plan, uint64_t epoch, uint32_t win
             memcpy(ret_domains, t.domains, plan->domain_count * sizeof(*t.domains));
     }
     spsh__windows_close(&windows);
-    spsh__delete(allocator, t.places);
-    spsh__delete(allocator, t.domains);
+    spsh__free(allocator, t.places);
+    spsh__free(allocator, t.domains);
     return rc;
 }

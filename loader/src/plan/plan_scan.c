@@ -77,11 +77,10 @@ spsh_status spsh__plan_map(spsh_plan *plan, spsh_error *err)
         spsh__plan_dataset *d = &plan->datasets[i];
         uint64_t granules = (d->count >> SPSH__GRANULE_SHIFT) + 1;
         spsh_status rc = SPSH_OK;
-        d->granules = (spsh__granule *)spsh__new_array(&plan->allocator, (size_t)granules,
-                                                       sizeof(*d->granules));
+        d->granules =
+            (spsh__granule *)spsh__new(&plan->allocator, (size_t)granules, sizeof(*d->granules));
         if (d->granules == NULL)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "plan of %" PRIu64 " rows",
-                             d->count);
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "plan of %" PRIu64 " rows", d->count);
         if (d->count == 0)
             continue;
         rc = column_of(d->dataset, SPSH_COLUMN_SAMPLES, 0, 1, &d->samples, err);
@@ -149,12 +148,12 @@ static bool is_skipped(const spsh__filter *f, uint64_t position)
 /* True: goes on. */
 static bool name_passes(const uint8_t *table, const uint8_t *column, uint64_t i, uint32_t names)
 {
-    return table == NULL || table[spsh__name_slot(spsh__get_u32le(column + 4 * i), names)] != 0;
+    return table == NULL || table[spsh__name_slot(spsh__load_u32le(column + 4 * i), names)] != 0;
 }
 
 static bool is_name(const uint8_t *column, uint64_t i, uint32_t names)
 {
-    uint32_t number = column == NULL ? SPSH_NONE_U32 : spsh__get_u32le(column + 4 * i);
+    uint32_t number = column == NULL ? SPSH_NONE_U32 : spsh__load_u32le(column + 4 * i);
     return number < names || number == SPSH_NONE_U32;
 }
 
@@ -162,8 +161,8 @@ static bool is_name(const uint8_t *column, uint64_t i, uint32_t names)
 static verdict judge(const spsh__index_scan *s, const spsh__filter *f, const columns *c, uint64_t i,
                      uint64_t position)
 {
-    uint64_t samples = spsh__get_u64le(c->samples + 8 * i);
-    uint32_t rate = spsh__get_u32le(c->rates + 4 * i);
+    uint64_t samples = spsh__load_u64le(c->samples + 8 * i);
+    uint32_t rate = spsh__load_u32le(c->rates + 4 * i);
     uint32_t channels = spsh__get_u16le(c->channels + 2 * i);
     if (samples > SPSH__SAMPLES_MAX || rate < SPSH_SAMPLE_RATE_HZ_MIN ||
         rate > SPSH_SAMPLE_RATE_HZ_MAX || channels - 1 >= SPSH_CHANNELS_MAX ||
@@ -177,7 +176,7 @@ static verdict judge(const spsh__index_scan *s, const spsh__filter *f, const col
         !name_passes(f->languages, c->languages, i, f->language_names))
         return FILTERED;
     if (f->weights != NULL &&
-        !(f->weights[spsh__name_slot(spsh__get_u32le(c->domains + 4 * i), f->domain_names)] > 0))
+        !(f->weights[spsh__name_slot(spsh__load_u32le(c->domains + 4 * i), f->domain_names)] > 0))
         return FILTERED;
     uint64_t ticks = spsh__ticks(samples, rate);
     if (ticks < s->ticks_min || ticks > s->ticks_max)
@@ -190,14 +189,13 @@ static spsh_status keep_copy(const spsh__index_scan *s, spsh__scan_worker *w,
 {
     if (w->copy_count == w->copy_capacity) {
         uint64_t capacity = w->copy_capacity == 0 ? 1024 : 2 * w->copy_capacity;
-        spsh__scan_copy *copies = (spsh__scan_copy *)spsh__new_array(
-            &s->plan->allocator, (size_t)capacity, sizeof(*copies));
+        spsh__scan_copy *copies =
+            (spsh__scan_copy *)spsh__new(&s->plan->allocator, (size_t)capacity, sizeof(*copies));
         if (copies == NULL)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%" PRIu64 " copies",
-                             capacity);
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%" PRIu64 " copies", capacity);
         if (w->copy_count > 0)
             memcpy(copies, w->copies, (size_t)w->copy_count * sizeof(*copies));
-        spsh__delete(&s->plan->allocator, w->copies);
+        spsh__free(&s->plan->allocator, w->copies);
         w->copies = copies;
         w->copy_capacity = capacity;
     }
@@ -250,7 +248,7 @@ static verdict judge_long(const spsh__index_scan *s, spsh__scan_worker *w, const
     if (rule == SPSH_LONG_ERROR && row < w->long_row) {
         w->long_row = row;
         w->long_ticks =
-            spsh__ticks(spsh__get_u64le(c->samples + 8 * i), spsh__get_u32le(c->rates + 4 * i));
+            spsh__ticks(spsh__load_u64le(c->samples + 8 * i), spsh__load_u32le(c->rates + 4 * i));
     }
     return TOO_LONG;
 }
@@ -275,7 +273,7 @@ static spsh_status decide_block(const spsh__index_scan *s, spsh__scan_worker *w,
         if (v == TOO_LONG)
             v = judge_long(s, w, c, i, at->block * BLOCK + i);
         if (v == PASSES && c->duplicates != NULL) {
-            const spsh__scan_copy judged = {spsh__get_u64le(c->duplicates + (size_t)8 * i),
+            const spsh__scan_copy judged = {spsh__load_u64le(c->duplicates + (size_t)8 * i),
                                             position, at->dataset};
             spsh_status rc = SPSH_OK;
             if (judged.original != SPSH_NONE_U64)
@@ -284,7 +282,7 @@ static spsh_status decide_block(const spsh__index_scan *s, spsh__scan_worker *w,
                 return rc;
         }
         if (v == BAD_VALUE)
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+            return SPSH_FAIL(err, SPSH_E_CORRUPT,
                              "%s: index: utterance %" PRIu64 " has a value out of range",
                              spsh_dataset_path(s->plan->datasets[at->dataset].dataset), position);
         count_verdict(w, v);
@@ -312,10 +310,10 @@ static uint32_t sum_block(const spsh__index_scan *s, spsh__scan_worker *w, const
     for (uint32_t i = 0; i < at->count; i++) {
         if (!passes_row(passes, i))
             continue;
-        uint64_t samples = spsh__get_u64le(c->samples + (size_t)8 * i);
-        uint32_t rate = spsh__get_u32le(c->rates + (size_t)4 * i);
+        uint64_t samples = spsh__load_u64le(c->samples + (size_t)8 * i);
+        uint32_t rate = spsh__load_u32le(c->rates + (size_t)4 * i);
         uint32_t channels = spsh__get_u16le(c->channels + (size_t)2 * i);
-        uint32_t domain = spsh__name_slot(spsh__get_u32le(c->domains + (size_t)4 * i), names);
+        uint32_t domain = spsh__name_slot(spsh__load_u32le(c->domains + (size_t)4 * i), names);
         uint64_t ticks = spsh__ticks(samples, rate);
         uint64_t item_ticks = ticks;
         spsh__scan_sum *sum = &sums[domain];
@@ -329,9 +327,9 @@ static uint32_t sum_block(const spsh__index_scan *s, spsh__scan_worker *w, const
         }
         sum->count++;
         sum->ticks += ticks;
-        sum->units +=
-            spsh__units(plan->options.unit, ticks,
-                        c->text_bytes == NULL ? 0 : spsh__get_u32le(c->text_bytes + (size_t)4 * i));
+        sum->units += spsh__units(
+            plan->options.unit, ticks,
+            c->text_bytes == NULL ? 0 : spsh__load_u32le(c->text_bytes + (size_t)4 * i));
         spsh__scan_add(&w->info.microseconds, ticks);
         if (item_ticks > w->info.longest_microseconds)
             w->info.longest_microseconds = item_ticks;
@@ -350,7 +348,7 @@ static void scatter(const spsh__index_scan *s, spsh__scan_worker *w, const block
     uint32_t names = s->filters[at->dataset].domain_names;
     for (uint32_t i = 0; i < at->count; i++)
         if (passes_row(passes, i)) {
-            uint32_t domain = spsh__name_slot(spsh__get_u32le(c->domains + (size_t)4 * i), names);
+            uint32_t domain = spsh__name_slot(spsh__load_u32le(c->domains + (size_t)4 * i), names);
             offsets[w->counts[domain]++] = (uint16_t)i;
         }
 }
@@ -366,8 +364,7 @@ static spsh_status build_block(const spsh__index_scan *s, spsh__scan_worker *w,
     bool all_consecutive = true;
     if (touched == 0)
         return SPSH_OK;
-    result->groups =
-        (spsh__scan_group *)spsh__new_array(allocator, touched, sizeof(spsh__scan_group));
+    result->groups = (spsh__scan_group *)spsh__new(allocator, touched, sizeof(spsh__scan_group));
     result->group_count = touched;
     for (uint32_t g = 0; g < touched && result->groups != NULL; g++) {
         uint32_t domain = w->touched[g];
@@ -375,9 +372,9 @@ static spsh_status build_block(const spsh__index_scan *s, spsh__scan_worker *w,
         total += w->counts[domain];
         w->counts[domain] = result->groups[g].first;
     }
-    result->offsets = (uint16_t *)spsh__new_array(allocator, total, sizeof(uint16_t));
+    result->offsets = (uint16_t *)spsh__new(allocator, total, sizeof(uint16_t));
     if (result->groups == NULL || result->offsets == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "member lists");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "member lists");
     scatter(s, w, at, c, passes, result->offsets);
     for (uint32_t g = 0; g < touched; g++) {
         spsh__scan_group *made = &result->groups[g];
@@ -389,7 +386,7 @@ static spsh_status build_block(const spsh__index_scan *s, spsh__scan_worker *w,
         w->counts[made->domain] = 0;
     }
     if (all_consecutive) {
-        spsh__delete(allocator, result->offsets);
+        spsh__free(allocator, result->offsets);
         result->offsets = NULL;
     }
     return SPSH_OK;
@@ -475,15 +472,13 @@ static spsh_status open_worker(const spsh__index_scan *s, spsh__scan_worker *w, 
         if (s->filters[d].domain_names > names_max)
             names_max = s->filters[d].domain_names;
     w->long_row = UINT64_MAX;
-    w->sums =
-        (spsh__scan_sum *)spsh__new_array(allocator, (size_t)s->domain_count, sizeof(*w->sums));
+    w->sums = (spsh__scan_sum *)spsh__new(allocator, (size_t)s->domain_count, sizeof(*w->sums));
     w->ranges =
-        (spsh__scan_range *)spsh__new_array(allocator, s->plan->dataset_count, sizeof(*w->ranges));
-    w->counts = (uint32_t *)spsh__new_array(allocator, (size_t)names_max + 1, sizeof(uint32_t));
-    w->touched = (uint32_t *)spsh__new_array(allocator, (size_t)names_max + 1, sizeof(uint32_t));
+        (spsh__scan_range *)spsh__new(allocator, s->plan->dataset_count, sizeof(*w->ranges));
+    w->counts = (uint32_t *)spsh__new(allocator, (size_t)names_max + 1, sizeof(uint32_t));
+    w->touched = (uint32_t *)spsh__new(allocator, (size_t)names_max + 1, sizeof(uint32_t));
     if (w->sums == NULL || w->ranges == NULL || w->counts == NULL || w->touched == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "scan of %" PRIu64 " domains",
-                         s->domain_count);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "scan of %" PRIu64 " domains", s->domain_count);
     for (uint32_t d = 0; d < s->plan->dataset_count; d++)
         w->ranges[d] = (spsh__scan_range){UINT32_MAX, 0, UINT32_MAX, 0};
     return SPSH_OK;
@@ -497,11 +492,10 @@ static spsh_status open_scan(spsh__index_scan *s, spsh_error *err)
                    plan->options.speaker_utterances_max != 0;
     s->phase = settles ? SPSH__SCAN_DECIDE : SPSH__SCAN_BOTH;
     s->datasets =
-        (spsh__scan_dataset *)spsh__new_array(allocator, plan->dataset_count, sizeof(*s->datasets));
-    s->workers =
-        (spsh__scan_worker *)spsh__new_array(allocator, s->worker_count, sizeof(*s->workers));
+        (spsh__scan_dataset *)spsh__new(allocator, plan->dataset_count, sizeof(*s->datasets));
+    s->workers = (spsh__scan_worker *)spsh__new(allocator, s->worker_count, sizeof(*s->workers));
     if (s->datasets == NULL || s->workers == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "scan");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "scan");
     for (uint32_t d = 0; d < plan->dataset_count; d++) {
         spsh__scan_dataset *of = &s->datasets[d];
         of->first_block = s->block_count;
@@ -511,15 +505,15 @@ static spsh_status open_scan(spsh__index_scan *s, spsh_error *err)
         s->domain_count += s->filters[d].domain_names + UINT64_C(1);
         if (!settles)
             continue;
-        of->passes = (uint64_t *)spsh__new_array(allocator, (size_t)of->block_count,
-                                                 SPSH__SCAN_WORDS * sizeof(uint64_t));
+        of->passes = (uint64_t *)spsh__new(allocator, (size_t)of->block_count,
+                                           SPSH__SCAN_WORDS * sizeof(uint64_t));
         if (of->passes == NULL)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "scan");
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "scan");
     }
     s->blocks =
-        (spsh__scan_block *)spsh__new_array(allocator, (size_t)s->block_count, sizeof(*s->blocks));
+        (spsh__scan_block *)spsh__new(allocator, (size_t)s->block_count, sizeof(*s->blocks));
     if (s->blocks == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "scan");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "scan");
     for (uint32_t i = 0; i < s->worker_count; i++) {
         spsh_status rc = open_worker(s, &s->workers[i], err);
         if (rc != SPSH_OK)
@@ -532,21 +526,21 @@ static void close_scan(spsh__index_scan *s)
 {
     const spsh_allocator *allocator = &s->plan->allocator;
     for (uint32_t i = 0; i < s->worker_count && s->workers != NULL; i++) {
-        spsh__delete(allocator, s->workers[i].sums);
-        spsh__delete(allocator, s->workers[i].ranges);
-        spsh__delete(allocator, s->workers[i].counts);
-        spsh__delete(allocator, s->workers[i].touched);
-        spsh__delete(allocator, s->workers[i].copies);
+        spsh__free(allocator, s->workers[i].sums);
+        spsh__free(allocator, s->workers[i].ranges);
+        spsh__free(allocator, s->workers[i].counts);
+        spsh__free(allocator, s->workers[i].touched);
+        spsh__free(allocator, s->workers[i].copies);
     }
     for (uint64_t b = 0; b < s->block_count && s->blocks != NULL; b++) {
-        spsh__delete(allocator, s->blocks[b].groups);
-        spsh__delete(allocator, s->blocks[b].offsets);
+        spsh__free(allocator, s->blocks[b].groups);
+        spsh__free(allocator, s->blocks[b].offsets);
     }
     for (uint32_t d = 0; d < s->plan->dataset_count && s->datasets != NULL; d++)
-        spsh__delete(allocator, s->datasets[d].passes);
-    spsh__delete(allocator, s->blocks);
-    spsh__delete(allocator, s->datasets);
-    spsh__delete(allocator, s->workers);
+        spsh__free(allocator, s->datasets[d].passes);
+    spsh__free(allocator, s->blocks);
+    spsh__free(allocator, s->datasets);
+    spsh__free(allocator, s->workers);
 }
 
 /* The index holds no ids: read this one from its shard. Its number, if the shard is damaged. */
@@ -585,7 +579,7 @@ static spsh_status check_long(const spsh__index_scan *s, spsh_error *err)
                         spsh__ticks_of_seconds(o->batch_seconds_max) == s->plan->caps.item_ticks;
     const char *limit = is_sum ? "batch_seconds_max" : "batch_padded_seconds_max";
     name_utterance(s->plan->datasets[dataset].dataset, position, name, sizeof(name));
-    return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_LIMIT,
                      "%.150s: utterance %s lasts %.3f s, but %s is %.3f s; set long_utterances to "
                      "drop or split, raise %s, or exclude the utterance with utterance_seconds_max",
                      spsh_dataset_path(s->plan->datasets[dataset].dataset), name,

@@ -48,7 +48,7 @@ static spsh_status for_each_row(cap *c, row_fn work_fn, spsh_error *err)
             return rc;
         for (uint64_t i = 0; i < count; i++) {
             uint64_t position = first + i;
-            uint32_t number = spsh__get_u32le(column.data + 4 * i);
+            uint32_t number = spsh__load_u32le(column.data + 4 * i);
             if ((c->passes[position / 64] >> (position % 64) & 1) == 0 ||
                 number >= c->speaker_count)
                 continue;
@@ -114,10 +114,10 @@ static spsh_status settle_round(cap *c, bool *ret_again, spsh_error *err)
         total += c->speakers[i].count;
         c->speakers[i].count = 0;
     }
-    spsh__delete(&c->plan->allocator, c->draws);
-    c->draws = (uint64_t *)spsh__new_array(&c->plan->allocator, (size_t)total, sizeof(uint64_t));
+    spsh__free(&c->plan->allocator, c->draws);
+    c->draws = (uint64_t *)spsh__new(&c->plan->allocator, (size_t)total, sizeof(uint64_t));
     if (c->draws == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%" PRIu64 " draws", total);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%" PRIu64 " draws", total);
     rc = for_each_row(c, collect_row, err);
     *ret_again = false;
     for (uint32_t i = 0; rc == SPSH_OK && i < c->speaker_count; i++) {
@@ -144,9 +144,9 @@ spsh_status spsh__plan_cap_speakers(const spsh_plan *plan, uint32_t dataset, uin
     bool again = true;
     spsh_status rc = SPSH_OK;
     c.passes = passes;
-    c.speakers = (speaker *)spsh__new_array(&plan->allocator, speaker_names, sizeof(*c.speakers));
+    c.speakers = (speaker *)spsh__new(&plan->allocator, speaker_names, sizeof(*c.speakers));
     if (c.speakers == NULL) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%u speakers", speaker_names);
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%u speakers", speaker_names);
         goto out;
     }
     for (uint32_t i = 0; i < speaker_names; i++)
@@ -163,7 +163,7 @@ spsh_status spsh__plan_cap_speakers(const spsh_plan *plan, uint32_t dataset, uin
     for (uint32_t i = 0; i < speaker_names; i++)
         *ret_count += c.speakers[i].count;
 out:
-    spsh__delete(&plan->allocator, c.draws);
-    spsh__delete(&plan->allocator, c.speakers);
+    spsh__free(&plan->allocator, c.draws);
+    spsh__free(&plan->allocator, c.speakers);
     return rc;
 }

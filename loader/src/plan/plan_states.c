@@ -41,12 +41,12 @@ static spsh_status open_tables(spsh_plan *plan, spsh__epoch_tables *t, spsh_erro
     t->kept_count = plan->domain_count == 1 ? 0 : (uint32_t)((windows - 1) / t->stride + 1);
     for (size_t i = 0; i < 2; i++) {
         epoch_table *table = &t->tables[i];
-        table->batches = (uint32_t *)spsh__new_array(allocator, (size_t)windows, sizeof(uint32_t));
-        table->known = (uint8_t *)spsh__new(allocator, t->kept_count);
+        table->batches = (uint32_t *)spsh__new(allocator, (size_t)windows, sizeof(uint32_t));
+        table->known = (uint8_t *)spsh__new(allocator, 1, t->kept_count);
         table->states =
-            (spsh__domain_state *)spsh__new_array(allocator, t->kept_count, (size_t)state_bytes);
+            (spsh__domain_state *)spsh__new(allocator, t->kept_count, (size_t)state_bytes);
         if (table->batches == NULL || table->known == NULL || table->states == NULL)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "tables of windows");
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "tables of windows");
     }
     return SPSH_OK;
 }
@@ -54,12 +54,12 @@ static spsh_status open_tables(spsh_plan *plan, spsh__epoch_tables *t, spsh_erro
 spsh_status spsh__states_open(spsh_plan *plan, spsh_error *err)
 {
     spsh__epoch_tables *t =
-        (spsh__epoch_tables *)spsh__new(&plan->allocator, sizeof(spsh__epoch_tables));
+        (spsh__epoch_tables *)spsh__new(&plan->allocator, 1, sizeof(spsh__epoch_tables));
     if (t == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "tables of windows");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "tables of windows");
     if (pthread_mutex_init(&t->mutex, NULL) != 0) {
-        spsh__delete(&plan->allocator, t);
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "mutex");
+        spsh__free(&plan->allocator, t);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "mutex");
     }
     plan->tables = t;
     return open_tables(plan, t, err);
@@ -71,12 +71,12 @@ void spsh__states_close(spsh_plan *plan)
     if (t == NULL)
         return;
     for (size_t i = 0; i < 2; i++) {
-        spsh__delete(&plan->allocator, t->tables[i].batches);
-        spsh__delete(&plan->allocator, t->tables[i].known);
-        spsh__delete(&plan->allocator, t->tables[i].states);
+        spsh__free(&plan->allocator, t->tables[i].batches);
+        spsh__free(&plan->allocator, t->tables[i].known);
+        spsh__free(&plan->allocator, t->tables[i].states);
     }
     (void)pthread_mutex_destroy(&t->mutex);
-    spsh__delete(&plan->allocator, t);
+    spsh__free(&plan->allocator, t);
     plan->tables = NULL;
 }
 

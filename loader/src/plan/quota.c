@@ -95,21 +95,21 @@ spsh_status spsh__quota_open(spsh__quota *quota, uint32_t count, const spsh_allo
     while (leaves < count)
         leaves *= 2;
     *quota = (spsh__quota){.leaf_count = leaves};
-    quota->shares = (spsh__share *)spsh__new_array(allocator, count, sizeof(spsh__share));
-    quota->eligible = (spsh__quota_match *)spsh__new_array(allocator, (size_t)2 * leaves,
-                                                           sizeof(spsh__quota_match));
-    quota->waiting = (spsh__quota_match *)spsh__new_array(allocator, (size_t)2 * leaves,
-                                                          sizeof(spsh__quota_match));
+    quota->shares = (spsh__share *)spsh__new(allocator, count, sizeof(spsh__share));
+    quota->eligible =
+        (spsh__quota_match *)spsh__new(allocator, (size_t)2 * leaves, sizeof(spsh__quota_match));
+    quota->waiting =
+        (spsh__quota_match *)spsh__new(allocator, (size_t)2 * leaves, sizeof(spsh__quota_match));
     if (quota->shares == NULL || quota->eligible == NULL || quota->waiting == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "shares of %u domains", count);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "shares of %u domains", count);
     return SPSH_OK;
 }
 
 void spsh__quota_close(spsh__quota *quota, const spsh_allocator *allocator)
 {
-    spsh__delete(allocator, quota->shares);
-    spsh__delete(allocator, quota->eligible);
-    spsh__delete(allocator, quota->waiting);
+    spsh__free(allocator, quota->shares);
+    spsh__free(allocator, quota->eligible);
+    spsh__free(allocator, quota->waiting);
     *quota = (spsh__quota){.leaf_count = 0};
 }
 

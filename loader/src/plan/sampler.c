@@ -22,7 +22,7 @@ static spsh_status check_epoch(const spsh_plan *plan, uint64_t epoch, spsh_error
 {
     if (epoch < plan->epoch_max)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                      "epoch %" PRIu64 ", a plan of this length has %" PRIu64, epoch,
                      plan->epoch_max);
 }
@@ -31,13 +31,12 @@ spsh_status spsh_sampler_open(const spsh_plan *plan, uint32_t rank, uint32_t wor
                               spsh_sampler **ret_sampler, spsh_error *err)
 {
     if (plan == NULL || ret_sampler == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "plan or result is NULL");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "plan or result is NULL");
     if (world_size == 0 || rank >= world_size)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "rank %u of %u", rank,
-                         world_size);
-    spsh_sampler *sampler = (spsh_sampler *)spsh__new(&plan->allocator, sizeof(*sampler));
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "rank %u of %u", rank, world_size);
+    spsh_sampler *sampler = (spsh_sampler *)spsh__new(&plan->allocator, 1, sizeof(*sampler));
     if (sampler == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "sampler");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "sampler");
     sampler->plan = plan;
     sampler->rank = rank;
     sampler->world_size = world_size;
@@ -58,7 +57,7 @@ void spsh_sampler_close(spsh_sampler *sampler)
     if (sampler->windows.saves)
         spsh__states_save(sampler->plan, false);
     spsh__windows_close(&sampler->windows);
-    spsh__delete(&sampler->plan->allocator, sampler);
+    spsh__free(&sampler->plan->allocator, sampler);
 }
 
 /* Go past up to `want` batches; *ret_passed is less where the epoch ends. */
@@ -72,7 +71,7 @@ static spsh_status advance(spsh__windows *windows, spsh_position *place, uint64_
         if (rc != SPSH_OK)
             return rc;
         if (place->window_batch > batches)
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+            return SPSH_FAIL(err, SPSH_E_CORRUPT,
                              "window %u: batch %u of %u: the cache directory is wrong",
                              place->window, place->window_batch, batches);
         uint64_t here = batches - place->window_batch;
@@ -98,7 +97,7 @@ static spsh_status fill_batch(spsh_sampler *sampler, const spsh_position *at,
     if (rc != SPSH_OK)
         return rc;
     if (at->window_batch >= window->batch_count)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_CORRUPT,
                          "window %u: batch %u of %u: the cache directory is wrong", at->window,
                          at->window_batch, window->batch_count);
     const spsh__batch_range *range = &window->batches[at->window_batch];
@@ -155,8 +154,7 @@ spsh_status spsh_sampler_next(spsh_sampler *sampler, spsh_planned_batch *ret_bat
         sampler->position = (spsh_position){.epoch = sampler->position.epoch + 1};
         if (sampler->windows.saves)
             spsh__states_save(sampler->plan, false);
-        return SPSH_FAIL(err, SPSH_E_END, SPSH_OFFSET_NONE, "epoch %" PRIu64 " has ended",
-                         batch.epoch);
+        return SPSH_FAIL(err, SPSH_E_END, "epoch %" PRIu64 " has ended", batch.epoch);
     }
     batch.at = sampler->position;
     if (sampler->rank < dealt) {
@@ -196,7 +194,7 @@ spsh_status spsh_sampler_seek(spsh_sampler *sampler, const spsh_position *positi
         batches = window->batch_count;
     }
     if (place.window > plan->info.window_count || place.window_batch > batches)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "window %u, batch %u: there are %u windows, and %u batches in this one",
                          place.window, place.window_batch, plan->info.window_count, batches);
     if (place.window < plan->info.window_count && place.window_batch == batches) {
@@ -220,7 +218,7 @@ spsh_status spsh__sampler_go(spsh_sampler *sampler, uint64_t epoch, uint64_t bat
     if (rc != SPSH_OK)
         return rc;
     if (place.batches < batch || place.window >= sampler->plan->info.window_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "step %" PRIu64 " was asked for: epoch %" PRIu64 " has %" PRIu64, batch,
                          epoch, place.batches);
     sampler->position = place;
@@ -267,7 +265,7 @@ spsh_status spsh_plan_find(const spsh_plan *plan, uint64_t epoch, uint64_t batch
     if (rc != SPSH_OK)
         return rc;
     if (place.batches < batch)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "batch %" PRIu64 ", epoch %" PRIu64 " has %" PRIu64, batch, epoch,
                          place.batches);
     *ret_position = place;
@@ -318,18 +316,18 @@ spsh_status spsh_sampler_substitute(spsh_sampler *sampler, const spsh_position *
         item->domain >= sampler->plan->domain_count ||
         item->dataset != sampler->plan->domains[item->domain].dataset ||
         item->position >= sampler->plan->datasets[item->dataset].count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "not an item of this plan");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "not an item of this plan");
     rc = spsh__windows_get(&sampler->windows, position->epoch, position->window, &window, err);
     if (rc != SPSH_OK)
         return rc;
     if (position->window_batch >= window->batch_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "window %u has %u batches",
-                         position->window, window->batch_count);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "window %u has %u batches", position->window,
+                         window->batch_count);
     const search s = {sampler->plan, window, &window->batches[position->window_batch], item};
     for (uint32_t i = 0; i < window->item_count; i++)
         candidates += can_replace(&s, &window->items[i]);
     if (attempt >= candidates)
-        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
                          "window %u has %" PRIu64 " utterances that could take its place",
                          position->window, candidates);
     /* Attempts go through the candidates in an order of the item's own: none comes twice. */

@@ -24,10 +24,10 @@ spsh_status spsh__walk_open(spsh__walk *walk, const spsh_plan *plan, spsh_error 
     const spsh_allocator *allocator = &plan->allocator;
     uint32_t count = plan->domain_count;
     *walk = (spsh__walk){.plan = plan};
-    walk->streams = (spsh__stream *)spsh__new_array(allocator, count, sizeof(*walk->streams));
-    walk->states = (spsh__domain_state *)spsh__new_array(allocator, count, sizeof(*walk->states));
+    walk->streams = (spsh__stream *)spsh__new(allocator, count, sizeof(*walk->streams));
+    walk->states = (spsh__domain_state *)spsh__new(allocator, count, sizeof(*walk->states));
     if (walk->streams == NULL || walk->states == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "streams of %u domains", count);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "streams of %u domains", count);
     return spsh__quota_open(&walk->quota, count, allocator, err);
 }
 
@@ -36,8 +36,8 @@ void spsh__walk_close(spsh__walk *walk)
     if (walk->plan == NULL)
         return;
     const spsh_allocator *allocator = &walk->plan->allocator;
-    spsh__delete(allocator, walk->streams);
-    spsh__delete(allocator, walk->states);
+    spsh__free(allocator, walk->streams);
+    spsh__free(allocator, walk->states);
     spsh__quota_close(&walk->quota, allocator);
 }
 
@@ -113,20 +113,20 @@ static spsh_status read_entry(const spsh_plan *plan, uint32_t domain, spsh__stre
         spsh_status rc = spsh__plan_touch(plan, dataset, position, err);
         if (rc != SPSH_OK)
             return rc;
-        entry->samples = spsh__get_u64le(d->samples + 8 * position);
+        entry->samples = spsh__load_u64le(d->samples + 8 * position);
     }
-    entry->rate_hz = d->rate_hz != 0 ? d->rate_hz : spsh__get_u32le(d->rates + 4 * position);
+    entry->rate_hz = d->rate_hz != 0 ? d->rate_hz : spsh__load_u32le(d->rates + 4 * position);
     entry->channels =
         d->channel_count != 0 ? d->channel_count : spsh__get_u16le(d->channels + 2 * position);
     entry->domain = domain;
     if (entry->samples > SPSH__SAMPLES_MAX || entry->rate_hz == 0)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_CORRUPT,
                          "%s: index: utterance %" PRIu64 " has a value out of range",
                          spsh_dataset_path(d->dataset), position);
     entry->ticks = spsh__ticks(entry->samples, entry->rate_hz);
     entry->units =
         spsh__units(plan->options.unit, entry->ticks,
-                    d->text_bytes == NULL ? 0 : spsh__get_u32le(d->text_bytes + 4 * position));
+                    d->text_bytes == NULL ? 0 : spsh__load_u32le(d->text_bytes + 4 * position));
     return SPSH_OK;
 }
 
@@ -273,7 +273,7 @@ static spsh_status draw(spsh__walk *walk, uint64_t count, spsh__stream_entry *re
         spsh_status rc = SPSH_OK;
         uint32_t domain = spsh__quota_pick(&walk->quota);
         if (domain == SPSH_NONE_U32)
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+            return SPSH_FAIL(err, SPSH_E_CORRUPT,
                              "epoch %" PRIu64 ": domains end before its %" PRIu64 " utterances",
                              walk->epoch, plan->info.utterance_count);
         spsh__stream *stream = &walk->streams[domain];

@@ -12,8 +12,8 @@ void spsh__bad_free(spsh__bad *bad)
 {
     if (bad->allocator == NULL)
         return;
-    spsh__delete(bad->allocator, bad->known.records);
-    spsh__delete(bad->allocator, bad->served.records);
+    spsh__free(bad->allocator, bad->known.records);
+    spsh__free(bad->allocator, bad->served.records);
 }
 
 static const spsh_bad_record *find(const spsh__bad_list *list, uint32_t dataset, uint64_t position)
@@ -30,13 +30,12 @@ static spsh_status append(const spsh__bad *bad, spsh__bad_list *list, const spsh
     if (list->count == list->capacity) {
         const size_t capacity = 2 * list->capacity + 16;
         spsh_bad_record *more =
-            (spsh_bad_record *)spsh__new_array(bad->allocator, capacity, sizeof(*more));
+            (spsh_bad_record *)spsh__new(bad->allocator, capacity, sizeof(*more));
         if (more == NULL)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "loader: %zu bad records",
-                             capacity);
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "loader: %zu bad records", capacity);
         if (list->count > 0)
             memcpy(more, list->records, list->count * sizeof(*more));
-        spsh__delete(bad->allocator, list->records);
+        spsh__free(bad->allocator, list->records);
         list->records = more;
         list->capacity = capacity;
     }
@@ -63,9 +62,9 @@ spsh_status spsh__bad_serve(spsh__bad *bad, const spsh_bad_record *records, size
         if (find(&bad->served, records[n].dataset, records[n].position) != NULL)
             continue;
         if (bad->served.count >= bad->limit)
-            return SPSH_FAIL(err, SPSH_E_LIMIT, records[n].error.offset_bytes,
-                             "more than %llu bad records (quarantine_max); the last: %.380s",
-                             ULL(bad->limit), records[n].error.message);
+            return SPSH_FAIL_AT(err, SPSH_E_LIMIT, records[n].error.offset_bytes,
+                                "more than %llu bad records (quarantine_max); the last: %.380s",
+                                ULL(bad->limit), records[n].error.message);
         spsh_status rc = append(bad, &bad->served, &records[n], err);
         if (rc != SPSH_OK)
             return rc;
@@ -84,21 +83,21 @@ void spsh__bad_encode(const spsh__bad *bad, uint8_t *extra)
         return;
     uint8_t *at = extra;
     for (size_t n = 0; n < bad->served.count; n++, at += SPSH__BAD_ENTRY_BYTES) {
-        spsh__put_u32le(at, bad->served.records[n].dataset);
-        spsh__put_u64le(at + 4, bad->served.records[n].position);
+        spsh__store_u32le(at, bad->served.records[n].dataset);
+        spsh__store_u64le(at + 4, bad->served.records[n].position);
     }
-    spsh__put_u64le(at, XXH3_64bits(extra, (size_t)(at - extra)));
+    spsh__store_u64le(at, XXH3_64bits(extra, (size_t)(at - extra)));
 }
 
 static spsh_status decode_entry(spsh__bad *bad, const uint8_t *entry, uint32_t dataset_count,
                                 spsh_error *err)
 {
-    spsh_bad_record record = {.dataset = spsh__get_u32le(entry),
-                              .position = spsh__get_u64le(entry + 4)};
+    spsh_bad_record record = {.dataset = spsh__load_u32le(entry),
+                              .position = spsh__load_u64le(entry + 4)};
     if (record.dataset >= dataset_count)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_CURSOR_BYTES,
-                         "cursor: quarantine: dataset %u, there are %u", record.dataset,
-                         dataset_count);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, SPSH_CURSOR_BYTES,
+                            "cursor: quarantine: dataset %u, there are %u", record.dataset,
+                            dataset_count);
     if (find(&bad->served, record.dataset, record.position) != NULL)
         return SPSH_OK;
     spsh_error_set(&record.error, SPSH_E_CANCELED, 0, SPSH_OFFSET_NONE,
@@ -114,15 +113,15 @@ spsh_status spsh__bad_decode(spsh__bad *bad, const uint8_t *extra, size_t size_b
     if (size_bytes == 0)
         return SPSH_OK;
     if (size_bytes < HASH_BYTES || (size_bytes - HASH_BYTES) % SPSH__BAD_ENTRY_BYTES != 0)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_CURSOR_BYTES,
-                         "cursor: a quarantine of %zu bytes", size_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, SPSH_CURSOR_BYTES,
+                            "cursor: a quarantine of %zu bytes", size_bytes);
     const size_t entry_bytes = size_bytes - HASH_BYTES;
-    const uint64_t expected = spsh__get_u64le(extra + entry_bytes);
+    const uint64_t expected = spsh__load_u64le(extra + entry_bytes);
     const uint64_t found = XXH3_64bits(extra, entry_bytes);
     if (expected != found)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_CURSOR_BYTES,
-                         "cursor: quarantine: checksum 0x%016llx, expected 0x%016llx", ULL(found),
-                         ULL(expected));
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, SPSH_CURSOR_BYTES,
+                            "cursor: quarantine: checksum 0x%016llx, expected 0x%016llx",
+                            ULL(found), ULL(expected));
     spsh_status rc = SPSH_OK;
     for (size_t at = 0; at < entry_bytes && rc == SPSH_OK; at += SPSH__BAD_ENTRY_BYTES)
         rc = decode_entry(bad, extra + at, dataset_count, err);

@@ -167,15 +167,14 @@ spsh_status spsh__decode_start(spsh_loader *loader, spsh_error *err)
     const uint32_t count = loader->opt.decode_threads;
     spsh_status rc = SPSH_OK;
     loader->workers =
-        (spsh__worker *)spsh__new_array(&loader->allocator, count, sizeof(*loader->workers));
+        (spsh__worker *)spsh__new(&loader->allocator, count, sizeof(*loader->workers));
     if (loader->workers == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "loader: %u decode threads",
-                         count);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "loader: %u decode threads", count);
     for (uint32_t n = 0; n < count && rc == SPSH_OK; n++) {
         spsh__worker *w = &loader->workers[n];
         w->loader = loader;
         if (pthread_mutex_init(&w->lock, NULL) != 0)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "loader: mutex");
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "loader: mutex");
         w->renderer = (spsh__renderer){.allocator = &loader->allocator,
                                        .datasets = loader->datasets,
                                        .dataset_count = loader->dataset_count,
@@ -193,8 +192,7 @@ spsh_status spsh__decode_start(spsh_loader *loader, spsh_error *err)
             break;
         w->is_started = pthread_create(&w->thread, NULL, decode_main, w) == 0;
         if (!w->is_started && n == 0)
-            rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE,
-                           "loader: no thread can be started");
+            rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "loader: no thread can be started");
         if (!w->is_started)
             break;
     }
@@ -212,7 +210,7 @@ void spsh__decode_stop(spsh_loader *loader)
         spsh__renderer_close(&loader->workers[n].renderer);
         (void)pthread_mutex_destroy(&loader->workers[n].lock);
     }
-    spsh__delete(&loader->allocator, loader->workers);
+    spsh__free(&loader->allocator, loader->workers);
     loader->workers = NULL;
     loader->worker_count = 0;
 }

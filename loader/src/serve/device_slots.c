@@ -59,9 +59,9 @@ static spsh_status open_features(spsh_loader *loader, spsh__device *d, spsh_erro
     opt.frequency_masks = recipe->augment.frequency_masks;
     if (recipe->has_masks) {
         const size_t count = (size_t)d->utterances_max * (opt.time_masks + opt.frequency_masks);
-        d->masks = (spsh_cuda_mask *)spsh__new_array(&loader->allocator, count, sizeof(*d->masks));
+        d->masks = (spsh_cuda_mask *)spsh__new(&loader->allocator, count, sizeof(*d->masks));
         if (d->masks == NULL)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: %zu masks", count);
+            return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: %zu masks", count);
     }
     spsh_status rc = spsh_cuda_features_open(d->cuda, recipe->featgen, &opt, &d->features, &why);
     if (rc == SPSH_E_UNSUPPORTED) {
@@ -69,7 +69,7 @@ static spsh_status open_features(spsh_loader *loader, spsh__device *d, spsh_erro
         return SPSH_OK;
     }
     if (rc != SPSH_OK)
-        return SPSH_FAIL(err, rc, NONE, "features on device %u: %.400s", d->number, why.message);
+        return SPSH_FAIL_AT(err, rc, NONE, "features on device %u: %.400s", d->number, why.message);
     recipe->hands_samples = true;
     recipe->value_bytes = sizeof(int16_t);
     return SPSH_OK;
@@ -106,7 +106,7 @@ static spsh_status open_pcm(spsh_loader *loader, spsh__device *d, spsh_error *er
     opt.block_count_max = d->blocks_max;
     spsh_status rc = spsh_cuda_pcm_open(d->cuda, &opt, &d->pcm, &why);
     if (rc != SPSH_OK)
-        return SPSH_FAIL(err, rc, NONE, "decoding on device %u: %.400s", d->number, why.message);
+        return SPSH_FAIL_AT(err, rc, NONE, "decoding on device %u: %.400s", d->number, why.message);
     loader->recipe.packs = true;
     return SPSH_OK;
 }
@@ -115,11 +115,11 @@ static spsh_status open_tables(spsh_loader *loader, spsh__device *d, spsh_error 
 {
     const spsh_allocator *allocator = &loader->allocator;
     const size_t count = d->utterances_max;
-    d->offsets = (uint64_t *)spsh__new_array(allocator, count, sizeof(*d->offsets));
-    d->sample_counts = (uint64_t *)spsh__new_array(allocator, count, sizeof(*d->sample_counts));
-    d->packed = (spsh_cuda_pcm_utterance *)spsh__new_array(allocator, count, sizeof(*d->packed));
+    d->offsets = (uint64_t *)spsh__new(allocator, count, sizeof(*d->offsets));
+    d->sample_counts = (uint64_t *)spsh__new(allocator, count, sizeof(*d->sample_counts));
+    d->packed = (spsh_cuda_pcm_utterance *)spsh__new(allocator, count, sizeof(*d->packed));
     if (d->offsets == NULL || d->sample_counts == NULL || d->packed == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: tables of %zu utterances", count);
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: tables of %zu utterances", count);
     return spsh_cuda_event_open(d->cuda, d->number, 0, &d->made, err);
 }
 
@@ -129,15 +129,15 @@ spsh_status spsh__device_open(spsh_loader *loader, spsh_error *err)
     if (opt->cuda == NULL)
         return SPSH_OK;
     if (opt->device >= spsh_cuda_device_count(opt->cuda))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
-                         "loader options: there is no device %u, they are numbered 0 to %u",
-                         opt->device, spsh_cuda_device_count(opt->cuda) - 1);
-    spsh__device *d = (spsh__device *)spsh__new(&loader->allocator, sizeof(*d));
+        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
+                            "loader options: there is no device %u, they are numbered 0 to %u",
+                            opt->device, spsh_cuda_device_count(opt->cuda) - 1);
+    spsh__device *d = (spsh__device *)spsh__new(&loader->allocator, 1, sizeof(*d));
     if (d == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: %zu bytes", sizeof(*d));
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: %zu bytes", sizeof(*d));
     if (pthread_mutex_init(&d->lock, NULL) != 0) {
-        spsh__delete(&loader->allocator, d);
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: mutex");
+        spsh__free(&loader->allocator, d);
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: mutex");
     }
     (void)pthread_cond_init(&d->wake, NULL);
     loader->device = d;
@@ -189,13 +189,14 @@ static spsh_status take_memory(spsh_loader *loader, spsh__device *d, uint64_t sl
         return rc;
     if (rc != SPSH_E_NO_MEMORY ||
         spsh_cuda_memory(d->cuda, d->number, &free_bytes, &all_bytes, NULL) != SPSH_OK)
-        return SPSH_FAIL(err, rc, NONE, "%u slots on device %u: %.400s", loader->slot_count,
-                         d->number, why.message);
-    return SPSH_FAIL(err, rc, NONE,
-                     "device %u has no memory for %u slots of %.1f MB: of its %.0f MB, %.0f MB are "
-                     "free; fewer slots, or smaller batches, would do",
-                     d->number, loader->slot_count, (double)slot_bytes / 1e6,
-                     (double)all_bytes / 1e6, (double)free_bytes / 1e6);
+        return SPSH_FAIL_AT(err, rc, NONE, "%u slots on device %u: %.400s", loader->slot_count,
+                            d->number, why.message);
+    return SPSH_FAIL_AT(
+        err, rc, NONE,
+        "device %u has no memory for %u slots of %.1f MB: of its %.0f MB, %.0f MB are "
+        "free; fewer slots, or smaller batches, would do",
+        d->number, loader->slot_count, (double)slot_bytes / 1e6, (double)all_bytes / 1e6,
+        (double)free_bytes / 1e6);
 }
 
 static void *wait_main(void *opaque);
@@ -207,10 +208,10 @@ spsh_status spsh__device_start(spsh_loader *loader, spsh_error *err)
         return SPSH_OK;
     const spsh__slot_room *room = &loader->slots[0].room;
     const size_t slot_bytes = room->host_bytes + room->rows_bytes;
-    d->leaving = (spsh__slot **)spsh__new_array(&loader->allocator, loader->slot_count,
-                                                sizeof(spsh__slot *));
+    d->leaving =
+        (spsh__slot **)spsh__new(&loader->allocator, loader->slot_count, sizeof(spsh__slot *));
     if (d->leaving == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: slots");
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: slots");
     spsh_status rc = take_memory(loader, d, slot_bytes, err);
     for (uint32_t n = 0; n < loader->slot_count && rc == SPSH_OK; n++) {
         spsh__slot *slot = &loader->slots[n];
@@ -227,7 +228,7 @@ spsh_status spsh__device_start(spsh_loader *loader, spsh_error *err)
     d->is_started = pthread_create(&d->thread, NULL, wait_main, loader) == 0;
     return d->is_started
                ? SPSH_OK
-               : SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: no thread can be started");
+               : SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: no thread can be started");
 }
 
 void spsh__device_close(spsh_loader *loader)
@@ -253,14 +254,14 @@ void spsh__device_close(spsh_loader *loader)
     spsh_cuda_event_close(d->cuda, d->made);
     spsh_cuda_free(d->cuda, d->memory);
     spsh_cuda_host_unregister(d->cuda, d->pinned);
-    spsh__delete(&loader->allocator, d->offsets);
-    spsh__delete(&loader->allocator, d->sample_counts);
-    spsh__delete(&loader->allocator, d->masks);
-    spsh__delete(&loader->allocator, d->packed);
-    spsh__delete(&loader->allocator, (void *)d->leaving);
+    spsh__free(&loader->allocator, d->offsets);
+    spsh__free(&loader->allocator, d->sample_counts);
+    spsh__free(&loader->allocator, d->masks);
+    spsh__free(&loader->allocator, d->packed);
+    spsh__free(&loader->allocator, (void *)d->leaving);
     (void)pthread_cond_destroy(&d->wake);
     (void)pthread_mutex_destroy(&d->lock);
-    spsh__delete(&loader->allocator, d);
+    spsh__free(&loader->allocator, d);
     loader->device = NULL;
 }
 

@@ -636,13 +636,12 @@ static spsh_status open_engine(spsh__fetch *f, spsh_error *err)
 static spsh_status open_tables(spsh__fetch *f, spsh_error *err)
 {
     const spsh_allocator *allocator = &f->loader->allocator;
-    f->requests = (spsh__request *)spsh__new_array(allocator, REQUESTS_MAX, sizeof(*f->requests));
-    f->pending =
-        (spsh__request **)spsh__new_array(allocator, REQUESTS_MAX, sizeof(spsh__request *));
+    f->requests = (spsh__request *)spsh__new(allocator, REQUESTS_MAX, sizeof(*f->requests));
+    f->pending = (spsh__request **)spsh__new(allocator, REQUESTS_MAX, sizeof(spsh__request *));
     f->files.entries =
-        (spsh__shard_file *)spsh__new_array(allocator, FILES_MAX, sizeof(*f->files.entries));
+        (spsh__shard_file *)spsh__new(allocator, FILES_MAX, sizeof(*f->files.entries));
     if (f->requests == NULL || f->pending == NULL || f->files.entries == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: tables of reads");
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: tables of reads");
     f->files.allocator = allocator;
     f->files.datasets = f->loader->datasets;
     f->files.count = FILES_MAX;
@@ -655,12 +654,12 @@ static spsh_status open_tables(spsh__fetch *f, spsh_error *err)
 
 spsh_status spsh__fetch_open(spsh_loader *loader, spsh_error *err)
 {
-    spsh__fetch *f = (spsh__fetch *)spsh__new(&loader->allocator, sizeof(*f));
+    spsh__fetch *f = (spsh__fetch *)spsh__new(&loader->allocator, 1, sizeof(*f));
     if (f == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: thread that reads");
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: thread that reads");
     if (pthread_mutex_init(&f->watch_lock, NULL) != 0) {
-        spsh__delete(&loader->allocator, f);
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: mutex");
+        spsh__free(&loader->allocator, f);
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: mutex");
     }
     loader->fetch = f;
     f->loader = loader;
@@ -684,7 +683,7 @@ spsh_status spsh__fetch_start(spsh_loader *loader, spsh_error *err)
 {
     int rc = pthread_create(&loader->fetch->thread, NULL, fetch_main, loader->fetch);
     if (rc != 0)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: no thread can be started");
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: no thread can be started");
     loader->fetch->is_started = true;
     return SPSH_OK;
 }
@@ -714,10 +713,10 @@ void spsh__fetch_close_inherited(spsh_loader *loader)
 {
     spsh__fetch *f = loader->fetch;
     spsh_read_engine_close(f->engine);
-    spsh__delete(&loader->allocator, f->files.entries);
-    spsh__delete(&loader->allocator, (void *)f->pending);
-    spsh__delete(&loader->allocator, f->requests);
-    spsh__delete(&loader->allocator, f);
+    spsh__free(&loader->allocator, f->files.entries);
+    spsh__free(&loader->allocator, (void *)f->pending);
+    spsh__free(&loader->allocator, f->requests);
+    spsh__free(&loader->allocator, f);
     loader->fetch = NULL;
 }
 

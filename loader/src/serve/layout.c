@@ -69,7 +69,7 @@ static spsh_status take_row(const spsh_loader *loader, spsh__job *job, const sps
     if (item->sample_rate_hz != row.sample_rate_hz || item->start_sample > row.samples ||
         item->samples > row.samples - item->start_sample || row.channels == 0 ||
         row.sample_rate_hz < SPSH_SAMPLE_RATE_HZ_MIN || row.channels > SPSH_CHANNELS_MAX)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_CORRUPT,
                          "%.200s: utterance number %llu: the index states %llu samples, %u "
                          "channels at %u Hz, which cannot be",
                          spsh_dataset_path(loader->datasets[item->dataset]), ULL(item->position),
@@ -111,7 +111,7 @@ static spsh_status prepare(spsh_loader *loader, spsh__slot *slot, uint32_t numbe
         batch->channels = channels;
     }
     if (rate != batch->sample_rate_hz || channels != batch->channels)
-        return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_MISMATCH,
                          "loader: a batch of utterances of %u Hz, %u channels and of %u Hz, %u",
                          batch->sample_rate_hz, batch->channels, rate, channels);
     if (job->out_samples > batch->padded_samples)
@@ -171,13 +171,13 @@ spsh_status spsh__layout(spsh_loader *loader, spsh__slot *slot, const spsh_plann
         rc = prepare(loader, slot, n, &planned->items[n], err);
     if (rc == SPSH_OK && slot->hands_samples &&
         planned->item_count > spsh__device_utterances_max(loader->device))
-        rc = SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+        rc = SPSH_FAIL(err, SPSH_E_LIMIT,
                        "loader: batch %llu of epoch %llu: %u utterances, a device makes features "
                        "of at most %u: batch_utterances_max bounds them",
                        ULL(planned->number), ULL(planned->epoch), planned->item_count,
                        spsh__device_utterances_max(loader->device));
     if (rc == SPSH_OK && !place_jobs(loader, slot))
-        rc = SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+        rc = SPSH_FAIL(err, SPSH_E_LIMIT,
                        "loader: batch %llu of epoch %llu: %u utterances, the longest of %llu "
                        "samples, do not fit into a slot of %zu bytes",
                        ULL(planned->number), ULL(planned->epoch), planned->item_count,

@@ -39,10 +39,10 @@ static bool is_inherited(const spsh_loader *loader)
 static spsh_status check_process(const spsh_loader *loader, spsh_error *err)
 {
     return is_inherited(loader)
-               ? SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
-                           "process %ld opened the loader, and this process was forked from it: "
-                           "open a loader after the fork",
-                           (long)loader->pid)
+               ? SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
+                              "process %ld opened the loader, and this process was forked from it: "
+                              "open a loader after the fork",
+                              (long)loader->pid)
                : SPSH_OK;
 }
 
@@ -121,13 +121,13 @@ static spsh_status wait_for_head(spsh_loader *loader, uint64_t deadline_ns, spsh
         const uint64_t now = spsh__now_ns();
         const uint64_t watch = now + (uint64_t)WATCH_MS * 1000000;
         if (loader->opt.is_asked && loader->asked_count == 0)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
-                             "no batch was asked for: spsh_loader_ask comes before next");
+            return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
+                                "no batch was asked for: spsh_loader_ask comes before next");
         if (loader->line_count == 0 && loader->lent_count == loader->slot_count)
-            return SPSH_FAIL(err, SPSH_E_LIMIT, NONE, "all %u batches are lent: release one first",
-                             loader->slot_count);
+            return SPSH_FAIL_AT(err, SPSH_E_LIMIT, NONE,
+                                "all %u batches are lent: release one first", loader->slot_count);
         if (now >= deadline_ns)
-            return SPSH_FAIL(err, SPSH_E_TIMEOUT, NONE, "the next batch is not ready yet");
+            return SPSH_FAIL_AT(err, SPSH_E_TIMEOUT, NONE, "the next batch is not ready yet");
         if (wait_until(loader, watch < deadline_ns ? watch : deadline_ns)) {
             spsh_error why = SPSH_ERROR_INIT;
             spsh_status rc = spsh__decode_watch(loader, &why);
@@ -138,7 +138,7 @@ static spsh_status wait_for_head(spsh_loader *loader, uint64_t deadline_ns, spsh
         }
     }
     if (loader->closing)
-        return SPSH_FAIL(err, SPSH_E_CANCELED, NONE, "the loader is being closed");
+        return SPSH_FAIL_AT(err, SPSH_E_CANCELED, NONE, "the loader is being closed");
     return return_failure(loader, err);
 }
 
@@ -159,7 +159,7 @@ static spsh_status take_head(spsh_loader *loader, const spsh_batch **ret_batch, 
     if (head->kind == SPSH__PLACE_END) {
         loader->cursor = head->next;
         leave_line(loader);
-        return SPSH_FAIL(err, SPSH_E_END, NONE, "the epoch has ended");
+        return SPSH_FAIL_AT(err, SPSH_E_END, NONE, "the epoch has ended");
     }
     if (head->kind == SPSH__PLACE_FAILURE && head->is_refused) {
         const spsh_error refusal = head->error;
@@ -246,15 +246,15 @@ spsh_status spsh_loader_ask(spsh_loader *loader, uint64_t epoch, uint64_t step, 
     if (rc != SPSH_OK)
         return rc;
     if (!loader->opt.is_asked)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
-                         "this loader follows its plan: is_asked was not set at open");
+        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
+                            "this loader follows its plan: is_asked was not set at open");
     (void)pthread_mutex_lock(&loader->lock);
     if (loader->closing)
-        rc = SPSH_FAIL(err, SPSH_E_CANCELED, NONE, "the loader is being closed");
+        rc = SPSH_FAIL_AT(err, SPSH_E_CANCELED, NONE, "the loader is being closed");
     else if (loader->asked_count == loader->slot_count)
-        rc = SPSH_FAIL(err, SPSH_E_LIMIT, NONE,
-                       "%u batches are asked for, as many as there are slots: take one first",
-                       loader->slot_count);
+        rc = SPSH_FAIL_AT(err, SPSH_E_LIMIT, NONE,
+                          "%u batches are asked for, as many as there are slots: take one first",
+                          loader->slot_count);
     if (rc == SPSH_OK) {
         loader->asks[(loader->asks_first + loader->asks_count++) % loader->slot_count] =
             (spsh__ask){epoch, step};
@@ -306,9 +306,10 @@ uint32_t spsh_loader_slots_free(const spsh_loader *loader)
 static spsh_status check_has_place(const spsh_loader *loader, spsh_error *err)
 {
     return loader->opt.is_asked
-               ? SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
-                           "a loader that is asked for batches has no place of its own: keep what "
-                           "was asked for, and ask for what is next")
+               ? SPSH_FAIL_AT(
+                     err, SPSH_E_INVALID_ARG, NONE,
+                     "a loader that is asked for batches has no place of its own: keep what "
+                     "was asked for, and ask for what is next")
                : check_process(loader, err);
 }
 
@@ -329,8 +330,8 @@ spsh_status spsh_loader_cursor_save(const spsh_loader *loader, void *cursor, siz
     }
     (void)pthread_mutex_unlock(loader->own_lock);
     if (!fits)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, NONE, "cursor: %zu bytes, there is room for %zu",
-                         *ret_size, capacity_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_LIMIT, NONE, "cursor: %zu bytes, there is room for %zu",
+                            *ret_size, capacity_bytes);
     return SPSH_OK;
 }
 
@@ -365,8 +366,9 @@ static spsh_status move_to(spsh_loader *loader, const spsh_position *position, s
     enter(loader);
     const bool closing = loader->closing;
     (void)pthread_mutex_unlock(&loader->lock);
-    spsh_status rc = closing ? SPSH_FAIL(err, SPSH_E_CANCELED, NONE, "the loader is being closed")
-                             : reposition(loader, position, bad, err);
+    spsh_status rc = closing
+                         ? SPSH_FAIL_AT(err, SPSH_E_CANCELED, NONE, "the loader is being closed")
+                         : reposition(loader, position, bad, err);
     (void)pthread_mutex_lock(&loader->lock);
     leave(loader);
     return rc;
@@ -405,8 +407,8 @@ spsh_status spsh_loader_seek(spsh_loader *loader, uint64_t epoch, uint64_t step,
     if (rc != SPSH_OK)
         return rc;
     if (__builtin_mul_overflow(step, world, &batch) || batch >= batches)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE, "step %llu of epoch %llu: it has %llu",
-                         ULL(step), ULL(epoch), ULL((batches + world - 1) / world));
+        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE, "step %llu of epoch %llu: it has %llu",
+                            ULL(step), ULL(epoch), ULL((batches + world - 1) / world));
     rc = spsh_plan_find(loader->plan, epoch, batch, &position, err);
     return rc == SPSH_OK ? move_to(loader, &position, NULL, err) : rc;
 }
@@ -529,7 +531,7 @@ spsh_status spsh_loader_bad_get(const spsh_loader *loader, uint64_t number,
         *ret_bad = loader->bad.served.records[number];
     (void)pthread_mutex_unlock(loader->own_lock);
     if (number >= count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE, "bad record %llu, there are %llu",
-                         ULL(number), ULL(count));
+        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE, "bad record %llu, there are %llu",
+                            ULL(number), ULL(count));
     return SPSH_OK;
 }

@@ -88,15 +88,16 @@ static spsh_status check_options(const spsh_loader_options *opt, spsh_error *err
     else if (opt->arena != NULL && (opt->arena->alloc_fn == NULL || opt->arena->free_fn == NULL))
         bad = "arena";
     if (bad != NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE, "loader options: %s is out of range", bad);
+        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE, "loader options: %s is out of range",
+                            bad);
     if (opt->world_size == 0 ? opt->rank != 0 : opt->rank >= opt->world_size)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
-                         "loader options: rank %" PRIu32 " of a world of %" PRIu32
-                         "; ranks count from 0",
-                         opt->rank, opt->world_size == 0 ? 1 : opt->world_size);
+        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
+                            "loader options: rank %" PRIu32 " of a world of %" PRIu32
+                            "; ranks count from 0",
+                            opt->rank, opt->world_size == 0 ? 1 : opt->world_size);
     if (opt->decode == SPSH_DECODE_DEVICE && opt->cuda == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
-                         "loader options: a device is to decode, and cuda is NULL");
+        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
+                            "loader options: a device is to decode, and cuda is NULL");
     return SPSH_OK;
 }
 
@@ -173,7 +174,7 @@ static spsh_status divide_memory(spsh_loader *loader, spsh__slot_room *ret_slot,
     if (room / 2 < TABLE_BYTES || slot_bytes > room / 2 - TABLE_BYTES) {
         static const char *const padded[] = {"", ", float32 and padded", ", padded features"};
         const double slot_mb = (double)slot_bytes / 1e6;
-        return SPSH_FAIL(
+        return SPSH_FAIL_AT(
             err, SPSH_E_LIMIT, NONE,
             "memory_bytes is %llu, which leaves %.1f MB for slots; a slot for the largest batch "
             "(the longest utterance has %.1f s, %u Hz%s) needs %.1f MB, and there must be two: "
@@ -211,11 +212,12 @@ static spsh_status explain_lack(const spsh_loader *loader, spsh_status rc, spsh_
 {
     if (rc != SPSH_E_NO_MEMORY || !atomic_load(&loader->budget.has_refused))
         return rc;
-    return SPSH_FAIL(err, SPSH_E_LIMIT, NONE,
-                     "memory_bytes is %llu, which is too little for what %u decode threads need to "
-                     "augment and to make features: more of it, fewer threads or shorter "
-                     "utterances would do",
-                     ULL(loader->opt.memory_bytes), loader->opt.decode_threads);
+    return SPSH_FAIL_AT(
+        err, SPSH_E_LIMIT, NONE,
+        "memory_bytes is %llu, which is too little for what %u decode threads need to "
+        "augment and to make features: more of it, fewer threads or shorter "
+        "utterances would do",
+        ULL(loader->opt.memory_bytes), loader->opt.decode_threads);
 }
 
 /* One for each decode thread, with all the memory that it will need: what slots may have is what is
@@ -225,10 +227,9 @@ static spsh_status open_makers(spsh_loader *loader, spsh_error *err)
     const spsh_plan_info *info = spsh_plan_info_get(loader->plan);
     const uint32_t count = loader->opt.decode_threads;
     spsh_status rc = SPSH_OK;
-    loader->makers =
-        (spsh__maker *)spsh__new_array(&loader->allocator, count, sizeof(*loader->makers));
+    loader->makers = (spsh__maker *)spsh__new(&loader->allocator, count, sizeof(*loader->makers));
     if (loader->makers == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: %u decode threads", count);
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: %u decode threads", count);
     for (uint32_t n = 0; n < count && rc == SPSH_OK; n++) {
         loader->makers[n].policy = (spsh__sound_policy){goes_without, loader};
         rc = spsh__maker_open(&loader->makers[n], &loader->recipe, info, &loader->budget, err);
@@ -249,14 +250,12 @@ static spsh_status open_slots(spsh_loader *loader, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     loader->line_capacity = 2 * loader->slot_count + 2;
-    loader->line = (spsh__line_place *)spsh__new_array(allocator, loader->line_capacity,
-                                                       sizeof(*loader->line));
-    loader->slots =
-        (spsh__slot *)spsh__new_array(allocator, loader->slot_count, sizeof(*loader->slots));
-    loader->asks =
-        (spsh__ask *)spsh__new_array(allocator, loader->slot_count, sizeof(*loader->asks));
+    loader->line =
+        (spsh__line_place *)spsh__new(allocator, loader->line_capacity, sizeof(*loader->line));
+    loader->slots = (spsh__slot *)spsh__new(allocator, loader->slot_count, sizeof(*loader->slots));
+    loader->asks = (spsh__ask *)spsh__new(allocator, loader->slot_count, sizeof(*loader->asks));
     if (loader->line == NULL || loader->slots == NULL || loader->asks == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: slots");
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: slots");
     spsh__memory_keep(&loader->memory, loader->staging_bytes);
     uint8_t *audio = loader->memory.data + loader->staging_bytes;
     for (uint32_t n = 0; n < loader->slot_count && rc == SPSH_OK; n++)
@@ -287,10 +286,10 @@ static spsh_status open_plan(spsh_loader *loader, const spsh_dataset *const *dat
     loader->bad.limit = loader->opt.quarantine_max;
     if (loader->bad.limit == 0)
         loader->bad.limit = share > QUARANTINE_MIN ? share : QUARANTINE_MIN;
-    loader->domain_units = (uint64_t *)spsh__new_array(&loader->allocator, info->domain_count,
-                                                       sizeof(*loader->domain_units));
+    loader->domain_units = (uint64_t *)spsh__new(&loader->allocator, info->domain_count,
+                                                 sizeof(*loader->domain_units));
     if (loader->domain_units == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: %u domains", info->domain_count);
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: %u domains", info->domain_count);
     return SPSH_OK;
 }
 
@@ -310,7 +309,7 @@ static spsh_status open_locks(spsh_loader *loader, spsh_error *err)
 {
     pthread_condattr_t steady;
     if (pthread_mutex_init(&loader->lock, NULL) != 0)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: mutex");
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: mutex");
     (void)pthread_condattr_init(&steady);
     (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&loader->ready, &steady);
@@ -323,10 +322,11 @@ static spsh_status open_locks(spsh_loader *loader, spsh_error *err)
 static spsh_status open_parts(spsh_loader *loader, const spsh_dataset *const *datasets,
                               spsh_error *err)
 {
-    loader->datasets = (const spsh_dataset **)spsh__new_array(
-        &loader->allocator, loader->dataset_count, sizeof(spsh_dataset *));
+    loader->datasets = (const spsh_dataset **)spsh__new(&loader->allocator, loader->dataset_count,
+                                                        sizeof(spsh_dataset *));
     if (loader->datasets == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: %u datasets", loader->dataset_count);
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: %u datasets",
+                            loader->dataset_count);
     memcpy((void *)loader->datasets, (const void *)datasets,
            loader->dataset_count * sizeof(spsh_dataset *));
     loader->has_cached = choose_cached(loader);
@@ -369,22 +369,22 @@ static void close_parts(spsh_loader *loader)
         spsh__slot_close(&loader->slots[n]);
     for (uint32_t n = 0; loader->makers != NULL && n < loader->opt.decode_threads; n++)
         spsh__maker_close(&loader->makers[n]);
-    spsh__delete(&allocator, loader->makers);
+    spsh__free(&allocator, loader->makers);
     spsh__recipe_close(&loader->recipe);
-    spsh__delete(&allocator, loader->slots);
-    spsh__delete(&allocator, loader->line);
-    spsh__delete(&allocator, loader->asks);
+    spsh__free(&allocator, loader->slots);
+    spsh__free(&allocator, loader->line);
+    spsh__free(&allocator, loader->asks);
     spsh__memory_close(&loader->memory, false);
     spsh__bad_free(&loader->bad);
-    spsh__delete(&allocator, loader->domain_units);
+    spsh__free(&allocator, loader->domain_units);
     spsh_plan_close(loader->plan);
-    spsh__delete(&allocator, (void *)loader->datasets);
+    spsh__free(&allocator, (void *)loader->datasets);
     spsh__queue_free(&loader->queue);
     (void)pthread_cond_destroy(&loader->calm);
     (void)pthread_cond_destroy(&loader->wake);
     (void)pthread_cond_destroy(&loader->ready);
     (void)pthread_mutex_destroy(&loader->lock);
-    spsh__delete(&allocator, loader);
+    spsh__free(&allocator, loader);
 }
 
 /* In a child. The parent's threads may have been anywhere when it was forked, with any mutex held.
@@ -395,12 +395,12 @@ static void close_inherited(spsh_loader *loader)
     const spsh_allocator allocator = loader->allocator;
     spsh__fetch_close_inherited(loader);
     spsh__memory_close(&loader->memory, true);
-    spsh__delete(&allocator, loader->line);
-    spsh__delete(&allocator, loader->asks);
-    spsh__delete(&allocator, loader->domain_units);
+    spsh__free(&allocator, loader->line);
+    spsh__free(&allocator, loader->asks);
+    spsh__free(&allocator, loader->domain_units);
     spsh_plan_close(loader->plan);
-    spsh__delete(&allocator, (void *)loader->datasets);
-    spsh__delete(&allocator, loader);
+    spsh__free(&allocator, (void *)loader->datasets);
+    spsh__free(&allocator, loader);
 }
 
 spsh_status spsh_loader_open(const spsh_dataset *const *datasets, uint32_t dataset_count,
@@ -416,15 +416,15 @@ spsh_status spsh_loader_open(const spsh_dataset *const *datasets, uint32_t datas
         return rc;
     if (datasets == NULL || dataset_count == 0 || dataset_count > SPSH_PLAN_DATASETS_MAX ||
         ret_loader == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE, "loader: %u datasets", dataset_count);
+        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE, "loader: %u datasets", dataset_count);
     for (uint32_t n = 0; n < dataset_count; n++)
         if (datasets[n] == NULL)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE, "loader: dataset %u is NULL", n);
+            return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE, "loader: dataset %u is NULL", n);
     const spsh_allocator *allocator =
         plan.allocator != NULL ? plan.allocator : spsh_allocator_default();
-    spsh_loader *loader = (spsh_loader *)spsh__new(allocator, sizeof(*loader));
+    spsh_loader *loader = (spsh_loader *)spsh__new(allocator, 1, sizeof(*loader));
     if (loader == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: %zu bytes", sizeof(*loader));
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: %zu bytes", sizeof(*loader));
     loader->allocator = *allocator;
     loader->pid = getpid();
     loader->own_lock = &loader->lock;
@@ -435,7 +435,7 @@ spsh_status spsh_loader_open(const spsh_dataset *const *datasets, uint32_t datas
     fill_defaults(&loader->opt, &loader->plan_opt);
     rc = open_locks(loader, err);
     if (rc != SPSH_OK) {
-        spsh__delete(allocator, loader);
+        spsh__free(allocator, loader);
         return rc;
     }
     rc = spsh__queue_open(&loader->queue, err);

@@ -109,7 +109,7 @@ spsh_status spsh__job_note_bad(spsh_loader *loader, const spsh__job *job, const 
     if (news > 0)
         tell_left_out(loader, news, why);
     if (rc != SPSH_OK) {
-        rc = SPSH_FAIL(&err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "loader: quarantine");
+        rc = SPSH_FAIL(&err, SPSH_E_NO_MEMORY, "loader: quarantine");
         spsh__slot_fail(job->slot, job->number, rc, &err);
     }
     return rc;

@@ -6,7 +6,7 @@ spsh_status spsh__queue_open(spsh__queue *queue, spsh_error *err)
 {
     *queue = (spsh__queue){.busy = 0};
     if (pthread_mutex_init(&queue->lock, NULL) != 0)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "loader: mutex");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "loader: mutex");
     (void)pthread_cond_init(&queue->work, NULL);
     (void)pthread_cond_init(&queue->calm, NULL);
     return SPSH_OK;

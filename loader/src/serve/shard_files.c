@@ -54,16 +54,16 @@ static spsh_status open_entry(spsh__shard_files *files, spsh__shard_file *entry,
     if (rc != SPSH_OK)
         return rc;
     const size_t capacity = strlen(root) + sizeof(name) + sizeof("/shards/");
-    char *path = (char *)spsh__new(files->allocator, capacity);
+    char *path = (char *)spsh__new(files->allocator, 1, capacity);
     if (path == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "loader: path");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "loader: path");
     spsh_shard_file_name(seal.unit, seal.number, name);
     (void)snprintf(path, capacity, "%s/shards/%s", root, name);
     do /* descriptors may be scarce */
         rc = spsh_read_engine_add_file(files->engine, path, &entry->file, &why);
     while (rc != SPSH_OK && (why.os_errno == EMFILE || why.os_errno == ENFILE) &&
            close_oldest(files));
-    spsh__delete(files->allocator, path);
+    spsh__free(files->allocator, path);
     if (rc != SPSH_OK) {
         if (err != NULL)
             *err = why;
@@ -88,8 +88,7 @@ spsh_status spsh__shard_files_get(spsh__shard_files *files, uint32_t dataset, ui
     if (entry == NULL) {
         entry = take_entry(files);
         if (entry == NULL)
-            return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "loader: %u files are being read",
-                             files->count);
+            return SPSH_FAIL(err, SPSH_E_LIMIT, "loader: %u files are being read", files->count);
         close_entry(files, entry);
         entry->dataset = dataset;
         entry->shard = shard;

@@ -2,8 +2,8 @@
 #ifndef SPSH_SHARD_FILES_H
 #define SPSH_SHARD_FILES_H
 
-#include "base/loader_internal.h"
 #include "speechshard/dataset.h"
+#include "speechshard/inside.h"
 #include "speechshard/read_engine.h"
 
 typedef struct spsh__shard_file {

@@ -29,13 +29,13 @@ struct spsh__texts {
 spsh_status spsh__texts_open(const spsh_allocator *allocator, const spsh_dataset *const *datasets,
                              uint32_t entry_count, spsh__texts **ret_texts, spsh_error *err)
 {
-    spsh__texts *texts = (spsh__texts *)spsh__new(allocator, sizeof(*texts));
+    spsh__texts *texts = (spsh__texts *)spsh__new(allocator, 1, sizeof(*texts));
     entry_count = (entry_count + WAYS - 1) / WAYS * WAYS;
     if (texts == NULL)
         goto out;
     texts->allocator = allocator;
     texts->datasets = datasets;
-    texts->entries = (entry *)spsh__new_array(allocator, entry_count, sizeof(*texts->entries));
+    texts->entries = (entry *)spsh__new(allocator, entry_count, sizeof(*texts->entries));
     if (texts->entries == NULL || pthread_mutex_init(&texts->lock, NULL) != 0)
         goto out;
     while (texts->count < entry_count &&
@@ -43,15 +43,15 @@ spsh_status spsh__texts_open(const spsh_allocator *allocator, const spsh_dataset
         texts->count++;
     if (texts->count < entry_count) {
         spsh__texts_close(texts);
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "loader: texts");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "loader: texts");
     }
     *ret_texts = texts;
     return SPSH_OK;
 out:
     if (texts != NULL)
-        spsh__delete(allocator, texts->entries);
-    spsh__delete(allocator, texts);
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "loader: texts");
+        spsh__free(allocator, texts->entries);
+    spsh__free(allocator, texts);
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "loader: texts");
 }
 
 void spsh__texts_close(spsh__texts *texts)
@@ -63,8 +63,8 @@ void spsh__texts_close(spsh__texts *texts)
         (void)pthread_mutex_destroy(&texts->entries[n].lock);
     }
     (void)pthread_mutex_destroy(&texts->lock);
-    spsh__delete(texts->allocator, texts->entries);
-    spsh__delete(texts->allocator, texts);
+    spsh__free(texts->allocator, texts->entries);
+    spsh__free(texts->allocator, texts);
 }
 
 /* The entry with a stretch among `count` from `from` on; else, if any is idle, the one unused
@@ -109,7 +109,7 @@ static spsh_status acquire(spsh__texts *texts, const spsh__job *job, entry **ret
     (void)pthread_mutex_lock(&texts->lock);
     entry *e = find(texts, job->item.dataset, stretch);
     if (e == NULL)
-        rc = SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "loader: all texts are in use");
+        rc = SPSH_FAIL(err, SPSH_E_LIMIT, "loader: all texts are in use");
     else if (e->reader == NULL)
         rc = spsh_reader_open(texts->datasets[job->item.dataset], &e->reader, err);
     if (rc == SPSH_OK) {

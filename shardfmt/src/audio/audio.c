@@ -59,14 +59,14 @@ size_t spsh__sample_bytes(spsh_sample_format format)
 spsh_status spsh__audio_check_info(const spsh_audio_info *info, spsh_error *err)
 {
     if (info->channels == 0 || info->sample_rate_hz == 0)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, SPSH_OFFSET_NONE, "%s: %u channels at %u Hz",
+        return SPSH_FAIL(err, SPSH_E_AUDIO, "%s: %u channels at %u Hz",
                          spsh_codec_name(info->codec), info->channels, info->sample_rate_hz);
     if (info->channels > SPSH_CHANNELS_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%s: %u channels, at most %u",
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: %u channels, at most %u",
                          spsh_codec_name(info->codec), info->channels, SPSH_CHANNELS_MAX);
     if (info->sample_rate_hz < SPSH_SAMPLE_RATE_HZ_MIN ||
         info->sample_rate_hz > SPSH_SAMPLE_RATE_HZ_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%s: %u Hz, want %u to %u",
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: %u Hz, want %u to %u",
                          spsh_codec_name(info->codec), info->sample_rate_hz,
                          SPSH_SAMPLE_RATE_HZ_MIN, SPSH_SAMPLE_RATE_HZ_MAX);
     return SPSH_OK;
@@ -122,7 +122,7 @@ spsh_status spsh__audio_check_reached(const spsh_decoder *decoder, uint64_t samp
 {
     if (decoder->position == sample)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "seek to %llu of %llu samples",
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "seek to %llu of %llu samples",
                      (unsigned long long)sample, (unsigned long long)decoder->position);
 }
 
@@ -219,11 +219,10 @@ static spsh_status choose(spsh__audio_window *window, spsh_codec codec, spsh_cod
     *ret_codec = codec;
     *ret_backend = find_backend(codec);
     if (codec == SPSH_CODEC_FEATURES)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
                          "these are features, not audio: there is nothing to decode");
     if (*ret_backend == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "codec %d is not known",
-                         (int)codec);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "codec %d is not known", (int)codec);
     return SPSH_OK;
 }
 
@@ -233,7 +232,7 @@ spsh_status spsh_audio_inspect(const spsh_audio_source *source, spsh_codec codec
     spsh__audio_window window;
     const spsh__audio_backend *backend = NULL;
     if (source == NULL || source->read_fn == NULL || ret_info == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "inspect: NULL argument");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "inspect: NULL argument");
     spsh__window_init(&window, source);
     spsh_audio_info info = {.codec = codec};
     spsh_status rc = choose(&window, codec, &info.codec, &backend, err);
@@ -265,7 +264,7 @@ static spsh_status take_options(const spsh_decoder_options *options,
     *ret_options = (spsh_decoder_options)SPSH_DECODER_OPTIONS_INIT;
     spsh_status rc = spsh_options_take(options, ret_options, sizeof(*ret_options), err);
     if (rc == SPSH_OK && ret_options->seek_points == NULL && ret_options->seek_point_count > 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%llu seek points at NULL",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%llu seek points at NULL",
                          (unsigned long long)ret_options->seek_point_count);
     return rc;
 }
@@ -317,16 +316,14 @@ static spsh_status decoder_open(const spsh_audio_source *source, spsh_codec code
     if (rc != SPSH_OK)
         return rc;
     spsh_allocator allocator = opt.allocator == NULL ? *spsh_allocator_default() : *opt.allocator;
-    decoder = (spsh_decoder *)spsh__alloc_zero(&allocator, sizeof(*decoder));
+    decoder = (spsh_decoder *)spsh__new(&allocator, 1, sizeof(*decoder));
     if (decoder == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "decoder: %zu bytes",
-                         sizeof(*decoder));
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "decoder: %zu bytes", sizeof(*decoder));
     decoder->allocator = allocator;
     decoder->keep_going = keep_going;
     decoder->scratch = (uint8_t *)spsh__alloc(&allocator, SPSH__SCRATCH_BYTES);
     if (decoder->scratch == NULL) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "decoder: %d bytes",
-                       SPSH__SCRATCH_BYTES);
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "decoder: %d bytes", SPSH__SCRATCH_BYTES);
         goto out;
     }
     rc = open_stream(decoder, source, codec, &opt, err);
@@ -344,7 +341,7 @@ spsh_status spsh_decoder_open(const spsh_audio_source *source, spsh_codec codec,
                               spsh_error *err)
 {
     if (source == NULL || source->read_fn == NULL || ret_decoder == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "decoder: NULL argument");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "decoder: NULL argument");
     return decoder_open(source, codec, options, false, ret_decoder, err);
 }
 
@@ -354,7 +351,7 @@ spsh_status spsh_decoder_reopen(spsh_decoder *decoder, const spsh_audio_source *
 {
     spsh_decoder_options opt = SPSH_DECODER_OPTIONS_INIT;
     if (decoder == NULL || source == NULL || source->read_fn == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "decoder: NULL argument");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "decoder: NULL argument");
     spsh_status rc = take_options(options, &opt, err);
     if (rc == SPSH_OK)
         rc = open_stream(decoder, source, codec, &opt, err);
@@ -381,9 +378,9 @@ void spsh_decoder_free(spsh_decoder *decoder)
 spsh_status spsh_decoder_seek(spsh_decoder *decoder, uint64_t sample, spsh_error *err)
 {
     if (decoder == NULL || decoder->backend == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "seek: nothing is open");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "seek: nothing is open");
     if (sample > decoder->info.samples)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "seek to %llu of %llu samples",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "seek to %llu of %llu samples",
                          (unsigned long long)sample, (unsigned long long)decoder->info.samples);
     if (sample == decoder->position)
         return SPSH_OK;
@@ -403,16 +400,16 @@ static spsh_status read_native(spsh_decoder *decoder, void *pcm, uint64_t capaci
     if (rc != SPSH_OK)
         return rc;
     if (got > left)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%s: more than %llu bytes of PCM",
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: more than %llu bytes of PCM",
                          spsh_codec_name(decoder->info.codec),
                          (unsigned long long)decoder->pcm_bytes_max);
     decoder->position += got;
     if (got < capacity && !decoder->keep_going && decoder->info.samples != SPSH_SAMPLES_UNKNOWN &&
         decoder->position < decoder->info.samples)
-        return SPSH_FAIL(
-            err, SPSH_E_TRUNCATED, SPSH_OFFSET_NONE, "%s: the audio ends at sample %llu of %llu",
-            spsh_codec_name(decoder->info.codec), (unsigned long long)decoder->position,
-            (unsigned long long)decoder->info.samples);
+        return SPSH_FAIL(err, SPSH_E_TRUNCATED, "%s: the audio ends at sample %llu of %llu",
+                         spsh_codec_name(decoder->info.codec),
+                         (unsigned long long)decoder->position,
+                         (unsigned long long)decoder->info.samples);
     *ret_samples = got;
     return SPSH_OK;
 }
@@ -422,8 +419,7 @@ static spsh_status decoder_read(spsh_decoder *decoder, spsh_sample_format format
 {
     if (decoder == NULL || decoder->backend == NULL || (pcm == NULL && capacity > 0) ||
         ret_samples == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "read: NULL argument, or nothing is open");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "read: NULL argument, or nothing is open");
     uint64_t done = 0;
     if (capacity == 0) {
         *ret_samples = 0;
@@ -472,7 +468,7 @@ spsh_status spsh_decoder_compare(spsh_decoder *a, spsh_decoder *b, bool *ret_equ
 {
     if (a == NULL || b == NULL || a == b || a->backend == NULL || b->backend == NULL ||
         ret_equal == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "compare: NULL argument, one decoder twice, or nothing is open");
     const spsh_audio_info *x = &a->info;
     const spsh_audio_info *y = &b->info;
@@ -548,13 +544,13 @@ spsh_status spsh_audio_decode_memory(spsh_bytes file, spsh_codec codec,
     spsh__hasher *hasher = NULL;
     uint8_t prefix[HASH_PREFIX_BYTES] = {0};
     if (ret_result == NULL || (file.data == NULL && file.size_bytes > 0))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "decode: NULL argument");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "decode: NULL argument");
     spsh_status rc = decoder_open(&source, codec, options, true, &decoder, err);
     if (rc != SPSH_OK)
         goto out;
     hasher = spsh__hasher_new(&decoder->allocator);
     if (hasher == NULL) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "PCM hash");
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "PCM hash");
         goto out;
     }
     spsh__store_u32le(prefix, (uint32_t)decoder->info.format);

@@ -103,8 +103,8 @@ static spsh_status take_streaminfo(spsh__flac_head *head, spsh_audio_info *info,
     for (int i = 0; i < 16; i++)
         info->has_md5 = info->has_md5 || info->md5[i] != 0;
     if (info->bits_per_sample < 4)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, head->marker_offset_bytes,
-                         "FLAC: STREAMINFO states %u bits per sample", info->bits_per_sample);
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, head->marker_offset_bytes,
+                            "FLAC: STREAMINFO states %u bits per sample", info->bits_per_sample);
     return spsh__audio_check_info(info, err);
 }
 
@@ -120,14 +120,14 @@ spsh_status spsh__flac_parse_head(spsh__audio_window *window, spsh_audio_info *r
     if (rc != SPSH_OK)
         return rc;
     if (bytes.size_bytes < 4 || memcmp(bytes.data, "fLaC", 4) != 0)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, head.marker_offset_bytes, "not a FLAC file");
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, head.marker_offset_bytes, "not a FLAC file");
     if (bytes.size_bytes < FED_HEAD_BYTES)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, window->source->size_bytes,
-                         "FLAC: the file ends inside STREAMINFO");
+        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, window->source->size_bytes,
+                            "FLAC: the file ends inside STREAMINFO");
     if ((bytes.data[4] & 0x7f) != 0 || bytes.data[5] != 0 || bytes.data[6] != 0 ||
         bytes.data[7] != 34)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, head.marker_offset_bytes + 4,
-                         "FLAC: the first metadata block is not STREAMINFO");
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, head.marker_offset_bytes + 4,
+                            "FLAC: the first metadata block is not STREAMINFO");
     memcpy(head.streaminfo, bytes.data + 8, sizeof(head.streaminfo));
     rc = take_streaminfo(&head, &info, err);
     if (rc != SPSH_OK)
@@ -140,17 +140,17 @@ spsh_status spsh__flac_parse_head(spsh__audio_window *window, spsh_audio_info *r
         if (rc != SPSH_OK)
             return rc;
         if (bytes.size_bytes < 4)
-            return SPSH_FAIL(err, SPSH_E_TRUNCATED, window->source->size_bytes,
-                             "FLAC: the file ends inside its metadata");
+            return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, window->source->size_bytes,
+                                "FLAC: the file ends inside its metadata");
         if (i == METADATA_BLOCKS_MAX || (bytes.data[0] & 0x7f) == 0x7f)
-            return SPSH_FAIL(err, SPSH_E_AUDIO, offset, "FLAC: metadata block %d is not one", i);
+            return SPSH_FAIL_AT(err, SPSH_E_AUDIO, offset, "FLAC: metadata block %d is not one", i);
         is_last = (bytes.data[0] & 0x80) != 0;
         offset +=
             4 + ((uint64_t)bytes.data[1] << 16 | (uint64_t)bytes.data[2] << 8 | bytes.data[3]);
     }
     if (offset > window->source->size_bytes)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, window->source->size_bytes,
-                         "FLAC: the file ends inside its metadata");
+        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, window->source->size_bytes,
+                            "FLAC: the file ends inside its metadata");
     head.first_frame_offset_bytes = offset;
     *ret_info = info;
     *ret_head = head;
@@ -342,13 +342,12 @@ static spsh_status library_failed(const flac_state *state, spsh_error *err)
     }
     if (library_state == FLAC__STREAM_DECODER_MEMORY_ALLOCATION_ERROR ||
         spsh__library_lacks_memory())
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC: libFLAC has no memory");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "FLAC: libFLAC has no memory");
     if (state->has_changed)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_AUDIO,
                          "FLAC: the frame behind sample %llu does not fit STREAMINFO",
                          (unsigned long long)state->decoded);
-    return SPSH_FAIL(err, SPSH_E_AUDIO, SPSH_OFFSET_NONE,
-                     "FLAC: damaged, or beyond libFLAC, behind sample %llu",
+    return SPSH_FAIL(err, SPSH_E_AUDIO, "FLAC: damaged, or beyond libFLAC, behind sample %llu",
                      (unsigned long long)state->decoded);
 }
 
@@ -362,7 +361,7 @@ static spsh_status take_state(spsh_decoder *decoder, spsh_error *err)
 {
     flac_state *state = (flac_state *)decoder->state;
     if (state == NULL)
-        state = (flac_state *)spsh__alloc_zero(&decoder->allocator, sizeof(*state));
+        state = (flac_state *)spsh__new(&decoder->allocator, 1, sizeof(*state));
     else
         *state = (flac_state){.library = state->library,
                               .pending = state->pending,
@@ -372,8 +371,7 @@ static spsh_status take_state(spsh_decoder *decoder, spsh_error *err)
                               .frame_bytes = state->frame_bytes,
                               .frame_bytes_size = state->frame_bytes_size};
     if (state == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC decoder: %zu bytes",
-                         sizeof(*state));
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "FLAC decoder: %zu bytes", sizeof(*state));
     decoder->state = state;
     state->source = &decoder->source;
     state->info = &decoder->info;
@@ -391,8 +389,7 @@ static spsh_status take_pending_memory(spsh_decoder *decoder, flac_state *state,
     state->pending_bytes = 0;
     state->pending = (uint8_t *)spsh__alloc(&decoder->allocator, wanted);
     if (state->pending == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC decoder: %zu bytes",
-                         wanted);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "FLAC decoder: %zu bytes", wanted);
     state->pending_bytes = wanted;
     return SPSH_OK;
 }
@@ -427,8 +424,7 @@ static spsh_status take_planes(spsh_decoder *decoder, flac_state *state, spsh_er
     state->own_planes_bytes = 0;
     state->own_planes = (int32_t *)spsh__alloc(&decoder->allocator, wanted);
     if (state->own_planes == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC decoder: %zu bytes",
-                         wanted);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "FLAC decoder: %zu bytes", wanted);
     state->own_planes_bytes = wanted;
     return SPSH_OK;
 }
@@ -536,8 +532,7 @@ static spsh_status wrap_view(spsh_decoder *decoder, flac_state *state, spsh_byte
         state->frame_bytes_size = 0;
         state->frame_bytes = (uint8_t *)spsh__alloc(&decoder->allocator, wanted);
         if (state->frame_bytes == NULL)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC decoder: %zu bytes",
-                             wanted);
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "FLAC decoder: %zu bytes", wanted);
         state->frame_bytes_size = wanted;
     }
     ret_rest->data = state->frame_bytes;
@@ -598,7 +593,7 @@ static spsh_status wrap_check_md5(spsh_decoder *decoder, flac_state *state, spsh
     }
     is_good = is_good && FLAC__stream_encoder_finish(library);
     if (rc == SPSH_OK && !is_good)
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC: no memory for the MD5");
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "FLAC: no memory for the MD5");
     state->md5_matches = rc == SPSH_OK && memcmp(md5, decoder->info.md5, sizeof(md5)) == 0;
     if (library != NULL)
         FLAC__stream_encoder_delete(library);
@@ -638,19 +633,18 @@ static spsh_status start_library(const spsh_decoder *decoder, flac_state *state,
 {
     if (state->library != NULL) {
         if (!FLAC__stream_decoder_reset(state->library))
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE,
-                             "FLAC: libFLAC does not start again");
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "FLAC: libFLAC does not start again");
         return SPSH_OK;
     }
     state->library = FLAC__stream_decoder_new();
     if (state->library == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC: libFLAC has no memory");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "FLAC: libFLAC has no memory");
     (void)FLAC__stream_decoder_set_md5_checking(state->library, checks_md5(decoder));
     (void)FLAC__stream_decoder_set_metadata_ignore_all(state->library);
     if (FLAC__stream_decoder_init_stream(state->library, on_read, on_seek, on_tell, on_length,
                                          on_eof, on_write, NULL, on_error,
                                          state) != FLAC__STREAM_DECODER_INIT_STATUS_OK)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC: libFLAC does not start");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "FLAC: libFLAC does not start");
     return SPSH_OK;
 }
 
@@ -742,8 +736,7 @@ static spsh_status flac_read(spsh_decoder *decoder, void *pcm, uint64_t capacity
             return rc;
     }
     if (state->skip > 0 && decoder->info.samples == SPSH_SAMPLES_UNKNOWN)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "FLAC: the seek went %llu samples past the end",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "FLAC: the seek went %llu samples past the end",
                          (unsigned long long)state->skip);
     *ret_samples = capacity - state->dst_room;
     state->dst_room = 0;
@@ -771,7 +764,7 @@ static spsh_status jump(spsh_decoder *decoder, uint64_t feed_offset, uint64_t fr
 {
     flac_state *state = (flac_state *)decoder->state;
     if (!FLAC__stream_decoder_flush(state->library))
-        return SPSH_FAIL(err, SPSH_E_AUDIO, SPSH_OFFSET_NONE, "FLAC: libFLAC does not seek");
+        return SPSH_FAIL(err, SPSH_E_AUDIO, "FLAC: libFLAC does not seek");
     state->feed_offset = feed_offset;
     state->skip = sample - frame_sample;
     state->expected = frame_sample;
@@ -806,8 +799,8 @@ static spsh_status flac_seek(spsh_decoder *decoder, uint64_t sample, spsh_error 
     if (point != NULL) {
         uint64_t first = state->head.first_frame_offset_bytes;
         if (point->offset_bytes < first || point->offset_bytes >= decoder->source.size_bytes)
-            return SPSH_FAIL(err, SPSH_E_AUDIO, point->offset_bytes,
-                             "FLAC: a seek point lies outside of the frames");
+            return SPSH_FAIL_AT(err, SPSH_E_AUDIO, point->offset_bytes,
+                                "FLAC: a seek point lies outside of the frames");
         return jump(decoder, FED_HEAD_BYTES + (point->offset_bytes - first), point->sample, sample,
                     err);
     }
@@ -956,7 +949,7 @@ spsh_status spsh_audio_seek_points(spsh_bytes file, spsh_codec codec, uint64_t i
 {
     if (ret_count == NULL || (points == NULL && capacity > 0) ||
         (file.data == NULL && file.size_bytes > 0) || interval_samples > INT64_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "seek points: bad arguments");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "seek points: bad arguments");
     if (codec == SPSH_CODEC_UNKNOWN)
         codec = spsh_audio_sniff(file.data, file.size_bytes, NULL);
     if (codec == SPSH_CODEC_FLAC)
@@ -1045,15 +1038,15 @@ static spsh_status encode_samples(FLAC__StreamEncoder *library, const void *pcm,
     for (uint64_t done = 0; done < samples;) {
         uint32_t count = samples - done < ENCODE_CHUNK ? (uint32_t)(samples - done) : ENCODE_CHUNK;
         if (!right_justify(pcm, format, bits, done * channels, (size_t)count * channels, chunk))
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                              "FLAC: samples from %llu on need more than %u bits",
                              (unsigned long long)done, bits);
         if (!FLAC__stream_encoder_process_interleaved(library, chunk, count))
-            return sink->is_full ? SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
-                                             "FLAC: %zu bytes are too few", sink->capacity_bytes)
-                                 : SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE,
-                                             "FLAC: encoder stopped at sample %llu",
-                                             (unsigned long long)done);
+            return sink->is_full
+                       ? SPSH_FAIL(err, SPSH_E_LIMIT, "FLAC: %zu bytes are too few",
+                                   sink->capacity_bytes)
+                       : SPSH_FAIL(err, SPSH_E_NO_MEMORY, "FLAC: encoder stopped at sample %llu",
+                                   (unsigned long long)done);
         done += count;
     }
     return SPSH_OK;
@@ -1081,12 +1074,12 @@ spsh_status spsh_flac_encode(const void *pcm, spsh_sample_format format, uint32_
     spsh_status rc = SPSH_OK;
     if (dst == NULL || ret_bytes == NULL ||
         !can_encode(pcm, format, bits_per_sample, samples, channels))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "FLAC: cannot hold %u channels of %u bits, format %d", channels,
                          bits_per_sample, (int)format);
     library = FLAC__stream_encoder_new();
     if (library == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC encoder");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "FLAC encoder");
     errno = 0;
     bool ok = FLAC__stream_encoder_set_streamable_subset(library, false) &&
               FLAC__stream_encoder_set_channels(library, channels) &&
@@ -1097,11 +1090,11 @@ spsh_status spsh_flac_encode(const void *pcm, spsh_sample_format format, uint32_
     if (!ok ||
         FLAC__stream_encoder_init_stream(library, on_encoded, on_encoder_seek, on_encoder_tell,
                                          NULL, &sink) != FLAC__STREAM_ENCODER_INIT_STATUS_OK) {
-        rc = sink.is_full ? SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
-                                      "FLAC: %zu bytes are too few", capacity_bytes)
+        rc = sink.is_full
+                 ? SPSH_FAIL(err, SPSH_E_LIMIT, "FLAC: %zu bytes are too few", capacity_bytes)
              : spsh__library_lacks_memory()
-                 ? SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC encoder")
-                 : SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                 ? SPSH_FAIL(err, SPSH_E_NO_MEMORY, "FLAC encoder")
+                 : SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
                              "FLAC: libFLAC refuses %u channels of %u bits at %u Hz", channels,
                              bits_per_sample, sample_rate_hz);
         goto out;
@@ -1110,10 +1103,9 @@ spsh_status spsh_flac_encode(const void *pcm, spsh_sample_format format, uint32_
     if (rc != SPSH_OK)
         goto out;
     if (!FLAC__stream_encoder_finish(library)) {
-        rc = sink.is_full ? SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
-                                      "FLAC: %zu bytes are too few", capacity_bytes)
-                          : SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE,
-                                      "FLAC: encoder did not finish");
+        rc = sink.is_full
+                 ? SPSH_FAIL(err, SPSH_E_LIMIT, "FLAC: %zu bytes are too few", capacity_bytes)
+                 : SPSH_FAIL(err, SPSH_E_NO_MEMORY, "FLAC: encoder did not finish");
         goto out;
     }
     *ret_bytes = sink.size_bytes;

@@ -230,7 +230,7 @@ spsh_status spsh__mp3_parse(spsh__audio_window *window, bool head_only, spsh_aud
     if (rc != SPSH_OK)
         return rc;
     if (bytes.size_bytes < FRAME_HEAD_BYTES || !parse_frame(bytes.data, &first) || first.layer != 3)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, extent.begin_bytes, "MP3: no layer III frame");
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, extent.begin_bytes, "MP3: no layer III frame");
     xing tag = parse_xing(bytes, &first);
     *ret_info = (spsh_audio_info){
         .codec = SPSH_CODEC_MP3,

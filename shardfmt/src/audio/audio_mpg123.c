@@ -93,18 +93,15 @@ static spsh_status set_up(mp3_state *state, spsh_error *err)
               mpg123_param(library, MPG123_INDEX_SIZE, 0, 0) == MPG123_OK &&
               mpg123_replace_reader_handle(library, on_read, on_seek, NULL) == MPG123_OK;
     if (!ok && spsh__library_lacks_memory())
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "MP3 decoder");
-    return ok ? SPSH_OK
-              : SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
-                          "MP3: libmpg123 cannot be set up");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "MP3 decoder");
+    return ok ? SPSH_OK : SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "MP3: libmpg123 cannot be set up");
 }
 
 /* After a failure of the library: the stream is not to blame if memory is lacking. */
 static void note_memory(mp3_state *state)
 {
     if (state->io_status == SPSH_OK && spsh__library_lacks_memory())
-        state->io_status =
-            SPSH_FAIL(&state->io_error, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "MP3 decoder");
+        state->io_status = SPSH_FAIL(&state->io_error, SPSH_E_NO_MEMORY, "MP3 decoder");
 }
 
 static spsh_status io_failed(const mp3_state *state, spsh_error *err)
@@ -133,8 +130,9 @@ static spsh_status start(spsh_decoder *decoder, spsh_error *err)
         return io_failed(state, err);
     if (!ok || rate != (long)decoder->info.sample_rate_hz ||
         channels != (int)decoder->info.channels || encoding != MPG123_ENC_FLOAT_32)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, state->extent.begin_bytes,
-                         "MP3: libmpg123 refuses the stream (%ld Hz, %d channels)", rate, channels);
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, state->extent.begin_bytes,
+                            "MP3: libmpg123 refuses the stream (%ld Hz, %d channels)", rate,
+                            channels);
     return SPSH_OK;
 }
 
@@ -148,7 +146,7 @@ static spsh_status take_state(spsh_decoder *decoder, spsh_error *err)
             .library = state->library, .floats = state->floats, .source = &decoder->source};
         return SPSH_OK;
     }
-    state = (mp3_state *)spsh__alloc_zero(&decoder->allocator, sizeof(*state));
+    state = (mp3_state *)spsh__new(&decoder->allocator, 1, sizeof(*state));
     decoder->state = state;
     if (state != NULL) {
         state->source = &decoder->source;
@@ -156,8 +154,7 @@ static spsh_status take_state(spsh_decoder *decoder, spsh_error *err)
         state->library = make_library();
     }
     if (state == NULL || state->floats == NULL || state->library == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "MP3 decoder: %d bytes",
-                         SPSH__SCRATCH_BYTES);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "MP3 decoder: %d bytes", SPSH__SCRATCH_BYTES);
     return set_up(state, err);
 }
 
@@ -204,7 +201,7 @@ static spsh_status mp3_read(spsh_decoder *decoder, void *pcm, uint64_t capacity,
     if (state->io_status != SPSH_OK)
         return io_failed(state, err);
     if (!decoder->keep_going && done < capacity && !state->extent.is_clean)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, state->extent.end_bytes, "%s", state->extent.detail);
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, state->extent.end_bytes, "%s", state->extent.detail);
     *ret_samples = done;
     return SPSH_OK;
 }

@@ -128,8 +128,8 @@ static spsh_status take_opus(spsh_bytes packet, spsh_audio_info *info, uint64_t 
                              spsh_error *err)
 {
     if (packet.size_bytes < 19 || (packet.data[8] & 0xf0) != 0)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, 0, "Opus: head of %zu bytes, version %u",
-                         packet.size_bytes, packet.size_bytes > 8 ? packet.data[8] : 0u);
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, 0, "Opus: head of %zu bytes, version %u",
+                            packet.size_bytes, packet.size_bytes > 8 ? packet.data[8] : 0u);
     info->codec = SPSH_CODEC_OPUS;
     info->channels = packet.data[9];
     *ret_pre_skip = spsh__load_u16le(packet.data + 10);
@@ -143,8 +143,8 @@ static spsh_status take_opus(spsh_bytes packet, spsh_audio_info *info, uint64_t 
 static spsh_status take_vorbis(spsh_bytes packet, spsh_audio_info *info, spsh_error *err)
 {
     if (packet.size_bytes < 30 || spsh__load_u32le(packet.data + 7) != 0)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, 0, "Vorbis: identification header of %zu bytes",
-                         packet.size_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, 0, "Vorbis: identification header of %zu bytes",
+                            packet.size_bytes);
     info->codec = SPSH_CODEC_VORBIS;
     info->channels = packet.data[11];
     info->sample_rate_hz = spsh__load_u32le(packet.data + 12);
@@ -164,7 +164,7 @@ static spsh_status take_head(spsh__audio_window *window, const ogg_crc_table *ta
     if (rc != SPSH_OK)
         return rc;
     if (!is_page || (ret_page->flags & FLAG_FIRST) == 0)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, 0, "Ogg: the first page is damaged");
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, 0, "Ogg: the first page is damaged");
     rc = spsh__window_get(window, ret_page->head_bytes, ret_page->size_bytes - ret_page->head_bytes,
                           &bytes, err);
     if (rc != SPSH_OK)
@@ -175,7 +175,7 @@ static spsh_status take_head(spsh__audio_window *window, const ogg_crc_table *ta
     else if (bytes.size_bytes >= 7 && memcmp(bytes.data, "\x01vorbis", 7) == 0)
         rc = take_vorbis(bytes, info, err);
     else
-        rc = SPSH_FAIL(err, SPSH_E_UNSUPPORTED, 0, "Ogg: neither Opus nor Vorbis");
+        rc = SPSH_FAIL_AT(err, SPSH_E_UNSUPPORTED, 0, "Ogg: neither Opus nor Vorbis");
     return rc == SPSH_OK ? spsh__audio_check_info(info, err) : rc;
 }
 
@@ -263,8 +263,8 @@ static spsh_status walk(spsh__audio_window *window, const ogg_crc_table *table, 
         if (rc != SPSH_OK)
             return rc;
         if (is_page && (next.serial != first->serial || (next.flags & FLAG_FIRST) != 0))
-            return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, offset,
-                             "Ogg: more than one stream in the file");
+            return SPSH_FAIL_AT(err, SPSH_E_UNSUPPORTED, offset,
+                                "Ogg: more than one stream in the file");
         if ((page.flags & FLAG_LAST) != 0) {
             explain(extent, "something behind the last page", offset);
             break;
@@ -315,7 +315,7 @@ spsh_status spsh__ogg_parse(spsh__audio_window *window, bool head_only, spsh_aud
         return rc;
     extent.samples = extent.samples > pre_skip ? extent.samples - pre_skip : 0;
     if (extent.samples > INT64_MAX)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, offset, "Ogg: the last page's position is negative");
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, offset, "Ogg: the last page's position is negative");
     ret_info->samples = extent.samples;
     *ret_extent = extent;
     return SPSH_OK;

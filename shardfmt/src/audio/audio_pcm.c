@@ -32,8 +32,8 @@ static spsh_status parse_prefix(spsh__audio_window *window, spsh_audio_info *inf
     if (rc != SPSH_OK)
         return rc;
     if (bytes.size_bytes < PREFIX_BYTES)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, bytes.size_bytes, "pcm: payload of %zu bytes",
-                         bytes.size_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, bytes.size_bytes, "pcm: payload of %zu bytes",
+                            bytes.size_bytes);
     memcpy(prefix, bytes.data, SAMPLES_AT);
     rc = spsh_pcm_inspect(prefix, sizeof(prefix), &found, err);
     if (rc != SPSH_OK)
@@ -49,11 +49,11 @@ static spsh_status parse_prefix(spsh__audio_window *window, spsh_audio_info *inf
     };
     *ret_head_bytes = spsh_pcm_head_bytes(info->samples, info->channels);
     if (*ret_head_bytes == SIZE_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SAMPLES_AT, "pcm: %llu samples of %u channels",
-                         (unsigned long long)info->samples, info->channels);
+        return SPSH_FAIL_AT(err, SPSH_E_LIMIT, SAMPLES_AT, "pcm: %llu samples of %u channels",
+                            (unsigned long long)info->samples, info->channels);
     if (*ret_head_bytes > window->source->size_bytes)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, window->source->size_bytes,
-                         "pcm: the head needs %zu bytes", *ret_head_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, window->source->size_bytes,
+                            "pcm: the head needs %zu bytes", *ret_head_bytes);
     return SPSH_OK;
 }
 
@@ -62,11 +62,11 @@ static spsh_status check_end(const uint8_t *entry, uint64_t size_bytes, spsh_err
 {
     uint64_t end = spsh__load_u32le(entry);
     if (end > size_bytes)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, size_bytes, "pcm: payload needs %llu bytes",
-                         (unsigned long long)end);
+        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, size_bytes, "pcm: payload needs %llu bytes",
+                            (unsigned long long)end);
     if (end < size_bytes)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, end, "pcm: payload ends at byte %llu of %llu",
-                         (unsigned long long)end, (unsigned long long)size_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, end, "pcm: payload ends at byte %llu of %llu",
+                            (unsigned long long)end, (unsigned long long)size_bytes);
     return SPSH_OK;
 }
 
@@ -92,11 +92,10 @@ static spsh_status pcm_open(spsh_decoder *decoder, spsh__audio_window *window, s
     size_t got = 0;
     pcm_state *state = (pcm_state *)decoder->state;
     if (state == NULL)
-        state = (pcm_state *)spsh__alloc_zero(&decoder->allocator, sizeof(*state));
+        state = (pcm_state *)spsh__new(&decoder->allocator, 1, sizeof(*state));
     decoder->state = state;
     if (state == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "pcm decoder: %zu bytes",
-                         sizeof(*state));
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "pcm decoder: %zu bytes", sizeof(*state));
     decoder->info.sample_rate_hz = decoder->sample_rate_hz;
     spsh_status rc = parse_prefix(window, &decoder->info, &state->head_bytes, err);
     if (rc == SPSH_OK)
@@ -118,8 +117,8 @@ static spsh_status pcm_open(spsh_decoder *decoder, spsh__audio_window *window, s
     if (rc != SPSH_OK)
         return rc;
     if (got < state->head_bytes)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, got, "pcm: the head needs %zu bytes",
-                         state->head_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, got, "pcm: the head needs %zu bytes",
+                            state->head_bytes);
     if (decoder->info.samples == 0)
         return SPSH_OK;
     return check_end(state->head + state->head_bytes - 4, decoder->source.size_bytes, err);
@@ -140,8 +139,8 @@ static spsh_status decode_piece(spsh_decoder *decoder, uint64_t first, uint64_t 
     if (rc != SPSH_OK)
         return rc;
     if (size > state->piece_bytes_max)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, part.offset_bytes, "pcm: frames of %llu bytes",
-                         (unsigned long long)size);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, part.offset_bytes, "pcm: frames of %llu bytes",
+                            (unsigned long long)size);
     if (!spsh__source_view(&decoder->source, part.offset_bytes, (size_t)size, &part.piece)) {
         part.piece.data = state->piece;
         rc = spsh__source_read(&decoder->source, part.offset_bytes, state->piece, (size_t)size,

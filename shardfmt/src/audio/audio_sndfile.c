@@ -124,7 +124,7 @@ static spsh_status parse_gsm(spsh__audio_window *window, spsh_audio_info *ret_in
     if (rc != SPSH_OK)
         return rc;
     if (bytes.size_bytes == 0 || (bytes.data[0] & 0xf0) != 0xd0)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, 0, "GSM: the file does not start with a frame");
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, 0, "GSM: the file does not start with a frame");
     *ret_info = (spsh_audio_info){
         .codec = SPSH_CODEC_GSM,
         .format = SPSH_SAMPLE_I16,
@@ -151,9 +151,9 @@ static spsh_status parse_wav_gsm(spsh__audio_window *window, sndfile_state *stat
     if (rc != SPSH_OK)
         return rc;
     if (layout.data_bytes > UINT32_MAX - WAV_HEAD_BYTES)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, layout.data_offset_bytes,
-                         "WAV: %llu bytes of GSM are too many",
-                         (unsigned long long)layout.data_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_LIMIT, layout.data_offset_bytes,
+                            "WAV: %llu bytes of GSM are too many",
+                            (unsigned long long)layout.data_bytes);
     uint32_t data_bytes = (uint32_t)layout.data_bytes;
     uint32_t samples = data_bytes / layout.block_bytes * 320;
     uint8_t *h = state->small_head;
@@ -188,14 +188,14 @@ static spsh_status compose_opus(sndfile_state *state, spsh_error *err)
     size_t got = 0;
     uint32_t size = state->extent.head_bytes;
     if (size > HEAD_BYTES_MAX)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, 0, "Opus: a first page of %u bytes", size);
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, 0, "Opus: a first page of %u bytes", size);
     uint8_t *head = state->small_head;
     spsh_status rc = spsh__source_read(state->source, 0, head, size, &got, err);
     if (rc != SPSH_OK)
         return rc;
     uint32_t packet = 27 + (uint32_t)head[26];
     if (got < size || packet + rate_at + 4 > size)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, 0, "Opus: the first page is damaged");
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, 0, "Opus: the first page is damaged");
     spsh__store_u32le(head + packet + rate_at, OPUS_RATE_HZ);
     spsh__ogg_store_crc(head, size);
     state->head_bytes = size;
@@ -223,7 +223,7 @@ static spsh_status parse(spsh_decoder *decoder, spsh__audio_window *window, sndf
 
 static spsh_status cut(const spsh__stream_extent *extent, spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_TRUNCATED, extent->end_bytes, "%s", extent->detail);
+    return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, extent->end_bytes, "%s", extent->detail);
 }
 
 /* The codec to be read is passed in ret_info->codec. */
@@ -243,8 +243,8 @@ static spsh_status sndfile_inspect(spsh__audio_window *window, spsh_audio_info *
     if (!extent.is_clean)
         return cut(&extent, err);
     if (info.codec != codec)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, 0, "%s where %s was expected",
-                         spsh_codec_name(info.codec), spsh_codec_name(codec));
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, 0, "%s where %s was expected",
+                            spsh_codec_name(info.codec), spsh_codec_name(codec));
     *ret_info = info;
     return SPSH_OK;
 }
@@ -267,8 +267,7 @@ static bool is_expected_format(spsh_codec codec, int format)
 static void note_memory(sndfile_state *state)
 {
     if (state->io_status == SPSH_OK && spsh__library_lacks_memory())
-        state->io_status =
-            SPSH_FAIL(&state->io_error, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "libsndfile");
+        state->io_status = SPSH_FAIL(&state->io_error, SPSH_E_NO_MEMORY, "libsndfile");
 }
 
 /* Opens the library at sample 0. */
@@ -292,12 +291,12 @@ static spsh_status open_library(spsh_decoder *decoder, sndfile_state *state, sps
         return state->io_status;
     }
     if (state->library == NULL)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, SPSH_OFFSET_NONE, "%s: libsndfile refuses the stream",
+        return SPSH_FAIL(err, SPSH_E_AUDIO, "%s: libsndfile refuses the stream",
                          spsh_codec_name(decoder->info.codec));
     if (!is_expected_format(decoder->info.codec, info.format) ||
         info.samplerate != (int)decoder->info.sample_rate_hz ||
         info.channels != (int)decoder->info.channels)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_AUDIO,
                          "%s: libsndfile finds format 0x%x, %d Hz, %d channels; the header says %u "
                          "Hz, %u channels",
                          spsh_codec_name(decoder->info.codec), (unsigned)info.format,
@@ -309,21 +308,20 @@ static spsh_status open_library(spsh_decoder *decoder, sndfile_state *state, sps
 static spsh_status sndfile_open(spsh_decoder *decoder, spsh__audio_window *window, spsh_error *err)
 {
     spsh_codec codec = decoder->info.codec;
-    sndfile_state *state = (sndfile_state *)spsh__alloc_zero(&decoder->allocator, sizeof(*state));
+    sndfile_state *state = (sndfile_state *)spsh__new(&decoder->allocator, 1, sizeof(*state));
     decoder->state = state;
     if (state != NULL)
         state->floats = (float *)spsh__alloc(&decoder->allocator, SPSH__SCRATCH_BYTES);
     if (state == NULL || state->floats == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "decoder: %d bytes",
-                         SPSH__SCRATCH_BYTES);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "decoder: %d bytes", SPSH__SCRATCH_BYTES);
     state->source = &decoder->source;
     state->head = state->small_head;
     spsh_status rc = parse(decoder, window, state, err);
     if (rc != SPSH_OK)
         return rc;
     if (decoder->info.codec != codec)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, 0, "%s where %s was expected",
-                         spsh_codec_name(decoder->info.codec), spsh_codec_name(codec));
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, 0, "%s where %s was expected",
+                            spsh_codec_name(decoder->info.codec), spsh_codec_name(codec));
     /* Nothing to decode: the verdict compares 0 with the claim. */
     if (state->extent.samples == 0) {
         state->has_ended = true;
@@ -379,7 +377,7 @@ static spsh_status sndfile_read(spsh_decoder *decoder, void *pcm, uint64_t capac
         return state->io_status;
     }
     if (state->has_ended && !decoder->keep_going && done < capacity && !state->extent.is_clean)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, state->extent.end_bytes, "%s", state->extent.detail);
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, state->extent.end_bytes, "%s", state->extent.detail);
     *ret_samples = done;
     return SPSH_OK;
 }

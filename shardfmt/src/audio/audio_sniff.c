@@ -205,10 +205,10 @@ spsh_status spsh__id3_skip(spsh__audio_window *window, uint64_t *ret_offset, sps
         offset += tag_bytes;
     }
     if (offset > window->source->size_bytes)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, window->source->size_bytes,
-                         "the ID3 tag ends at byte %llu, the file at %llu",
-                         (unsigned long long)offset,
-                         (unsigned long long)window->source->size_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, window->source->size_bytes,
+                            "the ID3 tag ends at byte %llu, the file at %llu",
+                            (unsigned long long)offset,
+                            (unsigned long long)window->source->size_bytes);
     *ret_offset = offset;
     return SPSH_OK;
 }
@@ -228,36 +228,37 @@ static spsh_status refuse_ogg(spsh_bytes head, spsh_error *err)
         name = "Ogg Theora";
     else if (has_magic(head, packet, "fishead", 7))
         name = "Ogg with a skeleton";
-    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, 0, "%s is not among the codecs that are read", name);
+    return SPSH_FAIL_AT(err, SPSH_E_UNSUPPORTED, 0, "%s is not among the codecs that are read",
+                        name);
 }
 
 spsh_status spsh__audio_refuse(spsh_bytes head, spsh_error *err)
 {
     if (head.size_bytes == 0)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, 0, "the file is empty");
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, 0, "the file is empty");
     if (has_magic(head, 0, "OggS", 4))
         return refuse_ogg(head, err);
     for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
         if (!has_magic(head, foreign[i].offset, foreign[i].magic, foreign[i].size))
             continue;
         if (foreign[i].is_audio)
-            return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, 0, "%s is not among the codecs that are read",
-                             foreign[i].name);
-        return SPSH_FAIL(err, SPSH_E_AUDIO, 0, "not audio: looks like %s", foreign[i].name);
+            return SPSH_FAIL_AT(err, SPSH_E_UNSUPPORTED, 0,
+                                "%s is not among the codecs that are read", foreign[i].name);
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, 0, "not audio: looks like %s", foreign[i].name);
     }
     const char *layer = spsh__mpeg_other_layer(head);
     if (layer != NULL)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, 0, "%s is not among the codecs that are read",
-                         layer);
+        return SPSH_FAIL_AT(err, SPSH_E_UNSUPPORTED, 0, "%s is not among the codecs that are read",
+                            layer);
     const char *text = describe_text(head);
     if (text != NULL)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, 0, "not audio: looks like %s", text);
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, 0, "not audio: looks like %s", text);
     if (is_zero(head))
-        return SPSH_FAIL(err, SPSH_E_AUDIO, 0, "not audio: the file starts with %zu zero bytes",
-                         head.size_bytes);
-    return SPSH_FAIL(err, SPSH_E_AUDIO, 0, "not audio of a known kind: starts with %02x %02x %02x",
-                     head.data[0], head.size_bytes > 1 ? head.data[1] : 0,
-                     head.size_bytes > 2 ? head.data[2] : 0);
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, 0, "not audio: the file starts with %zu zero bytes",
+                            head.size_bytes);
+    return SPSH_FAIL_AT(
+        err, SPSH_E_AUDIO, 0, "not audio of a known kind: starts with %02x %02x %02x", head.data[0],
+        head.size_bytes > 1 ? head.data[1] : 0, head.size_bytes > 2 ? head.data[2] : 0);
 }
 
 spsh_status spsh__audio_detect(spsh__audio_window *window, spsh_codec *ret_codec, spsh_error *err)
@@ -274,7 +275,7 @@ spsh_status spsh__audio_detect(spsh__audio_window *window, spsh_codec *ret_codec
     if (*ret_codec == SPSH_CODEC_UNKNOWN)
         return spsh__audio_refuse(head, err);
     if (offset != 0 && *ret_codec != SPSH_CODEC_MP3 && *ret_codec != SPSH_CODEC_FLAC)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, 0, "%s behind an ID3 tag",
-                         spsh_codec_name(*ret_codec));
+        return SPSH_FAIL_AT(err, SPSH_E_UNSUPPORTED, 0, "%s behind an ID3 tag",
+                            spsh_codec_name(*ret_codec));
     return SPSH_OK;
 }

@@ -39,7 +39,7 @@ typedef struct headers {
 
 static spsh_status fail_memory(spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "Vorbis: headers");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "Vorbis: headers");
 }
 
 /* The next page; headers->fed_bytes moves on. The pages up to end_bytes are known to be intact. */
@@ -50,20 +50,21 @@ static spsh_status next_page(headers *h, spsh__audio_window *window, uint64_t en
         spsh_bytes bytes = {NULL, 0};
         const uint64_t left = end_bytes - h->fed_bytes;
         if (left == 0)
-            return SPSH_FAIL(err, SPSH_E_AUDIO, h->used_bytes,
-                             "Vorbis: the stream ends after %u of %d headers", h->count, HEADERS);
+            return SPSH_FAIL_AT(err, SPSH_E_AUDIO, h->used_bytes,
+                                "Vorbis: the stream ends after %u of %d headers", h->count,
+                                HEADERS);
         if (h->fed_bytes >= HEADERS_BYTES_MAX)
-            return SPSH_FAIL(err, SPSH_E_LIMIT, h->used_bytes,
-                             "Vorbis: more than %llu bytes of headers",
-                             (unsigned long long)HEADERS_BYTES_MAX);
+            return SPSH_FAIL_AT(err, SPSH_E_LIMIT, h->used_bytes,
+                                "Vorbis: more than %llu bytes of headers",
+                                (unsigned long long)HEADERS_BYTES_MAX);
         spsh_status rc = spsh__window_get(
             window, h->fed_bytes, left < SPSH__WINDOW_BYTES ? (size_t)left : SPSH__WINDOW_BYTES,
             &bytes, err);
         if (rc != SPSH_OK)
             return rc;
         if (bytes.size_bytes == 0)
-            return SPSH_FAIL(err, SPSH_E_TRUNCATED, h->fed_bytes,
-                             "Vorbis: the source has become shorter");
+            return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, h->fed_bytes,
+                                "Vorbis: the source has become shorter");
         char *room = ogg_sync_buffer(&h->sync, (long)bytes.size_bytes);
         if (room == NULL)
             return fail_memory(err);
@@ -102,8 +103,8 @@ static spsh_status take_header(headers *h, ogg_packet *packet, spsh_error *err)
     if (refused != 0 && spsh__library_lacks_memory())
         return fail_memory(err);
     if (refused != 0)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, 0, "Vorbis: libvorbis refuses header %u: code %d",
-                         h->count + 1, refused);
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, 0, "Vorbis: libvorbis refuses header %u: code %d",
+                            h->count + 1, refused);
     ogg_packet copy = {.packet = packet->packet, .bytes = packet->bytes, .b_o_s = h->count == 0};
     if (h->count == 1) {
         copy.packet = no_comments;
@@ -131,21 +132,23 @@ static spsh_status read_headers(headers *h, spsh__audio_window *window, uint64_t
         errno = 0;
         if (ogg_stream_pagein(&h->from, &page) != 0)
             return spsh__library_lacks_memory() ? fail_memory(err)
-                                                : SPSH_FAIL(err, SPSH_E_AUDIO, h->used_bytes,
-                                                            "Vorbis: libogg refuses a page");
+                                                : SPSH_FAIL_AT(err, SPSH_E_AUDIO, h->used_bytes,
+                                                               "Vorbis: libogg refuses a page");
         int found = 1;
         while (rc == SPSH_OK && h->count < HEADERS && found != 0) {
             found = ogg_stream_packetout(&h->from, &packet);
             if (found < 0)
-                return SPSH_FAIL(err, SPSH_E_AUDIO, h->used_bytes, "Vorbis: a hole in the headers");
+                return SPSH_FAIL_AT(err, SPSH_E_AUDIO, h->used_bytes,
+                                    "Vorbis: a hole in the headers");
             if (found > 0)
                 rc = take_header(h, &packet, err);
         }
         if (rc != SPSH_OK)
             return rc;
         if (first && h->count != 1)
-            return SPSH_FAIL(err, SPSH_E_AUDIO, 0,
-                             "Vorbis: the first page holds %u headers, one is expected", h->count);
+            return SPSH_FAIL_AT(err, SPSH_E_AUDIO, 0,
+                                "Vorbis: the first page holds %u headers, one is expected",
+                                h->count);
     }
     return SPSH_OK;
 }

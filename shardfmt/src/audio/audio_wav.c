@@ -91,17 +91,18 @@ static spsh_status take_coding(uint32_t tag, uint32_t bits, uint64_t offset, sps
         layout->coding = SPSH__WAV_GSM;
         info->bits_per_sample = 0;
         if (info->channels != 1 || layout->block_bytes != GSM_BLOCK_BYTES)
-            return SPSH_FAIL(err, SPSH_E_AUDIO, offset, "WAV: GSM with %u channels, blocks of %u",
-                             info->channels, layout->block_bytes);
+            return SPSH_FAIL_AT(err, SPSH_E_AUDIO, offset,
+                                "WAV: GSM with %u channels, blocks of %u", info->channels,
+                                layout->block_bytes);
         return SPSH_OK;
     default:
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, offset,
-                         "WAV with %s (format tag 0x%04x) is not among the codecs that are read",
-                         format_name(tag), tag);
+        return SPSH_FAIL_AT(err, SPSH_E_UNSUPPORTED, offset,
+                            "WAV with %s (format tag 0x%04x) is not among the codecs that are read",
+                            format_name(tag), tag);
     }
     if (!is_known)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, offset,
-                         "WAV with format tag 0x%04x and %u bits per sample", tag, bits);
+        return SPSH_FAIL_AT(err, SPSH_E_UNSUPPORTED, offset,
+                            "WAV with format tag 0x%04x and %u bits per sample", tag, bits);
     return SPSH_OK;
 }
 
@@ -111,8 +112,8 @@ static spsh_status parse_format(spsh_bytes chunk, uint64_t offset, spsh_audio_in
     static const uint8_t guid_tail[14] = {0x00, 0x00, 0x00, 0x00, 0x10, 0x00, 0x80,
                                           0x00, 0x00, 0xaa, 0x00, 0x38, 0x9b, 0x71};
     if (chunk.size_bytes < 16)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, offset, "WAV: format chunk of %zu bytes",
-                         chunk.size_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, offset, "WAV: format chunk of %zu bytes",
+                            chunk.size_bytes);
     uint32_t tag = spsh__load_u16le(chunk.data);
     uint32_t bits = spsh__load_u16le(chunk.data + 14);
     info->channels = spsh__load_u16le(chunk.data + 2);
@@ -124,8 +125,8 @@ static spsh_status parse_format(spsh_bytes chunk, uint64_t offset, spsh_audio_in
         return rc;
     if (tag == FORMAT_EXTENDED) {
         if (chunk.size_bytes < 40 || memcmp(chunk.data + 26, guid_tail, sizeof(guid_tail)) != 0)
-            return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, offset,
-                             "WAV: extensible format without a known subformat");
+            return SPSH_FAIL_AT(err, SPSH_E_UNSUPPORTED, offset,
+                                "WAV: extensible format without a known subformat");
         tag = spsh__load_u16le(chunk.data + 24);
     }
     /* 20 bits in 3 bytes are written as 20 or as 24: the container decides, low bits are zero. */
@@ -136,9 +137,9 @@ static spsh_status parse_format(spsh_bytes chunk, uint64_t offset, spsh_audio_in
     if (rc != SPSH_OK)
         return rc;
     if (layout->coding != SPSH__WAV_GSM && layout->block_bytes != info->channels * bits / 8)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, offset,
-                         "WAV: %u channels of %u bits do not make blocks of %u bytes",
-                         info->channels, bits, layout->block_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, offset,
+                            "WAV: %u channels of %u bits do not make blocks of %u bytes",
+                            info->channels, bits, layout->block_bytes);
     return SPSH_OK;
 }
 
@@ -201,7 +202,8 @@ static spsh_status take_chunk(spsh__audio_window *window, wav_chunks *chunks, ui
     if (rc != SPSH_OK)
         return rc;
     if (chunk.size_bytes < CHUNK_HEAD_BYTES)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, offset, "WAV: the file ends before its data chunk");
+        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, offset,
+                            "WAV: the file ends before its data chunk");
     uint32_t size = spsh__load_u32le(chunk.data + 4);
     spsh_bytes body = {chunk.data + CHUNK_HEAD_BYTES, chunk.size_bytes - CHUNK_HEAD_BYTES};
     if (size < body.size_bytes)
@@ -214,7 +216,7 @@ static spsh_status take_chunk(spsh__audio_window *window, wav_chunks *chunks, ui
         return parse_format(body, offset, info, layout, err);
     } else if (memcmp(chunk.data, "data", 4) == 0) {
         if (!chunks->has_format)
-            return SPSH_FAIL(err, SPSH_E_AUDIO, offset, "WAV: data chunk before a format chunk");
+            return SPSH_FAIL_AT(err, SPSH_E_AUDIO, offset, "WAV: data chunk before a format chunk");
         chunks->has_data = true;
         chunks->data_offset_bytes = offset + CHUNK_HEAD_BYTES;
         chunks->data_bytes = size;
@@ -234,15 +236,15 @@ spsh_status spsh__wav_parse(spsh__audio_window *window, spsh_audio_info *ret_inf
     if (rc != SPSH_OK)
         return rc;
     if (spsh_audio_sniff(head.data, head.size_bytes, NULL) != SPSH_CODEC_WAV)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, 0, "not a WAV file");
+        return SPSH_FAIL_AT(err, SPSH_E_AUDIO, 0, "not a WAV file");
     chunks.is_rf64 = memcmp(head.data, "RIFF", 4) != 0;
     chunks.riff_bytes = spsh__load_u32le(head.data + 4);
 
     uint64_t offset = 12;
     for (int i = 0; !chunks.has_data; i++) {
         if (i == CHUNKS_MAX)
-            return SPSH_FAIL(err, SPSH_E_LIMIT, offset, "WAV: no data within %d chunks",
-                             CHUNKS_MAX);
+            return SPSH_FAIL_AT(err, SPSH_E_LIMIT, offset, "WAV: no data within %d chunks",
+                                CHUNKS_MAX);
         rc = take_chunk(window, &chunks, offset, &info, &layout, err);
         if (rc != SPSH_OK)
             return rc;
@@ -266,9 +268,10 @@ static spsh_status wav_inspect(spsh__audio_window *window, spsh_audio_info *ret_
     if (rc != SPSH_OK)
         return rc;
     if (layout.is_cut)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, window->source->size_bytes,
-                         "WAV: the header states %llu samples, the file holds %llu bytes of audio",
-                         (unsigned long long)info.samples, (unsigned long long)layout.data_bytes);
+        return SPSH_FAIL_AT(
+            err, SPSH_E_TRUNCATED, window->source->size_bytes,
+            "WAV: the header states %llu samples, the file holds %llu bytes of audio",
+            (unsigned long long)info.samples, (unsigned long long)layout.data_bytes);
     *ret_info = info;
     return SPSH_OK;
 }
@@ -342,8 +345,7 @@ static spsh_status wav_open(spsh_decoder *decoder, spsh__audio_window *window, s
     if (state == NULL)
         state = (wav_state *)spsh__alloc(&decoder->allocator, sizeof(*state));
     if (state == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "WAV decoder: %zu bytes",
-                         sizeof(*state));
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "WAV decoder: %zu bytes", sizeof(*state));
     decoder->state = state;
     spsh_status rc = spsh__wav_parse(window, &decoder->info, &state->layout, err);
     if (rc != SPSH_OK)
@@ -371,7 +373,7 @@ static spsh_status wav_read(spsh_decoder *decoder, void *pcm, uint64_t capacity,
         if (rc != SPSH_OK)
             return rc;
         if (got / block < count) /* the source is shorter than it said */
-            return SPSH_FAIL(err, SPSH_E_TRUNCATED, offset + got, "WAV: the data ends early");
+            return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, offset + got, "WAV: the data ends early");
         convert(state, decoder->info.bits_per_sample, state->raw, (uint8_t *)pcm + done * out_bytes,
                 (size_t)count * decoder->info.channels);
         done += count;
@@ -384,7 +386,7 @@ static spsh_status wav_seek(spsh_decoder *decoder, uint64_t sample, spsh_error *
 {
     const wav_state *state = (const wav_state *)decoder->state;
     if (sample > state->sample_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "seek to %llu of %llu samples",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "seek to %llu of %llu samples",
                          (unsigned long long)sample, (unsigned long long)state->sample_count);
     decoder->position = sample;
     return SPSH_OK;

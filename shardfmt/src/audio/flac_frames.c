@@ -259,15 +259,15 @@ spsh_status spsh__flac_walk_next(spsh__flac_walker *walker, spsh__flac_frame *re
     spsh_bytes rest = {walker->file.data + begin, walker->file.size_bytes - (size_t)begin};
     if (!spsh__flac_parse_frame(rest, &frame) ||
         !belongs(walker, &frame, walker->has_frame ? &walker->last : NULL))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, begin, "FLAC: no frame header at byte %llu",
-                         (unsigned long long)begin);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, begin, "FLAC: no frame header at byte %llu",
+                            (unsigned long long)begin);
     frame.offset_bytes = begin;
     frame.sample = walker->sample;
     uint64_t end = find_end(walker, &frame);
     if (end == 0)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, begin,
-                         "FLAC: the frame at byte %llu (sample %llu) is cut or damaged",
-                         (unsigned long long)begin, (unsigned long long)walker->sample);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, begin,
+                            "FLAC: the frame at byte %llu (sample %llu) is cut or damaged",
+                            (unsigned long long)begin, (unsigned long long)walker->sample);
     frame.size_bytes = end - begin;
     walker->offset_bytes = end;
     walker->sample += frame.block_samples;

@@ -47,7 +47,7 @@ static spsh_status run(const resample_job *job, soxr_t resampler, spsh_error *er
                          &done_in, job->dst + made * stride_bytes,
                          room < CHUNK_SAMPLES ? (size_t)room : CHUNK_SAMPLES, &done_out);
         if (failure != NULL)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "resampler: %s", failure);
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "resampler: %s", failure);
         made += done_out;
         if (is_tail)
             padded += done_in;
@@ -56,9 +56,8 @@ static spsh_status run(const resample_job *job, soxr_t resampler, spsh_error *er
         /* The filter is shorter than a second of either rate; more silence means a stuck library.
          */
         if (padded > UINT64_C(4) * SPSH_SAMPLE_RATE_HZ_MAX)
-            return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
-                             "resampler: %llu of %llu samples came out", (unsigned long long)made,
-                             (unsigned long long)job->wanted);
+            return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "resampler: %llu of %llu samples came out",
+                             (unsigned long long)made, (unsigned long long)job->wanted);
     }
     return SPSH_OK;
 }
@@ -75,16 +74,15 @@ static spsh_status check_job(resample_job *job, spsh_error *err)
     if ((job->pcm == NULL && job->samples > 0) || job->channels == 0 ||
         job->channels > SPSH_CHANNELS_MAX || !is_rate(job->from_rate_hz) ||
         !is_rate(job->to_rate_hz))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "resample: %u channels from %u Hz to %u Hz", job->channels,
-                         job->from_rate_hz, job->to_rate_hz);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "resample: %u channels from %u Hz to %u Hz",
+                         job->channels, job->from_rate_hz, job->to_rate_hz);
     if (!spsh__mul_u64(job->samples, job->to_rate_hz, &scaled) ||
         !spsh__add_u64(scaled, job->from_rate_hz - 1, &scaled))
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "resample: %llu samples",
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "resample: %llu samples",
                          (unsigned long long)job->samples);
     job->wanted = scaled / job->from_rate_hz;
     if (job->wanted > job->capacity || (job->wanted > 0 && job->dst == NULL))
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
                          "resample: %llu samples come out, there is room for %llu",
                          (unsigned long long)job->wanted, (unsigned long long)job->capacity);
     return SPSH_OK;
@@ -109,7 +107,7 @@ static spsh_status resample(resample_job *job, uint64_t *ret_samples, spsh_error
     soxr_t resampler = soxr_create(job->from_rate_hz, job->to_rate_hz, job->channels, &failure, &io,
                                    &quality, &runtime);
     if (failure != NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "resampler: %s", failure);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "resampler: %s", failure);
     rc = run(job, resampler, err);
     soxr_delete(resampler);
     if (rc == SPSH_OK)

@@ -25,33 +25,6 @@ static void default_free(void *user, void *memory)
 
 static const spsh_allocator default_allocator = {default_alloc, default_free, NULL};
 
-void *spsh__alloc(const spsh_allocator *allocator, size_t size_bytes)
-{
-    return allocator->alloc_fn(allocator->user, size_bytes);
-}
-
-void *spsh__alloc_array(const spsh_allocator *allocator, size_t count, size_t element_bytes)
-{
-    size_t size_bytes = 0;
-    if (__builtin_mul_overflow(count, element_bytes, &size_bytes))
-        return NULL;
-    return spsh__alloc(allocator, size_bytes);
-}
-
-void *spsh__alloc_zero(const spsh_allocator *allocator, size_t size_bytes)
-{
-    void *memory = spsh__alloc(allocator, size_bytes);
-    if (memory != NULL)
-        memset(memory, 0, size_bytes);
-    return memory;
-}
-
-void spsh__free(const spsh_allocator *allocator, void *memory)
-{
-    if (memory != NULL)
-        allocator->free_fn(allocator->user, memory);
-}
-
 const char *spsh_status_name(spsh_status status)
 {
     switch (status) {

@@ -32,14 +32,13 @@ typedef struct reader {
 
 static spsh_status no_memory(const reader *r, spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: no memory for its values",
-                     r->name);
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for its values", r->name);
 }
 
 static spsh_status refuse(const reader *r, const yaml_event_t *event, const char *what,
                           spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_SYNTAX, SPSH_OFFSET_NONE, "%s: line %llu: %s", r->name,
+    return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: line %llu: %s", r->name,
                      (unsigned long long)event->start_mark.line + 1, what);
 }
 
@@ -117,9 +116,9 @@ static spsh_status take_scalar(reader *r, const yaml_event_t *event, spsh_error 
     if (!r->has_key)
         return take_key(r, event, err);
     if (r->values.count == SPSH_SETTINGS_VALUES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
-                         "%s: line %llu: a list has more than %zu values", r->name,
-                         (unsigned long long)event->start_mark.line + 1, SPSH_SETTINGS_VALUES_MAX);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: line %llu: a list has more than %zu values",
+                         r->name, (unsigned long long)event->start_mark.line + 1,
+                         SPSH_SETTINGS_VALUES_MAX);
     const spsh_status rc = keep(r, text, is_null(event) ? 0 : event->data.scalar.length, err);
     return rc != SPSH_OK || r->is_in_list ? rc : visit(r, false, err);
 }
@@ -197,8 +196,7 @@ static spsh_status fail_as(const reader *r, const yaml_parser_t *parser, uint64_
 {
     if (parser->error == YAML_MEMORY_ERROR)
         return no_memory(r, err);
-    return SPSH_FAIL(err, SPSH_E_SYNTAX, SPSH_OFFSET_NONE, "%s: line %llu: %s", r->name,
-                     (unsigned long long)line,
+    return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: line %llu: %s", r->name, (unsigned long long)line,
                      parser->problem == NULL ? "is not understood" : parser->problem);
 }
 
@@ -210,7 +208,7 @@ spsh_status spsh_settings_read(const char *text, size_t size_bytes, const char *
     spsh_status rc = SPSH_OK;
     bool is_at_end = false;
     if (size_bytes > SPSH_SETTINGS_BYTES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%s: is longer than %zu bytes", name,
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: is longer than %zu bytes", name,
                          SPSH_SETTINGS_BYTES_MAX);
     if (!yaml_parser_initialize(&parser))
         return no_memory(&r, err);

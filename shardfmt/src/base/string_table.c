@@ -19,7 +19,7 @@ struct spsh__names {
 
 spsh__names *spsh__names_new(const spsh_allocator *allocator)
 {
-    spsh__names *names = (spsh__names *)spsh__alloc_zero(allocator, sizeof(*names));
+    spsh__names *names = (spsh__names *)spsh__new(allocator, 1, sizeof(*names));
     if (names != NULL)
         names->allocator = *allocator;
     return names;
@@ -95,10 +95,9 @@ static spsh_status grow(spsh__names *names, spsh_error *err)
     size_t slot_count = old_count == 0 ? SLOTS_MIN : 2 * old_count;
     uint32_t *slots = NULL;
     if (slot_count <= SIZE_MAX / sizeof(*slots))
-        slots = (uint32_t *)spsh__alloc_zero(&names->allocator, slot_count * sizeof(*slots));
+        slots = (uint32_t *)spsh__new(&names->allocator, 1, slot_count * sizeof(*slots));
     if (slots == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "hash table of %zu names",
-                         slot_count);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "hash table of %zu names", slot_count);
     names->slots = slots;
     names->slot_count = slot_count;
     for (size_t i = 0; i < old_count; i++)
@@ -115,7 +114,7 @@ spsh_status spsh__names_add(spsh__names *names, spsh_bytes string, uint32_t *ret
     if (spsh__names_find(names, string, ret_number))
         return SPSH_OK;
     if (names->count >= UINT32_MAX - 1)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%u names", names->count);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%u names", names->count);
     spsh_status rc = SPSH_OK;
     if (names->slot_count < 2 * ((size_t)names->count + 1))
         rc = grow(names, err);

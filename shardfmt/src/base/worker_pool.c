@@ -60,9 +60,9 @@ spsh_status spsh__worker_pool_open(const spsh_allocator *allocator, uint32_t thr
                                    uint32_t tasks_max, spsh__worker_fn work_fn, void *user,
                                    spsh__worker_pool **ret_pool, spsh_error *err)
 {
-    spsh__worker_pool *pool = spsh__alloc_zero(allocator, sizeof(*pool));
+    spsh__worker_pool *pool = spsh__new(allocator, 1, sizeof(*pool));
     if (pool == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "worker threads");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "worker threads");
     pool->allocator = allocator;
     pool->work_fn = work_fn;
     pool->user = user;
@@ -74,12 +74,11 @@ spsh_status spsh__worker_pool_open(const spsh_allocator *allocator, uint32_t thr
     pool->threads = spsh__alloc_array(allocator, threads, sizeof(*pool->threads));
     spsh_status rc = SPSH_OK;
     if (pool->places == NULL || pool->threads == NULL)
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "worker threads");
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "worker threads");
     while (rc == SPSH_OK && threads > 1 && pool->thread_count < threads) {
         int failed = pthread_create(&pool->threads[pool->thread_count], NULL, worker, pool);
         if (failed != 0 && pool->thread_count == 0)
-            rc = SPSH_FAIL_OS(err, SPSH_E_IO, failed, SPSH_OFFSET_NONE, "worker threads: %s",
-                              spsh__os_text(failed));
+            rc = SPSH_FAIL_OS(err, SPSH_E_IO, failed, "worker threads: %s", spsh__os_text(failed));
         if (failed != 0) /* fewer will do */
             break;
         pool->thread_count++;

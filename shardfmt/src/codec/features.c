@@ -108,11 +108,11 @@ spsh_status spsh_features_encode(const spsh_features_info *info, const void *row
     const size_t bound = spsh_features_bound(info->frame_count, info->dim, info->value_bytes);
     if (!is_shape(info->dim, info->value_bytes) || (rows == NULL && info->frame_count > 0) ||
         payload == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "features: %u values of %u bytes a frame, or no memory given", info->dim,
                          info->value_bytes);
     if (bound == SIZE_MAX || capacity_bytes < bound)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
                          "features: %llu frames of %u values need %zu bytes, there are %zu",
                          ULL(info->frame_count), info->dim, bound, capacity_bytes);
     l.info.block_frames = written_block_frames(info->dim, info->value_bytes);
@@ -151,31 +151,33 @@ static spsh_status take_shape(const uint8_t *payload, size_t payload_bytes, layo
 {
     spsh_features_info *info = &l->info;
     if (payload_bytes < HEAD_BYTES)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, payload_bytes,
-                         "features: payload of %zu bytes, the head has %d", payload_bytes,
-                         HEAD_BYTES);
+        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, payload_bytes,
+                            "features: payload of %zu bytes, the head has %d", payload_bytes,
+                            HEAD_BYTES);
     if (payload[0] != VERSION)
-        return SPSH_FAIL(err, SPSH_E_VERSION, 0, "features: version %u, this reader knows %d",
-                         payload[0], VERSION);
+        return SPSH_FAIL_AT(err, SPSH_E_VERSION, 0, "features: version %u, this reader knows %d",
+                            payload[0], VERSION);
     info->value_bytes = payload[1];
     info->dim = spsh__load_u32le(payload + 4);
     info->block_frames = spsh__load_u32le(payload + 8);
     info->frame_count = spsh__load_u64le(payload + 16);
     memcpy(info->source, payload + SOURCE_AT, sizeof(info->source));
     if (spsh__load_u16le(payload + 2) != 0 || spsh__load_u32le(payload + 12) != 0)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 2, "features: reserved bytes are not 0");
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 2, "features: reserved bytes are not 0");
     if (info->value_bytes != 2 && info->value_bytes != 4)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 1, "features: values of %u bytes, expected 2 or 4",
-                         info->value_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 1, "features: values of %u bytes, expected 2 or 4",
+                            info->value_bytes);
     if (info->dim == 0 || info->block_frames == 0)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 4, "features: %u values a frame, %u frames a block",
-                         info->dim, info->block_frames);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 4,
+                            "features: %u values a frame, %u frames a block", info->dim,
+                            info->block_frames);
     if (info->dim > SPSH_FEATURES_DIM_MAX ||
         info->frame_count > SPSH_PCM_BYTES_MAX / ((uint64_t)info->dim * info->value_bytes) ||
         info->block_frames > SPSH_FEATURES_BLOCK_BYTES / (info->dim * info->value_bytes))
-        return SPSH_FAIL(err, SPSH_E_LIMIT, 4,
-                         "features: %llu frames of %u values, %u a block: more than a reader takes",
-                         ULL(info->frame_count), info->dim, info->block_frames);
+        return SPSH_FAIL_AT(
+            err, SPSH_E_LIMIT, 4,
+            "features: %llu frames of %u values, %u a block: more than a reader takes",
+            ULL(info->frame_count), info->dim, info->block_frames);
     return SPSH_OK;
 }
 
@@ -189,27 +191,27 @@ static spsh_status check(const uint8_t *payload, size_t payload_bytes, layout *l
     l->block_bytes = l->info.block_frames * l->row_bytes;
     l->block_count = block_count_of(&l->info);
     if (l->block_count > (payload_bytes - HEAD_BYTES) / 4)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, payload_bytes,
-                         "features: payload of %zu bytes, the directory has %llu blocks",
-                         payload_bytes, ULL(l->block_count));
+        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, payload_bytes,
+                            "features: payload of %zu bytes, the directory has %llu blocks",
+                            payload_bytes, ULL(l->block_count));
     uint64_t end = HEAD_BYTES + 4 * l->block_count;
     for (uint64_t block = 0; block < l->block_count; block++) {
         const uint64_t at = HEAD_BYTES + 4 * block;
         const uint64_t stored = spsh__load_u32le(payload + at);
         const uint64_t rows_bytes = frames_of_block(l, block) * l->row_bytes;
         if (stored == 0 || stored > rows_bytes)
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, at,
-                             "features: block %llu is stored in %llu bytes, its rows have %llu",
-                             ULL(block), ULL(stored), ULL(rows_bytes));
+            return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, at,
+                                "features: block %llu is stored in %llu bytes, its rows have %llu",
+                                ULL(block), ULL(stored), ULL(rows_bytes));
         end += stored;
         if (end > payload_bytes)
-            return SPSH_FAIL(err, SPSH_E_TRUNCATED, payload_bytes,
-                             "features: payload of %zu bytes, block %llu ends at %llu",
-                             payload_bytes, ULL(block), ULL(end));
+            return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, payload_bytes,
+                                "features: payload of %zu bytes, block %llu ends at %llu",
+                                payload_bytes, ULL(block), ULL(end));
     }
     if (end != payload_bytes)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, end, "features: ends at %llu of %zu bytes", ULL(end),
-                         payload_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, end, "features: ends at %llu of %zu bytes",
+                            ULL(end), payload_bytes);
     return SPSH_OK;
 }
 
@@ -261,9 +263,9 @@ static spsh_status decode_part(const layout *l, const block_part *part, uint8_t 
     const int got = LZ4_decompress_safe((const char *)part->stored.data, (char *)scratch,
                                         (int)part->stored.size_bytes, (int)part->rows_bytes);
     if (got < 0 || (size_t)got != part->rows_bytes)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, part->at,
-                         "features: the block at %llu does not decompress to %zu bytes",
-                         ULL(part->at), part->rows_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, part->at,
+                            "features: the block at %llu does not decompress to %zu bytes",
+                            ULL(part->at), part->rows_bytes);
     from_planes(scratch + part->first_bytes / value_bytes, part->rows_bytes / value_bytes,
                 value_bytes, part->size_bytes / value_bytes, rows);
     return SPSH_OK;
@@ -277,9 +279,8 @@ spsh_status spsh_features_decode(spsh_bytes payload, uint64_t first_frame, uint6
     if (rc != SPSH_OK)
         return rc;
     if (first_frame > l.info.frame_count || frame_count > l.info.frame_count - first_frame)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "features: frames %llu to %llu of %llu", ULL(first_frame),
-                         ULL(first_frame + frame_count), ULL(l.info.frame_count));
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "features: frames %llu to %llu of %llu",
+                         ULL(first_frame), ULL(first_frame + frame_count), ULL(l.info.frame_count));
     const uint64_t end_frame = first_frame + frame_count;
     uint64_t at = HEAD_BYTES + 4 * l.block_count;
     uint8_t *to = (uint8_t *)rows;

@@ -72,15 +72,13 @@ static spsh_status load(const char *path, void **ret_library, spsh_error *err)
     char found[PATH_BYTES];
     const char *name = path != NULL ? path : find(found);
     if (strchr(name, '/') != NULL && access(name, F_OK) != 0)
-        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
-                         "%s: the CUDA plug-in is not there", name);
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: the CUDA plug-in is not there", name);
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library == NULL && strchr(name, '/') == NULL)
-        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
                          "the CUDA plug-in was not built or not installed (%s)", loader_text());
     if (library == NULL)
-        return SPSH_FAIL(err, SPSH_E_IO, SPSH_OFFSET_NONE, "the CUDA plug-in cannot be loaded: %s",
-                         loader_text());
+        return SPSH_FAIL(err, SPSH_E_IO, "the CUDA plug-in cannot be loaded: %s", loader_text());
     *ret_library = library;
     return SPSH_OK;
 }
@@ -92,18 +90,18 @@ static spsh_status greet(spsh_cuda *cuda, spsh_error *err)
     spsh__cuda_plugin_fn *plugin_fn = NULL;
     void *symbol = dlsym(cuda->library, SPSH__CUDA_PLUGIN_SYMBOL);
     if (symbol == NULL)
-        return SPSH_FAIL(err, SPSH_E_VERSION, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_VERSION,
                          "the file that was loaded is no CUDA plug-in: it has no symbol %s",
                          SPSH__CUDA_PLUGIN_SYMBOL);
     memcpy(&plugin_fn, &symbol, sizeof(plugin_fn));
     cuda->plugin = plugin_fn();
     if (cuda->plugin->abi != SPSH__CUDA_ABI)
-        return SPSH_FAIL(err, SPSH_E_VERSION, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_VERSION,
                          "the CUDA plug-in speaks version %u of its interface, this library %u: "
                          "install both from one build",
                          cuda->plugin->abi, (unsigned)SPSH__CUDA_ABI);
     if (strcmp(cuda->plugin->version, SPSH_VERSION_STRING) != 0)
-        return SPSH_FAIL(err, SPSH_E_VERSION, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_VERSION,
                          "the CUDA plug-in is of version %.40s, this library of %s: install both "
                          "from one build",
                          cuda->plugin->version, SPSH_VERSION_STRING);
@@ -117,10 +115,10 @@ spsh_status spsh_cuda_open(const char *path, spsh_cuda **ret_cuda, spsh_error *e
     spsh_status rc;
 
     if (ret_cuda == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "ret_cuda must be given");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "ret_cuda must be given");
     cuda = spsh__alloc(allocator, sizeof(*cuda));
     if (cuda == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "cuda: %zu bytes", sizeof(*cuda));
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "cuda: %zu bytes", sizeof(*cuda));
     memset(cuda, 0, sizeof(*cuda));
     rc = load(path, &cuda->library, err);
     if (rc != SPSH_OK)
@@ -152,7 +150,7 @@ uint32_t spsh_cuda_device_count(const spsh_cuda *cuda)
 static spsh_status check_device(const spsh_cuda *cuda, uint32_t number, spsh_error *err)
 {
     if (number >= cuda->device_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "there is no device %u: they are numbered 0 to %u", number,
                          cuda->device_count - 1);
     return SPSH_OK;
@@ -178,7 +176,7 @@ spsh_status spsh_cuda_alloc(const spsh_cuda *cuda, uint32_t device, size_t size_
     if (rc != SPSH_OK)
         return rc;
     if (size_bytes == 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "no bytes to allocate");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "no bytes to allocate");
     return cuda->plugin->alloc_fn(device, size_bytes, ret_memory, err);
 }
 
@@ -191,9 +189,7 @@ void spsh_cuda_free(const spsh_cuda *cuda, void *memory)
 /* What a call cannot do without. */
 static spsh_status check_given(const void *given, const char *name, spsh_error *err)
 {
-    return given != NULL
-               ? SPSH_OK
-               : SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s must be given", name);
+    return given != NULL ? SPSH_OK : SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s must be given", name);
 }
 
 spsh_status spsh_cuda_copy(const spsh_cuda *cuda, void *to, const void *from, size_t size_bytes,
@@ -234,7 +230,7 @@ spsh_status spsh_cuda_host_alloc(const spsh_cuda *cuda, size_t size_bytes, void 
                                  spsh_error *err)
 {
     if (size_bytes == 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "no bytes to allocate");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "no bytes to allocate");
     return cuda->plugin->host_alloc_fn(size_bytes, ret_memory, err);
 }
 
@@ -252,8 +248,8 @@ spsh_status spsh_cuda_host_register(const spsh_cuda *cuda, void *memory, size_t 
     if (rc != SPSH_OK)
         return rc;
     if (size_bytes == 0 || size_bytes % page_bytes != 0 || (uintptr_t)memory % page_bytes != 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "memory to pin must be whole pages of %zu bytes", (size_t)page_bytes);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "memory to pin must be whole pages of %zu bytes",
+                         (size_t)page_bytes);
     return cuda->plugin->host_register_fn(memory, size_bytes, err);
 }
 

@@ -31,12 +31,12 @@ spsh_status spsh__dataset_check_index(const spsh__manifest *manifest, const spsh
     uint8_t file_id[16];
     spsh__generation_file_id(info->dataset_id, manifest->index_generation, "index", file_id);
     if (header->ordinal != manifest->index_generation || memcmp(header->file_id, file_id, 16) != 0)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 80,
-                         "%s: header: generation %" PRIu64
-                         " and file_id, expected those of %" PRIu64,
-                         spsh__container_path(c), header->ordinal, manifest->index_generation);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 80,
+                            "%s: header: generation %" PRIu64
+                            " and file_id, expected those of %" PRIu64,
+                            spsh__container_path(c), header->ordinal, manifest->index_generation);
     if (spsh__container_footer(c)->utterance_count != info->utterance_count)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_CORRUPT,
                          "%s: %" PRIu64 " utterances, the manifest says %" PRIu64,
                          spsh__container_path(c), spsh__container_footer(c)->utterance_count,
                          info->utterance_count);
@@ -62,7 +62,7 @@ static spsh_status open_index(spsh_dataset *dataset, spsh_error *err)
     spsh__generation_name("index", dataset->manifest.index_generation, name);
     char *path = spsh__path_join(&dataset->allocator, dataset->path, name);
     if (path == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: path", dataset->path);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: path", dataset->path);
     spsh_status rc = spsh__container_open(dataset->io, path, SPSH__KIND_INDEX, &dataset->allocator,
                                           &dataset->index, err);
     spsh__free(&dataset->allocator, path);
@@ -83,8 +83,7 @@ static spsh_status open_overlays(spsh_dataset *dataset, uint32_t flags, spsh_err
     dataset->overlays = (spsh__overlay *)spsh__alloc_array(&dataset->allocator, (size_t)count,
                                                            sizeof(*dataset->overlays));
     if (dataset->overlays == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: %" PRIu64 " overlays",
-                         dataset->path, count);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: %" PRIu64 " overlays", dataset->path, count);
     for (uint64_t i = 0; i < count; i++) {
         spsh_status rc = spsh__overlay_open(dataset->io, &dataset->allocator, dataset->path,
                                             &dataset->manifest, i, &dataset->overlays[i], err);
@@ -137,20 +136,19 @@ spsh_status spsh_dataset_open(const char *path, const spsh_dataset_options *opti
     if (rc != SPSH_OK)
         return rc;
     if (path == NULL || path[0] == '\0' || strlen(path) > PATH_BYTES_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "dataset: no usable path");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "dataset: no usable path");
     if ((opt.flags & ~SPSH_DATASET_IGNORE_OVERLAYS) != 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s: unknown flags 0x%x", path,
-                         opt.flags);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: unknown flags 0x%x", path, opt.flags);
     const spsh_allocator allocator =
         opt.allocator == NULL ? *spsh_allocator_default() : *opt.allocator;
-    dataset = (spsh_dataset *)spsh__alloc_zero(&allocator, sizeof(*dataset));
+    dataset = (spsh_dataset *)spsh__new(&allocator, 1, sizeof(*dataset));
     if (dataset == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: dataset", path);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: dataset", path);
     dataset->allocator = allocator;
     dataset->io = opt.io == NULL ? spsh_io_default() : opt.io;
     dataset->path = spsh__string_copy(&allocator, path);
     if (dataset->path == NULL) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: dataset", path);
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: dataset", path);
         goto out;
     }
     rc = open_parts(dataset, &opt, err);
@@ -220,9 +218,8 @@ spsh_status spsh_dataset_group_get(const spsh_dataset *dataset, uint64_t group,
     uint32_t split = 0;
     memset(&found, 0, sizeof(found));
     if (group >= dataset->manifest.group_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "%s: group %" PRIu64 ", there are %" PRIu64, dataset->path, group,
-                         dataset->manifest.group_count);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: group %" PRIu64 ", there are %" PRIu64,
+                         dataset->path, group, dataset->manifest.group_count);
     spsh_status rc = spsh__container_u32(c, SPSH__MANIFEST_GROUP_DOMAIN, group, &domain, err);
     if (rc == SPSH_OK)
         rc = spsh__container_u32(c, SPSH__MANIFEST_GROUP_SPLIT, group, &split, err);
@@ -253,8 +250,8 @@ spsh_status spsh_dataset_name(const spsh_dataset *dataset, spsh_name_kind kind, 
 {
     if ((uint32_t)kind >= SPSH_NAME_KINDS ||
         (number != SPSH_NONE_U32 && number >= spsh_dataset_name_count(dataset, kind)))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "%s: name %u of kind %d is not there", dataset->path, number, (int)kind);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: name %u of kind %d is not there",
+                         dataset->path, number, (int)kind);
     return name_or_empty(dataset->index, SPSH__INDEX_NAME_ENDS + 2 * (uint32_t)kind, number,
                          ret_name, err);
 }
@@ -390,7 +387,7 @@ spsh_status spsh_dataset_rows(const spsh_dataset *dataset, uint64_t first, uint6
     const spsh_dataset_info *info = &dataset->manifest.info;
     row_columns columns;
     if (first > info->utterance_count || count > info->utterance_count - first)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "%s: utterances %" PRIu64 " and %" PRIu64 " more, there are %" PRIu64,
                          dataset->path, first, count, info->utterance_count);
     if (count == 0)
@@ -406,7 +403,7 @@ spsh_status spsh_dataset_rows(const spsh_dataset *dataset, uint64_t first, uint6
             shard++;
         uint64_t begin = begin_of(columns.utterance_begin, shard);
         if (position < begin || position >= begin_of(columns.utterance_begin, shard + 1))
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+            return SPSH_FAIL(err, SPSH_E_CORRUPT,
                              "%s: utterance_begin does not ascend at shard %" PRIu64,
                              spsh__container_path(dataset->manifest.container), shard);
         spsh_row row;
@@ -415,8 +412,7 @@ spsh_status spsh_dataset_rows(const spsh_dataset *dataset, uint64_t first, uint6
         row.shard_row = position - begin;
         const char *bad = find_bad_value(&columns, info->shard_count, position, &row);
         if (bad != NULL)
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
-                             "%s: utterance %" PRIu64 ": %s is out of range",
+            return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: utterance %" PRIu64 ": %s is out of range",
                              spsh__container_path(dataset->index), position, bad);
         ret_rows[i] = row;
     }
@@ -436,10 +432,10 @@ spsh_status spsh_dataset_column(const spsh_dataset *dataset, spsh_column column,
     const uint64_t have = dataset->manifest.info.utterance_count;
     const uint32_t id = (uint32_t)column;
     if (id - SPSH__INDEX_COLUMN_FIRST > SPSH__INDEX_COLUMN_LAST - SPSH__INDEX_COLUMN_FIRST)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "%s: the index has no column %u", dataset->path, id);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: the index has no column %u", dataset->path,
+                         id);
     if (first > have || count > have - first)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "%s: column %u: utterances %" PRIu64 " and %" PRIu64
                          " more, there are %" PRIu64,
                          dataset->path, id, first, count, have);
@@ -473,9 +469,8 @@ spsh_status spsh_dataset_overlay(const spsh_dataset *dataset, uint64_t overlay,
                                  spsh_overlay_info *ret_info, spsh_error *err)
 {
     if (overlay >= dataset->manifest.info.overlay_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "%s: overlay %" PRIu64 ", there are %" PRIu64, dataset->path, overlay,
-                         dataset->manifest.info.overlay_count);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: overlay %" PRIu64 ", there are %" PRIu64,
+                         dataset->path, overlay, dataset->manifest.info.overlay_count);
     const spsh__overlay *found = &dataset->overlays[overlay];
     *ret_info = (spsh_overlay_info){found->name, found->type, found->entry_count,
                                     spsh__overlay_given_name(found->name)};

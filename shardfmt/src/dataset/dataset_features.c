@@ -73,10 +73,10 @@ spsh_status spsh_features_dataset(const spsh_dataset *dataset,
     if (rc != SPSH_OK)
         return rc;
     if (!take(&json, text_key))
-        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE, "%s: holds audio, not features",
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds audio, not features",
                          spsh_dataset_path(dataset));
     if (!take_description(&json, &described))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_CORRUPT,
                          "%s: its manifest does not say which features it holds",
                          spsh_dataset_path(dataset));
     *ret_described = described;

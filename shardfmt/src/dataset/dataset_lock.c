@@ -137,7 +137,7 @@ static void remove_leftovers(spsh_dataset_lock *lock)
 
 static spsh_status fail_busy(const spsh_dataset_lock *lock, spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_EXISTS, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_EXISTS,
                      "%s: another command is writing to it; repeat this one when that has finished",
                      lock->dataset_path);
 }
@@ -170,8 +170,8 @@ static spsh_status take(spsh_dataset_lock *lock, int operation, spsh_error *err)
     for (int i = 0; i < OPEN_TRIES; i++) {
         const int failed = open_file(lock);
         if (failed != 0 && failed != -EINTR)
-            return SPSH_FAIL_OS(err, spsh_io_status(-failed), -failed, SPSH_OFFSET_NONE,
-                                "%s: cannot open: %s", lock->path, spsh__os_text(-failed));
+            return SPSH_FAIL_OS(err, spsh_io_status(-failed), -failed, "%s: cannot open: %s",
+                                lock->path, spsh__os_text(-failed));
         if (failed != 0)
             continue;
         lock->is_held = flock(lock->fd, operation) == 0;
@@ -200,14 +200,13 @@ spsh_status spsh__dataset_lock_open(const char *dataset_path, spsh__lock_kind ki
     spsh_error busy = SPSH_ERROR_INIT;
     spsh_dataset_lock *lock = (spsh_dataset_lock *)spsh__alloc(allocator, sizeof(*lock));
     if (lock == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: lock", dataset_path);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: lock", dataset_path);
     *lock = (spsh_dataset_lock){.allocator = *allocator, .io = io, .fd = -1};
     lock->dataset_path = spsh__string_copy(allocator, dataset_path);
     lock->path = spsh__path_join(allocator, dataset_path, LOCK_NAME);
-    spsh_status rc =
-        lock->dataset_path == NULL || lock->path == NULL
-            ? SPSH_FAIL(&busy, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: lock", dataset_path)
-            : take(lock, LOCK_EX | LOCK_NB, &busy);
+    spsh_status rc = lock->dataset_path == NULL || lock->path == NULL
+                         ? SPSH_FAIL(&busy, SPSH_E_NO_MEMORY, "%s: lock", dataset_path)
+                         : take(lock, LOCK_EX | LOCK_NB, &busy);
     if (rc == SPSH_OK && lock->is_held)
         remove_leftovers(lock);
     if (kind == SPSH__LOCK_SHARED && (rc == SPSH_OK || rc == SPSH_E_EXISTS)) {

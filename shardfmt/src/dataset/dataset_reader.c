@@ -61,9 +61,9 @@ static void close_audio(spsh_reader *reader)
 
 spsh_status spsh_reader_open(const spsh_dataset *dataset, spsh_reader **ret_reader, spsh_error *err)
 {
-    spsh_reader *reader = (spsh_reader *)spsh__alloc_zero(&dataset->allocator, sizeof(*reader));
+    spsh_reader *reader = (spsh_reader *)spsh__new(&dataset->allocator, 1, sizeof(*reader));
     if (reader == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: reader", dataset->path);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: reader", dataset->path);
     reader->dataset = dataset;
     *ret_reader = reader;
     return SPSH_OK;
@@ -113,7 +113,7 @@ static spsh_status read_utterance(spsh_reader *reader, const spsh_row *row,
     if (found != row->id_hash || utterance.start_sample != row->start_sample ||
         utterance.samples != row->samples || utterance.text.size_bytes != row->text_bytes ||
         utterance.flags != (row->flags & SPSH_UTTERANCE_HAS_TEXT))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_CORRUPT,
                          "row %" PRIu64 " of shard %u: id hash 0x%016" PRIx64 ", %" PRIu64
                          " samples from %" PRIu64
                          ", %zu bytes of text; the index says 0x%016" PRIx64 ", %" PRIu64
@@ -240,8 +240,8 @@ spsh_status spsh__dataset_find_hash(const spsh_dataset *dataset, uint64_t wanted
 static spsh_status fail_not_found(const spsh_dataset *dataset, spsh_bytes id, spsh_error *err)
 {
     int shown = id.size_bytes < 200 ? (int)id.size_bytes : 200;
-    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE, "%.200s: no utterance \"%.*s\"",
-                     dataset->path, shown, (const char *)id.data);
+    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%.200s: no utterance \"%.*s\"", dataset->path, shown,
+                     (const char *)id.data);
 }
 
 spsh_status spsh_reader_find(spsh_reader *reader, spsh_bytes id, uint64_t *ret_position,
@@ -300,11 +300,11 @@ static spsh_status check_record(const spsh_reader *reader, const spsh_row *row, 
         what = "length";
     if (what == NULL)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_CORRUPT, place.offset_bytes,
-                     "record %u of shard %u: %s is not what the dataset index says (%" PRIu64
-                     " bytes at %" PRIu64 ", %u Hz, %u channels, %" PRIu64 " samples)",
-                     row->payload_record, row->payload_shard, what, place.record_bytes,
-                     place.offset_bytes, info->sample_rate_hz, info->channels, info->samples);
+    return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, place.offset_bytes,
+                        "record %u of shard %u: %s is not what the dataset index says (%" PRIu64
+                        " bytes at %" PRIu64 ", %u Hz, %u channels, %" PRIu64 " samples)",
+                        row->payload_record, row->payload_shard, what, place.record_bytes,
+                        place.offset_bytes, info->sample_rate_hz, info->channels, info->samples);
 }
 
 static spsh_status open_record(spsh_reader *reader, const spsh_row *row, spsh_error *err)
@@ -371,7 +371,7 @@ static spsh_status open_decoder(spsh_reader *reader, spsh_error *err)
     if (reader->decoder != NULL)
         return SPSH_OK;
     if ((info->flags & SPSH_RECORD_UNDECODABLE) != 0)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_AUDIO,
                          "the payload is intact, but the decoder library cannot decode it");
     opt.allocator = &reader->dataset->allocator;
     opt.seek_points = info->seek_points;
@@ -414,7 +414,7 @@ static spsh_status check_end(spsh_reader *reader, spsh_error *err)
     int32_t sample[SPSH_CHANNELS_MAX];
     spsh_status rc = spsh_decoder_read_i32(reader->decoder, sample, 1, &more, err);
     if (rc == SPSH_OK && more != 0)
-        rc = SPSH_FAIL(err, SPSH_E_AUDIO, SPSH_OFFSET_NONE,
+        rc = SPSH_FAIL(err, SPSH_E_AUDIO,
                        "decodes to more than the %" PRIu64 " samples that the shard states",
                        spsh_record_reader_info(reader->record)->samples);
     return rc;
@@ -442,7 +442,7 @@ static spsh_status read_samples(spsh_reader *reader, const read_request *request
         done += rc == SPSH_OK ? got : 0;
     }
     if (rc == SPSH_OK && done < request->samples)
-        rc = SPSH_FAIL(err, SPSH_E_AUDIO, SPSH_OFFSET_NONE,
+        rc = SPSH_FAIL(err, SPSH_E_AUDIO,
                        "decodes to %" PRIu64 " samples, the shard states %" PRIu64,
                        request->first_sample + done, info->samples);
     reader->decoder_sample = request->first_sample + done;
@@ -461,7 +461,7 @@ static spsh_status read_pcm(spsh_reader *reader, uint64_t position, read_request
     if (rc != SPSH_OK)
         return rc;
     if (first_sample > row.samples)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "%s: utterance %" PRIu64 ": from sample %" PRIu64 ", it has %" PRIu64,
                          reader->dataset->path, position, first_sample, row.samples);
     request->first_sample = row.start_sample + first_sample;

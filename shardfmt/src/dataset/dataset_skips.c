@@ -128,8 +128,8 @@ spsh_status spsh_dataset_skipped_positions(const spsh_dataset *dataset, uint64_t
     if (entries > 0)
         found.at = spsh__alloc_array(&dataset->allocator, (size_t)entries, 2 * sizeof(*found.at));
     if (entries > 0 && found.at == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE,
-                         "%s: %" PRIu64 " entries of skip overlays", dataset->path, entries);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: %" PRIu64 " entries of skip overlays",
+                         dataset->path, entries);
     for (uint64_t i = 0; rc == SPSH_OK && i < dataset->manifest.info.overlay_count; i++) {
         const spsh__overlay *overlay = &dataset->overlays[i];
         if (overlay->type != SPSH_OVERLAY_SKIP)

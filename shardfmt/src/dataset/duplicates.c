@@ -274,8 +274,7 @@ static spsh_status match(spsh__publish *p, spsh_sorter *sorter, spsh_error *err)
         return rc;
     g.buffer = (uint8_t *)spsh__alloc(&p->allocator, (size_t)2 * COMPARE_BYTES);
     if (g.buffer == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: comparing records",
-                         p->opt.path);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: comparing records", p->opt.path);
     while (rc == SPSH_OK) {
         rc = spsh_sorter_next(sorter, &key, &value, err);
         if (rc == SPSH_OK)

@@ -148,7 +148,7 @@ static spsh_status find_place(index_writer *w, const spsh_shard *shard, uint64_t
     uint64_t wanted = 0;
     if (!spsh__add_u64(p->record_begin[low], record, &wanted) ||
         wanted >= p->record_begin[number + 1])
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_CORRUPT,
                          "an utterance refers to record %" PRIu64 " of the unit, which has %" PRIu64
                          " by then",
                          record, p->record_begin[number + 1] - p->record_begin[low]);
@@ -209,9 +209,8 @@ static spsh_status translate(const index_writer *w, const spsh_shard *shard, sps
     if (number == SPSH_NONE_U32)
         return SPSH_OK;
     if (number >= spsh_shard_name_count(shard, kind))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
-                         "name %u of kind %d, the shard has %" PRIu64, number, (int)kind,
-                         spsh_shard_name_count(shard, kind));
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "name %u of kind %d, the shard has %" PRIu64, number,
+                         (int)kind, spsh_shard_name_count(shard, kind));
     *ret_number = w->translation[kind][number];
     return SPSH_OK;
 }
@@ -276,7 +275,7 @@ static spsh_status add_row(index_writer *w, const spsh_shard *shard, uint64_t nu
         return rc;
     uint64_t end = 0;
     if (!spsh__add_u64(row.start_sample, row.samples, &end) || end > w->place.samples)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_CORRUPT,
                          "an utterance of %" PRIu64 " samples from %" PRIu64
                          ", its record has %" PRIu64,
                          row.samples, row.start_sample, w->place.samples);
@@ -323,15 +322,14 @@ static spsh_status load_translation(index_writer *w, const spsh_shard *shard, sp
         w->translation[kind] = (uint32_t *)spsh__alloc_array(&w->p->allocator, (size_t)count,
                                                              sizeof(*w->translation[kind]));
         if (w->translation[kind] == NULL)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%" PRIu64 " names", count);
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%" PRIu64 " names", count);
         for (uint64_t i = 0; i < count; i++) {
             spsh_bytes name = {NULL, 0};
             spsh_status rc = spsh_shard_name(shard, (spsh_name_kind)kind, (uint32_t)i, &name, err);
             if (rc != SPSH_OK)
                 return rc;
             if (!spsh__names_find(w->p->names[kind], name, &w->translation[kind][i]))
-                return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
-                                 "its names changed while it was read");
+                return SPSH_FAIL(err, SPSH_E_MISMATCH, "its names changed while it was read");
         }
     }
     return SPSH_OK;
@@ -427,7 +425,7 @@ static spsh_status check_last_id(const spsh__publish *p, const spsh__buffer *ids
             continue;
         int shown = last_bytes - 4 < 200 ? (int)last_bytes - 4 : 200;
         return SPSH_FAIL(
-            err, SPSH_E_SYNTAX, SPSH_OFFSET_NONE,
+            err, SPSH_E_SYNTAX,
             "%s: two utterances have the id \"%.*s\": the second one is number %" PRIu64
             " of unit %" PRIu64,
             p->opt.path, shown, (const char *)(ids->data + last + 4),
@@ -457,9 +455,8 @@ static spsh_status check_hash(spsh__publish *p, hash_group *g, uint64_t hash, ui
     }
     spsh_status rc = SPSH_OK;
     if (++g->count > EQUAL_HASHES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
-                         "%s: more than %d utterances share an id hash", p->opt.path,
-                         (int)EQUAL_HASHES_MAX);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: more than %d utterances share an id hash",
+                         p->opt.path, (int)EQUAL_HASHES_MAX);
     if (g->count == 2)
         rc = append_id(p, g->first, &g->ids, err);
     if (rc == SPSH_OK)
@@ -634,10 +631,10 @@ static spsh_status open_parts(index_writer *w, spsh_error *err)
     const spsh__publish *p = w->p;
     size_t text_bytes = (size_t)(p->utterance_begin[p->opt.seal_count] / 8 + 1);
     w->place_record = UINT64_MAX;
-    w->rows = (batch *)spsh__alloc_zero(&p->allocator, sizeof(*w->rows));
-    w->has_text = (uint8_t *)spsh__alloc_zero(&p->allocator, text_bytes);
+    w->rows = (batch *)spsh__new(&p->allocator, 1, sizeof(*w->rows));
+    w->has_text = (uint8_t *)spsh__new(&p->allocator, 1, text_bytes);
     if (w->rows == NULL || w->has_text == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: index", p->opt.path);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: index", p->opt.path);
     spsh_status rc = spsh__publish_sorter(p, 3, &w->by_id, err);
     if (rc == SPSH_OK)
         rc = spsh__publish_sorter(p, 3, &w->views, err);

@@ -112,9 +112,9 @@ bool spsh__overlay_name_ok(spsh_bytes name)
 static spsh_status fail_corrupt(const spsh__container *c, const char *what, uint64_t found,
                                 uint64_t expected, spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_CORRUPT, spsh__container_footer(c)->section_area_offset,
-                     "%s: %s is %" PRIu64 ", expected %" PRIu64, spsh__container_path(c), what,
-                     found, expected);
+    return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, spsh__container_footer(c)->section_area_offset,
+                        "%s: %s is %" PRIu64 ", expected %" PRIu64, spsh__container_path(c), what,
+                        found, expected);
 }
 
 static bool is_per_shard(uint32_t id)
@@ -153,7 +153,7 @@ static spsh_status check_sections(const spsh__container *c, spsh_error *err)
     if (rc == SPSH_OK)
         rc = spsh__container_require_strings(c, SPSH__MANIFEST_SPLIT_ENDS, UINT64_MAX, err);
     if (rc == SPSH_OK && (shards > SPSH_SHARDS_MAX || overlays > SPSH_OVERLAYS_MAX))
-        rc = SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+        rc = SPSH_FAIL(err, SPSH_E_LIMIT,
                        "%s: %" PRIu64 " shards and %" PRIu64 " overlays, limits are %u and %u",
                        spsh__container_path(c), shards, overlays, SPSH_SHARDS_MAX,
                        SPSH_OVERLAYS_MAX);
@@ -242,9 +242,10 @@ static spsh_status check_identity(const spsh__container *c, spsh_error *err)
     uint8_t file_id[16];
     spsh__generation_file_id(header->dataset_id, header->ordinal, "manifest", file_id);
     if (header->ordinal == 0 || memcmp(file_id, header->file_id, 16) != 0)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 16,
-                         "%s: header: file_id is not that of generation %" PRIu64 " of its dataset",
-                         spsh__container_path(c), header->ordinal);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 16,
+                            "%s: header: file_id is not that of generation %" PRIu64
+                            " of its dataset",
+                            spsh__container_path(c), header->ordinal);
     return SPSH_OK;
 }
 
@@ -272,7 +273,7 @@ static spsh_status open_file(const spsh_io *io, const spsh_allocator *allocator,
 {
     char *path = spsh__path_join(allocator, dataset_path, name);
     if (path == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: path", dataset_path);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: path", dataset_path);
     memset(ret_manifest, 0, sizeof(*ret_manifest));
     spsh_status rc = spsh__container_open(io, path, SPSH__KIND_MANIFEST, allocator,
                                           &ret_manifest->container, err);
@@ -353,7 +354,7 @@ spsh_status spsh__manifest_open(const spsh_io *io, const spsh_allocator *allocat
     if (generation != 0 && found != generation) {
         bool newest = strcmp(name, MANIFEST_NAME) == 0;
         spsh__manifest_close(&manifest);
-        return SPSH_FAIL(err, newest ? SPSH_E_NOT_FOUND : SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, newest ? SPSH_E_NOT_FOUND : SPSH_E_MISMATCH,
                          "%s/%s: generation %" PRIu64 ", expected %" PRIu64, dataset_path, name,
                          found, generation);
     }
@@ -378,7 +379,7 @@ static spsh_status load_count(const spsh__container *c, uint32_t id, uint64_t at
     uint64_t begin = spsh__load_u64le(pair);
     uint64_t end = spsh__load_u64le(pair + 8);
     if (end < begin || end - begin > count_max)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_CORRUPT,
                          "%s: section %u: shard %" PRIu64 " from %" PRIu64 " to %" PRIu64,
                          spsh__container_path(c), id, at, begin, end);
     *ret_count = end - begin;
@@ -394,9 +395,8 @@ spsh_status spsh__manifest_seal(const spsh__manifest *manifest, uint64_t shard,
     uint32_t unit = 0;
     memset(&seal, 0, sizeof(seal));
     if (shard >= manifest->info.shard_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "%s: shard %" PRIu64 ", the dataset has %" PRIu64, spsh__container_path(c),
-                         shard, manifest->info.shard_count);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: shard %" PRIu64 ", the dataset has %" PRIu64,
+                         spsh__container_path(c), shard, manifest->info.shard_count);
     spsh_status rc = load_ref(c, SPSH__MANIFEST_SHARD_FILE_ID, shard, &ref, err);
     if (rc == SPSH_OK)
         rc = spsh__container_u32(c, SPSH__MANIFEST_SHARD_UNIT, shard, &unit, err);
@@ -411,7 +411,7 @@ spsh_status spsh__manifest_seal(const spsh__manifest *manifest, uint64_t shard,
     if (rc != SPSH_OK)
         return rc;
     if (unit > UNIT_MAX || seal.number > NUMBER_MAX)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_CORRUPT,
                          "%s: shard %" PRIu64 " is number %u of unit %u, limits are %d and %d",
                          spsh__container_path(c), shard, seal.number, unit, (int)NUMBER_MAX,
                          (int)UNIT_MAX);
@@ -435,7 +435,7 @@ spsh_status spsh__manifest_overlay(const spsh__manifest *manifest, uint64_t over
     if (rc != SPSH_OK)
         return rc;
     if (!spsh__overlay_name_ok(name))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_CORRUPT,
                          "%s: overlay %" PRIu64 " has a name that is not allowed",
                          spsh__container_path(c), overlay);
     *ret_file = file;
@@ -461,9 +461,8 @@ spsh_status spsh__manifest_check_file(const spsh__manifest *manifest,
         what = "root hash is not the one that the manifest states";
     if (what == NULL)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
-                     "%s: %s (%" PRIu64 " bytes, expected %" PRIu64 ")", path, what,
-                     footer->file_bytes, expected->file_bytes);
+    return SPSH_FAIL(err, SPSH_E_MISMATCH, "%s: %s (%" PRIu64 " bytes, expected %" PRIu64 ")", path,
+                     what, footer->file_bytes, expected->file_bytes);
 }
 
 spsh_status spsh__manifest_check(const spsh__manifest *manifest, spsh_error *err)
@@ -522,8 +521,7 @@ static spsh_status write_columns(spsh_file_writer *writer, const spsh_allocator 
     spsh__section_writer *section_writer = NULL;
     uint8_t header[SPSH__PAGE_BYTES];
     if (file->column_count > SPSH__COLUMNS_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%u columns",
-                         file->column_count);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%u columns", file->column_count);
     for (uint32_t i = 0; i < file->column_count; i++)
         sections[i] = (spsh__section){file->columns[i].id, file->columns[i].element_bytes,
                                       file->columns[i].count};
@@ -595,7 +593,7 @@ static spsh_status copy_manifest(const spsh_io *io, const spsh_allocator *alloca
         goto out;
     buffer = (uint8_t *)spsh__alloc(allocator, COPY_BYTES);
     if (buffer == NULL) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s/%s", dataset_path, name);
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s/%s", dataset_path, name);
         goto out;
     }
     for (uint64_t at = 0; rc == SPSH_OK && at < file_bytes; at += COPY_BYTES) {
@@ -622,7 +620,7 @@ static spsh_status keep_manifest(const spsh_io *io, const spsh_allocator *alloca
     spsh__generation_name("manifest", manifest->info.generation, name);
     char *to = spsh__path_join(allocator, dataset_path, name);
     if (to == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: path", dataset_path);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: path", dataset_path);
     int linked = io->link_fn(io->user, spsh__container_path(manifest->container), to);
     spsh__free(allocator, to);
     if (linked < 0)
@@ -646,7 +644,7 @@ static spsh_status encode_overlays(const spsh_allocator *allocator,
         name_bytes += overlays[i].name.size_bytes;
     uint8_t *memory = (uint8_t *)spsh__alloc(allocator, (size_t)(count * 48 + name_bytes));
     if (memory == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%" PRIu64 " overlays", count);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%" PRIu64 " overlays", count);
     uint8_t *root_hashes = memory + 16 * count;
     uint8_t *sizes = memory + 32 * count;
     uint8_t *ends = memory + 40 * count;

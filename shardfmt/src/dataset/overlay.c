@@ -35,8 +35,9 @@ spsh_status spsh__overlay_load(spsh__container *container, spsh__overlay *ret_ov
     const spsh__header *header = spsh__container_header(container);
     uint64_t count = spsh__container_count(container, SPSH__OVERLAY_KEY);
     if (header->ordinal != SPSH_OVERLAY_SKIP && header->ordinal != SPSH_OVERLAY_TRANSCRIPT)
-        return SPSH_FAIL(err, SPSH_E_VERSION, 80, "%s: overlay of type %" PRIu64 ", unknown here",
-                         spsh__container_path(container), header->ordinal);
+        return SPSH_FAIL_AT(err, SPSH_E_VERSION, 80,
+                            "%s: overlay of type %" PRIu64 ", unknown here",
+                            spsh__container_path(container), header->ordinal);
     spsh_status rc = spsh__container_require(container, SPSH__OVERLAY_KEY, 16, UINT64_MAX, err);
     if (rc == SPSH_OK)
         rc = spsh__container_require_strings(container, SPSH__OVERLAY_VALUE_ENDS, count, err);
@@ -82,7 +83,7 @@ spsh_status spsh__overlay_open(const spsh_io *io, const spsh_allocator *allocato
     file_name(name, relative);
     path = spsh__path_join(allocator, dataset_path, relative);
     if (path == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: path", relative);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: path", relative);
     rc = spsh__container_open(io, path, SPSH__KIND_OVERLAY, allocator, &container, err);
     spsh__free(allocator, path);
     if (rc == SPSH_OK)
@@ -117,7 +118,7 @@ static spsh_status load_value(const spsh__overlay *overlay, uint64_t at, spsh_by
     if (rc != SPSH_OK)
         return rc;
     if (value.size_bytes > SPSH_TEXT_BYTES_MAX || !spsh__utf8_valid(value.data, value.size_bytes))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_CORRUPT,
                          "%s: value %" PRIu64 " of %zu bytes is too long or not UTF-8",
                          spsh__container_path(c), at, value.size_bytes);
     *ret_value = value;
@@ -213,11 +214,11 @@ static spsh_status check_file_id(const spsh__overlay *overlay, const spsh_alloca
     rc = content_file_id(header->dataset_id, header->ordinal, overlay->name, &all, allocator,
                          file_id);
     if (rc != SPSH_OK)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: file id",
-                         spsh__container_path(c));
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: file id", spsh__container_path(c));
     if (memcmp(file_id, header->file_id, 16) != 0)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 16, "%s: header: file_id is not that of its content",
-                         spsh__container_path(c));
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 16,
+                            "%s: header: file_id is not that of its content",
+                            spsh__container_path(c));
     return SPSH_OK;
 }
 
@@ -234,9 +235,8 @@ spsh_status spsh__overlay_check(const spsh__overlay *overlay, const spsh_allocat
         for (uint64_t i = 0; rc == SPSH_OK && i < count; i++) {
             spsh_bytes value = {NULL, 0};
             if (first + i > 0 && memcmp(last, keys + 16 * i, 16) >= 0)
-                rc = SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
-                               "%s: key %" PRIu64 " does not ascend", spsh__container_path(c),
-                               first + i);
+                rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: key %" PRIu64 " does not ascend",
+                               spsh__container_path(c), first + i);
             else
                 rc = load_value(overlay, first + i, &value, err);
             memcpy(last, keys + 16 * i, 16);
@@ -271,17 +271,17 @@ static spsh_status check_entry(const spsh__overlay_edit *edit, uint64_t at, spsh
 {
     const spsh_overlay_entry *entry = &edit->entries[at];
     if (entry->id.size_bytes == 0 || entry->id.size_bytes > SPSH_ID_BYTES_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "overlay \"%s\": entry %" PRIu64 ": id of %zu bytes, 1 to %u are allowed",
                          edit->name, at, entry->id.size_bytes, SPSH_ID_BYTES_MAX);
     if (entry->value.size_bytes > SPSH_TEXT_BYTES_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "overlay \"%s\": \"%.*s\": value of %zu bytes, at most %u are allowed",
                          edit->name, entry->id.size_bytes < 200 ? (int)entry->id.size_bytes : 200,
                          (const char *)entry->id.data, entry->value.size_bytes,
                          SPSH_TEXT_BYTES_MAX);
     if (!spsh__utf8_valid(entry->value.data, entry->value.size_bytes))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "overlay \"%s\": \"%.*s\": the value is not UTF-8", edit->name,
                          entry->id.size_bytes < 200 ? (int)entry->id.size_bytes : 200,
                          (const char *)entry->id.data);
@@ -332,7 +332,7 @@ static spsh_status key_entries(const spsh__overlay_edit *edit, keyed_entry *entr
     for (size_t i = 1; i < count; i++) {
         const spsh_bytes id = edit->entries[entries[i].entry].id;
         if (memcmp(entries[i - 1].key, entries[i].key, 16) == 0)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                              "overlay \"%s\": the id \"%.*s\" is given twice", edit->name,
                              id.size_bytes < 200 ? (int)id.size_bytes : 200, (const char *)id.data);
     }
@@ -350,15 +350,13 @@ static spsh_status encode_content(const spsh__overlay_edit *edit, uint8_t **ret_
     keyed_entry *entries =
         (keyed_entry *)spsh__alloc_array(edit->allocator, count, sizeof(*entries));
     if (entries == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "overlay \"%s\": %zu entries",
-                         edit->name, count);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "overlay \"%s\": %zu entries", edit->name, count);
     spsh_status rc = key_entries(edit, entries, &value_bytes, err);
     if (rc != SPSH_OK)
         goto out;
     memory = (uint8_t *)spsh__alloc(edit->allocator, 32 * count + (size_t)value_bytes);
     if (memory == NULL) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "overlay \"%s\": %zu entries",
-                       edit->name, count);
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "overlay \"%s\": %zu entries", edit->name, count);
         goto out;
     }
     uint8_t *ends = memory + 16 * count;
@@ -415,7 +413,7 @@ static spsh_status write_file(const spsh__overlay_edit *edit, const content *all
     spsh__footer footer;
     char *directory = spsh__path_join(edit->allocator, edit->dataset_path, "overlays");
     if (directory == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: path", edit->name);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: path", edit->name);
     const spsh__column columns[] = {
         {SPSH__OVERLAY_KEY,        16, edit->entry_count,      all->keys.data     },
         {SPSH__OVERLAY_VALUE_ENDS, 8,  edit->entry_count,      all->ends.data     },
@@ -456,7 +454,7 @@ static spsh_status publish_as(const spsh__overlay_edit *edit, const spsh__manife
                                   : content_file_id(header.dataset_id, header.ordinal, entry->name,
                                                     all, edit->allocator, header.file_id);
     if (rc != SPSH_OK)
-        rc = SPSH_FAIL(err, rc, SPSH_OFFSET_NONE, "%s: file id", edit->name);
+        rc = SPSH_FAIL(err, rc, "%s: file id", edit->name);
     else
         rc = check_name(edit, path, header.file_id, ret_used, err);
     if (rc == SPSH_OK && *ret_used)
@@ -485,7 +483,7 @@ static spsh_status publish_file(const spsh__overlay_edit *edit, const spsh__mani
         if (rc != SPSH_OK || is_used)
             return rc;
     }
-    return SPSH_FAIL(err, SPSH_E_EXISTS, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_EXISTS,
                      "%s: an older generation has an overlay \"%s\" with other content, and a "
                      "number cannot be appended to the name; choose a shorter one",
                      edit->dataset_path, edit->name);
@@ -496,7 +494,7 @@ static spsh_status check_edit_name(const spsh__overlay_edit *edit, spsh_error *e
     const spsh_bytes name = {(const uint8_t *)edit->name, strlen(edit->name)};
     if (spsh__overlay_name_ok(name))
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                      "overlay \"%.200s\": a name is 1 to 128 letters, digits, '.', '_' or '-', and "
                      "does not begin with '.'",
                      edit->name);
@@ -512,9 +510,9 @@ static spsh_status open_for_edit(const spsh__overlay_edit *edit, spsh__manifest 
         return rc;
     uint64_t features = spsh__container_header(ret_manifest->container)->features_readonly;
     if (features != 0) {
-        rc = SPSH_FAIL(err, SPSH_E_VERSION, 48,
-                       "%s: has features 0x%" PRIx64 ", without which it may only be read",
-                       edit->dataset_path, features);
+        rc = SPSH_FAIL_AT(err, SPSH_E_VERSION, 48,
+                          "%s: has features 0x%" PRIx64 ", without which it may only be read",
+                          edit->dataset_path, features);
         spsh__manifest_close(ret_manifest);
     }
     return rc;
@@ -535,8 +533,8 @@ static spsh_status list_overlays(const spsh__overlay_edit *edit, const spsh__man
     spsh__overlay_entry_ref *list = (spsh__overlay_entry_ref *)spsh__alloc_array(
         edit->allocator, (size_t)count + 1, sizeof(*list));
     if (list == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: %" PRIu64 " overlays",
-                         edit->dataset_path, count);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: %" PRIu64 " overlays", edit->dataset_path,
+                         count);
     *ret_at = count;
     for (uint64_t i = 0; i < count; i++) {
         spsh_status rc = spsh__manifest_overlay(manifest, i, &list[i].file, &list[i].name, err);
@@ -579,11 +577,11 @@ static spsh_status add_locked(const spsh__overlay_edit *edit, spsh_error *err)
         return rc;
     rc = list_overlays(edit, &manifest, &list, &at, err);
     if (rc == SPSH_OK && at < manifest.info.overlay_count)
-        rc = SPSH_FAIL(err, SPSH_E_EXISTS, SPSH_OFFSET_NONE,
-                       "%s: overlay \"%s\" is in force already", edit->dataset_path, edit->name);
+        rc = SPSH_FAIL(err, SPSH_E_EXISTS, "%s: overlay \"%s\" is in force already",
+                       edit->dataset_path, edit->name);
     if (rc == SPSH_OK && manifest.info.overlay_count >= SPSH_OVERLAYS_MAX)
-        rc = SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%s: %u overlays are in force",
-                       edit->dataset_path, SPSH_OVERLAYS_MAX);
+        rc = SPSH_FAIL(err, SPSH_E_LIMIT, "%s: %u overlays are in force", edit->dataset_path,
+                       SPSH_OVERLAYS_MAX);
     if (rc == SPSH_OK)
         rc = add_to_manifest(edit, &manifest, list, err);
     spsh__free(edit->allocator, list);
@@ -602,7 +600,7 @@ static spsh_status remove_locked(const spsh__overlay_edit *edit, spsh_error *err
     rc = list_overlays(edit, &manifest, &list, &at, err);
     uint64_t count = manifest.info.overlay_count;
     if (rc == SPSH_OK && at == count)
-        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE, "%s: no overlay \"%s\" is in force",
+        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: no overlay \"%s\" is in force",
                        edit->dataset_path, edit->name);
     if (rc == SPSH_OK) {
         for (uint64_t i = at; i + 1 < count; i++)
@@ -642,10 +640,9 @@ spsh_status spsh__overlay_add(const spsh__overlay_edit *edit, spsh_error *err)
 {
     const spsh_bytes name = {(const uint8_t *)edit->name, strlen(edit->name)};
     if (edit->type != SPSH_OVERLAY_SKIP && edit->type != SPSH_OVERLAY_TRANSCRIPT)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "overlay of type %d",
-                         (int)edit->type);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "overlay of type %d", (int)edit->type);
     if (spsh__overlay_given_name(name).size_bytes != name.size_bytes)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "overlay \"%.200s\": a name does not end with \"..\" and a number: such "
                          "names are for files of a name that is used again",
                          edit->name);

@@ -47,7 +47,7 @@ spsh_status spsh__publish_sorter(const spsh__publish *p, uint32_t eighths, spsh_
 static spsh_status fail_seal(const spsh__publish *p, uint64_t i, const char *what, spsh_error *err)
 {
     const spsh_shard_seal *seal = &p->opt.seals[i];
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                      "%s: seal %" PRIu64 " (unit %" PRIu64 ", number %u): %s", p->opt.path, i,
                      seal->unit, seal->number, what);
 }
@@ -78,8 +78,7 @@ static spsh_status load_seals(spsh__publish *p, spsh_error *err)
         (uint64_t *)spsh__alloc_array(&p->allocator, count + 1, sizeof(*p->record_begin));
     p->unit_begin = (uint32_t *)spsh__alloc_array(&p->allocator, count + 1, sizeof(*p->unit_begin));
     if (p->utterance_begin == NULL || p->record_begin == NULL || p->unit_begin == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: %zu shards", p->opt.path,
-                         count);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: %zu shards", p->opt.path, count);
     p->utterance_begin[0] = 0;
     p->record_begin[0] = 0;
     for (size_t i = 0; i < count; i++) {
@@ -107,12 +106,13 @@ static spsh_status load_shard(spsh__publish *p, uint64_t number, spsh_error *err
     uint64_t utterances_before = p->utterance_begin[number] - p->utterance_begin[unit];
     if (spsh_shard_first_record(shard) != records_before ||
         spsh_shard_first_utterance(shard) != utterances_before) {
-        rc = SPSH_FAIL(err, SPSH_E_MISMATCH, 96,
-                       "%s: shard %u of unit %" PRIu64 ": begins at record %" PRIu64
-                       " and utterance %" PRIu64 " of the unit, expected %" PRIu64 " and %" PRIu64,
-                       p->opt.path, p->opt.seals[number].number, p->opt.seals[number].unit,
-                       spsh_shard_first_record(shard), spsh_shard_first_utterance(shard),
-                       records_before, utterances_before);
+        rc = SPSH_FAIL_AT(err, SPSH_E_MISMATCH, 96,
+                          "%s: shard %u of unit %" PRIu64 ": begins at record %" PRIu64
+                          " and utterance %" PRIu64 " of the unit, expected %" PRIu64
+                          " and %" PRIu64,
+                          p->opt.path, p->opt.seals[number].number, p->opt.seals[number].unit,
+                          spsh_shard_first_record(shard), spsh_shard_first_utterance(shard),
+                          records_before, utterances_before);
     }
     for (uint32_t kind = 0; kind < SPSH_NAME_KINDS; kind++) {
         uint64_t count = spsh_shard_name_count(shard, (spsh_name_kind)kind);
@@ -230,8 +230,8 @@ static spsh_status encode_parts(const spsh__publish *p, manifest_parts *m, spsh_
         total_bytes += places[i].size_bytes;
     m->memory = (uint8_t *)spsh__alloc(&p->allocator, total_bytes);
     if (m->memory == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: manifest of %zu bytes",
-                         p->opt.path, total_bytes);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: manifest of %zu bytes", p->opt.path,
+                         total_bytes);
     size_t at = 0;
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         *places[i].part = m->memory + at;
@@ -323,8 +323,7 @@ static spsh_status choose_name(const spsh__publish *p, char name[40], spsh_error
         return rc;
     }
     if (memcmp(manifest.info.dataset_id, p->opt.dataset_id, 16) != 0)
-        rc = SPSH_FAIL(err, SPSH_E_EXISTS, SPSH_OFFSET_NONE,
-                       "%s: another dataset is published here", p->opt.path);
+        rc = SPSH_FAIL(err, SPSH_E_EXISTS, "%s: another dataset is published here", p->opt.path);
     if (manifest.info.generation > 1)
         spsh__generation_name("manifest", 1, name);
     spsh__manifest_close(&manifest);
@@ -356,7 +355,7 @@ static spsh_status open_parts(spsh__publish *p, spsh_error *err)
         complete = complete && p->names[kind] != NULL;
     }
     if (!complete)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: names", p->opt.path);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: names", p->opt.path);
     return spsh__shard_cache_open(&cache, &p->cache, err);
 }
 
@@ -436,8 +435,7 @@ spsh_status spsh_dataset_publish(const spsh_publish_options *options, spsh_datas
     if (p.opt.path == NULL || strlen(p.opt.path) > PATH_BYTES_MAX ||
         (p.opt.seals == NULL && p.opt.seal_count > 0) || p.opt.seal_count > SPSH_SHARDS_MAX ||
         p.opt.dedupe > SPSH_DEDUPE_PCM)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "publish: path, seals and dedupe are needed");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "publish: path, seals and dedupe are needed");
     p.allocator = p.opt.allocator == NULL ? *spsh_allocator_default() : *p.opt.allocator;
     p.io = p.opt.io == NULL ? spsh_io_default() : p.opt.io;
     if (p.opt.memory_bytes == 0)

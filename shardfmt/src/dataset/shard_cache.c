@@ -91,10 +91,9 @@ spsh_status spsh__shard_cache_open(const spsh__shard_cache_options *options,
                                    spsh__shard_cache **ret_cache, spsh_error *err)
 {
     spsh__shard_cache *cache =
-        (spsh__shard_cache *)spsh__alloc_zero(options->allocator, sizeof(*cache));
+        (spsh__shard_cache *)spsh__new(options->allocator, 1, sizeof(*cache));
     if (cache == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: shard cache",
-                         options->dataset_path);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: shard cache", options->dataset_path);
     cache->allocator = *options->allocator;
     cache->options = *options;
     cache->options.allocator = &cache->allocator;
@@ -102,8 +101,8 @@ spsh_status spsh__shard_cache_open(const spsh__shard_cache_options *options,
     int code = fork_code != 0 ? fork_code : pthread_mutex_init(&cache->lock, NULL);
     if (code != 0) {
         spsh__free(options->allocator, cache);
-        return SPSH_FAIL_OS(err, SPSH_E_NO_MEMORY, code, SPSH_OFFSET_NONE, "%s: mutex: %s",
-                            options->dataset_path, spsh__os_text(code));
+        return SPSH_FAIL_OS(err, SPSH_E_NO_MEMORY, code, "%s: mutex: %s", options->dataset_path,
+                            spsh__os_text(code));
     }
     all_add(cache);
     *ret_cache = cache;
@@ -179,7 +178,7 @@ static spsh_status open_shard(const spsh__shard_cache *cache, uint64_t number,
     (void)snprintf(name, sizeof(name), "shards/%s", file_name);
     char *path = spsh__path_join(&cache->allocator, cache->options.dataset_path, name);
     if (path == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: path", name);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: path", name);
     opt.allocator = &cache->allocator;
     opt.io = cache->options.io;
     opt.expected = &seal;
@@ -191,7 +190,7 @@ static spsh_status open_shard(const spsh__shard_cache *cache, uint64_t number,
     const spsh_shard_seal *found = spsh_shard_info(shard);
     if (found->record_count != seal.record_count ||
         found->utterance_count != seal.utterance_count) {
-        rc = SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+        rc = SPSH_FAIL(err, SPSH_E_MISMATCH,
                        "%s/%s: %" PRIu64 " records and %" PRIu64 " utterances, the manifest says "
                        "%" PRIu64 " and %" PRIu64,
                        cache->options.dataset_path, name, found->record_count,
@@ -207,10 +206,10 @@ static spsh_status open_shard(const spsh__shard_cache *cache, uint64_t number,
 static spsh_status make_slots(spsh__shard_cache *cache, spsh_error *err)
 {
     const size_t slot_bytes = sizeof(void *);
-    entry **made = (entry **)spsh__alloc_zero(&cache->allocator,
-                                              (size_t)cache->options.shard_count * slot_bytes);
+    entry **made =
+        (entry **)spsh__new(&cache->allocator, 1, (size_t)cache->options.shard_count * slot_bytes);
     if (made == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: table of %" PRIu64 " shards",
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: table of %" PRIu64 " shards",
                          cache->options.dataset_path, cache->options.shard_count);
     (void)pthread_mutex_lock(&cache->lock);
     if (cache->slots == NULL) {
@@ -237,9 +236,8 @@ spsh_status spsh__shard_cache_acquire(spsh__shard_cache *cache, uint64_t shard,
                                       const spsh_shard **ret_shard, spsh_error *err)
 {
     if (shard >= cache->options.shard_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "%s: shard %" PRIu64 ", there are %" PRIu64, cache->options.dataset_path,
-                         shard, cache->options.shard_count);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: shard %" PRIu64 ", there are %" PRIu64,
+                         cache->options.dataset_path, shard, cache->options.shard_count);
     (void)pthread_mutex_lock(&cache->lock);
     const bool has_slots = cache->slots != NULL;
     const spsh_shard *found = has_slots ? use(cache, shard) : NULL;
@@ -251,10 +249,9 @@ spsh_status spsh__shard_cache_acquire(spsh__shard_cache *cache, uint64_t shard,
     }
 
     spsh_shard *opened = NULL;
-    entry *e = (entry *)spsh__alloc_zero(&cache->allocator, sizeof(*e));
+    entry *e = (entry *)spsh__new(&cache->allocator, 1, sizeof(*e));
     if (e == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: shard cache",
-                         cache->options.dataset_path);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: shard cache", cache->options.dataset_path);
     rc = open_shard(cache, shard, &opened, err);
     if (rc != SPSH_OK) {
         spsh__free(&cache->allocator, e);

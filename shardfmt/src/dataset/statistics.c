@@ -64,8 +64,7 @@ static spsh_status make_file_id(const spsh_dataset *dataset, const char *text, u
     uint8_t bytes[16 + 16 + 8 + TEXT_MAX + sizeof(what)];
     const size_t text_bytes = strlen(text);
     if (text_bytes == 0 || text_bytes > TEXT_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "statistics: a text of %zu bytes", text_bytes);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "statistics: a text of %zu bytes", text_bytes);
     memcpy(bytes, info->dataset_id, 16);
     memcpy(bytes + 16, info->index_hash, 16);
     spsh__store_u64le(bytes + 32, ordinal);
@@ -94,13 +93,13 @@ static spsh_status check_identity(const spsh_statistics *s, const spsh_dataset *
     if (rc != SPSH_OK)
         return rc;
     if (memcmp(header->file_id, file_id, 16) != 0 || header->ordinal != ordinal)
-        return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_MISMATCH,
                          "%s: statistics of another dataset, or of other features", path);
     rc = spsh__container_require(s->container, TEXT, 1, strlen(text), err);
     if (rc == SPSH_OK)
         rc = spsh__container_elements(s->container, TEXT, 0, strlen(text), &found, err);
     if (rc == SPSH_OK && memcmp(found.data, text, found.size_bytes) != 0)
-        rc = SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE, "%s: of other features", path);
+        rc = SPSH_FAIL(err, SPSH_E_MISMATCH, "%s: of other features", path);
     return rc;
 }
 
@@ -112,15 +111,14 @@ static spsh_status check_shape(spsh_statistics *s, spsh_error *err)
     if (rc == SPSH_OK)
         rc = spsh__container_u32(c, NUMBERS, 0, &version, err);
     if (rc == SPSH_OK && version != VERSION)
-        return SPSH_FAIL(err, SPSH_E_VERSION, SPSH_OFFSET_NONE,
-                         "%s: statistics of version %u, known here: %d", spsh__container_path(c),
-                         version, VERSION);
+        return SPSH_FAIL(err, SPSH_E_VERSION, "%s: statistics of version %u, known here: %d",
+                         spsh__container_path(c), version, VERSION);
     if (rc == SPSH_OK)
         rc = spsh__container_u32(c, NUMBERS, 1, &s->dim, err);
     s->group_count = spsh__container_count(c, GROUPS);
     if (rc == SPSH_OK && (s->dim == 0 || s->dim > DIM_MAX || s->group_count > UINT64_MAX / DIM_MAX))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE, "%s: %u values, %llu groups",
-                         spsh__container_path(c), s->dim, ULL(s->group_count));
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: %u values, %llu groups", spsh__container_path(c),
+                         s->dim, ULL(s->group_count));
     if (rc == SPSH_OK)
         rc = spsh__container_require(c, GROUPS, 8, UINT64_MAX, err);
     if (rc == SPSH_OK)
@@ -141,12 +139,12 @@ static spsh_status open_file(spsh_statistics *s, const spsh_dataset *dataset, co
     char *directory = directory_of(&s->allocator, dataset);
     char *path = directory != NULL ? spsh__path_join(&s->allocator, directory, name) : NULL;
     if (path == NULL)
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "statistics");
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "statistics");
     else
         rc = spsh__container_open(io, path, SPSH__KIND_STATISTICS, &s->allocator, &s->container,
                                   err);
     if (rc == SPSH_E_NOT_FOUND)
-        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
                        "%.200s has no statistics of these features: `speechshard featgen DATASET "
                        "--stats --features TEXT` makes them",
                        spsh_dataset_path(dataset));
@@ -160,9 +158,9 @@ spsh_status spsh_statistics_open(const spsh_dataset *dataset, const char *text, 
                                  spsh_error *err)
 {
     const spsh_allocator *allocator = spsh_allocator_default();
-    spsh_statistics *s = (spsh_statistics *)spsh__alloc_zero(allocator, sizeof(*s));
+    spsh_statistics *s = (spsh_statistics *)spsh__new(allocator, 1, sizeof(*s));
     if (s == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "statistics");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "statistics");
     s->allocator = *allocator;
     spsh_status rc = open_file(s, dataset, text, shard, io, err);
     if (rc == SPSH_OK) {
@@ -223,7 +221,7 @@ static spsh_status find(const spsh_statistics *s, uint64_t group, uint64_t *ret_
             high = at;
         at = low + (high - low) / 2;
     }
-    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
                      "%s: no sums of %s: `speechshard featgen DATASET --stats --by speaker` makes "
                      "them",
                      spsh__container_path(s->container),
@@ -242,9 +240,8 @@ static spsh_status load(const spsh_statistics *s, uint32_t section, uint64_t at,
         const uint64_t bits = spsh__load_u64le(bytes + (size_t)8 * d);
         memcpy(&values[d], &bits, sizeof(bits));
         if (!isfinite(values[d]) || (section == SQUARE_SUMS && values[d] < 0.0))
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
-                             "%s: row %llu: value %u is no sum", spsh__container_path(s->container),
-                             ULL(at), d);
+            return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: row %llu: value %u is no sum",
+                             spsh__container_path(s->container), ULL(at), d);
     }
     return SPSH_OK;
 }
@@ -333,14 +330,12 @@ spsh_status spsh_statistics_publish(const spsh_statistics_content *content, cons
     spsh_status rc = SPSH_OK;
     if (content->dim == 0 || content->dim > DIM_MAX ||
         content->group_count > SPSH_FILE_BYTES_MAX / 16 / content->dim)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "statistics: %u values, %llu groups", content->dim,
-                         ULL(content->group_count));
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "statistics: %u values, %llu groups",
+                         content->dim, ULL(content->group_count));
     char *directory = directory_of(allocator, content->dataset);
     uint8_t *bytes = pack_columns(content, allocator);
     if (directory == NULL || bytes == NULL)
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "statistics: %llu groups",
-                       ULL(content->group_count));
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "statistics: %llu groups", ULL(content->group_count));
     else
         rc =
             publish(content, allocator, directory, bytes, io != NULL ? io : spsh_io_default(), err);

@@ -68,8 +68,8 @@ spsh_status spsh__block_header_decode(const uint8_t *header, uint64_t offset_byt
     if (bad == NULL && spsh__load_u64le(header + 56) != 0)
         bad = "reserved bytes are not 0";
     if (bad != NULL)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, offset_bytes, "%s: block header at %llu: wrong: %s",
-                         path, ULL(offset_bytes), bad);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset_bytes,
+                            "%s: block header at %llu: wrong: %s", path, ULL(offset_bytes), bad);
     *ret_block = block;
     return SPSH_OK;
 }
@@ -88,13 +88,14 @@ spsh_status spsh__block_check(const uint8_t file_id[16], uint64_t offset_bytes, 
     size_t size = (size_t)block->block_bytes;
     uint64_t found = spsh__checksum(file_id, offset_bytes, data + 8, size - 8);
     if (found != block->checksum)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, offset_bytes,
-                         "%s: block %llu at %llu: checksum 0x%016llx, expected 0x%016llx", path,
-                         ULL(block->ordinal), ULL(offset_bytes), ULL(found), ULL(block->checksum));
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset_bytes,
+                            "%s: block %llu at %llu: checksum 0x%016llx, expected 0x%016llx", path,
+                            ULL(block->ordinal), ULL(offset_bytes), ULL(found),
+                            ULL(block->checksum));
     for (size_t i = (size_t)block->used_bytes; i < size; i++)
         if (data[i] != 0)
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, offset_bytes + i,
-                             "%s: block %llu at %llu: padding at byte %zu is not 0", path,
-                             ULL(block->ordinal), ULL(offset_bytes), i);
+            return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset_bytes + i,
+                                "%s: block %llu at %llu: padding at byte %zu is not 0", path,
+                                ULL(block->ordinal), ULL(offset_bytes), i);
     return SPSH_OK;
 }

@@ -104,27 +104,27 @@ static spsh_status check_header_fields(const uint8_t *page, const char *path, sp
     uint32_t version_major = spsh__load_u16le(page + 36);
     uint64_t refuse = spsh__load_u64le(page + 56);
     if (version_major != FORMAT_MAJOR)
-        return SPSH_FAIL(err, SPSH_E_VERSION, 36, "%s: format version %u, this reader knows %d",
-                         path, version_major, FORMAT_MAJOR);
+        return SPSH_FAIL_AT(err, SPSH_E_VERSION, 36, "%s: format version %u, this reader knows %d",
+                            path, version_major, FORMAT_MAJOR);
     if (refuse != 0)
-        return SPSH_FAIL(err, SPSH_E_VERSION, 56, "%s: needs features 0x%llx, unknown here", path,
-                         ULL(refuse));
+        return SPSH_FAIL_AT(err, SPSH_E_VERSION, 56, "%s: needs features 0x%llx, unknown here",
+                            path, ULL(refuse));
     if (kind < SPSH__KIND_SHARD || kind > SPSH__KIND_CHECKPOINT)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 32, "%s: header: kind %u, expected 1 to 7", path,
-                         kind);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 32, "%s: header: kind %u, expected 1 to 7", path,
+                            kind);
     if (spsh__load_u32le(page + 92) != SPSH__SECTION_PAGE)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 92, "%s: header: page_bytes %u, expected %u", path,
-                         spsh__load_u32le(page + 92), SPSH__SECTION_PAGE);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 92, "%s: header: page_bytes %u, expected %u", path,
+                            spsh__load_u32le(page + 92), SPSH__SECTION_PAGE);
     if (kind != SPSH__KIND_SHARD && kind != SPSH__KIND_FINGERPRINT &&
         kind != SPSH__KIND_CHECKPOINT && !all_zero(page + 88, 4))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 88, "%s: header: sub_ordinal of a %s is not 0", path,
-                         kind_name(kind));
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 88, "%s: header: sub_ordinal of a %s is not 0",
+                            path, kind_name(kind));
     if (kind != SPSH__KIND_SHARD && !all_zero(page + 96, 16))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 96,
-                         "%s: header: first_record or first_utterance of a %s is not 0", path,
-                         kind_name(kind));
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 96,
+                            "%s: header: first_record or first_utterance of a %s is not 0", path,
+                            kind_name(kind));
     if (!all_zero(page + 112, SPSH__PAGE_BYTES - 112))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 112, "%s: header: reserved bytes are not 0", path);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 112, "%s: header: reserved bytes are not 0", path);
     return SPSH_OK;
 }
 
@@ -132,13 +132,13 @@ spsh_status spsh__header_decode(const uint8_t *page, const char *path, spsh__hea
                                 spsh_error *err)
 {
     if (memcmp(page, header_magic, 8) != 0)
-        return SPSH_FAIL(err, SPSH_E_NOT_SPEECHSHARD, 0, "%s: not a speechshard file", path);
+        return SPSH_FAIL_AT(err, SPSH_E_NOT_SPEECHSHARD, 0, "%s: not a speechshard file", path);
     uint64_t expected = spsh__load_u64le(page + 8);
     uint64_t found = spsh__checksum(page + 16, 0, page + 16, SPSH__PAGE_BYTES - 16);
     if (expected != found)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 0,
-                         "%s: header at 0: checksum 0x%016llx, expected 0x%016llx", path,
-                         ULL(found), ULL(expected));
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 0,
+                            "%s: header at 0: checksum 0x%016llx, expected 0x%016llx", path,
+                            ULL(found), ULL(expected));
     spsh_status rc = check_header_fields(page, path, err);
     if (rc != SPSH_OK)
         return rc;
@@ -249,25 +249,25 @@ spsh_status spsh__footer_decode(const uint8_t *page, uint32_t copy, uint64_t fil
 {
     uint64_t offset = footer_offset(file_bytes, copy);
     if (memcmp(page + FOOTER_CHECKSUM_AT + 8, footer_magic, 8) != 0)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, offset,
-                         "%s: no footer copy %u at %llu: not sealed, cut off or damaged", path,
-                         copy, ULL(offset));
+        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, offset,
+                            "%s: no footer copy %u at %llu: not sealed, cut off or damaged", path,
+                            copy, ULL(offset));
     uint64_t expected = spsh__load_u64le(page + FOOTER_CHECKSUM_AT);
     uint64_t found = spsh__checksum(page, offset, page, FOOTER_CHECKSUM_AT);
     if (expected != found)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, offset,
-                         "%s: footer copy %u at %llu: checksum 0x%016llx, expected 0x%016llx", path,
-                         copy, ULL(offset), ULL(found), ULL(expected));
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset,
+                            "%s: footer copy %u at %llu: checksum 0x%016llx, expected 0x%016llx",
+                            path, copy, ULL(offset), ULL(found), ULL(expected));
     spsh__footer footer;
     footer_load(page, &footer);
     if (footer.file_bytes > file_bytes)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, file_bytes,
-                         "%s: cut off: %llu bytes, the footer says %llu", path, ULL(file_bytes),
-                         ULL(footer.file_bytes));
+        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, file_bytes,
+                            "%s: cut off: %llu bytes, the footer says %llu", path, ULL(file_bytes),
+                            ULL(footer.file_bytes));
     if (footer.file_bytes < file_bytes)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, footer.file_bytes,
-                         "%s: %llu bytes, but the footer says %llu", path, ULL(file_bytes),
-                         ULL(footer.file_bytes));
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, footer.file_bytes,
+                            "%s: %llu bytes, but the footer says %llu", path, ULL(file_bytes),
+                            ULL(footer.file_bytes));
     const char *bad = find_bad_layout(&footer);
     if (bad == NULL)
         bad = find_bad_count(&footer);
@@ -276,8 +276,8 @@ spsh_status spsh__footer_decode(const uint8_t *page, uint32_t copy, uint64_t fil
     if (bad == NULL && !all_zero(page + 124, FOOTER_CHECKSUM_AT - 124))
         bad = "reserved bytes are not 0";
     if (bad != NULL)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, offset, "%s: footer copy %u at %llu: wrong: %s", path,
-                         copy, ULL(offset), bad);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset, "%s: footer copy %u at %llu: wrong: %s",
+                            path, copy, ULL(offset), bad);
     *ret_footer = footer;
     return SPSH_OK;
 }
@@ -290,7 +290,7 @@ spsh_status spsh__root_hash(uint64_t header_checksum, const uint64_t *block_chec
     uint8_t batch[8 * HASH_BATCH];
     spsh__hasher *hasher = spsh__hasher_new(allocator);
     if (hasher == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "root hash");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "root hash");
     spsh__store_u64le(batch, header_checksum);
     spsh__hasher_update(hasher, batch, 8);
     uint64_t done = 0;
@@ -319,21 +319,22 @@ static spsh_status read_header(spsh__container *c, uint64_t file_bytes, uint32_t
         return rc;
     size_t magic_bytes = size < sizeof(header_magic) ? size : sizeof(header_magic);
     if (memcmp(page, header_magic, magic_bytes) != 0)
-        return SPSH_FAIL(err, SPSH_E_NOT_SPEECHSHARD, 0, "%s: not a speechshard file", c->path);
+        return SPSH_FAIL_AT(err, SPSH_E_NOT_SPEECHSHARD, 0, "%s: not a speechshard file", c->path);
     if (file_bytes < SPSH__PAGE_BYTES + SPSH__FOOTERS_BYTES || file_bytes % SPSH__PAGE_BYTES != 0)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, file_bytes,
-                         "%s: %llu bytes: not sealed or cut off; files end on a multiple of 4096",
-                         c->path, ULL(file_bytes));
+        return SPSH_FAIL_AT(
+            err, SPSH_E_TRUNCATED, file_bytes,
+            "%s: %llu bytes: not sealed or cut off; files end on a multiple of 4096", c->path,
+            ULL(file_bytes));
     if (file_bytes > SPSH_FILE_BYTES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%s: %llu bytes, limit is %llu",
-                         c->path, ULL(file_bytes), ULL(SPSH_FILE_BYTES_MAX));
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: %llu bytes, limit is %llu", c->path,
+                         ULL(file_bytes), ULL(SPSH_FILE_BYTES_MAX));
     rc = spsh__header_decode(page, c->path, &c->header, err);
     if (rc != SPSH_OK)
         return rc;
     c->header_checksum = spsh__load_u64le(page + 8);
     if (kind != 0 && c->header.kind != kind)
-        return SPSH_FAIL(err, SPSH_E_MISMATCH, 32, "%s: is a %s, expected a %s", c->path,
-                         kind_name(c->header.kind), kind_name(kind));
+        return SPSH_FAIL_AT(err, SPSH_E_MISMATCH, 32, "%s: is a %s, expected a %s", c->path,
+                            kind_name(c->header.kind), kind_name(kind));
     return SPSH_OK;
 }
 
@@ -359,8 +360,8 @@ static spsh_status read_footer(spsh__container *c, uint64_t file_bytes, uint8_t 
         }
     }
     if (memcmp(c->footer.file_id, c->header.file_id, 16) != 0 || c->footer.kind != c->header.kind)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, file_bytes - SPSH__FOOTERS_BYTES,
-                         "%s: footer: file_id and kind are not the header's", c->path);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, file_bytes - SPSH__FOOTERS_BYTES,
+                            "%s: footer: file_id and kind are not the header's", c->path);
     return SPSH_OK;
 }
 
@@ -377,12 +378,11 @@ static spsh_status map_sections(spsh__container *c, spsh_error *err)
     uint64_t from = f->section_area_offset & ~(uint64_t)(SPSH__SECTION_PAGE - 1);
     uint64_t size = f->page_table_offset + f->page_table_bytes - from;
     if (size > SIZE_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%s: index does not fit in memory",
-                         c->path);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: index does not fit in memory", c->path);
     c->mapping = (uint8_t *)c->io->mmap_fn(c->io->user, c->fd, (size_t)size, from);
     if (c->mapping == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, from, "%s: cannot map %llu bytes at %llu", c->path,
-                         ULL(size), ULL(from));
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, from, "%s: cannot map %llu bytes at %llu",
+                            c->path, ULL(size), ULL(from));
     c->mapping_bytes = (size_t)size;
     c->area = c->mapping + (f->section_area_offset - from);
     c->page_table = c->mapping + (f->page_table_offset - from);
@@ -395,7 +395,7 @@ static spsh_status map_sections(spsh__container *c, spsh_error *err)
     c->checked_pages =
         (page_word *)spsh__alloc_array(&c->allocator, words, sizeof(*c->checked_pages));
     if (c->checked_pages == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: page bitmap", c->path);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: page bitmap", c->path);
     for (size_t i = 0; i < words; i++)
         atomic_init(&c->checked_pages[i].bits, 0);
     return SPSH_OK;
@@ -408,9 +408,10 @@ static spsh_status check_page_table(const spsh__container *c, spsh_error *err)
     uint64_t found =
         spsh__checksum(f->file_id, f->page_table_offset, table, (size_t)f->page_table_bytes);
     if (found != f->page_table_checksum)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, f->page_table_offset,
-                         "%s: page table at %llu: checksum 0x%016llx, expected 0x%016llx", c->path,
-                         ULL(f->page_table_offset), ULL(found), ULL(f->page_table_checksum));
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, f->page_table_offset,
+                            "%s: page table at %llu: checksum 0x%016llx, expected 0x%016llx",
+                            c->path, ULL(f->page_table_offset), ULL(found),
+                            ULL(f->page_table_checksum));
     return SPSH_OK;
 }
 
@@ -423,9 +424,9 @@ spsh_status spsh__container_check_page(const spsh__container *c, uint64_t page, 
     uint64_t expected = spsh__load_u64le(c->page_table + 8 * page);
     uint64_t found = spsh__checksum(c->footer.file_id, offset, c->area + begin, size);
     if (found != expected)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, offset,
-                         "%s: index page %llu at %llu: checksum 0x%016llx, expected 0x%016llx",
-                         c->path, ULL(page), ULL(offset), ULL(found), ULL(expected));
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset,
+                            "%s: index page %llu at %llu: checksum 0x%016llx, expected 0x%016llx",
+                            c->path, ULL(page), ULL(offset), ULL(found), ULL(expected));
     return SPSH_OK;
 }
 
@@ -481,8 +482,8 @@ static spsh_status fail_section(const spsh__container *c, uint32_t n, const char
                                 spsh_error *err)
 {
     uint64_t offset = c->footer.section_area_offset + (uint64_t)n * DIRECTORY_ENTRY_BYTES;
-    return SPSH_FAIL(err, SPSH_E_CORRUPT, offset, "%s: section directory entry %u at %llu: %s",
-                     c->path, n, ULL(offset), what);
+    return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset, "%s: section directory entry %u at %llu: %s",
+                        c->path, n, ULL(offset), what);
 }
 
 /* Entry n; *next is where its section must lie, and becomes its end. */
@@ -525,7 +526,7 @@ static spsh_status load_directory(spsh__container *c, spsh_error *err)
         c->sections =
             (section_place *)spsh__alloc_array(&c->allocator, count, sizeof(*c->sections));
         if (c->sections == NULL)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: sections", c->path);
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: sections", c->path);
     }
     for (uint32_t n = 0; n < count; n++) {
         spsh_status rc = load_section(c, n, &next, err);
@@ -533,9 +534,9 @@ static spsh_status load_directory(spsh__container *c, spsh_error *err)
             return rc;
     }
     if (spsh__align_up(next, SPSH__PAGE_BYTES) != c->footer.page_table_offset)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, next,
-                         "%s: sections end at %llu, the page table begins at %llu", c->path,
-                         ULL(next), ULL(c->footer.page_table_offset));
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, next,
+                            "%s: sections end at %llu, the page table begins at %llu", c->path,
+                            ULL(next), ULL(c->footer.page_table_offset));
     return SPSH_OK;
 }
 
@@ -548,8 +549,9 @@ static spsh_status check_root(const spsh__container *c, spsh_error *err)
     spsh_status rc = spsh__root_hash(c->header_checksum, NULL, 0, c->footer.page_table_checksum,
                                      &c->allocator, hash, err);
     if (rc == SPSH_OK && memcmp(hash, c->footer.root_hash, 16) != 0)
-        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, c->footer.file_bytes - SPSH__FOOTERS_BYTES,
-                       "%s: footer: the root hash is not that of header and page table", c->path);
+        rc =
+            SPSH_FAIL_AT(err, SPSH_E_CORRUPT, c->footer.file_bytes - SPSH__FOOTERS_BYTES,
+                         "%s: footer: the root hash is not that of header and page table", c->path);
     return rc;
 }
 
@@ -581,16 +583,16 @@ spsh_status spsh__container_open(const spsh_io *io, const char *path, uint32_t k
 {
     if (allocator == NULL)
         allocator = spsh_allocator_default();
-    spsh__container *c = (spsh__container *)spsh__alloc_zero(allocator, sizeof(*c));
+    spsh__container *c = (spsh__container *)spsh__new(allocator, 1, sizeof(*c));
     if (c == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: container", path);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: container", path);
     c->io = io != NULL ? io : spsh_io_default();
     c->allocator = *allocator;
     c->fd = -1;
     spsh_status rc = SPSH_OK;
     c->path = spsh__string_copy(allocator, path);
     if (c->path == NULL) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: container", path);
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: container", path);
         goto out;
     }
     rc = open_parts(c, kind, err);
@@ -668,16 +670,16 @@ spsh_status spsh__container_require(const spsh__container *container, uint32_t i
     const section_place *section = find_section(container, id);
     uint64_t offset = container->footer.section_area_offset;
     if (section == NULL)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, offset, "%s: section %u is missing", container->path,
-                         id);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset, "%s: section %u is missing",
+                            container->path, id);
     if (section->element_bytes != element_bytes)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, offset,
-                         "%s: section %u: element_bytes %u, expected %u", container->path, id,
-                         section->element_bytes, element_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset,
+                            "%s: section %u: element_bytes %u, expected %u", container->path, id,
+                            section->element_bytes, element_bytes);
     if (count != UINT64_MAX && section->count != count)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, offset,
-                         "%s: section %u: %llu elements, expected %llu", container->path, id,
-                         ULL(section->count), ULL(count));
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset,
+                            "%s: section %u: %llu elements, expected %llu", container->path, id,
+                            ULL(section->count), ULL(count));
     return SPSH_OK;
 }
 
@@ -695,9 +697,9 @@ spsh_status spsh__container_require_strings(const spsh__container *container, ui
     if (strings != 0)
         rc = spsh__container_u64(container, ends_id, strings - 1, &last, err);
     if (rc == SPSH_OK && last != size_bytes)
-        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, container->footer.section_area_offset,
-                       "%s: string table %u: last string ends at %llu of %llu bytes",
-                       container->path, ends_id, ULL(last), ULL(size_bytes));
+        rc = SPSH_FAIL_AT(err, SPSH_E_CORRUPT, container->footer.section_area_offset,
+                          "%s: string table %u: last string ends at %llu of %llu bytes",
+                          container->path, ends_id, ULL(last), ULL(size_bytes));
     return rc;
 }
 
@@ -721,7 +723,7 @@ spsh_status spsh__container_elements(const spsh__container *container, uint32_t 
     const section_place *section = find_section(container, id);
     uint64_t have = section == NULL ? 0 : section->count;
     if (first > have || count > have - first)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_CORRUPT,
                          "%s: section %u: elements %llu and %llu more, it has %llu",
                          container->path, id, ULL(first), ULL(count), ULL(have));
     if (count == 0) {
@@ -752,9 +754,9 @@ static spsh_status element(const spsh__container *c, uint32_t id, uint32_t eleme
 {
     const section_place *section = find_section(c, id);
     if (section != NULL && section->element_bytes != element_bytes)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, c->footer.section_area_offset,
-                         "%s: section %u: element_bytes %u, expected %u", c->path, id,
-                         section->element_bytes, element_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, c->footer.section_area_offset,
+                            "%s: section %u: element_bytes %u, expected %u", c->path, id,
+                            section->element_bytes, element_bytes);
     return spsh__container_column(c, id, at, 1, ret_element, err);
 }
 
@@ -799,7 +801,7 @@ spsh_status spsh__container_string(const spsh__container *container, uint32_t en
     if (rc != SPSH_OK)
         return rc;
     if (begin > end)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_CORRUPT,
                          "%s: string table %u: string %llu ends before it begins", container->path,
                          ends_id, ULL(k));
     const uint8_t *bytes = NULL;
@@ -817,18 +819,18 @@ spsh_status spsh__container_check_padding(const spsh__container *c, spsh_error *
         uint64_t next = n < f->section_count ? c->sections[n].offset_bytes - f->section_area_offset
                                              : f->section_area_bytes;
         if (!all_zero(c->area + used, (size_t)(next - used)))
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, f->section_area_offset + used,
-                             "%s: padding between sections at %llu is not 0", c->path,
-                             ULL(f->section_area_offset + used));
+            return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, f->section_area_offset + used,
+                                "%s: padding between sections at %llu is not 0", c->path,
+                                ULL(f->section_area_offset + used));
         if (n < f->section_count)
             used = next + c->sections[n].count * c->sections[n].element_bytes;
     }
     uint64_t table_bytes = 8 * f->page_count;
     if (f->page_table_bytes != 0 &&
         !all_zero(c->page_table + table_bytes, (size_t)(f->page_table_bytes - table_bytes)))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, f->page_table_offset + table_bytes,
-                         "%s: padding of the page table at %llu is not 0", c->path,
-                         ULL(f->page_table_offset + table_bytes));
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, f->page_table_offset + table_bytes,
+                            "%s: padding of the page table at %llu is not 0", c->path,
+                            ULL(f->page_table_offset + table_bytes));
     return SPSH_OK;
 }
 

@@ -84,14 +84,13 @@ spsh_status spsh__utterance_check_fields(const spsh_utterance *utterance, spsh_e
     for (unsigned c = 1; c < COLUMNS; c++) {
         size_t size = columns[c].width == 0 ? get_string(utterance, c).size_bytes : 0;
         if (size > columns[c].size_max)
-            return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
-                             "utterance \"%.*s\": %s has %zu bytes, limit is %u", id_bytes, id,
-                             columns[c].name, size, columns[c].size_max);
+            return SPSH_FAIL(err, SPSH_E_LIMIT, "utterance \"%.*s\": %s has %zu bytes, limit is %u",
+                             id_bytes, id, columns[c].name, size, columns[c].size_max);
     }
     const char *bad = spsh__metadata_find_bad_field(utterance);
     if (bad != NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "utterance \"%.*s\": wrong or not UTF-8: %s", id_bytes, id, bad);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "utterance \"%.*s\": wrong or not UTF-8: %s",
+                         id_bytes, id, bad);
     return SPSH_OK;
 }
 
@@ -107,7 +106,7 @@ struct spsh__metadata_builder {
 
 spsh__metadata_builder *spsh__metadata_builder_new(const spsh_allocator *allocator)
 {
-    spsh__metadata_builder *b = (spsh__metadata_builder *)spsh__alloc_zero(allocator, sizeof(*b));
+    spsh__metadata_builder *b = (spsh__metadata_builder *)spsh__new(allocator, 1, sizeof(*b));
     if (b != NULL)
         b->allocator = *allocator;
     return b;
@@ -196,9 +195,8 @@ spsh_status spsh__metadata_builder_encode(spsh__metadata_builder *builder, uint8
                                           spsh_error *err)
 {
     if (spsh__metadata_builder_bound(builder) > capacity_bytes)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
-                         "metadata of %llu bytes, room for %zu", ULL(builder->raw_bytes),
-                         capacity_bytes);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "metadata of %llu bytes, room for %zu",
+                         ULL(builder->raw_bytes), capacity_bytes);
     uint32_t stored_columns = 0;
     for (unsigned c = 0; c < COLUMNS; c++)
         stored_columns += is_stored(builder, c) ? 1 : 0;
@@ -255,7 +253,7 @@ typedef struct column_entry {
 
 spsh__metadata *spsh__metadata_new(const spsh_allocator *allocator)
 {
-    spsh__metadata *metadata = (spsh__metadata *)spsh__alloc_zero(allocator, sizeof(*metadata));
+    spsh__metadata *metadata = (spsh__metadata *)spsh__new(allocator, 1, sizeof(*metadata));
     if (metadata != NULL)
         metadata->allocator = *allocator;
     return metadata;
@@ -424,8 +422,8 @@ spsh_status spsh__metadata_unpack(spsh__metadata *metadata, const uint8_t *block
         bad = load_columns(metadata, block, count);
     }
     if (bad != NULL)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, offset_bytes, "%s: metadata block at %llu: wrong: %s",
-                         path, ULL(offset_bytes), bad);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset_bytes,
+                            "%s: metadata block at %llu: wrong: %s", path, ULL(offset_bytes), bad);
     metadata->rows = count;
     return SPSH_OK;
 }
@@ -441,9 +439,9 @@ spsh_status spsh__metadata_load(spsh__metadata *metadata, const uint8_t *block, 
         spsh__metadata_row(metadata, row, &utterance);
         const char *bad = spsh__metadata_find_bad_field(&utterance);
         if (bad != NULL)
-            rc = SPSH_FAIL(err, SPSH_E_CORRUPT, offset_bytes,
-                           "%s: metadata block at %llu: row %u: wrong or not UTF-8: %s", path,
-                           ULL(offset_bytes), row, bad);
+            rc = SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset_bytes,
+                              "%s: metadata block at %llu: row %u: wrong or not UTF-8: %s", path,
+                              ULL(offset_bytes), row, bad);
     }
     if (rc != SPSH_OK)
         metadata->rows = 0;

@@ -61,7 +61,7 @@ spsh_status spsh__record_check_audio(const spsh_record *record, const spsh_audio
     if (audio->sample_rate_hz == record->sample_rate_hz && audio->channels == record->channels &&
         audio->format == record->format)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_AUDIO, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_AUDIO,
                      "decodes to %u Hz, %u channels, format %d; the shard says %u Hz, %u, %d",
                      audio->sample_rate_hz, audio->channels, (int)audio->format,
                      record->sample_rate_hz, record->channels, (int)record->format);
@@ -116,18 +116,18 @@ spsh_status spsh__record_check_fields(const spsh_record *record, spsh__record_si
     if (bad == NULL && record->seek_point_count != 0 && record->seek_points == NULL)
         bad = "seek_points";
     if (bad != NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "record \"%.*s\": wrong: %s",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "record \"%.*s\": wrong: %s",
                          (int)(record->id.size_bytes > 200 ? 200 : record->id.size_bytes),
                          (const char *)record->id.data, bad);
     spsh_seek_point before = {0, 0};
     for (uint64_t n = 0; n < record->seek_point_count; n++) {
         if (is_bad_seek_point(record, n, record->seek_points[n], before))
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                              "record: seek point %llu does not ascend inside the record", ULL(n));
         before = record->seek_points[n];
     }
     if (!find_size(record, ret_size))
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
                          "record: %llu payload bytes, %llu seek points: more than a record holds",
                          ULL(record->payload_bytes), ULL(record->seek_point_count));
     return SPSH_OK;
@@ -187,13 +187,13 @@ spsh_status spsh__record_head_size(const uint8_t *start, uint64_t offset_bytes, 
 {
     uint32_t head_bytes = spsh__load_u32le(start + 12);
     if (memcmp(start + 8, record_magic, 4) != 0)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, offset_bytes, "%s: no record at %llu: wrong magic",
-                         path, ULL(offset_bytes));
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset_bytes, "%s: no record at %llu: wrong magic",
+                            path, ULL(offset_bytes));
     if (head_bytes <= SPSH__RECORD_FIXED_BYTES || head_bytes > SPSH__RECORD_HEAD_MAX ||
         head_bytes % SPSH__RECORD_ALIGNMENT != 0)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, offset_bytes + 12,
-                         "%s: record at %llu: head_bytes %u is not possible", path,
-                         ULL(offset_bytes), head_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset_bytes + 12,
+                            "%s: record at %llu: head_bytes %u is not possible", path,
+                            ULL(offset_bytes), head_bytes);
     *ret_head_bytes = head_bytes;
     return SPSH_OK;
 }
@@ -259,21 +259,21 @@ spsh_status spsh__record_head_decode(const uint8_t file_id[16], uint64_t offset_
     spsh__record_head h;
     memset(&h, 0, sizeof(h));
     if (data.size_bytes < SPSH__RECORD_FIXED_BYTES)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, offset_bytes, "%s: record at %llu: %zu bytes", path,
-                         ULL(offset_bytes), data.size_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, offset_bytes, "%s: record at %llu: %zu bytes",
+                            path, ULL(offset_bytes), data.size_bytes);
     spsh_status rc = spsh__record_head_size(data.data, offset_bytes, path, &h.head_bytes, err);
     if (rc != SPSH_OK)
         return rc;
     if (data.size_bytes < h.head_bytes)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, offset_bytes,
-                         "%s: record at %llu: head of %u bytes, %zu are there", path,
-                         ULL(offset_bytes), h.head_bytes, data.size_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, offset_bytes,
+                            "%s: record at %llu: head of %u bytes, %zu are there", path,
+                            ULL(offset_bytes), h.head_bytes, data.size_bytes);
     uint64_t expected = spsh__load_u64le(data.data);
     uint64_t found = spsh__checksum(file_id, offset_bytes, data.data + 8, h.head_bytes - 8);
     if (expected != found)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, offset_bytes,
-                         "%s: record head at %llu: checksum 0x%016llx, expected 0x%016llx", path,
-                         ULL(offset_bytes), ULL(found), ULL(expected));
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset_bytes,
+                            "%s: record head at %llu: checksum 0x%016llx, expected 0x%016llx", path,
+                            ULL(offset_bytes), ULL(found), ULL(expected));
 
     spsh__record_size size = {0, 0, 0};
     const char *bad = NULL;
@@ -292,8 +292,8 @@ spsh_status spsh__record_head_decode(const uint8_t file_id[16], uint64_t offset_
     if (bad == NULL)
         bad = find_bad_part(data.data, &h);
     if (bad != NULL)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, offset_bytes, "%s: record at %llu: wrong: %s", path,
-                         ULL(offset_bytes), bad);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset_bytes, "%s: record at %llu: wrong: %s",
+                            path, ULL(offset_bytes), bad);
     h.record_bytes = size.record_bytes;
     *ret_head = h;
     return SPSH_OK;
@@ -318,17 +318,18 @@ spsh_status spsh__record_page_check(const uint8_t file_id[16], uint64_t offset_b
     uint64_t found = spsh__checksum(file_id, offset, data, size);
     int id_bytes = (int)(head->record.id.size_bytes > 200 ? 200 : head->record.id.size_bytes);
     if (found != expected)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, offset,
-                         "%s: record %llu \"%.*s\": payload page %u at %llu: checksum 0x%016llx, "
-                         "expected 0x%016llx",
-                         path, ULL(head->ordinal), id_bytes, (const char *)head->record.id.data,
-                         page, ULL(offset), ULL(found), ULL(expected));
+        return SPSH_FAIL_AT(
+            err, SPSH_E_CORRUPT, offset,
+            "%s: record %llu \"%.*s\": payload page %u at %llu: checksum 0x%016llx, "
+            "expected 0x%016llx",
+            path, ULL(head->ordinal), id_bytes, (const char *)head->record.id.data, page,
+            ULL(offset), ULL(found), ULL(expected));
     uint64_t payload_left = head->record.payload_bytes - begin;
     if (payload_left < size && !all_zero(data + (size_t)payload_left, size - (size_t)payload_left))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, offset + payload_left,
-                         "%s: record %llu \"%.*s\": padding of the payload at %llu is not 0", path,
-                         ULL(head->ordinal), id_bytes, (const char *)head->record.id.data,
-                         ULL(offset + payload_left));
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset + payload_left,
+                            "%s: record %llu \"%.*s\": padding of the payload at %llu is not 0",
+                            path, ULL(head->ordinal), id_bytes, (const char *)head->record.id.data,
+                            ULL(offset + payload_left));
     return SPSH_OK;
 }
 
@@ -349,9 +350,9 @@ spsh_status spsh_record_check(const uint8_t file_id[16], uint64_t offset_bytes, 
     if (rc != SPSH_OK)
         return rc;
     if (head.record_bytes > size_bytes)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, offset_bytes,
-                         "record at %llu: %llu bytes, %zu are there", ULL(offset_bytes),
-                         ULL(head.record_bytes), size_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, offset_bytes,
+                            "record at %llu: %llu bytes, %zu are there", ULL(offset_bytes),
+                            ULL(head.record_bytes), size_bytes);
     const uint8_t *payload = data + head.head_bytes;
     for (uint32_t page = 0; page < head.page_count && rc == SPSH_OK; page++)
         rc = spsh__record_page_check(file_id, offset_bytes, &head, page,

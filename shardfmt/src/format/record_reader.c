@@ -34,9 +34,9 @@ static bool same_record(const spsh_record *a, const spsh_record *b)
 static spsh_status fail_disagree(const char *path, uint64_t record, uint64_t offset_bytes,
                                  spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_CORRUPT, offset_bytes,
-                     "%s: record %llu at %llu: index and record head do not agree", path,
-                     ULL(record), ULL(offset_bytes));
+    return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset_bytes,
+                        "%s: record %llu at %llu: index and record head do not agree", path,
+                        ULL(record), ULL(offset_bytes));
 }
 
 static spsh_status read_head(spsh_record_reader *r, uint64_t record, spsh_error *err)
@@ -51,8 +51,7 @@ static spsh_status read_head(spsh_record_reader *r, uint64_t record, spsh_error 
     r->offset_bytes = place.offset_bytes;
     r->head_data = (uint8_t *)spsh__alloc(&r->allocator, (size_t)place.head_bytes);
     if (r->head_data == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "record head of %llu bytes",
-                         ULL(place.head_bytes));
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "record head of %llu bytes", ULL(place.head_bytes));
     rc = spsh_io_read_exact(spsh__shard_io(r->shard), spsh__container_fd(c), r->head_data,
                             (size_t)place.head_bytes, place.offset_bytes, path, err);
     uint32_t head_bytes = 0;
@@ -79,7 +78,7 @@ static spsh_status allocate(spsh_record_reader *r, spsh_error *err)
         r->seek_points =
             (spsh_seek_point *)spsh__alloc_array(&r->allocator, points, sizeof(*r->seek_points));
     if (r->page == NULL || (points != 0 && r->seek_points == NULL))
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "record reader");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "record reader");
     spsh__record_seek_points(&r->head, r->seek_points);
     r->head.record.seek_points = r->seek_points;
     return SPSH_OK;
@@ -89,9 +88,9 @@ spsh_status spsh_record_reader_open(const spsh_shard *shard, uint64_t record,
                                     spsh_record_reader **ret_reader, spsh_error *err)
 {
     const spsh_allocator *allocator = spsh__shard_allocator(shard);
-    spsh_record_reader *r = (spsh_record_reader *)spsh__alloc_zero(allocator, sizeof(*r));
+    spsh_record_reader *r = (spsh_record_reader *)spsh__new(allocator, 1, sizeof(*r));
     if (r == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "record reader");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "record reader");
     r->shard = shard;
     r->allocator = *allocator;
     r->cached_page = UINT32_MAX;
@@ -147,7 +146,7 @@ spsh_status spsh_record_reader_read(spsh_record_reader *reader, uint64_t offset_
     uint64_t payload_bytes = reader->head.record.payload_bytes;
     uint8_t *to = (uint8_t *)dst;
     if (offset_bytes > payload_bytes || size_bytes > payload_bytes - offset_bytes)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "payload bytes %llu and %zu more, the record has %llu", ULL(offset_bytes),
                          size_bytes, ULL(payload_bytes));
     while (size_bytes > 0) {

@@ -52,8 +52,8 @@ spsh_status spsh__salvage_bytes(const spsh__salvage *file, uint64_t offset_bytes
 {
     uint8_t *data = spsh__alloc(file->allocator, size_bytes);
     if (data == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, offset_bytes, "%s: %zu bytes of a block",
-                         file->path, size_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, offset_bytes, "%s: %zu bytes of a block",
+                            file->path, size_bytes);
     read_what_comes(file, data, size_bytes, offset_bytes);
     *ret_data = data;
     return SPSH_OK;
@@ -89,7 +89,7 @@ spsh_status spsh__salvage_block(const spsh__salvage *file, uint64_t offset_bytes
     uint8_t *chunk = spsh__alloc(file->allocator, CHUNK_BYTES);
     spsh_status rc = SPSH_E_END;
     if (chunk == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, offset_bytes, "%s: scan for blocks", file->path);
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, offset_bytes, "%s: scan for blocks", file->path);
     while (rc == SPSH_E_END && offset_bytes < file->end_bytes) {
         uint64_t left = file->end_bytes - offset_bytes;
         size_t size = left < chunk_bytes ? (size_t)left : chunk_bytes;

@@ -64,12 +64,12 @@ static spsh_status check_sections(const spsh__section *sections, uint32_t count,
         uint32_t width = sections[n].element_bytes;
         bool ascends = n == 0 || sections[n].id > sections[n - 1].id;
         if (!ascends || width == 0 || width > 16 || (width & (width - 1)) != 0)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                              "section %u: ids must ascend, widths be 1, 2, 4, 8 or 16",
                              sections[n].id);
         if (sections[n].count > (UINT64_C(1) << 44) / width)
-            return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "section %u: %llu elements",
-                             sections[n].id, ULL(sections[n].count));
+            return SPSH_FAIL(err, SPSH_E_LIMIT, "section %u: %llu elements", sections[n].id,
+                             ULL(sections[n].count));
     }
     return SPSH_OK;
 }
@@ -78,10 +78,9 @@ static spsh_status place_columns(spsh__section_writer *w, const spsh__section *s
                                  spsh_error *err)
 {
     uint64_t next = (uint64_t)w->column_count * DIRECTORY_ENTRY_BYTES;
-    w->columns =
-        (column *)spsh__alloc_zero(&w->allocator, (w->column_count + 1) * sizeof(*w->columns));
+    w->columns = (column *)spsh__new(&w->allocator, 1, (w->column_count + 1) * sizeof(*w->columns));
     if (w->columns == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "section writer");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "section writer");
     for (uint32_t n = 0; n < w->column_count; n++) {
         column *c = &w->columns[n];
         uint64_t size = sections[n].count * sections[n].element_bytes;
@@ -96,7 +95,7 @@ static spsh_status place_columns(spsh__section_writer *w, const spsh__section *s
         c->buffer = (uint8_t *)spsh__alloc(
             &w->allocator, size < SPSH__SECTION_PAGE ? (size_t)size : SPSH__SECTION_PAGE);
         if (c->buffer == NULL)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "section writer");
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "section writer");
     }
     w->area_bytes = spsh__align_up(next, SPSH__PAGE_BYTES);
     return SPSH_OK;
@@ -106,12 +105,11 @@ static spsh_status allocate_pages(spsh__section_writer *w, spsh_error *err)
 {
     w->page_count = (w->area_bytes + SPSH__SECTION_PAGE - 1) / SPSH__SECTION_PAGE;
     w->page_table_bytes = (size_t)spsh__align_up(w->page_count * 8, SPSH__PAGE_BYTES);
-    w->page_table = (uint8_t *)spsh__alloc_zero(&w->allocator, w->page_table_bytes + 1);
-    w->page_done = (uint8_t *)spsh__alloc_zero(&w->allocator, (size_t)w->page_count + 1);
+    w->page_table = (uint8_t *)spsh__new(&w->allocator, 1, w->page_table_bytes + 1);
+    w->page_done = (uint8_t *)spsh__new(&w->allocator, 1, (size_t)w->page_count + 1);
     w->page = (uint8_t *)spsh__alloc(&w->allocator, SPSH__SECTION_PAGE);
     if (w->page_table == NULL || w->page_done == NULL || w->page == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "section writer: %llu pages",
-                         ULL(w->page_count));
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "section writer: %llu pages", ULL(w->page_count));
     return SPSH_OK;
 }
 
@@ -138,13 +136,13 @@ spsh_status spsh__section_writer_open(spsh_file_writer *file, const spsh__header
     if (allocator == NULL)
         allocator = spsh_allocator_default();
     if (section_count > SPSH__SECTIONS_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%u sections", section_count);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%u sections", section_count);
     spsh_status rc = check_sections(sections, section_count, err);
     if (rc != SPSH_OK)
         return rc;
-    spsh__section_writer *w = (spsh__section_writer *)spsh__alloc_zero(allocator, sizeof(*w));
+    spsh__section_writer *w = (spsh__section_writer *)spsh__new(allocator, 1, sizeof(*w));
     if (w == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "section writer");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "section writer");
     w->file = file;
     w->header = *header;
     w->allocator = *allocator;
@@ -183,7 +181,7 @@ spsh_status spsh__section_append(spsh__section_writer *writer, uint32_t id, cons
 {
     column *c = find_column(writer, id);
     if (c == NULL || count > (c->end - c->next) / c->section.element_bytes)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "section %u: %llu elements are more than were announced", id, ULL(count));
     const uint8_t *from = (const uint8_t *)elements;
     uint64_t left = count * c->section.element_bytes;
@@ -211,7 +209,7 @@ static spsh_status finish_area(spsh__section_writer *w, spsh_error *err)
     uint64_t end = (uint64_t)w->column_count * DIRECTORY_ENTRY_BYTES;
     for (uint32_t n = 0; n < w->column_count; n++) {
         if (w->columns[n].next != w->columns[n].end)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                              "section %u: fewer elements than were announced",
                              w->columns[n].section.id);
         if (w->columns[n].end != w->columns[n].begin)

@@ -80,7 +80,7 @@ void spsh__shard_file_id(const uint8_t dataset_id[16], uint64_t unit, uint64_t n
 
 spsh__shard_index *spsh__shard_index_new(const spsh_allocator *allocator)
 {
-    spsh__shard_index *index = (spsh__shard_index *)spsh__alloc_zero(allocator, sizeof(*index));
+    spsh__shard_index *index = (spsh__shard_index *)spsh__new(allocator, 1, sizeof(*index));
     if (index == NULL)
         return NULL;
     index->allocator = *allocator;
@@ -194,7 +194,7 @@ spsh_status spsh__shard_index_add_record(spsh__shard_index *index, uint64_t offs
 {
     uint8_t row[RECORD_BYTES];
     if (spsh__shard_index_records(index) >= SPSH_SHARD_RECORDS_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "more than 2^31 records in a shard");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "more than 2^31 records in a shard");
     spsh__store_u64le(row, offset_bytes);
     spsh__store_u32le(row + 8, head_bytes);
     spsh__store_u64le(row + 12, record->payload_bytes);
@@ -231,8 +231,7 @@ spsh_status spsh__shard_index_add_row(spsh__shard_index *index, const spsh_utter
                                           u->document};
     spsh_status rc = SPSH_OK;
     if (spsh__shard_index_rows(index) >= SPSH_SHARD_UTTERANCES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
-                         "more than 2^31 utterances in a shard");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "more than 2^31 utterances in a shard");
     spsh__store_u64le(row, spsh__hash64(u->id.data, u->id.size_bytes));
     spsh__store_u64le(row + 8, u->record);
     spsh__store_u64le(row + 16, u->start_sample);
@@ -259,7 +258,7 @@ static spsh_status sort_by_id(const spsh__shard_index *index, uint8_t **ret_rows
     if (from == NULL || to == NULL) {
         spsh__free(&index->allocator, from);
         spsh__free(&index->allocator, to);
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "sorting %zu ids", count);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "sorting %zu ids", count);
     }
     for (size_t i = 0; i < count; i++)
         from[i] = (uint32_t)i;

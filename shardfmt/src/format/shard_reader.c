@@ -95,12 +95,12 @@ static spsh_status check_expected(const spsh_shard *s, const spsh_shard_seal *wa
 {
     const char *path = spsh__container_path(s->container);
     if (memcmp(want->file_id, s->seal.file_id, 16) != 0)
-        return SPSH_FAIL(err, SPSH_E_MISMATCH, 16,
-                         "%s: its file_id is not the expected one: it belongs to another dataset",
-                         path);
+        return SPSH_FAIL_AT(
+            err, SPSH_E_MISMATCH, 16,
+            "%s: its file_id is not the expected one: it belongs to another dataset", path);
     if (want->file_bytes != s->seal.file_bytes ||
         memcmp(want->root_hash, s->seal.root_hash, 16) != 0)
-        return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_MISMATCH,
                          "%s: size or root hash is not the expected one (%llu bytes, expected "
                          "%llu): it was written by another run",
                          path, ULL(s->seal.file_bytes), ULL(want->file_bytes));
@@ -115,13 +115,12 @@ static spsh_status check_identity(spsh_shard *s, spsh_error *err)
     uint8_t file_id[16];
     spsh__shard_file_id(header->dataset_id, header->ordinal, header->sub_ordinal, file_id);
     if (memcmp(file_id, header->file_id, 16) != 0)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 16,
-                         "%s: header: file_id is not that of dataset, unit and number", path);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 16,
+                            "%s: header: file_id is not that of dataset, unit and number", path);
     if (footer->record_count > SPSH_SHARD_RECORDS_MAX ||
         footer->utterance_count > SPSH_SHARD_UTTERANCES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
-                         "%s: %llu records, %llu utterances: the limit is 2^31", path,
-                         ULL(footer->record_count), ULL(footer->utterance_count));
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: %llu records, %llu utterances: the limit is 2^31",
+                         path, ULL(footer->record_count), ULL(footer->utterance_count));
     memcpy(s->seal.file_id, footer->file_id, 16);
     memcpy(s->seal.root_hash, footer->root_hash, 16);
     s->seal.file_bytes = footer->file_bytes;
@@ -143,9 +142,9 @@ spsh_status spsh_shard_open(const char *path, const spsh_shard_options *options,
         return rc;
     const spsh_allocator *allocator =
         known.allocator != NULL ? known.allocator : spsh_allocator_default();
-    spsh_shard *s = (spsh_shard *)spsh__alloc_zero(allocator, sizeof(*s));
+    spsh_shard *s = (spsh_shard *)spsh__new(allocator, 1, sizeof(*s));
     if (s == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: shard", path);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: shard", path);
     s->allocator = *allocator;
     s->io = known.io != NULL ? known.io : spsh_io_default();
     rc = spsh__container_open(s->io, path, SPSH__KIND_SHARD, allocator, &s->container, err);
@@ -262,16 +261,15 @@ spsh_status spsh_shard_record(const spsh_shard *shard, uint64_t record, spsh_rec
     spsh_record_place place = {0, 0, 0, 0};
     const char *path = spsh__container_path(shard->container);
     if (record >= shard->seal.record_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "%s: record %llu, the shard has %llu", path, ULL(record),
-                         ULL(shard->seal.record_count));
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: record %llu, the shard has %llu", path,
+                         ULL(record), ULL(shard->seal.record_count));
     spsh_status rc = load_record(shard, record, &r, &place, err);
     if (rc != SPSH_OK)
         return rc;
     const char *bad = find_bad_place(shard, &r, &place);
     if (bad != NULL)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE, "%s: index: record %llu: wrong: %s",
-                         path, ULL(record), bad);
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: index: record %llu: wrong: %s", path,
+                         ULL(record), bad);
     *ret_record = r;
     *ret_place = place;
     return SPSH_OK;
@@ -339,17 +337,16 @@ spsh_status spsh_shard_row_get(const spsh_shard *shard, uint64_t row, spsh_shard
     const char *bad = NULL;
     const char *path = spsh__container_path(shard->container);
     if (row >= shard->seal.utterance_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "%s: row %llu, the shard has %llu", path, ULL(row),
-                         ULL(shard->seal.utterance_count));
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: row %llu, the shard has %llu", path,
+                         ULL(row), ULL(shard->seal.utterance_count));
     spsh_status rc = load_row(shard, row, &r, err);
     if (rc == SPSH_OK)
         rc = find_bad_row(shard, &r, &bad, err);
     if (rc != SPSH_OK)
         return rc;
     if (bad != NULL)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE, "%s: index: row %llu: wrong: %s",
-                         path, ULL(row), bad);
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: index: row %llu: wrong: %s", path, ULL(row),
+                         bad);
     *ret_row = r;
     return SPSH_OK;
 }
@@ -358,7 +355,7 @@ spsh_status spsh_shard_name(const spsh_shard *shard, spsh_name_kind kind, uint32
                             spsh_bytes *ret_name, spsh_error *err)
 {
     if ((uint32_t)kind >= SPSH_NAME_KINDS || number >= shard->name_counts[kind])
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s: no name %u of kind %u",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: no name %u of kind %u",
                          spsh__container_path(shard->container), number, (uint32_t)kind);
     return spsh__container_string(shard->container, SPSH__SHARD_NAMES + 2 * (uint32_t)kind, number,
                                   ret_name, err);
@@ -375,14 +372,14 @@ spsh_status spsh_metadata_reader_open(const spsh_shard *shard, spsh_metadata_rea
                                       spsh_error *err)
 {
     spsh_metadata_reader *reader =
-        (spsh_metadata_reader *)spsh__alloc_zero(&shard->allocator, sizeof(*reader));
+        (spsh_metadata_reader *)spsh__new(&shard->allocator, 1, sizeof(*reader));
     if (reader != NULL) {
         reader->shard = shard;
         reader->metadata = spsh__metadata_new(&shard->allocator);
     }
     if (reader == NULL || reader->metadata == NULL) {
         spsh_metadata_reader_close(reader);
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "metadata reader");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "metadata reader");
     }
     *ret_reader = reader;
     return SPSH_OK;
@@ -425,8 +422,7 @@ static spsh_status find_block(const spsh_shard *s, uint64_t row, uint64_t *ret_b
     if (rc != SPSH_OK)
         return rc;
     if (first > row || next <= row || (low == 0 && first != 0))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
-                         "%s: index: row %llu is in no metadata block",
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: index: row %llu is in no metadata block",
                          spsh__container_path(s->container), ULL(row));
     *ret_block = low;
     *ret_first = first;
@@ -444,16 +440,16 @@ static spsh_status read_block(spsh_metadata_reader *reader, uint64_t offset, sps
     uint64_t blocks_end = spsh__container_footer(s->container)->section_area_offset;
     uint8_t header[SPSH__BLOCK_HEADER_BYTES];
     if (offset < SPSH__PAGE_BYTES || offset % SPSH__PAGE_BYTES != 0 || offset >= blocks_end)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
-                         "%s: index: no metadata block can be at %llu", path, ULL(offset));
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: index: no metadata block can be at %llu", path,
+                         ULL(offset));
     spsh_status rc = spsh_io_read_exact(s->io, fd, header, sizeof(header), offset, path, err);
     if (rc == SPSH_OK)
         rc = spsh__block_header_decode(header, offset, path, ret_block, err);
     if (rc != SPSH_OK)
         return rc;
     if (ret_block->kind != SPSH__BLOCK_METADATA || ret_block->block_bytes > blocks_end - offset)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, offset, "%s: no metadata block at %llu", path,
-                         ULL(offset));
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset, "%s: no metadata block at %llu", path,
+                            ULL(offset));
     reader->block.size_bytes = 0;
     size_t size = (size_t)ret_block->block_bytes;
     rc = spsh__buffer_reserve(&reader->block, &s->allocator, size, err);
@@ -461,8 +457,8 @@ static spsh_status read_block(spsh_metadata_reader *reader, uint64_t offset, sps
         rc = spsh_io_read_exact(s->io, fd, reader->block.data, size, offset, path, err);
     /* The header once more: the file may have changed between the two reads. */
     if (rc == SPSH_OK && memcmp(reader->block.data, header, sizeof(header)) != 0)
-        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, offset, "%s: block header at %llu changes", path,
-                       ULL(offset));
+        rc = SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset, "%s: block header at %llu changes", path,
+                          ULL(offset));
     if (rc == SPSH_OK)
         rc = spsh__block_check(s->seal.file_id, offset, reader->block.data, ret_block, path, err);
     return rc;
@@ -486,11 +482,11 @@ static spsh_status load_block(spsh_metadata_reader *reader, uint64_t row, spsh_e
     if (rc != SPSH_OK)
         return rc;
     if (block.first != first || block.count != end - first)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, offset,
-                         "%s: metadata block at %llu: rows %llu and %u more, the index says %llu "
-                         "and %llu",
-                         path, ULL(offset), ULL(block.first), block.count, ULL(first),
-                         ULL(end - first));
+        return SPSH_FAIL_AT(
+            err, SPSH_E_CORRUPT, offset,
+            "%s: metadata block at %llu: rows %llu and %u more, the index says %llu "
+            "and %llu",
+            path, ULL(offset), ULL(block.first), block.count, ULL(first), ULL(end - first));
     rc = spsh__metadata_unpack(reader->metadata, reader->block.data, block.used_bytes, block.count,
                                offset, path, err);
     if (rc != SPSH_OK)
@@ -506,7 +502,7 @@ spsh_status spsh__metadata_reader_row(spsh_metadata_reader *reader, uint64_t row
     const spsh_shard *s = reader->shard;
     spsh_utterance u;
     if (row >= s->seal.utterance_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s: row %llu, there are %llu",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: row %llu, there are %llu",
                          spsh__container_path(s->container), ULL(row),
                          ULL(s->seal.utterance_count));
     if (row < reader->first_row || row >= reader->end_row) {
@@ -517,9 +513,8 @@ spsh_status spsh__metadata_reader_row(spsh_metadata_reader *reader, uint64_t row
     spsh__metadata_row(reader->metadata, (uint32_t)(row - reader->first_row), &u);
     const char *bad = spsh__metadata_find_bad_field(&u);
     if (bad != NULL)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
-                         "%s: row %llu: wrong or not UTF-8: %s", spsh__container_path(s->container),
-                         ULL(row), bad);
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: row %llu: wrong or not UTF-8: %s",
+                         spsh__container_path(s->container), ULL(row), bad);
     *ret_utterance = u;
     return SPSH_OK;
 }
@@ -538,8 +533,7 @@ spsh_status spsh_metadata_reader_get(spsh_metadata_reader *reader, uint64_t row,
         u.samples != index.samples || u.flags != index.flags ||
         u.text.size_bytes != index.text_bytes ||
         spsh__hash64(u.id.data, u.id.size_bytes) != index.id_hash)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
-                         "%s: row %llu: index and metadata do not agree",
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: row %llu: index and metadata do not agree",
                          spsh__container_path(reader->shard->container), ULL(row));
     *ret_utterance = u;
     return SPSH_OK;
@@ -593,7 +587,7 @@ spsh_status spsh_shard_find(const spsh_shard *shard, spsh_metadata_reader *reade
     }
     if (rc != SPSH_OK)
         return rc;
-    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE, "%s: no utterance \"%.*s\"",
+    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: no utterance \"%.*s\"",
                      spsh__container_path(shard->container),
                      (int)(id.size_bytes > 200 ? 200 : id.size_bytes), (const char *)id.data);
 }

@@ -47,13 +47,13 @@ void spsh_shard_file_name(uint64_t unit, uint32_t number, char dst[32])
 static spsh_status check_options(const spsh_shard_writer_options *options, spsh_error *err)
 {
     if (options->directory == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "shard: no directory");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "shard: no directory");
     if (options->unit > UNIT_MAX || options->number > NUMBER_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "shard: unit %llu, number %u: the most are %d and %d", ULL(options->unit),
                          options->number, UNIT_MAX, NUMBER_MAX);
     if (options->first_record > UINT64_MAX / 2 || options->first_utterance > UINT64_MAX / 2)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "shard: first_record or first_utterance is too large");
     return SPSH_OK;
 }
@@ -69,7 +69,7 @@ static spsh_status start(spsh_shard_writer *w, spsh_error *err)
     w->block = (uint8_t *)spsh__alloc(&w->allocator, SPSH_BLOCK_BYTES_MAX);
     w->metadata_block = (uint8_t *)spsh__alloc(&w->allocator, SPSH_BLOCK_BYTES_MAX);
     if (w->index == NULL || w->metadata == NULL || w->block == NULL || w->metadata_block == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "shard writer");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "shard writer");
     w->header = (spsh__header){
         .kind = SPSH__KIND_SHARD,
         .ordinal = o->unit,
@@ -100,9 +100,9 @@ spsh_status spsh_shard_writer_open(const spsh_shard_writer_options *options,
         return rc;
     const spsh_allocator *allocator =
         known.allocator != NULL ? known.allocator : spsh_allocator_default();
-    w = (spsh_shard_writer *)spsh__alloc_zero(allocator, sizeof(*w));
+    w = (spsh_shard_writer *)spsh__new(allocator, 1, sizeof(*w));
     if (w == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "shard writer");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "shard writer");
     w->allocator = *allocator;
     w->options = known;
     rc = start(w, err);
@@ -211,7 +211,7 @@ static spsh_status write_oversize(spsh_shard_writer *w, uint8_t *front, size_t f
     uint64_t offset = spsh_file_writer_size(w->file);
     spsh__hasher *hasher = spsh__hasher_new(&w->allocator);
     if (hasher == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "shard writer");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "shard writer");
     memset(w->block, 0, zero_bytes);
     spsh__hasher_reset_checksum(hasher, w->header.file_id, offset);
     spsh__hasher_update(hasher, front + 8, front_bytes - 8);
@@ -240,8 +240,7 @@ static spsh_status add_oversize(spsh_shard_writer *w, const spsh__record_size *s
     size_t front_bytes = SPSH__BLOCK_HEADER_BYTES + (size_t)size->head_bytes;
     uint8_t *front = (uint8_t *)spsh__alloc(&w->allocator, front_bytes);
     if (front == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "record head of %u bytes",
-                         size->head_bytes);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "record head of %u bytes", size->head_bytes);
     spsh__block block = {
         .kind = SPSH__BLOCK_RECORDS,
         .used_bytes = SPSH__BLOCK_HEADER_BYTES + size->record_bytes,
@@ -266,7 +265,7 @@ static spsh_status add_oversize(spsh_shard_writer *w, const spsh__record_size *s
 static spsh_status check_alive(const spsh_shard_writer *w, spsh_error *err)
 {
     if (w->dead)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "shard writer: nothing can follow a failure or the seal");
     return SPSH_OK;
 }
@@ -284,8 +283,7 @@ spsh_status spsh_shard_writer_add_record(spsh_shard_writer *writer, const spsh_r
     if (number >= SPSH_SHARD_RECORDS_MAX ||
         spsh_shard_writer_size(writer) + size.record_bytes + SPSH_BLOCK_BYTES_MAX >
             SPSH_FILE_BYTES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "shard of %llu records is full",
-                         ULL(number));
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "shard of %llu records is full", ULL(number));
     spsh_record stored = *record;
     if (SPSH__BLOCK_HEADER_BYTES + size.record_bytes > SPSH_BLOCK_BYTES_MAX)
         rc = add_oversize(writer, &size, &stored, payload, err);
@@ -307,14 +305,14 @@ static spsh_status check_segment(const spsh_shard_writer *w, const spsh_utteranc
     uint64_t next = first + spsh__shard_index_records(w->index);
     int id_bytes = (int)(u->id.size_bytes > 200 ? 200 : u->id.size_bytes);
     if (u->record >= next)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "utterance \"%.*s\": record %llu, the unit has %llu so far", id_bytes,
                          (const char *)u->id.data, ULL(u->record), ULL(next));
     if (u->record < first)
         return SPSH_OK; /* in an earlier shard: whoever copies a reference has it from a record */
     uint64_t samples = spsh__shard_index_record_samples(w->index, u->record - first);
     if (u->start_sample + u->samples > samples)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "utterance \"%.*s\": samples %llu and %llu more, its record has %llu",
                          id_bytes, (const char *)u->id.data, ULL(u->start_sample), ULL(u->samples),
                          ULL(samples));
@@ -332,7 +330,7 @@ spsh_status spsh_shard_writer_add_utterance(spsh_shard_writer *writer,
     if (rc != SPSH_OK)
         return rc;
     if (spsh__shard_index_rows(writer->index) >= SPSH_SHARD_UTTERANCES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "shard is full of utterances");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "shard is full of utterances");
     rc = spsh__metadata_builder_add(writer->metadata, utterance, err);
     if (rc == SPSH_OK)
         rc = spsh__shard_index_add_row(writer->index, utterance, err);

@@ -45,7 +45,7 @@ static spsh_status fail_file(spsh_file_writer *writer, const char *what, int os_
 static spsh_status check_alive(const spsh_file_writer *writer, spsh_error *err)
 {
     if (writer->dead)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "%s: nothing can follow a failure or the publishing", writer->path);
     return SPSH_OK;
 }
@@ -90,20 +90,19 @@ spsh_status spsh_file_writer_open(const spsh_io *io, const char *directory, cons
     if (allocator == NULL)
         allocator = spsh_allocator_default();
     if (!is_plain_name(name))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "\"%s\" is not a file name",
-                         name);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "\"%s\" is not a file name", name);
     spsh_status rc = SPSH_OK;
     size_t temporary_bytes = strlen(directory) + strlen(name) + 64;
     spsh_file_writer *writer = (spsh_file_writer *)spsh__alloc(allocator, sizeof(*writer));
     if (writer == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: file writer", name);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: file writer", name);
     *writer = (spsh_file_writer){.io = io, .allocator = *allocator, .fd = -1};
     writer->directory = spsh__string_copy(allocator, directory);
     writer->path = spsh__path_join(allocator, directory, name);
     char *temporary = (char *)spsh__alloc(allocator, temporary_bytes);
     if (writer->directory == NULL || writer->path == NULL || temporary == NULL) {
         spsh__free(allocator, temporary);
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: file writer", name);
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: file writer", name);
         goto out;
     }
     writer->temporary = temporary;
@@ -233,7 +232,7 @@ static spsh_status compare_with_published(spsh_file_writer *writer, bool *ret_sa
     }
     buffer = (uint8_t *)spsh__alloc_array(&writer->allocator, 2, COMPARE_BYTES);
     if (buffer == NULL) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: comparing", writer->path);
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: comparing", writer->path);
         goto out;
     }
     rc = compare_contents(writer, fd_new, fd_old, buffer, ret_same, err);
@@ -264,8 +263,8 @@ static spsh_status publish_new(spsh_file_writer *writer, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     if (!same)
-        return SPSH_FAIL_OS(err, SPSH_E_EXISTS, EEXIST, SPSH_OFFSET_NONE,
-                            "%s: exists with other contents", writer->path);
+        return SPSH_FAIL_OS(err, SPSH_E_EXISTS, EEXIST, "%s: exists with other contents",
+                            writer->path);
     return SPSH_OK;
 }
 

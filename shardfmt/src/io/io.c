@@ -230,7 +230,7 @@ spsh_status spsh__io_file_bytes(const spsh_io *io, int fd, const char *path, uin
     if (rc < 0)
         return fail_os("look at", path, -rc, err);
     if (!S_ISREG(info.st_mode))
-        return SPSH_FAIL(err, SPSH_E_IO, SPSH_OFFSET_NONE, "%s: not a regular file", path);
+        return SPSH_FAIL(err, SPSH_E_IO, "%s: not a regular file", path);
     *ret_bytes = (uint64_t)info.st_size;
     return SPSH_OK;
 }
@@ -253,9 +253,9 @@ spsh_status spsh_io_read_exact(const spsh_io *io, int fd, void *dst, size_t size
             return rc;
         }
         if (got == 0)
-            return SPSH_FAIL(err, SPSH_E_TRUNCATED, at,
-                             "%s: ends at %llu, inside %zu bytes at %llu", path, at, size_bytes,
-                             (unsigned long long)offset_bytes);
+            return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, at,
+                                "%s: ends at %llu, inside %zu bytes at %llu", path, at, size_bytes,
+                                (unsigned long long)offset_bytes);
         done += (size_t)got;
     }
     return SPSH_OK;
@@ -278,13 +278,13 @@ spsh_status spsh_io_read_file(const spsh_io *io, const char *path, size_t size_m
     if (rc != SPSH_OK)
         goto out;
     if (size_bytes > size_max) {
-        rc = SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%s: %llu bytes, limit is %zu", path,
+        rc = SPSH_FAIL(err, SPSH_E_LIMIT, "%s: %llu bytes, limit is %zu", path,
                        (unsigned long long)size_bytes, size_max);
         goto out;
     }
     data = (uint8_t *)spsh__alloc(allocator, size_bytes == 0 ? 1 : (size_t)size_bytes);
     if (data == NULL) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: %llu bytes", path,
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: %llu bytes", path,
                        (unsigned long long)size_bytes);
         goto out;
     }
@@ -341,8 +341,8 @@ spsh_status spsh_io_make_directory(const spsh_io *io, const char *path, spsh_err
                 return fail_os("open directory", path, -fd, err);
             (void)io->close_fn(io->user, fd);
         } else if (!S_ISDIR(info.st_mode)) {
-            return SPSH_FAIL_OS(err, SPSH_E_EXISTS, EEXIST, SPSH_OFFSET_NONE,
-                                "%s: exists and is not a directory", path);
+            return SPSH_FAIL_OS(err, SPSH_E_EXISTS, EEXIST, "%s: exists and is not a directory",
+                                path);
         }
     } else if (rc < 0) {
         return fail_os("make directory", path, -rc, err);
@@ -353,8 +353,7 @@ spsh_status spsh_io_make_directory(const spsh_io *io, const char *path, spsh_err
     if (size_bytes == 0)
         return spsh_io_sync_directory(io, ".", err);
     if (size_bytes >= sizeof(parent))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "directory name: %zu bytes",
-                         size_bytes);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "directory name: %zu bytes", size_bytes);
     memcpy(parent, path, size_bytes);
     parent[size_bytes] = '\0';
     return spsh_io_sync_directory(io, parent, err);

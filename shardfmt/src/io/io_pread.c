@@ -105,9 +105,9 @@ static void init_done(pread_state *state)
 static spsh_status pread_open(const spsh__read_setup *setup, void **ret_state, spsh_error *err)
 {
     const spsh_allocator *allocator = setup->allocator;
-    pread_state *state = spsh__alloc_zero(allocator, sizeof(*state));
+    pread_state *state = spsh__new(allocator, 1, sizeof(*state));
     if (state == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "read threads");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "read threads");
     state->allocator = allocator;
     state->io = setup->io;
     state->requests_max = setup->requests_max;
@@ -118,7 +118,7 @@ static spsh_status pread_open(const spsh__read_setup *setup, void **ret_state, s
     if (state->ops == NULL || state->results == NULL || state->waiting.slots == NULL ||
         state->finished.slots == NULL) {
         free_state(state);
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "read threads");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "read threads");
     }
     (void)pthread_mutex_init(&state->mutex, NULL);
     (void)pthread_cond_init(&state->work, NULL);
@@ -131,8 +131,7 @@ static spsh_status pread_open(const spsh__read_setup *setup, void **ret_state, s
     }
     if (state->thread_count == 0) { /* fewer than wanted will do, none will not */
         pread_close(state, false);
-        return SPSH_FAIL_OS(err, SPSH_E_IO, rc, SPSH_OFFSET_NONE, "read threads: %s",
-                            spsh__os_text(rc));
+        return SPSH_FAIL_OS(err, SPSH_E_IO, rc, "read threads: %s", spsh__os_text(rc));
     }
     *ret_state = state;
     return SPSH_OK;

@@ -61,28 +61,26 @@ static int open_ring(const spsh__read_setup *setup, struct io_uring *ring)
 
 static spsh_status uring_open(const spsh__read_setup *setup, void **ret_state, spsh_error *err)
 {
-    uring_state *state = spsh__alloc_zero(setup->allocator, sizeof(*state));
+    uring_state *state = spsh__new(setup->allocator, 1, sizeof(*state));
     if (state == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "io_uring");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "io_uring");
     state->allocator = setup->allocator;
-    state->file_registered = spsh__alloc_zero(setup->allocator, setup->files_max * sizeof(bool));
+    state->file_registered = spsh__new(setup->allocator, 1, setup->files_max * sizeof(bool));
     if (state->file_registered == NULL) {
         spsh__free(setup->allocator, state);
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "io_uring");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "io_uring");
     }
     int rc = open_ring(setup, &state->ring);
     if (rc < 0) { /* ENOMEM too: it is RLIMIT_MEMLOCK */
         spsh__free(setup->allocator, state->file_registered);
         spsh__free(setup->allocator, state);
-        return SPSH_FAIL_OS(err, SPSH_E_UNSUPPORTED, -rc, SPSH_OFFSET_NONE, "io_uring: %s",
-                            spsh__os_text(-rc));
+        return SPSH_FAIL_OS(err, SPSH_E_UNSUPPORTED, -rc, "io_uring: %s", spsh__os_text(-rc));
     }
     /* A child of this process must not reach into the queues. */
     rc = io_uring_ring_dontfork(&state->ring);
     if (rc < 0) {
         uring_close(state, false);
-        return SPSH_FAIL_OS(err, SPSH_E_UNSUPPORTED, -rc, SPSH_OFFSET_NONE, "io_uring: %s",
-                            spsh__os_text(-rc));
+        return SPSH_FAIL_OS(err, SPSH_E_UNSUPPORTED, -rc, "io_uring: %s", spsh__os_text(-rc));
     }
     const struct iovec arena = {.iov_base = setup->arena, .iov_len = setup->arena_bytes};
     state->fixed_buffers = setup->arena_bytes <= REGISTERED_BYTES_MAX &&
@@ -106,7 +104,7 @@ static spsh_status uring_submit(void *opaque, const spsh__read_op *op, spsh_erro
     uring_state *state = (uring_state *)opaque;
     struct io_uring_sqe *sqe = io_uring_get_sqe(&state->ring);
     if (sqe == NULL) /* one a slot fits: the queue was clamped by the kernel's limit */
-        return SPSH_FAIL(err, SPSH_E_IO, op->offset_bytes, "io_uring: submission queue is full");
+        return SPSH_FAIL_AT(err, SPSH_E_IO, op->offset_bytes, "io_uring: submission queue is full");
     const bool fixed_file = state->file_registered[op->file];
     const int fd = fixed_file ? (int)op->file : op->fd;
     if (state->fixed_buffers)
@@ -165,8 +163,7 @@ static spsh_status hand_over(uring_state *state, spsh_error *err)
     int rc = thread ? hand_over_to_thread(state) : hand_over_to_call(state);
     if (rc >= 0)
         return SPSH_OK;
-    return SPSH_FAIL_OS(err, SPSH_E_IO, -rc, SPSH_OFFSET_NONE, "io_uring: submit: %s",
-                        spsh__os_text(-rc));
+    return SPSH_FAIL_OS(err, SPSH_E_IO, -rc, "io_uring: submit: %s", spsh__os_text(-rc));
 }
 
 /* 0, or a negative errno: ETIME when time is up. A ring is readable when something has completed;
@@ -200,8 +197,7 @@ static spsh_status uring_wait(void *opaque, uint32_t timeout_ms, spsh__read_resu
     if (!forever && (rc == -ETIME || rc == -EINTR))
         return SPSH_E_TIMEOUT;
     if (rc < 0)
-        return SPSH_FAIL_OS(err, SPSH_E_IO, -rc, SPSH_OFFSET_NONE, "io_uring: wait: %s",
-                            spsh__os_text(-rc));
+        return SPSH_FAIL_OS(err, SPSH_E_IO, -rc, "io_uring: wait: %s", spsh__os_text(-rc));
     ret_result->slot = (uint32_t)io_uring_cqe_get_data64(cqe);
     ret_result->value = cqe->res;
     io_uring_cqe_seen(&state->ring, cqe);

@@ -114,7 +114,7 @@ static bool is_inherited(const spsh_read_engine *engine)
 static spsh_status check_process(const spsh_read_engine *engine, spsh_error *err)
 {
     return is_inherited(engine)
-               ? SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+               ? SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                            "process %ld opened the read engine, and this process was forked from "
                            "it: open an engine after the fork",
                            (long)engine->pid)
@@ -172,8 +172,8 @@ static spsh_status take_result(spsh_read_engine *engine, uint64_t sequence, int6
     }
     size_t arrived = req->arrived_bytes + (size_t)result;
     if (arrived > req->span_bytes)
-        return SPSH_FAIL(err, SPSH_E_IO, req->start_bytes,
-                         "a read returned more than it was asked");
+        return SPSH_FAIL_AT(err, SPSH_E_IO, req->start_bytes,
+                            "a read returned more than it was asked");
     if (arrived >= req->need_bytes) {
         req->arrived_bytes = req->need_bytes;
         finish(req, SPSH_OK, 0);
@@ -234,9 +234,9 @@ static spsh_status await(spsh_read_engine *engine, const request *req, uint32_t 
         rc = reap(engine, left_ms, err);
     }
     if (rc == SPSH_E_TIMEOUT)
-        return SPSH_FAIL(err, SPSH_E_TIMEOUT, req->offset_bytes,
-                         "a read of %zu bytes at %llu is not done after %u ms", req->size_bytes,
-                         (unsigned long long)req->offset_bytes, timeout_ms);
+        return SPSH_FAIL_AT(err, SPSH_E_TIMEOUT, req->offset_bytes,
+                            "a read of %zu bytes at %llu is not done after %u ms", req->size_bytes,
+                            (unsigned long long)req->offset_bytes, timeout_ms);
     return rc;
 }
 
@@ -266,15 +266,15 @@ static spsh_status open_with(const spsh_read_engine *engine, const char *path, i
     struct stat info;
     int fd = open_retry(io, path, O_RDONLY | O_CLOEXEC | flags);
     if (fd < 0)
-        return SPSH_FAIL_OS(err, spsh_io_status(-fd), -fd, SPSH_OFFSET_NONE,
-                            "%s: cannot be opened: %s", path, spsh__os_text(-fd));
+        return SPSH_FAIL_OS(err, spsh_io_status(-fd), -fd, "%s: cannot be opened: %s", path,
+                            spsh__os_text(-fd));
     int rc = io->fstat_fn(io->user, fd, &info);
     if (rc == 0 && !S_ISREG(info.st_mode))
         rc = S_ISDIR(info.st_mode) ? -EISDIR : -EINVAL;
     if (rc < 0) {
         (void)io->close_fn(io->user, fd);
-        return SPSH_FAIL_OS(err, spsh_io_status(-rc), -rc, SPSH_OFFSET_NONE,
-                            "%s: not a readable file: %s", path, spsh__os_text(-rc));
+        return SPSH_FAIL_OS(err, spsh_io_status(-rc), -rc, "%s: not a readable file: %s", path,
+                            spsh__os_text(-rc));
     }
     *ret_file = (read_file){
         .fd = fd, .direct = (flags & O_DIRECT) != 0, .size_bytes = (uint64_t)info.st_size};
@@ -298,7 +298,7 @@ static spsh_status open_file(const spsh_read_engine *engine, const char *path, r
 
     /* Opening a pipe would wait for a writer. */
     if (io->stat_fn(io->user, path, &info) == 0 && S_ISFIFO(info.st_mode))
-        return SPSH_FAIL(err, SPSH_E_IO, SPSH_OFFSET_NONE, "%s: not a readable file", path);
+        return SPSH_FAIL(err, SPSH_E_IO, "%s: not a readable file", path);
     if ((engine->flags & SPSH_READ_CACHED) == 0) {
         spsh_status rc = open_with(engine, path, O_DIRECT, ret_file, &local);
         if (rc == SPSH_OK && direct_works(engine, ret_file->fd, ret_file->size_bytes))
@@ -306,7 +306,7 @@ static spsh_status open_file(const spsh_read_engine *engine, const char *path, r
         if (rc == SPSH_OK) {
             close_file(engine, ret_file);
         } else if (local.os_errno != EINVAL) {
-            return SPSH_FAIL_OS(err, rc, local.os_errno, SPSH_OFFSET_NONE, "%s", local.message);
+            return SPSH_FAIL_OS(err, rc, local.os_errno, "%s", local.message);
         }
     }
     spsh_status rc = open_with(engine, path, 0, ret_file, err);
@@ -327,7 +327,7 @@ spsh_status spsh_read_engine_add_file(spsh_read_engine *engine, const char *path
     while (at < engine->files_max && engine->files[at].fd >= 0)
         at++;
     if (at == engine->files_max)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%s: %u files are open already", path,
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: %u files are open already", path,
                          engine->files_max);
     rc = open_file(engine, path, &engine->files[at], err);
     if (rc != SPSH_OK)
@@ -378,9 +378,11 @@ spsh_status spsh_read_submit(spsh_read_engine *engine, uint32_t file, uint64_t o
         return rc;
     if (file >= engine->files_max || engine->files[file].fd < 0 ||
         offset_bytes > UINT64_MAX / 2 - size_bytes)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, offset_bytes, "read of an unknown file or place");
+        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, offset_bytes,
+                            "read of an unknown file or place");
     if (!spsh_read_has_room(engine, size_bytes))
-        return SPSH_FAIL(err, SPSH_E_LIMIT, offset_bytes, "read of %zu bytes: no room", size_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_LIMIT, offset_bytes, "read of %zu bytes: no room",
+                            size_bytes);
 
     const read_file *source = &engine->files[file];
     request req = {
@@ -415,7 +417,7 @@ static spsh_status deliver(spsh_read_engine *engine, uint32_t timeout_ms,
     if (rc != SPSH_OK)
         return rc;
     if (engine->delivered == engine->submitted)
-        return SPSH_FAIL(err, SPSH_E_END, SPSH_OFFSET_NONE, "no read is pending");
+        return SPSH_FAIL(err, SPSH_E_END, "no read is pending");
     const request *req = request_at(engine, engine->delivered);
     rc = await(engine, req, timeout_ms, err);
     if (rc != SPSH_OK)
@@ -491,17 +493,17 @@ static spsh_status check_options(const spsh_read_engine_options *opt, spsh_error
 {
     const uint32_t neither = SPSH_READ_NO_URING | SPSH_READ_NO_PREAD;
     if ((opt->flags & ~FLAGS_KNOWN) != 0 || (opt->flags & neither) == neither)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "read engine: flags 0x%x: not known, or nothing is left to read with",
                          opt->flags);
     if (opt->arena != NULL && ((uintptr_t)opt->arena % SPSH_READ_ALIGN != 0 ||
                                opt->arena_bytes % SPSH_READ_ALIGN != 0 || opt->arena_bytes == 0))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "read engine: an arena of %zu bytes that is not whole units of %u",
                          opt->arena_bytes, SPSH_READ_ALIGN);
     if (opt->arena_bytes > SIZE_MAX / 2)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "read engine: an arena of %zu bytes", opt->arena_bytes);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "read engine: an arena of %zu bytes",
+                         opt->arena_bytes);
     return SPSH_OK;
 }
 
@@ -511,7 +513,7 @@ static spsh_status take_memory(spsh_read_engine *engine, spsh_error *err)
     if (engine->arena == NULL) {
         engine->arena_memory = spsh__alloc(allocator, engine->arena_bytes + SPSH_READ_ALIGN);
         if (engine->arena_memory == NULL)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "read buffers of %zu bytes",
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "read buffers of %zu bytes",
                              engine->arena_bytes);
         const uintptr_t address = (uintptr_t)engine->arena_memory;
         engine->arena = engine->arena_memory + (SPSH_READ_ALIGN - address % SPSH_READ_ALIGN);
@@ -523,8 +525,8 @@ static spsh_status take_memory(spsh_read_engine *engine, spsh_error *err)
     for (uint32_t at = 0; engine->files != NULL && at < engine->files_max; at++)
         engine->files[at] = (read_file){.fd = -1};
     if (engine->requests == NULL || engine->files == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%u reads of %u files",
-                         engine->requests_max, engine->files_max);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%u reads of %u files", engine->requests_max,
+                         engine->files_max);
     return SPSH_OK;
 }
 
@@ -540,9 +542,9 @@ spsh_status spsh_read_engine_open(const spsh_read_engine_options *options,
         return rc;
     const spsh_allocator *allocator =
         opt.allocator != NULL ? opt.allocator : spsh_allocator_default();
-    engine = spsh__alloc_zero(allocator, sizeof(*engine));
+    engine = spsh__new(allocator, 1, sizeof(*engine));
     if (engine == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "read engine");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "read engine");
     engine->allocator = *allocator;
     engine->pid = getpid();
     engine->io = opt.io != NULL ? opt.io : spsh_io_default();

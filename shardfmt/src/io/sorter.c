@@ -237,28 +237,25 @@ static spsh_status open_temporary(spsh_sorter *sorter, int *ret_fd, spsh_error *
     char path[4096];
     const spsh_io *io = sorter->io;
     if (sorter->directory == NULL)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
-                         "sorter: more than %zu bytes and no directory for runs",
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "sorter: more than %zu bytes and no directory for runs",
                          sorter->arena_bytes);
     int fd = -EEXIST;
     for (uint32_t n = 0; fd == -EEXIST && n < 10000; n++) {
         int length = snprintf(path, sizeof(path), "%s/.sort.tmp-%ld-%u", sorter->directory,
                               (long)getpid(), n);
         if (length < 0 || (size_t)length >= sizeof(path))
-            return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%s: path is too long",
-                             sorter->directory);
+            return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: path is too long", sorter->directory);
         fd = io->open_fn(io->user, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     }
     if (fd < 0)
-        return SPSH_FAIL_OS(err, spsh_io_status(-fd), -fd, SPSH_OFFSET_NONE,
-                            "%s: cannot create a temporary file: %s", sorter->directory,
-                            spsh__os_text(-fd));
+        return SPSH_FAIL_OS(err, spsh_io_status(-fd), -fd, "%s: cannot create a temporary file: %s",
+                            sorter->directory, spsh__os_text(-fd));
     int unlinked = io->unlink_fn(io->user, path);
     if (unlinked < 0) {
         (void)io->close_fn(io->user, fd);
         (void)io->unlink_fn(io->user, path); /* once more: nobody else would */
-        return SPSH_FAIL_OS(err, spsh_io_status(-unlinked), -unlinked, SPSH_OFFSET_NONE,
-                            "%s: cannot remove: %s", path, spsh__os_text(-unlinked));
+        return SPSH_FAIL_OS(err, spsh_io_status(-unlinked), -unlinked, "%s: cannot remove: %s",
+                            path, spsh__os_text(-unlinked));
     }
     *ret_fd = fd;
     return SPSH_OK;
@@ -275,9 +272,8 @@ static spsh_status write_through(spsh_sorter *sorter, output *out, const uint8_t
             continue;
         if (written <= 0 || (uint64_t)written > size_bytes) {
             int code = written < 0 ? (int)-written : EIO;
-            return SPSH_FAIL_OS(err, spsh_io_status(code), code, out->size_bytes,
-                                "%s: writing a temporary file: %s", sorter->directory,
-                                spsh__os_text(code));
+            return SPSH_FAIL_OS(err, spsh_io_status(code), code, "%s: writing a temporary file: %s",
+                                sorter->directory, spsh__os_text(code));
         }
         data += written;
         size_bytes -= (size_t)written;
@@ -325,7 +321,7 @@ static spsh_status begin_run(spsh_sorter *sorter, output *out, spsh_error *err)
         size_t capacity = out->run_capacity == 0 ? 64 : 2 * out->run_capacity;
         run *grown = (run *)spsh__alloc_array(&sorter->allocator, capacity, sizeof(*grown));
         if (grown == NULL)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "sorter: %zu runs", capacity);
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "sorter: %zu runs", capacity);
         if (out->run_count > 0)
             memcpy(grown, out->runs, out->run_count * sizeof(*grown));
         spsh__free(&sorter->allocator, out->runs);
@@ -392,8 +388,7 @@ static spsh_status grow_cursor(spsh_sorter *sorter, cursor *at, size_t want_byte
 {
     uint8_t *grown = (uint8_t *)spsh__alloc(&sorter->allocator, want_bytes);
     if (grown == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "sorter: entry of %zu bytes",
-                         want_bytes);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "sorter: entry of %zu bytes", want_bytes);
     memcpy(grown, at->data + at->begin, at->end - at->begin);
     if (at->owns_data)
         spsh__free(&sorter->allocator, at->data);
@@ -411,8 +406,9 @@ static spsh_status fill(spsh_sorter *sorter, cursor *at, size_t want_bytes, spsh
     if (at->end - at->begin >= want_bytes)
         return SPSH_OK;
     if (want_bytes > at->end - at->begin + (at->source->end_bytes - at->next_bytes))
-        return SPSH_FAIL(err, SPSH_E_IO, at->next_bytes,
-                         "%s: a temporary file does not hold what was written", sorter->directory);
+        return SPSH_FAIL_AT(err, SPSH_E_IO, at->next_bytes,
+                            "%s: a temporary file does not hold what was written",
+                            sorter->directory);
     if (want_bytes > at->capacity_bytes) {
         spsh_status rc = grow_cursor(sorter, at, want_bytes, err);
         if (rc != SPSH_OK)
@@ -435,8 +431,9 @@ static spsh_status fill(spsh_sorter *sorter, cursor *at, size_t want_bytes, spsh
     at->next_bytes += read_bytes;
     if (at->next_bytes == at->source->end_bytes &&
         spsh__hasher_digest_checksum(at->hasher) != at->source->checksum)
-        return SPSH_FAIL(err, SPSH_E_IO, at->source->begin_bytes,
-                         "%s: a temporary file does not hold what was written", sorter->directory);
+        return SPSH_FAIL_AT(err, SPSH_E_IO, at->source->begin_bytes,
+                            "%s: a temporary file does not hold what was written",
+                            sorter->directory);
     return SPSH_OK;
 }
 
@@ -503,8 +500,7 @@ static spsh_status open_merge(spsh_sorter *sorter, size_t first, size_t count, s
     sorter->cursors = (cursor *)spsh__alloc_array(&sorter->allocator, count, sizeof(cursor));
     sorter->heap = (uint32_t *)spsh__alloc_array(&sorter->allocator, count, sizeof(uint32_t));
     if (sorter->cursors == NULL || sorter->heap == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "sorter: merge of %zu runs",
-                         count);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "sorter: merge of %zu runs", count);
     for (size_t i = 0; i < count; i++) {
         const run *source = &sorter->out.runs[first + i];
         cursor *at = &sorter->cursors[i];
@@ -516,8 +512,7 @@ static spsh_status open_merge(spsh_sorter *sorter, size_t first, size_t count, s
                        .hasher = spsh__hasher_new(&sorter->allocator)};
         sorter->cursor_count = i + 1;
         if (at->hasher == NULL)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "sorter: merge of %zu runs",
-                             count);
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "sorter: merge of %zu runs", count);
         begin_run_checksum(at->hasher, source->begin_bytes);
         spsh_status rc = load_entry(sorter, at, &end, err);
         if (rc != SPSH_OK)
@@ -649,14 +644,14 @@ spsh_status spsh_sorter_open(const spsh_sorter_options *options, spsh_sorter **r
         return rc;
     uint64_t memory_bytes = opt.memory_bytes == 0 ? MEMORY_BYTES_DEFAULT : opt.memory_bytes;
     if (memory_bytes < MEMORY_BYTES_MIN || memory_bytes > SIZE_MAX / 2)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "sorter: memory of %llu bytes, at least %llu are needed",
                          (unsigned long long)memory_bytes, (unsigned long long)MEMORY_BYTES_MIN);
     const spsh_allocator allocator =
         opt.allocator == NULL ? *spsh_allocator_default() : *opt.allocator;
-    spsh_sorter *sorter = (spsh_sorter *)spsh__alloc_zero(&allocator, sizeof(*sorter));
+    spsh_sorter *sorter = (spsh_sorter *)spsh__new(&allocator, 1, sizeof(*sorter));
     if (sorter == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "sorter");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "sorter");
     sorter->allocator = allocator;
     sorter->io = opt.io == NULL ? spsh_io_default() : opt.io;
     sorter->out.fd = -1;
@@ -673,7 +668,7 @@ spsh_status spsh_sorter_open(const spsh_sorter_options *options, spsh_sorter **r
     }
     if (!complete) {
         spsh_sorter_free(sorter);
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "sorter: %llu bytes",
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "sorter: %llu bytes",
                          (unsigned long long)memory_bytes);
     }
     *ret_sorter = sorter;
@@ -710,7 +705,7 @@ static spsh_status add_entry(spsh_sorter *sorter, spsh_bytes key, spsh_bytes val
 static spsh_status check_usable(const spsh_sorter *sorter, spsh_error *err)
 {
     if (sorter->failed)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "sorter: failed before");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "sorter: failed before");
     return SPSH_OK;
 }
 
@@ -720,12 +715,11 @@ spsh_status spsh_sorter_add(spsh_sorter *sorter, spsh_bytes key, spsh_bytes valu
     if (rc != SPSH_OK)
         return rc;
     if (sorter->done_adding)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "sorter: added after next");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "sorter: added after next");
     if (key.size_bytes > KEY_BYTES_MAX || value.size_bytes > VALUE_BYTES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
-                         "sorter: key of %zu and value of %zu bytes, limits are %d and %d",
-                         key.size_bytes, value.size_bytes, (int)KEY_BYTES_MAX,
-                         (int)VALUE_BYTES_MAX);
+        return SPSH_FAIL(
+            err, SPSH_E_LIMIT, "sorter: key of %zu and value of %zu bytes, limits are %d and %d",
+            key.size_bytes, value.size_bytes, (int)KEY_BYTES_MAX, (int)VALUE_BYTES_MAX);
     rc = add_entry(sorter, key, value, err);
     if (rc != SPSH_OK)
         sorter->failed = true;

@@ -28,9 +28,9 @@ spsh_status spsh_repair_unit_open(const spsh_allocator *allocator, spsh_repair_u
 {
     if (allocator == NULL)
         allocator = spsh_allocator_default();
-    spsh_repair_unit *unit = spsh__alloc_zero(allocator, sizeof(*unit));
+    spsh_repair_unit *unit = spsh__new(allocator, 1, sizeof(*unit));
     if (unit == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "repair of a unit");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "repair of a unit");
     unit->allocator = *allocator;
     *ret_unit = unit;
     return SPSH_OK;
@@ -88,7 +88,7 @@ spsh_status spsh__repair_lost(spsh__repair *r, const char *part, uint64_t offset
                                 .utterances = utterances,
                                 .message = message};
     if (r->opt.damage_fn != NULL && r->opt.damage_fn(r->opt.user, &damage) != 0)
-        return SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE, "repair was stopped");
+        return SPSH_FAIL(err, SPSH_E_CANCELED, "repair was stopped");
     return SPSH_OK;
 }
 
@@ -187,10 +187,11 @@ static spsh_status derive_begin(spsh__repair *r, spsh_error *err)
         spsh__header header;
         spsh__footer footer;
         if (!read_sibling(r, h->ordinal, n, &header, &footer))
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, 0,
-                             "%s: the header is lost, and shard %llu of the unit, which would tell "
-                             "where this one begins, cannot be read beside it",
-                             r->path, ULL(n));
+            return SPSH_FAIL_AT(
+                err, SPSH_E_CORRUPT, 0,
+                "%s: the header is lost, and shard %llu of the unit, which would tell "
+                "where this one begins, cannot be read beside it",
+                r->path, ULL(n));
         h->first_record += footer.record_count;
         h->first_utterance += footer.utterance_count;
     }
@@ -206,20 +207,21 @@ static spsh_status derive_header(spsh__repair *r, const uint8_t *dataset_id, sps
         unit = r->opt.expected->unit;
         number = r->opt.expected->number;
     } else if (!parse_name(r->path, &unit, &number)) {
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 0,
-                         "%s: the header is lost, and the name is not that of a shard, such as "
-                         "000012-003.spsh",
-                         r->path);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 0,
+                            "%s: the header is lost, and the name is not that of a shard, such as "
+                            "000012-003.spsh",
+                            r->path);
     }
     h->ordinal = unit;
     h->sub_ordinal = (uint32_t)number;
     if (dataset_id != NULL)
         memcpy(h->dataset_id, dataset_id, 16);
     else if (!find_dataset_id(r, h->dataset_id))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 0,
-                         "%s: the header is lost, and no other shard of the dataset lies beside it "
-                         "that would give the dataset's id",
-                         r->path);
+        return SPSH_FAIL_AT(
+            err, SPSH_E_CORRUPT, 0,
+            "%s: the header is lost, and no other shard of the dataset lies beside it "
+            "that would give the dataset's id",
+            r->path);
     spsh__shard_file_id(h->dataset_id, unit, number, h->file_id);
     return derive_begin(r, err);
 }
@@ -259,13 +261,14 @@ static spsh_status find_identity(spsh__repair *r, const uint8_t *dataset_id, sps
         return rc;
     if ((expected != NULL && memcmp(expected->file_id, r->header.file_id, 16) != 0) ||
         (dataset_id != NULL && memcmp(dataset_id, r->header.dataset_id, 16) != 0))
-        return SPSH_FAIL(err, SPSH_E_MISMATCH, 0,
-                         "%s: a shard of another dataset, or another shard", r->path);
+        return SPSH_FAIL_AT(err, SPSH_E_MISMATCH, 0,
+                            "%s: a shard of another dataset, or another shard", r->path);
     if (r->footer_found && memcmp(r->footer.file_id, r->header.file_id, 16) != 0) {
         if (!r->header_found)
-            return SPSH_FAIL(err, SPSH_E_MISMATCH, 0,
-                             "%s: the footer is not that of unit %llu, number %u of this dataset",
-                             r->path, ULL(r->header.ordinal), r->header.sub_ordinal);
+            return SPSH_FAIL_AT(
+                err, SPSH_E_MISMATCH, 0,
+                "%s: the footer is not that of unit %llu, number %u of this dataset", r->path,
+                ULL(r->header.ordinal), r->header.sub_ordinal);
         r->footer_found = false;
     }
     r->file.file_id = r->header.file_id;
@@ -369,7 +372,7 @@ static spsh_status repair(spsh__repair *r, const uint8_t *dataset_id, spsh_error
         rc = find_blocks(r, err);
     if (rc == SPSH_OK && r->opt.unit != NULL &&
         r->opt.unit->map.size_bytes / 8 > r->header.first_record)
-        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                        "%s: shards of a unit are repaired in order of their numbers", r->path);
     if (rc == SPSH_OK)
         rc = is_whole(r, &whole, err);
@@ -392,8 +395,10 @@ static spsh_status open_input(spsh__repair *r, const uint8_t *dataset_id, spsh_e
         r->file.fd = -1;
         return SPSH_OK; /* lost as a whole */
     }
-    if (rc != SPSH_OK)
-        return SPSH_FAIL_OS(err, rc, why.os_errno, why.offset_bytes, "%s", why.message);
+    if (rc != SPSH_OK) {
+        spsh_error_set(err, rc, why.os_errno, why.offset_bytes, "%s", why.message);
+        return rc;
+    }
     return spsh__io_file_bytes(r->io, r->file.fd, r->path, &r->file_bytes, err);
 }
 

@@ -20,7 +20,7 @@ static spsh_status fill_view(manifest_view *v, spsh_error *err)
     const uint8_t *json = NULL;
     v->seals = spsh__alloc_array(spsh_allocator_default(), (size_t)count + 1, sizeof(*v->seals));
     if (v->seals == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "manifest");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "manifest");
     spsh_status rc = spsh__container_column(c, SPSH__MANIFEST_OPTIONS, 0, json_bytes, &json, err);
     for (uint64_t n = 0; n < count && rc == SPSH_OK; n++)
         rc = spsh__manifest_seal(&v->manifest, n, &v->seals[n], err);
@@ -67,9 +67,9 @@ spsh_status spsh_repair_manifest_open(const char *dataset_path, const spsh_io *i
                                       spsh_repair_manifest **ret_manifest, spsh_error *err)
 {
     const spsh_allocator *allocator = spsh_allocator_default();
-    manifest_view *v = spsh__alloc_zero(allocator, sizeof(*v));
+    manifest_view *v = spsh__new(allocator, 1, sizeof(*v));
     if (v == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "manifest");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "manifest");
     if (io == NULL)
         io = spsh_io_default();
     spsh_status rc = open_generation(v, dataset_path, io, 0, err);

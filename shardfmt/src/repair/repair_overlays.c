@@ -84,7 +84,7 @@ static spsh_status report(const carry *c, const char *name, const char *part, co
     const spsh_damage damage = {
         .file = file, .part = part, .offset_bytes = SPSH_OFFSET_NONE, .message = message};
     if (c->opt->damage_fn != NULL && c->opt->damage_fn(c->opt->user, &damage) != 0)
-        return SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE, "repair was stopped");
+        return SPSH_FAIL(err, SPSH_E_CANCELED, "repair was stopped");
     return SPSH_OK;
 }
 
@@ -98,13 +98,13 @@ static spsh_status open_overlay(const carry *c, const candidate *o, spsh__contai
     (void)snprintf(relative, sizeof(relative), "overlays/%s.spsh", o->name);
     char *path = spsh__path_join(c->allocator, c->from_path, relative);
     if (path == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s", relative);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s", relative);
     spsh_status rc =
         spsh__container_open(c->io, path, SPSH__KIND_OVERLAY, c->allocator, &container, err);
     spsh__free(c->allocator, path);
     if (rc == SPSH_OK &&
         memcmp(spsh__container_header(container)->dataset_id, c->to.info.dataset_id, 16) != 0)
-        rc = SPSH_FAIL(err, SPSH_E_MISMATCH, 64, "the overlay belongs to another dataset");
+        rc = SPSH_FAIL_AT(err, SPSH_E_MISMATCH, 64, "the overlay belongs to another dataset");
     if (rc == SPSH_OK && o->is_known)
         rc = spsh__manifest_check_file(&c->to, container, &o->file, err);
     if (rc == SPSH_OK)
@@ -125,7 +125,7 @@ static spsh_status check_candidate(const carry *c, candidate *o, spsh_error *err
     spsh_error why = SPSH_ERROR_INIT;
     spsh_status rc = open_overlay(c, o, &container, &why);
     if (rc == SPSH_E_NO_MEMORY)
-        return SPSH_FAIL(err, rc, SPSH_OFFSET_NONE, "%s", why.message);
+        return SPSH_FAIL(err, rc, "%s", why.message);
     o->is_intact = rc == SPSH_OK;
     if (rc != SPSH_OK) {
         memcpy(o->why, why.message, sizeof(o->why));
@@ -149,7 +149,7 @@ static spsh_status copy_bytes(const carry *c, const spsh__container *from, spsh_
     uint8_t *buffer = (uint8_t *)spsh__alloc(c->allocator, COPY_BYTES);
     spsh_status rc = SPSH_OK;
     if (buffer == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "copy of an overlay");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "copy of an overlay");
     for (uint64_t at = 0; rc == SPSH_OK && at < end; at += COPY_BYTES) {
         const size_t size = end - at < COPY_BYTES ? (size_t)(end - at) : COPY_BYTES;
         rc = spsh_io_read_exact(c->io, spsh__container_fd(from), buffer, size, at,
@@ -172,9 +172,8 @@ static spsh_status copy_file(const carry *c, const candidate *o, spsh_error *err
     spsh_file_writer *writer = NULL;
     (void)snprintf(file_name, sizeof(file_name), "%s.spsh", o->name);
     char *directory = spsh__path_join(c->allocator, c->to_path, "overlays");
-    spsh_status rc = directory == NULL
-                         ? SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s", file_name)
-                         : spsh_io_make_directory(c->io, directory, err);
+    spsh_status rc = directory == NULL ? SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s", file_name)
+                                       : spsh_io_make_directory(c->io, directory, err);
     if (rc == SPSH_OK)
         rc = open_overlay(c, o, &from, err);
     if (rc == SPSH_OK)
@@ -267,7 +266,7 @@ static spsh_status add_files(carry *c, spsh_error *err)
     const struct dirent *entry = NULL;
     char *path = spsh__path_join(c->allocator, c->from_path, "overlays");
     if (path == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s", c->from_path);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s", c->from_path);
     DIR *open = opendir(path);
     spsh_status rc = SPSH_OK;
     spsh__free(c->allocator, path);
@@ -301,7 +300,7 @@ static spsh_status find_traces(carry *c, spsh_bytes raw, spsh_error *err)
     size_t count = 0;
     trace *traces = spsh__alloc_array(c->allocator, 2 * candidate_count(c) + 1, sizeof(*traces));
     if (traces == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "overlays");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "overlays");
     for (size_t n = 0; n < candidate_count(c); n++) {
         candidate *o = candidate_at(c, n);
         if (!o->is_intact)
@@ -379,15 +378,14 @@ static spsh_status ask_damaged_manifest(carry *c, bool *ret_proven, spsh_error *
     uint64_t traced = 0;
     char *path = spsh__path_join(c->allocator, c->from_path, "manifest.spsh");
     if (path == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s", c->from_path);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s", c->from_path);
     spsh_status rc =
         spsh_io_read_file(c->io, path, MANIFEST_BYTES_MAX, c->allocator, &data, &size_bytes, NULL);
     spsh__free(c->allocator, path);
     *ret_proven = false;
     if (rc != SPSH_OK)
-        return rc == SPSH_E_NO_MEMORY
-                   ? SPSH_FAIL(err, rc, SPSH_OFFSET_NONE, "manifest.spsh: no memory to search it")
-                   : SPSH_OK; /* missing or unreadable: no witness */
+        return rc == SPSH_E_NO_MEMORY ? SPSH_FAIL(err, rc, "manifest.spsh: no memory to search it")
+                                      : SPSH_OK; /* missing or unreadable: no witness */
     const spsh_bytes raw = {data, size_bytes};
     rc = find_traces(c, raw, err);
     for (size_t n = 0; n < candidate_count(c); n++)
@@ -515,12 +513,11 @@ static spsh_status publish(carry *c, spsh_error *err)
     if (count == 0)
         return SPSH_OK;
     if (count > SPSH_OVERLAYS_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
-                         "%s: %zu overlays may be in force, the limit is %u", c->from_path, count,
-                         SPSH_OVERLAYS_MAX);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: %zu overlays may be in force, the limit is %u",
+                         c->from_path, count, SPSH_OVERLAYS_MAX);
     spsh__overlay_entry_ref *entries = spsh__alloc_array(c->allocator, count, sizeof(*entries));
     if (entries == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "overlays");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "overlays");
     for (size_t n = 0; n < count && rc == SPSH_OK; n++) {
         const candidate *o = candidate_at(c, n);
         entries[n].file = o->file;
@@ -544,12 +541,12 @@ static spsh_status carry_all(carry *c, spsh_error *err)
     if (opened)
         rc = spsh__manifest_check(&from, NULL);
     if (rc == SPSH_E_NO_MEMORY)
-        rc = SPSH_FAIL(err, rc, SPSH_OFFSET_NONE, "%s: manifest", c->from_path);
+        rc = SPSH_FAIL(err, rc, "%s: manifest", c->from_path);
     else if (rc != SPSH_OK)
         rc = find_in_force(c, err);
     else if (memcmp(from.info.dataset_id, c->to.info.dataset_id, 16) != 0)
-        rc = SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE, "%s and %s are different datasets",
-                       c->from_path, c->to_path);
+        rc = SPSH_FAIL(err, SPSH_E_MISMATCH, "%s and %s are different datasets", c->from_path,
+                       c->to_path);
     else
         rc = take_listed(c, &from, err);
     if (rc == SPSH_OK)

@@ -18,8 +18,8 @@ static spsh_status add_records(const spsh__repair *r, const spsh__repair_block *
         if (rc != SPSH_OK)
             return rc;
         if (head.record_bytes > rest.size_bytes || head.ordinal != spsh__shard_index_records(index))
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, at->offset_bytes + offset,
-                             "%s: a record is not in its place", r->name);
+            return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, at->offset_bytes + offset,
+                                "%s: a record is not in its place", r->name);
         rc = spsh__shard_index_add_record(index, at->offset_bytes + offset, head.head_bytes,
                                           &head.record, err);
         if (rc != SPSH_OK)
@@ -52,7 +52,7 @@ static spsh_status copy_blocks(const spsh__repair *r, spsh_file_writer *writer,
     spsh__metadata *metadata = spsh__metadata_new(r->allocator);
     spsh_status rc = SPSH_OK;
     if (metadata == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: metadata", r->name);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: metadata", r->name);
     for (uint64_t n = 0; n < r->block_count && rc == SPSH_OK; n++) {
         const spsh__repair_block at = spsh__repair_block_at(r, n);
         uint8_t *data = NULL;
@@ -95,7 +95,7 @@ spsh_status spsh__repair_rebuild(spsh__repair *r, bool *ret_same, spsh_error *er
     spsh_status rc = SPSH_OK;
     *ret_same = false;
     if (index == NULL) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: index", r->name);
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: index", r->name);
         goto out;
     }
     rc = spsh_file_writer_open(r->io, r->directory, r->name, 0, r->allocator, &writer, err);

@@ -58,8 +58,8 @@ static spsh_status lose_records(salvage *s, uint64_t end, uint64_t offset_bytes,
     if (end <= s->old_records)
         return SPSH_OK;
     if (end > SPSH_SHARD_RECORDS_MAX)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, offset_bytes, "%s: record number %llu", s->r->name,
-                         ULL(end));
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset_bytes, "%s: record number %llu", s->r->name,
+                            ULL(end));
     (void)snprintf(message, sizeof(message), "records %llu to %llu of the shard are lost",
                    ULL(s->old_records), ULL(end - 1));
     rc = spsh__repair_lost(s->r, "record", offset_bytes, (spsh_bytes){NULL, 0}, 0, message, err);
@@ -203,7 +203,7 @@ static spsh_status take_rows(salvage *s, const spsh__repair_block *at, const uin
     rc = spsh__metadata_load(s->metadata, data, at->block.used_bytes, at->block.count,
                              at->offset_bytes, s->r->name, &why);
     if (rc == SPSH_E_NO_MEMORY)
-        return SPSH_FAIL(err, rc, at->offset_bytes, "%s", why.message);
+        return SPSH_FAIL_AT(err, rc, at->offset_bytes, "%s", why.message);
     if (rc != SPSH_OK)
         return lose_rows(s, at->block.first + at->block.count, at->offset_bytes, err);
     for (uint32_t n = 0; n < at->block.count && rc == SPSH_OK; n++) {
@@ -371,7 +371,7 @@ static spsh_status fill_unit(spsh__repair *r, spsh_error *err)
     if (unit == NULL)
         return SPSH_OK;
     if (r->header.first_record > SPSH_SHARD_RECORDS_MAX * UINT64_C(1000))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 96, "%s: first_record", r->name);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 96, "%s: first_record", r->name);
     while (unit->map.size_bytes / 8 < r->header.first_record && rc == SPSH_OK)
         rc = spsh__buffer_append(&unit->map, &unit->allocator, &lost, sizeof(lost), err);
     if (unit->utterances < r->header.first_utterance)
@@ -394,7 +394,7 @@ static spsh_status open_writer(salvage *s, spsh_error *err)
         r->opt.unit != NULL ? r->opt.unit->new_utterances : r->header.first_utterance;
     s->metadata = spsh__metadata_new(r->allocator);
     if (s->metadata == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: metadata", r->name);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: metadata", r->name);
     return spsh_shard_writer_open(&opt, &s->writer, err);
 }
 

@@ -85,7 +85,8 @@ static spsh_status check_content(spsh__verify *v, spsh__verify_file *file,
         spsh__container_open(v->io, file->path, file->footer.kind, v->allocator, &c, &why);
     if (rc == SPSH_OK && v->manifest != NULL &&
         memcmp(file->header.dataset_id, v->manifest->info.dataset_id, 16) != 0)
-        rc = SPSH_FAIL(&why, SPSH_E_MISMATCH, 64, "%s: header: another dataset's id", file->name);
+        rc =
+            SPSH_FAIL_AT(&why, SPSH_E_MISMATCH, 64, "%s: header: another dataset's id", file->name);
     if (rc == SPSH_OK && file->footer.kind == SPSH__KIND_INDEX)
         rc = check_index(v, c, &why);
     else if (rc == SPSH_OK && file->footer.kind == SPSH__KIND_OVERLAY)
@@ -100,7 +101,7 @@ static spsh_status check_content(spsh__verify *v, spsh__verify_file *file,
     if (rc == SPSH_OK)
         return SPSH_OK;
     if (rc == SPSH_E_NO_MEMORY)
-        return SPSH_FAIL(err, rc, why.offset_bytes, "%s", why.message);
+        return SPSH_FAIL_AT(err, rc, why.offset_bytes, "%s", why.message);
     return spsh__verify_refused(v, file, "content", 0, &why, err);
 }
 
@@ -130,7 +131,7 @@ spsh_status spsh__verify_named(spsh__verify *v, const char *name, spsh__verify_f
 {
     char *path = spsh__path_join(v->allocator, v->directory, name);
     if (path == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s", name);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s", name);
     file->name = name;
     file->path = path;
     spsh_status rc = check_file(v, file, ret_container, err);
@@ -209,7 +210,7 @@ static spsh_status check_if_there(spsh__verify *v, const char *name, uint32_t ki
     spsh__verify_file file = {.kind = kind};
     char *path = spsh__path_join(v->allocator, v->directory, name);
     if (path == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s", name);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s", name);
     const bool there = v->io->stat_fn(v->io->user, path, &info) != -ENOENT;
     spsh__free(v->allocator, path);
     return there ? spsh__verify_named(v, name, &file, NULL, err) : SPSH_OK;
@@ -274,7 +275,7 @@ static spsh_status check_statistics(spsh__verify *v, spsh_error *err)
     size_t count = 0;
     char *path = spsh__path_join(v->allocator, v->directory, SPSH_STATISTICS_DIRECTORY);
     if (path == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s", v->directory);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s", v->directory);
     DIR *open = opendir(path);
     spsh__free(v->allocator, path);
     if (open == NULL)
@@ -369,7 +370,7 @@ static spsh_status check_dataset(spsh__verify *v, spsh_error *err)
         return rc;
     rc = open_manifest(v, 0, &manifest, &why);
     if (rc == SPSH_E_NO_MEMORY || (rc == SPSH_E_NOT_FOUND && v->result.damage_count <= 1))
-        return SPSH_FAIL(err, rc, SPSH_OFFSET_NONE, "%s", why.message);
+        return SPSH_FAIL(err, rc, "%s", why.message);
     if (rc != SPSH_OK && v->result.damage_count == 0) {
         rc = spsh__verify_refused(v, &file, "content", 0, &why, err);
         if (rc != SPSH_OK)
@@ -380,9 +381,8 @@ static spsh_status check_dataset(spsh__verify *v, spsh_error *err)
         return SPSH_OK; /* reported; without a manifest the other files are not known */
     v->manifest = &manifest;
     v->overlays = spsh__names_new(v->allocator);
-    rc = v->overlays != NULL
-             ? check_listed(v, err)
-             : SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: overlays", v->directory);
+    rc = v->overlays != NULL ? check_listed(v, err)
+                             : SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: overlays", v->directory);
     spsh__names_free(v->overlays);
     v->manifest = NULL;
     spsh__manifest_close(&manifest);
@@ -398,7 +398,7 @@ static spsh_status take_options(spsh__verify *v, const spsh_verify_options *opti
     if (rc != SPSH_OK)
         return rc;
     if ((v->opt.flags & ~(uint32_t)FLAGS_KNOWN) != 0 || v->opt.jobs > JOBS_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "verify: flags 0x%x, jobs %u: not known, or more than %d", v->opt.flags,
                          v->opt.jobs, JOBS_MAX);
     v->allocator = v->opt.allocator != NULL ? v->opt.allocator : spsh_allocator_default();
@@ -440,12 +440,12 @@ spsh_status spsh_verify(const char *path, const spsh_verify_options *options,
     /* "path/." is a directory whether path is one or a link to one. */
     char *inside = spsh__path_join(v.allocator, path, ".");
     if (inside == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s", path);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s", path);
     const bool directory = v.io->stat_fn(v.io->user, inside, &info) == 0;
     spsh__free(v.allocator, inside);
     int found = v.io->stat_fn(v.io->user, path, &info);
     if (found < 0)
-        return SPSH_FAIL_OS(err, spsh_io_status(-found), -found, SPSH_OFFSET_NONE, "%s: %s", path,
+        return SPSH_FAIL_OS(err, spsh_io_status(-found), -found, "%s: %s", path,
                             spsh__os_text(-found));
     rc = open_engine(&v, err);
     if (rc == SPSH_OK && directory) {

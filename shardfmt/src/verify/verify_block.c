@@ -40,20 +40,17 @@ static spsh_status check_features(const spsh_allocator *allocator, const spsh_re
     if (rc != SPSH_OK)
         return rc;
     if (info.value_bytes * 8 != record->bits_per_sample)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
-                         "features of %u bits, the head says %u", info.value_bytes * 8,
-                         record->bits_per_sample);
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "features of %u bits, the head says %u",
+                         info.value_bytes * 8, record->bits_per_sample);
     const size_t rows_bytes = (size_t)info.frame_count * info.dim * info.value_bytes;
     uint8_t *memory = (uint8_t *)spsh__alloc(allocator, rows_bytes + SPSH_FEATURES_BLOCK_BYTES);
     if (memory == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "features: %zu bytes",
-                         rows_bytes);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "features: %zu bytes", rows_bytes);
     rc = spsh_features_decode(payload, 0, info.frame_count, memory, memory + rows_bytes, err);
     spsh_features_hash(&info, memory, hash);
     if (rc == SPSH_OK && (record->flags & SPSH_RECORD_PCM_HASH) != 0 &&
         memcmp(hash, record->pcm_hash, 16) != 0)
-        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
-                       "decodes to other features than were stored");
+        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "decodes to other features than were stored");
     spsh__free(allocator, memory);
     return rc;
 }
@@ -77,13 +74,11 @@ static spsh_status check_audio(const spsh_allocator *allocator, const spsh_recor
     if (rc != SPSH_OK)
         return rc;
     if (result.samples != record->samples)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, SPSH_OFFSET_NONE,
-                         "decodes to %llu samples, stored as %llu (%s)", ULL(result.samples),
-                         ULL(record->samples), verdict_text(result.verdict));
+        return SPSH_FAIL(err, SPSH_E_AUDIO, "decodes to %llu samples, stored as %llu (%s)",
+                         ULL(result.samples), ULL(record->samples), verdict_text(result.verdict));
     if ((record->flags & SPSH_RECORD_PCM_HASH) != 0 &&
         memcmp(result.pcm_hash, record->pcm_hash, 16) != 0)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, SPSH_OFFSET_NONE,
-                         "decodes to other samples than were stored (%s)",
+        return SPSH_FAIL(err, SPSH_E_AUDIO, "decodes to other samples than were stored (%s)",
                          verdict_text(result.verdict));
     return SPSH_OK;
 }
@@ -96,8 +91,7 @@ static spsh_status decode_one(spsh_decoder *decoder, uint64_t sample, spsh_error
     if (rc == SPSH_OK)
         rc = spsh_decoder_read_f32(decoder, pcm, 1, &samples, err);
     if (rc == SPSH_OK && samples != 1)
-        rc = SPSH_FAIL(err, SPSH_E_AUDIO, SPSH_OFFSET_NONE, "sample %llu is not decoded",
-                       ULL(sample));
+        rc = SPSH_FAIL(err, SPSH_E_AUDIO, "sample %llu is not decoded", ULL(sample));
     return rc;
 }
 
@@ -110,14 +104,14 @@ static spsh_status check_seek_point(spsh_decoder *decoder, spsh_bytes payload,
     spsh__flac_frame frame;
     spsh_error why = SPSH_ERROR_INIT;
     if (!spsh__flac_parse_frame(rest, &frame))
-        return SPSH_FAIL(err, SPSH_E_AUDIO, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_AUDIO,
                          "seek point of sample %llu: no frame begins at byte %llu of the payload",
                          ULL(point.sample), ULL(point.offset_bytes));
     spsh_status rc = decode_one(decoder, point.sample, &why);
     if (rc == SPSH_OK || rc == SPSH_E_NO_MEMORY)
         return rc;
-    return SPSH_FAIL(err, rc, SPSH_OFFSET_NONE, "seek point of sample %llu at byte %llu: %s",
-                     ULL(point.sample), ULL(point.offset_bytes), why.message);
+    return SPSH_FAIL(err, rc, "seek point of sample %llu at byte %llu: %s", ULL(point.sample),
+                     ULL(point.offset_bytes), why.message);
 }
 
 /* Go to each seek point and decode the frame there, as a reader does. From the end backward: a
@@ -156,7 +150,7 @@ static spsh_status check_seek_table(const spsh_allocator *allocator, const spsh_
         return SPSH_OK; /* other codecs do not use a seek table */
     spsh_seek_point *points = spsh__alloc_array(allocator, count, sizeof(*points));
     if (points == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%zu seek points", count);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%zu seek points", count);
     spsh__record_seek_points(head, points);
     record.seek_points = points;
     spsh_status rc = check_seek_points(allocator, &record, payload, err);
@@ -171,8 +165,7 @@ static spsh_status check_decoded(const spsh__shard_check *check, const spsh__rec
     uint8_t hash[16];
     spsh__hash128(payload.data, payload.size_bytes, hash);
     if (memcmp(hash, head->record.payload_hash, 16) != 0)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
-                         "payload hash is not that of the head");
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "payload hash is not that of the head");
     if (head->record.codec == SPSH_CODEC_FEATURES) {
         *ret_part = "features";
         return check_features(check->v->allocator, &head->record, payload, err);
@@ -231,9 +224,9 @@ void spsh__verify_block_work(void *check_opaque, uint32_t worker, void *task_opa
         spsh__block_header_decode(task->data, task->offset_bytes, name, &task->block, &task->why);
     if (task->status == SPSH_OK && task->block.block_bytes != task->block_bytes)
         task->status =
-            SPSH_FAIL(&task->why, SPSH_E_CORRUPT, task->offset_bytes + 16,
-                      "%s: block at %llu: %llu bytes, the next one begins after %zu", name,
-                      ULL(task->offset_bytes), ULL(task->block.block_bytes), task->block_bytes);
+            SPSH_FAIL_AT(&task->why, SPSH_E_CORRUPT, task->offset_bytes + 16,
+                         "%s: block at %llu: %llu bytes, the next one begins after %zu", name,
+                         ULL(task->offset_bytes), ULL(task->block.block_bytes), task->block_bytes);
     if (task->status == SPSH_OK)
         task->status = spsh__block_check(check->file->file_id, task->offset_bytes, task->data,
                                          &task->block, name, &task->why);
@@ -257,13 +250,13 @@ static spsh_status check_place(spsh__shard_check *check, const spsh__block_task 
     const spsh__block *block = &task->block;
     uint64_t first = block->kind == SPSH__BLOCK_RECORDS ? check->records : check->rows;
     if (block->ordinal != check->ordinal)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, task->offset_bytes + 48,
-                         "%s: block at %llu: ordinal %llu, expected %llu", check->file->name,
-                         ULL(task->offset_bytes), ULL(block->ordinal), ULL(check->ordinal));
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, task->offset_bytes + 48,
+                            "%s: block at %llu: ordinal %llu, expected %llu", check->file->name,
+                            ULL(task->offset_bytes), ULL(block->ordinal), ULL(check->ordinal));
     if (block->first != first)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, task->offset_bytes + 32,
-                         "%s: block at %llu: first %llu, expected %llu", check->file->name,
-                         ULL(task->offset_bytes), ULL(block->first), ULL(first));
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, task->offset_bytes + 32,
+                            "%s: block at %llu: first %llu, expected %llu", check->file->name,
+                            ULL(task->offset_bytes), ULL(block->first), ULL(first));
     return SPSH_OK;
 }
 
@@ -282,11 +275,12 @@ static spsh_status take_records(spsh__shard_check *check, const spsh__block_task
         if (rc != SPSH_OK)
             return rc;
         if (head.ordinal != check->records + n || head.record_bytes > rest.size_bytes)
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, offset,
-                             "%s: record at %llu: ordinal %llu of %llu bytes, expected %llu of at "
-                             "most %zu",
-                             name, ULL(offset), ULL(head.ordinal), ULL(head.record_bytes),
-                             ULL(check->records + n), rest.size_bytes);
+            return SPSH_FAIL_AT(
+                err, SPSH_E_CORRUPT, offset,
+                "%s: record at %llu: ordinal %llu of %llu bytes, expected %llu of at "
+                "most %zu",
+                name, ULL(offset), ULL(head.ordinal), ULL(head.record_bytes),
+                ULL(check->records + n), rest.size_bytes);
         rc = spsh__shard_index_add_record(check->rebuilt, offset, head.head_bytes, &head.record,
                                           err);
         if (rc != SPSH_OK)
@@ -294,9 +288,9 @@ static spsh_status take_records(spsh__shard_check *check, const spsh__block_task
         at += (size_t)head.record_bytes;
     }
     if (at != end)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, task->offset_bytes + at,
-                         "%s: block at %llu: %zu bytes behind its last record", name,
-                         ULL(task->offset_bytes), end - at);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, task->offset_bytes + at,
+                            "%s: block at %llu: %zu bytes behind its last record", name,
+                            ULL(task->offset_bytes), end - at);
     return SPSH_OK;
 }
 
@@ -310,15 +304,17 @@ static spsh_status check_row(const spsh__shard_check *check, const spsh__block_t
         return SPSH_OK;
     int id_bytes = (int)(row->id.size_bytes > 200 ? 200 : row->id.size_bytes);
     if (record >= spsh__shard_index_records(check->rebuilt))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, task->offset_bytes,
-                         "%s: utterance \"%.*s\" comes before its record %llu", check->file->name,
-                         id_bytes, (const char *)row->id.data, ULL(row->record));
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, task->offset_bytes,
+                            "%s: utterance \"%.*s\" comes before its record %llu",
+                            check->file->name, id_bytes, (const char *)row->id.data,
+                            ULL(row->record));
     uint64_t samples = spsh__shard_index_record_samples(check->rebuilt, record);
     if (row->start_sample > samples || row->samples > samples - row->start_sample)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, task->offset_bytes,
-                         "%s: utterance \"%.*s\": samples %llu and %llu more, its record has %llu",
-                         check->file->name, id_bytes, (const char *)row->id.data,
-                         ULL(row->start_sample), ULL(row->samples), ULL(samples));
+        return SPSH_FAIL_AT(
+            err, SPSH_E_CORRUPT, task->offset_bytes,
+            "%s: utterance \"%.*s\": samples %llu and %llu more, its record has %llu",
+            check->file->name, id_bytes, (const char *)row->id.data, ULL(row->start_sample),
+            ULL(row->samples), ULL(samples));
     return SPSH_OK;
 }
 
@@ -379,7 +375,7 @@ spsh_status spsh__verify_block_take(spsh__shard_check *check, spsh__block_task *
         if (rc == SPSH_OK)
             rc = records ? take_records(check, task, &why) : take_rows(check, task, &why);
         if (rc == SPSH_E_NO_MEMORY || rc == SPSH_E_LIMIT)
-            return SPSH_FAIL(err, rc, why.offset_bytes, "%s", why.message);
+            return SPSH_FAIL_AT(err, rc, why.offset_bytes, "%s", why.message);
         if (rc != SPSH_OK)
             rc = report_rule(check, records ? "record head" : "metadata", task->block_bytes, &why,
                              err);

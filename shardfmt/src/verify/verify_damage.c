@@ -87,8 +87,8 @@ static spsh_status count_uses(spsh__shard_check *check, spsh_error *err)
     check->uses =
         spsh__alloc_array(check->v->allocator, (size_t)check->use_count + 1, sizeof(*check->uses));
     if (check->uses == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: %llu records",
-                         check->file->name, ULL(check->use_count));
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: %llu records", check->file->name,
+                         ULL(check->use_count));
     for (uint64_t record = 0; record < check->use_count; record++)
         check->uses[record] = (spsh__record_uses){0, SPSH_NONE_U32};
     count_own_uses(check);

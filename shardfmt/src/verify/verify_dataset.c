@@ -255,7 +255,7 @@ static spsh_status load_translation(dataset_check *c, const spsh_shard *shard, s
         c->translation[kind] =
             spsh__alloc_array(c->v->allocator, (size_t)count + 1, sizeof(uint32_t));
         if (c->translation[kind] == NULL)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%llu names", ULL(count));
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%llu names", ULL(count));
         for (uint64_t number = 0; number < count; number++) {
             spsh_bytes name = {NULL, 0};
             spsh_status rc =
@@ -451,11 +451,11 @@ static spsh_status load_shards(dataset_check *c, spsh_error *err)
     c->record_begin = spsh__alloc_array(c->v->allocator, (size_t)shards + 1, sizeof(uint64_t));
     c->unit_begin = spsh__alloc_array(c->v->allocator, (size_t)shards + 1, sizeof(uint32_t));
     if (c->record_begin == NULL || c->unit_begin == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%llu shards", ULL(shards));
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%llu shards", ULL(shards));
     for (uint64_t n = 0; n <= shards && rc == SPSH_OK; n++) {
         rc = spsh__container_u64(m, SPSH__MANIFEST_RECORD_BEGIN, n, &c->record_begin[n], err);
         if (rc == SPSH_OK && n > 0 && c->record_begin[n] < c->record_begin[n - 1])
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE, "record_begin descends");
+            return SPSH_FAIL(err, SPSH_E_CORRUPT, "record_begin descends");
         if (rc != SPSH_OK || n == shards)
             break;
         uint32_t unit = 0;
@@ -474,7 +474,7 @@ static spsh_status load_names(dataset_check *c, spsh_error *err)
         uint64_t count = spsh__container_count(c->index, id);
         c->names[kind] = spsh__names_new(c->v->allocator);
         if (c->names[kind] == NULL)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "names");
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "names");
         for (uint64_t n = 0; n < count && rc == SPSH_OK; n++) {
             spsh_bytes name = {NULL, 0};
             uint32_t unused = 0;
@@ -503,7 +503,7 @@ static spsh_status check_all(dataset_check *c, spsh_error *err)
                                              .user = c->v->manifest};
     c->groups = spsh__names_new(c->v->allocator);
     if (c->groups == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "groups");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "groups");
     spsh_status rc = load_shards(c, err);
     if (rc == SPSH_OK)
         rc = load_names(c, err);
@@ -520,10 +520,10 @@ static spsh_status check_all(dataset_check *c, spsh_error *err)
 
 spsh_status spsh__verify_dataset(spsh__verify *v, spsh_error *err)
 {
-    dataset_check *c = spsh__alloc_zero(v->allocator, sizeof(*c));
+    dataset_check *c = spsh__new(v->allocator, 1, sizeof(*c));
     spsh_error why = SPSH_ERROR_INIT;
     if (c == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "dataset");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "dataset");
     c->v = v;
     c->index = v->index;
     c->complete = true;

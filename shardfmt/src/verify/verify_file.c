@@ -30,7 +30,7 @@ spsh_status spsh__verify_damage(spsh__verify *v, const spsh_damage *damage, spsh
         named.message += name_bytes + 2;
     v->result.damage_count++;
     if (v->opt.damage_fn != NULL && v->opt.damage_fn(v->opt.user, &named) != 0)
-        return SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE, "verify was stopped");
+        return SPSH_FAIL(err, SPSH_E_CANCELED, "verify was stopped");
     return SPSH_OK;
 }
 
@@ -54,7 +54,7 @@ spsh_status spsh__verify_progress(spsh__verify *v, uint64_t bytes, spsh_error *e
         v->total_bytes = v->result.bytes;
     if (v->opt.progress_fn != NULL &&
         v->opt.progress_fn(v->opt.user, "verify", v->result.bytes, v->total_bytes) != 0)
-        return SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE, "verify was stopped");
+        return SPSH_FAIL(err, SPSH_E_CANCELED, "verify was stopped");
     return SPSH_OK;
 }
 
@@ -299,8 +299,8 @@ static spsh_status check_sections(spsh__verify *v, spsh__verify_file *file, spsh
         file->area = spsh__alloc(v->allocator, (size_t)file->footer.section_area_bytes + 1);
     if (table == NULL || (shard && file->area == NULL)) {
         spsh__free(v->allocator, table);
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: index of %llu bytes",
-                         file->name, ULL(file->footer.section_area_bytes));
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: index of %llu bytes", file->name,
+                         ULL(file->footer.section_area_bytes));
     }
     spsh_status rc = check_table(v, file, table, &table_good, err);
     file->sections_ok = table_good;
@@ -364,7 +364,7 @@ static spsh_status open_file(spsh__verify *v, spsh__verify_file *file, spsh_erro
         return SPSH_OK;
     }
     if (rc == SPSH_E_NO_MEMORY || rc == SPSH_E_LIMIT)
-        return SPSH_FAIL(err, rc, SPSH_OFFSET_NONE, "%s", why.message);
+        return SPSH_FAIL(err, rc, "%s", why.message);
     return spsh__verify_refused(v, file, rc == SPSH_E_NOT_FOUND ? "missing" : "unreadable", 0, &why,
                                 err);
 }

@@ -73,7 +73,7 @@ spsh_status spsh__verify_opens(spsh__verify *v, uint64_t generation, spsh_error 
     spsh_status rc = spsh_dataset_open(v->directory, &opt, &dataset, &why);
     spsh_dataset_close(dataset);
     if (rc == SPSH_E_NO_MEMORY)
-        return SPSH_FAIL(err, rc, SPSH_OFFSET_NONE, "%s", why.message);
+        return SPSH_FAIL(err, rc, "%s", why.message);
     if (rc == SPSH_OK || v->result.damage_count != 0)
         return SPSH_OK;
     const spsh__verify_file file = {.name = name};
@@ -98,7 +98,7 @@ static spsh_status check_generation(spsh__verify *v, uint64_t generation, spsh_e
     if (rc == SPSH_OK)
         rc = check_files(v, &manifest, err);
     else if (rc == SPSH_E_NO_MEMORY)
-        rc = SPSH_FAIL(err, rc, SPSH_OFFSET_NONE, "%s", why.message);
+        rc = SPSH_FAIL(err, rc, "%s", why.message);
     else /* reported already, unless checksums are right and content is wrong */
         rc = v->result.damage_count != before
                  ? SPSH_OK

@@ -104,8 +104,8 @@ static spsh_status begin_task(block_stream *stream, uint64_t offset, uint64_t si
         return SPSH_OK;
     task->heap = spsh__alloc(stream->check->v->allocator, (size_t)size);
     if (task->heap == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, offset, "%s: block of %llu bytes",
-                         stream->check->file->name, ULL(size));
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, offset, "%s: block of %llu bytes",
+                            stream->check->file->name, ULL(size));
     stream->heap_bytes += size;
     return SPSH_OK;
 }
@@ -200,7 +200,7 @@ static spsh_status take(block_stream *stream, spsh__block_task *task, spsh_error
     else if (task->status == SPSH_OK)
         rc = spsh__verify_block_take(check, task, err);
     else if (task->status == SPSH_E_NO_MEMORY)
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, task->offset_bytes, "%s", task->why.message);
+        rc = SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, task->offset_bytes, "%s", task->why.message);
     else
         rc =
             spsh__verify_block_damage(check, task->offset_bytes,
@@ -249,9 +249,9 @@ static void drain(block_stream *stream)
 static spsh_status check_listed(spsh__shard_check *check, spsh_error *err)
 {
     const spsh__verify *v = check->v;
-    block_stream *stream = spsh__alloc_zero(v->allocator, sizeof(*stream));
+    block_stream *stream = spsh__new(v->allocator, 1, sizeof(*stream));
     if (stream == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: blocks", check->file->name);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: blocks", check->file->name);
     stream->check = check;
     spsh_status rc = spsh__worker_pool_open(v->allocator, v->opt.jobs, TASKS_MAX,
                                             spsh__verify_block_work, check, &stream->pool, err);
@@ -275,9 +275,9 @@ static spsh_status take_found(spsh__shard_check *check, const spsh__salvaged_blo
                              .readable = true,
                              .why = SPSH_ERROR_INIT};
     spsh__verify_block_work(check, 0, &task);
-    spsh_status rc = task.status == SPSH_OK
-                         ? spsh__verify_block_take(check, &task, err)
-                         : SPSH_FAIL(err, task.status, task.offset_bytes, "%s", task.why.message);
+    spsh_status rc = task.status == SPSH_OK ? spsh__verify_block_take(check, &task, err)
+                                            : SPSH_FAIL_AT(err, task.status, task.offset_bytes,
+                                                           "%s", task.why.message);
     spsh__buffer_free(&task.findings, check->v->allocator);
     if (rc == SPSH_OK)
         rc = spsh__verify_progress(check->v, task.block_bytes, err);
@@ -394,7 +394,7 @@ spsh_status spsh__verify_shard(spsh__verify *v, spsh__verify_file *file, spsh_er
                                  .end_bytes = check.end_bytes};
     spsh_status rc = SPSH_OK;
     if (check.rebuilt == NULL || check.metadata == NULL)
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: index", file->name);
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: index", file->name);
     if (rc == SPSH_OK)
         rc = check_identity(v, file, err);
     if (rc == SPSH_OK)

@@ -119,7 +119,7 @@ static spsh_status collect(void *user, const spsh_audio_info *info, const void *
     collector *all = (collector *)user;
     size_t size = (size_t)samples * info->channels * spsh__sample_bytes(info->format);
     if (size > all->capacity - all->size)
-        return SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE, "full");
+        return SPSH_FAIL(err, SPSH_E_CANCELED, "full");
     memcpy(all->pcm + all->size, pcm, size);
     all->size += size;
     return SPSH_OK;
@@ -952,7 +952,7 @@ static spsh_status counting_read(void *user, uint64_t offset, void *dst, size_t 
 {
     counting_source *source = (counting_source *)user;
     if (source->fails)
-        return SPSH_FAIL(err, SPSH_E_IO, offset, "the disk is gone");
+        return SPSH_FAIL_AT(err, SPSH_E_IO, offset, "the disk is gone");
     REQUIRE(offset <= source->size);
     *ret_bytes = size < source->size - offset ? size : (size_t)(source->size - offset);
     memcpy(dst, source->data + offset, *ret_bytes);
@@ -1226,7 +1226,7 @@ static spsh_status cancel(void *user, const spsh_audio_info *info, const void *p
                           uint64_t samples, spsh_error *err)
 {
     (void)user, (void)info, (void)pcm, (void)samples;
-    return SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE, "enough");
+    return SPSH_FAIL(err, SPSH_E_CANCELED, "enough");
 }
 
 static void test_arguments(void)

@@ -45,31 +45,31 @@ static void test_error_is_filled_and_cut(void)
 {
     spsh_error err = SPSH_ERROR_INIT;
     CHECK(err.status == SPSH_OK && err.offset_bytes == SPSH_OFFSET_NONE && err.message[0] == '\0');
-    CHECK(SPSH_FAIL(&err, SPSH_E_CORRUPT, 7, "want %d, found %d", 1, 2) == SPSH_E_CORRUPT);
+    CHECK(SPSH_FAIL_AT(&err, SPSH_E_CORRUPT, 7, "want %d, found %d", 1, 2) == SPSH_E_CORRUPT);
     CHECK(err.status == SPSH_E_CORRUPT && err.os_errno == 0);
     CHECK_U64(err.offset_bytes, 7);
     CHECK_STR(err.message, "want 1, found 2");
-    CHECK(SPSH_FAIL_OS(&err, SPSH_E_IO, EIO, SPSH_OFFSET_NONE, "%01000d", 5) == SPSH_E_IO);
+    CHECK(SPSH_FAIL_OS(&err, SPSH_E_IO, EIO, "%01000d", 5) == SPSH_E_IO);
     CHECK_I64(err.os_errno, EIO);
     CHECK_U64(strlen(err.message), sizeof(err.message) - 1);
-    CHECK(SPSH_FAIL(NULL, SPSH_E_END, 0, "nobody listens") == SPSH_E_END);
+    CHECK(SPSH_FAIL_AT(NULL, SPSH_E_END, 0, "nobody listens") == SPSH_E_END);
 }
 
 static void test_out_of_memory_is_named(void)
 {
     spsh_error err = SPSH_ERROR_INIT;
-    CHECK(SPSH_FAIL(&err, SPSH_E_NO_MEMORY, 0, "sorter") == SPSH_E_NO_MEMORY);
+    CHECK(SPSH_FAIL_AT(&err, SPSH_E_NO_MEMORY, 0, "sorter") == SPSH_E_NO_MEMORY);
     CHECK_STR(err.message, "sorter: out of memory");
-    CHECK(SPSH_FAIL(&err, SPSH_E_NO_MEMORY, 0, "a: out of memory: b") == SPSH_E_NO_MEMORY);
+    CHECK(SPSH_FAIL_AT(&err, SPSH_E_NO_MEMORY, 0, "a: out of memory: b") == SPSH_E_NO_MEMORY);
     CHECK_STR(err.message, "a: out of memory: b");
-    CHECK(SPSH_FAIL(&err, SPSH_E_NO_MEMORY, 0, "%0600d", 1) == SPSH_E_NO_MEMORY);
+    CHECK(SPSH_FAIL_AT(&err, SPSH_E_NO_MEMORY, 0, "%0600d", 1) == SPSH_E_NO_MEMORY);
     CHECK_U64(strlen(err.message), sizeof(err.message) - 1);
     CHECK(strstr(err.message, "0: out of memory") != NULL);
 #ifndef TEST_HAS_OWN_MALLOC
     CHECK(spsh__alloc(spsh_allocator_default(), SIZE_MAX / 4) == NULL);
-    CHECK(SPSH_FAIL(&err, SPSH_E_NO_MEMORY, 0, "sorter") == SPSH_E_NO_MEMORY);
+    CHECK(SPSH_FAIL_AT(&err, SPSH_E_NO_MEMORY, 0, "sorter") == SPSH_E_NO_MEMORY);
     CHECK_STR(err.message, "sorter: out of memory (4611686018427387903 bytes were requested)");
-    CHECK(SPSH_FAIL(&err, SPSH_E_NO_MEMORY, 0, "later") == SPSH_E_NO_MEMORY);
+    CHECK(SPSH_FAIL_AT(&err, SPSH_E_NO_MEMORY, 0, "later") == SPSH_E_NO_MEMORY);
     CHECK_STR(err.message, "later: out of memory");
 #endif
 }
@@ -78,7 +78,7 @@ static void test_allocation(void)
 {
     fault_alloc fault = {.fail_at = 3};
     spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, &fault};
-    uint8_t *zeroed = (uint8_t *)spsh__alloc_zero(&allocator, 100);
+    uint8_t *zeroed = (uint8_t *)spsh__new(&allocator, 1, 100);
     uint8_t *array = (uint8_t *)spsh__alloc_array(&allocator, 10, 10);
     void *empty = spsh__alloc(&allocator, 0);
     REQUIRE(zeroed != NULL && array != NULL && empty != NULL);
@@ -89,7 +89,7 @@ static void test_allocation(void)
     CHECK(spsh__alloc_array(&allocator, SIZE_MAX / 2, 3) == NULL);
     CHECK_U64(fault.call_count, 3); /* an overflow does not reach the allocator */
     CHECK(spsh__alloc(&allocator, 1) == NULL);
-    CHECK(spsh__alloc_zero(&allocator, 1) == NULL);
+    CHECK(spsh__new(&allocator, 1, 1) == NULL);
     CHECK_I64(fault.live_bytes_max, 200);
     spsh__free(&allocator, zeroed);
     spsh__free(&allocator, array);

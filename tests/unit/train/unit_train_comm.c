@@ -7,9 +7,9 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "base/train_internal.h"
 #include "comm/comm.h"
 #include "comm/fold_tree.h"
+#include "speechshard/inside.h"
 #include "spsh_test.h"
 
 #define RANKS       3

@@ -3,9 +3,9 @@
  * how it is written. */
 #include <pthread.h>
 
-#include "base/train_internal.h"
 #include "runtime/comm_throttle.h"
 #include "runtime/fault.h"
+#include "speechshard/inside.h"
 #include "spsh_test.h"
 
 #define DEADLINE_MS 120000

@@ -6,8 +6,8 @@
 #include <math.h>
 
 #include "backend/backend.h"
-#include "base/train_internal.h"
 #include "device_test.h"
+#include "speechshard/inside.h"
 #include "spsh_test.h"
 
 /* Of a loss, relative; of a gradient, of the scale. */

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 #include "spsh_test.h"
 #include "strategy/strategy.h"
 

@@ -4,11 +4,11 @@
 #include <math.h>
 #include <pthread.h>
 
-#include "base/train_internal.h"
 #include "runtime/comm_sub.h"
 #include "runtime/runtime_processes.h"
 #include "runtime/runtime_record.h"
 #include "runtime/runtime_replay.h"
+#include "speechshard/inside.h"
 #include "spsh_test.h"
 #include "strategy/strategy_internal.h"
 

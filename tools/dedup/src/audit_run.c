@@ -7,9 +7,9 @@
 #include "speechshard/io.h"
 
 #include "common/hash.h"
-#include "common/tools_fail.h"
 #include "set/scaled_keys.h"
 #include "set/source_prints.h"
+#include "speechshard/inside.h"
 #include "work_space.h"
 
 enum {

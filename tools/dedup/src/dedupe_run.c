@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "common/file_out.h"
-#include "common/tools_fail.h"
 #include "set/scaled_keys.h"
 #include "set/source_prints.h"
+#include "speechshard/inside.h"
 #include "work_space.h"
 
 /* ---- segments and the set ---- */
@@ -32,9 +32,9 @@ static spsh_status open_set(const spsh__dedupe_options *options, spsh__dedupe *d
     spsh_status rc = spsh__print_set_open(options->sources->items, options->sources->count,
                                           options->io, &d->set, err);
     if (rc == SPSH_E_NOT_FOUND && options->part_count > 1)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_END,
-                               "the fingerprints of this part are made; run the "
-                               "same command again when the other parts are done");
+        return SPSH_FAIL(err, SPSH_E_END,
+                         "the fingerprints of this part are made; run the "
+                         "same command again when the other parts are done");
     return rc;
 }
 
@@ -80,12 +80,12 @@ static spsh_status check_names(const spsh__dedupe_options *options, spsh_error *
     for (size_t i = 0; i < options->sources->count && rc == SPSH_OK; i++)
         rc = add_splits(options, options->sources->items[i].path, &names, err);
     if (rc == SPSH_OK && names.failed)
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
     for (const char *at = options->policy.drop_from; rc == SPSH_OK && *at != '\0';) {
         const size_t length = strcspn(at, ",");
         if (!has_split(&names, at, length))
-            rc = SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG,
-                                 "--drop-from: no dataset has a split '%.*s'", (int)length, at);
+            rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, "--drop-from: no dataset has a split '%.*s'",
+                           (int)length, at);
         at += length + (at[length] == ',');
     }
     spsh__builder_free(&names);
@@ -104,8 +104,8 @@ static spsh_status settle_policy(const spsh__dedupe_options *options, spsh__dedu
                                     options->prefer[i]) != 0)
             at++;
         if (at == count)
-            return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG, "--prefer %s: none of the datasets",
-                                   options->prefer[i]);
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "--prefer %s: none of the datasets",
+                             options->prefer[i]);
         if (d->policy.prefer_count < SPSH_DEDUPE_PREFER_MAX)
             d->policy.prefer[d->policy.prefer_count++] = at;
     }
@@ -163,7 +163,7 @@ static spsh_status take_match(void *user, const spsh__match *match, spsh_error *
         const uint64_t capacity = d->match_capacity == 0 ? 1024 : 2 * d->match_capacity;
         spsh__match *grown = realloc(d->matches, (size_t)capacity * sizeof(*grown));
         if (grown == NULL)
-            return SPSH_TOOLS_NO_MEMORY(err);
+            return SPSH_NO_MEMORY(err);
         d->matches = grown;
         d->match_capacity = capacity;
     }
@@ -319,7 +319,7 @@ static spsh_status list_splits(const spsh_dedup_sources *sources, const char *pa
     const bool failed = text == NULL || (!has_all && *ret_text == NULL);
     spsh__builder_free(&names);
     spsh__builder_free(&joined);
-    return failed ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+    return failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 static spsh_status write_plan(const spsh__dedupe_options *options, spsh__dedupe *d, spsh_error *err)
@@ -333,7 +333,7 @@ static spsh_status write_plan(const spsh__dedupe_options *options, spsh__dedupe 
         .speed_grid = options->speed_grid,
         .confirm = options->confirm,
     };
-    spsh_status rc = splits == NULL ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+    spsh_status rc = splits == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     for (size_t i = 0; i < count && rc == SPSH_OK; i++)
         rc = list_splits(options->sources, spsh_dataset_path(spsh__print_set_dataset(d->set, i)),
                          &splits[i], err);

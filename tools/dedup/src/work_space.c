@@ -6,7 +6,7 @@
 #include <sys/statvfs.h>
 
 #include "common/byte_builder.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 /* What is there may be a disk of its own; what is not will be on that of the folder it lies in. */
 static bool free_space(const char *path, uint64_t *ret_bytes)
@@ -34,8 +34,8 @@ spsh_status spsh__work_space_check(const char *path, uint64_t need_bytes, spsh_e
     uint64_t free_bytes = 0;
     if (!free_space(path, &free_bytes) || free_bytes >= need_bytes)
         return SPSH_OK;
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_SPACE,
-                           "%s: needs up to %.1f GB for a while, and the disk has %.1f GB; give "
-                           "--work a directory on another one",
-                           path, (double)need_bytes / 1e9, (double)free_bytes / 1e9);
+    return SPSH_FAIL(err, SPSH_E_NO_SPACE,
+                     "%s: needs up to %.1f GB for a while, and the disk has %.1f GB; give "
+                     "--work a directory on another one",
+                     path, (double)need_bytes / 1e9, (double)free_bytes / 1e9);
 }

@@ -24,10 +24,10 @@
 #include <stdlib.h>
 
 #include "common/file_names.h"
-#include "common/tools_fail.h"
 #include "ingest/view/folder_set.h"
 #include "ingest/view/path_list.h"
 #include "layouts.h"
+#include "speechshard/inside.h"
 
 #define OUTSIDE "holds audio outside the recognised corpora; it is packed only if one names it"
 
@@ -53,7 +53,7 @@ typedef struct listing {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory to look for corpora");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory to look for corpora");
 }
 
 /* Whether a folder of that name holds clips and nothing to recognise. */

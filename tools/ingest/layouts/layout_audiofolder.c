@@ -16,13 +16,13 @@
 #include "common/file_names.h"
 #include "common/json_text.h"
 #include "common/jsonl.h"
-#include "common/tools_fail.h"
 #include "ingest/metadata/table_scan.h"
 #include "ingest/scan/scan.h"
 #include "ingest/scan/trees.h"
 #include "ingest/view/name_index.h"
 #include "ingest/view/text_file.h"
 #include "layouts.h"
+#include "speechshard/inside.h"
 
 #define FILE_NAME "file_name"
 #define KEY_BYTES ((size_t)80)
@@ -45,7 +45,7 @@ typedef struct folder_scan {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a metadata file");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a metadata file");
 }
 
 static bool ends_with(spsh_bytes name, const char *suffix)
@@ -529,9 +529,9 @@ static spsh_status audiofolder_scan(const spsh_ingest_options *options,
     if (rc == SPSH_OK)
         rc = spsh__walk(options->view, &visitor, err);
     if (rc == SPSH_OK && f.seen == 0)
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND,
-                             "%s: no metadata.csv or metadata.jsonl with a file_name",
-                             spsh__view_root(options->view));
+        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
+                       "%s: no metadata.csv or metadata.jsonl with a file_name",
+                       spsh__view_root(options->view));
     if (rc == SPSH_OK)
         rc = spsh__scan_finish(&f.scan, err);
     spsh__name_index_free(&f.used);

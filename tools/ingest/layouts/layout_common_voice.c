@@ -17,10 +17,10 @@
 #include <stdlib.h>
 
 #include "common/file_names.h"
-#include "common/tools_fail.h"
 #include "ingest/metadata/clip_table.h"
 #include "ingest/view/archive_find.h"
 #include "layouts.h"
+#include "speechshard/inside.h"
 
 static const spsh__clip_table tables[] = {
     {"test.tsv",        "test",        true,  false, false},
@@ -67,7 +67,7 @@ static bool is_locale_entry(const spsh__view_entry *entry)
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of locales");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of locales");
 }
 
 static spsh_status check_mirror(const spsh__view *folder, bool *ret_is_tree, spsh_error *err)

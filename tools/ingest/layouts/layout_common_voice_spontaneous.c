@@ -9,9 +9,9 @@
 #include <errno.h>
 
 #include "common/file_names.h"
-#include "common/tools_fail.h"
 #include "ingest/metadata/clip_table.h"
 #include "layouts.h"
+#include "speechshard/inside.h"
 
 #define TABLE_PREFIX   "ss-corpus-"
 #define TABLE_SUFFIX   ".tsv"
@@ -33,7 +33,7 @@ static spsh_status find_table(const spsh__view *view, const char *path,
     spsh__view_folder *folder = spsh__view_folder_open(view, path);
     ret_name[0] = '\0';
     if (folder == NULL && errno == ENOMEM)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of tables");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of tables");
     while (folder != NULL && spsh__view_folder_next(folder, &entry)) {
         const size_t length = strlen(entry.name);
         if (strncmp(entry.name, TABLE_PREFIX, strlen(TABLE_PREFIX)) != 0 ||

@@ -14,11 +14,11 @@
 #include <stdlib.h>
 
 #include "common/file_names.h"
-#include "common/tools_fail.h"
 #include "ingest/metadata/json_sidecar.h"
 #include "ingest/scan/scan.h"
 #include "ingest/view/walk.h"
 #include "layouts.h"
+#include "speechshard/inside.h"
 
 #define JSON_KIND (1U + SPSH__SIDECAR_RANKS)
 
@@ -78,7 +78,7 @@ static spsh_status add_stem(folder_scan *f, size_t entry, size_t stem_bytes, uns
         size_t capacity = f->stem_capacity == 0 ? 256 : f->stem_capacity * 2;
         stem_entry *stems = realloc(f->stems, capacity * sizeof(*stems));
         if (stems == NULL)
-            return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %zu names", capacity);
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %zu names", capacity);
         f->stems = stems;
         f->stem_capacity = capacity;
     }
@@ -103,7 +103,7 @@ static spsh_status reject_entry(folder_scan *f, const spsh__folder *folder, cons
     join(&f->source, folder->path, spsh__bytes_of(name));
     reject.source = spsh__builder_bytes(&f->source);
     if (f->source.failed)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
     return spsh__scan_reject(&f->scan, &reject, NULL, err);
 }
 
@@ -178,7 +178,7 @@ static spsh_status read_json(folder_scan *f, const spsh__folder *folder, const c
     join(&f->json_path, folder->path, spsh__bytes_of(name));
     const char *path = spsh__builder_text(&f->json_path);
     if (path == NULL)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
     spsh_status rc =
         spsh__json_sidecar_read(&f->json, folder->view, path, beside->text != NULL, &problem, err);
     if (rc != SPSH_OK || problem == NULL)
@@ -212,7 +212,7 @@ static spsh_status emit_audio(folder_scan *f, const spsh__folder *folder, const 
     const char *path = spsh__builder_text(&f->audio_path);
     const int os_errno = path == NULL ? ENOMEM : spsh__view_stat(folder->view, path, &info);
     if (os_errno == ENOMEM)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
     if (os_errno != 0) {
         const spsh_reject reject = {
             .reason = SPSH_REJECT_UNREADABLE, .detail = strerror(os_errno), .rows = 1};
@@ -243,7 +243,7 @@ static spsh_status emit_audio(folder_scan *f, const spsh__folder *folder, const 
         .source_bytes = info.size_bytes,
     };
     if ((sidecar != NULL && item.text_path == NULL) || f->source.failed || f->id.failed)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
     if (beside->json != NULL)
         add_json(&f->json, &item);
     return spsh__scan_emit(&f->scan, &item, NULL, err);

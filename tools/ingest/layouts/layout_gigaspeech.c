@@ -20,7 +20,6 @@
 #include "common/file_names.h"
 #include "common/json_text.h"
 #include "common/jsonl.h"
-#include "common/tools_fail.h"
 #include "ingest/metadata/gigaspeech_tables.h"
 #include "ingest/metadata/json_elements.h"
 #include "ingest/metadata/table_audio.h"
@@ -28,6 +27,7 @@
 #include "ingest/view/path_list.h"
 #include "ingest/view/text_file.h"
 #include "layouts.h"
+#include "speechshard/inside.h"
 
 #define PROBE_FILES 32U
 #define HEAD_BYTES  ((size_t)64 << 10)
@@ -84,7 +84,7 @@ typedef struct giga_scan {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for GigaSpeech");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for GigaSpeech");
 }
 
 /* ---- GigaSpeech.json ---- */
@@ -511,9 +511,9 @@ static spsh_status giga_scan_root(const spsh_ingest_options *options, const spsh
     if (rc == SPSH_OK)
         rc = find_files(options->view, &files, err);
     if (rc == SPSH_OK && files.list.count == 0)
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND,
-                             "%s: holds no GigaSpeech.json and no <subset>_chunks_*_metadata.csv",
-                             spsh__view_root(options->view));
+        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
+                       "%s: holds no GigaSpeech.json and no <subset>_chunks_*_metadata.csv",
+                       spsh__view_root(options->view));
     for (size_t i = 0; i < files.list.count && rc == SPSH_OK; i++)
         rc = is_json_name(files.list.paths[i])
                  ? scan_json(g, files.list.paths[i], err)

@@ -22,12 +22,12 @@
 
 #include "common/file_names.h"
 #include "common/json_text.h"
-#include "common/tools_fail.h"
 #include "ingest/metadata/kaldi_command.h"
 #include "ingest/metadata/kaldi_table.h"
 #include "ingest/metadata/table.h"
 #include "ingest/scan/scan.h"
 #include "layouts.h"
+#include "speechshard/inside.h"
 
 #define ENTRY_BYTES_MAX ((size_t)160)
 #define BASES_MAX       ((size_t)8)
@@ -79,7 +79,7 @@ typedef struct kaldi_scan {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a data directory");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a data directory");
 }
 
 static void set(spsh__builder *out, spsh_bytes value)
@@ -626,8 +626,8 @@ static spsh_status scan_directory(kaldi_scan *k, const char *below, spsh_error *
         goto out;
     rc = open_tables(k, folder, &leader, &opened);
     if (rc != SPSH_OK)
-        rc = SPSH_TOOLS_FAIL_OS(err, rc, opened.os_errno, "%s: %s", spsh__view_root(folder),
-                                opened.message);
+        rc = SPSH_FAIL_OS(err, rc, opened.os_errno, "%s: %s", spsh__view_root(folder),
+                          opened.message);
     if (rc == SPSH_OK)
         rc = scan_tables(k, leader, err);
 out:
@@ -740,8 +740,7 @@ static spsh_status kaldi_layout_scan(const spsh_ingest_options *options,
     if (rc == SPSH_OK)
         rc = find_directories(options->view, &d, err);
     if (rc == SPSH_OK && d->count == 0)
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND, "%s: has no wav.scp",
-                             spsh__view_root(options->view));
+        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: has no wav.scp", spsh__view_root(options->view));
     k.real_root = spsh__view_real_root(options->view);
     for (size_t i = 0; rc == SPSH_OK && i < d->count; i++)
         rc = scan_directory(&k, d->names[i], err);

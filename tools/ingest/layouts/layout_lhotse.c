@@ -13,11 +13,11 @@
 #include <string.h>
 
 #include "common/file_names.h"
-#include "common/tools_fail.h"
 #include "ingest/metadata/lhotse.h"
 #include "ingest/metadata/lhotse_recordings.h"
 #include "ingest/view/text_file.h"
 #include "layouts.h"
+#include "speechshard/inside.h"
 
 #define MANIFESTS_MAX ((size_t)4096)
 #define PROBE_FILES   ((size_t)32)
@@ -52,7 +52,7 @@ typedef struct lhotse_scan {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for manifests of Lhotse's");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for manifests of Lhotse's");
 }
 
 static void list_free(manifest_list *list)
@@ -93,8 +93,7 @@ static bool is_whole_name(const char *name)
 static spsh_status list_add(manifest_list *list, const char *name, spsh_error *err)
 {
     if (list->count == MANIFESTS_MAX)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT, "more than %zu manifests in a folder",
-                               MANIFESTS_MAX);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "more than %zu manifests in a folder", MANIFESTS_MAX);
     if (list->count == list->capacity) {
         const size_t capacity = list->capacity == 0 ? 16 : 2 * list->capacity;
         manifest *grown = realloc(list->items, capacity * sizeof(*grown));
@@ -444,7 +443,7 @@ static spsh_status look_at_all(lhotse_scan *s, spsh_error *err)
                      ? report_file(s, SPSH_REJECT_UNREADABLE, m->name, opened.message, err)
                      : SPSH_OK;
         else if (is_whole && given != NULL && strcmp(given, m->name) == 0)
-            return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG, "%s: %s", m->name, TO_LINES);
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: %s", m->name, TO_LINES);
         else if (is_whole && given == NULL)
             rc = report_file(s, SPSH_REJECT_UNREADABLE, m->name, TO_LINES, err);
         if (rc != SPSH_OK)
@@ -456,9 +455,9 @@ static spsh_status look_at_all(lhotse_scan *s, spsh_error *err)
         if (s->list.items[i].kind != SPSH__LHOTSE_OTHER)
             return SPSH_OK;
     }
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND,
-                           "%s: holds no Lhotse manifest in JSON lines; a JSON list or YAML %s",
-                           spsh__view_root(s->scan.options->view), TO_LINES);
+    return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
+                     "%s: holds no Lhotse manifest in JSON lines; a JSON list or YAML %s",
+                     spsh__view_root(s->scan.options->view), TO_LINES);
 }
 
 static spsh_status scan_kind(lhotse_scan *s, spsh__lhotse_kind kind, spsh_error *err)

@@ -17,12 +17,12 @@
 #include <string.h>
 
 #include "common/file_names.h"
-#include "common/tools_fail.h"
 #include "ingest/metadata/json_manifest.h"
 #include "ingest/metadata/lhotse.h"
 #include "ingest/view/path_list.h"
 #include "ingest/view/text_file.h"
 #include "layouts.h"
+#include "speechshard/inside.h"
 
 #define FIELDS_MAX ((size_t)64)
 
@@ -52,7 +52,7 @@ typedef struct shar_scan {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a Shar");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a Shar");
 }
 
 /** "recording.000017.tar" */
@@ -205,12 +205,12 @@ static spsh_status list_shards(shar_scan *s, spsh_error *err)
     if (file != NULL)
         return is_cuts_name(file, &n)
                    ? add_suffix(s, n.suffix, n.suffix_bytes, err)
-                   : SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND, "%s: is not called cuts*.jsonl[.gz]",
-                                     spsh__view_root(s->scan.options->view));
+                   : SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: is not called cuts*.jsonl[.gz]",
+                               spsh__view_root(s->scan.options->view));
     spsh__view_folder *folder = spsh__view_folder_open(s->scan.options->view, "");
     if (folder == NULL)
-        return SPSH_TOOLS_FAIL_OS(err, errno == ENOMEM ? SPSH_E_NO_MEMORY : SPSH_E_IO, errno,
-                                  "%s: cannot be read", spsh__view_root(s->scan.options->view));
+        return SPSH_FAIL_OS(err, errno == ENOMEM ? SPSH_E_NO_MEMORY : SPSH_E_IO, errno,
+                            "%s: cannot be read", spsh__view_root(s->scan.options->view));
     while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
         if (entry.type == SPSH__VIEW_FOLDER || spsh__is_ignored_name(entry.name) ||
             !parse_name(entry.name, &n))

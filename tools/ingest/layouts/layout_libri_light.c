@@ -14,11 +14,11 @@
 #include "common/file_names.h"
 #include "common/json_text.h"
 #include "common/jsonl.h"
-#include "common/tools_fail.h"
 #include "ingest/scan/scan.h"
 #include "ingest/scan/trees.h"
 #include "ingest/view/text_file.h"
 #include "layouts.h"
+#include "speechshard/inside.h"
 
 #define JSON_BYTES_MAX  ((size_t)16 << 20)
 #define PROBE_NAMES_MAX 4096U
@@ -38,7 +38,7 @@ typedef struct chapter_place {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a chapter");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a chapter");
 }
 
 static bool is_digits(spsh_bytes text)

@@ -18,10 +18,10 @@
 
 #include "common/file_names.h"
 #include "common/json_text.h"
-#include "common/tools_fail.h"
 #include "ingest/scan/scan.h"
 #include "ingest/view/text_file.h"
 #include "layouts.h"
+#include "speechshard/inside.h"
 
 #define TRANS_SUFFIX      ".trans.txt"
 #define READERS_MAX       ((size_t)1 << 20)
@@ -105,7 +105,7 @@ static spsh_status add_reader(spsh__librispeech_readers *readers, uint64_t id, s
         size_t capacity = readers->capacity == 0 ? 256 : readers->capacity * 2;
         spsh__librispeech_reader *grown = realloc(readers->readers, capacity * sizeof(*grown));
         if (grown == NULL)
-            return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %zu readers", capacity);
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %zu readers", capacity);
         readers->readers = grown;
         readers->capacity = capacity;
     }
@@ -172,7 +172,7 @@ typedef struct libri_scan {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a chapter");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a chapter");
 }
 
 static int compare_audio(const void *a, const void *b, void *user)

@@ -9,9 +9,9 @@
  * ending is no evidence (it says commas), the rows are: two or three fields each, and audio for one
  * of the first.
  */
-#include "common/tools_fail.h"
 #include "ingest/metadata/table_scan.h"
 #include "layouts.h"
+#include "speechshard/inside.h"
 
 static const char *const names[] = {"metadata.csv", "metadata.txt"};
 
@@ -55,10 +55,10 @@ static spsh_status ljspeech_scan(const spsh_ingest_options *options, const spsh_
     if (rc != SPSH_OK)
         return rc;
     if (name == NULL)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND,
-                               "%s: holds no metadata.csv with two or three fields between pipes "
-                               "and audio for its first rows",
-                               spsh__view_root(options->view));
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
+                         "%s: holds no metadata.csv with two or three fields between pipes "
+                         "and audio for its first rows",
+                         spsh__view_root(options->view));
     return spsh__table_scan(name, SPSH__TABLE_NO_HEADER, options, sink, err);
 }
 

@@ -13,12 +13,12 @@
 
 #include "common/file_names.h"
 #include "common/json_text.h"
-#include "common/tools_fail.h"
 #include "ingest/metadata/mdc_schema.h"
 #include "ingest/metadata/table.h"
 #include "ingest/scan/trees.h"
 #include "ingest/view/text_file.h"
 #include "layouts.h"
+#include "speechshard/inside.h"
 
 #define HEADER_MAX      ((size_t)256)
 #define SPONTANEOUS     "ss-corpus-" /* Common Voice, which has a layout of its own */
@@ -61,7 +61,7 @@ typedef struct mdc_scan {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a table with a schema");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a table with a schema");
 }
 
 static spsh_bytes trim(spsh_bytes text)
@@ -139,11 +139,11 @@ static spsh_status take_header(mdc_scan *m, const spsh__row *row, spsh_error *er
     }
     if (m->role_of[ROLE_AUDIO] != SPSH__COLUMN_NONE)
         return SPSH_OK;
-    return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG,
-                           "%.*s: has no column '%.60s', where " SPSH__MDC_SCHEMA_FILE
-                           " says that the audio is",
-                           (int)m->place.size_bytes, (const char *)m->place.data,
-                           s->columns[find_role(s, ROLE_AUDIO)].source);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                     "%.*s: has no column '%.60s', where " SPSH__MDC_SCHEMA_FILE
+                     " says that the audio is",
+                     (int)m->place.size_bytes, (const char *)m->place.data,
+                     s->columns[find_role(s, ROLE_AUDIO)].source);
 }
 
 static spsh_bytes field_at(const spsh__row *row, size_t field)
@@ -403,10 +403,10 @@ static spsh_status find_dialect(const spsh__mdc_schema *s, const spsh__text_inpu
     if (strcmp(separator, "\\t") == 0)
         separator = "\t";
     if (strlen(separator) != 1)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG,
-                               "%s: " SPSH__MDC_SCHEMA_FILE
-                               " has no format (csv, tsv or pipe) or separator of one byte for it",
-                               s->index_file);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "%s: " SPSH__MDC_SCHEMA_FILE
+                         " has no format (csv, tsv or pipe) or separator of one byte for it",
+                         s->index_file);
     /* Commas stand in texts, and are quoted there. */
     spsh_status rc = *separator == ','
                          ? SPSH_OK

@@ -21,7 +21,6 @@
 
 #include "common/file_names.h"
 #include "common/json_text.h"
-#include "common/tools_fail.h"
 #include "ingest/metadata/table.h"
 #include "ingest/scan/scan.h"
 #include "ingest/scan/trees.h"
@@ -29,6 +28,7 @@
 #include "ingest/view/text_file.h"
 #include "layout_librispeech.h"
 #include "layouts.h"
+#include "speechshard/inside.h"
 
 #define WINDOW_BYTES      ((size_t)64 << 10)
 #define ID_BYTES_EXPECTED ((size_t)64)
@@ -83,7 +83,7 @@ typedef struct mls_id {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for an MLS split");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for an MLS split");
 }
 
 static size_t digits_at(spsh_bytes text, size_t at)
@@ -742,11 +742,11 @@ static spsh_status refuse_both(const spsh__view *view, const spsh__path_list *tr
         for (size_t j = 0; j < trees->count; j++) {
             if (form_of(names[i]) == MLS_FLAC && form_of(names[j]) == MLS_OPUS &&
                 spsh__bytes_equal(language_of(names[i]), language_of(names[j])))
-                return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG,
-                                       "%s: '%.60s' and '%.60s' hold the same utterances, as "
-                                       "flac and as opus; give one of the two folders, or "
-                                       "--layout mls-flac or mls-opus",
-                                       spsh__view_root(view), trees->paths[i], trees->paths[j]);
+                return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                                 "%s: '%.60s' and '%.60s' hold the same utterances, as "
+                                 "flac and as opus; give one of the two folders, or "
+                                 "--layout mls-flac or mls-opus",
+                                 spsh__view_root(view), trees->paths[i], trees->paths[j]);
         }
     }
     return SPSH_OK;
@@ -799,10 +799,10 @@ static spsh_status mls_scan_form(const spsh_ingest_options *options, const spsh_
     if (rc != SPSH_OK)
         goto out;
     if (trees.count == 0) {
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND,
-                             "%s: holds no folder with train, dev or test that have "
-                             "transcripts.txt and audio/",
-                             spsh__view_root(options->view));
+        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
+                       "%s: holds no folder with train, dev or test that have "
+                       "transcripts.txt and audio/",
+                       spsh__view_root(options->view));
         goto out;
     }
     names = calloc(trees.count, sizeof(*names));

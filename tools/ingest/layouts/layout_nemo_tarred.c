@@ -18,11 +18,11 @@
 #include <stdlib.h>
 
 #include "common/file_names.h"
-#include "common/tools_fail.h"
 #include "ingest/view/member_index.h"
 #include "ingest/view/path_list.h"
 #include "layout_nemo.h"
 #include "layouts.h"
+#include "speechshard/inside.h"
 
 #define PATHS_MAX     ((size_t)1 << 16)
 #define LOOKS_MAX     ((size_t)64) /* of files beside archives: a folder may hold millions */
@@ -41,7 +41,7 @@ typedef struct unit_scan {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a corpus of archives");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a corpus of archives");
 }
 
 /* ---- names ---- */
@@ -380,8 +380,8 @@ static spsh_status nemo_tarred_scan(const spsh_ingest_options *options,
     for (size_t i = 0; i < buckets.count && rc == SPSH_OK; i++)
         rc = scan_unit(&scan, buckets.paths[i], &buckets, &taken, err);
     if (rc == SPSH_OK && !taken)
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds no NeMo manifest of archives",
-                             spsh__view_root(options->view));
+        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds no NeMo manifest of archives",
+                       spsh__view_root(options->view));
     if (rc == SPSH_OK)
         rc = spsh__scan_finish(&scan, err);
     spsh__path_list_free(&buckets);

@@ -19,11 +19,11 @@
 #include "common/file_names.h"
 #include "common/json_text.h"
 #include "common/jsonl.h"
-#include "common/tools_fail.h"
 #include "ingest/scan/scan.h"
 #include "ingest/view/path_list.h"
 #include "ingest/view/text_file.h"
 #include "layouts.h"
+#include "speechshard/inside.h"
 
 #define PROBE_NAMES_MAX 20000U
 #define PROBE_FILES_MAX 32U
@@ -67,7 +67,7 @@ typedef struct ps_scan {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a manifest");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a manifest");
 }
 
 /* Paths are relative to the root. */
@@ -102,7 +102,7 @@ static spsh_status list_folder(const spsh__view *view, const char *path, unsigne
     if (folder == NULL)
         return errno == ENOTDIR || errno == ENOENT
                    ? SPSH_OK
-                   : SPSH_TOOLS_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be read", path);
+                   : SPSH_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be read", path);
     int os_errno = 0;
     for (unsigned i = 0; i < names_max && rc == SPSH_OK; i++) {
         if (!spsh__view_folder_next(folder, &entry)) {
@@ -118,7 +118,7 @@ static spsh_status list_folder(const spsh__view *view, const char *path, unsigne
     }
     spsh__view_folder_close(folder);
     if (os_errno != 0)
-        rc = SPSH_TOOLS_FAIL_OS(err, SPSH_E_IO, os_errno, "%s: cannot be read further", path);
+        rc = SPSH_FAIL_OS(err, SPSH_E_IO, os_errno, "%s: cannot be read further", path);
     return rc;
 }
 
@@ -581,9 +581,9 @@ static spsh_status scan_manifests(ps_scan *p, const spsh__path_list *manifests, 
         }
     }
     if (rc == SPSH_OK && taken == 0)
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND,
-                             "%s: holds no JSON lines with 'identifier' and 'training_data'",
-                             spsh__view_root(p->scan.options->view));
+        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
+                       "%s: holds no JSON lines with 'identifier' and 'training_data'",
+                       spsh__view_root(p->scan.options->view));
     return rc == SPSH_OK ? spsh__scan_finish(&p->scan, err) : rc;
 }
 

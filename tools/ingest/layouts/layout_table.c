@@ -10,9 +10,9 @@
 #include <stdlib.h>
 
 #include "common/file_names.h"
-#include "common/tools_fail.h"
 #include "ingest/metadata/table_scan.h"
 #include "layouts.h"
+#include "speechshard/inside.h"
 
 #define CANDIDATES_MAX      ((size_t)16)
 #define TEXT_CANDIDATES_MAX 16U
@@ -52,8 +52,8 @@ static spsh_status list_candidates(const spsh__view *view, const char *extension
     const char *root = spsh__view_root(view);
     spsh__view_folder *folder = spsh__view_folder_open(view, "");
     if (folder == NULL)
-        return SPSH_TOOLS_FAIL_OS(err, errno == ENOMEM ? SPSH_E_NO_MEMORY : SPSH_E_IO, errno,
-                                  "%s: cannot be read", root);
+        return SPSH_FAIL_OS(err, errno == ENOMEM ? SPSH_E_NO_MEMORY : SPSH_E_IO, errno,
+                            "%s: cannot be read", root);
     while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
         if (!has_extension(entry.name, extension) || spsh__is_ignored_name(entry.name))
             continue;
@@ -62,7 +62,7 @@ static spsh_status list_candidates(const spsh__view *view, const char *extension
             continue;
         char *name = strdup(entry.name);
         if (name == NULL)
-            rc = SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for a name", root);
+            rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for a name", root);
         else
             c->names[c->count++] = name;
     }
@@ -101,7 +101,7 @@ static spsh_status keep_tables(const spsh__view *view, candidates *c, spsh_layou
                           : spsh__table_probe(view, c->names[i], SPSH__TABLE_QUOTING_DECIDE, false,
                                               &one, &has_split, NULL);
         if (rc == SPSH_OK && probed == SPSH_E_NO_MEMORY)
-            rc = SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for a row", c->names[i]);
+            rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for a row", c->names[i]);
         if (probed != SPSH_OK || !one.matches) {
             free(c->names[i]);
             continue;
@@ -141,10 +141,10 @@ static spsh_status choose_tables(const spsh__view *view, candidates *c, spsh_lay
     if (rc != SPSH_OK || c->count < 2)
         return rc;
     if (!are_splits(c))
-        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG,
-                               "%s: holds several tables of audio, such as %s and %s; give the "
-                               "tables themselves, or --layout folder to pack without them",
-                               spsh__view_root(view), c->names[0], c->names[1]);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "%s: holds several tables of audio, such as %s and %s; give the "
+                         "tables themselves, or --layout folder to pack without them",
+                         spsh__view_root(view), c->names[0], c->names[1]);
     spsh__probe_say(probe, "it holds %zu tables whose names are splits, such as %.60s and %.60s",
                     c->count, c->names[0], c->names[1]);
     return SPSH_OK;
@@ -176,10 +176,10 @@ static spsh_status table_scan_root(const spsh_ingest_options *options, const sps
         return spsh__table_scan(spsh__view_file(view), quoting, options, sink, err);
     spsh_status rc = choose_tables(view, &tables, &probe, err);
     if (rc == SPSH_OK && tables.count == 0)
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND,
-                             "%s: holds no table with a column of audio paths that exist; give "
-                             "the table itself",
-                             spsh__view_root(view));
+        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
+                       "%s: holds no table with a column of audio paths that exist; give "
+                       "the table itself",
+                       spsh__view_root(view));
     spsh_ingest_options one = *options;
     one.split_by_name = tables.count > 1 && !options->no_split_names;
     for (size_t i = 0; i < tables.count && rc == SPSH_OK; i++)

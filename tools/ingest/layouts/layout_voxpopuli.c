@@ -18,9 +18,9 @@
 #include <string.h>
 
 #include "common/file_names.h"
-#include "common/tools_fail.h"
 #include "ingest/metadata/clip_table.h"
 #include "layouts.h"
+#include "speechshard/inside.h"
 
 static const spsh__clip_table tables[] = {
     {"asr_test.tsv",  "test",  true, false, false},
@@ -61,7 +61,7 @@ static const spsh__clip_form annotation_form = {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the name of a table");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the name of a table");
 }
 
 static bool is_annotation_name(const char *name)

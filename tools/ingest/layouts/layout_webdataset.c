@@ -7,9 +7,9 @@
  * first samples must be whole.
  */
 #include "common/file_names.h"
-#include "common/tools_fail.h"
 #include "ingest/metadata/sample_scan.h"
 #include "layouts.h"
+#include "speechshard/inside.h"
 
 #define PROBE_ARCHIVES    ((size_t)4)
 #define PROBE_SAMPLES     4096U
@@ -56,7 +56,7 @@ static spsh_status probe_archive(const spsh__view *view, const char *archive, bo
     spsh_status rc = SPSH_OK;
     c.archive = spsh__sample_archive_name(view, archive, &name);
     if (c.archive == NULL)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the name of an archive");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the name of an archive");
     const size_t digits = spsh__sample_number_digits(c.archive);
     const bool numbered = digits >= NUMBER_DIGITS_MIN || (digits > 0 && has_others);
     rc = spsh__samples_read(view, archive, false, &sink, err);
@@ -94,8 +94,8 @@ static spsh_status webdataset_scan(const spsh_ingest_options *options, const sps
     const spsh__sample_set set = {.archive_fn = nth_archive, .user = options->view};
     spsh_status rc = spsh__scan_begin(&scan, options, sink, err);
     if (rc == SPSH_OK && spsh__view_archive(options->view, 0) == NULL)
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds no archive",
-                             spsh__view_root(options->view));
+        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds no archive",
+                       spsh__view_root(options->view));
     if (rc == SPSH_OK)
         rc = spsh__sample_scan(&scan, &set, err);
     return rc == SPSH_OK ? spsh__scan_finish(&scan, err) : rc;

@@ -14,12 +14,12 @@
 
 #include "common/file_names.h"
 #include "common/row_reader.h"
-#include "common/tools_fail.h"
 #include "ingest/metadata/json_manifest.h"
 #include "ingest/metadata/sample_scan.h"
 #include "ingest/view/name_index.h"
 #include "ingest/view/text_file.h"
 #include "layouts.h"
+#include "speechshard/inside.h"
 
 #define LISTS_MAX    ((size_t)256)
 #define FOLDERS_MAX  64U /* that are looked into */
@@ -54,7 +54,7 @@ typedef struct shard_scan {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a list of shards");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a list of shards");
 }
 
 /* ---- lists ---- */
@@ -327,8 +327,8 @@ static spsh_status take_shards(shard_scan *s, spsh_error *err)
         rc = push_shard(s, archive, err);
     }
     if (rc == SPSH_OK && s->shard_count == 0)
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds neither a list of shards nor shards",
-                             spsh__view_root(s->view));
+        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds neither a list of shards nor shards",
+                       spsh__view_root(s->view));
     return rc;
 }
 

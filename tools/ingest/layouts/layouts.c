@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "common/file_names.h"
-#include "common/tools_fail.h"
 #include "ingest/view/walk.h"
+#include "speechshard/inside.h"
 
 #define EXTENSIONS_MAX     ((size_t)8)
 #define EXTENSION_BYTES    ((size_t)12)
@@ -80,12 +80,11 @@ spsh_status spsh__layout_match_view(const spsh__view *view, spsh_layout_tier tie
 spsh_status spsh__layout_refuse(const spsh__view *view, const spsh__layout_match *match,
                                 spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG,
-                           "%s: fits two layouts; choose --layout %s (%.60s) or --layout %s "
-                           "(%.60s)",
-                           spsh__view_root(view), match->layouts[0]->name,
-                           match->probes[0].evidence, match->layouts[1]->name,
-                           match->probes[1].evidence);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                     "%s: fits two layouts; choose --layout %s (%.60s) or --layout %s "
+                     "(%.60s)",
+                     spsh__view_root(view), match->layouts[0]->name, match->probes[0].evidence,
+                     match->layouts[1]->name, match->probes[1].evidence);
 }
 
 /** What lies in the first folders below a root, for the message that nothing was recognised. */
@@ -163,21 +162,21 @@ static spsh_status nothing_found(const spsh__view *view, spsh_error *err)
         at += length > 0 ? (size_t)length : 0;
     }
     if (s.files == 0)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND,
-                               "%s: no corpus layout fits: no files in %llu folder(s)%s", root,
-                               (unsigned long long)s.folders,
-                               spsh__view_follows_links(view)
-                                   ? ""
-                                   : "; links to folders are walked with --follow-links only");
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
+                         "%s: no corpus layout fits: no files in %llu folder(s)%s", root,
+                         (unsigned long long)s.folders,
+                         spsh__view_follows_links(view)
+                             ? ""
+                             : "; links to folders are walked with --follow-links only");
     bool has_parquet = false;
     for (size_t i = 0; i < s.kind_count; i++)
         has_parquet = has_parquet || is_parquet(s.kinds[i].extension);
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND,
-                           "%s: no corpus layout fits: %llu file(s) seen (%s%s); %s", root,
-                           (unsigned long long)s.files, seen, s.others > 0 ? ", others" : "",
-                           has_parquet ? READ_BY_PYTHON
-                                       : "give a folder with audio, a .csv or .tsv with a column "
-                                         "of audio paths, or --layout");
+    return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
+                     "%s: no corpus layout fits: %llu file(s) seen (%s%s); %s", root,
+                     (unsigned long long)s.files, seen, s.others > 0 ? ", others" : "",
+                     has_parquet ? READ_BY_PYTHON
+                                 : "give a folder with audio, a .csv or .tsv with a column "
+                                   "of audio paths, or --layout");
 }
 
 spsh_status spsh__layout_detect(const spsh__view *view, const spsh_layout **ret_layout,
@@ -195,14 +194,14 @@ spsh_status spsh__layout_detect(const spsh__view *view, const spsh_layout **ret_
         return SPSH_OK;
     }
     if (spsh__view_file(view) != NULL && is_parquet(spsh__view_root(view)))
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND, "%s: " READ_BY_PYTHON, spsh__view_root(view));
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: " READ_BY_PYTHON, spsh__view_root(view));
     if (spsh__view_file(view) != NULL)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND,
-                               "%s: no corpus layout fits this file; looked for a table with a "
-                               "column such as path, file or audio, a list of audio and texts "
-                               "between pipes, JSON lines of Lhotse, NeMo, wenet or The People's "
-                               "Speech, GigaSpeech's JSON, a list of archives, and wav.scp; give "
-                               "the folder to pack what else is in it",
-                               spsh__view_root(view));
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
+                         "%s: no corpus layout fits this file; looked for a table with a "
+                         "column such as path, file or audio, a list of audio and texts "
+                         "between pipes, JSON lines of Lhotse, NeMo, wenet or The People's "
+                         "Speech, GigaSpeech's JSON, a list of archives, and wav.scp; give "
+                         "the folder to pack what else is in it",
+                         spsh__view_root(view));
     return nothing_found(view, err);
 }

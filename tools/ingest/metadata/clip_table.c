@@ -13,10 +13,10 @@
 
 #include "common/file_names.h"
 #include "common/json_text.h"
-#include "common/tools_fail.h"
 #include "ingest/view/name_index.h"
 #include "ingest/view/path_list.h"
 #include "ingest/view/text_file.h"
+#include "speechshard/inside.h"
 #include "table.h"
 
 #define COLUMNS_MAX     ((size_t)128)
@@ -54,7 +54,7 @@ typedef struct clip_scan {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a table of clips");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a table of clips");
 }
 
 bool spsh__is_locale(spsh_bytes text)
@@ -305,9 +305,9 @@ static spsh_status take_header(clip_scan *c, const spsh__row *row, spsh_error *e
             c->domain_column = i;
     }
     if (c->domain_column == SPSH__COLUMN_NONE)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG, "%.*s: has no column '%.60s'",
-                               (int)c->file.size_bytes, (const char *)c->file.data,
-                               c->scan->options->domain_rule + strlen("column:"));
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%.*s: has no column '%.60s'",
+                         (int)c->file.size_bytes, (const char *)c->file.data,
+                         c->scan->options->domain_rule + strlen("column:"));
     return SPSH_OK;
 }
 

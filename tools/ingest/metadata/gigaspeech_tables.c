@@ -18,9 +18,9 @@
 #include "common/json_text.h"
 #include "common/jsonl.h"
 #include "common/row_reader.h"
-#include "common/tools_fail.h"
 #include "ingest/view/name_index.h"
 #include "ingest/view/text_file.h"
+#include "speechshard/inside.h"
 #include "table.h"
 
 #define PROBE_WINDOW   ((size_t)16 << 10)
@@ -51,7 +51,7 @@ struct spsh__giga_tables {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a table of GigaSpeech");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a table of GigaSpeech");
 }
 
 /* "audiobook", "podcast" or "youtube" when a folder of the path is called so. */
@@ -416,9 +416,8 @@ spsh_status spsh__giga_table_scan(spsh__giga_tables *tables, const char *path, s
 {
     spsh__text_file file = {.fd = -1};
     if (!name_table(tables, path))
-        return tables->path.failed
-                   ? no_memory(err)
-                   : SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT, "%s: a path that long", path);
+        return tables->path.failed ? no_memory(err)
+                                   : SPSH_FAIL(err, SPSH_E_LIMIT, "%s: a path that long", path);
     tables->is_wanted = table_is_wanted(tables);
     spsh_status rc = spsh__text_file_open(tables->scan->options->view, path, &file, err);
     if (rc != SPSH_OK)

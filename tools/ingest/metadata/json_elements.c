@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 #define WINDOW_BYTES ((size_t)256 << 10)
 
@@ -33,8 +33,8 @@ typedef struct value_state {
 
 static spsh_status broken(const spsh__json_elements *e, const char *what, spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "%s: line %" PRIu64 ", byte %" PRIu64 ": %s",
-                           e->input->name, e->line, e->offset_bytes + e->at, what);
+    return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: line %" PRIu64 ", byte %" PRIu64 ": %s",
+                     e->input->name, e->line, e->offset_bytes + e->at, what);
 }
 
 /* Read behind what is kept. SPSH_E_END: there is no more. */
@@ -54,8 +54,8 @@ static spsh_status read_more(spsh__json_elements *e, spsh_error *err)
             e->capacity * 2 > e->size + window ? e->capacity * 2 : e->size + window;
         uint8_t *data = realloc(e->data, capacity);
         if (data == NULL)
-            return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "%s: an element of %zu bytes",
-                                   e->input->name, e->size);
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: an element of %zu bytes", e->input->name,
+                             e->size);
         e->data = data;
         e->capacity = capacity;
     }
@@ -185,8 +185,8 @@ static spsh_status pass_value(spsh__json_elements *e, size_t size_bytes_max, boo
 
 static spsh_status no_array(const spsh__json_elements *e, const char *key, spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND, "%s: is no JSON object with a list '%s'",
-                           e->input->name, key);
+    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: is no JSON object with a list '%s'",
+                     e->input->name, key);
 }
 
 /* A key and its colon. *ret_equal: it is the wanted one. */
@@ -261,7 +261,7 @@ spsh_status spsh__json_elements_new(const spsh__text_input *input, const char *k
 {
     spsh__json_elements *e = calloc(1, sizeof(*e));
     if (e == NULL)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "%s: a reader of elements", input->name);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: a reader of elements", input->name);
     e->input = input;
     e->line = 1;
     spsh_status rc = find_array(e, key, err);

@@ -15,11 +15,11 @@
 #include "common/file_names.h"
 #include "common/json_text.h"
 #include "common/jsonl.h"
-#include "common/tools_fail.h"
 #include "ingest/scan/probe.h"
 #include "ingest/scan/scan.h"
 #include "ingest/view/path_list.h"
 #include "ingest/view/text_file.h"
+#include "speechshard/inside.h"
 #include "table_audio.h"
 
 #define PROBE_BYTES      ((uint64_t)1 << 20)
@@ -45,7 +45,7 @@ typedef struct manifest_scan {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a manifest");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a manifest");
 }
 
 static bool has_extension(const char *name, const char *const *extensions)
@@ -64,8 +64,8 @@ static bool has_extension(const char *name, const char *const *extensions)
 static spsh_status list_add(spsh__path_list *list, const char *name, spsh_error *err)
 {
     if (list->count == MANIFESTS_MAX)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT, "%s and others: more than %zu manifests", name,
-                               MANIFESTS_MAX);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s and others: more than %zu manifests", name,
+                         MANIFESTS_MAX);
     return spsh__path_list_add(list, "", name) ? SPSH_OK : no_memory(err);
 }
 
@@ -80,8 +80,8 @@ static spsh_status list_files(const spsh__view *view, const spsh__json_format *f
         return spsh__view_has_file(view, file) ? list_add(list, file, err) : SPSH_OK;
     spsh__view_folder *folder = spsh__view_folder_open(view, "");
     if (folder == NULL)
-        return SPSH_TOOLS_FAIL_OS(err, errno == ENOMEM ? SPSH_E_NO_MEMORY : SPSH_E_IO, errno,
-                                  "%s: cannot be read", spsh__view_root(view));
+        return SPSH_FAIL_OS(err, errno == ENOMEM ? SPSH_E_NO_MEMORY : SPSH_E_IO, errno,
+                            "%s: cannot be read", spsh__view_root(view));
     while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
         if (has_extension(entry.name, format->extensions) && !spsh__is_ignored_name(entry.name))
             rc = list_add(list, entry.name, err);
@@ -595,8 +595,8 @@ static spsh_status scan_files(manifest_scan *m, const spsh__path_list *list, sps
         }
     }
     if (rc == SPSH_OK && taken == 0)
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds no file that is %s",
-                             spsh__view_root(m->scan->options->view), m->format->title);
+        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds no file that is %s",
+                       spsh__view_root(m->scan->options->view), m->format->title);
     return rc == SPSH_OK ? spsh__scan_finish(m->scan, err) : rc;
 }
 

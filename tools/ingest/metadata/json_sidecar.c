@@ -7,8 +7,8 @@
 
 #include "common/json_text.h"
 #include "common/jsonl.h"
-#include "common/tools_fail.h"
 #include "ingest/view/text_file.h"
+#include "speechshard/inside.h"
 #include "table.h"
 
 #define FILE_BYTES_MAX ((size_t)1 << 20)
@@ -34,7 +34,7 @@ static const struct {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a .json");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a .json");
 }
 
 static spsh_status read_file(spsh__json_sidecar *s, const spsh__view *view, const char *path,

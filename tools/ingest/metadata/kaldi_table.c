@@ -12,7 +12,7 @@
 #include <xxhash.h>
 
 #include "common/file_names.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 #define LINE_BYTES_FIRST ((size_t)512) /* most lines are shorter */
 #define LINE_BYTES       ((size_t)16384)
@@ -23,7 +23,7 @@ static const spsh__dialect kaldi_dialect = {.kind = SPSH__DIALECT_KALDI};
 
 static spsh_status no_memory(const spsh__kaldi_table *t, spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for its rows", t->file.path);
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for its rows", t->file.path);
 }
 
 static uint64_t hash_key(spsh_bytes key)

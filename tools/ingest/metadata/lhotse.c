@@ -13,8 +13,8 @@
 
 #include "common/file_names.h"
 #include "common/json_text.h"
-#include "common/tools_fail.h"
 #include "json_manifest.h"
+#include "speechshard/inside.h"
 #include "speechshard/limits.h"
 
 #define TRY_WRITTEN   ((size_t)0)
@@ -89,7 +89,7 @@ const char *spsh__lhotse_kind_problem(spsh__lhotse_kind kind, const spsh__json_v
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a manifest of Lhotse's");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a manifest of Lhotse's");
 }
 
 static bool is_text(const spsh__json_value *value, const char *text)

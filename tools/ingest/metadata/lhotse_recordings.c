@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "common/file_names.h"
-#include "common/tools_fail.h"
 #include "ingest/view/name_index.h"
 #include "ingest/view/text_file.h"
+#include "speechshard/inside.h"
 
 #define WINDOW_BYTES ((size_t)64 << 10)
 #define STATE_KNOWN  UINT32_C(1)
@@ -28,7 +28,7 @@ struct spsh__lhotse_recordings {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the recordings of a manifest");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the recordings of a manifest");
 }
 
 typedef spsh_status (*line_fn)(spsh__lhotse_recordings *r, size_t file,
@@ -130,9 +130,9 @@ spsh_status spsh__lhotse_recordings_new(spsh__scan *scan, const char *const *nam
                                         spsh__lhotse_recordings **ret_recordings, spsh_error *err)
 {
     if (count > SPSH__LHOTSE_FILES_MAX)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT,
-                               "%s: more than %zu manifests of recordings for one of supervisions",
-                               spsh__view_root(scan->options->view), SPSH__LHOTSE_FILES_MAX);
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
+                         "%s: more than %zu manifests of recordings for one of supervisions",
+                         spsh__view_root(scan->options->view), SPSH__LHOTSE_FILES_MAX);
     spsh__lhotse_recordings *r = calloc(1, sizeof(*r));
     if (r == NULL)
         return no_memory(err);

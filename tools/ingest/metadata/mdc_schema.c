@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tools_fail.h"
 #include "ingest/view/text_file.h"
+#include "speechshard/inside.h"
 #include "speechshard/settings.h"
 
 /* A chain of copies: what the reader lends is gone after the visit. */
@@ -18,13 +18,13 @@ typedef struct spsh__mdc_text {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a schema");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a schema");
 }
 
 static spsh_status refuse(const spsh_setting *setting, const char *what, spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, SPSH__MDC_SCHEMA_FILE ": line %llu: %s",
-                           (unsigned long long)setting->line, what);
+    return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH__MDC_SCHEMA_FILE ": line %llu: %s",
+                     (unsigned long long)setting->line, what);
 }
 
 static spsh_status keep(spsh__mdc_schema *s, const char *text, const char **ret_text,
@@ -136,8 +136,8 @@ static spsh_status read_settings(const spsh__view *folder, spsh__mdc_schema *s, 
     rc = text == NULL ? no_memory(err)
                       : input.read_at_fn(input.user, 0, text, capacity, &text_bytes, err);
     if (rc == SPSH_OK && text_bytes == capacity)
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT, "%s: is longer than %zu bytes",
-                             SPSH__MDC_SCHEMA_FILE, SPSH__MDC_SCHEMA_BYTES_MAX);
+        rc = SPSH_FAIL(err, SPSH_E_LIMIT, "%s: is longer than %zu bytes", SPSH__MDC_SCHEMA_FILE,
+                       SPSH__MDC_SCHEMA_BYTES_MAX);
     if (rc == SPSH_OK)
         rc = spsh_settings_read(text, text_bytes, SPSH__MDC_SCHEMA_FILE, take_setting, s, err);
     free(text);
@@ -157,8 +157,8 @@ spsh_status spsh__mdc_schema_read(const spsh__view *folder, spsh__mdc_schema *re
                           .has_header = true};
     spsh_status rc = read_settings(folder, &s, err);
     if (rc == SPSH_OK && (s.dataset_id[0] == '\0' || s.task[0] == '\0'))
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "%s: has no dataset_id and task",
-                             SPSH__MDC_SCHEMA_FILE);
+        rc =
+            SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: has no dataset_id and task", SPSH__MDC_SCHEMA_FILE);
     if (rc == SPSH_OK)
         *ret_schema = s;
     else

@@ -15,10 +15,10 @@
 #include "common/file_names.h"
 #include "common/json_text.h"
 #include "common/jsonl.h"
-#include "common/tools_fail.h"
 #include "ingest/view/name_index.h"
 #include "ingest/view/text_file.h"
 #include "json_manifest.h"
+#include "speechshard/inside.h"
 #include "speechshard/limits.h"
 #include "table.h"
 
@@ -102,7 +102,7 @@ typedef struct sample_scan {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a sample");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a sample");
 }
 
 /* ---- names of archives ---- */

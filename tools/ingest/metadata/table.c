@@ -9,7 +9,7 @@
 
 #include "common/file_names.h"
 #include "common/json_text.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 #define NAME_PLAIN_MAX ((size_t)64)
 #define HEADLESS_ROWS  64U
@@ -156,9 +156,9 @@ static spsh_status apply_rules(const spsh_bytes *names, size_t count,
         char plain[NAME_PLAIN_MAX];
         size_t at = 0;
         if (!spsh__column_rule_parse(rules->texts[r], &role, &name))
-            return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG,
-                                   "column rule '%.60s': write FIELD=NAME, such as text=class",
-                                   rules->texts[r]);
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                             "column rule '%.60s': write FIELD=NAME, such as text=class",
+                             rules->texts[r]);
         plain_name(spsh__bytes_of(name), wanted);
         for (plain[0] = '\0'; at < count; at++) {
             plain_name(names[at], plain);
@@ -166,9 +166,9 @@ static spsh_status apply_rules(const spsh_bytes *names, size_t count,
                 break;
         }
         if (at == count)
-            return SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND,
-                                   "column rule '%.60s': the header has no column of that name",
-                                   rules->texts[r]);
+            return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
+                             "column rule '%.60s': the header has no column of that name",
+                             rules->texts[r]);
         columns->column_of[role] = at;
         (void)name_rank(wanted, role, &columns->unit_ns[role]);
     }
@@ -241,7 +241,7 @@ spsh_status spsh__table_columns_parse(const spsh_bytes *names, size_t count,
     }
     columns.columns = calloc(count, sizeof(*columns.columns));
     if (columns.columns == NULL)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %zu columns", count);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %zu columns", count);
     for (size_t i = 0; i < count; i++) {
         columns.columns[i].name_at = columns.text.size_bytes;
         columns.columns[i].name_bytes = names[i].size_bytes;
@@ -251,7 +251,7 @@ spsh_status spsh__table_columns_parse(const spsh_bytes *names, size_t count,
     }
     if (columns.text.failed) {
         spsh__table_columns_free(&columns);
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %zu columns", count);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %zu columns", count);
     }
     *ret_columns = columns;
     return SPSH_OK;

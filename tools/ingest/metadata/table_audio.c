@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "common/file_names.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 static const char *const folders[] = {"", "clips", "wavs", "wav", "audio", "audios"};
 static const char *const extensions[] = {"", ".wav", ".flac", ".mp3", ".opus", ".ogg"};
@@ -29,7 +29,7 @@ spsh_status spsh__audio_resolver_new(const spsh__view *view, spsh__audio_resolve
 {
     spsh__audio_resolver *r = calloc(1, sizeof(*r));
     if (r == NULL)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory to look for audio");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory to look for audio");
     r->view = view;
     r->real_root = spsh__view_real_root(view);
     r->has_folder[0] = true;
@@ -153,7 +153,7 @@ spsh_status spsh__audio_resolve(spsh__audio_resolver *resolver, spsh_bytes writt
         look_everywhere(r, &file);
     file.path = spsh__builder_text(&r->path);
     if (file.path == NULL || r->failed || r->written.failed || r->plain.failed)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
     r->last = file;
     r->have_last = true;
     *ret_file = file;

@@ -14,10 +14,10 @@
 #include <stdlib.h>
 
 #include "common/file_names.h"
-#include "common/tools_fail.h"
 #include "ingest/scan/probe.h"
 #include "ingest/scan/scan.h"
 #include "ingest/view/text_file.h"
+#include "speechshard/inside.h"
 #include "table_audio.h"
 
 #define PROBE_ROWS 4096U
@@ -40,7 +40,7 @@ typedef struct table_scan {
 
 static spsh_status no_memory(const table_scan *t, spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for a row", t->path);
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for a row", t->path);
 }
 
 static void table_close(table_scan *t)
@@ -70,7 +70,7 @@ static spsh_status table_open(table_scan *t, const spsh__view *view, const char 
     else if (asprintf(&t->path, "%s/%s", root, name) < 0)
         t->path = NULL;
     if (t->path == NULL)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for its path", name);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for its path", name);
     spsh__text_file file = {.fd = -1};
     spsh_status rc = spsh__text_file_open(view, t->name, &file, err);
     if (rc != SPSH_OK)
@@ -482,11 +482,11 @@ static spsh_status explain_no_table(const table_scan *t, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     if (size >= 2 && ((head[0] == 0xff && head[1] == 0xfe) || (head[0] == 0xfe && head[1] == 0xff)))
-        return SPSH_TOOLS_FAIL(err, SPSH_E_SYNTAX,
-                               "%s: is UTF-16; convert it to UTF-8 first, for example with iconv",
-                               t->path);
+        return SPSH_FAIL(err, SPSH_E_SYNTAX,
+                         "%s: is UTF-16; convert it to UTF-8 first, for example with iconv",
+                         t->path);
     if (size >= 2 && head[0] == 0x1f && head[1] == 0x8b)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_SYNTAX, "%s: is compressed; unpack it first", t->path);
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: is compressed; unpack it first", t->path);
     for (size_t i = 0; i < size; i++) {
         if (head[i] == '\n' || head[i] == '\r')
             head[i] = '\0';
@@ -495,10 +495,10 @@ static spsh_status explain_no_table(const table_scan *t, spsh_error *err)
         if (head[i] == '\0')
             break;
     }
-    return SPSH_TOOLS_FAIL(err, SPSH_E_SYNTAX,
-                           "%s: the header row has no audio column (path, file, filename, audio, "
-                           "wav, clip ...); it begins '%s'",
-                           t->path, (const char *)head);
+    return SPSH_FAIL(err, SPSH_E_SYNTAX,
+                     "%s: the header row has no audio column (path, file, filename, audio, "
+                     "wav, clip ...); it begins '%s'",
+                     t->path, (const char *)head);
 }
 
 /* "train" of "lists/train.csv"; empty if the name is not that of a split. */
@@ -514,16 +514,16 @@ static spsh_status check_rules(table_scan *t, spsh_error *err)
     if (!t->format.found)
         return explain_no_table(t, err);
     if (t->format.unclear_line != 0)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_SYNTAX,
-                               "%s: from line %" PRIu64 " on, quotes may belong to the text or "
-                               "enclose fields, and both fit; say --layout table-raw (quotes are "
-                               "text) or --layout table-rfc (quotes enclose fields)",
-                               t->path, t->format.unclear_line);
+        return SPSH_FAIL(err, SPSH_E_SYNTAX,
+                         "%s: from line %" PRIu64 " on, quotes may belong to the text or "
+                         "enclose fields, and both fit; say --layout table-raw (quotes are "
+                         "text) or --layout table-rfc (quotes enclose fields)",
+                         t->path, t->format.unclear_line);
     if (t->scan.domain_rule == SPSH__DOMAIN_COLUMN) {
         t->domain_column = spsh__table_column_find(&t->format.columns, t->scan.domain_name);
         if (t->domain_column == SPSH__COLUMN_NONE)
-            return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG, "%s: has no column '%.60s'", t->path,
-                                   t->scan.options->domain_rule + strlen("column:"));
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: has no column '%.60s'", t->path,
+                             t->scan.options->domain_rule + strlen("column:"));
     }
     if (t->scan.options->split_by_name && !has_column(t, SPSH__COLUMN_SPLIT))
         t->split = split_of_name(t->name);
@@ -543,7 +543,7 @@ spsh_status spsh__table_note_unused(const spsh__scan *scan, const char *name,
     const size_t shown = names.size_bytes < 120 ? names.size_bytes : 120;
     spsh_status rc = SPSH_OK;
     if (unused.failed)
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for names of columns", name);
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for names of columns", name);
     else if (shown > 0) {
         (void)snprintf(note, sizeof(note),
                        "%.60s%s: columns without a field, kept as extras: %.*s%s (--column %s=NAME "

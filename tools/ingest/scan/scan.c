@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "common/file_names.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 #include "speechshard/limits.h"
 
 #define EXCERPT_BYTES_MAX  ((size_t)200)
@@ -31,10 +31,10 @@ static spsh_status parse_domain_rule(spsh__scan *scan, const char *rule, spsh_er
         long level = strtol(rule + 4, &end, 10);
         if (end == rule + 4 || *end != '\0' || errno != 0 || level == 0 ||
             level > DIRECTORY_RULE_MAX || level < -DIRECTORY_RULE_MAX)
-            return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG,
-                                   "domain rule '%s': write dir:1 for the first folder below the "
-                                   "corpus or dir:-1 for the folder that holds the file",
-                                   rule);
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                             "domain rule '%s': write dir:1 for the first folder below the "
+                             "corpus or dir:-1 for the folder that holds the file",
+                             rule);
         scan->domain_rule = SPSH__DOMAIN_DIRECTORY;
         scan->domain_directory = level;
         return SPSH_OK;
@@ -43,8 +43,8 @@ static spsh_status parse_domain_rule(spsh__scan *scan, const char *rule, spsh_er
     scan->domain_name = spsh__bytes_of(rule);
     if (rule[0] == '\0' || scan->domain_name.size_bytes > SPSH_NAME_BYTES_MAX ||
         !spsh__text_is_utf8(scan->domain_name) || strcmp(rule, "column:") == 0)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG,
-                               "domain rule '%.60s': write a name, dir:N or column:NAME", rule);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "domain rule '%.60s': write a name, dir:N or column:NAME", rule);
     return SPSH_OK;
 }
 
@@ -59,20 +59,20 @@ spsh_status spsh__scan_refuse_split(const spsh__scan *scan, const char *layout, 
 {
     if (scan->options->split_filter == NULL)
         return SPSH_OK;
-    return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG,
-                           "%s: %s has no splits, so none can be chosen; leave out the choice of "
-                           "splits or give a table with a split column",
-                           spsh__view_root(scan->options->view), layout);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                     "%s: %s has no splits, so none can be chosen; leave out the choice of "
+                     "splits or give a table with a split column",
+                     spsh__view_root(scan->options->view), layout);
 }
 
 spsh_status spsh__scan_refuse_column(const spsh__scan *scan, const char *layout, spsh_error *err)
 {
     if (scan->domain_rule != SPSH__DOMAIN_COLUMN)
         return SPSH_OK;
-    return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG,
-                           "%s: %s has no columns; domain rule 'column:' is for tables, write a "
-                           "name or dir:N",
-                           spsh__view_root(scan->options->view), layout);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                     "%s: %s has no columns; domain rule 'column:' is for tables, write a "
+                     "name or dir:N",
+                     spsh__view_root(scan->options->view), layout);
 }
 
 bool spsh__scan_wants_split(const spsh__scan *scan, spsh_bytes split)
@@ -225,7 +225,7 @@ spsh_status spsh__scan_emit(spsh__scan *scan, spsh_ingest_item *item, const spsh
         return spsh__scan_reject(scan, &reject, place, err);
     const int os_errno = find_pieces(scan, item, text_path);
     if (os_errno == ENOMEM)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
     if (os_errno != 0) {
         reject.reason = SPSH_REJECT_UNREADABLE;
         reject.detail = strerror(os_errno);

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "common/file_names.h"
-#include "common/tools_fail.h"
 #include "ingest/view/folder_set.h"
 #include "probe.h"
+#include "speechshard/inside.h"
 
 #define DEPTH_MAX         4U
 #define PROBE_FOLDERS_MAX 256U
@@ -23,7 +23,7 @@ typedef struct tree_walk {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of folders");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of folders");
 }
 
 /* Whether an entry is a folder to look into; links to folders count with --follow-links only. */
@@ -188,8 +188,8 @@ spsh_status spsh__trees_scan(const spsh_ingest_options *options, const spsh_inge
     if (rc == SPSH_OK)
         rc = spsh__trees_find(&search, &trees, err);
     if (rc == SPSH_OK && trees.count == 0)
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND, "%s: no folder here %s",
-                             spsh__view_root(options->view), layout->what);
+        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: no folder here %s",
+                       spsh__view_root(options->view), layout->what);
     for (size_t i = 0; i < trees.count && rc == SPSH_OK; i++)
         rc = scan_named(&scan, trees.paths[i], layout, err);
     if (rc == SPSH_OK)

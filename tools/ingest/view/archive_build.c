@@ -17,7 +17,7 @@
 #include "archive_find.h"
 #include "common/file_names.h"
 #include "common/human.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 #define PEEK_MEMBERS   16U
 #define PROGRESS_BYTES (UINT64_C(8) << 20)
@@ -40,7 +40,7 @@ typedef struct build {
 
 spsh_status spsh__archive_no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the index of archives");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the index of archives");
 }
 
 void spsh__indexed_archive_clear(spsh__indexed_archive *archive)
@@ -178,8 +178,8 @@ static int open_regular(const spsh_io *io, const char *path, uint64_t *ret_size_
 
 static spsh_status fail_open(const char *path, int error, spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL_OS(err, error == ENOENT ? SPSH_E_NOT_FOUND : SPSH_E_IO, error, "%s: %s",
-                              path, strerror(error));
+    return SPSH_FAIL_OS(err, error == ENOENT ? SPSH_E_NOT_FOUND : SPSH_E_IO, error, "%s: %s", path,
+                        strerror(error));
 }
 
 /* A file that was named by the user: what else it is should be said at once. */
@@ -188,8 +188,7 @@ static spsh_status refuse_foreign(const spsh_io *io, int fd, const char *path, s
     spsh__archive_foreign foreign;
     spsh_status rc = spsh__archive_say_foreign(io, fd, path, &foreign, err);
     if (rc == SPSH_OK && foreign.what != NULL)
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_SYNTAX, "%s: is called an archive, but %s", path,
-                             foreign.what);
+        rc = SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: is called an archive, but %s", path, foreign.what);
     return rc;
 }
 
@@ -405,10 +404,10 @@ static spsh_status put(const build *b, int fd, const char *spool, spsh_bytes dat
     spsh_status rc = spsh__archive_write(b->options->io, fd, spool, data, offset_bytes, err);
     if (rc != SPSH_E_NO_SPACE)
         return rc;
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_SPACE,
-                           "%s: no room to unpack an archive, after %" PRIu64
-                           " bytes of it; make room, or choose an output on another disk",
-                           spool, offset_bytes);
+    return SPSH_FAIL(err, SPSH_E_NO_SPACE,
+                     "%s: no room to unpack an archive, after %" PRIu64
+                     " bytes of it; make room, or choose an output on another disk",
+                     spool, offset_bytes);
 }
 
 /* A plan may name what is in it, so it must outlive a power cut like the plan. */
@@ -420,8 +419,7 @@ static spsh_status close_spool(const build *b, int fd, const char *spool, spsh_e
 
     error = error != 0 ? error : close_error;
     if (error != 0)
-        return SPSH_TOOLS_FAIL_OS(err, spsh_io_status(error), error, "%s: %s", spool,
-                                  strerror(error));
+        return SPSH_FAIL_OS(err, spsh_io_status(error), error, "%s: %s", spool, strerror(error));
     return SPSH_OK;
 }
 
@@ -686,8 +684,7 @@ static spsh_status read_stdin(build *b, spsh_error *err)
     if (rc == SPSH_OK)
         rc = spsh__archive_sniff(b->options->io, fd, a.data, &kind, err);
     if (rc == SPSH_OK && kind != SPSH__ARCHIVE_PLAIN)
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG,
-                             "standard input is no tar: \"-\" reads an archive");
+        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, "standard input is no tar: \"-\" reads an archive");
     if (fd >= 0)
         (void)b->options->io->close_fn(b->options->io->user, fd);
     if (rc != SPSH_OK) {

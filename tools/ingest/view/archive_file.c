@@ -26,8 +26,8 @@
 #include <unistd.h>
 
 #include "common/byte_builder.h"
-#include "common/tools_fail.h"
 #include "gunzip.h"
+#include "speechshard/inside.h"
 
 /* What no archive of speech has. */
 #define NAME_BYTES_MAX   4096U               /* PATH_MAX: tar could not unpack a longer one */
@@ -197,22 +197,21 @@ static spsh_status fail_read(spsh__archive *a, spsh_error *err)
 
     /* A pipe may have nothing to say for hours: a signal that somebody handles ends the wait. */
     if (a->os_errno == EINTR)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CANCELED, "canceled");
+        return SPSH_FAIL(err, SPSH_E_CANCELED, "canceled");
     if (a->os_errno != 0)
-        return SPSH_TOOLS_FAIL_OS(err, SPSH_E_IO, a->os_errno, "%s: %s", a->path,
-                                  strerror(a->os_errno));
+        return SPSH_FAIL_OS(err, SPSH_E_IO, a->os_errno, "%s: %s", a->path, strerror(a->os_errno));
     if (number == ENOMEM)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "%s: out of memory", a->path);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: out of memory", a->path);
     text = text == NULL ? "cannot be read" : text;
     if (strcasestr(text, "truncated") != NULL)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_TRUNCATED, "%s: ends too early (%s)", a->path, text);
-    return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "%s: damaged at byte %" PRIu64 " (%s)", a->path,
-                           a->position, text);
+        return SPSH_FAIL(err, SPSH_E_TRUNCATED, "%s: ends too early (%s)", a->path, text);
+    return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: damaged at byte %" PRIu64 " (%s)", a->path,
+                     a->position, text);
 }
 
 static spsh_status fail_memory(const spsh__archive *a, spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "%s: out of memory", a->path);
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: out of memory", a->path);
 }
 
 /* Bytes of the file; fewer than asked for at its end. */
@@ -227,8 +226,7 @@ static spsh_status read_at(const spsh__archive *a, void *out, size_t size_bytes,
         if (got == -EINTR)
             continue;
         if (got < 0)
-            return SPSH_TOOLS_FAIL_OS(err, SPSH_E_IO, (int)-got, "%s: %s", a->path,
-                                      strerror((int)-got));
+            return SPSH_FAIL_OS(err, SPSH_E_IO, (int)-got, "%s: %s", a->path, strerror((int)-got));
         if (got == 0)
             break;
         at += (size_t)got;
@@ -341,7 +339,7 @@ static spsh_status make(const spsh_io *io, int fd, const char *path, spsh__archi
         a->own_path = strdup(path);
     if (a == NULL || a->own_path == NULL) {
         free(a);
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "%s: out of memory", path);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: out of memory", path);
     }
     a->path = a->own_path;
     a->io = io;
@@ -350,7 +348,7 @@ static spsh_status make(const spsh_io *io, int fd, const char *path, spsh__archi
     *ret_archive = a;
     int error = -io->fstat_fn(io->user, fd, &state);
     if (error != 0)
-        return SPSH_TOOLS_FAIL_OS(err, SPSH_E_IO, error, "%s: %s", path, strerror(error));
+        return SPSH_FAIL_OS(err, SPSH_E_IO, error, "%s: %s", path, strerror(error));
     if (S_ISREG(state.st_mode)) {
         a->seekable = true;
         a->size_bytes = (uint64_t)state.st_size;
@@ -367,7 +365,7 @@ spsh_status spsh__archive_open(const spsh_io *io, int fd, const char *path,
     spsh_status rc = make(io, fd, path, &a, err);
 
     if (rc == SPSH_OK && !a->seekable)
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG, "%s: not a regular file", path);
+        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: not a regular file", path);
     if (rc == SPSH_OK)
         rc = read_at(a, head, sizeof(head), 0, &got, err);
     if (rc == SPSH_OK) {
@@ -450,8 +448,8 @@ spsh_status spsh__archive_sniff(const spsh_io *io, int fd, const char *path,
     if (rc != SPSH_OK && rc != SPSH_E_END)
         return rc;
     if (got == 0 || (!is_unpacked && got < STREAM_HEAD_BYTES))
-        return SPSH_TOOLS_FAIL(err, SPSH_E_TRUNCATED,
-                               "%s: ends too early: nothing can be unpacked from it", path);
+        return SPSH_FAIL(err, SPSH_E_TRUNCATED,
+                         "%s: ends too early: nothing can be unpacked from it", path);
     *ret_kind = is_tar(head, got) ? SPSH__ARCHIVE_COMPRESSED : SPSH__ARCHIVE_TEXT;
     return SPSH_OK;
 }
@@ -651,8 +649,8 @@ static spsh_status fill_file(spsh__archive *a, struct archive_entry *entry,
     member->offset_bytes = (uint64_t)archive_filter_bytes(a->handle, 0);
     if (member->offset_bytes > a->size_bytes ||
         member->size_bytes > a->size_bytes - member->offset_bytes)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_TRUNCATED, "%s: ends in the middle of %s", a->path,
-                               member->name);
+        return SPSH_FAIL(err, SPSH_E_TRUNCATED, "%s: ends in the middle of %s", a->path,
+                         member->name);
     if (!a->checked && member->size_bytes > 0) {
         spsh_status rc = check_piece(a, member, err);
         if (rc != SPSH_OK)
@@ -771,12 +769,12 @@ static spsh_status check_zip_end(const spsh__archive *a, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     if (!found)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_TRUNCATED,
-                               "%s: ends too early: a zip ends with its directory", a->path);
+        return SPSH_FAIL(err, SPSH_E_TRUNCATED, "%s: ends too early: a zip ends with its directory",
+                         a->path);
     if ((a->member_count & end.entries_mask) != end.entries)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT,
-                               "%s: has %" PRIu64 " members, but its directory lists %" PRIu64,
-                               a->path, a->member_count, end.entries);
+        return SPSH_FAIL(err, SPSH_E_CORRUPT,
+                         "%s: has %" PRIu64 " members, but its directory lists %" PRIu64, a->path,
+                         a->member_count, end.entries);
     return SPSH_OK;
 }
 
@@ -795,7 +793,7 @@ static spsh_status end_members(spsh__archive *a, bool is_damaged, spsh_error *er
     if (is_damaged && !(a->tar && is_end))
         return fail_read(a, err);
     if (!is_end)
-        return SPSH_TOOLS_FAIL(
+        return SPSH_FAIL(
             err, SPSH_E_TRUNCATED,
             "%s: ends too early: a tar ends with two blocks of zeros after its last member",
             a->path);
@@ -836,7 +834,7 @@ static spsh_status next_member(spsh__archive *a, spsh__archive_member *member, s
     if (got == ARCHIVE_EOF || is_damaged)
         return end_members(a, is_damaged, err);
     if (++a->member_count > MEMBERS_MAX)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT, "%s: more than 2^30 members", a->path);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: more than 2^30 members", a->path);
     a->member_at = 0;
     a->member_bytes = 0;
     a->held = false;
@@ -872,10 +870,10 @@ static spsh_status give(spsh__archive *a, spsh_bytes data, spsh_bytes *ret_data,
     a->delivered += data.size_bytes;
     if (a->delivered > RATIO_FREE_BYTES &&
         (a->delivered - RATIO_FREE_BYTES) / RATIO_MAX > a->position - a->begin)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT,
-                               "%s: %" PRIu64 " bytes of it unpack to more than %" PRIu64
-                               ": no speech does",
-                               a->path, a->position - a->begin, a->delivered);
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
+                         "%s: %" PRIu64 " bytes of it unpack to more than %" PRIu64
+                         ": no speech does",
+                         a->path, a->position - a->begin, a->delivered);
     *ret_data = data;
     return SPSH_OK;
 }

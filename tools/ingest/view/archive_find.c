@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 
 #include "common/file_names.h"
-#include "common/tools_fail.h"
 #include "folder_set.h"
+#include "speechshard/inside.h"
 
 #define DEPTH_MAX           6U     /* of folders, the root is the first */
 #define NUMBERED_DEPTH_MAX  4U     /* the same of numbered ones: readers, chapters, years */
@@ -33,7 +33,7 @@ typedef struct search {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory to look for archives");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory to look for archives");
 }
 
 /* Without a query of a download: "a.tar?authorization=..." is "a.tar". */

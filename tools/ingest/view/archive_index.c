@@ -24,7 +24,7 @@
 #include "archive_build.h"
 #include "archive_find.h"
 #include "common/file_names.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 #define SORT_BYTES    (UINT64_C(64) << 20)
 #define COMPARE_BYTES ((size_t)64 << 10)
@@ -53,8 +53,7 @@ static spsh_status is_same_file(const spsh__archive_index *index, uint64_t a, ui
         spsh__archive_piece(index, &members[i], &pieces[i]);
         fds[i] = index->io->open_fn(index->io->user, pieces[i].path, O_RDONLY | O_CLOEXEC, 0);
         if (fds[i] < 0)
-            rc = SPSH_TOOLS_FAIL_OS(err, SPSH_E_IO, -fds[i], "%s: %s", pieces[i].path,
-                                    strerror(-fds[i]));
+            rc = SPSH_FAIL_OS(err, SPSH_E_IO, -fds[i], "%s: %s", pieces[i].path, strerror(-fds[i]));
     }
     for (uint64_t at = 0; rc == SPSH_OK && *ret_same && at < members[0].size_bytes;) {
         uint64_t left = members[0].size_bytes - at;
@@ -550,7 +549,7 @@ spsh_status spsh__archive_index_members(const spsh__archive_index *index, const 
     size_t number = lower_bound(index, archive, '\0');
 
     if (number == index->archive_count || strcmp(index->archives[number].path, archive) != 0)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND, "%s: no such archive", archive);
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: no such archive", archive);
     const spsh__indexed_archive *a = &index->archives[number];
     for (uint64_t n = 0; n < a->member_count && rc == SPSH_OK; n++) {
         const spsh__member_record record =

@@ -8,14 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 #define PENDING_BYTES ((size_t)1 << 20)
 #define TRIES_MAX     1000U
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the index of an archive");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the index of an archive");
 }
 
 spsh_status spsh__archive_write(const spsh_io *io, int fd, const char *path, spsh_bytes data,
@@ -30,8 +30,7 @@ spsh_status spsh__archive_write(const spsh_io *io, int fd, const char *path, sps
             continue;
         if (put <= 0) {
             int error = put == 0 ? ENOSPC : (int)-put;
-            return SPSH_TOOLS_FAIL_OS(err, spsh_io_status(error), error, "%s: %s", path,
-                                      strerror(error));
+            return SPSH_FAIL_OS(err, spsh_io_status(error), error, "%s: %s", path, strerror(error));
         }
         at += (size_t)put;
     }

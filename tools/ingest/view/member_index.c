@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 #include "common/file_names.h"
-#include "common/tools_fail.h"
 #include "name_index.h"
+#include "speechshard/inside.h"
 
 #define OFFSET_BITS    56U
 #define SIZE_BITS      40U
@@ -55,7 +55,7 @@ struct spsh__member_index {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the members of archives");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the members of archives");
 }
 
 spsh_status spsh__member_index_new(const spsh__view *view, spsh__member_index **ret_index,
@@ -227,8 +227,8 @@ static spsh_status add_member(void *user, const spsh__view_member *member, spsh_
     if (find_whole(index, number, name) != NULL)
         return a->twice->member_fn(a->twice->user, a->archive->path, member, err);
     if (is_too_large(index, &member->piece))
-        return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT, "%s: %s is too large, or there are too many",
-                               a->archive->path, member->name);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: %s is too large, or there are too many",
+                         a->archive->path, member->name);
     const spsh_bytes stem = key_of(index, number, KEY_STEM, stem_of(name));
     const bool stem_is_taken = spsh__name_index_find(&index->names, stem) != NULL;
     const spsh_bytes key = stem_is_taken ? key_of(index, number, KEY_NAME, name) : stem;

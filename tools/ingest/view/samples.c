@@ -4,7 +4,7 @@
 #include "samples.h"
 
 #include "common/file_names.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 #define TOO_MANY "more than 64 members of one sample"
 #define TWICE    "its sample has a member with this extension already"
@@ -30,7 +30,7 @@ typedef struct sample_reader {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of a sample");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of a sample");
 }
 
 /* Bytes of the key, 0 when the name belongs to no sample. */

@@ -13,7 +13,7 @@
 
 #include "archive_file.h"
 #include "archive_table.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 #include "view_internal.h"
 
 #define WINDOW_BYTES_SMALL ((uint64_t)256 << 10)
@@ -64,7 +64,7 @@ static spsh_status read_file(void *user, uint64_t offset_bytes, void *buffer, si
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return SPSH_TOOLS_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be read", file->path);
+            return SPSH_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be read", file->path);
         done += (size_t)got;
     }
     *ret_size_bytes = done;
@@ -107,7 +107,7 @@ static spsh_status decompress(const spsh__view *view, spsh__text_file *file, sps
     spsh__archive_column room = {.fd = -1};
     spsh__text_stream *stream = calloc(1, sizeof(*stream));
     if (stream == NULL)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory to read it", file->path);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory to read it", file->path);
     stream->source = -1;
     spsh_status rc = spsh__archive_open_stream(&input, &stream->archive, err);
     if (rc == SPSH_OK)
@@ -130,8 +130,8 @@ spsh_status spsh__text_file_open(const spsh__view *view, const char *path,
     spsh__piece piece;
     const int os_errno = spsh__view_locate_known(view, path, SPSH__PIECE_BYTES_UNKNOWN, &piece);
     if (os_errno != 0)
-        return SPSH_TOOLS_FAIL_OS(err, os_errno == ENOMEM ? SPSH_E_NO_MEMORY : SPSH_E_IO, os_errno,
-                                  "%s: cannot be opened", path);
+        return SPSH_FAIL_OS(err, os_errno == ENOMEM ? SPSH_E_NO_MEMORY : SPSH_E_IO, os_errno,
+                            "%s: cannot be opened", path);
     spsh_status rc = spsh__text_file_open_piece(&piece, path, ret_file, err);
     if (rc == SPSH_OK && view->scratch_directory != NULL && is_compressed(ret_file)) {
         rc = decompress(view, ret_file, err);
@@ -149,16 +149,16 @@ spsh_status spsh__text_file_open_piece(const spsh__piece *piece, const char *pat
     /* O_NONBLOCK: opening a FIFO must not wait for its writer. */
     int fd = open(piece->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
-        return SPSH_TOOLS_FAIL_OS(err, errno == ENOENT ? SPSH_E_NOT_FOUND : SPSH_E_IO, errno,
-                                  "%s: cannot be opened", path);
+        return SPSH_FAIL_OS(err, errno == ENOENT ? SPSH_E_NOT_FOUND : SPSH_E_IO, errno,
+                            "%s: cannot be opened", path);
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
         (void)close(fd);
-        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG, "%s: is not a regular file", path);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: is not a regular file", path);
     }
     if (is_part && (uint64_t)info.st_size != piece->file_bytes) {
         (void)close(fd);
-        return SPSH_TOOLS_FAIL(err, SPSH_E_IO, "%s: %s changed its size since it was listed", path,
-                               piece->path);
+        return SPSH_FAIL(err, SPSH_E_IO, "%s: %s changed its size since it was listed", path,
+                         piece->path);
     }
     *ret_file = (spsh__text_file){
         .fd = fd,

@@ -17,7 +17,7 @@
 
 #include "archive_find.h"
 #include "common/file_names.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 #include "view_internal.h"
 
 #define MEMBER_PATH_BYTES                                                                          \
@@ -25,7 +25,7 @@
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the paths of a corpus");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the paths of a corpus");
 }
 
 /* ---- open and close ---- */
@@ -41,8 +41,8 @@ static char *folder_of(const char *path)
 
 static spsh_status fail_root(const char *root, int os_errno, spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL_OS(err, os_errno == ENOENT ? SPSH_E_NOT_FOUND : SPSH_E_IO, os_errno,
-                              "%s: cannot be read", root);
+    return SPSH_FAIL_OS(err, os_errno == ENOENT ? SPSH_E_NOT_FOUND : SPSH_E_IO, os_errno,
+                        "%s: cannot be read", root);
 }
 
 /* Name what view->root is. The folder of a manifest may be one that cannot be listed. */
@@ -598,7 +598,7 @@ spsh_status spsh__view_members(const spsh__view *view, const char *archive,
 {
     char *path = view->scratch->index == NULL ? NULL : join(view->prefix, archive);
     if (view->scratch->index == NULL)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND, "%s: no such archive", archive);
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: no such archive", archive);
     if (path == NULL)
         return no_memory(err);
     spsh_status rc = spsh__archive_index_members(view->scratch->index, path, member_fn, user, err);

@@ -11,9 +11,9 @@
 
 #include "common/byte_builder.h"
 #include "common/file_names.h"
-#include "common/tools_fail.h"
 #include "folder_set.h"
 #include "path_list.h"
+#include "speechshard/inside.h"
 
 typedef struct walk {
     const spsh__view *view;
@@ -30,7 +30,7 @@ typedef struct walk {
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of a folder");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of a folder");
 }
 
 static spsh_status note(walk *w, spsh__walk_note what, const char *path, int os_errno,

@@ -19,10 +19,10 @@
 
 #include "common/file_names.h"
 #include "common/jsonl.h"
-#include "common/tools_fail.h"
 #include "ingest/view/archive_index.h"
 #include "plan/pack_plan.h"
 #include "report/pack_report.h"
+#include "speechshard/inside.h"
 #include "unit/unit.h"
 
 /* So few rejects are no reason to stop, whatever the share. */
@@ -58,7 +58,7 @@ static spsh_status make_paths(const char *output, paths *ret, spsh_error *err)
     set_path(&ret->plan, output, "/" SPSH__PACK_WORK_DIRECTORY "/plan");
     if (ret->work.failed || ret->shards.failed || ret->reports.failed || ret->manifest.failed ||
         ret->lock.failed || ret->plan.failed)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     return SPSH_OK;
 }
 
@@ -167,7 +167,7 @@ static spsh_status take_lock(const spsh_io *io, const paths *p, const char *outp
     }
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         (void)io->close_fn(io->user, fd);
-        return SPSH_TOOLS_FAIL(err, SPSH_E_EXISTS, "%s: another pack is at work on it", output);
+        return SPSH_FAIL(err, SPSH_E_EXISTS, "%s: another pack is at work on it", output);
     }
     *ret_fd = fd;
     return SPSH_OK;
@@ -225,11 +225,10 @@ static spsh_status check_published(const spsh__pack_options *options, const spsh
     result->info = *spsh_dataset_info_get(dataset);
     spsh_dataset_close(dataset);
     if (memcmp(result->info.dataset_id, plan->dataset_id, sizeof(plan->dataset_id)) != 0)
-        return SPSH_TOOLS_FAIL(
-            err, SPSH_E_EXISTS,
-            "%s holds another dataset, of other input or options; choose another "
-            "output, or remove it",
-            options->output);
+        return SPSH_FAIL(err, SPSH_E_EXISTS,
+                         "%s holds another dataset, of other input or options; choose another "
+                         "output, or remove it",
+                         options->output);
     result->already_packed = true;
     result->counts.packed = result->info.utterance_count;
     return SPSH_OK;
@@ -270,13 +269,12 @@ static spsh_status check_damage(const spsh__pack_options *options, const spsh__p
     }
     if (files == 0 || options->rejects_max_ppm >= REJECTS_ALL_PPM)
         return SPSH_OK;
-    return SPSH_TOOLS_FAIL(
-        err, SPSH_E_TRUNCATED,
-        "%s: not published: %" PRIu64
-        " %s damaged (see above), and nobody knows what is lost; replace what is "
-        "damaged, or pack what can be read with --max-rejects 100%%",
-        options->output, files,
-        files == 1 ? "archive or manifest is" : "archives or manifests are");
+    return SPSH_FAIL(err, SPSH_E_TRUNCATED,
+                     "%s: not published: %" PRIu64
+                     " %s damaged (see above), and nobody knows what is lost; replace what is "
+                     "damaged, or pack what can be read with --max-rejects 100%%",
+                     options->output, files,
+                     files == 1 ? "archive or manifest is" : "archives or manifests are");
 }
 
 /* Append a path; of a long one the end, which tells files apart. */
@@ -331,19 +329,19 @@ static spsh_status fail_empty(const spsh__pack_options *options, const spsh__pac
     const char *first = spsh__builder_text(&example);
     spsh_status rc = SPSH_OK;
     if (root == NULL || first == NULL)
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
     else if (rows[most] == 0)
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND,
-                             "%s: nothing to pack: the corpus has no rows, or none that --split "
-                             "asks for (reports/rejects.jsonl says more)",
-                             root);
+        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
+                       "%s: nothing to pack: the corpus has no rows, or none that --split "
+                       "asks for (reports/rejects.jsonl says more)",
+                       root);
     else
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_NOT_FOUND,
-                             "%s: nothing to pack: no utterance is left of %" PRIu64 " %s; %" PRIu64
-                             " %s %s%s (reports/rejects.jsonl says more)",
-                             root, result->row_count, result->row_count == 1 ? "row" : "rows",
-                             rows[most], rows[most] == 1 ? "is" : "are",
-                             spsh__reject_reason_text((spsh_reject_reason)most), first);
+        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
+                       "%s: nothing to pack: no utterance is left of %" PRIu64 " %s; %" PRIu64
+                       " %s %s%s (reports/rejects.jsonl says more)",
+                       root, result->row_count, result->row_count == 1 ? "row" : "rows", rows[most],
+                       rows[most] == 1 ? "is" : "are",
+                       spsh__reject_reason_text((spsh_reject_reason)most), first);
     spsh__builder_free(&corpora);
     spsh__builder_free(&example);
     return rc;
@@ -356,7 +354,7 @@ static spsh_status merge(const spsh__pack_options *options, const spsh__plan *pl
     const spsh__pack_progress progress = {.phase = "merge"};
 
     if (options->progress_fn != NULL && options->progress_fn(options->user, &progress) != 0)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CANCELED, "canceled; run the same command to go on");
+        return SPSH_FAIL(err, SPSH_E_CANCELED, "canceled; run the same command to go on");
     publish.io = options->io;
     publish.path = options->output;
     memcpy(publish.dataset_id, plan->dataset_id, sizeof(publish.dataset_id));
@@ -388,7 +386,7 @@ static spsh_status check_balance(const spsh__plan *plan, const spsh__packed *pac
     for (size_t i = 0; i < plan->sources.count; i++) {
         const spsh__source *source = &plan->sources.items[i];
         if (!spsh__source_balances(&source->rows, &packed->tallies[i]))
-            return SPSH_TOOLS_FAIL(
+            return SPSH_FAIL(
                 err, SPSH_E_CORRUPT,
                 "%s: %" PRIu64 " rows came in, of which %" PRIu64 " were packed and %" PRIu64
                 " rejected, which is not all: this is a fault of speechshard, please report it",
@@ -423,7 +421,7 @@ static spsh_status finish(const spsh__pack_options *options, const paths *p, sps
 
     result->facts = calloc(1, sizeof(*result->facts));
     if (rc == SPSH_OK && result->facts == NULL)
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
     if (rc == SPSH_OK)
         rc = spsh__report_write_rejects(options, text(&p->work), text(&p->reports), packed,
                                         &result->facts->examples, err);
@@ -453,7 +451,7 @@ static spsh_status pack_plan(const spsh__pack_options *options, const paths *p, 
 {
     spsh__packed packed = {0};
     spsh_status rc = spsh__packed_begin(&packed, plan) ? pack_units(options, p, plan, &packed, err)
-                                                       : SPSH_TOOLS_NO_MEMORY(err);
+                                                       : SPSH_NO_MEMORY(err);
 
     if (rc == SPSH_OK) {
         result->counts = packed.counts;
@@ -515,9 +513,9 @@ static spsh_status check_output(const spsh__pack_options *options, const paths *
     if (open != NULL)
         (void)closedir(open);
     if (foreign && !exists(options->io, text(&p->manifest)) && !exists(options->io, text(&p->work)))
-        return SPSH_TOOLS_FAIL(err, SPSH_E_EXISTS,
-                               "%s is not empty and not a dataset; choose another output",
-                               options->output);
+        return SPSH_FAIL(err, SPSH_E_EXISTS,
+                         "%s is not empty and not a dataset; choose another output",
+                         options->output);
     return SPSH_OK;
 }
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 enum { PIECE_VALUES = 1 << 15 };
 
@@ -33,14 +33,14 @@ spsh_status spsh__feature_maker_open(const spsh__feature_setup *setup,
     const size_t dim = spsh_featgen_dim(setup->featgen);
     spsh__feature_maker *m = calloc(1, sizeof(*m));
     if (m == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     m->setup = *setup;
     m->group = UINT64_MAX;
     m->mean = calloc(dim, sizeof(*m->mean));
     m->scale = calloc(dim, sizeof(*m->scale));
     m->sums = calloc(2 * dim, sizeof(*m->sums));
     spsh_status rc = m->mean == NULL || m->scale == NULL || m->sums == NULL
-                         ? SPSH_TOOLS_NO_MEMORY(err)
+                         ? SPSH_NO_MEMORY(err)
                          : spsh_reader_open(setup->dataset, &m->reader, err);
     if (rc == SPSH_OK)
         rc = spsh_featgen_worker_open(setup->featgen, &m->worker, err);
@@ -89,8 +89,8 @@ static spsh_status grow(room *r, uint64_t count, size_t element_bytes, spsh_erro
     if (count < SPSH_PCM_BYTES_MAX)
         r->memory = malloc((size_t)(count + 1) * element_bytes);
     if (r->memory == NULL)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %llu values",
-                               (unsigned long long)count);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %llu values",
+                         (unsigned long long)count);
     r->size_bytes = count * element_bytes;
     return SPSH_OK;
 }
@@ -107,8 +107,8 @@ static spsh_status decode(spsh__feature_maker *m, uint64_t position, const spsh_
         rc = spsh_reader_read_i16(m->reader, position, done, straight ? pcm + done : m->piece,
                                   straight ? row->samples - done : fit, &got, err);
         if (rc == SPSH_OK && got == 0)
-            rc = SPSH_TOOLS_FAIL(err, SPSH_E_AUDIO, "utterance number %llu: ends at sample %llu",
-                                 (unsigned long long)position, (unsigned long long)done);
+            rc = SPSH_FAIL(err, SPSH_E_AUDIO, "utterance number %llu: ends at sample %llu",
+                           (unsigned long long)position, (unsigned long long)done);
         if (rc == SPSH_OK && !straight)
             spsh_mix_i16(m->piece, got, row->channels, pcm + done);
         done += got;

@@ -18,9 +18,9 @@
 #include "common/hash.h"
 #include "common/json_text.h"
 #include "common/stored_table.h"
-#include "common/tools_fail.h"
 #include "feature_work.h"
 #include "speechshard/features.h"
+#include "speechshard/inside.h"
 
 #define UNITS_MAX UINT64_C(1000000) /* their number has six digits in a file's name */
 
@@ -90,7 +90,7 @@ static spsh_status make_identity(run *r, spsh_error *err)
     write_json(r);
     if (hasher == NULL || r->json.failed) {
         spsh__pack_hasher_free(hasher);
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     }
     spsh__pack_hasher_add(hasher, spsh__builder_bytes(&r->json));
     spsh__pack_hasher_add(hasher, (spsh_bytes){info->index_hash, sizeof(info->index_hash)});
@@ -150,10 +150,10 @@ static spsh_status check_output(const run *r, spsh_error *err)
                    strcmp(entry->d_name, "shards") != 0 && strstr(entry->d_name, ".spsh") == NULL);
     if (open != NULL)
         (void)closedir(open);
-    return foreign ? SPSH_TOOLS_FAIL(err, SPSH_E_EXISTS,
-                                     "%s is not empty and holds no features; choose another "
-                                     "output",
-                                     output)
+    return foreign ? SPSH_FAIL(err, SPSH_E_EXISTS,
+                               "%s is not empty and holds no features; choose another "
+                               "output",
+                               output)
                    : SPSH_OK;
 }
 
@@ -174,10 +174,10 @@ static spsh_status check_published(run *r, bool *ret_there, spsh_error *err)
     r->work.facts.info = *spsh_dataset_info_get(dataset);
     spsh_dataset_close(dataset);
     if (memcmp(r->work.facts.info.dataset_id, r->dataset_id, 16) != 0)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_EXISTS,
-                               "%s holds another dataset, of other input or options; choose "
-                               "another output, or remove it",
-                               output);
+        return SPSH_FAIL(err, SPSH_E_EXISTS,
+                         "%s holds another dataset, of other input or options; choose "
+                         "another output, or remove it",
+                         output);
     *ret_there = true;
     return SPSH_OK;
 }
@@ -195,16 +195,16 @@ static spsh_status look_at_shard(run *r, uint64_t unit, spsh_shard_seal *ret_sea
     spsh__builder_append_bytes(&path, spsh__builder_bytes(&r->shard_directory));
     spsh__builder_append_part(&path, name);
     spsh_status rc = spsh__builder_text(&path) == NULL
-                         ? SPSH_TOOLS_NO_MEMORY(err)
+                         ? SPSH_NO_MEMORY(err)
                          : spsh_shard_open(spsh__builder_text(&path), &opt, &shard, err);
     if (rc == SPSH_OK) {
         *ret_seal = *spsh_shard_info(shard);
         shard_file_id(r, unit, file_id);
         if (memcmp(file_id, ret_seal->file_id, sizeof(file_id)) != 0)
-            rc = SPSH_TOOLS_FAIL(err, SPSH_E_EXISTS,
-                                 "%s: begun with another dataset or other options; choose "
-                                 "another output, or remove it",
-                                 r->work.options->output);
+            rc = SPSH_FAIL(err, SPSH_E_EXISTS,
+                           "%s: begun with another dataset or other options; choose "
+                           "another output, or remove it",
+                           r->work.options->output);
     }
     spsh_shard_close(shard);
     spsh__builder_free(&path);
@@ -247,10 +247,10 @@ static spsh_status encode_entry(const spsh__feature_work *w, spsh__feature_entry
     const void *stored = rows;
     view_of(w, &entry->row, info.source);
     if (bound == SIZE_MAX)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT,
-                               "utterance number %" PRIu64 ": %" PRIu64 " frames of %u values "
-                               "are more than a record holds",
-                               entry->position, info.frame_count, info.dim);
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
+                         "utterance number %" PRIu64 ": %" PRIu64 " frames of %u values "
+                         "are more than a record holds",
+                         entry->position, info.frame_count, info.dim);
     spsh_status rc = spsh__feature_bytes_take(&entry->bytes, bound, err);
     if (rc == SPSH_OK && info.value_bytes == 2) {
         rc = spsh__feature_bytes_take(scratch, 2 * values, err);
@@ -385,7 +385,7 @@ static spsh_status publish(run *r, spsh_error *err)
         spsh_dataset_info_get(r->work.source)->utterance_count - r->work.skipped_count;
     spsh_shard_seal *seals = calloc((size_t)r->work.shard_count + 1, sizeof(*seals));
     if (seals == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = look_at_shards(r, seals, err);
     if (rc == SPSH_OK && r->work.facts.missing_count == 0) {
         uint64_t rows = 0;
@@ -413,13 +413,13 @@ static spsh_status prepare(run *r, const spsh__feature_run_options *options, sps
     if (rc == SPSH_OK)
         rc = make_identity(r, err);
     if (rc == SPSH_OK && r->work.shard_count > UNITS_MAX)
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT, "%s: more than a million shards", options->source);
+        rc = SPSH_FAIL(err, SPSH_E_LIMIT, "%s: more than a million shards", options->source);
     if (options->output != NULL) {
         spsh__builder_append_text(&r->shard_directory, options->output);
         spsh__builder_append_part(&r->shard_directory, "shards");
     }
     if (rc == SPSH_OK && spsh__builder_text(&r->shard_directory) == NULL)
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
     return rc;
 }
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tools_fail.h"
 #include "speechshard/features.h"
+#include "speechshard/inside.h"
 
 enum { AHEAD = 4, SHARDS_OPEN_MAX = 128 };
 
@@ -25,7 +25,7 @@ static spsh_status list_shards(spsh__feature_work *w, spsh_error *err)
     w->shard_count = spsh_dataset_info_get(w->source)->shard_count;
     w->shards = calloc((size_t)w->shard_count + 1, sizeof(*w->shards));
     if (w->shards == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (uint64_t n = 0; n < w->shard_count; n++) {
         spsh__feature_shard *shard = &w->shards[n];
         const spsh_status rc = spsh_dataset_shard(w->source, n, &shard->seal, err);
@@ -44,7 +44,7 @@ static spsh_status list_skipped(spsh__feature_work *w, spsh_error *err)
         return rc;
     w->skipped = calloc((size_t)w->skipped_count, sizeof(*w->skipped));
     if (w->skipped == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     return spsh_dataset_skipped_positions(w->source, w->skipped, w->skipped_count,
                                           &w->skipped_count, err);
 }
@@ -55,9 +55,9 @@ static spsh_status check_is_audio(const spsh__feature_work *w, spsh_error *err)
     spsh_error why = SPSH_ERROR_INIT;
     const spsh_status rc = spsh_features_dataset(w->source, &described, &why);
     if (rc == SPSH_OK)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG,
-                               "%s holds features already; features are made of audio",
-                               w->options->source);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "%s holds features already; features are made of audio",
+                         w->options->source);
     return rc == SPSH_E_NOT_FOUND ? SPSH_OK : spsh__feature_fail_with(&why, err);
 }
 
@@ -69,9 +69,9 @@ spsh_status spsh__feature_work_open(spsh__feature_work *work,
     *work = (spsh__feature_work){.options = options, .features = options->features};
     work->io = options->io != NULL ? options->io : spsh_io_default();
     if (options->part >= options->part_count)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG, "part %llu of %llu: counted from 0",
-                               (unsigned long long)options->part,
-                               (unsigned long long)options->part_count);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "part %llu of %llu: counted from 0",
+                         (unsigned long long)options->part,
+                         (unsigned long long)options->part_count);
     opt.io = work->io;
     opt.shards_open_max = SHARDS_OPEN_MAX;
     opt.flags = ignore_overlays ? SPSH_DATASET_IGNORE_OVERLAYS : 0;
@@ -108,8 +108,8 @@ spsh_status spsh__feature_work_open_featgen(spsh__feature_work *work, spsh_error
                                   &work->statistics, err);
         if (rc == SPSH_OK &&
             spsh_statistics_dim(work->statistics) != spsh_featgen_dim(work->featgen))
-            rc = SPSH_TOOLS_FAIL(err, SPSH_E_MISMATCH, "%s: statistics of %u values a frame",
-                                 work->options->source, spsh_statistics_dim(work->statistics));
+            rc = SPSH_FAIL(err, SPSH_E_MISMATCH, "%s: statistics of %u values a frame",
+                           work->options->source, spsh_statistics_dim(work->statistics));
     }
     return rc;
 }
@@ -167,7 +167,7 @@ spsh_status spsh__feature_bytes_take(spsh__feature_bytes *bytes, size_t size_byt
         bytes->capacity_bytes = 0;
         bytes->data = malloc(size_bytes + 1);
         if (bytes->data == NULL)
-            return SPSH_TOOLS_NO_MEMORY(err);
+            return SPSH_NO_MEMORY(err);
         bytes->capacity_bytes = size_bytes;
     }
     bytes->size_bytes = size_bytes;
@@ -195,7 +195,7 @@ static spsh_status open_worker(void *user, void **ret_worker, spsh_error *err)
     const spsh__feature_setup setup = {work->source, work->featgen, work->statistics};
     thread_tools *w = calloc(1, sizeof(*w));
     if (w == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     const spsh_status rc = spsh__feature_maker_open(&setup, &w->maker, err);
     if (rc == SPSH_OK)
         *ret_worker = w;
@@ -208,7 +208,7 @@ static spsh_status new_result(void *user, void **ret_result, spsh_error *err)
 {
     (void)user;
     *ret_result = calloc(1, sizeof(spsh__feature_result));
-    return *ret_result == NULL ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+    return *ret_result == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 static void free_result(void *result_)
@@ -257,7 +257,7 @@ static spsh_status run_job(void *user, void *worker, size_t job, void *result_, 
     result->count = left < SPSH__FEATURE_JOB_UTTERANCES ? left : SPSH__FEATURE_JOB_UTTERANCES;
     for (size_t i = 0; i < result->count && rc == SPSH_OK; i++) {
         if (w->options->stop != NULL && *w->options->stop)
-            return SPSH_TOOLS_FAIL(err, SPSH_E_CANCELED, "stopped");
+            return SPSH_FAIL(err, SPSH_E_CANCELED, "stopped");
         result->entries[i].position = shard->first + at + i;
         rc = run_entry(w, worker, &result->entries[i], err);
     }
@@ -291,7 +291,7 @@ static spsh_status put_entry(spsh__feature_work *w, const spsh__feature_entry *e
         return SPSH_OK;
     }
     if (entry->status != SPSH_OK && (entry->is_undecodable || !w->options->leave_out_damaged))
-        return SPSH_TOOLS_FAIL(err, entry->status, "%s", entry->message);
+        return SPSH_FAIL(err, entry->status, "%s", entry->message);
     if (entry->status != SPSH_OK) {
         w->facts.left_out_count++;
         if (w->options->left_out_fn != NULL)

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tools_fail.h"
 #include "feature_work.h"
+#include "speechshard/inside.h"
 
 /* Sums of groups, in order of first appearance or at their own numbers. */
 typedef struct sums {
@@ -50,8 +50,8 @@ static spsh_status reserve(sums *s, uint64_t capacity, spsh_error *err)
     double *square_sum = realloc(s->square_sum, values * sizeof(*square_sum));
     s->square_sum = square_sum != NULL ? square_sum : s->square_sum;
     if (groups == NULL || frames == NULL || sum == NULL || square_sum == NULL)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the sums of %llu speakers",
-                               (unsigned long long)capacity);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the sums of %llu speakers",
+                         (unsigned long long)capacity);
     s->capacity = capacity;
     return SPSH_OK;
 }
@@ -144,7 +144,7 @@ static spsh_status sorted(run *r, sums *ret_sorted, spsh_error *err)
 {
     const uint32_t dim = r->shard.dim;
     double *both = malloc(2 * (size_t)dim * sizeof(*both));
-    spsh_status rc = both == NULL ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+    spsh_status rc = both == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     for (uint64_t group = 0; group < r->group_count && rc == SPSH_OK; group++) {
         if (r->places[group] == 0)
             continue;
@@ -245,7 +245,7 @@ static spsh_status add_shard(run *r, uint64_t shard, double *both, sums *all, sp
 static spsh_status add_shards(run *r, sums *all, spsh_error *err)
 {
     double *both = malloc(2 * (size_t)all->dim * sizeof(*both));
-    spsh_status rc = both == NULL ? SPSH_TOOLS_NO_MEMORY(err) : reserve(all, r->group_count, err);
+    spsh_status rc = both == NULL ? SPSH_NO_MEMORY(err) : reserve(all, r->group_count, err);
     for (uint64_t group = 0; group < r->group_count && rc == SPSH_OK; group++)
         rc = push(all, group, err);
     for (uint64_t n = 0; n < r->work.shard_count && rc == SPSH_OK; n++)
@@ -328,7 +328,7 @@ static spsh_status prepare(run *r, const spsh__feature_run_options *options, sps
     r->group_count =
         options->by_speaker ? 2 + spsh_dataset_name_count(r->work.source, SPSH_NAME_SPEAKER) : 1;
     r->places = calloc((size_t)r->group_count, sizeof(*r->places));
-    return r->places == NULL ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+    return r->places == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 static spsh_status run_all(run *r, spsh_error *err)

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tools_fail.h"
 #include "heat.h"
+#include "speechshard/inside.h"
 
 static const double range_db = 80;
 static const double cepstrum_deviations = 2.5;
@@ -157,7 +157,7 @@ static spsh_status find_range(spsh__feature_image *image, double *cells, spsh_er
     const double range = make_comparable(image, cells);
     double *sorted = (double *)malloc(count * sizeof(*sorted));
     if (sorted == NULL)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "out of memory for a picture");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "out of memory for a picture");
     memcpy(sorted, cells, count * sizeof(*sorted));
     qsort(sorted, count, sizeof(*sorted), compare);
     image->low = sorted[0];
@@ -191,7 +191,7 @@ spsh_status spsh__feature_image_make(const spsh__feature_rows *rows, spsh__featu
     image->levels = (uint8_t *)malloc(count);
     if (cells == NULL || image->levels == NULL) {
         free(cells);
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "out of memory for a picture");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "out of memory for a picture");
     }
     average(rows, image, cells);
     const spsh_status rc = find_range(image, cells, err);

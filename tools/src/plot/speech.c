@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 enum { PIECE = 1 << 16 /* samples decoded at once */ };
 
@@ -11,12 +11,12 @@ static spsh_status take(spsh__speech *speech, spsh_error *err)
 {
     const uint64_t sample_bytes = sizeof(int16_t) * speech->channels;
     if (speech->count > SPSH__SPEECH_BYTES_MAX / sample_bytes)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT,
-                               "%llu samples of %u channels are too many for a picture",
-                               (unsigned long long)speech->count, speech->channels);
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
+                         "%llu samples of %u channels are too many for a picture",
+                         (unsigned long long)speech->count, speech->channels);
     speech->owned = (int16_t *)malloc((size_t)(speech->count * sample_bytes) + 1);
     speech->samples = speech->owned;
-    return speech->owned == NULL ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+    return speech->owned == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 void spsh__speech_free(spsh__speech *speech)
@@ -37,8 +37,8 @@ spsh_status spsh__speech_read(spsh_reader *reader, uint64_t position, const spsh
         rc = spsh_reader_read_i16(reader, position, done, s->owned + done * s->channels,
                                   left < PIECE ? left : PIECE, &got, err);
         if (rc == SPSH_OK && got == 0)
-            rc = SPSH_TOOLS_FAIL(err, SPSH_E_AUDIO, "audio ends after %llu of %llu samples",
-                                 (unsigned long long)done, (unsigned long long)s->count);
+            rc = SPSH_FAIL(err, SPSH_E_AUDIO, "audio ends after %llu of %llu samples",
+                           (unsigned long long)done, (unsigned long long)s->count);
         done += got;
     }
     return rc;

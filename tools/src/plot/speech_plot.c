@@ -18,8 +18,8 @@
 
 #include "common/file_names.h"
 #include "common/human.h"
-#include "common/tools_fail.h"
 #include "heat.h"
+#include "speechshard/inside.h"
 
 enum {
     LEFT = 56,
@@ -442,6 +442,6 @@ spsh_status spsh__speech_plot_draw(const spsh__speech_plot *plot, spsh__builder 
     spsh__builder_free(&d.svg);
     spsh__feature_image_free(&d.image);
     if (rc == SPSH_OK && out->failed)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_NO_MEMORY, "out of memory for a picture");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "out of memory for a picture");
     return rc;
 }

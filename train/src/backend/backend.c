@@ -5,7 +5,7 @@
  */
 #include "backend.h"
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 #define ALIGNMENT_BYTES 256u
 
@@ -26,18 +26,17 @@ static spsh_status find(const char *name, const struct backend_row **ret_row, sp
             return SPSH_OK;
         }
     }
-    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
-                     "no backend \"%s\": there are cpu, cuda and reference", name);
+    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "no backend \"%s\": there are cpu, cuda and reference",
+                     name);
 }
 
 static spsh_status check_options(const spsh__backend_options *o, spsh_error *err)
 {
     const bool is_cuda = strcmp(o->name, "cuda") == 0;
     if (is_cuda && o->cuda == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "backend cuda: no device was opened for it");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "backend cuda: no device was opened for it");
     if (!is_cuda && o->precision != SPSH__FP32)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
                          "backend %s computes in fp32 alone; tf32, bf16 and fp16 need cuda",
                          o->name);
     return SPSH_OK;
@@ -55,10 +54,10 @@ spsh_status spsh__backend_open_with(const spsh__backend_options *options,
         rc = check_options(options, err);
     if (rc != SPSH_OK)
         return rc;
-    spsh__backend *backend = spsh__train_new(allocator, 1, sizeof(*backend));
+    spsh__backend *backend = spsh__new(allocator, 1, sizeof(*backend));
     if (backend == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "backend %s: %zu bytes",
-                         options->name, sizeof(*backend));
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "backend %s: %zu bytes", options->name,
+                         sizeof(*backend));
     backend->allocator = *allocator;
     backend->threads = options->threads;
     backend->precision = options->precision;
@@ -69,7 +68,7 @@ spsh_status spsh__backend_open_with(const spsh__backend_options *options,
     rc = row->open_fn != NULL ? row->open_fn(backend, err)
                               : spsh__backend_cuda_open(backend, options, err);
     if (rc != SPSH_OK) {
-        spsh__train_delete(allocator, backend);
+        spsh__free(allocator, backend);
         return rc;
     }
     *ret_backend = backend;
@@ -89,7 +88,7 @@ void spsh__backend_close(spsh__backend *backend)
         return;
     backend->ops->close_fn(backend);
     const spsh_allocator allocator = backend->allocator;
-    spsh__train_delete(&allocator, backend);
+    spsh__free(&allocator, backend);
 }
 
 spsh_status spsh__host_alloc(spsh__backend *b, size_t count, spsh__backend_buffer *ret,
@@ -100,11 +99,10 @@ spsh_status spsh__host_alloc(spsh__backend *b, size_t count, spsh__backend_buffe
     char *block = NULL;
     if (!__builtin_mul_overflow(count, b->ops->element_bytes, &size_bytes) &&
         size_bytes <= SIZE_MAX - room)
-        block = spsh__train_new(&b->allocator, 1, size_bytes + room);
+        block = spsh__new(&b->allocator, 1, size_bytes + room);
     if (block == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE,
-                         "backend %s: %zu elements of %zu bytes", b->ops->name, count,
-                         b->ops->element_bytes);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "backend %s: %zu elements of %zu bytes",
+                         b->ops->name, count, b->ops->element_bytes);
     char *data = block + sizeof(void *);
     data += (ALIGNMENT_BYTES - (uintptr_t)data % ALIGNMENT_BYTES) % ALIGNMENT_BYTES;
     memcpy(data - sizeof(void *), &block, sizeof(void *));
@@ -118,5 +116,5 @@ void spsh__host_free(spsh__backend *b, spsh__backend_buffer buffer)
         return;
     void *block = NULL;
     memcpy(&block, (char *)buffer.data - sizeof(void *), sizeof(void *));
-    spsh__train_delete(&b->allocator, block);
+    spsh__free(&b->allocator, block);
 }

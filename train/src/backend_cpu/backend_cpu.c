@@ -1,8 +1,8 @@
 /* backend_cpu.c: the backend `cpu`: float, threads, vectors; which operator is in which file of
  * cpu.h. Memory is the host's. */
-#include "base/train_internal.h"
 #include "cpu.h"
 #include "speechshard/cores.h"
+#include "speechshard/inside.h"
 
 enum { THREADS_MAX = 1024 };
 
@@ -41,7 +41,7 @@ static void close_cpu(spsh__backend *b)
     spsh__cpu_pool_close(cpu->pool);
     spsh__host_free(b, cpu->scratch.data);
     spsh__host_free(b, cpu->gemm_scratch.data);
-    spsh__train_delete(&b->allocator, cpu);
+    spsh__free(&b->allocator, cpu);
     b->state = NULL;
 }
 
@@ -138,10 +138,9 @@ static const spsh__backend_ops cpu_ops = {
 
 spsh_status spsh__backend_cpu_open(spsh__backend *backend, spsh_error *err)
 {
-    spsh__cpu *cpu = spsh__train_new(&backend->allocator, 1, sizeof(*cpu));
+    spsh__cpu *cpu = spsh__new(&backend->allocator, 1, sizeof(*cpu));
     if (cpu == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "backend cpu: %zu bytes",
-                         sizeof(*cpu));
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "backend cpu: %zu bytes", sizeof(*cpu));
     backend->ops = &cpu_ops;
     backend->state = cpu;
     if (backend->threads == 0)

@@ -18,7 +18,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 enum { LOOKS_MAX = 4000, LOOKS_BEFORE_YIELD = 2000 };
 
@@ -123,9 +123,9 @@ void spsh__cpu_pool_run(spsh__cpu_pool *pool, spsh__piece_fn piece_fn, void *wor
 spsh_status spsh__cpu_pool_open(const spsh_allocator *allocator, uint32_t threads,
                                 spsh__cpu_pool **ret_pool, spsh_error *err)
 {
-    void *block = spsh__train_new(allocator, 1, sizeof(spsh__cpu_pool) + 64);
+    void *block = spsh__new(allocator, 1, sizeof(spsh__cpu_pool) + 64);
     if (block == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "threads of the backend");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "threads of the backend");
     char *aligned = (char *)block + (64 - (uintptr_t)block % 64) % 64;
     spsh__cpu_pool *pool = (spsh__cpu_pool *)(void *)aligned;
     pool->block = block;
@@ -133,10 +133,10 @@ spsh_status spsh__cpu_pool_open(const spsh_allocator *allocator, uint32_t thread
     pool->pid = getpid();
     (void)pthread_mutex_init(&pool->mutex, NULL);
     (void)pthread_cond_init(&pool->wake, NULL);
-    pool->threads = spsh__train_new(allocator, threads, sizeof(*pool->threads));
+    pool->threads = spsh__new(allocator, threads, sizeof(*pool->threads));
     if (pool->threads == NULL) {
         spsh__cpu_pool_close(pool);
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%u threads", threads);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%u threads", threads);
     }
     while (pool->thread_count + 1 < threads) {
         if (pthread_create(&pool->threads[pool->thread_count], NULL, worker, pool) != 0)
@@ -160,6 +160,6 @@ void spsh__cpu_pool_close(spsh__cpu_pool *pool)
         (void)pthread_mutex_destroy(&pool->mutex);
     }
     const spsh_allocator allocator = pool->allocator;
-    spsh__train_delete(&allocator, pool->threads);
-    spsh__train_delete(&allocator, pool->block);
+    spsh__free(&allocator, pool->threads);
+    spsh__free(&allocator, pool->block);
 }

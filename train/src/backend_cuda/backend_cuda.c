@@ -187,7 +187,7 @@ static void cuda_close(spsh__backend *b)
         if (self->lanes[i].stream != NULL)
             self->plugin->stream_close_fn(self->lanes[i].stream);
     }
-    spsh__train_delete(&b->allocator, self);
+    spsh__free(&b->allocator, self);
     b->state = NULL;
 }
 
@@ -208,7 +208,7 @@ static spsh_status check_precision(const spsh__backend *b, spsh_error *err)
     const struct precision_row *row = &precisions[b->precision];
     if (about->capability_major * 10 + about->capability_minor >= row->capability)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
                      "backend cuda: %s needs a device of compute capability %u.%u or later, and "
                      "device %u (%.60s) has %u.%u: use fp32",
                      row->name, row->capability / 10, row->capability % 10, b->device, about->name,
@@ -226,13 +226,13 @@ static spsh_status find_entry(spsh__backend *b, spsh_error *err)
     spsh__device_train_entry_fn *entry_fn = NULL;
     void *symbol = spsh_cuda_symbol(b->cuda, SPSH__DEVICE_TRAIN_SYMBOL);
     if (symbol == NULL)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
                          "backend cuda: the CUDA plug-in has none, because it was built without "
                          "cuDNN or cuBLASLt: install their headers and build it again");
     memcpy(&entry_fn, &symbol, sizeof(entry_fn));
     self->entry = entry_fn();
     if (self->entry->jobs_bytes != jobs_bytes || self->entry->kernel_count != SPSH__KERNEL_COUNT)
-        return SPSH_FAIL(err, SPSH_E_VERSION, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_VERSION,
                          "backend cuda: the CUDA plug-in is of another build than this library: "
                          "install both from one");
     return SPSH_OK;
@@ -267,9 +267,9 @@ static const spsh__backend_ops cuda_ops = {
 spsh_status spsh__backend_cuda_open(spsh__backend *backend, const spsh__backend_options *options,
                                     spsh_error *err)
 {
-    spsh__cuda_state *self = spsh__train_new(&backend->allocator, 1, sizeof(*self));
+    spsh__cuda_state *self = spsh__new(&backend->allocator, 1, sizeof(*self));
     if (self == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     backend->state = self;
     backend->ops = &cuda_ops;
     self->conv_bytes_max = CONV_BYTES_MAX;

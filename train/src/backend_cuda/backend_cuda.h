@@ -14,10 +14,10 @@
 #define SPSH_TRAIN_BACKEND_CUDA_H
 
 #include "backend_cuda_segment.h"
-#include "base/train_internal.h"
 #include "cuda/device_half.h"
 #include "cuda/device_train.h"
 #include "cuda/kernels.h"
+#include "speechshard/inside.h"
 
 typedef struct spsh__cuda_state spsh__cuda_state; /* backend->state; backend_cuda.c's */
 

@@ -33,7 +33,7 @@ static spsh_status fail_alloc(const spsh__backend *b, size_t size_bytes, spsh_er
     if (self->plugin->memory_fn(b->device, &free_bytes, &all_bytes, NULL) != SPSH_OK)
         all_bytes = self->about.memory_bytes;
     return SPSH_FAIL(
-        err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE,
+        err, SPSH_E_NO_MEMORY,
         "device %u (%.60s): no room for %.1f MiB more: %.1f of %.1f MiB are free; make "
         "the batch smaller, the model, or what else runs on the device",
         b->device, self->about.name, (double)size_bytes / mebibyte, (double)free_bytes / mebibyte,
@@ -87,7 +87,7 @@ spsh_status spsh__cuda_alloc_half(spsh__backend *b, size_t count, spsh__backend_
 {
     void *memory = NULL;
     if (!b->has_half)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "backend cuda: there are no 16 bits in this precision");
     const spsh_status rc = alloc_elements(b, count, sizeof(uint16_t), &memory, err);
     if (rc == SPSH_OK)
@@ -357,8 +357,7 @@ static void *take_pinned(spsh__backend *b, size_t size_bytes, spsh_error *err)
         }
         wanted = 2 * block->size_bytes;
     }
-    (void)SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE,
-                    "backend cuda: too much to bring back at once");
+    (void)SPSH_FAIL(err, SPSH_E_NO_MEMORY, "backend cuda: too much to bring back at once");
     return NULL;
 }
 
@@ -367,12 +366,12 @@ static spsh__cuda_take *add_take(spsh__backend *b)
     spsh__cuda_state *self = spsh__cuda_of(b);
     if (self->take_count == self->take_room) {
         const size_t room = 2 * self->take_room + 16;
-        spsh__cuda_take *takes = spsh__train_new(&b->allocator, room, sizeof(*takes));
+        spsh__cuda_take *takes = spsh__new(&b->allocator, room, sizeof(*takes));
         if (takes == NULL)
             return NULL;
         if (self->take_count != 0)
             memcpy(takes, self->takes, self->take_count * sizeof(*takes));
-        spsh__train_delete(&b->allocator, self->takes);
+        spsh__free(&b->allocator, self->takes);
         self->takes = takes;
         self->take_room = room;
     }
@@ -404,7 +403,7 @@ void spsh__cuda_download(spsh__backend *b, const void *from, size_t size_bytes,
     spsh__cuda_take *take = add_take(b);
     void *memory = take == NULL ? NULL : take_pinned(b, size_bytes, &err);
     if (take == NULL)
-        rc = spsh__fail_memory(&err);
+        rc = SPSH_NO_MEMORY(&err);
     else if (memory == NULL)
         rc = err.status;
     else if (size_bytes != 0)
@@ -494,10 +493,10 @@ const uint32_t *spsh__cuda_lengths(spsh__backend *b, const uint32_t *lengths)
         return l->device;
     if (l->device != NULL && lengths == l->out)
         return l->device + l->capacity;
-    spsh__cuda_failed(b,
-                      SPSH_FAIL(&err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                                "backend cuda: lengths that no batch was begun with"),
-                      &err);
+    spsh__cuda_failed(
+        b,
+        SPSH_FAIL(&err, SPSH_E_INVALID_ARG, "backend cuda: lengths that no batch was begun with"),
+        &err);
     return NULL;
 }
 
@@ -527,7 +526,7 @@ void spsh__cuda_memory_close(spsh__backend *b)
     plugin->host_free_fn(self->pinned);
     for (uint32_t i = 0; i < SPSH__CUDA_BLOCKS; i++)
         plugin->host_free_fn(self->blocks[i].memory);
-    spsh__train_delete(&b->allocator, self->takes);
+    spsh__free(&b->allocator, self->takes);
     if (self->lengths.device != NULL)
         plugin->free_fn(self->lengths.device);
     for (uint32_t i = 0; i < SPSH__DEVICE_LANES; i++) {

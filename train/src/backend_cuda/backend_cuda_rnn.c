@@ -74,7 +74,7 @@ static spsh_status fit(spsh__backend *b, spsh__rnn_choice *c, spsh_error *err)
         spsh__cuda_array(b, (spsh__backend_buffer){NULL, b->has_half}).kind;
     const bool is_cudnn = c->rung == SPSH__RNN_CUDNN || c->rung == SPSH__RNN_CUDNN_PERSISTENT;
     if (is_cudnn && b->is_deterministic)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
                          "its sums are not said to be the same from run to run");
     switch (c->rung) {
     case SPSH__RNN_PERSISTENT: return spsh__rnn_fit_persistent(spsh__rnn_of(b), c, kind, err);
@@ -139,7 +139,7 @@ static const spsh__rnn_choice *choice_of(spsh__backend *b, const spsh__rnn_shape
     if (x.is_half != b->has_half || w->input.is_half != b->has_half ||
         w->recurrent.is_half != b->has_half || w->input_bias.is_half || w->recurrent_bias.is_half) {
         spsh__cuda_failed(b,
-                          SPSH_FAIL(&err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                          SPSH_FAIL(&err, SPSH_E_INVALID_ARG,
                                     "backend cuda: a recurrent layer's buffers are of other kinds"),
                           &err);
         return NULL;
@@ -147,9 +147,9 @@ static const spsh__rnn_choice *choice_of(spsh__backend *b, const spsh__rnn_shape
     spsh__rnn_choice *c = find_choice(self, s, has_two_biases);
     if (c != NULL)
         return c;
-    c = spsh__train_new(&b->allocator, 1, sizeof(*c));
+    c = spsh__new(&b->allocator, 1, sizeof(*c));
     if (c == NULL) {
-        spsh__cuda_failed(b, spsh__fail_memory(&err), &err);
+        spsh__cuda_failed(b, SPSH_NO_MEMORY(&err), &err);
         return NULL;
     }
     c->shape = *s;
@@ -241,18 +241,18 @@ spsh_status spsh__cuda_rnn_open(spsh__backend *b, void **ret_state, spsh_error *
         spsh__device_rnn_entry_fn *entry_fn;
     } found = {.symbol = spsh_cuda_symbol(b->cuda, SPSH__DEVICE_RNN_SYMBOL)};
     if (found.symbol == NULL || found.entry_fn()->jobs_bytes != SPSH__RNN_JOBS_BYTES)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
                          "backend cuda: the plug-in has other recurrent layers than this library");
-    spsh__rnn_state *self = spsh__train_new(&b->allocator, 1, sizeof(*self));
+    spsh__rnn_state *self = spsh__new(&b->allocator, 1, sizeof(*self));
     if (self == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     self->entry = found.entry_fn();
     spsh_status rc = spsh_cuda_event_open(b->cuda, b->device, 0, &self->turn, err);
     if (rc == SPSH_OK)
         rc = self->entry->open_fn(&plan, &self->device, err);
     if (rc != SPSH_OK) {
         spsh_cuda_event_close(b->cuda, self->turn);
-        spsh__train_delete(&b->allocator, self);
+        spsh__free(&b->allocator, self);
         return rc;
     }
     *ret_state = self;
@@ -271,7 +271,7 @@ void spsh__cuda_rnn_forget(spsh__backend *b, void *reserves)
 {
     for (spsh__rnn_own_reserve *own = reserves, *next = NULL; own != NULL; own = next) {
         next = own->next;
-        spsh__train_delete(&b->allocator, own);
+        spsh__free(&b->allocator, own);
     }
 }
 
@@ -283,14 +283,14 @@ void spsh__cuda_rnn_close(spsh__backend *b, void *state)
     for (spsh__rnn_choice *c = self->choices, *next = NULL; c != NULL; c = next) {
         next = c->next;
         spsh__rnn_close_layer(self, c);
-        spsh__train_delete(&b->allocator, c);
+        spsh__free(&b->allocator, c);
     }
     for (spsh__rnn_own_reserve *own = self->reserves, *next = NULL; own != NULL; own = next) {
         next = own->next;
         b->ops->free_fn(b, own->memory);
-        spsh__train_delete(&b->allocator, own);
+        spsh__free(&b->allocator, own);
     }
     self->entry->close_fn(self->device);
     spsh_cuda_event_close(b->cuda, self->turn);
-    spsh__train_delete(&b->allocator, self);
+    spsh__free(&b->allocator, self);
 }

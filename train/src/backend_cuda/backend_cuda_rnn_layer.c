@@ -166,7 +166,7 @@ static spsh__rnn_own_reserve *own_reserve(spsh__backend *b, const void *key)
         own = own->next;
     if (own != NULL)
         return own;
-    own = spsh__train_new(&b->allocator, 1, sizeof(*own));
+    own = spsh__new(&b->allocator, 1, sizeof(*own));
     if (own == NULL)
         return NULL;
     own->key = key;
@@ -200,7 +200,7 @@ static void *reserve_of(spsh__backend *b, const spsh__rnn_choice *c, spsh__backe
         return reserve.data;
     spsh__rnn_own_reserve *own = own_reserve(b, reserve.data);
     const spsh_status rc =
-        own == NULL ? spsh__fail_memory(&err) : grow_reserve(b, own, c->sizes.reserve, &err);
+        own == NULL ? SPSH_NO_MEMORY(&err) : grow_reserve(b, own, c->sizes.reserve, &err);
     spsh__cuda_failed(b, rc, &err);
     return rc == SPSH_OK ? own->memory.data : NULL;
 }
@@ -359,7 +359,7 @@ spsh_status spsh__rnn_fit_cudnn_persistent(spsh__backend *b, spsh__rnn_choice *c
     const spsh__rnn_choice *alike = find_alike(self, c);
     const uint32_t wide = spsh__rnn_round_up(c->shape.inputs, PADDED_INPUTS);
     if (alike != NULL && alike->rung != SPSH__RNN_CUDNN_PERSISTENT)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE, "as for other lengths");
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "as for other lengths");
     if (alike != NULL)
         return open_layer(b, c, alike->inputs, err);
     for (uint32_t inputs = c->shape.inputs;; inputs = wide) {

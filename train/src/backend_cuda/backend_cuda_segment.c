@@ -27,8 +27,8 @@ spsh_status spsh__cuda_segments_open(spsh__backend *b, bool has_graphs, spsh_err
     spsh__cuda_segments *all = &spsh__cuda_of(b)->segments;
     if (!has_graphs)
         return SPSH_OK;
-    all->keys = spsh__train_new(&b->allocator, SPSH__CUDA_KEYS, sizeof(*all->keys));
-    return all->keys == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    all->keys = spsh__new(&b->allocator, SPSH__CUDA_KEYS, sizeof(*all->keys));
+    return all->keys == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 /* -------------------------------------------------------------------------------------- dropping
@@ -71,8 +71,8 @@ void spsh__cuda_segments_close(spsh__backend *b)
 {
     spsh__cuda_segments *all = &spsh__cuda_of(b)->segments;
     spsh__cuda_segments_drop(b);
-    spsh__train_delete(&b->allocator, all->keys);
-    spsh__train_delete(&b->allocator, all->works);
+    spsh__free(&b->allocator, all->keys);
+    spsh__free(&b->allocator, all->works);
     *all = (spsh__cuda_segments){.counts = all->counts};
 }
 
@@ -100,12 +100,12 @@ static bool make_room(spsh__backend *b, size_t more_bytes)
     if (more_bytes <= all->room_bytes - all->used_bytes)
         return true;
     const size_t room_bytes = 2 * all->room_bytes + more_bytes + WORKS_BYTES;
-    char *works = spsh__train_new(&b->allocator, 1, room_bytes);
+    char *works = spsh__new(&b->allocator, 1, room_bytes);
     if (works == NULL)
         return false;
     if (all->used_bytes != 0)
         memcpy(works, all->works, all->used_bytes);
-    spsh__train_delete(&b->allocator, all->works);
+    spsh__free(&b->allocator, all->works);
     all->works = works;
     all->room_bytes = room_bytes;
     return true;

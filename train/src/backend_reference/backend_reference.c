@@ -2,8 +2,8 @@
  * are checked on, and what other backends are compared with. Its operators are in reference_*.c;
  * here are memory, matrix products, clipping, and CTC over ctc.c, which alone needs scratch. */
 #include "backend/ctc.h"
-#include "base/train_internal.h"
 #include "reference.h"
+#include "speechshard/inside.h"
 
 typedef struct reference {
     size_t scratch_count; /* elements */
@@ -14,8 +14,8 @@ typedef struct reference {
 static void close_reference(spsh__backend *b)
 {
     reference *r = b->state;
-    spsh__train_delete(&b->allocator, r->scratch);
-    spsh__train_delete(&b->allocator, r);
+    spsh__free(&b->allocator, r->scratch);
+    spsh__free(&b->allocator, r);
 }
 
 static spsh_status status(spsh__backend *b, spsh_error *err)
@@ -23,8 +23,8 @@ static spsh_status status(spsh__backend *b, spsh_error *err)
     const reference *r = b->state;
     if (r->missing_count == 0)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE,
-                     "backend reference: scratch of %zu doubles", r->missing_count);
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "backend reference: scratch of %zu doubles",
+                     r->missing_count);
 }
 
 static void write_f32(spsh__backend *b, spsh__backend_buffer to, const float *from, size_t count)
@@ -112,12 +112,12 @@ static bool grow_scratch(spsh__backend *b, size_t count)
     reference *r = b->state;
     if (count <= r->scratch_count)
         return true;
-    double *scratch = spsh__train_new(&b->allocator, count, sizeof(double));
+    double *scratch = spsh__new(&b->allocator, count, sizeof(double));
     if (scratch == NULL) {
         r->missing_count = r->missing_count == 0 ? count : r->missing_count;
         return false;
     }
-    spsh__train_delete(&b->allocator, r->scratch);
+    spsh__free(&b->allocator, r->scratch);
     r->scratch = scratch;
     r->scratch_count = count;
     return true;
@@ -197,10 +197,9 @@ static const spsh__backend_ops reference_ops = {
 
 spsh_status spsh__backend_reference_open(spsh__backend *backend, spsh_error *err)
 {
-    reference *r = spsh__train_new(&backend->allocator, 1, sizeof(*r));
+    reference *r = spsh__new(&backend->allocator, 1, sizeof(*r));
     if (r == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "backend reference: %zu bytes",
-                         sizeof(*r));
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "backend reference: %zu bytes", sizeof(*r));
     backend->ops = &reference_ops;
     backend->state = r;
     return SPSH_OK;

@@ -5,7 +5,7 @@
  */
 #include "fiber.h"
 
-#include "train_internal.h"
+#include "speechshard/inside.h"
 
 enum { STACK_BYTES = 1 << 20 };
 
@@ -54,7 +54,7 @@ static spsh_status take_stack(spsh__fiber *f, size_t stack_bytes, spsh_error *er
     f->stack = mmap(NULL, f->stack_bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (f->stack == MAP_FAILED)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a stack");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a stack");
     (void)mprotect(f->stack, page, PROT_NONE);
     return SPSH_OK;
 }
@@ -63,15 +63,15 @@ spsh_status spsh__fiber_open(const spsh_allocator *allocator, size_t stack_bytes
                              void (*body_fn)(void *user), void *user, spsh__fiber **ret_fiber,
                              spsh_error *err)
 {
-    spsh__fiber *f = spsh__train_new(allocator, 1, sizeof(*f));
+    spsh__fiber *f = spsh__new(allocator, 1, sizeof(*f));
     if (f == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     f->body_fn = body_fn;
     f->user = user;
     f->allocator = *allocator;
     const spsh_status rc = take_stack(f, stack_bytes, err);
     if (rc != SPSH_OK) {
-        spsh__train_delete(allocator, f);
+        spsh__free(allocator, f);
         return rc;
     }
     (void)getcontext(&f->here);
@@ -103,7 +103,7 @@ void spsh__fiber_close(spsh__fiber *f)
         return;
     (void)munmap(f->stack, f->stack_bytes);
     const spsh_allocator allocator = f->allocator;
-    spsh__train_delete(&allocator, f);
+    spsh__free(&allocator, f);
 }
 
 #else
@@ -143,9 +143,9 @@ spsh_status spsh__fiber_open(const spsh_allocator *allocator, size_t stack_bytes
                              spsh_error *err)
 {
     pthread_attr_t attributes;
-    spsh__fiber *f = spsh__train_new(allocator, 1, sizeof(*f));
+    spsh__fiber *f = spsh__new(allocator, 1, sizeof(*f));
     if (f == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     f->body_fn = body_fn;
     f->user = user;
     f->allocator = *allocator;
@@ -158,9 +158,8 @@ spsh_status spsh__fiber_open(const spsh_allocator *allocator, size_t stack_bytes
     if (failed != 0) {
         (void)sem_destroy(&f->go);
         (void)sem_destroy(&f->back);
-        spsh__train_delete(allocator, f);
-        return SPSH_FAIL_OS(err, SPSH_E_LIMIT, failed, SPSH_OFFSET_NONE,
-                            "a thread cannot be begun");
+        spsh__free(allocator, f);
+        return SPSH_FAIL_OS(err, SPSH_E_LIMIT, failed, "a thread cannot be begun");
     }
     *ret_fiber = f;
     return SPSH_OK;
@@ -192,7 +191,7 @@ void spsh__fiber_close(spsh__fiber *f)
     (void)sem_destroy(&f->go);
     (void)sem_destroy(&f->back);
     const spsh_allocator allocator = f->allocator;
-    spsh__train_delete(&allocator, f);
+    spsh__free(&allocator, f);
 }
 
 #endif

@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-#include "train_internal.h"
+#include "speechshard/inside.h"
 
 #define NAP_NS   UINT64_C(200000)
 #define NS_PER_S UINT64_C(1000000000)
@@ -47,10 +47,10 @@ static void *run(void *user)
 spsh_status spsh__watch_open(bool (*look_fn)(void *user), void *user,
                              const spsh_allocator *allocator, spsh__watch **ret, spsh_error *err)
 {
-    spsh__watch *w = spsh__train_new(allocator, 1, sizeof(*w));
+    spsh__watch *w = spsh__new(allocator, 1, sizeof(*w));
     pthread_condattr_t attributes;
     if (w == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     *w = (spsh__watch){.allocator = *allocator, .look_fn = look_fn, .user = user};
     (void)pthread_mutex_init(&w->lock, NULL);
     (void)pthread_condattr_init(&attributes);
@@ -64,8 +64,8 @@ spsh_status spsh__watch_open(bool (*look_fn)(void *user), void *user,
     }
     (void)pthread_cond_destroy(&w->news);
     (void)pthread_mutex_destroy(&w->lock);
-    spsh__train_delete(allocator, w);
-    return SPSH_FAIL_OS(err, SPSH_E_LIMIT, failed, SPSH_OFFSET_NONE, "a thread cannot be begun");
+    spsh__free(allocator, w);
+    return SPSH_FAIL_OS(err, SPSH_E_LIMIT, failed, "a thread cannot be begun");
 }
 
 void spsh__watch_close(spsh__watch *w)
@@ -80,7 +80,7 @@ void spsh__watch_close(spsh__watch *w)
     (void)pthread_join(w->thread, NULL);
     (void)pthread_cond_destroy(&w->news);
     (void)pthread_mutex_destroy(&w->lock);
-    spsh__train_delete(&allocator, w);
+    spsh__free(&allocator, w);
 }
 
 void spsh__watch_enter(spsh__watch *w)

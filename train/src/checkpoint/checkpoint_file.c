@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <xxhash.h>
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 #include "speechshard/table_file.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -140,7 +140,7 @@ spsh_status spsh__checkpoint_check(const spsh__checkpoint *c, spsh_error *err)
     for (uint32_t i = 0; bad == NULL && i < c->parameter_count; i++)
         bad = find_bad_parameter(&c->parameters[i], c->arena_elements, &end);
     if (bad != NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "checkpoint: %s", bad);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "checkpoint: %s", bad);
     return SPSH_OK;
 }
 
@@ -182,7 +182,7 @@ static spsh_status make_file_id(const spsh__checkpoint *c, uint8_t file_id[16], 
     XXH128_canonical_t canonical;
     XXH3_state_t *state = XXH3_createState();
     if (state == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "checkpoint: hash");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "checkpoint: hash");
     spsh__store_u64le(numbers, c->generation);
     spsh__store_u64le(numbers + 8, c->samples);
     spsh__store_u64le(numbers + 16, c->weights_hash);
@@ -238,14 +238,13 @@ static spsh_status publish(const char *folder, const spsh__checkpoint *c, const 
 spsh_status spsh__checkpoint_write(const char *folder, const spsh__checkpoint *c, const spsh_io *io,
                                    const spsh_allocator *allocator, spsh_error *err)
 {
-    uint8_t *entries =
-        (uint8_t *)spsh__train_new(allocator, (size_t)c->parameter_count + 1, ENTRY_BYTES);
+    uint8_t *entries = (uint8_t *)spsh__new(allocator, (size_t)c->parameter_count + 1, ENTRY_BYTES);
     if (entries == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: parameters", folder);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: parameters", folder);
     for (uint32_t i = 0; i < c->parameter_count; i++)
         encode_parameter(&c->parameters[i], entries + (size_t)i * ENTRY_BYTES);
     const spsh_status rc = publish(folder, c, entries, io, allocator, err);
-    spsh__train_delete(allocator, entries);
+    spsh__free(allocator, entries);
     return rc;
 }
 
@@ -253,8 +252,7 @@ spsh_status spsh__checkpoint_write(const char *folder, const spsh__checkpoint *c
 
 static spsh_status fail_rule(const spsh__checkpoint_file *file, const char *what, spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE, "%s: wrong: %s",
-                     spsh_table_file_path(file->table), what);
+    return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: wrong: %s", spsh_table_file_path(file->table), what);
 }
 
 /* All of a section; width and, where it is not UINT64_MAX, count must be as said. */
@@ -276,8 +274,7 @@ static spsh_status load_version(const spsh__checkpoint_file *file, spsh_error *e
         return rc;
     const uint32_t version = spsh__load_u32le(bytes.data);
     if (version != VERSION)
-        return SPSH_FAIL(err, SPSH_E_VERSION, SPSH_OFFSET_NONE,
-                         "%s: checkpoint version %u, this trainer knows %d",
+        return SPSH_FAIL(err, SPSH_E_VERSION, "%s: checkpoint version %u, this trainer knows %d",
                          spsh_table_file_path(file->table), version, VERSION);
     return SPSH_OK;
 }
@@ -291,9 +288,9 @@ static spsh_status load_text(const spsh__checkpoint_file *file, uint32_t id, cha
         return rc;
     if (bytes.size_bytes != 0 && memchr(bytes.data, '\0', bytes.size_bytes) != NULL)
         return fail_rule(file, "a text has a zero byte", err);
-    char *text = (char *)spsh__train_new(&file->allocator, bytes.size_bytes + 1, 1);
+    char *text = (char *)spsh__new(&file->allocator, bytes.size_bytes + 1, 1);
     if (text == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: a text of %zu bytes",
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: a text of %zu bytes",
                          spsh_table_file_path(file->table), bytes.size_bytes);
     if (bytes.size_bytes != 0)
         memcpy(text, bytes.data, bytes.size_bytes);
@@ -365,9 +362,9 @@ static spsh_status load_parameters(spsh__checkpoint_file *file, spsh__checkpoint
         return fail_rule(file, "the number of parameters", err);
     const size_t count = bytes.size_bytes / ENTRY_BYTES;
     file->parameters =
-        (spsh__parameter *)spsh__train_new(&file->allocator, count + 1, sizeof(spsh__parameter));
+        (spsh__parameter *)spsh__new(&file->allocator, count + 1, sizeof(spsh__parameter));
     if (file->parameters == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: %zu parameters",
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: %zu parameters",
                          spsh_table_file_path(file->table), count);
     for (size_t i = 0; i < count; i++) {
         spsh__parameter *p = &file->parameters[i];
@@ -375,7 +372,7 @@ static spsh_status load_parameters(spsh__checkpoint_file *file, spsh__checkpoint
         if (bad == NULL)
             bad = find_bad_parameter(p, c->arena_elements, &end);
         if (bad != NULL)
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE, "%s: wrong: parameter %zu: %s",
+            return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: wrong: parameter %zu: %s",
                              spsh_table_file_path(file->table), i, bad);
     }
     c->parameters = file->parameters;
@@ -459,10 +456,9 @@ spsh_status spsh__checkpoint_read(const char *path, const spsh_io *io,
                                   spsh__checkpoint *ret, spsh_error *err)
 {
     spsh__checkpoint c = {0};
-    spsh__checkpoint_file *file =
-        (spsh__checkpoint_file *)spsh__train_new(allocator, 1, sizeof(*file));
+    spsh__checkpoint_file *file = (spsh__checkpoint_file *)spsh__new(allocator, 1, sizeof(*file));
     if (file == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: checkpoint", path);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: checkpoint", path);
     file->allocator = *allocator;
     spsh_status rc =
         spsh_table_file_open_kind(path, SPSH_TABLE_CHECKPOINT, io, allocator, &file->table, err);
@@ -484,10 +480,10 @@ void spsh__checkpoint_close(spsh__checkpoint_file *file)
         return;
     const spsh_allocator allocator = file->allocator;
     spsh_table_file_close(file->table);
-    spsh__train_delete(&allocator, file->config);
-    spsh__train_delete(&allocator, file->vocabulary);
-    spsh__train_delete(&allocator, file->parameters);
-    spsh__train_delete(&allocator, file);
+    spsh__free(&allocator, file->config);
+    spsh__free(&allocator, file->vocabulary);
+    spsh__free(&allocator, file->parameters);
+    spsh__free(&allocator, file);
 }
 
 /* ---- is it this model's? ---- */
@@ -522,7 +518,7 @@ spsh_status spsh__checkpoint_match(const spsh__checkpoint *c, const spsh__parame
             continue;
         shape_text(theirs, shapes[0]);
         shape_text(&parameters[i], shapes[1]);
-        return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_MISMATCH,
                          "the checkpoint is of another model: parameter %u is %s %s at %llu, the "
                          "model has %s %s at %llu",
                          i, theirs->name, shapes[0], ULL(theirs->offset), parameters[i].name,
@@ -530,7 +526,7 @@ spsh_status spsh__checkpoint_match(const spsh__checkpoint *c, const spsh__parame
     }
     if (count != c->parameter_count || arena_elements != c->arena_elements ||
         statistics_elements != c->statistics_elements)
-        return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_MISMATCH,
                          "the checkpoint is of another model: %u parameters in %llu elements and "
                          "%llu statistics, the model has %u in %llu and %llu",
                          c->parameter_count, ULL(c->arena_elements), ULL(c->statistics_elements),

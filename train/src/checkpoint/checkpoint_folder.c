@@ -18,8 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/train_internal.h"
 #include "checkpoint_internal.h"
+#include "speechshard/inside.h"
 
 enum { CLAIM_TRIES = 1000 };
 
@@ -38,7 +38,7 @@ char *spsh__checkpoint_join(const spsh_allocator *allocator, const char *directo
                             const char *name)
 {
     const size_t size = strlen(directory) + strlen(name) + 2;
-    char *path = (char *)spsh__train_new(allocator, size, 1);
+    char *path = (char *)spsh__new(allocator, size, 1);
     if (path != NULL)
         (void)snprintf(path, size, "%s/%s", directory, name);
     return path;
@@ -105,12 +105,12 @@ static bool add_place(const spsh_allocator *allocator, spsh__checkpoint_list *li
     if (list->count == list->capacity) {
         const size_t capacity = list->capacity * 2 + 8;
         spsh__checkpoint_place *places =
-            (spsh__checkpoint_place *)spsh__train_new(allocator, capacity, sizeof(*places));
+            (spsh__checkpoint_place *)spsh__new(allocator, capacity, sizeof(*places));
         if (places == NULL)
             return false;
         if (list->count != 0)
             memcpy(places, list->places, list->count * sizeof(*places));
-        spsh__train_delete(allocator, list->places);
+        spsh__free(allocator, list->places);
         list->places = places;
         list->capacity = capacity;
     }
@@ -122,11 +122,10 @@ static spsh_status open_folder(const char *folder, DIR **ret, spsh_error *err)
 {
     DIR *open = opendir(folder);
     if (open == NULL && errno == ENOENT)
-        return SPSH_FAIL_OS(err, SPSH_E_NOT_FOUND, errno, SPSH_OFFSET_NONE,
+        return SPSH_FAIL_OS(err, SPSH_E_NOT_FOUND, errno,
                             "%s: no such folder: it is no run's, or has no checkpoint yet", folder);
     if (open == NULL)
-        return SPSH_FAIL_OS(err, SPSH_E_IO, errno, SPSH_OFFSET_NONE,
-                            "%s: cannot list the checkpoints", folder);
+        return SPSH_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot list the checkpoints", folder);
     *ret = open;
     return SPSH_OK;
 }
@@ -144,8 +143,7 @@ spsh_status spsh__checkpoint_list_read(const char *folder, const spsh_allocator 
         errno = 0;
         entry = readdir(open); /* NOLINT(concurrency-mt-unsafe): this thread's stream */
         if (entry == NULL && errno != 0)
-            rc = SPSH_FAIL_OS(err, SPSH_E_IO, errno, SPSH_OFFSET_NONE,
-                              "%s: cannot list the checkpoints", folder);
+            rc = SPSH_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot list the checkpoints", folder);
         if (entry == NULL)
             break;
         spsh__checkpoint_place place = {0, 0};
@@ -155,11 +153,11 @@ spsh_status spsh__checkpoint_list_read(const char *folder, const spsh_allocator 
         if (place.generation > list.generation)
             list.generation = place.generation;
         if (kind == NAME_CHECKPOINT && !add_place(allocator, &list, place))
-            rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: list", folder);
+            rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: list", folder);
     }
     (void)closedir(open);
     if (rc != SPSH_OK) {
-        spsh__train_delete(allocator, list.places);
+        spsh__free(allocator, list.places);
         return rc;
     }
     if (list.count > 1)
@@ -177,7 +175,7 @@ static spsh_status highest_generation(const char *folder, const spsh_allocator *
     const spsh_status rc = spsh__checkpoint_list_read(folder, allocator, &list, err);
     if (rc == SPSH_OK)
         *ret = list.generation;
-    spsh__train_delete(allocator, list.places);
+    spsh__free(allocator, list.places);
     return rc;
 }
 
@@ -189,7 +187,7 @@ static spsh_status create_claim(const char *folder, uint32_t generation, const s
     claim_name(generation, name);
     char *path = spsh__checkpoint_join(allocator, folder, name);
     if (path == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: claim", folder);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: claim", folder);
     int fd = -EINTR;
     while (fd == -EINTR)
         fd = io->open_fn(io->user, path, O_WRONLY | O_CREAT | O_EXCL, 0666);
@@ -198,9 +196,8 @@ static spsh_status create_claim(const char *folder, uint32_t generation, const s
     if (fd >= 0)
         (void)io->close_fn(io->user, fd);
     else if (!*ret_taken)
-        rc = SPSH_FAIL_OS(err, spsh_io_status(-fd), -fd, SPSH_OFFSET_NONE, "%s: cannot be created",
-                          path);
-    spsh__train_delete(allocator, path);
+        rc = SPSH_FAIL_OS(err, spsh_io_status(-fd), -fd, "%s: cannot be created", path);
+    spsh__free(allocator, path);
     return rc;
 }
 
@@ -226,8 +223,8 @@ spsh_status spsh__checkpoint_claim(const char *folder, const spsh_io *io,
             highest = mine;
     }
     if (rc == SPSH_OK)
-        rc = SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
-                       "%s: no generation can be claimed above %" PRIu32, folder, highest);
+        rc = SPSH_FAIL(err, SPSH_E_LIMIT, "%s: no generation can be claimed above %" PRIu32, folder,
+                       highest);
     return rc;
 }
 
@@ -238,13 +235,12 @@ static spsh_status remove_file(const char *folder, const char *name, const spsh_
 {
     char *path = spsh__checkpoint_join(allocator, folder, name);
     if (path == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: removing", folder);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: removing", folder);
     const int io_rc = io->unlink_fn(io->user, path);
     spsh_status rc = SPSH_OK;
     if (io_rc < 0 && io_rc != -ENOENT)
-        rc = SPSH_FAIL_OS(err, spsh_io_status(-io_rc), -io_rc, SPSH_OFFSET_NONE,
-                          "%s: cannot be removed", path);
-    spsh__train_delete(allocator, path);
+        rc = SPSH_FAIL_OS(err, spsh_io_status(-io_rc), -io_rc, "%s: cannot be removed", path);
+    spsh__free(allocator, path);
     return rc;
 }
 
@@ -289,6 +285,6 @@ spsh_status spsh__checkpoint_prune(const char *folder, uint32_t keep, uint64_t b
         spsh__checkpoint_name(list.places[i], name);
         rc = remove_file(folder, name, io, allocator, err);
     }
-    spsh__train_delete(allocator, list.places);
+    spsh__free(allocator, list.places);
     return rc;
 }

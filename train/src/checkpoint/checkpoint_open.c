@@ -9,8 +9,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-#include "base/train_internal.h"
 #include "checkpoint_internal.h"
+#include "speechshard/inside.h"
 
 typedef struct search {
     const char *folder;
@@ -44,14 +44,14 @@ static spsh_status try_place(const search *s, spsh__checkpoint_place place,
     spsh__checkpoint_name(place, name);
     char *path = spsh__checkpoint_join(s->allocator, s->folder, name);
     if (path == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: checkpoint", name);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: checkpoint", name);
     spsh_error why = SPSH_ERROR_INIT;
     spsh__checkpoint found = {0};
     spsh__checkpoint_file *file = NULL;
     spsh_status rc = spsh__checkpoint_read(path, s->io, s->allocator, &file, &found, &why);
     if (rc == SPSH_OK && (found.generation != place.generation || found.samples != place.samples)) {
         spsh__checkpoint_close(file);
-        rc = SPSH_FAIL(&why, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+        rc = SPSH_FAIL(&why, SPSH_E_MISMATCH,
                        "%s: the file is of another generation or of other samples", path);
     }
     if (rc == SPSH_OK) {
@@ -64,7 +64,7 @@ static spsh_status try_place(const search *s, spsh__checkpoint_place place,
         (void)snprintf(text, sizeof(text), "a checkpoint is passed over: %s", why.message);
         s->log_fn(s->log_user, SPSH_LOG_WARNING, text);
     }
-    spsh__train_delete(s->allocator, path);
+    spsh__free(s->allocator, path);
     return rc;
 }
 
@@ -83,19 +83,19 @@ static spsh_status open_newest(const search *s, spsh__checkpoint_file **ret_file
         if (i == 0)
             first = why;
     }
-    spsh__train_delete(s->allocator, list.places);
+    spsh__free(s->allocator, list.places);
     if (rc == SPSH_OK)
         return rc;
     if (list.count == 0)
-        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE, "%s: no checkpoint", s->folder);
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: no checkpoint", s->folder);
     if (!is_passed_over(rc)) {
         if (err != NULL)
             *err = why;
         return rc;
     }
-    return SPSH_FAIL(err, SPSH_E_CORRUPT, first.offset_bytes,
-                     "none of %zu checkpoints is good; the newest: %.300s", list.count,
-                     first.message);
+    return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, first.offset_bytes,
+                        "none of %zu checkpoints is good; the newest: %.300s", list.count,
+                        first.message);
 }
 
 /* Also through a symbolic link. */
@@ -121,9 +121,9 @@ spsh_status spsh__checkpoint_open(const char *path, const spsh_io *io, spsh_log_
         return spsh__checkpoint_read(path, io, allocator, ret_file, ret, err);
     char *folder = spsh__checkpoint_join(allocator, path, "checkpoints");
     if (folder == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: checkpoints", path);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: checkpoints", path);
     const search s = {folder, io, allocator, log_fn, log_user};
     const spsh_status rc = open_newest(&s, ret_file, ret, err);
-    spsh__train_delete(allocator, folder);
+    spsh__free(allocator, folder);
     return rc;
 }

@@ -13,8 +13,8 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include "base/train_internal.h"
 #include "checkpoint_internal.h"
+#include "speechshard/inside.h"
 
 enum { ALIGNMENT = 64, LATEST_BYTES = 80 };
 
@@ -42,9 +42,9 @@ spsh_status spsh__checkpoint_writer_check(const spsh__checkpoint_writer *w, spsh
 {
     spsh__checkpoint_list list = {0};
     const spsh_status rc = spsh__checkpoint_list_read(w->folder, &w->allocator, &list, err);
-    spsh__train_delete(&w->allocator, list.places);
+    spsh__free(&w->allocator, list.places);
     if (rc == SPSH_OK && list.generation > w->generation)
-        return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_MISMATCH,
                          "%s: this is start %" PRIu32 " of the run, and start %" PRIu32
                          " has taken over",
                          w->run, w->generation, list.generation);
@@ -57,10 +57,10 @@ static spsh_status read_back(const spsh__checkpoint_writer *w, const char *name,
     spsh__checkpoint_file *file = NULL;
     char *path = spsh__checkpoint_join(&w->allocator, w->folder, name);
     if (path == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: reading back", name);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: reading back", name);
     const spsh_status rc = spsh__checkpoint_read(path, w->io, &w->allocator, &file, &found, err);
     spsh__checkpoint_close(file);
-    spsh__train_delete(&w->allocator, path);
+    spsh__free(&w->allocator, path);
     return rc;
 }
 
@@ -186,12 +186,12 @@ static spsh_status reserve_memory(spsh__checkpoint_writer *w, size_t size, spsh_
 {
     if (size <= w->capacity)
         return SPSH_OK;
-    spsh__train_delete(&w->allocator, w->memory);
+    spsh__free(&w->allocator, w->memory);
     w->capacity = 0;
     w->memory = (uint8_t *)w->allocator.alloc_fn(w->allocator.user, size);
     if (w->memory == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE,
-                         "%s: a snapshot for a checkpoint: %zu bytes", w->run, size);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: a snapshot for a checkpoint: %zu bytes",
+                         w->run, size);
     w->capacity = size;
     return SPSH_OK;
 }
@@ -236,7 +236,7 @@ static spsh_status start_thread(spsh__checkpoint_writer *w, spsh_error *err)
     const int rc = pthread_create(&w->thread, NULL, work, w);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc != 0)
-        return SPSH_FAIL_OS(err, SPSH_E_NO_MEMORY, rc, SPSH_OFFSET_NONE,
+        return SPSH_FAIL_OS(err, SPSH_E_NO_MEMORY, rc,
                             "%s: cannot start the thread that writes checkpoints", w->run);
     w->has_thread = true;
     return SPSH_OK;
@@ -262,10 +262,9 @@ spsh_status spsh__checkpoint_writer_open(const char *run, uint32_t keep, const s
 {
     if (allocator == NULL)
         allocator = spsh_allocator_default();
-    spsh__checkpoint_writer *w =
-        (spsh__checkpoint_writer *)spsh__train_new(allocator, 1, sizeof(*w));
+    spsh__checkpoint_writer *w = (spsh__checkpoint_writer *)spsh__new(allocator, 1, sizeof(*w));
     if (w == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: checkpoint writer", run);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: checkpoint writer", run);
     w->allocator = *allocator;
     w->io = io != NULL ? io : spsh_io_default();
     w->keep = keep;
@@ -275,7 +274,7 @@ spsh_status spsh__checkpoint_writer_open(const char *run, uint32_t keep, const s
     w->folder = spsh__checkpoint_join(allocator, run, "checkpoints");
     spsh_status rc = SPSH_OK;
     if (w->run == NULL || w->folder == NULL) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: checkpoint writer", run);
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: checkpoint writer", run);
         goto out;
     }
     w->run[strlen(run)] = '\0'; /* without the slash */
@@ -359,8 +358,8 @@ void spsh__checkpoint_writer_close(spsh__checkpoint_writer *w)
     }
     (void)pthread_cond_destroy(&w->changed);
     (void)pthread_mutex_destroy(&w->mutex);
-    spsh__train_delete(&allocator, w->memory);
-    spsh__train_delete(&allocator, w->run);
-    spsh__train_delete(&allocator, w->folder);
-    spsh__train_delete(&allocator, w);
+    spsh__free(&allocator, w->memory);
+    spsh__free(&allocator, w->run);
+    spsh__free(&allocator, w->folder);
+    spsh__free(&allocator, w);
 }

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "base/train_internal.h"
 #include "fold_tree.h"
+#include "speechshard/inside.h"
 
 #define TAG_ALL_REDUCE SPSH__COMM_TAG_MAX
 #define TAG_BROADCAST  (SPSH__COMM_TAG_MAX + 1)
@@ -55,7 +55,7 @@ spsh_status spsh__comm_open(const spsh__rendezvous_options *options,
         return rc;
     c->deadline_ms = options->deadline_ms;
     if (c->rank != launch->rank || c->world_size != launch->world_size) {
-        rc = SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+        rc = SPSH_FAIL(err, SPSH_E_MISMATCH,
                        "the variables of %s say that this is rank %u of %u, MPI says %u of %u: "
                        "start with 'mpirun -n %u' or 'srun --mpi=pmix -n %u'",
                        launch->launcher, launch->rank, launch->world_size, c->rank, c->world_size,
@@ -163,10 +163,10 @@ spsh_status spsh__comm_all_reduce(spsh__comm *c, spsh__comm_type type, spsh__com
 
     if (c->world_size == 1 || count == 0)
         return SPSH_OK;
-    rows = spsh__train_new(&c->allocator, c->world_size, row_bytes);
-    handles = spsh__train_new(&c->allocator, 2 * (size_t)c->world_size, sizeof(*handles));
+    rows = spsh__new(&c->allocator, c->world_size, row_bytes);
+    handles = spsh__new(&c->allocator, 2 * (size_t)c->world_size, sizeof(*handles));
     if (rows == NULL || handles == NULL) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "sum of %zu values", count);
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "sum of %zu values", count);
         goto out;
     }
     memcpy(rows + c->rank * row_bytes, values, row_bytes);
@@ -182,8 +182,8 @@ spsh_status spsh__comm_all_reduce(spsh__comm *c, spsh__comm_type type, spsh__com
         fold_u64((uint64_t *)(void *)rows, c->world_size, count, op);
     memcpy(values, rows, row_bytes);
 out:
-    spsh__train_delete(&c->allocator, rows);
-    spsh__train_delete(&c->allocator, handles);
+    spsh__free(&c->allocator, rows);
+    spsh__free(&c->allocator, handles);
     return rc;
 }
 
@@ -263,8 +263,7 @@ void spsh__comm_roll(spsh__comm *c, uint64_t own, uint32_t deadline_ms, uint64_t
     const struct timespec nap = {0, 1000000};
     const uint32_t world = c->world_size;
     const uint64_t begin_ns = spsh__now_ns();
-    spsh__comm_handle *handles =
-        spsh__train_new(&c->allocator, 2 * (size_t)world, sizeof(*handles));
+    spsh__comm_handle *handles = spsh__new(&c->allocator, 2 * (size_t)world, sizeof(*handles));
     uint32_t answered = 0;
     for (uint32_t r = 0; r < world; r++)
         counts[r] = r == c->rank ? own : UINT64_MAX;
@@ -280,17 +279,17 @@ void spsh__comm_roll(spsh__comm *c, uint64_t own, uint32_t deadline_ms, uint64_t
     for (uint32_t i = 0; i < 2 * world; i++)
         if (handles[i] != 0 && c->ops->wait_fn(c, handles[i], 0, NULL) != SPSH_OK && i < world)
             counts[i] = UINT64_MAX;
-    spsh__train_delete(&c->allocator, handles);
+    spsh__free(&c->allocator, handles);
 }
 
 bool spsh__comm_name_missing(spsh__comm *c, uint64_t own, char *text, size_t capacity)
 {
-    uint64_t *counts = spsh__train_new(&c->allocator, c->world_size, sizeof(*counts));
+    uint64_t *counts = spsh__new(&c->allocator, c->world_size, sizeof(*counts));
     bool has_all = true;
     size_t length = 0;
     text[0] = '\0';
     if (counts == NULL || spsh__comm_has_failed(c)) {
-        spsh__train_delete(&c->allocator, counts);
+        spsh__free(&c->allocator, counts);
         return false;
     }
     spsh__comm_roll(c, own, ROLL_MS, counts);
@@ -301,6 +300,6 @@ bool spsh__comm_name_missing(spsh__comm *c, uint64_t own, char *text, size_t cap
             length += (size_t)snprintf(text + length, capacity - length, "%s%u",
                                        length == 0 ? "" : ", ", r);
     if (!spsh__comm_lingers(c))
-        spsh__train_delete(&c->allocator, counts);
+        spsh__free(&c->allocator, counts);
     return true;
 }

@@ -11,8 +11,8 @@
  * Two-sided messages only. A rank that has died: mpirun ends all others and names it; where mpirun
  * was told not to, and for a rank that hangs, wait_fn's deadline does both.
  */
-#include "base/train_internal.h"
 #include "comm.h"
+#include "speechshard/inside.h"
 
 #ifndef SPEECHSHARD_MPI
 
@@ -20,7 +20,7 @@ spsh_status spsh__comm_mpi_open(const spsh_allocator *allocator, spsh__comm **re
                                 spsh_error *err)
 {
     (void)allocator, (void)ret_comm;
-    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
                      "more than one process needs MPI, which was not there when this was built");
 }
 
@@ -75,7 +75,7 @@ static spsh_status mpi_error(int result, const char *what, uint32_t peer, spsh_e
     char text[MPI_MAX_ERROR_STRING] = "";
     int length = 0;
     MPI_Error_string(result, text, &length);
-    return SPSH_FAIL(err, SPSH_E_IO, SPSH_OFFSET_NONE, "%s rank %u: %s", what, peer, text);
+    return SPSH_FAIL(err, SPSH_E_IO, "%s rank %u: %s", what, peer, text);
 }
 
 /* Asks MPI for what has finished. Locked. */
@@ -124,20 +124,20 @@ static bool grow(spsh__comm *c, mpi_state *s)
 {
     const spsh_allocator *a = &c->allocator;
     uint32_t capacity = s->capacity == 0 ? REQUESTS_FIRST : 2 * s->capacity;
-    message *messages = spsh__train_new(a, capacity, sizeof(*messages));
-    MPI_Request *requests = spsh__train_new(a, capacity, sizeof(MPI_Request));
-    int *finished = spsh__train_new(a, capacity, sizeof(*finished));
-    MPI_Status *statuses = spsh__train_new(a, capacity, sizeof(*statuses));
+    message *messages = spsh__new(a, capacity, sizeof(*messages));
+    MPI_Request *requests = spsh__new(a, capacity, sizeof(MPI_Request));
+    int *finished = spsh__new(a, capacity, sizeof(*finished));
+    MPI_Status *statuses = spsh__new(a, capacity, sizeof(*statuses));
     bool is_good = messages != NULL && requests != NULL && finished != NULL && statuses != NULL;
     if (is_good) {
         for (uint32_t i = 0; i < capacity; i++)
             requests[i] = i < s->capacity ? s->requests[i] : MPI_REQUEST_NULL;
         if (s->capacity > 0)
             memcpy(messages, s->messages, s->capacity * sizeof(*messages));
-        spsh__train_delete(a, s->messages);
-        spsh__train_delete(a, s->requests);
-        spsh__train_delete(a, s->finished);
-        spsh__train_delete(a, s->statuses);
+        spsh__free(a, s->messages);
+        spsh__free(a, s->requests);
+        spsh__free(a, s->finished);
+        spsh__free(a, s->statuses);
         s->messages = messages;
         s->requests = requests;
         s->finished = finished;
@@ -145,10 +145,10 @@ static bool grow(spsh__comm *c, mpi_state *s)
         s->capacity = capacity;
         return true;
     }
-    spsh__train_delete(a, messages);
-    spsh__train_delete(a, requests);
-    spsh__train_delete(a, finished);
-    spsh__train_delete(a, statuses);
+    spsh__free(a, messages);
+    spsh__free(a, requests);
+    spsh__free(a, finished);
+    spsh__free(a, statuses);
     return false;
 }
 
@@ -180,7 +180,7 @@ static spsh_status start(spsh__comm *c, const post *p, spsh__comm_handle *ret, s
     int result = MPI_SUCCESS;
     message *m = free_message(c, s, &number);
     if (m == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%u messages", s->capacity);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%u messages", s->capacity);
     if (spsh__comm_has_failed(c))
         s->requests[number] = MPI_REQUEST_NULL; /* MPI would move others as well */
     else if (p->outgoing != NULL)
@@ -211,12 +211,10 @@ static spsh_status post_message(spsh__comm *c, const post *p, spsh__comm_handle 
 {
     mpi_state *s = c->state;
     if (p->peer >= c->world_size || p->peer == c->rank)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "rank %u of %u has no message for rank %u", c->rank, c->world_size,
-                         p->peer);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "rank %u of %u has no message for rank %u",
+                         c->rank, c->world_size, p->peer);
     if (p->size_bytes > INT_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "a message of %zu bytes",
-                         p->size_bytes);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a message of %zu bytes", p->size_bytes);
     pthread_mutex_lock(&s->lock);
     spsh_status rc = start(c, p, ret_handle, err);
     if (rc == SPSH_OK)
@@ -273,7 +271,7 @@ static spsh_status finish(spsh__comm *c, message *m, spsh_error *err)
     }
     if (class == MPI_ERR_TRUNCATE || is_other_size) {
         spsh__comm_set_failed(c);
-        return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_MISMATCH,
                          "rank %u sent %s than the %zu bytes that were expected (tag %u): do all "
                          "ranks have the same configuration?",
                          m->peer, class == MPI_ERR_TRUNCATE ? "more" : "less", m->size_bytes,
@@ -323,8 +321,7 @@ static spsh_status mpi_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t de
         rc = finish(c, m, err);
     } else if (m != NULL) {
         spsh__comm_set_failed(c);
-        rc = SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
-                       "rank %u %s %zu bytes (tag %u) in %.1f s", m->peer,
+        rc = SPSH_FAIL(err, SPSH_E_TIMEOUT, "rank %u %s %zu bytes (tag %u) in %.1f s", m->peer,
                        m->is_send ? "has not taken" : "has not sent", m->size_bytes, m->tag,
                        (double)(spsh__now_ns() - begin) / 1e9);
     }
@@ -389,12 +386,12 @@ static void mpi_close(spsh__comm *c)
         pthread_cond_destroy(&s->work);
     if (s->has_lock)
         pthread_mutex_destroy(&s->lock);
-    spsh__train_delete(&allocator, s->messages);
-    spsh__train_delete(&allocator, s->requests);
-    spsh__train_delete(&allocator, s->finished);
-    spsh__train_delete(&allocator, s->statuses);
-    spsh__train_delete(&allocator, s);
-    spsh__train_delete(&allocator, c);
+    spsh__free(&allocator, s->messages);
+    spsh__free(&allocator, s->requests);
+    spsh__free(&allocator, s->finished);
+    spsh__free(&allocator, s->statuses);
+    spsh__free(&allocator, s);
+    spsh__free(&allocator, c);
 }
 
 static const spsh__comm_ops mpi_ops = {
@@ -418,15 +415,13 @@ static spsh_status join_world(spsh__comm *c, mpi_state *s, spsh_error *err)
     int size = 0;
     MPI_Initialized(&was_there);
     if (was_there)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
-                         "MPI can be opened once in a process");
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "MPI can be opened once in a process");
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS)
-        return SPSH_FAIL(err, SPSH_E_IO, SPSH_OFFSET_NONE, "MPI_Init_thread failed");
+        return SPSH_FAIL(err, SPSH_E_IO, "MPI_Init_thread failed");
     if (level < MPI_THREAD_SERIALIZED)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
-                         "this MPI has no MPI_THREAD_SERIALIZED");
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "this MPI has no MPI_THREAD_SERIALIZED");
     if (MPI_Comm_dup(MPI_COMM_WORLD, &s->world) != MPI_SUCCESS)
-        return SPSH_FAIL(err, SPSH_E_IO, SPSH_OFFSET_NONE, "MPI_Comm_dup failed");
+        return SPSH_FAIL(err, SPSH_E_IO, "MPI_Comm_dup failed");
     s->has_world = true;
     MPI_Comm_set_errhandler(s->world, MPI_ERRORS_RETURN);
     MPI_Comm_rank(s->world, &rank);
@@ -439,19 +434,19 @@ static spsh_status join_world(spsh__comm *c, mpi_state *s, spsh_error *err)
 spsh_status spsh__comm_mpi_open(const spsh_allocator *allocator, spsh__comm **ret_comm,
                                 spsh_error *err)
 {
-    spsh__comm *c = spsh__train_new(allocator, 1, sizeof(*c));
-    mpi_state *s = spsh__train_new(allocator, 1, sizeof(*s));
+    spsh__comm *c = spsh__new(allocator, 1, sizeof(*c));
+    mpi_state *s = spsh__new(allocator, 1, sizeof(*s));
     spsh_status rc = SPSH_OK;
     if (c == NULL || s == NULL) {
-        spsh__train_delete(allocator, c);
-        spsh__train_delete(allocator, s);
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "communication");
+        spsh__free(allocator, c);
+        spsh__free(allocator, s);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "communication");
     }
     *c = (spsh__comm){.ops = &mpi_ops, .allocator = *allocator, .state = s};
     s->has_lock = pthread_mutex_init(&s->lock, NULL) == 0;
     s->has_work = pthread_cond_init(&s->work, NULL) == 0;
     if (!s->has_lock || !s->has_work || !grow(c, s)) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "communication");
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "communication");
         goto out;
     }
     rc = join_world(c, s, err);
@@ -459,7 +454,7 @@ spsh_status spsh__comm_mpi_open(const spsh_allocator *allocator, spsh__comm **re
         goto out;
     s->has_thread = pthread_create(&s->thread, NULL, move_messages, c) == 0;
     if (!s->has_thread) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a thread for messages");
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a thread for messages");
         goto out;
     }
     *ret_comm = c;

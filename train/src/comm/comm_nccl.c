@@ -11,7 +11,7 @@
 #include <sched.h>
 #include <stdio.h>
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 #define SPIN_NS UINT64_C(1000000) /* looks without naps for so long */
 #define NAP_NS  UINT64_C(50000)
@@ -71,7 +71,7 @@ static spsh_status fail(spsh__collectives *c, spsh_status rc, const spsh_error *
         name_missing(c, missing, sizeof(missing));
     give_up(c);
     if (rc == SPSH_E_TIMEOUT)
-        return SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_TIMEOUT,
                          "%s missing: step %llu, %s%s, waited for %.1f s; this is rank %u of %u",
                          missing, (unsigned long long)*c->step, c->what,
                          missing[0] == 'n' ? ", a device or what connects them hangs" : "",
@@ -97,9 +97,8 @@ static spsh_status settle(spsh__collectives *c, spsh_error *err)
 
 static spsh_status has_failed(const spsh__collectives *c, spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
-                     "step %llu: NCCL was given up before, in %s", (unsigned long long)*c->step,
-                     c->what);
+    return SPSH_FAIL(err, SPSH_E_TIMEOUT, "step %llu: NCCL was given up before, in %s",
+                     (unsigned long long)*c->step, c->what);
 }
 
 spsh_status spsh__collectives_behind(spsh__collectives *c, spsh_error *err)
@@ -176,14 +175,13 @@ static spsh_status judge(const spsh__comm *comm, const uint64_t *facts, const sp
     for (uint32_t r = 0; r < comm->world_size; r++) {
         if (facts[r * FACT_COUNT + FACT_HAS_NCCL] != 0)
             continue;
-        return r == comm->rank
-                   ? SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE, "%.200s", why->message)
-                   : SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE, "rank %u has no NCCL", r);
+        return r == comm->rank ? SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "%.200s", why->message)
+                               : SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "rank %u has no NCCL", r);
     }
     for (uint32_t r = 1; r < comm->world_size; r++)
         for (uint32_t before = 0; before < r; before++)
             if (facts[r * FACT_COUNT + FACT_KEY] == facts[before * FACT_COUNT + FACT_KEY])
-                return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
                                  "ranks %u and %u have the same GPU: NCCL wants one for each",
                                  before, r);
     return SPSH_OK;
@@ -194,13 +192,13 @@ static spsh_status agree(spsh__collectives *c, spsh_error *err)
     spsh__comm *comm = c->comm;
     spsh_error why = SPSH_ERROR_INIT;
     uint64_t *facts =
-        spsh__train_new(&c->allocator, (size_t)comm->world_size * FACT_COUNT, sizeof(*facts));
+        spsh__new(&c->allocator, (size_t)comm->world_size * FACT_COUNT, sizeof(*facts));
     if (facts == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     uint64_t *own = facts + (size_t)comm->rank * FACT_COUNT;
-    spsh_status rc = c->nccl == NULL ? SPSH_FAIL(&why, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
-                                                 "the CUDA plug-in has no part for NCCL")
-                                     : c->nccl->load_fn(NULL, &c->library, &why);
+    spsh_status rc =
+        c->nccl == NULL ? SPSH_FAIL(&why, SPSH_E_NOT_FOUND, "the CUDA plug-in has no part for NCCL")
+                        : c->nccl->load_fn(NULL, &c->library, &why);
     if (rc == SPSH_OK)
         rc = c->nccl->key_fn(c->backend->device, &own[FACT_KEY], &why);
     own[FACT_HAS_NCCL] = rc == SPSH_OK;
@@ -208,7 +206,7 @@ static spsh_status agree(spsh__collectives *c, spsh_error *err)
                                (size_t)comm->world_size * FACT_COUNT, err);
     if (rc == SPSH_OK)
         rc = judge(comm, facts, &why, err);
-    spsh__train_delete(&c->allocator, facts);
+    spsh__free(&c->allocator, facts);
     return rc;
 }
 
@@ -228,8 +226,7 @@ static spsh_status join_others(spsh__collectives *c, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     if (message[0] == 0)
-        return SPSH_FAIL(err, SPSH_E_IO, SPSH_OFFSET_NONE, "rank 0 has no id for NCCL: %.180s",
-                         why.message);
+        return SPSH_FAIL(err, SPSH_E_IO, "rank 0 has no id for NCCL: %.180s", why.message);
     memcpy(&plan.id, message + 1, sizeof(plan.id));
     c->what = "joining the others over NCCL";
     rc = c->nccl->open_fn(c->library, &plan, &c->state, &why);
@@ -244,12 +241,12 @@ spsh_status spsh__collectives_open(spsh__comm *comm, spsh__backend *backend, con
                                    spsh__collectives **ret, spsh_error *err)
 {
     const spsh_cuda *cuda = backend->cuda;
-    spsh__collectives *c = spsh__train_new(&comm->allocator, 1, sizeof(*c));
+    spsh__collectives *c = spsh__new(&comm->allocator, 1, sizeof(*c));
     spsh__device_nccl_entry_fn *entry = NULL;
     void *symbol = cuda == NULL ? NULL : spsh_cuda_symbol(cuda, SPSH__DEVICE_NCCL_SYMBOL);
     spsh_status rc = SPSH_OK;
     if (c == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     *c = (spsh__collectives){
         .allocator = comm->allocator, .comm = comm, .backend = backend, .step = step, .what = ""};
     memcpy(&entry, &symbol, sizeof(entry));
@@ -297,5 +294,5 @@ void spsh__collectives_close(spsh__collectives *c)
     spsh_cuda_stream_close(cuda, c->stream);
     if (c->library != NULL)
         c->nccl->unload_fn(c->library);
-    spsh__train_delete(&allocator, c);
+    spsh__free(&allocator, c);
 }

@@ -1,13 +1,13 @@
 /* comm_self.c: a world of one: there is nobody to talk to. */
-#include "base/train_internal.h"
 #include "comm.h"
+#include "speechshard/inside.h"
 
 static spsh_status self_send(spsh__comm *c, uint32_t to, uint32_t tag, const void *bytes,
                              size_t size_bytes, spsh__comm_handle *ret_handle, spsh_error *err)
 {
     (void)c, (void)tag, (void)bytes, (void)size_bytes;
     *ret_handle = 0;
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "no rank %u in a world of one", to);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "no rank %u in a world of one", to);
 }
 
 static spsh_status self_receive(spsh__comm *c, uint32_t from, uint32_t tag, void *bytes,
@@ -32,7 +32,7 @@ static spsh_status self_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t d
 static void self_close(spsh__comm *c)
 {
     spsh_allocator allocator = c->allocator;
-    spsh__train_delete(&allocator, c);
+    spsh__free(&allocator, c);
 }
 
 static const spsh__comm_ops self_ops = {
@@ -47,9 +47,9 @@ static const spsh__comm_ops self_ops = {
 spsh_status spsh__comm_self_open(const spsh_allocator *allocator, spsh__comm **ret_comm,
                                  spsh_error *err)
 {
-    spsh__comm *c = spsh__train_new(allocator, 1, sizeof(*c));
+    spsh__comm *c = spsh__new(allocator, 1, sizeof(*c));
     if (c == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "communication");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "communication");
     *c = (spsh__comm){.ops = &self_ops, .world_size = 1, .allocator = *allocator};
     *ret_comm = c;
     return SPSH_OK;

@@ -1,7 +1,7 @@
 /* comm_tasks.c: see comm_tasks.h. */
 #include "comm_tasks.h"
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 /* A message that nobody has asked for yet; its bytes lie behind it. */
 typedef struct early {
@@ -53,14 +53,14 @@ static spsh_status more_receives(task_comm *t, spsh_error *err)
 {
     const spsh_allocator *a = &t->comm.allocator;
     const size_t more = t->receive_max == 0 ? 16 : 2 * t->receive_max;
-    receive *receives = spsh__train_new(a, more, sizeof(*receives));
+    receive *receives = spsh__new(a, more, sizeof(*receives));
     if (receives == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "messages on their way");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "messages on their way");
     if (t->receive_max > 0)
         memcpy(receives, t->receives, t->receive_max * sizeof(*receives));
     for (size_t i = t->receive_max; i < more; i++)
         receives[i].next = i + 1 < more ? i + 2 : 0;
-    spsh__train_delete(a, t->receives);
+    spsh__free(a, t->receives);
     t->receives = receives;
     t->first_free = t->receive_max + 1;
     t->receive_max = more;
@@ -97,8 +97,8 @@ static spsh_status check_peer(const spsh__comm *c, uint32_t peer, spsh_error *er
 {
     if (peer < c->world_size && peer != c->rank)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                     "rank %u of %u has no other rank %u", c->rank, c->world_size, peer);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "rank %u of %u has no other rank %u", c->rank,
+                     c->world_size, peer);
 }
 
 static spsh_status task_send(spsh__comm *c, uint32_t to, uint32_t tag, const void *bytes,
@@ -125,7 +125,7 @@ static bool take_early(task_comm *t, bin *of, receive *r)
             continue;
         take(r, e + 1, e->size_bytes);
         *at = e->next;
-        spsh__train_delete(&t->comm.allocator, e);
+        spsh__free(&t->comm.allocator, e);
         return true;
     }
     return false;
@@ -152,7 +152,7 @@ static spsh_status task_receive(spsh__comm *c, uint32_t from, uint32_t tag, void
 static spsh_status keep(task_comm *t, const early *head, const void *bytes)
 {
     early **end = &bin_of(t, head->from, head->tag)->first_early;
-    early *e = spsh__train_new(&t->comm.allocator, 1, sizeof(*e) + head->size_bytes);
+    early *e = spsh__new(&t->comm.allocator, 1, sizeof(*e) + head->size_bytes);
     if (e == NULL)
         return SPSH_E_NO_MEMORY;
     *e = *head;
@@ -211,9 +211,8 @@ static spsh_status task_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t d
     r->next = t->first_free;
     t->first_free = handle;
     if (rc == SPSH_E_TIMEOUT)
-        return SPSH_FAIL(err, rc, SPSH_OFFSET_NONE, "rank %u has not answered within %u ms", from,
-                         deadline_ms);
-    return rc == SPSH_OK ? rc : SPSH_FAIL(err, rc, SPSH_OFFSET_NONE, "it is over");
+        return SPSH_FAIL(err, rc, "rank %u has not answered within %u ms", from, deadline_ms);
+    return rc == SPSH_OK ? rc : SPSH_FAIL(err, rc, "it is over");
 }
 
 static uint64_t task_now(const spsh__comm *c)
@@ -241,9 +240,9 @@ spsh_status spsh__task_comm_open(const spsh__task_comm_ops *ops, void *user, uin
                                  uint32_t world_size, const spsh_allocator *allocator,
                                  spsh__comm **ret_comm, spsh_error *err)
 {
-    task_comm *t = spsh__train_new(allocator, 1, sizeof(*t));
+    task_comm *t = spsh__new(allocator, 1, sizeof(*t));
     if (t == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     t->ops = ops;
     t->user = user;
     t->comm = (spsh__comm){.ops = &task_ops,
@@ -265,9 +264,9 @@ void spsh__task_comm_free(spsh__comm *comm)
         early *next = NULL;
         for (early *e = t->bins[b].first_early; e != NULL; e = next) {
             next = e->next;
-            spsh__train_delete(&allocator, e);
+            spsh__free(&allocator, e);
         }
     }
-    spsh__train_delete(&allocator, t->receives);
-    spsh__train_delete(&allocator, t);
+    spsh__free(&allocator, t->receives);
+    spsh__free(&allocator, t);
 }

@@ -28,8 +28,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/train_internal.h"
 #include "rendezvous.h"
+#include "speechshard/inside.h"
 
 enum {
     FRAME_BYTES = 24,
@@ -154,7 +154,7 @@ static void finish(tcp_state *s, spsh__comm_handle handle)
 
 static bool put_frame(spsh__comm *c, peer *p, const frame *what)
 {
-    frame *f = spsh__train_new(&c->allocator, 1, sizeof(*f));
+    frame *f = spsh__new(&c->allocator, 1, sizeof(*f));
     if (f == NULL)
         return false;
     *f = *what;
@@ -180,7 +180,7 @@ static void drop_frame(spsh__comm *c, peer *p)
     p->first_out = f->next;
     if (p->first_out == NULL)
         p->last_out = NULL;
-    spsh__train_delete(&c->allocator, f);
+    spsh__free(&c->allocator, f);
 }
 
 /* As much as the connection takes. */
@@ -262,8 +262,7 @@ static void keep(peer *p, unexpected *u)
 
 static unexpected *new_unexpected(spsh__comm *c, uint32_t tag, uint64_t size_bytes, bool is_ask)
 {
-    unexpected *u =
-        spsh__train_new(&c->allocator, 1, sizeof(*u) + (is_ask ? 0 : (size_t)size_bytes));
+    unexpected *u = spsh__new(&c->allocator, 1, sizeof(*u) + (is_ask ? 0 : (size_t)size_bytes));
     if (u != NULL)
         *u = (unexpected){.tag = tag, .is_ask = is_ask, .size_bytes = size_bytes};
     return u;
@@ -299,7 +298,7 @@ static bool take_kept(spsh__comm *c, message *m)
             memcpy(m->incoming, u->bytes, m->size_bytes);
         finish(s, handle_of(s, m));
     }
-    spsh__train_delete(&c->allocator, u);
+    spsh__free(&c->allocator, u);
     return is_good;
 }
 
@@ -407,7 +406,7 @@ static void end_payload(spsh__comm *c, peer *p)
     p->has_head = false;
     p->head_at = 0;
     if (p->keeping != NULL && p->keeping->tag == UINT32_MAX)
-        spsh__train_delete(&c->allocator, p->keeping);
+        spsh__free(&c->allocator, p->keeping);
     else if (p->keeping != NULL)
         end_keeping(c, p);
     p->keeping = NULL;
@@ -501,12 +500,12 @@ static void *move_messages(void *user)
 static bool grow(spsh__comm *c, tcp_state *s)
 {
     const uint32_t capacity = s->capacity == 0 ? MESSAGES_FIRST : 2 * s->capacity;
-    message *messages = spsh__train_new(&c->allocator, capacity, sizeof(*messages));
+    message *messages = spsh__new(&c->allocator, capacity, sizeof(*messages));
     if (messages == NULL)
         return false;
     if (s->capacity > 0)
         memcpy(messages, s->messages, s->capacity * sizeof(*messages));
-    spsh__train_delete(&c->allocator, s->messages);
+    spsh__free(&c->allocator, s->messages);
     s->messages = messages;
     s->capacity = capacity;
     return true;
@@ -548,9 +547,8 @@ static spsh_status post(spsh__comm *c, const message *what, spsh__comm_handle *r
     tcp_state *s = c->state;
     spsh_status rc = SPSH_OK;
     if (what->peer >= c->world_size || what->peer == c->rank)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "rank %u of %u has no message for rank %u", c->rank, c->world_size,
-                         what->peer);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "rank %u of %u has no message for rank %u",
+                         c->rank, c->world_size, what->peer);
     (void)pthread_mutex_lock(&s->lock);
     message *m = free_message(c, s);
     if (m != NULL) {
@@ -562,7 +560,7 @@ static spsh_status post(spsh__comm *c, const message *what, spsh__comm_handle *r
         *ret_handle = handle_of(s, m);
     }
     if (m == NULL || !start(c, m))
-        rc = spsh__fail_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     (void)pthread_mutex_unlock(&s->lock);
     wake_up(s);
     return rc;
@@ -612,17 +610,17 @@ static spsh_status judge(spsh__comm *c, message *m, uint64_t begin_ns, spsh_erro
     }
     spsh__comm_set_failed(c);
     if (m->state == DONE)
-        return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_MISMATCH,
                          "rank %u sent %s than the %zu bytes that were expected (tag %u): do all "
                          "ranks have the same configuration?",
                          m->peer, m->sent_size_bytes > m->size_bytes ? "more" : "less",
                          m->size_bytes, m->tag);
     if (s->peers[m->peer].has_gone)
-        return SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
-                         "rank %u has gone: its connection has ended", m->peer);
-    return SPSH_FAIL(
-        err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE, "rank %u %s %zu bytes (tag %u) in %.1f s", m->peer,
-        m->is_send ? "has not taken" : "has not sent", m->size_bytes, m->tag, waited_s);
+        return SPSH_FAIL(err, SPSH_E_TIMEOUT, "rank %u has gone: its connection has ended",
+                         m->peer);
+    return SPSH_FAIL(err, SPSH_E_TIMEOUT, "rank %u %s %zu bytes (tag %u) in %.1f s", m->peer,
+                     m->is_send ? "has not taken" : "has not sent", m->size_bytes, m->tag,
+                     waited_s);
 }
 
 /* Locked. */
@@ -763,9 +761,9 @@ static void free_peer(spsh__comm *c, peer *p)
     while (p->first_kept != NULL) {
         unexpected *u = p->first_kept;
         p->first_kept = u->next;
-        spsh__train_delete(&c->allocator, u);
+        spsh__free(&c->allocator, u);
     }
-    spsh__train_delete(&c->allocator, p->keeping);
+    spsh__free(&c->allocator, p->keeping);
 }
 
 static void tcp_close(spsh__comm *c)
@@ -792,11 +790,11 @@ static void tcp_close(spsh__comm *c)
         (void)pthread_cond_destroy(&s->news);
     if (s->has_lock)
         (void)pthread_mutex_destroy(&s->lock);
-    spsh__train_delete(&allocator, s->messages);
-    spsh__train_delete(&allocator, s->peers);
-    spsh__train_delete(&allocator, s->polls);
-    spsh__train_delete(&allocator, s);
-    spsh__train_delete(&allocator, c);
+    spsh__free(&allocator, s->messages);
+    spsh__free(&allocator, s->peers);
+    spsh__free(&allocator, s->polls);
+    spsh__free(&allocator, s);
+    spsh__free(&allocator, c);
 }
 
 static const spsh__comm_ops tcp_ops = {
@@ -823,8 +821,8 @@ static bool open_state(spsh__comm *c, tcp_state *s)
         s->has_news = pthread_cond_init(&s->news, &attributes) == 0;
         (void)pthread_condattr_destroy(&attributes);
     }
-    s->peers = spsh__train_new(&c->allocator, c->world_size, sizeof(*s->peers));
-    s->polls = spsh__train_new(&c->allocator, (size_t)c->world_size + 1, sizeof(*s->polls));
+    s->peers = spsh__new(&c->allocator, c->world_size, sizeof(*s->peers));
+    s->polls = spsh__new(&c->allocator, (size_t)c->world_size + 1, sizeof(*s->polls));
     for (uint32_t r = 0; s->peers != NULL && r < c->world_size; r++)
         s->peers[r] = (peer){.socket = -1, .has_gone = r == c->rank};
     return s->wake >= 0 && s->has_lock && s->has_news && s->peers != NULL && s->polls != NULL &&
@@ -836,15 +834,15 @@ spsh_status spsh__comm_tcp_open(const spsh__rendezvous_options *options,
                                 spsh_error *err)
 {
     const spsh__launch *launch = options->launch;
-    spsh__comm *c = spsh__train_new(allocator, 1, sizeof(*c));
-    tcp_state *s = spsh__train_new(allocator, 1, sizeof(*s));
-    int *sockets = spsh__train_new(allocator, launch->world_size, sizeof(*sockets));
+    spsh__comm *c = spsh__new(allocator, 1, sizeof(*c));
+    tcp_state *s = spsh__new(allocator, 1, sizeof(*s));
+    int *sockets = spsh__new(allocator, launch->world_size, sizeof(*sockets));
     spsh_status rc = SPSH_OK;
     if (c == NULL || s == NULL || sockets == NULL) {
-        spsh__train_delete(allocator, c);
-        spsh__train_delete(allocator, s);
-        spsh__train_delete(allocator, sockets);
-        return spsh__fail_memory(err);
+        spsh__free(allocator, c);
+        spsh__free(allocator, s);
+        spsh__free(allocator, sockets);
+        return SPSH_NO_MEMORY(err);
     }
     s->wake = -1;
     *c = (spsh__comm){.ops = &tcp_ops,
@@ -854,12 +852,12 @@ spsh_status spsh__comm_tcp_open(const spsh__rendezvous_options *options,
                       .allocator = *allocator,
                       .state = s};
     rc = open_state(c, s) ? spsh__rendezvous_meet(options, allocator, sockets, err)
-                          : spsh__fail_memory(err);
+                          : SPSH_NO_MEMORY(err);
     for (uint32_t r = 0; rc == SPSH_OK && r < c->world_size; r++)
         s->peers[r].socket = sockets[r];
     if (rc == SPSH_OK) {
         s->has_thread = pthread_create(&s->thread, NULL, move_messages, c) == 0;
-        rc = s->has_thread ? SPSH_OK : spsh__fail_memory(err);
+        rc = s->has_thread ? SPSH_OK : SPSH_NO_MEMORY(err);
     }
     if (rc == SPSH_OK) {
         *ret_comm = c;
@@ -867,6 +865,6 @@ spsh_status spsh__comm_tcp_open(const spsh__rendezvous_options *options,
         spsh__comm_set_failed(c);
         tcp_close(c);
     }
-    spsh__train_delete(allocator, sockets);
+    spsh__free(allocator, sockets);
     return rc;
 }

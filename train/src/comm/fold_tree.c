@@ -1,7 +1,7 @@
 /* fold_tree.c: see fold_tree.h. The steps of a rank are found by playing a step through once. */
 #include "fold_tree.h"
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 #define NOBODY   UINT32_MAX
 #define NOT_HERE UINT32_MAX
@@ -153,16 +153,16 @@ static void play_leaves(spsh__fold_tree *tree, play *p)
 
 static bool take_memory(const spsh_allocator *a, uint32_t count, spsh__fold_tree *tree, play *p)
 {
-    tree->own = spsh__train_new(a, count, sizeof(*tree->own));
-    tree->steps = spsh__train_new(a, 2 * (size_t)count, sizeof(*tree->steps));
-    tree->pieces = spsh__train_new(a, count, sizeof(*tree->pieces));
-    tree->joins = spsh__train_new(a, count, sizeof(*tree->joins));
-    p->holders = spsh__train_new(a, count, sizeof(*p->holders));
-    p->numbers = spsh__train_new(a, count, sizeof(*p->numbers));
-    p->adds = spsh__train_new(a, count, sizeof(*p->adds));
-    p->slots = spsh__train_new(a, count, sizeof(*p->slots));
-    p->is_used = spsh__train_new(a, (size_t)count + 2, sizeof(*p->is_used));
-    p->locals = spsh__train_new(a, count, sizeof(*p->locals));
+    tree->own = spsh__new(a, count, sizeof(*tree->own));
+    tree->steps = spsh__new(a, 2 * (size_t)count, sizeof(*tree->steps));
+    tree->pieces = spsh__new(a, count, sizeof(*tree->pieces));
+    tree->joins = spsh__new(a, count, sizeof(*tree->joins));
+    p->holders = spsh__new(a, count, sizeof(*p->holders));
+    p->numbers = spsh__new(a, count, sizeof(*p->numbers));
+    p->adds = spsh__new(a, count, sizeof(*p->adds));
+    p->slots = spsh__new(a, count, sizeof(*p->slots));
+    p->is_used = spsh__new(a, (size_t)count + 2, sizeof(*p->is_used));
+    p->locals = spsh__new(a, count, sizeof(*p->locals));
     return tree->own != NULL && tree->steps != NULL && tree->pieces != NULL &&
            tree->joins != NULL && p->holders != NULL && p->numbers != NULL && p->adds != NULL &&
            p->slots != NULL && p->is_used != NULL && p->locals != NULL;
@@ -177,9 +177,9 @@ spsh_status spsh__fold_tree_make(const uint32_t *owners, uint32_t leaf_count, ui
     spsh_status rc = SPSH_OK;
 
     if (leaf_count == 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "a step has no leaves");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a step has no leaves");
     if (!take_memory(allocator, leaf_count, &tree, &p)) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "sum over %u leaves", leaf_count);
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "sum over %u leaves", leaf_count);
         goto out;
     }
     memcpy(p.holders, owners, leaf_count * sizeof(*owners));
@@ -197,12 +197,12 @@ spsh_status spsh__fold_tree_make(const uint32_t *owners, uint32_t leaf_count, ui
     tree = (spsh__fold_tree){.allocator = *allocator};
 out:
     spsh__fold_tree_free(&tree);
-    spsh__train_delete(allocator, p.holders);
-    spsh__train_delete(allocator, p.numbers);
-    spsh__train_delete(allocator, p.adds);
-    spsh__train_delete(allocator, p.slots);
-    spsh__train_delete(allocator, p.is_used);
-    spsh__train_delete(allocator, p.locals);
+    spsh__free(allocator, p.holders);
+    spsh__free(allocator, p.numbers);
+    spsh__free(allocator, p.adds);
+    spsh__free(allocator, p.slots);
+    spsh__free(allocator, p.is_used);
+    spsh__free(allocator, p.locals);
     return rc;
 }
 
@@ -210,10 +210,10 @@ void spsh__fold_tree_free(spsh__fold_tree *tree)
 {
     if (tree->allocator.free_fn == NULL)
         return;
-    spsh__train_delete(&tree->allocator, tree->own);
-    spsh__train_delete(&tree->allocator, tree->steps);
-    spsh__train_delete(&tree->allocator, tree->pieces);
-    spsh__train_delete(&tree->allocator, tree->joins);
+    spsh__free(&tree->allocator, tree->own);
+    spsh__free(&tree->allocator, tree->steps);
+    spsh__free(&tree->allocator, tree->pieces);
+    spsh__free(&tree->allocator, tree->joins);
     *tree = (spsh__fold_tree){0};
 }
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/train_internal.h"
 #include "comm.h"
+#include "speechshard/inside.h"
 #include "speechshard/train.h"
 
 #define WORLD_MAX 65536u
@@ -46,8 +46,7 @@ static spsh_status number(const variables *v, const char *name, uint32_t *ret, s
     if (text == NULL)
         return SPSH_OK;
     if (!digits(text, &value, &end) || *end != '\0')
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s is '%s', not a number",
-                         name, text);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is '%s', not a number", name, text);
     *ret = value;
     return SPSH_OK;
 }
@@ -59,7 +58,7 @@ static spsh_status pair(const variables *v, const char *rank_name, const char *s
     const char *rank_text = get(v, rank_name);
     const char *size_text = get(v, size_name);
     if (rank_text == NULL || size_text == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s is set, %s is not",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is set, %s is not",
                          rank_text == NULL ? size_name : rank_name,
                          rank_text == NULL ? rank_name : size_name);
     spsh_status rc = number(v, rank_name, &l->rank, err);
@@ -68,7 +67,7 @@ static spsh_status pair(const variables *v, const char *rank_name, const char *s
     if (rc != SPSH_OK)
         return rc;
     if (l->world_size == 0 || l->world_size > WORLD_MAX || l->rank >= l->world_size)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "%s is %u and %s is %u: ranks are from 0 to the size less one", rank_name,
                          l->rank, size_name, l->world_size);
     return SPSH_OK;
@@ -81,8 +80,7 @@ static spsh_status text_of(const variables *v, const char *name, char *to, size_
     if (text == NULL)
         return SPSH_OK;
     if (strlen(text) >= capacity)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%s has more than %zu letters", name,
-                         capacity - 1);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s has more than %zu letters", name, capacity - 1);
     memcpy(to, text, strlen(text) + 1);
     return SPSH_OK;
 }
@@ -96,7 +94,7 @@ static spsh_status finish(const char *launcher, spsh__launch *l, spsh_error *err
     if (l->node_count == 0)
         l->node_count = (l->world_size + l->local_size - 1) / l->local_size;
     if (l->local_size > l->world_size || l->local_rank >= l->local_size || l->node >= l->node_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "%s's variables contradict each other: rank %u of %u, %u of %u on node %u "
                          "of %u",
                          launcher, l->rank, l->world_size, l->local_rank, l->local_size, l->node,
@@ -182,8 +180,8 @@ static spsh_status slurm_local_size(const char *text, uint32_t node, uint32_t *r
         if (is_good && at[0] == '(' && at[1] == 'x')
             is_good = digits(at + 2, &times, &at) && *at++ == ')';
         if (!is_good || tasks == 0 || times == 0 || (*at != ',' && *at != '\0'))
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                             "Slurm's tasks per node are '%s', node is %u", text, node);
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "Slurm's tasks per node are '%s', node is %u",
+                             text, node);
         nodes += times;
         *ret = tasks;
         if (*at == '\0')
@@ -191,7 +189,7 @@ static spsh_status slurm_local_size(const char *text, uint32_t node, uint32_t *r
         at++;
     }
     if (nodes <= node)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "Slurm's tasks per node are '%s', but this is node %u", text, node);
     return SPSH_OK;
 }
@@ -212,14 +210,12 @@ static spsh_status slurm_first_host(const char *list, char *host, size_t capacit
         if (is_skipped)
             continue;
         if (length + 1 >= capacity)
-            return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "a host of more than %zu letters",
-                             capacity - 1);
+            return SPSH_FAIL(err, SPSH_E_LIMIT, "a host of more than %zu letters", capacity - 1);
         host[length++] = *at;
     }
     host[length] = '\0';
     if (is_inside || length == 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "Slurm's list of nodes is '%s'",
-                         list);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "Slurm's list of nodes is '%s'", list);
     return SPSH_OK;
 }
 
@@ -317,7 +313,7 @@ static spsh_status check_against(const variables *v, const spsh__launch *found, 
         return SPSH_OK;
     if (rc == SPSH_OK && differ(found, &other))
         rc =
-            SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+            SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                       "variables of %s say rank %u of %u, those of %s rank %u of %u: unset those "
                       "that are not meant",
                       found->launcher, found->rank, found->world_size,
@@ -338,8 +334,8 @@ static spsh_status find_comm(const variables *v, spsh__launch *l, spsh_error *er
         return SPSH_OK;
     if (strcmp(name, "mpi") != 0 && strcmp(name, "tcp") != 0)
         return SPSH_FAIL(
-            err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-            "SPEECHSHARD_COMM is '%.100s', expected auto, mpi or tcp%s", name,
+            err, SPSH_E_INVALID_ARG, "SPEECHSHARD_COMM is '%.100s', expected auto, mpi or tcp%s",
+            name,
             strcmp(name, "gloo") == 0 ? "; Gloo has been removed: set it to tcp, or unset it" : "");
     return text_of(v, "SPEECHSHARD_COMM", l->comm, sizeof(l->comm), err);
 }
@@ -348,7 +344,7 @@ static spsh_status find_secret(const variables *v, spsh__launch *l, spsh_error *
 {
     l->secret = get(v, SPSH__LAUNCH_SECRET);
     if (l->secret != NULL && strlen(l->secret) < SECRET_LENGTH_MIN)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          SPSH__LAUNCH_SECRET
                          " has %zu characters, expected at least %d: set it to random "
                          "characters, such as the output of 'openssl rand -hex 32'",

@@ -33,8 +33,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "base/train_internal.h"
 #include "peer_proof.h"
+#include "speechshard/inside.h"
 
 enum {
     HELLO_BYTES = 168,
@@ -522,7 +522,7 @@ static spsh_status name_missing(const meeting *m, spsh_error *err)
         if (m->sockets[r] < 0)
             length += (size_t)snprintf(names + length, sizeof(names) - length, "%s%u",
                                        length == 0 ? "" : ", ", r);
-    return SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_TIMEOUT,
                      "rank %s of %u has not come within %.1f s; they look for rank 0 %s %.100s",
                      names, m->launch->world_size, (double)m->o->deadline_ms / 1e3,
                      m->is_file_place ? "by" : "at", m->is_file_place ? m->path : m->host);
@@ -634,12 +634,11 @@ static FILE *create_private(const meeting *m, const char *path, spsh_error *err)
         fd = open(path, flags, 0600);
     FILE *file = fd < 0 || fstat(fd, &found) != 0 ? NULL : fdopen(fd, "wb");
     if (file == NULL) {
-        (void)SPSH_FAIL_OS(err, SPSH_E_IO, errno, SPSH_OFFSET_NONE, "%.200s: %s", m->path,
-                           strerror(errno));
+        (void)SPSH_FAIL_OS(err, SPSH_E_IO, errno, "%.200s: %s", m->path, strerror(errno));
         if (fd >= 0)
             (void)close(fd);
     } else if (m->is_file_secret && (found.st_mode & 077) != 0) {
-        (void)SPSH_FAIL(err, SPSH_E_IO, SPSH_OFFSET_NONE,
+        (void)SPSH_FAIL(err, SPSH_E_IO,
                         "%.120s: other users may read files here (mode %o), so no secret can be "
                         "kept: set " SPSH__LAUNCH_SECRET " for all ranks",
                         m->path, (unsigned)found.st_mode & 0777);
@@ -677,8 +676,7 @@ static spsh_status write_file(const meeting *m, spsh_error *err)
         return SPSH_OK;
     const int failed = errno;
     (void)unlink(draft);
-    return SPSH_FAIL_OS(err, SPSH_E_IO, failed, SPSH_OFFSET_NONE, "%.200s: %s", m->path,
-                        strerror(failed));
+    return SPSH_FAIL_OS(err, SPSH_E_IO, failed, "%.200s: %s", m->path, strerror(failed));
 }
 
 typedef struct place { /* where rank 0 says it is */
@@ -803,7 +801,7 @@ static bool take_table(meeting *m, int first)
 {
     const uint32_t world = m->launch->world_size;
     const size_t size = 16 + (size_t)world * ENTRY_BYTES;
-    uint8_t *table = spsh__train_new(m->allocator, 1, size);
+    uint8_t *table = spsh__new(m->allocator, 1, size);
     const bool is_good = table != NULL && take(m, first, table, size, m->end_ns) &&
                          memcmp(table, TABLE_MAGIC, MAGIC_BYTES) == 0;
     for (uint32_t r = 1; is_good && r < world; r++) {
@@ -814,7 +812,7 @@ static bool take_table(meeting *m, int first)
     }
     if (is_good)
         m->number = spsh__load_u64le(table + MAGIC_BYTES);
-    spsh__train_delete(m->allocator, table);
+    spsh__free(m->allocator, table);
     return is_good;
 }
 
@@ -834,7 +832,7 @@ static spsh_status find_first(meeting *m, spsh_error *err)
         hang_up(&s);
         (void)nanosleep(&nap, NULL);
     }
-    return SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_TIMEOUT,
                      "rank 0 was not found within %.1f s %s %.120s%s%.160s; this is rank %u of %u",
                      (double)m->o->deadline_ms / 1e3, m->is_file_place ? "by" : "at",
                      m->is_file_place ? m->path : m->host, m->why[0] != '\0' ? ": " : "", m->why,
@@ -863,9 +861,8 @@ static spsh_status go_to_others(meeting *m, spsh_error *err)
                             ? greet_other(m, (struct sockaddr *)&v4, sizeof(v4))
                             : greet_other(m, (struct sockaddr *)&to, sizeof(to));
         if (m->sockets[r] < 0)
-            return SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
-                             "rank %u cannot be reached from rank %u: %.160s", r, m->launch->rank,
-                             m->why);
+            return SPSH_FAIL(err, SPSH_E_TIMEOUT, "rank %u cannot be reached from rank %u: %.160s",
+                             r, m->launch->rank, m->why);
     }
     return SPSH_OK;
 }
@@ -876,10 +873,10 @@ static spsh_status give_table(const meeting *m, spsh_error *err)
 {
     const uint32_t world = m->launch->world_size;
     const size_t size = 16 + (size_t)world * ENTRY_BYTES;
-    uint8_t *table = spsh__train_new(m->allocator, 1, size);
+    uint8_t *table = spsh__new(m->allocator, 1, size);
     spsh_status rc = SPSH_OK;
     if (table == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     memcpy(table, TABLE_MAGIC, MAGIC_BYTES);
     spsh__store_u64le(table + MAGIC_BYTES, m->number);
     for (uint32_t r = 1; r < world; r++) {
@@ -889,9 +886,9 @@ static spsh_status give_table(const meeting *m, spsh_error *err)
     }
     for (uint32_t r = 1; rc == SPSH_OK && r < world; r++)
         if (!put(m, m->sockets[r], table, size))
-            rc = SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
+            rc = SPSH_FAIL(err, SPSH_E_TIMEOUT,
                            "rank %u came, and has hung up while the others were waited for", r);
-    spsh__train_delete(m->allocator, table);
+    spsh__free(m->allocator, table);
     return rc;
 }
 
@@ -903,15 +900,14 @@ static spsh_status lead(meeting *m, spsh_error *err)
     spsh_status rc = SPSH_OK;
     if (!spsh__random_bytes(&m->number, sizeof(m->number)) ||
         (m->is_file_secret && !spsh__random_bytes(&m->secret, sizeof(m->secret))))
-        return SPSH_FAIL_OS(err, SPSH_E_IO, errno, SPSH_OFFSET_NONE, "no random numbers: %s",
-                            strerror(errno));
+        return SPSH_FAIL_OS(err, SPSH_E_IO, errno, "no random numbers: %s", strerror(errno));
     m->number |= m->number == 0; /* 0: not known */
     m->has_secret = true;
     if (m->host[0] != '\0') {
         m->listeners[1] = listen_at(m, m->port);
         if (m->listeners[1] < 0 && m->path[0] == '\0')
-            return SPSH_FAIL_OS(err, SPSH_E_IO, errno, SPSH_OFFSET_NONE,
-                                "rank 0 cannot listen at port %u: %s", m->port, strerror(errno));
+            return SPSH_FAIL_OS(err, SPSH_E_IO, errno, "rank 0 cannot listen at port %u: %s",
+                                m->port, strerror(errno));
     }
     if (m->path[0] != '\0')
         rc = write_file(m, err);
@@ -984,7 +980,7 @@ static spsh_status find_place(meeting *m, spsh_error *err)
     const bool is_file = !is_auto && strncmp(o->where, "file://", 7) == 0 && o->where[7] != '\0';
     const bool is_tcp = !is_auto && strncmp(o->where, "tcp://", 6) == 0;
     if (!is_auto && !is_file && !(is_tcp && read_tcp(m, o->where + 6)))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "a rendezvous is auto, file://FOLDER or tcp://HOST:PORT, not '%.100s'",
                          o->where);
     const uint64_t port = (uint64_t)l->master_port + 1 + l->restart_count;
@@ -998,13 +994,13 @@ static spsh_status find_place(meeting *m, spsh_error *err)
     m->is_file_secret = !m->has_secret;
     const bool has_file = m->is_file_place || (m->is_file_secret && o->folder != NULL);
     if (has_file && !spsh__rendezvous_path(o, m->path, sizeof(m->path)))
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "the rendezvous' folder is too long");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "the rendezvous' folder is too long");
     if (!m->is_file_place && m->host[0] == '\0')
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "the launcher says no MASTER_ADDR and MASTER_PORT: say where the "
                          "processes meet");
     if (m->is_file_secret && !has_file)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "the ranks share no secret: without a folder that all of them see, "
                          "set " SPSH__LAUNCH_SECRET " to the same random string for all ranks");
     return SPSH_OK;
@@ -1016,8 +1012,7 @@ static spsh_status meet(meeting *m, spsh_error *err)
     m->listeners[0] = listen_at(m, 0);
     m->own_port = m->listeners[0] < 0 ? 0 : port_of(m->listeners[0]);
     if (m->own_port == 0)
-        return SPSH_FAIL_OS(err, SPSH_E_IO, errno, SPSH_OFFSET_NONE, "cannot listen: %s",
-                            strerror(errno));
+        return SPSH_FAIL_OS(err, SPSH_E_IO, errno, "cannot listen: %s", strerror(errno));
     if (l->rank == 0)
         return lead(m, err);
     spsh_status rc = find_first(m, err);
@@ -1030,12 +1025,12 @@ spsh_status spsh__rendezvous_meet(const spsh__rendezvous_options *options,
                                   const spsh_allocator *allocator, int *sockets, spsh_error *err)
 {
     const spsh__launch *l = options->launch;
-    meeting *m = spsh__train_new(allocator, 1, sizeof(*m));
+    meeting *m = spsh__new(allocator, 1, sizeof(*m));
     spsh_status rc = SPSH_OK;
     for (uint32_t r = 0; r < l->world_size; r++)
         sockets[r] = -1;
     if (m == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     *m = (meeting){
         .o = options,
         .launch = l,
@@ -1046,9 +1041,9 @@ spsh_status spsh__rendezvous_meet(const spsh__rendezvous_options *options,
         .end_ns = spsh__now_ns() + options->deadline_ms * UINT64_C(1000000)
     };
     name_run(options, m->run);
-    m->addresses = spsh__train_new(allocator, l->world_size, sizeof(*m->addresses));
+    m->addresses = spsh__new(allocator, l->world_size, sizeof(*m->addresses));
     if (m->addresses == NULL)
-        rc = spsh__fail_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     m->has_secret = l->secret != NULL;
     if (m->has_secret)
         spsh__secret_of_text(l->secret, &m->secret);
@@ -1057,15 +1052,15 @@ spsh_status spsh__rendezvous_meet(const spsh__rendezvous_options *options,
     if (rc == SPSH_OK)
         rc = meet(m, err);
     if (rc == SPSH_E_TIMEOUT && is_stopped(m))
-        rc = SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE,
+        rc = SPSH_FAIL(err, SPSH_E_CANCELED,
                        "stopped while rank %u of %u waited for the others; nothing was begun",
                        l->rank, l->world_size);
     for (uint32_t r = 0; rc != SPSH_OK && r < l->world_size; r++)
         hang_up(&sockets[r]);
     hang_up(&m->listeners[0]);
     hang_up(&m->listeners[1]);
-    spsh__train_delete(allocator, m->addresses);
+    spsh__free(allocator, m->addresses);
     explicit_bzero(&m->secret, sizeof(m->secret));
-    spsh__train_delete(allocator, m);
+    spsh__free(allocator, m);
     return rc;
 }

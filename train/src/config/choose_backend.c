@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "backend_cuda/backend_cuda_rnn.h"
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 static const char *const precisions[] = {"fp32", "tf32", "bf16", "fp16"};
 
@@ -32,7 +32,7 @@ static spsh_status choose_device(const spsh__compute_options *o, const spsh_cuda
     }
     const unsigned long number = strtoul(o->config->device, NULL, 10);
     if (number >= count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "train.device is %lu, but there %s %u device%s, from 0 on", number,
                          count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
     *ret_number = (uint32_t)number;
@@ -87,7 +87,7 @@ static spsh_status open_on_host(const spsh__compute_options *o, const char *why,
     const char *name = host_name(o->config);
     const uint32_t wanted = o->config->precision;
     if (wanted > 1 && !o->is_for_reading)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "train.precision is %s, which backend %s does not have, but cuda%s%.120s: "
                          "auto, or fp32, is right here",
                          precisions[wanted - 1], name, why != NULL ? "; no GPU: " : "",
@@ -141,8 +141,8 @@ static spsh_status open_cuda(const spsh__compute_options *o, spsh__compute *c, s
     spsh_error why = SPSH_ERROR_INIT;
     const spsh_status rc = open_on_device(o, c, &why);
     return rc == SPSH_OK ? SPSH_OK
-                         : SPSH_FAIL(err, rc, why.offset_bytes,
-                                     "train.backend is cuda, but: %.180s", why.message);
+                         : SPSH_FAIL_AT(err, rc, why.offset_bytes,
+                                        "train.backend is cuda, but: %.180s", why.message);
 }
 
 /* Reject a strategy that races on a device. */
@@ -151,7 +151,7 @@ static spsh_status check_strategy(const spsh__compute_options *o, spsh_error *er
     const bool has_nodes = strcmp(o->config->strategy, "hierarchical") == 0;
     if (!o->needs_host)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
                      "train.strategy %s%s%s cannot run on a GPU: its exchanges and the computation "
                      "would change weights there at once; use %s, or train.backend=cpu",
                      o->config->strategy, has_nodes ? " with train.outer " : "",

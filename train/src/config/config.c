@@ -14,11 +14,11 @@
 #include <string.h>
 
 #include "base/settings_text.h"
-#include "base/train_internal.h"
 #include "labels/alignments.h"
 #include "speechshard/augment.h"
 #include "speechshard/decimal.h"
 #include "speechshard/featgen.h"
+#include "speechshard/inside.h"
 #include "speechshard/nearest_word.h"
 #include "speechshard/settings.h"
 
@@ -251,8 +251,7 @@ static place place_of(const char *name, uint64_t line, const char *key)
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE,
-                     "no memory for the values of a configuration");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the values of a configuration");
 }
 
 static spsh_status unknown_key(const place *where, const char *key, spsh_error *err)
@@ -267,7 +266,7 @@ static spsh_status unknown_key(const place *where, const char *key, spsh_error *
         if (strcmp(dot == NULL ? names[i] : dot + 1, last == NULL ? key : last + 1) == 0)
             nearest = names[i];
     }
-    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE, "%s is no key%s%s%s", where->text,
+    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s is no key%s%s%s", where->text,
                      nearest == NULL ? "" : "; did you mean '", nearest == NULL ? "" : nearest,
                      nearest == NULL ? "" : "'?");
 }
@@ -307,8 +306,8 @@ static spsh_status take_setting(void *user, const spsh_setting *s, spsh_error *e
         return unknown_key(&where, key, err);
     given *g = &r->given[number];
     if (line > 0 && g->bytes != NULL)
-        return SPSH_FAIL(err, SPSH_E_SYNTAX, SPSH_OFFSET_NONE, "%s is in line %llu already",
-                         where.text, (unsigned long long)g->line);
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s is in line %llu already", where.text,
+                         (unsigned long long)g->line);
     for (size_t i = 0; i < s->count; i++)
         size += strlen(s->texts[i]) + 1;
     char *bytes = malloc(size + 1);
@@ -332,8 +331,7 @@ static spsh_status take_override(reading *r, const char *override, spsh_error *e
     const size_t size = equals == NULL ? 0 : (size_t)(equals - override);
     char key[SPSH_SETTINGS_KEY_BYTES];
     if (size == 0 || size >= sizeof(key))
-        return SPSH_FAIL(err, SPSH_E_SYNTAX, SPSH_OFFSET_NONE, "'%.200s' is no key=value",
-                         override);
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "'%.200s' is no key=value", override);
     memcpy(key, override, size);
     key[size] = '\0';
     const char *value = equals + 1;
@@ -376,17 +374,16 @@ static spsh_status set_number(const field *f, const char *text, void *to, const 
     uint64_t whole = 0;
     if (f->kind == FIELD_U32 || f->kind == FIELD_U64 || f->kind == FIELD_BOUND) {
         if (!read_u64(text, &whole))
-            return SPSH_FAIL(
-                err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s: '%.100s' is %s", where->text, text,
-                f->kind == FIELD_BOUND ? "neither any nor a whole number" : "no whole number");
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: '%.100s' is %s", where->text, text,
+                             f->kind == FIELD_BOUND ? "neither any nor a whole number"
+                                                    : "no whole number");
         number = (double)whole;
     } else if (!read_double(text, &number)) {
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s: '%.100s' is no number",
-                         where->text, text);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: '%.100s' is no number", where->text, text);
     }
     if (f->max > 0 && (number < f->min || number > f->max))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "%s: %.100s is not in %g ... %g", where->text, text, f->min, f->max);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: %.100s is not in %g ... %g", where->text,
+                         text, f->min, f->max);
     if (f->kind == FIELD_U32 || f->kind == FIELD_BOUND)
         *(uint32_t *)to = (uint32_t)whole;
     else if (f->kind == FIELD_U64)
@@ -404,14 +401,13 @@ static spsh_status no_such_word(const field *f, const char *text, const place *w
     size_t size = 0;
     const char *nearest = spsh_nearest_word(text, strlen(text), f->words);
     if (nearest != NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "%s: there is no '%.100s'; did you mean '%s'?", where->text, text,
-                         nearest);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: there is no '%.100s'; did you mean '%s'?",
+                         where->text, text, nearest);
     for (size_t i = 0; f->words[i] != NULL && size < sizeof(all); i++)
         size += (size_t)snprintf(all + size, sizeof(all) - size, "%s%s", i == 0 ? "" : ", ",
                                  f->words[i]);
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                     "%s: there is no '%.100s'; there are %s", where->text, text, all);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: there is no '%.100s'; there are %s", where->text,
+                     text, all);
 }
 
 static spsh_status set_word(const field *f, const char *text, void *to, const place *where,
@@ -451,9 +447,7 @@ static spsh_status set_preset(const char *text, spsh__model_shape *shape, const 
     const spsh_status rc = spsh__model_preset(text, shape, &inner);
     shape->inputs = 0;
     shape->outputs = 0;
-    return rc == SPSH_OK
-               ? SPSH_OK
-               : SPSH_FAIL(err, rc, SPSH_OFFSET_NONE, "%s: %s", where->text, inner.message);
+    return rc == SPSH_OK ? SPSH_OK : SPSH_FAIL(err, rc, "%s: %s", where->text, inner.message);
 }
 
 static spsh_status set_list(const field *f, const given *g, void *config, const place *where,
@@ -475,8 +469,8 @@ static spsh_status set_list(const field *f, const given *g, void *config, const 
         return f->kind == FIELD_NUMBERS && count == 0 ? SPSH_OK : no_memory(err);
     for (size_t i = 0; i < count; i++, at += strlen(at) + 1) {
         if (at[0] == '\0')
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                             "%s: an item of the list is empty", where->text);
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: an item of the list is empty",
+                             where->text);
         const spsh_status rc = texts != NULL ? set_text(&texts[i], at, err)
                                              : set_number(f, at, &numbers[i], where, err);
         if (rc != SPSH_OK)
@@ -492,8 +486,7 @@ static spsh_status set_field(const field *f, const given *g, spsh__config *confi
     if (f->kind == FIELD_TEXTS || f->kind == FIELD_NUMBERS)
         return set_list(f, g, config, &where, err);
     if (g->is_list)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s is one value, not a list",
-                         where.text);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is one value, not a list", where.text);
     switch (f->kind) {
     case FIELD_TEXT: return set_name(f, g->bytes, (char **)to, &where, err);
     case FIELD_BOUND:
@@ -554,7 +547,7 @@ static spsh_status take_features(const reading *r, spsh_error *err)
     if (rc != SPSH_OK) {
         const given *g = given_of(r, key); /* the default is good, so somebody said it */
         const place where = place_of(g->name, g->line, key);
-        return SPSH_FAIL(err, rc, SPSH_OFFSET_NONE, "%s: %s", where.text, inner.message);
+        return SPSH_FAIL(err, rc, "%s: %s", where.text, inner.message);
     }
     (void)spsh_feature_options_text(&features, text, sizeof(text));
     (void)spsh_augment_options_text(&augment, augment_text, sizeof(augment_text));
@@ -564,7 +557,7 @@ static spsh_status take_features(const reading *r, spsh_error *err)
 
 static spsh_status contradiction(const char *what, spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s", what);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s", what);
 }
 
 /* "auto", or the number of one that a machine may have. */
@@ -576,7 +569,7 @@ static spsh_status check_device(const reading *r, spsh_error *err)
         return SPSH_OK;
     const given *g = given_of(r, "train.device");
     const place where = place_of(g->name, g->line, "train.device");
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                      "%s: '%.100s' is neither auto nor the number of a device", where.text, text);
 }
 
@@ -590,7 +583,7 @@ static spsh_status check_together(const reading *r, spsh_error *err)
     if (trained == 0)
         return contradiction("data.train: no dataset is named", err);
     if (c->train_weights != NULL && weights->count != trained)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "data.train_weights has %zu numbers, data.train %zu datasets",
                          weights->count, trained);
     if (c->model.kind == SPSH__MODEL_LSTM_HYBRID && c->alignments[0] == NULL)

@@ -4,10 +4,10 @@
 
 #include <stdlib.h>
 
-#include "base/train_internal.h"
 #include "config.h"
 #include "dataset_list.h"
 #include "labels/vocabulary.h"
+#include "speechshard/inside.h"
 #include "speechshard/options.h"
 
 static spsh_status make(const spsh_vocabulary_options *o, const spsh__config *config,
@@ -21,7 +21,7 @@ static spsh_status make(const spsh_vocabulary_options *o, const spsh__config *co
     for (uint32_t i = 0; splits != NULL && i < list.count; i++)
         splits[i] = spsh__dataset_list_splits(&list, i);
     const spsh__vocabulary_options options = {o->kind, o->profile, o->symbols, splits};
-    rc = splits == NULL ? spsh__fail_memory(err)
+    rc = splits == NULL ? SPSH_NO_MEMORY(err)
                         : spsh__vocabulary_make((const spsh_dataset *const *)list.datasets,
                                                 list.count, &options, ret, err);
     free(splits);
@@ -41,9 +41,9 @@ static spsh_status write_new(const spsh__vocabulary *vocabulary, const char *pat
     char *text = spsh__vocabulary_text(vocabulary);
     char *text_before = before == NULL ? NULL : spsh__vocabulary_text(before);
     if (text == NULL || rc == SPSH_E_NO_MEMORY || (before != NULL && text_before == NULL))
-        rc = spsh__fail_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     else if (rc != SPSH_OK || text_before == NULL || strcmp(text, text_before) != 0)
-        rc = SPSH_FAIL(err, SPSH_E_EXISTS, SPSH_OFFSET_NONE,
+        rc = SPSH_FAIL(err, SPSH_E_EXISTS,
                        "%s: is there, and is not what the transcripts give now: remove it, or name "
                        "another file",
                        path);
@@ -64,14 +64,13 @@ spsh_status spsh_vocabulary_make(const spsh_vocabulary_options *options, char **
     if (rc != SPSH_OK)
         return rc;
     if (known.config_path == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "a vocabulary needs a configuration");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a vocabulary needs a configuration");
     const spsh_io *io = known.io != NULL ? known.io : spsh_io_default();
     rc = spsh__config_read(known.config_path, known.overrides, io, &config, err);
     if (rc != SPSH_OK)
         return rc;
     if (config->vocabulary[0] == '\0')
-        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                        "%s: names no vocabulary: 'vocabulary: FILE' says where it is to be",
                        known.config_path);
     if (rc == SPSH_OK)
@@ -80,7 +79,7 @@ spsh_status spsh_vocabulary_make(const spsh_vocabulary_options *options, char **
         rc = write_new(vocabulary, config->vocabulary, io, err);
     if (rc == SPSH_OK) {
         path = strdup(config->vocabulary);
-        rc = path == NULL ? spsh__fail_memory(err) : SPSH_OK;
+        rc = path == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     }
     if (rc == SPSH_OK) {
         *ret_path = path;

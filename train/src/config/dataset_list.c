@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 #include "speechshard/io.h"
 #include "speechshard/publish.h"
 
@@ -20,7 +20,7 @@ static spsh_status cut(char *text, const spsh_io *io, const char *name, spsh_err
     const size_t split_bytes = has_splits ? strlen(splits) : 0;
     if (length == 0 || (has_splits && (split_bytes == 0 || splits[0] == ',' ||
                                        splits[split_bytes - 1] == ',' || strstr(splits, ",,"))))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "'%s': a dataset is named as PATH or PATH:SPLIT,SPLIT", name);
     return SPSH_OK;
 }
@@ -52,11 +52,11 @@ static spsh_status add_split(spsh__dataset_list *list, const char *name, size_t 
     }
     char **more = realloc(list->splits, (list->split_count + 1) * sizeof(*more));
     if (more == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     list->splits = more;
     char *copy = strndup(name, length);
     if (copy == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     list->splits[list->split_count++] = copy;
     return SPSH_OK;
 }
@@ -90,7 +90,7 @@ static spsh_status check_splits(const spsh__dataset_list *list, uint32_t number,
         for (uint32_t i = 0; i < list->split_count && !passes; i++)
             passes = has_name(list->splits[i], group.split);
         if (passes != (own == NULL || has_name(own, group.split)))
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                              "%s: its split '%.*s' %s, but other datasets' splits say otherwise: "
                              "name the same splits with all of them",
                              spsh_dataset_path(list->datasets[number]), (int)group.split.size_bytes,
@@ -107,7 +107,7 @@ static spsh_status open_one(spsh__dataset_list *list, const char *name, const sp
     const size_t length = strlen(name);
     char *text = calloc(length + 2, 1); /* an empty text of splits fits behind it */
     if (text == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     memcpy(text, name, length);
     list->texts[list->count] = text;
     spsh_status rc = cut(text, io, name, err);
@@ -125,7 +125,7 @@ spsh_status spsh__dataset_list_open(const char *const *names, const spsh_io *io,
         count++;
     spsh__dataset_list made = {.texts = calloc(count + 1, sizeof(char *))};
     made.datasets = calloc(count + 1, sizeof(spsh_dataset *));
-    spsh_status rc = made.datasets == NULL || made.texts == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    spsh_status rc = made.datasets == NULL || made.texts == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     for (size_t i = 0; i < count && rc == SPSH_OK; i++)
         rc = open_one(&made, names[i], io != NULL ? io : spsh_io_default(), err);
     if (rc == SPSH_OK)
@@ -216,7 +216,7 @@ spsh_status spsh__dataset_list_require_text(const spsh__dataset_list *list, spsh
     if (rc != SPSH_OK || has)
         return rc;
     const char *splits = spsh__dataset_list_splits(list, 0);
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                      "%.200s%s%.50s: no utterance has a transcript, so there is nothing to compare "
                      "with; name a dataset or split that has them, or add them with `speechshard "
                      "overlay`",

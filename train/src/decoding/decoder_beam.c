@@ -15,8 +15,8 @@
 #include <assert.h>
 #include <math.h>
 
-#include "base/train_internal.h"
 #include "decoder.h"
+#include "speechshard/inside.h"
 
 #define NONE    UINT32_MAX
 #define NOTHING (-(double)INFINITY)
@@ -77,25 +77,25 @@ spsh_status spsh__beam_open(uint32_t beam_width, uint32_t frames_max,
     spsh__beam *beam = NULL;
     spsh_status rc = SPSH_OK;
     if (beam_width == 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "a beam has one place or more");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a beam has one place or more");
     if (nodes > UINT32_MAX / 4)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "a beam of %u places over %u frames",
-                         beam_width, frames_max);
-    beam = (spsh__beam *)spsh__train_new(allocator, 1, sizeof(*beam));
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a beam of %u places over %u frames", beam_width,
+                         frames_max);
+    beam = (spsh__beam *)spsh__new(allocator, 1, sizeof(*beam));
     if (beam != NULL) {
         beam->allocator = *allocator;
         beam->width = beam_width;
         beam->frames_max = frames_max;
-        beam->nodes = (node *)spsh__train_new(allocator, nodes, sizeof(node));
-        beam->table = (uint32_t *)spsh__train_new(allocator, table_of(nodes), sizeof(uint32_t));
-        beam->places = (place *)spsh__train_new(allocator, beam_width, sizeof(place));
-        beam->next_places = (place *)spsh__train_new(allocator, beam_width, sizeof(place));
-        beam->heap = (candidate *)spsh__train_new(allocator, beam_width, sizeof(candidate));
+        beam->nodes = (node *)spsh__new(allocator, nodes, sizeof(node));
+        beam->table = (uint32_t *)spsh__new(allocator, table_of(nodes), sizeof(uint32_t));
+        beam->places = (place *)spsh__new(allocator, beam_width, sizeof(place));
+        beam->next_places = (place *)spsh__new(allocator, beam_width, sizeof(place));
+        beam->heap = (candidate *)spsh__new(allocator, beam_width, sizeof(candidate));
     }
     if (beam == NULL || beam->nodes == NULL || beam->table == NULL || beam->places == NULL ||
         beam->next_places == NULL || beam->heap == NULL) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE,
-                       "a beam of %u places over %u frames", beam_width, frames_max);
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a beam of %u places over %u frames", beam_width,
+                       frames_max);
         goto out;
     }
     *ret = beam;
@@ -110,12 +110,12 @@ void spsh__beam_close(spsh__beam *beam)
     if (beam == NULL)
         return;
     const spsh_allocator allocator = beam->allocator;
-    spsh__train_delete(&allocator, beam->heap);
-    spsh__train_delete(&allocator, beam->next_places);
-    spsh__train_delete(&allocator, beam->places);
-    spsh__train_delete(&allocator, beam->table);
-    spsh__train_delete(&allocator, beam->nodes);
-    spsh__train_delete(&allocator, beam);
+    spsh__free(&allocator, beam->heap);
+    spsh__free(&allocator, beam->next_places);
+    spsh__free(&allocator, beam->places);
+    spsh__free(&allocator, beam->table);
+    spsh__free(&allocator, beam->nodes);
+    spsh__free(&allocator, beam);
 }
 
 /* -------------------------------------------------------------------------------------- nodes */

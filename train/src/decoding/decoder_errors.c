@@ -5,8 +5,8 @@
 #include <math.h>
 #include <utf8proc.h>
 
-#include "base/train_internal.h"
 #include "decoder.h"
+#include "speechshard/inside.h"
 
 typedef enum unit { WORDS, LETTERS, LETTERS_WITHOUT_BLANKS } unit;
 
@@ -45,15 +45,15 @@ static spsh_status cut(spsh_bytes text, unit what, pieces *ret, spsh_error *err)
 {
     const spsh_allocator *allocator = spsh_allocator_default();
     size_t at = 0;
-    ret->items = (spsh_bytes *)spsh__train_new(allocator, text.size_bytes, sizeof(*ret->items));
+    ret->items = (spsh_bytes *)spsh__new(allocator, text.size_bytes, sizeof(*ret->items));
     if (ret->items == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a text of %zu bytes",
-                         text.size_bytes);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a text of %zu bytes", text.size_bytes);
     while (at < text.size_bytes) {
         const spsh_bytes rest = {text.data + at, text.size_bytes - at};
         const size_t size = piece_size(rest, what);
         if (size == 0)
-            return SPSH_FAIL(err, SPSH_E_SYNTAX, at, "a transcript is not UTF-8 at byte %zu", at);
+            return SPSH_FAIL_AT(err, SPSH_E_SYNTAX, at, "a transcript is not UTF-8 at byte %zu",
+                                at);
         if (what == LETTERS || !is_blank(rest.data[0]))
             ret->items[ret->count++] = (spsh_bytes){rest.data, size};
         at += size;
@@ -112,17 +112,16 @@ static spsh_status add(spsh__errors *errors, spsh_bytes reference, spsh_bytes fo
     cell *row = NULL;
     spsh_status rc = SPSH_OK;
     if (reference.size_bytes > UINT32_MAX / 2 || found.size_bytes > UINT32_MAX / 2)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "a transcript of 2 GiB");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a transcript of 2 GiB");
     rc = cut(reference, what, &of_reference, err);
     if (rc != SPSH_OK)
         goto out;
     rc = cut(found, what, &of_found, err);
     if (rc != SPSH_OK)
         goto out;
-    row = (cell *)spsh__train_new(allocator, of_found.count + 1, sizeof(*row));
+    row = (cell *)spsh__new(allocator, of_found.count + 1, sizeof(*row));
     if (row == NULL) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%zu pieces of a transcript",
-                       of_found.count);
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%zu pieces of a transcript", of_found.count);
         goto out;
     }
     const cell sum = align(&of_reference, &of_found, row);
@@ -133,9 +132,9 @@ static spsh_status add(spsh__errors *errors, spsh_bytes reference, spsh_bytes fo
     errors->utterances++;
     errors->wrong_utterances += edits(sum) > 0;
 out:
-    spsh__train_delete(allocator, row);
-    spsh__train_delete(allocator, of_found.items);
-    spsh__train_delete(allocator, of_reference.items);
+    spsh__free(allocator, row);
+    spsh__free(allocator, of_found.items);
+    spsh__free(allocator, of_reference.items);
     return rc;
 }
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 enum { TEXT_AT_FIRST = 4096, COUNTS = 24 };
 
@@ -31,7 +31,7 @@ static spsh_status grow(text_buffer *b, size_t capacity, spsh_error *err)
         return SPSH_OK;
     char *text = realloc(b->text, capacity);
     if (text == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     b->text = text;
     b->capacity = capacity;
     return SPSH_OK;
@@ -256,7 +256,7 @@ static spsh_status look_for_stop(const spsh__evaluator *e, spsh_error *err)
     if (e->o.comm != NULL)
         rc = spsh__comm_all_reduce(e->o.comm, SPSH__COMM_U64, SPSH__COMM_MAX, &stops, 1, err);
     if (rc == SPSH_OK && stops != 0)
-        rc = SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE, "the evaluation was stopped");
+        rc = SPSH_FAIL(err, SPSH_E_CANCELED, "the evaluation was stopped");
     return rc;
 }
 
@@ -319,7 +319,7 @@ static spsh_status open_for_texts(spsh__evaluator *e, spsh_error *err)
     e->losses = calloc(l->batch_max, sizeof(*e->losses));
     spsh_status rc =
         e->rows == NULL || e->labels == NULL || e->out_lengths == NULL || e->losses == NULL
-            ? spsh__fail_memory(err)
+            ? SPSH_NO_MEMORY(err)
             : SPSH_OK;
     if (rc == SPSH_OK)
         rc = grow(&e->found, TEXT_AT_FIRST, err);
@@ -336,7 +336,7 @@ spsh_status spsh__evaluator_open(const spsh__evaluator_options *options, spsh__e
 {
     spsh__evaluator *e = calloc(1, sizeof(*e));
     if (e == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     e->o = *options;
     const spsh_status rc = options->vocabulary != NULL
                                ? open_for_texts(e, err)

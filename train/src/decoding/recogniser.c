@@ -12,9 +12,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/train_internal.h"
 #include "evaluate.h"
 #include "speechshard/audio.h"
+#include "speechshard/inside.h"
 #include "speechshard/options.h"
 #include "trained.h"
 
@@ -40,11 +40,10 @@ spsh_status spsh_recogniser_open(const spsh_recogniser_options *options, spsh_re
     if (rc != SPSH_OK)
         return rc;
     if (known.checkpoint == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "a recogniser needs a checkpoint");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a recogniser needs a checkpoint");
     spsh_recogniser *r = calloc(1, sizeof(*r));
     if (r == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     r->beam_width = known.beam_width;
     rc =
         spsh__trained_open(&(spsh__trained_options){known.checkpoint, known.threads,
@@ -52,7 +51,7 @@ spsh_status spsh_recogniser_open(const spsh_recogniser_options *options, spsh_re
                                                     known.log_fn, known.log_user},
                            &r->trained, err);
     if (rc == SPSH_OK && r->trained->vocabulary == NULL)
-        rc = SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+        rc = SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
                        "%s: is an lstm-hybrid, which knows the states of an HMM and no words: to "
                        "transcribe needs its decoding graph, which speechshard does not have; "
                        "'speechshard eval' measures it by frames",
@@ -95,7 +94,7 @@ static spsh_status make_room(spsh_recogniser *r, uint32_t frames, spsh_error *er
     const spsh__model_limits limits = {BATCH_MAX, frames_max, rows_max};
     float *features = realloc(r->features, (size_t)rows_max * dim * sizeof(*features));
     if (features == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     r->features = features;
     spsh__evaluator_close(r->evaluator);
     r->evaluator = NULL;
@@ -124,7 +123,7 @@ static spsh_status resample(spsh_recogniser *r, const int16_t **samples, uint64_
     if (capacity > r->resampled_capacity) {
         int16_t *more = realloc(r->resampled, capacity * sizeof(*more));
         if (more == NULL)
-            return spsh__fail_memory(err);
+            return SPSH_NO_MEMORY(err);
         r->resampled = more;
         r->resampled_capacity = capacity;
     }
@@ -157,14 +156,13 @@ static spsh_status put_in_order(spsh_recogniser *r, const spsh_speech *speech, s
     for (size_t n = 0; n < count; n++) {
         const uint32_t rate_hz = speech[n].sample_rate_hz;
         if (rate_hz == 0 || speech[n].sample_count > UINT64_MAX / 2 / wanted_hz)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%llu samples, %u a second",
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%llu samples, %u a second",
                              (unsigned long long)speech[n].sample_count, rate_hz);
         const uint64_t samples = speech[n].sample_count * wanted_hz / rate_hz + 1;
         const uint64_t frames = spsh_featgen_frame_count(
             r->featgen, rate_hz == wanted_hz ? speech[n].sample_count : samples);
         if (frames > INT32_MAX / 2)
-            return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
-                             "an utterance of too many frames");
+            return SPSH_FAIL(err, SPSH_E_LIMIT, "an utterance of too many frames");
         order[n] = (heard){n, (uint32_t)frames};
     }
     qsort(order, count, sizeof(*order), compare_heard);
@@ -227,7 +225,7 @@ static spsh_status hear_batch(spsh_recogniser *r, const spsh_speech *speech, con
             break;
         ret_texts[order[n].number] = strdup(text);
         if (ret_texts[order[n].number] == NULL)
-            rc = spsh__fail_memory(err);
+            rc = SPSH_NO_MEMORY(err);
     }
     return rc;
 }
@@ -237,13 +235,13 @@ spsh_status spsh_recogniser_transcribe_all(spsh_recogniser *r, const spsh_speech
 {
     heard *order = calloc(count + 1, sizeof(*order));
     if (order == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     memset(ret_texts, 0, count * sizeof(*ret_texts));
     spsh_status rc = put_in_order(r, speech, count, order, err);
     for (size_t n = 0; n < count && rc == SPSH_OK;) {
         if (order[n].frames == 0) { /* so have all behind it */
             ret_texts[order[n].number] = strdup("");
-            rc = ret_texts[order[n].number] == NULL ? spsh__fail_memory(err) : SPSH_OK;
+            rc = ret_texts[order[n].number] == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
             n++;
             continue;
         }
@@ -307,14 +305,14 @@ static spsh_status read_alignments(evaluation *e, const spsh_evaluate_options *o
     const spsh__config *config = e->trained->config;
     const char *const *own = (const char *const *)config->alignments;
     if (e->trained->vocabulary != NULL && o->alignments != NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "%s: is no model of frames, and needs no alignments", o->checkpoint);
     if (e->trained->vocabulary != NULL)
         return SPSH_OK;
     const spsh_status rc =
         spsh__alignments_read(o->alignments != NULL ? o->alignments : own, &e->alignments, err);
     if (rc == SPSH_OK && spsh__alignments_greatest(e->alignments) >= config->model.outputs)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "alignments: there is a state %u, but the model has %u",
                          spsh__alignments_greatest(e->alignments), config->model.outputs);
     return rc;
@@ -373,8 +371,7 @@ spsh_status spsh_evaluate(const spsh_evaluate_options *options, spsh_evaluation 
     if (rc != SPSH_OK)
         return rc;
     if (known.checkpoint == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "an evaluation needs a checkpoint");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "an evaluation needs a checkpoint");
     rc = spsh__trained_open(&(spsh__trained_options){known.checkpoint, known.threads, known.io,
                                                      known.log_fn, known.log_user},
                             &e.trained, err);

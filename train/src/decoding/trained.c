@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 /* A checkpoint's weights and statistics into a model of its shape. */
 static spsh_status fill(spsh__backend *backend, spsh__model *model, const spsh__checkpoint *state,
@@ -15,7 +15,7 @@ static spsh_status fill(spsh__backend *backend, spsh__model *model, const spsh__
     const uint32_t count = spsh__model_parameter_count(model);
     spsh__parameter *parameters = calloc(count, sizeof(*parameters));
     if (parameters == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     for (uint32_t i = 0; i < count; i++)
         parameters[i] = *spsh__model_parameter(model, i);
     const spsh_status rc =
@@ -33,7 +33,7 @@ spsh_status spsh__trained_open(const spsh__trained_options *o, spsh__trained **r
 {
     spsh__trained *t = calloc(1, sizeof(*t));
     if (t == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc =
         spsh__checkpoint_open(o->path, o->io, o->log_fn, o->log_user, &t->file, &t->state, err);
     if (rc == SPSH_OK)

@@ -11,8 +11,8 @@
 
 #include <xxhash.h>
 
-#include "base/train_internal.h"
 #include "config/dataset_list.h"
+#include "speechshard/inside.h"
 
 #define LONG_S 1e9 /* no utterance is longer */
 
@@ -147,7 +147,7 @@ static spsh_status set_weights(setup *s, const spsh__feed *feed, const spsh__fee
     spsh_status rc = SPSH_OK;
     s->weights = calloc(count, sizeof(*s->weights));
     if (units == NULL || s->weights == NULL)
-        rc = spsh__fail_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     for (uint32_t d = 0; d < count && rc == SPSH_OK; d++) {
         rc = spsh_plan_domain_get(plan, d, &domain, err);
         if (rc == SPSH_OK)
@@ -159,7 +159,7 @@ static spsh_status set_weights(setup *s, const spsh__feed *feed, const spsh__fee
             break;
         char *name = strndup((const char *)domain.name.data, domain.name.size_bytes);
         if (name == NULL)
-            rc = spsh__fail_memory(err);
+            rc = SPSH_NO_MEMORY(err);
         s->weights[d].domain = name;
         s->weights[d].dataset = domain.dataset;
         s->weights[d].weight =
@@ -261,7 +261,7 @@ static spsh_status add_domain(spsh__feed *feed, uint32_t of_plan, spsh_bytes nam
         return SPSH_OK;
     char *copy = calloc(name.size_bytes + 1, 1);
     if (copy == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (name.size_bytes > 0)
         memcpy(copy, name.data, name.size_bytes);
     feed->domain_names[feed->domain_count++] = copy;
@@ -275,7 +275,7 @@ static spsh_status find_domains(spsh__feed *feed, spsh_error *err)
     feed->domain_of = calloc(count, sizeof(*feed->domain_of));
     feed->domain_names = calloc(count, sizeof(*feed->domain_names));
     spsh_status rc =
-        feed->domain_of == NULL || feed->domain_names == NULL ? spsh__fail_memory(err) : SPSH_OK;
+        feed->domain_of == NULL || feed->domain_names == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     for (uint32_t d = 0; d < count && rc == SPSH_OK; d++) {
         spsh_plan_domain domain;
         rc = spsh_plan_domain_get(plan, d, &domain, err);
@@ -292,7 +292,7 @@ static spsh_status grow_labels(spsh__feed *feed, spsh_error *err)
     const size_t capacity = feed->label_capacity == 0 ? LABELS_AT_FIRST : 2 * feed->label_capacity;
     uint32_t *labels = realloc(feed->labels, capacity * sizeof(*labels));
     if (labels == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     feed->labels = labels;
     feed->label_capacity = capacity;
     return SPSH_OK;
@@ -406,8 +406,7 @@ spsh_status spsh__feed_next(spsh__feed *feed, const spsh__feed_batch **ret, spsh
         return rc;
     feed->lent = source;
     if (source->utterance_count > SPSH__FEED_BATCH_MAX || source->padded_frames > UINT32_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "a batch of %u utterances",
-                         source->utterance_count);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a batch of %u utterances", source->utterance_count);
     feed->batch = (spsh__feed_batch){
         .batch = source->padded_frames > 0 ? source->utterance_count : 0,
         .frames = (uint32_t)source->padded_frames,
@@ -461,8 +460,8 @@ spsh_status spsh__feed_save_at(const spsh__feed *feed, uint64_t epoch, uint64_t 
     spsh_position position;
     *ret_size = SPSH_CURSOR_BYTES;
     if (bytes == NULL || capacity < SPSH_CURSOR_BYTES)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
-                         "cursor: %u bytes, there is room for %zu", SPSH_CURSOR_BYTES, capacity);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "cursor: %u bytes, there is room for %zu",
+                         SPSH_CURSOR_BYTES, capacity);
     const spsh_status rc = spsh_plan_find(plan, epoch, step, &position, err);
     if (rc == SPSH_OK)
         spsh_cursor_encode(plan, &position, 0, bytes);
@@ -625,7 +624,7 @@ spsh_status spsh__feed_open(const spsh__feed_options *options, spsh__feed **ret,
     s.loader.plan = &s.plan;
     spsh__feed *feed = calloc(1, sizeof(*feed));
     if (feed == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     feed->vocabulary = options->vocabulary;
     feed->alignments = options->alignments;
     feed->cuda = options->cuda;

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 struct spsh__frame_cutter {
     uint32_t dim, chunk_frames;
@@ -50,7 +50,7 @@ spsh_status spsh__frame_cutter_open(const spsh__model_limits *limits, uint32_t d
     }
     if (!is_there) {
         spsh__frame_cutter_close(c);
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory for frames");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "out of memory for frames");
     }
     *ret = c;
     return SPSH_OK;

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 enum {
     RUN_BITS = 10,
@@ -59,8 +59,8 @@ enum { AT_END = -1, HAS_FAILED = -2 }; /* instead of a byte */
 
 static spsh_status fail_line(const reader *r, const char *what, spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_SYNTAX, SPSH_OFFSET_NONE, "%s: line %llu: %s", r->path,
-                     (unsigned long long)r->line, what);
+    return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: line %llu: %s", r->path, (unsigned long long)r->line,
+                     what);
 }
 
 /* Room for one more of `more` elements; *memory moves. */
@@ -121,7 +121,7 @@ static spsh_status fail_reading(const reader *r, spsh_error *err)
                            : os_errno == ENOMEM ? SPSH_E_NO_MEMORY
                            : os_errno > 0       ? SPSH_E_IO
                                                 : SPSH_E_CORRUPT;
-    return SPSH_FAIL(err, rc, SPSH_OFFSET_NONE, "%s: cannot read alignments: %s", r->path,
+    return SPSH_FAIL(err, rc, "%s: cannot read alignments: %s", r->path,
                      what == NULL ? strerror(os_errno) : what);
 }
 
@@ -194,7 +194,7 @@ static spsh_status add_frame(spsh__alignments *a, aligned *u, uint32_t state, sp
 {
     uint32_t *last = a->run_count > u->run_at ? &a->runs[a->run_count - 1] : NULL;
     if (u->frames == UINT32_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "an alignment of too many frames");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "an alignment of too many frames");
     u->frames++;
     a->frame_count++;
     a->greatest = state > a->greatest ? state : a->greatest;
@@ -204,7 +204,7 @@ static spsh_status add_frame(spsh__alignments *a, aligned *u, uint32_t state, sp
         return SPSH_OK;
     }
     if (!has_room((void **)&a->runs, a->run_count, 1, &a->run_capacity, sizeof(*a->runs)))
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     a->runs[a->run_count++] = state << RUN_BITS;
     return SPSH_OK;
 }
@@ -214,19 +214,19 @@ static spsh_status add_utterance(reader *r, spsh_bytes id, aligned **ret, spsh_e
 {
     spsh__alignments *a = r->a;
     if (a->count == UTTERANCES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%s: too many utterances", r->path);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: too many utterances", r->path);
     if (2 * (a->count + 1) > a->table_size && !grow_table(a))
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     const uint64_t hash = XXH3_64bits(id.data, id.size_bytes);
     const uint64_t place = place_of(a, hash, &id);
     if (a->table[place] != NONE)
-        return SPSH_FAIL(err, SPSH_E_SYNTAX, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_SYNTAX,
                          "%s: line %llu: utterance '%.*s' has an alignment already", r->path,
                          (unsigned long long)r->line,
                          (int)(id.size_bytes < 100 ? id.size_bytes : 100), (const char *)id.data);
     if (!has_room((void **)&a->ids, a->id_bytes, id.size_bytes, &a->id_capacity, 1) ||
         !has_room((void **)&a->utterances, a->count, 1, &a->capacity, sizeof(*a->utterances)))
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     memcpy(a->ids + a->id_bytes, id.data, id.size_bytes);
     a->utterances[a->count] =
         (aligned){hash, a->id_bytes, a->run_count, (uint32_t)id.size_bytes, 0};
@@ -276,7 +276,7 @@ static spsh_status take_file(reader *r, const char *path, spsh_error *err)
     r->line = r->at = r->size = 0;
     r->archive = archive_read_new();
     if (r->archive == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     /* A filter whose program is run outside warns; it still opens. */
     (void)archive_read_support_filter_gzip(r->archive);
     (void)archive_read_support_filter_bzip2(r->archive);
@@ -303,7 +303,7 @@ spsh_status spsh__alignments_read(const char *const *paths, spsh__alignments **r
 {
     spsh__alignments *a = calloc(1, sizeof(*a));
     reader *r = malloc(sizeof(*r));
-    spsh_status rc = a == NULL || r == NULL || !grow_table(a) ? spsh__fail_memory(err) : SPSH_OK;
+    spsh_status rc = a == NULL || r == NULL || !grow_table(a) ? SPSH_NO_MEMORY(err) : SPSH_OK;
     if (rc == SPSH_OK)
         r->a = a;
     for (size_t i = 0; rc == SPSH_OK && paths[i] != NULL; i++)

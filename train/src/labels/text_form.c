@@ -11,7 +11,7 @@
 
 #include <utf8proc.h>
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 enum {
     PARTS_MAX = 32,  /* of a code point; Unicode has none with more than 18 */
@@ -42,7 +42,7 @@ spsh_status spsh__text_form_find(const char *name, spsh__text_form *ret_form, sp
             return SPSH_OK;
         }
     }
-    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
                      "there is no profile '%.100s', but nfc-1, lower-1 and upper-1", name);
 }
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <utf8proc.h>
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 #include "vocabulary_internal.h"
 
 enum { WORD_SYMBOLS_MAX = 256, UTF8_BYTES_MAX = 4 };
@@ -51,14 +51,13 @@ static int by_pair(const void *a, const void *b)
 
 static spsh_status no_memory(spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "no memory for a vocabulary");
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a vocabulary");
 }
 
 static spsh_status bad_symbol(const spsh__vocabulary_parts *parts, const char *symbol,
                               const char *what, spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_SYNTAX, SPSH_OFFSET_NONE, "%s: symbol '%.100s' %s", parts->name,
-                     symbol, what);
+    return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: symbol '%.100s' %s", parts->name, symbol, what);
 }
 
 /* The code point that is all of text, or -1. */
@@ -78,8 +77,7 @@ static spsh_status take_texts(spsh__vocabulary *v, const spsh__vocabulary_parts 
     for (size_t i = 0; i < parts->symbol_count; i++)
         size += strlen(parts->symbols[i]) + 1;
     if (size > UINT32_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%s: symbols are too long",
-                         parts->name);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: symbols are too long", parts->name);
     v->texts = malloc(size);
     v->offsets = malloc(v->size * sizeof(*v->offsets));
     v->points = malloc(v->size * sizeof(*v->points));
@@ -153,8 +151,7 @@ static spsh_status take_merges(spsh__vocabulary *v, const spsh__vocabulary_parts
         v->merges[i].rank = (uint32_t)i;
         rc = take_merge(parts, sorted, parts->merges[i], whole, &v->merges[i]);
         if (rc != SPSH_OK)
-            rc = SPSH_FAIL(err, rc, SPSH_OFFSET_NONE,
-                           "%s: merge '%.100s' is not of two symbols that make a third",
+            rc = SPSH_FAIL(err, rc, "%s: merge '%.100s' is not of two symbols that make a third",
                            parts->name, parts->merges[i]);
     }
     v->merge_count = (uint32_t)parts->merge_count;
@@ -162,8 +159,8 @@ static spsh_status take_merges(spsh__vocabulary *v, const spsh__vocabulary_parts
         qsort(v->merges, v->merge_count, sizeof(*v->merges), by_pair);
     for (size_t i = 1; i < v->merge_count && rc == SPSH_OK; i++) {
         if (by_pair(&v->merges[i - 1], &v->merges[i]) == 0)
-            rc = SPSH_FAIL(err, SPSH_E_SYNTAX, SPSH_OFFSET_NONE, "%s: merge '%.100s %.100s' twice",
-                           parts->name, spsh__symbol_text(v, v->merges[i].left),
+            rc = SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: merge '%.100s %.100s' twice", parts->name,
+                           spsh__symbol_text(v, v->merges[i].left),
                            spsh__symbol_text(v, v->merges[i].right));
     }
     free(whole);
@@ -198,15 +195,13 @@ spsh_status spsh__vocabulary_build(const spsh__vocabulary_parts *parts, spsh__vo
     text_symbol *sorted = NULL;
     spsh_status rc = SPSH_OK;
     if (parts->symbol_count == 0)
-        return SPSH_FAIL(err, SPSH_E_SYNTAX, SPSH_OFFSET_NONE, "%s: there are no symbols",
-                         parts->name);
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: there are no symbols", parts->name);
     if (parts->symbol_count >= SPSH__VOCABULARY_SYMBOLS_MAX ||
         parts->merge_count >= SPSH__VOCABULARY_SYMBOLS_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%s: there are more than %u symbols",
-                         parts->name, SPSH__VOCABULARY_SYMBOLS_MAX - 1);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: there are more than %u symbols", parts->name,
+                         SPSH__VOCABULARY_SYMBOLS_MAX - 1);
     if (!parts->has_pieces && parts->merge_count > 0)
-        return SPSH_FAIL(err, SPSH_E_SYNTAX, SPSH_OFFSET_NONE, "%s: characters have no merges",
-                         parts->name);
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: characters have no merges", parts->name);
     v = calloc(1, sizeof(*v));
     if (v == NULL)
         return no_memory(err);
@@ -351,8 +346,7 @@ spsh_status spsh__vocabulary_encode(const spsh__vocabulary *v, spsh_bytes text, 
     if (v->has_pieces)
         end_word(&e);
     if (e.is_full)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
-                         "a transcript has more than %u symbols", capacity);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a transcript has more than %u symbols", capacity);
     *ret_count = e.count;
     *ret_dropped = e.dropped;
     return SPSH_OK;

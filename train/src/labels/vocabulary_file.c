@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "base/settings_text.h"
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 #include "speechshard/nearest_word.h"
 #include "speechshard/settings.h"
 #include "vocabulary_internal.h"
@@ -44,8 +44,7 @@ static spsh_status keep_texts(const spsh_setting *s, texts *to, spsh_error *err)
     to->bytes = malloc(size + 1);
     to->at = malloc((s->count + 1) * sizeof(*to->at));
     if (to->bytes == NULL || to->at == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: no memory for %s", s->name,
-                         s->keys[0]);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for %s", s->name, s->keys[0]);
     to->is_there = true;
     to->count = s->count;
     size = 0;
@@ -62,14 +61,14 @@ static spsh_status with_place(const spsh_setting *s, spsh_status rc, const spsh_
                               spsh_error *err)
 {
     return rc == SPSH_OK ? SPSH_OK
-                         : SPSH_FAIL(err, rc, SPSH_OFFSET_NONE, "%s: line %llu: %s", s->name,
+                         : SPSH_FAIL(err, rc, "%s: line %llu: %s", s->name,
                                      (unsigned long long)s->line, inner->message);
 }
 
 static spsh_status unexpected(const spsh_setting *s, const char *what, const char *nearest,
                               spsh_error *err)
 {
-    return SPSH_FAIL(err, nearest == NULL ? SPSH_E_SYNTAX : SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, nearest == NULL ? SPSH_E_SYNTAX : SPSH_E_NOT_FOUND,
                      "%s: line %llu: %s%s%s %s%s%s", s->name, (unsigned long long)s->line,
                      s->keys[0], s->keys[1] == NULL ? "" : ".",
                      s->keys[1] == NULL ? "" : s->keys[1], what, nearest == NULL ? "" : nearest,
@@ -110,7 +109,7 @@ spsh_status spsh__vocabulary_kind(const char *name, bool *ret_has_pieces, spsh_e
     *ret_has_pieces = strcmp(name, "pieces") == 0;
     return *ret_has_pieces || strcmp(name, "characters") == 0
                ? SPSH_OK
-               : SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+               : SPSH_FAIL(err, SPSH_E_NOT_FOUND,
                            "there is no kind '%.100s' of vocabulary, but characters and pieces",
                            name);
 }
@@ -121,7 +120,7 @@ spsh_status spsh__vocabulary_parse(const char *yaml, size_t size, const char *na
     reading r = {0};
     spsh_status rc = spsh_settings_read(yaml, size, name, take_setting, &r, err);
     if (rc == SPSH_OK && !(r.has_kind && r.has_form && r.symbols.is_there))
-        rc = SPSH_FAIL(err, SPSH_E_SYNTAX, SPSH_OFFSET_NONE, "%s: there is no %s", name,
+        rc = SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: there is no %s", name,
                        !r.has_kind   ? "kind"
                        : !r.has_form ? "profile"
                                      : "symbols");
@@ -146,7 +145,7 @@ spsh_status spsh__vocabulary_read(const char *path, const spsh_io *io, spsh__voc
     spsh_status rc = spsh_io_read_file(io == NULL ? spsh_io_default() : io, path,
                                        SPSH_SETTINGS_BYTES_MAX, allocator, &data, &size, err);
     if (rc == SPSH_E_NOT_FOUND)
-        return SPSH_FAIL(err, rc, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, rc,
                          "%s: is not there; 'speechshard train CONFIG --make-vocab' makes the "
                          "vocabulary that CONFIG names",
                          path);
@@ -205,7 +204,7 @@ spsh_status spsh__vocabulary_write(const spsh__vocabulary *v, const char *path, 
     char *text = spsh__vocabulary_text(v);
     spsh_status rc = SPSH_OK;
     if (directory == NULL || text == NULL) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: no memory for its text", path);
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for its text", path);
         goto out;
     }
     const char *name = slash == NULL ? path : slash + 1;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <utf8proc.h>
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 #include "vocabulary_internal.h"
 
 enum {
@@ -176,12 +176,12 @@ static spsh_status choose_splits(const spsh_dataset *dataset, const char *names,
     ret->split_count = spsh_dataset_name_count(dataset, SPSH_NAME_SPLIT);
     ret->splits = calloc(ret->split_count + 1, sizeof(*ret->splits));
     if (ret->splits == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "no memory for splits");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for splits");
     for (const char *at = names; *at != '\0';) {
         const size_t size = strcspn(at, ",");
         const uint32_t number = split_number(dataset, at, size);
         if (number == NOTHING)
-            return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE, "%s has no split '%.*s'",
+            return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s has no split '%.*s'",
                              spsh_dataset_path(dataset), (int)size, at);
         ret->splits[number] = true;
         at += size + (at[size] == ',' ? 1 : 0);
@@ -196,8 +196,7 @@ static spsh_status choose_skipped(const spsh_dataset *dataset, choice *ret, spsh
         return rc;
     ret->skipped = calloc(ret->skipped_count, sizeof(*ret->skipped));
     if (ret->skipped == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE,
-                         "no memory for the utterances that are skipped");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the utterances that are skipped");
     return spsh_dataset_skipped_positions(dataset, ret->skipped, ret->skipped_count,
                                           &ret->skipped_count, err);
 }
@@ -233,9 +232,9 @@ static spsh_status count_texts(counting *c, const spsh_dataset *dataset, choice 
         if (rc != SPSH_OK)
             return rc;
         if (c->has_failed)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "no memory for words");
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for words");
         if (c->has_too_many)
-            return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+            return SPSH_FAIL(err, SPSH_E_LIMIT,
                              "there are more than %llu different words; name fewer splits, or "
                              "take characters",
                              (unsigned long long)WORDS_MAX);
@@ -285,7 +284,7 @@ typedef struct making {
 
 static spsh_status no_memory(const making *m)
 {
-    return SPSH_FAIL(m->err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "no memory for a vocabulary");
+    return SPSH_FAIL(m->err, SPSH_E_NO_MEMORY, "no memory for a vocabulary");
 }
 
 static spsh_status add_symbol(making *m, const char *left, const char *right)
@@ -557,12 +556,10 @@ static spsh_status check_size(const counting *c, uint32_t asked, uint32_t *ret_s
     for (int32_t point = 0; point < POINTS; point++)
         characters += c->point_counts[point] > 0;
     if (characters == 0)
-        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
-                         "there is no transcript to make a vocabulary of");
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "there is no transcript to make a vocabulary of");
     if (*ret_symbols < least || *ret_symbols > SPSH__VOCABULARY_SYMBOLS_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "a vocabulary has %u ... %u symbols, not %u", least,
-                         SPSH__VOCABULARY_SYMBOLS_MAX, asked);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a vocabulary has %u ... %u symbols, not %u",
+                         least, SPSH__VOCABULARY_SYMBOLS_MAX, asked);
     return SPSH_OK;
 }
 
@@ -582,7 +579,7 @@ spsh_status spsh__vocabulary_make(const spsh_dataset *const *datasets, uint32_t 
         return rc;
     c.point_counts = calloc(POINTS, sizeof(*c.point_counts));
     if (c.point_counts == NULL)
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "no memory for counting");
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for counting");
     for (uint32_t d = 0; d < count && rc == SPSH_OK; d++)
         rc = count_dataset(&c, datasets[d], options->splits == NULL ? NULL : options->splits[d],
                            form, err);

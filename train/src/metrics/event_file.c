@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "base/append_all.h"
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 enum {
     HEAD_BYTES = 12,
@@ -54,13 +54,6 @@ static uint32_t masked_crc(const void *data, size_t size_bytes)
     return ((crc >> 15) | (crc << 17)) + UINT32_C(0xa282ead8);
 }
 
-static uint8_t *put_little_endian(uint8_t *at, uint64_t value, unsigned size_bytes)
-{
-    for (unsigned i = 0; i < size_bytes; i++)
-        *at++ = (uint8_t)(value >> (8 * i));
-    return at;
-}
-
 static uint8_t *put_varint(uint8_t *at, uint64_t value)
 {
     for (; value > 0x7f; value >>= 7)
@@ -74,7 +67,8 @@ static uint8_t *put_time_and_step(uint8_t *at, double wall_s, uint64_t step)
     uint64_t bits = 0;
     memcpy(&bits, &wall_s, sizeof(bits));
     *at++ = KEY(1, FIXED64);
-    at = put_little_endian(at, bits, 8);
+    spsh__store_u64le(at, bits);
+    at += 8;
     *at++ = KEY(2, VARINT);
     return put_varint(at, step);
 }
@@ -84,9 +78,10 @@ static spsh_status put_record(spsh__event_file *file, uint8_t *end, spsh_error *
 {
     uint8_t *message = file->record + HEAD_BYTES;
     const size_t size_bytes = (size_t)(end - message);
-    (void)put_little_endian(file->record, size_bytes, 8);
-    (void)put_little_endian(file->record + 8, masked_crc(file->record, 8), 4);
-    end = put_little_endian(end, masked_crc(message, size_bytes), 4);
+    spsh__store_u64le(file->record, size_bytes);
+    spsh__store_u32le(file->record + 8, masked_crc(file->record, 8));
+    spsh__store_u32le(end, masked_crc(message, size_bytes));
+    end += 4;
     return spsh__append_all(file->io, file->fd, file->record, (size_t)(end - file->record),
                             &file->size_bytes, file->path, err);
 }
@@ -121,7 +116,8 @@ static uint8_t *put_scalar(uint8_t *at, const spsh__scalar *scalar)
     memcpy(at, scalar->tag, tag);
     at += tag;
     *at++ = KEY(2, FIXED32);
-    return put_little_endian(at, bits, 4);
+    spsh__store_u32le(at, bits);
+    return at + 4;
 }
 
 spsh_status spsh__event_file_put(spsh__event_file *file, double wall_s, uint64_t step,
@@ -129,8 +125,8 @@ spsh_status spsh__event_file_put(spsh__event_file *file, double wall_s, uint64_t
 {
     size_t summary_bytes = 0;
     if (count > SPSH__EVENT_SCALARS_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%zu scalars of a step, limit is %u",
-                         count, SPSH__EVENT_SCALARS_MAX);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%zu scalars of a step, limit is %u", count,
+                         SPSH__EVENT_SCALARS_MAX);
     for (size_t i = 0; i < count; i++)
         summary_bytes += is_written(&scalars[i]) ? 9 + tag_bytes(&scalars[i]) : 0;
     if (summary_bytes == 0)
@@ -166,9 +162,9 @@ static spsh_status make_file(spsh__event_file *file, const char *directory, doub
                              spsh_error *err)
 {
     const size_t capacity = strlen(directory) + 64;
-    file->path = (char *)spsh__train_new(&file->allocator, capacity, 1);
+    file->path = (char *)spsh__new(&file->allocator, capacity, 1);
     if (file->path == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     for (int number = 0; number < NAMES_TRIED_MAX && (file->fd < 0); number++) {
         (void)snprintf(file->path, capacity, "%s/events.out.tfevents.%010" PRIu64 ".%d", directory,
                        wall_s > 0 ? (uint64_t)wall_s : 0, number);
@@ -191,9 +187,9 @@ spsh_status spsh__event_file_open(const spsh_io *io, const char *directory, doub
                                   spsh__event_file **ret, spsh_error *err)
 {
     const spsh_allocator *a = allocator != NULL ? allocator : spsh_allocator_default();
-    spsh__event_file *file = (spsh__event_file *)spsh__train_new(a, 1, sizeof(*file));
+    spsh__event_file *file = (spsh__event_file *)spsh__new(a, 1, sizeof(*file));
     if (file == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     file->allocator = *a;
     file->io = io != NULL ? io : spsh_io_default();
     file->fd = -1;
@@ -215,6 +211,6 @@ void spsh__event_file_close(spsh__event_file *file)
     if (file->fd >= 0)
         (void)file->io->close_fn(file->io->user, file->fd);
     const spsh_allocator allocator = file->allocator;
-    spsh__train_delete(&allocator, file->path);
-    spsh__train_delete(&allocator, file);
+    spsh__free(&allocator, file->path);
+    spsh__free(&allocator, file);
 }

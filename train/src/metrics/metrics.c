@@ -17,9 +17,9 @@
 #include <jansson.h>
 
 #include "base/append_all.h"
-#include "base/train_internal.h"
 #include "event_file.h"
 #include "speechshard/decimal.h"
+#include "speechshard/inside.h"
 
 enum { LINE_BYTES_MAX = 1 << 20, TAG_BYTES = 128, OWN_SCALARS = 16 };
 
@@ -87,7 +87,7 @@ static spsh_status write_line(spsh__metrics *m, line *l, spsh_error *err)
     char *text = l->failed ? NULL : json_dumps(l->object, JSON_COMPACT | JSON_REAL_PRECISION(13));
     spsh_status rc = SPSH_OK;
     if (text == NULL) {
-        rc = spsh__fail_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     } else {
         const size_t length = strlen(text);
         text[length] = '\n'; /* in the place of the NUL */
@@ -197,7 +197,7 @@ static spsh_status read_some(const spsh__metrics *m, char *text, size_t capacity
 static spsh_status find_end(spsh__metrics *m, uint64_t samples, past *p, spsh_error *err)
 {
     char *text = malloc(LINE_BYTES_MAX);
-    spsh_status rc = text == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    spsh_status rc = text == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     uint64_t offset_bytes = 0;
     for (size_t used = 1;
          rc == SPSH_OK && used > 0;) { /* until a line has no end, or none is left */
@@ -207,8 +207,8 @@ static spsh_status find_end(spsh__metrics *m, uint64_t samples, past *p, spsh_er
             break;
         used = pass_lines(p, text, size_bytes, samples, &kept);
         if (used == 0 && size_bytes == LINE_BYTES_MAX && !p->is_lost)
-            rc = SPSH_FAIL(err, SPSH_E_LIMIT, offset_bytes, "%s: a line of more than %d bytes",
-                           m->path, LINE_BYTES_MAX);
+            rc = SPSH_FAIL_AT(err, SPSH_E_LIMIT, offset_bytes, "%s: a line of more than %d bytes",
+                              m->path, LINE_BYTES_MAX);
         m->size_bytes += kept;
         offset_bytes += used;
     }
@@ -222,7 +222,7 @@ static spsh_status open_lines(spsh__metrics *m, const char *run, uint64_t sample
     const size_t capacity = strlen(run) + sizeof("/metrics.jsonl");
     m->path = malloc(capacity);
     if (m->path == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     (void)snprintf(m->path, capacity, "%s/metrics.jsonl", run);
     m->fd = m->io->open_fn(m->io->user, m->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     int os_errno = m->fd < 0 ? -m->fd : 0;
@@ -400,7 +400,7 @@ spsh_status spsh__metrics_open(const char *run, const spsh__start_facts *start, 
 {
     spsh__metrics *m = calloc(1, sizeof(*m));
     if (m == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     m->io = io != NULL ? io : spsh_io_default();
     m->fd = -1;
     m->time_fn = start->time_fn;

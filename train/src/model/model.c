@@ -69,7 +69,7 @@ spsh_status spsh__model_preset(const char *name, spsh__model_shape *shape, spsh_
         shape->counts_padding = false;
         return SPSH_OK;
     }
-    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
                      "no model is called \"%s\": ds2, ds2-small, ds2-tiny, lstm-hybrid", name);
 }
 
@@ -78,9 +78,8 @@ static spsh_status check_range(const char *name, uint64_t value, uint64_t min, u
 {
     if (value >= min && value <= max)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                     "model: %s is %llu, must be %llu to %llu", name, (unsigned long long)value,
-                     (unsigned long long)min, (unsigned long long)max);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "model: %s is %llu, must be %llu to %llu", name,
+                     (unsigned long long)value, (unsigned long long)min, (unsigned long long)max);
 }
 
 static spsh_status check_shape(const spsh__model_shape *s, const spsh__model_limits *l,
@@ -296,23 +295,15 @@ static spsh_status take_memory(spsh__model *m, spsh_error *err)
 
     const bool is_on_host = m->b->arrange_fn == NULL && has_features;
     if (is_on_host)
-        m->staging =
-            (float *)spsh__train_new(allocator, m->in_rows_max * m->shape.inputs, sizeof(float));
-    m->lengths = (uint32_t *)spsh__train_new(allocator, m->limits.batch_max, sizeof(uint32_t));
+        m->staging = (float *)spsh__new(allocator, m->in_rows_max * m->shape.inputs, sizeof(float));
+    m->lengths = (uint32_t *)spsh__new(allocator, m->limits.batch_max, sizeof(uint32_t));
     if ((is_on_host && m->staging == NULL) || m->lengths == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "model: %llu rows of %u features",
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "model: %llu rows of %u features",
                          (unsigned long long)m->in_rows_max, m->shape.inputs);
     return SPSH_OK;
 }
 
 /* ---- beginning */
-
-static uint64_t mix(uint64_t z)
-{
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
 
 /* FNV-1a. */
 static uint64_t hash_name(const char *name)
@@ -326,7 +317,7 @@ static uint64_t hash_name(const char *name)
 /* Element i is drawn from the key by its number alone: 24 bits, the middle of as many intervals. */
 static float draw(uint64_t key, uint64_t i, double bound)
 {
-    uint64_t bits = mix(key + (i + 1) * UINT64_C(0x9e3779b97f4a7c15)) >> 40;
+    uint64_t bits = spsh__mix64(key + (i + 1) * UINT64_C(0x9e3779b97f4a7c15)) >> 40;
     double uniform = (2 * (double)bits + 1) / (double)(UINT64_C(1) << 24) - 1;
     return (float)(bound * uniform);
 }
@@ -337,7 +328,7 @@ static void start_slice(spsh__model *m, uint32_t number, uint64_t seed)
 {
     const spsh__parameter *slice = &m->slices[number];
     const spsh__slice_start *start = &m->starts[number];
-    uint64_t key = mix(seed + mix(hash_name(slice->name)));
+    uint64_t key = spsh__mix64(seed + spsh__mix64(hash_name(slice->name)));
     float chunk[CHUNK];
     for (uint64_t i = 0; i < slice->count; i += CHUNK) {
         uint64_t count = slice->count - i < CHUNK ? slice->count - i : CHUNK;
@@ -382,9 +373,9 @@ static spsh_status open_model(const spsh__model *wanted, spsh__model **ret_model
     spsh_status rc = check_shape(&wanted->shape, &wanted->limits, err);
     if (rc != SPSH_OK)
         return rc;
-    spsh__model *m = (spsh__model *)spsh__train_new(&backend->allocator, 1, sizeof(*m));
+    spsh__model *m = (spsh__model *)spsh__new(&backend->allocator, 1, sizeof(*m));
     if (m == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "model: %zu bytes", sizeof(*m));
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "model: %zu bytes", sizeof(*m));
     *m = *wanted;
     m->b = m->real = backend->ops;
     rc = spsh__model_check_stage(m, err);
@@ -461,9 +452,9 @@ void spsh__model_close(spsh__model *m)
     spsh_allocator allocator = m->backend->allocator;
     for (uint32_t i = 0; i < m->buffer_count; i++)
         m->b->free_fn(m->backend, m->buffers[i]);
-    spsh__train_delete(&allocator, m->staging);
-    spsh__train_delete(&allocator, m->lengths);
-    spsh__train_delete(&allocator, m);
+    spsh__free(&allocator, m->staging);
+    spsh__free(&allocator, m->lengths);
+    spsh__free(&allocator, m);
 }
 
 uint32_t spsh__model_parameter_count(const spsh__model *m)
@@ -540,18 +531,18 @@ const uint32_t *spsh__model_out_lengths(const spsh__model *m)
 static spsh_status check_batch(const spsh__model *m, const spsh__model_batch *b, spsh_error *err)
 {
     if (b->batch == 0 || b->frames == 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "model: a batch of %u utterances and %u frames", b->batch, b->frames);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "model: a batch of %u utterances and %u frames",
+                         b->batch, b->frames);
     if (b->batch > m->limits.batch_max || b->frames > m->limits.frames_max ||
         (uint64_t)b->batch * b->frames > m->limits.rows_max)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
                          "model: a batch of %u utterances and %u frames; made for %u, %u, and %llu "
                          "together",
                          b->batch, b->frames, m->limits.batch_max, m->limits.frames_max,
                          (unsigned long long)m->limits.rows_max);
     for (uint32_t n = 0; n < b->batch; n++) {
         if (b->lengths[n] > b->frames)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                              "model: utterance %u of a batch has %u of %u frames", n, b->lengths[n],
                              b->frames);
     }

@@ -7,8 +7,8 @@
 #ifndef SPSH_TRAIN_MODEL_INTERNAL_H
 #define SPSH_TRAIN_MODEL_INTERNAL_H
 
-#include "base/train_internal.h"
 #include "model.h"
+#include "speechshard/inside.h"
 
 enum {
     SPSH__MODEL_SLICES_MAX = 16 * 10 + 16,

@@ -22,8 +22,8 @@ spsh_status spsh__model_check_stage(spsh__model *m, spsh_error *err)
         m->stage.end = blocks;
     if (m->stage.first < m->stage.end && m->stage.end <= blocks)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "model: blocks %u to %u of %u",
-                     m->stage.first, m->stage.end, blocks);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "model: blocks %u to %u of %u", m->stage.first,
+                     m->stage.end, blocks);
 }
 
 bool spsh__model_has_output(const spsh__model *m)

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/train_internal.h"
 #include "run_setup.h"
+#include "speechshard/inside.h"
 #include "speechshard/options.h"
 
 /* ---- opening ---- */
@@ -26,7 +26,7 @@ static spsh_status open_config(spsh__estimating *e, const spsh_train_estimate_op
     if (rc != SPSH_OK || e->alignments != NULL)
         return rc;
     if (e->config->vocabulary[0] == '\0')
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "%s: names no vocabulary; 'speechshard train CONFIG --make-vocab' makes "
                          "the one that it names",
                          o->config_path);
@@ -58,7 +58,7 @@ static spsh_status open_training(spsh__estimating *e, spsh_error *err)
     e->limits = spsh__feed_limits(e->feed);
     spsh__config_resolve(e->config, spsh__feed_epoch_utterances(e->feed));
     e->out->config = spsh__config_text(e->config);
-    return e->out->config == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    return e->out->config == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 static spsh_status open_dev(spsh__estimating *e, const char *name, spsh_error *err)
@@ -68,7 +68,7 @@ static spsh_status open_dev(spsh__estimating *e, const char *name, spsh_error *e
     spsh__feed *feed = NULL;
     set->name = strdup(name);
     if (set->name == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     const spsh_status rc = open_feed(e, names, false, &feed, err);
     if (rc != SPSH_OK)
         return rc;
@@ -93,7 +93,7 @@ static spsh_status open_devs(spsh__estimating *e, spsh_error *err)
         count++;
     e->out->dev = calloc((size_t)count + 1, sizeof(*e->out->dev));
     if (e->out->dev == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     for (uint32_t i = 0; i < count && rc == SPSH_OK; i++)
         rc = open_dev(e, names[i], err);
     return rc;
@@ -111,7 +111,7 @@ static spsh_status take_domain(spsh__estimating *e, uint32_t number, spsh_error 
     to->dataset = strdup(e->config->train[domain.dataset]);
     to->name = calloc(domain.name.size_bytes + 1, 1);
     if (to->dataset == NULL || to->name == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (domain.name.size_bytes > 0)
         memcpy(to->name, domain.name.data, domain.name.size_bytes);
     to->utterances = domain.utterance_count;
@@ -133,7 +133,7 @@ static spsh_status take_plan(spsh__estimating *e, spsh_error *err)
     out->too_long = info->too_long_count;
     out->domains = calloc((size_t)info->domain_count + 1, sizeof(*out->domains));
     if (out->domains == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     for (uint32_t d = 0; d < info->domain_count && rc == SPSH_OK; d++)
         rc = take_domain(e, d, err);
     return rc;
@@ -220,11 +220,10 @@ spsh_status spsh_train_estimate_make(const spsh_train_estimate_options *options,
     if (rc != SPSH_OK)
         return rc;
     if (known.config_path == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "an estimate needs a configuration");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "an estimate needs a configuration");
     spsh__estimating e = {.io = known.io != NULL ? known.io : spsh_io_default()};
     e.out = calloc(1, sizeof(*e.out));
-    rc = e.out == NULL ? spsh__fail_memory(err) : estimate(&e, &known, err);
+    rc = e.out == NULL ? SPSH_NO_MEMORY(err) : estimate(&e, &known, err);
     spsh__feed_close(e.feed);
     spsh__vocabulary_free(e.vocabulary);
     spsh__alignments_free(e.alignments);

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <utf8proc.h>
 
-#include "base/train_internal.h"
 #include "estimate.h"
 #include "labels/text_form.h"
+#include "speechshard/inside.h"
 
 enum {
     RUN = 64,
@@ -55,7 +55,7 @@ static spsh_status note_text(going *g, const text *t, spsh_error *err)
         const size_t capacity = 2 * g->capacity + 1024;
         text *texts = realloc(g->texts, capacity * sizeof(*texts));
         if (texts == NULL)
-            return spsh__fail_memory(err);
+            return SPSH_NO_MEMORY(err);
         g->texts = texts;
         g->capacity = capacity;
     }
@@ -204,7 +204,7 @@ static spsh_status encode(going *g, spsh_bytes transcript, uint32_t *ret_count, 
         const uint32_t capacity = g->label_capacity == 0 ? LABELS_AT_FIRST : 2 * g->label_capacity;
         uint32_t *labels = realloc(g->labels, capacity * sizeof(*labels));
         if (labels == NULL)
-            return spsh__fail_memory(err);
+            return SPSH_NO_MEMORY(err);
         g->labels = labels;
         g->label_capacity = capacity;
     }
@@ -297,25 +297,25 @@ static void end_epoch(const going *g)
 static spsh_status check(const spsh_train_estimate *out, spsh_error *err)
 {
     if (out->without_text + out->without_frames == out->utterances)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "there is nothing to learn from: of %llu utterances %llu have no "
                          "transcript and %llu are shorter than a frame",
                          (unsigned long long)out->utterances, (unsigned long long)out->without_text,
                          (unsigned long long)out->without_frames);
     if (out->without_alignment + out->other_length + out->without_frames == out->utterances)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "there is nothing to learn from: of %llu utterances %llu have no "
                          "alignment and %llu one of another length",
                          (unsigned long long)out->utterances,
                          (unsigned long long)out->without_alignment,
                          (unsigned long long)out->other_length);
     if (out->texts_read > 0 && out->without_symbols == out->texts_read)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "there is nothing to learn from: no symbol of the vocabulary is in any of "
                          "%llu transcripts; is it of another language, or of another case?",
                          (unsigned long long)out->texts_read);
     if (out->infeasible + out->without_text + out->without_frames >= out->utterances)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "there is nothing to learn from: all of %llu transcripts are longer than "
                          "their audio: a label takes a frame, %d of features",
                          (unsigned long long)out->utterances, (int)DS2_FRAMES);
@@ -334,7 +334,7 @@ spsh_status spsh__estimate_epoch(spsh__estimating *e, spsh_error *err)
     if (rc == SPSH_OK) {
         g.rate_hz = features.sample_rate_hz;
         g.points = calloc(POINTS, sizeof(*g.points));
-        rc = g.points == NULL ? spsh__fail_memory(err) : go_through(&g, plan, err);
+        rc = g.points == NULL ? SPSH_NO_MEMORY(err) : go_through(&g, plan, err);
     }
     if (rc == SPSH_OK)
         rc = read_texts(&g, err);

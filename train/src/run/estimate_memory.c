@@ -10,9 +10,9 @@
 #include <sys/mman.h>
 
 #include "backend_cuda/backend_cuda_count.h"
-#include "base/train_internal.h"
 #include "estimate.h"
 #include "feed/frame_batch.h"
+#include "speechshard/inside.h"
 #include "strategy/device_sum.h"
 #include "strategy/gradient_sum.h"
 
@@ -48,7 +48,7 @@ static spsh_status count_buffer(spsh__backend *b, size_t count, spsh__backend_bu
         size < SIZE_MAX)
         data = mmap(NULL, size + 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (data == MAP_FAILED)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY,
                          "the model needs a buffer of %zu elements of %zu bytes: more than a "
                          "process can have",
                          count, b->ops->element_bytes);
@@ -122,7 +122,7 @@ static spsh_status open_counter(const spsh__backend *real, counter **ret, spsh_e
 {
     counter *c = calloc(1, sizeof(*c));
     if (c == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     c->ops = *real->ops;
     c->ops.alloc_fn = count_buffer;
     c->ops.alloc_half_fn = count_half_buffer;
@@ -235,7 +235,7 @@ static spsh_status count_sums(const spsh__estimating *e, counter *c, const spsh_
     const uint32_t buckets = spsh__model_bucket_count(model);
     spsh__slice *slices = calloc(buckets, sizeof(*slices));
     if (slices == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     for (uint32_t b = 0; b < buckets; b++)
         spsh__model_bucket(model, b, &slices[b].offset, &slices[b].count);
     l.backend = &c->backend;
@@ -379,7 +379,7 @@ spsh_status spsh__estimate_explain(spsh__estimating *e, spsh_status status, spsh
     if (spsh__estimate_memory(e, NULL) != SPSH_OK || out->device_bytes == 0)
         return status; /* err says what there is to say */
     return SPSH_FAIL(
-        err, status, SPSH_OFFSET_NONE,
+        err, status,
         "device %u has not enough memory: the run takes %.3g GB (weights and gradients "
         "%.3g, moments %.3g, activations %.3g, batches %.3g, work %.3g), %.3g are free; a smaller "
         "data.max_padded_seconds takes less",

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 
 #include "backend_cuda/backend_cuda_count.h"
-#include "base/train_internal.h"
 #include "estimate.h"
 #include "feed/frame_batch.h"
+#include "speechshard/inside.h"
 
 enum { SHAPES = 3, FRAMES_A_LABEL = 4 /* behind the model, where nobody knows better */ };
 
@@ -46,7 +46,7 @@ static spsh_status add_texts(walk *w, spsh__backend_buffer logits, spsh__backend
     w->label_offsets = calloc((size_t)w->batch + 1, sizeof(*w->label_offsets));
     w->losses = calloc(w->batch, sizeof(*w->losses));
     if (w->labels == NULL || w->label_offsets == NULL || w->losses == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < (size_t)w->batch * count; i++)
         w->labels[i] = 1 + (uint32_t)(i % (symbols - 1));
     for (uint32_t n = 0; n < w->batch; n++)
@@ -64,7 +64,7 @@ static spsh_status add_frames(walk *w, spsh__backend_buffer logits, spsh__backen
     w->labels = calloc(rows, sizeof(*w->labels));
     w->row_losses = calloc(rows, sizeof(*w->row_losses));
     if (w->labels == NULL || w->row_losses == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     spsh__cross_entropy c = {.rows = rows,
                              .width = w->m->shape.outputs,
                              .states = w->labels,
@@ -112,7 +112,7 @@ static spsh_status go_with(const walk *like, uint32_t batch, uint32_t frames, sp
     w.out_lengths = calloc(batch, sizeof(*w.out_lengths));
     spsh_status rc = SPSH_OK;
     if (w.lengths == NULL || w.out_lengths == NULL)
-        rc = spsh__fail_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     for (uint32_t n = 0; n < batch && rc == SPSH_OK; n++)
         w.lengths[n] = frames;
     if (rc == SPSH_OK)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 spsh_status spsh__host_arenas_open(const spsh__model *whole, const bool has_moments[2],
                                    spsh__host_arenas *ret, spsh_error *err)
@@ -23,7 +23,7 @@ spsh_status spsh__host_arenas_open(const spsh__model *whole, const bool has_mome
     }
     for (uint32_t i = 0; is_there && i < parameters; i++)
         ret->parameters[i] = *spsh__model_parameter(whole, i);
-    return is_there ? SPSH_OK : spsh__fail_memory(err);
+    return is_there ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
 void spsh__host_arenas_close(spsh__host_arenas *a)

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/train_internal.h"
 #include "run_internal.h"
+#include "speechshard/inside.h"
 
 /* Gradients that are applied late are so before anything is made of the model. */
 static spsh_status finish_due(spsh__run *r, spsh_error *err)
@@ -68,8 +68,7 @@ static spsh_status stop(spsh__run *r, spsh_error *err)
     if (rc == SPSH_OK)
         rc = spsh__run_save_last(r, err);
     return rc != SPSH_OK ? rc
-                         : SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE,
-                                     "stopped behind step %llu, and saved",
+                         : SPSH_FAIL(err, SPSH_E_CANCELED, "stopped behind step %llu, and saved",
                                      (unsigned long long)r->progress.step);
 }
 
@@ -155,7 +154,7 @@ spsh_status spsh__run_in(const spsh_train_options *options, spsh__run_world *wor
 {
     spsh__run *r = calloc(1, sizeof(*r));
     if (r == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     r->o = options;
     r->world = world;
     r->io = options->io != NULL ? options->io : spsh_io_default();

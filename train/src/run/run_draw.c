@@ -9,8 +9,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/train_internal.h"
 #include "runtime/comm_sub.h"
+#include "speechshard/inside.h"
 
 #define TAG_NODE 28000u /* no strategy's, nor a part of a comm (comm_sub.h) */
 
@@ -67,7 +67,7 @@ static spsh_status own(spsh__draw *d, uint64_t epoch, uint64_t step, spsh_error 
 {
     const uint32_t at = (d->own_first + d->own_count) % d->capacity;
     if (d->own_count == d->capacity)
-        return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_MISMATCH,
                          "rank %" PRIu32 " has more batches dealt than it can hold", d->comm->rank);
     d->own[at].epoch = epoch;
     d->own[at].step = step;
@@ -248,13 +248,13 @@ spsh_status spsh__draw_open(const spsh__draw_options *o, spsh__draw **ret, spsh_
 {
     const uint64_t update = (uint64_t)o->node_size * o->accumulate;
     if ((AHEAD_UPDATES + 1) * update > SPSH__LEASE_AHEAD_MAX + 1)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "an update of %" PRIu64 " batches (train.node_size times "
                          "train.accumulate): at most %" PRIu32,
                          update, (SPSH__LEASE_AHEAD_MAX + 1) / (AHEAD_UPDATES + 1));
     spsh__draw *d = calloc(1, sizeof(*d));
     if (d == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     *ret = d;
     d->comm = o->comm;
     d->feed = o->feed;
@@ -263,7 +263,7 @@ spsh_status spsh__draw_open(const spsh__draw_options *o, spsh__draw **ret, spsh_
     d->capacity = (AHEAD_UPDATES + 1) * d->update_size;
     d->taken = calloc(d->capacity, sizeof(*d->taken));
     d->own = calloc(d->capacity, sizeof(*d->own));
-    return d->taken == NULL || d->own == NULL ? spsh__fail_memory(err) : open_leases(d, o, err);
+    return d->taken == NULL || d->own == NULL ? SPSH_NO_MEMORY(err) : open_leases(d, o, err);
 }
 
 void spsh__draw_close(spsh__draw *d)

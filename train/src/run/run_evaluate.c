@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/train_internal.h"
 #include "run_internal.h"
+#include "speechshard/inside.h"
 
 enum { EXAMPLES_MAX = 10 };
 
@@ -64,7 +64,7 @@ static spsh_status tell_alignments(const spsh__run *r, const uint8_t *of_train,
     if (train == 0) {
         const spsh_bytes id = count > 0 ? spsh__alignments_id(r->setup.alignments, 0)
                                         : (spsh_bytes){(const uint8_t *)"", 0};
-        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
                          "data.alignments: none of %u utterances is in data.train; the first is "
                          "'%.*s'",
                          count, (int)(id.size_bytes < 80 ? id.size_bytes : 80),
@@ -101,7 +101,7 @@ spsh_status spsh__run_check_dev(spsh__run *r, spsh_error *err)
     const size_t count = spsh__alignments_count(r->setup.alignments);
     uint8_t *marks = calloc(2, count + 1); /* of train; of any */
     if (marks == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = spsh__feed_mark_aligned(r->feed, marks, err);
     memcpy(marks + count, marks, count);
     if (rc == SPSH_OK)

@@ -8,8 +8,8 @@
  * Nothing is out in a pause, so that a checkpoint's place is one number; what is made of the model
  * there (run_learner.c) is made as between steps.
  */
-#include "base/train_internal.h"
 #include "run_internal.h"
+#include "speechshard/inside.h"
 
 /* What rank 0 knows behind a round, for all. */
 typedef struct pause {

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/train_internal.h"
 #include "run_internal.h"
+#include "speechshard/inside.h"
 #include "strategy/strategy_internal.h"
 
 void spsh__run_close_moments(spsh__learner *l)
@@ -40,7 +40,7 @@ spsh_status spsh__run_open_learner(spsh__run *r, spsh_error *err)
     spsh__learner *l = &r->learner;
     r->model.buckets = calloc(buckets, sizeof(*r->model.buckets));
     if (r->model.buckets == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     for (uint32_t b = 0; b < buckets; b++)
         spsh__model_bucket(r->model.own, b, &r->model.buckets[b].offset,
                            &r->model.buckets[b].count);
@@ -90,7 +90,7 @@ static spsh_status open_draw(spsh__run *r, spsh_error *err)
                                         .accumulate = r->setup.config->accumulate,
                                         .allocator = spsh_allocator_default()};
     if (r->world->comm->world_size % options.node_size != 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "%u ranks are not nodes of %u each (train.node_size)",
                          r->world->comm->world_size, options.node_size);
     return spsh__draw_open(&options, &r->rounds.draw, err);

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-#include "base/train_internal.h"
 #include "run_rows.h"
+#include "speechshard/inside.h"
 
 spsh_status spsh__loss_open(const spsh__batch_loss_options *o, spsh__batch_loss *ret,
                             spsh_error *err)
@@ -15,7 +15,7 @@ spsh_status spsh__loss_open(const spsh__batch_loss_options *o, spsh__batch_loss 
     ret->results = calloc(limits.batch_max, sizeof(*ret->results));
     ret->out_lengths = calloc(limits.batch_max, sizeof(*ret->out_lengths));
     if (ret->results == NULL || ret->out_lengths == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (o->vocabulary != NULL)
         return SPSH_OK;
     return spsh__frame_cutter_open(&limits, spsh__feed_dim(o->feed), o->chunk_frames, &ret->cutter,

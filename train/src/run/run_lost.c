@@ -8,29 +8,29 @@
  */
 #include <stdlib.h>
 
-#include "base/train_internal.h"
 #include "run_internal.h"
 #include "runtime/comm_sub.h"
+#include "speechshard/inside.h"
 
 static spsh_status check(const spsh__run *r, spsh_error *err)
 {
     const spsh__strategy_ops *ops = r->strategy->ops;
     const spsh__comm_ops *comm = r->world->comm->ops;
     if (!ops->outlives)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "train.on_lost is shrink, which adpsgd-fixed, adpsgd-random and ps-async "
                          "can do; with %s all need each other: a lost process ends the run",
                          ops->name);
     if (ops->push_fn != NULL && r->setup.config->servers != 1)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "train.on_lost is shrink: with %s a server's part of the model would be "
                          "lost with it; with train.servers: 1 process 0 has all of it",
                          ops->name);
     if (r->world->ops->no_loss != NULL)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE, "%s", r->world->ops->no_loss);
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "%s", r->world->ops->no_loss);
     if (comm->has_gone_fn == NULL)
         return SPSH_FAIL(
-            err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+            err, SPSH_E_UNSUPPORTED,
             "train.on_lost is shrink, which needs messages over TCP "
             "(SPEECHSHARD_COMM=tcp), without --link; with %s all processes end with one",
             comm->name);
@@ -72,7 +72,7 @@ static spsh_status open_living(spsh__run *r, spsh__comm **ret, spsh_error *err)
     uint32_t count = 0;
     uint32_t *list = calloc(all->world_size, sizeof(*list));
     if (list == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     for (uint32_t rank = 0; rank < all->world_size; rank++)
         if (!spsh__leases_is_lost(leases, rank))
             list[count++] = rank;

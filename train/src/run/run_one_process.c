@@ -41,7 +41,7 @@ spsh_status spsh__run_check_undisturbed(const spsh_train_options *o, const char 
     if (o->slow == NULL && o->freeze == NULL && o->kill == NULL && o->link == NULL &&
         o->rendezvous == NULL)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s", why);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s", why);
 }
 
 spsh_status spsh__run_check_alone(const char *what, spsh_error *err)
@@ -49,9 +49,8 @@ spsh_status spsh__run_check_alone(const char *what, spsh_error *err)
     spsh__launch launch;
     const spsh_status rc = spsh__launch_find(NULL, NULL, &launch, err);
     if (rc == SPSH_OK && launch.world_size > 1)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "%s is one process: %s has begun %u", what, launch.launcher,
-                         launch.world_size);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is one process: %s has begun %u", what,
+                         launch.launcher, launch.world_size);
     return rc;
 }
 
@@ -80,7 +79,7 @@ spsh_status spsh__one_process_opened(spsh__run_world *w, const spsh_train_option
 spsh_status spsh__one_process_check(const spsh__run_world *w, spsh_error *err)
 {
     return spsh__comm_has_failed(w->comm)
-               ? SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE,
+               ? SPSH_FAIL(err, SPSH_E_CANCELED,
                            "learner %u ends here: killed, stopped, or at the end of its record",
                            w->comm->rank)
                : SPSH_OK;

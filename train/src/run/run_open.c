@@ -5,8 +5,8 @@
  */
 #include <stdlib.h>
 
-#include "base/train_internal.h"
 #include "run_internal.h"
+#include "speechshard/inside.h"
 
 static spsh_status open_world(spsh__run *r, spsh_error *err)
 {
@@ -51,7 +51,7 @@ static spsh_status open_feed(spsh__run *r, spsh_error *err)
     spsh__config_resolve(r->setup.config, spsh__feed_epoch_utterances(r->feed));
     free(r->setup.config_text);
     r->setup.config_text = spsh__setup_text(&r->setup);
-    return r->setup.config_text == NULL ? spsh__fail_memory(err) : spsh__run_check_dev(r, err);
+    return r->setup.config_text == NULL ? SPSH_NO_MEMORY(err) : spsh__run_check_dev(r, err);
 }
 
 spsh__estimating spsh__run_estimating(const spsh__run *r, spsh_train_estimate *out)

@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 
-#include "base/train_internal.h"
 #include "run_internal.h"
+#include "speechshard/inside.h"
 
 enum { TAG_ARENA = 20020, PART_ELEMENTS = 1 << 18 };
 
@@ -45,7 +45,7 @@ static spsh_status read_cuts(const spsh__config *c, uint32_t cuts[SPSH__MODEL_LA
         const unsigned long number = strtoul(c->stages[count], &end, 10);
         if (*end != '\0' || end == c->stages[count] || number > UINT32_MAX ||
             count == SPSH__MODEL_LAYERS_MAX + 2)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                              "train.stages: '%.40s' is no number of a block, or there are too many",
                              c->stages[count]);
         cuts[count] = (uint32_t)number;
@@ -193,7 +193,7 @@ static spsh_status move_arenas(const spsh__learner *l, const spsh__host_arenas *
     arena arenas[ARENAS];
     float *part = calloc(PART_ELEMENTS, sizeof(*part));
     if (part == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     list_arenas(l, host, arenas);
     spsh_status rc = SPSH_OK;
     for (int i = 0; rc == SPSH_OK && i < ARENAS; i++) {

@@ -14,9 +14,9 @@
 
 #include <xxhash.h>
 
-#include "base/train_internal.h"
 #include "run_internal.h"
 #include "runtime/runtime_record.h"
+#include "speechshard/inside.h"
 
 enum { MARK_RUN = 64 }; /* no strategy's, nor one of leases */
 
@@ -25,7 +25,7 @@ static spsh_status name_folder(const char *run, char **ret, spsh_error *err)
     const size_t capacity = strlen(run) + sizeof("/record");
     *ret = malloc(capacity);
     if (*ret == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     (void)snprintf(*ret, capacity, "%s/record", run);
     return SPSH_OK;
 }
@@ -41,7 +41,7 @@ static spsh_status check_strategy(const char *name, spsh_error *err)
     spsh__strategy_close(strategy);
     if (has_messages)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
                      is_free ? "train.strategy %s: what learners write at once in the memory that "
                                "they share is in no record"
                              : "train.strategy %s: there is nothing to record: the same command "
@@ -55,19 +55,18 @@ spsh_status spsh__run_check_record(spsh__run *r, spsh_error *err)
     if (!r->o->record)
         return SPSH_OK;
     if (r->o->resume)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "a record begins with its run: not with --resume");
     if (r->setup.config->shrinks)
         return SPSH_FAIL(
-            err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+            err, SPSH_E_UNSUPPORTED,
             "train.on_lost is shrink, but a record is of processes that all live until "
             "its end: train.on_lost=end");
     spsh_status rc = check_strategy(r->setup.config->strategy, err);
     if (rc == SPSH_OK)
         rc = name_folder(r->o->run, &r->runtime.record_folder, err);
     if (rc == SPSH_OK && r->io->stat_fn(r->io->user, r->runtime.record_folder, &info) == 0)
-        rc = SPSH_FAIL(err, SPSH_E_EXISTS, SPSH_OFFSET_NONE,
-                       "%s: a record is there already: name another folder",
+        rc = SPSH_FAIL(err, SPSH_E_EXISTS, "%s: a record is there already: name another folder",
                        r->runtime.record_folder);
     return rc;
 }
@@ -77,7 +76,7 @@ static spsh_status hash_run(const spsh__run *r, uint64_t *ret, spsh_error *err)
 {
     char *text = spsh__setup_record_text(&r->setup, r->world->launch.local_size);
     if (text == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     const uint64_t parts[3] = {
         XXH3_64bits(text, strlen(text)),
         XXH3_64bits(r->setup.vocabulary_text, strlen(r->setup.vocabulary_text)),

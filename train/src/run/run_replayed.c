@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/train_internal.h"
 #include "run_one_process.h"
 #include "run_setup.h"
 #include "runtime/runtime_replay.h"
+#include "speechshard/inside.h"
 
 enum { LEARNERS_MAX = 1024, CONFIG_NAME_BYTES = 32 };
 
@@ -56,7 +56,7 @@ static spsh_status open_runtime(spsh__run_world *w, uint64_t run, const spsh_all
     (*ret)->deadline_ms = w->comm->deadline_ms;
     if (s->record.run == run)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_MISMATCH,
                      "%s/record: was made with another configuration, vocabulary or number of "
                      "utterances than are there now",
                      s->all.o->replay);
@@ -105,7 +105,7 @@ static spsh_status name_files(stage *s, spsh_error *err)
     s->folder = malloc(capacity);
     s->config = malloc(capacity);
     if (s->folder == NULL || s->config == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     (void)snprintf(s->folder, capacity, "%s/record", s->all.o->replay);
     (void)snprintf(s->config, capacity, "%s/record/config.yaml", s->all.o->replay);
     s->options.config_path = s->config;
@@ -120,7 +120,7 @@ static spsh_status check(const spsh_train_options *o, spsh_error *err)
 {
     if (o->config_path != NULL || (o->overrides != NULL && o->overrides[0] != NULL) || o->resume ||
         o->record || o->simulate != NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "a run is done again as it was recorded: without a configuration, changes "
                          "to it, resume, record and simulate");
     return spsh__run_check_undisturbed(o,
@@ -136,11 +136,10 @@ static spsh_status open_record(stage *s, spsh_error *err)
         return rc;
     rc = spsh__record_find(&s->record, &s->record.run, &s->learners, err);
     if (rc == SPSH_E_NOT_FOUND)
-        return SPSH_FAIL(err, rc, SPSH_OFFSET_NONE,
-                         "%s: no record is there: a run keeps one with --record", s->folder);
+        return SPSH_FAIL(err, rc, "%s: no record is there: a run keeps one with --record",
+                         s->folder);
     if (rc == SPSH_OK && (s->learners == 0 || s->learners > LEARNERS_MAX))
-        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE, "%s: is of %u learners", s->folder,
-                       s->learners);
+        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: is of %u learners", s->folder, s->learners);
     return rc != SPSH_OK ? rc : spsh__replay_open(&s->record, s->learners, &s->replay, err);
 }
 
@@ -148,7 +147,7 @@ static spsh_status open_record(stage *s, spsh_error *err)
 static spsh_status judge(const stage *s, spsh_status rc, spsh_error *err)
 {
     if (s->all.status == SPSH_E_CANCELED && was_stopped(s))
-        return SPSH_FAIL(err, SPSH_E_IO, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_IO,
                          "the replay was stopped, and nothing of it is saved: begin it again");
     if (s->all.status != SPSH_OK && err != NULL)
         *err = s->all.error;
@@ -160,11 +159,11 @@ static spsh_status judge(const stage *s, spsh_status rc, spsh_error *err)
         return SPSH_OK;
     for (uint32_t i = 0; i < s->learners; i++)
         if (!spsh__replay_is_whole(s->replay, i))
-            return SPSH_FAIL(err, SPSH_E_TRUNCATED, SPSH_OFFSET_NONE,
+            return SPSH_FAIL(err, SPSH_E_TRUNCATED,
                              "%s/learner-%05u.marks: ends before the run does: it was cut, or that "
                              "process was killed; up to there the run was done again",
                              s->folder, i);
-    return SPSH_FAIL(err, SPSH_E_TRUNCATED, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_TRUNCATED,
                      "%s: the run had failed there; up to there it was done again", s->folder);
 }
 

@@ -7,8 +7,8 @@
 
 #include "backend_cuda/backend_cuda_rnn.h"
 #include "backend_cuda/backend_cuda_segment.h"
-#include "base/train_internal.h"
 #include "run_internal.h"
+#include "speechshard/inside.h"
 
 enum { LINE_BYTES = 200, LOG_BYTES = 600 };
 
@@ -49,8 +49,7 @@ static spsh_status write_configs(const spsh__run *r, spsh_error *err)
     if (rc != SPSH_OK || r->runtime.record_folder == NULL)
         return rc;
     char *text = spsh__setup_record_text(&r->setup, r->world->launch.local_size);
-    rc = text == NULL ? spsh__fail_memory(err)
-                      : write_config(r, r->runtime.record_folder, text, err);
+    rc = text == NULL ? SPSH_NO_MEMORY(err) : write_config(r, r->runtime.record_folder, text, err);
     free(text);
     return rc;
 }
@@ -171,7 +170,7 @@ spsh_status spsh__run_report_epoch(spsh__run *r, spsh_error *err)
                        t[SPSH__ROW_INFEASIBLE], t[SPSH__ROW_WITHOUT_TEXT],
                        t[SPSH__ROW_WITHOUT_FRAMES]);
     if (r->report.is_epoch_whole && counted <= 0)
-        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
                          "epoch %llu: none of its %.0f utterances can be learnt from: %s",
                          (unsigned long long)r->progress.epoch + 1, served, text);
     if (r->report.is_epoch_whole && r->progress.epoch == 0 && counted < served)

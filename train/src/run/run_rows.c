@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 spsh_status spsh__rows_open(const spsh__feed *feed, uint32_t leaves, bool has_own,
                             spsh__step_rows *ret, spsh_error *err)
@@ -20,7 +20,7 @@ spsh_status spsh__rows_open(const spsh__feed *feed, uint32_t leaves, bool has_ow
     ret->totals = calloc(ret->count, sizeof(*ret->totals));
     ret->own_totals = has_own ? calloc(ret->count, sizeof(*ret->own_totals)) : ret->totals;
     if (ret->rows == NULL || ret->totals == NULL || ret->own_totals == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     return SPSH_OK;
 }
 

@@ -4,15 +4,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/train_internal.h"
 #include "speechshard/cores.h"
+#include "speechshard/inside.h"
 #include "strategy/strategy.h"
 
 spsh_status spsh__run_check(const spsh__config *c, uint32_t world_size, spsh_error *err)
 {
     if (c->virtual_world != 0 && c->virtual_world < world_size && !spsh__run_runs_free(c) &&
         !spsh__run_is_staged(c))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "data.virtual_world is %u, but there are %u processes: no more of them "
                          "than batches in a step; another data.virtual_world makes other steps",
                          c->virtual_world, world_size);
@@ -22,7 +22,7 @@ spsh_status spsh__run_check(const spsh__config *c, uint32_t world_size, spsh_err
 spsh_status spsh__run_stay_on_host(spsh__config *c, spsh_error *err)
 {
     if (c->backend == SPSH__BACKEND_CUDA)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
                          "train.backend is cuda, but what is simulated or recorded computes on the "
                          "host: train.backend=cpu");
     if (c->backend == SPSH__BACKEND_AUTO)
@@ -51,7 +51,7 @@ spsh_status spsh__run_alignments(spsh__config *c, spsh__alignments **ret, spsh_e
     if (c->model.outputs == 0)
         c->model.outputs = greatest > 0 ? greatest + 1 : 2;
     if (greatest >= c->model.outputs)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "data.alignments: there is a state %u, but model.outputs is %u", greatest,
                          c->model.outputs);
     return SPSH_OK;

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 enum { PATH_BYTES = 1024 };
 
@@ -31,7 +31,7 @@ static spsh_status make(const char *folder, const spsh_io *io, size_t size, char
     if (*ret_fd >= 0)
         return SPSH_OK;
     path[0] = '\0';
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY,
                      "%zu bytes of memory that processes share are neither in /dev/shm nor in %s",
                      size, folder);
 }
@@ -44,7 +44,7 @@ static spsh_status agree(spsh__comm *comm, spsh_status own, spsh_error *err)
         spsh__comm_all_reduce(comm, SPSH__COMM_U64, SPSH__COMM_MAX, &has_failed, 1, err);
     if (own != SPSH_OK || rc != SPSH_OK || has_failed == 0)
         return own != SPSH_OK ? own : rc;
-    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
                      "train.strategy hogwild: another process has not the memory that all share");
 }
 
@@ -55,7 +55,7 @@ spsh_status spsh__shared_open(const spsh__run_world *w, const char *folder, cons
     int fd = -1;
     spsh_status rc = SPSH_OK;
     if (w->comm->world_size > 1 && w->launch.local_size != w->comm->world_size)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
                          "train.strategy hogwild: all processes share memory, but of %u only %u "
                          "are on this node",
                          w->comm->world_size, w->launch.local_size);
@@ -69,7 +69,7 @@ spsh_status spsh__shared_open(const spsh__run_world *w, const char *folder, cons
     void *memory =
         fd < 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (rc == SPSH_OK && memory == MAP_FAILED)
-        rc = SPSH_FAIL_OS(err, SPSH_E_UNSUPPORTED, errno, SPSH_OFFSET_NONE,
+        rc = SPSH_FAIL_OS(err, SPSH_E_UNSUPPORTED, errno,
                           "train.strategy hogwild: '%s', which all processes share, is not there",
                           path);
     if (fd >= 0)

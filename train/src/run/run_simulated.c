@@ -19,12 +19,12 @@
 #include <string.h>
 
 #include "base/fiber.h"
-#include "base/train_internal.h"
 #include "run_one_process.h"
 #include "run_setup.h"
 #include "runtime/cluster.h"
 #include "runtime/runtime_sim.h"
 #include "simulate_all.h"
+#include "speechshard/inside.h"
 
 #define FAR_NS (UINT64_MAX / 4) /* later than all */
 
@@ -59,7 +59,7 @@ static spsh_status configure(spsh__run_world *w, const spsh_train_options *o, sp
     c->threads = 1;
     const spsh_status rc = spsh__run_stay_on_host(c, err);
     if (rc == SPSH_OK && spsh__run_is_staged(c))
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
                          "train.strategy pipeline is not simulated: how long each stage takes of a "
                          "batch is not known");
     return rc;
@@ -178,15 +178,15 @@ static spsh_status check_cluster(const theatre *t, spsh_error *err)
     const spsh__cluster *c = &t->cluster;
     const spsh_train_options *o = t->all.o;
     if (c->size_count != 1)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "a run is of one number of learners, not of %u", c->size_count);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a run is of one number of learners, not of %u",
+                         c->size_count);
     if (c->name_count > 0 || c->has_all_names || c->weights > 0 || c->steps > 0 || c->servers > 0 ||
         c->bound != UINT32_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "strategy, weights, steps, servers and staleness_max of a run are its "
                          "configuration's: train.strategy=NAME, train.servers=N, ...");
     if (o->record)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "a simulated run needs no record: the same command gives the same bits");
     return spsh__run_check_undisturbed(o,
                                        "slow, freeze, kill and link of a simulated run are its "
@@ -259,7 +259,7 @@ spsh_status spsh__run_simulated(const spsh_train_options *o, spsh_train_result *
     rc = open_sim(&t, err);
     t.players = calloc(t.learners, sizeof(*t.players));
     if (rc == SPSH_OK && t.players == NULL)
-        rc = spsh__fail_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     for (uint32_t i = 0; rc == SPSH_OK && i < t.learners; i++)
         cast(&t, i);
     if (rc == SPSH_OK) {
@@ -268,7 +268,7 @@ spsh_status spsh__run_simulated(const spsh_train_options *o, spsh_train_result *
         if (t.all.status != SPSH_OK && err != NULL)
             *err = t.all.error;
         if (rc == SPSH_OK && spsh__sim_is_dead(t.sim, 0))
-            rc = SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE, "learner 0 was killed");
+            rc = SPSH_FAIL(err, SPSH_E_TIMEOUT, "learner 0 was killed");
     }
     spsh__sim_close(t.sim);
     free(t.players);

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/train_internal.h"
 #include "run_internal.h"
+#include "speechshard/inside.h"
 
 enum { SETTING_BYTES = 64, NAME_BYTES = 2 * SETTING_BYTES };
 
@@ -24,7 +24,7 @@ static spsh_status share_text(const spsh__run_world *w, char **text, spsh_error 
     spsh_status rc = spsh__comm_broadcast(w->comm, &size, sizeof(size), 0, err);
     if (rc == SPSH_OK && !w->is_first) {
         *text = malloc(size);
-        rc = *text == NULL ? spsh__fail_memory(err) : SPSH_OK;
+        rc = *text == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     }
     return rc != SPSH_OK ? rc : spsh__comm_broadcast(w->comm, *text, size, 0, err);
 }
@@ -34,15 +34,15 @@ static spsh_status find_checkpoint(spsh__run *r, spsh_error *err)
     spsh_error found = SPSH_ERROR_INIT;
     struct stat info;
     if (r->io->stat_fn(r->io->user, r->o->run, &info) == 0 && S_ISREG(info.st_mode))
-        return SPSH_FAIL(err, SPSH_E_EXISTS, SPSH_OFFSET_NONE,
-                         "%s: exists and is not a directory: a run is a folder", r->o->run);
+        return SPSH_FAIL(err, SPSH_E_EXISTS, "%s: exists and is not a directory: a run is a folder",
+                         r->o->run);
     const spsh_status rc =
         spsh__checkpoint_open(r->o->run, r->io, r->o->log_fn, r->o->log_user, &r->saving.resumed,
                               &r->saving.resumed_state, &found);
     if (rc == SPSH_E_NOT_FOUND && r->o->config_path != NULL)
         return SPSH_OK;
     if (rc == SPSH_E_NOT_FOUND)
-        return SPSH_FAIL(err, rc, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, rc,
                          "%s: there is no checkpoint to go on from; a configuration begins a run",
                          r->o->run);
     if (rc != SPSH_OK) {
@@ -52,7 +52,7 @@ static spsh_status find_checkpoint(spsh__run *r, spsh_error *err)
     }
     if (!r->o->resume)
         return SPSH_FAIL(
-            err, SPSH_E_EXISTS, SPSH_OFFSET_NONE,
+            err, SPSH_E_EXISTS,
             "%s: has checkpoints: '--resume auto' goes on from them; else name another "
             "folder",
             r->o->run);
@@ -76,7 +76,7 @@ static spsh_status find_config(spsh__run *r, spsh_error *err)
                                              ? r->saving.resumed_state.virtual_world
                                              : r->world->comm->world_size;
     r->setup.config_text = spsh__config_text(r->setup.config);
-    return r->setup.config_text == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    return r->setup.config_text == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 /* Of the file that the configuration names; SPSH_E_NOT_FOUND. */
@@ -89,7 +89,7 @@ static spsh_status read_vocabulary(const char *path, const spsh_io *io, char **r
         return rc;
     *ret_text = spsh__vocabulary_text(v);
     spsh__vocabulary_free(v);
-    return *ret_text == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    return *ret_text == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 /* The run's own, whatever became of the file; one that says something else is not passed over in
@@ -99,14 +99,14 @@ static spsh_status keep_vocabulary(spsh__run *r, spsh_error *err)
     char *text = NULL;
     r->setup.vocabulary_text = strdup(r->saving.resumed_state.vocabulary);
     if (r->setup.vocabulary_text == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (r->setup.config->vocabulary[0] == '\0' ||
         read_vocabulary(r->setup.config->vocabulary, r->io, &text, NULL) != SPSH_OK)
         return SPSH_OK;
     const bool is_other = strcmp(text, r->setup.vocabulary_text) != 0;
     free(text);
     if (is_other)
-        return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_MISMATCH,
                          "%s: is another vocabulary than the one that %s was begun with: begin "
                          "another run, or put the old one back",
                          r->setup.config->vocabulary, r->o->run);
@@ -117,12 +117,12 @@ static spsh_status find_vocabulary(spsh__run *r, spsh_error *err)
 {
     if (r->setup.config->model.kind == SPSH__MODEL_LSTM_HYBRID) { /* it has none */
         r->setup.vocabulary_text = strdup("");
-        return r->setup.vocabulary_text == NULL ? spsh__fail_memory(err) : SPSH_OK;
+        return r->setup.vocabulary_text == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     }
     if (r->saving.resumed != NULL)
         return keep_vocabulary(r, err);
     if (r->setup.config->vocabulary[0] == '\0')
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "%s: names no vocabulary; 'speechshard train CONFIG --make-vocab' makes "
                          "the one that it names",
                          r->o->config_path);
@@ -144,8 +144,7 @@ spsh_status spsh__run_agree(const spsh__run_world *w, spsh_status own, spsh_erro
     if (w->is_first || sent != SPSH_OK)
         return own != SPSH_OK ? own : sent;
     if (outcome.rc != SPSH_OK)
-        return SPSH_FAIL(err, (spsh_status)outcome.rc, SPSH_OFFSET_NONE,
-                         "rank 0 could not start: %s", outcome.why);
+        return SPSH_FAIL(err, (spsh_status)outcome.rc, "rank 0 could not start: %s", outcome.why);
     return SPSH_OK;
 }
 
@@ -225,7 +224,7 @@ static spsh_status tell_changes(const spsh__run *r, const char *before, const ch
             continue;
         const char *text_old = old.size > 2 ? old.value + 2 : "", *text = new.value + 2;
         if (must_stay(name))
-            return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+            return SPSH_FAIL(err, SPSH_E_MISMATCH,
                              "%s is %.*s, but %s was begun with %.*s: that is another model; name "
                              "another folder for it",
                              name, new.size - 2, text, r->o->run, old.size - 2, text_old);
@@ -243,8 +242,7 @@ static spsh_status compare_configs(const spsh__run *r, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     char *before = spsh__config_text(config);
-    rc = before == NULL ? spsh__fail_memory(err)
-                        : tell_changes(r, before, r->setup.config_text, err);
+    rc = before == NULL ? SPSH_NO_MEMORY(err) : tell_changes(r, before, r->setup.config_text, err);
     free(before);
     spsh__config_free(config);
     return rc;
@@ -252,7 +250,7 @@ static spsh_status compare_configs(const spsh__run *r, spsh_error *err)
 
 static spsh_status other_optimiser(const spsh__run *r, spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_MISMATCH,
                      "train.optimiser: %s was begun with another one: name another folder",
                      r->o->run);
 }
@@ -317,8 +315,8 @@ static spsh_status take_counters(spsh__run *r, spsh_error *err)
 {
     const spsh__checkpoint *c = &r->saving.resumed_state;
     if (c->strategy_size != EXTRA_BYTES && c->strategy_size != EXTRA_BYTES_WITHOUT_SCALE)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
-                         "the checkpoint's counters have %zu bytes", c->strategy_size);
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "the checkpoint's counters have %zu bytes",
+                         c->strategy_size);
     r->progress = (spsh__progress){
         .samples = c->samples,
         .step = c->step,
@@ -335,14 +333,14 @@ static spsh_status take_counters(spsh__run *r, spsh_error *err)
     };
     r->saving.cursor = malloc(c->cursor_size);
     if (r->saving.cursor == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     memcpy(r->saving.cursor, c->cursor, c->cursor_size);
     r->saving.cursor_size = c->cursor_size;
     uint64_t hash = 0;
     const spsh_status rc =
         spsh__feed_next_hash(r->feed, r->saving.cursor, r->saving.cursor_size, &hash, err);
     if (rc == SPSH_OK && hash != c->next_batch_hash)
-        return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_MISMATCH,
                          "%s: the batch that would come next is not the one that was next when the "
                          "checkpoint was written: by another version of the program?",
                          r->o->run);
@@ -359,7 +357,7 @@ static spsh_status share_cursor(spsh__run *r, spsh_error *err)
         r->saving.cursor = malloc(size);
         r->saving.cursor_size = size;
         if (r->saving.cursor == NULL)
-            return spsh__fail_memory(err);
+            return SPSH_NO_MEMORY(err);
     }
     rc = spsh__comm_broadcast(r->world->comm, r->saving.cursor, size, 0, err);
     if (rc != SPSH_OK)
@@ -423,7 +421,7 @@ static spsh_status save_cursor(spsh__run *r, spsh_error *err)
         return write_cursor(r, NULL, 0, &size, err);
     uint8_t *cursor = realloc(r->saving.cursor, size);
     if (cursor == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     r->saving.cursor = cursor;
     r->saving.cursor_size = size;
     return write_cursor(r, cursor, size, &size, err);

@@ -14,7 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 enum { SKIPPED_IN_A_ROW_MAX = 100 };
 
@@ -144,7 +144,7 @@ static spsh_status first_batch(spsh__run *r, const spsh__feed_batch **ret, spsh_
     if (rc != SPSH_OK || (*ret)->source->epoch <= r->progress.epoch)
         return rc;
     r->step.pending = *ret;
-    return SPSH_FAIL(err, SPSH_E_END, SPSH_OFFSET_NONE, "the epoch has ended");
+    return SPSH_FAIL(err, SPSH_E_END, "the epoch has ended");
 }
 
 static spsh_status begin(spsh__run *r, spsh_error *err)
@@ -294,7 +294,7 @@ static spsh_status skip(spsh__run *r, const verdict *v, bool is_overflow, spsh_e
                   "step %llu is left out: its loss is %g, the norm of its gradients %g",
                   (unsigned long long)r->progress.step, v->loss, v->norm);
     if (r->step.skipped_in_a_row >= SKIPPED_IN_A_ROW_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
                          "%d steps one after the other without finite gradients: a lower rate or "
                          "clipping may help",
                          SKIPPED_IN_A_ROW_MAX);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 /* The part of a parameter that lies in the slice. */
 static void update_part(const spsh__optimizer *o, const spsh__parameter *p,
@@ -70,7 +70,7 @@ spsh_status spsh__served_open(spsh__served_updates *s, const spsh__optimizer *op
     const uint64_t parts = optimizer->learner->arena_elements * sizeof(float) / SPSH__PART_BYTES;
     s->optimizer = optimizer;
     s->parts = calloc(parts + world_size + 1, sizeof(*s->parts));
-    return s->parts == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    return s->parts == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 void spsh__served_close(spsh__served_updates *s)

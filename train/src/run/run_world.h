@@ -11,12 +11,12 @@
 #ifndef SPSH_TRAIN_RUN_WORLD_H
 #define SPSH_TRAIN_RUN_WORLD_H
 
-#include "base/train_internal.h"
 #include "comm/comm.h"
 #include "comm/launch.h"
 #include "config/config.h"
 #include "runtime/fault.h"
 #include "runtime/runtime.h"
+#include "speechshard/inside.h"
 #include "speechshard/train.h"
 
 struct spsh__estimating;

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/train_internal.h"
 #include "speechshard/cores.h"
 #include "speechshard/decimal.h"
+#include "speechshard/inside.h"
 #include "speechshard/options.h"
 #include "strategy/simulate_strategy.h"
 #include "strategy/strategy.h"
@@ -67,7 +67,7 @@ static spsh_status measure(const spsh_io *io, const char *run, uint64_t *ret_ns,
     spsh_status rc = spsh_io_read_file(io, path, METRICS_BYTES_MAX, spsh_allocator_default(),
                                        &bytes, &byte_count, err);
     if (rc == SPSH_E_NOT_FOUND || rc == SPSH_E_IO)
-        return SPSH_FAIL(err, rc, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, rc,
                          "step=%s: a time, such as 250ms, or a run's folder, whose metrics.jsonl "
                          "says what its steps took: %s cannot be read",
                          run, path);
@@ -84,25 +84,25 @@ static spsh_status measure(const spsh_io *io, const char *run, uint64_t *ret_ns,
         qsort(measured, count, sizeof(*measured), compare);
         *ret_ns = count > 0 ? (uint64_t)(measured[count / 2] * 1e9) : 0;
     } else {
-        rc = spsh__fail_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     }
     free(text);
     free(measured);
-    spsh__train_delete(spsh_allocator_default(), bytes);
+    spsh__free(spsh_allocator_default(), bytes);
     if (rc == SPSH_OK && *ret_ns == 0)
-        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE, "%s has no steps yet", path);
+        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s has no steps yet", path);
     return rc;
 }
 
 spsh_status spsh__cluster_find_step(const spsh_io *io, spsh__cluster *c, spsh_error *err)
 {
     if (c->step_ns == 0 && c->step_of[0] == '\0')
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "how long does a batch take a learner? step=250ms, or step=RUN of a run "
                          "of some steps on such a computer, which has measured it");
     const spsh_status rc = c->step_ns > 0 ? SPSH_OK : measure(io, c->step_of, &c->step_ns, err);
     if (rc == SPSH_OK && c->step_ns > STEP_NS_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "step: a batch takes up to 1000 s here, not %.6g s",
                          (double)c->step_ns * 1e-9);
     return rc;
@@ -116,12 +116,12 @@ static spsh_status find_model(planning *p, spsh_error *err)
     spsh_train_estimate *estimate = NULL;
     p->weights = p->cluster.weights;
     if (p->weights > 0 && p->o.config_path != NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "weights= is of no configuration, but there is one: %s", p->o.config_path);
     if (p->weights > 0)
         return SPSH_OK;
     if (p->o.config_path == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "how large is the model? weights=100M, or a configuration");
     options.config_path = p->o.config_path;
     options.overrides = p->o.overrides;
@@ -227,7 +227,7 @@ static spsh_status simulate_all(const planning *p, spsh_train_simulation *out, s
     jobs all = {.p = p, .runs = out->runs, .count = given->size_count * p->name_count};
     spsh__cluster *clusters = calloc(given->size_count, sizeof(*clusters));
     all.jobs = calloc(all.count, sizeof(*all.jobs));
-    spsh_status rc = clusters == NULL || all.jobs == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    spsh_status rc = clusters == NULL || all.jobs == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     for (uint32_t i = 0; rc == SPSH_OK && i < all.count; i++) {
         const uint32_t size = i / p->name_count;
         clusters[size] = of_size(given, given->sizes[size]);
@@ -258,7 +258,7 @@ spsh_status spsh_train_simulate(const spsh_train_simulate_options *options,
     if (rc != SPSH_OK)
         return rc;
     if (p.o.cluster == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "a simulation needs a cluster");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a simulation needs a cluster");
     p.io = p.o.io != NULL ? p.o.io : spsh_io_default();
     rc = spsh__cluster_read(p.o.cluster, &p.cluster, err);
     if (rc == SPSH_OK)
@@ -271,13 +271,13 @@ spsh_status spsh_train_simulate(const spsh_train_simulate_options *options,
         return rc;
     spsh_train_simulation *out = calloc(1, sizeof(*out));
     if (out == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     const size_t most = (size_t)p.cluster.size_count * p.name_count;
     out->runs = calloc(most, sizeof(*out->runs));
     out->weights = p.weights;
     out->step_s = (double)p.cluster.step_ns * 1e-9;
     out->name_count = p.name_count;
-    rc = out->runs == NULL ? spsh__fail_memory(err) : simulate_all(&p, out, err);
+    rc = out->runs == NULL ? SPSH_NO_MEMORY(err) : simulate_all(&p, out, err);
     if (rc == SPSH_OK) {
         *ret = out;
         out = NULL;

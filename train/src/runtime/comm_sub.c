@@ -1,7 +1,7 @@
 /* comm_sub.c: see comm_sub.h. */
 #include "comm_sub.h"
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 static uint32_t above(const spsh__ranks *r, uint32_t rank)
 {
@@ -75,8 +75,8 @@ static bool sub_message_await(spsh__comm *c, spsh__comm_handle handle, uint32_t 
 static void sub_close(spsh__comm *c)
 {
     const spsh_allocator allocator = c->allocator;
-    spsh__train_delete(&allocator, sub_of(c)->list);
-    spsh__train_delete(&allocator, sub_of(c));
+    spsh__free(&allocator, sub_of(c)->list);
+    spsh__free(&allocator, sub_of(c));
 }
 
 static const spsh__comm_ops sub_ops = {
@@ -93,11 +93,10 @@ spsh_status spsh__comm_sub_open(spsh__comm *parent, const spsh__ranks *ranks, ui
                                 spsh__comm **ret_comm, spsh_error *err)
 {
     if (!is_one(ranks, parent->rank))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "rank %u is none of them",
-                         parent->rank);
-    sub_comm *s = spsh__train_new(&parent->allocator, 1, sizeof(*s));
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "rank %u is none of them", parent->rank);
+    sub_comm *s = spsh__new(&parent->allocator, 1, sizeof(*s));
     if (s == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     s->ranks = *ranks;
     s->tag_first = tag_first;
     s->comm = (spsh__comm){.ops = &sub_ops,
@@ -119,17 +118,16 @@ spsh_status spsh__comm_list_open(spsh__comm *parent, const uint32_t *list, uint3
     while (own < count && list[own] != parent->rank)
         own++;
     if (own == count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "rank %u is none of them",
-                         parent->rank);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "rank %u is none of them", parent->rank);
     spsh__comm *c = NULL;
     const spsh_status rc = spsh__comm_sub_open(parent, &all, 0, &c, err);
     if (rc != SPSH_OK)
         return rc;
     sub_comm *s = sub_of(c);
-    s->list = spsh__train_new(&parent->allocator, count, sizeof(*list));
+    s->list = spsh__new(&parent->allocator, count, sizeof(*list));
     if (s->list == NULL) {
         sub_close(c);
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     }
     memcpy(s->list, list, count * sizeof(*list));
     c->rank = own;
@@ -160,7 +158,7 @@ static spsh_status sub_serve(void *user, const spsh__message *m, spsh_error *err
     if (!is_ours && m->kind == SPSH__LOST_KIND)
         return SPSH_OK;
     if (!is_ours)
-        return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_MISMATCH,
                          "learner %u has sent a message to one that does not know it", m->from);
     own.from = below(&s->ranks, m->from);
     s->runtime.served_count++;
@@ -233,7 +231,7 @@ static void sub_runtime_close(spsh__runtime *t)
     for (uint32_t i = 0; i < SPSH__SERVICES; i++)
         if (s->runtime.listeners[i].serve_fn != NULL)
             s->parent->ops->listen_fn(s->parent, (spsh__service)i, NULL, NULL);
-    spsh__train_delete(&allocator, s);
+    spsh__free(&allocator, s);
 }
 
 static const spsh__runtime_ops sub_runtime_ops = {
@@ -254,9 +252,9 @@ spsh_status spsh__runtime_sub_open(spsh__runtime *parent, const spsh__ranks *ran
                                    const spsh_allocator *allocator, spsh__runtime **ret_runtime,
                                    spsh_error *err)
 {
-    sub_runtime *s = spsh__train_new(allocator, 1, sizeof(*s));
+    sub_runtime *s = spsh__new(allocator, 1, sizeof(*s));
     if (s == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     s->parent = parent;
     s->ranks = *ranks;
     s->allocator = *allocator;

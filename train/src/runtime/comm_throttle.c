@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 #define IS_SENT   ((spsh__comm_handle)1 << 63)
 #define NS_PER_MS UINT64_C(1000000)
@@ -98,19 +98,19 @@ static spsh_status grow(throttle *t, spsh_error *err)
 {
     const spsh_allocator *a = &t->comm.allocator;
     const size_t more = t->parcel_max == 0 ? 64 : 2 * t->parcel_max;
-    parcel *parcels = spsh__train_new(a, more, sizeof(*parcels));
-    size_t *queue = spsh__train_new(a, more, sizeof(*queue));
+    parcel *parcels = spsh__new(a, more, sizeof(*parcels));
+    size_t *queue = spsh__new(a, more, sizeof(*queue));
     if (parcels == NULL || queue == NULL) {
-        spsh__train_delete(a, parcels);
-        spsh__train_delete(a, queue);
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "messages on their way");
+        spsh__free(a, parcels);
+        spsh__free(a, queue);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "messages on their way");
     }
     for (size_t i = 0; i < t->parcel_max; i++)
         parcels[i] = t->parcels[i];
     for (size_t i = 0; t->parcel_max > 0 && i < t->count; i++)
         queue[i] = t->queue[(t->first + i) % t->parcel_max];
-    spsh__train_delete(a, t->parcels);
-    spsh__train_delete(a, t->queue);
+    spsh__free(a, t->parcels);
+    spsh__free(a, t->queue);
     t->parcels = parcels;
     t->queue = queue;
     t->parcel_max = more;
@@ -142,9 +142,9 @@ static spsh_status throttle_send(spsh__comm *c, uint32_t to, uint32_t tag, const
     size_t place = 0;
     *ret_handle = 0;
     spsh__comm_count(c, size_bytes);
-    p.bytes = spsh__train_new(&c->allocator, size_bytes, 1);
+    p.bytes = spsh__new(&c->allocator, size_bytes, 1);
     if (p.bytes == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a message");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a message");
     if (size_bytes > 0)
         memcpy(p.bytes, bytes, size_bytes);
     (void)pthread_mutex_lock(&t->lock);
@@ -158,7 +158,7 @@ static spsh_status throttle_send(spsh__comm *c, uint32_t to, uint32_t tag, const
     }
     (void)pthread_mutex_unlock(&t->lock);
     if (rc != SPSH_OK)
-        spsh__train_delete(&c->allocator, p.bytes);
+        spsh__free(&c->allocator, p.bytes);
     return rc;
 }
 
@@ -206,7 +206,7 @@ static spsh_status await_gone(throttle *t, size_t place, uint32_t deadline_ms, p
 static void free_place(throttle *t, size_t place)
 {
     (void)pthread_mutex_lock(&t->lock);
-    spsh__train_delete(&t->comm.allocator, t->parcels[place].bytes);
+    spsh__free(&t->comm.allocator, t->parcels[place].bytes);
     t->parcels[place] = (parcel){.is_used = false};
     (void)pthread_mutex_unlock(&t->lock);
 }
@@ -217,7 +217,7 @@ static spsh_status wait_sent(throttle *t, size_t place, uint32_t deadline_ms, sp
     parcel p;
     spsh_status rc = await_gone(t, place, deadline_ms, &p);
     if (rc != SPSH_OK)
-        return SPSH_FAIL(err, rc, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, rc,
                          "a message to rank %u has not gone within %u ms: the link is too slow for "
                          "what is sent",
                          p.to, deadline_ms);
@@ -296,10 +296,10 @@ static void free_state(throttle *t)
     (void)pthread_cond_destroy(&t->gone);
     (void)pthread_mutex_destroy(&t->lock);
     for (size_t i = 0; i < t->parcel_max; i++)
-        spsh__train_delete(&allocator, t->parcels[i].bytes);
-    spsh__train_delete(&allocator, t->parcels);
-    spsh__train_delete(&allocator, t->queue);
-    spsh__train_delete(&allocator, t);
+        spsh__free(&allocator, t->parcels[i].bytes);
+    spsh__free(&allocator, t->parcels);
+    spsh__free(&allocator, t->queue);
+    spsh__free(&allocator, t);
 }
 
 /* After a failure what still waits does not go. */
@@ -334,10 +334,10 @@ static const spsh__comm_ops throttle_ops = {
 spsh_status spsh__comm_throttle_open(spsh__comm *parent, const spsh__link *link,
                                      spsh__comm **ret_comm, spsh_error *err)
 {
-    throttle *t = spsh__train_new(&parent->allocator, 1, sizeof(*t));
+    throttle *t = spsh__new(&parent->allocator, 1, sizeof(*t));
     pthread_condattr_t attributes;
     if (t == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     t->link = *link;
     t->comm = (spsh__comm){.ops = &throttle_ops,
                            .rank = parent->rank,
@@ -355,8 +355,7 @@ spsh_status spsh__comm_throttle_open(spsh__comm *parent, const spsh__link *link,
     const int failed = pthread_create(&t->thread, NULL, run, t);
     if (failed != 0) {
         free_state(t);
-        return SPSH_FAIL_OS(err, SPSH_E_LIMIT, failed, SPSH_OFFSET_NONE,
-                            "a thread cannot be begun");
+        return SPSH_FAIL_OS(err, SPSH_E_LIMIT, failed, "a thread cannot be begun");
     }
     t->has_thread = true;
     *ret_comm = &t->comm;

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 /* Each of a list, as the forms of cluster.h; those of this rank are taken. */
 static spsh_status read_list(spsh__sim_fault_kind kind, const char *const *list,
@@ -19,9 +19,8 @@ static spsh_status read_list(spsh__sim_fault_kind kind, const char *const *list,
         if (rc != SPSH_OK)
             return rc;
         if (f.learner >= ranks[1])
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                             "'%s': there is no rank %u of %u processes", *list, f.learner,
-                             ranks[1]);
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "'%s': there is no rank %u of %u processes",
+                             *list, f.learner, ranks[1]);
         if (f.learner != ranks[0])
             continue;
         if (kind == SPSH__SIM_SLOW)
@@ -52,8 +51,8 @@ spsh_status spsh__faults_read(const spsh_train_options *o, uint32_t rank, uint32
     if (rc == SPSH_OK)
         rc = read_list(SPSH__SIM_KILL, o->kill, ranks, ret, err);
     if (rc == SPSH_OK && ret->slow < 1)
-        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                       "a process cannot be made faster: %g times as long", ret->slow);
+        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a process cannot be made faster: %g times as long",
+                       ret->slow);
     return rc;
 }
 

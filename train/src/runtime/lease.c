@@ -12,8 +12,8 @@
 
 #include <xxhash.h>
 
-#include "base/train_internal.h"
 #include "lease_server.h"
+#include "speechshard/inside.h"
 
 /* Of a saved state: "SPSHLEAS" | u32 version 1 | u32 count | u64 epoch, next step, steps, samples,
  * updates | count u64: steps | u64 XXH3-64 of all before. */
@@ -82,7 +82,7 @@ static spsh_status serve_answer(spsh__leases *l, const spsh__message *m, spsh_er
         l->has_met = true;
         return SPSH_OK;
     }
-    return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_MISMATCH,
                      "learner %" PRIu32 " got an answer about leases that it did not ask for "
                      "(kind %" PRIu32 ", number %" PRIu64 ", round %" PRIu64 ")",
                      l->runtime->rank, m->kind, m->number, l->round);
@@ -92,7 +92,7 @@ static spsh_status serve_answer(spsh__leases *l, const spsh__message *m, spsh_er
 static spsh_status lose(const spsh__leases *l, uint32_t rank, spsh_error *err)
 {
     if (rank == 0)
-        return SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_TIMEOUT,
                          "rank 0, which gives leases, has gone: without it there is no run");
     return l->server != NULL ? spsh__lease_server_lose(l->server, rank, err) : SPSH_OK;
 }
@@ -106,7 +106,7 @@ static spsh_status serve(void *user, const spsh__message *m, spsh_error *err)
         return serve_answer(l, m, err);
     if (l->server != NULL)
         return spsh__lease_server_serve(l->server, m, err);
-    return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_MISMATCH,
                      "learner %" PRIu32 " was asked for leases, which rank 0 gives",
                      l->runtime->rank);
 }
@@ -193,7 +193,7 @@ spsh_status spsh__leases_take(spsh__leases *l, bool may_wait, spsh__lease *ret_l
             return SPSH_OK;
         }
         if (t.has_none_to_come)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                              "no lease is to come before one that was taken is acknowledged");
         const spsh__mark mark = {MARK_TAKE, 1, t.round};
         rc = l->runtime->ops->wait_fn(l->runtime, &mark, has_answer, l, 0, err);
@@ -217,15 +217,14 @@ spsh_status spsh__leases_acknowledge(spsh__leases *l, const spsh__lease_done *do
 {
     uint8_t bytes[SPSH__LEASE_ACKNOWLEDGE_BYTES_MAX];
     if (done->row_count > SPSH__LEASE_NUMBERS_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "a row of %" PRIu32 " numbers",
-                         done->row_count);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a row of %" PRIu32 " numbers", done->row_count);
     const spsh_status rc = enter(l, MARK_ACKNOWLEDGE, done->number, err);
     if (rc != SPSH_OK)
         return rc;
     const bool is_ours = forget(l, done->number);
     leave(l);
     if (!is_ours)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "lease %" PRIu64 " is none that this learner has taken", done->number);
     spsh__store_u64le(bytes, done->samples);
     for (uint32_t i = 0; i < done->row_count; i++) {
@@ -276,11 +275,10 @@ spsh_status spsh__leases_lost(spsh__leases *l, uint32_t rank, spsh_error *err)
 {
     const spsh__message m = {.kind = SPSH__LEASE_LOST, .part = rank};
     if (rank == 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "without rank 0, which gives leases, there is no run");
     if (rank >= l->runtime->world_size)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "rank %" PRIu32 " is none of them", rank);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "rank %" PRIu32 " is none of them", rank);
     return l->runtime->ops->post_fn(l->runtime, 0, &m, err);
 }
 
@@ -290,7 +288,7 @@ spsh_status spsh__leases_lost(spsh__leases *l, uint32_t rank, spsh_error *err)
 static spsh_status enter_server(const spsh__leases *l, uint32_t kind, spsh_error *err)
 {
     if (l->server == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "rank %" PRIu32 " does not give leases: rank 0 does", l->runtime->rank);
     return enter(l, kind, 0, err);
 }
@@ -351,8 +349,7 @@ spsh_status spsh__leases_share(spsh__leases *l, uint32_t rank, uint64_t *ret_upd
                                spsh_error *err)
 {
     if (rank >= l->runtime->world_size)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "rank %" PRIu32 " is none of them", rank);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "rank %" PRIu32 " is none of them", rank);
     const spsh_status rc = enter_server(l, MARK_STATE, err);
     if (rc != SPSH_OK)
         return rc;
@@ -372,11 +369,11 @@ static spsh_status save_locked(const spsh__leases *l, uint8_t *bytes, size_t cap
     const spsh__lease_state state = spsh__lease_server_state(l->server);
     *ret_size = size;
     if (bytes == NULL || capacity < size)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
-                         "a state of leases: %zu bytes, there is room for %zu", size, capacity);
-    uint64_t *steps = spsh__train_new(&l->allocator, count, sizeof(*steps));
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a state of leases: %zu bytes, there is room for %zu",
+                         size, capacity);
+    uint64_t *steps = spsh__new(&l->allocator, count, sizeof(*steps));
     if (steps == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     (void)spsh__lease_server_open_steps(l->server, steps);
     const uint64_t values[5] = {state.epoch, state.step, state.steps, state.samples, state.updates};
     memcpy(bytes, magic, sizeof(magic));
@@ -387,7 +384,7 @@ static spsh_status save_locked(const spsh__leases *l, uint8_t *bytes, size_t cap
     for (size_t i = 0; i < count; i++)
         spsh__store_u64le(bytes + HEAD_BYTES + 8 * i, steps[i]);
     spsh__store_u64le(bytes + size - HASH_BYTES, XXH3_64bits(bytes, size - HASH_BYTES));
-    spsh__train_delete(&l->allocator, steps);
+    spsh__free(&l->allocator, steps);
     return SPSH_OK;
 }
 
@@ -407,15 +404,16 @@ static spsh_status check_steps(const uint8_t *bytes, const spsh__lease_state *st
 {
     uint64_t last = 0;
     if (state->step > state->steps)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 24, "a state of leases: step %" PRIu64 " of %" PRIu64,
-                         state->step, state->steps);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 24,
+                            "a state of leases: step %" PRIu64 " of %" PRIu64, state->step,
+                            state->steps);
     for (uint32_t i = 0; i < state->returned; i++) {
         const uint64_t step = spsh__load_u64le(bytes + HEAD_BYTES + (size_t)8 * i);
         if (step >= state->step || (i > 0 && step <= last))
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, HEAD_BYTES + (uint64_t)8 * i,
-                             "a state of leases: step %" PRIu64 " is not acknowledged, %" PRIu64
-                             " is the next new one",
-                             step, state->step);
+            return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, HEAD_BYTES + (uint64_t)8 * i,
+                                "a state of leases: step %" PRIu64 " is not acknowledged, %" PRIu64
+                                " is the next new one",
+                                step, state->step);
         last = step;
     }
     return SPSH_OK;
@@ -425,24 +423,24 @@ spsh_status spsh__leases_peek(const uint8_t *bytes, size_t size, spsh__lease_sta
                               spsh_error *err)
 {
     if (size < HEAD_BYTES + HASH_BYTES)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, size, "a state of leases: %zu bytes", size);
+        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, size, "a state of leases: %zu bytes", size);
     if (memcmp(bytes, magic, sizeof(magic)) != 0)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 0, "not a state of leases");
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 0, "not a state of leases");
     if (spsh__load_u32le(bytes + 8) != VERSION)
-        return SPSH_FAIL(err, SPSH_E_VERSION, 8,
-                         "a state of leases: version %" PRIu32 ", this program knows %d",
-                         spsh__load_u32le(bytes + 8), VERSION);
+        return SPSH_FAIL_AT(err, SPSH_E_VERSION, 8,
+                            "a state of leases: version %" PRIu32 ", this program knows %d",
+                            spsh__load_u32le(bytes + 8), VERSION);
     const uint32_t count = spsh__load_u32le(bytes + 12);
     const uint64_t want = HEAD_BYTES + (uint64_t)8 * count + HASH_BYTES;
     if (count > SPSH__LEASE_LIST_MAX || size > want)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 12,
-                         "a state of leases: %zu bytes, for %" PRIu32 " steps", size, count);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 12,
+                            "a state of leases: %zu bytes, for %" PRIu32 " steps", size, count);
     if (size < want)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, size,
-                         "a state of leases: %zu bytes, it has %" PRIu64, size, want);
+        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, size,
+                            "a state of leases: %zu bytes, it has %" PRIu64, size, want);
     if (XXH3_64bits(bytes, size - HASH_BYTES) != spsh__load_u64le(bytes + size - HASH_BYTES))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, size - HASH_BYTES,
-                         "a state of leases is not what was written");
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, size - HASH_BYTES,
+                            "a state of leases is not what was written");
     const spsh__lease_state state = {.epoch = spsh__load_u64le(bytes + 16),
                                      .step = spsh__load_u64le(bytes + 24),
                                      .steps = spsh__load_u64le(bytes + 32),
@@ -463,13 +461,13 @@ spsh_status spsh__leases_restore(spsh__leases *l, const uint8_t *bytes, size_t s
     if (rc != SPSH_OK)
         return rc;
     if (state.steps != steps)
-        return SPSH_FAIL(err, SPSH_E_MISMATCH, 32,
-                         "a state of leases of an epoch of %" PRIu64 " steps: it has %" PRIu64
-                         " with this data",
-                         state.steps, steps);
-    uint64_t *open = spsh__train_new(&l->allocator, state.returned, sizeof(*open));
+        return SPSH_FAIL_AT(err, SPSH_E_MISMATCH, 32,
+                            "a state of leases of an epoch of %" PRIu64 " steps: it has %" PRIu64
+                            " with this data",
+                            state.steps, steps);
+    uint64_t *open = spsh__new(&l->allocator, state.returned, sizeof(*open));
     if (open == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < state.returned; i++)
         open[i] = spsh__load_u64le(bytes + HEAD_BYTES + 8 * i);
     rc = enter_server(l, MARK_PLACE, err);
@@ -477,7 +475,7 @@ spsh_status spsh__leases_restore(spsh__leases *l, const uint8_t *bytes, size_t s
         rc = spsh__lease_server_restore(l->server, &state, open, err);
         leave(l);
     }
-    spsh__train_delete(&l->allocator, open);
+    spsh__free(&l->allocator, open);
     return rc;
 }
 
@@ -487,29 +485,28 @@ spsh_status spsh__leases_open(spsh__runtime *runtime, const spsh_allocator *allo
                               uint32_t ahead, spsh__leases **ret_leases, spsh_error *err)
 {
     if (ahead > SPSH__LEASE_AHEAD_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "%" PRIu32 " leases ahead, of at most %" PRIu32, ahead,
-                         SPSH__LEASE_AHEAD_MAX);
-    spsh__leases *l = spsh__train_new(allocator, 1, sizeof(*l));
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%" PRIu32 " leases ahead, of at most %" PRIu32,
+                         ahead, SPSH__LEASE_AHEAD_MAX);
+    spsh__leases *l = spsh__new(allocator, 1, sizeof(*l));
     if (l == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     l->runtime = runtime;
     l->allocator = *allocator;
     l->each = ahead + 1;
     l->round = 1;
-    l->hand = spsh__train_new(allocator, l->each, sizeof(*l->hand));
-    l->taken = spsh__train_new(allocator, l->each, sizeof(*l->taken));
-    l->met = spsh__train_new(allocator, spsh__lease_met_bytes(runtime->world_size), 1);
+    l->hand = spsh__new(allocator, l->each, sizeof(*l->hand));
+    l->taken = spsh__new(allocator, l->each, sizeof(*l->taken));
+    l->met = spsh__new(allocator, spsh__lease_met_bytes(runtime->world_size), 1);
     spsh_status rc =
-        l->hand == NULL || l->taken == NULL || l->met == NULL ? spsh__fail_memory(err) : SPSH_OK;
+        l->hand == NULL || l->taken == NULL || l->met == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     if (rc == SPSH_OK && runtime->rank == 0)
         rc = spsh__lease_server_open(runtime, allocator, l->each, &l->server, err);
     if (rc != SPSH_OK) {
         spsh__lease_server_close(l->server);
-        spsh__train_delete(allocator, l->hand);
-        spsh__train_delete(allocator, l->taken);
-        spsh__train_delete(allocator, l->met);
-        spsh__train_delete(allocator, l);
+        spsh__free(allocator, l->hand);
+        spsh__free(allocator, l->taken);
+        spsh__free(allocator, l->met);
+        spsh__free(allocator, l);
         return rc;
     }
     runtime->ops->listen_fn(runtime, SPSH__SERVICE_LEASES, serve, l);
@@ -524,8 +521,8 @@ void spsh__leases_close(spsh__leases *l)
     const spsh_allocator allocator = l->allocator;
     l->runtime->ops->listen_fn(l->runtime, SPSH__SERVICE_LEASES, NULL, NULL);
     spsh__lease_server_close(l->server);
-    spsh__train_delete(&allocator, l->hand);
-    spsh__train_delete(&allocator, l->taken);
-    spsh__train_delete(&allocator, l->met);
-    spsh__train_delete(&allocator, l);
+    spsh__free(&allocator, l->hand);
+    spsh__free(&allocator, l->taken);
+    spsh__free(&allocator, l->met);
+    spsh__free(&allocator, l);
 }

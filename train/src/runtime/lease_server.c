@@ -13,7 +13,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 typedef struct given {
     uint64_t number, step;
@@ -165,7 +165,7 @@ static spsh_status answer_all(spsh__lease_server *s, spsh_error *err)
 
 static spsh_status fail_message(const spsh__message *m, const char *what, spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_MISMATCH,
                      "learner %" PRIu32 " has sent %s (kind %" PRIu32 ", number %" PRIu64
                      "): do all ranks run the same program?",
                      m->from, what, m->kind, m->number);
@@ -281,10 +281,10 @@ spsh_status spsh__lease_server_place(spsh__lease_server *s, uint64_t epoch, uint
                                      uint64_t steps, spsh_error *err)
 {
     if (s->is_open)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "a round is under way");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a round is under way");
     if (step > steps)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "step %" PRIu64 " of an epoch of %" PRIu64, step, steps);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "step %" PRIu64 " of an epoch of %" PRIu64, step,
+                         steps);
     s->epoch = epoch;
     s->next_step = step;
     s->steps = steps;
@@ -297,7 +297,7 @@ spsh_status spsh__lease_server_begin(spsh__lease_server *s, const spsh__lease_ro
                                      spsh_error *err)
 {
     if (s->is_open || !s->has_place)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s",
                          s->is_open ? "a round is under way" : "no place was said to begin at");
     s->bounds = round != NULL ? *round : (spsh__lease_round){.samples_max = 0};
     s->round++;
@@ -396,10 +396,10 @@ static spsh_status make_room(spsh__lease_server *s, uint32_t count, spsh_error *
     const uint64_t max = (uint64_t)count + (uint64_t)s->runtime->world_size * s->each;
     if (max <= s->returned_max)
         return SPSH_OK;
-    uint64_t *steps = max > UINT32_MAX ? NULL : spsh__train_new(&s->allocator, max, sizeof(*steps));
+    uint64_t *steps = max > UINT32_MAX ? NULL : spsh__new(&s->allocator, max, sizeof(*steps));
     if (steps == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%" PRIu64 " leases", max);
-    spsh__train_delete(&s->allocator, s->returned);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%" PRIu64 " leases", max);
+    spsh__free(&s->allocator, s->returned);
     s->returned = steps;
     s->returned_max = (uint32_t)max;
     return SPSH_OK;
@@ -409,7 +409,7 @@ spsh_status spsh__lease_server_restore(spsh__lease_server *s, const spsh__lease_
                                        const uint64_t *steps, spsh_error *err)
 {
     if (s->is_open)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "a round is under way");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a round is under way");
     spsh_status rc = make_room(s, state->returned, err);
     if (rc == SPSH_OK)
         rc = spsh__lease_server_place(s, state->epoch, state->step, state->steps, err);
@@ -429,18 +429,18 @@ spsh_status spsh__lease_server_open(spsh__runtime *runtime, const spsh_allocator
                                     uint32_t each, spsh__lease_server **ret_server, spsh_error *err)
 {
     const size_t all = (size_t)runtime->world_size * each;
-    spsh__lease_server *s = spsh__train_new(allocator, 1, sizeof(*s));
+    spsh__lease_server *s = spsh__new(allocator, 1, sizeof(*s));
     if (s == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     s->runtime = runtime;
     s->allocator = *allocator;
     s->each = each;
-    s->clients = spsh__train_new(allocator, runtime->world_size, sizeof(*s->clients));
-    s->out_memory = spsh__train_new(allocator, all, sizeof(*s->out_memory));
-    s->asks = spsh__train_new(allocator, all, sizeof(*s->asks));
+    s->clients = spsh__new(allocator, runtime->world_size, sizeof(*s->clients));
+    s->out_memory = spsh__new(allocator, all, sizeof(*s->out_memory));
+    s->asks = spsh__new(allocator, all, sizeof(*s->asks));
     spsh_status rc = make_room(s, 0, err);
     if (s->clients == NULL || s->out_memory == NULL || s->asks == NULL)
-        rc = spsh__fail_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     if (rc != SPSH_OK) {
         spsh__lease_server_close(s);
         return rc;
@@ -456,9 +456,9 @@ void spsh__lease_server_close(spsh__lease_server *s)
     if (s == NULL)
         return;
     const spsh_allocator allocator = s->allocator;
-    spsh__train_delete(&allocator, s->clients);
-    spsh__train_delete(&allocator, s->out_memory);
-    spsh__train_delete(&allocator, s->asks);
-    spsh__train_delete(&allocator, s->returned);
-    spsh__train_delete(&allocator, s);
+    spsh__free(&allocator, s->clients);
+    spsh__free(&allocator, s->out_memory);
+    spsh__free(&allocator, s->asks);
+    spsh__free(&allocator, s->returned);
+    spsh__free(&allocator, s);
 }

@@ -18,7 +18,7 @@
 
 #include <pthread.h>
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 #define TAG_HEAD 29998u
 #define TAG_BODY 29999u
@@ -78,7 +78,7 @@ static processes *processes_of(spsh__runtime *t)
 
 static parcel *new_parcel(const processes *p, const spsh__message *m)
 {
-    parcel *one = spsh__train_new(&p->allocator, 1, sizeof(*one) + m->size_bytes);
+    parcel *one = spsh__new(&p->allocator, 1, sizeof(*one) + m->size_bytes);
     if (one == NULL)
         return NULL;
     spsh__store_u32le(one->head_bytes, m->kind);
@@ -130,10 +130,10 @@ static spsh_status post(processes *p, uint32_t to, const spsh__message *m, spsh_
     parcel *one = new_parcel(p, m);
     spsh_status rc = SPSH_OK;
     if (one == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a message");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a message");
     (void)pthread_mutex_lock(&p->out_lock);
     if (to != p->runtime.rank && p->peers[to].is_lost) {
-        spsh__train_delete(&p->allocator, one);
+        spsh__free(&p->allocator, one);
     } else if (to != p->runtime.rank) {
         rc = send(p, to, one, err);
     } else {
@@ -173,7 +173,7 @@ static spsh_status sweep(processes *p, spsh_error *err)
         rc = end_send(p, one, err);
         if (rc == SPSH_OK) {
             *at = one->next;
-            spsh__train_delete(&p->allocator, one);
+            spsh__free(&p->allocator, one);
         }
     }
     (void)pthread_mutex_unlock(&p->out_lock);
@@ -218,7 +218,7 @@ static spsh_status serve_own(processes *p, spsh_error *err)
         if (one == NULL)
             return SPSH_OK;
         rc = serve(p, &one->message, err);
-        spsh__train_delete(&p->allocator, one);
+        spsh__free(&p->allocator, one);
     }
     return rc;
 }
@@ -237,12 +237,12 @@ static spsh_status await_body(processes *p, uint32_t rank, spsh_error *err)
     peer *from = &p->peers[rank];
     const size_t size = from->message.size_bytes;
     if (size > from->capacity) {
-        spsh__train_delete(&p->allocator, from->bytes);
-        from->bytes = spsh__train_new(&p->allocator, size, 1);
+        spsh__free(&p->allocator, from->bytes);
+        from->bytes = spsh__new(&p->allocator, size, 1);
         from->capacity = from->bytes != NULL ? size : 0;
     }
     if (from->bytes == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a message of %zu bytes", size);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a message of %zu bytes", size);
     from->is_body = true;
     from->message.bytes = from->bytes;
     return c->ops->receive_fn(c, rank, TAG_BODY, from->bytes, size, &from->handle, err);
@@ -262,7 +262,7 @@ static spsh_status take_head(processes *p, uint32_t rank, spsh_error *err)
     }
     if (from->message.kind > KIND_BYE || from->message.kind == SPSH__LOST_KIND ||
         from->message.size_bytes > SPSH__PART_BYTES)
-        return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_MISMATCH,
                          "rank %u has sent what is no message: do all ranks run the same program?",
                          rank);
     if (from->message.size_bytes > 0)
@@ -395,8 +395,8 @@ static spsh_status processes_post(spsh__runtime *t, uint32_t to, const spsh__mes
                                   spsh_error *err)
 {
     if (to >= t->world_size || m->size_bytes > SPSH__PART_BYTES)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "no learner %u, or %zu bytes are no part", to, m->size_bytes);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "no learner %u, or %zu bytes are no part", to,
+                         m->size_bytes);
     __atomic_fetch_add(&t->posted_bytes, m->size_bytes, __ATOMIC_RELAXED);
     return post(processes_of(t), to, m, err);
 }
@@ -427,7 +427,7 @@ static spsh_status processes_wait(spsh__runtime *t, const spsh__mark *mark,
     spsh_status rc = is_ready ? SPSH_OK : failure(p, err);
     (void)pthread_mutex_unlock(&p->lock);
     if (!is_ready && rc == SPSH_OK)
-        rc = SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
+        rc = SPSH_FAIL(err, SPSH_E_TIMEOUT,
                        "learner %u has waited %u ms in vain (mark %u, number %llu)", t->rank, ms,
                        mark->kind, (unsigned long long)mark->number);
     return rc;
@@ -483,7 +483,7 @@ static void free_parcels(processes *p, parcel *first)
 {
     while (first != NULL) {
         parcel *next = first->next;
-        spsh__train_delete(&p->allocator, first);
+        spsh__free(&p->allocator, first);
         first = next;
     }
 }
@@ -498,17 +498,17 @@ static void free_state(processes *p)
     if (is_still) {
         free_parcels(p, p->out);
         for (uint32_t r = 0; p->peers != NULL && r < p->comm->world_size; r++)
-            spsh__train_delete(&allocator, p->peers[r].bytes);
-        spsh__train_delete(&allocator, p->peers);
+            spsh__free(&allocator, p->peers[r].bytes);
+        spsh__free(&allocator, p->peers);
     }
     free_parcels(p, p->own_first);
-    spsh__train_delete(&allocator, p->handles);
-    spsh__train_delete(&allocator, p->whose);
+    spsh__free(&allocator, p->handles);
+    spsh__free(&allocator, p->whose);
     (void)pthread_cond_destroy(&p->news);
     (void)pthread_cond_destroy(&p->own_news);
     (void)pthread_mutex_destroy(&p->lock);
     (void)pthread_mutex_destroy(&p->out_lock);
-    spsh__train_delete(&allocator, p);
+    spsh__free(&allocator, p);
 }
 
 static void processes_close(spsh__runtime *t)
@@ -563,9 +563,9 @@ static void init_locks(processes *p)
 spsh_status spsh__runtime_processes_open(spsh__comm *comm, const spsh_allocator *allocator,
                                          spsh__runtime **ret_runtime, spsh_error *err)
 {
-    processes *p = spsh__train_new(allocator, 1, sizeof(*p));
+    processes *p = spsh__new(allocator, 1, sizeof(*p));
     if (p == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     p->comm = comm;
     p->outlives = comm->outlives && comm->ops->has_gone_fn != NULL;
     p->allocator = *allocator;
@@ -576,18 +576,17 @@ spsh_status spsh__runtime_processes_open(spsh__comm *comm, const spsh_allocator 
                                  .deadline_ms = comm->deadline_ms,
                                  .state = p};
     init_locks(p);
-    p->peers = spsh__train_new(allocator, comm->world_size, sizeof(*p->peers));
-    p->handles = spsh__train_new(allocator, comm->world_size, sizeof(*p->handles));
-    p->whose = spsh__train_new(allocator, comm->world_size, sizeof(*p->whose));
+    p->peers = spsh__new(allocator, comm->world_size, sizeof(*p->peers));
+    p->handles = spsh__new(allocator, comm->world_size, sizeof(*p->handles));
+    p->whose = spsh__new(allocator, comm->world_size, sizeof(*p->whose));
     if (p->peers == NULL || p->handles == NULL || p->whose == NULL) {
         free_state(p);
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     }
     const int failed = pthread_create(&p->thread, NULL, serve_all, p);
     if (failed != 0) {
         free_state(p);
-        return SPSH_FAIL_OS(err, SPSH_E_LIMIT, failed, SPSH_OFFSET_NONE,
-                            "a thread cannot be begun");
+        return SPSH_FAIL_OS(err, SPSH_E_LIMIT, failed, "a thread cannot be begun");
     }
     p->has_thread = true;
     *ret_runtime = &p->runtime;

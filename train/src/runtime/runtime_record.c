@@ -10,7 +10,7 @@
 #include <xxhash.h>
 
 #include "base/append_all.h"
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 enum {
     HEAD_BYTES = 32,
@@ -48,7 +48,7 @@ static recorder *recorder_of(spsh__runtime *t)
 static char *make_path(const spsh__record_options *o, uint32_t rank)
 {
     const size_t capacity = strlen(o->folder) + 32;
-    char *path = (char *)spsh__train_new(o->allocator, capacity, 1);
+    char *path = (char *)spsh__new(o->allocator, capacity, 1);
     if (path != NULL)
         (void)snprintf(path, capacity, "%s/learner-%05" PRIu32 ".marks", o->folder, rank);
     return path;
@@ -198,8 +198,8 @@ static void free_recorder(recorder *r)
     const spsh_allocator allocator = r->allocator;
     if (r->fd >= 0)
         (void)r->io->close_fn(r->io->user, r->fd);
-    spsh__train_delete(&allocator, r->path);
-    spsh__train_delete(&allocator, r);
+    spsh__free(&allocator, r->path);
+    spsh__free(&allocator, r);
 }
 
 static void rec_close(spsh__runtime *t)
@@ -231,21 +231,21 @@ spsh_status spsh__record_open(const spsh__record_options *o, spsh__runtime *inne
                               spsh__runtime **ret_runtime, spsh_error *err)
 {
     uint8_t head[HEAD_BYTES];
-    recorder *r = spsh__train_new(o->allocator, 1, sizeof(*r));
+    recorder *r = spsh__new(o->allocator, 1, sizeof(*r));
     if (r == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     r->allocator = *o->allocator;
     r->io = o->io;
     r->inner = inner;
     r->fd = -1;
     r->error = (spsh_error)SPSH_ERROR_INIT;
     r->path = make_path(o, inner->rank);
-    spsh_status rc = r->path == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    spsh_status rc = r->path == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     if (rc == SPSH_OK) {
         r->fd = o->io->open_fn(o->io->user, r->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (r->fd < 0)
-            rc = SPSH_FAIL_OS(err, spsh_io_status(-r->fd), -r->fd, SPSH_OFFSET_NONE,
-                              "%s: cannot be made: %s", r->path, strerror(-r->fd));
+            rc = SPSH_FAIL_OS(err, spsh_io_status(-r->fd), -r->fd, "%s: cannot be made: %s",
+                              r->path, strerror(-r->fd));
     }
     make_head(head, o, inner->rank, inner->world_size);
     if (rc == SPSH_OK)
@@ -271,7 +271,7 @@ void spsh__record_remove(const spsh__record_options *o, uint32_t rank)
     if (path != NULL)
         (void)o->io->unlink_fn(o->io->user, path);
     (void)o->io->rmdir_fn(o->io->user, o->folder);
-    spsh__train_delete(o->allocator, path);
+    spsh__free(o->allocator, path);
 }
 
 /* ---- reading ---- */
@@ -292,13 +292,14 @@ static spsh_status read_blocks(const uint8_t *bytes, size_t size, const char *pa
         const uint32_t here = spsh__load_u32le(bytes + at);
         const size_t marks_bytes = (size_t)here * MARK_BYTES;
         if (here == 0 || here > BLOCK_MARKS || spsh__load_u32le(bytes + at + 4) != 0)
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, at, "%s: a block of %" PRIu32 " marks", path,
-                             here);
+            return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, at, "%s: a block of %" PRIu32 " marks", path,
+                                here);
         if (size - at - BLOCK_HEAD_BYTES < marks_bytes)
             break; /* cut: the record ends before it */
         const uint8_t *first = bytes + at + BLOCK_HEAD_BYTES;
         if (XXH3_64bits(first, marks_bytes) != spsh__load_u64le(bytes + at + 8))
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, at, "%s: a block is not what was written", path);
+            return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, at, "%s: a block is not what was written",
+                                path);
         if (marks != NULL)
             take_marks(first, here, marks + count);
         count += here;
@@ -311,9 +312,10 @@ static spsh_status read_blocks(const uint8_t *bytes, size_t size, const char *pa
 static spsh_status check_kind(const uint8_t *bytes, size_t size, const char *path, spsh_error *err)
 {
     if (size < HEAD_BYTES)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, size, "%s: ends in its head", path);
+        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, size, "%s: ends in its head", path);
     if (memcmp(bytes, magic, sizeof(magic)) != 0 || spsh__load_u32le(bytes + 8) != VERSION)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 0, "%s: is not a record of marks, version 1", path);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 0, "%s: is not a record of marks, version 1",
+                            path);
     return SPSH_OK;
 }
 
@@ -324,9 +326,9 @@ static spsh_status check_head(const uint8_t *bytes, size_t size, const uint8_t w
     if (rc != SPSH_OK)
         return rc;
     if (memcmp(bytes, want, HEAD_BYTES) != 0)
-        return SPSH_FAIL(err, SPSH_E_MISMATCH, 0,
-                         "%s: is of learner %" PRIu32 " of %" PRIu32 " of another run", path,
-                         spsh__load_u32le(bytes + 12), spsh__load_u32le(bytes + 16));
+        return SPSH_FAIL_AT(err, SPSH_E_MISMATCH, 0,
+                            "%s: is of learner %" PRIu32 " of %" PRIu32 " of another run", path,
+                            spsh__load_u32le(bytes + 12), spsh__load_u32le(bytes + 16));
     return SPSH_OK;
 }
 
@@ -337,7 +339,7 @@ spsh_status spsh__record_read(const spsh__record_options *o, uint32_t rank, uint
     size_t size = 0, count = 0;
     spsh__recorded *marks = NULL;
     char *path = make_path(o, rank);
-    spsh_status rc = path == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    spsh_status rc = path == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     if (rc == SPSH_OK)
         rc = spsh_io_read_file(o->io, path, SIZE_MAX / 2, o->allocator, &bytes, &size, err);
     if (rc != SPSH_OK)
@@ -348,17 +350,17 @@ spsh_status spsh__record_read(const spsh__record_options *o, uint32_t rank, uint
         rc = read_blocks(bytes, size, path, NULL, &count, err);
     if (rc != SPSH_OK)
         goto out;
-    marks = spsh__train_new(o->allocator, count, sizeof(*marks));
+    marks = spsh__new(o->allocator, count, sizeof(*marks));
     if (marks == NULL) {
-        rc = spsh__fail_memory(err);
+        rc = SPSH_NO_MEMORY(err);
         goto out;
     }
     rc = read_blocks(bytes, size, path, marks, &count, err);
     *ret_marks = marks;
     *ret_count = count;
 out:
-    spsh__train_delete(o->allocator, bytes);
-    spsh__train_delete(o->allocator, path);
+    spsh__free(o->allocator, bytes);
+    spsh__free(o->allocator, path);
     return rc;
 }
 
@@ -368,18 +370,18 @@ spsh_status spsh__record_find(const spsh__record_options *o, uint64_t *ret_run,
     uint8_t *bytes = NULL;
     size_t size = 0;
     char *path = make_path(o, 0);
-    spsh_status rc = path == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    spsh_status rc = path == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     if (rc == SPSH_OK)
         rc = spsh_io_read_file(o->io, path, SIZE_MAX / 2, o->allocator, &bytes, &size, err);
     if (rc == SPSH_OK)
         rc = check_kind(bytes, size, path, err);
     if (rc == SPSH_OK && spsh__load_u32le(bytes + 12) != 0)
-        rc = SPSH_FAIL(err, SPSH_E_MISMATCH, 12, "%s: is not of learner 0", path);
+        rc = SPSH_FAIL_AT(err, SPSH_E_MISMATCH, 12, "%s: is not of learner 0", path);
     if (rc == SPSH_OK) {
         *ret_learners = spsh__load_u32le(bytes + 16);
         *ret_run = spsh__load_u64le(bytes + 24);
     }
-    spsh__train_delete(o->allocator, bytes);
-    spsh__train_delete(o->allocator, path);
+    spsh__free(o->allocator, bytes);
+    spsh__free(o->allocator, path);
     return rc;
 }

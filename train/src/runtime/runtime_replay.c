@@ -4,8 +4,8 @@
 #include <inttypes.h>
 
 #include "base/fiber.h"
-#include "base/train_internal.h"
 #include "comm/comm_tasks.h"
+#include "speechshard/inside.h"
 
 /* Where a computing task stands. */
 typedef enum stand { BEGINS, AT_ENTER, AT_NOTE, AT_WAIT, HAS_ENDED } stand;
@@ -51,9 +51,7 @@ static actor *actor_of(spsh__runtime *t)
 
 static spsh_status over(const actor *l, spsh_error *err)
 {
-    return l->replay->is_over
-               ? SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE, "the record is over")
-               : SPSH_OK;
+    return l->replay->is_over ? SPSH_FAIL(err, SPSH_E_CANCELED, "the record is over") : SPSH_OK;
 }
 
 static spsh_status stand_at(actor *l, stand where, spsh_error *err)
@@ -84,10 +82,10 @@ static spsh_status replay_post(spsh__runtime *t, uint32_t to, const spsh__messag
     if (rc != SPSH_OK)
         return rc;
     if (to >= t->world_size)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "no learner %u", to);
-    parcel *p = spsh__train_new(&l->replay->allocator, 1, sizeof(*p) + m->size_bytes);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "no learner %u", to);
+    parcel *p = spsh__new(&l->replay->allocator, 1, sizeof(*p) + m->size_bytes);
     if (p == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a message");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a message");
     p->message = *m;
     p->message.from = t->rank;
     p->message.bytes = p + 1;
@@ -172,7 +170,7 @@ static spsh_status comm_send(void *user, uint32_t to, uint32_t tag, const void *
         return rc;
     if (spsh__task_comm_deliver(l->replay->learners[to].comm, l->runtime.rank, tag, bytes,
                                 size_bytes) != SPSH_OK)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a message");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a message");
     return SPSH_OK;
 }
 
@@ -221,7 +219,7 @@ static spsh_status serve(actor *l, parcel *p, spsh_error *err)
     const bool has_listener = spsh__runtime_has_listener(&l->runtime, &p->message);
     const spsh_status rc =
         has_listener ? spsh__runtime_serve(&l->runtime, &p->message, err) : SPSH_OK;
-    spsh__train_delete(&l->replay->allocator, p);
+    spsh__free(&l->replay->allocator, p);
     l->runtime.served_count++;
     return rc;
 }
@@ -229,7 +227,7 @@ static spsh_status serve(actor *l, parcel *p, spsh_error *err)
 static spsh_status fail_mark(const actor *l, spsh_error *err)
 {
     const spsh__recorded *m = &l->marks[l->at];
-    return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_MISMATCH,
                      "learner %" PRIu32 " does something else than its record says: mark %zu is %u "
                      "of kind %u, part %" PRIu32 ", number %" PRIu64,
                      l->runtime.rank, l->at, m->what, m->kind, m->part, m->number);
@@ -354,12 +352,12 @@ spsh_status spsh__replay_run(spsh__replay *replay, spsh__sim_body_fn body_fn, vo
 spsh_status spsh__replay_open(const spsh__record_options *o, uint32_t learners,
                               spsh__replay **ret_replay, spsh_error *err)
 {
-    spsh__replay *replay = spsh__train_new(o->allocator, 1, sizeof(*replay));
+    spsh__replay *replay = spsh__new(o->allocator, 1, sizeof(*replay));
     if (replay == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     replay->allocator = *o->allocator;
-    replay->learners = spsh__train_new(o->allocator, learners, sizeof(*replay->learners));
-    spsh_status rc = replay->learners == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    replay->learners = spsh__new(o->allocator, learners, sizeof(*replay->learners));
+    spsh_status rc = replay->learners == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     for (uint32_t i = 0; rc == SPSH_OK && i < learners; i++) {
         actor *l = &replay->learners[i];
         replay->count = i + 1;
@@ -390,13 +388,13 @@ void spsh__replay_close(spsh__replay *replay)
         spsh__task_comm_free(l->comm);
         for (parcel *p = l->first; p != NULL;) {
             parcel *next = p->next;
-            spsh__train_delete(&allocator, p);
+            spsh__free(&allocator, p);
             p = next;
         }
-        spsh__train_delete(&allocator, l->marks);
+        spsh__free(&allocator, l->marks);
     }
-    spsh__train_delete(&allocator, replay->learners);
-    spsh__train_delete(&allocator, replay);
+    spsh__free(&allocator, replay->learners);
+    spsh__free(&allocator, replay);
 }
 
 spsh__runtime *spsh__replay_runtime(spsh__replay *replay, uint32_t learner)

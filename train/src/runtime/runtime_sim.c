@@ -11,8 +11,8 @@
 #include <stdlib.h>
 
 #include "base/fiber.h"
-#include "base/train_internal.h"
 #include "comm/comm_tasks.h"
+#include "speechshard/inside.h"
 
 #define NEVER        UINT64_MAX
 #define END_NS       (UINT64_MAX / 2) /* of the clock: 292 years */
@@ -102,12 +102,12 @@ static bool is_before(const event *a, const event *b)
 static spsh_status grow(spsh__sim *sim)
 {
     const size_t more = sim->event_max == 0 ? 256 : 2 * sim->event_max;
-    event *heap = spsh__train_new(&sim->allocator, more, sizeof(*heap));
+    event *heap = spsh__new(&sim->allocator, more, sizeof(*heap));
     if (heap == NULL)
         return SPSH_E_NO_MEMORY;
     if (sim->event_count > 0)
         memcpy(heap, sim->heap, sim->event_count * sizeof(*heap));
-    spsh__train_delete(&sim->allocator, sim->heap);
+    spsh__free(&sim->allocator, sim->heap);
     sim->heap = heap;
     sim->event_max = more;
     return SPSH_OK;
@@ -117,7 +117,7 @@ static spsh_status grow(spsh__sim *sim)
 static spsh_status put_event(spsh__sim *sim, const event *e)
 {
     if (sim->event_count == sim->event_max && grow(sim) != SPSH_OK) {
-        spsh__train_delete(&sim->allocator, e->parcel);
+        spsh__free(&sim->allocator, e->parcel);
         sim->is_out_of_memory = true;
         return SPSH_E_NO_MEMORY;
     }
@@ -215,7 +215,7 @@ static sim_parcel *pop_parcel(parcel_queue *queue)
 
 static void free_memory(sim_learner *l, void *memory)
 {
-    spsh__train_delete(&l->sim->allocator, memory);
+    spsh__free(&l->sim->allocator, memory);
 }
 
 static bool is_one_node(const spsh__sim_options *o, uint32_t a, uint32_t b)
@@ -268,10 +268,10 @@ static spsh_status send_parcel(sim_learner *from, const sim_parcel *head, const 
 {
     spsh__sim *sim = from->sim;
     if (sim->is_over)
-        return SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE, "the simulation is over");
-    sim_parcel *parcel = spsh__train_new(&sim->allocator, 1, sizeof(*parcel) + size_bytes);
+        return SPSH_FAIL(err, SPSH_E_CANCELED, "the simulation is over");
+    sim_parcel *parcel = spsh__new(&sim->allocator, 1, sizeof(*parcel) + size_bytes);
     if (parcel == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a message");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a message");
     *parcel = *head;
     if (size_bytes > 0)
         memcpy(parcel + 1, bytes, size_bytes);
@@ -282,7 +282,7 @@ static spsh_status send_parcel(sim_learner *from, const sim_parcel *head, const 
         spsh__comm_count(from->comm, (uint64_t)counted_bytes(&sim->options, size_bytes));
     const uint64_t time_ns = arrival_ns(sim, from, head->to, size_bytes);
     if (put(sim, time_ns, ARRIVE, &sim->learners[head->to], parcel) != SPSH_OK)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "an event");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "an event");
     return SPSH_OK;
 }
 
@@ -386,7 +386,7 @@ static spsh_status sim_post(spsh__runtime *t, uint32_t to, const spsh__message *
     sim_learner *l = learner_of(t);
     const sim_parcel head = {.to = to, .from = t->rank, .message = *m};
     if (to >= t->world_size)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "no learner %u", to);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "no learner %u", to);
     const spsh_status rc = serve_failure(l, err);
     if (rc != SPSH_OK)
         return rc;
@@ -415,17 +415,15 @@ static spsh_status sim_wait(spsh__runtime *t, const spsh__mark *mark, bool (*rea
     if (served != SPSH_OK)
         return served;
     if (rc == SPSH_E_TIMEOUT)
-        return SPSH_FAIL(err, rc, SPSH_OFFSET_NONE,
-                         "learner %u has waited %llu ms in vain (mark %u, number %llu)", t->rank,
-                         (unsigned long long)ms, mark->kind, (unsigned long long)mark->number);
-    return rc == SPSH_OK ? rc : SPSH_FAIL(err, rc, SPSH_OFFSET_NONE, "the simulation is over");
+        return SPSH_FAIL(err, rc, "learner %u has waited %llu ms in vain (mark %u, number %llu)",
+                         t->rank, (unsigned long long)ms, mark->kind,
+                         (unsigned long long)mark->number);
+    return rc == SPSH_OK ? rc : SPSH_FAIL(err, rc, "the simulation is over");
 }
 
 static spsh_status over(const spsh__sim *sim, spsh_error *err)
 {
-    return sim->is_over
-               ? SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE, "the simulation is over")
-               : SPSH_OK;
+    return sim->is_over ? SPSH_FAIL(err, SPSH_E_CANCELED, "the simulation is over") : SPSH_OK;
 }
 
 static spsh_status sim_enter(spsh__runtime *t, const spsh__mark *mark, spsh_error *err)
@@ -517,7 +515,7 @@ static void happen(spsh__sim *sim, const event *e)
         die(sim, l);
     } else if (l->has_ended || thaw == NEVER) {
         l->is_dead = l->is_dead || !l->has_ended;
-        spsh__train_delete(&sim->allocator, e->parcel);
+        spsh__free(&sim->allocator, e->parcel);
         sim->now_ns = before_ns;     /* nothing has happened */
     } else if (thaw > sim->now_ns) { /* with its number: messages stay in their order */
         const event later = {thaw, e->number, e->kind, l, e->parcel};
@@ -566,20 +564,20 @@ spsh_status spsh__sim_run(spsh__sim *sim, spsh__sim_body_fn body_fn, void *user,
         sim_learner *l = &sim->learners[i];
         rc = spsh__fiber_open(&sim->allocator, sim->options.stack_bytes, live, l, &l->fiber, err);
         if (rc == SPSH_OK && put(sim, 0, RESUME, l, NULL) != SPSH_OK)
-            rc = spsh__fail_memory(err);
+            rc = SPSH_NO_MEMORY(err);
     }
     for (uint32_t i = 0; rc == SPSH_OK && sim->options.outlives && i < sim->options.fault_count;
          i++) {
         const spsh__sim_fault *f = &sim->options.faults[i];
         if (f->kind == SPSH__SIM_KILL &&
             put(sim, f->from_ns, DIE, &sim->learners[f->learner], NULL) != SPSH_OK)
-            rc = spsh__fail_memory(err);
+            rc = SPSH_NO_MEMORY(err);
     }
     while (rc == SPSH_OK && !sim->is_out_of_memory && !sim->is_over && pop(sim, &e))
         happen(sim, &e);
     spsh__sim_end(sim);
     if (rc == SPSH_OK && sim->is_out_of_memory)
-        rc = spsh__fail_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     for (uint32_t i = 0; i < sim->options.learners; i++) {
         sim_learner *l = &sim->learners[i];
         const bool was_there = l->has_ended;
@@ -641,17 +639,16 @@ static spsh_status start_learner(spsh__sim *sim, uint32_t number, spsh_error *er
 static spsh_status check(const spsh__sim_options *o, spsh_error *err)
 {
     if (o->learners == 0 || o->learners > LEARNERS_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "learners: %u is not within 1 and %u", o->learners, LEARNERS_MAX);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "learners: %u is not within 1 and %u",
+                         o->learners, LEARNERS_MAX);
     for (uint32_t i = 0; i < o->fault_count; i++) {
         const spsh__sim_fault *f = &o->faults[i];
         if (f->learner >= o->learners)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                             "there is no learner %u: they are 0 to %u", f->learner,
-                             o->learners - 1);
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "there is no learner %u: they are 0 to %u",
+                             f->learner, o->learners - 1);
         if (f->kind == SPSH__SIM_SLOW && !(f->factor > 0))
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                             "learner %u cannot be %g times as slow", f->learner, f->factor);
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "learner %u cannot be %g times as slow",
+                             f->learner, f->factor);
     }
     return SPSH_OK;
 }
@@ -662,17 +659,17 @@ spsh_status spsh__sim_open(const spsh__sim_options *options, spsh__sim **ret_sim
     if (rc != SPSH_OK)
         return rc;
     const spsh_allocator *a = &options->allocator;
-    spsh__sim *sim = spsh__train_new(a, 1, sizeof(*sim));
+    spsh__sim *sim = spsh__new(a, 1, sizeof(*sim));
     if (sim == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     sim->options = *options;
     sim->allocator = *a;
     if (sim->options.deadline_ms == 0)
         sim->options.deadline_ms = DEADLINE_MS;
-    sim->learners = spsh__train_new(a, options->learners, sizeof(*sim->learners));
+    sim->learners = spsh__new(a, options->learners, sizeof(*sim->learners));
     if (sim->learners == NULL) {
         spsh__sim_close(sim);
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     }
     spsh_status opened = SPSH_OK;
     for (uint32_t i = 0; opened == SPSH_OK && i < options->learners; i++)
@@ -703,11 +700,11 @@ void spsh__sim_close(spsh__sim *sim)
         spsh__task_comm_free(l->comm);
     }
     for (size_t i = 0; i < sim->event_count; i++)
-        spsh__train_delete(&sim->allocator, sim->heap[i].parcel);
-    spsh__train_delete(&sim->allocator, sim->heap);
-    spsh__train_delete(&sim->allocator, sim->learners);
+        spsh__free(&sim->allocator, sim->heap[i].parcel);
+    spsh__free(&sim->allocator, sim->heap);
+    spsh__free(&sim->allocator, sim->learners);
     const spsh_allocator allocator = sim->allocator;
-    spsh__train_delete(&allocator, sim);
+    spsh__free(&allocator, sim);
 }
 
 spsh__runtime *spsh__sim_runtime(spsh__sim *sim, uint32_t learner)
@@ -738,8 +735,6 @@ bool spsh__sim_is_dead(const spsh__sim *sim, uint32_t learner)
 /* splitmix64 (Steele, Lea, Flood 2014) of where it is asked. */
 double spsh__sim_uniform(uint64_t seed, uint64_t a, uint64_t b)
 {
-    uint64_t z = seed + (a * UINT64_C(0x100000001b3) + b + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+    const uint64_t z = seed + (a * UINT64_C(0x100000001b3) + b + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    return (double)(spsh__mix64(z) >> 11) * 0x1p-53;
 }

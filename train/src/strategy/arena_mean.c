@@ -2,7 +2,7 @@
  * that the mean is the nearest float but for ties. */
 #include "arena_mean.h"
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 #define TAG_PART 41u
 #define TAG_MEAN 42u
@@ -55,11 +55,11 @@ static spsh_status lend_part(spsh__comm *c, uint32_t owner, float *part, size_t 
 
 spsh_status spsh__arena_mean(spsh__comm *c, spsh__parts *from, spsh__parts *to, spsh_error *err)
 {
-    double *sum = spsh__train_new(&c->allocator, from->part_elements, sizeof(*sum));
-    float *theirs = spsh__train_new(&c->allocator, from->part_elements, sizeof(*theirs));
+    double *sum = spsh__new(&c->allocator, from->part_elements, sizeof(*sum));
+    float *theirs = spsh__new(&c->allocator, from->part_elements, sizeof(*theirs));
     spsh_status rc = SPSH_OK;
     if (sum == NULL || theirs == NULL)
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "the mean of all models");
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "the mean of all models");
     for (uint32_t part = 0; rc == SPSH_OK && part < from->count; part++) {
         const uint32_t owner = part % c->world_size;
         const size_t count = spsh__parts_elements(from, part);
@@ -69,8 +69,8 @@ spsh_status spsh__arena_mean(spsh__comm *c, spsh__parts *from, spsh__parts *to, 
         if (rc == SPSH_OK)
             spsh__parts_put(to, part, from->host);
     }
-    spsh__train_delete(&c->allocator, sum);
-    spsh__train_delete(&c->allocator, theirs);
+    spsh__free(&c->allocator, sum);
+    spsh__free(&c->allocator, theirs);
     return rc;
 }
 

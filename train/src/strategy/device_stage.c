@@ -1,7 +1,7 @@
 /* device_stage.c: see device_stage.h. */
 #include "device_stage.h"
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 struct spsh__device_stage {
     spsh_allocator allocator;
@@ -83,15 +83,15 @@ spsh_status spsh__device_stage_open(const spsh__learner *l, uint32_t slot_count,
     const uint32_t device = l->backend->device;
     const size_t size_bytes =
         (size_t)(l->arena_elements + l->statistics_elements + 1) * sizeof(float);
-    spsh__device_stage *s = spsh__train_new(allocator, 1, sizeof(*s));
+    spsh__device_stage *s = spsh__new(allocator, 1, sizeof(*s));
     void *memory = NULL;
     spsh_status rc = SPSH_OK;
     if (s == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     *s = (spsh__device_stage){
         .allocator = *allocator, .backend = l->backend, .cuda = cuda, .slot_count = slot_count};
-    s->slots = spsh__train_new(allocator, slot_count, sizeof(*s->slots));
-    rc = s->slots == NULL ? spsh__fail_memory(err)
+    s->slots = spsh__new(allocator, slot_count, sizeof(*s->slots));
+    rc = s->slots == NULL ? SPSH_NO_MEMORY(err)
                           : spsh_cuda_host_alloc(cuda, size_bytes, &memory, err);
     s->memory = memory;
     if (rc == SPSH_OK)
@@ -120,6 +120,6 @@ void spsh__device_stage_close(spsh__device_stage *s)
     for (uint32_t i = 0; s->slots != NULL && i < s->slot_count; i++)
         spsh_cuda_event_close(s->cuda, s->slots[i]);
     spsh_cuda_host_free(s->cuda, s->memory);
-    spsh__train_delete(&allocator, s->slots);
-    spsh__train_delete(&allocator, s);
+    spsh__free(&allocator, s->slots);
+    spsh__free(&allocator, s);
 }

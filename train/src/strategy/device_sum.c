@@ -2,8 +2,8 @@
  * step's last leaf first the running statistics, then the buckets, ascending. */
 #include "device_sum.h"
 
-#include "base/train_internal.h"
 #include "comm/fold_tree.h"
+#include "speechshard/inside.h"
 
 #define PART_ELEMENTS 64u /* parts are of whole 256 bytes */
 
@@ -133,8 +133,8 @@ static spsh_status check_turn(const spsh__device_sum *d, uint32_t leaf, uint32_t
     if (d->next_own < d->own_count && spsh__leaf_of(d->learner, d->next_own) == leaf &&
         d->next_bucket == bucket)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                     "bucket %u of leaf %u is out of turn on rank %u", bucket, leaf, d->comm->rank);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "bucket %u of leaf %u is out of turn on rank %u",
+                     bucket, leaf, d->comm->rank);
 }
 
 static spsh_status sum_bucket(void *state, uint32_t leaf, uint32_t bucket, spsh_error *err)
@@ -188,8 +188,8 @@ static spsh_status sum_end(void *state, const double *rows, double *totals, uint
     const spsh__learner *l = d->learner;
     spsh_status rc = SPSH_OK;
     if (count > SPSH__SHARED_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%u numbers a leaf, at most %u",
-                         count, SPSH__SHARED_MAX);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%u numbers a leaf, at most %u", count,
+                         SPSH__SHARED_MAX);
     while (rc == SPSH_OK && d->next_own < d->own_count)
         rc = sum_skip(d, spsh__leaf_of(l, d->next_own), err);
     if (rc == SPSH_OK)
@@ -303,9 +303,9 @@ static void sum_close(void *state)
         d->ops->free_fn(d->backend, d->before);
     if (d->sum.data != NULL)
         d->ops->free_fn(d->backend, d->sum);
-    spsh__train_delete(&allocator, d->rows);
-    spsh__train_delete(&allocator, d->present);
-    spsh__train_delete(&allocator, d);
+    spsh__free(&allocator, d->rows);
+    spsh__free(&allocator, d->present);
+    spsh__free(&allocator, d);
 }
 
 static const spsh__sum_ops sum_ops = {
@@ -326,11 +326,11 @@ spsh_status spsh__device_sum_open(spsh__learner *learner, bool is_whole,
 {
     const uint32_t own_count = spsh__leaf_count(learner);
     const uint64_t statistics = learner->statistics_elements;
-    spsh__device_sum *d = spsh__train_new(allocator, 1, sizeof(*d));
+    spsh__device_sum *d = spsh__new(allocator, 1, sizeof(*d));
     spsh_status rc = SPSH_OK;
     if (d == NULL) {
         spsh__collectives_close(collectives);
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     }
     *d = (spsh__device_sum){.allocator = *allocator,
                             .learner = learner,
@@ -340,13 +340,12 @@ spsh_status spsh__device_sum_open(spsh__learner *learner, bool is_whole,
                             .is_whole = is_whole,
                             .collectives = collectives,
                             .own_count = own_count};
-    d->rows =
-        spsh__train_new(allocator, (size_t)own_count * (SPSH__SHARED_MAX + 1), sizeof(double));
-    d->present = spsh__train_new(allocator, own_count, sizeof(*d->present));
+    d->rows = spsh__new(allocator, (size_t)own_count * (SPSH__SHARED_MAX + 1), sizeof(double));
+    d->present = spsh__new(allocator, own_count, sizeof(*d->present));
     if (d->rows == NULL || d->present == NULL)
-        rc = spsh__fail_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     else if (own_count == 0 || own_count > SPSH__LEAVES_MAX)
-        rc = SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+        rc = SPSH_FAIL(err, SPSH_E_LIMIT,
                        "rank %u has %u micro-batches of a step, at least 1 and at most %u",
                        d->comm->rank, own_count, SPSH__LEAVES_MAX);
     if (rc == SPSH_OK)

@@ -1,7 +1,7 @@
 /* free_model.c: see free_model.h. */
 #include "free_model.h"
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 #include "strategy_internal.h"
 
 spsh_status spsh__free_model_open(spsh__learner *l, uint32_t parts_min, spsh__free_model *ret,
@@ -17,9 +17,8 @@ spsh_status spsh__free_model_open(spsh__learner *l, uint32_t parts_min, spsh__fr
         rc = spsh__parts_open(b, ret->arena, l->arena_elements, spsh__learner_parts(l, parts_min),
                               &ret->parts, err);
     if (rc == SPSH_OK && l->staleness != NULL) {
-        ret->mixes =
-            spsh__train_new(&b->allocator, 2 * (size_t)ret->parts.count, sizeof(*ret->mixes));
-        rc = ret->mixes == NULL ? spsh__fail_memory(err) : SPSH_OK;
+        ret->mixes = spsh__new(&b->allocator, 2 * (size_t)ret->parts.count, sizeof(*ret->mixes));
+        rc = ret->mixes == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     }
     if (rc != SPSH_OK)
         return rc;
@@ -32,7 +31,7 @@ spsh_status spsh__free_model_open(spsh__learner *l, uint32_t parts_min, spsh__fr
 void spsh__free_model_close(spsh__free_model *m)
 {
     if (m->mixes != NULL)
-        spsh__train_delete(&m->backend->allocator, m->mixes);
+        spsh__free(&m->backend->allocator, m->mixes);
     spsh__parts_close(&m->parts);
     if (m->arena.data != NULL)
         m->backend->ops->free_fn(m->backend, m->arena);

@@ -15,9 +15,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/train_internal.h"
 #include "base/watch.h"
 #include "device_stage.h"
+#include "speechshard/inside.h"
 
 typedef enum phase {
     PHASE_LEAVES = 0, /* not all leaves have passed */
@@ -159,7 +159,7 @@ static void name_unlanded(spsh__gradient_sum *g, const flight *f, char *text, si
 static spsh_status fail_missing(const spsh__gradient_sum *g, const char *missing, const char *what,
                                 spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_TIMEOUT,
                      "rank %s is missing: step %llu, %s, waited for %.1f s; this is rank %u of %u",
                      missing, (unsigned long long)g->learner->step, what,
                      (double)(spsh__comm_now_ns(g->comm) - g->wait_begin_ns) / 1e9, g->comm->rank,
@@ -450,9 +450,8 @@ static spsh_status bucket_arrives(spsh__gradient_sum *g, uint32_t leaf, uint32_t
     spsh_status rc = SPSH_OK;
     if (bucket + 1 >= g->range_count || r->next_own >= g->tree.own_count ||
         g->tree.own[r->next_own] != leaf)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "bucket %u of leaf %u is out of turn on rank %u", bucket, leaf,
-                         g->comm->rank);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "bucket %u of leaf %u is out of turn on rank %u",
+                         bucket, leaf, g->comm->rank);
     g->wait_begin_ns = spsh__comm_now_ns(g->comm);
     if (bucket == 0) {
         g->present[r->next_own] = 1;
@@ -495,8 +494,8 @@ static spsh_status skip(spsh__gradient_sum *g, uint32_t leaf, spsh_error *err)
         bool is_in_turn =
             own < g->tree.own_count && g->tree.own[own] == leaf && g->ranges[i].next_own == own;
         rc = is_in_turn ? make_zeros(g, &g->ranges[i], err)
-                        : SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                                    "leaf %u is out of turn on rank %u", leaf, g->comm->rank);
+                        : SPSH_FAIL(err, SPSH_E_INVALID_ARG, "leaf %u is out of turn on rank %u",
+                                    leaf, g->comm->rank);
         if (rc == SPSH_OK)
             rc = pass(g, &g->ranges[i], own, err);
     }
@@ -615,8 +614,8 @@ static spsh_status sum_end(void *state, const double *rows, double *totals, uint
 {
     spsh__gradient_sum *g = state;
     if (count > SPSH__SHARED_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%u numbers a leaf, at most %u",
-                         count, SPSH__SHARED_MAX);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%u numbers a leaf, at most %u", count,
+                         SPSH__SHARED_MAX);
     spsh_status rc = enter(g, err);
     spsh__watch_leave(g->watch, false); /* all that follows is this thread's */
     g->wait_begin_ns = spsh__comm_now_ns(g->comm);
@@ -816,16 +815,16 @@ static spsh_status sum_align(void *state, spsh_error *err)
 
 static bool open_flight(spsh__gradient_sum *g, flight *f, size_t capacity)
 {
-    f->handles = spsh__train_new(&g->allocator, capacity, sizeof(*f->handles));
-    f->peers = spsh__train_new(&g->allocator, capacity, sizeof(*f->peers));
+    f->handles = spsh__new(&g->allocator, capacity, sizeof(*f->handles));
+    f->peers = spsh__new(&g->allocator, capacity, sizeof(*f->peers));
     f->capacity = (uint32_t)capacity;
     return f->handles != NULL && f->peers != NULL;
 }
 
 static void close_flight(spsh__gradient_sum *g, flight *f)
 {
-    spsh__train_delete(&g->allocator, f->handles);
-    spsh__train_delete(&g->allocator, f->peers);
+    spsh__free(&g->allocator, f->handles);
+    spsh__free(&g->allocator, f->peers);
 }
 
 static uint32_t own_pieces(const spsh__gradient_sum *g)
@@ -886,13 +885,13 @@ static bool take_tables(spsh__gradient_sum *g)
 {
     const spsh_allocator *a = &g->allocator;
     size_t leaves = g->tree.leaf_count;
-    g->slots = spsh__train_new(a, g->tree.slot_count, sizeof(*g->slots));
-    g->values = spsh__train_new(a, g->tree.piece_count, sizeof(*g->values));
-    g->present = spsh__train_new(a, leaves, sizeof(*g->present));
-    g->rows = spsh__train_new(a, leaves * (SPSH__SHARED_MAX + 1), sizeof(*g->rows));
-    g->packed = spsh__train_new(a, leaves * (SPSH__SHARED_MAX + 1), sizeof(*g->packed));
-    g->squares = spsh__train_new(a, g->block_count, sizeof(*g->squares));
-    g->packed_squares = spsh__train_new(a, g->block_count, sizeof(*g->packed_squares));
+    g->slots = spsh__new(a, g->tree.slot_count, sizeof(*g->slots));
+    g->values = spsh__new(a, g->tree.piece_count, sizeof(*g->values));
+    g->present = spsh__new(a, leaves, sizeof(*g->present));
+    g->rows = spsh__new(a, leaves * (SPSH__SHARED_MAX + 1), sizeof(*g->rows));
+    g->packed = spsh__new(a, leaves * (SPSH__SHARED_MAX + 1), sizeof(*g->packed));
+    g->squares = spsh__new(a, g->block_count, sizeof(*g->squares));
+    g->packed_squares = spsh__new(a, g->block_count, sizeof(*g->packed_squares));
     return g->slots != NULL && g->values != NULL && g->present != NULL && g->rows != NULL &&
            g->packed != NULL && g->squares != NULL && g->packed_squares != NULL &&
            open_flight(g, &g->flight, 2 * (size_t)g->comm->world_size);
@@ -905,14 +904,13 @@ static spsh_status number_leaves(spsh__gradient_sum *g, spsh_error *err)
     uint32_t virtual_world = l->virtual_world == 0 ? world : l->virtual_world;
     uint64_t count = (uint64_t)virtual_world * (l->accumulate == 0 ? 1 : l->accumulate);
     if (count > SPSH__LEAVES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
-                         "a step of %llu micro-batches, at most %u", (unsigned long long)count,
-                         SPSH__LEAVES_MAX);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a step of %llu micro-batches, at most %u",
+                         (unsigned long long)count, SPSH__LEAVES_MAX);
     if (2 * (l->bucket_count + (uint64_t)2) > SPSH__COMM_TAG_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%u buckets", l->bucket_count);
-    g->owners = spsh__train_new(&g->allocator, count, sizeof(*g->owners));
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%u buckets", l->bucket_count);
+    g->owners = spsh__new(&g->allocator, count, sizeof(*g->owners));
     if (g->owners == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "sum of gradients");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "sum of gradients");
     for (uint32_t leaf = 0; leaf < count; leaf++)
         g->owners[leaf] = leaf % virtual_world % world;
     return spsh__fold_tree_make(g->owners, (uint32_t)count, g->comm->rank, &g->allocator, &g->tree,
@@ -984,16 +982,16 @@ static void sum_close(void *state)
     if (g->backend != g->learner->backend)
         spsh__backend_close(g->backend);
     spsh__fold_tree_free(&g->tree);
-    spsh__train_delete(&allocator, g->owners);
-    spsh__train_delete(&allocator, g->ranges);
-    spsh__train_delete(&allocator, g->slots);
-    spsh__train_delete(&allocator, g->values);
-    spsh__train_delete(&allocator, g->present);
-    spsh__train_delete(&allocator, g->rows);
-    spsh__train_delete(&allocator, g->packed);
-    spsh__train_delete(&allocator, g->squares);
-    spsh__train_delete(&allocator, g->packed_squares);
-    spsh__train_delete(&allocator, g);
+    spsh__free(&allocator, g->owners);
+    spsh__free(&allocator, g->ranges);
+    spsh__free(&allocator, g->slots);
+    spsh__free(&allocator, g->values);
+    spsh__free(&allocator, g->present);
+    spsh__free(&allocator, g->rows);
+    spsh__free(&allocator, g->packed);
+    spsh__free(&allocator, g->squares);
+    spsh__free(&allocator, g->packed_squares);
+    spsh__free(&allocator, g);
 }
 
 static const spsh__sum_ops sum_ops = {
@@ -1013,10 +1011,10 @@ spsh_status spsh__gradient_sum_open(spsh__learner *learner, bool is_whole,
                                     spsh_error *err)
 {
     uint64_t received = 0;
-    spsh__gradient_sum *g = spsh__train_new(allocator, 1, sizeof(*g));
+    spsh__gradient_sum *g = spsh__new(allocator, 1, sizeof(*g));
     spsh_status rc = SPSH_OK;
     if (g == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "sum of gradients");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "sum of gradients");
     *g = (spsh__gradient_sum){.allocator = *allocator,
                               .learner = learner,
                               .backend = learner->backend,
@@ -1026,13 +1024,13 @@ spsh_status spsh__gradient_sum_open(spsh__learner *learner, bool is_whole,
     rc = number_leaves(g, err);
     if (rc != SPSH_OK)
         goto out;
-    g->ranges = spsh__train_new(allocator, (size_t)learner->bucket_count + 1, sizeof(*g->ranges));
+    g->ranges = spsh__new(allocator, (size_t)learner->bucket_count + 1, sizeof(*g->ranges));
     g->range_count = g->ranges == NULL ? 0 : learner->bucket_count + 1;
-    rc = g->ranges == NULL ? spsh__fail_memory(err) : open_stage(g, err);
+    rc = g->ranges == NULL ? SPSH_NO_MEMORY(err) : open_stage(g, err);
     if (rc != SPSH_OK)
         goto out;
     if (!lay_out(g, &received) || !take_tables(g)) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "sum of gradients");
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "sum of gradients");
         goto out;
     }
     rc = take_buffers(g, received, err);

@@ -1,7 +1,7 @@
 /* owner_mean.c: see owner_mean.h. */
 #include "owner_mean.h"
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 #include "strategy_internal.h"
 
 spsh_status spsh__owner_mean_open(spsh__runtime *runtime, spsh__parts *parts,
@@ -12,15 +12,15 @@ spsh_status spsh__owner_mean_open(spsh__runtime *runtime, spsh__parts *parts,
     const uint32_t owned = parts->count / world + (runtime->rank < parts->count % world);
     *ret = (spsh__owner_mean){
         .runtime = runtime, .parts = parts, .owned_count = owned, .allocator = *allocator};
-    ret->mine = spsh__train_new(allocator, parts->part_elements, sizeof(*ret->mine));
-    ret->sum = spsh__train_new(allocator, parts->part_elements, sizeof(*ret->sum));
-    ret->inbox = spsh__train_new(allocator, (size_t)owned * world,
-                                 parts->part_elements * sizeof(*ret->inbox));
-    ret->came = spsh__train_new(allocator, owned, sizeof(*ret->came));
-    ret->mean = spsh__train_new(allocator, parts->elements, sizeof(*ret->mean));
+    ret->mine = spsh__new(allocator, parts->part_elements, sizeof(*ret->mine));
+    ret->sum = spsh__new(allocator, parts->part_elements, sizeof(*ret->sum));
+    ret->inbox =
+        spsh__new(allocator, (size_t)owned * world, parts->part_elements * sizeof(*ret->inbox));
+    ret->came = spsh__new(allocator, owned, sizeof(*ret->came));
+    ret->mean = spsh__new(allocator, parts->elements, sizeof(*ret->mean));
     if (ret->mine == NULL || ret->sum == NULL || ret->inbox == NULL || ret->came == NULL ||
         ret->mean == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "models of all learners");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "models of all learners");
     return SPSH_OK;
 }
 
@@ -28,11 +28,11 @@ void spsh__owner_mean_close(spsh__owner_mean *m)
 {
     if (m->runtime == NULL)
         return;
-    spsh__train_delete(&m->allocator, m->mine);
-    spsh__train_delete(&m->allocator, m->sum);
-    spsh__train_delete(&m->allocator, m->inbox);
-    spsh__train_delete(&m->allocator, m->came);
-    spsh__train_delete(&m->allocator, m->mean);
+    spsh__free(&m->allocator, m->mine);
+    spsh__free(&m->allocator, m->sum);
+    spsh__free(&m->allocator, m->inbox);
+    spsh__free(&m->allocator, m->came);
+    spsh__free(&m->allocator, m->mean);
 }
 
 spsh_status spsh__owner_mean_send(spsh__owner_mean *m, uint32_t part, spsh_error *err)

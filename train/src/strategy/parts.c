@@ -1,7 +1,7 @@
 /* parts.c: see parts.h. */
 #include "parts.h"
 
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 
 #define PART_ELEMENTS (SPSH__PART_BYTES / sizeof(float))
 
@@ -19,10 +19,8 @@ spsh_status spsh__parts_open(spsh__backend *backend, spsh__backend_buffer arena,
     const spsh_status rc = backend->ops->alloc_fn(backend, part, &ret->scratch, err);
     if (rc != SPSH_OK)
         return rc;
-    ret->host = spsh__train_new(&backend->allocator, part, sizeof(float));
-    return ret->host != NULL
-               ? SPSH_OK
-               : SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a part of the weights");
+    ret->host = spsh__new(&backend->allocator, part, sizeof(float));
+    return ret->host != NULL ? SPSH_OK : SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a part of the weights");
 }
 
 void spsh__parts_close(spsh__parts *p)
@@ -30,7 +28,7 @@ void spsh__parts_close(spsh__parts *p)
     if (p->scratch.data != NULL)
         p->backend->ops->free_fn(p->backend, p->scratch);
     if (p->host != NULL)
-        spsh__train_delete(&p->allocator, p->host);
+        spsh__free(&p->allocator, p->host);
 }
 
 static spsh__backend_buffer at(const spsh__parts *p, uint32_t part)

@@ -8,8 +8,8 @@
 
 #include <stdlib.h>
 
-#include "base/train_internal.h"
 #include "pipeline_schedule.h"
+#include "speechshard/inside.h"
 
 enum { TAG_ACTIVATIONS = 20000, TAG_GRADIENTS, BLOCKS_MAX = SPSH__MODEL_LAYERS_MAX + 2 };
 
@@ -146,9 +146,9 @@ static spsh_status open_memory(spsh__stages *p, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     p->out_lengths =
-        spsh__train_new(&p->backend->allocator, p->o.limits->batch_max, sizeof(*p->out_lengths));
+        spsh__new(&p->backend->allocator, p->o.limits->batch_max, sizeof(*p->out_lengths));
     if (p->out_lengths == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     for (uint32_t i = 0; rc == SPSH_OK && i < p->window; i++)
         rc = open_context(p, &p->contexts[i], err);
     if (rc != SPSH_OK)
@@ -182,7 +182,7 @@ static spsh_status open_buckets(spsh__stages *p, spsh_error *err)
                                .statistics = p->statistics,
                                .buckets = p->whole_buckets,
                                .bucket_count = spsh__model_bucket_count(p->layout)};
-    return p->buckets != NULL && p->whole_buckets != NULL ? SPSH_OK : spsh__fail_memory(err);
+    return p->buckets != NULL && p->whole_buckets != NULL ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
 spsh_status spsh__stages_open(const spsh__stages_options *options, spsh__stages **ret,
@@ -190,13 +190,13 @@ spsh_status spsh__stages_open(const spsh__stages_options *options, spsh__stages 
 {
     spsh__backend *backend = options->backend;
     if (backend->ops->stream_fn != NULL)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
                          "train.strategy: 'pipeline' is for the backends cpu and reference; with "
                          "%s use allreduce or partitioned",
                          backend->ops->name);
-    spsh__stages *p = spsh__train_new(&backend->allocator, 1, sizeof(*p));
+    spsh__stages *p = spsh__new(&backend->allocator, 1, sizeof(*p));
     if (p == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     *p = (spsh__stages){
         .o = *options, .backend = backend, .ops = backend->ops, .comm = options->comm};
     p->is_last = p->comm->rank + 1 == p->comm->world_size;
@@ -240,8 +240,8 @@ void spsh__stages_close(spsh__stages *p)
     drop(p, p->in);
     drop(p, p->out[0]);
     drop(p, p->out[1]);
-    spsh__train_delete(&allocator, p->out_lengths);
-    spsh__train_delete(&allocator, p);
+    spsh__free(&allocator, p->out_lengths);
+    spsh__free(&allocator, p);
 }
 
 spsh__model *spsh__stages_model(const spsh__stages *p)
@@ -414,8 +414,7 @@ void spsh__stages_begin(spsh__stages *p)
 static spsh_status note(spsh__stages *p, uint32_t leaf, bool is_empty, spsh_error *err)
 {
     if (p->entry_count == SPSH__LEAVES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "a step of more than %u leaves",
-                         SPSH__LEAVES_MAX);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a step of more than %u leaves", SPSH__LEAVES_MAX);
     p->entries[p->entry_count++] = (entry){leaf, is_empty};
     return SPSH_OK;
 }

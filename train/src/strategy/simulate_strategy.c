@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/train_internal.h"
 #include "gradient_sum.h"
+#include "speechshard/inside.h"
 #include "strategy_internal.h"
 
 enum {
@@ -154,8 +154,7 @@ static spsh_status compute(world *w, uint32_t number, double share, spsh_error *
     const double more = 1 + w->c->jitter * spsh__sim_uniform(w->c->seed, number, s->steps);
     t->ops->compute_fn(t, (uint64_t)((double)w->c->step_ns * share * more));
     s->compute_ns += t->ops->now_fn(t) - begin_ns;
-    return w->is_over ? SPSH_FAIL(err, SPSH_E_END, SPSH_OFFSET_NONE, "the others are done")
-                      : SPSH_OK;
+    return w->is_over ? SPSH_FAIL(err, SPSH_E_END, "the others are done") : SPSH_OK;
 }
 
 static spsh_status forward_backward(world *w, uint32_t number, spsh_error *err)
@@ -399,7 +398,7 @@ static spsh_status open_world(world *w, spsh_error *err)
     w->buckets = calloc(w->bucket_count, sizeof(*w->buckets));
     w->shared = calloc(w->elements, sizeof(*w->shared));
     if (w->students == NULL || w->buckets == NULL || w->shared == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     cut_buckets(w);
     shape.backend = w->backend;
     shape.arena_elements = w->elements;
@@ -521,7 +520,7 @@ spsh_status spsh__simulate(const spsh__simulate_options *options, spsh_train_sim
     (void)snprintf(ret->strategy, sizeof(ret->strategy), "%s", options->strategy);
     ret->speeds = calloc(options->learners, sizeof(*ret->speeds));
     if (ret->speeds == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (is_unfit(options, ret->stopped))
         return SPSH_OK;
     w.wanted = options->cluster->steps * options->learners;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "arena_mean.h"
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 #include "strategy_internal.h"
 
 static const spsh__strategy_ops *const strategies[] = {
@@ -35,13 +35,13 @@ spsh_status spsh__strategy_open(const char *name, const spsh_allocator *allocato
     const spsh__strategy_ops *ops = find(name);
     if (ops == NULL)
         return SPSH_FAIL(
-            err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+            err, SPSH_E_NOT_FOUND,
             "no strategy is called '%s': allreduce, partitioned, ps-sync, ps-async, hogwild, "
             "dpsgd-ring, adpsgd-fixed, adpsgd-random, d1-model, d1-grad, hierarchical, pipeline",
             name);
-    spsh__strategy *s = spsh__train_new(allocator, 1, sizeof(*s));
+    spsh__strategy *s = spsh__new(allocator, 1, sizeof(*s));
     if (s == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "strategy %s", name);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "strategy %s", name);
     *s = (spsh__strategy){.ops = ops, .allocator = *allocator};
     *ret = s;
     return SPSH_OK;
@@ -70,7 +70,7 @@ void spsh__strategy_close(spsh__strategy *s)
         s->learner->runtime->ops->listen_fn(s->learner->runtime, SPSH__SERVICE_STRATEGY, NULL,
                                             NULL);
     s->ops->close_fn(s);
-    spsh__train_delete(&allocator, s);
+    spsh__free(&allocator, s);
 }
 
 static uint32_t virtual_world(const spsh__learner *l)
@@ -131,7 +131,7 @@ spsh_status spsh__learner_check_sizes(const spsh__learner *l, spsh_error *err)
         return rc;
     for (size_t i = 0; i < 2; i++)
         if (greatest[i] != ~greatest[2 + i])
-            return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+            return SPSH_FAIL(err, SPSH_E_MISMATCH,
                              "models of ranks have %" PRIu64 " to %" PRIu64
                              " %s, that of rank %u %" PRIu64
                              ": do all ranks have the same configuration?",
@@ -181,9 +181,9 @@ static spsh_status open_sum(spsh__strategy *s, bool is_whole, spsh_error *err)
 spsh_status spsh__strategy_sum_start(spsh__strategy *s, spsh__learner *l, bool is_whole,
                                      spsh_error *err)
 {
-    spsh__sum *sum = spsh__train_new(&s->allocator, 1, sizeof(*sum));
+    spsh__sum *sum = spsh__new(&s->allocator, 1, sizeof(*sum));
     if (sum == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     s->learner = l;
     s->state = sum;
     l->updated = l->weights;
@@ -258,7 +258,7 @@ void spsh__strategy_sum_close(spsh__strategy *s)
     if (sum == NULL)
         return;
     spsh__sum_close(sum);
-    spsh__train_delete(&s->allocator, sum);
+    spsh__free(&s->allocator, sum);
 }
 
 bool spsh__strategy_whole_slice(const spsh__strategy *s, uint32_t number, spsh__slice *ret)
@@ -386,7 +386,7 @@ spsh_status spsh__strategy_mean(const spsh__learner *l, spsh__backend_buffer mod
 
 spsh_status spsh__strategy_unknown(const spsh__message *message, spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+    return SPSH_FAIL(err, SPSH_E_MISMATCH,
                      "learner %u has sent a message that this strategy does not know (kind %u, "
                      "part %u, %zu bytes): do all have the same configuration?",
                      message->from, message->kind, message->part, message->size_bytes);

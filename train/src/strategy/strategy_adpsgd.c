@@ -20,8 +20,8 @@
  * of it in its own time: until all have, rings differ, which nobody minds who waits for nobody.
  * The weight stays what it was, so that both sides of an exchange have the same.
  */
-#include "base/train_internal.h"
 #include "free_model.h"
+#include "speechshard/inside.h"
 #include "strategy_internal.h"
 
 #define PARTS_AHEAD 4u
@@ -43,10 +43,8 @@ typedef struct adpsgd {
 /* splitmix64 (Steele, Lea, Flood 2014). */
 static uint64_t draw(uint64_t *state)
 {
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
+    *state += UINT64_C(0x9e3779b97f4a7c15);
+    return spsh__mix64(*state);
 }
 
 /* Who is right of this learner on the ring of an exchange: of all who are not lost, in the order of
@@ -156,10 +154,10 @@ static adpsgd *state_of(const spsh__strategy *s)
 
 static spsh_status open_state(spsh__strategy *s, spsh__learner *l, bool is_random, spsh_error *err)
 {
-    adpsgd *a = spsh__train_new(&s->allocator, 1, sizeof(*a));
+    adpsgd *a = spsh__new(&s->allocator, 1, sizeof(*a));
     bool has_all = true;
     if (a == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     s->learner = l;
     s->state = a;
     const spsh_status rc = spsh__free_model_open(l, 1, &a->model, err);
@@ -167,15 +165,15 @@ static spsh_status open_state(spsh__strategy *s, spsh__learner *l, bool is_rando
         return rc;
     a->is_random = is_random;
     a->weight = l->runtime->world_size > 2 ? 1.0 / 3 : 0.25;
-    a->is_lost = spsh__train_new(&s->allocator, l->runtime->world_size, sizeof(*a->is_lost));
-    a->ring = spsh__train_new(&s->allocator, l->runtime->world_size, sizeof(*a->ring));
-    a->mine = spsh__train_new(&s->allocator, a->model.parts.part_elements, sizeof(*a->mine));
+    a->is_lost = spsh__new(&s->allocator, l->runtime->world_size, sizeof(*a->is_lost));
+    a->ring = spsh__new(&s->allocator, l->runtime->world_size, sizeof(*a->ring));
+    a->mine = spsh__new(&s->allocator, a->model.parts.part_elements, sizeof(*a->mine));
     for (uint32_t i = 0; i < PARTS_AHEAD; i++) {
-        a->sent[i] = spsh__train_new(&s->allocator, a->model.parts.part_elements, sizeof(float));
+        a->sent[i] = spsh__new(&s->allocator, a->model.parts.part_elements, sizeof(float));
         has_all = has_all && a->sent[i] != NULL;
     }
     if (!has_all || a->ring == NULL || a->is_lost == NULL || a->mine == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "snapshots of the model");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "snapshots of the model");
     l->runtime->ops->listen_fn(l->runtime, SPSH__SERVICE_STRATEGY, serve, s);
     return SPSH_OK;
 }
@@ -253,11 +251,11 @@ static void close_state(spsh__strategy *s)
         return;
     spsh__free_model_close(&a->model);
     for (uint32_t i = 0; i < PARTS_AHEAD; i++)
-        spsh__train_delete(&s->allocator, a->sent[i]);
-    spsh__train_delete(&s->allocator, a->ring);
-    spsh__train_delete(&s->allocator, a->is_lost);
-    spsh__train_delete(&s->allocator, a->mine);
-    spsh__train_delete(&s->allocator, a);
+        spsh__free(&s->allocator, a->sent[i]);
+    spsh__free(&s->allocator, a->ring);
+    spsh__free(&s->allocator, a->is_lost);
+    spsh__free(&s->allocator, a->mine);
+    spsh__free(&s->allocator, a);
 }
 
 #define ADPSGD(name_, start_)                                                                      \

@@ -10,8 +10,8 @@
  * What goes with gradients (losses, counts, flags) goes as late: totals of a step are those of the
  * gradients that it applies.
  */
-#include "base/train_internal.h"
 #include "owner_mean.h"
+#include "speechshard/inside.h"
 #include "strategy_internal.h"
 
 enum { ROUNDS = 2 };
@@ -45,10 +45,10 @@ static spsh_status serve(void *user, const spsh__message *m, spsh_error *err)
 static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
 {
     const uint32_t world = l->runtime->world_size;
-    d1 *d = spsh__train_new(&s->allocator, 1, sizeof(*d));
+    d1 *d = spsh__new(&s->allocator, 1, sizeof(*d));
     bool has_all = true;
     if (d == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     s->learner = l;
     s->state = d;
     l->updated = l->weights;
@@ -60,13 +60,13 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
         rc = spsh__owner_mean_open(l->runtime, &d->parts, &s->allocator, &d->mean, err);
     if (rc != SPSH_OK)
         return rc;
-    d->row = spsh__train_new(&s->allocator, SPSH__SHARED_MAX, sizeof(double));
+    d->row = spsh__new(&s->allocator, SPSH__SHARED_MAX, sizeof(double));
     for (size_t i = 0; i < ROUNDS; i++) {
-        d->rows[i] = spsh__train_new(&s->allocator, world, SPSH__SHARED_MAX * sizeof(double));
+        d->rows[i] = spsh__new(&s->allocator, world, SPSH__SHARED_MAX * sizeof(double));
         has_all = has_all && d->rows[i] != NULL;
     }
     if (!has_all || d->row == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "totals of all learners");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "totals of all learners");
     l->runtime->ops->listen_fn(l->runtime, SPSH__SERVICE_STRATEGY, serve, s);
     return SPSH_OK;
 }
@@ -170,10 +170,10 @@ static void close_state(spsh__strategy *s)
         return;
     spsh__owner_mean_close(&d->mean);
     spsh__parts_close(&d->parts);
-    spsh__train_delete(&s->allocator, d->row);
+    spsh__free(&s->allocator, d->row);
     for (size_t i = 0; i < ROUNDS; i++)
-        spsh__train_delete(&s->allocator, d->rows[i]);
-    spsh__train_delete(&s->allocator, d);
+        spsh__free(&s->allocator, d->rows[i]);
+    spsh__free(&s->allocator, d);
 }
 
 const spsh__strategy_ops spsh__strategy_d1_grad = {

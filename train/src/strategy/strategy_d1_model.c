@@ -7,8 +7,8 @@
  * difference between models is one gradient's, however many learners there are; but all wait for
  * the slowest. The mean of all models obeys SGD, with gradients of points that lie around it.
  */
-#include "base/train_internal.h"
 #include "owner_mean.h"
+#include "speechshard/inside.h"
 #include "strategy_internal.h"
 
 typedef struct d1 {
@@ -30,9 +30,9 @@ static spsh_status serve(void *user, const spsh__message *m, spsh_error *err)
 
 static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
 {
-    d1 *d = spsh__train_new(&s->allocator, 1, sizeof(*d));
+    d1 *d = spsh__new(&s->allocator, 1, sizeof(*d));
     if (d == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     s->learner = l;
     s->state = d;
     l->updated = l->weights;
@@ -44,9 +44,9 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
         rc = spsh__owner_mean_open(l->runtime, &d->parts, &s->allocator, &d->mean, err);
     if (rc != SPSH_OK)
         return rc;
-    d->away = spsh__train_new(&s->allocator, l->arena_elements, sizeof(*d->away));
+    d->away = spsh__new(&s->allocator, l->arena_elements, sizeof(*d->away));
     if (d->away == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a second model");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a second model");
     l->runtime->ops->listen_fn(l->runtime, SPSH__SERVICE_STRATEGY, serve, s);
     return SPSH_OK;
 }
@@ -107,8 +107,8 @@ static void close_state(spsh__strategy *s)
         return;
     spsh__owner_mean_close(&d->mean);
     spsh__parts_close(&d->parts);
-    spsh__train_delete(&s->allocator, d->away);
-    spsh__train_delete(&s->allocator, d);
+    spsh__free(&s->allocator, d->away);
+    spsh__free(&s->allocator, d);
 }
 
 const spsh__strategy_ops spsh__strategy_d1_model = {

@@ -7,7 +7,7 @@
  * world size. A neighbour may be a step ahead, and no more: it waits for this learner's snapshot,
  * too. So there is room for two steps. In a world of two the neighbours are one, and T has halves.
  */
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 #include "strategy_internal.h"
 
 enum { LEFT = 0, RIGHT = 1, SIDES = 2, ROUNDS = 2 };
@@ -128,10 +128,10 @@ static spsh_status after_backward(spsh__strategy *s, const double *rows, double 
 static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
 {
     const uint32_t world = l->runtime->world_size, rank = l->runtime->rank;
-    dpsgd *d = spsh__train_new(&s->allocator, 1, sizeof(*d));
+    dpsgd *d = spsh__new(&s->allocator, 1, sizeof(*d));
     bool has_all = true;
     if (d == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     s->learner = l;
     s->state = d;
     spsh_status rc = spsh__strategy_align(l, err);
@@ -146,14 +146,14 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
     d->peers[LEFT] = (rank + world - 1) % world;
     d->peers[RIGHT] = (rank + 1) % world;
     d->weight = world > 2 ? 1.0 / 3 : 0.5;
-    d->mine = spsh__train_new(&s->allocator, d->parts.part_elements, sizeof(float));
+    d->mine = spsh__new(&s->allocator, d->parts.part_elements, sizeof(float));
     for (uint32_t i = 0; i < ROUNDS * d->side_count; i++) {
-        float *arena = spsh__train_new(&s->allocator, l->arena_elements, sizeof(float));
+        float *arena = spsh__new(&s->allocator, l->arena_elements, sizeof(float));
         d->theirs[i % ROUNDS][i / ROUNDS] = arena;
         has_all = has_all && arena != NULL;
     }
     if (!has_all || d->mine == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "models of neighbours");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "models of neighbours");
     l->runtime->ops->listen_fn(l->runtime, SPSH__SERVICE_STRATEGY, serve, s);
     return SPSH_OK;
 }
@@ -176,9 +176,9 @@ static void close_state(spsh__strategy *s)
         return;
     spsh__parts_close(&d->parts);
     for (uint32_t i = 0; i < ROUNDS * SIDES; i++)
-        spsh__train_delete(&s->allocator, d->theirs[i % ROUNDS][i / ROUNDS]);
-    spsh__train_delete(&s->allocator, d->mine);
-    spsh__train_delete(&s->allocator, d);
+        spsh__free(&s->allocator, d->theirs[i % ROUNDS][i / ROUNDS]);
+    spsh__free(&s->allocator, d->mine);
+    spsh__free(&s->allocator, d);
 }
 
 const spsh__strategy_ops spsh__strategy_dpsgd_ring = {

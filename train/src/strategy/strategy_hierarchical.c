@@ -9,8 +9,8 @@
  * The optimiser's moments are the leaders'.
  */
 #include "arena_mean.h"
-#include "base/train_internal.h"
 #include "runtime/comm_sub.h"
+#include "speechshard/inside.h"
 #include "strategy_internal.h"
 
 #define TAGS_OF_NODE 10000u /* comm_sub.h: strategies use fewer */
@@ -55,7 +55,7 @@ static spsh_status start_inner(spsh__strategy *s, spsh_error *err)
     h->node.virtual_world = s->learner->virtual_world / nodes;
     spsh_status rc = spsh__strategy_open(name, &s->allocator, &h->inner, err);
     if (rc == SPSH_OK && h->inner->ops->is_free)
-        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                        "'%s' is not for the ranks of a node: they go in step", name);
     return rc != SPSH_OK ? rc : h->inner->ops->start_fn(h->inner, &h->node, err);
 }
@@ -73,8 +73,8 @@ static spsh_status start_outer(spsh__strategy *s, spsh_error *err)
     h->leader.virtual_world = s->learner->virtual_world / h->node_comm->world_size;
     spsh_status rc = spsh__strategy_open(name, &s->allocator, &h->outer, err);
     if (rc == SPSH_OK && !h->outer->ops->is_free)
-        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                       "'%s' is not for nodes that run free of each other", name);
+        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, "'%s' is not for nodes that run free of each other",
+                       name);
     if (rc == SPSH_OK)
         rc = h->outer->ops->start_fn(h->outer, &h->leader, err);
     s->learner->updated = h->leader.updated;
@@ -85,15 +85,15 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
 {
     const uint32_t size = l->options.node_size > 0 ? l->options.node_size : 1;
     if (l->comm->world_size % size != 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "%u ranks are not nodes of %u each", l->comm->world_size, size);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%u ranks are not nodes of %u each",
+                         l->comm->world_size, size);
     if (l->virtual_world % l->comm->world_size != 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "%u batches of a step are not as many for each of %u ranks",
                          l->virtual_world, l->comm->world_size);
-    hierarchy *h = spsh__train_new(&s->allocator, 1, sizeof(*h));
+    hierarchy *h = spsh__new(&s->allocator, 1, sizeof(*h));
     if (h == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     s->learner = l;
     s->state = h;
     l->updated = (spsh__backend_buffer){NULL, false}; /* the leader's, of a node */
@@ -205,7 +205,7 @@ static void close_state(spsh__strategy *s)
         h->leader_runtime->ops->close_fn(h->leader_runtime);
     spsh__comm_close(h->leader_comm);
     spsh__comm_close(h->node_comm);
-    spsh__train_delete(&s->allocator, h);
+    spsh__free(&s->allocator, h);
 }
 
 const spsh__strategy_ops spsh__strategy_hierarchical = {

@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/train_internal.h"
 #include "parts.h"
+#include "speechshard/inside.h"
 #include "strategy_internal.h"
 
 typedef struct hogwild {
@@ -28,13 +28,13 @@ static hogwild *state_of(const spsh__strategy *s)
 
 static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
 {
-    hogwild *h = spsh__train_new(&s->allocator, 1, sizeof(*h));
+    hogwild *h = spsh__new(&s->allocator, 1, sizeof(*h));
     if (h == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     s->learner = l;
     s->state = h;
     if (l->shared == NULL)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
                          "hogwild needs memory that all learners share: they are on several nodes");
     h->shared = (_Atomic float *)(void *)l->shared;
     l->updated = l->weights;
@@ -44,9 +44,9 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
                               &h->parts, err);
     if (rc != SPSH_OK)
         return rc;
-    h->before = spsh__train_new(&s->allocator, l->arena_elements, sizeof(*h->before));
+    h->before = spsh__new(&s->allocator, l->arena_elements, sizeof(*h->before));
     if (h->before == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a second model");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a second model");
     if (l->comm->rank == 0)
         l->backend->ops->read_f32_fn(l->backend, l->shared, l->weights, l->arena_elements);
     return spsh__strategy_meet(s, err);
@@ -110,8 +110,8 @@ static void close_state(spsh__strategy *s)
     if (h == NULL)
         return;
     spsh__parts_close(&h->parts);
-    spsh__train_delete(&s->allocator, h->before);
-    spsh__train_delete(&s->allocator, h);
+    spsh__free(&s->allocator, h->before);
+    spsh__free(&s->allocator, h);
 }
 
 const spsh__strategy_ops spsh__strategy_hogwild = {

@@ -7,7 +7,7 @@
  * is a sum over blocks of the whole arena, as gradient_sum.h makes it: a block that lies across a
  * cut is put together where it begins, so that the sum has the bits of a model that was not cut.
  */
-#include "base/train_internal.h"
+#include "speechshard/inside.h"
 #include "strategy_internal.h"
 
 enum { TAG_BLOCK = 20010 };
@@ -15,8 +15,7 @@ enum { TAG_BLOCK = 20010 };
 static spsh_status pipeline_start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
 {
     if (l->staged == NULL || l->comm->world_size != 1)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "pipeline: the learner has no stage of a model");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "pipeline: the learner has no stage of a model");
     return spsh__strategy_sum_start(s, l, true, err);
 }
 
@@ -128,9 +127,9 @@ static spsh_status pipeline_square_sum(spsh__strategy *s, double *ret, spsh_erro
     const spsh__learner *l = s->learner;
     const uint64_t count = block_count_of(l->staged);
     spsh__backend_buffer scratch = {NULL, false};
-    double *squares = spsh__train_new(&s->allocator, count, sizeof(*squares));
+    double *squares = spsh__new(&s->allocator, count, sizeof(*squares));
     if (squares == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = l->backend->ops->alloc_fn(l->backend, SPSH__BLOCK_ELEMENTS, &scratch, err);
     if (rc == SPSH_OK)
         rc = take_blocks(l, scratch, squares, err);
@@ -143,7 +142,7 @@ static spsh_status pipeline_square_sum(spsh__strategy *s, double *ret, spsh_erro
     *ret = sum;
     if (scratch.data != NULL)
         l->backend->ops->free_fn(l->backend, scratch);
-    spsh__train_delete(&s->allocator, squares);
+    spsh__free(&s->allocator, squares);
     return rc;
 }
 

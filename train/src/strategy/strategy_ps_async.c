@@ -14,8 +14,8 @@
  * again, and so it is said of which round. Moments of the optimiser are the servers'. With a server
  * that is lost its parts are: that ends the run.
  */
-#include "base/train_internal.h"
 #include "free_model.h"
+#include "speechshard/inside.h"
 #include "strategy_internal.h"
 
 /* A learner, as a server of a part sees it. With overlaps two gradients may be unanswered. */
@@ -140,7 +140,7 @@ static spsh_status take_done(ps *p, const spsh__message *m, spsh_error *err)
 static spsh_status take_lost(ps *p, const spsh__message *m, spsh_error *err)
 {
     if (m->from < p->servers)
-        return SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
+        return SPSH_FAIL(err, SPSH_E_TIMEOUT,
                          "learner %u has gone, and with it the part of the model that it served",
                          m->from);
     p->is_lost[m->from] = true;
@@ -311,9 +311,9 @@ static spsh_status consensus(spsh__strategy *s, bool is_taken, spsh_error *err)
 static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
 {
     const uint32_t world = l->runtime->world_size;
-    ps *p = spsh__train_new(&s->allocator, 1, sizeof(*p));
+    ps *p = spsh__new(&s->allocator, 1, sizeof(*p));
     if (p == NULL)
-        return spsh__fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     s->learner = l;
     s->state = p;
     p->servers = l->options.servers == 0 || l->options.servers > world ? world : l->options.servers;
@@ -323,14 +323,14 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
     const spsh__parts *parts = &p->model.parts;
     rc =
         p->model.backend->ops->alloc_fn(p->model.backend, parts->part_elements, &p->gradients, err);
-    p->mine = spsh__train_new(&s->allocator, parts->part_elements, sizeof(*p->mine));
-    p->sent = spsh__train_new(&s->allocator, parts->part_elements, sizeof(*p->sent));
-    p->clients = spsh__train_new(&s->allocator, (size_t)parts->count * world, sizeof(*p->clients));
-    p->versions = spsh__train_new(&s->allocator, parts->count, sizeof(*p->versions));
-    p->is_lost = spsh__train_new(&s->allocator, world, sizeof(*p->is_lost));
+    p->mine = spsh__new(&s->allocator, parts->part_elements, sizeof(*p->mine));
+    p->sent = spsh__new(&s->allocator, parts->part_elements, sizeof(*p->sent));
+    p->clients = spsh__new(&s->allocator, (size_t)parts->count * world, sizeof(*p->clients));
+    p->versions = spsh__new(&s->allocator, parts->count, sizeof(*p->versions));
+    p->is_lost = spsh__new(&s->allocator, world, sizeof(*p->is_lost));
     if (rc == SPSH_OK && (p->mine == NULL || p->sent == NULL || p->clients == NULL ||
                           p->versions == NULL || p->is_lost == NULL))
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a parameter server");
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a parameter server");
     if (rc != SPSH_OK)
         return rc;
     l->runtime->ops->listen_fn(l->runtime, SPSH__SERVICE_STRATEGY, serve, s);
@@ -351,12 +351,12 @@ static void close_state(spsh__strategy *s)
     if (p->gradients.data != NULL)
         p->model.backend->ops->free_fn(p->model.backend, p->gradients);
     spsh__free_model_close(&p->model);
-    spsh__train_delete(&s->allocator, p->mine);
-    spsh__train_delete(&s->allocator, p->sent);
-    spsh__train_delete(&s->allocator, p->clients);
-    spsh__train_delete(&s->allocator, p->versions);
-    spsh__train_delete(&s->allocator, p->is_lost);
-    spsh__train_delete(&s->allocator, p);
+    spsh__free(&s->allocator, p->mine);
+    spsh__free(&s->allocator, p->sent);
+    spsh__free(&s->allocator, p->clients);
+    spsh__free(&s->allocator, p->versions);
+    spsh__free(&s->allocator, p->is_lost);
+    spsh__free(&s->allocator, p);
 }
 
 double spsh__ps_async_staleness(const spsh__strategy *s)

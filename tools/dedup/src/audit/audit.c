@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 /* Two utterances with equal samples. */
 typedef struct equal_pair {
@@ -195,7 +195,7 @@ static spsh_status take(void *user, const spsh__match *match, spsh_error *err)
         equal_pair *links =
             grow(audit->links, audit->link_count, &audit->link_capacity, sizeof(*links));
         if (links == NULL)
-            return SPSH_TOOLS_NO_MEMORY(err);
+            return SPSH_NO_MEMORY(err);
         audit->links = links;
         links[audit->link_count++] = (equal_pair){match->a, match->b};
     }
@@ -204,7 +204,7 @@ static spsh_status take(void *user, const spsh__match *match, spsh_error *err)
     spsh__match *matches =
         grow(audit->matches, audit->match_count, &audit->match_capacity, sizeof(*matches));
     if (matches == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     audit->matches = matches;
     matches[audit->match_count++] = *match;
     return SPSH_OK;
@@ -260,7 +260,7 @@ static spsh_status train_split(const spsh__audit *audit, uint64_t ordinal, uint3
 {
     spsh_status rc = audit->roster->train_split_fn(audit->roster->user, ordinal, ret_split, err);
     if (rc == SPSH_OK && *ret_split >= audit->roster->train_count)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "a match of an utterance that is on no side");
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "a match of an utterance that is on no side");
     return rc;
 }
 
@@ -271,10 +271,10 @@ static spsh_status make_nodes(spsh__audit *audit, spsh_error *err)
     if (audit->link_count == 0)
         return SPSH_OK;
     if (audit->link_count > SIZE_MAX / 2 / sizeof(*audit->nodes))
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     node *nodes = calloc((size_t)audit->link_count * 2, sizeof(*nodes));
     if (nodes == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     audit->nodes = nodes;
     for (uint64_t i = 0; i < audit->link_count; i++) {
         nodes[2 * i].ordinal = audit->links[i].a;
@@ -330,7 +330,7 @@ static spsh_status list_members(spsh__audit *audit, spsh_error *err)
         return SPSH_OK;
     node *members = malloc((size_t)audit->node_count * sizeof(*members));
     if (members == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     audit->members = members;
     memcpy(members, audit->nodes, (size_t)audit->node_count * sizeof(*members));
     qsort(members, (size_t)audit->node_count, sizeof(*members), compare_members);
@@ -437,7 +437,7 @@ static spsh_status mark(spsh__audit *audit, spsh_error *err)
     spsh_status rc = SPSH_OK;
     uint8_t *bits = malloc(audit->roster->train_count + 1);
     if (bits == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (uint64_t i = 0; i < audit->match_count && rc == SPSH_OK; i++)
         rc = mark_match(audit, i, err);
     for (uint64_t i = 0; i < audit->node_count && rc == SPSH_OK; i++) {
@@ -491,7 +491,7 @@ spsh_status spsh__audit_open(const spsh__audit_roster *roster, spsh__audit **ret
     const uint64_t tests = roster->test_utterance_count;
     spsh__audit *audit = calloc(1, sizeof(*audit));
     if (audit == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     audit->roster = roster;
     audit->touched = array_of(tests, roster->train_count, 1);
     audit->masks = array_of(tests, 1, 1);
@@ -501,7 +501,7 @@ spsh_status spsh__audit_open(const spsh__audit_roster *roster, spsh__audit **ret
     if (audit->touched == NULL || audit->masks == NULL || audit->evidence == NULL ||
         audit->cells == NULL || audit->totals == NULL) {
         spsh__audit_close(audit);
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     }
     memset(audit->evidence, 0xff, (size_t)tests * SPSH_LEAK_COUNT * sizeof(*audit->evidence));
     *ret_audit = audit;

@@ -12,7 +12,7 @@
 
 #include "audit_statement.h"
 #include "common/hash.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 #define SUMMARY_FILE "summary.json"
 /* How summary.json begins, whatever its version: by this a folder is known as an audit. */
@@ -33,14 +33,14 @@ static spsh_status out_open(out_file *out, const char *folder, const char *name,
 {
     *out = (out_file){NULL, spsh__pack_hasher_new(), {0}};
     if (out->hasher == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     return spsh_file_writer_open(io, folder, name, 0, NULL, &out->writer, err);
 }
 
 static spsh_status out_flush(out_file *out, spsh_error *err)
 {
     if (out->piece.failed)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     const spsh_bytes bytes = spsh__builder_bytes(&out->piece);
     if (bytes.size_bytes == 0)
         return SPSH_OK;
@@ -82,14 +82,14 @@ static spsh_status write_summary(const spsh__audit_report *report, const void *u
     size_t bytes = 0;
     spsh_json *json = spsh__json_new();
     FILE *stream = open_memstream(&text, &bytes);
-    spsh_status rc = json == NULL || stream == NULL ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+    spsh_status rc = json == NULL || stream == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     (void)user;
     if (rc == SPSH_OK)
         rc = spsh__audit_put_summary(report, json, err);
     if (rc == SPSH_OK)
         rc = spsh__json_write_pretty(json, stream, err);
     if (stream != NULL && fclose(stream) != 0 && rc == SPSH_OK)
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
     if (rc == SPSH_OK)
         spsh__builder_append(&out->piece, text, bytes);
     spsh__json_free(json);
@@ -103,7 +103,7 @@ static spsh_status write_pairs(const spsh__audit_report *report, const void *use
     const spsh__leaks *leaks = report->leaks;
     spsh__audit_names names = {0};
     spsh_json *json = spsh__json_new();
-    spsh_status rc = json == NULL ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+    spsh_status rc = json == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     (void)user;
     if (rc == SPSH_OK)
         rc = spsh__audit_names_open(report->sides, &names, err);
@@ -128,7 +128,7 @@ static spsh_status write_leaks(const spsh__audit_report *report, const void *use
 {
     spsh__audit_names names = {0};
     spsh_json *json = spsh__json_new();
-    spsh_status rc = json == NULL ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+    spsh_status rc = json == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     (void)user;
     if (rc == SPSH_OK)
         rc = spsh__audit_names_open(report->sides, &names, err);
@@ -206,7 +206,7 @@ static spsh_status join(spsh__builder *path, const char *folder, const char *nam
     spsh__builder_clear(path);
     spsh__builder_append_part(path, folder);
     spsh__builder_append_part(path, name);
-    return spsh__builder_text(path) != NULL ? SPSH_OK : SPSH_TOOLS_NO_MEMORY(err);
+    return spsh__builder_text(path) != NULL ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
 /* Whether the summary begins as one of ours; what cannot be read does not. */
@@ -238,8 +238,8 @@ spsh_status spsh__audit_folder_check(const char *folder, const spsh_io *io, spsh
         return SPSH_OK;
     DIR *listing = opendir(folder);
     if (listing == NULL)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_EXISTS, "%s is no folder that can be read: %s", folder,
-                               strerror(errno));
+        return SPSH_FAIL(err, SPSH_E_EXISTS, "%s is no folder that can be read: %s", folder,
+                         strerror(errno));
     for (const struct dirent *entry; is_empty && (entry = readdir(listing)) != NULL;)
         is_empty =
             strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
@@ -249,9 +249,8 @@ spsh_status spsh__audit_folder_check(const char *folder, const spsh_io *io, spsh
     const spsh_status rc = is_empty ? SPSH_OK : look_for_mark(folder, io, &is_audit, err);
     if (rc != SPSH_OK || is_empty || is_audit)
         return rc;
-    return SPSH_TOOLS_FAIL(err, SPSH_E_EXISTS,
-                           "%s is not empty and no report of an audit; nothing was written",
-                           folder);
+    return SPSH_FAIL(err, SPSH_E_EXISTS,
+                     "%s is not empty and no report of an audit; nothing was written", folder);
 }
 
 /* A file that an audit may have left: lists of other splits, and what a killed run had begun. */
@@ -278,8 +277,7 @@ static spsh_status remove_file(const char *folder, const char *name, const spsh_
     spsh_status rc = join(&path, folder, name, err);
     const int result = rc == SPSH_OK ? io->unlink_fn(io->user, spsh__builder_text(&path)) : 0;
     if (result < 0 && result != -ENOENT)
-        rc =
-            SPSH_TOOLS_FAIL(err, SPSH_E_IO, "%s: %s", spsh__builder_text(&path), strerror(-result));
+        rc = SPSH_FAIL(err, SPSH_E_IO, "%s: %s", spsh__builder_text(&path), strerror(-result));
     spsh__builder_free(&path);
     return rc;
 }
@@ -291,7 +289,7 @@ static spsh_status remove_stale(const char *folder, const spsh__audit_file *file
     DIR *listing = opendir(folder);
     spsh_status rc = SPSH_OK;
     if (listing == NULL)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_IO, "%s: %s", folder, strerror(errno));
+        return SPSH_FAIL(err, SPSH_E_IO, "%s: %s", folder, strerror(errno));
     for (const struct dirent *entry; rc == SPSH_OK && (entry = readdir(listing)) != NULL;) {
         bool is_new = !is_ours(entry->d_name);
         for (size_t i = 0; i < count && !is_new; i++)
@@ -319,7 +317,7 @@ static spsh_status write_file(folder_writer *w, const char *name, content_fn con
     out_file out;
     spsh__audit_file *file = &w->files[w->count];
     if (w->count == w->capacity || (file->name = strdup(name)) == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     w->count++;
     spsh_status rc = out_open(&out, w->folder, name, w->report->io, err);
     if (rc == SPSH_OK)
@@ -367,7 +365,7 @@ spsh_status spsh__audit_files_write(const char *folder, const spsh__audit_report
     const size_t files = 5 + 2 * report->facts->test_count;
     folder_writer w = {folder, report, calloc(files, sizeof(*w.files)), 0, files};
     if (w.files == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = spsh_io_make_directory(report->io, folder, err);
     if (rc == SPSH_OK)
         rc = spsh__audit_folder_check(folder, report->io, err);

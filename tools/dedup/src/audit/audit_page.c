@@ -11,8 +11,8 @@
 #include "audit_report.h"
 #include "common/file_names.h"
 #include "common/human.h"
-#include "common/tools_fail.h"
 #include "plan/copy_page.h"
+#include "speechshard/inside.h"
 
 enum {
     EXAMPLES = 5, /* of a kind */
@@ -450,6 +450,6 @@ spsh_status spsh__audit_page(const spsh__audit_facts *facts, spsh__builder *out,
     spsh__copy_method(&page);
     spsh__copy_page_close(&page);
     if (rc == SPSH_OK && out->failed)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     return rc;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "audit_report.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 /* ---- strings of utterances ---- */
 
@@ -16,7 +16,7 @@ spsh_status spsh__audit_names_open(const spsh__audit_sides *sides, spsh__audit_n
     spsh_status rc = SPSH_OK;
     names.readers = calloc(datasets + 1, sizeof(spsh_reader *));
     if (names.readers == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (size_t d = 0; d < datasets && rc == SPSH_OK; d++)
         rc = spsh_reader_open(spsh__print_set_dataset(sides->set, d), &names.readers[d], err);
     if (rc == SPSH_OK)

@@ -8,7 +8,7 @@
 #include <utf8proc.h>
 
 #include "common/hash.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 enum { ROWS_AT_ONCE = 65536, ID_DIGITS = 8 };
 
@@ -59,8 +59,8 @@ static spsh_status entry_of(const spsh_dataset *dataset, const split_table *tabl
                             uint32_t *ret_entry, spsh_error *err)
 {
     if (number != SPSH_NONE_U32 && number >= table->name_count)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "%s: an utterance of a split that has no name",
-                               spsh_dataset_path(dataset));
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: an utterance of a split that has no name",
+                         spsh_dataset_path(dataset));
     *ret_entry = number == SPSH_NONE_U32 ? table->name_count : number;
     return SPSH_OK;
 }
@@ -84,7 +84,7 @@ static spsh_status collect(collector *c, size_t dataset, uint64_t first, uint64_
     tally *tallies = c->tables[dataset].tallies;
     columns rows;
     if (tallies == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = read_columns(source, first, count, &rows, err);
     for (uint64_t i = 0; i < count && rc == SPSH_OK; i++) {
         const spsh_side side = spsh__print_set_side(c->set, base + i);
@@ -141,7 +141,7 @@ spsh_status spsh__audit_corpus_name(const char *path, char **ret_name, spsh_erro
     const spsh_bytes base = base_of(path);
     char *name = malloc(base.size_bytes + 1);
     if (name == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     memcpy(name, base.data, base.size_bytes);
     name[base.size_bytes] = '\0';
     for (size_t at = 0; at < base.size_bytes;) {
@@ -187,7 +187,7 @@ static spsh_status name_corpus(const spsh__print_set *set, size_t dataset, char 
         snprintf(*ret_name, bytes, "%s (%.*s)", name, ID_DIGITS, id);
     }
     free(name);
-    return *ret_name != NULL ? SPSH_OK : SPSH_TOOLS_NO_MEMORY(err);
+    return *ret_name != NULL ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
 /* As much of a text as fits, in whole characters. */
@@ -249,11 +249,11 @@ static spsh_status list_side(spsh__audit_sides *sides, spsh_side side,
             count += sides->tables[d].tallies[i].side == side ? 1 : 0;
     }
     if (count == 0)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG, "there is no utterance to %s",
-                               side == SPSH_SIDE_TRAIN ? "train on" : "test with");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "there is no utterance to %s",
+                         side == SPSH_SIDE_TRAIN ? "train on" : "test with");
     spsh__audit_split *splits = calloc(count, sizeof(*splits));
     if (splits == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     *ret_splits = splits;
     *ret_count = 0;
     for (size_t d = 0; d < datasets; d++) {
@@ -322,7 +322,7 @@ static spsh_status make_tables(spsh__audit_sides *sides, spsh_error *err)
     sides->corpora = calloc(datasets + 1, sizeof(*sides->corpora));
     sides->tables = calloc(datasets + 1, sizeof(*sides->tables));
     if (sides->corpora == NULL || sides->tables == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (size_t d = 0; d < datasets; d++) {
         split_table *table = &sides->tables[d];
         const uint64_t names =
@@ -330,7 +330,7 @@ static spsh_status make_tables(spsh__audit_sides *sides, spsh_error *err)
         table->name_count = (uint32_t)names;
         table->tallies = calloc((size_t)names + 1, sizeof(*table->tallies));
         if (table->tallies == NULL)
-            return SPSH_TOOLS_NO_MEMORY(err);
+            return SPSH_NO_MEMORY(err);
         const spsh_status rc = name_corpus(sides->set, d, &sides->corpora[d], err);
         if (rc != SPSH_OK)
             return rc;
@@ -342,12 +342,12 @@ static spsh_status collect_tests(spsh__audit_sides *sides, spsh_error *err)
 {
     const uint64_t tests = spsh__print_set_side_count(sides->set, SPSH_SIDE_TEST);
     if (tests >= SIZE_MAX / sizeof(*sides->test_ordinals))
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     sides->test_ordinals = calloc((size_t)tests + 1, sizeof(*sides->test_ordinals));
     sides->test_splits = calloc((size_t)tests + 1, sizeof(*sides->test_splits));
     sides->test_seconds = calloc((size_t)tests + 1, sizeof(*sides->test_seconds));
     if (sides->test_ordinals == NULL || sides->test_splits == NULL || sides->test_seconds == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     collector c = {
         sides->set, sides->tables, sides->test_ordinals, sides->test_splits, sides->test_seconds,
         0,          tests};
@@ -382,7 +382,7 @@ static spsh_status fill(spsh__audit_sides *sides, spsh_error *err)
     sides->train_facts = place_side(sides, sides->train, roster->train_count);
     sides->test_facts = place_side(sides, sides->test, roster->test_count);
     if (sides->train_facts == NULL || sides->test_facts == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     place_tests(sides);
     roster->train = sides->train_facts;
     roster->test = sides->test_facts;
@@ -399,7 +399,7 @@ spsh_status spsh__audit_sides_make(const spsh__print_set *set, spsh__audit_sides
 {
     spsh__audit_sides *sides = calloc(1, sizeof(*sides));
     if (sides == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     sides->set = set;
     spsh_status rc = fill(sides, err);
     if (rc == SPSH_OK)

@@ -12,8 +12,8 @@
 #include "speechshard/publish.h"
 
 #include "common/hash.h"
-#include "common/tools_fail.h"
 #include "plan/limits_json.h"
+#include "speechshard/inside.h"
 
 #define SCHEMA "speechshard-audit-statement-1"
 /* A raw line end is in no JSON string, so nothing from a corpus can look like this. */
@@ -73,7 +73,7 @@ static spsh_status take_source(const spsh_dedup_source *source, const spsh_io *i
     input *place = &inputs[*count];
     options.io = io;
     if (in.splits == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = spsh_dataset_open(source->path, &options, &in.dataset, err);
     for (size_t i = 0; i < *count && rc == SPSH_OK; i++) {
         if (compare_inputs(&inputs[i], &in) == 0) {
@@ -86,7 +86,7 @@ static spsh_status take_source(const spsh_dedup_source *source, const spsh_io *i
         in = (input){NULL, source->side, NULL};
     }
     if (rc == SPSH_OK && !add_splits(place, source->splits))
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
     json_decref(in.splits);
     spsh_dataset_close(in.dataset);
     return rc;
@@ -129,7 +129,7 @@ static json_t *list_splits(json_t *set)
 static spsh_status list_overlays(const spsh_dataset *dataset, json_t **ret_list, spsh_error *err)
 {
     json_t *list = json_array();
-    spsh_status rc = list == NULL ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+    spsh_status rc = list == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     for (uint64_t i = 0; i < spsh_dataset_info_get(dataset)->overlay_count && rc == SPSH_OK; i++) {
         spsh_overlay_info overlay;
         rc = spsh_dataset_overlay(dataset, i, &overlay, err);
@@ -139,7 +139,7 @@ static spsh_status list_overlays(const spsh_dataset *dataset, json_t **ret_list,
         json_t *entry = json_pack("{s:o, s:s, s:I}", "name", text_of(overlay.name), "type", type,
                                   "entries", (json_int_t)overlay.entry_count);
         if (json_array_append_new(list, entry) != 0)
-            rc = SPSH_TOOLS_NO_MEMORY(err);
+            rc = SPSH_NO_MEMORY(err);
     }
     if (rc == SPSH_OK)
         *ret_list = list;
@@ -169,7 +169,7 @@ static spsh_status list_inputs(const input *inputs, size_t count, json_t *list, 
                                   list_splits(inputs[i].splits), "overlays", overlays);
         free(corpus);
         if (json_array_append_new(list, entry) != 0)
-            return SPSH_TOOLS_NO_MEMORY(err);
+            return SPSH_NO_MEMORY(err);
     }
     return SPSH_OK;
 }
@@ -182,7 +182,7 @@ spsh_status spsh__audit_inputs(const spsh_dedup_source *sources, size_t source_c
     input *inputs = calloc(source_count + 1, sizeof(*inputs));
     json_t *list = json_array();
     if (inputs == NULL || list == NULL)
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < source_count && rc == SPSH_OK; i++)
         rc = take_source(&sources[i], io, inputs, &count, err);
     if (rc == SPSH_OK && count > 1)
@@ -191,7 +191,7 @@ spsh_status spsh__audit_inputs(const spsh_dedup_source *sources, size_t source_c
         rc = list_inputs(inputs, count, list, err);
     if (rc == SPSH_OK) {
         *ret_json = json_dumps(list, JSON_COMPACT);
-        rc = *ret_json == NULL ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+        rc = *ret_json == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     }
     for (size_t i = 0; i < count; i++) {
         spsh_dataset_close(inputs[i].dataset);
@@ -257,13 +257,13 @@ spsh_status spsh__audit_statement(const spsh__audit_report *report, const spsh__
     FILE *stream = open_memstream(&text, &bytes);
     spsh_status rc = SPSH_OK;
     if (json == NULL || stream == NULL)
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
     if (rc == SPSH_OK)
         rc = put_statement(report, files, file_count, json, err);
     if (rc == SPSH_OK)
         rc = spsh__json_write_pretty(json, stream, err);
     if (stream != NULL && fclose(stream) != 0 && rc == SPSH_OK)
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
     if (rc == SPSH_OK) {
         spsh__pack_hash128((spsh_bytes){(const uint8_t *)text, bytes}, hash);
         spsh__hex128(hash, digits);
@@ -287,13 +287,12 @@ static spsh_status check_hash(const char *path, char *text, size_t bytes, spsh_e
     if (at != NULL)
         memcpy(digits, at, HASH_DIGITS);
     if (at == NULL || !spsh__hex128_parse(digits, stated))
-        return SPSH_TOOLS_FAIL(err, SPSH_E_SYNTAX, "%s has no hash of itself", path);
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s has no hash of itself", path);
     memset(at, '0', HASH_DIGITS);
     spsh__pack_hash128((spsh_bytes){(const uint8_t *)text, bytes}, found);
     memcpy(at, digits, HASH_DIGITS);
     if (memcmp(stated, found, sizeof(found)) != 0)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "%s was changed: its hash is not %s", path,
-                               digits);
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s was changed: its hash is not %s", path, digits);
     return SPSH_OK;
 }
 
@@ -327,16 +326,16 @@ static spsh_status compare_inputs_stated(const char *path, const json_t *stateme
     char name[200];
     const size_t count = json_array_size(stated);
     if (given == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     if (json_array_size(given) != count)
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_MISMATCH, "%s is of %zu inputs, and %zu are given", path,
-                             count, json_array_size(given));
+        rc = SPSH_FAIL(err, SPSH_E_MISMATCH, "%s is of %zu inputs, and %zu are given", path, count,
+                       json_array_size(given));
     for (size_t i = 0; i < count && rc == SPSH_OK; i++) {
         const char *what = find_difference(json_array_get(stated, i), json_array_get(given, i));
         name_input(json_array_get(stated, i), name, sizeof(name));
         if (what != NULL)
-            rc = SPSH_TOOLS_FAIL(err, SPSH_E_MISMATCH,
-                                 "%s is of %s, and the given one differs in %s", path, name, what);
+            rc = SPSH_FAIL(err, SPSH_E_MISMATCH, "%s is of %s, and the given one differs in %s",
+                           path, name, what);
     }
     json_decref(given);
     return rc;
@@ -348,10 +347,10 @@ static spsh_status hash_file(const spsh_io *io, int fd, const char *path, uint8_
     struct stat status;
     spsh__pack_hasher *hasher = spsh__pack_hasher_new();
     uint8_t *piece = malloc(FILE_PIECE_BYTES);
-    spsh_status rc = hasher == NULL || piece == NULL ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+    spsh_status rc = hasher == NULL || piece == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     const int result = io->fstat_fn(io->user, fd, &status);
     if (rc == SPSH_OK && result < 0)
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_IO, "%s: %s", path, strerror(-result));
+        rc = SPSH_FAIL(err, SPSH_E_IO, "%s: %s", path, strerror(-result));
     for (uint64_t at = 0; rc == SPSH_OK && at < (uint64_t)status.st_size;) {
         const uint64_t left = (uint64_t)status.st_size - at;
         const size_t bytes = left < FILE_PIECE_BYTES ? (size_t)left : FILE_PIECE_BYTES;
@@ -377,12 +376,12 @@ static spsh_status check_file(const char *statement_path, const char *name, cons
     uint8_t found[16];
     spsh_status rc = SPSH_OK;
     if (strchr(name, '/') != NULL || stated == NULL || !spsh__hex128_parse(stated, want))
-        return SPSH_TOOLS_FAIL(err, SPSH_E_SYNTAX, "%s: a file that cannot be", statement_path);
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: a file that cannot be", statement_path);
     if (slash != NULL)
         spsh__builder_append(&path, statement_path, (size_t)(slash - statement_path) + 1);
     spsh__builder_append_text(&path, name);
     if (spsh__builder_text(&path) == NULL)
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
     const int fd = rc == SPSH_OK
                        ? io->open_fn(io->user, spsh__builder_text(&path), O_RDONLY | O_CLOEXEC, 0)
                        : -1;
@@ -390,8 +389,8 @@ static spsh_status check_file(const char *statement_path, const char *name, cons
         rc = hash_file(io, fd, spsh__builder_text(&path), found, err);
         (void)io->close_fn(io->user, fd);
         if (rc == SPSH_OK && memcmp(want, found, sizeof(found)) != 0)
-            rc = SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "%s was changed: its hash is not %s",
-                                 spsh__builder_text(&path), stated);
+            rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "%s was changed: its hash is not %s",
+                           spsh__builder_text(&path), stated);
         *count += 1;
     }
     spsh__builder_free(&path);
@@ -420,9 +419,9 @@ static spsh_status parse(const char *path, const char *text, size_t bytes, json_
     const char *schema = json_string_value(json_object_get(statement, "schema"));
     spsh_status rc = SPSH_OK;
     if (schema == NULL || strncmp(schema, SCHEMA, strlen(SCHEMA) - 1) != 0)
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_SYNTAX, "%s is no statement of an audit", path);
+        rc = SPSH_FAIL(err, SPSH_E_SYNTAX, "%s is no statement of an audit", path);
     else if (strcmp(schema, SCHEMA) != 0)
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_VERSION, "%s is of another schema: %.80s", path, schema);
+        rc = SPSH_FAIL(err, SPSH_E_VERSION, "%s is of another schema: %.80s", path, schema);
     if (rc == SPSH_OK)
         *ret_statement = statement;
     else
@@ -443,7 +442,7 @@ spsh_status spsh__audit_statement_check(const char *path, const char *inputs, co
         return rc;
     text = calloc(bytes + 1, 1);
     if (text == NULL)
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
     if (rc == SPSH_OK) {
         memcpy(text, data, bytes);
         rc = parse(path, text, bytes, &statement, err);

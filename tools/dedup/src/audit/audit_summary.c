@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "audit_report.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 /* A split's name in a file's name, at most. */
 enum { SLUG_BYTES_MAX = 160 };
@@ -140,7 +140,7 @@ spsh_status spsh__audit_list_name(const spsh__audit_sides *sides, const char *li
     const bool failed = slug.failed || other.failed || spsh__builder_text(ret_name) == NULL;
     spsh__builder_free(&slug);
     spsh__builder_free(&other);
-    return failed ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+    return failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 /* ---- summary.json ---- */
@@ -255,7 +255,7 @@ static spsh_status put_failures(const spsh__audit_facts *facts, spsh_json *json,
     const size_t count = spsh__audit_failures(facts, NULL);
     spsh__audit_failure *failures = calloc(count + 1, sizeof(*failures));
     if (failures == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh__audit_failures(facts, failures);
     spsh__json_put_bool(json, "failed", facts->is_failed);
     spsh__json_begin_array(json, "failures");

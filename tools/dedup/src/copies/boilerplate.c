@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 enum { ALIKE_LOOK_BACK = 16 }; /* intervals of one utterance that one is compared with */
 
@@ -194,5 +194,5 @@ out:
     free(sides);
     free(shares);
     free(counts);
-    return rc == SPSH_OK ? SPSH_OK : SPSH_TOOLS_NO_MEMORY(err);
+    return rc == SPSH_OK ? SPSH_OK : SPSH_NO_MEMORY(err);
 }

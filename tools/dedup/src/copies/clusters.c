@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tools_fail.h"
 #include "copy_graph.h"
+#include "speechshard/inside.h"
 
 const char *spsh_copy_decision_text(spsh_copy_decision decision)
 {
@@ -62,7 +62,7 @@ static spsh_status make_result(spsh__copy_graph *g, spsh__clusters *ret_clusters
     result.members = calloc(g->node_count + 1, sizeof(*result.members));
     if (result.clusters == NULL || result.members == NULL) {
         spsh__clusters_free(&result);
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     }
     for (size_t i = 0; i < g->node_count; i++) {
         if (g->nodes[i].kept == i && g->nodes[i].first_child != SPSH__COPY_NONE)

@@ -20,10 +20,9 @@
 
 #include "common/byte_builder.h"
 #include "common/hash.h"
-#include "common/little_endian.h"
-#include "common/tools_fail.h"
 #include "copies_internal.h"
 #include "records/work_file.h"
+#include "speechshard/inside.h"
 
 enum {
     CANDIDATE_BYTES = 32,
@@ -59,7 +58,7 @@ static const char *path_of(run *r, const char *name)
 
 static spsh_status check_stop(const run *r, spsh_error *err)
 {
-    return r->stop != NULL && *r->stop ? SPSH_TOOLS_FAIL(err, SPSH_E_CANCELED, "stopped") : SPSH_OK;
+    return r->stop != NULL && *r->stop ? SPSH_FAIL(err, SPSH_E_CANCELED, "stopped") : SPSH_OK;
 }
 
 /* ---- what this is the work of ---- */
@@ -106,11 +105,11 @@ static spsh_status fail_other_run(const run *r, const char *ours, const char *th
     size_t line = 0;
     for (size_t i = 0; ours[i] != '\0' && ours[i] == theirs[i]; i++)
         line = ours[i] == '\n' ? i + 1 : line;
-    return SPSH_TOOLS_FAIL(err, SPSH_E_MISMATCH,
-                           "%s: holds the work of another run: '%.*s' there, '%.*s' now; remove it "
-                           "or give another one",
-                           r->options->work_path, (int)strcspn(theirs + line, "\n"), theirs + line,
-                           (int)strcspn(ours + line, "\n"), ours + line);
+    return SPSH_FAIL(err, SPSH_E_MISMATCH,
+                     "%s: holds the work of another run: '%.*s' there, '%.*s' now; remove it "
+                     "or give another one",
+                     r->options->work_path, (int)strcspn(theirs + line, "\n"), theirs + line,
+                     (int)strcspn(ours + line, "\n"), ours + line);
 }
 
 static spsh_status publish_run(const run *r, const spsh__builder *text, spsh_error *err)
@@ -136,7 +135,7 @@ static spsh_status claim_directory(run *r, spsh_error *err)
     const char *path = path_of(r, "run");
     if (ours == NULL || path == NULL) {
         spsh__builder_free(&text);
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     }
     spsh__pack_hash128(spsh__builder_bytes(&text), r->hash);
     spsh_status rc = spsh_io_make_directory(r->io, r->options->work_path, err);
@@ -150,7 +149,7 @@ static spsh_status claim_directory(run *r, spsh_error *err)
         spsh__builder other = {0};
         spsh__builder_append(&other, theirs, theirs_bytes);
         const char *words = spsh__builder_text(&other);
-        rc = words == NULL ? SPSH_TOOLS_NO_MEMORY(err) : fail_other_run(r, ours, words, err);
+        rc = words == NULL ? SPSH_NO_MEMORY(err) : fail_other_run(r, ours, words, err);
         spsh__builder_free(&other);
     }
     free(theirs);
@@ -188,7 +187,7 @@ static spsh_status open_work(run *r, const char *name, uint32_t record_bytes,
 {
     const char *path = path_of(r, name);
     if (path == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     return spsh__work_file_open(r->io, path, r->hash, record_bytes, ret_file, err);
 }
 
@@ -383,7 +382,7 @@ static spsh_status judge_block(run *r, const spsh__work_file *file, uint64_t num
     uint64_t numbers[JUDGE_FACTS];
     size_t count = 0;
     spsh__candidate *candidates = malloc(SPSH__WORK_BLOCK_RECORDS * sizeof(*candidates));
-    spsh_status rc = candidates == NULL ? SPSH_TOOLS_NO_MEMORY(err) : open_judge(r, err);
+    spsh_status rc = candidates == NULL ? SPSH_NO_MEMORY(err) : open_judge(r, err);
     if (rc == SPSH_OK)
         rc = read_candidates(r, file, number, candidates, &count, err);
     if (rc == SPSH_OK)
@@ -492,8 +491,8 @@ static spsh_status collect(run *r, const spsh__work_file *candidates, spsh__matc
         for (size_t k = 0; k < JUDGE_FACTS && rc == SPSH_OK; k++)
             judged[k] += file.facts[k];
         if (rc == SPSH_E_NOT_FOUND)
-            rc = SPSH_TOOLS_FAIL(err, SPSH_E_END, "%s: other parts are not finished yet",
-                                 r->options->work_path);
+            rc = SPSH_FAIL(err, SPSH_E_END, "%s: other parts are not finished yet",
+                           r->options->work_path);
     }
     if (rc == SPSH_OK) {
         take_facts(r, candidates, judged);
@@ -512,7 +511,7 @@ static spsh_status listen_and_collect(run *r, spsh__match_sink sink, spsh_error 
     const char *path = path_of(r, "candidates");
     char *own = path == NULL ? NULL : strdup(path); /* the file keeps it while paths are made */
     if (own == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = spsh__work_file_open(r->io, own, r->hash, CANDIDATE_BYTES, &candidates, err);
     if (rc == SPSH_OK) {
         rc = judge_part(r, &candidates, err);
@@ -533,7 +532,7 @@ spsh_status spsh__copies_find(const spsh__print_set *set, const spsh__copies_opt
     opt.limits = opt.limits == NULL ? &spsh__align_limits_default : opt.limits;
     run r = {.set = set, .options = &opt, .io = opt.io, .stop = stop};
     r.block = malloc((size_t)SPSH__WORK_BLOCK_RECORDS * SPSH__MATCH_BYTES);
-    spsh_status rc = r.block == NULL ? SPSH_TOOLS_NO_MEMORY(err) : claim_directory(&r, err);
+    spsh_status rc = r.block == NULL ? SPSH_NO_MEMORY(err) : claim_directory(&r, err);
     if (rc == SPSH_OK)
         rc = spsh__stand_ins_find(set, &r.stand_ins, &r.facts.undecoded_count, err);
     if (rc == SPSH_OK)
@@ -581,9 +580,8 @@ spsh_status spsh__copies_remove(const char *work_path, const spsh_io *io, spsh_e
         const char *text = spsh__builder_text(&path);
         const int failed = text == NULL ? -ENOMEM : use->unlink_fn(use->user, text);
         if (failed < 0 && failed != -ENOENT)
-            rc = SPSH_TOOLS_FAIL(
-                err, failed == -ENOMEM ? SPSH_E_NO_MEMORY : spsh_io_status(-failed),
-                "%s/%s: cannot remove: %s", work_path, entry->d_name, strerror(-failed));
+            rc = SPSH_FAIL(err, failed == -ENOMEM ? SPSH_E_NO_MEMORY : spsh_io_status(-failed),
+                           "%s/%s: cannot remove: %s", work_path, entry->d_name, strerror(-failed));
     }
     (void)closedir(listing);
     spsh__builder_free(&path);

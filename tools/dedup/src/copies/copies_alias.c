@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "common/grow.h"
-#include "common/tools_fail.h"
 #include "copies_internal.h"
+#include "speechshard/inside.h"
 
 static int compare_stand_ins(const void *left, const void *right)
 {
@@ -24,7 +24,7 @@ static spsh_status add_stand_in(spsh__stand_ins *list, size_t *capacity, spsh__s
 {
     spsh__stand_in *items = spsh__grow(list->items, capacity, list->count + 1, sizeof(*items));
     if (items == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     list->items = items;
     list->items[list->count++] = item;
     return SPSH_OK;

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "common/grow.h"
-#include "common/tools_fail.h"
 #include "copies_internal.h"
+#include "speechshard/inside.h"
 
 enum {
     KEY_BYTES = 28 + SPSH__MATCH_BYTES,
@@ -107,7 +107,7 @@ static spsh_status add_to_pair(pair *p, const spsh__match *match, spsh_error *er
 {
     spsh__match *matches = spsh__grow(p->matches, &p->capacity, p->count + 1, sizeof(*matches));
     if (matches == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     p->matches = matches;
     p->matches[p->count++] = *match;
     return SPSH_OK;

@@ -9,13 +9,13 @@
 #include <stdlib.h>
 
 #include "common/grow.h"
-#include "common/tools_fail.h"
 #include "copies_internal.h"
 #include "join/frame_search.h"
 #include "records/deal.h"
 #include "set/dense_keys.h"
 #include "set/scaled_keys.h"
 #include "set/set_readers.h"
+#include "speechshard/inside.h"
 
 enum { DEAL_AT_ONCE = 64 };
 
@@ -52,7 +52,7 @@ static spsh_status add_stored(worker *w, uint64_t number, const spsh__set_print 
     const size_t count = (size_t)print->key_count;
     spsh__print_key *keys = spsh__grow(w->keys, &w->key_capacity, count, sizeof(*keys));
     if (keys == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     w->keys = keys;
     spsh_status rc =
         spsh__segment_keys(print->segment, print->first_key, print->key_count, w->keys, err);
@@ -186,7 +186,7 @@ static spsh_status add_all(pool *p, spsh_error *err)
     spsh_status rc = SPSH_OK;
     worker *workers = calloc(count, sizeof(*workers));
     if (workers == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (uint32_t i = 0; rc == SPSH_OK && i < count; i++) {
         workers[i].pool = p;
         rc = spsh__set_readers_open(p->feed->set, &workers[i].readers, err);
@@ -205,7 +205,7 @@ spsh_status spsh__key_feed_run(const spsh__key_feed *feed, spsh__key_join *join,
 {
     pool p = {.feed = feed, .join = join};
     if (pthread_mutex_init(&p.mutex, NULL) != 0)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     const spsh_status rc = add_all(&p, err);
     (void)pthread_mutex_destroy(&p.mutex);
     return rc == SPSH_OK && has_audit(&p) ? search_frames(feed, join, err) : rc;

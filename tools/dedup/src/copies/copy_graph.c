@@ -6,7 +6,7 @@
 
 #include "boilerplate.h"
 #include "common/grow.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 /* ---- nodes ---- */
 
@@ -72,7 +72,7 @@ static spsh_status make_nodes(spsh__copy_graph *g, spsh_error *err)
     size_t count = 0;
     spsh_status rc = SPSH_OK;
     if (ordinals == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < g->match_count; i++) {
         ordinals[2 * i] = g->matches[i].a;
         ordinals[2 * i + 1] = g->matches[i].b;
@@ -86,7 +86,7 @@ static spsh_status make_nodes(spsh__copy_graph *g, spsh_error *err)
     g->places = calloc(end_count + 1, sizeof(*g->places));
     g->is_boilerplate = calloc((size_t)g->match_count + 1, sizeof(*g->is_boilerplate));
     if (g->nodes == NULL || g->places == NULL || g->is_boilerplate == NULL)
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < count && rc == SPSH_OK; i++) {
         spsh__copy_node *n = &g->nodes[i];
         n->group = n->equal = n->kept = i;
@@ -242,7 +242,7 @@ static spsh_status find_boilerplate(spsh__copy_graph *g, spsh_error *err)
     size_t count = 0;
     spsh__partial *partials = calloc((size_t)g->match_count + 1, sizeof(*partials));
     if (partials == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < g->match_count; i++) {
         const spsh__match *m = &g->matches[i];
         const size_t a = g->places[2 * i];
@@ -265,7 +265,7 @@ static spsh_status make_links(spsh__copy_graph *g, spsh_error *err)
 {
     for (size_t i = 0; i < g->match_count; i++) {
         if (!link_match(g, i))
-            return SPSH_TOOLS_NO_MEMORY(err);
+            return SPSH_NO_MEMORY(err);
     }
     spsh__copy_links_sort(&g->same);
     spsh__copy_links_sort(&g->by_part);

@@ -10,8 +10,8 @@
 
 #include "clusters.h"
 #include "common/hash.h"
-#include "common/tools_fail.h"
 #include "set/set_readers.h"
+#include "speechshard/inside.h"
 #include "text/text_profile.h"
 
 enum { FRAMES_AT_ONCE = 4096 };
@@ -121,7 +121,7 @@ static spsh_status get_covered(void *user, uint64_t ordinal, const spsh__copy_st
     rc = spsh__print_set_print(q->set, first, &print, err);
     spsh__print_frame *frames = calloc(FRAMES_AT_ONCE, sizeof(*frames));
     if (rc == SPSH_OK && frames == NULL)
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
     for (uint64_t at = 0; rc == SPSH_OK && at < print.frame_count; at += FRAMES_AT_ONCE) {
         const uint64_t left = print.frame_count - at;
         const uint64_t now = left < FRAMES_AT_ONCE ? left : FRAMES_AT_ONCE;

@@ -17,8 +17,8 @@
 #include <string.h>
 
 #include "common/grow.h"
-#include "common/tools_fail.h"
 #include "copy_graph.h"
+#include "speechshard/inside.h"
 
 #define PARTS_SHARE_MIN 0.95 /* of a recording's active speech in parts, for it to go */
 
@@ -78,7 +78,7 @@ static spsh_status check_pair(spsh__copy_graph *g, size_t part, size_t whole,
     spsh__match *checked =
         spsh__grow(g->checked, &g->checked_capacity, g->checked_count + 1, sizeof(*checked));
     if (checked == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     g->checked = checked;
     *ret_match = g->match_count + g->checked_count;
     g->checked[g->checked_count++] = f.match;
@@ -184,7 +184,7 @@ static spsh_status decide_same(spsh__copy_graph *g, spsh_error *err)
     spsh_status rc = SPSH_OK;
     spsh__copy_node **order = calloc(g->node_count + 1, sizeof(spsh__copy_node *));
     if (order == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < g->node_count; i++)
         order[i] = &g->nodes[i];
     qsort(order, g->node_count, sizeof(spsh__copy_node *), compare_members);
@@ -325,7 +325,7 @@ static spsh_status cover_whole(spsh__copy_graph *g, size_t whole, bool *ret_cove
     *ret_best = (best_part){SPSH__COPY_NONE, SPSH_NONE_U64, 0};
     spsh__copy_stretch *stretches = calloc(end - first + 1, sizeof(*stretches));
     if (stretches == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (size_t at = first; at < end && rc == SPSH_OK; at++) {
         const size_t part = keeper(g, g->by_whole.items[at].y);
         uint64_t match = g->by_whole.items[at].match;
@@ -410,7 +410,7 @@ static spsh_status list_tags(spsh__copy_graph *g, spsh__copy_links *tags, spsh_e
             g->is_boilerplate[i] || g->nodes[a].group == g->nodes[b].group)
             continue;
         if (!spsh__copy_link_add(tags, a, b, i) || !spsh__copy_link_add(tags, b, a, i))
-            return SPSH_TOOLS_NO_MEMORY(err);
+            return SPSH_NO_MEMORY(err);
     }
     spsh__copy_links_sort(tags);
     return SPSH_OK;
@@ -422,7 +422,7 @@ static spsh_status decide_tags(spsh__copy_graph *g, spsh__copy_node *const *long
 {
     spsh__copy_links tags = {NULL, 0, 0};
     bool *is_seen = calloc(g->node_count + 1, sizeof(*is_seen));
-    spsh_status rc = is_seen == NULL ? SPSH_TOOLS_NO_MEMORY(err) : list_tags(g, &tags, err);
+    spsh_status rc = is_seen == NULL ? SPSH_NO_MEMORY(err) : list_tags(g, &tags, err);
     for (size_t i = 0; i < g->node_count && rc == SPSH_OK; i++) {
         const size_t at = (size_t)(longest_first[i] - g->nodes);
         spsh__copy_node *n = &g->nodes[at];
@@ -454,7 +454,7 @@ spsh_status spsh__copies_decide(spsh__copy_graph *g, spsh_error *err)
     spsh_status rc = decide_same(g, err);
     spsh__copy_node **longest_first = calloc(g->node_count + 1, sizeof(spsh__copy_node *));
     if (longest_first == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < g->node_count; i++)
         longest_first[i] = &g->nodes[i];
     qsort(longest_first, g->node_count, sizeof(spsh__copy_node *), compare_longest);

@@ -17,10 +17,10 @@
 #include <string.h>
 
 #include "common/grow.h"
-#include "common/tools_fail.h"
 #include "join/pair_offsets.h"
 #include "set/scaled_keys.h"
 #include "set/set_readers.h"
+#include "speechshard/inside.h"
 
 enum {
     PIECE = 16,
@@ -117,7 +117,7 @@ spsh_status spsh__judge_open(const spsh__print_set *set, const spsh__judge_optio
     const uint32_t threads = options->threads > 0 ? options->threads : 1;
     spsh__judge *judge = calloc(1, sizeof(*judge));
     if (judge == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     judge->set = set;
     judge->limits = options->limits != NULL ? *options->limits : spsh__align_limits_default;
     judge->memory_bytes = options->memory_bytes;
@@ -126,7 +126,7 @@ spsh_status spsh__judge_open(const spsh__print_set *set, const spsh__judge_optio
     (void)pthread_mutex_init(&judge->lock, NULL);
     (void)pthread_cond_init(&judge->freed, NULL);
     judge->workers = calloc(threads, sizeof(*judge->workers));
-    spsh_status rc = judge->workers == NULL ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+    spsh_status rc = judge->workers == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     while (rc == SPSH_OK && judge->worker_count < threads) {
         worker *self = &judge->workers[judge->worker_count++];
         self->judge = judge;
@@ -150,9 +150,9 @@ static spsh_status find_print(const spsh__judge *judge, uint64_t number, spsh__s
 {
     const uint64_t scale = judge->print_count == 0 ? 0 : number / judge->print_count;
     if (judge->print_count == 0 || scale >= SPSH__SCALE_COUNT)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG,
-                               "a candidate of print %" PRIu64 ", there are %" PRIu64, number,
-                               judge->print_count);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "a candidate of print %" PRIu64 ", there are %" PRIu64, number,
+                         judge->print_count);
     *ret_speed = spsh__scales[scale];
     return spsh__print_set_print(judge->set, number % judge->print_count, ret_print, err);
 }
@@ -187,7 +187,7 @@ static spsh_status hear(worker *self, uint64_t number, heard *slot, spsh_error *
     } else if (rc == SPSH_OK) {
         slot->frames = calloc((size_t)print.frame_count + 1, sizeof(*slot->frames));
         slot->frame_count = (size_t)print.frame_count;
-        rc = slot->frames == NULL ? SPSH_TOOLS_NO_MEMORY(err)
+        rc = slot->frames == NULL ? SPSH_NO_MEMORY(err)
                                   : spsh__segment_frames(print.segment, print.first_frame,
                                                          print.frame_count, slot->frames, err);
     }
@@ -320,7 +320,7 @@ static spsh_status append(match_list *list, const spsh__match *match, spsh_error
 {
     spsh__match *items = spsh__grow(list->items, &list->capacity, list->count + 1, sizeof(*items));
     if (items == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     list->items = items;
     list->items[list->count++] = *match;
     return SPSH_OK;
@@ -438,7 +438,7 @@ static spsh_status run_workers(spsh__judge *judge, spsh_error *err)
     pthread_t *threads = calloc(judge->worker_count, sizeof(*threads));
     uint32_t started = 1;
     if (threads == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (; started < judge->worker_count; started++)
         if (pthread_create(&threads[started], NULL, work, &judge->workers[started]) != 0)
             break;
@@ -531,7 +531,7 @@ static spsh_status begin(spsh__judge *judge, const spsh__candidate *candidates, 
     for (uint32_t i = 0; i < judge->worker_count; i++)
         judge->workers[i].found.count = 0;
     judge->verdicts = calloc(count + 1, sizeof(*judge->verdicts));
-    return judge->verdicts == NULL ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+    return judge->verdicts == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 spsh_status spsh__judge_run(spsh__judge *judge, const spsh__candidate *candidates, size_t count,
@@ -588,7 +588,7 @@ static spsh_status keys_of(worker *self, const heard *slot, spsh__print_key **re
         return rc;
     spsh__print_key *keys = calloc((size_t)print.key_count + 1, sizeof(*keys));
     if (keys == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     rc = spsh__segment_keys(print.segment, print.first_key, print.key_count, keys, err);
     if (rc != SPSH_OK) {
         free(keys);

@@ -9,14 +9,14 @@
 
 #include <stdlib.h>
 
-#include "common/tools_fail.h"
 #include "exact_internal.h"
+#include "speechshard/inside.h"
 
 spsh_status spsh__exact_groups_new(uint64_t count, spsh__exact_groups **ret_groups, spsh_error *err)
 {
     spsh__exact_groups *groups = calloc(1, sizeof(*groups));
     if (groups == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     groups->count = count;
     if (count <= UINT32_MAX)
         groups->narrow = calloc((size_t)count + 1, sizeof(*groups->narrow));
@@ -24,7 +24,7 @@ spsh_status spsh__exact_groups_new(uint64_t count, spsh__exact_groups **ret_grou
         groups->wide = calloc((size_t)count + 1, sizeof(*groups->wide));
     if (groups->narrow == NULL && groups->wide == NULL) {
         free(groups);
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     }
     for (uint64_t i = 0; i < count; i++)
         spsh__exact_put(groups, i, i);
@@ -53,7 +53,7 @@ void spsh__exact_put(spsh__exact_groups *groups, uint64_t ordinal, uint64_t valu
 spsh_status spsh__exact_check_stop(const spsh__exact_search *search, spsh_error *err)
 {
     if (search->options->stop != NULL && *search->options->stop)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CANCELED, "stopped");
+        return SPSH_FAIL(err, SPSH_E_CANCELED, "stopped");
     return SPSH_OK;
 }
 
@@ -70,8 +70,7 @@ spsh_status spsh__exact_find(const spsh__print_set *set, const spsh__exact_optio
                     spsh__print_set_side_count(set, SPSH_SIDE_TEST) > 0,
     };
     if (count >> SPSH__EXACT_ORDINAL_BITS != 0)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT, "more than 2^%d utterances",
-                               SPSH__EXACT_ORDINAL_BITS);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "more than 2^%d utterances", SPSH__EXACT_ORDINAL_BITS);
     spsh_status rc = spsh__exact_groups_new(count, &search.groups, err);
     if (rc == SPSH_OK)
         rc = spsh__exact_find_groups(&search, err);

@@ -19,8 +19,8 @@
 #include <string.h>
 
 #include "common/grow.h"
-#include "common/tools_fail.h"
 #include "exact_internal.h"
+#include "speechshard/inside.h"
 
 enum {
     PLACES_MAX = 4,
@@ -308,7 +308,7 @@ static spsh_status pair_add(chunk_pair *pair, const spsh__match *match, spsh_err
     spsh__match *matches =
         spsh__grow(pair->matches, &pair->match_capacity, pair->match_count + 1, sizeof(*matches));
     if (matches == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     pair->matches = matches;
     pair->matches[pair->match_count++] = *match;
     return SPSH_OK;
@@ -503,7 +503,7 @@ spsh_status spsh__exact_find_chunks(spsh__exact_search *search, spsh_error *err)
     };
     chunk_finder *finder = calloc(1, sizeof(*finder));
     if (finder == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     finder->search = search;
     spsh_status rc = spsh__sort128_open(&sort_options, &finder->chunks, err);
     if (rc == SPSH_OK)

@@ -19,8 +19,8 @@
 #include <string.h>
 
 #include "common/grow.h"
-#include "common/tools_fail.h"
 #include "exact_internal.h"
+#include "speechshard/inside.h"
 
 enum {
     KIND_PLACE = 0,
@@ -277,7 +277,7 @@ static spsh_status end_place(group_finder *finder, spsh_error *err)
         return SPSH_OK;
     ranges = calloc(count, sizeof(*ranges));
     if (ranges == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (size_t i = 0; rc == SPSH_OK && i < count; i++) {
         size_t dataset = 0;
         uint64_t position = 0;
@@ -306,7 +306,7 @@ static spsh_status add_member(group_finder *finder, uint64_t ordinal, spsh_error
     uint64_t *members = spsh__grow(finder->members, &finder->member_capacity,
                                    finder->member_count + 1, sizeof(*members));
     if (members == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     finder->members = members;
     finder->members[finder->member_count++] = ordinal;
     return SPSH_OK;
@@ -494,7 +494,7 @@ static spsh_status make_stars(spsh__exact_search *search, spsh_error *err)
     star_batch *batch = calloc(1, sizeof(*batch));
     spsh_status rc = SPSH_OK;
     if (batch == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     batch->search = search;
     for (uint64_t i = 0; i < search->groups->count; i++) /* lower ones are flat already */
         spsh__exact_put(search->groups, i,

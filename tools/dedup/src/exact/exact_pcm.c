@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "common/grow.h"
-#include "common/tools_fail.h"
 #include "exact_internal.h"
 #include "set/set_readers.h"
+#include "speechshard/inside.h"
 
 enum { PIECE_VALUES = 65536, PIECE_FIRST = 2048 };
 
@@ -29,7 +29,7 @@ spsh_status spsh__exact_reader_open(const spsh__print_set *set, spsh__exact_read
 {
     spsh__exact_reader *reader = calloc(1, sizeof(*reader));
     if (reader == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     reader->set = set;
     reader->chunks_of[0] = reader->chunks_of[1] = SPSH_NONE_U64;
     spsh_status rc = spsh__set_readers_open(set, &reader->readers[0], err);
@@ -64,7 +64,7 @@ spsh_status spsh__exact_reader_chunks(spsh__exact_reader *reader, int which,
         spsh__chunk *chunks = spsh__grow(reader->chunks[which], &reader->chunk_capacity[which],
                                          count, sizeof(*chunks));
         if (chunks == NULL)
-            return SPSH_TOOLS_NO_MEMORY(err);
+            return SPSH_NO_MEMORY(err);
         reader->chunks[which] = chunks;
         spsh_status rc =
             spsh__print_set_chunks(reader->set, row->source, reader->chunks[which], err);
@@ -87,8 +87,7 @@ static spsh_status read_piece(spsh__exact_reader *reader, int which, const spsh_
     if (rc == SPSH_OK)
         rc = spsh_reader_read_i32(from, position, first, reader->pcm[which], count, &got, err);
     if (rc == SPSH_OK && got != count)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT,
-                               "an utterance is shorter than its segment says");
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "an utterance is shorter than its segment says");
     return rc;
 }
 
@@ -197,10 +196,10 @@ spsh_status spsh__exact_team_open(const spsh__print_set *set, uint32_t threads,
     spsh__exact_team *team = calloc(1, sizeof(*team));
     spsh_status rc = SPSH_OK;
     if (team == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     team->members = calloc(count, sizeof(*team->members));
     if (team->members == NULL)
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
     for (uint32_t i = 0; rc == SPSH_OK && i < count; i++) {
         team->members[i].team = team;
         rc = spsh__exact_reader_open(set, &team->members[i].reader, err);

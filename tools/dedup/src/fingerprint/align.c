@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tools_fail.h"
 #include "drift_fit.h"
+#include "speechshard/inside.h"
 
 enum {
     NEAR = 4,                                   /* frames by which a proposed offset may be wrong */
@@ -205,7 +205,7 @@ static spsh_status measure_bits(const spsh__align_side *a, const spsh__align_sid
     size_t active = 0;
     uint64_t wrong = 0;
     if (words == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (size_t i = common.first; i < common.end; i++) {
         if (!is_active(a, b, offset, i))
             continue;
@@ -377,7 +377,7 @@ static spsh_status fetch(const spsh__align_side *side, uint64_t first, size_t co
     const uint64_t end = wanted < side->sample_count ? wanted : side->sample_count;
     const size_t size = end > from ? (size_t)(end - from) : 0;
     int32_t *samples = calloc(size + 1, sizeof(*samples));
-    spsh_status rc = samples == NULL ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+    spsh_status rc = samples == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     if (rc == SPSH_OK && size > 0)
         rc = side->samples_fn(side->user, from, size, samples, err);
     *ret_samples = samples;

@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tools_fail.h"
 #include "fft.h"
+#include "speechshard/inside.h"
 
 enum {
     SIZE = 2048,
@@ -53,7 +53,7 @@ spsh_status spsh__bandwidth_new(spsh__bandwidth **ret_measure, spsh_error *err)
     const float unit = 1.0F / (2.0F * SPSH__COSINE_1);
     void *memory = NULL;
     if (posix_memalign(&memory, sizeof(spsh__lanes), sizeof(spsh__bandwidth)) != 0)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh__bandwidth *m = memory;
     memset(m, 0, sizeof(*m));
     spsh__fft_circle_init(&m->circle);

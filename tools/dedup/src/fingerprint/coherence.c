@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tools_fail.h"
 #include "fft.h"
 #include "sinc_table.h"
+#include "speechshard/inside.h"
 
 enum {
     SIZE = 8192,
@@ -102,7 +102,7 @@ spsh_status spsh__stretch_make(spsh__cut a, spsh__cut b, size_t count, spsh__str
     stretch.b = calloc(count + LAGS, sizeof(double));
     if (stretch.a == NULL || stretch.b == NULL) {
         spsh__stretch_free(&stretch);
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     }
     make_filter(filter);
     b.first -= SPSH__LAG_MAX;
@@ -244,7 +244,7 @@ spsh_status spsh__correlate(const spsh__stretch *stretch, spsh__correlation *ret
 {
     workspace *work = calloc(1, sizeof(*work));
     if (work == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     *ret_correlation = (spsh__correlation){0};
     spsh__fft_roots_init(work->roots, SIZE);
     for (size_t first = 0; first < stretch->count; first += STEP)
@@ -409,7 +409,7 @@ spsh_status spsh__follow_drift(const spsh__stretch *stretch, double lag, double 
 
     *ret_drift = (spsh__drift){0};
     if (blocks == NULL || room == NULL) {
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
         goto out;
     }
     for (size_t i = 0; i < count; i++) {
@@ -446,7 +446,7 @@ spsh_status spsh__undo_drift(spsh__stretch *stretch, double slope_ppm, double la
         free(table);
         free(b);
         free(wide);
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     }
     memcpy(wide + SPSH__SINC_TAPS, stretch->b, size * sizeof(*wide));
     for (size_t i = 0; i < size; i++) {
@@ -536,7 +536,7 @@ spsh_status spsh__correlate_envelopes(const spsh__stretch *stretch, double lag,
 
     *ret_correlation = 0;
     if (a == NULL || b == NULL) {
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
         goto out;
     }
     const int64_t middle = SPSH__LAG_MAX / FINE_HOP + (int64_t)floor(lag / FINE_HOP + 0.5);
@@ -563,7 +563,7 @@ spsh_status spsh__find_tonality(const spsh__stretch *stretch, double *ret_share,
 
     *ret_share = 0;
     if (block == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh__complex *roots = block + PART;
     spsh__fft_roots_init(roots, PART);
     for (size_t first = 0; first < stretch->count; first += PART / 2) {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 enum { PIECE = 4 * 8000, HOP = 8000, LINE_ROUNDS = 2, CLIMB_STEPS = 5, LINE_BLOCKS = 4 };
 static const double step_ppm = 2500;
@@ -48,7 +48,7 @@ static spsh_status try_slope(const spsh__stretch *piece, double slope_ppm, doubl
     const size_t b_count = piece->count + (size_t)2 * SPSH__LAG_MAX;
     spsh__stretch copy = {piece->a, calloc(b_count + 1, sizeof(double)), piece->count};
     trial made = {.slope_ppm = slope_ppm};
-    spsh_status rc = copy.b == NULL ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+    spsh_status rc = copy.b == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     if (rc == SPSH_OK) {
         memcpy(copy.b, piece->b, b_count * sizeof(double));
         rc = spsh__undo_drift(&copy, slope_ppm, 0, err);

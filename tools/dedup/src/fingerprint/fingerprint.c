@@ -20,9 +20,9 @@
 #include <string.h>
 
 #include "common/grow.h"
-#include "common/tools_fail.h"
 #include "fft.h"
 #include "resample8k.h"
+#include "speechshard/inside.h"
 
 enum {
     DENSE_SIZE = 1024,
@@ -173,7 +173,7 @@ spsh_status spsh__fingerprint_new(uint32_t rate_hz, spsh__print_sink sink,
     int code = posix_memalign(&memory, sizeof(spsh__lanes), sizeof(*maker));
 
     if (code != 0) {
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
         goto out;
     }
     maker = memory;
@@ -583,7 +583,7 @@ static spsh_status collect_frames(void *user, uint64_t first, const spsh__print_
     spsh__print_frame *all =
         spsh__grow(print->frames, &print->frame_capacity, print->frame_count + count, sizeof(*all));
     if (all == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     print->frames = all;
     memcpy(print->frames + print->frame_count, frames, count * sizeof(*frames));
     print->frame_count += count;
@@ -596,7 +596,7 @@ static spsh_status collect_key(void *user, const spsh__print_key *key, spsh_erro
     spsh__print_key *keys =
         spsh__grow(print->keys, &print->key_capacity, print->key_count + 1, sizeof(*keys));
     if (keys == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     print->keys = keys;
     print->keys[print->key_count++] = *key;
     return SPSH_OK;
@@ -609,7 +609,7 @@ static spsh_status collect_samples(void *user, const int32_t *samples, size_t co
     int32_t *all = spsh__grow(print->samples, &print->sample_capacity, print->sample_count + count,
                               sizeof(*all));
     if (all == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     print->samples = all;
     memcpy(print->samples + print->sample_count, samples, count * sizeof(*samples));
     print->sample_count += count;

@@ -17,8 +17,8 @@
 #include <emmintrin.h>
 #endif
 
-#include "common/tools_fail.h"
 #include "cosine.h"
+#include "speechshard/inside.h"
 
 enum { ONE_BITS = 14, TAPS_ALIGN = 8 };
 
@@ -39,16 +39,6 @@ struct spsh__resample8k {
     uint64_t base; /* of the next output: whole input samples and phase */
     uint32_t phase;
 };
-
-static uint32_t common_factor(uint32_t a, uint32_t b)
-{
-    while (b != 0) {
-        const uint32_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
 
 static int64_t floor_divide(int64_t a, int64_t b)
 {
@@ -100,14 +90,14 @@ spsh_status spsh__resample8k_new(uint32_t rate_hz, spsh__resample8k **ret_resamp
     spsh__resample8k *resampler = NULL;
 
     if (rate_hz < SPSH__PRINT_RATE_HZ || rate_hz > SPSH__SOURCE_RATE_MAX)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG, "fingerprint of %u Hz: 8,000 to 192,000",
-                               rate_hz);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "fingerprint of %u Hz: 8,000 to 192,000",
+                         rate_hz);
     resampler = calloc(1, sizeof(*resampler));
     if (resampler == NULL) {
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
         goto out;
     }
-    const uint32_t factor = common_factor(rate_hz, SPSH__PRINT_RATE_HZ);
+    const uint32_t factor = (uint32_t)spsh__gcd(rate_hz, SPSH__PRINT_RATE_HZ);
     resampler->rate_hz = rate_hz;
     resampler->phase_count = SPSH__PRINT_RATE_HZ / factor;
     resampler->step = rate_hz / factor;
@@ -119,7 +109,7 @@ spsh_status spsh__resample8k_new(uint32_t rate_hz, spsh__resample8k **ret_resamp
     resampler->history =
         calloc(SPSH__RESAMPLE_IN_MAX + 2 * (size_t)resampler->taps + TAPS_ALIGN, sizeof(int16_t));
     if (resampler->coefficients == NULL || resampler->history == NULL) {
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
         goto out;
     }
     for (uint32_t phase = 0; phase < resampler->phase_count; phase++)

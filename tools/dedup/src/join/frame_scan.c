@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "common/grow.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 enum {
     BUCKET_BITS_MIN = 10,
@@ -90,7 +90,7 @@ spsh_status spsh__frame_scan_open(spsh__frame_scan **ret_scan, spsh_error *err)
 {
     spsh__frame_scan *scan = calloc(1, sizeof(*scan));
     if (scan == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     *ret_scan = scan;
     return SPSH_OK;
 }
@@ -121,18 +121,18 @@ spsh_status spsh__frame_scan_add(spsh__frame_scan *scan, uint64_t print,
         return SPSH_OK;
     const uint64_t span = words[count - 1].frame + 1;
     if (span > SPSH__JOIN_FRAMES_MAX)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT, "a recording of more than 198 days");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a recording of more than 198 days");
     if (scan->next_number + span > NUMBERS_MAX)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT, "more than 2^32 frames to look for at once");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "more than 2^32 frames to look for at once");
     test_print *prints =
         spsh__grow(scan->prints, &scan->print_capacity, scan->print_count + 1, sizeof(*prints));
     if (prints == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     scan->prints = prints;
     test_frame *frames =
         spsh__grow(scan->frames, &scan->frame_capacity, scan->frame_count + count, sizeof(*frames));
     if (frames == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     scan->frames = frames;
     for (size_t i = 0; i < count; i++) {
         test_frame *frame = &scan->frames[scan->frame_count++];
@@ -186,7 +186,7 @@ spsh_status spsh__frame_scan_ready(spsh__frame_scan *scan, const spsh__frequent_
     scan->entries = malloc((entry_count + 1) * sizeof(*scan->entries));
     scan->kept = malloc((scan->frame_count + 1) * sizeof(*scan->kept));
     if (scan->starts == NULL || scan->entries == NULL || scan->kept == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     fill_table(scan);
     for (size_t i = 0; i < scan->frame_count; i++)
         scan->kept[i] = (kept_frame){scan->frames[i].word, scan->frames[i].number};
@@ -200,7 +200,7 @@ spsh_status spsh__frame_finder_new(const spsh__frame_scan *scan, spsh__frame_fin
 {
     spsh__frame_finder *finder = calloc(1, sizeof(*finder));
     if (finder == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     finder->scan = scan;
     *ret_finder = finder;
     return SPSH_OK;
@@ -273,7 +273,7 @@ static spsh_status add_hit(spsh__frame_finder *finder, size_t index, uint64_t t,
     spsh__u128 *hits =
         spsh__grow(finder->hits, &finder->hit_capacity, finder->hit_count + 1, sizeof(*hits));
     if (hits == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     finder->hits = hits;
     const uint64_t number = scan->kept[index].number;
     const size_t print = print_of(scan, number);
@@ -337,7 +337,7 @@ static spsh_status add_found(spsh__frame_finder *finder, const spsh__candidate *
     spsh__candidate *found =
         spsh__grow(finder->found, &finder->found_capacity, finder->found_count + 1, sizeof(*found));
     if (found == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     finder->found = found;
     finder->found[finder->found_count++] = *candidate;
     return SPSH_OK;
@@ -383,7 +383,7 @@ static spsh_status end_block(spsh__frame_finder *finder, uint64_t print, uint64_
         return SPSH_OK;
     spsh__u128 *scratch = realloc(finder->scratch, finder->hit_count * sizeof(*scratch));
     if (scratch == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     finder->scratch = scratch;
     spsh__radix_sort128(finder->hits, scratch, finder->hit_count);
     size_t first = 0;
@@ -434,7 +434,7 @@ spsh_status spsh__frame_finder_run(spsh__frame_finder *finder, const spsh__frame
 
     finder->found_count = 0;
     if (stretch_end > SPSH__JOIN_FRAMES_MAX)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT, "a recording of more than 198 days");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a recording of more than 198 days");
     for (uint64_t first = stretch->first; rc == SPSH_OK && first < stretch_end;
          first += BLOCK - SPSH__SCAN_OVERLAP) {
         const uint64_t end = stretch_end - first < BLOCK ? stretch_end : first + BLOCK;

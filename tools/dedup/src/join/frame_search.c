@@ -9,11 +9,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "common/tools_fail.h"
 #include "frame_scan.h"
 #include "records/deal.h"
 #include "set/dense_keys.h"
 #include "set/set_readers.h"
+#include "speechshard/inside.h"
 
 enum {
     DEAL_AT_ONCE = 64,
@@ -138,7 +138,7 @@ static spsh_status open_worker(worker *w, pool *p, spsh_error *err)
         return spsh__set_readers_open(p->search->set, &w->readers, err);
     w->frames = calloc(STRETCH, sizeof(*w->frames));
     if (w->frames == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     return spsh__frame_finder_new(p->scan, &w->finder, err);
 }
 
@@ -168,7 +168,7 @@ static spsh_status take_all(pool *p, spsh_side side, uint64_t first, uint64_t en
     worker *workers = calloc(threads, sizeof(*workers));
 
     if (workers == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     p->side = side;
     for (uint32_t i = 0; rc == SPSH_OK && i < threads; i++)
         rc = open_worker(&workers[i], p, err);
@@ -209,9 +209,9 @@ static spsh_status find_part(const spsh__frame_search *search, uint64_t first, u
     }
     const uint64_t needed = spsh__frame_scan_bytes(frames);
     if (needed > search->memory_bytes)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT,
-                               "the longest recording of test needs %" PRIu64 " MiB of memory",
-                               (needed >> 20) + 1);
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
+                         "the longest recording of test needs %" PRIu64 " MiB of memory",
+                         (needed >> 20) + 1);
     *ret_end = i;
     *ret_is_empty = frames == 0;
     return SPSH_OK;
@@ -257,7 +257,7 @@ spsh_status spsh__frame_search_run(const spsh__frame_search *search, spsh__key_j
     uint64_t end = 0;
 
     if (pthread_mutex_init(&p.mutex, NULL) != 0)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (uint64_t first = 0; rc == SPSH_OK && first < count; first = end) {
         bool is_empty = false;
         rc = find_part(search, first, &end, &is_empty, err);

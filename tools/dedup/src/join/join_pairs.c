@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 enum { HITS = 4096, FEW = SPSH__JOIN_FEW, CROWD = SPSH__JOIN_CROWD };
 
@@ -51,13 +51,13 @@ spsh_status spsh__join_pairs_new(const spsh__join_form *form, spsh__hit_sink sin
 {
     spsh__join_pairs *pairs = calloc(1, sizeof(*pairs));
     if (pairs == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     pairs->form = *form;
     pairs->sink = sink;
     pairs->tests = calloc(SPSH__JOIN_TESTS_MAX, sizeof(*pairs->tests));
     if (pairs->tests == NULL) {
         spsh__join_pairs_free(pairs);
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     }
     *ret_pairs = pairs;
     return SPSH_OK;

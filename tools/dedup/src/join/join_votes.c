@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "common/grow.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 enum { NEAR = 3, APART = 6, WIDTH_MAX = 64 };
 
@@ -41,7 +41,7 @@ spsh_status spsh__join_votes_new(spsh__sort128 *hits, uint32_t votes_min,
 {
     spsh__join_votes *votes = calloc(1, sizeof(*votes));
     if (votes == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     votes->hits = hits;
     votes->votes_min = votes_min;
     *ret_votes = votes;
@@ -163,7 +163,7 @@ static spsh_status add_vote(spsh__join_votes *votes, const spsh__join_hit *hit, 
     vote *cluster = spsh__grow(votes->cluster, &votes->cluster_capacity, votes->cluster_count + 1,
                                sizeof(*cluster));
     if (cluster == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     votes->cluster = cluster;
     if (votes->cluster_count == 0)
         votes->first = *hit;

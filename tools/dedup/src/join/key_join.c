@@ -18,11 +18,11 @@
 #include <string.h>
 
 #include "common/grow.h"
-#include "common/tools_fail.h"
 #include "join_pairs.h"
 #include "join_votes.h"
 #include "records/deal.h"
 #include "records/spill.h"
+#include "speechshard/inside.h"
 
 enum {
     PARTITIONS = SPSH__JOIN_PARTITIONS,
@@ -86,8 +86,7 @@ struct spsh__key_join {
 static spsh_status check_options(const spsh__key_join_options *options, spsh_error *err)
 {
     if (options->memory_bytes < MEMORY_MIN || options->threads == 0)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG,
-                               "a join needs at least 64 MiB and one thread");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a join needs at least 64 MiB and one thread");
     return SPSH_OK;
 }
 
@@ -121,7 +120,7 @@ spsh_status spsh__key_join_open(const spsh__key_join_options *options, spsh__key
         return rc;
     join = calloc(1, sizeof(*join));
     if (join == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     (void)pthread_mutex_init(&join->lock, NULL);
     join->options = *options;
     const uint64_t rest =
@@ -136,7 +135,7 @@ spsh_status spsh__key_join_open(const spsh__key_join_options *options, spsh__key
     join->partitions = calloc(PARTITIONS, sizeof(*join->partitions));
     join->temporary_path = strdup(options->temporary_path);
     if (join->partitions == NULL || join->temporary_path == NULL)
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
     if (rc == SPSH_OK)
         rc = open_sort(join, join->options.memory_bytes / 4, &join->hits, err);
     if (rc != SPSH_OK) {
@@ -181,7 +180,7 @@ static spsh_status spill_block(spsh__key_join *join, partition *part, spsh_error
     uint64_t *blocks =
         spsh__grow(part->blocks, &part->block_capacity, part->block_count + 1, sizeof(*blocks));
     if (blocks == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     part->blocks = blocks;
     part->blocks[part->block_count++] = block;
     part->begun_count = 0;
@@ -195,7 +194,7 @@ static spsh_status put_key(spsh__key_join *join, const spsh__join_key *key, spsh
     if (part->begun == NULL) {
         part->begun = malloc((join->block_records + 1) * RECORD_BYTES);
         if (part->begun == NULL)
-            return SPSH_TOOLS_NO_MEMORY(err);
+            return SPSH_NO_MEMORY(err);
     }
     part->begun[part->begun_count++] = spsh__join_pack_key(form, key);
     return part->begun_count == join->block_records ? spill_block(join, part, err) : SPSH_OK;
@@ -241,12 +240,12 @@ static spsh_status put_ways(spsh__key_join *join, const spsh__join_key *key, boo
 static spsh_status check_print(spsh__key_join *join, uint64_t print, spsh_error *err)
 {
     if (join->is_reading)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG, "keys were added after the first read");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "keys were added after the first read");
     if (join->failure != SPSH_OK)
-        return SPSH_TOOLS_FAIL(err, join->failure, "the join has failed before");
+        return SPSH_FAIL(err, join->failure, "the join has failed before");
     if (print >= SPSH__JOIN_PRINTS_MAX)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT, "more than %" PRIu64 " prints to compare",
-                               SPSH__JOIN_PRINTS_MAX);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "more than %" PRIu64 " prints to compare",
+                         SPSH__JOIN_PRINTS_MAX);
     return SPSH_OK;
 }
 
@@ -254,7 +253,7 @@ static spsh_status check_frame(uint64_t frame, spsh_error *err)
 {
     return frame < SPSH__JOIN_FRAMES_MAX
                ? SPSH_OK
-               : SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT, "a recording of more than 198 days");
+               : SPSH_FAIL(err, SPSH_E_LIMIT, "a recording of more than 198 days");
 }
 
 spsh_status spsh__key_join_add(spsh__key_join *join, uint64_t print, const spsh__print_key *keys,
@@ -290,7 +289,7 @@ spsh_status spsh__key_join_add_test(spsh__key_join *join, uint64_t print,
     spsh_status rc = check_print(join, print, err);
 
     if (rc == SPSH_OK && !join->mode->form.has_sides)
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG, "only an audit has two sides");
+        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, "only an audit has two sides");
     for (size_t i = 0; rc == SPSH_OK && i < count; i++) {
         spsh__join_key key = {.bits = keys[i].bits >> dropped,
                               .print = print,
@@ -447,7 +446,7 @@ static spsh_status open_worker(worker *self, spsh__key_join *join, spsh_error *e
     self->block = malloc((join->block_records + 1) * RECORD_BYTES);
     self->probes = malloc((size_t)PROBES * RECORD_BYTES);
     if (self->block == NULL || self->probes == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     return spsh__join_pairs_new(&join->mode->form, (spsh__hit_sink){add_hits, join}, &self->pairs,
                                 err);
 }
@@ -482,7 +481,7 @@ static spsh_status join_partitions(spsh__key_join *join, spsh_error *err)
     worker *workers = calloc(threads, sizeof(*workers));
 
     if (workers == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     while (rc == SPSH_OK && open_count < threads)
         rc = open_worker(&workers[open_count++], join, err);
     if (rc == SPSH_OK)
@@ -586,7 +585,7 @@ spsh_status spsh__key_join_next(spsh__key_join *join, spsh__candidate *ret_candi
 {
     spsh_status rc = SPSH_OK;
     if (join->failure != SPSH_OK)
-        return SPSH_TOOLS_FAIL(err, join->failure, "the join has failed before");
+        return SPSH_FAIL(err, join->failure, "the join has failed before");
     if (!join->is_reading)
         rc = start_reading(join, err);
     if (rc == SPSH_OK)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 enum { FORMS = SPSH__KEY_WEAK_MAX + 1, HITS_MAX = 1 << 22, NEAR = 3, SPREAD = 6, LOW_BITS = 16 };
 
@@ -114,7 +114,7 @@ spsh_status spsh__pair_offsets_find(const spsh__print_key *a, size_t a_count,
 
     *ret_count = 0;
     if (forms == NULL || hits == NULL) {
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
         goto out;
     }
     for (size_t i = 0; i < a_count; i++)

@@ -18,7 +18,7 @@
 
 #include <stdlib.h>
 
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 enum {
     REST_BITS = 10,
@@ -49,11 +49,11 @@ spsh_status spsh__word_counts_new(spsh__word_counts **ret_counts, spsh_error *er
 {
     spsh__word_counts *counts = calloc(1, sizeof(*counts));
     if (counts == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     counts->buckets = calloc(BUCKETS, sizeof(*counts->buckets));
     if (counts->buckets == NULL) {
         free(counts);
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     }
     *ret_counts = counts;
     return SPSH_OK;
@@ -99,7 +99,7 @@ spsh_status spsh__word_counts_narrow(spsh__word_counts *counts, spsh_error *err)
     for (size_t b = 0; b < BUCKETS; b++)
         counts->buckets[b] = counts->buckets[b] > limit ? ++row_count : 0;
     counts->rows = calloc((size_t)row_count + 1, RESTS * sizeof(*counts->rows));
-    return counts->rows == NULL ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+    return counts->rows == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 /* How many words are frequent; to `mixed`, unless that is NULL. */
@@ -128,7 +128,7 @@ spsh_status spsh__word_counts_finish(const spsh__word_counts *counts,
     const size_t count = list_frequent(counts, NULL);
     uint32_t *mixed = malloc((count + 1) * sizeof(*mixed));
     if (mixed == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     (void)list_frequent(counts, mixed);
     *ret_words = (spsh__frequent_words){mixed, count};
     return SPSH_OK;

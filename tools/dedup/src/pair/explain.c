@@ -8,9 +8,9 @@
 
 #include "common/byte_builder.h"
 #include "common/file_names.h"
-#include "common/tools_fail.h"
 #include "copies/judge.h"
 #include "pair_audio.h"
+#include "speechshard/inside.h"
 #include "text/edit_distance.h"
 #include "text/text_profile.h"
 
@@ -44,7 +44,7 @@ static spsh_status compare_pieces(const spsh__print_set *set, spsh__explain_fact
     const size_t counts[2] = {(size_t)f->rows[0].chunk_count, (size_t)f->rows[1].chunk_count};
     spsh__chunk *chunks = (spsh__chunk *)calloc(counts[0] + counts[1] + 1, sizeof(*chunks));
     if (chunks == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh__chunk *const other = chunks + counts[0];
     spsh_status rc = spsh__print_set_chunks(set, f->a, chunks, err);
     if (rc == SPSH_OK)
@@ -128,7 +128,7 @@ static spsh_status measure_texts(const spsh__builder *a, const spsh__builder *b,
     const size_t room = 2 * (size_t)TEXT_POINTS_MAX + 2 * (size_t)TEXT_POINTS_MAX + 3;
     uint32_t *points = (uint32_t *)calloc(room, sizeof(*points));
     if (points == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     uint32_t *const others = points + TEXT_POINTS_MAX;
     const spsh__points left = {points, decode(spsh__builder_bytes(a), points)};
     const spsh__points right = {others, decode(spsh__builder_bytes(b), others)};
@@ -152,7 +152,7 @@ static spsh_status compare_texts(const spsh__print_set *set, spsh__explain_facts
     if (rc == SPSH_OK)
         rc = normalise(set, f->b, &b, err);
     if (rc == SPSH_OK && (a.failed || b.failed))
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
     f->has_texts = rc == SPSH_OK && a.size_bytes > 0 && b.size_bytes > 0;
     if (f->has_texts)
         rc = measure_texts(&a, &b, f, err);

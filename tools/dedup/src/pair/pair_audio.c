@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tools_fail.h"
 #include "fingerprint/coherence.h"
 #include "segment/print_mix.h"
+#include "speechshard/inside.h"
 
 enum {
     PIECE = 4096, /* samples per channel decoded at once */
@@ -67,7 +67,7 @@ static spsh_status send_samples(const spsh__pair_source *source, spsh_reader *re
         rc = spsh_reader_read_i16(reader, source->position, first, pieces,
                                   count < PIECE ? count : PIECE, &got, err);
         if (rc == SPSH_OK && got == 0)
-            rc = SPSH_TOOLS_FAIL(err, SPSH_E_AUDIO, "audio ends early");
+            rc = SPSH_FAIL(err, SPSH_E_AUDIO, "audio ends early");
         if (rc == SPSH_OK) {
             spsh__mix_channel(pieces, (size_t)got, source->row.channels, source->channel, mono);
             rc = source->mono_fn(source->user, mono, (size_t)got, err);
@@ -89,7 +89,7 @@ spsh_status spsh__pair_read(const spsh__pair_source *source, spsh_error *err)
     int16_t *pieces =
         (int16_t *)calloc((size_t)PIECE * (source->row.channels + 1), sizeof(*pieces));
     if (pieces == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     int16_t *const mono = pieces + (size_t)PIECE * source->row.channels;
     spsh_status rc = spsh_reader_open(source->dataset, &reader, err);
     if (rc == SPSH_OK)
@@ -167,7 +167,7 @@ spsh_status spsh__pair_lane_open(const spsh__print_set *set, uint64_t ordinal, d
     if (rc != SPSH_OK)
         return rc;
     if (lane->row.sample_rate_hz == 0 || lane->row.channels == 0)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_AUDIO, "its audio has no rate");
+        return SPSH_FAIL(err, SPSH_E_AUDIO, "its audio has no rate");
     lane->total_s = (double)lane->row.samples / lane->row.sample_rate_hz;
     return SPSH_OK;
 }
@@ -281,7 +281,7 @@ spsh_status spsh__pair_window_make(const spsh__print_set *set, const spsh__match
 {
     spsh__pair_window *w = (spsh__pair_window *)calloc(1, sizeof(*w));
     if (w == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = spsh__pair_lane_open(set, match->a, 1, &w->a, err);
     if (rc == SPSH_OK)
         rc = spsh__pair_lane_open(set, match->b, match->scale > 0 ? 1 / match->scale : 1, &w->b,

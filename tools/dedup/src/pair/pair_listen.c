@@ -8,10 +8,10 @@
 #include <stdlib.h>
 
 #include "common/file_out.h"
-#include "common/tools_fail.h"
 #include "pair_audio.h"
 #include "pair_view.h"
 #include "speechshard/audio.h"
+#include "speechshard/inside.h"
 #include "speechshard/limits.h"
 
 enum { CHANNELS = 2, PIECE = 8192 };
@@ -34,7 +34,7 @@ static spsh_status collect(void *user, const int16_t *samples, size_t count, sps
 static spsh_status allocate(track *t, size_t capacity, spsh_error *err)
 {
     *t = (track){(int16_t *)calloc(capacity + 1, sizeof(int16_t)), 0, capacity};
-    return t->samples == NULL ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+    return t->samples == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 /* Only the ratio of the two rates counts. Both are made as large as the resampler takes them, so

@@ -11,8 +11,8 @@
 #include "common/file_names.h"
 #include "common/hash.h"
 #include "common/human.h"
-#include "common/tools_fail.h"
 #include "pair/pair_view.h"
+#include "speechshard/inside.h"
 
 /* Pairs of recordings that are no copies, every offset compared, none called one: those of
  * docs/BENCHMARKS.md without single digits, which are too short to be called anything. With 95 %
@@ -211,7 +211,7 @@ spsh_status spsh__copy_figure(spsh__copy_page *page, const spsh__match *match, s
     page->pictures++;
     rc = spsh__pair_view_draw(page->facts->set, match, page->out, &why);
     if (rc == SPSH_E_NO_MEMORY)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     if (rc != SPSH_OK) {
         draw_words(page, match);
         spsh__builder_append_text(page->out, "; no picture: ");

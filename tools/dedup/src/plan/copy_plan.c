@@ -16,7 +16,7 @@
 #include "common/grow.h"
 #include "common/hash.h"
 #include "common/jsonl.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 #define END_HEAD       "{\"end\":\""
 #define END_LINE_BYTES (sizeof(END_HEAD) - 1 + 32 + 3) /* "}, line feed */
@@ -254,16 +254,16 @@ static spsh_status read_line(spsh__copy_plan *plan, const spsh__text_input *inpu
     if (plan->datasets == NULL && line->values[WANTED_SCHEMA].kind == SPSH__JSON_STRING &&
         !is_text(&line->values[WANTED_SCHEMA], SPSH__COPY_PLAN_SCHEMA)) {
         const spsh_bytes schema = line->values[WANTED_SCHEMA].raw;
-        return SPSH_TOOLS_FAIL(err, SPSH_E_VERSION, "%s: schema %.*s, this version reads %s",
-                               input->name, schema.size_bytes < 64 ? (int)schema.size_bytes : 64,
-                               (const char *)schema.data, SPSH__COPY_PLAN_SCHEMA);
+        return SPSH_FAIL(err, SPSH_E_VERSION, "%s: schema %.*s, this version reads %s", input->name,
+                         schema.size_bytes < 64 ? (int)schema.size_bytes : 64,
+                         (const char *)schema.data, SPSH__COPY_PLAN_SCHEMA);
     }
     if (plan->datasets == NULL && line->values[WANTED_SCHEMA].kind != SPSH__JSON_STRING)
         return fail_line(input, line, "not the first line of a plan", err);
     const char *problem = parse_line(plan, line);
     if (problem != NULL)
         return fail_line(input, line, problem, err);
-    return plan->texts.failed ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+    return plan->texts.failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 /* ---- passes ---- */
@@ -283,7 +283,7 @@ static spsh_status check_hash(const spsh__text_input *input, uint64_t size_bytes
     spsh__pack_hasher *hasher = spsh__pack_hasher_new();
     uint8_t *buffer = malloc(READ_BYTES);
     if (hasher == NULL || buffer == NULL)
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
     for (uint64_t at = 0; rc == SPSH_OK && at < hashed_bytes; at += got) {
         const uint64_t left = hashed_bytes - at;
         rc = input->read_at_fn(input->user, at, buffer,
@@ -332,17 +332,16 @@ static spsh_status read_lines(spsh__copy_plan *plan, const spsh__text_input *inp
     if (rc != SPSH_E_END)
         return rc;
     if (!has_ended)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_TRUNCATED,
-                               "%s: ends with line %" PRIu64 ", without the line of its end",
-                               input->name, last);
+        return SPSH_FAIL(err, SPSH_E_TRUNCATED,
+                         "%s: ends with line %" PRIu64 ", without the line of its end", input->name,
+                         last);
     if (!hash_right)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT,
-                               "%s: line %" PRIu64 ": not the hash of what is before it: the plan "
-                               "was changed or damaged",
-                               input->name, last);
+        return SPSH_FAIL(err, SPSH_E_CORRUPT,
+                         "%s: line %" PRIu64 ": not the hash of what is before it: the plan "
+                         "was changed or damaged",
+                         input->name, last);
     if (plan->datasets == NULL)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "%s: not a plan: it has no first line",
-                               input->name);
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: not a plan: it has no first line", input->name);
     return SPSH_OK;
 }
 
@@ -352,7 +351,7 @@ static spsh_status sort_drops(spsh__copy_plan *plan, spsh_error *err)
     uint64_t at = 0;
     drop *sorted = calloc(plan->drop_count + 1, sizeof(*sorted));
     if (sorted == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < plan->drop_count; i++)
         plan->datasets[plan->drops[i].dataset].drop_count++;
     for (size_t i = 0; i < plan->dataset_count; i++) {
@@ -375,7 +374,7 @@ spsh_status spsh__copy_plan_parse(const spsh__text_input *input, uint64_t size_b
     bool hash_right = false;
     spsh__copy_plan *plan = calloc(1, sizeof(*plan));
     if (plan == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = check_hash(input, size_bytes, plan->hash, &hash_right, err);
     if (rc == SPSH_OK)
         rc = read_lines(plan, input, hash_right, err);
@@ -436,7 +435,7 @@ spsh_status spsh__copy_plan_open(const spsh_io *io, const char *path, spsh__copy
     spsh_status rc = SPSH_OK;
     const int failed = io->fstat_fn(io->user, file.fd, &info);
     if (failed < 0 || !S_ISREG(info.st_mode))
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_IO, "%s: not a regular file", path);
+        rc = SPSH_FAIL(err, SPSH_E_IO, "%s: not a regular file", path);
     else
         rc = spsh__copy_plan_parse(&input, (uint64_t)info.st_size, ret_plan, err);
     (void)io->close_fn(io->user, file.fd);

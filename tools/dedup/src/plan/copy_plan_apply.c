@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "common/hash.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 #include "speechshard/publish.h"
 
 typedef struct place {
@@ -48,8 +48,8 @@ static spsh_status fail_other(const char *path, const char *what, const uint8_t 
     char found_hex[33];
     spsh__hex128(want, want_hex);
     spsh__hex128(found, found_hex);
-    return SPSH_TOOLS_FAIL(err, SPSH_E_MISMATCH, "%s: %s: the plan was made for %s, this is %s",
-                           path, what, want_hex, found_hex);
+    return SPSH_FAIL(err, SPSH_E_MISMATCH, "%s: %s: the plan was made for %s, this is %s", path,
+                     what, want_hex, found_hex);
 }
 
 static spsh_status find_overlay(const view *v, place *p, spsh_error *err)
@@ -93,7 +93,7 @@ static spsh_status open_view(const spsh__copy_plan *plan, const char *const *pat
     spsh__copy_view_name(plan, v->name);
     v->places = calloc(v->count + 1, sizeof(*v->places));
     if (v->places == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < v->count && rc == SPSH_OK; i++) {
         v->places[i].path = paths != NULL ? paths[i] : spsh__copy_plan_dataset(plan, i)->path;
         rc = open_place(v, i, err);
@@ -123,12 +123,11 @@ static spsh_status check_kept(const view *v, const spsh__plan_drop *drop, spsh_e
         rc = spsh_dataset_skipped(p->dataset, drop->kept_id, &is_skipped, &reason, err);
     if (rc != SPSH_OK || !is_skipped)
         return rc;
-    return SPSH_TOOLS_FAIL(err, SPSH_E_MISMATCH,
-                           "%s: '%.*s', which the plan keeps in place of its copies, is skipped by "
-                           "an overlay by now; make a new plan",
-                           p->path,
-                           drop->kept_id.size_bytes < 200 ? (int)drop->kept_id.size_bytes : 200,
-                           (const char *)drop->kept_id.data);
+    return SPSH_FAIL(err, SPSH_E_MISMATCH,
+                     "%s: '%.*s', which the plan keeps in place of its copies, is skipped by "
+                     "an overlay by now; make a new plan",
+                     p->path, drop->kept_id.size_bytes < 200 ? (int)drop->kept_id.size_bytes : 200,
+                     (const char *)drop->kept_id.data);
 }
 
 /* Where the name of a dataset begins in its path, and how long it is. */
@@ -177,7 +176,7 @@ static spsh_status make_entries(const view *v, size_t number, spsh__builder *tex
         };
     }
     if (text->failed)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (uint64_t i = 0; i < d->drop_count; i++) {
         entries[i].value.data = text->data + at;
         at += entries[i].value.size_bytes;
@@ -198,7 +197,7 @@ static spsh_status apply_one(const view *v, size_t number, bool add, spsh_error 
         return SPSH_OK;
     entries = calloc((size_t)count, sizeof(*entries));
     spsh_status rc =
-        entries == NULL ? SPSH_TOOLS_NO_MEMORY(err) : make_entries(v, number, &text, entries, err);
+        entries == NULL ? SPSH_NO_MEMORY(err) : make_entries(v, number, &text, entries, err);
     if (rc == SPSH_OK && add) {
         p->is_tried = true;
         rc = spsh_overlay_add(p->path, v->name, SPSH_OVERLAY_SKIP, entries, count, v->io, err);
@@ -217,10 +216,10 @@ static spsh_status undo(const view *v, spsh_status why, spsh_error *err)
             continue;
         const spsh_status rc = spsh_overlay_remove(v->places[i].path, v->name, v->io, &undo_err);
         if (rc != SPSH_OK && rc != SPSH_E_NOT_FOUND)
-            return SPSH_TOOLS_FAIL(err, why,
-                                   "the plan is applied to some datasets only, and overlay %s of "
-                                   "%s could not be taken back: %.200s; revert the plan",
-                                   v->name, v->places[i].path, undo_err.message);
+            return SPSH_FAIL(err, why,
+                             "the plan is applied to some datasets only, and overlay %s of "
+                             "%s could not be taken back: %.200s; revert the plan",
+                             v->name, v->places[i].path, undo_err.message);
     }
     return why;
 }

@@ -9,10 +9,10 @@
 
 #include "common/hash.h"
 #include "common/json_out.h"
-#include "common/tools_fail.h"
 #include "copy_plan.h"
 #include "limits_json.h"
 #include "set/set_readers.h"
+#include "speechshard/inside.h"
 #include "text/text_profile.h"
 
 enum { SIDES = 2, BUFFER_BYTES = 1 << 20 };
@@ -48,7 +48,7 @@ typedef struct subject {
 static spsh_status flush(plan_writer *w, spsh_error *err)
 {
     if (w->lines.failed)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh__pack_hasher_add(w->hasher, spsh__builder_bytes(&w->lines));
     spsh_status rc = spsh_file_writer_write(w->file, w->lines.data, w->lines.size_bytes, err);
     spsh__builder_clear(&w->lines);
@@ -481,7 +481,7 @@ static spsh_status prepare(plan_writer *w, spsh_error *err)
     w->pairs = calloc((size_t)match_count + 1, sizeof(*w->pairs));
     w->belongings = calloc((size_t)all->member_count + 1, sizeof(*w->belongings));
     if (w->hasher == NULL || w->json == NULL || w->pairs == NULL || w->belongings == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (unsigned side = 0; side < SIDES; side++) {
         const spsh_status rc = spsh__set_readers_open(w->set, &w->readers[side], err);
         if (rc != SPSH_OK)
@@ -507,7 +507,7 @@ static spsh_status open_file(plan_writer *w, spsh_error *err)
     else
         directory = strndup(path, slash == path ? 1 : (size_t)(slash - path));
     if (directory == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     const char *name = slash == NULL ? path : slash + 1;
     spsh_stale_files_remove_of(w->options->io, directory, name);
     const spsh_status rc =

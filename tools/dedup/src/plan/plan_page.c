@@ -10,9 +10,9 @@
 
 #include "common/file_names.h"
 #include "common/human.h"
-#include "common/tools_fail.h"
 #include "copy_page.h"
 #include "plan_parts.h"
+#include "speechshard/inside.h"
 
 enum {
     CLUSTERS_SHOWN = 20,
@@ -578,7 +578,7 @@ spsh_status spsh__plan_page(const spsh__plan_facts *facts, spsh__builder *out, s
     spsh__copy_page page;
     summary *s = (summary *)calloc(1, sizeof(*s));
     if (s == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = spsh__plan_parts_open(facts->common.set, &s->parts, err);
     if (rc == SPSH_OK)
         rc = spsh__copy_page_open(&page, &facts->common, "speechshard dedupe", out, err);
@@ -595,6 +595,6 @@ spsh_status spsh__plan_page(const spsh__plan_facts *facts, spsh__builder *out, s
     spsh__plan_parts_free(s->parts);
     free(s);
     if (rc == SPSH_OK && out->failed)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     return rc;
 }

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "common/file_names.h"
-#include "common/tools_fail.h"
 #include "copy_page.h"
+#include "speechshard/inside.h"
 
 enum { KINDS = 3 };
 
@@ -49,7 +49,7 @@ spsh_status spsh__plan_parts_open(const spsh__print_set *set, spsh__plan_parts *
 {
     spsh__plan_parts *p = (spsh__plan_parts *)calloc(1, sizeof(*p));
     if (p == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     p->set = set;
     p->datasets = (sums *)calloc(spsh__print_set_dataset_count(set) + 1, sizeof(*p->datasets));
     bool failed = p->datasets == NULL;
@@ -64,7 +64,7 @@ spsh_status spsh__plan_parts_open(const spsh__print_set *set, spsh__plan_parts *
     }
     if (failed) {
         spsh__plan_parts_free(p);
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     }
     *ret_parts = p;
     return SPSH_OK;
@@ -224,7 +224,7 @@ spsh_status spsh__plan_parts_draw(const spsh__plan_parts *parts, spsh__builder *
     }
     line *lines = (line *)calloc(most, sizeof(*lines));
     if (lines == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh__page_section_open(out, "Where it would go");
     draw_datasets(parts, out, lines);
     for (size_t k = 0; k < KINDS; k++)

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 typedef struct table {
     const spsh__deal *deal;
@@ -26,7 +26,7 @@ static bool next_piece(table *t, uint64_t *ret_first, uint64_t *ret_end)
     const spsh__deal *deal = t->deal;
     (void)pthread_mutex_lock(&t->mutex);
     if (deal->stop != NULL && *deal->stop && t->status == SPSH_OK)
-        t->status = SPSH_TOOLS_FAIL(&t->err, SPSH_E_CANCELED, "stopped");
+        t->status = SPSH_FAIL(&t->err, SPSH_E_CANCELED, "stopped");
     const bool is_left = t->status == SPSH_OK && t->next < deal->end;
     if (is_left) {
         *ret_first = t->next;
@@ -73,10 +73,10 @@ spsh_status spsh__deal_run(const spsh__deal *deal, void *workers, size_t worker_
     uint32_t started = 1;
     seat *seats = calloc(worker_count, sizeof(*seats));
     if (seats == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     if (pthread_mutex_init(&t.mutex, NULL) != 0) {
         free(seats);
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     }
     for (uint32_t i = 0; i < worker_count; i++) {
         seats[i].table = &t;

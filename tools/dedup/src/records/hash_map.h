@@ -2,7 +2,7 @@
  *
  *     spsh__hash_map map = {0};
  *     if (!spsh__hash_map_add(&map, spsh__hash_of(text), next, &number))  // next: if it is new
- *         return SPSH_TOOLS_NO_MEMORY(err);
+ *         return SPSH_NO_MEMORY(err);
  *     if (spsh__hash_map_find(&map, spsh__hash_of(other)) != SPSH__HASH_NONE) ...
  *     spsh__hash_map_free(&map);
  *

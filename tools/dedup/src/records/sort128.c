@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 #include "spill.h"
 
 enum {
@@ -77,11 +77,10 @@ spsh_status spsh__sort128_open(const spsh__sort128_options *options, spsh__sort1
     spsh__sort128 *sort = NULL;
 
     if (options->memory_bytes < MEMORY_MIN || options->threads == 0)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG,
-                               "sorting needs at least 1 MiB and one thread");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "sorting needs at least 1 MiB and one thread");
     sort = calloc(1, sizeof(*sort));
     if (sort == NULL) {
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
         goto out;
     }
     uint64_t block_bytes = options->memory_bytes / BLOCKS_IN_MEMORY / RECORD_BYTES * RECORD_BYTES;
@@ -98,7 +97,7 @@ spsh_status spsh__sort128_open(const spsh__sort128_options *options, spsh__sort1
     sort->merge_max = (size_t)(options->memory_bytes / (block_bytes + 64)) - 2;
     sort->temporary_path = strdup(options->temporary_path);
     if (sort->temporary_path == NULL) {
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
         goto out;
     }
     *ret_sort = sort;
@@ -154,7 +153,7 @@ static spsh_status sort_buffer(spsh__sort128 *sort, spsh_error *err)
     if (sort->scratch == NULL)
         sort->scratch = malloc(sort->room * RECORD_BYTES);
     if (sort->scratch == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh__radix_sort128_threads(sort->records, sort->scratch, sort->filled, sort->threads);
     return SPSH_OK;
 }
@@ -165,7 +164,7 @@ static spsh_status add_run(spsh__sort128 *sort, run added, spsh_error *err)
         const size_t larger = sort->run_capacity == 0 ? 64 : 2 * sort->run_capacity;
         run *grown = realloc(sort->runs, larger * sizeof(*grown));
         if (grown == NULL)
-            return SPSH_TOOLS_NO_MEMORY(err);
+            return SPSH_NO_MEMORY(err);
         sort->runs = grown;
         sort->run_capacity = larger;
     }
@@ -205,7 +204,7 @@ static spsh_status grow(spsh__sort128 *sort, size_t wanted, spsh_error *err)
         return SPSH_OK;
     spsh__u128 *grown = realloc(sort->records, room * RECORD_BYTES);
     if (grown == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     sort->records = grown;
     sort->room = room;
     return SPSH_OK;
@@ -217,9 +216,9 @@ spsh_status spsh__sort128_add(spsh__sort128 *sort, const spsh__u128 *records, si
     spsh_status rc = SPSH_OK;
 
     if (sort->is_reading)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG, "records were added after the first read");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "records were added after the first read");
     if (sort->failure != SPSH_OK)
-        return SPSH_TOOLS_FAIL(err, sort->failure, "the sort has failed before");
+        return SPSH_FAIL(err, sort->failure, "the sort has failed before");
     sort->count += count;
     while (rc == SPSH_OK && count > 0) {
         if (sort->filled + count > sort->room)
@@ -298,7 +297,7 @@ static spsh_status begin_merge(spsh__sort128 *sort, size_t count, spsh_error *er
     sort->heads = calloc(count, sizeof(*sort->heads));
     sort->losers = calloc(count, sizeof(*sort->losers));
     if (sort->memory == NULL || sort->heads == NULL || sort->losers == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     sort->head_count = count;
     for (size_t i = 0; rc == SPSH_OK && i < count; i++) {
         const run *from = &sort->runs[sort->run_count - count + i];
@@ -367,7 +366,7 @@ static spsh_status merge_level(spsh__sort128 *sort, spsh_error *err)
     size_t made_count = 0;
     run *made = calloc(sort->run_count / 2 + 1, sizeof(*made));
     if (made == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     while (rc == SPSH_OK && sort->run_count > 0 && sort->run_count + made_count > sort->merge_max) {
         /* No more than brings the number down to what one merge takes. */
         const size_t excess = sort->run_count + made_count - sort->merge_max + 1;
@@ -403,7 +402,7 @@ spsh_status spsh__sort128_next(spsh__sort128 *sort, const spsh__u128 **ret_recor
     size_t count = 0;
 
     if (sort->failure != SPSH_OK)
-        return SPSH_TOOLS_FAIL(err, sort->failure, "the sort has failed before");
+        return SPSH_FAIL(err, sort->failure, "the sort has failed before");
     if (!sort->is_reading)
         rc = start_reading(sort, err);
     if (rc == SPSH_OK && sort->is_over)

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/hash.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 enum { NAME_TRIES = 1000, PATH_BYTES_MAX = 4096 };
 
@@ -71,10 +71,10 @@ spsh_status spsh__spill_open(const spsh_io *io, const char *directory, size_t bl
     spsh__spill *spill = NULL;
 
     if (strlen(directory) > PATH_BYTES_MAX - 64)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG, "the temporary directory's name is long");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "the temporary directory's name is long");
     spill = calloc(1, sizeof(*spill));
     if (spill == NULL) {
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
         goto out;
     }
     spill->io = io != NULL ? io : spsh_io_default();
@@ -82,7 +82,7 @@ spsh_status spsh__spill_open(const spsh_io *io, const char *directory, size_t bl
     spill->fd = -1;
     spill->path = malloc(PATH_BYTES_MAX);
     if (spill->path == NULL) {
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
         goto out;
     }
     rc = open_unlinked(spill, directory, err);
@@ -141,8 +141,8 @@ spsh_status spsh__spill_read(spsh__spill *spill, uint64_t block, spsh__u128 *rec
         spsh_io_read_exact(spill->io, spill->fd, records, (count + 1) * sizeof(*records),
                            place_of(spill, block), spill->path, err);
     if (rc == SPSH_E_TRUNCATED)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "%s: shorter than what was written to it",
-                               spill->path);
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: shorter than what was written to it",
+                         spill->path);
     if (rc != SPSH_OK)
         return rc;
     memcpy(&end, &records[count], sizeof(end));

@@ -15,8 +15,7 @@
 #include <string.h>
 
 #include "common/hash.h"
-#include "common/little_endian.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 enum { FOOTER_BYTES = 192, SUM_BYTES = 8 };
 
@@ -46,11 +45,11 @@ spsh_status spsh__work_writer_open(const spsh_io *io, const char *directory, con
 {
     spsh__work_writer *writer = calloc(1, sizeof(*writer));
     if (writer == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     writer->record_bytes = record_bytes;
     memcpy(writer->run_hash, run_hash, 16);
     writer->block = malloc(8 + (size_t)SPSH__WORK_BLOCK_RECORDS * record_bytes + SUM_BYTES);
-    spsh_status rc = writer->block == NULL ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+    spsh_status rc = writer->block == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     if (rc == SPSH_OK)
         rc = spsh_file_writer_open(io, directory, name, 0, NULL, &writer->file, err);
     if (rc == SPSH_OK) {
@@ -116,10 +115,10 @@ static spsh_status check_footer(spsh__work_file *file, const uint8_t *footer, ui
     const spsh_bytes summed = {footer, FOOTER_BYTES - 8};
     if (memcmp(footer, magic, 8) != 0 ||
         spsh__load_le(footer + FOOTER_BYTES - 8, 8) != spsh__pack_hash64(summed))
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "%s: damaged end; remove the file", file->path);
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: damaged end; remove the file", file->path);
     if (memcmp(footer + 24, run_hash, 16) != 0 ||
         spsh__load_le(footer + 8, 8) != file->record_bytes)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_MISMATCH, "%s: belongs to another run", file->path);
+        return SPSH_FAIL(err, SPSH_E_MISMATCH, "%s: belongs to another run", file->path);
     file->record_count = spsh__load_le(footer + 16, 8);
     file->block_count = file->record_count / SPSH__WORK_BLOCK_RECORDS +
                         (file->record_count % SPSH__WORK_BLOCK_RECORDS != 0);
@@ -128,10 +127,9 @@ static spsh_status check_footer(spsh__work_file *file, const uint8_t *footer, ui
     if (file->record_count > file_bytes || file_bytes != file->record_count * file->record_bytes +
                                                              file->block_count * SUM_BYTES +
                                                              FOOTER_BYTES)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT,
-                               "%s: %" PRIu64 " bytes do not hold %" PRIu64
-                               " records; remove the file",
-                               file->path, file_bytes, file->record_count);
+        return SPSH_FAIL(err, SPSH_E_CORRUPT,
+                         "%s: %" PRIu64 " bytes do not hold %" PRIu64 " records; remove the file",
+                         file->path, file_bytes, file->record_count);
     return SPSH_OK;
 }
 
@@ -154,7 +152,7 @@ spsh_status spsh__work_file_open(const spsh_io *io, const char *path, const uint
         rc = spsh_io_status(-failed);
         spsh_error_set(err, rc, -failed, SPSH_OFFSET_NONE, "%s: %s", path, strerror(-failed));
     } else if (info.st_size < FOOTER_BYTES) {
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_TRUNCATED, "%s: too short; remove the file", path);
+        rc = SPSH_FAIL(err, SPSH_E_TRUNCATED, "%s: too short; remove the file", path);
     }
     if (rc == SPSH_OK)
         rc = spsh_io_read_exact(io, file.fd, footer, FOOTER_BYTES,
@@ -179,7 +177,7 @@ spsh_status spsh__work_file_read(const spsh__work_file *file, uint64_t block, ui
     const uint64_t at = first * file->record_bytes + block * SUM_BYTES;
     uint8_t *buffer = malloc(8 + bytes + SUM_BYTES);
     if (buffer == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc =
         spsh_io_read_exact(file->io, file->fd, buffer + 8, bytes + SUM_BYTES, at, file->path, err);
     if (rc == SPSH_OK && spsh__load_le(buffer + 8 + bytes, 8) != sum_block(buffer, block, bytes)) {

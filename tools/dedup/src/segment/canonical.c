@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "common/hash.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 #include "speechshard/limits.h"
 #include "speechshard/shard.h"
 
@@ -172,13 +172,13 @@ spsh_status spsh__canonical_new(spsh__canonical **ret_canonical, spsh_error *err
 {
     spsh__canonical *canonical = calloc(1, sizeof(*canonical));
     if (canonical == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     canonical->full = spsh__pack_hasher_new();
     canonical->trim = spsh__pack_hasher_new();
     canonical->mono = spsh__pack_hasher_new();
     if (canonical->full == NULL || canonical->trim == NULL || canonical->mono == NULL) {
         spsh__canonical_free(canonical);
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     }
     spsh__canonical_begin(canonical, SPSH_SAMPLE_RATE_HZ_MIN, 1);
     *ret_canonical = canonical;

@@ -23,7 +23,7 @@
 
 #include "common/grow.h"
 #include "common/hash.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 #include "speechshard/limits.h"
 
 enum {
@@ -152,7 +152,7 @@ static spsh_status end_chunk(spsh__chunker *chunker, uint64_t cut, spsh_error *e
     spsh__chunk *chunks = spsh__grow(chunker->chunks, &chunker->chunk_capacity,
                                      chunker->chunk_count + 1, sizeof(*chunks));
     if (chunks == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     chunker->chunks = chunks;
     const spsh_bytes bytes = {(const uint8_t *)samples,
                               count * chunker->channels * sizeof(*samples)};
@@ -195,7 +195,7 @@ static spsh_status keep_samples(spsh__chunker *chunker, const int32_t *samples, 
     int32_t *pcm =
         spsh__grow(chunker->pcm, &capacity, (chunker->pcm_count + count) * channels, sizeof(*pcm));
     if (pcm == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     chunker->pcm = pcm;
     chunker->pcm_capacity = capacity / channels;
     int32_t *end = chunker->pcm + chunker->pcm_count * channels;
@@ -228,7 +228,7 @@ static spsh_status keep_hashes(spsh__chunker *chunker, const uint32_t *hashes, s
     uint32_t *kept = spsh__grow(chunker->hashes, &chunker->hash_capacity,
                                 chunker->hash_count + count, sizeof(*kept));
     if (kept == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     chunker->hashes = kept;
     memcpy(chunker->hashes + chunker->hash_count, hashes, count * sizeof(*hashes));
     chunker->hash_count += count;
@@ -252,7 +252,7 @@ spsh_status spsh__chunker_new(spsh__chunker **ret_chunker, spsh_error *err)
 {
     spsh__chunker *chunker = calloc(1, sizeof(*chunker));
     if (chunker == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     *ret_chunker = chunker;
     return SPSH_OK;
 }
@@ -262,7 +262,7 @@ spsh_status spsh__chunker_begin(spsh__chunker *chunker, uint32_t rate_hz, uint32
 {
     if (rate_hz < SPSH_SAMPLE_RATE_HZ_MIN || rate_hz > SPSH_SAMPLE_RATE_HZ_MAX || channels == 0 ||
         channels > SPSH_CHANNELS_MAX)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG, "%u channels at %u Hz", channels, rate_hz);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%u channels at %u Hz", channels, rate_hz);
     /* The room for samples is counted in frames: it is not carried over to other channel counts. */
     if (channels != chunker->channels) {
         free(chunker->pcm);

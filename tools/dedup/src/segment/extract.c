@@ -21,10 +21,10 @@
 #include "canonical.h"
 #include "chunker.h"
 #include "common/hash.h"
-#include "common/tools_fail.h"
 #include "fingerprint/bandwidth.h"
 #include "fingerprint/resample8k.h"
 #include "print_mix.h"
+#include "speechshard/inside.h"
 
 enum {
     PIECE_VALUES = 1 << 15, /* decoded at once: fits the processor's second cache */
@@ -57,7 +57,7 @@ spsh_status spsh__extractor_open(const spsh_dataset *dataset, spsh__extractor **
 {
     spsh__extractor *x = calloc(1, sizeof(*x));
     if (x == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     x->dataset = dataset;
     for (uint32_t i = 0; i < PRINTS_MAX; i++)
         x->print_channels[i] = i;

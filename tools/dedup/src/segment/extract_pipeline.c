@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "common/ordered_work.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 enum { AHEAD = 8 };
 
@@ -32,7 +32,7 @@ static spsh_status run_job(void *user, void *worker, size_t job, void *result_, 
     for (uint32_t i = 0; i < result->job.count && rc == SPSH_OK; i++) {
         spsh__segment_entry entry;
         if (p->options.stop != NULL && *p->options.stop)
-            return SPSH_TOOLS_FAIL(err, SPSH_E_CANCELED, "stopped");
+            return SPSH_FAIL(err, SPSH_E_CANCELED, "stopped");
         rc = spsh__extractor_run(worker, result->job.first + i, &entry, err);
         if (rc == SPSH_OK)
             rc = spsh__segment_writer_add(result->rows, &entry, err);
@@ -61,7 +61,7 @@ static spsh_status new_result(void *user, void **ret_result, spsh_error *err)
     (void)user;
     spsh__extract_result *result = calloc(1, sizeof(*result));
     if (result == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     const spsh_status rc = spsh__segment_writer_open(&result->rows, err);
     if (rc == SPSH_OK)
         *ret_result = result;
@@ -84,7 +84,7 @@ spsh_status spsh__extract_pipeline_start(const spsh__extract_pipeline_options *o
                                                  run_job};
     spsh__extract_pipeline *p = calloc(1, sizeof(*p));
     if (p == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     p->options = *options;
     const spsh__ordered_work_options work = {.kind = &kind,
                                              .user = p,

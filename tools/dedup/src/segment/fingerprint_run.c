@@ -15,8 +15,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/tools_fail.h"
 #include "extract_pipeline.h"
+#include "speechshard/inside.h"
 
 enum {
     JOB_UTTERANCES = 16,
@@ -61,7 +61,7 @@ static spsh_status list_shards(run *r, spsh_error *err)
     uint64_t first = 0;
     r->shards = calloc((size_t)count + 1, sizeof(*r->shards));
     if (r->shards == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (uint64_t n = 0; n < count; n++) {
         part_shard shard = {.number = n, .first = first};
         const spsh_status rc = spsh_dataset_shard(r->dataset, n, &shard.seal, err);
@@ -176,7 +176,7 @@ static spsh_status list_jobs(run *r, spsh_error *err)
             room += (size_t)(r->shards[i].seal.utterance_count / JOB_UTTERANCES) + 1;
     r->jobs = calloc(room, sizeof(*r->jobs));
     if (r->jobs == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < r->shard_count; i++) {
         const part_shard *shard = &r->shards[i];
         const uint64_t count = shard->to_do ? shard->seal.utterance_count : 0;
@@ -345,9 +345,9 @@ static spsh_status estimate_all(run *r, double measure_s, spsh__fingerprint_esti
 static spsh_status prepare(run *r, const char *dataset_path, spsh_error *err)
 {
     if (r->options->part >= r->options->part_count)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG, "part %llu of %llu: counted from 0",
-                               (unsigned long long)r->options->part,
-                               (unsigned long long)r->options->part_count);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "part %llu of %llu: counted from 0",
+                         (unsigned long long)r->options->part,
+                         (unsigned long long)r->options->part_count);
     spsh_status rc = open_dataset(r, dataset_path, err);
     if (rc == SPSH_OK)
         rc = list_shards(r, err);

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tools_fail.h"
 #include "segment_columns.h"
+#include "speechshard/inside.h"
 
 #define ULL(value_) ((unsigned long long)(value_))
 
@@ -34,8 +34,8 @@ static uint32_t id_of(spsh__segment_column column)
 static spsh_status fail_value(const spsh__segment *segment, spsh__segment_column column,
                               uint64_t at, spsh_error *err)
 {
-    return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "%s: element %llu of section %u cannot be",
-                           spsh_table_file_path(segment->file), ULL(at), id_of(column));
+    return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: element %llu of section %u cannot be",
+                     spsh_table_file_path(segment->file), ULL(at), id_of(column));
 }
 
 /* One element as a number. */
@@ -104,11 +104,11 @@ static spsh_status check_identity(const spsh__segment *segment, const spsh_datas
     if (rc != SPSH_OK)
         return rc;
     if (versions[0] != SPSH__SEGMENT_VERSION || versions[1] != SPSH__FINGERPRINT_VERSION)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_VERSION,
-                               "%s: version %u of segments, %u of the fingerprint; known here: %d "
-                               "and %d",
-                               path, versions[0], versions[1], SPSH__SEGMENT_VERSION,
-                               SPSH__FINGERPRINT_VERSION);
+        return SPSH_FAIL(err, SPSH_E_VERSION,
+                         "%s: version %u of segments, %u of the fingerprint; known here: %d "
+                         "and %d",
+                         path, versions[0], versions[1], SPSH__SEGMENT_VERSION,
+                         SPSH__FINGERPRINT_VERSION);
     rc = spsh_table_file_require(segment->file, id_of(SPSH__SEGMENT_SHARD), 16, 2, err);
     for (uint64_t i = 0; i < 2 && rc == SPSH_OK; i++)
         rc = get_hash(segment, SPSH__SEGMENT_SHARD, i, shard[i], err);
@@ -119,10 +119,10 @@ static spsh_status check_identity(const spsh__segment *segment, const spsh_datas
         memcmp(info->file_id, file_id, 16) != 0 ||
         memcmp(info->dataset_id, spsh_dataset_info_get(dataset)->dataset_id, 16) != 0 ||
         info->unit != seal->unit || info->number != seal->number)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_MISMATCH, "%s: made from another shard", path);
+        return SPSH_FAIL(err, SPSH_E_MISMATCH, "%s: made from another shard", path);
     if (info->row_count != seal->utterance_count)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "%s: %llu utterances, the shard has %llu", path,
-                               ULL(info->row_count), ULL(seal->utterance_count));
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: %llu utterances, the shard has %llu", path,
+                         ULL(info->row_count), ULL(seal->utterance_count));
     return SPSH_OK;
 }
 
@@ -176,7 +176,7 @@ spsh_status spsh__segment_open(const spsh_dataset *dataset, const spsh_shard_sea
     spsh__segment *segment = calloc(1, sizeof(*segment));
     char *path = segment_path(dataset, seal);
     if (segment == NULL || path == NULL) {
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
         goto out;
     }
     rc = spsh_table_file_open(path, io, NULL, &segment->file, err);

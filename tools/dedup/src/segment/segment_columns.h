@@ -3,8 +3,8 @@
 #ifndef SPSH_DEDUP_SEGMENT_COLUMNS_H
 #define SPSH_DEDUP_SEGMENT_COLUMNS_H
 
-#include "common/little_endian.h"
 #include "segment.h"
+#include "speechshard/inside.h"
 #include "speechshard/table_file.h"
 
 /* name, id, bytes of an element, what there is one of */

@@ -12,8 +12,8 @@
 
 #include "common/grow.h"
 #include "common/hash.h"
-#include "common/tools_fail.h"
 #include "segment_columns.h"
+#include "speechshard/inside.h"
 
 #define CHUNK_SAMPLES_MAX ((UINT64_C(1) << SPSH__SEGMENT_CHUNK_BITS) - 1)
 #define CHUNK_FIRST_MAX   ((UINT64_C(1) << (64 - SPSH__SEGMENT_CHUNK_BITS)) - 1)
@@ -101,14 +101,14 @@ spsh_status spsh__segment_writer_reset(spsh__segment_writer *writer, spsh_error 
         if (has_end(spsh__segment_columns[i].per))
             put(writer, (spsh__segment_column)i, 0);
     }
-    return writer->out_of_memory ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+    return writer->out_of_memory ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 spsh_status spsh__segment_writer_open(spsh__segment_writer **ret_writer, spsh_error *err)
 {
     spsh__segment_writer *writer = calloc(1, sizeof(*writer));
     if (writer == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     const spsh_status rc = spsh__segment_writer_reset(writer, err);
     if (rc != SPSH_OK) {
         spsh__segment_writer_free(writer);
@@ -161,8 +161,8 @@ static spsh_status add_keys(spsh__segment_writer *writer, const spsh__print *pri
     for (size_t i = 0; bytes != NULL && i < print->key_count; i++) {
         const spsh__print_key *key = &print->keys[i];
         if (key->frame > FRAME_MAX)
-            return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT, "a recording of %llu frames",
-                                   (unsigned long long)key->frame);
+            return SPSH_FAIL(err, SPSH_E_LIMIT, "a recording of %llu frames",
+                             (unsigned long long)key->frame);
         spsh__store_le(bytes + 16 * i,
                        key->bits | (uint64_t)key->weak[0] << SPSH__KEY_BITS |
                            (uint64_t)key->weak[1] << (SPSH__KEY_BITS + SPSH__SEGMENT_WEAK_BITS),
@@ -180,8 +180,8 @@ static spsh_status add_chunks(spsh__segment_writer *writer, const spsh__segment_
     for (size_t i = 0; bytes != NULL && i < entry->chunk_count; i++) {
         const spsh__chunk *chunk = &entry->chunks[i];
         if (chunk->samples > CHUNK_SAMPLES_MAX || chunk->first_sample > CHUNK_FIRST_MAX)
-            return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT, "a chunk of %u samples at %llu",
-                                   chunk->samples, (unsigned long long)chunk->first_sample);
+            return SPSH_FAIL(err, SPSH_E_LIMIT, "a chunk of %u samples at %llu", chunk->samples,
+                             (unsigned long long)chunk->first_sample);
         spsh__store_le(bytes + 16 * i, chunk->hash, 8);
         spsh__store_le(bytes + 16 * i + 8,
                        chunk->samples | chunk->first_sample << SPSH__SEGMENT_CHUNK_BITS, 8);
@@ -227,7 +227,7 @@ spsh_status spsh__segment_writer_add(spsh__segment_writer *writer, const spsh__s
     if (rc == SPSH_OK)
         rc = add_chunks(writer, entry, err);
     if (rc == SPSH_OK && writer->out_of_memory)
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
     return rc;
 }
 
@@ -263,7 +263,7 @@ spsh_status spsh__segment_writer_append(spsh__segment_writer *writer,
         for (size_t at = 0; counted != SPSH__SEGMENT_COLUMN_COUNT && at < size; at += width)
             spsh__store_le(bytes + at, spsh__load_le(bytes + at, width) + counts[counted], width);
     }
-    return writer->out_of_memory ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+    return writer->out_of_memory ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 /* ---- publishing ---- */
@@ -297,7 +297,7 @@ spsh_status spsh__segment_writer_publish(spsh__segment_writer *writer, const sps
         .mode = SPSH_PUBLISH_REPLACE,
     };
     if (directory == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh_shard_file_name(seal->unit, seal->number, name);
     memcpy(shard, seal->file_id, 16);
     memcpy(shard + 16, seal->root_hash, 16);

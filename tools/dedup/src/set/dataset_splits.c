@@ -7,7 +7,7 @@
 #include "speechshard/io.h"
 
 #include "common/file_names.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 static bool exists(const spsh_io *io, const char *path)
 {
@@ -25,7 +25,7 @@ static spsh_status find_path(const char *operand, const spsh_io *io, size_t *ret
         return SPSH_OK;
     char *path = strdup(operand);
     if (path == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     *ret_bytes = (size_t)(last - operand);
     for (size_t at = *ret_bytes + 1; at-- > 0;) {
         if (path[at] != ':')
@@ -55,7 +55,7 @@ static spsh_status grow(spsh_dedup_sources *list, spsh_error *err)
     size_t capacity = list->capacity == 0 ? 8 : 2 * list->capacity;
     spsh_dedup_source *items = (spsh_dedup_source *)realloc(list->items, capacity * sizeof(*items));
     if (items == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     list->items = items;
     list->capacity = capacity;
     return SPSH_OK;
@@ -70,20 +70,20 @@ spsh_status spsh__source_list_add(spsh_dedup_sources *list, const char *operand,
         return rc;
     bool has_splits = operand[path_bytes] == ':';
     if (path_bytes == 0)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG, "'%s' names no dataset", operand);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "'%s' names no dataset", operand);
     if (has_splits && !are_names(operand + path_bytes + 1))
-        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG,
-                               "'%s': splits are names with commas between, such as '%.*s:train'",
-                               operand, (int)path_bytes, operand);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "'%s': splits are names with commas between, such as '%.*s:train'",
+                         operand, (int)path_bytes, operand);
     if (has_splits && !spsh__text_is_utf8(spsh__bytes_of(operand + path_bytes + 1)))
-        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG,
-                               "'%s': names of splits are UTF-8, and this one is not", operand);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "'%s': names of splits are UTF-8, and this one is not", operand);
     rc = grow(list, err);
     if (rc != SPSH_OK)
         return rc;
     char *text = strdup(operand);
     if (text == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     text[path_bytes] = '\0';
     list->items[list->count++] =
         (spsh_dedup_source){text, has_splits ? text + path_bytes + 1 : NULL, side};

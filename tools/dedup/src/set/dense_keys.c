@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "common/grow.h"
-#include "common/tools_fail.h"
 #include "segment/print_mix.h"
+#include "speechshard/inside.h"
 
 enum { PIECE = 16384 }; /* samples of a channel */
 
@@ -21,7 +21,7 @@ static spsh_status append(list *to, const void *item, size_t size_bytes, spsh_er
 {
     void *items = spsh__grow(to->items, &to->capacity, to->count + 1, size_bytes);
     if (items == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     to->items = items;
     memcpy((uint8_t *)to->items + to->count++ * size_bytes, item, size_bytes);
     return SPSH_OK;
@@ -43,7 +43,7 @@ static spsh_status feed(spsh__fingerprint *maker, spsh_reader *reader, uint64_t 
     spsh_status rc = SPSH_OK;
     int16_t *pcm = calloc((size_t)PIECE * row->channels, sizeof(*pcm));
     if (pcm == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (uint64_t at = 0; rc == SPSH_OK && at < row->samples;) {
         uint64_t got = 0;
         rc = spsh_reader_read_i16(reader, position, at, pcm, PIECE, &got, err);

@@ -8,8 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/little_endian.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 enum { U64_COUNT = 5, U32_COUNT = 8, REAL_COUNT = 15 };
 _Static_assert(U64_COUNT * 8 + U32_COUNT * 4 + REAL_COUNT * 8 == SPSH__MATCH_BYTES, "match size");
@@ -89,11 +88,11 @@ spsh_status spsh__match_decode(const uint8_t bytes[SPSH__MATCH_BYTES], spsh__mat
         const uint64_t bits = spsh__load_le(bytes, 8);
         memcpy(&reals[i], &bits, sizeof(bits));
         if (!isfinite(reals[i]))
-            return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "a match with a number that is none");
+            return SPSH_FAIL(err, SPSH_E_CORRUPT, "a match with a number that is none");
     }
     if (u64s[0] >= u64s[1] || u32s[0] >= SPSH_TIER_COUNT || u32s[1] >= SPSH_COPY_CLASS_COUNT ||
         u32s[6] > 1 || u32s[7] != 0)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "a match that cannot be");
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "a match that cannot be");
     *ret_match = (spsh__match){
         .a = u64s[0],
         .b = u64s[1],

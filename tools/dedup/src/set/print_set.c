@@ -14,8 +14,7 @@
 #include <string.h>
 
 #include "common/hash.h"
-#include "common/little_endian.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 #include "speechshard/publish.h"
 
 #define ULL(value_) ((unsigned long long)(value_))
@@ -67,7 +66,7 @@ static spsh_status open_member(const spsh_io *io, const char *path, member *ret_
     m.path = realpath(path, NULL);
     if (m.path == NULL) {
         spsh_dataset_close(m.dataset);
-        return SPSH_TOOLS_FAIL(err, SPSH_E_IO, "%s: the path cannot be resolved", path);
+        return SPSH_FAIL(err, SPSH_E_IO, "%s: the path cannot be resolved", path);
     }
     memcpy(m.id, spsh_dataset_info_get(m.dataset)->dataset_id, 16);
     m.count = spsh_dataset_info_get(m.dataset)->utterance_count;
@@ -96,9 +95,9 @@ static spsh_status add_source(spsh__print_set *set, const spsh_dedup_source *sou
         if (memcmp(set->members[i].id, m.id, 16) != 0)
             continue;
         if (strcmp(set->members[i].path, m.path) != 0)
-            rc = SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG,
-                                 "%.200s and %.200s are the same dataset (equal ids) in two places",
-                                 set->members[i].path, m.path);
+            rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                           "%.200s and %.200s are the same dataset (equal ids) in two places",
+                           set->members[i].path, m.path);
         close_member(&m);
         return rc;
     }
@@ -134,10 +133,10 @@ static spsh_status open_segment(spsh__print_set *set, const member *m, uint64_t 
     rc = spsh__segment_open(m->dataset, &seal, set->io, &entry->segment, err);
     if (rc == SPSH_E_NOT_FOUND) {
         spsh_shard_file_name(seal.unit, seal.number, name);
-        return SPSH_TOOLS_FAIL(err, rc,
-                               "%.150s: no fingerprints of shard %s; 'speechshard fingerprint "
-                               "%.150s' makes them",
-                               path, name, path);
+        return SPSH_FAIL(err, rc,
+                         "%.150s: no fingerprints of shard %s; 'speechshard fingerprint "
+                         "%.150s' makes them",
+                         path, name, path);
     }
     if (rc != SPSH_OK)
         return rc;
@@ -157,7 +156,7 @@ static spsh_status open_segments(spsh__print_set *set, spsh_error *err)
         total += spsh_dataset_info_get(set->members[i].dataset)->shard_count;
     set->shards = calloc((size_t)total + 1, sizeof(*set->shards));
     if (set->shards == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < set->member_count && rc == SPSH_OK; i++) {
         member *m = &set->members[i];
         const uint64_t shard_count = spsh_dataset_info_get(m->dataset)->shard_count;
@@ -165,8 +164,8 @@ static spsh_status open_segments(spsh__print_set *set, spsh_error *err)
         for (uint64_t n = 0; n < shard_count && rc == SPSH_OK; n++)
             rc = open_segment(set, m, n, err);
         if (rc == SPSH_OK && set->count - m->first != m->count)
-            rc = SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "%s: %llu utterances, its shards have %llu",
-                                 m->path, ULL(m->count), ULL(set->count - m->first));
+            rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: %llu utterances, its shards have %llu",
+                           m->path, ULL(m->count), ULL(set->count - m->first));
     }
     set->shards[set->shard_count].first = set->count;
     set->shards[set->shard_count].first_print = set->print_count;
@@ -194,11 +193,11 @@ static spsh_status fail_split(const member *m, spsh_bytes wanted, spsh_error *er
                        (int)name.size_bytes, (const char *)name.data);
         used = strlen(names);
     }
-    return SPSH_TOOLS_FAIL(
-        err, SPSH_E_INVALID_ARG, "%.100s: no split '%.*s'; this dataset has %s%s",
-        spsh_dataset_path(m->dataset), wanted.size_bytes < 60 ? (int)wanted.size_bytes : 60,
-        (const char *)wanted.data, count == 0 ? "no splits: leave ':SPLITS' away" : "the splits",
-        names);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%.100s: no split '%.*s'; this dataset has %s%s",
+                     spsh_dataset_path(m->dataset),
+                     wanted.size_bytes < 60 ? (int)wanted.size_bytes : 60,
+                     (const char *)wanted.data,
+                     count == 0 ? "no splits: leave ':SPLITS' away" : "the splits", names);
 }
 
 /* Sets the flag of the split with that name. */
@@ -229,7 +228,7 @@ static spsh_status choose_splits(const member *m, const char *splits, bool **ret
     bool *chosen =
         calloc((size_t)spsh_dataset_name_count(m->dataset, SPSH_NAME_SPLIT) + 1, sizeof(*chosen));
     if (chosen == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = SPSH_OK;
     for (const char *at = splits; rc == SPSH_OK && at != NULL;) {
         const char *comma = strchr(at, ',');
@@ -266,12 +265,12 @@ static spsh_status fail_both(const member *m, uint64_t position, spsh_error *err
     if (rc == SPSH_OK)
         rc = spsh_reader_metadata(reader, position, &utterance, err);
     if (rc == SPSH_OK)
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG,
-                             "%.150s: \"%.*s\" and others are to be trained and tested with: give "
-                             "each side its own splits",
-                             spsh_dataset_path(m->dataset),
-                             utterance.id.size_bytes < 150 ? (int)utterance.id.size_bytes : 150,
-                             (const char *)utterance.id.data);
+        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                       "%.150s: \"%.*s\" and others are to be trained and tested with: give "
+                       "each side its own splits",
+                       spsh_dataset_path(m->dataset),
+                       utterance.id.size_bytes < 150 ? (int)utterance.id.size_bytes : 150,
+                       (const char *)utterance.id.data);
     spsh_reader_close(reader);
     return rc;
 }
@@ -307,7 +306,7 @@ static spsh_status drop_skipped(spsh__print_set *set, const member *m, spsh_erro
     const uint64_t room = count;
     uint64_t *positions = malloc((size_t)count * sizeof(*positions));
     if (positions == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     rc = spsh_dataset_skipped_positions(m->dataset, positions, room, &count, err);
     for (uint64_t i = 0; i < count && i < room && rc == SPSH_OK; i++)
         set->sides[m->first + positions[i]] = SPSH_SIDE_NONE;
@@ -321,7 +320,7 @@ static spsh_status claim_sides(spsh__print_set *set, const spsh_dedup_source *so
     spsh_status rc = SPSH_OK;
     set->sides = calloc((size_t)set->count + 1, 1);
     if (set->sides == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < source_count && rc == SPSH_OK; i++) {
         const member *m = find_member(set, ids[i]);
         bool *chosen = NULL;
@@ -362,7 +361,7 @@ static spsh_status make_hash(spsh__print_set *set, spsh_error *err)
     spsh_status rc = SPSH_OK;
     spsh__pack_hasher *hasher = spsh__pack_hasher_new();
     if (hasher == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh__pack_hasher_add(hasher, (spsh_bytes){versions, sizeof(versions)});
     for (size_t i = 0; i < set->member_count && rc == SPSH_OK; i++) {
         const spsh_dataset_info *info = spsh_dataset_info_get(set->members[i].dataset);
@@ -390,13 +389,13 @@ spsh_status spsh__print_set_open(const spsh_dedup_source *sources, size_t source
     spsh__print_set *set = calloc(1, sizeof(*set));
     uint8_t(*ids)[16] = calloc(source_count + 1, sizeof(*ids));
     if (set == NULL || ids == NULL) {
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
         goto out;
     }
     set->io = io;
     set->members = calloc(source_count + 1, sizeof(*set->members));
     if (set->members == NULL) {
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
         goto out;
     }
     for (size_t i = 0; i < source_count && rc == SPSH_OK; i++)
@@ -507,8 +506,8 @@ static spsh_status check_ordinal(const spsh__print_set *set, uint64_t ordinal, s
 {
     if (ordinal < set->count)
         return SPSH_OK;
-    return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG, "utterance %llu of %llu", ULL(ordinal),
-                           ULL(set->count));
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "utterance %llu of %llu", ULL(ordinal),
+                     ULL(set->count));
 }
 
 /* The row as its segment has it. */
@@ -532,9 +531,9 @@ static spsh_status find_original(const spsh__print_set *set, uint64_t ordinal,
     const member *m = &set->members[number];
     spsh_status rc = spsh_dataset_rows(m->dataset, position, 1, &row, err);
     if (rc == SPSH_OK && row.duplicate_of >= m->count)
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT,
-                             "%s: utterance number %llu copies none, its segment says it does",
-                             m->path, ULL(position));
+        rc = SPSH_FAIL(err, SPSH_E_CORRUPT,
+                       "%s: utterance number %llu copies none, its segment says it does", m->path,
+                       ULL(position));
     if (rc == SPSH_OK)
         *ret_original = m->first + row.duplicate_of;
     return rc;
@@ -556,7 +555,7 @@ static spsh_status find_row(const spsh__print_set *set, uint64_t ordinal,
         if (rc == SPSH_OK)
             rc = stored_row(set, alias_of, &original, ret_shard, err);
         if (rc == SPSH_OK && (original.flags & SPSH__ROW_ALIAS) != 0)
-            rc = SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "utterance %llu copies a copy", ULL(ordinal));
+            rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "utterance %llu copies a copy", ULL(ordinal));
         memcpy(original.id_key, own.id_key, 16);
         original.flags = (original.flags & ~SPSH__ROW_HAS_TEXT) | own.flags;
         own = original;
@@ -580,8 +579,8 @@ spsh_status spsh__print_set_print(const spsh__print_set *set, uint64_t print,
 {
     spsh__segment_print stored = {0};
     if (print >= set->print_count)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG, "print %llu of %llu", ULL(print),
-                               ULL(set->print_count));
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "print %llu of %llu", ULL(print),
+                         ULL(set->print_count));
     const shard_entry *shard = find_shard(set, print, true);
     const spsh_status rc =
         spsh__segment_print_get(shard->segment, print - shard->first_print, &stored, err);

@@ -9,9 +9,9 @@
 
 #include <stdlib.h>
 
-#include "common/tools_fail.h"
 #include "fingerprint/resample8k.h"
 #include "segment/print_mix.h"
+#include "speechshard/inside.h"
 
 /* Where and what is read, and where it goes. */
 typedef struct stretch {
@@ -26,20 +26,10 @@ typedef struct stretch {
     size_t count; /* still wanted */
 } stretch;
 
-static uint64_t common_factor(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        const uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* Sets where to begin in the source and how many outputs to drop for output `first`. */
 static void find_start(stretch *part, uint32_t rate_hz, uint64_t first)
 {
-    const uint64_t factor = common_factor(rate_hz, SPSH__PRINT_RATE_HZ);
+    const uint64_t factor = spsh__gcd(rate_hz, SPSH__PRINT_RATE_HZ);
     const uint64_t made = SPSH__PRINT_RATE_HZ / factor;
     const uint64_t taken = rate_hz / factor;
     const uint64_t reach = rate_hz / 500 + 1; /* the filter's half */
@@ -128,11 +118,11 @@ spsh_status spsh__print_signal_read(const spsh__print_signal *signal, uint64_t f
     part.channels = row.channels;
     part.source_end = row.samples;
     if (signal->channel > row.channels)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "a print of channel %u of an utterance of %u",
-                               signal->channel, row.channels);
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "a print of channel %u of an utterance of %u",
+                         signal->channel, row.channels);
     pcm = calloc((size_t)SPSH__RESAMPLE_IN_MAX * row.channels, sizeof(*pcm));
     if (pcm == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     rc = spsh__resample8k_new(row.sample_rate_hz, &resampler, err);
     if (rc == SPSH_OK) {
         find_start(&part, row.sample_rate_hz, first);

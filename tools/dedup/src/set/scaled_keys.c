@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tools_fail.h"
 #include "fingerprint/resample8k.h"
 #include "fingerprint/sinc_table.h"
+#include "speechshard/inside.h"
 
 enum { PIECE = 60 * SPSH__PRINT_RATE_HZ }; /* samples that are made at once */
 
@@ -29,7 +29,7 @@ static spsh_status read_with(const double *table, const spsh__print_signal *sign
     const size_t size = (size_t)((double)count * speed) + SPSH__SINC_TAPS + 2;
     int32_t *source = calloc(size, sizeof(*source));
     double *values = calloc(size, sizeof(*values));
-    spsh_status rc = source == NULL || values == NULL ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+    spsh_status rc = source == NULL || values == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     if (rc == SPSH_OK)
         rc = spsh__print_signal_read(signal, base + missing - BEFORE, size - missing,
                                      source + missing, err);
@@ -50,7 +50,7 @@ spsh_status spsh__scaled_signal_read(const spsh__print_signal *signal, double sp
 {
     double *table = spsh__sinc_table_new();
     if (table == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = read_with(table, signal, speed, first, count, dst, err);
     free(table);
     return rc;
@@ -79,7 +79,7 @@ spsh_status spsh__scaled_print_make(const spsh__print_signal *signal, double spe
 
     sink.samples_fn = NULL;
     if (table == NULL || samples == NULL || pcm == NULL) {
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
         goto out;
     }
     rc = spsh__fingerprint_new(SPSH__PRINT_RATE_HZ, sink, &maker, err);

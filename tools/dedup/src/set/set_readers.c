@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 spsh_status spsh__set_readers_open(const spsh__print_set *set, spsh__set_readers *ret_readers,
                                    spsh_error *err)
@@ -11,7 +11,7 @@ spsh_status spsh__set_readers_open(const spsh__print_set *set, spsh__set_readers
     const size_t count = spsh__print_set_dataset_count(set);
     spsh_reader **readers = (spsh_reader **)calloc(count + 1, sizeof(spsh_reader *));
     if (readers == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     *ret_readers = (spsh__set_readers){set, readers};
     return SPSH_OK;
 }

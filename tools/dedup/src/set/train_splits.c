@@ -4,8 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "common/little_endian.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 enum { ROWS_AT_ONCE = 65536, ELEMENT_BYTES = 4 };
 
@@ -57,14 +56,14 @@ static spsh_status number_all(spsh__train_splits *splits, spsh_error *err)
     splits->numbers = calloc(datasets + 1, sizeof(*splits->numbers));
     splits->name_counts = calloc(datasets + 1, sizeof(*splits->name_counts));
     if (splits->numbers == NULL || splits->name_counts == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (size_t d = 0; d < datasets; d++) {
         const uint64_t names =
             spsh_dataset_name_count(spsh__print_set_dataset(splits->set, d), SPSH_NAME_SPLIT);
         splits->name_counts[d] = (uint32_t)names;
         splits->numbers[d] = malloc((size_t)(names + 1) * sizeof(**splits->numbers));
         if (splits->numbers[d] == NULL)
-            return SPSH_TOOLS_NO_MEMORY(err);
+            return SPSH_NO_MEMORY(err);
         for (uint64_t i = 0; i <= names; i++)
             splits->numbers[d][i] = SPSH_NONE_U32;
         const spsh_status rc = number_dataset(splits, d, err);
@@ -79,7 +78,7 @@ spsh_status spsh__train_splits_open(const spsh__print_set *set, spsh__train_spli
 {
     spsh__train_splits *splits = calloc(1, sizeof(*splits));
     if (splits == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     splits->set = set;
     atomic_init(&splits->failed, false);
     const spsh_status rc = number_all(splits, err);
@@ -116,7 +115,7 @@ uint32_t spsh__train_splits_number(spsh__train_splits *splits, uint64_t ordinal)
 spsh_status spsh__train_splits_status(const spsh__train_splits *splits, spsh_error *err)
 {
     if (atomic_load(&splits->failed))
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "an index of train: its splits cannot be read");
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "an index of train: its splits cannot be read");
     return SPSH_OK;
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 enum { LOCKS = 64 };
 
@@ -32,10 +32,10 @@ spsh_status spsh__hit_table_open(uint64_t count, spsh__hit_rule rule, spsh__hit_
 {
     const uint32_t room = room_of(rule);
     if (count >= SIZE_MAX / sizeof(spsh__hit) / room)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh__hit_table *table = calloc(1, sizeof(*table));
     if (table == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (unsigned i = 0; i < LOCKS; i++)
         (void)pthread_mutex_init(&table->locks[i], NULL);
     table->room = room;
@@ -48,7 +48,7 @@ spsh_status spsh__hit_table_open(uint64_t count, spsh__hit_rule rule, spsh__hit_
     if (table->hits == NULL || table->splits == NULL || table->counts == NULL ||
         table->kept == NULL) {
         spsh__hit_table_free(table);
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     }
     *ret_table = table;
     return SPSH_OK;

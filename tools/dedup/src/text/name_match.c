@@ -6,9 +6,8 @@
 #include <stdlib.h>
 
 #include "common/file_names.h"
-#include "common/little_endian.h"
-#include "common/tools_fail.h"
 #include "records/hash_map.h"
+#include "speechshard/inside.h"
 #include "speechshard/io.h"
 #include "text_profile.h"
 
@@ -61,18 +60,18 @@ static spsh_status add_alias(spsh__name_rules *rules, const alias *entry, spsh__
             {entry->to.data,   entry->to.size_bytes - 1  }
         };
         spsh__builder_append(&rules->prefixes, &prefix, sizeof(prefix));
-        return rules->prefixes.failed ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+        return rules->prefixes.failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
     }
     const spsh_status rc = compared(rules->fold, entry->from, scratch, &name, err);
     if (rc != SPSH_OK)
         return rc;
     const uint32_t next = (uint32_t)(rules->aliases.size_bytes / sizeof(*entry));
     if (!spsh__hash_map_add(&rules->names, spsh__hash_of(name), next, &number))
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     if (number != next)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_SYNTAX, "the same name stands there twice");
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "the same name stands there twice");
     spsh__builder_append(&rules->aliases, entry, sizeof(*entry));
-    return rules->aliases.failed ? SPSH_TOOLS_NO_MEMORY(err) : SPSH_OK;
+    return rules->aliases.failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 static spsh_status take_line(spsh__name_rules *rules, spsh_bytes line, spsh__builder *scratch,
@@ -85,7 +84,7 @@ static spsh_status take_line(spsh__name_rules *rules, spsh_bytes line, spsh__bui
     const uint8_t *tab = memchr(line.data, '\t', line.size_bytes);
     const size_t from = tab == NULL ? 0 : (size_t)(tab - line.data);
     if (from == 0 || from + 1 == line.size_bytes)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_SYNTAX, "a line is a name, a TAB and another name");
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "a line is a name, a TAB and another name");
     const alias entry = {
         {line.data, from                      },
         {tab + 1,   line.size_bytes - from - 1}
@@ -123,7 +122,7 @@ spsh_status spsh__name_rules_open(const char *alias_path, bool fold, spsh__name_
     size_t size_bytes = 0;
     spsh_status rc = SPSH_OK;
     if (rules == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     rules->fold = fold;
     if (alias_path != NULL)
         rc = spsh_io_read_file(spsh_io_default(), alias_path, ALIAS_BYTES_MAX, NULL, &rules->file,
@@ -228,7 +227,7 @@ static spsh_status key_of(const spsh__name_rules *rules, spsh_bytes name, name_s
     if (rc != SPSH_OK)
         return rc;
     if (scratch->name.failed || scratch->other.failed)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     *ret_key = (name_key){spsh__hash_of(last), is_local(last)};
     return SPSH_OK;
 }
@@ -265,7 +264,7 @@ static spsh_status load_table(const spsh_dataset *dataset, const spsh__name_join
     table->keys = calloc(table->count + 1, sizeof(*table->keys));
     table->domains = calloc(table->domain_count + 1, sizeof(*table->domains));
     if (table->keys == NULL || table->domains == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (uint64_t i = 0; i < table->count && rc == SPSH_OK; i++) {
         rc = spsh_dataset_name(dataset, join->kind, (uint32_t)i, &name, err);
         if (rc == SPSH_OK)
@@ -304,7 +303,7 @@ static spsh_status take_row(spsh__name_join *join, spsh_side side, uint64_t ordi
     uint32_t number = 0;
     const size_t count = join->numbers.count;
     if (!spsh__hash_map_add(&join->numbers, *key, (uint32_t)count, &number))
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     if (side == SPSH_SIDE_TRAIN && number < join->counts.test)
         spsh__hit_table_add(join->hits, number, &(spsh__hit){ordinal, 0, 0});
     return SPSH_OK;
@@ -351,7 +350,7 @@ static spsh_status run_join(spsh__name_join *join, const spsh__name_rules *rules
     join->table_count = spsh__print_set_dataset_count(join->set);
     join->tables = calloc(join->table_count + 1, sizeof(*join->tables));
     if (join->tables == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (size_t d = 0; d < join->table_count && rc == SPSH_OK; d++)
         rc = load_table(spsh__print_set_dataset(join->set, d), join, rules, &join->tables[d], err);
     if (rc == SPSH_OK)
@@ -373,7 +372,7 @@ spsh_status spsh__name_join_open(const spsh__print_set *set, spsh_name_kind kind
 {
     spsh__name_join *join = calloc(1, sizeof(*join));
     if (join == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     join->set = set;
     join->kind = kind;
     join->column = kind == SPSH_NAME_SPEAKER ? SPSH_COLUMN_SPEAKER : SPSH_COLUMN_DOCUMENT;

@@ -13,8 +13,7 @@
 
 #include "common/file_names.h"
 #include "common/jsonl.h"
-#include "common/little_endian.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 /* ---- keys ---- */
 
@@ -109,7 +108,7 @@ spsh_status spsh__source_key_of(const spsh_utterance *utterance, uint32_t datase
         key.is_known = true;
     }
     if (scratch->failed)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     if (key.is_stretch)
         scratch->data[0] = 's';
     key.key = spsh__hash_of(spsh__builder_bytes(scratch));
@@ -143,7 +142,7 @@ spsh_status spsh__source_index_open(spsh__hit_rule rule, spsh__source_index **re
 {
     spsh__source_index *index = calloc(1, sizeof(*index));
     if (index == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     index->rule = rule;
     *ret_index = index;
     return SPSH_OK;
@@ -167,18 +166,18 @@ spsh_status spsh__source_index_add(spsh__source_index *index, const spsh__source
     const size_t groups = index->map.count;
     uint32_t group = 0;
     if (index->thing_count >= SPSH__HASH_NONE - 1)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT, "more than 2^32 sources on the test side");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "more than 2^32 sources on the test side");
     if (!key->is_stretch) {
         /* A group of one thing, so its value is the thing itself. */
         uint32_t whole = 0;
         if (!spsh__hash_map_add(&index->map, key->key, number, &whole))
-            return SPSH_TOOLS_NO_MEMORY(err);
+            return SPSH_NO_MEMORY(err);
         *ret_number = whole;
         if (index->map.count == groups)
             return SPSH_OK;
         group = number;
     } else if (!spsh__hash_map_add(&index->map, key->key, number, &group)) {
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     }
     const thing entry = {.begin_ns = key->begin_ns,
                          .end_ns = key->is_stretch ? key->end_ns : UINT64_MAX,
@@ -186,7 +185,7 @@ spsh_status spsh__source_index_add(spsh__source_index *index, const spsh__source
                          .number = number};
     spsh__builder_append(&index->things, &entry, sizeof(entry));
     if (index->things.failed)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     index->thing_count++;
     *ret_number = number;
     return SPSH_OK;
@@ -209,7 +208,7 @@ spsh_status spsh__source_index_finish(spsh__source_index *index, spsh_error *err
     const size_t count = index->thing_count;
     index->firsts = calloc(count + 1, sizeof(*index->firsts));
     if (index->firsts == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     if (count > 1)
         qsort(things, count, sizeof(*things), compare_things);
     for (size_t i = 0; i < count; i++) {

@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "common/grow.h"
-#include "common/tools_fail.h"
 #include "records/hash_map.h"
+#include "speechshard/inside.h"
 
 /* Numbers that grow in number. */
 typedef struct numbers {
@@ -112,21 +112,21 @@ spsh_status spsh__text_cover_add(spsh__text_cover *cover, uint32_t number, spsh_
 {
     while (cover->firsts.count <= number) {
         if (!push(&cover->firsts, (uint32_t)cover->runs.count) || !push(&cover->lengths, 0))
-            return SPSH_TOOLS_NO_MEMORY(err);
+            return SPSH_NO_MEMORY(err);
     }
     if (!find_words(&cover->words, text))
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     const size_t words = cover->words.count == 0 ? 0 : cover->words.count - 1;
     const size_t length = run_length(words);
     const size_t first = cover->runs.count;
     if (cover->runs.count + words >= UINT32_MAX)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT, "test texts with more than 2^32 words");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "test texts with more than 2^32 words");
     for (size_t i = 0; length > 0 && i + length <= words; i++) {
         uint32_t run = 0;
         if (!spsh__hash_map_add(&cover->map, run_at(text, &cover->words, i, length),
                                 (uint32_t)cover->map.count, &run) ||
             !push(&cover->runs, run))
-            return SPSH_TOOLS_NO_MEMORY(err);
+            return SPSH_NO_MEMORY(err);
     }
     make_set(&cover->runs, first);
     cover->lengths.at[number] = (uint32_t)length;
@@ -144,12 +144,12 @@ spsh_status spsh__text_cover_finish(spsh__text_cover *cover, spsh_error *err)
 {
     const size_t runs = cover->map.count;
     if (!push(&cover->firsts, (uint32_t)cover->runs.count))
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     cover->holders = malloc((cover->runs.count + 1) * sizeof(*cover->holders));
     cover->holders_at = calloc(runs + 2, sizeof(*cover->holders_at));
     cover->seen = calloc(runs + 1, sizeof(*cover->seen));
     if (cover->holders == NULL || cover->holders_at == NULL || cover->seen == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     /* A counting sort: first how many texts have a run, two places on; then each text goes to
      * where its run's next one belongs, which moves every start to its own place. */
     for (size_t i = 0; i < cover->runs.count; i++)
@@ -302,19 +302,19 @@ spsh_status spsh__cover_probe_text(spsh__cover_probe *probe, spsh_bytes text, do
     if (!cover->has_short && !cover->has_long)
         return SPSH_OK;
     if (!find_words(&probe->words, text))
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     const size_t words = probe->words.count == 0 ? 0 : probe->words.count - 1;
     probe->runs.count = 0;
     if ((cover->has_short && !find_runs(probe, text, words, SPSH__COVER_SHORT)) ||
         (cover->has_long && !find_runs(probe, text, words, SPSH__COVER_LONG)))
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     if (probe->runs.count == 0)
         return SPSH_OK;
     make_set(&probe->runs, 0);
     for (size_t i = 0; i < probe->runs.count; i++)
         cover->seen[probe->runs.at[i]] = 1;
     if (!count_holders(probe) || !take_covered(probe, words, least, ret_count))
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     *ret_covered = probe->covered;
     return SPSH_OK;
 }

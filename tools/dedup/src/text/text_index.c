@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-#include "common/tools_fail.h"
 #include "records/hash_map.h"
+#include "speechshard/inside.h"
 #include "text_cover.h"
 #include "text_near.h"
 
@@ -33,7 +33,7 @@ spsh_status spsh__text_index_open(spsh_text_profile profile, spsh__hit_rule rule
 {
     spsh__text_index *index = calloc(1, sizeof(*index));
     if (index == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     index->profile = profile;
     index->rule = rule;
     index->memory_bytes = memory_bytes;
@@ -41,7 +41,7 @@ spsh_status spsh__text_index_open(spsh_text_profile profile, spsh__hit_rule rule
     index->cover = spsh__text_cover_new();
     if (index->near == NULL || index->cover == NULL) {
         spsh__text_index_free(index);
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     }
     *ret_index = index;
     return SPSH_OK;
@@ -77,11 +77,10 @@ static spsh_status check_memory(const spsh__text_index *index, spsh_error *err)
     const uint64_t bytes = spsh__text_index_bytes(index);
     if (bytes <= index->memory_bytes)
         return SPSH_OK;
-    return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT,
-                           "%llu different test texts take %llu MB, more than the memory given: "
-                           "give more, or test in parts",
-                           (unsigned long long)index->exact.count,
-                           (unsigned long long)(bytes / 1000000));
+    return SPSH_FAIL(err, SPSH_E_LIMIT,
+                     "%llu different test texts take %llu MB, more than the memory given: "
+                     "give more, or test in parts",
+                     (unsigned long long)index->exact.count, (unsigned long long)(bytes / 1000000));
 }
 
 spsh_status spsh__text_index_add(spsh__text_index *index, spsh_bytes text, uint32_t *ret_number,
@@ -95,7 +94,7 @@ spsh_status spsh__text_index_add(spsh__text_index *index, spsh_bytes text, uint3
     const spsh_bytes normal = spsh__builder_bytes(&index->text);
     const size_t count = index->exact.count;
     if (!spsh__hash_map_add(&index->exact, spsh__hash_of(normal), (uint32_t)count, &number))
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     if (index->exact.count > count) {
         rc = spsh__text_near_add(index->near, number, normal, err);
         if (rc == SPSH_OK)
@@ -125,13 +124,13 @@ spsh_status spsh__text_probe_open(spsh__text_index *index, spsh__text_probe **re
 {
     spsh__text_probe *probe = calloc(1, sizeof(*probe));
     if (probe == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     probe->index = index;
     probe->near = spsh__near_probe_new(index->near);
     probe->cover = spsh__cover_probe_new(index->cover);
     if (probe->near == NULL || probe->cover == NULL) {
         spsh__text_probe_free(probe);
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     }
     *ret_probe = probe;
     return SPSH_OK;

@@ -12,10 +12,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "common/tools_fail.h"
 #include "name_match.h"
 #include "set/set_readers.h"
 #include "source_match.h"
+#include "speechshard/inside.h"
 #include "text_index.h"
 
 enum { PIECE = 4096, THREADS_MAX = 256, MATCHES_DEFAULT = 10, MATCHES_LIMIT = 10000 };
@@ -101,10 +101,10 @@ static spsh_status check_memory(const join *j, spsh_error *err)
                            j->test_count * (sizeof(*j->tests) + sizeof(*j->facts.tests));
     if (bytes <= j->options->memory_bytes)
         return SPSH_OK;
-    return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT,
-                           "the test side's %" PRIu64 " utterances take %" PRIu64
-                           " MB, more than the %" PRIu64 " MB given: give more, or test in parts",
-                           j->test_count, bytes / 1000000, j->options->memory_bytes / 1000000);
+    return SPSH_FAIL(err, SPSH_E_LIMIT,
+                     "the test side's %" PRIu64 " utterances take %" PRIu64
+                     " MB, more than the %" PRIu64 " MB given: give more, or test in parts",
+                     j->test_count, bytes / 1000000, j->options->memory_bytes / 1000000);
 }
 
 static void tell(const join *j, const char *stage, uint64_t done, uint64_t total)
@@ -121,7 +121,7 @@ static spsh_status read_tests(join *j, spsh_error *err)
     j->tests = calloc((size_t)tests + 1, sizeof(*j->tests));
     j->facts.tests = calloc((size_t)tests + 1, sizeof(*j->facts.tests));
     if (j->tests == NULL || j->facts.tests == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = spsh__set_readers_open(j->set, &r.readers, err);
     for (uint64_t ordinal = 0; ordinal < count && rc == SPSH_OK; ordinal++) {
         if (spsh__print_set_side(j->set, ordinal) != SPSH_SIDE_TEST)
@@ -203,7 +203,7 @@ static void *work(void *user)
         if (first >= spsh__print_set_count(j->set))
             break;
         if (j->options->stop != NULL && *j->options->stop)
-            rc = SPSH_TOOLS_FAIL(&error, SPSH_E_CANCELED, "stopped");
+            rc = SPSH_FAIL(&error, SPSH_E_CANCELED, "stopped");
         else
             rc = probe_piece(j, &r, probe, first, &counts, &error);
         finish_piece(j, &counts);
@@ -353,8 +353,8 @@ spsh_status spsh__text_join_run(const spsh__print_set *set, const spsh__text_joi
         .set = set, .options = options, .rule = {MATCHES_DEFAULT, NULL}
     };
     if (options->matches_max > MATCHES_LIMIT)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG, "at most %d matches are kept of a tier",
-                               MATCHES_LIMIT);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "at most %d matches are kept of a tier",
+                         MATCHES_LIMIT);
     if (options->matches_max > 0)
         j.rule.keep = (uint32_t)options->matches_max;
     (void)pthread_mutex_init(&j.lock, NULL);

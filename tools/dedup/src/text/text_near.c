@@ -16,9 +16,9 @@
 
 #include <stdlib.h>
 
-#include "common/tools_fail.h"
 #include "edit_distance.h"
 #include "minhash.h"
+#include "speechshard/inside.h"
 
 enum { BANDS = SPSH__MINHASH_BANDS, TEXTS_MAX = 1 << 27, BUCKET_BITS_MIN = 6, SETS = 28 };
 
@@ -109,7 +109,7 @@ spsh_status spsh__text_near_add(spsh__text_near *near, uint32_t number, spsh_byt
     uint64_t keys[BANDS] = {0};
     spsh__minhash minhash;
     if (number >= TEXTS_MAX)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT, "more than %d different test texts", TEXTS_MAX);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "more than %d different test texts", TEXTS_MAX);
     while (near->count <= number) {
         const bool is_this = near->count == number;
         const size_t size = is_this ? take_points(near->profile, text, points) : 0;
@@ -126,7 +126,7 @@ spsh_status spsh__text_near_add(spsh__text_near *near, uint32_t number, spsh_byt
         near->count++;
     }
     if (near->texts.failed || near->keys.failed || near->ends.failed || near->shapes.failed)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     return SPSH_OK;
 }
 
@@ -189,7 +189,7 @@ spsh_status spsh__text_near_finish(spsh__text_near *near, spsh_error *err)
     near->starts = calloc(BANDS * (buckets + 2), sizeof(*near->starts));
     near->entries = malloc((BANDS * near->count + 1) * sizeof(*near->entries));
     if (near->filter == NULL || near->starts == NULL || near->entries == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (unsigned band = 0; band < BANDS; band++)
         fill_band(near, band);
     spsh__builder_free(&near->keys);

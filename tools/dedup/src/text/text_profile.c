@@ -22,7 +22,7 @@
 
 #include <utf8proc.h>
 
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 enum {
     POINTS_OF_ONE_MAX = 32,
@@ -323,7 +323,7 @@ static spsh_status normalise_ascii(spsh_bytes text, spsh__builder *out, spsh_err
     /* A blank goes before a word that is not the first, an apostrophe before one behind it. */
     uint8_t *to = spsh__builder_reserve(out, text.size_bytes + 2);
     if (to == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < text.size_bytes; i++) {
         const uint8_t c = text.data[i];
         const bool is_upper = c >= 'A' && c <= 'Z';
@@ -361,7 +361,7 @@ spsh_status spsh__text_normalise(spsh_text_profile profile, spsh_bytes text, sps
             out->size_bytes = p.count * sizeof(*p.at);
             const size_t more = text.size_bytes - done + (size_t)2 * POINTS_OF_ONE_MAX;
             if (spsh__builder_reserve(out, more * sizeof(*p.at)) == NULL)
-                return SPSH_TOOLS_NO_MEMORY(err);
+                return SPSH_NO_MEMORY(err);
             p.at = (int32_t *)(void *)out->data;
             room = p.count + more;
         }

@@ -16,10 +16,10 @@
 #include "common/file_names.h"
 #include "common/json_text.h"
 #include "common/page.h"
-#include "common/tools_fail.h"
 #include "pack_journal.h"
 #include "pack_scan.h"
 #include "plan_item.h"
+#include "speechshard/inside.h"
 
 #define UNIT_SHARDS    4U
 #define UNIT_ITEMS_MAX UINT64_C(200000) /* a unit's items are in memory while it is packed */
@@ -145,7 +145,7 @@ void spsh__plan_command(const spsh__pack_options *options, spsh__builder *line)
 static spsh_status flush_pending(plan_writer *writer, size_t keep_below, spsh_error *err)
 {
     if (writer->pending.failed || writer->unit_items.failed || writer->recording.failed)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     if (writer->pending.size_bytes <= keep_below)
         return SPSH_OK;
     spsh_status rc =
@@ -164,7 +164,7 @@ static spsh_status close_unit(plan_writer *writer, spsh_error *err)
         uint64_t capacity = writer->unit_capacity == 0 ? 64 : 2 * writer->unit_capacity;
         spsh__plan_unit *grown = realloc(plan->units, capacity * sizeof(*grown));
         if (grown == NULL)
-            return SPSH_TOOLS_NO_MEMORY(err);
+            return SPSH_NO_MEMORY(err);
         plan->units = grown;
         writer->unit_capacity = capacity;
     }
@@ -183,7 +183,7 @@ static spsh_status write_item(plan_writer *writer, spsh_bytes bytes, spsh_error 
     spsh_status rc = SPSH_OK;
 
     if (!spsh__item_read(bytes, &item, &sequence))
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "an item came damaged out of the sort");
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "an item came damaged out of the sort");
     bool new_recording =
         !spsh__bytes_equal(spsh__builder_bytes(&writer->recording), item.recording_id);
     if (new_recording) {
@@ -280,7 +280,7 @@ static spsh_status fill_plan(plan_writer *writer, spsh__plan_scan *scan, spsh_er
     spsh_status rc = SPSH_OK;
 
     if (!options_json(writer->options, &plan->options))
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh__pack_hasher_add(writer->identity, spsh__builder_bytes(&plan->options));
     spsh__sources *sources = spsh__plan_scan_sources(scan);
     for (size_t i = 0; i < sources->count; i++)
@@ -308,7 +308,7 @@ spsh_status spsh__plan_build(const spsh__pack_options *options, const char *work
     if (rc != SPSH_OK)
         goto out;
     writer.identity = spsh__pack_hasher_new();
-    rc = writer.identity == NULL ? SPSH_TOOLS_NO_MEMORY(err) : fill_plan(&writer, scan, err);
+    rc = writer.identity == NULL ? SPSH_NO_MEMORY(err) : fill_plan(&writer, scan, err);
     if (rc == SPSH_OK)
         rc = write_journal(options, work_directory, &plan, err);
     if (rc != SPSH_OK)
@@ -338,11 +338,10 @@ static spsh_status check_same_run(const spsh__pack_options *options, spsh__journ
                strcmp(rest, options->corpora[i]) == 0 && same;
     if (!same || !spsh__journal_take(journal, "options", &rest) ||
         strcmp(rest, spsh__builder_text(&plan->options)) != 0)
-        return SPSH_TOOLS_FAIL(
-            err, SPSH_E_EXISTS,
-            "%s holds an unfinished pack of other corpora or options; repeat that "
-            "command to finish it, or remove the directory to start afresh",
-            options->output);
+        return SPSH_FAIL(err, SPSH_E_EXISTS,
+                         "%s holds an unfinished pack of other corpora or options; repeat that "
+                         "command to finish it, or remove the directory to start afresh",
+                         options->output);
     return SPSH_OK;
 }
 
@@ -398,7 +397,7 @@ spsh_status spsh__plan_load(const spsh__pack_options *options, const char *work_
     spsh__builder_append_text(&path, work_directory);
     spsh__builder_append_text(&path, "/" PLAN_NAME);
     if (spsh__builder_text(&path) == NULL) {
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
         goto out;
     }
     rc = spsh__journal_read(options->io, spsh__builder_text(&path), &journal, err);
@@ -406,16 +405,15 @@ spsh_status spsh__plan_load(const spsh__pack_options *options, const char *work_
         goto out;
     if (!spsh__journal_take(&journal, PLAN_HEAD, &rest) || !spsh__journal_parse(rest, head, 2) ||
         head[0] != PLAN_VERSION) {
-        rc =
-            SPSH_TOOLS_FAIL(err, SPSH_E_EXISTS,
-                            "%s holds an unfinished pack of another version of speechshard; remove "
-                            "the directory to start afresh",
-                            options->output);
+        rc = SPSH_FAIL(err, SPSH_E_EXISTS,
+                       "%s holds an unfinished pack of another version of speechshard; remove "
+                       "the directory to start afresh",
+                       options->output);
         goto out;
     }
     rc = check_same_run(options, &journal, &plan, err);
     if (rc == SPSH_OK && !read_body(&journal, &plan, head[1]))
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "%s: malformed", journal.path);
+        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: malformed", journal.path);
     if (rc != SPSH_OK)
         goto out;
     plan.loaded = true;
@@ -441,10 +439,9 @@ static spsh_status read_range(const spsh_io *io, const char *path, const spsh__p
         spsh_io_read_exact(io, fd, items, unit->size_bytes, unit->offset_bytes, path, err);
     (void)io->close_fn(io->user, fd);
     if (rc == SPSH_OK && spsh__pack_hash64((spsh_bytes){items, unit->size_bytes}) != unit->hash)
-        rc =
-            SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT,
-                            "%s: damaged at %" PRIu64 "; remove the work directory to start afresh",
-                            path, unit->offset_bytes);
+        rc = SPSH_FAIL(err, SPSH_E_CORRUPT,
+                       "%s: damaged at %" PRIu64 "; remove the work directory to start afresh",
+                       path, unit->offset_bytes);
     return rc;
 }
 
@@ -458,7 +455,7 @@ spsh_status spsh__plan_read_unit(const spsh_io *io, const char *work_directory,
     spsh__builder_append_text(&path, work_directory);
     spsh__builder_append_text(&path, "/" PLAN_ITEMS_NAME);
     if (items == NULL || spsh__builder_text(&path) == NULL)
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
     else
         rc = read_range(io, spsh__builder_text(&path), unit, items, err);
     if (rc == SPSH_OK) {

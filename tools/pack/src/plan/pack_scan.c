@@ -14,11 +14,11 @@
 #include <string.h>
 
 #include "common/file_names.h"
-#include "common/tools_fail.h"
 #include "ingest/layouts/corpus.h"
 #include "ingest/layouts/layouts.h"
 #include "origins.h"
 #include "plan_item.h"
+#include "speechshard/inside.h"
 #include "speechshard/limits.h"
 #include "speechshard/sorter.h"
 
@@ -96,7 +96,7 @@ static spsh_status add_reject(spsh__plan_scan *scan, const spsh_reject *reject, 
     append_u64be(&scan->key, reject->line);
     spsh__reject_append(&scan->value, &scan->counts, reject);
     if (scan->key.failed || scan->value.failed)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     return spsh_sorter_add(scan->rejects, spsh__builder_bytes(&scan->key),
                            spsh__builder_bytes(&scan->value), err);
 }
@@ -112,7 +112,7 @@ static spsh_status on_reject(void *user, const spsh_reject *reject, spsh_error *
             (const char *)full.source.data, reject->detail == NULL ? "" : reject->detail);
     if (scan->sources.count > 0)
         scan->sources.items[scan->sources.count - 1].rows.rejected += reject->rows;
-    return scan->path.failed ? SPSH_TOOLS_NO_MEMORY(err) : add_reject(scan, &full, err);
+    return scan->path.failed ? SPSH_NO_MEMORY(err) : add_reject(scan, &full, err);
 }
 
 static void on_rows(void *user, uint64_t merged, uint64_t excluded)
@@ -126,7 +126,7 @@ static void on_rows(void *user, uint64_t merged, uint64_t excluded)
 static spsh_status on_note(void *user, const char *note, spsh_error *err)
 {
     spsh__plan_scan *scan = user;
-    return spsh__sources_note(&scan->sources, note) ? SPSH_OK : SPSH_TOOLS_NO_MEMORY(err);
+    return spsh__sources_note(&scan->sources, note) ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
 static void on_found(void *user, const spsh_ingest_item *item)
@@ -177,7 +177,7 @@ static spsh_status add_item(spsh__plan_scan *scan, const spsh_ingest_item *item,
     append_u64be(&scan->key, scan->sequence);
     spsh__item_append(&scan->value, item, scan->sequence);
     if (scan->key.failed || scan->value.failed)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     return spsh_sorter_add(scan->items, spsh__builder_bytes(&scan->key),
                            spsh__builder_bytes(&scan->value), err);
 }
@@ -203,7 +203,7 @@ static spsh_status on_emit(void *user, const spsh_ingest_item *item_in, spsh_err
     }
     full.source = from_corpus(scan, full.source);
     if (scan->path.failed)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     rc = add_item(scan, item, err);
     if (rc != SPSH_OK)
         return rc;
@@ -212,7 +212,7 @@ static spsh_status on_emit(void *user, const spsh_ingest_item *item_in, spsh_err
                          (spsh_bytes){(const uint8_t *)&scan->sequence, sizeof(scan->sequence)},
                          err);
     if (rc == SPSH_OK && !spsh__origins_see(&scan->origins, full.source, scan->sequence))
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     scan->sequence++;
     scan->sources.items[scan->sources.count - 1].rows.offered++;
     spsh__published_add(&scan->published, item);
@@ -227,7 +227,7 @@ static spsh_status on_progress(void *user, uint64_t files_seen, spsh_error *err)
 
     if (scan->options->progress_fn != NULL &&
         scan->options->progress_fn(scan->options->user, &progress) != 0)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CANCELED, "canceled");
+        return SPSH_FAIL(err, SPSH_E_CANCELED, "canceled");
     return SPSH_OK;
 }
 
@@ -260,13 +260,13 @@ static spsh_status scan_source(spsh__plan_scan *scan, const spsh__view *view,
                                    on_note, on_found,  scan};
 
     if (options->column_count > 0 && !layout->takes_columns)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG,
-                               "%s: --column is for tables, and this is read as %s; --layout table "
-                               "reads it as a table",
-                               spsh__view_root(view), layout->name);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "%s: --column is for tables, and this is read as %s; --layout table "
+                         "reads it as a table",
+                         spsh__view_root(view), layout->name);
 
     if (!spsh__sources_add(&scan->sources, scan->corpus, scan->below, layout->name, evidence))
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     scan->sources.items[scan->sources.count - 1].first_sequence = scan->sequence;
     spsh__published_begin(&scan->published, layout->name);
     spsh__origins_begin(&scan->origins, scan->options->corpora[scan->corpus]);
@@ -326,13 +326,13 @@ static spsh_status scan_view(spsh__plan_scan *scan, const spsh__view *view, spsh
     if (scan->options->layout != NULL) {
         const spsh_layout *layout = spsh__layout_find(scan->options->layout);
         if (layout == NULL)
-            return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG, "no layout is named %s",
-                                   scan->options->layout);
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "no layout is named %s",
+                             scan->options->layout);
         if (spsh__view_file(view) != NULL && !layout->reads_file)
-            return SPSH_TOOLS_FAIL(err, SPSH_E_INVALID_ARG,
-                                   "%s: --layout %s reads a folder or an archive, and this is a "
-                                   "file; give its folder",
-                                   spsh__view_root(view), layout->name);
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                             "%s: --layout %s reads a folder or an archive, and this is a "
+                             "file; give its folder",
+                             spsh__view_root(view), layout->name);
         say(scan, SPSH_LOG_INFO, "%s: read as %s because --layout says so", spsh__view_root(view),
             layout->name);
         return scan_source(scan, view, layout, "--layout says so", err);
@@ -370,8 +370,8 @@ static spsh_status on_problem(void *user, const spsh__view_problem *problem, sps
                                 .detail = problem->detail};
 
     if (is_loss && scan->options->strict)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "%s: %s; --strict allows no loss",
-                               problem->path, problem->detail);
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: %s; --strict allows no loss", problem->path,
+                         problem->detail);
     const bool is_closed =
         problem->kind == SPSH__VIEW_BAD_MEMBER || problem->kind == SPSH__VIEW_ARCHIVE_NESTED;
     if (is_closed && scan->closed_members++ == 0)
@@ -390,7 +390,7 @@ static spsh_status on_unpack(void *user, uint64_t done_bytes, uint64_t total_byt
 
     if (scan->options->progress_fn != NULL &&
         scan->options->progress_fn(scan->options->user, &progress) != 0)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CANCELED, "canceled");
+        return SPSH_FAIL(err, SPSH_E_CANCELED, "canceled");
     return SPSH_OK;
 }
 
@@ -450,7 +450,7 @@ static spsh_status push_duplicate(spsh__plan_scan *scan, uint64_t sequence, spsh
         size_t capacity = scan->duplicate_capacity == 0 ? 64 : 2 * scan->duplicate_capacity;
         uint64_t *grown = realloc(scan->duplicates, capacity * sizeof(*grown));
         if (grown == NULL)
-            return SPSH_TOOLS_NO_MEMORY(err);
+            return SPSH_NO_MEMORY(err);
         scan->duplicates = grown;
         scan->duplicate_capacity = capacity;
     }
@@ -540,7 +540,7 @@ spsh_status spsh__plan_scan_run(const spsh__pack_options *options, const char *w
     spsh__plan_scan *scan = calloc(1, sizeof(*scan));
 
     if (scan == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     scan->options = options;
     scan->work_directory = work_directory;
     scan->below = "";
@@ -587,7 +587,7 @@ spsh_status spsh__plan_scan_next(spsh__plan_scan *scan, spsh_bytes *ret_item, bo
     if (rc != SPSH_OK)
         return rc;
     if (!spsh__item_read(value, &item, &sequence))
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "an item came damaged out of the sort");
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "an item came damaged out of the sort");
     *ret_item = value;
     *ret_duplicate =
         scan->duplicate_count > 0 && bsearch(&sequence, scan->duplicates, scan->duplicate_count,

@@ -15,7 +15,7 @@
 
 #include "common/file_names.h"
 #include "common/human.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 #define CHUNK_ROWS      UINT64_C(4096)
 #define FINE_BINS       60000U /* milliseconds */
@@ -43,7 +43,7 @@ static spsh_status name_parts(gatherer *g, spsh_name_kind kind, spsh__fact_parts
     const size_t count = (size_t)spsh_dataset_name_count(g->dataset, kind);
     parts->items = calloc(count + 1, sizeof(*parts->items));
     if (parts->items == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     parts->count = count + 1; /* the last one: none */
     for (size_t i = 0; i < count; i++) {
         spsh_status rc =
@@ -123,7 +123,7 @@ static spsh_status count_groups(gatherer *g, spsh_error *err)
     const uint64_t count = spsh_dataset_group_count(g->dataset);
     f->cells = calloc((size_t)count + 1, sizeof(*f->cells));
     if (f->cells == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (uint64_t i = 0; i < count; i++) {
         spsh_dataset_group group;
         spsh_status rc = spsh_dataset_group_get(g->dataset, i, &group, err);
@@ -165,7 +165,7 @@ static spsh_status settle_parts(spsh__facts *f, bool domains, spsh_error *err)
     qsort(parts->items, parts->count, sizeof(*parts->items), by_seconds);
     size_t *places = places_of(parts);
     if (places == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < f->cell_count; i++) {
         size_t *place = domains ? &f->cells[i].domain : &f->cells[i].split;
         *place = places[*place];
@@ -186,7 +186,7 @@ static spsh_status keep_names(spsh__facts *f, spsh_error *err)
             spsh__builder_append_bytes(&f->names, all[k]->items[i].name);
     }
     if (f->names.failed)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     for (int k = 0; k < 2; k++) {
         for (size_t i = 0; i < all[k]->count; i++) {
             spsh_bytes *name = &all[k]->items[i].name;
@@ -429,7 +429,7 @@ static spsh_status make_room(gatherer *g, spsh_error *err)
     f->kinds = calloc(KINDS_MAX, sizeof(*f->kinds));
     return g->domain_places == NULL || g->split_places == NULL || g->bins == NULL ||
                    g->rows == NULL || f->kinds == NULL
-               ? SPSH_TOOLS_NO_MEMORY(err)
+               ? SPSH_NO_MEMORY(err)
                : SPSH_OK;
 }
 
@@ -497,7 +497,7 @@ spsh_status spsh__facts_gather(const spsh__pack_result *result, spsh__plan *plan
     facts->info = result->info;
     sum_sources(facts);
     if (facts->options.failed)
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
     if (rc == SPSH_OK && dataset != NULL)
         rc = read_dataset(&g, err);
     if (rc == SPSH_OK)

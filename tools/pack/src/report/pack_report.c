@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tools_fail.h"
 #include "pack_report_html.h"
 #include "pack_report_json.h"
+#include "speechshard/inside.h"
 
 #define COPY_BYTES ((size_t)1 << 16)
 
@@ -25,7 +25,7 @@ static spsh_status copy_file(const spsh_io *io, const char *directory, const cha
     spsh__builder_append_text(&path, "/");
     spsh__builder_append_text(&path, name);
     if (spsh__builder_text(&path) == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     int fd = io->open_fn(io->user, spsh__builder_text(&path), O_RDONLY | O_CLOEXEC, 0);
     int64_t got = fd;
     while (fd >= 0 && rc == SPSH_OK) {
@@ -37,7 +37,7 @@ static spsh_status copy_file(const spsh_io *io, const char *directory, const cha
         offset += (uint64_t)got;
         rc = spsh_file_writer_write(to, piece, (size_t)got, err);
         if (rc == SPSH_OK && !spsh__examples_watch(examples, (spsh_bytes){piece, (size_t)got}))
-            rc = SPSH_TOOLS_NO_MEMORY(err);
+            rc = SPSH_NO_MEMORY(err);
     }
     if (fd >= 0)
         (void)io->close_fn(io->user, fd);
@@ -95,7 +95,7 @@ spsh_status spsh__report_write(const spsh__pack_options *options, const char *re
     spsh__builder_append(&out, "\n", 1);
     free(json);
     if (out.failed)
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
     if (rc == SPSH_OK)
         rc =
             write_whole(options->io, report_directory, "pack.json", spsh__builder_bytes(&out), err);
@@ -104,7 +104,7 @@ spsh_status spsh__report_write(const spsh__pack_options *options, const char *re
     if (spsh__builder_text(&command) != NULL)
         spsh__report_html(&out, facts, spsh__builder_text(&command));
     if (rc == SPSH_OK && (out.failed || command.failed))
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
     if (rc == SPSH_OK)
         rc =
             write_whole(options->io, report_directory, "pack.html", spsh__builder_bytes(&out), err);

@@ -2,7 +2,7 @@
 #include "pack_report_json.h"
 
 #include "common/json_out.h"
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 static void put_totals(spsh_json *json, const spsh__facts *f)
 {
@@ -205,7 +205,7 @@ spsh_status spsh__report_json(const spsh__facts *facts, char **ret_text, spsh_er
 {
     spsh_json *json = spsh__json_new();
     if (json == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh__json_put_hex(json, "dataset_id", facts->dataset_id, sizeof(facts->dataset_id));
     spsh__json_put_parsed(json, "options", spsh__builder_bytes(&facts->options));
     put_totals(json, facts);

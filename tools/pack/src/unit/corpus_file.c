@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tools_fail.h"
+#include "speechshard/inside.h"
 
 static void reject(spsh__pack_source *source, spsh_reject_reason reason, const char *detail)
 {
@@ -85,7 +85,7 @@ static spsh_status read_open_file(const spsh_io *io, int fd, const spsh__piece *
 
     source->data = malloc(size_bytes);
     if (source->data == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     source->size_bytes = size_bytes;
     spsh_status rc =
         spsh_io_read_exact(io, fd, source->data, size_bytes, piece->offset_bytes, piece->path, err);

@@ -18,8 +18,8 @@
 
 #include "common/file_names.h"
 #include "common/hash.h"
-#include "common/tools_fail.h"
 #include "corpus_file.h"
+#include "speechshard/inside.h"
 #include "speechshard/limits.h"
 #include "speechshard/pcm.h"
 
@@ -57,7 +57,7 @@ static spsh_status collect_pcm(pcm_buffer *buffer, const spsh_audio_info *info, 
         size_t capacity = 2 * buffer->capacity_bytes + size_bytes;
         uint8_t *grown = realloc(buffer->data, capacity);
         if (grown == NULL)
-            return SPSH_TOOLS_NO_MEMORY(err);
+            return SPSH_NO_MEMORY(err);
         buffer->data = grown;
         buffer->capacity_bytes = capacity;
     }
@@ -175,8 +175,7 @@ static spsh_status to_i16(spsh__prepared *prepared, spsh_codec codec, pcm_buffer
         int16_t *to = (int16_t *)(void *)pcm->data + done * record->channels;
         rc = spsh_decoder_read_i16(decoder, to, record->samples - done, &got, err);
         if (rc == SPSH_OK && got == 0)
-            rc =
-                SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "the second decode is shorter than the first");
+            rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "the second decode is shorter than the first");
         done += got;
     }
     spsh_decoder_free(decoder);
@@ -193,13 +192,13 @@ static spsh_status resample(const spsh__pack_options *options, spsh__prepared *p
     uint64_t samples = 0;
 
     if (__builtin_mul_overflow(record->samples, (uint64_t)options->rate_hz, &capacity))
-        return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT, "too long to be resampled");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "too long to be resampled");
     capacity = capacity / record->sample_rate_hz + 1;
     if (capacity > SPSH_PCM_BYTES_MAX / sizeof(int16_t) / record->channels)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT, "too long to be resampled");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "too long to be resampled");
     int16_t *out = malloc((size_t)(capacity * record->channels) * sizeof(int16_t));
     if (out == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = spsh_resample_i16((const int16_t *)(const void *)pcm->data, record->samples,
                                        record->channels, record->sample_rate_hz, options->rate_hz,
                                        out, capacity, &samples, err);
@@ -224,10 +223,10 @@ static spsh_status encode(const spsh__pack_options *options, spsh__prepared *pre
     spsh_status rc = SPSH_OK;
 
     if (capacity == SIZE_MAX)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_LIMIT, "too long to be encoded");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "too long to be encoded");
     prepared->encoded = malloc(capacity);
     if (prepared->encoded == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     if (flac)
         rc =
             spsh_flac_encode(pcm->data, record->format, bits, record->samples, record->channels,
@@ -270,9 +269,9 @@ static spsh_status check_encoded(spsh__prepared *prepared, spsh_error *err)
     bool same = (record->flags & SPSH_RECORD_RESAMPLED) != 0 ||
                 memcmp(result.pcm_hash, record->pcm_hash, sizeof(result.pcm_hash)) == 0;
     if (result.samples != record->samples || !same)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT,
-                               "encoding %s lost something: %" PRIu64 " samples became %" PRIu64,
-                               spsh_codec_name(record->codec), record->samples, result.samples);
+        return SPSH_FAIL(err, SPSH_E_CORRUPT,
+                         "encoding %s lost something: %" PRIu64 " samples became %" PRIu64,
+                         spsh_codec_name(record->codec), record->samples, result.samples);
     memcpy(record->pcm_hash, result.pcm_hash, sizeof(record->pcm_hash));
     record->flags |= SPSH_RECORD_PCM_HASH;
     return SPSH_OK;
@@ -317,7 +316,7 @@ static spsh_status decode_file(const spsh__pack_options *options, spsh__prepared
     spsh_status rc = spsh_audio_decode_memory(file, codec, NULL, take_pcm, &sink, &result, &cause);
     prepared->decode_ns = thread_time_ns() - begin_ns;
     if (rc == SPSH_E_NO_MEMORY) {
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
         goto out;
     }
     if (rc != SPSH_OK) {
@@ -359,7 +358,7 @@ static spsh_status trust_headers(const spsh__pack_options *options, spsh__prepar
 
     spsh_status rc = spsh_audio_inspect(&source, codec, &info, &cause);
     if (rc == SPSH_E_NO_MEMORY)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     if (rc != SPSH_OK) {
         judge_error(prepared, codec, &cause);
         return SPSH_OK;
@@ -397,7 +396,7 @@ static spsh_status add_seek_points(spsh__prepared *prepared, spsh_error *err)
     uint64_t capacity = record->samples / interval + 1;
     prepared->seek_points = malloc((size_t)capacity * sizeof(*prepared->seek_points));
     if (prepared->seek_points == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     if (spsh_audio_seek_points(payload, record->codec, interval, prepared->seek_points, capacity,
                                &count, NULL) != SPSH_OK)
         return SPSH_OK; /* --trust-headers: it will be decoded from its start */
@@ -552,7 +551,7 @@ spsh_status spsh__prepare_text(const spsh_io *io, const spsh__piece *sidecar, sp
     spsh__builder_append(text, source.data, size_bytes);
     free(source.data);
     if (text->failed)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     if (!spsh__text_is_utf8(spsh__builder_bytes(text))) {
         *ret_reason = SPSH_REJECT_TEXT_INVALID_UTF8;
         *ret_detail = "its transcript is not UTF-8";

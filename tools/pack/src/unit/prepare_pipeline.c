@@ -10,8 +10,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "common/tools_fail.h"
 #include "plan/plan_item.h"
+#include "speechshard/inside.h"
 
 #define SLOTS_PER_WORKER 16U
 
@@ -47,7 +47,7 @@ static void run_job(const spsh__pipeline *pipeline, job_slot *slot)
     uint64_t sequence = 0;
 
     if (!spsh__item_read(rest, &item, &sequence)) {
-        slot->status = SPSH_TOOLS_FAIL(&slot->error, SPSH_E_CORRUPT, "the plan is damaged");
+        slot->status = SPSH_FAIL(&slot->error, SPSH_E_CORRUPT, "the plan is damaged");
         return;
     }
     slot->status = spsh__prepare(pack, &item, &slot->result.prepared, &slot->error);
@@ -120,7 +120,7 @@ spsh_status spsh__pipeline_start(const spsh__pipeline_options *options,
     spsh_status rc = SPSH_OK;
 
     if (pipeline == NULL)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     pipeline->options = *options;
     pipeline->taken = options->first_job;
     pipeline->released = options->first_job;
@@ -130,7 +130,7 @@ spsh_status spsh__pipeline_start(const spsh__pipeline_options *options,
     (void)pthread_cond_init(&pipeline->may_hand_out, NULL);
     pipeline->slots = calloc(pipeline->window, sizeof(*pipeline->slots));
     pipeline->threads = calloc(options->pack->jobs, sizeof(*pipeline->threads));
-    rc = pipeline->slots == NULL || pipeline->threads == NULL ? SPSH_TOOLS_NO_MEMORY(err)
+    rc = pipeline->slots == NULL || pipeline->threads == NULL ? SPSH_NO_MEMORY(err)
                                                               : start_threads(pipeline, err);
     if (rc != SPSH_OK) {
         spsh__pipeline_stop(pipeline);

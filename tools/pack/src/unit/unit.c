@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tools_fail.h"
 #include "corpus_file.h"
 #include "plan/plan_item.h"
 #include "prepare_pipeline.h"
+#include "speechshard/inside.h"
 #include "unit_journal.h"
 
 #define CLAMP_NS                                                                                   \
@@ -46,7 +46,7 @@ static spsh_status push_job(placer *p, size_t *capacity, const spsh__prepare_job
         size_t grown_capacity = *capacity == 0 ? 1024 : 2 * *capacity;
         spsh__prepare_job *grown = realloc(p->jobs, grown_capacity * sizeof(*grown));
         if (grown == NULL)
-            return SPSH_TOOLS_NO_MEMORY(err);
+            return SPSH_NO_MEMORY(err);
         p->jobs = grown;
         *capacity = grown_capacity;
     }
@@ -81,7 +81,7 @@ static spsh_status make_jobs(placer *p, uint64_t item_count, spsh_error *err)
         spsh_ingest_item item;
         uint64_t sequence = 0;
         if (!spsh__item_read(rest, &item, &sequence))
-            return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "the plan is damaged");
+            return SPSH_FAIL(err, SPSH_E_CORRUPT, "the plan is damaged");
         if (i > 0 && same_recording(&previous, &item)) {
             p->jobs[p->job_count - 1].item_count++;
         } else {
@@ -234,7 +234,7 @@ static spsh_status is_copy_of(placer *p, const spsh__prepared *prepared, uint64_
     uint64_t sequence = 0;
 
     if (!spsh__item_read(rest, &item, &sequence))
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "the plan is damaged");
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "the plan is damaged");
     spsh_status rc = is_same_file(p, prepared, &item, ret_same, err);
     if (rc != SPSH_OK || *ret_same ||
         (options->dedupe == SPSH_DEDUPE_BYTES && options->codec == SPSH__PACK_KEEP))
@@ -447,7 +447,7 @@ static spsh_status place_job(placer *p, spsh__job_result *result, spsh_error *er
         uint64_t sequence = 0;
 
         if (!spsh__item_read(rest, &item, &sequence))
-            return SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "the plan is damaged");
+            return SPSH_FAIL(err, SPSH_E_CORRUPT, "the plan is damaged");
         at += spsh__item_size(rest);
         spsh__source_tally *tally = tally_of(p, sequence);
         if (result->prepared.rejected)
@@ -474,7 +474,7 @@ static spsh_status place_job(placer *p, spsh__job_result *result, spsh_error *er
         p->state.counts.text_missing += (utterance.flags & SPSH_UTTERANCE_HAS_TEXT) == 0 ? 1 : 0;
     }
     if (rc == SPSH_OK && p->state.reject_lines.failed)
-        rc = SPSH_TOOLS_NO_MEMORY(err);
+        rc = SPSH_NO_MEMORY(err);
     return rc;
 }
 
@@ -504,7 +504,7 @@ static spsh_status show_progress(placer *p, const spsh__job_result *result, spsh
                        spsh__reject_rows(&p->state.rejects),
     };
     if (options->progress_fn(options->user, &progress) != 0)
-        return SPSH_TOOLS_FAIL(err, SPSH_E_CANCELED, "canceled; run the same command to go on");
+        return SPSH_FAIL(err, SPSH_E_CANCELED, "canceled; run the same command to go on");
     return SPSH_OK;
 }
 
@@ -542,7 +542,7 @@ spsh_status spsh__unit_pack(const spsh__unit_context *context, uint64_t unit, sp
     spsh_status rc = SPSH_OK;
 
     p.state.tallies = calloc(context->plan->sources.count, sizeof(*p.state.tallies));
-    rc = p.state.tallies == NULL ? SPSH_TOOLS_NO_MEMORY(err)
+    rc = p.state.tallies == NULL ? SPSH_NO_MEMORY(err)
                                  : spsh__unit_journal_resume(context, &p.state, packed, err);
     if (rc != SPSH_OK)
         goto out;

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "common/hash.h"
-#include "common/tools_fail.h"
 #include "plan/pack_journal.h"
+#include "speechshard/inside.h"
 
 #define HEAD        "speechshard-unit"
 #define STATE_WORDS 7U
@@ -28,7 +28,7 @@ static spsh_status add_seal(spsh__packed *packed, const spsh_shard_seal *seal, s
         uint64_t capacity = packed->seal_capacity == 0 ? 64 : 2 * packed->seal_capacity;
         spsh_shard_seal *grown = realloc(packed->seals, capacity * sizeof(*grown));
         if (grown == NULL)
-            return SPSH_TOOLS_NO_MEMORY(err);
+            return SPSH_NO_MEMORY(err);
         packed->seals = grown;
         packed->seal_capacity = capacity;
     }
@@ -43,7 +43,7 @@ static spsh_status add_reject_file(spsh__packed *packed, const char name[32], sp
             packed->reject_file_capacity == 0 ? 64 : 2 * packed->reject_file_capacity;
         void *grown = realloc(packed->reject_files, capacity * sizeof(*packed->reject_files));
         if (grown == NULL)
-            return SPSH_TOOLS_NO_MEMORY(err);
+            return SPSH_NO_MEMORY(err);
         packed->reject_files = grown;
         packed->reject_file_capacity = capacity;
     }
@@ -100,7 +100,7 @@ static spsh_status write_rejects(const spsh__unit_context *context, spsh__unit_s
     char name[32];
 
     if (state->reject_lines.failed)
-        return SPSH_TOOLS_NO_MEMORY(err);
+        return SPSH_NO_MEMORY(err);
     if (state->reject_lines.size_bytes == 0)
         return SPSH_OK;
     file_name(state, ".rejects", name);
@@ -276,7 +276,7 @@ static spsh_status read_journal(const spsh__unit_context *context, const char *p
         return rc;
     if (!read_state(&journal, context, state, &sealed, &has_rejects) ||
         (sealed && !read_seal(&journal, state, &seal)) || !read_stored(&journal, state))
-        rc = SPSH_TOOLS_FAIL(err, SPSH_E_CORRUPT, "%s: malformed, or of another plan", path);
+        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: malformed, or of another plan", path);
     spsh__journal_free(&journal);
     if (rc != SPSH_OK)
         return rc;
@@ -296,7 +296,7 @@ spsh_status spsh__unit_journal_resume(const spsh__unit_context *context, spsh__u
         spsh__builder_append(&path, "/", 1);
         spsh__builder_append_text(&path, name);
         rc = spsh__builder_text(&path) == NULL
-                 ? SPSH_TOOLS_NO_MEMORY(err)
+                 ? SPSH_NO_MEMORY(err)
                  : read_journal(context, spsh__builder_text(&path), state, packed, err);
         spsh__builder_free(&path);
     }

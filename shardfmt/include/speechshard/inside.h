@@ -1,0 +1,161 @@
+/* inside.h: what the sources of all parts share: failing, memory, byte order, checked arithmetic,
+ * hashing, and the clock. Not for users: it changes with any version.
+ */
+#ifndef SPEECHSHARD_INSIDE_H
+#define SPEECHSHARD_INSIDE_H
+
+#include <stdbool.h>
+#include <string.h>
+#include <time.h>
+
+#include "speechshard/base.h"
+
+/* Expressions, so that the return stays visible; they yield the constant, so that compiler and
+ * analyzer know that a failure is never SPSH_OK. */
+#define SPSH_FAIL_AT(err_, status_, offset_, ...)                                                  \
+    (spsh_error_set((err_), (status_), 0, (offset_), __VA_ARGS__), (status_))
+#define SPSH_FAIL(err_, status_, ...) SPSH_FAIL_AT(err_, status_, SPSH_OFFSET_NONE, __VA_ARGS__)
+#define SPSH_FAIL_OS(err_, status_, errno_, ...)                                                   \
+    (spsh_error_set((err_), (status_), (errno_), SPSH_OFFSET_NONE, __VA_ARGS__), (status_))
+/* For small objects, whose size is no help. */
+#define SPSH_NO_MEMORY(err_) SPSH_FAIL(err_, SPSH_E_NO_MEMORY, "out of memory")
+
+/* NULL on failure. The memory is not initialized. */
+static inline void *spsh__alloc(const spsh_allocator *allocator, size_t size_bytes)
+{
+    return allocator->alloc_fn(allocator->user, size_bytes);
+}
+
+/* The same for an array; NULL also if its size does not fit. */
+static inline void *spsh__alloc_array(const spsh_allocator *allocator, size_t count,
+                                      size_t element_bytes)
+{
+    size_t size_bytes = 0;
+    if (__builtin_mul_overflow(count, element_bytes, &size_bytes))
+        return NULL;
+    return spsh__alloc(allocator, size_bytes);
+}
+
+/* A zeroed array, not NULL if it is empty. NULL on failure, or if its size does not fit. */
+static inline void *spsh__new(const spsh_allocator *allocator, size_t count, size_t element_bytes)
+{
+    size_t size_bytes = 0;
+    if (__builtin_mul_overflow(count, element_bytes, &size_bytes))
+        return NULL;
+    void *memory = spsh__alloc(allocator, size_bytes == 0 ? 1 : size_bytes);
+    if (memory != NULL)
+        memset(memory, 0, size_bytes);
+    return memory;
+}
+
+/* NULL is fine. */
+static inline void spsh__free(const spsh_allocator *allocator, void *memory)
+{
+    if (memory != NULL)
+        allocator->free_fn(allocator->user, memory);
+}
+
+/* false if the result does not fit; *ret is then untouched. */
+static inline bool spsh__add_u64(uint64_t a, uint64_t b, uint64_t *ret)
+{
+    return !__builtin_add_overflow(a, b, ret);
+}
+
+static inline bool spsh__mul_u64(uint64_t a, uint64_t b, uint64_t *ret)
+{
+    return !__builtin_mul_overflow(a, b, ret);
+}
+
+/* alignment is a power of two; value must be at most UINT64_MAX - alignment. */
+static inline uint64_t spsh__align_up(uint64_t value, uint64_t alignment)
+{
+    return (value + alignment - 1) & ~(alignment - 1);
+}
+
+/* The greatest common divisor; the other number if one is 0. */
+static inline uint64_t spsh__gcd(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        const uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Numbers in files: the lowest byte comes first. */
+static inline uint16_t spsh__load_u16le(const void *bytes)
+{
+    const uint8_t *b = (const uint8_t *)bytes;
+    return (uint16_t)(b[0] | (b[1] << 8));
+}
+
+static inline uint32_t spsh__load_u32le(const void *bytes)
+{
+    const uint8_t *b = (const uint8_t *)bytes;
+    return (uint32_t)b[0] | ((uint32_t)b[1] << 8) | ((uint32_t)b[2] << 16) | ((uint32_t)b[3] << 24);
+}
+
+static inline uint64_t spsh__load_u64le(const void *bytes)
+{
+    const uint8_t *b = (const uint8_t *)bytes;
+    return (uint64_t)spsh__load_u32le(b) | ((uint64_t)spsh__load_u32le(b + 4) << 32);
+}
+
+/* size: at most 8 bytes. */
+static inline uint64_t spsh__load_le(const void *bytes, size_t size)
+{
+    const uint8_t *b = (const uint8_t *)bytes;
+    uint64_t value = 0;
+    for (size_t i = 0; i < size; i++)
+        value |= (uint64_t)b[i] << (8 * i);
+    return value;
+}
+
+static inline void spsh__store_le(void *bytes, uint64_t value, size_t size)
+{
+    uint8_t *b = (uint8_t *)bytes;
+    for (size_t i = 0; i < size; i++)
+        b[i] = (uint8_t)(value >> (8 * i));
+}
+
+static inline void spsh__store_u16le(void *bytes, uint16_t value)
+{
+    spsh__store_le(bytes, value, 2);
+}
+
+static inline void spsh__store_u32le(void *bytes, uint32_t value)
+{
+    spsh__store_le(bytes, value, 4);
+}
+
+static inline void spsh__store_u64le(void *bytes, uint64_t value)
+{
+    spsh__store_le(bytes, value, 8);
+}
+
+/* Mixes 64 bits: a bijection in which every bit depends on every other. It is the finalizer of
+ * splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014), with
+ * Stafford's variant 13 of the constants. */
+static inline uint64_t spsh__mix64(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+#ifdef CLOCK_MONOTONIC /* strict C99 lacks it */
+static inline uint64_t spsh__now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static inline double spsh__now_s(void)
+{
+    return (double)spsh__now_ns() * 1e-9;
+}
+#endif
+
+#endif
