@@ -63,8 +63,31 @@ install(FILES "${PROJECT_BINARY_DIR}/speechshardConfig.cmake"
               "${PROJECT_BINARY_DIR}/speechshardConfigVersion.cmake"
         DESTINATION "${_package_dir}")
 
+# One man page per public header, made from its comments.
+file(STRINGS docs/man/speechshard.1 _date REGEX "^[.]Dd " LIMIT_COUNT 1)
+string(REPLACE ".Dd " "" _date "${_date}")
+set(_script "${PROJECT_SOURCE_DIR}/docs/man/header-page.awk")
+set(_pages "")
+foreach(_library IN LISTS _libraries)
+    get_target_property(_headers ${_library} HEADER_SET)
+    get_target_property(_folder ${_library} SOURCE_DIR)
+    foreach(_header IN LISTS _headers)
+        cmake_path(ABSOLUTE_PATH _header BASE_DIRECTORY "${_folder}")
+        cmake_path(GET _header STEM _name)
+        file(STRINGS "${_header}" _opening LIMIT_COUNT 3)
+        if(NOT _opening MATCHES "[Nn]ot for users")
+            set(_page "${PROJECT_BINARY_DIR}/man/speechshard-${_name}.3")
+            add_custom_command(OUTPUT "${_page}" DEPENDS "${_header}" "${_script}" VERBATIM
+                COMMAND awk -v name=${_name} -v library=${_library} -v "date=${_date}" -f "${_script}" "${_header}" > "${_page}")
+            list(APPEND _pages "${_page}")
+        endif()
+    endforeach()
+endforeach()
+file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/man")
+add_custom_target(man_pages ALL DEPENDS ${_pages})
+
 install(FILES docs/man/speechshard.1 DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
-install(FILES docs/man/speechshard-loader.3 DESTINATION "${CMAKE_INSTALL_MANDIR}/man3")
+install(FILES ${_pages} DESTINATION "${CMAKE_INSTALL_MANDIR}/man3")
 install(FILES docs/man/speechshard-format.5 DESTINATION "${CMAKE_INSTALL_MANDIR}/man5")
 install(FILES tools/completion/speechshard.bash RENAME speechshard
         DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")

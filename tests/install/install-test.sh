@@ -109,6 +109,11 @@ case $version in
 esac
 [ -s "$prefix/share/man/man1/speechshard.1" ]
 [ -s "$prefix/share/man/man5/speechshard-format.5" ]
+for header in "$prefix"/include/speechshard/*.h; do
+    name=${header##*/}
+    head -n 3 "$header" | grep -q '[Nn]ot for users' || [ -s "$prefix/share/man/man3/speechshard-${name%.h}.3" ] ||
+        { echo "there is no page speechshard-${name%.h}(3)"; exit 1; }
+done
 [ -s "$prefix/share/bash-completion/completions/speechshard" ]
 if [ -e "$build/libspeechshard-cuda.so" ]; then
     devices=$("$prefix/bin/speechshard" info --devices)
