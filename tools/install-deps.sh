@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what a plain Debian 12 lacks to build, test or check speechshard.
 #
-#     tools/install-deps.sh [build] [python] [test] [lint] [launch]        (nothing given: build)
+#     tools/install-deps.sh [build] [python] [test] [lint] [launch] [nightly]        (nothing given: build)
 #
 # Does nothing, and needs neither root nor network, when all is there already.
 set -eu
@@ -16,6 +16,8 @@ test="$python jq locales mandoc python3-jsonschema python3-lz4 python3-numpy pyt
 launch="iproute2 munge slurm-wlm"
 lint="ccache clang clang-format clang-tidy git libclang-rt-14-dev llvm shellcheck"
 
+nightly="abigail-tools debootstrap"
+
 wanted=
 for group in "${@:-build}"; do
     case $group in
@@ -24,8 +26,9 @@ for group in "${@:-build}"; do
     test) wanted="$wanted $test" ;;
     lint) wanted="$wanted $lint" ;;
     launch) wanted="$wanted $launch" ;;
+    nightly) wanted="$wanted $nightly" ;;
     *)
-        echo "install-deps.sh: '$group' is not a group; there are build, python, test, lint and launch" >&2
+        echo "install-deps.sh: '$group' is not a group; there are build, python, test, lint, launch and nightly" >&2
         exit 2
         ;;
     esac

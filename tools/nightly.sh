@@ -24,7 +24,7 @@ build_fuzzers() {
 
 [ $# -gt 0 ] || set -- nightly tidy asan fuzz
 begin_steps
-tools/install-deps.sh build test lint
+tools/install-deps.sh build test lint nightly
 for name in "$@"; do
     case $name in
     nightly) step nightly env SPEECHSHARD_TEST_CUDA='80;90' tools/test.sh release -L nightly -LE '^gpu$' ;;
