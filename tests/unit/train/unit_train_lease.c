@@ -52,21 +52,17 @@ struct world {
     double jitter;
     uint64_t step_ns;
     spsh__lease_round round;
-    uint64_t save_at, stop_at,
-        break_at;        /* steps: of rank 0; of the last rank; of rank 0; 0: never */
-    uint8_t saved[1024]; /* begun with, and in each pause written, where it fits */
-    size_t saved_size;
+    uint64_t save_at, stop_at; /* steps: of rank 0; of the last rank; 0: never */
+    spsh__lease_state from;    /* begun with */
     char folder[64], records[80];
     bool is_recorded, looks_around; /* at who is dead, after each step */
     /* what came of it */
     spsh__sim *sim;
     learner all[LEARNERS_MAX];
-    uint64_t shares[LEARNERS_MAX];
     double sums[EPOCHS_MAX][3];
     uint64_t updates[EPOCHS_MAX];
     uint32_t reasons, pauses, returned;
     spsh__lease_state last;
-    bool is_broken_off;
 };
 
 /* ---- a learner ---- */
@@ -163,11 +159,7 @@ static spsh_status count(learner *l, spsh_error *err)
     w->updates[state.epoch] += updates;
     for (int i = 0; i < 3; i++)
         w->sums[state.epoch][i] += sums[i];
-    for (uint32_t r = 0; rc == SPSH_OK && r < w->learners; r++)
-        rc = spsh__leases_share(l->leases, r, &w->shares[r], err);
-    return rc != SPSH_OK
-               ? rc
-               : spsh__leases_save(l->leases, w->saved, sizeof(w->saved), &w->saved_size, err);
+    return SPSH_OK;
 }
 
 static spsh_status meet(learner *l, spsh__lease_state *state, spsh_error *err)
@@ -191,7 +183,6 @@ static spsh_status meet(learner *l, spsh__lease_state *state, spsh_error *err)
 /* Until the pause. */
 static spsh_status go_round(learner *l, spsh_error *err)
 {
-    const world *w = l->world;
     spsh__lease_taken taken = SPSH__LEASE_TAKEN;
     spsh_status rc = SPSH_OK;
     while (rc == SPSH_OK) {
@@ -201,38 +192,30 @@ static spsh_status go_round(learner *l, spsh_error *err)
         if (rc != SPSH_OK || taken == SPSH__LEASE_PAUSE)
             return rc;
         rc = work(l, err);
-        if (rc == SPSH_OK && w->break_at == l->steps && l->rank == 0) {
-            rc = count(l, err);
-            l->world->is_broken_off = true;
-            return rc != SPSH_OK ? rc : SPSH_E_CANCELED;
-        }
     }
     return rc;
 }
 
-static spsh_status begin(learner *l, uint64_t epoch, bool is_new, spsh_error *err)
+static spsh_status begin(learner *l, uint64_t epoch, uint64_t step, bool is_new, spsh_error *err)
 {
     const world *w = l->world;
     spsh_status rc = SPSH_OK;
     if (l->rank != 0)
         return rc;
     if (is_new)
-        rc = spsh__leases_place(l->leases, epoch, 0, w->steps, err);
+        rc = spsh__leases_place(l->leases, epoch, step, w->steps, err);
     return rc != SPSH_OK ? rc : spsh__leases_begin(l->leases, &w->round, err);
 }
 
 static spsh_status learn(learner *l, spsh_error *err)
 {
     const world *w = l->world;
-    spsh__lease_state state = {.epoch = 0};
-    bool is_new = w->saved_size == 0;
+    spsh__lease_state state = w->from;
+    uint64_t step = w->from.step;
+    bool is_new = true;
     spsh_status rc = SPSH_OK;
-    if (!is_new && l->rank == 0)
-        rc = spsh__leases_restore(l->leases, w->saved, w->saved_size, w->steps, err);
-    if (!is_new && rc == SPSH_OK)
-        rc = spsh__leases_peek(w->saved, w->saved_size, &state, err);
     while (rc == SPSH_OK && state.epoch < w->epochs) {
-        rc = begin(l, state.epoch, is_new, err);
+        rc = begin(l, state.epoch, step, is_new, err);
         if (rc == SPSH_OK)
             rc = go_round(l, err);
         if (rc == SPSH_OK)
@@ -242,6 +225,7 @@ static spsh_status learn(learner *l, spsh_error *err)
             break;
         is_new = (state.reasons & SPSH__PAUSE_EPOCH) != 0;
         state.epoch += is_new;
+        step = 0;
     }
     return rc;
 }
@@ -253,9 +237,7 @@ static spsh_status learn_in_turn(void *user, uint32_t rank, spsh_error *err)
         return SPSH_OK;
     learner *l = &w->all[rank / w->node_size];
     const spsh_status rc = learn(l, err);
-    if ((l->world->is_broken_off && rc != SPSH_OK) || l->is_given_up)
-        return SPSH_OK;
-    return rc;
+    return l->is_given_up ? SPSH_OK : rc;
 }
 
 /* ---- worlds ---- */
@@ -388,9 +370,9 @@ static void test_a_slow_learner_gets_fewer(void)
     w.fault_count = 1;
     simulate(&w, 1);
     check_epochs(&w);
-    printf("shares: %llu and %llu\n", (unsigned long long)w.shares[4],
-           (unsigned long long)w.shares[5]);
-    CHECK(w.shares[5] > 0 && w.shares[5] * 7 < w.shares[4]);
+    printf("steps: %llu and %llu\n", (unsigned long long)w.all[4].steps,
+           (unsigned long long)w.all[5].steps);
+    CHECK(w.all[5].steps > 0 && w.all[5].steps * 7 < w.all[4].steps);
 }
 
 /* At every time of the first epochs: with leases in hand, at work, in the pause. */
@@ -450,7 +432,7 @@ static void test_one_that_was_taken_for_dead(void)
     w.frozen = 2;
     simulate(&w, 3);
     check_epochs(&w);
-    CHECK(w.all[2].is_given_up && w.shares[0] > w.all[2].steps);
+    CHECK(w.all[2].is_given_up && w.all[0].steps > w.all[2].steps);
     CHECK_U64(w.last.learners, 3);
 }
 
@@ -479,40 +461,15 @@ static void test_stop_and_go_on(void)
         w.stop_at = 4;
         simulate(&w, learners);
         CHECK_U64(w.reasons, SPSH__PAUSE_STOP);
-        CHECK_U64(w.saved_size, 64); /* nothing is out */
-        CHECK_U64(w.last.step, w.last.updates);
+        CHECK_U64(w.last.step, w.last.updates); /* nothing is out */
         CHECK(w.last.step >= 4 && w.last.step < w.steps);
         make(&more, LEARNERS_MAX + 1 - learners, 1);
         more.steps = w.steps;
-        memcpy(more.saved, w.saved, sizeof(w.saved));
-        more.saved_size = w.saved_size;
+        more.from = w.last;
         memcpy(more.sums, w.sums, sizeof(w.sums));
         simulate(&more, learners);
         check_epochs(&more);
-        CHECK_U64(more.last.updates, EPOCHS_MAX * w.steps);
-    }
-}
-
-/* Everybody dies in the middle; what was saved last knows what was not acknowledged. */
-static void test_go_on_from_the_middle(void)
-{
-    for (uint32_t learners = 1; learners <= LEARNERS_MAX; learners++) {
-        world w, more;
-        make(&w, learners, 3);
-        w.break_at = 3;
-        simulate(&w, learners);
-        CHECK(w.is_broken_off);
-        CHECK(learners == 1 || w.saved_size > 64);
-        spsh__lease_state state;
-        REQUIRE(spsh__leases_peek(w.saved, w.saved_size, &state, NULL) == SPSH_OK);
-        CHECK_U64(state.updates + state.returned, state.step);
-        make(&more, LEARNERS_MAX + 1 - learners, 2);
-        memcpy(more.saved, w.saved, sizeof(w.saved));
-        more.saved_size = w.saved_size;
-        memcpy(more.sums, w.sums, sizeof(w.sums));
-        simulate(&more, learners);
-        check_epochs(&more);
-        CHECK_U64(more.last.updates, EPOCHS_MAX * STEPS);
+        CHECK_U64(w.last.updates + more.last.updates, EPOCHS_MAX * w.steps);
     }
 }
 
@@ -565,7 +522,6 @@ static void replay(const world *was)
     const spsh__record_options records = records_of(was);
     spsh_error err = SPSH_ERROR_INIT;
     spsh__replay *again = NULL;
-    w.saved_size = 0;
     w.pauses = 0;
     memset(w.sums, 0, sizeof(w.sums));
     REQUIRE(spsh__replay_open(&records, w.learners, &again, &err) == SPSH_OK);
@@ -578,7 +534,8 @@ static void replay(const world *was)
     close_learners(&w);
     spsh__replay_close(again);
     CHECK_U64(w.pauses, was->pauses);
-    CHECK(memcmp(w.saved, was->saved, was->saved_size) == 0);
+    CHECK(memcmp(w.sums, was->sums, sizeof(w.sums)) == 0);
+    CHECK_U64(w.last.samples, was->last.samples);
     for (uint32_t i = 0; i < w.learners; i++) {
         CHECK_U64(w.all[i].steps, was->all[i].steps);
         CHECK_U64(w.all[i].hash, was->all[i].hash);
@@ -670,50 +627,6 @@ static void test_between_processes(void)
 
 /* ---- what is refused ---- */
 
-static void seal(uint8_t *bytes, size_t size)
-{
-    const uint64_t hash = XXH3_64bits(bytes, size - 8);
-    memcpy(bytes + size - 8, &hash, sizeof(hash));
-}
-
-static void test_damaged_states(void)
-{
-    world w;
-    spsh__lease_state state;
-    uint8_t bytes[1024];
-    make(&w, 6, 2);
-    w.break_at = 2;
-    simulate(&w, 1);
-    REQUIRE(w.saved_size > 64 + 16);
-    const size_t size = w.saved_size;
-    for (size_t i = 0; i < size; i++)
-        CHECK_I64(spsh__leases_peek(w.saved, i, &state, NULL), SPSH_E_TRUNCATED);
-    CHECK_I64(spsh__leases_peek(w.saved, size + 1, &state, NULL), SPSH_E_CORRUPT);
-    for (size_t bit = 0; bit < 8 * size; bit++) {
-        memcpy(bytes, w.saved, size);
-        bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        const spsh_status rc = spsh__leases_peek(bytes, size, &state, NULL);
-        CHECK(rc == SPSH_E_CORRUPT || rc == SPSH_E_TRUNCATED || rc == SPSH_E_VERSION);
-    }
-    static const struct {
-        size_t at;
-        uint8_t value;
-    } lies[] = {
-        {56, 9 }, /* twice, or not ascending */
-        {56, 99}, /* is not given yet */
-        {24, 0 }, /* ... either */
-        {24, 41}, /* behind the end */
-    };
-    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
-        memcpy(bytes, w.saved, size);
-        bytes[lies[i].at] = lies[i].value;
-        if (lies[i].value == 9)
-            memcpy(bytes + 64, bytes + 56, 8);
-        seal(bytes, size);
-        CHECK_I64(spsh__leases_peek(bytes, size, &state, NULL), SPSH_E_CORRUPT);
-    }
-}
-
 typedef struct alone {
     spsh__leases *leases;
     spsh__runtime *runtime;
@@ -793,12 +706,10 @@ TEST_MAIN(unit_train_lease)
     RUN(test_one_that_was_taken_for_dead);
     RUN(test_a_pause_for_saving);
     RUN(test_stop_and_go_on);
-    RUN(test_go_on_from_the_middle);
     RUN(test_bounds_of_a_round);
     RUN(test_samples_of_a_dead_learner);
     RUN(test_a_recorded_run_is_replayed);
     RUN(test_between_processes);
-    RUN(test_damaged_states);
     RUN(test_what_is_refused);
     return TEST_RESULT();
 }

@@ -10,15 +10,8 @@
 
 #include <inttypes.h>
 
-#include <xxhash.h>
-
 #include "lease_server.h"
 #include "speechshard/inside.h"
-
-/* Of a saved state: "SPSHLEAS" | u32 version 1 | u32 count | u64 epoch, next step, steps, samples,
- * updates | count u64: steps | u64 XXH3-64 of all before. */
-enum { HEAD_BYTES = 56, HASH_BYTES = 8, VERSION = 1 };
-static const char magic[8] = {'S', 'P', 'S', 'H', 'L', 'E', 'A', 'S'};
 
 /* Marks of the computing task (runtime.h). */
 enum {
@@ -30,7 +23,6 @@ enum {
     MARK_PAUSE,
     MARK_TOTALS,
     MARK_STATE,
-    MARK_SAVE,
 };
 
 struct spsh__leases {
@@ -343,140 +335,6 @@ spsh_status spsh__leases_state(spsh__leases *l, spsh__lease_state *ret_state, sp
     *ret_state = spsh__lease_server_state(l->server);
     leave(l);
     return SPSH_OK;
-}
-
-spsh_status spsh__leases_share(spsh__leases *l, uint32_t rank, uint64_t *ret_updates,
-                               spsh_error *err)
-{
-    if (rank >= l->runtime->world_size)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "rank %" PRIu32 " is none of them", rank);
-    const spsh_status rc = enter_server(l, MARK_STATE, err);
-    if (rc != SPSH_OK)
-        return rc;
-    *ret_updates = spsh__lease_server_share(l->server, rank);
-    leave(l);
-    return SPSH_OK;
-}
-
-/* ---- a saved state ---- */
-
-/* Locked. */
-static spsh_status save_locked(const spsh__leases *l, uint8_t *bytes, size_t capacity,
-                               size_t *ret_size, spsh_error *err)
-{
-    const uint32_t count = spsh__lease_server_open_steps(l->server, NULL);
-    const size_t size = HEAD_BYTES + (size_t)8 * count + HASH_BYTES;
-    const spsh__lease_state state = spsh__lease_server_state(l->server);
-    *ret_size = size;
-    if (bytes == NULL || capacity < size)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "a state of leases: %zu bytes, there is room for %zu",
-                         size, capacity);
-    uint64_t *steps = spsh__new(&l->allocator, count, sizeof(*steps));
-    if (steps == NULL)
-        return SPSH_NO_MEMORY(err);
-    (void)spsh__lease_server_open_steps(l->server, steps);
-    const uint64_t values[5] = {state.epoch, state.step, state.steps, state.samples, state.updates};
-    memcpy(bytes, magic, sizeof(magic));
-    spsh__store_u32le(bytes + 8, VERSION);
-    spsh__store_u32le(bytes + 12, count);
-    for (size_t i = 0; i < 5; i++)
-        spsh__store_u64le(bytes + 16 + 8 * i, values[i]);
-    for (size_t i = 0; i < count; i++)
-        spsh__store_u64le(bytes + HEAD_BYTES + 8 * i, steps[i]);
-    spsh__store_u64le(bytes + size - HASH_BYTES, XXH3_64bits(bytes, size - HASH_BYTES));
-    spsh__free(&l->allocator, steps);
-    return SPSH_OK;
-}
-
-spsh_status spsh__leases_save(spsh__leases *l, uint8_t *bytes, size_t capacity, size_t *ret_size,
-                              spsh_error *err)
-{
-    spsh_status rc = enter_server(l, MARK_SAVE, err);
-    if (rc != SPSH_OK)
-        return rc;
-    rc = save_locked(l, bytes, capacity, ret_size, err);
-    leave(l);
-    return rc;
-}
-
-static spsh_status check_steps(const uint8_t *bytes, const spsh__lease_state *state,
-                               spsh_error *err)
-{
-    uint64_t last = 0;
-    if (state->step > state->steps)
-        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 24,
-                            "a state of leases: step %" PRIu64 " of %" PRIu64, state->step,
-                            state->steps);
-    for (uint32_t i = 0; i < state->returned; i++) {
-        const uint64_t step = spsh__load_u64le(bytes + HEAD_BYTES + (size_t)8 * i);
-        if (step >= state->step || (i > 0 && step <= last))
-            return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, HEAD_BYTES + (uint64_t)8 * i,
-                                "a state of leases: step %" PRIu64 " is not acknowledged, %" PRIu64
-                                " is the next new one",
-                                step, state->step);
-        last = step;
-    }
-    return SPSH_OK;
-}
-
-spsh_status spsh__leases_peek(const uint8_t *bytes, size_t size, spsh__lease_state *ret_state,
-                              spsh_error *err)
-{
-    if (size < HEAD_BYTES + HASH_BYTES)
-        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, size, "a state of leases: %zu bytes", size);
-    if (memcmp(bytes, magic, sizeof(magic)) != 0)
-        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 0, "not a state of leases");
-    if (spsh__load_u32le(bytes + 8) != VERSION)
-        return SPSH_FAIL_AT(err, SPSH_E_VERSION, 8,
-                            "a state of leases: version %" PRIu32 ", this program knows %d",
-                            spsh__load_u32le(bytes + 8), VERSION);
-    const uint32_t count = spsh__load_u32le(bytes + 12);
-    const uint64_t want = HEAD_BYTES + (uint64_t)8 * count + HASH_BYTES;
-    if (count > SPSH__LEASE_LIST_MAX || size > want)
-        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 12,
-                            "a state of leases: %zu bytes, for %" PRIu32 " steps", size, count);
-    if (size < want)
-        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, size,
-                            "a state of leases: %zu bytes, it has %" PRIu64, size, want);
-    if (XXH3_64bits(bytes, size - HASH_BYTES) != spsh__load_u64le(bytes + size - HASH_BYTES))
-        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, size - HASH_BYTES,
-                            "a state of leases is not what was written");
-    const spsh__lease_state state = {.epoch = spsh__load_u64le(bytes + 16),
-                                     .step = spsh__load_u64le(bytes + 24),
-                                     .steps = spsh__load_u64le(bytes + 32),
-                                     .samples = spsh__load_u64le(bytes + 40),
-                                     .updates = spsh__load_u64le(bytes + 48),
-                                     .returned = count};
-    const spsh_status rc = check_steps(bytes, &state, err);
-    if (rc == SPSH_OK)
-        *ret_state = state;
-    return rc;
-}
-
-spsh_status spsh__leases_restore(spsh__leases *l, const uint8_t *bytes, size_t size, uint64_t steps,
-                                 spsh_error *err)
-{
-    spsh__lease_state state;
-    spsh_status rc = spsh__leases_peek(bytes, size, &state, err);
-    if (rc != SPSH_OK)
-        return rc;
-    if (state.steps != steps)
-        return SPSH_FAIL_AT(err, SPSH_E_MISMATCH, 32,
-                            "a state of leases of an epoch of %" PRIu64 " steps: it has %" PRIu64
-                            " with this data",
-                            state.steps, steps);
-    uint64_t *open = spsh__new(&l->allocator, state.returned, sizeof(*open));
-    if (open == NULL)
-        return SPSH_NO_MEMORY(err);
-    for (size_t i = 0; i < state.returned; i++)
-        open[i] = spsh__load_u64le(bytes + HEAD_BYTES + 8 * i);
-    rc = enter_server(l, MARK_PLACE, err);
-    if (rc == SPSH_OK) {
-        rc = spsh__lease_server_restore(l->server, &state, open, err);
-        leave(l);
-    }
-    spsh__free(&l->allocator, open);
-    return rc;
 }
 
 /* ---- open and close ---- */

@@ -6,7 +6,7 @@
  * that is lost goes to the others, before what is new.
  *
  *     spsh__leases_open(runtime, &allocator, 2, &leases, &err);         // all ranks; listens
- *     rank 0: spsh__leases_place(leases, epoch, step, steps, &err);     // or spsh__leases_restore
+ *     rank 0: spsh__leases_place(leases, epoch, step, steps, &err);
  *     each round:
  *         rank 0: spsh__leases_begin(leases, &round, &err);
  *         for (;;) {
@@ -35,9 +35,8 @@
 
 #include "runtime.h"
 
-#define SPSH__LEASE_NUMBERS_MAX UINT32_C(256)       /* of a row */
-#define SPSH__LEASE_AHEAD_MAX   UINT32_C(64)        /* leases beside the one at work */
-#define SPSH__LEASE_LIST_MAX    (UINT32_C(1) << 24) /* unacknowledged steps of a saved state */
+#define SPSH__LEASE_NUMBERS_MAX UINT32_C(256) /* of a row */
+#define SPSH__LEASE_AHEAD_MAX   UINT32_C(64)  /* leases beside the one at work */
 
 /* Reasons of a pause: bits. */
 #define SPSH__PAUSE_EPOCH    UINT32_C(1)  /* no step is left to give */
@@ -85,7 +84,7 @@ typedef struct spsh__lease_round {
 
 typedef struct spsh__lease_state {
     uint64_t epoch, step, steps; /* the next new step, and how many the epoch has */
-    uint64_t samples, updates;   /* acknowledged in all, this run's and what was restored */
+    uint64_t samples, updates;   /* acknowledged in all */
     uint32_t reasons;            /* for the pause: all, from all */
     uint32_t returned;           /* leases of lost learners that nobody has got yet */
     uint32_t learners;           /* that are not lost */
@@ -146,22 +145,5 @@ spsh_status spsh__leases_totals(spsh__leases *leases, double *totals, uint32_t c
                                 uint64_t *ret_updates, spsh_error *err);
 /* At any time. */
 spsh_status spsh__leases_state(spsh__leases *leases, spsh__lease_state *ret_state, spsh_error *err);
-/* Leases that a learner has acknowledged in this run. */
-spsh_status spsh__leases_share(spsh__leases *leases, uint32_t rank, uint64_t *ret_updates,
-                               spsh_error *err);
-
-/* The server's state as bytes: epoch, next step, steps, samples, updates, and the steps below that
- * are not acknowledged (none, in a pause in which nobody died). bytes NULL with 0 asks for the
- * size. SPSH_E_LIMIT: capacity; *ret_size is written. */
-spsh_status spsh__leases_save(spsh__leases *leases, uint8_t *bytes, size_t capacity,
-                              size_t *ret_size, spsh_error *err);
-/* Instead of place; by any number of learners. What was not acknowledged is given first. `steps` is
- * the epoch's, as the loader says: SPSH_E_MISMATCH where the bytes have another number.
- * SPSH_E_TRUNCATED, _CORRUPT, _VERSION, _NO_MEMORY: nothing has changed. */
-spsh_status spsh__leases_restore(spsh__leases *leases, const uint8_t *bytes, size_t size,
-                                 uint64_t steps, spsh_error *err);
-/* What a saved state says, without a server. As restore. */
-spsh_status spsh__leases_peek(const uint8_t *bytes, size_t size, spsh__lease_state *ret_state,
-                              spsh_error *err);
 
 #endif

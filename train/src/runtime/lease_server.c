@@ -11,7 +11,6 @@
 #include "lease_server.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "speechshard/inside.h"
 
@@ -23,7 +22,6 @@ typedef struct client {
     given *out; /* of `each` */
     uint32_t out_count;
     bool is_lost, is_paused;
-    uint64_t updates;
 } client;
 
 typedef struct ask {
@@ -40,7 +38,7 @@ struct spsh__lease_server {
     ask *asks; /* that were not answered yet */
     uint32_t ask_count;
     uint64_t *returned; /* steps, ascending */
-    uint32_t returned_count, returned_max;
+    uint32_t returned_count;
     uint64_t epoch, next_step, steps;
     uint64_t samples, updates;
     uint64_t given_count; /* of this run: numbers of leases */
@@ -212,7 +210,6 @@ static spsh_status take_acknowledgement(spsh__lease_server *s, const spsh__messa
     if (s->total_updates > 0 && count != s->total_count)
         return fail_message(m, "a row of another length", err);
     c->out[at] = c->out[--c->out_count];
-    c->updates++;
     s->out_count--;
     s->updates++;
     s->samples += spsh__load_u64le(bytes);
@@ -363,66 +360,6 @@ uint64_t spsh__lease_server_totals(spsh__lease_server *s, double *totals, uint32
     return updates;
 }
 
-uint64_t spsh__lease_server_share(const spsh__lease_server *s, uint32_t rank)
-{
-    return s->clients[rank].updates;
-}
-
-/* ---- what is not acknowledged ---- */
-
-static int compare_steps(const void *left, const void *right)
-{
-    const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-    return a < b ? -1 : a > b;
-}
-
-uint32_t spsh__lease_server_open_steps(const spsh__lease_server *s, uint64_t *ret_steps)
-{
-    uint32_t count = 0;
-    if (ret_steps == NULL)
-        return s->returned_count + s->out_count;
-    for (uint32_t i = 0; i < s->returned_count; i++)
-        ret_steps[count++] = s->returned[i];
-    for (uint32_t r = 0; r < s->runtime->world_size; r++)
-        for (uint32_t i = 0; i < s->clients[r].out_count; i++)
-            ret_steps[count++] = s->clients[r].out[i].step;
-    qsort(ret_steps, count, sizeof(*ret_steps), compare_steps);
-    return count;
-}
-
-/* Of so many, and of all that may be out beside them. */
-static spsh_status make_room(spsh__lease_server *s, uint32_t count, spsh_error *err)
-{
-    const uint64_t max = (uint64_t)count + (uint64_t)s->runtime->world_size * s->each;
-    if (max <= s->returned_max)
-        return SPSH_OK;
-    uint64_t *steps = max > UINT32_MAX ? NULL : spsh__new(&s->allocator, max, sizeof(*steps));
-    if (steps == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%" PRIu64 " leases", max);
-    spsh__free(&s->allocator, s->returned);
-    s->returned = steps;
-    s->returned_max = (uint32_t)max;
-    return SPSH_OK;
-}
-
-spsh_status spsh__lease_server_restore(spsh__lease_server *s, const spsh__lease_state *state,
-                                       const uint64_t *steps, spsh_error *err)
-{
-    if (s->is_open)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a round is under way");
-    spsh_status rc = make_room(s, state->returned, err);
-    if (rc == SPSH_OK)
-        rc = spsh__lease_server_place(s, state->epoch, state->step, state->steps, err);
-    if (rc != SPSH_OK)
-        return rc;
-    if (state->returned > 0)
-        memcpy(s->returned, steps, state->returned * sizeof(*steps));
-    s->returned_count = state->returned;
-    s->samples = state->samples;
-    s->updates = state->updates;
-    return SPSH_OK;
-}
-
 /* ---- open and close ---- */
 
 spsh_status spsh__lease_server_open(spsh__runtime *runtime, const spsh_allocator *allocator,
@@ -438,12 +375,10 @@ spsh_status spsh__lease_server_open(spsh__runtime *runtime, const spsh_allocator
     s->clients = spsh__new(allocator, runtime->world_size, sizeof(*s->clients));
     s->out_memory = spsh__new(allocator, all, sizeof(*s->out_memory));
     s->asks = spsh__new(allocator, all, sizeof(*s->asks));
-    spsh_status rc = make_room(s, 0, err);
-    if (s->clients == NULL || s->out_memory == NULL || s->asks == NULL)
-        rc = SPSH_NO_MEMORY(err);
-    if (rc != SPSH_OK) {
+    s->returned = spsh__new(allocator, all, sizeof(*s->returned));
+    if (s->clients == NULL || s->out_memory == NULL || s->asks == NULL || s->returned == NULL) {
         spsh__lease_server_close(s);
-        return rc;
+        return SPSH_NO_MEMORY(err);
     }
     for (uint32_t r = 0; r < runtime->world_size; r++)
         s->clients[r].out = s->out_memory + (size_t)r * each;

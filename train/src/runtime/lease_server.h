@@ -48,11 +48,6 @@ spsh_status spsh__lease_server_begin(spsh__lease_server *s, const spsh__lease_ro
 spsh_status spsh__lease_server_pause(spsh__lease_server *s, uint32_t reasons, spsh_error *err);
 spsh__lease_state spsh__lease_server_state(const spsh__lease_server *s);
 uint64_t spsh__lease_server_totals(spsh__lease_server *s, double *totals, uint32_t count);
-uint64_t spsh__lease_server_share(const spsh__lease_server *s, uint32_t rank);
-/* Ascending; NULL: how many there are alone. */
-uint32_t spsh__lease_server_open_steps(const spsh__lease_server *s, uint64_t *ret_steps);
-spsh_status spsh__lease_server_restore(spsh__lease_server *s, const spsh__lease_state *state,
-                                       const uint64_t *steps, spsh_error *err);
 
 /* All learners that are not lost are in the pause. */
 bool spsh__lease_server_has_met(const spsh__lease_server *s);
