@@ -44,7 +44,7 @@ static uint32_t read_measured(const char *text, size_t size, double *to)
 {
     static const char key[] = "\"compute_s\":";
     uint32_t count = 0;
-    for (const char *at = text; count < MEASURED_MAX && at < text + size;) {
+    for (const char *at = text; count < MEASURED_MAX && size > 0;) {
         at = memmem(at, (size_t)(text + size - at), key, sizeof(key) - 1);
         if (at == NULL)
             break;
@@ -74,19 +74,13 @@ static spsh_status measure(const spsh_io *io, const char *run, uint64_t *ret_ns,
     if (rc != SPSH_OK)
         return rc;
     double *measured = calloc(MEASURED_MAX, sizeof(*measured));
-    char *text = malloc(byte_count + 1);
-    uint32_t count = 0;
-    if (measured != NULL && text != NULL) {
-        if (byte_count > 0)
-            memcpy(text, bytes, byte_count);
-        text[byte_count] = '\0';
-        count = read_measured(text, byte_count, measured);
+    if (measured != NULL) {
+        const uint32_t count = read_measured((const char *)bytes, byte_count, measured);
         qsort(measured, count, sizeof(*measured), compare);
         *ret_ns = count > 0 ? (uint64_t)(measured[count / 2] * 1e9) : 0;
     } else {
         rc = SPSH_NO_MEMORY(err);
     }
-    free(text);
     free(measured);
     spsh__free(spsh_allocator_default(), bytes);
     if (rc == SPSH_OK && *ret_ns == 0)

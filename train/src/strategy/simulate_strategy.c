@@ -29,7 +29,6 @@ enum {
 #define RATE          0.05
 #define RATE_MAX      0.5
 #define NOISE         0.5
-#define FAR_NS        (UINT64_MAX / 4) /* later than all */
 
 struct world;
 
@@ -40,17 +39,16 @@ typedef struct student {
     const struct world *world;
     uint64_t sent_before;           /* bytes, when steps began */
     uint64_t steps, updates_before; /* hogwild: of all, when weights were read */
-    uint64_t compute_ns, step_ns;   /* sums */
+    spsh__cluster_batch batch;
+    uint64_t compute_ns, step_ns; /* sums */
 } student;
 
 typedef struct world {
     const spsh__simulate_options *o;
     const spsh__cluster *c;
-    spsh__sim *sim;
+    spsh__cluster_sim clock;
     spsh__backend *backend;
     student *students;
-    spsh__sim_fault faults[SPSH__CLUSTER_FAULTS_MAX]; /* of learners that there are */
-    uint32_t fault_count;
     spsh__slice *buckets;
     float *shared;
     uint64_t elements;
@@ -62,7 +60,7 @@ typedef struct world {
     uint64_t begin_ns, done, wanted; /* learner-steps */
     uint64_t end_ns, last_ns;        /* when `wanted` were done; the last one; 0: not */
     uint64_t target_done, target_ns;
-    bool has_begun, is_over;
+    bool is_over;
 } world;
 
 /* ---- the quadratic ---- */
@@ -146,14 +144,10 @@ static void update_slice(void *user, const spsh__slice *slice, spsh__backend_buf
 
 /* ---- a step ---- */
 
-static spsh_status compute(world *w, uint32_t number, double share, spsh_error *err)
+/* The time since begin_ns was computing. SPSH_E_END: the others are done meanwhile. */
+static spsh_status computed(const world *w, student *s, uint64_t begin_ns, spsh_error *err)
 {
-    student *s = &w->students[number];
-    spsh__runtime *t = s->learner.runtime;
-    const uint64_t begin_ns = t->ops->now_fn(t);
-    const double more = 1 + w->c->jitter * spsh__sim_uniform(w->c->seed, number, s->steps);
-    t->ops->compute_fn(t, (uint64_t)((double)w->c->step_ns * share * more));
-    s->compute_ns += t->ops->now_fn(t) - begin_ns;
+    s->compute_ns += spsh__sim_now_ns(w->clock.sim) - begin_ns;
     return w->is_over ? SPSH_FAIL(err, SPSH_E_END, "the others are done") : SPSH_OK;
 }
 
@@ -162,11 +156,15 @@ static spsh_status forward_backward(world *w, uint32_t number, spsh_error *err)
     student *s = &w->students[number];
     const spsh__strategy_ops *ops = s->strategy->ops;
     const uint32_t leaf = spsh__leaf_of(&s->learner, 0);
-    spsh_status rc = compute(w, number, 1.0 / 3, err);
+    uint64_t begin_ns = spsh__sim_now_ns(w->clock.sim);
+    spsh__cluster_forward(&w->clock, number, s->steps, &s->batch);
+    spsh_status rc = computed(w, s, begin_ns, err);
     if (rc == SPSH_OK)
         fill_gradients(w, number);
     for (uint32_t b = 0; rc == SPSH_OK && b < w->bucket_count; b++) {
-        rc = compute(w, number, 2.0 / 3 / w->bucket_count, err);
+        begin_ns = spsh__sim_now_ns(w->clock.sim);
+        spsh__cluster_backward(&w->clock, number, &s->batch, b, w->bucket_count);
+        rc = computed(w, s, begin_ns, err);
         if (rc == SPSH_OK)
             rc = ops->on_bucket_fn(s->strategy, leaf, b, err);
     }
@@ -194,7 +192,7 @@ static void count(world *w, student *s)
     s->steps++;
     s->learner.step++;
     w->done++;
-    w->last_ns = spsh__sim_now_ns(w->sim);
+    w->last_ns = spsh__sim_now_ns(w->clock.sim);
     if (w->end_ns == 0 && w->done == w->wanted)
         w->end_ns = w->last_ns;
     if (w->target_done == 0 && w->done % w->o->learners == 0 &&
@@ -209,7 +207,7 @@ static spsh_status step(world *w, uint32_t number, spsh_error *err)
 {
     student *s = &w->students[number];
     const spsh__strategy_ops *ops = s->strategy->ops;
-    const uint64_t begin_ns = spsh__sim_now_ns(w->sim);
+    const uint64_t begin_ns = spsh__sim_now_ns(w->clock.sim);
     double row = 1, total = 0, squares = 0;
     spsh_status rc = ops->before_forward_fn(s->strategy, err);
     s->updates_before = w->done;
@@ -227,21 +225,9 @@ static spsh_status step(world *w, uint32_t number, spsh_error *err)
         return rc;
     if (w->is_shared)
         spsh__learner_stale(&s->learner, w->done - s->updates_before);
-    s->step_ns += spsh__sim_now_ns(w->sim) - begin_ns;
+    s->step_ns += spsh__sim_now_ns(w->clock.sim) - begin_ns;
     count(w, s);
     return SPSH_OK;
-}
-
-/* All learners have begun: times of faults are told from here on. */
-static void begin(world *w)
-{
-    w->begin_ns = spsh__sim_now_ns(w->sim);
-    w->first_loss = loss(w);
-    for (uint32_t i = 0; i < w->fault_count; i++) {
-        w->faults[i].from_ns += w->begin_ns - FAR_NS;
-        if (w->faults[i].to_ns > 0)
-            w->faults[i].to_ns += w->begin_ns - FAR_NS;
-    }
 }
 
 /* Who waits for one that is done does so until its deadline, and is done then. */
@@ -253,10 +239,12 @@ static spsh_status learn(void *user, uint32_t number, spsh_error *err)
     spsh_status rc = s->strategy->ops->start_fn(s->strategy, &s->learner, err);
     if (rc == SPSH_OK) /* all have begun */
         rc = spsh__comm_all_reduce(s->learner.comm, SPSH__COMM_U64, SPSH__COMM_SUM, &all, 1, err);
-    if (rc == SPSH_OK && !w->has_begun)
-        begin(w);
-    w->has_begun = true;
-    s->sent_before = spsh__sim_sent_bytes(w->sim, number);
+    if (rc == SPSH_OK && !w->clock.has_begun) {
+        w->begin_ns = spsh__sim_now_ns(w->clock.sim);
+        w->first_loss = loss(w);
+        spsh__cluster_begin(&w->clock);
+    }
+    s->sent_before = spsh__sim_sent_bytes(w->clock.sim, number);
     while (rc == SPSH_OK && !w->is_over)
         rc = step(w, number, err);
     return w->is_over ? SPSH_OK : rc;
@@ -313,8 +301,8 @@ static spsh_status open_student(world *w, const spsh__learner *shape, uint32_t n
     spsh__learner *l = &s->learner;
     s->world = w;
     *l = *shape;
-    l->comm = spsh__sim_comm(w->sim, number);
-    l->runtime = spsh__sim_runtime(w->sim, number);
+    l->comm = spsh__sim_comm(w->clock.sim, number);
+    l->runtime = spsh__sim_runtime(w->clock.sim, number);
     l->staleness = &s->staleness;
     l->update_fn = update_slice;
     l->update_user = s;
@@ -339,38 +327,6 @@ static void cut_buckets(world *w)
     }
 }
 
-static void take_faults(world *w)
-{
-    for (uint32_t i = 0; i < w->c->fault_count; i++) {
-        spsh__sim_fault f = w->c->faults[i];
-        if (f.learner >= w->o->learners)
-            continue;
-        f.from_ns += FAR_NS;
-        f.to_ns += f.to_ns > 0 ? FAR_NS : 0;
-        w->faults[w->fault_count++] = f;
-    }
-}
-
-static spsh_status open_sim(world *w, double scale, spsh_error *err)
-{
-    const spsh__cluster *c = w->c;
-    take_faults(w);
-    const spsh__sim_options sim = {.allocator = *spsh_allocator_default(),
-                                   .learners = w->o->learners,
-                                   .latency_ns = c->link.latency_ns,
-                                   .bytes_per_s = c->link.bytes_per_s,
-                                   .node_size = c->node_size,
-                                   .node_bytes_per_s = c->node_link.bytes_per_s,
-                                   .node_latency_ns = c->node_link.latency_ns,
-                                   .scale = scale,
-                                   .small_bytes = SMALL_BYTES,
-                                   .seed = c->seed,
-                                   .deadline_ms = c->deadline_ms,
-                                   .faults = w->faults,
-                                   .fault_count = w->fault_count};
-    return spsh__sim_open(&sim, &w->sim, err);
-}
-
 static spsh_status open_world(world *w, spsh_error *err)
 {
     const spsh__cluster *c = w->c;
@@ -391,7 +347,10 @@ static spsh_status open_world(world *w, spsh_error *err)
     shrink(w, &shape, &scale);
     spsh_status rc = spsh__backend_open("cpu", 1, NULL, &w->backend, err);
     if (rc == SPSH_OK)
-        rc = open_sim(w, scale, err);
+        rc = spsh__cluster_sim_open(
+            &w->clock, c,
+            &(spsh__sim_options){.learners = learners, .scale = scale, .small_bytes = SMALL_BYTES},
+            err);
     if (rc != SPSH_OK)
         return rc;
     w->students = calloc(learners, sizeof(*w->students));
@@ -421,7 +380,7 @@ static void close_world(world *w)
             if (buffers[b].data != NULL)
                 w->backend->ops->free_fn(w->backend, buffers[b]);
     }
-    spsh__sim_close(w->sim);
+    spsh__cluster_sim_close(&w->clock);
     spsh__backend_close(w->backend);
     free(w->students);
     free(w->buckets);
@@ -464,7 +423,7 @@ static void fill_speeds(const world *w, spsh_train_simulated *ret)
             speed < ret->slowest_steps_per_s ? speed : ret->slowest_steps_per_s;
         ret->fastest_steps_per_s =
             speed > ret->fastest_steps_per_s ? speed : ret->fastest_steps_per_s;
-        sent += spsh__sim_sent_bytes(w->sim, n) - s->sent_before;
+        sent += spsh__sim_sent_bytes(w->clock.sim, n) - s->sent_before;
         compute_ns += s->compute_ns;
         step_ns += s->step_ns;
     }
@@ -477,7 +436,7 @@ static void fill_speeds(const world *w, spsh_train_simulated *ret)
 
 static void fill(const world *w, spsh_train_simulated *ret)
 {
-    const uint64_t end_ns = w->end_ns > 0 ? w->end_ns : spsh__sim_now_ns(w->sim);
+    const uint64_t end_ns = w->end_ns > 0 ? w->end_ns : spsh__sim_now_ns(w->clock.sim);
     const uint64_t counted = w->end_ns > 0 ? w->wanted : w->done;
     const double seconds = (double)(end_ns - w->begin_ns) * 1e-9;
     const double ideal = (double)w->o->learners / ((double)w->c->step_ns * 1e-9);
@@ -530,7 +489,7 @@ spsh_status spsh__simulate(const spsh__simulate_options *options, spsh_train_sim
     if (rc == SPSH_OK) {
         const spsh__strategy_ops *ops = w.students[0].strategy->ops;
         w.is_shared = ops->is_free && !ops->needs_runtime;
-        rc = spsh__sim_run(w.sim, learn, &w, &failed);
+        rc = spsh__sim_run(w.clock.sim, learn, &w, &failed);
         fill(&w, ret);
     }
     if (w.is_over || rc == SPSH_E_TIMEOUT) { /* learners that others wait for are what is asked */

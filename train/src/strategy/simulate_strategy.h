@@ -17,7 +17,7 @@
 #ifndef SPSH_SIMULATE_STRATEGY_H
 #define SPSH_SIMULATE_STRATEGY_H
 
-#include "runtime/cluster.h"
+#include "runtime/cluster_sim.h"
 #include "speechshard/io.h"
 #include "speechshard/train.h"
 
