@@ -3,9 +3,9 @@
  * the simulator's. One runs at a time, until it waits for a message or for its batch's time, so
  * that nothing but the options decides who is next.
  *
- * Computing itself takes no time; a batch's time passes as cluster_sim.h says, before forward and
- * with each bucket. What a batch takes and what befalls learners is the cluster's text's; times of
- * it count from the first batch on. The first failure ends all, as a launcher would.
+ * Computing itself takes no time. A batch's time passes as cluster_sim.h describes: before forward,
+ * and with each bucket. The cluster's text sets this time and the faults of learners; times of
+ * faults count from the first batch on. The first failure ends all, as a launcher would.
  */
 #include <stdio.h>
 #include <stdlib.h>

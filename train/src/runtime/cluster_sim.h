@@ -16,7 +16,7 @@
 typedef struct spsh__cluster_sim {
     const spsh__cluster *cluster;
     spsh__sim *sim;
-    spsh__sim_fault faults[SPSH__CLUSTER_FAULTS_MAX]; /* of learners that there are */
+    spsh__sim_fault faults[SPSH__CLUSTER_FAULTS_MAX]; /* faults of learners that exist */
     uint32_t fault_count;
     bool has_begun;
 } spsh__cluster_sim;

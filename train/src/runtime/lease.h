@@ -35,8 +35,8 @@
 
 #include "runtime.h"
 
-#define SPSH__LEASE_NUMBERS_MAX UINT32_C(256) /* of a row */
-#define SPSH__LEASE_AHEAD_MAX   UINT32_C(64)  /* leases beside the one at work */
+#define SPSH__LEASE_NUMBERS_MAX UINT32_C(256) /* numbers in a row */
+#define SPSH__LEASE_AHEAD_MAX   UINT32_C(64)  /* leases held in addition to the current one */
 
 /* Reasons of a pause: bits. */
 #define SPSH__PAUSE_EPOCH    UINT32_C(1)  /* no step is left to give */
