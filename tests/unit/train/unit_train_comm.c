@@ -1,6 +1,6 @@
-/* Messages between ranks over TCP: they arrive, whole and in order, whatever their size and whichever
- * rank is first. A rank that has exited, hangs or sends something else is named, and no other rank
- * hangs or crashes for it.
+/* Messages between ranks over TCP: they arrive, whole and in order, whatever their size and
+ * whichever rank is first. A rank that has exited, hangs or sends something else is named, and no
+ * other rank hangs or crashes for it.
  *
  * Ranks are threads; those that die or hang are processes. */
 #include <pthread.h>

@@ -88,6 +88,31 @@ void spsh__comm_close(spsh__comm *comm)
         comm->ops->close_fn(comm);
 }
 
+spsh_status spsh__comm_check_peer(const spsh__comm *c, uint32_t peer, spsh_error *err)
+{
+    if (peer < c->world_size && peer != c->rank)
+        return SPSH_OK;
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "rank %u of %u has no message for rank %u", c->rank,
+                     c->world_size, peer);
+}
+
+spsh_status spsh__comm_fail_size(uint32_t peer, uint32_t tag, size_t size_bytes, bool is_more,
+                                 spsh_error *err)
+{
+    return SPSH_FAIL(err, SPSH_E_MISMATCH,
+                     "rank %u sent %s than the %zu bytes that were expected (tag %u): do all "
+                     "ranks have the same configuration?",
+                     peer, is_more ? "more" : "less", size_bytes, tag);
+}
+
+spsh_status spsh__comm_fail_late(uint32_t peer, uint32_t tag, size_t size_bytes, bool is_send,
+                                 uint64_t begin_ns, spsh_error *err)
+{
+    return SPSH_FAIL(err, SPSH_E_TIMEOUT, "rank %u %s %zu bytes (tag %u) in %.1f s", peer,
+                     is_send ? "has not taken" : "has not sent", size_bytes, tag,
+                     (double)(spsh__now_ns() - begin_ns) / 1e9);
+}
+
 /* Waits for all, even after a failure of one, whose error is kept: their memory must be free. */
 static spsh_status wait_all(spsh__comm *c, const spsh__comm_handle *handles, size_t count,
                             spsh_error *err)

@@ -147,6 +147,15 @@ spsh_status spsh__comm_tcp_open(const spsh__rendezvous_options *options,
                                 const spsh_allocator *allocator, spsh__comm **ret_comm,
                                 spsh_error *err);
 
+/* SPSH_E_INVALID_ARG if the rank is c's own or not in the world. */
+spsh_status spsh__comm_check_peer(const spsh__comm *c, uint32_t peer, spsh_error *err);
+/* SPSH_E_MISMATCH: peer sent more, or less, than the size_bytes that were expected. */
+spsh_status spsh__comm_fail_size(uint32_t peer, uint32_t tag, size_t size_bytes, bool is_more,
+                                 spsh_error *err);
+/* SPSH_E_TIMEOUT: peer has not taken a send, or not sent, since begin_ns. */
+spsh_status spsh__comm_fail_late(uint32_t peer, uint32_t tag, size_t size_bytes, bool is_send,
+                                 uint64_t begin_ns, spsh_error *err);
+
 /* For counts, losses and flags: every rank sends everything to every other. */
 spsh_status spsh__comm_all_reduce(spsh__comm *c, spsh__comm_type type, spsh__comm_op op,
                                   void *values, size_t count, spsh_error *err);

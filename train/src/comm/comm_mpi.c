@@ -210,13 +210,13 @@ static spsh_status post_message(spsh__comm *c, const post *p, spsh__comm_handle 
                                 spsh_error *err)
 {
     mpi_state *s = c->state;
-    if (p->peer >= c->world_size || p->peer == c->rank)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "rank %u of %u has no message for rank %u",
-                         c->rank, c->world_size, p->peer);
+    spsh_status rc = spsh__comm_check_peer(c, p->peer, err);
+    if (rc != SPSH_OK)
+        return rc;
     if (p->size_bytes > INT_MAX)
         return SPSH_FAIL(err, SPSH_E_LIMIT, "a message of %zu bytes", p->size_bytes);
     pthread_mutex_lock(&s->lock);
-    spsh_status rc = start(c, p, ret_handle, err);
+    rc = start(c, p, ret_handle, err);
     if (rc == SPSH_OK)
         pthread_cond_signal(&s->work);
     pthread_mutex_unlock(&s->lock);
@@ -271,11 +271,7 @@ static spsh_status finish(spsh__comm *c, message *m, spsh_error *err)
     }
     if (class == MPI_ERR_TRUNCATE || is_other_size) {
         spsh__comm_set_failed(c);
-        return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                         "rank %u sent %s than the %zu bytes that were expected (tag %u): do all "
-                         "ranks have the same configuration?",
-                         m->peer, class == MPI_ERR_TRUNCATE ? "more" : "less", m->size_bytes,
-                         m->tag);
+        return spsh__comm_fail_size(m->peer, m->tag, m->size_bytes, class == MPI_ERR_TRUNCATE, err);
     }
     return SPSH_OK;
 }
@@ -321,9 +317,7 @@ static spsh_status mpi_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t de
         rc = finish(c, m, err);
     } else if (m != NULL) {
         spsh__comm_set_failed(c);
-        rc = SPSH_FAIL(err, SPSH_E_TIMEOUT, "rank %u %s %zu bytes (tag %u) in %.1f s", m->peer,
-                       m->is_send ? "has not taken" : "has not sent", m->size_bytes, m->tag,
-                       (double)(spsh__now_ns() - begin) / 1e9);
+        rc = spsh__comm_fail_late(m->peer, m->tag, m->size_bytes, m->is_send, begin, err);
     }
     pthread_mutex_unlock(&s->lock);
     return rc;

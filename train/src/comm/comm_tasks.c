@@ -93,20 +93,12 @@ static void remove_receive(task_comm *t, bin *from, spsh__comm_handle handle)
     *at = t->receives[handle - 1].next;
 }
 
-static spsh_status check_peer(const spsh__comm *c, uint32_t peer, spsh_error *err)
-{
-    if (peer < c->world_size && peer != c->rank)
-        return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "rank %u of %u has no other rank %u", c->rank,
-                     c->world_size, peer);
-}
-
 static spsh_status task_send(spsh__comm *c, uint32_t to, uint32_t tag, const void *bytes,
                              size_t size_bytes, spsh__comm_handle *ret_handle, spsh_error *err)
 {
     const task_comm *t = state_of(c);
     *ret_handle = 0;
-    const spsh_status rc = check_peer(c, to, err);
+    const spsh_status rc = spsh__comm_check_peer(c, to, err);
     return rc != SPSH_OK ? rc : t->ops->send_fn(t->user, to, tag, bytes, size_bytes, err);
 }
 
@@ -136,7 +128,7 @@ static spsh_status task_receive(spsh__comm *c, uint32_t from, uint32_t tag, void
 {
     task_comm *t = state_of(c);
     *ret_handle = 0;
-    spsh_status rc = check_peer(c, from, err);
+    spsh_status rc = spsh__comm_check_peer(c, from, err);
     if (rc == SPSH_OK)
         rc = new_receive(t, ret_handle, err);
     if (rc != SPSH_OK)

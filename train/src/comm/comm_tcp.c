@@ -64,6 +64,11 @@ typedef struct message {
     uint64_t order;                     /* of posting */
 } message;
 
+typedef struct head {
+    uint32_t kind, tag;
+    uint64_t size_bytes, id;
+} head;
+
 typedef struct frame { /* on its way out */
     struct frame *next;
     uint8_t head[FRAME_BYTES];
@@ -72,26 +77,24 @@ typedef struct frame { /* on its way out */
     spsh__comm_handle handle; /* done when it is sent; 0: none */
 } frame;
 
-typedef struct unexpected { /* EAGER with its payload behind, or ASK */
+typedef struct unexpected { /* EAGER with its payload, or ASK */
     struct unexpected *next;
-    uint32_t tag;
-    bool is_ask;
-    uint64_t size_bytes, id;
+    head what;
     uint8_t bytes[];
 } unexpected;
 
 typedef struct peer {
     int socket;
     bool has_gone, has_said_bye;
-    frame *first_out, *last_out;
-    uint8_t head[FRAME_BYTES];
+    frame *first_out, **end_out;
+    uint8_t head[FRAME_BYTES]; /* the frame that is being read */
     size_t head_at;
-    bool has_head;
+    head what;
     uint8_t *to; /* the payload's rest goes there */
     size_t left;
-    spsh__comm_handle receiving; /* done when left is 0; 0: of `keeping` */
-    unexpected *keeping;
-    unexpected *first_kept, *last_kept;
+    spsh__comm_handle receiving; /* DATA: done when left is 0 */
+    uint8_t eager[EAGER_BYTES];
+    unexpected *first_kept, **end_kept;
     uint32_t kept_count;
 } peer;
 
@@ -152,26 +155,24 @@ static void finish(tcp_state *s, spsh__comm_handle handle)
 
 /* ---- out ---- */
 
-static bool put_frame(spsh__comm *c, peer *p, const frame *what)
+/* payload: NULL for a frame without one. handle: done when the frame is sent. False: out of memory.
+ */
+static bool put_frame(spsh__comm *c, peer *p, const head *what, const uint8_t *payload,
+                      spsh__comm_handle handle)
 {
     frame *f = spsh__new(&c->allocator, 1, sizeof(*f));
     if (f == NULL)
         return false;
-    *f = *what;
-    if (p->last_out != NULL)
-        p->last_out->next = f;
-    else
-        p->first_out = f;
-    p->last_out = f;
+    spsh__store_u32le(f->head, MESSAGE_MAGIC | what->kind);
+    spsh__store_u32le(f->head + 4, what->tag);
+    spsh__store_u64le(f->head + 8, what->size_bytes);
+    spsh__store_u64le(f->head + 16, what->id);
+    f->payload = payload;
+    f->payload_bytes = payload != NULL ? (size_t)what->size_bytes : 0;
+    f->handle = handle;
+    *p->end_out = f;
+    p->end_out = &f->next;
     return true;
-}
-
-static void write_head(frame *f, frame_kind kind, uint32_t tag, uint64_t size_bytes, uint64_t id)
-{
-    spsh__store_u32le(f->head, MESSAGE_MAGIC | kind);
-    spsh__store_u32le(f->head + 4, tag);
-    spsh__store_u64le(f->head + 8, size_bytes);
-    spsh__store_u64le(f->head + 16, id);
 }
 
 static void drop_frame(spsh__comm *c, peer *p)
@@ -179,7 +180,7 @@ static void drop_frame(spsh__comm *c, peer *p)
     frame *f = p->first_out;
     p->first_out = f->next;
     if (p->first_out == NULL)
-        p->last_out = NULL;
+        p->end_out = &p->first_out;
     spsh__free(&c->allocator, f);
 }
 
@@ -232,137 +233,81 @@ static message *receiver_of(const tcp_state *s, uint32_t from, uint32_t tag)
     return found;
 }
 
-/* What was asked for may come. */
-static bool say_go(spsh__comm *c, message *m, uint64_t id, uint64_t size_bytes)
+/* Give m the message of a head. bytes: the payload of an EAGER. False: out of memory. */
+static bool deliver(spsh__comm *c, message *m, const head *what, const uint8_t *bytes)
 {
     tcp_state *s = c->state;
-    peer *p = &s->peers[m->peer];
-    frame f = {.handle = 0};
-    if (size_bytes != m->size_bytes) {
-        m->is_other_size = true;
-        m->sent_size_bytes = (size_t)size_bytes;
-        finish(s, handle_of(s, m));
-        return true;
+    const head go = {GO, m->tag, what->size_bytes, what->id};
+    m->is_other_size = what->size_bytes != m->size_bytes;
+    m->sent_size_bytes = (size_t)what->size_bytes;
+    if (!m->is_other_size && what->kind == ASK) {
+        m->state = MOVING;
+        m->id = what->id;
+        return put_frame(c, &s->peers[m->peer], &go, NULL, 0);
     }
-    write_head(&f, GO, m->tag, size_bytes, id);
-    m->state = MOVING;
-    m->id = id;
-    return put_frame(c, p, &f);
+    if (!m->is_other_size && m->size_bytes > 0)
+        memcpy(m->incoming, bytes, m->size_bytes);
+    finish(s, handle_of(s, m));
+    return true;
 }
 
-static void keep(peer *p, unexpected *u)
+/* An EAGER or an ASK has come. False: out of memory. */
+static bool take_new(spsh__comm *c, peer *p)
 {
-    if (p->last_kept != NULL)
-        p->last_kept->next = u;
-    else
-        p->first_kept = u;
-    p->last_kept = u;
+    tcp_state *s = c->state;
+    message *m = receiver_of(s, (uint32_t)(p - s->peers), p->what.tag);
+    if (m != NULL)
+        return deliver(c, m, &p->what, p->eager);
+    const size_t size_bytes = p->what.kind == EAGER ? (size_t)p->what.size_bytes : 0;
+    unexpected *u = spsh__new(&c->allocator, 1, sizeof(*u) + size_bytes);
+    if (u == NULL)
+        return false;
+    u->what = p->what;
+    memcpy(u->bytes, p->eager, size_bytes);
+    *p->end_kept = u;
+    p->end_kept = &u->next;
     p->kept_count++;
+    return true;
 }
 
-static unexpected *new_unexpected(spsh__comm *c, uint32_t tag, uint64_t size_bytes, bool is_ask)
-{
-    unexpected *u = spsh__new(&c->allocator, 1, sizeof(*u) + (is_ask ? 0 : (size_t)size_bytes));
-    if (u != NULL)
-        *u = (unexpected){.tag = tag, .is_ask = is_ask, .size_bytes = size_bytes};
-    return u;
-}
-
-/* What was kept for it, in the order in which it came. */
+/* The first message that was kept for m, if there is one. False: out of memory. */
 static bool take_kept(spsh__comm *c, message *m)
 {
-    tcp_state *s = c->state;
+    const tcp_state *s = c->state;
     peer *p = &s->peers[m->peer];
-    unexpected *before = NULL;
-    unexpected *u = p->first_kept;
-    bool is_good = true;
-    while (u != NULL && u->tag != m->tag) {
-        before = u;
-        u = u->next;
-    }
+    unexpected **at = &p->first_kept;
+    while (*at != NULL && (*at)->what.tag != m->tag)
+        at = &(*at)->next;
+    unexpected *u = *at;
     if (u == NULL)
         return true;
-    if (before != NULL)
-        before->next = u->next;
-    else
-        p->first_kept = u->next;
-    if (p->last_kept == u)
-        p->last_kept = before;
+    *at = u->next;
+    if (u->next == NULL)
+        p->end_kept = at;
     p->kept_count--;
-    if (u->is_ask) {
-        is_good = say_go(c, m, u->id, u->size_bytes);
-    } else {
-        m->is_other_size = u->size_bytes != m->size_bytes;
-        m->sent_size_bytes = (size_t)u->size_bytes;
-        if (!m->is_other_size)
-            memcpy(m->incoming, u->bytes, m->size_bytes);
-        finish(s, handle_of(s, m));
-    }
+    const bool is_good = deliver(c, m, &u->what, u->bytes);
     spsh__free(&c->allocator, u);
     return is_good;
 }
 
-/* A head has come; false: it is wrong, or there is no memory for it. */
-static bool take_eager(spsh__comm *c, peer *p, uint32_t tag, uint64_t size_bytes)
+static bool take_go(spsh__comm *c, peer *p)
 {
-    tcp_state *s = c->state;
-    message *m = receiver_of(s, (uint32_t)(p - s->peers), tag);
-    if (size_bytes > EAGER_BYTES)
-        return false;
-    p->left = (size_t)size_bytes;
-    if (m != NULL && m->size_bytes == size_bytes) {
-        m->state = MOVING;
-        p->to = m->incoming;
-        p->receiving = handle_of(s, m);
-        return true;
-    }
-    if (m != NULL) { /* it is heard to its end all the same */
-        m->is_other_size = true;
-        m->sent_size_bytes = (size_t)size_bytes;
-        finish(s, handle_of(s, m));
-    }
-    p->keeping = new_unexpected(c, m != NULL ? UINT32_MAX : tag, size_bytes, false);
-    p->to = p->keeping == NULL ? NULL : p->keeping->bytes;
-    p->receiving = 0;
-    return p->keeping != NULL;
-}
-
-static bool take_ask(spsh__comm *c, peer *p, uint32_t tag, uint64_t size_bytes, uint64_t id)
-{
-    tcp_state *s = c->state;
-    message *m = receiver_of(s, (uint32_t)(p - s->peers), tag);
-    if (m != NULL)
-        return say_go(c, m, id, size_bytes);
-    unexpected *u = new_unexpected(c, tag, size_bytes, true);
-    if (u == NULL)
-        return false;
-    u->id = id;
-    keep(p, u);
-    return true;
-}
-
-static bool take_go(spsh__comm *c, const peer *p, uint64_t id)
-{
-    tcp_state *s = c->state;
-    message *m = message_of(s, id);
-    frame f = {.handle = id};
+    const tcp_state *s = c->state;
+    message *m = message_of(s, p->what.id);
     if (m == NULL || !m->is_send || m->state != WAITING || &s->peers[m->peer] != p ||
         m->size_bytes <= EAGER_BYTES)
         return false;
+    const head data = {DATA, m->tag, m->size_bytes, p->what.id};
     m->state = MOVING;
-    write_head(&f, DATA, m->tag, m->size_bytes, id);
-    f.payload = m->outgoing;
-    f.payload_bytes = m->size_bytes;
-    return put_frame(c, &s->peers[m->peer], &f);
+    return put_frame(c, p, &data, m->outgoing, p->what.id);
 }
 
-static bool take_data(spsh__comm *c, peer *p, uint64_t size_bytes, uint64_t id)
+static bool begin_data(const tcp_state *s, peer *p)
 {
-    tcp_state *s = c->state;
     for (uint32_t i = 0; i < s->capacity; i++) {
         message *m = &s->messages[i];
-        if (!m->is_used || m->is_send || m->state != MOVING || m->id != id ||
-            &s->peers[m->peer] != p || m->size_bytes != size_bytes || size_bytes <= EAGER_BYTES)
+        if (!m->is_used || m->is_send || m->state != MOVING || m->id != p->what.id ||
+            &s->peers[m->peer] != p || m->size_bytes != p->what.size_bytes)
             continue;
         p->to = m->incoming;
         p->left = m->size_bytes;
@@ -372,83 +317,65 @@ static bool take_data(spsh__comm *c, peer *p, uint64_t size_bytes, uint64_t id)
     return false;
 }
 
-static bool take_head(spsh__comm *c, peer *p)
+/* A head has come: where its payload goes. False: no frame, or not asked for. */
+static bool begin_frame(const tcp_state *s, peer *p)
 {
-    const uint32_t kind = spsh__load_u32le(p->head) ^ MESSAGE_MAGIC;
-    const uint32_t tag = spsh__load_u32le(p->head + 4);
-    const uint64_t size_bytes = spsh__load_u64le(p->head + 8);
-    const uint64_t id = spsh__load_u64le(p->head + 16);
+    p->what = (head){spsh__load_u32le(p->head) ^ MESSAGE_MAGIC, spsh__load_u32le(p->head + 4),
+                     spsh__load_u64le(p->head + 8), spsh__load_u64le(p->head + 16)};
+    p->left = 0;
     if (p->has_said_bye)
         return false;
-    switch (kind) {
-    case EAGER: return take_eager(c, p, tag, size_bytes);
-    case ASK: return take_ask(c, p, tag, size_bytes, id);
-    case GO: return take_go(c, p, id);
-    case DATA: return take_data(c, p, size_bytes, id);
-    case BYE: p->has_said_bye = true; return true;
+    if (p->what.kind == DATA)
+        return begin_data(s, p);
+    if (p->what.kind != EAGER)
+        return true;
+    p->to = p->eager;
+    p->left = p->what.size_bytes <= EAGER_BYTES ? (size_t)p->what.size_bytes : 0;
+    return p->what.size_bytes <= EAGER_BYTES;
+}
+
+/* The whole frame has come. False: as above, or out of memory. */
+static bool end_frame(spsh__comm *c, peer *p)
+{
+    tcp_state *s = c->state;
+    p->head_at = 0;
+    switch (p->what.kind) {
+    case EAGER:
+    case ASK: return take_new(c, p);
+    case GO: return take_go(c, p);
+    case DATA: finish(s, p->receiving); return true;
+    case BYE:
+        p->has_said_bye = true;
+        (void)pthread_cond_broadcast(&s->news);
+        return true;
     default: return false;
     }
-}
-
-/* Somebody may have begun to wait while it came. */
-static void end_keeping(spsh__comm *c, peer *p)
-{
-    tcp_state *s = c->state;
-    message *m = receiver_of(s, (uint32_t)(p - s->peers), p->keeping->tag);
-    keep(p, p->keeping);
-    if (m != NULL)
-        (void)take_kept(c, m); /* an EAGER: nothing is sent for it */
-}
-
-static void end_payload(spsh__comm *c, peer *p)
-{
-    tcp_state *s = c->state;
-    p->has_head = false;
-    p->head_at = 0;
-    if (p->keeping != NULL && p->keeping->tag == UINT32_MAX)
-        spsh__free(&c->allocator, p->keeping);
-    else if (p->keeping != NULL)
-        end_keeping(c, p);
-    p->keeping = NULL;
-    finish(s, p->receiving);
-    p->receiving = 0;
-    (void)pthread_cond_broadcast(&s->news); /* of a BYE, too */
 }
 
 /* What can be read without waiting, some of it. */
 static void hear(spsh__comm *c, peer *p)
 {
     tcp_state *s = c->state;
-    for (int turn = 0; turn < READS_A_TURN && !p->has_gone; turn++) {
-        uint8_t *to = p->has_head ? p->to : p->head + p->head_at;
-        size_t want = p->has_head ? p->left : FRAME_BYTES - p->head_at;
-        want = want < READ_BYTES ? want : READ_BYTES;
-        const ssize_t got = recv(p->socket, to, want, MSG_DONTWAIT);
-        if (got < 0 && errno == EINTR)
-            continue;
+    for (int turn = 0; turn < READS_A_TURN; turn++) {
+        const bool is_head = p->head_at < FRAME_BYTES;
+        const size_t want = is_head ? FRAME_BYTES - p->head_at : p->left;
+        const ssize_t got = recv(p->socket, is_head ? p->head + p->head_at : p->to,
+                                 want < READ_BYTES ? want : READ_BYTES, MSG_DONTWAIT);
+        bool is_good = got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN));
         if (got < 0 && errno == EAGAIN)
             return;
-        if (got <= 0) {
-            cut_off(s, p);
-            return;
-        }
-        if (p->has_head) {
+        if (got > 0 && is_head) {
+            p->head_at += (size_t)got;
+            is_good = p->head_at < FRAME_BYTES || begin_frame(s, p);
+        } else if (got > 0) {
             p->to += got;
             p->left -= (size_t)got;
-        } else {
-            p->head_at += (size_t)got;
-            if (p->head_at < FRAME_BYTES)
-                continue;
-            p->has_head = true;
-            p->left = 0;
-            if (!take_head(c, p)) {
-                cut_off(s, p);
-                return;
-            }
         }
-        if (p->left == 0)
-            end_payload(c, p);
-        if (p->kept_count >= UNEXPECTED_MAX)
+        if (is_good && p->head_at == FRAME_BYTES && p->left == 0)
+            is_good = end_frame(c, p);
+        if (!is_good)
+            cut_off(s, p);
+        if (!is_good || p->kept_count >= UNEXPECTED_MAX)
             return;
     }
 }
@@ -526,17 +453,10 @@ static bool start(spsh__comm *c, message *m)
     peer *p = &s->peers[m->peer];
     const spsh__comm_handle handle = handle_of(s, m);
     const bool is_eager = m->size_bytes <= EAGER_BYTES;
-    frame f = {.handle = 0};
-    bool is_good = true;
-    if (!m->is_send) {
-        is_good = take_kept(c, m);
-    } else {
-        write_head(&f, is_eager ? EAGER : ASK, m->tag, m->size_bytes, handle);
-        f.handle = is_eager ? handle : 0;
-        f.payload = is_eager ? m->outgoing : NULL;
-        f.payload_bytes = is_eager ? m->size_bytes : 0;
-        is_good = put_frame(c, p, &f);
-    }
+    const head what = {is_eager ? EAGER : ASK, m->tag, m->size_bytes, handle};
+    const bool is_good =
+        !m->is_send ? take_kept(c, m)
+                    : put_frame(c, p, &what, is_eager ? m->outgoing : NULL, is_eager ? handle : 0);
     flush(c, p);
     return is_good;
 }
@@ -546,9 +466,9 @@ static spsh_status post(spsh__comm *c, const message *what, spsh__comm_handle *r
 {
     tcp_state *s = c->state;
     spsh_status rc = SPSH_OK;
-    if (what->peer >= c->world_size || what->peer == c->rank)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "rank %u of %u has no message for rank %u",
-                         c->rank, c->world_size, what->peer);
+    rc = spsh__comm_check_peer(c, what->peer, err);
+    if (rc != SPSH_OK)
+        return rc;
     (void)pthread_mutex_lock(&s->lock);
     message *m = free_message(c, s);
     if (m != NULL) {
@@ -603,24 +523,18 @@ static struct timespec after_ms(uint64_t ms)
 static spsh_status judge(spsh__comm *c, message *m, uint64_t begin_ns, spsh_error *err)
 {
     tcp_state *s = c->state;
-    const double waited_s = (double)(spsh__now_ns() - begin_ns) / 1e9;
     if (m->state == DONE && !m->is_other_size) {
         m->is_used = false;
         return SPSH_OK;
     }
     spsh__comm_set_failed(c);
     if (m->state == DONE)
-        return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                         "rank %u sent %s than the %zu bytes that were expected (tag %u): do all "
-                         "ranks have the same configuration?",
-                         m->peer, m->sent_size_bytes > m->size_bytes ? "more" : "less",
-                         m->size_bytes, m->tag);
+        return spsh__comm_fail_size(m->peer, m->tag, m->size_bytes,
+                                    m->sent_size_bytes > m->size_bytes, err);
     if (s->peers[m->peer].has_gone)
         return SPSH_FAIL(err, SPSH_E_TIMEOUT, "rank %u has gone: its connection has ended",
                          m->peer);
-    return SPSH_FAIL(err, SPSH_E_TIMEOUT, "rank %u %s %zu bytes (tag %u) in %.1f s", m->peer,
-                     m->is_send ? "has not taken" : "has not sent", m->size_bytes, m->tag,
-                     waited_s);
+    return spsh__comm_fail_late(m->peer, m->tag, m->size_bytes, m->is_send, begin_ns, err);
 }
 
 /* Locked. */
@@ -737,13 +651,12 @@ static void say_bye(spsh__comm *c)
     tcp_state *s = c->state;
     const struct timespec end =
         after_ms(c->deadline_ms > CLOSE_MS_MIN ? c->deadline_ms : CLOSE_MS_MIN);
-    frame f = {.handle = 0};
+    const head bye = {.kind = BYE};
     int late = 0;
-    write_head(&f, BYE, 0, 0, 0);
     (void)pthread_mutex_lock(&s->lock);
     for (uint32_t r = 0; r < c->world_size; r++)
         if (r != c->rank && !s->peers[r].has_gone) {
-            (void)put_frame(c, &s->peers[r], &f);
+            (void)put_frame(c, &s->peers[r], &bye, NULL, 0);
             flush(c, &s->peers[r]);
         }
     wake_up(s);
@@ -763,7 +676,6 @@ static void free_peer(spsh__comm *c, peer *p)
         p->first_kept = u->next;
         spsh__free(&c->allocator, u);
     }
-    spsh__free(&c->allocator, p->keeping);
 }
 
 static void tcp_close(spsh__comm *c)
@@ -823,8 +735,13 @@ static bool open_state(spsh__comm *c, tcp_state *s)
     }
     s->peers = spsh__new(&c->allocator, c->world_size, sizeof(*s->peers));
     s->polls = spsh__new(&c->allocator, (size_t)c->world_size + 1, sizeof(*s->polls));
-    for (uint32_t r = 0; s->peers != NULL && r < c->world_size; r++)
-        s->peers[r] = (peer){.socket = -1, .has_gone = r == c->rank};
+    for (uint32_t r = 0; s->peers != NULL && r < c->world_size; r++) {
+        peer *p = &s->peers[r];
+        p->socket = -1;
+        p->has_gone = r == c->rank;
+        p->end_out = &p->first_out;
+        p->end_kept = &p->first_kept;
+    }
     return s->wake >= 0 && s->has_lock && s->has_news && s->peers != NULL && s->polls != NULL &&
            grow(c, s);
 }
