@@ -137,35 +137,33 @@ static spsh_status from_torchrun(const variables *v, spsh__launch *l, spsh_error
     return rc == SPSH_OK ? finish("torchrun", l, err) : rc;
 }
 
+/* names: rank, size, local rank, local size. Nodes follow one another. */
+static spsh_status from_names(const variables *v, const char *launcher, const char *const names[4],
+                              spsh__launch *l, spsh_error *err)
+{
+    spsh_status rc = pair(v, names[0], names[1], l, err);
+    if (rc == SPSH_OK)
+        rc = number(v, names[2], &l->local_rank, err);
+    if (rc == SPSH_OK)
+        rc = number(v, names[3], &l->local_size, err);
+    if (rc == SPSH_OK && l->local_size > 0)
+        l->node = l->rank / l->local_size;
+    return rc == SPSH_OK ? finish(launcher, l, err) : rc;
+}
+
 /* OMPI_COMM_WORLD_NODE_RANK is the rank among all jobs of a node, not the node. */
 static spsh_status from_mpirun(const variables *v, spsh__launch *l, spsh_error *err)
 {
-    const wanted names[] = {
-        {"OMPI_COMM_WORLD_LOCAL_RANK", &l->local_rank},
-        {"OMPI_COMM_WORLD_LOCAL_SIZE", &l->local_size},
-        {NULL,                         NULL          }
-    };
-    spsh_status rc = pair(v, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", l, err);
-    if (rc == SPSH_OK)
-        rc = numbers(v, names, err);
-    if (rc == SPSH_OK && l->local_size > 0)
-        l->node = l->rank / l->local_size;
-    return rc == SPSH_OK ? finish("mpirun", l, err) : rc;
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                                        "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
+    return from_names(v, "mpirun", names, l, err);
 }
 
 static spsh_status from_pmi(const variables *v, spsh__launch *l, spsh_error *err)
 {
-    const wanted names[] = {
-        {"MPI_LOCALRANKID", &l->local_rank},
-        {"MPI_LOCALNRANKS", &l->local_size},
-        {NULL,              NULL          }
-    };
-    spsh_status rc = pair(v, "PMI_RANK", "PMI_SIZE", l, err);
-    if (rc == SPSH_OK)
-        rc = numbers(v, names, err);
-    if (rc == SPSH_OK && l->local_size > 0)
-        l->node = l->rank / l->local_size;
-    return rc == SPSH_OK ? finish("pmi", l, err) : rc;
+    static const char *const names[] = {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID",
+                                        "MPI_LOCALNRANKS"};
+    return from_names(v, "pmi", names, l, err);
 }
 
 /* "4(x2),3": tasks of node after node. */
@@ -253,25 +251,15 @@ static spsh_status from_slurm(const variables *v, spsh__launch *l, spsh_error *e
 
 static spsh_status from_plain(const variables *v, spsh__launch *l, spsh_error *err)
 {
-    const wanted names[] = {
-        {"LOCAL_RANK",       &l->local_rank },
-        {"LOCAL_WORLD_SIZE", &l->local_size },
-        {"MASTER_PORT",      &l->master_port},
-        {NULL,               NULL           }
-    };
-    bool has_index = get(v, "RANK") == NULL && get(v, "JOB_COMPLETION_INDEX") != NULL;
-    spsh_status rc = pair(v, has_index ? "JOB_COMPLETION_INDEX" : "RANK", "WORLD_SIZE", l, err);
-    if (rc == SPSH_OK)
-        rc = numbers(v, names, err);
-    if (rc == SPSH_OK && has_index)
-        l->local_size = 1; /* a pod each */
-    if (rc == SPSH_OK && l->local_size > 0)
-        l->node = l->rank / l->local_size;
+    const bool is_pod = get(v, "RANK") == NULL && get(v, "JOB_COMPLETION_INDEX") != NULL;
+    const char *const names[] = {is_pod ? "JOB_COMPLETION_INDEX" : "RANK", "WORLD_SIZE",
+                                 "LOCAL_RANK", is_pod ? "" : "LOCAL_WORLD_SIZE"};
+    l->local_size = is_pod; /* of a pod, else not known */
+    spsh_status rc = number(v, "MASTER_PORT", &l->master_port, err);
     if (rc == SPSH_OK)
         rc = text_of(v, "MASTER_ADDR", l->master, sizeof(l->master), err);
-    return rc == SPSH_OK ? finish("environment", l, err) : rc;
+    return rc == SPSH_OK ? from_names(v, "environment", names, l, err) : rc;
 }
-
 /* Ordered: the first that is there counts. */
 static const struct launcher {
     const char *const names[3]; /* all must be there */
