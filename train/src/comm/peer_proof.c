@@ -1,6 +1,7 @@
 /* peer_proof.c: see peer_proof.h. */
 #include "peer_proof.h"
 
+#include <nettle/base16.h>
 #include <nettle/hmac.h>
 #include <nettle/memops.h>
 #include <nettle/sha2.h>
@@ -25,32 +26,18 @@ void spsh__secret_of_text(const char *text, spsh__secret *ret)
 
 void spsh__secret_write(const spsh__secret *secret, char hex[SPSH__SECRET_HEX_BYTES])
 {
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < SPSH__SECRET_BYTES; i++) {
-        hex[2 * i] = digits[secret->bytes[i] >> 4];
-        hex[2 * i + 1] = digits[secret->bytes[i] & 15];
-    }
+    base16_encode_update(hex, sizeof(secret->bytes), secret->bytes);
     hex[SPSH__SECRET_HEX_BYTES - 1] = '\0';
-}
-
-static int digit_of(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 bool spsh__secret_read(const char *hex, spsh__secret *ret)
 {
-    if (strlen(hex) != SPSH__SECRET_HEX_BYTES - 1)
-        return false;
-    for (size_t i = 0; i < SPSH__SECRET_BYTES; i++) {
-        const int high = digit_of(hex[2 * i]), low = digit_of(hex[2 * i + 1]);
-        if (high < 0 || low < 0)
-            return false;
-        ret->bytes[i] = (uint8_t)(high << 4 | low);
-    }
-    return true;
+    struct base16_decode_ctx decoder;
+    size_t size_bytes = sizeof(ret->bytes);
+    base16_decode_init(&decoder);
+    return strlen(hex) == SPSH__SECRET_HEX_BYTES - 1 &&
+           base16_decode_update(&decoder, &size_bytes, ret->bytes, strlen(hex), hex) == 1 &&
+           size_bytes == sizeof(ret->bytes);
 }
 
 void spsh__proof_make(const spsh__secret *secret, const char *role, const void *bytes,

@@ -64,6 +64,7 @@ enum {
 #define ASK_MAGIC   "SPSHASKS"
 #define FILE_MAGIC  "speechshard meeting "
 #define FILE_HEAD   FILE_MAGIC "2\n"
+#define NO_ANSWER   "whoever listens there does not answer"
 #define ROLE_RUN    "speechshard meeting run"
 #define ROLE_COMES  "speechshard meeting connecting"
 #define ROLE_HEARS  "speechshard meeting listening"
@@ -260,12 +261,13 @@ static int connect_to(const meeting *m, const struct sockaddr *to, socklen_t siz
 }
 
 /* What `why` says. A try that the meeting's end cut short says nothing about who was tried, and
- * where somebody refused, what came of later tries does not explain it. */
-static void note_why(meeting *m, bool is_refusal, const char *why)
+ * where somebody refused, what came of later tries does not explain it. Returns false. */
+static bool note_why(meeting *m, bool is_refusal, const char *why)
 {
     if (is_refusal || (!m->is_refused && (!is_over(m) || m->why[0] == '\0')))
         (void)snprintf(m->why, sizeof(m->why), "%s%.119s", is_refusal ? "refused: " : "", why);
     m->is_refused = m->is_refused || is_refusal;
+    return false;
 }
 
 /* ---- proofs ---- */
@@ -354,24 +356,20 @@ static void refuse(const meeting *m, int socket, const char *why)
 static bool take_answer(meeting *m, int s, const char *magic, uint64_t end_ns, uint8_t *to)
 {
     char why[NOPE_BYTES - MAGIC_BYTES];
-    if (!take(m, s, to, MAGIC_BYTES, end_ns)) {
-        note_why(m, false, "whoever listens there does not answer");
-    } else if (memcmp(to, magic, MAGIC_BYTES) == 0) {
-        if (take(m, s, to + MAGIC_BYTES, ANSWER_BYTES - MAGIC_BYTES, after_ms(HELLO_MS)))
-            return true;
-        note_why(m, false, "whoever listens there does not answer");
-    } else if (memcmp(to, NOPE_MAGIC, MAGIC_BYTES) == 0 &&
-               take(m, s, why, sizeof(why), after_ms(HELLO_MS))) {
-        why[sizeof(why) - 1] = '\0';
-        for (char *c = why; *c != '\0'; c++) /* any process may have sent them */
-            if (*c < ' ' || *c > '~')
-                *c = '?';
-        note_why(m, true, why);
-        m->is_final = true;
-    } else {
-        note_why(m, false, "whoever listens there is somebody else");
-    }
-    return false;
+    if (!take(m, s, to, MAGIC_BYTES, end_ns))
+        return note_why(m, false, NO_ANSWER);
+    if (memcmp(to, magic, MAGIC_BYTES) == 0)
+        return take(m, s, to + MAGIC_BYTES, ANSWER_BYTES - MAGIC_BYTES, after_ms(HELLO_MS)) ||
+               note_why(m, false, NO_ANSWER);
+    if (memcmp(to, NOPE_MAGIC, MAGIC_BYTES) != 0 ||
+        !take(m, s, why, sizeof(why), after_ms(HELLO_MS)))
+        return note_why(m, false, "whoever listens there is somebody else");
+    why[sizeof(why) - 1] = '\0';
+    for (char *c = why; *c != '\0'; c++) /* any process may have sent them */
+        if (*c < ' ' || *c > '~')
+            *c = '?';
+    m->is_final = true;
+    return note_why(m, true, why);
 }
 
 /* Hello, ask, claim, answer. s: connected, to a listener at `port`. */
@@ -383,30 +381,21 @@ static bool speak(meeting *m, int s, uint16_t port, hello_kind kind, uint64_t nu
      * answered all, it closes its listener, so a second try could fail. */
     const bool is_patient = kind == TO_OTHER;
     spsh__store_u32le(d.port, port);
-    if (!write_hello(d.hello)) {
-        note_why(m, false, "no random numbers");
-        return false;
-    }
-    if (!put(m, s, d.hello, sizeof(d.hello))) {
-        note_why(m, false, "whoever listens there does not answer");
-        return false;
-    }
+    if (!write_hello(d.hello))
+        return note_why(m, false, "no random numbers");
+    if (!put(m, s, d.hello, sizeof(d.hello)))
+        return note_why(m, false, NO_ANSWER);
     if (!take_answer(m, s, ASK_MAGIC, is_patient ? m->end_ns : after_ms(HELLO_MS), d.ask))
         return false;
     write_claim(m, kind, number, &d);
-    if (!put(m, s, d.claim, sizeof(d.claim))) {
-        note_why(m, false, "whoever listens there does not answer");
-        return false;
-    }
+    if (!put(m, s, d.claim, sizeof(d.claim)))
+        return note_why(m, false, NO_ANSWER);
     if (!take_answer(m, s, is_patient ? GOOD_MAGIC : HOLD_MAGIC,
                      is_patient ? m->end_ns : after_ms(HELLO_MS), answer))
         return false;
     prove_hearing(m, &d, proof);
-    if (!spsh__proof_is_equal(proof, answer + MAGIC_BYTES)) {
-        note_why(m, false, "the process that listens there does not know the secret");
-        return false;
-    }
-    return true;
+    return spsh__proof_is_equal(proof, answer + MAGIC_BYTES) ||
+           note_why(m, false, "the process that listens there does not know the secret");
 }
 
 /* -1: m->why says why not. */
@@ -418,7 +407,7 @@ static int greet(meeting *m, const struct sockaddr *to, socklen_t size, hello_ki
     int s = connect_to(m, to, size);
     m->is_final = s < 0 && errno != ETIMEDOUT;
     if (s < 0)
-        note_why(m, false, strerror(errno));
+        (void)note_why(m, false, strerror(errno));
     else if (!speak(m, s, ntohs(port), kind, number))
         hang_up(&s);
     return s;
@@ -699,8 +688,7 @@ static bool load_file(meeting *m, char *text)
                        m->is_file_secret ? ": share the folder, or set " SPSH__LAUNCH_SECRET
                                            " for all ranks"
                                          : "");
-        note_why(m, false, why);
-        return false;
+        return note_why(m, false, why);
     }
     const bool is_there = fstat(fd, &found) == 0 && S_ISREG(found.st_mode);
     const bool is_private = is_there && (found.st_mode & 07) == 0; /* Kubernetes adds a group */
@@ -720,13 +708,11 @@ static bool parse_file(meeting *m, const char *text, place *ret)
 {
     char hex[SPSH__SECRET_HEX_BYTES] = "";
     int used = 0;
-    if (strncmp(text, FILE_HEAD, strlen(FILE_HEAD)) != 0) {
-        note_why(m, false,
-                 strncmp(text, FILE_MAGIC, strlen(FILE_MAGIC)) == 0
-                     ? "another version of speechshard has written that file"
-                     : "that file is something else");
-        return false;
-    }
+    if (strncmp(text, FILE_HEAD, strlen(FILE_HEAD)) != 0)
+        return note_why(m, false,
+                        strncmp(text, FILE_MAGIC, strlen(FILE_MAGIC)) == 0
+                            ? "another version of speechshard has written that file"
+                            : "that file is something else");
     const char *at = text + strlen(FILE_HEAD);
     /* NOLINTNEXTLINE(cert-err34-c): widths bound the numbers */
     if (sscanf(at, "number %16" SCNx64 "\nport %5" SCNu32 "\nsecret %64[-0-9a-f]\n%n", &ret->number,
@@ -740,10 +726,8 @@ static bool parse_file(meeting *m, const char *text, place *ret)
             return false;
         ret->count++;
     }
-    if (m->is_file_secret && !spsh__secret_read(hex, &ret->secret)) {
-        note_why(m, false, "rank 0 has " SPSH__LAUNCH_SECRET " set, and this rank has not");
-        return false;
-    }
+    if (m->is_file_secret && !spsh__secret_read(hex, &ret->secret))
+        return note_why(m, false, "rank 0 has " SPSH__LAUNCH_SECRET " set, and this rank has not");
     return ret->count > 0 || !m->is_file_place;
 }
 
