@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "speechshard/inside.h"
 #include "speechshard/io.h"
 
 enum { FD_NONE = -1 };
@@ -21,9 +22,7 @@ struct spsh__file_out {
 static spsh_status fail_os(const char *path, const char *what, int os_errno, spsh_error *err)
 {
     spsh_status status = spsh_io_status(os_errno);
-    spsh_error_set(err, status, os_errno, SPSH_OFFSET_NONE, "%s: %s: %s", path, what,
-                   strerror(os_errno));
-    return status;
+    return SPSH_FAIL_OS(err, status, os_errno, "%s: %s: %s", path, what, strerror(os_errno));
 }
 
 static spsh_status open_writer(spsh__file_out *file, spsh_error *err)
@@ -52,8 +51,7 @@ spsh_status spsh__file_out_open(const char *path, spsh__file_out **ret_file, sps
         file->path = strdup(path);
     }
     if (file == NULL || file->path == NULL) {
-        spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory");
-        rc = SPSH_E_NO_MEMORY;
+        rc = SPSH_NO_MEMORY(err);
         goto out;
     }
     bool exists = lstat(path, &info) == 0;

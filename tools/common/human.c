@@ -205,6 +205,8 @@ static bool add_cell(spsh_table *table, const char *text)
 void spsh__table_row(spsh_table *table, ...)
 {
     va_list cells;
+    if (table == NULL)
+        return;
     va_start(cells, table);
     for (size_t i = 0; i < table->column_count && !table->failed; i++)
         table->failed = !add_cell(table, va_arg(cells, const char *));
@@ -235,12 +237,10 @@ static size_t last_cell_columns(const spsh_table *table, const size_t *widths, s
 bool spsh__table_print(const spsh_table *table, FILE *stream, const char *indent,
                        size_t columns_max)
 {
-    size_t columns = table->column_count;
-    size_t *widths = (size_t *)calloc(columns + 1, sizeof(*widths));
-    if (widths == NULL || table->failed) {
-        free(widths);
+    const size_t columns = table == NULL || table->failed ? 0 : table->column_count;
+    size_t *widths = columns == 0 ? NULL : (size_t *)calloc(columns, sizeof(*widths));
+    if (widths == NULL)
         return false;
-    }
     for (size_t i = 0; i < table->cell_count; i++) {
         size_t width = spsh__text_columns(cell_text(table, i));
         if (width > widths[i % columns])
@@ -265,6 +265,13 @@ bool spsh__table_print(const spsh_table *table, FILE *stream, const char *indent
     }
     free(widths);
     return true;
+}
+
+bool spsh__table_finish(spsh_table *table)
+{
+    const bool is_printed = spsh__table_print(table, stdout, "", 0);
+    spsh__table_free(table);
+    return is_printed;
 }
 
 void spsh__table_free(spsh_table *table)

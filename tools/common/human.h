@@ -53,7 +53,8 @@ void spsh__text_print_field(FILE *stream, spsh_bytes text);
 
 typedef struct spsh_table spsh_table;
 
-/** alignment: 'l' or 'r' a column. NULL: no memory. */
+/** alignment: 'l' or 'r' for each column. NULL: no memory; the other functions take NULL, and
+ * printing reports it. */
 spsh_table *spsh__table_new(const char *alignment);
 /** A row: as many const char * as there are columns; copied. Failure is remembered until print. */
 void spsh__table_row(spsh_table *table, ...);
@@ -65,6 +66,8 @@ void spsh__table_row(spsh_table *table, ...);
  */
 bool spsh__table_print(const spsh_table *table, FILE *stream, const char *indent,
                        size_t columns_max);
+/** Print to standard output without a limit, and free the table in any case. false: no memory. */
+bool spsh__table_finish(spsh_table *table);
 void spsh__table_free(spsh_table *table);
 
 #endif

@@ -9,6 +9,8 @@
 #include <jansson.h>
 #include <math.h>
 
+#include "speechshard/inside.h"
+
 enum { DEPTH_MAX = 8, REAL_DIGITS = 15, HEX_BYTES_MAX = 64 };
 
 struct spsh_json {
@@ -41,7 +43,7 @@ void spsh__json_free(spsh_json *json)
 
 static void fail(spsh_json *json, spsh_status status, const char *key)
 {
-    if (json->failure != SPSH_OK)
+    if (json == NULL || json->failure != SPSH_OK)
         return;
     json->failure = status;
     snprintf(json->place, sizeof(json->place), "%s", key == NULL ? "(array)" : key);
@@ -50,11 +52,12 @@ static void fail(spsh_json *json, spsh_status status, const char *key)
 /* Takes value. NULL: it could not be made, for want of memory. */
 static void add(spsh_json *json, const char *key, json_t *value)
 {
-    json_t *parent = json->open[json->depth];
-    if (value == NULL) {
+    if (json == NULL || value == NULL) {
+        json_decref(value);
         fail(json, SPSH_E_NO_MEMORY, key);
         return;
     }
+    json_t *parent = json->open[json->depth];
     int rc = key == NULL ? json_array_append_new(parent, value)
                          : json_object_set_new(parent, key, value);
     if (rc != 0)
@@ -153,7 +156,7 @@ void spsh__json_put_parsed(spsh_json *json, const char *key, spsh_bytes text)
 /* After a failure containers are still counted, so that begin and end stay paired. */
 static void begin(spsh_json *json, const char *key, json_t *container)
 {
-    if (json->depth + 1 >= DEPTH_MAX) {
+    if (json == NULL || json->depth + 1 >= DEPTH_MAX) {
         json_decref(container);
         fail(json, SPSH_E_LIMIT, key);
         return;
@@ -175,45 +178,43 @@ void spsh__json_begin_array(spsh_json *json, const char *key)
 
 void spsh__json_end(spsh_json *json)
 {
-    if (json->depth > 0)
+    if (json != NULL && json->depth > 0)
         json->depth--;
 }
 
-/* NULL unless everything was added; the object is emptied in any case. */
-static char *dump(spsh_json *json, size_t flags, spsh_error *err)
+/* *ret_text is NULL unless everything was added; the object is emptied in any case. */
+static spsh_status dump(spsh_json *json, size_t flags, char **ret_text, spsh_error *err)
 {
-    char *text = NULL;
-    spsh_status failure = json->failure;
+    spsh_status failure = json == NULL ? SPSH_E_NO_MEMORY : json->failure;
+    *ret_text = NULL;
     if (failure == SPSH_OK) {
-        text = json_dumps(json->open[0], flags | JSON_REAL_PRECISION(REAL_DIGITS));
-        failure = text == NULL ? SPSH_E_NO_MEMORY : SPSH_OK;
+        *ret_text = json_dumps(json->open[0], flags | JSON_REAL_PRECISION(REAL_DIGITS));
+        failure = *ret_text == NULL ? SPSH_E_NO_MEMORY : SPSH_OK;
     }
     if (failure == SPSH_E_SYNTAX)
-        spsh_error_set(err, failure, 0, SPSH_OFFSET_NONE, "JSON member %s: not UTF-8, or not JSON",
-                       json->place);
+        (void)SPSH_FAIL(err, failure, "JSON member %s: not UTF-8, or not JSON", json->place);
     else if (failure != SPSH_OK)
-        spsh_error_set(err, failure, 0, SPSH_OFFSET_NONE, "JSON: %s", spsh_status_text(failure));
-    json_object_clear(json->open[0]);
-    json->depth = 0;
-    json->failure = SPSH_OK;
-    return text;
+        (void)SPSH_FAIL(err, failure, "JSON: %s", spsh_status_text(failure));
+    if (json != NULL) {
+        json_object_clear(json->open[0]);
+        json->depth = 0;
+        json->failure = SPSH_OK;
+    }
+    return failure;
 }
 
 static spsh_status write_text(spsh_json *json, size_t flags, FILE *stream, spsh_error *err)
 {
-    spsh_status failure = json->failure;
-    char *text = dump(json, flags, err);
-    if (text == NULL)
-        return failure != SPSH_OK ? failure : SPSH_E_NO_MEMORY;
-    int rc = fputs(text, stream) < 0 || fputc('\n', stream) == EOF;
-    int os_errno = errno;
+    char *text = NULL;
+    const spsh_status rc = dump(json, flags, &text, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const bool is_written = fputs(text, stream) >= 0 && fputc('\n', stream) != EOF;
+    const int os_errno = errno;
     free(text);
-    if (rc != 0) {
-        spsh_error_set(err, SPSH_E_IO, os_errno, SPSH_OFFSET_NONE, "write failed: %s",
-                       strerror(os_errno));
-        return SPSH_E_IO;
-    }
-    return SPSH_OK;
+    return is_written
+               ? SPSH_OK
+               : SPSH_FAIL_OS(err, SPSH_E_IO, os_errno, "write failed: %s", strerror(os_errno));
 }
 
 spsh_status spsh__json_write_line(spsh_json *json, FILE *stream, spsh_error *err)
@@ -228,10 +229,9 @@ spsh_status spsh__json_write_pretty(spsh_json *json, FILE *stream, spsh_error *e
 
 spsh_status spsh__json_take_text(spsh_json *json, char **ret_text, spsh_error *err)
 {
-    spsh_status failure = json->failure;
-    char *text = dump(json, JSON_COMPACT, err);
-    if (text == NULL)
-        return failure != SPSH_OK ? failure : SPSH_E_NO_MEMORY;
-    *ret_text = text;
-    return SPSH_OK;
+    char *text = NULL;
+    const spsh_status rc = dump(json, JSON_COMPACT, &text, err);
+    if (rc == SPSH_OK)
+        *ret_text = text;
+    return rc;
 }

@@ -22,7 +22,7 @@
 
 typedef struct spsh_json spsh_json;
 
-/** An empty object. NULL: no memory. */
+/** An empty object. NULL: no memory; the other functions take NULL, and writing reports it. */
 spsh_json *spsh__json_new(void);
 void spsh__json_free(spsh_json *json);
 

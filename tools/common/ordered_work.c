@@ -6,6 +6,7 @@
  * a lock, so one mutex for everything costs nothing that shows.
  */
 #include "ordered_work.h"
+#include "speechshard/inside.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -33,8 +34,7 @@ struct spsh__ordered_work {
 
 static spsh_status fail_memory(spsh_error *err, const char *what)
 {
-    spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "%s", what);
-    return SPSH_E_NO_MEMORY;
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s", what);
 }
 
 /* The next job's slot; NULL: there is nothing more to do. Under the mutex. */

@@ -132,20 +132,17 @@ void spsh__page_name(spsh__builder *out, spsh_bytes bytes)
 
 void spsh__page_cell_count(spsh__builder *out, uint64_t count)
 {
-    char number[SPSH_HUMAN_BYTES];
-    spsh__html_format(out, "<td class=\"n\">%s</td>", spsh__human_count(count, number));
+    spsh__html_format(out, "<td class=\"n\">%s</td>", SPSH_SHOW_COUNT(count));
 }
 
 void spsh__page_cell_duration(spsh__builder *out, double seconds)
 {
-    char number[SPSH_HUMAN_BYTES];
-    spsh__html_format(out, "<td class=\"n\">%s</td>", spsh__human_duration(seconds, number));
+    spsh__html_format(out, "<td class=\"n\">%s</td>", SPSH_SHOW_DURATION(seconds));
 }
 
 void spsh__page_cell_percent(spsh__builder *out, double part, double whole)
 {
-    char number[SPSH_HUMAN_BYTES];
-    spsh__html_format(out, "<td class=\"n\">%s</td>", spsh__human_percent(part, whole, number));
+    spsh__html_format(out, "<td class=\"n\">%s</td>", SPSH_SHOW_PERCENT(part, whole));
 }
 
 void spsh__page_cell_name(spsh__builder *out, spsh_bytes bytes)
@@ -196,7 +193,6 @@ void spsh__page_table_close(spsh__builder *out)
 
 void spsh__page_rows(spsh__builder *out, const spsh__page_table *table)
 {
-    char number[SPSH_HUMAN_BYTES];
     /* One more than fits is no reason to fold. */
     const size_t shown = table->count <= ROWS_SHOWN + ROWS_SHOWN / 4 ? table->count : ROWS_SHOWN;
     const size_t folded = table->count - shown < ROWS_FOLDED ? table->count - shown : ROWS_FOLDED;
@@ -206,15 +202,14 @@ void spsh__page_rows(spsh__builder *out, const spsh__page_table *table)
     spsh__page_table_close(out);
     if (folded > 0) {
         spsh__html_format(out, "<details><summary>and %s more</summary>\n",
-                          spsh__human_count(table->count - shown, number));
+                          SPSH_SHOW_COUNT(table->count - shown));
         spsh__page_table_open(out, table->head);
         for (size_t i = shown; i < shown + folded; i++)
             table->row_fn(out, table->user, i);
         spsh__page_table_close(out);
         if (shown + folded < table->count)
             spsh__html_format(out, "<p class=\"soft\">and %s more in %s</p>",
-                              spsh__human_count(table->count - shown - folded, number),
-                              table->rest);
+                              SPSH_SHOW_COUNT(table->count - shown - folded), table->rest);
         spsh__builder_append_text(out, "</details>\n");
     }
 }

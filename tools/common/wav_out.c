@@ -9,6 +9,7 @@
  * ends early is an error of the reader: a header never claims what does not follow.
  */
 #include "wav_out.h"
+#include "speechshard/inside.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,24 +44,19 @@ spsh_status spsh__wav_describe(spsh_reader *reader, uint64_t position, uint64_t 
     spsh_status rc = spsh_reader_record(reader, position, &record, err);
     if (rc != SPSH_OK)
         return rc;
-    if (record->codec == SPSH_CODEC_FEATURES) {
-        spsh_error_set(err, SPSH_E_UNSUPPORTED, 0, SPSH_OFFSET_NONE,
-                       "%.*s: the dataset holds features, not audio", (int)record->id.size_bytes,
-                       (const char *)record->id.data);
-        return SPSH_E_UNSUPPORTED;
-    }
+    if (record->codec == SPSH_CODEC_FEATURES)
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "%.*s: the dataset holds features, not audio",
+                         (int)record->id.size_bytes, (const char *)record->id.data);
     uint32_t bits = 32;
     if (record->format == SPSH_SAMPLE_I16)
         bits = 16;
     else if (record->format == SPSH_SAMPLE_I32 && record->bits_per_sample <= 24)
         bits = 24;
-    if (samples > (UINT32_MAX - HEADER_BYTES_MAX - 1) / (bits / 8) / record->channels) {
-        spsh_error_set(err, SPSH_E_LIMIT, 0, SPSH_OFFSET_NONE,
-                       "%.*s: %llu samples of %u channels do not fit into a WAV file of 4 GiB",
-                       (int)record->id.size_bytes, (const char *)record->id.data,
-                       (unsigned long long)samples, record->channels);
-        return SPSH_E_LIMIT;
-    }
+    if (samples > (UINT32_MAX - HEADER_BYTES_MAX - 1) / (bits / 8) / record->channels)
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
+                         "%.*s: %llu samples of %u channels do not fit into a WAV file of 4 GiB",
+                         (int)record->id.size_bytes, (const char *)record->id.data,
+                         (unsigned long long)samples, record->channels);
     *ret_wav = (spsh__wav){record->format, bits, record->channels, record->sample_rate_hz, samples};
     return SPSH_OK;
 }
@@ -152,12 +148,6 @@ static size_t encode(const spsh__wav *wav, const chunk *pcm, size_t values, uint
     return (size_t)(at - bytes);
 }
 
-static spsh_status no_memory(spsh_error *err)
-{
-    spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory");
-    return SPSH_E_NO_MEMORY;
-}
-
 spsh_status spsh__wav_write_head(const spsh__wav *wav, const spsh__byte_sink *sink, spsh_error *err)
 {
     uint8_t header[HEADER_BYTES_MAX];
@@ -173,19 +163,16 @@ spsh_status spsh__wav_write(const spsh__wav *wav, spsh_reader *reader, uint64_t 
     chunk *pcm = (chunk *)malloc(sizeof(*pcm));
     uint8_t *bytes = (uint8_t *)malloc(CHUNK_BYTES);
     if (pcm == NULL || bytes == NULL) {
-        rc = no_memory(err);
+        rc = SPSH_NO_MEMORY(err);
         goto out;
     }
     rc = spsh__wav_write_head(wav, sink, err);
     while (rc == SPSH_OK && from.done < wav->samples) {
         uint64_t samples = 0;
         rc = read_chunk(wav, &from, pcm, &samples, err);
-        if (rc == SPSH_OK && (samples == 0 || samples > wav->samples - from.done)) {
-            spsh_error_set(err, SPSH_E_AUDIO, 0, SPSH_OFFSET_NONE,
-                           "audio ends after %llu of %llu samples", (unsigned long long)from.done,
-                           (unsigned long long)wav->samples);
-            rc = SPSH_E_AUDIO;
-        }
+        if (rc == SPSH_OK && (samples == 0 || samples > wav->samples - from.done))
+            rc = SPSH_FAIL(err, SPSH_E_AUDIO, "audio ends after %llu of %llu samples",
+                           (unsigned long long)from.done, (unsigned long long)wav->samples);
         if (rc == SPSH_OK)
             rc = sink->write_fn(sink->user, bytes,
                                 encode(wav, pcm, (size_t)samples * wav->channels, bytes), err);
@@ -209,7 +196,7 @@ spsh_status spsh__payload_write(spsh_reader *reader, uint64_t position, const sp
     uint64_t payload_bytes = record->payload_bytes;
     uint8_t *bytes = (uint8_t *)malloc(PAYLOAD_CHUNK_BYTES);
     if (bytes == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     for (uint64_t done = 0; rc == SPSH_OK && done < payload_bytes;) {
         uint64_t left = payload_bytes - done;
         size_t size = left < PAYLOAD_CHUNK_BYTES ? (size_t)left : PAYLOAD_CHUNK_BYTES;

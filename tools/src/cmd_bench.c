@@ -127,14 +127,8 @@ static int print_json(const spsh__bench_result *result)
 {
     spsh_error err = SPSH_ERROR_INIT;
     spsh_json *json = spsh__json_new();
-    if (json == NULL)
-        return spsh__cli_fail_memory();
     spsh__bench_put(json, result);
-    spsh_status rc = spsh__json_write_pretty(json, stdout, &err);
-    spsh__json_free(json);
-    if (rc != SPSH_OK && !spsh__cli_output_failed())
-        return spsh__cli_fail(NULL, &err);
-    return SPSH_EXIT_DONE;
+    return spsh__cli_json_indented(json, SPSH_OK, NULL, &err);
 }
 
 static int measure(const request *r, const spsh__datasets *datasets,

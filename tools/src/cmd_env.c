@@ -9,10 +9,7 @@
 
 static int put_json(const spsh_train_world *w)
 {
-    spsh_error err = SPSH_ERROR_INIT;
     spsh_json *json = spsh__json_new();
-    if (json == NULL)
-        return spsh__cli_fail_memory();
     spsh__json_put_string(json, "launcher", w->launcher);
     spsh__json_put_u64(json, "rank", w->rank);
     spsh__json_put_u64(json, "world_size", w->world_size);
@@ -26,9 +23,7 @@ static int put_json(const spsh_train_world *w)
     spsh__json_put_u64(json, "restart_count", w->restart_count);
     spsh__json_put_string(json, "comm", w->comm);
     spsh__json_put_bool(json, "has_mpi", w->has_mpi);
-    const spsh_status rc = spsh__json_write_line(json, stdout, &err);
-    spsh__json_free(json);
-    return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+    return spsh__cli_json(json);
 }
 
 static int print_world(const spsh_train_world *w)

@@ -43,10 +43,7 @@ static void on_heard(void *user, spsh_bytes id, const char *reference, const cha
 
 static int put_json(const eval_command *c, const char *dataset, const spsh_evaluation *e)
 {
-    spsh_error err = SPSH_ERROR_INIT;
     spsh_json *json = spsh__json_new();
-    if (json == NULL)
-        return spsh__cli_fail_memory();
     spsh__json_put_string(json, "checkpoint", c->run.checkpoint);
     spsh__json_put_string(json, "dataset", dataset);
     spsh__json_put_u64(json, "utterances", e->utterances);
@@ -66,66 +63,41 @@ static int put_json(const eval_command *c, const char *dataset, const spsh_evalu
     spsh__json_put_real(json, "loss", e->loss);
     spsh__json_put_real(json, "audio_seconds", e->audio_seconds);
     spsh__json_put_real(json, "seconds", e->seconds);
-    const spsh_status rc = spsh__json_write_line(json, stdout, &err);
-    spsh__json_free(json);
-    return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+    return spsh__cli_json(json);
 }
 
-/* "12.34 %"; a dash where there is nothing that could be wrong. */
-static const char *rate(double value, char text[SPSH_HUMAN_BYTES])
-{
-    if (isfinite(value))
-        (void)snprintf(text, SPSH_HUMAN_BYTES, "%.2f %%", 100 * value);
-    else
-        (void)snprintf(text, SPSH_HUMAN_BYTES, "-");
-    return text;
-}
+/* "12.34 %"; a dash if nothing could be wrong. */
+#define SHOW_RATE(value_) (isfinite(value_) ? SPSH_SHOW("%.2f %%", 100 * (value_)) : "-")
 
-/* name: NULL: there is no other. */
+/* The rates of one dataset; name: NULL: there is no other. */
 static void print_rates(const char *name, const spsh_evaluation *e)
 {
-    char wer[SPSH_HUMAN_BYTES], cer[SPSH_HUMAN_BYTES], letters[SPSH_HUMAN_BYTES];
-    char utterances[SPSH_HUMAN_BYTES], words[SPSH_HUMAN_BYTES], right[SPSH_HUMAN_BYTES];
     if (name != NULL)
         (void)printf("%s: ", name);
-    (void)printf("WER %s  CER %s (without blanks %s)", rate(e->wer, wer), rate(e->cer, cer),
-                 rate(e->cer_letters, letters));
+    if (e->is_of_frames)
+        (void)printf("wrong frames %s", SHOW_RATE(e->frame_error));
+    else
+        (void)printf("WER %s  CER %s (without blanks %s)", SHOW_RATE(e->wer), SHOW_RATE(e->cer),
+                     SHOW_RATE(e->cer_letters));
     if (isfinite(e->loss))
         (void)printf("  loss %.4g", e->loss);
-    (void)printf("\n%s utterances, %s words; %s of the utterances without an error\n",
-                 spsh__human_count(e->utterances, utterances), spsh__human_count(e->words, words),
-                 spsh__human_percent((double)(e->utterances - e->wrong_utterances),
-                                     (double)e->utterances, right));
-}
-
-static void print_frames(const char *name, const spsh_evaluation *e)
-{
-    char wrong[SPSH_HUMAN_BYTES], utterances[SPSH_HUMAN_BYTES], frames[SPSH_HUMAN_BYTES];
-    if (name != NULL)
-        (void)printf("%s: ", name);
-    (void)printf("wrong frames %s", rate(e->frame_error, wrong));
-    if (isfinite(e->loss))
-        (void)printf("  loss %.4g", e->loss);
-    (void)printf("\n%s utterances, %s frames", spsh__human_count(e->utterances, utterances),
-                 spsh__human_count(e->frames, frames));
-    if (e->without_alignment > 0)
+    (void)printf("\n%s utterances, ", SPSH_SHOW_COUNT(e->utterances));
+    if (!e->is_of_frames)
+        (void)printf("%s words; %s of the utterances without an error", SPSH_SHOW_COUNT(e->words),
+                     SPSH_SHOW_PERCENT((double)(e->utterances - e->wrong_utterances),
+                                       (double)e->utterances));
+    else
+        (void)printf("%s frames", SPSH_SHOW_COUNT(e->frames));
+    if (e->is_of_frames && e->without_alignment > 0)
         (void)printf("; %" PRIu64 " utterances have no alignment", e->without_alignment);
-    if (e->other_length > 0)
+    if (e->is_of_frames && e->other_length > 0)
         (void)printf("; %" PRIu64 " have one of another length", e->other_length);
     (void)printf("\n");
-}
-
-static void tell_speed(const spsh_evaluation *e)
-{
-    char audio[SPSH_HUMAN_BYTES], took[SPSH_HUMAN_BYTES];
-    spsh__cli_message("%s of audio in %s", spsh__human_duration(e->audio_seconds, audio),
-                      spsh__human_duration(e->seconds, took));
 }
 
 static int evaluate(eval_command *c, const char *dataset)
 {
     const char *const datasets[] = {dataset, NULL};
-    char wer[SPSH_HUMAN_BYTES], cer[SPSH_HUMAN_BYTES];
     spsh_evaluation result = {0};
     c->run.datasets = datasets;
     c->heard = 0;
@@ -135,15 +107,14 @@ static int evaluate(eval_command *c, const char *dataset)
     if (rc != SPSH_OK || c->failed != SPSH_OK)
         return spsh__cli_fail(NULL, &c->err);
     if (c->transcripts)
-        spsh__cli_message("%s: WER %s, CER %s", dataset, rate(result.wer, wer),
-                          rate(result.cer, cer));
+        spsh__cli_message("%s: WER %s, CER %s", dataset, SHOW_RATE(result.wer),
+                          SHOW_RATE(result.cer));
     else if (c->json)
         return put_json(c, dataset, &result);
-    else if (result.is_of_frames)
-        print_frames(c->is_one_of_several ? dataset : NULL, &result);
     else
         print_rates(c->is_one_of_several ? dataset : NULL, &result);
-    tell_speed(&result);
+    spsh__cli_message("%s of audio in %s", SPSH_SHOW_DURATION(result.audio_seconds),
+                      SPSH_SHOW_DURATION(result.seconds));
     return SPSH_EXIT_DONE;
 }
 

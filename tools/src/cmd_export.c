@@ -10,6 +10,7 @@
 #include "cli/selection.h"
 #include "commands.h"
 #include "export/export.h"
+#include "speechshard/inside.h"
 #include "speechshard/io.h"
 
 typedef enum export_kind {
@@ -106,20 +107,17 @@ static spsh_status export_all(run_state *s, spsh_error *err)
 {
     spsh_progress progress;
     spsh__export_utterance u = {.reader = s->audio_reader};
-    char text[SPSH_HUMAN_BYTES];
     spsh_status rc;
     spsh__progress_begin(&progress, "export", "utterances",
                          spsh_dataset_info_get(s->dataset)->utterance_count);
     while ((rc = spsh__selection_next(s->selection, &u.position, &u.row, err)) == SPSH_OK) {
         rc = export_one(s, &u, err);
-        if (rc == SPSH_OK && *spsh__cli_interrupted()) {
-            spsh_error_set(err, SPSH_E_CANCELED, 0, SPSH_OFFSET_NONE,
-                           "stopped: %s holds a part of the utterances", s->request->output);
-            rc = SPSH_E_CANCELED;
-        }
+        if (rc == SPSH_OK && *spsh__cli_interrupted())
+            rc = SPSH_FAIL(err, SPSH_E_CANCELED, "stopped: %s holds a part of the utterances",
+                           s->request->output);
         if (rc != SPSH_OK)
             break;
-        spsh__progress_update(&progress, u.position + 1, spsh__human_bytes(s->bytes, text));
+        spsh__progress_update(&progress, u.position + 1, SPSH_SHOW_BYTES(s->bytes));
     }
     spsh__progress_end(&progress);
     return rc == SPSH_E_END ? s->form->finish_fn(s->target, err) : rc;
@@ -127,16 +125,14 @@ static spsh_status export_all(run_state *s, spsh_error *err)
 
 static int report(const run_state *s)
 {
-    char exported[SPSH_HUMAN_BYTES], other[SPSH_HUMAN_BYTES];
-    spsh__cli_message("exported %s utterances, %s of audio, to %s",
-                      spsh__human_count(s->exported, exported), spsh__human_bytes(s->bytes, other),
-                      s->request->output);
+    spsh__cli_message("exported %s utterances, %s of audio, to %s", SPSH_SHOW_COUNT(s->exported),
+                      SPSH_SHOW_BYTES(s->bytes), s->request->output);
     if (s->skipped != 0)
         spsh__cli_message("%s are skipped by an overlay and were left out",
-                          spsh__human_count(s->skipped, other));
+                          SPSH_SHOW_COUNT(s->skipped));
     if (s->failed == 0)
         return SPSH_EXIT_DONE;
-    spsh__cli_error("%s utterances could not be exported", spsh__human_count(s->failed, other));
+    spsh__cli_error("%s utterances could not be exported", SPSH_SHOW_COUNT(s->failed));
     return SPSH_EXIT_FAILED;
 }
 

@@ -40,15 +40,10 @@ static const char *target(const featgen_command *c)
 
 /* ---- results ---- */
 
-static spsh_status put_json(const featgen_command *c, const spsh__feature_run_facts *facts,
-                            double took_s, spsh_error *err)
+static int put_json(const featgen_command *c, const spsh__feature_run_facts *facts, double took_s)
 {
     char text[SPSH_FEATURE_TEXT_BYTES_MAX];
     spsh_json *json = spsh__json_new();
-    if (json == NULL) {
-        spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory");
-        return SPSH_E_NO_MEMORY;
-    }
     (void)spsh_feature_options_text(&c->run.features, text, sizeof(text));
     spsh__json_put_string(json, "dataset", c->run.source);
     spsh__json_put_string(json, c->stats ? "statistics" : "output", target(c));
@@ -63,64 +58,54 @@ static spsh_status put_json(const featgen_command *c, const spsh__feature_run_fa
     spsh__json_put_u64(json, "frames", facts->frame_count);
     spsh__json_put_real(json, "audio_seconds", facts->seconds);
     spsh__json_put_real(json, "seconds", took_s);
-    const spsh_status rc = spsh__json_write_line(json, stdout, err);
-    spsh__json_free(json);
-    return rc;
+    return spsh__cli_json(json);
 }
 
 static void print_published(const featgen_command *c, const spsh__feature_run_facts *facts)
 {
-    char utterances[SPSH_HUMAN_BYTES], bytes[SPSH_HUMAN_BYTES], shards[SPSH_HUMAN_BYTES];
     if (c->stats)
         (void)printf("%s: statistics of its features are in %s/statistics\n", c->run.source,
                      c->run.source);
     else
-        (void)printf("%s: features of %s utterances in %s shard%s, %s\n", c->run.output,
-                     spsh__human_count(facts->info.utterance_count, utterances),
-                     spsh__human_count(facts->info.shard_count, shards),
-                     facts->info.shard_count == 1 ? "" : "s",
-                     spsh__human_bytes(facts->info.shard_bytes, bytes));
+        (void)printf(
+            "%s: features of %s utterances in %s shard%s, %s\n", c->run.output,
+            SPSH_SHOW_COUNT(facts->info.utterance_count), SPSH_SHOW_COUNT(facts->info.shard_count),
+            facts->info.shard_count == 1 ? "" : "s", SPSH_SHOW_BYTES(facts->info.shard_bytes));
 }
 
-static void print_facts(const featgen_command *c, const spsh__feature_run_facts *facts,
-                        double took_s)
+static int print_facts(const featgen_command *c, const spsh__feature_run_facts *facts,
+                       double took_s)
 {
-    char made[SPSH_HUMAN_BYTES], missing[SPSH_HUMAN_BYTES], audio[SPSH_HUMAN_BYTES];
-    char took[SPSH_HUMAN_BYTES], speed[SPSH_HUMAN_BYTES], left[SPSH_HUMAN_BYTES];
-    char resampled[SPSH_HUMAN_BYTES], all[SPSH_HUMAN_BYTES];
     if (facts->already_there) {
         spsh__cli_message("%s: made already; nothing to do", target(c));
-        return;
+        return SPSH_EXIT_DONE;
     }
     if (facts->published)
         print_published(c, facts);
     else
         (void)printf("%s: %s shard%s of this part made; %s of other parts missing: the run that "
                      "finds all of them finishes\n",
-                     target(c), spsh__human_count(facts->made_count, made),
-                     facts->made_count == 1 ? "" : "s",
-                     spsh__human_count(facts->missing_count, missing));
+                     target(c), SPSH_SHOW_COUNT(facts->made_count),
+                     facts->made_count == 1 ? "" : "s", SPSH_SHOW_COUNT(facts->missing_count));
     if (facts->left_out_count > 0)
-        spsh__cli_message("%s damaged utterance%s left out",
-                          spsh__human_count(facts->left_out_count, left),
+        spsh__cli_message("%s damaged utterance%s left out", SPSH_SHOW_COUNT(facts->left_out_count),
                           facts->left_out_count == 1 ? " was" : "s were");
     if (facts->undecodable_count > 0)
         spsh__cli_message("%s undecodable utterance%s left out; the first one: %s",
-                          spsh__human_count(facts->undecodable_count, left),
+                          SPSH_SHOW_COUNT(facts->undecodable_count),
                           facts->undecodable_count == 1 ? " was" : "s were",
                           facts->undecodable.message);
     if (facts->resampled_count > 0)
         spsh__cli_message("%s of %s utterances were resampled to %u Hz, the first one from %u Hz; "
                           "sample_rate_hz=%u in --features keeps that rate",
-                          spsh__human_count(facts->resampled_count, resampled),
-                          spsh__human_count(facts->utterance_count, all),
-                          c->run.features.sample_rate_hz, facts->resampled_from_hz,
-                          facts->resampled_from_hz);
+                          SPSH_SHOW_COUNT(facts->resampled_count),
+                          SPSH_SHOW_COUNT(facts->utterance_count), c->run.features.sample_rate_hz,
+                          facts->resampled_from_hz, facts->resampled_from_hz);
     if (facts->made_count > 0 && took_s > 0.0)
         spsh__cli_message("%s of audio in %s, %s times real time",
-                          spsh__human_duration(facts->seconds, audio),
-                          spsh__human_duration(took_s, took),
-                          spsh__human_count((uint64_t)(facts->seconds / took_s), speed));
+                          SPSH_SHOW_DURATION(facts->seconds), SPSH_SHOW_DURATION(took_s),
+                          SPSH_SHOW_COUNT((uint64_t)(facts->seconds / took_s)));
+    return SPSH_EXIT_DONE;
 }
 
 static int make(featgen_command *c)
@@ -129,20 +114,17 @@ static int make(featgen_command *c)
     spsh_error err = SPSH_ERROR_INIT;
     const double begin_s = spsh__cli_now_s();
     spsh__progress_begin(&c->progress, "featgen", "utterances", 0);
-    spsh_status rc = c->stats ? spsh__statistics_run(&c->run, &facts, &err)
-                              : spsh__feature_run(&c->run, &facts, &err);
+    const spsh_status rc = c->stats ? spsh__statistics_run(&c->run, &facts, &err)
+                                    : spsh__feature_run(&c->run, &facts, &err);
     spsh__progress_end(&c->progress);
     if (rc == SPSH_E_CANCELED) {
         spsh__cli_error("%s: stopped; the shards that are done stay, and the same command goes on",
                         target(c));
         return SPSH_EXIT_FAILED;
     }
-    if (rc == SPSH_OK && c->json)
-        rc = put_json(c, &facts, spsh__cli_now_s() - begin_s, &err);
-    else if (rc == SPSH_OK)
-        print_facts(c, &facts, spsh__cli_now_s() - begin_s);
+    const double took_s = spsh__cli_now_s() - begin_s;
     if (rc == SPSH_OK)
-        return SPSH_EXIT_DONE;
+        return c->json ? put_json(c, &facts, took_s) : print_facts(c, &facts, took_s);
     spsh__cli_fail(NULL, &err);
     if (c->run.fail_on_undecodable && rc == SPSH_E_AUDIO)
         spsh__cli_message("without --undecodable fail, undecodable records are left out");
@@ -155,14 +137,9 @@ static int make(featgen_command *c)
 
 /* ---- estimates ---- */
 
-static spsh_status put_estimate_json(const featgen_command *c,
-                                     const spsh__feature_estimate *estimate, spsh_error *err)
+static int put_estimate_json(const featgen_command *c, const spsh__feature_estimate *estimate)
 {
     spsh_json *json = spsh__json_new();
-    if (json == NULL) {
-        spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory");
-        return SPSH_E_NO_MEMORY;
-    }
     spsh__json_put_string(json, "dataset", c->run.source);
     spsh__json_put_u64(json, "shards", estimate->shard_count);
     spsh__json_put_u64(json, "to_make", estimate->to_do_count);
@@ -172,39 +149,29 @@ static spsh_status put_estimate_json(const featgen_command *c,
     spsh__json_put_u64(json, "bytes", estimate->feature_bytes);
     spsh__json_put_u64(json, "measured_utterances", estimate->sample_count);
     spsh__json_put_real(json, "measured_audio_seconds", estimate->sample_seconds);
-    const spsh_status rc = spsh__json_write_line(json, stdout, err);
-    spsh__json_free(json);
-    return rc;
+    return spsh__cli_json(json);
 }
 
-static void print_estimate(const featgen_command *c, const spsh__feature_estimate *estimate)
+static int print_estimate(const featgen_command *c, const spsh__feature_estimate *estimate)
 {
-    char shards[SPSH_HUMAN_BYTES], to_do[SPSH_HUMAN_BYTES], utterances[SPSH_HUMAN_BYTES];
-    char audio[SPSH_HUMAN_BYTES], core[SPSH_HUMAN_BYTES], bytes[SPSH_HUMAN_BYTES];
-    char sample[SPSH_HUMAN_BYTES], sample_audio[SPSH_HUMAN_BYTES];
     (void)printf("%s: %s of %s shards to make: %s utterances, %s of audio\n", c->run.source,
-                 spsh__human_count(estimate->to_do_count, to_do),
-                 spsh__human_count(estimate->shard_count, shards),
-                 spsh__human_count(estimate->utterance_count, utterances),
-                 spsh__human_duration(estimate->seconds, audio));
+                 SPSH_SHOW_COUNT(estimate->to_do_count), SPSH_SHOW_COUNT(estimate->shard_count),
+                 SPSH_SHOW_COUNT(estimate->utterance_count), SPSH_SHOW_DURATION(estimate->seconds));
     if (estimate->to_do_count > 0)
-        (void)printf("  about %s of one core (%s utterances measured, %s), %s on disk\n",
-                     spsh__human_duration(estimate->core_seconds, core),
-                     spsh__human_count(estimate->sample_count, sample),
-                     spsh__human_duration(estimate->sample_seconds, sample_audio),
-                     spsh__human_bytes(estimate->feature_bytes, bytes));
+        (void)printf(
+            "  about %s of one core (%s utterances measured, %s), %s on disk\n",
+            SPSH_SHOW_DURATION(estimate->core_seconds), SPSH_SHOW_COUNT(estimate->sample_count),
+            SPSH_SHOW_DURATION(estimate->sample_seconds), SPSH_SHOW_BYTES(estimate->feature_bytes));
+    return SPSH_EXIT_DONE;
 }
 
 static int tell_estimate(featgen_command *c)
 {
     spsh__feature_estimate estimate = {0};
     spsh_error err = SPSH_ERROR_INIT;
-    spsh_status rc = spsh__feature_estimate_make(&c->run, measure_s, &estimate, &err);
-    if (rc == SPSH_OK && c->json)
-        rc = put_estimate_json(c, &estimate, &err);
-    else if (rc == SPSH_OK)
-        print_estimate(c, &estimate);
-    return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+    if (spsh__feature_estimate_make(&c->run, measure_s, &estimate, &err) != SPSH_OK)
+        return spsh__cli_fail(NULL, &err);
+    return c->json ? put_estimate_json(c, &estimate) : print_estimate(c, &estimate);
 }
 
 /* ---- the command ---- */

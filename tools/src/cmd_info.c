@@ -21,7 +21,7 @@
 
 #define FORMAT_VERSION "1.0"
 
-enum { CODECS = SPSH_CODEC_FEATURES + 1, LINE_BYTES = 256 };
+enum { CODECS = SPSH_CODEC_FEATURES + 1 };
 
 /* Utterances and duration under one name or rate. */
 typedef struct share {
@@ -252,7 +252,6 @@ static spsh_status put_overlays(spsh_json *json, const summary *s, spsh_error *e
 
 static spsh_status put_summary(spsh_json *json, const summary *s, spsh_error *err)
 {
-    char rate[SPSH_HUMAN_BYTES];
     spsh_bytes options = {NULL, 0};
     put_totals(json, s);
     put_shares(json, "domains", &s->domains);
@@ -267,10 +266,9 @@ static spsh_status put_summary(spsh_json *json, const summary *s, spsh_error *er
     }
     spsh__json_end(json);
     spsh__json_begin_object(json, "sample_rates");
-    for (size_t i = 0; i < s->rates.count; i++) {
-        snprintf(rate, sizeof(rate), "%" PRIu32, s->rates.items[i].rate_hz);
-        spsh__json_put_u64(json, rate, s->rates.items[i].utterances);
-    }
+    for (size_t i = 0; i < s->rates.count; i++)
+        spsh__json_put_u64(json, SPSH_SHOW("%" PRIu32, s->rates.items[i].rate_hz),
+                           s->rates.items[i].utterances);
     spsh__json_end(json);
     spsh_status rc = put_languages(json, s, err);
     if (rc == SPSH_OK)
@@ -290,66 +288,48 @@ static int print_json(const summary *s)
 {
     spsh_error err = SPSH_ERROR_INIT;
     spsh_json *json = spsh__json_new();
-    if (json == NULL)
-        return spsh__cli_fail_memory();
-    spsh_status rc = put_summary(json, s, &err);
-    if (rc == SPSH_OK)
-        rc = spsh__json_write_pretty(json, stdout, &err);
-    spsh__json_free(json);
-    if (rc != SPSH_OK && !spsh__cli_output_failed())
-        return spsh__cli_fail(spsh_dataset_path(s->dataset), &err);
-    return SPSH_EXIT_DONE;
+    const spsh_status rc = put_summary(json, s, &err);
+    return spsh__cli_json_indented(json, rc, spsh_dataset_path(s->dataset), &err);
 }
 
 /* ---- tables ---- */
 
-static void row_count(spsh_table *table, const char *name, uint64_t count)
+static void row_count(spsh_table *table, const char *name, uint64_t count, const char *note)
 {
-    char number[SPSH_HUMAN_BYTES];
-    spsh__table_row(table, name, spsh__human_count(count, number), "");
-}
-
-static void row_bytes(spsh_table *table, const char *name, uint64_t bytes, const char *note)
-{
-    char number[SPSH_HUMAN_BYTES];
-    spsh__table_row(table, name, spsh__human_bytes(bytes, number), note);
+    spsh__table_row(table, name, SPSH_SHOW_COUNT(count), note);
 }
 
 static int print_totals(const summary *s)
 {
     const spsh_dataset_info *info = s->info;
-    char number[SPSH_HUMAN_BYTES], other[SPSH_HUMAN_BYTES], note[LINE_BYTES];
+    const bool is_features = s->codec_utterances[SPSH_CODEC_FEATURES] != 0;
     spsh_table *table = spsh__table_new("lrl");
-    if (table == NULL)
-        return spsh__cli_fail_memory();
-    snprintf(note, sizeof(note), "generation %" PRIu64, info->generation);
-    spsh__table_row(table, "format", FORMAT_VERSION, note);
-    row_count(table, "shards", info->shard_count);
-    snprintf(note, sizeof(note), "%s with text", spsh__human_count(s->text_utterances, other));
-    spsh__table_row(table, "utterances", spsh__human_count(info->utterance_count, number), note);
+    spsh__table_row(table, "format", FORMAT_VERSION,
+                    SPSH_SHOW("generation %" PRIu64, info->generation));
+    row_count(table, "shards", info->shard_count, "");
+    row_count(table, "utterances", info->utterance_count,
+              SPSH_SHOW("%s with text", SPSH_SHOW_COUNT(s->text_utterances)));
     if (s->skipped != 0) {
-        row_count(table, "served", info->utterance_count - s->skipped);
-        spsh__table_row(table, "skipped", spsh__human_count(s->skipped, number), "by overlays");
+        row_count(table, "served", info->utterance_count - s->skipped, "");
+        row_count(table, "skipped", s->skipped, "by overlays");
     }
-    snprintf(note, sizeof(note), "%s stored", spsh__human_count(info->record_count, other));
-    spsh__table_row(table, "recordings", spsh__human_count(s->recordings, number), note);
-    row_count(table, "duplicates", info->duplicate_count);
+    row_count(table, "recordings", s->recordings,
+              SPSH_SHOW("%s stored", SPSH_SHOW_COUNT(info->record_count)));
+    row_count(table, "duplicates", info->duplicate_count, "");
     if (s->undecodable != 0)
-        spsh__table_row(table, "undecodable", spsh__human_count(s->undecodable, number),
-                        "intact, but not served");
-    row_count(table, "speakers", info->speaker_count);
-    snprintf(note, sizeof(note), "%s samples", spsh__human_count(s->samples, other));
-    spsh__table_row(table, "duration", spsh__human_duration(s->seconds, number), note);
-    snprintf(note, sizeof(note), "%s of it %s", spsh__human_bytes(info->payload_bytes, other),
-             s->codec_utterances[SPSH_CODEC_FEATURES] != 0 ? "features" : "audio");
-    row_bytes(table, "size", info->shard_bytes, note);
+        row_count(table, "undecodable", s->undecodable, "intact, but not served");
+    row_count(table, "speakers", info->speaker_count, "");
+    spsh__table_row(table, "duration", SPSH_SHOW_DURATION(s->seconds),
+                    SPSH_SHOW("%s samples", SPSH_SHOW_COUNT(s->samples)));
+    spsh__table_row(table, "size", SPSH_SHOW_BYTES(info->shard_bytes),
+                    SPSH_SHOW("%s of it %s", SPSH_SHOW_BYTES(info->payload_bytes),
+                              is_features ? "features" : "audio"));
     if (info->unused_payload_bytes != 0)
-        row_bytes(table, "unused", info->unused_payload_bytes, "copies that nothing refers to");
-    snprintf(note, sizeof(note), "of %s rows", spsh__human_count(info->source_row_count, other));
-    spsh__table_row(table, "rejects", spsh__human_count(info->reject_count, number), note);
-    bool printed = spsh__table_print(table, stdout, "", 0);
-    spsh__table_free(table);
-    return printed ? SPSH_EXIT_DONE : spsh__cli_fail_memory();
+        spsh__table_row(table, "unused", SPSH_SHOW_BYTES(info->unused_payload_bytes),
+                        "copies that nothing refers to");
+    row_count(table, "rejects", info->reject_count,
+              SPSH_SHOW("of %s rows", SPSH_SHOW_COUNT(info->source_row_count)));
+    return spsh__table_finish(table) ? SPSH_EXIT_DONE : spsh__cli_fail_memory();
 }
 
 static char *text_of(spsh_bytes name)
@@ -361,34 +341,22 @@ static char *text_of(spsh_bytes name)
 
 static int print_shares(const summary *s, const char *title, const shares *all)
 {
-    char count[SPSH_HUMAN_BYTES], duration[SPSH_HUMAN_BYTES], percent[SPSH_HUMAN_BYTES];
     spsh_table *table = spsh__table_new("lrrr");
-    bool good = table != NULL;
-    if (good)
-        spsh__table_row(table, title, "utterances", "duration", "share");
+    bool good = true;
+    spsh__table_row(table, title, "utterances", "duration", "share");
     for (size_t i = 0; i < all->count && good; i++) {
         const share *item = &all->items[i];
-        char *name = NULL;
-        if (item->rate_hz != 0) {
-            char rate[SPSH_HUMAN_BYTES];
-            snprintf(rate, sizeof(rate), "%" PRIu32 " Hz", item->rate_hz);
-            name = strdup(rate);
-        } else {
-            name = text_of(item->name);
-        }
+        char *name = item->rate_hz != 0 ? strdup(SPSH_SHOW("%" PRIu32 " Hz", item->rate_hz))
+                                        : text_of(item->name);
         good = name != NULL;
         if (good)
-            spsh__table_row(table, name, spsh__human_count(item->utterances, count),
-                            spsh__human_duration(item->seconds, duration),
-                            spsh__human_percent(item->seconds, s->seconds, percent));
+            spsh__table_row(table, name, SPSH_SHOW_COUNT(item->utterances),
+                            SPSH_SHOW_DURATION(item->seconds),
+                            SPSH_SHOW_PERCENT(item->seconds, s->seconds));
         free(name);
     }
-    if (good) {
-        putchar('\n');
-        good = spsh__table_print(table, stdout, "", 0);
-    }
-    spsh__table_free(table);
-    return good ? SPSH_EXIT_DONE : spsh__cli_fail_memory();
+    putchar('\n');
+    return spsh__table_finish(table) && good ? SPSH_EXIT_DONE : spsh__cli_fail_memory();
 }
 
 /* Which features, for a dataset of them. */
@@ -405,13 +373,12 @@ static int print_features(const summary *s)
 static int print_counts(const summary *s)
 {
     spsh_error err = SPSH_ERROR_INIT;
-    char count[SPSH_HUMAN_BYTES];
     const char *separator = "\ncodec      ";
     for (size_t i = 0; i < CODECS; i++) {
         if (s->codec_utterances[i] == 0)
             continue;
         printf("%s%s %s", separator, spsh_codec_name((spsh_codec)i),
-               spsh__human_count(s->codec_utterances[i], count));
+               SPSH_SHOW_COUNT(s->codec_utterances[i]));
         separator = ", ";
     }
     separator = "\nlanguages  ";
@@ -421,7 +388,7 @@ static int print_counts(const summary *s)
             return spsh__cli_fail(NULL, &err);
         fputs(separator, stdout);
         spsh__text_print(stdout, name, 0);
-        printf(" %s", spsh__human_count(s->language_utterances[i], count));
+        printf(" %s", SPSH_SHOW_COUNT(s->language_utterances[i]));
         separator = ", ";
     }
     for (uint64_t i = 0; i < s->info->overlay_count; i++) {
@@ -431,7 +398,7 @@ static int print_counts(const summary *s)
         printf("\noverlay    ");
         spsh__text_print(stdout, overlay.given_name, 0);
         printf(", %s, %s utterances", overlay_type_name(overlay.type),
-               spsh__human_count(overlay.entry_count, count));
+               SPSH_SHOW_COUNT(overlay.entry_count));
     }
     for (size_t i = 0; i < s->leftover_count; i++) {
         printf("\nleftover   ");

@@ -13,6 +13,7 @@
 #include "cli/selection.h"
 #include "commands.h"
 #include "common/json_out.h"
+#include "speechshard/inside.h"
 
 enum { ROWS_A_PAGE = 256 };
 
@@ -161,12 +162,6 @@ static void list_fields(const spsh_utterance *u, const spsh_row *row, const char
     fputc('\n', stdout);
 }
 
-static spsh_status no_memory(spsh_error *err)
-{
-    spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory");
-    return SPSH_E_NO_MEMORY;
-}
-
 static spsh_status print_page(listing *l, spsh_error *err)
 {
     spsh_table *page = l->page;
@@ -175,7 +170,7 @@ static spsh_status print_page(listing *l, spsh_error *err)
     l->page = NULL;
     bool good = spsh__table_print(page, stdout, "", l->columns);
     spsh__table_free(page);
-    return good ? SPSH_OK : no_memory(err);
+    return good ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
 /* state: NULL if lines have no such field. */
@@ -184,7 +179,6 @@ static spsh_status add_to_page(listing *l, const spsh_utterance *u, const spsh_r
 {
     const spsh_bytes *fields[] = {&u->id, &u->domain, &u->split, &u->text};
     char *texts[4] = {NULL};
-    char seconds[SPSH_HUMAN_BYTES], rate[SPSH_HUMAN_BYTES];
     bool good = true;
     if (l->page == NULL) {
         l->page = spsh__table_new(state != NULL ? "lrrllll" : "lrrlll");
@@ -195,8 +189,8 @@ static spsh_status add_to_page(listing *l, const spsh_utterance *u, const spsh_r
         texts[i] = strndup(data, fields[i]->size_bytes);
         good = good && texts[i] != NULL;
     }
-    snprintf(seconds, sizeof(seconds), "%.2f s", (double)row->samples / row->sample_rate_hz);
-    snprintf(rate, sizeof(rate), "%u Hz", row->sample_rate_hz);
+    const char *seconds = SPSH_SHOW("%.2f s", (double)row->samples / row->sample_rate_hz);
+    const char *rate = SPSH_SHOW("%u Hz", row->sample_rate_hz);
     good = good && l->page != NULL;
     if (good && state != NULL)
         spsh__table_row(l->page, texts[0], seconds, rate, texts[1], texts[2], state, texts[3]);
@@ -205,7 +199,7 @@ static spsh_status add_to_page(listing *l, const spsh_utterance *u, const spsh_r
     for (size_t i = 0; i < 4; i++)
         free(texts[i]);
     if (!good)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     return ++l->page_rows == ROWS_A_PAGE ? print_page(l, err) : SPSH_OK;
 }
 

@@ -16,6 +16,7 @@
 #include "common/json_out.h"
 #include "common/row_reader.h"
 #include "ingest/view/text_file.h"
+#include "speechshard/inside.h"
 #include "speechshard/nearest_word.h"
 #include "speechshard/publish.h"
 
@@ -87,10 +88,8 @@ static spsh_status add_row(edits *e, const char *path, spsh_overlay_type type, c
 static spsh_status make_entries(edits *e, spsh_error *err)
 {
     e->entries = (spsh_overlay_entry *)calloc((size_t)e->count + 1, sizeof(*e->entries));
-    if (e->entries == NULL || e->text.failed || e->places.failed) {
-        spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory");
-        return SPSH_E_NO_MEMORY;
-    }
+    if (e->entries == NULL || e->text.failed || e->places.failed)
+        return SPSH_NO_MEMORY(err);
     for (uint64_t i = 0; i < e->count; i++) {
         entry_place place;
         memcpy(&place, e->places.data + i * sizeof(place), sizeof(place));
@@ -121,10 +120,8 @@ static spsh_status read_edits(const char *path, spsh_overlay_type type, edits *e
     spsh__text_file_close(&file);
     if (rc != SPSH_E_END)
         return rc;
-    if (e->count == 0) {
-        spsh_error_set(err, SPSH_E_SYNTAX, 0, SPSH_OFFSET_NONE, "%s: no line with an id", path);
-        return SPSH_E_SYNTAX;
-    }
+    if (e->count == 0)
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: no line with an id", path);
     return make_entries(e, err);
 }
 
@@ -152,10 +149,9 @@ static spsh_status check_ids(const request *r, const edits *e, spsh_error *err)
                               (const char *)e->entries[i].id.data);
     }
     if (rc == SPSH_OK && unknown == e->count) {
-        spsh_error_set(err, SPSH_E_NOT_FOUND, 0, SPSH_OFFSET_NONE,
+        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
                        "%s has none of the %" PRIu64 " ids; nothing was added", r->dataset_path,
                        unknown);
-        rc = SPSH_E_NOT_FOUND;
     } else if (rc == SPSH_OK && unknown > 0) {
         spsh__cli_message("%" PRIu64 " of %" PRIu64 " ids are no utterance of %s", unknown,
                           e->count, r->dataset_path);

@@ -87,8 +87,6 @@ static int print_json(const spsh__plan_summary *summaries, size_t count, bool co
     spsh_error err = SPSH_ERROR_INIT;
     spsh_status rc = SPSH_OK;
     spsh_json *json = spsh__json_new();
-    if (json == NULL)
-        return spsh__cli_fail_memory();
     if (compared)
         spsh__json_begin_array(json, "settings");
     for (size_t i = 0; i < count && rc == SPSH_OK; i++) {
@@ -100,12 +98,7 @@ static int print_json(const spsh__plan_summary *summaries, size_t count, bool co
     }
     if (compared)
         spsh__json_end(json);
-    if (rc == SPSH_OK)
-        rc = spsh__json_write_pretty(json, stdout, &err);
-    spsh__json_free(json);
-    if (rc != SPSH_OK && !spsh__cli_output_failed())
-        return spsh__cli_fail(NULL, &err);
-    return SPSH_EXIT_DONE;
+    return spsh__cli_json_indented(json, rc, NULL, &err);
 }
 
 /* ---- --compare ---- */

@@ -147,20 +147,15 @@ static int print_summary(const char *run, const spsh__run_rates *rates)
     if (spsh__run_history_read(run, spsh_io_default(), &h, &err) != SPSH_OK)
         return spsh__cli_fail(NULL, &err);
     spsh_json *json = spsh__json_new();
-    spsh_status rc = SPSH_E_NO_MEMORY;
-    if (json != NULL) {
-        spsh__json_put_string(json, "run", run);
-        spsh__json_put_u64(json, "starts", h->start_count);
-        spsh__json_put_real(json, "time", h->last_time);
-        put_steps(json, h);
-        put_evaluations(json, h);
-        put_cost(json, h, rates);
-        spsh__json_put_u64(json, "damaged_lines", h->damaged_lines);
-        rc = spsh__json_write_line(json, stdout, &err);
-    }
-    spsh__json_free(json);
+    spsh__json_put_string(json, "run", run);
+    spsh__json_put_u64(json, "starts", h->start_count);
+    spsh__json_put_real(json, "time", h->last_time);
+    put_steps(json, h);
+    put_evaluations(json, h);
+    put_cost(json, h, rates);
+    spsh__json_put_u64(json, "damaged_lines", h->damaged_lines);
     spsh__run_history_free(h);
-    return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+    return spsh__cli_json(json);
 }
 
 typedef struct request {

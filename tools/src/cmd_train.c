@@ -73,7 +73,6 @@ static void watch_signals(void)
 static void on_progress(void *user, uint64_t step, const char *line)
 {
     train_command *c = (train_command *)user;
-    char number[SPSH_HUMAN_BYTES];
     if (!c->has_begun)
         c->progress.done_before = step - 1; /* of a run that goes on */
     c->has_begun = true;
@@ -81,7 +80,7 @@ static void on_progress(void *user, uint64_t step, const char *line)
     if (c->progress.enabled || spsh__cli_now_s() - c->told_s < LOG_INTERVAL_S)
         return;
     c->told_s = spsh__cli_now_s();
-    spsh__cli_message("step %s, %s", spsh__human_count(step, number), line);
+    spsh__cli_message("step %s, %s", SPSH_SHOW_COUNT(step), line);
 }
 
 /* ---- the vocabulary ---- */
@@ -109,10 +108,7 @@ static int make_vocabulary(const train_command *c)
 
 static int put_json(const train_command *c, const spsh_train_result *result)
 {
-    spsh_error err = SPSH_ERROR_INIT;
     spsh_json *json = spsh__json_new();
-    if (json == NULL)
-        return spsh__cli_fail_memory();
     spsh__json_put_string(json, "run", c->run);
     spsh__json_put_u64(json, "steps", result->steps);
     spsh__json_put_u64(json, "epochs", result->epochs);
@@ -121,16 +117,13 @@ static int put_json(const train_command *c, const spsh_train_result *result)
     spsh__json_put_real(json, "wer", result->wer);
     spsh__json_put_real(json, "cer", result->cer);
     spsh__json_put_real(json, "frame_error", result->frame_error);
-    const spsh_status rc = spsh__json_write_line(json, stdout, &err);
-    spsh__json_free(json);
-    return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+    return spsh__cli_json(json);
 }
 
 static int print_result(const train_command *c, const spsh_train_result *result)
 {
-    char steps[SPSH_HUMAN_BYTES], utterances[SPSH_HUMAN_BYTES];
-    (void)printf("%s: %s steps, %s utterances", c->run, spsh__human_count(result->steps, steps),
-                 spsh__human_count(result->samples, utterances));
+    (void)printf("%s: %s steps, %s utterances", c->run, SPSH_SHOW_COUNT(result->steps),
+                 SPSH_SHOW_COUNT(result->samples));
     if (isfinite(result->loss))
         (void)printf(", loss %.4g", result->loss);
     if (isfinite(result->wer))

@@ -18,6 +18,7 @@
 #include "common/json_out.h"
 #include "set/dataset_splits.h"
 #include "speechshard/audio.h"
+#include "speechshard/inside.h"
 #include "speechshard/io.h"
 #include "speechshard/train.h"
 
@@ -51,12 +52,6 @@ typedef struct transcribe_command {
     spsh_progress progress;
 } transcribe_command;
 
-static spsh_status fail_memory(spsh_error *err)
-{
-    spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory");
-    return SPSH_E_NO_MEMORY;
-}
-
 static spsh_status make_room(waiting *w, uint64_t values, spsh_error *err)
 {
     if (values <= w->capacity)
@@ -64,7 +59,7 @@ static spsh_status make_room(waiting *w, uint64_t values, spsh_error *err)
     const uint64_t capacity = values + values / 2;
     int16_t *pcm = (int16_t *)realloc(w->pcm, capacity * sizeof(*pcm));
     if (pcm == NULL)
-        return fail_memory(err);
+        return SPSH_NO_MEMORY(err);
     w->pcm = pcm;
     w->capacity = capacity;
     return SPSH_OK;
@@ -82,8 +77,6 @@ static spsh_status print_text(const transcribe_command *c, const waiting *w, con
         return SPSH_OK;
     }
     spsh_json *json = spsh__json_new();
-    if (json == NULL)
-        return fail_memory(err);
     spsh__json_put_text(json, "id", id);
     spsh__json_put_real(json, "seconds", (double)w->samples / w->sample_rate_hz);
     spsh__json_put_string(json, "text", text);
@@ -159,7 +152,7 @@ static spsh_status print_texts(transcribe_command *c, char *const *texts, spsh_e
     size_t part = 0;
     for (size_t i = 0; i < c->count && rc == SPSH_OK; i++) {
         char *text = join_texts(&c->items[i], c->parts, texts, &part);
-        rc = text == NULL ? fail_memory(err) : print_text(c, &c->items[i], text, err);
+        rc = text == NULL ? SPSH_NO_MEMORY(err) : print_text(c, &c->items[i], text, err);
         free(text);
     }
     return rc;
@@ -171,10 +164,10 @@ static spsh_status hear(transcribe_command *c, spsh_error *err)
     spsh_status rc = SPSH_OK;
     c->part_count = 0;
     for (size_t i = 0; i < c->count && rc == SPSH_OK; i++)
-        rc = add_parts(c, &c->items[i]) ? SPSH_OK : fail_memory(err);
+        rc = add_parts(c, &c->items[i]) ? SPSH_OK : SPSH_NO_MEMORY(err);
     char **texts = (char **)calloc(c->part_count + 1, sizeof(*texts));
     if (rc == SPSH_OK && texts == NULL)
-        rc = fail_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     if (rc == SPSH_OK)
         rc = spsh_recogniser_transcribe_all(c->recogniser, c->parts, c->part_count, texts, err);
     if (rc == SPSH_OK) {
@@ -198,7 +191,7 @@ static spsh_status put(transcribe_command *c, spsh_bytes id, uint64_t samples,
     if (id.size_bytes > w->id_capacity) {
         char *more = (char *)realloc(w->id, id.size_bytes);
         if (more == NULL)
-            return fail_memory(err);
+            return SPSH_NO_MEMORY(err);
         w->id = more;
         w->id_capacity = id.size_bytes;
     }
@@ -270,7 +263,7 @@ static spsh_status read_input(uint8_t **ret_data, size_t *ret_bytes, spsh_error 
             uint8_t *more = (uint8_t *)realloc(data, capacity);
             if (more == NULL) {
                 free(data);
-                return fail_memory(err);
+                return SPSH_NO_MEMORY(err);
             }
             data = more;
         }

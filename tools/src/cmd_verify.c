@@ -72,7 +72,6 @@ static int on_progress(void *user, const char *phase, uint64_t done_bytes, uint6
 
 static void print_summary(report *r, const spsh_verify_result *result, uint64_t took_ns)
 {
-    char size[SPSH_HUMAN_BYTES], rate[SPSH_HUMAN_BYTES], duration[SPSH_HUMAN_BYTES];
     double seconds = (double)(took_ns + 1) / 1e9;
     if (r->json) {
         spsh_error err = SPSH_ERROR_INIT;
@@ -93,11 +92,10 @@ static void print_summary(report *r, const spsh_verify_result *result, uint64_t 
         return;
     }
     spsh__cli_message("%s: %" PRIu64 " files, %" PRIu64 " recordings, %s in %s (%s/s, %s%s): %s",
-                      r->path, result->files, result->records,
-                      spsh__human_bytes(result->bytes, size),
-                      spsh__human_duration(seconds, duration),
-                      spsh__human_bytes((uint64_t)((double)result->bytes / seconds), rate),
-                      result->engine, result->direct ? ", direct" : "",
+                      r->path, result->files, result->records, SPSH_SHOW_BYTES(result->bytes),
+                      SPSH_SHOW_DURATION(seconds),
+                      SPSH_SHOW_BYTES((uint64_t)((double)result->bytes / seconds)), result->engine,
+                      result->direct ? ", direct" : "",
                       result->damage_count == 0 ? "no damage" : "damage was found");
     if (r->undecodable > 0)
         spsh__cli_message("%s: %" PRIu64 " undecodable recording%s", r->path, r->undecodable,

@@ -9,8 +9,6 @@
 
 #include "cmd_bench_parts.h"
 
-enum { NOTE_BYTES = 256 };
-
 static const double consumer_wait_max = 0.05; /* of the time */
 static const double bound_min = 0.75;         /* of a limit */
 static const double doubtful_min = 1.15;      /* of the bare decode loop */
@@ -105,14 +103,13 @@ static verdict judge(const spsh__bench_result *r)
 static void print_verdict(const spsh__bench_result *r)
 {
     const verdict v = judge(r);
-    char decode[SPSH_HUMAN_BYTES], disk[SPSH_HUMAN_BYTES];
     const char *from = r->random.direct ? "disk" : "page cache";
-    spsh__human_percent(v.decode_share, 1, decode);
-    spsh__human_percent(v.disk_share, 1, disk);
+    const char *decode = SPSH_SHOW_PERCENT(v.decode_share, 1);
+    const char *disk = SPSH_SHOW_PERCENT(v.disk_share, 1);
     switch (v.by) {
     case BOUND_CONSUMER:
-        spsh__human_percent(1 - wait_share(&r->loaded), 1, decode);
-        printf("bound by the consumer (a batch was there %s of the time)\n", decode);
+        printf("bound by the consumer (a batch was there %s of the time)\n",
+               SPSH_SHOW_PERCENT(1 - wait_share(&r->loaded), 1));
         break;
     case BOUND_DECODING:
         printf("bound by decoding (%s of the bare decode loop; %s of the %s)\n", decode, disk,
@@ -123,10 +120,9 @@ static void print_verdict(const spsh__bench_result *r)
                decode);
         break;
     case BOUND_LINK:
-        spsh__human_percent(v.link_share, 1, disk);
         printf("bound by the link to the device (%s of copying alone; %s of the bare decode "
                "loop)\n",
-               disk, decode);
+               SPSH_SHOW_PERCENT(v.link_share, 1), decode);
         break;
     case BOUND_NOTHING:
         printf("bound by neither alone (%s of the bare decode loop, %s of the %s)\n", decode, disk,
@@ -139,79 +135,75 @@ static void print_verdict(const spsh__bench_result *r)
 
 /* ---- tables ---- */
 
+static const char *path_text(bool is_direct)
+{
+    return is_direct ? "direct" : "through the page cache";
+}
+
+static void add_rate(spsh_table *table, const char *name, double bytes_per_s, const char *note)
+{
+    spsh__table_row(table, name, SPSH_SHOW("%s/s", SPSH_SHOW_BYTES((uint64_t)bytes_per_s)), note);
+}
+
 static void add_disk(spsh_table *table, const char *name, const char *what,
                      const spsh__bench_disk *disk)
 {
-    char bytes[SPSH_HUMAN_BYTES], text[NOTE_BYTES], note[NOTE_BYTES];
-    snprintf(text, sizeof(text), "%s/s", spsh__human_bytes((uint64_t)disk_bytes_rate(disk), bytes));
-    snprintf(note, sizeof(note), "%s; %s, %s; %.3f CPU s/GB", what, disk->engine,
-             disk->direct ? "direct" : "through the page cache",
-             rate(disk->cpu_seconds, (double)disk->bytes / 1e9));
-    spsh__table_row(table, name, text, note);
+    add_rate(table, name, disk_bytes_rate(disk),
+             SPSH_SHOW("%s; %s, %s; %.3f CPU s/GB", what, disk->engine, path_text(disk->direct),
+                       rate(disk->cpu_seconds, (double)disk->bytes / 1e9)));
 }
 
 static void add_speed(spsh_table *table, const char *name, double speed, const char *note)
 {
-    char count[SPSH_HUMAN_BYTES], text[NOTE_BYTES];
-    snprintf(text, sizeof(text), "%s x", spsh__human_count((uint64_t)(speed + 0.5), count));
-    spsh__table_row(table, name, text, note);
+    spsh__table_row(table, name, SPSH_SHOW("%s x", SPSH_SHOW_COUNT((uint64_t)(speed + 0.5))), note);
 }
 
 static void add_limits(spsh_table *table, const spsh__bench_result *r)
 {
-    char note[NOTE_BYTES], size[SPSH_HUMAN_BYTES];
     if (r->sample.count > 0) {
         const uint64_t mean = r->sample.record_bytes / r->sample.count;
         add_disk(table, "raw, sequential", "1 MiB", &r->sequential);
-        snprintf(note, sizeof(note), "records of %s on average, in the order of the epoch",
-                 spsh__human_bytes(mean, size));
-        add_disk(table, "raw, random", note, &r->random);
+        add_disk(
+            table, "raw, random",
+            SPSH_SHOW("records of %s on average, in the order of the epoch", SPSH_SHOW_BYTES(mean)),
+            &r->random);
     }
-    if (r->sample.loaded > 0) {
-        snprintf(note, sizeof(note), "real time, from memory, on %u threads; %.2f CPU s/h of audio",
-                 r->decoded.threads, cpu_per_hour(r->decoded.cpu_seconds, r->decoded.microseconds));
-        add_speed(table, "bare decode", decode_speed(&r->decoded), note);
-    }
+    if (r->sample.loaded > 0)
+        add_speed(table, "bare decode", decode_speed(&r->decoded),
+                  SPSH_SHOW("real time, from memory, on %u threads; %.2f CPU s/h of audio",
+                            r->decoded.threads,
+                            cpu_per_hour(r->decoded.cpu_seconds, r->decoded.microseconds)));
 }
 
 static void add_time(spsh_table *table, const char *name, double seconds, const char *note)
 {
-    char text[SPSH_HUMAN_BYTES];
-    snprintf(text, sizeof(text), "%.2f ms", seconds * 1e3);
-    spsh__table_row(table, name, text, note);
+    spsh__table_row(table, name, SPSH_SHOW("%.2f ms", seconds * 1e3), note);
 }
 
 static void add_loader(spsh_table *table, const spsh__bench_result *r)
 {
     const spsh_loader_stats *s = &r->loaded.stats;
-    char text[NOTE_BYTES], note[NOTE_BYTES], number[SPSH_HUMAN_BYTES];
-    snprintf(note, sizeof(note), "real time; %s, %s, %u threads, %u slots of %s", s->engine,
-             s->direct ? "direct" : "through the page cache", s->decode_threads, s->slots,
-             spsh__human_bytes(s->slots == 0 ? 0 : s->memory_bytes / s->slots, number));
-    add_speed(table, "loader", loader_speed(&r->loaded), note);
-    snprintf(text, sizeof(text), "%.1f/s", rate((double)s->batches, r->loaded.seconds));
-    snprintf(note, sizeof(note), "%.1f utterances each",
-             rate((double)s->utterances, (double)s->batches));
-    spsh__table_row(table, "  batches", text, note);
-    snprintf(text, sizeof(text), "%s/s",
-             spsh__human_bytes((uint64_t)loader_bytes_rate(&r->loaded), number));
-    snprintf(note, sizeof(note), "%.2f bytes read for each byte needed",
-             rate((double)s->read_bytes, (double)s->needed_bytes));
-    spsh__table_row(table, "  read", text, note);
-    snprintf(text, sizeof(text), "%.2f s/h", cpu_per_hour(r->loaded.cpu_seconds, s->microseconds));
     const double cpu = r->loaded.cpu_seconds;
-    snprintf(note, sizeof(note), "an hour of audio: %.0f %% decoding, %.0f %% reading",
-             100 * rate((double)s->decode_cpu_ns / 1e9, cpu),
-             100 * rate((double)s->io_cpu_ns / 1e9, cpu));
-    spsh__table_row(table, "  CPU", text, note);
+    add_speed(table, "loader", loader_speed(&r->loaded),
+              SPSH_SHOW("real time; %s, %s, %u threads, %u slots of %s", s->engine,
+                        path_text(s->direct), s->decode_threads, s->slots,
+                        SPSH_SHOW_BYTES(s->slots == 0 ? 0 : s->memory_bytes / s->slots)));
+    spsh__table_row(
+        table, "  batches", SPSH_SHOW("%.1f/s", rate((double)s->batches, r->loaded.seconds)),
+        SPSH_SHOW("%.1f utterances each", rate((double)s->utterances, (double)s->batches)));
+    add_rate(table, "  read", loader_bytes_rate(&r->loaded),
+             SPSH_SHOW("%.2f bytes read for each byte needed",
+                       rate((double)s->read_bytes, (double)s->needed_bytes)));
+    spsh__table_row(table, "  CPU", SPSH_SHOW("%.2f s/h", cpu_per_hour(cpu, s->microseconds)),
+                    SPSH_SHOW("an hour of audio: %.0f %% decoding, %.0f %% reading",
+                              100 * rate((double)s->decode_cpu_ns / 1e9, cpu),
+                              100 * rate((double)s->io_cpu_ns / 1e9, cpu)));
     add_time(table, "  gap, median", (double)s->gap_p50_ns / 1e9, "between batches");
     add_time(table, "  gap, P99", (double)s->gap_p99_ns / 1e9, "");
-    snprintf(note, sizeof(note), "of the time; %s stalls of more than a millisecond",
-             spsh__human_count(s->stalls, number));
-    spsh__human_percent(wait_share(&r->loaded), 1, text);
-    spsh__table_row(table, "  wait", text, note);
-    spsh__human_percent(padding(s), 1, text);
-    spsh__table_row(table, "  padding", text, "of padded batches");
+    spsh__table_row(
+        table, "  wait", SPSH_SHOW_PERCENT(wait_share(&r->loaded), 1),
+        SPSH_SHOW("of the time; %s stalls of more than a millisecond", SPSH_SHOW_COUNT(s->stalls)));
+    spsh__table_row(table, "  padding", SPSH_SHOW_PERCENT(padding(s), 1), "of padded batches");
     add_time(table, "  first batch", r->loaded.first_batch_seconds, "from open on");
 }
 
@@ -219,44 +211,35 @@ static void add_device(spsh_table *table, const spsh__bench_result *r)
 {
     const spsh__bench_device *device = &r->device;
     const spsh_loader_stats *s = &r->loaded.stats;
-    char text[NOTE_BYTES], note[NOTE_BYTES], share[SPSH_HUMAN_BYTES], bytes[SPSH_HUMAN_BYTES];
-    snprintf(text, sizeof(text), "%s/s", spsh__human_bytes((uint64_t)link_rate(device), bytes));
-    snprintf(note, sizeof(note), "to device %u, %.100s, pinned, %s each", device->number,
-             device->is.name, spsh__human_bytes(device->copy_bytes, share));
-    spsh__table_row(table, "copies alone", text, note);
-    snprintf(text, sizeof(text), "%s/s", spsh__human_bytes((uint64_t)copy_rate(&r->loaded), bytes));
-    spsh__human_percent(rate(copy_rate(&r->loaded), link_rate(device)), 1, share);
-    snprintf(note, sizeof(note), "%s of copies alone; %s; slots of %s there", share,
-             s->pinned ? "pinned" : "not pinned", spsh__human_bytes(s->device_bytes, bytes));
-    spsh__table_row(table, "  to the device", text, note);
-    snprintf(text, sizeof(text), "%.2f h/s", loader_speed(&r->loaded) / 3600);
-    spsh__table_row(table, "  audio", text,
+    add_rate(table, "copies alone", link_rate(device),
+             SPSH_SHOW("to device %u, %.100s, pinned, %s each", device->number, device->is.name,
+                       SPSH_SHOW_BYTES(device->copy_bytes)));
+    add_rate(table, "  to the device", copy_rate(&r->loaded),
+             SPSH_SHOW("%s of copies alone; %s; slots of %s there",
+                       SPSH_SHOW_PERCENT(rate(copy_rate(&r->loaded), link_rate(device)), 1),
+                       s->pinned ? "pinned" : "not pinned", SPSH_SHOW_BYTES(s->device_bytes)));
+    spsh__table_row(table, "  audio", SPSH_SHOW("%.2f h/s", loader_speed(&r->loaded) / 3600),
                     "hours a second: training that takes fewer does not wait for it");
 }
 
 int spsh__bench_print(const spsh__bench_result *r)
 {
-    char number[SPSH_HUMAN_BYTES], duration[SPSH_HUMAN_BYTES];
     const spsh_plan_info *info = spsh_plan_info_get(r->plan);
     spsh_table *table = spsh__table_new("lrl");
-    printf("%s utterances, %s\n", spsh__human_count(info->utterance_count, number),
-           spsh__human_duration((double)info->microseconds / 1e6, duration));
+    printf("%s utterances, %s\n", SPSH_SHOW_COUNT(info->utterance_count),
+           SPSH_SHOW_DURATION((double)info->microseconds / 1e6));
     if (r->sample.left_out != 0)
         printf("raw and bare without %s utterances in long recordings or further shards\n",
-               spsh__human_count(r->sample.left_out, number));
+               SPSH_SHOW_COUNT(r->sample.left_out));
     if (r->dropped)
         printf("dropped from the page cache; at most %s of the shards stayed there\n",
-               spsh__human_percent(r->resident, 1, number));
+               SPSH_SHOW_PERCENT(r->resident, 1));
     putchar('\n');
-    if (table != NULL) {
-        add_limits(table, r);
-        add_loader(table, r);
-        if (r->device.cuda != NULL)
-            add_device(table, r);
-    }
-    bool printed = table != NULL && spsh__table_print(table, stdout, "", 0);
-    spsh__table_free(table);
-    if (!printed)
+    add_limits(table, r);
+    add_loader(table, r);
+    if (r->device.cuda != NULL)
+        add_device(table, r);
+    if (!spsh__table_finish(table))
         return spsh__cli_fail_memory();
     putchar('\n');
     print_verdict(r);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cmd_bench_parts.h"
+#include "speechshard/inside.h"
 #include "speechshard/read_engine.h"
 
 enum { RECORDS_MAX = 32768, FILES_MAX = 64, RECORD_BYTES_MAX = 16 << 20, PATH_BYTES_MAX = 4096 };
@@ -34,10 +35,8 @@ static spsh_status file_number(spsh__bench_sample *sample, const spsh__datasets 
     spsh_shard_file_name(seal.unit, seal.number, name);
     snprintf(path, sizeof(path), "%s/shards/%s", spsh_dataset_path(datasets->items[dataset]), name);
     sample->files[file].path = strdup(path);
-    if (sample->files[file].path == NULL) {
-        spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "bench: no memory");
-        return SPSH_E_NO_MEMORY;
-    }
+    if (sample->files[file].path == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "bench: no memory");
     sample->files[file].dataset = dataset;
     sample->files[file].shard = shard;
     memcpy(sample->files[file].id, seal.file_id, sizeof(seal.file_id));

@@ -32,6 +32,7 @@
 #include <stdio.h>
 
 #include "common/human.h"
+#include "common/json_out.h"
 
 /* ---- options ---- */
 
@@ -130,6 +131,12 @@ int spsh__cli_fail_memory(void);
 /** Flush standard output. A reader that went away (EPIPE) ends the process quietly; another failure
  * is reported and makes it SPSH_EXIT_FAILED. Returns the exit status. */
 int spsh__cli_finish(int exit_status);
+
+/** Print the object on one line, and free it. Returns the exit status. */
+int spsh__cli_json(spsh_json *json);
+
+/** The same indented, if rc is SPSH_OK; else report err, with context before it (may be NULL). */
+int spsh__cli_json_indented(spsh_json *json, spsh_status rc, const char *context, spsh_error *err);
 
 /** True once standard output has failed: time to stop producing. */
 bool spsh__cli_output_failed(void);

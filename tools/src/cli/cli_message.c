@@ -133,6 +133,26 @@ bool spsh__cli_output_failed(void)
     return ferror(stdout) != 0;
 }
 
+static int end_json(spsh_json *json, spsh_status rc, const char *context, const spsh_error *err)
+{
+    spsh__json_free(json);
+    return rc == SPSH_OK || spsh__cli_output_failed() ? SPSH_EXIT_DONE
+                                                      : spsh__cli_fail(context, err);
+}
+
+int spsh__cli_json(spsh_json *json)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    return end_json(json, spsh__json_write_line(json, stdout, &err), NULL, &err);
+}
+
+int spsh__cli_json_indented(spsh_json *json, spsh_status rc, const char *context, spsh_error *err)
+{
+    if (rc == SPSH_OK)
+        rc = spsh__json_write_pretty(json, stdout, err);
+    return end_json(json, rc, context, err);
+}
+
 /* The reader behind standard output has gone; errno of the failed write may be lost by now. */
 static bool output_is_closed_pipe(void)
 {

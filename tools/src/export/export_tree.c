@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "export.h"
+#include "speechshard/inside.h"
 #include "speechshard/io.h"
 
 enum { CSV_FLUSH_BYTES = 1 << 16, SLOTS_MIN = 1024 };
@@ -37,18 +38,11 @@ typedef struct tree_export {
     size_t slot_count, used_count;
 } tree_export;
 
-static spsh_status no_memory(spsh_error *err)
-{
-    spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory");
-    return SPSH_E_NO_MEMORY;
-}
-
 static spsh_status fail_path(const tree_export *e, const char *path, int os_errno, spsh_error *err)
 {
     spsh_status status = spsh_io_status(os_errno);
-    spsh_error_set(err, status, os_errno, SPSH_OFFSET_NONE, "%s/%s: %s", e->base.options.directory,
-                   path, strerror(os_errno));
-    return status;
+    return SPSH_FAIL_OS(err, status, os_errno, "%s/%s: %s", e->base.options.directory, path,
+                        strerror(os_errno));
 }
 
 /* ---- the records that are there ---- */
@@ -94,7 +88,7 @@ static uint64_t find_record(const tree_export *e, uint64_t key)
 static spsh_status remember_record(tree_export *e, uint64_t key, bool renamed, spsh_error *err)
 {
     if (2 * (e->used_count + 1) > e->slot_count && !grow_slots(e))
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     e->slots[find_slot(e->slots, e->slot_count, key)] = renamed ? key | SLOT_RENAMED : key;
     e->used_count++;
     return SPSH_OK;
@@ -113,7 +107,7 @@ static spsh_status make_folders(tree_export *e, spsh_error *err)
     spsh__builder_clear(&e->folder);
     spsh__builder_append(&e->folder, e->path.data, folder_bytes);
     if (spsh__builder_text(&e->folder) == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < folder_bytes; i++) {
         if (e->folder.data[i] != '/')
             continue;
@@ -182,7 +176,7 @@ static spsh_status make_path(tree_export *e, const spsh__export_utterance *u, bo
     spsh__builder_append_text(&e->path, ".");
     spsh__builder_append_text(
         &e->path, e->base.options.stored ? spsh__payload_extension(u->row->codec) : "wav");
-    return spsh__builder_text(&e->path) == NULL ? no_memory(err) : SPSH_OK;
+    return spsh__builder_text(&e->path) == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 /* Opens a new file for an utterance; e->path is its path. */
@@ -261,7 +255,7 @@ static spsh_status flush_manifest(tree_export *e, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     if (e->csv.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (e->csv.size_bytes > 0)
         rc = spsh_file_writer_write(e->manifest, e->csv.data, e->csv.size_bytes, err);
     spsh__builder_clear(&e->csv);
@@ -313,7 +307,7 @@ static spsh_status tree_open(const spsh__export_options *options, spsh__export *
     spsh_status rc;
     tree_export *e = (tree_export *)calloc(1, sizeof(*e));
     if (e == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     e->base.options = *options;
     e->directory_fd = open(options->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (e->directory_fd < 0) {

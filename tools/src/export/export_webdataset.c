@@ -13,6 +13,7 @@
 
 #include "common/json_out.h"
 #include "export.h"
+#include "speechshard/inside.h"
 #include "tar_out.h"
 
 enum { TARS_MAX = 1000000 };
@@ -25,12 +26,6 @@ typedef struct webdataset_export {
     spsh__builder name; /* of a member */
     size_t key_bytes;   /* of name */
 } webdataset_export;
-
-static spsh_status no_memory(spsh_error *err)
-{
-    spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory");
-    return SPSH_E_NO_MEMORY;
-}
 
 /* ---- tars ---- */
 
@@ -53,11 +48,9 @@ static spsh_status choose_tar(webdataset_export *e, uint64_t sample_bytes, spsh_
         rc = close_tar(e, err);
     if (rc != SPSH_OK || e->tar != NULL)
         return rc;
-    if (e->tar_count == TARS_MAX) {
-        spsh_error_set(err, SPSH_E_LIMIT, 0, SPSH_OFFSET_NONE,
-                       "more than %d tar files; choose a larger --shard-size", TARS_MAX);
-        return SPSH_E_LIMIT;
-    }
+    if (e->tar_count == TARS_MAX)
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "more than %d tar files; choose a larger --shard-size",
+                         TARS_MAX);
     snprintf(name, sizeof(name), "shard-%06" PRIu32 ".tar", e->tar_count++);
     return spsh__tar_out_open(e->base.options.directory, name, &e->tar, err);
 }
@@ -70,7 +63,7 @@ static spsh_status begin_member(webdataset_export *e, const char *extension, uin
     spsh__builder_append_text(&e->name, extension);
     const char *name = spsh__builder_text(&e->name);
     if (name == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     return spsh__tar_out_member(e->tar, name, size_bytes, err);
 }
 
@@ -122,12 +115,9 @@ static spsh_status prepare(webdataset_export *e, const spsh__export_utterance *u
     s->as_stored = spsh__export_is_whole(u) && u->row->codec != SPSH_CODEC_PCM &&
                    u->row->codec != SPSH_CODEC_FEATURES;
     s->audio_bytes = u->record->payload_bytes;
-    if (!s->as_stored && (u->record->flags & SPSH_RECORD_UNDECODABLE) != 0) {
-        spsh_error_set(err, SPSH_E_AUDIO, 0, SPSH_OFFSET_NONE,
-                       "%.*s: a part of a recording that cannot be decoded",
-                       (int)u->metadata.id.size_bytes, (const char *)u->metadata.id.data);
-        return SPSH_E_AUDIO;
-    }
+    if (!s->as_stored && (u->record->flags & SPSH_RECORD_UNDECODABLE) != 0)
+        return SPSH_FAIL(err, SPSH_E_AUDIO, "%.*s: a part of a recording that cannot be decoded",
+                         (int)u->metadata.id.size_bytes, (const char *)u->metadata.id.data);
     spsh__builder_clear(&e->name);
     spsh__export_path(&e->name, u->metadata.id, false, u->position);
     e->key_bytes = e->name.size_bytes;
@@ -174,12 +164,12 @@ static spsh_status webdataset_open(const spsh__export_options *options, spsh__ex
 {
     webdataset_export *e = (webdataset_export *)calloc(1, sizeof(*e));
     if (e == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     e->base.options = *options;
     e->json = spsh__json_new();
     if (e->json == NULL) {
         webdataset_free(&e->base);
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     }
     *ret_export = &e->base;
     return SPSH_OK;

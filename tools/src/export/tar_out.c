@@ -10,6 +10,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 
+#include "speechshard/inside.h"
 #include "speechshard/io.h"
 
 enum { MEMBER_MODE = 0644, TAR_UNIT_BYTES = 512 };
@@ -32,9 +33,8 @@ static spsh_status fail_archive(spsh__tar_out *tar, spsh_error *err)
         return tar->write_error.status;
     }
     const char *text = archive_error_string(tar->archive);
-    spsh_error_set(err, SPSH_E_IO, 0, SPSH_OFFSET_NONE, "%s: %s", tar->path,
-                   text == NULL ? "archive cannot be written" : text);
-    return SPSH_E_IO;
+    return SPSH_FAIL(err, SPSH_E_IO, "%s: %s", tar->path,
+                     text == NULL ? "archive cannot be written" : text);
 }
 
 static la_ssize_t write_block(struct archive *archive, void *user, const void *data, size_t size)
@@ -50,10 +50,8 @@ static spsh_status open_archive(spsh__tar_out *tar, spsh_error *err)
 {
     tar->archive = archive_write_new();
     tar->entry = archive_entry_new();
-    if (tar->archive == NULL || tar->entry == NULL) {
-        spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory");
-        return SPSH_E_NO_MEMORY;
-    }
+    if (tar->archive == NULL || tar->entry == NULL)
+        return SPSH_NO_MEMORY(err);
     if (archive_write_set_format_pax_restricted(tar->archive) != ARCHIVE_OK ||
         archive_write_set_bytes_per_block(tar->archive, 1 << 20) != ARCHIVE_OK ||
         archive_write_set_bytes_in_last_block(tar->archive, 1) != ARCHIVE_OK ||
@@ -91,10 +89,8 @@ static spsh_status check_complete(const spsh__tar_out *tar, spsh_error *err)
 {
     if (tar->member_left_bytes == 0)
         return SPSH_OK;
-    spsh_error_set(err, SPSH_E_INVALID_ARG, 0, SPSH_OFFSET_NONE,
-                   "%s: %" PRIu64 " bytes of a member are missing", tar->path,
-                   tar->member_left_bytes);
-    return SPSH_E_INVALID_ARG;
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: %" PRIu64 " bytes of a member are missing",
+                     tar->path, tar->member_left_bytes);
 }
 
 spsh_status spsh__tar_out_member(spsh__tar_out *tar, const char *name, uint64_t size_bytes,

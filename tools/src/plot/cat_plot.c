@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/file_out.h"
+#include "speechshard/inside.h"
 
 enum { PIECE = 4096 /* samples written at once */ };
 
@@ -79,10 +80,9 @@ static spsh_status write_sound(const spsh__cat_subject *c, const spsh_heard *hea
     uint8_t bytes[2 * PIECE];
     if (heard->samples == NULL || heard->sample_count > (UINT32_MAX - 64) / 2) {
         const spsh_status status = heard->samples == NULL ? SPSH_E_UNSUPPORTED : SPSH_E_LIMIT;
-        spsh_error_set(err, status, 0, SPSH_OFFSET_NONE, "%s: %s", spsh_dataset_path(c->dataset),
-                       heard->samples == NULL ? "the dataset holds features, not audio"
-                                              : "it does not fit into a WAV file of 4 GiB");
-        return status;
+        return SPSH_FAIL(err, status, "%s: %s", spsh_dataset_path(c->dataset),
+                         heard->samples == NULL ? "the dataset holds features, not audio"
+                                                : "it does not fit into a WAV file of 4 GiB");
     }
     spsh_status rc = spsh__wav_write_head(&wav, c->sink, err);
     for (uint64_t done = 0; rc == SPSH_OK && done < heard->sample_count; done += PIECE) {

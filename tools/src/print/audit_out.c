@@ -222,8 +222,8 @@ int spsh__audit_estimate(const spsh__audit_options *options, bool json)
                                                     (uint64_t)(all.test_s * FRAMES_HZ)),
                                   options->memory_bytes, "200 bytes a match"};
     if (!json) {
-        spsh__estimate_print_line("train", spsh__human_duration(all.train_s, text));
-        spsh__estimate_print_line("test", spsh__human_duration(all.test_s, text));
+        spsh__estimate_print_line("train", "%s", spsh__human_duration(all.train_s, text));
+        spsh__estimate_print_line("test", "%s", spsh__human_duration(all.test_s, text));
         spsh__estimate_print_prints(&all);
         spsh__estimate_print_room(&room);
         return SPSH_EXIT_DONE;

@@ -302,7 +302,7 @@ static void print_estimate(const spsh__dedupe_options *options, const spsh__sour
 {
     char text[SPSH_HUMAN_BYTES];
     char bytes[SPSH_HUMAN_BYTES];
-    spsh__estimate_print_line("audio", spsh__human_duration(all->train_s, text));
+    spsh__estimate_print_line("audio", "%s", spsh__human_duration(all->train_s, text));
     spsh__estimate_print_prints(all);
     if (options->exact_only)
         return;

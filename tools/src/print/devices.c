@@ -29,16 +29,14 @@ static spsh_status get_listed(const spsh_cuda *cuda, uint32_t number, listed_dev
 
 static void print_device(uint32_t number, const listed_device *listed)
 {
-    char memory[SPSH_HUMAN_BYTES], is_free[SPSH_HUMAN_BYTES];
     const spsh_cuda_device *device = &listed->device;
     printf("device %" PRIu32 "   %s, sm_%" PRIu32 "%" PRIu32 ", %" PRIu32 " multiprocessors, ",
            number, device->name, device->capability_major, device->capability_minor,
            device->multiprocessor_count);
     if (listed->is_usable)
-        printf("%s free of ", spsh__human_bytes(listed->free_bytes, is_free));
-    printf("%s, driver for CUDA %" PRIu32 ".%" PRIu32,
-           spsh__human_bytes(device->memory_bytes, memory), device->driver_version / 1000,
-           device->driver_version % 1000 / 10);
+        printf("%s free of ", SPSH_SHOW_BYTES(listed->free_bytes));
+    printf("%s, driver for CUDA %" PRIu32 ".%" PRIu32, SPSH_SHOW_BYTES(device->memory_bytes),
+           device->driver_version / 1000, device->driver_version % 1000 / 10);
     if (!listed->is_usable)
         printf("; cannot be used now: %s", listed->why.message);
     printf("\n");
@@ -117,8 +115,6 @@ static int print_json(const spsh_cuda *cuda, const char *reason)
     spsh_error err = SPSH_ERROR_INIT;
     spsh_status rc = SPSH_OK;
     spsh_json *json = spsh__json_new();
-    if (json == NULL)
-        return spsh__cli_fail_memory();
     spsh__json_begin_array(json, "devices");
     if (cuda != NULL)
         rc = list_devices(cuda, json, &err);
@@ -128,12 +124,7 @@ static int print_json(const spsh_cuda *cuda, const char *reason)
         list_libraries(cuda, json);
     spsh__json_end(json);
     spsh__json_put_string(json, "reason", reason);
-    if (rc == SPSH_OK)
-        rc = spsh__json_write_pretty(json, stdout, &err);
-    spsh__json_free(json);
-    if (rc != SPSH_OK && !spsh__cli_output_failed())
-        return spsh__cli_fail("devices", &err);
-    return SPSH_EXIT_DONE;
+    return spsh__cli_json_indented(json, rc, "devices", &err);
 }
 
 int spsh__print_devices(bool as_json)

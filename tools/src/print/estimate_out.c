@@ -1,29 +1,34 @@
 /* estimate_out.c: lines and members of estimates. */
 #include "estimate_out.h"
 
+#include <stdarg.h>
+
 #include "cli/cli.h"
 
-void spsh__estimate_print_line(const char *label, const char *value)
+void spsh__estimate_print_line(const char *label, const char *format, ...)
 {
-    printf("%-20s%s\n", label, value);
+    va_list args;
+    va_start(args, format);
+    (void)printf("%-20s", label);
+    (void)vprintf(format, args);
+    (void)putchar('\n');
+    va_end(args);
 }
 
 void spsh__estimate_print_prints(const spsh__source_estimate *estimate)
 {
-    char to_do[SPSH_HUMAN_BYTES], core[SPSH_HUMAN_BYTES], size[SPSH_HUMAN_BYTES];
-    printf("%-20s%s still to be made: about %s of one core, %s on disk\n", "fingerprints",
-           spsh__human_duration(estimate->to_extract_s, to_do),
-           spsh__human_duration(estimate->core_s, core),
-           spsh__human_bytes(estimate->segment_bytes, size));
+    spsh__estimate_print_line(
+        "fingerprints", "%s still to be made: about %s of one core, %s on disk",
+        SPSH_SHOW_DURATION(estimate->to_extract_s), SPSH_SHOW_DURATION(estimate->core_s),
+        SPSH_SHOW_BYTES(estimate->segment_bytes));
 }
 
 void spsh__estimate_print_room(const spsh__disk_room *room)
 {
-    char size[SPSH_HUMAN_BYTES];
-    printf("%-20sat most %s in %s\n", "temporary space",
-           spsh__human_bytes(room->temporary_bytes, size), room->work_path);
-    printf("%-20sat most %s, and %s\n", "memory", spsh__human_bytes(room->memory_bytes, size),
-           room->per_match);
+    spsh__estimate_print_line("temporary space", "at most %s in %s",
+                              SPSH_SHOW_BYTES(room->temporary_bytes), room->work_path);
+    spsh__estimate_print_line("memory", "at most %s, and %s", SPSH_SHOW_BYTES(room->memory_bytes),
+                              room->per_match);
 }
 
 void spsh__estimate_put_prints(spsh_json *json, const spsh__source_estimate *estimate)

@@ -16,7 +16,7 @@ typedef struct spsh__disk_room {
 } spsh__disk_room;
 
 /* Lines for people: label in 20 columns, then the value. */
-void spsh__estimate_print_line(const char *label, const char *value);
+void spsh__estimate_print_line(const char *label, const char *format, ...) SPSH_PRINTF(2, 3);
 void spsh__estimate_print_prints(const spsh__source_estimate *estimate);
 void spsh__estimate_print_room(const spsh__disk_room *room);
 

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOTE_BYTES = 256 };
-
 static double seconds_of(uint64_t microseconds)
 {
     return (double)microseconds / 1e6;
@@ -65,23 +63,20 @@ static void list_reasons(const spsh_plan_info *info, reason ret_reasons[REASONS]
 
 static void row_count(spsh_table *table, const char *name, uint64_t count, const char *note)
 {
-    char number[SPSH_HUMAN_BYTES];
-    spsh__table_row(table, name, spsh__human_count(count, number), note);
+    spsh__table_row(table, name, SPSH_SHOW_COUNT(count), note);
 }
 
 static void add_utterances(spsh_table *table, const spsh__plan_summary *s)
 {
     const spsh_plan_info *info = spsh_plan_info_get(s->plan);
-    char number[SPSH_HUMAN_BYTES], other[SPSH_HUMAN_BYTES], note[NOTE_BYTES];
     reason reasons[REASONS];
-    snprintf(note, sizeof(note), "%s served, %s skipped by overlays",
-             spsh__human_count(all_utterances(s) - info->skipped_count, number),
-             spsh__human_count(info->skipped_count, other));
-    row_count(table, "in the datasets", all_utterances(s), note);
-    snprintf(note, sizeof(note), "%s; the longest %s",
-             spsh__human_duration(seconds_of(info->microseconds), number),
-             spsh__human_duration(seconds_of(info->longest_microseconds), other));
-    row_count(table, "utterances", info->utterance_count, note);
+    row_count(table, "in the datasets", all_utterances(s),
+              SPSH_SHOW("%s served, %s skipped by overlays",
+                        SPSH_SHOW_COUNT(all_utterances(s) - info->skipped_count),
+                        SPSH_SHOW_COUNT(info->skipped_count)));
+    row_count(table, "utterances", info->utterance_count,
+              SPSH_SHOW("%s; the longest %s", SPSH_SHOW_DURATION(seconds_of(info->microseconds)),
+                        SPSH_SHOW_DURATION(seconds_of(info->longest_microseconds))));
     list_reasons(info, reasons);
     for (size_t i = 0; i < REASONS; i++) {
         if (reasons[i].count != 0)
@@ -91,35 +86,29 @@ static void add_utterances(spsh_table *table, const spsh__plan_summary *s)
 
 static void add_batches(spsh_table *table, const spsh__plan_summary *s)
 {
-    char number[SPSH_HUMAN_BYTES], other[SPSH_HUMAN_BYTES], note[NOTE_BYTES];
-    snprintf(note, sizeof(note), "%.1f utterances each, at most %s", mean_utterances(&s->report),
-             spsh__human_count(s->report.batch_items_max, other));
-    row_count(table, "batches", s->batch_count, note);
-    int used = snprintf(note, sizeof(note), "of %s %s", spsh__human_count(s->step_batches, number),
-                        s->step_batches == 1 ? "batch" : "batches");
-    if (s->dropped_batches != 0)
-        snprintf(note + used, sizeof(note) - (size_t)used, "; %s are dropped",
-                 spsh__human_count(s->dropped_batches, other));
-    else if (s->missing_batches != 0)
-        snprintf(note + used, sizeof(note) - (size_t)used, "; the last one lacks %s",
-                 spsh__human_count(s->missing_batches, other));
-    row_count(table, "steps", s->step_count, note);
-    spsh__human_percent(padding(&s->report), 1, number);
-    snprintf(note, sizeof(note), "of padded batches");
-    spsh__table_row(table, "padding", number, note);
-    snprintf(note, sizeof(note), "int16; %s as padded float32",
-             spsh__human_bytes(s->float32_bytes, other));
-    spsh__table_row(table, "largest batch", spsh__human_bytes(s->int16_bytes, number), note);
-    snprintf(number, sizeof(number), "%.3f", s->report.shuffle_quality);
-    spsh__table_row(table, "shuffle quality", number,
+    row_count(table, "batches", s->batch_count,
+              SPSH_SHOW("%.1f utterances each, at most %s", mean_utterances(&s->report),
+                        SPSH_SHOW_COUNT(s->report.batch_items_max)));
+    const char *rest =
+        s->dropped_batches != 0 ? SPSH_SHOW("; %s are dropped", SPSH_SHOW_COUNT(s->dropped_batches))
+        : s->missing_batches != 0
+            ? SPSH_SHOW("; the last one lacks %s", SPSH_SHOW_COUNT(s->missing_batches))
+            : "";
+    row_count(table, "steps", s->step_count,
+              SPSH_SHOW("of %s %s%s", SPSH_SHOW_COUNT(s->step_batches),
+                        s->step_batches == 1 ? "batch" : "batches", rest));
+    spsh__table_row(table, "padding", SPSH_SHOW_PERCENT(padding(&s->report), 1),
+                    "of padded batches");
+    spsh__table_row(table, "largest batch", SPSH_SHOW_BYTES(s->int16_bytes),
+                    SPSH_SHOW("int16; %s as padded float32", SPSH_SHOW_BYTES(s->float32_bytes)));
+    spsh__table_row(table, "shuffle quality", SPSH_SHOW("%.3f", s->report.shuffle_quality),
                     "1: neighbours in storage meet by chance alone");
-    snprintf(number, sizeof(number), "%.3f", s->report.read_amplification);
-    spsh__table_row(table, "read amplification", number, "bytes read for each byte needed");
-    if (s->seconds < 1)
-        snprintf(number, sizeof(number), "%.1f ms", s->seconds * 1e3);
-    else
-        spsh__human_duration(s->seconds, number);
-    spsh__table_row(table, "took", number, "");
+    spsh__table_row(table, "read amplification", SPSH_SHOW("%.3f", s->report.read_amplification),
+                    "bytes read for each byte needed");
+    spsh__table_row(table, "took",
+                    s->seconds < 1 ? SPSH_SHOW("%.1f ms", s->seconds * 1e3)
+                                   : SPSH_SHOW_DURATION(s->seconds),
+                    "");
 }
 
 /* "train", or where there are several datasets "corpus.spsh: train"; from malloc. */
@@ -139,8 +128,6 @@ static char *domain_text(const spsh__plan_summary *s, const spsh_plan_domain *do
 
 static bool add_domain(spsh_table *table, const spsh__plan_summary *s, uint32_t number)
 {
-    char count[SPSH_HUMAN_BYTES], duration[SPSH_HUMAN_BYTES], wanted[SPSH_HUMAN_BYTES];
-    char realised[SPSH_HUMAN_BYTES], passes[SPSH_HUMAN_BYTES];
     spsh_error err = SPSH_ERROR_INIT;
     spsh_plan_domain domain;
     if (spsh_plan_domain_get(s->plan, number, &domain, &err) != SPSH_OK)
@@ -148,90 +135,73 @@ static bool add_domain(spsh_table *table, const spsh__plan_summary *s, uint32_t 
     char *text = domain_text(s, &domain);
     if (text == NULL)
         return false;
-    snprintf(passes, sizeof(passes), "%.2f", domain.passes);
-    spsh__table_row(
-        table, text, spsh__human_count(domain.utterance_count, count),
-        spsh__human_duration(seconds_of(domain.microseconds), duration),
-        spsh__human_percent(domain.share, 1, wanted),
-        spsh__human_percent((double)s->domains[number].units, (double)units_served(s), realised),
-        passes);
+    spsh__table_row(table, text, SPSH_SHOW_COUNT(domain.utterance_count),
+                    SPSH_SHOW_DURATION(seconds_of(domain.microseconds)),
+                    SPSH_SHOW_PERCENT(domain.share, 1),
+                    SPSH_SHOW_PERCENT((double)s->domains[number].units, (double)units_served(s)),
+                    SPSH_SHOW("%.2f", domain.passes));
     free(text);
     return true;
 }
 
-static int print_table(spsh_table *table, bool good)
-{
-    good = good && spsh__table_print(table, stdout, "", 0);
-    spsh__table_free(table);
-    return good ? SPSH_EXIT_DONE : spsh__cli_fail_memory();
-}
-
 static void print_estimated(const spsh__plan_summary *s)
 {
-    char number[SPSH_HUMAN_BYTES], other[SPSH_HUMAN_BYTES];
     if (s->estimated)
         printf("estimated from the first %s of %s windows; --whole goes through all\n",
-               spsh__human_count(s->report.window_count, number),
-               spsh__human_count(s->report.windows_total, other));
+               SPSH_SHOW_COUNT(s->report.window_count), SPSH_SHOW_COUNT(s->report.windows_total));
 }
 
 int spsh__plan_print(const spsh__plan_summary *s)
 {
     spsh_table *table = spsh__table_new("lrl");
-    if (table != NULL) {
-        add_utterances(table, s);
-        add_batches(table, s);
-    }
-    int rc = print_table(table, table != NULL);
-    if (rc != SPSH_EXIT_DONE)
-        return rc;
+    add_utterances(table, s);
+    add_batches(table, s);
+    if (!spsh__table_finish(table))
+        return spsh__cli_fail_memory();
     print_estimated(s);
     putchar('\n');
     table = spsh__table_new("lrrrrr");
-    bool good = table != NULL;
-    if (good)
-        spsh__table_row(table, "domain", "utterances", "duration", "share", "realised", "passes");
+    bool good = true;
+    spsh__table_row(table, "domain", "utterances", "duration", "share", "realised", "passes");
     for (uint32_t i = 0; good && i < spsh_plan_info_get(s->plan)->domain_count; i++)
         good = add_domain(table, s, i);
-    return print_table(table, good);
+    if (!good) {
+        spsh__table_free(table);
+        table = NULL;
+    }
+    return spsh__table_finish(table) ? SPSH_EXIT_DONE : spsh__cli_fail_memory();
 }
 
 /* ---- several ---- */
 
 static void add_compared(spsh_table *table, const spsh__plan_summary *s)
 {
-    char utterances[SPSH_HUMAN_BYTES], batches[SPSH_HUMAN_BYTES], steps[SPSH_HUMAN_BYTES];
-    char mean[SPSH_HUMAN_BYTES], percent[SPSH_HUMAN_BYTES], bytes[SPSH_HUMAN_BYTES];
-    char quality[SPSH_HUMAN_BYTES], amplification[SPSH_HUMAN_BYTES];
     const bool is_float = s->words->output == SPSH_OUTPUT_FLOAT32;
-    snprintf(mean, sizeof(mean), "%.1f", mean_utterances(&s->report));
-    snprintf(quality, sizeof(quality), "%.3f", s->report.shuffle_quality);
-    snprintf(amplification, sizeof(amplification), "%.3f", s->report.read_amplification);
     spsh__table_row(table, s->label[0] == '\0' ? "(none)" : s->label,
-                    spsh__human_count(spsh_plan_info_get(s->plan)->utterance_count, utterances),
-                    spsh__human_count(s->batch_count, batches),
-                    spsh__human_count(s->step_count, steps), mean,
-                    spsh__human_percent(padding(&s->report), 1, percent),
-                    spsh__human_bytes(is_float ? s->float32_bytes : s->int16_bytes, bytes), quality,
-                    amplification);
+                    SPSH_SHOW_COUNT(spsh_plan_info_get(s->plan)->utterance_count),
+                    SPSH_SHOW_COUNT(s->batch_count), SPSH_SHOW_COUNT(s->step_count),
+                    SPSH_SHOW("%.1f", mean_utterances(&s->report)),
+                    SPSH_SHOW_PERCENT(padding(&s->report), 1),
+                    SPSH_SHOW_BYTES(is_float ? s->float32_bytes : s->int16_bytes),
+                    SPSH_SHOW("%.3f", s->report.shuffle_quality),
+                    SPSH_SHOW("%.3f", s->report.read_amplification));
 }
 
 int spsh__plan_print_compared(const spsh__plan_summary *summaries, size_t count)
 {
     spsh_table *table = spsh__table_new("lrrrrrrrr");
-    if (table != NULL)
-        spsh__table_row(table, "options", "utterances", "batches", "steps", "a batch", "padding",
-                        "largest", "shuffle", "read");
-    for (size_t i = 0; table != NULL && i < count; i++)
+    size_t estimated = 0;
+    spsh__table_row(table, "options", "utterances", "batches", "steps", "a batch", "padding",
+                    "largest", "shuffle", "read");
+    for (size_t i = 0; i < count; i++)
         add_compared(table, &summaries[i]);
-    int rc = print_table(table, table != NULL);
-    for (size_t i = 0; i < count && rc == SPSH_EXIT_DONE; i++) {
-        if (summaries[i].estimated) {
-            print_estimated(&summaries[i]);
-            break;
-        }
-    }
-    return rc;
+    if (!spsh__table_finish(table))
+        return spsh__cli_fail_memory();
+    while (estimated < count && !summaries[estimated].estimated)
+        estimated++;
+    if (estimated < count)
+        print_estimated(&summaries[estimated]);
+    return SPSH_EXIT_DONE;
 }
 
 /* ---- JSON ---- */

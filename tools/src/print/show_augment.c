@@ -9,6 +9,7 @@
 
 #include "common/file_names.h"
 #include "common/json_out.h"
+#include "speechshard/inside.h"
 
 enum { JSON_BYTES_MAX = 1 << 20 /* ids are at most so long by far */ };
 
@@ -57,8 +58,7 @@ static spsh_status print_words(uint64_t epoch, const spsh_augment_draw *draw,
     spsh__hear_tell(&words, draw, subject);
     if (spsh__builder_text(&words) == NULL) {
         spsh__builder_free(&words);
-        spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory");
-        return SPSH_E_NO_MEMORY;
+        return SPSH_NO_MEMORY(err);
     }
     printf("epoch %" PRIu64 ": ", epoch);
     spsh__text_print(stdout, spsh__builder_bytes(&words), 0);
@@ -81,10 +81,8 @@ static spsh_status print_json(const spsh__show_request *show, const json_line *l
                               spsh_error *err)
 {
     const size_t size_bytes = spsh_augment_draw_json(draw, subject, line->draw, JSON_BYTES_MAX);
-    if (size_bytes >= JSON_BYTES_MAX) {
-        spsh_error_set(err, SPSH_E_LIMIT, 0, SPSH_OFFSET_NONE, "a draw of %zu bytes", size_bytes);
-        return SPSH_E_LIMIT;
-    }
+    if (size_bytes >= JSON_BYTES_MAX)
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a draw of %zu bytes", size_bytes);
     spsh__json_put_string(line->json, "dataset", spsh_dataset_path(line->dataset));
     spsh__json_put_string(line->json, "id", show->id);
     spsh__json_put_u64(line->json, "seed", show->words.seed);
@@ -133,10 +131,8 @@ static int show_one(const spsh__show_request *show, const spsh_dataset *dataset,
     } else {
         print_head(show, dataset, hearing, &request->augment);
     }
-    if (show->json && (line.json == NULL || line.draw == NULL)) {
-        spsh_error_set(&err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory");
-        rc = SPSH_E_NO_MEMORY;
-    }
+    if (show->json && (line.json == NULL || line.draw == NULL))
+        rc = SPSH_NO_MEMORY(&err);
     if (rc == SPSH_OK)
         rc = print_epochs(show, &line, hearing, &err);
     spsh__json_free(line.json);

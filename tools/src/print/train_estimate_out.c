@@ -5,18 +5,12 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "common/json_out.h"
 #include "estimate_out.h"
 #include "speechshard/train.h"
 
 enum { LINE_BYTES = 400 };
 
 /* ---- for people ---- */
-
-static const char *count(uint64_t number, char dst[SPSH_HUMAN_BYTES])
-{
-    return spsh__human_count(number, dst);
-}
 
 static void print_config(const char *text)
 {
@@ -30,66 +24,49 @@ static void print_config(const char *text)
 
 static void print_model(const spsh_train_estimate *e)
 {
-    char number[SPSH_HUMAN_BYTES], line[LINE_BYTES];
-    (void)snprintf(line, sizeof(line), "%s weights; %" PRIu32 " values a frame, %" PRIu32 " %s",
-                   count(e->weights, number), e->inputs, e->states > 0 ? e->states : e->symbols,
-                   e->states > 0 ? "states" : "symbols with the blank");
-    spsh__estimate_print_line("model", line);
     const uint32_t batches = e->virtual_world * e->accumulate;
-    (void)snprintf(line, sizeof(line),
-                   "%" PRIu32 ", with %" PRIu32 " thread%s each; %" PRIu32 " batch%s a step",
-                   e->world_size, e->threads, e->threads == 1 ? "" : "s", batches,
-                   batches == 1 ? "" : "es, whose gradients are added, in");
-    spsh__estimate_print_line("processes", line);
-    spsh__estimate_print_line("computes on", e->compute);
+    spsh__estimate_print_line("model", "%s weights; %" PRIu32 " values a frame, %" PRIu32 " %s",
+                              SPSH_SHOW_COUNT(e->weights), e->inputs,
+                              e->states > 0 ? e->states : e->symbols,
+                              e->states > 0 ? "states" : "symbols with the blank");
+    spsh__estimate_print_line(
+        "processes", "%" PRIu32 ", with %" PRIu32 " thread%s each; %" PRIu32 " batch%s a step",
+        e->world_size, e->threads, e->threads == 1 ? "" : "s", batches,
+        batches == 1 ? "" : "es, whose gradients are added, in");
+    spsh__estimate_print_line("computes on", "%s", e->compute);
 }
 
 static bool print_domains(const spsh_train_estimate *e)
 {
     spsh_table *table = spsh__table_new("llrrrr");
-    if (table == NULL)
-        return false;
     spsh__table_row(table, "train on", "domain", "utterances", "audio", "share", "passes an epoch");
     for (uint32_t i = 0; i < e->domain_count; i++) {
         const spsh_train_domain *d = &e->domains[i];
-        char utterances[SPSH_HUMAN_BYTES], audio[SPSH_HUMAN_BYTES], share[SPSH_HUMAN_BYTES];
-        char passes[SPSH_HUMAN_BYTES];
-        (void)snprintf(passes, sizeof(passes), "%.3g", d->passes);
         spsh__table_row(table, d->dataset, d->name[0] != '\0' ? d->name : "-",
-                        count(d->utterances, utterances), spsh__human_duration(d->seconds, audio),
-                        spsh__human_percent(d->share, 1, share), passes);
+                        SPSH_SHOW_COUNT(d->utterances), SPSH_SHOW_DURATION(d->seconds),
+                        SPSH_SHOW_PERCENT(d->share, 1), SPSH_SHOW("%.3g", d->passes));
     }
-    for (uint32_t i = 0; i < e->dev_count; i++) {
-        const spsh_train_set *s = &e->dev[i];
-        char utterances[SPSH_HUMAN_BYTES], audio[SPSH_HUMAN_BYTES];
-        if (i == 0)
-            spsh__table_row(table, "evaluate on", "", "", "", "", "");
-        spsh__table_row(table, s->name, "", count(s->utterances, utterances),
-                        spsh__human_duration(s->seconds, audio), "", "");
-    }
-    const bool good = spsh__table_print(table, stdout, "", 0);
-    spsh__table_free(table);
-    return good;
+    if (e->dev_count > 0)
+        spsh__table_row(table, "evaluate on", "", "", "", "", "");
+    for (uint32_t i = 0; i < e->dev_count; i++)
+        spsh__table_row(table, e->dev[i].name, "", SPSH_SHOW_COUNT(e->dev[i].utterances),
+                        SPSH_SHOW_DURATION(e->dev[i].seconds), "", "");
+    return spsh__table_finish(table);
 }
 
 static void print_epoch(const spsh_train_estimate *e)
 {
-    char utterances[SPSH_HUMAN_BYTES], audio[SPSH_HUMAN_BYTES], batches[SPSH_HUMAN_BYTES];
-    char steps[SPSH_HUMAN_BYTES], line[LINE_BYTES];
-    (void)snprintf(line, sizeof(line), "%s utterances, %s: %s batches, %s steps",
-                   count(e->utterances, utterances), spsh__human_duration(e->seconds, audio),
-                   count(e->batches, batches), count(e->steps, steps));
-    spsh__estimate_print_line("an epoch", line);
-    (void)snprintf(line, sizeof(line),
-                   "at most %" PRIu32 " utterances and %.1f s with padding, which is %.1f %%; the "
-                   "longest utterance has %.2f s",
-                   e->batch_utterances_max, e->batch_padded_seconds_max, 100 * e->padding,
-                   e->longest_seconds);
-    spsh__estimate_print_line("a batch", line);
-    (void)snprintf(line, sizeof(line), "%s epoch%s, %s steps, %s utterances",
-                   count(e->epochs, batches), e->epochs == 1 ? "" : "s",
-                   count(e->epochs * e->steps, steps), count(e->samples, utterances));
-    spsh__estimate_print_line("the run", line);
+    spsh__estimate_print_line("an epoch", "%s utterances, %s: %s batches, %s steps",
+                              SPSH_SHOW_COUNT(e->utterances), SPSH_SHOW_DURATION(e->seconds),
+                              SPSH_SHOW_COUNT(e->batches), SPSH_SHOW_COUNT(e->steps));
+    spsh__estimate_print_line(
+        "a batch",
+        "at most %" PRIu32 " utterances and %.1f s with padding, which is %.1f %%; the "
+        "longest utterance has %.2f s",
+        e->batch_utterances_max, e->batch_padded_seconds_max, 100 * e->padding, e->longest_seconds);
+    spsh__estimate_print_line("the run", "%s epoch%s, %s steps, %s utterances",
+                              SPSH_SHOW_COUNT(e->epochs), e->epochs == 1 ? "" : "s",
+                              SPSH_SHOW_COUNT(e->epochs * e->steps), SPSH_SHOW_COUNT(e->samples));
 }
 
 static void print_left_out(const spsh_train_estimate *e)
@@ -106,21 +83,17 @@ static void print_left_out(const spsh_train_estimate *e)
         {"with an alignment of another length",             e->other_length     },
         {"without a transcript",                            e->without_text     },
         {"shorter than a frame",                            e->without_frames   },
+        {"with fewer frames than their transcript needs",   e->infeasible       },
     };
+    const size_t count = sizeof(rows) / sizeof(rows[0]);
     const char *label = "not learnt from";
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        char number[SPSH_HUMAN_BYTES], line[LINE_BYTES];
+    for (size_t i = 0; i < count; i++) {
         if (rows[i].count == 0)
             continue;
-        (void)snprintf(line, sizeof(line), "%s %s", count(rows[i].count, number), rows[i].what);
-        spsh__estimate_print_line(label, line);
+        spsh__estimate_print_line(label, "%s%s %s",
+                                  i + 1 == count && !e->is_infeasible_exact ? "about " : "",
+                                  SPSH_SHOW_COUNT(rows[i].count), rows[i].what);
         label = "";
-    }
-    if (e->infeasible > 0) {
-        char number[SPSH_HUMAN_BYTES], line[LINE_BYTES];
-        (void)snprintf(line, sizeof(line), "%s%s with fewer frames than their transcript needs",
-                       e->is_infeasible_exact ? "" : "about ", count(e->infeasible, number));
-        spsh__estimate_print_line(label, line);
     }
 }
 
@@ -130,100 +103,94 @@ static void print_unknown(const spsh_train_estimate *e)
     size_t size = 0;
     for (uint32_t i = 0; i < e->unknown_count; i++) {
         const spsh_train_unknown *u = &e->unknown[i];
-        char number[SPSH_HUMAN_BYTES];
-        const int added =
-            u->text[0] != '\0'
-                ? snprintf(line + size, sizeof(line) - size, "%s'%s' %s", i > 0 ? ", " : "",
-                           u->text, count(u->count, number))
-                : snprintf(line + size, sizeof(line) - size, "%sbytes that are not UTF-8 %s",
-                           i > 0 ? ", " : "", count(u->count, number));
+        const char *what =
+            u->text[0] != '\0' ? SPSH_SHOW("'%s'", u->text) : "bytes that are not UTF-8";
+        const int added = snprintf(line + size, sizeof(line) - size, "%s%s %s", i > 0 ? ", " : "",
+                                   what, SPSH_SHOW_COUNT(u->count));
         if (added < 0 || (size_t)added >= sizeof(line) - size)
             break;
         size += (size_t)added;
     }
-    spsh__estimate_print_line("", line);
+    spsh__estimate_print_line("", "%s", line);
 }
 
 static void print_texts(const spsh_train_estimate *e)
 {
-    char texts[SPSH_HUMAN_BYTES], characters[SPSH_HUMAN_BYTES], unknown[SPSH_HUMAN_BYTES];
-    char percent[SPSH_HUMAN_BYTES], line[LINE_BYTES];
-    (void)snprintf(
-        line, sizeof(line), "%s of them read: %s characters, and no symbol for %s of them (%s)",
-        count(e->texts_read, texts), count(e->characters, characters),
-        count(e->unknown_characters, unknown),
-        spsh__human_percent((double)e->unknown_characters, (double)e->characters, percent));
-    spsh__estimate_print_line("transcripts", line);
+    spsh__estimate_print_line(
+        "transcripts", "%s of them read: %s characters, and no symbol for %s of them (%s)",
+        SPSH_SHOW_COUNT(e->texts_read), SPSH_SHOW_COUNT(e->characters),
+        SPSH_SHOW_COUNT(e->unknown_characters),
+        SPSH_SHOW_PERCENT((double)e->unknown_characters, (double)e->characters));
     if (e->unknown_count > 0)
         print_unknown(e);
-    if (e->without_symbols > 0) {
-        (void)snprintf(line, sizeof(line), "%s of them have no symbol at all",
-                       count(e->without_symbols, texts));
-        spsh__estimate_print_line("", line);
-    }
+    if (e->without_symbols > 0)
+        spsh__estimate_print_line("", "%s of them have no symbol at all",
+                                  SPSH_SHOW_COUNT(e->without_symbols));
 }
 
-static uint64_t memory_bytes(const spsh_train_estimate *e)
+/* Memory of a process: the key in JSON, the words for people. */
+typedef struct memory_part {
+    const char *key, *what;
+    uint64_t bytes;
+} memory_part;
+
+enum { MEMORY_PARTS = 10 };
+
+static uint64_t list_memory(const spsh_train_estimate *e, memory_part ret_parts[MEMORY_PARTS])
 {
-    return e->weight_bytes + e->gradient_bytes + e->moment_bytes + e->activation_bytes +
-           e->copy_bytes + e->sum_bytes + e->loader_bytes + e->loader_device_bytes + e->work_bytes +
-           e->snapshot_bytes;
+    const memory_part parts[MEMORY_PARTS] = {
+        {"weights",       "weights",                                 e->weight_bytes       },
+        {"weights_copy",  "copy of the weights for products",        e->copy_bytes         },
+        {"gradients",     "gradients",                               e->gradient_bytes     },
+        {"moments",       "moments of the optimiser",                e->moment_bytes       },
+        {"activations",   "activations of the largest batch",        e->activation_bytes   },
+        {"gradient_sums", "sums of gradients",                       e->sum_bytes          },
+        {"loader",        "the loader",                              e->loader_bytes       },
+        {"loader_device", "the loader's batches on the device",      e->loader_device_bytes},
+        {"work_device",   "work space on the device",                e->work_bytes         },
+        {"snapshot",      "what is being saved (the first process)", e->snapshot_bytes     },
+    };
+    uint64_t sum = 0;
+    for (size_t i = 0; i < MEMORY_PARTS; i++)
+        sum += parts[i].bytes;
+    memcpy(ret_parts, parts, sizeof(parts));
+    return sum;
 }
 
 static void print_room(const spsh_train_estimate *e)
 {
-    const struct {
-        const char *what;
-        uint64_t bytes;
-    } rows[] = {
-        {"weights",                                 e->weight_bytes       },
-        {"copy of the weights for products",        e->copy_bytes         },
-        {"gradients",                               e->gradient_bytes     },
-        {"moments of the optimiser",                e->moment_bytes       },
-        {"activations of the largest batch",        e->activation_bytes   },
-        {"sums of gradients",                       e->sum_bytes          },
-        {"the loader",                              e->loader_bytes       },
-        {"the loader's batches on the device",      e->loader_device_bytes},
-        {"work space on the device",                e->work_bytes         },
-        {"what is being saved (the first process)", e->snapshot_bytes     },
-    };
-    char size[SPSH_HUMAN_BYTES], all[SPSH_HUMAN_BYTES], line[LINE_BYTES];
-    (void)snprintf(line, sizeof(line), "%s a process", spsh__human_bytes(memory_bytes(e), size));
-    spsh__estimate_print_line("memory", line);
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        (void)snprintf(line, sizeof(line), "%s %s", spsh__human_bytes(rows[i].bytes, size),
-                       rows[i].what);
-        if (rows[i].bytes > 0)
-            spsh__estimate_print_line("", line);
+    memory_part parts[MEMORY_PARTS];
+    const uint64_t bytes = list_memory(e, parts);
+    spsh__estimate_print_line("memory", "%s a process", SPSH_SHOW_BYTES(bytes));
+    for (size_t i = 0; i < MEMORY_PARTS; i++) {
+        if (parts[i].bytes > 0)
+            spsh__estimate_print_line("", "%s %s", SPSH_SHOW_BYTES(parts[i].bytes), parts[i].what);
     }
-    if (e->device_bytes > 0) {
-        (void)snprintf(line, sizeof(line), "%s of it are the device's, which has %s free",
-                       spsh__human_bytes(e->device_bytes, size),
-                       spsh__human_bytes(e->device_free_bytes, all));
-        spsh__estimate_print_line("", line);
-    }
+    if (e->device_bytes > 0)
+        spsh__estimate_print_line("", "%s of it are the device's, which has %s free",
+                                  SPSH_SHOW_BYTES(e->device_bytes),
+                                  SPSH_SHOW_BYTES(e->device_free_bytes));
     if (e->checkpoint_count > 0)
-        (void)snprintf(line, sizeof(line), "%s each, at most %" PRIu32 " of them: %s",
-                       spsh__human_bytes(e->checkpoint_bytes, size), e->checkpoint_count,
-                       spsh__human_bytes(e->checkpoint_count * e->checkpoint_bytes, all));
+        spsh__estimate_print_line("checkpoints", "%s each, at most %" PRIu32 " of them: %s",
+                                  SPSH_SHOW_BYTES(e->checkpoint_bytes), e->checkpoint_count,
+                                  SPSH_SHOW_BYTES(e->checkpoint_count * e->checkpoint_bytes));
     else
-        (void)snprintf(line, sizeof(line), "%s each, and all are kept",
-                       spsh__human_bytes(e->checkpoint_bytes, size));
-    spsh__estimate_print_line("checkpoints", line);
+        spsh__estimate_print_line("checkpoints", "%s each, and all are kept",
+                                  SPSH_SHOW_BYTES(e->checkpoint_bytes));
 }
 
-static bool print(const spsh_train_estimate *e)
+static int print(const spsh_train_estimate *e)
 {
     print_config(e->config);
     print_model(e);
     if (!print_domains(e))
-        return false;
+        return spsh__cli_fail_memory();
     print_epoch(e);
     print_left_out(e);
     if (e->states == 0)
         print_texts(e);
     print_room(e);
-    return true;
+    return SPSH_EXIT_DONE;
 }
 
 /* ---- for programs ---- */
@@ -302,18 +269,11 @@ static void put_texts(spsh_json *json, const spsh_train_estimate *e)
 
 static void put_room(spsh_json *json, const spsh_train_estimate *e)
 {
-    spsh__json_put_u64(json, "memory_bytes", memory_bytes(e));
+    memory_part parts[MEMORY_PARTS];
+    spsh__json_put_u64(json, "memory_bytes", list_memory(e, parts));
     spsh__json_begin_object(json, "memory");
-    spsh__json_put_u64(json, "weights", e->weight_bytes);
-    spsh__json_put_u64(json, "weights_copy", e->copy_bytes);
-    spsh__json_put_u64(json, "gradients", e->gradient_bytes);
-    spsh__json_put_u64(json, "moments", e->moment_bytes);
-    spsh__json_put_u64(json, "activations", e->activation_bytes);
-    spsh__json_put_u64(json, "gradient_sums", e->sum_bytes);
-    spsh__json_put_u64(json, "loader", e->loader_bytes);
-    spsh__json_put_u64(json, "loader_device", e->loader_device_bytes);
-    spsh__json_put_u64(json, "work_device", e->work_bytes);
-    spsh__json_put_u64(json, "snapshot", e->snapshot_bytes);
+    for (size_t i = 0; i < MEMORY_PARTS; i++)
+        spsh__json_put_u64(json, parts[i].key, parts[i].bytes);
     spsh__json_end(json);
     spsh__json_put_u64(json, "device_bytes", e->device_bytes);
     spsh__json_put_u64(json, "device_free_bytes", e->device_free_bytes);
@@ -321,13 +281,9 @@ static void put_room(spsh_json *json, const spsh_train_estimate *e)
     spsh__json_put_u64(json, "checkpoints", e->checkpoint_count);
 }
 
-static spsh_status put(const spsh_train_estimate *e, spsh_error *err)
+static int put(const spsh_train_estimate *e)
 {
     spsh_json *json = spsh__json_new();
-    if (json == NULL) {
-        spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory");
-        return SPSH_E_NO_MEMORY;
-    }
     spsh__json_put_string(json, "config", e->config);
     spsh__json_put_u64(json, "weights", e->weights);
     spsh__json_put_u64(json, "inputs", e->inputs);
@@ -341,9 +297,7 @@ static spsh_status put(const spsh_train_estimate *e, spsh_error *err)
     put_epoch(json, e);
     put_texts(json, e);
     put_room(json, e);
-    const spsh_status rc = spsh__json_write_line(json, stdout, err);
-    spsh__json_free(json);
-    return rc;
+    return spsh__cli_json(json);
 }
 
 int spsh__train_estimate(const char *config, const char *const *overrides, bool json)
@@ -353,12 +307,9 @@ int spsh__train_estimate(const char *config, const char *const *overrides, bool 
     spsh_error err = SPSH_ERROR_INIT;
     options.config_path = config;
     options.overrides = overrides;
-    spsh_status rc = spsh_train_estimate_make(&options, &estimate, &err);
-    if (rc == SPSH_OK && json)
-        rc = put(estimate, &err);
-    const bool is_printed = rc != SPSH_OK || json || print(estimate);
+    if (spsh_train_estimate_make(&options, &estimate, &err) != SPSH_OK)
+        return spsh__cli_fail(NULL, &err);
+    const int rc = json ? put(estimate) : print(estimate);
     spsh_train_estimate_free(estimate);
-    if (!is_printed)
-        return spsh__cli_fail_memory();
-    return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+    return rc;
 }

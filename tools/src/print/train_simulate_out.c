@@ -3,13 +3,9 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "cli/cli.h"
-#include "common/json_out.h"
 #include "speechshard/train.h"
-
-enum { CELL_BYTES = 64 };
 
 /* ---- for people ---- */
 
@@ -26,48 +22,38 @@ static const char *seconds(double value, char dst[SPSH_HUMAN_BYTES])
 
 static void add_row(spsh_table *table, const spsh_train_simulated *r)
 {
-    char learners[CELL_BYTES], share[SPSH_HUMAN_BYTES], speed[CELL_BYTES], each[CELL_BYTES];
-    char sent[SPSH_HUMAN_BYTES], exposed[SPSH_HUMAN_BYTES], stale[CELL_BYTES];
-    char took[SPSH_HUMAN_BYTES], target[CELL_BYTES], target_took[SPSH_HUMAN_BYTES];
-    (void)snprintf(learners, sizeof(learners), "%" PRIu32, r->learners);
+    char exposed[SPSH_HUMAN_BYTES], took[SPSH_HUMAN_BYTES], target_took[SPSH_HUMAN_BYTES];
+    const char *learners = SPSH_SHOW("%" PRIu32, r->learners);
     if (r->batches == 0) {
         spsh__table_row(table, r->strategy, learners, "-", "-", "-", "-", "-", "-", "-", "-", "-");
         return;
     }
-    (void)snprintf(each, sizeof(each), "%.3g-%.3g", r->slowest_steps_per_s, r->fastest_steps_per_s);
-    (void)snprintf(stale, sizeof(stale), "%.3g/%" PRIu32 "/%" PRIu32, r->staleness_mean,
-                   r->staleness_p50, r->staleness_max);
-    if (r->target_batches > 0)
-        (void)snprintf(target, sizeof(target), "%" PRIu64, r->target_batches);
-    else
-        (void)snprintf(target, sizeof(target), "-");
-    (void)snprintf(share, sizeof(share), "%.3f", r->share);
-    (void)snprintf(speed, sizeof(speed), "%.3g", r->steps_per_s);
-    spsh__table_row(table, r->strategy, learners, share, speed, each,
-                    spsh__human_bytes((uint64_t)r->sent_bytes, sent),
-                    seconds(r->exposed_s, exposed), stale, seconds(r->seconds, took), target,
+    spsh__table_row(table, r->strategy, learners, SPSH_SHOW("%.3f", r->share),
+                    SPSH_SHOW("%.3g", r->steps_per_s),
+                    SPSH_SHOW("%.3g-%.3g", r->slowest_steps_per_s, r->fastest_steps_per_s),
+                    SPSH_SHOW_BYTES((uint64_t)r->sent_bytes), seconds(r->exposed_s, exposed),
+                    SPSH_SHOW("%.3g/%" PRIu32 "/%" PRIu32, r->staleness_mean, r->staleness_p50,
+                              r->staleness_max),
+                    seconds(r->seconds, took),
+                    r->target_batches > 0 ? SPSH_SHOW("%" PRIu64, r->target_batches) : "-",
                     seconds(r->target_seconds, target_took));
 }
 
-static bool print(const spsh_train_simulation *s)
+static int print(const spsh_train_simulation *s)
 {
-    char weights[SPSH_HUMAN_BYTES];
     spsh_table *table = spsh__table_new("lrrrrrrrrrr");
-    if (table == NULL)
-        return false;
-    printf("%s weights; a batch takes a learner %.4g s\n", spsh__human_count(s->weights, weights),
-           s->step_s);
+    printf("%s weights; a batch takes a learner %.4g s\n", SPSH_SHOW_COUNT(s->weights), s->step_s);
     spsh__table_row(table, "strategy", "learners", "of ideal", "steps/s", "of each", "sent a step",
                     "exposed", "staleness", "all batches", "to target", "in");
     for (uint32_t i = 0; i < s->run_count; i++)
         add_row(table, &s->runs[i]);
-    const bool good = spsh__table_print(table, stdout, "", 0);
-    spsh__table_free(table);
+    if (!spsh__table_finish(table))
+        return spsh__cli_fail_memory();
     for (uint32_t i = 0; i < s->run_count; i++)
         if (s->runs[i].stopped[0] != '\0')
             printf("%s, %" PRIu32 " learners: %s\n", s->runs[i].strategy, s->runs[i].learners,
                    s->runs[i].stopped);
-    return good;
+    return SPSH_EXIT_DONE;
 }
 
 /* ---- for programs ---- */
@@ -96,13 +82,9 @@ static void put_run(spsh_json *json, const spsh_train_simulated *r)
     spsh__json_end(json);
 }
 
-static spsh_status put(const spsh_train_simulation *s, spsh_error *err)
+static int put(const spsh_train_simulation *s)
 {
     spsh_json *json = spsh__json_new();
-    if (json == NULL) {
-        spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory");
-        return SPSH_E_NO_MEMORY;
-    }
     spsh__json_put_u64(json, "weights", s->weights);
     spsh__json_put_real(json, "step_s", s->step_s);
     spsh__json_put_real(json, "target", SPSH_TRAIN_TARGET);
@@ -110,9 +92,7 @@ static spsh_status put(const spsh_train_simulation *s, spsh_error *err)
     for (uint32_t i = 0; i < s->run_count; i++)
         put_run(json, &s->runs[i]);
     spsh__json_end(json);
-    const spsh_status rc = spsh__json_write_line(json, stdout, err);
-    spsh__json_free(json);
-    return rc;
+    return spsh__cli_json(json);
 }
 
 int spsh__train_simulate(const char *cluster, const char *config, const char *const *overrides,
@@ -124,12 +104,9 @@ int spsh__train_simulate(const char *cluster, const char *config, const char *co
     options.cluster = cluster;
     options.config_path = config;
     options.overrides = overrides;
-    spsh_status rc = spsh_train_simulate(&options, &simulation, &err);
-    if (rc == SPSH_OK && json)
-        rc = put(simulation, &err);
-    const bool is_printed = rc != SPSH_OK || json || print(simulation);
+    if (spsh_train_simulate(&options, &simulation, &err) != SPSH_OK)
+        return spsh__cli_fail(NULL, &err);
+    const int rc = json ? put(simulation) : print(simulation);
     spsh_train_simulation_free(simulation);
-    if (!is_printed)
-        return spsh__cli_fail_memory();
-    return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+    return rc;
 }

@@ -1,5 +1,6 @@
 /* run_history.c: see run_history.h. */
 #include "run_history.h"
+#include "speechshard/inside.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,12 +31,6 @@ static const char *const column_names[SPSH__RUN_COLUMNS] = {
     [SPSH__RUN_OTHER_LENGTH] = "other_length",
     [SPSH__RUN_FRAME_ERROR] = "frame_error",
 };
-
-static spsh_status fail_memory(spsh_error *err)
-{
-    spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory");
-    return SPSH_E_NO_MEMORY;
-}
 
 static double number_of(const json_t *object, const char *key)
 {
@@ -322,7 +317,7 @@ static spsh_status add_lines(spsh__run_history *h, line_reader *r, spsh_error *e
         if (rc != SPSH_OK)
             return rc;
         if (!add_piece(h, r, size_bytes, &used))
-            return fail_memory(err);
+            return SPSH_NO_MEMORY(err);
         if (used == 0)
             return SPSH_OK;
         r->offset_bytes += used;
@@ -341,7 +336,7 @@ static spsh_status read_file(spsh__run_history *h, const char *path, const spsh_
         return rc;
     }
     r.buffer = (char *)malloc(BUFFER_BYTES);
-    const spsh_status rc = r.buffer == NULL ? fail_memory(err) : add_lines(h, &r, err);
+    const spsh_status rc = r.buffer == NULL ? SPSH_NO_MEMORY(err) : add_lines(h, &r, err);
     free(r.buffer);
     (void)io->close_fn(io->user, r.fd);
     return rc;
@@ -355,7 +350,7 @@ spsh_status spsh__run_history_read(const char *run, const spsh_io *io, spsh__run
     char *path = (char *)malloc(capacity);
     spsh_status rc = SPSH_OK;
     if (h == NULL || path == NULL || !spsh__series_open(&h->steps, SPSH__RUN_COLUMNS)) {
-        rc = fail_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     } else {
         (void)snprintf(path, capacity, "%s/metrics.jsonl", run);
         for (int c = 0; c < SPSH__RUN_COLUMNS; c++)

@@ -12,6 +12,7 @@
 #include "common/file_names.h"
 #include "common/file_out.h"
 #include "common/page.h"
+#include "speechshard/inside.h"
 
 enum { CONFIG_BYTES_MAX = 1 << 20, NUMBER_BYTES = 48 };
 enum { LINES_MAX = SPSH__SVG_COLORS };
@@ -81,7 +82,7 @@ static bool is_of_frames(const spsh__run_history *h)
 
 static void draw_tiles(spsh__builder *out, const spsh__run_history *h)
 {
-    char text[NUMBER_BYTES], human[SPSH_HUMAN_BYTES];
+    char text[NUMBER_BYTES];
     const spsh__run_evaluation *newest = spsh__run_newest(h, 0), *best = spsh__run_best(h);
     const double step_s = fmax(sum_of(h, SPSH__RUN_STEP_S), 1e-9);
     spsh__builder_append_text(out, "<div class=\"tiles\">\n");
@@ -94,11 +95,10 @@ static void draw_tiles(spsh__builder *out, const spsh__run_history *h)
         spsh__page_tile(out, percent(spsh__run_error(best), text),
                         is_of_frames(h) ? "wrong frames, best evaluation" : "best WER");
     spsh__page_tile(out, real(h->last[SPSH__RUN_LOSS], text), "loss of the last step");
-    spsh__page_tile(out, spsh__human_count(count_of(h->last_step.step), human), "steps");
-    spsh__page_tile(out, spsh__human_count(count_of(h->last_step.samples), human),
-                    "utterances served");
-    spsh__page_tile(out, spsh__human_duration(sum_of(h, SPSH__RUN_AUDIO_S), human), "of audio");
-    spsh__page_tile(out, spsh__human_duration(sum_of(h, SPSH__RUN_STEP_S), human), "in steps");
+    spsh__page_tile(out, SPSH_SHOW_COUNT(count_of(h->last_step.step)), "steps");
+    spsh__page_tile(out, SPSH_SHOW_COUNT(count_of(h->last_step.samples)), "utterances served");
+    spsh__page_tile(out, SPSH_SHOW_DURATION(sum_of(h, SPSH__RUN_AUDIO_S)), "of audio");
+    spsh__page_tile(out, SPSH_SHOW_DURATION(sum_of(h, SPSH__RUN_STEP_S)), "in steps");
     (void)snprintf(text, sizeof(text), "%.0f s/s", sum_of(h, SPSH__RUN_AUDIO_S) / step_s);
     spsh__page_tile(out, text, "audio a second");
     (void)snprintf(text, sizeof(text), "%.1f %%", 100 * sum_of(h, SPSH__RUN_WAIT_S) / step_s);
@@ -108,11 +108,10 @@ static void draw_tiles(spsh__builder *out, const spsh__run_history *h)
 
 static void warn(spsh__builder *out, double count, const char *what)
 {
-    char human[SPSH_HUMAN_BYTES];
     if (!(count > 0))
         return;
     spsh__builder_append_text(out, "<li>");
-    spsh__page_text(out, spsh__human_count(count_of(count), human));
+    spsh__page_text(out, SPSH_SHOW_COUNT(count_of(count)));
     spsh__page_text(out, what);
     spsh__builder_append_text(out, "</li>\n");
 }
@@ -550,8 +549,7 @@ spsh_status spsh__run_page_write(const char *run, const char *path, const spsh__
     spsh__builder_append_part(&own_path, "report.html");
     const char *to = path != NULL ? path : spsh__builder_text(&own_path);
     if (page.failed || to == NULL) {
-        spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory");
-        rc = SPSH_E_NO_MEMORY;
+        rc = SPSH_NO_MEMORY(err);
     } else {
         rc = spsh__file_out_write(to, spsh__builder_bytes(&page), err);
     }
