@@ -60,19 +60,15 @@ static void draw_tiles(spsh__copy_page *page, const totals *t)
         {SPSH_LEAK_SENTENCE,    "have a sentence of train"                },
         {SPSH_LEAK_SPEAKER,     "have a speaker of train"                 },
     };
-    char value[SPSH_HUMAN_BYTES];
-    char part[SPSH_HUMAN_BYTES];
     char label[128];
     spsh__builder_append_text(page->out, "<div class=\"tiles\">\n");
-    (void)snprintf(label, sizeof(label), "test utterances, %s",
-                   spsh__human_duration(t->seconds, part));
-    spsh__page_tile(page->out, spsh__human_count(t->utterances, value), label);
+    (void)snprintf(label, sizeof(label), "test utterances, %s", SPSH_SHOW_DURATION(t->seconds));
+    spsh__page_tile(page->out, SPSH_SHOW_COUNT(t->utterances), label);
     for (size_t i = 0; i < sizeof(tiles) / sizeof(tiles[0]); i++) {
         const uint64_t count = t->leaked[tiles[i].kind];
         (void)snprintf(label, sizeof(label), "(%s) %s",
-                       spsh__human_percent((double)count, (double)t->utterances, part),
-                       tiles[i].label);
-        spsh__page_tile(page->out, spsh__human_count(count, value), label);
+                       SPSH_SHOW_PERCENT((double)count, (double)t->utterances), tiles[i].label);
+        spsh__page_tile(page->out, SPSH_SHOW_COUNT(count), label);
     }
     spsh__builder_append_text(page->out, "</div>\n");
 }
@@ -86,22 +82,19 @@ static bool is_unlimited(const spsh__audit_facts *f, const totals *t, unsigned k
 /* "speaker 100.0 %, document 3.2 %" */
 static void draw_unlimited(spsh__copy_page *page, const spsh__audit_facts *f, const totals *t)
 {
-    char part[SPSH_HUMAN_BYTES];
     const char *before = "";
     for (unsigned k = SPSH_LEAK_COUNT; k-- > 0;) {
         if (!is_unlimited(f, t, k))
             continue;
         spsh__html_format(page->out, "%s%s (<code>%s</code>): %s", before,
                           spsh__leak_meaning((spsh_leak)k), spsh_leak_text((spsh_leak)k),
-                          spsh__human_percent((double)t->leaked[k], (double)t->utterances, part));
+                          SPSH_SHOW_PERCENT((double)t->leaked[k], (double)t->utterances));
         before = "; ";
     }
 }
 
 static void draw_verdict(spsh__copy_page *page, const spsh__audit_facts *f, const totals *t)
 {
-    char all[SPSH_HUMAN_BYTES];
-    char clean[SPSH_HUMAN_BYTES];
     bool any_limit = false;
     bool any_unlimited = false;
     for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
@@ -121,8 +114,8 @@ static void draw_verdict(spsh__copy_page *page, const spsh__audit_facts *f, cons
     spsh__html_format(page->out,
                       "Of %s test utterances, %s share no recording, segment, performance or "
                       "sentence with train.</p>\n",
-                      spsh__human_count(t->utterances, all),
-                      spsh__human_count(f->test_utterance_count - t->dirty, clean));
+                      SPSH_SHOW_COUNT(t->utterances),
+                      SPSH_SHOW_COUNT(f->test_utterance_count - t->dirty));
     if (!any_unlimited)
         return;
     spsh__builder_append_text(page->out, "<p><b class=\"caution\">Shared with train, without a "
@@ -142,7 +135,6 @@ static bool is_passed(const spsh__audit_facts *f, spsh_leak kind)
 
 static void draw_kinds(spsh__copy_page *page, const spsh__audit_facts *f, const totals *t)
 {
-    char number[SPSH_HUMAN_BYTES];
     spsh__page_section_open(page->out, "What the test side shares with train");
     spsh__page_table_open(page->out,
                           "kind|what it means|#utterances|#share|#95 % interval|#audio|#limit|");
@@ -159,7 +151,7 @@ static void draw_kinds(spsh__copy_page *page, const spsh__audit_facts *f, const 
                           "<td class=\"n\">%.2f %%</td><td class=\"n\">%.2f to %.2f</td>",
                           100 * share, 100 * low, 100 * high);
         spsh__html_format(page->out, "<td class=\"n\">%s</td>",
-                          spsh__human_duration(t->leaked_seconds[k], number));
+                          SPSH_SHOW_DURATION(t->leaked_seconds[k]));
         if (limit > 1)
             spsh__builder_append_text(page->out, "<td class=\"n soft\">any</td>");
         else
@@ -183,7 +175,6 @@ static void draw_kinds(spsh__copy_page *page, const spsh__audit_facts *f, const 
 
 static void draw_warnings(spsh__copy_page *page, const spsh__audit_facts *f, const totals *t)
 {
-    char number[SPSH_HUMAN_BYTES];
     spsh__builder_append_text(page->out,
                               "<section class=\"warnings\"><h2>Before this is quoted</h2><ul>\n");
     if (t->leaked[SPSH_LEAK_RECORDING] + t->leaked[SPSH_LEAK_SENTENCE] > 0)
@@ -201,15 +192,15 @@ static void draw_warnings(spsh__copy_page *page, const spsh__audit_facts *f, con
         spsh__html_format(page->out,
                           "<li>%s utterances cannot be decoded: their audio was compared by its "
                           "bytes alone.</li>\n",
-                          spsh__human_count(f->common.copies->undecoded_count, number));
+                          SPSH_SHOW_COUNT(f->common.copies->undecoded_count));
     if (f->texts->test_empty_count > 0)
         spsh__html_format(page->out,
                           "<li>%s test utterances have no transcript, so nothing is said of their "
                           "sentences.</li>\n",
-                          spsh__human_count(f->texts->test_empty_count, number));
+                          SPSH_SHOW_COUNT(f->texts->test_empty_count));
     if (f->texts->train_empty_count > 0)
         spsh__html_format(page->out, "<li>%s train utterances have no transcript.</li>\n",
-                          spsh__human_count(f->texts->train_empty_count, number));
+                          SPSH_SHOW_COUNT(f->texts->train_empty_count));
     if (f->texts->test_speaker_count == 0 || f->texts->train_speaker_count == 0)
         spsh__html_format(page->out, "<li>The %s side names no speakers.</li>\n",
                           f->texts->test_speaker_count == 0 ? "test" : "train");
@@ -230,8 +221,6 @@ static unsigned heat_of(double share)
 static void draw_cell(spsh__copy_page *page, const spsh__leak_cell *cell, unsigned kind,
                       const spsh__leak_split *split)
 {
-    char number[SPSH_HUMAN_BYTES];
-    char duration[SPSH_HUMAN_BYTES];
     const uint64_t count = cell->utterances[kind];
     const double share = split->utterances > 0 ? (double)count / (double)split->utterances : 0;
     if (count == 0) {
@@ -240,17 +229,16 @@ static void draw_cell(spsh__copy_page *page, const spsh__leak_cell *cell, unsign
     }
     spsh__html_format(page->out,
                       "<td class=\"h%u\">%s<br/>%.2f %%<br/><span class=\"soft\">%s</span></td>",
-                      heat_of(share), spsh__human_count(count, number), 100 * share,
-                      spsh__human_duration(cell->seconds[kind], duration));
+                      heat_of(share), SPSH_SHOW_COUNT(count), 100 * share,
+                      SPSH_SHOW_DURATION(cell->seconds[kind]));
 }
 
 static void draw_split(spsh__copy_page *page, const char *tag, const spsh__leak_split *split)
 {
-    char number[SPSH_HUMAN_BYTES];
     spsh__html_format(page->out, "<%s>", tag);
     spsh__page_name(page->out, spsh__bytes_of(split->name));
     spsh__html_format(page->out, "<br/><span class=\"soft\">%s utterances</span></th>",
-                      spsh__human_count(split->utterances, number));
+                      SPSH_SHOW_COUNT(split->utterances));
 }
 
 static void draw_matrix(spsh__copy_page *page, const spsh__audit_facts *f, unsigned kind)

@@ -154,7 +154,6 @@ double spsh__copy_seconds(const spsh__copy_page *page, uint64_t ordinal)
 void spsh__copy_evidence_words(spsh__copy_page *page, const spsh__match *match)
 {
     const double seconds = match->rate_hz == 0 ? 0 : (double)match->count / (double)match->rate_hz;
-    char number[SPSH_HUMAN_BYTES];
     spsh__html_format(page->out, "<code>%s</code>", spsh_copy_tier_text(match->tier));
     if (match->tier == SPSH_TIER_ACOUSTIC || match->tier == SPSH_TIER_SCALED)
         spsh__html_format(page->out, " BER %.3f, NCC %.3f, whitened %.3f", match->ber,
@@ -164,7 +163,7 @@ void spsh__copy_evidence_words(spsh__copy_page *page, const spsh__match *match)
     if (match->tier == SPSH_TIER_TEXT_COVERED)
         spsh__html_format(page->out, " %.0f %% of its words in a row", 100 * match->coverage_b);
     if (seconds > 0)
-        spsh__html_format(page->out, ", %s", spsh__human_duration(seconds, number));
+        spsh__html_format(page->out, ", %s", SPSH_SHOW_DURATION(seconds));
 }
 
 static spsh_status draw_side(spsh__copy_page *page, const char *letter, uint64_t ordinal,
@@ -247,7 +246,6 @@ unsigned spsh__copy_tier_color(spsh_copy_tier tier)
 
 static void draw_tier_legend(spsh__copy_page *page)
 {
-    char number[SPSH_HUMAN_BYTES];
     spsh__builder_append_text(page->out, "<div class=\"legend\">");
     for (unsigned t = 0; t <= SPSH_TIER_SCALED; t++) {
         uint64_t count = 0;
@@ -256,7 +254,7 @@ static void draw_tier_legend(spsh__copy_page *page)
         spsh__html_format(page->out,
                           "<span><i class=\"c%u\"></i>%s <span class=\"soft\">%s</span></span>",
                           spsh__copy_tier_color((spsh_copy_tier)t),
-                          spsh_copy_tier_text((spsh_copy_tier)t), spsh__human_count(count, number));
+                          spsh_copy_tier_text((spsh_copy_tier)t), SPSH_SHOW_COUNT(count));
     }
     spsh__builder_append_text(page->out, "</div>\n");
 }
@@ -503,18 +501,15 @@ static void draw_bound(spsh__copy_page *page)
 {
     const uint64_t one_in = CALIBRATION_PAIRS / RULE_OF_THREE;
     const uint64_t heard = page->facts->copies->judge.decoded_count;
-    char number[SPSH_HUMAN_BYTES];
-    char rate[SPSH_HUMAN_BYTES];
     spsh__html_format(
         page->out,
         "<h3>False links</h3><p>The limits were tried on about %s pairs of recordings (other "
         "sentences of one voice, the same words said again, prompts cut out of one session, "
         "noises), 790 million pairs of one-second windows: nothing was called a copy that is none. "
         "With 95&#160;%% confidence fewer than 1 in %s of such pairs would be",
-        spsh__human_count(CALIBRATION_PAIRS, number), spsh__human_count(one_in, rate));
+        SPSH_SHOW_COUNT(CALIBRATION_PAIRS), SPSH_SHOW_COUNT(one_in));
     spsh__html_format(page->out, "; of the %s pairs listened to here, fewer than %s.",
-                      spsh__human_count(heard, number),
-                      spsh__human_count(heard / one_in + 1, rate));
+                      SPSH_SHOW_COUNT(heard), SPSH_SHOW_COUNT(heard / one_in + 1));
     spsh__builder_append_text(
         page->out, " Candidates are more alike than pairs drawn at random, and the trial "
                    "had some 300 voices, so this is a direction, not a promise: look at the "

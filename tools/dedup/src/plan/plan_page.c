@@ -130,8 +130,6 @@ static void draw_tiles(spsh__copy_page *page, const spsh__plan_facts *f, const s
 {
     double exact = 0;
     double all = 0;
-    char value[SPSH_HUMAN_BYTES];
-    char part[SPSH_HUMAN_BYTES];
     char label[128];
     for (unsigned t = 0; t < SPSH_TIER_COUNT; t++) {
         for (unsigned k = 0; k < SPSH_COPY_CLASS_COUNT; k++) {
@@ -141,32 +139,30 @@ static void draw_tiles(spsh__copy_page *page, const spsh__plan_facts *f, const s
     }
     spsh__builder_append_text(page->out, "<div class=\"tiles\">\n");
     (void)snprintf(label, sizeof(label), "would go, %s of %s",
-                   spsh__human_percent(f->dropped_seconds, f->total_seconds, part),
-                   spsh__human_duration(f->total_seconds, value));
-    spsh__page_tile(page->out, spsh__human_duration(f->dropped_seconds, value), label);
+                   SPSH_SHOW_PERCENT(f->dropped_seconds, f->total_seconds),
+                   SPSH_SHOW_DURATION(f->total_seconds));
+    spsh__page_tile(page->out, SPSH_SHOW_DURATION(f->dropped_seconds), label);
     (void)snprintf(label, sizeof(label), "utterances of %s would go",
-                   spsh__human_count(spsh__print_set_count(f->common.set), part));
-    spsh__page_tile(page->out, spsh__human_count(f->dropped_count, value), label);
-    spsh__page_tile(page->out, spsh__human_bytes(f->dropped_bytes, value), "no longer read");
+                   SPSH_SHOW_COUNT(spsh__print_set_count(f->common.set)));
+    spsh__page_tile(page->out, SPSH_SHOW_COUNT(f->dropped_count), label);
+    spsh__page_tile(page->out, SPSH_SHOW_BYTES(f->dropped_bytes), "no longer read");
     (void)snprintf(label, sizeof(label), "of it proven sample by sample, the rest by ear");
-    spsh__page_tile(page->out, spsh__human_percent(exact, all, value), label);
-    spsh__page_tile(page->out, spsh__human_count(f->clusters->cluster_count, value),
-                    "clusters of copies");
-    spsh__page_tile(page->out, spsh__human_count(s->texts_differ, value),
+    spsh__page_tile(page->out, SPSH_SHOW_PERCENT(exact, all), label);
+    spsh__page_tile(page->out, SPSH_SHOW_COUNT(f->clusters->cluster_count), "clusters of copies");
+    spsh__page_tile(page->out, SPSH_SHOW_COUNT(s->texts_differ),
                     "clusters whose transcripts differ");
     spsh__builder_append_text(page->out, "</div>\n");
 }
 
 static void warn(spsh__copy_page *page, bool *open, uint64_t count, const char *text)
 {
-    char number[SPSH_HUMAN_BYTES];
     if (count == 0)
         return;
     if (!*open)
         spsh__builder_append_text(page->out,
                                   "<section class=\"warnings\"><h2>Worth a look</h2><ul>\n");
     *open = true;
-    spsh__html_format(page->out, "<li>%s %s</li>\n", spsh__human_count(count, number), text);
+    spsh__html_format(page->out, "<li>%s %s</li>\n", SPSH_SHOW_COUNT(count), text);
 }
 
 static void draw_warnings(spsh__copy_page *page, const spsh__plan_facts *f, const summary *s)
@@ -192,7 +188,6 @@ static void draw_warnings(spsh__copy_page *page, const spsh__plan_facts *f, cons
 static void draw_going(spsh__copy_page *page, const spsh__plan_facts *f, const summary *s)
 {
     double all = 0;
-    char number[SPSH_HUMAN_BYTES];
     for (unsigned t = 0; t < SPSH_TIER_COUNT; t++)
         for (unsigned k = 0; k < SPSH_COPY_CLASS_COUNT; k++)
             all += s->by_tier_class[t][k].seconds;
@@ -210,8 +205,7 @@ static void draw_going(spsh__copy_page *page, const spsh__plan_facts *f, const s
                               spsh_copy_class_text((spsh_copy_class)k));
             spsh__page_cell_count(page->out, g->count);
             spsh__page_cell_duration(page->out, g->seconds);
-            spsh__html_format(page->out, "<td class=\"n\">%s</td>",
-                              spsh__human_bytes(g->bytes, number));
+            spsh__html_format(page->out, "<td class=\"n\">%s</td>", SPSH_SHOW_BYTES(g->bytes));
             spsh__page_cell_percent(page->out, g->seconds, f->total_seconds);
             spsh__page_cell_bar(page->out, g->seconds, all,
                                 spsh__copy_tier_color((spsh_copy_tier)t));
@@ -283,14 +277,11 @@ static spsh_status draw_cluster(spsh__copy_page *page, const spsh__plan_facts *f
     const spsh__member *members = members_of(f, cluster);
     const uint64_t shown =
         cluster->member_count < MEMBERS_SHOWN ? cluster->member_count : MEMBERS_SHOWN;
-    char value[SPSH_HUMAN_BYTES];
-    char part[SPSH_HUMAN_BYTES];
-    char bytes[SPSH_HUMAN_BYTES];
     spsh_status rc = SPSH_OK;
     spsh__html_format(page->out, "<h3>%s members, %s (%s) would go</h3>\n",
-                      spsh__human_count(cluster->member_count, value),
-                      spsh__human_duration(cluster->saved_seconds, part),
-                      spsh__human_bytes(cluster->saved_bytes, bytes));
+                      SPSH_SHOW_COUNT(cluster->member_count),
+                      SPSH_SHOW_DURATION(cluster->saved_seconds),
+                      SPSH_SHOW_BYTES(cluster->saved_bytes));
     spsh__page_table_open(page->out, texts ? "|utterance|#length|why|proof|transcript"
                                            : "|utterance|#length|why|proof");
     for (uint64_t i = 0; rc == SPSH_OK && i < shown; i++)
@@ -298,7 +289,7 @@ static spsh_status draw_cluster(spsh__copy_page *page, const spsh__plan_facts *f
     spsh__page_table_close(page->out);
     if (shown < cluster->member_count)
         spsh__html_format(page->out, "<p class=\"soft\">and %s more in the plan</p>\n",
-                          spsh__human_count(cluster->member_count - shown, value));
+                          SPSH_SHOW_COUNT(cluster->member_count - shown));
     return rc;
 }
 
@@ -325,7 +316,6 @@ static spsh_status draw_texts(spsh__copy_page *page, const spsh__plan_facts *f, 
                               spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    char number[SPSH_HUMAN_BYTES];
     const uint64_t shown = s->texts_differ < TEXTS_SHOWN ? s->texts_differ : TEXTS_SHOWN;
     if (shown == 0)
         return SPSH_OK;
@@ -336,12 +326,12 @@ static spsh_status draw_texts(spsh__copy_page *page, const spsh__plan_facts *f, 
     for (uint64_t i = 0; rc == SPSH_OK && i < shown; i++) {
         if (i == 10)
             spsh__html_format(page->out, "<details><summary>and %s more</summary>\n",
-                              spsh__human_count(s->texts_differ - i, number));
+                              SPSH_SHOW_COUNT(s->texts_differ - i));
         rc = draw_cluster(page, f, s->texts[i], true, err);
     }
     if (shown < s->texts_differ)
         spsh__html_format(page->out, "<p class=\"soft\">and %s more in the plan</p>\n",
-                          spsh__human_count(s->texts_differ - shown, number));
+                          SPSH_SHOW_COUNT(s->texts_differ - shown));
     if (shown > 10)
         spsh__builder_append_text(page->out, "</details>\n");
     spsh__page_section_close(page->out);
@@ -474,7 +464,6 @@ static spsh_status draw_boilerplate(spsh__copy_page *page, const spsh__plan_fact
                                     spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    char number[SPSH_HUMAN_BYTES];
     const size_t count = f->clusters->boilerplate_count;
     const size_t shown = count < BOILERPLATE_SHOWN ? count : BOILERPLATE_SHOWN;
     if (count == 0)
@@ -483,7 +472,7 @@ static spsh_status draw_boilerplate(spsh__copy_page *page, const spsh__plan_fact
     spsh__html_format(page->out,
                       "<p class=\"soft\">Jingles, station names, disclaimers: in %s utterances or "
                       "more. They make no copies of what holds them.</p>\n",
-                      spsh__human_count(f->policy->boilerplate_min, number));
+                      SPSH_SHOW_COUNT(f->policy->boilerplate_min));
     spsh__page_table_open(page->out, "#utterances|#from|#long|for example|its transcript");
     for (size_t i = 0; rc == SPSH_OK && i < shown; i++) {
         const spsh__boilerplate *b = &f->clusters->boilerplate[i];
@@ -501,7 +490,7 @@ static spsh_status draw_boilerplate(spsh__copy_page *page, const spsh__plan_fact
     spsh__page_table_close(page->out);
     if (shown < count)
         spsh__html_format(page->out, "<p class=\"soft\">and %s more in the plan</p>\n",
-                          spsh__human_count(count - shown, number));
+                          SPSH_SHOW_COUNT(count - shown));
     spsh__page_section_close(page->out);
     return rc;
 }

@@ -21,29 +21,26 @@
 
 static void draw_tiles(spsh__builder *out, const spsh__facts *f)
 {
-    char value[SPSH_HUMAN_BYTES];
-    char part[SPSH_HUMAN_BYTES];
     char label[128];
     spsh__builder_append_text(out, "<div class=\"tiles\">\n");
     (void)snprintf(label, sizeof(label), "of audio in utterances");
-    spsh__page_tile(out, spsh__human_duration(f->all.seconds, value), label);
+    spsh__page_tile(out, SPSH_SHOW_DURATION(f->all.seconds), label);
     (void)snprintf(label, sizeof(label), "utterances of %s rows",
-                   spsh__human_count(spsh__source_rows_in(&f->rows), part));
-    spsh__page_tile(out, spsh__human_count(f->counts.packed, value), label);
+                   SPSH_SHOW_COUNT(spsh__source_rows_in(&f->rows)));
+    spsh__page_tile(out, SPSH_SHOW_COUNT(f->counts.packed), label);
     (void)snprintf(label, sizeof(label), "rows rejected (%s)",
-                   spsh__human_percent((double)(f->rows.rejected + f->tally.rejected),
-                                       (double)spsh__source_rows_in(&f->rows), part));
-    spsh__page_tile(out, spsh__human_count(f->rows.rejected + f->tally.rejected, value), label);
+                   SPSH_SHOW_PERCENT((double)(f->rows.rejected + f->tally.rejected),
+                                     (double)spsh__source_rows_in(&f->rows)));
+    spsh__page_tile(out, SPSH_SHOW_COUNT(f->rows.rejected + f->tally.rejected), label);
     (void)snprintf(label, sizeof(label), "copies of other utterances, %s",
-                   spsh__human_duration(f->copies.seconds, part));
-    spsh__page_tile(out, spsh__human_count(f->copies.utterances, value), label);
+                   SPSH_SHOW_DURATION(f->copies.seconds));
+    spsh__page_tile(out, SPSH_SHOW_COUNT(f->copies.utterances), label);
     (void)snprintf(label, sizeof(label), "speakers named");
-    spsh__page_tile(out, spsh__human_count(f->info.speaker_count, value), label);
-    (void)snprintf(
-        label, sizeof(label), "in %s shard%s; %s of the PCM",
-        spsh__human_count(f->info.shard_count, part), f->info.shard_count == 1 ? "" : "s",
-        spsh__human_percent((double)f->counts.payload_bytes, (double)f->counts.pcm_bytes, value));
-    spsh__page_tile(out, spsh__human_bytes(f->info.shard_bytes, value), label);
+    spsh__page_tile(out, SPSH_SHOW_COUNT(f->info.speaker_count), label);
+    (void)snprintf(label, sizeof(label), "in %s shard%s; %s of the PCM",
+                   SPSH_SHOW_COUNT(f->info.shard_count), f->info.shard_count == 1 ? "" : "s",
+                   SPSH_SHOW_PERCENT((double)f->counts.payload_bytes, (double)f->counts.pcm_bytes));
+    spsh__page_tile(out, SPSH_SHOW_BYTES(f->info.shard_bytes), label);
     spsh__builder_append_text(out, "</div>\n");
 }
 
@@ -202,8 +199,6 @@ static void row_domain(spsh__builder *out, const void *facts, size_t i)
 
 static void draw_legend(spsh__builder *out, const spsh__facts *f)
 {
-    char duration[SPSH_HUMAN_BYTES];
-    char percent[SPSH_HUMAN_BYTES];
     double others = 0;
     spsh__builder_append_text(out, "<div class=\"legend\">");
     for (size_t i = 0; i < f->splits.count; i++) {
@@ -218,15 +213,15 @@ static void draw_legend(spsh__builder *out, const spsh__facts *f)
         else
             spsh__page_name(out, split->name);
         spsh__html_format(out, " <span class=\"soft\">%s, %s</span></span>",
-                          spsh__human_duration(split->all.seconds, duration),
-                          spsh__human_percent(split->all.seconds, f->all.seconds, percent));
+                          SPSH_SHOW_DURATION(split->all.seconds),
+                          SPSH_SHOW_PERCENT(split->all.seconds, f->all.seconds));
     }
     if (f->splits.count > SPLITS_COLORED)
         spsh__html_format(out,
                           "<span><i class=\"c%u\"></i>others (%zu) "
                           "<span class=\"soft\">%s</span></span>",
                           SPSH__SVG_COLORS - 1, f->splits.count - SPLITS_COLORED,
-                          spsh__human_duration(others, duration));
+                          SPSH_SHOW_DURATION(others));
     spsh__builder_append_text(out, "</div>\n");
 }
 
@@ -235,9 +230,8 @@ static void draw_domains(spsh__builder *out, const spsh__facts *f)
     const spsh__page_table table = {f, "domain|#audio|#share|#utterances|by split", row_domain,
                                     f->domains.count, "pack.json"};
     char title[64];
-    char number[SPSH_HUMAN_BYTES];
     (void)snprintf(title, sizeof(title), "Hours by domain and split: %s domain%s",
-                   spsh__human_count(f->domains.count, number), f->domains.count == 1 ? "" : "s");
+                   SPSH_SHOW_COUNT(f->domains.count), f->domains.count == 1 ? "" : "s");
     spsh__page_section_open(out, title);
     draw_legend(out, f);
     spsh__page_rows(out, &table);
@@ -257,7 +251,6 @@ static void draw_durations(spsh__builder *out, const spsh__facts *f)
         .title = "utterances by duration",
         .x_label = d->last_is_open ? "seconds; the last bar holds all longer ones" : "seconds",
         .y_label = "utterances"};
-    char number[SPSH_HUMAN_BYTES];
     spsh__page_section_open(out, "Durations");
     spsh__builder_append_text(out, "<div class=\"plots\"><div>");
     spsh__svg_histogram_draw(out, &plot);
@@ -265,7 +258,7 @@ static void draw_durations(spsh__builder *out, const spsh__facts *f)
     spsh__page_table_open(out, "of the utterances|#are at most");
     for (size_t i = 0; i < SPSH__PERCENTILES; i++)
         spsh__html_format(out, "<tr><td>%u %%</td><td class=\"n\">%s</td></tr>\n",
-                          spsh__percentiles[i], spsh__human_duration(d->percentiles[i], number));
+                          spsh__percentiles[i], SPSH_SHOW_DURATION(d->percentiles[i]));
     spsh__builder_append_text(out, "<tr><td>all (the longest)</td>");
     spsh__page_cell_duration(out, d->max_seconds);
     spsh__builder_append_text(out, "</tr><tr><td>shortest</td>");
@@ -313,8 +306,6 @@ static void draw_levels(spsh__builder *out, const spsh__facts *f)
 {
     const spsh__level_counts *levels = &f->levels;
     const uint64_t quiet = spsh__level_quiet(levels);
-    char number[SPSH_HUMAN_BYTES];
-    char percent[SPSH_HUMAN_BYTES];
     if (levels->recordings == 0)
         return;
     spsh__page_section_open(out, "Levels");
@@ -323,16 +314,14 @@ static void draw_levels(spsh__builder *out, const spsh__facts *f)
     draw_level(out, levels->rms, "recordings by RMS level", "RMS, dB of full scale", 3);
     spsh__builder_append_text(out, "</div>\n");
     spsh__html_format(out, "<p class=\"soft\">%s recordings measured; ",
-                      spsh__human_count(levels->recordings, number));
-    spsh__html_format(out, "%s (%s) as good as silent, with an RMS below -%u dBFS; ",
-                      spsh__human_count(quiet, number),
-                      spsh__human_percent((double)quiet, (double)levels->recordings, percent),
-                      SPSH__LEVEL_QUIET_DB);
+                      SPSH_SHOW_COUNT(levels->recordings));
     spsh__html_format(
-        out, "%s (%s) clipped, with %u or more values at full scale.</p>",
-        spsh__human_count(levels->clipped, number),
-        spsh__human_percent((double)levels->clipped, (double)levels->recordings, percent),
-        SPSH__LEVEL_CLIPPED_AT);
+        out, "%s (%s) as good as silent, with an RMS below -%u dBFS; ", SPSH_SHOW_COUNT(quiet),
+        SPSH_SHOW_PERCENT((double)quiet, (double)levels->recordings), SPSH__LEVEL_QUIET_DB);
+    spsh__html_format(out, "%s (%s) clipped, with %u or more values at full scale.</p>",
+                      SPSH_SHOW_COUNT(levels->clipped),
+                      SPSH_SHOW_PERCENT((double)levels->clipped, (double)levels->recordings),
+                      SPSH__LEVEL_CLIPPED_AT);
     spsh__page_section_close(out);
 }
 
@@ -342,14 +331,12 @@ static void row_kind(spsh__builder *out, const void *facts, size_t i)
 {
     const spsh__facts *const f = (const spsh__facts *)facts;
     const spsh__kind *kind = &f->kinds[i];
-    char rate[SPSH_HUMAN_BYTES];
     if (kind->sample_rate_hz == 0)
         spsh__builder_append_text(out, "<tr><td>all others</td><td></td><td></td>");
     else
         spsh__html_format(
             out, "<tr><td>%s</td><td class=\"n\">%s Hz</td><td class=\"n\">%" PRIu32 "</td>",
-            spsh_codec_name(kind->codec), spsh__human_count(kind->sample_rate_hz, rate),
-            kind->channels);
+            spsh_codec_name(kind->codec), SPSH_SHOW_COUNT(kind->sample_rate_hz), kind->channels);
     spsh__page_cell_duration(out, kind->all.seconds);
     spsh__page_cell_percent(out, kind->all.seconds, f->all.seconds);
     spsh__page_cell_count(out, kind->all.utterances);
