@@ -4,12 +4,9 @@
  */
 #include "watch.h"
 
-#include <pthread.h>
+#include "steady_wait.h"
 
-#include "speechshard/inside.h"
-
-#define NAP_NS   UINT64_C(200000)
-#define NS_PER_S UINT64_C(1000000000)
+#define NAP_NS UINT64_C(200000)
 
 struct spsh__watch {
     spsh_allocator allocator;
@@ -21,11 +18,6 @@ struct spsh__watch {
     bool is_looking, is_closing;
 };
 
-static struct timespec at(uint64_t ns)
-{
-    return (struct timespec){(time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S)};
-}
-
 static void *run(void *user)
 {
     spsh__watch *w = user;
@@ -35,7 +27,7 @@ static void *run(void *user)
             (void)pthread_cond_wait(&w->news, &w->lock);
             continue;
         }
-        const struct timespec end = at(spsh__now_ns() + NAP_NS);
+        const struct timespec end = spsh__timespec_of(spsh__now_ns() + NAP_NS);
         (void)pthread_cond_timedwait(&w->news, &w->lock, &end);
         if (w->is_looking && !w->is_closing)
             w->is_looking = w->look_fn(w->user);
@@ -48,15 +40,11 @@ spsh_status spsh__watch_open(bool (*look_fn)(void *user), void *user,
                              const spsh_allocator *allocator, spsh__watch **ret, spsh_error *err)
 {
     spsh__watch *w = spsh__new(allocator, 1, sizeof(*w));
-    pthread_condattr_t attributes;
     if (w == NULL)
         return SPSH_NO_MEMORY(err);
     *w = (spsh__watch){.allocator = *allocator, .look_fn = look_fn, .user = user};
     (void)pthread_mutex_init(&w->lock, NULL);
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&w->news, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    spsh__steady_cond_init(&w->news);
     const int failed = pthread_create(&w->thread, NULL, run, w);
     if (failed == 0) {
         *ret = w;

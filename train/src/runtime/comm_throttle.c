@@ -5,9 +5,7 @@
  */
 #include "comm_throttle.h"
 
-#include <pthread.h>
-
-#include "speechshard/inside.h"
+#include "base/steady_wait.h"
 
 #define IS_SENT   ((spsh__comm_handle)1 << 63)
 #define NS_PER_MS UINT64_C(1000000)
@@ -45,12 +43,6 @@ static throttle *throttle_of(const spsh__comm *c)
     return (throttle *)c->state;
 }
 
-static struct timespec at(uint64_t ns)
-{
-    return (struct timespec){(time_t)(ns / UINT64_C(1000000000)),
-                             (long)(ns % UINT64_C(1000000000))};
-}
-
 /* ---- the thread ---- */
 
 /* Locked: the first one goes. */
@@ -81,7 +73,7 @@ static void *run(void *user)
             continue;
         }
         const uint64_t go_ns = t->parcels[t->queue[t->first]].go_ns;
-        const struct timespec end = at(go_ns);
+        const struct timespec end = spsh__timespec_of(go_ns);
         if (spsh__now_ns() < go_ns)
             (void)pthread_cond_timedwait(&t->news, &t->lock, &end);
         else
@@ -192,7 +184,7 @@ static bool throttle_done(spsh__comm *c, spsh__comm_handle handle)
 /* SPSH_E_TIMEOUT: it has not, and is late for whoever waits from now on. */
 static spsh_status await_gone(throttle *t, size_t place, uint32_t deadline_ms, parcel *ret)
 {
-    const struct timespec end = at(spsh__now_ns() + deadline_ms * NS_PER_MS);
+    const struct timespec end = spsh__timespec_after_ms(deadline_ms);
     int late = 0;
     (void)pthread_mutex_lock(&t->lock);
     while (!t->parcels[place].has_gone && !t->parcels[place].is_late && late == 0)
@@ -276,7 +268,7 @@ static spsh_status throttle_wait_any(spsh__comm *c, const spsh__comm_handle *han
                 *ret_which = i;
                 return SPSH_OK;
             }
-        const struct timespec pause = at(SLICE_MS * NS_PER_MS);
+        const struct timespec pause = spsh__timespec_of(SLICE_MS * NS_PER_MS);
         (void)nanosleep(&pause, NULL);
     } while (spsh__now_ns() < end_ns);
     *ret_which = count;
@@ -335,7 +327,6 @@ spsh_status spsh__comm_throttle_open(spsh__comm *parent, const spsh__link *link,
                                      spsh__comm **ret_comm, spsh_error *err)
 {
     throttle *t = spsh__new(&parent->allocator, 1, sizeof(*t));
-    pthread_condattr_t attributes;
     if (t == NULL)
         return SPSH_NO_MEMORY(err);
     t->link = *link;
@@ -347,11 +338,8 @@ spsh_status spsh__comm_throttle_open(spsh__comm *parent, const spsh__link *link,
                            .allocator = parent->allocator,
                            .state = t};
     (void)pthread_mutex_init(&t->lock, NULL);
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&t->news, &attributes);
-    (void)pthread_cond_init(&t->gone, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    spsh__steady_cond_init(&t->news);
+    spsh__steady_cond_init(&t->gone);
     const int failed = pthread_create(&t->thread, NULL, run, t);
     if (failed != 0) {
         free_state(t);

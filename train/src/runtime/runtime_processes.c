@@ -16,9 +16,7 @@
  */
 #include "runtime_processes.h"
 
-#include <pthread.h>
-
-#include "speechshard/inside.h"
+#include "base/steady_wait.h"
 
 #define TAG_HEAD 29998u
 #define TAG_BODY 29999u
@@ -319,17 +317,10 @@ static spsh_status turn(processes *p, uint32_t *ret_open, spsh_error *err)
     return rc != SPSH_OK ? rc : sweep(p, err);
 }
 
-static struct timespec after_ms(uint32_t ms)
-{
-    const uint64_t ns = spsh__now_ns() + ms * UINT64_C(1000000);
-    return (struct timespec){(time_t)(ns / UINT64_C(1000000000)),
-                             (long)(ns % UINT64_C(1000000000))};
-}
-
 /* In a world of one. */
 static void await_own(processes *p)
 {
-    const struct timespec end = after_ms(SWEEP_MS);
+    const struct timespec end = spsh__timespec_after_ms(SWEEP_MS);
     (void)pthread_mutex_lock(&p->out_lock);
     if (p->own_first == NULL)
         (void)pthread_cond_timedwait(&p->own_news, &p->out_lock, &end);
@@ -416,7 +407,7 @@ static spsh_status processes_wait(spsh__runtime *t, const spsh__mark *mark,
 {
     processes *p = processes_of(t);
     const uint32_t ms = deadline_ms > 0 ? deadline_ms : t->deadline_ms;
-    const struct timespec end = after_ms(ms);
+    const struct timespec end = spsh__timespec_after_ms(ms);
     int late = 0;
     (void)pthread_mutex_lock(&p->lock);
     bool is_ready = ready_fn(user);
@@ -548,18 +539,6 @@ static const spsh__runtime_ops processes_ops = {
     .close_fn = processes_close,
 };
 
-static void init_locks(processes *p)
-{
-    pthread_condattr_t attributes;
-    (void)pthread_mutex_init(&p->lock, NULL);
-    (void)pthread_mutex_init(&p->out_lock, NULL);
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&p->news, &attributes);
-    (void)pthread_cond_init(&p->own_news, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
-}
-
 spsh_status spsh__runtime_processes_open(spsh__comm *comm, const spsh_allocator *allocator,
                                          spsh__runtime **ret_runtime, spsh_error *err)
 {
@@ -575,7 +554,10 @@ spsh_status spsh__runtime_processes_open(spsh__comm *comm, const spsh_allocator 
                                  .world_size = comm->world_size,
                                  .deadline_ms = comm->deadline_ms,
                                  .state = p};
-    init_locks(p);
+    (void)pthread_mutex_init(&p->lock, NULL);
+    (void)pthread_mutex_init(&p->out_lock, NULL);
+    spsh__steady_cond_init(&p->news);
+    spsh__steady_cond_init(&p->own_news);
     p->peers = spsh__new(allocator, comm->world_size, sizeof(*p->peers));
     p->handles = spsh__new(allocator, comm->world_size, sizeof(*p->handles));
     p->whose = spsh__new(allocator, comm->world_size, sizeof(*p->whose));

@@ -10,8 +10,7 @@ spsh_status spsh__owner_mean_open(spsh__runtime *runtime, spsh__parts *parts,
 {
     const uint32_t world = runtime->world_size;
     const uint32_t owned = parts->count / world + (runtime->rank < parts->count % world);
-    *ret = (spsh__owner_mean){
-        .runtime = runtime, .parts = parts, .owned_count = owned, .allocator = *allocator};
+    *ret = (spsh__owner_mean){.runtime = runtime, .parts = parts, .allocator = *allocator};
     ret->mine = spsh__new(allocator, parts->part_elements, sizeof(*ret->mine));
     ret->sum = spsh__new(allocator, parts->part_elements, sizeof(*ret->sum));
     ret->inbox =

@@ -19,7 +19,6 @@ typedef struct spsh__owner_mean {
     spsh__runtime *runtime;
     spsh__parts *parts; /* whose arena it is of: borrowed */
     uint64_t round;
-    uint32_t owned_count;
     float *mine; /* a part */
     double *sum; /* a part */
     /* under the lock */

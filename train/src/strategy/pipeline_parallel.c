@@ -52,7 +52,6 @@ struct spsh__stages {
     uint32_t leaf; /* in backward */
     spsh_status bucket_status;
     spsh_error bucket_error;
-    uint64_t waited_ns;
 };
 
 /* ---- opening ---- */
@@ -272,21 +271,14 @@ const spsh__model *spsh__stages_layout(const spsh__stages *p)
     return p->layout;
 }
 
-double spsh__stages_waited_s(const spsh__stages *p)
-{
-    return (double)p->waited_ns * 1e-9;
-}
-
 /* ---- messages ---- */
 
 static spsh_status wait_for(spsh__stages *p, spsh__comm_handle *handle, spsh_error *err)
 {
     if (*handle == 0)
         return SPSH_OK;
-    const uint64_t begin_ns = spsh__now_ns();
     const spsh_status rc = p->comm->ops->wait_fn(p->comm, *handle, p->comm->deadline_ms, err);
     *handle = 0;
-    p->waited_ns += spsh__now_ns() - begin_ns;
     return rc;
 }
 

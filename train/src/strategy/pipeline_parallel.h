@@ -66,7 +66,5 @@ void spsh__stages_begin(spsh__stages *p);
 spsh_status spsh__stages_put(spsh__stages *p, uint32_t leaf, const spsh__model_batch *batch,
                              spsh_error *err);
 spsh_status spsh__stages_end(spsh__stages *p, spsh_error *err);
-/* Since open: how long this stage has waited for others. */
-double spsh__stages_waited_s(const spsh__stages *p);
 
 #endif

@@ -140,6 +140,27 @@ spsh_status spsh__learner_check_sizes(const spsh__learner *l, spsh_error *err)
     return SPSH_OK;
 }
 
+spsh_status spsh__strategy_begin(spsh__strategy *s, spsh__learner *l, size_t state_bytes,
+                                 spsh_error *err)
+{
+    s->state = spsh__new(&s->allocator, 1, state_bytes);
+    if (s->state == NULL)
+        return SPSH_NO_MEMORY(err);
+    s->learner = l;
+    l->updated = l->weights;
+    return SPSH_OK;
+}
+
+spsh_status spsh__strategy_open_parts(const spsh__strategy *s, spsh__backend_buffer arena,
+                                      uint32_t count_min, spsh__parts *ret, spsh_error *err)
+{
+    const spsh__learner *l = s->learner;
+    const spsh_status rc = spsh__strategy_align(l, err);
+    return rc != SPSH_OK ? rc
+                         : spsh__parts_open(l->backend, arena, l->arena_elements,
+                                            spsh__learner_parts(l, count_min), ret, err);
+}
+
 /* ---- what those share that sum all gradients ---- */
 
 /* Where NCCL cannot be had and need not be, the host does it. */
@@ -181,15 +202,12 @@ static spsh_status open_sum(spsh__strategy *s, bool is_whole, spsh_error *err)
 spsh_status spsh__strategy_sum_start(spsh__strategy *s, spsh__learner *l, bool is_whole,
                                      spsh_error *err)
 {
-    spsh__sum *sum = spsh__new(&s->allocator, 1, sizeof(*sum));
-    if (sum == NULL)
-        return SPSH_NO_MEMORY(err);
-    s->learner = l;
-    s->state = sum;
-    l->updated = l->weights;
-    const spsh_status rc = open_sum(s, is_whole, err);
+    spsh_status rc = spsh__strategy_begin(s, l, sizeof(spsh__sum), err);
+    if (rc == SPSH_OK)
+        rc = open_sum(s, is_whole, err);
     if (rc != SPSH_OK)
         return rc;
+    const spsh__sum *sum = s->state;
     return sum->ops->align_fn(sum->state, err);
 }
 

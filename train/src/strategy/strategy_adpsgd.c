@@ -154,13 +154,11 @@ static adpsgd *state_of(const spsh__strategy *s)
 
 static spsh_status open_state(spsh__strategy *s, spsh__learner *l, bool is_random, spsh_error *err)
 {
-    adpsgd *a = spsh__new(&s->allocator, 1, sizeof(*a));
     bool has_all = true;
-    if (a == NULL)
-        return SPSH_NO_MEMORY(err);
-    s->learner = l;
-    s->state = a;
-    const spsh_status rc = spsh__free_model_open(l, 1, &a->model, err);
+    spsh_status rc = spsh__strategy_begin(s, l, sizeof(adpsgd), err);
+    adpsgd *a = state_of(s);
+    if (rc == SPSH_OK)
+        rc = spsh__free_model_open(l, 1, &a->model, err);
     if (rc != SPSH_OK)
         return rc;
     a->is_random = is_random;

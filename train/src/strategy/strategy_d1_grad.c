@@ -45,17 +45,11 @@ static spsh_status serve(void *user, const spsh__message *m, spsh_error *err)
 static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
 {
     const uint32_t world = l->runtime->world_size;
-    d1 *d = spsh__new(&s->allocator, 1, sizeof(*d));
     bool has_all = true;
-    if (d == NULL)
-        return SPSH_NO_MEMORY(err);
-    s->learner = l;
-    s->state = d;
-    l->updated = l->weights;
-    spsh_status rc = spsh__strategy_align(l, err);
+    spsh_status rc = spsh__strategy_begin(s, l, sizeof(d1), err);
+    d1 *d = state_of(s);
     if (rc == SPSH_OK)
-        rc = spsh__parts_open(l->backend, l->gradients, l->arena_elements,
-                              spsh__learner_parts(l, world), &d->parts, err);
+        rc = spsh__strategy_open_parts(s, l->gradients, world, &d->parts, err);
     if (rc == SPSH_OK)
         rc = spsh__owner_mean_open(l->runtime, &d->parts, &s->allocator, &d->mean, err);
     if (rc != SPSH_OK)

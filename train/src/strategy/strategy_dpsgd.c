@@ -128,19 +128,13 @@ static spsh_status after_backward(spsh__strategy *s, const double *rows, double 
 static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
 {
     const uint32_t world = l->runtime->world_size, rank = l->runtime->rank;
-    dpsgd *d = spsh__new(&s->allocator, 1, sizeof(*d));
     bool has_all = true;
-    if (d == NULL)
-        return SPSH_NO_MEMORY(err);
-    s->learner = l;
-    s->state = d;
-    spsh_status rc = spsh__strategy_align(l, err);
+    spsh_status rc = spsh__strategy_begin(s, l, sizeof(dpsgd), err);
+    dpsgd *d = state_of(s);
     if (rc == SPSH_OK)
-        rc = spsh__parts_open(l->backend, l->weights, l->arena_elements, spsh__learner_parts(l, 1),
-                              &d->parts, err);
+        rc = spsh__strategy_open_parts(s, l->weights, 1, &d->parts, err);
     if (rc != SPSH_OK)
         return rc;
-    l->updated = l->weights;
     d->runtime = l->runtime;
     d->side_count = world > 2 ? 2 : world - 1;
     d->peers[LEFT] = (rank + world - 1) % world;

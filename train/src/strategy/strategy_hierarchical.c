@@ -91,18 +91,13 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "%u batches of a step are not as many for each of %u ranks",
                          l->virtual_world, l->comm->world_size);
-    hierarchy *h = spsh__new(&s->allocator, 1, sizeof(*h));
-    if (h == NULL)
-        return SPSH_NO_MEMORY(err);
-    s->learner = l;
-    s->state = h;
+    spsh_status rc = spsh__strategy_begin(s, l, sizeof(hierarchy), err);
+    hierarchy *h = state_of(s);
     l->updated = (spsh__backend_buffer){NULL, false}; /* the leader's, of a node */
-    spsh_status rc = spsh__strategy_align(l, err);
+    if (rc == SPSH_OK)
+        rc = spsh__strategy_open_parts(s, l->weights, 1, &h->parts, err);
     if (rc == SPSH_OK)
         rc = open_comms(h, l, size, err);
-    if (rc == SPSH_OK)
-        rc = spsh__parts_open(l->backend, l->weights, l->arena_elements, spsh__learner_parts(l, 1),
-                              &h->parts, err);
     if (rc == SPSH_OK && l->statistics_elements > 0)
         rc = spsh__parts_open(l->backend, l->statistics, l->statistics_elements, 1, &h->statistics,
                               err);

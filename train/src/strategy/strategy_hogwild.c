@@ -28,22 +28,16 @@ static hogwild *state_of(const spsh__strategy *s)
 
 static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
 {
-    hogwild *h = spsh__new(&s->allocator, 1, sizeof(*h));
-    if (h == NULL)
-        return SPSH_NO_MEMORY(err);
-    s->learner = l;
-    s->state = h;
     if (l->shared == NULL)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
                          "hogwild needs memory that all learners share: they are on several nodes");
-    h->shared = (_Atomic float *)(void *)l->shared;
-    l->updated = l->weights;
-    spsh_status rc = spsh__strategy_align(l, err);
+    spsh_status rc = spsh__strategy_begin(s, l, sizeof(hogwild), err);
+    hogwild *h = state_of(s);
     if (rc == SPSH_OK)
-        rc = spsh__parts_open(l->backend, l->weights, l->arena_elements, spsh__learner_parts(l, 1),
-                              &h->parts, err);
+        rc = spsh__strategy_open_parts(s, l->weights, 1, &h->parts, err);
     if (rc != SPSH_OK)
         return rc;
+    h->shared = (_Atomic float *)(void *)l->shared;
     h->before = spsh__new(&s->allocator, l->arena_elements, sizeof(*h->before));
     if (h->before == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a second model");

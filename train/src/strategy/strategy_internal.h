@@ -58,6 +58,15 @@ void spsh__strategy_sum_close(spsh__strategy *s);
 
 bool spsh__strategy_whole_slice(const spsh__strategy *s, uint32_t number, spsh__slice *ret);
 
+/* For start_fn: allocates s->state, zeroed, and takes the learner, whose updates go to `weights`.
+ */
+spsh_status spsh__strategy_begin(spsh__strategy *s, spsh__learner *l, size_t state_bytes,
+                                 spsh_error *err);
+/* After it, on all ranks: everything becomes rank 0's; then `arena` is cut into parts, count_min of
+ * them at least. */
+spsh_status spsh__strategy_open_parts(const spsh__strategy *s, spsh__backend_buffer arena,
+                                      uint32_t count_min, spsh__parts *ret, spsh_error *err);
+
 /* What free strategies share: gradients and totals of the learner alone. */
 spsh_status spsh__strategy_own_zero(spsh__strategy *s, spsh_error *err);
 spsh_status spsh__strategy_own_bucket(spsh__strategy *s, uint32_t leaf, uint32_t bucket,
@@ -77,9 +86,6 @@ spsh_status spsh__strategy_mean(const spsh__learner *l, spsh__backend_buffer mod
 spsh_status spsh__strategy_mean_statistics(const spsh__learner *l, spsh_error *err);
 /* SPSH_E_MISMATCH: of a message that no learner of this strategy sends. */
 spsh_status spsh__strategy_unknown(const spsh__message *message, spsh_error *err);
-/* Of ps-async: how many gradients came to a part, on the mean, between its reading and its update,
- * of those that this learner serves. */
-double spsh__ps_async_staleness(const spsh__strategy *s);
 /* Of a table: where all gradients are summed ... */
 #define SPSH__STRATEGY_SUMS                                                                        \
     .before_forward_fn = spsh__strategy_sum_before_forward,                                        \

@@ -39,7 +39,6 @@ typedef struct ps {
     uint64_t *versions; /* [part] */
     bool *is_lost;      /* [learner] */
     uint64_t answers;   /* parts that came back */
-    uint64_t stale_sum, stale_count;
 } ps;
 
 static ps *state_of(const spsh__strategy *s)
@@ -111,8 +110,6 @@ static spsh_status take_push(ps *p, const spsh__message *m, spsh_error *err)
     l->update_fn(l->update_user, &slice, p->gradients, scale);
     spsh__backend_finish(p->model.backend);
     p->versions[m->part]++;
-    p->stale_sum += stale;
-    p->stale_count++;
     spsh__learner_stale(l, stale);
     c->came = m->number + 1;
     c->has_retired = false;
@@ -311,13 +308,12 @@ static spsh_status consensus(spsh__strategy *s, bool is_taken, spsh_error *err)
 static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
 {
     const uint32_t world = l->runtime->world_size;
-    ps *p = spsh__new(&s->allocator, 1, sizeof(*p));
-    if (p == NULL)
-        return SPSH_NO_MEMORY(err);
-    s->learner = l;
-    s->state = p;
+    spsh_status rc = spsh__strategy_begin(s, l, sizeof(ps), err);
+    if (rc != SPSH_OK)
+        return rc;
+    ps *p = state_of(s);
     p->servers = l->options.servers == 0 || l->options.servers > world ? world : l->options.servers;
-    spsh_status rc = spsh__free_model_open(l, p->servers, &p->model, err);
+    rc = spsh__free_model_open(l, p->servers, &p->model, err);
     if (rc != SPSH_OK)
         return rc;
     const spsh__parts *parts = &p->model.parts;
@@ -357,12 +353,6 @@ static void close_state(spsh__strategy *s)
     spsh__free(&s->allocator, p->versions);
     spsh__free(&s->allocator, p->is_lost);
     spsh__free(&s->allocator, p);
-}
-
-double spsh__ps_async_staleness(const spsh__strategy *s)
-{
-    const ps *p = state_of(s);
-    return p->stale_count > 0 ? (double)p->stale_sum / (double)p->stale_count : 0;
 }
 
 const spsh__strategy_ops spsh__strategy_ps_async = {

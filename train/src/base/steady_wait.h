@@ -1,0 +1,31 @@
+/* steady_wait.h: waiting on a condition until a time of spsh__now_ns, whatever the wall clock does.
+ */
+#ifndef SPSH_TRAIN_STEADY_WAIT_H
+#define SPSH_TRAIN_STEADY_WAIT_H
+
+#include <pthread.h>
+
+#include "speechshard/inside.h"
+
+static inline struct timespec spsh__timespec_of(uint64_t ns)
+{
+    const uint64_t second = UINT64_C(1000000000);
+    return (struct timespec){(time_t)(ns / second), (long)(ns % second)};
+}
+
+static inline struct timespec spsh__timespec_after_ms(uint32_t ms)
+{
+    return spsh__timespec_of(spsh__now_ns() + ms * UINT64_C(1000000));
+}
+
+/* For pthread_cond_timedwait with such times. */
+static inline void spsh__steady_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attributes;
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(cond, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+}
+
+#endif
