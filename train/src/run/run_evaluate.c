@@ -36,18 +36,7 @@ static void free_examples(examples *e)
 static spsh_status open_feed(spsh__run *r, const char *name, spsh__feed **ret, spsh_error *err)
 {
     const char *const names[] = {name, NULL};
-    const spsh__feed_options options = {.config = r->setup.config,
-                                        .vocabulary = r->setup.vocabulary,
-                                        .alignments = r->setup.alignments,
-                                        .names = names,
-                                        .rank = r->world->comm->rank,
-                                        .world_size = r->world->comm->world_size,
-                                        .cuda =
-                                            spsh__run_lent_device(&r->compute, r->setup.alignments),
-                                        .device = r->backend->device,
-                                        .io = r->io,
-                                        .log_fn = r->o->log_fn,
-                                        .log_user = r->o->log_user};
+    const spsh__feed_options options = spsh__run_feed_options(r, names);
     return spsh__feed_open(&options, ret, err);
 }
 

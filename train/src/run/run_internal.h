@@ -138,6 +138,8 @@ typedef struct spsh__run {
 } spsh__run;
 
 /* ---- run_open.c ---- */
+/* For batches of these datasets, which are evaluated: every utterance once. */
+spsh__feed_options spsh__run_feed_options(const spsh__run *r, const char *const *names);
 /* Of what the run has opened, behind the feed. */
 spsh__estimating spsh__run_estimating(const spsh__run *r, spsh_train_estimate *out);
 /* Behind what was opened: it goes, so that what is free is told as it was. */

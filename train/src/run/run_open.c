@@ -27,24 +27,31 @@ static spsh_status configure(spsh__run *r, spsh_error *err)
     return w->ops->configure_fn(w, r->o, r->setup.config, err);
 }
 
+spsh__feed_options spsh__run_feed_options(const spsh__run *r, const char *const *names)
+{
+    return (spsh__feed_options){.config = r->setup.config,
+                                .vocabulary = r->setup.vocabulary,
+                                .alignments = r->setup.alignments,
+                                .names = names,
+                                .rank = r->world->comm->rank,
+                                .world_size = r->world->comm->world_size,
+                                .cuda = spsh__run_lent_device(&r->compute, r->setup.alignments),
+                                .device = r->backend->device,
+                                .io = r->io,
+                                .log_fn = r->o->log_fn,
+                                .log_user = r->o->log_user};
+}
+
 static spsh_status open_feed(spsh__run *r, spsh_error *err)
 {
     const bool is_staged = spsh__run_is_staged(r->setup.config); /* all see all batches */
-    const spsh__feed_options options = {.config = r->setup.config,
-                                        .vocabulary = r->setup.vocabulary,
-                                        .alignments = r->setup.alignments,
-                                        .names = (const char *const *)r->setup.config->train,
-                                        .weights = r->setup.config->train_weights,
-                                        .is_training = true,
-                                        .rank = is_staged ? 0 : r->world->comm->rank,
-                                        .world_size = is_staged ? 1 : r->world->comm->world_size,
-                                        .is_asked = r->rounds.is_free,
-                                        .cuda =
-                                            spsh__run_lent_device(&r->compute, r->setup.alignments),
-                                        .device = r->backend->device,
-                                        .io = r->io,
-                                        .log_fn = r->o->log_fn,
-                                        .log_user = r->o->log_user};
+    spsh__feed_options options =
+        spsh__run_feed_options(r, (const char *const *)r->setup.config->train);
+    options.weights = r->setup.config->train_weights;
+    options.is_training = true;
+    options.rank = is_staged ? 0 : options.rank;
+    options.world_size = is_staged ? 1 : options.world_size;
+    options.is_asked = r->rounds.is_free;
     const spsh_status rc = spsh__feed_open(&options, &r->feed, err);
     if (rc != SPSH_OK)
         return rc;
