@@ -1,6 +1,9 @@
-/* ctc.c: the CTC loss: what does not depend on the type of a number, and which code runs.
+/* ctc.c: the CTC loss: sizes, the choice of the code for floats, and the code for doubles.
  * ctc_body.h has the recursion, cuda/kernels_loss.h the one on a GPU. */
 #include "ctc.h"
+
+#include <math.h>
+#include <string.h>
 
 #include "ctc_layout.h"
 
@@ -30,3 +33,24 @@ spsh__ctc_result spsh__ctc_f32(const spsh__ctc_utterance *u, const float *logits
     const spsh__ctc_f32_fn wide = spsh__ctc_f32_avx2();
     return (wide != NULL ? wide : spsh__ctc_f32_simd128())(u, logits, dlogits, scratch);
 }
+
+/* ---- doubles, one by one: for the backend reference */
+
+typedef double real;
+typedef double vec;
+typedef uint64_t ivec;
+enum { LANES = 1, MANTISSA_BITS = 52, BIAS = 1023, TERMS = 13 };
+
+#define HEAD spsh__ctc_result spsh__ctc_f64
+#define TARGET
+#define INLINE static inline
+/* The first with 21 zeros at its end. */
+#define LN2_HIGH 6.93147180369123816490e-01
+#define LN2_LOW  1.90821492927058770002e-10
+
+INLINE vec vec_max(vec a, vec b)
+{
+    return a > b ? a : b;
+}
+
+#include "ctc_body.h"
