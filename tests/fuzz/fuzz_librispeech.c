@@ -7,6 +7,7 @@
 #include "common/file_names.h"
 #include "common/row_reader.h"
 #include "ingest/layouts/layout_librispeech.h"
+#include "speechshard/inside.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -73,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     read_transcripts(&input);
     read_sidecar(data, size);
     spsh__name_append(&name, (spsh_bytes){data, size});
-    must(!name.failed && spsh__text_is_utf8(spsh__builder_bytes(&name)));
+    must(!name.failed && spsh__utf8_valid(spsh__builder_bytes(&name)));
     spsh__builder_free(&name);
     return 0;
 }

@@ -15,6 +15,7 @@
 #include "common/row_reader.h"
 #include "ingest/layouts/layouts.h"
 #include "ingest/metadata/table.h"
+#include "speechshard/inside.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -56,9 +57,9 @@ static spsh_status take_item(void *user, const spsh_ingest_item *item, spsh_erro
 {
     uint64_t *items = user;
     (void)err;
-    must(item->id.size_bytes > 0 && item->id.size_bytes <= 4096 && spsh__text_is_utf8(item->id));
+    must(item->id.size_bytes > 0 && item->id.size_bytes <= 4096 && spsh__utf8_valid(item->id));
     must(item->recording_id.size_bytes > 0 && item->domain.size_bytes > 0);
-    must(spsh__text_is_utf8(item->text) && spsh__text_is_utf8(item->source));
+    must(spsh__utf8_valid(item->text) && spsh__utf8_valid(item->source));
     must(item->end_ns > item->start_ns);
     if (item->extras.size_bytes > 0) {
         json_t *extras = json_loadb((const char *)item->extras.data, item->extras.size_bytes,

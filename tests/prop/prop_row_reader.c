@@ -9,6 +9,7 @@
 #include "common/json_text.h"
 #include "common/row_reader.h"
 #include "ingest/metadata/table.h"
+#include "speechshard/inside.h"
 
 #define ROUNDS      2000
 #define ROWS_MAX    40U
@@ -267,7 +268,7 @@ static void test_json_against_jansson(void)
         json_t *value = json_loadb((const char *)out.data, out.size_bytes,
                                    JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
         CHECK(json_is_string(value));
-        if (spsh__text_is_utf8((spsh_bytes){text, size}))
+        if (spsh__utf8_valid((spsh_bytes){text, size}))
             CHECK(json_string_length(value) == size &&
                   memcmp(json_string_value(value), text, size) == 0);
         json_decref(value);
@@ -292,7 +293,7 @@ static void test_names_can_be_undone(void)
         for (size_t b = 0; b < size; b++)
             name[b] = (uint8_t)(below(2) == 0 ? below(256) : (uint64_t) "%4aF\n"[below(5)]);
         spsh__name_append(&out, (spsh_bytes){name, size});
-        CHECK(spsh__text_is_utf8(spsh__builder_bytes(&out)));
+        CHECK(spsh__utf8_valid(spsh__builder_bytes(&out)));
         for (size_t b = 0; b < out.size_bytes; b++) {
             const bool escape = out.data[b] == '%' && out.size_bytes - b > 2 &&
                                 hex_value(out.data[b + 1]) >= 0 && hex_value(out.data[b + 2]) >= 0;

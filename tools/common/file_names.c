@@ -3,6 +3,8 @@
  */
 #include "file_names.h"
 
+#include "speechshard/inside.h"
+
 /* What the packer decodes comes first; the rest is recognised so that it is reported as a codec
  * that is not supported rather than overlooked. */
 static const char *const audio_extensions[] = {
@@ -26,57 +28,6 @@ bool spsh__bytes_equal_nocase(spsh_bytes a, spsh_bytes b)
     for (size_t i = 0; i < a.size_bytes; i++) {
         if (lower(a.data[i]) != lower(b.data[i]))
             return false;
-    }
-    return true;
-}
-
-static bool is_continuation(uint8_t byte)
-{
-    return (byte & 0xc0) == 0x80;
-}
-
-/* The table of well-formed sequences in the Unicode standard, chapter 3: no overlong forms, no
- * surrogates, nothing above U+10FFFF. */
-size_t spsh__utf8_sequence(spsh_bytes text)
-{
-    const uint8_t *b = text.data;
-    const size_t n = text.size_bytes;
-    if (n >= 1 && b[0] < 0x80)
-        return 1;
-    if (n < 2 || b[0] < 0xc2 || b[0] > 0xf4 || !is_continuation(b[1]))
-        return 0;
-    if (b[0] < 0xe0)
-        return 2;
-    if (n < 3 || !is_continuation(b[2]))
-        return 0;
-    if (b[0] < 0xf0) {
-        if ((b[0] == 0xe0 && b[1] < 0xa0) || (b[0] == 0xed && b[1] > 0x9f))
-            return 0;
-        return 3;
-    }
-    if (n < 4 || !is_continuation(b[3]))
-        return 0;
-    if ((b[0] == 0xf0 && b[1] < 0x90) || (b[0] == 0xf4 && b[1] > 0x8f))
-        return 0;
-    return 4;
-}
-
-bool spsh__text_is_utf8(spsh_bytes text)
-{
-    size_t i = 0;
-    while (i < text.size_bytes) {
-        uint64_t word = 0;
-        if (text.size_bytes - i >= sizeof(word)) {
-            memcpy(&word, text.data + i, sizeof(word));
-            if ((word & UINT64_C(0x8080808080808080)) == 0) {
-                i += sizeof(word);
-                continue;
-            }
-        }
-        size_t length = spsh__utf8_sequence((spsh_bytes){text.data + i, text.size_bytes - i});
-        if (length == 0)
-            return false;
-        i += length;
     }
     return true;
 }

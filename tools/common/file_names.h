@@ -29,10 +29,6 @@ static inline const char *spsh__base_name(const char *path)
 /* ASCII case is ignored. */
 bool spsh__bytes_equal_nocase(spsh_bytes a, spsh_bytes b);
 
-/* Length of the well-formed UTF-8 sequence at the start of text, 0 if there is none. */
-size_t spsh__utf8_sequence(spsh_bytes text);
-bool spsh__text_is_utf8(spsh_bytes text);
-
 /**
  * Append a file name or path as it appears in ids and reports: bytes that are not UTF-8 and control
  * characters as %XX (upper case), '%' as %25 when two hexadecimal digits follow, all else as it is.

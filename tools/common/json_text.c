@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "file_names.h"
+#include "speechshard/inside.h"
 
 static void append_escape(spsh__builder *out, uint8_t byte)
 {

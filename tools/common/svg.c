@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "file_names.h"
+#include "speechshard/inside.h"
 
 #define WIDTH      560.0
 #define HEIGHT     220.0

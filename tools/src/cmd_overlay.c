@@ -74,7 +74,7 @@ static spsh_status add_row(edits *e, const char *path, spsh_overlay_type type, c
     spsh_bytes value = row->field_count == 2 ? row->fields[1] : none;
     if (id.size_bytes == 0)
         return fail_row(path, row, "the id is empty", err);
-    if (!spsh__text_is_utf8(id) || !spsh__text_is_utf8(value))
+    if (!spsh__utf8_valid(id) || !spsh__utf8_valid(value))
         return fail_row(path, row, "not UTF-8", err);
     const entry_place place = {e->text.size_bytes, id.size_bytes,
                                e->text.size_bytes + id.size_bytes, value.size_bytes};

@@ -1,5 +1,5 @@
 /* inside.h: what the sources of all parts share: failing, memory, byte order, checked arithmetic,
- * hashing, and the clock. Not for users: it changes with any version.
+ * UTF-8, hashing, and the clock. Not for users: it changes with any version.
  */
 #ifndef SPEECHSHARD_INSIDE_H
 #define SPEECHSHARD_INSIDE_H
@@ -132,6 +132,47 @@ static inline void spsh__store_u32le(void *bytes, uint32_t value)
 static inline void spsh__store_u64le(void *bytes, uint64_t value)
 {
     spsh__store_le(bytes, value, 8);
+}
+
+/* Bytes of the UTF-8 character at the start of text, 0 if there is none. By the table of
+ * well-formed sequences in the Unicode standard, chapter 3: no overlong forms, no surrogates,
+ * nothing above U+10FFFF. NUL is a character. */
+static inline size_t spsh__utf8_sequence(spsh_bytes text)
+{
+    const uint8_t *b = text.data;
+    const size_t n = text.size_bytes;
+    if (n >= 1 && b[0] < 0x80)
+        return 1;
+    if (n < 2 || b[0] < 0xc2 || b[0] > 0xf4 || (b[1] & 0xc0) != 0x80)
+        return 0;
+    if (b[0] < 0xe0)
+        return 2;
+    if (n < 3 || (b[2] & 0xc0) != 0x80 || (b[0] == 0xe0 && b[1] < 0xa0) ||
+        (b[0] == 0xed && b[1] > 0x9f))
+        return 0;
+    if (b[0] < 0xf0)
+        return 3;
+    if (n < 4 || (b[3] & 0xc0) != 0x80 || (b[0] == 0xf0 && b[1] < 0x90) ||
+        (b[0] == 0xf4 && b[1] > 0x8f))
+        return 0;
+    return 4;
+}
+
+static inline bool spsh__utf8_valid(spsh_bytes text)
+{
+    while (text.size_bytes > 0) {
+        uint64_t word = UINT64_MAX;
+        if (text.size_bytes >= sizeof(word))
+            memcpy(&word, text.data, sizeof(word));
+        /* eight ASCII bytes at a time */
+        const size_t size =
+            (word & UINT64_C(0x8080808080808080)) == 0 ? sizeof(word) : spsh__utf8_sequence(text);
+        if (size == 0)
+            return false;
+        text.data += size;
+        text.size_bytes -= size;
+    }
+    return true;
 }
 
 /* Mixes 64 bits: a bijection in which every bit depends on every other. It is the finalizer of

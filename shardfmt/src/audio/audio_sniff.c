@@ -5,7 +5,6 @@
  * Headerless GSM frames are known by the file's name alone, and by the 0xd that starts each frame.
  */
 #include "audio_internal.h"
-#include "base/utf8.h"
 
 #include <strings.h>
 
@@ -98,7 +97,7 @@ static bool is_text(spsh_bytes head)
             return false;
     }
     for (size_t cut = 0; cut < 4 && cut < head.size_bytes; cut++)
-        if (spsh__utf8_valid(head.data, head.size_bytes - cut))
+        if (spsh__utf8_valid((spsh_bytes){head.data, head.size_bytes - cut}))
             return true;
     return false;
 }

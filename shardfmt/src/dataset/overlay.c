@@ -16,7 +16,6 @@
 #include <stdio.h>
 
 #include "base/checksum.h"
-#include "base/utf8.h"
 #include "dataset_lock.h"
 #include "io/io_internal.h"
 #include "speechshard/limits.h"
@@ -117,7 +116,7 @@ static spsh_status load_value(const spsh__overlay *overlay, uint64_t at, spsh_by
     spsh_status rc = spsh__container_string(c, SPSH__OVERLAY_VALUE_ENDS, at, &value, err);
     if (rc != SPSH_OK)
         return rc;
-    if (value.size_bytes > SPSH_TEXT_BYTES_MAX || !spsh__utf8_valid(value.data, value.size_bytes))
+    if (value.size_bytes > SPSH_TEXT_BYTES_MAX || !spsh__utf8_valid(value))
         return SPSH_FAIL(err, SPSH_E_CORRUPT,
                          "%s: value %" PRIu64 " of %zu bytes is too long or not UTF-8",
                          spsh__container_path(c), at, value.size_bytes);
@@ -280,7 +279,7 @@ static spsh_status check_entry(const spsh__overlay_edit *edit, uint64_t at, spsh
                          edit->name, entry->id.size_bytes < 200 ? (int)entry->id.size_bytes : 200,
                          (const char *)entry->id.data, entry->value.size_bytes,
                          SPSH_TEXT_BYTES_MAX);
-    if (!spsh__utf8_valid(entry->value.data, entry->value.size_bytes))
+    if (!spsh__utf8_valid(entry->value))
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "overlay \"%s\": \"%.*s\": the value is not UTF-8", edit->name,
                          entry->id.size_bytes < 200 ? (int)entry->id.size_bytes : 200,

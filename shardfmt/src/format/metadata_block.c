@@ -11,7 +11,6 @@
 #include <lz4.h>
 
 #include "base/buffer.h"
-#include "base/utf8.h"
 #include "block.h"
 
 #define ULL(value_) ((unsigned long long)(value_))
@@ -71,7 +70,7 @@ const char *spsh__metadata_find_bad_field(const spsh_utterance *u)
         if (columns[c].width != 0)
             continue;
         spsh_bytes string = get_string(u, c);
-        if (!spsh__utf8_valid(string.data, string.size_bytes))
+        if (!spsh__utf8_valid(string))
             return columns[c].name;
     }
     return NULL;

@@ -4,7 +4,6 @@
 #include "record.h"
 
 #include "base/checksum.h"
-#include "base/utf8.h"
 
 #define ULL(value_) ((unsigned long long)(value_))
 
@@ -72,7 +71,7 @@ static const char *find_bad_field(const spsh_record *r)
 {
     if (r->id.size_bytes == 0 || r->id.size_bytes > SPSH_ID_BYTES_MAX)
         return "id_bytes";
-    if (!spsh__utf8_valid(r->id.data, r->id.size_bytes))
+    if (!spsh__utf8_valid(r->id))
         return "id is not UTF-8";
     return spsh__record_find_bad(r);
 }

@@ -1,10 +1,10 @@
 /* unit_metadata_block.c: rows to columns and back; columns that do not compress; columns of a later
  * version. */
 #include "base/string_table.h"
-#include "base/utf8.h"
 #include "fault_alloc.h"
 #include "format/block.h"
 #include "format/metadata_block.h"
+#include "speechshard/inside.h"
 #include "spsh_test.h"
 
 enum { ROWS = 300, CAPACITY = 4 << 20 };
@@ -151,7 +151,7 @@ static void test_any_bytes(void)
         for (uint32_t row = 0; row < 20; row++) {
             spsh_utterance u;
             spsh__metadata_row(metadata, row, &u);
-            CHECK(spsh__utf8_valid(u.id.data, u.id.size_bytes));
+            CHECK(spsh__utf8_valid(u.id));
         }
     }
     spsh__metadata_free(metadata);
@@ -211,9 +211,9 @@ static void test_utf8(void)
                                       "\xe2\x82",
                                       "abcdefghijklmno\xe2\x28\xa1"};
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
-        CHECK(spsh__utf8_valid(good[i], strlen(good[i])));
+        CHECK(spsh__utf8_valid((spsh_bytes){(const uint8_t *)good[i], strlen(good[i])}));
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        CHECK(!spsh__utf8_valid(bad[i], strlen(bad[i])));
+        CHECK(!spsh__utf8_valid((spsh_bytes){(const uint8_t *)bad[i], strlen(bad[i])}));
 }
 
 static void test_names(void)

@@ -10,6 +10,7 @@
 #include "common/json_text.h"
 #include "common/row_reader.h"
 #include "ingest/metadata/table.h"
+#include "speechshard/inside.h"
 
 #define BYTES(text_) ((spsh_bytes){(const uint8_t *)(text_), sizeof(text_) - 1})
 
@@ -312,7 +313,7 @@ static void test_utf8(void)
         {BYTES("\xc3"),                                 false},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        CHECK(spsh__text_is_utf8(cases[i].text) == cases[i].valid);
+        CHECK(spsh__utf8_valid(cases[i].text) == cases[i].valid);
 }
 
 static void test_names(void)

@@ -42,7 +42,7 @@ static spsh_status parse_domain_rule(spsh__scan *scan, const char *rule, spsh_er
     scan->domain_rule = SPSH__DOMAIN_NAME;
     scan->domain_name = spsh__bytes_of(rule);
     if (rule[0] == '\0' || scan->domain_name.size_bytes > SPSH_NAME_BYTES_MAX ||
-        !spsh__text_is_utf8(scan->domain_name) || strcmp(rule, "column:") == 0)
+        !spsh__utf8_valid(scan->domain_name) || strcmp(rule, "column:") == 0)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "domain rule '%.60s': write a name, dir:N or column:NAME", rule);
     return SPSH_OK;
@@ -160,7 +160,7 @@ static const char *name_problem(const spsh_ingest_item *item)
         {item->document, "document is not UTF-8 or too long"},
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (names[i].value.size_bytes > SPSH_NAME_BYTES_MAX || !spsh__text_is_utf8(names[i].value))
+        if (names[i].value.size_bytes > SPSH_NAME_BYTES_MAX || !spsh__utf8_valid(names[i].value))
             return names[i].problem;
     }
     return NULL;
@@ -175,7 +175,7 @@ static bool item_refused(const spsh_ingest_item *item, spsh_reject *ret_reject)
         item->recording_id.size_bytes > SPSH_ID_BYTES_MAX) {
         ret_reject->reason = SPSH_REJECT_BAD_ID;
         ret_reject->detail = "an id has 1 to 4096 bytes";
-    } else if (!spsh__text_is_utf8(item->id) || has_control(item->id)) {
+    } else if (!spsh__utf8_valid(item->id) || has_control(item->id)) {
         ret_reject->reason = SPSH_REJECT_BAD_ID;
         ret_reject->detail = "an id is UTF-8 without control characters";
     } else if (item->text.size_bytes > SPSH_TEXT_BYTES_MAX) {
@@ -184,7 +184,7 @@ static bool item_refused(const spsh_ingest_item *item, spsh_reject *ret_reject)
     } else if (item->extras.size_bytes > SPSH_TEXT_BYTES_MAX) {
         ret_reject->reason = SPSH_REJECT_TEXT_TOO_LONG;
         ret_reject->detail = "the other columns together have at most 1 MiB";
-    } else if (!spsh__text_is_utf8(item->text)) {
+    } else if (!spsh__utf8_valid(item->text)) {
         ret_reject->reason = SPSH_REJECT_TEXT_INVALID_UTF8;
     } else {
         ret_reject->reason = SPSH_REJECT_ROW_SYNTAX;

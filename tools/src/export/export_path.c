@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/file_names.h"
+#include "speechshard/inside.h"
 
 enum {
     NAME_BYTES_MAX = 240, /* of 255: an extension follows */

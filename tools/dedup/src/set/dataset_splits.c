@@ -75,7 +75,7 @@ spsh_status spsh__source_list_add(spsh_dedup_sources *list, const char *operand,
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "'%s': splits are names with commas between, such as '%.*s:train'",
                          operand, (int)path_bytes, operand);
-    if (has_splits && !spsh__text_is_utf8(spsh__bytes_of(operand + path_bytes + 1)))
+    if (has_splits && !spsh__utf8_valid(spsh__bytes_of(operand + path_bytes + 1)))
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "'%s': names of splits are UTF-8, and this one is not", operand);
     rc = grow(list, err);

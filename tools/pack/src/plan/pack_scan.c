@@ -147,18 +147,18 @@ static const char *flaw_of(const spsh_ingest_item *item, spsh_reject_reason *ret
     if (item->id.size_bytes > SPSH_ID_BYTES_MAX ||
         item->recording_id.size_bytes > SPSH_ID_BYTES_MAX)
         return "the id is longer than 4096 bytes";
-    if (!spsh__text_is_utf8(item->id) || !spsh__text_is_utf8(item->recording_id))
+    if (!spsh__utf8_valid(item->id) || !spsh__utf8_valid(item->recording_id))
         return "the id is not UTF-8";
     *ret_reason = SPSH_REJECT_TEXT_TOO_LONG;
     if (item->text.size_bytes > SPSH_TEXT_BYTES_MAX ||
         item->extras.size_bytes > SPSH_TEXT_BYTES_MAX)
         return "the text is longer than 1 MiB";
     *ret_reason = SPSH_REJECT_TEXT_INVALID_UTF8;
-    if (!spsh__text_is_utf8(item->text) || !spsh__text_is_utf8(item->extras))
+    if (!spsh__utf8_valid(item->text) || !spsh__utf8_valid(item->extras))
         return "the text is not UTF-8";
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         *ret_reason = SPSH_REJECT_ROW_SYNTAX;
-        if (names[i].size_bytes > SPSH_NAME_BYTES_MAX || !spsh__text_is_utf8(names[i]))
+        if (names[i].size_bytes > SPSH_NAME_BYTES_MAX || !spsh__utf8_valid(names[i]))
             return "a domain, split, speaker, language or document is not UTF-8 or longer than "
                    "1024 bytes";
     }

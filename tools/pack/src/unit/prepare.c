@@ -552,7 +552,7 @@ spsh_status spsh__prepare_text(const spsh_io *io, const spsh__piece *sidecar, sp
     free(source.data);
     if (text->failed)
         return SPSH_NO_MEMORY(err);
-    if (!spsh__text_is_utf8(spsh__builder_bytes(text))) {
+    if (!spsh__utf8_valid(spsh__builder_bytes(text))) {
         *ret_reason = SPSH_REJECT_TEXT_INVALID_UTF8;
         *ret_detail = "its transcript is not UTF-8";
     }
