@@ -11,6 +11,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "speechshard/inside.h"
+
 typedef struct slot {
     void *result;
     size_t job;

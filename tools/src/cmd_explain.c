@@ -18,6 +18,7 @@
 #include "plan/copy_page.h"
 #include "set/source_prints.h"
 #include "speechshard/cores.h"
+#include "speechshard/inside.h"
 #include "text/edit_distance.h"
 #include "text/text_profile.h"
 
@@ -467,10 +468,8 @@ static spsh_status tell(const request *r, const spsh__print_set *set, const spsh
         return SPSH_OK;
     }
     spsh_json *json = spsh__json_new();
-    if (json == NULL) {
-        spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory");
-        return SPSH_E_NO_MEMORY;
-    }
+    if (json == NULL)
+        return SPSH_NO_MEMORY(err);
     put_facts(json, f, sides);
     rc = spsh__json_write_line(json, stdout, err);
     spsh__json_free(json);

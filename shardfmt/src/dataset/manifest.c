@@ -317,8 +317,7 @@ static spsh_status explain(const spsh_io *io, const spsh_allocator *allocator,
             what = "no such directory";
         else if (exists(io, allocator, dataset_path, "shards"))
             what = "no manifest.spsh: pack has not finished; run it again to continue";
-        spsh_error_set(err, rc, err->os_errno, SPSH_OFFSET_NONE, "%s: %s", dataset_path, what);
-        return rc;
+        return SPSH_FAIL_OS(err, rc, err->os_errno, "%s: %s", dataset_path, what);
     }
     uint64_t newest = 0;
     while (newest < UINT32_MAX && has_generation(io, allocator, dataset_path, newest + 1))

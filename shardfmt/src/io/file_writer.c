@@ -37,9 +37,8 @@ static spsh_status fail_file(spsh_file_writer *writer, const char *what, int os_
 {
     writer->dead = true;
     spsh_status rc = spsh_io_status(os_errno);
-    spsh_error_set(err, rc, os_errno, SPSH_OFFSET_NONE, "%s: cannot %s: %s", writer->path, what,
-                   spsh__os_text(os_errno));
-    return rc;
+    return SPSH_FAIL_OS(err, rc, os_errno, "%s: cannot %s: %s", writer->path, what,
+                        spsh__os_text(os_errno));
 }
 
 static spsh_status check_alive(const spsh_file_writer *writer, spsh_error *err)

@@ -199,9 +199,8 @@ spsh_status spsh_io_status(int os_errno)
 static spsh_status fail_os(const char *what, const char *path, int os_errno, spsh_error *err)
 {
     spsh_status rc = spsh_io_status(os_errno);
-    spsh_error_set(err, rc, os_errno, SPSH_OFFSET_NONE, "%s: cannot %s: %s", path, what,
-                   spsh__os_text(os_errno));
-    return rc;
+    return SPSH_FAIL_OS(err, rc, os_errno, "%s: cannot %s: %s", path, what,
+                        spsh__os_text(os_errno));
 }
 
 static int open_through_eintr(const spsh_io *io, const char *path, int flags)

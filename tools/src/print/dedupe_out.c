@@ -9,6 +9,7 @@
 #include "cli/source_fail.h"
 #include "common/file_names.h"
 #include "estimate_out.h"
+#include "speechshard/inside.h"
 
 enum { CLUSTERS_SHOWN = 10, TEXTS_SHOWN = 5, BOILERPLATE_SHOWN = 5 };
 
@@ -263,10 +264,8 @@ spsh_status spsh__dedupe_print_json(const spsh__dedupe_options *options, const s
     const spsh__dedupe_sum sound = add_up(d, SPSH_TIER_ACOUSTIC, SPSH_TIER_ACOUSTIC);
     const spsh__dedupe_sum all = add_up(d, SPSH_TIER_BYTES, SPSH_TIER_ACOUSTIC);
     spsh_json *json = spsh__json_new();
-    if (json == NULL) {
-        spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory");
-        return SPSH_E_NO_MEMORY;
-    }
+    if (json == NULL)
+        return SPSH_NO_MEMORY(err);
     spsh__json_put_string(json, "plan", options->plan_path);
     if (options->plan_path != NULL)
         spsh__json_put_hex(json, "plan_hash", d->plan_hash, 16);

@@ -76,10 +76,8 @@ static spsh_status fail(spsh__collectives *c, spsh_status rc, const spsh_error *
                          missing, (unsigned long long)*c->step, c->what,
                          missing[0] == 'n' ? ", a device or what connects them hangs" : "",
                          waited_s, c->comm->rank, c->comm->world_size);
-    spsh_error_set(err, rc, 0, SPSH_OFFSET_NONE, "step %llu, %s, rank %u of %u: %.140s",
-                   (unsigned long long)*c->step, c->what, c->comm->rank, c->comm->world_size,
-                   why->message);
-    return rc;
+    return SPSH_FAIL(err, rc, "step %llu, %s, rank %u of %u: %.140s", (unsigned long long)*c->step,
+                     c->what, c->comm->rank, c->comm->world_size, why->message);
 }
 
 /* Until NCCL has nothing under way on the host. */

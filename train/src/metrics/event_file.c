@@ -177,9 +177,7 @@ static spsh_status make_file(spsh__event_file *file, const char *directory, doub
         return SPSH_OK;
     const int os_errno = -file->fd;
     const spsh_status rc = spsh_io_status(os_errno);
-    spsh_error_set(err, rc, os_errno, SPSH_OFFSET_NONE, "%s: cannot make: %s", file->path,
-                   strerror(os_errno));
-    return rc;
+    return SPSH_FAIL_OS(err, rc, os_errno, "%s: cannot make: %s", file->path, strerror(os_errno));
 }
 
 spsh_status spsh__event_file_open(const spsh_io *io, const char *directory, double wall_s,

@@ -235,9 +235,8 @@ static spsh_status open_lines(spsh__metrics *m, const char *run, uint64_t sample
     if (os_errno == 0)
         return SPSH_OK;
     const spsh_status rc = spsh_io_status(os_errno);
-    spsh_error_set(err, rc, os_errno, SPSH_OFFSET_NONE, "%s: cannot open for writing: %s", m->path,
-                   strerror(os_errno));
-    return rc;
+    return SPSH_FAIL_OS(err, rc, os_errno, "%s: cannot open for writing: %s", m->path,
+                        strerror(os_errno));
 }
 
 /* ---- the three kinds ---- */

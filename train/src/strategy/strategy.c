@@ -177,8 +177,7 @@ static spsh_status open_collectives(spsh__learner *l, spsh__collectives **ret, s
         (void)snprintf(l->exchange_reason, sizeof(l->exchange_reason), "%.190s", why.message);
         return SPSH_OK;
     }
-    spsh_error_set(err, rc, 0, SPSH_OFFSET_NONE, "%s", why.message);
-    return rc;
+    return SPSH_FAIL(err, rc, "%s", why.message);
 }
 
 static spsh_status open_sum(spsh__strategy *s, bool is_whole, spsh_error *err)

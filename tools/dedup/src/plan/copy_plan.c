@@ -406,11 +406,9 @@ static spsh_status read_file_at(void *user, uint64_t offset_bytes, void *buffer,
                                             size_bytes - done, offset_bytes + done);
         if (got == -EINTR)
             continue;
-        if (got < 0) {
-            spsh_error_set(err, SPSH_E_IO, (int)-got, SPSH_OFFSET_NONE, "%s: cannot read: %s",
-                           f->path, strerror((int)-got));
-            return SPSH_E_IO;
-        }
+        if (got < 0)
+            return SPSH_FAIL_OS(err, SPSH_E_IO, (int)-got, "%s: cannot read: %s", f->path,
+                                strerror((int)-got));
         if (got == 0)
             break;
         done += (size_t)got;
@@ -428,9 +426,7 @@ spsh_status spsh__copy_plan_open(const spsh_io *io, const char *path, spsh__copy
     file.fd = io->open_fn(io->user, path, O_RDONLY | O_CLOEXEC, 0);
     if (file.fd < 0) {
         const spsh_status status = spsh_io_status(-file.fd);
-        spsh_error_set(err, status, -file.fd, SPSH_OFFSET_NONE, "%s: cannot open: %s", path,
-                       strerror(-file.fd));
-        return status;
+        return SPSH_FAIL_OS(err, status, -file.fd, "%s: cannot open: %s", path, strerror(-file.fd));
     }
     spsh_status rc = SPSH_OK;
     const int failed = io->fstat_fn(io->user, file.fd, &info);

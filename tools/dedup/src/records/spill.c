@@ -40,9 +40,7 @@ static spsh_status io_failed(const spsh__spill *spill, const char *what, int64_t
 {
     const int code = (int)-result;
     const spsh_status rc = spsh_io_status(code);
-    spsh_error_set(err, rc, code, SPSH_OFFSET_NONE, "%s: cannot %s: %s", spill->path, what,
-                   strerror(code));
-    return rc;
+    return SPSH_FAIL_OS(err, rc, code, "%s: cannot %s: %s", spill->path, what, strerror(code));
 }
 
 /* A name that is free, opened and removed again. */

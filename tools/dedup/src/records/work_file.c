@@ -143,9 +143,7 @@ spsh_status spsh__work_file_open(const spsh_io *io, const char *path, const uint
     file.fd = io->open_fn(io->user, path, O_RDONLY | O_CLOEXEC, 0);
     if (file.fd < 0) {
         rc = spsh_io_status(-file.fd);
-        spsh_error_set(err, rc, -file.fd, SPSH_OFFSET_NONE, "%s: cannot open: %s", path,
-                       strerror(-file.fd));
-        return rc;
+        return SPSH_FAIL_OS(err, rc, -file.fd, "%s: cannot open: %s", path, strerror(-file.fd));
     }
     const int failed = io->fstat_fn(io->user, file.fd, &info);
     if (failed < 0) {

@@ -110,9 +110,7 @@ static spsh_status take_file(spsh__name_rules *rules, const char *path, size_t s
     spsh__builder_free(&scratch);
     if (rc == SPSH_OK)
         return SPSH_OK;
-    spsh_error_set(err, rc, 0, SPSH_OFFSET_NONE, "%s, line %llu: %s", path, line,
-                   line_error.message);
-    return rc;
+    return SPSH_FAIL(err, rc, "%s, line %llu: %s", path, line, line_error.message);
 }
 
 spsh_status spsh__name_rules_open(const char *alias_path, bool fold, spsh__name_rules **ret_rules,

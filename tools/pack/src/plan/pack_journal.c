@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/hash.h"
+#include "speechshard/inside.h"
 
 #define JOURNAL_BYTES_MAX ((size_t)1 << 30)
 #define END_LINE_BYTES    (4 + 32 + 1) /* "end ", the hash, a line feed */
@@ -49,10 +50,8 @@ spsh_status spsh__journal_publish(const spsh_io *io, const char *directory, cons
 
     spsh__pack_hash128(spsh__builder_bytes(content), hash);
     spsh__journal_hash(content, "end", hash);
-    if (content->failed) {
-        spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "%s: out of memory", name);
-        return SPSH_E_NO_MEMORY;
-    }
+    if (content->failed)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: out of memory", name);
     rc = spsh_file_writer_open(io, directory, name, 0, NULL, &writer, err);
     if (rc == SPSH_OK)
         rc = spsh_file_writer_write(writer, content->data, content->size_bytes, err);
@@ -90,9 +89,8 @@ spsh_status spsh__journal_read(const spsh_io *io, const char *path, spsh__journa
         return rc;
     if (!end_line_is_right(data, size_bytes)) {
         free(data);
-        spsh_error_set(err, SPSH_E_CORRUPT, 0, SPSH_OFFSET_NONE,
-                       "%s: the hash in its last line is missing or wrong", path);
-        return SPSH_E_CORRUPT;
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: the hash in its last line is missing or wrong",
+                         path);
     }
     *ret_journal = (spsh__journal){data, size_bytes - END_LINE_BYTES, 0, path};
     return SPSH_OK;

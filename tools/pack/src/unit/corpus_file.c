@@ -19,8 +19,7 @@ static void reject(spsh__pack_source *source, spsh_reject_reason reason, const c
 
 static spsh_status fail_io(const char *path, int error, spsh_error *err)
 {
-    spsh_error_set(err, SPSH_E_IO, error, SPSH_OFFSET_NONE, "%s: %s", path, strerror(error));
-    return SPSH_E_IO;
+    return SPSH_FAIL_OS(err, SPSH_E_IO, error, "%s: %s", path, strerror(error));
 }
 
 /* Permanent conditions of the name are rejects; everything else is the machine's trouble. */

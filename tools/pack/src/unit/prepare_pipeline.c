@@ -101,11 +101,8 @@ static spsh_status start_threads(spsh__pipeline *pipeline, spsh_error *err)
     while (pipeline->thread_count < jobs) {
         int error =
             pthread_create(&pipeline->threads[pipeline->thread_count], NULL, work, pipeline);
-        if (error != 0 && pipeline->thread_count == 0) {
-            spsh_error_set(err, SPSH_E_NO_MEMORY, error, SPSH_OFFSET_NONE,
-                           "no thread can be started");
-            return SPSH_E_NO_MEMORY;
-        }
+        if (error != 0 && pipeline->thread_count == 0)
+            return SPSH_FAIL_OS(err, SPSH_E_NO_MEMORY, error, "no thread can be started");
         if (error != 0)
             break; /* fewer are slower, not wrong */
         pipeline->thread_count++;
