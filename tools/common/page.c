@@ -1,12 +1,15 @@
 /* page.c: see page.h. */
 #include "page.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "file_names.h"
 #include "human.h"
 
 #define ROWS_SHOWN  30U   /* of a table; the others are behind a click, */
+#define TEXT_BYTES  1024  /* of a label or a warning */
 #define ROWS_FOLDED 2000U /* and the rest in another file */
 
 /* A line a string: C promises no more than 4095 characters of one. */
@@ -191,6 +194,14 @@ void spsh__page_table_close(spsh__builder *out)
     spsh__builder_append_text(out, "</tbody></table></div>\n");
 }
 
+static void draw_row(spsh__builder *out, const spsh__page_table *table, size_t row)
+{
+    const bool is_total = table->has_total && row + 1 == table->count;
+    spsh__builder_append_text(out, is_total ? "<tr class=\"total\">" : "<tr>");
+    table->row_fn(out, table->user, row);
+    spsh__builder_append_text(out, "</tr>\n");
+}
+
 void spsh__page_rows(spsh__builder *out, const spsh__page_table *table)
 {
     /* One more than fits is no reason to fold. */
@@ -198,14 +209,14 @@ void spsh__page_rows(spsh__builder *out, const spsh__page_table *table)
     const size_t folded = table->count - shown < ROWS_FOLDED ? table->count - shown : ROWS_FOLDED;
     spsh__page_table_open(out, table->head);
     for (size_t i = 0; i < shown; i++)
-        table->row_fn(out, table->user, i);
+        draw_row(out, table, i);
     spsh__page_table_close(out);
     if (folded > 0) {
         spsh__html_format(out, "<details><summary>and %s more</summary>\n",
                           SPSH_SHOW_COUNT(table->count - shown));
         spsh__page_table_open(out, table->head);
         for (size_t i = shown; i < shown + folded; i++)
-            table->row_fn(out, table->user, i);
+            draw_row(out, table, i);
         spsh__page_table_close(out);
         if (shown + folded < table->count)
             spsh__html_format(out, "<p class=\"soft\">and %s more in %s</p>",
@@ -214,13 +225,48 @@ void spsh__page_rows(spsh__builder *out, const spsh__page_table *table)
     }
 }
 
-void spsh__page_tile(spsh__builder *out, const char *value, const char *label)
+static void append_text(spsh__builder *out, const char *format, va_list args)
 {
+    char text[TEXT_BYTES];
+    (void)vsnprintf(text, sizeof(text), format, args);
+    spsh__page_text(out, text);
+}
+
+void spsh__page_tile(spsh__builder *out, const char *value, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
     spsh__builder_append_text(out, "<div class=\"tile\"><b>");
     spsh__page_text(out, value);
     spsh__builder_append_text(out, "</b><span>");
-    spsh__page_text(out, label);
+    append_text(out, format, args);
     spsh__builder_append_text(out, "</span></div>\n");
+    va_end(args);
+}
+
+void spsh__page_warn(spsh__builder *out, bool *is_open, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (!*is_open)
+        spsh__builder_append_text(out, "<section class=\"warnings\"><h2>Worth a look</h2><ul>\n");
+    *is_open = true;
+    spsh__builder_append_text(out, "<li>");
+    append_text(out, format, args);
+    spsh__builder_append_text(out, "</li>\n");
+    va_end(args);
+}
+
+void spsh__page_warn_count(spsh__builder *out, bool *is_open, uint64_t count, const char *text)
+{
+    if (count > 0)
+        spsh__page_warn(out, is_open, "%s %s", SPSH_SHOW_COUNT(count), text);
+}
+
+void spsh__page_warnings_close(spsh__builder *out, bool is_open)
+{
+    if (is_open)
+        spsh__builder_append_text(out, "</ul></section>\n");
 }
 
 void spsh__page_open(spsh__builder *out, const char *title, const char *const *more_style)

@@ -32,7 +32,16 @@ void spsh__page_word(spsh__builder *line, const char *word);
 void spsh__page_text(spsh__builder *out, const char *plain);
 /* A name or text out of a corpus: its direction is its own matter. */
 void spsh__page_name(spsh__builder *out, spsh_bytes bytes);
-void spsh__page_tile(spsh__builder *out, const char *value, const char *label);
+/* A number in large print. The label is formatted, then escaped. */
+void spsh__page_tile(spsh__builder *out, const char *value, const char *format, ...)
+    SPSH_PRINTF(3, 4);
+
+/* A line in the box of warnings, formatted, then escaped. *is_open: false before the first one,
+ * which opens the box. */
+void spsh__page_warn(spsh__builder *out, bool *is_open, const char *format, ...) SPSH_PRINTF(3, 4);
+/* "12 text"; nothing if count is 0. */
+void spsh__page_warn_count(spsh__builder *out, bool *is_open, uint64_t count, const char *text);
+void spsh__page_warnings_close(spsh__builder *out, bool is_open);
 
 /* title: markup */
 void spsh__page_section_open(spsh__builder *out, const char *title);
@@ -51,9 +60,10 @@ void spsh__page_cell_bar(spsh__builder *out, double part, double whole, unsigned
 typedef struct spsh__page_table {
     const void *user;
     const char *head;
-    void (*row_fn)(spsh__builder *out, const void *user, size_t row);
+    void (*row_fn)(spsh__builder *out, const void *user, size_t row); /* appends the cells */
     size_t count;
     const char *rest; /* the file that has all rows */
+    bool has_total;   /* the last row is a sum */
 } spsh__page_table;
 
 void spsh__page_rows(spsh__builder *out, const spsh__page_table *table);

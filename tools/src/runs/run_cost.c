@@ -90,42 +90,27 @@ static void put(row_list *l, const char *what, const char *format, ...)
     va_end(arguments);
 }
 
-static const char *known(double value, const char *unit, char text[SPSH_HUMAN_BYTES])
-{
-    if (isfinite(value))
-        (void)snprintf(text, SPSH_HUMAN_BYTES, "%.2f %s", value, unit);
-    else
-        (void)snprintf(text, SPSH_HUMAN_BYTES, "unknown");
-    return text;
-}
-
-static const char *hours(double seconds, char text[SPSH_HUMAN_BYTES])
-{
-    return known(seconds / 3600, "h", text);
-}
-
-static const char *share(double part, double whole, char text[SPSH_HUMAN_BYTES])
-{
-    return known(100 * part / whole, "%", text);
-}
+/* In words if the value is not known. */
+#define SHOW_KNOWN(value_, unit_)                                                                  \
+    (isfinite(value_) ? SPSH_SHOW("%.2f " unit_, (value_)) : "unknown")
+#define SHOW_HOURS(seconds_)      SHOW_KNOWN((seconds_) / 3600, "h")
+#define SHOW_SHARE(part_, whole_) SHOW_KNOWN(100 * (part_) / (whole_), "%%")
 
 static void put_process_hours(row_list *l, const char *what, double seconds, double process_s)
 {
-    char text[SPSH_HUMAN_BYTES], of_processes[SPSH_HUMAN_BYTES];
-    put(l, what, "%s, of processes %s", hours(seconds, text), hours(process_s, of_processes));
+    put(l, what, "%s, of processes %s", SHOW_HOURS(seconds), SHOW_HOURS(process_s));
 }
 
 static void put_losses(row_list *l, const spsh__run_cost *c)
 {
-    char text[SPSH_HUMAN_BYTES], of_processes[SPSH_HUMAN_BYTES], part[SPSH_HUMAN_BYTES];
     if (!isfinite(c->lost_process_s + c->stopped_s + c->lost_samples)) {
         put(l, "lost with them",
             "unknown: an earlier version does not write down what it cuts off");
         return;
     }
     put(l, "lost with them", "%s, of processes %s, %s of all; %.0f utterances",
-        hours(c->lost_s, text), hours(c->lost_process_s, of_processes),
-        share(c->lost_process_s, c->kept_process_s + c->lost_process_s, part), c->lost_samples);
+        SHOW_HOURS(c->lost_s), SHOW_HOURS(c->lost_process_s),
+        SHOW_SHARE(c->lost_process_s, c->kept_process_s + c->lost_process_s), c->lost_samples);
     put_process_hours(l, "stopped between", c->stopped_s, c->stopped_process_s);
 }
 
@@ -157,14 +142,13 @@ size_t spsh__run_cost_rows(const spsh__run_cost *c, const spsh__run_rates *rates
                            spsh__run_cost_row rows[SPSH__RUN_COST_ROWS_MAX])
 {
     row_list l = {rows, 0};
-    char text[4][SPSH_HUMAN_BYTES];
     if (!isfinite(c->wall_s))
         return 0;
-    put(&l, "wall clock", "%s", hours(c->wall_s, text[0]));
+    put(&l, "wall clock", "%s", SHOW_HOURS(c->wall_s));
     put_process_hours(&l, "kept", c->kept_s, c->kept_process_s);
     put(&l, "of it", "steps %s, evaluations %s, checkpoints %s, other %s",
-        share(c->step_s, c->kept_s, text[0]), share(c->evaluation_s, c->kept_s, text[1]),
-        share(c->save_s, c->kept_s, text[2]), share(c->other_s, c->kept_s, text[3]));
+        SHOW_SHARE(c->step_s, c->kept_s), SHOW_SHARE(c->evaluation_s, c->kept_s),
+        SHOW_SHARE(c->save_s, c->kept_s), SHOW_SHARE(c->other_s, c->kept_s));
     put(&l, "restarts", "%" PRIu64, c->restarts);
     if (c->restarts > 0)
         put_losses(&l, c);

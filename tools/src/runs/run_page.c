@@ -21,23 +21,9 @@ static const char lines_file[] = "metrics.jsonl";
 
 /* ---- numbers ---- */
 
-static const char *real(double value, char text[NUMBER_BYTES])
-{
-    if (isfinite(value))
-        (void)snprintf(text, NUMBER_BYTES, "%.4g", value);
-    else
-        (void)snprintf(text, NUMBER_BYTES, "–");
-    return text;
-}
-
-static const char *percent(double value, char text[NUMBER_BYTES])
-{
-    if (isfinite(value))
-        (void)snprintf(text, NUMBER_BYTES, "%.2f %%", 100 * value);
-    else
-        (void)snprintf(text, NUMBER_BYTES, "–");
-    return text;
-}
+/* A dash if the value is not known. */
+#define SHOW_REAL(value_)    (isfinite(value_) ? SPSH_SHOW("%.4g", (value_)) : "–")
+#define SHOW_PERCENT(value_) (isfinite(value_) ? SPSH_SHOW("%.2f %%", 100 * (value_)) : "–")
 
 static const char *instant(double time_s, char text[NUMBER_BYTES])
 {
@@ -82,64 +68,52 @@ static bool is_of_frames(const spsh__run_history *h)
 
 static void draw_tiles(spsh__builder *out, const spsh__run_history *h)
 {
-    char text[NUMBER_BYTES];
     const spsh__run_evaluation *newest = spsh__run_newest(h, 0), *best = spsh__run_best(h);
     const double step_s = fmax(sum_of(h, SPSH__RUN_STEP_S), 1e-9);
     spsh__builder_append_text(out, "<div class=\"tiles\">\n");
     if (newest != NULL)
-        spsh__page_tile(out, percent(spsh__run_error(newest), text),
-                        is_of_frames(h) ? "wrong frames, last evaluation" : "WER, last evaluation");
+        spsh__page_tile(out, SHOW_PERCENT(spsh__run_error(newest)), "%s, last evaluation",
+                        is_of_frames(h) ? "wrong frames" : "WER");
     if (newest != NULL && !is_of_frames(h))
-        spsh__page_tile(out, percent(newest->cer, text), "CER, last evaluation");
+        spsh__page_tile(out, SHOW_PERCENT(newest->cer), "CER, last evaluation");
     if (best != NULL)
-        spsh__page_tile(out, percent(spsh__run_error(best), text),
+        spsh__page_tile(out, SHOW_PERCENT(spsh__run_error(best)), "%s",
                         is_of_frames(h) ? "wrong frames, best evaluation" : "best WER");
-    spsh__page_tile(out, real(h->last[SPSH__RUN_LOSS], text), "loss of the last step");
+    spsh__page_tile(out, SHOW_REAL(h->last[SPSH__RUN_LOSS]), "loss of the last step");
     spsh__page_tile(out, SPSH_SHOW_COUNT(count_of(h->last_step.step)), "steps");
     spsh__page_tile(out, SPSH_SHOW_COUNT(count_of(h->last_step.samples)), "utterances served");
     spsh__page_tile(out, SPSH_SHOW_DURATION(sum_of(h, SPSH__RUN_AUDIO_S)), "of audio");
     spsh__page_tile(out, SPSH_SHOW_DURATION(sum_of(h, SPSH__RUN_STEP_S)), "in steps");
-    (void)snprintf(text, sizeof(text), "%.0f s/s", sum_of(h, SPSH__RUN_AUDIO_S) / step_s);
-    spsh__page_tile(out, text, "audio a second");
-    (void)snprintf(text, sizeof(text), "%.1f %%", 100 * sum_of(h, SPSH__RUN_WAIT_S) / step_s);
-    spsh__page_tile(out, text, "of it waiting for data");
+    spsh__page_tile(out, SPSH_SHOW("%.0f s/s", sum_of(h, SPSH__RUN_AUDIO_S) / step_s),
+                    "audio a second");
+    spsh__page_tile(out, SPSH_SHOW("%.1f %%", 100 * sum_of(h, SPSH__RUN_WAIT_S) / step_s),
+                    "of it waiting for data");
     spsh__builder_append_text(out, "</div>\n");
-}
-
-static void warn(spsh__builder *out, double count, const char *what)
-{
-    if (!(count > 0))
-        return;
-    spsh__builder_append_text(out, "<li>");
-    spsh__page_text(out, SPSH_SHOW_COUNT(count_of(count)));
-    spsh__page_text(out, what);
-    spsh__builder_append_text(out, "</li>\n");
 }
 
 static void draw_warnings(spsh__builder *out, const spsh__run_history *h)
 {
-    char damaged[NUMBER_BYTES + 80];
-    const double infeasible = sum_of(h, SPSH__RUN_INFEASIBLE);
-    const double without_text = sum_of(h, SPSH__RUN_WITHOUT_TEXT);
-    const double without_frames = sum_of(h, SPSH__RUN_WITHOUT_FRAMES);
-    const double without_alignment = sum_of(h, SPSH__RUN_WITHOUT_ALIGNMENT);
-    const double other_length = sum_of(h, SPSH__RUN_OTHER_LENGTH);
-    const double skipped = h->last_step.skipped_steps;
-    if (!(infeasible + without_text + without_frames + without_alignment + other_length > 0) &&
-        !(skipped > 0) && h->damaged_lines == 0)
-        return;
-    (void)snprintf(damaged, sizeof(damaged),
-                   " lines of %s are none of a run's, the first one is line %llu", lines_file,
-                   (unsigned long long)h->first_damaged_line);
-    spsh__builder_append_text(out, "<section class=\"warnings\"><h2>Worth a look</h2><ul>\n");
-    warn(out, skipped, " steps were left out: their gradients were not finite");
-    warn(out, infeasible, " times an utterance had fewer frames than its labels need");
-    warn(out, without_text, " times an utterance had no text that the vocabulary knows");
-    warn(out, without_frames, " times an utterance was too short for a frame");
-    warn(out, without_alignment, " times an utterance had no alignment");
-    warn(out, other_length, " times an utterance's alignment had another length");
-    warn(out, (double)h->damaged_lines, damaged);
-    spsh__builder_append_text(out, "</ul></section>\n");
+    static const struct {
+        spsh__run_column column;
+        const char *text;
+    } rows[] = {
+        {SPSH__RUN_INFEASIBLE,        "times an utterance had fewer frames than its labels need"},
+        {SPSH__RUN_WITHOUT_TEXT,      "times an utterance had no text that the vocabulary knows"},
+        {SPSH__RUN_WITHOUT_FRAMES,    "times an utterance was too short for a frame"            },
+        {SPSH__RUN_WITHOUT_ALIGNMENT, "times an utterance had no alignment"                     },
+        {SPSH__RUN_OTHER_LENGTH,      "times an utterance's alignment had another length"       },
+    };
+    bool is_open = false;
+    spsh__page_warn_count(out, &is_open, count_of(h->last_step.skipped_steps),
+                          "steps were left out: their gradients were not finite");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        spsh__page_warn_count(out, &is_open, count_of(sum_of(h, rows[i].column)), rows[i].text);
+    if (h->damaged_lines > 0)
+        spsh__page_warn(out, &is_open,
+                        "%s lines of %s are none of a run's, the first one is line %llu",
+                        SPSH_SHOW_COUNT(h->damaged_lines), lines_file,
+                        (unsigned long long)h->first_damaged_line);
+    spsh__page_warnings_close(out, is_open);
 }
 
 static void draw_lines(spsh__builder *out, const spsh__curve *like, const spsh__line *lines,
@@ -247,19 +221,16 @@ static void row_evaluation(spsh__builder *out, const void *history, size_t row)
 {
     const spsh__run_history *h = (const spsh__run_history *)history;
     const spsh__run_evaluation *e = &h->evaluations[h->evaluation_count - 1 - row];
-    char text[NUMBER_BYTES];
-    spsh__builder_append_text(out, "<tr>");
     cell_name(out, h->sets[e->set].name);
     spsh__page_cell_count(out, count_of(e->step));
     spsh__page_cell_count(out, count_of(e->utterances));
-    cell(out, percent(spsh__run_error(e), text));
+    cell(out, SHOW_PERCENT(spsh__run_error(e)));
     if (!is_of_frames(h)) {
-        cell(out, percent(e->cer, text));
-        cell(out, percent(e->cer_letters, text));
+        cell(out, SHOW_PERCENT(e->cer));
+        cell(out, SHOW_PERCENT(e->cer_letters));
     }
-    cell(out, real(e->loss, text));
+    cell(out, SHOW_REAL(e->loss));
     spsh__page_cell_duration(out, isfinite(e->seconds) ? e->seconds : 0);
-    spsh__builder_append_text(out, "</tr>\n");
 }
 
 static void draw_evaluations(spsh__builder *out, const spsh__run_history *h,
@@ -269,7 +240,10 @@ static void draw_evaluations(spsh__builder *out, const spsh__run_history *h,
         h,
         is_of_frames(h) ? "set|#step|#utterances|#wrong frames|#loss|#took"
                         : "set|#step|#utterances|#WER|#CER|#CER without blanks|#loss|#took",
-        row_evaluation, h->evaluation_count, lines_file};
+        row_evaluation,
+        h->evaluation_count,
+        lines_file,
+        false};
     if (h->evaluation_count == 0)
         return;
     spsh__page_section_open(out, "Evaluations");
@@ -285,11 +259,9 @@ static void draw_evaluations(spsh__builder *out, const spsh__run_history *h,
 static void row_example(spsh__builder *out, const void *set, size_t row)
 {
     const spsh__run_example *e = &((const spsh__run_set *)set)->examples[row];
-    spsh__builder_append_text(out, "<tr>");
     cell_name(out, e->id);
     cell_name(out, e->reference);
     cell_name(out, e->found);
-    spsh__builder_append_text(out, "</tr>\n");
 }
 
 static void draw_examples(spsh__builder *out, const spsh__run_history *h)
@@ -297,8 +269,8 @@ static void draw_examples(spsh__builder *out, const spsh__run_history *h)
     bool is_open = false;
     for (size_t i = 0; i < h->set_count; i++) {
         const spsh__run_set *set = &h->sets[i];
-        const spsh__page_table table = {set, "utterance|reference|found", row_example,
-                                        set->example_count, lines_file};
+        const spsh__page_table table = {
+            set, "utterance|reference|found", row_example, set->example_count, lines_file, false};
         if (set->example_count == 0)
             continue;
         if (!is_open)
@@ -336,22 +308,20 @@ static void row_domain(spsh__builder *out, const void *history, size_t row)
 {
     const spsh__run_history *h = (const spsh__run_history *)history;
     const spsh__run_domain *d = &h->domains[row];
-    char text[NUMBER_BYTES];
     double most = 0;
     for (size_t i = 0; i < h->domain_count; i++)
         most = fmax(most, recent_loss(&h->domains[i].series));
-    spsh__builder_append_text(out, "<tr>");
     cell_name(out, d->name);
     spsh__page_cell_count(out, count_of(utterances_of(&d->series)));
-    cell(out, real(recent_loss(&d->series), text));
+    cell(out, SHOW_REAL(recent_loss(&d->series)));
     spsh__page_cell_bar(out, fmax(recent_loss(&d->series), 0), most, 0);
-    spsh__builder_append_text(out, "</tr>\n");
 }
 
 static void draw_domains(spsh__builder *out, const spsh__run_history *h)
 {
-    const spsh__page_table table = {h, "domain|#learnt from|#loss of the last tenth|", row_domain,
-                                    h->domain_count, lines_file};
+    const spsh__page_table table = {h,          "domain|#learnt from|#loss of the last tenth|",
+                                    row_domain, h->domain_count,
+                                    lines_file, false};
     if (h->domain_count < 2)
         return;
     spsh__page_section_open(out, "Domains");
@@ -363,7 +333,6 @@ static void row_start(spsh__builder *out, const void *history, size_t row)
 {
     const spsh__run_start *s = &((const spsh__run_history *)history)->starts[row];
     char text[NUMBER_BYTES];
-    spsh__builder_append_text(out, "<tr>");
     cell(out, instant(s->time, text));
     spsh__page_cell_count(out, count_of(s->samples));
     spsh__page_cell_count(out, count_of(s->world_size));
@@ -372,14 +341,17 @@ static void row_start(spsh__builder *out, const void *history, size_t row)
     cell_name(out, s->backend);
     cell_name(out, s->strategy);
     cell_name(out, s->launcher);
-    spsh__builder_append_text(out, "</tr>\n");
 }
 
 static void draw_starts(spsh__builder *out, const spsh__run_history *h)
 {
     const spsh__page_table table = {
-        h, "#when|#behind utterance|#processes|#threads|#weights|backend|strategy|launcher",
-        row_start, h->start_count, lines_file};
+        h,
+        "#when|#behind utterance|#processes|#threads|#weights|backend|strategy|launcher",
+        row_start,
+        h->start_count,
+        lines_file,
+        false};
     if (h->start_count == 0)
         return;
     spsh__page_section_open(out, "Starts");

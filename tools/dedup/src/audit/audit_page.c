@@ -60,15 +60,13 @@ static void draw_tiles(spsh__copy_page *page, const totals *t)
         {SPSH_LEAK_SENTENCE,    "have a sentence of train"                },
         {SPSH_LEAK_SPEAKER,     "have a speaker of train"                 },
     };
-    char label[128];
     spsh__builder_append_text(page->out, "<div class=\"tiles\">\n");
-    (void)snprintf(label, sizeof(label), "test utterances, %s", SPSH_SHOW_DURATION(t->seconds));
-    spsh__page_tile(page->out, SPSH_SHOW_COUNT(t->utterances), label);
+    spsh__page_tile(page->out, SPSH_SHOW_COUNT(t->utterances), "test utterances, %s",
+                    SPSH_SHOW_DURATION(t->seconds));
     for (size_t i = 0; i < sizeof(tiles) / sizeof(tiles[0]); i++) {
         const uint64_t count = t->leaked[tiles[i].kind];
-        (void)snprintf(label, sizeof(label), "(%s) %s",
-                       SPSH_SHOW_PERCENT((double)count, (double)t->utterances), tiles[i].label);
-        spsh__page_tile(page->out, SPSH_SHOW_COUNT(count), label);
+        spsh__page_tile(page->out, SPSH_SHOW_COUNT(count), "(%s) %s",
+                        SPSH_SHOW_PERCENT((double)count, (double)t->utterances), tiles[i].label);
     }
     spsh__builder_append_text(page->out, "</div>\n");
 }

@@ -130,7 +130,6 @@ static void draw_tiles(spsh__copy_page *page, const spsh__plan_facts *f, const s
 {
     double exact = 0;
     double all = 0;
-    char label[128];
     for (unsigned t = 0; t < SPSH_TIER_COUNT; t++) {
         for (unsigned k = 0; k < SPSH_COPY_CLASS_COUNT; k++) {
             all += s->by_tier_class[t][k].seconds;
@@ -138,49 +137,38 @@ static void draw_tiles(spsh__copy_page *page, const spsh__plan_facts *f, const s
         }
     }
     spsh__builder_append_text(page->out, "<div class=\"tiles\">\n");
-    (void)snprintf(label, sizeof(label), "would go, %s of %s",
-                   SPSH_SHOW_PERCENT(f->dropped_seconds, f->total_seconds),
-                   SPSH_SHOW_DURATION(f->total_seconds));
-    spsh__page_tile(page->out, SPSH_SHOW_DURATION(f->dropped_seconds), label);
-    (void)snprintf(label, sizeof(label), "utterances of %s would go",
-                   SPSH_SHOW_COUNT(spsh__print_set_count(f->common.set)));
-    spsh__page_tile(page->out, SPSH_SHOW_COUNT(f->dropped_count), label);
+    spsh__page_tile(page->out, SPSH_SHOW_DURATION(f->dropped_seconds), "would go, %s of %s",
+                    SPSH_SHOW_PERCENT(f->dropped_seconds, f->total_seconds),
+                    SPSH_SHOW_DURATION(f->total_seconds));
+    spsh__page_tile(page->out, SPSH_SHOW_COUNT(f->dropped_count), "utterances of %s would go",
+                    SPSH_SHOW_COUNT(spsh__print_set_count(f->common.set)));
     spsh__page_tile(page->out, SPSH_SHOW_BYTES(f->dropped_bytes), "no longer read");
-    (void)snprintf(label, sizeof(label), "of it proven sample by sample, the rest by ear");
-    spsh__page_tile(page->out, SPSH_SHOW_PERCENT(exact, all), label);
+    spsh__page_tile(page->out, SPSH_SHOW_PERCENT(exact, all),
+                    "of it proven sample by sample, the rest by ear");
     spsh__page_tile(page->out, SPSH_SHOW_COUNT(f->clusters->cluster_count), "clusters of copies");
     spsh__page_tile(page->out, SPSH_SHOW_COUNT(s->texts_differ),
                     "clusters whose transcripts differ");
     spsh__builder_append_text(page->out, "</div>\n");
 }
 
-static void warn(spsh__copy_page *page, bool *open, uint64_t count, const char *text)
-{
-    if (count == 0)
-        return;
-    if (!*open)
-        spsh__builder_append_text(page->out,
-                                  "<section class=\"warnings\"><h2>Worth a look</h2><ul>\n");
-    *open = true;
-    spsh__html_format(page->out, "<li>%s %s</li>\n", SPSH_SHOW_COUNT(count), text);
-}
-
 static void draw_warnings(spsh__copy_page *page, const spsh__plan_facts *f, const summary *s)
 {
-    bool open = false;
-    warn(page, &open, f->common.copies->undecoded_count,
-         "utterances cannot be decoded: nothing is known of them but their bytes");
-    warn(page, &open, s->texts_differ,
-         "clusters hold copies with different transcripts: at least one of them is wrong");
-    warn(page, &open, s->by_decision[SPSH_DECISION_UNPROVEN].count,
-         "utterances are linked to a copy by others, but not proven against the kept one: they "
-         "stay");
-    warn(page, &open, s->by_decision[SPSH_DECISION_PROTECTED].count,
-         "copies are of splits that nothing is dropped from: they stay");
-    warn(page, &open, f->clusters->boilerplate_count,
-         "stretches are shared by many utterances (jingles, disclaimers): they link nothing");
-    if (open)
-        spsh__builder_append_text(page->out, "</ul></section>\n");
+    bool is_open = false;
+    spsh__page_warn_count(page->out, &is_open, f->common.copies->undecoded_count,
+                          "utterances cannot be decoded: nothing is known of them but their bytes");
+    spsh__page_warn_count(
+        page->out, &is_open, s->texts_differ,
+        "clusters hold copies with different transcripts: at least one of them is wrong");
+    spsh__page_warn_count(
+        page->out, &is_open, s->by_decision[SPSH_DECISION_UNPROVEN].count,
+        "utterances are linked to a copy by others, but not proven against the kept one: they "
+        "stay");
+    spsh__page_warn_count(page->out, &is_open, s->by_decision[SPSH_DECISION_PROTECTED].count,
+                          "copies are of splits that nothing is dropped from: they stay");
+    spsh__page_warn_count(
+        page->out, &is_open, f->clusters->boilerplate_count,
+        "stretches are shared by many utterances (jingles, disclaimers): they link nothing");
+    spsh__page_warnings_close(page->out, is_open);
 }
 
 /* ---- what goes ---- */

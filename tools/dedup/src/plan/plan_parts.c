@@ -130,7 +130,7 @@ static double total_of(const spsh_dataset *dataset, size_t kind, const spsh_byte
 static void row_line(spsh__builder *out, const void *user, size_t row)
 {
     const line *l = (const line *)user + row;
-    spsh__builder_append_text(out, "<tr><td class=\"name\">");
+    spsh__builder_append_text(out, "<td class=\"name\">");
     if (l->dataset != NULL) {
         spsh__page_name(out, spsh__bytes_of(spsh__copy_last_part(spsh_dataset_path(l->dataset))));
         spsh__builder_append_text(out, ": ");
@@ -145,7 +145,6 @@ static void row_line(spsh__builder *out, const void *user, size_t row)
     } else {
         spsh__builder_append_text(out, "<td></td><td class=\"bars\"></td>");
     }
-    spsh__builder_append_text(out, "</tr>\n");
 }
 
 /* Most audio first; of equal ones as they came. */
@@ -160,7 +159,7 @@ static int compare_lines(const void *left, const void *right)
 
 static void draw_lines(spsh__builder *out, line *lines, size_t count, const char *head)
 {
-    const spsh__page_table table = {lines, head, row_line, count, "the plan"};
+    const spsh__page_table table = {lines, head, row_line, count, "the plan", false};
     if (count == 0 || (count == 1 && lines[0].name.size_bytes == 0)) /* nothing is told apart */
         return;
     for (size_t i = 0; i < count; i++)

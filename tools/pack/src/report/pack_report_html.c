@@ -21,40 +21,30 @@
 
 static void draw_tiles(spsh__builder *out, const spsh__facts *f)
 {
-    char label[128];
+    const uint64_t rows = spsh__source_rows_in(&f->rows);
+    const uint64_t rejected = f->rows.rejected + f->tally.rejected;
     spsh__builder_append_text(out, "<div class=\"tiles\">\n");
-    (void)snprintf(label, sizeof(label), "of audio in utterances");
-    spsh__page_tile(out, SPSH_SHOW_DURATION(f->all.seconds), label);
-    (void)snprintf(label, sizeof(label), "utterances of %s rows",
-                   SPSH_SHOW_COUNT(spsh__source_rows_in(&f->rows)));
-    spsh__page_tile(out, SPSH_SHOW_COUNT(f->counts.packed), label);
-    (void)snprintf(label, sizeof(label), "rows rejected (%s)",
-                   SPSH_SHOW_PERCENT((double)(f->rows.rejected + f->tally.rejected),
-                                     (double)spsh__source_rows_in(&f->rows)));
-    spsh__page_tile(out, SPSH_SHOW_COUNT(f->rows.rejected + f->tally.rejected), label);
-    (void)snprintf(label, sizeof(label), "copies of other utterances, %s",
-                   SPSH_SHOW_DURATION(f->copies.seconds));
-    spsh__page_tile(out, SPSH_SHOW_COUNT(f->copies.utterances), label);
-    (void)snprintf(label, sizeof(label), "speakers named");
-    spsh__page_tile(out, SPSH_SHOW_COUNT(f->info.speaker_count), label);
-    (void)snprintf(label, sizeof(label), "in %s shard%s; %s of the PCM",
-                   SPSH_SHOW_COUNT(f->info.shard_count), f->info.shard_count == 1 ? "" : "s",
-                   SPSH_SHOW_PERCENT((double)f->counts.payload_bytes, (double)f->counts.pcm_bytes));
-    spsh__page_tile(out, SPSH_SHOW_BYTES(f->info.shard_bytes), label);
+    spsh__page_tile(out, SPSH_SHOW_DURATION(f->all.seconds), "of audio in utterances");
+    spsh__page_tile(out, SPSH_SHOW_COUNT(f->counts.packed), "utterances of %s rows",
+                    SPSH_SHOW_COUNT(rows));
+    spsh__page_tile(out, SPSH_SHOW_COUNT(rejected), "rows rejected (%s)",
+                    SPSH_SHOW_PERCENT((double)rejected, (double)rows));
+    spsh__page_tile(out, SPSH_SHOW_COUNT(f->copies.utterances), "copies of other utterances, %s",
+                    SPSH_SHOW_DURATION(f->copies.seconds));
+    spsh__page_tile(out, SPSH_SHOW_COUNT(f->info.speaker_count), "speakers named");
+    spsh__page_tile(
+        out, SPSH_SHOW_BYTES(f->info.shard_bytes), "in %s shard%s; %s of the PCM",
+        SPSH_SHOW_COUNT(f->info.shard_count), f->info.shard_count == 1 ? "" : "s",
+        SPSH_SHOW_PERCENT((double)f->counts.payload_bytes, (double)f->counts.pcm_bytes));
     spsh__builder_append_text(out, "</div>\n");
 }
 
 static void draw_warnings(spsh__builder *out, const spsh__facts *f)
 {
-    if (f->warning_count == 0)
-        return;
-    spsh__builder_append_text(out, "<section class=\"warnings\"><h2>Worth a look</h2><ul>\n");
-    for (size_t i = 0; i < f->warning_count; i++) {
-        spsh__builder_append_text(out, "<li>");
-        spsh__page_text(out, f->warnings[i]);
-        spsh__builder_append_text(out, "</li>\n");
-    }
-    spsh__builder_append_text(out, "</ul></section>\n");
+    bool is_open = false;
+    for (size_t i = 0; i < f->warning_count; i++)
+        spsh__page_warn(out, &is_open, "%s", f->warnings[i]);
+    spsh__page_warnings_close(out, is_open);
 }
 
 /* ---- sources ---- */
@@ -68,15 +58,19 @@ static void cells_of_rows(spsh__builder *out, const spsh__source_rows *rows,
     spsh__page_cell_count(out, rows->merged);
     spsh__page_cell_count(out, rows->excluded);
     spsh__page_cell_duration(out, (double)tally->audio_ns / 1e9);
-    spsh__builder_append_text(out, "</tr>\n");
 }
 
 static void row_source(spsh__builder *out, const void *facts, size_t i)
 {
     const spsh__facts *const f = (const spsh__facts *)facts;
+    if (i == f->sources.count) {
+        spsh__builder_append_text(out, "<td>all</td>");
+        cells_of_rows(out, &f->rows, &f->tally);
+        return;
+    }
     const spsh__source *source = &f->sources.items[i];
     const bool several = f->sources.items[f->sources.count - 1].operand > 0;
-    spsh__builder_append_text(out, "<tr><td class=\"name\">");
+    spsh__builder_append_text(out, "<td class=\"name\">");
     if (several)
         spsh__html_format(out, "corpus %" PRIu64 " ", source->operand + 1);
     if (strcmp(source->root, ".") != 0)
@@ -91,22 +85,13 @@ static void row_source(spsh__builder *out, const void *facts, size_t i)
     cells_of_rows(out, &source->rows, &f->tallies[i]);
 }
 
-static void row_source_or_total(spsh__builder *out, const void *facts, size_t i)
-{
-    const spsh__facts *const f = (const spsh__facts *)facts;
-    if (i < f->sources.count) {
-        row_source(out, f, i);
-        return;
-    }
-    spsh__builder_append_text(out, "<tr class=\"total\"><td>all</td>");
-    cells_of_rows(out, &f->rows, &f->tally);
-}
-
 static void draw_sources(spsh__builder *out, const spsh__facts *f)
 {
-    const spsh__page_table table = {f, "source|#rows in|#packed|#rejected|#merged|#excluded|#audio",
-                                    row_source_or_total, f->sources.count + (f->sources.count > 1),
-                                    "pack.json"};
+    const bool has_total = f->sources.count > 1;
+    const spsh__page_table table = {
+        f,           "source|#rows in|#packed|#rejected|#merged|#excluded|#audio",
+        row_source,  f->sources.count + has_total,
+        "pack.json", has_total};
     spsh__page_section_open(out, "Sources: where every row went");
     spsh__page_rows(out, &table);
     spsh__builder_append_text(
@@ -126,7 +111,7 @@ static void row_published(spsh__builder *out, const void *facts, size_t row)
     }
     const spsh__published *p = &spsh__published_parts[part];
     const uint64_t found = f->published.utterances[part];
-    spsh__builder_append_text(out, "<tr><td class=\"name\">");
+    spsh__builder_append_text(out, "<td class=\"name\">");
     spsh__page_text(out, p->corpus);
     spsh__builder_append_text(out, " ");
     spsh__page_text(out, p->part);
@@ -136,12 +121,12 @@ static void row_published(spsh__builder *out, const void *facts, size_t row)
     spsh__page_cell_percent(out, (double)found, (double)p->utterances);
     spsh__page_cell_bar(out, (double)found, (double)(found > p->utterances ? found : p->utterances),
                         found == p->utterances ? 2 : 1);
-    spsh__builder_append_text(out, "</tr>\n");
 }
 
 static void draw_published(spsh__builder *out, const spsh__facts *f)
 {
-    spsh__page_table table = {f, "part|#found|#published|#share|", row_published, 0, "pack.json"};
+    spsh__page_table table = {f,    "part|#found|#published|#share|", row_published, 0, "pack.json",
+                              false};
     for (size_t i = 0; i < spsh__published_count(); i++)
         table.count += f->published.utterances[i] > 0 ? 1 : 0;
     if (table.count == 0)
@@ -187,14 +172,13 @@ static void row_domain(spsh__builder *out, const void *facts, size_t i)
 {
     const spsh__facts *const f = (const spsh__facts *)facts;
     const spsh__part *domain = &f->domains.items[i];
-    spsh__builder_append_text(out, "<tr>");
     spsh__page_cell_name(out, domain->name);
     spsh__page_cell_duration(out, domain->all.seconds);
     spsh__page_cell_percent(out, domain->all.seconds, f->all.seconds);
     spsh__page_cell_count(out, domain->all.utterances);
     spsh__builder_append_text(out, "<td class=\"bars\">");
     draw_domain_bar(out, f, i);
-    spsh__builder_append_text(out, "</td></tr>\n");
+    spsh__builder_append_text(out, "</td>");
 }
 
 static void draw_legend(spsh__builder *out, const spsh__facts *f)
@@ -227,8 +211,9 @@ static void draw_legend(spsh__builder *out, const spsh__facts *f)
 
 static void draw_domains(spsh__builder *out, const spsh__facts *f)
 {
-    const spsh__page_table table = {f, "domain|#audio|#share|#utterances|by split", row_domain,
-                                    f->domains.count, "pack.json"};
+    const spsh__page_table table = {f,           "domain|#audio|#share|#utterances|by split",
+                                    row_domain,  f->domains.count,
+                                    "pack.json", false};
     char title[64];
     (void)snprintf(title, sizeof(title), "Hours by domain and split: %s domain%s",
                    SPSH_SHOW_COUNT(f->domains.count), f->domains.count == 1 ? "" : "s");
@@ -332,22 +317,22 @@ static void row_kind(spsh__builder *out, const void *facts, size_t i)
     const spsh__facts *const f = (const spsh__facts *)facts;
     const spsh__kind *kind = &f->kinds[i];
     if (kind->sample_rate_hz == 0)
-        spsh__builder_append_text(out, "<tr><td>all others</td><td></td><td></td>");
+        spsh__builder_append_text(out, "<td>all others</td><td></td><td></td>");
     else
         spsh__html_format(
-            out, "<tr><td>%s</td><td class=\"n\">%s Hz</td><td class=\"n\">%" PRIu32 "</td>",
+            out, "<td>%s</td><td class=\"n\">%s Hz</td><td class=\"n\">%" PRIu32 "</td>",
             spsh_codec_name(kind->codec), SPSH_SHOW_COUNT(kind->sample_rate_hz), kind->channels);
     spsh__page_cell_duration(out, kind->all.seconds);
     spsh__page_cell_percent(out, kind->all.seconds, f->all.seconds);
     spsh__page_cell_count(out, kind->all.utterances);
     spsh__page_cell_bar(out, kind->all.seconds, f->all.seconds, 0);
-    spsh__builder_append_text(out, "</tr>\n");
 }
 
 static void draw_kinds(spsh__builder *out, const spsh__facts *f)
 {
-    const spsh__page_table table = {f, "codec|#rate|#channels|#audio|#share|#utterances|", row_kind,
-                                    f->kind_count, "pack.json"};
+    const spsh__page_table table = {f,           "codec|#rate|#channels|#audio|#share|#utterances|",
+                                    row_kind,    f->kind_count,
+                                    "pack.json", false};
     spsh__page_section_open(out, "Codecs and rates, as stored");
     spsh__page_rows(out, &table);
     spsh__page_section_close(out);
@@ -442,20 +427,18 @@ static void row_copies(spsh__builder *out, const void *facts, size_t row)
             break;
     }
     const spsh__part *domain = &f->domains.items[i];
-    spsh__builder_append_text(out, "<tr>");
     spsh__page_cell_name(out, domain->name);
     spsh__page_cell_count(out, domain->copies.utterances);
     spsh__page_cell_percent(out, (double)domain->copies.utterances, (double)domain->all.utterances);
     spsh__page_cell_duration(out, domain->copies.seconds);
     spsh__page_cell_count(out, domain->from_others);
     spsh__page_cell_bar(out, (double)domain->copies.utterances, (double)domain->all.utterances, 6);
-    spsh__builder_append_text(out, "</tr>\n");
 }
 
 static void draw_copies(spsh__builder *out, const spsh__facts *f)
 {
-    spsh__page_table table = {f, "domain|#copies|#share|#audio|#of another domain|", row_copies, 0,
-                              "pack.json"};
+    spsh__page_table table = {
+        f, "domain|#copies|#share|#audio|#of another domain|", row_copies, 0, "pack.json", false};
     if (f->copies.utterances == 0)
         return;
     for (size_t i = 0; i < f->domains.count; i++)
