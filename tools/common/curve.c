@@ -12,7 +12,6 @@
 #include "curve.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "file_names.h"
 
@@ -24,7 +23,6 @@
 #define BOTTOM     42.0
 #define TICKS      5.0
 #define DOT        2.5
-#define NUMBER     32
 #define LOG_STEP   1.0 /* decades between lines, at least */
 #define LEVELS_MAX 64  /* numbers so far from 0 that a step is lost in them have no levels */
 
@@ -103,50 +101,14 @@ static double place_y(const frame *f, double y)
            (y - f->y_least) / (f->y_greatest - f->y_least) * (HEIGHT - TOP - BOTTOM);
 }
 
-/* 1, 2 or 5 times a power of ten, so that about TICKS of them make the range. */
-static double nice_step(double range)
+static void draw_level(spsh__builder *out, const char *css, double y)
 {
-    const double rough = range / TICKS;
-    const double power = pow(10, floor(log10(rough)));
-    const double times = rough / power;
-    return power * (times <= 1 ? 1 : times <= 2 ? 2 : times <= 5 ? 5 : 10);
-}
-
-static void draw_text(spsh__builder *out, double x, double y, const char *anchor, const char *text)
-{
-    spsh__html_format(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
-    spsh__html_text(out, spsh__bytes_of(text));
-    spsh__builder_append_text(out, "</text>");
-}
-
-/* "0.05", "1200", "45 k", "1.2 M" */
-static const char *short_number(double value, char text[NUMBER])
-{
-    if (fabs(value) >= 1e6)
-        (void)snprintf(text, NUMBER, "%.4g M", value / 1e6);
-    else if (fabs(value) >= 1e4)
-        (void)snprintf(text, NUMBER, "%.4g k", value / 1e3);
-    else
-        (void)snprintf(text, NUMBER, "%.4g", fabs(value) < 1e-12 ? 0 : value);
-    return text;
-}
-
-static void draw_upright(spsh__builder *out, const char *class, double x)
-{
-    spsh__html_format(out, "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>",
-                      class, x, TOP, x, HEIGHT - BOTTOM);
-}
-
-static void draw_level(spsh__builder *out, const char *class, double y)
-{
-    spsh__html_format(out, "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>",
-                      class, LEFT, y, WIDTH - RIGHT, y);
+    spsh__svg_rule(out, css, (double[]){LEFT, y}, (double[]){WIDTH - RIGHT, y});
 }
 
 static void draw_grid(spsh__builder *out, const spsh__curve *c, const frame *f)
 {
-    char text[NUMBER];
-    double step = nice_step(f->y_greatest - f->y_least);
+    double step = spsh__svg_step(f->y_greatest - f->y_least, TICKS);
     if (c->is_log && f->y_greatest - f->y_least > 2)
         step = fmax(ceil(step), LOG_STEP);
     double first = ceil(f->y_least / step - 1e-9);
@@ -154,17 +116,16 @@ static void draw_grid(spsh__builder *out, const spsh__curve *c, const frame *f)
         const double level = (first + i) * step;
         const double y = place_y(f, level);
         draw_level(out, "grid", y);
-        draw_text(out, LEFT - 6, y + 4, "end",
-                  short_number(c->is_log ? pow(10, level) : level, text));
+        spsh__svg_number(out, LEFT - 6, y + 4, "end", c->is_log ? pow(10, level) : level);
     }
-    step = nice_step(f->x_last - f->x_first);
+    step = spsh__svg_step(f->x_last - f->x_first, TICKS);
     first = ceil(f->x_first / step - 1e-9);
     for (int i = 0; i < LEVELS_MAX && (first + i) * step <= f->x_last + step * 1e-9; i++)
-        draw_text(out, place_x(f, (first + i) * step), HEIGHT - BOTTOM + 16, "middle",
-                  short_number((first + i) * step, text));
+        spsh__svg_number(out, place_x(f, (first + i) * step), HEIGHT - BOTTOM + 16, "middle",
+                         (first + i) * step);
     draw_level(out, "axis", HEIGHT - BOTTOM);
-    draw_text(out, 4, 14, "start", c->y_label);
-    draw_text(out, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, "middle", c->x_label);
+    spsh__svg_text(out, 4, 14, "start", c->y_label);
+    spsh__svg_text(out, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, "middle", c->x_label);
 }
 
 /* ---- lines ---- */
@@ -248,8 +209,9 @@ void spsh__curve_draw(spsh__builder *out, const spsh__curve *c)
     spsh__builder_append_text(out, "</title>");
     draw_grid(out, c, &f);
     for (size_t i = 0; i < c->mark_count; i++) {
+        const double x = place_x(&f, c->marks[i]);
         if (c->marks[i] > f.x_first && c->marks[i] < f.x_last)
-            draw_upright(out, "mark", place_x(&f, c->marks[i]));
+            spsh__svg_rule(out, "mark", (double[]){x, TOP}, (double[]){x, HEIGHT - BOTTOM});
     }
     for (size_t i = 0; i < c->line_count; i++) {
         draw_band(out, c, &c->lines[i], &f);

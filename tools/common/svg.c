@@ -96,31 +96,37 @@ void spsh__svg_bar(spsh__builder *out, const spsh__svg_slice *slices, size_t cou
     spsh__builder_append_text(out, "</svg>");
 }
 
-/* 1, 2 or 5 times a power of ten, so that about `ticks` of them make the range. */
-static double nice_step(double range, double ticks)
+double spsh__svg_step(double range, double ticks)
 {
-    double step = 1e-3;
-    for (unsigned i = 0; range / step > ticks && i < 60; i++)
-        step *= i % 3 == 1 ? 2.5 : 2; /* 1, 2, 5, 10 */
-    return step;
+    const double rough = range / ticks;
+    const double power = pow(10, floor(log10(rough)));
+    const double times = rough / power;
+    return power * (times <= 1 ? 1 : times <= 2 ? 2 : times <= 5 ? 5 : 10);
 }
 
-/* "250", "1.5 k", "12 M" */
-static void short_count(double value, char dst[32])
-{
-    if (value >= 1e6)
-        (void)snprintf(dst, 32, "%.4g M", value / 1e6);
-    else if (value >= 1e4)
-        (void)snprintf(dst, 32, "%.4g k", value / 1e3);
-    else
-        (void)snprintf(dst, 32, "%.4g", value);
-}
-
-static void draw_text(spsh__builder *out, double x, double y, const char *anchor, const char *text)
+void spsh__svg_text(spsh__builder *out, double x, double y, const char *anchor, const char *text)
 {
     spsh__html_format(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
     spsh__html_text(out, spsh__bytes_of(text));
     spsh__builder_append_text(out, "</text>");
+}
+
+void spsh__svg_number(spsh__builder *out, double x, double y, const char *anchor, double value)
+{
+    char text[32];
+    if (fabs(value) >= 1e6)
+        (void)snprintf(text, sizeof(text), "%.4g M", value / 1e6);
+    else if (fabs(value) >= 1e4)
+        (void)snprintf(text, sizeof(text), "%.4g k", value / 1e3);
+    else
+        (void)snprintf(text, sizeof(text), "%.4g", fabs(value) < 1e-12 ? 0 : value);
+    spsh__svg_text(out, x, y, anchor, text);
+}
+
+void spsh__svg_rule(spsh__builder *out, const char *css, const double from[2], const double to[2])
+{
+    spsh__html_format(out, "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>",
+                      css, from[0], from[1], to[0], to[1]);
 }
 
 /* How high a bar of so many is, of 1. */
@@ -131,18 +137,16 @@ static double height_of(const spsh__svg_histogram *h, double value, double top)
 
 static void draw_level(spsh__builder *out, const spsh__svg_histogram *h, double value, double top)
 {
-    char text[32];
     const double y = HEIGHT - BOTTOM - height_of(h, value, top) * (HEIGHT - TOP - BOTTOM);
-    spsh__html_format(out, "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>",
-                      value > 0 ? "grid" : "axis", LEFT, y, WIDTH - RIGHT, y);
-    short_count(value, text);
-    draw_text(out, LEFT - 6, y + 4, "end", text);
+    spsh__svg_rule(out, value > 0 ? "grid" : "axis", (double[]){LEFT, y},
+                   (double[]){WIDTH - RIGHT, y});
+    spsh__svg_number(out, LEFT - 6, y + 4, "end", value);
 }
 
 /* The highest line; the bars end at or below it. */
 static double draw_y(spsh__builder *out, const spsh__svg_histogram *h, double most)
 {
-    double step = nice_step(most, TICKS_Y);
+    double step = spsh__svg_step(most, TICKS_Y);
     step = step < 1 ? 1 : step;
     double top = ceil(most / step - 1e-9) * step;
     if (h->is_log) {
@@ -164,17 +168,14 @@ static void draw_x(spsh__builder *out, const spsh__svg_histogram *h)
 {
     const double range = h->step * (double)h->count;
     const double last = h->first + range;
-    const double step = nice_step(range, TICKS_X);
-    char text[40];
+    const double step = spsh__svg_step(range, TICKS_X);
     const int64_t begin = (int64_t)ceil(h->first / step - 1e-9);
     for (int64_t i = begin; (double)i * step <= last + step * 1e-6; i++) {
         const double value = (double)i * step;
         const double x = LEFT + (value - h->first) / range * (WIDTH - LEFT - RIGHT);
-        spsh__html_format(out,
-                          "<line class=\"axis\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>",
-                          x, HEIGHT - BOTTOM, x, HEIGHT - BOTTOM + 4);
-        (void)snprintf(text, sizeof(text), "%.4g", value);
-        draw_text(out, x, HEIGHT - BOTTOM + 17, "middle", text);
+        spsh__svg_rule(out, "axis", (double[]){x, HEIGHT - BOTTOM},
+                       (double[]){x, HEIGHT - BOTTOM + 4});
+        spsh__svg_number(out, x, HEIGHT - BOTTOM + 17, "middle", value);
     }
 }
 
@@ -223,10 +224,8 @@ static void draw_marks(spsh__builder *out, const spsh__svg_histogram *h)
         const double x = LEFT + (h->marks[i].x - h->first) / (h->step * (double)h->count) *
                                     (WIDTH - LEFT - RIGHT);
         const double y = TOP - 2 + (double)(i % 2) * 12;
-        spsh__html_format(out,
-                          "<line class=\"mark\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>",
-                          x, y - 8, x, HEIGHT - BOTTOM);
-        draw_text(out, x + 3, y, "start", h->marks[i].label);
+        spsh__svg_rule(out, "mark", (double[]){x, y - 8}, (double[]){x, HEIGHT - BOTTOM});
+        spsh__svg_text(out, x + 3, y, "start", h->marks[i].label);
     }
 }
 
@@ -249,7 +248,7 @@ void spsh__svg_histogram_draw(spsh__builder *out, const spsh__svg_histogram *h)
     draw_marks(out, h);
     if (h->count > 0)
         draw_x(out, h);
-    draw_text(out, 2, 12, "start", h->y_label);
-    draw_text(out, LEFT + (WIDTH - LEFT - RIGHT) / 2, HEIGHT - 6, "middle", h->x_label);
+    spsh__svg_text(out, 2, 12, "start", h->y_label);
+    spsh__svg_text(out, LEFT + (WIDTH - LEFT - RIGHT) / 2, HEIGHT - 6, "middle", h->x_label);
     spsh__builder_append_text(out, "</svg>");
 }

@@ -18,6 +18,15 @@ void spsh__html_text(spsh__builder *out, spsh_bytes text);
 /* Text with "%s" and the like; at most 1 KiB. Nothing is escaped. */
 void spsh__html_format(spsh__builder *out, const char *format, ...) SPSH_PRINTF(2, 3);
 
+/* The smallest of 1, 2 or 5 times a power of ten of which at most `ticks` fit into the range. */
+double spsh__svg_step(double range, double ticks);
+
+/* For axes, in tenths of a unit. anchor: "start", "middle" or "end". Numbers are short: "0.05", "45
+ * k", "1.2 M". */
+void spsh__svg_text(spsh__builder *out, double x, double y, const char *anchor, const char *text);
+void spsh__svg_number(spsh__builder *out, double x, double y, const char *anchor, double value);
+void spsh__svg_rule(spsh__builder *out, const char *css, const double from[2], const double to[2]);
+
 /** A part of a bar. */
 typedef struct spsh__svg_slice {
     double value;
