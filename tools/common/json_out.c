@@ -153,6 +153,15 @@ void spsh__json_put_parsed(spsh_json *json, const char *key, spsh_bytes text)
         add(json, key, value);
 }
 
+char *spsh__json_find_text(spsh_bytes object, const char *key)
+{
+    json_t *json = json_loadb((const char *)object.data, object.size_bytes, 0, NULL);
+    const char *text = json_string_value(json_object_get(json, key));
+    char *copy = text == NULL ? NULL : strdup(text);
+    json_decref(json);
+    return copy;
+}
+
 /* After a failure containers are still counted, so that begin and end stay paired. */
 static void begin(spsh_json *json, const char *key, json_t *container)
 {

@@ -39,6 +39,9 @@ void spsh__json_put_hex(spsh_json *json, const char *key, const uint8_t *bytes, 
 /** A count whose key is text from a file. */
 void spsh__json_put_u64_named(spsh_json *json, spsh_bytes key, uint64_t value);
 
+/** The string under a key of an object's text, for the caller to free. NULL: there is none. */
+char *spsh__json_find_text(spsh_bytes object, const char *key);
+
 /** A value that is JSON already, such as an utterance's extras; it must parse. Empty: {}. */
 void spsh__json_put_parsed(spsh_json *json, const char *key, spsh_bytes text);
 

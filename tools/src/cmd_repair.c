@@ -11,7 +11,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -45,10 +44,27 @@ typedef struct job {
     uint64_t damage_count, lost_records, lost_utterances, lost_edits, repaired;
 } job;
 
+/* false, and reported: the path is too long. */
 static bool join(char dst[PATH_BYTES], const char *directory, const char *name)
 {
-    int length = snprintf(dst, PATH_BYTES, "%s/%s", directory, name);
-    return length > 0 && length < PATH_BYTES;
+    const int length = snprintf(dst, PATH_BYTES, "%s/%s", directory, name);
+    if (length > 0 && length < PATH_BYTES)
+        return true;
+    spsh__cli_error("%s: the path is too long", directory);
+    return false;
+}
+
+/* A shard's names: in its folder, in the dataset ("shards/..."), and its path. */
+typedef struct shard_names {
+    char base[32], name[48], path[PATH_BYTES];
+} shard_names;
+
+/* false, and reported: the path is too long. */
+static bool name_shard(const job *j, uint64_t n, shard_names *ret_names)
+{
+    spsh_shard_file_name(j->shards[n].seal.unit, j->shards[n].seal.number, ret_names->base);
+    (void)snprintf(ret_names->name, sizeof(ret_names->name), "shards/%s", ret_names->base);
+    return join(ret_names->path, j->path, ret_names->name);
 }
 
 /* ---- what is damaged ---- */
@@ -66,12 +82,10 @@ static int report(job *j, const char *type, const spsh_damage *damage)
 static int on_damage(void *user, const spsh_damage *damage)
 {
     job *j = (job *)user;
-    char name[32], file[48];
+    shard_names names;
     j->damage_count++;
     for (uint64_t n = 0; n < j->shard_count; n++) {
-        spsh_shard_file_name(j->shards[n].seal.unit, j->shards[n].seal.number, name);
-        (void)snprintf(file, sizeof(file), "shards/%s", name);
-        if (strcmp(file, damage->file) == 0) {
+        if (name_shard(j, n, &names) && strcmp(names.name, damage->file) == 0) {
             j->shards[n].damaged = true;
             return 0;
         }
@@ -135,13 +149,32 @@ static bool parse_shard_name(const char *name, spsh_shard_seal *seal)
     return strcmp(again, name) == 0;
 }
 
+/* Verify a shard by itself. expected: its seal; NULL: not known. *ret_seal is set if it opens. */
+static bool is_shard_damaged(const job *j, uint64_t n, const spsh_shard_seal *expected,
+                             spsh_shard_seal *ret_seal)
+{
+    shard_names names;
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
+    spsh_verify_result result;
+    spsh_shard_options as_sealed = SPSH_SHARD_OPTIONS_INIT;
+    spsh_shard *shard = NULL;
+    as_sealed.expected = expected;
+    const bool is_damaged = !name_shard(j, n, &names) ||
+                            spsh_verify(names.path, &opt, &result, &err) != SPSH_OK ||
+                            result.damage_count != 0 ||
+                            spsh_shard_open(names.path, &as_sealed, &shard, &err) != SPSH_OK;
+    if (shard != NULL)
+        *ret_seal = *spsh_shard_info(shard);
+    spsh_shard_close(shard);
+    return is_damaged;
+}
+
 /* Without a manifest the directory is all there is. A shard that opens says what it is. */
 static int list_directory(job *j)
 {
     char directory[PATH_BYTES], path[PATH_BYTES];
-    spsh_error err = SPSH_ERROR_INIT;
     DIR *listing = join(directory, j->path, "shards") ? opendir(directory) : NULL;
-    bool have_id = false;
     if (listing == NULL) {
         spsh__cli_error("%s: no manifest and no shards: not a dataset", j->path);
         return SPSH_EXIT_FAILED;
@@ -165,21 +198,10 @@ static int list_directory(job *j)
     if (j->shard_count != 0)
         qsort(j->shards, (size_t)j->shard_count, sizeof(*j->shards), compare_shards);
     for (uint64_t n = 0; n < j->shard_count; n++) {
-        char name[32];
-        spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
-        spsh_verify_result result;
-        spsh_shard *shard = NULL;
-        spsh_shard_file_name(j->shards[n].seal.unit, j->shards[n].seal.number, name);
-        if (!join(path, directory, name))
-            return SPSH_EXIT_FAILED;
-        j->shards[n].damaged = spsh_verify(path, &opt, &result, &err) != SPSH_OK ||
-                               result.damage_count != 0 ||
-                               spsh_shard_open(path, NULL, &shard, &err) != SPSH_OK;
+        spsh_shard_seal seal = j->shards[n].seal;
+        j->shards[n].damaged = is_shard_damaged(j, n, NULL, &seal);
+        j->shards[n].seal = seal;
         j->damage_count += j->shards[n].damaged;
-        if (shard != NULL)
-            j->shards[n].seal = *spsh_shard_info(shard);
-        have_id = have_id || shard != NULL;
-        spsh_shard_close(shard);
     }
     return SPSH_EXIT_DONE;
 }
@@ -201,13 +223,11 @@ static int list_manifest(job *j)
 static bool find_dataset_id(job *j)
 {
     for (uint64_t n = 0; n < j->shard_count; n++) {
-        char name[48], path[PATH_BYTES], base[32];
+        shard_names names;
         uint8_t header[96];
-        spsh_shard_file_name(j->shards[n].seal.unit, j->shards[n].seal.number, base);
-        (void)snprintf(name, sizeof(name), "shards/%s", base);
-        if (j->shards[n].damaged || !join(path, j->path, name))
+        if (j->shards[n].damaged || !name_shard(j, n, &names))
             continue;
-        FILE *file = fopen(path, "rb");
+        FILE *file = fopen(names.path, "rb");
         const bool came = file != NULL && fread(header, 1, sizeof(header), file) == sizeof(header);
         if (file != NULL)
             (void)fclose(file);
@@ -224,19 +244,8 @@ static bool find_dataset_id(job *j)
 static void examine_shards(job *j)
 {
     for (uint64_t n = 0; n < j->shard_count; n++) {
-        char name[32], relative[48], path[PATH_BYTES];
-        spsh_error err = SPSH_ERROR_INIT;
-        spsh_verify_options one = SPSH_VERIFY_OPTIONS_INIT;
-        spsh_verify_result result;
-        spsh_shard_options as_sealed = SPSH_SHARD_OPTIONS_INIT;
-        spsh_shard *shard = NULL;
-        as_sealed.expected = &j->manifest->seals[n];
-        spsh_shard_file_name(j->shards[n].seal.unit, j->shards[n].seal.number, name);
-        (void)snprintf(relative, sizeof(relative), "shards/%s", name);
-        j->shards[n].damaged =
-            !join(path, j->path, relative) || spsh_verify(path, &one, &result, &err) != SPSH_OK ||
-            result.damage_count != 0 || spsh_shard_open(path, &as_sealed, &shard, &err) != SPSH_OK;
-        spsh_shard_close(shard);
+        spsh_shard_seal seal;
+        j->shards[n].damaged = is_shard_damaged(j, n, &j->manifest->seals[n], &seal);
     }
 }
 
@@ -283,20 +292,16 @@ static int examine(job *j)
 static int repair_one(job *j, uint64_t n, const char *directory, spsh_repair_unit *unit,
                       spsh_repair_result *ret_result)
 {
-    char base[32], name[48], path[PATH_BYTES];
+    shard_names names;
     spsh_error err = SPSH_ERROR_INIT;
     spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
     opt.damage_fn = on_loss;
     opt.user = j;
     opt.expected = j->shards[n].known ? &j->manifest->seals[n] : NULL;
     opt.unit = unit;
-    spsh_shard_file_name(j->shards[n].seal.unit, j->shards[n].seal.number, base);
-    (void)snprintf(name, sizeof(name), "shards/%s", base);
-    if (!join(path, j->path, name)) {
-        spsh__cli_error("%s: the path is too long", j->path);
+    if (!name_shard(j, n, &names))
         return SPSH_EXIT_FAILED;
-    }
-    if (spsh_repair_shard(path, j->dataset_id, directory, &opt, ret_result, &err) != SPSH_OK)
+    if (spsh_repair_shard(names.path, j->dataset_id, directory, &opt, ret_result, &err) != SPSH_OK)
         return spsh__cli_fail(NULL, &err);
     return SPSH_EXIT_DONE;
 }
@@ -320,20 +325,17 @@ static void count_result(job *j, const spsh_repair_result *result)
 /* A link costs nothing, and sealed files never change; another file system needs a copy. */
 static int take_shard(job *j, uint64_t n, const char *directory)
 {
-    char base[32], name[48], from[PATH_BYTES], to[PATH_BYTES];
+    shard_names names;
+    char to[PATH_BYTES];
     spsh_error err = SPSH_ERROR_INIT;
-    spsh_shard_file_name(j->shards[n].seal.unit, j->shards[n].seal.number, base);
-    (void)snprintf(name, sizeof(name), "shards/%s", base);
-    if (!join(from, j->path, name) || !join(to, directory, base)) {
-        spsh__cli_error("%s: the path is too long", j->path);
+    if (!name_shard(j, n, &names) || !join(to, directory, names.base))
         return SPSH_EXIT_FAILED;
-    }
-    if (link(from, to) == 0)
+    if (link(names.path, to) == 0)
         return SPSH_EXIT_DONE;
     spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
     spsh_repair_result result;
     opt.expected = j->shards[n].known ? &j->manifest->seals[n] : NULL;
-    if (spsh_repair_shard(from, j->dataset_id, directory, &opt, &result, &err) != SPSH_OK)
+    if (spsh_repair_shard(names.path, j->dataset_id, directory, &opt, &result, &err) != SPSH_OK)
         return spsh__cli_fail(NULL, &err);
     return SPSH_EXIT_DONE;
 }
@@ -377,14 +379,12 @@ static spsh_dedupe dedupe_of(const job *j)
     spsh_dedupe dedupe = SPSH_DEDUPE_BYTES;
     if (j->manifest == NULL)
         return dedupe;
-    const spsh_bytes text = j->manifest->options_json;
-    json_t *json = json_loadb((const char *)text.data, text.size_bytes, 0, NULL);
-    const char *word = json_string_value(json_object_get(json, "dedupe"));
+    char *word = spsh__json_find_text(j->manifest->options_json, "dedupe");
     if (word != NULL && strcmp(word, "none") == 0)
         dedupe = SPSH_DEDUPE_NONE;
     else if (word != NULL && strcmp(word, "pcm") == 0)
         dedupe = SPSH_DEDUPE_PCM;
-    json_decref(json);
+    free(word);
     return dedupe;
 }
 
@@ -480,10 +480,8 @@ static bool nothing_is_lost(const job *j)
 static int repair_to_output(job *j)
 {
     char directory[PATH_BYTES];
-    if (!join(directory, j->output, "shards")) {
-        spsh__cli_error("%s: the path is too long", j->output);
+    if (!join(directory, j->output, "shards"))
         return SPSH_EXIT_FAILED;
-    }
     int status = make_directory(j->output);
     if (status == SPSH_EXIT_DONE)
         status = make_directory(directory);
@@ -545,13 +543,12 @@ static void take_back(const char *path)
 
 static int repair_shard_in_place(job *j, uint64_t n, const char *directory)
 {
-    char base[32], name[48], rebuilt[PATH_BYTES], path[PATH_BYTES];
+    shard_names names;
+    char rebuilt[PATH_BYTES];
     spsh_repair_result result;
-    spsh_shard_file_name(j->shards[n].seal.unit, j->shards[n].seal.number, base);
-    (void)snprintf(name, sizeof(name), "shards/%s", base);
-    if (!join(rebuilt, directory, base) || !join(path, j->path, name))
+    if (!name_shard(j, n, &names) || !join(rebuilt, directory, names.base))
         return SPSH_EXIT_FAILED;
-    take_back(path);
+    take_back(names.path);
     int status = repair_one(j, n, directory, NULL, &result);
     if (status != SPSH_EXIT_DONE)
         return status;
@@ -560,12 +557,12 @@ static int repair_shard_in_place(job *j, uint64_t n, const char *directory)
         spsh__cli_error(
             "%s: does not come back as it was; what is left of the dataset can be saved "
             "with -o",
-            name);
+            names.name);
         return SPSH_EXIT_FAILED;
     }
     status = check_output(j, rebuilt, false);
     if (status == SPSH_EXIT_DONE)
-        status = replace(rebuilt, path);
+        status = replace(rebuilt, names.path);
     if (status == SPSH_EXIT_DONE)
         count_result(j, &result);
     return status;
