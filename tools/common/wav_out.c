@@ -20,6 +20,7 @@ enum {
     HEADER_BYTES_MAX = 58,
     CHUNK_BYTES = 1 << 16, /* of samples in memory, by 4 bytes a value */
     PAYLOAD_CHUNK_BYTES = 1 << 20,
+    PIECE_VALUES = 4096,
     TAG_INTEGER = 1,
     TAG_FLOAT = 3,
 };
@@ -150,11 +151,27 @@ static size_t encode(const spsh__wav *wav, const chunk *pcm, size_t values, uint
     return (size_t)(at - bytes);
 }
 
-spsh_status spsh__wav_write_head(const spsh__wav *wav, const spsh__byte_sink *sink, spsh_error *err)
+static spsh_status write_head(const spsh__wav *wav, const spsh__byte_sink *sink, spsh_error *err)
 {
     uint8_t header[HEADER_BYTES_MAX];
     make_header(wav, header);
     return sink->write_fn(sink->user, header, header_bytes(wav), err);
+}
+
+spsh_status spsh__wav_write_i16(const spsh__wav *wav, const int16_t *samples,
+                                const spsh__byte_sink *sink, spsh_error *err)
+{
+    uint8_t bytes[2 * PIECE_VALUES];
+    const uint64_t count = wav->samples * wav->channels;
+    spsh_status rc = write_head(wav, sink, err);
+    for (uint64_t done = 0; rc == SPSH_OK && done < count; done += PIECE_VALUES) {
+        const uint64_t left = count - done;
+        const size_t values = left < PIECE_VALUES ? (size_t)left : PIECE_VALUES;
+        for (size_t i = 0; i < values; i++)
+            (void)put(bytes + 2 * i, (uint16_t)samples[done + i], 2);
+        rc = sink->write_fn(sink->user, bytes, 2 * values, err);
+    }
+    return rc;
 }
 
 spsh_status spsh__wav_write(const spsh__wav *wav, spsh_reader *reader, uint64_t position,
@@ -168,7 +185,7 @@ spsh_status spsh__wav_write(const spsh__wav *wav, spsh_reader *reader, uint64_t 
         rc = SPSH_NO_MEMORY(err);
         goto out;
     }
-    rc = spsh__wav_write_head(wav, sink, err);
+    rc = write_head(wav, sink, err);
     while (rc == SPSH_OK && from.done < wav->samples) {
         uint64_t samples = 0;
         rc = read_chunk(wav, &from, pcm, &samples, err);

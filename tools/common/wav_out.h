@@ -34,9 +34,9 @@ SPSH_NODISCARD spsh_status spsh__wav_describe(spsh_reader *reader, uint64_t posi
 /** Exact size of the file. */
 uint64_t spsh__wav_file_bytes(const spsh__wav *wav);
 
-/** The header alone, for samples that are made, not read. */
-SPSH_NODISCARD spsh_status spsh__wav_write_head(const spsh__wav *wav, const spsh__byte_sink *sink,
-                                                spsh_error *err);
+/** Header and samples that are in memory, interleaved. */
+SPSH_NODISCARD spsh_status spsh__wav_write_i16(const spsh__wav *wav, const int16_t *samples,
+                                               const spsh__byte_sink *sink, spsh_error *err);
 
 /** Header, samples, padding. A part may have been written when this fails. */
 SPSH_NODISCARD spsh_status spsh__wav_write(const spsh__wav *wav, spsh_reader *reader,

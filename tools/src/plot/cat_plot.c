@@ -6,8 +6,6 @@
 #include "common/file_out.h"
 #include "speechshard/inside.h"
 
-enum { PIECE = 4096 /* samples written at once */ };
-
 bool spsh__cat_plot_is_svg(const char *path)
 {
     const size_t length = strlen(path);
@@ -77,25 +75,13 @@ static spsh_status plot(const spsh__cat_subject *c, spsh_hearing *hearing, const
 static spsh_status write_sound(const spsh__cat_subject *c, const spsh_heard *heard, spsh_error *err)
 {
     const spsh__wav wav = {SPSH_SAMPLE_I16, 16, 1, heard->sample_rate_hz, heard->sample_count};
-    uint8_t bytes[2 * PIECE];
     if (heard->samples == NULL || heard->sample_count > (UINT32_MAX - 64) / 2) {
         const spsh_status status = heard->samples == NULL ? SPSH_E_UNSUPPORTED : SPSH_E_LIMIT;
         return SPSH_FAIL(err, status, "%s: %s", spsh_dataset_path(c->dataset),
                          heard->samples == NULL ? "the dataset holds features, not audio"
                                                 : "it does not fit into a WAV file of 4 GiB");
     }
-    spsh_status rc = spsh__wav_write_head(&wav, c->sink, err);
-    for (uint64_t done = 0; rc == SPSH_OK && done < heard->sample_count; done += PIECE) {
-        const uint64_t left = heard->sample_count - done;
-        const size_t count = left < PIECE ? (size_t)left : PIECE;
-        for (size_t i = 0; i < count; i++) {
-            const uint16_t value = (uint16_t)heard->samples[done + i];
-            bytes[2 * i] = (uint8_t)value;
-            bytes[2 * i + 1] = (uint8_t)(value >> 8);
-        }
-        rc = c->sink->write_fn(c->sink->user, bytes, 2 * count, err);
-    }
-    return rc;
+    return spsh__wav_write_i16(&wav, heard->samples, c->sink, err);
 }
 
 spsh_status spsh__cat_hear(const spsh__cat_subject *subject, spsh_error *err)

@@ -14,7 +14,7 @@
 #include "speechshard/inside.h"
 #include "speechshard/limits.h"
 
-enum { CHANNELS = 2, PIECE = 8192 };
+enum { CHANNELS = 2 };
 static const double around_s = 1; /* heard before and behind the match */
 
 typedef struct track {
@@ -84,28 +84,23 @@ static spsh_status write_tracks(const track *a, const track *b, uint32_t rate_hz
                                 spsh_error *err)
 {
     const spsh__wav wav = {SPSH_SAMPLE_I16, 16, CHANNELS, rate_hz, a->count};
-    uint8_t bytes[PIECE * CHANNELS * 2];
     spsh__file_out *file = NULL;
-    spsh_status rc = spsh__file_out_open(path, &file, err);
-    if (rc != SPSH_OK)
-        return rc;
-    const spsh__byte_sink sink = spsh__file_out_sink(file);
-    rc = spsh__wav_write_head(&wav, &sink, err);
-    for (size_t done = 0; rc == SPSH_OK && done < a->count;) {
-        size_t size = 0;
-        for (size_t i = 0; i < PIECE && done < a->count; i++, done++) {
-            const uint16_t pair[CHANNELS] = {(uint16_t)a->samples[done],
-                                             (uint16_t)b->samples[done]};
-            for (size_t c = 0; c < CHANNELS; c++) {
-                bytes[size++] = (uint8_t)pair[c];
-                bytes[size++] = (uint8_t)(pair[c] >> 8);
-            }
-        }
-        rc = sink.write_fn(sink.user, bytes, size, err);
+    track both = {NULL, 0, 0};
+    spsh_status rc = allocate(&both, CHANNELS * a->count, err);
+    for (size_t i = 0; rc == SPSH_OK && i < a->count; i++) {
+        both.samples[CHANNELS * i] = a->samples[i];
+        both.samples[CHANNELS * i + 1] = b->samples[i];
+    }
+    if (rc == SPSH_OK)
+        rc = spsh__file_out_open(path, &file, err);
+    if (rc == SPSH_OK) {
+        const spsh__byte_sink sink = spsh__file_out_sink(file);
+        rc = spsh__wav_write_i16(&wav, both.samples, &sink, err);
     }
     if (rc == SPSH_OK)
         rc = spsh__file_out_finish(file, err);
     spsh__file_out_free(file);
+    free(both.samples);
     return rc;
 }
 
