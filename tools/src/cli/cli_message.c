@@ -196,55 +196,27 @@ void spsh__progress_begin(spsh_progress *progress, const char *label, const char
     *progress = (spsh_progress){label, unit, total, now, now, enabled, 0};
 }
 
-static void append(char line[LINE_BYTES], size_t *used, const char *text)
-{
-    int length = snprintf(line + *used, LINE_BYTES - *used, "%s", text);
-    if (length > 0)
-        *used = *used + (size_t)length < LINE_BYTES ? *used + (size_t)length : LINE_BYTES - 1;
-}
-
-static void format_amount(const spsh_progress *progress, uint64_t amount,
-                          char dst[SPSH_HUMAN_BYTES])
-{
-    if (strcmp(progress->unit, "B") == 0)
-        spsh__human_bytes(amount, dst);
-    else
-        spsh__human_count(amount, dst);
-}
+#define SHOW_AMOUNT(is_bytes_, amount_)                                                            \
+    ((is_bytes_) ? SPSH_SHOW_BYTES(amount_) : SPSH_SHOW_COUNT(amount_))
 
 static void format_line(const spsh_progress *progress, uint64_t done, double seconds,
                         const char *text, char line[LINE_BYTES])
 {
-    char number[SPSH_HUMAN_BYTES], piece[4 * SPSH_HUMAN_BYTES];
-    bool is_bytes = strcmp(progress->unit, "B") == 0;
-    double rate = seconds > 0 ? (double)(done - progress->done_before) / seconds : 0;
-    size_t used = 0;
-    append(line, &used, progress->label);
-    append(line, &used, ": ");
-    format_amount(progress, done, number);
-    append(line, &used, number);
-    if (progress->total != 0) {
-        format_amount(progress, progress->total, number);
-        snprintf(piece, sizeof(piece), " of %s", number);
-        append(line, &used, piece);
-    }
-    if (!is_bytes) {
-        append(line, &used, " ");
-        append(line, &used, progress->unit);
-    }
-    format_amount(progress, (uint64_t)(rate + 0.5), number);
-    snprintf(piece, sizeof(piece), ", %s/s", number);
-    append(line, &used, piece);
-    if (progress->total > done && rate > 0) {
-        uint64_t left = (uint64_t)((double)(progress->total - done) / rate);
-        snprintf(piece, sizeof(piece), ", ETA %u:%02u:%02u", (unsigned)(left / 3600),
-                 (unsigned)(left / 60 % 60), (unsigned)(left % 60));
-        append(line, &used, piece);
-    }
-    if (text != NULL && text[0] != '\0') {
-        append(line, &used, ", ");
-        append(line, &used, text);
-    }
+    const bool is_bytes = strcmp(progress->unit, "B") == 0;
+    const double rate = seconds > 0 ? (double)(done - progress->done_before) / seconds : 0;
+    const uint64_t total = progress->total;
+    const uint64_t left_s =
+        total > done && rate > 0 ? (uint64_t)((double)(total - done) / rate) : 0;
+    const char *of = total != 0 ? SPSH_SHOW(" of %s", SHOW_AMOUNT(is_bytes, total)) : "";
+    const char *eta = total > done && rate > 0
+                          ? SPSH_SHOW(", ETA %u:%02u:%02u", (unsigned)(left_s / 3600),
+                                      (unsigned)(left_s / 60 % 60), (unsigned)(left_s % 60))
+                          : "";
+    const bool has_text = text != NULL && text[0] != '\0';
+    (void)snprintf(line, LINE_BYTES, "%s: %s%s%s%s, %s/s%s%s%s", progress->label,
+                   SHOW_AMOUNT(is_bytes, done), of, is_bytes ? "" : " ",
+                   is_bytes ? "" : progress->unit, SHOW_AMOUNT(is_bytes, (uint64_t)(rate + 0.5)),
+                   eta, has_text ? ", " : "", has_text ? text : "");
 }
 
 void spsh__progress_update(spsh_progress *progress, uint64_t done, const char *text)
