@@ -6,7 +6,7 @@
 #include "archive_kit.h"
 #include "common/hash.h"
 #include "fault_io.h"
-#include "pack_run.h"
+#include "speechshard/pack.h"
 #include "spsh_test.h"
 
 #define CLIPS 24U
@@ -21,19 +21,17 @@ static uint64_t sweeps;
 static spsh_status pack(const spsh_io *io, spsh_error *err)
 {
     const char *const corpora[] = {corpus};
-    const spsh__pack_options options = {.corpora = corpora,
-                                        .corpus_count = 1,
-                                        .output = output,
-                                        .codec = SPSH__PACK_KEEP,
-                                        .dedupe = SPSH_DEDUPE_BYTES,
-                                        .shard_bytes = UINT64_C(64) << 10,
-                                        .jobs = 1, /* calls then come in one order */
-                                        .memory_bytes = UINT64_C(16) << 20,
-                                        .rejects_max_ppm = 10000,
-                                        .io = io};
-    spsh__pack_result result = {0};
-    spsh_status rc = spsh__pack(&options, &result, err);
-    spsh__pack_result_free(&result);
+    spsh_pack_options options = SPSH_PACK_OPTIONS_INIT;
+    spsh_pack_report *report = NULL;
+    options.corpora = corpora;
+    options.corpus_count = 1;
+    options.output = output;
+    options.shard_bytes = UINT64_C(64) << 10;
+    options.threads = 1; /* calls then come in one order */
+    options.memory_bytes = UINT64_C(16) << 20;
+    options.io = io;
+    spsh_status rc = spsh_pack(&options, &report, err);
+    spsh_pack_report_free(report);
     return rc;
 }
 

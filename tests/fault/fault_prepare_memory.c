@@ -108,7 +108,7 @@ static void copy_golden(const char *name)
     copy_part(path, name, 8);
 }
 
-static spsh_status prepare(const spsh__pack_options *options, const char *name,
+static spsh_status prepare(const spsh_pack_options *options, const char *name,
                            spsh__prepared *ret_prepared)
 {
     const spsh_ingest_item item = {
@@ -139,7 +139,7 @@ static void check_same(const spsh__prepared *got, const spsh__prepared *want)
           (got->rejected || memcmp(got->payload, want->payload, (size_t)a->payload_bytes) == 0));
 }
 
-static void sweep_prepare(const spsh__pack_options *options, const char *name)
+static void sweep_prepare(const spsh_pack_options *options, const char *name)
 {
     spsh__prepared want, got;
     const int failures = test_failures;
@@ -163,9 +163,10 @@ static void sweep_prepare(const spsh__pack_options *options, const char *name)
     CHECK(n > 1 && n < CALLS_MAX);
 }
 
-static spsh__pack_options options_of(spsh__pack_codec codec)
+static spsh_pack_options options_of(spsh_pack_codec codec)
 {
-    return (spsh__pack_options){.codec = codec, .dedupe = SPSH_DEDUPE_PCM, .io = spsh_io_default()};
+    return (spsh_pack_options){
+        .codec = codec, .dedupe = SPSH_PACK_DEDUPE_PCM, .io = spsh_io_default()};
 }
 
 static void test_prepare(void)
@@ -173,11 +174,11 @@ static void test_prepare(void)
     static const char *const names[] = {"a.wav",     "a.flac",   "long.flac", "chirp.mp3",
                                         "chirp.gsm", "cut.flac", "text.wav"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        const spsh__pack_options keep = options_of(SPSH__PACK_KEEP);
-        const spsh__pack_options flac = options_of(SPSH__PACK_FLAC);
-        const spsh__pack_options pcm = options_of(SPSH__PACK_PCM);
-        spsh__pack_options trusting = keep;
-        trusting.trust_headers = true;
+        const spsh_pack_options keep = options_of(SPSH_PACK_KEEP);
+        const spsh_pack_options flac = options_of(SPSH_PACK_FLAC);
+        const spsh_pack_options pcm = options_of(SPSH_PACK_PCM);
+        spsh_pack_options trusting = keep;
+        trusting.trusts_headers = true;
         sweep_prepare(&keep, names[i]);
         sweep_prepare(&flac, names[i]);
         sweep_prepare(&pcm, names[i]);
@@ -194,7 +195,7 @@ static void sweep_equal(const spsh__prepared *a, const spsh__prepared *b, bool w
         spsh_error err = SPSH_ERROR_INIT;
         calls = 0;
         fail_at = n;
-        const spsh_status rc = spsh__prepared_equal(a, b, SPSH_DEDUPE_PCM, &equal, &err);
+        const spsh_status rc = spsh__prepared_equal(a, b, SPSH_PACK_DEDUPE_PCM, &equal, &err);
         fail_at = UINT64_MAX;
         reached = calls > n;
         failed += rc != SPSH_OK;
@@ -207,7 +208,7 @@ static void sweep_equal(const spsh__prepared *a, const spsh__prepared *b, bool w
 
 static void test_equal(void)
 {
-    const spsh__pack_options keep = options_of(SPSH__PACK_KEEP);
+    const spsh_pack_options keep = options_of(SPSH_PACK_KEEP);
     spsh__prepared wav, flac;
     REQUIRE(prepare(&keep, "a.wav", &wav) == SPSH_OK && prepare(&keep, "a.flac", &flac) == SPSH_OK);
     sweep_equal(&wav, &flac, true);
@@ -219,9 +220,9 @@ static void test_equal(void)
 /* Under --trust-headers two files with one MD5 meet undecoded; one of them is damaged. */
 static void test_undecodable_is_no_copy(void)
 {
-    spsh__pack_options trusting = options_of(SPSH__PACK_KEEP);
+    spsh_pack_options trusting = options_of(SPSH_PACK_KEEP);
     spsh__prepared whole, cut;
-    trusting.trust_headers = true;
+    trusting.trusts_headers = true;
     REQUIRE(prepare(&trusting, "a.flac", &whole) == SPSH_OK && !whole.rejected);
     REQUIRE(prepare(&trusting, "cut.flac", &cut) == SPSH_OK && !cut.rejected);
     CHECK(memcmp(whole.key, cut.key, sizeof(whole.key)) == 0);

@@ -24,7 +24,7 @@ deny train    '#include "(shardfmt|loader|featgen|tools)/'
 unsafe='sprintf|strcpy|strcat|strncpy|strtok|gets|atoi|atol|rand|srand'
 unsafe="$unsafe|asctime|ctime|gmtime|localtime|getenv|setenv|setlocale"
 unsafe="\\b($unsafe|exit|abort|printf|system)[[:space:]]*\\("
-for dir in shardfmt loader featgen tools/common tools/ingest tools/pack tools/dedup; do
+for dir in shardfmt loader featgen tools/common tools/ingest tools/pack/src tools/dedup/src; do
     deny $dir "$unsafe"
 done
 # What started a process is in its environment: one place of train looks there.

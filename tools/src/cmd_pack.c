@@ -1,54 +1,46 @@
 /* cmd_pack.c: `speechshard pack`. */
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "commands.h"
-#include "ingest/layouts/layouts.h"
-#include "ingest/metadata/table.h"
-#include "pack_run.h"
-#include "report/pack_report.h"
-#include "speechshard/cores.h"
+#include "print/pack_out.h"
 #include "speechshard/decimal.h"
 #include "speechshard/nearest_word.h"
+#include "speechshard/options.h"
 
-#define SHARD_BYTES_DEFAULT  (UINT64_C(1) << 30)
-#define SHARD_BYTES_MIN      (UINT64_C(64) << 10)
-#define SHARD_BYTES_MAX      (UINT64_C(1) << 40)
-#define MEMORY_BYTES_DEFAULT (UINT64_C(256) << 20)
-#define MEMORY_BYTES_MIN     (UINT64_C(16) << 20)
-#define REJECTS_MAX_PPM      UINT64_C(10000)
-#define JOBS_MAX             1024U
-#define LAYOUTS_MAX          ((size_t)64)
+#define LAYOUTS_MAX ((size_t)64)
 
 /* The progress line follows the phases. */
 typedef struct pack_view {
     spsh_progress line;
     const char *phase;
+    uint64_t utterances, rejected_rows;
 } pack_view;
 
-static int on_progress(void *user, const spsh__pack_progress *progress)
+static void on_counts(void *user, uint64_t utterances, uint64_t rejected_rows)
+{
+    pack_view *view = (pack_view *)user;
+    view->utterances = utterances;
+    view->rejected_rows = rejected_rows;
+}
+
+static int on_progress(void *user, const char *phase, uint64_t done, uint64_t total)
 {
     pack_view *view = (pack_view *)user;
     char text[96];
-    char done[SPSH_HUMAN_BYTES];
+    char utterances[SPSH_HUMAN_BYTES];
     char rejects[SPSH_HUMAN_BYTES];
 
-    if (view->phase == NULL || strcmp(view->phase, progress->phase) != 0) {
+    if (view->phase == NULL || strcmp(view->phase, phase) != 0) {
         if (view->phase != NULL)
             spsh__progress_end(&view->line);
-        view->phase = progress->phase;
-        bool bytes = progress->total_bytes != 0;
-        spsh__progress_begin(&view->line, progress->phase, bytes ? "B" : "files",
-                             progress->total_bytes);
+        view->phase = phase;
+        spsh__progress_begin(&view->line, phase, total != 0 ? "B" : "files", total);
     }
     (void)snprintf(text, sizeof(text), "%s utterances, %s rejected",
-                   spsh__human_count(progress->done_items, done),
-                   spsh__human_count(progress->reject_rows, rejects));
-    bool in_bytes = progress->total_bytes != 0;
-    spsh__progress_update(&view->line, in_bytes ? progress->done_bytes : progress->done_items,
-                          in_bytes && progress->total_items != 0 ? text : NULL);
+                   spsh__human_count(view->utterances, utterances),
+                   spsh__human_count(view->rejected_rows, rejects));
+    spsh__progress_update(&view->line, done, strcmp(phase, "pack") == 0 ? text : NULL);
     return *spsh__cli_interrupted();
 }
 
@@ -67,6 +59,8 @@ static bool parse_percent(const char *text, uint64_t *ret_ppm)
     return true;
 }
 
+enum { CHOICE_DEFAULT = -1, CODEC_KEEP = 0 };
+
 typedef struct pack_arguments {
     const char *output;
     const char *layout;
@@ -75,8 +69,8 @@ typedef struct pack_arguments {
     const char *rejects_max;
     spsh_cli_texts columns;
     int split_from; /* 0: names, 1: none */
-    int codec;      /* -1: not given */
-    int dedupe;     /* -1: not given */
+    int codec;      /* keep, flac, pcm; CHOICE_DEFAULT: not given */
+    int dedupe;     /* none, bytes, pcm; CHOICE_DEFAULT: not given */
     int order;
     int wds_key;
     uint64_t rate_hz;
@@ -89,158 +83,154 @@ typedef struct pack_arguments {
     bool json;
 } pack_arguments;
 
-/* Options that depend on each other; SPSH_CLI_RUN when they agree. */
-static int settle(const pack_arguments *a, spsh__pack_options *options)
+static bool is_layout(const char *name)
 {
-    options->rejects_max_ppm = REJECTS_MAX_PPM;
+    for (size_t i = 0; i < spsh_pack_layout_count(); i++)
+        if (strcmp(name, spsh_pack_layout_name(i)) == 0)
+            return true;
+    return false;
+}
+
+/* Options that depend on each other; SPSH_CLI_RUN when they agree. */
+static int settle(const pack_arguments *a, spsh_pack_options *options)
+{
     if (a->output == NULL)
         return spsh__cli_usage("pack", "the output is missing: -o DATASET");
     if (a->rejects_max != NULL && !parse_percent(a->rejects_max, &options->rejects_max_ppm))
         return spsh__cli_usage(
             "pack", "--max-rejects %s: a percentage from 0 to 100, such as 2.5%%", a->rejects_max);
-    if (a->rate_hz != 0 && a->codec == SPSH__PACK_KEEP)
+    if (a->rejects_max != NULL && options->rejects_max_ppm == 0)
+        options->rejects_max_ppm = SPSH_PACK_REJECTS_NONE;
+    if (a->rate_hz != 0 && a->codec == CODEC_KEEP)
         return spsh__cli_usage("pack", "--rate changes the audio, --codec keep keeps the files; "
                                        "use --codec pcm or --codec flac");
-    if (a->trust_headers && (a->rate_hz != 0 || a->codec > SPSH__PACK_KEEP))
+    if (a->trust_headers && (a->rate_hz != 0 || a->codec > CODEC_KEEP))
         return spsh__cli_usage("pack", "--trust-headers does not decode, so it goes with --codec "
                                        "keep only");
-    if (a->layout != NULL && spsh__layout_find(a->layout) == NULL) {
+    if (a->layout != NULL && !is_layout(a->layout)) {
         const char *names[LAYOUTS_MAX] = {NULL};
-        for (size_t i = 0; spsh__layouts[i] != NULL && i + 1 < LAYOUTS_MAX; i++)
-            names[i] = spsh__layouts[i]->name;
+        for (size_t i = 0; i < spsh_pack_layout_count() && i + 1 < LAYOUTS_MAX; i++)
+            names[i] = spsh_pack_layout_name(i);
         const char *near = spsh_nearest_word(a->layout, strlen(a->layout), names);
         return spsh__cli_usage("pack", "--layout %s: no such layout; %s%s%s", a->layout,
                                near != NULL ? "did you mean " : "`--layout list` prints them",
                                near != NULL ? near : "", near != NULL ? "?" : "");
     }
     for (size_t i = 0; i < a->columns.count; i++) {
-        spsh__column_role role;
-        const char *name;
-        if (!spsh__column_rule_parse(a->columns.items[i], &role, &name))
+        if (!spsh_pack_column_is_valid(a->columns.items[i]))
             return spsh__cli_usage("pack",
                                    "--column %s: write FIELD=NAME, such as text=class; "
                                    "FIELD is audio, text, id, speaker, language, domain, "
                                    "split, start, end or duration",
                                    a->columns.items[i]);
     }
-    if (a->codec >= 0)
-        options->codec = (spsh__pack_codec)a->codec;
-    else
-        options->codec = a->rate_hz != 0 ? SPSH__PACK_PCM : SPSH__PACK_KEEP;
-    if (a->dedupe >= 0)
-        options->dedupe = (spsh_dedupe)a->dedupe;
-    else /* `keep` promises every source's bytes: only equal bytes may share them */
-        options->dedupe = options->codec == SPSH__PACK_KEEP ? SPSH_DEDUPE_BYTES : SPSH_DEDUPE_PCM;
     return SPSH_CLI_RUN;
 }
 
-static void fill(const pack_arguments *a, spsh__pack_options *options)
+static void fill(const pack_arguments *a, spsh_pack_options *options)
 {
     options->output = a->output;
-    options->layout = a->layout;
+    options->layout_name = a->layout;
     options->domain_rule = a->domain;
     options->split_filter = a->split;
-    options->columns = a->columns.items;
-    options->column_count = a->columns.count;
-    options->no_split_names = a->split_from == 1;
-    options->source_order = a->order == 1;
-    options->trust_headers = a->trust_headers;
-    options->follow_links = a->follow_links;
-    options->key_to_last_dot = a->wds_key == 1;
+    options->column_rules = a->columns.items;
+    options->column_rule_count = a->columns.count;
+    /* The choices are in the order of the enums, which begin with the default. */
+    options->codec = (spsh_pack_codec)(a->codec + 1);
+    options->dedupe = (spsh_pack_dedupe)(a->dedupe + 1);
+    options->ignores_split_names = a->split_from == 1;
+    options->keeps_source_order = a->order == 1;
+    options->trusts_headers = a->trust_headers;
+    options->follows_links = a->follow_links;
+    options->has_keys_to_last_dot = a->wds_key == 1;
+    options->is_strict = a->strict;
     options->rate_hz = (uint32_t)a->rate_hz;
     options->shard_bytes = a->shard_bytes;
     options->memory_bytes = a->memory_bytes;
-    options->jobs = a->jobs != 0 ? (uint32_t)a->jobs : spsh_core_count(64);
-    options->strict = a->strict;
-    options->io = spsh_io_default();
+    options->threads = (uint32_t)a->jobs;
     options->log_fn = spsh__cli_log;
     options->progress_fn = on_progress;
+    options->counts_fn = on_counts;
 }
 
-static int tell_result(const spsh__pack_options *options, const spsh__pack_result *result,
-                       bool json)
+static int tell_result(const char *output, const spsh_pack_report *report, bool is_pcm, bool json)
 {
+    const spsh_pack_facts *facts = spsh_pack_report_facts(report);
     char rows[SPSH_HUMAN_BYTES];
-    uint64_t rejected = spsh__reject_rows(&result->rejects);
 
-    if (result->already_packed) {
+    if (facts->is_already_packed) {
         spsh__cli_message("%s: packed already from the same list of files with the same options; "
                           "nothing to do",
-                          options->output);
+                          output);
         return SPSH_EXIT_DONE;
     }
-    if (json && !result->withheld)
-        spsh__report_print_json(stdout, options->output);
+    if (json && !facts->is_withheld)
+        spsh__pack_print_json(stdout, output);
     else
-        spsh__report_print(stdout, options, result);
-    if (rejected > 0)
+        spsh__pack_print(stdout, report, is_pcm);
+    if (facts->rejected > 0)
         spsh__cli_message("%s %s left out: %s/reports/rejects.jsonl says which and why",
-                          spsh__human_count(rejected, rows),
-                          rejected == 1 ? "row was" : "rows were", options->output);
-    if (result->withheld)
+                          spsh__human_count(facts->rejected, rows),
+                          facts->rejected == 1 ? "row was" : "rows were", output);
+    if (facts->is_withheld)
         spsh__cli_error("%s: not published, since --strict allows no rejects; without it the same "
                         "command publishes what is packed; after mending the corpus, remove %s "
                         "first",
-                        options->output, options->output);
-    else if (result->too_many_rejects)
+                        output, output);
+    else if (facts->has_too_many_rejects)
         spsh__cli_error("%s: published, but more rows were left out than --max-rejects allows",
-                        options->output);
-    return result->withheld || result->too_many_rejects ? SPSH_EXIT_FAILED : SPSH_EXIT_DONE;
+                        output);
+    return facts->is_withheld || facts->has_too_many_rejects ? SPSH_EXIT_FAILED : SPSH_EXIT_DONE;
 }
 
-/* Corpora as absolute paths, so that an interrupted pack can go on from any directory. */
-static int resolve_corpora(const spsh_cli_args *args, char **ret_paths)
+/* The library names members of spsh_pack_options. */
+static int fail(spsh_error *err)
 {
-    for (int i = 0; i < args->operand_count; i++) {
-        bool is_stdin = strcmp(args->operands[i], "-") == 0;
-        if (is_stdin && args->operand_count > 1)
-            return spsh__cli_usage("pack", "\"-\" is packed by itself");
-        ret_paths[i] = is_stdin ? strdup("-") : realpath(args->operands[i], NULL);
-        if (ret_paths[i] == NULL) {
-            spsh__cli_error("%s: %s", args->operands[i], strerror(errno));
-            return SPSH_EXIT_FAILED;
-        }
-    }
-    return SPSH_CLI_RUN;
+    static const spsh_option_name names[] = {
+        {"column_rules",          "--column"          },
+        {"follows_links",         "--follow-links"    },
+        {"is_strict",             "--strict"          },
+        {"layout_name",           "--layout"          },
+        {"split_filter",          "--split"           },
+        {"SPSH_PACK_REJECTS_ALL", "--max-rejects 100%"},
+    };
+    spsh_options_rename(err, names, sizeof(names) / sizeof(names[0]));
+    return spsh__cli_fail(NULL, err);
 }
 
-static int run(const spsh_cli_args *args, const pack_arguments *a, spsh__pack_options *options)
+static int run(const spsh_cli_args *args, const pack_arguments *a, spsh_pack_options *options)
 {
     pack_view view = {.phase = NULL};
-    spsh__pack_result result = {0};
+    spsh_pack_report *report = NULL;
     spsh_error err = SPSH_ERROR_INIT;
-    char **corpora = (char **)calloc((size_t)args->operand_count + 1, sizeof(*corpora));
-    int rc = corpora == NULL ? spsh__cli_fail_memory() : resolve_corpora(args, corpora);
 
-    if (rc == SPSH_CLI_RUN) {
-        fill(a, options);
-        options->corpora = (const char *const *)corpora;
-        options->corpus_count = (size_t)args->operand_count;
-        options->user = &view;
-        spsh__cli_watch_signals();
-        spsh_status status = spsh__pack(options, &result, &err);
-        if (view.phase != NULL)
-            spsh__progress_end(&view.line);
-        rc =
-            status == SPSH_OK ? tell_result(options, &result, a->json) : spsh__cli_fail(NULL, &err);
-    }
-    spsh__pack_result_free(&result);
-    for (int i = 0; corpora != NULL && i < args->operand_count; i++)
-        free(corpora[i]);
-    free(corpora);
+    for (int i = 0; args->operand_count > 1 && i < args->operand_count; i++)
+        if (strcmp(args->operands[i], "-") == 0)
+            return spsh__cli_usage("pack", "\"-\" is packed by itself");
+    fill(a, options);
+    options->corpora = (const char *const *)args->operands;
+    options->corpus_count = (size_t)args->operand_count;
+    options->user = &view;
+    spsh__cli_watch_signals();
+    const spsh_status status = spsh_pack(options, &report, &err);
+    if (view.phase != NULL)
+        spsh__progress_end(&view.line);
+    const bool is_pcm = a->codec == 2 || (a->codec < 0 && a->rate_hz != 0);
+    const int rc = status == SPSH_OK ? tell_result(a->output, report, is_pcm, a->json) : fail(&err);
+    spsh_pack_report_free(report);
     return spsh__cli_finish(rc);
 }
 
 static int list_layouts(void)
 {
-    for (size_t i = 0; spsh__layouts[i] != NULL; i++)
-        (void)printf("%-26s %s\n", spsh__layouts[i]->name, spsh__layouts[i]->summary);
+    for (size_t i = 0; i < spsh_pack_layout_count(); i++)
+        (void)printf("%-26s %s\n", spsh_pack_layout_name(i), spsh_pack_layout_summary(i));
     return spsh__cli_finish(SPSH_EXIT_DONE);
 }
 
 static int start(const pack_arguments *a, const spsh_cli_args *args)
 {
-    spsh__pack_options pack = {0};
+    spsh_pack_options pack = SPSH_PACK_OPTIONS_INIT;
     if (a->layout != NULL && strcmp(a->layout, "list") == 0)
         return list_layouts();
     if (args->operand_count == 0)
@@ -251,50 +241,48 @@ static int start(const pack_arguments *a, const spsh_cli_args *args)
 
 int spsh__cmd_pack(int argc, char **argv)
 {
-    pack_arguments a = {.codec = -1,
-                        .dedupe = -1,
-                        .shard_bytes = SHARD_BYTES_DEFAULT,
-                        .memory_bytes = MEMORY_BYTES_DEFAULT};
+    pack_arguments a = {.codec = CHOICE_DEFAULT, .dedupe = CHOICE_DEFAULT};
     const spsh_cli_option options[] = {
-        {"output",        'o', SPSH_CLI_TEXT,   "DATASET",            "the directory to make",                           &a.output,        0,                0              },
+        {"output",        'o', SPSH_CLI_TEXT,   "DATASET",            "the directory to make",                           &a.output,        0,                          0                        },
         {"layout",        0,   SPSH_CLI_TEXT,   "LAYOUT",             "do not detect; `--layout list` prints the names",
-         &a.layout,                                                                                                                        0,                0              },
+         &a.layout,                                                                                                                        0,                          0                        },
         {"codec",         0,   SPSH_CLI_CHOICE, "keep|flac|pcm",
          "keep: the files as they are (default); flac: encode what is not;\n"
-         "pcm: lossless int16, decodes over ten times faster than flac",                                                 &a.codec,         0,                0              },
+         "pcm: lossless int16, decodes over ten times faster than flac",                                                 &a.codec,         0,                          0                        },
         {"dedupe",        0,   SPSH_CLI_CHOICE, "none|bytes|pcm",
          "store equal files (bytes), or equal audio (pcm), once; default: bytes\n"
-         "with --codec keep, else pcm",                                                                                  &a.dedupe,        0,                0              },
+         "with --codec keep, else pcm",                                                                                  &a.dedupe,        0,                          0                        },
         {"rate",          0,   SPSH_CLI_COUNT,  "HZ",                 "resample everything; implies --codec pcm",        &a.rate_hz,
-         1000,                                                                                                                                               768000         },
+         SPSH_PACK_RATE_HZ_MIN,                                                                                                                                        SPSH_PACK_RATE_HZ_MAX    },
         {"order",         0,   SPSH_CLI_CHOICE, "hash|source",
-         "hash: neighbours in a shard are strangers (default); source: as found",                                        &a.order,         0,                0              },
+         "hash: neighbours in a shard are strangers (default); source: as found",                                        &a.order,         0,                          0                        },
         {"domain",        0,   SPSH_CLI_TEXT,   "RULE",
-         "NAME, dir:N (N-th directory, -1 is the file's own) or column:NAME",                                            &a.domain,        0,                0              },
+         "NAME, dir:N (N-th directory, -1 is the file's own) or column:NAME",                                            &a.domain,        0,                          0                        },
         {"column",        0,   SPSH_CLI_TEXTS,  "FIELD=NAME",
          "read FIELD of a table from the column NAME; FIELD is audio, text, id,\n"
-         "speaker, language, domain, split, start, end or duration; may be repeated",                                    &a.columns,       0,                0              },
+         "speaker, language, domain, split, start, end or duration; may be repeated",                                    &a.columns,       0,                          0                        },
         {"split-from",    0,   SPSH_CLI_CHOICE, "name|none",
          "name: several tables called like splits (train.csv, test.csv) give their\n"
-         "rows these splits unless one has a split column (default); none: no split",                                    &a.split_from,    0,                0              },
-        {"split",         0,   SPSH_CLI_TEXT,   "S,...",              "pack these splits only",                          &a.split,         0,                0              },
+         "rows these splits unless one has a split column (default); none: no split",                                    &a.split_from,    0,                          0                        },
+        {"split",         0,   SPSH_CLI_TEXT,   "S,...",              "pack these splits only",                          &a.split,         0,                          0                        },
         {"shard-size",    0,   SPSH_CLI_SIZE,   "SIZE",               "of a shard file; default 1G",                     &a.shard_bytes,
-         SHARD_BYTES_MIN,                                                                                                                                    SHARD_BYTES_MAX},
+         SPSH_PACK_SHARD_BYTES_MIN,                                                                                                                                    SPSH_PACK_SHARD_BYTES_MAX},
         {"trust-headers", 0,   SPSH_CLI_FLAG,   NULL,
-         "believe lengths in file headers instead of decoding; faster, checks less",                                     &a.trust_headers, 0,                0              },
+         "believe lengths in file headers instead of decoding; faster, checks less",                                     &a.trust_headers, 0,                          0                        },
         {"wds-key",       0,   SPSH_CLI_CHOICE, "first-dot|last-dot",
          "of WebDataset, a member's key ends at the first dot of its name (default)\n"
-         "or at the last",                                                                                               &a.wds_key,       0,                0              },
+         "or at the last",                                                                                               &a.wds_key,       0,                          0                        },
         {"follow-links",  0,   SPSH_CLI_FLAG,   NULL,                 "enter symbolic links to directories",
-         &a.follow_links,                                                                                                                  0,                0              },
-        {"strict",        0,   SPSH_CLI_FLAG,   NULL,                 "publish nothing if a row is left out",            &a.strict,        0,                0              },
+         &a.follow_links,                                                                                                                  0,                          0                        },
+        {"strict",        0,   SPSH_CLI_FLAG,   NULL,                 "publish nothing if a row is left out",            &a.strict,        0,                          0                        },
         {"max-rejects",   0,   SPSH_CLI_TEXT,   "PERCENT",
          "more rows left out make the exit status 1; default 1% (20% for audio\n"
-         "that is not there), and never fewer than 17",                                                                  &a.rejects_max,   0,                0              },
-        {"jobs",          'j', SPSH_CLI_COUNT,  "N",                  "threads; default: one a core",                    &a.jobs,          1,                JOBS_MAX       },
+         "that is not there), and never fewer than 17",                                                                  &a.rejects_max,   0,                          0                        },
+        {"jobs",          'j', SPSH_CLI_COUNT,  "N",                  "threads; default: one a core",                    &a.jobs,          1,
+         SPSH_PACK_THREADS_MAX                                                                                                                                                                  },
         {"memory",        0,   SPSH_CLI_SIZE,   "SIZE",               "for audio in flight and sorting; default 256M",
-         &a.memory_bytes,                                                                                                                  MEMORY_BYTES_MIN, 0              },
-        {"json",          0,   SPSH_CLI_FLAG,   NULL,                 "print the report as JSON",                        &a.json,          0,                0              },
+         &a.memory_bytes,                                                                                                                  SPSH_PACK_MEMORY_BYTES_MIN, 0                        },
+        {"json",          0,   SPSH_CLI_FLAG,   NULL,                 "print the report as JSON",                        &a.json,          0,                          0                        },
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {

@@ -745,7 +745,7 @@ static spsh_status refuse_both(const spsh__view *view, const spsh__path_list *tr
                 return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                                  "%s: '%.60s' and '%.60s' hold the same utterances, as "
                                  "flac and as opus; give one of the two folders, or "
-                                 "--layout mls-flac or mls-opus",
+                                 "layout_name mls-flac or mls-opus",
                                  spsh__view_root(view), trees->paths[i], trees->paths[j]);
         }
     }

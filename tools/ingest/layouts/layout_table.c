@@ -143,7 +143,7 @@ static spsh_status choose_tables(const spsh__view *view, candidates *c, spsh_lay
     if (!are_splits(c))
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "%s: holds several tables of audio, such as %s and %s; give the "
-                         "tables themselves, or --layout folder to pack without them",
+                         "tables themselves, or layout_name folder to pack without them",
                          spsh__view_root(view), c->names[0], c->names[1]);
     spsh__probe_say(probe, "it holds %zu tables whose names are splits, such as %.60s and %.60s",
                     c->count, c->names[0], c->names[1]);

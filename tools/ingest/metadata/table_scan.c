@@ -516,8 +516,8 @@ static spsh_status check_rules(table_scan *t, spsh_error *err)
     if (t->format.unclear_line != 0)
         return SPSH_FAIL(err, SPSH_E_SYNTAX,
                          "%s: from line %" PRIu64 " on, quotes may belong to the text or "
-                         "enclose fields, and both fit; say --layout table-raw (quotes are "
-                         "text) or --layout table-rfc (quotes enclose fields)",
+                         "enclose fields, and both fit; say layout_name table-raw (quotes "
+                         "are text) or layout_name table-rfc (quotes enclose fields)",
                          t->path, t->format.unclear_line);
     if (t->scan.domain_rule == SPSH__DOMAIN_COLUMN) {
         t->domain_column = spsh__table_column_find(&t->format.columns, t->scan.domain_name);

@@ -27,7 +27,6 @@
 
 /* So few rejects are no reason to stop, whatever the share. */
 #define REJECTS_ALWAYS_FINE UINT64_C(16)
-#define REJECTS_ALL_PPM     UINT64_C(1000000)
 #define MISSING_MAX_PPM     UINT64_C(200000)
 #define MESSAGE_PATH_BYTES  ((size_t)150) /* of a path in a message */
 
@@ -184,13 +183,13 @@ static spsh_status make_directories(const spsh_io *io, const paths *p, const cha
     return rc;
 }
 
-static void log_line(const spsh__pack_options *options, const char *line)
+static void log_line(const spsh_pack_options *options, const char *line)
 {
     if (options->log_fn != NULL)
         options->log_fn(options->user, SPSH_LOG_INFO, line);
 }
 
-static spsh_status get_plan(const spsh__pack_options *options, const paths *p, spsh__plan *plan,
+static spsh_status get_plan(const spsh_pack_options *options, const paths *p, spsh__plan *plan,
                             spsh_error *err)
 {
     char line[160];
@@ -212,7 +211,7 @@ static spsh_status get_plan(const spsh__pack_options *options, const paths *p, s
 }
 
 /* A dataset is there already: is it this one? Its id says so; audio is not read again. */
-static spsh_status check_published(const spsh__pack_options *options, const spsh__plan *plan,
+static spsh_status check_published(const spsh_pack_options *options, const spsh__plan *plan,
                                    spsh__pack_result *result, spsh_error *err)
 {
     spsh_dataset_options opening = SPSH_DATASET_OPTIONS_INIT;
@@ -241,7 +240,7 @@ static bool exceeds(uint64_t rows, uint64_t max_ppm, uint64_t row_count)
 
 /* Half a corpus is a failure, a handful of bad files is not. Files that are not there at all are
  * mostly a download that is known to be partial, so more of them are borne. */
-static bool too_many_rejects(const spsh__pack_options *options, const spsh__pack_result *result)
+static bool too_many_rejects(const spsh_pack_options *options, const spsh__pack_result *result)
 {
     uint64_t rows = spsh__reject_rows(&result->rejects);
     uint64_t missing = result->rejects.rows[SPSH_REJECT_MISSING_AUDIO];
@@ -254,9 +253,10 @@ static bool too_many_rejects(const spsh__pack_options *options, const spsh__pack
            exceeds(missing, missing_max_ppm, result->row_count);
 }
 
-/* The loss of a damaged archive or manifest cannot be counted, so only --max-rejects 100% publishes
- * a dataset without it. Such a reject has 0 rows, unlike a producer's (docs/STREAM.md). */
-static spsh_status check_damage(const spsh__pack_options *options, const spsh__plan *plan,
+/* The loss of a damaged archive or manifest cannot be counted, so only SPSH_PACK_REJECTS_ALL
+ * publishes a dataset without it. Such a reject has 0 rows, unlike a producer's (docs/STREAM.md).
+ */
+static spsh_status check_damage(const spsh_pack_options *options, const spsh__plan *plan,
                                 spsh_error *err)
 {
     static const spsh_reject_reason reasons[] = {SPSH_REJECT_TRUNCATED, SPSH_REJECT_BAD_CONTAINER};
@@ -267,12 +267,12 @@ static spsh_status check_damage(const spsh__pack_options *options, const spsh__p
         const uint64_t rows = plan->rejects.rows[reasons[i]];
         files += events > rows ? events - rows : 0;
     }
-    if (files == 0 || options->rejects_max_ppm >= REJECTS_ALL_PPM)
+    if (files == 0 || options->rejects_max_ppm >= SPSH_PACK_REJECTS_ALL)
         return SPSH_OK;
     return SPSH_FAIL(err, SPSH_E_TRUNCATED,
                      "%s: not published: %" PRIu64
                      " %s damaged (see above), and nobody knows what is lost; replace what is "
-                     "damaged, or pack what can be read with --max-rejects 100%%",
+                     "damaged, or pack what can be read with SPSH_PACK_REJECTS_ALL",
                      options->output, files,
                      files == 1 ? "archive or manifest is" : "archives or manifests are");
 }
@@ -311,7 +311,7 @@ static void append_example(spsh__builder *out, const char *reject)
     spsh__builder_free(&name);
 }
 
-static spsh_status fail_empty(const spsh__pack_options *options, const spsh__pack_result *result,
+static spsh_status fail_empty(const spsh_pack_options *options, const spsh__pack_result *result,
                               spsh_error *err)
 {
     const uint64_t *rows = result->rejects.rows;
@@ -332,7 +332,7 @@ static spsh_status fail_empty(const spsh__pack_options *options, const spsh__pac
         rc = SPSH_NO_MEMORY(err);
     else if (rows[most] == 0)
         rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
-                       "%s: nothing to pack: the corpus has no rows, or none that --split "
+                       "%s: nothing to pack: the corpus has no rows, or none that split_filter "
                        "asks for (reports/rejects.jsonl says more)",
                        root);
     else
@@ -347,20 +347,19 @@ static spsh_status fail_empty(const spsh__pack_options *options, const spsh__pac
     return rc;
 }
 
-static spsh_status merge(const spsh__pack_options *options, const spsh__plan *plan,
+static spsh_status merge(const spsh_pack_options *options, const spsh__plan *plan,
                          const spsh__packed *packed, spsh__pack_result *result, spsh_error *err)
 {
     spsh_publish_options publish = SPSH_PUBLISH_OPTIONS_INIT;
-    const spsh__pack_progress progress = {.phase = "merge"};
 
-    if (options->progress_fn != NULL && options->progress_fn(options->user, &progress) != 0)
-        return SPSH_FAIL(err, SPSH_E_CANCELED, "canceled; run the same command to go on");
+    if (spsh__pack_progress(options, "merge", 0, 0, err) != SPSH_OK)
+        return SPSH_E_CANCELED;
     publish.io = options->io;
     publish.path = options->output;
     memcpy(publish.dataset_id, plan->dataset_id, sizeof(publish.dataset_id));
     publish.seals = packed->seals;
     publish.seal_count = packed->seal_count;
-    publish.dedupe = options->dedupe;
+    publish.dedupe = (spsh_dedupe)(options->dedupe - SPSH_PACK_DEDUPE_NONE);
     publish.options_json = (spsh_bytes){plan->options.data, plan->options.size_bytes};
     publish.reject_count = spsh__reject_rows(&result->rejects);
     publish.source_row_count = result->row_count;
@@ -368,7 +367,7 @@ static spsh_status merge(const spsh__pack_options *options, const spsh__plan *pl
     return spsh_dataset_publish(&publish, &result->info, err);
 }
 
-static spsh_status pack_units(const spsh__pack_options *options, const paths *p,
+static spsh_status pack_units(const spsh_pack_options *options, const paths *p,
                               const spsh__plan *plan, spsh__packed *packed, spsh_error *err)
 {
     const spsh__unit_context context = {options, plan, text(&p->work), text(&p->shards)};
@@ -397,7 +396,7 @@ static spsh_status check_balance(const spsh__plan *plan, const spsh__packed *pac
 }
 
 /* What the published dataset, and all before it, amounts to. */
-static spsh_status report(const spsh__pack_options *options, const paths *p, spsh__plan *plan,
+static spsh_status report(const spsh_pack_options *options, const paths *p, spsh__plan *plan,
                           spsh__packed *packed, spsh__pack_result *result, spsh_error *err)
 {
     spsh_dataset_options opening = SPSH_DATASET_OPTIONS_INIT;
@@ -414,7 +413,7 @@ static spsh_status report(const spsh__pack_options *options, const paths *p, sps
     return rc;
 }
 
-static spsh_status finish(const spsh__pack_options *options, const paths *p, spsh__plan *plan,
+static spsh_status finish(const spsh_pack_options *options, const paths *p, spsh__plan *plan,
                           spsh__packed *packed, spsh__pack_result *result, spsh_error *err)
 {
     spsh_status rc = check_balance(plan, packed, err);
@@ -428,7 +427,7 @@ static spsh_status finish(const spsh__pack_options *options, const paths *p, sps
     if (rc != SPSH_OK)
         return rc;
     result->too_many_rejects = too_many_rejects(options, result);
-    if (options->strict && spsh__reject_rows(&result->rejects) > 0) {
+    if (options->is_strict && spsh__reject_rows(&result->rejects) > 0) {
         result->withheld = true;
         return spsh__facts_gather(result, plan, packed, NULL, result->facts, err);
     }
@@ -446,7 +445,7 @@ static spsh_status finish(const spsh__pack_options *options, const paths *p, sps
 
 /* Pack what the plan lists and publish it; also to finish what a killed run had published already.
  */
-static spsh_status pack_plan(const spsh__pack_options *options, const paths *p, spsh__plan *plan,
+static spsh_status pack_plan(const spsh_pack_options *options, const paths *p, spsh__plan *plan,
                              spsh__pack_result *result, spsh_error *err)
 {
     spsh__packed packed = {0};
@@ -457,7 +456,6 @@ static spsh_status pack_plan(const spsh__pack_options *options, const paths *p, 
         result->counts = packed.counts;
         result->rejects = plan->rejects;
         spsh__reject_counts_add(&result->rejects, &packed.rejects);
-        result->units_resumed = packed.units_resumed;
         result->decode_ns = packed.decode_ns;
         result->decode_audio_ms = packed.decode_audio_ms;
         rc = finish(options, p, plan, &packed, result, err);
@@ -466,7 +464,7 @@ static spsh_status pack_plan(const spsh__pack_options *options, const paths *p, 
     return rc;
 }
 
-static spsh_status pack_locked(const spsh__pack_options *options, const paths *p,
+static spsh_status pack_locked(const spsh_pack_options *options, const paths *p,
                                spsh__pack_result *result, spsh_error *err)
 {
     spsh__plan plan = {0};
@@ -476,7 +474,6 @@ static spsh_status pack_locked(const spsh__pack_options *options, const paths *p
     if (rc != SPSH_OK)
         return rc;
     result->row_count = plan.row_count;
-    result->unit_count = plan.unit_count;
     rc = check_damage(options, &plan, err);
     if (rc != SPSH_OK) {
         remove_work(options->io, p); /* the next run must read replaced files */
@@ -502,7 +499,7 @@ static bool is_ours(const char *name)
 }
 
 /* An existing directory must be a dataset, finished or not, or empty. */
-static spsh_status check_output(const spsh__pack_options *options, const paths *p, spsh_error *err)
+static spsh_status check_output(const spsh_pack_options *options, const paths *p, spsh_error *err)
 {
     bool foreign = false;
     DIR *open = opendir(options->output);
@@ -519,8 +516,8 @@ static spsh_status check_output(const spsh__pack_options *options, const paths *
     return SPSH_OK;
 }
 
-spsh_status spsh__pack(const spsh__pack_options *options, spsh__pack_result *ret_result,
-                       spsh_error *err)
+spsh_status spsh__pack_run(const spsh_pack_options *options, spsh__pack_result *ret_result,
+                           spsh_error *err)
 {
     spsh__pack_result result = {0};
     paths p = {0};

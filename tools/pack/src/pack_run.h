@@ -14,16 +14,9 @@
 
 #include "plan/pack_options.h"
 
-/**
- * Pack.
- *
- * @return SPSH_OK, also with too_many_rejects and withheld; else what prevented it: SPSH_E_EXISTS
- * (another dataset, or a plan of other options, is there; or another pack is at work),
- * SPSH_E_NOT_FOUND, SPSH_E_NO_SPACE, SPSH_E_TRUNCATED (an archive or a manifest is damaged, and
- * rejects_max_ppm does not allow all) ... One pack a directory at a time: a lock sees to it.
- */
-spsh_status spsh__pack(const spsh__pack_options *options, spsh__pack_result *ret_result,
-                       spsh_error *err);
+/** See spsh_pack. options: of spsh__pack_options_take, with absolute paths of corpora. */
+SPSH_NODISCARD spsh_status spsh__pack_run(const spsh_pack_options *options,
+                                          spsh__pack_result *ret_result, spsh_error *err);
 
 void spsh__pack_result_free(spsh__pack_result *result);
 

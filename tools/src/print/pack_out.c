@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "common/file_names.h"
-#include "report/pack_report.h"
+#include "common/byte_builder.h"
+#include "pack_out.h"
 
 /* ---- what happened ---- */
 
@@ -16,80 +16,78 @@ static void row_count(spsh_table *table, const char *name, uint64_t value, const
         spsh__table_row(table, name, spsh__human_count(value, text), note);
 }
 
-static void rows_of_audio(spsh_table *table, const spsh__pack_result *result)
+static void rows_of_audio(spsh_table *table, const spsh_pack_facts *f)
 {
-    const spsh__pack_counts *c = &result->counts;
     char text[SPSH_HUMAN_BYTES];
     char part[SPSH_HUMAN_BYTES];
     char whole[SPSH_HUMAN_BYTES];
     char note[128];
 
-    const uint64_t rows_in = spsh__source_rows_in(&result->facts->rows);
-    (void)snprintf(note, sizeof(note), "of %s row%s", spsh__human_count(rows_in, whole),
-                   rows_in == 1 ? "" : "s");
-    spsh__table_row(table, "utterances", spsh__human_count(c->packed, text), note);
-    spsh__table_row(table, "audio", spsh__human_duration((double)c->audio_ms / 1000.0, text), "");
+    (void)snprintf(note, sizeof(note), "of %s row%s", spsh__human_count(f->rows_in, whole),
+                   f->rows_in == 1 ? "" : "s");
+    spsh__table_row(table, "utterances", spsh__human_count(f->packed, text), note);
+    spsh__table_row(table, "audio", spsh__human_duration((double)f->audio_ms / 1000.0, text), "");
     (void)snprintf(note, sizeof(note), "from %s of source files, %s of their PCM",
-                   spsh__human_bytes(c->source_bytes, whole),
-                   spsh__human_percent((double)c->payload_bytes, (double)c->pcm_bytes, part));
-    spsh__table_row(table, "stored", spsh__human_bytes(c->payload_bytes, text), note);
+                   spsh__human_bytes(f->source_bytes, whole),
+                   spsh__human_percent((double)f->payload_bytes, (double)f->pcm_bytes, part));
+    spsh__table_row(table, "stored", spsh__human_bytes(f->payload_bytes, text), note);
 }
 
 /* What training will pay for the disk that the codec saves, as this pack measured it. */
-static void row_trade(spsh_table *table, const spsh__pack_options *options,
-                      const spsh__pack_result *result)
+static void row_trade(spsh_table *table, const spsh_pack_facts *f, bool is_pcm)
 {
     char number[SPSH_HUMAN_BYTES];
     char speed[SPSH_HUMAN_BYTES + 2];
 
-    if (result->decode_ns == 0)
+    if (f->decode_ns == 0)
         return;
-    uint64_t times = (uint64_t)((double)result->decode_audio_ms * 1e6 / (double)result->decode_ns);
+    uint64_t times = (uint64_t)((double)f->decode_audio_ms * 1e6 / (double)f->decode_ns);
     (void)snprintf(speed, sizeof(speed), "%sx", spsh__human_count(times, number));
     spsh__table_row(table, "decoding", speed,
-                    options->codec == SPSH__PACK_PCM
-                        ? "real time on one core"
-                        : "real time on one core; --codec pcm trades disk for cores");
+                    is_pcm ? "real time on one core"
+                           : "real time on one core; --codec pcm trades disk for cores");
 }
 
-static void print_counts(FILE *stream, const spsh__pack_options *options,
-                         const spsh__pack_result *result)
+static void rows_of_rejects(spsh_table *table, const spsh_pack_report *report)
 {
-    const spsh__pack_counts *c = &result->counts;
+    for (size_t i = 0; i < spsh_pack_report_facts(report)->reject_count; i++) {
+        const spsh_pack_reject *reject = spsh_pack_report_reject(report, i);
+        char name[64];
+        char note[64];
+        char rows[SPSH_HUMAN_BYTES];
+        if (strcmp(reject->reason, "decoder_limit") == 0 ||
+            strcmp(reject->reason, "no_end_flag") == 0)
+            continue; /* kept */
+        (void)snprintf(name, sizeof(name), "rejected: %s", reject->reason);
+        (void)snprintf(note, sizeof(note), "cost %s row%s", spsh__human_count(reject->rows, rows),
+                       reject->rows == 1 ? "" : "s");
+        row_count(table, name, reject->lines, note);
+    }
+}
+
+static void print_counts(FILE *stream, const spsh_pack_report *report, bool is_pcm)
+{
+    const spsh_pack_facts *f = spsh_pack_report_facts(report);
     spsh_table *table = spsh__table_new("lrl");
 
     if (table == NULL)
         return;
-    rows_of_audio(table, result);
-    row_trade(table, options, result);
-    row_count(table, "shards", result->info.shard_count, "");
-    row_count(table, "duplicates", result->info.duplicate_count,
-              "refer to audio that is stored once");
-    row_count(table, "merged", result->facts->rows.merged,
-              "rows name what another row gave already");
-    row_count(table, "excluded", result->facts->rows.excluded, "rows were not asked for");
-    row_count(table, "without text", c->text_missing, "");
-    row_count(table, "resampled", c->resampled, "recordings");
-    row_count(table, "kept as they are", c->kept_as_is, "recordings that the codec does not fit");
-    row_count(table, "headers trusted", c->decode_unjudged, "recordings; not decoded");
-    row_count(table, "unverified", c->unverified, "recordings state no length to compare with");
-    row_count(table, "decoder limit", c->undecodable,
+    rows_of_audio(table, f);
+    row_trade(table, f, is_pcm);
+    row_count(table, "shards", f->shard_count, "");
+    row_count(table, "duplicates", f->duplicate_count, "refer to audio that is stored once");
+    row_count(table, "merged", f->merged, "rows name what another row gave already");
+    row_count(table, "excluded", f->excluded, "rows were not asked for");
+    row_count(table, "without text", f->without_text, "");
+    row_count(table, "resampled", f->resampled, "recordings");
+    row_count(table, "kept as they are", f->kept_as_is, "recordings that the codec does not fit");
+    row_count(table, "headers trusted", f->headers_trusted, "recordings; not decoded");
+    row_count(table, "unverified", f->unverified, "recordings state no length to compare with");
+    row_count(table, "decoder limit", f->undecodable,
               "recordings are intact, but undecodable: kept, not served");
-    row_count(table, "segments clamped", c->segments_clamped,
+    row_count(table, "segments clamped", f->segments_clamped,
               "ended up to 10 ms behind their recording");
-    for (int i = 0; i < SPSH_REJECT_COUNT; i++) {
-        char name[64];
-        char note[64];
-        char rows[SPSH_HUMAN_BYTES];
-        if (i == SPSH_REJECT_DECODER_LIMIT || i == SPSH_REJECT_NO_END_FLAG)
-            continue;
-        (void)snprintf(name, sizeof(name), "rejected: %s",
-                       spsh__reject_reason_text((spsh_reject_reason)i));
-        (void)snprintf(note, sizeof(note), "cost %s row%s",
-                       spsh__human_count(result->rejects.rows[i], rows),
-                       result->rejects.rows[i] == 1 ? "" : "s");
-        row_count(table, name, result->rejects.events[i], note);
-    }
+    rows_of_rejects(table, report);
     (void)spsh__table_print(table, stream, "  ", 0);
     spsh__table_free(table);
 }
@@ -136,14 +134,13 @@ static void print_table(FILE *stream, spsh_table *table, size_t count)
     print_more(stream, count, shown_of(count));
 }
 
-/* The operand as the user called it, and where in it; from malloc, NULL: no memory. */
-static char *source_name(const spsh__pack_options *options, const spsh__source *source)
+/* The last part of the corpus's path, and where in it; from malloc, NULL: no memory. */
+static char *source_name(const spsh_pack_source *source)
 {
     spsh__builder path = {0};
-    const char *operand =
-        source->operand < options->corpus_count ? options->corpora[source->operand] : ".";
-    const char *slash = strrchr(operand, '/');
-    spsh__builder_append_text(&path, slash == NULL || slash[1] == '\0' ? operand : slash + 1);
+    const char *slash = strrchr(source->corpus, '/');
+    spsh__builder_append_text(&path,
+                              slash == NULL || slash[1] == '\0' ? source->corpus : slash + 1);
     if (strcmp(source->root, ".") != 0)
         spsh__builder_append_part(&path, source->root);
     char *name = path.failed ? NULL : cut_name(spsh__builder_bytes(&path));
@@ -151,7 +148,7 @@ static char *source_name(const spsh__pack_options *options, const spsh__source *
     return name;
 }
 
-static void print_sources(FILE *stream, const spsh__pack_options *options, const spsh__facts *f)
+static void print_sources(FILE *stream, const spsh_pack_report *report, size_t count)
 {
     char in[SPSH_HUMAN_BYTES], packed[SPSH_HUMAN_BYTES], rejected[SPSH_HUMAN_BYTES];
     char merged[SPSH_HUMAN_BYTES], excluded[SPSH_HUMAN_BYTES];
@@ -160,104 +157,114 @@ static void print_sources(FILE *stream, const spsh__pack_options *options, const
         return;
     spsh__table_row(table, "source", "layout", "rows in", "packed", "rejected", "merged",
                     "excluded");
-    for (size_t i = 0; i < shown_of(f->sources.count); i++) {
-        const spsh__source *source = &f->sources.items[i];
-        const spsh__source_rows *rows = &source->rows;
-        char *name = source_name(options, source);
+    for (size_t i = 0; i < shown_of(count); i++) {
+        const spsh_pack_source *source = spsh_pack_report_source(report, i);
+        char *name = source_name(source);
         spsh__table_row(table, name == NULL ? "?" : name, source->layout,
-                        spsh__human_count(spsh__source_rows_in(rows), in),
-                        spsh__human_count(f->tallies[i].packed, packed),
-                        spsh__human_count(spsh__source_rejected(rows, &f->tallies[i]), rejected),
-                        spsh__human_count(rows->merged, merged),
-                        spsh__human_count(rows->excluded, excluded));
+                        spsh__human_count(source->rows_in, in),
+                        spsh__human_count(source->packed, packed),
+                        spsh__human_count(source->rejected, rejected),
+                        spsh__human_count(source->merged, merged),
+                        spsh__human_count(source->excluded, excluded));
         free(name);
     }
-    print_table(stream, table, f->sources.count);
+    print_table(stream, table, count);
 }
 
-static void print_parts(FILE *stream, const spsh__facts *f, const char *title,
-                        const spsh__fact_parts *parts)
+typedef const spsh_pack_part *part_fn(const spsh_pack_report *report, size_t index);
+
+static void print_parts(FILE *stream, const spsh_pack_report *report, const char *title,
+                        part_fn *part_of, size_t count)
 {
+    const double seconds = spsh_pack_report_facts(report)->seconds;
     char audio[SPSH_HUMAN_BYTES], share[SPSH_HUMAN_BYTES];
     char utterances[SPSH_HUMAN_BYTES], copies[SPSH_HUMAN_BYTES];
     spsh_table *table = spsh__table_new("lrrrr");
     if (table == NULL)
         return;
     spsh__table_row(table, title, "audio", "share", "utterances", "copies");
-    for (size_t i = 0; i < shown_of(parts->count); i++) {
-        const spsh__part *part = &parts->items[i];
+    for (size_t i = 0; i < shown_of(count); i++) {
+        const spsh_pack_part *part = part_of(report, i);
         char *name = cut_name(part->name);
         spsh__table_row(table, name == NULL ? "?" : name,
-                        spsh__human_duration(part->all.seconds, audio),
-                        spsh__human_percent(part->all.seconds, f->all.seconds, share),
-                        spsh__human_count(part->all.utterances, utterances),
-                        spsh__human_count(part->copies.utterances, copies));
+                        spsh__human_duration(part->seconds, audio),
+                        spsh__human_percent(part->seconds, seconds, share),
+                        spsh__human_count(part->utterances, utterances),
+                        spsh__human_count(part->copies, copies));
         free(name);
     }
-    print_table(stream, table, parts->count);
+    print_table(stream, table, count);
 }
 
-static void print_kinds(FILE *stream, const spsh__facts *f)
+static void print_kinds(FILE *stream, const spsh_pack_report *report)
 {
+    const spsh_pack_facts *f = spsh_pack_report_facts(report);
     char audio[SPSH_HUMAN_BYTES], share[SPSH_HUMAN_BYTES], utterances[SPSH_HUMAN_BYTES];
     spsh_table *table = spsh__table_new("lrrrrr");
     if (table == NULL)
         return;
     spsh__table_row(table, "codec", "rate", "channels", "audio", "share", "utterances");
     for (size_t i = 0; i < shown_of(f->kind_count); i++) {
-        const spsh__kind *kind = &f->kinds[i];
+        const spsh_pack_kind *kind = spsh_pack_report_kind(report, i);
         const bool others = kind->sample_rate_hz == 0;
         char rate[SPSH_HUMAN_BYTES], channels[SPSH_HUMAN_BYTES];
         (void)snprintf(rate, sizeof(rate), "%" PRIu32 " Hz", kind->sample_rate_hz);
         (void)snprintf(channels, sizeof(channels), "%" PRIu32, kind->channels);
         spsh__table_row(table, others ? "others" : spsh_codec_name(kind->codec), others ? "" : rate,
-                        others ? "" : channels, spsh__human_duration(kind->all.seconds, audio),
-                        spsh__human_percent(kind->all.seconds, f->all.seconds, share),
-                        spsh__human_count(kind->all.utterances, utterances));
+                        others ? "" : channels, spsh__human_duration(kind->seconds, audio),
+                        spsh__human_percent(kind->seconds, f->seconds, share),
+                        spsh__human_count(kind->utterances, utterances));
     }
     print_table(stream, table, f->kind_count);
 }
 
 /* Shortest, percentiles, longest: names above, numbers below. */
-static void print_durations(FILE *stream, const spsh__facts *f)
+static void print_durations(FILE *stream, const spsh_pack_facts *f)
 {
-    const spsh__durations *d = &f->durations;
-    char head[SPSH__PERCENTILES][SPSH_HUMAN_BYTES];
-    char value[SPSH__PERCENTILES][SPSH_HUMAN_BYTES];
-    char shortest[SPSH_HUMAN_BYTES], longest[SPSH_HUMAN_BYTES];
+    const double seconds[] = {f->min_seconds,        f->percent_1_seconds,  f->percent_25_seconds,
+                              f->percent_50_seconds, f->percent_75_seconds, f->percent_99_seconds,
+                              f->max_seconds};
+    char text[sizeof(seconds) / sizeof(seconds[0])][SPSH_HUMAN_BYTES];
     spsh_table *table = spsh__table_new("lrrrrrrr");
     if (table == NULL)
         return;
-    for (size_t i = 0; i < SPSH__PERCENTILES; i++) {
-        (void)snprintf(head[i], sizeof(head[i]), "%u %%", spsh__percentiles[i]);
-        (void)spsh__human_duration(d->percentiles[i], value[i]);
-    }
-    spsh__table_row(table, "durations", "shortest", head[0], head[2], head[3], head[4], head[6],
+    for (size_t i = 0; i < sizeof(seconds) / sizeof(seconds[0]); i++)
+        (void)spsh__human_duration(seconds[i], text[i]);
+    spsh__table_row(table, "durations", "shortest", "1 %", "25 %", "50 %", "75 %", "99 %",
                     "longest");
-    spsh__table_row(table, "", spsh__human_duration(d->min_seconds, shortest), value[0], value[2],
-                    value[3], value[4], value[6], spsh__human_duration(d->max_seconds, longest));
+    spsh__table_row(table, "", text[0], text[1], text[2], text[3], text[4], text[5], text[6]);
     print_table(stream, table, 0);
 }
 
-static void print_notes(FILE *stream, const spsh__facts *f)
+void spsh__pack_print(FILE *stream, const spsh_pack_report *report, bool is_pcm)
 {
+    const spsh_pack_facts *f = spsh_pack_report_facts(report);
+    print_counts(stream, report, is_pcm);
+    print_sources(stream, report, f->source_count);
+    if (!f->is_withheld) {
+        print_parts(stream, report, "domain", spsh_pack_report_domain, f->domain_count);
+        print_parts(stream, report, "split", spsh_pack_report_split, f->split_count);
+        print_kinds(stream, report);
+        print_durations(stream, f);
+    }
     if (f->warning_count > 0)
         fputs("\n  worth a look\n", stream);
     for (size_t i = 0; i < f->warning_count; i++)
-        fprintf(stream, "  - %s\n", f->warnings[i]);
+        fprintf(stream, "  - %s\n", spsh_pack_report_warning(report, i));
 }
 
-void spsh__report_print(FILE *stream, const spsh__pack_options *options,
-                        const spsh__pack_result *result)
+void spsh__pack_print_json(FILE *stream, const char *dataset)
 {
-    const spsh__facts *facts = result->facts;
-    print_counts(stream, options, result);
-    print_sources(stream, options, facts);
-    if (facts->has_dataset) {
-        print_parts(stream, facts, "domain", &facts->domains);
-        print_parts(stream, facts, "split", &facts->splits);
-        print_kinds(stream, facts);
-        print_durations(stream, facts);
-    }
-    print_notes(stream, facts);
+    spsh__builder path = {0};
+    char piece[4096];
+    size_t got = 0;
+
+    spsh__builder_append_text(&path, dataset);
+    spsh__builder_append_text(&path, "/reports/pack.json");
+    FILE *file = spsh__builder_text(&path) == NULL ? NULL : fopen(spsh__builder_text(&path), "re");
+    while (file != NULL && (got = fread(piece, 1, sizeof(piece), file)) > 0)
+        (void)fwrite(piece, 1, got, stream);
+    if (file != NULL)
+        (void)fclose(file);
+    spsh__builder_free(&path);
 }

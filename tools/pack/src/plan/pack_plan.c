@@ -37,7 +37,7 @@
 
 /* The plan being written. */
 typedef struct plan_writer {
-    const spsh__pack_options *options;
+    const spsh_pack_options *options;
     const char *work_directory;
     spsh_file_writer *file;
     spsh__plan *plan;
@@ -50,15 +50,15 @@ typedef struct plan_writer {
     uint64_t offset_bytes;
 } plan_writer;
 
-static const char *codec_name(spsh__pack_codec codec)
+static const char *codec_name(spsh_pack_codec codec)
 {
-    static const char *const names[] = {"keep", "flac", "pcm"};
+    static const char *const names[] = {"", "keep", "flac", "pcm"};
     return names[codec];
 }
 
-static const char *dedupe_name(spsh_dedupe dedupe)
+static const char *dedupe_name(spsh_pack_dedupe dedupe)
 {
-    static const char *const names[] = {"none", "bytes", "pcm"};
+    static const char *const names[] = {"", "none", "bytes", "pcm"};
     return names[dedupe];
 }
 
@@ -76,25 +76,25 @@ static void member_number(spsh__builder *json, const char *key, uint64_t value)
 
 /* The options that shape a dataset, and what decodes it: equal JSON, equal bytes.
  * spsh__plan_command has the same options. */
-static bool options_json(const spsh__pack_options *options, spsh__builder *json)
+static bool options_json(const spsh_pack_options *options, spsh__builder *json)
 {
     member_text(json, "tool", "speechshard " SPSH_VERSION_STRING);
     member_text(json, "decoders", spsh_audio_versions());
     member_text(json, "codec", codec_name(options->codec));
     member_text(json, "dedupe", dedupe_name(options->dedupe));
-    member_text(json, "order", options->source_order ? "source" : "hash");
-    member_text(json, "headers", options->trust_headers ? "trusted" : "decoded");
-    if (options->layout != NULL)
-        member_text(json, "layout", options->layout);
+    member_text(json, "order", options->keeps_source_order ? "source" : "hash");
+    member_text(json, "headers", options->trusts_headers ? "trusted" : "decoded");
+    if (options->layout_name != NULL)
+        member_text(json, "layout", options->layout_name);
     if (options->domain_rule != NULL)
         member_text(json, "domain", options->domain_rule);
     if (options->split_filter != NULL)
         member_text(json, "split", options->split_filter);
-    for (size_t i = 0; i < options->column_count; i++)
-        member_text(json, "column", options->columns[i]);
-    if (options->no_split_names)
+    for (size_t i = 0; i < options->column_rule_count; i++)
+        member_text(json, "column", options->column_rules[i]);
+    if (options->ignores_split_names)
         member_text(json, "split_from", "none");
-    if (options->key_to_last_dot)
+    if (options->has_keys_to_last_dot)
         member_text(json, "wds_key", "last-dot");
     member_number(json, "rate_hz", options->rate_hz);
     member_number(json, "shard_bytes", options->shard_bytes);
@@ -117,28 +117,28 @@ static void option_number(spsh__builder *line, const char *name, uint64_t value)
     option_text(line, name, value == 0 ? NULL : text);
 }
 
-void spsh__plan_command(const spsh__pack_options *options, spsh__builder *line)
+void spsh__plan_command(const spsh_pack_options *options, spsh__builder *line)
 {
     spsh__builder_append_text(line, "speechshard pack");
     for (size_t i = 0; i < options->corpus_count; i++)
         spsh__page_word(line, "CORPUS");
     spsh__page_word(line, "-o");
     spsh__page_word(line, "DATASET");
-    option_text(line, "--layout", options->layout);
+    option_text(line, "--layout", options->layout_name);
     option_text(line, "--codec", codec_name(options->codec));
     option_text(line, "--dedupe", dedupe_name(options->dedupe));
     option_number(line, "--rate", options->rate_hz);
-    option_text(line, "--order", options->source_order ? "source" : "hash");
+    option_text(line, "--order", options->keeps_source_order ? "source" : "hash");
     option_text(line, "--domain", options->domain_rule);
     option_text(line, "--split", options->split_filter);
-    for (size_t i = 0; i < options->column_count; i++)
-        option_text(line, "--column", options->columns[i]);
-    option_text(line, "--split-from", options->no_split_names ? "none" : NULL);
+    for (size_t i = 0; i < options->column_rule_count; i++)
+        option_text(line, "--column", options->column_rules[i]);
+    option_text(line, "--split-from", options->ignores_split_names ? "none" : NULL);
     option_number(line, "--shard-size", options->shard_bytes);
-    option_text(line, "--wds-key", options->key_to_last_dot ? "last-dot" : NULL);
-    if (options->trust_headers)
+    option_text(line, "--wds-key", options->has_keys_to_last_dot ? "last-dot" : NULL);
+    if (options->trusts_headers)
         spsh__page_word(line, "--trust-headers");
-    if (options->follow_links)
+    if (options->follows_links)
         spsh__page_word(line, "--follow-links");
 }
 
@@ -246,7 +246,7 @@ static spsh_status write_rejects(const spsh_io *io, const char *work_directory,
     return rc;
 }
 
-static spsh_status write_journal(const spsh__pack_options *options, const char *work_directory,
+static spsh_status write_journal(const spsh_pack_options *options, const char *work_directory,
                                  const spsh__plan *plan, spsh_error *err)
 {
     spsh__builder out = {0};
@@ -297,7 +297,7 @@ static spsh_status fill_plan(plan_writer *writer, spsh__plan_scan *scan, spsh_er
     return write_rejects(writer->options->io, writer->work_directory, scan, err);
 }
 
-spsh_status spsh__plan_build(const spsh__pack_options *options, const char *work_directory,
+spsh_status spsh__plan_build(const spsh_pack_options *options, const char *work_directory,
                              spsh__plan *ret_plan, spsh_error *err)
 {
     spsh__plan_scan *scan = NULL;
@@ -327,7 +327,7 @@ out:
 }
 
 /* The corpora and options of the interrupted run must be today's. */
-static spsh_status check_same_run(const spsh__pack_options *options, spsh__journal *journal,
+static spsh_status check_same_run(const spsh_pack_options *options, spsh__journal *journal,
                                   spsh__plan *plan, spsh_error *err)
 {
     const char *rest = NULL;
@@ -384,7 +384,7 @@ static bool read_body(spsh__journal *journal, spsh__plan *plan, uint64_t unit_co
     return read_units(journal, plan, unit_count);
 }
 
-spsh_status spsh__plan_load(const spsh__pack_options *options, const char *work_directory,
+spsh_status spsh__plan_load(const spsh_pack_options *options, const char *work_directory,
                             spsh__plan *ret_plan, spsh_error *err)
 {
     spsh__journal journal = {0};

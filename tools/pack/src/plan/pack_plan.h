@@ -39,10 +39,10 @@ typedef struct spsh__plan {
 
 /** Append the command without names of folders and without options that cannot change a byte of the
  * dataset: a corpus in another place makes the same page. */
-void spsh__plan_command(const spsh__pack_options *options, spsh__builder *line);
+void spsh__plan_command(const spsh_pack_options *options, spsh__builder *line);
 
 /** Scan the corpora and write the plan. */
-spsh_status spsh__plan_build(const spsh__pack_options *options, const char *work_directory,
+spsh_status spsh__plan_build(const spsh_pack_options *options, const char *work_directory,
                              spsh__plan *ret_plan, spsh_error *err);
 
 /**
@@ -51,7 +51,7 @@ spsh_status spsh__plan_build(const spsh__pack_options *options, const char *work
  * @return SPSH_E_NOT_FOUND when there is none; SPSH_E_EXISTS when it was made with other options or
  * corpora.
  */
-spsh_status spsh__plan_load(const spsh__pack_options *options, const char *work_directory,
+spsh_status spsh__plan_load(const spsh_pack_options *options, const char *work_directory,
                             spsh__plan *ret_plan, spsh_error *err);
 
 /** The items of one unit, checked; *ret_items is the caller's to free. */

@@ -23,7 +23,7 @@
 #include "speechshard/sorter.h"
 
 struct spsh__plan_scan {
-    const spsh__pack_options *options;
+    const spsh_pack_options *options;
     const char *work_directory;
     spsh_sorter *items;
     spsh_sorter *ids;
@@ -169,7 +169,7 @@ static spsh_status add_item(spsh__plan_scan *scan, const spsh_ingest_item *item,
 {
     spsh__builder_clear(&scan->key);
     spsh__builder_clear(&scan->value);
-    if (!scan->options->source_order) {
+    if (!scan->options->keeps_source_order) {
         append_u64be(&scan->key, spsh__pack_hash64(item->recording_id));
         spsh__builder_append_bytes(&scan->key, item->recording_id);
         spsh__builder_append(&scan->key, "", 1);
@@ -221,18 +221,13 @@ static spsh_status on_emit(void *user, const spsh_ingest_item *item_in, spsh_err
 
 static spsh_status on_progress(void *user, uint64_t files_seen, spsh_error *err)
 {
-    spsh__plan_scan *scan = user;
-    const spsh__pack_progress progress = {
-        .phase = "scan", .done_items = files_seen, .reject_rows = spsh__reject_rows(&scan->counts)};
+    const spsh__plan_scan *scan = user;
 
-    if (scan->options->progress_fn != NULL &&
-        scan->options->progress_fn(scan->options->user, &progress) != 0)
-        return SPSH_FAIL(err, SPSH_E_CANCELED, "canceled");
-    return SPSH_OK;
+    return spsh__pack_progress(scan->options, "scan", files_seen, 0, err);
 }
 
 /* Several corpora, each called like a split and each a file: tables of one corpus. */
-static bool has_split_tables(const spsh__pack_options *options)
+static bool has_split_tables(const spsh_pack_options *options)
 {
     size_t count = 0;
     for (size_t i = 0; i < options->corpus_count; i++) {
@@ -241,28 +236,28 @@ static bool has_split_tables(const spsh__pack_options *options)
         count +=
             name[stem] != '\0' && spsh__is_split_name((spsh_bytes){(const uint8_t *)name, stem});
     }
-    return count > 1 && !options->no_split_names;
+    return count > 1 && !options->ignores_split_names;
 }
 
 static spsh_status scan_source(spsh__plan_scan *scan, const spsh__view *view,
                                const spsh_layout *layout, const char *evidence, spsh_error *err)
 {
-    const spsh__pack_options *options = scan->options;
+    const spsh_pack_options *options = scan->options;
     const spsh_ingest_options ingest = {.view = view,
                                         .domain_rule = options->domain_rule,
                                         .split_filter = options->split_filter,
-                                        .key_to_last_dot = options->key_to_last_dot,
-                                        .no_split_names = options->no_split_names,
+                                        .key_to_last_dot = options->has_keys_to_last_dot,
+                                        .no_split_names = options->ignores_split_names,
                                         .split_by_name = has_split_tables(options),
-                                        .columns = options->columns,
-                                        .column_count = options->column_count};
+                                        .columns = options->column_rules,
+                                        .column_count = options->column_rule_count};
     const spsh_ingest_sink sink = {on_emit, on_reject, on_progress, on_rows,
                                    on_note, on_found,  scan};
 
-    if (options->column_count > 0 && !layout->takes_columns)
+    if (options->column_rule_count > 0 && !layout->takes_columns)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "%s: --column is for tables, and this is read as %s; --layout table "
-                         "reads it as a table",
+                         "%s: column_rules is for tables, and this is read as %s; layout_name "
+                         "table reads it as a table",
                          spsh__view_root(view), layout->name);
 
     if (!spsh__sources_add(&scan->sources, scan->corpus, scan->below, layout->name, evidence))
@@ -323,14 +318,14 @@ static spsh_status scan_view(spsh__plan_scan *scan, const spsh__view *view, spsh
 {
     spsh__corpus corpus = {0};
 
-    if (scan->options->layout != NULL) {
-        const spsh_layout *layout = spsh__layout_find(scan->options->layout);
+    if (scan->options->layout_name != NULL) {
+        const spsh_layout *layout = spsh__layout_find(scan->options->layout_name);
         if (layout == NULL)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "no layout is named %s",
-                             scan->options->layout);
+                             scan->options->layout_name);
         if (spsh__view_file(view) != NULL && !layout->reads_file)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                             "%s: --layout %s reads a folder or an archive, and this is a "
+                             "%s: layout_name %s reads a folder or an archive, and this is a "
                              "file; give its folder",
                              spsh__view_root(view), layout->name);
         say(scan, SPSH_LOG_INFO, "%s: read as %s because --layout says so", spsh__view_root(view),
@@ -369,8 +364,8 @@ static spsh_status on_problem(void *user, const spsh__view_problem *problem, sps
                                 .offset_bytes = SPSH_OFFSET_NONE,
                                 .detail = problem->detail};
 
-    if (is_loss && scan->options->strict)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: %s; --strict allows no loss", problem->path,
+    if (is_loss && scan->options->is_strict)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: %s; is_strict allows no loss", problem->path,
                          problem->detail);
     const bool is_closed =
         problem->kind == SPSH__VIEW_BAD_MEMBER || problem->kind == SPSH__VIEW_ARCHIVE_NESTED;
@@ -385,13 +380,7 @@ static spsh_status on_problem(void *user, const spsh__view_problem *problem, sps
 static spsh_status on_unpack(void *user, uint64_t done_bytes, uint64_t total_bytes, spsh_error *err)
 {
     const spsh__plan_scan *scan = user;
-    const spsh__pack_progress progress = {
-        .phase = "unpack", .done_bytes = done_bytes, .total_bytes = total_bytes};
-
-    if (scan->options->progress_fn != NULL &&
-        scan->options->progress_fn(scan->options->user, &progress) != 0)
-        return SPSH_FAIL(err, SPSH_E_CANCELED, "canceled");
-    return SPSH_OK;
+    return spsh__pack_progress(scan->options, "unpack", done_bytes, total_bytes, err);
 }
 
 static void on_log(void *user, spsh_log_level level, const char *text)
@@ -404,7 +393,7 @@ static spsh_status scan_corpus(spsh__plan_scan *scan, const char *root, spsh_err
     const spsh__view_observer observer = {on_problem, on_unpack, on_log, scan};
     const spsh__view_options options = {.root = root,
                                         .scratch_directory = scan->work_directory,
-                                        .follow_links = scan->options->follow_links,
+                                        .follow_links = scan->options->follows_links,
                                         .io = scan->options->io,
                                         .observer = &observer};
     spsh__view *view = NULL;
@@ -533,7 +522,7 @@ static spsh_status open_sorters(spsh__plan_scan *scan, const char *work_director
     return rc;
 }
 
-spsh_status spsh__plan_scan_run(const spsh__pack_options *options, const char *work_directory,
+spsh_status spsh__plan_scan_run(const spsh_pack_options *options, const char *work_directory,
                                 spsh__plan_scan **ret_scan, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;

@@ -12,7 +12,7 @@
 typedef struct spsh__plan_scan spsh__plan_scan;
 
 /** Scan. *ret_scan is the caller's to free. */
-spsh_status spsh__plan_scan_run(const spsh__pack_options *options, const char *work_directory,
+spsh_status spsh__plan_scan_run(const spsh_pack_options *options, const char *work_directory,
                                 spsh__plan_scan **ret_scan, spsh_error *err);
 
 /** The sources in the order of the scan, with what was counted; borrowed until free. Duplicate ids

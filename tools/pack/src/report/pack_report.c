@@ -50,10 +50,9 @@ static spsh_status copy_file(const spsh_io *io, const char *directory, const cha
     return rc;
 }
 
-spsh_status spsh__report_write_rejects(const spsh__pack_options *options,
-                                       const char *work_directory, const char *report_directory,
-                                       const spsh__packed *packed, spsh__examples *examples,
-                                       spsh_error *err)
+spsh_status spsh__report_write_rejects(const spsh_pack_options *options, const char *work_directory,
+                                       const char *report_directory, const spsh__packed *packed,
+                                       spsh__examples *examples, spsh_error *err)
 {
     spsh_file_writer *file = NULL;
     spsh_status rc =
@@ -82,7 +81,7 @@ static spsh_status write_whole(const spsh_io *io, const char *directory, const c
     return rc;
 }
 
-spsh_status spsh__report_write(const spsh__pack_options *options, const char *report_directory,
+spsh_status spsh__report_write(const spsh_pack_options *options, const char *report_directory,
                                const spsh__facts *facts, spsh_error *err)
 {
     spsh__builder out = {0};
@@ -111,20 +110,4 @@ spsh_status spsh__report_write(const spsh__pack_options *options, const char *re
     spsh__builder_free(&command);
     spsh__builder_free(&out);
     return rc;
-}
-
-void spsh__report_print_json(FILE *stream, const char *dataset)
-{
-    spsh__builder path = {0};
-    char piece[4096];
-    size_t got = 0;
-
-    spsh__builder_append_text(&path, dataset);
-    spsh__builder_append_text(&path, "/reports/pack.json");
-    FILE *file = spsh__builder_text(&path) == NULL ? NULL : fopen(spsh__builder_text(&path), "re");
-    while (file != NULL && (got = fread(piece, 1, sizeof(piece), file)) > 0)
-        (void)fwrite(piece, 1, got, stream);
-    if (file != NULL)
-        (void)fclose(file);
-    spsh__builder_free(&path);
 }

@@ -1,4 +1,4 @@
-/* pack_report.h: what a pack did, for people and for programs: three files and a table.
+/* pack_report.h: the files of a report, for people and for programs.
  *
  *     reports/rejects.jsonl   a line for everything that was left out
  *     reports/pack.json       counts, for programs; docs/REPORT.md lists its members
@@ -9,26 +9,16 @@
 #ifndef SPSH_PACK_REPORT_H
 #define SPSH_PACK_REPORT_H
 
-#include <stdio.h>
-
 #include "pack_facts.h"
 
 /** reports/rejects.jsonl: the plan's rejects, then the units' in order. The first ones of each
  * reason are added to examples. */
-spsh_status spsh__report_write_rejects(const spsh__pack_options *options,
-                                       const char *work_directory, const char *report_directory,
-                                       const spsh__packed *packed, spsh__examples *examples,
-                                       spsh_error *err);
+spsh_status spsh__report_write_rejects(const spsh_pack_options *options, const char *work_directory,
+                                       const char *report_directory, const spsh__packed *packed,
+                                       spsh__examples *examples, spsh_error *err);
 
 /** reports/pack.json and reports/pack.html. */
-spsh_status spsh__report_write(const spsh__pack_options *options, const char *report_directory,
+spsh_status spsh__report_write(const spsh_pack_options *options, const char *report_directory,
                                const spsh__facts *facts, spsh_error *err);
-
-/** The table at the end of a pack. */
-void spsh__report_print(FILE *stream, const spsh__pack_options *options,
-                        const spsh__pack_result *result);
-
-/** reports/pack.json, copied to stream. */
-void spsh__report_print_json(FILE *stream, const char *dataset);
 
 #endif

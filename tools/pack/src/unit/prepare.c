@@ -144,13 +144,13 @@ static void use_file_as_payload(spsh__prepared *prepared)
     prepared->record.payload_bytes = prepared->source_bytes;
 }
 
-static bool is_codec_wanted(const spsh__pack_options *options, const spsh_audio_info *info)
+static bool is_codec_wanted(const spsh_pack_options *options, const spsh_audio_info *info)
 {
     if (options->rate_hz != 0 && options->rate_hz != info->sample_rate_hz)
         return true;
-    if (options->codec == SPSH__PACK_PCM)
+    if (options->codec == SPSH_PACK_PCM)
         return options->rate_hz != 0 || info->format == SPSH_SAMPLE_I16;
-    return options->codec == SPSH__PACK_FLAC && info->codec != SPSH_CODEC_FLAC &&
+    return options->codec == SPSH_PACK_FLAC && info->codec != SPSH_CODEC_FLAC &&
            info->format != SPSH_SAMPLE_F32 && info->bits_per_sample <= 24;
 }
 
@@ -184,7 +184,7 @@ static spsh_status to_i16(spsh__prepared *prepared, spsh_codec codec, pcm_buffer
     return rc;
 }
 
-static spsh_status resample(const spsh__pack_options *options, spsh__prepared *prepared,
+static spsh_status resample(const spsh_pack_options *options, spsh__prepared *prepared,
                             pcm_buffer *pcm, spsh_error *err)
 {
     spsh_record *record = &prepared->record;
@@ -211,11 +211,11 @@ static spsh_status resample(const spsh__pack_options *options, spsh__prepared *p
     return rc;
 }
 
-static spsh_status encode(const spsh__pack_options *options, spsh__prepared *prepared,
+static spsh_status encode(const spsh_pack_options *options, spsh__prepared *prepared,
                           const pcm_buffer *pcm, spsh_error *err)
 {
     spsh_record *record = &prepared->record;
-    bool flac = options->codec == SPSH__PACK_FLAC;
+    bool flac = options->codec == SPSH_PACK_FLAC;
     uint32_t bits = record->format == SPSH_SAMPLE_I16 ? 16 : 24;
     size_t capacity = flac ? spsh_flac_bound(record->samples, record->channels, bits)
                            : spsh_pcm_bound(record->samples, record->channels);
@@ -277,7 +277,7 @@ static spsh_status check_encoded(spsh__prepared *prepared, spsh_error *err)
     return SPSH_OK;
 }
 
-static spsh_status transcode(const spsh__pack_options *options, spsh__prepared *prepared,
+static spsh_status transcode(const spsh_pack_options *options, spsh__prepared *prepared,
                              spsh_codec codec, pcm_buffer *pcm, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -302,13 +302,13 @@ static spsh_status transcode(const spsh__pack_options *options, spsh__prepared *
     return rc;
 }
 
-static spsh_status decode_file(const spsh__pack_options *options, spsh__prepared *prepared,
+static spsh_status decode_file(const spsh_pack_options *options, spsh__prepared *prepared,
                                spsh_codec codec, uint32_t nominal_rate_hz, spsh_error *err)
 {
     const spsh_bytes file = {prepared->file, (size_t)prepared->source_bytes};
-    bool collect = options->codec != SPSH__PACK_KEEP;
+    bool collect = options->codec != SPSH_PACK_KEEP;
     pcm_buffer pcm = {0};
-    pcm_sink sink = {collect ? &pcm : NULL, options->trust_headers ? NULL : &prepared->level};
+    pcm_sink sink = {collect ? &pcm : NULL, options->trusts_headers ? NULL : &prepared->level};
     spsh_decode_result result;
     spsh_error cause = SPSH_ERROR_INIT;
 
@@ -346,7 +346,7 @@ out:
     return rc;
 }
 
-static spsh_status trust_headers(const spsh__pack_options *options, spsh__prepared *prepared,
+static spsh_status trust_headers(const spsh_pack_options *options, spsh__prepared *prepared,
                                  spsh_codec codec, uint32_t nominal_rate_hz, spsh_error *err)
 {
     spsh_memory_source memory = {
@@ -376,7 +376,7 @@ static spsh_status trust_headers(const spsh__pack_options *options, spsh__prepar
     fill_record(prepared, &info, info.samples, nominal_rate_hz);
     prepared->record.flags |= SPSH_RECORD_TRUSTED;
     use_file_as_payload(prepared);
-    if (options->dedupe == SPSH_DEDUPE_PCM && info.has_md5)
+    if (options->dedupe == SPSH_PACK_DEDUPE_PCM && info.has_md5)
         memcpy(prepared->key, info.md5, sizeof(prepared->key));
     return SPSH_OK;
 }
@@ -405,14 +405,14 @@ static spsh_status add_seek_points(spsh__prepared *prepared, spsh_error *err)
     return SPSH_OK;
 }
 
-static void choose_key(const spsh__pack_options *options, spsh__prepared *prepared)
+static void choose_key(const spsh_pack_options *options, spsh__prepared *prepared)
 {
     static const uint8_t none[16] = {0};
     const spsh_record *record = &prepared->record;
 
-    if (options->dedupe == SPSH_DEDUPE_NONE || memcmp(prepared->key, none, sizeof(none)) != 0)
+    if (options->dedupe == SPSH_PACK_DEDUPE_NONE || memcmp(prepared->key, none, sizeof(none)) != 0)
         return;
-    if (options->dedupe == SPSH_DEDUPE_PCM && (record->flags & SPSH_RECORD_PCM_HASH) != 0)
+    if (options->dedupe == SPSH_PACK_DEDUPE_PCM && (record->flags & SPSH_RECORD_PCM_HASH) != 0)
         memcpy(prepared->key, record->pcm_hash, sizeof(prepared->key));
     else
         spsh__pack_hash128((spsh_bytes){prepared->payload, (size_t)record->payload_bytes},
@@ -426,7 +426,7 @@ static const char *name_of(const spsh_ingest_item *item)
     return (const char *)item->source.data;
 }
 
-spsh_status spsh__prepare(const spsh__pack_options *options, const spsh_ingest_item *item,
+spsh_status spsh__prepare(const spsh_pack_options *options, const spsh_ingest_item *item,
                           spsh__prepared *ret_prepared, spsh_error *err)
 {
     spsh__prepared prepared = {0};
@@ -443,7 +443,7 @@ spsh_status spsh__prepare(const spsh__pack_options *options, const spsh_ingest_i
         return SPSH_OK;
     }
     spsh_codec codec = spsh_audio_sniff(prepared.file, source.size_bytes, name_of(item));
-    if (options->trust_headers && options->codec == SPSH__PACK_KEEP)
+    if (options->trusts_headers && options->codec == SPSH_PACK_KEEP)
         rc = trust_headers(options, &prepared, codec, item->nominal_rate_hz, err);
     else
         rc = decode_file(options, &prepared, codec, item->nominal_rate_hz, err);
@@ -501,7 +501,7 @@ static spsh_status compare_decoded(const spsh__prepared *a, const spsh__prepared
 }
 
 spsh_status spsh__prepared_equal(const spsh__prepared *a, const spsh__prepared *b,
-                                 spsh_dedupe level, bool *ret_equal, spsh_error *err)
+                                 spsh_pack_dedupe level, bool *ret_equal, spsh_error *err)
 {
     const spsh_record *x = &a->record;
     const spsh_record *y = &b->record;
@@ -514,7 +514,7 @@ spsh_status spsh__prepared_equal(const spsh__prepared *a, const spsh__prepared *
         *ret_equal = true;
         return SPSH_OK;
     }
-    if (level != SPSH_DEDUPE_PCM || x->samples != y->samples || x->channels != y->channels ||
+    if (level != SPSH_PACK_DEDUPE_PCM || x->samples != y->samples || x->channels != y->channels ||
         x->sample_rate_hz != y->sample_rate_hz || x->format != y->format)
         return SPSH_OK;
     return compare_decoded(a, b, ret_equal, err);

@@ -35,13 +35,13 @@ typedef struct spsh__prepared {
  * @return SPSH_OK, also when the file is rejected; SPSH_E_NO_MEMORY, SPSH_E_IO (the disk failed,
  * not the file).
  */
-spsh_status spsh__prepare(const spsh__pack_options *options, const spsh_ingest_item *item,
+spsh_status spsh__prepare(const spsh_pack_options *options, const spsh_ingest_item *item,
                           spsh__prepared *ret_prepared, spsh_error *err);
 
-/** Do two records hold the same audio: equal payload bytes, or (SPSH_DEDUPE_PCM) equal decoded
+/** Do two records hold the same audio: equal payload bytes, or (SPSH_PACK_DEDUPE_PCM) equal decoded
  * samples? */
 spsh_status spsh__prepared_equal(const spsh__prepared *a, const spsh__prepared *b,
-                                 spsh_dedupe level, bool *ret_equal, spsh_error *err);
+                                 spsh_pack_dedupe level, bool *ret_equal, spsh_error *err);
 
 void spsh__prepared_free(spsh__prepared *prepared);
 

@@ -39,7 +39,7 @@ struct spsh__pipeline {
 
 static void run_job(const spsh__pipeline *pipeline, job_slot *slot)
 {
-    const spsh__pack_options *pack = pipeline->options.pack;
+    const spsh_pack_options *pack = pipeline->options.pack;
     const spsh__prepare_job *job = slot->result.job;
     const uint8_t *at = pipeline->options.items.data + job->first_item_bytes;
     const spsh_bytes rest = {at, pipeline->options.items.size_bytes - job->first_item_bytes};
@@ -96,7 +96,7 @@ static void *work(void *user)
 
 static spsh_status start_threads(spsh__pipeline *pipeline, spsh_error *err)
 {
-    uint32_t jobs = pipeline->options.pack->jobs;
+    uint32_t jobs = pipeline->options.pack->threads;
 
     while (pipeline->thread_count < jobs) {
         int error =
@@ -121,12 +121,12 @@ spsh_status spsh__pipeline_start(const spsh__pipeline_options *options,
     pipeline->options = *options;
     pipeline->taken = options->first_job;
     pipeline->released = options->first_job;
-    pipeline->window = (size_t)options->pack->jobs * SLOTS_PER_WORKER;
+    pipeline->window = (size_t)options->pack->threads * SLOTS_PER_WORKER;
     (void)pthread_mutex_init(&pipeline->mutex, NULL);
     (void)pthread_cond_init(&pipeline->may_take, NULL);
     (void)pthread_cond_init(&pipeline->may_hand_out, NULL);
     pipeline->slots = calloc(pipeline->window, sizeof(*pipeline->slots));
-    pipeline->threads = calloc(options->pack->jobs, sizeof(*pipeline->threads));
+    pipeline->threads = calloc(options->pack->threads, sizeof(*pipeline->threads));
     rc = pipeline->slots == NULL || pipeline->threads == NULL ? SPSH_NO_MEMORY(err)
                                                               : start_threads(pipeline, err);
     if (rc != SPSH_OK) {

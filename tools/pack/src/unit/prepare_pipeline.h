@@ -21,7 +21,7 @@ typedef struct spsh__prepare_job {
 } spsh__prepare_job;
 
 typedef struct spsh__pipeline_options {
-    const spsh__pack_options *pack;
+    const spsh_pack_options *pack;
     spsh_bytes items; /* of the unit; borrowed until stop */
     const spsh__prepare_job *jobs;
     size_t job_count;

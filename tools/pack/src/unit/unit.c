@@ -62,11 +62,11 @@ static bool same_recording(const spsh_ingest_item *a, const spsh_ingest_item *b)
            strcmp(a->audio.path, b->audio.path) == 0;
 }
 
-static uint64_t cost_of(const spsh__pack_options *options, const spsh_ingest_item *item)
+static uint64_t cost_of(const spsh_pack_options *options, const spsh_ingest_item *item)
 {
     uint64_t bytes =
         item->source_bytes == SPSH_SOURCE_BYTES_UNKNOWN ? UINT64_C(1) << 20 : item->source_bytes;
-    return bytes * (options->codec == SPSH__PACK_KEEP ? EXPANSION_KEEP : EXPANSION_ENCODE);
+    return bytes * (options->codec == SPSH_PACK_KEEP ? EXPANSION_KEEP : EXPANSION_ENCODE);
 }
 
 /* Neighbouring items of one recording are one job. */
@@ -226,7 +226,7 @@ static spsh_status is_same_file(placer *p, const spsh__prepared *prepared,
 static spsh_status is_copy_of(placer *p, const spsh__prepared *prepared, uint64_t job,
                               bool *ret_same, spsh_error *err)
 {
-    const spsh__pack_options *options = p->context->options;
+    const spsh_pack_options *options = p->context->options;
     const size_t at = (size_t)p->jobs[job].first_item_bytes;
     const spsh_bytes rest = {p->items.data + at, p->items.size_bytes - at};
     spsh__prepared earlier = {0};
@@ -237,7 +237,7 @@ static spsh_status is_copy_of(placer *p, const spsh__prepared *prepared, uint64_
         return SPSH_FAIL(err, SPSH_E_CORRUPT, "the plan is damaged");
     spsh_status rc = is_same_file(p, prepared, &item, ret_same, err);
     if (rc != SPSH_OK || *ret_same ||
-        (options->dedupe == SPSH_DEDUPE_BYTES && options->codec == SPSH__PACK_KEEP))
+        (options->dedupe == SPSH_PACK_DEDUPE_BYTES && options->codec == SPSH_PACK_KEEP))
         return rc;
     rc = spsh__prepare(options, &item, &earlier, err);
     if (rc == SPSH_OK)
@@ -253,7 +253,7 @@ static spsh_status find_copy(placer *p, const spsh__prepared *prepared, uint64_t
     size_t at = 0;
 
     *ret_found = false;
-    if (p->context->options->dedupe == SPSH_DEDUPE_NONE)
+    if (p->context->options->dedupe == SPSH_PACK_DEDUPE_NONE)
         return SPSH_OK;
     while (!*ret_found && spsh__stored_find(&p->state.stored, prepared->key, &at, &entry)) {
         spsh_status rc = is_copy_of(p, prepared, entry->job, ret_found, err);
@@ -410,7 +410,7 @@ static spsh_status place_recording(placer *p, spsh__job_result *result, spsh_byt
     p->state.next_record++;
     p->state.counts.records++;
     p->state.counts.payload_bytes += prepared->record.payload_bytes;
-    if (p->context->options->dedupe == SPSH_DEDUPE_NONE)
+    if (p->context->options->dedupe == SPSH_PACK_DEDUPE_NONE)
         return SPSH_OK;
     spsh__stored_entry entry = {.record = *ret_record, .job = result->job_index};
     memcpy(entry.key, prepared->key, sizeof(entry.key));
@@ -482,7 +482,7 @@ static spsh_status place_job(placer *p, spsh__job_result *result, spsh_error *er
 
 static spsh_status show_progress(placer *p, const spsh__job_result *result, spsh_error *err)
 {
-    const spsh__pack_options *options = p->context->options;
+    const spsh_pack_options *options = p->context->options;
     const spsh__plan *plan = p->context->plan;
 
     p->done_items += result->job->item_count;
@@ -492,20 +492,12 @@ static spsh_status show_progress(placer *p, const spsh__job_result *result, spsh
         p->packed->decode_ns += result->prepared.decode_ns;
         p->packed->decode_audio_ms += record->samples * 1000 / record->sample_rate_hz;
     }
-    if (options->progress_fn == NULL)
-        return SPSH_OK;
-    const spsh__pack_progress progress = {
-        .phase = "pack",
-        .done_items = p->done_items,
-        .total_items = plan->item_count,
-        .done_bytes = p->done_bytes,
-        .total_bytes = plan->source_bytes,
-        .reject_rows = spsh__reject_rows(&plan->rejects) + spsh__reject_rows(&p->packed->rejects) +
-                       spsh__reject_rows(&p->state.rejects),
-    };
-    if (options->progress_fn(options->user, &progress) != 0)
-        return SPSH_FAIL(err, SPSH_E_CANCELED, "canceled; run the same command to go on");
-    return SPSH_OK;
+    if (options->counts_fn != NULL)
+        options->counts_fn(options->user, p->done_items,
+                           spsh__reject_rows(&plan->rejects) +
+                               spsh__reject_rows(&p->packed->rejects) +
+                               spsh__reject_rows(&p->state.rejects));
+    return spsh__pack_progress(options, "pack", p->done_bytes, plan->source_bytes, err);
 }
 
 static spsh_status place_all(placer *p, spsh_error *err)
@@ -547,7 +539,6 @@ spsh_status spsh__unit_pack(const spsh__unit_context *context, uint64_t unit, sp
     if (rc != SPSH_OK)
         goto out;
     if (p.state.last) {
-        packed->units_resumed++;
         goto out;
     }
     rc = spsh__plan_read_unit(context->options->io, context->work_directory, planned, &items, err);

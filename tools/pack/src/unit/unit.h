@@ -23,13 +23,12 @@ typedef struct spsh__packed {
     char (*reject_files)[32]; /* names in the work directory, in order */
     uint64_t reject_file_count;
     uint64_t reject_file_capacity;
-    uint64_t units_resumed; /* that needed no work */
     uint64_t decode_ns; /* this run's processor time in decoders, and the audio that they decoded */
     uint64_t decode_audio_ms;
 } spsh__packed;
 
 typedef struct spsh__unit_context {
-    const spsh__pack_options *options;
+    const spsh_pack_options *options;
     const spsh__plan *plan;
     const char *work_directory;
     const char *shard_directory;
