@@ -347,6 +347,40 @@ typedef struct spsh__backend_ops {
     void *(*stream_fn)(spsh__backend *b);
 } spsh__backend_ops;
 
+/* Operators of every backend: X(NAME) for NAME_fn, which is the function spsh__BACKEND_NAME. */
+#define SPSH__OPERATORS(X)                                                                         \
+    X(gemm)                                                                                        \
+    X(bias_forward)                                                                                \
+    X(bias_backward)                                                                               \
+    X(copy_columns)                                                                                \
+    X(conv_forward)                                                                                \
+    X(conv_backward)                                                                               \
+    X(norm_forward)                                                                                \
+    X(norm_backward)                                                                               \
+    X(clip_forward)                                                                                \
+    X(clip_backward)                                                                               \
+    X(mask_conv)                                                                                   \
+    X(mask_rows)                                                                                   \
+    X(rows_from_conv)                                                                              \
+    X(conv_from_rows)                                                                              \
+    X(reverse)                                                                                     \
+    X(rnn_forward)                                                                                 \
+    X(rnn_backward)                                                                                \
+    X(rnn_reserve)                                                                                 \
+    X(lookahead_forward)                                                                           \
+    X(lookahead_backward)                                                                          \
+    X(ctc)                                                                                         \
+    X(cross_entropy)                                                                               \
+    X(log_softmax)                                                                                 \
+    X(square_sum)                                                                                  \
+    X(scale)                                                                                       \
+    X(axpy)                                                                                        \
+    X(sgd)                                                                                         \
+    X(adamw)
+
+/* The type of NAME_fn's function: to declare it. */
+#define SPSH__OPERATOR_TYPE(name_) __typeof__(*((const spsh__backend_ops *)NULL)->name_##_fn)
+
 /* Bins or frames that come out of a convolution. */
 static inline uint32_t spsh__conv_out(uint32_t in, uint32_t kernel, uint32_t stride, uint32_t pad)
 {

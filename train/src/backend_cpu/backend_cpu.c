@@ -93,6 +93,7 @@ static void copy(spsh__backend *b, spsh__backend_buffer to, spsh__backend_buffer
     write_f32(b, to, spsh__f32(from), count);
 }
 
+#define SPSH_X(name_) , .name_##_fn = spsh__cpu_##name_
 static const spsh__backend_ops cpu_ops = {
     .name = "cpu",
     .element_bytes = sizeof(float),
@@ -105,36 +106,9 @@ static const spsh__backend_ops cpu_ops = {
     .read_f32_fn = read_f32,
     .read_f64_fn = read_f64,
     .zero_fn = zero,
-    .copy_fn = copy,
-    .gemm_fn = spsh__cpu_gemm,
-    .bias_forward_fn = spsh__cpu_bias_forward,
-    .bias_backward_fn = spsh__cpu_bias_backward,
-    .copy_columns_fn = spsh__cpu_copy_columns,
-    .conv_forward_fn = spsh__cpu_conv_forward,
-    .conv_backward_fn = spsh__cpu_conv_backward,
-    .norm_forward_fn = spsh__cpu_norm_forward,
-    .norm_backward_fn = spsh__cpu_norm_backward,
-    .clip_forward_fn = spsh__cpu_clip_forward,
-    .clip_backward_fn = spsh__cpu_clip_backward,
-    .mask_conv_fn = spsh__cpu_mask_conv,
-    .mask_rows_fn = spsh__cpu_mask_rows,
-    .rows_from_conv_fn = spsh__cpu_rows_from_conv,
-    .conv_from_rows_fn = spsh__cpu_conv_from_rows,
-    .reverse_fn = spsh__cpu_reverse,
-    .rnn_forward_fn = spsh__cpu_rnn_forward,
-    .rnn_backward_fn = spsh__cpu_rnn_backward,
-    .rnn_reserve_fn = spsh__cpu_rnn_reserve,
-    .lookahead_forward_fn = spsh__cpu_lookahead_forward,
-    .lookahead_backward_fn = spsh__cpu_lookahead_backward,
-    .ctc_fn = spsh__cpu_ctc,
-    .cross_entropy_fn = spsh__cpu_cross_entropy,
-    .log_softmax_fn = spsh__cpu_log_softmax,
-    .square_sum_fn = spsh__cpu_square_sum,
-    .scale_fn = spsh__cpu_scale,
-    .axpy_fn = spsh__cpu_axpy,
-    .sgd_fn = spsh__cpu_sgd_step,
-    .adamw_fn = spsh__cpu_adamw_step,
+    .copy_fn = copy SPSH__OPERATORS(SPSH_X),
 };
+#undef SPSH_X
 
 spsh_status spsh__backend_cpu_open(spsh__backend *backend, spsh_error *err)
 {

@@ -65,18 +65,18 @@ typedef struct spsh__cpu_cell_grad {
     float *carry;         /* from the step behind, past them: LSTM of c, GRU of h; updated */
 } spsh__cpu_cell_grad;
 
-typedef struct spsh__cpu_sgd {
+typedef struct spsh__sgd_factors {
     float rate, momentum, decay, gradient_scale;
     bool is_nesterov;
-} spsh__cpu_sgd;
+} spsh__sgd_factors;
 
-typedef struct spsh__cpu_adamw {
+typedef struct spsh__adamw_factors {
     float keep;                       /* 1 - rate * weight decay */
     float beta1, beta2, gain1, gain2; /* gain: 1 - beta */
     float epsilon, gradient_scale;
     float step; /* rate / (1 - beta1^t) */
     float root; /* 1 / sqrt(1 - beta2^t) */
-} spsh__cpu_adamw;
+} spsh__adamw_factors;
 
 typedef struct spsh__cpu_kernels {
     const char *name;
@@ -107,9 +107,10 @@ typedef struct spsh__cpu_kernels {
     void (*multiply_add_fn)(const float *x, const float *y, float *z, size_t count);
     void (*clip_fn)(float limit, const float *x, float *y, size_t count);
     void (*clip_grad_fn)(float limit, const float *y, const float *dy, float *dx, size_t count);
-    void (*sgd_fn)(const spsh__cpu_sgd *o, float *w, const float *g, float *moment, size_t count);
-    void (*adamw_fn)(const spsh__cpu_adamw *o, float *w, const float *g, float *const moments[2],
-                     size_t count);
+    void (*sgd_fn)(const spsh__sgd_factors *o, float *w, const float *g, float *moment,
+                   size_t count);
+    void (*adamw_fn)(const spsh__adamw_factors *o, float *w, const float *g,
+                     float *const moments[2], size_t count);
 } spsh__cpu_kernels;
 
 /* NULL where the processor lacks it. */

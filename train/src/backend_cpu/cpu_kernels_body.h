@@ -417,7 +417,7 @@ TARGET static void clip_grad(float limit, const float *y, const float *dy, float
     }
 }
 
-TARGET static void sgd(const spsh__cpu_sgd *o, float *w, const float *g, float *moment,
+TARGET static void sgd(const spsh__sgd_factors *o, float *w, const float *g, float *moment,
                        size_t count)
 {
     const vec momentum = vec_all(o->momentum);
@@ -435,7 +435,7 @@ TARGET static void sgd(const spsh__cpu_sgd *o, float *w, const float *g, float *
     }
 }
 
-TARGET static void adamw(const spsh__cpu_adamw *o, float *w, const float *g,
+TARGET static void adamw(const spsh__adamw_factors *o, float *w, const float *g,
                          float *const moments[2], size_t count)
 {
     for (size_t i = 0; i < count; i += LANES) {

@@ -116,8 +116,8 @@ double spsh__cpu_square_sum(spsh__backend *b, spsh__backend_buffer x, size_t cou
 typedef struct step {
     const spsh__cpu_kernels *kernels;
     const spsh__update *u;
-    spsh__cpu_sgd sgd;
-    spsh__cpu_adamw adamw;
+    spsh__sgd_factors sgd;
+    spsh__adamw_factors adamw;
 } step;
 
 static void sgd_piece(void *work, size_t piece)
@@ -129,14 +129,14 @@ static void sgd_piece(void *work, size_t piece)
                        moment, piece_count(s->u->count, piece));
 }
 
-void spsh__cpu_sgd_step(spsh__backend *b, const spsh__sgd *o, const spsh__update *u)
+void spsh__cpu_sgd(spsh__backend *b, const spsh__sgd *o, const spsh__update *u)
 {
     step s = {.kernels = spsh__cpu_of(b)->kernels, .u = u};
-    s.sgd = (spsh__cpu_sgd){.rate = (float)o->rate,
-                            .momentum = (float)o->momentum,
-                            .decay = u->decays ? (float)o->weight_decay : 0,
-                            .gradient_scale = (float)u->gradient_scale,
-                            .is_nesterov = o->is_nesterov};
+    s.sgd = (spsh__sgd_factors){.rate = (float)o->rate,
+                                .momentum = (float)o->momentum,
+                                .decay = u->decays ? (float)o->weight_decay : 0,
+                                .gradient_scale = (float)u->gradient_scale,
+                                .is_nesterov = o->is_nesterov};
     spsh__cpu_run(b, sgd_piece, &s, pieces_of(u->count));
 }
 
@@ -149,18 +149,18 @@ static void adamw_piece(void *work, size_t piece)
                          moments, piece_count(s->u->count, piece));
 }
 
-void spsh__cpu_adamw_step(spsh__backend *b, const spsh__adamw *o, const spsh__update *u)
+void spsh__cpu_adamw(spsh__backend *b, const spsh__adamw *o, const spsh__update *u)
 {
     const double t = (double)o->step;
     step s = {.kernels = spsh__cpu_of(b)->kernels, .u = u};
-    s.adamw = (spsh__cpu_adamw){.keep = (float)(u->decays ? 1 - o->rate * o->weight_decay : 1),
-                                .beta1 = (float)o->beta1,
-                                .beta2 = (float)o->beta2,
-                                .gain1 = (float)(1 - o->beta1),
-                                .gain2 = (float)(1 - o->beta2),
-                                .epsilon = (float)o->epsilon,
-                                .gradient_scale = (float)u->gradient_scale,
-                                .step = (float)(o->rate / (1 - pow(o->beta1, t))),
-                                .root = (float)(1 / sqrt(1 - pow(o->beta2, t)))};
+    s.adamw = (spsh__adamw_factors){.keep = (float)(u->decays ? 1 - o->rate * o->weight_decay : 1),
+                                    .beta1 = (float)o->beta1,
+                                    .beta2 = (float)o->beta2,
+                                    .gain1 = (float)(1 - o->beta1),
+                                    .gain2 = (float)(1 - o->beta2),
+                                    .epsilon = (float)o->epsilon,
+                                    .gradient_scale = (float)u->gradient_scale,
+                                    .step = (float)(o->rate / (1 - pow(o->beta1, t))),
+                                    .root = (float)(1 / sqrt(1 - pow(o->beta2, t)))};
     spsh__cpu_run(b, adamw_piece, &s, pieces_of(u->count));
 }

@@ -116,8 +116,9 @@ typedef struct spsh__cuda_sums {
 
 void spsh__cuda_add_sums(spsh__backend *b, const spsh__cuda_sums *s);
 
-/* ---- operators: NAME_fn of backend.h is spsh__cuda_NAME ---- */
+/* ---- operators: those of all backends, and those of a device ---- */
 #define SPSH__CUDA_OPERATORS(X)                                                                    \
+    SPSH__OPERATORS(X)                                                                             \
     /* backend_cuda_memory.c */                                                                    \
     X(alloc)                                                                                       \
     X(alloc_half)                                                                                  \
@@ -133,44 +134,11 @@ void spsh__cuda_add_sums(spsh__backend *b, const spsh__cuda_sums *s);
     /* backend_cuda_segment.c */                                                                   \
     X(segment_begin)                                                                               \
     X(segment_end)                                                                                 \
-    /* backend_cuda_product.c */                                                                   \
-    X(gemm)                                                                                        \
-    X(conv_forward)                                                                                \
-    X(conv_backward)                                                                               \
     /* backend_cuda_rows.c */                                                                      \
-    X(bias_forward)                                                                                \
-    X(bias_backward)                                                                               \
-    X(copy_columns)                                                                                \
-    X(clip_forward)                                                                                \
-    X(clip_backward)                                                                               \
-    X(mask_conv)                                                                                   \
-    X(mask_rows)                                                                                   \
-    X(rows_from_conv)                                                                              \
-    X(conv_from_rows)                                                                              \
-    X(reverse)                                                                                     \
-    X(lookahead_forward)                                                                           \
-    X(lookahead_backward)                                                                          \
     X(convert)                                                                                     \
-    X(arrange)                                                                                     \
-    X(scale)                                                                                       \
-    X(axpy)                                                                                        \
-    /* backend_cuda_norm.c */                                                                      \
-    X(norm_forward)                                                                                \
-    X(norm_backward)                                                                               \
-    /* backend_cuda_update.c */                                                                    \
-    X(square_sum)                                                                                  \
-    X(sgd)                                                                                         \
-    X(adamw)                                                                                       \
-    /* backend_cuda_loss.c */                                                                      \
-    X(ctc)                                                                                         \
-    X(cross_entropy)                                                                               \
-    X(log_softmax)                                                                                 \
-    /* backend_cuda_rnn.c */                                                                       \
-    X(rnn_forward)                                                                                 \
-    X(rnn_backward)                                                                                \
-    X(rnn_reserve)
+    X(arrange)
 
-#define SPSH_X(name_) __typeof__(*((const spsh__backend_ops *)NULL)->name_##_fn) spsh__cuda_##name_;
+#define SPSH_X(name_) SPSH__OPERATOR_TYPE(name_) spsh__cuda_##name_;
 SPSH__CUDA_OPERATORS(SPSH_X)
 #undef SPSH_X
 

@@ -67,7 +67,7 @@ static void copy(spsh__backend *b, spsh__backend_buffer to, spsh__backend_buffer
     write_f64(b, to, spsh__f64(from), count);
 }
 
-static void gemm(spsh__backend *b, const spsh__gemm *g)
+void spsh__reference_gemm(spsh__backend *b, const spsh__gemm *g)
 {
     (void)b;
     const size_t a_row = g->a_transposed ? 1 : g->a_stride,
@@ -86,8 +86,8 @@ static void gemm(spsh__backend *b, const spsh__gemm *g)
     }
 }
 
-static void clip_forward(spsh__backend *b, double limit, size_t count, spsh__backend_buffer x,
-                         spsh__backend_buffer y)
+void spsh__reference_clip_forward(spsh__backend *b, double limit, size_t count,
+                                  spsh__backend_buffer x, spsh__backend_buffer y)
 {
     (void)b;
     for (size_t i = 0; i < count; i++) {
@@ -96,8 +96,9 @@ static void clip_forward(spsh__backend *b, double limit, size_t count, spsh__bac
     }
 }
 
-static void clip_backward(spsh__backend *b, double limit, size_t count, spsh__backend_buffer y,
-                          spsh__backend_buffer dy, spsh__backend_buffer dx)
+void spsh__reference_clip_backward(spsh__backend *b, double limit, size_t count,
+                                   spsh__backend_buffer y, spsh__backend_buffer dy,
+                                   spsh__backend_buffer dx)
 {
     (void)b;
     for (size_t i = 0; i < count; i++) {
@@ -124,8 +125,8 @@ static bool grow_scratch(spsh__backend *b, size_t count)
 }
 
 /* Utterances one after another; the gradient is 0 before, so that it is where there is none. */
-static void ctc(spsh__backend *b, const spsh__ctc_shape *s, const uint32_t *lengths,
-                const spsh__label_batch *labels, const spsh__ctc_io *io)
+void spsh__reference_ctc(spsh__backend *b, const spsh__ctc_shape *s, const uint32_t *lengths,
+                         const spsh__label_batch *labels, const spsh__ctc_io *io)
 {
     reference *r = b->state;
     if (io->dlogits.data != NULL)
@@ -152,6 +153,7 @@ static void ctc(spsh__backend *b, const spsh__ctc_shape *s, const uint32_t *leng
     }
 }
 
+#define SPSH_X(name_) , .name_##_fn = spsh__reference_##name_
 static const spsh__backend_ops reference_ops = {
     .name = "reference",
     .element_bytes = sizeof(double),
@@ -164,36 +166,9 @@ static const spsh__backend_ops reference_ops = {
     .read_f32_fn = read_f32,
     .read_f64_fn = read_f64,
     .zero_fn = zero,
-    .copy_fn = copy,
-    .gemm_fn = gemm,
-    .bias_forward_fn = spsh__reference_bias_forward,
-    .bias_backward_fn = spsh__reference_bias_backward,
-    .copy_columns_fn = spsh__reference_copy_columns,
-    .conv_forward_fn = spsh__reference_conv_forward,
-    .conv_backward_fn = spsh__reference_conv_backward,
-    .norm_forward_fn = spsh__reference_norm_forward,
-    .norm_backward_fn = spsh__reference_norm_backward,
-    .clip_forward_fn = clip_forward,
-    .clip_backward_fn = clip_backward,
-    .mask_conv_fn = spsh__reference_mask_conv,
-    .mask_rows_fn = spsh__reference_mask_rows,
-    .rows_from_conv_fn = spsh__reference_rows_from_conv,
-    .conv_from_rows_fn = spsh__reference_conv_from_rows,
-    .reverse_fn = spsh__reference_reverse,
-    .rnn_forward_fn = spsh__reference_rnn_forward,
-    .rnn_backward_fn = spsh__reference_rnn_backward,
-    .rnn_reserve_fn = spsh__reference_rnn_reserve,
-    .lookahead_forward_fn = spsh__reference_lookahead_forward,
-    .lookahead_backward_fn = spsh__reference_lookahead_backward,
-    .ctc_fn = ctc,
-    .cross_entropy_fn = spsh__reference_cross_entropy,
-    .log_softmax_fn = spsh__reference_log_softmax,
-    .square_sum_fn = spsh__reference_square_sum,
-    .scale_fn = spsh__reference_scale,
-    .axpy_fn = spsh__reference_axpy,
-    .sgd_fn = spsh__reference_sgd,
-    .adamw_fn = spsh__reference_adamw,
+    .copy_fn = copy SPSH__OPERATORS(SPSH_X),
 };
+#undef SPSH_X
 
 spsh_status spsh__backend_reference_open(spsh__backend *backend, spsh_error *err)
 {
