@@ -52,6 +52,25 @@ static inline void spsh__cpu_run(spsh__backend *b, spsh__piece_fn fn, void *work
 /* Elements of a piece, where one element is as good as another. */
 #define SPSH__CPU_PIECE ((size_t)32768)
 
+/* Rows in parts: for operators whose rows are alike. */
+typedef struct spsh__rows_work {
+    const spsh__cpu_kernels *kernels;
+    size_t rows, width, rows_per_part;
+    const float *from;
+    float *to;
+} spsh__rows_work;
+
+static inline size_t spsh__rows_parts(const spsh__rows_work *w)
+{
+    return (w->rows + w->rows_per_part - 1) / w->rows_per_part;
+}
+
+/* The row after the part's last one. */
+static inline size_t spsh__rows_end(const spsh__rows_work *w, size_t part)
+{
+    return spsh__least((part + 1) * w->rows_per_part, w->rows);
+}
+
 /* Operators, by their names in backend.h. */
 #define SPSH_X(name_) SPSH__OPERATOR_TYPE(name_) spsh__cpu_##name_;
 SPSH__OPERATORS(SPSH_X)

@@ -8,52 +8,41 @@
 
 enum { PARTS_MAX = 64 };
 
-typedef struct softmax_work {
-    const spsh__cpu_kernels *kernels;
-    size_t rows, width, rows_per_part;
-    const float *x;
-    float *y;
-} softmax_work;
-
-static softmax_work softmax_work_of(const spsh__backend *b, size_t rows, size_t width,
-                                    const float *x, float *y)
+static spsh__rows_work softmax_work_of(const spsh__backend *b, size_t rows, size_t width,
+                                       const float *x, float *y)
 {
-    return (softmax_work){spsh__cpu_of(b)->kernels,           rows, width,
-                          (rows + PARTS_MAX - 1) / PARTS_MAX, x,    y};
+    return (spsh__rows_work){spsh__cpu_of(b)->kernels,           rows, width,
+                             (rows + PARTS_MAX - 1) / PARTS_MAX, x,    y};
 }
 
-static size_t part_count(const softmax_work *w)
+/* Empty rows have no parts. */
+static size_t part_count(const spsh__rows_work *w)
 {
-    return w->rows == 0 || w->width == 0 ? 0 : (w->rows + w->rows_per_part - 1) / w->rows_per_part;
-}
-
-static size_t part_end(const softmax_work *w, size_t part)
-{
-    return spsh__least((part + 1) * w->rows_per_part, w->rows);
+    return w->rows == 0 || w->width == 0 ? 0 : spsh__rows_parts(w);
 }
 
 static void log_softmax_part(void *work, size_t part)
 {
-    const softmax_work *w = (const softmax_work *)work;
-    for (size_t row = part * w->rows_per_part; row < part_end(w, part); row++) {
-        const float *x = w->x + row * w->width;
+    const spsh__rows_work *w = (const spsh__rows_work *)work;
+    for (size_t row = part * w->rows_per_part; row < spsh__rows_end(w, part); row++) {
+        const float *x = w->from + row * w->width;
         const float most = w->kernels->max_fn(x, w->width);
         const double sum = log(w->kernels->exp_fn(x, most, NULL, w->width)) + (double)most;
-        w->kernels->affine_fn(1, x, (float)-sum, w->y + row * w->width, w->width);
+        w->kernels->affine_fn(1, x, (float)-sum, w->to + row * w->width, w->width);
     }
 }
 
 void spsh__cpu_log_softmax(spsh__backend *b, size_t rows, uint32_t width, spsh__backend_buffer x,
                            spsh__backend_buffer y)
 {
-    softmax_work w = softmax_work_of(b, rows, width, spsh__f32(x), spsh__f32(y));
+    spsh__rows_work w = softmax_work_of(b, rows, width, spsh__f32(x), spsh__f32(y));
     spsh__cpu_run(b, log_softmax_part, &w, part_count(&w));
 }
 
 /* --- cross-entropy --- */
 
 typedef struct entropy_work {
-    softmax_work softmax;
+    spsh__rows_work softmax;
     const spsh__cross_entropy *c;
     double losses[PARTS_MAX];
     uint64_t right[PARTS_MAX];
@@ -61,10 +50,10 @@ typedef struct entropy_work {
 
 static void entropy_row(entropy_work *w, size_t part, size_t row)
 {
-    const softmax_work *s = &w->softmax;
+    const spsh__rows_work *s = &w->softmax;
     const uint32_t state = w->c->states[row];
-    const float *x = s->x + row * s->width;
-    float *dx = s->y == NULL ? NULL : s->y + row * s->width;
+    const float *x = s->from + row * s->width;
+    float *dx = s->to == NULL ? NULL : s->to + row * s->width;
     if (state == UINT32_MAX) {
         if (w->c->row_losses != NULL)
             w->c->row_losses[row] = 0;
@@ -92,7 +81,8 @@ static void entropy_row(entropy_work *w, size_t part, size_t row)
 static void entropy_part(void *work, size_t part)
 {
     entropy_work *w = (entropy_work *)work;
-    for (size_t row = part * w->softmax.rows_per_part; row < part_end(&w->softmax, part); row++)
+    for (size_t row = part * w->softmax.rows_per_part; row < spsh__rows_end(&w->softmax, part);
+         row++)
         entropy_row(w, part, row);
 }
 

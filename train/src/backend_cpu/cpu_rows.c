@@ -6,40 +6,23 @@
 
 enum { COLUMNS = 64, STRETCH_ROWS = 64, PLANES = 16 };
 
-typedef struct rows_work {
-    const spsh__cpu_kernels *kernels;
-    size_t rows, width, rows_per_piece;
-    const float *from;
-    float *to;
-} rows_work;
-
-static rows_work rows_work_of(const spsh__backend *b, size_t rows, size_t width, const float *from,
-                              float *to)
+static spsh__rows_work rows_work_of(const spsh__backend *b, size_t rows, size_t width,
+                                    const float *from, float *to)
 {
-    rows_work w = {spsh__cpu_of(b)->kernels, rows, width, 1, from, NULL};
+    spsh__rows_work w = {spsh__cpu_of(b)->kernels, rows, width, 1, from, NULL};
     w.to = to;
     if (width < SPSH__CPU_PIECE)
-        w.rows_per_piece = SPSH__CPU_PIECE / (width == 0 ? 1 : width);
+        w.rows_per_part = SPSH__CPU_PIECE / (width == 0 ? 1 : width);
     return w;
-}
-
-static size_t row_pieces(const rows_work *w)
-{
-    return (w->rows + w->rows_per_piece - 1) / w->rows_per_piece;
-}
-
-static size_t piece_end(const rows_work *w, size_t piece)
-{
-    return spsh__least((piece + 1) * w->rows_per_piece, w->rows);
 }
 
 /* --- biases --- */
 
 static void bias_piece(void *work, size_t piece)
 {
-    const rows_work *w = (const rows_work *)work;
+    const spsh__rows_work *w = (const spsh__rows_work *)work;
     const float abc[3] = {1, 1, 0};
-    for (size_t row = piece * w->rows_per_piece; row < piece_end(w, piece); row++) {
+    for (size_t row = piece * w->rows_per_part; row < spsh__rows_end(w, piece); row++) {
         float *to = w->to + row * w->width;
         w->kernels->blend_fn(abc, w->from, to, to, w->width);
     }
@@ -48,13 +31,13 @@ static void bias_piece(void *work, size_t piece)
 void spsh__cpu_bias_forward(spsh__backend *b, size_t rows, uint32_t width,
                             spsh__backend_buffer bias, spsh__backend_buffer x)
 {
-    rows_work w = rows_work_of(b, rows, width, spsh__f32(bias), spsh__f32(x));
-    spsh__cpu_run(b, bias_piece, &w, row_pieces(&w));
+    spsh__rows_work w = rows_work_of(b, rows, width, spsh__f32(bias), spsh__f32(x));
+    spsh__cpu_run(b, bias_piece, &w, spsh__rows_parts(&w));
 }
 
 static void bias_grad_piece(void *work, size_t piece)
 {
-    const rows_work *w = (const rows_work *)work;
+    const spsh__rows_work *w = (const spsh__rows_work *)work;
     const size_t first = piece * COLUMNS;
     const size_t count = spsh__least(COLUMNS, w->width - first);
     double sums[COLUMNS] = {0};
@@ -72,7 +55,7 @@ static void bias_grad_piece(void *work, size_t piece)
 void spsh__cpu_bias_backward(spsh__backend *b, size_t rows, uint32_t width, spsh__backend_buffer dy,
                              spsh__backend_buffer dbias)
 {
-    rows_work w = rows_work_of(b, rows, width, spsh__f32(dy), spsh__f32(dbias));
+    spsh__rows_work w = rows_work_of(b, rows, width, spsh__f32(dy), spsh__f32(dbias));
     spsh__cpu_run(b, bias_grad_piece, &w, ((size_t)width + COLUMNS - 1) / COLUMNS);
 }
 
@@ -80,14 +63,14 @@ void spsh__cpu_bias_backward(spsh__backend *b, size_t rows, uint32_t width, spsh
 
 typedef struct columns_work {
     const spsh__columns *c;
-    rows_work rows;
+    spsh__rows_work rows;
 } columns_work;
 
 static void columns_piece(void *work, size_t piece)
 {
     const columns_work *w = (const columns_work *)work;
     const spsh__columns *c = w->c;
-    for (size_t row = piece * w->rows.rows_per_piece; row < piece_end(&w->rows, piece); row++)
+    for (size_t row = piece * w->rows.rows_per_part; row < spsh__rows_end(&w->rows, piece); row++)
         memcpy(spsh__f32(c->to) + row * c->to_stride, spsh__f32(c->from) + row * c->from_stride,
                c->width * sizeof(float));
 }
@@ -95,7 +78,7 @@ static void columns_piece(void *work, size_t piece)
 void spsh__cpu_copy_columns(spsh__backend *b, const spsh__columns *c)
 {
     columns_work w = {c, rows_work_of(b, c->rows, c->width, NULL, NULL)};
-    spsh__cpu_run(b, columns_piece, &w, row_pieces(&w.rows));
+    spsh__cpu_run(b, columns_piece, &w, spsh__rows_parts(&w.rows));
 }
 
 /* --- masks and reversal: a piece is a frame, or a channel of an utterance --- */

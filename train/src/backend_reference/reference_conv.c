@@ -129,30 +129,25 @@ void spsh__reference_mask_conv(spsh__backend *b, const spsh__conv_shape *s, cons
     }
 }
 
-/* [T][N][C * F] */
-static size_t row_index(const spsh__conv_shape *s, const place *p)
+/* Where element i of a convolution, [N][C][F][T], is in rows [T][N][C * F]. */
+static size_t row_index(const spsh__conv_shape *s, size_t i)
 {
-    return (((size_t)p->t * s->batch + p->n) * s->out_channels + p->c) * s->out_bins + p->f;
+    const place p = place_of(s, i);
+    return (((size_t)p.t * s->batch + p.n) * s->out_channels + p.c) * s->out_bins + p.f;
 }
 
 void spsh__reference_rows_from_conv(spsh__backend *b, const spsh__conv_shape *s,
                                     spsh__backend_buffer conv, spsh__backend_buffer rows)
 {
     (void)b;
-    const size_t count = out_count(s);
-    for (size_t i = 0; i < count; i++) {
-        const place p = place_of(s, i);
-        spsh__f64(rows)[row_index(s, &p)] = spsh__f64(conv)[i];
-    }
+    for (size_t i = 0; i < out_count(s); i++)
+        spsh__f64(rows)[row_index(s, i)] = spsh__f64(conv)[i];
 }
 
 void spsh__reference_conv_from_rows(spsh__backend *b, const spsh__conv_shape *s,
                                     spsh__backend_buffer rows, spsh__backend_buffer conv)
 {
     (void)b;
-    const size_t count = out_count(s);
-    for (size_t i = 0; i < count; i++) {
-        const place p = place_of(s, i);
-        spsh__f64(conv)[i] = spsh__f64(rows)[row_index(s, &p)];
-    }
+    for (size_t i = 0; i < out_count(s); i++)
+        spsh__f64(conv)[i] = spsh__f64(rows)[row_index(s, i)];
 }
