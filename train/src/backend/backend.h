@@ -349,6 +349,12 @@ typedef struct spsh__backend_ops {
 
 /* Operators of every backend: X(NAME) for NAME_fn, which is the function spsh__BACKEND_NAME. */
 #define SPSH__OPERATORS(X)                                                                         \
+    X(write_f32)                                                                                   \
+    X(write_f64)                                                                                   \
+    X(read_f32)                                                                                    \
+    X(read_f64)                                                                                    \
+    X(zero)                                                                                        \
+    X(copy)                                                                                        \
     X(gemm)                                                                                        \
     X(bias_forward)                                                                                \
     X(bias_backward)                                                                               \

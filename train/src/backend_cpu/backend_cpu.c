@@ -53,44 +53,46 @@ static spsh_status status(spsh__backend *b, spsh_error *err)
     return failure->status;
 }
 
-static void write_f32(spsh__backend *b, spsh__backend_buffer to, const float *from, size_t count)
+void spsh__cpu_write_f32(spsh__backend *b, spsh__backend_buffer to, const float *from, size_t count)
 {
     (void)b;
     if (count > 0)
         memcpy(to.data, from, count * sizeof(*from));
 }
 
-static void write_f64(spsh__backend *b, spsh__backend_buffer to, const double *from, size_t count)
+void spsh__cpu_write_f64(spsh__backend *b, spsh__backend_buffer to, const double *from,
+                         size_t count)
 {
     (void)b;
     for (size_t i = 0; i < count; i++)
         spsh__f32(to)[i] = (float)from[i];
 }
 
-static void read_f32(spsh__backend *b, float *to, spsh__backend_buffer from, size_t count)
+void spsh__cpu_read_f32(spsh__backend *b, float *to, spsh__backend_buffer from, size_t count)
 {
     (void)b;
     if (count > 0)
         memcpy(to, from.data, count * sizeof(*to));
 }
 
-static void read_f64(spsh__backend *b, double *to, spsh__backend_buffer from, size_t count)
+void spsh__cpu_read_f64(spsh__backend *b, double *to, spsh__backend_buffer from, size_t count)
 {
     (void)b;
     for (size_t i = 0; i < count; i++)
         to[i] = (double)spsh__f32(from)[i];
 }
 
-static void zero(spsh__backend *b, spsh__backend_buffer to, size_t count)
+void spsh__cpu_zero(spsh__backend *b, spsh__backend_buffer to, size_t count)
 {
     (void)b;
     if (count > 0)
         memset(to.data, 0, count * sizeof(float));
 }
 
-static void copy(spsh__backend *b, spsh__backend_buffer to, spsh__backend_buffer from, size_t count)
+void spsh__cpu_copy(spsh__backend *b, spsh__backend_buffer to, spsh__backend_buffer from,
+                    size_t count)
 {
-    write_f32(b, to, spsh__f32(from), count);
+    spsh__cpu_write_f32(b, to, spsh__f32(from), count);
 }
 
 #define SPSH_X(name_) , .name_##_fn = spsh__cpu_##name_
@@ -100,13 +102,7 @@ static const spsh__backend_ops cpu_ops = {
     .close_fn = close_cpu,
     .status_fn = status,
     .alloc_fn = spsh__host_alloc,
-    .free_fn = spsh__host_free,
-    .write_f32_fn = write_f32,
-    .write_f64_fn = write_f64,
-    .read_f32_fn = read_f32,
-    .read_f64_fn = read_f64,
-    .zero_fn = zero,
-    .copy_fn = copy SPSH__OPERATORS(SPSH_X),
+    .free_fn = spsh__host_free SPSH__OPERATORS(SPSH_X),
 };
 #undef SPSH_X
 

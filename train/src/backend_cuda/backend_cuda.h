@@ -123,12 +123,6 @@ void spsh__cuda_add_sums(spsh__backend *b, const spsh__cuda_sums *s);
     X(alloc)                                                                                       \
     X(alloc_half)                                                                                  \
     X(free)                                                                                        \
-    X(write_f32)                                                                                   \
-    X(write_f64)                                                                                   \
-    X(read_f32)                                                                                    \
-    X(read_f64)                                                                                    \
-    X(zero)                                                                                        \
-    X(copy)                                                                                        \
     X(batch)                                                                                       \
     X(finish)                                                                                      \
     /* backend_cuda_segment.c */                                                                   \

@@ -27,44 +27,47 @@ static spsh_status status(spsh__backend *b, spsh_error *err)
                      r->missing_count);
 }
 
-static void write_f32(spsh__backend *b, spsh__backend_buffer to, const float *from, size_t count)
+void spsh__reference_write_f32(spsh__backend *b, spsh__backend_buffer to, const float *from,
+                               size_t count)
 {
     (void)b;
     for (size_t i = 0; i < count; i++)
         spsh__f64(to)[i] = (double)from[i];
 }
 
-static void write_f64(spsh__backend *b, spsh__backend_buffer to, const double *from, size_t count)
+void spsh__reference_write_f64(spsh__backend *b, spsh__backend_buffer to, const double *from,
+                               size_t count)
 {
     (void)b;
     if (count > 0)
         memcpy(to.data, from, count * sizeof(double));
 }
 
-static void read_f32(spsh__backend *b, float *to, spsh__backend_buffer from, size_t count)
+void spsh__reference_read_f32(spsh__backend *b, float *to, spsh__backend_buffer from, size_t count)
 {
     (void)b;
     for (size_t i = 0; i < count; i++)
         to[i] = (float)spsh__f64(from)[i];
 }
 
-static void read_f64(spsh__backend *b, double *to, spsh__backend_buffer from, size_t count)
+void spsh__reference_read_f64(spsh__backend *b, double *to, spsh__backend_buffer from, size_t count)
 {
     (void)b;
     if (count > 0)
         memcpy(to, from.data, count * sizeof(double));
 }
 
-static void zero(spsh__backend *b, spsh__backend_buffer to, size_t count)
+void spsh__reference_zero(spsh__backend *b, spsh__backend_buffer to, size_t count)
 {
     (void)b;
     for (size_t i = 0; i < count; i++)
         spsh__f64(to)[i] = 0;
 }
 
-static void copy(spsh__backend *b, spsh__backend_buffer to, spsh__backend_buffer from, size_t count)
+void spsh__reference_copy(spsh__backend *b, spsh__backend_buffer to, spsh__backend_buffer from,
+                          size_t count)
 {
-    write_f64(b, to, spsh__f64(from), count);
+    spsh__reference_write_f64(b, to, spsh__f64(from), count);
 }
 
 void spsh__reference_gemm(spsh__backend *b, const spsh__gemm *g)
@@ -130,7 +133,7 @@ void spsh__reference_ctc(spsh__backend *b, const spsh__ctc_shape *s, const uint3
 {
     reference *r = b->state;
     if (io->dlogits.data != NULL)
-        zero(b, io->dlogits, (size_t)s->frames * s->batch * s->symbols);
+        spsh__reference_zero(b, io->dlogits, (size_t)s->frames * s->batch * s->symbols);
     for (uint32_t n = 0; n < s->batch; n++) {
         const size_t at = (size_t)n * s->symbols;
         const double weight = io->weights == NULL ? 1 : io->weights[n];
@@ -160,13 +163,7 @@ static const spsh__backend_ops reference_ops = {
     .close_fn = close_reference,
     .status_fn = status,
     .alloc_fn = spsh__host_alloc,
-    .free_fn = spsh__host_free,
-    .write_f32_fn = write_f32,
-    .write_f64_fn = write_f64,
-    .read_f32_fn = read_f32,
-    .read_f64_fn = read_f64,
-    .zero_fn = zero,
-    .copy_fn = copy SPSH__OPERATORS(SPSH_X),
+    .free_fn = spsh__host_free SPSH__OPERATORS(SPSH_X),
 };
 #undef SPSH_X
 
