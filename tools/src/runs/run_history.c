@@ -1,6 +1,5 @@
 /* run_history.c: see run_history.h. */
 #include "run_history.h"
-#include "speechshard/inside.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +10,8 @@
 
 #include <jansson.h>
 
-enum { BUFFER_BYTES = 2 << 20 }; /* a line of a run is shorter than half of it */
+#include "common/row_reader.h"
+#include "speechshard/inside.h"
 
 static const char *const column_names[SPSH__RUN_COLUMNS] = {
     [SPSH__RUN_LOSS] = "loss",
@@ -238,15 +238,15 @@ static bool add_start(spsh__run_history *h, const json_t *line)
 /* ---- lines ---- */
 
 /* false: no memory. Kinds of later versions are passed over. */
-static bool add_line(spsh__run_history *h, const char *text, size_t size_bytes, uint64_t number)
+static bool add_line(spsh__run_history *h, const spsh__row *row)
 {
-    json_error_t problem;
-    json_t *line = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &problem);
+    json_t *line =
+        json_loadb((const char *)row->raw.data, row->raw.size_bytes, JSON_REJECT_DUPLICATES, NULL);
     const char *kind = json_string_value(json_object_get(line, "kind"));
     bool is_kept = true;
     if (kind == NULL) {
         if (h->damaged_lines++ == 0)
-            h->first_damaged_line = number;
+            h->first_damaged_line = row->line;
     } else if (strcmp(kind, "step") == 0) {
         is_kept = add_step(h, line);
     } else if (strcmp(kind, "evaluation") == 0) {
@@ -262,83 +262,61 @@ static bool add_line(spsh__run_history *h, const char *text, size_t size_bytes, 
     return is_kept;
 }
 
-typedef struct line_reader {
+typedef struct metrics_file {
     const spsh_io *io;
     int fd;
     const char *path;
-    char *buffer;
-    uint64_t offset_bytes, line;
-    bool is_skipping; /* the rest of a line that is too long to be one */
-} line_reader;
+    uint64_t end_bytes; /* of what was read so far */
+} metrics_file;
 
-/* *ret_bytes 0: the end. */
-static spsh_status read_piece(const line_reader *r, size_t *ret_bytes, spsh_error *err)
+static spsh_status read_at(void *user, uint64_t offset_bytes, void *buffer, size_t size_bytes,
+                           size_t *ret_size_bytes, spsh_error *err)
 {
-    int64_t n = -EINTR;
-    while (n == -EINTR)
-        n = r->io->pread_fn(r->io->user, r->fd, r->buffer, BUFFER_BYTES, r->offset_bytes);
-    if (n < 0) {
-        spsh_error_set(err, SPSH_E_IO, (int)-n, r->offset_bytes, "%s: cannot read: %s", r->path,
-                       strerror((int)-n));
-        return SPSH_E_IO;
+    metrics_file *f = (metrics_file *)user;
+    size_t got = 0;
+    int64_t n = 1;
+    while (got < size_bytes && n != 0) {
+        n = f->io->pread_fn(f->io->user, f->fd, (char *)buffer + got, size_bytes - got,
+                            offset_bytes + got);
+        if (n < 0 && n != -EINTR)
+            return SPSH_FAIL_OS(err, SPSH_E_IO, (int)-n, "%s: cannot read: %s", f->path,
+                                strerror((int)-n));
+        got += n > 0 ? (size_t)n : 0;
     }
-    *ret_bytes = (size_t)n;
+    f->end_bytes = offset_bytes + got;
+    *ret_size_bytes = got;
     return SPSH_OK;
 }
 
-/* The whole lines of a piece; *ret_used: their bytes. false: no memory. */
-static bool add_piece(spsh__run_history *h, line_reader *r, size_t size_bytes, size_t *ret_used)
+/* A last line without an end is being written, or was torn. */
+static spsh_status add_lines(spsh__run_history *h, metrics_file *f, spsh_error *err)
 {
-    size_t used = 0;
-    for (const char *end = (const char *)memchr(r->buffer, '\n', size_bytes); end != NULL;
-         end = (const char *)memchr(r->buffer + used, '\n', size_bytes - used)) {
-        const size_t line_bytes = (size_t)(end - r->buffer) - used;
-        if (!r->is_skipping && !add_line(h, r->buffer + used, line_bytes, r->line + 1))
-            return false;
-        r->is_skipping = false;
-        r->line++;
-        used += line_bytes + 1;
+    const spsh__text_input input = {read_at, f, f->path, 0};
+    const spsh__dialect whole_lines = {.kind = SPSH__DIALECT_RAW, .delimiter = '\n'};
+    spsh__row_reader *rows = NULL;
+    spsh__row row;
+    spsh_status rc = spsh__row_reader_new(&input, &whole_lines, &rows, err);
+    while (rc == SPSH_OK && (rc = spsh__row_reader_next(rows, &row, err)) == SPSH_OK) {
+        const bool is_torn =
+            row.problem == NULL && row.offset_bytes + row.raw.size_bytes == f->end_bytes;
+        if (!is_torn && !add_line(h, &row))
+            rc = SPSH_NO_MEMORY(err);
     }
-    if (used == 0 && size_bytes == BUFFER_BYTES) {
-        if (!r->is_skipping && h->damaged_lines++ == 0)
-            h->first_damaged_line = r->line + 1;
-        r->is_skipping = true;
-        used = size_bytes;
-    }
-    *ret_used = used;
-    return true;
-}
-
-static spsh_status add_lines(spsh__run_history *h, line_reader *r, spsh_error *err)
-{
-    for (;;) {
-        size_t size_bytes = 0, used = 0;
-        const spsh_status rc = read_piece(r, &size_bytes, err);
-        if (rc != SPSH_OK)
-            return rc;
-        if (!add_piece(h, r, size_bytes, &used))
-            return SPSH_NO_MEMORY(err);
-        if (used == 0)
-            return SPSH_OK;
-        r->offset_bytes += used;
-    }
+    spsh__row_reader_free(rows);
+    return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 
 static spsh_status read_file(spsh__run_history *h, const char *path, const spsh_io *io,
                              spsh_error *err)
 {
-    line_reader r = {.io = io, .path = path};
-    r.fd = io->open_fn(io->user, path, O_RDONLY | O_CLOEXEC, 0);
-    if (r.fd < 0) {
-        const spsh_status rc = spsh_io_status(-r.fd);
-        spsh_error_set(err, rc, -r.fd, SPSH_OFFSET_NONE, "%s: cannot open: %s", path,
-                       strerror(-r.fd));
-        return rc;
+    metrics_file f = {.io = io, .path = path};
+    f.fd = io->open_fn(io->user, path, O_RDONLY | O_CLOEXEC, 0);
+    if (f.fd < 0) {
+        const spsh_status rc = spsh_io_status(-f.fd);
+        return SPSH_FAIL_OS(err, rc, -f.fd, "%s: cannot open: %s", path, strerror(-f.fd));
     }
-    r.buffer = (char *)malloc(BUFFER_BYTES);
-    const spsh_status rc = r.buffer == NULL ? SPSH_NO_MEMORY(err) : add_lines(h, &r, err);
-    free(r.buffer);
-    (void)io->close_fn(io->user, r.fd);
+    const spsh_status rc = add_lines(h, &f, err);
+    (void)io->close_fn(io->user, f.fd);
     return rc;
 }
 
