@@ -11,6 +11,8 @@
 #include <string.h>
 #include <wchar.h>
 
+#include "grow.h"
+
 /* ---- numbers ---- */
 
 const char *spsh__human_bytes(uint64_t bytes, char dst[SPSH_HUMAN_BYTES])
@@ -187,18 +189,15 @@ spsh_table *spsh__table_new(const char *alignment)
 
 static bool add_cell(spsh_table *table, const char *text)
 {
-    if (table->cell_count == table->cell_capacity) {
-        size_t capacity = table->cell_capacity == 0 ? 64 : table->cell_capacity * 2;
-        char **cells = (char **)realloc(table->cells, capacity * sizeof(*cells));
-        if (cells == NULL)
-            return false;
-        table->cells = cells;
-        table->cell_capacity = capacity;
-    }
-    char *copy = strdup(text);
-    if (copy == NULL)
+    char **cells = (char **)spsh__grow(table->cells, &table->cell_capacity, table->cell_count + 1,
+                                       sizeof(*cells));
+    if (cells == NULL)
         return false;
-    table->cells[table->cell_count++] = copy;
+    table->cells = cells;
+    cells[table->cell_count] = strdup(text);
+    if (cells[table->cell_count] == NULL)
+        return false;
+    table->cell_count++;
     return true;
 }
 

@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include "cli/selection.h"
 #include "commands.h"
+#include "common/grow.h"
 #include "common/json_out.h"
 #include "print/devices.h"
 #include "print/undecodable.h"
@@ -69,14 +70,11 @@ static bool shares_add(shares *all, spsh_bytes name, uint32_t rate_hz,
     while (at > 0 && !share_matches(&all->items[at - 1], name, rate_hz))
         at--;
     if (at == 0) {
-        if (all->count == all->capacity) {
-            size_t capacity = all->capacity == 0 ? 16 : 2 * all->capacity;
-            share *items = (share *)realloc(all->items, capacity * sizeof(*items));
-            if (items == NULL)
-                return false;
-            all->items = items;
-            all->capacity = capacity;
-        }
+        share *items =
+            (share *)spsh__grow(all->items, &all->capacity, all->count + 1, sizeof(*items));
+        if (items == NULL)
+            return false;
+        all->items = items;
         all->items[all->count++] = (share){name, rate_hz, 0, 0};
         at = all->count;
     }

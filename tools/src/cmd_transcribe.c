@@ -15,6 +15,7 @@
 #include "cli/selection.h"
 #include "commands.h"
 #include "common/byte_builder.h"
+#include "common/grow.h"
 #include "common/json_out.h"
 #include "set/dataset_splits.h"
 #include "speechshard/audio.h"
@@ -30,8 +31,7 @@ enum { WAITING_MAX = 128, WAITING_SAMPLES_MAX = 20 << 20 /* 40 MiB */, STDIN_PIE
 
 /* An utterance that waits; its memory is used again and again. */
 typedef struct waiting {
-    char *id;
-    size_t id_bytes, id_capacity;
+    spsh__builder id;
     int16_t *pcm;
     uint64_t capacity; /* values */
     uint64_t samples;
@@ -70,7 +70,7 @@ static spsh_status make_room(waiting *w, uint64_t values, spsh_error *err)
 static spsh_status print_text(const transcribe_command *c, const waiting *w, const char *text,
                               spsh_error *err)
 {
-    const spsh_bytes id = {(const uint8_t *)w->id, w->id_bytes};
+    const spsh_bytes id = spsh__builder_bytes(&w->id);
     if (!c->json) {
         spsh__text_print_field(stdout, id);
         (void)printf("\t%s\n", text);
@@ -112,14 +112,11 @@ static bool add_parts(transcribe_command *c, const waiting *w)
 {
     uint64_t done = 0;
     do {
-        if (c->part_count == c->part_capacity) {
-            const size_t capacity = 2 * c->part_capacity + WAITING_MAX;
-            spsh_speech *more = (spsh_speech *)realloc(c->parts, capacity * sizeof(*more));
-            if (more == NULL)
-                return false;
-            c->parts = more;
-            c->part_capacity = capacity;
-        }
+        spsh_speech *parts = (spsh_speech *)spsh__grow(c->parts, &c->part_capacity,
+                                                       c->part_count + 1, sizeof(*parts));
+        if (parts == NULL)
+            return false;
+        c->parts = parts;
         const uint64_t end = part_end(w->pcm + done, w->samples - done, w->sample_rate_hz);
         c->parts[c->part_count++] = (spsh_speech){w->pcm + done, end, w->sample_rate_hz};
         done += end;
@@ -188,16 +185,10 @@ static spsh_status put(transcribe_command *c, spsh_bytes id, uint64_t samples,
                        uint32_t sample_rate_hz, spsh_error *err)
 {
     waiting *w = &c->items[c->count];
-    if (id.size_bytes > w->id_capacity) {
-        char *more = (char *)realloc(w->id, id.size_bytes);
-        if (more == NULL)
-            return SPSH_NO_MEMORY(err);
-        w->id = more;
-        w->id_capacity = id.size_bytes;
-    }
-    if (id.size_bytes > 0)
-        memcpy(w->id, id.data, id.size_bytes);
-    w->id_bytes = id.size_bytes;
+    spsh__builder_clear(&w->id);
+    spsh__builder_append_bytes(&w->id, id);
+    if (w->id.failed)
+        return SPSH_NO_MEMORY(err);
     w->samples = samples;
     w->sample_rate_hz = sample_rate_hz;
     c->count++;
@@ -252,35 +243,20 @@ static spsh_status decode_bytes(transcribe_command *c, const char *path, const u
     return rc;
 }
 
-/* All of standard input, for the caller to free. */
-static spsh_status read_input(uint8_t **ret_data, size_t *ret_bytes, spsh_error *err)
+static spsh_status read_input(spsh__builder *data, spsh_error *err)
 {
-    uint8_t *data = NULL;
-    size_t size_bytes = 0, capacity = 0;
-    for (;;) {
-        if (capacity - size_bytes < STDIN_PIECE) {
-            capacity = 2 * capacity + STDIN_PIECE;
-            uint8_t *more = (uint8_t *)realloc(data, capacity);
-            if (more == NULL) {
-                free(data);
-                return SPSH_NO_MEMORY(err);
-            }
-            data = more;
-        }
-        const ssize_t n = read(STDIN_FILENO, data + size_bytes, capacity - size_bytes);
-        if (n == 0)
-            break;
-        if ((n < 0 && errno != EINTR) || size_bytes > INPUT_BYTES_MAX) {
-            spsh_error_set(err, n < 0 ? SPSH_E_IO : SPSH_E_LIMIT, n < 0 ? errno : 0,
-                           SPSH_OFFSET_NONE, "standard input: %s",
-                           n < 0 ? strerror(errno) : "more than 2 GiB");
-            free(data);
-            return err->status;
-        }
-        size_bytes += n > 0 ? (size_t)n : 0;
+    ssize_t n = 1;
+    while (n != 0) {
+        uint8_t *at = spsh__builder_reserve(data, STDIN_PIECE);
+        if (at == NULL)
+            return SPSH_NO_MEMORY(err);
+        n = read(STDIN_FILENO, at, STDIN_PIECE);
+        if (n < 0 && errno != EINTR)
+            return SPSH_FAIL_OS(err, SPSH_E_IO, errno, "standard input: %s", strerror(errno));
+        data->size_bytes += n > 0 ? (size_t)n : 0;
+        if (data->size_bytes > INPUT_BYTES_MAX)
+            return SPSH_FAIL(err, SPSH_E_LIMIT, "standard input: more than 2 GiB");
     }
-    *ret_data = data;
-    *ret_bytes = size_bytes;
     return SPSH_OK;
 }
 
@@ -291,10 +267,11 @@ static spsh_status transcribe_file(transcribe_command *c, const char *path, spsh
     size_t size_bytes = 0;
     spsh_status rc = SPSH_OK;
     if (strcmp(path, "-") == 0) {
-        rc = read_input(&data, &size_bytes, err);
+        spsh__builder input = {0};
+        rc = read_input(&input, err);
         if (rc == SPSH_OK)
-            rc = decode_bytes(c, path, data, size_bytes, err);
-        free(data);
+            rc = decode_bytes(c, path, input.data, input.size_bytes, err);
+        spsh__builder_free(&input);
         return rc;
     }
     rc = spsh_io_read_file(spsh_io_default(), path, INPUT_BYTES_MAX, a, &data, &size_bytes, err);
@@ -443,7 +420,7 @@ static int transcribe(transcribe_command *c, const spsh_cli_args *args)
     spsh_recogniser_close(c->recogniser);
     free(c->parts);
     for (size_t i = 0; i < WAITING_MAX; i++) {
-        free(c->items[i].id);
+        spsh__builder_free(&c->items[i].id);
         free(c->items[i].pcm);
     }
     return exit_status;

@@ -10,6 +10,7 @@
 
 #include <jansson.h>
 
+#include "common/grow.h"
 #include "common/row_reader.h"
 #include "speechshard/inside.h"
 
@@ -152,15 +153,11 @@ static spsh__run_set *find_set(spsh__run_history *h, const char *name, bool *fai
 
 static bool keep_evaluation(spsh__run_history *h, const spsh__run_evaluation *e)
 {
-    if (h->evaluation_count == h->evaluation_capacity) {
-        const size_t capacity = 2 * h->evaluation_capacity + 16;
-        spsh__run_evaluation *all =
-            (spsh__run_evaluation *)realloc(h->evaluations, capacity * sizeof(*all));
-        if (all == NULL)
-            return false;
-        h->evaluations = all;
-        h->evaluation_capacity = capacity;
-    }
+    spsh__run_evaluation *all = (spsh__run_evaluation *)spsh__grow(
+        h->evaluations, &h->evaluation_capacity, h->evaluation_count + 1, sizeof(*all));
+    if (all == NULL)
+        return false;
+    h->evaluations = all;
     h->evaluations[h->evaluation_count++] = *e;
     return true;
 }
