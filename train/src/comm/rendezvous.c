@@ -109,13 +109,6 @@ typedef struct meeting {
     bool is_final;                  /* another try of the same connection would fail, too */
 } meeting;
 
-static int ms_left(const meeting *m, int at_most)
-{
-    const uint64_t now = spsh__now_ns();
-    const uint64_t left = now >= m->end_ns ? 0 : (m->end_ns - now) / 1000000;
-    return left < (uint64_t)at_most ? (int)left : at_most;
-}
-
 static bool is_stopped(const meeting *m)
 {
     return m->o->stop != NULL && *m->o->stop != 0;
@@ -170,15 +163,20 @@ static int listen_at(const meeting *m, uint32_t port)
     return -1;
 }
 
-static uint32_t port_of(int listener)
+/* An IPv4 or IPv6 address has its port at the same offset. */
+static uint32_t port_at(const void *address)
+{
+    uint16_t port = 0;
+    memcpy(&port, (const uint8_t *)address + offsetof(struct sockaddr_in, sin_port), sizeof(port));
+    return ntohs(port);
+}
+
+/* The own port of a socket. 0: not known. */
+static uint32_t port_of(int socket)
 {
     struct sockaddr_storage at = {0};
     socklen_t size = sizeof(at);
-    if (getsockname(listener, (struct sockaddr *)&at, &size) != 0)
-        return 0;
-    uint16_t port = 0; /* at the same place in both kinds */
-    memcpy(&port, (const uint8_t *)&at + offsetof(struct sockaddr_in, sin_port), sizeof(port));
-    return ntohs(port);
+    return getsockname(socket, (struct sockaddr *)&at, &size) == 0 ? port_at(&at) : 0;
 }
 
 /* Polls often: a signal that asks to stop may interrupt another thread. */
@@ -373,7 +371,7 @@ static bool take_answer(meeting *m, int s, const char *magic, uint64_t end_ns, u
 }
 
 /* Hello, ask, claim, answer. s: connected, to a listener at `port`. */
-static bool speak(meeting *m, int s, uint16_t port, hello_kind kind, uint64_t number)
+static bool speak(meeting *m, int s, uint32_t port, hello_kind kind, uint64_t number)
 {
     dialog d = {.port = {0}};
     uint8_t answer[ANSWER_BYTES], proof[SPSH__PROOF_BYTES];
@@ -402,13 +400,11 @@ static bool speak(meeting *m, int s, uint16_t port, hello_kind kind, uint64_t nu
 static int greet(meeting *m, const struct sockaddr *to, socklen_t size, hello_kind kind,
                  uint64_t number)
 {
-    uint16_t port = 0; /* at the same offset for both families */
-    memcpy(&port, (const uint8_t *)to + offsetof(struct sockaddr_in, sin_port), sizeof(port));
     int s = connect_to(m, to, size);
     m->is_final = s < 0 && errno != ETIMEDOUT;
     if (s < 0)
         (void)note_why(m, false, strerror(errno));
-    else if (!speak(m, s, ntohs(port), kind, number))
+    else if (!speak(m, s, port_at(to), kind, number))
         hang_up(&s);
     return s;
 }
@@ -568,7 +564,7 @@ static spsh_status welcome(meeting *m, spsh_error *err)
             p[i] = (struct pollfd){callers[i].socket, POLLIN, 0};
         for (uint32_t i = 0; i < 2; i++)
             p[count + i] = (struct pollfd){m->listeners[i], POLLIN, 0};
-        (void)poll(p, count + 2, ms_left(m, AGAIN_MS));
+        (void)poll(p, count + 2, AGAIN_MS);
         uint32_t stay = 0;
         for (uint32_t i = 0; i < count; i++)
             if (hear(m, &callers[i], &missing))
@@ -613,28 +609,23 @@ static size_t put_addresses(char *text, size_t length, size_t capacity)
     return length;
 }
 
-/* A new file that only this user may read. NULL: err says why not. */
-static FILE *create_private(const meeting *m, const char *path, spsh_error *err)
+/* A new file that only this user may read. path: a template of mkostemp. -1: err says why not. */
+static int create_private(const meeting *m, char *path, spsh_error *err)
 {
-    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     struct stat found;
-    int fd = open(path, flags, 0600);
-    if (fd < 0 && errno == EEXIST && unlink(path) == 0) /* a killed process left it */
-        fd = open(path, flags, 0600);
-    FILE *file = fd < 0 || fstat(fd, &found) != 0 ? NULL : fdopen(fd, "wb");
-    if (file == NULL) {
+    const int fd = mkostemp(path, O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &found) != 0)
         (void)SPSH_FAIL_OS(err, SPSH_E_IO, errno, "%.200s: %s", m->path, strerror(errno));
-        if (fd >= 0)
-            (void)close(fd);
-    } else if (m->is_file_secret && (found.st_mode & 077) != 0) {
+    else if (m->is_file_secret && (found.st_mode & 077) != 0)
         (void)SPSH_FAIL(err, SPSH_E_IO,
                         "%.120s: other users may read files here (mode %o), so no secret can be "
                         "kept: set " SPSH__LAUNCH_SECRET " for all ranks",
                         m->path, (unsigned)found.st_mode & 0777);
-        (void)fclose(file);
-        file = NULL;
-    }
-    return file;
+    else
+        return fd;
+    if (fd >= 0)
+        (void)close(fd);
+    return -1;
 }
 
 /* A whole file in one move: a reader sees the old one or this one. */
@@ -651,14 +642,14 @@ static spsh_status write_file(const meeting *m, spsh_error *err)
         length += (size_t)snprintf(text + length, sizeof(text) - length, "address 127.0.0.1\n");
     else
         length = put_addresses(text, length, sizeof(text));
-    (void)snprintf(draft, sizeof(draft), "%s.%ld", m->path, (long)getpid());
-    FILE *file = create_private(m, draft, err);
-    if (file == NULL) {
+    (void)snprintf(draft, sizeof(draft), "%s.XXXXXX", m->path);
+    const int fd = create_private(m, draft, err);
+    if (fd < 0) {
         (void)unlink(draft);
         return SPSH_E_IO;
     }
-    bool is_good = fwrite(text, 1, length, file) == length;
-    is_good = fclose(file) == 0 && is_good;
+    bool is_good = write(fd, text, length) == (ssize_t)length;
+    is_good = close(fd) == 0 && is_good;
     explicit_bzero(text, sizeof(text));
     explicit_bzero(hex, sizeof(hex));
     if (is_good && rename(draft, m->path) == 0)
