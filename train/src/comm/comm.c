@@ -1,6 +1,7 @@
 /* comm.c: opening, and what is made of messages. */
 #include "comm.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -111,6 +112,15 @@ spsh_status spsh__comm_fail_late(uint32_t peer, uint32_t tag, size_t size_bytes,
     return SPSH_FAIL(err, SPSH_E_TIMEOUT, "rank %u %s %zu bytes (tag %u) in %.1f s", peer,
                      is_send ? "has not taken" : "has not sent", size_bytes, tag,
                      (double)(spsh__now_ns() - begin_ns) / 1e9);
+}
+
+void spsh__comm_nap(uint64_t begin_ns)
+{
+    const struct timespec nap = {0, 50000};
+    if (spsh__now_ns() - begin_ns < UINT64_C(1000000))
+        (void)sched_yield();
+    else
+        (void)nanosleep(&nap, NULL);
 }
 
 /* Waits for all, even after a failure of one, whose error is kept: their memory must be free. */

@@ -156,6 +156,9 @@ spsh_status spsh__comm_fail_size(uint32_t peer, uint32_t tag, size_t size_bytes,
 spsh_status spsh__comm_fail_late(uint32_t peer, uint32_t tag, size_t size_bytes, bool is_send,
                                  uint64_t begin_ns, spsh_error *err);
 
+/* Pause between two polls of a wait since begin_ns: yield for a millisecond, then sleep 50 us. */
+void spsh__comm_nap(uint64_t begin_ns);
+
 /* For counts, losses and flags: every rank sends everything to every other. */
 spsh_status spsh__comm_all_reduce(spsh__comm *c, spsh__comm_type type, spsh__comm_op op,
                                   void *values, size_t count, spsh_error *err);

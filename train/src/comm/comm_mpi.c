@@ -29,14 +29,11 @@ spsh_status spsh__comm_mpi_open(const spsh_allocator *allocator, spsh__comm **re
 #include <limits.h>
 #include <mpi.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <time.h>
 
-#define NAP_BUSY_NS    UINT64_C(50000)   /* between two looks while messages are under way */
-#define SPIN_NS        UINT64_C(1000000) /* a wait looks without naps for so long */
 #define NS_A_MS        UINT64_C(1000000)
-#define END_NAP_NS     UINT64_C(300000000) /* others, whose time is up as well, can say so */
+#define END_NAP_NS     300000000L /* others, whose time is up as well, can say so */
 #define REQUESTS_FIRST 64u
 
 /* A message. A handle is (generation, number + 1). */
@@ -60,15 +57,7 @@ typedef struct mpi_state {
     uint32_t capacity, open_count; /* open: not done */
     message *messages;
     MPI_Request *requests; /* of messages; MPI_REQUEST_NULL */
-    int *finished;         /* scratch of MPI_Testsome */
-    MPI_Status *statuses;
 } mpi_state;
-
-static void nap(uint64_t ns)
-{
-    struct timespec t = {0, (long)ns};
-    nanosleep(&t, NULL);
-}
 
 static spsh_status mpi_error(int result, const char *what, uint32_t peer, spsh_error *err)
 {
@@ -78,23 +67,22 @@ static spsh_status mpi_error(int result, const char *what, uint32_t peer, spsh_e
     return SPSH_FAIL(err, SPSH_E_IO, "%s rank %u: %s", what, peer, text);
 }
 
-/* Asks MPI for what has finished. Locked. */
+/* Ask MPI for messages that have finished. Locked. */
 static void look(const spsh__comm *c)
 {
     mpi_state *s = c->state;
-    int count = 0;
-    if (s->open_count == 0 || spsh__comm_has_failed(c))
-        return;
-    int result = MPI_Testsome((int)s->capacity, s->requests, &count, s->finished, s->statuses);
-    if (count == MPI_UNDEFINED)
-        return;
-    for (int i = 0; i < count; i++) {
-        message *m = &s->messages[s->finished[i]];
+    int number = 0, has_one = 1;
+    MPI_Status status;
+    while (s->open_count > 0 && !spsh__comm_has_failed(c)) {
+        const int result = MPI_Testany((int)s->capacity, s->requests, &number, &has_one, &status);
+        if (has_one == 0 || number == MPI_UNDEFINED)
+            return;
+        message *m = &s->messages[number];
         int received = 0;
         m->is_done = true;
-        m->result = result == MPI_ERR_IN_STATUS ? s->statuses[i].MPI_ERROR : MPI_SUCCESS;
-        if (!m->is_send && m->result == MPI_SUCCESS)
-            MPI_Get_count(&s->statuses[i], MPI_BYTE, &received);
+        m->result = result;
+        if (!m->is_send && result == MPI_SUCCESS)
+            MPI_Get_count(&status, MPI_BYTE, &received);
         m->received_bytes = (size_t)received;
         s->open_count--;
     }
@@ -112,7 +100,7 @@ static void *move_messages(void *user)
         }
         look(c);
         pthread_mutex_unlock(&s->lock);
-        nap(NAP_BUSY_NS);
+        spsh__comm_nap(0);
         pthread_mutex_lock(&s->lock);
     }
     pthread_mutex_unlock(&s->lock);
@@ -126,42 +114,31 @@ static bool grow(spsh__comm *c, mpi_state *s)
     uint32_t capacity = s->capacity == 0 ? REQUESTS_FIRST : 2 * s->capacity;
     message *messages = spsh__new(a, capacity, sizeof(*messages));
     MPI_Request *requests = spsh__new(a, capacity, sizeof(MPI_Request));
-    int *finished = spsh__new(a, capacity, sizeof(*finished));
-    MPI_Status *statuses = spsh__new(a, capacity, sizeof(*statuses));
-    bool is_good = messages != NULL && requests != NULL && finished != NULL && statuses != NULL;
-    if (is_good) {
-        for (uint32_t i = 0; i < capacity; i++)
-            requests[i] = i < s->capacity ? s->requests[i] : MPI_REQUEST_NULL;
-        if (s->capacity > 0)
-            memcpy(messages, s->messages, s->capacity * sizeof(*messages));
-        spsh__free(a, s->messages);
-        spsh__free(a, s->requests);
-        spsh__free(a, s->finished);
-        spsh__free(a, s->statuses);
-        s->messages = messages;
-        s->requests = requests;
-        s->finished = finished;
-        s->statuses = statuses;
-        s->capacity = capacity;
-        return true;
+    if (messages == NULL || requests == NULL) {
+        spsh__free(a, messages);
+        spsh__free(a, requests);
+        return false;
     }
-    spsh__free(a, messages);
-    spsh__free(a, requests);
-    spsh__free(a, finished);
-    spsh__free(a, statuses);
-    return false;
+    for (uint32_t i = 0; i < capacity; i++)
+        requests[i] = i < s->capacity ? s->requests[i] : MPI_REQUEST_NULL;
+    for (uint32_t i = 0; i < s->capacity; i++)
+        messages[i] = s->messages[i];
+    spsh__free(a, s->messages);
+    spsh__free(a, s->requests);
+    s->messages = messages;
+    s->requests = requests;
+    s->capacity = capacity;
+    return true;
 }
 
 /* Locked. */
-static message *free_message(spsh__comm *c, mpi_state *s, uint32_t *ret_number)
+static message *free_message(spsh__comm *c, mpi_state *s)
 {
     for (uint32_t i = 0; i < s->capacity; i++)
-        if (!s->messages[i].is_used) {
-            *ret_number = i;
+        if (!s->messages[i].is_used)
             return &s->messages[i];
-        }
-    *ret_number = s->capacity;
-    return grow(c, s) ? &s->messages[*ret_number] : NULL;
+    const uint32_t number = s->capacity;
+    return grow(c, s) ? &s->messages[number] : NULL;
 }
 
 /* outgoing or incoming, the other is NULL. */
@@ -176,11 +153,11 @@ typedef struct post {
 static spsh_status start(spsh__comm *c, const post *p, spsh__comm_handle *ret, spsh_error *err)
 {
     mpi_state *s = c->state;
-    uint32_t number = 0;
     int result = MPI_SUCCESS;
-    message *m = free_message(c, s, &number);
+    message *m = free_message(c, s);
     if (m == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%u messages", s->capacity);
+    const uint32_t number = (uint32_t)(m - s->messages);
     if (spsh__comm_has_failed(c))
         s->requests[number] = MPI_REQUEST_NULL; /* MPI would move others as well */
     else if (p->outgoing != NULL)
@@ -290,10 +267,7 @@ static message *await_locked(spsh__comm *c, spsh__comm_handle handle, uint32_t d
         if (m == NULL || m->is_done || waited_ns >= deadline_ms * NS_A_MS)
             return m;
         pthread_mutex_unlock(&s->lock);
-        if (waited_ns < SPIN_NS)
-            sched_yield();
-        else
-            nap(NAP_BUSY_NS);
+        spsh__comm_nap(begin);
     }
 }
 
@@ -345,7 +319,7 @@ static spsh_status mpi_wait_any(spsh__comm *c, const spsh__comm_handle *handles,
         pthread_mutex_unlock(&s->lock);
         if (is_over)
             return SPSH_OK;
-        nap(NAP_BUSY_NS);
+        spsh__comm_nap(0);
     }
 }
 
@@ -370,8 +344,9 @@ static void mpi_close(spsh__comm *c)
         pthread_mutex_unlock(&s->lock);
         pthread_join(s->thread, NULL);
     }
+    const struct timespec end_nap = {0, END_NAP_NS};
     if (s->has_world && spsh__comm_has_failed(c)) {
-        nap(END_NAP_NS);
+        nanosleep(&end_nap, NULL);
     } else if (s->has_world) {
         MPI_Comm_free(&s->world);
         MPI_Finalize();
@@ -382,8 +357,6 @@ static void mpi_close(spsh__comm *c)
         pthread_mutex_destroy(&s->lock);
     spsh__free(&allocator, s->messages);
     spsh__free(&allocator, s->requests);
-    spsh__free(&allocator, s->finished);
-    spsh__free(&allocator, s->statuses);
     spsh__free(&allocator, s);
     spsh__free(&allocator, c);
 }

@@ -8,13 +8,10 @@
  * started it, and what hangs is a device or the way between two. */
 #include "comm_nccl.h"
 
-#include <sched.h>
 #include <stdio.h>
 
 #include "speechshard/inside.h"
 
-#define SPIN_NS UINT64_C(1000000) /* looks without naps for so long */
-#define NAP_NS  UINT64_C(50000)
 #define NS_A_MS UINT64_C(1000000)
 
 struct spsh__collectives {
@@ -30,15 +27,6 @@ struct spsh__collectives {
     uint64_t started;    /* collectives; of all ranks alike */
     bool is_under_way, has_failed;
 };
-
-static void nap_since(uint64_t begin_ns)
-{
-    struct timespec t = {0, (long)NAP_NS};
-    if (spsh__now_ns() - begin_ns < SPIN_NS)
-        (void)sched_yield();
-    else
-        (void)nanosleep(&t, NULL);
-}
 
 /* After a failure NCCL is left at once: what is on streams ends. */
 static void give_up(spsh__collectives *c)
@@ -87,7 +75,7 @@ static spsh_status settle(spsh__collectives *c, spsh_error *err)
     spsh_error why = SPSH_ERROR_INIT;
     spsh_status rc = c->nccl->state_fn(c->state, &why);
     while (rc == SPSH_E_TIMEOUT && spsh__now_ns() - begin_ns < c->comm->deadline_ms * NS_A_MS) {
-        nap_since(begin_ns);
+        spsh__comm_nap(begin_ns);
         rc = c->nccl->state_fn(c->state, &why);
     }
     return rc == SPSH_OK ? SPSH_OK : fail(c, rc, &why, begin_ns, err);
@@ -150,7 +138,7 @@ spsh_status spsh__collectives_wait(spsh__collectives *c, spsh_error *err)
             const spsh_status state = c->nccl->state_fn(c->state, &why);
             const bool is_late = spsh__now_ns() - begin_ns >= c->comm->deadline_ms * NS_A_MS;
             if ((state == SPSH_OK || state == SPSH_E_TIMEOUT) && !is_late) {
-                nap_since(begin_ns);
+                spsh__comm_nap(begin_ns);
                 continue;
             }
             rc = state == SPSH_OK ? SPSH_E_TIMEOUT : state;
