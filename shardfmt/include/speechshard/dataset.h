@@ -111,6 +111,22 @@ typedef struct spsh_row {
 } spsh_row;
 
 /**
+ * Cut DATASET:SPLITS in two: a NUL replaces the colon. A name that exists as a whole is the path of
+ * a dataset with all its splits. Otherwise the path ends at the last colon whose left side exists,
+ * or at the last colon.
+ *
+ * @param name        changed on success only
+ * @param io          asked which paths exist; NULL: the operating system
+ * @param ret_splits  names with commas between, inside name; NULL: all splits
+ * @return SPSH_OK; SPSH_E_INVALID_ARG: no path, an empty name of a split, or one that is not UTF-8;
+ * the message quotes the name. Whether dataset and splits exist is found when they are opened.
+ *
+ * Thread-safe. No allocation.
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_name_cut(char *name, const spsh_io *io,
+                                                          const char **ret_splits, spsh_error *err);
+
+/**
  * @param path     the dataset's directory
  * @param options  NULL for defaults
  * @return SPSH_OK, _NOT_FOUND (no manifest: not a dataset, or pack did not finish; the message says

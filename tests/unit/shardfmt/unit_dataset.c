@@ -1,5 +1,6 @@
 /* unit_dataset.c: open, rows, look-up, text, payloads, PCM in pieces and from segments, many
  * threads, and what is said when something is not as it should be. */
+#include <errno.h>
 #include <pthread.h>
 
 #include "base/checksum.h"
@@ -22,6 +23,65 @@ static bool is_text(spsh_bytes bytes, const char *string)
     if (bytes.size_bytes != strlen(string))
         return false;
     return bytes.size_bytes == 0 || memcmp(bytes.data, string, bytes.size_bytes) == 0;
+}
+
+/* These exist. */
+static int stat_some(void *user, const char *path, struct stat *ret_stat)
+{
+    static const char *const paths[] = {"a.spsh", "b:c.spsh", "d:e", "d", "x:train"};
+    (void)user;
+    memset(ret_stat, 0, sizeof(*ret_stat));
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        if (strcmp(paths[i], path) == 0)
+            return 0;
+    }
+    return -ENOENT;
+}
+
+static void test_names_with_splits(void)
+{
+    static const struct {
+        const char *name, *path, *splits;
+    } cases[] = {
+        {"a.spsh",           "a.spsh",   NULL       },
+        {"a.spsh:train",     "a.spsh",   "train"    },
+        {"a.spsh:train,dev", "a.spsh",   "train,dev"},
+        {"a.spsh:train:one", "a.spsh",   "train:one"},
+        {"b:c.spsh",         "b:c.spsh", NULL       },
+        {"b:c.spsh:dev",     "b:c.spsh", "dev"      },
+        {"d:e",              "d:e",      NULL       },
+        {"d:e:test",         "d:e",      "test"     },
+        {"d:f",              "d",        "f"        },
+        {"x:train",          "x:train",  NULL       },
+        {"none",             "none",     NULL       },
+        {"none:train",       "none",     "train"    },
+        {"no:ne:train",      "no:ne",    "train"    },
+    };
+    static const char *const bad[] = {
+        "",          ":train",      ":",     "a.spsh:",       "a.spsh:,a",
+        "a.spsh:a,", "a.spsh:a,,b", "none:", "a.spsh:caf\xe9"};
+    spsh_io io = *spsh_io_default();
+    io.stat_fn = stat_some;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char name[32];
+        const char *splits = "";
+        (void)snprintf(name, sizeof(name), "%s", cases[i].name);
+        REQUIRE(spsh_dataset_name_cut(name, &io, &splits, NULL) == SPSH_OK);
+        CHECK_STR(name, cases[i].path);
+        CHECK((splits == NULL) == (cases[i].splits == NULL));
+        if (splits != NULL && cases[i].splits != NULL)
+            CHECK_STR(splits, cases[i].splits);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char name[32];
+        const char *splits = "untouched";
+        spsh_error err = SPSH_ERROR_INIT;
+        (void)snprintf(name, sizeof(name), "%s", bad[i]);
+        CHECK(spsh_dataset_name_cut(name, NULL, &splits, &err) == SPSH_E_INVALID_ARG);
+        CHECK_STR(name, bad[i]);
+        CHECK_STR(splits, "untouched");
+        CHECK(strstr(err.message, bad[i]) != NULL);
+    }
 }
 
 static void open_both(spsh_dataset **ret_dataset, spsh_reader **ret_reader)
@@ -636,6 +696,7 @@ TEST_MAIN(unit_dataset)
     RUN(test_threads);
     RUN(test_shards_open_max_is_kept);
     RUN(test_no_dataset);
+    RUN(test_names_with_splits);
     RUN(test_damaged_manifest_names_the_older_ones);
     RUN(test_index_of_another_dataset);
     RUN(test_wrong_shards);

@@ -4,31 +4,11 @@
 #include <stdlib.h>
 
 #include "speechshard/inside.h"
-#include "speechshard/io.h"
 #include "speechshard/publish.h"
-
-/* Puts a NUL between path and splits; *ret_splits is empty where there are none. */
-static spsh_status cut(char *text, const spsh_io *io, const char *name, spsh_error *err)
-{
-    struct stat info;
-    char *const colon = strrchr(text, ':');
-    if (colon != NULL && io->stat_fn(io->user, text, &info) != 0)
-        *colon = '\0';
-    const size_t length = strlen(text);
-    const char *splits = text + length + 1;
-    const bool has_splits = strlen(name) > length;
-    const size_t split_bytes = has_splits ? strlen(splits) : 0;
-    if (length == 0 || (has_splits && (split_bytes == 0 || splits[0] == ',' ||
-                                       splits[split_bytes - 1] == ',' || strstr(splits, ",,"))))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "'%s': a dataset is named as PATH or PATH:SPLIT,SPLIT", name);
-    return SPSH_OK;
-}
 
 const char *spsh__dataset_list_splits(const spsh__dataset_list *list, uint32_t number)
 {
-    const char *splits = list->texts[number] + strlen(list->texts[number]) + 1;
-    return splits[0] == '\0' ? NULL : splits;
+    return list->own_splits[number];
 }
 
 /* Is name one of those with commas between? */
@@ -104,13 +84,11 @@ static spsh_status open_one(spsh__dataset_list *list, const char *name, const sp
 {
     spsh_dataset_options options = SPSH_DATASET_OPTIONS_INIT;
     options.io = io;
-    const size_t length = strlen(name);
-    char *text = calloc(length + 2, 1); /* an empty text of splits fits behind it */
+    char *text = strdup(name);
     if (text == NULL)
         return SPSH_NO_MEMORY(err);
-    memcpy(text, name, length);
     list->texts[list->count] = text;
-    spsh_status rc = cut(text, io, name, err);
+    spsh_status rc = spsh_dataset_name_cut(text, io, &list->own_splits[list->count], err);
     if (rc == SPSH_OK)
         rc = spsh_dataset_open(text, &options, &list->datasets[list->count], err);
     list->count++; /* on failure, too: its text is closed with the rest */
@@ -125,9 +103,12 @@ spsh_status spsh__dataset_list_open(const char *const *names, const spsh_io *io,
         count++;
     spsh__dataset_list made = {.texts = calloc(count + 1, sizeof(char *))};
     made.datasets = calloc(count + 1, sizeof(spsh_dataset *));
-    spsh_status rc = made.datasets == NULL || made.texts == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
+    made.own_splits = calloc(count + 1, sizeof(char *));
+    spsh_status rc = SPSH_OK;
+    if (made.datasets == NULL || made.texts == NULL || made.own_splits == NULL)
+        rc = SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < count && rc == SPSH_OK; i++)
-        rc = open_one(&made, names[i], io != NULL ? io : spsh_io_default(), err);
+        rc = open_one(&made, names[i], io, err);
     if (rc == SPSH_OK)
         rc = collect_splits(&made, err);
     for (uint32_t d = 0; d < made.count && made.split_count > 0 && rc == SPSH_OK; d++)
@@ -149,6 +130,7 @@ void spsh__dataset_list_close(spsh__dataset_list *list)
     free(list->splits);
     free(list->datasets);
     free(list->texts);
+    free(list->own_splits);
     *list = (spsh__dataset_list){0};
 }
 

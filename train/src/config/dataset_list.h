@@ -5,9 +5,8 @@
  *     ... list.datasets, list.count; list.splits, list.split_count for the plan ...
  *     spsh__dataset_list_close(&list);
  *
- * What exists under the whole name is a dataset with all its splits; else the last colon counts.
- * The plan's filter is one list of splits for all datasets: where they differ, and it would let
- * through what was not asked for, open refuses.
+ * spsh_dataset_name_cut finds the colon. The plan's filter is one list of splits for all datasets:
+ * where they differ, and it would let through what was not asked for, open refuses.
  */
 #ifndef SPSH_TRAIN_DATASET_LIST_H
 #define SPSH_TRAIN_DATASET_LIST_H
@@ -17,8 +16,9 @@
 typedef struct spsh__dataset_list {
     spsh_dataset **datasets;
     uint32_t count;
-    char **texts;  /* a path each, its splits behind the NUL */
-    char **splits; /* of all of them, each once; 0: all that there are */
+    char **texts;            /* a path each; the splits follow its NUL */
+    const char **own_splits; /* into texts; NULL: all splits */
+    char **splits;           /* of all of them, each once; 0: all that there are */
     uint32_t split_count;
 } spsh__dataset_list;
 
