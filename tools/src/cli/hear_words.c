@@ -2,27 +2,11 @@
 #include "hear_words.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "common/svg.h"
 #include "selection.h"
 
 enum { MEMORY_GIB = 8 /* of one utterance: hours of it */ };
-
-static int open_all(const spsh_cli_texts *paths, spsh__datasets *ret_datasets)
-{
-    int rc = SPSH_EXIT_DONE;
-    if (paths->count == 0)
-        return SPSH_EXIT_DONE;
-    ret_datasets->items = (spsh_dataset **)calloc(paths->count, sizeof(spsh_dataset *));
-    if (ret_datasets->items == NULL)
-        return spsh__cli_fail_memory();
-    for (size_t i = 0; rc == SPSH_EXIT_DONE && i < paths->count; i++) {
-        rc = spsh__dataset_open_or_report(paths->items[i], 0, &ret_datasets->items[i]);
-        ret_datasets->count += rc == SPSH_EXIT_DONE ? 1 : 0;
-    }
-    return rc;
-}
 
 /* What would be drawn has to be said; the loader's own words name no option of the command. */
 static int check_drawn(const char *command, const char *what, float probability,
@@ -64,9 +48,9 @@ int spsh__hear_request_make(const char *command, const spsh__hear_words *words,
         rc = check_drawn(command, "room", r->augment.room_probability, &words->rooms);
     if (rc != SPSH_EXIT_DONE)
         return rc;
-    rc = open_all(&words->noises, &r->noises);
+    rc = spsh__datasets_open_all(words->noises.items, words->noises.count, &r->noises);
     if (rc == SPSH_EXIT_DONE)
-        rc = open_all(&words->rooms, &r->rooms);
+        rc = spsh__datasets_open_all(words->rooms.items, words->rooms.count, &r->rooms);
     if (rc != SPSH_EXIT_DONE) {
         spsh__hear_request_free(r);
         return rc;

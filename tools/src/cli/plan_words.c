@@ -275,28 +275,29 @@ int spsh__plan_fail(const char *command, const spsh_error *err)
 
 /* ---- datasets ---- */
 
+int spsh__datasets_open_all(const char *const *paths, size_t count, spsh__datasets *ret_datasets)
+{
+    spsh__datasets all = {(spsh_dataset **)calloc(count + 1, sizeof(spsh_dataset *)), 0};
+    int rc = SPSH_EXIT_DONE;
+    if (all.items == NULL)
+        return spsh__cli_fail_memory();
+    for (size_t i = 0; i < count && rc == SPSH_EXIT_DONE; i++) {
+        rc = spsh__dataset_open_or_report(paths[i], 0, &all.items[i]);
+        all.count += rc == SPSH_EXIT_DONE ? 1 : 0;
+    }
+    if (rc != SPSH_EXIT_DONE)
+        spsh__datasets_close(&all);
+    *ret_datasets = all;
+    return rc;
+}
+
 int spsh__datasets_open(const char *command, const spsh_cli_args *paths,
                         spsh__datasets *ret_datasets)
 {
-    spsh__datasets all = {NULL, 0};
-    int rc = SPSH_EXIT_DONE;
     if (paths->operand_count > (int)SPSH_PLAN_DATASETS_MAX)
         return spsh__cli_usage(command, "at most %u datasets", (unsigned)SPSH_PLAN_DATASETS_MAX);
-    all.items = (spsh_dataset **)calloc((size_t)paths->operand_count, sizeof(spsh_dataset *));
-    if (all.items == NULL)
-        return spsh__cli_fail_memory();
-    for (int i = 0; i < paths->operand_count && rc == SPSH_EXIT_DONE; i++) {
-        spsh_dataset *dataset = NULL;
-        rc = spsh__dataset_open_or_report(paths->operands[i], 0, &dataset);
-        if (rc == SPSH_EXIT_DONE)
-            all.items[all.count++] = dataset;
-    }
-    if (rc != SPSH_EXIT_DONE) {
-        spsh__datasets_close(&all);
-        return rc;
-    }
-    *ret_datasets = all;
-    return SPSH_EXIT_DONE;
+    return spsh__datasets_open_all((const char *const *)paths->operands,
+                                   (size_t)paths->operand_count, ret_datasets);
 }
 
 void spsh__datasets_close(spsh__datasets *datasets)

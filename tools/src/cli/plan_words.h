@@ -63,7 +63,11 @@ typedef struct spsh__datasets {
     uint32_t count;
 } spsh__datasets;
 
-/** Returns SPSH_EXIT_DONE, or reports the failure. */
+/** Open datasets by their paths. Returns SPSH_EXIT_DONE, or reports the failure, and then nothing
+ * is open. */
+int spsh__datasets_open_all(const char *const *paths, size_t count, spsh__datasets *ret_datasets);
+
+/** The same for a command's operands, at most SPSH_PLAN_DATASETS_MAX. */
 int spsh__datasets_open(const char *command, const spsh_cli_args *paths,
                         spsh__datasets *ret_datasets);
 void spsh__datasets_close(spsh__datasets *datasets);
