@@ -11,8 +11,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "speechshard/inside.h"
-
 typedef struct slot {
     void *result;
     size_t job;

@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "speechshard/inside.h"
-
 enum {
     HEADER_BYTES_MAX = 58,
     CHUNK_BYTES = 1 << 16, /* of samples in memory, by 4 bytes a value */
