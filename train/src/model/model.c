@@ -56,17 +56,12 @@ spsh_status spsh__model_preset(const char *name, spsh__model_shape *shape, spsh_
     for (size_t i = 0; i < sizeof(presets) / sizeof(presets[0]); i++) {
         if (strcmp(name, presets[i].name) != 0)
             continue;
-        const spsh__model_shape *from = &presets[i].shape;
-        shape->kind = from->kind;
-        shape->conv_channels = from->conv_channels;
-        shape->layers = from->layers;
+        const uint32_t inputs = shape->inputs, outputs = shape->outputs;
+        *shape = presets[i].shape;
         shape->cell = SPSH__CELL_LSTM;
-        shape->hidden = from->hidden;
         shape->is_bidirectional = true;
-        shape->lookahead = 0;
-        shape->bottleneck = from->bottleneck;
-        shape->chunk_frames = from->chunk_frames;
-        shape->counts_padding = false;
+        shape->inputs = inputs;
+        shape->outputs = outputs;
         return SPSH_OK;
     }
     return SPSH_FAIL(err, SPSH_E_NOT_FOUND,

@@ -401,6 +401,15 @@ spsh_status spsh__strategy_mean(const spsh__learner *l, spsh__backend_buffer mod
     return rc;
 }
 
+spsh_status spsh__strategy_mean_aside(const spsh__learner *l, spsh__parts *weights, float *aside,
+                                      bool *is_aside, bool is_taken, spsh_error *err)
+{
+    spsh__parts_restore(weights, aside, is_aside);
+    if (!is_taken)
+        spsh__parts_save(weights, aside, is_aside);
+    return spsh__strategy_mean(l, l->weights, is_taken, err);
+}
+
 spsh_status spsh__strategy_unknown(const spsh__message *message, spsh_error *err)
 {
     return SPSH_FAIL(err, SPSH_E_MISMATCH,

@@ -175,10 +175,8 @@ const spsh__strategy_ops spsh__strategy_d1_grad = {
     .needs_runtime = true,
     .start_fn = start,
     .before_forward_fn = spsh__strategy_own_zero,
-    SPSH__STRATEGY_OWN,
+    SPSH__STRATEGY_OWN_AT_ONCE,
     .after_backward_fn = after_backward,
-    .slice_fn = spsh__strategy_whole_slice,
-    .after_step_fn = spsh__strategy_own_nothing,
     .flush_fn = flush,
     .close_fn = close_state,
 };

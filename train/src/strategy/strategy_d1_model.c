@@ -88,10 +88,7 @@ static spsh_status consensus(spsh__strategy *s, bool is_taken, spsh_error *err)
     d1 *d = state_of(s);
     if (s->learner->comm->world_size == 1)
         return SPSH_OK;
-    spsh__parts_restore(&d->parts, d->away, &d->is_away);
-    if (!is_taken)
-        spsh__parts_save(&d->parts, d->away, &d->is_away);
-    return spsh__strategy_mean(s->learner, s->learner->weights, is_taken, err);
+    return spsh__strategy_mean_aside(s->learner, &d->parts, d->away, &d->is_away, is_taken, err);
 }
 
 static void close_state(spsh__strategy *s)
@@ -112,10 +109,8 @@ const spsh__strategy_ops spsh__strategy_d1_model = {
     .needs_runtime = true,
     .start_fn = start,
     .before_forward_fn = before_forward,
-    SPSH__STRATEGY_OWN,
+    SPSH__STRATEGY_OWN_AT_ONCE,
     .after_backward_fn = after_backward,
-    .slice_fn = spsh__strategy_whole_slice,
-    .after_step_fn = spsh__strategy_own_nothing,
     .settle_fn = spsh__strategy_meet,
     .consensus_fn = consensus,
     .close_fn = close_state,

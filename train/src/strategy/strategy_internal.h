@@ -82,6 +82,9 @@ spsh_status spsh__strategy_align(const spsh__learner *l, spsh_error *err);
  * wanted, each its own. */
 spsh_status spsh__strategy_mean(const spsh__learner *l, spsh__backend_buffer models,
                                 bool has_moments, spsh_error *err);
+/* The same of `weights` in parts, where each learner keeps its own, put aside, unless is_taken. */
+spsh_status spsh__strategy_mean_aside(const spsh__learner *l, spsh__parts *weights, float *aside,
+                                      bool *is_aside, bool is_taken, spsh_error *err);
 /* All ranks: running statistics become their mean. */
 spsh_status spsh__strategy_mean_statistics(const spsh__learner *l, spsh_error *err);
 /* SPSH_E_MISMATCH: of a message that no learner of this strategy sends. */
@@ -96,6 +99,10 @@ spsh_status spsh__strategy_unknown(const spsh__message *message, spsh_error *err
 #define SPSH__STRATEGY_OWN                                                                         \
     .on_bucket_fn = spsh__strategy_own_bucket, .skip_leaf_fn = spsh__strategy_own_leaf,            \
     .square_sum_fn = spsh__strategy_own_square_sum, .gather_fn = spsh__strategy_own_nothing
+/* ... and all of `weights` are updated at once, after which nothing is left to do. */
+#define SPSH__STRATEGY_OWN_AT_ONCE                                                                 \
+    SPSH__STRATEGY_OWN, .slice_fn = spsh__strategy_whole_slice,                                    \
+                        .after_step_fn = spsh__strategy_own_nothing
 
 /* Until all ranks are here. */
 spsh_status spsh__strategy_meet(spsh__strategy *s, spsh_error *err);
