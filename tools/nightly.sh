@@ -1,9 +1,9 @@
 #!/bin/bash
 # What .ci/run leaves out because it is slow and rarely fails: tests with the label `nightly`, clang-tidy
-# over all files, all other tests under AddressSanitizer and UBSan, new inputs for each fuzz target. Some
-# hours on two cores. Ends as .ci/run does, with a table of the steps and `N passed, N failed, N skipped`.
+# over all files, the ABI against that of the last release, all other tests under AddressSanitizer and
+# UBSan, new inputs for each fuzz target. Some hours on two cores. Ends as .ci/run does, with a table of the steps and `N passed, N failed, N skipped`.
 #
-#     tools/nightly.sh [STEP...]      nightly tidy asan fuzz; none given: all of them
+#     tools/nightly.sh [STEP...]      nightly tidy abi asan fuzz; none given: all of them
 #
 #     TIDY_NODES     clang-tidy's analyzer takes so many steps through a function (30000)
 #     FUZZ_SECONDS   so long for each fuzz target (300)
@@ -11,6 +11,18 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 exec </dev/null
 source .ci/steps.sh
+
+# Compares the libraries with those of the commit in tests/lint/abi-baseline.txt. The build folders have the
+# same names below their trees, so that ccache knows the objects.
+check_abi() {
+    local old=build/abi/source commit
+    commit=$(sed '/^#/d' tests/lint/abi-baseline.txt)
+    rm -rf build/abi && mkdir -p "$old" && git archive "$commit" | tar -x -C "$old" &&
+        cmake -S "$old" --preset release -DBUILD_TESTING=OFF -DSPEECHSHARD_CUDA=OFF -DSPEECHSHARD_BUILD_PYTHON=OFF &&
+        cmake --build "$old/build/release" && cmake --install "$old/build/release" --prefix build/abi/old &&
+        cmake --preset release && cmake --build build/release && cmake --install build/release --prefix build/abi/new &&
+        sh tests/lint/check-abi.sh build/abi/old build/abi/new
+}
 
 # With the benchmarks: both compilers must like all that is built.
 check_asan() {
@@ -22,13 +34,14 @@ build_fuzzers() {
     cmake --preset asan-clang && cmake --build build/asan-clang --parallel "$(nproc)" --target fuzzers
 }
 
-[ $# -gt 0 ] || set -- nightly tidy asan fuzz
+[ $# -gt 0 ] || set -- nightly tidy abi asan fuzz
 begin_steps
 tools/install-deps.sh build test lint nightly
 for name in "$@"; do
     case $name in
     nightly) step nightly env SPEECHSHARD_TEST_CUDA='80;90' tools/test.sh release -L nightly -LE '^gpu$' ;;
     tidy) step tidy check_tidy ;;
+    abi) step abi check_abi ;;
     asan) step asan check_asan ;;
     fuzz) step fuzz-build build_fuzzers && step fuzz run_fuzzers "${FUZZ_SECONDS:-300}" -1 0 ;;
     *) echo "nightly.sh: no step $name" >&2 && exit 2 ;;

@@ -74,8 +74,8 @@ for file in "$libdir"/pkgconfig/speechshard-*.pc; do
     if [ -e "$libdir/libspeechshard-$library.so" ]; then
         nm -D --defined-only "$libdir/libspeechshard-$library.so" >"$work/symbols"
         allowed='^spsh_[^_]'
-    else # an archive shows internal names, and weak symbols of the C++ standard library
-        nm -g --defined-only "$libdir/libspeechshard-$library.a" | awk '$2 !~ /^[WVu]$/' >"$work/symbols"
+    else # an archive shows internal names
+        nm -g --defined-only "$libdir/libspeechshard-$library.a" >"$work/symbols"
         allowed='^spsh_'
     fi
     awk 'NF == 3 { print $3 }' "$work/symbols" | sort -u >"$work/names"

@@ -1,0 +1,60 @@
+#!/bin/sh
+# check-abi.sh OLD NEW: programs that are linked against the libraries in the prefix OLD run with those in NEW.
+#
+# Both prefixes hold shared libraries with debug information, and their headers. If the soname has moved,
+# anything may differ. Else functions and enumerators may be added, and members at the end of a struct that
+# has a struct_size. abidiff finds other differences of the types in the public headers.
+set -eu
+command -v abidiff >/dev/null || exit 77
+
+old=$1
+new=$2
+bad=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+    echo "$*"
+    bad=1
+}
+
+sonames() { # sonames PREFIX
+    find "$1" -name 'libspeechshard-*.so' ! -name '*-cuda.so' -exec readelf -d {} + |
+        sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p' | sort
+}
+
+# sized_structs PREFIX: the beginning of each type that has a struct_size, without comments, one per line.
+sized_structs() {
+    (cd "$1/include" && printf '#include "%s"\n' speechshard/*.h) | cc -E -P -I "$1/include" -x c - | tr -s ' \n' ' ' |
+        grep -oE 'typedef struct [a-z0-9_]+ [{] size_t struct_size;[^}]*[^} ]' || true
+}
+
+sonames "$old" >"$work/old-sonames"
+sonames "$new" >"$work/new-sonames"
+[ -s "$work/old-sonames" ] || { echo "$old has no shared library"; exit 1; }
+if ! grep -qxFf "$work/old-sonames" "$work/new-sonames"; then
+    echo "the sonames moved to $(paste -sd ' ' "$work/new-sonames")"
+    exit 0
+fi
+
+# abidiff passes over all members of a struct that may have grown, so these are compared here.
+sized_structs "$new" >"$work/new-structs"
+: >"$work/may-grow"
+sized_structs "$old" | while read -r line; do
+    name=$(printf '%s\n' "$line" | cut -d ' ' -f 3)
+    if ! grep -qF "$line" "$work/new-structs"; then
+        echo "$name: members were removed or changed, or added in front of others"
+    elif ! grep -qxF "$line" "$work/new-structs"; then
+        printf '[suppress_type]\n  name = %s\n  type_kind = struct\n  has_data_member_inserted_at = end\n' "$name" \
+            >>"$work/may-grow"
+    fi
+done >"$work/changed"
+[ ! -s "$work/changed" ] || fail "$(cat "$work/changed")"
+
+while read -r soname; do
+    abidiff --leaf-changes-only --no-added-syms --suppressions "$work/may-grow" --headers-dir1 "$old/include" \
+        --headers-dir2 "$new/include" "$(find "$old" -name "$soname")" "$(find "$new" -name "$soname")" >"$work/output" 2>&1 ||
+        fail "$(cat "$work/output")"
+done <"$work/old-sonames"
+[ "$bad" = 0 ] || echo "incompatible: a new minor version, which moves the soname, must say so (CMakeLists.txt, base.h)"
+exit $bad
