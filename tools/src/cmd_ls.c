@@ -31,27 +31,26 @@ typedef struct listing {
 
 /* ---- JSON ---- */
 
-static spsh_status put_name(listing *l, const char *key, spsh_name_kind kind, uint32_t number,
-                            spsh_error *err)
-{
-    spsh_bytes name = {NULL, 0};
-    spsh_status rc = spsh__row_name(l->dataset, kind, number, &name, err);
-    if (rc == SPSH_OK)
-        spsh__json_put_text_or_null(l->json, key, name);
-    return rc;
-}
-
 static spsh_status put_names(listing *l, const spsh_row *row, spsh_error *err)
 {
-    spsh_status rc = put_name(l, "domain", SPSH_NAME_DOMAIN, row->domain, err);
-    if (rc == SPSH_OK)
-        rc = put_name(l, "split", SPSH_NAME_SPLIT, row->split, err);
-    if (rc == SPSH_OK)
-        rc = put_name(l, "speaker", SPSH_NAME_SPEAKER, row->speaker, err);
-    if (rc == SPSH_OK)
-        rc = put_name(l, "language", SPSH_NAME_LANGUAGE, row->language, err);
-    if (rc == SPSH_OK)
-        rc = put_name(l, "document", SPSH_NAME_DOCUMENT, row->document, err);
+    const struct {
+        const char *key;
+        spsh_name_kind kind;
+        uint32_t number;
+    } names[] = {
+        {"domain",   SPSH_NAME_DOMAIN,   row->domain  },
+        {"split",    SPSH_NAME_SPLIT,    row->split   },
+        {"speaker",  SPSH_NAME_SPEAKER,  row->speaker },
+        {"language", SPSH_NAME_LANGUAGE, row->language},
+        {"document", SPSH_NAME_DOCUMENT, row->document},
+    };
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && rc == SPSH_OK; i++) {
+        spsh_bytes name = {NULL, 0};
+        rc = spsh__row_name(l->dataset, names[i].kind, names[i].number, &name, err);
+        if (rc == SPSH_OK)
+            spsh__json_put_text_or_null(l->json, names[i].key, name);
+    }
     return rc;
 }
 
