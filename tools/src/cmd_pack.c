@@ -28,8 +28,6 @@ static int on_progress(void *user, const char *phase, uint64_t done, uint64_t to
 {
     pack_view *view = (pack_view *)user;
     char text[96];
-    char utterances[SPSH_HUMAN_BYTES];
-    char rejects[SPSH_HUMAN_BYTES];
 
     if (view->phase == NULL || strcmp(view->phase, phase) != 0) {
         if (view->phase != NULL)
@@ -38,8 +36,7 @@ static int on_progress(void *user, const char *phase, uint64_t done, uint64_t to
         spsh__progress_begin(&view->line, phase, total != 0 ? "B" : "files", total);
     }
     (void)snprintf(text, sizeof(text), "%s utterances, %s rejected",
-                   spsh__human_count(view->utterances, utterances),
-                   spsh__human_count(view->rejected_rows, rejects));
+                   SPSH_SHOW_COUNT(view->utterances), SPSH_SHOW_COUNT(view->rejected_rows));
     spsh__progress_update(&view->line, done, strcmp(phase, "pack") == 0 ? text : NULL);
     return *spsh__cli_interrupted();
 }
@@ -156,7 +153,6 @@ static void fill(const pack_arguments *a, spsh_pack_options *options)
 static int tell_result(const char *output, const spsh_pack_report *report, bool is_pcm, bool json)
 {
     const spsh_pack_facts *facts = spsh_pack_report_facts(report);
-    char rows[SPSH_HUMAN_BYTES];
 
     if (facts->is_already_packed) {
         spsh__cli_message("%s: packed already from the same list of files with the same options; "
@@ -170,7 +166,7 @@ static int tell_result(const char *output, const spsh_pack_report *report, bool 
         spsh__pack_print(stdout, report, is_pcm);
     if (facts->rejected > 0)
         spsh__cli_message("%s %s left out: %s/reports/rejects.jsonl says which and why",
-                          spsh__human_count(facts->rejected, rows),
+                          SPSH_SHOW_COUNT(facts->rejected),
                           facts->rejected == 1 ? "row was" : "rows were", output);
     if (facts->is_withheld)
         spsh__cli_error("%s: not published, since --strict allows no rejects; without it the same "

@@ -11,39 +11,29 @@
 
 static void row_count(spsh_table *table, const char *name, uint64_t value, const char *note)
 {
-    char text[SPSH_HUMAN_BYTES];
     if (value > 0)
-        spsh__table_row(table, name, spsh__human_count(value, text), note);
+        spsh__table_row(table, name, SPSH_SHOW_COUNT(value), note);
 }
 
 static void rows_of_audio(spsh_table *table, const spsh_pack_facts *f)
 {
-    char text[SPSH_HUMAN_BYTES];
-    char part[SPSH_HUMAN_BYTES];
-    char whole[SPSH_HUMAN_BYTES];
-    char note[128];
-
-    (void)snprintf(note, sizeof(note), "of %s row%s", spsh__human_count(f->rows_in, whole),
-                   f->rows_in == 1 ? "" : "s");
-    spsh__table_row(table, "utterances", spsh__human_count(f->packed, text), note);
-    spsh__table_row(table, "audio", spsh__human_duration((double)f->audio_ms / 1000.0, text), "");
-    (void)snprintf(note, sizeof(note), "from %s of source files, %s of their PCM",
-                   spsh__human_bytes(f->source_bytes, whole),
-                   spsh__human_percent((double)f->payload_bytes, (double)f->pcm_bytes, part));
-    spsh__table_row(table, "stored", spsh__human_bytes(f->payload_bytes, text), note);
+    spsh__table_row(
+        table, "utterances", SPSH_SHOW_COUNT(f->packed),
+        SPSH_SHOW("of %s row%s", SPSH_SHOW_COUNT(f->rows_in), f->rows_in == 1 ? "" : "s"));
+    spsh__table_row(table, "audio", SPSH_SHOW_DURATION((double)f->audio_ms / 1000.0), "");
+    spsh__table_row(table, "stored", SPSH_SHOW_BYTES(f->payload_bytes),
+                    SPSH_SHOW("from %s of source files, %s of their PCM",
+                              SPSH_SHOW_BYTES(f->source_bytes),
+                              SPSH_SHOW_PERCENT((double)f->payload_bytes, (double)f->pcm_bytes)));
 }
 
 /* What training will pay for the disk that the codec saves, as this pack measured it. */
 static void row_trade(spsh_table *table, const spsh_pack_facts *f, bool is_pcm)
 {
-    char number[SPSH_HUMAN_BYTES];
-    char speed[SPSH_HUMAN_BYTES + 2];
-
     if (f->decode_ns == 0)
         return;
     uint64_t times = (uint64_t)((double)f->decode_audio_ms * 1e6 / (double)f->decode_ns);
-    (void)snprintf(speed, sizeof(speed), "%sx", spsh__human_count(times, number));
-    spsh__table_row(table, "decoding", speed,
+    spsh__table_row(table, "decoding", SPSH_SHOW("%sx", SPSH_SHOW_COUNT(times)),
                     is_pcm ? "real time on one core"
                            : "real time on one core; --codec pcm trades disk for cores");
 }
@@ -52,16 +42,12 @@ static void rows_of_rejects(spsh_table *table, const spsh_pack_report *report)
 {
     for (size_t i = 0; i < spsh_pack_report_facts(report)->reject_count; i++) {
         const spsh_pack_reject *reject = spsh_pack_report_reject(report, i);
-        char name[64];
-        char note[64];
-        char rows[SPSH_HUMAN_BYTES];
         if (strcmp(reject->reason, "decoder_limit") == 0 ||
             strcmp(reject->reason, "no_end_flag") == 0)
             continue; /* kept */
-        (void)snprintf(name, sizeof(name), "rejected: %s", reject->reason);
-        (void)snprintf(note, sizeof(note), "cost %s row%s", spsh__human_count(reject->rows, rows),
-                       reject->rows == 1 ? "" : "s");
-        row_count(table, name, reject->lines, note);
+        row_count(table, SPSH_SHOW("rejected: %s", reject->reason), reject->lines,
+                  SPSH_SHOW("cost %s row%s", SPSH_SHOW_COUNT(reject->rows),
+                            reject->rows == 1 ? "" : "s"));
     }
 }
 
@@ -70,8 +56,6 @@ static void print_counts(FILE *stream, const spsh_pack_report *report, bool is_p
     const spsh_pack_facts *f = spsh_pack_report_facts(report);
     spsh_table *table = spsh__table_new("lrl");
 
-    if (table == NULL)
-        return;
     rows_of_audio(table, f);
     row_trade(table, f, is_pcm);
     row_count(table, "shards", f->shard_count, "");
@@ -116,9 +100,8 @@ static char *cut_name(spsh_bytes name)
 
 static void print_more(FILE *stream, size_t count, size_t shown)
 {
-    char number[SPSH_HUMAN_BYTES];
     if (count > shown)
-        fprintf(stream, "  and %s more\n", spsh__human_count(count - shown, number));
+        fprintf(stream, "  and %s more\n", SPSH_SHOW_COUNT(count - shown));
 }
 
 static size_t shown_of(size_t count)
@@ -150,22 +133,16 @@ static char *source_name(const spsh_pack_source *source)
 
 static void print_sources(FILE *stream, const spsh_pack_report *report, size_t count)
 {
-    char in[SPSH_HUMAN_BYTES], packed[SPSH_HUMAN_BYTES], rejected[SPSH_HUMAN_BYTES];
-    char merged[SPSH_HUMAN_BYTES], excluded[SPSH_HUMAN_BYTES];
     spsh_table *table = spsh__table_new("llrrrrr");
-    if (table == NULL)
-        return;
     spsh__table_row(table, "source", "layout", "rows in", "packed", "rejected", "merged",
                     "excluded");
     for (size_t i = 0; i < shown_of(count); i++) {
         const spsh_pack_source *source = spsh_pack_report_source(report, i);
         char *name = source_name(source);
         spsh__table_row(table, name == NULL ? "?" : name, source->layout,
-                        spsh__human_count(source->rows_in, in),
-                        spsh__human_count(source->packed, packed),
-                        spsh__human_count(source->rejected, rejected),
-                        spsh__human_count(source->merged, merged),
-                        spsh__human_count(source->excluded, excluded));
+                        SPSH_SHOW_COUNT(source->rows_in), SPSH_SHOW_COUNT(source->packed),
+                        SPSH_SHOW_COUNT(source->rejected), SPSH_SHOW_COUNT(source->merged),
+                        SPSH_SHOW_COUNT(source->excluded));
         free(name);
     }
     print_table(stream, table, count);
@@ -177,20 +154,14 @@ static void print_parts(FILE *stream, const spsh_pack_report *report, const char
                         part_fn *part_of, size_t count)
 {
     const double seconds = spsh_pack_report_facts(report)->seconds;
-    char audio[SPSH_HUMAN_BYTES], share[SPSH_HUMAN_BYTES];
-    char utterances[SPSH_HUMAN_BYTES], copies[SPSH_HUMAN_BYTES];
     spsh_table *table = spsh__table_new("lrrrr");
-    if (table == NULL)
-        return;
     spsh__table_row(table, title, "audio", "share", "utterances", "copies");
     for (size_t i = 0; i < shown_of(count); i++) {
         const spsh_pack_part *part = part_of(report, i);
         char *name = cut_name(part->name);
-        spsh__table_row(table, name == NULL ? "?" : name,
-                        spsh__human_duration(part->seconds, audio),
-                        spsh__human_percent(part->seconds, seconds, share),
-                        spsh__human_count(part->utterances, utterances),
-                        spsh__human_count(part->copies, copies));
+        spsh__table_row(table, name == NULL ? "?" : name, SPSH_SHOW_DURATION(part->seconds),
+                        SPSH_SHOW_PERCENT(part->seconds, seconds),
+                        SPSH_SHOW_COUNT(part->utterances), SPSH_SHOW_COUNT(part->copies));
         free(name);
     }
     print_table(stream, table, count);
@@ -199,21 +170,16 @@ static void print_parts(FILE *stream, const spsh_pack_report *report, const char
 static void print_kinds(FILE *stream, const spsh_pack_report *report)
 {
     const spsh_pack_facts *f = spsh_pack_report_facts(report);
-    char audio[SPSH_HUMAN_BYTES], share[SPSH_HUMAN_BYTES], utterances[SPSH_HUMAN_BYTES];
     spsh_table *table = spsh__table_new("lrrrrr");
-    if (table == NULL)
-        return;
     spsh__table_row(table, "codec", "rate", "channels", "audio", "share", "utterances");
     for (size_t i = 0; i < shown_of(f->kind_count); i++) {
         const spsh_pack_kind *kind = spsh_pack_report_kind(report, i);
         const bool others = kind->sample_rate_hz == 0;
-        char rate[SPSH_HUMAN_BYTES], channels[SPSH_HUMAN_BYTES];
-        (void)snprintf(rate, sizeof(rate), "%" PRIu32 " Hz", kind->sample_rate_hz);
-        (void)snprintf(channels, sizeof(channels), "%" PRIu32, kind->channels);
-        spsh__table_row(table, others ? "others" : spsh_codec_name(kind->codec), others ? "" : rate,
-                        others ? "" : channels, spsh__human_duration(kind->seconds, audio),
-                        spsh__human_percent(kind->seconds, f->seconds, share),
-                        spsh__human_count(kind->utterances, utterances));
+        spsh__table_row(
+            table, others ? "others" : spsh_codec_name(kind->codec),
+            others ? "" : SPSH_SHOW("%" PRIu32 " Hz", kind->sample_rate_hz),
+            others ? "" : SPSH_SHOW("%" PRIu32, kind->channels), SPSH_SHOW_DURATION(kind->seconds),
+            SPSH_SHOW_PERCENT(kind->seconds, f->seconds), SPSH_SHOW_COUNT(kind->utterances));
     }
     print_table(stream, table, f->kind_count);
 }
@@ -221,18 +187,14 @@ static void print_kinds(FILE *stream, const spsh_pack_report *report)
 /* Shortest, percentiles, longest: names above, numbers below. */
 static void print_durations(FILE *stream, const spsh_pack_facts *f)
 {
-    const double seconds[] = {f->min_seconds,        f->percent_1_seconds,  f->percent_25_seconds,
-                              f->percent_50_seconds, f->percent_75_seconds, f->percent_99_seconds,
-                              f->max_seconds};
-    char text[sizeof(seconds) / sizeof(seconds[0])][SPSH_HUMAN_BYTES];
     spsh_table *table = spsh__table_new("lrrrrrrr");
-    if (table == NULL)
-        return;
-    for (size_t i = 0; i < sizeof(seconds) / sizeof(seconds[0]); i++)
-        (void)spsh__human_duration(seconds[i], text[i]);
     spsh__table_row(table, "durations", "shortest", "1 %", "25 %", "50 %", "75 %", "99 %",
                     "longest");
-    spsh__table_row(table, "", text[0], text[1], text[2], text[3], text[4], text[5], text[6]);
+    spsh__table_row(
+        table, "", SPSH_SHOW_DURATION(f->min_seconds), SPSH_SHOW_DURATION(f->percent_1_seconds),
+        SPSH_SHOW_DURATION(f->percent_25_seconds), SPSH_SHOW_DURATION(f->percent_50_seconds),
+        SPSH_SHOW_DURATION(f->percent_75_seconds), SPSH_SHOW_DURATION(f->percent_99_seconds),
+        SPSH_SHOW_DURATION(f->max_seconds));
     print_table(stream, table, 0);
 }
 

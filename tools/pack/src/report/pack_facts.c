@@ -334,13 +334,9 @@ static void warn(spsh__facts *f, const char *format, ...)
 
 static void warn_of_share(spsh__facts *f, const char *what, uint64_t part, uint64_t whole)
 {
-    char some[SPSH_HUMAN_BYTES];
-    char all[SPSH_HUMAN_BYTES];
-    char percent[SPSH_HUMAN_BYTES];
     if (part > 0 && (double)part >= SHARE_WARNED * (double)whole)
-        warn(f, "%s: %s of %s (%s)", what, spsh__human_count(part, some),
-             spsh__human_count(whole, all),
-             spsh__human_percent((double)part, (double)whole, percent));
+        warn(f, "%s: %s of %s (%s)", what, SPSH_SHOW_COUNT(part), SPSH_SHOW_COUNT(whole),
+             SPSH_SHOW_PERCENT((double)part, (double)whole));
 }
 
 /* What the most hours are in, and how much is not. */
@@ -348,7 +344,6 @@ static void warn_of_kinds(spsh__facts *f)
 {
     double other_rate = 0;
     double other_channels = 0;
-    char percent[SPSH_HUMAN_BYTES];
     for (size_t i = 1; i < f->kind_count; i++) {
         if (f->kinds[i].sample_rate_hz != f->kinds[0].sample_rate_hz)
             other_rate += f->kinds[i].all.seconds;
@@ -357,17 +352,15 @@ static void warn_of_kinds(spsh__facts *f)
     }
     if (other_rate > 0)
         warn(f, "sample rates differ: %s of the hours are not %" PRIu32 " Hz",
-             spsh__human_percent(other_rate, f->all.seconds, percent), f->kinds[0].sample_rate_hz);
+             SPSH_SHOW_PERCENT(other_rate, f->all.seconds), f->kinds[0].sample_rate_hz);
     if (other_channels > 0)
         warn(f, "numbers of channels differ: %s of the hours have another one than %" PRIu32,
-             spsh__human_percent(other_channels, f->all.seconds, percent), f->kinds[0].channels);
+             SPSH_SHOW_PERCENT(other_channels, f->all.seconds), f->kinds[0].channels);
 }
 
 static void warn_of_all(spsh__facts *f)
 {
     char line[SPSH__PUBLISHED_LINE_BYTES];
-    char count[SPSH_HUMAN_BYTES];
-    char all[SPSH_HUMAN_BYTES];
     uint64_t crossing = 0;
     for (size_t i = 0; i < spsh__published_count(); i++) {
         const uint64_t found = f->published.utterances[i];
@@ -384,14 +377,14 @@ static void warn_of_all(spsh__facts *f)
         crossing += f->splits.items[i].from_others;
     if (crossing > 0) /* however few they are */
         warn(f, "utterances that are copies of audio in another split: %s",
-             spsh__human_count(crossing, count));
+             SPSH_SHOW_COUNT(crossing));
     if (f->rejects.events[SPSH_REJECT_DURATION_MISMATCH] > 0) /* other audio than was described? */
         warn(f, "utterances whose audio is not as long as their metadata say: %s of %s",
-             spsh__human_count(f->rejects.events[SPSH_REJECT_DURATION_MISMATCH], count),
-             spsh__human_count(f->counts.packed, all));
+             SPSH_SHOW_COUNT(f->rejects.events[SPSH_REJECT_DURATION_MISMATCH]),
+             SPSH_SHOW_COUNT(f->counts.packed));
     if (f->rejects.events[SPSH_REJECT_NO_END_FLAG] > 0)
         warn(f, "Ogg recordings without an end-of-stream flag (no_end_flag), whole otherwise: %s",
-             spsh__human_count(f->rejects.events[SPSH_REJECT_NO_END_FLAG], count));
+             SPSH_SHOW_COUNT(f->rejects.events[SPSH_REJECT_NO_END_FLAG]));
     warn_of_share(f, "utterances without text", f->counts.text_missing, f->counts.packed);
     warn_of_share(f, "recordings that are as good as silent, RMS below -60 dBFS",
                   spsh__level_quiet(&f->levels), f->levels.recordings);
