@@ -74,7 +74,7 @@ int main(int argc, char **argv)
     const double seconds = argc > 1 ? strtod(argv[1], NULL) : 15;
     must(seconds > 0 && seconds <= 3600, "usage: bench_augment [SECONDS-OF-UTTERANCE]");
     const uint64_t count = (uint64_t)(seconds * RATE);
-    spsh_augment_options options;
+    spsh_augment_options options = SPSH_AUGMENT_OPTIONS_INIT;
     spsh_augmenter *augmenter = NULL;
     check_ok(spsh_augment_options_parse("speeds=0.9:0.97:1.1", &options, &err));
     check_ok(spsh_augmenter_open(&options, count, ROOM_MAX, NULL, &augmenter, &err));

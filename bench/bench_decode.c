@@ -63,7 +63,7 @@ static void take_file(const char *path)
 
 static amount run_ours(const bench_file *file, bool skip_md5)
 {
-    spsh_decode_result result;
+    spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
     spsh_decoder_options options = SPSH_DECODER_OPTIONS_INIT;
     options.skip_md5 = skip_md5;
     if (spsh_audio_decode_memory(file->bytes, file->codec, &options, NULL, NULL, &result, &err) !=

@@ -76,7 +76,7 @@ static void add_cases(const char *preset)
             continue;
         must(case_count < CASES_MAX, "too many cases");
         bench_case *one = &cases[case_count++];
-        spsh_feature_options features;
+        spsh_feature_options features = SPSH_FEATURE_OPTIONS_INIT;
         one->preset = preset;
         one->isa = isa->name;
         check(spsh_feature_options_preset(preset, &features, &err), preset);

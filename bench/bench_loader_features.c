@@ -346,7 +346,12 @@ static int read_texts(request *r, const char *features, const char *dtype, const
 
 int main(int argc, char **argv)
 {
-    request r = {.words = SPSH__PLAN_WORDS_INIT, .rounds = 5, .seconds = 3, .threads = 2};
+    request r = {.words = SPSH__PLAN_WORDS_INIT,
+                 .features = SPSH_FEATURE_OPTIONS_INIT,
+                 .augment = SPSH_AUGMENT_OPTIONS_INIT,
+                 .rounds = 5,
+                 .seconds = 3,
+                 .threads = 2};
     const char *features = "kaldi-fbank", *dtype = "float32", *augment = NULL;
     spsh_cli_option options[SPSH__PLAN_OPTION_COUNT + 7];
     const spsh_cli_option own[] = {

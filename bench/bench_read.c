@@ -135,7 +135,7 @@ static int make(const char *path, uint64_t shards)
 static int verify(const char *path, bool cached, uint32_t jobs)
 {
     spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
-    spsh_verify_result result;
+    spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
     opt.jobs = jobs;
     opt.flags = cached ? SPSH_VERIFY_CACHED : 0;
     stopwatch begin = now();

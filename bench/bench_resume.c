@@ -137,7 +137,7 @@ static spsh_position place_at(const spsh_plan *plan, unsigned percent)
 
 static void first_batch(const opened *o, unsigned percent)
 {
-    spsh_planned_batch batch;
+    spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
     const spsh_position place = place_at(o->plan, percent);
     check(spsh_sampler_seek(o->sampler, &place, &err), "seek");
     check(spsh_sampler_next(o->sampler, &batch, &err), "next");

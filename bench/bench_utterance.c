@@ -51,7 +51,7 @@ static spsh_status take(void *user, const spsh_audio_info *info, const void *sam
 
 static void load(const char *path)
 {
-    spsh_decode_result result;
+    spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
     size_t size = 0;
     uint8_t *data = bench_read_file(path, &size);
     check_ok(spsh_audio_decode_memory((spsh_bytes){data, size}, SPSH_CODEC_FLAC, NULL, take, NULL,

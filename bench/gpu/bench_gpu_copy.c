@@ -96,7 +96,7 @@ static void print_kind(const char *name, char *memory, double link)
 int main(int argc, char **argv)
 {
     const size_t most = sizes[SIZES - 1];
-    spsh_cuda_device device;
+    spsh_cuda_device device = SPSH_CUDA_DEVICE_INIT;
     void *pinned = NULL;
     must(argc == 2 || argc == 3, "usage: bench_gpu_copy PLUGIN [LINK_GB_PER_S]");
     const double link = argc == 3 ? strtod(argv[2], NULL) * 1e9 : 0;

@@ -88,7 +88,7 @@ typedef struct bench_case {
 
 static void open_case(bench_case *one, const char *text, spsh_feature_dtype dtype)
 {
-    spsh_feature_options options;
+    spsh_feature_options options = SPSH_FEATURE_OPTIONS_INIT;
     spsh_cuda_features_options device_options = SPSH_CUDA_FEATURES_OPTIONS_INIT;
     check_ok(spsh_feature_options_parse(text, &options, &err));
     check_ok(spsh_featgen_open(&options, NULL, &one->featgen, &err));
@@ -173,7 +173,7 @@ static void run_case(const char *text, spsh_feature_dtype dtype, double copy, do
 
 int main(int argc, char **argv)
 {
-    spsh_cuda_device device;
+    spsh_cuda_device device = SPSH_CUDA_DEVICE_INIT;
     must(argc == 2, "usage: bench_gpu_features PLUGIN");
     open_device(argv[1], &device);
     make_samples();

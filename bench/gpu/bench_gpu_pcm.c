@@ -242,7 +242,7 @@ static void run_case(const bench_case *one, double bandwidth)
 
 int main(int argc, char **argv)
 {
-    spsh_cuda_device device;
+    spsh_cuda_device device = SPSH_CUDA_DEVICE_INIT;
     must(argc == 2, "usage: bench_gpu_pcm PLUGIN");
     open_device(argv[1], &device);
     const double bandwidth = (double)device.bandwidth_bytes;

@@ -185,7 +185,7 @@ static void run_precision(spsh__precision precision, const char *name)
 
 int main(int argc, char **argv)
 {
-    spsh_cuda_device device;
+    spsh_cuda_device device = SPSH_CUDA_DEVICE_INIT;
     must(argc == 2, "usage: bench_gpu_recurrence PLUGIN");
     open_device(argv[1], &device);
     check_ok(spsh_cuda_event_open(cuda, 0, 1, &first_event, &err));

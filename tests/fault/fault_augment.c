@@ -7,7 +7,7 @@ static spsh_status open_and_use(fault_alloc *fault)
 {
     static int16_t samples[1000], room[90], out[2000];
     const spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, fault};
-    spsh_augment_options options;
+    spsh_augment_options options = SPSH_AUGMENT_OPTIONS_INIT;
     spsh_augmenter *augmenter = NULL;
     spsh_error err = SPSH_ERROR_INIT;
     REQUIRE(spsh_augment_options_parse("speeds=0.9:1:1.1:0.5:0.9", &options, NULL) == SPSH_OK);

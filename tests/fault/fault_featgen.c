@@ -36,6 +36,7 @@ static spsh_status run(const spsh_io *io, spsh__feature_run_facts *facts, spsh_e
 {
     spsh__feature_run_options options = {.source = dataset_path,
                                          .output = features.path,
+                                         .features = SPSH_FEATURE_OPTIONS_INIT,
                                          .dtype = SPSH_FLOAT16,
                                          .by_speaker = true,
                                          .leave_out_damaged = true,
@@ -212,7 +213,7 @@ static void test_damaged_statistics(void)
 {
     char text[SPSH_FEATURE_TEXT_BYTES_MAX];
     char path[600], name[SPSH_STATISTICS_NAME_BYTES];
-    spsh_feature_options options;
+    spsh_feature_options options = SPSH_FEATURE_OPTIONS_INIT;
     spsh_dataset *dataset = NULL;
     uint8_t *data = NULL;
     size_t size = 0;

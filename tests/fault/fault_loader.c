@@ -285,8 +285,8 @@ static served clean, found, again;
 /* Features come with augmentation. */
 static void set_output(spsh_loader_options *opt, spsh_output output)
 {
-    static spsh_feature_options features;
-    static spsh_augment_options augment;
+    static spsh_feature_options features = SPSH_FEATURE_OPTIONS_INIT;
+    static spsh_augment_options augment = SPSH_AUGMENT_OPTIONS_INIT;
     opt->output = output;
     if (output != SPSH_OUTPUT_FEATURES)
         return;
@@ -344,7 +344,7 @@ static uint64_t position_of(uint32_t shard, uint32_t n)
 
 static void check_unharmed(const spsh_loader_options *opt, uint64_t hits_min)
 {
-    spsh_loader_stats stats;
+    spsh_loader_stats stats = SPSH_LOADER_STATS_INIT;
     serve_with(opt, &found, &stats);
     CHECK_I64(found.rc, SPSH_E_END);
     CHECK_U64(found.digest, clean.digest);
@@ -485,7 +485,7 @@ static void run_bad(spsh_on_error policy, spsh_output output, int os_errno)
     }
     for (uint32_t n = 0; n < 2; n++) {
         spsh_loader_options opt = fault_options();
-        spsh_loader_stats stats;
+        spsh_loader_stats stats = SPSH_LOADER_STATS_INIT;
         opt.decode_threads = threads[n];
         opt.slots = n == 0 ? 2 : 8;
         opt.on_error = policy;
@@ -553,8 +553,8 @@ static void test_sounds_that_cannot_be_read(void)
 {
     static const uint32_t threads[] = {1, 4};
     spsh_loader_options opt = fault_options();
-    spsh_augment_options augment;
-    spsh_loader_stats stats;
+    spsh_augment_options augment = SPSH_AUGMENT_OPTIONS_INIT;
+    spsh_loader_stats stats = SPSH_LOADER_STATS_INIT;
     uint32_t changed = 0;
     require(spsh_augment_options_parse("noise_probability=1,noise_snr_db_max=5", &augment, &err));
     opt.augment = &augment;
@@ -781,7 +781,7 @@ static void test_shard_removed_swapped_cut(void)
 static void test_slow_reads_are_named(void)
 {
     spsh_loader_options opt = fault_options();
-    spsh_loader_stats stats;
+    spsh_loader_stats stats = SPSH_LOADER_STATS_INIT;
     opt.slow_read_ms = 1;
     kit_plan.batch_utterances_max = 16;
     heal();

@@ -47,7 +47,7 @@ static uint64_t hash_of_plan(const plan_kit *kit, const spsh_plan_options *opt)
     spsh_plan *plan = plan_kit_plan(kit, opt);
     spsh_sampler *sampler = plan_kit_sampler(plan, 0, 1);
     spsh_position place = {.epoch = 1, .window = 7};
-    spsh_planned_batch batch;
+    spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
     uint8_t cursor[SPSH_CURSOR_BYTES];
     uint64_t batches = 0;
     uint64_t hash = 0;
@@ -284,9 +284,9 @@ static void use_plan(const plan_kit *kit, const spsh_plan_options *opt)
     const spsh_dataset *const list[] = {kit->dataset};
     spsh_plan *plan = NULL;
     spsh_sampler *sampler = NULL;
-    spsh_planned_batch batch;
+    spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
     const spsh_position place = {.epoch = 1, .window = 7};
-    spsh_epoch_report report;
+    spsh_epoch_report report = SPSH_EPOCH_REPORT_INIT;
     spsh_status rc = spsh_plan_open(list, 1, opt, &plan, NULL);
     if (rc == SPSH_OK)
         rc = spsh_sampler_open(plan, 0, 3, &sampler, NULL);

@@ -114,7 +114,7 @@ static spsh_status repair(const char *path, const uint8_t *dataset_id,
     spsh_repair_options opt = *options;
     spsh_error err = SPSH_ERROR_INIT;
     memset(ret_lost, 0, sizeof(*ret_lost));
-    memset(ret_result, 0, sizeof(*ret_result));
+    *ret_result = (spsh_repair_result)SPSH_REPAIR_RESULT_INIT;
     opt.damage_fn = take_loss;
     opt.user = ret_lost;
     spsh_status rc = spsh_repair_shard(path, dataset_id, out, &opt, ret_result, &err);
@@ -127,7 +127,7 @@ static spsh_status repair(const char *path, const uint8_t *dataset_id,
 static uint64_t count_damage_by(const char *path, uint32_t flags)
 {
     spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
-    spsh_verify_result result;
+    spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
     spsh_error err = SPSH_ERROR_INIT;
     opt.flags = flags;
     spsh_status rc = spsh_verify(path, &opt, &result, &err);
@@ -178,7 +178,7 @@ static void test_derived_parts_come_back_byte_for_byte(void)
             for (uint32_t known = 0; known < 2; known++) {
                 bytes bad = read_bytes(path);
                 losses lost;
-                spsh_repair_result result;
+                spsh_repair_result result = SPSH_REPAIR_RESULT_INIT;
                 spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
                 opt.expected = known == 1 ? &seals[shard] : NULL;
                 test_file_write(path, bad.data, destroy(&bad, parts));
@@ -208,7 +208,7 @@ static void test_who_is_it(void)
 {
     char path[700], moved[700], aside[700];
     losses lost;
-    spsh_repair_result result;
+    spsh_repair_result result = SPSH_REPAIR_RESULT_INIT;
     const spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
     const uint8_t other_id[16] = {9};
     shard_path(shards, 2, path);
@@ -238,7 +238,7 @@ static void test_the_input_is_not_touched(void)
 {
     char path[700];
     losses lost;
-    spsh_repair_result result;
+    spsh_repair_result result = SPSH_REPAIR_RESULT_INIT;
     const spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
     shard_path(shards, 0, path);
     bytes good = read_bytes(path), bad = read_bytes(path);
@@ -263,7 +263,7 @@ static void test_a_damaged_record_takes_its_utterances_with_it(void)
 {
     char path[700], repaired[700];
     losses lost;
-    spsh_repair_result result;
+    spsh_repair_result result = SPSH_REPAIR_RESULT_INIT;
     const spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
     shard_path(shards, 0, path);
     shard_path(out, 0, repaired);
@@ -302,7 +302,7 @@ static void test_lost_metadata_names_the_recordings(void)
 {
     char path[700], repaired[700];
     losses lost;
-    spsh_repair_result result;
+    spsh_repair_result result = SPSH_REPAIR_RESULT_INIT;
     const spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
     shard_path(shards, 2, path);
     shard_path(out, 2, repaired);
@@ -335,7 +335,7 @@ static void test_random_damage(void)
     for (uint32_t round = 0; round < 200; round++) {
         bytes bad = read_bytes(path);
         losses lost;
-        spsh_repair_result result;
+        spsh_repair_result result = SPSH_REPAIR_RESULT_INIT;
         bool hit[NOISE_RECORDS] = {false}, hit_metadata = false;
         size_t size = bad.size;
         spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
@@ -379,7 +379,7 @@ static void test_a_shard_of_many_blocks(void)
     char path[700], repaired[700];
     spsh_shard_seal seal;
     losses lost;
-    spsh_repair_result result;
+    spsh_repair_result result = SPSH_REPAIR_RESULT_INIT;
     const spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
     noise_big_shard_make(root, &seal);
     (void)snprintf(path, sizeof(path), "%s/000007-000.spsh", root);
@@ -427,7 +427,7 @@ static void repair_dataset(const char *again, uint64_t want_records, uint64_t wa
     memset(ret_lost, 0, sizeof(*ret_lost));
     for (uint32_t shard = 0; shard < NOISE_SHARDS; shard++) {
         char path[700];
-        spsh_repair_result result;
+        spsh_repair_result result = SPSH_REPAIR_RESULT_INIT;
         spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
         opt.unit = shard < 2 ? unit : NULL;
         opt.expected = &seals[shard];
@@ -442,7 +442,7 @@ static void repair_dataset(const char *again, uint64_t want_records, uint64_t wa
     }
     spsh_repair_unit_close(unit);
     spsh_publish_options opt = SPSH_PUBLISH_OPTIONS_INIT;
-    spsh_dataset_info info;
+    spsh_dataset_info info = SPSH_DATASET_INFO_INIT;
     uint64_t overlays = 0;
     opt.path = again;
     memcpy(opt.dataset_id, noise_dataset_id, 16);
@@ -616,7 +616,7 @@ static void carry_over(carried *ret_carried)
     REQUIRE(spsh_dataset_open(copy, NULL, &opened, &err) == SPSH_OK);
     CHECK_U64(spsh_dataset_info_get(opened)->overlay_count, count);
     for (uint64_t n = 0; n < count; n++) {
-        spsh_overlay_info info;
+        spsh_overlay_info info = SPSH_OVERLAY_INFO_INIT;
         size_t used = strlen(ret_carried->names);
         REQUIRE(spsh_dataset_overlay(opened, n, &info, NULL) == SPSH_OK);
         (void)snprintf(ret_carried->names + used, sizeof(ret_carried->names) - used, "%.*s;",
@@ -743,7 +743,7 @@ static void test_every_allocation_failure(void)
             fault_alloc fault = {.fail_at = fail_at};
             spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, &fault};
             spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
-            spsh_repair_result result;
+            spsh_repair_result result = SPSH_REPAIR_RESULT_INIT;
             opt.allocator = &allocator;
             REQUIRE(fail_at < 3000);
             make_out();
@@ -774,7 +774,7 @@ static void test_every_io_failure(void)
         fault_io fault = {.fail_at = fail_at, .fail_count = 1, .fail_errno = EIO};
         spsh_io io = fault_io_table(&fault);
         spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
-        spsh_repair_result result;
+        spsh_repair_result result = SPSH_REPAIR_RESULT_INIT;
         opt.io = &io;
         make_out();
         spsh_status rc = spsh_repair_shard(path, noise_dataset_id, out, &opt, &result, NULL);

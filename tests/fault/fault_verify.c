@@ -55,7 +55,7 @@ static spsh_status verify(const char *path, uint32_t jobs, uint32_t flags, findi
     spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
     spsh_error err = SPSH_ERROR_INIT;
     memset(ret_found, 0, sizeof(*ret_found));
-    memset(ret_result, 0, sizeof(*ret_result));
+    *ret_result = (spsh_verify_result)SPSH_VERIFY_RESULT_INIT;
     opt.damage_fn = take_damage;
     opt.user = ret_found;
     opt.jobs = jobs;
@@ -111,7 +111,7 @@ static void test_nothing_is_found_in_a_good_dataset(void)
     for (size_t n = 0; n < sizeof(flags) / sizeof(flags[0]); n++) {
         for (uint32_t jobs = 0; jobs < 4; jobs++) {
             findings found;
-            spsh_verify_result result;
+            spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
             CHECK_I64(verify(dataset, jobs, flags[n], &found, &result), SPSH_OK);
             print_findings(&found);
             CHECK_U64(result.damage_count, 0);
@@ -139,7 +139,7 @@ static void test_a_single_file(void)
     for (size_t n = 0; n < FILES; n++) {
         char path[700];
         findings found;
-        spsh_verify_result result;
+        spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
         (void)snprintf(path, sizeof(path), "%s/%s", dataset, files[n]);
         CHECK_I64(verify(path, 1, 0, &found, &result), SPSH_OK);
         print_findings(&found);
@@ -158,7 +158,7 @@ static uint64_t memory_stride = 1; /* from one allocation that fails to the next
 static void check_flip(const char *name, int fd, uint64_t offset, unsigned bit)
 {
     findings found;
-    spsh_verify_result result;
+    spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
     flip(fd, offset, bit);
     spsh_status rc = verify(dataset, 1, SPSH_VERIFY_CACHED | SPSH_VERIFY_NO_URING, &found, &result);
     flip(fd, offset, bit);
@@ -230,7 +230,7 @@ static uint64_t find_record(int fd, uint32_t n)
 static void test_a_damaged_record_is_named_with_what_it_costs(void)
 {
     findings found;
-    spsh_verify_result result;
+    spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
     uint64_t size = 0;
     int fd = open_part(files[3], &size);
     uint64_t at = find_record(fd, 2) + 70000; /* its second payload page */
@@ -271,7 +271,7 @@ static void test_a_damaged_record_is_named_with_what_it_costs(void)
 static void test_a_copy_in_another_unit_counts(void)
 {
     findings found;
-    spsh_verify_result result;
+    spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
     uint64_t size = 0;
     int fd = open_part(files[3], &size);
     uint64_t at = find_record(fd, 1) + 300;
@@ -287,7 +287,7 @@ static void test_a_copy_in_another_unit_counts(void)
 static void test_damaged_index_and_damaged_record(void)
 {
     findings found;
-    spsh_verify_result result;
+    spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
     uint64_t size = 0;
     int fd = open_part(files[3], &size);
     uint64_t index = size - 16384, record = find_record(fd, 1) + 300;
@@ -307,7 +307,7 @@ static void test_damaged_index_and_damaged_record(void)
 static void test_metadata_says_how_many_rows_it_costs(void)
 {
     findings found;
-    spsh_verify_result result;
+    spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
     uint64_t size = 0;
     int fd = open_part(files[5], &size);
     uint8_t head[16];
@@ -328,7 +328,7 @@ static void test_metadata_says_how_many_rows_it_costs(void)
 static void expect_one(const char *file, const char *part)
 {
     findings found;
-    spsh_verify_result result;
+    spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
     CHECK_I64(verify(dataset, 1, 0, &found, &result), SPSH_OK);
     CHECK(found.count >= 1);
     CHECK_STR(found.list[0].file, file);
@@ -350,7 +350,7 @@ static void test_files_that_are_missing_or_others(void)
         expect_one(files[n], "missing");
         REQUIRE(symlink(other, path) == 0); /* the first shard in its place */
         findings found;
-        spsh_verify_result result;
+        spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
         CHECK_I64(verify(dataset, 1, 0, &found, &result), SPSH_OK);
         CHECK(found.count >= 1);
         bool identity = false;
@@ -370,7 +370,7 @@ static void test_what_only_an_older_generation_lists(void)
 {
     char path[700], aside[720];
     findings found;
-    spsh_verify_result result;
+    spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
     spsh_error err = SPSH_ERROR_INIT;
     uint64_t size = 0;
     (void)snprintf(path, sizeof(path), "%s/overlays/skips.spsh", dataset);
@@ -407,7 +407,7 @@ static void test_every_truncation_of_a_shard(void)
     REQUIRE(bytes != NULL && pread(fd, bytes, (size_t)size, 0) == (ssize_t)size);
     for (uint64_t cut = 0; cut < size; cut += 1 + test_random(&random) % cut_step) {
         findings found;
-        spsh_verify_result result;
+        spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
         REQUIRE(ftruncate(fd, (off_t)cut) == 0);
         CHECK_I64(verify(dataset, 1, 0, &found, &result), SPSH_OK);
         CHECK(found.count >= 1);
@@ -420,7 +420,7 @@ static void test_every_truncation_of_a_shard(void)
     /* Longer: what was sealed is there, and something behind it. */
     REQUIRE(ftruncate(fd, (off_t)size + 4096) == 0);
     findings found;
-    spsh_verify_result result;
+    spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
     CHECK_I64(verify(dataset, 1, 0, &found, &result), SPSH_OK);
     CHECK_U64(found.count, 1);
     CHECK_STR(found.list[0].part, "size");
@@ -436,7 +436,7 @@ static void test_a_shard_of_many_blocks(void)
     char path[700];
     spsh_shard_seal seal;
     findings found;
-    spsh_verify_result result;
+    spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
     noise_big_shard_make(root, &seal);
     (void)snprintf(path, sizeof(path), "%s/000007-000.spsh", root);
     int fd = open(path, O_RDWR);
@@ -482,7 +482,7 @@ static void test_stopping(void)
 {
     findings found;
     spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
-    spsh_verify_result result;
+    spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
     uint64_t size = 0;
     int fd = open_part(files[3], &size);
     flip(fd, 20, 0);
@@ -512,7 +512,7 @@ static void test_stopping_at_any_progress(void)
     for (uint64_t calls = 0; rc == SPSH_E_CANCELED; calls++) {
         uint64_t left = calls;
         spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
-        spsh_verify_result result;
+        spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
         REQUIRE(calls < 1000);
         opt.progress_fn = stop_at_once;
         opt.user = &left;
@@ -525,7 +525,7 @@ static void test_stopping_at_any_progress(void)
 static void test_wrong_arguments(void)
 {
     spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
-    spsh_verify_result result;
+    spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
     spsh_error err = SPSH_ERROR_INIT;
     opt.flags = 8;
     CHECK_I64(spsh_verify(dataset, &opt, &result, &err), SPSH_E_INVALID_ARG);
@@ -544,7 +544,7 @@ static void test_every_allocation_failure(void)
             spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, &fault};
             findings found;
             spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
-            spsh_verify_result result;
+            spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
             memset(&found, 0, sizeof(found));
             REQUIRE(fail_at < 5000);
             opt.allocator = &allocator;
@@ -567,7 +567,7 @@ static void test_every_read_error(void)
     spsh_io counting = fault_io_table(&never);
     spsh_verify_options plain = SPSH_VERIFY_OPTIONS_INIT;
     findings none;
-    spsh_verify_result all;
+    spsh_verify_result all = SPSH_VERIFY_RESULT_INIT;
     CHECK_I64(verify(dataset, 1, 0, &none, &all), SPSH_OK);
     const uint64_t total = all.bytes;
     plain.io = &counting;
@@ -580,7 +580,7 @@ static void test_every_read_error(void)
         spsh_io io = fault_io_table(&fault);
         findings found;
         spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
-        spsh_verify_result result;
+        spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
         spsh_error err = SPSH_ERROR_INIT;
         memset(&found, 0, sizeof(found));
         opt.io = &io;

@@ -44,7 +44,7 @@ static int take_damage(void *user, const spsh_damage *damage)
 static spsh_status verify(uint32_t flags, found *ret_found)
 {
     spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
-    spsh_verify_result result;
+    spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
     memset(ret_found, 0, sizeof(*ret_found));
     opt.jobs = 1;
     opt.flags = flags | SPSH_VERIFY_CACHED | SPSH_VERIFY_NO_URING;
@@ -172,7 +172,7 @@ static void write_flac_shard(const char *directory, int frame, int bytes, spsh_s
     static int16_t pcm[FLAC_SAMPLES];
     spsh_shard_writer_options opt = SPSH_SHARD_WRITER_OPTIONS_INIT;
     spsh_shard_writer *writer = NULL;
-    spsh_decode_result decoded;
+    spsh_decode_result decoded = SPSH_DECODE_RESULT_INIT;
     spsh_seek_point frames[8], points[2];
     uint64_t count = 0, number = 0, random = 5;
     size_t payload_bytes = 0;
@@ -258,7 +258,7 @@ static void test_nonsense_neither_crashes_nor_passes(void)
     for (uint64_t round = 0; round < rounds; round++) {
         found f;
         spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
-        spsh_repair_result result;
+        spsh_repair_result result = SPSH_REPAIR_RESULT_INIT;
         memcpy(copy, good, size);
         mutate(copy, &random);
         size_t bytes = round % 5 == 0 ? size - 4096 * (size_t)(test_random(&random) % 6) : size;

@@ -13,8 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 
 static void check_decode(spsh_bytes file, spsh_codec codec, const spsh_decoder_options *options)
 {
-    spsh_decode_result result;
-    spsh_decode_result again;
+    spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
+    spsh_decode_result again = SPSH_DECODE_RESULT_INIT;
     spsh_status rc = spsh_audio_decode_memory(file, codec, options, NULL, NULL, &result, NULL);
     if (rc != SPSH_OK)
         return;

@@ -202,7 +202,7 @@ static bool print_call(const spsh_plan *plan, spsh_sampler *const *samplers, uin
 {
     bool more = true;
     for (uint32_t rank = 0; rank < world_size; rank++) {
-        spsh_planned_batch batch;
+        spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
         spsh_status rc = spsh_sampler_next(samplers[rank], &batch, &err);
         REQUIRE(rank == 0 || more == (rc == SPSH_OK));
         more = rc == SPSH_OK;

@@ -35,7 +35,7 @@ static FILE *open_golden(const char *name)
 
 static void check_draw(char **fields)
 {
-    spsh_augment_options options;
+    spsh_augment_options options = SPSH_AUGMENT_OPTIONS_INIT;
     spsh_augment_draw draw;
     char noise[32], room[32], json[2048];
     REQUIRE(spsh_augment_options_parse(fields[0], &options, NULL) == SPSH_OK);
@@ -157,7 +157,7 @@ static void test_samples(void)
     static const char *const isas[] = {"scalar", "sse2", "neon", "avx2"};
     static char line[LINE_BYTES];
     char *fields[FIELDS];
-    spsh_augment_options options;
+    spsh_augment_options options = SPSH_AUGMENT_OPTIONS_INIT;
     spsh_augmenter *augmenter = NULL;
     REQUIRE(spsh_augment_options_parse("speeds=0.9:1.1:0.97:2:0.5", &options, NULL) == SPSH_OK);
     REQUIRE(spsh_augmenter_open(&options, 700, 90, NULL, &augmenter, NULL) == SPSH_OK);

@@ -175,7 +175,7 @@ static void read_case(vectors *v, char *const *words)
     const char *text = words[5];
     const uint64_t frames = number(words[3]);
     spsh_error err = {0};
-    spsh_feature_options options = {0};
+    spsh_feature_options options = SPSH_FEATURE_OPTIONS_INIT;
     spsh_featgen *featgen = NULL;
     free(v->rows);
     v->rows = NULL;

@@ -145,7 +145,7 @@ static void test_arguments(void)
 /* Each has a version, or a reason why not. */
 static void test_libraries(void)
 {
-    spsh_cuda_library library = {.name = NULL};
+    spsh_cuda_library library = SPSH_CUDA_LIBRARY_INIT;
     uint32_t count = 0;
     for (; spsh_cuda_library_get(cuda, count, &library) == SPSH_OK; count++) {
         CHECK(library.name[0] != '\0' && library.used_for[0] != '\0');
@@ -157,7 +157,7 @@ static void test_libraries(void)
 
 static void test_libraries_of_folder(void)
 {
-    spsh_cuda_library library = {.name = NULL};
+    spsh_cuda_library library = SPSH_CUDA_LIBRARY_INIT;
     must(spsh_cuda_library_get(cuda, 1, &library));
     CHECK_STR(library.name, "cuDNN");
     CHECK_STR(library.version, "");

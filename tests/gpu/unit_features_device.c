@@ -401,7 +401,7 @@ enum { TEXTS = sizeof(texts) / sizeof(texts[0]) };
 
 static void check_text(const char *text, const layout *of)
 {
-    spsh_feature_options features;
+    spsh_feature_options features = SPSH_FEATURE_OPTIONS_INIT;
     spsh_featgen *featgen = NULL;
     batch_result want = {0}, got = {0};
     must(spsh_feature_options_parse(text, &features, &err));
@@ -481,7 +481,7 @@ static void test_orders_and_lanes(void)
 
 static spsh_cuda_features *open_fbank(spsh_featgen **ret_featgen)
 {
-    spsh_feature_options features;
+    spsh_feature_options features = SPSH_FEATURE_OPTIONS_INIT;
     spsh_cuda_features *opened = NULL;
     spsh_cuda_features_options options = SPSH_CUDA_FEATURES_OPTIONS_INIT;
     options.utterance_count_max = 3;
@@ -598,7 +598,7 @@ static void test_no_memory(void)
     fault_alloc fault = {.fail_at = UINT64_MAX};
     const spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, &fault};
     const spsh_featgen_options options = {sizeof(options), &allocator, 1};
-    spsh_feature_options features;
+    spsh_feature_options features = SPSH_FEATURE_OPTIONS_INIT;
     spsh_featgen *featgen = NULL;
     spsh_cuda_features *opened = NULL;
     must(spsh_feature_options_preset("kaldi-fbank", &features, &err));
@@ -626,7 +626,7 @@ static void test_two_at_once(void)
     const uint64_t offset = 0, count = 9000;
     float *values = on_device(want, sizeof(want));
     for (size_t i = 0; i < 2; i++) {
-        spsh_feature_options features;
+        spsh_feature_options features = SPSH_FEATURE_OPTIONS_INIT;
         must(spsh_feature_options_parse(both[i], &features, &err));
         must(spsh_featgen_open(&features, NULL, &featgens[i], &err));
         must(spsh_cuda_features_open(cuda, featgens[i], NULL, &opened[i], &err));
@@ -663,7 +663,7 @@ static void test_two_at_once(void)
 /* A transform that no block has the memory for. */
 static void test_too_large(void)
 {
-    spsh_feature_options features;
+    spsh_feature_options features = SPSH_FEATURE_OPTIONS_INIT;
     spsh_featgen *featgen = NULL;
     spsh_cuda_features *opened = NULL;
     must(spsh_feature_options_parse("spectrogram,sample_rate_hz=48000,window_us=680000", &features,

@@ -331,8 +331,8 @@ typedef struct kind {
 /* Options of a kind; what they point to is good until the next call. */
 static spsh_loader_options options_of(const kind *k)
 {
-    static spsh_feature_options features;
-    static spsh_augment_options augment;
+    static spsh_feature_options features = SPSH_FEATURE_OPTIONS_INIT;
+    static spsh_augment_options augment = SPSH_AUGMENT_OPTIONS_INIT;
     spsh_loader_options opt = device_options();
     opt.output = k->output;
     opt.decode = k->decode;
@@ -424,7 +424,7 @@ static void test_late_borrower(void)
 /* What goes over is the payloads, and less than half of what they decode to. */
 static void test_payloads_go_over(void)
 {
-    spsh_loader_stats host, device;
+    spsh_loader_stats host = SPSH_LOADER_STATS_INIT, device = SPSH_LOADER_STATS_INIT;
     spsh_loader_options opt = options_of(&kinds[0]);
     CHECK_I64(run(pcm_path, &opt, 3, &host), SPSH_E_END);
     CHECK(host.copied_bytes >= 2 * host.microseconds * 16 / 1000); /* and what is made ahead */
@@ -439,7 +439,7 @@ static void test_payloads_go_over(void)
 /* What goes over for features that are masked is samples, which are several times their rows. */
 static void test_samples_go_over_for_masks(void)
 {
-    spsh_loader_stats stats;
+    spsh_loader_stats stats = SPSH_LOADER_STATS_INIT;
     spsh_loader_options opt = options_of(&kinds[10]);
     opt.decode = SPSH_DECODE_HOST;
     CHECK_I64(run(pcm_path, &opt, 3, &stats), SPSH_E_END);
@@ -496,7 +496,7 @@ static void test_bad_records(void)
             flip(path, bad[i]);
         for (uint64_t i = 0; i < 9; i += stride) {
             static const uint32_t which[] = {1, 8, 0};
-            spsh_loader_stats stats;
+            spsh_loader_stats stats = SPSH_LOADER_STATS_INIT;
             spsh_loader_options opt = options_of(&kinds[which[i / 3]]);
             opt.on_error = (spsh_on_error)(i % 3);
             const spsh_status rc = run(path, &opt, 3, &stats);
@@ -520,7 +520,7 @@ static void test_bad_records_and_augmentation(void)
     for (uint64_t position = 2; position < TALK_UTTERANCES; position += 9)
         flip(path, position);
     for (uint32_t i = 0; i < 4; i++) {
-        spsh_loader_stats stats;
+        spsh_loader_stats stats = SPSH_LOADER_STATS_INIT;
         spsh_loader_options opt = options_of(&kinds[which[i / 2]]);
         opt.on_error = i % 2 == 0 ? SPSH_ON_ERROR_SKIP : SPSH_ON_ERROR_SUBSTITUTE;
         opt.quarantine_max = TALK_UTTERANCES;
@@ -620,7 +620,7 @@ static void test_pinned_arena(void)
     const spsh_arena arena = {pinned_new, pinned_free, NULL};
     spsh_dataset *dataset = open_dataset(plain_path);
     spsh_loader_options opt = options_of(&kinds[0]);
-    spsh_loader_stats stats;
+    spsh_loader_stats stats = SPSH_LOADER_STATS_INIT;
     opt.arena = &arena;
     spsh_loader *loader = open_loader(dataset, &opt);
     const spsh_batch *batch = NULL;

@@ -143,7 +143,7 @@ static void take_word(char *word, unsigned rank)
 
 static int train(char **words)
 {
-    spsh_train_world world;
+    spsh_train_world world = SPSH_TRAIN_WORLD_INIT;
     REQUIRE(spsh_train_world_find(&world, NULL) == SPSH_OK);
     const unsigned rank = world.rank;
     run.folder = words[0];

@@ -128,7 +128,7 @@ static void record_sequence(const spsh_plan *plan, uint64_t epoch, sequence *s)
 {
     spsh_sampler *sampler = plan_kit_sampler(plan, 0, 1);
     const spsh_position begin = {.epoch = epoch};
-    spsh_planned_batch batch;
+    spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
     s->count = 0;
     REQUIRE(spsh_sampler_seek(sampler, &begin, NULL) == SPSH_OK);
     s->places[0] = spsh_sampler_tell(sampler);
@@ -156,7 +156,7 @@ static spsh_position run_ranks(const spsh_plan *plan, const sequence *want, uint
     uint64_t calls[RANKS_MAX] = {0};
     for (uint32_t rank = 0; rank < world_size; rank++) {
         spsh_sampler *sampler = plan_kit_sampler(plan, rank, world_size);
-        spsh_planned_batch batch;
+        spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
         spsh_status rc = SPSH_OK;
         REQUIRE(spsh_sampler_seek(sampler, place, NULL) == SPSH_OK);
         while (calls[rank] < calls_max &&
@@ -238,7 +238,7 @@ static uint64_t check_steps_of_rank(const spsh_plan *plan, uint32_t rank, uint32
                                     uint32_t step_batches, uint64_t total)
 {
     spsh_sampler *sampler = plan_kit_sampler(plan, rank, world_size);
-    spsh_planned_batch batch;
+    spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
     uint64_t served = 0;
     while (spsh_sampler_next(sampler, &batch, NULL) == SPSH_OK) {
         bool is_empty = (batch.flags & SPSH_BATCH_EMPTY) != 0;
@@ -303,7 +303,7 @@ static void check_places(const plan_kit *kit, const spsh_plan_options *opt, uint
         spsh_sampler *sampler = plan_kit_sampler(fresh, 0, 1);
         for (uint32_t j = 0; j < 4; j++) {
             uint64_t at = test_random(&random) % want.count;
-            spsh_planned_batch batch;
+            spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
             spsh_position found = {.epoch = 0};
             REQUIRE(spsh_sampler_seek(sampler, &want.places[at], NULL) == SPSH_OK);
             REQUIRE(spsh_sampler_next(sampler, &batch, NULL) == SPSH_OK);
@@ -318,7 +318,7 @@ static void check_places(const plan_kit *kit, const spsh_plan_options *opt, uint
     }
     /* Behind the last batch: the epoch's end comes first. */
     spsh_sampler *sampler = plan_kit_sampler(plan, 0, 1);
-    spsh_planned_batch batch;
+    spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
     CHECK(spsh_sampler_seek(sampler, &want.places[want.count], NULL) == SPSH_OK);
     CHECK_I64(spsh_sampler_next(sampler, &batch, NULL), SPSH_E_END);
     CHECK(spsh_sampler_next(sampler, &batch, NULL) == SPSH_OK && batch.epoch == epoch + 1);
@@ -365,7 +365,7 @@ static void test_shares_of_plans(void)
         for (uint32_t tenths = 0; tenths <= 20; tenths += 5) {
             spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
             spsh_domain_report domains[6];
-            spsh_epoch_report report;
+            spsh_epoch_report report = SPSH_EPOCH_REPORT_INIT;
             double units = 0;
             opt.unit = (spsh_unit)unit;
             opt.alpha = tenths / 10.0;
@@ -376,7 +376,7 @@ static void test_shares_of_plans(void)
             for (uint32_t d = 0; d < 6; d++)
                 units += (double)domains[d].units;
             for (uint32_t d = 0; d < 6; d++) {
-                spsh_plan_domain domain;
+                spsh_plan_domain domain = SPSH_PLAN_DOMAIN_INIT;
                 REQUIRE(spsh_plan_domain_get(plan, d, &domain, NULL) == SPSH_OK);
                 double off = (double)domains[d].units - units * domain.share;
                 double longest = unit == 0 ? 20e6 : unit == 1 ? 2 : 200;

@@ -107,7 +107,7 @@ static uint64_t add_record(copy_dataset *set, spsh_bytes file, const uint8_t *by
                            spsh_codec codec, uint32_t rate_hz, uint64_t *ret_samples)
 {
     spsh_decoder_options opt = SPSH_DECODER_OPTIONS_INIT;
-    spsh_decode_result decoded;
+    spsh_decode_result decoded = SPSH_DECODE_RESULT_INIT;
     uint64_t number = 0;
     uint64_t point_count = 0;
     char id[64];

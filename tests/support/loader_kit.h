@@ -31,7 +31,7 @@ static inline spsh_loader *open_loader(const spsh_dataset *dataset, const spsh_l
 
 static inline spsh_feature_options features_of(const char *text)
 {
-    spsh_feature_options features;
+    spsh_feature_options features = SPSH_FEATURE_OPTIONS_INIT;
     require(spsh_feature_options_parse(text, &features, &err));
     return features;
 }

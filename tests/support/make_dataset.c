@@ -196,7 +196,7 @@ static void add_recording(spsh_shard_writer *writer, size_t number, const char *
     static pcm p;
     static uint8_t payload[FILE_BYTES_MAX], wav[FILE_BYTES_MAX];
     const recording *r = &recordings[number];
-    spsh_decode_result decoded;
+    spsh_decode_result decoded = SPSH_DECODE_RESULT_INIT;
     make_pcm(r, (uint32_t)number, &p);
     size_t payload_bytes = make_payload(r, &p, payload);
     write_expected(expected, "bin", number, payload, payload_bytes);

@@ -79,7 +79,7 @@ static inline void noise_add_record(spsh_shard_writer *writer, uint32_t shard, u
         {16000, NOISE_WAV_HEAD + 32000}
     };
     spsh_error err = SPSH_ERROR_INIT;
-    spsh_decode_result decoded;
+    spsh_decode_result decoded = SPSH_DECODE_RESULT_INIT;
     char id[64];
     size_t size = noise_wav(file, noise_samples(shard, n),
                             noise_is_copied(shard, n) ? 77 : (uint64_t)1000 * shard + n);
@@ -219,7 +219,7 @@ static inline void noise_dataset_make(const char *path, spsh_shard_seal seals[NO
 {
     char shards[600];
     spsh_error err = SPSH_ERROR_INIT;
-    spsh_dataset_info info;
+    spsh_dataset_info info = SPSH_DATASET_INFO_INIT;
     (void)snprintf(shards, sizeof(shards), "%s/shards", path);
     REQUIRE(mkdir(path, 0700) == 0 && mkdir(shards, 0700) == 0);
     for (uint32_t shard = 0; shard < NOISE_SHARDS; shard++)

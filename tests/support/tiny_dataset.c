@@ -163,7 +163,7 @@ static void add_record(spsh_shard_writer *writer, const stored *what, uint8_t *p
     const spsh_bytes file = {payload, (size_t)record.payload_bytes};
     if ((what->flags & SPSH_RECORD_PCM_HASH) != 0) {
         spsh_decoder_options opt = SPSH_DECODER_OPTIONS_INIT;
-        spsh_decode_result result;
+        spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
         opt.sample_rate_hz = what->sample_rate_hz;
         REQUIRE(spsh_audio_decode_memory(file, what->codec, &opt, NULL, NULL, &result, NULL) ==
                 SPSH_OK);
@@ -319,7 +319,7 @@ static spsh_status read_manifest(const spsh_dataset *dataset, spsh__hasher *hash
         mix(hasher, values, sizeof(values));
     }
     for (uint64_t i = 0; rc == SPSH_OK && i < info->overlay_count; i++) {
-        spsh_overlay_info overlay;
+        spsh_overlay_info overlay = SPSH_OVERLAY_INFO_INIT;
         rc = spsh_dataset_overlay(dataset, i, &overlay, err);
         if (rc == SPSH_OK)
             mix_bytes(hasher, overlay.name);

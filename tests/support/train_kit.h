@@ -114,6 +114,7 @@ static inline spsh_status train_kit_run(kit_run *run)
     run->stop = 0;
     run->steps = 0;
     run->log[0] = '\0';
+    run->result = (spsh_train_result)SPSH_TRAIN_RESULT_INIT;
     run->err = (spsh_error)SPSH_ERROR_INIT;
     return spsh_train(&options, &run->result, &run->err);
 }

@@ -1227,8 +1227,8 @@ static spsh_status get_device(uint32_t number, spsh_cuda_device *ret_device, sps
 static spsh_status get_library(uint32_t number, spsh_cuda_library *ret_library)
 {
     static const spsh_cuda_library libraries[] = {
-        {"twinBLAS", "tests", "1.2.3", ""                              },
-        {"twinDNN",  "tests", "",      "libtwindnn.so.1: there is none"},
+        {0, "twinBLAS", "tests", "1.2.3", ""                              },
+        {0, "twinDNN",  "tests", "",      "libtwindnn.so.1: there is none"},
     };
     if (number >= sizeof(libraries) / sizeof(libraries[0]))
         return SPSH_E_END;

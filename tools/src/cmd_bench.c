@@ -136,7 +136,7 @@ static int measure(const request *r, const spsh__datasets *datasets,
 {
     spsh_error err = SPSH_ERROR_INIT;
     spsh_plan *plan = NULL;
-    spsh_loader_stats stats = {.engine = ""};
+    spsh_loader_stats stats = SPSH_LOADER_STATS_INIT;
     const spsh_loader_options options = *given;
     const spsh_plan_options *plan_options = given->plan;
     const double load_seconds = (loader_part + (device->cuda == NULL ? copy_part : 0)) * r->seconds;
@@ -162,7 +162,7 @@ static int measure(const request *r, const spsh__datasets *datasets,
 static int bench(const request *r, const spsh_cli_args *args, const spsh_plan_options *plan)
 {
     spsh_error err = SPSH_ERROR_INIT;
-    spsh_feature_options features;
+    spsh_feature_options features = SPSH_FEATURE_OPTIONS_INIT;
     spsh__datasets datasets;
     spsh__bench_device device = {.cuda = NULL};
     if (r->features != NULL && spsh_feature_options_parse(r->features, &features, &err) != SPSH_OK)

@@ -47,7 +47,7 @@ static int print_world(const spsh_train_world *w)
 int spsh__cmd_env(int argc, char **argv)
 {
     bool json = false;
-    spsh_train_world world;
+    spsh_train_world world = SPSH_TRAIN_WORLD_INIT;
     spsh_error err = SPSH_ERROR_INIT;
     const spsh_cli_option options[] = {
         {"json", 0, SPSH_CLI_FLAG, NULL, "print JSON", &json, 0, 0},

@@ -98,7 +98,7 @@ static void print_rates(const char *name, const spsh_evaluation *e)
 static int evaluate(eval_command *c, const char *dataset)
 {
     const char *const datasets[] = {dataset, NULL};
-    spsh_evaluation result = {0};
+    spsh_evaluation result = SPSH_EVALUATION_INIT;
     c->run.datasets = datasets;
     c->heard = 0;
     spsh__progress_begin(&c->progress, "eval", "utterances", 0);

@@ -208,6 +208,7 @@ static int settle(featgen_command *c, const featgen_arguments *a)
         return spsh__cli_usage("featgen", "--by goes with --stats");
     if (!c->stats && !a->estimate && c->run.output == NULL)
         return spsh__cli_usage("featgen", "the output is missing: -o FEATURES");
+    c->run.features = (spsh_feature_options)SPSH_FEATURE_OPTIONS_INIT;
     if (spsh_feature_options_parse(c->text, &c->run.features, &err) != SPSH_OK)
         return spsh__cli_usage("featgen", "--features %s: %s", c->text, err.message);
     c->run.dtype = choose_dtype(c, a->dtype);

@@ -234,7 +234,7 @@ static spsh_status put_overlays(spsh_json *json, const summary *s, spsh_error *e
 {
     spsh__json_begin_array(json, "overlays");
     for (uint64_t i = 0; i < s->info->overlay_count; i++) {
-        spsh_overlay_info overlay;
+        spsh_overlay_info overlay = SPSH_OVERLAY_INFO_INIT;
         spsh_status rc = spsh_dataset_overlay(s->dataset, i, &overlay, err);
         if (rc != SPSH_OK)
             return rc;
@@ -360,7 +360,7 @@ static int print_shares(const summary *s, const char *title, const shares *all)
 /* Which features, for a dataset of them. */
 static int print_features(const summary *s)
 {
-    spsh_features_description d;
+    spsh_features_description d = SPSH_FEATURES_DESCRIPTION_INIT;
     spsh_error err = SPSH_ERROR_INIT;
     const spsh_status rc = spsh_features_dataset(s->dataset, &d, &err);
     if (rc == SPSH_OK)
@@ -390,7 +390,7 @@ static int print_counts(const summary *s)
         separator = ", ";
     }
     for (uint64_t i = 0; i < s->info->overlay_count; i++) {
-        spsh_overlay_info overlay;
+        spsh_overlay_info overlay = SPSH_OVERLAY_INFO_INIT;
         if (spsh_dataset_overlay(s->dataset, i, &overlay, &err) != SPSH_OK)
             return spsh__cli_fail(NULL, &err);
         printf("\noverlay    ");

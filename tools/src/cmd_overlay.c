@@ -214,7 +214,7 @@ static int list_overlays(const request *r)
     int rc = spsh__dataset_open_or_report(r->dataset_path, 0, &dataset);
     uint64_t count = rc == SPSH_EXIT_DONE ? spsh_dataset_info_get(dataset)->overlay_count : 0;
     for (uint64_t i = 0; i < count && status == SPSH_OK; i++) {
-        spsh_overlay_info overlay;
+        spsh_overlay_info overlay = SPSH_OVERLAY_INFO_INIT;
         status = spsh_dataset_overlay(dataset, i, &overlay, &err);
         if (status == SPSH_OK)
             status = print_overlay(&overlay, json, &err);

@@ -73,6 +73,7 @@ static int summarize(spsh__plan_summary *s, bool whole)
                                               sizeof(*s->domains));
     if (s->domains == NULL)
         return spsh__cli_fail_memory();
+    s->report = (spsh_epoch_report)SPSH_EPOCH_REPORT_INIT;
     status =
         spsh_plan_report(s->plan, s->epoch, whole ? 0 : windows_max, &s->report, s->domains, &err);
     if (status != SPSH_OK)

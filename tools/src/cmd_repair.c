@@ -156,7 +156,7 @@ static bool is_shard_damaged(const job *j, uint64_t n, const spsh_shard_seal *ex
     shard_names names;
     spsh_error err = SPSH_ERROR_INIT;
     spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
-    spsh_verify_result result;
+    spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
     spsh_shard_options as_sealed = SPSH_SHARD_OPTIONS_INIT;
     spsh_shard *shard = NULL;
     as_sealed.expected = expected;
@@ -208,8 +208,8 @@ static int list_directory(job *j)
 
 static int list_manifest(job *j)
 {
-    memcpy(j->dataset_id, j->manifest->info.dataset_id, 16);
-    j->shard_count = j->manifest->info.shard_count;
+    memcpy(j->dataset_id, j->manifest->info->dataset_id, 16);
+    j->shard_count = j->manifest->info->shard_count;
     j->shards = (shard_state *)calloc((size_t)j->shard_count + 1, sizeof(*j->shards));
     if (j->shards == NULL)
         return spsh__cli_fail_memory();
@@ -253,7 +253,7 @@ static int examine_dataset(job *j)
 {
     spsh_error err = SPSH_ERROR_INIT;
     spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
-    spsh_verify_result result;
+    spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
     opt.damage_fn = on_damage;
     opt.progress_fn = on_progress;
     opt.user = j;
@@ -333,7 +333,7 @@ static int take_shard(job *j, uint64_t n, const char *directory)
     if (link(names.path, to) == 0)
         return SPSH_EXIT_DONE;
     spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
-    spsh_repair_result result;
+    spsh_repair_result result = SPSH_REPAIR_RESULT_INIT;
     opt.expected = j->shards[n].known ? &j->manifest->seals[n] : NULL;
     if (spsh_repair_shard(names.path, j->dataset_id, directory, &opt, &result, &err) != SPSH_OK)
         return spsh__cli_fail(NULL, &err);
@@ -352,7 +352,7 @@ static int repair_unit(job *j, uint64_t begin, uint64_t end, const char *directo
     if (damaged && spsh_repair_unit_open(NULL, &unit, &err) != SPSH_OK)
         return spsh__cli_fail(NULL, &err);
     for (uint64_t n = begin; n < end && status == SPSH_EXIT_DONE; n++) {
-        spsh_repair_result result;
+        spsh_repair_result result = SPSH_REPAIR_RESULT_INIT;
         if (!damaged) {
             status = take_shard(j, n, directory);
             continue;
@@ -407,8 +407,8 @@ static int publish(job *j, const char *path)
     opt.log_fn = log_step;
     if (j->manifest != NULL) {
         opt.options_json = j->manifest->options_json;
-        opt.reject_count = j->manifest->info.reject_count;
-        opt.source_row_count = j->manifest->info.source_row_count;
+        opt.reject_count = j->manifest->info->reject_count;
+        opt.source_row_count = j->manifest->info->source_row_count;
     }
     spsh_status rc = spsh_dataset_publish(&opt, NULL, &err);
     free(seals);
@@ -429,7 +429,7 @@ static int check_output(job *j, const char *path, bool is_dataset)
 {
     spsh_error err = SPSH_ERROR_INIT;
     spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
-    spsh_verify_result result;
+    spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
     spsh_dataset *dataset = NULL;
     spsh_shard *shard = NULL;
     opt.damage_fn = on_output_damage;
@@ -545,7 +545,7 @@ static int repair_shard_in_place(job *j, uint64_t n, const char *directory)
 {
     shard_names names;
     char rebuilt[PATH_BYTES];
-    spsh_repair_result result;
+    spsh_repair_result result = SPSH_REPAIR_RESULT_INIT;
     if (!name_shard(j, n, &names) || !join(rebuilt, directory, names.base))
         return SPSH_EXIT_FAILED;
     take_back(names.path);
@@ -661,21 +661,21 @@ static int repair_file(job *j)
     const char *name = slash != NULL ? slash + 1 : j->path;
     spsh_error err = SPSH_ERROR_INIT;
     spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
-    spsh_repair_result result;
+    spsh_repair_result result = SPSH_REPAIR_RESULT_INIT;
     spsh_shard_seal named = {.unit = 0};
     int length = snprintf(above, sizeof(above), "%.*s..", (int)(name - j->path), j->path);
     opt.damage_fn = on_loss;
     opt.user = j;
     if (length > 0 && length < PATH_BYTES && parse_shard_name(name, &named) &&
         spsh_repair_manifest_open(above, NULL, &j->manifest, &err) == SPSH_OK)
-        for (uint64_t n = 0; n < j->manifest->info.shard_count; n++)
+        for (uint64_t n = 0; n < j->manifest->info->shard_count; n++)
             if (j->manifest->seals[n].unit == named.unit &&
                 j->manifest->seals[n].number == named.number)
                 opt.expected = &j->manifest->seals[n];
     if (mkdir(j->output, 0777) != 0 && errno != EEXIST)
         return make_directory(j->output);
     spsh_stale_files_remove(spsh_io_default(), j->output, is_shard, NULL);
-    const uint8_t *dataset_id = j->manifest != NULL ? j->manifest->info.dataset_id : NULL;
+    const uint8_t *dataset_id = j->manifest != NULL ? j->manifest->info->dataset_id : NULL;
     spsh_status rc = spsh_repair_shard(j->path, dataset_id, j->output, &opt, &result, &err);
     spsh_repair_manifest_close(j->manifest);
     if (rc != SPSH_OK)

@@ -150,7 +150,7 @@ static void on_end(void *user, const char *stopped)
 static int train(train_command *c)
 {
     spsh_train_options options = SPSH_TRAIN_OPTIONS_INIT;
-    spsh_train_result result = {0};
+    spsh_train_result result = SPSH_TRAIN_RESULT_INIT;
     spsh_error err = SPSH_ERROR_INIT;
     const bool is_first = c->world.rank == 0;
     options.config_path = c->config;
@@ -338,6 +338,7 @@ static int do_command(train_command *c)
         return make_vocabulary(c);
     if (c->cluster != NULL && c->run == NULL)
         return spsh__train_simulate(c->cluster, c->config, c->overrides, c->json);
+    c->world = (spsh_train_world)SPSH_TRAIN_WORLD_INIT;
     if (spsh_train_world_find(&c->world, &err) != SPSH_OK)
         return spsh__cli_fail(NULL, &err);
     if (c->estimate && c->world.rank != 0)

@@ -122,9 +122,8 @@ static int on_leftover(void *user, const char *name)
 
 static int verify_one(report *r, const spsh_verify_options *options)
 {
-    spsh_verify_result result;
+    spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
     spsh_error err = SPSH_ERROR_INIT;
-    memset(&result, 0, sizeof(result));
     uint64_t begin_ns = spsh__cli_now_ns();
     spsh__progress_begin(&r->progress, "verify", "B", 0);
     spsh_status rc = spsh_verify(r->path, options, &result, &err);

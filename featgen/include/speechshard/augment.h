@@ -102,6 +102,7 @@ typedef struct spsh_augment_draw {
     uint32_t time_mask_frames_max, frequency_mask_bins_max; /* as the options' */
     float time_mask_share_max;
     spsh_augment_mask_draw time[SPSH_AUGMENT_MASKS_MAX], frequency[SPSH_AUGMENT_MASKS_MAX];
+    uint64_t reserved[8]; /* 0; for kinds of augmentation to come */
 } spsh_augment_draw;
 
 /** @param options        as spsh_augment_options_check finds good
@@ -178,6 +179,7 @@ typedef struct spsh_augment_subject {
     uint32_t dim;                   /* 0: no frequency masks are told */
     const char *noise_id, *room_id; /* UTF-8; of what was drawn; NULL: not told */
     uint64_t noise_start;
+    uint64_t reserved[4]; /* 0 */
 } spsh_augment_subject;
 
 /**

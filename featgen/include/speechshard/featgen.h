@@ -1,6 +1,6 @@
 /* featgen.h: features for speech recognition from samples: log-mel, MFCC, spectrograms.
  *
- *     spsh_feature_options features;
+ *     spsh_feature_options features = SPSH_FEATURE_OPTIONS_INIT;
  *     spsh_feature_options_parse("kaldi-fbank,mel_count=40", &features, &err);
  *     spsh_featgen_open(&features, NULL, &featgen, &err);
  *     spsh_featgen_worker_open(featgen, &worker, &err);               // one a thread
@@ -94,8 +94,8 @@ typedef enum spsh_feature_norm {
 } spsh_feature_norm;
 
 /**
- * What a feature is. Made by spsh_feature_options_preset or _parse, then changed field by field;
- * there is no all-zero default.
+ * What a feature is. Filled by spsh_feature_options_preset or _parse, then changed field by field:
+ * INIT sets the size only, and its zeros are out of range.
  */
 typedef struct spsh_feature_options {
     size_t struct_size;
@@ -123,9 +123,14 @@ typedef struct spsh_feature_options {
     float energy_floor; /* energies below count as this; 0: log_floor alone */
     spsh_feature_norm norm;
 } spsh_feature_options;
+/* clang-format off */
+#define SPSH_FEATURE_OPTIONS_INIT {sizeof(spsh_feature_options), SPSH_FEATURE_SPECTRUM, 0, 0, 0, \
+    false, SPSH_WINDOW_POVEY, SPSH_EDGES_SNIP, false, 0, false, false, 0, SPSH_POWER, \
+    SPSH_MEL_KALDI, 0, 0, 0, SPSH_LOG_NATURAL, 0, 0, 0, SPSH_ENERGY_NONE, 0, SPSH_NORM_NONE}
+/* clang-format on */
 
 /**
- * Fill options (struct_size too) with a preset: "kaldi-fbank" (80 mels), "kaldi-mfcc",
+ * Fill options with a preset: "kaldi-fbank" (80 mels), "kaldi-mfcc",
  * "whisper-logmel" (80 mels, free length), "deepspeech", "spectrogram" (power, kaldi's frames).
  * docs/FEATURES.md has the values.
  *

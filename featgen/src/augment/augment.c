@@ -11,6 +11,7 @@
 #include "augmenter.h"
 #include "speechshard/featgen.h"
 #include "speechshard/inside.h"
+#include "speechshard/options.h"
 
 #define SAMPLE_COUNT_MAX (UINT64_C(1) << 36)
 
@@ -224,7 +225,10 @@ spsh_status spsh_augmenter_open(const spsh_augment_options *options, uint64_t sa
                                 spsh_augmenter **ret_augmenter, spsh_error *err)
 {
     spsh_augmenter *augmenter = NULL;
-    spsh_status rc = spsh_augment_options_check(options, err);
+    spsh_augment_options known = SPSH_AUGMENT_OPTIONS_INIT;
+    spsh_status rc = spsh_options_take(options, &known, sizeof(known), err);
+    if (rc == SPSH_OK)
+        rc = spsh_augment_options_check(&known, err);
     if (rc != SPSH_OK)
         return rc;
     if (sample_count_max > SAMPLE_COUNT_MAX || room_count_max > SPSH_AUGMENT_ROOM_SAMPLES_MAX)
@@ -242,7 +246,7 @@ spsh_status spsh_augmenter_open(const spsh_augment_options *options, uint64_t sa
     augmenter->isa = spsh__augment_isa_best();
     augmenter->sample_count_max = sample_count_max;
     augmenter->room_count_max = room_count_max;
-    rc = open_resamplers(augmenter, options, err);
+    rc = open_resamplers(augmenter, &known, err);
     if (rc == SPSH_OK && room_count_max > 0)
         rc = spsh__room_open(&augmenter->allocator, room_count_max, &augmenter->room, err);
     if (rc == SPSH_OK)

@@ -9,6 +9,7 @@
 #include "speechshard/augment.h"
 #include "speechshard/featgen.h"
 #include "speechshard/inside.h"
+#include "speechshard/options.h"
 
 typedef enum draw_kind {
     DRAW_SPEED = 1, /* 0: which */
@@ -70,32 +71,33 @@ uint64_t spsh_fraction_of(spsh_fraction fraction, uint64_t whole)
 void spsh_augment_draw_make(const spsh_augment_options *options, uint64_t seed, uint64_t epoch,
                             uint64_t utterance_key, spsh_augment_draw *ret_draw)
 {
+    spsh_augment_options o = SPSH_AUGMENT_OPTIONS_INIT;
+    (void)(spsh_options_take(options, &o, sizeof(o), NULL) == SPSH_OK);
     const draw_key key = {seed, epoch, utterance_key};
     spsh_augment_draw draw = {
         .speed_percent = 100,
-        .has_room = draw_chance(&key, DRAW_ROOM, options->room_probability),
-        .has_noise = draw_chance(&key, DRAW_NOISE, options->noise_probability),
-        .has_gain = draw_chance(&key, DRAW_GAIN, options->gain_probability),
-        .time_masks = options->time_masks,
-        .frequency_masks = options->frequency_masks,
-        .time_mask_frames_max = options->time_mask_frames_max,
-        .frequency_mask_bins_max = options->frequency_mask_bins_max,
-        .time_mask_share_max = options->time_mask_share_max,
+        .has_room = draw_chance(&key, DRAW_ROOM, o.room_probability),
+        .has_noise = draw_chance(&key, DRAW_NOISE, o.noise_probability),
+        .has_gain = draw_chance(&key, DRAW_GAIN, o.gain_probability),
+        .time_masks = o.time_masks,
+        .frequency_masks = o.frequency_masks,
+        .time_mask_frames_max = o.time_mask_frames_max,
+        .frequency_mask_bins_max = o.frequency_mask_bins_max,
+        .time_mask_share_max = o.time_mask_share_max,
     };
-    if (options->speed_count > 0) {
+    if (o.speed_count > 0) {
         const uint64_t number = draw_number(&key, DRAW_SPEED, 0);
-        draw.speed_percent = options->speeds[spsh_fraction_of(number, options->speed_count)];
+        draw.speed_percent = o.speeds[spsh_fraction_of(number, o.speed_count)];
     }
     if (draw.has_room)
         draw.room = draw_number(&key, DRAW_ROOM, 1);
     if (draw.has_noise) {
         draw.noise = draw_number(&key, DRAW_NOISE, 1);
         draw.noise_start = draw_number(&key, DRAW_NOISE, 2);
-        draw.snr_db =
-            draw_between(&key, DRAW_NOISE, 3, options->noise_snr_db_min, options->noise_snr_db_max);
+        draw.snr_db = draw_between(&key, DRAW_NOISE, 3, o.noise_snr_db_min, o.noise_snr_db_max);
     }
     if (draw.has_gain)
-        draw.gain_db = draw_between(&key, DRAW_GAIN, 1, options->gain_db_min, options->gain_db_max);
+        draw.gain_db = draw_between(&key, DRAW_GAIN, 1, o.gain_db_min, o.gain_db_max);
     draw_masks(&key, DRAW_TIME, draw.time_masks, draw.time);
     draw_masks(&key, DRAW_FREQUENCY, draw.frequency_masks, draw.frequency);
     *ret_draw = draw;

@@ -3,6 +3,7 @@
 #include "speechshard/augment.h"
 #include "speechshard/featgen.h"
 #include "speechshard/inside.h"
+#include "speechshard/options.h"
 
 /* ---- presets ---- */
 
@@ -115,19 +116,23 @@ const char *spsh_augment_preset_name(uint32_t number)
 spsh_status spsh_augment_options_parse(const char *text, spsh_augment_options *options,
                                        spsh_error *err)
 {
-    spsh_augment_options parsed;
-    spsh_status rc = spsh__fields_parse(&table, text[0] == '\0' ? "none" : text, &parsed, err);
+    spsh_augment_options parsed = SPSH_AUGMENT_OPTIONS_INIT;
+    spsh_status rc = spsh_result_check(options, sizeof(parsed), err);
+    if (rc == SPSH_OK)
+        rc = spsh__fields_parse(&table, text[0] == '\0' ? "none" : text, &parsed, err);
     if (rc == SPSH_OK)
         rc = spsh_augment_options_check(&parsed, err);
     if (rc == SPSH_OK)
-        *options = parsed;
+        spsh_result_give(options, &parsed, sizeof(parsed));
     return rc;
 }
 
 size_t spsh_augment_options_text(const spsh_augment_options *options, char *text,
                                  size_t capacity_bytes)
 {
-    return spsh__fields_text(&table, options, text, capacity_bytes);
+    spsh_augment_options known = SPSH_AUGMENT_OPTIONS_INIT;
+    (void)(spsh_options_take(options, &known, sizeof(known), NULL) == SPSH_OK);
+    return spsh__fields_text(&table, &known, text, capacity_bytes);
 }
 
 /* ---- checking ---- */
@@ -143,14 +148,13 @@ static spsh_status check_range(const char *name, float min, float max, spsh_erro
 
 spsh_status spsh_augment_options_check(const spsh_augment_options *options, spsh_error *err)
 {
-    /* No smaller one either: texts fill all of the struct (as in feature_options.c). */
-    if (options->struct_size != sizeof *options)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "augmentation: struct_size is %zu, not %zu",
-                         options->struct_size, sizeof *options);
-    spsh_status rc = spsh__fields_check(&table, options, err);
+    spsh_augment_options known = SPSH_AUGMENT_OPTIONS_INIT;
+    spsh_status rc = spsh_options_take(options, &known, sizeof(known), err);
     if (rc == SPSH_OK)
-        rc = check_range("noise_snr_db", options->noise_snr_db_min, options->noise_snr_db_max, err);
+        rc = spsh__fields_check(&table, &known, err);
     if (rc == SPSH_OK)
-        rc = check_range("gain_db", options->gain_db_min, options->gain_db_max, err);
+        rc = check_range("noise_snr_db", known.noise_snr_db_min, known.noise_snr_db_max, err);
+    if (rc == SPSH_OK)
+        rc = check_range("gain_db", known.gain_db_min, known.gain_db_max, err);
     return rc;
 }

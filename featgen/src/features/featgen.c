@@ -122,13 +122,16 @@ spsh_status spsh_featgen_open(const spsh_feature_options *features,
                               const spsh_featgen_options *options, spsh_featgen **ret_featgen,
                               spsh_error *err)
 {
+    spsh_feature_options known = SPSH_FEATURE_OPTIONS_INIT;
     spsh_featgen_options taken;
     spsh_featgen *featgen = NULL;
     spsh_status rc;
 
     if (features == NULL || ret_featgen == NULL)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "features and ret_featgen must be given");
-    rc = spsh_feature_options_check(features, err);
+    rc = spsh_options_take(features, &known, sizeof(known), err);
+    if (rc == SPSH_OK)
+        rc = spsh_feature_options_check(&known, err);
     if (rc != SPSH_OK)
         goto out;
     rc = take_options(options, &taken, err);
@@ -142,9 +145,9 @@ spsh_status spsh_featgen_open(const spsh_feature_options *features,
     featgen->allocator = *taken.allocator;
     featgen->options = taken;
     featgen->options.allocator = &featgen->allocator;
-    featgen->tables.features = *features;
+    featgen->tables.features = known;
     featgen->isa = spsh__frames_isa_best();
-    featgen->pad_samples = samples_in(features, features->pad_us);
+    featgen->pad_samples = samples_in(&known, known.pad_us);
     rc = fill_tables(&featgen->allocator, &featgen->tables, err);
     if (rc != SPSH_OK)
         goto out;

@@ -9,6 +9,7 @@
 #include "field_text.h"
 #include "speechshard/featgen.h"
 #include "speechshard/inside.h"
+#include "speechshard/options.h"
 
 /* ---- presets ---- */
 
@@ -164,25 +165,35 @@ const char *spsh_feature_preset_name(uint32_t number)
 spsh_status spsh_feature_options_preset(const char *name, spsh_feature_options *options,
                                         spsh_error *err)
 {
-    return spsh__preset_get(&table, name, options, err);
+    spsh_feature_options preset = SPSH_FEATURE_OPTIONS_INIT;
+    spsh_status rc = spsh_result_check(options, sizeof(preset), err);
+    if (rc == SPSH_OK)
+        rc = spsh__preset_get(&table, name, &preset, err);
+    if (rc == SPSH_OK)
+        spsh_result_give(options, &preset, sizeof(preset));
+    return rc;
 }
 
 spsh_status spsh_feature_options_parse(const char *text, spsh_feature_options *options,
                                        spsh_error *err)
 {
-    spsh_feature_options parsed;
-    spsh_status rc = spsh__fields_parse(&table, text, &parsed, err);
+    spsh_feature_options parsed = SPSH_FEATURE_OPTIONS_INIT;
+    spsh_status rc = spsh_result_check(options, sizeof(parsed), err);
+    if (rc == SPSH_OK)
+        rc = spsh__fields_parse(&table, text, &parsed, err);
     if (rc == SPSH_OK)
         rc = spsh_feature_options_check(&parsed, err);
     if (rc == SPSH_OK)
-        *options = parsed;
+        spsh_result_give(options, &parsed, sizeof(parsed));
     return rc;
 }
 
 size_t spsh_feature_options_text(const spsh_feature_options *options, char *text,
                                  size_t capacity_bytes)
 {
-    return spsh__fields_text(&table, options, text, capacity_bytes);
+    spsh_feature_options known = SPSH_FEATURE_OPTIONS_INIT;
+    (void)(spsh_options_take(options, &known, sizeof(known), NULL) == SPSH_OK);
+    return spsh__fields_text(&table, &known, text, capacity_bytes);
 }
 
 /* ---- checking ---- */
@@ -220,15 +231,13 @@ static spsh_status check_mels(const spsh_feature_options *o, spsh_error *err)
 
 spsh_status spsh_feature_options_check(const spsh_feature_options *options, spsh_error *err)
 {
-    /* No smaller one either: presets and texts fill all of the struct, so that a caller's and the
-     * library's are the same. */
-    if (options->struct_size != sizeof *options)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "features: struct_size is %zu, not %zu",
-                         options->struct_size, sizeof *options);
-    spsh_status rc = spsh__fields_check(&table, options, err);
+    spsh_feature_options known = SPSH_FEATURE_OPTIONS_INIT;
+    spsh_status rc = spsh_options_take(options, &known, sizeof(known), err);
     if (rc == SPSH_OK)
-        rc = check_frames(options, err);
-    if (rc == SPSH_OK && options->kind != SPSH_FEATURE_SPECTRUM)
-        rc = check_mels(options, err);
+        rc = spsh__fields_check(&table, &known, err);
+    if (rc == SPSH_OK)
+        rc = check_frames(&known, err);
+    if (rc == SPSH_OK && known.kind != SPSH_FEATURE_SPECTRUM)
+        rc = check_mels(&known, err);
     return rc;
 }

@@ -54,6 +54,7 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_hearing_draw(spsh_hearing *hearing, uin
 
 /** All of it borrowed until the next call. */
 typedef struct spsh_heard {
+    size_t struct_size;
     uint32_t sample_rate_hz;
     const int16_t *samples; /* one channel; NULL: the dataset stores features */
     uint64_t sample_count;
@@ -61,6 +62,9 @@ typedef struct spsh_heard {
     uint64_t frame_count;
     uint32_t dim;
 } spsh_heard;
+/* clang-format off */
+#define SPSH_HEARD_INIT {sizeof(spsh_heard), 0, NULL, 0, NULL, 0, 0}
+/* clang-format on */
 
 /** @return SPSH_OK, or as spsh_loader_next of an utterance, a noise or a room that cannot be read:
  * nothing is left out. One thread per object. */

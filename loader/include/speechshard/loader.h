@@ -198,6 +198,7 @@ typedef struct spsh_batch {
 
 /** Counters since open. Times in nanoseconds. */
 typedef struct spsh_loader_stats {
+    size_t struct_size;
     char engine[16]; /* "io_uring" or "pread" */
     bool direct;     /* O_DIRECT is in use */
     uint32_t slots;  /* as they fit */
@@ -225,6 +226,10 @@ typedef struct spsh_loader_stats {
     uint64_t gap_p50_ns, gap_p99_ns, gap_max_ns; /* between the ends of calls of next */
     uint64_t undecodable_records; /* met so far, also in batches that next has not returned yet */
 } spsh_loader_stats;
+/* clang-format off */
+#define SPSH_LOADER_STATS_INIT {sizeof(spsh_loader_stats), {0}, false, 0, 0, 0, 0, 0, false, 0, \
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+/* clang-format on */
 
 /** A record that was left out. */
 typedef struct spsh_bad_record {
@@ -347,7 +352,7 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_loader_call_count(const spsh_loader *lo
                                                            uint64_t epoch, uint64_t *ret_calls,
                                                            spsh_error *err);
 
-/** Any thread. */
+/** Nothing is written if struct_size is not set. Any thread. */
 SPSH_API void spsh_loader_stats_get(const spsh_loader *loader, spsh_loader_stats *ret_stats);
 
 /** The same as one JSON object, with served seconds by domain; NUL-terminated, cut to capacity.

@@ -134,6 +134,7 @@ typedef struct spsh_plan_info {
 
 /** A domain of the plan; name is borrowed until close, empty when absent. */
 typedef struct spsh_plan_domain {
+    size_t struct_size;
     uint32_t dataset;
     spsh_bytes name;
     uint64_t utterance_count;
@@ -142,6 +143,9 @@ typedef struct spsh_plan_domain {
     double share;   /* of the unit */
     double passes;  /* of the domain in an epoch, expected */
 } spsh_plan_domain;
+/* clang-format off */
+#define SPSH_PLAN_DOMAIN_INIT {sizeof(spsh_plan_domain), 0, {NULL, 0}, 0, 0, 0, 0, 0}
+/* clang-format on */
 
 /** One utterance of a batch, or a part of one. */
 typedef struct spsh_item {
@@ -169,6 +173,7 @@ typedef struct spsh_position {
 
 /** items: borrowed until the next call on the sampler. */
 typedef struct spsh_planned_batch {
+    size_t struct_size;
     const spsh_item *items;
     uint32_t item_count; /* 0 when empty */
     uint32_t flags;      /* SPSH_BATCH_* */
@@ -180,6 +185,10 @@ typedef struct spsh_planned_batch {
     spsh_position at;             /* of this batch itself: for spsh_sampler_substitute */
     spsh_position next;           /* the place behind this batch and its peers on the other ranks */
 } spsh_planned_batch;
+/* clang-format off */
+#define SPSH_PLANNED_BATCH_INIT {sizeof(spsh_planned_batch), NULL, 0, 0, 0, 0, 0, 0, 0, \
+    {0, 0, 0, 0}, {0, 0, 0, 0}}
+/* clang-format on */
 
 /** An immutable plan. Any thread, not during close. Also in a child that was forked, if no other
  * thread of the parent was in a call with the plan. */
@@ -209,6 +218,7 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_plan_domain_get(const spsh_plan *plan, 
 
 /** What an epoch will be like, from the index alone. */
 typedef struct spsh_epoch_report {
+    size_t struct_size;
     uint32_t window_count;  /* looked at */
     uint32_t windows_total; /* of the epoch */
     uint64_t batch_count;   /* of the windows looked at; as the rest */
@@ -222,6 +232,9 @@ typedef struct spsh_epoch_report {
                                   chance: expected / found pairs less than 64 positions apart */
     double read_amplification; /* bytes of whole 4 KiB units / bytes of records */
 } spsh_epoch_report;
+/* clang-format off */
+#define SPSH_EPOCH_REPORT_INIT {sizeof(spsh_epoch_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+/* clang-format on */
 
 /** Per domain of the plan, of the windows looked at. */
 typedef struct spsh_domain_report {

@@ -15,7 +15,7 @@ static PyObject *featgen_new(PyTypeObject *type, PyObject *args, PyObject *keywo
     static char features_name[] = "features";
     static char *names[] = {features_name, NULL};
     spsh_error err = SPSH_ERROR_INIT;
-    spsh_feature_options options;
+    spsh_feature_options options = SPSH_FEATURE_OPTIONS_INIT;
     spsh_featgen *made = NULL;
     const char *text = "kaldi-fbank";
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "|s:Featgen", names, &text))

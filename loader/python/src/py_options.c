@@ -496,6 +496,8 @@ int spsh__py_config_parse(PyObject *keywords, spsh__py_config *config)
 {
     *config = (spsh__py_config){.options = SPSH_LOADER_OPTIONS_INIT,
                                 .plan = SPSH_PLAN_OPTIONS_INIT,
+                                .features = SPSH_FEATURE_OPTIONS_INIT,
+                                .augment = SPSH_AUGMENT_OPTIONS_INIT,
                                 .kept = PyList_New(0),
                                 .device = -1};
     config->options.plan = &config->plan;

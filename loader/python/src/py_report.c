@@ -6,7 +6,7 @@
 static PyObject *domain_dict(const spsh_plan *plan, uint32_t number)
 {
     spsh_error err = SPSH_ERROR_INIT;
-    spsh_plan_domain domain;
+    spsh_plan_domain domain = SPSH_PLAN_DOMAIN_INIT;
     if (spsh_plan_domain_get(plan, number, &domain, &err) != SPSH_OK)
         return spsh__py_raise(&err);
     PyObject *dict = PyDict_New();
@@ -75,7 +75,7 @@ PyObject *spsh__py_plan_dict(const spsh_plan *plan)
 static PyObject *domain_name(const spsh_plan *plan, uint32_t number)
 {
     spsh_error err = SPSH_ERROR_INIT;
-    spsh_plan_domain domain;
+    spsh_plan_domain domain = SPSH_PLAN_DOMAIN_INIT;
     if (spsh_plan_domain_get(plan, number, &domain, &err) != SPSH_OK)
         return spsh__py_raise(&err);
     return spsh__py_text(domain.name);

@@ -7,6 +7,7 @@
 
 #include "render.h"
 #include "speechshard/features.h"
+#include "speechshard/options.h"
 
 #define ULL(value_) ((unsigned long long)(value_))
 #define NONE        SPSH_OFFSET_NONE
@@ -63,10 +64,11 @@ static spsh_status take_row(spsh_hearing *h, uint64_t position, int32_t channel,
 /* Of a dataset of features, theirs. */
 static spsh_status choose_features(spsh_hearing *h, spsh_loader_options *opt, spsh_error *err)
 {
-    spsh_features_description described;
+    spsh_features_description described = SPSH_FEATURES_DESCRIPTION_INIT;
     spsh_status rc = SPSH_OK;
+    h->features = (spsh_feature_options)SPSH_FEATURE_OPTIONS_INIT;
     if (opt->features != NULL) {
-        h->features = *opt->features;
+        rc = spsh_options_take(opt->features, &h->features, sizeof(h->features), err);
     } else {
         rc = spsh_features_dataset(h->dataset, &described, err);
         if (rc == SPSH_OK) {
@@ -286,7 +288,9 @@ spsh_status spsh_hearing_listen(spsh_hearing *hearing, uint64_t epoch, spsh_hear
     spsh_error why = SPSH_ERROR_INIT;
     h->slot.batch.epoch = epoch;
     spsh__recipe_measure(recipe, &h->job);
-    spsh_status rc = reserve(h, err);
+    spsh_status rc = spsh_result_check(ret_heard, sizeof(*ret_heard), err);
+    if (rc == SPSH_OK)
+        rc = reserve(h, err);
     if (rc != SPSH_OK)
         return rc;
     rc = spsh__render_self(&h->renderer, &h->job, &named, &why);
@@ -295,15 +299,16 @@ spsh_status spsh_hearing_listen(spsh_hearing *hearing, uint64_t epoch, spsh_hear
                        named ? "" : spsh_dataset_path(h->dataset), named ? "" : ": ", why.message);
         return rc;
     }
-    *ret_heard = (spsh_heard){.sample_rate_hz = h->features.sample_rate_hz,
-                              .samples = recipe->has_sound ? h->maker.sound : h->maker.pcm,
-                              .sample_count = h->job.out_samples,
-                              .rows = (const float *)(const void *)h->slot.audio,
-                              .frame_count = h->job.frames,
-                              .dim = recipe->dim};
+    spsh_heard heard = {.sample_rate_hz = h->features.sample_rate_hz,
+                        .samples = recipe->has_sound ? h->maker.sound : h->maker.pcm,
+                        .sample_count = h->job.out_samples,
+                        .rows = (const float *)(const void *)h->slot.audio,
+                        .frame_count = h->job.frames,
+                        .dim = recipe->dim};
     if (recipe->has_stored) {
-        ret_heard->samples = NULL;
-        ret_heard->sample_count = 0;
+        heard.samples = NULL;
+        heard.sample_count = 0;
     }
+    spsh_result_give(ret_heard, &heard, sizeof(heard));
     return SPSH_OK;
 }

@@ -112,10 +112,11 @@ static spsh_status open_augment(spsh__recipe *recipe, const spsh_loader_options 
     spsh_augment_options *augment = &recipe->augment;
     spsh_status rc = SPSH_OK;
     if (opt->augment != NULL) {
-        rc = spsh_augment_options_check(opt->augment, err);
+        rc = spsh_options_take(opt->augment, augment, sizeof(*augment), err);
+        if (rc == SPSH_OK)
+            rc = spsh_augment_options_check(augment, err);
         if (rc != SPSH_OK)
             return rc;
-        *augment = *opt->augment;
     }
     recipe->seed = opt->plan->seed;
     recipe->has_masks = augment->time_masks > 0 || augment->frequency_masks > 0;
@@ -197,7 +198,7 @@ static spsh_status open_stored(spsh__recipe *recipe, const spsh_loader_options *
         return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: %u datasets", dataset_count);
     for (uint32_t n = 0; n < dataset_count; n++) {
         const char *path = spsh_dataset_path(datasets[n]);
-        spsh_features_description described;
+        spsh_features_description described = SPSH_FEATURES_DESCRIPTION_INIT;
         spsh_status rc = spsh_features_dataset(datasets[n], &described, err);
         if (rc == SPSH_E_NOT_FOUND)
             continue;
@@ -258,22 +259,23 @@ spsh_status spsh__recipe_open(spsh__recipe *recipe, spsh_loader_options *opt,
                               const spsh_dataset *const *datasets, uint32_t dataset_count,
                               const spsh_allocator *allocator, spsh_error *err)
 {
-    spsh_feature_options features = {.struct_size = sizeof(features)};
+    spsh_feature_options features = SPSH_FEATURE_OPTIONS_INIT;
     *recipe = (spsh__recipe){.allocator = allocator,
                              .dataset_count = dataset_count,
                              .output = opt->output,
                              .dtype = opt->feature_dtype,
                              .padding = opt->feature_padding,
-                             .value_bytes = opt->output == SPSH_OUTPUT_INT16 ? 2 : 4};
+                             .value_bytes = opt->output == SPSH_OUTPUT_INT16 ? 2 : 4,
+                             .augment = SPSH_AUGMENT_OPTIONS_INIT};
     if (opt->output != SPSH_OUTPUT_FEATURES && opt->features != NULL)
         return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
                             "loader options: features are given, and the output is audio");
-    if (opt->features != NULL)
-        features = *opt->features;
-    spsh_status rc = open_augment(recipe, opt, err);
+    spsh_status rc = spsh_options_take(opt->features, &features, sizeof(features), err);
+    if (rc == SPSH_OK)
+        rc = open_augment(recipe, opt, err);
     if (rc == SPSH_OK)
         rc = open_stored(recipe, opt, datasets, dataset_count, &features, err);
-    if (recipe->has_stored)
+    if (recipe->has_stored || opt->features != NULL)
         opt->features = &features;
     if (rc == SPSH_OK && opt->output == SPSH_OUTPUT_FEATURES)
         rc = open_features(recipe, opt, err);

@@ -20,7 +20,7 @@
 static spsh_status check_dataset(spsh__sounds *sounds, const spsh_dataset *dataset, spsh_error *err)
 {
     const uint64_t groups = spsh_dataset_group_count(dataset);
-    spsh_features_description described;
+    spsh_features_description described = SPSH_FEATURES_DESCRIPTION_INIT;
     if (spsh_features_dataset(dataset, &described, NULL) != SPSH_E_NOT_FOUND)
         return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
                             "loader options: %.400s holds features, which are no %s",

@@ -108,7 +108,7 @@ static void put_domains(writer *out, const spsh_plan *plan, const uint64_t *unit
     const uint32_t count = spsh_plan_info_get(plan)->domain_count;
     put(out, ", \"domains\": [");
     for (uint32_t n = 0; n < count; n++) {
-        spsh_plan_domain domain;
+        spsh_plan_domain domain = SPSH_PLAN_DOMAIN_INIT;
         if (spsh_plan_domain_get(plan, n, &domain, NULL) != SPSH_OK)
             continue;
         put(out, "%s{\"dataset\": %" PRIu32 ", \"name\": ", n == 0 ? "" : ", ", domain.dataset);

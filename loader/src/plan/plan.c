@@ -8,6 +8,7 @@
 #include "plan_options.h"
 #include "plan_scan.h"
 #include "plan_states.h"
+#include "speechshard/options.h"
 
 static spsh_status check_datasets(const spsh_dataset *const *datasets, uint32_t dataset_count,
                                   spsh_plan *const *ret_plan, spsh_error *err)
@@ -194,13 +195,15 @@ spsh_status spsh_plan_domain_get(const spsh_plan *plan, uint32_t domain,
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "domain %u, there are %u", domain,
                          plan->domain_count);
     const spsh__plan_domain *d = &plan->domains[domain];
-    spsh_status rc = spsh_dataset_name(plan->datasets[d->dataset].dataset, SPSH_NAME_DOMAIN,
-                                       d->name, &name, err);
+    spsh_status rc = spsh_result_check(ret_domain, sizeof(*ret_domain), err);
+    if (rc == SPSH_OK)
+        rc = spsh_dataset_name(plan->datasets[d->dataset].dataset, SPSH_NAME_DOMAIN, d->name, &name,
+                               err);
     if (rc != SPSH_OK)
         return rc;
     double items =
         (double)plan->info.utterance_count * (double)d->item_weight / (double)plan->item_weight_sum;
-    *ret_domain = (spsh_plan_domain){
+    const spsh_plan_domain found = {
         .dataset = d->dataset,
         .name = name,
         .utterance_count = d->count,
@@ -209,5 +212,6 @@ spsh_status spsh_plan_domain_get(const spsh_plan *plan, uint32_t domain,
         .share = (double)d->weight / (double)plan->weight_sum,
         .passes = items / (double)d->count,
     };
+    spsh_result_give(ret_domain, &found, sizeof(found));
     return SPSH_OK;
 }

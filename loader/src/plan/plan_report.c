@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "batch_window.h"
+#include "speechshard/options.h"
 
 enum { NEAR = 64, UNIT_BYTES = 4096 };
 
@@ -144,11 +145,13 @@ spsh_status spsh_plan_report(const spsh_plan *plan, uint64_t epoch, uint32_t win
     spsh_epoch_report report = {.windows_total = windows_total};
     tally t = {.plan = plan, .report = &report};
     spsh__windows windows = {.plan = NULL};
-    spsh_status rc = SPSH_OK;
     report.window_count =
         windows_max == 0 || windows_max > windows_total ? windows_total : windows_max;
     if (epoch >= plan->epoch_max)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "there is no such epoch");
+    spsh_status rc = spsh_result_check(ret_report, sizeof(report), err);
+    if (rc != SPSH_OK)
+        return rc;
     t.places =
         (uint64_t *)spsh__new(allocator, (size_t)spsh__window_items_max(plan), sizeof(*t.places));
     if (ret_domains != NULL)
@@ -164,7 +167,7 @@ spsh_status spsh_plan_report(const spsh_plan *plan, uint64_t epoch, uint32_t win
         bool is_as_chance = t.pairs_found <= t.pairs_expected;
         report.shuffle_quality = is_as_chance ? 1 : t.pairs_expected / t.pairs_found;
         report.read_amplification = t.record_bytes > 0 ? t.unit_bytes / t.record_bytes : 1;
-        *ret_report = report;
+        spsh_result_give(ret_report, &report, sizeof(report));
         if (ret_domains != NULL)
             memcpy(ret_domains, t.domains, plan->domain_count * sizeof(*t.domains));
     }

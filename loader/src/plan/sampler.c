@@ -10,6 +10,7 @@
 
 #include "batch_window.h"
 #include "sampler_internal.h"
+#include "speechshard/options.h"
 
 struct spsh_sampler {
     const spsh_plan *plan;
@@ -145,7 +146,9 @@ spsh_status spsh_sampler_next(spsh_sampler *sampler, spsh_planned_batch *ret_bat
     spsh_planned_batch batch = {.epoch = sampler->position.epoch};
     uint64_t dealt = 0;
     uint64_t passed = 0;
-    spsh_status rc = check_epoch(sampler->plan, sampler->position.epoch, err);
+    spsh_status rc = spsh_result_check(ret_batch, sizeof(batch), err);
+    if (rc == SPSH_OK)
+        rc = check_epoch(sampler->plan, sampler->position.epoch, err);
     if (rc == SPSH_OK)
         rc = deal(sampler, &batch, &dealt, err);
     if (rc != SPSH_OK)
@@ -169,7 +172,7 @@ spsh_status spsh_sampler_next(spsh_sampler *sampler, spsh_planned_batch *ret_bat
         return rc;
     batch.number = batch.at.batches;
     sampler->position = batch.next;
-    *ret_batch = batch;
+    spsh_result_give(ret_batch, &batch, sizeof(batch));
     return SPSH_OK;
 }
 

@@ -150,7 +150,7 @@ static void sort_jobs(spsh__fetch *f, spsh__slot *slot)
 static bool begin_batch(spsh__fetch *f)
 {
     spsh_loader *loader = f->loader;
-    spsh_planned_batch planned;
+    spsh_planned_batch planned = SPSH_PLANNED_BATCH_INIT;
     spsh_error err = SPSH_ERROR_INIT;
     spsh__ask ask = {0, 0};
     if (f->has_ended)

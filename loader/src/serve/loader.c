@@ -14,6 +14,7 @@
 #include "decode.h"
 #include "device_slots.h"
 #include "fetch.h"
+#include "speechshard/options.h"
 
 #define ULL(value_) ((unsigned long long)(value_))
 #define NONE        SPSH_OFFSET_NONE
@@ -476,17 +477,18 @@ static void fill_stats(const spsh_loader *loader, spsh_loader_stats *s)
 
 void spsh_loader_stats_get(const spsh_loader *loader, spsh_loader_stats *ret_stats)
 {
-    *ret_stats = (spsh_loader_stats){.direct = false};
-    if (is_inherited(loader))
-        return;
-    (void)pthread_mutex_lock(loader->own_lock);
-    fill_stats(loader, ret_stats);
-    (void)pthread_mutex_unlock(loader->own_lock);
+    spsh_loader_stats stats = SPSH_LOADER_STATS_INIT;
+    if (!is_inherited(loader)) {
+        (void)pthread_mutex_lock(loader->own_lock);
+        fill_stats(loader, &stats);
+        (void)pthread_mutex_unlock(loader->own_lock);
+    }
+    spsh_result_give(ret_stats, &stats, sizeof(stats));
 }
 
 size_t spsh_loader_stats_json(const spsh_loader *loader, char *text, size_t capacity_bytes)
 {
-    spsh_loader_stats stats = {.direct = false};
+    spsh_loader_stats stats = SPSH_LOADER_STATS_INIT;
     if (is_inherited(loader))
         return spsh__stats_json(&stats, loader->plan, loader->domain_units, text, capacity_bytes);
     (void)pthread_mutex_lock(loader->own_lock);

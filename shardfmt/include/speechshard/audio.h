@@ -227,12 +227,18 @@ SPSH_API void spsh_decoder_free(spsh_decoder *decoder);
 
 /** What a whole decode found. */
 typedef struct spsh_decode_result {
+    size_t struct_size;
     spsh_audio_info info;
     uint64_t samples; /* decoded, per channel; under DECODER_LIMIT the header's count */
     spsh_decode_verdict verdict;
     uint8_t pcm_hash[16]; /* FORMAT.md, "PCM hash"; zero under DECODER_LIMIT */
     char detail[160];     /* one line for a report; empty under EXACT and UNVERIFIED */
 } spsh_decode_result;
+/* clang-format off */
+#define SPSH_DECODE_RESULT_INIT {sizeof(spsh_decode_result), \
+    {SPSH_CODEC_UNKNOWN, SPSH_SAMPLE_I16, 0, 0, 0, 0, 0, false, {0}}, 0, SPSH_DECODE_EXACT, {0}, \
+    {0}}
+/* clang-format on */
 
 /** Receives decoded PCM in the native format, interleaved. A non-zero status ends the decode. */
 typedef spsh_status (*spsh_pcm_sink_fn)(void *user, const spsh_audio_info *info, const void *pcm,

@@ -29,6 +29,7 @@ extern "C" {
 typedef struct spsh_cuda spsh_cuda;
 
 typedef struct spsh_cuda_device {
+    size_t struct_size;
     char name[256];
     uint32_t capability_major, capability_minor; /* 9, 0: sm_90 */
     uint32_t multiprocessor_count;
@@ -36,6 +37,9 @@ typedef struct spsh_cuda_device {
     uint64_t memory_bytes;
     uint64_t bandwidth_bytes; /* of its memory, a second, by clock and bus width; 0: unknown */
 } spsh_cuda_device;
+/* clang-format off */
+#define SPSH_CUDA_DEVICE_INIT {sizeof(spsh_cuda_device), {0}, 0, 0, 0, 0, 0, 0, 0}
+/* clang-format on */
 
 /**
  * Load the plug-in and look for devices.
@@ -66,14 +70,18 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_device_get(const spsh_cuda *cuda, 
 /** A library of NVIDIA's that parts of the plug-in load when they need it; a part that finds none
  * says so when it is opened. */
 typedef struct spsh_cuda_library {
+    size_t struct_size;
     const char *name;     /* "cuDNN" */
     const char *used_for; /* "training" */
     char version[32];     /* "9.13.0"; "": it cannot be loaded */
     char reason[200];     /* why not; "": it can */
 } spsh_cuda_library;
+/* clang-format off */
+#define SPSH_CUDA_LIBRARY_INIT {sizeof(spsh_cuda_library), NULL, NULL, {0}, {0}}
+/* clang-format on */
 
 /** Looks for a library: number 0, 1, ... SPSH_OK (found or not), SPSH_E_END (there is no such
- * number). */
+ * number), SPSH_E_INVALID_ARG (struct_size). */
 SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_library_get(const spsh_cuda *cuda, uint32_t number,
                                                           spsh_cuda_library *ret_library);
 

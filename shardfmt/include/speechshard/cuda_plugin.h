@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 /* Raised when anything here, or in an entry, changes. */
-#define SPSH__CUDA_ABI           3
+#define SPSH__CUDA_ABI           4
 #define SPSH__CUDA_PLUGIN_SYMBOL "spsh_cuda_plugin"
 
 typedef struct spsh__cuda_plugin {

@@ -43,6 +43,7 @@ typedef struct spsh_dataset_options {
 
 /** From the manifest's totals. */
 typedef struct spsh_dataset_info {
+    size_t struct_size;
     uint8_t dataset_id[16];
     uint64_t generation;
     uint64_t shard_count;
@@ -58,6 +59,10 @@ typedef struct spsh_dataset_info {
     uint64_t overlay_count;
     uint8_t index_hash[16]; /* root hash of the dataset index: equal hashes mean equal rows */
 } spsh_dataset_info;
+/* clang-format off */
+#define SPSH_DATASET_INFO_INIT {sizeof(spsh_dataset_info), {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+    0, {0}}
+/* clang-format on */
 
 /** One (domain, split, rate) of the manifest. Names are borrowed until close; empty: absent. */
 typedef struct spsh_dataset_group {

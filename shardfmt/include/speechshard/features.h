@@ -91,10 +91,14 @@ SPSH_API void spsh_features_hash(const spsh_features_info *info, const void *row
 
 /** What a dataset of features says of itself. */
 typedef struct spsh_features_description {
+    size_t struct_size;
     char text[SPSH_FEATURES_TEXT_BYTES_MAX]; /* canonical: spsh_feature_options_text */
     uint32_t value_bytes;
     uint8_t source_dataset_id[16]; /* whose audio it was */
 } spsh_features_description;
+/* clang-format off */
+#define SPSH_FEATURES_DESCRIPTION_INIT {sizeof(spsh_features_description), {0}, 0, {0}}
+/* clang-format on */
 
 /**
  * Does a dataset hold features, and which? Not one record is touched.

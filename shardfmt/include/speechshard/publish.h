@@ -93,11 +93,16 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_overlay_remove(const char *dataset_path
 
 /** What an opened dataset says of its overlays, in order. Names are borrowed until close. */
 typedef struct spsh_overlay_info {
+    size_t struct_size;
     spsh_bytes name; /* of its file; never used for two contents */
     spsh_overlay_type type;
     uint64_t entry_count;
     spsh_bytes given_name; /* passed to spsh_overlay_add; unique among the overlays in force */
 } spsh_overlay_info;
+/* clang-format off */
+#define SPSH_OVERLAY_INFO_INIT {sizeof(spsh_overlay_info), {NULL, 0}, SPSH_OVERLAY_SKIP, 0, \
+    {NULL, 0}}
+/* clang-format on */
 SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_overlay(const spsh_dataset *dataset,
                                                          uint64_t overlay,
                                                          spsh_overlay_info *ret_info,

@@ -49,6 +49,7 @@ typedef struct spsh_verify_options {
 /* clang-format on */
 
 typedef struct spsh_verify_result {
+    size_t struct_size;
     uint64_t files;
     uint64_t bytes;
     uint64_t blocks;
@@ -58,6 +59,9 @@ typedef struct spsh_verify_result {
     char engine[16]; /* "io_uring" or "pread" */
     bool direct;     /* O_DIRECT was in use */
 } spsh_verify_result;
+/* clang-format off */
+#define SPSH_VERIFY_RESULT_INIT {sizeof(spsh_verify_result), 0, 0, 0, 0, 0, 0, {0}, false}
+/* clang-format on */
 
 /**
  * Check every byte of every file that a readable manifest names, of fingerprint segments and
@@ -105,12 +109,17 @@ typedef struct spsh_repair_options {
 /* clang-format on */
 
 typedef struct spsh_repair_result {
+    size_t struct_size;
     uint64_t records_kept, records_lost; /* lost: as far as known */
     uint64_t utterances_kept, utterances_lost;
     bool
         identical; /* proven by a footer or the manifest: byte for byte the shard that was sealed */
     spsh_shard_seal seal; /* of the shard that was written */
 } spsh_repair_result;
+/* clang-format off */
+#define SPSH_REPAIR_RESULT_INIT {sizeof(spsh_repair_result), 0, 0, 0, 0, false, \
+    {{0}, {0}, 0, 0, 0, 0, 0}}
+/* clang-format on */
 
 /**
  * Rebuild a shard from its blocks into output_directory (the file's own name), never touching the
@@ -135,8 +144,8 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_repair_shard(
 
 /** What a manifest says, read without index and shards. All of it is owned by the object. */
 typedef struct spsh_repair_manifest {
-    spsh_dataset_info info;
-    const spsh_shard_seal *seals; /* info.shard_count */
+    const spsh_dataset_info *info;
+    const spsh_shard_seal *seals; /* info->shard_count */
     spsh_bytes options_json;
     bool newest; /* false: manifest.spsh cannot be read, this is an older generation */
 } spsh_repair_manifest;

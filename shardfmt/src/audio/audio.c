@@ -539,13 +539,15 @@ spsh_status spsh_audio_decode_memory(spsh_bytes file, spsh_codec codec,
 {
     spsh_memory_source memory = {file};
     spsh_audio_source source = spsh_audio_source_memory(&memory);
-    spsh_decode_result result = {.samples = 0};
+    spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
     spsh_decoder *decoder = NULL;
     spsh__hasher *hasher = NULL;
     uint8_t prefix[HASH_PREFIX_BYTES] = {0};
-    if (ret_result == NULL || (file.data == NULL && file.size_bytes > 0))
+    if (file.data == NULL && file.size_bytes > 0)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "decode: NULL argument");
-    spsh_status rc = decoder_open(&source, codec, options, true, &decoder, err);
+    spsh_status rc = spsh_result_check(ret_result, sizeof(result), err);
+    if (rc == SPSH_OK)
+        rc = decoder_open(&source, codec, options, true, &decoder, err);
     if (rc != SPSH_OK)
         goto out;
     hasher = spsh__hasher_new(&decoder->allocator);
@@ -564,7 +566,7 @@ spsh_status spsh_audio_decode_memory(spsh_bytes file, spsh_codec codec,
     result.info = decoder->info;
     spsh__hasher_digest128(hasher, result.pcm_hash);
     decoder->backend->judge(decoder, file, &result);
-    *ret_result = result;
+    spsh_result_give(ret_result, &result, sizeof(result));
 out:
     spsh__hasher_free(hasher);
     spsh_decoder_free(decoder);

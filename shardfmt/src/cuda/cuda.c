@@ -9,6 +9,7 @@
 
 #include "base/base_internal.h"
 #include "speechshard/cuda_plugin.h"
+#include "speechshard/options.h"
 
 enum { PATH_BYTES = 4096 };
 
@@ -159,14 +160,27 @@ static spsh_status check_device(const spsh_cuda *cuda, uint32_t number, spsh_err
 spsh_status spsh_cuda_device_get(const spsh_cuda *cuda, uint32_t number,
                                  spsh_cuda_device *ret_device, spsh_error *err)
 {
-    const spsh_status rc = check_device(cuda, number, err);
-    return rc != SPSH_OK ? rc : cuda->plugin->device_fn(number, ret_device, err);
+    spsh_cuda_device device = SPSH_CUDA_DEVICE_INIT;
+    spsh_status rc = spsh_result_check(ret_device, sizeof(device), err);
+    if (rc == SPSH_OK)
+        rc = check_device(cuda, number, err);
+    if (rc == SPSH_OK)
+        rc = cuda->plugin->device_fn(number, &device, err);
+    if (rc == SPSH_OK)
+        spsh_result_give(ret_device, &device, sizeof(device));
+    return rc;
 }
 
 spsh_status spsh_cuda_library_get(const spsh_cuda *cuda, uint32_t number,
                                   spsh_cuda_library *ret_library)
 {
-    return cuda->plugin->library_fn(number, ret_library);
+    spsh_cuda_library library = SPSH_CUDA_LIBRARY_INIT;
+    spsh_status rc = spsh_result_check(ret_library, sizeof(library), NULL);
+    if (rc == SPSH_OK)
+        rc = cuda->plugin->library_fn(number, &library);
+    if (rc == SPSH_OK)
+        spsh_result_give(ret_library, &library, sizeof(library));
+    return rc;
 }
 
 spsh_status spsh_cuda_alloc(const spsh_cuda *cuda, uint32_t device, size_t size_bytes,

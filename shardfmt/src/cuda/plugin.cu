@@ -221,7 +221,7 @@ static spsh_status attribute(int *value, cudaDeviceAttr which, int device, spsh_
 static spsh_status get_device(uint32_t number, spsh_cuda_device *ret_device, spsh_error *err)
 {
     cudaDeviceProp properties;
-    spsh_cuda_device device;
+    spsh_cuda_device device = SPSH_CUDA_DEVICE_INIT;
     int clock_khz = 0;
     int bus_bits = 0;
     int driver = 0;

@@ -472,7 +472,11 @@ spsh_status spsh_dataset_overlay(const spsh_dataset *dataset, uint64_t overlay,
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: overlay %" PRIu64 ", there are %" PRIu64,
                          dataset->path, overlay, dataset->manifest.info.overlay_count);
     const spsh__overlay *found = &dataset->overlays[overlay];
-    *ret_info = (spsh_overlay_info){found->name, found->type, found->entry_count,
-                                    spsh__overlay_given_name(found->name)};
-    return SPSH_OK;
+    const spsh_overlay_info info = {.name = found->name,
+                                    .type = found->type,
+                                    .entry_count = found->entry_count,
+                                    .given_name = spsh__overlay_given_name(found->name)};
+    const spsh_status rc = spsh_result_check(ret_info, sizeof(info), err);
+    spsh_result_give(ret_info, &info, sizeof(info));
+    return rc;
 }

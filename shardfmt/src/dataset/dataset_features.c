@@ -4,6 +4,7 @@
 #include "base/base_internal.h"
 #include "speechshard/dataset.h"
 #include "speechshard/features.h"
+#include "speechshard/options.h"
 
 static const char text_key[] = "{\"features\":\"";
 static const char dtype_key[] = "\",\"dtype\":\"float";
@@ -67,9 +68,11 @@ static bool take_description(spsh_bytes *json, spsh_features_description *d)
 spsh_status spsh_features_dataset(const spsh_dataset *dataset,
                                   spsh_features_description *ret_described, spsh_error *err)
 {
-    spsh_features_description described = {.value_bytes = 0};
+    spsh_features_description described = SPSH_FEATURES_DESCRIPTION_INIT;
     spsh_bytes json = {NULL, 0};
-    spsh_status rc = spsh_dataset_pack_options(dataset, &json, err);
+    spsh_status rc = spsh_result_check(ret_described, sizeof(described), err);
+    if (rc == SPSH_OK)
+        rc = spsh_dataset_pack_options(dataset, &json, err);
     if (rc != SPSH_OK)
         return rc;
     if (!take(&json, text_key))
@@ -79,6 +82,6 @@ spsh_status spsh_features_dataset(const spsh_dataset *dataset,
         return SPSH_FAIL(err, SPSH_E_CORRUPT,
                          "%s: its manifest does not say which features it holds",
                          spsh_dataset_path(dataset));
-    *ret_described = described;
+    spsh_result_give(ret_described, &described, sizeof(described));
     return SPSH_OK;
 }

@@ -190,6 +190,7 @@ static spsh_status load_info(spsh__manifest *manifest, spsh_error *err)
         rc = spsh__container_column(c, SPSH__MANIFEST_SHARD_BYTES, 0, shards, &sizes, err);
     if (rc != SPSH_OK)
         return rc;
+    info->struct_size = sizeof(*info);
     memcpy(info->dataset_id, header->dataset_id, 16);
     info->generation = header->ordinal;
     info->shard_count = shards;

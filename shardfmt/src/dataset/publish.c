@@ -391,23 +391,25 @@ static spsh_status publish(spsh__publish *p, spsh_error *err)
     return rc;
 }
 
-static void fill_info(const spsh__publish *p, spsh_dataset_info *info)
+static void give_info(const spsh__publish *p, spsh_dataset_info *ret_info)
 {
-    memset(info, 0, sizeof(*info));
-    memcpy(info->dataset_id, p->opt.dataset_id, 16);
-    info->generation = 1;
-    info->shard_count = p->opt.seal_count;
-    info->utterance_count = p->utterance_begin[p->opt.seal_count];
-    info->record_count = p->record_begin[p->opt.seal_count];
-    info->duplicate_count = p->duplicate_count;
-    info->payload_bytes = p->payload_bytes;
-    info->unused_payload_bytes = p->unused_payload_bytes;
+    spsh_dataset_info info = {
+        .generation = 1,
+        .shard_count = p->opt.seal_count,
+        .utterance_count = p->utterance_begin[p->opt.seal_count],
+        .record_count = p->record_begin[p->opt.seal_count],
+        .duplicate_count = p->duplicate_count,
+        .payload_bytes = p->payload_bytes,
+        .unused_payload_bytes = p->unused_payload_bytes,
+        .speaker_count = spsh__names_count(p->names[SPSH_NAME_SPEAKER]),
+        .reject_count = p->opt.reject_count,
+        .source_row_count = p->opt.source_row_count,
+    };
+    memcpy(info.dataset_id, p->opt.dataset_id, 16);
     for (uint64_t i = 0; i < p->opt.seal_count; i++)
-        info->shard_bytes += p->opt.seals[i].file_bytes;
-    info->speaker_count = spsh__names_count(p->names[SPSH_NAME_SPEAKER]);
-    info->reject_count = p->opt.reject_count;
-    info->source_row_count = p->opt.source_row_count;
-    memcpy(info->index_hash, p->index_footer.root_hash, 16);
+        info.shard_bytes += p->opt.seals[i].file_bytes;
+    memcpy(info.index_hash, p->index_footer.root_hash, 16);
+    spsh_result_give(ret_info, &info, sizeof(info));
 }
 
 static void close_parts(spsh__publish *p)
@@ -430,6 +432,8 @@ spsh_status spsh_dataset_publish(const spsh_publish_options *options, spsh_datas
     spsh_dataset_lock *lock = NULL;
     memset(&p, 0, sizeof(p));
     spsh_status rc = spsh_options_take(options, &p.opt, sizeof(p.opt), err);
+    if (rc == SPSH_OK && ret_info != NULL)
+        rc = spsh_result_check(ret_info, sizeof(*ret_info), err);
     if (rc != SPSH_OK)
         return rc;
     if (p.opt.path == NULL || strlen(p.opt.path) > PATH_BYTES_MAX ||
@@ -445,7 +449,7 @@ spsh_status spsh_dataset_publish(const spsh_publish_options *options, spsh_datas
     if (rc == SPSH_OK)
         rc = publish(&p, err);
     if (rc == SPSH_OK && ret_info != NULL)
-        fill_info(&p, ret_info);
+        give_info(&p, ret_info);
     close_parts(&p);
     spsh_dataset_lock_close(lock);
     return rc;

@@ -408,7 +408,9 @@ spsh_status spsh_repair_shard(const char *shard_path, const uint8_t *dataset_id,
 {
     spsh__repair r;
     memset(&r, 0, sizeof(r));
-    spsh_status rc = spsh_options_take(options, &r.opt, sizeof(r.opt), err);
+    spsh_status rc = spsh_result_check(ret_result, sizeof(r.result), err);
+    if (rc == SPSH_OK)
+        rc = spsh_options_take(options, &r.opt, sizeof(r.opt), err);
     if (rc != SPSH_OK)
         return rc;
     r.allocator = r.opt.allocator != NULL ? r.opt.allocator : spsh_allocator_default();
@@ -423,6 +425,6 @@ spsh_status spsh_repair_shard(const char *shard_path, const uint8_t *dataset_id,
         (void)r.io->close_fn(r.io->user, r.file.fd);
     spsh__buffer_free(&r.blocks, r.allocator);
     if (rc == SPSH_OK)
-        *ret_result = r.result;
+        spsh_result_give(ret_result, &r.result, sizeof(r.result));
     return rc;
 }

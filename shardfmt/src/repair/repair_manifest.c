@@ -24,7 +24,7 @@ static spsh_status fill_view(manifest_view *v, spsh_error *err)
     spsh_status rc = spsh__container_column(c, SPSH__MANIFEST_OPTIONS, 0, json_bytes, &json, err);
     for (uint64_t n = 0; n < count && rc == SPSH_OK; n++)
         rc = spsh__manifest_seal(&v->manifest, n, &v->seals[n], err);
-    v->view.info = v->manifest.info;
+    v->view.info = &v->manifest.info;
     v->view.seals = v->seals;
     v->view.options_json = (spsh_bytes){json, (size_t)json_bytes};
     return rc;

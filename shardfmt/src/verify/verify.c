@@ -434,7 +434,9 @@ spsh_status spsh_verify(const char *path, const spsh_verify_options *options,
     spsh__verify v;
     struct stat info;
     memset(&v, 0, sizeof(v));
-    spsh_status rc = take_options(&v, options, err);
+    spsh_status rc = spsh_result_check(ret_result, sizeof(v.result), err);
+    if (rc == SPSH_OK)
+        rc = take_options(&v, options, err);
     if (rc != SPSH_OK)
         return rc;
     /* "path/." is a directory whether path is one or a link to one. */
@@ -457,6 +459,6 @@ spsh_status spsh_verify(const char *path, const spsh_verify_options *options,
         rc = check_file(&v, &file, NULL, err);
     }
     spsh_read_engine_close(v.engine);
-    *ret_result = v.result;
+    spsh_result_give(ret_result, &v.result, sizeof(v.result));
     return rc;
 }

@@ -60,7 +60,7 @@ static spsh_status check_audio(const spsh_allocator *allocator, const spsh_recor
                                spsh_bytes payload, spsh_error *err)
 {
     spsh_decoder_options opt = SPSH_DECODER_OPTIONS_INIT;
-    spsh_decode_result result;
+    spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
     opt.allocator = allocator;
     opt.sample_rate_hz = record->sample_rate_hz;
     spsh_status rc =

@@ -6,9 +6,8 @@
 
 static spsh_augment_options parsed(const char *text)
 {
-    spsh_augment_options options;
+    spsh_augment_options options = SPSH_AUGMENT_OPTIONS_INIT;
     spsh_error err = SPSH_ERROR_INIT;
-    memset(&options, 0xa5, sizeof(options));
     if (spsh_augment_options_parse(text, &options, &err) != SPSH_OK)
         fprintf(stderr, "%s: %s\n", text, err.message);
     REQUIRE(err.status == SPSH_OK);
@@ -74,7 +73,8 @@ static void test_text(void)
 
 static void check_refused(const char *text, spsh_status status, const char *part)
 {
-    spsh_augment_options options = {.time_masks = 7};
+    spsh_augment_options options = SPSH_AUGMENT_OPTIONS_INIT;
+    options.time_masks = 7;
     spsh_error err = SPSH_ERROR_INIT;
     CHECK_I64(spsh_augment_options_parse(text, &options, &err), status);
     CHECK_I64(err.status, status);
@@ -151,7 +151,7 @@ static void test_check(void)
     spsh_augment_options bad[9];
     for (size_t i = 0; i < 9; i++)
         bad[i] = good;
-    bad[0].struct_size--;
+    bad[0].struct_size = 7;
     bad[1].speed_count = SPSH_AUGMENT_SPEEDS_MAX + 1;
     bad[2].speeds[3] = 49;
     bad[3].noise_probability = (float)NAN;

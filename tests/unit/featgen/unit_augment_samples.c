@@ -11,7 +11,7 @@ enum { COUNT_MAX = 40000, ROOM_MAX = 3000 };
 
 static spsh_augmenter *opened(const char *text)
 {
-    spsh_augment_options options;
+    spsh_augment_options options = SPSH_AUGMENT_OPTIONS_INIT;
     spsh_augmenter *augmenter = NULL;
     REQUIRE(spsh_augment_options_parse(text, &options, NULL) == SPSH_OK);
     REQUIRE(spsh_augmenter_open(&options, COUNT_MAX, ROOM_MAX, NULL, &augmenter, NULL) == SPSH_OK);
@@ -354,7 +354,7 @@ static void test_same_bits(void)
         "noise_snr_db_max=40,room_probability=0.6,gain_probability=0.5,gain_db_min=-20,"
         "gain_db_max=60";
     spsh_augmenter *augmenter = opened(text);
-    spsh_augment_options options;
+    spsh_augment_options options = SPSH_AUGMENT_OPTIONS_INIT;
     REQUIRE(spsh_augment_options_parse(text, &options, NULL) == SPSH_OK);
     make_noise(speech, 5000, 1, 32767);
     make_noise(noise, 5000, 2, 20000);
@@ -388,7 +388,7 @@ static void test_same_bits(void)
 static void test_no_memory_of_the_past(void)
 {
     static int16_t first[2 * COUNT_MAX];
-    spsh_augment_options options;
+    spsh_augment_options options = SPSH_AUGMENT_OPTIONS_INIT;
     spsh_augmenter *small = NULL;
     spsh_augmenter *large = opened("speeds=1.1:0.9:0.5");
     REQUIRE(spsh_augment_options_parse("speeds=0.9", &options, NULL) == SPSH_OK);

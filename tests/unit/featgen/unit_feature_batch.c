@@ -191,7 +191,7 @@ static void test_halves(void)
 
 static spsh_featgen *opened(const char *text, uint32_t threads)
 {
-    spsh_feature_options features;
+    spsh_feature_options features = SPSH_FEATURE_OPTIONS_INIT;
     spsh_featgen *featgen = NULL;
     spsh_featgen_options options = SPSH_FEATGEN_OPTIONS_INIT;
     options.threads = threads;

@@ -9,9 +9,8 @@
 
 static spsh_feature_options parsed(const char *text)
 {
-    spsh_feature_options options;
+    spsh_feature_options options = SPSH_FEATURE_OPTIONS_INIT;
     spsh_error err = SPSH_ERROR_INIT;
-    memset(&options, 0xa5, sizeof options);
     if (spsh_feature_options_parse(text, &options, &err) != SPSH_OK)
         fprintf(stderr, "%s: %s\n", text, err.message);
     REQUIRE(err.status == SPSH_OK);
@@ -20,7 +19,8 @@ static spsh_feature_options parsed(const char *text)
 
 static void check_refused(const char *text, spsh_status status, const char *part)
 {
-    spsh_feature_options options = {.mel_count = 77};
+    spsh_feature_options options = SPSH_FEATURE_OPTIONS_INIT;
+    options.mel_count = 77;
     spsh_error err = SPSH_ERROR_INIT;
     CHECK_I64(spsh_feature_options_parse(text, &options, &err), status);
     CHECK_I64(err.status, status);
@@ -34,7 +34,7 @@ static void test_presets(void)
 {
     uint32_t count = 0;
     for (; spsh_feature_preset_name(count) != NULL; count++) {
-        spsh_feature_options options;
+        spsh_feature_options options = SPSH_FEATURE_OPTIONS_INIT;
         char text[SPSH_FEATURE_TEXT_BYTES_MAX];
         char again[SPSH_FEATURE_TEXT_BYTES_MAX];
         REQUIRE(spsh_feature_options_preset(spsh_feature_preset_name(count), &options, NULL) ==

@@ -15,7 +15,7 @@ static const char *const isa_names[ISA_COUNT] = {"scalar", "sse2", "neon", "avx2
 
 static spsh_feature_options preset(const char *text)
 {
-    spsh_feature_options features;
+    spsh_feature_options features = SPSH_FEATURE_OPTIONS_INIT;
     REQUIRE(spsh_feature_options_parse(text, &features, NULL) == SPSH_OK);
     return features;
 }

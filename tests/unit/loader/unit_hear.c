@@ -68,7 +68,7 @@ static void check_epochs(const spsh_dataset *dataset, const spsh_loader_options 
         for (uint32_t n = 0; n < batch->utterance_count; n++) {
             const spsh_batch_utterance *u = &batch->utterances[n];
             spsh_hearing *hearing = NULL;
-            spsh_heard heard;
+            spsh_heard heard = SPSH_HEARD_INIT;
             spsh_augment_draw draw;
             spsh_augment_subject subject;
             require(spsh_hearing_open(dataset, u->item.position, opt, &hearing, &err));
@@ -93,10 +93,10 @@ static void test_heard_as_served(void)
     spsh_dataset *dataset = open_dataset(mixed_path);
     spsh_dataset *plain = open_dataset(plain_path);
     const spsh_dataset *const sounds[2] = {plain, dataset};
-    spsh_augment_options augment;
+    spsh_augment_options augment = SPSH_AUGMENT_OPTIONS_INIT;
     require(spsh_augment_options_parse(everything, &augment, &err));
     for (size_t i = 0; i < 2; i++) {
-        spsh_feature_options features;
+        spsh_feature_options features = SPSH_FEATURE_OPTIONS_INIT;
         require(spsh_feature_options_parse(texts[i], &features, &err));
         spsh_loader_options opt = augmented(&features, &augment, sounds);
         check_epochs(dataset, &opt);
@@ -111,12 +111,12 @@ static void test_heard_as_served(void)
 static void test_epochs_in_any_order(void)
 {
     spsh_dataset *dataset = open_dataset(plain_path);
-    spsh_augment_options augment;
+    spsh_augment_options augment = SPSH_AUGMENT_OPTIONS_INIT;
     require(spsh_augment_options_parse("speeds=0.8:1:1.2,time_masks=1,time_mask_frames_max=9",
                                        &augment, &err));
     const spsh_loader_options opt = augmented(NULL, &augment, NULL);
     spsh_hearing *hearing = NULL;
-    spsh_heard heard;
+    spsh_heard heard = SPSH_HEARD_INIT;
     static float rows[1 << 20];
     uint64_t counts[8], lengths = 0;
     require(spsh_hearing_open(dataset, 3, &opt, &hearing, &err));
@@ -191,17 +191,17 @@ static void test_no_samples(void)
     spsh_dataset *dataset = open_dataset(path);
     spsh_dataset *plain = open_dataset(plain_path);
     const spsh_dataset *const sounds[2] = {plain, plain};
-    spsh_augment_options augment;
+    spsh_augment_options augment = SPSH_AUGMENT_OPTIONS_INIT;
     require(spsh_augment_options_parse(everything, &augment, &err));
     for (size_t i = 0; i < 2; i++) {
-        spsh_feature_options features;
+        spsh_feature_options features = SPSH_FEATURE_OPTIONS_INIT;
         require(spsh_feature_options_parse(i == 0 ? "kaldi-fbank" : "whisper-logmel,pad_us=50000",
                                            &features, &err));
         spsh_loader_options opt = augmented(&features, &augment, sounds);
         spsh_hearing *hearing = NULL;
         require(spsh_hearing_open(dataset, 0, &opt, &hearing, &err));
         for (uint64_t epoch = 0; epoch < 8; epoch++) {
-            spsh_heard heard;
+            spsh_heard heard = SPSH_HEARD_INIT;
             spsh_augment_draw draw;
             spsh_augment_subject subject;
             require(spsh_hearing_listen(hearing, epoch, &heard, &err));
@@ -227,7 +227,7 @@ static void refuse(const spsh_dataset *dataset, uint64_t position, const spsh_lo
 static void test_options(void)
 {
     spsh_dataset *dataset = open_dataset(plain_path);
-    spsh_augment_options augment;
+    spsh_augment_options augment = SPSH_AUGMENT_OPTIONS_INIT;
     require(spsh_augment_options_parse("noise_probability=1", &augment, &err));
     spsh_loader_options opt = augmented(NULL, &augment, NULL);
     refuse(dataset, 0, &opt, SPSH_E_INVALID_ARG);
@@ -239,7 +239,7 @@ static void test_options(void)
     opt.channel = SPSH_CHANNEL_MIX;
     opt.memory_bytes = 100000;
     spsh_hearing *hearing = NULL;
-    spsh_heard heard;
+    spsh_heard heard = SPSH_HEARD_INIT;
     const spsh_status rc = spsh_hearing_open(dataset, 0, &opt, &hearing, &err);
     CHECK(rc == SPSH_E_NO_MEMORY ||
           spsh_hearing_listen(hearing, 0, &heard, &err) == SPSH_E_NO_MEMORY);
@@ -253,7 +253,7 @@ static void test_allocation_failures(void)
     spsh_dataset *dataset = open_dataset(mixed_path);
     spsh_dataset *plain = open_dataset(plain_path);
     const spsh_dataset *const sounds[2] = {plain, dataset};
-    spsh_augment_options augment;
+    spsh_augment_options augment = SPSH_AUGMENT_OPTIONS_INIT;
     require(spsh_augment_options_parse(everything, &augment, &err));
     augment.noise_probability = augment.room_probability = 1;
     spsh_loader_options opt = augmented(NULL, &augment, sounds);
@@ -262,7 +262,7 @@ static void test_allocation_failures(void)
         fault_alloc fault = {.fail_at = fail_at};
         spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, &fault};
         spsh_hearing *hearing = NULL;
-        spsh_heard heard;
+        spsh_heard heard = SPSH_HEARD_INIT;
         spsh_augment_draw draw;
         spsh_augment_subject subject;
         REQUIRE(fail_at < 200);

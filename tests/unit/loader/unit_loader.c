@@ -169,7 +169,7 @@ static void check_epoch(const char *path, const spsh_loader_options *opt)
     uint64_t calls = 0;
     uint64_t want_calls = 0;
     uint64_t utterances = 0;
-    spsh_loader_stats stats;
+    spsh_loader_stats stats = SPSH_LOADER_STATS_INIT;
     spsh_status rc = SPSH_OK;
     c.dataset = dataset;
     c.channel = opt->channel;
@@ -661,7 +661,7 @@ static void test_memory_is_bounded(void)
     spsh_dataset *dataset = open_dataset(plain_path);
     spsh_loader_options opt = small_options();
     spsh_loader *loader = NULL;
-    spsh_loader_stats stats;
+    spsh_loader_stats stats = SPSH_LOADER_STATS_INIT;
     kit_plan.batch_seconds_max = 0;
     kit_plan.batch_utterances_max = 64;
     opt.memory_bytes = 1 << 20;
@@ -974,7 +974,7 @@ static void test_stats(void)
     opt.flags = SPSH_LOADER_CACHED;
     spsh_loader *loader = open_loader(dataset, &opt);
     const spsh_plan_info *info = spsh_plan_info_get(spsh_loader_plan(loader));
-    spsh_loader_stats stats;
+    spsh_loader_stats stats = SPSH_LOADER_STATS_INIT;
     char text[4096];
     uint64_t units = 0;
     CHECK(digest_epochs(loader, 1) != 0);

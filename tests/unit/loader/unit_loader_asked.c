@@ -53,7 +53,7 @@ static spsh_loader_options options(spsh_augment_options *augment, bool is_asked)
 /* Of all epochs, as the plan has them. */
 static void follow_the_plan(void)
 {
-    spsh_augment_options augment;
+    spsh_augment_options augment = SPSH_AUGMENT_OPTIONS_INIT;
     const spsh_loader_options opt = options(&augment, false);
     spsh_dataset *dataset = open_dataset(path);
     spsh_loader *loader = open_loader(dataset, &opt);
@@ -102,7 +102,7 @@ static void test_any_order(void)
     for (uint32_t threads = 1; threads <= 4; threads += 3)
         for (int engine = SPSH_ENGINE_AUTO; engine <= SPSH_ENGINE_PREAD; engine += 2) {
             uint64_t state = seed + threads;
-            spsh_augment_options augment;
+            spsh_augment_options augment = SPSH_AUGMENT_OPTIONS_INIT;
             spsh_loader_options opt = options(&augment, true);
             opt.decode_threads = threads;
             opt.engine = (spsh_engine)engine;
@@ -125,7 +125,7 @@ static void test_as_learners_ask(void)
 {
     static step steps[2 * EPOCHS * STEPS_MAX];
     size_t count = 0;
-    spsh_augment_options augment;
+    spsh_augment_options augment = SPSH_AUGMENT_OPTIONS_INIT;
     const spsh_loader_options opt = options(&augment, true);
     spsh_dataset *dataset = open_dataset(path);
     spsh_loader *loader = open_loader(dataset, &opt);
@@ -146,7 +146,7 @@ static void test_as_learners_ask(void)
 
 static void test_how_many_may_be_asked_for(void)
 {
-    spsh_augment_options augment;
+    spsh_augment_options augment = SPSH_AUGMENT_OPTIONS_INIT;
     spsh_loader_options opt = options(&augment, true);
     const spsh_batch *batch = NULL, *lent[3];
     opt.slots = 3;
@@ -174,7 +174,7 @@ static void test_how_many_may_be_asked_for(void)
 
 static void test_steps_that_are_not_there(void)
 {
-    spsh_augment_options augment;
+    spsh_augment_options augment = SPSH_AUGMENT_OPTIONS_INIT;
     const spsh_loader_options opt = options(&augment, true);
     spsh_dataset *dataset = open_dataset(path);
     spsh_loader *loader = open_loader(dataset, &opt);
@@ -199,7 +199,7 @@ static void test_steps_that_are_not_there(void)
 
 static void test_what_is_refused(void)
 {
-    spsh_augment_options augment;
+    spsh_augment_options augment = SPSH_AUGMENT_OPTIONS_INIT;
     spsh_loader_options opt = options(&augment, true);
     uint8_t cursor[SPSH_CURSOR_BYTES];
     size_t size = 0;

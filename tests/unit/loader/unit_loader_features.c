@@ -215,7 +215,7 @@ static void check_epoch(const char *path, const char *text, spsh_loader_options 
     const spsh_feature_options features = features_of(text);
     spsh_dataset *dataset = open_dataset(path);
     const spsh_batch *batch = NULL;
-    spsh_loader_stats stats;
+    spsh_loader_stats stats = SPSH_LOADER_STATS_INIT;
     opt->features = &features;
     check_begin(dataset, &features, opt);
     spsh_loader *loader = open_loader(dataset, opt);
@@ -287,7 +287,7 @@ static void test_other_rates_are_resampled(void)
 
 static spsh_augment_options augment_of(const char *text)
 {
-    spsh_augment_options augment;
+    spsh_augment_options augment = SPSH_AUGMENT_OPTIONS_INIT;
     require(spsh_augment_options_parse(text, &augment, &err));
     return augment;
 }
@@ -549,7 +549,7 @@ static void test_memory_is_bounded(void)
     opt.noises = opt.rooms = &sounds;
     opt.noise_count = opt.room_count = 1;
     spsh_loader *loader = NULL;
-    spsh_loader_stats stats;
+    spsh_loader_stats stats = SPSH_LOADER_STATS_INIT;
     uint32_t opened = 0;
     opt.feature_dtype = SPSH_FLOAT16;
     opt.slots = 16;

@@ -144,7 +144,7 @@ static void check_refusals(const run *r)
     uint64_t calls = 0;
     const spsh_batch *batch = NULL;
     spsh_bad_record bad;
-    spsh_loader_stats stats;
+    spsh_loader_stats stats = SPSH_LOADER_STATS_INIT;
     char text[4096];
     spsh_loader *loader = r->loader;
     is_refused(spsh_loader_next(loader, &batch, &err));

@@ -156,6 +156,7 @@ static spsh_status serve(const spsh_dataset *const *datasets, uint32_t count,
             note(e, batch, &batch->utterances[n]);
         spsh_loader_release(loader, batch);
     }
+    e->stats = (spsh_loader_stats)SPSH_LOADER_STATS_INIT;
     spsh_loader_stats_get(loader, &e->stats);
     spsh_loader_close(loader);
     qsort(e->utterances, e->count, sizeof(*e->utterances), compare_ids);
@@ -191,7 +192,7 @@ static void check_same(void)
 static void test_served_as_computed(void)
 {
     const spsh_feature_options features = features_of(TEXT);
-    spsh_augment_options augment;
+    spsh_augment_options augment = SPSH_AUGMENT_OPTIONS_INIT;
     require(spsh_augment_options_parse(MASKS, &augment, &err));
     for (uint32_t n = 0; n < 8; n++) {
         spsh_loader_options opt = feature_options(&features);
@@ -254,7 +255,7 @@ static void refuse(const spsh_loader_options *opt, spsh_status status, const cha
 static void test_refused(void)
 {
     const spsh_feature_options other = features_of("kaldi-fbank,mel_count=21");
-    spsh_augment_options augment;
+    spsh_augment_options augment = SPSH_AUGMENT_OPTIONS_INIT;
     spsh_loader_options opt = feature_options(&other);
     refuse(&opt, SPSH_E_MISMATCH, "mel_count=21");
     opt = feature_options(NULL);

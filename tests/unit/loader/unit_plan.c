@@ -48,7 +48,7 @@ static void check_batch(const plan_kit *kit, const spsh_plan_options *opt,
 static tally go_through(const plan_kit *kit, const spsh_plan_options *opt, spsh_sampler *sampler)
 {
     tally t = {(uint32_t *)calloc((size_t)kit->count, sizeof(uint32_t)), 0, 0};
-    spsh_planned_batch batch;
+    spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
     spsh_status rc = SPSH_OK;
     REQUIRE(t.served != NULL);
     while ((rc = spsh_sampler_next(sampler, &batch, NULL)) == SPSH_OK) {
@@ -264,7 +264,7 @@ static void test_rates_do_not_mix(void)
     opt.flags = SPSH_PLAN_BY_CHANNELS;
     spsh_plan *plan = plan_kit_plan(&kit, &opt);
     spsh_sampler *sampler = plan_kit_sampler(plan, 0, 1);
-    spsh_planned_batch batch;
+    spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
     while (spsh_sampler_next(sampler, &batch, NULL) == SPSH_OK)
         for (uint32_t i = 0; i < batch.item_count; i++)
             CHECK_U64(kit.rows[batch.items[i].position].channels,
@@ -298,7 +298,7 @@ static void test_split(void)
     for (uint32_t order = 0; order < 2; order++) {
         uint64_t *samples = (uint64_t *)calloc((size_t)kit.count, sizeof(uint64_t));
         uint32_t *parts = (uint32_t *)calloc((size_t)kit.count, sizeof(uint32_t));
-        spsh_planned_batch batch;
+        spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
         opt.flags = order == 0 ? 0 : SPSH_PLAN_IN_ORDER;
         spsh_plan *plan = plan_kit_plan(&kit, &opt);
         spsh_sampler *sampler = plan_kit_sampler(plan, 0, 1);
@@ -336,7 +336,7 @@ static void test_domain_of_one(void)
         plan_kit kit = {.dataset = NULL};
         spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
         spsh_domain_report domains[2];
-        spsh_epoch_report report;
+        spsh_epoch_report report = SPSH_EPOCH_REPORT_INIT;
         plan_kit_fill(&kit, 2000, 1, seed + 4);
         kit.rows[5] = (index_row){.samples = 100000, .domain = 2, .text_bytes = 50};
         plan_kit_open(&kit, 1);
@@ -416,7 +416,7 @@ static void test_passes_have_no_seams(void)
         free(t.served);
     }
     for (uint32_t d = 0; d < 3; d++) {
-        spsh_plan_domain domain;
+        spsh_plan_domain domain = SPSH_PLAN_DOMAIN_INIT;
         double quota = (double)spsh_plan_info_get(plan)->utterance_count * weights[d].weight / 8.5;
         CHECK((double)first[d + 1] > quota - 1 && (double)first[d + 1] < quota + 1);
         CHECK(spsh_plan_domain_get(plan, d, &domain, NULL) == SPSH_OK);
@@ -435,7 +435,7 @@ static void test_passes_have_no_seams(void)
 static uint64_t hash_of_epoch(const spsh_plan *plan)
 {
     spsh_sampler *sampler = plan_kit_sampler(plan, 0, 1);
-    spsh_planned_batch batch;
+    spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
     uint64_t hash = 0;
     while (spsh_sampler_next(sampler, &batch, NULL) == SPSH_OK) {
         uint64_t state = hash ^ plan_kit_hash(&batch);
@@ -486,9 +486,9 @@ static void *run_rank(void *argument)
 {
     rank_thread *self = (rank_thread *)argument;
     spsh_sampler *sampler = plan_kit_sampler(self->plan, self->rank, RANKS);
-    spsh_planned_batch batch;
+    spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
     spsh_position place;
-    spsh_epoch_report report;
+    spsh_epoch_report report = SPSH_EPOCH_REPORT_INIT;
     while (spsh_sampler_next(sampler, &batch, NULL) == SPSH_OK)
         self->items += batch.item_count;
     if (spsh_plan_find(self->plan, self->rank % 3, 5, &place, NULL) != SPSH_OK ||
@@ -549,7 +549,7 @@ static void test_company_changes(void)
 {
     plan_kit kit = {.dataset = NULL};
     spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
-    spsh_planned_batch batch;
+    spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
     uint64_t *numbers[2] = {NULL, NULL};
     uint64_t pairs = 0;
     uint64_t again = 0;
@@ -584,7 +584,7 @@ static void test_in_order(void)
 {
     plan_kit kit = {.dataset = NULL};
     spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
-    spsh_planned_batch batch;
+    spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
     uint64_t next = 0;
     plan_kit_fill(&kit, 3000, 1, seed + 8);
     plan_kit_open(&kit, 1);
@@ -610,7 +610,7 @@ static void test_shuffle_blocks(void)
     enum { RUN_LENGTH = 64, COUNT = 64 * 100 + 17 };
     plan_kit kit = {.dataset = NULL};
     spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
-    spsh_planned_batch batch;
+    spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
     uint32_t windows[COUNT] = {0};
     uint32_t broken = 0;
     uint32_t moved = 0;
@@ -652,7 +652,7 @@ static void test_two_datasets(void)
     for (uint32_t weighted = 0; weighted < 2; weighted++) {
         spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
         spsh_plan *plan = NULL;
-        spsh_planned_batch batch;
+        spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
         uint64_t counts[2] = {0, 0};
         opt.weights = weights;
         opt.weight_count = weighted == 0 ? 0 : 2;
@@ -799,7 +799,7 @@ static void test_substitutes(void)
 {
     plan_kit kit = {.dataset = NULL};
     spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
-    spsh_planned_batch batch;
+    spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
     plan_kit_fill(&kit, 1000, 2, seed + 10);
     plan_kit_open(&kit, 1);
     opt.batch_seconds_max = 60;
@@ -849,8 +849,8 @@ static spsh_status use_everything(const plan_kit *kit, const spsh_allocator *all
     spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
     spsh_plan *plan = NULL;
     spsh_sampler *sampler = NULL;
-    spsh_planned_batch batch;
-    spsh_epoch_report report;
+    spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
+    spsh_epoch_report report = SPSH_EPOCH_REPORT_INIT;
     spsh_domain_report domains[2];
     spsh_position place;
     opt.allocator = allocator;

@@ -164,7 +164,7 @@ static void test_every_sample_type(void)
         {{7, 1, 8000, 8},  SPSH_SAMPLE_I16, 8, -32124,     32124     },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        spsh_decode_result result;
+        spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
         uint8_t pcm[64] = {0};
         collector all = {pcm, sizeof(pcm), 0};
         int32_t got[2];
@@ -185,7 +185,7 @@ static void test_every_sample_type(void)
     for (int is_double = 0; is_double < 2; is_double++) {
         float pcm[2];
         collector all = {(uint8_t *)pcm, sizeof(pcm), 0};
-        spsh_decode_result result;
+        spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
         make_wav(&scratch, (wav_format){3, 1, 16000, is_double == 1 ? 64 : 32},
                  is_double == 1 ? (const void *)doubles : (const void *)floats,
                  is_double == 1 ? 16 : 8);
@@ -206,7 +206,7 @@ static void test_companding_laws(void)
         codes[i] = (uint8_t)i;
     for (uint16_t tag = 6; tag <= 7; tag++) {
         collector all = {(uint8_t *)pcm, sizeof(pcm), 0};
-        spsh_decode_result result;
+        spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
         make_wav(&scratch, (wav_format){tag, 1, 8000, 8}, codes, 256);
         REQUIRE(spsh_audio_decode_memory((spsh_bytes){scratch.data, scratch.size},
                                          SPSH_CODEC_UNKNOWN, NULL, collect, &all, &result,
@@ -227,7 +227,7 @@ static void test_pcm_hash_is_the_documented_one(void)
     static const int16_t pcm[8] = {0, 1, -1, 32767, -32768, 256, -256, 12345};
     static const uint8_t want[16] = {0x73, 0xa7, 0x44, 0x5b, 0x21, 0xa0, 0xc4, 0xd8,
                                      0xc7, 0x78, 0x62, 0x50, 0x62, 0xde, 0x1b, 0xdc};
-    spsh_decode_result result;
+    spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
     uint8_t data[16];
     for (size_t i = 0; i < 8; i++)
         spsh__store_u16le(data + 2 * i, (uint16_t)pcm[i]);
@@ -262,7 +262,7 @@ static void test_sizes_that_lie(void)
     uint8_t data[100];
     memset(data, 0xfe, sizeof(data));
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        spsh_decode_result result;
+        spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
         spsh_audio_info info;
         make_wav(&scratch, (wav_format){1, 1, 8000, 16}, data, sizeof(data));
         if (cases[i].chunk_follows)
@@ -278,7 +278,7 @@ static void test_sizes_that_lie(void)
         CHECK_I64(result.verdict, cases[i].verdict);
     }
     /* An empty data chunk with other chunks behind it is empty. */
-    spsh_decode_result result;
+    spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
     make_wav(&scratch, (wav_format){1, 1, 8000, 16}, data, 0);
     put_chunk(&scratch, "LIST", "info", 4);
     finish_riff(&scratch);
@@ -291,7 +291,7 @@ static void test_chunk_order_and_rf64(void)
 {
     static const uint8_t data[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     uint8_t ds64[28] = {0};
-    spsh_decode_result result;
+    spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
     spsh_error err = SPSH_ERROR_INIT;
     put_riff(&scratch, (wav_format){1, 1, 8000, 16});
     put_chunk(&scratch, "junk", "abc", 3); /* odd: padded */
@@ -343,14 +343,14 @@ static void test_bad_formats(void)
     };
     uint8_t data[64] = {0};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        spsh_decode_result result;
+        spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
         spsh_error err = SPSH_ERROR_INIT;
         make_wav(&scratch, cases[i].format, data, sizeof(data));
         CHECK_I64(decode(&scratch, &result, &err), cases[i].want);
         CHECK_I64(err.status, cases[i].want);
         CHECK(err.message[0] != '\0');
     }
-    spsh_decode_result result;
+    spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
     make_wav(&scratch, (wav_format){1, 1, 8000, 16}, data, sizeof(data));
     scratch.data[32] = 3; /* blocks of 3 bytes */
     CHECK_I64(decode(&scratch, &result, NULL), SPSH_E_AUDIO);
@@ -391,7 +391,7 @@ static void test_refusals_say_what_was_found(void)
         {"ID3\4\0\0\0\0\7\x7f....",                    14, SPSH_E_TRUNCATED,   "ID3"        },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        spsh_decode_result result;
+        spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
         spsh_audio_info info;
         spsh_error err = SPSH_ERROR_INIT;
         scratch.size = 0;
@@ -407,7 +407,7 @@ static void test_refusals_say_what_was_found(void)
     memcpy(scratch.data + 257, "ustar", 5);
     scratch.size = 1024;
     spsh_error err = SPSH_ERROR_INIT;
-    spsh_decode_result result;
+    spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
     CHECK_I64(decode(&scratch, &result, &err), SPSH_E_AUDIO);
     CHECK(strstr(err.message, "tar archive") != NULL);
 }
@@ -468,7 +468,7 @@ static void test_chirps(void)
 {
     for (size_t i = 0; i < CHIRP_COUNT; i++) {
         test_file file;
-        spsh_decode_result result;
+        spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
         spsh_audio_info info;
         load(chirps[i].name, &file);
         CHECK_I64(sniff(&file, chirps[i].name), chirps[i].codec);
@@ -500,12 +500,12 @@ static void test_chirps(void)
 static void test_opus_does_not_depend_on_the_stated_rate(void)
 {
     test_file file;
-    spsh_decode_result first;
+    spsh_decode_result first = SPSH_DECODE_RESULT_INIT;
     load("chirp.opus", &file);
     REQUIRE(decode(&file, &first, NULL) == SPSH_OK);
     static const uint32_t rates[] = {0, 8000, 44100, 48000, 192000, UINT32_MAX};
     for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
-        spsh_decode_result result;
+        spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
         spsh__store_u32le(file.data + 28 + 12, rates[i]);
         spsh__ogg_store_crc(file.data, 47);
         REQUIRE(decode(&file, &result, NULL) == SPSH_OK);
@@ -547,7 +547,7 @@ static void test_ogg_without_an_end_flag(void)
     static const char *const names[] = {"chirp.opus", "chirp.ogg"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         test_file file;
-        spsh_decode_result whole, result;
+        spsh_decode_result whole = SPSH_DECODE_RESULT_INIT, result = SPSH_DECODE_RESULT_INIT;
         spsh_audio_info info;
         char place[32];
         load(names[i], &file);
@@ -606,7 +606,7 @@ static void test_vorbis_headers(void)
     };
     for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
         test_file file;
-        spsh_decode_result result;
+        spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
         spsh_error err = SPSH_ERROR_INIT;
         size_t size = 0;
         load("chirp.ogg", &file);
@@ -645,8 +645,8 @@ static void test_vorbis_with_long_comments(void)
     static test_file file, other;
     static uint8_t packets[COMMENT_BYTES + 8000];
     uint8_t lacing[200];
-    spsh_decode_result want;
-    spsh_decode_result got;
+    spsh_decode_result want = SPSH_DECODE_RESULT_INIT;
+    spsh_decode_result got = SPSH_DECODE_RESULT_INIT;
     size_t size = 0;
     load("chirp.ogg", &file);
     REQUIRE(decode(&file, &want, NULL) == SPSH_OK);
@@ -809,7 +809,7 @@ static void test_every_truncation_of_every_codec(void)
         test_file file;
         load(chirps[i].name, &file);
         for (size_t size = 0; size < file.size; size++) {
-            spsh_decode_result result;
+            spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
             spsh_status rc = decode_as(&file, size, chirps[i].codec, &result);
             CHECK(rc == SPSH_OK || rc == SPSH_E_AUDIO || rc == SPSH_E_TRUNCATED);
             if (rc != SPSH_OK)
@@ -829,12 +829,12 @@ static void test_every_bit_flip_of_every_codec(void)
 {
     for (size_t i = 0; i < CHIRP_COUNT; i++) {
         test_file file;
-        spsh_decode_result whole;
+        spsh_decode_result whole = SPSH_DECODE_RESULT_INIT;
         load(chirps[i].name, &file);
         REQUIRE(decode_as(&file, file.size, chirps[i].codec, &whole) == SPSH_OK);
         bool is_ogg = chirps[i].codec == SPSH_CODEC_OPUS || chirps[i].codec == SPSH_CODEC_VORBIS;
         for (size_t bit = 0; bit < file.size * 8; bit += is_ogg ? 1 : 3) {
-            spsh_decode_result result;
+            spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
             file.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
             spsh_status rc = decode_as(&file, file.size, SPSH_CODEC_UNKNOWN, &result);
             file.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
@@ -883,7 +883,7 @@ static void test_flac_round_trips(void)
         uint8_t *again = (uint8_t *)malloc(capacity);
         size_t size = 0;
         size_t size_again = 0;
-        spsh_decode_result result;
+        spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
         REQUIRE(pcm != NULL && back != NULL && encoded != NULL && again != NULL);
         fill_random(pcm, count * sample_bytes, &state); /* noise: verbatim, the largest there is */
         uint32_t unused = (uint32_t)(8 * sample_bytes) - cases[i].bits;
@@ -1061,7 +1061,7 @@ static void test_ranges_of_chirps(void)
     uint64_t state = test_seed(11);
     for (size_t i = 0; i < CHIRP_COUNT; i++) {
         test_file file;
-        spsh_decode_result result;
+        spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
         spsh_decoder *decoder = NULL;
         int16_t whole[20000];
         int16_t part[20000];
@@ -1195,7 +1195,7 @@ static void test_pcm_limit_is_exact(void)
     static const uint8_t data[1000] = {0};
     for (uint64_t limit = 998; limit <= 1001; limit++) {
         spsh_decoder_options options = SPSH_DECODER_OPTIONS_INIT;
-        spsh_decode_result result;
+        spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
         make_wav(&scratch, (wav_format){1, 1, 16000, 16}, data, sizeof(data));
         options.pcm_bytes_max = limit;
         CHECK_I64(spsh_audio_decode_memory((spsh_bytes){scratch.data, scratch.size}, SPSH_CODEC_WAV,
@@ -1231,7 +1231,7 @@ static spsh_status cancel(void *user, const spsh_audio_info *info, const void *p
 
 static void test_arguments(void)
 {
-    spsh_decode_result result;
+    spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
     spsh_decoder_options options = SPSH_DECODER_OPTIONS_INIT;
     test_file file;
     load("chirp.mp3", &file);
@@ -1280,7 +1280,7 @@ static void test_every_allocation_failure(void)
             fault_alloc fault = {.fail_at = fail_at};
             spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, &fault};
             spsh_decoder_options options = SPSH_DECODER_OPTIONS_INIT;
-            spsh_decode_result result;
+            spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
             options.allocator = &allocator;
             options.sample_rate_hz = 8000;
             REQUIRE(fail_at < 20);

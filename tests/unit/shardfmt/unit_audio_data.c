@@ -112,7 +112,7 @@ static void check_twin(const char *path, const spsh_decode_result *result)
 {
     char twin[4096];
     size_t length = strlen(path);
-    spsh_decode_result other;
+    spsh_decode_result other = SPSH_DECODE_RESULT_INIT;
     struct stat info;
     if (strstr(path + root_length, "ljspeech") == NULL || length < 5 ||
         strcmp(path + length - 5, ".flac") != 0)
@@ -131,7 +131,7 @@ static void check_twin(const char *path, const spsh_decode_result *result)
 static void check_without_md5(spsh_bytes bytes, const spsh_decode_result *result)
 {
     spsh_decoder_options options = SPSH_DECODER_OPTIONS_INIT;
-    spsh_decode_result other;
+    spsh_decode_result other = SPSH_DECODE_RESULT_INIT;
     options.skip_md5 = true;
     REQUIRE(spsh_audio_decode_memory(bytes, SPSH_CODEC_FLAC, &options, NULL, NULL, &other, NULL) ==
             SPSH_OK);
@@ -156,7 +156,7 @@ static void check_file(const char *path)
     spsh_bytes bytes = {file.data, file.size};
     spsh_codec codec = spsh_audio_sniff(file.data, file.size < 4096 ? file.size : 4096, path);
     buffer pcm = {NULL, 0, 0};
-    spsh_decode_result result;
+    spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
     spsh_audio_info info;
     spsh_error err = SPSH_ERROR_INIT;
     spsh_memory_source memory = {bytes};

@@ -57,7 +57,7 @@ static void test_twin(void)
 {
     spsh_error err = SPSH_ERROR_INIT;
     spsh_cuda *cuda = NULL;
-    spsh_cuda_device device;
+    spsh_cuda_device device = SPSH_CUDA_DEVICE_INIT;
     const char sent[] = "samples";
     char back[sizeof(sent)] = {0};
     void *memory = NULL;
@@ -143,7 +143,7 @@ static void test_real(void)
     spsh_cuda *cuda = NULL;
     const spsh_status rc = spsh_cuda_open(real_path, &cuda, &err);
     if (rc == SPSH_OK) {
-        spsh_cuda_device device;
+        spsh_cuda_device device = SPSH_CUDA_DEVICE_INIT;
         CHECK(spsh_cuda_device_count(cuda) >= 1);
         CHECK_I64(spsh_cuda_device_get(cuda, 0, &device, &err), SPSH_OK);
         CHECK(device.name[0] != '\0' && device.memory_bytes > 0);

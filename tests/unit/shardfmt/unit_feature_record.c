@@ -70,7 +70,7 @@ static int take_damage(void *user, const spsh_damage *damage)
 static const char *verify(const spsh_record *record)
 {
     spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
-    spsh_verify_result result;
+    spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
     char path[300];
     (void)snprintf(path, sizeof(path), "%s/000000-000.spsh", folder);
     (void)unlink(path);
@@ -126,7 +126,7 @@ static void test_no_decoder_takes_it(void)
     const spsh_audio_source source = spsh_audio_source_memory(&memory);
     spsh_decoder *decoder = NULL;
     spsh_audio_info info;
-    spsh_decode_result result;
+    spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
     spsh_error err = SPSH_ERROR_INIT;
     CHECK_STR(spsh_codec_name(SPSH_CODEC_FEATURES), "features");
     CHECK_I64(spsh_audio_inspect(&source, SPSH_CODEC_FEATURES, &info, NULL), SPSH_E_UNSUPPORTED);

@@ -232,7 +232,7 @@ static void test_a_tag_behind_the_frames(void)
 
 static spsh_decode_result decode(size_t size)
 {
-    spsh_decode_result result = {.samples = 0};
+    spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
     spsh_error err = SPSH_ERROR_INIT;
     spsh_status rc = spsh_audio_decode_memory((spsh_bytes){file, size}, SPSH_CODEC_UNKNOWN, NULL,
                                               NULL, NULL, &result, &err);
@@ -398,7 +398,7 @@ static void test_samples_that_wrap(void)
     for (size_t n = 0; n < sizeof(wrap_cases) / sizeof(wrap_cases[0]); n++) {
         const wrap_case *c = &wrap_cases[n];
         for (int bad = -1; bad < WRAP_BLOCKS; bad++) {
-            spsh_decode_result result;
+            spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
             uint8_t md5[16];
             make_clipped(c, bad, pcm);
             pcm_check check = {(const uint8_t *)values, wrap(c, pcm, values), 0};

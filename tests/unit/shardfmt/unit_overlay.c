@@ -92,7 +92,7 @@ static void test_skips_and_transcripts(void)
     spsh_dataset *dataset = open_dataset(tiny.path, 0, 0);
     CHECK_U64(spsh_dataset_info_get(dataset)->generation, 3);
     CHECK_U64(spsh_dataset_info_get(dataset)->overlay_count, 2);
-    spsh_overlay_info info;
+    spsh_overlay_info info = SPSH_OVERLAY_INFO_INIT;
     REQUIRE(spsh_dataset_overlay(dataset, 0, &info, NULL) == SPSH_OK);
     CHECK(is_text(info.name, "skips.1") && info.type == SPSH_OVERLAY_SKIP && info.entry_count == 3);
     REQUIRE(spsh_dataset_overlay(dataset, 1, &info, NULL) == SPSH_OK);
@@ -365,7 +365,7 @@ static void test_many_entries(void)
 
 static void check_names(const spsh_dataset *dataset, const char *name, const char *given_name)
 {
-    spsh_overlay_info info;
+    spsh_overlay_info info = SPSH_OVERLAY_INFO_INIT;
     CHECK_U64(spsh_dataset_info_get(dataset)->overlay_count, 1);
     REQUIRE(spsh_dataset_overlay(dataset, 0, &info, NULL) == SPSH_OK);
     CHECK(is_text(info.name, name));

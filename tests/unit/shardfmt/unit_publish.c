@@ -177,7 +177,7 @@ static void test_rows_and_sums(void)
     static const uint64_t duplicates[] = {2, 4, 5};
     for (int i = 0; i < 3; i++) {
         tiny_dataset tiny;
-        spsh_dataset_info info;
+        spsh_dataset_info info = SPSH_DATASET_INFO_INIT;
         spsh_error err = SPSH_ERROR_INIT;
         write_dataset(&tiny, names[i]);
         CHECK_I64(tiny_dataset_publish(&tiny, (spsh_dedupe)i, NULL, NULL, &info, &err), SPSH_OK);
@@ -418,7 +418,7 @@ static void test_little_memory_gives_the_same(void)
 {
     made a;
     made b;
-    spsh_dataset_info info;
+    spsh_dataset_info info = SPSH_DATASET_INFO_INIT;
     make_dataset(&a, "large", 3, 20000, unique_id);
     make_dataset(&b, "small", 3, 20000, unique_id);
     CHECK_I64(publish_made(&a, 0, &info, NULL), SPSH_OK);

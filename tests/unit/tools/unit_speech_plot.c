@@ -19,7 +19,7 @@ static void require(spsh_status status)
 
 static spsh_feature_options features_of(const char *text)
 {
-    spsh_feature_options options;
+    spsh_feature_options options = SPSH_FEATURE_OPTIONS_INIT;
     require(spsh_feature_options_parse(text, &options, &err));
     return options;
 }

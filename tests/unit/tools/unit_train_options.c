@@ -12,13 +12,13 @@ static spsh_error err;
 
 static spsh_status call_train(const void *options)
 {
-    spsh_train_result result;
+    spsh_train_result result = SPSH_TRAIN_RESULT_INIT;
     return spsh_train((const spsh_train_options *)options, &result, &err);
 }
 
 static spsh_status call_evaluate(const void *options)
 {
-    spsh_evaluation result;
+    spsh_evaluation result = SPSH_EVALUATION_INIT;
     return spsh_evaluate((const spsh_evaluate_options *)options, &result, &err);
 }
 

@@ -519,7 +519,7 @@ static void test_verify_reads_them(void)
 {
     const char *path = at("trip/checkpoints/000001-000000012000.spsh");
     spsh_verify_options options = SPSH_VERIFY_OPTIONS_INIT;
-    spsh_verify_result result;
+    spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
     options.flags = SPSH_VERIFY_CACHED | SPSH_VERIFY_NO_URING;
     REQUIRE(spsh_verify(path, &options, &result, NULL) == SPSH_OK);
     CHECK_U64(result.damage_count, 0);

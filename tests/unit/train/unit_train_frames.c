@@ -110,7 +110,7 @@ static void check_contains(const char *text, const char *part)
     CHECK(strstr(text, part) != NULL);
 }
 
-static spsh_train_result whole;
+static spsh_train_result whole = SPSH_TRAIN_RESULT_INIT;
 
 static void test_learns(void)
 {
@@ -171,7 +171,7 @@ static const char *other_alignments(uint32_t first, const char *greatest)
 
 static void test_evaluates(void)
 {
-    spsh_evaluation result = {0};
+    spsh_evaluation result = SPSH_EVALUATION_INIT;
     const char *const other[] = {other_alignments(TRAINED, "4"), NULL};
     REQUIRE(evaluate(NULL, &result) == SPSH_OK);
     CHECK(result.is_of_frames);
@@ -204,7 +204,7 @@ static void test_does_not_transcribe(void)
 
 static void test_stopped_and_killed(void)
 {
-    spsh_train_result result = {0};
+    spsh_train_result result = SPSH_TRAIN_RESULT_INIT;
     stop_at = whole.steps / 3;
     CHECK_I64(run("stopped", false, NULL, &result), SPSH_E_CANCELED);
     stop_at = 0;
@@ -240,7 +240,7 @@ static void test_other_shapes(void)
     };
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
         char name[32];
-        spsh_train_result result = {0};
+        spsh_train_result result = SPSH_TRAIN_RESULT_INIT;
         (void)snprintf(name, sizeof(name), "shape%d", (int)i);
         const char *overrides[6] = {NULL};
         size_t count = 0;
@@ -258,7 +258,7 @@ static void test_counted(void)
 {
     char override[700];
     const char *const overrides[] = {override, "train.epochs=1", NULL};
-    spsh_train_result result = {0};
+    spsh_train_result result = SPSH_TRAIN_RESULT_INIT;
     (void)snprintf(override, sizeof(override), "data.alignments=[\"%s\"]",
                    other_alignments(0, "4"));
     REQUIRE(run("counted", false, overrides, &result) == SPSH_OK);
@@ -271,7 +271,7 @@ static void test_counted(void)
 static void test_refused(void)
 {
     char path[600], override[700];
-    spsh_train_result result = {0};
+    spsh_train_result result = SPSH_TRAIN_RESULT_INIT;
     (void)snprintf(path, sizeof(path), "%s/nobody", folder);
     FILE *file = fopen(path, "wb");
     REQUIRE(file != NULL && fputs("nobody 1 2 3\n", file) >= 0 && fclose(file) == 0);

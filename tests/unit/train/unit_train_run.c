@@ -65,7 +65,7 @@ static void test_recognises(void)
     char data[1024];
     const char *const names[] = {data, NULL};
     spsh_evaluate_options options = SPSH_EVALUATE_OPTIONS_INIT;
-    spsh_evaluation result = {0};
+    spsh_evaluation result = SPSH_EVALUATION_INIT;
     (void)snprintf(data, sizeof(data), "%s", at("talk.spsh"));
     options.checkpoint = at("whole");
     options.datasets = names;

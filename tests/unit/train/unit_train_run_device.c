@@ -464,7 +464,7 @@ static void test_evaluates(void)
     char data[1024];
     const char *const names[] = {data, NULL};
     spsh_evaluate_options options = SPSH_EVALUATE_OPTIONS_INIT;
-    spsh_evaluation here, there;
+    spsh_evaluation here = SPSH_EVALUATION_INIT, there = SPSH_EVALUATION_INIT;
     (void)snprintf(data, sizeof(data), "%s", at("talk.spsh"));
     options.checkpoint = at("fp16");
     options.datasets = names;

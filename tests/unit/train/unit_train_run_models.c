@@ -61,7 +61,7 @@ static void test_long_dev_utterances(void)
     char data[600], text[KIT_TEXT_BYTES * 4];
     const char *const names[] = {data, NULL};
     spsh_evaluate_options options = SPSH_EVALUATE_OPTIONS_INIT;
-    spsh_evaluation result = {0};
+    spsh_evaluation result = SPSH_EVALUATION_INIT;
     kit_run run = {.folder = "short", .overrides = {"data.max_padded_seconds=0.15"}};
     REQUIRE(train_kit_run(&run) == SPSH_OK);
     CHECK(run.result.samples < 2 * TALK_UTTERANCES - 50);

@@ -364,6 +364,7 @@ static spsh_status merge(const spsh_pack_options *options, const spsh__plan *pla
     publish.reject_count = spsh__reject_rows(&result->rejects);
     publish.source_row_count = result->row_count;
     publish.memory_bytes = options->memory_bytes;
+    result->info = (spsh_dataset_info)SPSH_DATASET_INFO_INIT;
     return spsh_dataset_publish(&publish, &result->info, err);
 }
 

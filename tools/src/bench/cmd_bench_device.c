@@ -15,7 +15,7 @@ enum { COPIES_AT_ONCE = 8 };
 int spsh__bench_device_open(uint64_t number, spsh__bench_device *ret_device)
 {
     spsh_error err = SPSH_ERROR_INIT;
-    spsh__bench_device device = {.number = (uint32_t)number};
+    spsh__bench_device device = {.is = SPSH_CUDA_DEVICE_INIT, .number = (uint32_t)number};
     spsh_status rc = spsh_cuda_open(getenv("SPEECHSHARD_CUDA_PLUGIN"), &device.cuda, &err);
     if (rc == SPSH_OK)
         rc = spsh_cuda_device_get(device.cuda, device.number, &device.is, &err);

@@ -45,7 +45,7 @@ static void subtract(spsh_loader_stats *end, const spsh_loader_stats *begin)
 static spsh_status measure(spsh_loader *loader, double opened_wall, double seconds,
                            spsh__bench_loaded *loaded, spsh_error *err)
 {
-    spsh_loader_stats before;
+    spsh_loader_stats before = SPSH_LOADER_STATS_INIT;
     spsh_status rc = take_batch(loader, err);
     loaded->first_batch_seconds = spsh__cli_now_s() - opened_wall;
     spsh_loader_stats_get(loader, &before);
@@ -57,6 +57,7 @@ static spsh_status measure(spsh_loader *loader, double opened_wall, double secon
     while (rc == SPSH_OK && spsh__cli_now_s() < begin.wall + seconds)
         rc = take_batch(loader, err);
     const spsh__bench_clock end = spsh__bench_now();
+    loaded->stats = (spsh_loader_stats)SPSH_LOADER_STATS_INIT;
     spsh_loader_stats_get(loader, &loaded->stats);
     subtract(&loaded->stats, &before);
     loaded->seconds = end.wall - begin.wall;

@@ -77,7 +77,7 @@ static spsh_status add_item(spsh__bench_sample *sample, const spsh__datasets *da
 static spsh_status add_batches(spsh__bench_sample *sample, const spsh__datasets *datasets,
                                spsh_sampler *sampler, spsh_error *err)
 {
-    spsh_planned_batch batch;
+    spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
     spsh_status rc = SPSH_OK;
     while (sample->count + sample->left_out < RECORDS_MAX &&
            (rc = spsh_sampler_next(sampler, &batch, err)) == SPSH_OK) {

@@ -25,7 +25,10 @@ int spsh__hear_request_make(const char *command, const spsh__hear_words *words,
 {
     spsh__hear_request *r = request;
     spsh_error err = SPSH_ERROR_INIT;
-    *r = (spsh__hear_request){.loader = SPSH_LOADER_OPTIONS_INIT, .plan = SPSH_PLAN_OPTIONS_INIT};
+    *r = (spsh__hear_request){.loader = SPSH_LOADER_OPTIONS_INIT,
+                              .plan = SPSH_PLAN_OPTIONS_INIT,
+                              .features = SPSH_FEATURE_OPTIONS_INIT,
+                              .augment = SPSH_AUGMENT_OPTIONS_INIT};
     r->loader.plan = &r->plan;
     r->plan.seed = words->seed;
     r->loader.memory_bytes = (uint64_t)MEMORY_GIB << 30;

@@ -69,7 +69,7 @@ static spsh_status add_overlays(const run *r, spsh__pack_hasher *hasher, spsh_er
     const uint64_t count = spsh_dataset_info_get(source)->overlay_count;
     spsh_status rc = SPSH_OK;
     for (uint64_t n = 0; n < count && rc == SPSH_OK; n++) {
-        spsh_overlay_info overlay;
+        spsh_overlay_info overlay = SPSH_OVERLAY_INFO_INIT;
         char numbers[64];
         rc = spsh_dataset_overlay(source, n, &overlay, err);
         if (rc != SPSH_OK)
@@ -400,6 +400,7 @@ static spsh_status publish(run *r, spsh_error *err)
         opt.options_json = spsh__builder_bytes(&r->json);
         opt.reject_count = source_rows - rows;
         opt.source_row_count = source_rows;
+        r->work.facts.info = (spsh_dataset_info)SPSH_DATASET_INFO_INIT;
         rc = spsh_dataset_publish(&opt, &r->work.facts.info, err);
         r->work.facts.published = rc == SPSH_OK;
     }

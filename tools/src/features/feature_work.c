@@ -51,7 +51,7 @@ static spsh_status list_skipped(spsh__feature_work *w, spsh_error *err)
 
 static spsh_status check_is_audio(const spsh__feature_work *w, spsh_error *err)
 {
-    spsh_features_description described;
+    spsh_features_description described = SPSH_FEATURES_DESCRIPTION_INIT;
     spsh_error why = SPSH_ERROR_INIT;
     const spsh_status rc = spsh_features_dataset(w->source, &described, &why);
     if (rc == SPSH_OK)

@@ -88,7 +88,7 @@ spsh_status spsh__cat_hear(const spsh__cat_subject *subject, spsh_error *err)
 {
     const spsh__cat_subject *c = subject;
     spsh_hearing *hearing = NULL;
-    spsh_heard heard;
+    spsh_heard heard = SPSH_HEARD_INIT;
     spsh_status rc = spsh_hearing_open(c->dataset, c->position, &c->request->loader, &hearing, err);
     if (rc == SPSH_OK)
         rc = spsh_hearing_listen(hearing, c->epoch, &heard, err);

@@ -24,6 +24,7 @@ static spsh_status get_listed(const spsh_cuda *cuda, uint32_t number, listed_dev
     listed->free_bytes = 0;
     listed->is_usable =
         spsh_cuda_memory(cuda, number, &listed->free_bytes, &all_bytes, &listed->why) == SPSH_OK;
+    listed->device = (spsh_cuda_device)SPSH_CUDA_DEVICE_INIT;
     return spsh_cuda_device_get(cuda, number, &listed->device, err);
 }
 
@@ -101,7 +102,7 @@ static void put_library(spsh_json *json, const spsh_cuda_library *library)
 /* What parts of the plug-in load when they need it. */
 static void list_libraries(const spsh_cuda *cuda, spsh_json *json)
 {
-    spsh_cuda_library library;
+    spsh_cuda_library library = SPSH_CUDA_LIBRARY_INIT;
     for (uint32_t i = 0; spsh_cuda_library_get(cuda, i, &library) == SPSH_OK; i++) {
         if (json == NULL)
             print_library(&library);

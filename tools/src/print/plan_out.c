@@ -129,7 +129,7 @@ static char *domain_text(const spsh__plan_summary *s, const spsh_plan_domain *do
 static bool add_domain(spsh_table *table, const spsh__plan_summary *s, uint32_t number)
 {
     spsh_error err = SPSH_ERROR_INIT;
-    spsh_plan_domain domain;
+    spsh_plan_domain domain = SPSH_PLAN_DOMAIN_INIT;
     if (spsh_plan_domain_get(s->plan, number, &domain, &err) != SPSH_OK)
         return false;
     char *text = domain_text(s, &domain);
@@ -243,7 +243,7 @@ static void put_epoch(spsh_json *json, const spsh__plan_summary *s)
 static spsh_status put_domain(spsh_json *json, const spsh__plan_summary *s, uint32_t number,
                               spsh_error *err)
 {
-    spsh_plan_domain domain;
+    spsh_plan_domain domain = SPSH_PLAN_DOMAIN_INIT;
     const spsh_domain_report *found = &s->domains[number];
     const uint64_t units = units_served(s);
     spsh_status rc = spsh_plan_domain_get(s->plan, number, &domain, err);

@@ -84,12 +84,16 @@ typedef struct spsh_train_options {
 /* clang-format on */
 
 typedef struct spsh_train_result {
+    size_t struct_size;
     uint64_t steps, epochs, samples; /* since the run began; samples: utterances served */
     double loss;                     /* mean per utterance of this call's last step; NaN: none */
     double wer, cer;                 /* of this call's last evaluation of the first dev set: errors
                                         per word, per character; NaN: none */
     double frame_error; /* of a model of frames, there: share of frames that are wrong; NaN: none */
 } spsh_train_result;
+/* clang-format off */
+#define SPSH_TRAIN_RESULT_INIT {sizeof(spsh_train_result), 0, 0, 0, 0, 0, 0, 0}
+/* clang-format on */
 
 /**
  * Train as one process of the world that spsh_train_world_find finds, until the run is done.
@@ -135,6 +139,7 @@ typedef struct spsh_evaluate_options {
 
 /** Of all utterances together, against their transcripts as the vocabulary normalises them. */
 typedef struct spsh_evaluation {
+    size_t struct_size;
     uint64_t utterances, wrong_utterances; /* wrong: not the same text */
     uint64_t words, letters;               /* of the transcripts; letters: code points */
     uint64_t infeasible;                   /* fewer frames than their labels need */
@@ -149,6 +154,10 @@ typedef struct spsh_evaluation {
     uint64_t without_alignment, other_length; /* utterances; their alignment's length */
     double frame_error;                       /* share of frames that are wrong */
 } spsh_evaluation;
+/* clang-format off */
+#define SPSH_EVALUATION_INIT {sizeof(spsh_evaluation), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, 0, \
+    0, 0, 0}
+/* clang-format on */
 
 /**
  * Transcribe datasets and count what is wrong.
@@ -428,6 +437,7 @@ SPSH_API void spsh_train_simulation_free(spsh_train_simulation *simulation);
 
 /** Who started this process, and what it is among the others. */
 typedef struct spsh_train_world {
+    size_t struct_size;
     char launcher[32]; /* "mpirun", "torchrun", "srun", "pmi", "environment", "alone" */
     uint32_t rank, world_size;
     uint32_t local_rank, local_size; /* among the processes of its node */
@@ -439,6 +449,10 @@ typedef struct spsh_train_world {
     char comm[8];           /* what carries messages: "self", "mpi", "tcp" */
     bool has_mpi;           /* was built in */
 } spsh_train_world;
+/* clang-format off */
+#define SPSH_TRAIN_WORLD_INIT {sizeof(spsh_train_world), {0}, 0, 0, 0, 0, 0, 0, {0}, 0, {0}, 0, \
+    {0}, false}
+/* clang-format on */
 
 /** From the environment of mpirun, srun, torchrun, Kubernetes, or plain variables:
  * docs/TRAINING.md.

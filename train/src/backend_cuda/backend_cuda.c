@@ -274,6 +274,7 @@ spsh_status spsh__backend_cuda_open(spsh__backend *backend, const spsh__backend_
     backend->ops = &cuda_ops;
     self->conv_bytes_max = CONV_BYTES_MAX;
     self->plugin = spsh_cuda_plugin_of(options->cuda);
+    self->about = (spsh_cuda_device)SPSH_CUDA_DEVICE_INIT;
     spsh_status rc = spsh_cuda_device_get(options->cuda, options->device, &self->about, err);
     if (rc == SPSH_OK)
         rc = check_precision(backend, err);

@@ -6,6 +6,7 @@
 
 #include "comm.h"
 #include "speechshard/inside.h"
+#include "speechshard/options.h"
 #include "speechshard/train.h"
 
 #define WORLD_MAX 65536u
@@ -370,10 +371,12 @@ spsh_status spsh__launch_find(const char *(*get_fn)(void *user, const char *name
 spsh_status spsh_train_world_find(spsh_train_world *ret_world, spsh_error *err)
 {
     spsh__launch launch;
-    const spsh_status rc = spsh__launch_find(NULL, NULL, &launch, err);
+    spsh_status rc = spsh_result_check(ret_world, sizeof(*ret_world), err);
+    if (rc == SPSH_OK)
+        rc = spsh__launch_find(NULL, NULL, &launch, err);
     if (rc != SPSH_OK)
         return rc;
-    *ret_world = (spsh_train_world){
+    spsh_train_world world = {
         .rank = launch.rank,
         .world_size = launch.world_size,
         .local_rank = launch.local_rank,
@@ -383,10 +386,11 @@ spsh_status spsh_train_world_find(spsh_train_world *ret_world, spsh_error *err)
         .master_port = launch.master_port,
         .restart_count = launch.restart_count,
     };
-    ret_world->has_mpi = spsh__comm_has_mpi();
-    (void)snprintf(ret_world->comm, sizeof(ret_world->comm), "%s", spsh__comm_name(&launch, NULL));
-    (void)snprintf(ret_world->launcher, sizeof(ret_world->launcher), "%s", launch.launcher);
-    (void)snprintf(ret_world->master, sizeof(ret_world->master), "%s", launch.master);
-    (void)snprintf(ret_world->run_id, sizeof(ret_world->run_id), "%s", launch.run_id);
+    world.has_mpi = spsh__comm_has_mpi();
+    (void)snprintf(world.comm, sizeof(world.comm), "%s", spsh__comm_name(&launch, NULL));
+    (void)snprintf(world.launcher, sizeof(world.launcher), "%s", launch.launcher);
+    (void)snprintf(world.master, sizeof(world.master), "%s", launch.master);
+    (void)snprintf(world.run_id, sizeof(world.run_id), "%s", launch.run_id);
+    spsh_result_give(ret_world, &world, sizeof(world));
     return SPSH_OK;
 }

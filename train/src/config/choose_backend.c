@@ -61,7 +61,7 @@ static spsh_status open_on_device(const spsh__compute_options *o, spsh__compute 
 
 static spsh_status tell_device(const spsh__compute_options *o, spsh__compute *c, spsh_error *err)
 {
-    spsh_cuda_device device;
+    spsh_cuda_device device = SPSH_CUDA_DEVICE_INIT;
     const spsh_status rc = spsh_cuda_device_get(c->cuda, c->backend->device, &device, err);
     if (rc != SPSH_OK)
         return rc;

@@ -531,8 +531,8 @@ static const given *given_of(const reading *r, const char *name)
 
 static spsh_status take_features(const reading *r, spsh_error *err)
 {
-    spsh_feature_options features;
-    spsh_augment_options augment;
+    spsh_feature_options features = SPSH_FEATURE_OPTIONS_INIT;
+    spsh_augment_options augment = SPSH_AUGMENT_OPTIONS_INIT;
     spsh_error inner = SPSH_ERROR_INIT;
     char text[SPSH_FEATURE_TEXT_BYTES_MAX];
     char augment_text[SPSH_AUGMENT_TEXT_BYTES_MAX];

@@ -142,7 +142,7 @@ static spsh_status has_new_texts(const spsh_dataset *dataset, bool *ret_has, sps
     const uint64_t count = spsh_dataset_info_get(dataset)->overlay_count;
     *ret_has = false;
     for (uint64_t i = 0; i < count && !*ret_has; i++) {
-        spsh_overlay_info overlay;
+        spsh_overlay_info overlay = SPSH_OVERLAY_INFO_INIT;
         const spsh_status rc = spsh_dataset_overlay(dataset, i, &overlay, err);
         if (rc != SPSH_OK)
             return rc;

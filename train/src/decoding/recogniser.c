@@ -35,7 +35,7 @@ spsh_status spsh_recogniser_open(const spsh_recogniser_options *options, spsh_re
                                  spsh_error *err)
 {
     spsh_recogniser_options known = SPSH_RECOGNISER_OPTIONS_INIT;
-    spsh_feature_options features;
+    spsh_feature_options features = SPSH_FEATURE_OPTIONS_INIT;
     spsh_status rc = spsh_options_take(options, &known, sizeof(known), err);
     if (rc != SPSH_OK)
         return rc;
@@ -267,9 +267,9 @@ spsh_status spsh_recogniser_transcribe(spsh_recogniser *r, const int16_t *sample
 
 /* ---- datasets ---- */
 
-static void fill_result(const spsh__evaluation *sums, spsh_evaluation *ret)
+static void give_result(const spsh__evaluation *sums, bool is_of_frames, spsh_evaluation *ret)
 {
-    *ret = (spsh_evaluation){
+    spsh_evaluation result = {
         .utterances = sums->words.utterances,
         .wrong_utterances = sums->words.wrong_utterances,
         .words = sums->words.reference_count,
@@ -282,6 +282,15 @@ static void fill_result(const spsh__evaluation *sums, spsh_evaluation *ret)
         .audio_seconds = sums->audio_s,
         .seconds = sums->took_s,
     };
+    if (is_of_frames) {
+        result.is_of_frames = true;
+        result.utterances = sums->utterances;
+        result.frames = sums->loss_count;
+        result.frame_error = spsh__frame_error(sums);
+        result.without_alignment = sums->without_alignment;
+        result.other_length = sums->other_length;
+    }
+    spsh_result_give(ret, &result, sizeof(result));
 }
 
 /* What spsh_evaluate opens. */
@@ -367,7 +376,9 @@ spsh_status spsh_evaluate(const spsh_evaluate_options *options, spsh_evaluation 
     spsh_evaluate_options known = SPSH_EVALUATE_OPTIONS_INIT;
     evaluation e = {.trained = NULL};
     spsh__evaluation sums = {0};
-    spsh_status rc = spsh_options_take(options, &known, sizeof(known), err);
+    spsh_status rc = spsh_result_check(ret_result, sizeof(*ret_result), err);
+    if (rc == SPSH_OK)
+        rc = spsh_options_take(options, &known, sizeof(known), err);
     if (rc != SPSH_OK)
         return rc;
     if (known.checkpoint == NULL)
@@ -384,15 +395,7 @@ spsh_status spsh_evaluate(const spsh_evaluate_options *options, spsh_evaluation 
     if (rc == SPSH_OK)
         rc = spsh__evaluate(e.evaluator, e.feed, &sums, err);
     if (rc == SPSH_OK)
-        fill_result(&sums, ret_result);
-    if (rc == SPSH_OK && e.alignments != NULL) {
-        ret_result->is_of_frames = true;
-        ret_result->utterances = sums.utterances;
-        ret_result->frames = sums.loss_count;
-        ret_result->frame_error = spsh__frame_error(&sums);
-        ret_result->without_alignment = sums.without_alignment;
-        ret_result->other_length = sums.other_length;
-    }
+        give_result(&sums, e.alignments != NULL, ret_result);
     close_evaluation(&e);
     return rc;
 }

@@ -143,7 +143,7 @@ static spsh_status set_weights(setup *s, const spsh__feed *feed, const spsh__fee
 {
     const uint32_t count = spsh_plan_info_get(plan)->domain_count;
     double *units = calloc(feed->sources.count, sizeof(*units));
-    spsh_plan_domain domain;
+    spsh_plan_domain domain = SPSH_PLAN_DOMAIN_INIT;
     spsh_status rc = SPSH_OK;
     s->weights = calloc(count, sizeof(*s->weights));
     if (units == NULL || s->weights == NULL)
@@ -277,7 +277,7 @@ static spsh_status find_domains(spsh__feed *feed, spsh_error *err)
     spsh_status rc =
         feed->domain_of == NULL || feed->domain_names == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     for (uint32_t d = 0; d < count && rc == SPSH_OK; d++) {
-        spsh_plan_domain domain;
+        spsh_plan_domain domain = SPSH_PLAN_DOMAIN_INIT;
         rc = spsh_plan_domain_get(plan, d, &domain, err);
         if (rc == SPSH_OK)
             rc = add_domain(feed, d, domain.name, err);
@@ -502,7 +502,7 @@ spsh_status spsh__feed_next_hash(const spsh__feed *feed, const uint8_t *bytes, s
 {
     const spsh_plan *plan = spsh_loader_plan(feed->loader);
     spsh_sampler *sampler = NULL;
-    spsh_planned_batch batch;
+    spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
     spsh_position position;
     uint32_t extra_bytes = 0;
     spsh_error failed = SPSH_ERROR_INIT; /* an epoch's end is one, too */
@@ -525,7 +525,7 @@ spsh_status spsh__feed_next_hash(const spsh__feed *feed, const uint8_t *bytes, s
 
 uint64_t spsh__feed_wait_ns(const spsh__feed *feed)
 {
-    spsh_loader_stats stats;
+    spsh_loader_stats stats = SPSH_LOADER_STATS_INIT;
     spsh_loader_stats_get(feed->loader, &stats);
     return stats.wait_ns;
 }
@@ -542,14 +542,14 @@ const spsh_dataset *spsh__feed_dataset(const spsh__feed *feed, uint32_t number)
 
 uint64_t spsh__feed_memory_bytes(const spsh__feed *feed)
 {
-    spsh_loader_stats stats;
+    spsh_loader_stats stats = SPSH_LOADER_STATS_INIT;
     spsh_loader_stats_get(feed->loader, &stats);
     return stats.memory_bytes;
 }
 
 uint64_t spsh__feed_device_bytes(const spsh__feed *feed)
 {
-    spsh_loader_stats stats;
+    spsh_loader_stats stats = SPSH_LOADER_STATS_INIT;
     spsh_loader_stats_get(feed->loader, &stats);
     return stats.device_bytes;
 }
@@ -620,7 +620,10 @@ static spsh_status open_datasets(spsh__feed *feed, const spsh__feed_options *o, 
 
 spsh_status spsh__feed_open(const spsh__feed_options *options, spsh__feed **ret, spsh_error *err)
 {
-    setup s = {.loader = SPSH_LOADER_OPTIONS_INIT, .plan = SPSH_PLAN_OPTIONS_INIT};
+    setup s = {.loader = SPSH_LOADER_OPTIONS_INIT,
+               .plan = SPSH_PLAN_OPTIONS_INIT,
+               .features = SPSH_FEATURE_OPTIONS_INIT,
+               .augment = SPSH_AUGMENT_OPTIONS_INIT};
     s.loader.plan = &s.plan;
     spsh__feed *feed = calloc(1, sizeof(*feed));
     if (feed == NULL)

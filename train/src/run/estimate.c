@@ -104,7 +104,7 @@ static spsh_status open_devs(spsh__estimating *e, spsh_error *err)
 static spsh_status take_domain(spsh__estimating *e, uint32_t number, spsh_error *err)
 {
     spsh_train_domain *to = &e->out->domains[e->out->domain_count++];
-    spsh_plan_domain domain;
+    spsh_plan_domain domain = SPSH_PLAN_DOMAIN_INIT;
     const spsh_status rc = spsh_plan_domain_get(spsh__feed_plan(e->feed), number, &domain, err);
     if (rc != SPSH_OK)
         return rc;

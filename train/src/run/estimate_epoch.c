@@ -159,7 +159,7 @@ static spsh_status take_batch(going *g, const spsh_planned_batch *batch, spsh_er
 static spsh_status go_through(going *g, const spsh_plan *plan, spsh_error *err)
 {
     spsh_sampler *sampler = NULL;
-    spsh_planned_batch batch;
+    spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
     spsh_status rc = spsh_sampler_open(plan, 0, 1, &sampler, err);
     if (rc != SPSH_OK)
         return rc;
@@ -326,7 +326,7 @@ spsh_status spsh__estimate_epoch(spsh__estimating *e, spsh_error *err)
 {
     const spsh_plan *plan = spsh__feed_plan(e->feed);
     const uint64_t total = spsh_plan_info_get(plan)->utterance_count;
-    spsh_feature_options features;
+    spsh_feature_options features = SPSH_FEATURE_OPTIONS_INIT;
     going g = {.e = e, .out = e->out, .stride = total / TEXTS_MAX + 1, .suspect_stride = 1};
     spsh_status rc = spsh_feature_options_parse(e->config->features, &features, err);
     if (rc == SPSH_OK)

@@ -19,7 +19,7 @@ spsh_status spsh__run_in_turn(spsh__run_outcome *all, const spsh_train_options *
                               spsh__run_world *world, spsh_error *err)
 {
     spsh_train_options own = *options;
-    spsh_train_result ignored;
+    spsh_train_result ignored = SPSH_TRAIN_RESULT_INIT;
     if (world->launch.rank == 0)
         return spsh__run_in(options, world, all->result, err);
     own.log_fn = options->log_fn != NULL ? log_warning : NULL;

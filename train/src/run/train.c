@@ -10,14 +10,21 @@ spsh_status spsh_train(const spsh_train_options *options, spsh_train_result *ret
 {
     spsh_train_options known = SPSH_TRAIN_OPTIONS_INIT;
     spsh__run_world world = {.ops = &spsh__process_world};
-    const spsh_status rc = spsh_options_take(options, &known, sizeof(known), err);
+    spsh_train_result result = SPSH_TRAIN_RESULT_INIT;
+    spsh_status rc = spsh_result_check(ret_result, sizeof(result), err);
+    if (rc == SPSH_OK)
+        rc = spsh_options_take(options, &known, sizeof(known), err);
     if (rc != SPSH_OK)
         return rc;
     if (known.run == NULL)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a run needs a folder");
     if (known.replay != NULL)
-        return spsh__run_replayed(&known, ret_result, err);
-    if (known.simulate != NULL)
-        return spsh__run_simulated(&known, ret_result, err);
-    return spsh__run_in(&known, &world, ret_result, err);
+        rc = spsh__run_replayed(&known, &result, err);
+    else if (known.simulate != NULL)
+        rc = spsh__run_simulated(&known, &result, err);
+    else
+        rc = spsh__run_in(&known, &world, &result, err);
+    if (rc == SPSH_OK || rc == SPSH_E_CANCELED)
+        spsh_result_give(ret_result, &result, sizeof(result));
+    return rc;
 }

@@ -131,7 +131,7 @@ static spsh_status list_overlays(const spsh_dataset *dataset, json_t **ret_list,
     json_t *list = json_array();
     spsh_status rc = list == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     for (uint64_t i = 0; i < spsh_dataset_info_get(dataset)->overlay_count && rc == SPSH_OK; i++) {
-        spsh_overlay_info overlay;
+        spsh_overlay_info overlay = SPSH_OVERLAY_INFO_INIT;
         rc = spsh_dataset_overlay(dataset, i, &overlay, err);
         if (rc != SPSH_OK)
             break;

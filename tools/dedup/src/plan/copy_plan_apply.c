@@ -56,7 +56,7 @@ static spsh_status find_overlay(const view *v, place *p, spsh_error *err)
 {
     const uint64_t count = spsh_dataset_info_get(p->dataset)->overlay_count;
     for (uint64_t i = 0; i < count; i++) {
-        spsh_overlay_info info;
+        spsh_overlay_info info = SPSH_OVERLAY_INFO_INIT;
         spsh_status rc = spsh_dataset_overlay(p->dataset, i, &info, err);
         if (rc != SPSH_OK)
             return rc;

@@ -343,7 +343,7 @@ static spsh_status add_overlays(spsh__pack_hasher *hasher, const spsh_dataset *d
 {
     const uint64_t count = spsh_dataset_info_get(dataset)->overlay_count;
     for (uint64_t i = 0; i < count; i++) {
-        spsh_overlay_info overlay;
+        spsh_overlay_info overlay = SPSH_OVERLAY_INFO_INIT;
         const spsh_status rc = spsh_dataset_overlay(dataset, i, &overlay, err);
         if (rc != SPSH_OK)
             return rc;

@@ -258,7 +258,7 @@ static spsh_status check_encoded(spsh__prepared *prepared, spsh_error *err)
 {
     spsh_record *record = &prepared->record;
     spsh_decoder_options decoding = SPSH_DECODER_OPTIONS_INIT;
-    spsh_decode_result result;
+    spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
 
     decoding.sample_rate_hz = record->sample_rate_hz;
     spsh_status rc =
@@ -309,7 +309,7 @@ static spsh_status decode_file(const spsh_pack_options *options, spsh__prepared 
     bool collect = options->codec != SPSH_PACK_KEEP;
     pcm_buffer pcm = {0};
     pcm_sink sink = {collect ? &pcm : NULL, options->trusts_headers ? NULL : &prepared->level};
-    spsh_decode_result result;
+    spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
     spsh_error cause = SPSH_ERROR_INIT;
 
     uint64_t begin_ns = thread_time_ns();
