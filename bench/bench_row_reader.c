@@ -188,7 +188,7 @@ static uint64_t read_layout(const text *t)
     must(spsh__view_open(&view_options, &view, NULL) == SPSH_OK, path);
     const spsh_ingest_options options = {.view = view};
     const spsh_ingest_sink sink = {.emit_fn = count_item, .reject_fn = count_reject, .user = &rows};
-    must(spsh__layout_table.scan_fn(&options, &sink, NULL) == SPSH_OK, "scan");
+    must(spsh__layout_scan(&spsh__layout_table, &options, &sink, NULL) == SPSH_OK, "scan");
     spsh__view_close(view);
     return rows;
 }

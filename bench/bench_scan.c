@@ -284,7 +284,7 @@ static void scan(const char *name, const char *root)
     const double start_ms = now_ms();
     check(spsh__view_open(&view_options, &view, &err), root);
     const spsh_ingest_options options = {.view = view};
-    check(layout->scan_fn(&options, &sink, &err), root);
+    check(spsh__layout_scan(layout, &options, &sink, &err), root);
     spsh__view_close(view);
     const double wall = (now_ms() - start_ms) / 1e3;
     (void)getrusage(RUSAGE_SELF, &after);

@@ -80,7 +80,7 @@ static spsh_status scan(const spsh_layout *layout, const char *root, uint64_t at
     if (rc == SPSH_OK)
         rc = spsh__view_index_archives(view, NULL);
     if (rc == SPSH_OK)
-        rc = layout->scan_fn(&options, &sink, NULL);
+        rc = spsh__layout_scan(layout, &options, &sink, NULL);
     if (rc == SPSH_OK)
         rc = spsh__view_scan_ends(view, &observer, NULL);
     fail_malloc.at = UINT64_MAX;

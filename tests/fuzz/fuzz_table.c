@@ -100,7 +100,8 @@ static void scan_as_corpus(const uint8_t *data, size_t size, uint8_t choice)
         .view = view, .domain_rule = choice % 5 == 0 ? "column:text" : NULL, .split_filter = NULL};
     const spsh_ingest_sink sink = {.emit_fn = take_item, .reject_fn = take_reject, .user = &items};
     spsh_error err = SPSH_ERROR_INIT;
-    const spsh_status rc = spsh__layout_find(layouts[choice % 3])->scan_fn(&options, &sink, &err);
+    const spsh_status rc =
+        spsh__layout_scan(spsh__layout_find(layouts[choice % 3]), &options, &sink, &err);
     must(rc == SPSH_OK || err.message[0] != '\0');
     spsh__view_close(view);
 }

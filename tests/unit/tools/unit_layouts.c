@@ -161,7 +161,7 @@ static spsh_status scan_into(const char *layout, const corpus_options *options,
     const spsh_ingest_options ingest = {
         .view = view, .domain_rule = options->domain_rule, .split_filter = options->split_filter};
     if (rc == SPSH_OK)
-        rc = found->scan_fn(&ingest, sink, err);
+        rc = spsh__layout_scan(found, &ingest, sink, err);
     spsh__view_close(view);
     return rc;
 }

@@ -48,7 +48,7 @@ static void check_corpus(const char *relative, const char *layout, uint64_t rows
     CHECK_I64(spsh__layout_detect(view, &found, &probe, &err), SPSH_OK);
     REQUIRE(found != NULL);
     CHECK_STR(found->name, layout);
-    CHECK_I64(found->scan_fn(&options, &sink, &err), SPSH_OK);
+    CHECK_I64(spsh__layout_scan(found, &options, &sink, &err), SPSH_OK);
     spsh__view_close(view);
     printf("       %s: %" PRIu64 " utterances, %" PRIu64 " with text, %" PRIu64 " rejects\n",
            relative, c.items, c.texts, c.rejects);
@@ -107,7 +107,7 @@ static void check_commands(const char *relative, const char *layout, uint64_t ro
     CHECK_I64(spsh__layout_detect(view, &found, &probe, NULL), SPSH_OK);
     REQUIRE(found != NULL);
     CHECK_STR(found->name, layout);
-    CHECK_I64(found->scan_fn(&options, &sink, NULL), SPSH_OK);
+    CHECK_I64(spsh__layout_scan(found, &options, &sink, NULL), SPSH_OK);
     CHECK_U64(c.items, 0);
     CHECK_U64(c.rows_lost, rows);
     CHECK_U64(c.reasons[SPSH_REJECT_COMMAND_SOURCE], rows);
@@ -158,7 +158,7 @@ static void test_lhotse(void)
     REQUIRE(spsh__view_open(&view_options, &view, NULL) == SPSH_OK);
     const spsh_ingest_options options = {.view = view};
     const spsh_ingest_sink sink = {count_item, count_reject, NULL, NULL, NULL, NULL, &c};
-    CHECK_I64(spsh__layout_find("lhotse")->scan_fn(&options, &sink, NULL), SPSH_OK);
+    CHECK_I64(spsh__layout_scan(spsh__layout_find("lhotse"), &options, &sink, NULL), SPSH_OK);
     CHECK_U64(c.items, sizeof(clips) / sizeof(clips[0]));
     CHECK_U64(c.rejects, 0);
     spsh__view_close(view);

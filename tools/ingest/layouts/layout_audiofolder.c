@@ -511,18 +511,11 @@ static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_erro
     return rc == SPSH_OK ? reject_unnamed(f, folder, err) : rc;
 }
 
-static spsh_status scan_note(void *user, spsh__walk_note note, const char *path, int os_errno,
-                             spsh_error *err)
-{
-    folder_scan *f = user;
-    return spsh__scan_walk_note(&f->scan, note, path, os_errno, err);
-}
-
 static spsh_status audiofolder_scan(const spsh_ingest_options *options,
                                     const spsh_ingest_sink *sink, spsh_error *err)
 {
     folder_scan f = {0};
-    const spsh__walk_visitor visitor = {scan_folder, scan_note, &f};
+    const spsh__walk_visitor visitor = {scan_folder, &f, spsh__scan_walk_note, &f.scan};
     spsh_status rc = spsh__scan_begin(&f.scan, options, sink, err);
     if (rc == SPSH_OK)
         rc = spsh__scan_refuse_column(&f.scan, "an AudioFolder", err);

@@ -280,12 +280,6 @@ static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *nam
 static const spsh__tree_layout trees = {"holds clips and tables with client_id, path and sentence",
                                         check_scanned, scan_tree};
 
-static spsh_status common_voice_scan(const spsh_ingest_options *options,
-                                     const spsh_ingest_sink *sink, spsh_error *err)
-{
-    return spsh__trees_scan(options, sink, &trees, err);
-}
-
 static spsh_status common_voice_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
                                       spsh_error *err)
 {
@@ -297,5 +291,5 @@ const spsh_layout spsh__layout_common_voice = {
     .summary = "Common Voice, scripted speech, releases 1 to 25: clips/ and train.tsv ...",
     .tier = SPSH_LAYOUT_CORPUS,
     .probe_fn = common_voice_probe,
-    .scan_fn = common_voice_scan,
+    .trees = &trees,
 };

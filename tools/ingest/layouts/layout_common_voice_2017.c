@@ -64,22 +64,9 @@ static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *nam
 static const spsh__tree_layout trees = {"holds cv-*.csv with filename, text and votes", check_tree,
                                         scan_tree};
 
-static spsh_status common_voice_2017_scan(const spsh_ingest_options *options,
-                                          const spsh_ingest_sink *sink, spsh_error *err)
-{
-    return spsh__trees_scan(options, sink, &trees, err);
-}
-
-static spsh_status common_voice_2017_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
-                                           spsh_error *err)
-{
-    return spsh__trees_probe(view, trees.check_fn, trees.what, ret_probe, err);
-}
-
 const spsh_layout spsh__layout_common_voice_2017 = {
     .name = "common-voice-2017",
     .summary = "the first Common Voice: cv-valid-train.csv and a folder beside it ...",
     .tier = SPSH_LAYOUT_CORPUS,
-    .probe_fn = common_voice_2017_probe,
-    .scan_fn = common_voice_2017_scan,
+    .trees = &trees,
 };

@@ -87,22 +87,9 @@ static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *nam
 static const spsh__tree_layout trees = {"holds audios/ and ss-corpus-<locale>.tsv", check_tree,
                                         scan_tree};
 
-static spsh_status spontaneous_scan(const spsh_ingest_options *options,
-                                    const spsh_ingest_sink *sink, spsh_error *err)
-{
-    return spsh__trees_scan(options, sink, &trees, err);
-}
-
-static spsh_status spontaneous_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
-                                     spsh_error *err)
-{
-    return spsh__trees_probe(view, trees.check_fn, trees.what, ret_probe, err);
-}
-
 const spsh_layout spsh__layout_common_voice_spontaneous = {
     .name = "common-voice-spontaneous",
     .summary = "Common Voice, spontaneous speech: ss-corpus-<locale>.tsv and audios/",
     .tier = SPSH_LAYOUT_CORPUS,
-    .probe_fn = spontaneous_probe,
-    .scan_fn = spontaneous_scan,
+    .trees = &trees,
 };

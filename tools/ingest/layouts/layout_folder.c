@@ -331,18 +331,11 @@ static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_erro
     return rc;
 }
 
-static spsh_status scan_note(void *user, spsh__walk_note note, const char *path, int os_errno,
-                             spsh_error *err)
-{
-    folder_scan *f = user;
-    return spsh__scan_walk_note(&f->scan, note, path, os_errno, err);
-}
-
 static spsh_status folder_layout_scan(const spsh_ingest_options *options,
                                       const spsh_ingest_sink *sink, spsh_error *err)
 {
     folder_scan f = {0};
-    const spsh__walk_visitor visitor = {scan_folder, scan_note, &f};
+    const spsh__walk_visitor visitor = {scan_folder, &f, spsh__scan_walk_note, &f.scan};
     spsh_status rc = spsh__scan_begin(&f.scan, options, sink, err);
     if (rc == SPSH_OK)
         rc = spsh__scan_refuse_split(&f.scan, "a folder of audio", err);
@@ -381,17 +374,10 @@ static spsh_status probe_folder(void *user, const spsh__folder *folder, spsh_err
     return SPSH_E_END;
 }
 
-static spsh_status probe_note(void *user, spsh__walk_note note, const char *path, int os_errno,
-                              spsh_error *err)
-{
-    (void)user, (void)note, (void)path, (void)os_errno, (void)err;
-    return SPSH_OK;
-}
-
 static spsh_status folder_layout_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
                                        spsh_error *err)
 {
-    const spsh__walk_visitor visitor = {probe_folder, probe_note, ret_probe};
+    const spsh__walk_visitor visitor = {.folder_fn = probe_folder, .user = ret_probe};
     *ret_probe = (spsh_layout_probe){0};
     if (spsh__view_file(view) != NULL)
         return SPSH_OK;

@@ -229,18 +229,11 @@ static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_erro
     return rc == SPSH_OK ? spsh__scan_progress(&l->scan, folder->entry_count, err) : rc;
 }
 
-static spsh_status scan_note(void *user, spsh__walk_note note, const char *path, int os_errno,
-                             spsh_error *err)
-{
-    light_scan *l = user;
-    return spsh__scan_walk_note(&l->scan, note, path, os_errno, err);
-}
-
 static spsh_status librilight_scan(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
                                    spsh_error *err)
 {
     light_scan l = {0};
-    const spsh__walk_visitor visitor = {scan_folder, scan_note, &l};
+    const spsh__walk_visitor visitor = {scan_folder, &l, spsh__scan_walk_note, &l.scan};
     spsh_status rc = spsh__scan_begin(&l.scan, options, sink, err);
     if (rc == SPSH_OK)
         rc = spsh__scan_refuse_split(&l.scan, "Libri-Light", err);

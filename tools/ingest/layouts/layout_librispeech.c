@@ -544,18 +544,11 @@ static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_erro
     return rc == SPSH_OK ? reject_unused(l, folder, err) : rc;
 }
 
-static spsh_status scan_note(void *user, spsh__walk_note note, const char *path, int os_errno,
-                             spsh_error *err)
-{
-    libri_scan *l = user;
-    return spsh__scan_walk_note(&l->scan, note, path, os_errno, err);
-}
-
 static spsh_status librispeech_scan(const spsh_ingest_options *options,
                                     const spsh_ingest_sink *sink, spsh_error *err)
 {
     libri_scan l = {0};
-    const spsh__walk_visitor visitor = {scan_folder, scan_note, &l};
+    const spsh__walk_visitor visitor = {scan_folder, &l, spsh__scan_walk_note, &l.scan};
     spsh_status rc = spsh__scan_begin(&l.scan, options, sink, err);
     if (rc == SPSH_OK)
         rc = spsh__scan_refuse_column(&l.scan, "LibriSpeech", err);
@@ -599,18 +592,11 @@ static spsh_status probe_folder(void *user, const spsh__folder *folder, spsh_err
     return ++p->folders < PROBE_FOLDERS_MAX ? SPSH_OK : SPSH_E_END;
 }
 
-static spsh_status probe_note(void *user, spsh__walk_note note, const char *path, int os_errno,
-                              spsh_error *err)
-{
-    (void)user, (void)note, (void)path, (void)os_errno, (void)err;
-    return SPSH_OK;
-}
-
 static spsh_status librispeech_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
                                      spsh_error *err)
 {
     libri_probe p = {.result = ret_probe};
-    const spsh__walk_visitor visitor = {probe_folder, probe_note, &p};
+    const spsh__walk_visitor visitor = {.folder_fn = probe_folder, .user = &p};
     *ret_probe = (spsh_layout_probe){0};
     if (spsh__view_file(view) != NULL)
         return SPSH_OK;

@@ -610,21 +610,9 @@ static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *nam
 static const spsh__tree_layout trees = {"holds " SPSH__MDC_SCHEMA_FILE " and the table it names",
                                         check_tree, scan_tree};
 
-static spsh_status mdc_scan_root(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
-                                 spsh_error *err)
-{
-    return spsh__trees_scan(options, sink, &trees, err);
-}
-
-static spsh_status mdc_probe(const spsh__view *view, spsh_layout_probe *ret_probe, spsh_error *err)
-{
-    return spsh__trees_probe(view, trees.check_fn, trees.what, ret_probe, err);
-}
-
 const spsh_layout spsh__layout_mdc = {
     .name = "mdc",
     .summary = "Mozilla Data Collective: schema.yaml and the tables that it describes",
     .tier = SPSH_LAYOUT_CORPUS,
-    .probe_fn = mdc_probe,
-    .scan_fn = mdc_scan_root,
+    .trees = &trees,
 };

@@ -783,9 +783,10 @@ static void mls_free(mls_scan *m)
     free(m->window);
 }
 
-static spsh_status mls_scan_form(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
-                                 mls_form form, spsh_error *err)
+static spsh_status mls_layout_scan(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+                                   spsh_error *err)
 {
+    const mls_form form = (mls_form)options->variant;
     mls_scan m = {.segments = {.fd = -1}};
     const spsh__tree_search search = {options->view, &m.scan, check_tree};
     spsh__path_list trees = {0};
@@ -824,24 +825,6 @@ out:
     return rc;
 }
 
-static spsh_status scan_any(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
-                            spsh_error *err)
-{
-    return mls_scan_form(options, sink, MLS_ANY, err);
-}
-
-static spsh_status scan_flac(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
-                             spsh_error *err)
-{
-    return mls_scan_form(options, sink, MLS_FLAC, err);
-}
-
-static spsh_status scan_opus(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
-                             spsh_error *err)
-{
-    return mls_scan_form(options, sink, MLS_OPUS, err);
-}
-
 static spsh_status mls_probe(const spsh__view *view, spsh_layout_probe *ret_probe, spsh_error *err)
 {
     return spsh__trees_probe(view, check_tree, "holds splits with transcripts.txt and audio/",
@@ -852,22 +835,25 @@ const spsh_layout spsh__layout_mls = {
     .name = "mls",
     .summary = "Multilingual LibriSpeech: mls_<language>/<split>/transcripts.txt and audio/",
     .tier = SPSH_LAYOUT_CORPUS,
+    .variant = MLS_ANY,
     .probe_fn = mls_probe,
-    .scan_fn = scan_any,
+    .scan_fn = mls_layout_scan,
 };
 
 const spsh_layout spsh__layout_mls_flac = {
     .name = "mls-flac",
     .summary = "mls, and of a language that is there as flac and as opus, the flac",
     .tier = SPSH_LAYOUT_FORCED,
+    .variant = MLS_FLAC,
     .probe_fn = mls_probe,
-    .scan_fn = scan_flac,
+    .scan_fn = mls_layout_scan,
 };
 
 const spsh_layout spsh__layout_mls_opus = {
     .name = "mls-opus",
     .summary = "mls, and of a language that is there as flac and as opus, the opus",
     .tier = SPSH_LAYOUT_FORCED,
+    .variant = MLS_OPUS,
     .probe_fn = mls_probe,
-    .scan_fn = scan_opus,
+    .scan_fn = mls_layout_scan,
 };

@@ -34,22 +34,10 @@ const spsh__json_format spsh__nemo_format = {
     .extensions = extensions,
 };
 
-static spsh_status nemo_probe(const spsh__view *view, spsh_layout_probe *ret_probe, spsh_error *err)
-{
-    return spsh__json_manifest_probe(view, &spsh__nemo_format, ret_probe, err);
-}
-
-static spsh_status nemo_scan(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
-                             spsh_error *err)
-{
-    return spsh__json_manifest_scan(options, sink, &spsh__nemo_format, err);
-}
-
 const spsh_layout spsh__layout_nemo = {
     .name = "nemo",
     .summary = "NeMo manifests: JSON lines with audio_filepath",
     .tier = SPSH_LAYOUT_FORMAT,
     .reads_file = true,
-    .probe_fn = nemo_probe,
-    .scan_fn = nemo_scan,
+    .json = &spsh__nemo_format,
 };

@@ -167,8 +167,9 @@ static spsh_status table_probe(const spsh__view *view, spsh_layout_probe *ret_pr
 }
 
 static spsh_status table_scan_root(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
-                                   spsh__table_quoting quoting, spsh_error *err)
+                                   spsh_error *err)
 {
+    const spsh__table_quoting quoting = (spsh__table_quoting)options->variant;
     const spsh__view *view = options->view;
     candidates tables = {0};
     spsh_layout_probe probe = {0};
@@ -188,32 +189,15 @@ static spsh_status table_scan_root(const spsh_ingest_options *options, const sps
     return rc;
 }
 
-static spsh_status scan_decide(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
-                               spsh_error *err)
-{
-    return table_scan_root(options, sink, SPSH__TABLE_QUOTING_DECIDE, err);
-}
-
-static spsh_status scan_raw(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
-                            spsh_error *err)
-{
-    return table_scan_root(options, sink, SPSH__TABLE_QUOTING_RAW, err);
-}
-
-static spsh_status scan_rfc(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
-                            spsh_error *err)
-{
-    return table_scan_root(options, sink, SPSH__TABLE_QUOTING_RFC, err);
-}
-
 const spsh_layout spsh__layout_table = {
     .name = "table",
     .summary = "a CSV or TSV file with a header row and a column of audio paths",
     .tier = SPSH_LAYOUT_TABLE,
     .takes_columns = true,
     .reads_file = true,
+    .variant = SPSH__TABLE_QUOTING_DECIDE,
     .probe_fn = table_probe,
-    .scan_fn = scan_decide,
+    .scan_fn = table_scan_root,
 };
 
 const spsh_layout spsh__layout_table_raw = {
@@ -222,8 +206,9 @@ const spsh_layout spsh__layout_table_raw = {
     .tier = SPSH_LAYOUT_FORCED,
     .takes_columns = true,
     .reads_file = true,
+    .variant = SPSH__TABLE_QUOTING_RAW,
     .probe_fn = table_probe,
-    .scan_fn = scan_raw,
+    .scan_fn = table_scan_root,
 };
 
 const spsh_layout spsh__layout_table_rfc = {
@@ -232,6 +217,7 @@ const spsh_layout spsh__layout_table_rfc = {
     .tier = SPSH_LAYOUT_FORCED,
     .takes_columns = true,
     .reads_file = true,
+    .variant = SPSH__TABLE_QUOTING_RFC,
     .probe_fn = table_probe,
-    .scan_fn = scan_rfc,
+    .scan_fn = table_scan_root,
 };

@@ -178,22 +178,9 @@ static const spsh__tree_layout trees = {
     "holds asr_*.tsv with id, raw_text and normalized_text, or id_, session_id and normed_text",
     check_tree, scan_tree};
 
-static spsh_status voxpopuli_scan(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
-                                  spsh_error *err)
-{
-    return spsh__trees_scan(options, sink, &trees, err);
-}
-
-static spsh_status voxpopuli_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
-                                   spsh_error *err)
-{
-    return spsh__trees_probe(view, trees.check_fn, trees.what, ret_probe, err);
-}
-
 const spsh_layout spsh__layout_voxpopuli = {
     .name = "voxpopuli",
     .summary = "VoxPopuli, transcribed: <language>/asr_*.tsv and <language>/<year>/<id>.ogg",
     .tier = SPSH_LAYOUT_CORPUS,
-    .probe_fn = voxpopuli_probe,
-    .scan_fn = voxpopuli_scan,
+    .trees = &trees,
 };

@@ -28,23 +28,10 @@ static const spsh__json_format format = {
     .extensions = extensions,
 };
 
-static spsh_status wenet_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
-                               spsh_error *err)
-{
-    return spsh__json_manifest_probe(view, &format, ret_probe, err);
-}
-
-static spsh_status wenet_scan(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
-                              spsh_error *err)
-{
-    return spsh__json_manifest_scan(options, sink, &format, err);
-}
-
 const spsh_layout spsh__layout_wenet = {
     .name = "wenet",
     .summary = "wenet data lists: JSON lines with key, wav and txt",
     .tier = SPSH_LAYOUT_FORMAT,
     .reads_file = true,
-    .probe_fn = wenet_probe,
-    .scan_fn = wenet_scan,
+    .json = &format,
 };

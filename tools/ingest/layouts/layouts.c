@@ -4,6 +4,8 @@
 #include <stdio.h>
 
 #include "common/file_names.h"
+#include "ingest/metadata/json_manifest.h"
+#include "ingest/scan/trees.h"
 #include "ingest/view/walk.h"
 #include "speechshard/inside.h"
 
@@ -53,6 +55,29 @@ const spsh_layout *spsh__layout_find(const char *name)
     return NULL;
 }
 
+static spsh_status probe_layout(const spsh_layout *layout, const spsh__view *view,
+                                spsh_layout_probe *ret_probe, spsh_error *err)
+{
+    if (layout->probe_fn != NULL)
+        return layout->probe_fn(view, ret_probe, err);
+    if (layout->trees != NULL)
+        return spsh__trees_probe(view, layout->trees->check_fn, layout->trees->what, ret_probe,
+                                 err);
+    return spsh__json_manifest_probe(view, layout->json, ret_probe, err);
+}
+
+spsh_status spsh__layout_scan(const spsh_layout *layout, const spsh_ingest_options *options,
+                              const spsh_ingest_sink *sink, spsh_error *err)
+{
+    spsh_ingest_options own = *options;
+    own.variant = layout->variant;
+    if (layout->scan_fn != NULL)
+        return layout->scan_fn(&own, sink, err);
+    if (layout->trees != NULL)
+        return spsh__trees_scan(&own, sink, layout->trees, err);
+    return spsh__json_manifest_scan(&own, sink, layout->json, err);
+}
+
 spsh_status spsh__layout_match_view(const spsh__view *view, spsh_layout_tier tier_max,
                                     spsh__layout_match *ret_match, spsh_error *err)
 {
@@ -64,7 +89,7 @@ spsh_status spsh__layout_match_view(const spsh__view *view, spsh_layout_tier tie
             if ((int)spsh__layouts[i]->tier != tier || match.count == SPSH__LAYOUT_MATCHES_MAX ||
                 (spsh__view_file(view) != NULL && !spsh__layouts[i]->reads_file))
                 continue;
-            spsh_status rc = spsh__layouts[i]->probe_fn(view, &probe, err);
+            spsh_status rc = probe_layout(spsh__layouts[i], view, &probe, err);
             if (rc != SPSH_OK)
                 return rc;
             if (!probe.matches)
@@ -128,13 +153,6 @@ static spsh_status survey_folder(void *user, const spsh__folder *folder, spsh_er
     return ++s->folders < SURVEY_FOLDERS_MAX ? SPSH_OK : SPSH_E_END;
 }
 
-static spsh_status survey_note(void *user, spsh__walk_note note, const char *path, int os_errno,
-                               spsh_error *err)
-{
-    (void)user, (void)note, (void)path, (void)os_errno, (void)err;
-    return SPSH_OK;
-}
-
 #define READ_BY_PYTHON                                                                             \
     "parquet files are packed by `python -m speechshard.parquet SOURCE -o DATASET`"
 
@@ -150,7 +168,7 @@ static spsh_status nothing_found(const spsh__view *view, spsh_error *err)
     survey s = {0};
     char seen[200] = "";
     size_t at = 0;
-    const spsh__walk_visitor visitor = {survey_folder, survey_note, &s};
+    const spsh__walk_visitor visitor = {.folder_fn = survey_folder, .user = &s};
     spsh_status rc = spsh__walk(view, &visitor, err);
     if (rc != SPSH_OK && rc != SPSH_E_END)
         return rc;

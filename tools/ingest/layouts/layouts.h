@@ -37,6 +37,11 @@ extern const spsh_layout *const spsh__layouts[];
 /** The layout of that name, or NULL. */
 const spsh_layout *spsh__layout_find(const char *name);
 
+/** Scan a view as a layout. options: variant is set here. */
+SPSH_NODISCARD spsh_status spsh__layout_scan(const spsh_layout *layout,
+                                             const spsh_ingest_options *options,
+                                             const spsh_ingest_sink *sink, spsh_error *err);
+
 /**
  * Probe a view with every layout; the best tier wins.
  *

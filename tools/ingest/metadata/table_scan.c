@@ -158,21 +158,29 @@ static bool stem_of_row(table_scan *t, const spsh__row *row, spsh_bytes *ret_ste
     return true;
 }
 
+/* The stem of the next row that has one. SPSH_E_END after the last row. */
+static spsh_status next_stem(table_scan *t, spsh__row_reader *reader, spsh_bytes *ret_stem,
+                             spsh_bytes *ret_extension, spsh_error *err)
+{
+    spsh__row row;
+    spsh_status rc = SPSH_OK;
+    while ((rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK &&
+           !stem_of_row(t, &row, ret_stem, ret_extension)) {
+        if (t->plain.failed)
+            return no_memory(t, err);
+    }
+    return rc;
+}
+
 /* Whether the audio column shows more than one extension; stops at the second. */
 static spsh_status find_mixture(table_scan *t, spsh_error *err)
 {
     spsh__row_reader *reader = NULL;
-    spsh__row row;
+    spsh_bytes stem, extension;
     char first[16] = "";
     size_t first_bytes = SIZE_MAX;
     spsh_status rc = open_rows(t, &reader, err);
-    while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
-        spsh_bytes stem, extension;
-        if (!stem_of_row(t, &row, &stem, &extension)) {
-            if (t->plain.failed)
-                rc = no_memory(t, err);
-            continue;
-        }
+    while (rc == SPSH_OK && (rc = next_stem(t, reader, &stem, &extension, err)) == SPSH_OK) {
         if (first_bytes == SIZE_MAX && extension.size_bytes <= sizeof(first)) {
             first_bytes = extension.size_bytes;
             memcpy(first, extension.data, extension.size_bytes);
@@ -213,15 +221,9 @@ static size_t keep_collisions(const stem_hash *hashes, size_t count, uint64_t *c
 static spsh_status hash_rows(table_scan *t, spsh__builder *hashes, spsh_error *err)
 {
     spsh__row_reader *reader = NULL;
-    spsh__row row;
+    spsh_bytes stem, extension;
     spsh_status rc = open_rows(t, &reader, err);
-    while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
-        spsh_bytes stem, extension;
-        if (!stem_of_row(t, &row, &stem, &extension)) {
-            if (t->plain.failed)
-                rc = no_memory(t, err);
-            continue;
-        }
+    while (rc == SPSH_OK && (rc = next_stem(t, reader, &stem, &extension, err)) == SPSH_OK) {
         const stem_hash hash = {hash_bytes(stem), hash_bytes(extension)};
         spsh__builder_append(hashes, &hash, sizeof(hash));
         if (hashes->failed)

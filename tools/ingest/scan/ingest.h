@@ -130,6 +130,7 @@ typedef struct spsh_ingest_options {
     bool split_by_name;       /* the table is one of several whose file names are splits */
     const char *const *columns; /* --column: "FIELD=NAME" each; for tables */
     size_t column_count;
+    unsigned variant; /* of the layout */
 } spsh_ingest_options;
 
 /** What probe found out. */
@@ -154,8 +155,12 @@ typedef struct spsh_layout {
     const char *summary;
     spsh_layout_tier tier;
     bool takes_columns; /* --column assigns columns to fields */
-    bool reads_file; /* a file that is named is a corpus; probe and scan take other files around it
-                      * only if the file or the layout names them */
+    bool reads_file;  /* a file that is named is a corpus; probe and scan take other files around it
+                       * only if the file or the layout names them */
+    unsigned variant; /* of layouts that share scan_fn */
+    /* A layout that only describes its files has trees or json, and lacks functions. */
+    const struct spsh__tree_layout *trees; /* trees.h */
+    const struct spsh__json_format *json;  /* json_manifest.h */
     spsh_status (*probe_fn)(const spsh__view *view, spsh_layout_probe *ret_probe, spsh_error *err);
     spsh_status (*scan_fn)(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
                            spsh_error *err);

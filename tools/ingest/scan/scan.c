@@ -288,9 +288,10 @@ spsh_status spsh__scan_tell_commands(spsh__scan *scan, uint64_t count, spsh_byte
     return spsh__scan_reject(scan, &reject, NULL, err);
 }
 
-spsh_status spsh__scan_walk_note(spsh__scan *scan, spsh__walk_note note, const char *path,
-                                 int os_errno, spsh_error *err)
+spsh_status spsh__scan_walk_note(void *user, spsh__walk_note note, const char *path, int os_errno,
+                                 spsh_error *err)
 {
+    spsh__scan *scan = user;
     spsh_reject reject = {.source = spsh__bytes_of(path[0] == '\0' ? "." : path)};
     switch (note) {
     case SPSH__WALK_UNREADABLE:

@@ -69,8 +69,8 @@ SPSH_NODISCARD spsh_status spsh__scan_tell_commands(spsh__scan *scan, uint64_t c
                                                     spsh_bytes source, spsh_error *err);
 
 /* What the walker could not or did not enter, as a reject that loses no row. */
-SPSH_NODISCARD spsh_status spsh__scan_walk_note(spsh__scan *scan, spsh__walk_note note,
-                                                const char *path, int os_errno, spsh_error *err);
+SPSH_NODISCARD spsh_status spsh__scan_walk_note(void *user, spsh__walk_note note, const char *path,
+                                                int os_errno, spsh_error *err);
 
 /* Rows that are passed over since another row of this source gave the same utterance. */
 static inline void spsh__scan_merge(spsh__scan *scan, uint64_t rows)

@@ -36,7 +36,9 @@ static spsh_status no_memory(spsh_error *err)
 static spsh_status note(walk *w, spsh__walk_note what, const char *path, int os_errno,
                         spsh_error *err)
 {
-    return w->visitor->note_fn(w->visitor->user, what, path, os_errno, err);
+    return w->visitor->note_fn == NULL
+               ? SPSH_OK
+               : w->visitor->note_fn(w->visitor->note_user, what, path, os_errno, err);
 }
 
 static spsh_status list_push(spsh__path_list *list, const char *folder, const char *name,

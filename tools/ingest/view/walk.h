@@ -45,9 +45,10 @@ typedef enum spsh__walk_note {
 
 typedef struct spsh__walk_visitor {
     spsh_status (*folder_fn)(void *user, const spsh__folder *folder, spsh_error *err);
-    spsh_status (*note_fn)(void *user, spsh__walk_note note, const char *path, int os_errno,
-                           spsh_error *err);
     void *user;
+    spsh_status (*note_fn)(void *user, spsh__walk_note note, const char *path, int os_errno,
+                           spsh_error *err); /* NULL: ignore notes */
+    void *note_user;
 } spsh__walk_visitor;
 
 /* SPSH_E_NOT_FOUND or SPSH_E_IO when root itself cannot be read, no memory, or what a visitor gave.

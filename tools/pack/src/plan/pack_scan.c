@@ -266,7 +266,7 @@ static spsh_status scan_source(spsh__plan_scan *scan, const spsh__view *view,
     spsh__published_begin(&scan->published, layout->name);
     spsh__origins_begin(&scan->origins, scan->options->corpora[scan->corpus]);
     spsh_status rc = spsh__view_index_archives(view, err);
-    return rc == SPSH_OK ? layout->scan_fn(&ingest, &sink, err) : rc;
+    return rc == SPSH_OK ? spsh__layout_scan(layout, &ingest, &sink, err) : rc;
 }
 
 /* What was found and is not packed: no row is lost by it, and nothing is left unsaid. */
@@ -557,11 +557,6 @@ spsh__sources *spsh__plan_scan_sources(spsh__plan_scan *scan)
 const spsh__published_found *spsh__plan_scan_published(const spsh__plan_scan *scan)
 {
     return &scan->published;
-}
-
-uint64_t spsh__plan_scan_item_count(const spsh__plan_scan *scan)
-{
-    return scan->sequence;
 }
 
 spsh_status spsh__plan_scan_next(spsh__plan_scan *scan, spsh_bytes *ret_item, bool *ret_duplicate,

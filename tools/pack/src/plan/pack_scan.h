@@ -22,9 +22,6 @@ spsh__sources *spsh__plan_scan_sources(spsh__plan_scan *scan);
 /** What was offered of published releases; borrowed until free. */
 const spsh__published_found *spsh__plan_scan_published(const spsh__plan_scan *scan);
 
-/** Utterances emitted, those with duplicate ids included. */
-uint64_t spsh__plan_scan_item_count(const spsh__plan_scan *scan);
-
 /** The next item in plan order, as plan_item.h stores it; borrowed until the next call.
  * *ret_duplicate: its id is an earlier item's too. SPSH_E_END. */
 spsh_status spsh__plan_scan_next(spsh__plan_scan *scan, spsh_bytes *ret_item, bool *ret_duplicate,
