@@ -4,9 +4,9 @@
  */
 #include <dirent.h>
 
-#include "audit_run.h"
 #include "fail_malloc.h"
 #include "fault_io.h"
+#include "speechshard/dedup.h"
 #include "spsh_test.h"
 #include "text_dataset.h"
 
@@ -43,30 +43,61 @@ static spsh_io quick_io;
 
 static spsh_error told; /* by the last run */
 
-static spsh_status run_audit(const spsh_io *io)
+static spsh_status add_sources(spsh_dedup_sources *sources, const spsh_io *io)
 {
-    spsh_dedup_sources sources = {0};
-    spsh__audit_run run = {0};
-    spsh__audit_options options = {
-        .sources = &sources,
-        .folder = report_path,
-        .work_path = work_path,
-        .command = "speechshard audit",
-        .fail_limits = {0, 0, 2, 2, 2, 2, 2, 2},
-        .memory_bytes = UINT64_C(64) << 20,
-        .threads = 1,
-        .io = io,
-    };
     char operand[340];
     snprintf(operand, sizeof(operand), "%s:train,extra", dataset_path);
-    spsh_status rc = spsh__source_list_add(&sources, operand, SPSH_SIDE_TRAIN, io, NULL);
+    const spsh_status rc = spsh_dedup_sources_add(sources, operand, SPSH_SIDE_TRAIN, io, &told);
     snprintf(operand, sizeof(operand), "%s:test,dev", dataset_path);
+    return rc == SPSH_OK ? spsh_dedup_sources_add(sources, operand, SPSH_SIDE_TEST, io, &told) : rc;
+}
+
+static spsh_audit_options audit_options(const spsh_io *io)
+{
+    spsh_audit_options options = SPSH_AUDIT_OPTIONS_INIT;
+    options.io = io;
+    options.folder = report_path;
+    options.work_path = work_path;
+    options.command = "speechshard audit";
+    options.memory_bytes = SPSH_DEDUP_MEMORY_BYTES_MIN;
+    options.threads = 1;
+    return options;
+}
+
+static void check_audit(const spsh_audit *audit)
+{
+    REQUIRE(spsh_audit_split_count(audit) == 2);
+    const spsh_audit_split *split = spsh_audit_split_get(audit, 1);
+    CHECK_STR(split->name, "corpus.spsh: test");
+    CHECK_U64(split->utterance_count, 2);
+    CHECK_U64(split->dirty_count, 1);
+    const spsh_audit_leak *leak = spsh_audit_leak_get(audit, 1, SPSH_LEAK_SENTENCE);
+    CHECK_U64(leak->utterance_count, 1);
+    CHECK(leak->limit > 1 && !leak->is_failure && leak->share_high > 0.5);
+    REQUIRE(leak->example != NULL);
+    CHECK_STR(leak->example->train_corpus, "corpus.spsh");
+    CHECK(leak->example->test_id.size_bytes == 2 &&
+          memcmp(leak->example->test_id.data, "e1", 2) == 0);
+    CHECK(leak->example->match->tier == SPSH_TIER_TEXT_EXACT);
+    CHECK(spsh_audit_leak_get(audit, 0, SPSH_LEAK_SENTENCE)->example == NULL);
+    CHECK(spsh_audit_warning_count(audit) >= 2 && spsh_audit_warning(audit, 0)[0] != '\0');
+}
+
+static spsh_status run_audit(const spsh_io *io)
+{
+    const spsh_audit_options options = audit_options(io);
+    spsh_dedup_sources *sources = NULL;
+    spsh_audit *audit = NULL;
+    spsh_status rc = spsh_dedup_sources_new(&sources, &told);
     if (rc == SPSH_OK)
-        rc = spsh__source_list_add(&sources, operand, SPSH_SIDE_TEST, io, NULL);
+        rc = add_sources(sources, io);
     if (rc == SPSH_OK)
-        rc = spsh__audit_run_all(&options, NULL, &run, &told);
-    spsh__audit_run_free(&run);
-    spsh__source_list_free(&sources);
+        rc = spsh_audit_run(sources, &options, &audit, &told);
+    CHECK((rc == SPSH_OK) == (audit != NULL));
+    if (rc == SPSH_OK)
+        check_audit(audit);
+    spsh_audit_free(audit);
+    spsh_dedup_sources_free(sources);
     return rc;
 }
 
@@ -119,8 +150,7 @@ static void check_after(spsh_status rc, uint64_t number)
     if (rc == SPSH_OK)
         CHECK(is_wanted());
     if (is_stated) {
-        CHECK(spsh__audit_statement_check(statement_path, NULL, spsh_io_default(), &files, NULL) ==
-              SPSH_OK);
+        CHECK(spsh_audit_check(statement_path, NULL, NULL, &files, NULL) == SPSH_OK);
         CHECK_U64(files + 1, want_count);
     }
     CHECK(run_audit(&quick_io) == SPSH_OK);
@@ -199,8 +229,8 @@ static void test_failing_allocations_of_a_check(void)
     for (bool done = false; !done; at++) {
         fail_malloc.calls = 0;
         fail_malloc.at = at;
-        const spsh_status rc =
-            spsh__audit_statement_check(statement_path, NULL, spsh_io_default(), NULL, NULL);
+        uint64_t files = 0;
+        const spsh_status rc = spsh_audit_check(statement_path, NULL, NULL, &files, NULL);
         done = fail_malloc.calls <= at;
         fail_malloc.at = UINT64_MAX;
         CHECK(rc == SPSH_OK || rc == SPSH_E_NO_MEMORY);
@@ -209,6 +239,57 @@ static void test_failing_allocations_of_a_check(void)
     }
     printf("%" PRIu64 " allocations, %" PRIu64 " checks failed\n", at, failed);
     CHECK(failed > at / 2);
+}
+
+static int cancel(void *user, const char *phase, uint64_t done, uint64_t total)
+{
+    uint64_t *left = user;
+    (void)phase, (void)done, (void)total;
+    return (*left)-- == 0;
+}
+
+/* A run that its caller cancels at any report leaves no statement, and a rerun is as ever. */
+static void test_canceled_runs(void)
+{
+    spsh_dedup_sources *sources = NULL;
+    spsh_status rc = SPSH_E_CANCELED;
+    REQUIRE(spsh_dedup_sources_new(&sources, NULL) == SPSH_OK);
+    REQUIRE(add_sources(sources, NULL) == SPSH_OK);
+    uint64_t at = 0;
+    for (; rc != SPSH_OK; at++) {
+        spsh_audit_options options = audit_options(&quick_io);
+        spsh_audit *audit = NULL;
+        uint64_t left = at;
+        options.progress_fn = cancel;
+        options.user = &left;
+        clear_report();
+        rc = spsh_audit_run(sources, &options, &audit, &told);
+        CHECK(rc == SPSH_OK || rc == SPSH_E_CANCELED);
+        CHECK((rc == SPSH_OK) == (access(statement_path, F_OK) == 0));
+        spsh_audit_free(audit);
+        check_after(rc, at);
+    }
+    CHECK(at > 2);
+    spsh_dedup_sources_free(sources);
+}
+
+static void test_refused_options(void)
+{
+    spsh_audit_options options = audit_options(NULL);
+    spsh_dedup_sources *sources = NULL;
+    spsh_audit *audit = NULL;
+    REQUIRE(spsh_dedup_sources_new(&sources, NULL) == SPSH_OK);
+    REQUIRE(add_sources(sources, NULL) == SPSH_OK);
+    options.folder = NULL;
+    CHECK_I64(spsh_audit_run(sources, &options, &audit, NULL), SPSH_E_INVALID_ARG);
+    options = audit_options(NULL);
+    options.flags = 2;
+    CHECK_I64(spsh_audit_run(sources, &options, &audit, NULL), SPSH_E_INVALID_ARG);
+    options = audit_options(NULL);
+    options.memory_bytes = 1;
+    CHECK_I64(spsh_audit_run(sources, &options, &audit, NULL), SPSH_E_INVALID_ARG);
+    CHECK(audit == NULL);
+    spsh_dedup_sources_free(sources);
 }
 
 TEST_MAIN(fault_audit)
@@ -229,6 +310,8 @@ TEST_MAIN(fault_audit)
     RUN(test_crashes);
     RUN(test_failing_allocations);
     RUN(test_failing_allocations_of_a_check);
+    RUN(test_canceled_runs);
+    RUN(test_refused_options);
     for (size_t i = 0; i < want_count; i++)
         free(want[i].data);
     test_remove_tree(folder);

@@ -52,7 +52,7 @@ static spsh_status refuse_match(void *user, const spsh__match *match, spsh_error
 }
 
 static bool groups_only;
-static volatile bool stop;
+static spsh__call_watch watch;
 
 static spsh_status find(spsh__match_sink sink, bool confirm, spsh_error *err)
 {
@@ -65,7 +65,7 @@ static spsh_status find(spsh__match_sink sink, bool confirm, spsh_error *err)
         .coverage_min = 0.8,
         .confirm = confirm,
         .groups_only = groups_only,
-        .stop = &stop,
+        .watch = &watch,
     };
     spsh__print_set *set = NULL;
     spsh__exact_groups *groups = NULL;
@@ -114,7 +114,7 @@ static void test_a_refused_match_ends_it(void)
 
 static spsh_status stop_at_match(void *user, const spsh__match *match, spsh_error *err)
 {
-    stop = true;
+    watch.is_canceled = true;
     return count_match(user, match, err);
 }
 
@@ -122,13 +122,13 @@ static void test_stopping(void)
 {
     size_t count = 0;
     spsh_error err = SPSH_ERROR_INIT;
-    stop = true;
+    watch.is_canceled = true;
     CHECK_I64(find((spsh__match_sink){count_match, &count}, false, &err), SPSH_E_CANCELED);
     CHECK_U64(count, 0);
-    stop = false;
+    watch.is_canceled = false;
     CHECK_I64(find((spsh__match_sink){stop_at_match, &count}, false, &err), SPSH_E_CANCELED);
     CHECK(count > 0 && count < 3);
-    stop = false;
+    watch.is_canceled = false;
 }
 
 static void test_groups_only(void)

@@ -6,7 +6,7 @@
 
 #include "fail_malloc.h"
 #include "fault_io.h"
-#include "segment/fingerprint_run.h"
+#include "speechshard/dedup.h"
 #include "spsh_test.h"
 #include "tiny_dataset.h"
 
@@ -28,11 +28,13 @@ static void segment_file(size_t shard, char path[400])
     (void)snprintf(path, 400, "%s/%s", segments_path, name);
 }
 
-static spsh_status run(const spsh_io *io, spsh__fingerprint_run_facts *facts, spsh_error *err)
+static spsh_status run(const spsh_io *io, spsh_fingerprint_facts *facts, spsh_error *err)
 {
-    const spsh__fingerprint_run_options options = {
-        .io = io, .threads = 1, .part_count = 1, .check_pages = true};
-    return spsh__fingerprint_run(dataset_path, &options, NULL, facts, err);
+    spsh_fingerprint_options options = SPSH_FINGERPRINT_OPTIONS_INIT;
+    options.io = io;
+    options.threads = 1;
+    facts->struct_size = sizeof(*facts);
+    return spsh_fingerprint_run(dataset_path, &options, facts, err);
 }
 
 static void remove_segments(void)
@@ -55,7 +57,7 @@ static size_t count_files(void)
 /* A run with nothing in its way; what is there then. */
 static void check_rerun(const char *what, uint64_t at)
 {
-    spsh__fingerprint_run_facts facts;
+    spsh_fingerprint_facts facts;
     spsh_error err = SPSH_ERROR_INIT;
     const int before = test_failures;
     CHECK_I64(run(NULL, &facts, &err), SPSH_OK);
@@ -75,7 +77,7 @@ static void check_rerun(const char *what, uint64_t at)
 
 static void test_plain_run(void)
 {
-    spsh__fingerprint_run_facts facts;
+    spsh_fingerprint_facts facts;
     REQUIRE(run(NULL, &facts, NULL) == SPSH_OK);
     CHECK_U64(facts.made_count, TINY_SHARDS);
     for (size_t n = 0; n < TINY_SHARDS; n++) {
@@ -97,7 +99,7 @@ static void fail_everywhere(const char *what, uint64_t fail_count, int fail_errn
     for (bool reached = true; reached && test_failures < 5; n += stride) {
         fault_io fault = {.fail_at = n, .fail_count = fail_count, .fail_errno = fail_errno};
         const spsh_io io = fault_io_table(&fault);
-        spsh__fingerprint_run_facts facts;
+        spsh_fingerprint_facts facts;
         spsh_error err = SPSH_ERROR_INIT;
         remove_segments();
         const spsh_status rc = run(&io, &facts, &err);
@@ -135,7 +137,7 @@ static void test_each_allocation_fails(void)
         uint64_t failed = 0;
         uint64_t n = 0;
         for (; reached && test_failures < 5; n += later ? 7 : stride) {
-            spsh__fingerprint_run_facts facts;
+            spsh_fingerprint_facts facts;
             spsh_error err = SPSH_ERROR_INIT;
             remove_segments();
             fail_malloc.calls = 0;
@@ -161,7 +163,7 @@ static void test_temporaries(void)
 {
     char first[400];
     char path[440];
-    spsh__fingerprint_run_facts facts;
+    spsh_fingerprint_facts facts;
     segment_file(0, first);
     remove_segments();
     CHECK_I64(run(NULL, &facts, NULL), SPSH_OK);
@@ -182,15 +184,48 @@ static void test_temporaries(void)
     check_rerun("temporaries", 0);
 }
 
-/* Stopped before the first utterance, and then not. */
-static void test_stopped_run(void)
+static int cancel(void *user, const char *phase, uint64_t done, uint64_t total)
 {
-    const spsh__fingerprint_run_options options = {.threads = 3, .part_count = 1};
-    spsh__fingerprint_run_facts facts;
-    const bool stop = true;
+    (void)user, (void)phase, (void)done, (void)total;
+    return 1;
+}
+
+/* Canceled at the first report, and then not. */
+static void test_canceled_run(void)
+{
+    spsh_fingerprint_options options = SPSH_FINGERPRINT_OPTIONS_INIT;
+    spsh_fingerprint_facts facts = SPSH_FINGERPRINT_FACTS_INIT;
+    options.progress_fn = cancel;
+    options.threads = 3;
     remove_segments();
-    CHECK_I64(spsh__fingerprint_run(dataset_path, &options, &stop, &facts, NULL), SPSH_E_CANCELED);
-    check_rerun("a stop", 0);
+    CHECK_I64(spsh_fingerprint_run(dataset_path, &options, &facts, NULL), SPSH_E_CANCELED);
+    CHECK_U64(facts.shard_count, 0);
+    check_rerun("a cancellation", 0);
+}
+
+static void test_estimate(void)
+{
+    spsh_fingerprint_cost cost = SPSH_FINGERPRINT_COST_INIT;
+    remove_segments();
+    CHECK_I64(spsh_fingerprint_estimate(dataset_path, NULL, 0.1, &cost, NULL), SPSH_OK);
+    CHECK_U64(cost.missing_count, TINY_SHARDS);
+    CHECK(cost.measured_count > 0 && cost.file_bytes > 0);
+    CHECK(access(segments_path, F_OK) != 0);
+    check_rerun("an estimate", 0);
+}
+
+static void test_refused_options(void)
+{
+    spsh_fingerprint_options options = SPSH_FINGERPRINT_OPTIONS_INIT;
+    spsh_fingerprint_facts facts = {0};
+    CHECK_I64(spsh_fingerprint_run(dataset_path, NULL, &facts, NULL), SPSH_E_INVALID_ARG);
+    facts.struct_size = sizeof(facts);
+    options.flags = 1;
+    CHECK_I64(spsh_fingerprint_run(dataset_path, &options, &facts, NULL), SPSH_E_INVALID_ARG);
+    options.flags = 0;
+    options.part = 3;
+    options.part_count = 3;
+    CHECK_I64(spsh_fingerprint_run(dataset_path, &options, &facts, NULL), SPSH_E_INVALID_ARG);
 }
 
 TEST_MAIN(fault_fingerprint)
@@ -198,8 +233,7 @@ TEST_MAIN(fault_fingerprint)
     stride = test_stride(argc, argv, 3);
     test_temp_dir(folder, sizeof(folder));
     (void)snprintf(dataset_path, sizeof(dataset_path), "%s/d.spsh", folder);
-    (void)snprintf(segments_path, sizeof(segments_path), "%s/" SPSH__SEGMENT_DIRECTORY,
-                   dataset_path);
+    (void)snprintf(segments_path, sizeof(segments_path), "%s/fingerprints", dataset_path);
     tiny_dataset_write(&tiny, dataset_path);
     REQUIRE(tiny_dataset_publish(&tiny, SPSH_DEDUPE_PCM, NULL, NULL, NULL, NULL) == SPSH_OK);
     RUN(test_plain_run);
@@ -208,7 +242,9 @@ TEST_MAIN(fault_fingerprint)
     RUN(test_crash_at_each_call);
     RUN(test_each_allocation_fails);
     RUN(test_temporaries);
-    RUN(test_stopped_run);
+    RUN(test_canceled_run);
+    RUN(test_estimate);
+    RUN(test_refused_options);
     for (size_t n = 0; n < TINY_SHARDS; n++)
         free(want[n].data);
     test_remove_tree(folder);

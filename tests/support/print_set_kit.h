@@ -9,9 +9,9 @@
 static inline void make_segments(const char *path)
 {
     const spsh__fingerprint_run_options options = {.threads = 2, .part_count = 1};
-    spsh__fingerprint_run_facts facts;
+    spsh_fingerprint_facts facts;
     spsh_error error = SPSH_ERROR_INIT;
-    if (spsh__fingerprint_run(path, &options, NULL, &facts, &error) != SPSH_OK)
+    if (spsh__fingerprint_run(path, &options, &facts, &error) != SPSH_OK)
         fprintf(stderr, "%s\n", error.message);
     REQUIRE(error.status == SPSH_OK);
 }

@@ -1,34 +1,30 @@
 /* cmd_apply.c: `speechshard apply`: a plan of `dedupe` comes into force. */
 
 #include "cli/cli.h"
-#include "cli/copy_plan_words.h"
 #include "commands.h"
+#include "speechshard/dedup.h"
 
 static int run(const spsh_cli_args *args)
 {
-    spsh__plan_view view;
-    spsh__copy_view_facts facts;
+    spsh_copy_plan_options options = SPSH_COPY_PLAN_OPTIONS_INIT;
+    spsh_copy_plan_facts facts = SPSH_COPY_PLAN_FACTS_INIT;
     spsh_error err = SPSH_ERROR_INIT;
-    char name[SPSH__COPY_VIEW_NAME_BYTES];
     char count[SPSH_HUMAN_BYTES];
-    int rc = spsh__plan_view_open("apply", args->operands, args->operand_count, &view);
-    if (rc != SPSH_EXIT_DONE)
-        return rc;
-    spsh__copy_view_name(view.plan, name);
-    if (spsh__copy_view_apply(view.plan, view.paths, spsh_io_default(), &facts, &err) != SPSH_OK)
-        rc = spsh__cli_fail("apply", &err);
-    else if (facts.dataset_count == 0)
+    options.datasets = (const char *const *)args->operands + 1;
+    options.dataset_count = (size_t)args->operand_count - 1;
+    if (spsh_copy_plan_apply(args->operands[0], &options, &facts, &err) != SPSH_OK)
+        return spsh__cli_fail("apply", &err);
+    if (facts.dataset_count == 0)
         spsh__cli_message("the plan drops nothing; nothing to apply");
     else if (facts.changed_count == 0)
-        spsh__cli_message("applied already: overlay %s is in force; nothing to do", name);
+        spsh__cli_message("applied already: overlay %s is in force; nothing to do", facts.overlay);
     else
         spsh__cli_message("applied: overlay %s skips %s utterances of %zu dataset%s; "
                           "`speechshard revert %s` undoes it",
-                          name, spsh__human_count(facts.utterance_count, count),
+                          facts.overlay, spsh__human_count(facts.utterance_count, count),
                           facts.dataset_count, facts.dataset_count == 1 ? "" : "s",
                           args->operands[0]);
-    spsh__plan_view_free(&view);
-    return rc;
+    return SPSH_EXIT_DONE;
 }
 
 int spsh__cmd_apply(int argc, char **argv)

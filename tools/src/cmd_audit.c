@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "speechshard/cores.h"
 #include "speechshard/decimal.h"
 #include "speechshard/io.h"
 #include "speechshard/nearest_word.h"
@@ -11,9 +10,8 @@
 #include "cli/cli.h"
 #include "cli/source_fail.h"
 #include "commands.h"
+#include "common/byte_builder.h"
 #include "print/audit_out.h"
-
-enum { JOBS_MAX = 1024 };
 
 /* What was typed. */
 typedef struct audit_command {
@@ -22,7 +20,7 @@ typedef struct audit_command {
     int profile;
     bool speed_grid, estimate, json;
     uint64_t memory_bytes, jobs;
-    spsh_dedup_sources sources;
+    spsh_dedup_sources *sources;
     spsh__builder line; /* what matters of it, for the report */
     spsh__builder work; /* REPORT.work */
     spsh_progress progress;
@@ -94,7 +92,7 @@ static int take_sources(audit_command *c, const spsh_cli_texts *texts, spsh_side
     spsh_error err = SPSH_ERROR_INIT;
     for (size_t i = 0; i < texts->count; i++) {
         const spsh_status rc =
-            spsh__source_list_add(&c->sources, texts->items[i], side, spsh_io_default(), &err);
+            spsh_dedup_sources_add(c->sources, texts->items[i], side, NULL, &err);
         if (rc == SPSH_E_INVALID_ARG)
             return spsh__cli_usage("audit", "%s", err.message);
         if (rc != SPSH_OK)
@@ -123,8 +121,9 @@ static void append_option(spsh__builder *line, const char *name, const spsh_cli_
 }
 
 /* The command without what leaves the result as it is; operands in one order. */
-static const char *build_line(audit_command *c, spsh_text_profile profile)
+static const char *build_line(audit_command *c)
 {
+    static const char *const profiles[] = {"default", "cjk", "marks"};
     spsh__builder_append_text(&c->line, "speechshard audit");
     append_option(&c->line, "train", &c->train);
     append_option(&c->line, "test", &c->test);
@@ -133,8 +132,7 @@ static const char *build_line(audit_command *c, spsh_text_profile profile)
         spsh__builder_append_text(&c->line, c->limits.items[i]);
     }
     spsh__builder_append_text(&c->line, " --profile ");
-    spsh__builder_append(&c->line, spsh__text_profile_name(profile),
-                         strcspn(spsh__text_profile_name(profile), "-"));
+    spsh__builder_append_text(&c->line, profiles[c->profile]);
     if (c->alias_path != NULL) {
         spsh__builder_append_text(&c->line, " --aliases ");
         spsh__builder_append_text(&c->line, c->alias_path);
@@ -157,60 +155,71 @@ static const char *default_work(audit_command *c)
 
 /* ---- running ---- */
 
-static void on_progress(void *user, const char *stage, uint64_t done, uint64_t total)
+static int on_progress(void *user, const char *stage, uint64_t done, uint64_t total)
 {
     audit_command *c = (audit_command *)user;
     spsh__progress_stage(&c->progress, stage, done, total);
+    return *spsh__cli_interrupted();
 }
 
-static void on_space(void *user, uint64_t temporary_bytes, const char *work_path)
+static void on_space(void *user, uint64_t temporary_bytes)
 {
+    const audit_command *c = (const audit_command *)user;
     char space[SPSH_HUMAN_BYTES];
-    (void)user;
     if (temporary_bytes == 0)
         return;
     spsh__cli_message("temporary space: at most %s in %s",
-                      spsh__human_bytes(temporary_bytes, space), work_path);
+                      spsh__human_bytes(temporary_bytes, space), c->work_path);
 }
 
-static int print_json(const spsh__audit_run *run)
+/* summary.json is all that --json prints. */
+static int print_summary(const audit_command *c)
 {
     spsh_error err = SPSH_ERROR_INIT;
-    spsh_json *json = spsh__json_new();
-    if (json == NULL)
-        return spsh__cli_fail_memory();
-    spsh_status rc = spsh__audit_put_summary(&run->report, json, &err);
-    if (rc == SPSH_OK)
-        rc = spsh__json_write_pretty(json, stdout, &err);
-    spsh__json_free(json);
-    return rc == SPSH_OK || spsh__cli_output_failed() ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+    spsh__builder path = {0};
+    uint8_t *data = NULL;
+    size_t bytes = 0;
+    spsh__builder_append_text(&path, c->folder);
+    spsh__builder_append_part(&path, "summary.json");
+    const char *text = spsh__builder_text(&path);
+    int rc = SPSH_EXIT_DONE;
+    if (text == NULL)
+        rc = spsh__cli_fail_memory();
+    else if (spsh_io_read_file(spsh_io_default(), text, SIZE_MAX, NULL, &data, &bytes, &err) !=
+             SPSH_OK)
+        rc = spsh__cli_fail(NULL, &err);
+    else
+        (void)fwrite(data, 1, bytes, stdout); /* spsh__cli_finish reports a failure */
+    free(data);
+    spsh__builder_free(&path);
+    return rc;
 }
 
-static int tell(const audit_command *c, const spsh__audit_run *run)
+static int tell(const audit_command *c, const spsh_audit *audit)
 {
-    const int rc = c->json ? print_json(run) : spsh__audit_print(run);
+    int rc = c->json ? print_summary(c) : spsh__audit_print(audit);
     if (rc != SPSH_EXIT_DONE)
         return rc;
-    spsh__audit_tell(run);
+    rc = spsh__audit_tell(audit);
     spsh__cli_message("report: %s/report.html", c->folder);
-    return run->facts.is_failed ? SPSH_EXIT_FAILED : SPSH_EXIT_DONE;
+    return rc;
 }
 
-static int run_audit(audit_command *c, spsh__audit_options *options)
+static int run_audit(audit_command *c, const spsh_audit_options *options)
 {
     spsh_error err = SPSH_ERROR_INIT;
-    spsh__audit_run run = {0};
+    spsh_audit *audit = NULL;
     spsh__cli_watch_signals();
-    const spsh_status status = spsh__audit_run_all(options, spsh__cli_interrupted(), &run, &err);
+    const spsh_status status = spsh_audit_run(c->sources, options, &audit, &err);
     int rc = SPSH_EXIT_FAILED;
     spsh__progress_end(&c->progress);
     if (status == SPSH_OK)
-        rc = tell(c, &run);
+        rc = tell(c, audit);
     else if (status == SPSH_E_CANCELED)
         spsh__cli_error("stopped; what is done stays, and the same command goes on");
     else
-        (void)spsh__source_fail(NULL, c->sources.items, c->sources.count, &err);
-    spsh__audit_run_free(&run);
+        (void)spsh__source_fail(NULL, c->sources, &err);
+    spsh_audit_free(audit);
     return rc;
 }
 
@@ -218,46 +227,35 @@ static int run_audit(audit_command *c, spsh__audit_options *options)
 
 static int check(audit_command *c)
 {
+    const bool has_sources = spsh_dedup_sources_count(c->sources) > 0;
     spsh_error err = SPSH_ERROR_INIT;
-    char *inputs = NULL;
     uint64_t files = 0;
-    spsh_status rc = SPSH_OK;
-    if (c->sources.count > 0)
-        rc = spsh__audit_inputs(c->sources.items, c->sources.count, spsh_io_default(), &inputs,
-                                &err);
-    if (rc == SPSH_OK)
-        rc =
-            spsh__audit_statement_check(c->statement_path, inputs, spsh_io_default(), &files, &err);
-    free(inputs);
-    if (rc != SPSH_OK)
+    if (spsh_audit_check(c->statement_path, has_sources ? c->sources : NULL, NULL, &files, &err) !=
+        SPSH_OK)
         return spsh__cli_fail(NULL, &err);
     printf("%s: unchanged, and so are %" PRIu64 " files beside it%s\n", c->statement_path, files,
-           c->sources.count > 0 ? "; the data are those of the audit"
-                                : "; give --train and --test to compare the data");
+           has_sources ? "; the data are those of the audit"
+                       : "; give --train and --test to compare the data");
     return SPSH_EXIT_DONE;
 }
 
-static int run(audit_command *c)
+static int take_operands(audit_command *c, double limits[SPSH_LEAK_COUNT])
 {
-    spsh__audit_options options = {
-        .sources = &c->sources,
-        .folder = c->folder,
-        .work_path = c->work_path,
-        .alias_path = c->alias_path,
-        .profile = (spsh_text_profile)c->profile,
-        .speed_grid = c->speed_grid,
-        .memory_bytes = c->memory_bytes,
-        .threads = c->jobs != 0 ? (uint32_t)c->jobs : spsh_core_count(JOBS_MAX),
-        .io = spsh_io_default(),
-        .progress_fn = on_progress,
-        .space_fn = on_space,
-        .user = c,
-    };
-    int rc = take_limits(&c->limits, options.fail_limits);
+    int rc = take_limits(&c->limits, limits);
+    if (rc == SPSH_EXIT_DONE && spsh_dedup_sources_new(&c->sources, NULL) != SPSH_OK)
+        rc = spsh__cli_fail_memory();
     if (rc == SPSH_EXIT_DONE)
         rc = take_sources(c, &c->train, SPSH_SIDE_TRAIN);
     if (rc == SPSH_EXIT_DONE)
         rc = take_sources(c, &c->test, SPSH_SIDE_TEST);
+    return rc;
+}
+
+static int run(audit_command *c)
+{
+    double limits[SPSH_LEAK_COUNT];
+    spsh_audit_options options = SPSH_AUDIT_OPTIONS_INIT;
+    const int rc = take_operands(c, limits);
     if (rc != SPSH_EXIT_DONE)
         return rc;
     if (c->statement_path != NULL)
@@ -267,47 +265,61 @@ static int run(audit_command *c)
                                c->train.count == 0  ? "--train DATASET[:SPLITS]"
                                : c->test.count == 0 ? "--test DATASET[:SPLITS]"
                                                     : "-o REPORT");
-    options.command = build_line(c, options.profile);
-    if (options.work_path == NULL)
-        options.work_path = default_work(c);
+    if (c->work_path == NULL)
+        c->work_path = default_work(c);
+    options.progress_fn = on_progress;
+    options.space_fn = on_space;
+    options.user = c;
+    options.folder = c->folder;
+    options.work_path = c->work_path;
+    options.alias_path = c->alias_path;
+    options.command = build_line(c);
+    options.limits = limits;
+    options.limit_count = SPSH_LEAK_COUNT;
+    options.memory_bytes = c->memory_bytes;
+    options.threads = (uint32_t)c->jobs;
+    options.flags = c->speed_grid ? SPSH_AUDIT_SPEED_GRID : 0;
+    options.profile = (spsh_text_profile)c->profile;
     if (options.command == NULL || options.work_path == NULL)
         return spsh__cli_fail_memory();
-    return c->estimate ? spsh__audit_estimate(&options, c->json) : run_audit(c, &options);
+    return c->estimate ? spsh__audit_print_estimate(c->sources, &options, c->json)
+                       : run_audit(c, &options);
 }
 
 int spsh__cmd_audit(int argc, char **argv)
 {
-    audit_command c = {.memory_bytes = UINT64_C(4) << 30};
+    audit_command c = {.memory_bytes = SPSH_DEDUP_MEMORY_BYTES_DEFAULT};
     const spsh_cli_option options[] = {
         {"train",      0,   SPSH_CLI_TEXTS,  "DATASET[:SPLITS]",
-         "what is trained on; splits with commas between; may be repeated",                                     &c.train,          0, 0       },
+         "what is trained on; splits with commas between; may be repeated",                                     &c.train,          0, 0},
         {"test",       0,   SPSH_CLI_TEXTS,  "DATASET[:SPLITS]",
-         "what is tested with; may be repeated, and be a split of the same dataset",                            &c.test,           0, 0       },
+         "what is tested with; may be repeated, and be a split of the same dataset",                            &c.test,           0, 0},
         {"output",     'o', SPSH_CLI_TEXT,   "REPORT",
-         "folder for the report; an earlier report is replaced",                                                &c.folder,         0, 0       },
+         "folder for the report; an earlier report is replaced",                                                &c.folder,         0, 0},
         {"fail-on",    0,   SPSH_CLI_TEXTS,  "KIND[=PERCENT]",
          "exit 1 when more of a test split leaks so; 'none' takes all limits away;\n"
-         "recording=0 and segment=0 are set unless said otherwise; may be repeated",                            &c.limits,         0, 0       },
+         "recording=0 and segment=0 are set unless said otherwise; may be repeated",                            &c.limits,         0, 0},
         {"profile",    0,   SPSH_CLI_CHOICE, "default|cjk|marks",
          "how texts are made comparable: cjk takes ideographs as words, marks\n"
-         "drops diacritics",                                                                                    &c.profile,        0, 0       },
+         "drops diacritics",                                                                                    &c.profile,        0, 0},
         {"aliases",    0,   SPSH_CLI_TEXT,   "FILE",
          "lines of a name, a tab and the name it stands for: speakers and documents\n"
-         "that are called differently",                                                                         &c.alias_path,     0, 0       },
+         "that are called differently",                                                                         &c.alias_path,     0, 0},
         {"speed-grid", 0,   SPSH_CLI_FLAG,   NULL,
-         "also look for audio whose speed was changed (0.9, 1.1, ...)",                                         &c.speed_grid,     0, 0       },
+         "also look for audio whose speed was changed (0.9, 1.1, ...)",                                         &c.speed_grid,     0, 0},
         {"check",      0,   SPSH_CLI_TEXT,   "STATEMENT",
          "audit nothing; check the hashes of a statement.json and of the files beside\n"
-         "it and, with --train and --test, that these are the data it is of",                                   &c.statement_path, 0, 0       },
+         "it and, with --train and --test, that these are the data it is of",                                   &c.statement_path, 0, 0},
         {"memory",     0,   SPSH_CLI_SIZE,   "SIZE",              "memory for joins; default 4G",               &c.memory_bytes,
-         UINT64_C(64) << 20,                                                                                                          0       },
+         SPSH_DEDUP_MEMORY_BYTES_MIN,                                                                                                 0},
         {"work",       0,   SPSH_CLI_TEXT,   "DIR",
          "folder for what is done so far; default: REPORT.work; gone at the end",                               &c.work_path,      0,
-         0                                                                                                                                    },
-        {"jobs",       'j', SPSH_CLI_COUNT,  "N",                 "threads; default: one a core",               &c.jobs,           1, JOBS_MAX},
+         0                                                                                                                             },
+        {"jobs",       'j', SPSH_CLI_COUNT,  "N",                 "threads; default: one a core",               &c.jobs,           1,
+         SPSH_DEDUP_THREADS_MAX                                                                                                        },
         {"estimate",   0,   SPSH_CLI_FLAG,   NULL,                "print what it would take, and make nothing",
-         &c.estimate,                                                                                                              0, 0       },
-        {"json",       0,   SPSH_CLI_FLAG,   NULL,                "print summary.json instead of tables",       &c.json,           0, 0       },
+         &c.estimate,                                                                                                              0, 0},
+        {"json",       0,   SPSH_CLI_FLAG,   NULL,                "print summary.json instead of tables",       &c.json,           0, 0},
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
@@ -332,7 +344,7 @@ int spsh__cmd_audit(int argc, char **argv)
     if (rc != SPSH_CLI_RUN)
         return rc;
     rc = run(&c);
-    spsh__source_list_free(&c.sources);
+    spsh_dedup_sources_free(c.sources);
     spsh__builder_free(&c.line);
     spsh__builder_free(&c.work);
     return spsh__cli_finish(rc);

@@ -12,17 +12,13 @@
 #include "print/dedupe_out.h"
 #include "speechshard/cores.h"
 
-enum { JOBS_MAX = 1024, BOILERPLATE_MIN = 20 };
-#define MEMORY_DEFAULT (UINT64_C(4) << 30)
-#define MEMORY_MIN     (UINT64_C(64) << 20)
-
 typedef struct dedupe_command {
     const char *plan_path, *html_path, *work_path, *drop_from, *part_text;
     spsh_cli_texts prefer;
     int search, keep, contained;
     uint64_t memory_bytes, jobs;
     bool exact_only, speed_grid, confirm, estimate, json;
-    spsh_dedup_sources sources;
+    spsh_dedup_sources *sources;
     spsh__builder command;   /* as it was typed */
     spsh__builder work;      /* the default path */
     spsh__builder preferred; /* const char * each, from malloc */
@@ -32,20 +28,21 @@ typedef struct dedupe_command {
 
 /* ---- what the run tells meanwhile ---- */
 
-static void on_progress(void *user, const char *stage, uint64_t done, uint64_t total)
+static int on_progress(void *user, const char *stage, uint64_t done, uint64_t total)
 {
     dedupe_command *c = (dedupe_command *)user;
     spsh__progress_stage(&c->progress, stage, done, total);
+    return *spsh__cli_interrupted();
 }
 
-static void on_space(void *user, uint64_t temporary_bytes, const char *work_path)
+static void on_space(void *user, uint64_t temporary_bytes)
 {
     const dedupe_command *c = (const dedupe_command *)user;
     char memory[SPSH_HUMAN_BYTES];
     char temporary[SPSH_HUMAN_BYTES];
     spsh__cli_message("takes at most %s of memory, and for a while up to %s in %s",
                       spsh__human_bytes(c->memory_bytes, memory),
-                      spsh__human_bytes(temporary_bytes, temporary), work_path);
+                      spsh__human_bytes(temporary_bytes, temporary), c->work_path);
 }
 
 /* ---- arguments ---- */
@@ -59,36 +56,44 @@ static char *real_path(const char *path)
     return real;
 }
 
-static int take_source(dedupe_command *c, const char *operand)
+static int add_real(dedupe_command *c, const spsh_dedup_source *given)
 {
-    spsh_dedup_sources given = {0};
     spsh__builder whole = {0};
     spsh_error err = SPSH_ERROR_INIT;
+    char *real = real_path(given->path);
     int rc = SPSH_EXIT_DONE;
-    const spsh_status given_rc =
-        spsh__source_list_add(&given, operand, SPSH_SIDE_TRAIN, NULL, &err);
-    if (given_rc == SPSH_E_INVALID_ARG)
-        return spsh__cli_usage("dedupe", "%s", err.message);
-    if (given_rc != SPSH_OK)
-        return spsh__cli_fail("dedupe", &err);
-    char *real = real_path(given.items[0].path);
     if (real == NULL)
-        rc = SPSH_EXIT_FAILED;
-    if (rc == SPSH_EXIT_DONE) {
-        spsh__builder_append_text(&whole, real);
-        if (given.items[0].splits != NULL) {
-            spsh__builder_append_text(&whole, ":");
-            spsh__builder_append_text(&whole, given.items[0].splits);
-        }
-        const char *text = spsh__builder_text(&whole);
-        if (text == NULL)
-            rc = spsh__cli_fail_memory();
-        else if (spsh__source_list_add(&c->sources, text, SPSH_SIDE_TRAIN, NULL, &err) != SPSH_OK)
-            rc = spsh__cli_fail("dedupe", &err);
+        return SPSH_EXIT_FAILED;
+    spsh__builder_append_text(&whole, real);
+    if (given->splits != NULL) {
+        spsh__builder_append_text(&whole, ":");
+        spsh__builder_append_text(&whole, given->splits);
     }
+    const char *text = spsh__builder_text(&whole);
+    if (text == NULL)
+        rc = spsh__cli_fail_memory();
+    else if (spsh_dedup_sources_add(c->sources, text, SPSH_SIDE_TRAIN, NULL, &err) != SPSH_OK)
+        rc = spsh__cli_fail("dedupe", &err);
     free(real);
     spsh__builder_free(&whole);
-    spsh__source_list_free(&given);
+    return rc;
+}
+
+static int take_source(dedupe_command *c, const char *operand)
+{
+    spsh_dedup_sources *given = NULL;
+    spsh_error err = SPSH_ERROR_INIT;
+    int rc = SPSH_EXIT_DONE;
+    spsh_status status = spsh_dedup_sources_new(&given, &err);
+    if (status == SPSH_OK)
+        status = spsh_dedup_sources_add(given, operand, SPSH_SIDE_TRAIN, NULL, &err);
+    if (status == SPSH_E_INVALID_ARG)
+        rc = spsh__cli_usage("dedupe", "%s", err.message);
+    else if (status != SPSH_OK)
+        rc = spsh__cli_fail("dedupe", &err);
+    else
+        rc = add_real(c, spsh_dedup_sources_get(given, 0));
+    spsh_dedup_sources_free(given);
     return rc;
 }
 
@@ -99,8 +104,8 @@ static int take_prefer(dedupe_command *c)
         char *real = real_path(c->prefer.items[i]);
         if (real == NULL)
             return SPSH_EXIT_FAILED;
-        for (size_t k = 0; k < c->sources.count; k++)
-            is_there = is_there || strcmp(c->sources.items[k].path, real) == 0;
+        for (size_t k = 0; k < spsh_dedup_sources_count(c->sources); k++)
+            is_there = is_there || strcmp(spsh_dedup_sources_get(c->sources, k)->path, real) == 0;
         spsh__builder_append(&c->preferred, &real, sizeof(real));
         if (c->preferred.failed) {
             free(real);
@@ -167,7 +172,8 @@ static int check_arguments(const dedupe_command *c)
 
 /* ---- the command ---- */
 
-static int tell(dedupe_command *c, const spsh__dedupe_options *options, const spsh__dedupe *d)
+static int tell(const dedupe_command *c, const spsh_dedupe_options *options,
+                const spsh_dedupe_result *d)
 {
     spsh_error err = SPSH_ERROR_INIT;
     if (!c->json) {
@@ -179,16 +185,16 @@ static int tell(dedupe_command *c, const spsh__dedupe_options *options, const sp
     return spsh__cli_fail(NULL, &err);
 }
 
-static int find(dedupe_command *c, const spsh__dedupe_options *options)
+static int find(dedupe_command *c, const spsh_dedupe_options *options)
 {
     spsh_error err = SPSH_ERROR_INIT;
-    spsh__dedupe d;
+    spsh_dedupe_result *d = NULL;
     int rc = SPSH_EXIT_FAILED;
     spsh__cli_watch_signals();
-    const spsh_status status = spsh__dedupe_run(options, spsh__cli_interrupted(), &d, &err);
+    const spsh_status status = spsh_dedupe_run(c->sources, options, &d, &err);
     spsh__progress_end(&c->progress);
     if (status == SPSH_OK) {
-        rc = tell(c, options, &d);
+        rc = tell(c, options, d);
     } else if (status == SPSH_E_CANCELED && c->temporary == NULL) {
         spsh__cli_error("stopped; what is done stays in %s, and the same command goes on",
                         options->work_path);
@@ -198,40 +204,41 @@ static int find(dedupe_command *c, const spsh__dedupe_options *options)
         spsh__cli_message("%s", err.message);
         rc = SPSH_EXIT_DONE;
     } else {
-        (void)spsh__source_fail("dedupe", c->sources.items, c->sources.count, &err);
+        (void)spsh__source_fail("dedupe", c->sources, &err);
     }
-    spsh__dedupe_free(&d);
-    if (c->temporary != NULL) {
-        (void)spsh__copies_remove(options->work_path, options->io, NULL);
+    spsh_dedupe_result_free(d);
+    if (c->temporary != NULL)
         (void)rmdir(c->temporary);
-    }
     return rc;
+}
+
+static int take_options(dedupe_command *c, spsh_dedupe_options *o)
+{
+    o->progress_fn = on_progress;
+    o->space_fn = on_space;
+    o->user = c;
+    o->plan_path = c->plan_path;
+    o->html_path = c->html_path;
+    o->drop_from = c->drop_from;
+    o->memory_bytes = c->memory_bytes;
+    o->threads = c->jobs != 0 ? (uint32_t)c->jobs : spsh_core_count(SPSH_DEDUP_THREADS_MAX);
+    o->search = (spsh_dedupe_search)c->search;
+    o->keep = (spsh_dedupe_keep)c->keep;
+    o->contained = (spsh_dedupe_contained)c->contained;
+    o->flags = (c->exact_only ? SPSH_DEDUPE_EXACT_ONLY : 0) |
+               (c->speed_grid ? SPSH_DEDUPE_SPEED_GRID : 0) |
+               (c->confirm ? SPSH_DEDUPE_CONFIRM : 0);
+    return spsh__part_take("dedupe", c->part_text, &o->part, &o->part_count);
 }
 
 static int run(dedupe_command *c, const spsh_cli_args *args)
 {
-    spsh__dedupe_options options = {
-        .sources = &c->sources,
-        .plan_path = c->plan_path,
-        .html_path = c->html_path,
-        .mode = c->search == 1 ? SPSH__JOIN_DEEP : SPSH__JOIN_MILD,
-        .exact_only = c->exact_only,
-        .speed_grid = c->speed_grid,
-        .confirm = c->confirm,
-        .policy = {.keep = (spsh_dedupe_keep)c->keep,
-                   .contained = (spsh_dedupe_contained)c->contained,
-                   .drop_from = c->drop_from,
-                   .boilerplate_min = BOILERPLATE_MIN},
-        .memory_bytes = c->memory_bytes,
-        .threads = c->jobs != 0 ? (uint32_t)c->jobs : spsh_core_count(JOBS_MAX),
-        .io = spsh_io_default(),
-        .progress_fn = on_progress,
-        .space_fn = on_space,
-        .user = c,
-    };
+    spsh_dedupe_options options = SPSH_DEDUPE_OPTIONS_INIT;
     int rc = check_arguments(c);
     if (rc == SPSH_EXIT_DONE)
-        rc = spsh__part_take("dedupe", c->part_text, &options.part, &options.part_count);
+        rc = take_options(c, &options);
+    if (rc == SPSH_EXIT_DONE && spsh_dedup_sources_new(&c->sources, NULL) != SPSH_OK)
+        rc = spsh__cli_fail_memory();
     for (int i = 0; i < args->operand_count && rc == SPSH_EXIT_DONE; i++)
         rc = take_source(c, args->operands[i]);
     if (rc == SPSH_EXIT_DONE)
@@ -240,13 +247,15 @@ static int run(dedupe_command *c, const spsh_cli_args *args)
         rc = settle_work(c);
     if (rc != SPSH_EXIT_DONE)
         return rc;
+    options.flags |= c->temporary != NULL ? SPSH_DEDUPE_DISCARD_WORK : 0;
     options.work_path = c->work_path;
     options.command = spsh__builder_text(&c->command);
     options.prefer = (const char *const *)(void *)c->preferred.data;
     options.prefer_count = c->prefer.count;
     if (options.command == NULL)
         return spsh__cli_fail_memory();
-    return c->estimate ? spsh__dedupe_estimate(&options, c->json) : find(c, &options);
+    return c->estimate ? spsh__dedupe_print_estimate(c->sources, &options, c->json)
+                       : find(c, &options);
 }
 
 static void free_command(dedupe_command *c)
@@ -255,7 +264,7 @@ static void free_command(dedupe_command *c)
     for (size_t i = 0; i < c->preferred.size_bytes / sizeof(*preferred); i++)
         free(preferred[i]);
     spsh__builder_free(&c->preferred);
-    spsh__source_list_free(&c->sources);
+    spsh_dedup_sources_free(c->sources);
     spsh__builder_free(&c->command);
     spsh__builder_free(&c->work);
     free(c->temporary);
@@ -263,42 +272,43 @@ static void free_command(dedupe_command *c)
 
 int spsh__cmd_dedupe(int argc, char **argv)
 {
-    dedupe_command c = {.memory_bytes = MEMORY_DEFAULT};
+    dedupe_command c = {.memory_bytes = SPSH_DEDUP_MEMORY_BYTES_DEFAULT};
     const spsh_cli_option options[] = {
         {"output",     'o', SPSH_CLI_TEXT,   "PLAN",                    "the plan to write, as JSON lines",                    &c.plan_path,    0,
-         0                                                                                                                                                 },
+         0                                                                                                                                          },
         {"html",       0,   SPSH_CLI_TEXT,   "FILE",                    "a page to look at: clusters, pictures, evidence",
-         &c.html_path,                                                                                                                          0, 0       },
+         &c.html_path,                                                                                                                          0, 0},
         {"search",     0,   SPSH_CLI_CHOICE, "mild|deep",
          "mild: copies through common codecs, trims, filters (default);\n"
-         "deep: also through harsh ones (GSM, Opus at 10 kbit/s); takes longer",                                               &c.search,       0, 0       },
+         "deep: also through harsh ones (GSM, Opus at 10 kbit/s); takes longer",                                               &c.search,       0, 0},
         {"exact-only", 0,   SPSH_CLI_FLAG,   NULL,                      "equal bytes and samples only; listens to nothing",
-         &c.exact_only,                                                                                                                         0, 0       },
+         &c.exact_only,                                                                                                                         0, 0},
         {"keep",       0,   SPSH_CLI_CHOICE, "best|first|longest",
          "of copies; best: lossless, bandwidth, bit rate, length, transcript,\n"
-         "clipping, in this order (default)",                                                                                  &c.keep,         0, 0       },
+         "clipping, in this order (default)",                                                                                  &c.keep,         0, 0},
         {"prefer",     0,   SPSH_CLI_TEXTS,  "DATASET",
-         "keep its copies before those of others; may be repeated",                                                            &c.prefer,       0, 0       },
+         "keep its copies before those of others; may be repeated",                                                            &c.prefer,       0, 0},
         {"drop-from",  0,   SPSH_CLI_TEXT,   "SPLITS",                  "drop nothing from other splits; commas between",
-         &c.drop_from,                                                                                                                          0, 0       },
+         &c.drop_from,                                                                                                                          0, 0},
         {"contained",  0,   SPSH_CLI_CHOICE, "tag|keep-long|keep-part",
          "what lies inside a longer recording: tell only (default), drop the\n"
-         "part, or drop the whole where its parts have all of its speech",                                                     &c.contained,    0, 0       },
+         "part, or drop the whole where its parts have all of its speech",                                                     &c.contained,    0, 0},
         {"speed-grid", 0,   SPSH_CLI_FLAG,   NULL,
          "also look for copies at 0.9, 0.95, 1.05, 1.1 times the speed; told,\n"
-         "never dropped; decodes everything again",                                                                            &c.speed_grid,   0, 0       },
+         "never dropped; decodes everything again",                                                                            &c.speed_grid,   0, 0},
         {"confirm",    0,   SPSH_CLI_FLAG,   NULL,                      "read exact copies again and compare them",            &c.confirm,
-         0,                                                                                                                                        0       },
+         0,                                                                                                                                        0},
         {"memory",     0,   SPSH_CLI_SIZE,   "SIZE",                    "for sorting and joining; default 4G",                 &c.memory_bytes,
-         MEMORY_MIN,                                                                                                                               0       },
+         SPSH_DEDUP_MEMORY_BYTES_MIN,                                                                                                              0},
         {"work",       0,   SPSH_CLI_TEXT,   "DIR",                     "for what is found meanwhile; default PLAN.work",
-         &c.work_path,                                                                                                                          0, 0       },
-        {"jobs",       'j', SPSH_CLI_COUNT,  "N",                       "threads; default: one a core",                        &c.jobs,         1, JOBS_MAX},
+         &c.work_path,                                                                                                                          0, 0},
+        {"jobs",       'j', SPSH_CLI_COUNT,  "N",                       "threads; default: one a core",                        &c.jobs,         1,
+         SPSH_DEDUP_THREADS_MAX                                                                                                                     },
         {"part",       0,   SPSH_CLI_TEXT,   "I/N",                     "the share of machine I (from 0) of N that share DIR",
-         &c.part_text,                                                                                                                          0, 0       },
+         &c.part_text,                                                                                                                          0, 0},
         {"estimate",   0,   SPSH_CLI_FLAG,   NULL,                      "print what it would take, and make nothing",
-         &c.estimate,                                                                                                                           0, 0       },
-        {"json",       0,   SPSH_CLI_FLAG,   NULL,                      "print the summary as JSON",                           &c.json,         0, 0       },
+         &c.estimate,                                                                                                                           0, 0},
+        {"json",       0,   SPSH_CLI_FLAG,   NULL,                      "print the summary as JSON",                           &c.json,         0, 0},
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {

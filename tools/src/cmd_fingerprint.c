@@ -5,38 +5,34 @@
 #include "cli/source_fail.h"
 #include "commands.h"
 #include "common/json_out.h"
-#include "segment/fingerprint_run.h"
-#include "speechshard/cores.h"
-
-enum { JOBS_MAX = 1024 };
+#include "speechshard/dedup.h"
 
 static const double measure_s = 2.0; /* for an estimate */
 
 typedef struct fingerprint_command {
-    spsh__fingerprint_run_options run;
+    spsh_fingerprint_options run;
     spsh_progress progress;
     spsh_json *json; /* NULL: lines for people */
 } fingerprint_command;
 
-static void on_progress(void *user, const char *stage, uint64_t done, uint64_t total)
+static int on_progress(void *user, const char *stage, uint64_t done, uint64_t total)
 {
     fingerprint_command *c = (fingerprint_command *)user;
     (void)stage;
     c->progress.total = total;
     spsh__progress_update(&c->progress, done, NULL);
+    return *spsh__cli_interrupted();
 }
 
 static int fail(const char *path, const spsh_error *err)
 {
-    const spsh_dedup_source source = {.path = path};
-    return spsh__source_fail(NULL, &source, 1, err);
+    return spsh__path_fail(NULL, &path, 1, err);
 }
 
 /* ---- results ---- */
 
 static spsh_status put_json(fingerprint_command *c, const char *path,
-                            const spsh__fingerprint_run_facts *facts, double took_s,
-                            spsh_error *err)
+                            const spsh_fingerprint_facts *facts, double took_s, spsh_error *err)
 {
     spsh__json_put_string(c->json, "dataset", path);
     spsh__json_put_u64(c->json, "segments", facts->shard_count);
@@ -46,42 +42,41 @@ static spsh_status put_json(fingerprint_command *c, const char *path,
     spsh__json_put_u64(c->json, "undecodable", facts->undecoded_count);
     spsh__json_put_u64(c->json, "keys", facts->key_count);
     spsh__json_put_u64(c->json, "chunks", facts->chunk_count);
-    spsh__json_put_u64(c->json, "bytes", facts->segment_bytes);
-    spsh__json_put_real(c->json, "audio_seconds", facts->seconds);
+    spsh__json_put_u64(c->json, "bytes", facts->file_bytes);
+    spsh__json_put_real(c->json, "audio_seconds", facts->made_seconds);
     spsh__json_put_real(c->json, "seconds", took_s);
     return spsh__json_write_line(c->json, stdout, err);
 }
 
-static void print_facts(const char *path, const spsh__fingerprint_run_facts *facts, double took_s)
+static void print_facts(const char *path, const spsh_fingerprint_facts *facts, double took_s)
 {
     char segments[SPSH_HUMAN_BYTES], made[SPSH_HUMAN_BYTES], utterances[SPSH_HUMAN_BYTES];
     char keys[SPSH_HUMAN_BYTES], chunks[SPSH_HUMAN_BYTES], bytes[SPSH_HUMAN_BYTES];
     char audio[SPSH_HUMAN_BYTES], took[SPSH_HUMAN_BYTES], undecoded[SPSH_HUMAN_BYTES];
     char speed[SPSH_HUMAN_BYTES];
-    (void)printf("%s: %s utterances in %s segment%s (%s new): %s keys, %s chunks, %s\n", path,
-                 spsh__human_count(facts->utterance_count, utterances),
-                 spsh__human_count(facts->shard_count, segments),
-                 facts->shard_count == 1 ? "" : "s", spsh__human_count(facts->made_count, made),
-                 spsh__human_count(facts->key_count, keys),
-                 spsh__human_count(facts->chunk_count, chunks),
-                 spsh__human_bytes(facts->segment_bytes, bytes));
+    (void)printf(
+        "%s: %s utterances in %s segment%s (%s new): %s keys, %s chunks, %s\n", path,
+        spsh__human_count(facts->utterance_count, utterances),
+        spsh__human_count(facts->shard_count, segments), facts->shard_count == 1 ? "" : "s",
+        spsh__human_count(facts->made_count, made), spsh__human_count(facts->key_count, keys),
+        spsh__human_count(facts->chunk_count, chunks), spsh__human_bytes(facts->file_bytes, bytes));
     if (facts->undecoded_count > 0)
         spsh__cli_message("%s: %s utterances cannot be decoded: only equal bytes will be found",
                           path, spsh__human_count(facts->undecoded_count, undecoded));
     if (facts->made_count > 0 && took_s > 0.0)
         spsh__cli_message("%s: %s of audio in %s, %s times real time", path,
-                          spsh__human_duration(facts->seconds, audio),
+                          spsh__human_duration(facts->made_seconds, audio),
                           spsh__human_duration(took_s, took),
-                          spsh__human_count((uint64_t)(facts->seconds / took_s), speed));
+                          spsh__human_count((uint64_t)(facts->made_seconds / took_s), speed));
 }
 
 static int make(fingerprint_command *c, const char *path)
 {
-    spsh__fingerprint_run_facts facts = {0};
+    spsh_fingerprint_facts facts = SPSH_FINGERPRINT_FACTS_INIT;
     spsh_error err = SPSH_ERROR_INIT;
     const double begin_s = spsh__cli_now_s();
     spsh__progress_begin(&c->progress, "fingerprint", "utterances", 0);
-    spsh_status rc = spsh__fingerprint_run(path, &c->run, spsh__cli_interrupted(), &facts, &err);
+    spsh_status rc = spsh_fingerprint_run(path, &c->run, &facts, &err);
     spsh__progress_end(&c->progress);
     if (rc == SPSH_E_CANCELED) {
         spsh__cli_error(
@@ -98,43 +93,43 @@ static int make(fingerprint_command *c, const char *path)
 /* ---- estimates ---- */
 
 static spsh_status put_estimate_json(fingerprint_command *c, const char *path,
-                                     const spsh__fingerprint_estimate *estimate, spsh_error *err)
+                                     const spsh_fingerprint_cost *estimate, spsh_error *err)
 {
     spsh__json_put_string(c->json, "dataset", path);
     spsh__json_put_u64(c->json, "segments", estimate->shard_count);
-    spsh__json_put_u64(c->json, "to_make", estimate->to_do_count);
+    spsh__json_put_u64(c->json, "to_make", estimate->missing_count);
     spsh__json_put_u64(c->json, "utterances", estimate->utterance_count);
     spsh__json_put_real(c->json, "audio_hours", estimate->seconds / 3600.0);
     spsh__json_put_real(c->json, "core_hours", estimate->core_seconds / 3600.0);
-    spsh__json_put_u64(c->json, "bytes", estimate->segment_bytes);
-    spsh__json_put_u64(c->json, "measured_utterances", estimate->sample_count);
-    spsh__json_put_real(c->json, "measured_audio_seconds", estimate->sample_seconds);
+    spsh__json_put_u64(c->json, "bytes", estimate->file_bytes);
+    spsh__json_put_u64(c->json, "measured_utterances", estimate->measured_count);
+    spsh__json_put_real(c->json, "measured_audio_seconds", estimate->measured_seconds);
     return spsh__json_write_line(c->json, stdout, err);
 }
 
-static void print_estimate(const char *path, const spsh__fingerprint_estimate *estimate)
+static void print_estimate(const char *path, const spsh_fingerprint_cost *estimate)
 {
     char segments[SPSH_HUMAN_BYTES], to_do[SPSH_HUMAN_BYTES], utterances[SPSH_HUMAN_BYTES];
     char audio[SPSH_HUMAN_BYTES], core[SPSH_HUMAN_BYTES], bytes[SPSH_HUMAN_BYTES];
     char sample[SPSH_HUMAN_BYTES], sample_audio[SPSH_HUMAN_BYTES];
     (void)printf("%s: %s of %s segments to make: %s utterances, %s of audio\n", path,
-                 spsh__human_count(estimate->to_do_count, to_do),
+                 spsh__human_count(estimate->missing_count, to_do),
                  spsh__human_count(estimate->shard_count, segments),
                  spsh__human_count(estimate->utterance_count, utterances),
                  spsh__human_duration(estimate->seconds, audio));
-    if (estimate->to_do_count > 0)
+    if (estimate->missing_count > 0)
         (void)printf("  about %s of one core (%s utterances measured, %s), %s on disk\n",
                      spsh__human_duration(estimate->core_seconds, core),
-                     spsh__human_count(estimate->sample_count, sample),
-                     spsh__human_duration(estimate->sample_seconds, sample_audio),
-                     spsh__human_bytes(estimate->segment_bytes, bytes));
+                     spsh__human_count(estimate->measured_count, sample),
+                     spsh__human_duration(estimate->measured_seconds, sample_audio),
+                     spsh__human_bytes(estimate->file_bytes, bytes));
 }
 
 static int tell_estimate(fingerprint_command *c, const char *path)
 {
-    spsh__fingerprint_estimate estimate = {0};
+    spsh_fingerprint_cost estimate = SPSH_FINGERPRINT_COST_INIT;
     spsh_error err = SPSH_ERROR_INIT;
-    spsh_status rc = spsh__fingerprint_estimate_make(path, &c->run, measure_s, &estimate, &err);
+    spsh_status rc = spsh_fingerprint_estimate(path, &c->run, measure_s, &estimate, &err);
     if (rc == SPSH_OK && c->json != NULL)
         rc = put_estimate_json(c, path, &estimate, &err);
     else if (rc == SPSH_OK)
@@ -161,13 +156,14 @@ int spsh__cmd_fingerprint(int argc, char **argv)
     uint64_t jobs = 0;
     const char *part = NULL;
     const spsh_cli_option options[] = {
-        {"jobs",     'j', SPSH_CLI_COUNT, "N",   "threads; default: one a core", &jobs,     1, JOBS_MAX},
+        {"jobs",     'j', SPSH_CLI_COUNT, "N",   "threads; default: one a core", &jobs,     1,
+         SPSH_DEDUP_THREADS_MAX                                                                 },
         {"part",     0,   SPSH_CLI_TEXT,  "I/N",
          "only every N-th shard, from shard I on (0 to N-1): for several machines\n"
-         "that share the work",                                                  &part,     0, 0       },
+         "that share the work",                                                  &part,     0, 0},
         {"estimate", 0,   SPSH_CLI_FLAG,  NULL,
-         "make nothing; measure a few utterances and say what it would take",    &estimate, 0, 0       },
-        {"json",     0,   SPSH_CLI_FLAG,  NULL,  "print JSON, a line a dataset", &json,     0, 0       },
+         "make nothing; measure a few utterances and say what it would take",    &estimate, 0, 0},
+        {"json",     0,   SPSH_CLI_FLAG,  NULL,  "print JSON, a line a dataset", &json,     0, 0},
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
@@ -188,11 +184,10 @@ int spsh__cmd_fingerprint(int argc, char **argv)
     int rc = spsh__cli_parse(&command, argc, argv, &args);
     if (rc != SPSH_CLI_RUN)
         return rc;
-    fingerprint_command c = {
-        .run = {.io = spsh_io_default(), .check_pages = true, .progress_fn = on_progress}
-    };
+    fingerprint_command c = {.run = SPSH_FINGERPRINT_OPTIONS_INIT};
+    c.run.progress_fn = on_progress;
     c.run.user = &c;
-    c.run.threads = jobs != 0 ? (uint32_t)jobs : spsh_core_count(JOBS_MAX);
+    c.run.threads = (uint32_t)jobs;
     rc = spsh__part_take("fingerprint", part, &c.run.part, &c.run.part_count);
     if (rc != SPSH_EXIT_DONE)
         return rc;

@@ -1,28 +1,25 @@
 /* cmd_revert.c: `speechshard revert`: a plan of `dedupe` is no longer in force. */
 
 #include "cli/cli.h"
-#include "cli/copy_plan_words.h"
 #include "commands.h"
+#include "speechshard/dedup.h"
 
 static int run(const spsh_cli_args *args)
 {
-    spsh__plan_view view;
-    spsh__copy_view_facts facts;
+    spsh_copy_plan_options options = SPSH_COPY_PLAN_OPTIONS_INIT;
+    spsh_copy_plan_facts facts = SPSH_COPY_PLAN_FACTS_INIT;
     spsh_error err = SPSH_ERROR_INIT;
-    char name[SPSH__COPY_VIEW_NAME_BYTES];
-    int rc = spsh__plan_view_open("revert", args->operands, args->operand_count, &view);
-    if (rc != SPSH_EXIT_DONE)
-        return rc;
-    spsh__copy_view_name(view.plan, name);
-    if (spsh__copy_view_revert(view.plan, view.paths, spsh_io_default(), &facts, &err) != SPSH_OK)
-        rc = spsh__cli_fail("revert", &err);
-    else if (facts.changed_count == 0)
-        spsh__cli_message("not applied: overlay %s is not in force; nothing to undo", name);
+    options.datasets = (const char *const *)args->operands + 1;
+    options.dataset_count = (size_t)args->operand_count - 1;
+    if (spsh_copy_plan_revert(args->operands[0], &options, &facts, &err) != SPSH_OK)
+        return spsh__cli_fail("revert", &err);
+    if (facts.changed_count == 0)
+        spsh__cli_message("not applied: overlay %s is not in force; nothing to undo",
+                          facts.overlay);
     else
-        spsh__cli_message("reverted: overlay %s is taken away from %zu dataset%s", name,
+        spsh__cli_message("reverted: overlay %s is taken away from %zu dataset%s", facts.overlay,
                           facts.changed_count, facts.changed_count == 1 ? "" : "s");
-    spsh__plan_view_free(&view);
-    return rc;
+    return SPSH_EXIT_DONE;
 }
 
 int spsh__cmd_revert(int argc, char **argv)

@@ -17,8 +17,8 @@
 #include "common/byte_builder.h"
 #include "common/grow.h"
 #include "common/json_out.h"
-#include "set/dataset_splits.h"
 #include "speechshard/audio.h"
+#include "speechshard/dedup.h"
 #include "speechshard/inside.h"
 #include "speechshard/io.h"
 #include "speechshard/train.h"
@@ -381,20 +381,23 @@ static bool is_folder(const char *path)
 static int transcribe_operand(transcribe_command *c, const char *operand)
 {
     spsh_error err = SPSH_ERROR_INIT;
-    spsh_dedup_sources list = {0};
+    spsh_dedup_sources *list = NULL;
+    const spsh_dedup_source *source = NULL;
     int exit_status = SPSH_EXIT_DONE;
     if (is_folder(operand))
         return transcribe_dataset(c, operand);
-    if (spsh__source_list_add(&list, operand, SPSH_SIDE_TEST, NULL, &err) == SPSH_OK &&
-        list.items[0].splits != NULL && is_folder(list.items[0].path)) {
+    if (spsh_dedup_sources_new(&list, &err) == SPSH_OK &&
+        spsh_dedup_sources_add(list, operand, SPSH_SIDE_TEST, NULL, &err) == SPSH_OK)
+        source = spsh_dedup_sources_get(list, 0);
+    if (source != NULL && source->splits != NULL && is_folder(source->path)) {
         exit_status = c->filter.split == NULL
-                          ? transcribe_splits(c, &list.items[0])
+                          ? transcribe_splits(c, source)
                           : spsh__cli_usage("transcribe",
                                             "'%s' names splits, and --split does, too", operand);
     } else if (transcribe_file(c, operand, &err) != SPSH_OK) {
         exit_status = report(operand, &err);
     }
-    spsh__source_list_free(&list);
+    spsh_dedup_sources_free(list);
     return exit_status;
 }
 

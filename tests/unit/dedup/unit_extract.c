@@ -330,7 +330,7 @@ static void test_references(void)
     static tiny_dataset tiny;
     char path[300];
     const spsh__fingerprint_run_options options = {.threads = 2, .part_count = 1};
-    spsh__fingerprint_run_facts facts;
+    spsh_fingerprint_facts facts;
     spsh__print_set *set = NULL;
     spsh_error err = SPSH_ERROR_INIT;
     (void)snprintf(path, sizeof(path), "%s/tiny.spsh", folder);
@@ -339,10 +339,10 @@ static void test_references(void)
     REQUIRE(tiny_dataset_publish(&tiny, SPSH_DEDUPE_PCM, NULL, NULL, NULL, NULL) == SPSH_OK);
     CHECK_I64(open_set(&source, 1, &set, &err), SPSH_E_NOT_FOUND);
     CHECK(strstr(err.message, "speechshard fingerprint ") != NULL);
-    REQUIRE(spsh__fingerprint_run(path, &options, NULL, &facts, &err) == SPSH_OK);
+    REQUIRE(spsh__fingerprint_run(path, &options, &facts, &err) == SPSH_OK);
     CHECK_U64(facts.made_count, TINY_SHARDS);
     CHECK_U64(facts.utterance_count, TINY_UTTERANCES);
-    REQUIRE(spsh__fingerprint_run(path, &options, NULL, &facts, &err) == SPSH_OK);
+    REQUIRE(spsh__fingerprint_run(path, &options, &facts, &err) == SPSH_OK);
     CHECK_U64(facts.made_count, 0);
     REQUIRE(open_set(&source, 1, &set, &err) == SPSH_OK);
     check_references(set);

@@ -206,7 +206,7 @@ static void test_refused(void)
     spsh__print_set *set = open_set(path);
     spsh_error err = SPSH_ERROR_INIT;
     const uint64_t none = UINT64_MAX;
-    const volatile bool stop = true;
+    spsh__call_watch watch = {.is_canceled = true};
     static result got;
     spsh__frame_search options = {.set = set,
                                   .memory_bytes = 10000,
@@ -216,7 +216,7 @@ static void test_refused(void)
     CHECK_I64(search(&options, &got, &err), SPSH_E_LIMIT);
     CHECK(strstr(err.message, "MiB") != NULL);
     options.memory_bytes = ENOUGH;
-    options.stop = &stop;
+    options.watch = &watch;
     CHECK_I64(search(&options, &got, &err), SPSH_E_CANCELED);
     spsh__print_set_close(set);
 }

@@ -479,7 +479,7 @@ static void test_another_shards_segment(void)
 static void test_what_is_unsound_is_made_anew(void)
 {
     spsh__fingerprint_run_options options = {.threads = 1, .part_count = 1};
-    spsh__fingerprint_run_facts facts;
+    spsh_fingerprint_facts facts;
     const char *path = spsh_dataset_path(dataset);
     const uint8_t version[4] = {9};
     uint8_t *data = NULL;
@@ -487,11 +487,11 @@ static void test_what_is_unsound_is_made_anew(void)
     size_t size = 0;
     size_t again_size = 0;
     REQUIRE(unlink(segment_path) == 0);
-    REQUIRE(spsh__fingerprint_run(path, &options, NULL, &facts, NULL) == SPSH_OK);
+    REQUIRE(spsh__fingerprint_run(path, &options, &facts, NULL) == SPSH_OK);
     CHECK_U64(facts.shard_count, TINY_SHARDS);
     load(&data, &size);
     publish_changed(SPSH__SEGMENT_VERSIONS, 0, version);
-    CHECK_I64(spsh__fingerprint_run(path, &options, NULL, &facts, NULL), SPSH_OK);
+    CHECK_I64(spsh__fingerprint_run(path, &options, &facts, NULL), SPSH_OK);
     CHECK_U64(facts.made_count, 1);
     load(&again, &again_size);
     CHECK(again_size == size && memcmp(data, again, size) == 0);
@@ -503,14 +503,14 @@ static void test_what_is_unsound_is_made_anew(void)
     store(again, size);
     free(again);
     options.check_pages = true;
-    CHECK_I64(spsh__fingerprint_run(path, &options, NULL, &facts, NULL), SPSH_OK);
+    CHECK_I64(spsh__fingerprint_run(path, &options, &facts, NULL), SPSH_OK);
     CHECK_U64(facts.made_count, 1);
     load(&again, &again_size);
     CHECK(again_size == size && memcmp(data, again, size) == 0);
     free(again);
     free(data);
     options.part = 1;
-    CHECK_I64(spsh__fingerprint_run(path, &options, NULL, &facts, NULL), SPSH_E_INVALID_ARG);
+    CHECK_I64(spsh__fingerprint_run(path, &options, &facts, NULL), SPSH_E_INVALID_ARG);
 }
 
 /* What does not fit into a key's or chunk's place is refused when it is written. */

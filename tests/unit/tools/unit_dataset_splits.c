@@ -1,5 +1,5 @@
 /* unit_dataset_splits.c: operands DATASET[:SPLITS], with colons wherever they may stand. */
-#include "set/dataset_splits.h"
+#include "speechshard/dedup.h"
 #include "speechshard/io.h"
 #include "spsh_test.h"
 
@@ -37,20 +37,20 @@ static void test_operands(void)
     };
     spsh_io io = *spsh_io_default();
     io.stat_fn = stat_some;
-    spsh_dedup_sources list = {0};
+    spsh_dedup_sources *list = NULL;
+    REQUIRE(spsh_dedup_sources_new(&list, NULL) == SPSH_OK);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        REQUIRE(spsh__source_list_add(&list, cases[i].operand, SPSH_SIDE_TEST, &io, NULL) ==
+        REQUIRE(spsh_dedup_sources_add(list, cases[i].operand, SPSH_SIDE_TEST, &io, NULL) ==
                 SPSH_OK);
-    REQUIRE(list.count == sizeof(cases) / sizeof(cases[0]));
-    for (size_t i = 0; i < list.count; i++) {
-        CHECK_STR(list.items[i].path, cases[i].path);
-        CHECK((list.items[i].splits == NULL) == (cases[i].splits == NULL));
-        if (list.items[i].splits != NULL && cases[i].splits != NULL)
-            CHECK_STR(list.items[i].splits, cases[i].splits);
-        CHECK(list.items[i].side == SPSH_SIDE_TEST);
+    REQUIRE(spsh_dedup_sources_count(list) == sizeof(cases) / sizeof(cases[0]));
+    for (size_t i = 0; i < spsh_dedup_sources_count(list); i++) {
+        CHECK_STR(spsh_dedup_sources_get(list, i)->path, cases[i].path);
+        CHECK((spsh_dedup_sources_get(list, i)->splits == NULL) == (cases[i].splits == NULL));
+        if (spsh_dedup_sources_get(list, i)->splits != NULL && cases[i].splits != NULL)
+            CHECK_STR(spsh_dedup_sources_get(list, i)->splits, cases[i].splits);
+        CHECK(spsh_dedup_sources_get(list, i)->side == SPSH_SIDE_TEST);
     }
-    spsh__source_list_free(&list);
-    CHECK_U64(list.count, 0);
+    spsh_dedup_sources_free(list);
 }
 
 static void test_what_is_no_operand(void)
@@ -58,15 +58,16 @@ static void test_what_is_no_operand(void)
     static const char *const operands[] = {
         "",          ":train",      ":",     "a.spsh:",       "a.spsh:,a",
         "a.spsh:a,", "a.spsh:a,,b", "none:", "a.spsh:caf\xe9"};
-    spsh_dedup_sources list = {0};
+    spsh_dedup_sources *list = NULL;
+    REQUIRE(spsh_dedup_sources_new(&list, NULL) == SPSH_OK);
     for (size_t i = 0; i < sizeof(operands) / sizeof(operands[0]); i++) {
         spsh_error err = SPSH_ERROR_INIT;
-        CHECK(spsh__source_list_add(&list, operands[i], SPSH_SIDE_TRAIN, NULL, &err) ==
+        CHECK(spsh_dedup_sources_add(list, operands[i], SPSH_SIDE_TRAIN, NULL, &err) ==
               SPSH_E_INVALID_ARG);
         CHECK(strstr(err.message, operands[i]) != NULL);
     }
-    CHECK_U64(list.count, 0);
-    spsh__source_list_free(&list);
+    CHECK_U64(spsh_dedup_sources_count(list), 0);
+    spsh_dedup_sources_free(list);
 }
 
 TEST_MAIN(unit_dataset_splits)

@@ -1,54 +1,70 @@
-/* audit_run.c: one stage after the other; what a stage needs is freed with the run. */
+/* audit_run.c: an audit from the sources to the report, in order:
+ *
+ *     missing fingerprints -> the set -> copies -> texts and names -> leaks -> files
+ *
+ * Listening is kept in a work directory (copies.h), so that a run that was stopped can be resumed.
+ */
 #include "audit_run.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "speechshard/io.h"
+#include "speechshard/options.h"
 
+#include "audit/audit_files.h"
+#include "audit/audit_statement.h"
 #include "common/hash.h"
+#include "dedup_options.h"
+#include "set/dataset_splits.h"
 #include "set/scaled_keys.h"
 #include "set/source_prints.h"
 #include "speechshard/inside.h"
 #include "work_space.h"
+
+#define FRAMES_HZ 62.5 /* of fingerprints */
 
 enum {
     MATCHES_MAX = 3, /* of an utterance, kind of text or name, and train split */
     ALIAS_BYTES_MAX = 1 << 30,
 };
 
+typedef struct run {
+    const spsh_dedup_sources *sources;
+    spsh_audit_options options;
+    spsh__call_watch watch;
+    spsh_audit *a;
+} run;
+
 /* ---- segments ---- */
 
-static spsh_status make_segments(const spsh__audit_options *options, const volatile bool *stop,
-                                 spsh_error *err)
+static spsh_status make_segments(run *r, spsh_error *err)
 {
-    const spsh__fingerprint_run_options run = {
-        .io = options->io,
-        .threads = options->threads,
+    const spsh__fingerprint_run_options make = {
+        .io = r->options.io,
+        .threads = r->options.threads,
         .part_count = 1,
-        .progress_fn = options->progress_fn,
-        .user = options->user,
+        .watch = &r->watch,
     };
-    return spsh__source_prints_make(options->sources->items, options->sources->count, &run, stop,
-                                    err);
+    return spsh__source_prints_make(r->sources->items, r->sources->count, &make, err);
 }
 
 /* ---- matches ---- */
 
-uint64_t spsh__audit_space(const spsh__audit_options *options, uint64_t train_keys,
-                           uint64_t test_frames)
+static uint64_t space_for(const spsh_audit_options *options, uint64_t train_keys,
+                          uint64_t test_frames)
 {
-    /* Keys are joined at other speeds than train's own alone; else a table in memory does. */
-    return options->speed_grid
+    /* Keys are joined only at speeds other than train's own: a table in memory serves for that. */
+    return (options->flags & SPSH_AUDIT_SPEED_GRID) != 0
                ? spsh__key_join_space(SPSH__JOIN_AUDIT, train_keys * (SPSH__SCALE_COUNT - 1),
                                       test_frames, options->memory_bytes)
                : 0;
 }
 
 /* A test print has a key at each frame at most. */
-static spsh_status check_space(const spsh__audit_options *options, const spsh__print_set *set,
-                               spsh_error *err)
+static spsh_status check_space(const run *r, spsh_error *err)
 {
+    const spsh__print_set *set = r->a->set;
     uint64_t train_keys = 0;
     uint64_t test_frames = 0;
     for (uint64_t i = 0; i < spsh__print_set_print_count(set); i++) {
@@ -60,92 +76,97 @@ static spsh_status check_space(const spsh__audit_options *options, const spsh__p
         train_keys += side == SPSH_SIDE_TRAIN ? print.key_count : 0;
         test_frames += side == SPSH_SIDE_TEST ? print.frame_count : 0;
     }
-    const uint64_t need = spsh__audit_space(options, train_keys, test_frames);
-    if (options->space_fn != NULL)
-        options->space_fn(options->user, need, options->work_path);
-    return spsh__work_space_check(options->work_path, need, err);
+    const uint64_t need = space_for(&r->options, train_keys, test_frames);
+    if (r->options.space_fn != NULL)
+        r->options.space_fn(r->options.user, need);
+    return spsh__work_space_check(r->options.work_path, need, err);
 }
 
-static spsh_status find_copies(const spsh__audit_options *options, const volatile bool *stop,
-                               spsh__audit_run *run, spsh_error *err)
+static spsh_status find_copies(run *r, spsh_error *err)
 {
     const spsh__copies_options copies = {
-        .io = options->io,
-        .work_path = options->work_path,
-        .memory_bytes = options->memory_bytes,
-        .threads = options->threads,
+        .io = r->options.io,
+        .work_path = r->options.work_path,
+        .memory_bytes = r->options.memory_bytes,
+        .threads = r->options.threads,
         .mode = SPSH__JOIN_AUDIT,
-        .speed_grid = options->speed_grid,
+        .speed_grid = (r->options.flags & SPSH_AUDIT_SPEED_GRID) != 0,
         .part_count = 1,
         .limits = &spsh__align_limits_default,
-        .progress_fn = options->progress_fn,
-        .user = options->user,
+        .watch = &r->watch,
     };
-    return spsh__copies_find(run->set, &copies, stop, spsh__audit_sink(run->audit), &run->copies,
-                             err);
+    return spsh__copies_find(r->a->set, &copies, spsh__audit_sink(r->a->audit), &r->a->copies, err);
 }
 
-static spsh_status find_texts(const spsh__audit_options *options, const volatile bool *stop,
-                              spsh__audit_run *run, spsh_error *err)
+static spsh_status find_texts(run *r, spsh_error *err)
 {
     const spsh__text_join_options texts = {
-        .profile = options->profile,
-        .alias_path = options->alias_path,
+        .profile = r->options.profile,
+        .alias_path = r->options.alias_path,
         .matches_max = MATCHES_MAX,
-        .memory_bytes = options->memory_bytes,
-        .threads = options->threads,
-        .stop = stop,
-        .progress_fn = options->progress_fn,
-        .user = options->user,
+        .memory_bytes = r->options.memory_bytes,
+        .threads = r->options.threads,
+        .watch = &r->watch,
     };
-    return spsh__text_join_run(run->set, &texts, spsh__audit_sink(run->audit), &run->texts, err);
+    return spsh__text_join_run(r->a->set, &texts, spsh__audit_sink(r->a->audit), &r->a->texts, err);
 }
 
 /* ---- facts ---- */
 
-static void gather(const spsh__audit_options *options, spsh__audit_run *run)
+static void take_limits(const spsh_audit_options *options, double limits[SPSH_LEAK_COUNT])
 {
-    const spsh__audit_roster *roster = &run->sides->roster;
-    spsh__audit_facts *facts = &run->facts;
+    for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
+        if (options->limits == NULL)
+            limits[k] = k == SPSH_LEAK_RECORDING || k == SPSH_LEAK_SEGMENT ? 0 : 2;
+        else
+            limits[k] = k < options->limit_count ? options->limits[k] : 2;
+    }
+}
+
+static void gather(const run *r)
+{
+    spsh_audit *a = r->a;
+    const spsh__audit_roster *roster = &a->sides->roster;
+    spsh__audit_facts *facts = &a->facts;
     /* What depends on the machine is no fact of the audit. */
-    run->copies.join.spilled_bytes = 0;
-    facts->common.set = run->set;
-    facts->common.copies = &run->copies;
+    a->copies.join.spilled_bytes = 0;
+    facts->common.set = a->set;
+    facts->common.copies = &a->copies;
     facts->common.limits = &spsh__align_limits_default;
-    facts->common.command = options->command;
+    facts->common.command = r->options.command;
     facts->common.mode = "audit";
-    facts->common.match_count = run->leaks.match_count;
-    for (uint64_t i = 0; i < run->leaks.match_count; i++)
-        spsh__copy_facts_count(&facts->common, &run->leaks.matches[i]);
-    facts->matches = run->leaks.matches;
-    facts->texts = &run->texts;
-    facts->profile = options->profile;
+    facts->common.match_count = a->leaks.match_count;
+    for (uint64_t i = 0; i < a->leaks.match_count; i++)
+        spsh__copy_facts_count(&facts->common, &a->leaks.matches[i]);
+    facts->matches = a->leaks.matches;
+    facts->texts = &a->texts;
+    facts->profile = r->options.profile;
     facts->train = roster->train;
     facts->test = roster->test;
     facts->train_count = roster->train_count;
     facts->test_count = roster->test_count;
-    facts->cells = run->leaks.cells;
-    facts->totals = run->leaks.totals;
-    facts->masks = run->leaks.masks;
+    facts->cells = a->leaks.cells;
+    facts->totals = a->leaks.totals;
+    facts->masks = a->leaks.masks;
     facts->test_ordinals = roster->test_ordinals;
     facts->test_utterance_count = roster->test_utterance_count;
-    memcpy(facts->fail_limits, options->fail_limits, sizeof(facts->fail_limits));
+    take_limits(&r->options, facts->fail_limits);
     facts->is_failed = spsh__audit_failures(facts, NULL) > 0;
-    run->report.facts = facts;
-    run->report.sides = run->sides;
-    run->report.leaks = &run->leaks;
-    run->report.inputs = run->inputs;
-    run->report.io = options->io;
+    a->report.facts = facts;
+    a->report.sides = a->sides;
+    a->report.leaks = &a->leaks;
+    a->report.inputs = a->inputs;
+    a->report.io = r->options.io;
 }
 
-static spsh_status hash_aliases(const spsh__audit_options *options, spsh__audit_report *report,
-                                spsh_error *err)
+static spsh_status hash_aliases(const run *r, spsh_error *err)
 {
+    spsh__audit_report *report = &r->a->report;
     uint8_t *data = NULL;
     size_t bytes = 0;
-    if (options->alias_path == NULL)
+    if (r->options.alias_path == NULL)
         return SPSH_OK;
-    const spsh_status rc = spsh_io_read_file(options->io, options->alias_path, ALIAS_BYTES_MAX,
+    const spsh_status rc = spsh_io_read_file(r->options.io, r->options.alias_path, ALIAS_BYTES_MAX,
                                              NULL, &data, &bytes, err);
     if (rc != SPSH_OK)
         return rc;
@@ -157,54 +178,125 @@ static spsh_status hash_aliases(const spsh__audit_options *options, spsh__audit_
 
 /* ---- the whole ---- */
 
-static spsh_status open_sides(const spsh__audit_options *options, spsh__audit_run *run,
-                              spsh_error *err)
+static spsh_status take_options(run *r, const spsh_audit_options *options, spsh_error *err)
 {
-    spsh_status rc = spsh__print_set_open(options->sources->items, options->sources->count,
-                                          options->io, &run->set, err);
-    if (rc == SPSH_OK)
-        rc = spsh__audit_sides_make(run->set, &run->sides, err);
-    if (rc == SPSH_OK)
-        rc = spsh__audit_open(&run->sides->roster, &run->audit, err);
-    return rc;
-}
-
-spsh_status spsh__audit_run_all(const spsh__audit_options *options, const volatile bool *stop,
-                                spsh__audit_run *run, spsh_error *err)
-{
-    spsh_status rc = spsh__audit_folder_check(options->folder, options->io, err);
-    if (rc == SPSH_OK)
-        rc = hash_aliases(options, &run->report, err);
-    if (rc == SPSH_OK)
-        rc = spsh__audit_inputs(options->sources->items, options->sources->count, options->io,
-                                &run->inputs, err);
-    if (rc == SPSH_OK)
-        rc = make_segments(options, stop, err);
-    if (rc == SPSH_OK)
-        rc = open_sides(options, run, err);
-    if (rc == SPSH_OK)
-        rc = check_space(options, run->set, err);
-    if (rc == SPSH_OK)
-        rc = find_copies(options, stop, run, err);
-    if (rc == SPSH_OK)
-        rc = find_texts(options, stop, run, err);
-    if (rc == SPSH_OK)
-        rc = spsh__audit_count(run->audit, &run->leaks, err);
+    spsh_audit_options *o = &r->options;
+    *o = (spsh_audit_options)SPSH_AUDIT_OPTIONS_INIT;
+    spsh_status rc = spsh_options_take(options, o, sizeof(*o), err);
     if (rc != SPSH_OK)
         return rc;
-    gather(options, run);
-    rc = spsh__audit_files_write(options->folder, &run->report, err);
+    o->io = o->io == NULL ? spsh_io_default() : o->io;
+    o->command = o->command == NULL ? "" : o->command;
+    o->threads = spsh__dedup_threads(o->threads);
+    o->memory_bytes = spsh__dedup_memory_bytes(o->memory_bytes);
+    r->watch.progress_fn = o->progress_fn;
+    r->watch.user = o->user;
+    if ((o->flags & ~SPSH_AUDIT_SPEED_GRID) != 0 || (unsigned)o->profile >= SPSH_TEXT_PROFILE_COUNT)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "an option has an unknown value or flag");
+    rc = spsh__dedup_path_check("work_path", o->work_path, err);
+    return rc == SPSH_OK ? spsh__dedup_memory_check(o->memory_bytes, err) : rc;
+}
+
+static spsh_status open_sides(const run *r, spsh_error *err)
+{
+    spsh_audit *a = r->a;
+    spsh_status rc =
+        spsh__print_set_open(r->sources->items, r->sources->count, r->options.io, &a->set, err);
     if (rc == SPSH_OK)
-        rc = spsh__copies_remove(options->work_path, options->io, err);
+        rc = spsh__audit_sides_make(a->set, &a->sides, err);
+    if (rc == SPSH_OK)
+        rc = spsh__audit_open(&a->sides->roster, &a->audit, err);
     return rc;
 }
 
-void spsh__audit_run_free(spsh__audit_run *run)
+static spsh_status find(run *r, spsh_error *err)
 {
-    spsh__audit_close(run->audit);
-    spsh__audit_sides_free(run->sides);
-    spsh__print_set_close(run->set);
-    free(run->texts.tests);
-    free(run->inputs);
-    *run = (spsh__audit_run){0};
+    const spsh_audit_options *o = &r->options;
+    spsh_status rc = spsh__dedup_path_check("folder", o->folder, err);
+    if (rc == SPSH_OK)
+        rc = spsh__audit_folder_check(o->folder, o->io, err);
+    if (rc == SPSH_OK)
+        rc = hash_aliases(r, err);
+    if (rc == SPSH_OK)
+        rc = spsh__audit_inputs(r->sources->items, r->sources->count, o->io, &r->a->inputs, err);
+    if (rc == SPSH_OK)
+        rc = make_segments(r, err);
+    if (rc == SPSH_OK)
+        rc = open_sides(r, err);
+    if (rc == SPSH_OK)
+        rc = check_space(r, err);
+    if (rc == SPSH_OK)
+        rc = find_copies(r, err);
+    if (rc == SPSH_OK)
+        rc = find_texts(r, err);
+    if (rc == SPSH_OK)
+        rc = spsh__audit_count(r->a->audit, &r->a->leaks, err);
+    return rc == SPSH_OK ? spsh__call_watch_check(&r->watch, err) : rc;
+}
+
+static spsh_status run_all(const spsh_dedup_sources *sources, const spsh_audit_options *options,
+                           spsh_audit **ret_audit, spsh_error *err)
+{
+    run r = {.sources = sources};
+    spsh_status rc = take_options(&r, options, err);
+    if (rc != SPSH_OK)
+        return rc;
+    r.a = calloc(1, sizeof(*r.a));
+    rc = r.a == NULL ? SPSH_NO_MEMORY(err) : find(&r, err);
+    if (rc == SPSH_OK) {
+        gather(&r);
+        rc = spsh__audit_show(r.a, err);
+    }
+    if (rc == SPSH_OK)
+        rc = spsh__audit_files_write(r.options.folder, &r.a->report, err);
+    if (rc == SPSH_OK)
+        rc = spsh__copies_remove(r.options.work_path, r.options.io, err);
+    if (rc == SPSH_OK)
+        *ret_audit = r.a;
+    else
+        spsh_audit_free(r.a);
+    return rc;
+}
+
+spsh_status spsh_audit_run(const spsh_dedup_sources *sources, const spsh_audit_options *options,
+                           spsh_audit **ret_audit, spsh_error *err)
+{
+    spsh_error local = SPSH_ERROR_INIT; /* stages also write it for files that are yet to be made */
+    const spsh_status rc = run_all(sources, options, ret_audit, &local);
+    if (rc != SPSH_OK && err != NULL)
+        *err = local;
+    return rc;
+}
+
+spsh_status spsh_audit_estimate(const spsh_dedup_sources *sources,
+                                const spsh_audit_options *options, spsh_dedup_cost *ret_cost,
+                                spsh_error *err)
+{
+    run r = {.sources = sources};
+    spsh_dedup_cost cost = {0};
+    spsh_status rc = take_options(&r, options, err);
+    if (rc == SPSH_OK)
+        rc = spsh_result_check(ret_cost, sizeof(cost), err);
+    if (rc == SPSH_OK)
+        rc = spsh__source_prints_estimate(sources->items, sources->count, r.options.io, &cost, err);
+    if (rc != SPSH_OK)
+        return rc;
+    cost.temporary_bytes =
+        space_for(&r.options, cost.key_count, (uint64_t)(cost.test_seconds * FRAMES_HZ));
+    spsh_result_give(ret_cost, &cost, sizeof(cost));
+    return SPSH_OK;
+}
+
+spsh_status spsh_audit_check(const char *statement_path, const spsh_dedup_sources *sources,
+                             const spsh_io *io, uint64_t *ret_file_count, spsh_error *err)
+{
+    const spsh_io *use = io == NULL ? spsh_io_default() : io;
+    char *inputs = NULL;
+    spsh_status rc = SPSH_OK;
+    if (sources != NULL)
+        rc = spsh__audit_inputs(sources->items, sources->count, use, &inputs, err);
+    if (rc == SPSH_OK)
+        rc = spsh__audit_statement_check(statement_path, inputs, use, ret_file_count, err);
+    free(inputs);
+    return rc;
 }

@@ -1,37 +1,53 @@
-/* dedupe_run.c: one stage after the other; what a stage needs is freed with the run. */
+/* dedupe_run.c: deduplication from the sources to the plan, in order:
+ *
+ *     missing fingerprints -> the set -> copies -> clusters -> plan, page
+ *
+ * Everything that a stage leaves for a later one is part of the result, and freed with it.
+ */
 #include "dedupe_run.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/file_out.h"
+#include "copies/judge.h"
+#include "dedup_options.h"
+#include "plan/copy_plan.h"
+#include "set/dataset_splits.h"
 #include "set/scaled_keys.h"
 #include "set/source_prints.h"
 #include "speechshard/inside.h"
+#include "speechshard/options.h"
 #include "work_space.h"
+
+enum { BOILERPLATE_MIN = 20 };
+
+typedef struct run {
+    const spsh_dedup_sources *sources;
+    spsh_dedupe_options options;
+    spsh__call_watch watch;
+    spsh_dedupe_result *d;
+} run;
 
 /* ---- segments and the set ---- */
 
-static spsh_status make_segments(const spsh__dedupe_options *options, const volatile bool *stop,
-                                 spsh_error *err)
+static spsh_status make_segments(run *r, spsh_error *err)
 {
-    const spsh__fingerprint_run_options run = {
-        .io = options->io,
-        .threads = options->threads,
-        .part = options->part,
-        .part_count = options->part_count,
-        .progress_fn = options->progress_fn,
-        .user = options->user,
+    const spsh__fingerprint_run_options make = {
+        .io = r->options.io,
+        .threads = r->options.threads,
+        .part = r->options.part,
+        .part_count = r->options.part_count,
+        .watch = &r->watch,
     };
-    return spsh__source_prints_make(options->sources->items, options->sources->count, &run, stop,
-                                    err);
+    return spsh__source_prints_make(r->sources->items, r->sources->count, &make, err);
 }
 
-static spsh_status open_set(const spsh__dedupe_options *options, spsh__dedupe *d, spsh_error *err)
+static spsh_status open_set(run *r, spsh_error *err)
 {
-    spsh_status rc = spsh__print_set_open(options->sources->items, options->sources->count,
-                                          options->io, &d->set, err);
-    if (rc == SPSH_E_NOT_FOUND && options->part_count > 1)
+    spsh_status rc =
+        spsh__print_set_open(r->sources->items, r->sources->count, r->options.io, &r->d->set, err);
+    if (rc == SPSH_E_NOT_FOUND && r->options.part_count > 1)
         return SPSH_FAIL(err, SPSH_E_END,
                          "the fingerprints of this part are made; run the "
                          "same command again when the other parts are done");
@@ -39,12 +55,11 @@ static spsh_status open_set(const spsh__dedupe_options *options, spsh__dedupe *d
 }
 
 /* Puts the names of splits that a dataset has behind one another, each with a zero behind it. */
-static spsh_status add_splits(const spsh__dedupe_options *options, const char *path,
-                              spsh__builder *names, spsh_error *err)
+static spsh_status add_splits(const run *r, const char *path, spsh__builder *names, spsh_error *err)
 {
     spsh_dataset_options opt = SPSH_DATASET_OPTIONS_INIT;
     spsh_dataset *dataset = NULL;
-    opt.io = options->io;
+    opt.io = r->options.io;
     spsh_status rc = spsh_dataset_open(path, &opt, &dataset, err);
     for (uint64_t i = 0; rc == SPSH_OK && i < spsh_dataset_group_count(dataset); i++) {
         spsh_dataset_group group;
@@ -71,17 +86,17 @@ static bool has_split(const spsh__builder *names, const char *name, size_t lengt
 }
 
 /* Splits that no dataset has are told before anything takes long: a slip would protect all. */
-static spsh_status check_names(const spsh__dedupe_options *options, spsh_error *err)
+static spsh_status check_names(const run *r, spsh_error *err)
 {
     spsh__builder names = {0};
     spsh_status rc = SPSH_OK;
-    if (options->policy.drop_from == NULL)
+    if (r->options.drop_from == NULL)
         return SPSH_OK;
-    for (size_t i = 0; i < options->sources->count && rc == SPSH_OK; i++)
-        rc = add_splits(options, options->sources->items[i].path, &names, err);
+    for (size_t i = 0; i < r->sources->count && rc == SPSH_OK; i++)
+        rc = add_splits(r, r->sources->items[i].path, &names, err);
     if (rc == SPSH_OK && names.failed)
         rc = SPSH_NO_MEMORY(err);
-    for (const char *at = options->policy.drop_from; rc == SPSH_OK && *at != '\0';) {
+    for (const char *at = r->options.drop_from; rc == SPSH_OK && *at != '\0';) {
         const size_t length = strcspn(at, ",");
         if (!has_split(&names, at, length))
             rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, "--drop-from: no dataset has a split '%.*s'",
@@ -92,27 +107,30 @@ static spsh_status check_names(const spsh__dedupe_options *options, spsh_error *
     return rc;
 }
 
-static spsh_status settle_policy(const spsh__dedupe_options *options, spsh__dedupe *d,
-                                 spsh_error *err)
+static spsh_status settle_policy(run *r, spsh_error *err)
 {
-    d->policy = options->policy;
-    d->policy.prefer_count = 0;
-    for (size_t i = 0; i < options->prefer_count; i++) {
+    const spsh_dedupe_options *o = &r->options;
+    const spsh__print_set *set = r->d->set;
+    spsh__policy *policy = &r->d->policy;
+    *policy = (spsh__policy){.keep = o->keep,
+                             .contained = o->contained,
+                             .drop_from = o->drop_from,
+                             .boilerplate_min = BOILERPLATE_MIN};
+    for (size_t i = 0; i < o->prefer_count; i++) {
         size_t at = 0;
-        const size_t count = spsh__print_set_dataset_count(d->set);
-        while (at < count && strcmp(spsh_dataset_path(spsh__print_set_dataset(d->set, at)),
-                                    options->prefer[i]) != 0)
+        const size_t count = spsh__print_set_dataset_count(set);
+        while (at < count &&
+               strcmp(spsh_dataset_path(spsh__print_set_dataset(set, at)), o->prefer[i]) != 0)
             at++;
         if (at == count)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "--prefer %s: none of the datasets",
-                             options->prefer[i]);
-        if (d->policy.prefer_count < SPSH_DEDUPE_PREFER_MAX)
-            d->policy.prefer[d->policy.prefer_count++] = at;
+                             o->prefer[i]);
+        policy->prefer[policy->prefer_count++] = at;
     }
     return SPSH_OK;
 }
 
-static spsh_status measure_set(spsh__dedupe *d, spsh_error *err)
+static spsh_status measure_set(spsh_dedupe_result *d, spsh_error *err)
 {
     for (uint64_t i = 0; i < spsh__print_set_print_count(d->set); i++) {
         spsh__set_print print;
@@ -130,35 +148,45 @@ static spsh_status measure_set(spsh__dedupe *d, spsh_error *err)
         if (rc != SPSH_OK)
             return rc;
         if (row.sample_rate_hz > 0)
-            d->facts.total_seconds += (double)row.samples / row.sample_rate_hz;
+            d->plan.total_seconds += (double)row.samples / row.sample_rate_hz;
     }
     return SPSH_OK;
 }
 
 /* ---- space ---- */
 
-uint64_t spsh__dedupe_space(const spsh__dedupe_options *options, uint64_t key_count)
+static spsh__join_mode mode_of(const spsh_dedupe_options *options)
 {
-    const uint64_t speeds = options->speed_grid ? SPSH__SCALE_FASTER_END : 1;
-    if (options->exact_only)
-        return key_count * 4; /* chunks that are sorted; there are about as many as keys */
-    return spsh__key_join_space(options->mode, key_count * speeds, 0, options->memory_bytes);
+    return options->search == SPSH_SEARCH_DEEP ? SPSH__JOIN_DEEP : SPSH__JOIN_MILD;
 }
 
-static spsh_status check_space(const spsh__dedupe_options *options, const spsh__dedupe *d,
-                               spsh_error *err)
+static bool has_flag(const run *r, uint32_t flag)
 {
-    const uint64_t need = spsh__dedupe_space(options, d->key_count);
-    if (options->space_fn != NULL)
-        options->space_fn(options->user, need, options->work_path);
-    return spsh__work_space_check(options->work_path, need, err);
+    return (r->options.flags & flag) != 0;
+}
+
+static uint64_t space_for(const spsh_dedupe_options *options, uint64_t key_count)
+{
+    const uint64_t speeds =
+        (options->flags & SPSH_DEDUPE_SPEED_GRID) != 0 ? SPSH__SCALE_FASTER_END : 1;
+    if ((options->flags & SPSH_DEDUPE_EXACT_ONLY) != 0)
+        return key_count * 4; /* chunks that are sorted; there are about as many as keys */
+    return spsh__key_join_space(mode_of(options), key_count * speeds, 0, options->memory_bytes);
+}
+
+static spsh_status check_space(const run *r, spsh_error *err)
+{
+    const uint64_t need = space_for(&r->options, r->d->key_count);
+    if (r->options.space_fn != NULL)
+        r->options.space_fn(r->options.user, need);
+    return spsh__work_space_check(r->options.work_path, need, err);
 }
 
 /* ---- copies and clusters ---- */
 
 static spsh_status take_match(void *user, const spsh__match *match, spsh_error *err)
 {
-    spsh__dedupe *d = (spsh__dedupe *)user;
+    spsh_dedupe_result *d = (spsh_dedupe_result *)user;
     if (d->match_count == d->match_capacity) {
         const uint64_t capacity = d->match_capacity == 0 ? 1024 : 2 * d->match_capacity;
         spsh__match *grown = realloc(d->matches, (size_t)capacity * sizeof(*grown));
@@ -171,26 +199,24 @@ static spsh_status take_match(void *user, const spsh__match *match, spsh_error *
     return SPSH_OK;
 }
 
-static spsh_status find_copies(const spsh__dedupe_options *options, const volatile bool *stop,
-                               spsh__dedupe *d, spsh_error *err)
+static spsh_status find_copies(run *r, spsh_error *err)
 {
     const spsh__copies_options copies = {
-        .io = options->io,
-        .work_path = options->work_path,
-        .memory_bytes = options->memory_bytes,
-        .threads = options->threads,
-        .exact_only = options->exact_only,
-        .mode = options->mode,
-        .speed_grid = options->speed_grid,
-        .confirm = options->confirm,
-        .part = options->part,
-        .part_count = options->part_count,
+        .io = r->options.io,
+        .work_path = r->options.work_path,
+        .memory_bytes = r->options.memory_bytes,
+        .threads = r->options.threads,
+        .exact_only = has_flag(r, SPSH_DEDUPE_EXACT_ONLY),
+        .mode = mode_of(&r->options),
+        .speed_grid = has_flag(r, SPSH_DEDUPE_SPEED_GRID),
+        .confirm = has_flag(r, SPSH_DEDUPE_CONFIRM),
+        .part = r->options.part,
+        .part_count = r->options.part_count,
         .limits = &spsh__align_limits_default,
-        .progress_fn = options->progress_fn,
-        .user = options->user,
+        .watch = &r->watch,
     };
-    return spsh__copies_find(d->set, &copies, stop, (spsh__match_sink){take_match, d}, &d->copies,
-                             err);
+    return spsh__copies_find(r->d->set, &copies, (spsh__match_sink){take_match, r->d},
+                             &r->d->copies, err);
 }
 
 static spsh_status check_pair(void *user, uint64_t a, uint64_t b, spsh__match_sink sink,
@@ -199,18 +225,20 @@ static spsh_status check_pair(void *user, uint64_t a, uint64_t b, spsh__match_si
     return spsh__judge_pair((spsh__judge *)user, a, b, sink, err);
 }
 
-static spsh_status make_clusters(const spsh__dedupe_options *options, spsh__dedupe *d,
-                                 spsh_error *err)
+static spsh_status make_clusters(const run *r, spsh_error *err)
 {
-    const spsh__judge_options judge_options = {
-        .limits = &spsh__align_limits_default, .threads = 1, .memory_bytes = options->memory_bytes};
+    const spsh__judge_options judge_options = {.limits = &spsh__align_limits_default,
+                                               .threads = 1,
+                                               .memory_bytes = r->options.memory_bytes};
+    const bool listens = !has_flag(r, SPSH_DEDUPE_EXACT_ONLY);
+    spsh_dedupe_result *d = r->d;
     spsh__judge *judge = NULL;
     spsh_status rc = SPSH_OK;
-    if (!options->exact_only)
+    if (listens)
         rc = spsh__judge_open(d->set, &judge_options, &judge, err);
     if (rc == SPSH_OK)
         rc = spsh__clusters_make(d->set, d->matches, d->match_count, &d->policy,
-                                 (spsh__pair_check){options->exact_only ? NULL : check_pair, judge},
+                                 (spsh__pair_check){listens ? check_pair : NULL, judge},
                                  &d->clusters, err);
     spsh__judge_close(judge);
     return rc;
@@ -218,7 +246,7 @@ static spsh_status make_clusters(const spsh__dedupe_options *options, spsh__dedu
 
 /* ---- facts ---- */
 
-static spsh_status sum_members(spsh__dedupe *d, spsh_error *err)
+static spsh_status sum_members(spsh_dedupe_result *d, spsh_error *err)
 {
     for (uint64_t i = 0; i < d->clusters.member_count; i++) {
         const spsh__member *m = &d->clusters.members[i];
@@ -232,36 +260,80 @@ static spsh_status sum_members(spsh__dedupe *d, spsh_error *err)
             return rc;
         const double seconds =
             row.sample_rate_hz == 0 ? 0 : (double)row.samples / row.sample_rate_hz;
-        spsh__dedupe_sum *sum = &d->by_tier[spsh__plan_match(&d->facts, m->match)->tier];
-        sum->utterances++;
+        spsh_dedupe_sum *sum = &d->by_tier[spsh__plan_match(&d->plan, m->match)->tier];
+        sum->utterance_count++;
         sum->seconds += seconds;
         sum->bytes += (uint64_t)(seconds * row.payload_bps / 8);
     }
     return SPSH_OK;
 }
 
-static spsh_status sum_up(const spsh__dedupe_options *options, spsh__dedupe *d, spsh_error *err)
+static spsh_status sum_up(const run *r, spsh_error *err)
 {
-    static const char *const modes[] = {"mild", "deep", "audit"};
-    spsh__plan_facts *f = &d->facts;
+    static const char *const modes[] = {"mild", "deep"};
+    spsh_dedupe_result *d = r->d;
+    spsh__plan_facts *f = &d->plan;
     f->common.set = d->set;
     f->common.copies = &d->copies;
     f->common.limits = &spsh__align_limits_default;
-    f->common.command = options->command;
-    f->common.mode = options->exact_only ? "exact" : modes[options->mode];
+    f->common.command = r->options.command;
+    f->common.mode = has_flag(r, SPSH_DEDUPE_EXACT_ONLY) ? "exact" : modes[r->options.search];
     f->common.match_count = d->match_count;
     f->matches = d->matches;
     f->clusters = &d->clusters;
     f->policy = &d->policy;
     for (uint64_t i = 0; i < d->match_count + d->clusters.checked_count; i++)
-        spsh__copy_facts_count(&f->common, spsh__plan_match(&d->facts, i));
+        spsh__copy_facts_count(&f->common, spsh__plan_match(f, i));
     spsh_status rc = sum_members(d, err);
     for (int tier = 0; tier < SPSH_TIER_COUNT; tier++) {
-        f->dropped_count += d->by_tier[tier].utterances;
+        f->dropped_count += d->by_tier[tier].utterance_count;
         f->dropped_seconds += d->by_tier[tier].seconds;
         f->dropped_bytes += d->by_tier[tier].bytes;
     }
     return rc;
+}
+
+/* Utterances of the result by dataset and position. */
+static spsh_status place_members(spsh_dedupe_result *d, spsh_error *err)
+{
+    const spsh__clusters *c = &d->clusters;
+    d->members = calloc((size_t)c->member_count + 1, sizeof(*d->members));
+    d->boilerplate = calloc(c->boilerplate_count + 1, sizeof(*d->boilerplate));
+    if (d->members == NULL || d->boilerplate == NULL)
+        return SPSH_NO_MEMORY(err);
+    for (uint64_t i = 0; i < c->member_count; i++) {
+        const spsh__member *m = &c->members[i];
+        d->members[i] = (spsh_copy_member){.decision = m->decision, .reason = m->reason};
+        spsh__print_set_place(d->set, m->ordinal, &d->members[i].dataset, &d->members[i].position);
+    }
+    for (size_t i = 0; i < c->boilerplate_count; i++) {
+        const spsh__boilerplate *b = &c->boilerplate[i];
+        d->boilerplate[i] = (spsh_boilerplate){
+            .start_s = b->start_s, .seconds = b->seconds, .utterance_count = b->utterance_count};
+        spsh__print_set_place(d->set, b->ordinal, &d->boilerplate[i].dataset,
+                              &d->boilerplate[i].position);
+    }
+    return SPSH_OK;
+}
+
+static void fill_facts(spsh_dedupe_result *d)
+{
+    spsh_dedupe_facts *f = &d->facts;
+    f->dataset_count = spsh__print_set_dataset_count(d->set);
+    f->utterance_count = spsh__print_set_side_count(d->set, SPSH_SIDE_TRAIN);
+    f->seconds = d->plan.total_seconds;
+    f->undecoded_count = d->copies.undecoded_count;
+    f->key_count = d->copies.join.key_count;
+    f->candidate_count = d->copies.join.candidate_count;
+    f->decoded_count = d->copies.judge.decoded_count;
+    f->cluster_count = d->clusters.cluster_count;
+    f->member_count = d->clusters.member_count;
+    for (uint64_t i = 0; i < f->cluster_count; i++)
+        f->texts_differ_count += d->clusters.clusters[i].texts_differ;
+    f->boilerplate_count = d->clusters.boilerplate_count;
+    f->dropped_count = d->plan.dropped_count;
+    f->dropped_bytes = d->plan.dropped_bytes;
+    f->dropped_seconds = d->plan.dropped_seconds;
 }
 
 /* ---- files ---- */
@@ -322,74 +394,160 @@ static spsh_status list_splits(const spsh_dedup_sources *sources, const char *pa
     return failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
-static spsh_status write_plan(const spsh__dedupe_options *options, spsh__dedupe *d, spsh_error *err)
+static spsh_status write_plan(const run *r, spsh_error *err)
 {
+    const spsh_dedupe_result *d = r->d;
     const size_t count = spsh__print_set_dataset_count(d->set);
     char **splits = (char **)calloc(count + 1, sizeof(*splits));
     const spsh__copy_plan_options plan = {
-        .io = options->io,
-        .path = options->plan_path,
+        .io = r->options.io,
+        .path = r->options.plan_path,
         .splits = (const char *const *)splits,
-        .speed_grid = options->speed_grid,
-        .confirm = options->confirm,
+        .speed_grid = has_flag(r, SPSH_DEDUPE_SPEED_GRID),
+        .confirm = has_flag(r, SPSH_DEDUPE_CONFIRM),
     };
     spsh_status rc = splits == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     for (size_t i = 0; i < count && rc == SPSH_OK; i++)
-        rc = list_splits(options->sources, spsh_dataset_path(spsh__print_set_dataset(d->set, i)),
+        rc = list_splits(r->sources, spsh_dataset_path(spsh__print_set_dataset(d->set, i)),
                          &splits[i], err);
     if (rc == SPSH_OK)
-        rc = spsh__copy_plan_write(&d->facts, &plan, d->plan_hash, err);
+        rc = spsh__copy_plan_write(&d->plan, &plan, r->d->facts.plan_hash, err);
     for (size_t i = 0; splits != NULL && i < count; i++)
         free(splits[i]);
     free((void *)splits);
     return rc;
 }
 
-static spsh_status write_page(const spsh__dedupe_options *options, const spsh__dedupe *d,
-                              spsh_error *err)
+static spsh_status write_page(const run *r, spsh_error *err)
 {
     spsh__builder page = {0};
-    spsh_status rc = spsh__plan_page(&d->facts, &page, err);
+    spsh_status rc = spsh__plan_page(&r->d->plan, &page, err);
     if (rc == SPSH_OK)
-        rc = spsh__file_out_write(options->html_path, spsh__builder_bytes(&page), err);
+        rc = spsh__file_out_write(r->options.html_path, spsh__builder_bytes(&page), err);
     spsh__builder_free(&page);
     return rc;
 }
 
-spsh_status spsh__dedupe_run(const spsh__dedupe_options *options, const volatile bool *stop,
-                             spsh__dedupe *d, spsh_error *err)
+static spsh_status write_files(const run *r, spsh_error *err)
 {
-    *d = (spsh__dedupe){0};
-    spsh_status rc = check_names(options, err);
-    if (rc == SPSH_OK)
-        rc = make_segments(options, stop, err);
-    if (rc == SPSH_OK)
-        rc = open_set(options, d, err);
-    if (rc == SPSH_OK)
-        rc = settle_policy(options, d, err);
-    if (rc == SPSH_OK)
-        rc = measure_set(d, err);
-    if (rc == SPSH_OK)
-        rc = check_space(options, d, err);
-    if (rc == SPSH_OK)
-        rc = find_copies(options, stop, d, err);
-    if (rc == SPSH_OK)
-        rc = make_clusters(options, d, err);
-    if (rc == SPSH_OK)
-        rc = sum_up(options, d, err);
-    if (rc == SPSH_OK && options->html_path != NULL)
-        rc = write_page(options, d, err);
-    if (rc == SPSH_OK && options->plan_path != NULL)
-        rc = write_plan(options, d, err);
-    if (rc == SPSH_OK && options->part_count <= 1)
-        rc = spsh__copies_remove(options->work_path, options->io, err);
+    spsh_status rc = spsh__call_watch_check(&r->watch, err);
+    if (rc == SPSH_OK && r->options.html_path != NULL)
+        rc = write_page(r, err);
+    if (rc == SPSH_OK && r->options.plan_path != NULL)
+        rc = write_plan(r, err);
+    if (rc == SPSH_OK && r->options.part_count <= 1)
+        rc = spsh__copies_remove(r->options.work_path, r->options.io, err);
     return rc;
 }
 
-void spsh__dedupe_free(spsh__dedupe *d)
+/* ---- the whole ---- */
+
+static spsh_status check_options(const spsh_dedup_sources *sources, const spsh_dedupe_options *o,
+                                 spsh_error *err)
 {
-    spsh__clusters_free(&d->clusters);
-    free(d->matches);
-    spsh__print_set_close(d->set);
-    *d = (spsh__dedupe){0};
+    const uint32_t known = SPSH_DEDUPE_EXACT_ONLY | SPSH_DEDUPE_SPEED_GRID | SPSH_DEDUPE_CONFIRM |
+                           SPSH_DEDUPE_DISCARD_WORK;
+    if ((o->flags & ~known) != 0 || (unsigned)o->search > SPSH_SEARCH_DEEP ||
+        (unsigned)o->keep > SPSH_KEEP_LONGEST || (unsigned)o->contained > SPSH_CONTAINED_KEEP_PART)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "an option has an unknown value or flag");
+    if (o->prefer_count > SPSH_DEDUPE_PREFER_MAX)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "prefer_count is %zu, at most %d",
+                         o->prefer_count, SPSH_DEDUPE_PREFER_MAX);
+    for (size_t i = 0; i < sources->count; i++)
+        if (sources->items[i].side != SPSH_SIDE_TRAIN)
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: not of side train",
+                             sources->items[i].path);
+    const spsh_status rc = spsh__dedup_path_check("work_path", o->work_path, err);
+    return rc == SPSH_OK ? spsh__dedup_memory_check(o->memory_bytes, err) : rc;
+}
+
+static spsh_status take_options(run *r, const spsh_dedupe_options *options, spsh_error *err)
+{
+    spsh_dedupe_options *o = &r->options;
+    *o = (spsh_dedupe_options)SPSH_DEDUPE_OPTIONS_INIT;
+    spsh_status rc = spsh_options_take(options, o, sizeof(*o), err);
+    if (rc != SPSH_OK)
+        return rc;
+    o->io = o->io == NULL ? spsh_io_default() : o->io;
+    o->command = o->command == NULL ? "" : o->command;
+    o->threads = spsh__dedup_threads(o->threads);
+    o->part_count = o->part_count == 0 ? 1 : o->part_count;
+    o->memory_bytes = spsh__dedup_memory_bytes(o->memory_bytes);
+    r->watch.progress_fn = o->progress_fn;
+    r->watch.user = o->user;
+    return check_options(r->sources, o, err);
+}
+
+static spsh_status find(run *r, spsh_error *err)
+{
+    spsh_status rc = check_names(r, err);
+    if (rc == SPSH_OK)
+        rc = make_segments(r, err);
+    if (rc == SPSH_OK)
+        rc = open_set(r, err);
+    if (rc == SPSH_OK)
+        rc = settle_policy(r, err);
+    if (rc == SPSH_OK)
+        rc = measure_set(r->d, err);
+    if (rc == SPSH_OK)
+        rc = check_space(r, err);
+    if (rc == SPSH_OK)
+        rc = find_copies(r, err);
+    if (rc == SPSH_OK)
+        rc = make_clusters(r, err);
+    if (rc == SPSH_OK)
+        rc = sum_up(r, err);
+    if (rc == SPSH_OK)
+        rc = place_members(r->d, err);
+    return rc;
+}
+
+static spsh_status run_all(const spsh_dedup_sources *sources, const spsh_dedupe_options *options,
+                           spsh_dedupe_result **ret_result, spsh_error *err)
+{
+    run r = {.sources = sources};
+    spsh_status rc = take_options(&r, options, err);
+    if (rc != SPSH_OK)
+        return rc;
+    r.d = calloc(1, sizeof(*r.d));
+    rc = r.d == NULL ? SPSH_NO_MEMORY(err) : find(&r, err);
+    if (rc == SPSH_OK) {
+        fill_facts(r.d);
+        rc = write_files(&r, err);
+    }
+    if (rc != SPSH_OK && has_flag(&r, SPSH_DEDUPE_DISCARD_WORK))
+        (void)spsh__copies_remove(r.options.work_path, r.options.io, NULL);
+    if (rc == SPSH_OK)
+        *ret_result = r.d;
+    else
+        spsh_dedupe_result_free(r.d);
+    return rc;
+}
+
+spsh_status spsh_dedupe_run(const spsh_dedup_sources *sources, const spsh_dedupe_options *options,
+                            spsh_dedupe_result **ret_result, spsh_error *err)
+{
+    spsh_error local = SPSH_ERROR_INIT; /* stages also write it for files that are yet to be made */
+    const spsh_status rc = run_all(sources, options, ret_result, &local);
+    if (rc != SPSH_OK && err != NULL)
+        *err = local;
+    return rc;
+}
+
+spsh_status spsh_dedupe_estimate(const spsh_dedup_sources *sources,
+                                 const spsh_dedupe_options *options, spsh_dedup_cost *ret_cost,
+                                 spsh_error *err)
+{
+    run r = {.sources = sources};
+    spsh_dedup_cost cost = {0};
+    spsh_status rc = take_options(&r, options, err);
+    if (rc == SPSH_OK)
+        rc = spsh_result_check(ret_cost, sizeof(cost), err);
+    if (rc == SPSH_OK)
+        rc = spsh__source_prints_estimate(sources->items, sources->count, r.options.io, &cost, err);
+    if (rc != SPSH_OK)
+        return rc;
+    cost.temporary_bytes = space_for(&r.options, cost.key_count);
+    spsh_result_give(ret_cost, &cost, sizeof(cost));
+    return SPSH_OK;
 }

@@ -21,21 +21,34 @@ static bool is_damage(spsh_status status)
            status == SPSH_E_NOT_SPEECHSHARD;
 }
 
-int spsh__source_fail(const char *command, const spsh_dedup_source *sources, size_t source_count,
-                      const spsh_error *err)
+/* True if the message is about the dataset; then the advice is given. */
+static bool advise(const char *path, const spsh_error *err)
 {
-    static const char segments[] = SPSH__SEGMENT_DIRECTORY "/";
-    const char *rest = NULL;
-    size_t i = 0;
-    (void)spsh__cli_fail(command, err);
-    while (i < source_count && (rest = rest_of(err->message, sources[i].path)) == NULL)
-        i++;
+    static const char segments[] = "fingerprints/";
+    const char *rest = rest_of(err->message, path);
     if (rest == NULL || !is_damage(err->status))
-        return SPSH_EXIT_FAILED;
+        return rest != NULL;
     if (strncmp(rest + strspn(rest, "/"), segments, sizeof(segments) - 1) == 0)
-        spsh__cli_message("'speechshard fingerprint %s' makes damaged fingerprints anew",
-                          sources[i].path);
+        spsh__cli_message("'speechshard fingerprint %s' makes damaged fingerprints anew", path);
     else
-        spsh__cli_message("'speechshard verify %s' tells what is damaged", sources[i].path);
+        spsh__cli_message("'speechshard verify %s' tells what is damaged", path);
+    return true;
+}
+
+int spsh__path_fail(const char *command, const char *const *paths, size_t path_count,
+                    const spsh_error *err)
+{
+    (void)spsh__cli_fail(command, err);
+    for (size_t i = 0; i < path_count && !advise(paths[i], err);)
+        i++;
+    return SPSH_EXIT_FAILED;
+}
+
+int spsh__source_fail(const char *command, const spsh_dedup_sources *sources, const spsh_error *err)
+{
+    const size_t count = spsh_dedup_sources_count(sources);
+    (void)spsh__cli_fail(command, err);
+    for (size_t i = 0; i < count && !advise(spsh_dedup_sources_get(sources, i)->path, err);)
+        i++;
     return SPSH_EXIT_FAILED;
 }

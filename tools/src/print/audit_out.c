@@ -2,55 +2,49 @@
 #include "audit_out.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "cli/source_fail.h"
 #include "estimate_out.h"
 
-#define FRAMES_HZ 62.5
-
 enum { CELL_BYTES = 64, LINE_BYTES = 160 };
 
 /* ---- tables ---- */
 
-static void print_split_head(const spsh__audit_run *run, size_t split)
+static void print_split_head(const spsh_audit_split *s, bool is_first)
 {
-    const spsh__leak_split *facts = &run->facts.test[split];
     char count[SPSH_HUMAN_BYTES], duration[SPSH_HUMAN_BYTES];
-    if (split > 0)
+    if (!is_first)
         putchar('\n');
-    spsh__text_print(stdout, (spsh_bytes){(const uint8_t *)facts->name, strlen(facts->name)}, 0);
-    printf("  %s utterances, %s\n", spsh__human_count(facts->utterances, count),
-           spsh__human_duration(facts->seconds, duration));
+    spsh__text_print(stdout, (spsh_bytes){(const uint8_t *)s->name, strlen(s->name)}, 0);
+    printf("  %s utterances, %s\n", spsh__human_count(s->utterance_count, count),
+           spsh__human_duration(s->seconds, duration));
 }
 
-static int print_split(const spsh__audit_run *run, size_t split)
+static int print_split(const spsh_audit *audit, size_t split)
 {
-    const spsh__leak_cell *cell = &run->facts.totals[split];
-    const uint64_t whole = run->facts.test[split].utterances;
+    const spsh_audit_split *s = spsh_audit_split_get(audit, split);
     spsh_table *table = spsh__table_new("lrrrrr");
     if (table == NULL)
         return spsh__cli_fail_memory();
     spsh__table_row(table, "kind", "utterances", "share", "95 % interval", "minutes", "limit");
     for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
+        const spsh_audit_leak *leak = spsh_audit_leak_get(audit, split, (spsh_leak)k);
         char count[SPSH_HUMAN_BYTES], share[CELL_BYTES], interval[CELL_BYTES];
         char minutes[CELL_BYTES], limit[CELL_BYTES] = "";
-        double low = 0;
-        double high = 0;
-        spsh__leak_interval(cell->utterances[k], whole, &low, &high);
         snprintf(share, sizeof(share), "%.2f %%",
-                 100 * (double)cell->utterances[k] / (double)whole);
-        snprintf(interval, sizeof(interval), "%.2f to %.2f %%", 100 * low, 100 * high);
-        snprintf(minutes, sizeof(minutes), "%.1f", cell->seconds[k] / 60);
-        if (run->facts.fail_limits[k] <= 1)
-            snprintf(limit, sizeof(limit), "%g %%", 100 * run->facts.fail_limits[k]);
+                 100 * (double)leak->utterance_count / (double)s->utterance_count);
+        snprintf(interval, sizeof(interval), "%.2f to %.2f %%", 100 * leak->share_low,
+                 100 * leak->share_high);
+        snprintf(minutes, sizeof(minutes), "%.1f", leak->seconds / 60);
+        if (leak->limit <= 1)
+            snprintf(limit, sizeof(limit), "%g %%", 100 * leak->limit);
         spsh__table_row(table, spsh_leak_text((spsh_leak)k),
-                        spsh__human_count(cell->utterances[k], count), share, interval, minutes,
+                        spsh__human_count(leak->utterance_count, count), share, interval, minutes,
                         limit);
     }
-    print_split_head(run, split);
+    print_split_head(s, split == 0);
     const bool printed = spsh__table_print(table, stdout, "  ", 0);
     spsh__table_free(table);
     return printed ? SPSH_EXIT_DONE : spsh__cli_fail_memory();
@@ -58,26 +52,7 @@ static int print_split(const spsh__audit_run *run, size_t split)
 
 /* ---- examples ---- */
 
-/* The test utterance of a split with the strongest evidence of a kind; SPSH_NONE_U64: none. */
-static uint64_t find_example(const spsh__audit_run *run, size_t split, unsigned leak)
-{
-    const spsh__audit_roster *roster = &run->sides->roster;
-    const spsh__leaks *leaks = &run->leaks;
-    uint64_t best = SPSH_NONE_U64;
-    for (uint64_t i = 0; i < roster->test_utterance_count; i++) {
-        const uint64_t match = leaks->evidence[i * SPSH_LEAK_COUNT + leak].match;
-        if (roster->test_splits[i] != split || match == SPSH_NONE_U64)
-            continue;
-        if (best == SPSH_NONE_U64 ||
-            spsh__leak_compare(
-                &leaks->matches[match],
-                &leaks->matches[leaks->evidence[best * SPSH_LEAK_COUNT + leak].match]) < 0)
-            best = i;
-    }
-    return best;
-}
-
-static void describe(const spsh__match *match, char dst[LINE_BYTES])
+static void describe(const spsh_copy_match *match, char dst[LINE_BYTES])
 {
     if (match->tier > SPSH_TIER_SCALED) {
         if (match->tier == SPSH_TIER_TEXT_NEAR)
@@ -91,87 +66,60 @@ static void describe(const spsh__match *match, char dst[LINE_BYTES])
                               spsh_copy_class_text(match->kind));
     if (used < 0 || match->rate_hz == 0)
         return;
-    const double seconds = (double)match->count / match->rate_hz;
     if (match->tier < SPSH_TIER_ACOUSTIC)
-        snprintf(dst + used, LINE_BYTES - (size_t)used, ", %.2f s", seconds);
+        snprintf(dst + used, LINE_BYTES - (size_t)used, ", %.2f s", match->a_seconds);
     else
-        snprintf(dst + used, LINE_BYTES - (size_t)used, ", %.2f s, ncc %.3f, ber %.3f", seconds,
-                 match->ncc, match->ber);
+        snprintf(dst + used, LINE_BYTES - (size_t)used, ", %.2f s, ncc %.3f, ber %.3f",
+                 match->a_seconds, match->ncc, match->ber);
 }
 
-static spsh_status print_example(const spsh__audit_run *run, const spsh__audit_names *names,
-                                 uint64_t number, unsigned leak, spsh_error *err)
+static void print_example(const spsh_audit_example *e, spsh_leak leak)
 {
-    const spsh__leak_evidence *evidence = &run->leaks.evidence[number * SPSH_LEAK_COUNT + leak];
-    const spsh__match match =
-        spsh__audit_train_first(&run->sides->roster, &run->leaks.matches[evidence->match]);
+    const spsh_bytes corpus = {(const uint8_t *)e->train_corpus, strlen(e->train_corpus)};
     char how[LINE_BYTES];
-    size_t dataset = 0;
-    uint64_t position = 0;
-    spsh_bytes corpus;
-    spsh_utterance utterance;
-    spsh_status rc =
-        spsh__audit_names_get(names, run->sides->roster.test_ordinals[number], &utterance, err);
-    if (rc != SPSH_OK)
-        return rc;
-    printf("  %-13s  ", spsh_leak_text((spsh_leak)leak));
-    spsh__text_print(stdout, utterance.id, 0);
-    rc = spsh__audit_names_get(names, match.a, &utterance, err);
-    if (rc != SPSH_OK)
-        return rc;
-    spsh__print_set_place(run->set, match.a, &dataset, &position);
-    corpus.data = (const uint8_t *)run->sides->corpora[dataset];
-    corpus.size_bytes = strlen(run->sides->corpora[dataset]);
+    printf("  %-13s  ", spsh_leak_text(leak));
+    spsh__text_print(stdout, e->test_id, 0);
     printf("  with ");
     spsh__text_print(stdout, corpus, 0);
     printf(": ");
-    spsh__text_print(stdout, utterance.id, 0);
-    describe(&match, how);
+    spsh__text_print(stdout, e->train_id, 0);
+    describe(e->match, how);
     printf("  (%s)\n", how);
-    return SPSH_OK;
 }
 
-static int print_examples(const spsh__audit_run *run, const spsh__audit_names *names, size_t split)
+static void print_examples(const spsh_audit *audit, size_t split)
 {
-    spsh_error err = SPSH_ERROR_INIT;
+    const spsh_audit_split *s = spsh_audit_split_get(audit, split);
+    char clean_count[SPSH_HUMAN_BYTES], dirty_count[SPSH_HUMAN_BYTES];
     bool is_first = true;
     for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
-        const uint64_t number = find_example(run, split, k);
-        if (number == SPSH_NONE_U64)
+        const spsh_audit_leak *leak = spsh_audit_leak_get(audit, split, (spsh_leak)k);
+        if (leak->example == NULL)
             continue;
         if (is_first)
             printf("  strongest of each kind:\n");
         is_first = false;
-        if (print_example(run, names, number, k, &err) != SPSH_OK)
-            return spsh__cli_fail(NULL, &err);
+        print_example(leak->example, (spsh_leak)k);
     }
-    const uint64_t dirty = spsh__audit_dirty_count(&run->report, split);
-    char clean_count[SPSH_HUMAN_BYTES], dirty_count[SPSH_HUMAN_BYTES];
     printf("  clean %s, dirty %s (recording, segment, performance or sentence)\n",
-           spsh__human_count(run->facts.test[split].utterances - dirty, clean_count),
-           spsh__human_count(dirty, dirty_count));
-    return SPSH_EXIT_DONE;
+           spsh__human_count(s->utterance_count - s->dirty_count, clean_count),
+           spsh__human_count(s->dirty_count, dirty_count));
 }
 
-int spsh__audit_print(const spsh__audit_run *run)
+int spsh__audit_print(const spsh_audit *audit)
 {
-    spsh_error err = SPSH_ERROR_INIT;
-    spsh__audit_names names = {0};
     int rc = SPSH_EXIT_DONE;
-    if (spsh__audit_names_open(run->sides, &names, &err) != SPSH_OK)
-        return spsh__cli_fail(NULL, &err);
-    for (size_t i = 0; i < run->facts.test_count && rc == SPSH_EXIT_DONE; i++) {
-        rc = print_split(run, i);
+    for (size_t i = 0; i < spsh_audit_split_count(audit) && rc == SPSH_EXIT_DONE; i++) {
+        rc = print_split(audit, i);
         if (rc == SPSH_EXIT_DONE)
-            rc = print_examples(run, &names, i);
+            print_examples(audit, i);
     }
-    spsh__audit_names_close(&names);
     return rc;
 }
 
 /* ---- messages ---- */
 
-void spsh__audit_tell(const spsh__audit_run *run)
+static void tell_failure(const spsh_audit_split *s, const spsh_audit_leak *leak, spsh_leak kind)
 {
     static const char *const shared[SPSH_LEAK_COUNT] = {
         [SPSH_LEAK_RECORDING] = "recording",
@@ -183,57 +131,58 @@ void spsh__audit_tell(const spsh__audit_run *run)
         [SPSH_LEAK_SOURCE] = "source",
         [SPSH_LEAK_SPEAKER] = "speaker",
     };
-    char warnings[SPSH__AUDIT_WARNINGS_MAX][SPSH__AUDIT_WARNING_BYTES];
-    const size_t warning_count = spsh__audit_warnings(&run->report, warnings);
-    const size_t failure_count = spsh__audit_failures(&run->facts, NULL);
-    spsh__audit_failure *failures = calloc(failure_count + 1, sizeof(*failures));
-    for (size_t i = 0; i < warning_count; i++)
-        spsh__cli_message("note: %s", warnings[i]);
-    if (failures == NULL) {
-        (void)spsh__cli_fail_memory();
-        return;
+    char part[SPSH_HUMAN_BYTES], whole[SPSH_HUMAN_BYTES];
+    const double percent = 100 * (double)leak->utterance_count / (double)s->utterance_count;
+    const double limit_percent = 100 * leak->limit;
+    spsh__cli_error("leak: %s: %s of %s utterances (%.2f %%) share a %s with train; the "
+                    "limit of %g %% is passed by %.2f %%",
+                    s->name, spsh__human_count(leak->utterance_count, part),
+                    spsh__human_count(s->utterance_count, whole), percent, shared[kind],
+                    limit_percent, percent - limit_percent);
+}
+
+int spsh__audit_tell(const spsh_audit *audit)
+{
+    int rc = SPSH_EXIT_DONE;
+    for (size_t i = 0; i < spsh_audit_warning_count(audit); i++)
+        spsh__cli_message("note: %s", spsh_audit_warning(audit, i));
+    for (size_t i = 0; i < spsh_audit_split_count(audit); i++) {
+        for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
+            const spsh_audit_leak *leak = spsh_audit_leak_get(audit, i, (spsh_leak)k);
+            if (!leak->is_failure)
+                continue;
+            tell_failure(spsh_audit_split_get(audit, i), leak, (spsh_leak)k);
+            rc = SPSH_EXIT_FAILED;
+        }
     }
-    spsh__audit_failures(&run->facts, failures);
-    for (size_t i = 0; i < failure_count; i++) {
-        const spsh__audit_failure *f = &failures[i];
-        char part[SPSH_HUMAN_BYTES], whole[SPSH_HUMAN_BYTES];
-        spsh__cli_error("leak: %s: %s of %s utterances (%.2f %%) share a %s with train; the "
-                        "limit of %g %% is passed by %.2f %%",
-                        run->facts.test[f->split].name, spsh__human_count(f->utterances, part),
-                        spsh__human_count(run->facts.test[f->split].utterances, whole), f->percent,
-                        shared[f->leak], f->limit_percent, f->percent - f->limit_percent);
-    }
-    free(failures);
+    return rc;
 }
 
 /* ---- what it would take ---- */
 
-int spsh__audit_estimate(const spsh__audit_options *options, bool json)
+int spsh__audit_print_estimate(const spsh_dedup_sources *sources, const spsh_audit_options *options,
+                               bool json)
 {
-    spsh__source_estimate all = {0};
+    spsh_dedup_cost cost = SPSH_DEDUP_COST_INIT;
     spsh_error err = SPSH_ERROR_INIT;
     char text[SPSH_HUMAN_BYTES];
-    if (spsh__source_prints_estimate(options->sources->items, options->sources->count, options->io,
-                                     &all, &err) != SPSH_OK)
-        return spsh__source_fail(NULL, options->sources->items, options->sources->count, &err);
-    const spsh__disk_room room = {options->work_path,
-                                  spsh__audit_space(options,
-                                                    (uint64_t)(all.train_s * SPSH__KEYS_HZ),
-                                                    (uint64_t)(all.test_s * FRAMES_HZ)),
-                                  options->memory_bytes, "200 bytes a match"};
+    if (spsh_audit_estimate(sources, options, &cost, &err) != SPSH_OK)
+        return spsh__source_fail(NULL, sources, &err);
+    const spsh__disk_room room = {options->work_path, cost.temporary_bytes, options->memory_bytes,
+                                  "200 bytes a match"};
     if (!json) {
-        spsh__estimate_print_line("train", "%s", spsh__human_duration(all.train_s, text));
-        spsh__estimate_print_line("test", "%s", spsh__human_duration(all.test_s, text));
-        spsh__estimate_print_prints(&all);
+        spsh__estimate_print_line("train", "%s", spsh__human_duration(cost.train_seconds, text));
+        spsh__estimate_print_line("test", "%s", spsh__human_duration(cost.test_seconds, text));
+        spsh__estimate_print_prints(&cost);
         spsh__estimate_print_room(&room);
         return SPSH_EXIT_DONE;
     }
     spsh_json *line = spsh__json_new();
     if (line == NULL)
         return spsh__cli_fail_memory();
-    spsh__json_put_real(line, "train_hours", all.train_s / 3600);
-    spsh__json_put_real(line, "test_hours", all.test_s / 3600);
-    spsh__estimate_put_prints(line, &all);
+    spsh__json_put_real(line, "train_hours", cost.train_seconds / 3600);
+    spsh__json_put_real(line, "test_hours", cost.test_seconds / 3600);
+    spsh__estimate_put_prints(line, &cost);
     spsh__estimate_put_room(line, &room);
     const spsh_status rc = spsh__json_write_line(line, stdout, &err);
     spsh__json_free(line);

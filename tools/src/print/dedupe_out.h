@@ -2,13 +2,14 @@
 #ifndef SPSH_DEDUPE_OUT_H
 #define SPSH_DEDUPE_OUT_H
 
-#include "dedupe_run.h"
+#include "speechshard/dedup.h"
 
-void spsh__dedupe_print(const spsh__dedupe_options *options, const spsh__dedupe *dedupe);
-spsh_status spsh__dedupe_print_json(const spsh__dedupe_options *options, const spsh__dedupe *dedupe,
-                                    spsh_error *err);
+void spsh__dedupe_print(const spsh_dedupe_options *options, const spsh_dedupe_result *result);
+spsh_status spsh__dedupe_print_json(const spsh_dedupe_options *options,
+                                    const spsh_dedupe_result *result, spsh_error *err);
 
 /* Prints the cost of a run and makes nothing. SPSH_EXIT_*. */
-int spsh__dedupe_estimate(const spsh__dedupe_options *options, bool json);
+int spsh__dedupe_print_estimate(const spsh_dedup_sources *sources,
+                                const spsh_dedupe_options *options, bool json);
 
 #endif

@@ -15,12 +15,13 @@ void spsh__estimate_print_line(const char *label, const char *format, ...)
     va_end(args);
 }
 
-void spsh__estimate_print_prints(const spsh__source_estimate *estimate)
+void spsh__estimate_print_prints(const spsh_dedup_cost *estimate)
 {
-    spsh__estimate_print_line(
-        "fingerprints", "%s still to be made: about %s of one core, %s on disk",
-        SPSH_SHOW_DURATION(estimate->to_extract_s), SPSH_SHOW_DURATION(estimate->core_s),
-        SPSH_SHOW_BYTES(estimate->segment_bytes));
+    spsh__estimate_print_line("fingerprints",
+                              "%s still to be made: about %s of one core, %s on disk",
+                              SPSH_SHOW_DURATION(estimate->fingerprint_seconds),
+                              SPSH_SHOW_DURATION(estimate->fingerprint_core_seconds),
+                              SPSH_SHOW_BYTES(estimate->fingerprint_bytes));
 }
 
 void spsh__estimate_print_room(const spsh__disk_room *room)
@@ -31,11 +32,11 @@ void spsh__estimate_print_room(const spsh__disk_room *room)
                               room->per_match);
 }
 
-void spsh__estimate_put_prints(spsh_json *json, const spsh__source_estimate *estimate)
+void spsh__estimate_put_prints(spsh_json *json, const spsh_dedup_cost *estimate)
 {
-    spsh__json_put_real(json, "fingerprint_hours", estimate->to_extract_s / 3600);
-    spsh__json_put_real(json, "fingerprint_core_hours", estimate->core_s / 3600);
-    spsh__json_put_u64(json, "fingerprint_bytes", estimate->segment_bytes);
+    spsh__json_put_real(json, "fingerprint_hours", estimate->fingerprint_seconds / 3600);
+    spsh__json_put_real(json, "fingerprint_core_hours", estimate->fingerprint_core_seconds / 3600);
+    spsh__json_put_u64(json, "fingerprint_bytes", estimate->fingerprint_bytes);
 }
 
 void spsh__estimate_put_room(spsh_json *json, const spsh__disk_room *room)

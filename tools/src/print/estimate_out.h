@@ -3,9 +3,7 @@
 #define SPSH_ESTIMATE_OUT_H
 
 #include "common/json_out.h"
-#include "set/source_prints.h"
-
-#define SPSH__KEYS_HZ 4.5 /* stored keys a second of speech */
+#include "speechshard/dedup.h"
 
 /* What a run takes while it lasts. */
 typedef struct spsh__disk_room {
@@ -17,11 +15,11 @@ typedef struct spsh__disk_room {
 
 /* Lines for people: label in 20 columns, then the value. */
 void spsh__estimate_print_line(const char *label, const char *format, ...) SPSH_PRINTF(2, 3);
-void spsh__estimate_print_prints(const spsh__source_estimate *estimate);
+void spsh__estimate_print_prints(const spsh_dedup_cost *estimate);
 void spsh__estimate_print_room(const spsh__disk_room *room);
 
 /* The same as members. */
-void spsh__estimate_put_prints(spsh_json *json, const spsh__source_estimate *estimate);
+void spsh__estimate_put_prints(spsh_json *json, const spsh_dedup_cost *estimate);
 void spsh__estimate_put_room(spsh_json *json, const spsh__disk_room *room);
 
 #endif

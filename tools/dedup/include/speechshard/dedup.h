@@ -9,11 +9,11 @@
  *     if (spsh_dedup_sources_new(&sources, &err) == SPSH_OK &&
  *         spsh_dedup_sources_add(sources, "corpus.spsh", SPSH_SIDE_TRAIN, NULL, &err) == SPSH_OK &&
  *         spsh_dedupe_run(sources, &options, &result, &err) == SPSH_OK)
- *         printf("%g s of copies\n", spsh_dedupe_result_facts(result)->dropped_seconds);
+ *         fprintf(stdout, "%g s of copies\n", spsh_dedupe_result_facts(result)->dropped_seconds);
  *     spsh_dedupe_result_free(result);
  *     spsh_dedup_sources_free(sources);
  *
- * tests/install/consumer/first_dedupe.c is a whole program. docs/DEDUPE.md, docs/AUDIT.md, and
+ * tests/install/consumer/find_copies.c is a whole program. docs/DEDUPE.md, docs/AUDIT.md, and
  * docs/FINGERPRINT.md describe the files that these functions write.
  *
  * Calls: every function that takes options reads them and everything they point to during the call

@@ -1,7 +1,7 @@
 /* audit.h: matches in, leaks out: what each test utterance shares with train, and with which split.
  *
  *     spsh__audit_open(&roster, &audit, err);
- *     spsh__copies_find(set, &options, stop, spsh__audit_sink(audit), &facts, err);
+ *     spsh__copies_find(set, &options, spsh__audit_sink(audit), &facts, err);
  *     spsh__text_join_run(set, &text_options, spsh__audit_sink(audit), &texts, err);
  *     spsh__audit_count(audit, &leaks, err);
  *     spsh__audit_close(audit);

@@ -29,7 +29,7 @@ enum {
     RUN_BYTES_MAX = 1 << 16,
     JOIN_FACTS = 5,
     JUDGE_FACTS = 3 + SPSH_COPY_CLASS_COUNT,
-    LISTEN_AT_ONCE = 256, /* between two looks at whether to stop */
+    LISTEN_AT_ONCE = 256, /* between two checks of the watch */
 };
 #define JOIN_MEMORY_MIN (UINT64_C(64) << 20)
 #define SORT_MEMORY_MIN (UINT64_C(1) << 20)
@@ -38,7 +38,6 @@ typedef struct run {
     const spsh__print_set *set;
     const spsh__copies_options *options;
     const spsh_io *io;
-    const volatile bool *stop;
     uint8_t hash[16];
     spsh__stand_ins stand_ins;
     spsh__judge *judge; /* NULL until there is something to listen to */
@@ -54,11 +53,6 @@ static const char *path_of(run *r, const char *name)
     spsh__builder_append_text(&r->path, r->options->work_path);
     spsh__builder_append_part(&r->path, name);
     return spsh__builder_text(&r->path);
-}
-
-static spsh_status check_stop(const run *r, spsh_error *err)
-{
-    return r->stop != NULL && *r->stop ? SPSH_FAIL(err, SPSH_E_CANCELED, "stopped") : SPSH_OK;
 }
 
 /* ---- what this is the work of ---- */
@@ -206,9 +200,7 @@ static spsh_status run_exact(run *r, bool groups_only, spsh__match_sink sink,
         .coverage_min = o->limits->coverage_min,
         .confirm = o->confirm,
         .groups_only = groups_only,
-        .stop = r->stop,
-        .progress_fn = o->progress_fn,
-        .user = o->user,
+        .watch = o->watch,
     };
     return spsh__exact_find(r->set, &options, sink, ret_groups, err);
 }
@@ -259,22 +251,21 @@ static spsh_status write_candidates(run *r, spsh__key_join *join, spsh_error *er
 static spsh_status make_candidates(run *r, const spsh__exact_groups *groups, spsh_error *err)
 {
     const spsh__copies_options *o = r->options;
-    const spsh__key_feed feed = {r->set, o, groups, r->stop};
+    const spsh__key_feed feed = {r->set, o, groups};
     const spsh__key_join_options options = {
         .mode = o->mode,
         .io = r->io,
         .temporary_path = o->work_path,
         .memory_bytes = o->memory_bytes < JOIN_MEMORY_MIN ? JOIN_MEMORY_MIN : o->memory_bytes,
         .threads = o->threads,
-        .progress_fn = o->progress_fn,
-        .user = o->user,
+        .watch = o->watch,
     };
     spsh__key_join *join = NULL;
     spsh_status rc = spsh__key_join_open(&options, &join, err);
     if (rc == SPSH_OK)
         rc = spsh__key_feed_run(&feed, join, err);
     if (rc == SPSH_OK)
-        rc = check_stop(r, err);
+        rc = spsh__call_watch_check(r->options->watch, err);
     if (rc == SPSH_OK)
         rc = write_candidates(r, join, err);
     spsh__key_join_free(join);
@@ -305,7 +296,7 @@ static spsh_status make_pairs(run *r, spsh_error *err)
             rc = run_exact(r, true, (spsh__match_sink){ignore_match, NULL}, &groups, err);
     }
     if (rc == SPSH_OK)
-        rc = check_stop(r, err);
+        rc = spsh__call_watch_check(r->options->watch, err);
     if (rc == SPSH_OK && need_candidates)
         rc = make_candidates(r, groups, err);
     spsh__exact_groups_free(groups);
@@ -363,13 +354,12 @@ static spsh_status listen(run *r, const spsh__work_file *file, uint64_t number,
     spsh_status rc = SPSH_OK;
     for (size_t at = 0; at < count && rc == SPSH_OK; at += LISTEN_AT_ONCE) {
         const size_t left = count - at;
-        if (o->progress_fn != NULL)
-            o->progress_fn(o->user, "listen", first + at, file->record_count);
+        spsh__call_watch_tell(o->watch, "listen", first + at, file->record_count);
         rc = spsh__judge_run(r->judge, candidates + at,
                              left < LISTEN_AT_ONCE ? left : LISTEN_AT_ONCE,
                              (spsh__match_sink){write_match, out}, err);
         if (rc == SPSH_OK)
-            rc = check_stop(r, err);
+            rc = spsh__call_watch_check(r->options->watch, err);
     }
     return rc;
 }
@@ -421,7 +411,7 @@ static spsh_status judge_part(run *r, const spsh__work_file *candidates, spsh_er
             continue;
         }
         if (rc == SPSH_E_NOT_FOUND)
-            rc = check_stop(r, err);
+            rc = spsh__call_watch_check(r->options->watch, err);
         if (rc == SPSH_OK)
             rc = judge_block(r, candidates, i, name, err);
     }
@@ -524,13 +514,12 @@ static spsh_status listen_and_collect(run *r, spsh__match_sink sink, spsh_error 
 }
 
 spsh_status spsh__copies_find(const spsh__print_set *set, const spsh__copies_options *options,
-                              const volatile bool *stop, spsh__match_sink sink,
-                              spsh__copies_facts *ret_facts, spsh_error *err)
+                              spsh__match_sink sink, spsh__copies_facts *ret_facts, spsh_error *err)
 {
     spsh__copies_options opt = *options;
     opt.io = opt.io == NULL ? spsh_io_default() : opt.io;
     opt.limits = opt.limits == NULL ? &spsh__align_limits_default : opt.limits;
-    run r = {.set = set, .options = &opt, .io = opt.io, .stop = stop};
+    run r = {.set = set, .options = &opt, .io = opt.io};
     r.block = malloc((size_t)SPSH__WORK_BLOCK_RECORDS * SPSH__MATCH_BYTES);
     spsh_status rc = r.block == NULL ? SPSH_NO_MEMORY(err) : claim_directory(&r, err);
     if (rc == SPSH_OK)

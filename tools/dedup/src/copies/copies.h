@@ -28,8 +28,7 @@ typedef struct spsh__copies_options {
     uint64_t part,
         part_count; /* this machine's batches: part (from 0) of part_count; 0 of 1: all */
     const spsh__align_limits *limits;
-    void (*progress_fn)(void *user, const char *stage, uint64_t done, uint64_t total);
-    void *user;
+    spsh__call_watch *watch; /* may be NULL */
 } spsh__copies_options;
 
 typedef struct spsh__copies_facts {
@@ -40,11 +39,10 @@ typedef struct spsh__copies_facts {
 } spsh__copies_facts;
 
 /* Find all; matches arrive sorted (spsh__match_compare). SPSH_E_END when other parts are not
- * finished yet: nothing has arrived, run again. SPSH_E_CANCELED after stop (a flag set by a signal
- * handler) was seen true. */
+ * finished yet: nothing has arrived, run again. */
 spsh_status spsh__copies_find(const spsh__print_set *set, const spsh__copies_options *options,
-                              const volatile bool *stop, spsh__match_sink sink,
-                              spsh__copies_facts *ret_facts, spsh_error *err);
+                              spsh__match_sink sink, spsh__copies_facts *ret_facts,
+                              spsh_error *err);
 
 spsh_status spsh__copies_remove(const char *work_path, const spsh_io *io, spsh_error *err);
 

@@ -11,7 +11,6 @@ typedef struct spsh__key_feed {
     const spsh__print_set *set;
     const spsh__copies_options *options;
     const spsh__exact_groups *groups;
-    const volatile bool *stop;
 } spsh__key_feed;
 
 /* Adds the keys of every print that has to be looked for. */

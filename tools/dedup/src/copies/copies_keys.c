@@ -163,9 +163,7 @@ static spsh_status search_frames(const spsh__key_feed *feed, spsh__key_join *joi
         .threads = options->threads,
         .takes_part_fn = is_searched,
         .user = feed,
-        .stop = feed->stop,
-        .progress_fn = options->progress_fn,
-        .progress_user = options->user,
+        .watch = options->watch,
     };
     return spsh__frame_search_run(&search, join, err);
 }
@@ -178,9 +176,7 @@ static spsh_status add_all(pool *p, spsh_error *err)
         .end = spsh__print_set_count(p->feed->set),
         .at_once = DEAL_AT_ONCE,
         .take_fn = take_utterance,
-        .stop = p->feed->stop,
-        .progress_fn = options->progress_fn,
-        .progress_user = options->user,
+        .watch = options->watch,
         .stage = "read keys",
     };
     spsh_status rc = SPSH_OK;

@@ -50,13 +50,6 @@ void spsh__exact_put(spsh__exact_groups *groups, uint64_t ordinal, uint64_t valu
         groups->wide[ordinal] = value;
 }
 
-spsh_status spsh__exact_check_stop(const spsh__exact_search *search, spsh_error *err)
-{
-    if (search->options->stop != NULL && *search->options->stop)
-        return SPSH_FAIL(err, SPSH_E_CANCELED, "stopped");
-    return SPSH_OK;
-}
-
 spsh_status spsh__exact_find(const spsh__print_set *set, const spsh__exact_options *options,
                              spsh__match_sink sink, spsh__exact_groups **ret_groups,
                              spsh_error *err)

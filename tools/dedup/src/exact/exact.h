@@ -21,6 +21,7 @@
 #ifndef SPSH_DEDUP_EXACT_H
 #define SPSH_DEDUP_EXACT_H
 
+#include "records/call_watch.h"
 #include "set/match.h"
 #include "set/print_set.h"
 
@@ -33,9 +34,7 @@ typedef struct spsh__exact_options {
     double coverage_min; /* spsh__align_limits.coverage_min */
     bool confirm;        /* read both and compare */
     bool groups_only;    /* no stretches: for who has the matches, and wants the groups again */
-    const volatile bool *stop; /* may be NULL: seen true, it ends with SPSH_E_CANCELED */
-    void (*progress_fn)(void *user, const char *stage, uint64_t done, uint64_t total);
-    void *user;
+    spsh__call_watch *watch; /* may be NULL */
 } spsh__exact_options;
 
 typedef struct spsh__exact_groups spsh__exact_groups;

@@ -102,12 +102,6 @@ static spsh_status add_chunks(chunk_finder *finder, spsh__exact_reader *reader, 
     return rc;
 }
 
-static void tell(const spsh__exact_search *search, const char *stage, uint64_t done, uint64_t total)
-{
-    if (search->options->progress_fn != NULL)
-        search->options->progress_fn(search->options->user, stage, done, total);
-}
-
 static spsh_status add_all(chunk_finder *finder, spsh_error *err)
 {
     const spsh__exact_search *search = finder->search;
@@ -119,8 +113,8 @@ static spsh_status add_all(chunk_finder *finder, spsh_error *err)
             spsh__exact_get(search->groups, i) == i)
             rc = add_chunks(finder, reader, i, err);
         if (i % PROGRESS_STEP == 0 && rc == SPSH_OK) {
-            rc = spsh__exact_check_stop(search, err);
-            tell(search, "chunks", i, count);
+            spsh__call_watch_tell(search->options->watch, "chunks", i, count);
+            rc = spsh__call_watch_check(search->options->watch, err);
         }
     }
     spsh__exact_reader_free(reader);
@@ -207,7 +201,7 @@ static spsh_status meet_all(chunk_finder *finder, spsh_error *err)
     uint64_t hash = 0;
     spsh_status rc = SPSH_OK;
     while ((rc = spsh__sort128_next(finder->chunks, &records, &count, err)) == SPSH_OK) {
-        rc = spsh__exact_check_stop(finder->search, err);
+        rc = spsh__call_watch_check(finder->search->options->watch, err);
         if (rc != SPSH_OK)
             return rc;
         for (size_t i = 0; i < count; i++) {
@@ -396,7 +390,7 @@ static spsh_status flush_pairs(chunk_finder *finder, spsh_error *err)
 {
     const spsh__match_sink *sink = &finder->search->sink;
     const spsh__exact_work work = {read_pair, finder, finder->batch_count};
-    spsh_status rc = spsh__exact_check_stop(finder->search, err);
+    spsh_status rc = spsh__call_watch_check(finder->search->options->watch, err);
     if (rc == SPSH_OK)
         rc = spsh__exact_team_run(finder->team, &work, err);
     for (size_t i = 0; i < finder->batch_count; i++) {
@@ -481,7 +475,7 @@ static spsh_status read_all(chunk_finder *finder, spsh_error *err)
         if (rc != SPSH_OK)
             return rc;
         done += count;
-        tell(finder->search, "stretches", done, total);
+        spsh__call_watch_tell(finder->search->options->watch, "stretches", done, total);
     }
     if (rc != SPSH_E_END)
         return rc;

@@ -115,12 +115,6 @@ static spsh_status add_utterance(group_finder *finder, uint64_t ordinal, size_t 
     return rc == SPSH_OK ? spsh__sort128_add(finder->sort, records, count, err) : rc;
 }
 
-static void tell(const spsh__exact_search *search, const char *stage, uint64_t done)
-{
-    if (search->options->progress_fn != NULL)
-        search->options->progress_fn(search->options->user, stage, done, search->groups->count);
-}
-
 static spsh_status add_dataset(group_finder *finder, size_t dataset, spsh_error *err)
 {
     const spsh__print_set *set = finder->search->set;
@@ -136,9 +130,10 @@ static spsh_status add_dataset(group_finder *finder, size_t dataset, spsh_error 
             if (spsh__print_set_side(set, first + at + i) != SPSH_SIDE_NONE)
                 rc = add_utterance(finder, first + at + i, dataset, &rows[i], err);
         if (rc == SPSH_OK)
-            rc = spsh__exact_check_stop(finder->search, err);
+            rc = spsh__call_watch_check(finder->search->options->watch, err);
         if ((first + at) % PROGRESS_STEP < ROWS_AT_ONCE)
-            tell(finder->search, "samples", first + at);
+            spsh__call_watch_tell(finder->search->options->watch, "samples", first + at,
+                                  finder->search->groups->count);
     }
     return rc;
 }
@@ -342,7 +337,7 @@ static spsh_status take_records(group_finder *finder, spsh_error *err)
     spsh__u128 before = {UINT64_MAX, UINT64_MAX}; /* of no kind */
     spsh_status rc = SPSH_OK;
     while ((rc = spsh__sort128_next(finder->sort, &records, &count, err)) == SPSH_OK) {
-        rc = spsh__exact_check_stop(finder->search, err);
+        rc = spsh__call_watch_check(finder->search->options->watch, err);
         if (rc != SPSH_OK)
             return rc;
         for (size_t i = 0; i < count; i++) {
@@ -406,7 +401,7 @@ static spsh_status confirm_pair(void *user, size_t number, spsh__exact_reader *r
 static spsh_status star_flush(star_batch *batch, spsh_error *err)
 {
     const spsh__exact_search *search = batch->search;
-    spsh_status rc = spsh__exact_check_stop(search, err);
+    spsh_status rc = spsh__call_watch_check(search->options->watch, err);
     if (rc == SPSH_OK && batch->team != NULL) {
         const spsh__exact_work work = {confirm_pair, batch, batch->count};
         rc = spsh__exact_team_run(batch->team, &work, err);

@@ -41,8 +41,6 @@ typedef struct spsh__exact_search {
     bool has_both; /* sides */
 } spsh__exact_search;
 
-/* SPSH_E_CANCELED once options.stop was seen true. */
-spsh_status spsh__exact_check_stop(const spsh__exact_search *search, spsh_error *err);
 spsh_status spsh__exact_find_groups(spsh__exact_search *search, spsh_error *err);
 spsh_status spsh__exact_find_chunks(spsh__exact_search *search, spsh_error *err);
 

@@ -159,9 +159,7 @@ static spsh_status take_all(pool *p, spsh_side side, uint64_t first, uint64_t en
         .end = end,
         .at_once = DEAL_AT_ONCE,
         .take_fn = take_utterance,
-        .stop = search->stop,
-        .progress_fn = search->progress_fn,
-        .progress_user = search->progress_user,
+        .watch = search->watch,
         .stage = side == SPSH_SIDE_TEST ? "listen to test" : "search train",
     };
     spsh_status rc = SPSH_OK;

@@ -20,9 +20,7 @@ typedef struct spsh__frame_search {
     spsh_status (*takes_part_fn)(const void *user, uint64_t ordinal, bool *ret_takes_part,
                                  spsh_error *err);
     const void *user;
-    const volatile bool *stop; /* may be NULL; SPSH_E_CANCELED when it was seen true */
-    void (*progress_fn)(void *user, const char *stage, uint64_t done, uint64_t total);
-    void *progress_user;
+    spsh__call_watch *watch; /* may be NULL */
 } spsh__frame_search;
 
 /* Into join, whose mode is AUDIT: a of train, b of test. */

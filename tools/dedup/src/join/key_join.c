@@ -472,8 +472,7 @@ static spsh_status join_partitions(spsh__key_join *join, spsh_error *err)
         .end = PARTITIONS,
         .at_once = 1,
         .take_fn = take_partition,
-        .progress_fn = join->options.progress_fn,
-        .progress_user = join->options.user,
+        .watch = join->options.watch,
         .stage = "keys",
     };
     uint32_t open_count = 0;

@@ -18,6 +18,7 @@
 #define SPSH_DEDUP_KEY_JOIN_H
 
 #include "fingerprint/fingerprint.h"
+#include "records/call_watch.h"
 #include "records/sort128.h"
 #include "set/print_set.h"
 
@@ -39,8 +40,7 @@ typedef struct spsh__key_join_options {
     const char *temporary_path;
     uint64_t memory_bytes; /* at least 64 MiB */
     uint32_t threads;
-    void (*progress_fn)(void *user, const char *stage, uint64_t done, uint64_t total);
-    void *user;
+    spsh__call_watch *watch; /* may be NULL */
 } spsh__key_join_options;
 
 /* A pair of prints worth a look. Frame i of a goes with frame i + offset of b, within a few. */

@@ -42,6 +42,39 @@ spsh__pair_place spsh__pair_place_of(const spsh__match *match)
     };
 }
 
+spsh_copy_match spsh__pair_match_show(const spsh__match *match)
+{
+    const spsh__pair_place place = spsh__pair_place_of(match);
+    return (spsh_copy_match){
+        .kind = match->kind,
+        .tier = match->tier,
+        .a_start_s = place.a_first_s,
+        .a_seconds = place.a_s,
+        .b_start_s = place.b_first_s,
+        .rate_hz = match->rate_hz,
+        .a_first = match->a_first,
+        .b_first = match->b_first,
+        .count = match->count,
+        .a_channel = match->a_channel,
+        .b_channel = match->b_channel,
+        .is_inverted = match->is_inverted,
+        .active_seconds = match->active_s,
+        .coverage_a = match->coverage_a,
+        .coverage_b = match->coverage_b,
+        .ber = match->ber,
+        .words_hz = match->words_hz,
+        .tonality = match->tonality,
+        .ncc = match->ncc,
+        .ncc_white = match->ncc_white,
+        .envelope = match->envelope,
+        .block_share = match->block_share,
+        .slope_ppm = match->slope_ppm,
+        .spread_ms = match->spread_ms,
+        .scale = match->scale,
+        .similarity = match->similarity,
+    };
+}
+
 /* ---- reading ---- */
 
 static spsh_status send_silence(const spsh__pair_source *source, int16_t *mono, uint64_t count,

@@ -59,6 +59,8 @@ typedef struct spsh__pair_place {
     double b_first_s, b_s;
 } spsh__pair_place;
 spsh__pair_place spsh__pair_place_of(const spsh__match *match);
+/* The match as callers of the library see it. */
+spsh_copy_match spsh__pair_match_show(const spsh__match *match);
 
 /* One channel of an utterance (0: the mix), in pieces: what is before its beginning and behind its
  * end is silence. */

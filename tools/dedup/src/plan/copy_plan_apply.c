@@ -4,7 +4,7 @@
  * A process that is killed between two datasets leaves the plan applied to some; applying again
  * adds it to the others, reverting takes it away from the first.
  */
-#include "copy_plan_apply.h"
+#include "copy_plan.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,6 +13,7 @@
 
 #include "common/hash.h"
 #include "speechshard/inside.h"
+#include "speechshard/options.h"
 #include "speechshard/publish.h"
 
 typedef struct place {
@@ -25,19 +26,12 @@ typedef struct place {
 } place;
 
 typedef struct view {
-    const spsh__copy_plan *plan;
+    spsh__copy_plan *plan;
     const spsh_io *io;
-    char name[SPSH__COPY_VIEW_NAME_BYTES];
+    spsh_copy_plan_facts facts; /* the overlay's name, from the plan's hash; counts at the end */
     place *places;
     size_t count;
 } view;
-
-void spsh__copy_view_name(const spsh__copy_plan *plan, char ret_name[SPSH__COPY_VIEW_NAME_BYTES])
-{
-    char hex[33];
-    spsh__hex128(spsh__copy_plan_hash(plan), hex);
-    (void)snprintf(ret_name, SPSH__COPY_VIEW_NAME_BYTES, "dedupe-%.12s", hex);
-}
 
 /* ---- looking ---- */
 
@@ -60,8 +54,8 @@ static spsh_status find_overlay(const view *v, place *p, spsh_error *err)
         spsh_status rc = spsh_dataset_overlay(p->dataset, i, &info, err);
         if (rc != SPSH_OK)
             return rc;
-        if (info.given_name.size_bytes == strlen(v->name) &&
-            memcmp(info.given_name.data, v->name, info.given_name.size_bytes) == 0)
+        if (info.given_name.size_bytes == strlen(v->facts.overlay) &&
+            memcmp(info.given_name.data, v->facts.overlay, info.given_name.size_bytes) == 0)
             p->is_applied = true;
     }
     return SPSH_OK;
@@ -85,19 +79,49 @@ static spsh_status open_place(const view *v, size_t number, spsh_error *err)
     return rc == SPSH_OK ? find_overlay(v, p, err) : rc;
 }
 
-static spsh_status open_view(const spsh__copy_plan *plan, const char *const *paths,
-                             const spsh_io *io, view *v, spsh_error *err)
+/* Takes the path for the plan's dataset that has the same id. */
+static spsh_status place_dataset(const view *v, const char *plan_path, const char *path,
+                                 spsh_error *err)
 {
-    spsh_status rc = SPSH_OK;
-    *v = (view){.plan = plan, .io = io, .count = spsh__copy_plan_dataset_count(plan)};
-    spsh__copy_view_name(plan, v->name);
+    spsh_dataset_options opt = SPSH_DATASET_OPTIONS_INIT;
+    spsh_dataset *dataset = NULL;
+    bool is_known = false;
+    opt.io = v->io;
+    const spsh_status rc = spsh_dataset_open(path, &opt, &dataset, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const uint8_t *id = spsh_dataset_info_get(dataset)->dataset_id;
+    for (size_t i = 0; i < v->count; i++) {
+        if (memcmp(spsh__copy_plan_dataset(v->plan, i)->id, id, 16) != 0)
+            continue;
+        v->places[i].path = path;
+        is_known = true;
+    }
+    spsh_dataset_close(dataset);
+    return is_known ? SPSH_OK
+                    : SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: none of the datasets that %s is about",
+                                path, plan_path);
+}
+
+static spsh_status open_view(const char *plan_path, const spsh_copy_plan_options *options, view *v,
+                             spsh_error *err)
+{
+    char hex[33];
+    spsh_status rc = spsh__copy_plan_open(v->io, plan_path, &v->plan, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__hex128(spsh__copy_plan_hash(v->plan), hex);
+    (void)snprintf(v->facts.overlay, sizeof(v->facts.overlay), "dedupe-%.12s", hex);
+    v->count = spsh__copy_plan_dataset_count(v->plan);
     v->places = calloc(v->count + 1, sizeof(*v->places));
     if (v->places == NULL)
         return SPSH_NO_MEMORY(err);
-    for (size_t i = 0; i < v->count && rc == SPSH_OK; i++) {
-        v->places[i].path = paths != NULL ? paths[i] : spsh__copy_plan_dataset(plan, i)->path;
+    for (size_t i = 0; i < v->count; i++)
+        v->places[i].path = spsh__copy_plan_dataset(v->plan, i)->path;
+    for (size_t i = 0; i < options->dataset_count && rc == SPSH_OK; i++)
+        rc = place_dataset(v, plan_path, options->datasets[i], err);
+    for (size_t i = 0; i < v->count && rc == SPSH_OK; i++)
         rc = open_place(v, i, err);
-    }
     return rc;
 }
 
@@ -108,6 +132,7 @@ static void close_view(view *v)
         spsh_dataset_close(v->places[i].dataset);
     }
     free(v->places);
+    spsh__copy_plan_free(v->plan);
 }
 
 /* ---- applying ---- */
@@ -200,7 +225,8 @@ static spsh_status apply_one(const view *v, size_t number, bool add, spsh_error 
         entries == NULL ? SPSH_NO_MEMORY(err) : make_entries(v, number, &text, entries, err);
     if (rc == SPSH_OK && add) {
         p->is_tried = true;
-        rc = spsh_overlay_add(p->path, v->name, SPSH_OVERLAY_SKIP, entries, count, v->io, err);
+        rc = spsh_overlay_add(p->path, v->facts.overlay, SPSH_OVERLAY_SKIP, entries, count, v->io,
+                              err);
         p->is_new = rc == SPSH_OK;
     }
     free(entries);
@@ -214,63 +240,80 @@ static spsh_status undo(const view *v, spsh_status why, spsh_error *err)
         spsh_error undo_err = SPSH_ERROR_INIT;
         if (!v->places[i].is_tried)
             continue;
-        const spsh_status rc = spsh_overlay_remove(v->places[i].path, v->name, v->io, &undo_err);
+        const spsh_status rc =
+            spsh_overlay_remove(v->places[i].path, v->facts.overlay, v->io, &undo_err);
         if (rc != SPSH_OK && rc != SPSH_E_NOT_FOUND)
             return SPSH_FAIL(err, why,
                              "the plan is applied to some datasets only, and overlay %s of "
                              "%s could not be taken back: %.200s; revert the plan",
-                             v->name, v->places[i].path, undo_err.message);
+                             v->facts.overlay, v->places[i].path, undo_err.message);
     }
     return why;
 }
 
-static void count_facts(const view *v, bool by_revert, spsh__copy_view_facts *facts)
+static void count_facts(view *v, bool by_revert)
 {
-    *facts = (spsh__copy_view_facts){0};
     for (size_t i = 0; i < v->count; i++) {
         const uint64_t drops = spsh__copy_plan_dataset(v->plan, i)->drop_count;
-        facts->dataset_count += drops > 0;
-        facts->utterance_count += drops;
-        facts->changed_count += by_revert ? v->places[i].is_applied : v->places[i].is_new;
+        v->facts.dataset_count += drops > 0;
+        v->facts.utterance_count += drops;
+        v->facts.changed_count += by_revert ? v->places[i].is_applied : v->places[i].is_new;
     }
 }
 
-spsh_status spsh__copy_view_apply(const spsh__copy_plan *plan, const char *const *paths,
-                                  const spsh_io *io, spsh__copy_view_facts *ret_facts,
-                                  spsh_error *err)
+static spsh_status apply_all(view *v, spsh_error *err)
 {
-    view v;
-    spsh_status rc = open_view(plan, paths, io, &v, err);
-    for (size_t i = 0; i < v.count && rc == SPSH_OK; i++)
-        rc = apply_one(&v, i, false, err);
-    if (rc == SPSH_OK) {
-        for (size_t i = 0; i < v.count && rc == SPSH_OK; i++)
-            rc = apply_one(&v, i, true, err);
-        if (rc != SPSH_OK)
-            rc = undo(&v, rc, err);
-    }
-    if (rc == SPSH_OK)
-        count_facts(&v, false, ret_facts);
-    close_view(&v);
-    return rc;
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < v->count && rc == SPSH_OK; i++)
+        rc = apply_one(v, i, false, err);
+    if (rc != SPSH_OK)
+        return rc;
+    for (size_t i = 0; i < v->count && rc == SPSH_OK; i++)
+        rc = apply_one(v, i, true, err);
+    return rc == SPSH_OK ? rc : undo(v, rc, err);
 }
 
-/* ---- reverting ---- */
-
-spsh_status spsh__copy_view_revert(const spsh__copy_plan *plan, const char *const *paths,
-                                   const spsh_io *io, spsh__copy_view_facts *ret_facts,
-                                   spsh_error *err)
+static spsh_status revert_all(view *v, spsh_error *err)
 {
-    view v;
-    spsh_status rc = open_view(plan, paths, io, &v, err);
-    for (size_t i = 0; i < v.count && rc == SPSH_OK; i++) {
-        if (v.places[i].is_applied)
-            rc = spsh_overlay_remove(v.places[i].path, v.name, io, err);
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < v->count && rc == SPSH_OK; i++) {
+        if (v->places[i].is_applied)
+            rc = spsh_overlay_remove(v->places[i].path, v->facts.overlay, v->io, err);
         else
-            spsh_dataset_leftovers_remove(v.places[i].path, io);
+            spsh_dataset_leftovers_remove(v->places[i].path, v->io);
     }
+    return rc;
+}
+
+static spsh_status change(const char *plan_path, const spsh_copy_plan_options *options,
+                          bool by_revert, spsh_copy_plan_facts *ret_facts, spsh_error *err)
+{
+    spsh_copy_plan_options o = SPSH_COPY_PLAN_OPTIONS_INIT;
+    view v = {0};
+    spsh_status rc = spsh_options_take(options, &o, sizeof(o), err);
     if (rc == SPSH_OK)
-        count_facts(&v, true, ret_facts);
+        rc = spsh_result_check(ret_facts, sizeof(v.facts), err);
+    v.io = o.io == NULL ? spsh_io_default() : o.io;
+    if (rc == SPSH_OK)
+        rc = open_view(plan_path, &o, &v, err);
+    if (rc == SPSH_OK)
+        rc = by_revert ? revert_all(&v, err) : apply_all(&v, err);
+    if (rc == SPSH_OK) {
+        count_facts(&v, by_revert);
+        spsh_result_give(ret_facts, &v.facts, sizeof(v.facts));
+    }
     close_view(&v);
     return rc;
+}
+
+spsh_status spsh_copy_plan_apply(const char *plan_path, const spsh_copy_plan_options *options,
+                                 spsh_copy_plan_facts *ret_facts, spsh_error *err)
+{
+    return change(plan_path, options, false, ret_facts, err);
+}
+
+spsh_status spsh_copy_plan_revert(const char *plan_path, const spsh_copy_plan_options *options,
+                                  spsh_copy_plan_facts *ret_facts, spsh_error *err)
+{
+    return change(plan_path, options, true, ret_facts, err);
 }

@@ -25,8 +25,8 @@ static bool next_piece(table *t, uint64_t *ret_first, uint64_t *ret_end)
 {
     const spsh__deal *deal = t->deal;
     (void)pthread_mutex_lock(&t->mutex);
-    if (deal->stop != NULL && *deal->stop && t->status == SPSH_OK)
-        t->status = SPSH_FAIL(&t->err, SPSH_E_CANCELED, "stopped");
+    if (t->status == SPSH_OK)
+        t->status = spsh__call_watch_check(deal->watch, &t->err);
     const bool is_left = t->status == SPSH_OK && t->next < deal->end;
     if (is_left) {
         *ret_first = t->next;
@@ -46,8 +46,7 @@ static void end_piece(table *t, uint64_t count, spsh_status rc, const spsh_error
         t->err = *err;
     }
     t->done += count;
-    if (deal->progress_fn != NULL)
-        deal->progress_fn(deal->progress_user, deal->stage, t->done, deal->end - deal->first);
+    spsh__call_watch_tell(deal->watch, deal->stage, t->done, deal->end - deal->first);
     (void)pthread_mutex_unlock(&t->mutex);
 }
 

@@ -3,26 +3,22 @@
  *     const spsh__deal deal = {.end = count, .at_once = 64, .take_fn = take, .stage = "read keys"};
  *     rc = spsh__deal_run(&deal, workers, sizeof(*workers), worker_count, err);
  *
- * Each thread takes the next few in order until none is left, one has failed, or a stop is asked
- * for. Which thread took what must not matter to the caller.
+ * Each thread takes the next few in order until none is left, one has failed, or the watch is
+ * canceled. Which thread took what must not matter to the caller.
  */
 #ifndef SPSH_DEDUP_DEAL_H
 #define SPSH_DEDUP_DEAL_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
-#include "speechshard/base.h"
+#include "call_watch.h"
 
 typedef struct spsh__deal {
     uint64_t first, end; /* numbers */
     uint64_t at_once;    /* 1 or more */
     /* worker: no other thread has it. Anything but SPSH_OK ends the run with that. */
     spsh_status (*take_fn)(void *worker, uint64_t number, spsh_error *err);
-    const volatile bool *stop; /* may be NULL; SPSH_E_CANCELED when it was seen true */
-    /* May be NULL; any thread, one at a time. done: how many were finished. */
-    void (*progress_fn)(void *user, const char *stage, uint64_t done, uint64_t total);
-    void *progress_user;
+    spsh__call_watch *watch; /* may be NULL; told how many are finished */
     const char *stage;
 } spsh__deal;
 

@@ -31,9 +31,9 @@ static spsh_status run_job(void *user, void *worker, size_t job, void *result_, 
     result->seconds = 0.0;
     for (uint32_t i = 0; i < result->job.count && rc == SPSH_OK; i++) {
         spsh__segment_entry entry;
-        if (p->options.stop != NULL && *p->options.stop)
-            return SPSH_FAIL(err, SPSH_E_CANCELED, "stopped");
-        rc = spsh__extractor_run(worker, result->job.first + i, &entry, err);
+        rc = spsh__call_watch_check(p->options.watch, err);
+        if (rc == SPSH_OK)
+            rc = spsh__extractor_run(worker, result->job.first + i, &entry, err);
         if (rc == SPSH_OK)
             rc = spsh__segment_writer_add(result->rows, &entry, err);
         if (rc == SPSH_OK)

@@ -11,6 +11,7 @@
 #define SPSH_DEDUP_EXTRACT_PIPELINE_H
 
 #include "extract.h"
+#include "records/call_watch.h"
 
 /* Neighbouring utterances of one shard. */
 typedef struct spsh__extract_job {
@@ -27,14 +28,14 @@ typedef struct spsh__extract_result {
 
 typedef struct spsh__extract_pipeline spsh__extract_pipeline;
 
-/* dataset and jobs are borrowed until stop. *stop (may be NULL) is looked at before each utterance.
+/* dataset and jobs are borrowed until stop. watch (may be NULL) is checked before each utterance.
  */
 typedef struct spsh__extract_pipeline_options {
     const spsh_dataset *dataset;
     const spsh__extract_job *jobs;
     size_t job_count;
     uint32_t threads;
-    const volatile bool *stop;
+    const spsh__call_watch *watch;
 } spsh__extract_pipeline_options;
 
 spsh_status spsh__extract_pipeline_start(const spsh__extract_pipeline_options *options,

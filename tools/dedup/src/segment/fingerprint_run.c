@@ -34,14 +34,13 @@ typedef struct part_shard {
 
 typedef struct run {
     const spsh__fingerprint_run_options *options;
-    const volatile bool *stop;
     spsh_dataset *dataset;
     part_shard *shards;
     size_t shard_count, to_do_count;
     spsh__extract_job *jobs;
     size_t job_count;
     uint64_t utterances_to_do, utterances_done;
-    spsh__fingerprint_run_facts facts;
+    spsh_fingerprint_facts facts;
 } run;
 
 /* ---- what there is ---- */
@@ -90,7 +89,7 @@ static spsh_status add_facts(run *r, const spsh__segment *segment, spsh_error *e
     r->facts.undecoded_count += rows - aliases - decoded;
     r->facts.key_count += spsh__segment_key_count(segment);
     r->facts.chunk_count += spsh__segment_chunk_count(segment);
-    r->facts.segment_bytes += spsh__segment_file_bytes(segment);
+    r->facts.file_bytes += spsh__segment_file_bytes(segment);
     return SPSH_OK;
 }
 
@@ -201,12 +200,11 @@ static spsh_status collect(run *r, spsh__extract_pipeline *pipeline, const part_
             rc = spsh__segment_writer_append(writer, result->rows, err);
         if (rc != SPSH_OK)
             break;
-        r->facts.seconds += result->seconds;
+        r->facts.made_seconds += result->seconds;
         r->utterances_done += result->job.count;
         spsh__extract_pipeline_release(pipeline);
-        if (r->options->progress_fn != NULL)
-            r->options->progress_fn(r->options->user, "fingerprint", r->utterances_done,
-                                    r->utterances_to_do);
+        spsh__call_watch_tell(r->options->watch, "fingerprint", r->utterances_done,
+                              r->utterances_to_do);
     }
     return rc;
 }
@@ -237,7 +235,7 @@ static spsh_status make_all(run *r, spsh_error *err)
                                                     .jobs = r->jobs,
                                                     .job_count = r->job_count,
                                                     .threads = r->options->threads,
-                                                    .stop = r->stop};
+                                                    .watch = r->options->watch};
     if (rc == SPSH_OK)
         rc = spsh__segment_writer_open(&writer, err);
     if (rc == SPSH_OK)
@@ -291,7 +289,7 @@ static double cpu_seconds(void)
 /* Utterances spread over all that are to do, each next one between those before, until the time is
  * up; *writer gets their rows. */
 static spsh_status measure(const run *r, double measure_s, spsh__segment_writer *writer,
-                           spsh__fingerprint_estimate *estimate, spsh_error *err)
+                           spsh_fingerprint_cost *estimate, spsh_error *err)
 {
     spsh__extractor *extractor = NULL;
     const double golden = 0.6180339887498949;
@@ -299,16 +297,16 @@ static spsh_status measure(const run *r, double measure_s, spsh__segment_writer 
     spsh_status rc = spsh__extractor_open(r->dataset, &extractor, err);
     const double begin = cpu_seconds();
     while (rc == SPSH_OK && estimate->core_seconds < measure_s &&
-           estimate->sample_count < r->utterances_to_do) {
+           estimate->measured_count < r->utterances_to_do) {
         spsh__segment_entry entry;
         const uint64_t n = (uint64_t)(place * (double)r->utterances_to_do);
         rc = spsh__extractor_run(extractor, to_do_position(r, n), &entry, err);
         if (rc == SPSH_OK)
             rc = spsh__segment_writer_add(writer, &entry, err);
         if (rc == SPSH_OK && (entry.row.flags & SPSH__ROW_DECODED) != 0)
-            estimate->sample_seconds +=
+            estimate->measured_seconds +=
                 (double)entry.row.samples / (double)entry.row.sample_rate_hz;
-        estimate->sample_count++;
+        estimate->measured_count++;
         place = place + golden >= 1.0 ? place + golden - 1.0 : place + golden;
         estimate->core_seconds = cpu_seconds() - begin;
     }
@@ -316,7 +314,7 @@ static spsh_status measure(const run *r, double measure_s, spsh__segment_writer 
     return rc;
 }
 
-static spsh_status estimate_all(run *r, double measure_s, spsh__fingerprint_estimate *estimate,
+static spsh_status estimate_all(run *r, double measure_s, spsh_fingerprint_cost *estimate,
                                 spsh_error *err)
 {
     spsh__segment_writer *writer = NULL;
@@ -328,12 +326,12 @@ static spsh_status estimate_all(run *r, double measure_s, spsh__fingerprint_esti
         rc = spsh__segment_writer_open(&writer, err);
     if (rc == SPSH_OK)
         rc = measure(r, measure_s, writer, estimate, err);
-    if (rc == SPSH_OK && estimate->sample_count > 0) {
-        const double by_count = (double)r->utterances_to_do / (double)estimate->sample_count;
-        const double by_seconds = estimate->sample_seconds > 0.0
-                                      ? estimate->seconds / estimate->sample_seconds
+    if (rc == SPSH_OK && estimate->measured_count > 0) {
+        const double by_count = (double)r->utterances_to_do / (double)estimate->measured_count;
+        const double by_seconds = estimate->measured_seconds > 0.0
+                                      ? estimate->seconds / estimate->measured_seconds
                                       : by_count;
-        estimate->segment_bytes =
+        estimate->file_bytes =
             (uint64_t)((double)spsh__segment_writer_data_bytes(writer) * by_seconds) +
             r->to_do_count * SEGMENT_OVERHEAD;
         estimate->core_seconds *= by_seconds;
@@ -365,20 +363,19 @@ static void finish(run *r)
 
 spsh_status spsh__fingerprint_estimate_make(const char *dataset_path,
                                             const spsh__fingerprint_run_options *options,
-                                            double measure_s,
-                                            spsh__fingerprint_estimate *ret_estimate,
+                                            double measure_s, spsh_fingerprint_cost *ret_cost,
                                             spsh_error *err)
 {
     run r = {.options = options};
-    spsh__fingerprint_estimate estimate = {0};
+    spsh_fingerprint_cost estimate = {0};
     spsh_status rc = prepare(&r, dataset_path, err);
     if (rc == SPSH_OK)
         rc = estimate_all(&r, measure_s, &estimate, err);
     if (rc == SPSH_OK) {
         estimate.shard_count = r.shard_count;
-        estimate.to_do_count = r.to_do_count;
+        estimate.missing_count = r.to_do_count;
         estimate.utterance_count = r.utterances_to_do;
-        *ret_estimate = estimate;
+        *ret_cost = estimate;
     }
     finish(&r);
     return rc;
@@ -386,10 +383,9 @@ spsh_status spsh__fingerprint_estimate_make(const char *dataset_path,
 
 spsh_status spsh__fingerprint_run(const char *dataset_path,
                                   const spsh__fingerprint_run_options *options,
-                                  const volatile bool *stop, spsh__fingerprint_run_facts *ret_facts,
-                                  spsh_error *err)
+                                  spsh_fingerprint_facts *ret_facts, spsh_error *err)
 {
-    run r = {.options = options, .stop = stop};
+    run r = {.options = options};
     spsh_status rc = prepare(&r, dataset_path, err);
     if (rc == SPSH_OK && r.to_do_count > 0) {
         remove_stale(&r);

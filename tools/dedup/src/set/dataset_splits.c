@@ -48,21 +48,31 @@ static bool are_names(const char *splits)
            strstr(splits, ",,") == NULL;
 }
 
-static spsh_status grow(spsh_dedup_sources *list, spsh_error *err)
+static spsh_status grow(spsh_dedup_sources *sources, spsh_error *err)
 {
-    if (list->count < list->capacity)
+    if (sources->count < sources->capacity)
         return SPSH_OK;
-    size_t capacity = list->capacity == 0 ? 8 : 2 * list->capacity;
-    spsh_dedup_source *items = (spsh_dedup_source *)realloc(list->items, capacity * sizeof(*items));
+    size_t capacity = sources->capacity == 0 ? 8 : 2 * sources->capacity;
+    spsh_dedup_source *items =
+        (spsh_dedup_source *)realloc(sources->items, capacity * sizeof(*items));
     if (items == NULL)
         return SPSH_NO_MEMORY(err);
-    list->items = items;
-    list->capacity = capacity;
+    sources->items = items;
+    sources->capacity = capacity;
     return SPSH_OK;
 }
 
-spsh_status spsh__source_list_add(spsh_dedup_sources *list, const char *operand, spsh_side side,
-                                  const spsh_io *io, spsh_error *err)
+spsh_status spsh_dedup_sources_new(spsh_dedup_sources **ret_sources, spsh_error *err)
+{
+    spsh_dedup_sources *sources = calloc(1, sizeof(*sources));
+    if (sources == NULL)
+        return SPSH_NO_MEMORY(err);
+    *ret_sources = sources;
+    return SPSH_OK;
+}
+
+spsh_status spsh_dedup_sources_add(spsh_dedup_sources *sources, const char *operand, spsh_side side,
+                                   const spsh_io *io, spsh_error *err)
 {
     size_t path_bytes = 0;
     spsh_status rc = find_path(operand, io != NULL ? io : spsh_io_default(), &path_bytes, err);
@@ -78,27 +88,38 @@ spsh_status spsh__source_list_add(spsh_dedup_sources *list, const char *operand,
     if (has_splits && !spsh__utf8_valid(spsh__bytes_of(operand + path_bytes + 1)))
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "'%s': names of splits are UTF-8, and this one is not", operand);
-    rc = grow(list, err);
+    rc = grow(sources, err);
     if (rc != SPSH_OK)
         return rc;
     char *text = strdup(operand);
     if (text == NULL)
         return SPSH_NO_MEMORY(err);
     text[path_bytes] = '\0';
-    list->items[list->count++] =
+    sources->items[sources->count++] =
         (spsh_dedup_source){text, has_splits ? text + path_bytes + 1 : NULL, side};
     return SPSH_OK;
 }
 
-void spsh__source_list_free(spsh_dedup_sources *list)
+size_t spsh_dedup_sources_count(const spsh_dedup_sources *sources)
 {
-    for (size_t i = 0; i < list->count; i++) {
+    return sources->count;
+}
+
+const spsh_dedup_source *spsh_dedup_sources_get(const spsh_dedup_sources *sources, size_t index)
+{
+    return &sources->items[index];
+}
+
+void spsh_dedup_sources_free(spsh_dedup_sources *sources)
+{
+    for (size_t i = 0; sources != NULL && i < sources->count; i++) {
         union {
             const char *borrowed;
-            char *owned; /* the splits stand behind it */
-        } path = {list->items[i].path};
+            char *owned; /* the splits follow it */
+        } path = {sources->items[i].path};
         free(path.owned);
     }
-    free(list->items);
-    *list = (spsh_dedup_sources){0};
+    if (sources != NULL)
+        free(sources->items);
+    free(sources);
 }

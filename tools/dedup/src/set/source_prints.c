@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define MEASURE_S 2.0
+#define KEYS_HZ   4.5 /* stored keys per second of speech */
 
 static bool is_repeated(const spsh_dedup_source *sources, size_t number)
 {
@@ -23,14 +24,13 @@ static spsh_status check_all(const spsh_dedup_source *sources, size_t source_cou
 }
 
 spsh_status spsh__source_prints_make(const spsh_dedup_source *sources, size_t source_count,
-                                     const spsh__fingerprint_run_options *options,
-                                     const volatile bool *stop, spsh_error *err)
+                                     const spsh__fingerprint_run_options *options, spsh_error *err)
 {
-    spsh__fingerprint_run_facts facts;
+    spsh_fingerprint_facts facts;
     spsh_status rc = check_all(sources, source_count, options->io, err);
     for (size_t i = 0; i < source_count && rc == SPSH_OK; i++)
         if (!is_repeated(sources, i))
-            rc = spsh__fingerprint_run(sources[i].path, options, stop, &facts, err);
+            rc = spsh__fingerprint_run(sources[i].path, options, &facts, err);
     return rc;
 }
 
@@ -61,7 +61,7 @@ static spsh_side side_of(const spsh_dedup_source *sources, size_t source_count, 
 }
 
 static spsh_status add_audio(const spsh_dedup_source *sources, size_t source_count, size_t number,
-                             const spsh_io *io, spsh__source_estimate *all, spsh_error *err)
+                             const spsh_io *io, spsh_dedup_cost *all, spsh_error *err)
 {
     spsh_dataset_options opt = SPSH_DATASET_OPTIONS_INIT;
     spsh_dataset *dataset = NULL;
@@ -76,32 +76,33 @@ static spsh_status add_audio(const spsh_dedup_source *sources, size_t source_cou
             continue;
         const spsh_side side = side_of(sources, source_count, number, group.split);
         const double seconds = (double)group.samples / group.sample_rate_hz;
-        all->train_s += side == SPSH_SIDE_TRAIN ? seconds : 0;
-        all->test_s += side == SPSH_SIDE_TEST ? seconds : 0;
+        all->train_seconds += side == SPSH_SIDE_TRAIN ? seconds : 0;
+        all->test_seconds += side == SPSH_SIDE_TEST ? seconds : 0;
     }
     spsh_dataset_close(dataset);
     return rc;
 }
 
 spsh_status spsh__source_prints_estimate(const spsh_dedup_source *sources, size_t source_count,
-                                         const spsh_io *io, spsh__source_estimate *ret_estimate,
+                                         const spsh_io *io, spsh_dedup_cost *ret_cost,
                                          spsh_error *err)
 {
     const spsh__fingerprint_run_options run = {.io = io, .part_count = 1};
-    spsh__source_estimate all = {0};
+    spsh_dedup_cost all = {0};
     spsh_status rc = check_all(sources, source_count, io, err);
     for (size_t i = 0; i < source_count && rc == SPSH_OK; i++) {
-        spsh__fingerprint_estimate one = {0};
+        spsh_fingerprint_cost one = {0};
         if (is_repeated(sources, i))
             continue;
         rc = add_audio(sources, source_count, i, io, &all, err);
         if (rc == SPSH_OK)
             rc = spsh__fingerprint_estimate_make(sources[i].path, &run, MEASURE_S, &one, err);
-        all.to_extract_s += one.seconds;
-        all.core_s += one.core_seconds;
-        all.segment_bytes += one.segment_bytes;
+        all.fingerprint_seconds += one.seconds;
+        all.fingerprint_core_seconds += one.core_seconds;
+        all.fingerprint_bytes += one.file_bytes;
     }
+    all.key_count = (uint64_t)(all.train_seconds * KEYS_HZ);
     if (rc == SPSH_OK)
-        *ret_estimate = all;
+        *ret_cost = all;
     return rc;
 }

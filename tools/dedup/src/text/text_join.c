@@ -107,12 +107,6 @@ static spsh_status check_memory(const join *j, spsh_error *err)
                      j->test_count, bytes / 1000000, j->options->memory_bytes / 1000000);
 }
 
-static void tell(const join *j, const char *stage, uint64_t done, uint64_t total)
-{
-    if (j->options->progress_fn != NULL)
-        j->options->progress_fn(j->options->user, stage, done, total);
-}
-
 static spsh_status read_tests(join *j, spsh_error *err)
 {
     rows r = {0};
@@ -128,7 +122,7 @@ static spsh_status read_tests(join *j, spsh_error *err)
             continue;
         rc = add_test(j, &r, ordinal, err);
         if (j->test_count % PIECE == 0)
-            tell(j, "test texts", j->test_count, tests);
+            spsh__call_watch_tell(j->options->watch, "test texts", j->test_count, tests);
     }
     rows_close(&r);
     j->facts.test_count = j->test_count;
@@ -173,7 +167,8 @@ static void finish_piece(join *j, const piece_counts *counts)
     (void)pthread_mutex_lock(&j->lock);
     j->done += counts->train;
     j->facts.train_empty_count += counts->empty;
-    tell(j, "train texts", j->done, spsh__print_set_side_count(j->set, SPSH_SIDE_TRAIN));
+    spsh__call_watch_tell(j->options->watch, "train texts", j->done,
+                          spsh__print_set_side_count(j->set, SPSH_SIDE_TRAIN));
     (void)pthread_mutex_unlock(&j->lock);
 }
 
@@ -202,9 +197,8 @@ static void *work(void *user)
         const uint64_t first = atomic_fetch_add(&j->next, PIECE);
         if (first >= spsh__print_set_count(j->set))
             break;
-        if (j->options->stop != NULL && *j->options->stop)
-            rc = SPSH_FAIL(&error, SPSH_E_CANCELED, "stopped");
-        else
+        rc = spsh__call_watch_check(j->options->watch, &error);
+        if (rc == SPSH_OK)
             rc = probe_piece(j, &r, probe, first, &counts, &error);
         finish_piece(j, &counts);
     }

@@ -15,6 +15,7 @@
 #ifndef SPSH_DEDUP_TEXT_JOIN_H
 #define SPSH_DEDUP_TEXT_JOIN_H
 
+#include "records/call_watch.h"
 #include "set/match.h"
 #include "set/print_set.h"
 #include "text_profile.h"
@@ -27,9 +28,7 @@ typedef struct spsh__text_join_options {
                                by ordinal; further ones are only counted; 0: 10 */
     uint64_t memory_bytes;
     uint32_t threads;
-    const volatile bool *stop; /* SPSH_E_CANCELED once it is seen true; may be NULL */
-    void (*progress_fn)(void *user, const char *stage, uint64_t done, uint64_t total);
-    void *user;
+    spsh__call_watch *watch; /* may be NULL */
 } spsh__text_join_options;
 
 /* For one test utterance: how many train utterances each tier found, in the sink and beyond. */

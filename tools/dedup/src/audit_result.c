@@ -1,0 +1,153 @@
+/* audit_result.c: what an audit has found, for its callers. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit_run.h"
+#include "pair/pair_audio.h"
+#include "speechshard/inside.h"
+
+/* The test utterance of a split with the strongest evidence of a kind; SPSH_NONE_U64: none. */
+static uint64_t find_example(const spsh_audit *a, size_t split, unsigned leak)
+{
+    const spsh__audit_roster *roster = &a->sides->roster;
+    const spsh__leaks *leaks = &a->leaks;
+    uint64_t best = SPSH_NONE_U64;
+    for (uint64_t i = 0; i < roster->test_utterance_count; i++) {
+        const uint64_t match = leaks->evidence[i * SPSH_LEAK_COUNT + leak].match;
+        if (roster->test_splits[i] != split || match == SPSH_NONE_U64)
+            continue;
+        if (best == SPSH_NONE_U64 ||
+            spsh__leak_compare(
+                &leaks->matches[match],
+                &leaks->matches[leaks->evidence[best * SPSH_LEAK_COUNT + leak].match]) < 0)
+            best = i;
+    }
+    return best;
+}
+
+/* A reader's strings last until its next call, so both ids are copied. */
+static spsh_status copy_ids(const spsh__audit_names *names, uint64_t test, uint64_t train,
+                            spsh__leak_shown *shown, spsh_error *err)
+{
+    spsh__builder ids = {0};
+    spsh_utterance utterance;
+    spsh_status rc = spsh__audit_names_get(names, test, &utterance, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const size_t test_bytes = utterance.id.size_bytes;
+    spsh__builder_append_bytes(&ids, utterance.id);
+    rc = spsh__audit_names_get(names, train, &utterance, err);
+    spsh__builder_append_bytes(&ids, utterance.id);
+    if (rc == SPSH_OK && ids.failed)
+        rc = SPSH_NO_MEMORY(err);
+    if (rc != SPSH_OK) {
+        spsh__builder_free(&ids);
+        return rc;
+    }
+    shown->ids = ids.data;
+    shown->example.test_id = (spsh_bytes){ids.data, test_bytes};
+    shown->example.train_id = (spsh_bytes){ids.data + test_bytes, ids.size_bytes - test_bytes};
+    return SPSH_OK;
+}
+
+static spsh_status show_example(const spsh_audit *a, const spsh__audit_names *names,
+                                uint64_t number, unsigned leak, spsh__leak_shown *shown,
+                                spsh_error *err)
+{
+    const spsh__audit_roster *roster = &a->sides->roster;
+    const uint64_t found = a->leaks.evidence[number * SPSH_LEAK_COUNT + leak].match;
+    const spsh__match match = spsh__audit_train_first(roster, &a->leaks.matches[found]);
+    size_t dataset = 0;
+    uint64_t position = 0;
+    const spsh_status rc = copy_ids(names, roster->test_ordinals[number], match.a, shown, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__print_set_place(a->set, match.a, &dataset, &position);
+    shown->match = spsh__pair_match_show(&match);
+    shown->example.train_corpus = a->sides->corpora[dataset];
+    shown->example.match = &shown->match;
+    shown->leak.example = &shown->example;
+    return SPSH_OK;
+}
+
+static spsh_status show_split(spsh_audit *a, const spsh__audit_names *names, size_t split,
+                              spsh_error *err)
+{
+    const spsh__leak_split *facts = &a->facts.test[split];
+    const spsh__leak_cell *cell = &a->facts.totals[split];
+    a->splits[split] = (spsh_audit_split){facts->name, facts->utterances, facts->seconds,
+                                          spsh__audit_dirty_count(&a->report, split)};
+    for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
+        spsh__leak_shown *shown = &a->shown[split * SPSH_LEAK_COUNT + k];
+        spsh_audit_leak *leak = &shown->leak;
+        const uint64_t number = find_example(a, split, k);
+        leak->utterance_count = cell->utterances[k];
+        leak->seconds = cell->seconds[k];
+        spsh__leak_interval(cell->utterances[k], facts->utterances, &leak->share_low,
+                            &leak->share_high);
+        leak->limit = a->facts.fail_limits[k];
+        leak->is_failure = spsh__audit_is_failure(&a->facts, split, (spsh_leak)k);
+        const spsh_status rc =
+            number == SPSH_NONE_U64 ? SPSH_OK : show_example(a, names, number, k, shown, err);
+        if (rc != SPSH_OK)
+            return rc;
+    }
+    return SPSH_OK;
+}
+
+spsh_status spsh__audit_show(spsh_audit *audit, spsh_error *err)
+{
+    const size_t count = audit->facts.test_count;
+    spsh__audit_names names = {0};
+    audit->splits = calloc(count + 1, sizeof(*audit->splits));
+    audit->shown = calloc(count * SPSH_LEAK_COUNT + 1, sizeof(*audit->shown));
+    if (audit->splits == NULL || audit->shown == NULL)
+        return SPSH_NO_MEMORY(err);
+    spsh_status rc = spsh__audit_names_open(audit->sides, &names, err);
+    for (size_t i = 0; i < count && rc == SPSH_OK; i++)
+        rc = show_split(audit, &names, i, err);
+    spsh__audit_names_close(&names);
+    audit->warning_count = spsh__audit_warnings(&audit->report, audit->warnings);
+    return rc;
+}
+
+size_t spsh_audit_split_count(const spsh_audit *audit)
+{
+    return audit->facts.test_count;
+}
+
+const spsh_audit_split *spsh_audit_split_get(const spsh_audit *audit, size_t split)
+{
+    return &audit->splits[split];
+}
+
+const spsh_audit_leak *spsh_audit_leak_get(const spsh_audit *audit, size_t split, spsh_leak leak)
+{
+    return &audit->shown[split * SPSH_LEAK_COUNT + leak].leak;
+}
+
+size_t spsh_audit_warning_count(const spsh_audit *audit)
+{
+    return audit->warning_count;
+}
+
+const char *spsh_audit_warning(const spsh_audit *audit, size_t index)
+{
+    return audit->warnings[index];
+}
+
+void spsh_audit_free(spsh_audit *audit)
+{
+    if (audit == NULL)
+        return;
+    for (size_t i = 0; audit->shown != NULL && i < audit->facts.test_count * SPSH_LEAK_COUNT; i++)
+        free(audit->shown[i].ids);
+    free(audit->shown);
+    free(audit->splits);
+    spsh__audit_close(audit->audit);
+    spsh__audit_sides_free(audit->sides);
+    spsh__print_set_close(audit->set);
+    free(audit->texts.tests);
+    free(audit->inputs);
+    free(audit);
+}
