@@ -103,6 +103,9 @@ typedef struct spsh_plan_options {
                                 next time, and, with several domains, where windows begin: from
                                 there a seek is O(window) in another process, too. About 6 bytes an
                                 utterance; made if missing; whatever is wrong with it is no error */
+    spsh_progress_fn progress_fn; /* NULL: none. Of spsh_plan_open; nothing is left behind if it
+                                     cancels */
+    void *progress_user;
 } spsh_plan_options;
 
 #define SPSH_PLAN_IN_ORDER    UINT32_C(1) /* no shuffling, no sorting: as in the dataset */
@@ -112,7 +115,7 @@ typedef struct spsh_plan_options {
 /* clang-format off */
 #define SPSH_PLAN_OPTIONS_INIT {sizeof(spsh_plan_options), NULL, 0, SPSH_UNIT_SECONDS, 1.0, \
     NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0.0, 0.0, 0, SPSH_DUPLICATES_ALL, 0, 0.0, 0.0, \
-    SPSH_LONG_ERROR, 0, 0, 0, 0, 0, NULL}
+    SPSH_LONG_ERROR, 0, 0, 0, 0, 0, NULL, NULL, NULL}
 /* clang-format on */
 
 typedef struct spsh_plan_info {
@@ -204,7 +207,7 @@ typedef struct spsh_sampler spsh_sampler;
  * @return SPSH_OK; SPSH_E_INVALID_ARG (an option out of range, or a name that no dataset has: the
  * message lists those it has); SPSH_E_NOT_FOUND (nothing passes: the message says how many were
  * left out why); SPSH_E_LIMIT (an utterance longer than a batch, under SPSH_LONG_ERROR);
- * SPSH_E_CORRUPT, _IO, _NO_MEMORY
+ * SPSH_E_CANCELED (by progress_fn); SPSH_E_CORRUPT, _IO, _NO_MEMORY
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_plan_open(const spsh_dataset *const *datasets,
                                                    uint32_t dataset_count,

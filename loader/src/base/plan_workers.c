@@ -16,6 +16,7 @@ typedef struct run {
     uint64_t count;
     spsh__plan_piece_fn piece_fn;
     void *user;
+    const spsh__plan_progress *progress;
     pthread_mutex_t mutex; /* of what follows */
     uint64_t failed_piece;
     spsh_status status;
@@ -45,6 +46,14 @@ static void note_failure(run *r, uint64_t piece, spsh_status status, const spsh_
     atomic_store(&r->next, r->count);
 }
 
+spsh_status spsh__plan_progress_report(const spsh__plan_progress *progress, uint64_t done,
+                                       uint64_t total, spsh_error *err)
+{
+    if (progress->fn == NULL || progress->fn(progress->user, progress->phase, done, total) == 0)
+        return SPSH_OK;
+    return SPSH_FAIL(err, SPSH_E_CANCELED, "the plan was canceled");
+}
+
 static void *work(void *argument)
 {
     const thread *self = (const thread *)argument;
@@ -54,18 +63,23 @@ static void *work(void *argument)
         uint64_t piece = atomic_fetch_add(&r->next, 1);
         if (piece >= r->count)
             return NULL;
-        spsh_status rc = r->piece_fn(r->user, self->number, piece, &error);
+        spsh_status rc = SPSH_OK;
+        if (self->number == 0 && r->progress != NULL)
+            rc = spsh__plan_progress_report(r->progress, piece, r->count, &error);
+        if (rc == SPSH_OK)
+            rc = r->piece_fn(r->user, self->number, piece, &error);
         if (rc != SPSH_OK)
             note_failure(r, piece, rc, &error);
     }
 }
 
 spsh_status spsh__workers_run(uint32_t threads, uint64_t count, spsh__plan_piece_fn piece_fn,
-                              void *user, spsh_error *err)
+                              void *user, const spsh__plan_progress *progress, spsh_error *err)
 {
     run r = {.count = count,
              .piece_fn = piece_fn,
              .user = user,
+             .progress = progress,
              .failed_piece = UINT64_MAX,
              .status = SPSH_OK,
              .error = SPSH_ERROR_INIT};

@@ -146,6 +146,7 @@ spsh_status spsh__plan_open(const spsh_dataset *const *datasets, uint32_t datase
     plan->options.domains = NULL;
     plan->options.languages = NULL;
     plan->options.cache_dir = NULL;
+    plan->options.progress_fn = NULL;
     *ret_plan = plan;
     plan = NULL;
 out:

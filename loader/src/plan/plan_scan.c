@@ -448,13 +448,16 @@ static spsh_status settle_copies(spsh__index_scan *s, spsh_error *err)
     return SPSH_OK;
 }
 
-static spsh_status settle(spsh__index_scan *s, spsh_error *err)
+static spsh_status settle(spsh__index_scan *s, const spsh__plan_progress *progress, spsh_error *err)
 {
     spsh_status rc = settle_copies(s, err);
     if (s->plan->options.speaker_utterances_max == 0)
         return rc;
     for (uint32_t d = 0; d < s->plan->dataset_count && rc == SPSH_OK; d++) {
         uint64_t left_out = 0;
+        rc = spsh__plan_progress_report(progress, d, s->plan->dataset_count, err);
+        if (rc != SPSH_OK)
+            break;
         rc = spsh__plan_cap_speakers(s->plan, d, s->filters[d].speaker_names, s->datasets[d].passes,
                                      &left_out, err);
         s->workers[0].info.speaker_count += left_out;
@@ -598,6 +601,7 @@ spsh_status spsh__plan_scan(spsh_plan *plan, const spsh__filter *filters, uint32
                             spsh_error *err)
 {
     spsh__index_scan s = {.plan = plan, .filters = filters, .worker_count = threads};
+    spsh__plan_progress progress = {plan->options.progress_fn, plan->options.progress_user, "scan"};
     const spsh_plan_options *opt = &plan->options;
     s.ticks_min = spsh__ticks_of_seconds(opt->utterance_seconds_min);
     s.ticks_max = opt->utterance_seconds_max > 0
@@ -605,14 +609,16 @@ spsh_status spsh__plan_scan(spsh_plan *plan, const spsh__filter *filters, uint32
                       : UINT64_MAX;
     spsh_status rc = open_scan(&s, err);
     if (rc == SPSH_OK)
-        rc = spsh__workers_run(threads, s.block_count, work_on_block, &s, err);
+        rc = spsh__workers_run(threads, s.block_count, work_on_block, &s, &progress, err);
     if (rc == SPSH_OK)
         rc = check_long(&s, err);
     if (rc == SPSH_OK && s.phase == SPSH__SCAN_DECIDE) {
-        rc = settle(&s, err);
+        progress.phase = "settle";
+        rc = settle(&s, &progress, err);
         s.phase = SPSH__SCAN_BUILD;
+        progress.phase = "lists";
         if (rc == SPSH_OK)
-            rc = spsh__workers_run(threads, s.block_count, work_on_block, &s, err);
+            rc = spsh__workers_run(threads, s.block_count, work_on_block, &s, &progress, err);
     }
     if (rc == SPSH_OK)
         rc = spsh__scan_results(&s, err);

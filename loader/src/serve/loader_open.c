@@ -279,6 +279,7 @@ static spsh_status open_plan(spsh_loader *loader, const spsh_dataset *const *dat
     opt->domains = NULL;
     opt->languages = NULL;
     opt->cache_dir = NULL;
+    opt->progress_fn = NULL;
     opt->allocator = &loader->allocator;
     const spsh_plan_info *info = spsh_plan_info_get(loader->plan);
     const uint64_t share = info->utterance_count / QUARANTINE_SHARE;

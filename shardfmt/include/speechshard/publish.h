@@ -33,11 +33,13 @@ typedef struct spsh_publish_options {
     spsh_log_fn log_fn;    /* NULL: silent */
     void *log_user;
     bool is_locked; /* the caller holds the dataset's writer lock; false: publish takes it */
+    spsh_progress_fn progress_fn; /* NULL: none. After a cancellation nothing is left behind */
+    void *progress_user;
 } spsh_publish_options;
 
 /* clang-format off */
 #define SPSH_PUBLISH_OPTIONS_INIT \
-    {sizeof(spsh_publish_options), NULL, NULL, NULL, {0}, NULL, 0, SPSH_DEDUPE_NONE, {NULL, 0}, 0, 0, 0, NULL, NULL, false}
+    {sizeof(spsh_publish_options), NULL, NULL, NULL, {0}, NULL, 0, SPSH_DEDUPE_NONE, {NULL, 0}, 0, 0, 0, NULL, NULL, false, NULL, NULL}
 /* clang-format on */
 
 /**
@@ -53,7 +55,7 @@ typedef struct spsh_publish_options {
  * Waits for an edit in progress; publishers share the writer lock.
  * @return SPSH_OK; SPSH_E_EXISTS when another dataset is published there; SPSH_E_SYNTAX when two
  * utterances have one id; SPSH_E_INVALID_ARG (seals); SPSH_E_MISMATCH (a shard is not the one of
- * its seal); reader's and writer's codes.
+ * its seal); SPSH_E_CANCELED (by progress_fn); reader's and writer's codes.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_publish(const spsh_publish_options *options,
                                                          spsh_dataset_info *ret_info,

@@ -275,8 +275,11 @@ static spsh_status match(spsh__publish *p, spsh_sorter *sorter, spsh_error *err)
     g.buffer = (uint8_t *)spsh__alloc(&p->allocator, (size_t)2 * COMPARE_BYTES);
     if (g.buffer == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: comparing records", p->opt.path);
-    while (rc == SPSH_OK) {
-        rc = spsh_sorter_next(sorter, &key, &value, err);
+    for (uint64_t n = 0; rc == SPSH_OK; n++) {
+        if (n % SPSH__PUBLISH_STEP == 0)
+            rc = spsh__publish_progress(p, "copies", n, spsh_sorter_count(sorter), err);
+        if (rc == SPSH_OK)
+            rc = spsh_sorter_next(sorter, &key, &value, err);
         if (rc == SPSH_OK)
             rc = next_record(p, &g, key.data, err);
     }
@@ -290,8 +293,11 @@ spsh_status spsh__duplicates_find(spsh__publish *p, spsh_error *err)
     spsh_status rc = SPSH_OK;
     if (p->opt.dedupe != SPSH_DEDUPE_NONE)
         rc = spsh__publish_sorter(p, 5, &sorter, err);
-    for (uint64_t i = 0; rc == SPSH_OK && i < p->opt.seal_count; i++)
-        rc = add_shard(p, i, sorter, err);
+    for (uint64_t i = 0; rc == SPSH_OK && i < p->opt.seal_count; i++) {
+        rc = spsh__publish_progress(p, "records", i, p->opt.seal_count, err);
+        if (rc == SPSH_OK)
+            rc = add_shard(p, i, sorter, err);
+    }
     if (rc == SPSH_OK && sorter != NULL)
         rc = match(p, sorter, err);
     spsh_sorter_free(sorter);

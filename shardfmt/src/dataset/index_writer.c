@@ -472,10 +472,13 @@ static spsh_status write_by_id(index_writer *w, spsh_error *err)
     size_t count = 0;
     spsh_status rc = SPSH_OK;
     hash_group g = {.count = 0};
-    while (rc == SPSH_OK) {
+    for (uint64_t n = 0; rc == SPSH_OK; n++) {
         spsh_bytes key = {NULL, 0};
         spsh_bytes value = {NULL, 0};
-        rc = spsh_sorter_next(w->by_id, &key, &value, err);
+        if (n % SPSH__PUBLISH_STEP == 0)
+            rc = spsh__publish_progress(w->p, "ids", n, spsh_sorter_count(w->by_id), err);
+        if (rc == SPSH_OK)
+            rc = spsh_sorter_next(w->by_id, &key, &value, err);
         if (rc != SPSH_OK)
             break;
         memcpy(positions + 8 * count++, value.data, 8);
@@ -502,10 +505,13 @@ static spsh_status find_repeated_views(index_writer *w, spsh_sorter *repeated, s
     uint8_t first[8];
     bool have = false;
     spsh_status rc = SPSH_OK;
-    while (rc == SPSH_OK) {
+    for (uint64_t n = 0; rc == SPSH_OK; n++) {
         spsh_bytes key = {NULL, 0};
         spsh_bytes value = {NULL, 0};
-        rc = spsh_sorter_next(w->views, &key, &value, err);
+        if (n % SPSH__PUBLISH_STEP == 0)
+            rc = spsh__publish_progress(w->p, "views", n, spsh_sorter_count(w->views), err);
+        if (rc == SPSH_OK)
+            rc = spsh_sorter_next(w->views, &key, &value, err);
         if (rc != SPSH_OK)
             break;
         if (have && memcmp(view, key.data, VIEW_BYTES) == 0) {
@@ -646,8 +652,11 @@ static spsh_status write_index(index_writer *w, spsh_file_writer *file, spsh_err
     spsh_status rc = open_parts(w, err);
     if (rc == SPSH_OK)
         rc = open_sections(w, file, err);
-    for (uint64_t i = 0; rc == SPSH_OK && i < w->p->opt.seal_count; i++)
-        rc = add_shard(w, i, err);
+    for (uint64_t i = 0; rc == SPSH_OK && i < w->p->opt.seal_count; i++) {
+        rc = spsh__publish_progress(w->p, "index", i, w->p->opt.seal_count, err);
+        if (rc == SPSH_OK)
+            rc = add_shard(w, i, err);
+    }
     if (rc == SPSH_OK)
         rc = append_batch(w, err);
     if (rc == SPSH_OK)

@@ -359,6 +359,15 @@ static spsh_status open_parts(spsh__publish *p, spsh_error *err)
     return spsh__shard_cache_open(&cache, &p->cache, err);
 }
 
+spsh_status spsh__publish_progress(const spsh__publish *p, const char *phase, uint64_t done,
+                                   uint64_t total, spsh_error *err)
+{
+    if (p->opt.progress_fn == NULL ||
+        p->opt.progress_fn(p->opt.progress_user, phase, done, total) == 0)
+        return SPSH_OK;
+    return SPSH_FAIL(err, SPSH_E_CANCELED, "%s: publishing was canceled", p->opt.path);
+}
+
 static void log_step(const spsh__publish *p, const char *what)
 {
     if (p->opt.log_fn != NULL)
@@ -374,8 +383,11 @@ static spsh_status publish(spsh__publish *p, spsh_error *err)
     if (rc == SPSH_OK)
         rc = load_seals(p, err);
     log_step(p, "publish: reading the shards' names");
-    for (uint64_t i = 0; rc == SPSH_OK && i < p->opt.seal_count; i++)
-        rc = load_shard(p, i, err);
+    for (uint64_t i = 0; rc == SPSH_OK && i < p->opt.seal_count; i++) {
+        rc = spsh__publish_progress(p, "names", i, p->opt.seal_count, err);
+        if (rc == SPSH_OK)
+            rc = load_shard(p, i, err);
+    }
     if (rc == SPSH_OK) {
         log_step(p, "publish: comparing records");
         rc = spsh__duplicates_find(p, err);

@@ -39,6 +39,13 @@ typedef struct spsh__group_sum {
     uint64_t samples;
 } spsh__group_sum;
 
+/* Entries of a sorter, or rows, between two reports of progress. */
+#define SPSH__PUBLISH_STEP UINT64_C(65536)
+
+/* Report progress; SPSH_E_CANCELED if the caller cancels. */
+spsh_status spsh__publish_progress(const spsh__publish *p, const char *phase, uint64_t done,
+                                   uint64_t total, spsh_error *err);
+
 /* A sorter that may use eighths of the memory that the caller allows. */
 spsh_status spsh__publish_sorter(const spsh__publish *p, uint32_t eighths, spsh_sorter **ret_sorter,
                                  spsh_error *err);

@@ -675,6 +675,52 @@ static void test_two_datasets(void)
     plan_kit_close(&b);
 }
 
+/* ---- progress ---- */
+
+typedef struct canceler {
+    uint64_t calls, cancel_at;
+    char phases[64];
+} canceler;
+
+static int cancel_at_call(void *user, const char *phase, uint64_t done, uint64_t total)
+{
+    canceler *c = (canceler *)user;
+    const size_t used = strlen(c->phases);
+    CHECK(done < total);
+    (void)snprintf(c->phases + used, sizeof(c->phases) - used, "%s ", phase);
+    return c->calls++ == c->cancel_at;
+}
+
+static void test_canceling_at_every_call(void)
+{
+    plan_kit kit;
+    char cache[700];
+    spsh_status rc = SPSH_E_CANCELED;
+    plan_kit_fill(&kit, 300, 2, 5);
+    plan_kit_open(&kit, 9);
+    (void)snprintf(cache, sizeof(cache), "%s/cache", kit.folder);
+    for (uint64_t n = 0; rc == SPSH_E_CANCELED; n++) {
+        canceler c = {.cancel_at = n};
+        spsh_plan_options o = SPSH_PLAN_OPTIONS_INIT;
+        spsh_plan *plan = NULL;
+        spsh_error err = SPSH_ERROR_INIT;
+        o.cache_dir = cache;
+        o.speaker_utterances_max = 4;
+        o.progress_fn = cancel_at_call;
+        o.progress_user = &c;
+        rc = spsh_plan_open((const spsh_dataset *const *)&kit.dataset, 1, &o, &plan, &err);
+        REQUIRE(rc == SPSH_OK || rc == SPSH_E_CANCELED);
+        CHECK((rc == SPSH_OK) == (plan != NULL));
+        CHECK_U64(c.calls, rc == SPSH_OK ? n : n + 1);
+        if (rc == SPSH_OK)
+            CHECK_STR(c.phases, "scan settle lists ");
+        else
+            CHECK(rmdir(cache) == 0 || errno == ENOENT); /* it holds no file */
+        spsh_plan_close(plan);
+    }
+    plan_kit_close(&kit);
+}
+
 /* ---- refusals ---- */
 
 static void check_refused(const plan_kit *kit, const spsh_plan_options *opt, spsh_status want,
@@ -914,6 +960,7 @@ TEST_MAIN(unit_plan)
     RUN(test_shuffle_blocks);
     RUN(test_two_datasets);
     RUN(test_refusals);
+    RUN(test_canceling_at_every_call);
     RUN(test_numbers_out_of_range);
     RUN(test_substitutes);
     RUN(test_every_allocation_failure);

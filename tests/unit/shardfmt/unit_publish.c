@@ -414,6 +414,58 @@ static void test_an_id_twice(void)
     check_no_leftovers(dataset.path);
 }
 
+/* A caller that cancels at a call of its progress function. */
+typedef struct canceler {
+    uint64_t calls, cancel_at;
+    uint64_t phases;
+    char phase[16];
+    uint64_t done;
+} canceler;
+
+static int cancel_at_call(void *user, const char *phase, uint64_t done, uint64_t total)
+{
+    canceler *c = (canceler *)user;
+    if (strcmp(c->phase, phase) != 0) {
+        (void)snprintf(c->phase, sizeof(c->phase), "%s", phase);
+        c->phases++;
+        c->done = 0;
+    }
+    CHECK(done >= c->done && done <= total);
+    c->done = done;
+    return c->calls++ == c->cancel_at;
+}
+
+static void test_canceling_at_every_call(void)
+{
+    made dataset;
+    spsh_status rc = SPSH_E_CANCELED;
+    make_dataset(&dataset, "canceled", 3, 6, unique_id);
+    for (uint64_t n = 0; rc == SPSH_E_CANCELED; n++) {
+        canceler c = {.cancel_at = n};
+        spsh_publish_options opt = SPSH_PUBLISH_OPTIONS_INIT;
+        spsh_dataset *opened = NULL;
+        spsh_error err = SPSH_ERROR_INIT;
+        opt.path = dataset.path;
+        opt.seals = dataset.seals;
+        opt.seal_count = dataset.seal_count;
+        opt.dedupe = SPSH_DEDUPE_BYTES;
+        opt.progress_fn = cancel_at_call;
+        opt.progress_user = &c;
+        REQUIRE(n < 100);
+        rc = spsh_dataset_publish(&opt, NULL, &err);
+        CHECK(rc == SPSH_OK || rc == SPSH_E_CANCELED);
+        CHECK_U64(c.calls, rc == SPSH_OK ? n : n + 1);
+        check_no_leftovers(dataset.path);
+        if (rc == SPSH_OK) {
+            CHECK_U64(c.phases, 6);
+            break;
+        }
+        CHECK(strstr(err.message, "canceled") != NULL);
+        CHECK_I64(spsh_dataset_open(dataset.path, NULL, &opened, NULL), SPSH_E_NOT_FOUND);
+    }
+    spsh_dataset_close(open_dataset(dataset.path));
+}
+
 static void test_little_memory_gives_the_same(void)
 {
     made a;
@@ -546,6 +598,7 @@ TEST_MAIN(unit_publish)
     RUN(test_no_shards);
     RUN(test_wrong_seals);
     RUN(test_an_id_twice);
+    RUN(test_canceling_at_every_call);
     RUN(test_little_memory_gives_the_same);
     RUN(test_every_allocation_failure);
     RUN(test_every_io_failure);
