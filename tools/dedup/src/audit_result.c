@@ -1,4 +1,4 @@
-/* audit_result.c: what an audit has found, for its callers. */
+/* audit_result.c: shows the findings of an audit to its callers. */
 #include <stdlib.h>
 #include <string.h>
 

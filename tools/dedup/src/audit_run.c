@@ -22,7 +22,7 @@
 #include "speechshard/inside.h"
 #include "work_space.h"
 
-#define FRAMES_HZ 62.5 /* of fingerprints */
+#define FRAMES_HZ 62.5 /* frames of a fingerprint per second */
 
 enum {
     MATCHES_MAX = 3, /* of an utterance, kind of text or name, and train split */

@@ -1,4 +1,4 @@
-/* dedupe_result.c: what deduplication has found, for its callers. */
+/* dedupe_result.c: shows the findings of deduplication to its callers. */
 #include <stdlib.h>
 
 #include "dedupe_run.h"

@@ -18,7 +18,7 @@ typedef struct spsh__deal {
     uint64_t at_once;    /* 1 or more */
     /* worker: no other thread has it. Anything but SPSH_OK ends the run with that. */
     spsh_status (*take_fn)(void *worker, uint64_t number, spsh_error *err);
-    spsh__call_watch *watch; /* may be NULL; told how many are finished */
+    spsh__call_watch *watch; /* may be NULL; gets the count of finished things */
     const char *stage;
 } spsh__deal;
 
