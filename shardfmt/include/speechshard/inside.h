@@ -1,5 +1,5 @@
 /* inside.h: what the sources of all parts share: failing, memory, byte order, checked arithmetic,
- * UTF-8, hashing, and the clock. Not for users: it changes with any version.
+ * digits, UTF-8, hashing, and the clock. Not for users: it changes with any version.
  */
 #ifndef SPEECHSHARD_INSIDE_H
 #define SPEECHSHARD_INSIDE_H
@@ -132,6 +132,25 @@ static inline void spsh__store_u32le(void *bytes, uint32_t value)
 static inline void spsh__store_u64le(void *bytes, uint64_t value)
 {
     spsh__store_le(bytes, value, 8);
+}
+
+/* Read the digits at *text as a number, and advance *text past them. false, with *text as before:
+ * there is no digit, or the number is larger than max. */
+static inline bool spsh__take_digits(const char **text, uint64_t max, uint64_t *ret)
+{
+    uint64_t value = 0;
+    const char *at = *text;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        const uint64_t digit = (uint64_t)(*at - '0');
+        if (digit > max || value > (max - digit) / 10)
+            return false;
+        value = value * 10 + digit;
+    }
+    if (at == *text)
+        return false;
+    *text = at;
+    *ret = value;
+    return true;
 }
 
 /* Bytes of the UTF-8 character at the start of text, 0 if there is none. By the table of

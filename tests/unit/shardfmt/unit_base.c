@@ -121,6 +121,35 @@ static void test_checked_arithmetic(void)
     CHECK_U64(spsh__align_up(4097, 4096), 8192);
 }
 
+static void test_digits(void)
+{
+    static const struct {
+        const char *text;
+        uint64_t max;
+        bool good;
+        uint64_t number;
+        size_t bytes;
+    } cases[] = {
+        {"0",                    0,          true,  0,          1 },
+        {"007x",                 7,          true,  7,          3 },
+        {"12/4",                 UINT32_MAX, true,  12,         2 },
+        {"18446744073709551615", UINT64_MAX, true,  UINT64_MAX, 20},
+        {"18446744073709551616", UINT64_MAX, false, 0,          0 },
+        {"8",                    7,          false, 0,          0 },
+        {"10",                   9,          false, 0,          0 },
+        {"",                     9,          false, 0,          0 },
+        {"-1",                   9,          false, 0,          0 },
+        {" 1",                   9,          false, 0,          0 },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const char *at = cases[i].text;
+        uint64_t number = 0;
+        CHECK(spsh__take_digits(&at, cases[i].max, &number) == cases[i].good);
+        CHECK_U64(number, cases[i].number);
+        CHECK_U64((uint64_t)(at - cases[i].text), cases[i].bytes);
+    }
+}
+
 static void test_little_endian(void)
 {
     uint8_t bytes[9] = {0};
@@ -187,6 +216,7 @@ TEST_MAIN(unit_base)
     RUN(test_allocation);
     RUN(test_default_allocator);
     RUN(test_checked_arithmetic);
+    RUN(test_digits);
     RUN(test_little_endian);
     RUN(test_nearest_word);
     RUN(test_core_count);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "speechshard/decimal.h"
+#include "speechshard/inside.h"
 #include "speechshard/nearest_word.h"
 
 enum {
@@ -97,20 +98,6 @@ bool spsh__cli_parse_size(const char *text, uint64_t *ret_bytes)
     return !__builtin_add_overflow(whole, fraction * unit / fraction_unit, ret_bytes);
 }
 
-static bool parse_count(const char *text, uint64_t *ret_count)
-{
-    uint64_t count = 0;
-    if (*text == '\0')
-        return false;
-    for (; *text != '\0'; text++) {
-        if (*text < '0' || *text > '9' || __builtin_mul_overflow(count, 10, &count) ||
-            __builtin_add_overflow(count, (uint64_t)(*text - '0'), &count))
-            return false;
-    }
-    *ret_count = count;
-    return true;
-}
-
 /* How the user wrote it, or would. */
 static void option_name(const spsh_cli_option *option, char dst[WORD_BYTES_MAX])
 {
@@ -168,7 +155,9 @@ static int set_number(const char *command, const spsh_cli_option *option, const 
     uint64_t value = 0;
     char low[SPSH_HUMAN_BYTES], high[SPSH_HUMAN_BYTES];
     bool is_size = option->kind == SPSH_CLI_SIZE;
-    if (is_size ? !spsh__cli_parse_size(text, &value) : !parse_count(text, &value))
+    const char *at = text;
+    if (is_size ? !spsh__cli_parse_size(text, &value)
+                : !spsh__take_digits(&at, UINT64_MAX, &value) || *at != '\0')
         return spsh__cli_usage(command, "--%s: '%s' is not %s", option->long_name, text,
                                is_size ? "a size, such as 512M or 1G" : "a whole number");
     print_limit(option, option->min, low);

@@ -1,22 +1,12 @@
 /* part.c: two counts with a slash between. */
 #include "part.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "cli.h"
+#include "speechshard/inside.h"
 
-enum { DIGITS_MAX = 9 };
-
-static bool take_count(const char **at, uint64_t *ret_value)
-{
-    uint64_t value = 0;
-    size_t digits = 0;
-    for (; **at >= '0' && **at <= '9' && digits <= DIGITS_MAX; (*at)++, digits++)
-        value = value * 10 + (uint64_t)(**at - '0');
-    *ret_value = value;
-    return digits > 0 && digits <= DIGITS_MAX;
-}
+enum { COUNT_MAX = 999999999 };
 
 int spsh__part_take(const char *command, const char *text, uint64_t *ret_part, uint64_t *ret_count)
 {
@@ -24,8 +14,8 @@ int spsh__part_take(const char *command, const char *text, uint64_t *ret_part, u
     uint64_t count = 1;
     if (text != NULL) {
         const char *at = text;
-        if (!take_count(&at, &part) || *at++ != '/' || !take_count(&at, &count) || *at != '\0' ||
-            part >= count)
+        if (!spsh__take_digits(&at, COUNT_MAX, &part) || *at++ != '/' ||
+            !spsh__take_digits(&at, COUNT_MAX, &count) || *at != '\0' || part >= count)
             return spsh__cli_usage(command,
                                    "--part '%s' is not a part: '0/4' is the first of four, '3/4' "
                                    "the last",

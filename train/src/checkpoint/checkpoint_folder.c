@@ -44,23 +44,6 @@ char *spsh__checkpoint_join(const spsh_allocator *allocator, const char *directo
     return path;
 }
 
-/* Digits at *text, which moves behind them; false: none, or too many. */
-static bool read_number(const char **text, uint64_t most, uint64_t *ret)
-{
-    uint64_t value = 0;
-    const char *at = *text;
-    for (; *at >= '0' && *at <= '9'; at++) {
-        const uint64_t digit = (uint64_t)(*at - '0');
-        if (value > (most - digit) / 10)
-            return false;
-        value = value * 10 + digit;
-    }
-    const bool any = at != *text;
-    *text = at;
-    *ret = value;
-    return any;
-}
-
 typedef enum name_kind { NAME_OTHER, NAME_CLAIM, NAME_CHECKPOINT, NAME_TEMPORARY } name_kind;
 
 /* What a name in the folder is. Only names that are spelt as we spell them count. */
@@ -70,13 +53,13 @@ static name_kind read_name(const char *name, spsh__checkpoint_place *ret)
     uint64_t generation = 0;
     uint64_t samples = 0;
     const char *at = name;
-    if (!read_number(&at, UINT32_MAX, &generation))
+    if (!spsh__take_digits(&at, UINT32_MAX, &generation))
         return NAME_OTHER;
     *ret = (spsh__checkpoint_place){(uint32_t)generation, 0};
     claim_name(ret->generation, spelt);
     if (strcmp(name, spelt) == 0)
         return NAME_CLAIM;
-    if (*at++ != '-' || !read_number(&at, UINT64_MAX, &samples))
+    if (*at++ != '-' || !spsh__take_digits(&at, UINT64_MAX, &samples))
         return NAME_OTHER;
     ret->samples = samples;
     spsh__checkpoint_name(*ret, spelt);

@@ -215,14 +215,10 @@ static bool read_u64(const char *text, uint64_t *ret_value)
 {
     uint64_t value = 0;
     double number = 0;
-    for (const char *at = text; *at >= '0' && *at <= '9'; at++) {
-        if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(*at - '0'), &value))
-            return false;
-        if (at[1] == '\0') {
-            *ret_value = value;
-            return true;
-        }
+    const char *at = text;
+    if (spsh__take_digits(&at, UINT64_MAX, &value) && *at == '\0') {
+        *ret_value = value;
+        return true;
     }
     if (!read_double(text, &number) || number < 0 || number > COUNT_MAX || number != floor(number))
         return false;

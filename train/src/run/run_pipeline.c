@@ -41,9 +41,9 @@ static spsh_status read_cuts(const spsh__config *c, uint32_t cuts[SPSH__MODEL_LA
 {
     uint32_t count = 0;
     for (; c->stages[count] != NULL; count++) {
-        char *end = NULL;
-        const unsigned long number = strtoul(c->stages[count], &end, 10);
-        if (*end != '\0' || end == c->stages[count] || number > UINT32_MAX ||
+        const char *at = c->stages[count];
+        uint64_t number = 0;
+        if (!spsh__take_digits(&at, UINT32_MAX, &number) || *at != '\0' ||
             count == SPSH__MODEL_LAYERS_MAX + 2)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                              "train.stages: '%.40s' is no number of a block, or there are too many",

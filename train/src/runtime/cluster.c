@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "speechshard/decimal.h"
 #include "speechshard/inside.h"
@@ -77,17 +76,6 @@ static bool take_rate(const char **text, double *ret)
     return take_quantity(text, rates, sizeof(rates) / sizeof(rates[0]), ret) && *ret > 0;
 }
 
-static bool take_count(const char **text, uint64_t max, uint64_t *ret)
-{
-    char *end = NULL;
-    if (!isdigit((unsigned char)**text))
-        return false;
-    const unsigned long long number = strtoull(*text, &end, 10);
-    *text = end;
-    *ret = number;
-    return number <= max;
-}
-
 static bool take_char(const char **text, char c)
 {
     if (**text != c)
@@ -98,7 +86,7 @@ static bool take_char(const char **text, char c)
 
 static bool is_whole_count(const char *text, uint64_t max, uint64_t *ret)
 {
-    return take_count(&text, max, ret) && *text == '\0';
+    return spsh__take_digits(&text, max, ret) && *text == '\0';
 }
 
 /* ---- parts that are options of their own, too ---- */
@@ -125,7 +113,7 @@ spsh_status spsh__link_read(const char *text, spsh__link *ret, spsh_error *err)
 static bool take_at(const char **text, bool *ret_is_step, uint64_t *ret)
 {
     const char *at = *text;
-    *ret_is_step = take_count(&at, UINT64_MAX / 2, ret) && (*at == '\0' || *at == '+');
+    *ret_is_step = spsh__take_digits(&at, UINT64_MAX / 2, ret) && (*at == '\0' || *at == '+');
     if (*ret_is_step) {
         *text = at;
         return true;
@@ -136,7 +124,7 @@ static bool take_at(const char **text, bool *ret_is_step, uint64_t *ret)
 static bool take_fault(const char *at, bool *ret_is_step, spsh__sim_fault *f)
 {
     uint64_t learner = 0, duration_ns = 0;
-    if (!take_count(&at, UINT32_MAX - 1, &learner) || !take_char(&at, ':'))
+    if (!spsh__take_digits(&at, UINT32_MAX - 1, &learner) || !take_char(&at, ':'))
         return false;
     f->learner = (uint32_t)learner;
     *ret_is_step = false;
@@ -174,11 +162,11 @@ static spsh_status read_sizes(spsh__cluster *c, const char *text, spsh_error *er
 {
     uint64_t first = 0, last = 0;
     const char *at = text;
-    bool is_good = take_count(&at, LEARNERS_MAX, &first) && first > 0;
+    bool is_good = spsh__take_digits(&at, LEARNERS_MAX, &first) && first > 0;
     last = first;
     if (is_good && strncmp(at, "..", 2) == 0) {
         at += 2;
-        is_good = take_count(&at, LEARNERS_MAX, &last) && last >= first;
+        is_good = spsh__take_digits(&at, LEARNERS_MAX, &last) && last >= first;
     }
     if (!is_good || *at != '\0')
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
