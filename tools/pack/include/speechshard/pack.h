@@ -83,7 +83,7 @@ typedef struct spsh_pack_options {
                                    "-": an archive on standard input */
     size_t corpus_count;
     const char *output;              /* required: the dataset's folder; made if it is missing */
-    const char *layout_name;         /* of spsh_pack_layout_name; NULL: detect each corpus */
+    const char *layout_name;         /* a spsh_pack_layout_name; NULL: detect each corpus */
     const char *domain_rule;         /* "NAME", "dir:N", or "column:NAME"; NULL: the layout's */
     const char *split_filter;        /* splits to pack, with commas between; NULL: all */
     const char *const *column_rules; /* column_rule_count texts "FIELD=NAME": read a field of a
@@ -92,12 +92,12 @@ typedef struct spsh_pack_options {
     uint64_t rejects_max_ppm; /* rejected rows, in millionths, up to which the pack is a success.
                                  Up to 16 rows always are. Missing audio has its own limit of 20 %,
                                  unless this is larger. Or SPSH_PACK_REJECTS_* */
-    uint64_t shard_bytes;     /* of a shard file: SPSH_PACK_SHARD_BYTES_MIN to _MAX; 0: _DEFAULT */
-    uint64_t memory_bytes;    /* for audio in flight and sorting; 0: SPSH_PACK_MEMORY_BYTES_DEFAULT;
-                                 SPSH_PACK_MEMORY_BYTES_MIN at least */
-    uint32_t threads;         /* up to SPSH_PACK_THREADS_MAX; 0: one per core, up to 64 */
-    uint32_t rate_hz;         /* resample everything, SPSH_PACK_RATE_HZ_MIN to _MAX; 0: do not.
-                                 Not with SPSH_PACK_KEEP */
+    uint64_t shard_bytes; /* size of a shard file: SPSH_PACK_SHARD_BYTES_MIN to _MAX; 0: _DEFAULT */
+    uint64_t memory_bytes; /* for audio in flight and sorting; 0: SPSH_PACK_MEMORY_BYTES_DEFAULT;
+                              SPSH_PACK_MEMORY_BYTES_MIN at least */
+    uint32_t threads;      /* up to SPSH_PACK_THREADS_MAX; 0: one per core, up to 64 */
+    uint32_t rate_hz;      /* resample everything, SPSH_PACK_RATE_HZ_MIN to _MAX; 0: do not.
+                              Not with SPSH_PACK_KEEP */
     spsh_pack_codec codec;
     spsh_pack_dedupe dedupe;
     bool ignores_split_names;  /* several tables named like splits do not give their rows splits */
@@ -127,7 +127,7 @@ SPSH_API const char *spsh_pack_layout_name(size_t index);
 /** Description of a layout, one line. index: below the count. Thread-safe. */
 SPSH_API const char *spsh_pack_layout_summary(size_t index);
 
-/** What a pack did. All pointers that the functions below return are borrowed from it. */
+/** Outcome of a pack. All pointers that the functions below return are borrowed from it. */
 typedef struct spsh_pack_report spsh_pack_report;
 
 /** Utterances or rows: "rows in = packed + rejected + merged + excluded" holds for each source and
@@ -145,7 +145,7 @@ typedef struct spsh_pack_facts {
     uint64_t excluded; /* rows that split_filter or the corpus leaves out */
     uint64_t shard_count;
     uint64_t duplicate_count;  /* utterances that refer to audio that is stored once */
-    uint64_t source_bytes;     /* of packed recordings, copies included */
+    uint64_t source_bytes;     /* packed recordings, copies included */
     uint64_t payload_bytes;    /* stored audio */
     uint64_t pcm_bytes;        /* packed recordings, decoded in their own format */
     uint64_t audio_ms;         /* length of packed recordings */
