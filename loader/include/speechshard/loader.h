@@ -324,9 +324,9 @@ SPSH_API uint32_t spsh_loader_slots_free(const spsh_loader *loader);
  * next epoch: spsh_cursor_encode, followed by 12 bytes for each record in quarantine (u32 dataset,
  * u64 position) and a u64 XXH3-64 of them, if there are any.
  *
- * @param cursor    room for capacity_bytes; NULL with 0 asks for the size
+ * @param cursor    room for capacity_bytes; NULL asks for the size only
  * @param ret_size  always written
- * @return SPSH_OK, SPSH_E_LIMIT (capacity). Thread of next.
+ * @return SPSH_OK; SPSH_E_LIMIT (cursor is not NULL and capacity_bytes too small). Thread of next.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_loader_cursor_save(const spsh_loader *loader, void *cursor,
                                                             size_t capacity_bytes, size_t *ret_size,

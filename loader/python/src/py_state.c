@@ -25,9 +25,8 @@ static PyObject *save_cursor(const spsh_loader *loader)
 {
     spsh_error err = SPSH_ERROR_INIT;
     size_t size = 0;
-    /* Its size is written also when, as here, there is no room. */
     spsh_status rc = spsh_loader_cursor_save(loader, NULL, 0, &size, &err);
-    if (rc != SPSH_OK && rc != SPSH_E_LIMIT)
+    if (rc != SPSH_OK)
         return spsh__py_raise(&err);
     PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
     if (bytes == NULL)

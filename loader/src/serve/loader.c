@@ -330,7 +330,7 @@ spsh_status spsh_loader_cursor_save(const spsh_loader *loader, void *cursor, siz
         spsh__bad_encode(&loader->bad, bytes + SPSH_CURSOR_BYTES);
     }
     (void)pthread_mutex_unlock(loader->own_lock);
-    if (!fits)
+    if (cursor != NULL && !fits)
         return SPSH_FAIL_AT(err, SPSH_E_LIMIT, NONE, "cursor: %zu bytes, there is room for %zu",
                             *ret_size, capacity_bytes);
     return SPSH_OK;

@@ -434,7 +434,10 @@ static void test_cursor_is_exact(void)
     spsh_loader *other = open_loader(dataset, &opt);
     uint8_t cursor[SPSH_CURSOR_BYTES];
     size_t size = 0;
-    CHECK_I64(spsh_loader_cursor_save(loader, NULL, 0, &size, &err), SPSH_E_LIMIT);
+    require(spsh_loader_cursor_save(loader, NULL, 0, &size, &err));
+    CHECK_U64(size, SPSH_CURSOR_BYTES);
+    size = 0;
+    CHECK_I64(spsh_loader_cursor_save(loader, cursor, 79, &size, &err), SPSH_E_LIMIT);
     CHECK_U64(size, SPSH_CURSOR_BYTES);
     for (uint32_t calls = 0; calls < 30; calls++) {
         const spsh_batch *batch = NULL;

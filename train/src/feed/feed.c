@@ -459,7 +459,9 @@ spsh_status spsh__feed_save_at(const spsh__feed *feed, uint64_t epoch, uint64_t 
     const spsh_plan *plan = spsh_loader_plan(feed->loader);
     spsh_position position;
     *ret_size = SPSH_CURSOR_BYTES;
-    if (bytes == NULL || capacity < SPSH_CURSOR_BYTES)
+    if (bytes == NULL)
+        return SPSH_OK;
+    if (capacity < SPSH_CURSOR_BYTES)
         return SPSH_FAIL(err, SPSH_E_LIMIT, "cursor: %u bytes, there is room for %zu",
                          SPSH_CURSOR_BYTES, capacity);
     const spsh_status rc = spsh_plan_find(plan, epoch, step, &position, err);

@@ -416,9 +416,9 @@ static spsh_status save_cursor(spsh__run *r, spsh_error *err)
     size_t size = 0;
     if (r->step.pending != NULL || (r->rounds.is_free && !r->world->is_first))
         return SPSH_OK; /* the cursor that was restored is in front of it */
-    const spsh_status asked = write_cursor(r, NULL, 0, &size, NULL);
-    if (asked != SPSH_OK && asked != SPSH_E_LIMIT)
-        return write_cursor(r, NULL, 0, &size, err);
+    const spsh_status asked = write_cursor(r, NULL, 0, &size, err);
+    if (asked != SPSH_OK)
+        return asked;
     uint8_t *cursor = realloc(r->saving.cursor, size);
     if (cursor == NULL)
         return SPSH_NO_MEMORY(err);
