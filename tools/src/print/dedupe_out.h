@@ -4,9 +4,9 @@
 
 #include "speechshard/dedup.h"
 
-void spsh__dedupe_print(const spsh_dedupe_options *options, const spsh_dedupe_result *result);
-spsh_status spsh__dedupe_print_json(const spsh_dedupe_options *options,
-                                    const spsh_dedupe_result *result, spsh_error *err);
+void spsh__dedupe_print(const spsh_dedupe_options *options, const spsh_dedupe_result *d);
+spsh_status spsh__dedupe_print_json(const spsh_dedupe_options *options, const spsh_dedupe_result *d,
+                                    spsh_error *err);
 
 /* Prints the cost of a run and makes nothing. SPSH_EXIT_*. */
 int spsh__dedupe_print_estimate(const spsh_dedup_sources *sources,
