@@ -55,10 +55,12 @@ typedef enum spsh_long_utterances {
     SPSH_LONG_SPLIT = 2, /* into equal parts, each an item of its own with the same id */
 } spsh_long_utterances;
 
-/** The share of a domain, instead of what alpha gives. Domains without one are not served. */
+/** The share of a domain, or of a dataset, instead of what alpha gives. Domains without one are not
+ * served. The domains of a dataset with a share divide it in proportion to their units. */
 typedef struct spsh_weight {
-    const char *domain; /* borrowed during the call */
-    uint32_t dataset;   /* number of the dataset; SPSH_NONE_U32: in every dataset */
+    const char *domain; /* borrowed during the call; NULL: the whole dataset, whose domains then
+                           have no weights of their own */
+    uint32_t dataset;   /* number of the dataset; SPSH_NONE_U32: in every dataset that has domain */
     double weight;      /* > 0; shares are weight / sum of weights */
 } spsh_weight;
 

@@ -144,13 +144,35 @@ static spsh_status make_tables(const spsh_dataset *const *datasets, uint32_t dat
     return allow(datasets, dataset_count, list, tables, err);
 }
 
+/* All domains of a dataset. */
+static spsh_status take_whole_weight(uint32_t dataset_count, const spsh_weight *weight,
+                                     spsh__filter *filters, spsh_error *err)
+{
+    if (weight->dataset >= dataset_count)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "a weight without a domain, of dataset %u: there are %u", weight->dataset,
+                         dataset_count);
+    if (!(weight->weight > 0 && weight->weight <= 1e100))
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "dataset %u: weight %g, must be above 0",
+                         weight->dataset, weight->weight);
+    spsh__filter *f = &filters[weight->dataset];
+    for (uint32_t slot = 0; slot <= f->domain_names; slot++) {
+        if (f->weights[slot] > 0)
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a domain of dataset %u has two weights",
+                             weight->dataset);
+        f->weights[slot] = weight->weight;
+    }
+    f->has_whole_weight = true;
+    return SPSH_OK;
+}
+
 static spsh_status take_weight(const spsh_dataset *const *datasets, uint32_t dataset_count,
                                const spsh_weight *weight, spsh__filter *filters, spsh_error *err)
 {
     const name_list list = {"domain", SPSH_NAME_DOMAIN, NULL, 0};
     bool found = false;
     if (weight->domain == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a weight without a domain");
+        return take_whole_weight(dataset_count, weight, filters, err);
     /* Written so that not-a-number fails, too. */
     if (!(weight->weight > 0 && weight->weight <= 1e100))
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "domain \"%.80s\": weight %g, must be above 0",

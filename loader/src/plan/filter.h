@@ -9,6 +9,7 @@
 typedef struct spsh__filter {
     uint8_t *domains, *splits, *languages; /* 1: passes */
     double *weights;                       /* of domains; 0: not served */
+    bool has_whole_weight; /* all of weights are that of the dataset, which its domains share */
     uint32_t domain_names, split_names, language_names, speaker_names;
     uint64_t *skipped; /* positions, ascending */
     uint64_t skipped_count;

@@ -39,6 +39,7 @@ typedef struct spsh__plan_dataset {
     uint64_t count;
     const uint8_t *samples, *rates, *channels, *text_bytes;
     spsh__granule *granules;
+    uint64_t units;                         /* of all that pass; while shares are computed */
     uint32_t rate_hz;                       /* of all that pass; 0: they differ */
     uint32_t channel_count;                 /* likewise */
     const uint8_t *lengths, *length_hashes; /* NULL, or in the cache (plan_lengths.h) */

@@ -229,6 +229,8 @@ static double share_of(const spsh_plan *plan, const spsh__filter *filters, uint3
 {
     const spsh__plan_domain *d = &plan->domains[domain];
     const spsh__filter *f = &filters[d->dataset];
+    if (f->has_whole_weight)
+        return f->weights[0] * (double)d->units / (double)plan->datasets[d->dataset].units;
     if (f->weights != NULL)
         return f->weights[spsh__name_slot(d->name, f->domain_names)];
     return pow((double)d->units / (double)units_max, plan->options.alpha);
@@ -239,9 +241,11 @@ static void set_weights(spsh_plan *plan, const spsh__filter *filters)
     uint64_t units_max = 0;
     double largest = 0;
     double sum = 0;
-    for (uint32_t d = 0; d < plan->domain_count; d++)
+    for (uint32_t d = 0; d < plan->domain_count; d++) {
+        plan->datasets[plan->domains[d].dataset].units += plan->domains[d].units;
         if (plan->domains[d].units > units_max)
             units_max = plan->domains[d].units;
+    }
     for (uint32_t d = 0; d < plan->domain_count; d++) {
         double share = share_of(plan, filters, d, units_max);
         largest = share > largest ? share : largest;

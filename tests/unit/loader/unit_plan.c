@@ -1,6 +1,7 @@
 /* unit_plan.c: what a plan serves: every utterance once, within the bounds of batches; filters;
  * what is refused. */
 #include <locale.h>
+#include <math.h>
 #include <pthread.h>
 
 #include "fault_alloc.h"
@@ -636,6 +637,55 @@ static void test_shuffle_blocks(void)
 
 /* ---- several datasets ---- */
 
+/* The domains of a dataset share its weight as they share its utterances. */
+static void test_weights_of_datasets(void)
+{
+    static const spsh_weight weights[] = {
+        {NULL, 0, 3},
+        {NULL, 1, 1}
+    };
+    static const spsh_weight wrong[][2] = {
+        {{NULL, 0, 3},                  {"domain1", 0, 1}       },
+        {{"domain1", SPSH_NONE_U32, 1}, {NULL, 1, 1}            },
+        {{NULL, 0, 3},                  {NULL, 2, 1}            },
+        {{NULL, 0, 3},                  {NULL, SPSH_NONE_U32, 1}},
+        {{NULL, 0, 3},                  {NULL, 1, -1}           },
+    };
+    plan_kit a = {.dataset = NULL};
+    plan_kit b = {.dataset = NULL};
+    plan_kit_fill(&a, 1000, 2, seed);
+    plan_kit_fill(&b, 500, 3, seed + 1);
+    plan_kit_open(&a, 1);
+    plan_kit_open(&b, 2);
+    const spsh_dataset *const list[] = {a.dataset, b.dataset};
+    spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
+    spsh_plan *plan = NULL;
+    opt.weights = weights;
+    opt.weight_count = 2;
+    REQUIRE(spsh_plan_open(list, 2, &opt, &plan, NULL) == SPSH_OK);
+    CHECK_U64(spsh_plan_info_get(plan)->domain_count, 5);
+    double shares[2] = {0, 0};
+    double passes[2] = {0, 0};
+    for (uint32_t d = 0; d < 5; d++) {
+        spsh_plan_domain domain = SPSH_PLAN_DOMAIN_INIT;
+        REQUIRE(spsh_plan_domain_get(plan, d, &domain, NULL) == SPSH_OK);
+        const double pass = domain.share / (double)domain.units;
+        shares[domain.dataset] += domain.share;
+        CHECK(passes[domain.dataset] <= 0 || fabs(pass / passes[domain.dataset] - 1) < 1e-9);
+        passes[domain.dataset] = pass;
+    }
+    CHECK(fabs(shares[0] - 0.75) < 1e-9 && fabs(shares[1] - 0.25) < 1e-9);
+    spsh_plan_close(plan);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        plan = NULL;
+        opt.weights = wrong[i];
+        CHECK_I64(spsh_plan_open(list, 2, &opt, &plan, NULL), SPSH_E_INVALID_ARG);
+        CHECK(plan == NULL);
+    }
+    plan_kit_close(&a);
+    plan_kit_close(&b);
+}
+
 static void test_two_datasets(void)
 {
     plan_kit a = {.dataset = NULL};
@@ -959,6 +1009,7 @@ TEST_MAIN(unit_plan)
     RUN(test_in_order);
     RUN(test_shuffle_blocks);
     RUN(test_two_datasets);
+    RUN(test_weights_of_datasets);
     RUN(test_refusals);
     RUN(test_canceling_at_every_call);
     RUN(test_numbers_out_of_range);

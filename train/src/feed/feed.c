@@ -137,64 +137,20 @@ static spsh_status widen_for_longest(setup *s, const spsh__feed *feed, spsh_erro
     return SPSH_OK;
 }
 
-/* A dataset's weight goes to its domains in proportion to what they hold. */
-static spsh_status set_weights(setup *s, const spsh__feed *feed, const spsh__feed_options *o,
-                               const spsh_plan *plan, spsh_error *err)
-{
-    const uint32_t count = spsh_plan_info_get(plan)->domain_count;
-    double *units = calloc(feed->sources.count, sizeof(*units));
-    spsh_plan_domain domain = SPSH_PLAN_DOMAIN_INIT;
-    spsh_status rc = SPSH_OK;
-    s->weights = calloc(count, sizeof(*s->weights));
-    if (units == NULL || s->weights == NULL)
-        rc = SPSH_NO_MEMORY(err);
-    for (uint32_t d = 0; d < count && rc == SPSH_OK; d++) {
-        rc = spsh_plan_domain_get(plan, d, &domain, err);
-        if (rc == SPSH_OK)
-            units[domain.dataset] += (double)domain.units;
-    }
-    for (uint32_t d = 0; d < count && rc == SPSH_OK; d++) {
-        rc = spsh_plan_domain_get(plan, d, &domain, err);
-        if (rc != SPSH_OK)
-            break;
-        char *name = strndup((const char *)domain.name.data, domain.name.size_bytes);
-        if (name == NULL)
-            rc = SPSH_NO_MEMORY(err);
-        s->weights[d].domain = name;
-        s->weights[d].dataset = domain.dataset;
-        s->weights[d].weight =
-            o->weights[domain.dataset] * (double)domain.units / units[domain.dataset];
-        s->plan.weight_count = d + 1;
-    }
-    s->plan.weights = s->weights;
-    free(units);
-    return rc;
-}
-
+/* A weight for each dataset, whose domains share it. */
 static spsh_status weigh(setup *s, const spsh__feed *feed, const spsh__feed_options *o,
                          spsh_error *err)
 {
-    spsh_plan *plan = NULL;
     if (o->weights == NULL)
         return SPSH_OK;
-    spsh_status rc =
-        spsh_plan_open(borrowed(&feed->sources), feed->sources.count, &s->plan, &plan, err);
-    if (rc == SPSH_OK)
-        rc = set_weights(s, feed, o, plan, err);
-    spsh_plan_close(plan);
-    return rc;
-}
-
-static void free_weights(setup *s)
-{
-    for (uint32_t i = 0; i < s->plan.weight_count; i++) {
-        union {
-            const char *given;
-            char *owned;
-        } name = {s->weights[i].domain};
-        free(name.owned);
-    }
-    free(s->weights);
+    s->weights = calloc(feed->sources.count, sizeof(*s->weights));
+    if (s->weights == NULL)
+        return SPSH_NO_MEMORY(err);
+    for (uint32_t d = 0; d < feed->sources.count; d++)
+        s->weights[d] = (spsh_weight){.dataset = d, .weight = o->weights[d]};
+    s->plan.weights = s->weights;
+    s->plan.weight_count = feed->sources.count;
+    return SPSH_OK;
 }
 
 /* ---- what follows from plan and features ---- */
@@ -654,7 +610,7 @@ spsh_status spsh__feed_open(const spsh__feed_options *options, spsh__feed **ret,
         rc = find_domains(feed, err);
     if (rc == SPSH_OK)
         rc = grow_labels(feed, err);
-    free_weights(&s);
+    free(s.weights);
     if (rc == SPSH_OK) {
         *ret = feed;
         feed = NULL;
