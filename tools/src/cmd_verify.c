@@ -33,19 +33,28 @@ static int on_damage(void *user, const spsh_damage *damage)
     return r->failed || spsh__cli_output_failed();
 }
 
+static void begin_line(report *r, const char *type)
+{
+    spsh__json_put_string(r->object, "type", type);
+    spsh__json_put_string(r->object, "dataset", r->path);
+}
+
+static void end_line(report *r)
+{
+    r->failed = spsh__json_write_line(r->object, stdout, NULL) != SPSH_OK || r->failed;
+}
+
 static void on_undecodable(void *user, spsh_bytes id)
 {
     report *r = (report *)user;
-    spsh_error err = SPSH_ERROR_INIT;
     if (!r->json) {
         spsh__cli_message("%s: undecodable, not served: recording \"%.*s\"", r->path,
                           (int)id.size_bytes, (const char *)id.data);
         return;
     }
-    spsh__json_put_string(r->object, "type", "undecodable");
-    spsh__json_put_string(r->object, "dataset", r->path);
+    begin_line(r, "undecodable");
     spsh__json_put_text(r->object, "id", id);
-    r->failed = spsh__json_write_line(r->object, stdout, &err) != SPSH_OK || r->failed;
+    end_line(r);
 }
 
 /* Damage keeps some datasets from being opened: it is reported already. */
@@ -74,9 +83,7 @@ static void print_summary(report *r, const spsh_verify_result *result, uint64_t 
 {
     double seconds = (double)(took_ns + 1) / 1e9;
     if (r->json) {
-        spsh_error err = SPSH_ERROR_INIT;
-        spsh__json_put_string(r->object, "type", "summary");
-        spsh__json_put_string(r->object, "dataset", r->path);
+        begin_line(r, "summary");
         spsh__json_put_u64(r->object, "files", result->files);
         spsh__json_put_u64(r->object, "bytes", result->bytes);
         spsh__json_put_u64(r->object, "blocks", result->blocks);
@@ -88,7 +95,7 @@ static void print_summary(report *r, const spsh_verify_result *result, uint64_t 
         spsh__json_put_string(r->object, "engine", result->engine);
         spsh__json_put_bool(r->object, "direct", result->direct);
         spsh__json_put_real(r->object, "seconds", seconds);
-        r->failed = spsh__json_write_line(r->object, stdout, &err) != SPSH_OK || r->failed;
+        end_line(r);
         return;
     }
     spsh__cli_message("%s: %" PRIu64 " files, %" PRIu64 " recordings, %s in %s (%s/s, %s%s): %s",
@@ -106,17 +113,15 @@ static void print_summary(report *r, const spsh_verify_result *result, uint64_t 
 static int on_leftover(void *user, const char *name)
 {
     report *r = (report *)user;
-    spsh_error err = SPSH_ERROR_INIT;
     r->leftovers++;
     if (!r->json) {
         spsh__cli_message("%s/%s: left by a command that was killed; the next edit removes it",
                           r->path, name);
         return 0;
     }
-    spsh__json_put_string(r->object, "type", "leftover");
-    spsh__json_put_string(r->object, "dataset", r->path);
+    begin_line(r, "leftover");
     spsh__json_put_string(r->object, "file", name);
-    r->failed = spsh__json_write_line(r->object, stdout, &err) != SPSH_OK || r->failed;
+    end_line(r);
     return r->failed;
 }
 

@@ -368,7 +368,7 @@ static void print_option(const spsh_cli_option *option)
     putchar('\n');
 }
 
-static void print_indented(const char *text, const char *indent)
+void spsh__cli_print_indented(const char *text, const char *indent)
 {
     for (const char *line = text; *line != '\0';) {
         size_t length = strcspn(line, "\n");
@@ -398,7 +398,7 @@ static int print_help(const spsh_cli_command *command)
            command->summary + 1);
     if (command->description != NULL) {
         putchar('\n');
-        print_indented(command->description, "");
+        spsh__cli_print_indented(command->description, "");
     }
     printf("\nOptions:\n");
     for (const spsh_cli_option *o = command->options; o->long_name != NULL; o++)
@@ -406,7 +406,7 @@ static int print_help(const spsh_cli_command *command)
     for (const spsh_cli_option *o = common_options; o->long_name != NULL; o++)
         print_option(o);
     printf("\nExamples:\n");
-    print_indented(command->examples, "  ");
+    spsh__cli_print_indented(command->examples, "  ");
     return spsh__cli_finish(SPSH_EXIT_DONE);
 }
 

@@ -132,6 +132,9 @@ int spsh__cli_fail_memory(void);
  * is reported and makes it SPSH_EXIT_FAILED. Returns the exit status. */
 int spsh__cli_finish(int exit_status);
 
+/** Print lines to standard output, each after indent, which empty lines do without. */
+void spsh__cli_print_indented(const char *text, const char *indent);
+
 /** Print the object on one line, and free it. Returns the exit status. */
 int spsh__cli_json(spsh_json *json);
 

@@ -12,16 +12,6 @@ enum { LINE_BYTES = 400 };
 
 /* ---- for people ---- */
 
-static void print_config(const char *text)
-{
-    printf("configuration\n");
-    while (*text != '\0') {
-        const size_t size = strcspn(text, "\n");
-        printf("  %.*s\n", (int)size, text);
-        text += size + (text[size] == '\n' ? 1 : 0);
-    }
-}
-
 static void print_model(const spsh_train_estimate *e)
 {
     const uint32_t batches = e->virtual_world * e->accumulate;
@@ -181,7 +171,8 @@ static void print_room(const spsh_train_estimate *e)
 
 static int print(const spsh_train_estimate *e)
 {
-    print_config(e->config);
+    printf("configuration\n");
+    spsh__cli_print_indented(e->config, "  ");
     print_model(e);
     if (!print_domains(e))
         return spsh__cli_fail_memory();
