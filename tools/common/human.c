@@ -12,6 +12,7 @@
 #include <wchar.h>
 
 #include "grow.h"
+#include "speechshard/inside.h"
 
 /* ---- numbers ---- */
 
@@ -78,26 +79,15 @@ const char *spsh__human_format(char dst[SPSH_HUMAN_FORMAT_BYTES], const char *fo
 /* The character at *at, which moves on by at least one byte; UINT32_MAX: not UTF-8. */
 static uint32_t next_character(spsh_bytes text, size_t *at)
 {
-    uint8_t first = text.data[(*at)++];
-    if (first < 0x80)
-        return first;
-    int more = first >= 0xc2 && first < 0xe0   ? 1
-               : first >= 0xe0 && first < 0xf0 ? 2
-               : first >= 0xf0 && first < 0xf5 ? 3
-                                               : 0;
-    if (more == 0)
-        return UINT32_MAX;
-    uint32_t character = (uint32_t)first & (0x3fU >> more);
-    for (int i = 0; i < more; i++) {
-        size_t next = *at + (size_t)i;
-        if (next >= text.size_bytes || (text.data[next] & 0xc0U) != 0x80)
-            return UINT32_MAX;
-        character = character << 6 | (text.data[next] & 0x3fU);
-    }
-    bool is_short = (more == 2 && character < 0x800) || (more == 3 && character < 0x10000);
-    if (is_short || character > 0x10ffff || (character >= 0xd800 && character < 0xe000))
-        return UINT32_MAX;
-    *at += (size_t)more;
+    const spsh_bytes rest = {text.data + *at, text.size_bytes - *at};
+    const uint8_t first = rest.data[0];
+    const size_t length = first < 0x80 ? 1 : spsh__utf8_sequence(rest);
+    *at += length == 0 ? 1 : length;
+    if (length <= 1)
+        return length == 0 ? UINT32_MAX : first;
+    uint32_t character = (uint32_t)first & (0x7fU >> length);
+    for (size_t i = 1; i < length; i++)
+        character = character << 6 | (rest.data[i] & 0x3fU);
     return character;
 }
 
