@@ -77,7 +77,7 @@ FROZEN(spsh_weight, 24);
 
 /* ---- lent: behind pointers to const ---- */
 
-#define LENT(name_) _Static_assert(sizeof(name_) > 0, #name_)
+#define LENT(name_) _Static_assert(_Alignof(name_) <= _Alignof(max_align_t), #name_)
 
 LENT(spsh_audit_example);
 LENT(spsh_audit_leak);
