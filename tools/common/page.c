@@ -225,7 +225,7 @@ void spsh__page_rows(spsh__builder *out, const spsh__page_table *table)
     }
 }
 
-static void append_text(spsh__builder *out, const char *format, va_list args)
+static void SPSH_PRINTF(2, 0) append_text(spsh__builder *out, const char *format, va_list args)
 {
     char text[TEXT_BYTES];
     (void)vsnprintf(text, sizeof(text), format, args);
