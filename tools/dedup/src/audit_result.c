@@ -37,7 +37,8 @@ static spsh_status copy_ids(const spsh__audit_names *names, uint64_t test, uint6
     const size_t test_bytes = utterance.id.size_bytes;
     spsh__builder_append_bytes(&ids, utterance.id);
     rc = spsh__audit_names_get(names, train, &utterance, err);
-    spsh__builder_append_bytes(&ids, utterance.id);
+    if (rc == SPSH_OK)
+        spsh__builder_append_bytes(&ids, utterance.id);
     if (rc == SPSH_OK && ids.failed)
         rc = SPSH_NO_MEMORY(err);
     if (rc != SPSH_OK) {
