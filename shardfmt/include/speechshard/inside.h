@@ -1,4 +1,4 @@
-/* inside.h: what the sources of all parts share: failing, memory, byte order, checked arithmetic,
+/* inside.h: helpers for the sources of all parts: errors, memory, byte order, checked arithmetic,
  * digits, UTF-8, hashing, and the clock. Not for users: it changes with any version.
  */
 #ifndef SPEECHSHARD_INSIDE_H
@@ -17,7 +17,7 @@
 #define SPSH_FAIL(err_, status_, ...) SPSH_FAIL_AT(err_, status_, SPSH_OFFSET_NONE, __VA_ARGS__)
 #define SPSH_FAIL_OS(err_, status_, errno_, ...)                                                   \
     (spsh_error_set((err_), (status_), (errno_), SPSH_OFFSET_NONE, __VA_ARGS__), (status_))
-/* For small objects, whose size is no help. */
+/* Use it for small objects, whose size would not explain the failure. */
 #define SPSH_NO_MEMORY(err_) SPSH_FAIL(err_, SPSH_E_NO_MEMORY, "out of memory")
 
 /* NULL on failure. The memory is not initialized. */

@@ -255,7 +255,7 @@ static spsh_status from_plain(const variables *v, spsh__launch *l, spsh_error *e
     const bool is_pod = get(v, "RANK") == NULL && get(v, "JOB_COMPLETION_INDEX") != NULL;
     const char *const names[] = {is_pod ? "JOB_COMPLETION_INDEX" : "RANK", "WORLD_SIZE",
                                  "LOCAL_RANK", is_pod ? "" : "LOCAL_WORLD_SIZE"};
-    l->local_size = is_pod; /* of a pod, else not known */
+    l->local_size = is_pod; /* a pod has 1 process; 0: unknown unless LOCAL_WORLD_SIZE is set */
     spsh_status rc = number(v, "MASTER_PORT", &l->master_port, err);
     if (rc == SPSH_OK)
         rc = text_of(v, "MASTER_ADDR", l->master, sizeof(l->master), err);

@@ -258,8 +258,10 @@ static int connect_to(const meeting *m, const struct sockaddr *to, socklen_t siz
     return -1;
 }
 
-/* What `why` says. A try that the meeting's end cut short says nothing about who was tried, and
- * where somebody refused, what came of later tries does not explain it. Returns false. */
+/* Keep the reason of a failed try, for the error message. A try that the meeting's end cut short
+ * has no reason of its own. After a refusal, the results of later tries explain nothing. Returns
+ * false.
+ */
 static bool note_why(meeting *m, bool is_refusal, const char *why)
 {
     if (is_refusal || (!m->is_refused && (!is_over(m) || m->why[0] == '\0')))

@@ -5,8 +5,9 @@
  *     ... list.datasets, list.count; list.splits, list.split_count for the plan ...
  *     spsh__dataset_list_close(&list);
  *
- * spsh_dataset_name_cut finds the colon. The plan's filter is one list of splits for all datasets:
- * where they differ, and it would let through what was not asked for, open refuses.
+ * spsh_dataset_name_cut finds the colon. The plan's filter is one list of splits for all datasets.
+ * If datasets name different splits, that list would admit splits that were not asked for: open
+ * fails then.
  */
 #ifndef SPSH_TRAIN_DATASET_LIST_H
 #define SPSH_TRAIN_DATASET_LIST_H
@@ -18,7 +19,7 @@ typedef struct spsh__dataset_list {
     uint32_t count;
     char **texts;            /* a path each; the splits follow its NUL */
     const char **own_splits; /* into texts; NULL: all splits */
-    char **splits;           /* of all of them, each once; 0: all that there are */
+    char **splits;           /* splits of all datasets, each once; NULL: every split */
     uint32_t split_count;
 } spsh__dataset_list;
 

@@ -15,7 +15,7 @@ enum { TAG_ACTIVATIONS = 20000, TAG_GRADIENTS, BLOCKS_MAX = SPSH__MODEL_LAYERS_M
 
 typedef struct context {
     spsh__model *model;
-    spsh__backend_buffer statistics; /* of the forward pass of its leaf */
+    spsh__backend_buffer statistics; /* from the forward pass of this micro-batch */
     spsh__backend_buffer gradients;  /* received from the next stage, of the output sent there */
     spsh__comm_handle sent, coming;
     size_t out_elements; /* of the batch at hand */
