@@ -144,7 +144,8 @@ typedef struct spsh_loader_options {
 
 #define SPSH_LOADER_CACHED UINT32_C(1) /* read through the page cache */
 #define SPSH_LOADER_DIRECT                                                                         \
-    UINT32_C(2) /* O_DIRECT. Neither: cached where all shards fit into half                        \
+    UINT32_C(                                                                                      \
+        2) /* O_DIRECT. Neither: cached where all shards fit into half                        \
                    of the memory that is available, else direct */
 #define SPSH_LOADER_NO_TEXT UINT32_C(4) /* ids, texts and names stay empty: saves reading them */
 #define SPSH_LOADER_SQPOLL  UINT32_C(8) /* io_uring: a kernel thread takes requests */

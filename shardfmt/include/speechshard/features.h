@@ -24,7 +24,8 @@ extern "C" {
 
 #define SPSH_FEATURES_DIM_MAX UINT32_C(32768) /* values of a frame */
 #define SPSH_FEATURES_BLOCK_BYTES                                                                  \
-    UINT32_C(131072) /* of a block's rows at most; of scratch room                                 \
+    UINT32_C(                                                                                      \
+        131072) /* of a block's rows at most; of scratch room                                 \
                       */
 
 /** What a payload's head says. */

@@ -40,7 +40,8 @@ extern "C" {
 #define SPSH_READ_NO_PREAD UINT32_C(4) /* io_uring, or SPSH_E_UNSUPPORTED */
 #define SPSH_READ_SQPOLL   UINT32_C(8) /* io_uring: a kernel thread takes requests, where allowed */
 #define SPSH_READ_IN_ORDER                                                                         \
-    UINT32_C(16) /* files are read from front to back: with CACHED, the kernel                     \
+    UINT32_C(                                                                                      \
+        16) /* files are read from front to back: with CACHED, the kernel                     \
                     reads ahead; without, it reads what is asked for */
 
 struct spsh_read_backend; /* the library's own; not public */

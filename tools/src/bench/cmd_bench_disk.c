@@ -18,7 +18,8 @@
 
 enum { DEPTH = 64, SEQUENTIAL_DEPTH = 32, SEQUENTIAL_BYTES = 1 << 20, PATH_BYTES_MAX = 4096 };
 #define ARENA_BYTES                                                                                \
-    (UINT64_C(48) << 20) /* the largest record of a sample, and others beside it                   \
+    (UINT64_C(48)                                                                                  \
+     << 20) /* the largest record of a sample, and others beside it                   \
                           */
 
 static double timeval_seconds(struct timeval t)

@@ -24,7 +24,8 @@
 #define UNIT_SHARDS    4U
 #define UNIT_ITEMS_MAX UINT64_C(200000) /* a unit's items are in memory while it is packed */
 #define SOURCE_BYTES_GUESS                                                                         \
-    (UINT64_C(256) << 10) /* of a file whose size the layout does not know                         \
+    (UINT64_C(256)                                                                                 \
+     << 10) /* of a file whose size the layout does not know                         \
                            */
 #define WRITE_BYTES       ((size_t)1 << 20)
 #define PLAN_NAME         "plan"
