@@ -96,7 +96,7 @@ SHRINK = ["train.on_lost=shrink", "data.max_padded_seconds=2", "train.epochs=4"]
 
 def train_without_one(work, name, victim, *more, **options):
     """A process that a busy machine holds up while a round of batches begins may miss something of the one that has gone
-    meanwhile, and ends, too (docs/TRAINING.md, 3.1); or the others have done all before the one's step: then again."""
+    meanwhile, and ends, too (docs/training-how-to.md); or the others have done all before the one's step: then again."""
     for _ in range(10):
         codes, said = train(work, name, "--kill", f"{victim}:6", *SHRINK, *more, world=3, **options)
         late = [text for code, text in zip(codes, said) if code == 70 and re.search("has gone|is missing", text)]
