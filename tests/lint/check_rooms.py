@@ -5,7 +5,7 @@ It also holds that
 - a header is included as "file.h" from its own room, and as "room/file.h" from another;
 - no two files of the repository's C sources have the same name;
 - no two headers or sources define a type spsh__x of the same name;
-- a room has at most 30 .c files, and docs/ARCHITECTURE.md names it.
+- a room has at most 30 .c files, and docs/ROOMS.md names it.
 
 Prints each offending line and exits 1. A tree in which nothing is found to check is an offense, too.
 """
@@ -128,7 +128,7 @@ def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     law = read_law(root / "tests/lint/rooms.txt")
     closed = close(law)
-    architecture = (root / "docs/ARCHITECTURE.md").read_text()
+    described = (root / "docs/ROOMS.md").read_text()
     product = sorted(path.relative_to(root) for part in PARTS for path in (root / part).rglob("*")
                      if path.suffix in CODE and "include" not in path.parts)
     in_rooms = set(product)
@@ -160,8 +160,8 @@ def main():
             offend(f"rooms.txt has a line for {room}, which has no source")
         elif rooms[room] > FILES_MAX:
             offend(f"{room} has {rooms[room]} .c files, more than {FILES_MAX}")
-        if f"`{room}`" not in architecture:
-            offend(f"docs/ARCHITECTURE.md has no sentence about `{room}`")
+        if f"`{room}`" not in described:
+            offend(f"docs/ROOMS.md has no sentence about `{room}`")
     for what, table in (("name", names), ("type", types)):
         for name, paths in sorted(table.items()):
             if len(paths) > 1:

@@ -8,7 +8,7 @@ import tempfile
 CHECK = pathlib.Path(__file__).with_name("check_rooms.py")
 CLEAN = {
     "tests/lint/rooms.txt": "[shardfmt/src]\nbase:\nio: base\nformat: io\n[tools]\ncommon:\nsrc: common\n",
-    "docs/ARCHITECTURE.md": "`shardfmt/src/base` `shardfmt/src/io` `shardfmt/src/format` `tools/common` `tools/src`\n",
+    "docs/ROOMS.md": "`shardfmt/src/base` `shardfmt/src/io` `shardfmt/src/format` `tools/common` `tools/src`\n",
     "shardfmt/include/speechshard/base.h": "typedef struct spsh__public {\n    int x;\n} spsh__public;\n",
     "shardfmt/src/base/buffer.h": "typedef struct spsh__buffer {\n    int x;\n} spsh__buffer;\n",
     "shardfmt/src/base/buffer.c": '#include "buffer.h"\n#include "speechshard/base.h"\n',
@@ -59,7 +59,7 @@ plant("a room that is not there", "has no line", {"tests/lint/rooms.txt": law.re
 plant("a line without a room", "which has no source", {"tests/lint/rooms.txt": law + "attic:\n"})
 plant("a folder without a line", "has no line in rooms.txt", {"shardfmt/src/attic/x.c": ""})
 plant("a file beside the rooms", "has no line in rooms.txt", {"shardfmt/src/x.c": ""})
-plant("a room nobody describes", "no sentence about `tools/src`", {"docs/ARCHITECTURE.md": "`shardfmt/src/base` "
+plant("a room nobody describes", "no sentence about `tools/src`", {"docs/ROOMS.md": "`shardfmt/src/base` "
       "`shardfmt/src/io` `shardfmt/src/format` `tools/common`\n"})
 plant("a crowded room", "more than 30", {f"shardfmt/src/io/f{number}.c": "" for number in range(30)})
 plant("one name in two rooms", "one name twice, page.c", {"shardfmt/src/io/page.c": ""})
