@@ -1,5 +1,5 @@
-/* json_out.c: jansson behind a stack of open containers. Keys keep the order in which they were
- * added. */
+/* json_out.c: jansson behind a stack of open containers, and behind nodes of parsed documents. Keys
+ * keep the order in which they were added. */
 #include "json_out.h"
 
 #include <errno.h>
@@ -139,6 +139,17 @@ void spsh__json_put_hex(spsh_json *json, const char *key, const uint8_t *bytes, 
     spsh__json_put_string(json, key, text);
 }
 
+void spsh__json_put_member(spsh_json *json, const char *key, const char *object)
+{
+    json_t *tree = json_loads(object, 0, NULL);
+    json_t *value = json_object_get(tree, key);
+    if (value == NULL)
+        fail(json, SPSH_E_SYNTAX, key);
+    else
+        add(json, key, json_incref(value));
+    json_decref(tree);
+}
+
 void spsh__json_put_parsed(spsh_json *json, const char *key, spsh_bytes text)
 {
     if (text.size_bytes == 0) {
@@ -191,14 +202,14 @@ void spsh__json_end(spsh_json *json)
         json->depth--;
 }
 
-/* *ret_text is NULL unless everything was added; the object is emptied in any case. */
+/* *ret_text is written if everything was added; the object is emptied in any case. */
 static spsh_status dump(spsh_json *json, size_t flags, char **ret_text, spsh_error *err)
 {
     spsh_status failure = json == NULL ? SPSH_E_NO_MEMORY : json->failure;
-    *ret_text = NULL;
     if (failure == SPSH_OK) {
-        *ret_text = json_dumps(json->open[0], flags | JSON_REAL_PRECISION(REAL_DIGITS));
-        failure = *ret_text == NULL ? SPSH_E_NO_MEMORY : SPSH_OK;
+        char *text = json_dumps(json->open[0], flags | JSON_REAL_PRECISION(REAL_DIGITS));
+        failure = text == NULL ? SPSH_E_NO_MEMORY : SPSH_OK;
+        *ret_text = text == NULL ? *ret_text : text;
     }
     if (failure == SPSH_E_SYNTAX)
         (void)SPSH_FAIL(err, failure, "JSON member %s: not UTF-8, or not JSON", json->place);
@@ -238,9 +249,61 @@ spsh_status spsh__json_write_pretty(spsh_json *json, FILE *stream, spsh_error *e
 
 spsh_status spsh__json_take_text(spsh_json *json, char **ret_text, spsh_error *err)
 {
-    char *text = NULL;
-    const spsh_status rc = dump(json, JSON_COMPACT, &text, err);
-    if (rc == SPSH_OK)
-        *ret_text = text;
-    return rc;
+    return dump(json, JSON_COMPACT, ret_text, err);
+}
+
+spsh_status spsh__json_take_indented(spsh_json *json, char **ret_text, spsh_error *err)
+{
+    return dump(json, JSON_INDENT(2), ret_text, err);
+}
+
+/* ---- reading ---- */
+
+spsh__json_node *spsh__json_node_read(spsh_bytes text)
+{
+    return json_loadb((const char *)text.data, text.size_bytes, JSON_REJECT_DUPLICATES, NULL);
+}
+
+void spsh__json_node_free(spsh__json_node *root)
+{
+    json_decref(root);
+}
+
+spsh__json_node *spsh__json_node_member(const spsh__json_node *object, const char *key)
+{
+    return json_object_get(object, key);
+}
+
+bool spsh__json_node_next(spsh__json_node *object, void **at, const char **ret_key,
+                          spsh__json_node **ret_value)
+{
+    *at = *at == NULL ? json_object_iter(object) : json_object_iter_next(object, *at);
+    *ret_key = json_object_iter_key(*at);
+    *ret_value = json_object_iter_value(*at);
+    return *at != NULL;
+}
+
+size_t spsh__json_node_count(const spsh__json_node *array)
+{
+    return json_array_size(array);
+}
+
+spsh__json_node *spsh__json_node_at(const spsh__json_node *array, size_t index)
+{
+    return json_array_get(array, index);
+}
+
+const char *spsh__json_node_string(const spsh__json_node *node)
+{
+    return json_string_value(node);
+}
+
+double spsh__json_node_number(const spsh__json_node *node)
+{
+    return json_is_number(node) ? json_number_value(node) : (double)NAN;
+}
+
+bool spsh__json_node_equal(const spsh__json_node *left, const spsh__json_node *right)
+{
+    return json_equal(left, right) != 0;
 }

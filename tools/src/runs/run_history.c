@@ -8,9 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
 #include "common/grow.h"
+#include "common/json_out.h"
 #include "common/row_reader.h"
 #include "speechshard/inside.h"
 
@@ -33,16 +32,15 @@ static const char *const column_names[SPSH__RUN_COLUMNS] = {
     [SPSH__RUN_FRAME_ERROR] = "frame_error",
 };
 
-static double number_of(const json_t *object, const char *key)
+static double number_of(const spsh__json_node *object, const char *key)
 {
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+    return spsh__json_node_number(spsh__json_node_member(object, key));
 }
 
 /* A copy; empty where there is none; NULL: no memory. */
-static char *text_of(const json_t *object, const char *key)
+static char *text_of(const spsh__json_node *object, const char *key)
 {
-    const char *text = json_string_value(json_object_get(object, key));
+    const char *text = spsh__json_node_string(spsh__json_node_member(object, key));
     return strdup(text == NULL ? "" : text);
 }
 
@@ -68,13 +66,13 @@ static spsh__run_domain *find_domain(spsh__run_history *h, const char *name, boo
     return d;
 }
 
-static bool add_domains(spsh__run_history *h, double samples, const json_t *line)
+static bool add_domains(spsh__run_history *h, double samples, const spsh__json_node *line)
 {
     const char *name = NULL;
-    json_t *domain = NULL;
+    spsh__json_node *domain = NULL;
     bool failed = false;
-    json_object_foreach(json_object_get(line, "domains"), name, domain)
-    {
+    void *at = NULL;
+    while (spsh__json_node_next(spsh__json_node_member(line, "domains"), &at, &name, &domain)) {
         const double loss = number_of(domain, "loss");
         const double utterances = number_of(domain, "utterances");
         if (!isfinite(loss) || !(utterances > 0))
@@ -86,7 +84,7 @@ static bool add_domains(spsh__run_history *h, double samples, const json_t *line
     return !failed;
 }
 
-static bool add_step(spsh__run_history *h, const json_t *line)
+static bool add_step(spsh__run_history *h, const spsh__json_node *line)
 {
     const spsh__run_place place = {number_of(line, "samples"), number_of(line, "step"),
                                    number_of(line, "epoch"), number_of(line, "time"),
@@ -114,15 +112,15 @@ static void free_examples(spsh__run_set *set)
     set->example_count = 0;
 }
 
-static bool take_examples(spsh__run_set *set, const json_t *examples)
+static bool take_examples(spsh__run_set *set, const spsh__json_node *examples)
 {
-    const size_t count = json_array_size(examples);
+    const size_t count = spsh__json_node_count(examples);
     free_examples(set);
     set->examples = (spsh__run_example *)calloc(count + 1, sizeof(*set->examples));
     if (set->examples == NULL)
         return false;
     while (set->example_count < count) {
-        const json_t *example = json_array_get(examples, set->example_count);
+        const spsh__json_node *example = spsh__json_node_at(examples, set->example_count);
         spsh__run_example *to = &set->examples[set->example_count++];
         *to = (spsh__run_example){text_of(example, "id"), text_of(example, "reference"),
                                   text_of(example, "found")};
@@ -162,10 +160,10 @@ static bool keep_evaluation(spsh__run_history *h, const spsh__run_evaluation *e)
     return true;
 }
 
-static bool add_evaluation(spsh__run_history *h, const json_t *line)
+static bool add_evaluation(spsh__run_history *h, const spsh__json_node *line)
 {
     bool failed = false;
-    const char *name = json_string_value(json_object_get(line, "set"));
+    const char *name = spsh__json_node_string(spsh__json_node_member(line, "set"));
     spsh__run_set *set = find_set(h, name == NULL ? "" : name, &failed);
     if (set == NULL)
         return !failed;
@@ -186,7 +184,7 @@ static bool add_evaluation(spsh__run_history *h, const json_t *line)
     if (!isfinite(e.samples))
         return true;
     spsh__series_add(&set->series, e.samples, values, 1);
-    return keep_evaluation(h, &e) && take_examples(set, json_object_get(line, "examples"));
+    return keep_evaluation(h, &e) && take_examples(set, spsh__json_node_member(line, "examples"));
 }
 
 /* ---- starts ---- */
@@ -202,7 +200,7 @@ static void forget_beyond(spsh__run_history *h, double samples)
         h->evaluation_count--;
 }
 
-static bool add_start(spsh__run_history *h, const json_t *line)
+static bool add_start(spsh__run_history *h, const spsh__json_node *line)
 {
     spsh__run_start *all =
         (spsh__run_start *)realloc(h->starts, (h->start_count + 1) * sizeof(*all));
@@ -237,9 +235,8 @@ static bool add_start(spsh__run_history *h, const json_t *line)
 /* false: no memory. Kinds of later versions are passed over. */
 static bool add_line(spsh__run_history *h, const spsh__row *row)
 {
-    json_t *line =
-        json_loadb((const char *)row->raw.data, row->raw.size_bytes, JSON_REJECT_DUPLICATES, NULL);
-    const char *kind = json_string_value(json_object_get(line, "kind"));
+    spsh__json_node *line = spsh__json_node_read(row->raw);
+    const char *kind = spsh__json_node_string(spsh__json_node_member(line, "kind"));
     bool is_kept = true;
     if (kind == NULL) {
         if (h->damaged_lines++ == 0)
@@ -255,7 +252,7 @@ static bool add_line(spsh__run_history *h, const spsh__row *row)
     h->last_time = isfinite(time) ? time : h->last_time;
     if (h->start_count > 0 && isfinite(time))
         h->starts[h->start_count - 1].last_time = time;
-    json_decref(line);
+    spsh__json_node_free(line);
     return is_kept;
 }
 
