@@ -9,13 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/file_names.h"
 #include "common/file_out.h"
+#include "common/grow.h"
 #include "copies/judge.h"
 #include "dedup_options.h"
 #include "plan/copy_plan.h"
 #include "set/dataset_splits.h"
 #include "set/scaled_keys.h"
 #include "set/source_prints.h"
+#include "set/split_names.h"
 #include "speechshard/inside.h"
 #include "speechshard/options.h"
 #include "work_space.h"
@@ -54,8 +57,9 @@ static spsh_status open_set(run *r, spsh_error *err)
     return rc;
 }
 
-/* Puts the names of splits that a dataset has behind one another, each with a zero behind it. */
-static spsh_status add_splits(const run *r, const char *path, spsh__builder *names, spsh_error *err)
+/* Takes the splits that a dataset has out of names. */
+static spsh_status take_out_splits(const run *r, const char *path, spsh__split_names *names,
+                                   spsh_error *err)
 {
     spsh_dataset_options opt = SPSH_DATASET_OPTIONS_INIT;
     spsh_dataset *dataset = NULL;
@@ -63,47 +67,33 @@ static spsh_status add_splits(const run *r, const char *path, spsh__builder *nam
     spsh_status rc = spsh_dataset_open(path, &opt, &dataset, err);
     for (uint64_t i = 0; rc == SPSH_OK && i < spsh_dataset_group_count(dataset); i++) {
         spsh_dataset_group group;
+        size_t left = 0;
         rc = spsh_dataset_group_get(dataset, i, &group, err);
-        if (rc == SPSH_OK && group.split.size_bytes > 0) {
-            spsh__builder_append_bytes(names, group.split);
-            spsh__builder_append(names, "", 1);
+        for (size_t k = 0; rc == SPSH_OK && k < names->count; k++) {
+            if (!spsh__bytes_equal(names->items[k], group.split))
+                names->items[left++] = names->items[k];
         }
+        names->count = rc == SPSH_OK ? left : names->count;
     }
     spsh_dataset_close(dataset);
     return rc;
 }
 
-static bool has_split(const spsh__builder *names, const char *name, size_t length)
-{
-    for (size_t at = 0; at < names->size_bytes;) {
-        const char *known = (const char *)names->data + at;
-        const size_t known_length = strlen(known);
-        if (known_length == length && memcmp(known, name, length) == 0)
-            return true;
-        at += known_length + 1;
-    }
-    return false;
-}
-
 /* Splits that no dataset has are told before anything takes long: a slip would protect all. */
 static spsh_status check_names(const run *r, spsh_error *err)
 {
-    spsh__builder names = {0};
+    spsh__split_names names = {0};
     spsh_status rc = SPSH_OK;
     if (r->options.drop_from == NULL)
         return SPSH_OK;
-    for (size_t i = 0; i < r->sources->count && rc == SPSH_OK; i++)
-        rc = add_splits(r, r->sources->items[i].path, &names, err);
-    if (rc == SPSH_OK && names.failed)
+    if (!spsh__split_names_add(&names, r->options.drop_from))
         rc = SPSH_NO_MEMORY(err);
-    for (const char *at = r->options.drop_from; rc == SPSH_OK && *at != '\0';) {
-        const size_t length = strcspn(at, ",");
-        if (!has_split(&names, at, length))
-            rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, "--drop-from: no dataset has a split '%.*s'",
-                           (int)length, at);
-        at += length + (at[length] == ',');
-    }
-    spsh__builder_free(&names);
+    for (size_t i = 0; i < r->sources->count && rc == SPSH_OK; i++)
+        rc = take_out_splits(r, r->sources->items[i].path, &names, err);
+    if (rc == SPSH_OK && names.count > 0)
+        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, "drop_from: no dataset has a split '%.*s'",
+                       (int)names.items[0].size_bytes, (const char *)names.items[0].data);
+    free(names.items);
     return rc;
 }
 
@@ -123,7 +113,7 @@ static spsh_status settle_policy(run *r, spsh_error *err)
                strcmp(spsh_dataset_path(spsh__print_set_dataset(set, at)), o->prefer[i]) != 0)
             at++;
         if (at == count)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "--prefer %s: none of the datasets",
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "prefer %s: none of the datasets",
                              o->prefer[i]);
         policy->prefer[policy->prefer_count++] = at;
     }
@@ -187,14 +177,11 @@ static spsh_status check_space(const run *r, spsh_error *err)
 static spsh_status take_match(void *user, const spsh__match *match, spsh_error *err)
 {
     spsh_dedupe_result *d = (spsh_dedupe_result *)user;
-    if (d->match_count == d->match_capacity) {
-        const uint64_t capacity = d->match_capacity == 0 ? 1024 : 2 * d->match_capacity;
-        spsh__match *grown = realloc(d->matches, (size_t)capacity * sizeof(*grown));
-        if (grown == NULL)
-            return SPSH_NO_MEMORY(err);
-        d->matches = grown;
-        d->match_capacity = capacity;
-    }
+    spsh__match *matches =
+        spsh__grow(d->matches, &d->match_capacity, d->match_count + 1, sizeof(*matches));
+    if (matches == NULL)
+        return SPSH_NO_MEMORY(err);
+    d->matches = matches;
     d->matches[d->match_count++] = *match;
     return SPSH_OK;
 }
@@ -338,58 +325,32 @@ static void fill_facts(spsh_dedupe_result *d)
 
 /* ---- files ---- */
 
-static int compare_names(const void *left, const void *right)
-{
-    const spsh_bytes *l = left;
-    const spsh_bytes *r = right;
-    const size_t common = l->size_bytes < r->size_bytes ? l->size_bytes : r->size_bytes;
-    const int order = memcmp(l->data, r->data, common);
-    return order != 0 ? order : (l->size_bytes > r->size_bytes) - (l->size_bytes < r->size_bytes);
-}
-
-/* The names between the commas, borrowed, at the end of names. */
-static void add_names(const char *splits, spsh__builder *names)
-{
-    while (*splits != '\0') {
-        const size_t length = strcspn(splits, ",");
-        const spsh_bytes name = {(const uint8_t *)splits, length};
-        spsh__builder_append(names, &name, sizeof(name));
-        splits += length + (splits[length] == ',');
-    }
-}
-
 /* The splits that were asked for, each once and sorted; *ret_text NULL: all. */
 static spsh_status list_splits(const spsh_dedup_sources *sources, const char *path, char **ret_text,
                                spsh_error *err)
 {
-    spsh__builder names = {0};
+    spsh__split_names names = {0};
     spsh__builder joined = {0};
     bool has_all = false;
     *ret_text = NULL;
     for (size_t i = 0; i < sources->count; i++) {
-        if (strcmp(sources->items[i].path, path) != 0)
+        const spsh_dedup_source *source = &sources->items[i];
+        if (strcmp(source->path, path) != 0)
             continue;
-        if (sources->items[i].splits == NULL)
-            has_all = true;
-        else
-            add_names(sources->items[i].splits, &names);
+        has_all = has_all || source->splits == NULL;
+        if (source->splits != NULL && !spsh__split_names_add(&names, source->splits))
+            joined.failed = true;
     }
-    spsh_bytes *list = (spsh_bytes *)(void *)names.data;
-    const size_t count = names.size_bytes / sizeof(*list);
-    if (count > 1)
-        qsort(list, count, sizeof(*list), compare_names);
-    for (size_t i = 0; i < count; i++) {
-        if (i > 0 && compare_names(&list[i], &list[i - 1]) == 0)
-            continue;
-        if (i > 0)
-            spsh__builder_append_text(&joined, ",");
-        spsh__builder_append_bytes(&joined, list[i]);
+    spsh__split_names_sort(&names);
+    for (size_t i = 0; i < names.count; i++) {
+        spsh__builder_append_text(&joined, i > 0 ? "," : "");
+        spsh__builder_append_bytes(&joined, names.items[i]);
     }
-    const char *text = names.failed ? NULL : spsh__builder_text(&joined);
+    const char *text = spsh__builder_text(&joined);
     if (text != NULL && !has_all)
         *ret_text = strdup(text);
     const bool failed = text == NULL || (!has_all && *ret_text == NULL);
-    spsh__builder_free(&names);
+    free(names.items);
     spsh__builder_free(&joined);
     return failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }

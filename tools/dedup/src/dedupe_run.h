@@ -9,7 +9,7 @@ struct spsh_dedupe_result {
     spsh__print_set *set;
     spsh__copies_facts copies;
     spsh__match *matches;
-    uint64_t match_count, match_capacity;
+    size_t match_count, match_capacity;
     spsh__clusters clusters;
     spsh__policy policy;
     spsh__plan_facts plan;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "speechshard/options.h"
 
 /* What follows the dataset's path in a message; NULL: it is of another one. */
 static const char *rest_of(const char *message, const char *dataset_path)
@@ -44,9 +45,15 @@ int spsh__path_fail(const char *command, const char *const *paths, size_t path_c
     return SPSH_EXIT_FAILED;
 }
 
-int spsh__source_fail(const char *command, const spsh_dedup_sources *sources, const spsh_error *err)
+/* The library names members of spsh_dedupe_options and spsh_audit_options. */
+int spsh__source_fail(const char *command, const spsh_dedup_sources *sources, spsh_error *err)
 {
+    static const spsh_option_name names[] = {
+        {"drop_from", "--drop-from"},
+        {"work_path", "--work"     },
+    };
     const size_t count = spsh_dedup_sources_count(sources);
+    spsh_options_rename(err, names, sizeof(names) / sizeof(names[0]));
     (void)spsh__cli_fail(command, err);
     for (size_t i = 0; i < count && !advise(spsh_dedup_sources_get(sources, i)->path, err);)
         i++;

@@ -11,7 +11,6 @@
 /* command: before the message; NULL: nothing. Returns SPSH_EXIT_FAILED. */
 int spsh__path_fail(const char *command, const char *const *paths, size_t path_count,
                     const spsh_error *err);
-int spsh__source_fail(const char *command, const spsh_dedup_sources *sources,
-                      const spsh_error *err);
+int spsh__source_fail(const char *command, const spsh_dedup_sources *sources, spsh_error *err);
 
 #endif

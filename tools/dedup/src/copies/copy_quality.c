@@ -9,8 +9,10 @@
 #include <string.h>
 
 #include "clusters.h"
+#include "common/file_names.h"
 #include "common/hash.h"
 #include "set/set_readers.h"
+#include "set/split_names.h"
 #include "speechshard/inside.h"
 #include "text/text_profile.h"
 
@@ -25,11 +27,10 @@ typedef struct quality_reader {
 
 static bool names_split(const char *splits, spsh_bytes split)
 {
-    while (*splits != '\0') {
-        const size_t length = strcspn(splits, ",");
-        if (length == split.size_bytes && memcmp(splits, split.data, length) == 0)
+    spsh_bytes name;
+    while (spsh__split_names_next(&splits, &name)) {
+        if (spsh__bytes_equal(name, split))
             return true;
-        splits += length + (splits[length] == ',');
     }
     return false;
 }
