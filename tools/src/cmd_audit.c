@@ -6,6 +6,7 @@
 #include "speechshard/decimal.h"
 #include "speechshard/io.h"
 #include "speechshard/nearest_word.h"
+#include "speechshard/options.h"
 
 #include "cli/cli.h"
 #include "cli/source_fail.h"
@@ -165,11 +166,9 @@ static int on_progress(void *user, const char *stage, uint64_t done, uint64_t to
 static void on_space(void *user, uint64_t temporary_bytes)
 {
     const audit_command *c = (const audit_command *)user;
-    char space[SPSH_HUMAN_BYTES];
-    if (temporary_bytes == 0)
-        return;
-    spsh__cli_message("temporary space: at most %s in %s",
-                      spsh__human_bytes(temporary_bytes, space), c->work_path);
+    if (temporary_bytes > 0)
+        spsh__cli_message("temporary space: at most %s in %s", SPSH_SHOW_BYTES(temporary_bytes),
+                          c->work_path);
 }
 
 /* summary.json is all that --json prints. */
@@ -227,12 +226,18 @@ static int run_audit(audit_command *c, const spsh_audit_options *options)
 
 static int check(audit_command *c)
 {
+    static const spsh_option_name sides[] = {
+        {"SPSH_SIDE_TRAIN", "--train"},
+        {"SPSH_SIDE_TEST",  "--test" },
+    };
     const bool has_sources = spsh_dedup_sources_count(c->sources) > 0;
     spsh_error err = SPSH_ERROR_INIT;
     uint64_t files = 0;
     if (spsh_audit_check(c->statement_path, has_sources ? c->sources : NULL, NULL, &files, &err) !=
-        SPSH_OK)
+        SPSH_OK) {
+        spsh_options_rename(&err, sides, sizeof(sides) / sizeof(sides[0]));
         return spsh__cli_fail(NULL, &err);
+    }
     printf("%s: unchanged, and so are %" PRIu64 " files beside it%s\n", c->statement_path, files,
            has_sources ? "; the data are those of the audit"
                        : "; give --train and --test to compare the data");

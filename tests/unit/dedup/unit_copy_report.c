@@ -86,6 +86,8 @@ typedef struct world {
     spsh__leak_cell cell;
     uint8_t masks[3];
     uint64_t tests[3];
+    spsh__audit_roster roster;
+    spsh__leaks leaks;
     spsh__audit_facts audit;
 } world;
 
@@ -160,6 +162,19 @@ static void fill_plan(world *w)
                                  .total_seconds = CLIPS * SECONDS};
 }
 
+static void fill_sides(world *w, const spsh__leak_split *test)
+{
+    w->roster = (spsh__audit_roster){.train = &w->splits[0],
+                                     .test = test,
+                                     .train_count = 1,
+                                     .test_count = 1,
+                                     .test_ordinals = w->tests,
+                                     .test_utterance_count = 3};
+    w->leaks = (spsh__leaks){.masks = w->masks, .cells = &w->cell, .totals = &w->cell};
+    w->audit = (spsh__audit_facts){
+        .common = w->common, .roster = &w->roster, .leaks = &w->leaks, .texts = &w->text_facts};
+}
+
 static void fill_audit(world *w)
 {
     w->text_facts = (spsh__text_facts){.train_count = 3, .test_count = 3, .test_empty_count = 1};
@@ -170,19 +185,9 @@ static void fill_audit(world *w)
         w->cell.seconds[k] = 3.0 * (double)w->cell.utterances[k];
     }
     w->masks[0] = 1;
-    w->audit = (spsh__audit_facts){.common = w->common,
-                                   .matches = w->matches,
-                                   .texts = &w->text_facts,
-                                   .train = &w->splits[0],
-                                   .test = &w->splits[1],
-                                   .train_count = 1,
-                                   .test_count = 1,
-                                   .cells = &w->cell,
-                                   .totals = &w->cell,
-                                   .masks = w->masks,
-                                   .test_ordinals = w->tests,
-                                   .test_utterance_count = 3,
-                                   .is_failed = true};
+    fill_sides(w, &w->splits[1]);
+    w->leaks.matches = w->matches;
+    w->audit.is_failed = true;
     for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++)
         w->audit.fail_limits[k] = k == 0 ? 0.01 : 2;
 }
@@ -204,17 +209,7 @@ static world *make_world(const char *path, bool is_empty)
         w->plan = (spsh__plan_facts){
             .common = w->common, .clusters = &w->all, .policy = &w->policy, .total_seconds = 18};
         w->splits[0] = (spsh__leak_split){"pages: train", 3, 9};
-        w->audit = (spsh__audit_facts){.common = w->common,
-                                       .texts = &w->text_facts,
-                                       .train = &w->splits[0],
-                                       .test = &w->splits[0],
-                                       .train_count = 1,
-                                       .test_count = 1,
-                                       .cells = &w->cell,
-                                       .totals = &w->cell,
-                                       .masks = w->masks,
-                                       .test_ordinals = w->tests,
-                                       .test_utterance_count = 3};
+        fill_sides(w, &w->splits[0]);
         for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++)
             w->audit.fail_limits[k] = 2;
         return w;

@@ -26,57 +26,52 @@ static uint64_t find_example(const spsh_audit *a, size_t split, unsigned leak)
 }
 
 /* A reader's strings last until its next call, so both ids are copied. */
-static spsh_status copy_ids(const spsh__audit_names *names, uint64_t test, uint64_t train,
+static spsh_status copy_ids(const spsh__set_readers *readers, const uint64_t ordinals[2],
                             spsh__leak_shown *shown, spsh_error *err)
 {
     spsh__builder ids = {0};
-    spsh_utterance utterance;
-    spsh_status rc = spsh__audit_names_get(names, test, &utterance, err);
-    if (rc != SPSH_OK)
-        return rc;
-    const size_t test_bytes = utterance.id.size_bytes;
-    spsh__builder_append_bytes(&ids, utterance.id);
-    rc = spsh__audit_names_get(names, train, &utterance, err);
-    if (rc == SPSH_OK)
-        spsh__builder_append_bytes(&ids, utterance.id);
+    size_t test_bytes = 0;
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < 2 && rc == SPSH_OK; i++) {
+        spsh_utterance utterance;
+        test_bytes = ids.size_bytes;
+        rc = spsh__set_readers_metadata(readers, ordinals[i], &utterance, err);
+        if (rc == SPSH_OK)
+            spsh__builder_append_bytes(&ids, utterance.id);
+    }
     if (rc == SPSH_OK && ids.failed)
         rc = SPSH_NO_MEMORY(err);
-    if (rc != SPSH_OK) {
-        spsh__builder_free(&ids);
-        return rc;
-    }
     shown->ids = ids.data;
     shown->example.test_id = (spsh_bytes){ids.data, test_bytes};
     shown->example.train_id = (spsh_bytes){ids.data + test_bytes, ids.size_bytes - test_bytes};
-    return SPSH_OK;
+    return rc;
 }
 
-static spsh_status show_example(const spsh_audit *a, const spsh__audit_names *names,
+static spsh_status show_example(const spsh_audit *a, const spsh__set_readers *readers,
                                 uint64_t number, unsigned leak, spsh__leak_shown *shown,
                                 spsh_error *err)
 {
     const spsh__audit_roster *roster = &a->sides->roster;
     const uint64_t found = a->leaks.evidence[number * SPSH_LEAK_COUNT + leak].match;
     const spsh__match match = spsh__audit_train_first(roster, &a->leaks.matches[found]);
+    const uint64_t ordinals[2] = {roster->test_ordinals[number], match.a};
     size_t dataset = 0;
     uint64_t position = 0;
-    const spsh_status rc = copy_ids(names, roster->test_ordinals[number], match.a, shown, err);
-    if (rc != SPSH_OK)
-        return rc;
     spsh__print_set_place(a->set, match.a, &dataset, &position);
     shown->match = spsh__pair_match_show(&match);
     shown->example.train_corpus = a->sides->corpora[dataset];
     shown->example.match = &shown->match;
     shown->leak.example = &shown->example;
-    return SPSH_OK;
+    return copy_ids(readers, ordinals, shown, err);
 }
 
-static spsh_status show_split(spsh_audit *a, const spsh__audit_names *names, size_t split,
+static spsh_status show_split(spsh_audit *a, const spsh__set_readers *readers, size_t split,
                               spsh_error *err)
 {
-    const spsh__leak_split *facts = &a->facts.test[split];
-    const spsh__leak_cell *cell = &a->facts.totals[split];
-    a->splits[split] = (spsh_audit_split){facts->name, facts->utterances, facts->seconds,
+    const spsh__audit_facts *facts = &a->report.facts;
+    const spsh__leak_split *test = &facts->roster->test[split];
+    const spsh__leak_cell *cell = &a->leaks.totals[split];
+    a->splits[split] = (spsh_audit_split){test->name, test->utterances, test->seconds,
                                           spsh__audit_dirty_count(&a->report, split)};
     for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
         spsh__leak_shown *shown = &a->shown[split * SPSH_LEAK_COUNT + k];
@@ -84,12 +79,12 @@ static spsh_status show_split(spsh_audit *a, const spsh__audit_names *names, siz
         const uint64_t number = find_example(a, split, k);
         leak->utterance_count = cell->utterances[k];
         leak->seconds = cell->seconds[k];
-        spsh__leak_interval(cell->utterances[k], facts->utterances, &leak->share_low,
+        spsh__leak_interval(cell->utterances[k], test->utterances, &leak->share_low,
                             &leak->share_high);
-        leak->limit = a->facts.fail_limits[k];
-        leak->is_failure = spsh__audit_is_failure(&a->facts, split, (spsh_leak)k);
+        leak->limit = facts->fail_limits[k];
+        leak->is_failure = spsh__audit_is_failure(facts, split, (spsh_leak)k);
         const spsh_status rc =
-            number == SPSH_NONE_U64 ? SPSH_OK : show_example(a, names, number, k, shown, err);
+            number == SPSH_NONE_U64 ? SPSH_OK : show_example(a, readers, number, k, shown, err);
         if (rc != SPSH_OK)
             return rc;
     }
@@ -98,23 +93,24 @@ static spsh_status show_split(spsh_audit *a, const spsh__audit_names *names, siz
 
 spsh_status spsh__audit_show(spsh_audit *audit, spsh_error *err)
 {
-    const size_t count = audit->facts.test_count;
-    spsh__audit_names names = {0};
+    const size_t count = audit->sides->roster.test_count;
+    spsh__set_readers readers = {0};
     audit->splits = calloc(count + 1, sizeof(*audit->splits));
     audit->shown = calloc(count * SPSH_LEAK_COUNT + 1, sizeof(*audit->shown));
     if (audit->splits == NULL || audit->shown == NULL)
         return SPSH_NO_MEMORY(err);
-    spsh_status rc = spsh__audit_names_open(audit->sides, &names, err);
+    audit->split_count = count;
+    spsh_status rc = spsh__set_readers_open(audit->set, &readers, err);
     for (size_t i = 0; i < count && rc == SPSH_OK; i++)
-        rc = show_split(audit, &names, i, err);
-    spsh__audit_names_close(&names);
+        rc = show_split(audit, &readers, i, err);
+    spsh__set_readers_close(&readers);
     audit->warning_count = spsh__audit_warnings(&audit->report, audit->warnings);
     return rc;
 }
 
 size_t spsh_audit_split_count(const spsh_audit *audit)
 {
-    return audit->facts.test_count;
+    return audit->split_count;
 }
 
 const spsh_audit_split *spsh_audit_split_get(const spsh_audit *audit, size_t split)
@@ -141,7 +137,7 @@ void spsh_audit_free(spsh_audit *audit)
 {
     if (audit == NULL)
         return;
-    for (size_t i = 0; audit->shown != NULL && i < audit->facts.test_count * SPSH_LEAK_COUNT; i++)
+    for (size_t i = 0; i < audit->split_count * SPSH_LEAK_COUNT; i++)
         free(audit->shown[i].ids);
     free(audit->shown);
     free(audit->splits);

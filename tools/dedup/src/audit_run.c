@@ -123,11 +123,21 @@ static void take_limits(const spsh_audit_options *options, double limits[SPSH_LE
     }
 }
 
+static bool has_failure(const spsh__audit_facts *facts)
+{
+    for (size_t i = 0; i < facts->roster->test_count; i++) {
+        for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
+            if (spsh__audit_is_failure(facts, i, (spsh_leak)k))
+                return true;
+        }
+    }
+    return false;
+}
+
 static void gather(const run *r)
 {
     spsh_audit *a = r->a;
-    const spsh__audit_roster *roster = &a->sides->roster;
-    spsh__audit_facts *facts = &a->facts;
+    spsh__audit_facts *facts = &a->report.facts;
     /* What depends on the machine is no fact of the audit. */
     a->copies.join.spilled_bytes = 0;
     facts->common.set = a->set;
@@ -138,23 +148,13 @@ static void gather(const run *r)
     facts->common.match_count = a->leaks.match_count;
     for (uint64_t i = 0; i < a->leaks.match_count; i++)
         spsh__copy_facts_count(&facts->common, &a->leaks.matches[i]);
-    facts->matches = a->leaks.matches;
+    facts->roster = &a->sides->roster;
+    facts->leaks = &a->leaks;
     facts->texts = &a->texts;
     facts->profile = r->options.profile;
-    facts->train = roster->train;
-    facts->test = roster->test;
-    facts->train_count = roster->train_count;
-    facts->test_count = roster->test_count;
-    facts->cells = a->leaks.cells;
-    facts->totals = a->leaks.totals;
-    facts->masks = a->leaks.masks;
-    facts->test_ordinals = roster->test_ordinals;
-    facts->test_utterance_count = roster->test_utterance_count;
     take_limits(&r->options, facts->fail_limits);
-    facts->is_failed = spsh__audit_failures(facts, NULL) > 0;
-    a->report.facts = facts;
+    facts->is_failed = has_failure(facts);
     a->report.sides = a->sides;
-    a->report.leaks = &a->leaks;
     a->report.inputs = a->inputs;
     a->report.io = r->options.io;
 }

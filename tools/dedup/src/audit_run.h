@@ -19,12 +19,12 @@ struct spsh_audit {
     spsh__copies_facts copies;
     spsh__text_facts texts;
     spsh__leaks leaks;
-    spsh__audit_facts facts;
     spsh__audit_report report;
     char *inputs;
     /* for callers */
-    spsh_audit_split *splits; /* facts.test_count */
-    spsh__leak_shown *shown;  /* facts.test_count x SPSH_LEAK_COUNT */
+    size_t split_count;
+    spsh_audit_split *splits;
+    spsh__leak_shown *shown; /* split_count x SPSH_LEAK_COUNT */
     size_t warning_count;
     char warnings[SPSH__AUDIT_WARNINGS_MAX][SPSH__AUDIT_WARNING_BYTES];
 };

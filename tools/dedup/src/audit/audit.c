@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/grow.h"
+#include "copies/copy_graph.h"
 #include "speechshard/inside.h"
 
 /* Two utterances with equal samples. */
@@ -31,9 +33,9 @@ typedef struct node {
 struct spsh__audit {
     const spsh__audit_roster *roster;
     spsh__match *matches;
-    uint64_t match_count, match_capacity;
+    size_t match_count, match_capacity;
     equal_pair *links;
-    uint64_t link_count, link_capacity;
+    size_t link_count, link_capacity;
     node *nodes; /* by ordinal */
     uint64_t node_count;
     node *members;    /* nodes by group, split, ordinal; of train one a split */
@@ -145,31 +147,7 @@ int spsh__leak_compare(const spsh__match *left, const spsh__match *right)
     return spsh__match_compare(left, right);
 }
 
-/* Equal samples, so that what is true of one is true of the other: not for stretches of a record
- * that overlap for the most part. */
-static bool is_equal(const spsh__match *match)
-{
-    if (match->kind != SPSH_COPY_SAME_RECORDING)
-        return false;
-    return match->tier == SPSH_TIER_PCM ||
-           (match->tier == SPSH_TIER_BYTES && match->coverage_a >= 1 && match->coverage_b >= 1);
-}
-
 /* ---- taking matches ---- */
-
-/* Room for one more of item_bytes each. */
-static void *grow(void *items, uint64_t count, uint64_t *capacity, size_t item_bytes)
-{
-    if (count < *capacity)
-        return items;
-    uint64_t more = *capacity == 0 ? 256 : *capacity + *capacity / 2;
-    if (more > SIZE_MAX / item_bytes)
-        return NULL;
-    void *bigger = realloc(items, (size_t)more * item_bytes);
-    if (bigger != NULL)
-        *capacity = more;
-    return bigger;
-}
 
 uint64_t spsh__audit_test_number(const spsh__audit_roster *roster, uint64_t ordinal)
 {
@@ -191,9 +169,9 @@ static spsh_status take(void *user, const spsh__match *match, spsh_error *err)
     spsh__audit *audit = user;
     bool a_is_test = spsh__audit_test_number(audit->roster, match->a) != SPSH_NONE_U64;
     bool b_is_test = spsh__audit_test_number(audit->roster, match->b) != SPSH_NONE_U64;
-    if (is_equal(match)) {
+    if (spsh__match_is_equal(match)) {
         equal_pair *links =
-            grow(audit->links, audit->link_count, &audit->link_capacity, sizeof(*links));
+            spsh__grow(audit->links, &audit->link_capacity, audit->link_count + 1, sizeof(*links));
         if (links == NULL)
             return SPSH_NO_MEMORY(err);
         audit->links = links;
@@ -201,8 +179,8 @@ static spsh_status take(void *user, const spsh__match *match, spsh_error *err)
     }
     if (a_is_test == b_is_test)
         return SPSH_OK;
-    spsh__match *matches =
-        grow(audit->matches, audit->match_count, &audit->match_capacity, sizeof(*matches));
+    spsh__match *matches = spsh__grow(audit->matches, &audit->match_capacity,
+                                      audit->match_count + 1, sizeof(*matches));
     if (matches == NULL)
         return SPSH_NO_MEMORY(err);
     audit->matches = matches;
@@ -218,11 +196,11 @@ spsh__match_sink spsh__audit_sink(spsh__audit *audit)
 static void sort_matches(spsh__audit *audit)
 {
     spsh__match *matches = audit->matches;
-    uint64_t count = 0;
+    size_t count = 0;
     if (audit->match_count == 0)
         return;
-    qsort(matches, (size_t)audit->match_count, sizeof(*matches), spsh__match_compare);
-    for (uint64_t i = 0; i < audit->match_count; i++) {
+    qsort(matches, audit->match_count, sizeof(*matches), spsh__match_compare);
+    for (size_t i = 0; i < audit->match_count; i++) {
         if (count == 0 || spsh__match_compare(&matches[count - 1], &matches[i]) != 0)
             matches[count++] = matches[i];
     }
@@ -272,7 +250,7 @@ static spsh_status make_nodes(spsh__audit *audit, spsh_error *err)
         return SPSH_OK;
     if (audit->link_count > SIZE_MAX / 2 / sizeof(*audit->nodes))
         return SPSH_NO_MEMORY(err);
-    node *nodes = calloc((size_t)audit->link_count * 2, sizeof(*nodes));
+    node *nodes = calloc(audit->link_count * 2, sizeof(*nodes));
     if (nodes == NULL)
         return SPSH_NO_MEMORY(err);
     audit->nodes = nodes;
@@ -280,7 +258,7 @@ static spsh_status make_nodes(spsh__audit *audit, spsh_error *err)
         nodes[2 * i].ordinal = audit->links[i].a;
         nodes[2 * i + 1].ordinal = audit->links[i].b;
     }
-    qsort(nodes, (size_t)audit->link_count * 2, sizeof(*nodes), compare_nodes);
+    qsort(nodes, audit->link_count * 2, sizeof(*nodes), compare_nodes);
     for (uint64_t i = 0; i < 2 * audit->link_count; i++) {
         if (count == 0 || nodes[count - 1].ordinal != nodes[i].ordinal)
             nodes[count++].ordinal = nodes[i].ordinal;

@@ -20,183 +20,141 @@
 
 enum { PIECE_BYTES = 1 << 20 };
 
-/* ---- one file ---- */
-
-typedef struct out_file {
-    spsh_file_writer *writer;
+/* A folder that is written, a file after the other. */
+typedef struct folder_writer {
+    const char *folder;
+    const spsh__audit_report *report;
+    spsh__set_readers readers;
+    spsh_json *json;
+    spsh__audit_file *files; /* those that are written, in order */
+    size_t count;
+    size_t list; /* of ids, that is being written: split list / 2 of test, the odd ones dirty */
+    /* the file that is being written */
+    spsh_file_writer *file;
     spsh__pack_hasher *hasher;
     spsh__builder piece;
-} out_file;
+} folder_writer;
 
-static spsh_status out_open(out_file *out, const char *folder, const char *name, const spsh_io *io,
-                            spsh_error *err)
-{
-    *out = (out_file){NULL, spsh__pack_hasher_new(), {0}};
-    if (out->hasher == NULL)
-        return SPSH_NO_MEMORY(err);
-    return spsh_file_writer_open(io, folder, name, 0, NULL, &out->writer, err);
-}
+/* ---- one file ---- */
 
-static spsh_status out_flush(out_file *out, spsh_error *err)
+static spsh_status flush(folder_writer *w, spsh_error *err)
 {
-    if (out->piece.failed)
+    if (w->piece.failed)
         return SPSH_NO_MEMORY(err);
-    const spsh_bytes bytes = spsh__builder_bytes(&out->piece);
+    const spsh_bytes bytes = spsh__builder_bytes(&w->piece);
     if (bytes.size_bytes == 0)
         return SPSH_OK;
-    spsh__pack_hasher_add(out->hasher, bytes);
-    const spsh_status rc = spsh_file_writer_write(out->writer, bytes.data, bytes.size_bytes, err);
-    spsh__builder_clear(&out->piece);
+    spsh__pack_hasher_add(w->hasher, bytes);
+    const spsh_status rc = spsh_file_writer_write(w->file, bytes.data, bytes.size_bytes, err);
+    spsh__builder_clear(&w->piece);
     return rc;
 }
 
-static spsh_status out_line(out_file *out, spsh_bytes line, spsh_error *err)
+static spsh_status end_line(folder_writer *w, spsh_error *err)
 {
-    spsh__builder_append_bytes(&out->piece, line);
-    spsh__builder_append(&out->piece, "\n", 1);
-    return out->piece.size_bytes < PIECE_BYTES && !out->piece.failed ? SPSH_OK
-                                                                     : out_flush(out, err);
+    spsh__builder_append(&w->piece, "\n", 1);
+    return w->piece.size_bytes < PIECE_BYTES && !w->piece.failed ? SPSH_OK : flush(w, err);
 }
 
 /* The object as a line. */
-static spsh_status out_json(out_file *out, spsh_json *json, spsh_error *err)
+static spsh_status write_json(folder_writer *w, spsh_error *err)
 {
     char *text = NULL;
-    spsh_status rc = spsh__json_take_text(json, &text, err);
-    if (rc == SPSH_OK)
-        rc = out_line(out, (spsh_bytes){(const uint8_t *)text, strlen(text)}, err);
+    const spsh_status rc = spsh__json_take_text(w->json, &text, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__builder_append_text(&w->piece, text);
     free(text);
-    return rc;
+    return end_line(w, err);
 }
 
-/* What is written of a file's content. */
-typedef spsh_status (*content_fn)(const spsh__audit_report *report, const void *user, out_file *out,
-                                  spsh_error *err);
+/* Writes a file's content. */
+typedef spsh_status (*content_fn)(folder_writer *w, spsh_error *err);
 
 /* ---- contents ---- */
 
-static spsh_status write_summary(const spsh__audit_report *report, const void *user, out_file *out,
-                                 spsh_error *err)
+static spsh_status write_summary(folder_writer *w, spsh_error *err)
 {
     char *text = NULL;
-    size_t bytes = 0;
-    spsh_json *json = spsh__json_new();
-    FILE *stream = open_memstream(&text, &bytes);
-    spsh_status rc = json == NULL || stream == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
-    (void)user;
+    spsh_status rc = spsh__audit_put_summary(w->report, w->json, err);
     if (rc == SPSH_OK)
-        rc = spsh__audit_put_summary(report, json, err);
-    if (rc == SPSH_OK)
-        rc = spsh__json_write_pretty(json, stream, err);
-    if (stream != NULL && fclose(stream) != 0 && rc == SPSH_OK)
-        rc = SPSH_NO_MEMORY(err);
-    if (rc == SPSH_OK)
-        spsh__builder_append(&out->piece, text, bytes);
-    spsh__json_free(json);
+        rc = spsh__json_take_indented(w->json, &text, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__builder_append_text(&w->piece, text);
     free(text);
-    return rc;
+    return end_line(w, err);
 }
 
-static spsh_status write_pairs(const spsh__audit_report *report, const void *user, out_file *out,
-                               spsh_error *err)
+static spsh_status write_pairs(folder_writer *w, spsh_error *err)
 {
-    const spsh__leaks *leaks = report->leaks;
-    spsh__audit_names names = {0};
-    spsh_json *json = spsh__json_new();
-    spsh_status rc = json == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
-    (void)user;
-    if (rc == SPSH_OK)
-        rc = spsh__audit_names_open(report->sides, &names, err);
+    const spsh__leaks *leaks = w->report->facts.leaks;
+    spsh_status rc = SPSH_OK;
     for (uint64_t i = 0; i < leaks->match_count && rc == SPSH_OK;) {
         const spsh__match *first = &leaks->matches[i];
         uint64_t count = 1;
         while (i + count < leaks->match_count && first[count].a == first->a &&
                first[count].b == first->b)
             count++;
-        rc = spsh__audit_put_pair(report, &names, first, count, json, err);
+        rc = spsh__audit_put_pair(w->report, &w->readers, first, count, w->json, err);
         if (rc == SPSH_OK)
-            rc = out_json(out, json, err);
+            rc = write_json(w, err);
         i += count;
     }
-    spsh__audit_names_close(&names);
-    spsh__json_free(json);
     return rc;
 }
 
-static spsh_status write_leaks(const spsh__audit_report *report, const void *user, out_file *out,
-                               spsh_error *err)
+static spsh_status write_leaks(folder_writer *w, spsh_error *err)
 {
-    spsh__audit_names names = {0};
-    spsh_json *json = spsh__json_new();
-    spsh_status rc = json == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
-    (void)user;
-    if (rc == SPSH_OK)
-        rc = spsh__audit_names_open(report->sides, &names, err);
-    for (uint64_t i = 0; i < report->sides->roster.test_utterance_count && rc == SPSH_OK; i++) {
-        if (report->leaks->masks[i] == 0)
+    spsh_status rc = SPSH_OK;
+    for (uint64_t i = 0; i < w->report->sides->roster.test_utterance_count && rc == SPSH_OK; i++) {
+        if (w->report->facts.leaks->masks[i] == 0)
             continue;
-        rc = spsh__audit_put_leak(report, &names, i, json, err);
+        rc = spsh__audit_put_leak(w->report, &w->readers, i, w->json, err);
         if (rc == SPSH_OK)
-            rc = out_json(out, json, err);
+            rc = write_json(w, err);
     }
-    spsh__audit_names_close(&names);
-    spsh__json_free(json);
     return rc;
 }
-
-/* A list of one test split. */
-typedef struct id_list {
-    size_t split;
-    bool is_dirty;
-} id_list;
 
 /* Ids a line; what would break a line is a blank, as in all output of the command. */
-static spsh_status out_id(out_file *out, spsh_bytes id, spsh_error *err)
+static spsh_status write_id(folder_writer *w, spsh_bytes id, spsh_error *err)
 {
-    const size_t begin = out->piece.size_bytes;
-    spsh__builder_append_bytes(&out->piece, id);
-    for (size_t i = begin; i < out->piece.size_bytes && !out->piece.failed; i++) {
-        const uint8_t byte = out->piece.data[i];
+    const size_t begin = w->piece.size_bytes;
+    spsh__builder_append_bytes(&w->piece, id);
+    for (size_t i = begin; i < w->piece.size_bytes && !w->piece.failed; i++) {
+        const uint8_t byte = w->piece.data[i];
         if (byte == '\n' || byte == '\r' || byte == '\t')
-            out->piece.data[i] = ' ';
+            w->piece.data[i] = ' ';
     }
-    return out_line(out, (spsh_bytes){NULL, 0}, err);
+    return end_line(w, err);
 }
 
-static spsh_status write_list(const spsh__audit_report *report, const void *user, out_file *out,
-                              spsh_error *err)
+static spsh_status write_list(folder_writer *w, spsh_error *err)
 {
-    const id_list *list = user;
-    const spsh__audit_roster *roster = &report->sides->roster;
-    spsh__audit_names names = {0};
+    const spsh__audit_roster *roster = &w->report->sides->roster;
+    const uint8_t *masks = w->report->facts.leaks->masks;
     spsh_utterance utterance;
-    spsh_status rc = spsh__audit_names_open(report->sides, &names, err);
+    spsh_status rc = SPSH_OK;
     for (uint64_t i = 0; i < roster->test_utterance_count && rc == SPSH_OK; i++) {
-        const bool is_dirty = (report->leaks->masks[i] & SPSH__LEAK_DIRTY_MASK) != 0;
-        if (roster->test_splits[i] != list->split || is_dirty != list->is_dirty)
+        const bool is_dirty = (masks[i] & SPSH__LEAK_DIRTY_MASK) != 0;
+        if (roster->test_splits[i] != w->list / 2 || is_dirty != w->list % 2)
             continue;
-        rc = spsh__audit_names_get(&names, roster->test_ordinals[i], &utterance, err);
+        rc = spsh__set_readers_metadata(&w->readers, roster->test_ordinals[i], &utterance, err);
         if (rc == SPSH_OK)
-            rc = out_id(out, utterance.id, err);
+            rc = write_id(w, utterance.id, err);
     }
-    spsh__audit_names_close(&names);
     return rc;
 }
 
-static spsh_status write_page(const spsh__audit_report *report, const void *user, out_file *out,
-                              spsh_error *err)
+static spsh_status write_page(folder_writer *w, spsh_error *err)
 {
-    (void)user;
-    return spsh__audit_page(report->facts, &out->piece, err);
+    return spsh__audit_page(&w->report->facts, &w->piece, err);
 }
 
-static spsh_status write_text(const spsh__audit_report *report, const void *user, out_file *out,
-                              spsh_error *err)
+static spsh_status write_statement(folder_writer *w, spsh_error *err)
 {
-    (void)report;
-    (void)err;
-    spsh__builder_append_text(&out->piece, user);
-    return SPSH_OK;
+    return spsh__audit_statement(w->report, w->files, w->count, &w->piece, err);
 }
 
 /* ---- the folder ---- */
@@ -303,34 +261,25 @@ static spsh_status remove_stale(const char *folder, const spsh__audit_file *file
 
 /* ---- all files ---- */
 
-/* What is written, in order, with hashes. */
-typedef struct folder_writer {
-    const char *folder;
-    const spsh__audit_report *report;
-    spsh__audit_file *files;
-    size_t count, capacity;
-} folder_writer;
-
 static spsh_status write_file(folder_writer *w, const char *name, content_fn content,
-                              const void *user, spsh_error *err)
+                              spsh_error *err)
 {
-    out_file out;
     spsh__audit_file *file = &w->files[w->count];
-    if (w->count == w->capacity || (file->name = strdup(name)) == NULL)
+    file->name = strdup(name);
+    if (file->name == NULL)
         return SPSH_NO_MEMORY(err);
+    spsh__pack_hasher_reset(w->hasher);
+    spsh_status rc = spsh_file_writer_open(w->report->io, w->folder, name, 0, NULL, &w->file, err);
+    if (rc == SPSH_OK)
+        rc = content(w, err);
+    if (rc == SPSH_OK)
+        rc = flush(w, err);
+    if (rc == SPSH_OK)
+        rc = spsh_file_writer_publish(w->file, SPSH_PUBLISH_REPLACE, err);
+    spsh__pack_hasher_digest(w->hasher, file->hash);
+    spsh_file_writer_free(w->file);
+    w->file = NULL;
     w->count++;
-    spsh_status rc = out_open(&out, w->folder, name, w->report->io, err);
-    if (rc == SPSH_OK)
-        rc = content(w->report, user, &out, err);
-    if (rc == SPSH_OK)
-        rc = out_flush(&out, err);
-    if (rc == SPSH_OK)
-        rc = spsh_file_writer_publish(out.writer, SPSH_PUBLISH_REPLACE, err);
-    if (rc == SPSH_OK)
-        spsh__pack_hasher_digest(out.hasher, file->hash);
-    spsh_file_writer_free(out.writer);
-    spsh__pack_hasher_free(out.hasher);
-    spsh__builder_free(&out.piece);
     return rc;
 }
 
@@ -338,55 +287,61 @@ static spsh_status write_lists(folder_writer *w, spsh_error *err)
 {
     spsh__builder name = {0};
     spsh_status rc = SPSH_OK;
-    for (size_t i = 0; i < 2 * w->report->facts->test_count && rc == SPSH_OK; i++) {
-        const id_list list = {i / 2, i % 2 == 1};
-        rc = spsh__audit_list_name(w->report->sides, list.is_dirty ? "dirty" : "clean", list.split,
-                                   &name, err);
+    for (w->list = 0; w->list < 2 * w->report->sides->roster.test_count && rc == SPSH_OK;
+         w->list++) {
+        rc = spsh__audit_list_name(w->report->sides, w->list % 2 == 1 ? "dirty" : "clean",
+                                   w->list / 2, &name, err);
         if (rc == SPSH_OK)
-            rc = write_file(w, spsh__builder_text(&name), write_list, &list, err);
+            rc = write_file(w, spsh__builder_text(&name), write_list, err);
     }
     spsh__builder_free(&name);
     return rc;
 }
 
-static spsh_status write_statement(folder_writer *w, spsh_error *err)
+static spsh_status write_all(folder_writer *w, spsh_error *err)
 {
-    char *text = NULL;
-    spsh_status rc = spsh__audit_statement(w->report, w->files, w->count, &text, err);
+    const spsh_io *io = w->report->io;
+    spsh_status rc = spsh__set_readers_open(w->report->sides->set, &w->readers, err);
     if (rc == SPSH_OK)
-        rc = write_file(w, SPSH__AUDIT_STATEMENT_FILE, write_text, text, err);
-    free(text);
+        rc = spsh_io_make_directory(io, w->folder, err);
+    if (rc == SPSH_OK)
+        rc = spsh__audit_folder_check(w->folder, io, err);
+    if (rc == SPSH_OK)
+        rc = remove_file(w->folder, SPSH__AUDIT_STATEMENT_FILE, io, err);
+    if (rc == SPSH_OK)
+        rc = write_file(w, SUMMARY_FILE, write_summary, err);
+    if (rc == SPSH_OK)
+        rc = write_file(w, "pairs.jsonl", write_pairs, err);
+    if (rc == SPSH_OK)
+        rc = write_file(w, "leaks.jsonl", write_leaks, err);
+    if (rc == SPSH_OK)
+        rc = write_lists(w, err);
+    if (rc == SPSH_OK)
+        rc = write_file(w, "report.html", write_page, err);
+    if (rc == SPSH_OK)
+        rc = remove_stale(w->folder, w->files, w->count, io, err);
+    if (rc == SPSH_OK)
+        rc = write_file(w, SPSH__AUDIT_STATEMENT_FILE, write_statement, err);
     return rc;
 }
 
 spsh_status spsh__audit_files_write(const char *folder, const spsh__audit_report *report,
                                     spsh_error *err)
 {
-    const size_t files = 5 + 2 * report->facts->test_count;
-    folder_writer w = {folder, report, calloc(files, sizeof(*w.files)), 0, files};
-    if (w.files == NULL)
-        return SPSH_NO_MEMORY(err);
-    spsh_status rc = spsh_io_make_directory(report->io, folder, err);
-    if (rc == SPSH_OK)
-        rc = spsh__audit_folder_check(folder, report->io, err);
-    if (rc == SPSH_OK)
-        rc = remove_file(folder, SPSH__AUDIT_STATEMENT_FILE, report->io, err);
-    if (rc == SPSH_OK)
-        rc = write_file(&w, SUMMARY_FILE, write_summary, NULL, err);
-    if (rc == SPSH_OK)
-        rc = write_file(&w, "pairs.jsonl", write_pairs, NULL, err);
-    if (rc == SPSH_OK)
-        rc = write_file(&w, "leaks.jsonl", write_leaks, NULL, err);
-    if (rc == SPSH_OK)
-        rc = write_lists(&w, err);
-    if (rc == SPSH_OK)
-        rc = write_file(&w, "report.html", write_page, NULL, err);
-    if (rc == SPSH_OK)
-        rc = remove_stale(folder, w.files, w.count, report->io, err);
-    if (rc == SPSH_OK)
-        rc = write_statement(&w, err);
+    const size_t files = 5 + 2 * report->sides->roster.test_count;
+    folder_writer w = {.folder = folder, .report = report};
+    w.files = calloc(files, sizeof(*w.files));
+    w.json = spsh__json_new();
+    w.hasher = spsh__pack_hasher_new();
+    const spsh_status rc = w.files == NULL || w.json == NULL || w.hasher == NULL
+                               ? SPSH_NO_MEMORY(err)
+                               : write_all(&w, err);
     for (size_t i = 0; i < w.count; i++)
         free(w.files[i].name);
     free(w.files);
+    spsh__set_readers_close(&w.readers);
+    spsh__json_free(w.json);
+    spsh__pack_hasher_free(w.hasher);
+    spsh__builder_free(&w.piece);
     return rc;
 }

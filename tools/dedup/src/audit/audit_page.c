@@ -31,17 +31,17 @@ typedef struct totals {
 static totals add_up(const spsh__audit_facts *f)
 {
     totals t = {0};
-    for (size_t j = 0; j < f->test_count; j++) {
-        t.utterances += f->test[j].utterances;
-        t.seconds += f->test[j].seconds;
+    for (size_t j = 0; j < f->roster->test_count; j++) {
+        t.utterances += f->roster->test[j].utterances;
+        t.seconds += f->roster->test[j].seconds;
         for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
-            t.leaked[k] += f->totals[j].utterances[k];
-            t.leaked_seconds[k] += f->totals[j].seconds[k];
+            t.leaked[k] += f->leaks->totals[j].utterances[k];
+            t.leaked_seconds[k] += f->leaks->totals[j].seconds[k];
         }
     }
-    for (uint64_t i = 0; i < f->test_utterance_count; i++) {
-        t.touched += f->masks[i] != 0 ? 1 : 0;
-        t.dirty += (f->masks[i] & SPSH__LEAK_DIRTY_MASK) != 0 ? 1 : 0;
+    for (uint64_t i = 0; i < f->roster->test_utterance_count; i++) {
+        t.touched += f->leaks->masks[i] != 0 ? 1 : 0;
+        t.dirty += (f->leaks->masks[i] & SPSH__LEAK_DIRTY_MASK) != 0 ? 1 : 0;
     }
     return t;
 }
@@ -113,7 +113,7 @@ static void draw_verdict(spsh__copy_page *page, const spsh__audit_facts *f, cons
                       "Of %s test utterances, %s share no recording, segment, performance or "
                       "sentence with train.</p>\n",
                       SPSH_SHOW_COUNT(t->utterances),
-                      SPSH_SHOW_COUNT(f->test_utterance_count - t->dirty));
+                      SPSH_SHOW_COUNT(f->roster->test_utterance_count - t->dirty));
     if (!any_unlimited)
         return;
     spsh__builder_append_text(page->out, "<p><b class=\"caution\">Shared with train, without a "
@@ -125,7 +125,7 @@ static void draw_verdict(spsh__copy_page *page, const spsh__audit_facts *f, cons
 /* Limits are of each test split. */
 static bool is_passed(const spsh__audit_facts *f, spsh_leak kind)
 {
-    for (size_t j = 0; j < f->test_count; j++)
+    for (size_t j = 0; j < f->roster->test_count; j++)
         if (spsh__audit_is_failure(f, j, kind))
             return false;
     return true;
@@ -231,9 +231,9 @@ static void draw_cell(spsh__copy_page *page, const spsh__leak_cell *cell, unsign
                       SPSH_SHOW_DURATION(cell->seconds[kind]));
 }
 
-static void draw_split(spsh__copy_page *page, const char *tag, const spsh__leak_split *split)
+static void draw_split(spsh__copy_page *page, const spsh__leak_split *split)
 {
-    spsh__html_format(page->out, "<%s>", tag);
+    spsh__builder_append_text(page->out, "<th>");
     spsh__page_name(page->out, spsh__bytes_of(split->name));
     spsh__html_format(page->out, "<br/><span class=\"soft\">%s utterances</span></th>",
                       SPSH_SHOW_COUNT(split->utterances));
@@ -245,20 +245,21 @@ static void draw_matrix(spsh__copy_page *page, const spsh__audit_facts *f, unsig
                       "<div><h3><code>%s</code>: %s</h3>\n<div class=\"wide\">"
                       "<table class=\"matrix\"><thead><tr><th>train \\ test</th>",
                       spsh_leak_text((spsh_leak)kind), spsh__leak_meaning((spsh_leak)kind));
-    for (size_t j = 0; j < f->test_count; j++)
-        draw_split(page, "th", &f->test[j]);
+    for (size_t j = 0; j < f->roster->test_count; j++)
+        draw_split(page, &f->roster->test[j]);
     spsh__builder_append_text(page->out, "</tr></thead><tbody>\n");
-    for (size_t i = 0; i < f->train_count; i++) {
+    for (size_t i = 0; i < f->roster->train_count; i++) {
         spsh__builder_append_text(page->out, "<tr>");
-        draw_split(page, "th", &f->train[i]);
-        for (size_t j = 0; j < f->test_count; j++)
-            draw_cell(page, &f->cells[i * f->test_count + j], kind, &f->test[j]);
+        draw_split(page, &f->roster->train[i]);
+        for (size_t j = 0; j < f->roster->test_count; j++)
+            draw_cell(page, &f->leaks->cells[i * f->roster->test_count + j], kind,
+                      &f->roster->test[j]);
         spsh__builder_append_text(page->out, "</tr>\n");
     }
-    if (f->train_count > 1) {
+    if (f->roster->train_count > 1) {
         spsh__builder_append_text(page->out, "<tr class=\"total\"><th>all of train</th>");
-        for (size_t j = 0; j < f->test_count; j++)
-            draw_cell(page, &f->totals[j], kind, &f->test[j]);
+        for (size_t j = 0; j < f->roster->test_count; j++)
+            draw_cell(page, &f->leaks->totals[j], kind, &f->roster->test[j]);
         spsh__builder_append_text(page->out, "</tr>\n");
     }
     spsh__builder_append_text(page->out, "</tbody></table></div></div>\n");
@@ -302,12 +303,12 @@ typedef struct examples {
 static void choose(const spsh__audit_facts *f, examples *e)
 {
     for (uint64_t i = 0; i < f->common.match_count; i++) {
-        const spsh_leak kind = spsh__leak_of(&f->matches[i]);
+        const spsh_leak kind = spsh__leak_of(&f->leaks->matches[i]);
         if (kind >= SPSH_LEAK_COUNT || e->counts[kind] == EXAMPLES)
             continue;
         if (e->counts[kind] > 0) {
-            const spsh__match *before = &f->matches[e->numbers[kind][e->counts[kind] - 1]];
-            if (before->a == f->matches[i].a || before->b == f->matches[i].b)
+            const spsh__match *before = &f->leaks->matches[e->numbers[kind][e->counts[kind] - 1]];
+            if (before->a == f->leaks->matches[i].a || before->b == f->leaks->matches[i].b)
                 continue;
         }
         e->numbers[kind][e->counts[kind]++] = i;
@@ -360,7 +361,7 @@ static spsh_status draw_examples(spsh__copy_page *page, const spsh__audit_facts 
                           k <= SPSH_LEAK_PERFORMANCE ? " open=\"open\"" : "",
                           spsh_leak_text((spsh_leak)k), spsh__leak_meaning((spsh_leak)k));
         for (size_t i = 0; rc == SPSH_OK && i < e.counts[k]; i++) {
-            const spsh__match *match = &f->matches[e.numbers[k][i]];
+            const spsh__match *match = &f->leaks->matches[e.numbers[k][i]];
             rc = spsh__copy_figure(page, match, err);
             if (rc == SPSH_OK && k >= SPSH_LEAK_DOCUMENT)
                 rc = draw_common_name(page, match, (spsh_leak)k, err);

@@ -6,45 +6,6 @@
 #include "audit_report.h"
 #include "speechshard/inside.h"
 
-/* ---- strings of utterances ---- */
-
-spsh_status spsh__audit_names_open(const spsh__audit_sides *sides, spsh__audit_names *ret_names,
-                                   spsh_error *err)
-{
-    const size_t datasets = spsh__print_set_dataset_count(sides->set);
-    spsh__audit_names names = {sides, NULL};
-    spsh_status rc = SPSH_OK;
-    names.readers = calloc(datasets + 1, sizeof(spsh_reader *));
-    if (names.readers == NULL)
-        return SPSH_NO_MEMORY(err);
-    for (size_t d = 0; d < datasets && rc == SPSH_OK; d++)
-        rc = spsh_reader_open(spsh__print_set_dataset(sides->set, d), &names.readers[d], err);
-    if (rc == SPSH_OK)
-        *ret_names = names;
-    else
-        spsh__audit_names_close(&names);
-    return rc;
-}
-
-spsh_status spsh__audit_names_get(const spsh__audit_names *names, uint64_t ordinal,
-                                  spsh_utterance *ret_utterance, spsh_error *err)
-{
-    size_t dataset = 0;
-    uint64_t position = 0;
-    spsh__print_set_place(names->sides->set, ordinal, &dataset, &position);
-    return spsh_reader_metadata(names->readers[dataset], position, ret_utterance, err);
-}
-
-void spsh__audit_names_close(spsh__audit_names *names)
-{
-    if (names->readers == NULL)
-        return;
-    for (size_t d = 0; d < spsh__print_set_dataset_count(names->sides->set); d++)
-        spsh_reader_close(names->readers[d]);
-    free(names->readers);
-    names->readers = NULL;
-}
-
 /* ---- matches ---- */
 
 spsh__match spsh__audit_train_first(const spsh__audit_roster *roster, const spsh__match *match)
@@ -58,42 +19,31 @@ static bool is_audio(const spsh__match *match)
     return match->tier <= SPSH_TIER_SCALED;
 }
 
-/* Six digits behind the point: what is below was not measured. */
-static double rounded(double value)
-{
-    return round(value * 1e6) / 1e6;
-}
-
-static void put_real(spsh_json *json, const char *key, double value)
-{
-    spsh__json_put_real(json, key, rounded(value));
-}
-
 static void put_segment(spsh_json *json, const spsh__match *match)
 {
     const double rate_hz = match->rate_hz == 0 ? 1 : (double)match->rate_hz;
     spsh__json_begin_object(json, NULL);
     spsh__json_put_string(json, "tier", spsh_copy_tier_text(match->tier));
     spsh__json_put_string(json, "class", spsh_copy_class_text(match->kind));
-    put_real(json, "a_start", (double)match->a_first / rate_hz);
-    put_real(json, "a_end", (double)(match->a_first + match->count) / rate_hz);
-    put_real(json, "b_start", (double)match->b_first / rate_hz);
-    put_real(json, "b_end", (double)(match->b_first + match->count) / rate_hz);
+    spsh__audit_put_real(json, "a_start", (double)match->a_first / rate_hz);
+    spsh__audit_put_real(json, "a_end", (double)(match->a_first + match->count) / rate_hz);
+    spsh__audit_put_real(json, "b_start", (double)match->b_first / rate_hz);
+    spsh__audit_put_real(json, "b_end", (double)(match->b_first + match->count) / rate_hz);
     spsh__json_put_u64(json, "a_first", match->a_first);
     spsh__json_put_u64(json, "b_first", match->b_first);
     spsh__json_put_u64(json, "samples", match->count);
     spsh__json_put_u64(json, "rate_hz", match->rate_hz);
-    put_real(json, "lag_ms", 1000 * match->lag / rate_hz);
-    put_real(json, "active_s", match->active_s);
-    put_real(json, "coverage_a", match->coverage_a);
-    put_real(json, "coverage_b", match->coverage_b);
-    put_real(json, "ber", match->ber);
-    put_real(json, "ncc", match->ncc);
-    put_real(json, "ncc_white", match->ncc_white);
-    put_real(json, "envelope", match->envelope);
-    put_real(json, "block_share", match->block_share);
-    put_real(json, "slope_ppm", match->slope_ppm);
-    put_real(json, "scale", match->scale);
+    spsh__audit_put_real(json, "lag_ms", 1000 * match->lag / rate_hz);
+    spsh__audit_put_real(json, "active_s", match->active_s);
+    spsh__audit_put_real(json, "coverage_a", match->coverage_a);
+    spsh__audit_put_real(json, "coverage_b", match->coverage_b);
+    spsh__audit_put_real(json, "ber", match->ber);
+    spsh__audit_put_real(json, "ncc", match->ncc);
+    spsh__audit_put_real(json, "ncc_white", match->ncc_white);
+    spsh__audit_put_real(json, "envelope", match->envelope);
+    spsh__audit_put_real(json, "block_share", match->block_share);
+    spsh__audit_put_real(json, "slope_ppm", match->slope_ppm);
+    spsh__audit_put_real(json, "scale", match->scale);
     spsh__json_put_string(json, "polarity", match->is_inverted ? "inverted" : "same");
     spsh__json_begin_array(json, "channels");
     spsh__json_put_u64(json, NULL, match->a_channel);
@@ -118,14 +68,10 @@ static void put_text(spsh_json *json, const spsh__audit_roster *roster, const sp
     const spsh__match *covered = of_tier(matches, count, SPSH_TIER_TEXT_COVERED);
     spsh__json_begin_object(json, "text");
     spsh__json_put_bool(json, "exact", of_tier(matches, count, SPSH_TIER_TEXT_EXACT) != NULL);
-    if (near != NULL)
-        put_real(json, "similarity", near->similarity);
-    else
-        spsh__json_put_null(json, "similarity");
-    if (covered != NULL)
-        put_real(json, "ngram_cov", spsh__audit_train_first(roster, covered).coverage_b);
-    else
-        spsh__json_put_null(json, "ngram_cov");
+    spsh__audit_put_real(json, "similarity", near != NULL ? near->similarity : (double)NAN);
+    spsh__audit_put_real(json, "ngram_cov",
+                         covered != NULL ? spsh__audit_train_first(roster, covered).coverage_b
+                                         : (double)NAN);
     spsh__json_end(json);
 }
 
@@ -139,10 +85,11 @@ static void put_kinds(spsh_json *json, unsigned mask)
     spsh__json_end(json);
 }
 
-static spsh_status put_utterance(spsh_json *json, const char *key, const spsh__audit_names *names,
-                                 uint64_t ordinal, spsh_error *err)
+static spsh_status put_utterance(spsh_json *json, const char *key, const spsh__audit_sides *sides,
+                                 const spsh__set_readers *readers, uint64_t ordinal,
+                                 spsh_error *err)
 {
-    const spsh__print_set *set = names->sides->set;
+    const spsh__print_set *set = sides->set;
     spsh_utterance utterance;
     size_t dataset = 0;
     uint64_t position = 0;
@@ -151,7 +98,7 @@ static spsh_status put_utterance(spsh_json *json, const char *key, const spsh__a
     char file[32];
     spsh__print_set_place(set, ordinal, &dataset, &position);
     const spsh_dataset *source = spsh__print_set_dataset(set, dataset);
-    spsh_status rc = spsh__audit_names_get(names, ordinal, &utterance, err);
+    spsh_status rc = spsh__set_readers_metadata(readers, ordinal, &utterance, err);
     if (rc == SPSH_OK)
         rc = spsh_dataset_rows(source, position, 1, &row, err);
     if (rc == SPSH_OK)
@@ -160,7 +107,7 @@ static spsh_status put_utterance(spsh_json *json, const char *key, const spsh__a
         return rc;
     spsh_shard_file_name(seal.unit, seal.number, file);
     spsh__json_begin_object(json, key);
-    spsh__json_put_string(json, "corpus", names->sides->corpora[dataset]);
+    spsh__json_put_string(json, "corpus", sides->corpora[dataset]);
     spsh__json_put_text_or_null(json, "split", utterance.split);
     spsh__json_put_text(json, "id", utterance.id);
     spsh__json_put_string(json, "shard", file);
@@ -168,11 +115,11 @@ static spsh_status put_utterance(spsh_json *json, const char *key, const spsh__a
     return SPSH_OK;
 }
 
-spsh_status spsh__audit_put_pair(const spsh__audit_report *report, const spsh__audit_names *names,
+spsh_status spsh__audit_put_pair(const spsh__audit_report *report, const spsh__set_readers *readers,
                                  const spsh__match *matches, uint64_t count, spsh_json *json,
                                  spsh_error *err)
 {
-    const spsh__audit_roster *roster = &names->sides->roster;
+    const spsh__audit_roster *roster = &report->sides->roster;
     const spsh__match *best = spsh__match_strongest(matches, count);
     const spsh__match first = spsh__audit_train_first(roster, best);
     unsigned mask = 0;
@@ -181,11 +128,11 @@ spsh_status spsh__audit_put_pair(const spsh__audit_report *report, const spsh__a
         mask |= leak == SPSH_LEAK_COUNT ? 0 : 1U << leak;
     }
     spsh__json_put_string(json, "schema", "speechshard-audit-pair-1");
-    spsh__json_put_u64(json, "thresholds_version", report->facts->common.limits->version);
+    spsh__json_put_u64(json, "thresholds_version", report->facts.common.limits->version);
     spsh__json_put_u64(json, "fp_version", SPSH__FINGERPRINT_VERSION);
-    spsh_status rc = put_utterance(json, "a", names, first.a, err);
+    spsh_status rc = put_utterance(json, "a", report->sides, readers, first.a, err);
     if (rc == SPSH_OK)
-        rc = put_utterance(json, "b", names, first.b, err);
+        rc = put_utterance(json, "b", report->sides, readers, first.b, err);
     if (rc != SPSH_OK)
         return rc;
     put_kinds(json, mask);
@@ -209,21 +156,22 @@ spsh_status spsh__audit_put_pair(const spsh__audit_report *report, const spsh__a
 
 /* ---- leaks ---- */
 
-static spsh_status put_evidence(const spsh__audit_report *report, const spsh__audit_names *names,
+static spsh_status put_evidence(const spsh__audit_report *report, const spsh__set_readers *readers,
                                 uint64_t number, spsh_leak leak, spsh_json *json, spsh_error *err)
 {
     const spsh__audit_roster *roster = &report->sides->roster;
-    const spsh__leak_evidence *evidence = &report->leaks->evidence[number * SPSH_LEAK_COUNT + leak];
+    const spsh__leak_evidence *evidence =
+        &report->facts.leaks->evidence[number * SPSH_LEAK_COUNT + leak];
     const spsh__match match =
-        spsh__audit_train_first(roster, &report->leaks->matches[evidence->match]);
+        spsh__audit_train_first(roster, &report->facts.leaks->matches[evidence->match]);
     spsh_utterance other;
     spsh__json_begin_object(json, NULL);
     spsh__json_put_string(json, "kind", spsh_leak_text(leak));
     spsh__json_put_string(json, "tier", spsh_copy_tier_text(match.tier));
     spsh__json_put_string(json, "class", spsh_copy_class_text(match.kind));
-    spsh_status rc = put_utterance(json, "train", names, match.a, err);
+    spsh_status rc = put_utterance(json, "train", report->sides, readers, match.a, err);
     if (rc == SPSH_OK && evidence->of != roster->test_ordinals[number]) {
-        rc = spsh__audit_names_get(names, evidence->of, &other, err);
+        rc = spsh__set_readers_metadata(readers, evidence->of, &other, err);
         if (rc == SPSH_OK)
             spsh__json_put_text(json, "copy_of", other.id);
     } else {
@@ -231,15 +179,15 @@ static spsh_status put_evidence(const spsh__audit_report *report, const spsh__au
     }
     if (is_audio(&match)) {
         const double rate_hz = match.rate_hz == 0 ? 1 : (double)match.rate_hz;
-        put_real(json, "start_s", (double)match.b_first / rate_hz);
-        put_real(json, "train_start_s", (double)match.a_first / rate_hz);
-        put_real(json, "seconds", (double)match.count / rate_hz);
-        put_real(json, "ber", match.ber);
-        put_real(json, "ncc", match.ncc);
+        spsh__audit_put_real(json, "start_s", (double)match.b_first / rate_hz);
+        spsh__audit_put_real(json, "train_start_s", (double)match.a_first / rate_hz);
+        spsh__audit_put_real(json, "seconds", (double)match.count / rate_hz);
+        spsh__audit_put_real(json, "ber", match.ber);
+        spsh__audit_put_real(json, "ncc", match.ncc);
     } else if (match.tier == SPSH_TIER_TEXT_NEAR) {
-        put_real(json, "similarity", match.similarity);
+        spsh__audit_put_real(json, "similarity", match.similarity);
     } else if (match.tier == SPSH_TIER_TEXT_COVERED) {
-        put_real(json, "ngram_cov", match.coverage_b);
+        spsh__audit_put_real(json, "ngram_cov", match.coverage_b);
     }
     spsh__json_end(json);
     return rc;
@@ -264,29 +212,29 @@ static void put_train_counts(spsh_json *json, const spsh__text_counts *counts)
     spsh__json_end(json);
 }
 
-spsh_status spsh__audit_put_leak(const spsh__audit_report *report, const spsh__audit_names *names,
+spsh_status spsh__audit_put_leak(const spsh__audit_report *report, const spsh__set_readers *readers,
                                  uint64_t number, spsh_json *json, spsh_error *err)
 {
     const spsh__audit_roster *roster = &report->sides->roster;
     const uint64_t ordinal = roster->test_ordinals[number];
-    const spsh__leak_evidence *evidence = report->leaks->evidence + number * SPSH_LEAK_COUNT;
+    const spsh__leak_evidence *evidence = report->facts.leaks->evidence + number * SPSH_LEAK_COUNT;
     const spsh__audit_split *split = &report->sides->test[roster->test_splits[number]];
     spsh_utterance utterance;
-    spsh_status rc = spsh__audit_names_get(names, ordinal, &utterance, err);
+    spsh_status rc = spsh__set_readers_metadata(readers, ordinal, &utterance, err);
     if (rc != SPSH_OK)
         return rc;
     spsh__json_put_string(json, "schema", "speechshard-audit-leak-1");
     spsh__json_put_text(json, "id", utterance.id);
     spsh__json_put_string(json, "corpus", split->corpus);
     spsh__json_put_text_or_null(json, "split", split->name);
-    put_real(json, "seconds", roster->test_seconds[number]);
-    put_kinds(json, report->leaks->masks[number]);
-    put_real(json, "ngram_share", report->facts->texts->tests[number].covered_share);
-    put_train_counts(json, &report->facts->texts->tests[number]);
+    spsh__audit_put_real(json, "seconds", roster->test_seconds[number]);
+    put_kinds(json, report->facts.leaks->masks[number]);
+    spsh__audit_put_real(json, "ngram_share", report->facts.texts->tests[number].covered_share);
+    put_train_counts(json, &report->facts.texts->tests[number]);
     spsh__json_begin_array(json, "evidence");
     for (unsigned k = 0; k < SPSH_LEAK_COUNT && rc == SPSH_OK; k++) {
         if (evidence[k].match != SPSH_NONE_U64)
-            rc = put_evidence(report, names, number, (spsh_leak)k, json, err);
+            rc = put_evidence(report, readers, number, (spsh_leak)k, json, err);
     }
     spsh__json_end(json);
     return rc;

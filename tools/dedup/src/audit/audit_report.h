@@ -7,32 +7,32 @@
 
 #include "audit_sides.h"
 #include "common/json_out.h"
+#include "set/set_readers.h"
 
 enum { SPSH__AUDIT_WARNINGS_MAX = 8, SPSH__AUDIT_WARNING_BYTES = 240 };
 
-typedef struct spsh__audit_report {
-    const spsh__audit_facts *facts;
-    const spsh__audit_sides *sides;
+/* What the page shows. */
+typedef struct spsh__audit_facts {
+    spsh__copy_facts common;
+    const spsh__audit_roster *roster;
     const spsh__leaks *leaks;
+    const spsh__text_facts *texts;
+    spsh_text_profile profile;
+    double fail_limits[SPSH_LEAK_COUNT]; /* share of test utterances allowed; > 1: any */
+    bool is_failed;
+} spsh__audit_facts;
+
+typedef struct spsh__audit_report {
+    spsh__audit_facts facts;
+    const spsh__audit_sides *sides;
     const char *inputs; /* spsh__audit_inputs */
     const spsh_io *io;
     bool has_aliases;
     uint8_t alias_hash[16]; /* XXH3-128 of the file */
 } spsh__audit_report;
 
-/* A limit that was passed. */
-typedef struct spsh__audit_failure {
-    size_t split; /* of test */
-    spsh_leak leak;
-    uint64_t utterances;
-    double percent, limit_percent;
-} spsh__audit_failure;
-
 /* Has the test split more of the kind than the limit allows? */
 bool spsh__audit_is_failure(const spsh__audit_facts *facts, size_t split, spsh_leak leak);
-
-/* The failures, by split and kind; ret has room for test_count x SPSH_LEAK_COUNT, or is NULL. */
-size_t spsh__audit_failures(const spsh__audit_facts *facts, spsh__audit_failure *ret);
 
 /* What a reader of the numbers must know: of every audit, then of this one. Returns their number.
  */
@@ -54,28 +54,18 @@ spsh_status spsh__audit_put_summary(const spsh__audit_report *report, spsh_json 
 spsh_status spsh__audit_put_result(const spsh__audit_report *report, spsh_json *json,
                                    spsh_error *err);
 
+/* Six digits behind the point: what is below was not measured. NAN: null. */
+void spsh__audit_put_real(spsh_json *json, const char *key, double value);
+
 /* ---- what is said of single utterances ---- */
 
-/* Strings of utterances by their ordinals: one reader a dataset. */
-typedef struct spsh__audit_names {
-    const spsh__audit_sides *sides;
-    spsh_reader **readers;
-} spsh__audit_names;
-
-spsh_status spsh__audit_names_open(const spsh__audit_sides *sides, spsh__audit_names *ret_names,
-                                   spsh_error *err);
-/* Borrowed until the next call. */
-spsh_status spsh__audit_names_get(const spsh__audit_names *names, uint64_t ordinal,
-                                  spsh_utterance *ret_utterance, spsh_error *err);
-void spsh__audit_names_close(spsh__audit_names *names);
-
 /* One line of pairs.jsonl: matches of one pair of utterances, sorted. */
-spsh_status spsh__audit_put_pair(const spsh__audit_report *report, const spsh__audit_names *names,
+spsh_status spsh__audit_put_pair(const spsh__audit_report *report, const spsh__set_readers *readers,
                                  const spsh__match *matches, uint64_t count, spsh_json *json,
                                  spsh_error *err);
 
 /* One line of leaks.jsonl: a test utterance by its number in the roster. */
-spsh_status spsh__audit_put_leak(const spsh__audit_report *report, const spsh__audit_names *names,
+spsh_status spsh__audit_put_leak(const spsh__audit_report *report, const spsh__set_readers *readers,
                                  uint64_t number, spsh_json *json, spsh_error *err);
 
 /* A match seen from train: a of train, b of test. */

@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <utf8proc.h>
-
+#include "common/file_names.h"
 #include "common/hash.h"
+#include "plan/copy_page.h"
+#include "set/split_names.h"
 #include "speechshard/inside.h"
 
 enum { ROWS_AT_ONCE = 65536, ID_DIGITS = 8 };
@@ -33,14 +34,6 @@ typedef struct columns {
     spsh_bytes split, samples, rate;
 } columns;
 
-static uint64_t load(spsh_bytes column, uint64_t row, unsigned bytes)
-{
-    uint64_t value = 0;
-    for (unsigned i = 0; i < bytes; i++)
-        value |= (uint64_t)column.data[row * bytes + i] << (8 * i);
-    return value;
-}
-
 static spsh_status read_columns(const spsh_dataset *dataset, uint64_t first, uint64_t count,
                                 columns *ret, spsh_error *err)
 {
@@ -65,101 +58,72 @@ static spsh_status entry_of(const spsh_dataset *dataset, const split_table *tabl
     return SPSH_OK;
 }
 
-/* Test utterances while they are collected; test_splits are entries of tables until places are
- * known. */
-typedef struct collector {
-    const spsh__print_set *set;
-    split_table *tables;
-    uint64_t *ordinals;
-    uint32_t *splits;
-    double *seconds;
-    uint64_t count, capacity;
-} collector;
-
-static spsh_status collect(collector *c, size_t dataset, uint64_t first, uint64_t count,
+/* Counts rows of a dataset. Of test, they go to the end of the lists, with entries of tables for
+ * splits until places are known. */
+static spsh_status collect(spsh__audit_sides *sides, size_t dataset, uint64_t first, uint64_t count,
                            spsh_error *err)
 {
-    const spsh_dataset *source = spsh__print_set_dataset(c->set, dataset);
-    const uint64_t base = spsh__print_set_first(c->set, dataset) + first;
-    tally *tallies = c->tables[dataset].tallies;
+    const spsh_dataset *source = spsh__print_set_dataset(sides->set, dataset);
+    const uint64_t base = spsh__print_set_first(sides->set, dataset) + first;
+    const split_table *table = &sides->tables[dataset];
     columns rows;
-    if (tallies == NULL)
-        return SPSH_NO_MEMORY(err);
     spsh_status rc = read_columns(source, first, count, &rows, err);
     for (uint64_t i = 0; i < count && rc == SPSH_OK; i++) {
-        const spsh_side side = spsh__print_set_side(c->set, base + i);
-        const uint64_t rate_hz = load(rows.rate, i, 4);
+        const spsh_side side = spsh__print_set_side(sides->set, base + i);
+        const uint32_t rate_hz = spsh__load_u32le(rows.rate.data + 4 * i);
+        const uint64_t samples = spsh__load_u64le(rows.samples.data + 8 * i);
+        const double seconds = rate_hz == 0 ? 0 : (double)samples / rate_hz;
         uint32_t entry = 0;
         if (side == SPSH_SIDE_NONE)
             continue;
-        rc = entry_of(source, &c->tables[dataset], (uint32_t)load(rows.split, i, 4), &entry, err);
+        rc = entry_of(source, table, spsh__load_u32le(rows.split.data + 4 * i), &entry, err);
         if (rc != SPSH_OK)
             break;
-        tally *t = &tallies[entry];
-        const double seconds =
-            rate_hz == 0 ? 0 : (double)load(rows.samples, i, 8) / (double)rate_hz;
+        tally *t = &table->tallies[entry];
         t->side = side;
         t->utterances++;
         t->seconds += seconds;
-        if (side != SPSH_SIDE_TEST || c->count == c->capacity)
+        if (side != SPSH_SIDE_TEST)
             continue;
-        c->ordinals[c->count] = base + i;
-        c->splits[c->count] = entry;
-        c->seconds[c->count] = seconds;
-        c->count++;
+        const uint64_t number = sides->roster.test_utterance_count++;
+        sides->test_ordinals[number] = base + i;
+        sides->test_splits[number] = entry;
+        sides->test_seconds[number] = seconds;
     }
     return rc;
 }
 
-static spsh_status collect_all(collector *c, spsh_error *err)
+static spsh_status collect_all(spsh__audit_sides *sides, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    for (size_t d = 0; d < spsh__print_set_dataset_count(c->set) && rc == SPSH_OK; d++) {
+    for (size_t d = 0; d < spsh__print_set_dataset_count(sides->set) && rc == SPSH_OK; d++) {
         const uint64_t rows =
-            spsh_dataset_info_get(spsh__print_set_dataset(c->set, d))->utterance_count;
+            spsh_dataset_info_get(spsh__print_set_dataset(sides->set, d))->utterance_count;
         for (uint64_t at = 0; at < rows && rc == SPSH_OK; at += ROWS_AT_ONCE)
-            rc = collect(c, d, at, rows - at < ROWS_AT_ONCE ? rows - at : ROWS_AT_ONCE, err);
+            rc = collect(sides, d, at, rows - at < ROWS_AT_ONCE ? rows - at : ROWS_AT_ONCE, err);
     }
     return rc;
 }
 
 /* ---- names ---- */
 
-static spsh_bytes base_of(const char *path)
-{
-    size_t end = strlen(path);
-    while (end > 1 && path[end - 1] == '/')
-        end--;
-    size_t begin = end;
-    while (begin > 0 && path[begin - 1] != '/')
-        begin--;
-    return (spsh_bytes){(const uint8_t *)path + begin, end - begin};
-}
-
 spsh_status spsh__audit_corpus_name(const char *path, char **ret_name, spsh_error *err)
 {
-    const spsh_bytes base = base_of(path);
+    const spsh_bytes base = spsh__copy_base_of(path);
     char *name = malloc(base.size_bytes + 1);
     if (name == NULL)
         return SPSH_NO_MEMORY(err);
     memcpy(name, base.data, base.size_bytes);
     name[base.size_bytes] = '\0';
     for (size_t at = 0; at < base.size_bytes;) {
-        utf8proc_int32_t point = 0;
-        const utf8proc_ssize_t bytes =
-            utf8proc_iterate(base.data + at, (utf8proc_ssize_t)(base.size_bytes - at), &point);
-        if (bytes <= 0)
+        const size_t bytes =
+            spsh__utf8_sequence((spsh_bytes){base.data + at, base.size_bytes - at});
+        if (bytes == 0)
             name[at] = '?';
-        at += bytes <= 0 ? 1 : (size_t)bytes;
+        at += bytes == 0 ? 1 : bytes;
     }
     *ret_name = name;
     return SPSH_OK;
-}
-
-static bool is_same(spsh_bytes left, spsh_bytes right)
-{
-    return left.size_bytes == right.size_bytes &&
-           (left.size_bytes == 0 || memcmp(left.data, right.data, left.size_bytes) == 0);
 }
 
 /* What a dataset is called here: two of one name have their ids behind it. */
@@ -167,13 +131,15 @@ static spsh_status name_corpus(const spsh__print_set *set, size_t dataset, char 
                                spsh_error *err)
 {
     const spsh_dataset *own = spsh__print_set_dataset(set, dataset);
-    const spsh_bytes base = base_of(spsh_dataset_path(own));
+    const spsh_bytes base = spsh__copy_base_of(spsh_dataset_path(own));
     char *name = NULL;
     char id[33];
     bool is_alone = true;
     for (size_t d = 0; d < spsh__print_set_dataset_count(set); d++) {
         const spsh_dataset *other = spsh__print_set_dataset(set, d);
-        is_alone = is_alone && (d == dataset || !is_same(base_of(spsh_dataset_path(other)), base));
+        is_alone =
+            is_alone && (d == dataset ||
+                         !spsh__bytes_equal(spsh__copy_base_of(spsh_dataset_path(other)), base));
     }
     const spsh_status rc = spsh__audit_corpus_name(spsh_dataset_path(own), &name, err);
     if (rc != SPSH_OK || is_alone) {
@@ -217,15 +183,6 @@ static void make_title(const spsh__audit_split *split, spsh__leak_split *facts)
 
 /* ---- places ---- */
 
-static int compare_bytes(spsh_bytes left, spsh_bytes right)
-{
-    const size_t common = left.size_bytes < right.size_bytes ? left.size_bytes : right.size_bytes;
-    const int order = common == 0 ? 0 : memcmp(left.data, right.data, common);
-    if (order != 0)
-        return order;
-    return (left.size_bytes > right.size_bytes) - (left.size_bytes < right.size_bytes);
-}
-
 static int compare_splits(const void *left, const void *right)
 {
     const spsh__audit_split *l = left;
@@ -233,7 +190,7 @@ static int compare_splits(const void *left, const void *right)
     int order = strcmp(l->corpus, r->corpus);
     if (order == 0)
         order = (l->dataset > r->dataset) - (l->dataset < r->dataset);
-    return order != 0 ? order : compare_bytes(l->name, r->name);
+    return order != 0 ? order : spsh__name_compare(&l->name, &r->name);
 }
 
 static spsh_status list_side(spsh__audit_sides *sides, spsh_side side,
@@ -308,7 +265,7 @@ static spsh_status train_split(const void *user, uint64_t ordinal, uint32_t *ret
     const spsh_dataset *source = spsh__print_set_dataset(sides->set, dataset);
     spsh_status rc = spsh_dataset_column(source, SPSH_COLUMN_SPLIT, position, 1, &element, err);
     if (rc == SPSH_OK)
-        rc = entry_of(source, &sides->tables[dataset], (uint32_t)load(element, 0, 4), &entry, err);
+        rc = entry_of(source, &sides->tables[dataset], spsh__load_u32le(element.data), &entry, err);
     if (rc == SPSH_OK)
         *ret_split = sides->tables[dataset].tallies[entry].place;
     return rc;
@@ -348,12 +305,7 @@ static spsh_status collect_tests(spsh__audit_sides *sides, spsh_error *err)
     sides->test_seconds = calloc((size_t)tests + 1, sizeof(*sides->test_seconds));
     if (sides->test_ordinals == NULL || sides->test_splits == NULL || sides->test_seconds == NULL)
         return SPSH_NO_MEMORY(err);
-    collector c = {
-        sides->set, sides->tables, sides->test_ordinals, sides->test_splits, sides->test_seconds,
-        0,          tests};
-    spsh_status rc = collect_all(&c, err);
-    sides->roster.test_utterance_count = c.count;
-    return rc;
+    return collect_all(sides, err);
 }
 
 /* From entries of the tables to places in the list. */

@@ -13,7 +13,7 @@
 #define SPSH__AUDIT_STATEMENT_FILE "statement.json"
 
 /**
- * What the sources are, as a JSON array (from malloc): side, dataset_id, index_hash, splits,
+ * What the sources are, as a JSON object (from malloc) with the array "inputs": side, dataset_id, index_hash, splits,
  * overlays. The same for any order of the sources, and for a dataset that was moved or renamed, but
  * for the member "corpus".
  */
@@ -26,9 +26,9 @@ typedef struct spsh__audit_file {
     uint8_t hash[16];
 } spsh__audit_file;
 
-/* The statement's bytes (from malloc). */
+/* The statement's bytes; out is empty before. */
 spsh_status spsh__audit_statement(const spsh__audit_report *report, const spsh__audit_file *files,
-                                  size_t file_count, char **ret_text, spsh_error *err);
+                                  size_t file_count, spsh__builder *out, spsh_error *err);
 
 /**
  * Check a statement.

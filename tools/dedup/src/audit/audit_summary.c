@@ -15,34 +15,16 @@ enum { SLUG_BYTES_MAX = 160 };
 
 bool spsh__audit_is_failure(const spsh__audit_facts *facts, size_t split, spsh_leak leak)
 {
-    const double part = (double)facts->totals[split].utterances[leak];
-    const double whole = (double)facts->test[split].utterances;
+    const double part = (double)facts->leaks->totals[split].utterances[leak];
+    const double whole = (double)facts->roster->test[split].utterances;
     /* A percentage in binary is a little off: a limit that is just reached is not passed. */
     return part > facts->fail_limits[leak] * whole + 1e-9 * whole;
-}
-
-size_t spsh__audit_failures(const spsh__audit_facts *facts, spsh__audit_failure *ret)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < facts->test_count; i++) {
-        const double whole = (double)facts->test[i].utterances;
-        for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
-            const uint64_t part = facts->totals[i].utterances[k];
-            if (!spsh__audit_is_failure(facts, i, (spsh_leak)k))
-                continue;
-            if (ret != NULL)
-                ret[count] = (spsh__audit_failure){
-                    i, (spsh_leak)k, part, 100 * (double)part / whole, 100 * facts->fail_limits[k]};
-            count++;
-        }
-    }
-    return count;
 }
 
 size_t spsh__audit_warnings(const spsh__audit_report *report,
                             char ret_texts[SPSH__AUDIT_WARNINGS_MAX][SPSH__AUDIT_WARNING_BYTES])
 {
-    const spsh__audit_facts *facts = report->facts;
+    const spsh__audit_facts *facts = &report->facts;
     const uint64_t undecoded = facts->common.copies->undecoded_count;
     size_t count = 0;
     snprintf(ret_texts[count++], SPSH__AUDIT_WARNING_BYTES,
@@ -80,7 +62,7 @@ uint64_t spsh__audit_dirty_count(const spsh__audit_report *report, size_t split)
     uint64_t count = 0;
     for (uint64_t i = 0; i < roster->test_utterance_count; i++) {
         if (roster->test_splits[i] == split &&
-            (report->leaks->masks[i] & SPSH__LEAK_DIRTY_MASK) != 0)
+            (report->facts.leaks->masks[i] & SPSH__LEAK_DIRTY_MASK) != 0)
             count++;
     }
     return count;
@@ -145,7 +127,7 @@ spsh_status spsh__audit_list_name(const spsh__audit_sides *sides, const char *li
 
 /* ---- summary.json ---- */
 
-static void put_rounded(spsh_json *json, const char *key, double value)
+void spsh__audit_put_real(spsh_json *json, const char *key, double value)
 {
     spsh__json_put_real(json, key, round(value * 1e6) / 1e6);
 }
@@ -159,11 +141,11 @@ static void put_leaks(spsh_json *json, const spsh__leak_cell *cell, uint64_t who
         spsh__leak_interval(cell->utterances[k], whole, &low, &high);
         spsh__json_begin_object(json, spsh_leak_text((spsh_leak)k));
         spsh__json_put_u64(json, "utterances", cell->utterances[k]);
-        put_rounded(json, "percent",
-                    whole == 0 ? 0 : 100 * (double)cell->utterances[k] / (double)whole);
-        put_rounded(json, "percent_low", 100 * low);
-        put_rounded(json, "percent_high", 100 * high);
-        put_rounded(json, "minutes", cell->seconds[k] / 60);
+        spsh__audit_put_real(json, "percent",
+                             whole == 0 ? 0 : 100 * (double)cell->utterances[k] / (double)whole);
+        spsh__audit_put_real(json, "percent_low", 100 * low);
+        spsh__audit_put_real(json, "percent_high", 100 * high);
+        spsh__audit_put_real(json, "minutes", cell->seconds[k] / 60);
         spsh__json_end(json);
     }
     spsh__json_end(json);
@@ -175,7 +157,7 @@ static void put_split(spsh_json *json, const spsh__audit_split *split,
     spsh__json_put_string(json, "corpus", split->corpus);
     spsh__json_put_text_or_null(json, "split", split->name);
     spsh__json_put_u64(json, "utterances", facts->utterances);
-    put_rounded(json, "seconds", facts->seconds);
+    spsh__audit_put_real(json, "seconds", facts->seconds);
 }
 
 static spsh_status put_lists(const spsh__audit_report *report, size_t split, spsh_json *json,
@@ -183,7 +165,7 @@ static spsh_status put_lists(const spsh__audit_report *report, size_t split, sps
 {
     static const char *const lists[] = {"clean", "dirty"};
     const uint64_t dirty = spsh__audit_dirty_count(report, split);
-    const uint64_t counts[] = {report->facts->test[split].utterances - dirty, dirty};
+    const uint64_t counts[] = {report->facts.roster->test[split].utterances - dirty, dirty};
     spsh__builder name = {0};
     spsh_status rc = SPSH_OK;
     for (size_t i = 0; i < 2 && rc == SPSH_OK; i++) {
@@ -201,20 +183,20 @@ static spsh_status put_lists(const spsh__audit_report *report, size_t split, sps
 
 static spsh_status put_sides(const spsh__audit_report *report, spsh_json *json, spsh_error *err)
 {
-    const spsh__audit_facts *facts = report->facts;
+    const spsh__audit_facts *facts = &report->facts;
     spsh_status rc = SPSH_OK;
     spsh__json_begin_array(json, "train");
-    for (size_t i = 0; i < facts->train_count; i++) {
+    for (size_t i = 0; i < facts->roster->train_count; i++) {
         spsh__json_begin_object(json, NULL);
-        put_split(json, &report->sides->train[i], &facts->train[i]);
+        put_split(json, &report->sides->train[i], &facts->roster->train[i]);
         spsh__json_end(json);
     }
     spsh__json_end(json);
     spsh__json_begin_array(json, "test");
-    for (size_t i = 0; i < facts->test_count && rc == SPSH_OK; i++) {
+    for (size_t i = 0; i < facts->roster->test_count && rc == SPSH_OK; i++) {
         spsh__json_begin_object(json, NULL);
-        put_split(json, &report->sides->test[i], &facts->test[i]);
-        put_leaks(json, &facts->totals[i], facts->test[i].utterances);
+        put_split(json, &report->sides->test[i], &facts->roster->test[i]);
+        put_leaks(json, &facts->leaks->totals[i], facts->roster->test[i].utterances);
         rc = put_lists(report, i, json, err);
         spsh__json_end(json);
     }
@@ -226,12 +208,13 @@ static spsh_status put_sides(const spsh__audit_report *report, spsh_json *json, 
 static void put_cells(const spsh__audit_facts *facts, spsh_json *json)
 {
     spsh__json_begin_array(json, "cells");
-    for (size_t i = 0; i < facts->train_count; i++) {
-        for (size_t k = 0; k < facts->test_count; k++) {
+    for (size_t i = 0; i < facts->roster->train_count; i++) {
+        for (size_t k = 0; k < facts->roster->test_count; k++) {
             spsh__json_begin_object(json, NULL);
             spsh__json_put_u64(json, "train", i);
             spsh__json_put_u64(json, "test", k);
-            put_leaks(json, &facts->cells[i * facts->test_count + k], facts->test[k].utterances);
+            put_leaks(json, &facts->leaks->cells[i * facts->roster->test_count + k],
+                      facts->roster->test[k].utterances);
             spsh__json_end(json);
         }
     }
@@ -242,35 +225,38 @@ static void put_limits(const spsh__audit_facts *facts, spsh_json *json)
 {
     spsh__json_begin_object(json, "limits_percent");
     for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
-        if (facts->fail_limits[k] <= 1)
-            put_rounded(json, spsh_leak_text((spsh_leak)k), 100 * facts->fail_limits[k]);
-        else
-            spsh__json_put_null(json, spsh_leak_text((spsh_leak)k));
+        const double limit = facts->fail_limits[k];
+        spsh__audit_put_real(json, spsh_leak_text((spsh_leak)k),
+                             limit <= 1 ? 100 * limit : (double)NAN);
     }
     spsh__json_end(json);
 }
 
-static spsh_status put_failures(const spsh__audit_facts *facts, spsh_json *json, spsh_error *err)
+static void put_failure(const spsh__audit_facts *facts, size_t split, spsh_leak leak,
+                        spsh_json *json)
 {
-    const size_t count = spsh__audit_failures(facts, NULL);
-    spsh__audit_failure *failures = calloc(count + 1, sizeof(*failures));
-    if (failures == NULL)
-        return SPSH_NO_MEMORY(err);
-    spsh__audit_failures(facts, failures);
+    const uint64_t part = facts->leaks->totals[split].utterances[leak];
+    spsh__json_begin_object(json, NULL);
+    spsh__json_put_u64(json, "test", split);
+    spsh__json_put_string(json, "kind", spsh_leak_text(leak));
+    spsh__json_put_u64(json, "utterances", part);
+    spsh__audit_put_real(json, "percent",
+                         100 * (double)part / (double)facts->roster->test[split].utterances);
+    spsh__audit_put_real(json, "limit_percent", 100 * facts->fail_limits[leak]);
+    spsh__json_end(json);
+}
+
+static void put_failures(const spsh__audit_facts *facts, spsh_json *json)
+{
     spsh__json_put_bool(json, "failed", facts->is_failed);
     spsh__json_begin_array(json, "failures");
-    for (size_t i = 0; i < count; i++) {
-        spsh__json_begin_object(json, NULL);
-        spsh__json_put_u64(json, "test", failures[i].split);
-        spsh__json_put_string(json, "kind", spsh_leak_text(failures[i].leak));
-        spsh__json_put_u64(json, "utterances", failures[i].utterances);
-        put_rounded(json, "percent", failures[i].percent);
-        put_rounded(json, "limit_percent", failures[i].limit_percent);
-        spsh__json_end(json);
+    for (size_t i = 0; i < facts->roster->test_count; i++) {
+        for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
+            if (spsh__audit_is_failure(facts, i, (spsh_leak)k))
+                put_failure(facts, i, (spsh_leak)k, json);
+        }
     }
     spsh__json_end(json);
-    free(failures);
-    return SPSH_OK;
 }
 
 /* How much was looked at: what does not depend on the machine. */
@@ -297,10 +283,8 @@ static void put_work(const spsh__audit_facts *facts, spsh_json *json)
 spsh_status spsh__audit_put_result(const spsh__audit_report *report, spsh_json *json,
                                    spsh_error *err)
 {
-    spsh_status rc = put_failures(report->facts, json, err);
-    if (rc != SPSH_OK)
-        return rc;
-    put_limits(report->facts, json);
+    put_failures(&report->facts, json);
+    put_limits(&report->facts, json);
     return put_sides(report, json, err);
 }
 
@@ -311,13 +295,13 @@ spsh_status spsh__audit_put_summary(const spsh__audit_report *report, spsh_json 
     const size_t warning_count = spsh__audit_warnings(report, warnings);
     spsh__json_put_string(json, "schema", "speechshard-audit-summary-1");
     spsh__json_put_string(json, "version", spsh_version());
-    spsh__json_put_string(json, "profile", spsh__text_profile_name(report->facts->profile));
+    spsh__json_put_string(json, "profile", spsh__text_profile_name(report->facts.profile));
     spsh__json_put_u64(json, "fp_version", SPSH__FINGERPRINT_VERSION);
-    spsh__json_put_u64(json, "thresholds_version", report->facts->common.limits->version);
+    spsh__json_put_u64(json, "thresholds_version", report->facts.common.limits->version);
     const spsh_status rc = spsh__audit_put_result(report, json, err);
-    put_cells(report->facts, json);
-    put_work(report->facts, json);
-    spsh__json_put_u64(json, "matches", report->leaks->match_count);
+    put_cells(&report->facts, json);
+    put_work(&report->facts, json);
+    spsh__json_put_u64(json, "matches", report->facts.leaks->match_count);
     spsh__json_begin_array(json, "warnings");
     for (size_t i = 0; i < warning_count; i++)
         spsh__json_put_string(json, NULL, warnings[i]);

@@ -186,8 +186,7 @@ bool spsh__match_is_contained(const spsh__match *m)
     return spsh__tier_may_drop(m->tier) && m->kind == SPSH_COPY_CONTAINED;
 }
 
-/* Equal samples, so that whatever is proven of one holds for the other. */
-static bool is_equal(const spsh__match *m)
+bool spsh__match_is_equal(const spsh__match *m)
 {
     return spsh__match_is_same(m) &&
            (m->tier == SPSH_TIER_PCM ||
@@ -228,7 +227,7 @@ static void join_nodes(spsh__copy_graph *g)
             continue;
         join_groups(g, a, b);
         /* Members of an exact group are matched with its first one: one step is enough. */
-        if (is_equal(&g->matches[i]) && g->nodes[b].equal == b) {
+        if (spsh__match_is_equal(&g->matches[i]) && g->nodes[b].equal == b) {
             g->nodes[b].equal = g->nodes[a].equal;
             g->nodes[b].equal_match = i;
         }

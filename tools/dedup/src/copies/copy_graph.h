@@ -93,6 +93,9 @@ const spsh__copy_link *spsh__copy_link_find(const spsh__copy_links *list, size_t
 /* What a match says: the same recording, or one inside the other, of a tier that may drop. */
 bool spsh__match_is_same(const spsh__match *match);
 bool spsh__match_is_contained(const spsh__match *match);
+/* Equal samples, so that whatever is proven of one holds for the other: not for stretches of a
+ * record that overlap for the most part. */
+bool spsh__match_is_equal(const spsh__match *match);
 
 /* decide.c: sets kept, decision, match and reason of every node. */
 spsh_status spsh__copies_decide(spsh__copy_graph *graph, spsh_error *err);

@@ -77,6 +77,17 @@ const char *spsh__copy_last_part(const char *path)
     return part;
 }
 
+spsh_bytes spsh__copy_base_of(const char *path)
+{
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t first = end;
+    while (first > 0 && path[first - 1] != '/')
+        first--;
+    return (spsh_bytes){(const uint8_t *)path + first, end - first};
+}
+
 void spsh__copy_made(spsh__builder *out, const spsh__print_set *set, const char *command)
 {
     spsh__page_made_open(out);

@@ -33,8 +33,9 @@ void spsh__copy_page_close(spsh__copy_page *page);
 /* What a class means, for people. */
 const char *spsh__copy_class_meaning(spsh_copy_class kind);
 
-/* Last component of a path. */
+/* Last component of a path, with slashes behind it, or without them. */
 const char *spsh__copy_last_part(const char *path);
+spsh_bytes spsh__copy_base_of(const char *path);
 
 /* The list below the title: datasets with their paths, and the command. */
 void spsh__copy_made(spsh__builder *out, const spsh__print_set *set, const char *command);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/hash.h"
+#include "copy_page.h"
 #include "speechshard/inside.h"
 #include "speechshard/options.h"
 #include "speechshard/publish.h"
@@ -155,22 +156,10 @@ static spsh_status check_kept(const view *v, const spsh__plan_drop *drop, spsh_e
                      (const char *)drop->kept_id.data);
 }
 
-/* Where the name of a dataset begins in its path, and how long it is. */
-static spsh_bytes base_of(const char *path)
-{
-    size_t end = strlen(path);
-    while (end > 1 && path[end - 1] == '/')
-        end--;
-    size_t first = end;
-    while (first > 0 && path[first - 1] != '/')
-        first--;
-    return (spsh_bytes){(const uint8_t *)path + first, end - first};
-}
-
 static void append_reason(const view *v, const spsh__plan_drop *drop, spsh__builder *text)
 {
     spsh__builder_append_text(text, "copy of ");
-    spsh__builder_append_bytes(text, base_of(v->places[drop->kept_dataset].path));
+    spsh__builder_append_bytes(text, spsh__copy_base_of(v->places[drop->kept_dataset].path));
     spsh__builder_append_text(text, " ");
     spsh__builder_append_bytes(text, drop->kept_id);
     spsh__builder_append_text(text, " (");

@@ -55,22 +55,6 @@ typedef struct spsh__leak_split {
     double seconds;
 } spsh__leak_split;
 
-typedef struct spsh__audit_facts {
-    spsh__copy_facts common;
-    const spsh__match *matches; /* sorted; all tiers */
-    const spsh__text_facts *texts;
-    spsh_text_profile profile;
-    const spsh__leak_split *train, *test;
-    size_t train_count, test_count;
-    const spsh__leak_cell *cells;  /* train_count x test_count, row by row */
-    const spsh__leak_cell *totals; /* a test split: against all of train */
-    const uint8_t *masks;          /* of each test utterance, by order of ordinals */
-    const uint64_t *test_ordinals;
-    uint64_t test_utterance_count;
-    double fail_limits[SPSH_LEAK_COUNT]; /* share of test utterances allowed; > 1: any */
-    bool is_failed;
-} spsh__audit_facts;
-
 /* Shown pairs get their pictures (pair_view.h), at most 40 a page; audio that cannot be read any
  * more costs a picture, not the page. */
 spsh_status spsh__plan_page(const spsh__plan_facts *facts, spsh__builder *out, spsh_error *err);
