@@ -9,7 +9,6 @@ static int run(const spsh_cli_args *args)
     spsh_copy_plan_options options = SPSH_COPY_PLAN_OPTIONS_INIT;
     spsh_copy_plan_facts facts = SPSH_COPY_PLAN_FACTS_INIT;
     spsh_error err = SPSH_ERROR_INIT;
-    char count[SPSH_HUMAN_BYTES];
     options.datasets = (const char *const *)args->operands + 1;
     options.dataset_count = (size_t)args->operand_count - 1;
     if (spsh_copy_plan_apply(args->operands[0], &options, &facts, &err) != SPSH_OK)
@@ -21,7 +20,7 @@ static int run(const spsh_cli_args *args)
     else
         spsh__cli_message("applied: overlay %s skips %s utterances of %zu dataset%s; "
                           "`speechshard revert %s` undoes it",
-                          facts.overlay, spsh__human_count(facts.utterance_count, count),
+                          facts.overlay, SPSH_SHOW_COUNT(facts.utterance_count),
                           facts.dataset_count, facts.dataset_count == 1 ? "" : "s",
                           args->operands[0]);
     return SPSH_EXIT_DONE;

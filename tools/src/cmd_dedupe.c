@@ -38,11 +38,9 @@ static int on_progress(void *user, const char *stage, uint64_t done, uint64_t to
 static void on_space(void *user, uint64_t temporary_bytes)
 {
     const dedupe_command *c = (const dedupe_command *)user;
-    char memory[SPSH_HUMAN_BYTES];
-    char temporary[SPSH_HUMAN_BYTES];
     spsh__cli_message("takes at most %s of memory, and for a while up to %s in %s",
-                      spsh__human_bytes(c->memory_bytes, memory),
-                      spsh__human_bytes(temporary_bytes, temporary), c->work_path);
+                      SPSH_SHOW_BYTES(c->memory_bytes), SPSH_SHOW_BYTES(temporary_bytes),
+                      c->work_path);
 }
 
 /* ---- arguments ---- */
@@ -175,14 +173,10 @@ static int check_arguments(const dedupe_command *c)
 static int tell(const dedupe_command *c, const spsh_dedupe_options *options,
                 const spsh_dedupe_result *d)
 {
-    spsh_error err = SPSH_ERROR_INIT;
-    if (!c->json) {
-        spsh__dedupe_print(options, d);
-        return SPSH_EXIT_DONE;
-    }
-    if (spsh__dedupe_print_json(options, d, &err) == SPSH_OK || spsh__cli_output_failed())
-        return SPSH_EXIT_DONE;
-    return spsh__cli_fail(NULL, &err);
+    if (c->json)
+        return spsh__dedupe_print_json(options, d);
+    spsh__dedupe_print(options, d);
+    return SPSH_EXIT_DONE;
 }
 
 static int find(dedupe_command *c, const spsh_dedupe_options *options)

@@ -34,8 +34,6 @@ static double seconds_of(const spsh_explain_side *s)
 
 static void print_side(const char *letter, const spsh_explain_side *s)
 {
-    char duration[SPSH_HUMAN_BYTES];
-    char rate[SPSH_HUMAN_BYTES];
     printf("%s  ", letter);
     spsh__text_print(stdout, s->utterance.id, 0);
     printf("  in %s", spsh_dataset_path(s->dataset));
@@ -47,11 +45,11 @@ static void print_side(const char *letter, const spsh_explain_side *s)
         printf(", speaker ");
         spsh__text_print(stdout, s->utterance.speaker, 0);
     }
-    printf("\n   %s, %s, %s Hz, %u channel%s", spsh__human_duration(seconds_of(s), duration),
-           spsh_codec_name(s->row.codec), spsh__human_count(s->row.sample_rate_hz, rate),
+    printf("\n   %s, %s, %s Hz, %u channel%s", SPSH_SHOW_DURATION(seconds_of(s)),
+           spsh_codec_name(s->row.codec), SPSH_SHOW_COUNT(s->row.sample_rate_hz),
            (unsigned)s->row.channels, s->row.channels == 1 ? "" : "s");
     if (s->bandwidth_hz > 0)
-        printf(", signal up to %s Hz", spsh__human_count(s->bandwidth_hz, rate));
+        printf(", signal up to %s Hz", SPSH_SHOW_COUNT(s->bandwidth_hz));
     if (!s->is_decoded)
         printf(", cannot be decoded");
     printf("\n   ");
@@ -65,23 +63,18 @@ static void print_side(const char *letter, const spsh_explain_side *s)
 static void print_checks(const spsh_explanation *e)
 {
     const size_t count = spsh_explanation_facts(e)->check_count;
-    spsh_table *table = spsh__table_new("lrlrl");
-    char found[32], limit[48];
-    if (count == 0 || table == NULL) {
-        spsh__table_free(table);
+    if (count == 0)
         return;
-    }
-    printf("\n");
+    spsh_table *table = spsh__table_new("lrlrl");
     spsh__table_row(table, "measured", "found", "", "limit", "");
     for (size_t i = 0; i < count; i++) {
         const spsh_explain_check *c = spsh_explanation_check(e, i);
-        (void)snprintf(found, sizeof(found), "%.4g", c->found);
-        (void)snprintf(limit, sizeof(limit), "%s %.4g", c->is_at_most ? "at most" : "at least",
-                       c->limit);
-        spsh__table_row(table, c->what, found, c->unit, limit,
+        spsh__table_row(table, c->what, SPSH_SHOW("%.4g", c->found), c->unit,
+                        SPSH_SHOW("%s %.4g", c->is_at_most ? "at most" : "at least", c->limit),
                         c->is_passed ? (c->decides ? "yes  <- decides" : "yes")
                                      : (c->decides ? "no   <- decides" : "no"));
     }
+    printf("\n");
     (void)spsh__table_print(table, stdout, "  ", 0);
     spsh__table_free(table);
 }
@@ -226,8 +219,9 @@ static void put_checks(spsh_json *json, const spsh_explanation *e)
     spsh__json_end(json);
 }
 
-static void put_facts(spsh_json *json, const spsh_explanation *e)
+static int put_facts(const spsh_explanation *e)
 {
+    spsh_json *json = spsh__json_new();
     const spsh_explain_facts *f = spsh_explanation_facts(e);
     spsh__json_put_string(json, "schema", "speechshard-explain-1");
     put_side(json, "a", spsh_explanation_side(e, 0));
@@ -246,18 +240,13 @@ static void put_facts(spsh_json *json, const spsh_explanation *e)
     spsh__json_end(json);
     spsh__json_begin_object(json, "texts");
     spsh__json_put_string(json, "profile", f->text_profile);
-    if (f->has_texts) {
+    if (f->has_texts)
         spsh__json_put_bool(json, "equal", f->has_equal_texts);
-        spsh__json_put_real(json, "similarity", f->similarity);
-    } else {
-        spsh__json_put_null(json, "equal");
-        spsh__json_put_null(json, "similarity");
-    }
-    spsh__json_end(json);
-    if (f->has_gain)
-        spsh__json_put_real(json, "gain_db", f->gain_db);
     else
-        spsh__json_put_null(json, "gain_db");
+        spsh__json_put_null(json, "equal");
+    spsh__json_put_real(json, "similarity", f->has_texts ? f->similarity : (double)NAN);
+    spsh__json_end(json);
+    spsh__json_put_real(json, "gain_db", f->has_gain ? f->gain_db : (double)NAN);
     spsh__json_begin_array(json, "matches");
     for (size_t i = 0; i < f->match_count; i++)
         put_match(json, spsh_explanation_match(e, i));
@@ -267,6 +256,7 @@ static void put_facts(spsh_json *json, const spsh_explanation *e)
         put_match(json, f->closest);
     spsh__json_end(json);
     put_checks(json, e);
+    return spsh__cli_json(json);
 }
 
 /* ---- the command ---- */
@@ -277,7 +267,7 @@ static bool ends_with(const char *text, const char *end)
     return length >= strlen(end) && strcmp(text + length - strlen(end), end) == 0;
 }
 
-static spsh_status tell(const request *r, const spsh_explanation *e, spsh_error *err)
+static spsh_status write_files(const request *r, const spsh_explanation *e, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     if (r->plot != NULL && ends_with(r->plot, ".html"))
@@ -286,19 +276,15 @@ static spsh_status tell(const request *r, const spsh_explanation *e, spsh_error 
         rc = spsh_explanation_write_picture(e, r->plot, err);
     if (rc == SPSH_OK && r->listen != NULL)
         rc = spsh_explanation_write_audio(e, r->listen, err);
-    if (rc != SPSH_OK)
-        return rc;
-    if (!r->json) {
-        print_facts(e);
-        return SPSH_OK;
-    }
-    spsh_json *json = spsh__json_new();
-    if (json == NULL)
-        return SPSH_NO_MEMORY(err);
-    put_facts(json, e);
-    rc = spsh__json_write_line(json, stdout, err);
-    spsh__json_free(json);
     return rc;
+}
+
+static int tell(const request *r, const spsh_explanation *e)
+{
+    if (r->json)
+        return put_facts(e);
+    print_facts(e);
+    return SPSH_EXIT_DONE;
 }
 
 /* The same utterance twice is a slip of the command line. */
@@ -320,7 +306,6 @@ static int explain(const request *r)
     spsh_explain_options options = SPSH_EXPLAIN_OPTIONS_INIT;
     spsh_explanation *e = NULL;
     spsh_error err = SPSH_ERROR_INIT;
-    int rc = SPSH_EXIT_DONE;
     options.progress_fn = on_progress;
     spsh_status status = spsh_pair_explain(r->paths, r->ids, &options, &e, &err);
     if (status == SPSH_E_CANCELED) {
@@ -330,9 +315,8 @@ static int explain(const request *r)
     if (status == SPSH_E_INVALID_ARG && is_repeated(r))
         return spsh__cli_usage("explain", "%s", err.message);
     if (status == SPSH_OK)
-        status = tell(r, e, &err);
-    if (status != SPSH_OK && !spsh__cli_output_failed())
-        rc = spsh__path_fail(NULL, r->paths, 2, &err);
+        status = write_files(r, e, &err);
+    const int rc = status == SPSH_OK ? tell(r, e) : spsh__path_fail(NULL, r->paths, 2, &err);
     spsh_explanation_free(e);
     return rc;
 }

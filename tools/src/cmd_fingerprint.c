@@ -50,24 +50,18 @@ static spsh_status put_json(fingerprint_command *c, const char *path,
 
 static void print_facts(const char *path, const spsh_fingerprint_facts *facts, double took_s)
 {
-    char segments[SPSH_HUMAN_BYTES], made[SPSH_HUMAN_BYTES], utterances[SPSH_HUMAN_BYTES];
-    char keys[SPSH_HUMAN_BYTES], chunks[SPSH_HUMAN_BYTES], bytes[SPSH_HUMAN_BYTES];
-    char audio[SPSH_HUMAN_BYTES], took[SPSH_HUMAN_BYTES], undecoded[SPSH_HUMAN_BYTES];
-    char speed[SPSH_HUMAN_BYTES];
-    (void)printf(
-        "%s: %s utterances in %s segment%s (%s new): %s keys, %s chunks, %s\n", path,
-        spsh__human_count(facts->utterance_count, utterances),
-        spsh__human_count(facts->shard_count, segments), facts->shard_count == 1 ? "" : "s",
-        spsh__human_count(facts->made_count, made), spsh__human_count(facts->key_count, keys),
-        spsh__human_count(facts->chunk_count, chunks), spsh__human_bytes(facts->file_bytes, bytes));
+    (void)printf("%s: %s utterances in %s segment%s (%s new): %s keys, %s chunks, %s\n", path,
+                 SPSH_SHOW_COUNT(facts->utterance_count), SPSH_SHOW_COUNT(facts->shard_count),
+                 facts->shard_count == 1 ? "" : "s", SPSH_SHOW_COUNT(facts->made_count),
+                 SPSH_SHOW_COUNT(facts->key_count), SPSH_SHOW_COUNT(facts->chunk_count),
+                 SPSH_SHOW_BYTES(facts->file_bytes));
     if (facts->undecoded_count > 0)
         spsh__cli_message("%s: %s utterances cannot be decoded: only equal bytes will be found",
-                          path, spsh__human_count(facts->undecoded_count, undecoded));
+                          path, SPSH_SHOW_COUNT(facts->undecoded_count));
     if (facts->made_count > 0 && took_s > 0.0)
         spsh__cli_message("%s: %s of audio in %s, %s times real time", path,
-                          spsh__human_duration(facts->made_seconds, audio),
-                          spsh__human_duration(took_s, took),
-                          spsh__human_count((uint64_t)(facts->made_seconds / took_s), speed));
+                          SPSH_SHOW_DURATION(facts->made_seconds), SPSH_SHOW_DURATION(took_s),
+                          SPSH_SHOW_COUNT((uint64_t)(facts->made_seconds / took_s)));
 }
 
 static int make(fingerprint_command *c, const char *path)
@@ -109,20 +103,14 @@ static spsh_status put_estimate_json(fingerprint_command *c, const char *path,
 
 static void print_estimate(const char *path, const spsh_fingerprint_cost *estimate)
 {
-    char segments[SPSH_HUMAN_BYTES], to_do[SPSH_HUMAN_BYTES], utterances[SPSH_HUMAN_BYTES];
-    char audio[SPSH_HUMAN_BYTES], core[SPSH_HUMAN_BYTES], bytes[SPSH_HUMAN_BYTES];
-    char sample[SPSH_HUMAN_BYTES], sample_audio[SPSH_HUMAN_BYTES];
     (void)printf("%s: %s of %s segments to make: %s utterances, %s of audio\n", path,
-                 spsh__human_count(estimate->missing_count, to_do),
-                 spsh__human_count(estimate->shard_count, segments),
-                 spsh__human_count(estimate->utterance_count, utterances),
-                 spsh__human_duration(estimate->seconds, audio));
+                 SPSH_SHOW_COUNT(estimate->missing_count), SPSH_SHOW_COUNT(estimate->shard_count),
+                 SPSH_SHOW_COUNT(estimate->utterance_count), SPSH_SHOW_DURATION(estimate->seconds));
     if (estimate->missing_count > 0)
-        (void)printf("  about %s of one core (%s utterances measured, %s), %s on disk\n",
-                     spsh__human_duration(estimate->core_seconds, core),
-                     spsh__human_count(estimate->measured_count, sample),
-                     spsh__human_duration(estimate->measured_seconds, sample_audio),
-                     spsh__human_bytes(estimate->file_bytes, bytes));
+        (void)printf(
+            "  about %s of one core (%s utterances measured, %s), %s on disk\n",
+            SPSH_SHOW_DURATION(estimate->core_seconds), SPSH_SHOW_COUNT(estimate->measured_count),
+            SPSH_SHOW_DURATION(estimate->measured_seconds), SPSH_SHOW_BYTES(estimate->file_bytes));
 }
 
 static int tell_estimate(fingerprint_command *c, const char *path)

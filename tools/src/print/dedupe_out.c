@@ -39,7 +39,7 @@ static void print_id(const spsh_dedupe_result *d, size_t dataset, uint64_t posit
     char name[1024];
     if (read_id(spsh_dedupe_result_dataset(d, dataset), position, name, sizeof(name)) != SPSH_OK)
         (void)snprintf(name, sizeof(name), "(cannot be read)");
-    spsh__text_print(stdout, (spsh_bytes){(const uint8_t *)name, strlen(name)}, 0);
+    spsh__text_print(stdout, spsh__bytes_of(name), 0);
 }
 
 /* ---- the table ---- */
@@ -50,14 +50,12 @@ static void print_pairs(const spsh_dedupe_result *d)
     bool any = false;
     for (int kind = 0; kind < SPSH_COPY_CLASS_COUNT; kind++) {
         for (int tier = 0; tier < SPSH_TIER_COUNT; tier++) {
-            char count[SPSH_HUMAN_BYTES];
             const uint64_t matches =
                 spsh_dedupe_result_matches(d, (spsh_copy_tier)tier, (spsh_copy_class)kind);
             if (matches == 0)
                 continue;
             spsh__table_row(table, spsh_copy_class_text((spsh_copy_class)kind),
-                            spsh_copy_tier_text((spsh_copy_tier)tier),
-                            spsh__human_count(matches, count));
+                            spsh_copy_tier_text((spsh_copy_tier)tier), SPSH_SHOW_COUNT(matches));
             any = true;
         }
     }
@@ -70,15 +68,9 @@ static void print_pairs(const spsh_dedupe_result *d)
 
 static void print_sum(const char *name, const spsh_dedupe_sum *sum, double total_seconds)
 {
-    char utterances[SPSH_HUMAN_BYTES];
-    char seconds[SPSH_HUMAN_BYTES];
-    char bytes[SPSH_HUMAN_BYTES];
-    char percent[SPSH_HUMAN_BYTES];
-    printf("  %-10s %s utterances, %s (%s), %s\n", name,
-           spsh__human_count(sum->utterance_count, utterances),
-           spsh__human_duration(sum->seconds, seconds),
-           spsh__human_percent(sum->seconds, total_seconds, percent),
-           spsh__human_bytes(sum->bytes, bytes));
+    printf("  %-10s %s utterances, %s (%s), %s\n", name, SPSH_SHOW_COUNT(sum->utterance_count),
+           SPSH_SHOW_DURATION(sum->seconds), SPSH_SHOW_PERCENT(sum->seconds, total_seconds),
+           SPSH_SHOW_BYTES(sum->bytes));
 }
 
 static spsh_dedupe_sum add_up(const spsh_dedupe_result *d, spsh_copy_tier first,
@@ -108,16 +100,15 @@ static void print_decisions(const spsh_dedupe_result *d)
         {SPSH_DECISION_PROTECTED, "copies of splits that nothing is dropped from"},
         {SPSH_DECISION_UNPROVEN,  "linked, but not proven against the kept one"  },
     };
-    char count[SPSH_HUMAN_BYTES];
-    printf("\nwhat the plan drops, of %s cluster%s\n",
-           spsh__human_count(facts->cluster_count, count), facts->cluster_count == 1 ? "" : "s");
+    printf("\nwhat the plan drops, of %s cluster%s\n", SPSH_SHOW_COUNT(facts->cluster_count),
+           facts->cluster_count == 1 ? "" : "s");
     print_sum("exact", &exact, facts->seconds);
     print_sum("acoustic", &sound, facts->seconds);
     print_sum("together", &all, facts->seconds);
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         const uint64_t members = spsh_dedupe_result_decisions(d, others[i].decision);
         if (members > 0)
-            printf("  %s: %s stay\n", others[i].text, spsh__human_count(members, count));
+            printf("  %s: %s stay\n", others[i].text, SPSH_SHOW_COUNT(members));
     }
 }
 
@@ -145,10 +136,8 @@ static void print_largest(const spsh_dedupe_result *d)
     printf("\nlargest clusters: the one that is kept, and why\n");
     for (uint64_t i = 0; i < count && i < CLUSTERS_SHOWN; i++) {
         const spsh_copy_member *kept = spsh_dedupe_result_member(d, order[i]->first_member);
-        char members[SPSH_HUMAN_BYTES];
-        char seconds[SPSH_HUMAN_BYTES];
-        printf("  %s members, %s saved: ", spsh__human_count(order[i]->member_count, members),
-               spsh__human_duration(order[i]->saved_seconds, seconds));
+        printf("  %s members, %s saved: ", SPSH_SHOW_COUNT(order[i]->member_count),
+               SPSH_SHOW_DURATION(order[i]->saved_seconds));
         print_id(d, kept->dataset, kept->position);
         printf(" (%s)\n", kept->reason);
     }
@@ -158,12 +147,11 @@ static void print_largest(const spsh_dedupe_result *d)
 static void print_texts(const spsh_dedupe_result *d)
 {
     const spsh_dedupe_facts *facts = spsh_dedupe_result_facts(d);
-    char count[SPSH_HUMAN_BYTES];
     uint64_t shown = 0;
     if (facts->texts_differ_count == 0)
         return;
     printf("\ntranscripts of copies that disagree, in %s clusters: one of them is wrong\n",
-           spsh__human_count(facts->texts_differ_count, count));
+           SPSH_SHOW_COUNT(facts->texts_differ_count));
     for (uint64_t i = 0; i < facts->cluster_count && shown < TEXTS_SHOWN; i++) {
         const spsh_copy_cluster *cluster = spsh_dedupe_result_cluster(d, i);
         if (!cluster->texts_differ)
@@ -184,9 +172,7 @@ static void print_boilerplate(const spsh_dedupe_result *d)
     printf("\nstretches that many share (jingles, disclaimers); no reason to drop anything\n");
     for (size_t i = 0; i < count && i < BOILERPLATE_SHOWN; i++) {
         const spsh_boilerplate *b = spsh_dedupe_result_boilerplate(d, i);
-        char utterances[SPSH_HUMAN_BYTES];
-        printf("  %s utterances share %.1f s: ", spsh__human_count(b->utterance_count, utterances),
-               b->seconds);
+        printf("  %s utterances share %.1f s: ", SPSH_SHOW_COUNT(b->utterance_count), b->seconds);
         print_id(d, b->dataset, b->position);
         printf(" from %.1f s on\n", b->start_s);
     }
@@ -195,21 +181,15 @@ static void print_boilerplate(const spsh_dedupe_result *d)
 void spsh__dedupe_print(const spsh_dedupe_options *options, const spsh_dedupe_result *d)
 {
     const spsh_dedupe_facts *facts = spsh_dedupe_result_facts(d);
-    char utterances[SPSH_HUMAN_BYTES];
-    char seconds[SPSH_HUMAN_BYTES];
-    char number[SPSH_HUMAN_BYTES];
-    printf("%s utterances, %s, of %zu dataset%s\n",
-           spsh__human_count(facts->utterance_count, utterances),
-           spsh__human_duration(facts->seconds, seconds), facts->dataset_count,
+    printf("%s utterances, %s, of %zu dataset%s\n", SPSH_SHOW_COUNT(facts->utterance_count),
+           SPSH_SHOW_DURATION(facts->seconds), facts->dataset_count,
            facts->dataset_count == 1 ? "" : "s");
-    if ((options->flags & SPSH_DEDUPE_EXACT_ONLY) == 0) {
-        printf("%s keys; %s pairs to listen to", spsh__human_count(facts->key_count, number),
-               spsh__human_count(facts->candidate_count, utterances));
-        printf(", %s decoded\n", spsh__human_count(facts->decoded_count, number));
-    }
+    if ((options->flags & SPSH_DEDUPE_EXACT_ONLY) == 0)
+        printf("%s keys; %s pairs to listen to, %s decoded\n", SPSH_SHOW_COUNT(facts->key_count),
+               SPSH_SHOW_COUNT(facts->candidate_count), SPSH_SHOW_COUNT(facts->decoded_count));
     if (facts->undecoded_count > 0)
         printf("%s utterances cannot be decoded: unknown, but for equal bytes\n",
-               spsh__human_count(facts->undecoded_count, number));
+               SPSH_SHOW_COUNT(facts->undecoded_count));
     print_pairs(d);
     print_decisions(d);
     print_largest(d);
@@ -254,16 +234,13 @@ static void put_matches(spsh_json *json, const spsh_dedupe_result *d)
     spsh__json_end(json);
 }
 
-spsh_status spsh__dedupe_print_json(const spsh_dedupe_options *options, const spsh_dedupe_result *d,
-                                    spsh_error *err)
+int spsh__dedupe_print_json(const spsh_dedupe_options *options, const spsh_dedupe_result *d)
 {
     const spsh_dedupe_sum exact = add_up(d, SPSH_TIER_BYTES, SPSH_TIER_CHUNKS);
     const spsh_dedupe_sum sound = add_up(d, SPSH_TIER_ACOUSTIC, SPSH_TIER_ACOUSTIC);
     const spsh_dedupe_sum all = add_up(d, SPSH_TIER_BYTES, SPSH_TIER_ACOUSTIC);
     const spsh_dedupe_facts *facts = spsh_dedupe_result_facts(d);
     spsh_json *json = spsh__json_new();
-    if (json == NULL)
-        return SPSH_NO_MEMORY(err);
     spsh__json_put_string(json, "plan", options->plan_path);
     if (options->plan_path != NULL)
         spsh__json_put_hex(json, "plan_hash", facts->plan_hash, 16);
@@ -288,9 +265,7 @@ spsh_status spsh__dedupe_print_json(const spsh_dedupe_options *options, const sp
     spsh__json_end(json);
     spsh__json_put_u64(json, "clusters_with_different_texts", facts->texts_differ_count);
     spsh__json_put_u64(json, "boilerplate", facts->boilerplate_count);
-    spsh_status rc = spsh__json_write_line(json, stdout, err);
-    spsh__json_free(json);
-    return rc;
+    return spsh__cli_json(json);
 }
 
 /* ---- what it would take ---- */
@@ -298,15 +273,13 @@ spsh_status spsh__dedupe_print_json(const spsh_dedupe_options *options, const sp
 static void print_estimate(const spsh_dedupe_options *options, const spsh_dedup_cost *cost,
                            double join_s)
 {
-    char text[SPSH_HUMAN_BYTES];
-    char bytes[SPSH_HUMAN_BYTES];
-    spsh__estimate_print_line("audio", "%s", spsh__human_duration(cost->train_seconds, text));
+    spsh__estimate_print_line("audio", "%s", SPSH_SHOW_DURATION(cost->train_seconds));
     spsh__estimate_print_prints(cost);
     if ((options->flags & SPSH_DEDUPE_EXACT_ONLY) != 0)
         return;
-    spsh__estimate_print_line("keys", "%s, %s", spsh__human_count(cost->key_count, text),
-                              spsh__human_bytes(cost->key_count * KEY_BYTES, bytes));
-    spsh__estimate_print_line("join", "about %s on %u threads", spsh__human_duration(join_s, text),
+    spsh__estimate_print_line("keys", "%s, %s", SPSH_SHOW_COUNT(cost->key_count),
+                              SPSH_SHOW_BYTES(cost->key_count * KEY_BYTES));
+    spsh__estimate_print_line("join", "about %s on %u threads", SPSH_SHOW_DURATION(join_s),
                               options->threads);
     spsh__estimate_print_line("listening", "some ms of one core a pair of copies");
 }
@@ -329,15 +302,11 @@ int spsh__dedupe_print_estimate(const spsh_dedup_sources *sources,
         return SPSH_EXIT_DONE;
     }
     spsh_json *line = spsh__json_new();
-    if (line == NULL)
-        return spsh__cli_fail_memory();
     spsh__json_put_real(line, "audio_hours", cost.train_seconds / 3600);
     spsh__estimate_put_prints(line, &cost);
     spsh__json_put_u64(line, "keys", cost.key_count);
     spsh__json_put_u64(line, "key_bytes", cost.key_count * KEY_BYTES);
     spsh__json_put_real(line, "join_hours", join_s / 3600);
     spsh__estimate_put_room(line, &room);
-    const spsh_status rc = spsh__json_write_line(line, stdout, &err);
-    spsh__json_free(line);
-    return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+    return spsh__cli_json(line);
 }

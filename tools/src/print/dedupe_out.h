@@ -5,8 +5,8 @@
 #include "speechshard/dedup.h"
 
 void spsh__dedupe_print(const spsh_dedupe_options *options, const spsh_dedupe_result *d);
-spsh_status spsh__dedupe_print_json(const spsh_dedupe_options *options, const spsh_dedupe_result *d,
-                                    spsh_error *err);
+/* Returns the exit status. */
+int spsh__dedupe_print_json(const spsh_dedupe_options *options, const spsh_dedupe_result *d);
 
 /* Prints the cost of a run and makes nothing. SPSH_EXIT_*. */
 int spsh__dedupe_print_estimate(const spsh_dedup_sources *sources,
