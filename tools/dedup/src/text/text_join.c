@@ -8,11 +8,10 @@
 #include "text_join.h"
 
 #include <inttypes.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "name_match.h"
+#include "records/deal.h"
 #include "set/set_readers.h"
 #include "source_match.h"
 #include "speechshard/inside.h"
@@ -36,13 +35,7 @@ typedef struct join {
     spsh__name_join *speakers, *documents;
     test_entry *tests;
     uint64_t test_count;
-    atomic_uint_fast64_t next; /* first ordinal of the next piece */
-    atomic_bool stopped;
-    pthread_mutex_t lock; /* of all below */
-    uint64_t done;
     spsh__text_facts facts;
-    spsh_status rc;
-    spsh_error error;
 } join;
 
 /* ---- reading ---- */
@@ -135,98 +128,65 @@ static spsh_status read_tests(join *j, spsh_error *err)
 
 /* ---- the train side ---- */
 
-typedef struct piece_counts {
-    uint64_t train, empty;
-} piece_counts;
+typedef struct worker {
+    join *join;
+    rows rows;
+    spsh__text_probe *probe;
+    uint64_t train, empty; /* utterances; those without text */
+} worker;
 
-static spsh_status probe_piece(join *j, rows *r, spsh__text_probe *probe, uint64_t first,
-                               piece_counts *counts, spsh_error *err)
+static spsh_status take_train(void *user, uint64_t ordinal, spsh_error *err)
 {
-    const uint64_t count = spsh__print_set_count(j->set);
-    const uint64_t end = count - first < PIECE ? count : first + PIECE;
-    spsh_status rc = SPSH_OK;
-    for (uint64_t ordinal = first; ordinal < end && rc == SPSH_OK; ordinal++) {
-        spsh_utterance utterance;
-        spsh__source_key source;
-        bool is_empty = false;
-        if (spsh__print_set_side(j->set, ordinal) != SPSH_SIDE_TRAIN)
-            continue;
-        rc = rows_get(r, ordinal, &utterance, &source, err);
-        if (rc != SPSH_OK)
-            break;
-        spsh__source_index_probe(j->sources, ordinal, &source);
-        rc = spsh__text_probe_text(probe, ordinal, utterance.text, &is_empty, err);
-        counts->train++;
-        counts->empty += is_empty;
-    }
+    worker *w = user;
+    spsh_utterance utterance;
+    spsh__source_key source;
+    bool is_empty = false;
+    if (spsh__print_set_side(w->join->set, ordinal) != SPSH_SIDE_TRAIN)
+        return SPSH_OK;
+    spsh_status rc = rows_get(&w->rows, ordinal, &utterance, &source, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__source_index_probe(w->join->sources, ordinal, &source);
+    rc = spsh__text_probe_text(w->probe, ordinal, utterance.text, &is_empty, err);
+    w->train++;
+    w->empty += is_empty;
     return rc;
 }
 
-static void finish_piece(join *j, const piece_counts *counts)
+static void finish_worker(join *j, worker *w)
 {
-    (void)pthread_mutex_lock(&j->lock);
-    j->done += counts->train;
-    j->facts.train_empty_count += counts->empty;
-    spsh__call_watch_tell(j->options->watch, "train texts", j->done,
-                          spsh__print_set_side_count(j->set, SPSH_SIDE_TRAIN));
-    (void)pthread_mutex_unlock(&j->lock);
-}
-
-static void fail(join *j, spsh_status rc, const spsh_error *error)
-{
-    (void)pthread_mutex_lock(&j->lock);
-    if (j->rc == SPSH_OK) {
-        j->rc = rc;
-        j->error = *error;
-    }
-    (void)pthread_mutex_unlock(&j->lock);
-    atomic_store(&j->stopped, true);
-}
-
-static void *work(void *user)
-{
-    join *j = user;
-    rows r = {0};
-    spsh__text_probe *probe = NULL;
-    spsh_error error = SPSH_ERROR_INIT;
-    spsh_status rc = spsh__set_readers_open(j->set, &r.readers, &error);
-    if (rc == SPSH_OK)
-        rc = spsh__text_probe_open(j->texts, &probe, &error);
-    while (rc == SPSH_OK && !atomic_load(&j->stopped)) {
-        piece_counts counts = {0};
-        const uint64_t first = atomic_fetch_add(&j->next, PIECE);
-        if (first >= spsh__print_set_count(j->set))
-            break;
-        rc = spsh__call_watch_check(j->options->watch, &error);
-        if (rc == SPSH_OK)
-            rc = probe_piece(j, &r, probe, first, &counts, &error);
-        finish_piece(j, &counts);
-    }
-    if (rc != SPSH_OK)
-        fail(j, rc, &error);
-    (void)pthread_mutex_lock(&j->lock);
-    j->facts.train_crowded_count += probe == NULL ? 0 : spsh__text_probe_crowded(probe);
-    (void)pthread_mutex_unlock(&j->lock);
-    spsh__text_probe_free(probe);
-    rows_close(&r);
-    return NULL;
+    j->facts.train_count += w->train;
+    j->facts.train_empty_count += w->empty;
+    j->facts.train_crowded_count += w->probe == NULL ? 0 : spsh__text_probe_crowded(w->probe);
+    spsh__text_probe_free(w->probe);
+    rows_close(&w->rows);
 }
 
 static spsh_status probe_train(join *j, spsh_error *err)
 {
-    pthread_t threads[THREADS_MAX];
-    const uint32_t wanted = j->options->threads > THREADS_MAX ? THREADS_MAX : j->options->threads;
-    uint32_t started = 0;
-    atomic_store(&j->next, 0);
-    while (started + 1 < wanted && pthread_create(&threads[started], NULL, work, j) == 0)
-        started++;
-    (void)work(j); /* the caller is one of them; so it goes on when no thread could be started */
-    for (uint32_t i = 0; i < started; i++)
-        (void)pthread_join(threads[i], NULL);
-    j->facts.train_count = j->done;
-    if (j->rc != SPSH_OK && err != NULL)
-        *err = j->error;
-    return j->rc;
+    const uint32_t threads = j->options->threads < THREADS_MAX ? j->options->threads : THREADS_MAX;
+    const uint32_t count = threads < 1 ? 1 : threads;
+    const spsh__deal deal = {
+        .end = spsh__print_set_count(j->set),
+        .at_once = PIECE,
+        .take_fn = take_train,
+        .watch = j->options->watch,
+        .stage = "train texts",
+    };
+    worker *workers = calloc(count, sizeof(*workers));
+    spsh_status rc = workers == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
+    for (uint32_t i = 0; rc == SPSH_OK && i < count; i++) {
+        workers[i].join = j;
+        rc = spsh__set_readers_open(j->set, &workers[i].rows.readers, err);
+        if (rc == SPSH_OK)
+            rc = spsh__text_probe_open(j->texts, &workers[i].probe, err);
+    }
+    if (rc == SPSH_OK)
+        rc = spsh__deal_run(&deal, workers, sizeof(*workers), count, err);
+    for (uint32_t i = 0; workers != NULL && i < count; i++)
+        finish_worker(j, &workers[i]);
+    free(workers);
+    return rc;
 }
 
 /* ---- results ---- */
@@ -351,7 +311,6 @@ spsh_status spsh__text_join_run(const spsh__print_set *set, const spsh__text_joi
                          MATCHES_LIMIT);
     if (options->matches_max > 0)
         j.rule.keep = (uint32_t)options->matches_max;
-    (void)pthread_mutex_init(&j.lock, NULL);
     spsh_status rc = spsh__train_splits_open(set, &j.rule.splits, err);
     if (rc == SPSH_OK)
         rc = spsh__text_index_open(options->profile, j.rule, options->memory_bytes, &j.texts, err);
@@ -371,7 +330,6 @@ spsh_status spsh__text_join_run(const spsh__print_set *set, const spsh__text_joi
         *ret_facts = j.facts;
         j.facts.tests = NULL;
     }
-    (void)pthread_mutex_destroy(&j.lock);
     spsh__text_index_free(j.texts);
     spsh__source_index_free(j.sources);
     spsh__name_join_free(j.speakers);
