@@ -581,7 +581,7 @@ static void write_pages(const char *folder)
         write_page(folder, empty == 1 ? "empty-audit.html" : "audit.html", audit_of(w, &out));
         if (empty == 0) {
             spsh__builder_clear(&out);
-            require(spsh__pair_view_file(w->set, &w->matches[0], &out, &err));
+            require(spsh__pair_view_draw(w->set, &w->matches[0], true, &out, &err));
             write_page(folder, "pair.svg", spsh__builder_text(&out));
         }
         free_world(w);

@@ -13,7 +13,6 @@
 #include "speechshard/inside.h"
 #include "speechshard/options.h"
 #include "text/edit_distance.h"
-#include "text/text_profile.h"
 
 enum {
     IDS_SEARCHED = 200000, /* for the nearest to an id that does not exist */
@@ -21,7 +20,6 @@ enum {
 };
 
 struct spsh_explanation {
-    spsh_explain_facts facts;
     spsh_explain_side sides[2];
     spsh_copy_match matches[SPSH__EXPLAIN_MATCHES], best;
     spsh__explain_facts found;
@@ -141,30 +139,10 @@ static void show(spsh_explanation *e)
         e->sides[i].active_ms = f->rows[i].active_ms;
         e->sides[i].is_decoded = (f->rows[i].flags & SPSH__ROW_DECODED) != 0;
     }
-    for (size_t i = 0; i < f->match_count; i++)
+    for (size_t i = 0; i < f->shown.match_count; i++)
         e->matches[i] = spsh__pair_match_show(&f->matches[i]);
     e->best = spsh__pair_match_show(&f->best);
-    e->facts = (spsh_explain_facts){
-        .kind = f->kind,
-        .tier = f->tier,
-        .may_drop = f->may_drop,
-        .verdict = f->verdict,
-        .is_one_record = f->is_one_record,
-        .has_equal_pcm = f->has_equal_pcm,
-        .has_equal_trimmed = f->has_equal_trimmed,
-        .has_equal_mono = f->has_equal_mono,
-        .equal_chunk_count = f->equal_chunks,
-        .equal_chunk_seconds = f->equal_chunk_seconds,
-        .has_texts = f->has_texts,
-        .has_equal_texts = f->has_equal_texts,
-        .similarity = f->similarity,
-        .text_profile = spsh__text_profile_name(SPSH_TEXT_PROFILE_DEFAULT),
-        .has_gain = f->has_gain,
-        .gain_db = f->gain_db,
-        .match_count = f->match_count,
-        .check_count = f->check_count,
-        .closest = &e->best,
-    };
+    e->found.shown.closest = &e->best;
 }
 
 static spsh_status compare(spsh_explanation *e, const char *const paths[2],
@@ -225,7 +203,7 @@ spsh_status spsh_pair_explain(const char *const paths[2], const char *const ids[
 
 const spsh_explain_facts *spsh_explanation_facts(const spsh_explanation *explanation)
 {
-    return &explanation->facts;
+    return &explanation->found.shown;
 }
 
 const spsh_explain_side *spsh_explanation_side(const spsh_explanation *explanation, size_t side)
@@ -271,7 +249,7 @@ static void draw_checks(spsh__builder *out, const spsh__explain_facts *f)
 {
     spsh__page_section_open(out, "Limits");
     spsh__page_table_open(out, "measured|#found|#limit|passed");
-    for (size_t i = 0; i < f->check_count; i++) {
+    for (size_t i = 0; i < f->shown.check_count; i++) {
         const spsh_explain_check *c = &f->checks[i];
         spsh__builder_append_text(out, "<tr><td>");
         spsh__page_text(out, c->what);
@@ -301,7 +279,7 @@ spsh_status spsh_explanation_write_page(const spsh_explanation *explanation, con
     const spsh__explain_facts *f = &explanation->found;
     spsh__builder out = {0};
     spsh__page_open(&out, "speechshard explain", spsh__pair_view_style);
-    spsh__html_format(&out, "<h1>%s</h1>\n<p>", spsh_copy_class_text(f->kind));
+    spsh__html_format(&out, "<h1>%s</h1>\n<p>", spsh_copy_class_text(f->shown.kind));
     spsh__page_text(&out, f->verdict);
     spsh__builder_append_text(&out, "</p>\n");
     spsh__copy_made(&out, explanation->set, command);
@@ -310,7 +288,7 @@ spsh_status spsh_explanation_write_page(const spsh_explanation *explanation, con
     draw_text(&out, "a", &explanation->sides[0]);
     draw_text(&out, "b", &explanation->sides[1]);
     spsh__page_table_close(&out);
-    const spsh_status rc = spsh__pair_view_draw(explanation->set, &f->best, &out, err);
+    const spsh_status rc = spsh__pair_view_draw(explanation->set, &f->best, false, &out, err);
     spsh__page_section_close(&out);
     draw_checks(&out, f);
     spsh__page_close(&out);
@@ -322,7 +300,7 @@ spsh_status spsh_explanation_write_picture(const spsh_explanation *explanation, 
 {
     spsh__builder out = {0};
     const spsh_status rc =
-        spsh__pair_view_file(explanation->set, &explanation->found.best, &out, err);
+        spsh__pair_view_draw(explanation->set, &explanation->found.best, true, &out, err);
     return write_file(path, rc, &out, err);
 }
 

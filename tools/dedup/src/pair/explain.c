@@ -10,6 +10,7 @@
 #include "common/file_names.h"
 #include "copies/judge.h"
 #include "pair_audio.h"
+#include "set/set_readers.h"
 #include "speechshard/inside.h"
 #include "text/edit_distance.h"
 #include "text/text_profile.h"
@@ -55,8 +56,9 @@ static spsh_status compare_pieces(const spsh__print_set *set, spsh__explain_fact
         for (size_t i = 0, k = 0; i < counts[0] && k < counts[1];) {
             const int order = compare_chunks(&chunks[i], &other[k]);
             if (order == 0) {
-                f->equal_chunks++;
-                f->equal_chunk_seconds += (double)chunks[i].samples / f->rows[0].sample_rate_hz;
+                f->shown.equal_chunk_count++;
+                f->shown.equal_chunk_seconds +=
+                    (double)chunks[i].samples / f->rows[0].sample_rate_hz;
             }
             i += order <= 0 ? 1 : 0;
             k += order >= 0 ? 1 : 0;
@@ -78,13 +80,14 @@ static spsh_status compare_digests(const spsh__print_set *set, spsh__explain_fac
         return rc;
     const uint64_t source_a = f->alias_of[0] == SPSH_NONE_U64 ? f->a : f->alias_of[0];
     const uint64_t source_b = f->alias_of[1] == SPSH_NONE_U64 ? f->b : f->alias_of[1];
-    f->is_one_record = source_a == source_b || ((a->flags & b->flags & SPSH__ROW_WHOLE) != 0 &&
-                                                are_equal(a->payload_hash, b->payload_hash));
+    f->shown.is_one_record =
+        source_a == source_b || ((a->flags & b->flags & SPSH__ROW_WHOLE) != 0 &&
+                                 are_equal(a->payload_hash, b->payload_hash));
     if ((a->flags & b->flags & SPSH__ROW_DECODED) == 0)
         return SPSH_OK;
-    f->has_equal_pcm = are_equal(a->pcm_full, b->pcm_full);
-    f->has_equal_trimmed = are_equal(a->pcm_trim, b->pcm_trim);
-    f->has_equal_mono = are_equal(a->pcm_mono, b->pcm_mono);
+    f->shown.has_equal_pcm = are_equal(a->pcm_full, b->pcm_full);
+    f->shown.has_equal_trimmed = are_equal(a->pcm_trim, b->pcm_trim);
+    f->shown.has_equal_mono = are_equal(a->pcm_mono, b->pcm_mono);
     return a->sample_rate_hz == b->sample_rate_hz ? compare_pieces(set, f, err) : SPSH_OK;
 }
 
@@ -105,21 +108,13 @@ static size_t decode(spsh_bytes text, uint32_t *points)
     return count;
 }
 
-static spsh_status normalise(const spsh__print_set *set, uint64_t ordinal, spsh__builder *out,
+static spsh_status normalise(const spsh__set_readers *readers, uint64_t ordinal, spsh__builder *out,
                              spsh_error *err)
 {
-    size_t dataset = 0;
-    uint64_t position = 0;
-    spsh_reader *reader = NULL;
     spsh_utterance utterance;
-    spsh__print_set_place(set, ordinal, &dataset, &position);
-    spsh_status rc = spsh_reader_open(spsh__print_set_dataset(set, dataset), &reader, err);
-    if (rc == SPSH_OK)
-        rc = spsh_reader_metadata(reader, position, &utterance, err);
-    if (rc == SPSH_OK)
-        rc = spsh__text_normalise(SPSH_TEXT_PROFILE_DEFAULT, utterance.text, out, err);
-    spsh_reader_close(reader);
-    return rc;
+    const spsh_status rc = spsh__set_readers_metadata(readers, ordinal, &utterance, err);
+    return rc == SPSH_OK ? spsh__text_normalise(SPSH_TEXT_PROFILE_DEFAULT, utterance.text, out, err)
+                         : rc;
 }
 
 static spsh_status measure_texts(const spsh__builder *a, const spsh__builder *b,
@@ -133,12 +128,10 @@ static spsh_status measure_texts(const spsh__builder *a, const spsh__builder *b,
     const spsh__points left = {points, decode(spsh__builder_bytes(a), points)};
     const spsh__points right = {others, decode(spsh__builder_bytes(b), others)};
     const size_t longer = left.count > right.count ? left.count : right.count;
-    const size_t limit = longer;
     const size_t distance =
-        spsh__edit_distance(left, right, limit, points + 2 * (size_t)TEXT_POINTS_MAX);
-    f->similarity = longer == 0 ? 0 : 1 - (double)distance / (double)longer;
-    f->has_equal_texts =
-        a->size_bytes == b->size_bytes && memcmp(a->data, b->data, a->size_bytes) == 0;
+        spsh__edit_distance(left, right, longer, points + 2 * (size_t)TEXT_POINTS_MAX);
+    f->shown.similarity = longer == 0 ? 0 : 1 - (double)distance / (double)longer;
+    f->shown.has_equal_texts = spsh__bytes_equal(spsh__builder_bytes(a), spsh__builder_bytes(b));
     free(points);
     return SPSH_OK;
 }
@@ -148,13 +141,15 @@ static spsh_status compare_texts(const spsh__print_set *set, spsh__explain_facts
 {
     spsh__builder a = {0};
     spsh__builder b = {0};
-    spsh_status rc = normalise(set, f->a, &a, err);
+    spsh__set_readers readers = {0};
+    spsh_status rc = spsh__set_readers_open(set, &readers, err);
     if (rc == SPSH_OK)
-        rc = normalise(set, f->b, &b, err);
-    if (rc == SPSH_OK && (a.failed || b.failed))
-        rc = SPSH_NO_MEMORY(err);
-    f->has_texts = rc == SPSH_OK && a.size_bytes > 0 && b.size_bytes > 0;
-    if (f->has_texts)
+        rc = normalise(&readers, f->a, &a, err);
+    if (rc == SPSH_OK)
+        rc = normalise(&readers, f->b, &b, err);
+    spsh__set_readers_close(&readers);
+    f->shown.has_texts = rc == SPSH_OK && a.size_bytes > 0 && b.size_bytes > 0;
+    if (f->shown.has_texts)
         rc = measure_texts(&a, &b, f, err);
     spsh__builder_free(&a);
     spsh__builder_free(&b);
@@ -167,8 +162,8 @@ static spsh_status take_match(void *user, const spsh__match *match, spsh_error *
 {
     spsh__explain_facts *f = (spsh__explain_facts *)user;
     (void)err;
-    if (f->match_count < SPSH__EXPLAIN_MATCHES)
-        f->matches[f->match_count++] = match->a == f->a ? *match : spsh__match_turned(match);
+    if (f->shown.match_count < SPSH__EXPLAIN_MATCHES)
+        f->matches[f->shown.match_count++] = match->a == f->a ? *match : spsh__match_turned(match);
     return SPSH_OK;
 }
 
@@ -176,7 +171,7 @@ static spsh_status take_match(void *user, const spsh__match *match, spsh_error *
 static void choose_best(spsh__explain_facts *f)
 {
     size_t best = 0;
-    for (size_t i = 1; i < f->match_count; i++) {
+    for (size_t i = 1; i < f->shown.match_count; i++) {
         const spsh__match *m = &f->matches[i];
         const spsh__match *held = &f->matches[best];
         if (m->kind < held->kind || (m->kind == held->kind && m->active_s > held->active_s))
@@ -265,15 +260,15 @@ static spsh_status listen(const spsh__print_set *set, spsh__explain_facts *f, sp
         rc = spsh__judge_pair(judge, f->a, f->b, sink, err);
     spsh__judge_close(judge);
     f->is_searched = true;
-    if (rc == SPSH_OK && f->match_count > 0)
+    if (rc == SPSH_OK && f->shown.match_count > 0)
         choose_best(f);
     else if (rc == SPSH_OK)
         rc = find_closest(set, f, err);
     if (rc == SPSH_OK && f->best.count > 0)
         rc = spsh__pair_window_make(set, &f->best, &window, err);
     if (rc == SPSH_OK && window != NULL) {
-        f->has_gain = window->has_gain && f->best.kind != SPSH_COPY_NONE;
-        f->gain_db = window->gain_db;
+        f->shown.has_gain = window->has_gain && f->best.kind != SPSH_COPY_NONE;
+        f->shown.gain_db = window->gain_db;
     }
     spsh__pair_window_free(window);
     return rc;
@@ -286,6 +281,8 @@ spsh_status spsh__explain_find(const spsh__print_set *set, uint64_t a, uint64_t 
     memset(f, 0, sizeof(*f));
     f->a = a;
     f->b = b;
+    f->shown.verdict = f->verdict;
+    f->shown.text_profile = spsh__text_profile_name(SPSH_TEXT_PROFILE_DEFAULT);
     f->best =
         (spsh__match){.a = a, .b = b, .tier = SPSH_TIER_ACOUSTIC, .rate_hz = 8000, .scale = 1};
     spsh_status rc = compare_digests(set, f, err);

@@ -15,26 +15,13 @@ typedef struct spsh__explain_facts {
     uint64_t a, b; /* ordinals, as asked for */
     spsh__segment_row rows[2];
     uint64_t alias_of[2];
-    /* without listening */
-    bool is_one_record, has_equal_pcm, has_equal_trimmed, has_equal_mono;
-    uint64_t equal_chunks;
-    double equal_chunk_seconds;
-    /* transcripts, by the profile default */
-    bool has_texts, has_equal_texts;
-    double similarity;
+    spsh_explain_facts shown; /* closest: NULL */
     /* by listening; [0] is the one that the verdict is about, the longest. Without any: kind NONE,
      * what came closest; count 0 where nothing came close enough to be measured. */
     spsh__match matches[SPSH__EXPLAIN_MATCHES];
-    size_t match_count;
     spsh__match best;
     bool is_searched; /* false: too long to compare at every offset, and no keys agree */
     spsh_explain_check checks[SPSH__EXPLAIN_CHECKS];
-    size_t check_count;
-    bool has_gain;
-    double gain_db;
-    spsh_copy_tier tier; /* of the verdict */
-    spsh_copy_class kind;
-    bool may_drop;
     char verdict[SPSH__EXPLAIN_WORDS];
 } spsh__explain_facts;
 

@@ -14,7 +14,7 @@ static const spsh__align_limits *const limits = &spsh__align_limits_default;
 static spsh_explain_check *add(spsh__explain_facts *f, const char *what, const char *unit,
                                double found, double limit, bool is_at_most)
 {
-    spsh_explain_check *check = &f->checks[f->check_count++];
+    spsh_explain_check *check = &f->checks[f->shown.check_count++];
     *check = (spsh_explain_check){what, unit, found, limit, is_at_most, false, false};
     check->is_passed = is_at_most ? found <= limit : found >= limit;
     return check;
@@ -120,7 +120,7 @@ static void say_same(spsh__explain_facts *f, const spsh__match *m)
     const spsh_explain_check *wave = &f->checks[4];
     const double share_a = 100 * m->coverage_a;
     const double share_b = 100 * m->coverage_b;
-    for (size_t i = 2; i < f->check_count; i++)
+    for (size_t i = 2; i < f->shown.check_count; i++)
         f->checks[i].decides = i == 2 || i == 4 || i >= 6;
     say(f,
         "%s: the fingerprints agree (bit error rate %.3f, at most %.2f is allowed), and so do the "
@@ -133,7 +133,7 @@ static void say_same(spsh__explain_facts *f, const spsh__match *m)
 
 static void say_none(spsh__explain_facts *f, const spsh__match *m)
 {
-    for (size_t i = 0; i < f->check_count; i++) {
+    for (size_t i = 0; i < f->shown.check_count; i++) {
         spsh_explain_check *check = &f->checks[i];
         if (check->is_passed)
             continue;
@@ -170,7 +170,7 @@ static void say_class(spsh__explain_facts *f, const spsh__match *m)
     case SPSH_COPY_CONTAINED:
     case SPSH_COPY_SHARED_SEGMENT: say_same(f, m); break;
     case SPSH_COPY_TIME_SCALED:
-        f->checks[f->check_count - 1].decides = true;
+        f->checks[f->shown.check_count - 1].decides = true;
         say(f,
             "The same recording at another speed: with b's speed divided by %.5f the waveforms "
             "correlate by %.3f (whitened %.3f). Never dropped: it may be meant as an augmentation.",
@@ -200,17 +200,17 @@ static void say_class(spsh__explain_facts *f, const spsh__match *m)
 
 static bool say_exact(spsh__explain_facts *f)
 {
-    f->kind = SPSH_COPY_SAME_RECORDING;
-    f->may_drop = true;
-    if (f->is_one_record) {
-        f->tier = SPSH_TIER_BYTES;
+    f->shown.kind = SPSH_COPY_SAME_RECORDING;
+    f->shown.may_drop = true;
+    if (f->shown.is_one_record) {
+        f->shown.tier = SPSH_TIER_BYTES;
         say(f, "The same recording: both have equal stored bytes, or are one stored record.");
-    } else if (f->has_equal_pcm || f->has_equal_trimmed || f->has_equal_mono) {
-        f->tier = SPSH_TIER_PCM;
+    } else if (f->shown.has_equal_pcm || f->shown.has_equal_trimmed || f->shown.has_equal_mono) {
+        f->shown.tier = SPSH_TIER_PCM;
         say(f, "The same recording: every decoded sample is equal%s.",
-            f->has_equal_pcm       ? ""
-            : f->has_equal_trimmed ? ", but for digital silence around them"
-                                   : ", but that one has the channel more than once");
+            f->shown.has_equal_pcm       ? ""
+            : f->shown.has_equal_trimmed ? ", but for digital silence around them"
+                                         : ", but that one has the channel more than once");
     } else {
         return false;
     }
@@ -225,10 +225,10 @@ void spsh__explain_judge(spsh__explain_facts *f)
         check_all(f, m);
     if (say_exact(f))
         return;
-    f->tier = m->tier;
-    f->kind = m->kind;
-    f->may_drop = spsh__tier_may_drop(m->tier) &&
-                  (m->kind == SPSH_COPY_SAME_RECORDING || m->kind == SPSH_COPY_CONTAINED);
+    f->shown.tier = m->tier;
+    f->shown.kind = m->kind;
+    f->shown.may_drop = spsh__tier_may_drop(m->tier) &&
+                        (m->kind == SPSH_COPY_SAME_RECORDING || m->kind == SPSH_COPY_CONTAINED);
     if ((f->rows[0].flags & f->rows[1].flags & SPSH__ROW_DECODED) == 0)
         say(f, "Unknown: the audio of %s cannot be decoded, and the stored bytes differ.",
             (f->rows[0].flags & SPSH__ROW_DECODED) == 0 ? "a" : "b");

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "common/file_names.h"
+#include "common/human.h"
 #include "common/page.h"
 #include "common/svg_marks.h"
 #include "pair_audio.h"
@@ -87,7 +88,6 @@ static spsh_status draw_head(spsh__builder *out, const spsh__pair_window *w,
                              const spsh__pair_lane *lane, int top, const char *letter,
                              spsh_error *err)
 {
-    char text[128];
     spsh_reader *reader = NULL;
     spsh_utterance utterance;
     spsh_status rc = spsh_reader_open(lane->dataset, &reader, err);
@@ -100,15 +100,14 @@ static spsh_status draw_head(spsh__builder *out, const spsh__pair_window *w,
         spsh__builder_append_text(out, "</text>");
         const double first = fmax(lane->first_s, 0);
         const double last = fmin(lane->first_s + w->seconds * lane->speed, lane->total_s);
-        if (first > 0 || last < lane->total_s - 0.005)
-            (void)snprintf(text, sizeof(text), "%.2f to %.2f s of %.2f s, %u Hz, peak %.0f dB",
-                           first, last, lane->total_s, (unsigned)lane->row.sample_rate_hz,
-                           20 * log10(fmax((double)lane->peak, 1e-5)));
-        else
-            (void)snprintf(text, sizeof(text), "all %.2f s, %u Hz, peak %.0f dB", lane->total_s,
-                           (unsigned)lane->row.sample_rate_hz,
-                           20 * log10(fmax((double)lane->peak, 1e-5)));
-        spsh__svg_label(out, RIGHT, top - 8, "end", text);
+        const bool is_all = first <= 0 && last >= lane->total_s - 0.005;
+        const char *place = is_all
+                                ? SPSH_SHOW("all %.2f s", lane->total_s)
+                                : SPSH_SHOW("%.2f to %.2f s of %.2f s", first, last, lane->total_s);
+        spsh__svg_label(out, RIGHT, top - 8, "end",
+                        SPSH_SHOW("%s, %u Hz, peak %.0f dB", place,
+                                  (unsigned)lane->row.sample_rate_hz,
+                                  20 * log10(fmax((double)lane->peak, 1e-5))));
     }
     spsh_reader_close(reader);
     return rc;
@@ -194,7 +193,6 @@ static void draw_axis(spsh__builder *out, const spsh__pair_window *w)
 {
     static const double steps[] = {0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10};
     size_t k = 0;
-    char text[32];
     while (k + 1 < sizeof(steps) / sizeof(steps[0]) && w->seconds / steps[k] > 12)
         k++;
     const double first = ceil(w->a.first_s / steps[k] - 1e-9);
@@ -204,8 +202,8 @@ static void draw_axis(spsh__builder *out, const spsh__pair_window *w)
         if (value - w->a.first_s > w->seconds + 1e-9)
             break;
         spsh__svg_line(out, "axis", x, AXIS, x, AXIS + 4);
-        (void)snprintf(text, sizeof(text), "%.4g s", fabs(value) < 1e-9 ? 0.0 : value);
-        spsh__svg_label(out, x, AXIS + 15, x > RIGHT - 20 ? "end" : "middle", text);
+        spsh__svg_label(out, x, AXIS + 15, x > RIGHT - 20 ? "end" : "middle",
+                        SPSH_SHOW("%.4g s", fabs(value) < 1e-9 ? 0.0 : value));
     }
 }
 
@@ -280,8 +278,8 @@ static spsh_status draw_window(spsh__builder *out, const spsh__pair_window *w,
     return SPSH_OK;
 }
 
-static spsh_status draw(const spsh__print_set *set, const spsh__match *match, bool is_file,
-                        spsh__builder *out, spsh_error *err)
+spsh_status spsh__pair_view_draw(const spsh__print_set *set, const spsh__match *match, bool is_file,
+                                 spsh__builder *out, spsh_error *err)
 {
     spsh__pair_window *w = NULL;
     spsh__builder picture = {0};
@@ -306,16 +304,4 @@ static spsh_status draw(const spsh__print_set *set, const spsh__match *match, bo
     spsh__builder_free(&picture);
     spsh__pair_window_free(w);
     return rc;
-}
-
-spsh_status spsh__pair_view_draw(const spsh__print_set *set, const spsh__match *match,
-                                 spsh__builder *out, spsh_error *err)
-{
-    return draw(set, match, false, out, err);
-}
-
-spsh_status spsh__pair_view_file(const spsh__print_set *set, const spsh__match *match,
-                                 spsh__builder *out, spsh_error *err)
-{
-    return draw(set, match, true, out, err);
 }

@@ -11,16 +11,13 @@
 #include "set/print_set.h"
 
 /* Appends an <svg> for the page; classes instead of colours (svg.h, spsh__pair_view_style). At most
- * a minute around the match is drawn. Ids are in it, transcripts are not. */
-spsh_status spsh__pair_view_draw(const spsh__print_set *set, const spsh__match *match,
+ * a minute around the match is drawn. Ids are in it, transcripts are not. is_file: it is a file of
+ * its own, with its colours. */
+spsh_status spsh__pair_view_draw(const spsh__print_set *set, const spsh__match *match, bool is_file,
                                  spsh__builder *out, spsh_error *err);
 
 /* Lines for the page's style sheet, ended by NULL. */
 extern const char *const spsh__pair_view_style[];
-
-/* The same as a file of its own, with its colours. */
-spsh_status spsh__pair_view_file(const spsh__print_set *set, const spsh__match *match,
-                                 spsh__builder *out, spsh_error *err);
 
 /* Writes a stereo WAV: a left, b right, aligned, the matched stretch and a second around it, at the
  * higher rate of the two; at most a minute. A speed that b was divided by is undone, too. */

@@ -219,7 +219,7 @@ spsh_status spsh__copy_figure(spsh__copy_page *page, const spsh__match *match, s
         return SPSH_OK;
     }
     page->pictures++;
-    rc = spsh__pair_view_draw(page->facts->set, match, page->out, &why);
+    rc = spsh__pair_view_draw(page->facts->set, match, false, page->out, &why);
     if (rc == SPSH_E_NO_MEMORY)
         return SPSH_NO_MEMORY(err);
     if (rc != SPSH_OK) {
