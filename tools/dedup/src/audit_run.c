@@ -92,7 +92,6 @@ static spsh_status find_copies(run *r, spsh_error *err)
         .mode = SPSH__JOIN_AUDIT,
         .speed_grid = (r->options.flags & SPSH_AUDIT_SPEED_GRID) != 0,
         .part_count = 1,
-        .limits = &spsh__align_limits_default,
         .watch = &r->watch,
     };
     return spsh__copies_find(r->a->set, &copies, spsh__audit_sink(r->a->audit), &r->a->copies, err);
@@ -188,13 +187,12 @@ static spsh_status take_options(run *r, const spsh_audit_options *options, spsh_
     o->io = o->io == NULL ? spsh_io_default() : o->io;
     o->command = o->command == NULL ? "" : o->command;
     o->threads = spsh__dedup_threads(o->threads);
-    o->memory_bytes = spsh__dedup_memory_bytes(o->memory_bytes);
     r->watch.progress_fn = o->progress_fn;
     r->watch.user = o->user;
     if ((o->flags & ~SPSH_AUDIT_SPEED_GRID) != 0 || (unsigned)o->profile >= SPSH_TEXT_PROFILE_COUNT)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "an option has an unknown value or flag");
     rc = spsh__dedup_path_check("work_path", o->work_path, err);
-    return rc == SPSH_OK ? spsh__dedup_memory_check(o->memory_bytes, err) : rc;
+    return rc == SPSH_OK ? spsh__dedup_memory_take(&o->memory_bytes, err) : rc;
 }
 
 static spsh_status open_sides(const run *r, spsh_error *err)

@@ -13,20 +13,17 @@ uint32_t spsh__dedup_threads(uint32_t threads)
     return threads < SPSH_DEDUP_THREADS_MAX ? threads : SPSH_DEDUP_THREADS_MAX;
 }
 
-uint64_t spsh__dedup_memory_bytes(uint64_t memory_bytes)
-{
-    return memory_bytes == 0 ? SPSH_DEDUP_MEMORY_BYTES_DEFAULT : memory_bytes;
-}
-
 spsh_status spsh__dedup_path_check(const char *name, const char *path, spsh_error *err)
 {
     return path == NULL ? SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is missing", name) : SPSH_OK;
 }
 
-spsh_status spsh__dedup_memory_check(uint64_t memory_bytes, spsh_error *err)
+spsh_status spsh__dedup_memory_take(uint64_t *memory_bytes, spsh_error *err)
 {
-    if (memory_bytes >= SPSH_DEDUP_MEMORY_BYTES_MIN)
+    if (*memory_bytes == 0)
+        *memory_bytes = SPSH_DEDUP_MEMORY_BYTES_DEFAULT;
+    if (*memory_bytes >= SPSH_DEDUP_MEMORY_BYTES_MIN)
         return SPSH_OK;
     return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "memory_bytes is %" PRIu64 ", at least %" PRIu64,
-                     memory_bytes, SPSH_DEDUP_MEMORY_BYTES_MIN);
+                     *memory_bytes, SPSH_DEDUP_MEMORY_BYTES_MIN);
 }

@@ -199,7 +199,6 @@ static spsh_status find_copies(run *r, spsh_error *err)
         .confirm = has_flag(r, SPSH_DEDUPE_CONFIRM),
         .part = r->options.part,
         .part_count = r->options.part_count,
-        .limits = &spsh__align_limits_default,
         .watch = &r->watch,
     };
     return spsh__copies_find(r->d->set, &copies, (spsh__match_sink){take_match, r->d},
@@ -403,7 +402,7 @@ static spsh_status write_files(const run *r, spsh_error *err)
 
 /* ---- the whole ---- */
 
-static spsh_status check_options(const spsh_dedup_sources *sources, const spsh_dedupe_options *o,
+static spsh_status check_options(const spsh_dedup_sources *sources, spsh_dedupe_options *o,
                                  spsh_error *err)
 {
     const uint32_t known = SPSH_DEDUPE_EXACT_ONLY | SPSH_DEDUPE_SPEED_GRID | SPSH_DEDUPE_CONFIRM |
@@ -419,7 +418,7 @@ static spsh_status check_options(const spsh_dedup_sources *sources, const spsh_d
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: not of side train",
                              sources->items[i].path);
     const spsh_status rc = spsh__dedup_path_check("work_path", o->work_path, err);
-    return rc == SPSH_OK ? spsh__dedup_memory_check(o->memory_bytes, err) : rc;
+    return rc == SPSH_OK ? spsh__dedup_memory_take(&o->memory_bytes, err) : rc;
 }
 
 static spsh_status take_options(run *r, const spsh_dedupe_options *options, spsh_error *err)
@@ -433,7 +432,6 @@ static spsh_status take_options(run *r, const spsh_dedupe_options *options, spsh
     o->command = o->command == NULL ? "" : o->command;
     o->threads = spsh__dedup_threads(o->threads);
     o->part_count = o->part_count == 0 ? 1 : o->part_count;
-    o->memory_bytes = spsh__dedup_memory_bytes(o->memory_bytes);
     r->watch.progress_fn = o->progress_fn;
     r->watch.user = o->user;
     return check_options(r->sources, o, err);

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "common/byte_builder.h"
+#include "common/file_names.h"
 #include "common/hash.h"
 #include "copies_internal.h"
 #include "records/work_file.h"
@@ -31,6 +32,7 @@ enum {
     JUDGE_FACTS = 3 + SPSH_COPY_CLASS_COUNT,
     LISTEN_AT_ONCE = 256, /* between two checks of the watch */
 };
+static const spsh__align_limits *const limits = &spsh__align_limits_default;
 #define JOIN_MEMORY_MIN (UINT64_C(64) << 20)
 #define SORT_MEMORY_MIN (UINT64_C(1) << 20)
 
@@ -65,13 +67,11 @@ static void append_line(spsh__builder *text, const char *name, const char *value
     spsh__builder_append_text(text, "\n");
 }
 
-static void append_limits(spsh__builder *text, const spsh__align_limits *limits)
+static void append_hash(spsh__builder *text, const char *name, const uint8_t hash[16])
 {
     char hex[33];
-    uint8_t hash[16];
-    spsh__pack_hash128((spsh_bytes){(const uint8_t *)limits, sizeof(*limits)}, hash);
     spsh__hex128(hash, hex);
-    append_line(text, "thresholds", hex);
+    append_line(text, name, hex);
 }
 
 /* Everything that the files depend on; not memory, threads or parts. */
@@ -79,17 +79,16 @@ static void describe_run(const run *r, spsh__builder *text)
 {
     static const char *const modes[] = {"mild", "deep", "audit"};
     const spsh__copies_options *o = r->options;
-    char word[64];
     uint8_t hash[16];
-    spsh__print_set_hash(r->set, hash);
-    spsh__hex128(hash, word);
     append_line(text, "work", "speechshard.copies/1");
     append_line(text, "version", spsh_version());
-    append_line(text, "datasets", word);
+    spsh__print_set_hash(r->set, hash);
+    append_hash(text, "datasets", hash);
     append_line(text, "search", o->exact_only ? "exact" : modes[o->mode]);
     append_line(text, "speed-grid", o->speed_grid ? "yes" : "no");
     append_line(text, "confirm", o->confirm ? "yes" : "no");
-    append_limits(text, o->limits);
+    spsh__pack_hash128((spsh_bytes){(const uint8_t *)limits, sizeof(*limits)}, hash);
+    append_hash(text, "thresholds", hash);
 }
 
 /* Where two texts of lines part, as words for a message. */
@@ -122,31 +121,28 @@ static spsh_status publish_run(const run *r, const spsh__builder *text, spsh_err
 static spsh_status claim_directory(run *r, spsh_error *err)
 {
     spsh__builder text = {0};
+    spsh__builder other = {0};
     uint8_t *theirs = NULL;
     size_t theirs_bytes = 0;
     describe_run(r, &text);
     const char *ours = spsh__builder_text(&text);
     const char *path = path_of(r, "run");
-    if (ours == NULL || path == NULL) {
-        spsh__builder_free(&text);
-        return SPSH_NO_MEMORY(err);
-    }
-    spsh__pack_hash128(spsh__builder_bytes(&text), r->hash);
-    spsh_status rc = spsh_io_make_directory(r->io, r->options->work_path, err);
+    spsh_status rc = ours == NULL || path == NULL
+                         ? SPSH_NO_MEMORY(err)
+                         : spsh_io_make_directory(r->io, r->options->work_path, err);
     if (rc == SPSH_OK)
-        rc = spsh_io_read_file(r->io, path, RUN_BYTES_MAX, spsh_allocator_default(), &theirs,
-                               &theirs_bytes, err);
-    if (rc == SPSH_E_NOT_FOUND) {
-        rc = publish_run(r, &text, err);
-    } else if (rc == SPSH_OK &&
-               (theirs_bytes != text.size_bytes || memcmp(theirs, text.data, theirs_bytes) != 0)) {
-        spsh__builder other = {0};
-        spsh__builder_append(&other, theirs, theirs_bytes);
-        const char *words = spsh__builder_text(&other);
-        rc = words == NULL ? SPSH_NO_MEMORY(err) : fail_other_run(r, ours, words, err);
-        spsh__builder_free(&other);
-    }
+        rc = spsh_io_read_file(r->io, path, RUN_BYTES_MAX, NULL, &theirs, &theirs_bytes, err);
+    spsh__builder_append(&other, theirs, theirs_bytes);
     free(theirs);
+    if (rc == SPSH_E_NOT_FOUND)
+        rc = publish_run(r, &text, err);
+    else if (rc == SPSH_OK && spsh__builder_text(&other) == NULL)
+        rc = SPSH_NO_MEMORY(err);
+    else if (rc == SPSH_OK &&
+             !spsh__bytes_equal(spsh__builder_bytes(&other), spsh__builder_bytes(&text)))
+        rc = fail_other_run(r, ours, spsh__builder_text(&other), err);
+    spsh__pack_hash128(spsh__builder_bytes(&text), r->hash);
+    spsh__builder_free(&other);
     spsh__builder_free(&text);
     return rc;
 }
@@ -185,6 +181,17 @@ static spsh_status open_work(run *r, const char *name, uint32_t record_bytes,
     return spsh__work_file_open(r->io, path, r->hash, record_bytes, ret_file, err);
 }
 
+static spsh_status find_work(run *r, const char *name, uint32_t record_bytes, bool *ret_is_there,
+                             spsh_error *err)
+{
+    spsh__work_file file;
+    const spsh_status rc = open_work(r, name, record_bytes, &file, err);
+    *ret_is_there = rc == SPSH_OK;
+    if (rc == SPSH_OK)
+        spsh__work_file_close(&file);
+    return rc == SPSH_E_NOT_FOUND ? SPSH_OK : rc;
+}
+
 /* ---- exact tiers ---- */
 
 static spsh_status run_exact(run *r, bool groups_only, spsh__match_sink sink,
@@ -196,8 +203,8 @@ static spsh_status run_exact(run *r, bool groups_only, spsh__match_sink sink,
         .temporary_path = o->work_path,
         .memory_bytes = o->memory_bytes,
         .threads = o->threads,
-        .min_active_s = o->limits->active_min_s,
-        .coverage_min = o->limits->coverage_min,
+        .min_active_s = limits->active_min_s,
+        .coverage_min = limits->coverage_min,
         .confirm = o->confirm,
         .groups_only = groups_only,
         .watch = o->watch,
@@ -276,28 +283,20 @@ static spsh_status make_candidates(run *r, const spsh__exact_groups *groups, sps
 static spsh_status make_pairs(run *r, spsh_error *err)
 {
     spsh__exact_groups *groups = NULL;
-    spsh__work_file file;
-    bool need_candidates = false;
-    spsh_status rc = SPSH_E_NOT_FOUND;
-    if (!r->options->exact_only) {
-        rc = open_work(r, "candidates", CANDIDATE_BYTES, &file, err);
-        need_candidates = rc == SPSH_E_NOT_FOUND;
-        if (rc == SPSH_OK)
-            spsh__work_file_close(&file);
-        else if (!need_candidates)
-            return rc;
-    }
-    rc = open_work(r, "exact", SPSH__MATCH_BYTES, &file, err);
-    if (rc == SPSH_E_NOT_FOUND) {
+    bool has_exact = false;
+    bool has_candidates = r->options->exact_only; /* as many as are wanted */
+    spsh_status rc = SPSH_OK;
+    if (!has_candidates)
+        rc = find_work(r, "candidates", CANDIDATE_BYTES, &has_candidates, err);
+    if (rc == SPSH_OK)
+        rc = find_work(r, "exact", SPSH__MATCH_BYTES, &has_exact, err);
+    if (rc == SPSH_OK && !has_exact)
         rc = make_exact(r, &groups, err);
-    } else if (rc == SPSH_OK) {
-        spsh__work_file_close(&file);
-        if (need_candidates)
-            rc = run_exact(r, true, (spsh__match_sink){ignore_match, NULL}, &groups, err);
-    }
+    else if (rc == SPSH_OK && !has_candidates)
+        rc = run_exact(r, true, (spsh__match_sink){ignore_match, NULL}, &groups, err);
     if (rc == SPSH_OK)
         rc = spsh__call_watch_check(r->options->watch, err);
-    if (rc == SPSH_OK && need_candidates)
+    if (rc == SPSH_OK && !has_candidates)
         rc = make_candidates(r, groups, err);
     spsh__exact_groups_free(groups);
     return rc;
@@ -308,7 +307,7 @@ static spsh_status make_pairs(run *r, spsh_error *err)
 static spsh_status open_judge(run *r, spsh_error *err)
 {
     const spsh__judge_options options = {
-        .limits = r->options->limits,
+        .limits = limits,
         .threads = r->options->threads,
         .memory_bytes = r->options->memory_bytes,
         .speed_grid = r->options->speed_grid,
@@ -399,20 +398,15 @@ static void name_judged(uint64_t number, char ret_name[40])
 static spsh_status judge_part(run *r, const spsh__work_file *candidates, spsh_error *err)
 {
     const spsh__copies_options *o = r->options;
-    const uint64_t parts = o->part_count < 1 ? 1 : o->part_count;
     spsh_status rc = SPSH_OK;
-    for (uint64_t i = o->part; i < candidates->block_count && rc == SPSH_OK; i += parts) {
-        spsh__work_file done;
+    for (uint64_t i = o->part; i < candidates->block_count && rc == SPSH_OK; i += o->part_count) {
+        bool is_done = false;
         char name[40];
         name_judged(i, name);
-        rc = open_work(r, name, SPSH__MATCH_BYTES, &done, err);
-        if (rc == SPSH_OK) {
-            spsh__work_file_close(&done);
-            continue;
-        }
-        if (rc == SPSH_E_NOT_FOUND)
-            rc = spsh__call_watch_check(r->options->watch, err);
-        if (rc == SPSH_OK)
+        rc = find_work(r, name, SPSH__MATCH_BYTES, &is_done, err);
+        if (rc == SPSH_OK && !is_done)
+            rc = spsh__call_watch_check(o->watch, err);
+        if (rc == SPSH_OK && !is_done)
             rc = judge_block(r, candidates, i, name, err);
     }
     return rc;
@@ -516,10 +510,7 @@ static spsh_status listen_and_collect(run *r, spsh__match_sink sink, spsh_error 
 spsh_status spsh__copies_find(const spsh__print_set *set, const spsh__copies_options *options,
                               spsh__match_sink sink, spsh__copies_facts *ret_facts, spsh_error *err)
 {
-    spsh__copies_options opt = *options;
-    opt.io = opt.io == NULL ? spsh_io_default() : opt.io;
-    opt.limits = opt.limits == NULL ? &spsh__align_limits_default : opt.limits;
-    run r = {.set = set, .options = &opt, .io = opt.io};
+    run r = {.set = set, .options = options, .io = options->io};
     r.block = malloc((size_t)SPSH__WORK_BLOCK_RECORDS * SPSH__MATCH_BYTES);
     spsh_status rc = r.block == NULL ? SPSH_NO_MEMORY(err) : claim_directory(&r, err);
     if (rc == SPSH_OK)
@@ -554,7 +545,6 @@ static bool is_ours(const char *name)
 spsh_status spsh__copies_remove(const char *work_path, const spsh_io *io, spsh_error *err)
 {
     spsh__builder path = {0};
-    const spsh_io *use = io == NULL ? spsh_io_default() : io;
     spsh_status rc = SPSH_OK;
     DIR *listing = opendir(work_path);
     if (listing == NULL)
@@ -567,7 +557,7 @@ spsh_status spsh__copies_remove(const char *work_path, const spsh_io *io, spsh_e
         spsh__builder_append_text(&path, work_path);
         spsh__builder_append_part(&path, entry->d_name);
         const char *text = spsh__builder_text(&path);
-        const int failed = text == NULL ? -ENOMEM : use->unlink_fn(use->user, text);
+        const int failed = text == NULL ? -ENOMEM : io->unlink_fn(io->user, text);
         if (failed < 0 && failed != -ENOENT)
             rc = SPSH_FAIL(err, failed == -ENOMEM ? SPSH_E_NO_MEMORY : spsh_io_status(-failed),
                            "%s/%s: cannot remove: %s", work_path, entry->d_name, strerror(-failed));
@@ -575,6 +565,6 @@ spsh_status spsh__copies_remove(const char *work_path, const spsh_io *io, spsh_e
     (void)closedir(listing);
     spsh__builder_free(&path);
     if (rc == SPSH_OK)
-        (void)use->rmdir_fn(use->user, work_path); /* what else is in it stays */
+        (void)io->rmdir_fn(io->user, work_path); /* what else is in it stays */
     return rc;
 }

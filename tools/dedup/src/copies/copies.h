@@ -25,10 +25,8 @@ typedef struct spsh__copies_options {
     spsh__join_mode mode;
     bool speed_grid;
     bool confirm;
-    uint64_t part,
-        part_count; /* this machine's batches: part (from 0) of part_count; 0 of 1: all */
-    const spsh__align_limits *limits;
-    spsh__call_watch *watch; /* may be NULL */
+    uint64_t part, part_count; /* this machine's batches: part (from 0) of part_count, 1 or more */
+    spsh__call_watch *watch;   /* may be NULL */
 } spsh__copies_options;
 
 typedef struct spsh__copies_facts {

@@ -78,9 +78,8 @@ struct spsh__judge {
     pthread_cond_t freed;
     uint64_t held_bytes;
     const spsh__candidate *candidates;
-    size_t candidate_count;
     size_t next;
-    size_t failed_at; /* the least candidate that failed; candidate_count: none */
+    size_t failed_at; /* the least candidate that failed; all of them: none */
     spsh_error failure;
     verdict *verdicts;
 };
@@ -449,11 +448,6 @@ static spsh_status run_workers(spsh__judge *judge, spsh_error *err)
     return SPSH_OK;
 }
 
-static uint64_t distance(double x, double y)
-{
-    return (uint64_t)fabs(x - y);
-}
-
 /* Whether two matches of one pair of prints are of the same sound at the same place: more than half
  * of the shorter. */
 static bool is_same_place(const spsh__match *x, const spsh__match *y)
@@ -463,7 +457,7 @@ static bool is_same_place(const spsh__match *x, const spsh__match *y)
     const uint64_t y_end = y->a_first + y->count;
     const uint64_t end = x_end < y_end ? x_end : y_end;
     const uint64_t shorter = x->count < y->count ? x->count : y->count;
-    const uint64_t lags = distance(x->lag, y->lag);
+    const uint64_t lags = (uint64_t)fabs(x->lag - y->lag);
     const bool may_drift = x->tier == SPSH_TIER_SCALED || y->tier == SPSH_TIER_SCALED;
     return end > first && end - first > shorter / 2 && (lags <= SAME_LAG || may_drift);
 }
@@ -525,7 +519,6 @@ static spsh_status begin(spsh__judge *judge, const spsh__candidate *candidates, 
                          spsh_error *err)
 {
     judge->candidates = candidates;
-    judge->candidate_count = count;
     judge->next = 0;
     judge->failed_at = count;
     for (uint32_t i = 0; i < judge->worker_count; i++)
