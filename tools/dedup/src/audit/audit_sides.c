@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/file_names.h"
+#include "common/grow.h"
 #include "common/hash.h"
 #include "plan/copy_page.h"
 #include "set/split_names.h"
@@ -198,27 +199,20 @@ static spsh_status list_side(spsh__audit_sides *sides, spsh_side side,
 {
     const spsh__print_set *set = sides->set;
     const size_t datasets = spsh__print_set_dataset_count(set);
+    spsh__audit_split *splits = NULL;
     size_t count = 0;
+    size_t capacity = 0;
     spsh_status rc = SPSH_OK;
-    for (size_t d = 0; d < datasets; d++) {
-        for (uint32_t i = 0; i <= sides->tables[d].name_count && sides->tables[d].tallies != NULL;
-             i++)
-            count += sides->tables[d].tallies[i].side == side ? 1 : 0;
-    }
-    if (count == 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "there is no utterance to %s",
-                         side == SPSH_SIDE_TRAIN ? "train on" : "test with");
-    spsh__audit_split *splits = calloc(count, sizeof(*splits));
-    if (splits == NULL)
-        return SPSH_NO_MEMORY(err);
-    *ret_splits = splits;
-    *ret_count = 0;
     for (size_t d = 0; d < datasets; d++) {
         const split_table *table = &sides->tables[d];
         for (uint32_t i = 0; i <= table->name_count && rc == SPSH_OK; i++) {
             if (table->tallies[i].side != side)
                 continue;
-            spsh__audit_split *split = &splits[(*ret_count)++];
+            spsh__audit_split *grown = spsh__grow(splits, &capacity, count + 1, sizeof(*grown));
+            if (grown == NULL)
+                return SPSH_NO_MEMORY(err);
+            *ret_splits = splits = grown;
+            spsh__audit_split *split = &splits[count++];
             *split = (spsh__audit_split){
                 .dataset = d,
                 .number = i < table->name_count ? i : SPSH_NONE_U32,
@@ -228,7 +222,11 @@ static spsh_status list_side(spsh__audit_sides *sides, spsh_side side,
                                    &split->name, err);
         }
     }
-    qsort(splits, *ret_count, sizeof(*splits), compare_splits);
+    if (count == 0)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "there is no utterance to %s",
+                         side == SPSH_SIDE_TRAIN ? "train on" : "test with");
+    *ret_count = count;
+    qsort(splits, count, sizeof(*splits), compare_splits);
     return rc;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/file_names.h"
 #include "common/hash.h"
 #include "common/json_out.h"
 #include "copy_plan.h"
@@ -256,9 +257,7 @@ static void put_equal(spsh_json *json, const char *key, spsh_bytes left, spsh_by
     if (left.size_bytes == 0 || right.size_bytes == 0)
         spsh__json_put_null(json, key);
     else
-        spsh__json_put_bool(json, key,
-                            left.size_bytes == right.size_bytes &&
-                                memcmp(left.data, right.data, left.size_bytes) == 0);
+        spsh__json_put_bool(json, key, spsh__bytes_equal(left, right));
 }
 
 static spsh_status put_texts(plan_writer *w, const subject *subjects, spsh_error *err)
@@ -278,19 +277,19 @@ static spsh_status put_texts(plan_writer *w, const subject *subjects, spsh_error
     return SPSH_OK;
 }
 
+static int compare_belongings(const void *left, const void *right)
+{
+    const belonging *l = left;
+    const belonging *r = right;
+    return (l->ordinal > r->ordinal) - (l->ordinal < r->ordinal);
+}
+
 static uint64_t cluster_of(const plan_writer *w, uint64_t ordinal)
 {
-    uint64_t low = 0;
-    uint64_t high = w->belonging_count;
-    while (low < high) {
-        const uint64_t middle = low + (high - low) / 2;
-        if (w->belongings[middle].ordinal < ordinal)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    const bool is_there = low < w->belonging_count && w->belongings[low].ordinal == ordinal;
-    return is_there ? w->belongings[low].cluster : SPSH_NONE_U64;
+    const belonging key = {ordinal, 0};
+    const belonging *found =
+        bsearch(&key, w->belongings, (size_t)w->belonging_count, sizeof(key), compare_belongings);
+    return found != NULL ? found->cluster : SPSH_NONE_U64;
 }
 
 static spsh_status write_pair(plan_writer *w, uint64_t number, const spsh__match *matches,
@@ -465,13 +464,6 @@ static spsh_status write_end(plan_writer *w, uint8_t ret_hash[16], spsh_error *e
 
 /* ---- the whole ---- */
 
-static int compare_belongings(const void *left, const void *right)
-{
-    const belonging *l = left;
-    const belonging *r = right;
-    return (l->ordinal > r->ordinal) - (l->ordinal < r->ordinal);
-}
-
 static spsh_status prepare(plan_writer *w, spsh_error *err)
 {
     const spsh__clusters *all = w->facts->clusters;
@@ -501,11 +493,8 @@ static spsh_status open_file(plan_writer *w, spsh_error *err)
 {
     const char *path = w->options->path;
     const char *slash = strrchr(path, '/');
-    char *directory = NULL;
-    if (slash == NULL)
-        directory = strdup(".");
-    else
-        directory = strndup(path, slash == path ? 1 : (size_t)(slash - path));
+    char *directory =
+        slash == NULL ? strdup(".") : strndup(path, slash == path ? 1 : (size_t)(slash - path));
     if (directory == NULL)
         return SPSH_NO_MEMORY(err);
     const char *name = slash == NULL ? path : slash + 1;

@@ -22,10 +22,7 @@ enum {
     WEAKEST = 4, /* pictures of a class, and the strongest one */
     EXACT_SHOWN = 2,
     BOILERPLATE_SHOWN = 50,
-
 };
-
-#define DECISIONS (SPSH_DECISION_UNPROVEN + 1U)
 
 static const uint64_t size_ends[SIZES] = {3, 4, 5, 10, 100, 1000, 10000, UINT64_MAX};
 static const char *const size_names[SIZES] = {
@@ -40,7 +37,7 @@ typedef struct going {
 
 typedef struct summary {
     going by_tier_class[SPSH_TIER_COUNT][SPSH_COPY_CLASS_COUNT];
-    going by_decision[DECISIONS];
+    uint64_t by_decision[SPSH_DECISION_COUNT];
     uint64_t by_size[SIZES];
     double saved_by_size[SIZES];
     uint64_t largest[CLUSTERS_SHOWN];
@@ -102,10 +99,7 @@ static void count_cluster(const spsh__copy_page *page, const spsh__plan_facts *f
         const spsh__member *m = &members[i];
         const double seconds = spsh__copy_seconds(page, m->ordinal);
         const spsh__match *match = spsh__plan_match(f, m->match);
-        if (m->decision < DECISIONS) {
-            s->by_decision[m->decision].count++;
-            s->by_decision[m->decision].seconds += seconds;
-        }
+        s->by_decision[m->decision]++;
         if (m->decision == SPSH_DECISION_DROP)
             spsh__plan_parts_add(s->parts, m->ordinal, seconds);
         if (m->decision == SPSH_DECISION_DROP && match != NULL) {
@@ -126,16 +120,21 @@ static void count_cluster(const spsh__copy_page *page, const spsh__plan_facts *f
 
 /* ---- the head ---- */
 
+/* Audio that goes by the tiers below `end`. */
+static double seconds_below(const summary *s, spsh_copy_tier end)
+{
+    double seconds = 0;
+    for (unsigned t = 0; t < end; t++) {
+        for (unsigned k = 0; k < SPSH_COPY_CLASS_COUNT; k++)
+            seconds += s->by_tier_class[t][k].seconds;
+    }
+    return seconds;
+}
+
 static void draw_tiles(spsh__copy_page *page, const spsh__plan_facts *f, const summary *s)
 {
-    double exact = 0;
-    double all = 0;
-    for (unsigned t = 0; t < SPSH_TIER_COUNT; t++) {
-        for (unsigned k = 0; k < SPSH_COPY_CLASS_COUNT; k++) {
-            all += s->by_tier_class[t][k].seconds;
-            exact += t < SPSH_TIER_ACOUSTIC ? s->by_tier_class[t][k].seconds : 0;
-        }
-    }
+    const double exact = seconds_below(s, SPSH_TIER_ACOUSTIC);
+    const double all = seconds_below(s, SPSH_TIER_COUNT);
     spsh__builder_append_text(page->out, "<div class=\"tiles\">\n");
     spsh__page_tile(page->out, SPSH_SHOW_DURATION(f->dropped_seconds), "would go, %s of %s",
                     SPSH_SHOW_PERCENT(f->dropped_seconds, f->total_seconds),
@@ -160,10 +159,10 @@ static void draw_warnings(spsh__copy_page *page, const spsh__plan_facts *f, cons
         page->out, &is_open, s->texts_differ,
         "clusters hold copies with different transcripts: at least one of them is wrong");
     spsh__page_warn_count(
-        page->out, &is_open, s->by_decision[SPSH_DECISION_UNPROVEN].count,
+        page->out, &is_open, s->by_decision[SPSH_DECISION_UNPROVEN],
         "utterances are linked to a copy by others, but not proven against the kept one: they "
         "stay");
-    spsh__page_warn_count(page->out, &is_open, s->by_decision[SPSH_DECISION_PROTECTED].count,
+    spsh__page_warn_count(page->out, &is_open, s->by_decision[SPSH_DECISION_PROTECTED],
                           "copies are of splits that nothing is dropped from: they stay");
     spsh__page_warn_count(
         page->out, &is_open, f->clusters->boilerplate_count,
@@ -175,10 +174,7 @@ static void draw_warnings(spsh__copy_page *page, const spsh__plan_facts *f, cons
 
 static void draw_going(spsh__copy_page *page, const spsh__plan_facts *f, const summary *s)
 {
-    double all = 0;
-    for (unsigned t = 0; t < SPSH_TIER_COUNT; t++)
-        for (unsigned k = 0; k < SPSH_COPY_CLASS_COUNT; k++)
-            all += s->by_tier_class[t][k].seconds;
+    const double all = seconds_below(s, SPSH_TIER_COUNT);
     if (f->dropped_count == 0)
         return;
     spsh__page_section_open(page->out, "What would go, and by which evidence");
@@ -235,11 +231,11 @@ static void draw_sizes(spsh__copy_page *page, const summary *s)
 static spsh_status draw_member(spsh__copy_page *page, const spsh__plan_facts *f,
                                const spsh__member *m, bool texts, spsh_error *err)
 {
-    static const char *const pills[DECISIONS] = {"keep", "drop", "tag", "tag", "tag"};
+    static const char *const pills[] = {"keep", "drop", "tag", "tag", "tag"};
     const spsh__match *match = spsh__plan_match(f, m->match);
-    spsh__html_format(
-        page->out, "<tr><td><span class=\"pill %s\">%s</span></td><td class=\"name\">",
-        m->decision < DECISIONS ? pills[m->decision] : "", spsh_copy_decision_text(m->decision));
+    spsh__html_format(page->out,
+                      "<tr><td><span class=\"pill %s\">%s</span></td><td class=\"name\">",
+                      pills[m->decision], spsh_copy_decision_text(m->decision));
     spsh_status rc = spsh__copy_name(page, m->ordinal, err);
     spsh__builder_append_text(page->out, "</td>");
     spsh__page_cell_duration(page->out, spsh__copy_seconds(page, m->ordinal));

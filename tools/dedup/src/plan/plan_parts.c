@@ -47,18 +47,18 @@ typedef struct line {
 spsh_status spsh__plan_parts_open(const spsh__print_set *set, spsh__plan_parts **ret_parts,
                                   spsh_error *err)
 {
-    spsh__plan_parts *p = (spsh__plan_parts *)calloc(1, sizeof(*p));
+    spsh__plan_parts *p = calloc(1, sizeof(*p));
     if (p == NULL)
         return SPSH_NO_MEMORY(err);
     p->set = set;
-    p->datasets = (sums *)calloc(spsh__print_set_dataset_count(set) + 1, sizeof(*p->datasets));
+    p->datasets = calloc(spsh__print_set_dataset_count(set) + 1, sizeof(*p->datasets));
     bool failed = p->datasets == NULL;
     for (size_t i = 0; !failed && i < spsh__print_set_dataset_count(set); i++) {
         sums *s = &p->datasets[p->count++];
         s->dataset = spsh__print_set_dataset(set, i);
         for (size_t k = 0; !failed && k < KINDS; k++) {
             s->name_counts[k] = spsh_dataset_name_count(s->dataset, kinds[k]);
-            s->by[k] = (part *)calloc((size_t)s->name_counts[k] + 1, sizeof(part));
+            s->by[k] = calloc((size_t)s->name_counts[k] + 1, sizeof(part));
             failed = s->by[k] == NULL;
         }
     }
@@ -106,12 +106,6 @@ void spsh__plan_parts_add(spsh__plan_parts *parts, uint64_t ordinal, double seco
 
 /* ---- drawing ---- */
 
-static bool is_equal(spsh_bytes a, spsh_bytes b)
-{
-    return a.size_bytes == b.size_bytes &&
-           (a.size_bytes == 0 || memcmp(a.data, b.data, a.size_bytes) == 0);
-}
-
 /* All of a dataset's audio, or that of a domain or split of it. */
 static double total_of(const spsh_dataset *dataset, size_t kind, const spsh_bytes *name)
 {
@@ -121,7 +115,7 @@ static double total_of(const spsh_dataset *dataset, size_t kind, const spsh_byte
         if (spsh_dataset_group_get(dataset, i, &group, NULL) != SPSH_OK ||
             group.sample_rate_hz == 0)
             continue;
-        if (name == NULL || is_equal(*name, kind == 0 ? group.domain : group.split))
+        if (name == NULL || spsh__bytes_equal(*name, kind == 0 ? group.domain : group.split))
             seconds += (double)group.samples / group.sample_rate_hz;
     }
     return seconds;
@@ -173,11 +167,9 @@ static void draw_datasets(const spsh__plan_parts *parts, spsh__builder *out, lin
     size_t count = 0;
     for (size_t i = 0; i < parts->count; i++) {
         const sums *s = &parts->datasets[i];
-        const char *path = spsh_dataset_path(s->dataset);
-        lines[count++] = (line){
-            NULL, {(const uint8_t *)path, strlen(path)},
-             s->all, total_of(s->dataset, 0, NULL), 0
-        };
+        lines[count++] = (line){.name = spsh__bytes_of(spsh_dataset_path(s->dataset)),
+                                .going = s->all,
+                                .total_s = total_of(s->dataset, 0, NULL)};
     }
     if (count > 1)
         draw_lines(out, lines, count, "dataset|#would go|#utterances|#of its audio|");
@@ -189,10 +181,9 @@ static void draw_kind(const spsh__plan_parts *parts, spsh__builder *out, line *l
     for (size_t i = 0; i < parts->count; i++) {
         const sums *s = &parts->datasets[i];
         for (uint64_t n = 0; n <= s->name_counts[kind]; n++) {
-            line l = {
-                parts->count > 1 ? s->dataset : NULL, {NULL, 0},
-                       s->by[kind][n], -1, 0
-            };
+            line l = {.dataset = parts->count > 1 ? s->dataset : NULL,
+                      .going = s->by[kind][n],
+                      .total_s = -1};
             if (l.going.count == 0)
                 continue;
             if (n < s->name_counts[kind] &&
@@ -221,7 +212,7 @@ spsh_status spsh__plan_parts_draw(const spsh__plan_parts *parts, spsh__builder *
             count += (size_t)parts->datasets[i].name_counts[k] + 1;
         most = count > most ? count : most;
     }
-    line *lines = (line *)calloc(most, sizeof(*lines));
+    line *lines = calloc(most, sizeof(*lines));
     if (lines == NULL)
         return SPSH_NO_MEMORY(err);
     spsh__page_section_open(out, "Where it would go");
