@@ -20,6 +20,14 @@
 /* Use it for small objects, whose size would not explain the failure. */
 #define SPSH_NO_MEMORY(err_) SPSH_FAIL(err_, SPSH_E_NO_MEMORY, "out of memory")
 
+/* rc; if it is a failure, *err is the one that was kept. */
+static inline spsh_status spsh__fail_again(spsh_status rc, const spsh_error *kept, spsh_error *err)
+{
+    if (rc != SPSH_OK && err != NULL)
+        *err = *kept;
+    return rc;
+}
+
 /* NULL on failure. The memory is not initialized. */
 static inline void *spsh__alloc(const spsh_allocator *allocator, size_t size_bytes)
 {
@@ -53,6 +61,20 @@ static inline void spsh__free(const spsh_allocator *allocator, void *memory)
 {
     if (memory != NULL)
         allocator->free_fn(allocator->user, memory);
+}
+
+/* A zeroed array of `capacity` elements that begins with the first `count` of `array`, which is
+ * freed. NULL on failure: `array` is as it was. */
+static inline void *spsh__enlarge(const spsh_allocator *allocator, void *array, size_t count,
+                                  size_t capacity, size_t element_bytes)
+{
+    void *larger = spsh__new(allocator, capacity, element_bytes);
+    if (larger == NULL)
+        return NULL;
+    if (count > 0)
+        memcpy(larger, array, count * element_bytes);
+    spsh__free(allocator, array);
+    return larger;
 }
 
 /* false if the result does not fit; *ret is then untouched. */

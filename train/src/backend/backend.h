@@ -248,7 +248,7 @@ typedef struct spsh__backend_ops {
     /* memory; alloc_fn: zeroed, aligned to 256 bytes; from and to of a copy do not overlap */
     spsh_status (*alloc_fn)(spsh__backend *b, size_t count, spsh__backend_buffer *ret,
                             spsh_error *err);
-    void (*free_fn)(spsh__backend *b, spsh__backend_buffer buffer);
+    void (*free_fn)(spsh__backend *b, spsh__backend_buffer buffer); /* data NULL is fine */
     void (*write_f32_fn)(spsh__backend *b, spsh__backend_buffer to, const float *from,
                          size_t count);
     void (*write_f64_fn)(spsh__backend *b, spsh__backend_buffer to, const double *from,

@@ -48,9 +48,7 @@ static void close_cpu(spsh__backend *b)
 static spsh_status status(spsh__backend *b, spsh_error *err)
 {
     const spsh_error *failure = &spsh__cpu_of(b)->failure;
-    if (failure->status != SPSH_OK && err != NULL)
-        *err = *failure;
-    return failure->status;
+    return spsh__fail_again(failure->status, failure, err);
 }
 
 void spsh__cpu_write_f32(spsh__backend *b, spsh__backend_buffer to, const float *from, size_t count)

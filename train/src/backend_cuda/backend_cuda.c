@@ -35,9 +35,7 @@ bool spsh__cuda_has_failed(const spsh__backend *b)
 static spsh_status cuda_status(spsh__backend *b, spsh_error *err)
 {
     const spsh__cuda_state *self = spsh__cuda_of(b);
-    if (self->rc != SPSH_OK && err != NULL)
-        *err = self->err;
-    return self->rc;
+    return spsh__fail_again(self->rc, &self->err, err);
 }
 
 /* --------------------------------------------------------------------------------------- streams
@@ -183,10 +181,8 @@ static void cuda_close(spsh__backend *b)
     spsh__cuda_memory_close(b);
     self->plugin->event_close_fn(self->fork);
     self->plugin->event_close_fn(self->join);
-    for (uint32_t i = 0; i < SPSH__DEVICE_LANES; i++) {
-        if (self->lanes[i].stream != NULL)
-            self->plugin->stream_close_fn(self->lanes[i].stream);
-    }
+    for (uint32_t i = 0; i < SPSH__DEVICE_LANES; i++)
+        self->plugin->stream_close_fn(self->lanes[i].stream);
     spsh__free(&b->allocator, self);
     b->state = NULL;
 }

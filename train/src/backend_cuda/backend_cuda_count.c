@@ -24,13 +24,11 @@ spsh_status spsh__cuda_count_end(spsh__backend *b, uint64_t *ret_bytes, spsh_err
 {
     spsh__cuda_state *self = spsh__cuda_of(b);
     spsh__cuda_count *count = &self->count;
-    const spsh_status rc = self->rc;
+    const spsh_status rc = spsh__fail_again(self->rc, &self->err, err);
     uint64_t bytes = count->lengths_bytes + count->trial_bytes;
     for (uint32_t i = 0; i < SPSH__DEVICE_LANES; i++)
         for (uint32_t k = 0; k < SPSH__CUDA_SCRATCHES; k++)
             bytes += most_scratch(count->scratch_bytes[i][k]);
-    if (rc != SPSH_OK && err != NULL)
-        *err = self->err;
     *ret_bytes = bytes;
     spsh__cuda_rnn_forget(b, spsh__cuda_rnn_swap(b, count->reserves));
     self->rc = count->rc;

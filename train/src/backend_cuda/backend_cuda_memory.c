@@ -119,8 +119,7 @@ static spsh_status grow_scratch(spsh__backend *b, uint32_t number, size_t size_b
     spsh__cuda_segments_drop(b);
     const size_t least = lane->scratch_bytes[number] + lane->scratch_bytes[number] / 4;
     const size_t rounded = spsh__cuda_scratch_bytes(size_bytes > least ? size_bytes : least);
-    if (lane->scratch[number] != NULL)
-        self->plugin->free_fn(lane->scratch[number]); /* waits for who uses it */
+    self->plugin->free_fn(lane->scratch[number]); /* waits for who uses it */
     lane->scratch[number] = NULL;
     lane->scratch_bytes[number] = 0;
     const spsh_status rc = new_memory(b, rounded, &lane->scratch[number], err);
@@ -366,12 +365,10 @@ static spsh__cuda_take *add_take(spsh__backend *b)
     spsh__cuda_state *self = spsh__cuda_of(b);
     if (self->take_count == self->take_room) {
         const size_t room = 2 * self->take_room + 16;
-        spsh__cuda_take *takes = spsh__new(&b->allocator, room, sizeof(*takes));
+        spsh__cuda_take *takes =
+            spsh__enlarge(&b->allocator, self->takes, self->take_count, room, sizeof(*takes));
         if (takes == NULL)
             return NULL;
-        if (self->take_count != 0)
-            memcpy(takes, self->takes, self->take_count * sizeof(*takes));
-        spsh__free(&b->allocator, self->takes);
         self->takes = takes;
         self->take_room = room;
     }
@@ -527,13 +524,10 @@ void spsh__cuda_memory_close(spsh__backend *b)
     for (uint32_t i = 0; i < SPSH__CUDA_BLOCKS; i++)
         plugin->host_free_fn(self->blocks[i].memory);
     spsh__free(&b->allocator, self->takes);
-    if (self->lengths.device != NULL)
-        plugin->free_fn(self->lengths.device);
+    plugin->free_fn(self->lengths.device);
     for (uint32_t i = 0; i < SPSH__DEVICE_LANES; i++) {
         plugin->event_close_fn(self->lanes[i].taken);
-        for (uint32_t k = 0; k < SPSH__CUDA_SCRATCHES; k++) {
-            if (self->lanes[i].scratch[k] != NULL)
-                plugin->free_fn(self->lanes[i].scratch[k]);
-        }
+        for (uint32_t k = 0; k < SPSH__CUDA_SCRATCHES; k++)
+            plugin->free_fn(self->lanes[i].scratch[k]);
     }
 }

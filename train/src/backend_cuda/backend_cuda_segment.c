@@ -52,8 +52,7 @@ static void drop_graphs(spsh__backend *b, spsh__cuda_key *key)
         return;
     spsh__cuda_failed(b, self->plugin->synchronize_fn(self->lanes[0].stream, &err), &err);
     for (uint32_t i = 0; i < SPSH__CUDA_SEGMENTS; i++) {
-        if (key->segments[i].graph != NULL)
-            self->plugin->graph_close_fn(key->segments[i].graph);
+        self->plugin->graph_close_fn(key->segments[i].graph);
         key->segments[i].graph = NULL;
     }
 }
@@ -100,12 +99,9 @@ static bool make_room(spsh__backend *b, size_t more_bytes)
     if (more_bytes <= all->room_bytes - all->used_bytes)
         return true;
     const size_t room_bytes = 2 * all->room_bytes + more_bytes + WORKS_BYTES;
-    char *works = spsh__new(&b->allocator, 1, room_bytes);
+    char *works = spsh__enlarge(&b->allocator, all->works, all->used_bytes, room_bytes, 1);
     if (works == NULL)
         return false;
-    if (all->used_bytes != 0)
-        memcpy(works, all->works, all->used_bytes);
-    spsh__free(&b->allocator, all->works);
     all->works = works;
     all->room_bytes = room_bytes;
     return true;

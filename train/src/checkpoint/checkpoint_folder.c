@@ -87,13 +87,10 @@ static bool add_place(const spsh_allocator *allocator, spsh__checkpoint_list *li
 {
     if (list->count == list->capacity) {
         const size_t capacity = list->capacity * 2 + 8;
-        spsh__checkpoint_place *places =
-            (spsh__checkpoint_place *)spsh__new(allocator, capacity, sizeof(*places));
+        spsh__checkpoint_place *places = (spsh__checkpoint_place *)spsh__enlarge(
+            allocator, list->places, list->count, capacity, sizeof(*places));
         if (places == NULL)
             return false;
-        if (list->count != 0)
-            memcpy(places, list->places, list->count * sizeof(*places));
-        spsh__free(allocator, list->places);
         list->places = places;
         list->capacity = capacity;
     }

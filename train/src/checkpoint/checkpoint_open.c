@@ -88,11 +88,8 @@ static spsh_status open_newest(const search *s, spsh__checkpoint_file **ret_file
         return rc;
     if (list.count == 0)
         return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: no checkpoint", s->folder);
-    if (!is_passed_over(rc)) {
-        if (err != NULL)
-            *err = why;
-        return rc;
-    }
+    if (!is_passed_over(rc))
+        return spsh__fail_again(rc, &why, err);
     return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, first.offset_bytes,
                         "none of %zu checkpoints is good; the newest: %.300s", list.count,
                         first.message);

@@ -301,9 +301,7 @@ static spsh_status hand_out(spsh__checkpoint_writer *w, spsh_error *err)
     if (w->is_busy || !w->has_failed)
         return SPSH_OK;
     w->has_failed = false;
-    if (err != NULL)
-        *err = w->failure;
-    return w->failure.status;
+    return spsh__fail_again(w->failure.status, &w->failure, err);
 }
 
 static spsh_status settle(spsh__checkpoint_writer *w, spsh_error *err)

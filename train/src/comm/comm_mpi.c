@@ -111,23 +111,18 @@ static void *move_messages(void *user)
 static bool grow(spsh__comm *c, mpi_state *s)
 {
     const spsh_allocator *a = &c->allocator;
-    uint32_t capacity = s->capacity == 0 ? REQUESTS_FIRST : 2 * s->capacity;
-    message *messages = spsh__new(a, capacity, sizeof(*messages));
-    MPI_Request *requests = spsh__new(a, capacity, sizeof(MPI_Request));
-    if (messages == NULL || requests == NULL) {
-        spsh__free(a, messages);
-        spsh__free(a, requests);
+    const uint32_t capacity = s->capacity == 0 ? REQUESTS_FIRST : 2 * s->capacity;
+    message *messages = spsh__enlarge(a, s->messages, s->capacity, capacity, sizeof(*messages));
+    if (messages == NULL)
         return false;
-    }
-    for (uint32_t i = 0; i < capacity; i++)
-        requests[i] = i < s->capacity ? s->requests[i] : MPI_REQUEST_NULL;
-    for (uint32_t i = 0; i < s->capacity; i++)
-        messages[i] = s->messages[i];
-    spsh__free(a, s->messages);
-    spsh__free(a, s->requests);
     s->messages = messages;
+    MPI_Request *requests =
+        spsh__enlarge(a, s->requests, s->capacity, capacity, sizeof(MPI_Request));
+    if (requests == NULL)
+        return false;
     s->requests = requests;
-    s->capacity = capacity;
+    for (; s->capacity < capacity; s->capacity++)
+        requests[s->capacity] = MPI_REQUEST_NULL;
     return true;
 }
 

@@ -51,16 +51,13 @@ static bin *bin_of(task_comm *t, uint32_t from, uint32_t tag)
 
 static spsh_status more_receives(task_comm *t, spsh_error *err)
 {
-    const spsh_allocator *a = &t->comm.allocator;
     const size_t more = t->receive_max == 0 ? 16 : 2 * t->receive_max;
-    receive *receives = spsh__new(a, more, sizeof(*receives));
+    receive *receives =
+        spsh__enlarge(&t->comm.allocator, t->receives, t->receive_max, more, sizeof(*receives));
     if (receives == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "messages on their way");
-    if (t->receive_max > 0)
-        memcpy(receives, t->receives, t->receive_max * sizeof(*receives));
     for (size_t i = t->receive_max; i < more; i++)
         receives[i].next = i + 1 < more ? i + 2 : 0;
-    spsh__free(a, t->receives);
     t->receives = receives;
     t->first_free = t->receive_max + 1;
     t->receive_max = more;

@@ -427,12 +427,10 @@ static void *move_messages(void *user)
 static bool grow(spsh__comm *c, tcp_state *s)
 {
     const uint32_t capacity = s->capacity == 0 ? MESSAGES_FIRST : 2 * s->capacity;
-    message *messages = spsh__new(&c->allocator, capacity, sizeof(*messages));
+    message *messages =
+        spsh__enlarge(&c->allocator, s->messages, s->capacity, capacity, sizeof(*messages));
     if (messages == NULL)
         return false;
-    if (s->capacity > 0)
-        memcpy(messages, s->messages, s->capacity * sizeof(*messages));
-    spsh__free(&c->allocator, s->messages);
     s->messages = messages;
     s->capacity = capacity;
     return true;

@@ -275,11 +275,8 @@ spsh_status spsh__evaluate(spsh__evaluator *e, spsh__feed *feed, spsh__evaluatio
         if (rc == SPSH_OK)
             rc = look_for_stop(e, &failed);
     }
-    if (rc != SPSH_E_END) {
-        if (err != NULL)
-            *err = failed;
-        return rc;
-    }
+    if (rc != SPSH_E_END)
+        return spsh__fail_again(rc, &failed, err);
     rc = add_ranks(e, &sums, err);
     if (rc != SPSH_OK)
         return rc;

@@ -475,10 +475,8 @@ spsh_status spsh__feed_next_hash(const spsh__feed *feed, const uint8_t *bytes, s
         rc = spsh_sampler_next(sampler, &batch, &failed);
     if (rc == SPSH_OK)
         *ret_hash = hash_items(&batch);
-    else if (err != NULL)
-        *err = failed;
     spsh_sampler_close(sampler);
-    return rc;
+    return spsh__fail_again(rc, &failed, err);
 }
 
 uint64_t spsh__feed_wait_ns(const spsh__feed *feed)

@@ -169,11 +169,9 @@ spsh_status spsh__run_in(const spsh_train_options *options, spsh__run_world *wor
         fill_result(r, ret_result);
         end(r, rc == SPSH_OK ? NULL : failed.message);
     }
-    if (rc != SPSH_OK && err != NULL)
-        *err = failed;
     if (!is_good && r->world->comm != NULL)
         spsh__comm_fail(r->world->comm); /* this rank alone, maybe: the others are not waited for */
     spsh__run_close(r);
     free(r);
-    return rc;
+    return spsh__fail_again(rc, &failed, err);
 }

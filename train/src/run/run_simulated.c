@@ -127,9 +127,7 @@ static spsh_status learn(void *user, uint32_t learner, spsh_error *err)
         spsh__run_take_failure(&t->all, rc, &failed);
     if (rc != SPSH_OK && rc != SPSH_E_CANCELED) /* who stops does so with all others */
         spsh__sim_end(t->clock.sim);
-    if (rc != SPSH_OK && err != NULL)
-        *err = failed;
-    return rc;
+    return spsh__fail_again(rc, &failed, err);
 }
 
 /* ---- opening ---- */
@@ -205,9 +203,8 @@ spsh_status spsh__run_simulated(const spsh_train_options *o, spsh_train_result *
         cast(&t, i);
     if (rc == SPSH_OK) {
         rc = spsh__sim_run(t.clock.sim, learn, &t, err);
-        rc = t.all.status != SPSH_OK ? t.all.status : rc;
-        if (t.all.status != SPSH_OK && err != NULL)
-            *err = t.all.error;
+        if (t.all.status != SPSH_OK)
+            rc = spsh__fail_again(t.all.status, &t.all.error, err);
         if (rc == SPSH_OK && spsh__sim_is_dead(t.clock.sim, 0))
             rc = SPSH_FAIL(err, SPSH_E_TIMEOUT, "learner 0 was killed");
     }

@@ -234,11 +234,8 @@ static spsh_status simulate_all(const planning *p, spsh_train_simulation *out, s
         out->run_count = all.count;
         work_all(&all);
     }
-    for (uint32_t i = 0; rc == SPSH_OK && i < all.count; i++) {
-        rc = all.jobs[i].status;
-        if (rc != SPSH_OK && err != NULL)
-            *err = all.jobs[i].error;
-    }
+    for (uint32_t i = 0; rc == SPSH_OK && i < all.count; i++)
+        rc = spsh__fail_again(all.jobs[i].status, &all.jobs[i].error, err);
     free(all.jobs);
     free(clusters);
     return rc;

@@ -10,6 +10,8 @@
 #define IS_SENT   ((spsh__comm_handle)1 << 63)
 #define NS_PER_MS UINT64_C(1000000)
 
+#define NOTHING SIZE_MAX
+
 enum { SLICE_MS = 1 };
 
 typedef struct parcel {
@@ -22,6 +24,7 @@ typedef struct parcel {
     spsh__comm_handle handle; /* the parent's */
     spsh_status status;
     spsh_error error;
+    size_t next; /* that waits behind it; NOTHING: none */
 } parcel;
 
 typedef struct throttle {
@@ -33,9 +36,8 @@ typedef struct throttle {
     pthread_cond_t news, gone; /* for the thread; for who waits */
     parcel *parcels;
     size_t parcel_max;
-    size_t *queue; /* places of what waits: a ring of parcel_max, in the order of time */
-    size_t first, count;
-    uint64_t free_ns; /* when the link is */
+    size_t first, last; /* places of what waits, in the order of time; first NOTHING: nothing */
+    uint64_t free_ns;   /* when the link is */
 } throttle;
 
 static throttle *throttle_of(const spsh__comm *c)
@@ -48,11 +50,10 @@ static throttle *throttle_of(const spsh__comm *c)
 /* Locked: the first one goes. */
 static void hand_on(throttle *t)
 {
-    const size_t place = t->queue[t->first];
+    const size_t place = t->first;
     parcel p = t->parcels[place]; /* the table may move while it is sent */
     spsh__comm *parent = t->comm.below;
-    t->first = (t->first + 1) % t->parcel_max;
-    t->count--;
+    t->first = p.next;
     (void)pthread_mutex_unlock(&t->lock);
     p.status =
         parent->ops->send_fn(parent, p.to, p.tag, p.bytes, p.size_bytes, &p.handle, &p.error);
@@ -67,12 +68,12 @@ static void *run(void *user)
 {
     throttle *t = (throttle *)user;
     (void)pthread_mutex_lock(&t->lock);
-    while (t->count > 0 || !t->is_closing) {
-        if (t->count == 0) {
+    while (t->first != NOTHING || !t->is_closing) {
+        if (t->first == NOTHING) {
             (void)pthread_cond_wait(&t->news, &t->lock);
             continue;
         }
-        const uint64_t go_ns = t->parcels[t->queue[t->first]].go_ns;
+        const uint64_t go_ns = t->parcels[t->first].go_ns;
         const struct timespec end = spsh__timespec_of(go_ns);
         if (spsh__now_ns() < go_ns)
             (void)pthread_cond_timedwait(&t->news, &t->lock, &end);
@@ -88,25 +89,13 @@ static void *run(void *user)
 /* Locked. */
 static spsh_status grow(throttle *t, spsh_error *err)
 {
-    const spsh_allocator *a = &t->comm.allocator;
     const size_t more = t->parcel_max == 0 ? 64 : 2 * t->parcel_max;
-    parcel *parcels = spsh__new(a, more, sizeof(*parcels));
-    size_t *queue = spsh__new(a, more, sizeof(*queue));
-    if (parcels == NULL || queue == NULL) {
-        spsh__free(a, parcels);
-        spsh__free(a, queue);
+    parcel *parcels =
+        spsh__enlarge(&t->comm.allocator, t->parcels, t->parcel_max, more, sizeof(*parcels));
+    if (parcels == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "messages on their way");
-    }
-    for (size_t i = 0; i < t->parcel_max; i++)
-        parcels[i] = t->parcels[i];
-    for (size_t i = 0; t->parcel_max > 0 && i < t->count; i++)
-        queue[i] = t->queue[(t->first + i) % t->parcel_max];
-    spsh__free(a, t->parcels);
-    spsh__free(a, t->queue);
     t->parcels = parcels;
-    t->queue = queue;
     t->parcel_max = more;
-    t->first = 0;
     return SPSH_OK;
 }
 
@@ -120,8 +109,13 @@ static void put(throttle *t, size_t place, parcel p)
     p.go_ns = t->free_ns + t->link.latency_ns;
     p.is_used = true;
     p.error = (spsh_error)SPSH_ERROR_INIT;
+    p.next = NOTHING;
     t->parcels[place] = p;
-    t->queue[(t->first + t->count++) % t->parcel_max] = place;
+    if (t->first == NOTHING)
+        t->first = place;
+    else
+        t->parcels[t->last].next = place;
+    t->last = place;
     (void)pthread_cond_signal(&t->news);
 }
 
@@ -213,10 +207,8 @@ static spsh_status wait_sent(throttle *t, size_t place, uint32_t deadline_ms, sp
                          "a message to rank %u has not gone within %u ms: the link is too slow for "
                          "what is sent",
                          p.to, deadline_ms);
-    if (p.status != SPSH_OK && err != NULL)
-        *err = p.error;
     if (p.status != SPSH_OK)
-        return p.status;
+        return spsh__fail_again(p.status, &p.error, err);
     rc = parent->ops->wait_fn(parent, p.handle, deadline_ms, err);
     if (rc == SPSH_OK)
         free_place(t, place);
@@ -290,7 +282,6 @@ static void free_state(throttle *t)
     for (size_t i = 0; i < t->parcel_max; i++)
         spsh__free(&allocator, t->parcels[i].bytes);
     spsh__free(&allocator, t->parcels);
-    spsh__free(&allocator, t->queue);
     spsh__free(&allocator, t);
 }
 
@@ -301,7 +292,7 @@ static void throttle_close(spsh__comm *c)
     (void)pthread_mutex_lock(&t->lock);
     t->is_closing = true;
     if (spsh__comm_has_failed(c))
-        t->count = 0;
+        t->first = NOTHING;
     (void)pthread_cond_signal(&t->news);
     (void)pthread_mutex_unlock(&t->lock);
     if (t->has_thread)
@@ -330,6 +321,7 @@ spsh_status spsh__comm_throttle_open(spsh__comm *parent, const spsh__link *link,
     if (t == NULL)
         return SPSH_NO_MEMORY(err);
     t->link = *link;
+    t->first = NOTHING;
     t->comm = (spsh__comm){.ops = &throttle_ops,
                            .rank = parent->rank,
                            .world_size = parent->world_size,

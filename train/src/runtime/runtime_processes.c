@@ -377,9 +377,7 @@ static void processes_compute(spsh__runtime *t, uint64_t duration_ns)
 /* Locked. */
 static spsh_status failure(const processes *p, spsh_error *err)
 {
-    if (p->status != SPSH_OK && err != NULL)
-        *err = p->error;
-    return p->status;
+    return spsh__fail_again(p->status, &p->error, err);
 }
 
 static spsh_status processes_post(spsh__runtime *t, uint32_t to, const spsh__message *m,

@@ -114,9 +114,7 @@ static spsh_status failure(spsh__runtime *t, spsh_error *err)
     const spsh_status entered = inner->ops->enter_fn(inner, &none, err);
     if (entered != SPSH_OK)
         return entered;
-    const spsh_status rc = r->status;
-    if (rc != SPSH_OK && err != NULL)
-        *err = r->error;
+    const spsh_status rc = spsh__fail_again(r->status, &r->error, err);
     inner->ops->leave_fn(inner);
     return rc;
 }

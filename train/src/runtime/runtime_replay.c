@@ -338,11 +338,8 @@ spsh_status spsh__replay_run(spsh__replay *replay, spsh__sim_body_fn body_fn, vo
             spsh__comm_fail(l->comm);
         while (l->fiber != NULL && l->stands != HAS_ENDED)
             let_go(l);
-        if (rc == SPSH_OK && has_ended && l->status != SPSH_OK) {
-            rc = l->status;
-            if (err != NULL)
-                *err = l->error;
-        }
+        if (rc == SPSH_OK && has_ended)
+            rc = spsh__fail_again(l->status, &l->error, err);
     }
     return rc;
 }

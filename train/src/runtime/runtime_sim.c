@@ -99,24 +99,21 @@ static bool is_before(const event *a, const event *b)
     return a->time_ns != b->time_ns ? a->time_ns < b->time_ns : a->number < b->number;
 }
 
-static spsh_status grow(spsh__sim *sim)
+static bool grow(spsh__sim *sim)
 {
     const size_t more = sim->event_max == 0 ? 256 : 2 * sim->event_max;
-    event *heap = spsh__new(&sim->allocator, more, sizeof(*heap));
+    event *heap = spsh__enlarge(&sim->allocator, sim->heap, sim->event_count, more, sizeof(*heap));
     if (heap == NULL)
-        return SPSH_E_NO_MEMORY;
-    if (sim->event_count > 0)
-        memcpy(heap, sim->heap, sim->event_count * sizeof(*heap));
-    spsh__free(&sim->allocator, sim->heap);
+        return false;
     sim->heap = heap;
     sim->event_max = more;
-    return SPSH_OK;
+    return true;
 }
 
 /* Takes the parcel, of a failure too. */
 static spsh_status put_event(spsh__sim *sim, const event *e)
 {
-    if (sim->event_count == sim->event_max && grow(sim) != SPSH_OK) {
+    if (sim->event_count == sim->event_max && !grow(sim)) {
         spsh__free(&sim->allocator, e->parcel);
         sim->is_out_of_memory = true;
         return SPSH_E_NO_MEMORY;
@@ -374,9 +371,7 @@ static void sim_compute(spsh__runtime *t, uint64_t duration_ns)
 /* What serve_fn failed with is told once. */
 static spsh_status serve_failure(sim_learner *l, spsh_error *err)
 {
-    const spsh_status rc = l->serve_status;
-    if (rc != SPSH_OK && err != NULL)
-        *err = l->serve_error;
+    const spsh_status rc = spsh__fail_again(l->serve_status, &l->serve_error, err);
     l->serve_status = SPSH_OK;
     return rc;
 }
@@ -583,11 +578,8 @@ spsh_status spsh__sim_run(spsh__sim *sim, spsh__sim_body_fn body_fn, void *user,
         const bool was_there = l->has_ended;
         while (l->fiber != NULL && !l->has_ended)
             let_go(l);
-        if (rc == SPSH_OK && was_there && l->status != SPSH_OK) {
-            rc = l->status;
-            if (err != NULL)
-                *err = l->error;
-        }
+        if (rc == SPSH_OK && was_there)
+            rc = spsh__fail_again(l->status, &l->error, err);
     }
     return rc;
 }

@@ -85,9 +85,7 @@ bool spsh__free_model_slice(spsh__free_model *m, uint32_t number, spsh__slice *r
 
 spsh_status spsh__free_model_after_step(spsh__free_model *m, spsh_error *err)
 {
-    const spsh_status rc = m->status;
-    if (rc != SPSH_OK && err != NULL)
-        *err = m->error;
+    const spsh_status rc = spsh__fail_again(m->status, &m->error, err);
     m->status = SPSH_OK;
     return rc;
 }
