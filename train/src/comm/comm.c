@@ -123,6 +123,22 @@ void spsh__comm_nap(uint64_t begin_ns)
         (void)nanosleep(&nap, NULL);
 }
 
+spsh_status spsh__comm_send(spsh__comm *c, uint32_t to, uint32_t tag, const void *bytes,
+                            size_t size_bytes, spsh_error *err)
+{
+    spsh__comm_handle handle = 0;
+    const spsh_status rc = c->ops->send_fn(c, to, tag, bytes, size_bytes, &handle, err);
+    return rc != SPSH_OK ? rc : c->ops->wait_fn(c, handle, c->deadline_ms, err);
+}
+
+spsh_status spsh__comm_receive(spsh__comm *c, uint32_t from, uint32_t tag, void *bytes,
+                               size_t size_bytes, spsh_error *err)
+{
+    spsh__comm_handle handle = 0;
+    const spsh_status rc = c->ops->receive_fn(c, from, tag, bytes, size_bytes, &handle, err);
+    return rc != SPSH_OK ? rc : c->ops->wait_fn(c, handle, c->deadline_ms, err);
+}
+
 /* Waits for all, even after a failure of one, whose error is kept: their memory must be free. */
 static spsh_status wait_all(spsh__comm *c, const spsh__comm_handle *handles, size_t count,
                             spsh_error *err)
@@ -222,21 +238,6 @@ out:
     return rc;
 }
 
-static spsh_status send_to_all(spsh__comm *c, const uint8_t *bytes, size_t size_bytes,
-                               spsh_error *err)
-{
-    spsh_status rc = SPSH_OK;
-    for (uint32_t r = 0; rc == SPSH_OK && r < c->world_size; r++) {
-        spsh__comm_handle handle = 0;
-        if (r == c->rank)
-            continue;
-        rc = c->ops->send_fn(c, r, TAG_BROADCAST, bytes, size_bytes, &handle, err);
-        if (rc == SPSH_OK)
-            rc = c->ops->wait_fn(c, handle, c->deadline_ms, err);
-    }
-    return rc;
-}
-
 spsh_status spsh__comm_broadcast(spsh__comm *c, void *bytes, size_t size_bytes, uint32_t root,
                                  spsh_error *err)
 {
@@ -244,16 +245,13 @@ spsh_status spsh__comm_broadcast(spsh__comm *c, void *bytes, size_t size_bytes, 
     if (c->world_size == 1)
         return SPSH_OK;
     for (size_t at = 0; rc == SPSH_OK && at < size_bytes; at += BROADCAST_BYTES) {
-        size_t part = size_bytes - at < BROADCAST_BYTES ? size_bytes - at : BROADCAST_BYTES;
+        const size_t part = size_bytes - at < BROADCAST_BYTES ? size_bytes - at : BROADCAST_BYTES;
         uint8_t *here = (uint8_t *)bytes + at;
-        spsh__comm_handle handle = 0;
-        if (c->rank == root) {
-            rc = send_to_all(c, here, part, err);
-            continue;
-        }
-        rc = c->ops->receive_fn(c, root, TAG_BROADCAST, here, part, &handle, err);
-        if (rc == SPSH_OK)
-            rc = c->ops->wait_fn(c, handle, c->deadline_ms, err);
+        if (c->rank != root)
+            rc = spsh__comm_receive(c, root, TAG_BROADCAST, here, part, err);
+        for (uint32_t r = 0; rc == SPSH_OK && c->rank == root && r < c->world_size; r++)
+            if (r != root)
+                rc = spsh__comm_send(c, r, TAG_BROADCAST, here, part, err);
     }
     return rc;
 }

@@ -159,6 +159,12 @@ spsh_status spsh__comm_fail_late(uint32_t peer, uint32_t tag, size_t size_bytes,
 /* Pause between two polls of a wait since begin_ns: yield for a millisecond, then sleep 50 us. */
 void spsh__comm_nap(uint64_t begin_ns);
 
+/* Send or receive one message, and wait for it until comm's deadline. */
+spsh_status spsh__comm_send(spsh__comm *c, uint32_t to, uint32_t tag, const void *bytes,
+                            size_t size_bytes, spsh_error *err);
+spsh_status spsh__comm_receive(spsh__comm *c, uint32_t from, uint32_t tag, void *bytes,
+                               size_t size_bytes, spsh_error *err);
+
 /* For counts, losses and flags: every rank sends everything to every other. */
 spsh_status spsh__comm_all_reduce(spsh__comm *c, spsh__comm_type type, spsh__comm_op op,
                                   void *values, size_t count, spsh_error *err);

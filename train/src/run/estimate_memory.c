@@ -232,16 +232,13 @@ static spsh_status count_sums(const spsh__estimating *e, counter *c, const spsh_
     spsh__comm alone = {.world_size = e->launch.world_size};
     spsh__learner l = *learner; /* comm and buckets are of this call alone */
     spsh_status rc = SPSH_OK;
-    const uint32_t buckets = spsh__model_bucket_count(model);
-    spsh__slice *slices = calloc(buckets, sizeof(*slices));
+    spsh__slice *slices = spsh__learner_list_buckets(model);
     if (slices == NULL)
         return SPSH_NO_MEMORY(err);
-    for (uint32_t b = 0; b < buckets; b++)
-        spsh__model_bucket(model, b, &slices[b].offset, &slices[b].count);
     l.backend = &c->backend;
     l.comm = &alone;
     l.buckets = slices;
-    l.bucket_count = buckets;
+    l.bucket_count = spsh__model_bucket_count(model);
     l.virtual_world = spsh__feed_leaves(e->feed);
     l.accumulate = config->accumulate;
     if (arenas == 0 || has_nodes) /* else gradients are each learner's own */
@@ -278,11 +275,8 @@ static spsh_status count_work(const spsh__estimating *e, counter *c, const spsh_
     const spsh_status counted = spsh__cuda_count_end(&c->backend, &bytes, &failure);
     c->is_working = false;
     c->backend.allocator = counting;
-    if (rc == SPSH_OK && counted != SPSH_OK) {
-        rc = counted;
-        if (err != NULL)
-            *err = failure;
-    }
+    if (rc == SPSH_OK)
+        rc = spsh__fail_again(counted, &failure, err);
     c->scratch_bytes = bytes > c->scratch_bytes ? bytes : c->scratch_bytes;
     e->out->work_bytes += taken(c);
     return rc;

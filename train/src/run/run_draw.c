@@ -53,11 +53,8 @@ static spsh_status ask(spsh__draw *d, spsh_error *err)
         const spsh_status rc = spsh__feed_ask(d->feed, d->own[at].epoch, d->own[at].step, &full);
         if (rc == SPSH_E_LIMIT && d->asked_count > 0)
             return SPSH_OK;
-        if (rc != SPSH_OK) {
-            if (err != NULL)
-                *err = full;
-            return rc;
-        }
+        if (rc != SPSH_OK)
+            return spsh__fail_again(rc, &full, err);
         d->asked_count++;
     }
     return SPSH_OK;
@@ -92,24 +89,18 @@ static spsh_status tell(const spsh__draw *d, uint32_t member, const note *n, sps
 {
     spsh__comm *c = d->comm;
     uint8_t bytes[NOTE_BYTES] = {0};
-    spsh__comm_handle handle = 0;
     spsh__store_u64le(bytes, n->kind);
     spsh__store_u64le(bytes + 8, n->first);
     spsh__store_u64le(bytes + 16, n->second);
-    const spsh_status rc =
-        c->ops->send_fn(c, c->rank + member, TAG_NODE, bytes, sizeof(bytes), &handle, err);
-    return rc != SPSH_OK ? rc : c->ops->wait_fn(c, handle, c->deadline_ms, err);
+    return spsh__comm_send(c, c->rank + member, TAG_NODE, bytes, sizeof(bytes), err);
 }
 
 static spsh_status hear(const spsh__draw *d, note *ret, spsh_error *err)
 {
     spsh__comm *c = d->comm;
     uint8_t bytes[NOTE_BYTES] = {0};
-    spsh__comm_handle handle = 0;
     const uint32_t leader = c->rank - c->rank % d->node_size;
-    spsh_status rc = c->ops->receive_fn(c, leader, TAG_NODE, bytes, sizeof(bytes), &handle, err);
-    if (rc == SPSH_OK)
-        rc = c->ops->wait_fn(c, handle, c->deadline_ms, err);
+    const spsh_status rc = spsh__comm_receive(c, leader, TAG_NODE, bytes, sizeof(bytes), err);
     *ret =
         (note){spsh__load_u64le(bytes), spsh__load_u64le(bytes + 8), spsh__load_u64le(bytes + 16)};
     return rc;
@@ -150,8 +141,7 @@ static spsh_status take(spsh__draw *d, bool may_wait, bool *ret_has, spsh_error 
     *ret_has = rc == SPSH_OK && taken == SPSH__LEASE_TAKEN;
     if (rc == SPSH_E_INVALID_ARG && may_wait && d->taken_count > 0)
         return SPSH_OK; /* nothing is to come before those that are taken are acknowledged */
-    if (rc != SPSH_OK && err != NULL)
-        *err = failed;
+    (void)spsh__fail_again(rc, &failed, err);
     d->is_over = rc == SPSH_OK && taken == SPSH__LEASE_PAUSE;
     return *ret_has ? deal(d, &lease, err) : rc;
 }

@@ -35,15 +35,11 @@ static spsh__strategy_options options_of(const spsh__config *c, uint32_t local_s
 spsh_status spsh__run_open_learner(spsh__run *r, spsh_error *err)
 {
     const spsh__config *c = r->setup.config;
-    const uint32_t buckets = spsh__model_bucket_count(r->model.own);
     const int moments = c->is_adamw ? 2 : c->sgd.momentum > 0 ? 1 : 0;
     spsh__learner *l = &r->learner;
-    r->model.buckets = calloc(buckets, sizeof(*r->model.buckets));
+    r->model.buckets = spsh__learner_list_buckets(r->model.own);
     if (r->model.buckets == NULL)
         return SPSH_NO_MEMORY(err);
-    for (uint32_t b = 0; b < buckets; b++)
-        spsh__model_bucket(r->model.own, b, &r->model.buckets[b].offset,
-                           &r->model.buckets[b].count);
     l->backend = r->backend;
     l->comm = r->world->comm;
     l->weights = spsh__model_weights(r->model.own);
@@ -51,7 +47,7 @@ spsh_status spsh__run_open_learner(spsh__run *r, spsh_error *err)
     l->arena_elements = spsh__model_arena_elements(r->model.own);
     l->statistics = spsh__model_statistics(r->model.own, &l->statistics_elements);
     l->buckets = r->model.buckets;
-    l->bucket_count = buckets;
+    l->bucket_count = spsh__model_bucket_count(r->model.own);
     /* Of learners that do not step together each has one batch at a time. */
     l->virtual_world = r->rounds.is_free ? r->world->comm->world_size : spsh__feed_leaves(r->feed);
     l->accumulate = c->accumulate;

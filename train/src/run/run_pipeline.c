@@ -140,12 +140,9 @@ static void list_arenas(const spsh__learner *l, const spsh__host_arenas *host, a
 static spsh_status pass(spsh__comm *c, uint32_t rank, bool is_in, float *values, uint64_t count,
                         spsh_error *err)
 {
-    spsh__comm_handle handle = 0;
     const size_t bytes = (size_t)count * sizeof(*values);
-    const spsh_status rc = is_in
-                               ? c->ops->receive_fn(c, rank, TAG_ARENA, values, bytes, &handle, err)
-                               : c->ops->send_fn(c, rank, TAG_ARENA, values, bytes, &handle, err);
-    return rc != SPSH_OK ? rc : c->ops->wait_fn(c, handle, c->deadline_ms, err);
+    return is_in ? spsh__comm_receive(c, rank, TAG_ARENA, values, bytes, err)
+                 : spsh__comm_send(c, rank, TAG_ARENA, values, bytes, err);
 }
 
 /* Of another stage than rank 0: its slice goes to rank 0, or comes from there, in parts. */

@@ -8,49 +8,33 @@
 #define TAG_MEAN 42u
 #define TAG_NEXT 43u
 
-static spsh_status wait_for(spsh__comm *c, spsh__comm_handle handle, spsh_error *err)
-{
-    return c->ops->wait_fn(c, handle, c->deadline_ms, err);
-}
-
 /* The owner's: sum of all, in the order of ranks; then to all. */
 static spsh_status own_part(spsh__comm *c, float *part, double *sum, float *theirs, size_t count,
                             spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    spsh__comm_handle handle = 0;
     memset(sum, 0, count * sizeof(*sum));
     for (uint32_t r = 0; rc == SPSH_OK && r < c->world_size; r++) {
         const float *from = r == c->rank ? part : theirs;
         if (r != c->rank)
-            rc = c->ops->receive_fn(c, r, TAG_PART, theirs, count * sizeof(*theirs), &handle, err);
-        if (r != c->rank && rc == SPSH_OK)
-            rc = wait_for(c, handle, err);
+            rc = spsh__comm_receive(c, r, TAG_PART, theirs, count * sizeof(*theirs), err);
         for (size_t i = 0; rc == SPSH_OK && i < count; i++)
             sum[i] += (double)from[i];
     }
     for (size_t i = 0; i < count; i++)
         part[i] = (float)(sum[i] / c->world_size);
-    for (uint32_t r = 0; rc == SPSH_OK && r < c->world_size; r++) {
-        if (r == c->rank)
-            continue;
-        rc = c->ops->send_fn(c, r, TAG_MEAN, part, count * sizeof(*part), &handle, err);
-        if (rc == SPSH_OK)
-            rc = wait_for(c, handle, err);
-    }
+    for (uint32_t r = 0; rc == SPSH_OK && r < c->world_size; r++)
+        if (r != c->rank)
+            rc = spsh__comm_send(c, r, TAG_MEAN, part, count * sizeof(*part), err);
     return rc;
 }
 
 static spsh_status lend_part(spsh__comm *c, uint32_t owner, float *part, size_t count,
                              spsh_error *err)
 {
-    spsh__comm_handle handle = 0;
-    spsh_status rc = c->ops->send_fn(c, owner, TAG_PART, part, count * sizeof(*part), &handle, err);
-    if (rc == SPSH_OK)
-        rc = wait_for(c, handle, err);
-    if (rc == SPSH_OK)
-        rc = c->ops->receive_fn(c, owner, TAG_MEAN, part, count * sizeof(*part), &handle, err);
-    return rc != SPSH_OK ? rc : wait_for(c, handle, err);
+    const size_t bytes = count * sizeof(*part);
+    const spsh_status rc = spsh__comm_send(c, owner, TAG_PART, part, bytes, err);
+    return rc != SPSH_OK ? rc : spsh__comm_receive(c, owner, TAG_MEAN, part, bytes, err);
 }
 
 spsh_status spsh__arena_mean(spsh__comm *c, spsh__parts *from, spsh__parts *to, spsh_error *err)
@@ -78,18 +62,14 @@ spsh_status spsh__arena_mean(spsh__comm *c, spsh__parts *from, spsh__parts *to, 
 static spsh_status pass_part(spsh__comm *c, spsh__parts *arena, uint32_t part, spsh_error *err)
 {
     const size_t bytes = spsh__parts_bytes(arena, part);
-    spsh__comm_handle handle = 0;
     spsh_status rc = SPSH_OK;
     if (c->rank == 0)
         spsh__parts_take(arena, part, arena->host);
     else
-        rc = c->ops->receive_fn(c, c->rank - 1, TAG_NEXT, arena->host, bytes, &handle, err);
-    if (rc == SPSH_OK && c->rank != 0)
-        rc = wait_for(c, handle, err);
-    if (rc != SPSH_OK || c->rank + 1 == c->world_size)
-        return rc;
-    rc = c->ops->send_fn(c, c->rank + 1, TAG_NEXT, arena->host, bytes, &handle, err);
-    return rc != SPSH_OK ? rc : wait_for(c, handle, err);
+        rc = spsh__comm_receive(c, c->rank - 1, TAG_NEXT, arena->host, bytes, err);
+    if (rc == SPSH_OK && c->rank + 1 < c->world_size)
+        rc = spsh__comm_send(c, c->rank + 1, TAG_NEXT, arena->host, bytes, err);
+    return rc;
 }
 
 spsh_status spsh__arena_align(spsh__comm *c, spsh__parts *arena, spsh_error *err)

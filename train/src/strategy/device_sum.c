@@ -299,10 +299,8 @@ static void sum_close(void *state)
         return;
     spsh_allocator allocator = d->allocator;
     spsh__collectives_close(d->collectives);
-    if (d->before.data != NULL)
-        d->ops->free_fn(d->backend, d->before);
-    if (d->sum.data != NULL)
-        d->ops->free_fn(d->backend, d->sum);
+    d->ops->free_fn(d->backend, d->before);
+    d->ops->free_fn(d->backend, d->sum);
     spsh__free(&allocator, d->rows);
     spsh__free(&allocator, d->present);
     spsh__free(&allocator, d);

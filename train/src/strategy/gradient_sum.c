@@ -414,9 +414,7 @@ static bool look_on(void *user)
 static spsh_status enter(spsh__gradient_sum *g, spsh_error *err)
 {
     spsh__watch_enter(g->watch);
-    if (g->watched != SPSH_OK && err != NULL)
-        *err = g->watched_error;
-    return g->watched;
+    return spsh__fail_again(g->watched, &g->watched_error, err);
 }
 
 /* The step's functions ---------------------------------------------------------------------- */
@@ -970,15 +968,11 @@ static void sum_close(void *state)
         close_flight(g, &g->ranges[i].flight);
     close_flight(g, &g->flight);
     for (uint32_t slot = 1; g->slots != NULL && slot < g->tree.slot_count; slot++)
-        if (g->slots[slot].data != NULL)
-            g->ops->free_fn(g->backend, g->slots[slot]);
-    if (g->receive.data != NULL)
-        g->ops->free_fn(g->backend, g->receive);
-    if (g->statistics.data != NULL)
-        g->ops->free_fn(g->backend, g->statistics);
+        g->ops->free_fn(g->backend, g->slots[slot]);
+    g->ops->free_fn(g->backend, g->receive);
+    g->ops->free_fn(g->backend, g->statistics);
     spsh__device_stage_close(g->stage);
-    if (g->before.data != NULL)
-        g->learner->backend->ops->free_fn(g->learner->backend, g->before);
+    g->learner->backend->ops->free_fn(g->learner->backend, g->before);
     if (g->backend != g->learner->backend)
         spsh__backend_close(g->backend);
     spsh__fold_tree_free(&g->tree);

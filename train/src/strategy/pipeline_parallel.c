@@ -163,19 +163,10 @@ static spsh_status open_memory(spsh__stages *p, spsh_error *err)
     return rc;
 }
 
-static spsh__slice *list_buckets(const spsh__model *m)
-{
-    const uint32_t count = spsh__model_bucket_count(m);
-    spsh__slice *list = calloc(count, sizeof(*list));
-    for (uint32_t b = 0; list != NULL && b < count; b++)
-        spsh__model_bucket(m, b, &list[b].offset, &list[b].count);
-    return list;
-}
-
 static spsh_status open_buckets(spsh__stages *p, spsh_error *err)
 {
-    p->buckets = list_buckets(p->contexts[0].model);
-    p->whole_buckets = list_buckets(p->layout);
+    p->buckets = spsh__learner_list_buckets(p->contexts[0].model);
+    p->whole_buckets = spsh__learner_list_buckets(p->layout);
     p->staged = (spsh__staged){.comm = p->comm,
                                .stages = p->arenas,
                                .statistics = p->statistics,
@@ -216,12 +207,6 @@ spsh_status spsh__stages_open(const spsh__stages_options *options, spsh__stages 
     return rc;
 }
 
-static void drop(const spsh__stages *p, spsh__backend_buffer buffer)
-{
-    if (buffer.data != NULL)
-        p->ops->free_fn(p->backend, buffer);
-}
-
 void spsh__stages_close(spsh__stages *p)
 {
     if (p == NULL)
@@ -229,16 +214,16 @@ void spsh__stages_close(spsh__stages *p)
     const spsh_allocator allocator = p->backend->allocator;
     for (uint32_t i = p->window; i-- > 0;) {
         spsh__model_close(p->contexts[i].model);
-        drop(p, p->contexts[i].statistics);
-        drop(p, p->contexts[i].gradients);
+        p->ops->free_fn(p->backend, p->contexts[i].statistics);
+        p->ops->free_fn(p->backend, p->contexts[i].gradients);
     }
     spsh__model_close(p->layout);
     free(p->buckets);
     free(p->whole_buckets);
-    drop(p, p->statistics_before);
-    drop(p, p->in);
-    drop(p, p->out[0]);
-    drop(p, p->out[1]);
+    p->ops->free_fn(p->backend, p->statistics_before);
+    p->ops->free_fn(p->backend, p->in);
+    p->ops->free_fn(p->backend, p->out[0]);
+    p->ops->free_fn(p->backend, p->out[1]);
     spsh__free(&allocator, p->out_lengths);
     spsh__free(&allocator, p);
 }
@@ -328,9 +313,7 @@ static spsh_status go_back(spsh__stages *p, spsh_error *err)
     p->ops->copy_fn(p->backend, p->own_statistics, c->statistics, p->statistics_elements);
     p->leaf = p->entries[p->entry_next++].leaf;
     spsh__model_backward(c->model, gradients, on_bucket, p);
-    rc = p->bucket_status;
-    if (rc != SPSH_OK && err != NULL)
-        *err = p->bucket_error;
+    rc = spsh__fail_again(p->bucket_status, &p->bucket_error, err);
     if (rc == SPSH_OK && p->comm->rank > 0)
         rc = send_back(p, c, err);
     p->backwards++;

@@ -374,11 +374,9 @@ static void close_world(world *w)
     for (uint32_t i = 0; w->students != NULL && i < w->o->learners; i++) {
         student *s = &w->students[i];
         spsh__strategy_close(s->strategy);
-        const spsh__backend_buffer buffers[] = {s->learner.weights, s->learner.gradients,
-                                                s->learner.statistics};
-        for (size_t b = 0; b < sizeof(buffers) / sizeof(buffers[0]); b++)
-            if (buffers[b].data != NULL)
-                w->backend->ops->free_fn(w->backend, buffers[b]);
+        w->backend->ops->free_fn(w->backend, s->learner.weights);
+        w->backend->ops->free_fn(w->backend, s->learner.gradients);
+        w->backend->ops->free_fn(w->backend, s->learner.statistics);
     }
     spsh__cluster_sim_close(&w->clock);
     spsh__backend_close(w->backend);
@@ -498,7 +496,5 @@ spsh_status spsh__simulate(const spsh__simulate_options *options, spsh_train_sim
         rc = SPSH_OK;
     }
     close_world(&w);
-    if (rc != SPSH_OK && err != NULL)
-        *err = failed;
-    return rc;
+    return spsh__fail_again(rc, &failed, err);
 }

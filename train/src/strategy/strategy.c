@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "arena_mean.h"
 #include "speechshard/inside.h"
@@ -109,6 +110,15 @@ void spsh__learner_stale(const spsh__learner *l, uint64_t stale)
 {
     if (l->staleness != NULL)
         l->staleness->counts[stale < SPSH__STALENESS_MAX ? stale : SPSH__STALENESS_MAX - 1]++;
+}
+
+spsh__slice *spsh__learner_list_buckets(const spsh__model *m)
+{
+    const uint32_t count = spsh__model_bucket_count(m);
+    spsh__slice *list = calloc(count, sizeof(*list));
+    for (uint32_t b = 0; list != NULL && b < count; b++)
+        spsh__model_bucket(m, b, &list[b].offset, &list[b].count);
+    return list;
 }
 
 void spsh__learner_arenas(const spsh__learner *l, spsh__arena ret[SPSH__ARENAS])

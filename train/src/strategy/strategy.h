@@ -206,6 +206,9 @@ uint32_t spsh__learner_parts(const spsh__learner *l, uint32_t count_min);
 /* An update of weights that were `stale` changes old; nothing where it is not counted. */
 void spsh__learner_stale(const spsh__learner *l, uint64_t stale);
 
+/* A model's buckets, ascending. malloc'd; NULL: no memory. */
+spsh__slice *spsh__learner_list_buckets(const spsh__model *m);
+
 void spsh__learner_arenas(const spsh__learner *l, spsh__arena ret[SPSH__ARENAS]);
 
 /* Before anything large is exchanged. SPSH_E_MISMATCH on every rank where one has another number

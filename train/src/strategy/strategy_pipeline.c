@@ -50,11 +50,8 @@ static spsh_status move(const spsh__learner *l, uint32_t rank, bool is_in,
 {
     spsh__comm *c = l->staged->comm;
     const size_t bytes = (size_t)count * l->backend->ops->element_bytes;
-    spsh__comm_handle handle = 0;
-    const spsh_status rc =
-        is_in ? c->ops->receive_fn(c, rank, TAG_BLOCK, buffer.data, bytes, &handle, err)
-              : c->ops->send_fn(c, rank, TAG_BLOCK, buffer.data, bytes, &handle, err);
-    return rc != SPSH_OK ? rc : c->ops->wait_fn(c, handle, c->deadline_ms, err);
+    return is_in ? spsh__comm_receive(c, rank, TAG_BLOCK, buffer.data, bytes, err)
+                 : spsh__comm_send(c, rank, TAG_BLOCK, buffer.data, bytes, err);
 }
 
 /* One that begins here. scratch: a block, for what comes of others. */
@@ -140,8 +137,7 @@ static spsh_status pipeline_square_sum(spsh__strategy *s, double *ret, spsh_erro
     for (uint64_t i = 0; i < count; i++)
         sum += squares[i];
     *ret = sum;
-    if (scratch.data != NULL)
-        l->backend->ops->free_fn(l->backend, scratch);
+    l->backend->ops->free_fn(l->backend, scratch);
     spsh__free(&s->allocator, squares);
     return rc;
 }
