@@ -176,30 +176,32 @@ static void join_units(spsh__model *m)
 
 /* ---- memory */
 
-static spsh_status take(spsh__model *m, bool is_half, uint64_t elements, spsh__backend_buffer *ret,
-                        spsh_error *err)
+static spsh__backend_buffer take(spsh__model *m, bool is_half, uint64_t elements)
 {
     const size_t count = elements == 0 ? 1 : (size_t)elements;
     spsh__backend_buffer buffer = {NULL, false};
-    const spsh_status rc = is_half ? m->b->alloc_half_fn(m->backend, count, &buffer, err)
-                                   : m->b->alloc_fn(m->backend, count, &buffer, err);
-    if (rc != SPSH_OK)
-        return rc;
+    if (m->take_status == SPSH_OK)
+        m->take_status = is_half ? m->b->alloc_half_fn(m->backend, count, &buffer, &m->take_error)
+                                 : m->b->alloc_fn(m->backend, count, &buffer, &m->take_error);
+    if (m->take_status != SPSH_OK)
+        return (spsh__backend_buffer){NULL, false};
     m->buffers[m->buffer_count++] = buffer;
-    *ret = buffer;
-    return SPSH_OK;
+    return buffer;
 }
 
-spsh_status spsh__model_take(spsh__model *m, uint64_t elements, spsh__backend_buffer *ret,
-                             spsh_error *err)
+spsh__backend_buffer spsh__model_take(spsh__model *m, uint64_t elements)
 {
-    return take(m, false, elements, ret, err);
+    return take(m, false, elements);
 }
 
-spsh_status spsh__model_take_values(spsh__model *m, uint64_t elements, spsh__backend_buffer *ret,
-                                    spsh_error *err)
+spsh__backend_buffer spsh__model_take_values(spsh__model *m, uint64_t elements)
 {
-    return take(m, m->backend->has_half, elements, ret, err);
+    return take(m, m->backend->has_half, elements);
+}
+
+spsh_status spsh__model_take_status(const spsh__model *m, spsh_error *err)
+{
+    return spsh__fail_again(m->take_status, &m->take_error, err);
 }
 
 spsh__model_limits spsh__model_room(const spsh__model *m)
@@ -224,69 +226,56 @@ static void find_rows(spsh__model *m)
     }
 }
 
-static spsh_status take_arenas(spsh__model *m, spsh_error *err)
+static void take_arenas(spsh__model *m)
 {
     if (m->lender != NULL) {
         m->weights = m->lender->weights;
         m->half_weights = m->lender->half_weights;
         m->statistics = m->lender->statistics;
         m->gradients = m->is_forward_only ? m->gradients : m->lender->gradients;
-        return SPSH_OK;
+        return;
     }
-    spsh_status rc = spsh__model_take(m, m->arena_elements, &m->weights, err);
-    if (rc == SPSH_OK)
-        rc = spsh__model_take(m, m->statistics_elements, &m->statistics, err);
-    if (rc == SPSH_OK && m->backend->has_half)
-        rc = spsh__model_take_values(m, m->arena_elements, &m->half_weights, err);
-    if (rc == SPSH_OK && !m->is_forward_only)
-        rc = spsh__model_take(m, m->arena_elements, &m->gradients, err);
-    return rc;
+    m->weights = spsh__model_take(m, m->arena_elements);
+    m->statistics = spsh__model_take(m, m->statistics_elements);
+    if (m->backend->has_half)
+        m->half_weights = spsh__model_take_values(m, m->arena_elements);
+    if (!m->is_forward_only)
+        m->gradients = spsh__model_take(m, m->arena_elements);
 }
 
 /* In a loss of frames a row's gradients need nothing but the row. */
-static spsh_status take_logits(spsh__model *m, spsh_error *err)
+static void take_logits(spsh__model *m)
 {
     const uint64_t elements = m->out_rows_max * m->shape.outputs;
-    spsh_status rc = spsh__model_take(m, elements, &m->logits, err);
-    m->logit_gradients = m->logits;
-    if (rc == SPSH_OK && m->backend->has_half && !m->is_forward_only)
-        rc = spsh__model_take_values(m, elements, &m->half_gradients, err);
-    if (rc != SPSH_OK || m->is_forward_only || m->shape.kind == SPSH__MODEL_LSTM_HYBRID)
-        return rc;
-    return spsh__model_take(m, elements, &m->logit_gradients, err);
-}
-
-static spsh_status take_layers(spsh__model *m, spsh_error *err)
-{
-    const uint32_t first_rnn = m->shape.kind == SPSH__MODEL_DS2 ? 1 : 0; /* its block */
-    spsh_status rc = SPSH_OK;
-    for (uint32_t i = 0; rc == SPSH_OK && i < m->shape.layers; i++) {
-        if (spsh__model_has(m, i + first_rnn))
-            rc = spsh__rnn_take(m, &m->rnn[i], err);
-    }
-    if (rc == SPSH_OK)
-        rc = m->ops->activations_fn(m, err);
-    return rc != SPSH_OK ? rc : spsh__model_take_borders(m, err);
+    m->logits = m->logit_gradients = spsh__model_take(m, elements);
+    if (m->backend->has_half && !m->is_forward_only)
+        m->half_gradients = spsh__model_take_values(m, elements);
+    if (!m->is_forward_only && m->shape.kind != SPSH__MODEL_LSTM_HYBRID)
+        m->logit_gradients = spsh__model_take(m, elements);
 }
 
 static spsh_status take_memory(spsh__model *m, spsh_error *err)
 {
     const spsh_allocator *allocator = &m->backend->allocator;
     const bool has_features = m->stage.first == 0;
-    spsh_status rc = take_arenas(m, err);
-    for (uint32_t i = 0; rc == SPSH_OK && i < m->norm_count; i++) {
-        rc = spsh__model_take(m, m->norms[i].channels, &m->norms[i].batch_mean, err);
-        if (rc == SPSH_OK)
-            rc = spsh__model_take(m, m->norms[i].channels, &m->norms[i].batch_scale, err);
+    const uint32_t first_rnn = m->shape.kind == SPSH__MODEL_DS2 ? 1 : 0; /* its block */
+    take_arenas(m);
+    for (uint32_t i = 0; i < m->norm_count; i++) {
+        m->norms[i].batch_mean = spsh__model_take(m, m->norms[i].channels);
+        m->norms[i].batch_scale = spsh__model_take(m, m->norms[i].channels);
     }
-    if (rc == SPSH_OK && has_features)
-        rc = spsh__model_take_values(m, m->in_rows_max * m->shape.inputs, &m->input, err);
-    if (rc == SPSH_OK && spsh__model_has_output(m))
-        rc = take_logits(m, err);
-    if (rc == SPSH_OK)
-        rc = take_layers(m, err);
-    if (rc != SPSH_OK)
-        return rc;
+    if (has_features)
+        m->input = spsh__model_take_values(m, m->in_rows_max * m->shape.inputs);
+    if (spsh__model_has_output(m))
+        take_logits(m);
+    for (uint32_t i = 0; i < m->shape.layers; i++) {
+        if (spsh__model_has(m, i + first_rnn))
+            spsh__rnn_take(m, &m->rnn[i]);
+    }
+    m->ops->activations_fn(m);
+    spsh__model_take_borders(m);
+    if (m->take_status != SPSH_OK)
+        return spsh__model_take_status(m, err);
 
     const bool is_on_host = m->b->arrange_fn == NULL && has_features;
     if (is_on_host)
@@ -372,6 +361,7 @@ static spsh_status open_model(const spsh__model *wanted, spsh__model **ret_model
     if (m == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "model: %zu bytes", sizeof(*m));
     *m = *wanted;
+    m->take_error = (spsh_error)SPSH_ERROR_INIT;
     m->b = m->real = backend->ops;
     rc = spsh__model_check_stage(m, err);
     if (rc != SPSH_OK)
@@ -568,11 +558,10 @@ static spsh_status put_device_input(spsh__model *m, const spsh__model_batch *bat
                        .done = batch->done};
     m->b->batch_fn(m->backend, &lengths);
     if (a.features == NULL) {
-        const uint64_t room = m->in_rows_max * m->shape.inputs;
-        const spsh_status rc =
-            m->upload.data != NULL ? SPSH_OK : spsh__model_take(m, room, &m->upload, err);
-        if (rc != SPSH_OK)
-            return rc;
+        if (m->upload.data == NULL)
+            m->upload = spsh__model_take(m, m->in_rows_max * m->shape.inputs);
+        if (m->upload.data == NULL)
+            return spsh__model_take_status(m, err);
         m->b->write_f32_fn(m->backend, m->upload, batch->features,
                            (size_t)batch->batch * batch->frames * m->shape.inputs);
         a.features = m->upload.data;

@@ -128,53 +128,54 @@ static uint64_t conv_elements(const spsh__model *m, uint32_t number)
     return m->out_rows_max * s->out_channels * s->out_bins;
 }
 
+/* What the last norm sees. */
+static spsh__backend_buffer last_rows(const spsh__model *m)
+{
+    return m->shape.lookahead > 0 ? m->lookahead_out : m->rnn[m->shape.layers - 1].out;
+}
+
 /* Nothing goes back: a convolution's norm and clip are in place; when the second one is done the
  * first one's memory holds rows, and when rows are made the second one's holds what is reversed.
  * Norms are in place of what they norm. */
-static spsh_status share_activations(spsh__model *m, spsh_error *err)
+static void share_activations(spsh__model *m)
 {
-    spsh_status rc = SPSH_OK;
-    for (uint32_t i = 0; rc == SPSH_OK && i < 2; i++) {
-        rc = spsh__model_take_values(m, conv_elements(m, i), &m->conv[i].out, err);
-        m->conv[i].y = m->conv[i].out;
-    }
+    for (uint32_t i = 0; i < 2; i++)
+        m->conv[i].y = m->conv[i].out = spsh__model_take_values(m, conv_elements(m, i));
     m->rows = m->conv[0].out;
     if (m->shape.hidden <= m->rnn[0].shape.inputs) /* of the other layers, what is reversed */
         m->reversed_x = m->conv[1].out;
     for (uint32_t i = 1; i < m->shape.layers; i++)
         m->rnn_normed[i] = m->rnn[i - 1].out;
-    if (rc == SPSH_OK && m->shape.lookahead > 0)
-        rc = spsh__model_take_values(m, m->out_rows_max * m->shape.hidden, &m->lookahead_out, err);
-    m->output_normed = m->shape.lookahead > 0 ? m->lookahead_out : m->rnn[m->shape.layers - 1].out;
-    return rc != SPSH_OK ? rc : spsh__model_take_scratch(m, 0, err);
+    if (m->shape.lookahead > 0)
+        m->lookahead_out = spsh__model_take_values(m, m->out_rows_max * m->shape.hidden);
+    m->output_normed = last_rows(m);
+    spsh__model_take_scratch(m, 0);
 }
 
-static spsh_status take_activations(spsh__model *m, spsh_error *err)
+static void take_activations(spsh__model *m)
 {
-    if (m->is_forward_only)
-        return share_activations(m, err);
+    if (m->is_forward_only) {
+        share_activations(m);
+        return;
+    }
     const uint64_t hidden = m->out_rows_max * m->shape.hidden;
     const bool has_conv = spsh__model_has(m, 0), has_output = m->output_norm != NULL;
-    spsh_status rc = SPSH_OK;
 
-    for (uint32_t i = 0; rc == SPSH_OK && has_conv && i < 2; i++) {
-        rc = spsh__model_take_values(m, conv_elements(m, i), &m->conv[i].out, err);
-        if (rc == SPSH_OK)
-            rc = spsh__model_take_values(m, conv_elements(m, i), &m->conv[i].y, err);
+    for (uint32_t i = 0; has_conv && i < 2; i++) {
+        m->conv[i].out = spsh__model_take_values(m, conv_elements(m, i));
+        m->conv[i].y = spsh__model_take_values(m, conv_elements(m, i));
     }
-    if (rc == SPSH_OK && has_conv)
-        rc = spsh__model_take_values(m, conv_elements(m, 1), &m->rows, err);
-    for (uint32_t i = 1; rc == SPSH_OK && i < m->shape.layers; i++) {
+    if (has_conv)
+        m->rows = spsh__model_take_values(m, conv_elements(m, 1));
+    for (uint32_t i = 1; i < m->shape.layers; i++) {
         if (m->rnn_norm[i] != NULL)
-            rc = spsh__model_take_values(m, hidden, &m->rnn_normed[i], err);
+            m->rnn_normed[i] = spsh__model_take_values(m, hidden);
     }
-    if (rc == SPSH_OK && has_output && m->shape.lookahead > 0)
-        rc = spsh__model_take_values(m, hidden, &m->lookahead_out, err);
-    if (rc == SPSH_OK && has_output)
-        rc = spsh__model_take_values(m, hidden, &m->output_normed, err);
-    if (rc == SPSH_OK)
-        rc = spsh__model_take_scratch(m, has_conv ? conv_elements(m, 0) : 0, err);
-    return rc;
+    if (has_output && m->shape.lookahead > 0)
+        m->lookahead_out = spsh__model_take_values(m, hidden);
+    if (has_output)
+        m->output_normed = spsh__model_take_values(m, hidden);
+    spsh__model_take_scratch(m, has_conv ? conv_elements(m, 0) : 0);
 }
 
 /* ---- a batch */
@@ -237,12 +238,6 @@ static spsh__lookahead lookahead(const spsh__model *m)
                              spsh__model_weight(m, m->lookahead_slice)};
 }
 
-/* What the last norm sees. */
-static spsh__backend_buffer last_rows(const spsh__model *m)
-{
-    return m->shape.lookahead > 0 ? m->lookahead_out : m->rnn[m->shape.layers - 1].out;
-}
-
 static void output_forward(spsh__model *m, bool is_training)
 {
     const size_t count = spsh__model_out_rows(m) * m->shape.hidden;
@@ -277,13 +272,6 @@ static void forward(spsh__model *m, bool is_training)
         output_forward(m, is_training);
 }
 
-static void swap(spsh__backend_buffer *a, spsh__backend_buffer *b)
-{
-    spsh__backend_buffer kept = *a;
-    *a = *b;
-    *b = kept;
-}
-
 /* *dy: what goes on; *dx: the other one. */
 static void output_backward(spsh__model *m, spsh__backend_buffer logit_gradients,
                             spsh__backend_buffer *ret_dy, spsh__backend_buffer *ret_dx)
@@ -298,7 +286,7 @@ static void output_backward(spsh__model *m, spsh__backend_buffer logit_gradients
         m->b->clip_backward_fn(m->backend, CLIP, spsh__model_out_rows(m) * m->shape.hidden,
                                m->lookahead_out, dy, dy);
         m->b->lookahead_backward_fn(m->backend, &l, &g);
-        swap(ret_dy, ret_dx);
+        spsh__model_swap(ret_dy, ret_dx);
     }
     spsh__model_unit_done(m);
 }
@@ -315,7 +303,7 @@ static void backward(spsh__model *m, spsh__backend_buffer logit_gradients)
         if (m->rnn_norm[i] != NULL)
             spsh__norm_backward(m, m->rnn_norm[i], m->rnn[i - 1].out, dx);
         spsh__model_unit_done(m);
-        swap(&dy, &dx);
+        spsh__model_swap(&dy, &dx);
     }
     m->in_gradients = dy;
     if (!spsh__model_has(m, 0))

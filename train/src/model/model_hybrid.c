@@ -55,15 +55,12 @@ static void declare(spsh__model *m)
     }
 }
 
-static spsh_status take_activations(spsh__model *m, spsh_error *err)
+static void take_activations(spsh__model *m)
 {
     const uint64_t elements = m->out_rows_max * m->shape.bottleneck;
-    spsh_status rc = SPSH_OK;
     if (spsh__model_has(m, m->shape.layers))
-        rc = spsh__model_take_values(m, elements, &m->bottleneck_out, err);
-    if (rc == SPSH_OK)
-        rc = spsh__model_take_scratch(m, elements, err);
-    return rc;
+        m->bottleneck_out = spsh__model_take_values(m, elements);
+    spsh__model_take_scratch(m, elements);
 }
 
 /* [N][T][D] to [T][N][D]. */
@@ -114,24 +111,17 @@ static void forward(spsh__model *m, bool is_training)
         linear_forward(m, m->output, m->bottleneck_out, m->logits);
 }
 
-static void swap(spsh__backend_buffer *a, spsh__backend_buffer *b)
-{
-    const spsh__backend_buffer kept = *a;
-    *a = *b;
-    *b = kept;
-}
-
 static void backward(spsh__model *m, spsh__backend_buffer logit_gradients)
 {
     const uint32_t layers = m->shape.layers;
     spsh__backend_buffer dy = m->gradient[0], dx = m->gradient[1];
     if (spsh__model_has(m, layers + 1)) {
         linear_backward(m, m->output, m->bottleneck_out, logit_gradients, dx);
-        swap(&dy, &dx);
+        spsh__model_swap(&dy, &dx);
     }
     if (spsh__model_has(m, layers)) {
         linear_backward(m, m->bottleneck_slice, m->rnn[layers - 1].out, dy, dx);
-        swap(&dy, &dx);
+        spsh__model_swap(&dy, &dx);
     }
     for (uint32_t i = layers; i-- > 0;) {
         if (!spsh__model_has(m, i))
@@ -140,7 +130,7 @@ static void backward(spsh__model *m, spsh__backend_buffer logit_gradients)
             dx.data = NULL; /* of features nobody wants it */
         spsh__rnn_backward(m, &m->rnn[i], dy, dx);
         spsh__model_unit_done(m);
-        swap(&dy, &dx);
+        spsh__model_swap(&dy, &dx);
     }
     m->in_gradients = dy;
 }

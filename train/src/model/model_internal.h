@@ -41,7 +41,7 @@ typedef struct spsh__norm_layer {
 typedef struct spsh__model_ops {
     uint32_t (*out_frames_fn)(uint32_t frames);
     void (*declare_fn)(spsh__model *m);
-    spsh_status (*activations_fn)(spsh__model *m, spsh_error *err);
+    void (*activations_fn)(spsh__model *m); /* takes memory for them */
     /* Features, padding zeroed, from [N][T][D] to the order in which the model wants them. */
     void (*arrange_fn)(const spsh__model *m, const float *features, const uint32_t *lengths);
     void (*forward_fn)(spsh__model *m, bool is_training);
@@ -98,6 +98,8 @@ struct spsh__model {
 
     spsh__backend_buffer buffers[SPSH__MODEL_BUFFERS_MAX]; /* all that is taken, to free it */
     uint32_t buffer_count;
+    spsh_status take_status; /* the first failure of taking memory */
+    spsh_error take_error;
     uint64_t in_rows_max, out_rows_max; /* frames times batch */
     float *staging;                     /* of backends on the host */
     spsh__backend_buffer upload;        /* of a device, once features came from the host */
@@ -148,17 +150,25 @@ void spsh__rnn_declare(spsh__model *m, uint32_t number, uint32_t direction);
 /* What comes out of a layer in a row. */
 uint32_t spsh__rnn_width(const spsh__rnn_layer *layer);
 
-/* Floats, or the backend's own; freed with the model. */
-spsh_status spsh__model_take(spsh__model *m, uint64_t elements, spsh__backend_buffer *ret,
-                             spsh_error *err);
+/* Take memory, which is freed with the model: floats. After the first failure, which the model
+ * keeps, nothing is taken: data is NULL. */
+spsh__backend_buffer spsh__model_take(spsh__model *m, uint64_t elements);
 /* Activations, and what goes back through them: halves where the backend has them. */
-spsh_status spsh__model_take_values(spsh__model *m, uint64_t elements, spsh__backend_buffer *ret,
-                                    spsh_error *err);
+spsh__backend_buffer spsh__model_take_values(spsh__model *m, uint64_t elements);
+/* The first failure of the two. */
+spsh_status spsh__model_take_status(const spsh__model *m, spsh_error *err);
 /* What batches are padded to counted in. */
 spsh__model_limits spsh__model_room(const spsh__model *m);
-spsh_status spsh__rnn_take(spsh__model *m, spsh__rnn_layer *layer, spsh_error *err);
+void spsh__rnn_take(spsh__model *m, spsh__rnn_layer *layer);
 /* gradient[2], reversed_*: enough for all layers, and for `elements`. */
-spsh_status spsh__model_take_scratch(spsh__model *m, uint64_t elements, spsh_error *err);
+void spsh__model_take_scratch(spsh__model *m, uint64_t elements);
+
+static inline void spsh__model_swap(spsh__backend_buffer *a, spsh__backend_buffer *b)
+{
+    const spsh__backend_buffer kept = *a;
+    *a = *b;
+    *b = kept;
+}
 
 static inline bool spsh__model_has(const spsh__model *m, uint32_t block)
 {
@@ -210,7 +220,7 @@ void spsh__model_unit_done(spsh__model *m);
 spsh_status spsh__model_check_stage(spsh__model *m, spsh_error *err);
 bool spsh__model_has_output(const spsh__model *m);
 void spsh__model_find_borders(spsh__model *m);
-spsh_status spsh__model_take_borders(spsh__model *m, spsh_error *err); /* behind all others */
+void spsh__model_take_borders(spsh__model *m); /* behind all others */
 
 /* ---- model_segment.c: forward is segment 0, bucket b of backward b + 1. ---- */
 void spsh__model_segments_open(spsh__model *m);

@@ -332,43 +332,39 @@ static bool is_lent(const spsh__model *m, const spsh__rnn_layer *layer, const sp
     return true;
 }
 
-static spsh_status take_reserve(spsh__model *m, spsh__rnn_layer *layer, uint32_t direction,
-                                spsh_error *err)
+static void take_reserve(spsh__model *m, spsh__rnn_layer *layer, uint32_t direction)
 {
     const uint32_t shared = m->has_lanes ? direction : 0; /* side by side each has its own */
     const bool is_first = layer == &m->rnn[0] && direction == shared;
     if (m->is_forward_only && !is_first) {
         layer->reserve[direction] = m->rnn[0].reserve[shared];
-        return SPSH_OK;
+        return;
     }
     size_t most = reserve_elements(m, layer);
     for (uint32_t i = 1; m->is_forward_only && i < m->shape.layers; i++) {
         const size_t elements = reserve_elements(m, &m->rnn[i]);
         most = elements > most ? elements : most;
     }
-    return spsh__model_take_values(m, most, &layer->reserve[direction], err);
+    layer->reserve[direction] = spsh__model_take_values(m, most);
 }
 
-spsh_status spsh__rnn_take(spsh__model *m, spsh__rnn_layer *layer, spsh_error *err)
+void spsh__rnn_take(spsh__model *m, spsh__rnn_layer *layer)
 {
     const spsh__rnn_layer *lender = NULL;
-    spsh_status rc = SPSH_OK;
 
-    for (uint32_t d = 0; rc == SPSH_OK && d < layer->directions; d++)
-        rc = take_reserve(m, layer, d, err);
-    if (rc == SPSH_OK && is_lent(m, layer, &lender)) {
+    for (uint32_t d = 0; d < layer->directions; d++)
+        take_reserve(m, layer, d);
+    if (is_lent(m, layer, &lender)) {
         layer->y[0] = lender->y[0];
         layer->y[1] = lender->y[1];
         layer->out = lender->out;
-        return SPSH_OK;
+        return;
     }
-    for (uint32_t d = 0; rc == SPSH_OK && d < layer->directions; d++)
-        rc = spsh__model_take_values(m, m->out_rows_max * layer->shape.hidden, &layer->y[d], err);
-    if (rc == SPSH_OK && layer->directions == 2)
-        return spsh__model_take_values(m, m->out_rows_max * spsh__rnn_width(layer), &layer->out,
-                                       err);
-    layer->out = layer->y[0]; /* its padding is masked in place: nobody needs it */
-    return rc;
+    for (uint32_t d = 0; d < layer->directions; d++)
+        layer->y[d] = spsh__model_take_values(m, m->out_rows_max * layer->shape.hidden);
+    layer->out = layer->y[0]; /* of one direction: its padding is masked in place */
+    if (layer->directions == 2)
+        layer->out = spsh__model_take_values(m, m->out_rows_max * spsh__rnn_width(layer));
 }
 
 static void borrow_scratch(spsh__model *m)
@@ -382,13 +378,13 @@ static void borrow_scratch(spsh__model *m)
     m->forward_dy = from->forward_dy;
 }
 
-spsh_status spsh__model_take_scratch(spsh__model *m, uint64_t elements, spsh_error *err)
+void spsh__model_take_scratch(spsh__model *m, uint64_t elements)
 {
     uint64_t inputs = 0, width = 0;
     const uint32_t first_rnn = m->shape.kind == SPSH__MODEL_DS2 ? 1 : 0; /* its block */
     if (m->lender != NULL && !m->is_forward_only) {
         borrow_scratch(m);
-        return SPSH_OK;
+        return;
     }
     for (uint32_t i = 0; i < m->shape.layers; i++) {
         const spsh__rnn_layer *layer = &m->rnn[i];
@@ -404,18 +400,16 @@ spsh_status spsh__model_take_scratch(spsh__model *m, uint64_t elements, spsh_err
     if (m->in_width > widest)
         widest = m->in_width;
     elements = m->out_rows_max * widest > elements ? m->out_rows_max * widest : elements;
-    spsh_status rc = SPSH_OK;
-    for (int i = 0; rc == SPSH_OK && i < 2 && !m->is_forward_only; i++)
-        rc = spsh__model_take_values(m, elements, &m->gradient[i], err);
-    if (rc == SPSH_OK && m->shape.is_bidirectional) {
-        if (m->reversed_x.data == NULL)
-            rc = spsh__model_take_values(m, m->out_rows_max * inputs, &m->reversed_x, err);
-        if (rc == SPSH_OK && (!m->is_forward_only || m->rnn[0].is_concatenated))
-            rc = spsh__model_take_values(m, m->out_rows_max * width, &m->reversed_dy, err);
-        if (rc == SPSH_OK && !m->is_forward_only)
-            rc = spsh__model_take_values(m, m->out_rows_max * widest, &m->reversed_dx, err);
-        if (rc == SPSH_OK && !m->is_forward_only && m->has_lanes && m->rnn[0].is_concatenated)
-            rc = spsh__model_take_values(m, m->out_rows_max * m->shape.hidden, &m->forward_dy, err);
-    }
-    return rc;
+    for (int i = 0; i < 2 && !m->is_forward_only; i++)
+        m->gradient[i] = spsh__model_take_values(m, elements);
+    if (!m->shape.is_bidirectional)
+        return;
+    if (m->reversed_x.data == NULL)
+        m->reversed_x = spsh__model_take_values(m, m->out_rows_max * inputs);
+    if (!m->is_forward_only || m->rnn[0].is_concatenated)
+        m->reversed_dy = spsh__model_take_values(m, m->out_rows_max * width);
+    if (!m->is_forward_only)
+        m->reversed_dx = spsh__model_take_values(m, m->out_rows_max * widest);
+    if (!m->is_forward_only && m->has_lanes && m->rnn[0].is_concatenated)
+        m->forward_dy = spsh__model_take_values(m, m->out_rows_max * m->shape.hidden);
 }

@@ -42,19 +42,16 @@ void spsh__model_find_borders(spsh__model *m)
 }
 
 /* What comes in has no layer here that takes it. */
-spsh_status spsh__model_take_borders(spsh__model *m, spsh_error *err)
+void spsh__model_take_borders(spsh__model *m)
 {
-    spsh_status rc = SPSH_OK;
     m->stage_in = m->input;
     m->stage_out = m->logits;
     if (!spsh__model_has_output(m))
         m->stage_out = *m->ops->border_fn(m, m->stage.end - 1, &m->out_width);
     if (m->stage.first > 0) {
         spsh__backend_buffer *in = m->ops->border_fn(m, m->stage.first - 1, &m->in_width);
-        rc = spsh__model_take_values(m, m->out_rows_max * m->in_width, in, err);
-        m->stage_in = *in;
+        m->stage_in = *in = spsh__model_take_values(m, m->out_rows_max * m->in_width);
     }
-    return rc;
 }
 
 uint32_t spsh__model_stage_in_width(const spsh__model *m)
