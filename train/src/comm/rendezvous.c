@@ -930,17 +930,17 @@ bool spsh__rendezvous_path(const spsh__rendezvous_options *o, char *path, size_t
 static bool read_tcp(meeting *m, const char *text)
 {
     const char *colon = strrchr(text, ':');
-    char *end = NULL;
+    uint64_t port = 0;
     const bool is_bracketed = text[0] == '[';
     if (colon == NULL || colon == text)
         return false;
-    const unsigned long port = strtoul(colon + 1, &end, 10);
+    const char *end = colon + 1;
     size_t length = (size_t)(colon - text);
     if (is_bracketed && (length < 3 || text[length - 1] != ']'))
         return false;
     text += is_bracketed;
     length -= is_bracketed ? 2 : 0;
-    if (end == colon + 1 || *end != '\0' || port == 0 || port > 65535 || length == 0 ||
+    if (!spsh__take_digits(&end, 65535, &port) || *end != '\0' || port == 0 || length == 0 ||
         length >= sizeof(m->host))
         return false;
     memcpy(m->host, text, length);

@@ -30,11 +30,12 @@ static spsh_status choose_device(const spsh__compute_options *o, const spsh_cuda
         *ret_number = o->local_rank % count;
         return SPSH_OK;
     }
-    const unsigned long number = strtoul(o->config->device, NULL, 10);
-    if (number >= count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "train.device is %lu, but there %s %u device%s, from 0 on", number,
-                         count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
+    const char *text = o->config->device; /* checked by config.c */
+    uint64_t number = 0;
+    if (!spsh__take_digits(&text, UINT32_MAX, &number) || number >= count)
+        return SPSH_FAIL(
+            err, SPSH_E_INVALID_ARG, "train.device is %s, but there %s %u device%s, from 0 on",
+            o->config->device, count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
     *ret_number = (uint32_t)number;
     return SPSH_OK;
 }
@@ -123,11 +124,8 @@ static spsh_status open_auto(const spsh__compute_options *o, spsh__compute *c, s
 {
     spsh_error why = SPSH_ERROR_INIT;
     spsh_status rc = open_on_device(o, c, &why);
-    if (rc != SPSH_OK && !is_absence(rc)) {
-        if (err != NULL)
-            *err = why;
-        return rc;
-    }
+    if (rc != SPSH_OK && !is_absence(rc))
+        return spsh__fail_again(rc, &why, err);
     rc = agree(o, c, &why, err);
     if (rc != SPSH_OK)
         spsh__compute_close(c);

@@ -551,11 +551,6 @@ static spsh_status take_features(const reading *r, spsh_error *err)
     return rc == SPSH_OK ? set_text(&config->augment, augment_text, err) : rc;
 }
 
-static spsh_status contradiction(const char *what, spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s", what);
-}
-
 /* "auto", or the number of one that a machine may have. */
 static spsh_status check_device(const reading *r, spsh_error *err)
 {
@@ -572,40 +567,46 @@ static spsh_status check_device(const reading *r, spsh_error *err)
 static spsh_status check_together(const reading *r, spsh_error *err)
 {
     const spsh__config *c = r->config;
-    size_t trained = 0;
+    const bool is_hybrid = c->model.kind == SPSH__MODEL_LSTM_HYBRID;
+    const struct {
+        bool is_wrong;
+        const char *what;
+        /* clang-format off */
+    } rules[] = {
+        {is_hybrid && c->alignments[0] == NULL,
+         "lstm-hybrid learns a state a frame: data.alignments names no file of them"},
+        {!is_hybrid && c->alignments[0] != NULL,
+         "data.alignments: only lstm-hybrid learns from alignments"},
+        {!is_hybrid && c->model.outputs > 0,
+         "model.outputs: only lstm-hybrid has it; elsewhere the vocabulary says how many symbols "
+         "there are"},
+        {!is_hybrid && c->model.chunk_frames > 0,
+         "model.chunk_frames: only lstm-hybrid learns from chunks"},
+        {c->model.outputs == 1, "model.outputs is 1: at least 2 states, or 0"},
+        {c->utterance_seconds_max > 0 && c->utterance_seconds_max < c->utterance_seconds_min,
+         "data.utterance_seconds_max is below data.utterance_seconds_min"},
+        {c->epochs == 0 && c->samples_max == 0,
+         "train.epochs and train.samples_max are 0: training has no end"},
+        {!c->is_adamw && c->sgd.is_nesterov && c->sgd.momentum <= 0,
+         "train.nesterov needs train.momentum above 0"},
+        {c->schedule == SPSH__SCHEDULE_COSINE && c->schedule_samples > 0 &&
+             c->schedule_samples <= c->warm_up_samples,
+         "train.schedule_samples is not above train.warm_up_samples"},
+    };
+    /* clang-format on */
     const given *weights = given_of(r, "data.train_weights");
+    size_t trained = 0;
     while (c->train[trained] != NULL)
         trained++;
     if (trained == 0)
-        return contradiction("data.train: no dataset is named", err);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "data.train: no dataset is named");
     if (c->train_weights != NULL && weights->count != trained)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "data.train_weights has %zu numbers, data.train %zu datasets",
                          weights->count, trained);
-    if (c->model.kind == SPSH__MODEL_LSTM_HYBRID && c->alignments[0] == NULL)
-        return contradiction("lstm-hybrid learns a state a frame: data.alignments names no file of "
-                             "them",
-                             err);
-    if (c->model.kind != SPSH__MODEL_LSTM_HYBRID && c->alignments[0] != NULL)
-        return contradiction("data.alignments: only lstm-hybrid learns from alignments", err);
-    if (c->model.kind != SPSH__MODEL_LSTM_HYBRID && c->model.outputs > 0)
-        return contradiction(
-            "model.outputs: only lstm-hybrid has it; elsewhere the vocabulary says "
-            "how many symbols there are",
-            err);
-    if (c->model.kind != SPSH__MODEL_LSTM_HYBRID && c->model.chunk_frames > 0)
-        return contradiction("model.chunk_frames: only lstm-hybrid learns from chunks", err);
-    if (c->model.outputs == 1)
-        return contradiction("model.outputs is 1: at least 2 states, or 0", err);
-    if (c->utterance_seconds_max > 0 && c->utterance_seconds_max < c->utterance_seconds_min)
-        return contradiction("data.utterance_seconds_max is below data.utterance_seconds_min", err);
-    if (c->epochs == 0 && c->samples_max == 0)
-        return contradiction("train.epochs and train.samples_max are 0: training has no end", err);
-    if (!c->is_adamw && c->sgd.is_nesterov && c->sgd.momentum <= 0)
-        return contradiction("train.nesterov needs train.momentum above 0", err);
-    if (c->schedule == SPSH__SCHEDULE_COSINE && c->schedule_samples > 0 &&
-        c->schedule_samples <= c->warm_up_samples)
-        return contradiction("train.schedule_samples is not above train.warm_up_samples", err);
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
+        if (rules[i].is_wrong)
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s", rules[i].what);
     return SPSH_OK;
 }
 
