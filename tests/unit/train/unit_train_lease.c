@@ -76,13 +76,20 @@ static bool is_dead(const world *w, uint32_t rank)
     return rank == w->frozen;
 }
 
+/* Tell rank 0 that `rank` will not be heard of again. */
+static spsh_status lose(spsh__runtime *t, uint32_t rank, spsh_error *err)
+{
+    const spsh__message m = {.kind = SPSH__LEASE_LOST, .part = rank};
+    return t->ops->post_fn(t, 0, &m, err);
+}
+
 /* Who has waited in vain looks who is dead. */
 static spsh_status report(const learner *l, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     for (uint32_t r = 1; rc == SPSH_OK && r < l->world->learners; r++)
         if (r != l->rank && is_dead(l->world, r))
-            rc = spsh__leases_lost(l->leases, r, err);
+            rc = lose(l->runtime, r, err);
     return rc;
 }
 
@@ -94,7 +101,7 @@ static spsh_status look_around(const learner *l, spsh_error *err)
         uint64_t dead = is_dead(l->world, r);
         rc = l->runtime->ops->note_fn(l->runtime, &dead, err);
         if (rc == SPSH_OK && dead != 0 && r != l->rank)
-            rc = spsh__leases_lost(l->leases, r, err);
+            rc = lose(l->runtime, r, err);
     }
     return rc;
 }
@@ -656,8 +663,6 @@ static spsh_status misuse(void *user, uint32_t rank, spsh_error *err)
     CHECK_I64(spsh__leases_begin(l, NULL, err), SPSH_OK);
     CHECK_I64(spsh__leases_begin(l, NULL, err), SPSH_E_INVALID_ARG);
     CHECK_I64(spsh__leases_place(l, 0, 0, 5, err), SPSH_E_INVALID_ARG);
-    CHECK_I64(spsh__leases_lost(l, 0, err), SPSH_E_INVALID_ARG);
-    CHECK_I64(spsh__leases_lost(l, 2, err), SPSH_E_INVALID_ARG);
     CHECK_I64(spsh__leases_take(l, true, &lease, &taken, err), SPSH_OK);
     CHECK_U64(taken, SPSH__LEASE_TAKEN);
     CHECK_I64(spsh__leases_take(l, true, &other, &taken, err), SPSH_E_INVALID_ARG);

@@ -263,17 +263,6 @@ bool spsh__leases_is_lost(const spsh__leases *l, uint32_t rank)
     return (l->met[SPSH__LEASE_STATE_BYTES + rank / 8] >> rank % 8 & 1) != 0;
 }
 
-spsh_status spsh__leases_lost(spsh__leases *l, uint32_t rank, spsh_error *err)
-{
-    const spsh__message m = {.kind = SPSH__LEASE_LOST, .part = rank};
-    if (rank == 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "without rank 0, which gives leases, there is no run");
-    if (rank >= l->runtime->world_size)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "rank %" PRIu32 " is none of them", rank);
-    return l->runtime->ops->post_fn(l->runtime, 0, &m, err);
-}
-
 /* ---- rank 0 ---- */
 
 /* The lock is taken where it is SPSH_OK. */

@@ -117,17 +117,11 @@ spsh_status spsh__leases_acknowledge(spsh__leases *leases, const spsh__lease_don
                                      spsh_error *err);
 
 /* Behind PAUSE: until all learners that are not lost are in the pause. All get the same state.
- * SPSH_E_TIMEOUT: call again (a learner may have died: spsh__leases_lost). */
+ * SPSH_E_TIMEOUT: call again. */
 spsh_status spsh__leases_meet(spsh__leases *leases, spsh__lease_state *ret_state, spsh_error *err);
 
 /* Behind meet: the rank was lost when all had met. All learners say the same, as rank 0 knew it. */
 bool spsh__leases_is_lost(const spsh__leases *leases, uint32_t rank);
-
-/* Any task of any learner, with or without the lock: `rank` will not be heard of again, which a
- * runtime that outlives its learners says by itself. Its
- * unacknowledged leases go to the front of the queue; whatever of it still comes is not counted.
- * Told again, it changes nothing. Rank 0 cannot be lost: the run is, then. */
-spsh_status spsh__leases_lost(spsh__leases *leases, uint32_t rank, spsh_error *err);
 
 /* ---- rank 0's computing task; on other ranks SPSH_E_INVALID_ARG ---- */
 
