@@ -132,7 +132,7 @@ def test_who_cannot_be_lost(work):
     equal(codes, [70, -9, 70], f"without shrink: {said}")
     for more, comm, told in (([], "tcp", "with allreduce all need each other"),
                              (["train.strategy=ps-async"], "tcp", "train.servers: 1"),
-                             ([*random, "--link", "1ms+1Gbit"], "tcp", "without --link")):
+                             ([*random, "--link", "1ms+1Gbit"], "tcp", "without link")):
         codes, said = train(work, "refused", *SHRINK, *more, comm=comm)
         check(0 not in codes and told in said[0] + said[1], f"{more}: {codes} {said}")
 

@@ -29,11 +29,10 @@ static spsh_status check(const spsh__run *r, spsh_error *err)
     if (r->world->ops->no_loss != NULL)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "%s", r->world->ops->no_loss);
     if (comm->has_gone_fn == NULL)
-        return SPSH_FAIL(
-            err, SPSH_E_UNSUPPORTED,
-            "train.on_lost is shrink, which needs messages over TCP "
-            "(SPEECHSHARD_COMM=tcp), without --link; with %s all processes end with one",
-            comm->name);
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
+                         "train.on_lost is shrink, which needs messages over TCP "
+                         "(SPEECHSHARD_COMM=tcp), without link; with %s all processes end with one",
+                         comm->name);
     return SPSH_OK;
 }
 

@@ -55,8 +55,7 @@ spsh_status spsh__run_check_record(spsh__run *r, spsh_error *err)
     if (!r->o->record)
         return SPSH_OK;
     if (r->o->resume)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "a record begins with its run: not with --resume");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a record begins with its run: not with resume");
     if (r->setup.config->shrinks)
         return SPSH_FAIL(
             err, SPSH_E_UNSUPPORTED,

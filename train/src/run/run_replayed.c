@@ -94,9 +94,7 @@ static spsh_status learn(void *user, uint32_t learner, spsh_error *err)
     s->is_cut = s->is_cut || is_cut;
     if (!is_cut)
         spsh__run_take_failure(&s->all, rc, &failed);
-    if (rc != SPSH_OK && err != NULL)
-        *err = failed;
-    return rc;
+    return spsh__fail_again(rc, &failed, err);
 }
 
 static spsh_status name_files(stage *s, spsh_error *err)
@@ -124,7 +122,7 @@ static spsh_status check(const spsh_train_options *o, spsh_error *err)
                          "a run is done again as it was recorded: without a configuration, changes "
                          "to it, resume, record and simulate");
     return spsh__run_check_undisturbed(o,
-                                       "what --slow, --freeze, --kill and --link did to a run is "
+                                       "what slow, freeze, kill and link did to a run is "
                                        "in its record; a replay has no other processes to meet",
                                        err);
 }
@@ -136,8 +134,7 @@ static spsh_status open_record(stage *s, spsh_error *err)
         return rc;
     rc = spsh__record_find(&s->record, &s->record.run, &s->learners, err);
     if (rc == SPSH_E_NOT_FOUND)
-        return SPSH_FAIL(err, rc, "%s: no record is there: a run keeps one with --record",
-                         s->folder);
+        return SPSH_FAIL(err, rc, "%s: no record is there: a run keeps one with record", s->folder);
     if (rc == SPSH_OK && (s->learners == 0 || s->learners > LEARNERS_MAX))
         rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: is of %u learners", s->folder, s->learners);
     return rc != SPSH_OK ? rc : spsh__replay_open(&s->record, s->learners, &s->replay, err);
@@ -149,10 +146,8 @@ static spsh_status judge(const stage *s, spsh_status rc, spsh_error *err)
     if (s->all.status == SPSH_E_CANCELED && was_stopped(s))
         return SPSH_FAIL(err, SPSH_E_IO,
                          "the replay was stopped, and nothing of it is saved: begin it again");
-    if (s->all.status != SPSH_OK && err != NULL)
-        *err = s->all.error;
     if (s->all.status != SPSH_OK)
-        return s->all.status;
+        return spsh__fail_again(s->all.status, &s->all.error, err);
     if (rc != SPSH_OK && rc != SPSH_E_CANCELED)
         return rc;
     if (!s->is_cut)

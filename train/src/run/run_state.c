@@ -45,17 +45,13 @@ static spsh_status find_checkpoint(spsh__run *r, spsh_error *err)
         return SPSH_FAIL(err, rc,
                          "%s: there is no checkpoint to go on from; a configuration begins a run",
                          r->o->run);
-    if (rc != SPSH_OK) {
-        if (err != NULL)
-            *err = found;
-        return rc;
-    }
+    if (rc != SPSH_OK)
+        return spsh__fail_again(rc, &found, err);
     if (!r->o->resume)
-        return SPSH_FAIL(
-            err, SPSH_E_EXISTS,
-            "%s: has checkpoints: '--resume auto' goes on from them; else name another "
-            "folder",
-            r->o->run);
+        return SPSH_FAIL(err, SPSH_E_EXISTS,
+                         "%s: has checkpoints: with resume it goes on from them; else name another "
+                         "folder",
+                         r->o->run);
     return SPSH_OK;
 }
 
@@ -475,11 +471,8 @@ static spsh_status judge(const spsh__run *r, spsh_status rc, const spsh_error *f
 {
     if (rc == SPSH_OK)
         return rc;
-    if (rc == SPSH_E_MISMATCH || rc == SPSH_E_NO_MEMORY || rc == SPSH_E_INVALID_ARG) {
-        if (err != NULL)
-            *err = *failed;
-        return rc;
-    }
+    if (rc == SPSH_E_MISMATCH || rc == SPSH_E_NO_MEMORY || rc == SPSH_E_INVALID_ARG)
+        return spsh__fail_again(rc, failed, err);
     spsh__run_log(r, SPSH_LOG_ERROR, "a checkpoint was not written, those before are there: %s",
                   failed->message);
     return SPSH_OK;

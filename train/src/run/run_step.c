@@ -61,12 +61,7 @@ static spsh_status learn_batch(spsh__run *r, const spsh__feed_batch *b,
     spsh__model_backward(r->model.own, spsh__model_logit_gradients(r->model.own), on_bucket, r);
     spsh__backend_finish(r->backend);
     spsh__loss_take(&r->loss, b, r->rows.domain_count, row);
-    if (r->leaf.status != SPSH_OK) {
-        if (err != NULL)
-            *err = r->leaf.error;
-        return r->leaf.status;
-    }
-    return SPSH_OK;
+    return spsh__fail_again(r->leaf.status, &r->leaf.error, err);
 }
 
 static spsh_status do_leaf(spsh__run *r, const spsh__feed_batch *b, double *row, spsh_error *err)
@@ -351,6 +346,48 @@ static double waited_s(const spsh__run *r, uint64_t before_ns)
     return spsh__world_passed_s(r->world, (double)(spsh__feed_wait_ns(r->feed) - before_ns) * 1e-9);
 }
 
+/* When parts of a step were over, for its facts. */
+typedef struct step_times {
+    double begin_s, computed_s, exchanged_s, wait_s;
+    uint64_t waited_ns, sent_bytes; /* before it */
+} step_times;
+
+static step_times begin_times(spsh__run *r)
+{
+    spsh__fault_before_step(&r->world->faults);
+    return (step_times){.begin_s = spsh__world_now_s(r->world),
+                        .waited_ns = spsh__feed_wait_ns(r->feed),
+                        .sent_bytes = spsh__traffic_sent_bytes(&r->learner)};
+}
+
+static void end_compute(spsh__run *r, step_times *t)
+{
+    t->wait_s = waited_s(r, t->waited_ns);
+    spsh__fault_after_compute(&r->world->faults,
+                              spsh__world_now_s(r->world) - t->begin_s - t->wait_s);
+    t->computed_s = spsh__world_now_s(r->world);
+}
+
+static spsh_status exchange(spsh__run *r, step_times *t, spsh_error *err)
+{
+    spsh_status rc =
+        spsh__traffic_put(&r->traffic, &r->runtime, &r->learner, t->sent_bytes, r->rows.rows, err);
+    if (rc == SPSH_OK)
+        rc = r->strategy->ops->after_backward_fn(r->strategy, r->rows.rows, r->rows.own_totals,
+                                                 r->rows.count, err);
+    t->exchanged_s = spsh__world_now_s(r->world);
+    return rc;
+}
+
+static void end_times(spsh__run *r, const step_times *t)
+{
+    spsh__step_facts *f = &r->step.facts;
+    f->step_s = spsh__world_now_s(r->world) - t->begin_s;
+    f->wait_s = t->wait_s;
+    f->exchange_s = t->exchanged_s - t->computed_s;
+    f->compute_s = f->step_s - f->wait_s - f->exchange_s;
+}
+
 static spsh_status do_drawn(spsh__run *r, uint32_t batches, spsh_error *err)
 {
     const spsh__backend_ops *ops = r->backend->ops;
@@ -367,29 +404,19 @@ static spsh_status do_drawn(spsh__run *r, uint32_t batches, spsh_error *err)
 
 spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_error *err)
 {
-    spsh__fault_before_step(&r->world->faults);
-    const double begin_s = spsh__world_now_s(r->world);
-    const uint64_t waited_ns = spsh__feed_wait_ns(r->feed),
-                   sent_bytes = spsh__traffic_sent_bytes(&r->learner);
+    step_times times = begin_times(r);
     verdict v = {0};
     r->learner.step++;
     spsh_status rc = do_drawn(r, drawn->batches, err);
     if (rc != SPSH_OK)
         return rc;
-    const double computed_for_s = spsh__world_now_s(r->world) - begin_s - waited_s(r, waited_ns);
-    spsh__fault_after_compute(&r->world->faults, computed_for_s);
-    const double computed_s = spsh__world_now_s(r->world);
+    end_compute(r, &times);
     uint64_t stops = r->o->stop != NULL && *r->o->stop != 0;
     rc = spsh__run_note(&r->runtime, &stops, err);
     if (stops != 0)
         r->rows.rows[SPSH__ROW_STOP] = 1;
     if (rc == SPSH_OK)
-        rc =
-            spsh__traffic_put(&r->traffic, &r->runtime, &r->learner, sent_bytes, r->rows.rows, err);
-    if (rc == SPSH_OK)
-        rc = r->strategy->ops->after_backward_fn(r->strategy, r->rows.rows, r->rows.own_totals,
-                                                 r->rows.count, err);
-    const double exchanged_s = spsh__world_now_s(r->world);
+        rc = exchange(r, &times, err);
     if (rc == SPSH_OK)
         rc = judge(r, &v, err);
     if (rc != SPSH_OK)
@@ -397,11 +424,7 @@ spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_e
     clean_totals(r, &v);
     r->rows.own_totals[SPSH__ROW_STEPS] = 1;
     rc = learn(r, &v, r->report.begin_samples + drawn->samples, err);
-    r->step.facts.step_s = spsh__world_now_s(r->world) - begin_s;
-    r->step.facts.wait_s = waited_s(r, waited_ns);
-    r->step.facts.exchange_s = exchanged_s - computed_s;
-    r->step.facts.compute_s =
-        r->step.facts.step_s - r->step.facts.wait_s - r->step.facts.exchange_s;
+    end_times(r, &times);
     return rc;
 }
 
@@ -443,11 +466,7 @@ spsh_status spsh__run_flush(spsh__run *r, spsh_error *err)
 
 spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
 {
-    const spsh__strategy_ops *ops = r->strategy->ops;
-    spsh__fault_before_step(&r->world->faults);
-    const double begin_s = spsh__world_now_s(r->world);
-    const uint64_t waited_ns = spsh__feed_wait_ns(r->feed),
-                   sent_bytes = spsh__traffic_sent_bytes(&r->learner);
+    step_times times = begin_times(r);
     const spsh__feed_batch *first = NULL;
     spsh_status rc = first_batch(r, &first, err);
     if (rc != SPSH_OK)
@@ -456,20 +475,13 @@ spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
     rc = do_batches(r, first, err);
     if (rc != SPSH_OK)
         return rc;
-    const double wait_s = waited_s(r, waited_ns);
-    spsh__fault_after_compute(&r->world->faults, spsh__world_now_s(r->world) - begin_s - wait_s);
-    const double computed_s = spsh__world_now_s(r->world);
+    end_compute(r, &times);
     const double loss_scale = r->progress.loss_scale.scale;
-    rc = put_flags(r, computed_s, err);
+    rc = put_flags(r, times.computed_s, err);
     if (rc == SPSH_OK)
-        rc =
-            spsh__traffic_put(&r->traffic, &r->runtime, &r->learner, sent_bytes, r->rows.rows, err);
-    if (rc == SPSH_OK)
-        rc = ops->after_backward_fn(r->strategy, r->rows.rows, r->rows.own_totals, r->rows.count,
-                                    err);
+        rc = exchange(r, &times, err);
     if (rc != SPSH_OK)
         return rc;
-    const double exchanged_s = spsh__world_now_s(r->world);
     r->step.has_learnt = !is_late(r) || r->rows.totals[SPSH__ROW_SERVED] > 0;
     if (r->step.has_learnt)
         rc = use(r, err);
@@ -478,13 +490,8 @@ spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
     r->step.due_loss_scale = loss_scale;
     if (rc != SPSH_OK)
         return rc;
-    const double end_s = spsh__world_now_s(r->world);
-    r->step.facts.step_s = end_s - begin_s;
-    r->step.facts.wait_s = wait_s;
-    r->step.facts.exchange_s = exchanged_s - computed_s;
+    end_times(r, &times);
     r->step.facts.save_s = r->saving.save_s;
     r->saving.save_s = 0;
-    r->step.facts.compute_s =
-        r->step.facts.step_s - r->step.facts.wait_s - r->step.facts.exchange_s;
     return SPSH_OK;
 }

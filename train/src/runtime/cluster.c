@@ -257,6 +257,8 @@ static spsh_status read_u32(const char *key, const char *text, uint32_t *ret, sp
     return rc;
 }
 
+static const char *const fault_names[] = {"slow", "freeze", "kill"};
+
 static spsh_status read_jitter(spsh__cluster *c, const char *text, spsh_error *err)
 {
     const char *at = text;
@@ -289,12 +291,11 @@ static spsh_status read_value(spsh__cluster *c, const char *key, const char *tex
         {"jitter",   read_jitter  },
         {"deadline", read_deadline}
     };
-    static const char *const faults[] = {"slow", "freeze", "kill"};
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
         if (strcmp(key, own[i].name) == 0)
             return own[i].read_fn(c, text, err);
     for (int kind = 0; kind < 3; kind++)
-        if (strcmp(key, faults[kind]) == 0)
+        if (strcmp(key, fault_names[kind]) == 0)
             return read_fault(c, (spsh__sim_fault_kind)kind, text, err);
     if (strcmp(key, "link") == 0)
         return spsh__link_read(text, &c->link, err);
@@ -320,7 +321,6 @@ static spsh_status read_value(spsh__cluster *c, const char *key, const char *tex
 /* Faults of several clusters are those of the learners that there are. */
 static spsh_status check(const spsh__cluster *c, spsh_error *err)
 {
-    static const char *const names[] = {"slow", "freeze", "kill"};
     uint32_t most = 0;
     for (uint32_t i = 0; i < c->size_count; i++)
         most = c->sizes[i] > most ? c->sizes[i] : most;
@@ -331,8 +331,8 @@ static spsh_status check(const spsh__cluster *c, spsh_error *err)
         if (c->faults[i].learner >= most)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                              "%s=%u: there is no learner %u of %u (0 to %u)",
-                             names[c->faults[i].kind], c->faults[i].learner, c->faults[i].learner,
-                             most, most - 1);
+                             fault_names[c->faults[i].kind], c->faults[i].learner,
+                             c->faults[i].learner, most, most - 1);
     return SPSH_OK;
 }
 

@@ -23,19 +23,14 @@ static spsh_status read_list(spsh__sim_fault_kind kind, const char *const *list,
                              *list, f.learner, ranks[1]);
         if (f.learner != ranks[0])
             continue;
+        const uint64_t duration_ns = is_step ? f.to_ns : f.to_ns - f.from_ns;
+        const spsh__fault fault = {true, is_step, f.from_ns, duration_ns};
         if (kind == SPSH__SIM_SLOW)
             to->slow = f.factor;
         else if (kind == SPSH__SIM_FREEZE)
-            to->freeze.duration_ns = is_step ? f.to_ns : f.to_ns - f.from_ns;
-        if (kind == SPSH__SIM_FREEZE) {
-            to->freeze.is_there = true;
-            to->freeze.is_step = is_step;
-            to->freeze.at = f.from_ns;
-        } else if (kind == SPSH__SIM_KILL) {
-            to->kill.is_there = true;
-            to->kill.is_step = is_step;
-            to->kill.at = f.from_ns;
-        }
+            to->freeze = fault;
+        else
+            to->kill = fault;
     }
     return SPSH_OK;
 }
@@ -84,18 +79,19 @@ static void stop_for(uint64_t duration_ns)
     }
 }
 
-static bool is_due(bool is_step, uint64_t at, const spsh__faults *f)
+static bool is_due(const spsh__faults *f, const spsh__fault *fault)
 {
-    return is_step ? f->steps >= at : spsh__now_ns() - f->begin_ns >= at;
+    return fault->is_there &&
+           (fault->is_step ? f->steps : spsh__now_ns() - f->begin_ns) >= fault->at;
 }
 
 void spsh__fault_before_step(spsh__faults *f)
 {
     if (f->steps++ == 0)
         f->begin_ns = spsh__now_ns();
-    if (f->kill.is_there && is_due(f->kill.is_step, f->kill.at, f))
+    if (is_due(f, &f->kill))
         (void)kill(getpid(), SIGKILL);
-    if (f->freeze.is_there && is_due(f->freeze.is_step, f->freeze.at, f)) {
+    if (is_due(f, &f->freeze)) {
         f->freeze.is_there = false;
         stop_for(f->freeze.duration_ns);
     }

@@ -15,12 +15,14 @@
 #include "speechshard/train.h"
 
 /* Of this process alone. Zeroed: nothing is done to it. */
+typedef struct spsh__fault {
+    bool is_there, is_step;   /* at: a step's number, else nanoseconds */
+    uint64_t at, duration_ns; /* of a freeze */
+} spsh__fault;
+
 typedef struct spsh__faults {
     double slow; /* factor; 0, 1: as it is */
-    struct {
-        bool is_there, is_step; /* at: a step's number, else nanoseconds */
-        uint64_t at, duration_ns;
-    } freeze, kill;
+    spsh__fault freeze, kill;
     uint64_t steps, begin_ns;
 } spsh__faults;
 
