@@ -33,6 +33,10 @@ enum {
 void spsh__cuda_failed(spsh__backend *b, spsh_status rc, const spsh_error *err);
 bool spsh__cuda_has_failed(const spsh__backend *b);
 
+/* Of a launch: what its kernel is given, and the memory that it reads and writes. */
+#define SPSH__CUDA_JOB(job_, uses_, use_count_)                                                    \
+    .job = (job_), .job_bytes = sizeof(*(job_)), .uses = (uses_), .use_count = (use_count_)
+
 /* Onto the lane's stream. */
 void spsh__cuda_launch(spsh__backend *b, const spsh__kernel_launch *l);
 /* Blocks along x for so many elements, a thread one or more of them: at least 1, at most what fills

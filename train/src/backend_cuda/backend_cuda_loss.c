@@ -65,10 +65,7 @@ void spsh__cuda_log_softmax(spsh__backend *b, size_t rows, uint32_t width, spsh_
                                                 .blocks_x = row_blocks(rows, log2),
                                                 .blocks_y = 1,
                                                 .shared_bytes = SPSH__LOSS_ROW_BYTES,
-                                                .job = &job,
-                                                .job_bytes = sizeof(job),
-                                                .uses = uses,
-                                                .use_count = 2});
+                                                SPSH__CUDA_JOB(&job, uses, 2)});
 }
 
 /* ---- cross-entropy */
@@ -116,10 +113,7 @@ static void sum_entropy(spsh__backend *b, spsh__cross_entropy *c, const spsh__en
                                                 .blocks_x = parts,
                                                 .blocks_y = 1,
                                                 .shared_bytes = SPSH__ENTROPY_BYTES,
-                                                .job = &job,
-                                                .job_bytes = sizeof(job),
-                                                .uses = uses,
-                                                .use_count = 2});
+                                                SPSH__CUDA_JOB(&job, uses, 2)});
     const entropy_taker taker = {c, parts};
     spsh__cuda_download(b, sums, part_bytes, take_parts, &taker, sizeof(taker));
     if (c->row_losses != NULL)
@@ -154,14 +148,12 @@ void spsh__cuda_cross_entropy(spsh__backend *b, spsh__cross_entropy *c)
         {found,  c->rows * sizeof(*found), 1},
         spsh__cuda_writes(c->dlogits, c->rows * c->width),
     };
-    spsh__cuda_launch(b, &(spsh__kernel_launch){.kernel = SPSH__KERNEL_CROSS_ENTROPY,
-                                                .blocks_x = row_blocks(c->rows, log2),
-                                                .blocks_y = 1,
-                                                .shared_bytes = SPSH__LOSS_ROW_BYTES,
-                                                .job = &job,
-                                                .job_bytes = sizeof(job),
-                                                .uses = uses,
-                                                .use_count = c->dlogits.data != NULL ? 4 : 3});
+    spsh__cuda_launch(
+        b, &(spsh__kernel_launch){.kernel = SPSH__KERNEL_CROSS_ENTROPY,
+                                  .blocks_x = row_blocks(c->rows, log2),
+                                  .blocks_y = 1,
+                                  .shared_bytes = SPSH__LOSS_ROW_BYTES,
+                                  SPSH__CUDA_JOB(&job, uses, c->dlogits.data != NULL ? 4 : 3)});
     sum_entropy(b, c, found);
 }
 
@@ -357,10 +349,7 @@ static void launch_ctc(const ctc_call *call, const spsh__ctc_job *job)
                              .blocks_x = row_blocks(rows, job->group_log2),
                              .blocks_y = 1,
                              .shared_bytes = SPSH__LOSS_ROW_BYTES,
-                             .job = &copy,
-                             .job_bytes = sizeof(copy),
-                             .uses = uses,
-                             .use_count = 3};
+                             SPSH__CUDA_JOB(&copy, uses, 3)};
     if (rows > 0)
         spsh__cuda_launch(b, &l);
     l.kernel = SPSH__KERNEL_CTC_STATES;

@@ -66,10 +66,7 @@ static void put(norm_call *c, uint32_t kernel, uint32_t blocks_x, uint32_t block
                                                    .blocks_x = blocks_x,
                                                    .blocks_y = blocks_y,
                                                    .shared_bytes = shared_bytes,
-                                                   .job = &c->job,
-                                                   .job_bytes = sizeof(c->job),
-                                                   .uses = c->uses,
-                                                   .use_count = c->use_count});
+                                                   SPSH__CUDA_JOB(&c->job, c->uses, c->use_count)});
     c->use_count = 0;
 }
 

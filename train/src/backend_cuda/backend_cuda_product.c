@@ -33,10 +33,7 @@ static void keep_alone(spsh__backend *b, const spsh__gemm *g)
         .kernel = SPSH__KERNEL_GEMM_KEEP,
         .blocks_x = spsh__cuda_blocks(b, (uint64_t)g->m * g->n),
         .blocks_y = 1,
-        .job = &job,
-        .job_bytes = sizeof(job),
-        .uses = &use,
-        .use_count = 1,
+        SPSH__CUDA_JOB(&job, &use, 1),
     };
     spsh__cuda_launch(b, &l);
 }
@@ -157,10 +154,7 @@ static void add_bias(spsh__backend *b, const spsh__conv_shape *s, spsh__backend_
         .kernel = SPSH__KERNEL_CONV_BIAS,
         .blocks_x = ONE_OF(out_plane(s) / DEVICE_BLOCK_STEP + 1, PARTS_MAX),
         .blocks_y = ONE_OF(planes, PLANES_MAX),
-        .job = &job,
-        .job_bytes = sizeof(job),
-        .uses = uses,
-        .use_count = 2,
+        SPSH__CUDA_JOB(&job, uses, 2),
     };
     spsh__cuda_launch(b, &l);
 }
@@ -194,10 +188,7 @@ static void sum_bias(spsh__backend *b, const spsh__conv_shape *s, const spsh__co
         .blocks_x = parts,
         .blocks_y = s->out_channels,
         .shared_bytes = SPSH__DEVICE_THREADS * sizeof(float),
-        .job = &first,
-        .job_bytes = sizeof(first),
-        .uses = first_uses,
-        .use_count = 2,
+        SPSH__CUDA_JOB(&first, first_uses, 2),
     };
     spsh__cuda_launch(b, &first_launch);
     const spsh__conv_bias_sums_job then = {sums, g->dbias.data, parts, s->out_channels};
@@ -207,10 +198,7 @@ static void sum_bias(spsh__backend *b, const spsh__conv_shape *s, const spsh__co
         .kernel = SPSH__KERNEL_CONV_BIAS_SUMS,
         .blocks_x = spsh__cuda_blocks(b, s->out_channels),
         .blocks_y = 1,
-        .job = &then,
-        .job_bytes = sizeof(then),
-        .uses = then_uses,
-        .use_count = 2,
+        SPSH__CUDA_JOB(&then, then_uses, 2),
     };
     spsh__cuda_launch(b, &then_launch);
 }
@@ -224,10 +212,7 @@ static void add_halves(spsh__backend *b, spsh__backend_buffer to, spsh__backend_
         .kernel = SPSH__KERNEL_ADD_HALVES,
         .blocks_x = spsh__cuda_blocks(b, count),
         .blocks_y = 1,
-        .job = &job,
-        .job_bytes = sizeof(job),
-        .uses = uses,
-        .use_count = 2,
+        SPSH__CUDA_JOB(&job, uses, 2),
     };
     spsh__cuda_launch(b, &l);
 }

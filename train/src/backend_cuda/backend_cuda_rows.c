@@ -39,10 +39,7 @@ static void put_elements(spsh__backend *b, uint32_t kernel, spsh__elements_job *
     spsh__cuda_launch(b, &(spsh__kernel_launch){.kernel = kernel,
                                                 .blocks_x = spsh__cuda_blocks(b, up(job->count, 4)),
                                                 .blocks_y = 1,
-                                                .job = job,
-                                                .job_bytes = sizeof(*job),
-                                                .uses = uses,
-                                                .use_count = use_count});
+                                                SPSH__CUDA_JOB(job, uses, use_count)});
 }
 
 void spsh__cuda_clip_forward(spsh__backend *b, double limit, size_t count, spsh__backend_buffer x,
@@ -108,10 +105,7 @@ static void put_lines(spsh__backend *b, uint32_t kernel, spsh__lines_job *job,
         b, &(spsh__kernel_launch){.kernel = kernel,
                                   .blocks_x = spsh__cuda_blocks(b, job->lines * DEVICE_LANES),
                                   .blocks_y = 1,
-                                  .job = job,
-                                  .job_bytes = sizeof(*job),
-                                  .uses = uses,
-                                  .use_count = use_count});
+                                  SPSH__CUDA_JOB(job, uses, use_count)});
 }
 
 static bool are_lines_wide(const spsh__lines_job *job)
@@ -214,10 +208,7 @@ static void put_turn(spsh__backend *b, const spsh__turn_job *job, const spsh__de
                                                 .blocks_x = (uint32_t)tiles,
                                                 .blocks_y = least_u32(job->matrices, GRID_Y_MAX),
                                                 .shared_bytes = SPSH__TURN_SHARED,
-                                                .job = job,
-                                                .job_bytes = sizeof(*job),
-                                                .uses = uses,
-                                                .use_count = use_count});
+                                                SPSH__CUDA_JOB(job, uses, use_count)});
 }
 
 void spsh__cuda_rows_from_conv(spsh__backend *b, const spsh__conv_shape *s,
@@ -360,10 +351,7 @@ void spsh__cuda_add_sums(spsh__backend *b, const spsh__cuda_sums *s)
                              .blocks_x = (uint32_t)up(s->width, DEVICE_LANES),
                              .blocks_y = job.parts,
                              .shared_bytes = SPSH__COLUMNS_SHARED,
-                             .job = &job,
-                             .job_bytes = sizeof(job),
-                             .uses = sums,
-                             .use_count = 2};
+                             SPSH__CUDA_JOB(&job, sums, 2)};
     spsh__cuda_launch(b, &l);
     l.kernel = SPSH__KERNEL_ADD_COLUMNS;
     l.blocks_y = 1;
@@ -426,10 +414,7 @@ static void put_lookahead(spsh__backend *b, const spsh__lookahead *l, spsh__back
                              .kernel = SPSH__KERNEL_LOOKAHEAD,
                              .blocks_x = spsh__cuda_blocks(b, row),
                              .blocks_y = least_u32(up(l->frames, SPSH__LOOKAHEAD_TILE), GRID_Y_MAX),
-                             .job = &job,
-                             .job_bytes = sizeof(job),
-                             .uses = uses,
-                             .use_count = 3});
+                             SPSH__CUDA_JOB(&job, uses, 3)});
 }
 
 static bool is_empty(const spsh__lookahead *l)
@@ -475,10 +460,7 @@ static void add_weights(spsh__backend *b, const spsh__lookahead *l, const spsh__
         .blocks_x = (uint32_t)(up(l->width, DEVICE_LANES) * up(l->context, SPSH__LOOKAHEAD_TILE)),
         .blocks_y = job.parts,
         .shared_bytes = SPSH__LOOKAHEAD_SHARED,
-        .job = &job,
-        .job_bytes = sizeof(job),
-        .uses = sums,
-        .use_count = 3};
+        SPSH__CUDA_JOB(&job, sums, 3)};
     spsh__cuda_launch(b, &launch);
     job.to = spsh__cuda_array(b, g->dweight);
     launch.kernel = SPSH__KERNEL_ADD_LOOKAHEAD;

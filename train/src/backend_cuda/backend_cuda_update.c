@@ -35,10 +35,7 @@ double spsh__cuda_square_sum(spsh__backend *b, spsh__backend_buffer x, size_t co
                              .blocks_x = job.parts,
                              .blocks_y = 1,
                              .shared_bytes = SPSH__SQUARE_SHARED,
-                             .job = &job,
-                             .job_bytes = sizeof(job),
-                             .uses = squares,
-                             .use_count = 2};
+                             SPSH__CUDA_JOB(&job, squares, 2)};
     spsh__cuda_launch(b, &l);
     l.kernel = SPSH__KERNEL_SUM_PARTS;
     l.blocks_x = 1;
@@ -72,10 +69,7 @@ void spsh__cuda_sgd(spsh__backend *b, const spsh__sgd *o, const spsh__update *u)
     spsh__cuda_launch(b, &(spsh__kernel_launch){.kernel = SPSH__KERNEL_SGD,
                                                 .blocks_x = four_blocks(b, u->count),
                                                 .blocks_y = 1,
-                                                .job = &job,
-                                                .job_bytes = sizeof(job),
-                                                .uses = uses,
-                                                .use_count = use_count});
+                                                SPSH__CUDA_JOB(&job, uses, use_count)});
 }
 
 void spsh__cuda_adamw(spsh__backend *b, const spsh__adamw *o, const spsh__update *u)
@@ -106,8 +100,5 @@ void spsh__cuda_adamw(spsh__backend *b, const spsh__adamw *o, const spsh__update
     spsh__cuda_launch(b, &(spsh__kernel_launch){.kernel = SPSH__KERNEL_ADAMW,
                                                 .blocks_x = four_blocks(b, u->count),
                                                 .blocks_y = 1,
-                                                .job = &job,
-                                                .job_bytes = sizeof(job),
-                                                .uses = uses,
-                                                .use_count = 4});
+                                                SPSH__CUDA_JOB(&job, uses, 4)});
 }
