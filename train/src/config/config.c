@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/new_text.h"
 #include "base/settings_text.h"
 #include "labels/alignments.h"
 #include "speechshard/augment.h"
@@ -245,11 +246,6 @@ static place place_of(const char *name, uint64_t line, const char *key)
     return p;
 }
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the values of a configuration");
-}
-
 static spsh_status unknown_key(const place *where, const char *key, spsh_error *err)
 {
     const char *names[FIELDS + 1] = {NULL};
@@ -308,7 +304,7 @@ static spsh_status take_setting(void *user, const spsh_setting *s, spsh_error *e
         size += strlen(s->texts[i]) + 1;
     char *bytes = malloc(size + 1);
     if (bytes == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     free(g->bytes);
     *g = (given){bytes, s->count, s->is_list, name, line};
     for (size_t i = 0; i < s->count; i++) {
@@ -336,11 +332,9 @@ static spsh_status take_override(reading *r, const char *override, spsh_error *e
         const spsh_setting setting = {override, {key}, &value, 1, false, 0};
         return take_setting(r, &setting, err);
     }
-    const size_t yaml_size = strlen(override) + 16;
-    char *yaml = malloc(yaml_size);
+    char *yaml = spsh__new_text("\"%s\": %s", key, value);
     if (yaml == NULL)
-        return no_memory(err);
-    (void)snprintf(yaml, yaml_size, "\"%s\": %s", key, value);
+        return SPSH_NO_MEMORY(err);
     const spsh_status rc = spsh_settings_read(yaml, strlen(yaml), override, take_setting, r, err);
     free(yaml);
     return rc;
@@ -357,7 +351,7 @@ static spsh_status set_text(char **to, const char *text, spsh_error *err)
 {
     char *copy = strdup(text);
     if (copy == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     free(*to);
     *to = copy;
     return SPSH_OK;
@@ -462,7 +456,7 @@ static spsh_status set_list(const field *f, const given *g, void *config, const 
         *(double **)field_at(f, config) = numbers;
     }
     if (texts == NULL && numbers == NULL)
-        return f->kind == FIELD_NUMBERS && count == 0 ? SPSH_OK : no_memory(err);
+        return f->kind == FIELD_NUMBERS && count == 0 ? SPSH_OK : SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < count; i++, at += strlen(at) + 1) {
         if (at[0] == '\0')
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: an item of the list is empty",
@@ -633,9 +627,9 @@ static spsh_status parse(const char *yaml, size_t size, const char *name,
     reading *r = calloc(1, sizeof(*r));
     spsh_status rc = SPSH_OK;
     if (r == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     r->config = calloc(1, sizeof(*r->config));
-    rc = r->config == NULL ? no_memory(err)
+    rc = r->config == NULL ? SPSH_NO_MEMORY(err)
                            : spsh_settings_read(yaml, size, name, take_setting, r, err);
     for (size_t i = 0; overrides != NULL && overrides[i] != NULL && rc == SPSH_OK; i++)
         rc = take_override(r, overrides[i], err);

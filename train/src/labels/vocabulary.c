@@ -49,11 +49,6 @@ static int by_pair(const void *a, const void *b)
     return (left->right > right->right) - (left->right < right->right);
 }
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a vocabulary");
-}
-
 static spsh_status bad_symbol(const spsh__vocabulary_parts *parts, const char *symbol,
                               const char *what, spsh_error *err)
 {
@@ -82,7 +77,7 @@ static spsh_status take_texts(spsh__vocabulary *v, const spsh__vocabulary_parts 
     v->offsets = malloc(v->size * sizeof(*v->offsets));
     v->points = malloc(v->size * sizeof(*v->points));
     if (v->texts == NULL || v->offsets == NULL || v->points == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     v->texts[0] = '\0';
     v->offsets[0] = 0;
     size = 1;
@@ -146,7 +141,7 @@ static spsh_status take_merges(spsh__vocabulary *v, const spsh__vocabulary_parts
     }
     char *whole = malloc(longest + 1);
     v->merges = malloc((parts->merge_count + 1) * sizeof(*v->merges));
-    spsh_status rc = whole == NULL || v->merges == NULL ? no_memory(err) : SPSH_OK;
+    spsh_status rc = whole == NULL || v->merges == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     for (size_t i = 0; i < parts->merge_count && rc == SPSH_OK; i++) {
         v->merges[i].rank = (uint32_t)i;
         rc = take_merge(parts, sorted, parts->merges[i], whole, &v->merges[i]);
@@ -173,7 +168,7 @@ static spsh_status sort_texts(const spsh__vocabulary *v, const spsh__vocabulary_
 {
     text_symbol *sorted = malloc(v->size * sizeof(*sorted));
     if (sorted == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     for (uint32_t i = 1; i < v->size; i++)
         sorted[i - 1] = (text_symbol){spsh__symbol_text(v, i), i};
     qsort(sorted, v->size - 1, sizeof(*sorted), by_text);
@@ -204,7 +199,7 @@ spsh_status spsh__vocabulary_build(const spsh__vocabulary_parts *parts, spsh__vo
         return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: characters have no merges", parts->name);
     v = calloc(1, sizeof(*v));
     if (v == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     v->has_pieces = parts->has_pieces;
     v->form = parts->form;
     v->size = (uint32_t)parts->symbol_count + 1;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <utf8proc.h>
 
+#include "base/new_text.h"
 #include "speechshard/inside.h"
 #include "vocabulary_internal.h"
 
@@ -282,20 +283,11 @@ typedef struct making {
     spsh_error *err;
 } making;
 
-static spsh_status no_memory(const making *m)
-{
-    return SPSH_FAIL(m->err, SPSH_E_NO_MEMORY, "no memory for a vocabulary");
-}
-
 static spsh_status add_symbol(making *m, const char *left, const char *right)
 {
-    const size_t left_size = strlen(left);
-    const size_t right_size = strlen(right);
-    char *text = malloc(left_size + right_size + 1);
+    char *text = spsh__new_text("%s%s", left, right);
     if (text == NULL)
-        return no_memory(m);
-    memcpy(text, left, left_size);
-    memcpy(text + left_size, right, right_size + 1);
+        return SPSH_NO_MEMORY(m->err);
     m->symbols[++m->symbol_count] = text;
     return SPSH_OK;
 }
@@ -339,7 +331,7 @@ static spsh_status add_points(making *m)
         count += counts[point] > 0;
     frequency *found = malloc((count + 1) * sizeof(*found));
     if (found == NULL)
-        return no_memory(m);
+        return SPSH_NO_MEMORY(m->err);
     count = 0;
     for (int32_t point = 0; point < POINTS; point++)
         if (counts[point] > 0)
@@ -410,7 +402,7 @@ static spsh_status lay_out_words(making *m)
     m->starts = malloc((c->word_count + 1) * sizeof(*m->starts));
     m->sizes = calloc(c->word_count + 1, sizeof(*m->sizes));
     if (m->parts == NULL || m->starts == NULL || m->sizes == NULL)
-        return no_memory(m);
+        return SPSH_NO_MEMORY(m->err);
     for (size_t w = 0; w < c->word_count; w++) {
         m->starts[w] = at;
         m->parts[at++] = m->symbol_of[SPSH__POINT_WORD];
@@ -421,7 +413,7 @@ static spsh_status lay_out_words(making *m)
         }
         m->sizes[w] = (uint32_t)(at - m->starts[w]);
         if (!count_pairs(m, w, true))
-            return no_memory(m);
+            return SPSH_NO_MEMORY(m->err);
     }
     return SPSH_OK;
 }
@@ -458,7 +450,7 @@ static spsh_status merge_in_word(making *m, size_t w, uint64_t pair, uint32_t wh
     if (first + 1 >= size)
         return SPSH_OK;
     if (!count_pairs(m, w, false))
-        return no_memory(m);
+        return SPSH_NO_MEMORY(m->err);
     uint32_t kept = first;
     for (uint32_t i = first; i < size; i++) {
         const bool is_pair = i + 1 < size && pair_of(parts[i], parts[i + 1]) == pair;
@@ -466,7 +458,7 @@ static spsh_status merge_in_word(making *m, size_t w, uint64_t pair, uint32_t wh
         i += is_pair ? 1 : 0;
     }
     m->sizes[w] = kept;
-    return count_pairs(m, w, true) ? SPSH_OK : no_memory(m);
+    return count_pairs(m, w, true) ? SPSH_OK : SPSH_NO_MEMORY(m->err);
 }
 
 /* Notes the merge, and its symbol unless another merge made the same text. */
@@ -475,13 +467,9 @@ static spsh_status add_merge(making *m, uint64_t pair, uint32_t *ret_whole)
     const char *left = m->symbols[pair >> 32];
     const char *right = m->symbols[(uint32_t)pair];
     const size_t left_size = strlen(left);
-    const size_t size = left_size + strlen(right) + 2;
-    char *text = malloc(size);
+    char *text = spsh__new_text("%s %s", left, right);
     if (text == NULL)
-        return no_memory(m);
-    memcpy(text, left, left_size);
-    text[left_size] = ' ';
-    memcpy(text + left_size + 1, right, size - left_size - 1);
+        return SPSH_NO_MEMORY(m->err);
     m->merges[m->merge_count++] = text;
     for (uint32_t i = 1; i <= m->symbol_count; i++) {
         if (strncmp(m->symbols[i], left, left_size) == 0 &&
@@ -520,7 +508,7 @@ static spsh_status make(const counting *c, spsh__text_form form, uint32_t symbol
     m.symbols = (char **)calloc((size_t)symbols + 1, sizeof(*m.symbols));
     m.merges = (char **)calloc((size_t)symbols + 1, sizeof(*m.merges));
     m.symbol_of = calloc(POINTS, sizeof(*m.symbol_of));
-    rc = m.symbols == NULL || m.merges == NULL || m.symbol_of == NULL ? no_memory(&m)
+    rc = m.symbols == NULL || m.merges == NULL || m.symbol_of == NULL ? SPSH_NO_MEMORY(err)
                                                                       : add_points(&m);
     if (rc == SPSH_OK && c->has_pieces)
         rc = make_pieces(&m);

@@ -17,6 +17,7 @@
 #include <jansson.h>
 
 #include "base/append_all.h"
+#include "base/new_text.h"
 #include "event_file.h"
 #include "speechshard/decimal.h"
 #include "speechshard/inside.h"
@@ -219,11 +220,9 @@ static spsh_status find_end(spsh__metrics *m, uint64_t samples, past *p, spsh_er
 static spsh_status open_lines(spsh__metrics *m, const char *run, uint64_t samples, past *p,
                               spsh_error *err)
 {
-    const size_t capacity = strlen(run) + sizeof("/metrics.jsonl");
-    m->path = malloc(capacity);
+    m->path = spsh__new_text("%s/metrics.jsonl", run);
     if (m->path == NULL)
         return SPSH_NO_MEMORY(err);
-    (void)snprintf(m->path, capacity, "%s/metrics.jsonl", run);
     m->fd = m->io->open_fn(m->io->user, m->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     int os_errno = m->fd < 0 ? -m->fd : 0;
     if (os_errno == 0) {

@@ -7,13 +7,13 @@
  * The record's run is a hash of configuration, vocabulary and the number of utterances: a replay
  * with others would be of other numbers from its first step on.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include <xxhash.h>
 
+#include "base/new_text.h"
 #include "run_internal.h"
 #include "runtime/runtime_record.h"
 #include "speechshard/inside.h"
@@ -22,12 +22,8 @@ enum { MARK_RUN = 64 }; /* no strategy's, nor one of leases */
 
 static spsh_status name_folder(const char *run, char **ret, spsh_error *err)
 {
-    const size_t capacity = strlen(run) + sizeof("/record");
-    *ret = malloc(capacity);
-    if (*ret == NULL)
-        return SPSH_NO_MEMORY(err);
-    (void)snprintf(*ret, capacity, "%s/record", run);
-    return SPSH_OK;
+    *ret = spsh__new_text("%s/record", run);
+    return *ret == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 /* There is chance in it, and it is in the order of messages. */
@@ -112,12 +108,10 @@ static void remove_record(const spsh__run *r)
 {
     const spsh__record_options options = {spsh_allocator_default(), r->io, r->runtime.record_folder,
                                           0};
-    const size_t capacity = strlen(r->runtime.record_folder) + sizeof("/config.yaml");
-    char *path = r->world->is_first ? malloc(capacity) : NULL;
-    if (path != NULL) {
-        (void)snprintf(path, capacity, "%s/config.yaml", r->runtime.record_folder);
+    char *path =
+        r->world->is_first ? spsh__new_text("%s/config.yaml", r->runtime.record_folder) : NULL;
+    if (path != NULL)
         (void)r->io->unlink_fn(r->io->user, path);
-    }
     free(path);
     spsh__record_remove(&options, r->world->comm->rank);
 }

@@ -2,16 +2,16 @@
  * spsh__run_in on a fiber of runtime_replay.h, which lets them go on in the record's order. What
  * they compute is computed again, from the same data, so that it comes to the same bits.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/new_text.h"
 #include "run_one_process.h"
 #include "run_setup.h"
 #include "runtime/runtime_replay.h"
 #include "speechshard/inside.h"
 
-enum { LEARNERS_MAX = 1024, CONFIG_NAME_BYTES = 32 };
+enum { LEARNERS_MAX = 1024 };
 
 typedef struct stage {
     spsh__run_outcome all;      /* SPSH_E_CANCELED: stopped and saved, as it was then */
@@ -99,13 +99,10 @@ static spsh_status learn(void *user, uint32_t learner, spsh_error *err)
 
 static spsh_status name_files(stage *s, spsh_error *err)
 {
-    const size_t capacity = strlen(s->all.o->replay) + CONFIG_NAME_BYTES;
-    s->folder = malloc(capacity);
-    s->config = malloc(capacity);
+    s->folder = spsh__new_text("%s/record", s->all.o->replay);
+    s->config = spsh__new_text("%s/record/config.yaml", s->all.o->replay);
     if (s->folder == NULL || s->config == NULL)
         return SPSH_NO_MEMORY(err);
-    (void)snprintf(s->folder, capacity, "%s/record", s->all.o->replay);
-    (void)snprintf(s->config, capacity, "%s/record/config.yaml", s->all.o->replay);
     s->options.config_path = s->config;
     s->options.stop = NULL; /* begin_batch looks at the caller's */
     s->record = (spsh__record_options){spsh_allocator_default(),
