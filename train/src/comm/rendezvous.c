@@ -820,12 +820,12 @@ static spsh_status find_first(meeting *m, spsh_error *err)
 static int greet_other(meeting *m, const struct sockaddr *to, socklen_t size)
 {
     const struct timespec nap = {0, AGAIN_MS * 1000000L};
-    int s = greet(m, to, size, TO_OTHER, m->number);
-    while (s < 0 && !m->is_final && !is_over(m)) {
+    while (true) {
+        const int s = greet(m, to, size, TO_OTHER, m->number);
+        if (s >= 0 || m->is_final || is_over(m))
+            return s;
         (void)nanosleep(&nap, NULL);
-        s = greet(m, to, size, TO_OTHER, m->number);
     }
-    return s;
 }
 
 static spsh_status go_to_others(meeting *m, spsh_error *err)

@@ -199,48 +199,38 @@ static spsh_status add_batch(spsh__evaluator *e, const spsh__feed_batch *b, spsh
 
 /* ---- sums over ranks ---- */
 
-static uint64_t *put_errors(uint64_t *at, spsh__errors *e, bool is_back)
+static void list_counts(spsh__evaluation *s, uint64_t *ret[COUNTS])
 {
-    uint64_t *const fields[] = {&e->substitutions,   &e->insertions, &e->deletions,
-                                &e->reference_count, &e->utterances, &e->wrong_utterances};
-    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++, at++) {
-        if (is_back)
-            *fields[i] = *at;
-        else
-            *at = *fields[i];
+    spsh__errors *const errors[] = {&s->words, &s->letters, &s->letters_alone};
+    uint64_t *const own[] = {&s->loss_count, &s->infeasible,        &s->frames_right,
+                             &s->utterances, &s->without_alignment, &s->other_length};
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        spsh__errors *e = errors[i];
+        uint64_t *const fields[] = {&e->substitutions,   &e->insertions, &e->deletions,
+                                    &e->reference_count, &e->utterances, &e->wrong_utterances};
+        memcpy(ret, fields, sizeof(fields));
+        ret += sizeof(fields) / sizeof(fields[0]);
     }
-    return at;
-}
-
-static void put_counts(uint64_t counts[COUNTS], spsh__evaluation *s, bool is_back)
-{
-    uint64_t *at = put_errors(counts, &s->words, is_back);
-    at = put_errors(at, &s->letters, is_back);
-    at = put_errors(at, &s->letters_alone, is_back);
-    uint64_t *const fields[] = {&s->loss_count, &s->infeasible,        &s->frames_right,
-                                &s->utterances, &s->without_alignment, &s->other_length};
-    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++, at++) {
-        if (is_back)
-            *fields[i] = *at;
-        else
-            *at = *fields[i];
-    }
+    memcpy(ret, own, sizeof(own));
 }
 
 static spsh_status add_ranks(const spsh__evaluator *e, spsh__evaluation *sums, spsh_error *err)
 {
-    uint64_t counts[COUNTS];
+    uint64_t counts[COUNTS], *fields[COUNTS];
     double reals[] = {sums->loss_sum, sums->audio_s};
     if (e->o.comm == NULL || e->o.comm->world_size == 1)
         return SPSH_OK;
-    put_counts(counts, sums, false);
+    list_counts(sums, fields);
+    for (size_t i = 0; i < COUNTS; i++)
+        counts[i] = *fields[i];
     spsh_status rc =
         spsh__comm_all_reduce(e->o.comm, SPSH__COMM_U64, SPSH__COMM_SUM, counts, COUNTS, err);
     if (rc == SPSH_OK)
         rc = spsh__comm_all_reduce(e->o.comm, SPSH__COMM_F64, SPSH__COMM_SUM, reals, 2, err);
     if (rc != SPSH_OK)
         return rc;
-    put_counts(counts, sums, true);
+    for (size_t i = 0; i < COUNTS; i++)
+        *fields[i] = counts[i];
     sums->loss_sum = reals[0];
     sums->audio_s = reals[1];
     return SPSH_OK;
