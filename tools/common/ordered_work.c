@@ -2,8 +2,8 @@
  *
  *     released <= finished in any order <= taken <= released + window
  *
- * Threads take jobs in order; whoever wants the results waits for the oldest. Jobs are large beside
- * a lock, so one mutex for everything costs nothing that shows.
+ * Threads take jobs in order; the consumer waits for the oldest. A job takes milliseconds and a
+ * lock less than a microsecond, so one mutex for everything costs nothing that shows.
  */
 #include "ordered_work.h"
 #include "speechshard/inside.h"
@@ -29,22 +29,30 @@ struct spsh__ordered_work {
     slot *slots;
     size_t window;
     size_t taken, released;
+    uint64_t cost; /* of the jobs between them */
     bool stopping;
 };
 
-static spsh_status fail_memory(spsh_error *err, const char *what)
+static uint64_t cost_of(const spsh__ordered_work *w, size_t job)
 {
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s", what);
+    return w->options.cost_fn == NULL ? 0 : w->options.cost_fn(w->options.user, job);
+}
+
+static bool may_take(const spsh__ordered_work *w)
+{
+    return w->taken == w->released || (w->taken - w->released < w->window &&
+                                       w->cost + cost_of(w, w->taken) <= w->options.cost_max);
 }
 
 /* The next job's slot; NULL: there is nothing more to do. Under the mutex. */
 static slot *take(spsh__ordered_work *w)
 {
-    while (!w->stopping && w->taken < w->options.job_count && w->taken - w->released >= w->window)
+    while (!w->stopping && w->taken < w->options.job_count && !may_take(w))
         (void)pthread_cond_wait(&w->may_take, &w->mutex);
     if (w->stopping || w->taken == w->options.job_count)
         return NULL;
     slot *s = &w->slots[w->taken % w->window];
+    w->cost += cost_of(w, w->taken);
     s->job = w->taken++;
     s->done = false;
     return s;
@@ -58,7 +66,9 @@ static void *run(void *user)
     (void)pthread_mutex_lock(&w->mutex);
     for (slot *s = take(w); s != NULL; s = take(w)) {
         (void)pthread_mutex_unlock(&w->mutex);
-        s->status = worker != NULL ? SPSH_OK : kind->open_fn(w->options.user, &worker, &s->error);
+        s->status = worker != NULL || kind->open_fn == NULL
+                        ? SPSH_OK
+                        : kind->open_fn(w->options.user, &worker, &s->error);
         if (s->status == SPSH_OK)
             s->status = kind->run_fn(w->options.user, worker, s->job, s->result, &s->error);
         (void)pthread_mutex_lock(&w->mutex);
@@ -66,16 +76,21 @@ static void *run(void *user)
         (void)pthread_cond_signal(&w->may_hand_out);
     }
     (void)pthread_mutex_unlock(&w->mutex);
-    kind->close_fn(worker);
+    if (kind->close_fn != NULL)
+        kind->close_fn(worker);
     return NULL;
 }
 
 static spsh_status start_threads(spsh__ordered_work *w, spsh_error *err)
 {
-    while (w->thread_count < w->options.threads &&
-           pthread_create(&w->threads[w->thread_count], NULL, run, w) == 0)
-        w->thread_count++; /* fewer are slower, not wrong */
-    return w->thread_count > 0 ? SPSH_OK : fail_memory(err, "no thread can be started");
+    int failed = 0;
+    while (w->thread_count < w->options.threads && failed == 0) {
+        failed = pthread_create(&w->threads[w->thread_count], NULL, run, w);
+        w->thread_count += failed == 0;
+    }
+    if (w->thread_count > 0)
+        return SPSH_OK; /* fewer are slower, not wrong */
+    return SPSH_FAIL_OS(err, SPSH_E_NO_MEMORY, failed, "no thread can be started");
 }
 
 spsh_status spsh__ordered_work_start(const spsh__ordered_work_options *options,
@@ -83,8 +98,9 @@ spsh_status spsh__ordered_work_start(const spsh__ordered_work_options *options,
 {
     spsh__ordered_work *w = calloc(1, sizeof(*w));
     if (w == NULL)
-        return fail_memory(err, "out of memory");
+        return SPSH_NO_MEMORY(err);
     w->options = *options;
+    w->taken = w->released = options->first_job;
     if (w->options.threads == 0)
         w->options.threads = 1;
     w->window = (size_t)w->options.threads * w->options.ahead;
@@ -93,8 +109,7 @@ spsh_status spsh__ordered_work_start(const spsh__ordered_work_options *options,
     (void)pthread_cond_init(&w->may_hand_out, NULL);
     w->slots = calloc(w->window, sizeof(*w->slots));
     w->threads = calloc(w->options.threads, sizeof(*w->threads));
-    spsh_status rc =
-        w->slots == NULL || w->threads == NULL ? fail_memory(err, "out of memory") : SPSH_OK;
+    spsh_status rc = w->slots == NULL || w->threads == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     for (size_t i = 0; i < w->window && rc == SPSH_OK; i++)
         rc = options->kind->result_new_fn(options->user, &w->slots[i].result, err);
     if (rc == SPSH_OK)
@@ -127,11 +142,13 @@ spsh_status spsh__ordered_work_next(spsh__ordered_work *work, size_t *ret_job, v
 
 void spsh__ordered_work_release(spsh__ordered_work *work)
 {
-    (void)pthread_mutex_lock(&work->mutex);
-    work->slots[work->released % work->window].done = false;
-    work->released++;
-    (void)pthread_cond_broadcast(&work->may_take);
-    (void)pthread_mutex_unlock(&work->mutex);
+    spsh__ordered_work *w = work;
+    (void)pthread_mutex_lock(&w->mutex);
+    w->slots[w->released % w->window].done = false;
+    w->cost -= cost_of(w, w->released);
+    w->released++;
+    (void)pthread_cond_broadcast(&w->may_take);
+    (void)pthread_mutex_unlock(&w->mutex);
 }
 
 void spsh__ordered_work_stop(spsh__ordered_work *work)

@@ -7,8 +7,8 @@
  *     }
  *     spsh__ordered_work_stop(work);
  *
- * Whatever the number of threads, results come as 0, 1, 2, ...; a bounded number of them is done
- * ahead.
+ * Whatever the number of threads, results come in the order of the jobs. A bounded number of them
+ * is done ahead.
  */
 #ifndef SPSH_ORDERED_WORK_H
 #define SPSH_ORDERED_WORK_H
@@ -17,9 +17,10 @@
 
 #include "speechshard/base.h"
 
-/* What a kind of work is. All get the options' user. */
+/* A kind of work. All functions get the options' user. */
 typedef struct spsh__ordered_work_kind {
-    /* Of each thread, on it, before its first job; what it fails with is that job's failure. */
+    /* Called by each thread before its first job. Its failure is that job's failure. NULL, as
+     * close_fn: threads have nothing of their own. */
     spsh_status (*open_fn)(void *user, void **ret_worker, spsh_error *err);
     void (*close_fn)(void *worker); /* NULL is fine */
     /* Memory of a result, which is used again and again. */
@@ -31,9 +32,13 @@ typedef struct spsh__ordered_work_kind {
 typedef struct spsh__ordered_work_options {
     const spsh__ordered_work_kind *kind;
     void *user;
-    size_t job_count;
-    uint32_t threads; /* 0: 1 */
-    uint32_t ahead;   /* results a thread may be ahead */
+    size_t first_job, job_count; /* jobs first_job to job_count - 1 */
+    uint32_t threads;            /* 0: 1 */
+    uint32_t ahead;              /* results a thread may be ahead */
+    /* Bound the cost of the jobs that are not released yet. A single job may cost more than
+     * cost_max. cost_fn NULL: no bound. */
+    uint64_t (*cost_fn)(void *user, size_t job);
+    uint64_t cost_max;
 } spsh__ordered_work_options;
 
 typedef struct spsh__ordered_work spsh__ordered_work;

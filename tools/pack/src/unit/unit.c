@@ -11,14 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/file_names.h"
+#include "common/grow.h"
 #include "corpus_file.h"
 #include "plan/plan_item.h"
 #include "prepare_pipeline.h"
 #include "speechshard/inside.h"
 #include "unit_journal.h"
 
-#define CLAMP_NS                                                                                   \
-    UINT64_C(10000000) /* a segment may end 10 ms behind its recording: rounding in manifests */
+/* A segment may end 10 ms after its recording: manifests round. */
+#define CLAMP_NS          UINT64_C(10000000)
 #define NS_PER_SECOND     UINT64_C(1000000000)
 #define NS_PER_MS         UINT64_C(1000000)
 #define EXPANSION_KEEP    1U  /* memory a job takes, in sizes of its source: the file alone, */
@@ -29,9 +31,7 @@ typedef struct placer {
     const spsh__unit_context *context;
     spsh__packed *packed;
     spsh__unit_state state;
-    spsh_bytes items;
-    spsh__prepare_job *jobs;
-    size_t job_count;
+    spsh__prepare_plan plan;
     spsh_shard_writer *writer; /* the shard being written, or NULL */
     uint64_t done_items;       /* of the whole plan, for progress */
     uint64_t done_bytes;
@@ -39,25 +39,20 @@ typedef struct placer {
 
 /* ---- jobs ---- */
 
-static spsh_status push_job(placer *p, size_t *capacity, const spsh__prepare_job *job,
-                            spsh_error *err)
+/* The first item of *rest, which moves past it. */
+static spsh_status take_item(spsh_bytes *rest, spsh_ingest_item *ret_item, uint64_t *ret_sequence,
+                             spsh_error *err)
 {
-    if (p->job_count == *capacity) {
-        size_t grown_capacity = *capacity == 0 ? 1024 : 2 * *capacity;
-        spsh__prepare_job *grown = realloc(p->jobs, grown_capacity * sizeof(*grown));
-        if (grown == NULL)
-            return SPSH_NO_MEMORY(err);
-        p->jobs = grown;
-        *capacity = grown_capacity;
-    }
-    p->jobs[p->job_count++] = *job;
+    if (!spsh__item_read(*rest, ret_item, ret_sequence))
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "the plan is damaged");
+    const size_t size_bytes = spsh__item_size(*rest);
+    *rest = (spsh_bytes){rest->data + size_bytes, rest->size_bytes - size_bytes};
     return SPSH_OK;
 }
 
 static bool same_recording(const spsh_ingest_item *a, const spsh_ingest_item *b)
 {
-    return a->recording_id.size_bytes == b->recording_id.size_bytes &&
-           memcmp(a->recording_id.data, b->recording_id.data, a->recording_id.size_bytes) == 0 &&
+    return spsh__bytes_equal(a->recording_id, b->recording_id) &&
            a->audio.offset_bytes == b->audio.offset_bytes &&
            strcmp(a->audio.path, b->audio.path) == 0;
 }
@@ -69,29 +64,33 @@ static uint64_t cost_of(const spsh_pack_options *options, const spsh_ingest_item
     return bytes * (options->codec == SPSH_PACK_KEEP ? EXPANSION_KEEP : EXPANSION_ENCODE);
 }
 
-/* Neighbouring items of one recording are one job. */
+/* Adjacent items of one recording are one job. */
 static spsh_status make_jobs(placer *p, uint64_t item_count, spsh_error *err)
 {
+    spsh__prepare_plan *plan = &p->plan;
     spsh_ingest_item previous = {0};
+    spsh_bytes rest = plan->items;
     size_t capacity = 0;
-    size_t at = 0;
 
     for (uint64_t i = 0; i < item_count; i++) {
-        const spsh_bytes rest = {p->items.data + at, p->items.size_bytes - at};
+        const size_t at = plan->items.size_bytes - rest.size_bytes;
         spsh_ingest_item item;
         uint64_t sequence = 0;
-        if (!spsh__item_read(rest, &item, &sequence))
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, "the plan is damaged");
+        spsh_status rc = take_item(&rest, &item, &sequence, err);
+        if (rc != SPSH_OK)
+            return rc;
         if (i > 0 && same_recording(&previous, &item)) {
-            p->jobs[p->job_count - 1].item_count++;
+            plan->jobs[plan->job_count - 1].item_count++;
         } else {
-            const spsh__prepare_job job = {at, 1, cost_of(p->context->options, &item)};
-            spsh_status rc = push_job(p, &capacity, &job, err);
-            if (rc != SPSH_OK)
-                return rc;
+            spsh__prepare_job *jobs =
+                spsh__grow(plan->jobs, &capacity, plan->job_count + 1, sizeof(*jobs));
+            if (jobs == NULL)
+                return SPSH_NO_MEMORY(err);
+            plan->jobs = jobs;
+            jobs[plan->job_count++] =
+                (spsh__prepare_job){at, 1, cost_of(p->context->options, &item)};
         }
         previous = item;
-        at += spsh__item_size(rest);
     }
     return SPSH_OK;
 }
@@ -103,32 +102,23 @@ static spsh__source_tally *tally_of(placer *p, uint64_t sequence)
     return &p->state.tallies[spsh__sources_of(&p->context->plan->sources, sequence)];
 }
 
-static void reject_item(placer *p, const spsh_ingest_item *item, spsh_reject_reason reason,
-                        const char *detail)
+/* With 0 rows it is a remark on audio that is packed all the same. */
+static void report(placer *p, spsh_reject reject)
 {
-    const spsh_reject reject = {.reason = reason,
-                                .source = item->source,
-                                .id = item->id,
-                                .offset_bytes = SPSH_OFFSET_NONE,
-                                .detail = detail,
-                                .rows = 1};
+    reject.offset_bytes = SPSH_OFFSET_NONE;
     spsh__reject_append(&p->state.reject_lines, &p->state.rejects, &reject);
 }
 
-/* Name a recording that is packed in spite of something: a line that costs no rows. */
-static void note_recording(placer *p, spsh_reject_reason reason, spsh_bytes recording_id,
-                           const char *detail)
+static void reject_item(placer *p, const spsh_ingest_item *item, spsh_reject_reason reason,
+                        const char *detail)
 {
-    const spsh_reject note = {.reason = reason,
-                              .id = recording_id,
-                              .offset_bytes = SPSH_OFFSET_NONE,
-                              .detail = detail,
-                              .rows = 0};
-    spsh__reject_append(&p->state.reject_lines, &p->state.rejects, &note);
+    report(
+        p,
+        (spsh_reject){
+            .reason = reason, .source = item->source, .id = item->id, .detail = detail, .rows = 1});
 }
 
-/* The same of audio that is not as long as its metadata say: its own length counts. Milliseconds
- * tell them apart: less than fifty are no difference. */
+/* Audio may have another length than its metadata say. Its own length counts. */
 static void note_length(placer *p, const spsh_ingest_item *item, uint64_t audio_ns)
 {
     const uint64_t expected_ms = (item->expected_ns + NS_PER_MS / 2) / NS_PER_MS;
@@ -141,13 +131,10 @@ static void note_length(placer *p, const spsh_ingest_item *item, uint64_t audio_
                    "the metadata say %" PRIu64 ".%03" PRIu64 " s, the audio has %" PRIu64
                    ".%03" PRIu64 " s",
                    expected_ms / 1000, expected_ms % 1000, audio_ms / 1000, audio_ms % 1000);
-    const spsh_reject note = {.reason = SPSH_REJECT_DURATION_MISMATCH,
-                              .source = item->source,
-                              .id = item->id,
-                              .offset_bytes = SPSH_OFFSET_NONE,
-                              .detail = detail,
-                              .rows = 0};
-    spsh__reject_append(&p->state.reject_lines, &p->state.rejects, &note);
+    report(p, (spsh_reject){.reason = SPSH_REJECT_DURATION_MISMATCH,
+                            .source = item->source,
+                            .id = item->id,
+                            .detail = detail});
 }
 
 /* ---- shards ---- */
@@ -155,18 +142,19 @@ static void note_length(placer *p, const spsh_ingest_item *item, uint64_t audio_
 static spsh_status seal_shard(placer *p, spsh_error *err)
 {
     spsh_shard_seal seal;
+    const bool is_open = p->writer != NULL;
 
-    if (p->writer != NULL) {
+    if (!is_open && !p->state.last)
+        return SPSH_OK;
+    if (is_open) {
         spsh_status rc = spsh_shard_writer_seal(p->writer, &seal, err);
         if (rc != SPSH_OK)
             return rc;
         spsh_shard_writer_free(p->writer);
         p->writer = NULL;
         p->state.shard_number++;
-        return spsh__unit_journal_write(p->context, &p->state, &seal, p->packed, err);
     }
-    return p->state.last ? spsh__unit_journal_write(p->context, &p->state, NULL, p->packed, err)
-                         : SPSH_OK;
+    return spsh__unit_journal_write(p->context, &p->state, is_open ? &seal : NULL, p->packed, err);
 }
 
 static spsh_status open_shard(placer *p, spsh_error *err)
@@ -227,15 +215,14 @@ static spsh_status is_copy_of(placer *p, const spsh__prepared *prepared, uint64_
                               bool *ret_same, spsh_error *err)
 {
     const spsh_pack_options *options = p->context->options;
-    const size_t at = (size_t)p->jobs[job].first_item_bytes;
-    const spsh_bytes rest = {p->items.data + at, p->items.size_bytes - at};
+    spsh_bytes rest = spsh__job_items(&p->plan, job);
     spsh__prepared earlier = {0};
     spsh_ingest_item item;
     uint64_t sequence = 0;
 
-    if (!spsh__item_read(rest, &item, &sequence))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "the plan is damaged");
-    spsh_status rc = is_same_file(p, prepared, &item, ret_same, err);
+    spsh_status rc = take_item(&rest, &item, &sequence, err);
+    if (rc == SPSH_OK)
+        rc = is_same_file(p, prepared, &item, ret_same, err);
     if (rc != SPSH_OK || *ret_same ||
         (options->dedupe == SPSH_PACK_DEDUPE_BYTES && options->codec == SPSH_PACK_KEEP))
         return rc;
@@ -326,22 +313,20 @@ static bool text_of(const spsh_ingest_item *item, const spsh__job_result *result
 /* Whether any item of a job will be an utterance. Nothing is counted or reported. */
 static bool has_utterance(const placer *p, const spsh__job_result *result)
 {
-    size_t at = (size_t)result->job->first_item_bytes;
+    spsh_bytes rest = spsh__job_items(&p->plan, result->job);
     if (result->prepared.rejected)
         return false;
-    for (uint32_t i = 0; i < result->job->item_count; i++) {
-        const spsh_bytes rest = {p->items.data + at, p->items.size_bytes - at};
+    for (uint32_t i = 0; i < p->plan.jobs[result->job].item_count; i++) {
         spsh_ingest_item item;
         spsh_utterance utterance;
         uint64_t sequence = 0;
         char detail[160];
         bool clamped = false;
-        if (!spsh__item_read(rest, &item, &sequence))
+        if (take_item(&rest, &item, &sequence, NULL) != SPSH_OK)
             return false;
         if (segment_of(&item, &result->prepared.record, &utterance, &clamped, detail) &&
             text_of(&item, result, i == 0, &utterance))
             return true;
-        at += spsh__item_size(rest);
     }
     return false;
 }
@@ -399,9 +384,13 @@ static spsh_status place_recording(placer *p, spsh__job_result *result, spsh_byt
     if (copy)
         return SPSH_OK;
     if ((prepared->record.flags & SPSH_RECORD_UNDECODABLE) != 0)
-        note_recording(p, SPSH_REJECT_DECODER_LIMIT, recording_id, prepared->detail);
+        report(p, (spsh_reject){.reason = SPSH_REJECT_DECODER_LIMIT,
+                                .id = recording_id,
+                                .detail = prepared->detail});
     if (prepared->no_end_flag)
-        note_recording(p, SPSH_REJECT_NO_END_FLAG, recording_id, prepared->detail);
+        report(p, (spsh_reject){.reason = SPSH_REJECT_NO_END_FLAG,
+                                .id = recording_id,
+                                .detail = prepared->detail});
     prepared->record.id = recording_id;
     spsh_status rc = spsh_shard_writer_add_record(p->writer, &prepared->record, prepared->payload,
                                                   ret_record, err);
@@ -412,7 +401,7 @@ static spsh_status place_recording(placer *p, spsh__job_result *result, spsh_byt
     p->state.counts.payload_bytes += prepared->record.payload_bytes;
     if (p->context->options->dedupe == SPSH_PACK_DEDUPE_NONE)
         return SPSH_OK;
-    spsh__stored_entry entry = {.record = *ret_record, .job = result->job_index};
+    spsh__stored_entry entry = {.record = *ret_record, .job = result->job};
     memcpy(entry.key, prepared->key, sizeof(entry.key));
     return spsh__stored_add(&p->state.stored, &entry, err);
 }
@@ -428,27 +417,25 @@ static spsh_status make_room(placer *p, const spsh__job_result *result, uint64_t
     spsh_status rc = find_copy(p, &result->prepared, ret_record, ret_copy, err);
     if (rc != SPSH_OK)
         return rc;
-    return ensure_shard(p, result->job_index, *ret_copy ? 0 : result->prepared.record.payload_bytes,
-                        err);
+    return ensure_shard(p, result->job, *ret_copy ? 0 : result->prepared.record.payload_bytes, err);
 }
 
 static spsh_status place_job(placer *p, spsh__job_result *result, spsh_error *err)
 {
-    size_t at = (size_t)result->job->first_item_bytes;
+    spsh_bytes rest = spsh__job_items(&p->plan, result->job);
     uint64_t record = 0;
     bool placed = false;
     bool copy = false;
 
     spsh_status rc = make_room(p, result, &record, &copy, err);
-    for (uint32_t i = 0; rc == SPSH_OK && i < result->job->item_count; i++) {
-        const spsh_bytes rest = {p->items.data + at, p->items.size_bytes - at};
+    for (uint32_t i = 0; rc == SPSH_OK && i < p->plan.jobs[result->job].item_count; i++) {
         spsh_ingest_item item;
         spsh_utterance utterance;
         uint64_t sequence = 0;
 
-        if (!spsh__item_read(rest, &item, &sequence))
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, "the plan is damaged");
-        at += spsh__item_size(rest);
+        rc = take_item(&rest, &item, &sequence, err);
+        if (rc != SPSH_OK)
+            break;
         spsh__source_tally *tally = tally_of(p, sequence);
         if (result->prepared.rejected)
             reject_item(p, &item, result->prepared.reason, result->prepared.detail);
@@ -485,7 +472,7 @@ static spsh_status show_progress(placer *p, const spsh__job_result *result, spsh
     const spsh_pack_options *options = p->context->options;
     const spsh__plan *plan = p->context->plan;
 
-    p->done_items += result->job->item_count;
+    p->done_items += p->plan.jobs[result->job].item_count;
     p->done_bytes += result->prepared.source_bytes;
     if (result->prepared.decode_ns > 0 && !result->prepared.rejected) {
         const spsh_record *record = &result->prepared.record;
@@ -502,25 +489,25 @@ static spsh_status show_progress(placer *p, const spsh__job_result *result, spsh
 
 static spsh_status place_all(placer *p, spsh_error *err)
 {
-    const spsh__pipeline_options options = {p->context->options, p->items, p->jobs, p->job_count,
-                                            (size_t)p->state.next_job};
-    spsh__pipeline *pipeline = NULL;
-    spsh__job_result *result = NULL;
-    spsh_status rc = spsh__pipeline_start(&options, &pipeline, err);
+    spsh__ordered_work *work = NULL;
+    spsh_status rc = spsh__prepare_start(&p->plan, &work, err);
 
     while (rc == SPSH_OK) {
-        rc = spsh__pipeline_next(pipeline, &result, err);
+        size_t job = 0;
+        void *result = NULL;
+        rc = spsh__ordered_work_next(work, &job, &result, err);
         if (rc != SPSH_OK)
             break;
         rc = place_job(p, result, err);
         if (rc == SPSH_OK)
             rc = show_progress(p, result, err);
-        spsh__pipeline_release(pipeline);
+        spsh__job_result_clear(result);
+        spsh__ordered_work_release(work);
     }
-    spsh__pipeline_stop(pipeline);
+    spsh__ordered_work_stop(work);
     if (rc != SPSH_E_END)
         return rc;
-    p->state.next_job = p->job_count;
+    p->state.next_job = p->plan.job_count;
     p->state.last = true;
     return seal_shard(p, err);
 }
@@ -536,15 +523,16 @@ spsh_status spsh__unit_pack(const spsh__unit_context *context, uint64_t unit, sp
     p.state.tallies = calloc(context->plan->sources.count, sizeof(*p.state.tallies));
     rc = p.state.tallies == NULL ? SPSH_NO_MEMORY(err)
                                  : spsh__unit_journal_resume(context, &p.state, packed, err);
-    if (rc != SPSH_OK)
+    if (rc != SPSH_OK || p.state.last)
         goto out;
-    if (p.state.last) {
-        goto out;
-    }
     rc = spsh__plan_read_unit(context->options->io, context->work_directory, planned, &items, err);
     if (rc != SPSH_OK)
         goto out;
-    p.items = (spsh_bytes){items, (size_t)planned->size_bytes};
+    p.plan = (spsh__prepare_plan){
+        .pack = context->options,
+        .items = {items, (size_t)planned->size_bytes},
+        .first_job = (size_t)p.state.next_job
+    };
     p.done_items = packed->counts.packed + spsh__reject_rows(&packed->rejects);
     p.done_bytes = packed->counts.source_bytes;
     rc = make_jobs(&p, planned->item_count, err);
@@ -555,7 +543,7 @@ out:
     spsh__stored_free(&p.state.stored);
     spsh__builder_free(&p.state.reject_lines);
     free(p.state.tallies);
-    free(p.jobs);
+    free(p.plan.jobs);
     free(items);
     return rc;
 }
