@@ -54,3 +54,11 @@ const char *spsh__builder_text(spsh__builder *buffer)
     *end = '\0';
     return (const char *)buffer->data;
 }
+
+const char *spsh__builder_path(spsh__builder *path, const char *directory, const char *name)
+{
+    spsh__builder_clear(path);
+    spsh__builder_append_text(path, directory);
+    spsh__builder_append_part(path, name);
+    return spsh__builder_text(path);
+}

@@ -57,6 +57,9 @@ static inline void spsh__builder_append_text(spsh__builder *buffer, const char *
  * left out. */
 void spsh__builder_append_part(spsh__builder *path, const char *part);
 
+/* Make path "directory/name". NULL: no memory. */
+const char *spsh__builder_path(spsh__builder *path, const char *directory, const char *name);
+
 /* Empty, with its memory kept; a failure is forgotten. */
 void spsh__builder_clear(spsh__builder *buffer);
 void spsh__builder_free(spsh__builder *buffer);

@@ -30,56 +30,46 @@
 #define MISSING_MAX_PPM     UINT64_C(200000)
 #define MESSAGE_PATH_BYTES  ((size_t)150) /* of a path in a message */
 
-typedef struct paths {
-    spsh__builder work;
-    spsh__builder shards;
-    spsh__builder reports;
-    spsh__builder manifest;
-    spsh__builder lock;
-    spsh__builder plan;
-} paths;
+enum { WORK, SHARDS, REPORTS, MANIFEST, LOCK, PLAN, PATHS };
 
-static void set_path(spsh__builder *path, const char *output, const char *rest)
-{
-    spsh__builder_append_text(path, output);
-    spsh__builder_append_text(path, rest);
-    if (spsh__builder_text(path) == NULL)
-        path->failed = true;
-}
+/* In the output, and where: NUL-terminated. */
+typedef struct paths {
+    const char *output;
+    spsh__builder all[PATHS];
+} paths;
 
 static spsh_status make_paths(const char *output, paths *ret, spsh_error *err)
 {
-    set_path(&ret->work, output, "/" SPSH__PACK_WORK_DIRECTORY);
-    set_path(&ret->shards, output, "/shards");
-    set_path(&ret->reports, output, "/reports");
-    set_path(&ret->manifest, output, "/manifest.spsh");
-    set_path(&ret->lock, output, "/" SPSH__PACK_WORK_DIRECTORY "/lock");
-    set_path(&ret->plan, output, "/" SPSH__PACK_WORK_DIRECTORY "/plan");
-    if (ret->work.failed || ret->shards.failed || ret->reports.failed || ret->manifest.failed ||
-        ret->lock.failed || ret->plan.failed)
-        return SPSH_NO_MEMORY(err);
+    static const char *const names[PATHS] = {
+        [WORK] = SPSH__PACK_WORK_DIRECTORY,
+        [SHARDS] = "shards",
+        [REPORTS] = "reports",
+        [MANIFEST] = "manifest.spsh",
+        [LOCK] = SPSH__PACK_WORK_DIRECTORY "/lock",
+        [PLAN] = SPSH__PACK_WORK_DIRECTORY "/plan",
+    };
+    ret->output = output;
+    for (size_t i = 0; i < PATHS; i++)
+        if (spsh__builder_path(&ret->all[i], output, names[i]) == NULL)
+            return SPSH_NO_MEMORY(err);
     return SPSH_OK;
 }
 
 static void free_paths(paths *p)
 {
-    spsh__builder_free(&p->work);
-    spsh__builder_free(&p->shards);
-    spsh__builder_free(&p->reports);
-    spsh__builder_free(&p->manifest);
-    spsh__builder_free(&p->lock);
-    spsh__builder_free(&p->plan);
+    for (size_t i = 0; i < PATHS; i++)
+        spsh__builder_free(&p->all[i]);
 }
 
-static const char *text(const spsh__builder *path)
+static const char *path(const paths *p, size_t which)
 {
-    return (const char *)path->data; /* NUL-terminated by make_paths */
+    return (const char *)p->all[which].data;
 }
 
-static bool exists(const spsh_io *io, const char *path)
+static bool exists(const spsh_io *io, const char *name)
 {
     struct stat state;
-    return io->stat_fn(io->user, path, &state) == 0;
+    return io->stat_fn(io->user, name, &state) == 0;
 }
 
 /* Remove every file in a directory whose name matches. */
@@ -90,15 +80,13 @@ static void remove_files(const spsh_io *io, const char *directory,
     const struct dirent *entry = NULL;
 
     while (open != NULL && (entry = readdir(open)) != NULL) {
-        spsh__builder path = {0};
+        spsh__builder file = {0};
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
             !matches(entry->d_name))
             continue;
-        set_path(&path, directory, "/");
-        spsh__builder_append_text(&path, entry->d_name);
-        if (spsh__builder_text(&path) != NULL)
-            (void)io->unlink_fn(io->user, spsh__builder_text(&path));
-        spsh__builder_free(&path);
+        if (spsh__builder_path(&file, directory, entry->d_name) != NULL)
+            (void)io->unlink_fn(io->user, (const char *)file.data);
+        spsh__builder_free(&file);
     }
     if (open != NULL)
         (void)closedir(open);
@@ -122,60 +110,55 @@ static bool is_any(const char *name)
 
 /* Under the lock of packs, temporaries are what a killed run left. Those of manifest and index can
  * be an editor's as well: opening the dataset's own lock removes them, if there is no editor. */
-static void remove_temporaries(const spsh_io *io, const paths *p, const char *output)
+static void remove_temporaries(const spsh_io *io, const paths *p)
 {
     spsh_dataset_lock *lock = NULL;
-    if (spsh_dataset_lock_open(output, io, &lock, NULL) == SPSH_OK)
+    if (spsh_dataset_lock_open(p->output, io, &lock, NULL) == SPSH_OK)
         spsh_dataset_lock_close(lock);
-    remove_files(io, text(&p->work), is_temporary);
-    remove_files(io, text(&p->shards), is_temporary);
-    remove_files(io, text(&p->reports), is_temporary);
+    remove_files(io, path(p, WORK), is_temporary);
+    remove_files(io, path(p, SHARDS), is_temporary);
+    remove_files(io, path(p, REPORTS), is_temporary);
 }
 
 /* The plan's journal goes first, durably: without it the rest means nothing, whereas a journal
  * whose files are gone would stop every later run. */
 static void remove_work(const spsh_io *io, const paths *p)
 {
-    if (io->unlink_fn(io->user, text(&p->plan)) != 0 && exists(io, text(&p->plan)))
+    if (io->unlink_fn(io->user, path(p, PLAN)) != 0 && exists(io, path(p, PLAN)))
         return;
-    if (spsh_io_sync_directory(io, text(&p->work), NULL) != SPSH_OK)
+    if (spsh_io_sync_directory(io, path(p, WORK), NULL) != SPSH_OK)
         return;
-    remove_files(io, text(&p->work), is_any);
-    (void)io->rmdir_fn(io->user, text(&p->work));
+    remove_files(io, path(p, WORK), is_any);
+    (void)io->rmdir_fn(io->user, path(p, WORK));
 }
 
 /* A pack that came to nothing leaves nothing: rmdir spares what is in use. */
-static void remove_empty(const spsh_io *io, const paths *p, const char *output)
+static void remove_empty(const spsh_io *io, const paths *p)
 {
     remove_work(io, p);
-    (void)io->rmdir_fn(io->user, text(&p->shards));
-    (void)io->rmdir_fn(io->user, text(&p->reports));
-    (void)io->rmdir_fn(io->user, output);
+    (void)io->rmdir_fn(io->user, path(p, SHARDS));
+    (void)io->rmdir_fn(io->user, path(p, REPORTS));
+    (void)io->rmdir_fn(io->user, p->output);
 }
 
 /* The lock goes with the process, so a kill leaves none behind. */
-static spsh_status take_lock(const spsh_io *io, const paths *p, const char *output, int *ret_fd,
-                             spsh_error *err)
+static spsh_status take_lock(const spsh_io *io, const paths *p, int *ret_fd, spsh_error *err)
 {
-    int fd = io->open_fn(io->user, text(&p->lock), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    int fd = io->open_fn(io->user, path(p, LOCK), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 
-    if (fd < 0) {
-        spsh_error_set(err, spsh_io_status(-fd), -fd, SPSH_OFFSET_NONE, "%s: %s", text(&p->lock),
-                       strerror(-fd));
-        return spsh_io_status(-fd);
-    }
+    if (fd < 0)
+        return SPSH_FAIL_OS(err, spsh_io_status(-fd), -fd, "%s: %s", path(p, LOCK), strerror(-fd));
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         (void)io->close_fn(io->user, fd);
-        return SPSH_FAIL(err, SPSH_E_EXISTS, "%s: another pack is at work on it", output);
+        return SPSH_FAIL(err, SPSH_E_EXISTS, "%s: another pack is at work on it", p->output);
     }
     *ret_fd = fd;
     return SPSH_OK;
 }
 
-static spsh_status make_directories(const spsh_io *io, const paths *p, const char *output,
-                                    spsh_error *err)
+static spsh_status make_directories(const spsh_io *io, const paths *p, spsh_error *err)
 {
-    const char *const all[] = {output, text(&p->work), text(&p->shards), text(&p->reports)};
+    const char *const all[] = {p->output, path(p, WORK), path(p, SHARDS), path(p, REPORTS)};
     spsh_status rc = SPSH_OK;
 
     for (size_t i = 0; rc == SPSH_OK && i < sizeof(all) / sizeof(all[0]); i++)
@@ -192,16 +175,16 @@ static void log_line(const spsh_pack_options *options, const char *line)
 static spsh_status get_plan(const spsh_pack_options *options, const paths *p, spsh__plan *plan,
                             spsh_error *err)
 {
-    char line[160];
-    spsh_status rc = spsh__plan_load(options, text(&p->work), plan, err);
+    spsh_status rc = spsh__plan_load(options, path(p, WORK), plan, err);
 
     if (rc == SPSH_OK)
         log_line(options, "going on with an interrupted pack");
     if (rc == SPSH_E_NOT_FOUND) {
-        remove_files(options->io, text(&p->work), is_unpacked);
-        rc = spsh__plan_build(options, text(&p->work), plan, err);
+        remove_files(options->io, path(p, WORK), is_unpacked);
+        rc = spsh__plan_build(options, path(p, WORK), plan, err);
     }
     if (rc == SPSH_OK) {
+        char line[160];
         (void)snprintf(line, sizeof(line), "%" PRIu64 " utterance%s to pack in %" PRIu64 " unit%s",
                        plan->item_count, plan->item_count == 1 ? "" : "s", plan->unit_count,
                        plan->unit_count == 1 ? "" : "s");
@@ -352,8 +335,9 @@ static spsh_status merge(const spsh_pack_options *options, const spsh__plan *pla
 {
     spsh_publish_options publish = SPSH_PUBLISH_OPTIONS_INIT;
 
-    if (spsh__pack_progress(options, "merge", 0, 0, err) != SPSH_OK)
-        return SPSH_E_CANCELED;
+    spsh_status rc = spsh__pack_progress(options, "merge", 0, 0, err);
+    if (rc != SPSH_OK)
+        return rc;
     publish.io = options->io;
     publish.path = options->output;
     memcpy(publish.dataset_id, plan->dataset_id, sizeof(publish.dataset_id));
@@ -371,7 +355,7 @@ static spsh_status merge(const spsh_pack_options *options, const spsh__plan *pla
 static spsh_status pack_units(const spsh_pack_options *options, const paths *p,
                               const spsh__plan *plan, spsh__packed *packed, spsh_error *err)
 {
-    const spsh__unit_context context = {options, plan, text(&p->work), text(&p->shards)};
+    const spsh__unit_context context = {options, plan, path(p, WORK), path(p, SHARDS)};
     spsh_status rc = SPSH_OK;
 
     for (uint64_t unit = 0; rc == SPSH_OK && unit < plan->unit_count; unit++)
@@ -410,7 +394,7 @@ static spsh_status report(const spsh_pack_options *options, const paths *p, spsh
         rc = spsh__facts_gather(result, plan, packed, dataset, result->facts, err);
     spsh_dataset_close(dataset);
     if (rc == SPSH_OK)
-        rc = spsh__report_write(options, text(&p->reports), result->facts, err);
+        rc = spsh__report_write(options, path(p, REPORTS), result->facts, err);
     return rc;
 }
 
@@ -423,7 +407,7 @@ static spsh_status finish(const spsh_pack_options *options, const paths *p, spsh
     if (rc == SPSH_OK && result->facts == NULL)
         rc = SPSH_NO_MEMORY(err);
     if (rc == SPSH_OK)
-        rc = spsh__report_write_rejects(options, text(&p->work), text(&p->reports), packed,
+        rc = spsh__report_write_rejects(options, path(p, WORK), path(p, REPORTS), packed,
                                         &result->facts->examples, err);
     if (rc != SPSH_OK)
         return rc;
@@ -470,7 +454,7 @@ static spsh_status pack_locked(const spsh_pack_options *options, const paths *p,
 {
     spsh__plan plan = {0};
 
-    remove_temporaries(options->io, p, options->output);
+    remove_temporaries(options->io, p);
     spsh_status rc = get_plan(options, p, &plan, err);
     if (rc != SPSH_OK)
         return rc;
@@ -481,7 +465,7 @@ static spsh_status pack_locked(const spsh_pack_options *options, const paths *p,
         spsh__plan_free(&plan);
         return rc;
     }
-    if (exists(options->io, text(&p->manifest)) && !plan.loaded) {
+    if (exists(options->io, path(p, MANIFEST)) && !plan.loaded) {
         /* Published, nothing unfinished: the plan was made only to compare. */
         rc = check_published(options, &plan, result, err);
         remove_work(options->io, p);
@@ -510,7 +494,7 @@ static spsh_status check_output(const spsh_pack_options *options, const paths *p
         foreign = foreign || !is_ours(entry->d_name);
     if (open != NULL)
         (void)closedir(open);
-    if (foreign && !exists(options->io, text(&p->manifest)) && !exists(options->io, text(&p->work)))
+    if (foreign && !exists(options->io, path(p, MANIFEST)) && !exists(options->io, path(p, WORK)))
         return SPSH_FAIL(err, SPSH_E_EXISTS,
                          "%s is not empty and not a dataset; choose another output",
                          options->output);
@@ -528,13 +512,13 @@ spsh_status spsh__pack_run(const spsh_pack_options *options, spsh__pack_result *
     if (rc == SPSH_OK)
         rc = check_output(options, &p, err);
     if (rc == SPSH_OK)
-        rc = make_directories(options->io, &p, options->output, err);
+        rc = make_directories(options->io, &p, err);
     if (rc == SPSH_OK)
-        rc = take_lock(options->io, &p, options->output, &lock, err);
+        rc = take_lock(options->io, &p, &lock, err);
     if (rc == SPSH_OK)
         rc = pack_locked(options, &p, &result, err);
-    if (rc != SPSH_OK && lock >= 0 && !exists(options->io, text(&p.plan)))
-        remove_empty(options->io, &p, options->output);
+    if (rc != SPSH_OK && lock >= 0 && !exists(options->io, path(&p, PLAN)))
+        remove_empty(options->io, &p);
     if (lock >= 0)
         (void)options->io->close_fn(options->io->user, lock);
     free_paths(&p);

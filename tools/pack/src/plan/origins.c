@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/file_names.h"
+#include "common/grow.h"
 
 #define ORIGINS_MAX ((size_t)4096) /* of folders; roots may follow */
 
@@ -18,15 +19,12 @@ void spsh__origins_begin(spsh__origins *origins, const char *root)
 
 static bool push(spsh__origins *origins, spsh__origin origin)
 {
-    if (origins->count == origins->capacity) {
-        const size_t capacity = origins->capacity == 0 ? 16 : 2 * origins->capacity;
-        spsh__origin *grown = realloc(origins->items, capacity * sizeof(*grown));
-        if (grown == NULL)
-            return false;
-        origins->items = grown;
-        origins->capacity = capacity;
-    }
-    origins->items[origins->count++] = origin;
+    spsh__origin *items =
+        spsh__grow(origins->items, &origins->capacity, origins->count + 1, sizeof(*items));
+    if (items == NULL)
+        return false;
+    origins->items = items;
+    items[origins->count++] = origin;
     return true;
 }
 

@@ -41,24 +41,29 @@ void spsh__journal_hash(spsh__builder *out, const char *name, const uint8_t hash
     spsh__journal_text(out, name, (spsh_bytes){(const uint8_t *)text, 32});
 }
 
+spsh_status spsh__pack_publish(const spsh_io *io, const char *directory, const char *name,
+                               spsh_bytes content, spsh_error *err)
+{
+    spsh_file_writer *writer = NULL;
+    spsh_status rc = spsh_file_writer_open(io, directory, name, 0, NULL, &writer, err);
+    if (rc == SPSH_OK)
+        rc = spsh_file_writer_write(writer, content.data, content.size_bytes, err);
+    if (rc == SPSH_OK)
+        rc = spsh_file_writer_publish(writer, SPSH_PUBLISH_REPLACE, err);
+    spsh_file_writer_free(writer);
+    return rc;
+}
+
 spsh_status spsh__journal_publish(const spsh_io *io, const char *directory, const char *name,
                                   spsh__builder *content, spsh_error *err)
 {
-    spsh_file_writer *writer = NULL;
     uint8_t hash[16];
-    spsh_status rc = SPSH_OK;
 
     spsh__pack_hash128(spsh__builder_bytes(content), hash);
     spsh__journal_hash(content, "end", hash);
     if (content->failed)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: out of memory", name);
-    rc = spsh_file_writer_open(io, directory, name, 0, NULL, &writer, err);
-    if (rc == SPSH_OK)
-        rc = spsh_file_writer_write(writer, content->data, content->size_bytes, err);
-    if (rc == SPSH_OK)
-        rc = spsh_file_writer_publish(writer, SPSH_PUBLISH_REPLACE, err);
-    spsh_file_writer_free(writer);
-    return rc;
+    return spsh__pack_publish(io, directory, name, spsh__builder_bytes(content), err);
 }
 
 static bool end_line_is_right(const uint8_t *data, size_t size_bytes)
@@ -115,21 +120,25 @@ bool spsh__journal_take(spsh__journal *journal, const char *name, const char **r
 
 bool spsh__journal_parse(const char *rest, uint64_t *ret_numbers, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        uint64_t value = 0;
-        if (*rest < '0' || *rest > '9')
+    for (size_t i = 0; i < count; i++)
+        if (!spsh__take_digits(&rest, UINT64_MAX, &ret_numbers[i]) ||
+            *rest++ != (i + 1 == count ? '\0' : ' '))
             return false;
-        for (; *rest >= '0' && *rest <= '9'; rest++) {
-            if (__builtin_mul_overflow(value, 10U, &value) ||
-                __builtin_add_overflow(value, (uint64_t)(*rest - '0'), &value))
-                return false;
-        }
-        if (*rest != (i + 1 == count ? '\0' : ' '))
-            return false;
-        rest += i + 1 == count ? 0 : 1;
-        ret_numbers[i] = value;
-    }
     return true;
+}
+
+bool spsh__journal_take_numbers(spsh__journal *journal, const char *name, uint64_t *ret_numbers,
+                                size_t count)
+{
+    const char *rest = NULL;
+    return spsh__journal_take(journal, name, &rest) &&
+           spsh__journal_parse(rest, ret_numbers, count);
+}
+
+bool spsh__journal_take_hash(spsh__journal *journal, const char *name, uint8_t ret_hash[16])
+{
+    const char *rest = NULL;
+    return spsh__journal_take(journal, name, &rest) && spsh__hex128_parse(rest, ret_hash);
 }
 
 void spsh__journal_free(spsh__journal *journal)

@@ -21,7 +21,11 @@ void spsh__journal_numbers(spsh__builder *out, const char *name, const uint64_t 
 void spsh__journal_text(spsh__builder *out, const char *name, spsh_bytes text);
 void spsh__journal_hash(spsh__builder *out, const char *name, const uint8_t hash[16]);
 
-/* Seal with the end line and publish as directory/name by the write protocol. */
+/* Publish directory/name by the write protocol. An older file is replaced. */
+spsh_status spsh__pack_publish(const spsh_io *io, const char *directory, const char *name,
+                               spsh_bytes content, spsh_error *err);
+
+/* Seal with the end line, and publish. */
 spsh_status spsh__journal_publish(const spsh_io *io, const char *directory, const char *name,
                                   spsh__builder *content, spsh_error *err);
 
@@ -41,6 +45,10 @@ spsh_status spsh__journal_read(const spsh_io *io, const char *path, spsh__journa
 bool spsh__journal_take(spsh__journal *journal, const char *name, const char **ret_rest);
 /* Exactly count numbers in rest. */
 bool spsh__journal_parse(const char *rest, uint64_t *ret_numbers, size_t count);
+/* The next line has that name, and exactly count numbers or a hash. */
+bool spsh__journal_take_numbers(spsh__journal *journal, const char *name, uint64_t *ret_numbers,
+                                size_t count);
+bool spsh__journal_take_hash(spsh__journal *journal, const char *name, uint8_t ret_hash[16]);
 void spsh__journal_free(spsh__journal *journal);
 
 #endif

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "common/file_names.h"
+#include "common/grow.h"
 #include "common/json_text.h"
 #include "common/page.h"
 #include "pack_journal.h"
@@ -23,18 +24,16 @@
 
 #define UNIT_SHARDS    4U
 #define UNIT_ITEMS_MAX UINT64_C(200000) /* a unit's items are in memory while it is packed */
-#define SOURCE_BYTES_GUESS                                                                         \
-    (UINT64_C(256)                                                                                 \
-     << 10) /* of a file whose size the layout does not know                         \
-                           */
-#define WRITE_BYTES       ((size_t)1 << 20)
-#define PLAN_NAME         "plan"
-#define PLAN_ITEMS_NAME   "plan.items"
-#define PLAN_REJECTS_NAME "plan.rejects"
-#define PLAN_HEAD         "speechshard-plan"
-#define PLAN_VERSION      3U
-#define UNIT_WORDS        5U
-#define COUNT_WORDS       3U
+/* Size of a file that the layout does not know. */
+#define SOURCE_BYTES_GUESS (UINT64_C(256) << 10)
+#define WRITE_BYTES        ((size_t)1 << 20)
+#define PLAN_NAME          "plan"
+#define PLAN_ITEMS_NAME    "plan.items"
+#define PLAN_REJECTS_NAME  "plan.rejects"
+#define PLAN_HEAD          "speechshard-plan"
+#define PLAN_VERSION       3U
+#define UNIT_WORDS         5U
+#define COUNT_WORDS        3U
 
 /* The plan being written. */
 typedef struct plan_writer {
@@ -47,7 +46,7 @@ typedef struct plan_writer {
     spsh__builder unit_items; /* all items of the current unit, for its hash */
     spsh__builder recording;  /* id of the last item's recording */
     spsh__plan_unit unit;
-    uint64_t unit_capacity;
+    size_t unit_capacity;
     uint64_t offset_bytes;
 } plan_writer;
 
@@ -161,14 +160,11 @@ static spsh_status close_unit(plan_writer *writer, spsh_error *err)
 
     if (writer->unit.item_count == 0)
         return SPSH_OK;
-    if (plan->unit_count == writer->unit_capacity) {
-        uint64_t capacity = writer->unit_capacity == 0 ? 64 : 2 * writer->unit_capacity;
-        spsh__plan_unit *grown = realloc(plan->units, capacity * sizeof(*grown));
-        if (grown == NULL)
-            return SPSH_NO_MEMORY(err);
-        plan->units = grown;
-        writer->unit_capacity = capacity;
-    }
+    spsh__plan_unit *units =
+        spsh__grow(plan->units, &writer->unit_capacity, plan->unit_count + 1, sizeof(*units));
+    if (units == NULL)
+        return SPSH_NO_MEMORY(err);
+    plan->units = units;
     writer->unit.hash = spsh__pack_hash64(spsh__builder_bytes(&writer->unit_items));
     plan->units[plan->unit_count++] = writer->unit;
     plan->source_bytes += writer->unit.source_bytes;
@@ -177,28 +173,24 @@ static spsh_status close_unit(plan_writer *writer, spsh_error *err)
     return SPSH_OK;
 }
 
-static spsh_status write_item(plan_writer *writer, spsh_bytes bytes, spsh_error *err)
+static spsh_status write_item(plan_writer *writer, spsh_bytes bytes, const spsh_ingest_item *item,
+                              spsh_error *err)
 {
-    spsh_ingest_item item;
-    uint64_t sequence = 0;
     spsh_status rc = SPSH_OK;
 
-    if (!spsh__item_read(bytes, &item, &sequence))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "an item came damaged out of the sort");
-    bool new_recording =
-        !spsh__bytes_equal(spsh__builder_bytes(&writer->recording), item.recording_id);
-    if (new_recording) {
+    if (!spsh__bytes_equal(spsh__builder_bytes(&writer->recording), item->recording_id)) {
         if (writer->unit.source_bytes >= UNIT_SHARDS * writer->options->shard_bytes ||
             writer->unit.item_count >= UNIT_ITEMS_MAX)
             rc = close_unit(writer, err);
         if (rc != SPSH_OK)
             return rc;
-        writer->unit.source_bytes +=
-            item.source_bytes == SPSH_SOURCE_BYTES_UNKNOWN ? SOURCE_BYTES_GUESS : item.source_bytes;
+        writer->unit.source_bytes += item->source_bytes == SPSH_SOURCE_BYTES_UNKNOWN
+                                         ? SOURCE_BYTES_GUESS
+                                         : item->source_bytes;
         spsh__builder_clear(&writer->recording);
-        spsh__builder_append_bytes(&writer->recording, item.recording_id);
+        spsh__builder_append_bytes(&writer->recording, item->recording_id);
     }
-    spsh__item_hash(writer->identity, &item);
+    spsh__item_hash(writer->identity, item);
     spsh__builder_append_bytes(&writer->pending, bytes);
     spsh__builder_append_bytes(&writer->unit_items, bytes);
     writer->offset_bytes += bytes.size_bytes;
@@ -213,11 +205,11 @@ static spsh_status write_items(plan_writer *writer, spsh__plan_scan *scan, spsh_
     spsh_status rc = spsh_file_writer_open(writer->options->io, writer->work_directory,
                                            PLAN_ITEMS_NAME, 0, NULL, &writer->file, err);
     while (rc == SPSH_OK) {
-        spsh_bytes item = {NULL, 0};
-        bool duplicate = false;
-        rc = spsh__plan_scan_next(scan, &item, &duplicate, err);
-        if (rc == SPSH_OK && !duplicate)
-            rc = write_item(writer, item, err);
+        spsh_bytes bytes = {NULL, 0};
+        spsh_ingest_item item;
+        rc = spsh__plan_scan_next(scan, &bytes, &item, err);
+        if (rc == SPSH_OK)
+            rc = write_item(writer, bytes, &item, err);
     }
     if (rc == SPSH_E_END)
         rc = close_unit(writer, err);
@@ -278,22 +270,21 @@ static spsh_status write_journal(const spsh_pack_options *options, const char *w
 static spsh_status fill_plan(plan_writer *writer, spsh__plan_scan *scan, spsh_error *err)
 {
     spsh__plan *plan = writer->plan;
-    spsh_status rc = SPSH_OK;
 
     if (!options_json(writer->options, &plan->options))
         return SPSH_NO_MEMORY(err);
     spsh__pack_hasher_add(writer->identity, spsh__builder_bytes(&plan->options));
-    spsh__sources *sources = spsh__plan_scan_sources(scan);
-    for (size_t i = 0; i < sources->count; i++)
-        spsh__pack_hasher_add(writer->identity, spsh__bytes_of(sources->items[i].layout));
-    rc = write_items(writer, scan, err);
+    spsh__scan_counts *counts = spsh__plan_scan_counts(scan);
+    for (size_t i = 0; i < counts->sources.count; i++)
+        spsh__pack_hasher_add(writer->identity, spsh__bytes_of(counts->sources.items[i].layout));
+    spsh_status rc = write_items(writer, scan, err);
     if (rc != SPSH_OK)
         return rc;
     spsh__pack_hasher_digest(writer->identity, plan->dataset_id);
-    plan->sources = *sources;
-    *sources = (spsh__sources){0};
-    plan->published = *spsh__plan_scan_published(scan);
-    plan->rejects = *spsh__plan_scan_reject_counts(scan);
+    plan->sources = counts->sources;
+    counts->sources = (spsh__sources){0};
+    plan->published = counts->published;
+    plan->rejects = counts->rejects;
     plan->row_count = plan->item_count + spsh__reject_rows(&plan->rejects);
     return write_rejects(writer->options->io, writer->work_directory, scan, err);
 }
@@ -348,15 +339,12 @@ static spsh_status check_same_run(const spsh_pack_options *options, spsh__journa
 
 static bool read_units(spsh__journal *journal, spsh__plan *plan, uint64_t unit_count)
 {
-    const char *rest = NULL;
-
     if (unit_count > journal->size_bytes) /* each takes a line */
         return false;
     plan->units = calloc(unit_count + 1, sizeof(*plan->units));
     while (plan->units != NULL && plan->unit_count < unit_count) {
         uint64_t w[UNIT_WORDS];
-        if (!spsh__journal_take(journal, "unit", &rest) ||
-            !spsh__journal_parse(rest, w, UNIT_WORDS))
+        if (!spsh__journal_take_numbers(journal, "unit", w, UNIT_WORDS))
             return false;
         plan->units[plan->unit_count++] = (spsh__plan_unit){w[0], w[1], w[2], w[3], w[4]};
     }
@@ -365,17 +353,14 @@ static bool read_units(spsh__journal *journal, spsh__plan *plan, uint64_t unit_c
 
 static bool read_body(spsh__journal *journal, spsh__plan *plan, uint64_t unit_count)
 {
-    const char *rest = NULL;
     uint64_t counts[COUNT_WORDS];
 
-    if (!spsh__journal_take(journal, "dataset", &rest) ||
-        !spsh__hex128_parse(rest, plan->dataset_id) ||
-        !spsh__journal_take(journal, "counts", &rest) ||
-        !spsh__journal_parse(rest, counts, COUNT_WORDS) ||
-        !spsh__journal_take(journal, "reject_events", &rest) ||
-        !spsh__journal_parse(rest, plan->rejects.events, SPSH_REJECT_COUNT) ||
-        !spsh__journal_take(journal, "reject_rows", &rest) ||
-        !spsh__journal_parse(rest, plan->rejects.rows, SPSH_REJECT_COUNT) ||
+    if (!spsh__journal_take_hash(journal, "dataset", plan->dataset_id) ||
+        !spsh__journal_take_numbers(journal, "counts", counts, COUNT_WORDS) ||
+        !spsh__journal_take_numbers(journal, "reject_events", plan->rejects.events,
+                                    SPSH_REJECT_COUNT) ||
+        !spsh__journal_take_numbers(journal, "reject_rows", plan->rejects.rows,
+                                    SPSH_REJECT_COUNT) ||
         !spsh__sources_take(journal, &plan->sources) || plan->sources.count == 0 ||
         !spsh__published_take(journal, &plan->published))
         return false;
@@ -391,28 +376,19 @@ spsh_status spsh__plan_load(const spsh_pack_options *options, const char *work_d
     spsh__journal journal = {0};
     spsh__plan plan = {0};
     spsh__builder path = {0};
-    const char *rest = NULL;
     uint64_t head[2] = {0, 0};
-    spsh_status rc = SPSH_OK;
-
-    spsh__builder_append_text(&path, work_directory);
-    spsh__builder_append_text(&path, "/" PLAN_NAME);
-    if (spsh__builder_text(&path) == NULL) {
-        rc = SPSH_NO_MEMORY(err);
-        goto out;
-    }
-    rc = spsh__journal_read(options->io, spsh__builder_text(&path), &journal, err);
+    spsh_status rc = spsh__builder_path(&path, work_directory, PLAN_NAME) == NULL
+                         ? SPSH_NO_MEMORY(err)
+                         : spsh__journal_read(options->io, (const char *)path.data, &journal, err);
     if (rc != SPSH_OK)
         goto out;
-    if (!spsh__journal_take(&journal, PLAN_HEAD, &rest) || !spsh__journal_parse(rest, head, 2) ||
-        head[0] != PLAN_VERSION) {
+    if (!spsh__journal_take_numbers(&journal, PLAN_HEAD, head, 2) || head[0] != PLAN_VERSION)
         rc = SPSH_FAIL(err, SPSH_E_EXISTS,
                        "%s holds an unfinished pack of another version of speechshard; remove "
                        "the directory to start afresh",
                        options->output);
-        goto out;
-    }
-    rc = check_same_run(options, &journal, &plan, err);
+    if (rc == SPSH_OK)
+        rc = check_same_run(options, &journal, &plan, err);
     if (rc == SPSH_OK && !read_body(&journal, &plan, head[1]))
         rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: malformed", journal.path);
     if (rc != SPSH_OK)
@@ -431,11 +407,8 @@ static spsh_status read_range(const spsh_io *io, const char *path, const spsh__p
                               uint8_t *items, spsh_error *err)
 {
     int fd = io->open_fn(io->user, path, O_RDONLY | O_CLOEXEC, 0);
-    if (fd < 0) {
-        spsh_error_set(err, spsh_io_status(-fd), -fd, SPSH_OFFSET_NONE, "%s: %s", path,
-                       strerror(-fd));
-        return spsh_io_status(-fd);
-    }
+    if (fd < 0)
+        return SPSH_FAIL_OS(err, spsh_io_status(-fd), -fd, "%s: %s", path, strerror(-fd));
     spsh_status rc =
         spsh_io_read_exact(io, fd, items, unit->size_bytes, unit->offset_bytes, path, err);
     (void)io->close_fn(io->user, fd);
@@ -453,12 +426,10 @@ spsh_status spsh__plan_read_unit(const spsh_io *io, const char *work_directory,
     uint8_t *items = malloc(unit->size_bytes + 1);
     spsh_status rc = SPSH_OK;
 
-    spsh__builder_append_text(&path, work_directory);
-    spsh__builder_append_text(&path, "/" PLAN_ITEMS_NAME);
-    if (items == NULL || spsh__builder_text(&path) == NULL)
+    if (items == NULL || spsh__builder_path(&path, work_directory, PLAN_ITEMS_NAME) == NULL)
         rc = SPSH_NO_MEMORY(err);
     else
-        rc = read_range(io, spsh__builder_text(&path), unit, items, err);
+        rc = read_range(io, (const char *)path.data, unit, items, err);
     if (rc == SPSH_OK) {
         *ret_items = items;
         items = NULL;

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "common/file_names.h"
+#include "common/grow.h"
 #include "ingest/layouts/corpus.h"
 #include "ingest/layouts/layouts.h"
 #include "origins.h"
@@ -28,8 +29,7 @@ struct spsh__plan_scan {
     spsh_sorter *items;
     spsh_sorter *ids;
     spsh_sorter *rejects;
-    spsh__sources sources; /* the last one is being scanned */
-    spsh__published_found published;
+    spsh__scan_counts counts; /* the last source is being scanned */
     spsh__origins origins;
     size_t corpus;     /* being scanned */
     const char *below; /* the source's place in its corpus; "" for the corpus itself */
@@ -39,7 +39,6 @@ struct spsh__plan_scan {
     uint64_t *duplicates;    /* sequences, ascending */
     size_t duplicate_count;
     size_t duplicate_capacity;
-    spsh__reject_counts counts;
     spsh__builder key;
     spsh__builder value;
     spsh__builder path;
@@ -86,6 +85,12 @@ static void say(const spsh__plan_scan *scan, spsh_log_level level, const char *f
     scan->options->log_fn(scan->options->user, level, line);
 }
 
+/* The one that is being scanned. */
+static spsh__source *last_source(spsh__plan_scan *scan)
+{
+    return &scan->counts.sources.items[scan->counts.sources.count - 1];
+}
+
 static spsh_status add_reject(spsh__plan_scan *scan, const spsh_reject *reject, spsh_error *err)
 {
     spsh__builder_clear(&scan->key);
@@ -94,7 +99,7 @@ static spsh_status add_reject(spsh__plan_scan *scan, const spsh_reject *reject, 
     spsh__builder_append_bytes(&scan->key, reject->source);
     spsh__builder_append(&scan->key, "", 1);
     append_u64be(&scan->key, reject->line);
-    spsh__reject_append(&scan->value, &scan->counts, reject);
+    spsh__reject_append(&scan->value, &scan->counts.rejects, reject);
     if (scan->key.failed || scan->value.failed)
         return SPSH_NO_MEMORY(err);
     return spsh_sorter_add(scan->rejects, spsh__builder_bytes(&scan->key),
@@ -110,15 +115,15 @@ static spsh_status on_reject(void *user, const spsh_reject *reject, spsh_error *
     if (reject->reason == SPSH_REJECT_TRUNCATED && reject->rows == 0) /* a manifest */
         say(scan, SPSH_LOG_WARNING, "%.*s: %s", (int)full.source.size_bytes,
             (const char *)full.source.data, reject->detail == NULL ? "" : reject->detail);
-    if (scan->sources.count > 0)
-        scan->sources.items[scan->sources.count - 1].rows.rejected += reject->rows;
+    if (scan->counts.sources.count > 0)
+        last_source(scan)->rows.rejected += reject->rows;
     return scan->path.failed ? SPSH_NO_MEMORY(err) : add_reject(scan, &full, err);
 }
 
 static void on_rows(void *user, uint64_t merged, uint64_t excluded)
 {
     spsh__plan_scan *scan = user;
-    spsh__source_rows *rows = &scan->sources.items[scan->sources.count - 1].rows;
+    spsh__source_rows *rows = &last_source(scan)->rows;
     rows->merged += merged;
     rows->excluded += excluded;
 }
@@ -126,13 +131,13 @@ static void on_rows(void *user, uint64_t merged, uint64_t excluded)
 static spsh_status on_note(void *user, const char *note, spsh_error *err)
 {
     spsh__plan_scan *scan = user;
-    return spsh__sources_note(&scan->sources, note) ? SPSH_OK : SPSH_NO_MEMORY(err);
+    return spsh__sources_note(&scan->counts.sources, note) ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
 static void on_found(void *user, const spsh_ingest_item *item)
 {
     spsh__plan_scan *scan = user;
-    spsh__published_add(&scan->published, item);
+    spsh__published_add(&scan->counts.published, item);
 }
 
 /* What no dataset can hold is a reject, whichever layout let it through. */
@@ -156,12 +161,11 @@ static const char *flaw_of(const spsh_ingest_item *item, spsh_reject_reason *ret
     *ret_reason = SPSH_REJECT_TEXT_INVALID_UTF8;
     if (!spsh__utf8_valid(item->text) || !spsh__utf8_valid(item->extras))
         return "the text is not UTF-8";
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        *ret_reason = SPSH_REJECT_ROW_SYNTAX;
+    *ret_reason = SPSH_REJECT_ROW_SYNTAX;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (names[i].size_bytes > SPSH_NAME_BYTES_MAX || !spsh__utf8_valid(names[i]))
             return "a domain, split, speaker, language or document is not UTF-8 or longer than "
                    "1024 bytes";
-    }
     return NULL;
 }
 
@@ -189,7 +193,6 @@ static spsh_status on_emit(void *user, const spsh_ingest_item *item_in, spsh_err
     const spsh_ingest_item *item = &full;
     spsh_reject_reason reason = SPSH_REJECT_BAD_ID;
     uint8_t id_hash[16];
-    spsh_status rc = SPSH_OK;
 
     const char *flaw = flaw_of(item, &reason);
     if (flaw != NULL) {
@@ -204,7 +207,7 @@ static spsh_status on_emit(void *user, const spsh_ingest_item *item_in, spsh_err
     full.source = from_corpus(scan, full.source);
     if (scan->path.failed)
         return SPSH_NO_MEMORY(err);
-    rc = add_item(scan, item, err);
+    spsh_status rc = add_item(scan, item, err);
     if (rc != SPSH_OK)
         return rc;
     spsh__pack_hash128(item->id, id_hash);
@@ -214,8 +217,8 @@ static spsh_status on_emit(void *user, const spsh_ingest_item *item_in, spsh_err
     if (rc == SPSH_OK && !spsh__origins_see(&scan->origins, full.source, scan->sequence))
         return SPSH_NO_MEMORY(err);
     scan->sequence++;
-    scan->sources.items[scan->sources.count - 1].rows.offered++;
-    spsh__published_add(&scan->published, item);
+    last_source(scan)->rows.offered++;
+    spsh__published_add(&scan->counts.published, item);
     return rc;
 }
 
@@ -259,11 +262,11 @@ static spsh_status scan_source(spsh__plan_scan *scan, const spsh__view *view,
                          "%s: column_rules is for tables, and this is read as %s; layout_name "
                          "table reads it as a table",
                          spsh__view_root(view), layout->name);
-
-    if (!spsh__sources_add(&scan->sources, scan->corpus, scan->below, layout->name, evidence))
+    if (!spsh__sources_add(&scan->counts.sources, scan->corpus, scan->below, layout->name,
+                           evidence))
         return SPSH_NO_MEMORY(err);
-    scan->sources.items[scan->sources.count - 1].first_sequence = scan->sequence;
-    spsh__published_begin(&scan->published, layout->name);
+    last_source(scan)->first_sequence = scan->sequence;
+    spsh__published_begin(&scan->counts.published, layout->name);
     spsh__origins_begin(&scan->origins, scan->options->corpora[scan->corpus]);
     spsh_status rc = spsh__view_index_archives(view, err);
     return rc == SPSH_OK ? spsh__layout_scan(layout, &ingest, &sink, err) : rc;
@@ -328,8 +331,7 @@ static spsh_status scan_view(spsh__plan_scan *scan, const spsh__view *view, spsh
                              "%s: layout_name %s reads a folder or an archive, and this is a "
                              "file; give its folder",
                              spsh__view_root(view), layout->name);
-        say(scan, SPSH_LOG_INFO, "%s: read as %s because --layout says so", spsh__view_root(view),
-            layout->name);
+        say(scan, SPSH_LOG_INFO, "%s: read as %s because --layout says so", spsh__view_root(view), layout->name);
         return scan_source(scan, view, layout, "--layout says so", err);
     }
     spsh_status rc = spsh__corpus_find(view, &corpus, err);
@@ -420,7 +422,7 @@ static spsh_status tell_published(spsh__plan_scan *scan, spsh_error *err)
     spsh_status rc = SPSH_OK;
 
     for (size_t i = 0; i < spsh__published_count() && rc == SPSH_OK; i++) {
-        const uint64_t found = scan->published.utterances[i];
+        const uint64_t found = scan->counts.published.utterances[i];
         if (found == 0 || !spsh__published_differs(i, found))
             continue;
         const spsh_reject reject = {.reason = SPSH_REJECT_COUNT_MISMATCH,
@@ -435,15 +437,12 @@ static spsh_status tell_published(spsh__plan_scan *scan, spsh_error *err)
 
 static spsh_status push_duplicate(spsh__plan_scan *scan, uint64_t sequence, spsh_error *err)
 {
-    if (scan->duplicate_count == scan->duplicate_capacity) {
-        size_t capacity = scan->duplicate_capacity == 0 ? 64 : 2 * scan->duplicate_capacity;
-        uint64_t *grown = realloc(scan->duplicates, capacity * sizeof(*grown));
-        if (grown == NULL)
-            return SPSH_NO_MEMORY(err);
-        scan->duplicates = grown;
-        scan->duplicate_capacity = capacity;
-    }
-    scan->duplicates[scan->duplicate_count++] = sequence;
+    uint64_t *duplicates = spsh__grow(scan->duplicates, &scan->duplicate_capacity,
+                                      scan->duplicate_count + 1, sizeof(*duplicates));
+    if (duplicates == NULL)
+        return SPSH_NO_MEMORY(err);
+    scan->duplicates = duplicates;
+    duplicates[scan->duplicate_count++] = sequence;
     return SPSH_OK;
 }
 
@@ -460,28 +459,23 @@ static int compare_u64(const void *a, const void *b)
 static spsh_status find_duplicates(spsh__plan_scan *scan, spsh_error *err)
 {
     uint8_t previous[16];
-    uint64_t holder = 0; /* the first item with that id */
-    bool have_previous = false;
+    uint64_t holder = UINT64_MAX; /* the first item with that id; UINT64_MAX: no item yet */
+    spsh_bytes key = {NULL, 0};
+    spsh_bytes value = {NULL, 0};
     spsh_status rc = SPSH_OK;
 
-    for (;;) {
-        spsh_bytes key = {NULL, 0};
-        spsh_bytes value = {NULL, 0};
+    while ((rc = spsh_sorter_next(scan->ids, &key, &value, err)) == SPSH_OK) {
         uint64_t sequence = 0;
-        rc = spsh_sorter_next(scan->ids, &key, &value, err);
-        if (rc != SPSH_OK)
-            break;
         memcpy(&sequence, value.data, sizeof(sequence));
-        if (have_previous && memcmp(previous, key.data, sizeof(previous)) == 0) {
+        if (holder != UINT64_MAX && memcmp(previous, key.data, sizeof(previous)) == 0) {
             spsh__origins_share(&scan->origins, holder, sequence);
             rc = push_duplicate(scan, sequence, err);
             if (rc != SPSH_OK)
                 return rc;
         } else {
             holder = sequence;
+            memcpy(previous, key.data, sizeof(previous));
         }
-        memcpy(previous, key.data, sizeof(previous));
-        have_previous = true;
     }
     spsh_sorter_free(scan->ids);
     scan->ids = NULL;
@@ -549,45 +543,46 @@ spsh_status spsh__plan_scan_run(const spsh_pack_options *options, const char *wo
     return rc;
 }
 
-spsh__sources *spsh__plan_scan_sources(spsh__plan_scan *scan)
+spsh__scan_counts *spsh__plan_scan_counts(spsh__plan_scan *scan)
 {
-    return &scan->sources;
+    return &scan->counts;
 }
 
-const spsh__published_found *spsh__plan_scan_published(const spsh__plan_scan *scan)
+static spsh_status reject_duplicate(spsh__plan_scan *scan, const spsh_ingest_item *item,
+                                    uint64_t sequence, spsh_error *err)
 {
-    return &scan->published;
-}
-
-spsh_status spsh__plan_scan_next(spsh__plan_scan *scan, spsh_bytes *ret_item, bool *ret_duplicate,
-                                 spsh_error *err)
-{
-    spsh_bytes key = {NULL, 0};
-    spsh_bytes value = {NULL, 0};
-    spsh_ingest_item item;
-    uint64_t sequence = 0;
-
-    spsh_status rc = spsh_sorter_next(scan->items, &key, &value, err);
-    if (rc != SPSH_OK)
-        return rc;
-    if (!spsh__item_read(value, &item, &sequence))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "an item came damaged out of the sort");
-    *ret_item = value;
-    *ret_duplicate =
-        scan->duplicate_count > 0 && bsearch(&sequence, scan->duplicates, scan->duplicate_count,
-                                             sizeof(uint64_t), compare_u64) != NULL;
-    if (!*ret_duplicate)
-        return SPSH_OK;
+    spsh__sources *sources = &scan->counts.sources;
+    spsh__source_rows *rows = &sources->items[spsh__sources_of(sources, sequence)].rows;
     const spsh_reject reject = {.reason = SPSH_REJECT_DUP_ID,
-                                .source = item.source,
-                                .id = item.id,
+                                .source = item->source,
+                                .id = item->id,
                                 .offset_bytes = SPSH_OFFSET_NONE,
                                 .detail = "another utterance has this id",
                                 .rows = 1};
-    spsh__source_rows *rows = &scan->sources.items[spsh__sources_of(&scan->sources, sequence)].rows;
     rows->rejected++;
     rows->repeated++;
     return add_reject(scan, &reject, err);
+}
+
+spsh_status spsh__plan_scan_next(spsh__plan_scan *scan, spsh_bytes *ret_bytes,
+                                 spsh_ingest_item *ret_item, spsh_error *err)
+{
+    for (;;) {
+        spsh_bytes key = {NULL, 0};
+        uint64_t sequence = 0;
+        spsh_status rc = spsh_sorter_next(scan->items, &key, ret_bytes, err);
+        if (rc != SPSH_OK)
+            return rc;
+        if (!spsh__item_read(*ret_bytes, ret_item, &sequence))
+            return SPSH_FAIL(err, SPSH_E_CORRUPT, "an item came damaged out of the sort");
+        if (scan->duplicate_count == 0 ||
+            bsearch(&sequence, scan->duplicates, scan->duplicate_count, sizeof(uint64_t),
+                    compare_u64) == NULL)
+            return SPSH_OK;
+        rc = reject_duplicate(scan, ret_item, sequence, err);
+        if (rc != SPSH_OK)
+            return rc;
+    }
 }
 
 spsh_status spsh__plan_scan_next_reject(spsh__plan_scan *scan, spsh_bytes *ret_line,
@@ -597,11 +592,6 @@ spsh_status spsh__plan_scan_next_reject(spsh__plan_scan *scan, spsh_bytes *ret_l
     return spsh_sorter_next(scan->rejects, &key, ret_line, err);
 }
 
-const spsh__reject_counts *spsh__plan_scan_reject_counts(const spsh__plan_scan *scan)
-{
-    return &scan->counts;
-}
-
 void spsh__plan_scan_free(spsh__plan_scan *scan)
 {
     if (scan == NULL)
@@ -609,7 +599,7 @@ void spsh__plan_scan_free(spsh__plan_scan *scan)
     spsh_sorter_free(scan->items);
     spsh_sorter_free(scan->ids);
     spsh_sorter_free(scan->rejects);
-    spsh__sources_free(&scan->sources);
+    spsh__sources_free(&scan->counts.sources);
     spsh__origins_free(&scan->origins);
     free(scan->duplicates);
     spsh__builder_free(&scan->key);

@@ -1,5 +1,5 @@
 /* pack_scan.h: run the layouts over all corpora and give their items back in plan order, duplicates
- * marked. */
+ * rejected. */
 #ifndef SPSH_PACK_SCAN_H
 #define SPSH_PACK_SCAN_H
 
@@ -15,22 +15,24 @@ typedef struct spsh__plan_scan spsh__plan_scan;
 spsh_status spsh__plan_scan_run(const spsh_pack_options *options, const char *work_directory,
                                 spsh__plan_scan **ret_scan, spsh_error *err);
 
-/** The sources in the order of the scan, with what was counted; borrowed until free. Duplicate ids
- * count when all items were taken. */
-spsh__sources *spsh__plan_scan_sources(spsh__plan_scan *scan);
+/** What was counted. Items with duplicate ids are counted as spsh__plan_scan_next passes them. */
+typedef struct spsh__scan_counts {
+    spsh__sources sources; /* in the order of the scan */
+    spsh__published_found published;
+    spsh__reject_counts rejects;
+} spsh__scan_counts;
 
-/** What was offered of published releases; borrowed until free. */
-const spsh__published_found *spsh__plan_scan_published(const spsh__plan_scan *scan);
+/** Borrowed until free. The caller may take the sources out of it. */
+spsh__scan_counts *spsh__plan_scan_counts(spsh__plan_scan *scan);
 
-/** The next item in plan order, as plan_item.h stores it; borrowed until the next call.
- * *ret_duplicate: its id is an earlier item's too. SPSH_E_END. */
-spsh_status spsh__plan_scan_next(spsh__plan_scan *scan, spsh_bytes *ret_item, bool *ret_duplicate,
-                                 spsh_error *err);
+/** The next item in plan order whose id no earlier item has; borrowed until the next call. *ret_bytes:
+ * as plan_item.h stores it. The others are rejected. SPSH_E_END. */
+spsh_status spsh__plan_scan_next(spsh__plan_scan *scan, spsh_bytes *ret_bytes,
+                                 spsh_ingest_item *ret_item, spsh_error *err);
 
-/** The next reject line, in a fixed order. SPSH_E_END. */
+/** The next reject line, in a fixed order, after all items. SPSH_E_END. */
 spsh_status spsh__plan_scan_next_reject(spsh__plan_scan *scan, spsh_bytes *ret_line,
                                         spsh_error *err);
-const spsh__reject_counts *spsh__plan_scan_reject_counts(const spsh__plan_scan *scan);
 
 void spsh__plan_scan_free(spsh__plan_scan *scan);
 

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "common/file_names.h"
+#include "common/grow.h"
 
 #define SOURCE_WORDS 7U
 #define TALLY_WORDS  4U
@@ -39,20 +40,18 @@ static void free_source(spsh__source *source)
 /* Takes the source's strings. */
 static bool push(spsh__sources *sources, spsh__source source)
 {
-    bool good = source.root != NULL && source.layout != NULL && source.evidence != NULL &&
-                source.notes != NULL;
-    if (good && sources->count == sources->capacity) {
-        const size_t capacity = sources->capacity == 0 ? 16 : 2 * sources->capacity;
-        spsh__source *grown = realloc(sources->items, capacity * sizeof(*grown));
-        good = grown != NULL;
-        sources->items = good ? grown : sources->items;
-        sources->capacity = good ? capacity : sources->capacity;
-    }
-    if (good)
-        sources->items[sources->count++] = source;
-    else
+    const bool good = source.root != NULL && source.layout != NULL && source.evidence != NULL &&
+                      source.notes != NULL;
+    spsh__source *items =
+        !good ? NULL
+              : spsh__grow(sources->items, &sources->capacity, sources->count + 1, sizeof(*items));
+    if (items == NULL) {
         free_source(&source);
-    return good;
+        return false;
+    }
+    sources->items = items;
+    items[sources->count++] = source;
+    return true;
 }
 
 bool spsh__sources_add(spsh__sources *sources, uint64_t operand, const char *root,

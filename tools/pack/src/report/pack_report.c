@@ -21,12 +21,9 @@ static spsh_status copy_file(const spsh_io *io, const char *directory, const cha
     uint64_t offset = 0;
     spsh_status rc = SPSH_OK;
 
-    spsh__builder_append_text(&path, directory);
-    spsh__builder_append_text(&path, "/");
-    spsh__builder_append_text(&path, name);
-    if (spsh__builder_text(&path) == NULL)
+    if (spsh__builder_path(&path, directory, name) == NULL)
         return SPSH_NO_MEMORY(err);
-    int fd = io->open_fn(io->user, spsh__builder_text(&path), O_RDONLY | O_CLOEXEC, 0);
+    int fd = io->open_fn(io->user, (const char *)path.data, O_RDONLY | O_CLOEXEC, 0);
     int64_t got = fd;
     while (fd >= 0 && rc == SPSH_OK) {
         got = io->pread_fn(io->user, fd, piece, sizeof(piece), offset);
@@ -41,11 +38,9 @@ static spsh_status copy_file(const spsh_io *io, const char *directory, const cha
     }
     if (fd >= 0)
         (void)io->close_fn(io->user, fd);
-    if (rc == SPSH_OK && got < 0) {
-        rc = spsh_io_status((int)-got);
-        spsh_error_set(err, rc, (int)-got, SPSH_OFFSET_NONE, "%s: %s", spsh__builder_text(&path),
-                       strerror((int)-got));
-    }
+    if (rc == SPSH_OK && got < 0)
+        rc = SPSH_FAIL_OS(err, spsh_io_status((int)-got), (int)-got, "%s: %s",
+                          (const char *)path.data, strerror((int)-got));
     spsh__builder_free(&path);
     return rc;
 }
@@ -60,21 +55,8 @@ spsh_status spsh__report_write_rejects(const spsh_pack_options *options, const c
 
     if (rc == SPSH_OK)
         rc = copy_file(options->io, work_directory, "plan.rejects", file, examples, err);
-    for (uint64_t i = 0; rc == SPSH_OK && i < packed->reject_file_count; i++)
+    for (size_t i = 0; rc == SPSH_OK && i < packed->reject_file_count; i++)
         rc = copy_file(options->io, work_directory, packed->reject_files[i], file, examples, err);
-    if (rc == SPSH_OK)
-        rc = spsh_file_writer_publish(file, SPSH_PUBLISH_REPLACE, err);
-    spsh_file_writer_free(file);
-    return rc;
-}
-
-static spsh_status write_whole(const spsh_io *io, const char *directory, const char *name,
-                               spsh_bytes content, spsh_error *err)
-{
-    spsh_file_writer *file = NULL;
-    spsh_status rc = spsh_file_writer_open(io, directory, name, 0, NULL, &file, err);
-    if (rc == SPSH_OK)
-        rc = spsh_file_writer_write(file, content.data, content.size_bytes, err);
     if (rc == SPSH_OK)
         rc = spsh_file_writer_publish(file, SPSH_PUBLISH_REPLACE, err);
     spsh_file_writer_free(file);
@@ -96,8 +78,8 @@ spsh_status spsh__report_write(const spsh_pack_options *options, const char *rep
     if (out.failed)
         rc = SPSH_NO_MEMORY(err);
     if (rc == SPSH_OK)
-        rc =
-            write_whole(options->io, report_directory, "pack.json", spsh__builder_bytes(&out), err);
+        rc = spsh__pack_publish(options->io, report_directory, "pack.json",
+                                spsh__builder_bytes(&out), err);
     spsh__builder_clear(&out);
     spsh__plan_command(options, &command);
     if (spsh__builder_text(&command) != NULL)
@@ -105,8 +87,8 @@ spsh_status spsh__report_write(const spsh_pack_options *options, const char *rep
     if (rc == SPSH_OK && (out.failed || command.failed))
         rc = SPSH_NO_MEMORY(err);
     if (rc == SPSH_OK)
-        rc =
-            write_whole(options->io, report_directory, "pack.html", spsh__builder_bytes(&out), err);
+        rc = spsh__pack_publish(options->io, report_directory, "pack.html",
+                                spsh__builder_bytes(&out), err);
     spsh__builder_free(&command);
     spsh__builder_free(&out);
     return rc;

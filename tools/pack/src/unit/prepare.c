@@ -27,14 +27,6 @@
 #define SEEK_TABLE_SECONDS 60U  /* shorter recordings need no seek table */
 #define SEEK_POINT_SECONDS 1U
 
-/* Decoded audio that is to be encoded again. */
-typedef struct pcm_buffer {
-    bool as_i16; /* convert to int16 (resampling); else native */
-    uint8_t *data;
-    size_t size_bytes;
-    size_t capacity_bytes;
-} pcm_buffer;
-
 static void reject(spsh__prepared *prepared, spsh_reject_reason reason, const char *detail)
 {
     prepared->rejected = true;
@@ -48,27 +40,9 @@ static size_t sample_bytes(spsh_sample_format format)
     return format == SPSH_SAMPLE_I16 ? sizeof(int16_t) : sizeof(int32_t);
 }
 
-static spsh_status collect_pcm(pcm_buffer *buffer, const spsh_audio_info *info, const void *pcm,
-                               uint64_t samples, spsh_error *err)
-{
-    size_t size_bytes = (size_t)samples * info->channels * sample_bytes(info->format);
-
-    if (size_bytes > buffer->capacity_bytes - buffer->size_bytes) {
-        size_t capacity = 2 * buffer->capacity_bytes + size_bytes;
-        uint8_t *grown = realloc(buffer->data, capacity);
-        if (grown == NULL)
-            return SPSH_NO_MEMORY(err);
-        buffer->data = grown;
-        buffer->capacity_bytes = capacity;
-    }
-    memcpy(buffer->data + buffer->size_bytes, pcm, size_bytes);
-    buffer->size_bytes += size_bytes;
-    return SPSH_OK;
-}
-
 /* Where decoded audio goes. */
 typedef struct pcm_sink {
-    pcm_buffer *buffer; /* NULL: it is not wanted again */
+    spsh__builder *pcm; /* to be encoded again; NULL: it is not wanted */
     spsh__level *level; /* NULL: not measured */
 } pcm_sink;
 
@@ -76,10 +50,14 @@ static spsh_status take_pcm(void *user, const spsh_audio_info *info, const void 
                             uint64_t samples, spsh_error *err)
 {
     const pcm_sink *sink = user;
+    const size_t values = (size_t)samples * info->channels;
 
     if (sink->level != NULL)
-        spsh__level_add(sink->level, info->format, pcm, (size_t)samples * info->channels);
-    return sink->buffer == NULL ? SPSH_OK : collect_pcm(sink->buffer, info, pcm, samples, err);
+        spsh__level_add(sink->level, info->format, pcm, values);
+    if (sink->pcm == NULL)
+        return SPSH_OK;
+    spsh__builder_append(sink->pcm, pcm, values * sample_bytes(info->format));
+    return sink->pcm->failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 static void judge_error(spsh__prepared *prepared, spsh_codec codec, const spsh_error *cause)
@@ -155,7 +133,7 @@ static bool is_codec_wanted(const spsh_pack_options *options, const spsh_audio_i
 }
 
 /* Resampling works on int16: bring what is wider down to it, in place. */
-static spsh_status to_i16(spsh__prepared *prepared, spsh_codec codec, pcm_buffer *pcm,
+static spsh_status to_i16(spsh__prepared *prepared, spsh_codec codec, spsh__builder *pcm,
                           spsh_error *err)
 {
     spsh_record *record = &prepared->record;
@@ -180,12 +158,11 @@ static spsh_status to_i16(spsh__prepared *prepared, spsh_codec codec, pcm_buffer
     }
     spsh_decoder_free(decoder);
     record->format = SPSH_SAMPLE_I16;
-    pcm->size_bytes = (size_t)(record->samples * record->channels) * sizeof(int16_t);
     return rc;
 }
 
 static spsh_status resample(const spsh_pack_options *options, spsh__prepared *prepared,
-                            pcm_buffer *pcm, spsh_error *err)
+                            spsh__builder *pcm, spsh_error *err)
 {
     spsh_record *record = &prepared->record;
     uint64_t capacity = 0;
@@ -202,7 +179,7 @@ static spsh_status resample(const spsh_pack_options *options, spsh__prepared *pr
     spsh_status rc = spsh_resample_i16((const int16_t *)(const void *)pcm->data, record->samples,
                                        record->channels, record->sample_rate_hz, options->rate_hz,
                                        out, capacity, &samples, err);
-    free(pcm->data);
+    spsh__builder_free(pcm);
     pcm->data = (uint8_t *)out;
     record->samples = samples;
     record->sample_rate_hz = options->rate_hz;
@@ -212,7 +189,7 @@ static spsh_status resample(const spsh_pack_options *options, spsh__prepared *pr
 }
 
 static spsh_status encode(const spsh_pack_options *options, spsh__prepared *prepared,
-                          const pcm_buffer *pcm, spsh_error *err)
+                          const spsh__builder *pcm, spsh_error *err)
 {
     spsh_record *record = &prepared->record;
     bool flac = options->codec == SPSH_PACK_FLAC;
@@ -278,7 +255,7 @@ static spsh_status check_encoded(spsh__prepared *prepared, spsh_error *err)
 }
 
 static spsh_status transcode(const spsh_pack_options *options, spsh__prepared *prepared,
-                             spsh_codec codec, pcm_buffer *pcm, spsh_error *err)
+                             spsh_codec codec, spsh__builder *pcm, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     bool resampled = options->rate_hz != 0 && options->rate_hz != prepared->record.sample_rate_hz;
@@ -307,7 +284,7 @@ static spsh_status decode_file(const spsh_pack_options *options, spsh__prepared 
 {
     const spsh_bytes file = {prepared->file, (size_t)prepared->source_bytes};
     bool collect = options->codec != SPSH_PACK_KEEP;
-    pcm_buffer pcm = {0};
+    spsh__builder pcm = {0};
     pcm_sink sink = {collect ? &pcm : NULL, options->trusts_headers ? NULL : &prepared->level};
     spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
     spsh_error cause = SPSH_ERROR_INIT;
@@ -342,7 +319,7 @@ static spsh_status decode_file(const spsh_pack_options *options, spsh__prepared 
     prepared->kept_as_is = collect;
     use_file_as_payload(prepared);
 out:
-    free(pcm.data);
+    spsh__builder_free(&pcm);
     return rc;
 }
 

@@ -18,11 +18,9 @@ typedef struct spsh__packed {
     spsh__level_counts levels;
     spsh__source_tally *tallies; /* by source of the plan */
     spsh_shard_seal *seals;      /* ascending (unit, number) */
-    uint64_t seal_count;
-    uint64_t seal_capacity;
+    size_t seal_count, seal_capacity;
     char (*reject_files)[32]; /* names in the work directory, in order */
-    uint64_t reject_file_count;
-    uint64_t reject_file_capacity;
+    size_t reject_file_count, reject_file_capacity;
     uint64_t decode_ns; /* this run's processor time in decoders, and the audio that they decoded */
     uint64_t decode_audio_ms;
 } spsh__packed;

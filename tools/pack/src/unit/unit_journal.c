@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/grow.h"
 #include "common/hash.h"
 #include "plan/pack_journal.h"
 #include "speechshard/inside.h"
@@ -24,30 +25,24 @@ static void file_name(const spsh__unit_state *state, const char *suffix, char ds
 
 static spsh_status add_seal(spsh__packed *packed, const spsh_shard_seal *seal, spsh_error *err)
 {
-    if (packed->seal_count == packed->seal_capacity) {
-        uint64_t capacity = packed->seal_capacity == 0 ? 64 : 2 * packed->seal_capacity;
-        spsh_shard_seal *grown = realloc(packed->seals, capacity * sizeof(*grown));
-        if (grown == NULL)
-            return SPSH_NO_MEMORY(err);
-        packed->seals = grown;
-        packed->seal_capacity = capacity;
-    }
-    packed->seals[packed->seal_count++] = *seal;
+    spsh_shard_seal *seals =
+        spsh__grow(packed->seals, &packed->seal_capacity, packed->seal_count + 1, sizeof(*seals));
+    if (seals == NULL)
+        return SPSH_NO_MEMORY(err);
+    packed->seals = seals;
+    seals[packed->seal_count++] = *seal;
     return SPSH_OK;
 }
 
-static spsh_status add_reject_file(spsh__packed *packed, const char name[32], spsh_error *err)
+static spsh_status add_reject_file(spsh__packed *packed, const spsh__unit_state *state,
+                                   spsh_error *err)
 {
-    if (packed->reject_file_count == packed->reject_file_capacity) {
-        uint64_t capacity =
-            packed->reject_file_capacity == 0 ? 64 : 2 * packed->reject_file_capacity;
-        void *grown = realloc(packed->reject_files, capacity * sizeof(*packed->reject_files));
-        if (grown == NULL)
-            return SPSH_NO_MEMORY(err);
-        packed->reject_files = grown;
-        packed->reject_file_capacity = capacity;
-    }
-    memcpy(packed->reject_files[packed->reject_file_count++], name, 32);
+    char(*files)[32] = spsh__grow(packed->reject_files, &packed->reject_file_capacity,
+                                  packed->reject_file_count + 1, sizeof(*files));
+    if (files == NULL)
+        return SPSH_NO_MEMORY(err);
+    packed->reject_files = files;
+    file_name(state, ".rejects", files[packed->reject_file_count++]);
     return SPSH_OK;
 }
 
@@ -70,13 +65,8 @@ static spsh_status account(const spsh__unit_context *context, spsh__unit_state *
                            spsh_error *err)
 {
     const size_t tally_bytes = context->plan->sources.count * sizeof(*state->tallies);
-    spsh_status rc = SPSH_OK;
-    char name[32];
+    spsh_status rc = has_rejects ? add_reject_file(packed, state, err) : SPSH_OK;
 
-    if (has_rejects) {
-        file_name(state, ".rejects", name);
-        rc = add_reject_file(packed, name, err);
-    }
     if (rc == SPSH_OK && seal != NULL)
         rc = add_seal(packed, seal, err);
     if (rc != SPSH_OK)
@@ -93,10 +83,9 @@ static spsh_status account(const spsh__unit_context *context, spsh__unit_state *
     return SPSH_OK;
 }
 
-static spsh_status write_rejects(const spsh__unit_context *context, spsh__unit_state *state,
+static spsh_status write_rejects(const spsh__unit_context *context, const spsh__unit_state *state,
                                  spsh_error *err)
 {
-    spsh_file_writer *file = NULL;
     char name[32];
 
     if (state->reject_lines.failed)
@@ -104,15 +93,8 @@ static spsh_status write_rejects(const spsh__unit_context *context, spsh__unit_s
     if (state->reject_lines.size_bytes == 0)
         return SPSH_OK;
     file_name(state, ".rejects", name);
-    spsh_status rc = spsh_file_writer_open(context->options->io, context->work_directory, name, 0,
-                                           NULL, &file, err);
-    if (rc == SPSH_OK)
-        rc = spsh_file_writer_write(file, state->reject_lines.data, state->reject_lines.size_bytes,
-                                    err);
-    if (rc == SPSH_OK)
-        rc = spsh_file_writer_publish(file, SPSH_PUBLISH_REPLACE, err);
-    spsh_file_writer_free(file);
-    return rc;
+    return spsh__pack_publish(context->options->io, context->work_directory, name,
+                              spsh__builder_bytes(&state->reject_lines), err);
 }
 
 static void append_stored(spsh__builder *out, const spsh__unit_state *state)
@@ -184,15 +166,11 @@ spsh_status spsh__unit_journal_write(const spsh__unit_context *context, spsh__un
 static bool read_seal(spsh__journal *journal, const spsh__unit_state *state,
                       spsh_shard_seal *ret_seal)
 {
-    const char *rest = NULL;
     uint64_t words[SEAL_WORDS];
 
-    if (!spsh__journal_take(journal, "file_id", &rest) ||
-        !spsh__hex128_parse(rest, ret_seal->file_id) ||
-        !spsh__journal_take(journal, "root_hash", &rest) ||
-        !spsh__hex128_parse(rest, ret_seal->root_hash) ||
-        !spsh__journal_take(journal, "seal", &rest) ||
-        !spsh__journal_parse(rest, words, SEAL_WORDS))
+    if (!spsh__journal_take_hash(journal, "file_id", ret_seal->file_id) ||
+        !spsh__journal_take_hash(journal, "root_hash", ret_seal->root_hash) ||
+        !spsh__journal_take_numbers(journal, "seal", words, SEAL_WORDS))
         return false;
     ret_seal->unit = state->unit;
     ret_seal->number = (uint32_t)words[0];
@@ -228,27 +206,23 @@ static bool read_stored(spsh__journal *journal, spsh__unit_state *state)
 static bool read_state(spsh__journal *journal, const spsh__unit_context *context,
                        spsh__unit_state *state, bool *ret_sealed, bool *ret_has_rejects)
 {
-    const char *rest = NULL;
     uint64_t head[3];
     uint64_t words[STATE_WORDS];
     uint64_t counts[SPSH__PACK_COUNTS_WORDS];
     uint64_t levels[SPSH__LEVEL_COUNTS_WORDS];
     uint8_t dataset_id[16];
 
-    if (!spsh__journal_take(journal, HEAD, &rest) || !spsh__journal_parse(rest, head, 3) ||
-        head[0] != VERSION || head[1] != state->unit || head[2] != state->part ||
-        !spsh__journal_take(journal, "dataset", &rest) || !spsh__hex128_parse(rest, dataset_id) ||
+    if (!spsh__journal_take_numbers(journal, HEAD, head, 3) || head[0] != VERSION ||
+        head[1] != state->unit || head[2] != state->part ||
+        !spsh__journal_take_hash(journal, "dataset", dataset_id) ||
         memcmp(dataset_id, context->plan->dataset_id, sizeof(dataset_id)) != 0 ||
-        !spsh__journal_take(journal, "state", &rest) ||
-        !spsh__journal_parse(rest, words, STATE_WORDS) ||
-        !spsh__journal_take(journal, "counts", &rest) ||
-        !spsh__journal_parse(rest, counts, SPSH__PACK_COUNTS_WORDS) ||
-        !spsh__journal_take(journal, "reject_events", &rest) ||
-        !spsh__journal_parse(rest, state->rejects.events, SPSH_REJECT_COUNT) ||
-        !spsh__journal_take(journal, "reject_rows", &rest) ||
-        !spsh__journal_parse(rest, state->rejects.rows, SPSH_REJECT_COUNT) ||
-        !spsh__journal_take(journal, "levels", &rest) ||
-        !spsh__journal_parse(rest, levels, SPSH__LEVEL_COUNTS_WORDS) ||
+        !spsh__journal_take_numbers(journal, "state", words, STATE_WORDS) ||
+        !spsh__journal_take_numbers(journal, "counts", counts, SPSH__PACK_COUNTS_WORDS) ||
+        !spsh__journal_take_numbers(journal, "reject_events", state->rejects.events,
+                                    SPSH_REJECT_COUNT) ||
+        !spsh__journal_take_numbers(journal, "reject_rows", state->rejects.rows,
+                                    SPSH_REJECT_COUNT) ||
+        !spsh__journal_take_numbers(journal, "levels", levels, SPSH__LEVEL_COUNTS_WORDS) ||
         !spsh__tallies_take(journal, state->tallies, context->plan->sources.count))
         return false;
     memcpy(&state->counts, counts, sizeof(counts));
@@ -292,12 +266,9 @@ spsh_status spsh__unit_journal_resume(const spsh__unit_context *context, spsh__u
         spsh__builder path = {0};
         char name[32];
         file_name(state, "", name);
-        spsh__builder_append_text(&path, context->work_directory);
-        spsh__builder_append(&path, "/", 1);
-        spsh__builder_append_text(&path, name);
-        rc = spsh__builder_text(&path) == NULL
+        rc = spsh__builder_path(&path, context->work_directory, name) == NULL
                  ? SPSH_NO_MEMORY(err)
-                 : read_journal(context, spsh__builder_text(&path), state, packed, err);
+                 : read_journal(context, (const char *)path.data, state, packed, err);
         spsh__builder_free(&path);
     }
     return rc == SPSH_E_NOT_FOUND ? SPSH_OK : rc;
