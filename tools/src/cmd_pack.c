@@ -24,17 +24,42 @@ static void on_counts(void *user, uint64_t utterances, uint64_t rejected_rows)
     view->rejected_rows = rejected_rows;
 }
 
+/* A line for each phase of spsh_pack. */
+static void begin_phase(pack_view *view, const char *phase, uint64_t total)
+{
+    static const struct {
+        const char *phase, *label, *unit;
+    } known[] = {
+        {"unpack",  "unpack",         "B"         },
+        {"scan",    "scan",           "files"     },
+        {"pack",    "pack",           "B"         },
+        {"names",   "merge: names",   "shards"    },
+        {"records", "merge: records", "shards"    },
+        {"copies",  "merge: copies",  "entries"   },
+        {"index",   "merge: index",   "shards"    },
+        {"ids",     "merge: ids",     "utterances"},
+        {"views",   "merge: views",   "entries"   },
+    };
+    const char *label = phase, *unit = "";
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (strcmp(known[i].phase, phase) == 0) {
+            label = known[i].label;
+            unit = known[i].unit;
+        }
+    }
+    if (view->phase != NULL)
+        spsh__progress_end(&view->line);
+    view->phase = phase;
+    spsh__progress_begin(&view->line, label, unit, total);
+}
+
 static int on_progress(void *user, const char *phase, uint64_t done, uint64_t total)
 {
     pack_view *view = (pack_view *)user;
     char text[96];
 
-    if (view->phase == NULL || strcmp(view->phase, phase) != 0) {
-        if (view->phase != NULL)
-            spsh__progress_end(&view->line);
-        view->phase = phase;
-        spsh__progress_begin(&view->line, phase, total != 0 ? "B" : "files", total);
-    }
+    if (view->phase == NULL || strcmp(view->phase, phase) != 0)
+        begin_phase(view, phase, total);
     (void)snprintf(text, sizeof(text), "%s utterances, %s rejected",
                    SPSH_SHOW_COUNT(view->utterances), SPSH_SHOW_COUNT(view->rejected_rows));
     spsh__progress_update(&view->line, done, strcmp(phase, "pack") == 0 ? text : NULL);

@@ -188,6 +188,7 @@ static void test_strict(void)
 typedef struct watch {
     const char *cancel_at; /* phase; NULL: never */
     bool has_canceled;
+    bool has_merged; /* the index reported its shards */
     uint64_t utterances, rejected;
     unsigned lines;
 } watch;
@@ -195,8 +196,7 @@ typedef struct watch {
 static int on_progress(void *user, const char *phase, uint64_t done, uint64_t total)
 {
     watch *w = (watch *)user;
-    (void)done;
-    (void)total;
+    w->has_merged = w->has_merged || (strcmp(phase, "index") == 0 && done < total);
     if (w->cancel_at == NULL || strcmp(phase, w->cancel_at) != 0)
         return 0;
     w->has_canceled = true;
@@ -219,7 +219,7 @@ static void on_log(void *user, spsh_log_level level, const char *text)
 
 static void test_cancel(void)
 {
-    static const char *const phases[] = {"scan", "pack", "merge"};
+    static const char *const phases[] = {"scan", "pack", "merge", "names", "index", "views"};
     spsh_pack_options options = options_of_test();
     options.progress_fn = on_progress;
     options.counts_fn = on_counts;
@@ -228,12 +228,14 @@ static void test_cancel(void)
         spsh_pack_report *report = NULL;
         watch w = {.cancel_at = phases[i]};
         options.user = &w;
-        CHECK_I64(spsh_pack(&options, &report, NULL), SPSH_E_CANCELED);
+        spsh_error err = SPSH_ERROR_INIT;
+        CHECK_I64(spsh_pack(&options, &report, &err), SPSH_E_CANCELED);
         CHECK(w.has_canceled && report == NULL);
+        CHECK(strstr(err.message, "repeat the same pack") != NULL);
         w.cancel_at = NULL;
         REQUIRE(spsh_pack(&options, &report, NULL) == SPSH_OK);
         check_report(report);
-        CHECK(w.lines > 0);
+        CHECK(w.lines > 0 && w.has_merged);
         CHECK_U64(w.utterances, 3); /* the rejected one is among them */
         CHECK_U64(w.rejected, 1);
         spsh_pack_report_free(report);

@@ -348,8 +348,11 @@ static spsh_status merge(const spsh_pack_options *options, const spsh__plan *pla
     publish.reject_count = spsh__reject_rows(&result->rejects);
     publish.source_row_count = result->row_count;
     publish.memory_bytes = options->memory_bytes;
+    publish.progress_fn = options->progress_fn;
+    publish.progress_user = options->user;
     result->info = (spsh_dataset_info)SPSH_DATASET_INFO_INIT;
-    return spsh_dataset_publish(&publish, &result->info, err);
+    rc = spsh_dataset_publish(&publish, &result->info, err);
+    return rc == SPSH_E_CANCELED ? spsh__pack_canceled(err) : rc;
 }
 
 static spsh_status pack_units(const spsh_pack_options *options, const paths *p,

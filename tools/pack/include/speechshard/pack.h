@@ -15,8 +15,8 @@
  * docs/REPORT.md the files that spsh_pack writes to OUTPUT/reports.
  *
  * A call that fails leaves its outputs untouched, and nothing has to be freed. Nothing is printed.
- * Messages of errors name the members of spsh_pack_options. Lines of log_fn and of the reports are
- * parts of the dataset's description: they name the options of the command `speechshard pack`.
+ * Messages of errors name the members of spsh_pack_options. The reports are parts of the dataset's
+ * description: they name the options of the command `speechshard pack`.
  *
  * Memory: allocated with malloc, which cannot be replaced. memory_bytes bounds the largest part.
  * A failed allocation is SPSH_E_NO_MEMORY, and everything that the call allocated is freed.
@@ -73,7 +73,9 @@ typedef struct spsh_pack_options {
     const spsh_io *io; /* for the output and for audio; NULL: spsh_io_default */
     spsh_log_fn log_fn;
     /* Phases: "unpack" in bytes of archives, "scan" in files, "pack" in bytes of source audio,
-     * "merge" once. A canceled pack resumes when the same call is repeated. */
+     * "merge" once, and then those of spsh_dataset_publish: "names", "records", and "index" in
+     * shards, "copies", "ids", and "views" in entries. A canceled pack resumes when the same call
+     * is repeated. */
     spsh_progress_fn progress_fn;
     /* Called before progress_fn in the phase "pack": utterances packed or rejected so far, and rows
      * rejected so far. */

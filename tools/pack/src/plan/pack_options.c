@@ -12,13 +12,18 @@
 #define THREADS_DEFAULT_MAX 64U
 #define REJECTS_DEFAULT_PPM UINT64_C(10000)
 
+spsh_status spsh__pack_canceled(spsh_error *err)
+{
+    return SPSH_FAIL(err, SPSH_E_CANCELED, "canceled; repeat the same pack to resume it");
+}
+
 spsh_status spsh__pack_progress(const spsh_pack_options *options, const char *phase, uint64_t done,
                                 uint64_t total, spsh_error *err)
 {
     if (options->progress_fn == NULL ||
         options->progress_fn(options->user, phase, done, total) == 0)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_CANCELED, "canceled; repeat the same pack to resume it");
+    return spsh__pack_canceled(err);
 }
 
 bool spsh_pack_column_is_valid(const char *column_rule)

@@ -44,6 +44,8 @@ typedef struct spsh__pack_result {
     bool withheld; /* strict, and something was rejected: not published, state is kept */
 } spsh__pack_result;
 
+/** SPSH_E_CANCELED, with what to do about it. */
+spsh_status spsh__pack_canceled(spsh_error *err);
 /** Call progress_fn, if there is one. SPSH_E_CANCELED if it says so. */
 SPSH_NODISCARD spsh_status spsh__pack_progress(const spsh_pack_options *options, const char *phase,
                                                uint64_t done, uint64_t total, spsh_error *err);

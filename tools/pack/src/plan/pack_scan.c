@@ -331,7 +331,7 @@ static spsh_status scan_view(spsh__plan_scan *scan, const spsh__view *view, spsh
                              "%s: layout_name %s reads a folder or an archive, and this is a "
                              "file; give its folder",
                              spsh__view_root(view), layout->name);
-        say(scan, SPSH_LOG_INFO, "%s: read as %s because --layout says so", spsh__view_root(view), layout->name);
+        say(scan, SPSH_LOG_INFO, "%s: read as %s, as asked", spsh__view_root(view), layout->name);
         return scan_source(scan, view, layout, "--layout says so", err);
     }
     spsh_status rc = spsh__corpus_find(view, &corpus, err);
