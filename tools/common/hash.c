@@ -3,13 +3,8 @@
  */
 #include "hash.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
-
-struct spsh__pack_hasher {
-    XXH3_state_t *state;
-};
 
 uint64_t spsh__pack_hash64(spsh_bytes data)
 {
@@ -28,41 +23,39 @@ void spsh__pack_hash128(spsh_bytes data, uint8_t ret_hash[16])
     canonical(XXH3_128bits(data.data, data.size_bytes), ret_hash);
 }
 
+/* A hasher is a state of xxHash. */
+static XXH3_state_t *state_of(spsh__pack_hasher *hasher)
+{
+    return (XXH3_state_t *)(void *)hasher;
+}
+
 spsh__pack_hasher *spsh__pack_hasher_new(void)
 {
-    spsh__pack_hasher *hasher = malloc(sizeof(*hasher));
-    if (hasher == NULL)
-        return NULL;
-    hasher->state = XXH3_createState();
-    if (hasher->state == NULL || XXH3_128bits_reset(hasher->state) != XXH_OK) {
-        spsh__pack_hasher_free(hasher);
-        return NULL;
-    }
-    return hasher;
+    XXH3_state_t *state = XXH3_createState();
+    if (state != NULL)
+        (void)XXH3_128bits_reset(state);
+    return (spsh__pack_hasher *)(void *)state;
 }
 
 void spsh__pack_hasher_reset(spsh__pack_hasher *hasher)
 {
-    (void)XXH3_128bits_reset(hasher->state);
+    (void)XXH3_128bits_reset(state_of(hasher));
 }
 
 void spsh__pack_hasher_add(spsh__pack_hasher *hasher, spsh_bytes data)
 {
     if (data.size_bytes > 0)
-        (void)XXH3_128bits_update(hasher->state, data.data, data.size_bytes);
+        (void)XXH3_128bits_update(state_of(hasher), data.data, data.size_bytes);
 }
 
-void spsh__pack_hasher_digest(const spsh__pack_hasher *hasher, uint8_t ret_hash[16])
+void spsh__pack_hasher_digest(spsh__pack_hasher *hasher, uint8_t ret_hash[16])
 {
-    canonical(XXH3_128bits_digest(hasher->state), ret_hash);
+    canonical(XXH3_128bits_digest(state_of(hasher)), ret_hash);
 }
 
 void spsh__pack_hasher_free(spsh__pack_hasher *hasher)
 {
-    if (hasher == NULL)
-        return;
-    (void)XXH3_freeState(hasher->state);
-    free(hasher);
+    (void)XXH3_freeState(state_of(hasher));
 }
 
 void spsh__hex128(const uint8_t hash[16], char ret_text[33])

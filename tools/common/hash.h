@@ -15,7 +15,7 @@ typedef struct spsh__pack_hasher spsh__pack_hasher;
 spsh__pack_hasher *spsh__pack_hasher_new(void);          /* NULL: no memory */
 void spsh__pack_hasher_reset(spsh__pack_hasher *hasher); /* to the state after new */
 void spsh__pack_hasher_add(spsh__pack_hasher *hasher, spsh_bytes data);
-void spsh__pack_hasher_digest(const spsh__pack_hasher *hasher, uint8_t ret_hash[16]);
+void spsh__pack_hasher_digest(spsh__pack_hasher *hasher, uint8_t ret_hash[16]);
 void spsh__pack_hasher_free(spsh__pack_hasher *hasher);
 
 /* 32 lower-case digits and a NUL; the reverse answers false for anything else. */

@@ -15,32 +15,11 @@ typedef struct subcommand {
     const char *summary;
 } subcommand;
 
-/* In the order in which a user meets them. */
+#define SUBCOMMAND(name_, summary_) {#name_, spsh__cmd_##name_, summary_},
 static const subcommand subcommands[] = {
-    {"pack",        spsh__cmd_pack,        "pack speech corpora into a dataset"                     },
-    {"info",        spsh__cmd_info,        "show what a dataset holds"                              },
-    {"ls",          spsh__cmd_ls,          "list the utterances"                                    },
-    {"cat",         spsh__cmd_cat,         "write one utterance as a WAV file"                      },
-    {"verify",      spsh__cmd_verify,      "check every byte of a dataset"                          },
-    {"repair",      spsh__cmd_repair,      "rebuild what can be rebuilt, save what is intact"       },
-    {"export",      spsh__cmd_export,      "write the utterances in a form that other programs read"},
-    {"overlay",     spsh__cmd_overlay,     "edit a dataset without touching what is sealed"         },
-    {"plan",        spsh__cmd_plan,        "show what training with given options will be like"     },
-    {"bench",       spsh__cmd_bench,       "measure how fast a dataset loads on this machine"       },
-    {"featgen",     spsh__cmd_featgen,     "make a dataset of features, or statistics of them"      },
-    {"fingerprint", spsh__cmd_fingerprint, "make what copies are found by"                          },
-    {"dedupe",      spsh__cmd_dedupe,      "find copies, in one dataset or over several"            },
-    {"audit",       spsh__cmd_audit,       "find what leaks from training into test sets"           },
-    {"apply",       spsh__cmd_apply,       "leave out the copies that a plan of dedupe drops"       },
-    {"revert",      spsh__cmd_revert,      "undo apply: the view before it, exactly"                },
-    {"explain",     spsh__cmd_explain,     "say why two utterances are copies, or are not"          },
-    {"train",       spsh__cmd_train,       "train a recogniser on packed speech"                    },
-    {"eval",        spsh__cmd_eval,        "measure how often a trained model is wrong"             },
-    {"transcribe",  spsh__cmd_transcribe,  "write down what a trained model hears"                  },
-    {"report",      spsh__cmd_report,      "draw a training run: curves, error rates, examples"     },
-    {"env",         spsh__cmd_env,         "show which processes would train together"              },
-    {NULL,          NULL,                  NULL                                                     },
+    SPSH_COMMANDS(SUBCOMMAND){NULL, NULL, NULL}
 };
+#undef SUBCOMMAND
 
 enum { NAMES_MAX = sizeof(subcommands) / sizeof(subcommands[0]) };
 
@@ -80,11 +59,9 @@ static int report_unknown(const char *name)
         names[i] = subcommands[i].name;
     const char *nearest = spsh_nearest_word(name, strlen(name), is_option ? options : names);
     const char *what = is_option ? "option" : "command";
-    if (nearest != NULL)
-        spsh__cli_error("unknown %s '%s'; did you mean '%s'? (see 'speechshard --help')", what,
-                        name, nearest);
-    else
-        spsh__cli_error("unknown %s '%s' (see 'speechshard --help')", what, name);
+    spsh__cli_error("unknown %s '%s'%s%s%s (see 'speechshard --help')", what, name,
+                    nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
+                    nearest != NULL ? "'?" : "");
     return SPSH_EXIT_USAGE;
 }
 

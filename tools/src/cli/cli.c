@@ -67,13 +67,8 @@ bool spsh__cli_parse_size(const char *text, uint64_t *ret_bytes)
     static const char suffixes[] = "KMGT";
     uint64_t whole = 0, fraction = 0, fraction_unit = 1, unit = 1;
     const char *at = text;
-    if (*at < '0' || *at > '9')
+    if (!spsh__take_digits(&at, UINT64_MAX, &whole))
         return false;
-    for (; *at >= '0' && *at <= '9'; at++) {
-        if (__builtin_mul_overflow(whole, 10, &whole) ||
-            __builtin_add_overflow(whole, (uint64_t)(*at - '0'), &whole))
-            return false;
-    }
     if (*at == '.') {
         for (at++; *at >= '0' && *at <= '9' && fraction_unit < 1000000; at++) {
             fraction = fraction * 10 + (uint64_t)(*at - '0');
@@ -96,15 +91,6 @@ bool spsh__cli_parse_size(const char *text, uint64_t *ret_bytes)
         return false;
     /* unit is at most 2^40 and the fraction below 10^6: no overflow. */
     return !__builtin_add_overflow(whole, fraction * unit / fraction_unit, ret_bytes);
-}
-
-/* How the user wrote it, or would. */
-static void option_name(const spsh_cli_option *option, char dst[WORD_BYTES_MAX])
-{
-    if (option->short_name != 0)
-        snprintf(dst, WORD_BYTES_MAX, "-%c, --%s", option->short_name, option->long_name);
-    else
-        snprintf(dst, WORD_BYTES_MAX, "--%s", option->long_name);
 }
 
 static int set_choice(const char *command, const spsh_cli_option *option, const char *text)
@@ -144,10 +130,8 @@ static void print_limit(const spsh_cli_option *option, uint64_t limit, char dst[
         limit /= 1024;
         suffix++;
     }
-    if (suffix == 0)
-        snprintf(dst, SPSH_HUMAN_BYTES, "%llu", (unsigned long long)limit);
-    else
-        snprintf(dst, SPSH_HUMAN_BYTES, "%llu%c", (unsigned long long)limit, suffixes[suffix]);
+    snprintf(dst, SPSH_HUMAN_BYTES, "%llu%.*s", (unsigned long long)limit, suffix == 0 ? 0 : 1,
+             &suffixes[suffix]);
 }
 
 static int set_number(const char *command, const spsh_cli_option *option, const char *text)
@@ -162,13 +146,12 @@ static int set_number(const char *command, const spsh_cli_option *option, const 
                                is_size ? "a size, such as 512M or 1G" : "a whole number");
     print_limit(option, option->min, low);
     print_limit(option, option->max, high);
-    if (value < option->min || (option->max != 0 && value > option->max)) {
-        if (option->max == 0)
-            return spsh__cli_usage(command, "--%s: %s is too small; it must be at least %s",
-                                   option->long_name, text, low);
+    if (value < option->min && option->max == 0)
+        return spsh__cli_usage(command, "--%s: %s is too small; it must be at least %s",
+                               option->long_name, text, low);
+    if (value < option->min || (option->max != 0 && value > option->max))
         return spsh__cli_usage(command, "--%s: %s is out of range; it must be %s to %s",
                                option->long_name, text, low, high);
-    }
     *(uint64_t *)option->value = value;
     return SPSH_CLI_RUN;
 }
@@ -250,16 +233,12 @@ static const spsh_cli_option *find_option(const parser *p, const char *name, siz
 /* The value of an option: what is attached, else the next argument. */
 static int take_value(parser *p, const spsh_cli_option *option, const char *attached)
 {
-    if (attached == NULL) {
-        if (p->at + 1 >= p->argc) {
-            char name[WORD_BYTES_MAX];
-            option_name(option, name);
-            return spsh__cli_usage(p->command->name, "%s needs a value: %s", name,
-                                   option->argument);
-        }
-        attached = p->argv[++p->at];
-    }
-    return set_value(p->command->name, option, attached);
+    const char short_name[] = {'-', option->short_name, ',', ' ', '\0'};
+    if (attached == NULL && p->at + 1 >= p->argc)
+        return spsh__cli_usage(p->command->name, "%s--%s needs a value: %s",
+                               option->short_name != 0 ? short_name : "", option->long_name,
+                               option->argument);
+    return set_value(p->command->name, option, attached != NULL ? attached : p->argv[++p->at]);
 }
 
 static const char *nearest_option(const parser *p, const char *name)
@@ -283,10 +262,9 @@ static int parse_long(parser *p, const char *text)
         snprintf(name, sizeof(name), "%.*s",
                  (int)(length < WORD_BYTES_MAX ? length : WORD_BYTES_MAX), text);
         const char *nearest = nearest_option(p, name);
-        if (nearest != NULL)
-            return spsh__cli_usage(p->command->name, "unknown option '--%s'; did you mean '--%s'?",
-                                   name, nearest);
-        return spsh__cli_usage(p->command->name, "unknown option '--%s'", name);
+        return spsh__cli_usage(p->command->name, "unknown option '--%s'%s%s%s", name,
+                               nearest == NULL ? "" : "; did you mean '--",
+                               nearest == NULL ? "" : nearest, nearest == NULL ? "" : "'?");
     }
     if (option->kind == SPSH_CLI_FLAG) {
         if (equals != NULL)
@@ -347,6 +325,17 @@ static int check_operands(const spsh_cli_command *command, const spsh_cli_args *
     return SPSH_CLI_RUN;
 }
 
+static int line_bytes(const char *line)
+{
+    return (int)strcspn(line, "\n");
+}
+
+static const char *line_after(const char *line)
+{
+    line += strcspn(line, "\n");
+    return *line == '\n' ? line + 1 : line;
+}
+
 static void print_option(const spsh_cli_option *option)
 {
     char head[8 * WORD_BYTES_MAX];
@@ -356,26 +345,19 @@ static void print_option(const spsh_cli_option *option)
              option->argument == NULL ? "" : " ", option->argument == NULL ? "" : option->argument);
     printf("%-*s", HELP_COLUMN, head);
     bool fits = strlen(head) < HELP_COLUMN;
-    for (const char *line = option->help; *line != '\0';) {
-        size_t length = strcspn(line, "\n");
+    for (const char *line = option->help; *line != '\0'; line = line_after(line)) {
         if (!fits)
             printf("\n%*s", HELP_COLUMN, "");
-        printf("%.*s", (int)length, line);
+        printf("%.*s", line_bytes(line), line);
         fits = false;
-        line += length;
-        line += *line == '\n' ? 1 : 0;
     }
     putchar('\n');
 }
 
 void spsh__cli_print_indented(const char *text, const char *indent)
 {
-    for (const char *line = text; *line != '\0';) {
-        size_t length = strcspn(line, "\n");
-        printf("%s%.*s\n", length == 0 ? "" : indent, (int)length, line);
-        line += length;
-        line += *line == '\n' ? 1 : 0;
-    }
+    for (const char *line = text; *line != '\0'; line = line_after(line))
+        printf("%s%.*s\n", line_bytes(line) == 0 ? "" : indent, line_bytes(line), line);
 }
 
 static int print_help(const spsh_cli_command *command)
@@ -385,12 +367,9 @@ static int print_help(const spsh_cli_command *command)
                command->operands[0] == '\0' ? "" : " ");
     } else {
         const char *lead = "usage:";
-        for (const char *line = command->synopsis; *line != '\0';) {
-            size_t length = strcspn(line, "\n");
-            printf("%s speechshard %s %.*s\n", lead, command->name, (int)length, line);
+        for (const char *line = command->synopsis; *line != '\0'; line = line_after(line)) {
+            printf("%s speechshard %s %.*s\n", lead, command->name, line_bytes(line), line);
             lead = "      ";
-            line += length;
-            line += *line == '\n' ? 1 : 0;
         }
     }
     printf("\n%c%s.\n",
