@@ -108,13 +108,13 @@ static int measure_limits(const request *r, const spsh_loader_stats *stats,
     if (rc == SPSH_EXIT_DONE)
         rc = drop(r, result);
     if (rc == SPSH_EXIT_DONE)
-        rc = spsh__bench_disk_sequential(&result->sample, read_flags, sequential_part * r->seconds,
-                                         &result->sequential);
+        rc = spsh__bench_disk_read(&result->sample, read_flags, true, sequential_part * r->seconds,
+                                   &result->sequential);
     if (rc == SPSH_EXIT_DONE)
         rc = drop(r, result);
     if (rc == SPSH_EXIT_DONE)
-        rc = spsh__bench_disk_random(&result->sample, read_flags, random_part * r->seconds,
-                                     &result->random);
+        rc = spsh__bench_disk_read(&result->sample, read_flags, false, random_part * r->seconds,
+                                   &result->random);
     if (rc == SPSH_EXIT_DONE)
         rc = spsh__bench_decode(&result->sample, &r->words, stats->decode_threads,
                                 decode_part * r->seconds, &result->decoded);
@@ -132,25 +132,23 @@ static int print_json(const spsh__bench_result *result)
 }
 
 static int measure(const request *r, const spsh__datasets *datasets,
-                   const spsh_loader_options *given, const spsh__bench_device *device)
+                   const spsh_loader_options *options, const spsh__bench_device *device)
 {
     spsh_error err = SPSH_ERROR_INIT;
     spsh_plan *plan = NULL;
     spsh_loader_stats stats = SPSH_LOADER_STATS_INIT;
-    const spsh_loader_options options = *given;
-    const spsh_plan_options *plan_options = given->plan;
     const double load_seconds = (loader_part + (device->cuda == NULL ? copy_part : 0)) * r->seconds;
-    if (spsh_plan_open((const spsh_dataset *const *)datasets->items, datasets->count, plan_options,
+    if (spsh_plan_open((const spsh_dataset *const *)datasets->items, datasets->count, options->plan,
                        &plan, &err) != SPSH_OK)
         return spsh__plan_fail("bench", &err);
     spsh__bench_result result = {.datasets = datasets, .plan = plan, .device = *device};
-    int rc = probe(datasets, &options, &stats);
+    int rc = probe(datasets, options, &stats);
     if (rc == SPSH_EXIT_DONE)
         rc = measure_limits(r, &stats, &result);
     if (rc == SPSH_EXIT_DONE)
         rc = drop(r, &result);
     if (rc == SPSH_EXIT_DONE)
-        rc = spsh__bench_load(datasets, &options, load_seconds, &result.loaded);
+        rc = spsh__bench_load(datasets, options, load_seconds, &result.loaded);
     if (rc == SPSH_EXIT_DONE)
         rc = r->json ? print_json(&result) : spsh__bench_print(&result);
     spsh__bench_sample_free(&result.sample);

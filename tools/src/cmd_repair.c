@@ -249,18 +249,21 @@ static void examine_shards(job *j)
     }
 }
 
-static int examine_dataset(job *j)
+/* Verify a dataset or a shard under a progress line. */
+static spsh_status verify(job *j, const char *path,
+                          int (*damage_fn)(void *user, const spsh_damage *damage),
+                          uint64_t *ret_damage_count, spsh_error *err)
 {
-    spsh_error err = SPSH_ERROR_INIT;
     spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
     spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
-    opt.damage_fn = on_damage;
+    opt.damage_fn = damage_fn;
     opt.progress_fn = on_progress;
     opt.user = j;
     spsh__progress_begin(&j->progress, "verify", "B", 0);
-    spsh_status rc = spsh_verify(j->path, &opt, &result, &err);
+    spsh_status rc = spsh_verify(path, &opt, &result, err);
     spsh__progress_end(&j->progress);
-    return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+    *ret_damage_count = result.damage_count;
+    return rc;
 }
 
 static int examine(job *j)
@@ -272,8 +275,11 @@ static int examine(job *j)
     int status = j->manifest != NULL ? list_manifest(j) : list_directory(j);
     if (status != SPSH_EXIT_DONE)
         return status;
-    if (j->manifest != NULL && j->manifest->newest)
-        return examine_dataset(j);
+    if (j->manifest != NULL && j->manifest->newest) {
+        uint64_t damage_count = 0;
+        rc = verify(j, j->path, on_damage, &damage_count, &err);
+        return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+    }
     spsh__cli_error("manifest.spsh cannot be read (%s)", err.message);
     j->manifest_damaged = true;
     j->damage_count++;
@@ -327,17 +333,10 @@ static int take_shard(job *j, uint64_t n, const char *directory)
 {
     shard_names names;
     char to[PATH_BYTES];
-    spsh_error err = SPSH_ERROR_INIT;
     if (!name_shard(j, n, &names) || !join(to, directory, names.base))
         return SPSH_EXIT_FAILED;
-    if (link(names.path, to) == 0)
-        return SPSH_EXIT_DONE;
-    spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
     spsh_repair_result result = SPSH_REPAIR_RESULT_INIT;
-    opt.expected = j->shards[n].known ? &j->manifest->seals[n] : NULL;
-    if (spsh_repair_shard(names.path, j->dataset_id, directory, &opt, &result, &err) != SPSH_OK)
-        return spsh__cli_fail(NULL, &err);
-    return SPSH_EXIT_DONE;
+    return link(names.path, to) == 0 ? SPSH_EXIT_DONE : repair_one(j, n, directory, NULL, &result);
 }
 
 /* Shards [begin, end) of one unit. */
@@ -365,12 +364,6 @@ static int repair_unit(job *j, uint64_t begin, uint64_t end, const char *directo
     }
     spsh_repair_unit_close(unit);
     return status;
-}
-
-static void log_step(void *user, spsh_log_level level, const char *text)
-{
-    (void)user, (void)level;
-    spsh__cli_message("%s", text);
 }
 
 /* As packed; every copy is compared in full, so a guess costs nothing but duplicates' marks. */
@@ -404,7 +397,7 @@ static int publish(job *j, const char *path)
     opt.dedupe = dedupe_of(j);
     opt.is_locked = j->in_place;
     opt.options_json = (spsh_bytes){(const uint8_t *)"{}", 2};
-    opt.log_fn = log_step;
+    opt.log_fn = spsh__cli_log;
     if (j->manifest != NULL) {
         opt.options_json = j->manifest->options_json;
         opt.reject_count = j->manifest->info->reject_count;
@@ -428,17 +421,11 @@ static int make_directory(const char *path)
 static int check_output(job *j, const char *path, bool is_dataset)
 {
     spsh_error err = SPSH_ERROR_INIT;
-    spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
-    spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
     spsh_dataset *dataset = NULL;
     spsh_shard *shard = NULL;
-    opt.damage_fn = on_output_damage;
-    opt.progress_fn = on_progress;
-    opt.user = j;
-    spsh__progress_begin(&j->progress, "verify", "B", 0);
-    spsh_status rc = spsh_verify(path, &opt, &result, &err);
-    spsh__progress_end(&j->progress);
-    if (rc == SPSH_OK && result.damage_count != 0) {
+    uint64_t damage_count = 0;
+    spsh_status rc = verify(j, path, on_output_damage, &damage_count, &err);
+    if (rc == SPSH_OK && damage_count != 0) {
         spsh__cli_error("%s: is still damaged after the repair; the damage is listed above", path);
         return SPSH_EXIT_FAILED;
     }
@@ -574,8 +561,7 @@ static int rebuild_index(job *j)
 {
     char path[PATH_BYTES], aside[PATH_BYTES];
     struct stat info;
-    if (!join(path, j->path, "index-00000001.spsh") ||
-        snprintf(aside, sizeof(aside), "%s.damaged", path) >= PATH_BYTES)
+    if (!join(path, j->path, "index-00000001.spsh") || !aside_path(aside, path))
         return SPSH_EXIT_FAILED;
     const bool moved = rename(path, aside) == 0;
     int status = publish(j, j->path);

@@ -22,13 +22,7 @@
 #include "speechshard/train.h"
 
 enum { LOG_INTERVAL_S = 60 };
-enum {
-    EXIT_ALONE = 70,
-    EXIT_STOPPED = 75,
-    OVERRIDES_MAX = 256,
-    THREADS_MAX = 1024,
-    SYMBOLS_MAX = 65536
-};
+enum { EXIT_ALONE = 70, EXIT_STOPPED = 75, OVERRIDES_MAX = 256, SYMBOLS_MAX = 65536 };
 
 typedef struct train_command {
     const char *config, *run, *strategy, *rendezvous, *cluster, *replay;
@@ -202,12 +196,12 @@ static int sort_operands(train_command *c, const spsh_cli_args *args)
                                    "'%s': one configuration; changes to it are "
                                    "written KEY=VALUE",
                                    operand);
-        if (is_override && count == OVERRIDES_MAX)
-            return spsh__cli_usage("train", "more than %d changes", (int)OVERRIDES_MAX);
-        if (is_override)
+        if (!is_override)
+            c->config = operand;
+        else if (count < OVERRIDES_MAX)
             c->overrides[count++] = operand;
         else
-            c->config = operand;
+            return spsh__cli_usage("train", "more than %d changes", (int)OVERRIDES_MAX);
     }
     if (c->strategy != NULL && count == OVERRIDES_MAX)
         return spsh__cli_usage("train", "more than %d changes", (int)OVERRIDES_MAX);

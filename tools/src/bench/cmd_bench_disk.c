@@ -17,10 +17,8 @@
 #include "speechshard/read_engine.h"
 
 enum { DEPTH = 64, SEQUENTIAL_DEPTH = 32, SEQUENTIAL_BYTES = 1 << 20, PATH_BYTES_MAX = 4096 };
-#define ARENA_BYTES                                                                                \
-    (UINT64_C(48)                                                                                  \
-     << 20) /* the largest record of a sample, and others beside it                   \
-                          */
+/* The largest record of a sample, and others beside it. */
+#define ARENA_BYTES (UINT64_C(48) << 20)
 
 static double timeval_seconds(struct timeval t)
 {
@@ -105,8 +103,8 @@ static spsh_status read_until(stream *s, double end_wall, spsh__bench_disk *disk
     return rc;
 }
 
-static int measure(const spsh__bench_sample *sample, uint32_t read_flags, bool sequential,
-                   double seconds, spsh__bench_disk *ret_disk)
+int spsh__bench_disk_read(const spsh__bench_sample *sample, uint32_t read_flags, bool sequential,
+                          double seconds, spsh__bench_disk *ret_disk)
 {
     spsh_read_engine_options opt = SPSH_READ_ENGINE_OPTIONS_INIT;
     spsh_error err = SPSH_ERROR_INIT;
@@ -137,18 +135,6 @@ static int measure(const spsh__bench_sample *sample, uint32_t read_flags, bool s
         return spsh__cli_fail(NULL, &err);
     *ret_disk = disk;
     return SPSH_EXIT_DONE;
-}
-
-int spsh__bench_disk_sequential(const spsh__bench_sample *sample, uint32_t read_flags,
-                                double seconds, spsh__bench_disk *ret_disk)
-{
-    return measure(sample, read_flags, true, seconds, ret_disk);
-}
-
-int spsh__bench_disk_random(const spsh__bench_sample *sample, uint32_t read_flags, double seconds,
-                            spsh__bench_disk *ret_disk)
-{
-    return measure(sample, read_flags, false, seconds, ret_disk);
 }
 
 /* ---- the page cache ---- */

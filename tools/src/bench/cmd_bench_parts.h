@@ -1,7 +1,7 @@
 /* cmd_bench_parts.h: what `speechshard bench` measures, part by part.
  *
  *     spsh__bench_sample_take(plan, &datasets, &sample)   what an epoch asks for first
- *     spsh__bench_disk_sequential, _random                reading it, and nothing else
+ *     spsh__bench_disk_read                               reading it, and nothing else
  *     spsh__bench_sample_load, spsh__bench_decode         decoding it, from memory
  *     spsh__bench_device_open, _copy                      copying to a device
  *     spsh__bench_load                                    the loader: all of it, in batches
@@ -59,10 +59,9 @@ typedef struct spsh__bench_disk {
     double seconds, cpu_seconds;
 } spsh__bench_disk;
 
-int spsh__bench_disk_sequential(const spsh__bench_sample *sample, uint32_t read_flags,
-                                double seconds, spsh__bench_disk *ret_disk);
-int spsh__bench_disk_random(const spsh__bench_sample *sample, uint32_t read_flags, double seconds,
-                            spsh__bench_disk *ret_disk);
+/** Files from end to end, or records in the order of the epoch. */
+int spsh__bench_disk_read(const spsh__bench_sample *sample, uint32_t read_flags, bool sequential,
+                          double seconds, spsh__bench_disk *ret_disk);
 
 /** Decoding alone: threads that take record after record of those in memory. */
 typedef struct spsh__bench_decoded {

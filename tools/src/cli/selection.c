@@ -3,9 +3,9 @@
 #include "selection.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli.h"
+#include "common/file_names.h"
 
 enum {
     ROWS_AT_ONCE = 1024,
@@ -13,10 +13,11 @@ enum {
     NAMES_TEXT_BYTES = 1024, /* of that message */
 };
 
+#define ANY UINT64_MAX
+
 struct spsh__selection {
     const spsh_dataset *dataset;
-    bool by_domain, by_split;
-    uint32_t domain, split;
+    uint64_t domain, split; /* numbers; ANY: not looked at */
     uint64_t utterance_count;
     uint64_t first; /* position of rows[0] */
     uint64_t count; /* rows that are there */
@@ -69,33 +70,30 @@ static void list_names(const spsh_dataset *dataset, spsh_name_kind kind, uint64_
     }
 }
 
-typedef struct name_query {
-    const char *command;
-    const char *what; /* "domain" */
-    const char *wanted;
-    spsh_name_kind kind;
-} name_query;
-
-static int find_name(const spsh_dataset *dataset, const name_query *query, uint32_t *ret_number)
+/* The number of the name that --what gives; ANY if it is not given. */
+static int find_name(const char *command, const spsh_dataset *dataset, spsh_name_kind kind,
+                     const char *wanted, uint64_t *ret_number)
 {
+    const char *what = kind == SPSH_NAME_DOMAIN ? "domain" : "split";
     spsh_error err = SPSH_ERROR_INIT;
     char names[NAMES_TEXT_BYTES];
-    size_t wanted_bytes = strlen(query->wanted);
-    uint64_t count = spsh_dataset_name_count(dataset, query->kind);
-    for (uint32_t i = 0; i < count; i++) {
+    const uint64_t count = spsh_dataset_name_count(dataset, kind);
+    *ret_number = ANY;
+    for (uint32_t i = 0; wanted != NULL && i < count; i++) {
         spsh_bytes name = {NULL, 0};
-        if (spsh_dataset_name(dataset, query->kind, i, &name, &err) != SPSH_OK)
+        if (spsh_dataset_name(dataset, kind, i, &name, &err) != SPSH_OK)
             return spsh__cli_fail(spsh_dataset_path(dataset), &err);
-        if (name.size_bytes == wanted_bytes &&
-            memcmp(name.data, query->wanted, wanted_bytes) == 0) {
+        if (spsh__bytes_equal(name, spsh__bytes_of(wanted))) {
             *ret_number = i;
             return SPSH_EXIT_DONE;
         }
     }
-    list_names(dataset, query->kind, count, names);
-    return spsh__cli_usage(query->command, "--%s: there is no %s '%s' in %s; there %s %s",
-                           query->what, query->what, query->wanted, spsh_dataset_path(dataset),
-                           count == 0 ? "are" : "is", count == 0 ? "none" : names);
+    if (wanted == NULL)
+        return SPSH_EXIT_DONE;
+    list_names(dataset, kind, count, names);
+    return spsh__cli_usage(command, "--%s: there is no %s '%s' in %s; there %s %s", what, what,
+                           wanted, spsh_dataset_path(dataset), count == 0 ? "are" : "is",
+                           count == 0 ? "none" : names);
 }
 
 static int load_skipped(spsh__selection *s)
@@ -122,22 +120,15 @@ int spsh__selection_open(const char *command, const spsh_dataset *dataset,
     selection->utterance_count = spsh_dataset_info_get(dataset)->utterance_count;
     selection->served_only = filter->served_only;
     int rc = load_skipped(selection);
-    if (rc == SPSH_EXIT_DONE && filter->domain != NULL) {
-        const name_query query = {command, "domain", filter->domain, SPSH_NAME_DOMAIN};
-        selection->by_domain = true;
-        rc = find_name(dataset, &query, &selection->domain);
-    }
-    if (rc == SPSH_EXIT_DONE && filter->split != NULL) {
-        const name_query query = {command, "split", filter->split, SPSH_NAME_SPLIT};
-        selection->by_split = true;
-        rc = find_name(dataset, &query, &selection->split);
-    }
-    if (rc != SPSH_EXIT_DONE) {
+    if (rc == SPSH_EXIT_DONE)
+        rc = find_name(command, dataset, SPSH_NAME_DOMAIN, filter->domain, &selection->domain);
+    if (rc == SPSH_EXIT_DONE)
+        rc = find_name(command, dataset, SPSH_NAME_SPLIT, filter->split, &selection->split);
+    if (rc == SPSH_EXIT_DONE)
+        *ret_selection = selection;
+    else
         spsh__selection_free(selection);
-        return rc;
-    }
-    *ret_selection = selection;
-    return SPSH_EXIT_DONE;
+    return rc;
 }
 
 /* Makes rows[at] exist, or answers SPSH_E_END. */
@@ -184,11 +175,9 @@ spsh_status spsh__selection_next(spsh__selection *selection, uint64_t *ret_posit
         const uint64_t position = selection->first + selection->at;
         const spsh_row *row = &selection->rows[selection->at++];
         find_skipped(selection, position);
-        if (selection->served_only && selection->is_skipped)
-            continue;
-        if (selection->by_domain && row->domain != selection->domain)
-            continue;
-        if (selection->by_split && row->split != selection->split)
+        if ((selection->served_only && selection->is_skipped) ||
+            (selection->domain != ANY && row->domain != selection->domain) ||
+            (selection->split != ANY && row->split != selection->split))
             continue;
         *ret_position = position;
         *ret_row = row;
@@ -202,7 +191,7 @@ spsh_status spsh__selection_pass(spsh__selection *selection, uint64_t count, sps
     uint64_t position = 0;
     const spsh_row *row = NULL;
     spsh_status rc = SPSH_OK;
-    const bool leaves_out = selection->by_domain || selection->by_split ||
+    const bool leaves_out = selection->domain != ANY || selection->split != ANY ||
                             (selection->served_only && selection->skipped_count > 0);
     if (!leaves_out && selection->count == 0) {
         uint64_t left = selection->utterance_count - selection->first;

@@ -72,4 +72,7 @@ static inline bool spsh__export_is_damage(spsh_status status)
  */
 void spsh__export_path(spsh__builder *out, spsh_bytes id, bool dots, uint64_t number);
 
+/** Append "%n" and the number. */
+void spsh__export_number(spsh__builder *out, uint64_t number);
+
 #endif

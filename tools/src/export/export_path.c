@@ -32,7 +32,7 @@ static void append_encoded(spsh__builder *out, uint8_t c)
     spsh__builder_append(out, text, sizeof(text));
 }
 
-static void append_number(spsh__builder *out, uint64_t number)
+void spsh__export_number(spsh__builder *out, uint64_t number)
 {
     char text[32];
     snprintf(text, sizeof(text), "%%n%" PRIu64, number);
@@ -71,7 +71,7 @@ static void cut_name(spsh__builder *out, size_t begin, uint64_t number)
         }
     }
     out->size_bytes = end;
-    append_number(out, number);
+    spsh__export_number(out, number);
 }
 
 static void append_name(spsh__builder *out, spsh_bytes name, bool dots, bool is_folder,
@@ -115,6 +115,6 @@ void spsh__export_path(spsh__builder *out, spsh_bytes id, bool dots, uint64_t nu
     append_name(out, name, dots, false, number);
     if (!out->failed && out->size_bytes - begin > PATH_BYTES_MAX) {
         out->size_bytes = begin;
-        append_number(out, number);
+        spsh__export_number(out, number);
     }
 }

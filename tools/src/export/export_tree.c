@@ -166,13 +166,11 @@ static spsh_status make_path(tree_export *e, const spsh__export_utterance *u, bo
                              spsh_error *err)
 {
     uint64_t number = e->base.options.stored ? record_key(u->row) : u->position;
-    char suffix[32];
     spsh__builder_clear(&e->path);
     spsh__export_path(&e->path, e->base.options.stored ? u->record->id : u->metadata.id, true,
                       number);
-    snprintf(suffix, sizeof(suffix), "%%n%" PRIu64, number);
     if (renamed)
-        spsh__builder_append_text(&e->path, suffix);
+        spsh__export_number(&e->path, number);
     spsh__builder_append_text(&e->path, ".");
     spsh__builder_append_text(
         &e->path, e->base.options.stored ? spsh__payload_extension(u->row->codec) : "wav");

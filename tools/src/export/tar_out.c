@@ -5,11 +5,11 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <archive.h>
 #include <archive_entry.h>
 
+#include "common/byte_builder.h"
 #include "speechshard/inside.h"
 #include "speechshard/io.h"
 
@@ -20,7 +20,7 @@ struct spsh__tar_out {
     struct archive_entry *entry;
     spsh_file_writer *writer;
     spsh_error write_error; /* of the callback; libarchive passes on a number only */
-    char *path;             /* for messages */
+    spsh__builder path;     /* for messages */
     uint64_t member_left_bytes;
     uint64_t bytes;
 };
@@ -33,7 +33,7 @@ static spsh_status fail_archive(spsh__tar_out *tar, spsh_error *err)
         return tar->write_error.status;
     }
     const char *text = archive_error_string(tar->archive);
-    return SPSH_FAIL(err, SPSH_E_IO, "%s: %s", tar->path,
+    return SPSH_FAIL(err, SPSH_E_IO, "%s: %s", (const char *)tar->path.data,
                      text == NULL ? "archive cannot be written" : text);
 }
 
@@ -63,25 +63,19 @@ static spsh_status open_archive(spsh__tar_out *tar, spsh_error *err)
 spsh_status spsh__tar_out_open(const char *directory, const char *name, spsh__tar_out **ret_tar,
                                spsh_error *err)
 {
-    spsh_status rc = SPSH_E_NO_MEMORY;
     spsh__tar_out *tar = (spsh__tar_out *)calloc(1, sizeof(*tar));
-    size_t path_bytes = strlen(directory) + strlen(name) + 2;
-    if (tar != NULL)
-        tar->path = (char *)malloc(path_bytes);
-    if (tar == NULL || tar->path == NULL) {
-        spsh_error_set(err, rc, 0, SPSH_OFFSET_NONE, "out of memory");
-        goto out;
-    }
-    snprintf(tar->path, path_bytes, "%s/%s", directory, name);
-    rc = spsh_file_writer_open(spsh_io_default(), directory, name, 0, NULL, &tar->writer, err);
+    if (tar == NULL)
+        return SPSH_NO_MEMORY(err);
+    spsh_status rc =
+        spsh__builder_path(&tar->path, directory, name) == NULL
+            ? SPSH_NO_MEMORY(err)
+            : spsh_file_writer_open(spsh_io_default(), directory, name, 0, NULL, &tar->writer, err);
     if (rc == SPSH_OK)
         rc = open_archive(tar, err);
-    if (rc != SPSH_OK)
-        goto out;
-    *ret_tar = tar;
-    tar = NULL;
-out:
-    spsh__tar_out_free(tar);
+    if (rc == SPSH_OK)
+        *ret_tar = tar;
+    else
+        spsh__tar_out_free(tar);
     return rc;
 }
 
@@ -90,7 +84,7 @@ static spsh_status check_complete(const spsh__tar_out *tar, spsh_error *err)
     if (tar->member_left_bytes == 0)
         return SPSH_OK;
     return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: %" PRIu64 " bytes of a member are missing",
-                     tar->path, tar->member_left_bytes);
+                     (const char *)tar->path.data, tar->member_left_bytes);
 }
 
 spsh_status spsh__tar_out_member(spsh__tar_out *tar, const char *name, uint64_t size_bytes,
@@ -155,6 +149,6 @@ void spsh__tar_out_free(spsh__tar_out *tar)
     archive_write_free(tar->archive);
     archive_entry_free(tar->entry);
     spsh_file_writer_free(tar->writer);
-    free(tar->path);
+    spsh__builder_free(&tar->path);
     free(tar);
 }

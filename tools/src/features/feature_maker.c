@@ -10,12 +10,6 @@
 
 enum { PIECE_VALUES = 1 << 15 };
 
-/* Memory that grows. */
-typedef struct room {
-    void *memory;
-    uint64_t size_bytes;
-} room;
-
 struct spsh__feature_maker {
     spsh__feature_setup setup;
     spsh_reader *reader;
@@ -23,7 +17,7 @@ struct spsh__feature_maker {
     float *mean, *scale; /* dim each */
     double *sums;        /* 2 * dim */
     uint64_t group;      /* whose they are */
-    room pcm, resampled, rows;
+    spsh__feature_bytes pcm, resampled, rows;
     int16_t piece[PIECE_VALUES];
 };
 
@@ -60,9 +54,9 @@ void spsh__feature_maker_close(spsh__feature_maker *maker)
     free(maker->mean);
     free(maker->scale);
     free(maker->sums);
-    free(maker->pcm.memory);
-    free(maker->resampled.memory);
-    free(maker->rows.memory);
+    free(maker->pcm.data);
+    free(maker->resampled.data);
+    free(maker->rows.data);
     free(maker);
 }
 
@@ -79,19 +73,20 @@ bool spsh__feature_is_undecodable(spsh__feature_maker *maker, uint64_t position)
            (record->flags & SPSH_RECORD_UNDECODABLE) != 0;
 }
 
-/* What is in the old memory is not needed any more. */
-static spsh_status grow(room *r, uint64_t count, size_t element_bytes, spsh_error *err)
+spsh_status spsh__feature_bytes_take(spsh__feature_bytes *bytes, uint64_t count,
+                                     size_t element_bytes, spsh_error *err)
 {
-    if (r->memory != NULL && count <= r->size_bytes / element_bytes)
+    bytes->size_bytes = (size_t)count * element_bytes;
+    if (bytes->data != NULL && count <= bytes->capacity_bytes / element_bytes)
         return SPSH_OK;
-    free(r->memory);
-    *r = (room){NULL, 0};
+    free(bytes->data);
+    *bytes = (spsh__feature_bytes){NULL, bytes->size_bytes, 0};
     if (count < SPSH_PCM_BYTES_MAX)
-        r->memory = malloc((size_t)(count + 1) * element_bytes);
-    if (r->memory == NULL)
+        bytes->data = malloc(bytes->size_bytes + 1);
+    if (bytes->data == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %llu values",
                          (unsigned long long)count);
-    r->size_bytes = count * element_bytes;
+    bytes->capacity_bytes = bytes->size_bytes;
     return SPSH_OK;
 }
 
@@ -99,7 +94,7 @@ static spsh_status decode(spsh__feature_maker *m, uint64_t position, const spsh_
                           spsh_error *err)
 {
     const uint64_t fit = PIECE_VALUES / row->channels;
-    int16_t *pcm = m->pcm.memory;
+    int16_t *pcm = (int16_t *)(void *)m->pcm.data;
     spsh_status rc = SPSH_OK;
     for (uint64_t done = 0; done < row->samples && rc == SPSH_OK;) {
         const bool straight = row->channels == 1;
@@ -121,20 +116,21 @@ static spsh_status prepare(spsh__feature_maker *m, uint64_t position, const spsh
                            spsh_feature_input *input, spsh_error *err)
 {
     const uint32_t rate_hz = spsh_featgen_features(m->setup.featgen)->sample_rate_hz;
-    spsh_status rc = grow(&m->pcm, row->samples, sizeof(int16_t), err);
+    spsh_status rc = spsh__feature_bytes_take(&m->pcm, row->samples, sizeof(int16_t), err);
     if (rc == SPSH_OK)
         rc = decode(m, position, row, err);
-    input->i16 = m->pcm.memory;
+    input->i16 = (const int16_t *)(const void *)m->pcm.data;
     input->sample_count = row->samples;
     if (rc != SPSH_OK || rate_hz == row->sample_rate_hz)
         return rc;
     const uint64_t most = row->samples / row->sample_rate_hz * rate_hz +
                           row->samples % row->sample_rate_hz * rate_hz / row->sample_rate_hz + 1;
-    rc = grow(&m->resampled, most, sizeof(int16_t), err);
+    rc = spsh__feature_bytes_take(&m->resampled, most, sizeof(int16_t), err);
     if (rc == SPSH_OK)
-        rc = spsh_resample_i16(m->pcm.memory, row->samples, 1, row->sample_rate_hz, rate_hz,
-                               m->resampled.memory, most, &input->sample_count, err);
-    input->i16 = m->resampled.memory;
+        rc = spsh_resample_i16(input->i16, row->samples, 1, row->sample_rate_hz, rate_hz,
+                               (int16_t *)(void *)m->resampled.data, most, &input->sample_count,
+                               err);
+    input->i16 = (const int16_t *)(const void *)m->resampled.data;
     return rc;
 }
 
@@ -174,11 +170,11 @@ spsh_status spsh__feature_maker_run(spsh__feature_maker *maker, uint64_t positio
         return rc;
     const uint64_t frames = spsh_featgen_frame_count(m->setup.featgen, input.sample_count);
     const uint64_t values = frames * spsh_featgen_dim(m->setup.featgen);
-    rc = grow(&m->rows, values, sizeof(float), err);
+    rc = spsh__feature_bytes_take(&m->rows, values, sizeof(float), err);
     if (rc == SPSH_OK)
-        rc = spsh_featgen_compute(m->worker, &input, m->rows.memory, err);
+        rc = spsh_featgen_compute(m->worker, &input, (float *)(void *)m->rows.data, err);
     if (rc == SPSH_OK) {
-        *ret_rows = m->rows.memory;
+        *ret_rows = (const float *)(const void *)m->rows.data;
         *ret_frame_count = frames;
     }
     return rc;

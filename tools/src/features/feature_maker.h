@@ -21,6 +21,16 @@ typedef struct spsh__feature_setup {
     const spsh_statistics *statistics; /* for SPSH_NORM_SPEAKER and _DATASET; else NULL */
 } spsh__feature_setup;
 
+/* Memory that grows and is used again. */
+typedef struct spsh__feature_bytes {
+    uint8_t *data;
+    size_t size_bytes, capacity_bytes;
+} spsh__feature_bytes;
+
+/* Room for an array. What was there is not kept. */
+spsh_status spsh__feature_bytes_take(spsh__feature_bytes *bytes, uint64_t count,
+                                     size_t element_bytes, spsh_error *err);
+
 typedef struct spsh__feature_maker spsh__feature_maker;
 
 spsh_status spsh__feature_maker_open(const spsh__feature_setup *setup,
@@ -35,11 +45,11 @@ spsh_status spsh__feature_maker_run(spsh__feature_maker *maker, uint64_t positio
 /* NULL is fine. */
 void spsh__feature_maker_close(spsh__feature_maker *maker);
 
-/* Does the failure belong to an utterance (its record is damaged or beyond the decoders), not to
- * the disk or to us? */
 /* Whether the record of an utterance that could not be decoded is marked undecodable. */
 bool spsh__feature_is_undecodable(spsh__feature_maker *maker, uint64_t position);
 
+/* Does the failure belong to an utterance (its record is damaged or beyond the decoders), not to
+ * the disk or to us? */
 bool spsh__feature_is_damage(spsh_status status);
 
 #endif

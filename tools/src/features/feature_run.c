@@ -100,17 +100,11 @@ static spsh_status make_identity(run *r, spsh_error *err)
     return rc;
 }
 
-static void store_le(uint8_t *bytes, uint64_t value, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        bytes[i] = (uint8_t)(value >> (8 * i));
-}
-
 static void shard_file_id(const run *r, uint64_t unit, uint8_t ret_id[16])
 {
     uint8_t bytes[32] = {0};
     memcpy(bytes, r->dataset_id, 16);
-    store_le(bytes + 16, unit, 8);
+    spsh__store_u64le(bytes + 16, unit);
     spsh__pack_hash128((spsh_bytes){bytes, sizeof(bytes)}, ret_id);
 }
 
@@ -119,23 +113,14 @@ static void view_of(const spsh__feature_work *w, const spsh_row *row, uint8_t re
 {
     uint8_t bytes[40];
     memcpy(bytes, spsh_dataset_info_get(w->source)->dataset_id, 16);
-    store_le(bytes + 16, row->payload_shard, 4);
-    store_le(bytes + 20, row->payload_record, 4);
-    store_le(bytes + 24, row->start_sample, 8);
-    store_le(bytes + 32, row->samples, 8);
+    spsh__store_u32le(bytes + 16, row->payload_shard);
+    spsh__store_u32le(bytes + 20, row->payload_record);
+    spsh__store_u64le(bytes + 24, row->start_sample);
+    spsh__store_u64le(bytes + 32, row->samples);
     spsh__pack_hash128((spsh_bytes){bytes, sizeof(bytes)}, ret_source);
 }
 
 /* ---- the output's directory ---- */
-
-static spsh_status make_directories(run *r, spsh_error *err)
-{
-    const spsh_io *io = r->work.io;
-    spsh_status rc = spsh_io_make_directory(io, r->work.options->output, err);
-    if (rc == SPSH_OK)
-        rc = spsh_io_make_directory(io, spsh__builder_text(&r->shard_directory), err);
-    return rc;
-}
 
 /* A new one must not be mixed with something else. */
 static spsh_status check_output(const run *r, spsh_error *err)
@@ -192,11 +177,10 @@ static spsh_status look_at_shard(run *r, uint64_t unit, spsh_shard_seal *ret_sea
     char name[32];
     opt.io = r->work.io;
     spsh_shard_file_name(unit, 0, name);
-    spsh__builder_append_bytes(&path, spsh__builder_bytes(&r->shard_directory));
-    spsh__builder_append_part(&path, name);
-    spsh_status rc = spsh__builder_text(&path) == NULL
-                         ? SPSH_NO_MEMORY(err)
-                         : spsh_shard_open(spsh__builder_text(&path), &opt, &shard, err);
+    spsh_status rc =
+        spsh__builder_path(&path, spsh__builder_text(&r->shard_directory), name) == NULL
+            ? SPSH_NO_MEMORY(err)
+            : spsh_shard_open((const char *)path.data, &opt, &shard, err);
     if (rc == SPSH_OK) {
         *ret_seal = *spsh_shard_info(shard);
         shard_file_id(r, unit, file_id);
@@ -251,9 +235,9 @@ static spsh_status encode_entry(const spsh__feature_work *w, spsh__feature_entry
                          "utterance number %" PRIu64 ": %" PRIu64 " frames of %u values "
                          "are more than a record holds",
                          entry->position, info.frame_count, info.dim);
-    spsh_status rc = spsh__feature_bytes_take(&entry->bytes, bound, err);
+    spsh_status rc = spsh__feature_bytes_take(&entry->bytes, bound, 1, err);
     if (rc == SPSH_OK && info.value_bytes == 2) {
-        rc = spsh__feature_bytes_take(scratch, 2 * values, err);
+        rc = spsh__feature_bytes_take(scratch, values, 2, err);
         if (rc == SPSH_OK)
             spsh_half_from_float((uint16_t *)(void *)scratch->data, rows, values);
         stored = scratch->data;
@@ -415,11 +399,8 @@ static spsh_status prepare(run *r, const spsh__feature_run_options *options, sps
         rc = make_identity(r, err);
     if (rc == SPSH_OK && r->work.shard_count > UNITS_MAX)
         rc = SPSH_FAIL(err, SPSH_E_LIMIT, "%s: more than a million shards", options->source);
-    if (options->output != NULL) {
-        spsh__builder_append_text(&r->shard_directory, options->output);
-        spsh__builder_append_part(&r->shard_directory, "shards");
-    }
-    if (rc == SPSH_OK && spsh__builder_text(&r->shard_directory) == NULL)
+    if (rc == SPSH_OK && options->output != NULL &&
+        spsh__builder_path(&r->shard_directory, options->output, "shards") == NULL)
         rc = SPSH_NO_MEMORY(err);
     return rc;
 }
@@ -440,7 +421,9 @@ static spsh_status run_all(run *r, spsh_error *err)
         return rc;
     rc = look_at_shards(r, NULL, err);
     if (rc == SPSH_OK)
-        rc = make_directories(r, err);
+        rc = spsh_io_make_directory(r->work.io, r->work.options->output, err);
+    if (rc == SPSH_OK)
+        rc = spsh_io_make_directory(r->work.io, spsh__builder_text(&r->shard_directory), err);
     spsh__feature_work_number_jobs(&r->work);
     if (rc == SPSH_OK && r->work.utterances_to_do > 0)
         spsh_stale_files_remove(r->work.io, spsh__builder_text(&r->shard_directory), is_to_do, r);

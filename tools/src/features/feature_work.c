@@ -120,7 +120,7 @@ void spsh__feature_work_number_jobs(spsh__feature_work *work)
 {
     for (uint64_t n = 0; n < work->shard_count; n++) {
         spsh__feature_shard *shard = &work->shards[n];
-        const bool is_mine = spsh__feature_is_mine(work, n);
+        const bool is_mine = n % work->options->part_count == work->options->part;
         shard->first_job = work->job_count;
         shard->is_to_do = is_mine && !shard->is_made;
         work->facts.shard_count += is_mine ? 1 : 0;
@@ -158,20 +158,6 @@ bool spsh__feature_is_skipped(const spsh__feature_work *work, uint64_t position)
             high = at;
     }
     return low < work->skipped_count && work->skipped[low] == position;
-}
-
-spsh_status spsh__feature_bytes_take(spsh__feature_bytes *bytes, size_t size_bytes, spsh_error *err)
-{
-    if (bytes->data == NULL || size_bytes > bytes->capacity_bytes) {
-        free(bytes->data);
-        bytes->capacity_bytes = 0;
-        bytes->data = malloc(size_bytes + 1);
-        if (bytes->data == NULL)
-            return SPSH_NO_MEMORY(err);
-        bytes->capacity_bytes = size_bytes;
-    }
-    bytes->size_bytes = size_bytes;
-    return SPSH_OK;
 }
 
 typedef struct thread_tools {

@@ -19,12 +19,6 @@ typedef struct spsh__feature_shard {
     bool is_made; /* before, or by another part */
 } spsh__feature_shard;
 
-/* Memory that grows and is used again. */
-typedef struct spsh__feature_bytes {
-    uint8_t *data;
-    size_t size_bytes, capacity_bytes;
-} spsh__feature_bytes;
-
 /* An utterance; without message it was computed. */
 typedef struct spsh__feature_entry {
     uint64_t position;
@@ -72,12 +66,6 @@ void spsh__feature_work_close(spsh__feature_work *work);
 /* Tables, and the statistics that a norm needs. */
 spsh_status spsh__feature_work_open_featgen(spsh__feature_work *work, spsh_error *err);
 
-/* Is it this part's? */
-static inline bool spsh__feature_is_mine(const spsh__feature_work *work, uint64_t shard)
-{
-    return shard % work->options->part_count == work->options->part;
-}
-
 /* Numbers the jobs of shards that are this part's and not made. */
 void spsh__feature_work_number_jobs(spsh__feature_work *work);
 
@@ -96,9 +84,5 @@ spsh_status spsh__feature_work_shard(spsh__feature_work *work, spsh__ordered_wor
 
 /* What a step failed with whose other outcomes are no failures. */
 spsh_status spsh__feature_fail_with(const spsh_error *why, spsh_error *err);
-
-/* Room for so many bytes; what was there is not kept. */
-spsh_status spsh__feature_bytes_take(spsh__feature_bytes *bytes, size_t size_bytes,
-                                     spsh_error *err);
 
 #endif

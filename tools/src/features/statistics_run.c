@@ -6,10 +6,10 @@
  * Each addition has its place in that order, so the bits do not depend on threads or parts. What a
  * run that was killed has finished, is there.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/byte_builder.h"
 #include "feature_work.h"
 #include "speechshard/inside.h"
 
@@ -90,7 +90,7 @@ static spsh_status sum_entry(const spsh__feature_work *w, spsh__feature_entry *e
 {
     const uint32_t dim = spsh_featgen_dim(w->featgen);
     const spsh_status rc =
-        spsh__feature_bytes_take(&entry->bytes, 2 * (size_t)dim * sizeof(double), err);
+        spsh__feature_bytes_take(&entry->bytes, 2 * (uint64_t)dim, sizeof(double), err);
     (void)scratch;
     if (rc != SPSH_OK)
         return rc;
@@ -257,17 +257,17 @@ static spsh_status add_shards(run *r, sums *all, spsh_error *err)
 /* They have done their work; what cannot be removed is in nobody's way. */
 static void remove_shard_files(const run *r)
 {
-    const char *path = spsh_dataset_path(r->work.source);
-    const size_t room =
-        strlen(path) + sizeof(SPSH_STATISTICS_DIRECTORY) + SPSH_STATISTICS_NAME_BYTES + 2;
-    char *file = malloc(room);
-    for (uint64_t n = 0; n < r->work.shard_count && file != NULL; n++) {
+    spsh__builder directory = {0}, file = {0};
+    const char *folder = spsh__builder_path(&directory, spsh_dataset_path(r->work.source),
+                                            SPSH_STATISTICS_DIRECTORY);
+    for (uint64_t n = 0; n < r->work.shard_count && folder != NULL; n++) {
         char name[SPSH_STATISTICS_NAME_BYTES];
         spsh_statistics_file_name(r->text, n, name);
-        (void)snprintf(file, room, "%s/%s/%s", path, SPSH_STATISTICS_DIRECTORY, name);
-        (void)r->work.io->unlink_fn(r->work.io->user, file);
+        if (spsh__builder_path(&file, folder, name) != NULL)
+            (void)r->work.io->unlink_fn(r->work.io->user, (const char *)file.data);
     }
-    free(file);
+    spsh__builder_free(&directory);
+    spsh__builder_free(&file);
 }
 
 /* A temporary of what is made here; those of other parts may be at work. */
@@ -286,14 +286,11 @@ static bool is_to_do(void *user, const char *name, size_t name_bytes)
 
 static void remove_stale(run *r)
 {
-    const char *path = spsh_dataset_path(r->work.source);
-    const size_t room = strlen(path) + sizeof(SPSH_STATISTICS_DIRECTORY) + 1;
-    char *directory = malloc(room);
-    if (directory == NULL)
-        return;
-    (void)snprintf(directory, room, "%s/%s", path, SPSH_STATISTICS_DIRECTORY);
-    spsh_stale_files_remove(r->work.io, directory, is_to_do, r);
-    free(directory);
+    spsh__builder directory = {0};
+    if (spsh__builder_path(&directory, spsh_dataset_path(r->work.source),
+                           SPSH_STATISTICS_DIRECTORY) != NULL)
+        spsh_stale_files_remove(r->work.io, (const char *)directory.data, is_to_do, r);
+    spsh__builder_free(&directory);
 }
 
 static spsh_status publish(run *r, spsh_error *err)

@@ -496,10 +496,8 @@ static char *read_config(const char *run, const spsh_io *io)
     size_t size_bytes = 0;
     char *text = NULL;
     spsh__builder path = {0};
-    spsh__builder_append_text(&path, run);
-    spsh__builder_append_part(&path, "config.yaml");
-    if (spsh__builder_text(&path) != NULL &&
-        spsh_io_read_file(io, spsh__builder_text(&path), CONFIG_BYTES_MAX, spsh_allocator_default(),
+    if (spsh__builder_path(&path, run, "config.yaml") != NULL &&
+        spsh_io_read_file(io, (const char *)path.data, CONFIG_BYTES_MAX, spsh_allocator_default(),
                           &data, &size_bytes, NULL) == SPSH_OK)
         text = strndup((const char *)data, size_bytes);
     spsh_allocator_default()->free_fn(spsh_allocator_default()->user, data);
@@ -517,14 +515,9 @@ spsh_status spsh__run_page_write(const char *run, const char *path, const spsh__
         return rc;
     char *config = read_config(run, io);
     spsh__run_page(&page, run, history, config, rates);
-    spsh__builder_append_text(&own_path, run);
-    spsh__builder_append_part(&own_path, "report.html");
-    const char *to = path != NULL ? path : spsh__builder_text(&own_path);
-    if (page.failed || to == NULL) {
-        rc = SPSH_NO_MEMORY(err);
-    } else {
-        rc = spsh__file_out_write(to, spsh__builder_bytes(&page), err);
-    }
+    const char *to = path != NULL ? path : spsh__builder_path(&own_path, run, "report.html");
+    rc = page.failed || to == NULL ? SPSH_NO_MEMORY(err)
+                                   : spsh__file_out_write(to, spsh__builder_bytes(&page), err);
     free(config);
     spsh__builder_free(&page);
     spsh__builder_free(&own_path);
