@@ -157,7 +157,7 @@ void spsh__text_print_field(FILE *stream, spsh_bytes text)
 
 struct spsh_table {
     size_t column_count;
-    char *alignment;
+    const char *alignment;
     char **cells; /* row by row */
     size_t cell_count, cell_capacity;
     bool failed;
@@ -169,11 +169,7 @@ spsh_table *spsh__table_new(const char *alignment)
     if (table == NULL)
         return NULL;
     table->column_count = strlen(alignment);
-    table->alignment = strdup(alignment);
-    if (table->alignment == NULL) {
-        free(table);
-        return NULL;
-    }
+    table->alignment = alignment;
     return table;
 }
 
@@ -207,11 +203,6 @@ static spsh_bytes cell_text(const spsh_table *table, size_t cell)
     return (spsh_bytes){(const uint8_t *)table->cells[cell], strlen(table->cells[cell])};
 }
 
-static void print_blanks(FILE *stream, size_t count)
-{
-    fprintf(stream, "%*s", (int)count, "");
-}
-
 /* Columns left for the last cell of a row; at least one, 0 for no limit. */
 static size_t last_cell_columns(const spsh_table *table, const size_t *widths, size_t columns_max)
 {
@@ -241,14 +232,14 @@ bool spsh__table_print(const spsh_table *table, FILE *stream, const char *indent
     for (size_t i = 0; i < table->cell_count; i++) {
         size_t column = i % columns;
         spsh_bytes text = cell_text(table, i);
-        size_t blanks = widths[column] - spsh__text_columns(text);
+        const int blanks = (int)(widths[column] - spsh__text_columns(text));
         if (column == 0 || column + 1 < columns || text.size_bytes > 0)
             fputs(column == 0 ? indent : "  ", stream);
         if (table->alignment[column] == 'r')
-            print_blanks(stream, blanks);
+            fprintf(stream, "%*s", blanks, "");
         spsh__text_print(stream, text, column + 1 == columns ? last_max : 0);
         if (table->alignment[column] != 'r' && column + 1 < columns)
-            print_blanks(stream, blanks);
+            fprintf(stream, "%*s", blanks, "");
         if (column + 1 == columns)
             fputc('\n', stream);
     }
@@ -270,6 +261,5 @@ void spsh__table_free(spsh_table *table)
     for (size_t i = 0; i < table->cell_count; i++)
         free(table->cells[i]);
     free(table->cells);
-    free(table->alignment);
     free(table);
 }

@@ -53,8 +53,8 @@ void spsh__text_print_field(FILE *stream, spsh_bytes text);
 
 typedef struct spsh_table spsh_table;
 
-/** alignment: 'l' or 'r' for each column. NULL: no memory; the other functions take NULL, and
- * printing reports it. */
+/** alignment: 'l' or 'r' for each column; borrowed. NULL: no memory; the other functions take NULL,
+ * and printing reports it. */
 spsh_table *spsh__table_new(const char *alignment);
 /** A row: as many const char * as there are columns; copied. Failure is remembered until print. */
 void spsh__table_row(spsh_table *table, ...);

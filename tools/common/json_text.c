@@ -3,6 +3,8 @@
  */
 #include "json_text.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "file_names.h"
@@ -75,6 +77,14 @@ void spsh__json_member(spsh__builder *out, size_t start, spsh_bytes key, spsh_by
     spsh__json_string(out, key);
     spsh__builder_append(out, ":", 1);
     spsh__json_string(out, value);
+}
+
+void spsh__json_member_number(spsh__builder *out, size_t start, const char *key, uint64_t value)
+{
+    char text[64];
+    const int length = snprintf(text, sizeof(text), "%c\"%s\":%" PRIu64,
+                                out->size_bytes == start ? '{' : ',', key, value);
+    spsh__builder_append(out, text, (size_t)length);
 }
 
 void spsh__json_close(spsh__builder *out, size_t start)

@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "file_names.h"
+#include "grow.h"
 #include "speechshard/inside.h"
 
 #define WINDOW_BYTES_DEFAULT ((size_t)256 << 10)
@@ -54,17 +56,16 @@ struct spsh__row_reader {
 
 static row_result add_field(spsh__row_reader *r, const uint8_t *data, size_t size_bytes)
 {
+    if (r->field_count == SPSH__ROW_FIELDS_MAX) {
+        r->problem = "more than 4096 fields";
+        return ROW_BROKEN;
+    }
     if (r->field_count == r->field_capacity) {
-        size_t capacity = r->field_capacity == 0 ? 64 : r->field_capacity * 2;
-        if (r->field_count == SPSH__ROW_FIELDS_MAX) {
-            r->problem = "more than 4096 fields";
-            return ROW_BROKEN;
-        }
-        spsh_bytes *fields = realloc(r->fields, capacity * sizeof(*fields));
+        spsh_bytes *fields =
+            spsh__grow(r->fields, &r->field_capacity, r->field_count + 1, sizeof(*fields));
         if (fields == NULL)
             return ROW_NO_MEMORY;
         r->fields = fields;
-        r->field_capacity = capacity;
     }
     r->fields[r->field_count++] = (spsh_bytes){data, size_bytes};
     return ROW_DONE;
@@ -373,13 +374,18 @@ static spsh_status discard_line(spsh__row_reader *r, spsh_error *err)
     return SPSH_OK;
 }
 
-spsh_status spsh__row_reader_next(spsh__row_reader *reader, spsh__row *ret_row, spsh_error *err)
+/* What was handed out or skipped is given back: fields pointed to it. */
+static void pass_row(spsh__row_reader *r)
 {
-    spsh__row_reader *r = reader;
-    /* What the last call handed out is given back now: its fields pointed here. */
     r->begin = r->next;
     r->line += r->line_count;
     r->line_count = 0;
+}
+
+spsh_status spsh__row_reader_next(spsh__row_reader *reader, spsh__row *ret_row, spsh_error *err)
+{
+    spsh__row_reader *r = reader;
+    pass_row(r);
     spsh_status rc = discard_line(r, err);
     while (rc == SPSH_OK) {
         if (r->begin == r->end && r->at_end)
@@ -392,9 +398,7 @@ spsh_status spsh__row_reader_next(spsh__row_reader *reader, spsh__row *ret_row, 
             return SPSH_OK;
         }
         if (result == ROW_SKIP) {
-            r->begin = r->next;
-            r->line += r->line_count;
-            r->line_count = 0;
+            pass_row(r);
         } else if (r->end - r->begin >= SPSH__ROW_BYTES_MAX) {
             cut_long_row(r);
             give_row(r, ret_row);
@@ -523,10 +527,7 @@ static bool same_fields(const spsh__row *a, const spsh__row *b)
     if (a->field_count != b->field_count)
         return false;
     for (size_t i = 0; i < a->field_count; i++) {
-        const spsh_bytes x = a->fields[i];
-        const spsh_bytes y = b->fields[i];
-        if (x.size_bytes != y.size_bytes ||
-            (x.size_bytes > 0 && memcmp(x.data, y.data, x.size_bytes) != 0))
+        if (!spsh__bytes_equal(a->fields[i], b->fields[i]))
             return false;
     }
     return true;

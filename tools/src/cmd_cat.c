@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/selection.h"
 #include "commands.h"
+#include "common/file_names.h"
 #include "common/file_out.h"
 #include "plot/cat_plot.h"
 
@@ -38,49 +39,32 @@ static spsh_status note_part(const request *r, spsh_reader *reader, uint64_t pos
     return SPSH_OK;
 }
 
-/* The utterance that was asked for. */
-typedef struct found {
-    const spsh_dataset *dataset;
-    spsh_reader *reader;
-    uint64_t position;
-    spsh_row row;
-} found;
-
-/* To a picture, to sink, or both. */
-static spsh_status hear(const request *r, const found *f, const char *plot,
-                        const spsh__byte_sink *sink, spsh_error *err)
-{
-    const spsh__cat_subject subject = {f->dataset, f->reader, f->position, &f->row,
-                                       &r->hear,   r->epoch,  plot,        sink};
-    return spsh__cat_hear(&subject, err);
-}
-
-static spsh_status write_utterance(const request *r, const found *f, const spsh__byte_sink *sink,
-                                   spsh_error *err)
+static spsh_status write_utterance(const request *r, const spsh__cat_subject *c,
+                                   const spsh__byte_sink *sink, spsh_error *err)
 {
     spsh__wav wav;
     spsh_status rc;
     if (r->words.augment != NULL)
-        return hear(r, f, NULL, sink, err);
+        return spsh__cat_hear(c, NULL, sink, err);
     if (r->payload) {
-        rc = note_part(r, f->reader, f->position, &f->row, err);
-        return rc == SPSH_OK ? spsh__payload_write(f->reader, f->position, sink, err) : rc;
+        rc = note_part(r, c->reader, c->position, c->row, err);
+        return rc == SPSH_OK ? spsh__payload_write(c->reader, c->position, sink, err) : rc;
     }
-    rc = spsh__wav_describe(f->reader, f->position, f->row.samples, &wav, err);
-    return rc == SPSH_OK ? spsh__wav_write(&wav, f->reader, f->position, sink, err) : rc;
+    rc = spsh__wav_describe(c->reader, c->position, c->row->samples, &wav, err);
+    return rc == SPSH_OK ? spsh__wav_write(&wav, c->reader, c->position, sink, err) : rc;
 }
 
-static spsh_status write_output(const request *r, const found *f, spsh_error *err)
+static spsh_status write_output(const request *r, const spsh__cat_subject *c, spsh_error *err)
 {
     spsh__file_out *file = NULL;
     spsh__byte_sink sink = spsh__stdout_sink();
     spsh_status rc = SPSH_OK;
     if (r->output == NULL)
-        return write_utterance(r, f, &sink, err);
+        return write_utterance(r, c, &sink, err);
     rc = spsh__file_out_open(r->output, &file, err);
     if (rc == SPSH_OK) {
         sink = spsh__file_out_sink(file);
-        rc = write_utterance(r, f, &sink, err);
+        rc = write_utterance(r, c, &sink, err);
     }
     if (rc == SPSH_OK)
         rc = spsh__file_out_finish(file, err);
@@ -91,26 +75,26 @@ static spsh_status write_output(const request *r, const found *f, spsh_error *er
 static int cat(const request *r, const spsh_dataset *dataset)
 {
     spsh_error err = SPSH_ERROR_INIT;
-    found f = {.dataset = dataset};
-    const spsh_bytes id = {(const uint8_t *)r->id, strlen(r->id)};
-    spsh_status rc = spsh_reader_open(dataset, &f.reader, &err);
+    spsh_row row;
+    spsh__cat_subject c = {.dataset = dataset, .row = &row, .request = &r->hear, .epoch = r->epoch};
+    spsh_status rc = spsh_reader_open(dataset, &c.reader, &err);
     if (rc == SPSH_OK) {
-        rc = spsh_reader_find(f.reader, id, &f.position, &err);
+        rc = spsh_reader_find(c.reader, spsh__bytes_of(r->id), &c.position, &err);
         /* With an errno it is a shard that is not there. */
         if (rc == SPSH_E_NOT_FOUND && err.os_errno == 0) {
             spsh__cli_error("%s has no utterance '%s' ('speechshard ls' lists them)",
                             r->dataset_path, r->id);
-            spsh_reader_close(f.reader);
+            spsh_reader_close(c.reader);
             return SPSH_EXIT_FAILED;
         }
     }
     if (rc == SPSH_OK)
-        rc = spsh_dataset_rows(dataset, f.position, 1, &f.row, &err);
+        rc = spsh_dataset_rows(dataset, c.position, 1, &row, &err);
     if (rc == SPSH_OK && r->plot != NULL)
-        rc = hear(r, &f, r->plot, NULL, &err);
+        rc = spsh__cat_hear(&c, r->plot, NULL, &err);
     if (rc == SPSH_OK && r->has_audio)
-        rc = write_output(r, &f, &err);
-    spsh_reader_close(f.reader);
+        rc = write_output(r, &c, &err);
+    spsh_reader_close(c.reader);
     if (rc == SPSH_OK || spsh__cli_output_failed())
         return SPSH_EXIT_DONE;
     if (rc == SPSH_E_INVALID_ARG)

@@ -14,7 +14,6 @@ typedef struct eval_command {
     spsh_evaluate_options run;
     uint64_t threads, beam;
     spsh_cli_texts alignments;
-    const char *alignment_paths[SPSH_CLI_TEXTS_MAX + 1];
     bool json, transcripts, is_one_of_several;
     spsh_json *line; /* of an utterance; NULL: none is asked for */
     uint64_t heard;
@@ -150,9 +149,7 @@ int spsh__cmd_eval(int argc, char **argv)
     const int rc = spsh__cli_parse(&command, argc, argv, &args);
     if (rc != SPSH_CLI_RUN)
         return rc;
-    for (size_t i = 0; i < c.alignments.count; i++)
-        c.alignment_paths[i] = c.alignments.items[i];
-    c.run.alignments = c.alignments.count > 0 ? c.alignment_paths : NULL;
+    c.run.alignments = c.alignments.count > 0 ? c.alignments.items : NULL;
     c.run.checkpoint = args.operands[0];
     c.is_one_of_several = args.operand_count > 2;
     c.run.threads = (uint32_t)c.threads;

@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include "cli/selection.h"
 #include "commands.h"
+#include "common/file_names.h"
 #include "common/grow.h"
 #include "common/json_out.h"
 #include "print/devices.h"
@@ -58,8 +59,7 @@ typedef struct summary {
 
 static bool share_matches(const share *item, spsh_bytes name, uint32_t rate_hz)
 {
-    return item->rate_hz == rate_hz && item->name.size_bytes == name.size_bytes &&
-           (name.size_bytes == 0 || memcmp(item->name.data, name.data, name.size_bytes) == 0);
+    return item->rate_hz == rate_hz && spsh__bytes_equal(item->name, name);
 }
 
 /* From the last one backwards: groups are sorted by domain. */
@@ -400,8 +400,7 @@ static int print_counts(const summary *s)
     }
     for (size_t i = 0; i < s->leftover_count; i++) {
         printf("\nleftover   ");
-        spsh__text_print(
-            stdout, (spsh_bytes){(const uint8_t *)s->leftovers[i], strlen(s->leftovers[i])}, 0);
+        spsh__text_print(stdout, spsh__bytes_of(s->leftovers[i]), 0);
         printf(", of a command that was killed; the next edit removes it");
     }
     const int rc = print_features(s);

@@ -241,10 +241,6 @@ static int check(const train_command *c)
     if (c->estimate)
         return c->config == NULL ? spsh__cli_usage("train", "--estimate needs a configuration")
                                  : SPSH_CLI_RUN;
-    if (c->slow.count == SPSH_CLI_TEXTS_MAX || c->freeze.count == SPSH_CLI_TEXTS_MAX ||
-        c->kill.count == SPSH_CLI_TEXTS_MAX)
-        return spsh__cli_usage("train", "more than %d of --slow, --freeze or --kill",
-                               SPSH_CLI_TEXTS_MAX - 1);
     if (c->run == NULL)
         return spsh__cli_usage("train", "a run needs a folder: -o RUN");
     if (c->replay != NULL && (c->config != NULL || c->overrides[0] != NULL || c->resume != 0))

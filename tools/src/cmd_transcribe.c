@@ -14,7 +14,7 @@
 #include "cli/cli.h"
 #include "cli/selection.h"
 #include "commands.h"
-#include "common/byte_builder.h"
+#include "common/file_names.h"
 #include "common/grow.h"
 #include "common/json_out.h"
 #include "speechshard/audio.h"
@@ -237,8 +237,7 @@ static spsh_status decode_bytes(transcribe_command *c, const char *path, const u
     if (rc == SPSH_OK)
         rc = decode(&c->items[c->count], decoder, &samples, err);
     if (rc == SPSH_OK)
-        rc = put(c, (spsh_bytes){(const uint8_t *)path, strlen(path)}, samples,
-                 spsh_decoder_info(decoder)->sample_rate_hz, err);
+        rc = put(c, spsh__bytes_of(path), samples, spsh_decoder_info(decoder)->sample_rate_hz, err);
     spsh_decoder_free(decoder);
     return rc;
 }

@@ -51,10 +51,11 @@ typedef enum spsh_cli_kind {
     SPSH_CLI_TEXTS,  /* spsh_cli_texts *: may be given more than once, and may be empty */
 } spsh_cli_kind;
 
-/** The values of an option that is repeated, in order; borrowed from argv. */
+/** The values of an option that is repeated, in order, and then NULL; borrowed from argv. Zeros
+ * before. */
 enum { SPSH_CLI_TEXTS_MAX = 512 };
 typedef struct spsh_cli_texts {
-    const char *items[SPSH_CLI_TEXTS_MAX];
+    const char *items[SPSH_CLI_TEXTS_MAX + 1];
     size_t count;
 } spsh_cli_texts;
 

@@ -35,7 +35,7 @@ static const char *tell(const spsh__cat_subject *c, const spsh_augment_draw *dra
 }
 
 static spsh_status plot(const spsh__cat_subject *c, spsh_hearing *hearing, const spsh_heard *heard,
-                        spsh_error *err)
+                        const char *path, spsh_error *err)
 {
     const bool is_augmented = c->request->loader.augment != NULL;
     const spsh__feature_rows rows = {*spsh_hearing_features(hearing), heard->rows,
@@ -64,7 +64,7 @@ static spsh_status plot(const spsh__cat_subject *c, spsh_hearing *hearing, const
         picture.masks = &draw;
     }
     if (rc == SPSH_OK)
-        rc = write_picture(c->plot, &picture, err);
+        rc = write_picture(path, &picture, err);
     spsh__builder_free(&what);
     spsh__speech_free(&stored);
     return rc;
@@ -72,7 +72,8 @@ static spsh_status plot(const spsh__cat_subject *c, spsh_hearing *hearing, const
 
 /* ---- the sound ---- */
 
-static spsh_status write_sound(const spsh__cat_subject *c, const spsh_heard *heard, spsh_error *err)
+static spsh_status write_sound(const spsh__cat_subject *c, const spsh_heard *heard,
+                               const spsh__byte_sink *sink, spsh_error *err)
 {
     const spsh__wav wav = {SPSH_SAMPLE_I16, 16, 1, heard->sample_rate_hz, heard->sample_count};
     if (heard->samples == NULL || heard->sample_count > (UINT32_MAX - 64) / 2) {
@@ -81,10 +82,11 @@ static spsh_status write_sound(const spsh__cat_subject *c, const spsh_heard *hea
                          heard->samples == NULL ? "the dataset holds features, not audio"
                                                 : "it does not fit into a WAV file of 4 GiB");
     }
-    return spsh__wav_write_i16(&wav, heard->samples, c->sink, err);
+    return spsh__wav_write_i16(&wav, heard->samples, sink, err);
 }
 
-spsh_status spsh__cat_hear(const spsh__cat_subject *subject, spsh_error *err)
+spsh_status spsh__cat_hear(const spsh__cat_subject *subject, const char *path,
+                           const spsh__byte_sink *sink, spsh_error *err)
 {
     const spsh__cat_subject *c = subject;
     spsh_hearing *hearing = NULL;
@@ -92,10 +94,10 @@ spsh_status spsh__cat_hear(const spsh__cat_subject *subject, spsh_error *err)
     spsh_status rc = spsh_hearing_open(c->dataset, c->position, &c->request->loader, &hearing, err);
     if (rc == SPSH_OK)
         rc = spsh_hearing_listen(hearing, c->epoch, &heard, err);
-    if (rc == SPSH_OK && c->plot != NULL)
-        rc = plot(c, hearing, &heard, err);
-    if (rc == SPSH_OK && c->sink != NULL)
-        rc = write_sound(c, &heard, err);
+    if (rc == SPSH_OK && path != NULL)
+        rc = plot(c, hearing, &heard, path, err);
+    if (rc == SPSH_OK && sink != NULL)
+        rc = write_sound(c, &heard, sink, err);
     spsh_hearing_close(hearing);
     return rc;
 }

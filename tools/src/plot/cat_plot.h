@@ -10,7 +10,7 @@
 /** Return whether the file's name ends in .svg. */
 bool spsh__cat_plot_is_svg(const char *path);
 
-/** An utterance, and what is done with it. All borrowed. */
+/** An utterance, and how it is heard. All borrowed. */
 typedef struct spsh__cat_subject {
     const spsh_dataset *dataset;
     spsh_reader *reader;
@@ -18,11 +18,15 @@ typedef struct spsh__cat_subject {
     const spsh_row *row;
     const spsh__hear_request *request;
     uint64_t epoch;
-    const char *plot;            /* a file; NULL: none */
-    const spsh__byte_sink *sink; /* of a WAV file with what is heard; NULL: none */
 } spsh__cat_subject;
 
-/** The waveform is that of the file, all channels, unless it is augmented. */
-SPSH_NODISCARD spsh_status spsh__cat_hear(const spsh__cat_subject *subject, spsh_error *err);
+/**
+ * The waveform is that of the file, all channels, unless it is augmented.
+ *
+ * @param path  of the picture; NULL: none
+ * @param sink  of a WAV file with what is heard; NULL: none
+ */
+SPSH_NODISCARD spsh_status spsh__cat_hear(const spsh__cat_subject *subject, const char *path,
+                                          const spsh__byte_sink *sink, spsh_error *err);
 
 #endif

@@ -67,13 +67,6 @@ static void member_text(spsh__builder *json, const char *key, const char *value)
     spsh__json_member(json, 0, spsh__bytes_of(key), spsh__bytes_of(value));
 }
 
-static void member_number(spsh__builder *json, const char *key, uint64_t value)
-{
-    char text[64];
-    int length = snprintf(text, sizeof(text), ",\"%s\":%" PRIu64, key, value);
-    spsh__builder_append(json, text, (size_t)length);
-}
-
 /* The options that shape a dataset, and what decodes it: equal JSON, equal bytes.
  * spsh__plan_command has the same options. */
 static bool options_json(const spsh_pack_options *options, spsh__builder *json)
@@ -96,8 +89,8 @@ static bool options_json(const spsh_pack_options *options, spsh__builder *json)
         member_text(json, "split_from", "none");
     if (options->has_keys_to_last_dot)
         member_text(json, "wds_key", "last-dot");
-    member_number(json, "rate_hz", options->rate_hz);
-    member_number(json, "shard_bytes", options->shard_bytes);
+    spsh__json_member_number(json, 0, "rate_hz", options->rate_hz);
+    spsh__json_member_number(json, 0, "shard_bytes", options->shard_bytes);
     spsh__json_close(json, 0);
     return !json->failed;
 }

@@ -25,8 +25,8 @@ typedef struct spsh__scan_counts {
 /** Borrowed until free. The caller may take the sources out of it. */
 spsh__scan_counts *spsh__plan_scan_counts(spsh__plan_scan *scan);
 
-/** The next item in plan order whose id no earlier item has; borrowed until the next call. *ret_bytes:
- * as plan_item.h stores it. The others are rejected. SPSH_E_END. */
+/** The next item in plan order whose id no earlier item has; the others are rejected. Borrowed until
+ * the next call. *ret_bytes: the item as plan_item.h stores it. SPSH_E_END. */
 spsh_status spsh__plan_scan_next(spsh__plan_scan *scan, spsh_bytes *ret_bytes,
                                  spsh_ingest_item *ret_item, spsh_error *err);
 

@@ -1,8 +1,6 @@
 /* rejects.c: a reject as a JSON line. */
 #include "rejects.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,13 +34,6 @@ static void member_name(spsh__builder *lines, size_t start, const char *key, sps
     spsh__builder_free(&text);
 }
 
-static void member_number(spsh__builder *lines, const char *key, uint64_t value)
-{
-    char text[64];
-    int length = snprintf(text, sizeof(text), ",\"%s\":%" PRIu64, key, value);
-    spsh__builder_append(lines, text, (size_t)length);
-}
-
 void spsh__reject_append(spsh__builder *lines, spsh__reject_counts *counts,
                          const spsh_reject *reject)
 {
@@ -56,10 +47,10 @@ void spsh__reject_append(spsh__builder *lines, spsh__reject_counts *counts,
         spsh__json_member(lines, start, spsh__bytes_of("detail"), spsh__bytes_of(reject->detail));
     member_name(lines, start, "excerpt", reject->excerpt);
     if (reject->line != 0)
-        member_number(lines, "line", reject->line);
+        spsh__json_member_number(lines, start, "line", reject->line);
     if (reject->offset_bytes != SPSH_OFFSET_NONE)
-        member_number(lines, "offset_bytes", reject->offset_bytes);
-    member_number(lines, "rows", reject->rows);
+        spsh__json_member_number(lines, start, "offset_bytes", reject->offset_bytes);
+    spsh__json_member_number(lines, start, "rows", reject->rows);
     spsh__json_close(lines, start);
     spsh__builder_append(lines, "\n", 1);
     counts->events[reject->reason]++;

@@ -1,10 +1,11 @@
 /* prepare.c: from a file's bytes to a record.
  *
- *     keep   the payload is the file. It is decoded all the same (unless headers are trusted), to
- * know its exact length and the hash of its PCM, and to find what is damaged. flac   integer PCM of
- * up to 24 bits that is not FLAC yet is encoded; other sources are kept. pcm    int16 audio (lossy
- * sources included) is encoded with the codec of pcm.h; wider sources are kept, since cutting bits
- * off is the user's decision: --rate makes int16 of everything.
+ *     keep   The payload is the file. It is decoded all the same (unless headers are trusted), to
+ *            know its exact length and the hash of its PCM, and to find damage.
+ *     flac   Integer PCM of up to 24 bits that is not FLAC yet is encoded. Other sources are kept.
+ *     pcm    int16 audio (lossy sources included) is encoded with the codec of pcm.h. Wider
+ *            sources are kept: cutting bits off is the user's decision. rate_hz makes int16 of
+ *            everything.
  *
  * What was encoded is decoded again before it is believed.
  */
@@ -38,6 +39,16 @@ static void reject(spsh__prepared *prepared, spsh_reject_reason reason, const ch
 static size_t sample_bytes(spsh_sample_format format)
 {
     return format == SPSH_SAMPLE_I16 ? sizeof(int16_t) : sizeof(int32_t);
+}
+
+static spsh_bytes file_of(const spsh__prepared *prepared)
+{
+    return (spsh_bytes){prepared->file, (size_t)prepared->source_bytes};
+}
+
+static spsh_bytes payload_of(const spsh__prepared *prepared)
+{
+    return (spsh_bytes){prepared->payload, (size_t)prepared->record.payload_bytes};
 }
 
 /* Where decoded audio goes. */
@@ -143,9 +154,7 @@ static spsh_status to_i16(spsh__prepared *prepared, spsh_codec codec, spsh__buil
 
     if (record->format == SPSH_SAMPLE_I16)
         return SPSH_OK;
-    spsh_memory_source memory = {
-        {prepared->file, (size_t)prepared->source_bytes}
-    };
+    spsh_memory_source memory = {.data = file_of(prepared)};
     const spsh_audio_source source = spsh_audio_source_memory(&memory);
     rc = spsh_decoder_open(&source, codec, NULL, &decoder, err);
     while (rc == SPSH_OK && done < record->samples) {
@@ -238,9 +247,8 @@ static spsh_status check_encoded(spsh__prepared *prepared, spsh_error *err)
     spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
 
     decoding.sample_rate_hz = record->sample_rate_hz;
-    spsh_status rc =
-        spsh_audio_decode_memory((spsh_bytes){prepared->payload, (size_t)record->payload_bytes},
-                                 record->codec, &decoding, NULL, NULL, &result, err);
+    spsh_status rc = spsh_audio_decode_memory(payload_of(prepared), record->codec, &decoding, NULL,
+                                              NULL, &result, err);
     if (rc != SPSH_OK)
         return rc;
     bool same = (record->flags & SPSH_RECORD_RESAMPLED) != 0 ||
@@ -282,7 +290,6 @@ static spsh_status transcode(const spsh_pack_options *options, spsh__prepared *p
 static spsh_status decode_file(const spsh_pack_options *options, spsh__prepared *prepared,
                                spsh_codec codec, uint32_t nominal_rate_hz, spsh_error *err)
 {
-    const spsh_bytes file = {prepared->file, (size_t)prepared->source_bytes};
     bool collect = options->codec != SPSH_PACK_KEEP;
     spsh__builder pcm = {0};
     pcm_sink sink = {collect ? &pcm : NULL, options->trusts_headers ? NULL : &prepared->level};
@@ -290,7 +297,8 @@ static spsh_status decode_file(const spsh_pack_options *options, spsh__prepared 
     spsh_error cause = SPSH_ERROR_INIT;
 
     uint64_t begin_ns = thread_time_ns();
-    spsh_status rc = spsh_audio_decode_memory(file, codec, NULL, take_pcm, &sink, &result, &cause);
+    spsh_status rc =
+        spsh_audio_decode_memory(file_of(prepared), codec, NULL, take_pcm, &sink, &result, &cause);
     prepared->decode_ns = thread_time_ns() - begin_ns;
     if (rc == SPSH_E_NO_MEMORY) {
         rc = SPSH_NO_MEMORY(err);
@@ -326,9 +334,7 @@ out:
 static spsh_status trust_headers(const spsh_pack_options *options, spsh__prepared *prepared,
                                  spsh_codec codec, uint32_t nominal_rate_hz, spsh_error *err)
 {
-    spsh_memory_source memory = {
-        {prepared->file, (size_t)prepared->source_bytes}
-    };
+    spsh_memory_source memory = {.data = file_of(prepared)};
     const spsh_audio_source source = spsh_audio_source_memory(&memory);
     spsh_audio_info info;
     spsh_error cause = SPSH_ERROR_INIT;
@@ -362,7 +368,6 @@ static spsh_status trust_headers(const spsh_pack_options *options, spsh__prepare
 static spsh_status add_seek_points(spsh__prepared *prepared, spsh_error *err)
 {
     spsh_record *record = &prepared->record;
-    const spsh_bytes payload = {prepared->payload, (size_t)record->payload_bytes};
     uint64_t interval = (uint64_t)SEEK_POINT_SECONDS * record->sample_rate_hz;
     uint64_t count = 0;
 
@@ -374,9 +379,9 @@ static spsh_status add_seek_points(spsh__prepared *prepared, spsh_error *err)
     prepared->seek_points = malloc((size_t)capacity * sizeof(*prepared->seek_points));
     if (prepared->seek_points == NULL)
         return SPSH_NO_MEMORY(err);
-    if (spsh_audio_seek_points(payload, record->codec, interval, prepared->seek_points, capacity,
-                               &count, NULL) != SPSH_OK)
-        return SPSH_OK; /* --trust-headers: it will be decoded from its start */
+    if (spsh_audio_seek_points(payload_of(prepared), record->codec, interval, prepared->seek_points,
+                               capacity, &count, NULL) != SPSH_OK)
+        return SPSH_OK; /* trusts_headers: it will be decoded from its start */
     record->seek_points = prepared->seek_points;
     record->seek_point_count = count < capacity ? count : capacity;
     return SPSH_OK;
@@ -392,8 +397,7 @@ static void choose_key(const spsh_pack_options *options, spsh__prepared *prepare
     if (options->dedupe == SPSH_PACK_DEDUPE_PCM && (record->flags & SPSH_RECORD_PCM_HASH) != 0)
         memcpy(prepared->key, record->pcm_hash, sizeof(prepared->key));
     else
-        spsh__pack_hash128((spsh_bytes){prepared->payload, (size_t)record->payload_bytes},
-                           prepared->key);
+        spsh__pack_hash128(payload_of(prepared), prepared->key);
 }
 
 /* The name that is stored: it is the same in whatever the file was delivered. NUL-terminated in a
@@ -442,7 +446,7 @@ static spsh_status open_payload(const spsh__prepared *prepared, spsh_memory_sour
     const spsh_record *record = &prepared->record;
     spsh_decoder_options options = SPSH_DECODER_OPTIONS_INIT;
     options.sample_rate_hz = record->sample_rate_hz;
-    memory->data = (spsh_bytes){prepared->payload, (size_t)record->payload_bytes};
+    memory->data = payload_of(prepared);
     const spsh_audio_source source = spsh_audio_source_memory(memory);
     return spsh_decoder_open(&source, record->codec, &options, ret_decoder, err);
 }
@@ -454,7 +458,7 @@ static bool is_of_audio(spsh_status status)
            status == SPSH_E_CORRUPT || status == SPSH_E_LIMIT;
 }
 
-/* Audio that cannot be decoded equals only its own bytes. --trust-headers lets it come this far.
+/* Audio that cannot be decoded equals only its own bytes. trusts_headers lets it come this far.
  * Any other failure leaves the question open and ends the pack. */
 static spsh_status compare_decoded(const spsh__prepared *a, const spsh__prepared *b,
                                    bool *ret_equal, spsh_error *err)
