@@ -1,14 +1,16 @@
 /* plan.c: open: options, filters, scan, shares, windows. What comes out never changes. */
 #include <inttypes.h>
 
-#include "base/plan_workers.h"
 #include "batch_window.h"
 #include "plan_cache.h"
 #include "plan_lengths.h"
 #include "plan_options.h"
 #include "plan_scan.h"
 #include "plan_states.h"
+#include "speechshard/cores.h"
 #include "speechshard/options.h"
+
+enum { THREADS_MAX = 64 }; /* unless the caller wants more */
 
 static spsh_status check_datasets(const spsh_dataset *const *datasets, uint32_t dataset_count,
                                   spsh_plan *const *ret_plan, spsh_error *err)
@@ -125,7 +127,8 @@ spsh_status spsh__plan_open(const spsh_dataset *const *datasets, uint32_t datase
     spsh__plan_scan_keys(plan, filters);
     rc = spsh__plan_map(plan, err);
     if (rc == SPSH_OK)
-        rc = find_members(plan, filters, threads == 0 ? spsh__workers_default() : threads, err);
+        rc =
+            find_members(plan, filters, threads == 0 ? spsh_core_count(THREADS_MAX) : threads, err);
     if (rc == SPSH_OK)
         rc = check_result(plan, err);
     /* What was found, and is cached, is the rate as stored. */

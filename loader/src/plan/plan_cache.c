@@ -20,7 +20,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "base/plan_workers.h"
+#include "speechshard/cores.h"
 
 enum {
     HEAD_BYTES = SPSH__CACHE_HEAD_BYTES,
@@ -257,7 +257,7 @@ static bool open_file(const spsh_plan *plan, const key *k, uint32_t threads, map
     is_good = is_good && size - m.body_bytes == 8 * pieces + 8 &&
               XXH3_64bits(m.data + m.body_bytes, (size_t)(8 * pieces)) ==
                   spsh__load_u64le(m.data + size - 8) &&
-              spsh__workers_run(threads, pieces, check_piece, &m, NULL, NULL) == SPSH_OK;
+              spsh_cores_run(threads, pieces, check_piece, &m, NULL) == SPSH_OK;
     if (is_good)
         *ret_mapping = m;
     else

@@ -18,9 +18,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/plan_workers.h"
 #include "permutation.h"
 #include "plan_speakers.h"
+#include "speechshard/cores.h"
 #include "speechshard/limits.h"
 
 enum { BLOCK = SPSH__MEMBERS_BLOCK, ID_SHOWN_BYTES = 120 };
@@ -392,6 +392,15 @@ static spsh_status build_block(const spsh__index_scan *s, spsh__scan_worker *w,
     return SPSH_OK;
 }
 
+static spsh_status report(const spsh__index_scan *s, const char *stage, uint64_t done,
+                          uint64_t total, spsh_error *err)
+{
+    const spsh_plan_options *o = &s->plan->options;
+    if (o->progress_fn == NULL || o->progress_fn(o->progress_user, stage, done, total) == 0)
+        return SPSH_OK;
+    return SPSH_FAIL(err, SPSH_E_CANCELED, "the plan was canceled");
+}
+
 static spsh_status work_on_block(void *user, uint32_t number, uint64_t block, spsh_error *err)
 {
     spsh__index_scan *s = (spsh__index_scan *)user;
@@ -405,7 +414,11 @@ static spsh_status work_on_block(void *user, uint32_t number, uint64_t block, sp
     at.first = (block - d->first_block) * BLOCK;
     at.count = count - at.first < BLOCK ? (uint32_t)(count - at.first) : BLOCK;
     uint64_t *passes = d->passes == NULL ? w->passes : d->passes + at.first / 64;
-    spsh_status rc = columns_of(s, at.dataset, at.first, at.count, &c, err);
+    const char *stage = s->phase == SPSH__SCAN_BUILD ? "lists" : "scan";
+    /* Only the calling thread reports, so that the caller's function needs no lock. */
+    spsh_status rc = number == 0 ? report(s, stage, block, s->block_count, err) : SPSH_OK;
+    if (rc == SPSH_OK)
+        rc = columns_of(s, at.dataset, at.first, at.count, &c, err);
     if (rc == SPSH_OK && s->phase != SPSH__SCAN_BUILD)
         rc = decide_block(s, w, &at, &c, passes, err);
     if (rc == SPSH_OK && s->phase != SPSH__SCAN_DECIDE)
@@ -448,14 +461,14 @@ static spsh_status settle_copies(spsh__index_scan *s, spsh_error *err)
     return SPSH_OK;
 }
 
-static spsh_status settle(spsh__index_scan *s, const spsh__plan_progress *progress, spsh_error *err)
+static spsh_status settle(spsh__index_scan *s, spsh_error *err)
 {
     spsh_status rc = settle_copies(s, err);
     if (s->plan->options.speaker_utterances_max == 0)
         return rc;
     for (uint32_t d = 0; d < s->plan->dataset_count && rc == SPSH_OK; d++) {
         uint64_t left_out = 0;
-        rc = spsh__plan_progress_report(progress, d, s->plan->dataset_count, err);
+        rc = report(s, "settle", d, s->plan->dataset_count, err);
         if (rc != SPSH_OK)
             break;
         rc = spsh__plan_cap_speakers(s->plan, d, s->filters[d].speaker_names, s->datasets[d].passes,
@@ -601,7 +614,6 @@ spsh_status spsh__plan_scan(spsh_plan *plan, const spsh__filter *filters, uint32
                             spsh_error *err)
 {
     spsh__index_scan s = {.plan = plan, .filters = filters, .worker_count = threads};
-    spsh__plan_progress progress = {plan->options.progress_fn, plan->options.progress_user, "scan"};
     const spsh_plan_options *opt = &plan->options;
     s.ticks_min = spsh__ticks_of_seconds(opt->utterance_seconds_min);
     s.ticks_max = opt->utterance_seconds_max > 0
@@ -609,16 +621,14 @@ spsh_status spsh__plan_scan(spsh_plan *plan, const spsh__filter *filters, uint32
                       : UINT64_MAX;
     spsh_status rc = open_scan(&s, err);
     if (rc == SPSH_OK)
-        rc = spsh__workers_run(threads, s.block_count, work_on_block, &s, &progress, err);
+        rc = spsh_cores_run(threads, s.block_count, work_on_block, &s, err);
     if (rc == SPSH_OK)
         rc = check_long(&s, err);
     if (rc == SPSH_OK && s.phase == SPSH__SCAN_DECIDE) {
-        progress.phase = "settle";
-        rc = settle(&s, &progress, err);
+        rc = settle(&s, err);
         s.phase = SPSH__SCAN_BUILD;
-        progress.phase = "lists";
         if (rc == SPSH_OK)
-            rc = spsh__workers_run(threads, s.block_count, work_on_block, &s, &progress, err);
+            rc = spsh_cores_run(threads, s.block_count, work_on_block, &s, err);
     }
     if (rc == SPSH_OK)
         rc = spsh__scan_results(&s, err);

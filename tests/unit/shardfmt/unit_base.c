@@ -1,5 +1,6 @@
 /* unit_base.c: status texts, the error record, the allocator's helpers, byte order. */
 #include <sched.h>
+#include <stdatomic.h>
 
 #include "base/base_internal.h"
 #include "fault_alloc.h"
@@ -207,6 +208,45 @@ static void test_core_count(void)
     REQUIRE(sched_setaffinity(0, sizeof(before), &before) == 0);
 }
 
+enum { PIECES = 500, THREADS = 4, BAD_PIECE = 123 };
+
+typedef struct piece_work {
+    atomic_int done[PIECES];
+    atomic_int busy[THREADS]; /* threads that have this number */
+    uint64_t bad_from;
+} piece_work;
+
+static spsh_status do_piece(void *user, uint32_t worker, uint64_t piece, spsh_error *err)
+{
+    piece_work *work = (piece_work *)user;
+    REQUIRE(worker < THREADS && piece < PIECES);
+    CHECK_I64(atomic_fetch_add(&work->busy[worker], 1), 0);
+    atomic_fetch_add(&work->done[piece], 1);
+    atomic_fetch_sub(&work->busy[worker], 1);
+    if (piece < work->bad_from)
+        return SPSH_OK;
+    return SPSH_FAIL(err, SPSH_E_CORRUPT, "piece %u", (unsigned)piece);
+}
+
+static void test_pieces_of_work(void)
+{
+    for (uint32_t threads = 0; threads <= THREADS; threads++) {
+        piece_work all = {.bad_from = PIECES};
+        piece_work bad = {.bad_from = BAD_PIECE};
+        spsh_error err = SPSH_ERROR_INIT;
+        CHECK_I64(spsh_cores_run(threads, 0, do_piece, &all, &err), SPSH_OK);
+        CHECK_I64(spsh_cores_run(threads, PIECES, do_piece, &all, &err), SPSH_OK);
+        CHECK_I64(err.status, SPSH_OK);
+        CHECK_I64(spsh_cores_run(threads, PIECES, do_piece, &bad, &err), SPSH_E_CORRUPT);
+        CHECK_STR(err.message, "piece 123");
+        for (int i = 0; i < PIECES; i++) {
+            CHECK_I64(all.done[i], 1);
+            CHECK(bad.done[i] <= 1 && (i > BAD_PIECE || bad.done[i] == 1));
+        }
+        CHECK_I64(bad.done[PIECES - 1], 0);
+    }
+}
+
 TEST_MAIN(unit_base)
 {
     RUN(test_every_status_has_its_own_name_and_text);
@@ -220,5 +260,6 @@ TEST_MAIN(unit_base)
     RUN(test_little_endian);
     RUN(test_nearest_word);
     RUN(test_core_count);
+    RUN(test_pieces_of_work);
     return TEST_RESULT();
 }
