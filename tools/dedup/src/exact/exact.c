@@ -32,12 +32,7 @@ spsh_status spsh__exact_groups_new(uint64_t count, spsh__exact_groups **ret_grou
     return SPSH_OK;
 }
 
-uint64_t spsh__exact_groups_bytes(const spsh__exact_groups *groups)
-{
-    return groups->count * (groups->narrow != NULL ? sizeof(uint32_t) : sizeof(uint64_t));
-}
-
-uint64_t spsh__exact_get(const spsh__exact_groups *groups, uint64_t ordinal)
+uint64_t spsh__exact_representative(const spsh__exact_groups *groups, uint64_t ordinal)
 {
     return groups->narrow != NULL ? groups->narrow[ordinal] : groups->wide[ordinal];
 }
@@ -48,6 +43,23 @@ void spsh__exact_put(spsh__exact_groups *groups, uint64_t ordinal, uint64_t valu
         groups->narrow[ordinal] = (uint32_t)value;
     else
         groups->wide[ordinal] = value;
+}
+
+spsh_status spsh__exact_sort_open(const spsh__exact_search *search, uint64_t parts,
+                                  spsh__sort128 **ret_sort, spsh_error *err)
+{
+    const spsh__exact_options *options = search->options;
+    const spsh__exact_groups *groups = search->groups;
+    const uint64_t held = groups->count * (groups->narrow != NULL ? 4 : 8);
+    const spsh__sort128_options sort = {
+        .io = options->io,
+        .temporary_path = options->temporary_path,
+        .memory_bytes = options->memory_bytes > held + parts * SPSH__EXACT_MEMORY_MIN
+                            ? (options->memory_bytes - held) / parts
+                            : SPSH__EXACT_MEMORY_MIN,
+        .threads = options->threads > 0 ? options->threads : 1,
+    };
+    return spsh__sort128_open(&sort, ret_sort, err);
 }
 
 spsh_status spsh__exact_find(const spsh__print_set *set, const spsh__exact_options *options,
@@ -75,11 +87,6 @@ spsh_status spsh__exact_find(const spsh__print_set *set, const spsh__exact_optio
     }
     *ret_groups = search.groups;
     return SPSH_OK;
-}
-
-uint64_t spsh__exact_representative(const spsh__exact_groups *groups, uint64_t ordinal)
-{
-    return spsh__exact_get(groups, ordinal);
 }
 
 void spsh__exact_groups_free(spsh__exact_groups *groups)

@@ -20,6 +20,7 @@
 
 #include "common/grow.h"
 #include "exact_internal.h"
+#include "speechshard/cores.h"
 #include "speechshard/inside.h"
 
 enum {
@@ -70,7 +71,7 @@ typedef struct chunk_finder {
     chunk_holder holder;
     spsh__u128 ready[PAIRS_AT_ONCE];
     size_t ready_count;
-    spsh__exact_team *team;
+    spsh__exact_team team;
     chunk_pair batch[SPSH__EXACT_JOBS];
     size_t batch_count;
 } chunk_finder;
@@ -110,7 +111,7 @@ static spsh_status add_all(chunk_finder *finder, spsh_error *err)
     spsh_status rc = spsh__exact_reader_open(search->set, &reader, err);
     for (uint64_t i = 0; rc == SPSH_OK && i < count; i++) {
         if (spsh__print_set_side(search->set, i) != SPSH_SIDE_NONE &&
-            spsh__exact_get(search->groups, i) == i)
+            spsh__exact_representative(search->groups, i) == i)
             rc = add_chunks(finder, reader, i, err);
         if (i % PROGRESS_STEP == 0 && rc == SPSH_OK) {
             spsh__call_watch_tell(search->options->watch, "chunks", i, count);
@@ -196,25 +197,21 @@ static spsh_status take_chunk(chunk_finder *finder, spsh__u128 record, spsh_erro
 
 static spsh_status meet_all(chunk_finder *finder, spsh_error *err)
 {
-    const spsh__u128 *records = NULL;
-    size_t count = 0;
+    spsh__sort128_cursor at = {0};
+    const spsh__u128 *record = NULL;
     uint64_t hash = 0;
     spsh_status rc = SPSH_OK;
-    while ((rc = spsh__sort128_next(finder->chunks, &records, &count, err)) == SPSH_OK) {
+    while ((rc = spsh__sort128_take(finder->chunks, &at, &record, err)) == SPSH_OK) {
         rc = spsh__call_watch_check(finder->search->options->watch, err);
+        if (rc == SPSH_OK && record->high >> 8 != hash) {
+            rc = end_holder(finder, err);
+            finder->crowd.count = 0;
+            hash = record->high >> 8;
+        }
+        if (rc == SPSH_OK)
+            rc = take_chunk(finder, *record, err);
         if (rc != SPSH_OK)
             return rc;
-        for (size_t i = 0; i < count; i++) {
-            if (records[i].high >> 8 != hash) {
-                rc = end_holder(finder, err);
-                finder->crowd.count = 0;
-                hash = records[i].high >> 8;
-            }
-            if (rc == SPSH_OK)
-                rc = take_chunk(finder, records[i], err);
-            if (rc != SPSH_OK)
-                return rc;
-        }
     }
     if (rc == SPSH_E_END)
         rc = end_holder(finder, err);
@@ -286,7 +283,7 @@ static spsh_status go_forwards(pair_reading *r, chunk_hit *hit, bool *has_hit, u
         const uint64_t stop = *has_hit && hit->first < r->limit ? hit->first : r->limit;
         const uint64_t gap = stop > end ? stop - end : 0;
         const spsh__exact_span span = {&r->a, &r->b, end, in_b(r, end), gap};
-        spsh_status rc = spsh__exact_equal_after(r->reader, &span, &equal, err);
+        spsh_status rc = spsh__exact_equal(r->reader, &span, false, &equal, err);
         if (rc != SPSH_OK)
             return rc;
         *ret_end = end + equal;
@@ -297,24 +294,13 @@ static spsh_status go_forwards(pair_reading *r, chunk_hit *hit, bool *has_hit, u
     }
 }
 
-static spsh_status pair_add(chunk_pair *pair, const spsh__match *match, spsh_error *err)
-{
-    spsh__match *matches =
-        spsh__grow(pair->matches, &pair->match_capacity, pair->match_count + 1, sizeof(*matches));
-    if (matches == NULL)
-        return SPSH_NO_MEMORY(err);
-    pair->matches = matches;
-    pair->matches[pair->match_count++] = *match;
-    return SPSH_OK;
-}
-
 /* Also of the chunks in the stretch. */
 static spsh_status confirm(pair_reading *r, const spsh__match *match, bool *ret_is_equal,
                            spsh_error *err)
 {
     uint64_t equal = 0;
     const spsh__exact_span span = {&r->a, &r->b, match->a_first, match->b_first, match->count};
-    spsh_status rc = spsh__exact_equal_after(r->reader, &span, &equal, err);
+    spsh_status rc = spsh__exact_equal(r->reader, &span, false, &equal, err);
     *ret_is_equal = equal == match->count;
     return rc;
 }
@@ -337,7 +323,7 @@ static spsh_status read_offset(pair_reading *r, chunk_pair *pair, spsh_error *er
         const uint64_t first = hit.first;
         const uint64_t room = first > covered ? first - covered : 0;
         const spsh__exact_span span = {&r->a, &r->b, first, in_b(r, first), room};
-        rc = spsh__exact_equal_before(r->reader, &span, &before, err);
+        rc = spsh__exact_equal(r->reader, &span, true, &before, err);
         if (rc == SPSH_OK)
             rc = go_forwards(r, &hit, &has_hit, &end, &match.votes, err);
         if (rc != SPSH_OK)
@@ -349,8 +335,11 @@ static spsh_status read_offset(pair_reading *r, chunk_pair *pair, spsh_error *er
         rc = spsh__exact_stretch_match(r->search, &r->a, &r->b, &match, &is_worth, err);
         if (rc == SPSH_OK && is_worth && r->search->options->confirm)
             rc = confirm(r, &match, &is_worth, err);
-        if (rc == SPSH_OK && is_worth)
-            rc = pair_add(pair, &match, err);
+        if (rc != SPSH_OK || !is_worth)
+            continue;
+        if (!SPSH_GROW(pair->matches, pair->match_capacity, pair->match_count + 1))
+            return SPSH_NO_MEMORY(err);
+        pair->matches[pair->match_count++] = match;
     }
     return rc;
 }
@@ -362,14 +351,13 @@ static bool is_told(const spsh__exact_row *a, const spsh__exact_row *b, int64_t 
            offset == (int64_t)a->start_sample - (int64_t)b->start_sample;
 }
 
-static spsh_status read_pair(void *user, size_t number, spsh__exact_reader *reader, spsh_error *err)
+static spsh_status read_pair(void *user, uint32_t worker, uint64_t number, spsh_error *err)
 {
     chunk_finder *finder = user;
     chunk_pair *pair = &finder->batch[number];
+    spsh__exact_reader *reader = finder->team.readers[worker];
     pair_reading r = {.search = finder->search, .reader = reader};
-    spsh_status rc = spsh__exact_row_get(r.search->set, pair->a, &r.a, err);
-    if (rc == SPSH_OK)
-        rc = spsh__exact_row_get(r.search->set, pair->b, &r.b, err);
+    spsh_status rc = spsh__exact_rows_get(r.search->set, pair->a, pair->b, &r.a, &r.b, err);
     if (rc != SPSH_OK || r.a.row.sample_rate_hz != r.b.row.sample_rate_hz ||
         r.a.row.channels != r.b.row.channels || spsh__exact_is_equal(&r.a, &r.b))
         return rc;
@@ -389,10 +377,9 @@ static spsh_status read_pair(void *user, size_t number, spsh__exact_reader *read
 static spsh_status flush_pairs(chunk_finder *finder, spsh_error *err)
 {
     const spsh__match_sink *sink = &finder->search->sink;
-    const spsh__exact_work work = {read_pair, finder, finder->batch_count};
     spsh_status rc = spsh__call_watch_check(finder->search->options->watch, err);
     if (rc == SPSH_OK)
-        rc = spsh__exact_team_run(finder->team, &work, err);
+        rc = spsh_cores_run(finder->team.count, finder->batch_count, read_pair, finder, err);
     for (size_t i = 0; i < finder->batch_count; i++) {
         chunk_pair *pair = &finder->batch[i];
         for (size_t k = 0; rc == SPSH_OK && k < pair->match_count; k++)
@@ -455,55 +442,42 @@ static spsh_status take_offset(chunk_finder *finder, spsh__u128 record, uint32_t
 
 static spsh_status read_all(chunk_finder *finder, spsh_error *err)
 {
-    const spsh__u128 *records = NULL;
     const uint64_t total = spsh__sort128_count(finder->pairs);
-    size_t count = 0;
-    uint64_t done = 0;
+    spsh__sort128_cursor at = {0};
+    const spsh__u128 *record = NULL;
     spsh__u128 last = {0};
+    uint64_t done = 0;
     uint32_t votes = 0;
     spsh_status rc = SPSH_OK;
-    while ((rc = spsh__sort128_next(finder->pairs, &records, &count, err)) == SPSH_OK) {
-        for (size_t i = 0; rc == SPSH_OK && i < count; i++) {
-            const bool is_same = records[i].high == last.high && records[i].low == last.low;
-            if (votes > 0 && !is_same) {
-                rc = take_offset(finder, last, votes, err);
-                votes = 0;
-            }
-            last = records[i];
-            votes += votes < UINT32_MAX;
+    while ((rc = spsh__sort128_take(finder->pairs, &at, &record, err)) == SPSH_OK) {
+        if (votes > 0 && (record->high != last.high || record->low != last.low)) {
+            rc = take_offset(finder, last, votes, err);
+            if (rc != SPSH_OK)
+                return rc;
+            votes = 0;
         }
-        if (rc != SPSH_OK)
-            return rc;
-        done += count;
-        spsh__call_watch_tell(finder->search->options->watch, "stretches", done, total);
+        last = *record;
+        votes += votes < UINT32_MAX;
+        done++;
+        if (at.at == at.count)
+            spsh__call_watch_tell(finder->search->options->watch, "stretches", done, total);
     }
-    if (rc != SPSH_E_END)
-        return rc;
-    rc = votes > 0 ? take_offset(finder, last, votes, err) : SPSH_OK;
+    if (rc == SPSH_E_END)
+        rc = votes > 0 ? take_offset(finder, last, votes, err) : SPSH_OK;
     return rc == SPSH_OK ? flush_pairs(finder, err) : rc;
 }
 
 spsh_status spsh__exact_find_chunks(spsh__exact_search *search, spsh_error *err)
 {
-    const spsh__exact_options *options = search->options;
-    const uint64_t held = spsh__exact_groups_bytes(search->groups);
-    const spsh__sort128_options sort_options = {
-        .io = options->io,
-        .temporary_path = options->temporary_path,
-        .memory_bytes = options->memory_bytes > held + 2 * (uint64_t)SPSH__EXACT_MEMORY_MIN
-                            ? (options->memory_bytes - held) / 2
-                            : SPSH__EXACT_MEMORY_MIN,
-        .threads = options->threads > 0 ? options->threads : 1,
-    };
     chunk_finder *finder = calloc(1, sizeof(*finder));
     if (finder == NULL)
         return SPSH_NO_MEMORY(err);
     finder->search = search;
-    spsh_status rc = spsh__sort128_open(&sort_options, &finder->chunks, err);
+    spsh_status rc = spsh__exact_sort_open(search, 2, &finder->chunks, err);
     if (rc == SPSH_OK)
-        rc = spsh__sort128_open(&sort_options, &finder->pairs, err);
+        rc = spsh__exact_sort_open(search, 2, &finder->pairs, err);
     if (rc == SPSH_OK)
-        rc = spsh__exact_team_open(search->set, options->threads, &finder->team, err);
+        rc = spsh__exact_team_open(search->set, search->options->threads, &finder->team, err);
     if (rc == SPSH_OK)
         rc = add_all(finder, err);
     if (rc == SPSH_OK)
@@ -512,7 +486,7 @@ spsh_status spsh__exact_find_chunks(spsh__exact_search *search, spsh_error *err)
         rc = read_all(finder, err);
     for (size_t i = 0; i < SPSH__EXACT_JOBS; i++)
         free(finder->batch[i].matches);
-    spsh__exact_team_free(finder->team);
+    spsh__exact_team_close(&finder->team);
     spsh__sort128_free(finder->chunks);
     spsh__sort128_free(finder->pairs);
     free(finder);

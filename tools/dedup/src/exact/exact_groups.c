@@ -20,6 +20,8 @@
 
 #include "common/grow.h"
 #include "exact_internal.h"
+#include "records/hash_map.h"
+#include "speechshard/cores.h"
 #include "speechshard/inside.h"
 
 enum {
@@ -53,14 +55,9 @@ typedef struct group_finder {
 
 static spsh__u128 hash_record(unsigned kind, const uint8_t hash[16], uint64_t ordinal)
 {
-    uint64_t high = 0;
-    uint64_t low = 0;
-    for (size_t i = 0; i < 8; i++) {
-        high = high << 8 | hash[i];
-        low = low << 8 | hash[8 + i];
-    }
-    return (spsh__u128){(uint64_t)kind << 62 | high >> 2,
-                        low >> ORDINAL_BITS << ORDINAL_BITS | ordinal};
+    const spsh__u128 number = spsh__u128_of(hash);
+    return (spsh__u128){(uint64_t)kind << 62 | number.high >> 2,
+                        number.low >> ORDINAL_BITS << ORDINAL_BITS | ordinal};
 }
 
 static spsh__u128 place_record(size_t dataset, const spsh_row *place, uint64_t ordinal)
@@ -143,8 +140,9 @@ static spsh_status add_dataset(group_finder *finder, size_t dataset, spsh_error 
 static uint64_t root_of(spsh__exact_groups *groups, uint64_t ordinal)
 {
     uint64_t at = ordinal;
-    while (spsh__exact_get(groups, at) != at) {
-        const uint64_t above = spsh__exact_get(groups, spsh__exact_get(groups, at));
+    while (spsh__exact_representative(groups, at) != at) {
+        const uint64_t above =
+            spsh__exact_representative(groups, spsh__exact_representative(groups, at));
         spsh__exact_put(groups, at, above);
         at = above;
     }
@@ -195,9 +193,7 @@ static spsh_status match_ranges(const spsh__exact_search *search, const place_ra
     };
     spsh__exact_row a, b;
     bool is_worth = false;
-    spsh_status rc = spsh__exact_row_get(search->set, ra->ordinal, &a, err);
-    if (rc == SPSH_OK)
-        rc = spsh__exact_row_get(search->set, rb->ordinal, &b, err);
+    spsh_status rc = spsh__exact_rows_get(search->set, ra->ordinal, rb->ordinal, &a, &b, err);
     if (rc == SPSH_OK)
         rc = spsh__exact_stretch_match(search, &a, &b, &match, &is_worth, err);
     return rc == SPSH_OK && is_worth ? search->sink.match_fn(search->sink.user, &match, err) : rc;
@@ -296,17 +292,6 @@ static spsh_status end_place(group_finder *finder, spsh_error *err)
     return rc;
 }
 
-static spsh_status add_member(group_finder *finder, uint64_t ordinal, spsh_error *err)
-{
-    uint64_t *members = spsh__grow(finder->members, &finder->member_capacity,
-                                   finder->member_count + 1, sizeof(*members));
-    if (members == NULL)
-        return SPSH_NO_MEMORY(err);
-    finder->members = members;
-    finder->members[finder->member_count++] = ordinal;
-    return SPSH_OK;
-}
-
 /* ---- neighbours in the sorted records ---- */
 
 static spsh_status join_if_equal(group_finder *finder, uint64_t before, uint64_t ordinal,
@@ -330,31 +315,36 @@ static spsh_status join_if_equal(group_finder *finder, uint64_t before, uint64_t
     return SPSH_OK;
 }
 
+static spsh_status take_record(group_finder *finder, const spsh__u128 *before,
+                               const spsh__u128 *record, spsh_error *err)
+{
+    const uint64_t ordinal = record->low & ORDINAL_MASK;
+    const bool is_same =
+        record->high == before->high && record->low >> ORDINAL_BITS == before->low >> ORDINAL_BITS;
+    const spsh_status rc = is_same ? SPSH_OK : end_place(finder, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (record->high >> 62 != KIND_PLACE)
+        return is_same ? join_if_equal(finder, before->low & ORDINAL_MASK, ordinal, err) : SPSH_OK;
+    if (!SPSH_GROW(finder->members, finder->member_capacity, finder->member_count + 1))
+        return SPSH_NO_MEMORY(err);
+    finder->members[finder->member_count++] = ordinal;
+    return SPSH_OK;
+}
+
 static spsh_status take_records(group_finder *finder, spsh_error *err)
 {
-    const spsh__u128 *records = NULL;
-    size_t count = 0;
+    spsh__sort128_cursor at = {0};
+    const spsh__u128 *record = NULL;
     spsh__u128 before = {UINT64_MAX, UINT64_MAX}; /* of no kind */
     spsh_status rc = SPSH_OK;
-    while ((rc = spsh__sort128_next(finder->sort, &records, &count, err)) == SPSH_OK) {
+    while ((rc = spsh__sort128_take(finder->sort, &at, &record, err)) == SPSH_OK) {
         rc = spsh__call_watch_check(finder->search->options->watch, err);
+        if (rc == SPSH_OK)
+            rc = take_record(finder, &before, record, err);
         if (rc != SPSH_OK)
             return rc;
-        for (size_t i = 0; i < count; i++) {
-            const spsh__u128 record = records[i];
-            const uint64_t ordinal = record.low & ORDINAL_MASK;
-            const bool is_same = record.high == before.high &&
-                                 record.low >> ORDINAL_BITS == before.low >> ORDINAL_BITS;
-            if (!is_same)
-                rc = end_place(finder, err);
-            if (rc == SPSH_OK && record.high >> 62 == KIND_PLACE)
-                rc = add_member(finder, ordinal, err);
-            else if (rc == SPSH_OK && is_same)
-                rc = join_if_equal(finder, before.low & ORDINAL_MASK, ordinal, err);
-            if (rc != SPSH_OK)
-                return rc;
-            before = record;
-        }
+        before = *record;
     }
     return rc == SPSH_E_END ? end_place(finder, err) : rc;
 }
@@ -369,13 +359,12 @@ typedef struct star_pair {
 
 typedef struct star_batch {
     const spsh__exact_search *search;
-    spsh__exact_team *team; /* with confirm */
+    spsh__exact_team team; /* with confirm */
     star_pair pairs[SPSH__EXACT_JOBS];
     size_t count;
 } star_batch;
 
-static spsh_status confirm_pair(void *user, size_t number, spsh__exact_reader *reader,
-                                spsh_error *err)
+static spsh_status confirm_pair(void *user, uint32_t worker, uint64_t number, spsh_error *err)
 {
     star_batch *batch = user;
     star_pair *pair = &batch->pairs[number];
@@ -383,13 +372,11 @@ static spsh_status confirm_pair(void *user, size_t number, spsh__exact_reader *r
     spsh__exact_row a, b;
     uint64_t equal = 0;
     spsh_error local = SPSH_ERROR_INIT;
-    spsh_status rc = spsh__exact_row_get(batch->search->set, m->a, &a, err);
-    if (rc == SPSH_OK)
-        rc = spsh__exact_row_get(batch->search->set, m->b, &b, err);
+    spsh_status rc = spsh__exact_rows_get(batch->search->set, m->a, m->b, &a, &b, err);
     if (rc != SPSH_OK)
         return rc;
     const spsh__exact_span span = {&a, &b, m->a_first, m->b_first, m->count};
-    rc = spsh__exact_equal_after(reader, &span, &equal, &local);
+    rc = spsh__exact_equal(batch->team.readers[worker], &span, false, &equal, &local);
     pair->is_good = rc == SPSH_OK && equal == m->count;
     if (rc == SPSH_OK || rc == SPSH_E_AUDIO) /* what does not decode is not confirmed */
         return SPSH_OK;
@@ -402,10 +389,8 @@ static spsh_status star_flush(star_batch *batch, spsh_error *err)
 {
     const spsh__exact_search *search = batch->search;
     spsh_status rc = spsh__call_watch_check(search->options->watch, err);
-    if (rc == SPSH_OK && batch->team != NULL) {
-        const spsh__exact_work work = {confirm_pair, batch, batch->count};
-        rc = spsh__exact_team_run(batch->team, &work, err);
-    }
+    if (rc == SPSH_OK && batch->team.count > 0)
+        rc = spsh_cores_run(batch->team.count, batch->count, confirm_pair, batch, err);
     for (size_t i = 0; rc == SPSH_OK && i < batch->count; i++) {
         const star_pair *pair = &batch->pairs[i];
         if (pair->is_good)
@@ -421,9 +406,7 @@ static spsh_status star_add(star_batch *batch, uint64_t one, uint64_t other, uin
                             spsh_error *err)
 {
     spsh__exact_row a, b;
-    spsh_status rc = spsh__exact_row_get(batch->search->set, one < other ? one : other, &a, err);
-    if (rc == SPSH_OK)
-        rc = spsh__exact_row_get(batch->search->set, one < other ? other : one, &b, err);
+    spsh_status rc = spsh__exact_rows_get(batch->search->set, one, other, &a, &b, err);
     if (rc != SPSH_OK)
         return rc;
     batch->pairs[batch->count++] = (star_pair){spsh__exact_whole_match(&a, &b), follower, true};
@@ -441,9 +424,9 @@ static spsh_status find_others(spsh__exact_search *search, spsh__exact_groups **
         return rc;
     /* A root that points to itself has none of the other side. */
     for (uint64_t i = 0; i < search->groups->count; i++) {
-        const uint64_t root = spsh__exact_get(search->groups, i);
+        const uint64_t root = spsh__exact_representative(search->groups, i);
         if (spsh__print_set_side(set, i) != spsh__print_set_side(set, root) &&
-            spsh__exact_get(others, root) == root)
+            spsh__exact_representative(others, root) == root)
             spsh__exact_put(others, root, i);
     }
     *ret_others = others;
@@ -456,7 +439,7 @@ static uint64_t first_of_side(const spsh__exact_search *search, const spsh__exac
 {
     if (spsh__print_set_side(search->set, root) == side)
         return root;
-    const uint64_t other = others == NULL ? root : spsh__exact_get(others, root);
+    const uint64_t other = others == NULL ? root : spsh__exact_representative(others, root);
     return other == root ? SPSH_NONE_U64 : other;
 }
 
@@ -467,7 +450,7 @@ static spsh_status star_matches(spsh__exact_search *search, const spsh__exact_gr
     spsh_status rc = SPSH_OK;
     for (uint64_t i = 0; rc == SPSH_OK && i < search->groups->count; i++) {
         const spsh_side side = spsh__print_set_side(set, i);
-        const uint64_t root = spsh__exact_get(search->groups, i);
+        const uint64_t root = spsh__exact_representative(search->groups, i);
         if (side == SPSH_SIDE_NONE)
             continue;
         const uint64_t first = first_of_side(search, others, root, side);
@@ -493,14 +476,15 @@ static spsh_status make_stars(spsh__exact_search *search, spsh_error *err)
     batch->search = search;
     for (uint64_t i = 0; i < search->groups->count; i++) /* lower ones are flat already */
         spsh__exact_put(search->groups, i,
-                        spsh__exact_get(search->groups, spsh__exact_get(search->groups, i)));
+                        spsh__exact_representative(search->groups,
+                                                   spsh__exact_representative(search->groups, i)));
     if (search->has_both)
         rc = find_others(search, &others, err);
     if (rc == SPSH_OK && search->options->confirm)
         rc = spsh__exact_team_open(search->set, search->options->threads, &batch->team, err);
     if (rc == SPSH_OK)
         rc = star_matches(search, others, batch, err);
-    spsh__exact_team_free(batch->team);
+    spsh__exact_team_close(&batch->team);
     spsh__exact_groups_free(others);
     free(batch);
     return rc;
@@ -508,18 +492,8 @@ static spsh_status make_stars(spsh__exact_search *search, spsh_error *err)
 
 spsh_status spsh__exact_find_groups(spsh__exact_search *search, spsh_error *err)
 {
-    const spsh__exact_options *options = search->options;
-    const uint64_t held = spsh__exact_groups_bytes(search->groups);
-    const spsh__sort128_options sort_options = {
-        .io = options->io,
-        .temporary_path = options->temporary_path,
-        .memory_bytes = options->memory_bytes > held + SPSH__EXACT_MEMORY_MIN
-                            ? options->memory_bytes - held
-                            : SPSH__EXACT_MEMORY_MIN,
-        .threads = options->threads > 0 ? options->threads : 1,
-    };
     group_finder finder = {.search = search, .last_ordinal = SPSH_NONE_U64};
-    spsh_status rc = spsh__sort128_open(&sort_options, &finder.sort, err);
+    spsh_status rc = spsh__exact_sort_open(search, 1, &finder.sort, err);
     for (size_t d = 0; rc == SPSH_OK && d < spsh__print_set_dataset_count(search->set); d++)
         rc = add_dataset(&finder, d, err);
     if (rc == SPSH_OK)

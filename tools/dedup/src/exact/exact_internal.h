@@ -28,8 +28,6 @@ struct spsh__exact_groups {
 
 spsh_status spsh__exact_groups_new(uint64_t count, spsh__exact_groups **ret_groups,
                                    spsh_error *err);
-uint64_t spsh__exact_groups_bytes(const spsh__exact_groups *groups);
-uint64_t spsh__exact_get(const spsh__exact_groups *groups, uint64_t ordinal);
 void spsh__exact_put(spsh__exact_groups *groups, uint64_t ordinal, uint64_t value);
 
 typedef struct spsh__exact_search {
@@ -40,6 +38,10 @@ typedef struct spsh__exact_search {
         *groups;   /* first a forest (each points to a lower one), then first members */
     bool has_both; /* sides */
 } spsh__exact_search;
+
+/* A sort with one of `parts` equal parts of the memory that the groups leave. */
+spsh_status spsh__exact_sort_open(const spsh__exact_search *search, uint64_t parts,
+                                  spsh__sort128 **ret_sort, spsh_error *err);
 
 spsh_status spsh__exact_find_groups(spsh__exact_search *search, spsh_error *err);
 spsh_status spsh__exact_find_chunks(spsh__exact_search *search, spsh_error *err);
@@ -59,6 +61,9 @@ typedef struct spsh__exact_row {
 
 spsh_status spsh__exact_row_get(const spsh__print_set *set, uint64_t ordinal,
                                 spsh__exact_row *ret_row, spsh_error *err);
+/* Of two utterances, a the one with the lower ordinal. */
+spsh_status spsh__exact_rows_get(const spsh__print_set *set, uint64_t one, uint64_t other,
+                                 spsh__exact_row *ret_a, spsh__exact_row *ret_b, spsh_error *err);
 bool spsh__exact_is_trim_good(const spsh__segment_row *row); /* long enough to speak for the rest */
 /* Equal bytes, samples, or samples but for zeros around them and doubled channels. */
 bool spsh__exact_is_equal(const spsh__exact_row *a, const spsh__exact_row *b);
@@ -91,30 +96,20 @@ typedef struct spsh__exact_span {
     uint64_t count;      /* per channel, at most */
 } spsh__exact_span;
 
-/* How many samples per channel from the places on are equal; none if rates differ. One channel
- * equals several if all of them equal it. */
-spsh_status spsh__exact_equal_after(spsh__exact_reader *reader, const spsh__exact_span *span,
-                                    uint64_t *ret_count, spsh_error *err);
-/* The same backwards, before the places. */
-spsh_status spsh__exact_equal_before(spsh__exact_reader *reader, const spsh__exact_span *span,
-                                     uint64_t *ret_count, spsh_error *err);
+/* How many samples per channel from the places on, or backwards before them, are equal; none if
+ * rates differ. One channel equals several if all of them equal it. */
+spsh_status spsh__exact_equal(spsh__exact_reader *reader, const spsh__exact_span *span,
+                              bool backwards, uint64_t *ret_count, spsh_error *err);
 
-/* ---- threads ---- */
+/* A reader for each thread that spsh_cores_run starts. All zero is closed. */
+typedef struct spsh__exact_team {
+    spsh__exact_reader **readers;
+    uint32_t count;
+} spsh__exact_team;
 
-/* job_fn for numbers 0 to count - 1, each once, on options.threads threads, each with a reader; the
- * failure of the lowest number that failed. */
-typedef struct spsh__exact_work {
-    spsh_status (*job_fn)(void *user, size_t number, spsh__exact_reader *reader, spsh_error *err);
-    void *user;
-    size_t count;
-} spsh__exact_work;
-
-/* Readers live as long as the team. */
-typedef struct spsh__exact_team spsh__exact_team;
+/* Close it also after a failure. */
 spsh_status spsh__exact_team_open(const spsh__print_set *set, uint32_t threads,
-                                  spsh__exact_team **ret_team, spsh_error *err);
-spsh_status spsh__exact_team_run(spsh__exact_team *team, const spsh__exact_work *work,
-                                 spsh_error *err);
-void spsh__exact_team_free(spsh__exact_team *team);
+                                  spsh__exact_team *ret_team, spsh_error *err);
+void spsh__exact_team_close(spsh__exact_team *team);
 
 #endif

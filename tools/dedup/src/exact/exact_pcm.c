@@ -1,10 +1,8 @@
-/* exact_pcm.c: samples of two utterances side by side, and the threads that read them.
+/* exact_pcm.c: samples of two utterances side by side, and readers of them for threads.
  *
  * Pieces grow from 2,048 samples: most stretches end soon after the chunk that told of them. A
  * stretch is read backwards piece by piece, each piece forwards.
  */
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,11 +59,8 @@ spsh_status spsh__exact_reader_chunks(spsh__exact_reader *reader, int which,
     const size_t count = (size_t)row->row.chunk_count;
     if (reader->chunks_of[which] != row->source) {
         reader->chunks_of[which] = SPSH_NONE_U64;
-        spsh__chunk *chunks = spsh__grow(reader->chunks[which], &reader->chunk_capacity[which],
-                                         count, sizeof(*chunks));
-        if (chunks == NULL)
+        if (!SPSH_GROW(reader->chunks[which], reader->chunk_capacity[which], count))
             return SPSH_NO_MEMORY(err);
-        reader->chunks[which] = chunks;
         spsh_status rc =
             spsh__print_set_chunks(reader->set, row->source, reader->chunks[which], err);
         if (rc != SPSH_OK)
@@ -128,8 +123,8 @@ static bool can_compare(const spsh__segment_row *a, const spsh__segment_row *b)
            (a->channels == b->channels || a->channels == 1 || b->channels == 1);
 }
 
-static spsh_status compare(spsh__exact_reader *reader, const spsh__exact_span *span, bool backwards,
-                           uint64_t *ret_count, spsh_error *err)
+spsh_status spsh__exact_equal(spsh__exact_reader *reader, const spsh__exact_span *span,
+                              bool backwards, uint64_t *ret_count, spsh_error *err)
 {
     const spsh__segment_row *a = &span->a->row;
     const spsh__segment_row *b = &span->b->row;
@@ -159,115 +154,27 @@ static spsh_status compare(spsh__exact_reader *reader, const spsh__exact_span *s
     return SPSH_OK;
 }
 
-spsh_status spsh__exact_equal_after(spsh__exact_reader *reader, const spsh__exact_span *span,
-                                    uint64_t *ret_count, spsh_error *err)
-{
-    return compare(reader, span, false, ret_count, err);
-}
-
-spsh_status spsh__exact_equal_before(spsh__exact_reader *reader, const spsh__exact_span *span,
-                                     uint64_t *ret_count, spsh_error *err)
-{
-    return compare(reader, span, true, ret_count, err);
-}
-
 /* ---- threads ---- */
 
-typedef struct team_member {
-    spsh__exact_team *team;
-    spsh__exact_reader *reader;
-    pthread_t thread;
-    bool is_started;
-    size_t failed_at; /* the least number that failed here; SIZE_MAX: none */
-    spsh_error failure;
-} team_member;
-
-struct spsh__exact_team {
-    team_member *members;
-    uint32_t member_count;
-    const spsh__exact_work *work;
-    atomic_size_t next;
-};
-
 spsh_status spsh__exact_team_open(const spsh__print_set *set, uint32_t threads,
-                                  spsh__exact_team **ret_team, spsh_error *err)
+                                  spsh__exact_team *ret_team, spsh_error *err)
 {
     const uint32_t count = threads > 0 ? threads : 1;
-    spsh__exact_team *team = calloc(1, sizeof(*team));
     spsh_status rc = SPSH_OK;
-    if (team == NULL)
+    *ret_team = (spsh__exact_team){calloc(count, sizeof(*ret_team->readers)), 0};
+    if (ret_team->readers == NULL)
         return SPSH_NO_MEMORY(err);
-    team->members = calloc(count, sizeof(*team->members));
-    if (team->members == NULL)
-        rc = SPSH_NO_MEMORY(err);
-    for (uint32_t i = 0; rc == SPSH_OK && i < count; i++) {
-        team->members[i].team = team;
-        rc = spsh__exact_reader_open(set, &team->members[i].reader, err);
-        if (rc == SPSH_OK)
-            team->member_count++;
+    while (rc == SPSH_OK && ret_team->count < count) {
+        rc = spsh__exact_reader_open(set, &ret_team->readers[ret_team->count], err);
+        ret_team->count += rc == SPSH_OK;
     }
-    if (rc != SPSH_OK) {
-        spsh__exact_team_free(team);
-        return rc;
-    }
-    *ret_team = team;
-    return SPSH_OK;
+    return rc;
 }
 
-void spsh__exact_team_free(spsh__exact_team *team)
+void spsh__exact_team_close(spsh__exact_team *team)
 {
-    if (team == NULL)
-        return;
-    for (uint32_t i = 0; i < team->member_count; i++)
-        spsh__exact_reader_free(team->members[i].reader);
-    free(team->members);
-    free(team);
-}
-
-/* Numbers are taken in order, so all below one that failed have been taken, and will be finished:
- * the least that fails is the same whoever runs it. */
-static void *run_member(void *user)
-{
-    team_member *self = user;
-    const spsh__exact_work *work = self->team->work;
-    for (;;) {
-        spsh_error failure = SPSH_ERROR_INIT;
-        const size_t number = atomic_fetch_add(&self->team->next, 1);
-        if (number >= work->count)
-            return NULL;
-        if (work->job_fn(work->user, number, self->reader, &failure) != SPSH_OK) {
-            self->failed_at = number;
-            self->failure = failure;
-            atomic_store(&self->team->next, work->count);
-            return NULL;
-        }
-    }
-}
-
-spsh_status spsh__exact_team_run(spsh__exact_team *team, const spsh__exact_work *work,
-                                 spsh_error *err)
-{
-    const team_member *first = NULL;
-    team->work = work;
-    atomic_store(&team->next, 0);
-    for (uint32_t i = 0; i < team->member_count; i++)
-        team->members[i].failed_at = SIZE_MAX;
-    for (uint32_t i = 1; i < team->member_count && i < work->count; i++)
-        team->members[i].is_started =
-            pthread_create(&team->members[i].thread, NULL, run_member, &team->members[i]) == 0;
-    (void)run_member(&team->members[0]); /* without threads it does all */
-    for (uint32_t i = 0; i < team->member_count; i++) {
-        team_member *member = &team->members[i];
-        if (member->is_started)
-            (void)pthread_join(member->thread, NULL);
-        member->is_started = false;
-        if (member->failed_at != SIZE_MAX &&
-            (first == NULL || member->failed_at < first->failed_at))
-            first = member;
-    }
-    if (first == NULL)
-        return SPSH_OK;
-    if (err != NULL)
-        *err = first->failure;
-    return first->failure.status;
+    for (uint32_t i = 0; i < team->count; i++)
+        spsh__exact_reader_free(team->readers[i]);
+    free((void *)team->readers);
+    *team = (spsh__exact_team){0};
 }

@@ -46,6 +46,13 @@ spsh_status spsh__exact_row_get(const spsh__print_set *set, uint64_t ordinal,
     return SPSH_OK;
 }
 
+spsh_status spsh__exact_rows_get(const spsh__print_set *set, uint64_t one, uint64_t other,
+                                 spsh__exact_row *ret_a, spsh__exact_row *ret_b, spsh_error *err)
+{
+    const spsh_status rc = spsh__exact_row_get(set, one < other ? one : other, ret_a, err);
+    return rc == SPSH_OK ? spsh__exact_row_get(set, one < other ? other : one, ret_b, err) : rc;
+}
+
 static bool is_set(const spsh__segment_row *row, uint32_t flag)
 {
     return (row->flags & flag) != 0;

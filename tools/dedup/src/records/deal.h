@@ -3,8 +3,8 @@
  *     const spsh__deal deal = {.end = count, .at_once = 64, .take_fn = take, .stage = "read keys"};
  *     rc = spsh__deal_run(&deal, workers, sizeof(*workers), worker_count, err);
  *
- * Each thread takes the next few in order until none is left, one has failed, or the watch is
- * canceled. Which thread took what must not matter to the caller.
+ * spsh_cores_run with a watch: each thread takes the next few in order until none is left, one has
+ * failed, or the watch is canceled. Which thread took what must not matter to the caller.
  */
 #ifndef SPSH_DEDUP_DEAL_H
 #define SPSH_DEDUP_DEAL_H
@@ -22,8 +22,8 @@ typedef struct spsh__deal {
     const char *stage;
 } spsh__deal;
 
-/* workers: an array; the first is the caller's own thread. Threads that cannot be started are done
- * without. Returns the first failure. */
+/* workers: an array; the first is the caller's own thread. Of several failures that of the lowest
+ * number is returned. */
 spsh_status spsh__deal_run(const spsh__deal *deal, void *workers, size_t worker_bytes,
                            uint32_t worker_count, spsh_error *err);
 

@@ -9,19 +9,21 @@
 
 enum { CAPACITY_FIRST = 1024 };
 
-static uint64_t load_u64be(const uint8_t *at)
+spsh__u128 spsh__u128_of(const uint8_t digest[16])
 {
-    uint64_t value = 0;
-    for (unsigned i = 0; i < 8; i++)
-        value = value << 8 | at[i];
-    return value;
+    spsh__u128 number = {0, 0};
+    for (unsigned i = 0; i < 8; i++) {
+        number.high = number.high << 8 | digest[i];
+        number.low = number.low << 8 | digest[8 + i];
+    }
+    return number;
 }
 
 spsh__u128 spsh__hash_of(spsh_bytes bytes)
 {
     uint8_t hash[16];
     spsh__pack_hash128(bytes, hash);
-    return (spsh__u128){load_u64be(hash), load_u64be(hash + 8)};
+    return spsh__u128_of(hash);
 }
 
 static spsh__hash_slot *slot_of(const spsh__hash_map *map, spsh__u128 key)

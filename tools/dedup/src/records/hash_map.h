@@ -33,6 +33,8 @@ typedef struct spsh__hash_map {
     size_t count;
 } spsh__hash_map;
 
+/* Its bytes, the highest first. */
+spsh__u128 spsh__u128_of(const uint8_t digest[16]);
 spsh__u128 spsh__hash_of(spsh_bytes bytes);
 
 /* The key's value, made `value` (not SPSH__HASH_NONE) when it has none. false: no memory. */

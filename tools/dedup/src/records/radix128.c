@@ -5,26 +5,20 @@
  * one. Bytes that all have in common cost one reading. After two steps a part fits into the cache.
  * Threads share the parts of the first step.
  */
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "sort128.h"
+#include "speechshard/cores.h"
 
-enum { FEW = 24, DIGITS = 256, BYTES = 16, THREADS_MAX = 64, PARALLEL_MIN = 1 << 16 };
-
-static bool is_less(const spsh__u128 *a, const spsh__u128 *b)
-{
-    return a->high != b->high ? a->high < b->high : a->low < b->low;
-}
+enum { FEW = 24, DIGITS = 256, BYTES = 16, PARALLEL_MIN = 1 << 16 };
 
 static void insert_sort(spsh__u128 *records, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
         const spsh__u128 taken = records[i];
         size_t place = i;
-        for (; place > 0 && is_less(&taken, &records[place - 1]); place--)
+        for (; place > 0 && spsh__u128_less(&taken, &records[place - 1]); place--)
             records[place] = records[place - 1];
         records[place] = taken;
     }
@@ -47,9 +41,8 @@ static unsigned first_difference(const spsh__u128 *records, size_t count)
 
 static unsigned digit(const spsh__u128 *record, unsigned byte)
 {
-    return (
-        unsigned)((byte < 8 ? record->high >> (56 - 8 * byte) : record->low >> (120 - 8 * byte)) &
-                  (DIGITS - 1));
+    const uint64_t half = byte < 8 ? record->high : record->low;
+    return (unsigned)(half >> (56 - 8 * (byte % 8)) & (DIGITS - 1));
 }
 
 /* From one array to the other by a byte; starts[d] is where digit d begins, starts[DIGITS] count.
@@ -101,39 +94,29 @@ typedef struct parts {
     spsh__u128 *records;
     spsh__u128 *scratch; /* where they are, spread by one byte */
     size_t starts[DIGITS + 1];
-    _Atomic unsigned next;
 } parts;
 
-static void *sort_parts(void *user)
+static spsh_status sort_part(void *user, uint32_t worker, uint64_t part, spsh_error *err)
 {
-    parts *shared = user;
-    for (;;) {
-        const unsigned d = atomic_fetch_add(&shared->next, 1);
-        if (d >= DIGITS)
-            return NULL;
-        const size_t start = shared->starts[d];
-        sort_range(shared->scratch + start, shared->records + start, shared->starts[d + 1] - start,
-                   true);
-    }
+    const parts *shared = user;
+    const size_t start = shared->starts[part];
+    (void)worker;
+    (void)err;
+    sort_range(shared->scratch + start, shared->records + start, shared->starts[part + 1] - start,
+               true);
+    return SPSH_OK;
 }
 
-void spsh__radix_sort128_threads(spsh__u128 *records, spsh__u128 *scratch, size_t count,
-                                 uint32_t threads)
+spsh_status spsh__radix_sort128_threads(spsh__u128 *records, spsh__u128 *scratch, size_t count,
+                                        uint32_t threads, spsh_error *err)
 {
-    pthread_t started[THREADS_MAX];
-    uint32_t started_count = 0;
     parts shared = {.records = records, .scratch = scratch};
     const unsigned byte = count < PARALLEL_MIN ? BYTES : first_difference(records, count);
 
     if (threads < 2 || byte == BYTES) {
         spsh__radix_sort128(records, scratch, count);
-        return;
+        return SPSH_OK;
     }
     spread(records, scratch, count, byte, shared.starts);
-    while (started_count + 1 < threads && started_count < THREADS_MAX &&
-           pthread_create(&started[started_count], NULL, sort_parts, &shared) == 0)
-        started_count++;
-    (void)sort_parts(&shared); /* also what threads that could not start would have done */
-    for (uint32_t i = 0; i < started_count; i++)
-        (void)pthread_join(started[i], NULL);
+    return spsh_cores_run(threads, DIGITS, sort_part, &shared, err);
 }

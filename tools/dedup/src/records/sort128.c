@@ -12,10 +12,10 @@
  */
 #include "sort128.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/grow.h"
 #include "speechshard/inside.h"
 #include "spill.h"
 
@@ -73,16 +73,11 @@ struct spsh__sort128 {
 spsh_status spsh__sort128_open(const spsh__sort128_options *options, spsh__sort128 **ret_sort,
                                spsh_error *err)
 {
-    spsh_status rc = SPSH_OK;
-    spsh__sort128 *sort = NULL;
-
     if (options->memory_bytes < MEMORY_MIN || options->threads == 0)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "sorting needs at least 1 MiB and one thread");
-    sort = calloc(1, sizeof(*sort));
-    if (sort == NULL) {
-        rc = SPSH_NO_MEMORY(err);
-        goto out;
-    }
+    spsh__sort128 *sort = calloc(1, sizeof(*sort));
+    if (sort == NULL)
+        return SPSH_NO_MEMORY(err);
     uint64_t block_bytes = options->memory_bytes / BLOCKS_IN_MEMORY / RECORD_BYTES * RECORD_BYTES;
     if (block_bytes < BLOCK_BYTES_MIN)
         block_bytes = BLOCK_BYTES_MIN;
@@ -97,14 +92,11 @@ spsh_status spsh__sort128_open(const spsh__sort128_options *options, spsh__sort1
     sort->merge_max = (size_t)(options->memory_bytes / (block_bytes + 64)) - 2;
     sort->temporary_path = strdup(options->temporary_path);
     if (sort->temporary_path == NULL) {
-        rc = SPSH_NO_MEMORY(err);
-        goto out;
+        spsh__sort128_free(sort);
+        return SPSH_NO_MEMORY(err);
     }
     *ret_sort = sort;
-    sort = NULL;
-out:
-    spsh__sort128_free(sort);
-    return rc;
+    return SPSH_OK;
 }
 
 static void drop_memory(spsh__sort128 *sort)
@@ -154,20 +146,14 @@ static spsh_status sort_buffer(spsh__sort128 *sort, spsh_error *err)
         sort->scratch = malloc(sort->room * RECORD_BYTES);
     if (sort->scratch == NULL)
         return SPSH_NO_MEMORY(err);
-    spsh__radix_sort128_threads(sort->records, sort->scratch, sort->filled, sort->threads);
-    return SPSH_OK;
+    return spsh__radix_sort128_threads(sort->records, sort->scratch, sort->filled, sort->threads,
+                                       err);
 }
 
 static spsh_status add_run(spsh__sort128 *sort, run added, spsh_error *err)
 {
-    if (sort->run_count == sort->run_capacity) {
-        const size_t larger = sort->run_capacity == 0 ? 64 : 2 * sort->run_capacity;
-        run *grown = realloc(sort->runs, larger * sizeof(*grown));
-        if (grown == NULL)
-            return SPSH_NO_MEMORY(err);
-        sort->runs = grown;
-        sort->run_capacity = larger;
-    }
+    if (!SPSH_GROW(sort->runs, sort->run_capacity, sort->run_count + 1))
+        return SPSH_NO_MEMORY(err);
     sort->runs[sort->run_count++] = added;
     return SPSH_OK;
 }
@@ -256,9 +242,7 @@ static bool head_is_less(const head *a, const head *b)
 {
     if (a->is_over || b->is_over)
         return !a->is_over;
-    const spsh__u128 *x = &a->block[a->at];
-    const spsh__u128 *y = &b->block[b->at];
-    return x->high != y->high ? x->high < y->high : x->low < y->low;
+    return spsh__u128_less(&a->block[a->at], &b->block[b->at]);
 }
 
 /* Plays run `winner` up from its leaf; losers stay behind. */
@@ -289,8 +273,8 @@ static uint32_t first_game(spsh__sort128 *sort, size_t node)
 /* Sets up a merge of the last `count` runs. */
 static spsh_status begin_merge(spsh__sort128 *sort, size_t count, spsh_error *err)
 {
-    spsh_status rc = SPSH_OK;
     const size_t block = sort->block_records + 1;
+    spsh_status rc = SPSH_OK;
 
     drop_memory(sort);
     sort->memory = malloc((count + 1) * block * RECORD_BYTES);

@@ -13,12 +13,19 @@
 #ifndef SPSH_DEDUP_SORT128_H
 #define SPSH_DEDUP_SORT128_H
 
+#include <stdbool.h>
+
 #include "speechshard/io.h"
 
 /* Ordered by high, then low. */
 typedef struct spsh__u128 {
     uint64_t high, low;
 } spsh__u128;
+
+static inline bool spsh__u128_less(const spsh__u128 *a, const spsh__u128 *b)
+{
+    return a->high != b->high ? a->high < b->high : a->low < b->low;
+}
 
 typedef struct spsh__sort128_options {
     const spsh_io *io; /* NULL: the operating system; borrowed until free */
@@ -39,13 +46,43 @@ spsh_status spsh__sort128_add(spsh__sort128 *sort, const spsh__u128 *records, si
  * SPSH_E_CORRUPT, which names the file, for a block that came back other than it was written. */
 spsh_status spsh__sort128_next(spsh__sort128 *sort, const spsh__u128 **ret_records,
                                size_t *ret_count, spsh_error *err);
+
+/* What is read of a sort one record at a time. */
+typedef struct spsh__sort128_cursor {
+    const spsh__u128 *piece; /* what next returned last */
+    size_t at, count;
+} spsh__sort128_cursor;
+
+/* The next record, which stays until at is moved on. As next. */
+static inline spsh_status spsh__sort128_peek(spsh__sort128 *sort, spsh__sort128_cursor *cursor,
+                                             const spsh__u128 **ret_record, spsh_error *err)
+{
+    if (cursor->at == cursor->count) {
+        *cursor = (spsh__sort128_cursor){0};
+        const spsh_status rc = spsh__sort128_next(sort, &cursor->piece, &cursor->count, err);
+        if (rc != SPSH_OK)
+            return rc;
+    }
+    *ret_record = &cursor->piece[cursor->at];
+    return SPSH_OK;
+}
+
+/* The next record, borrowed until the next call. As next. */
+static inline spsh_status spsh__sort128_take(spsh__sort128 *sort, spsh__sort128_cursor *cursor,
+                                             const spsh__u128 **ret_record, spsh_error *err)
+{
+    const spsh_status rc = spsh__sort128_peek(sort, cursor, ret_record, err);
+    cursor->at += rc == SPSH_OK;
+    return rc;
+}
+
 uint64_t spsh__sort128_count(const spsh__sort128 *sort);
 uint64_t spsh__sort128_spilled_bytes(const spsh__sort128 *sort);
 void spsh__sort128_free(spsh__sort128 *sort);
 
 /* In memory; scratch has room for count as well. */
 void spsh__radix_sort128(spsh__u128 *records, spsh__u128 *scratch, size_t count);
-void spsh__radix_sort128_threads(spsh__u128 *records, spsh__u128 *scratch, size_t count,
-                                 uint32_t threads);
+spsh_status spsh__radix_sort128_threads(spsh__u128 *records, spsh__u128 *scratch, size_t count,
+                                        uint32_t threads, spsh_error *err);
 
 #endif

@@ -65,32 +65,21 @@ static spsh_status open_unlinked(spsh__spill *spill, const char *directory, spsh
 spsh_status spsh__spill_open(const spsh_io *io, const char *directory, size_t block_records,
                              spsh__spill **ret_spill, spsh_error *err)
 {
-    spsh_status rc = SPSH_OK;
-    spsh__spill *spill = NULL;
-
     if (strlen(directory) > PATH_BYTES_MAX - 64)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "the temporary directory's name is long");
-    spill = calloc(1, sizeof(*spill));
-    if (spill == NULL) {
-        rc = SPSH_NO_MEMORY(err);
-        goto out;
-    }
+    spsh__spill *spill = calloc(1, sizeof(*spill));
+    if (spill == NULL)
+        return SPSH_NO_MEMORY(err);
     spill->io = io != NULL ? io : spsh_io_default();
     spill->block_records = block_records;
     spill->fd = -1;
     spill->path = malloc(PATH_BYTES_MAX);
-    if (spill->path == NULL) {
-        rc = SPSH_NO_MEMORY(err);
-        goto out;
-    }
-    rc = open_unlinked(spill, directory, err);
-    if (rc != SPSH_OK)
-        goto out;
-
-    *ret_spill = spill;
-    spill = NULL;
-out:
-    spsh__spill_close(spill);
+    const spsh_status rc =
+        spill->path == NULL ? SPSH_NO_MEMORY(err) : open_unlinked(spill, directory, err);
+    if (rc == SPSH_OK)
+        *ret_spill = spill;
+    else
+        spsh__spill_close(spill);
     return rc;
 }
 
