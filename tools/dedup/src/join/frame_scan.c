@@ -124,16 +124,9 @@ spsh_status spsh__frame_scan_add(spsh__frame_scan *scan, uint64_t print,
         return SPSH_FAIL(err, SPSH_E_LIMIT, "a recording of more than 198 days");
     if (scan->next_number + span > NUMBERS_MAX)
         return SPSH_FAIL(err, SPSH_E_LIMIT, "more than 2^32 frames to look for at once");
-    test_print *prints =
-        spsh__grow(scan->prints, &scan->print_capacity, scan->print_count + 1, sizeof(*prints));
-    if (prints == NULL)
+    if (!SPSH_GROW(scan->prints, scan->print_capacity, scan->print_count + 1) ||
+        !SPSH_GROW(scan->frames, scan->frame_capacity, scan->frame_count + count))
         return SPSH_NO_MEMORY(err);
-    scan->prints = prints;
-    test_frame *frames =
-        spsh__grow(scan->frames, &scan->frame_capacity, scan->frame_count + count, sizeof(*frames));
-    if (frames == NULL)
-        return SPSH_NO_MEMORY(err);
-    scan->frames = frames;
     for (size_t i = 0; i < count; i++) {
         test_frame *frame = &scan->frames[scan->frame_count++];
         frame->word = words[i].word;
@@ -145,18 +138,15 @@ spsh_status spsh__frame_scan_add(spsh__frame_scan *scan, uint64_t print,
     return SPSH_OK;
 }
 
-static uint32_t mixed_way(const test_frame *frame, unsigned way)
-{
-    return spsh__mixed_way(frame->word, frame->weak, way);
-}
-
 static void fill_table(spsh__frame_scan *scan)
 {
     const unsigned shift = 32 - scan->bucket_bits;
     const size_t buckets = (size_t)1 << scan->bucket_bits;
-    for (size_t i = 0; i < scan->frame_count; i++)
+    for (size_t i = 0; i < scan->frame_count; i++) {
+        const test_frame *f = &scan->frames[i];
         for (unsigned way = 0; way < SPSH__SCAN_WAYS; way++)
-            scan->starts[mixed_way(&scan->frames[i], way) >> shift]++;
+            scan->starts[spsh__mixed_way(f->word, f->weak, way) >> shift]++;
+    }
     size_t sum = 0;
     for (size_t b = 0; b <= buckets; b++) {
         const size_t count = scan->starts[b];
@@ -165,7 +155,8 @@ static void fill_table(spsh__frame_scan *scan)
     }
     for (size_t i = 0; i < scan->frame_count; i++) {
         for (unsigned way = 0; way < SPSH__SCAN_WAYS; way++) {
-            const uint32_t mixed = mixed_way(&scan->frames[i], way);
+            const test_frame *f = &scan->frames[i];
+            const uint32_t mixed = spsh__mixed_way(f->word, f->weak, way);
             scan->entries[scan->starts[mixed >> shift]++] = (entry){mixed, (uint32_t)i};
         }
     }
@@ -270,11 +261,8 @@ static size_t print_of(const spsh__frame_scan *scan, uint64_t number)
 static spsh_status add_hit(spsh__frame_finder *finder, size_t index, uint64_t t, spsh_error *err)
 {
     const spsh__frame_scan *scan = finder->scan;
-    spsh__u128 *hits =
-        spsh__grow(finder->hits, &finder->hit_capacity, finder->hit_count + 1, sizeof(*hits));
-    if (hits == NULL)
+    if (!SPSH_GROW(finder->hits, finder->hit_capacity, finder->hit_count + 1))
         return SPSH_NO_MEMORY(err);
-    finder->hits = hits;
     const uint64_t number = scan->kept[index].number;
     const size_t print = print_of(scan, number);
     const uint64_t offset = number - scan->prints[print].first + BIAS - t;
@@ -331,25 +319,12 @@ static uint32_t count_votes(const spsh__u128 *hits, size_t count, uint64_t offse
     return votes;
 }
 
-static spsh_status add_found(spsh__frame_finder *finder, const spsh__candidate *candidate,
-                             spsh_error *err)
-{
-    spsh__candidate *found =
-        spsh__grow(finder->found, &finder->found_capacity, finder->found_count + 1, sizeof(*found));
-    if (found == NULL)
-        return SPSH_NO_MEMORY(err);
-    finder->found = found;
-    finder->found[finder->found_count++] = *candidate;
-    return SPSH_OK;
-}
-
 /* Hits of one print whose offsets are next to each other: the offset with most votes, then that of
  * what is away from it. */
 static spsh_status end_cluster(spsh__frame_finder *finder, uint64_t print, spsh__u128 *hits,
                                size_t count, uint64_t first_t, spsh_error *err)
 {
-    spsh_status rc = SPSH_OK;
-    while (rc == SPSH_OK && count > 0) {
+    while (count > 0) {
         uint64_t best = 0;
         uint32_t best_votes = 0;
         for (size_t i = 0; i < count; i++) {
@@ -361,17 +336,18 @@ static spsh_status end_cluster(spsh__frame_finder *finder, uint64_t print, spsh_
                 best = hits[i].high;
             }
         }
-        const spsh__candidate candidate = {print, finder->scan->prints[best >> 32].print,
-                                           (int64_t)(best & UINT32_MAX) - (int64_t)BIAS,
-                                           best_votes};
-        rc = add_found(finder, &candidate, err);
+        if (!SPSH_GROW(finder->found, finder->found_capacity, finder->found_count + 1))
+            return SPSH_NO_MEMORY(err);
+        finder->found[finder->found_count++] =
+            (spsh__candidate){print, finder->scan->prints[best >> 32].print,
+                              (int64_t)(best & UINT32_MAX) - (int64_t)BIAS, best_votes};
         size_t left = 0;
         for (size_t i = 0; i < count; i++)
             if (hits[i].high + APART < best || hits[i].high > best + APART)
                 hits[left++] = hits[i];
         count = left;
     }
-    return rc;
+    return SPSH_OK;
 }
 
 /* The hits of a block to candidates. */

@@ -23,8 +23,7 @@ typedef struct vote {
 struct spsh__join_votes {
     spsh__sort128 *hits;
     uint32_t votes_min;
-    const spsh__u128 *piece; /* of the sort */
-    size_t at, count;
+    spsh__sort128_cursor at;
     bool is_over;
 
     spsh__join_hit first; /* of the cluster */
@@ -160,31 +159,13 @@ static int compare_offsets(const void *left, const void *right)
 
 static spsh_status add_vote(spsh__join_votes *votes, const spsh__join_hit *hit, spsh_error *err)
 {
-    vote *cluster = spsh__grow(votes->cluster, &votes->cluster_capacity, votes->cluster_count + 1,
-                               sizeof(*cluster));
-    if (cluster == NULL)
+    if (!SPSH_GROW(votes->cluster, votes->cluster_capacity, votes->cluster_count + 1))
         return SPSH_NO_MEMORY(err);
-    votes->cluster = cluster;
     if (votes->cluster_count == 0)
         votes->first = *hit;
     const vote added = {hit->place, (uint32_t)(hit->offset - votes->first.offset)};
     votes->cluster[votes->cluster_count++] = added;
     votes->last_offset = added.offset;
-    return SPSH_OK;
-}
-
-/* The next hit without taking it. */
-static spsh_status peek(spsh__join_votes *votes, spsh__join_hit *ret_hit, spsh_error *err)
-{
-    if (votes->at == votes->count) {
-        const spsh_status rc = spsh__sort128_next(votes->hits, &votes->piece, &votes->count, err);
-        votes->at = 0;
-        if (rc != SPSH_OK) {
-            votes->count = 0;
-            return rc;
-        }
-    }
-    *ret_hit = spsh__join_unpack_hit(votes->piece[votes->at]);
     return SPSH_OK;
 }
 
@@ -197,11 +178,14 @@ static spsh_status next_pair(spsh__join_votes *votes, spsh_error *err)
     votes->found_count = 0;
     votes->given = 0;
     for (;;) {
-        spsh__join_hit hit;
-        spsh_status rc = peek(votes, &hit, err);
+        const spsh__u128 *record = NULL;
+        spsh__join_hit hit = {0};
+        spsh_status rc = spsh__sort128_peek(votes->hits, &votes->at, &record, err);
         votes->is_over = rc == SPSH_E_END;
         if (rc != SPSH_OK && rc != SPSH_E_END)
             return rc;
+        if (rc == SPSH_OK)
+            hit = spsh__join_unpack_hit(*record);
         if (has_pair && (rc == SPSH_E_END || hit.a != pair.a || hit.b != pair.b)) {
             end_cluster(votes);
             if (votes->found_count > 0)
@@ -218,7 +202,7 @@ static spsh_status next_pair(spsh__join_votes *votes, spsh_error *err)
             return rc;
         pair = hit;
         has_pair = true;
-        votes->at++;
+        votes->at.at++;
     }
     qsort(votes->found, votes->found_count, sizeof(votes->found[0]), compare_offsets);
     return SPSH_OK;

@@ -30,28 +30,26 @@ enum {
     BLOCK_BYTES_MIN = 4 << 10,
     BLOCK_BYTES_MAX = 256 << 10,
     SAME_OFFSET = 6, /* frames */
-    FEW_KEYS = 8,    /* fewer in a print: one vote is enough */
     PROBES = 4096,
+    VOTES_MIN = 2,
     THREADS_MAX = 64,
 };
 #define MEMORY_MIN (UINT64_C(64) << 20)
 #define SORT_MIN   (UINT64_C(2) << 20)
 
-/* How a mode looks for keys: which bits, how stored keys and those of test are varied. */
+/* How a mode looks for keys. Without sides, stored keys are varied by every combination of their
+ * weak places. With sides one place at a time, and dense keys by every combination. */
 typedef struct mode_form {
     spsh__join_form form;
-    bool stored_all;     /* every combination of a stored key's weak places, else one at a time */
-    unsigned dense_weak; /* of a dense key, in every combination */
-    uint32_t votes_min;
     size_t few_keys; /* fewer in a print: one vote is enough */
 } mode_form;
 
 /* One vote of 48 bits is rarely wrong (BENCHMARKS.md), and what is shorter than four seconds often
  * has no second. */
 static const mode_form modes[] = {
-    [SPSH__JOIN_MILD] = {{48, 38, 3, false, SPSH__JOIN_THREE_PLACES}, true,  0,                     2, 16},
-    [SPSH__JOIN_DEEP] = {{32, 22, 6, false, 32},                      true,  0,                     2, 8 },
-    [SPSH__JOIN_AUDIT] = {{32, 22, 6, true, 32},                       false, SPSH__JOIN_AUDIT_WEAK, 2, 8 },
+    [SPSH__JOIN_MILD] = {{48, 38, 3, false, SPSH__JOIN_THREE_PLACES}, 16},
+    [SPSH__JOIN_DEEP] = {{32, 22, 6, false, 32},                      8 },
+    [SPSH__JOIN_AUDIT] = {{32, 22, 6, true, 32},                       8 },
 };
 
 /* Of one partition: full blocks on disk, and one that is begun. */
@@ -73,8 +71,7 @@ struct spsh__key_join {
     spsh__sort128 *hits;
     spsh__join_votes *votes;
     spsh__sort128 *others; /* candidates that were found elsewhere; opened for the first */
-    const spsh__u128 *other_piece;
-    size_t other_at, other_count;
+    spsh__sort128_cursor others_at;
     spsh__candidate own, other; /* the next of either kind, when there is one */
     bool has_own, has_other, has_seen_other;
     spsh__join_facts facts;
@@ -82,13 +79,6 @@ struct spsh__key_join {
     spsh_status failure;
     pthread_mutex_t lock; /* of hits, while threads add to them */
 };
-
-static spsh_status check_options(const spsh__key_join_options *options, spsh_error *err)
-{
-    if (options->memory_bytes < MEMORY_MIN || options->threads == 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a join needs at least 64 MiB and one thread");
-    return SPSH_OK;
-}
 
 static uint64_t block_bytes_for(uint64_t memory_bytes)
 {
@@ -98,14 +88,14 @@ static uint64_t block_bytes_for(uint64_t memory_bytes)
     return bytes > BLOCK_BYTES_MAX ? BLOCK_BYTES_MAX : bytes;
 }
 
-static spsh_status open_sort(const spsh__key_join *join, uint64_t memory_bytes,
+static spsh_status open_sort(const spsh__key_join *join, uint64_t memory_bytes, uint32_t threads,
                              spsh__sort128 **ret_sort, spsh_error *err)
 {
     const spsh__sort128_options sort = {
         .io = join->options.io,
         .temporary_path = join->temporary_path,
         .memory_bytes = memory_bytes,
-        .threads = join->options.threads,
+        .threads = threads,
     };
     return spsh__sort128_open(&sort, ret_sort, err);
 }
@@ -113,12 +103,10 @@ static spsh_status open_sort(const spsh__key_join *join, uint64_t memory_bytes,
 spsh_status spsh__key_join_open(const spsh__key_join_options *options, spsh__key_join **ret_join,
                                 spsh_error *err)
 {
-    spsh__key_join *join = NULL;
-    spsh_status rc = check_options(options, err);
-
-    if (rc != SPSH_OK)
-        return rc;
-    join = calloc(1, sizeof(*join));
+    spsh_status rc = SPSH_OK;
+    if (options->memory_bytes < MEMORY_MIN || options->threads == 0)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a join needs at least 64 MiB and one thread");
+    spsh__key_join *join = calloc(1, sizeof(*join));
     if (join == NULL)
         return SPSH_NO_MEMORY(err);
     (void)pthread_mutex_init(&join->lock, NULL);
@@ -137,13 +125,12 @@ spsh_status spsh__key_join_open(const spsh__key_join_options *options, spsh__key
     if (join->partitions == NULL || join->temporary_path == NULL)
         rc = SPSH_NO_MEMORY(err);
     if (rc == SPSH_OK)
-        rc = open_sort(join, join->options.memory_bytes / 4, &join->hits, err);
-    if (rc != SPSH_OK) {
+        rc = open_sort(join, options->memory_bytes / 4, join->options.threads, &join->hits, err);
+    if (rc == SPSH_OK)
+        *ret_join = join;
+    else
         spsh__key_join_free(join);
-        return rc;
-    }
-    *ret_join = join;
-    return SPSH_OK;
+    return rc;
 }
 
 void spsh__key_join_free(spsh__key_join *join)
@@ -177,11 +164,8 @@ static spsh_status spill_block(spsh__key_join *join, partition *part, spsh_error
         rc = spsh__spill_write(join->spill, part->begun, part->begun_count, &block, err);
     if (rc != SPSH_OK)
         return rc;
-    uint64_t *blocks =
-        spsh__grow(part->blocks, &part->block_capacity, part->block_count + 1, sizeof(*blocks));
-    if (blocks == NULL)
+    if (!SPSH_GROW(part->blocks, part->block_capacity, part->block_count + 1))
         return SPSH_NO_MEMORY(err);
-    part->blocks = blocks;
     part->blocks[part->block_count++] = block;
     part->begun_count = 0;
     return SPSH_OK;
@@ -200,11 +184,17 @@ static spsh_status put_key(spsh__key_join *join, const spsh__join_key *key, spsh
     return part->begun_count == join->block_records ? spill_block(join, part, err) : SPSH_OK;
 }
 
+/* Whether a key is looked for with every combination of its weak places, else one at a time. */
+static bool turns_all(const spsh__join_form *form, const spsh__join_key *key)
+{
+    return key->is_test || !form->has_sides;
+}
+
 /* The key to its own partition, and to those that its weak places among the upper bits lead to. */
-static spsh_status put_ways(spsh__key_join *join, const spsh__join_key *key, bool is_all,
-                            spsh_error *err)
+static spsh_status put_ways(spsh__key_join *join, const spsh__join_key *key, spsh_error *err)
 {
     const spsh__join_form *form = &join->mode->form;
+    const bool is_all = turns_all(form, key);
     uint8_t upper[SPSH__JOIN_SLOTS];
     unsigned upper_count = 0;
     spsh__join_key whole = *key;
@@ -249,11 +239,31 @@ static spsh_status check_print(spsh__key_join *join, uint64_t print, spsh_error 
     return SPSH_OK;
 }
 
-static spsh_status check_frame(uint64_t frame, spsh_error *err)
+/* Of one of `count` keys of a print; bits: as of a print's key. */
+static spsh__join_key new_key(const spsh__key_join *join, uint64_t print, size_t count,
+                              uint64_t bits, uint64_t frame)
 {
-    return frame < SPSH__JOIN_FRAMES_MAX
-               ? SPSH_OK
-               : SPSH_FAIL(err, SPSH_E_LIMIT, "a recording of more than 198 days");
+    spsh__join_key key = {.bits = bits >> (SPSH__KEY_BITS - join->mode->form.bits),
+                          .print = print,
+                          .frame = frame,
+                          .is_short = count < join->mode->few_keys};
+    memset(key.slots, SPSH__JOIN_NO_PLACE, sizeof(key.slots));
+    return key;
+}
+
+static spsh_status add_key(spsh__key_join *join, const spsh__join_key *key, spsh_error *err)
+{
+    if (key->frame >= SPSH__JOIN_FRAMES_MAX)
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a recording of more than 198 days");
+    return put_ways(join, key, err);
+}
+
+static spsh_status end_print(spsh__key_join *join, size_t count, spsh_status rc)
+{
+    join->facts.key_count += count;
+    if (rc != SPSH_OK && rc != SPSH_E_INVALID_ARG)
+        join->failure = rc;
+    return rc;
 }
 
 spsh_status spsh__key_join_add(spsh__key_join *join, uint64_t print, const spsh__print_key *keys,
@@ -263,23 +273,14 @@ spsh_status spsh__key_join_add(spsh__key_join *join, uint64_t print, const spsh_
     spsh_status rc = check_print(join, print, err);
 
     for (size_t i = 0; rc == SPSH_OK && i < count; i++) {
-        spsh__join_key key = {.bits = keys[i].bits >> dropped,
-                              .print = print,
-                              .frame = keys[i].frame,
-                              .is_short = count < join->mode->few_keys};
+        spsh__join_key key = new_key(join, print, count, keys[i].bits, keys[i].frame);
         unsigned slots = 0;
-        memset(key.slots, SPSH__JOIN_NO_PLACE, sizeof(key.slots));
         for (unsigned w = 0; w < SPSH__KEY_WEAK_MAX; w++)
             if (keys[i].weak[w] >= dropped)
                 key.slots[slots++] = (uint8_t)(keys[i].weak[w] - dropped);
-        rc = check_frame(key.frame, err);
-        if (rc == SPSH_OK)
-            rc = put_ways(join, &key, join->mode->stored_all, err);
+        rc = add_key(join, &key, err);
     }
-    join->facts.key_count += count;
-    if (rc != SPSH_OK && rc != SPSH_E_INVALID_ARG)
-        join->failure = rc;
-    return rc;
+    return end_print(join, count, rc);
 }
 
 spsh_status spsh__key_join_add_test(spsh__key_join *join, uint64_t print,
@@ -291,22 +292,13 @@ spsh_status spsh__key_join_add_test(spsh__key_join *join, uint64_t print,
     if (rc == SPSH_OK && !join->mode->form.has_sides)
         rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, "only an audit has two sides");
     for (size_t i = 0; rc == SPSH_OK && i < count; i++) {
-        spsh__join_key key = {.bits = keys[i].bits >> dropped,
-                              .print = print,
-                              .frame = keys[i].frame,
-                              .is_short = count < join->mode->few_keys,
-                              .is_test = true};
-        memset(key.slots, SPSH__JOIN_NO_PLACE, sizeof(key.slots));
-        for (unsigned w = 0; w < join->mode->dense_weak && w < SPSH__JOIN_SLOTS; w++)
+        spsh__join_key key = new_key(join, print, count, keys[i].bits, keys[i].frame);
+        key.is_test = true;
+        for (unsigned w = 0; w < SPSH__JOIN_AUDIT_WEAK; w++)
             key.slots[w] = (uint8_t)(keys[i].weak[w] - dropped);
-        rc = check_frame(key.frame, err);
-        if (rc == SPSH_OK)
-            rc = put_ways(join, &key, true, err);
+        rc = add_key(join, &key, err);
     }
-    join->facts.key_count += count;
-    if (rc != SPSH_OK && rc != SPSH_E_INVALID_ARG)
-        join->failure = rc;
-    return rc;
+    return end_print(join, count, rc);
 }
 
 /* ---- partitions to hits ---- */
@@ -319,14 +311,13 @@ typedef struct worker {
     spsh__u128 *block;
     spsh__u128 *probes;
     size_t probe_count;
-    uint64_t probe_total;
-    uint64_t spilled_bytes;
+    spsh__join_facts facts; /* probes and spilled bytes */
 } worker;
 
 static spsh_status give_probes(worker *self, spsh_error *err)
 {
     const spsh_status rc = spsh__sort128_add(self->sort, self->probes, self->probe_count, err);
-    self->probe_total += self->probe_count;
+    self->facts.probe_count += self->probe_count;
     self->probe_count = 0;
     return rc;
 }
@@ -335,7 +326,7 @@ static spsh_status give_probes(worker *self, spsh_error *err)
 static spsh_status expand(worker *self, const spsh__join_key *key, spsh_error *err)
 {
     const mode_form *mode = self->join->mode;
-    const bool is_all = key->is_test || mode->stored_all;
+    const bool is_all = turns_all(&mode->form, key);
     uint8_t places[SPSH__JOIN_SLOTS];
     unsigned place_count = 0;
     spsh_status rc = SPSH_OK;
@@ -408,21 +399,15 @@ static spsh_status take_partition(void *argument, uint64_t number, spsh_error *e
     worker *self = argument;
     const spsh__key_join *join = self->join;
     partition *part = &join->partitions[number];
-    const spsh__sort128_options options = {
-        .io = join->options.io,
-        .temporary_path = join->temporary_path,
-        .memory_bytes = join->sort_memory,
-        .threads = 1,
-    };
     if (part->begun == NULL) /* nothing came here */
         return SPSH_OK;
-    spsh_status rc = spsh__sort128_open(&options, &self->sort, err);
+    spsh_status rc = open_sort(join, join->sort_memory, 1, &self->sort, err);
     if (rc == SPSH_OK)
         rc = read_partition(self, part, err);
     if (rc == SPSH_OK)
         rc = pair_up(self, err);
     if (self->sort != NULL)
-        self->spilled_bytes += spsh__sort128_spilled_bytes(self->sort);
+        self->facts.spilled_bytes += spsh__sort128_spilled_bytes(self->sort);
     spsh__sort128_free(self->sort);
     self->sort = NULL;
     free(part->begun);
@@ -454,8 +439,8 @@ static spsh_status open_worker(worker *self, spsh__key_join *join, spsh_error *e
 static void close_worker(worker *self)
 {
     spsh__join_facts *facts = &self->join->facts;
-    facts->probe_count += self->probe_total;
-    facts->spilled_bytes += self->spilled_bytes;
+    facts->probe_count += self->facts.probe_count;
+    facts->spilled_bytes += self->facts.spilled_bytes;
     if (self->pairs != NULL) {
         facts->hit_count += spsh__join_pairs_hits(self->pairs);
         facts->crowded_count += spsh__join_pairs_crowded(self->pairs);
@@ -500,7 +485,7 @@ static spsh_status start_reading(spsh__key_join *join, spsh_error *err)
     spsh__spill_close(join->spill);
     join->spill = NULL;
     if (rc == SPSH_OK)
-        rc = spsh__join_votes_new(join->hits, join->mode->votes_min, &join->votes, err);
+        rc = spsh__join_votes_new(join->hits, VOTES_MIN, &join->votes, err);
     return rc;
 }
 
@@ -510,7 +495,8 @@ spsh_status spsh__key_join_add_candidate(spsh__key_join *join, const spsh__candi
     spsh_status rc =
         check_print(join, candidate->a > candidate->b ? candidate->a : candidate->b, err);
     if (rc == SPSH_OK && join->others == NULL)
-        rc = open_sort(join, join->options.memory_bytes / 16, &join->others, err);
+        rc = open_sort(join, join->options.memory_bytes / 16, join->options.threads, &join->others,
+                       err);
     if (rc != SPSH_OK)
         return rc;
     const spsh__u128 record = spsh__join_pack_candidate(candidate);
@@ -524,18 +510,12 @@ spsh_status spsh__key_join_add_candidate(spsh__key_join *join, const spsh__candi
 static spsh_status next_other(spsh__key_join *join, spsh_error *err)
 {
     while (join->others != NULL) {
-        if (join->other_at == join->other_count) {
-            const spsh_status rc =
-                spsh__sort128_next(join->others, &join->other_piece, &join->other_count, err);
-            join->other_at = 0;
-            if (rc != SPSH_OK) {
-                join->other_count = 0;
-                return rc;
-            }
-        }
+        const spsh__u128 *record = NULL;
+        const spsh_status rc = spsh__sort128_take(join->others, &join->others_at, &record, err);
+        if (rc != SPSH_OK)
+            return rc;
         const spsh__candidate last = join->other;
-        const spsh__candidate next =
-            spsh__join_unpack_candidate(join->other_piece[join->other_at++]);
+        const spsh__candidate next = spsh__join_unpack_candidate(*record);
         if (join->has_seen_other && last.a == next.a && last.b == next.b &&
             next.offset - last.offset <= SAME_OFFSET)
             continue;
