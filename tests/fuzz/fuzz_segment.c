@@ -100,7 +100,7 @@ static void read_print(const spsh__segment *segment, uint64_t number)
     spsh__segment_print print;
     if (spsh__segment_print_get(segment, number, &print, NULL) != SPSH_OK)
         return;
-    REQUIRE(print.row < spsh__segment_row_count(segment));
+    REQUIRE(print.row < spsh__segment_counts_get(segment)->rows);
     if (print.frame_count <= READ_MAX &&
         spsh__segment_frames(segment, print.first_frame, print.frame_count, frames, NULL) ==
             SPSH_OK)
@@ -122,13 +122,13 @@ static void read_segment(const spsh_shard_seal *seal)
     REQUIRE(rc == err.status && (rc == SPSH_OK) == (segment != NULL));
     if (rc != SPSH_OK)
         return;
-    REQUIRE(spsh__segment_row_count(segment) == seal->utterance_count);
-    for (uint64_t i = 0; i < spsh__segment_row_count(segment); i++) {
+    REQUIRE(spsh__segment_counts_get(segment)->rows == seal->utterance_count);
+    for (uint64_t i = 0; i < spsh__segment_counts_get(segment)->rows; i++) {
         spsh__segment_row row;
         if (spsh__segment_row_get(segment, i, &row, NULL) == SPSH_OK)
             read_chunks(segment, &row);
     }
-    for (uint64_t i = 0; i < spsh__segment_print_count(segment); i++)
+    for (uint64_t i = 0; i < spsh__segment_counts_get(segment)->prints; i++)
         read_print(segment, i);
     (void)spsh__segment_check(segment, NULL);
     spsh__segment_close(segment);

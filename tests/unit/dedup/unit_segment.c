@@ -194,16 +194,16 @@ static void test_what_goes_in_comes_out(void)
     spsh__print_key keys[4 * KEYS_MAX];
     publish(&seals[0], NULL);
     spsh__segment *segment = open_segment();
-    CHECK_U64(spsh__segment_row_count(segment), ROWS);
+    CHECK_U64(spsh__segment_counts_get(segment)->rows, ROWS);
     for (size_t r = 0; r < ROWS; r++)
         check_row(segment, r, &print, &chunk);
-    CHECK_U64(spsh__segment_print_count(segment), print);
-    CHECK_U64(spsh__segment_chunk_count(segment), chunk);
+    CHECK_U64(spsh__segment_counts_get(segment)->prints, print);
+    CHECK_U64(spsh__segment_counts_get(segment)->chunks, chunk);
     CHECK_I64(spsh__segment_flag_count(segment, SPSH__ROW_ALIAS, &aliases, NULL), SPSH_OK);
     CHECK_U64(aliases, 1);
     CHECK_I64(spsh__segment_check(segment, NULL), SPSH_OK);
     /* Keys of several prints at once, from the middle of one on. */
-    const uint64_t count = spsh__segment_key_count(segment);
+    const uint64_t count = spsh__segment_counts_get(segment)->keys;
     REQUIRE(count > 7 && count <= sizeof(keys) / sizeof(keys[0]));
     CHECK_I64(spsh__segment_keys(segment, 7, count - 7, keys, NULL), SPSH_OK);
     CHECK(keys[0].bits == entries[0].keys[0][7].bits);
@@ -219,17 +219,19 @@ static void test_ranges_are_bounded(void)
     spsh__print_key key;
     spsh__print_frame frame;
     spsh__chunk chunk;
-    const uint64_t keys = spsh__segment_key_count(segment);
+    const uint64_t keys = spsh__segment_counts_get(segment)->keys;
     CHECK_I64(spsh__segment_row_get(segment, ROWS, &row, NULL), SPSH_E_CORRUPT);
     CHECK_I64(spsh__segment_row_get(segment, UINT64_MAX, &row, NULL), SPSH_E_CORRUPT);
-    CHECK_I64(spsh__segment_print_get(segment, spsh__segment_print_count(segment), &print, NULL),
-              SPSH_E_CORRUPT);
+    CHECK_I64(
+        spsh__segment_print_get(segment, spsh__segment_counts_get(segment)->prints, &print, NULL),
+        SPSH_E_CORRUPT);
     CHECK_I64(spsh__segment_keys(segment, keys, 1, &key, NULL), SPSH_E_CORRUPT);
     CHECK_I64(spsh__segment_keys(segment, keys, 0, &key, NULL), SPSH_OK);
     CHECK_I64(spsh__segment_keys(segment, 1, UINT64_MAX, &key, NULL), SPSH_E_CORRUPT);
     CHECK_I64(spsh__segment_frames(segment, UINT64_MAX, 2, &frame, NULL), SPSH_E_CORRUPT);
-    CHECK_I64(spsh__segment_chunks(segment, spsh__segment_chunk_count(segment), 1, &chunk, NULL),
-              SPSH_E_CORRUPT);
+    CHECK_I64(
+        spsh__segment_chunks(segment, spsh__segment_counts_get(segment)->chunks, 1, &chunk, NULL),
+        SPSH_E_CORRUPT);
     spsh__segment_close(segment);
 }
 
@@ -304,7 +306,7 @@ static spsh_status read_all(const spsh_shard_seal *seal, spsh_error *err)
         if (rc == SPSH_OK && row.chunk_count < FRAMES_MAX)
             rc = spsh__segment_chunks(segment, row.first_chunk, row.chunk_count, chunks, err);
     }
-    for (uint64_t p = 0; p < spsh__segment_print_count(segment) && rc == SPSH_OK; p++) {
+    for (uint64_t p = 0; p < spsh__segment_counts_get(segment)->prints && rc == SPSH_OK; p++) {
         spsh__segment_print print;
         rc = spsh__segment_print_get(segment, p, &print, err);
         if (rc == SPSH_OK && print.key_count < FRAMES_MAX)

@@ -49,9 +49,8 @@ static void hash_values(spsh__pack_hasher *hasher, const int32_t *values, size_t
     spsh__pack_hasher_add(hasher, (spsh_bytes){(const uint8_t *)values, count * sizeof(*values)});
 #else
     for (size_t i = 0; i < count; i++) {
-        const uint32_t value = (uint32_t)values[i];
-        const uint8_t bytes[4] = {(uint8_t)value, (uint8_t)(value >> 8), (uint8_t)(value >> 16),
-                                  (uint8_t)(value >> 24)};
+        uint8_t bytes[4];
+        spsh__store_u32le(bytes, (uint32_t)values[i]);
         spsh__pack_hasher_add(hasher, (spsh_bytes){bytes, sizeof(bytes)});
     }
 #endif

@@ -48,8 +48,9 @@ struct spsh__chunker {
 
     /* Samples from pcm_first on, as little-endian bytes; the chunk in the making begins at cut. */
     int32_t *pcm;
-    size_t pcm_skipped, pcm_count, pcm_capacity; /* frames: unused ones in front, all, room */
-    uint64_t pcm_first;                          /* of frame pcm_skipped */
+    size_t pcm_skipped, pcm_count; /* frames: unused ones in front, all */
+    size_t pcm_capacity;           /* values of all channels */
+    uint64_t pcm_first;            /* of frame pcm_skipped */
     uint64_t cut;
 
     spsh__chunk *chunks;
@@ -149,11 +150,8 @@ static spsh_status end_chunk(spsh__chunker *chunker, uint64_t cut, spsh_error *e
         (chunker->pcm_skipped + (size_t)(first - chunker->pcm_first)) * chunker->channels;
     if (is_constant(samples, count, chunker->channels))
         return SPSH_OK;
-    spsh__chunk *chunks = spsh__grow(chunker->chunks, &chunker->chunk_capacity,
-                                     chunker->chunk_count + 1, sizeof(*chunks));
-    if (chunks == NULL)
+    if (!SPSH_GROW(chunker->chunks, chunker->chunk_capacity, chunker->chunk_count + 1))
         return SPSH_NO_MEMORY(err);
-    chunker->chunks = chunks;
     const spsh_bytes bytes = {(const uint8_t *)samples,
                               count * chunker->channels * sizeof(*samples)};
     chunker->chunks[chunker->chunk_count++] =
@@ -184,20 +182,15 @@ static spsh_status keep_samples(spsh__chunker *chunker, const int32_t *samples, 
 {
     const uint32_t channels = chunker->channels;
     const size_t used = chunker->pcm_count - chunker->pcm_skipped;
-    if (chunker->pcm_count + count > chunker->pcm_capacity && chunker->pcm_skipped > 0 &&
-        chunker->pcm_skipped >= used) {
+    if ((chunker->pcm_count + count) * channels > chunker->pcm_capacity &&
+        chunker->pcm_skipped > 0 && chunker->pcm_skipped >= used) {
         memcpy(chunker->pcm, chunker->pcm + chunker->pcm_skipped * channels,
                used * channels * sizeof(*samples));
         chunker->pcm_skipped = 0;
         chunker->pcm_count = used;
     }
-    size_t capacity = chunker->pcm_capacity * channels;
-    int32_t *pcm =
-        spsh__grow(chunker->pcm, &capacity, (chunker->pcm_count + count) * channels, sizeof(*pcm));
-    if (pcm == NULL)
+    if (!SPSH_GROW(chunker->pcm, chunker->pcm_capacity, (chunker->pcm_count + count) * channels))
         return SPSH_NO_MEMORY(err);
-    chunker->pcm = pcm;
-    chunker->pcm_capacity = capacity / channels;
     int32_t *end = chunker->pcm + chunker->pcm_count * channels;
     memcpy(end, samples, count * channels * sizeof(*samples));
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -225,11 +218,8 @@ static spsh_status keep_hashes(spsh__chunker *chunker, const uint32_t *hashes, s
         memmove(chunker->hashes, chunker->hashes + unused, chunker->hash_count * sizeof(*hashes));
         chunker->hash_first = needed;
     }
-    uint32_t *kept = spsh__grow(chunker->hashes, &chunker->hash_capacity,
-                                chunker->hash_count + count, sizeof(*kept));
-    if (kept == NULL)
+    if (!SPSH_GROW(chunker->hashes, chunker->hash_capacity, chunker->hash_count + count))
         return SPSH_NO_MEMORY(err);
-    chunker->hashes = kept;
     memcpy(chunker->hashes + chunker->hash_count, hashes, count * sizeof(*hashes));
     chunker->hash_count += count;
     return SPSH_OK;
@@ -263,12 +253,6 @@ spsh_status spsh__chunker_begin(spsh__chunker *chunker, uint32_t rate_hz, uint32
     if (rate_hz < SPSH_SAMPLE_RATE_HZ_MIN || rate_hz > SPSH_SAMPLE_RATE_HZ_MAX || channels == 0 ||
         channels > SPSH_CHANNELS_MAX)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%u channels at %u Hz", channels, rate_hz);
-    /* The room for samples is counted in frames: it is not carried over to other channel counts. */
-    if (channels != chunker->channels) {
-        free(chunker->pcm);
-        chunker->pcm = NULL;
-        chunker->pcm_capacity = 0;
-    }
     chunker->rate_hz = rate_hz;
     chunker->channels = channels;
     chunker->near = rate_hz / NEAR_DIVISOR;

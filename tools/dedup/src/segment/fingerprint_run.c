@@ -10,7 +10,6 @@
  */
 #include "fingerprint_run.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -20,14 +19,14 @@
 
 enum {
     JOB_UTTERANCES = 16,
+    RESULTS_AHEAD = 8, /* of each thread */
     SHARDS_OPEN_MAX = 128,
     SEGMENT_OVERHEAD = 20480, /* header, directory, page table, footers */
 };
 
 /* A shard of this part. */
 typedef struct part_shard {
-    uint64_t number; /* in the manifest */
-    uint64_t first;  /* position of its first utterance */
+    uint64_t first; /* position of its first utterance */
     spsh_shard_seal seal;
     bool to_do;
 } part_shard;
@@ -62,7 +61,7 @@ static spsh_status list_shards(run *r, spsh_error *err)
     if (r->shards == NULL)
         return SPSH_NO_MEMORY(err);
     for (uint64_t n = 0; n < count; n++) {
-        part_shard shard = {.number = n, .first = first};
+        part_shard shard = {.first = first};
         const spsh_status rc = spsh_dataset_shard(r->dataset, n, &shard.seal, err);
         if (rc != SPSH_OK)
             return rc;
@@ -83,12 +82,12 @@ static spsh_status add_facts(run *r, const spsh__segment *segment, spsh_error *e
         rc = spsh__segment_flag_count(segment, SPSH__ROW_DECODED, &decoded, err);
     if (rc != SPSH_OK)
         return rc;
-    const uint64_t rows = spsh__segment_row_count(segment);
-    r->facts.utterance_count += rows;
+    const spsh__segment_counts *counts = spsh__segment_counts_get(segment);
+    r->facts.utterance_count += counts->rows;
     r->facts.alias_count += aliases;
-    r->facts.undecoded_count += rows - aliases - decoded;
-    r->facts.key_count += spsh__segment_key_count(segment);
-    r->facts.chunk_count += spsh__segment_chunk_count(segment);
+    r->facts.undecoded_count += counts->rows - aliases - decoded;
+    r->facts.key_count += counts->keys;
+    r->facts.chunk_count += counts->chunks;
     r->facts.file_bytes += spsh__segment_file_bytes(segment);
     return SPSH_OK;
 }
@@ -128,15 +127,6 @@ static spsh_status look_at(run *r, part_shard *shard, spsh_error *err)
     return rc;
 }
 
-static spsh_status look_at_all(run *r, spsh_error *err)
-{
-    spsh_status rc = SPSH_OK;
-    for (size_t i = 0; i < r->shard_count && rc == SPSH_OK; i++)
-        rc = look_at(r, &r->shards[i], err);
-    r->facts.shard_count = r->shard_count;
-    return rc;
-}
-
 /* ---- what is in the way ---- */
 
 /* A temporary of a shard that is to do here. */
@@ -155,13 +145,9 @@ static bool is_to_do(void *user, const char *name, size_t name_bytes)
 static void remove_stale(run *r)
 {
     const spsh_io *io = r->options->io != NULL ? r->options->io : spsh_io_default();
-    const char *path = spsh_dataset_path(r->dataset);
-    const size_t room = strlen(path) + sizeof(SPSH__SEGMENT_DIRECTORY) + 1;
-    char *directory = malloc(room);
-    if (directory == NULL)
-        return;
-    (void)snprintf(directory, room, "%s/%s", path, SPSH__SEGMENT_DIRECTORY);
-    spsh_stale_files_remove(io, directory, is_to_do, r);
+    char *directory = spsh__segment_path(r->dataset, "");
+    if (directory != NULL)
+        spsh_stale_files_remove(io, directory, is_to_do, r);
     free(directory);
 }
 
@@ -181,39 +167,40 @@ static spsh_status list_jobs(run *r, spsh_error *err)
         const uint64_t count = shard->to_do ? shard->seal.utterance_count : 0;
         for (uint64_t at = 0; at < count; at += JOB_UTTERANCES)
             r->jobs[r->job_count++] = (spsh__extract_job){
-                .shard = shard->number,
                 .first = shard->first + at,
                 .count = (uint32_t)(count - at < JOB_UTTERANCES ? count - at : JOB_UTTERANCES)};
     }
     return SPSH_OK;
 }
 
-/* All jobs of one shard, which are the pipeline's next, into its segment. */
-static spsh_status collect(run *r, spsh__extract_pipeline *pipeline, const part_shard *shard,
+/* All jobs of one shard, whose results are the next of the work, into its segment. */
+static spsh_status collect(run *r, spsh__ordered_work *work, const part_shard *shard,
                            spsh__segment_writer *writer, spsh_error *err)
 {
     spsh_status rc = spsh__segment_writer_reset(writer, err);
     while (rc == SPSH_OK && spsh__segment_writer_row_count(writer) < shard->seal.utterance_count) {
-        const spsh__extract_result *result = NULL;
-        rc = spsh__extract_pipeline_next(pipeline, &result, err);
+        size_t job = 0;
+        void *next = NULL;
+        rc = spsh__ordered_work_next(work, &job, &next, err);
+        const spsh__extract_result *result = next;
         if (rc == SPSH_OK)
             rc = spsh__segment_writer_append(writer, result->rows, err);
         if (rc != SPSH_OK)
             break;
         r->facts.made_seconds += result->seconds;
-        r->utterances_done += result->job.count;
-        spsh__extract_pipeline_release(pipeline);
+        r->utterances_done += r->jobs[job].count;
+        spsh__ordered_work_release(work);
         spsh__call_watch_tell(r->options->watch, "fingerprint", r->utterances_done,
                               r->utterances_to_do);
     }
     return rc;
 }
 
-static spsh_status make_segment(run *r, spsh__extract_pipeline *pipeline, const part_shard *shard,
+static spsh_status make_segment(run *r, spsh__ordered_work *work, const part_shard *shard,
                                 spsh__segment_writer *writer, spsh_error *err)
 {
     spsh__segment *segment = NULL;
-    spsh_status rc = collect(r, pipeline, shard, writer, err);
+    spsh_status rc = collect(r, work, shard, writer, err);
     if (rc == SPSH_OK)
         rc = spsh__segment_writer_publish(writer, r->dataset, &shard->seal, r->options->io, err);
     if (rc == SPSH_OK)
@@ -228,22 +215,23 @@ static spsh_status make_segment(run *r, spsh__extract_pipeline *pipeline, const 
 
 static spsh_status make_all(run *r, spsh_error *err)
 {
-    spsh__extract_pipeline *pipeline = NULL;
+    spsh__ordered_work *work = NULL;
     spsh__segment_writer *writer = NULL;
     spsh_status rc = list_jobs(r, err);
-    const spsh__extract_pipeline_options options = {.dataset = r->dataset,
-                                                    .jobs = r->jobs,
-                                                    .job_count = r->job_count,
-                                                    .threads = r->options->threads,
-                                                    .watch = r->options->watch};
+    spsh__extract_jobs jobs = {r->dataset, r->jobs, r->options->watch};
+    const spsh__ordered_work_options options = {.kind = &spsh__extraction,
+                                                .user = &jobs,
+                                                .job_count = r->job_count,
+                                                .threads = r->options->threads,
+                                                .ahead = RESULTS_AHEAD};
     if (rc == SPSH_OK)
         rc = spsh__segment_writer_open(&writer, err);
     if (rc == SPSH_OK)
-        rc = spsh__extract_pipeline_start(&options, &pipeline, err);
+        rc = spsh__ordered_work_start(&options, &work, err);
     for (size_t i = 0; i < r->shard_count && rc == SPSH_OK; i++)
         if (r->shards[i].to_do)
-            rc = make_segment(r, pipeline, &r->shards[i], writer, err);
-    spsh__extract_pipeline_stop(pipeline);
+            rc = make_segment(r, work, &r->shards[i], writer, err);
+    spsh__ordered_work_stop(work);
     spsh__segment_writer_free(writer);
     return rc;
 }
@@ -303,9 +291,8 @@ static spsh_status measure(const run *r, double measure_s, spsh__segment_writer 
         rc = spsh__extractor_run(extractor, to_do_position(r, n), &entry, err);
         if (rc == SPSH_OK)
             rc = spsh__segment_writer_add(writer, &entry, err);
-        if (rc == SPSH_OK && (entry.row.flags & SPSH__ROW_DECODED) != 0)
-            estimate->measured_seconds +=
-                (double)entry.row.samples / (double)entry.row.sample_rate_hz;
+        if (rc == SPSH_OK)
+            estimate->measured_seconds += spsh__segment_row_seconds(&entry.row);
         estimate->measured_count++;
         place = place + golden >= 1.0 ? place + golden - 1.0 : place + golden;
         estimate->core_seconds = cpu_seconds() - begin;
@@ -349,8 +336,9 @@ static spsh_status prepare(run *r, const char *dataset_path, spsh_error *err)
     spsh_status rc = open_dataset(r, dataset_path, err);
     if (rc == SPSH_OK)
         rc = list_shards(r, err);
-    if (rc == SPSH_OK)
-        rc = look_at_all(r, err);
+    for (size_t i = 0; rc == SPSH_OK && i < r->shard_count; i++)
+        rc = look_at(r, &r->shards[i], err);
+    r->facts.shard_count = r->shard_count;
     return rc;
 }
 

@@ -21,7 +21,7 @@
 
 struct spsh__segment {
     spsh_table_file *file;
-    uint64_t row_count, print_count, frame_count, key_count, chunk_count;
+    spsh__segment_counts counts;
 };
 
 /* ---- elements ---- */
@@ -94,28 +94,31 @@ static spsh_status check_identity(const spsh__segment *segment, const spsh_datas
 {
     const spsh_table_file_info *info = spsh_table_file_info_get(segment->file);
     const char *path = spsh_table_file_path(segment->file);
-    uint32_t versions[SPSH__SEGMENT_VERSIONS_COUNT] = {0};
-    uint8_t shard[2][16] = {{0}};
+    spsh_bytes column = {NULL, 0};
     uint8_t file_id[16];
     spsh_status rc = spsh_table_file_require(segment->file, id_of(SPSH__SEGMENT_VERSIONS), 4,
                                              SPSH__SEGMENT_VERSIONS_COUNT, err);
-    for (uint64_t i = 0; i < SPSH__SEGMENT_VERSIONS_COUNT && rc == SPSH_OK; i++)
-        rc = get_u32(segment, SPSH__SEGMENT_VERSIONS, i, &versions[i], err);
+    if (rc == SPSH_OK)
+        rc = spsh_table_file_column(segment->file, id_of(SPSH__SEGMENT_VERSIONS), 0,
+                                    SPSH__SEGMENT_VERSIONS_COUNT, &column, err);
     if (rc != SPSH_OK)
         return rc;
-    if (versions[0] != SPSH__SEGMENT_VERSION || versions[1] != SPSH__FINGERPRINT_VERSION)
+    const uint32_t version = spsh__load_u32le(column.data);
+    const uint32_t print_version = spsh__load_u32le(column.data + 4);
+    if (version != SPSH__SEGMENT_VERSION || print_version != SPSH__FINGERPRINT_VERSION)
         return SPSH_FAIL(err, SPSH_E_VERSION,
                          "%s: version %u of segments, %u of the fingerprint; known here: %d "
                          "and %d",
-                         path, versions[0], versions[1], SPSH__SEGMENT_VERSION,
+                         path, version, print_version, SPSH__SEGMENT_VERSION,
                          SPSH__FINGERPRINT_VERSION);
     rc = spsh_table_file_require(segment->file, id_of(SPSH__SEGMENT_SHARD), 16, 2, err);
-    for (uint64_t i = 0; i < 2 && rc == SPSH_OK; i++)
-        rc = get_hash(segment, SPSH__SEGMENT_SHARD, i, shard[i], err);
+    if (rc == SPSH_OK)
+        rc = spsh_table_file_column(segment->file, id_of(SPSH__SEGMENT_SHARD), 0, 2, &column, err);
     if (rc != SPSH_OK)
         return rc;
     spsh__segment_file_id(dataset, seal, file_id);
-    if (memcmp(shard[0], seal->file_id, 16) != 0 || memcmp(shard[1], seal->root_hash, 16) != 0 ||
+    if (memcmp(column.data, seal->file_id, 16) != 0 ||
+        memcmp(column.data + 16, seal->root_hash, 16) != 0 ||
         memcmp(info->file_id, file_id, 16) != 0 ||
         memcmp(info->dataset_id, spsh_dataset_info_get(dataset)->dataset_id, 16) != 0 ||
         info->unit != seal->unit || info->number != seal->number)
@@ -129,13 +132,13 @@ static spsh_status check_identity(const spsh__segment *segment, const spsh_datas
 static uint64_t wanted_count(const spsh__segment *segment, spsh__segment_per per)
 {
     switch (per) {
-    case SPSH__PER_ROW: return segment->row_count;
-    case SPSH__PER_ROW_END: return segment->row_count + 1;
-    case SPSH__PER_PRINT: return segment->print_count;
-    case SPSH__PER_PRINT_END: return segment->print_count + 1;
-    case SPSH__PER_FRAME: return segment->frame_count;
-    case SPSH__PER_KEY: return segment->key_count;
-    case SPSH__PER_CHUNK: return segment->chunk_count;
+    case SPSH__PER_ROW: return segment->counts.rows;
+    case SPSH__PER_ROW_END: return segment->counts.rows + 1;
+    case SPSH__PER_PRINT: return segment->counts.prints;
+    case SPSH__PER_PRINT_END: return segment->counts.prints + 1;
+    case SPSH__PER_FRAME: return segment->counts.frames;
+    case SPSH__PER_KEY: return segment->counts.keys;
+    case SPSH__PER_CHUNK: return segment->counts.chunks;
     default: return UINT64_MAX; /* checked already */
     }
 }
@@ -144,11 +147,13 @@ static spsh_status check_columns(spsh__segment *segment, spsh_error *err)
 {
     const spsh_table_file *file = segment->file;
     spsh_status rc = SPSH_OK;
-    segment->row_count = spsh_table_file_info_get(file)->row_count;
-    segment->print_count = spsh_table_file_count(file, id_of(SPSH__SEGMENT_PRINT_ROW));
-    segment->frame_count = spsh_table_file_count(file, id_of(SPSH__SEGMENT_WORDS));
-    segment->key_count = spsh_table_file_count(file, id_of(SPSH__SEGMENT_KEYS));
-    segment->chunk_count = spsh_table_file_count(file, id_of(SPSH__SEGMENT_CHUNKS));
+    segment->counts = (spsh__segment_counts){
+        .rows = spsh_table_file_info_get(file)->row_count,
+        .prints = spsh_table_file_count(file, id_of(SPSH__SEGMENT_PRINT_ROW)),
+        .frames = spsh_table_file_count(file, id_of(SPSH__SEGMENT_WORDS)),
+        .keys = spsh_table_file_count(file, id_of(SPSH__SEGMENT_KEYS)),
+        .chunks = spsh_table_file_count(file, id_of(SPSH__SEGMENT_CHUNKS)),
+    };
     for (unsigned i = 0; i < SPSH__SEGMENT_COLUMN_COUNT && rc == SPSH_OK; i++) {
         const spsh__segment_column_info *column = &spsh__segment_columns[i];
         rc = spsh_table_file_require(file, column->id, column->element_bytes,
@@ -157,40 +162,36 @@ static spsh_status check_columns(spsh__segment *segment, spsh_error *err)
     return rc;
 }
 
-static char *segment_path(const spsh_dataset *dataset, const spsh_shard_seal *seal)
+char *spsh__segment_path(const spsh_dataset *dataset, const char *name)
 {
-    char name[32];
     const char *directory = spsh_dataset_path(dataset);
-    const size_t room = strlen(directory) + sizeof(SPSH__SEGMENT_DIRECTORY) + sizeof(name) + 2;
+    const size_t room = strlen(directory) + sizeof("/" SPSH__SEGMENT_DIRECTORY "/") + strlen(name);
     char *path = malloc(room);
-    spsh_shard_file_name(seal->unit, seal->number, name);
     if (path != NULL)
-        (void)snprintf(path, room, "%s/%s/%s", directory, SPSH__SEGMENT_DIRECTORY, name);
+        (void)snprintf(path, room, "%s/" SPSH__SEGMENT_DIRECTORY "%s%s", directory,
+                       name[0] != '\0' ? "/" : "", name);
     return path;
 }
 
 spsh_status spsh__segment_open(const spsh_dataset *dataset, const spsh_shard_seal *seal,
                                const spsh_io *io, spsh__segment **ret_segment, spsh_error *err)
 {
-    spsh_status rc = SPSH_OK;
+    char name[32];
+    spsh_shard_file_name(seal->unit, seal->number, name);
     spsh__segment *segment = calloc(1, sizeof(*segment));
-    char *path = segment_path(dataset, seal);
-    if (segment == NULL || path == NULL) {
-        rc = SPSH_NO_MEMORY(err);
-        goto out;
-    }
-    rc = spsh_table_file_open(path, io, NULL, &segment->file, err);
+    char *path = spsh__segment_path(dataset, name);
+    spsh_status rc = segment == NULL || path == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
+    if (rc == SPSH_OK)
+        rc = spsh_table_file_open(path, io, NULL, &segment->file, err);
     if (rc == SPSH_OK)
         rc = check_identity(segment, dataset, seal, err);
     if (rc == SPSH_OK)
         rc = check_columns(segment, err);
-    if (rc != SPSH_OK)
-        goto out;
-    *ret_segment = segment;
-    segment = NULL;
-out:
     free(path);
-    spsh__segment_close(segment);
+    if (rc == SPSH_OK)
+        *ret_segment = segment;
+    else
+        spsh__segment_close(segment);
     return rc;
 }
 
@@ -202,24 +203,9 @@ void spsh__segment_close(spsh__segment *segment)
     free(segment);
 }
 
-uint64_t spsh__segment_row_count(const spsh__segment *segment)
+const spsh__segment_counts *spsh__segment_counts_get(const spsh__segment *segment)
 {
-    return segment->row_count;
-}
-
-uint64_t spsh__segment_print_count(const spsh__segment *segment)
-{
-    return segment->print_count;
-}
-
-uint64_t spsh__segment_key_count(const spsh__segment *segment)
-{
-    return segment->key_count;
-}
-
-uint64_t spsh__segment_chunk_count(const spsh__segment *segment)
-{
-    return segment->chunk_count;
+    return &segment->counts;
 }
 
 uint64_t spsh__segment_file_bytes(const spsh__segment *segment)
@@ -289,10 +275,10 @@ spsh_status spsh__segment_row_get(const spsh__segment *segment, uint64_t row,
     if (rc == SPSH_OK)
         rc = get_numbers(segment, row, &value, err);
     if (rc == SPSH_OK)
-        rc = get_range(segment, SPSH__SEGMENT_PRINT_BEGIN, row, segment->print_count,
+        rc = get_range(segment, SPSH__SEGMENT_PRINT_BEGIN, row, segment->counts.prints,
                        &value.first_print, &value.print_count, err);
     if (rc == SPSH_OK)
-        rc = get_range(segment, SPSH__SEGMENT_CHUNK_BEGIN, row, segment->chunk_count,
+        rc = get_range(segment, SPSH__SEGMENT_CHUNK_BEGIN, row, segment->counts.chunks,
                        &value.first_chunk, &value.chunk_count, err);
     if (rc != SPSH_OK)
         return rc;
@@ -312,14 +298,14 @@ spsh_status spsh__segment_print_get(const spsh__segment *segment, uint64_t print
     if (rc == SPSH_OK)
         rc = get_u32(segment, SPSH__SEGMENT_PRINT_CHANNEL, print, &value.channel, err);
     if (rc == SPSH_OK)
-        rc = get_range(segment, SPSH__SEGMENT_FRAME_BEGIN, print, segment->frame_count,
+        rc = get_range(segment, SPSH__SEGMENT_FRAME_BEGIN, print, segment->counts.frames,
                        &value.first_frame, &value.frame_count, err);
     if (rc == SPSH_OK)
-        rc = get_range(segment, SPSH__SEGMENT_KEY_BEGIN, print, segment->key_count,
+        rc = get_range(segment, SPSH__SEGMENT_KEY_BEGIN, print, segment->counts.keys,
                        &value.first_key, &value.key_count, err);
     if (rc != SPSH_OK)
         return rc;
-    if (value.row >= segment->row_count)
+    if (value.row >= segment->counts.rows)
         return fail_value(segment, SPSH__SEGMENT_PRINT_ROW, print, err);
     *ret_print = value;
     return SPSH_OK;
@@ -329,7 +315,7 @@ spsh_status spsh__segment_flag_count(const spsh__segment *segment, uint32_t flag
                                      uint64_t *ret_count, spsh_error *err)
 {
     uint64_t count = 0;
-    for (uint64_t row = 0; row < segment->row_count; row++) {
+    for (uint64_t row = 0; row < segment->counts.rows; row++) {
         uint32_t flags = 0;
         const spsh_status rc = get_u32(segment, SPSH__SEGMENT_FLAGS, row, &flags, err);
         if (rc != SPSH_OK)
@@ -411,7 +397,7 @@ spsh_status spsh__segment_keys(const spsh__segment *segment, uint64_t first, uin
         spsh_table_file_column(segment->file, id_of(SPSH__SEGMENT_KEYS), first, count, &bytes, err);
     if (rc != SPSH_OK || count == 0)
         return rc;
-    rc = find_owner(segment, SPSH__SEGMENT_KEY_BEGIN, segment->print_count, first, &print, err);
+    rc = find_owner(segment, SPSH__SEGMENT_KEY_BEGIN, segment->counts.prints, first, &print, err);
     if (rc == SPSH_OK)
         rc = spsh__segment_print_get(segment, print, &owner, err);
     for (uint64_t i = 0; i < count && rc == SPSH_OK; i++) {
@@ -434,7 +420,7 @@ spsh_status spsh__segment_chunks(const spsh__segment *segment, uint64_t first, u
                                             count, &bytes, err);
     if (rc != SPSH_OK || count == 0)
         return rc;
-    rc = find_owner(segment, SPSH__SEGMENT_CHUNK_BEGIN, segment->row_count, first, &row, err);
+    rc = find_owner(segment, SPSH__SEGMENT_CHUNK_BEGIN, segment->counts.rows, first, &row, err);
     if (rc == SPSH_OK)
         rc = spsh__segment_row_get(segment, row, &owner, err);
     for (uint64_t i = 0; i < count && rc == SPSH_OK; i++) {

@@ -49,6 +49,12 @@ typedef struct spsh__segment_row {
     uint32_t active_ms;     /* active speech, by the print of the mix */
 } spsh__segment_row;
 
+/* Of audio that was decoded. */
+static inline double spsh__segment_row_seconds(const spsh__segment_row *row)
+{
+    return (row->flags & SPSH__ROW_DECODED) != 0 ? (double)row->samples / row->sample_rate_hz : 0;
+}
+
 /* A print: of the mix of all channels (channel 0), and of each channel where they differ. */
 typedef struct spsh__segment_print {
     uint64_t row;
@@ -99,6 +105,10 @@ void spsh__segment_writer_free(spsh__segment_writer *writer);
 
 /* ---- reading ---- */
 
+/* The path of a file in DATASET/fingerprints, from malloc; of the folder if name is empty. NULL: no
+ * memory. */
+char *spsh__segment_path(const spsh_dataset *dataset, const char *name);
+
 typedef struct spsh__segment spsh__segment;
 
 /* SPSH_E_NOT_FOUND: the shard has none; _MISMATCH: of another shard; _VERSION: of another version
@@ -106,10 +116,11 @@ typedef struct spsh__segment spsh__segment;
 spsh_status spsh__segment_open(const spsh_dataset *dataset, const spsh_shard_seal *seal,
                                const spsh_io *io, spsh__segment **ret_segment, spsh_error *err);
 void spsh__segment_close(spsh__segment *segment);
-uint64_t spsh__segment_row_count(const spsh__segment *segment);
-uint64_t spsh__segment_print_count(const spsh__segment *segment);
-uint64_t spsh__segment_key_count(const spsh__segment *segment);
-uint64_t spsh__segment_chunk_count(const spsh__segment *segment);
+/* How many of each there are. */
+typedef struct spsh__segment_counts {
+    uint64_t rows, prints, frames, keys, chunks;
+} spsh__segment_counts;
+const spsh__segment_counts *spsh__segment_counts_get(const spsh__segment *segment);
 /* Rows that have a flag. */
 spsh_status spsh__segment_flag_count(const spsh__segment *segment, uint32_t flag,
                                      uint64_t *ret_count, spsh_error *err);

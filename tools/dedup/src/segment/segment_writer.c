@@ -6,7 +6,6 @@
  *
  * Once memory has run out nothing is added any more, and the call that finds it says so.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,14 +54,12 @@ void spsh__segment_file_id(const spsh_dataset *dataset, const spsh_shard_seal *s
 static uint8_t *extend(spsh__segment_writer *writer, spsh__segment_column number, size_t size)
 {
     column *c = &writer->columns[number];
-    uint8_t *bytes = spsh__grow(c->bytes, &c->capacity, c->size + size, 1);
-    if (bytes == NULL) {
+    if (!SPSH_GROW(c->bytes, c->capacity, c->size + size)) {
         writer->out_of_memory = true;
         return NULL;
     }
-    c->bytes = bytes;
     c->size += size;
-    return bytes + (c->size - size);
+    return c->bytes + (c->size - size);
 }
 
 static void put(spsh__segment_writer *writer, spsh__segment_column number, uint64_t value)
@@ -268,15 +265,6 @@ spsh_status spsh__segment_writer_append(spsh__segment_writer *writer,
 
 /* ---- publishing ---- */
 
-static char *join(const char *directory, const char *name)
-{
-    const size_t room = strlen(directory) + strlen(name) + 2;
-    char *path = malloc(room);
-    if (path != NULL)
-        (void)snprintf(path, room, "%s/%s", directory, name);
-    return path;
-}
-
 spsh_status spsh__segment_writer_publish(spsh__segment_writer *writer, const spsh_dataset *dataset,
                                          const spsh_shard_seal *seal, const spsh_io *io,
                                          spsh_error *err)
@@ -285,7 +273,7 @@ spsh_status spsh__segment_writer_publish(spsh__segment_writer *writer, const sps
     uint8_t versions[4 * SPSH__SEGMENT_VERSIONS_COUNT];
     spsh_table_column columns[SPSH__SEGMENT_COLUMN_COUNT];
     char name[32];
-    char *directory = join(spsh_dataset_path(dataset), SPSH__SEGMENT_DIRECTORY);
+    char *directory = spsh__segment_path(dataset, "");
     spsh_table_file_content content = {
         .directory = directory,
         .name = name,

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/file_names.h"
 #include "common/hash.h"
 #include "speechshard/inside.h"
 #include "speechshard/publish.h"
@@ -142,8 +143,8 @@ static spsh_status open_segment(spsh__print_set *set, const member *m, uint64_t 
         return rc;
     entry->first = set->count;
     entry->first_print = set->print_count;
-    set->count += spsh__segment_row_count(entry->segment);
-    set->print_count += spsh__segment_print_count(entry->segment);
+    set->count += spsh__segment_counts_get(entry->segment)->rows;
+    set->print_count += spsh__segment_counts_get(entry->segment)->prints;
     set->shard_count++;
     return SPSH_OK;
 }
@@ -210,8 +211,7 @@ static spsh_status choose_split(const member *m, spsh_bytes wanted, bool *chosen
             spsh_dataset_name(m->dataset, SPSH_NAME_SPLIT, (uint32_t)n, &name, err);
         if (rc != SPSH_OK)
             return rc;
-        if (name.size_bytes == wanted.size_bytes &&
-            memcmp(name.data, wanted.data, wanted.size_bytes) == 0) {
+        if (spsh__bytes_equal(name, wanted)) {
             chosen[n] = true;
             return SPSH_OK;
         }
@@ -385,19 +385,13 @@ static spsh_status make_hash(spsh__print_set *set, spsh_error *err)
 spsh_status spsh__print_set_open(const spsh_dedup_source *sources, size_t source_count,
                                  const spsh_io *io, spsh__print_set **ret_set, spsh_error *err)
 {
-    spsh_status rc = SPSH_OK;
     spsh__print_set *set = calloc(1, sizeof(*set));
+    if (set == NULL)
+        return SPSH_NO_MEMORY(err);
     uint8_t(*ids)[16] = calloc(source_count + 1, sizeof(*ids));
-    if (set == NULL || ids == NULL) {
-        rc = SPSH_NO_MEMORY(err);
-        goto out;
-    }
     set->io = io;
     set->members = calloc(source_count + 1, sizeof(*set->members));
-    if (set->members == NULL) {
-        rc = SPSH_NO_MEMORY(err);
-        goto out;
-    }
+    spsh_status rc = ids == NULL || set->members == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     for (size_t i = 0; i < source_count && rc == SPSH_OK; i++)
         rc = add_source(set, &sources[i], ids[i], err);
     if (rc == SPSH_OK && set->member_count > 1)
@@ -408,13 +402,11 @@ spsh_status spsh__print_set_open(const spsh_dedup_source *sources, size_t source
         rc = claim_sides(set, sources, (const uint8_t(*)[16])ids, source_count, err);
     if (rc == SPSH_OK)
         rc = make_hash(set, err);
-    if (rc != SPSH_OK)
-        goto out;
-    *ret_set = set;
-    set = NULL;
-out:
     free(ids);
-    spsh__print_set_close(set);
+    if (rc == SPSH_OK)
+        *ret_set = set;
+    else
+        spsh__print_set_close(set);
     return rc;
 }
 
@@ -502,14 +494,6 @@ static const shard_entry *find_shard(const spsh__print_set *set, uint64_t number
     return &set->shards[low];
 }
 
-static spsh_status check_ordinal(const spsh__print_set *set, uint64_t ordinal, spsh_error *err)
-{
-    if (ordinal < set->count)
-        return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "utterance %llu of %llu", ULL(ordinal),
-                     ULL(set->count));
-}
-
 /* The row as its segment has it. */
 static spsh_status stored_row(const spsh__print_set *set, uint64_t ordinal,
                               spsh__segment_row *ret_row, const shard_entry **ret_shard,
@@ -547,9 +531,10 @@ static spsh_status find_row(const spsh__print_set *set, uint64_t ordinal,
     spsh__segment_row own = {0};
     spsh__segment_row original = {0};
     uint64_t alias_of = SPSH_NONE_U64;
-    spsh_status rc = check_ordinal(set, ordinal, err);
-    if (rc == SPSH_OK)
-        rc = stored_row(set, ordinal, &own, ret_shard, err);
+    if (ordinal >= set->count)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "utterance %llu of %llu", ULL(ordinal),
+                         ULL(set->count));
+    spsh_status rc = stored_row(set, ordinal, &own, ret_shard, err);
     if (rc == SPSH_OK && (own.flags & SPSH__ROW_ALIAS) != 0) {
         rc = find_original(set, ordinal, &alias_of, err);
         if (rc == SPSH_OK)
