@@ -1,8 +1,5 @@
 /* dataset_splits.h: operands of the form DATASET[:SPLITS], as sources of a set.
- *
- * A path may hold colons: what exists under the whole name is a dataset with all its splits; else
- * the last colon counts whose left side exists, or else the last one. A split whose name holds a
- * comma cannot be named.
+ * spsh_dataset_name_cut says where a name is cut. A split whose name holds a comma cannot be named.
  */
 #ifndef SPSH_DATASET_SPLITS_H
 #define SPSH_DATASET_SPLITS_H

@@ -19,10 +19,8 @@ typedef struct list {
 
 static spsh_status append(list *to, const void *item, size_t size_bytes, spsh_error *err)
 {
-    void *items = spsh__grow(to->items, &to->capacity, to->count + 1, size_bytes);
-    if (items == NULL)
+    if (!spsh__grow_array(&to->items, &to->capacity, to->count + 1, size_bytes))
         return SPSH_NO_MEMORY(err);
-    to->items = items;
     memcpy((uint8_t *)to->items + to->count++ * size_bytes, item, size_bytes);
     return SPSH_OK;
 }

@@ -48,27 +48,37 @@ spsh__match spsh__match_turned(const spsh__match *match)
     return turned;
 }
 
+/* The members that are stored as they are, in the order of the bytes. */
+typedef struct fields {
+    uint64_t *u64s[U64_COUNT];
+    double *reals[REAL_COUNT];
+} fields;
+
+static fields fields_of(spsh__match *m)
+{
+    return (fields){
+        {&m->a,            &m->b,         &m->a_first,   &m->b_first, &m->count},
+        { &m->lag, &m->coverage_a, &m->coverage_b, &m->active_s, &m->ber, &m->words_hz, &m->tonality,
+         &m->ncc, &m->ncc_white, &m->envelope, &m->block_share, &m->slope_ppm, &m->spread_ms,
+         &m->scale, &m->similarity},
+    };
+}
+
 void spsh__match_encode(const spsh__match *match, uint8_t bytes[SPSH__MATCH_BYTES])
 {
-    const uint64_t u64s[U64_COUNT] = {match->a, match->b, match->a_first, match->b_first,
-                                      match->count};
+    spsh__match copy = *match;
+    const fields stored = fields_of(&copy);
     const uint32_t u32s[U32_COUNT] = {
         match->tier,      match->kind,  match->rate_hz,     match->a_channel,
         match->b_channel, match->votes, match->is_inverted, 0,
     };
-    const double reals[REAL_COUNT] = {
-        match->lag,       match->coverage_a, match->coverage_b,  match->active_s,
-        match->ber,       match->words_hz,   match->tonality,    match->ncc,
-        match->ncc_white, match->envelope,   match->block_share, match->slope_ppm,
-        match->spread_ms, match->scale,      match->similarity,
-    };
     for (unsigned i = 0; i < U64_COUNT; i++, bytes += 8)
-        spsh__store_le(bytes, u64s[i], 8);
+        spsh__store_le(bytes, *stored.u64s[i], 8);
     for (unsigned i = 0; i < U32_COUNT; i++, bytes += 4)
         spsh__store_le(bytes, u32s[i], 4);
     for (unsigned i = 0; i < REAL_COUNT; i++, bytes += 8) {
         uint64_t bits = 0;
-        memcpy(&bits, &reals[i], sizeof(bits));
+        memcpy(&bits, stored.reals[i], sizeof(bits));
         spsh__store_le(bytes, bits, 8);
     }
 }
@@ -76,52 +86,31 @@ void spsh__match_encode(const spsh__match *match, uint8_t bytes[SPSH__MATCH_BYTE
 spsh_status spsh__match_decode(const uint8_t bytes[SPSH__MATCH_BYTES], spsh__match *ret_match,
                                spsh_error *err)
 {
-    uint64_t u64s[U64_COUNT];
+    spsh__match match = {0};
+    const fields stored = fields_of(&match);
     uint32_t u32s[U32_COUNT];
-    double reals[REAL_COUNT];
 
     for (unsigned i = 0; i < U64_COUNT; i++, bytes += 8)
-        u64s[i] = spsh__load_le(bytes, 8);
+        *stored.u64s[i] = spsh__load_le(bytes, 8);
     for (unsigned i = 0; i < U32_COUNT; i++, bytes += 4)
         u32s[i] = (uint32_t)spsh__load_le(bytes, 4);
     for (unsigned i = 0; i < REAL_COUNT; i++, bytes += 8) {
         const uint64_t bits = spsh__load_le(bytes, 8);
-        memcpy(&reals[i], &bits, sizeof(bits));
-        if (!isfinite(reals[i]))
+        memcpy(stored.reals[i], &bits, sizeof(bits));
+        if (!isfinite(*stored.reals[i]))
             return SPSH_FAIL(err, SPSH_E_CORRUPT, "a match with a number that is none");
     }
-    if (u64s[0] >= u64s[1] || u32s[0] >= SPSH_TIER_COUNT || u32s[1] >= SPSH_COPY_CLASS_COUNT ||
+    if (match.a >= match.b || u32s[0] >= SPSH_TIER_COUNT || u32s[1] >= SPSH_COPY_CLASS_COUNT ||
         u32s[6] > 1 || u32s[7] != 0)
         return SPSH_FAIL(err, SPSH_E_CORRUPT, "a match that cannot be");
-    *ret_match = (spsh__match){
-        .a = u64s[0],
-        .b = u64s[1],
-        .a_first = u64s[2],
-        .b_first = u64s[3],
-        .count = u64s[4],
-        .tier = (spsh_copy_tier)u32s[0],
-        .kind = (spsh_copy_class)u32s[1],
-        .rate_hz = u32s[2],
-        .a_channel = u32s[3],
-        .b_channel = u32s[4],
-        .votes = u32s[5],
-        .is_inverted = u32s[6] != 0,
-        .lag = reals[0],
-        .coverage_a = reals[1],
-        .coverage_b = reals[2],
-        .active_s = reals[3],
-        .ber = reals[4],
-        .words_hz = reals[5],
-        .tonality = reals[6],
-        .ncc = reals[7],
-        .ncc_white = reals[8],
-        .envelope = reals[9],
-        .block_share = reals[10],
-        .slope_ppm = reals[11],
-        .spread_ms = reals[12],
-        .scale = reals[13],
-        .similarity = reals[14],
-    };
+    match.tier = (spsh_copy_tier)u32s[0];
+    match.kind = (spsh_copy_class)u32s[1];
+    match.rate_hz = u32s[2];
+    match.a_channel = u32s[3];
+    match.b_channel = u32s[4];
+    match.votes = u32s[5];
+    match.is_inverted = u32s[6] != 0;
+    *ret_match = match;
     return SPSH_OK;
 }
 

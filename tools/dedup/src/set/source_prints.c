@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "common/file_names.h"
+
 #define MEASURE_S 2.0
 #define KEYS_HZ   4.5 /* stored keys per second of speech */
 
@@ -41,7 +43,7 @@ static bool names_split(const char *splits, spsh_bytes split)
 {
     while (splits != NULL && *splits != '\0') {
         const size_t bytes = strcspn(splits, ",");
-        if (bytes == split.size_bytes && memcmp(splits, split.data, bytes) == 0)
+        if (spsh__bytes_equal((spsh_bytes){(const uint8_t *)splits, bytes}, split))
             return true;
         splits += bytes + (splits[bytes] == ',' ? 1 : 0);
     }
