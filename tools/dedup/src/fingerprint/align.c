@@ -78,33 +78,38 @@ const char *spsh_copy_class_text(spsh_copy_class value)
     return value < SPSH_COPY_CLASS_COUNT ? texts[value] : "unknown";
 }
 
+/* Two recordings at one offset. */
+typedef struct pair {
+    const spsh__align_side *a, *b;
+    const spsh__align_limits *limits;
+    int64_t offset;
+} pair;
+
 /* Frames of a that have a partner in b. */
 typedef struct overlap {
     size_t first;
     size_t end;
 } overlap;
 
-static overlap overlap_at(const spsh__align_side *a, const spsh__align_side *b, int64_t offset)
+static overlap overlap_of(const pair *p)
 {
-    const int64_t first = offset < 0 ? -offset : 0;
-    const int64_t room = (int64_t)b->frame_count - offset;
-    const int64_t end = room < (int64_t)a->frame_count ? room : (int64_t)a->frame_count;
+    const int64_t first = p->offset < 0 ? -p->offset : 0;
+    const int64_t room = (int64_t)p->b->frame_count - p->offset;
+    const int64_t end = room < (int64_t)p->a->frame_count ? room : (int64_t)p->a->frame_count;
     if (end <= first)
         return (overlap){0, 0};
     return (overlap){(size_t)first, (size_t)end};
 }
 
-static uint32_t wrong_bits(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
-                           size_t i)
+static uint32_t wrong_bits(const pair *p, size_t i)
 {
-    const spsh__print_frame *other = &b->frames[(int64_t)i + offset];
-    return (uint32_t)__builtin_popcount(a->frames[i].word ^ other->word);
+    const spsh__print_frame *other = &p->b->frames[(int64_t)i + p->offset];
+    return (uint32_t)__builtin_popcount(p->a->frames[i].word ^ other->word);
 }
 
-static bool is_active(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
-                      size_t i)
+static bool is_active(const pair *p, size_t i)
 {
-    return a->frames[i].is_active && b->frames[(int64_t)i + offset].is_active;
+    return p->a->frames[i].is_active && p->b->frames[(int64_t)i + p->offset].is_active;
 }
 
 /* n frames in a row come from n + 15 hops of sound. */
@@ -116,19 +121,18 @@ static double seconds_of(size_t active_frames)
 
 /* How far the prints agree beyond chance, in standard deviations if bits were independent; negative
  * if too little is active. */
-static double score_at(const spsh__align_side *a, const spsh__align_side *b,
-                       const spsh__align_limits *limits, int64_t offset)
+static double score_of(const pair *p)
 {
-    const overlap part = overlap_at(a, b, offset);
+    const overlap part = overlap_of(p);
     uint64_t wrong = 0;
     size_t active = 0;
     for (size_t i = part.first; i < part.end; i++) {
-        if (!is_active(a, b, offset, i))
+        if (!is_active(p, i))
             continue;
         active++;
-        wrong += wrong_bits(a, b, offset, i);
+        wrong += wrong_bits(p, i);
     }
-    if (seconds_of(active) < limits->active_min_s)
+    if (seconds_of(active) < p->limits->active_min_s)
         return -1;
     const double bits = 32.0 * (double)active;
     return (bits / 2 - (double)wrong) / sqrt(bits);
@@ -142,7 +146,8 @@ bool spsh__align_search(const spsh__print *a, const spsh__print *b,
     double best = 0;
     bool is_found = false;
     for (int64_t offset = -(int64_t)a->frame_count; offset <= (int64_t)b->frame_count; offset++) {
-        const double score = score_at(&left, &right, limits, offset);
+        const pair p = {&left, &right, limits, offset};
+        const double score = score_of(&p);
         if (score <= best)
             continue;
         best = score;
@@ -153,18 +158,17 @@ bool spsh__align_search(const spsh__print *a, const spsh__print *b,
 }
 
 /* The run worth most (see above) of a part of the frames. */
-static overlap find_common(const spsh__align_side *a, const spsh__align_side *b,
-                           const spsh__align_limits *limits, int64_t offset, overlap part,
-                           double *ret_worth)
+static overlap find_common(const pair *p, overlap part, double *ret_worth)
 {
+    const spsh__align_limits *limits = p->limits;
     overlap best = {part.first, part.first};
     size_t first = part.first;
     double best_worth = 0;
     double worth = 0;
     double peak = 0; /* of the run at hand */
     for (size_t i = part.first; i < part.end; i++) {
-        if (is_active(a, b, offset, i))
-            worth += limits->bit_worth * 32 - wrong_bits(a, b, offset, i);
+        if (is_active(p, i))
+            worth += limits->bit_worth * 32 - wrong_bits(p, i);
         if (worth > peak)
             peak = worth;
         if (worth <= 0 || worth < peak - limits->gap_cost) {
@@ -196,8 +200,7 @@ static size_t count_active(const spsh__align_side *side, size_t first, size_t en
 }
 
 /* Everything that the bits of the common part say. */
-static spsh_status measure_bits(const spsh__align_side *a, const spsh__align_side *b,
-                                int64_t offset, overlap common, spsh__alignment *found,
+static spsh_status measure_bits(const pair *p, overlap common, spsh__alignment *found,
                                 spsh_error *err)
 {
     const size_t room = common.end - common.first;
@@ -207,12 +210,12 @@ static spsh_status measure_bits(const spsh__align_side *a, const spsh__align_sid
     if (words == NULL)
         return SPSH_NO_MEMORY(err);
     for (size_t i = common.first; i < common.end; i++) {
-        if (!is_active(a, b, offset, i))
+        if (!is_active(p, i))
             continue;
         if (active < WORDS_MAX)
-            words[active] = a->frames[i].word;
+            words[active] = p->a->frames[i].word;
         active++;
-        wrong += wrong_bits(a, b, offset, i);
+        wrong += wrong_bits(p, i);
     }
     const size_t counted = active < WORDS_MAX ? active : WORDS_MAX;
     qsort(words, counted, sizeof(*words), compare_words);
@@ -221,28 +224,27 @@ static spsh_status measure_bits(const spsh__align_side *a, const spsh__align_sid
         distinct += words[i] != words[i - 1];
     free(words);
 
-    const size_t a_active = count_active(a, 0, a->frame_count);
-    const size_t b_active = count_active(b, 0, b->frame_count);
-    const size_t b_first = (size_t)((int64_t)common.first + offset);
-    const size_t b_end = (size_t)((int64_t)common.end + offset);
+    const size_t a_active = count_active(p->a, 0, p->a->frame_count);
+    const size_t b_active = count_active(p->b, 0, p->b->frame_count);
+    const size_t b_first = (size_t)((int64_t)common.first + p->offset);
+    const size_t b_end = (size_t)((int64_t)common.end + p->offset);
     found->active_s = seconds_of(active);
     if (active > 0) {
         found->ber = (double)wrong / (32.0 * (double)active);
         found->words_hz = (double)distinct * SPSH__PRINT_HZ / (double)counted;
     }
     if (a_active > 0)
-        found->coverage_a = (double)count_active(a, common.first, common.end) / (double)a_active;
+        found->coverage_a = (double)count_active(p->a, common.first, common.end) / (double)a_active;
     if (b_active > 0)
-        found->coverage_b = (double)count_active(b, b_first, b_end) / (double)b_active;
+        found->coverage_b = (double)count_active(p->b, b_first, b_end) / (double)b_active;
     return SPSH_OK;
 }
 
 /* The samples of the common part: all that its frames come from where a recording begins or ends
  * there, their middles where the other sound begins. */
-static void find_samples(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
-                         overlap common, spsh__alignment *found)
+static void find_samples(const pair *p, overlap common, spsh__alignment *found)
 {
-    const overlap part = overlap_at(a, b, offset);
+    const overlap part = overlap_of(p);
     const size_t half = SPSH__PRINT_SPAN / 2;
     size_t first = common.first * SPSH__PRINT_HOP;
     size_t end = (common.end - 1) * SPSH__PRINT_HOP + SPSH__PRINT_SPAN;
@@ -251,7 +253,7 @@ static void find_samples(const spsh__align_side *a, const spsh__align_side *b, i
     if (common.end < part.end)
         end -= half;
     found->a_first = first;
-    found->b_first = (uint64_t)((int64_t)first + offset * SPSH__PRINT_HOP);
+    found->b_first = (uint64_t)((int64_t)first + p->offset * SPSH__PRINT_HOP);
     found->count = end > first ? end - first : 0;
 }
 
@@ -385,20 +387,19 @@ static spsh_status fetch(const spsh__align_side *side, uint64_t first, size_t co
     return rc;
 }
 
-static spsh_status make_stretch(const spsh__align_side *a, const spsh__align_side *b,
-                                const spsh__alignment *found, spsh__stretch *ret_stretch,
-                                size_t *ret_skip, spsh_error *err)
+static spsh_status make_stretch(const pair *p, const spsh__alignment *found,
+                                spsh__stretch *ret_stretch, size_t *ret_skip, spsh_error *err)
 {
     const size_t count = found->count < STRETCH_MAX ? (size_t)found->count : STRETCH_MAX;
-    const size_t skip = pick_stretch(a, found, count);
+    const size_t skip = pick_stretch(p->a, found, count);
     *ret_skip = skip;
     int32_t *a_samples = NULL;
     int32_t *b_samples = NULL;
     spsh__cut a_cut = {0};
     spsh__cut b_cut = {0};
-    spsh_status rc = fetch(a, found->a_first + skip, count, &a_samples, &a_cut, err);
+    spsh_status rc = fetch(p->a, found->a_first + skip, count, &a_samples, &a_cut, err);
     if (rc == SPSH_OK)
-        rc = fetch(b, found->b_first + skip, count, &b_samples, &b_cut, err);
+        rc = fetch(p->b, found->b_first + skip, count, &b_samples, &b_cut, err);
     if (rc == SPSH_OK)
         rc = spsh__stretch_make(a_cut, b_cut, count, ret_stretch, err);
     free(a_samples);
@@ -407,14 +408,13 @@ static spsh_status make_stretch(const spsh__align_side *a, const spsh__align_sid
 }
 
 /* Everything that the waveforms of the common part say. */
-static spsh_status measure_waveform(const spsh__align_side *a, const spsh__align_side *b,
-                                    const spsh__align_limits *limits, spsh__alignment *found,
-                                    spsh_error *err)
+static spsh_status measure_waveform(const pair *p, spsh__alignment *found, spsh_error *err)
 {
+    const spsh__align_limits *limits = p->limits;
     spsh__stretch stretch = {0};
     spsh__correlation best = {0};
     size_t skip = 0;
-    spsh_status rc = make_stretch(a, b, found, &stretch, &skip, err);
+    spsh_status rc = make_stretch(p, found, &stretch, &skip, err);
     if (rc == SPSH_OK)
         rc = spsh__find_tonality(&stretch, &found->tonality, err);
     if (rc == SPSH_OK)
@@ -441,8 +441,7 @@ out:
 
 /* Whether bits agree as little as waveforms in the longest gap between good blocks. If so, the
  * better side of it is what is left of the run. */
-static bool cut_gap(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
-                    const spsh__align_limits *limits, const spsh__drift *drift, overlap *run)
+static bool cut_gap(const pair *p, const spsh__drift *drift, overlap *run)
 {
     /* Frames whose middle lies in the gap. */
     const size_t half = SPSH__PRINT_SPAN / SPSH__PRINT_HOP / 2;
@@ -457,39 +456,35 @@ static bool cut_gap(const spsh__align_side *a, const spsh__align_side *b, int64_
     if (drift->gap_count == 0)
         return false;
     for (size_t i = gap.first; i < gap.end; i++) {
-        if (!is_active(a, b, offset, i))
+        if (!is_active(p, i))
             continue;
         active++;
-        worth += limits->bit_worth * 32 - wrong_bits(a, b, offset, i);
+        worth += p->limits->bit_worth * 32 - wrong_bits(p, i);
     }
     if (active < length / 2 || worth >= 0)
         return false;
-    const overlap before =
-        find_common(a, b, limits, offset, (overlap){run->first, gap.first}, &worths[0]);
-    const overlap after =
-        find_common(a, b, limits, offset, (overlap){gap.end, run->end}, &worths[1]);
+    const overlap before = find_common(p, (overlap){run->first, gap.first}, &worths[0]);
+    const overlap after = find_common(p, (overlap){gap.end, run->end}, &worths[1]);
     *run = worths[0] >= worths[1] ? before : after;
     return run->end > run->first;
 }
 
 /* Judges a run; run becomes what is left of it without other sound inside. */
-static spsh_status judge_run(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
-                             const spsh__align_limits *limits, overlap *run, spsh__alignment *found,
-                             spsh_error *err)
+static spsh_status judge_run(const pair *p, overlap *run, spsh__alignment *found, spsh_error *err)
 {
+    const spsh__align_limits *limits = p->limits;
     spsh_status rc = SPSH_OK;
     for (int gaps = 0; rc == SPSH_OK && gaps <= GAPS_MAX; gaps++) {
         *found = (spsh__alignment){0};
-        find_samples(a, b, offset, *run, found);
-        rc = measure_bits(a, b, offset, *run, found, err);
+        find_samples(p, *run, found);
+        rc = measure_bits(p, *run, found, err);
         if (rc == SPSH_OK && found->active_s >= limits->active_min_s &&
             found->ber <= ber_limit(limits, found->active_s))
-            rc = measure_waveform(a, b, limits, found, err);
+            rc = measure_waveform(p, found, err);
         if (rc == SPSH_OK)
             found->kind = judge(limits, found);
         if (rc != SPSH_OK || found->kind < SPSH_COPY_SAME_RECORDING ||
-            found->kind > SPSH_COPY_SHARED_SEGMENT ||
-            !cut_gap(a, b, offset, limits, &found->drift, run))
+            found->kind > SPSH_COPY_SHARED_SEGMENT || !cut_gap(p, &found->drift, run))
             break;
     }
     return rc;
@@ -502,11 +497,11 @@ static bool is_shared(const spsh__alignment *found, double active_min_s)
 }
 
 /* The runs of what is left beside the first one: the best of each piece, which leaves two more. */
-static spsh_status judge_rest(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
-                              const spsh__align_limits *limits, overlap first,
-                              spsh__align_list *found, spsh_error *err)
+static spsh_status judge_rest(const pair *p, overlap first, spsh__align_list *found,
+                              spsh_error *err)
 {
-    const overlap all = overlap_at(a, b, offset);
+    const overlap all = overlap_of(p);
+    const double short_s = p->limits->short_s;
     overlap pieces[PIECES_MAX] = {
         {all.first, first.first},
         {first.end, all.end    }
@@ -514,15 +509,15 @@ static spsh_status judge_rest(const spsh__align_side *a, const spsh__align_side 
     size_t piece_count = 2;
     for (size_t i = 0; i < piece_count && found->count < found->count_max; i++) {
         double worth = 0;
-        overlap run = find_common(a, b, limits, offset, pieces[i], &worth);
-        const size_t active = count_active(a, run.first, run.end);
-        if (seconds_of(active) < limits->short_s)
+        overlap run = find_common(p, pieces[i], &worth);
+        const size_t active = count_active(p->a, run.first, run.end);
+        if (seconds_of(active) < short_s)
             continue;
         spsh__alignment *item = &found->items[found->count];
-        spsh_status rc = judge_run(a, b, offset, limits, &run, item, err);
+        spsh_status rc = judge_run(p, &run, item, err);
         if (rc != SPSH_OK)
             return rc;
-        if (!is_shared(item, limits->short_s))
+        if (!is_shared(item, short_s))
             continue;
         found->count++;
         if (piece_count + 2 <= PIECES_MAX) {
@@ -538,28 +533,29 @@ spsh_status spsh__align_sides(const spsh__align_side *a, const spsh__align_side 
                               spsh_error *err)
 {
     overlap run = {0, 0};
-    int64_t best = offset;
+    pair best = {a, b, limits, offset};
     double most = 0;
 
     found->count = 0;
     found->frame_pairs = 0;
     for (int64_t at = offset - NEAR; at <= offset + NEAR; at++) {
         double worth = 0;
-        const overlap all = overlap_at(a, b, at);
-        const overlap common = find_common(a, b, limits, at, all, &worth);
+        const pair p = {a, b, limits, at};
+        const overlap all = overlap_of(&p);
+        const overlap common = find_common(&p, all, &worth);
         found->frame_pairs += all.end - all.first;
         if (worth > most) {
             most = worth;
-            best = at;
+            best = p;
             run = common;
         }
     }
     if (most <= 0)
         return SPSH_OK;
-    spsh_status rc = judge_run(a, b, best, limits, &run, &found->items[0], err);
+    spsh_status rc = judge_run(&best, &run, &found->items[0], err);
     found->count = rc == SPSH_OK ? 1 : 0;
     if (rc == SPSH_OK && found->count_max > 1)
-        rc = judge_rest(a, b, best, limits, run, found, err);
+        rc = judge_rest(&best, run, found, err);
     return rc;
 }
 

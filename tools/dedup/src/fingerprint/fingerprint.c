@@ -167,21 +167,17 @@ static void forget(spsh__fingerprint *maker)
 spsh_status spsh__fingerprint_new(uint32_t rate_hz, spsh__print_sink sink,
                                   spsh__fingerprint **ret_maker, spsh_error *err)
 {
-    spsh_status rc = SPSH_OK;
-    spsh__fingerprint *maker = NULL;
     void *memory = NULL;
-    int code = posix_memalign(&memory, sizeof(spsh__lanes), sizeof(*maker));
-
-    if (code != 0) {
-        rc = SPSH_NO_MEMORY(err);
-        goto out;
-    }
-    maker = memory;
+    if (posix_memalign(&memory, sizeof(spsh__lanes), sizeof(spsh__fingerprint)) != 0)
+        return SPSH_NO_MEMORY(err);
+    spsh__fingerprint *maker = memory;
     memset(maker, 0, sizeof(*maker));
     maker->sink = sink;
-    rc = spsh__resample8k_new(rate_hz, &maker->resampler, err);
-    if (rc != SPSH_OK)
-        goto out;
+    const spsh_status rc = spsh__resample8k_new(rate_hz, &maker->resampler, err);
+    if (rc != SPSH_OK) {
+        free(maker);
+        return rc;
+    }
     spsh__fft_circle_init(&maker->circle);
     make_log_table(maker->log_table);
     maker->dense = (analysis){.size = DENSE_SIZE,
@@ -198,12 +194,8 @@ spsh_status spsh__fingerprint_new(uint32_t rate_hz, spsh__print_sink sink,
                              .position = maker->wide_position};
     init_analysis(&maker->dense);
     init_analysis(&maker->wide);
-
     *ret_maker = maker;
-    maker = NULL;
-out:
-    spsh__fingerprint_free(maker);
-    return rc;
+    return SPSH_OK;
 }
 
 void spsh__fingerprint_free(spsh__fingerprint *maker)
@@ -580,11 +572,8 @@ static spsh_status collect_frames(void *user, uint64_t first, const spsh__print_
 {
     spsh__print *print = user;
     (void)first;
-    spsh__print_frame *all =
-        spsh__grow(print->frames, &print->frame_capacity, print->frame_count + count, sizeof(*all));
-    if (all == NULL)
+    if (!SPSH_GROW(print->frames, print->frame_capacity, print->frame_count + count))
         return SPSH_NO_MEMORY(err);
-    print->frames = all;
     memcpy(print->frames + print->frame_count, frames, count * sizeof(*frames));
     print->frame_count += count;
     return SPSH_OK;
@@ -593,11 +582,8 @@ static spsh_status collect_frames(void *user, uint64_t first, const spsh__print_
 static spsh_status collect_key(void *user, const spsh__print_key *key, spsh_error *err)
 {
     spsh__print *print = user;
-    spsh__print_key *keys =
-        spsh__grow(print->keys, &print->key_capacity, print->key_count + 1, sizeof(*keys));
-    if (keys == NULL)
+    if (!SPSH_GROW(print->keys, print->key_capacity, print->key_count + 1))
         return SPSH_NO_MEMORY(err);
-    print->keys = keys;
     print->keys[print->key_count++] = *key;
     return SPSH_OK;
 }
@@ -606,11 +592,8 @@ static spsh_status collect_samples(void *user, const int32_t *samples, size_t co
                                    spsh_error *err)
 {
     spsh__print *print = user;
-    int32_t *all = spsh__grow(print->samples, &print->sample_capacity, print->sample_count + count,
-                              sizeof(*all));
-    if (all == NULL)
+    if (!SPSH_GROW(print->samples, print->sample_capacity, print->sample_count + count))
         return SPSH_NO_MEMORY(err);
-    print->samples = all;
     memcpy(print->samples + print->sample_count, samples, count * sizeof(*samples));
     print->sample_count += count;
     return SPSH_OK;
@@ -623,10 +606,9 @@ spsh__print_sink spsh__print_collect(spsh__print *print)
 
 spsh__print_sink spsh__print_collect_all(spsh__print *print)
 {
-    return (spsh__print_sink){.frames_fn = collect_frames,
-                              .key_fn = collect_key,
-                              .samples_fn = collect_samples,
-                              .user = print};
+    spsh__print_sink sink = spsh__print_collect(print);
+    sink.samples_fn = collect_samples;
+    return sink;
 }
 
 spsh_status spsh__print_make(uint32_t rate_hz, const int16_t *samples, size_t count,

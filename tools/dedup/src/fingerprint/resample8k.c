@@ -86,17 +86,12 @@ static void make_phase(const spsh__resample8k *resampler, uint32_t phase, int16_
 spsh_status spsh__resample8k_new(uint32_t rate_hz, spsh__resample8k **ret_resampler,
                                  spsh_error *err)
 {
-    spsh_status rc = SPSH_OK;
-    spsh__resample8k *resampler = NULL;
-
     if (rate_hz < SPSH__PRINT_RATE_HZ || rate_hz > SPSH__SOURCE_RATE_MAX)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "fingerprint of %u Hz: 8,000 to 192,000",
                          rate_hz);
-    resampler = calloc(1, sizeof(*resampler));
-    if (resampler == NULL) {
-        rc = SPSH_NO_MEMORY(err);
-        goto out;
-    }
+    spsh__resample8k *resampler = calloc(1, sizeof(*resampler));
+    if (resampler == NULL)
+        return SPSH_NO_MEMORY(err);
     const uint32_t factor = (uint32_t)spsh__gcd(rate_hz, SPSH__PRINT_RATE_HZ);
     resampler->rate_hz = rate_hz;
     resampler->phase_count = SPSH__PRINT_RATE_HZ / factor;
@@ -109,18 +104,14 @@ spsh_status spsh__resample8k_new(uint32_t rate_hz, spsh__resample8k **ret_resamp
     resampler->history =
         calloc(SPSH__RESAMPLE_IN_MAX + 2 * (size_t)resampler->taps + TAPS_ALIGN, sizeof(int16_t));
     if (resampler->coefficients == NULL || resampler->history == NULL) {
-        rc = SPSH_NO_MEMORY(err);
-        goto out;
+        spsh__resample8k_free(resampler);
+        return SPSH_NO_MEMORY(err);
     }
     for (uint32_t phase = 0; phase < resampler->phase_count; phase++)
         make_phase(resampler, phase, resampler->coefficients + (size_t)phase * resampler->taps);
     spsh__resample8k_reset(resampler);
-
     *ret_resampler = resampler;
-    resampler = NULL;
-out:
-    spsh__resample8k_free(resampler);
-    return rc;
+    return SPSH_OK;
 }
 
 /* Sum of products; integers, so the order is free. */
