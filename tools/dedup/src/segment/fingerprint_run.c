@@ -14,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/grow.h"
 #include "extract_pipeline.h"
 #include "speechshard/inside.h"
 
@@ -37,7 +38,7 @@ typedef struct run {
     part_shard *shards;
     size_t shard_count, to_do_count;
     spsh__extract_job *jobs;
-    size_t job_count;
+    size_t job_count, job_capacity;
     uint64_t utterances_to_do, utterances_done;
     spsh_fingerprint_facts facts;
 } run;
@@ -155,20 +156,16 @@ static void remove_stale(run *r)
 
 static spsh_status list_jobs(run *r, spsh_error *err)
 {
-    size_t room = 1;
-    for (size_t i = 0; i < r->shard_count; i++)
-        if (r->shards[i].to_do)
-            room += (size_t)(r->shards[i].seal.utterance_count / JOB_UTTERANCES) + 1;
-    r->jobs = calloc(room, sizeof(*r->jobs));
-    if (r->jobs == NULL)
-        return SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < r->shard_count; i++) {
         const part_shard *shard = &r->shards[i];
         const uint64_t count = shard->to_do ? shard->seal.utterance_count : 0;
-        for (uint64_t at = 0; at < count; at += JOB_UTTERANCES)
+        for (uint64_t at = 0; at < count; at += JOB_UTTERANCES) {
+            if (!SPSH_GROW(r->jobs, r->job_capacity, r->job_count + 1))
+                return SPSH_NO_MEMORY(err);
             r->jobs[r->job_count++] = (spsh__extract_job){
                 .first = shard->first + at,
                 .count = (uint32_t)(count - at < JOB_UTTERANCES ? count - at : JOB_UTTERANCES)};
+        }
     }
     return SPSH_OK;
 }

@@ -38,35 +38,21 @@ static spsh_status fail_value(const spsh__segment *segment, spsh__segment_column
                      spsh_table_file_path(segment->file), ULL(at), id_of(column));
 }
 
-/* One element as a number. */
+/* One element into a member: a hash, or a number of 32 or 64 bits. */
 static spsh_status get(const spsh__segment *segment, spsh__segment_column column, uint64_t at,
-                       uint64_t *ret_value, spsh_error *err)
+                       void *ret_member, size_t member_bytes, spsh_error *err)
 {
     spsh_bytes bytes = {NULL, 0};
     const spsh_status rc = spsh_table_file_column(segment->file, id_of(column), at, 1, &bytes, err);
-    if (rc == SPSH_OK)
-        *ret_value = spsh__load_le(bytes.data, bytes.size_bytes);
-    return rc;
-}
-
-static spsh_status get_u32(const spsh__segment *segment, spsh__segment_column column, uint64_t at,
-                           uint32_t *ret_value, spsh_error *err)
-{
-    uint64_t value = 0;
-    const spsh_status rc = get(segment, column, at, &value, err);
-    if (rc == SPSH_OK)
-        *ret_value = (uint32_t)value;
-    return rc;
-}
-
-static spsh_status get_hash(const spsh__segment *segment, spsh__segment_column column, uint64_t at,
-                            uint8_t ret_hash[16], spsh_error *err)
-{
-    spsh_bytes bytes = {NULL, 0};
-    const spsh_status rc = spsh_table_file_column(segment->file, id_of(column), at, 1, &bytes, err);
-    if (rc == SPSH_OK)
-        memcpy(ret_hash, bytes.data, 16);
-    return rc;
+    if (rc != SPSH_OK)
+        return rc;
+    if (member_bytes == 16)
+        memcpy(ret_member, bytes.data, 16);
+    else if (member_bytes == sizeof(uint32_t))
+        *(uint32_t *)ret_member = (uint32_t)spsh__load_le(bytes.data, bytes.size_bytes);
+    else
+        *(uint64_t *)ret_member = spsh__load_le(bytes.data, bytes.size_bytes);
+    return SPSH_OK;
 }
 
 /* Element at of a column of beginnings, and how much there is up to the next one. */
@@ -225,55 +211,16 @@ spsh_status spsh__segment_check(const spsh__segment *segment, spsh_error *err)
 
 /* ---- rows and prints ---- */
 
-static spsh_status get_hashes(const spsh__segment *segment, uint64_t row,
-                              spsh__segment_row *ret_row, spsh_error *err)
-{
-    spsh_status rc = get_hash(segment, SPSH__SEGMENT_ID_KEY, row, ret_row->id_key, err);
-    if (rc == SPSH_OK)
-        rc = get_hash(segment, SPSH__SEGMENT_PAYLOAD_HASH, row, ret_row->payload_hash, err);
-    if (rc == SPSH_OK)
-        rc = get_hash(segment, SPSH__SEGMENT_PCM_FULL, row, ret_row->pcm_full, err);
-    if (rc == SPSH_OK)
-        rc = get_hash(segment, SPSH__SEGMENT_PCM_TRIM, row, ret_row->pcm_trim, err);
-    if (rc == SPSH_OK)
-        rc = get_hash(segment, SPSH__SEGMENT_PCM_MONO, row, ret_row->pcm_mono, err);
-    return rc;
-}
-
-static spsh_status get_numbers(const spsh__segment *segment, uint64_t row,
-                               spsh__segment_row *ret_row, spsh_error *err)
-{
-    const struct {
-        spsh__segment_column column;
-        uint32_t *value;
-    } small[] = {
-        {SPSH__SEGMENT_FLAGS,          &ret_row->flags         },
-        {SPSH__SEGMENT_SAMPLE_RATE_HZ, &ret_row->sample_rate_hz},
-        {SPSH__SEGMENT_CHANNELS,       &ret_row->channels      },
-        {SPSH__SEGMENT_BANDWIDTH_HZ,   &ret_row->bandwidth_hz  },
-        {SPSH__SEGMENT_CLIPPED_COUNT,  &ret_row->clipped_count },
-        {SPSH__SEGMENT_PAYLOAD_BPS,    &ret_row->payload_bps   },
-        {SPSH__SEGMENT_ACTIVE_MS,      &ret_row->active_ms     },
-    };
-    spsh_status rc = SPSH_OK;
-    for (size_t i = 0; i < sizeof(small) / sizeof(small[0]) && rc == SPSH_OK; i++)
-        rc = get_u32(segment, small[i].column, row, small[i].value, err);
-    if (rc == SPSH_OK)
-        rc = get(segment, SPSH__SEGMENT_SAMPLES, row, &ret_row->samples, err);
-    if (rc == SPSH_OK)
-        rc = get(segment, SPSH__SEGMENT_TRIM_FIRST, row, &ret_row->trim_first, err);
-    if (rc == SPSH_OK)
-        rc = get(segment, SPSH__SEGMENT_TRIM_COUNT, row, &ret_row->trim_count, err);
-    return rc;
-}
-
 spsh_status spsh__segment_row_get(const spsh__segment *segment, uint64_t row,
                                   spsh__segment_row *ret_row, spsh_error *err)
 {
     spsh__segment_row value = {0};
-    spsh_status rc = get_hashes(segment, row, &value, err);
-    if (rc == SPSH_OK)
-        rc = get_numbers(segment, row, &value, err);
+    spsh_status rc = SPSH_OK;
+#define SPSH_X(name_, member_)                                                                     \
+    if (rc == SPSH_OK)                                                                             \
+        rc = get(segment, SPSH__SEGMENT_##name_, row, &value.member_, sizeof(value.member_), err);
+    SPSH__SEGMENT_MEMBER_MAP(SPSH_X)
+#undef SPSH_X
     if (rc == SPSH_OK)
         rc = get_range(segment, SPSH__SEGMENT_PRINT_BEGIN, row, segment->counts.prints,
                        &value.first_print, &value.print_count, err);
@@ -294,9 +241,11 @@ spsh_status spsh__segment_print_get(const spsh__segment *segment, uint64_t print
                                     spsh__segment_print *ret_print, spsh_error *err)
 {
     spsh__segment_print value = {0};
-    spsh_status rc = get(segment, SPSH__SEGMENT_PRINT_ROW, print, &value.row, err);
+    spsh_status rc =
+        get(segment, SPSH__SEGMENT_PRINT_ROW, print, &value.row, sizeof(value.row), err);
     if (rc == SPSH_OK)
-        rc = get_u32(segment, SPSH__SEGMENT_PRINT_CHANNEL, print, &value.channel, err);
+        rc = get(segment, SPSH__SEGMENT_PRINT_CHANNEL, print, &value.channel, sizeof(value.channel),
+                 err);
     if (rc == SPSH_OK)
         rc = get_range(segment, SPSH__SEGMENT_FRAME_BEGIN, print, segment->counts.frames,
                        &value.first_frame, &value.frame_count, err);
@@ -317,7 +266,7 @@ spsh_status spsh__segment_flag_count(const spsh__segment *segment, uint32_t flag
     uint64_t count = 0;
     for (uint64_t row = 0; row < segment->counts.rows; row++) {
         uint32_t flags = 0;
-        const spsh_status rc = get_u32(segment, SPSH__SEGMENT_FLAGS, row, &flags, err);
+        const spsh_status rc = get(segment, SPSH__SEGMENT_FLAGS, row, &flags, sizeof(flags), err);
         if (rc != SPSH_OK)
             return rc;
         count += (flags & flag) != 0;
@@ -358,7 +307,7 @@ static spsh_status find_owner(const spsh__segment *segment, spsh__segment_column
     while (high - low > 1) {
         const uint64_t middle = low + (high - low) / 2;
         uint64_t begin = 0;
-        const spsh_status rc = get(segment, column, middle, &begin, err);
+        const spsh_status rc = get(segment, column, middle, &begin, sizeof(begin), err);
         if (rc != SPSH_OK)
             return rc;
         if (begin <= at)

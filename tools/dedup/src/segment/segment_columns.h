@@ -37,6 +37,24 @@
     X(KEYS, 82, 16, KEY)                                                                           \
     X(CHUNKS, 83, 16, CHUNK)
 
+/* Columns that hold a member of spsh__segment_row as it is: a number or a hash. */
+#define SPSH__SEGMENT_MEMBER_MAP(X)                                                                \
+    X(ID_KEY, id_key)                                                                              \
+    X(FLAGS, flags)                                                                                \
+    X(SAMPLE_RATE_HZ, sample_rate_hz)                                                              \
+    X(CHANNELS, channels)                                                                          \
+    X(SAMPLES, samples)                                                                            \
+    X(PAYLOAD_HASH, payload_hash)                                                                  \
+    X(PCM_FULL, pcm_full)                                                                          \
+    X(PCM_TRIM, pcm_trim)                                                                          \
+    X(PCM_MONO, pcm_mono)                                                                          \
+    X(TRIM_FIRST, trim_first)                                                                      \
+    X(TRIM_COUNT, trim_count)                                                                      \
+    X(BANDWIDTH_HZ, bandwidth_hz)                                                                  \
+    X(CLIPPED_COUNT, clipped_count)                                                                \
+    X(PAYLOAD_BPS, payload_bps)                                                                    \
+    X(ACTIVE_MS, active_ms)
+
 /* Numbers of the columns, in the order of their ids. */
 typedef enum spsh__segment_column {
 #define SPSH_X(name_, id_, bytes_, per_) SPSH__SEGMENT_##name_,

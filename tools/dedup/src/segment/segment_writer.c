@@ -70,12 +70,19 @@ static void put(spsh__segment_writer *writer, spsh__segment_column number, uint6
         spsh__store_le(bytes, value, size);
 }
 
-static void put_hash(spsh__segment_writer *writer, spsh__segment_column number,
-                     const uint8_t hash[16])
+/* A member: a hash, or a number of 32 or 64 bits. */
+static void put_member(spsh__segment_writer *writer, spsh__segment_column number,
+                       const void *member, size_t member_bytes)
 {
-    uint8_t *bytes = extend(writer, number, 16);
-    if (bytes != NULL)
-        memcpy(bytes, hash, 16);
+    if (member_bytes == 16) {
+        uint8_t *bytes = extend(writer, number, 16);
+        if (bytes != NULL)
+            memcpy(bytes, member, 16);
+    } else {
+        put(writer, number,
+            member_bytes == sizeof(uint32_t) ? *(const uint32_t *)member
+                                             : *(const uint64_t *)member);
+    }
 }
 
 static uint64_t count_of(const spsh__segment_writer *writer, spsh__segment_column number)
@@ -187,31 +194,15 @@ static spsh_status add_chunks(spsh__segment_writer *writer, const spsh__segment_
     return SPSH_OK;
 }
 
-static void add_row(spsh__segment_writer *writer, const spsh__segment_row *row)
-{
-    put_hash(writer, SPSH__SEGMENT_ID_KEY, row->id_key);
-    put(writer, SPSH__SEGMENT_FLAGS, row->flags);
-    put(writer, SPSH__SEGMENT_SAMPLE_RATE_HZ, row->sample_rate_hz);
-    put(writer, SPSH__SEGMENT_CHANNELS, row->channels);
-    put(writer, SPSH__SEGMENT_SAMPLES, row->samples);
-    put_hash(writer, SPSH__SEGMENT_PAYLOAD_HASH, row->payload_hash);
-    put_hash(writer, SPSH__SEGMENT_PCM_FULL, row->pcm_full);
-    put_hash(writer, SPSH__SEGMENT_PCM_TRIM, row->pcm_trim);
-    put_hash(writer, SPSH__SEGMENT_PCM_MONO, row->pcm_mono);
-    put(writer, SPSH__SEGMENT_TRIM_FIRST, row->trim_first);
-    put(writer, SPSH__SEGMENT_TRIM_COUNT, row->trim_count);
-    put(writer, SPSH__SEGMENT_BANDWIDTH_HZ, row->bandwidth_hz);
-    put(writer, SPSH__SEGMENT_CLIPPED_COUNT, row->clipped_count);
-    put(writer, SPSH__SEGMENT_PAYLOAD_BPS, row->payload_bps);
-    put(writer, SPSH__SEGMENT_ACTIVE_MS, row->active_ms);
-}
-
 spsh_status spsh__segment_writer_add(spsh__segment_writer *writer, const spsh__segment_entry *entry,
                                      spsh_error *err)
 {
     const uint64_t row = count_of(writer, SPSH__SEGMENT_FLAGS);
     spsh_status rc = SPSH_OK;
-    add_row(writer, &entry->row);
+#define SPSH_X(name_, member_)                                                                     \
+    put_member(writer, SPSH__SEGMENT_##name_, &entry->row.member_, sizeof(entry->row.member_));
+    SPSH__SEGMENT_MEMBER_MAP(SPSH_X)
+#undef SPSH_X
     for (size_t i = 0; i < entry->print_count && rc == SPSH_OK; i++) {
         put(writer, SPSH__SEGMENT_PRINT_ROW, row);
         put(writer, SPSH__SEGMENT_PRINT_CHANNEL, entry->channels[i]);
