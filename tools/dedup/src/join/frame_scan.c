@@ -354,14 +354,13 @@ static spsh_status end_cluster(spsh__frame_finder *finder, uint64_t print, spsh_
 static spsh_status end_block(spsh__frame_finder *finder, uint64_t print, uint64_t first_t,
                              spsh_error *err)
 {
-    spsh_status rc = SPSH_OK;
     if (finder->hit_count == 0)
         return SPSH_OK;
     spsh__u128 *scratch = realloc(finder->scratch, finder->hit_count * sizeof(*scratch));
     if (scratch == NULL)
         return SPSH_NO_MEMORY(err);
     finder->scratch = scratch;
-    spsh__radix_sort128(finder->hits, scratch, finder->hit_count);
+    spsh_status rc = spsh__radix_sort128(finder->hits, scratch, finder->hit_count, 1, err);
     size_t first = 0;
     for (size_t i = 1; rc == SPSH_OK && i <= finder->hit_count; i++) {
         const bool goes_on = i < finder->hit_count &&

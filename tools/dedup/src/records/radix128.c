@@ -85,11 +85,6 @@ static void sort_range(spsh__u128 *from, spsh__u128 *to, size_t count, bool is_t
             sort_range(to + starts[d], from + starts[d], starts[d + 1] - starts[d], !is_to);
 }
 
-void spsh__radix_sort128(spsh__u128 *records, spsh__u128 *scratch, size_t count)
-{
-    sort_range(records, scratch, count, false);
-}
-
 typedef struct parts {
     spsh__u128 *records;
     spsh__u128 *scratch; /* where they are, spread by one byte */
@@ -107,14 +102,15 @@ static spsh_status sort_part(void *user, uint32_t worker, uint64_t part, spsh_er
     return SPSH_OK;
 }
 
-spsh_status spsh__radix_sort128_threads(spsh__u128 *records, spsh__u128 *scratch, size_t count,
-                                        uint32_t threads, spsh_error *err)
+spsh_status spsh__radix_sort128(spsh__u128 *records, spsh__u128 *scratch, size_t count,
+                                uint32_t threads, spsh_error *err)
 {
     parts shared = {.records = records, .scratch = scratch};
-    const unsigned byte = count < PARALLEL_MIN ? BYTES : first_difference(records, count);
+    const bool is_small = threads < 2 || count < PARALLEL_MIN;
+    const unsigned byte = is_small ? BYTES : first_difference(records, count);
 
-    if (threads < 2 || byte == BYTES) {
-        spsh__radix_sort128(records, scratch, count);
+    if (byte == BYTES) {
+        sort_range(records, scratch, count, false);
         return SPSH_OK;
     }
     spread(records, scratch, count, byte, shared.starts);

@@ -146,8 +146,7 @@ static spsh_status sort_buffer(spsh__sort128 *sort, spsh_error *err)
         sort->scratch = malloc(sort->room * RECORD_BYTES);
     if (sort->scratch == NULL)
         return SPSH_NO_MEMORY(err);
-    return spsh__radix_sort128_threads(sort->records, sort->scratch, sort->filled, sort->threads,
-                                       err);
+    return spsh__radix_sort128(sort->records, sort->scratch, sort->filled, sort->threads, err);
 }
 
 static spsh_status add_run(spsh__sort128 *sort, run added, spsh_error *err)

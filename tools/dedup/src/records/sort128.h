@@ -81,8 +81,7 @@ uint64_t spsh__sort128_spilled_bytes(const spsh__sort128 *sort);
 void spsh__sort128_free(spsh__sort128 *sort);
 
 /* In memory; scratch has room for count as well. */
-void spsh__radix_sort128(spsh__u128 *records, spsh__u128 *scratch, size_t count);
-spsh_status spsh__radix_sort128_threads(spsh__u128 *records, spsh__u128 *scratch, size_t count,
-                                        uint32_t threads, spsh_error *err);
+spsh_status spsh__radix_sort128(spsh__u128 *records, spsh__u128 *scratch, size_t count,
+                                uint32_t threads, spsh_error *err);
 
 #endif
