@@ -217,36 +217,31 @@ typedef struct lookahead_work {
     float *turned; /* weights; or their gradients */
 } lookahead_work;
 
-static size_t frame_size(const lookahead_work *w)
+/* Frame t: of `count` frames of `from`, from t on ahead, or back. */
+static void sum_frames(const lookahead_work *w, const float *from, size_t t, bool is_back,
+                       size_t count)
 {
-    return (size_t)w->l->batch * w->l->width;
-}
-
-static void add_frame(const lookahead_work *w, const float *from, size_t j, float *to)
-{
-    for (size_t n = 0; n < w->l->batch; n++)
-        w->kernels->multiply_add_fn(from + n * w->l->width, w->turned + j * w->l->width,
-                                    to + n * w->l->width, w->l->width);
+    const size_t width = w->l->width, size = w->l->batch * width;
+    float *to = w->to + t * size;
+    memset(to, 0, size * sizeof(*to));
+    for (size_t j = 0; j < spsh__least(count, w->l->context); j++) {
+        const float *frame = from + (is_back ? t - j : t + j) * size;
+        for (size_t n = 0; n < w->l->batch; n++)
+            w->kernels->multiply_add_fn(frame + n * width, w->turned + j * width, to + n * width,
+                                        width);
+    }
 }
 
 static void lookahead_piece(void *work, size_t t)
 {
     const lookahead_work *w = (const lookahead_work *)work;
-    const size_t size = frame_size(w);
-    float *to = w->to + t * size;
-    memset(to, 0, size * sizeof(*to));
-    for (size_t j = 0; j < w->l->context && t + j < w->l->frames; j++)
-        add_frame(w, w->x + (t + j) * size, j, to);
+    sum_frames(w, w->x, t, false, w->l->frames - t);
 }
 
 static void lookahead_dx_piece(void *work, size_t t)
 {
     const lookahead_work *w = (const lookahead_work *)work;
-    const size_t size = frame_size(w);
-    float *to = w->to + t * size;
-    memset(to, 0, size * sizeof(*to));
-    for (size_t j = 0; j < w->l->context && j <= t; j++)
-        add_frame(w, w->dy + (t - j) * size, j, to);
+    sum_frames(w, w->dy, t, true, t + 1);
 }
 
 static void lookahead_dweight_piece(void *work, size_t j)

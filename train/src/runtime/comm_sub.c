@@ -139,8 +139,7 @@ spsh_status spsh__comm_list_open(spsh__comm *parent, const uint32_t *list, uint3
 /* ---- runtime.h ---- */
 
 typedef struct sub_runtime {
-    spsh__runtime runtime;
-    spsh__runtime *parent;
+    spsh__runtime runtime; /* below it: the parent */
     spsh__ranks ranks;
     spsh_allocator allocator;
 } sub_runtime;
@@ -165,63 +164,34 @@ static spsh_status sub_serve(void *user, const spsh__message *m, spsh_error *err
     return spsh__runtime_serve(&s->runtime, &own, err);
 }
 
-static uint64_t sub_now(spsh__runtime *t)
-{
-    spsh__runtime *parent = runtime_of(t)->parent;
-    return parent->ops->now_fn(parent);
-}
-
-static void sub_compute(spsh__runtime *t, uint64_t duration_ns)
-{
-    spsh__runtime *parent = runtime_of(t)->parent;
-    parent->ops->compute_fn(parent, duration_ns);
-}
-
 static spsh_status sub_post(spsh__runtime *t, uint32_t to, const spsh__message *m, spsh_error *err)
 {
-    sub_runtime *s = runtime_of(t);
     __atomic_fetch_add(&t->posted_bytes, m->size_bytes, __ATOMIC_RELAXED); /* either task */
-    return s->parent->ops->post_fn(s->parent, above(&s->ranks, to), m, err);
-}
-
-static spsh_status sub_poll(spsh__runtime *t, spsh_error *err)
-{
-    spsh__runtime *parent = runtime_of(t)->parent;
-    return parent->ops->poll_fn(parent, err);
+    return t->below->ops->post_fn(t->below, above(&runtime_of(t)->ranks, to), m, err);
 }
 
 static spsh_status sub_await(spsh__runtime *t, const spsh__mark *mark, bool (*ready_fn)(void *user),
                              void *user, uint32_t deadline_ms, spsh_error *err)
 {
-    spsh__runtime *parent = runtime_of(t)->parent;
-    return parent->ops->wait_fn(parent, mark, ready_fn, user, deadline_ms, err);
+    return t->below->ops->wait_fn(t->below, mark, ready_fn, user, deadline_ms, err);
 }
 
 static spsh_status sub_enter(spsh__runtime *t, const spsh__mark *mark, spsh_error *err)
 {
-    spsh__runtime *parent = runtime_of(t)->parent;
-    return parent->ops->enter_fn(parent, mark, err);
-}
-
-static void sub_leave(spsh__runtime *t)
-{
-    spsh__runtime *parent = runtime_of(t)->parent;
-    parent->ops->leave_fn(parent);
+    return t->below->ops->enter_fn(t->below, mark, err);
 }
 
 static spsh_status sub_note(spsh__runtime *t, uint64_t *value, spsh_error *err)
 {
-    spsh__runtime *parent = runtime_of(t)->parent;
-    return parent->ops->note_fn(parent, value, err);
+    return t->below->ops->note_fn(t->below, value, err);
 }
 
 static void sub_listen(spsh__runtime *t, spsh__service service, spsh__serve_fn serve_fn, void *user)
 {
-    sub_runtime *s = runtime_of(t);
-    s->parent->ops->listen_fn(s->parent, service, NULL, NULL);
+    t->below->ops->listen_fn(t->below, service, NULL, NULL);
     spsh__runtime_listen(t, service, serve_fn, user);
     if (serve_fn != NULL)
-        s->parent->ops->listen_fn(s->parent, service, sub_serve, s);
+        t->below->ops->listen_fn(t->below, service, sub_serve, runtime_of(t));
 }
 
 static void sub_runtime_close(spsh__runtime *t)
@@ -229,20 +199,20 @@ static void sub_runtime_close(spsh__runtime *t)
     sub_runtime *s = runtime_of(t);
     const spsh_allocator allocator = s->allocator;
     for (uint32_t i = 0; i < SPSH__SERVICES; i++)
-        if (s->runtime.listeners[i].serve_fn != NULL)
-            s->parent->ops->listen_fn(s->parent, (spsh__service)i, NULL, NULL);
+        if (t->listeners[i].serve_fn != NULL)
+            t->below->ops->listen_fn(t->below, (spsh__service)i, NULL, NULL);
     spsh__free(&allocator, s);
 }
 
 static const spsh__runtime_ops sub_runtime_ops = {
     .name = "sub",
-    .now_fn = sub_now,
-    .compute_fn = sub_compute,
+    .now_fn = spsh__runtime_below_now,
+    .compute_fn = spsh__runtime_below_compute,
     .post_fn = sub_post,
-    .poll_fn = sub_poll,
+    .poll_fn = spsh__runtime_below_poll,
     .wait_fn = sub_await,
     .enter_fn = sub_enter,
-    .leave_fn = sub_leave,
+    .leave_fn = spsh__runtime_below_leave,
     .note_fn = sub_note,
     .listen_fn = sub_listen,
     .close_fn = sub_runtime_close,
@@ -255,13 +225,13 @@ spsh_status spsh__runtime_sub_open(spsh__runtime *parent, const spsh__ranks *ran
     sub_runtime *s = spsh__new(allocator, 1, sizeof(*s));
     if (s == NULL)
         return SPSH_NO_MEMORY(err);
-    s->parent = parent;
     s->ranks = *ranks;
     s->allocator = *allocator;
     s->runtime = (spsh__runtime){.ops = &sub_runtime_ops,
                                  .rank = below(ranks, parent->rank),
                                  .world_size = ranks->count,
                                  .deadline_ms = parent->deadline_ms,
+                                 .below = parent,
                                  .state = s};
     *ret_runtime = &s->runtime;
     return SPSH_OK;

@@ -100,8 +100,30 @@ struct spsh__runtime {
     spsh__listener listeners[SPSH__SERVICES]; /* listen_fn's */
     uint64_t posted_bytes;                    /* by either task: atomic */
     uint64_t served_count;                    /* under the lock */
+    spsh__runtime *below;                     /* of one that is over another */
     void *state;
 };
+
+/* What one that is over another hands on as it is. */
+static inline uint64_t spsh__runtime_below_now(spsh__runtime *t)
+{
+    return t->below->ops->now_fn(t->below);
+}
+
+static inline void spsh__runtime_below_compute(spsh__runtime *t, uint64_t duration_ns)
+{
+    t->below->ops->compute_fn(t->below, duration_ns);
+}
+
+static inline spsh_status spsh__runtime_below_poll(spsh__runtime *t, spsh_error *err)
+{
+    return t->below->ops->poll_fn(t->below, err);
+}
+
+static inline void spsh__runtime_below_leave(spsh__runtime *t)
+{
+    t->below->ops->leave_fn(t->below);
+}
 
 /* listen_fn of runtimes that one thread runs. */
 static inline void spsh__runtime_listen(spsh__runtime *t, spsh__service service,

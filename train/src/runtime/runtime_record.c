@@ -25,8 +25,7 @@ enum {
 static const char magic[8] = {'S', 'P', 'S', 'H', 'M', 'A', 'R', 'K'};
 
 typedef struct recorder {
-    spsh__runtime runtime;
-    spsh__runtime *inner;
+    spsh__runtime runtime; /* below it: the one whose marks are kept */
     spsh_allocator allocator;
     const spsh_io *io;
     char *path;
@@ -94,21 +93,9 @@ static void put(recorder *r, const spsh__recorded *m)
 
 /* ---- the table of runtime.h ---- */
 
-static uint64_t rec_now(spsh__runtime *t)
-{
-    spsh__runtime *inner = recorder_of(t)->inner;
-    return inner->ops->now_fn(inner);
-}
-
-static void rec_compute(spsh__runtime *t, uint64_t duration_ns)
-{
-    spsh__runtime *inner = recorder_of(t)->inner;
-    inner->ops->compute_fn(inner, duration_ns);
-}
-
 static spsh_status failure(spsh__runtime *t, spsh_error *err)
 {
-    spsh__runtime *inner = recorder_of(t)->inner;
+    spsh__runtime *inner = t->below;
     recorder *r = recorder_of(t);
     static const spsh__mark none = {0, 0, 0};
     const spsh_status entered = inner->ops->enter_fn(inner, &none, err);
@@ -121,20 +108,13 @@ static spsh_status failure(spsh__runtime *t, spsh_error *err)
 
 static spsh_status rec_post(spsh__runtime *t, uint32_t to, const spsh__message *m, spsh_error *err)
 {
-    spsh__runtime *inner = recorder_of(t)->inner;
-    return inner->ops->post_fn(inner, to, m, err);
-}
-
-static spsh_status rec_poll(spsh__runtime *t, spsh_error *err)
-{
-    spsh__runtime *inner = recorder_of(t)->inner;
-    return inner->ops->poll_fn(inner, err);
+    return t->below->ops->post_fn(t->below, to, m, err);
 }
 
 static spsh_status rec_wait(spsh__runtime *t, const spsh__mark *mark, bool (*ready_fn)(void *user),
                             void *user, uint32_t deadline_ms, spsh_error *err)
 {
-    spsh__runtime *inner = recorder_of(t)->inner;
+    spsh__runtime *inner = t->below;
     const spsh_status rc = inner->ops->wait_fn(inner, mark, ready_fn, user,
                                                deadline_ms > 0 ? deadline_ms : t->deadline_ms, err);
     return rc != SPSH_OK ? rc : failure(t, err);
@@ -143,17 +123,11 @@ static spsh_status rec_wait(spsh__runtime *t, const spsh__mark *mark, bool (*rea
 static spsh_status rec_enter(spsh__runtime *t, const spsh__mark *mark, spsh_error *err)
 {
     recorder *r = recorder_of(t);
-    const spsh_status rc = r->inner->ops->enter_fn(r->inner, mark, err);
+    const spsh_status rc = t->below->ops->enter_fn(t->below, mark, err);
     const spsh__recorded m = {SPSH__MARK_ENTER, (uint8_t)mark->kind, 0, mark->part, mark->number};
     if (rc == SPSH_OK)
         put(r, &m);
     return rc;
-}
-
-static void rec_leave(spsh__runtime *t)
-{
-    spsh__runtime *inner = recorder_of(t)->inner;
-    inner->ops->leave_fn(inner);
 }
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): a replay writes it */
@@ -162,11 +136,11 @@ static spsh_status rec_note(spsh__runtime *t, uint64_t *value, spsh_error *err)
     static const spsh__mark here = {NOTE_KIND, 0, 0};
     recorder *r = recorder_of(t);
     const spsh__recorded m = {SPSH__MARK_NOTE, 0, 0, 0, *value};
-    const spsh_status rc = r->inner->ops->enter_fn(r->inner, &here, err);
+    const spsh_status rc = t->below->ops->enter_fn(t->below, &here, err);
     if (rc != SPSH_OK)
         return rc;
     put(r, &m);
-    r->inner->ops->leave_fn(r->inner);
+    t->below->ops->leave_fn(t->below);
     return SPSH_OK;
 }
 
@@ -185,10 +159,10 @@ static spsh_status rec_serve(void *user, const spsh__message *m, spsh_error *err
 static void rec_listen(spsh__runtime *t, spsh__service service, spsh__serve_fn serve_fn, void *user)
 {
     recorder *r = recorder_of(t);
-    r->inner->ops->listen_fn(r->inner, service, NULL, NULL);
+    t->below->ops->listen_fn(t->below, service, NULL, NULL);
     spsh__runtime_listen(t, service, serve_fn, user);
     if (serve_fn != NULL)
-        r->inner->ops->listen_fn(r->inner, service, rec_serve, r);
+        t->below->ops->listen_fn(t->below, service, rec_serve, r);
 }
 
 static void free_recorder(recorder *r)
@@ -205,7 +179,7 @@ static void rec_close(spsh__runtime *t)
     recorder *r = recorder_of(t);
     const spsh__recorded end = {.what = SPSH__MARK_END};
     for (uint32_t i = 0; i < SPSH__SERVICES; i++)
-        r->inner->ops->listen_fn(r->inner, (spsh__service)i, NULL, NULL);
+        t->below->ops->listen_fn(t->below, (spsh__service)i, NULL, NULL);
     put(r, &end);
     write_block(r);
     free_recorder(r);
@@ -213,13 +187,13 @@ static void rec_close(spsh__runtime *t)
 
 static const spsh__runtime_ops recorder_ops = {
     .name = "record",
-    .now_fn = rec_now,
-    .compute_fn = rec_compute,
+    .now_fn = spsh__runtime_below_now,
+    .compute_fn = spsh__runtime_below_compute,
     .post_fn = rec_post,
-    .poll_fn = rec_poll,
+    .poll_fn = spsh__runtime_below_poll,
     .wait_fn = rec_wait,
     .enter_fn = rec_enter,
-    .leave_fn = rec_leave,
+    .leave_fn = spsh__runtime_below_leave,
     .note_fn = rec_note,
     .listen_fn = rec_listen,
     .close_fn = rec_close,
@@ -234,7 +208,6 @@ spsh_status spsh__record_open(const spsh__record_options *o, spsh__runtime *inne
         return SPSH_NO_MEMORY(err);
     r->allocator = *o->allocator;
     r->io = o->io;
-    r->inner = inner;
     r->fd = -1;
     r->error = (spsh_error)SPSH_ERROR_INIT;
     r->path = make_path(o, inner->rank);
@@ -258,6 +231,7 @@ spsh_status spsh__record_open(const spsh__record_options *o, spsh__runtime *inne
                                  .rank = inner->rank,
                                  .world_size = inner->world_size,
                                  .deadline_ms = inner->deadline_ms,
+                                 .below = inner,
                                  .state = r};
     *ret_runtime = &r->runtime;
     return SPSH_OK;
