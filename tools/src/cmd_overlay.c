@@ -14,8 +14,7 @@
 #include "common/byte_builder.h"
 #include "common/file_names.h"
 #include "common/json_out.h"
-#include "common/row_reader.h"
-#include "ingest/view/text_file.h"
+#include "common/plain_file.h"
 #include "speechshard/inside.h"
 #include "speechshard/nearest_word.h"
 #include "speechshard/publish.h"
@@ -103,13 +102,12 @@ static spsh_status read_edits(const char *path, spsh_overlay_type type, edits *e
 {
     const spsh__dialect dialect = {.kind = SPSH__DIALECT_RAW, .delimiter = '\t'};
     spsh__row_reader *rows = NULL;
-    spsh__text_file file;
+    spsh__plain_file file;
     spsh__row row;
-    const spsh__piece piece = {path, 0, SPSH__PIECE_BYTES_UNKNOWN, SPSH__PIECE_BYTES_UNKNOWN};
-    spsh_status rc = spsh__text_file_open_piece(&piece, path, &file, err);
+    spsh_status rc = spsh__plain_file_open(path, path, &file, err);
     if (rc != SPSH_OK)
         return rc;
-    const spsh__text_input input = spsh__text_input_file(&file);
+    const spsh__text_input input = spsh__plain_file_input(&file);
     rc = spsh__row_reader_new(&input, &dialect, &rows, err);
     while (rc == SPSH_OK) {
         rc = spsh__row_reader_next(rows, &row, err);
@@ -117,7 +115,7 @@ static spsh_status read_edits(const char *path, spsh_overlay_type type, edits *e
             rc = add_row(e, path, type, &row, err);
     }
     spsh__row_reader_free(rows);
-    spsh__text_file_close(&file);
+    spsh__plain_file_close(&file);
     if (rc != SPSH_E_END)
         return rc;
     if (e->count == 0)

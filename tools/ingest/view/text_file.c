@@ -6,17 +6,14 @@
 #include "text_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "archive_file.h"
 #include "archive_table.h"
+#include "common/plain_file.h"
 #include "speechshard/inside.h"
 #include "view_internal.h"
-
-#define WINDOW_BYTES_SMALL ((uint64_t)256 << 10)
 
 struct spsh__text_stream {
     spsh__archive *archive;
@@ -46,7 +43,7 @@ static spsh_status read_file(void *user, uint64_t offset_bytes, void *buffer, si
                              size_t *ret_size_bytes, spsh_error *err)
 {
     const spsh__text_file *file = user;
-    size_t done = 0;
+    const spsh__plain_file plain = {file->fd, file->size_bytes, file->path};
     if (file->stream != NULL) {
         spsh_status rc = reach(file, offset_bytes + size_bytes, err);
         if (rc != SPSH_OK)
@@ -56,27 +53,14 @@ static spsh_status read_file(void *user, uint64_t offset_bytes, void *buffer, si
         const uint64_t left = offset_bytes < file->size_bytes ? file->size_bytes - offset_bytes : 0;
         size_bytes = left < size_bytes ? (size_t)left : size_bytes;
     }
-    while (done < size_bytes) {
-        ssize_t got = pread(file->fd, (uint8_t *)buffer + done, size_bytes - done,
-                            (off_t)(file->offset_bytes + offset_bytes + done));
-        if (got == 0)
-            break;
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return SPSH_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be read", file->path);
-        done += (size_t)got;
-    }
-    *ret_size_bytes = done;
-    return SPSH_OK;
+    return spsh__plain_file_read(&plain, file->offset_bytes + offset_bytes, buffer, size_bytes,
+                                 ret_size_bytes, err);
 }
 
 spsh__text_input spsh__text_input_file(spsh__text_file *file)
 {
-    /* A small file is read at once, and one byte more shows that this was all. */
-    const bool small = file->size_bytes < WINDOW_BYTES_SMALL;
     return (spsh__text_input){read_file, file, file->path,
-                              small ? (size_t)file->size_bytes + 1 : 0};
+                              spsh__plain_file_window(file->size_bytes)};
 }
 
 static void free_stream(spsh__text_stream *stream)
@@ -144,27 +128,21 @@ spsh_status spsh__text_file_open(const spsh__view *view, const char *path,
 spsh_status spsh__text_file_open_piece(const spsh__piece *piece, const char *path,
                                        spsh__text_file *ret_file, spsh_error *err)
 {
-    struct stat info;
+    spsh__plain_file plain;
     const bool is_part = piece->offset_bytes != 0 || piece->size_bytes != piece->file_bytes;
-    /* O_NONBLOCK: opening a FIFO must not wait for its writer. */
-    int fd = open(piece->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return SPSH_FAIL_OS(err, errno == ENOENT ? SPSH_E_NOT_FOUND : SPSH_E_IO, errno,
-                            "%s: cannot be opened", path);
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-        (void)close(fd);
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: is not a regular file", path);
-    }
-    if (is_part && (uint64_t)info.st_size != piece->file_bytes) {
-        (void)close(fd);
+    spsh_status rc = spsh__plain_file_open(piece->path, path, &plain, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (is_part && plain.size_bytes != piece->file_bytes) {
+        spsh__plain_file_close(&plain);
         return SPSH_FAIL(err, SPSH_E_IO, "%s: %s changed its size since it was listed", path,
                          piece->path);
     }
     *ret_file = (spsh__text_file){
-        .fd = fd,
+        .fd = plain.fd,
         .path = path,
         .offset_bytes = piece->offset_bytes,
-        .size_bytes = is_part ? piece->size_bytes : (uint64_t)info.st_size,
+        .size_bytes = is_part ? piece->size_bytes : plain.size_bytes,
         .is_part = is_part,
     };
     return SPSH_OK;
