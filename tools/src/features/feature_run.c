@@ -355,8 +355,10 @@ static bool is_to_do(void *user, const char *name, size_t name_bytes)
 {
     const run *r = user;
     char file[32];
-    const uint64_t unit = strtoull(name, NULL, 10);
-    if (unit >= r->work.shard_count || !r->work.shards[unit].is_to_do)
+    const char *digits = name;
+    uint64_t unit = 0;
+    if (!spsh__take_digits(&digits, UINT64_MAX, &unit) || unit >= r->work.shard_count ||
+        !r->work.shards[unit].is_to_do)
         return false;
     spsh_shard_file_name(unit, 0, file);
     return strlen(file) == name_bytes && memcmp(file, name, name_bytes) == 0;

@@ -275,10 +275,11 @@ static bool is_to_do(void *user, const char *name, size_t name_bytes)
 {
     const run *r = user;
     const char *mark = memchr(name, '-', name_bytes);
-    const uint64_t shard =
-        mark != NULL ? strtoull(mark + 1, NULL, 10) : (uint64_t)SPSH_STATISTICS_WHOLE;
+    const char *digits = mark == NULL ? NULL : mark + 1;
+    uint64_t shard = SPSH_STATISTICS_WHOLE;
     char file[SPSH_STATISTICS_NAME_BYTES];
-    if (mark != NULL && (shard >= r->work.shard_count || !r->work.shards[shard].is_to_do))
+    if (mark != NULL && (!spsh__take_digits(&digits, UINT64_MAX, &shard) ||
+                         shard >= r->work.shard_count || !r->work.shards[shard].is_to_do))
         return false;
     spsh_statistics_file_name(r->text, shard, file);
     return strlen(file) == name_bytes && memcmp(file, name, name_bytes) == 0;
