@@ -5,6 +5,8 @@
 
 #include "speechshard/inside.h"
 
+#define PARSED_DIGITS_MAX ((size_t)18)
+
 /* What the packer decodes comes first; the rest is recognised so that it is reported as a codec
  * that is not supported rather than overlooked. */
 static const char *const audio_extensions[] = {
@@ -29,6 +31,34 @@ bool spsh__bytes_equal_nocase(spsh_bytes a, spsh_bytes b)
         if (lower(a.data[i]) != lower(b.data[i]))
             return false;
     }
+    return true;
+}
+
+bool spsh__has_extension(spsh_bytes name, const char *extension)
+{
+    const spsh_bytes own = spsh__bytes_of(extension);
+    return name.size_bytes > own.size_bytes &&
+           spsh__bytes_equal_nocase(
+               (spsh_bytes){name.data + name.size_bytes - own.size_bytes, own.size_bytes}, own);
+}
+
+size_t spsh__digits_at(spsh_bytes text, size_t at)
+{
+    size_t end = at;
+    while (end < text.size_bytes && text.data[end] >= '0' && text.data[end] <= '9')
+        end++;
+    return end - at;
+}
+
+bool spsh__parse_digits(spsh_bytes text, uint64_t *ret_number)
+{
+    uint64_t number = 0;
+    if (text.size_bytes == 0 || text.size_bytes > PARSED_DIGITS_MAX ||
+        spsh__digits_at(text, 0) != text.size_bytes)
+        return false;
+    for (size_t i = 0; i < text.size_bytes; i++)
+        number = number * 10 + (uint64_t)(text.data[i] - '0');
+    *ret_number = number;
     return true;
 }
 
@@ -132,6 +162,18 @@ bool spsh__is_clip_folder(const char *name)
             return true;
     }
     return false;
+}
+
+spsh_bytes spsh__leading_split(spsh_bytes name)
+{
+    static const char *const splits[] = {"train", "dev", "test"};
+    for (size_t i = 0; i < sizeof(splits) / sizeof(splits[0]); i++) {
+        const size_t length = strlen(splits[i]);
+        if (name.size_bytes >= length && memcmp(name.data, splits[i], length) == 0 &&
+            (name.size_bytes == length || name.data[length] == '-' || name.data[length] == '_'))
+            return (spsh_bytes){name.data, length};
+    }
+    return (spsh_bytes){0};
 }
 
 bool spsh__is_ignored_name(const char *name)

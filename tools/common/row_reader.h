@@ -65,6 +65,18 @@ typedef struct spsh__row {
     const char *problem;   /* NULL, or what is wrong with it */
 } spsh__row;
 
+/* A field by its number; empty where the row is shorter. */
+static inline spsh_bytes spsh__row_field(const spsh__row *row, size_t number)
+{
+    return number < row->field_count ? row->fields[number] : (spsh_bytes){0};
+}
+
+/* Whether the row is an empty line. */
+static inline bool spsh__row_is_blank(const spsh__row *row)
+{
+    return row->problem == NULL && row->field_count == 1 && row->fields[0].size_bytes == 0;
+}
+
 typedef struct spsh__row_reader spsh__row_reader;
 
 /* input and what it points to are borrowed until free; dialect is copied. */

@@ -24,6 +24,7 @@
 #include <stdlib.h>
 
 #include "common/file_names.h"
+#include "common/grow.h"
 #include "ingest/view/folder_set.h"
 #include "ingest/view/path_list.h"
 #include "layouts.h"
@@ -105,14 +106,11 @@ static void free_listing(listing *l)
 static spsh_status push_leftover(finder *f, const char *path, const char *detail, spsh_error *err)
 {
     spsh__corpus *c = f->corpus;
-    if (c->leftover_count == c->leftover_capacity) {
-        size_t capacity = c->leftover_capacity == 0 ? 16 : 2 * c->leftover_capacity;
-        spsh__corpus_leftover *grown = realloc(c->leftovers, capacity * sizeof(*grown));
-        if (grown == NULL)
-            return no_memory(err);
-        c->leftovers = grown;
-        c->leftover_capacity = capacity;
-    }
+    spsh__corpus_leftover *grown =
+        spsh__grow(c->leftovers, &c->leftover_capacity, c->leftover_count + 1, sizeof(*grown));
+    if (grown == NULL)
+        return no_memory(err);
+    c->leftovers = grown;
     char *copy = strdup(path[0] == '\0' ? "." : path);
     if (copy == NULL)
         return no_memory(err);
@@ -124,14 +122,11 @@ static spsh_status push_source(finder *f, const char *path, const spsh_layout *l
                                const spsh_layout_probe *probe, spsh_error *err)
 {
     spsh__corpus *c = f->corpus;
-    if (c->source_count == c->source_capacity) {
-        size_t capacity = c->source_capacity == 0 ? 16 : 2 * c->source_capacity;
-        spsh__corpus_source *grown = realloc(c->sources, capacity * sizeof(*grown));
-        if (grown == NULL)
-            return no_memory(err);
-        c->sources = grown;
-        c->source_capacity = capacity;
-    }
+    spsh__corpus_source *grown =
+        spsh__grow(c->sources, &c->source_capacity, c->source_count + 1, sizeof(*grown));
+    if (grown == NULL)
+        return no_memory(err);
+    c->sources = grown;
     char *copy = strdup(path);
     if (copy == NULL)
         return no_memory(err);

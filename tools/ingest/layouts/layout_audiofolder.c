@@ -48,13 +48,6 @@ static spsh_status no_memory(spsh_error *err)
     return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a metadata file");
 }
 
-static bool ends_with(spsh_bytes name, const char *suffix)
-{
-    const size_t length = strlen(suffix);
-    return name.size_bytes >= length &&
-           memcmp(name.data + name.size_bytes - length, suffix, length) == 0;
-}
-
 /* The column that names the audio, or SIZE_MAX: file_name before <anything>_file_name. */
 static size_t file_column(const spsh_bytes *names, size_t count)
 {
@@ -63,7 +56,8 @@ static size_t file_column(const spsh_bytes *names, size_t count)
             return i;
     }
     for (size_t i = 0; i < count; i++) {
-        if (ends_with(names[i], "_" FILE_NAME))
+        if (spsh__ends_with(names[i], FILE_NAME) &&
+            names[i].data[names[i].size_bytes - sizeof(FILE_NAME)] == '_')
             return i;
     }
     return SIZE_MAX;
@@ -214,8 +208,7 @@ static spsh_bytes absent_if_placeholder(spsh_bytes value)
 static spsh_bytes field(const spsh__table_columns *columns, const spsh__row *row,
                         spsh__column_role role)
 {
-    const size_t column = columns->column_of[role];
-    return column < row->field_count ? row->fields[column] : (spsh_bytes){0};
+    return spsh__row_field(row, columns->column_of[role]);
 }
 
 static spsh_status scan_csv_row(folder_scan *f, const spsh__table_columns *columns, size_t file_at,
@@ -224,7 +217,7 @@ static spsh_status scan_csv_row(folder_scan *f, const spsh__table_columns *colum
     const spsh__row_place place = {spsh__builder_bytes(&f->place), row->line, row->offset_bytes,
                                    row->raw};
     spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
-    if (row->problem == NULL && row->field_count == 1 && row->fields[0].size_bytes == 0)
+    if (spsh__row_is_blank(row))
         return SPSH_OK;
     if (row->problem == NULL && row->field_count > columns->count) {
         reject.reason = SPSH_REJECT_ROW_FIELD_COUNT;
@@ -237,7 +230,7 @@ static spsh_status scan_csv_row(folder_scan *f, const spsh__table_columns *colum
     if (f->extras.failed)
         return no_memory(err);
     row_values values = {
-        .file = file_at < row->field_count ? row->fields[file_at] : (spsh_bytes){0},
+        .file = spsh__row_field(row, file_at),
         .text = field(columns, row, SPSH__COLUMN_TEXT),
         .id = absent_if_placeholder(field(columns, row, SPSH__COLUMN_ID)),
         .speaker = absent_if_placeholder(field(columns, row, SPSH__COLUMN_SPEAKER)),

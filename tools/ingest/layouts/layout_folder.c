@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "common/file_names.h"
+#include "common/grow.h"
 #include "ingest/metadata/json_sidecar.h"
 #include "ingest/scan/scan.h"
 #include "ingest/view/walk.h"
@@ -74,14 +75,10 @@ static int compare_stems(const void *a, const void *b, void *user)
 static spsh_status add_stem(folder_scan *f, size_t entry, size_t stem_bytes, unsigned kind,
                             spsh_error *err)
 {
-    if (f->stem_count == f->stem_capacity) {
-        size_t capacity = f->stem_capacity == 0 ? 256 : f->stem_capacity * 2;
-        stem_entry *stems = realloc(f->stems, capacity * sizeof(*stems));
-        if (stems == NULL)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %zu names", capacity);
-        f->stems = stems;
-        f->stem_capacity = capacity;
-    }
+    stem_entry *stems = spsh__grow(f->stems, &f->stem_capacity, f->stem_count + 1, sizeof(*stems));
+    if (stems == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %zu names", f->stem_count + 1);
+    f->stems = stems;
     f->stems[f->stem_count++] =
         (stem_entry){(uint32_t)entry, (uint16_t)stem_bytes, (uint8_t)kind, 0};
     return SPSH_OK;

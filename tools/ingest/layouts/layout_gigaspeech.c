@@ -401,9 +401,8 @@ static spsh_status json_fits(const spsh__view *view, const char *path, bool *ret
 
 static bool is_json_name(const char *name)
 {
-    const size_t length = strlen(name);
-    return (length > 5 && strcmp(name + length - 5, ".json") == 0) ||
-           (length > 8 && strcmp(name + length - 8, ".json.gz") == 0);
+    return spsh__ends_with(spsh__bytes_of(name), ".json") ||
+           spsh__ends_with(spsh__bytes_of(name), ".json.gz");
 }
 
 /* Add a file if it is metadata of ours. */

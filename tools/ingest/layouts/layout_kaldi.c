@@ -276,10 +276,9 @@ static bool has_speed(spsh_bytes id)
     if (id.size_bytes < 6 || memcmp(id.data, "sp", 2) != 0)
         return false;
     for (int part = 0; part < 2; part++) {
-        const size_t first = at;
-        while (at < id.size_bytes && id.data[at] >= '0' && id.data[at] <= '9')
-            at++;
-        if (at == first || at == id.size_bytes || id.data[at++] != (part == 0 ? '.' : '-'))
+        const size_t digits = spsh__digits_at(id, at);
+        at += digits;
+        if (digits == 0 || at == id.size_bytes || id.data[at++] != (part == 0 ? '.' : '-'))
             return false;
     }
     return true;
@@ -572,19 +571,6 @@ static spsh_status find_bases(kaldi_scan *k, const char *below, spsh_error *err)
     return k->bases.failed ? no_memory(err) : SPSH_OK;
 }
 
-/* "train" of "train_clean_100"; empty when the name is not that of a split. */
-static spsh_bytes split_of(spsh_bytes name)
-{
-    static const char *const splits[] = {"train", "dev", "test"};
-    for (size_t i = 0; i < sizeof(splits) / sizeof(splits[0]); i++) {
-        const size_t length = strlen(splits[i]);
-        if (name.size_bytes >= length && memcmp(name.data, splits[i], length) == 0 &&
-            (name.size_bytes == length || name.data[length] == '_' || name.data[length] == '-'))
-            return (spsh_bytes){name.data, length};
-    }
-    return (spsh_bytes){0};
-}
-
 static spsh_status scan_tables(kaldi_scan *k, kaldi_file leader, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -620,7 +606,7 @@ static spsh_status scan_directory(kaldi_scan *k, const char *below, spsh_error *
     if (rc != SPSH_OK)
         goto out;
     k->name = spsh__builder_bytes(&k->folder);
-    k->split = split_of(k->name);
+    k->split = spsh__leading_split(k->name);
     rc = spsh__view_below(k->scan.options->view, below, &folder, err);
     if (rc != SPSH_OK)
         goto out;

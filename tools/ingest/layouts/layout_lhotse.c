@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "common/file_names.h"
+#include "common/grow.h"
 #include "ingest/metadata/lhotse.h"
 #include "ingest/metadata/lhotse_recordings.h"
 #include "ingest/view/text_file.h"
@@ -65,10 +66,8 @@ static void list_free(manifest_list *list)
 
 static bool ends_with(const char *name, const char *const *endings)
 {
-    const size_t length = strlen(name);
     for (; *endings != NULL; endings++) {
-        const size_t own = strlen(*endings);
-        if (length > own && strcmp(name + length - own, *endings) == 0)
+        if (spsh__ends_with(spsh__bytes_of(name), *endings))
             return true;
     }
     return false;
@@ -94,14 +93,10 @@ static spsh_status list_add(manifest_list *list, const char *name, spsh_error *e
 {
     if (list->count == MANIFESTS_MAX)
         return SPSH_FAIL(err, SPSH_E_LIMIT, "more than %zu manifests in a folder", MANIFESTS_MAX);
-    if (list->count == list->capacity) {
-        const size_t capacity = list->capacity == 0 ? 16 : 2 * list->capacity;
-        manifest *grown = realloc(list->items, capacity * sizeof(*grown));
-        if (grown == NULL)
-            return no_memory(err);
-        list->items = grown;
-        list->capacity = capacity;
-    }
+    manifest *grown = spsh__grow(list->items, &list->capacity, list->count + 1, sizeof(*grown));
+    if (grown == NULL)
+        return no_memory(err);
+    list->items = grown;
     manifest *m = &list->items[list->count];
     *m = (manifest){.name = strdup(name)};
     if (m->name == NULL)

@@ -262,13 +262,6 @@ static size_t stem_of(spsh_bytes name)
     return name.size_bytes;
 }
 
-static bool has_ending(spsh_bytes name, const char *ending)
-{
-    const size_t length = strlen(ending);
-    return name.size_bytes > length &&
-           memcmp(name.data + name.size_bytes - length, ending, length) == 0;
-}
-
 static spsh_status reject_member(shar_scan *s, const char *detail, const spsh__lhotse_cut *cut,
                                  const spsh__row_place *place, spsh_error *err)
 {
@@ -313,7 +306,7 @@ static spsh_status take_pair(shar_scan *s, const spsh__lhotse_cut *cut,
     if (!spsh__bytes_equal(stem, cut->id))
         return reject_member(s, "it stands where the cut's audio belongs, and has another name",
                              cut, place, err);
-    if (!has_ending(name, ".nodata")) {
+    if (!spsh__ends_with(name, ".nodata")) {
         audio.found = true;
         audio.piece = s->data;
         audio.source = spsh__builder_bytes(&s->source);
@@ -374,8 +367,8 @@ static bool is_second(const shar_scan *s, spsh_bytes name)
 {
     const spsh_bytes first = spsh__builder_bytes(&s->data_name);
     const size_t stem = stem_of(name);
-    return (has_ending(name, ".json") || has_ending(name, ".nometa")) && stem == stem_of(first) &&
-           memcmp(name.data, first.data, stem) == 0;
+    return (spsh__ends_with(name, ".json") || spsh__ends_with(name, ".nometa")) &&
+           stem == stem_of(first) && memcmp(name.data, first.data, stem) == 0;
 }
 
 static spsh_status take_member(void *user, const spsh__view_member *member, spsh_error *err)

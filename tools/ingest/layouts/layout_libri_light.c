@@ -41,15 +41,6 @@ static spsh_status no_memory(spsh_error *err)
     return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a chapter");
 }
 
-static bool is_digits(spsh_bytes text)
-{
-    for (size_t i = 0; i < text.size_bytes; i++) {
-        if (text.data[i] < '0' || text.data[i] > '9')
-            return false;
-    }
-    return text.size_bytes > 0;
-}
-
 static bool is_subset(spsh_bytes name)
 {
     static const char *const names[] = {"small", "medium", "large", "duplicate"};
@@ -62,11 +53,9 @@ static bool is_subset(spsh_bytes name)
 
 static spsh_bytes take_last(spsh_bytes *path)
 {
-    size_t begin = path->size_bytes;
-    while (begin > 0 && path->data[begin - 1] != '/')
-        begin--;
-    const spsh_bytes last = {path->data + begin, path->size_bytes - begin};
-    path->size_bytes = begin > 0 ? begin - 1 : 0;
+    const spsh_bytes last = spsh__bytes_base_name(*path);
+    const size_t before = path->size_bytes - last.size_bytes;
+    path->size_bytes = before > 0 ? before - 1 : 0;
     return last;
 }
 
@@ -85,7 +74,7 @@ static bool find_place(light_scan *l, const char *folder, chapter_place *ret_pla
     ret_place->subset = take_last(&path);
     if (!is_subset(ret_place->subset))
         ret_place->subset = (spsh_bytes){0};
-    return is_digits(ret_place->speaker);
+    return spsh__is_digits(ret_place->speaker);
 }
 
 static void text_member(light_scan *l, const char *key, const spsh__json_value *value)
@@ -259,7 +248,7 @@ static bool is_chapter_json(const spsh__view *folder, const char *name)
     size_t size_bytes = 0;
     spsh__text_file file = {.fd = -1};
     const size_t length = strlen(name);
-    if (length < 6 || length > NAME_MAX || strcmp(name + length - 5, ".json") != 0)
+    if (length > NAME_MAX)
         return false;
     (void)snprintf(chapter, sizeof(chapter), "%.*s.flac", (int)(length - 5), name);
     if (!spsh__view_has_file(folder, chapter) ||
@@ -283,8 +272,7 @@ static spsh_status check_folder(const spsh__view *folder, bool *ret_is_tree, sps
     for (unsigned i = 0; i < PROBE_NAMES_MAX && tried < PROBE_JSON_MAX && !*ret_is_tree; i++) {
         if (!spsh__view_folder_next(listing, &entry))
             break;
-        const size_t length = strlen(entry.name);
-        if (length < 6 || strcmp(entry.name + length - 5, ".json") != 0)
+        if (!spsh__ends_with(spsh__bytes_of(entry.name), ".json"))
             continue;
         tried++;
         *ret_is_tree = is_chapter_json(folder, entry.name);

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "common/file_names.h"
+#include "common/grow.h"
 #include "common/json_text.h"
 #include "ingest/scan/scan.h"
 #include "ingest/view/text_file.h"
@@ -25,27 +26,7 @@
 
 #define TRANS_SUFFIX      ".trans.txt"
 #define READERS_MAX       ((size_t)1 << 20)
-#define ID_DIGITS_MAX     ((size_t)18)
 #define PROBE_FOLDERS_MAX 256U
-
-static bool is_digits(spsh_bytes text)
-{
-    for (size_t i = 0; i < text.size_bytes; i++) {
-        if (text.data[i] < '0' || text.data[i] > '9')
-            return false;
-    }
-    return text.size_bytes > 0;
-}
-
-static bool parse_id(spsh_bytes text, uint64_t *ret_id)
-{
-    if (!is_digits(text) || text.size_bytes > ID_DIGITS_MAX)
-        return false;
-    *ret_id = 0;
-    for (size_t i = 0; i < text.size_bytes; i++)
-        *ret_id = *ret_id * 10 + (uint64_t)(text.data[i] - '0');
-    return true;
-}
 
 /* The bytes up to the next '-', which are taken from rest together with it. */
 static spsh_bytes take_part(spsh_bytes *rest)
@@ -66,7 +47,8 @@ bool spsh__librispeech_key_parse(spsh_bytes key, spsh__librispeech_key *ret_key)
     ret_key->reader = take_part(&key);
     ret_key->chapter = take_part(&key);
     ret_key->index = key;
-    return is_digits(ret_key->reader) && is_digits(ret_key->chapter) && is_digits(ret_key->index);
+    return spsh__is_digits(ret_key->reader) && spsh__is_digits(ret_key->chapter) &&
+           spsh__is_digits(ret_key->index);
 }
 
 static int compare_reader_ids(const void *a, const void *b)
@@ -101,14 +83,11 @@ static spsh_status add_reader(spsh__librispeech_readers *readers, uint64_t id, s
         return SPSH_OK;
     if (readers->count == READERS_MAX)
         return SPSH_OK;
-    if (readers->count == readers->capacity) {
-        size_t capacity = readers->capacity == 0 ? 256 : readers->capacity * 2;
-        spsh__librispeech_reader *grown = realloc(readers->readers, capacity * sizeof(*grown));
-        if (grown == NULL)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %zu readers", capacity);
-        readers->readers = grown;
-        readers->capacity = capacity;
-    }
+    spsh__librispeech_reader *grown =
+        spsh__grow(readers->readers, &readers->capacity, readers->count + 1, sizeof(*grown));
+    if (grown == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %zu readers", readers->count + 1);
+    readers->readers = grown;
     memcpy(reader.sex, sex.data, sex.size_bytes);
     readers->readers[readers->count++] = reader;
     return SPSH_OK;
@@ -141,7 +120,7 @@ spsh_status spsh__librispeech_readers_add(const spsh__text_input *input,
     spsh_status rc = spsh__row_reader_new(input, &dialect, &reader, err);
     while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
         uint64_t id = 0;
-        if (row.problem == NULL && row.field_count == 5 && parse_id(row.fields[0], &id))
+        if (row.problem == NULL && row.field_count == 5 && spsh__parse_digits(row.fields[0], &id))
             rc = add_reader(readers, id, row.fields[1], err);
     }
     spsh__row_reader_free(reader);
@@ -185,9 +164,8 @@ static int compare_audio(const void *a, const void *b, void *user)
 
 static bool is_trans_name(const spsh__folder_entry *entry)
 {
-    const size_t suffix = strlen(TRANS_SUFFIX);
-    return entry->name_bytes > suffix &&
-           strcmp(entry->name + entry->name_bytes - suffix, TRANS_SUFFIX) == 0;
+    return spsh__ends_with((spsh_bytes){(const uint8_t *)entry->name, entry->name_bytes},
+                           TRANS_SUFFIX);
 }
 
 static spsh_status collect_audio(libri_scan *l, const spsh__folder *folder, spsh_error *err)
@@ -196,14 +174,11 @@ static spsh_status collect_audio(libri_scan *l, const spsh__folder *folder, spsh
     for (size_t i = 0; i < folder->entry_count; i++) {
         if (!spsh__is_audio_name(spsh__bytes_of(folder->entries[i].name)))
             continue;
-        if (l->audio_count == l->audio_capacity) {
-            size_t capacity = l->audio_capacity == 0 ? 256 : l->audio_capacity * 2;
-            audio_entry *audio = realloc(l->audio, capacity * sizeof(*audio));
-            if (audio == NULL)
-                return no_memory(err);
-            l->audio = audio;
-            l->audio_capacity = capacity;
-        }
+        audio_entry *audio =
+            spsh__grow(l->audio, &l->audio_capacity, l->audio_count + 1, sizeof(*audio));
+        if (audio == NULL)
+            return no_memory(err);
+        l->audio = audio;
         l->audio[l->audio_count++] = (audio_entry){(uint32_t)i, false};
     }
     union {
@@ -260,33 +235,11 @@ static spsh_status reject_file(libri_scan *l, const spsh__folder *folder, const 
     return l->source.failed ? no_memory(err) : spsh__scan_reject(&l->scan, &reject, place, err);
 }
 
-static spsh_bytes last_component(spsh_bytes path)
-{
-    size_t begin = path.size_bytes;
-    while (begin > 0 && path.data[begin - 1] != '/')
-        begin--;
-    return begin == 0 ? path : (spsh_bytes){path.data + begin, path.size_bytes - begin};
-}
-
 static void drop_component(spsh_bytes *path)
 {
-    path->size_bytes -= last_component(*path).size_bytes;
+    path->size_bytes -= spsh__bytes_base_name(*path).size_bytes;
     while (path->size_bytes > 0 && path->data[path->size_bytes - 1] == '/')
         path->size_bytes--;
-}
-
-/* "train" of "train-clean-100"; empty when the name is not that of a subset. */
-static spsh_bytes split_of(spsh_bytes subset)
-{
-    static const char *const splits[] = {"train", "dev", "test"};
-    for (size_t i = 0; i < sizeof(splits) / sizeof(splits[0]); i++) {
-        const size_t length = strlen(splits[i]);
-        if (subset.size_bytes >= length && memcmp(subset.data, splits[i], length) == 0 &&
-            (subset.size_bytes == length || subset.data[length] == '-' ||
-             subset.data[length] == '_'))
-            return (spsh_bytes){subset.data, length};
-    }
-    return (spsh_bytes){0};
 }
 
 /* The folder above the reader's, when it is called like a subset or, in the sets that Libri-Light
@@ -302,14 +255,14 @@ static spsh_bytes subset_of(libri_scan *l, const spsh__folder *folder,
     spsh_bytes path = spsh__builder_bytes(&l->where);
     while (path.size_bytes > 0 && path.data[path.size_bytes - 1] == '/')
         path.size_bytes--;
-    if (spsh__bytes_equal(last_component(path), key->chapter))
+    if (spsh__bytes_equal(spsh__bytes_base_name(path), key->chapter))
         drop_component(&path);
-    if (spsh__bytes_equal(last_component(path), key->reader))
+    if (spsh__bytes_equal(spsh__bytes_base_name(path), key->reader))
         drop_component(&path);
-    const spsh_bytes subset = last_component(path);
+    const spsh_bytes subset = spsh__bytes_base_name(path);
     const bool half = spsh__bytes_equal(subset, spsh__bytes_of("clean")) ||
                       spsh__bytes_equal(subset, spsh__bytes_of("other"));
-    return half || split_of(subset).size_bytes > 0 ? subset : (spsh_bytes){0};
+    return half || spsh__leading_split(subset).size_bytes > 0 ? subset : (spsh_bytes){0};
 }
 
 static bool has_word(spsh_bytes subset, const char *word)
@@ -333,7 +286,7 @@ static void set_extras(libri_scan *l, spsh_bytes subset, spsh_bytes reader)
     uint64_t id = 0;
     spsh__builder_clear(&l->extras);
     const spsh__librispeech_reader *known = NULL;
-    if (parse_id(reader, &id))
+    if (spsh__parse_digits(reader, &id))
         known = spsh__librispeech_readers_find(&l->readers, id);
     if (known != NULL)
         spsh__json_member(&l->extras, 0, spsh__bytes_of("gender"), spsh__bytes_of(known->sex));
@@ -438,7 +391,7 @@ static spsh_status scan_row(libri_scan *l, const spsh__folder *folder, const sps
         line.text = row->fields[1];
         if (spsh__librispeech_key_parse(line.id, &line.key)) {
             line.subset = subset_of(l, folder, &line.key);
-            line.split = split_of(line.subset);
+            line.split = spsh__leading_split(line.subset);
             return scan_line(l, folder, &line, err);
         }
     }
@@ -582,7 +535,7 @@ static spsh_status probe_folder(void *user, const spsh__folder *folder, spsh_err
             continue;
         spsh_bytes rest = {(const uint8_t *)entry->name, entry->name_bytes - strlen(TRANS_SUFFIX)};
         const spsh_bytes reader = take_part(&rest);
-        if (!is_digits(reader) || !is_digits(rest))
+        if (!spsh__is_digits(reader) || !spsh__is_digits(rest))
             continue;
         p->result->matches = true;
         spsh__probe_say(p->result, "it holds %.100s%s%.60s", folder->path,

@@ -104,10 +104,9 @@ static size_t find_field(const mdc_scan *m, spsh_bytes name)
 /* A column's number where the table has no header: "0". */
 static size_t number_of(const char *text)
 {
-    char *end = NULL;
-    const unsigned long number = strtoul(text, &end, 10);
-    return *text >= '0' && *text <= '9' && *end == '\0' && number < HEADER_MAX ? number
-                                                                               : SPSH__COLUMN_NONE;
+    uint64_t number = 0;
+    const bool is_number = spsh__take_digits(&text, HEADER_MAX - 1, &number) && *text == '\0';
+    return is_number ? (size_t)number : SPSH__COLUMN_NONE;
 }
 
 /* row: the header; NULL when the table has none. */
@@ -146,16 +145,11 @@ static spsh_status take_header(mdc_scan *m, const spsh__row *row, spsh_error *er
                      s->columns[find_role(s, ROLE_AUDIO)].source);
 }
 
-static spsh_bytes field_at(const spsh__row *row, size_t field)
-{
-    return field < row->field_count ? row->fields[field] : (spsh_bytes){0};
-}
-
 static spsh_bytes role_value(const mdc_scan *m, const spsh__row *row, mdc_role role)
 {
     const size_t column = m->role_of[role];
     const spsh_bytes value =
-        column == SPSH__COLUMN_NONE ? (spsh_bytes){0} : field_at(row, m->field_of[column]);
+        column == SPSH__COLUMN_NONE ? (spsh_bytes){0} : spsh__row_field(row, m->field_of[column]);
     return spsh__is_placeholder(value) ? (spsh_bytes){0} : value;
 }
 
@@ -177,17 +171,9 @@ static void fill_in(const mdc_scan *m, const char *pattern, const spsh__row *row
         if (spsh__bytes_equal(name, spsh__bytes_of(VALUE_OF_ITSELF)))
             spsh__builder_append_bytes(out, value);
         else
-            spsh__builder_append_bytes(out, trim(field_at(row, find_field(m, name))));
+            spsh__builder_append_bytes(out, trim(spsh__row_field(row, find_field(m, name))));
         pattern = end + 1;
     }
-}
-
-static bool ends_with(spsh_bytes text, const char *suffix)
-{
-    const size_t length = strlen(suffix);
-    return text.size_bytes >= length &&
-           spsh__bytes_equal_nocase((spsh_bytes){text.data + text.size_bytes - length, length},
-                                    spsh__bytes_of(suffix));
 }
 
 /* path becomes root/folder/value, with what is empty left out. */
@@ -225,7 +211,7 @@ static spsh_status find_file(mdc_scan *m, const spsh__row *row, size_t column, m
 {
     const spsh__mdc_schema *s = m->schema;
     const spsh__mdc_column *c = &s->columns[column];
-    const spsh_bytes written = trim(field_at(row, m->field_of[column]));
+    const spsh_bytes written = trim(spsh__row_field(row, m->field_of[column]));
     const size_t folder_count = s->audio_folders.count > 0 ? s->audio_folders.count : 1;
     file->found = false;
     spsh__builder_clear(&m->value);
@@ -234,7 +220,7 @@ static spsh_status find_file(mdc_scan *m, const spsh__row *row, size_t column, m
     else
         spsh__builder_append_bytes(&m->value, written);
     const char *extension =
-        ends_with(spsh__builder_bytes(&m->value), c->extension) ? "" : c->extension;
+        spsh__has_extension(spsh__builder_bytes(&m->value), c->extension) ? "" : c->extension;
     for (size_t i = 0; i < 2 * folder_count && !file->found; i++) {
         const char *folder = s->audio_folders.count > 0 ? s->audio_folders.items[i / 2] : "";
         if (i % 2 == 1 && *extension == '\0')
@@ -264,12 +250,12 @@ static void set_extras(mdc_scan *m, const spsh__row *row)
         bool has_role = false;
         for (size_t role = 0; role < ROLES && !has_role; role++)
             has_role = m->role_of[role] == i;
-        const spsh_bytes value = field_at(row, m->field_of[i]);
+        const spsh_bytes value = spsh__row_field(row, m->field_of[i]);
         if (!has_role && value.size_bytes > 0)
             spsh__json_member(&m->extras, 0, spsh__bytes_of(s->columns[i].name), value);
     }
     for (size_t i = 0; i < m->header_count; i++) {
-        const spsh_bytes value = field_at(row, i);
+        const spsh_bytes value = spsh__row_field(row, i);
         if (!m->is_mapped[i] && value.size_bytes > 0 && header_name(m, i).size_bytes > 0)
             spsh__json_member(&m->extras, 0, header_name(m, i), value);
     }
@@ -313,7 +299,7 @@ static spsh_status emit_row(mdc_scan *m, const spsh__row *row, const spsh__row_p
     mdc_file file = {.path = &m->text_path};
     spsh_bytes text = {0};
     if (text_column != SPSH__COLUMN_NONE)
-        text = field_at(row, m->field_of[text_column]);
+        text = spsh__row_field(row, m->field_of[text_column]);
     if (has_file && text.size_bytes > 0) {
         spsh_status rc = find_file(m, row, text_column, &file, err);
         if (rc != SPSH_OK)
@@ -350,7 +336,7 @@ static spsh_status scan_row(mdc_scan *m, const spsh__row *row, spsh_error *err)
     const size_t audio = m->role_of[ROLE_AUDIO];
     spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
     mdc_file file = {.path = &m->path};
-    if (row->problem == NULL && row->field_count == 1 && row->fields[0].size_bytes == 0)
+    if (spsh__row_is_blank(row))
         return SPSH_OK;
     if (row->problem == NULL && m->header_count > 0 && row->field_count > m->header_count) {
         reject.reason = SPSH_REJECT_ROW_FIELD_COUNT;
@@ -363,7 +349,7 @@ static spsh_status scan_row(mdc_scan *m, const spsh__row *row, spsh_error *err)
         return SPSH_OK;
     }
     reject.reason = SPSH_REJECT_MISSING_AUDIO;
-    if (trim(field_at(row, m->field_of[audio])).size_bytes == 0) {
+    if (trim(spsh__row_field(row, m->field_of[audio])).size_bytes == 0) {
         reject.detail = "the row names no file";
         return spsh__scan_reject(m->scan, &reject, &place, err);
     }

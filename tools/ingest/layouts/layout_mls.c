@@ -86,42 +86,21 @@ static spsh_status no_memory(spsh_error *err)
     return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for an MLS split");
 }
 
-static size_t digits_at(spsh_bytes text, size_t at)
-{
-    size_t end = at;
-    while (end < text.size_bytes && text.data[end] >= '0' && text.data[end] <= '9')
-        end++;
-    return end - at;
-}
-
 static bool parse_id(spsh_bytes text, mls_id *ret_id)
 {
-    const size_t speaker = digits_at(text, 0);
+    const size_t speaker = spsh__digits_at(text, 0);
     if (speaker == 0 || speaker == text.size_bytes || text.data[speaker] != '_')
         return false;
-    const size_t book = digits_at(text, speaker + 1);
+    const size_t book = spsh__digits_at(text, speaker + 1);
     const size_t second = speaker + 1 + book;
     if (book == 0 || second >= text.size_bytes || text.data[second] != '_')
         return false;
-    const size_t index = digits_at(text, second + 1);
+    const size_t index = spsh__digits_at(text, second + 1);
     *ret_id = (mls_id){
         {text.data,               speaker},
         {text.data + speaker + 1, book   }
     };
     return index > 0 && second + 1 + index == text.size_bytes;
-}
-
-static bool starts_with(spsh_bytes text, const char *prefix)
-{
-    const size_t length = strlen(prefix);
-    return text.size_bytes >= length && memcmp(text.data, prefix, length) == 0;
-}
-
-static bool ends_with(spsh_bytes text, const char *suffix)
-{
-    const size_t length = strlen(suffix);
-    return text.size_bytes >= length &&
-           memcmp(text.data + text.size_bytes - length, suffix, length) == 0;
 }
 
 static const char *const languages[][2] = {
@@ -138,9 +117,9 @@ static const char *const languages[][2] = {
 /* "german" of "mls_german_opus", or of "german". */
 static spsh_bytes language_of(spsh_bytes name)
 {
-    if (ends_with(name, "_opus"))
+    if (spsh__ends_with(name, "_opus"))
         name.size_bytes -= strlen("_opus");
-    if (starts_with(name, "mls_") && name.size_bytes > 4)
+    if (name.size_bytes > 4 && memcmp(name.data, "mls_", 4) == 0)
         return (spsh_bytes){name.data + 4, name.size_bytes - 4};
     for (size_t i = 0; i < sizeof(languages) / sizeof(languages[0]); i++) {
         if (spsh__bytes_equal(name, spsh__bytes_of(languages[i][0])))
@@ -480,9 +459,9 @@ static spsh_status set_extras(mls_scan *m, const spsh__name_slot *slot, spsh_byt
     spsh_status rc = SPSH_OK;
     m->expected_ns = 0;
     spsh__builder_clear(&m->extras);
-    for (size_t i = 0; i < speaker.size_bytes && i < 18; i++)
-        number = number * 10 + (uint64_t)(speaker.data[i] - '0');
-    const spsh__librispeech_reader *known = spsh__librispeech_readers_find(&m->speakers, number);
+    const spsh__librispeech_reader *known = NULL;
+    if (spsh__parse_digits(speaker, &number))
+        known = spsh__librispeech_readers_find(&m->speakers, number);
     if (known != NULL)
         spsh__json_member(&m->extras, 0, spsh__bytes_of("gender"), spsh__bytes_of(known->sex));
     else if (m->has_metainfo)
@@ -584,7 +563,7 @@ static spsh_status scan_row(mls_scan *m, const spsh__row *row, spsh_error *err)
                                    row->raw};
     spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
     mls_id parts;
-    if (row->problem == NULL && row->field_count == 1 && row->fields[0].size_bytes == 0)
+    if (spsh__row_is_blank(row))
         return SPSH_OK;
     if (row->problem == NULL && row->field_count != 2) {
         reject.reason = SPSH_REJECT_ROW_FIELD_COUNT;
@@ -731,7 +710,7 @@ static bool name_trees(const spsh__view *view, const spsh__path_list *trees, sps
 
 static mls_form form_of(spsh_bytes name)
 {
-    return ends_with(name, "_opus") ? MLS_OPUS : MLS_FLAC;
+    return spsh__ends_with(name, "_opus") ? MLS_OPUS : MLS_FLAC;
 }
 
 /* One language as flac and as opus is every utterance twice, under the same id. */

@@ -51,9 +51,11 @@ static uint64_t number_of(const char *path)
 {
     const char *base = spsh__base_name(path);
     for (const char *at = base + strlen(base); at > base; at--) {
-        const size_t digits = strspn(at, "0123456789");
-        if (at[-1] == '_' && digits > 0 && digits <= NUMBER_DIGITS)
-            return strtoull(at, NULL, 10);
+        const char *digits = at;
+        uint64_t number = 0;
+        if (at[-1] == '_' && spsh__take_digits(&digits, UINT64_MAX, &number) &&
+            (size_t)(digits - at) <= NUMBER_DIGITS)
+            return number;
     }
     return UINT64_MAX;
 }
@@ -66,10 +68,8 @@ static bool is_bucket(const char *name)
 
 static bool is_manifest_name(const char *name)
 {
-    const size_t length = strlen(name);
-    return !spsh__is_ignored_name(name) &&
-           ((length > 5 && strcmp(name + length - 5, ".json") == 0) ||
-            (length > 6 && strcmp(name + length - 6, ".jsonl") == 0));
+    return !spsh__is_ignored_name(name) && (spsh__ends_with(spsh__bytes_of(name), ".json") ||
+                                            spsh__ends_with(spsh__bytes_of(name), ".jsonl"));
 }
 
 static bool is_below(const char *path, const char *folder)
@@ -259,21 +259,6 @@ static spsh_status index_archives(unit_scan *u, spsh_error *err)
 
 /* ---- lines ---- */
 
-static bool take_number(const spsh__json_value *value, uint64_t *ret_number)
-{
-    const spsh_bytes raw = value->raw;
-    uint64_t number = 0;
-    if (raw.size_bytes == 0 || raw.size_bytes > NUMBER_DIGITS)
-        return false;
-    for (size_t i = 0; i < raw.size_bytes; i++) {
-        if (raw.data[i] < '0' || raw.data[i] > '9')
-            return false;
-        number = number * 10 + (uint64_t)(raw.data[i] - '0');
-    }
-    *ret_number = number;
-    return true;
-}
-
 /* The name without the "-sub<N>" before its extension; the same name when it has none. */
 static spsh_bytes without_sub(spsh_bytes name)
 {
@@ -286,24 +271,16 @@ static spsh_bytes without_sub(spsh_bytes name)
     return (spsh_bytes){name.data, end - 4};
 }
 
-/* A name as members have it: tars of NeMo have no folders. */
-static spsh_bytes base_name(spsh_bytes name)
-{
-    size_t begin = name.size_bytes;
-    while (begin > 0 && name.data[begin - 1] != '/')
-        begin--;
-    return (spsh_bytes){name.data + begin, name.size_bytes - begin};
-}
-
 static spsh_status find_line(void *user, spsh_bytes written, const spsh__json_value *shard,
                              spsh__json_archived *ret_member, spsh_error *err)
 {
     unit_scan *u = user;
     spsh__found_member member;
     uint64_t number = u->manifest_number;
-    const spsh_bytes names[] = {written, base_name(written), without_sub(base_name(written))};
+    const spsh_bytes base = spsh__bytes_base_name(written);
+    const spsh_bytes names[] = {written, base, without_sub(base)};
     *ret_member = (spsh__json_archived){.detail = "the line names no archive"};
-    if (shard != NULL && !take_number(shard, &number))
+    if (shard != NULL && !spsh__parse_digits(shard->raw, &number))
         return SPSH_OK;
     if (number == UINT64_MAX)
         return SPSH_OK;

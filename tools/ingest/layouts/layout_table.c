@@ -36,14 +36,6 @@ static int compare_candidates(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static bool has_extension(const char *name, const char *extension)
-{
-    const size_t length = strlen(name);
-    const size_t own = strlen(extension);
-    return length > own &&
-           spsh__bytes_equal_nocase(spsh__bytes_of(name + length - own), spsh__bytes_of(extension));
-}
-
 static spsh_status list_candidates(const spsh__view *view, const char *extension, candidates *c,
                                    unsigned *ret_seen, spsh_error *err)
 {
@@ -55,7 +47,8 @@ static spsh_status list_candidates(const spsh__view *view, const char *extension
         return SPSH_FAIL_OS(err, errno == ENOMEM ? SPSH_E_NO_MEMORY : SPSH_E_IO, errno,
                             "%s: cannot be read", root);
     while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
-        if (!has_extension(entry.name, extension) || spsh__is_ignored_name(entry.name))
+        if (!spsh__has_extension(spsh__bytes_of(entry.name), extension) ||
+            spsh__is_ignored_name(entry.name))
             continue;
         ++*ret_seen;
         if (c->count == CANDIDATES_MAX)

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "common/file_names.h"
+#include "common/grow.h"
 #include "common/row_reader.h"
 #include "ingest/metadata/json_manifest.h"
 #include "ingest/metadata/sample_scan.h"
@@ -59,17 +60,10 @@ static spsh_status no_memory(spsh_error *err)
 
 /* ---- lists ---- */
 
-static bool ends_with(spsh_bytes text, const char *ending)
-{
-    const spsh_bytes end = spsh__bytes_of(ending);
-    return text.size_bytes > end.size_bytes &&
-           spsh__bytes_equal_nocase(
-               (spsh_bytes){text.data + text.size_bytes - end.size_bytes, end.size_bytes}, end);
-}
-
 static bool names_archive(spsh_bytes line)
 {
-    return ends_with(line, ".tar") || ends_with(line, ".tar.gz") || ends_with(line, ".tgz");
+    return spsh__has_extension(line, ".tar") || spsh__has_extension(line, ".tar.gz") ||
+           spsh__has_extension(line, ".tgz");
 }
 
 static bool is_blank(uint8_t byte)
@@ -169,7 +163,7 @@ static spsh_status look_at(const spsh__view *view, const spsh__view_entry *entry
     if (spsh__is_ignored_name(entry->name))
         return SPSH_OK;
     if (entry->type == SPSH__VIEW_FILE || (entry->type == SPSH__VIEW_LINK && !entry->enters))
-        return ends_with(spsh__bytes_of(entry->name), ".list")
+        return spsh__has_extension(spsh__bytes_of(entry->name), ".list")
                    ? add_list(view, lists, entry->name, err)
                    : SPSH_OK;
     if (!entry->enters || lists->folders++ >= FOLDERS_MAX)
@@ -257,14 +251,10 @@ static spsh__name_slot *find_archive(shard_scan *s, spsh_bytes line)
 
 static spsh_status push_shard(shard_scan *s, const char *archive, spsh_error *err)
 {
-    if (s->shard_count == s->shard_capacity) {
-        const size_t capacity = s->shard_capacity == 0 ? 64 : 2 * s->shard_capacity;
-        shard *grown = realloc(s->shards, capacity * sizeof(*grown));
-        if (grown == NULL)
-            return no_memory(err);
-        s->shards = grown;
-        s->shard_capacity = capacity;
-    }
+    shard *grown = spsh__grow(s->shards, &s->shard_capacity, s->shard_count + 1, sizeof(*grown));
+    if (grown == NULL)
+        return no_memory(err);
+    s->shards = grown;
     s->shards[s->shard_count++] = (shard){
         archive, s->list == NULL ? (spsh_bytes){0} : spsh__split_of_name(spsh__base_name(s->list))};
     return SPSH_OK;

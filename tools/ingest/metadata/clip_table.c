@@ -311,14 +311,9 @@ static spsh_status take_header(clip_scan *c, const spsh__row *row, spsh_error *e
     return SPSH_OK;
 }
 
-static spsh_bytes field_at(const spsh__row *row, size_t column)
-{
-    return column < row->field_count ? row->fields[column] : (spsh_bytes){0};
-}
-
 static spsh_bytes field(const clip_scan *c, const spsh__row *row, spsh__clip_role role)
 {
-    return field_at(row, c->column_of[role]);
+    return spsh__row_field(row, c->column_of[role]);
 }
 
 /* ---- rows ---- */
@@ -473,7 +468,7 @@ static void set_names(clip_scan *c, const spsh__row *row, spsh_bytes locale)
     }
     spsh__builder_clear(&c->domain);
     if (c->domain_column != SPSH__COLUMN_NONE) {
-        spsh__builder_append_bytes(&c->domain, field_at(row, c->domain_column));
+        spsh__builder_append_bytes(&c->domain, spsh__row_field(row, c->domain_column));
     } else {
         spsh__builder_append_text(&c->domain, c->form->corpus);
         spsh__builder_append(&c->domain, "/", 1);
@@ -589,7 +584,7 @@ static spsh_status scan_row(clip_scan *c, const spsh__row *row, spsh_error *err)
                                    row->raw};
     const spsh_bytes written = row_path(c, row);
     spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
-    if (row->problem == NULL && row->field_count == 1 && row->fields[0].size_bytes == 0)
+    if (spsh__row_is_blank(row))
         return SPSH_OK;
     if (row->problem != NULL)
         return spsh__scan_reject(c->scan, &reject, &place, err);

@@ -130,10 +130,7 @@ static giga_column column_role(spsh_bytes name)
 
 bool spsh__giga_is_table_name(const char *name)
 {
-    const size_t length = strlen(name);
-    return length > strlen(TABLE_SUFFIX) &&
-           strcmp(name + length - strlen(TABLE_SUFFIX), TABLE_SUFFIX) == 0 &&
-           strstr(name, "_chunks_") != NULL;
+    return spsh__ends_with(spsh__bytes_of(name), TABLE_SUFFIX) && strstr(name, "_chunks_") != NULL;
 }
 
 static const spsh__dialect csv = {.kind = SPSH__DIALECT_RFC, .delimiter = ','};
@@ -352,7 +349,7 @@ static spsh_status scan_rows(spsh__giga_tables *t, const spsh__text_input *input
     if (rc == SPSH_OK)
         rc = take_header(t, &row, err);
     while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
-        if (row.problem == NULL && row.field_count == 1 && row.fields[0].size_bytes == 0)
+        if (spsh__row_is_blank(&row))
             continue;
         rc = take_row(t, &row, err);
         if (rc == SPSH_OK)

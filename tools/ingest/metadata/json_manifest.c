@@ -50,12 +50,8 @@ static spsh_status no_memory(spsh_error *err)
 
 static bool has_extension(const char *name, const char *const *extensions)
 {
-    const spsh_bytes all = spsh__bytes_of(name);
     for (size_t i = 0; extensions[i] != NULL; i++) {
-        const spsh_bytes own = spsh__bytes_of(extensions[i]);
-        if (all.size_bytes > own.size_bytes &&
-            spsh__bytes_equal_nocase(
-                (spsh_bytes){all.data + all.size_bytes - own.size_bytes, own.size_bytes}, own))
+        if (spsh__has_extension(spsh__bytes_of(name), extensions[i]))
             return true;
     }
     return false;

@@ -114,11 +114,8 @@ static size_t archive_stem(const char *path)
                                           ".tar", ".tgz", ".txz", ".zip"};
     size_t size_bytes = strlen(path);
     for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
-        const spsh_bytes ending = spsh__bytes_of(endings[i]);
-        const spsh_bytes tail = {(const uint8_t *)path + size_bytes - ending.size_bytes,
-                                 ending.size_bytes};
-        if (size_bytes > ending.size_bytes && spsh__bytes_equal_nocase(tail, ending))
-            size_bytes -= ending.size_bytes;
+        if (spsh__has_extension((spsh_bytes){(const uint8_t *)path, size_bytes}, endings[i]))
+            size_bytes -= strlen(endings[i]);
     }
     return size_bytes;
 }
@@ -234,14 +231,10 @@ static bool fits_role(json_role role, const spsh__json_value *value)
 static uint64_t take_number(const spsh__json_value *value, size_t digits_max, uint64_t otherwise)
 {
     uint64_t number = 0;
-    if (value == NULL || value->raw.size_bytes > digits_max)
-        return otherwise;
-    for (size_t i = 0; i < value->raw.size_bytes; i++) {
-        if (!is_digit((char)value->raw.data[i]))
-            return otherwise;
-        number = number * 10 + (uint64_t)(value->raw.data[i] - '0');
-    }
-    return number;
+    return value != NULL && value->raw.size_bytes <= digits_max &&
+                   spsh__parse_digits(value->raw, &number)
+               ? number
+               : otherwise;
 }
 
 /* 0 for a rate that no shard can hold. */

@@ -101,25 +101,14 @@ static spsh_status open_rows(const table_scan *t, spsh__row_reader **ret_reader,
     return SPSH_OK;
 }
 
-/* A field by its column's number; empty where the row is short or the table has no such column. */
-static spsh_bytes field_at(const spsh__row *row, size_t column)
-{
-    return column < row->field_count ? row->fields[column] : (spsh_bytes){0};
-}
-
 static spsh_bytes field(const table_scan *t, const spsh__row *row, spsh__column_role role)
 {
-    return field_at(row, t->format.columns.column_of[role]);
+    return spsh__row_field(row, t->format.columns.column_of[role]);
 }
 
 static bool has_column(const table_scan *t, spsh__column_role role)
 {
     return t->format.columns.column_of[role] != SPSH__COLUMN_NONE;
-}
-
-static bool is_blank_row(const spsh__row *row)
-{
-    return row->problem == NULL && row->field_count == 1 && row->fields[0].size_bytes == 0;
 }
 
 static spsh_bytes name_field(const table_scan *t, const spsh__row *row, spsh__column_role role)
@@ -353,7 +342,7 @@ static spsh_bytes row_split(const table_scan *t, const spsh__row *row)
 static spsh_bytes row_domain(const table_scan *t, const spsh__row *row)
 {
     if (t->scan.domain_rule == SPSH__DOMAIN_COLUMN) {
-        const spsh_bytes value = field_at(row, t->domain_column);
+        const spsh_bytes value = spsh__row_field(row, t->domain_column);
         return spsh__is_placeholder(value) ? (spsh_bytes){0} : value;
     }
     const spsh_bytes domain = name_field(t, row, SPSH__COLUMN_DOMAIN);
@@ -363,7 +352,7 @@ static spsh_bytes row_domain(const table_scan *t, const spsh__row *row)
 static spsh_bytes row_text(const table_scan *t, const spsh__row *row)
 {
     const spsh_bytes text = field(t, row, SPSH__COLUMN_TEXT);
-    return text.size_bytes > 0 ? text : field_at(row, t->format.text_else);
+    return text.size_bytes > 0 ? text : spsh__row_field(row, t->format.text_else);
 }
 
 static spsh_status emit_row(table_scan *t, const spsh__row *row, const spsh__audio_file *audio,
@@ -436,7 +425,7 @@ static spsh_status scan_row(table_scan *t, const spsh__row *row, spsh_error *err
     spsh__audio_file audio;
     spsh_reject reject;
     segment cut;
-    if (is_blank_row(row))
+    if (spsh__row_is_blank(row))
         return SPSH_OK;
     if (row_refused(t, row, &reject))
         return spsh__scan_reject(&t->scan, &reject, &place, err);

@@ -26,17 +26,16 @@ static spsh_status parse_domain_rule(spsh__scan *scan, const char *rule, spsh_er
         return SPSH_OK;
     }
     if (strncmp(rule, "dir:", 4) == 0) {
-        char *end = NULL;
-        errno = 0;
-        long level = strtol(rule + 4, &end, 10);
-        if (end == rule + 4 || *end != '\0' || errno != 0 || level == 0 ||
-            level > DIRECTORY_RULE_MAX || level < -DIRECTORY_RULE_MAX)
+        const char *digits = rule + 4 + (rule[4] == '-');
+        uint64_t level = 0;
+        if (!spsh__take_digits(&digits, DIRECTORY_RULE_MAX, &level) || *digits != '\0' ||
+            level == 0)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                              "domain rule '%s': write dir:1 for the first folder below the "
                              "corpus or dir:-1 for the folder that holds the file",
                              rule);
         scan->domain_rule = SPSH__DOMAIN_DIRECTORY;
-        scan->domain_directory = level;
+        scan->domain_directory = rule[4] == '-' ? -(long)level : (long)level;
         return SPSH_OK;
     }
     scan->domain_rule = SPSH__DOMAIN_NAME;

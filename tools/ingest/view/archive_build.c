@@ -16,6 +16,7 @@
 
 #include "archive_find.h"
 #include "common/file_names.h"
+#include "common/grow.h"
 #include "common/human.h"
 #include "speechshard/inside.h"
 
@@ -61,14 +62,11 @@ static spsh_status hold_problem(spsh__archive_index *index, size_t archive,
         index->archives[archive].has_unlisted_problems = true;
         return SPSH_OK;
     }
-    if (held->count == held->capacity) {
-        const size_t capacity = held->capacity == 0 ? 16 : 2 * held->capacity;
-        spsh__held_problem *grown = realloc(held->items, capacity * sizeof(*grown));
-        if (grown == NULL)
-            return spsh__archive_no_memory(err);
-        held->items = grown;
-        held->capacity = capacity;
-    }
+    spsh__held_problem *grown =
+        spsh__grow(held->items, &held->capacity, held->count + 1, sizeof(*grown));
+    if (grown == NULL)
+        return spsh__archive_no_memory(err);
+    held->items = grown;
     spsh__held_problem *item = &held->items[held->count++];
     *item = (spsh__held_problem){archive, problem->kind, strdup(problem->path),
                                  strdup(problem->detail)};
@@ -272,16 +270,13 @@ static spsh_status push_archive(spsh__archive_index *index, const spsh__indexed_
         spsh__indexed_archive_clear(&copy);
         return spsh__archive_no_memory(err);
     }
-    if (index->archive_count == index->archive_capacity) {
-        size_t capacity = index->archive_capacity == 0 ? 16 : 2 * index->archive_capacity;
-        spsh__indexed_archive *grown = realloc(index->archives, capacity * sizeof(*grown));
-        if (grown == NULL) {
-            spsh__indexed_archive_clear(&copy);
-            return spsh__archive_no_memory(err);
-        }
-        index->archives = grown;
-        index->archive_capacity = capacity;
+    spsh__indexed_archive *grown = spsh__grow(index->archives, &index->archive_capacity,
+                                              index->archive_count + 1, sizeof(*grown));
+    if (grown == NULL) {
+        spsh__indexed_archive_clear(&copy);
+        return spsh__archive_no_memory(err);
     }
+    index->archives = grown;
     const char *slash = strrchr(copy.path, '/');
     copy.folder_bytes = slash == NULL ? 0 : (size_t)(slash - copy.path);
     index->archives[index->archive_count++] = copy;

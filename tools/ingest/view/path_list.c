@@ -4,20 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/grow.h"
+
 bool spsh__path_list_push(spsh__path_list *list, char *path)
 {
-    if (path != NULL && list->count == list->capacity) {
-        const size_t capacity = list->capacity == 0 ? 16 : 2 * list->capacity;
-        char **grown = realloc(list->paths, capacity * sizeof(*grown));
-        if (grown == NULL) {
-            free(path);
-            return false;
-        }
-        list->paths = grown;
-        list->capacity = capacity;
-    }
-    if (path == NULL)
+    char **grown = path == NULL
+                       ? NULL
+                       : spsh__grow(list->paths, &list->capacity, list->count + 1, sizeof(*grown));
+    if (grown == NULL) {
+        free(path);
         return false;
+    }
+    list->paths = grown;
     list->paths[list->count++] = path;
     return true;
 }

@@ -11,6 +11,7 @@
 
 #include "common/byte_builder.h"
 #include "common/file_names.h"
+#include "common/grow.h"
 #include "folder_set.h"
 #include "path_list.h"
 #include "speechshard/inside.h"
@@ -61,14 +62,11 @@ static void list_sort_down(spsh__path_list *list, size_t begin)
 
 static spsh_status add_entry(walk *w, const char *name, spsh__entry_type type, spsh_error *err)
 {
-    if (w->entry_count == w->entry_capacity) {
-        size_t capacity = w->entry_capacity == 0 ? 256 : w->entry_capacity * 2;
-        spsh__folder_entry *entries = realloc(w->entries, capacity * sizeof(*entries));
-        if (entries == NULL)
-            return no_memory(err);
-        w->entries = entries;
-        w->entry_capacity = capacity;
-    }
+    spsh__folder_entry *entries =
+        spsh__grow(w->entries, &w->entry_capacity, w->entry_count + 1, sizeof(*entries));
+    if (entries == NULL)
+        return no_memory(err);
+    w->entries = entries;
     const size_t name_bytes = strlen(name);
     /* The name's place is an offset until the folder is read: the buffer may move. */
     w->entries[w->entry_count++] = (spsh__folder_entry){NULL, (uint32_t)name_bytes, type};
