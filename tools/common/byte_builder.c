@@ -46,6 +46,12 @@ void spsh__builder_free(spsh__builder *buffer)
     *buffer = (spsh__builder){0};
 }
 
+void spsh__builders_free(spsh__builder *const *buffers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        spsh__builder_free(buffers[i]);
+}
+
 const char *spsh__builder_text(spsh__builder *buffer)
 {
     uint8_t *end = spsh__builder_reserve(buffer, 1);

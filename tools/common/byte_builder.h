@@ -63,6 +63,12 @@ const char *spsh__builder_path(spsh__builder *path, const char *directory, const
 /* Empty, with its memory kept; a failure is forgotten. */
 void spsh__builder_clear(spsh__builder *buffer);
 void spsh__builder_free(spsh__builder *buffer);
+void spsh__builders_free(spsh__builder *const *buffers, size_t count);
+
+/* Free each of the builders that the arguments point to. */
+#define SPSH__BUILDERS_FREE(...)                                                                   \
+    spsh__builders_free((spsh__builder *const[]){__VA_ARGS__},                                     \
+                        sizeof((spsh__builder *const[]){__VA_ARGS__}) / sizeof(spsh__builder *))
 
 /* The content with a NUL behind it (not counted), or NULL when an append failed. */
 const char *spsh__builder_text(spsh__builder *buffer);

@@ -35,7 +35,7 @@ typedef struct row_values {
 } row_values;
 
 typedef struct folder_scan {
-    spsh__scan scan;
+    spsh__scan *scan;
     spsh__name_index used; /* paths relative to the root that rows have named */
     const char *folder;    /* of the metadata file that is being read, relative to the root */
     spsh_bytes folder_split;
@@ -158,7 +158,7 @@ static spsh_status emit_row(folder_scan *f, const row_values *row, const spsh__v
         .end_ns = SPSH_SEGMENT_END,
         .source_bytes = info->size_bytes,
     };
-    return spsh__scan_emit(&f->scan, &item, place, err);
+    return spsh__scan_emit(f->scan, &item, place, err);
 }
 
 /* Find the row's file below the metadata file's folder. */
@@ -170,7 +170,7 @@ static spsh_status scan_values(folder_scan *f, row_values *row, const spsh__row_
         .reason = SPSH_REJECT_MISSING_AUDIO, .source = row->file, .id = row->id, .rows = 1};
     if (row->file.size_bytes == 0) {
         reject.detail = "the row names no file";
-        return spsh__scan_reject(&f->scan, &reject, place, err);
+        return spsh__scan_reject(f->scan, &reject, place, err);
     }
     while (row->file.size_bytes > 2 && memcmp(row->file.data, "./", 2) == 0)
         row->file = (spsh_bytes){row->file.data + 2, row->file.size_bytes - 2};
@@ -181,21 +181,21 @@ static spsh_status scan_values(folder_scan *f, row_values *row, const spsh__row_
         return no_memory(err);
     if (row->split.size_bytes == 0)
         row->split = f->folder_split;
-    if (!spsh__scan_wants_split(&f->scan, row->split)) {
-        f->scan.excluded_rows++;
+    if (!spsh__scan_wants_split(f->scan, row->split)) {
+        f->scan->excluded_rows++;
         return SPSH_OK;
     }
     reject.source = spsh__builder_bytes(&f->relative);
-    const int error = spsh__view_stat(f->scan.options->view, path, &info);
+    const int error = spsh__view_stat(f->scan->options->view, path, &info);
     if (error != 0) {
         const bool absent = error == ENOENT || error == ENOTDIR;
         reject.reason = absent ? SPSH_REJECT_MISSING_AUDIO : SPSH_REJECT_UNREADABLE;
         reject.detail = absent ? NULL : strerror(error);
-        return spsh__scan_reject(&f->scan, &reject, place, err);
+        return spsh__scan_reject(f->scan, &reject, place, err);
     }
     if (info.type != SPSH__VIEW_FILE) {
         reject.reason = SPSH_REJECT_NOT_REGULAR;
-        return spsh__scan_reject(&f->scan, &reject, place, err);
+        return spsh__scan_reject(f->scan, &reject, place, err);
     }
     return emit_row(f, row, &info, place, err);
 }
@@ -224,7 +224,7 @@ static spsh_status scan_csv_row(folder_scan *f, const spsh__table_columns *colum
         reject.detail = "the row has more fields than the header";
     }
     if (reject.detail != NULL)
-        return spsh__scan_reject(&f->scan, &reject, &place, err);
+        return spsh__scan_reject(f->scan, &reject, &place, err);
     spsh__builder_clear(&f->extras);
     spsh__table_extras(columns, row->fields, row->field_count, &f->extras);
     if (f->extras.failed)
@@ -276,12 +276,12 @@ static spsh_status scan_csv(folder_scan *f, const spsh__text_input *input, spsh_
     if (rc == SPSH_OK)
         rc = read_header(reader, &columns, &file_at, err);
     if (rc == SPSH_OK && file_at != SIZE_MAX)
-        rc = spsh__table_note_unused(&f->scan, "metadata.csv", &columns, err);
+        rc = spsh__table_note_unused(f->scan, "metadata.csv", &columns, err);
     while (rc == SPSH_OK && file_at != SIZE_MAX &&
            (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
         rc = scan_csv_row(f, &columns, file_at, &row, err);
         if (rc == SPSH_OK)
-            rc = spsh__scan_progress(&f->scan, 1, err);
+            rc = spsh__scan_progress(f->scan, 1, err);
     }
     spsh__row_reader_free(reader);
     spsh__table_columns_free(&columns);
@@ -336,7 +336,7 @@ static spsh_status scan_json_line(folder_scan *f, const spsh__jsonl_line *line, 
     }
     if (problem != NULL) {
         const spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = problem, .rows = 1};
-        return spsh__scan_reject(&f->scan, &reject, &place, err);
+        return spsh__scan_reject(f->scan, &reject, &place, err);
     }
     row_values values = {
         .file = member(f, line, FILE_MEMBER, FILE_MEMBER + 1, 0),
@@ -368,7 +368,7 @@ static spsh_status scan_jsonl(folder_scan *f, const spsh__text_input *input, con
     while (rc == SPSH_OK && (rc = spsh__jsonl_reader_next(reader, &line, err)) == SPSH_OK) {
         rc = scan_json_line(f, &line, err);
         if (rc == SPSH_OK)
-            rc = spsh__scan_progress(&f->scan, 1, err);
+            rc = spsh__scan_progress(f->scan, 1, err);
     }
     spsh__jsonl_reader_free(reader);
     return rc == SPSH_E_END ? SPSH_OK : rc;
@@ -489,7 +489,7 @@ static spsh_status reject_unnamed(folder_scan *f, const spsh__folder *folder, sp
                                     .source = spsh__builder_bytes(&f->relative),
                                     .detail = "no row names it"};
         if (spsh__name_index_find(&f->used, reject.source) == NULL)
-            rc = spsh__scan_reject(&f->scan, &reject, NULL, err);
+            rc = spsh__scan_reject(f->scan, &reject, NULL, err);
     }
     return rc;
 }
@@ -504,27 +504,17 @@ static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_erro
     return rc == SPSH_OK ? reject_unnamed(f, folder, err) : rc;
 }
 
-static spsh_status audiofolder_scan(const spsh_ingest_options *options,
-                                    const spsh_ingest_sink *sink, spsh_error *err)
+static spsh_status audiofolder_scan(spsh__scan *scan, spsh_error *err)
 {
-    folder_scan f = {0};
-    const spsh__walk_visitor visitor = {scan_folder, &f, spsh__scan_walk_note, &f.scan};
-    spsh_status rc = spsh__scan_begin(&f.scan, options, sink, err);
-    if (rc == SPSH_OK)
-        rc = spsh__scan_refuse_column(&f.scan, "an AudioFolder", err);
-    if (rc == SPSH_OK)
-        rc = spsh__walk(options->view, &visitor, err);
+    folder_scan f = {.scan = scan};
+    const spsh__walk_visitor visitor = {scan_folder, &f, spsh__scan_walk_note, scan};
+    spsh_status rc = spsh__walk(scan->options->view, &visitor, err);
     if (rc == SPSH_OK && f.seen == 0)
         rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
                        "%s: no metadata.csv or metadata.jsonl with a file_name",
-                       spsh__view_root(options->view));
-    if (rc == SPSH_OK)
-        rc = spsh__scan_finish(&f.scan, err);
+                       spsh__view_root(scan->options->view));
     spsh__name_index_free(&f.used);
-    spsh__builder *const buffers[] = {&f.prefix, &f.place, &f.relative,
-                                      &f.source, &f.id,    &f.extras};
-    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
-        spsh__builder_free(buffers[i]);
+    SPSH__BUILDERS_FREE(&f.prefix, &f.place, &f.relative, &f.source, &f.id, &f.extras);
     for (size_t i = 0; i < sizeof(f.strings) / sizeof(f.strings[0]); i++)
         spsh__builder_free(&f.strings[i]);
     return rc;
@@ -556,7 +546,6 @@ static spsh_status audiofolder_probe(const spsh__view *view, spsh_layout_probe *
 {
     spsh__path_list trees = {0};
     const spsh__tree_search search = {.view = view, .check_fn = check_folder};
-    *ret_probe = (spsh_layout_probe){0};
     spsh_status rc = spsh__trees_find(&search, &trees, err);
     if (rc != SPSH_OK)
         return rc;
@@ -571,5 +560,6 @@ const spsh_layout spsh__layout_audiofolder = {
     .summary = "audio with metadata.csv or metadata.jsonl (file_name), one a split if wanted",
     .tier = SPSH_LAYOUT_FORMAT,
     .probe_fn = audiofolder_probe,
+    .without_columns = "an AudioFolder",
     .scan_fn = audiofolder_scan,
 };

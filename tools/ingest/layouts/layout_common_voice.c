@@ -220,8 +220,7 @@ static spsh_status scan_mirror(spsh__scan *scan, const char *path, spsh_error *e
         qsort(locales.data, count, LOCALE_BYTES, compare_locales);
     for (size_t i = 0; i < count && rc == SPSH_OK; i++)
         rc = scan_mirrored(scan, path, (const char *)locales.data + i * LOCALE_BYTES, err);
-    spsh__builder_free(&folder);
-    spsh__builder_free(&locales);
+    SPSH__BUILDERS_FREE(&folder, &locales);
     return rc;
 }
 
@@ -272,8 +271,7 @@ static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *nam
     else
         rc = scan_mirror(scan, path, err);
     spsh__view_close(folder);
-    spsh__builder_free(&locale);
-    spsh__builder_free(&subset);
+    SPSH__BUILDERS_FREE(&locale, &subset);
     return rc;
 }
 

@@ -31,7 +31,7 @@ typedef struct stem_entry {
 } stem_entry;
 
 typedef struct folder_scan {
-    spsh__scan scan;
+    spsh__scan *scan;
     stem_entry *stems;
     size_t stem_count, stem_capacity;
     uint64_t sidecar_count; /* audio files with a text, in this folder */
@@ -101,7 +101,7 @@ static spsh_status reject_entry(folder_scan *f, const spsh__folder *folder, cons
     reject.source = spsh__builder_bytes(&f->source);
     if (f->source.failed)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
-    return spsh__scan_reject(&f->scan, &reject, NULL, err);
+    return spsh__scan_reject(f->scan, &reject, NULL, err);
 }
 
 /* An entry that should have been a file. rows: utterances lost by it. */
@@ -243,7 +243,7 @@ static spsh_status emit_audio(folder_scan *f, const spsh__folder *folder, const 
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
     if (beside->json != NULL)
         add_json(&f->json, &item);
-    return spsh__scan_emit(&f->scan, &item, NULL, err);
+    return spsh__scan_emit(f->scan, &item, NULL, err);
 }
 
 /* The entries from begin to end have one stem. */
@@ -307,7 +307,7 @@ static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_erro
     for (size_t i = 0; i < folder->entry_count && rc == SPSH_OK; i++)
         rc = classify(f, folder, i, err);
     if (rc != SPSH_OK || f->stem_count == 0)
-        return rc == SPSH_OK ? spsh__scan_progress(&f->scan, folder->entry_count, err) : rc;
+        return rc == SPSH_OK ? spsh__scan_progress(f->scan, folder->entry_count, err) : rc;
     union {
         const spsh__folder *in;
         void *out;
@@ -320,7 +320,7 @@ static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_erro
             end++;
         rc = emit_stem(f, folder, i, end, err);
         if (rc == SPSH_OK)
-            rc = spsh__scan_progress(&f->scan, end - i, err);
+            rc = spsh__scan_progress(f->scan, end - i, err);
         i = end;
     }
     if (rc == SPSH_OK && f->sidecar_count > 0)
@@ -328,27 +328,14 @@ static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_erro
     return rc;
 }
 
-static spsh_status folder_layout_scan(const spsh_ingest_options *options,
-                                      const spsh_ingest_sink *sink, spsh_error *err)
+static spsh_status folder_layout_scan(spsh__scan *scan, spsh_error *err)
 {
-    folder_scan f = {0};
-    const spsh__walk_visitor visitor = {scan_folder, &f, spsh__scan_walk_note, &f.scan};
-    spsh_status rc = spsh__scan_begin(&f.scan, options, sink, err);
-    if (rc == SPSH_OK)
-        rc = spsh__scan_refuse_split(&f.scan, "a folder of audio", err);
-    if (rc == SPSH_OK)
-        rc = spsh__scan_refuse_column(&f.scan, "a folder of audio", err);
-    if (rc == SPSH_OK)
-        rc = spsh__walk(options->view, &visitor, err);
-    if (rc == SPSH_OK)
-        rc = spsh__scan_finish(&f.scan, err);
+    folder_scan f = {.scan = scan};
+    const spsh__walk_visitor visitor = {scan_folder, &f, spsh__scan_walk_note, scan};
+    spsh_status rc = spsh__walk(scan->options->view, &visitor, err);
     free(f.stems);
-    spsh__builder_free(&f.audio_path);
-    spsh__builder_free(&f.text_path);
-    spsh__builder_free(&f.json_path);
     spsh__json_sidecar_free(&f.json);
-    spsh__builder_free(&f.source);
-    spsh__builder_free(&f.id);
+    SPSH__BUILDERS_FREE(&f.audio_path, &f.text_path, &f.json_path, &f.source, &f.id);
     return rc;
 }
 
@@ -375,7 +362,6 @@ static spsh_status folder_layout_probe(const spsh__view *view, spsh_layout_probe
                                        spsh_error *err)
 {
     const spsh__walk_visitor visitor = {.folder_fn = probe_folder, .user = ret_probe};
-    *ret_probe = (spsh_layout_probe){0};
     if (spsh__view_file(view) != NULL)
         return SPSH_OK;
     spsh_status rc = spsh__walk(view, &visitor, err);
@@ -387,5 +373,7 @@ const spsh_layout spsh__layout_folder = {
     .summary = "audio files, each with a text file of the same name or without",
     .tier = SPSH_LAYOUT_FOLDER,
     .probe_fn = folder_layout_probe,
+    .without_splits = "a folder of audio",
+    .without_columns = "a folder of audio",
     .scan_fn = folder_layout_scan,
 };

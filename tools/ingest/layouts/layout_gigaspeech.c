@@ -76,7 +76,7 @@ static const unsigned segment_kinds[SEGMENT_KEYS] = {
 };
 
 typedef struct giga_scan {
-    spsh__scan scan;
+    spsh__scan *scan;
     spsh__audio_resolver *resolver;
     spsh__builder written, source, document, id, text, speaker, extras, common, column;
     spsh__giga_tables *tables;
@@ -110,16 +110,16 @@ static spsh_bytes split_of(const giga_scan *g, const spsh__json_value *subsets, 
             split = spsh__bytes_of("dev");
         else if (spsh__bytes_equal_nocase(name, spsh__bytes_of("test")))
             split = spsh__bytes_of("test");
-        wanted = wanted || spsh__scan_wants_split(&g->scan, name);
+        wanted = wanted || spsh__scan_wants_split(g->scan, name);
     }
-    *ret_wanted = wanted || spsh__scan_wants_split(&g->scan, split);
+    *ret_wanted = wanted || spsh__scan_wants_split(g->scan, split);
     return split;
 }
 
 /* --domain column:NAME: of the segment, else of the recording. */
 static spsh_bytes column_of(giga_scan *g, spsh_bytes segment, spsh_bytes recording)
 {
-    const char *name = (const char *)g->scan.domain_name.data;
+    const char *name = (const char *)g->scan->domain_name.data;
     const spsh_bytes objects[] = {segment, recording};
     spsh__json_value value;
     size_t offset = 0;
@@ -150,7 +150,7 @@ static spsh_status reject_segment(giga_scan *g, spsh_reject_reason reason, const
                                 .id = id,
                                 .detail = detail,
                                 .rows = 1};
-    return spsh__scan_reject(&g->scan, &reject, &audio->place, err);
+    return spsh__scan_reject(g->scan, &reject, &audio->place, err);
 }
 
 static void segment_extras(giga_scan *g, const spsh__json_value *subsets, spsh_bytes text)
@@ -187,7 +187,7 @@ static spsh_status take_segment(giga_scan *g, const giga_audio *audio, spsh_byte
                                           : &audio->values[AUDIO_SUBSETS];
     item.split = split_of(g, subsets, &wanted);
     if (!wanted) {
-        g->scan.excluded_rows++;
+        g->scan->excluded_rows++;
         return SPSH_OK;
     }
     const char *problem =
@@ -217,10 +217,10 @@ static spsh_status take_segment(giga_scan *g, const giga_audio *audio, spsh_byte
     segment_extras(g, subsets, item.text);
     item.extras = spsh__builder_bytes(&g->extras);
     item.domain =
-        g->scan.domain_rule == SPSH__DOMAIN_COLUMN ? column_of(g, raw, audio->raw) : audio->domain;
+        g->scan->domain_rule == SPSH__DOMAIN_COLUMN ? column_of(g, raw, audio->raw) : audio->domain;
     if (g->id.failed || g->text.failed || g->speaker.failed || g->extras.failed || g->column.failed)
         return no_memory(err);
-    return spsh__scan_emit(&g->scan, &item, &audio->place, err);
+    return spsh__scan_emit(g->scan, &item, &audio->place, err);
 }
 
 /* Why the recording's file cannot be packed; SPSH_REJECT_COUNT: it can. */
@@ -260,11 +260,11 @@ static spsh_status reject_audio(giga_scan *g, const giga_audio *audio, spsh_reje
                 g, subsets.kind == SPSH__JSON_ARRAY ? &subsets : &audio->values[AUDIO_SUBSETS],
                 &wanted);
         reject.rows += wanted;
-        g->scan.excluded_rows += !wanted;
+        g->scan->excluded_rows += !wanted;
     }
-    return reject.rows == 0 && g->scan.options->split_filter != NULL
+    return reject.rows == 0 && g->scan->options->split_filter != NULL
                ? SPSH_OK
-               : spsh__scan_reject(&g->scan, &reject, &audio->place, err);
+               : spsh__scan_reject(g->scan, &reject, &audio->place, err);
 }
 
 static spsh_status take_segments(giga_scan *g, giga_audio *audio, spsh_error *err)
@@ -318,7 +318,7 @@ static spsh_status take_element(giga_scan *g, const char *name, const spsh__json
     if (problem != NULL) {
         const spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = problem, .rows = 1};
         audio.place.offset_bytes += offset;
-        return spsh__scan_reject(&g->scan, &reject, &audio.place, err);
+        return spsh__scan_reject(g->scan, &reject, &audio.place, err);
     }
     problem = spsh__json_kind_problem(values, audio_names, audio_kinds, AUDIO_KEYS, buffer);
     if (problem != NULL) {
@@ -344,7 +344,7 @@ static spsh_status scan_json(giga_scan *g, const char *name, spsh_error *err)
     spsh__json_elements *elements = NULL;
     spsh__json_element element;
     spsh_error broken = SPSH_ERROR_INIT;
-    spsh_status rc = spsh__text_file_open(g->scan.options->view, name, &file, err);
+    spsh_status rc = spsh__text_file_open(g->scan->options->view, name, &file, err);
     if (rc != SPSH_OK)
         return rc;
     const spsh__text_input input = spsh__text_input_file(&file);
@@ -353,7 +353,7 @@ static spsh_status scan_json(giga_scan *g, const char *name, spsh_error *err)
            (rc = spsh__json_elements_next(elements, &element, &broken)) == SPSH_OK) {
         rc = take_element(g, name, &element, err);
         if (rc == SPSH_OK)
-            rc = spsh__scan_progress(&g->scan, 1, err);
+            rc = spsh__scan_progress(g->scan, 1, err);
     }
     spsh__json_elements_free(elements);
     spsh__text_file_close(&file);
@@ -361,7 +361,7 @@ static spsh_status scan_json(giga_scan *g, const char *name, spsh_error *err)
         const spsh_reject reject = {.reason = SPSH_REJECT_TRUNCATED,
                                     .source = spsh__bytes_of(name),
                                     .detail = broken.message};
-        return spsh__scan_reject(&g->scan, &reject, NULL, err);
+        return spsh__scan_reject(g->scan, &reject, NULL, err);
     }
     if (rc != SPSH_OK && rc != SPSH_E_END && broken.status == rc && err != NULL)
         *err = broken;
@@ -471,7 +471,6 @@ static spsh_status find_files(const spsh__view *view, giga_files *f, spsh_error 
 static spsh_status giga_probe(const spsh__view *view, spsh_layout_probe *ret_probe, spsh_error *err)
 {
     giga_files files = {.first_only = true};
-    *ret_probe = (spsh_layout_probe){0};
     spsh_status rc = find_files(view, &files, err);
     if (rc == SPSH_OK && files.list.count > 0) {
         ret_probe->matches = true;
@@ -486,41 +485,35 @@ static spsh_status giga_probe(const spsh__view *view, spsh_layout_probe *ret_pro
 
 static void giga_free(giga_scan *g)
 {
-    spsh__builder *const buffers[] = {&g->written, &g->source, &g->document, &g->id,    &g->text,
-                                      &g->speaker, &g->extras, &g->common,   &g->column};
-    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
-        spsh__builder_free(buffers[i]);
+    SPSH__BUILDERS_FREE(&g->written, &g->source, &g->document, &g->id, &g->text, &g->speaker,
+                        &g->extras, &g->common, &g->column);
     spsh__giga_tables_free(g->tables);
     spsh__audio_resolver_free(g->resolver);
     free(g);
 }
 
-static spsh_status giga_scan_root(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
-                                  spsh_error *err)
+static spsh_status giga_scan_root(spsh__scan *scan, spsh_error *err)
 {
     giga_files files = {0};
     giga_scan *g = calloc(1, sizeof(*g));
     if (g == NULL)
         return no_memory(err);
-    spsh_status rc = spsh__scan_begin(&g->scan, options, sink, err);
+    g->scan = scan;
+    spsh_status rc = spsh__audio_resolver_new(scan->options->view, &g->resolver, err);
     if (rc == SPSH_OK)
-        rc = spsh__audio_resolver_new(options->view, &g->resolver, err);
+        rc = spsh__giga_tables_new(scan, &g->tables, err);
     if (rc == SPSH_OK)
-        rc = spsh__giga_tables_new(&g->scan, &g->tables, err);
-    if (rc == SPSH_OK)
-        rc = find_files(options->view, &files, err);
+        rc = find_files(scan->options->view, &files, err);
     if (rc == SPSH_OK && files.list.count == 0)
         rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
                        "%s: holds no GigaSpeech.json and no <subset>_chunks_*_metadata.csv",
-                       spsh__view_root(options->view));
+                       spsh__view_root(scan->options->view));
     for (size_t i = 0; i < files.list.count && rc == SPSH_OK; i++)
         rc = is_json_name(files.list.paths[i])
                  ? scan_json(g, files.list.paths[i], err)
                  : spsh__giga_table_scan(g->tables, files.list.paths[i], err);
     if (rc == SPSH_OK)
         rc = spsh__giga_tables_end(g->tables, err);
-    if (rc == SPSH_OK)
-        rc = spsh__scan_finish(&g->scan, err);
     spsh__path_list_free(&files.list);
     giga_free(g);
     return rc;

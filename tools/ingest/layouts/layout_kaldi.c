@@ -61,7 +61,7 @@ typedef struct recording {
 } recording;
 
 typedef struct kaldi_scan {
-    spsh__scan scan;
+    spsh__scan *scan;
     const char *real_root;
     spsh__builder bases;       /* folders that relative paths are tried in, each with its NUL */
     size_t base_at[BASES_MAX]; /* in the view, or absolute */
@@ -118,7 +118,7 @@ static bool look_in(kaldi_scan *k, const char *folder, spsh__view_info *ret_info
     spsh__builder_append_bytes(&r->path, path);
     const char *name = spsh__builder_text(&r->path);
     k->failed |= name == NULL;
-    *ret_errno = name == NULL ? ENOMEM : spsh__view_stat(k->scan.options->view, name, ret_info);
+    *ret_errno = name == NULL ? ENOMEM : spsh__view_stat(k->scan->options->view, name, ret_info);
     return *ret_errno == 0 && ret_info->type != SPSH__VIEW_FOLDER;
 }
 
@@ -354,7 +354,7 @@ static spsh_status emit(kaldi_scan *k, const utterance *u, const spsh__row_place
         .end_ns = u->end_ns,
         .source_bytes = r->size_bytes,
     };
-    return spsh__scan_emit(&k->scan, &item, place, err);
+    return spsh__scan_emit(k->scan, &item, place, err);
 }
 
 /* The next word of rest. */
@@ -400,7 +400,7 @@ static spsh_status reject_utterance(kaldi_scan *k, const spsh_reject *reject,
     bool has_text = false;
     spsh_bytes text = {0};
     spsh_status rc = spsh__kaldi_table_find(&k->tables[TEXT], reject->id, &has_text, &text, err);
-    return rc == SPSH_OK ? spsh__scan_reject(&k->scan, reject, place, err) : rc;
+    return rc == SPSH_OK ? spsh__scan_reject(k->scan, reject, place, err) : rc;
 }
 
 static spsh_status scan_row(kaldi_scan *k, kaldi_file leader, const spsh__row *row, spsh_error *err)
@@ -409,7 +409,7 @@ static spsh_status scan_row(kaldi_scan *k, kaldi_file leader, const spsh__row *r
                                    row->raw};
     spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
     if (row->problem != NULL)
-        return spsh__scan_reject(&k->scan, &reject, &place, err);
+        return spsh__scan_reject(k->scan, &reject, &place, err);
     utterance u = {.id = row->fields[0], .recording = row->fields[0], .end_ns = SPSH_SEGMENT_END};
     reject.id = u.id;
     if (leader == SEGMENTS) {
@@ -436,7 +436,7 @@ static spsh_status reject_unused(kaldi_scan *k, kaldi_file file, const spsh__row
         .reason = file == TEXT ? SPSH_REJECT_ORPHAN_TEXT : SPSH_REJECT_ORPHAN_AUDIO,
         .id = row->fields[0],
         .detail = file == TEXT ? "no utterance has this id" : "no segment has this recording"};
-    return k->place.failed ? no_memory(err) : spsh__scan_reject(&k->scan, &reject, &place, err);
+    return k->place.failed ? no_memory(err) : spsh__scan_reject(k->scan, &reject, &place, err);
 }
 
 static spsh_status reject_unused_text(void *user, const spsh__row *row, spsh_error *err)
@@ -466,7 +466,7 @@ static spsh_status scan_rows(kaldi_scan *k, kaldi_file leader, spsh_error *err)
     while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
         rc = scan_row(k, leader, &row, err);
         if (rc == SPSH_OK)
-            rc = spsh__scan_progress(&k->scan, 1, err);
+            rc = spsh__scan_progress(k->scan, 1, err);
     }
     spsh__row_reader_free(reader);
     return rc == SPSH_E_END ? SPSH_OK : rc;
@@ -504,8 +504,7 @@ static spsh_status tell_commands(kaldi_scan *k, spsh_error *err)
         return SPSH_OK;
     const spsh_bytes source = place_of(k, WAV);
     k->commands = 0;
-    return k->place.failed ? no_memory(err)
-                           : spsh__scan_tell_commands(&k->scan, count, source, err);
+    return k->place.failed ? no_memory(err) : spsh__scan_tell_commands(k->scan, count, source, err);
 }
 
 /* They are packed, and train on the same words as often as there are copies. */
@@ -522,7 +521,7 @@ static spsh_status tell_copies(kaldi_scan *k, spsh_error *err)
                                 .source = place_of(k, k->tables[UTT2UNIQ].exists ? UTT2UNIQ : WAV),
                                 .detail = detail};
     k->copies = 0;
-    return k->place.failed ? no_memory(err) : spsh__scan_reject(&k->scan, &reject, NULL, err);
+    return k->place.failed ? no_memory(err) : spsh__scan_reject(k->scan, &reject, NULL, err);
 }
 
 static void close_tables(kaldi_scan *k)
@@ -559,7 +558,7 @@ static void add_folders_above(kaldi_scan *k, const char *path)
 /* The process's directory, the data directory, and the folders above it. */
 static spsh_status find_bases(kaldi_scan *k, const char *below, spsh_error *err)
 {
-    const char *root = spsh__view_real_root(k->scan.options->view);
+    const char *root = spsh__view_real_root(k->scan->options->view);
     char *process = realpath(".", NULL);
     spsh__builder_clear(&k->bases);
     if (process != NULL)
@@ -574,11 +573,11 @@ static spsh_status find_bases(kaldi_scan *k, const char *below, spsh_error *err)
 static spsh_status scan_tables(kaldi_scan *k, kaldi_file leader, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    const bool whole = k->scan.options->split_filter == NULL;
-    if (spsh__scan_wants_split(&k->scan, k->split) || spsh__scan_wants_split(&k->scan, k->name))
+    const bool whole = k->scan->options->split_filter == NULL;
+    if (spsh__scan_wants_split(k->scan, k->split) || spsh__scan_wants_split(k->scan, k->name))
         rc = scan_rows(k, leader, err);
     else
-        k->scan.excluded_rows += k->tables[leader].row_count;
+        k->scan->excluded_rows += k->tables[leader].row_count;
     if (rc == SPSH_OK && whole)
         rc = spsh__kaldi_table_end(&k->tables[TEXT], err);
     if (rc == SPSH_OK && whole && leader == SEGMENTS)
@@ -600,14 +599,14 @@ static spsh_status scan_directory(kaldi_scan *k, const char *below, spsh_error *
         spsh__builder_append(&k->prefix, "/", 1);
     }
     spsh__builder_clear(&k->folder);
-    spsh__view_folder_name(k->scan.options->view, below, &k->folder);
+    spsh__view_folder_name(k->scan->options->view, below, &k->folder);
     spsh_status rc =
         k->prefix.failed || k->folder.failed ? no_memory(err) : find_bases(k, below, err);
     if (rc != SPSH_OK)
         goto out;
     k->name = spsh__builder_bytes(&k->folder);
     k->split = spsh__leading_split(k->name);
-    rc = spsh__view_below(k->scan.options->view, below, &folder, err);
+    rc = spsh__view_below(k->scan->options->view, below, &folder, err);
     if (rc != SPSH_OK)
         goto out;
     rc = open_tables(k, folder, &leader, &opened);
@@ -696,42 +695,25 @@ static spsh_status find_directories(const spsh__view *view, directories **ret_di
 
 static void kaldi_free(kaldi_scan *k)
 {
-    spsh__builder *const buffers[] = {&k->recording.id,
-                                      &k->recording.path,
-                                      &k->recording.source,
-                                      &k->recording.channel,
-                                      &k->recording.written,
-                                      &k->recording.detail,
-                                      &k->prefix,
-                                      &k->place,
-                                      &k->speaker,
-                                      &k->language,
-                                      &k->gender,
-                                      &k->bases,
-                                      &k->extras,
-                                      &k->folder};
-    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
-        spsh__builder_free(buffers[i]);
+    SPSH__BUILDERS_FREE(&k->recording.id, &k->recording.path, &k->recording.source,
+                        &k->recording.channel, &k->recording.written, &k->recording.detail,
+                        &k->prefix, &k->place, &k->speaker, &k->language, &k->gender, &k->bases,
+                        &k->extras, &k->folder);
     spsh__kaldi_source_free(&k->entry);
 }
 
-static spsh_status kaldi_layout_scan(const spsh_ingest_options *options,
-                                     const spsh_ingest_sink *sink, spsh_error *err)
+static spsh_status kaldi_layout_scan(spsh__scan *scan, spsh_error *err)
 {
-    kaldi_scan k = {.last_base = SIZE_MAX};
+    kaldi_scan k = {.scan = scan,
+                    .real_root = spsh__view_real_root(scan->options->view),
+                    .last_base = SIZE_MAX};
     directories *d = NULL;
-    spsh_status rc = spsh__scan_begin(&k.scan, options, sink, err);
-    if (rc == SPSH_OK)
-        rc = spsh__scan_refuse_column(&k.scan, "a Kaldi data directory", err);
-    if (rc == SPSH_OK)
-        rc = find_directories(options->view, &d, err);
+    spsh_status rc = find_directories(scan->options->view, &d, err);
     if (rc == SPSH_OK && d->count == 0)
-        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: has no wav.scp", spsh__view_root(options->view));
-    k.real_root = spsh__view_real_root(options->view);
+        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: has no wav.scp",
+                       spsh__view_root(scan->options->view));
     for (size_t i = 0; rc == SPSH_OK && i < d->count; i++)
         rc = scan_directory(&k, d->names[i], err);
-    if (rc == SPSH_OK)
-        rc = spsh__scan_finish(&k.scan, err);
     if (d != NULL)
         directories_free(d);
     kaldi_free(&k);
@@ -742,7 +724,6 @@ static spsh_status kaldi_layout_probe(const spsh__view *view, spsh_layout_probe 
                                       spsh_error *err)
 {
     directories *d = NULL;
-    *ret_probe = (spsh_layout_probe){0};
     spsh_status rc = find_directories(view, &d, err);
     if (rc != SPSH_OK)
         return rc;
@@ -761,5 +742,6 @@ const spsh_layout spsh__layout_kaldi = {
     .tier = SPSH_LAYOUT_FORMAT,
     .reads_file = true,
     .probe_fn = kaldi_layout_probe,
+    .without_columns = "a Kaldi data directory",
     .scan_fn = kaldi_layout_scan,
 };

@@ -40,7 +40,7 @@ typedef struct manifest_list {
 } manifest_list;
 
 typedef struct lhotse_scan {
-    spsh__scan scan;
+    spsh__scan *scan;
     spsh__lhotse lhotse;
     manifest_list list;
     const char *names[SPSH__LHOTSE_FILES_MAX]; /* of the recordings that are being joined */
@@ -185,7 +185,6 @@ static spsh_status lhotse_probe(const spsh__view *view, spsh_layout_probe *ret_p
 {
     static const char *const whats[] = {"", "recordings", "supervisions", "cuts"};
     manifest_list list = {0};
-    *ret_probe = (spsh_layout_probe){0};
     spsh_status rc = spsh__view_file(view) != NULL ? list_add(&list, spsh__view_file(view), err)
                                                    : list_names(view, &list, err);
     for (size_t i = 0; i < list.count && i < PROBE_FILES && rc == SPSH_OK; i++) {
@@ -209,8 +208,8 @@ static spsh_status lhotse_probe(const spsh__view *view, spsh_layout_probe *ret_p
 
 static bool is_wanted(const lhotse_scan *s)
 {
-    return spsh__scan_wants_split(&s->scan, s->lhotse.name.split) ||
-           spsh__scan_wants_split(&s->scan, s->lhotse.name.partition);
+    return spsh__scan_wants_split(s->scan, s->lhotse.name.split) ||
+           spsh__scan_wants_split(s->scan, s->lhotse.name.partition);
 }
 
 static spsh_status scan_cut(lhotse_scan *s, const spsh__jsonl_line *line,
@@ -225,7 +224,7 @@ static spsh_status scan_cut(lhotse_scan *s, const spsh__jsonl_line *line,
     if (!spsh__lhotse_cut_take(&s->lhotse, line, &cut))
         return no_memory(err);
     if (!is_wanted(s)) {
-        s->scan.excluded_rows += spsh__lhotse_cut_rows(&cut);
+        s->scan->excluded_rows += spsh__lhotse_cut_rows(&cut);
         return SPSH_OK;
     }
     spsh_status rc = SPSH_OK;
@@ -266,7 +265,7 @@ static spsh_status scan_supervision(lhotse_scan *s, const spsh__jsonl_line *line
 {
     const spsh__lhotse_supervision supervision = {line->values, line->extras, line->raw};
     if (!is_wanted(s)) {
-        s->scan.excluded_rows++;
+        s->scan->excluded_rows++;
         return SPSH_OK;
     }
     spsh_status rc = take_recording(s, &line->values[1], err);
@@ -280,7 +279,7 @@ static spsh_status scan_recording(lhotse_scan *s, const spsh__jsonl_line *line,
 {
     spsh__lhotse_audio audio;
     if (!is_wanted(s)) {
-        s->scan.excluded_rows++;
+        s->scan->excluded_rows++;
         return SPSH_OK;
     }
     spsh_status rc = spsh__lhotse_find_audio(&s->lhotse, line->values, &audio, err);
@@ -297,7 +296,7 @@ static spsh_status scan_line(lhotse_scan *s, const manifest *m, const spsh__json
     if (line->problem != NULL) {
         const spsh_reject reject = {
             .reason = SPSH_REJECT_ROW_SYNTAX, .detail = line->problem, .rows = 1};
-        return spsh__scan_reject(&s->scan, &reject, &place, err);
+        return spsh__scan_reject(s->scan, &reject, &place, err);
     }
     switch (m->kind) {
     case SPSH__LHOTSE_RECORDINGS: return scan_recording(s, line, &place, err);
@@ -319,7 +318,7 @@ static spsh_status scan_manifest(lhotse_scan *s, const manifest *m, spsh_error *
     spsh__text_file file = {.fd = -1};
     spsh__jsonl_reader *reader = NULL;
     spsh__jsonl_line line;
-    spsh_status rc = spsh__text_file_open(s->scan.options->view, m->name, &file, err);
+    spsh_status rc = spsh__text_file_open(s->scan->options->view, m->name, &file, err);
     if (rc != SPSH_OK)
         return rc;
     const spsh__text_input input = spsh__text_input_file(&file);
@@ -328,7 +327,7 @@ static spsh_status scan_manifest(lhotse_scan *s, const manifest *m, spsh_error *
     while (rc == SPSH_OK && (rc = spsh__jsonl_reader_next(reader, &line, err)) == SPSH_OK) {
         rc = scan_line(s, m, &line, err);
         if (rc == SPSH_OK)
-            rc = spsh__scan_progress(&s->scan, 1, err);
+            rc = spsh__scan_progress(s->scan, 1, err);
     }
     spsh__jsonl_reader_free(reader);
     spsh__text_file_close(&file);
@@ -389,7 +388,7 @@ static spsh_status report_file(lhotse_scan *s, spsh_reject_reason reason, const 
                                const char *detail, spsh_error *err)
 {
     const spsh_reject reject = {.reason = reason, .source = spsh__bytes_of(name), .detail = detail};
-    return spsh__scan_reject(&s->scan, &reject, NULL, err);
+    return spsh__scan_reject(s->scan, &reject, NULL, err);
 }
 
 static bool is_joined(const manifest *m)
@@ -400,7 +399,7 @@ static bool is_joined(const manifest *m)
 /* A manifest that is named, with the names around it only if it has partners among them. */
 static spsh_status list_given(lhotse_scan *s, const char *given, spsh_error *err)
 {
-    const spsh__view *view = s->scan.options->view;
+    const spsh__view *view = s->scan->options->view;
     bool is_whole = false;
     spsh_status rc = list_add(&s->list, given, err);
     if (rc != SPSH_OK || look_at(view, &s->list.items[0], &is_whole, NULL) != SPSH_OK ||
@@ -425,12 +424,12 @@ static bool is_partner(manifest *m, const char *given)
 /* Fill in the kinds, and tell of what may be a manifest and cannot be read. */
 static spsh_status look_at_all(lhotse_scan *s, spsh_error *err)
 {
-    const char *given = spsh__view_file(s->scan.options->view);
+    const char *given = spsh__view_file(s->scan->options->view);
     for (size_t i = 0; i < s->list.count; i++) {
         manifest *m = &s->list.items[i];
         bool is_whole = false;
         spsh_error opened = SPSH_ERROR_INIT;
-        spsh_status rc = look_at(s->scan.options->view, m, &is_whole, &opened);
+        spsh_status rc = look_at(s->scan->options->view, m, &is_whole, &opened);
         if (rc == SPSH_E_NO_MEMORY)
             return no_memory(err);
         if (rc != SPSH_OK)
@@ -452,7 +451,7 @@ static spsh_status look_at_all(lhotse_scan *s, spsh_error *err)
     }
     return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
                      "%s: holds no Lhotse manifest in JSON lines; a JSON list or YAML %s",
-                     spsh__view_root(s->scan.options->view), TO_LINES);
+                     spsh__view_root(s->scan->options->view), TO_LINES);
 }
 
 static spsh_status scan_kind(lhotse_scan *s, spsh__lhotse_kind kind, spsh_error *err)
@@ -480,12 +479,12 @@ static spsh_status begin_join(lhotse_scan *s, const manifest *partner, spsh_erro
         count++;
     }
     s->have_last = false;
-    return spsh__lhotse_recordings_new(&s->scan, s->names, count, &s->recordings, err);
+    return spsh__lhotse_recordings_new(s->scan, s->names, count, &s->recordings, err);
 }
 
 static spsh_status end_join(lhotse_scan *s, spsh_status rc, spsh_error *err)
 {
-    if (rc == SPSH_OK && s->scan.options->split_filter == NULL)
+    if (rc == SPSH_OK && s->scan->options->split_filter == NULL)
         rc = spsh__lhotse_recordings_end(s->recordings, err);
     spsh__lhotse_recordings_free(s->recordings);
     s->recordings = NULL;
@@ -544,31 +543,27 @@ static spsh_status scan_all(lhotse_scan *s, spsh_error *err)
     return rc == SPSH_OK ? scan_kind(s, SPSH__LHOTSE_RECORDINGS, err) : rc;
 }
 
-static spsh_status lhotse_scan_root(const spsh_ingest_options *options,
-                                    const spsh_ingest_sink *sink, spsh_error *err)
+static spsh_status lhotse_scan_root(spsh__scan *scan, spsh_error *err)
 {
     lhotse_scan *s = calloc(1, sizeof(*s));
-    const char *given = spsh__view_file(options->view);
+    const char *given = spsh__view_file(scan->options->view);
     if (s == NULL)
         return no_memory(err);
-    spsh_status rc = spsh__scan_begin(&s->scan, options, sink, err);
-    s->lhotse.scan = &s->scan;
+    s->scan = scan;
+    s->lhotse.scan = scan;
+    spsh_status rc = spsh__audio_resolver_new(scan->options->view, &s->lhotse.resolver, err);
     if (rc == SPSH_OK)
-        rc = spsh__audio_resolver_new(options->view, &s->lhotse.resolver, err);
-    if (rc == SPSH_OK)
-        rc = given == NULL ? list_names(options->view, &s->list, err) : list_given(s, given, err);
+        rc = given == NULL ? list_names(scan->options->view, &s->list, err)
+                           : list_given(s, given, err);
     if (rc == SPSH_OK)
         rc = look_at_all(s, err);
     if (rc == SPSH_OK)
         rc = scan_all(s, err);
     if (rc == SPSH_OK)
-        rc = spsh__scan_tell_commands(&s->scan, s->lhotse.commands, spsh__bytes_of("."), err);
-    if (rc == SPSH_OK)
-        rc = spsh__scan_finish(&s->scan, err);
+        rc = spsh__scan_tell_commands(scan, s->lhotse.commands, spsh__bytes_of("."), err);
     list_free(&s->list);
     spsh__lhotse_free(&s->lhotse);
-    spsh__builder_free(&s->last_id);
-    spsh__builder_free(&s->wanted_id);
+    SPSH__BUILDERS_FREE(&s->last_id, &s->wanted_id);
     free(s);
     return rc;
 }

@@ -33,7 +33,7 @@ typedef struct shar_field {
 } shar_field;
 
 typedef struct shar_scan {
-    spsh__scan scan;
+    spsh__scan *scan;
     spsh__lhotse lhotse;
     shar_field fields[FIELDS_MAX]; /* that are not read */
     size_t field_count;
@@ -142,7 +142,6 @@ static spsh_status shar_probe(const spsh__view *view, spsh_layout_probe *ret_pro
 {
     spsh__builder cuts = {0};
     shar_name n;
-    *ret_probe = (spsh_layout_probe){0};
     if (spsh__view_file(view) != NULL)
         return probe_file(view, ret_probe, err);
     for (size_t i = 0; !ret_probe->matches; i++) {
@@ -197,7 +196,7 @@ static int compare_fields(const void *a, const void *b)
  * theirs. */
 static spsh_status list_shards(shar_scan *s, spsh_error *err)
 {
-    const char *file = spsh__view_file(s->scan.options->view);
+    const char *file = spsh__view_file(s->scan->options->view);
     spsh_status rc = SPSH_OK;
     spsh__view_entry entry;
     shar_name n;
@@ -206,11 +205,11 @@ static spsh_status list_shards(shar_scan *s, spsh_error *err)
         return is_cuts_name(file, &n)
                    ? add_suffix(s, n.suffix, n.suffix_bytes, err)
                    : SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: is not called cuts*.jsonl[.gz]",
-                               spsh__view_root(s->scan.options->view));
-    spsh__view_folder *folder = spsh__view_folder_open(s->scan.options->view, "");
+                               spsh__view_root(s->scan->options->view));
+    spsh__view_folder *folder = spsh__view_folder_open(s->scan->options->view, "");
     if (folder == NULL)
         return SPSH_FAIL_OS(err, errno == ENOMEM ? SPSH_E_NO_MEMORY : SPSH_E_IO, errno,
-                            "%s: cannot be read", spsh__view_root(s->scan.options->view));
+                            "%s: cannot be read", spsh__view_root(s->scan->options->view));
     while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
         if (entry.type == SPSH__VIEW_FOLDER || spsh__is_ignored_name(entry.name) ||
             !parse_name(entry.name, &n))
@@ -245,7 +244,7 @@ static spsh_status report_fields(shar_scan *s, spsh_error *err)
         const spsh_reject reject = {.reason = SPSH_REJECT_EXCLUDED_BY_RULE,
                                     .source = spsh__bytes_of(s->fields[i].name),
                                     .detail = detail};
-        rc = spsh__scan_reject(&s->scan, &reject, NULL, err);
+        rc = spsh__scan_reject(s->scan, &reject, NULL, err);
     }
     return rc;
 }
@@ -270,13 +269,13 @@ static spsh_status reject_member(shar_scan *s, const char *detail, const spsh__l
                                 .id = cut == NULL ? (spsh_bytes){0} : cut->id,
                                 .detail = detail,
                                 .rows = cut == NULL ? 0 : spsh__lhotse_cut_rows(cut)};
-    return spsh__scan_reject(&s->scan, &reject, place, err);
+    return spsh__scan_reject(s->scan, &reject, place, err);
 }
 
 static bool is_wanted(const shar_scan *s)
 {
-    return spsh__scan_wants_split(&s->scan, s->lhotse.name.split) ||
-           spsh__scan_wants_split(&s->scan, spsh__builder_bytes(&s->folder_name));
+    return spsh__scan_wants_split(s->scan, s->lhotse.name.split) ||
+           spsh__scan_wants_split(s->scan, spsh__builder_bytes(&s->folder_name));
 }
 
 /* A cut and the member at its place. */
@@ -298,7 +297,7 @@ static spsh_status take_pair(shar_scan *s, const spsh__lhotse_cut *cut,
     bad.problem = NULL;
     size_t offset = 0;
     if (!is_wanted(s)) {
-        s->scan.excluded_rows += spsh__lhotse_cut_rows(cut);
+        s->scan->excluded_rows += spsh__lhotse_cut_rows(cut);
         return SPSH_OK;
     }
     if (cut->problem != NULL && cut->reason == SPSH_REJECT_ROW_SYNTAX)
@@ -347,12 +346,12 @@ static spsh_status next_pair(shar_scan *s, spsh_error *err)
     if (line.problem != NULL) {
         const spsh_reject reject = {
             .reason = SPSH_REJECT_ROW_SYNTAX, .detail = line.problem, .rows = 1};
-        return spsh__scan_reject(&s->scan, &reject, &place, err);
+        return spsh__scan_reject(s->scan, &reject, &place, err);
     }
     if (!spsh__lhotse_cut_take(&s->lhotse, &line, &cut))
         return no_memory(err);
     rc = take_pair(s, &cut, &place, err);
-    return rc == SPSH_OK ? spsh__scan_progress(&s->scan, 1, err) : rc;
+    return rc == SPSH_OK ? spsh__scan_progress(s->scan, 1, err) : rc;
 }
 
 static void set_source(shar_scan *s, spsh_bytes member)
@@ -429,7 +428,7 @@ static spsh_status end_shard(shar_scan *s, spsh_error *err)
                                 .source = spsh__builder_bytes(&s->archive_name),
                                 .detail = detail,
                                 .rows = rows};
-    return spsh__scan_reject(&s->scan, &reject, NULL, err);
+    return spsh__scan_reject(s->scan, &reject, NULL, err);
 }
 
 static spsh_status scan_members(shar_scan *s, const spsh__text_file *cuts, spsh_error *err)
@@ -442,7 +441,7 @@ static spsh_status scan_members(shar_scan *s, const spsh__text_file *cuts, spsh_
     spsh_status rc = spsh__jsonl_reader_new(&input, spsh__lhotse_cut_names, SPSH__LHOTSE_NAMES_MAX,
                                             &s->cuts, err);
     if (rc == SPSH_OK)
-        rc = spsh__view_members(s->scan.options->view, spsh__builder_text(&s->archive_name),
+        rc = spsh__view_members(s->scan->options->view, spsh__builder_text(&s->archive_name),
                                 take_member, s, err);
     if (rc == SPSH_E_NOT_FOUND)
         rc = SPSH_OK; /* end_shard counts the cuts */
@@ -461,8 +460,8 @@ static spsh_status scan_shard(shar_scan *s, const char *suffix, spsh_error *err)
     spsh__builder_append_text(&s->archive_name, "recording");
     spsh__builder_append_text(&s->archive_name, suffix);
     spsh__builder_append_text(&s->archive_name, ".tar");
-    const char *given = spsh__view_file(s->scan.options->view);
-    const bool has_cuts = given != NULL || find_cuts(s->scan.options->view, suffix, &s->cuts_name);
+    const char *given = spsh__view_file(s->scan->options->view);
+    const bool has_cuts = given != NULL || find_cuts(s->scan->options->view, suffix, &s->cuts_name);
     if (given != NULL) {
         spsh__builder_clear(&s->cuts_name);
         spsh__builder_append_text(&s->cuts_name, given);
@@ -473,15 +472,15 @@ static spsh_status scan_shard(shar_scan *s, const char *suffix, spsh_error *err)
         const spsh_reject reject = {.reason = SPSH_REJECT_COUNT_MISMATCH,
                                     .source = spsh__builder_bytes(&s->archive_name),
                                     .detail = "there are no cuts for this archive"};
-        return spsh__scan_reject(&s->scan, &reject, NULL, err);
+        return spsh__scan_reject(s->scan, &reject, NULL, err);
     }
-    spsh_status rc = spsh__text_file_open(s->scan.options->view, (const char *)s->cuts_name.data,
+    spsh_status rc = spsh__text_file_open(s->scan->options->view, (const char *)s->cuts_name.data,
                                           &file, &opened);
     if (rc != SPSH_OK) {
         const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE,
                                     .source = spsh__builder_bytes(&s->cuts_name),
                                     .detail = opened.message};
-        return spsh__scan_reject(&s->scan, &reject, NULL, err);
+        return spsh__scan_reject(s->scan, &reject, NULL, err);
     }
     rc = scan_members(s, &file, err);
     spsh__text_file_close(&file);
@@ -490,10 +489,8 @@ static spsh_status scan_shard(shar_scan *s, const char *suffix, spsh_error *err)
 
 static void shar_free(shar_scan *s)
 {
-    spsh__builder *const buffers[] = {&s->folder_name, &s->cuts_name, &s->archive_name,
-                                      &s->data_name,   &s->data_path, &s->source};
-    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
-        spsh__builder_free(buffers[i]);
+    SPSH__BUILDERS_FREE(&s->folder_name, &s->cuts_name, &s->archive_name, &s->data_name,
+                        &s->data_path, &s->source);
     spsh__path_list_free(&s->suffixes);
     for (size_t i = 0; i < s->field_count; i++)
         free(s->fields[i].name);
@@ -501,17 +498,15 @@ static void shar_free(shar_scan *s)
     free(s);
 }
 
-static spsh_status shar_scan_root(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
-                                  spsh_error *err)
+static spsh_status shar_scan_root(spsh__scan *scan, spsh_error *err)
 {
     shar_scan *s = calloc(1, sizeof(*s));
     if (s == NULL)
         return no_memory(err);
-    spsh_status rc = spsh__scan_begin(&s->scan, options, sink, err);
-    s->lhotse.scan = &s->scan;
-    spsh__view_folder_name(options->view, "", &s->folder_name);
-    if (rc == SPSH_OK && spsh__builder_text(&s->folder_name) == NULL)
-        rc = no_memory(err);
+    s->scan = scan;
+    s->lhotse.scan = scan;
+    spsh__view_folder_name(scan->options->view, "", &s->folder_name);
+    spsh_status rc = spsh__builder_text(&s->folder_name) == NULL ? no_memory(err) : SPSH_OK;
     if (rc == SPSH_OK) {
         s->lhotse.name.split = spsh__split_of_name((const char *)s->folder_name.data);
         rc = list_shards(s, err);
@@ -520,8 +515,6 @@ static spsh_status shar_scan_root(const spsh_ingest_options *options, const spsh
         rc = scan_shard(s, s->suffixes.paths[i], err);
     if (rc == SPSH_OK)
         rc = report_fields(s, err);
-    if (rc == SPSH_OK)
-        rc = spsh__scan_finish(&s->scan, err);
     shar_free(s);
     return rc;
 }

@@ -26,7 +26,7 @@
 #define PROBE_BYTES     ((size_t)16384)
 
 typedef struct light_scan {
-    spsh__scan scan;
+    spsh__scan *scan;
     const char *real_root; /* NULL when unknown */
     spsh__builder place, json, speaker, domain, id, source, path, extras, strings;
 } light_scan;
@@ -156,7 +156,7 @@ static spsh_status emit_chapter(light_scan *l, const spsh__folder *folder,
     if (spsh__view_stat(folder->view, path, &info) != 0 || info.type != SPSH__VIEW_FILE) {
         const spsh_reject reject = {
             .reason = SPSH_REJECT_UNREADABLE, .source = spsh__builder_bytes(&l->source), .rows = 1};
-        return spsh__scan_reject(&l->scan, &reject, NULL, err);
+        return spsh__scan_reject(l->scan, &reject, NULL, err);
     }
     spsh_status rc = read_json(l, folder, stem, err);
     if (rc != SPSH_OK)
@@ -189,7 +189,7 @@ static spsh_status emit_chapter(light_scan *l, const spsh__folder *folder,
     if (l->place.failed || l->source.failed || l->id.failed || l->domain.failed ||
         l->speaker.failed || l->extras.failed || l->strings.failed)
         return no_memory(err);
-    return spsh__scan_emit(&l->scan, &item, NULL, err);
+    return spsh__scan_emit(l->scan, &item, NULL, err);
 }
 
 static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_error *err)
@@ -211,32 +211,19 @@ static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_erro
             const spsh_reject reject = {.reason = SPSH_REJECT_ORPHAN_AUDIO,
                                         .source = spsh__builder_bytes(&l->source),
                                         .detail = "not in <speaker>/<book>"};
-            rc =
-                l->source.failed ? no_memory(err) : spsh__scan_reject(&l->scan, &reject, NULL, err);
+            rc = l->source.failed ? no_memory(err) : spsh__scan_reject(l->scan, &reject, NULL, err);
         }
     }
-    return rc == SPSH_OK ? spsh__scan_progress(&l->scan, folder->entry_count, err) : rc;
+    return rc == SPSH_OK ? spsh__scan_progress(l->scan, folder->entry_count, err) : rc;
 }
 
-static spsh_status librilight_scan(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
-                                   spsh_error *err)
+static spsh_status librilight_scan(spsh__scan *scan, spsh_error *err)
 {
-    light_scan l = {0};
-    const spsh__walk_visitor visitor = {scan_folder, &l, spsh__scan_walk_note, &l.scan};
-    spsh_status rc = spsh__scan_begin(&l.scan, options, sink, err);
-    if (rc == SPSH_OK)
-        rc = spsh__scan_refuse_split(&l.scan, "Libri-Light", err);
-    if (rc == SPSH_OK)
-        rc = spsh__scan_refuse_column(&l.scan, "Libri-Light", err);
-    l.real_root = spsh__view_real_root(options->view);
-    if (rc == SPSH_OK)
-        rc = spsh__walk(options->view, &visitor, err);
-    if (rc == SPSH_OK)
-        rc = spsh__scan_finish(&l.scan, err);
-    spsh__builder *const buffers[] = {&l.place,  &l.json, &l.speaker, &l.domain, &l.id,
-                                      &l.source, &l.path, &l.extras,  &l.strings};
-    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
-        spsh__builder_free(buffers[i]);
+    light_scan l = {.scan = scan, .real_root = spsh__view_real_root(scan->options->view)};
+    const spsh__walk_visitor visitor = {scan_folder, &l, spsh__scan_walk_note, scan};
+    spsh_status rc = spsh__walk(scan->options->view, &visitor, err);
+    SPSH__BUILDERS_FREE(&l.place, &l.json, &l.speaker, &l.domain, &l.id, &l.source, &l.path,
+                        &l.extras, &l.strings);
     return rc;
 }
 
@@ -293,5 +280,7 @@ const spsh_layout spsh__layout_librilight = {
     .summary = "Libri-Light: speaker/book folders of chapters, flac and json, no texts",
     .tier = SPSH_LAYOUT_CORPUS,
     .probe_fn = librilight_probe,
+    .without_splits = "Libri-Light",
+    .without_columns = "Libri-Light",
     .scan_fn = librilight_scan,
 };

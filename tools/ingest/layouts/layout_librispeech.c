@@ -140,7 +140,7 @@ typedef struct audio_entry {
 } audio_entry;
 
 typedef struct libri_scan {
-    spsh__scan scan;
+    spsh__scan *scan;
     spsh__librispeech_readers readers;
     const char *real_root; /* NULL when unknown */
     audio_entry *audio;
@@ -232,7 +232,7 @@ static spsh_status reject_file(libri_scan *l, const spsh__folder *folder, const 
 {
     set_source(l, folder, name);
     reject.source = spsh__builder_bytes(&l->source);
-    return l->source.failed ? no_memory(err) : spsh__scan_reject(&l->scan, &reject, place, err);
+    return l->source.failed ? no_memory(err) : spsh__scan_reject(l->scan, &reject, place, err);
 }
 
 static void drop_component(spsh_bytes *path)
@@ -332,7 +332,7 @@ static spsh_status emit_line(libri_scan *l, const trans_line *line, const char *
     };
     if (l->name.failed || l->speaker.failed || l->extras.failed || l->where.failed)
         return no_memory(err);
-    return spsh__scan_emit(&l->scan, &item, &line->place, err);
+    return spsh__scan_emit(l->scan, &item, &line->place, err);
 }
 
 /* The line's audio: .flac before .wav; NULL when there is neither. Both count as used. */
@@ -355,9 +355,9 @@ static spsh_status scan_line(libri_scan *l, const spsh__folder *folder, const tr
     const audio_entry *audio = use_audio(l, folder, line->id);
     if (l->failed)
         return no_memory(err);
-    if (!spsh__scan_wants_split(&l->scan, line->split) &&
-        !spsh__scan_wants_split(&l->scan, line->subset)) {
-        l->scan.excluded_rows++;
+    if (!spsh__scan_wants_split(l->scan, line->split) &&
+        !spsh__scan_wants_split(l->scan, line->subset)) {
+        l->scan->excluded_rows++;
         return SPSH_OK;
     }
     if (audio == NULL) {
@@ -401,7 +401,7 @@ static spsh_status scan_row(libri_scan *l, const spsh__folder *folder, const sps
                                        : "a line begins with reader-chapter-index, in digits",
         .rows = 1,
     };
-    return spsh__scan_reject(&l->scan, &reject, &line.place, err);
+    return spsh__scan_reject(l->scan, &reject, &line.place, err);
 }
 
 static spsh_status scan_trans(libri_scan *l, const spsh__folder *folder, const char *name,
@@ -430,7 +430,7 @@ static spsh_status scan_trans(libri_scan *l, const spsh__folder *folder, const c
     while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
         rc = scan_row(l, folder, &row, err);
         if (rc == SPSH_OK)
-            rc = spsh__scan_progress(&l->scan, 1, err);
+            rc = spsh__scan_progress(l->scan, 1, err);
     }
     if (rc == SPSH_E_END)
         rc = SPSH_OK;
@@ -497,25 +497,14 @@ static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_erro
     return rc == SPSH_OK ? reject_unused(l, folder, err) : rc;
 }
 
-static spsh_status librispeech_scan(const spsh_ingest_options *options,
-                                    const spsh_ingest_sink *sink, spsh_error *err)
+static spsh_status librispeech_scan(spsh__scan *scan, spsh_error *err)
 {
-    libri_scan l = {0};
-    const spsh__walk_visitor visitor = {scan_folder, &l, spsh__scan_walk_note, &l.scan};
-    spsh_status rc = spsh__scan_begin(&l.scan, options, sink, err);
-    if (rc == SPSH_OK)
-        rc = spsh__scan_refuse_column(&l.scan, "LibriSpeech", err);
-    l.real_root = spsh__view_real_root(options->view);
-    if (rc == SPSH_OK)
-        rc = spsh__walk(options->view, &visitor, err);
-    if (rc == SPSH_OK)
-        rc = spsh__scan_finish(&l.scan, err);
+    libri_scan l = {.scan = scan, .real_root = spsh__view_real_root(scan->options->view)};
+    const spsh__walk_visitor visitor = {scan_folder, &l, spsh__scan_walk_note, scan};
+    spsh_status rc = spsh__walk(scan->options->view, &visitor, err);
     spsh__librispeech_readers_free(&l.readers);
     free(l.audio);
-    spsh__builder *const buffers[] = {&l.name,   &l.source, &l.id,   &l.speaker,
-                                      &l.extras, &l.where,  &l.trans};
-    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
-        spsh__builder_free(buffers[i]);
+    SPSH__BUILDERS_FREE(&l.name, &l.source, &l.id, &l.speaker, &l.extras, &l.where, &l.trans);
     return rc;
 }
 
@@ -550,7 +539,6 @@ static spsh_status librispeech_probe(const spsh__view *view, spsh_layout_probe *
 {
     libri_probe p = {.result = ret_probe};
     const spsh__walk_visitor visitor = {.folder_fn = probe_folder, .user = &p};
-    *ret_probe = (spsh_layout_probe){0};
     if (spsh__view_file(view) != NULL)
         return SPSH_OK;
     spsh_status rc = spsh__walk(view, &visitor, err);
@@ -561,5 +549,6 @@ const spsh_layout spsh__layout_librispeech = {
     .name = "librispeech",
     .summary = "LibriSpeech, mini LibriSpeech and subsets: reader/chapter folders, .trans.txt",
     .probe_fn = librispeech_probe,
+    .without_columns = "LibriSpeech",
     .scan_fn = librispeech_scan,
 };

@@ -22,7 +22,6 @@ static spsh_status find_table(const spsh__view *view, const char **ret_name,
     const char *file = spsh__view_file(view);
     const size_t count = file != NULL ? 1 : sizeof(names) / sizeof(names[0]);
     *ret_name = NULL;
-    *ret_probe = (spsh_layout_probe){0};
     for (size_t i = 0; i < count; i++) {
         const char *name = file != NULL ? file : names[i];
         if (!spsh__view_has_file(view, name))
@@ -46,20 +45,19 @@ static spsh_status ljspeech_probe(const spsh__view *view, spsh_layout_probe *ret
     return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK;
 }
 
-static spsh_status ljspeech_scan(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
-                                 spsh_error *err)
+static spsh_status ljspeech_scan(spsh__scan *scan, spsh_error *err)
 {
-    spsh_layout_probe probe;
+    spsh_layout_probe probe = {0};
     const char *name = NULL;
-    spsh_status rc = find_table(options->view, &name, &probe, err);
+    spsh_status rc = find_table(scan->options->view, &name, &probe, err);
     if (rc != SPSH_OK)
         return rc;
     if (name == NULL)
         return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
                          "%s: holds no metadata.csv with two or three fields between pipes "
                          "and audio for its first rows",
-                         spsh__view_root(options->view));
-    return spsh__table_scan(name, SPSH__TABLE_NO_HEADER, options, sink, err);
+                         spsh__view_root(scan->options->view));
+    return spsh__table_scan(scan, name, SPSH__TABLE_NO_HEADER, err);
 }
 
 const spsh_layout spsh__layout_ljspeech = {

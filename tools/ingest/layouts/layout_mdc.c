@@ -581,11 +581,8 @@ static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *nam
         rc = scan_schema(m, folder, path, err);
     }
     if (m != NULL) {
-        spsh__builder *const buffers[] = {&m->root,   &m->place,   &m->names,     &m->value,
-                                          &m->folder, &m->path,    &m->text_path, &m->source,
-                                          &m->id,     &m->speaker, &m->domain,    &m->extras};
-        for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
-            spsh__builder_free(buffers[i]);
+        SPSH__BUILDERS_FREE(&m->root, &m->place, &m->names, &m->value, &m->folder, &m->path,
+                            &m->text_path, &m->source, &m->id, &m->speaker, &m->domain, &m->extras);
     }
     free(m);
     spsh__mdc_schema_free(&schema);

@@ -57,7 +57,7 @@ typedef enum mls_form { MLS_ANY, MLS_FLAC, MLS_OPUS } mls_form;
 typedef enum audio_pass { PASS_INDEX, PASS_ORPHANS } audio_pass;
 
 typedef struct mls_scan {
-    spsh__scan scan;
+    spsh__scan *scan;
     const char *tree; /* relative to the root */
     const char *split;
     size_t extension;    /* that a missing file should have */
@@ -151,7 +151,7 @@ static spsh_status open_file(mls_scan *m, spsh__text_file *ret_file, bool *ret_t
                              spsh_error *err)
 {
     spsh__view_info info;
-    const spsh__view *view = m->scan.options->view;
+    const spsh__view *view = m->scan->options->view;
     spsh_error open_error = SPSH_ERROR_INIT;
     *ret_there = false;
     const char *path = spsh__builder_text(&m->file);
@@ -169,7 +169,7 @@ static spsh_status open_file(mls_scan *m, spsh__text_file *ret_file, bool *ret_t
     const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE,
                                 .source = spsh__builder_bytes(&m->file),
                                 .detail = open_error.message};
-    return spsh__scan_reject(&m->scan, &reject, NULL, err);
+    return spsh__scan_reject(m->scan, &reject, NULL, err);
 }
 
 /* ---- audio ---- */
@@ -184,7 +184,7 @@ static spsh_status report_orphan(mls_scan *m, spsh_bytes path, spsh_bytes id, bo
         .detail = misplaced ? "it does not lie where its name says: audio/speaker/book/"
                             : "no line of transcripts.txt has its name",
     };
-    return m->source.failed ? no_memory(err) : spsh__scan_reject(&m->scan, &reject, NULL, err);
+    return m->source.failed ? no_memory(err) : spsh__scan_reject(m->scan, &reject, NULL, err);
 }
 
 /* Whether folder (audio/<speaker>/<book> at the end) is the one that the id belongs into. */
@@ -251,7 +251,7 @@ static spsh_status take_entry(mls_scan *m, const spsh__view_entry *entry, unsign
         spsh__builder_append_part(&m->source, entry->name);
         const char *path = spsh__builder_text(&m->source);
         const bool is_folder = path != NULL &&
-                               spsh__view_stat(m->scan.options->view, path, &info) == 0 &&
+                               spsh__view_stat(m->scan->options->view, path, &info) == 0 &&
                                info.type == SPSH__VIEW_FOLDER;
         m->source.size_bytes = before;
         if (!is_folder)
@@ -270,12 +270,12 @@ static spsh_status list_audio(mls_scan *m, const char *name, unsigned depth, sps
     const char *path = spsh__builder_text(&m->source);
     if (path == NULL)
         return no_memory(err);
-    spsh__view_folder *folder = spsh__view_folder_open(m->scan.options->view, path);
+    spsh__view_folder *folder = spsh__view_folder_open(m->scan->options->view, path);
     if (folder == NULL) {
         if (errno == ENOMEM)
             return no_memory(err);
         if (m->pass == PASS_INDEX)
-            rc = spsh__scan_walk_note(&m->scan, SPSH__WALK_UNREADABLE, path, errno, err);
+            rc = spsh__scan_walk_note(m->scan, SPSH__WALK_UNREADABLE, path, errno, err);
         m->source.size_bytes = before;
         return rc;
     }
@@ -292,10 +292,10 @@ static spsh_status list_audio(mls_scan *m, const char *name, unsigned depth, sps
         path = spsh__builder_text(&m->source);
         rc = path == NULL
                  ? no_memory(err)
-                 : spsh__scan_walk_note(&m->scan, SPSH__WALK_UNREADABLE, path, os_errno, err);
+                 : spsh__scan_walk_note(m->scan, SPSH__WALK_UNREADABLE, path, os_errno, err);
     }
     m->source.size_bytes = before;
-    return rc == SPSH_OK ? spsh__scan_progress(&m->scan, files, err) : rc;
+    return rc == SPSH_OK ? spsh__scan_progress(m->scan, files, err) : rc;
 }
 
 static spsh_status pass_audio(mls_scan *m, audio_pass pass, spsh_error *err)
@@ -305,7 +305,7 @@ static spsh_status pass_audio(mls_scan *m, audio_pass pass, spsh_error *err)
     const char *folder = spsh__builder_text(&m->file);
     if (folder == NULL)
         return no_memory(err);
-    if (spsh__view_stat(m->scan.options->view, folder, &info) == ENOENT)
+    if (spsh__view_stat(m->scan->options->view, folder, &info) == ENOENT)
         return SPSH_OK; /* a corpus may have been cut down to one split */
     m->pass = pass;
     spsh__builder_clear(&m->source);
@@ -449,7 +449,7 @@ static spsh_status report_stranger(mls_scan *m, spsh_bytes speaker, const spsh__
         return SPSH_OK;
     if (spsh__name_index_add(&m->strangers, speaker, STATE_KNOWN) == NULL)
         return no_memory(err);
-    return spsh__scan_reject(&m->scan, &reject, place, err);
+    return spsh__scan_reject(m->scan, &reject, place, err);
 }
 
 static spsh_status set_extras(mls_scan *m, const spsh__name_slot *slot, spsh_bytes speaker,
@@ -530,7 +530,7 @@ static spsh_status emit_row(mls_scan *m, const spsh__row *row, const mls_id *par
     };
     if (item.audio_path == NULL || m->name.failed || m->speaker.failed || m->extras.failed)
         return no_memory(err);
-    return spsh__scan_emit(&m->scan, &item, place, err);
+    return spsh__scan_emit(m->scan, &item, place, err);
 }
 
 static spsh_status take_row(mls_scan *m, const spsh__row *row, const mls_id *parts,
@@ -554,7 +554,7 @@ static spsh_status take_row(mls_scan *m, const spsh__row *row, const mls_id *par
         if (m->source.failed)
             return no_memory(err);
     }
-    return spsh__scan_reject(&m->scan, &reject, place, err);
+    return spsh__scan_reject(m->scan, &reject, place, err);
 }
 
 static spsh_status scan_row(mls_scan *m, const spsh__row *row, spsh_error *err)
@@ -573,7 +573,7 @@ static spsh_status scan_row(mls_scan *m, const spsh__row *row, spsh_error *err)
     } else if (row->problem == NULL) {
         reject.detail = "an id is speaker_book_index, in digits";
     }
-    return spsh__scan_reject(&m->scan, &reject, &place, err);
+    return spsh__scan_reject(m->scan, &reject, &place, err);
 }
 
 /* The next row's id, so that its slot is there when the row is. */
@@ -609,9 +609,9 @@ static spsh_status scan_transcripts(mls_scan *m, bool wanted, spsh_error *err)
         if (wanted)
             rc = scan_row(m, &row, err);
         else
-            m->scan.excluded_rows++;
+            m->scan->excluded_rows++;
         if (rc == SPSH_OK)
-            rc = spsh__scan_progress(&m->scan, 1, err);
+            rc = spsh__scan_progress(m->scan, 1, err);
     }
     spsh__row_reader_free(reader);
     spsh__text_file_close(&file);
@@ -622,7 +622,7 @@ static spsh_status scan_split(mls_scan *m, const char *split, spsh_error *err)
 {
     m->split = split;
     m->misplaced = false;
-    if (!spsh__scan_wants_split(&m->scan, spsh__bytes_of(split)))
+    if (!spsh__scan_wants_split(m->scan, spsh__bytes_of(split)))
         return scan_transcripts(m, false, err);
     spsh_status rc = pass_audio(m, PASS_INDEX, err);
     if (rc == SPSH_OK && !spsh__name_index_settle(&m->index))
@@ -745,57 +745,48 @@ static spsh_status scan_trees(mls_scan *m, const spsh__path_list *trees, const s
         const spsh_reject reject = {.reason = SPSH_REJECT_EXCLUDED_BY_RULE,
                                     .source = spsh__bytes_of(trees->paths[i]),
                                     .detail = "the other form of MLS was asked for"};
-        rc = spsh__scan_reject(&m->scan, &reject, NULL, err);
+        rc = spsh__scan_reject(m->scan, &reject, NULL, err);
     }
     return rc;
 }
 
 static void mls_free(mls_scan *m)
 {
-    spsh__builder *const buffers[] = {&m->name,    &m->file,   &m->source, &m->id,
-                                      &m->speaker, &m->domain, &m->extras};
-    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
-        spsh__builder_free(buffers[i]);
+    SPSH__BUILDERS_FREE(&m->name, &m->file, &m->source, &m->id, &m->speaker, &m->domain,
+                        &m->extras);
     spsh__librispeech_readers_free(&m->speakers);
     spsh__name_index_free(&m->index);
     spsh__text_file_close(&m->segments);
     free(m->window);
 }
 
-static spsh_status mls_layout_scan(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
-                                   spsh_error *err)
+static spsh_status mls_layout_scan(spsh__scan *scan, spsh_error *err)
 {
-    const mls_form form = (mls_form)options->variant;
-    mls_scan m = {.segments = {.fd = -1}};
-    const spsh__tree_search search = {options->view, &m.scan, check_tree};
+    const mls_form form = (mls_form)scan->options->variant;
+    mls_scan m = {.scan = scan, .segments = {.fd = -1}};
+    const spsh__tree_search search = {scan->options->view, scan, check_tree};
     spsh__path_list trees = {0};
     spsh__builder text = {0};
     spsh_bytes *names = NULL;
-    spsh_status rc = spsh__scan_begin(&m.scan, options, sink, err);
-    if (rc == SPSH_OK)
-        rc = spsh__scan_refuse_column(&m.scan, "MLS", err);
-    if (rc == SPSH_OK)
-        rc = spsh__trees_find(&search, &trees, err);
+    spsh_status rc = spsh__trees_find(&search, &trees, err);
     if (rc != SPSH_OK)
         goto out;
     if (trees.count == 0) {
         rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
                        "%s: holds no folder with train, dev or test that have "
                        "transcripts.txt and audio/",
-                       spsh__view_root(options->view));
+                       spsh__view_root(scan->options->view));
         goto out;
     }
     names = calloc(trees.count, sizeof(*names));
-    if (names == NULL || !name_trees(options->view, &trees, &text, names)) {
+    if (names == NULL || !name_trees(scan->options->view, &trees, &text, names)) {
         rc = no_memory(err);
         goto out;
     }
     if (form == MLS_ANY)
-        rc = refuse_both(options->view, &trees, names, err);
+        rc = refuse_both(scan->options->view, &trees, names, err);
     if (rc == SPSH_OK)
         rc = scan_trees(&m, &trees, names, form, err);
-    if (rc == SPSH_OK)
-        rc = spsh__scan_finish(&m.scan, err);
 out:
     mls_free(&m);
     spsh__path_list_free(&trees);
@@ -816,6 +807,7 @@ const spsh_layout spsh__layout_mls = {
     .tier = SPSH_LAYOUT_CORPUS,
     .variant = MLS_ANY,
     .probe_fn = mls_probe,
+    .without_columns = "MLS",
     .scan_fn = mls_layout_scan,
 };
 
@@ -825,6 +817,7 @@ const spsh_layout spsh__layout_mls_flac = {
     .tier = SPSH_LAYOUT_FORCED,
     .variant = MLS_FLAC,
     .probe_fn = mls_probe,
+    .without_columns = "MLS",
     .scan_fn = mls_layout_scan,
 };
 
@@ -834,5 +827,6 @@ const spsh_layout spsh__layout_mls_opus = {
     .tier = SPSH_LAYOUT_FORCED,
     .variant = MLS_OPUS,
     .probe_fn = mls_probe,
+    .without_columns = "MLS",
     .scan_fn = mls_layout_scan,
 };

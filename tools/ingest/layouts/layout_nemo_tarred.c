@@ -343,24 +343,18 @@ static spsh_status scan_unit(spsh__scan *scan, const char *folder, const spsh__p
     return rc;
 }
 
-static spsh_status nemo_tarred_scan(const spsh_ingest_options *options,
-                                    const spsh_ingest_sink *sink, spsh_error *err)
+static spsh_status nemo_tarred_scan(spsh__scan *scan, spsh_error *err)
 {
-    spsh__scan scan;
     spsh__path_list buckets = {0};
     bool taken = false;
-    spsh_status rc = spsh__scan_begin(&scan, options, sink, err);
+    spsh_status rc = find_folders(scan->options->view, &buckets, err);
     if (rc == SPSH_OK)
-        rc = find_folders(options->view, &buckets, err);
-    if (rc == SPSH_OK)
-        rc = scan_unit(&scan, "", &buckets, &taken, err);
+        rc = scan_unit(scan, "", &buckets, &taken, err);
     for (size_t i = 0; i < buckets.count && rc == SPSH_OK; i++)
-        rc = scan_unit(&scan, buckets.paths[i], &buckets, &taken, err);
+        rc = scan_unit(scan, buckets.paths[i], &buckets, &taken, err);
     if (rc == SPSH_OK && !taken)
         rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds no NeMo manifest of archives",
-                       spsh__view_root(options->view));
-    if (rc == SPSH_OK)
-        rc = spsh__scan_finish(&scan, err);
+                       spsh__view_root(scan->options->view));
     spsh__path_list_free(&buckets);
     return rc;
 }
@@ -395,7 +389,6 @@ static spsh_status nemo_tarred_probe(const spsh__view *view, spsh_layout_probe *
                                      spsh_error *err)
 {
     spsh__path_list buckets = {0};
-    *ret_probe = (spsh_layout_probe){0};
     spsh_status rc = probe_unit(view, "", ret_probe, err);
     if (rc == SPSH_OK && !ret_probe->matches)
         rc = find_folders(view, &buckets, err);

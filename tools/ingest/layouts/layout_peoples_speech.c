@@ -57,7 +57,7 @@ static const subset subsets[] = {
 static const subset unknown_subset = {"", "", NULL};
 
 typedef struct ps_scan {
-    spsh__scan scan;
+    spsh__scan *scan;
     const char *manifest; /* being read, relative to the root */
     const subset *subset;
     spsh__builder places[PLACES]; /* folders with '/', relative to the root */
@@ -181,7 +181,6 @@ static spsh_status is_manifest(const spsh__view *view, const char *name, bool *r
 static spsh_status ps_probe(const spsh__view *view, spsh_layout_probe *ret_probe, spsh_error *err)
 {
     spsh__path_list manifests = {0};
-    *ret_probe = (spsh_layout_probe){0};
     spsh_status rc = list_manifests(view, PROBE_NAMES_MAX, &manifests, err);
     for (size_t i = 0; i < manifests.count && i < PROBE_FILES_MAX && rc == SPSH_OK; i++) {
         rc = is_manifest(view, manifests.paths[i], &ret_probe->matches, err);
@@ -220,7 +219,7 @@ static spsh_status set_subset(ps_scan *p, spsh_error *err)
     const subset *found = find_subset(p->manifest);
     spsh__builder_clear(&p->name);
     if (found == NULL)
-        spsh__view_folder_name(p->scan.options->view, "", &p->name);
+        spsh__view_folder_name(p->scan->options->view, "", &p->name);
     for (size_t i = 0; i < SUBSET_COUNT && found == NULL; i++) {
         if (spsh__bytes_equal(spsh__builder_bytes(&p->name), spsh__bytes_of(subsets[i].name)))
             found = &subsets[i];
@@ -296,7 +295,7 @@ static bool look_at(ps_scan *p, spsh_bytes written, unsigned place, spsh__view_i
     spsh__builder_append_bytes(&p->relative, spsh__builder_bytes(&p->places[place / FORMS]));
     spsh__builder_append_bytes(&p->relative, form);
     const char *path = spsh__builder_text(&p->relative);
-    return path != NULL && spsh__view_stat(p->scan.options->view, path, info) == 0 &&
+    return path != NULL && spsh__view_stat(p->scan->options->view, path, info) == 0 &&
            info->type != SPSH__VIEW_FOLDER;
 }
 
@@ -372,7 +371,7 @@ static spsh_status emit_clip(ps_scan *p, const document *d, const spsh__json_val
             .id = id,
             .rows = 1,
         };
-        return spsh__scan_reject(&p->scan, &reject, &d->place, err);
+        return spsh__scan_reject(p->scan, &reject, &d->place, err);
     }
     spsh__builder_clear(&p->source);
     spsh__name_append(&p->source, spsh__builder_bytes(&p->relative));
@@ -398,7 +397,7 @@ static spsh_status emit_clip(ps_scan *p, const document *d, const spsh__json_val
     };
     if (item.audio_path == NULL || p->source.failed || p->extras.failed)
         return no_memory(err);
-    return spsh__scan_emit(&p->scan, &item, &d->place, err);
+    return spsh__scan_emit(p->scan, &item, &d->place, err);
 }
 
 static size_t count_elements(const spsh__json_value *list)
@@ -415,7 +414,7 @@ static spsh_status reject_document(ps_scan *p, const document *d, spsh_reject_re
                                    const char *detail, uint64_t rows, spsh_error *err)
 {
     const spsh_reject reject = {.reason = reason, .detail = detail, .rows = rows};
-    return spsh__scan_reject(&p->scan, &reject, &d->place, err);
+    return spsh__scan_reject(p->scan, &reject, &d->place, err);
 }
 
 static spsh_status scan_document(ps_scan *p, const spsh__jsonl_line *line, spsh_error *err)
@@ -462,15 +461,15 @@ static spsh_status scan_document(ps_scan *p, const spsh__jsonl_line *line, spsh_
         rc = problem == NULL ? emit_clip(p, &d, elements, err)
                              : reject_document(p, &d, SPSH_REJECT_ROW_SYNTAX, problem, 1, err);
         if (rc == SPSH_OK)
-            rc = spsh__scan_progress(&p->scan, 1, err);
+            rc = spsh__scan_progress(p->scan, 1, err);
     }
     return rc;
 }
 
 static spsh_status scan_documents(ps_scan *p, const spsh__text_input *input, spsh_error *err)
 {
-    const bool wanted = spsh__scan_wants_split(&p->scan, spsh__bytes_of(p->subset->split)) ||
-                        spsh__scan_wants_split(&p->scan, spsh__bytes_of(p->subset->name));
+    const bool wanted = spsh__scan_wants_split(p->scan, spsh__bytes_of(p->subset->split)) ||
+                        spsh__scan_wants_split(p->scan, spsh__bytes_of(p->subset->name));
     spsh__jsonl_reader *reader = NULL;
     spsh__jsonl_line line;
     spsh_status rc = spsh__jsonl_reader_new(input, picked, PICKED, &reader, err);
@@ -478,7 +477,7 @@ static spsh_status scan_documents(ps_scan *p, const spsh__text_input *input, sps
         if (wanted)
             rc = scan_document(p, &line, err);
         else
-            p->scan.excluded_rows += count_elements(
+            p->scan->excluded_rows += count_elements(
                 &line.values[line.values[NAME].kind == SPSH__JSON_ARRAY ? NAME : PATHS]);
     }
     spsh__jsonl_reader_free(reader);
@@ -503,7 +502,7 @@ static uint64_t count_archives(const spsh__view *view, spsh_bytes folder)
  * they were unpacked there is nothing to count. */
 static spsh_status check_count(ps_scan *p, spsh_bytes folder, spsh_error *err)
 {
-    const spsh__view *view = p->scan.options->view;
+    const spsh__view *view = p->scan->options->view;
     spsh__text_file file = {.fd = -1};
     uint8_t text[32] = {0};
     size_t text_bytes = 0;
@@ -533,7 +532,7 @@ static spsh_status check_count(ps_scan *p, spsh_bytes folder, spsh_error *err)
     const spsh_reject reject = {.reason = SPSH_REJECT_COUNT_MISMATCH,
                                 .source = spsh__builder_bytes(&p->relative),
                                 .detail = detail};
-    return spsh__scan_reject(&p->scan, &reject, NULL, err);
+    return spsh__scan_reject(p->scan, &reject, NULL, err);
 }
 
 static spsh_status scan_manifest(ps_scan *p, const char *name, spsh_error *err)
@@ -548,7 +547,7 @@ static spsh_status scan_manifest(ps_scan *p, const char *name, spsh_error *err)
     spsh__builder_append_text(&p->domain, p->subset->name);
     if (!set_places(p) || p->domain.failed)
         return no_memory(err);
-    rc = spsh__text_file_open(p->scan.options->view, name, &file, err);
+    rc = spsh__text_file_open(p->scan->options->view, name, &file, err);
     if (rc != SPSH_OK)
         return rc;
     const spsh__text_input input = spsh__text_input_file(&file);
@@ -569,43 +568,36 @@ static spsh_status scan_manifests(ps_scan *p, const spsh__path_list *manifests, 
                               .source = spsh__bytes_of(name),
                               .detail = "it repeats a part of the subset's manifest"};
         bool is = false;
-        rc = is_manifest(p->scan.options->view, name, &is, err);
+        rc = is_manifest(p->scan->options->view, name, &is, err);
         if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY) {
             reject.reason = SPSH_REJECT_UNREADABLE;
             reject.detail = "it may be a manifest";
-            rc = spsh__scan_reject(&p->scan, &reject, NULL, err);
+            rc = spsh__scan_reject(p->scan, &reject, NULL, err);
         } else if (rc == SPSH_OK && is) {
             taken++;
-            rc = is_microset(manifests, name) ? spsh__scan_reject(&p->scan, &reject, NULL, err)
+            rc = is_microset(manifests, name) ? spsh__scan_reject(p->scan, &reject, NULL, err)
                                               : scan_manifest(p, name, err);
         }
     }
     if (rc == SPSH_OK && taken == 0)
         rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
                        "%s: holds no JSON lines with 'identifier' and 'training_data'",
-                       spsh__view_root(p->scan.options->view));
-    return rc == SPSH_OK ? spsh__scan_finish(&p->scan, err) : rc;
+                       spsh__view_root(p->scan->options->view));
+    return rc;
 }
 
-static spsh_status ps_scan_root(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
-                                spsh_error *err)
+static spsh_status ps_scan_root(spsh__scan *scan, spsh_error *err)
 {
-    ps_scan p = {0};
+    ps_scan p = {.scan = scan};
     spsh__path_list manifests = {0};
-    spsh_status rc = spsh__scan_begin(&p.scan, options, sink, err);
-    if (rc == SPSH_OK)
-        rc = spsh__scan_refuse_column(&p.scan, "The People's Speech", err);
-    if (rc == SPSH_OK)
-        rc = list_manifests(options->view, UINT32_MAX, &manifests, err);
+    spsh_status rc = list_manifests(scan->options->view, UINT32_MAX, &manifests, err);
     if (rc == SPSH_OK)
         rc = scan_manifests(&p, &manifests, err);
     spsh__path_list_free(&manifests);
     for (size_t i = 0; i < PLACES; i++)
         spsh__builder_free(&p.places[i]);
-    spsh__builder *const buffers[] = {&p.relative, &p.source,   &p.text,  &p.name,
-                                      &p.domain,   &p.document, &p.extras};
-    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
-        spsh__builder_free(buffers[i]);
+    SPSH__BUILDERS_FREE(&p.relative, &p.source, &p.text, &p.name, &p.domain, &p.document,
+                        &p.extras);
     return rc;
 }
 
@@ -615,5 +607,6 @@ const spsh_layout spsh__layout_peoples_speech = {
     .tier = SPSH_LAYOUT_CORPUS,
     .reads_file = true,
     .probe_fn = ps_probe,
+    .without_columns = "The People's Speech",
     .scan_fn = ps_scan_root,
 };

@@ -148,7 +148,6 @@ static spsh_status table_probe(const spsh__view *view, spsh_layout_probe *ret_pr
 {
     const char *file = spsh__view_file(view);
     candidates tables = {0};
-    *ret_probe = (spsh_layout_probe){0};
     if (file != NULL && !spsh__view_has_file(view, file))
         return SPSH_OK;
     if (file != NULL)
@@ -159,25 +158,32 @@ static spsh_status table_probe(const spsh__view *view, spsh_layout_probe *ret_pr
     return rc;
 }
 
-static spsh_status table_scan_root(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
-                                   spsh_error *err)
+/* Tables that are splits are scanned one after another, each as a scan of its own. */
+static spsh_status table_scan_root(spsh__scan *scan, spsh_error *err)
 {
-    const spsh__table_quoting quoting = (spsh__table_quoting)options->variant;
-    const spsh__view *view = options->view;
+    const spsh__table_quoting quoting = (spsh__table_quoting)scan->options->variant;
+    const spsh__view *view = scan->options->view;
     candidates tables = {0};
     spsh_layout_probe probe = {0};
     if (spsh__view_file(view) != NULL)
-        return spsh__table_scan(spsh__view_file(view), quoting, options, sink, err);
+        return spsh__table_scan(scan, spsh__view_file(view), quoting, err);
     spsh_status rc = choose_tables(view, &tables, &probe, err);
     if (rc == SPSH_OK && tables.count == 0)
         rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
                        "%s: holds no table with a column of audio paths that exist; give "
                        "the table itself",
                        spsh__view_root(view));
-    spsh_ingest_options one = *options;
-    one.split_by_name = tables.count > 1 && !options->no_split_names;
-    for (size_t i = 0; i < tables.count && rc == SPSH_OK; i++)
-        rc = spsh__table_scan(tables.names[i], quoting, &one, sink, err);
+    spsh_ingest_options own = *scan->options;
+    own.split_by_name = tables.count > 1 && !own.no_split_names;
+    const spsh_ingest_options *given = scan->options;
+    scan->options = &own;
+    for (size_t i = 0; i < tables.count && rc == SPSH_OK; i++) {
+        if (i > 0)
+            rc = spsh__scan_finish(scan, err);
+        if (rc == SPSH_OK)
+            rc = spsh__table_scan(scan, tables.names[i], quoting, err);
+    }
+    scan->options = given;
     candidates_free(&tables);
     return rc;
 }

@@ -70,7 +70,6 @@ static spsh_status webdataset_probe(const spsh__view *view, spsh_layout_probe *r
                                     spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    *ret_probe = (spsh_layout_probe){0};
     for (size_t i = 0; i < PROBE_ARCHIVES && rc == SPSH_OK && !ret_probe->matches; i++) {
         const char *archive = spsh__view_archive(view, i);
         if (archive == NULL)
@@ -87,18 +86,13 @@ static const char *nth_archive(const void *user, size_t number, spsh_bytes *ret_
     return spsh__view_archive(user, number);
 }
 
-static spsh_status webdataset_scan(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
-                                   spsh_error *err)
+static spsh_status webdataset_scan(spsh__scan *scan, spsh_error *err)
 {
-    spsh__scan scan;
-    const spsh__sample_set set = {.archive_fn = nth_archive, .user = options->view};
-    spsh_status rc = spsh__scan_begin(&scan, options, sink, err);
-    if (rc == SPSH_OK && spsh__view_archive(options->view, 0) == NULL)
-        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds no archive",
-                       spsh__view_root(options->view));
-    if (rc == SPSH_OK)
-        rc = spsh__sample_scan(&scan, &set, err);
-    return rc == SPSH_OK ? spsh__scan_finish(&scan, err) : rc;
+    const spsh__sample_set set = {.archive_fn = nth_archive, .user = scan->options->view};
+    if (spsh__view_archive(scan->options->view, 0) == NULL)
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds no archive",
+                         spsh__view_root(scan->options->view));
+    return spsh__sample_scan(scan, &set, err);
 }
 
 const spsh_layout spsh__layout_webdataset = {

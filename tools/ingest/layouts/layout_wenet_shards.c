@@ -43,7 +43,7 @@ typedef struct shard {
 } shard;
 
 typedef struct shard_scan {
-    spsh__scan scan;
+    spsh__scan *scan;
     const spsh__view *view;
     list_set lists;
     const char *list;          /* being read */
@@ -288,7 +288,7 @@ static spsh_status take_line(void *user, const spsh__row *row, spsh_error *err)
         reject.detail = "no archive below the corpus has this path";
         reject.source = line;
     }
-    return spsh__scan_reject(&s->scan, &reject, &place, err);
+    return spsh__scan_reject(s->scan, &reject, &place, err);
 }
 
 static const char *nth_shard(const void *user, size_t number, spsh_bytes *ret_split)
@@ -322,22 +322,17 @@ static spsh_status take_shards(shard_scan *s, spsh_error *err)
     return rc;
 }
 
-static spsh_status wenet_shards_scan(const spsh_ingest_options *options,
-                                     const spsh_ingest_sink *sink, spsh_error *err)
+static spsh_status wenet_shards_scan(spsh__scan *scan, spsh_error *err)
 {
-    shard_scan s = {.view = options->view};
+    shard_scan s = {.scan = scan, .view = scan->options->view};
     spsh__sample_set set = {.archive_fn = nth_shard, .user = &s};
-    spsh_status rc = spsh__scan_begin(&s.scan, options, sink, err);
-    if (rc == SPSH_OK)
-        rc = find_lists(s.view, &s.lists, err);
+    spsh_status rc = find_lists(s.view, &s.lists, err);
     if (rc == SPSH_OK)
         rc = take_shards(&s, err);
     if (rc == SPSH_OK && !spsh__split_of_root(s.view, &set.split))
         rc = no_memory(err);
     if (rc == SPSH_OK)
-        rc = spsh__sample_scan(&s.scan, &set, err);
-    if (rc == SPSH_OK)
-        rc = spsh__scan_finish(&s.scan, err);
+        rc = spsh__sample_scan(scan, &set, err);
     free_lists(&s.lists);
     spsh__name_index_free(&s.archives);
     spsh__builder_free(&s.path);
@@ -349,7 +344,6 @@ static spsh_status wenet_shards_probe(const spsh__view *view, spsh_layout_probe 
                                       spsh_error *err)
 {
     list_set lists = {.count = 0};
-    *ret_probe = (spsh_layout_probe){0};
     spsh_status rc = find_lists(view, &lists, err);
     const char *archive = rc == SPSH_OK && lists.count == 0 ? spsh__view_archive(view, 0) : NULL;
     if (rc == SPSH_OK && lists.count > 0) {

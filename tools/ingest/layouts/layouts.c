@@ -70,12 +70,22 @@ spsh_status spsh__layout_scan(const spsh_layout *layout, const spsh_ingest_optio
                               const spsh_ingest_sink *sink, spsh_error *err)
 {
     spsh_ingest_options own = *options;
+    spsh__scan scan;
     own.variant = layout->variant;
+    spsh_status rc = spsh__scan_begin(&scan, &own, sink, err);
+    if (rc == SPSH_OK && layout->without_splits != NULL)
+        rc = spsh__scan_refuse_split(&scan, layout->without_splits, err);
+    if (rc == SPSH_OK && layout->without_columns != NULL)
+        rc = spsh__scan_refuse_column(&scan, layout->without_columns, err);
+    if (rc != SPSH_OK)
+        return rc;
     if (layout->scan_fn != NULL)
-        return layout->scan_fn(&own, sink, err);
-    if (layout->trees != NULL)
-        return spsh__trees_scan(&own, sink, layout->trees, err);
-    return spsh__json_manifest_scan(&own, sink, layout->json, err);
+        rc = layout->scan_fn(&scan, err);
+    else if (layout->trees != NULL)
+        rc = spsh__trees_scan(&scan, layout->trees, err);
+    else
+        rc = spsh__json_manifest_scan(&scan, layout->json, err);
+    return rc == SPSH_OK ? spsh__scan_finish(&scan, err) : rc;
 }
 
 spsh_status spsh__layout_match_view(const spsh__view *view, spsh_layout_tier tier_max,

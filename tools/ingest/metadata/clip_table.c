@@ -669,10 +669,8 @@ spsh_status spsh__clip_tree_scan(spsh__scan *scan, const spsh__clip_form *form,
         rc = scan_table(c, err);
     if (rc == SPSH_OK && spsh__name_index_any(&c->index, STATE_ON_DISK | STATE_AUDIO, STATE_ROW))
         rc = list_all_clips(c, true, err);
-    spsh__builder *const buffers[] = {&c->names,  &c->file, &c->written, &c->clip,   &c->path,
-                                      &c->source, &c->id,   &c->speaker, &c->domain, &c->extras};
-    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
-        spsh__builder_free(buffers[i]);
+    SPSH__BUILDERS_FREE(&c->names, &c->file, &c->written, &c->clip, &c->path, &c->source, &c->id,
+                        &c->speaker, &c->domain, &c->extras);
     spsh__path_list_free(&c->folders);
     spsh__name_index_free(&c->index);
     free(c);

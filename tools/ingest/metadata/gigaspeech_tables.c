@@ -454,9 +454,6 @@ void spsh__giga_tables_free(spsh__giga_tables *tables)
         return;
     columns_free(tables);
     spsh__name_index_free(&tables->index);
-    spsh__builder_free(&tables->source);
-    spsh__builder_free(&tables->speaker);
-    spsh__builder_free(&tables->extras);
-    spsh__builder_free(&tables->path);
+    SPSH__BUILDERS_FREE(&tables->source, &tables->speaker, &tables->extras, &tables->path);
     free(tables);
 }

@@ -168,7 +168,6 @@ spsh_status spsh__json_manifest_probe(const spsh__view *view, const spsh__json_f
                                       spsh_layout_probe *ret_probe, spsh_error *err)
 {
     spsh__path_list list = {0};
-    *ret_probe = (spsh_layout_probe){0};
     spsh_status rc = list_files(view, format, &list, NULL);
     if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY)
         rc = SPSH_OK; /* what cannot be read is reported by the layout that walks it */
@@ -593,7 +592,7 @@ static spsh_status scan_files(manifest_scan *m, const spsh__path_list *list, sps
     if (rc == SPSH_OK && taken == 0)
         rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds no file that is %s",
                        spsh__view_root(m->scan->options->view), m->format->title);
-    return rc == SPSH_OK ? spsh__scan_finish(m->scan, err) : rc;
+    return rc;
 }
 
 static void scan_free(manifest_scan *m)
@@ -601,12 +600,7 @@ static void scan_free(manifest_scan *m)
     spsh__audio_resolver_free(m->resolver);
     for (size_t i = 0; i < NAME_ROLES_COUNT; i++)
         spsh__builder_free(&m->unescaped[i]);
-    spsh__builder_free(&m->source);
-    spsh__builder_free(&m->id);
-    spsh__builder_free(&m->plain);
-    spsh__builder_free(&m->extras);
-    spsh__builder_free(&m->text_path);
-    spsh__builder_free(&m->column);
+    SPSH__BUILDERS_FREE(&m->source, &m->id, &m->plain, &m->extras, &m->text_path, &m->column);
 }
 
 spsh_status spsh__json_manifest_read(spsh__scan *scan, const spsh__json_format *format,
@@ -620,18 +614,15 @@ spsh_status spsh__json_manifest_read(spsh__scan *scan, const spsh__json_format *
     return rc;
 }
 
-spsh_status spsh__json_manifest_scan(const spsh_ingest_options *options,
-                                     const spsh_ingest_sink *sink, const spsh__json_format *format,
+spsh_status spsh__json_manifest_scan(spsh__scan *scan, const spsh__json_format *format,
                                      spsh_error *err)
 {
-    spsh__scan scan;
-    manifest_scan m = {.scan = &scan, .format = format};
+    const spsh__view *view = scan->options->view;
+    manifest_scan m = {.scan = scan, .format = format};
     spsh__path_list list = {0};
-    spsh_status rc = spsh__scan_begin(&scan, options, sink, err);
+    spsh_status rc = list_files(view, format, &list, err);
     if (rc == SPSH_OK)
-        rc = list_files(options->view, format, &list, err);
-    if (rc == SPSH_OK)
-        rc = spsh__audio_resolver_new(options->view, &m.resolver, err);
+        rc = spsh__audio_resolver_new(view, &m.resolver, err);
     take_names(format, m.names);
     if (rc == SPSH_OK)
         rc = scan_files(&m, &list, err);

@@ -74,8 +74,7 @@ SPSH_NODISCARD spsh_status spsh__json_manifest_fits(const spsh__view *view, cons
 SPSH_NODISCARD spsh_status spsh__json_manifest_probe(const spsh__view *view,
                                                      const spsh__json_format *format,
                                                      spsh_layout_probe *ret_probe, spsh_error *err);
-SPSH_NODISCARD spsh_status spsh__json_manifest_scan(const spsh_ingest_options *options,
-                                                    const spsh_ingest_sink *sink,
+SPSH_NODISCARD spsh_status spsh__json_manifest_scan(spsh__scan *scan,
                                                     const spsh__json_format *format,
                                                     spsh_error *err);
 

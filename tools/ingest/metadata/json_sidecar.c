@@ -140,8 +140,7 @@ spsh_status spsh__json_sidecar_read(spsh__json_sidecar *sidecar, const spsh__vie
 
 void spsh__json_sidecar_free(spsh__json_sidecar *sidecar)
 {
-    spsh__builder_free(&sidecar->file);
-    spsh__builder_free(&sidecar->members);
+    SPSH__BUILDERS_FREE(&sidecar->file, &sidecar->members);
     for (size_t i = 0; i < ROLES; i++)
         spsh__builder_free(&sidecar->strings[i]);
 }

@@ -254,6 +254,5 @@ void spsh__kaldi_source_parse(spsh_bytes entry, spsh__kaldi_source *source)
 
 void spsh__kaldi_source_free(spsh__kaldi_source *source)
 {
-    spsh__builder_free(&source->path);
-    spsh__builder_free(&source->channel);
+    SPSH__BUILDERS_FREE(&source->path, &source->channel);
 }

@@ -359,7 +359,6 @@ void spsh__kaldi_table_close(spsh__kaldi_table *table)
     free(table->entries);
     free(table->buckets);
     free(table->whole);
-    spsh__builder_free(&table->line);
-    spsh__builder_free(&table->key);
+    SPSH__BUILDERS_FREE(&table->line, &table->key);
     *table = (spsh__kaldi_table){0};
 }

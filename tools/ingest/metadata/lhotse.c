@@ -645,11 +645,9 @@ spsh_status spsh__lhotse_cut_emit(spsh__lhotse *l, const spsh__lhotse_cut *cut,
 
 void spsh__lhotse_free(spsh__lhotse *l)
 {
-    spsh__builder *const buffers[] = {
-        &l->written, &l->tried,   &l->source,   &l->recording_id, &l->detail, &l->id,    &l->cut_id,
-        &l->text,    &l->speaker, &l->language, &l->column,       &l->extras, &l->picked};
-    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
-        spsh__builder_free(buffers[i]);
+    SPSH__BUILDERS_FREE(&l->written, &l->tried, &l->source, &l->recording_id, &l->detail, &l->id,
+                        &l->cut_id, &l->text, &l->speaker, &l->language, &l->column, &l->extras,
+                        &l->picked);
     spsh__kaldi_source_free(&l->command);
     spsh__audio_resolver_free(l->resolver);
     free(l->cwd);

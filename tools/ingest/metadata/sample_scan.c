@@ -652,15 +652,8 @@ static void free_scan(sample_scan *s)
     for (size_t i = 0; i < TEXT_ROLES; i++)
         spsh__builder_free(&s->unescaped[i]);
     spsh__text_file_close(&s->file);
-    spsh__builder_free(&s->file_path);
-    spsh__builder_free(&s->name);
-    spsh__builder_free(&s->prefix);
-    spsh__builder_free(&s->json);
-    spsh__builder_free(&s->column);
-    spsh__builder_free(&s->source);
-    spsh__builder_free(&s->id);
-    spsh__builder_free(&s->extras);
-    spsh__builder_free(&s->detail);
+    SPSH__BUILDERS_FREE(&s->file_path, &s->name, &s->prefix, &s->json, &s->column, &s->source,
+                        &s->id, &s->extras, &s->detail);
     spsh__name_index_free(&s->keys);
 }
 

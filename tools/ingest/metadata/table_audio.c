@@ -43,9 +43,7 @@ void spsh__audio_resolver_free(spsh__audio_resolver *resolver)
 {
     if (resolver == NULL)
         return;
-    spsh__builder_free(&resolver->written);
-    spsh__builder_free(&resolver->plain);
-    spsh__builder_free(&resolver->path);
+    SPSH__BUILDERS_FREE(&resolver->written, &resolver->plain, &resolver->path);
     free(resolver);
 }
 

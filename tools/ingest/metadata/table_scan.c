@@ -23,7 +23,7 @@
 #define PROBE_ROWS 4096U
 
 typedef struct table_scan {
-    spsh__scan scan;
+    spsh__scan *scan;
     spsh__text_file file;
     spsh__text_input input;
     const char *name; /* of the table, in the root of the view */
@@ -50,11 +50,7 @@ static void table_close(table_scan *t)
     spsh__audio_resolver_free(t->resolver);
     free(t->path);
     free(t->collisions);
-    spsh__builder_free(&t->source);
-    spsh__builder_free(&t->recording_id);
-    spsh__builder_free(&t->id);
-    spsh__builder_free(&t->plain);
-    spsh__builder_free(&t->extras);
+    SPSH__BUILDERS_FREE(&t->source, &t->recording_id, &t->id, &t->plain, &t->extras);
 }
 
 /* On failure the caller closes t all the same. name is borrowed. */
@@ -341,7 +337,7 @@ static spsh_bytes row_split(const table_scan *t, const spsh__row *row)
 
 static spsh_bytes row_domain(const table_scan *t, const spsh__row *row)
 {
-    if (t->scan.domain_rule == SPSH__DOMAIN_COLUMN) {
+    if (t->scan->domain_rule == SPSH__DOMAIN_COLUMN) {
         const spsh_bytes value = spsh__row_field(row, t->domain_column);
         return spsh__is_placeholder(value) ? (spsh_bytes){0} : value;
     }
@@ -396,7 +392,7 @@ static spsh_status emit_row(table_scan *t, const spsh__row *row, const spsh__aud
         .expected_ns = cut->expected_ns,
         .source_bytes = audio->size_bytes,
     };
-    return spsh__scan_emit(&t->scan, &item, place, err);
+    return spsh__scan_emit(t->scan, &item, place, err);
 }
 
 /* A row that is broken, too long, or names no audio; false when it is none of these. */
@@ -428,9 +424,9 @@ static spsh_status scan_row(table_scan *t, const spsh__row *row, spsh_error *err
     if (spsh__row_is_blank(row))
         return SPSH_OK;
     if (row_refused(t, row, &reject))
-        return spsh__scan_reject(&t->scan, &reject, &place, err);
-    if (!spsh__scan_wants_split(&t->scan, row_split(t, row))) {
-        t->scan.excluded_rows++;
+        return spsh__scan_reject(t->scan, &reject, &place, err);
+    if (!spsh__scan_wants_split(t->scan, row_split(t, row))) {
+        t->scan->excluded_rows++;
         return SPSH_OK;
     }
     spsh_status rc = spsh__audio_resolve(t->resolver, written, &audio, err);
@@ -438,14 +434,14 @@ static spsh_status scan_row(table_scan *t, const spsh__row *row, spsh_error *err
         return rc;
     if (audio_refused(&audio, &reject)) {
         reject.source = written;
-        return spsh__scan_reject(&t->scan, &reject, &place, err);
+        return spsh__scan_reject(t->scan, &reject, &place, err);
     }
     if (!row_segment(t, row, &cut)) {
         reject = (spsh_reject){.reason = SPSH_REJECT_SEGMENT_RANGE,
                                .source = spsh__bytes_of(audio.path),
                                .detail = "start and end are decimal numbers, and end is later",
                                .rows = 1};
-        return spsh__scan_reject(&t->scan, &reject, &place, err);
+        return spsh__scan_reject(t->scan, &reject, &place, err);
     }
     return emit_row(t, row, &audio, &cut, &place, err);
 }
@@ -458,10 +454,10 @@ static spsh_status scan_rows(table_scan *t, spsh_error *err)
     while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
         rc = scan_row(t, &row, err);
         if (rc == SPSH_OK)
-            rc = spsh__scan_progress(&t->scan, 1, err);
+            rc = spsh__scan_progress(t->scan, 1, err);
     }
     spsh__row_reader_free(reader);
-    return rc == SPSH_E_END ? spsh__scan_finish(&t->scan, err) : rc;
+    return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 
 /* What a person has to know when a file was given that is not a table we can read. */
@@ -510,17 +506,17 @@ static spsh_status check_rules(table_scan *t, spsh_error *err)
                          "enclose fields, and both fit; say layout_name table-raw (quotes "
                          "are text) or layout_name table-rfc (quotes enclose fields)",
                          t->path, t->format.unclear_line);
-    if (t->scan.domain_rule == SPSH__DOMAIN_COLUMN) {
-        t->domain_column = spsh__table_column_find(&t->format.columns, t->scan.domain_name);
+    if (t->scan->domain_rule == SPSH__DOMAIN_COLUMN) {
+        t->domain_column = spsh__table_column_find(&t->format.columns, t->scan->domain_name);
         if (t->domain_column == SPSH__COLUMN_NONE)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: has no column '%.60s'", t->path,
-                             t->scan.options->domain_rule + strlen("column:"));
+                             t->scan->options->domain_rule + strlen("column:"));
     }
-    if (t->scan.options->split_by_name && !has_column(t, SPSH__COLUMN_SPLIT))
+    if (t->scan->options->split_by_name && !has_column(t, SPSH__COLUMN_SPLIT))
         t->split = split_of_name(t->name);
     return has_column(t, SPSH__COLUMN_SPLIT) || t->split.size_bytes > 0
                ? SPSH_OK
-               : spsh__scan_refuse_split(&t->scan, t->name, err);
+               : spsh__scan_refuse_split(t->scan, t->name, err);
 }
 
 spsh_status spsh__table_note_unused(const spsh__scan *scan, const char *name,
@@ -554,22 +550,20 @@ static spsh_status note_split(const table_scan *t, spsh_error *err)
     (void)snprintf(note, sizeof(note),
                    "%.60s: all rows have the split '%.*s', from its name (--split-from none: none)",
                    t->name, (int)t->split.size_bytes, (const char *)t->split.data);
-    return spsh__scan_note(&t->scan, note, err);
+    return spsh__scan_note(t->scan, note, err);
 }
 
-spsh_status spsh__table_scan(const char *name, spsh__table_quoting quoting,
-                             const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+spsh_status spsh__table_scan(spsh__scan *scan, const char *name, spsh__table_quoting quoting,
                              spsh_error *err)
 {
-    table_scan t = {.file = {.fd = -1}};
+    const spsh_ingest_options *options = scan->options;
+    table_scan t = {.scan = scan, .file = {.fd = -1}};
     const spsh__column_rules rules = {options->columns, options->column_count};
-    spsh_status rc = spsh__scan_begin(&t.scan, options, sink, err);
-    if (rc == SPSH_OK)
-        rc = table_open(&t, options->view, name, quoting, &rules, err);
+    spsh_status rc = table_open(&t, options->view, name, quoting, &rules, err);
     if (rc == SPSH_OK)
         rc = check_rules(&t, err);
     if (rc == SPSH_OK && !t.format.headless)
-        rc = spsh__table_note_unused(&t.scan, t.name, &t.format.columns, err);
+        rc = spsh__table_note_unused(scan, t.name, &t.format.columns, err);
     if (rc == SPSH_OK && t.split.size_bytes > 0)
         rc = note_split(&t, err);
     if (rc == SPSH_OK)

@@ -7,9 +7,8 @@
 #include "table.h"
 
 /* Emit the rows of the table of that name in the root of the options' view. */
-SPSH_NODISCARD spsh_status spsh__table_scan(const char *name, spsh__table_quoting quoting,
-                                            const spsh_ingest_options *options,
-                                            const spsh_ingest_sink *sink, spsh_error *err);
+SPSH_NODISCARD spsh_status spsh__table_scan(spsh__scan *scan, const char *name,
+                                            spsh__table_quoting quoting, spsh_error *err);
 
 /* Note the columns that no field of an utterance takes. They are kept as extras. */
 SPSH_NODISCARD spsh_status spsh__table_note_unused(const spsh__scan *scan, const char *name,

@@ -150,6 +150,8 @@ typedef enum spsh_layout_tier {
     SPSH_LAYOUT_FORCED,  /* by --layout only */
 } spsh_layout_tier;
 
+struct spsh__scan; /* scan.h */
+
 typedef struct spsh_layout {
     const char *name; /* --layout NAME */
     const char *summary;
@@ -158,12 +160,14 @@ typedef struct spsh_layout {
     bool reads_file;  /* a file that is named is a corpus; probe and scan take other files around it
                        * only if the file or the layout names them */
     unsigned variant; /* of layouts that share scan_fn */
+    /* The layout's name in the messages that refuse --split and --domain column:. NULL: it takes
+     * them, or refuses them itself. */
+    const char *without_splits, *without_columns;
     /* A layout that only describes its files has trees or json, and lacks functions. */
     const struct spsh__tree_layout *trees; /* trees.h */
     const struct spsh__json_format *json;  /* json_manifest.h */
     spsh_status (*probe_fn)(const spsh__view *view, spsh_layout_probe *ret_probe, spsh_error *err);
-    spsh_status (*scan_fn)(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
-                           spsh_error *err);
+    spsh_status (*scan_fn)(struct spsh__scan *scan, spsh_error *err);
 } spsh_layout;
 
 #endif

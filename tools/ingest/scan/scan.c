@@ -335,6 +335,7 @@ spsh_status spsh__scan_finish(spsh__scan *scan, spsh_error *err)
     if (scan->sink->rows_fn != NULL)
         scan->sink->rows_fn(scan->sink->user, scan->merged_rows,
                             scan->excluded_rows + scan->skipped_rows);
+    scan->merged_rows = scan->excluded_rows = scan->skipped_rows = 0;
     if (scan->sink->progress_fn == NULL)
         return SPSH_OK;
     return scan->sink->progress_fn(scan->sink->user, scan->files_seen, err);

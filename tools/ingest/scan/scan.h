@@ -85,8 +85,8 @@ void spsh__scan_exclude(spsh__scan *scan, const spsh_ingest_item *item);
 /* Count files and tell the sink now and then; it may cancel. */
 SPSH_NODISCARD spsh_status spsh__scan_progress(spsh__scan *scan, uint64_t files, spsh_error *err);
 
-/* Reports what --split left out, as one reject that names the number: nothing was lost by it; and
- * tells the sink how many rows were merged and excluded. */
+/* Report what --split excluded, as one reject that names the number: nothing was lost by it. Tell
+ * the sink how many rows were merged and excluded. The counts begin again at 0. */
 SPSH_NODISCARD spsh_status spsh__scan_finish(spsh__scan *scan, spsh_error *err);
 
 #endif

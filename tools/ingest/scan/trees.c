@@ -178,22 +178,17 @@ static spsh_status scan_named(spsh__scan *scan, const char *path, const spsh__tr
     return rc;
 }
 
-spsh_status spsh__trees_scan(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
-                             const spsh__tree_layout *layout, spsh_error *err)
+spsh_status spsh__trees_scan(spsh__scan *scan, const spsh__tree_layout *layout, spsh_error *err)
 {
-    spsh__scan scan;
+    const spsh__view *view = scan->options->view;
     spsh__path_list trees = {0};
-    const spsh__tree_search search = {options->view, &scan, layout->check_fn};
-    spsh_status rc = spsh__scan_begin(&scan, options, sink, err);
-    if (rc == SPSH_OK)
-        rc = spsh__trees_find(&search, &trees, err);
+    const spsh__tree_search search = {view, scan, layout->check_fn};
+    spsh_status rc = spsh__trees_find(&search, &trees, err);
     if (rc == SPSH_OK && trees.count == 0)
-        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: no folder here %s",
-                       spsh__view_root(options->view), layout->what);
+        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: no folder here %s", spsh__view_root(view),
+                       layout->what);
     for (size_t i = 0; i < trees.count && rc == SPSH_OK; i++)
-        rc = scan_named(&scan, trees.paths[i], layout, err);
-    if (rc == SPSH_OK)
-        rc = spsh__scan_finish(&scan, err);
+        rc = scan_named(scan, trees.paths[i], layout, err);
     spsh__path_list_free(&trees);
     return rc;
 }
@@ -203,7 +198,6 @@ spsh_status spsh__trees_probe(const spsh__view *view, spsh__tree_check_fn check_
 {
     const spsh__tree_search search = {view, NULL, check_fn};
     spsh__path_list trees = {0};
-    *ret_probe = (spsh_layout_probe){0};
     spsh_status rc = spsh__trees_find(&search, &trees, err);
     if (rc == SPSH_OK && trees.count > 0) {
         ret_probe->matches = true;

@@ -31,10 +31,9 @@ typedef struct spsh__tree_layout {
     spsh_status (*scan_fn)(spsh__scan *scan, const char *path, const char *name, spsh_error *err);
 } spsh__tree_layout;
 
-/* A layout's scan: begin, find the trees, read each, finish. */
-SPSH_NODISCARD spsh_status spsh__trees_scan(const spsh_ingest_options *options,
-                                            const spsh_ingest_sink *sink,
-                                            const spsh__tree_layout *layout, spsh_error *err);
+/* A layout's scan: find the trees and read each. */
+SPSH_NODISCARD spsh_status spsh__trees_scan(spsh__scan *scan, const spsh__tree_layout *layout,
+                                            spsh_error *err);
 
 /* A layout's probe: says where the first tree is, and what it holds. */
 SPSH_NODISCARD spsh_status spsh__trees_probe(const spsh__view *view, spsh__tree_check_fn check_fn,

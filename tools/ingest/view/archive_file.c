@@ -915,8 +915,7 @@ void spsh__archive_close(spsh__archive *archive)
     spsh__gunzip_free(archive->gunzip);
     if (archive->locale != (locale_t)0)
         freelocale(archive->locale);
-    spsh__builder_free(&archive->name);
-    spsh__builder_free(&archive->target);
+    SPSH__BUILDERS_FREE(&archive->name, &archive->target);
     free(archive->buffer);
     free(archive->own_path);
     free(archive);

@@ -156,8 +156,7 @@ static spsh_status look_at(search *s, const char *path, const struct dirent *ent
         rc = push(children, spsh__builder_text(&below), err);
     else if (may_be_archive(entry->d_name))
         rc = push(s->names, spsh__builder_text(&below), err);
-    spsh__builder_free(&below);
-    spsh__builder_free(&whole);
+    SPSH__BUILDERS_FREE(&below, &whole);
     return rc;
 }
 

@@ -193,8 +193,7 @@ static spsh_status find_collisions(spsh__archive_index *index, const spsh_sorter
     while (rc == SPSH_OK && (rc = next_member(sorter, &key, &member, err)) == SPSH_OK)
         rc = add_collision(index, &c, key, member, err);
     end_collision(index, &c);
-    spsh__builder_free(&c.key);
-    spsh__builder_free(&c.members);
+    SPSH__BUILDERS_FREE(&c.key, &c.members);
     spsh_sorter_free(sorter);
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
@@ -272,9 +271,7 @@ static spsh_status feed(const spsh__archive_index *index, spsh_sorter *sorter, s
                               err);
         }
     }
-    spsh__builder_free(&f.path);
-    spsh__builder_free(&f.last_folder);
-    spsh__builder_free(&f.key);
+    SPSH__BUILDERS_FREE(&f.path, &f.last_folder, &f.key);
     return rc;
 }
 
@@ -416,8 +413,7 @@ static spsh_status sort_paths(spsh__archive_index *index, const spsh_sorter_opti
     if (rc == SPSH_OK)
         rc = spsh__column_append(&index->table.folders, &end, sizeof(end), err);
     spsh_sorter_free(sorter);
-    spsh__builder_free(&g.key);
-    spsh__builder_free(&g.folder);
+    SPSH__BUILDERS_FREE(&g.key, &g.folder);
     return rc;
 }
 

@@ -251,8 +251,7 @@ void spsh__view_close(spsh__view *view)
         (void)close(view->root_fd);
     if (view->scratch != NULL) {
         spsh__archive_index_free(view->scratch->own_index);
-        spsh__builder_free(&view->scratch->path);
-        spsh__builder_free(&view->scratch->member);
+        SPSH__BUILDERS_FREE(&view->scratch->path, &view->scratch->member);
         free(view->scratch->real_root);
     }
     free(view->scratch);

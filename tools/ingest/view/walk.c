@@ -212,7 +212,6 @@ spsh_status spsh__walk(const spsh__view *view, const spsh__walk_visitor *visitor
     spsh__path_list_free(&w.links);
     spsh__folder_set_free(&w.seen);
     free(w.entries);
-    spsh__builder_free(&w.names);
-    spsh__builder_free(&w.path);
+    SPSH__BUILDERS_FREE(&w.names, &w.path);
     return rc;
 }
