@@ -52,11 +52,6 @@ typedef struct listing {
     bool has_audio;
 } listing;
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory to look for corpora");
-}
-
 /* Whether a folder of that name holds clips and nothing to recognise. */
 static bool holds_clips(const char *name)
 {
@@ -87,7 +82,7 @@ static spsh_status list(finder *f, const char *path, listing *ret_listing, spsh_
             continue;
         }
         if (!spsh__path_list_add(names, "", entry.name)) {
-            rc = no_memory(err);
+            rc = SPSH_NO_MEMORY(err);
             break;
         }
     }
@@ -109,11 +104,11 @@ static spsh_status push_leftover(finder *f, const char *path, const char *detail
     spsh__corpus_leftover *grown =
         spsh__grow(c->leftovers, &c->leftover_capacity, c->leftover_count + 1, sizeof(*grown));
     if (grown == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     c->leftovers = grown;
     char *copy = strdup(path[0] == '\0' ? "." : path);
     if (copy == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     c->leftovers[c->leftover_count++] = (spsh__corpus_leftover){copy, detail};
     return SPSH_OK;
 }
@@ -125,11 +120,11 @@ static spsh_status push_source(finder *f, const char *path, const spsh_layout *l
     spsh__corpus_source *grown =
         spsh__grow(c->sources, &c->source_capacity, c->source_count + 1, sizeof(*grown));
     if (grown == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     c->sources = grown;
     char *copy = strdup(path);
     if (copy == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     c->sources[c->source_count++] = (spsh__corpus_source){copy, layout, *probe};
     return SPSH_OK;
 }
@@ -262,7 +257,7 @@ static spsh_status look_below(finder *f, const char *path, const listing *l, uns
         char *child = NULL;
         if (asprintf(&child, "%s%s%s", path, path[0] == '\0' ? "" : "/",
                      is_link ? l->links.paths[i - l->children.count] : l->children.paths[i]) < 0)
-            return no_memory(err);
+            return SPSH_NO_MEMORY(err);
         if (is_link)
             rc = leads_inside(f, child, &is_inside, err);
         if (rc == SPSH_OK && !is_inside)
@@ -279,7 +274,7 @@ static spsh_status check_new(finder *f, const char *path, bool *ret_new, spsh_er
     *ret_new = true;
     if (!spsh__view_follows_links(f->view) || spsh__view_stat(f->view, path, &info) != 0)
         return SPSH_OK;
-    return spsh__folder_set_add(&f->seen, &info, ret_new) ? SPSH_OK : no_memory(err);
+    return spsh__folder_set_add(&f->seen, &info, ret_new) ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
 static spsh_status match_folder(finder *f, const char *path, spsh__layout_match *ret_match,
@@ -289,7 +284,7 @@ static spsh_status match_folder(finder *f, const char *path, spsh__layout_match 
     spsh_error open_error = SPSH_ERROR_INIT;
     spsh_status rc = spsh__view_below(f->view, path, &view, &open_error);
     if (rc == SPSH_E_NO_MEMORY)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (rc != SPSH_OK)
         return SPSH_OK; /* the layout that walks it reports it */
     rc = spsh__layout_match_view(view, f->tier_max, ret_match, err);

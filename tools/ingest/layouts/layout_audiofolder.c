@@ -43,11 +43,6 @@ typedef struct folder_scan {
     spsh__builder prefix, place, relative, source, id, extras, strings[7];
 } folder_scan;
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a metadata file");
-}
-
 /* The column that names the audio, or SIZE_MAX: file_name before <anything>_file_name. */
 static size_t file_column(const spsh_bytes *names, size_t count)
 {
@@ -142,7 +137,7 @@ static spsh_status emit_row(folder_scan *f, const row_values *row, const spsh__v
     if (row->id.size_bytes == 0)
         spsh__name_append(&f->id, stem);
     if (f->source.failed || f->id.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     spsh_ingest_item item = {
         .audio_path = (const char *)f->relative.data,
         .source = spsh__builder_bytes(&f->source),
@@ -178,7 +173,7 @@ static spsh_status scan_values(folder_scan *f, row_values *row, const spsh__row_
     const char *path = spsh__builder_text(&f->relative);
     if (path == NULL ||
         spsh__name_index_add(&f->used, spsh__builder_bytes(&f->relative), USED) == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (row->split.size_bytes == 0)
         row->split = f->folder_split;
     if (!spsh__scan_wants_split(f->scan, row->split)) {
@@ -228,7 +223,7 @@ static spsh_status scan_csv_row(folder_scan *f, const spsh__table_columns *colum
     spsh__builder_clear(&f->extras);
     spsh__table_extras(columns, row->fields, row->field_count, &f->extras);
     if (f->extras.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     row_values values = {
         .file = spsh__row_field(row, file_at),
         .text = field(columns, row, SPSH__COLUMN_TEXT),
@@ -257,7 +252,7 @@ static spsh_status read_header(spsh__row_reader *reader, spsh__table_columns *co
         return SPSH_OK;
     spsh_bytes *names = malloc(row.field_count * sizeof(*names));
     if (names == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     memcpy(names, row.fields, row.field_count * sizeof(*names));
     names[*ret_file_at] = spsh__bytes_of(FILE_NAME);
     rc = spsh__table_columns_parse(names, row.field_count, NULL, columns, err);
@@ -351,7 +346,7 @@ static spsh_status scan_json_line(folder_scan *f, const spsh__jsonl_line *line, 
     values.has_text = values.text.size_bytes > 0;
     for (size_t i = 0; i < sizeof(f->strings) / sizeof(f->strings[0]); i++) {
         if (f->strings[i].failed)
-            return no_memory(err);
+            return SPSH_NO_MEMORY(err);
     }
     return scan_values(f, &values, &place, err);
 }
@@ -416,7 +411,7 @@ static spsh_status check_metadata(const spsh__view *view, const char *path, meta
         return SPSH_OK;
     const spsh_status rc = read_head(view, path, head, &size_bytes, NULL);
     if (rc != SPSH_OK)
-        return rc == SPSH_E_NO_MEMORY ? no_memory(err) : SPSH_OK;
+        return rc == SPSH_E_NO_MEMORY ? SPSH_NO_MEMORY(err) : SPSH_OK;
     if (!m->is_jsonl)
         return read_key(head, size_bytes, m, ret_found, err);
     *ret_found = file_member((spsh_bytes){head, size_bytes}, m->key);
@@ -437,7 +432,7 @@ static spsh_status find_metadata(const spsh__view *view, const char *folder, met
         spsh__builder_append_part(&builder, folder);
         spsh__builder_append_part(&builder, m.name);
         const char *path = spsh__builder_text(&builder);
-        rc = path == NULL ? no_memory(err) : check_metadata(view, path, &m, &found, err);
+        rc = path == NULL ? SPSH_NO_MEMORY(err) : check_metadata(view, path, &m, &found, err);
         spsh__builder_free(&builder);
         if (found) {
             *ret_metadata = m;
@@ -458,7 +453,7 @@ static spsh_status scan_metadata(folder_scan *f, const spsh__folder *folder, con
     join(&f->place, spsh__builder_bytes(&f->prefix), spsh__bytes_of(m->name));
     const char *path = spsh__builder_text(&f->place);
     if (f->prefix.failed || path == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = spsh__text_file_open(folder->view, path, &file, err);
     if (rc != SPSH_OK)
         return rc;
@@ -484,7 +479,7 @@ static spsh_status reject_unnamed(folder_scan *f, const spsh__folder *folder, sp
             continue;
         join(&f->relative, spsh__builder_bytes(&f->prefix), name);
         if (f->relative.failed)
-            return no_memory(err);
+            return SPSH_NO_MEMORY(err);
         const spsh_reject reject = {.reason = SPSH_REJECT_ORPHAN_AUDIO,
                                     .source = spsh__builder_bytes(&f->relative),
                                     .detail = "no row names it"};

@@ -65,11 +65,6 @@ static bool is_locale_entry(const spsh__view_entry *entry)
            spsh__is_locale(spsh__bytes_of(entry->name)) && strlen(entry->name) < LOCALE_BYTES;
 }
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of locales");
-}
-
 static spsh_status check_mirror(const spsh__view *folder, bool *ret_is_tree, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -80,7 +75,7 @@ static spsh_status check_mirror(const spsh__view *folder, bool *ret_is_tree, sps
         return SPSH_OK;
     spsh__view_folder *locales = spsh__view_folder_open(folder, MIRROR_TABLES);
     if (locales == NULL && errno == ENOMEM)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     while (locales != NULL && rc == SPSH_OK && !*ret_is_tree && checked < MIRROR_CHECK_MAX &&
            spsh__view_folder_next(locales, &entry)) {
         char path[MIRROR_PATH_MAX];
@@ -93,7 +88,7 @@ static spsh_status check_mirror(const spsh__view *folder, bool *ret_is_tree, sps
         if (opened == SPSH_OK)
             rc = has_table(locale, ret_is_tree, err);
         else if (opened == SPSH_E_NO_MEMORY)
-            rc = no_memory(err);
+            rc = SPSH_NO_MEMORY(err);
         spsh__view_close(locale);
     }
     spsh__view_folder_close(locales);
@@ -114,7 +109,7 @@ static spsh_status check_clips(const spsh__view *folder, bool *ret_has, spsh_err
     spsh__view_entry entry;
     spsh__view_folder *clips = spsh__view_folder_open(folder, "clips");
     if (clips == NULL && errno == ENOMEM)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     for (unsigned i = 0; clips != NULL && i < CLIPS_CHECK_MAX && !*ret_has; i++) {
         if (!spsh__view_folder_next(clips, &entry))
             break;
@@ -214,7 +209,7 @@ static spsh_status scan_mirror(spsh__scan *scan, const char *path, spsh_error *e
     }
     spsh__view_folder_close(listing);
     if (text == NULL || locales.failed || no_listing)
-        rc = no_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     const size_t count = locales.size_bytes / LOCALE_BYTES;
     if (rc == SPSH_OK && count > 1)
         qsort(locales.data, count, LOCALE_BYTES, compare_locales);
@@ -265,7 +260,7 @@ static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *nam
         tree.subset = spsh__builder_text(&subset);
     }
     if (tree.subset == NULL)
-        rc = no_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     else if (spsh__view_has_folder(folder, tree.clips))
         rc = spsh__clip_tree_scan(scan, &form, &tree, err);
     else

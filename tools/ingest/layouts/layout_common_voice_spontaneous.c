@@ -33,7 +33,7 @@ static spsh_status find_table(const spsh__view *view, const char *path,
     spsh__view_folder *folder = spsh__view_folder_open(view, path);
     ret_name[0] = '\0';
     if (folder == NULL && errno == ENOMEM)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of tables");
+        return SPSH_NO_MEMORY(err);
     while (folder != NULL && spsh__view_folder_next(folder, &entry)) {
         const size_t length = strlen(entry.name);
         if (strncmp(entry.name, TABLE_PREFIX, strlen(TABLE_PREFIX)) != 0 ||

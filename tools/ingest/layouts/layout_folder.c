@@ -100,7 +100,7 @@ static spsh_status reject_entry(folder_scan *f, const spsh__folder *folder, cons
     join(&f->source, folder->path, spsh__bytes_of(name));
     reject.source = spsh__builder_bytes(&f->source);
     if (f->source.failed)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
+        return SPSH_NO_MEMORY(err);
     return spsh__scan_reject(f->scan, &reject, NULL, err);
 }
 
@@ -175,7 +175,7 @@ static spsh_status read_json(folder_scan *f, const spsh__folder *folder, const c
     join(&f->json_path, folder->path, spsh__bytes_of(name));
     const char *path = spsh__builder_text(&f->json_path);
     if (path == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
+        return SPSH_NO_MEMORY(err);
     spsh_status rc =
         spsh__json_sidecar_read(&f->json, folder->view, path, beside->text != NULL, &problem, err);
     if (rc != SPSH_OK || problem == NULL)
@@ -209,7 +209,7 @@ static spsh_status emit_audio(folder_scan *f, const spsh__folder *folder, const 
     const char *path = spsh__builder_text(&f->audio_path);
     const int os_errno = path == NULL ? ENOMEM : spsh__view_stat(folder->view, path, &info);
     if (os_errno == ENOMEM)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
+        return SPSH_NO_MEMORY(err);
     if (os_errno != 0) {
         const spsh_reject reject = {
             .reason = SPSH_REJECT_UNREADABLE, .detail = strerror(os_errno), .rows = 1};
@@ -240,7 +240,7 @@ static spsh_status emit_audio(folder_scan *f, const spsh__folder *folder, const 
         .source_bytes = info.size_bytes,
     };
     if ((sidecar != NULL && item.text_path == NULL) || f->source.failed || f->id.failed)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
+        return SPSH_NO_MEMORY(err);
     if (beside->json != NULL)
         add_json(&f->json, &item);
     return spsh__scan_emit(f->scan, &item, NULL, err);

@@ -82,11 +82,6 @@ typedef struct giga_scan {
     spsh__giga_tables *tables;
 } giga_scan;
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for GigaSpeech");
-}
-
 /* ---- GigaSpeech.json ---- */
 
 /* "M" of "{M}". */
@@ -199,7 +194,7 @@ static spsh_status take_segment(giga_scan *g, const giga_audio *audio, spsh_byte
     spsh__builder_clear(&g->column);
     item.id = spsh__json_text(&v[SEGMENT_SID], &g->id);
     if (g->id.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     item.text = spsh__json_text(&v[SEGMENT_TEXT], &g->text);
     item.has_text = item.text.size_bytes > 0;
     if (spsh__json_seconds(&v[SEGMENT_BEGIN], &item.start_ns) != SPSH__TIME_OK ||
@@ -213,13 +208,13 @@ static spsh_status take_segment(giga_scan *g, const giga_audio *audio, spsh_byte
                                           : &audio->values[AUDIO_SPEAKER];
     item.speaker = spsh__giga_speaker(&g->speaker, spsh__json_name(speaker, &g->column));
     if (g->column.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     segment_extras(g, subsets, item.text);
     item.extras = spsh__builder_bytes(&g->extras);
     item.domain =
         g->scan->domain_rule == SPSH__DOMAIN_COLUMN ? column_of(g, raw, audio->raw) : audio->domain;
     if (g->id.failed || g->text.failed || g->speaker.failed || g->extras.failed || g->column.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     return spsh__scan_emit(g->scan, &item, &audio->place, err);
 }
 
@@ -279,7 +274,7 @@ static spsh_status take_segments(giga_scan *g, giga_audio *audio, spsh_error *er
     spsh__name_append(&g->source, reason == SPSH_REJECT_COUNT ? spsh__bytes_of(file.path)
                                                               : spsh__builder_bytes(&g->written));
     if (g->source.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (reason != SPSH_REJECT_COUNT)
         return reject_audio(g, audio, reason, detail, err);
     audio->file = &file;
@@ -332,7 +327,7 @@ static spsh_status take_element(giga_scan *g, const char *name, const spsh__json
     spsh__json_unescape(&values[AUDIO_AID], &g->document);
     common_extras(g, values);
     if (g->written.failed || g->document.failed || g->common.failed || g->column.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     audio.document = spsh__builder_bytes(&g->document);
     audio.domain = spsh__giga_domain(spsh__builder_bytes(&g->written));
     return take_segments(g, &audio, err);
@@ -385,7 +380,7 @@ static spsh_status json_fits(const spsh__view *view, const char *path, bool *ret
     size_t size_bytes = 0;
     uint8_t *head = malloc(HEAD_BYTES);
     if (head == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = spsh__text_file_open(view, path, &file, err);
     if (rc == SPSH_OK) {
         const spsh__text_input input = spsh__text_input_file(&file);
@@ -420,7 +415,7 @@ static spsh_status look_at(const spsh__view *view, const char *path, giga_files 
         return rc;
     if (rc != SPSH_OK || !fits)
         return SPSH_OK;
-    return spsh__path_list_add(&f->list, "", path) ? SPSH_OK : no_memory(err);
+    return spsh__path_list_add(&f->list, "", path) ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
 static spsh_status look_in(const spsh__view *view, const char *folder, unsigned depth,
@@ -432,7 +427,7 @@ static spsh_status look_in(const spsh__view *view, const char *folder, unsigned 
     unsigned looked = 0;
     spsh__view_folder *listing = spsh__view_folder_open(view, folder);
     if (listing == NULL && errno == ENOMEM)
-        rc = no_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     while (listing != NULL && rc == SPSH_OK && spsh__view_folder_next(listing, &entry)) {
         const bool is_folder = entry.enters;
         if (spsh__is_ignored_name(entry.name) || (is_folder && depth == 0) ||
@@ -445,7 +440,7 @@ static spsh_status look_in(const spsh__view *view, const char *folder, unsigned 
         spsh__builder_append_part(&path, entry.name);
         const char *text = spsh__builder_text(&path);
         if (text == NULL)
-            rc = no_memory(err);
+            rc = SPSH_NO_MEMORY(err);
         else
             rc = is_folder ? look_in(view, text, depth - 1, f, err) : look_at(view, text, f, err);
     }
@@ -497,7 +492,7 @@ static spsh_status giga_scan_root(spsh__scan *scan, spsh_error *err)
     giga_files files = {0};
     giga_scan *g = calloc(1, sizeof(*g));
     if (g == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     g->scan = scan;
     spsh_status rc = spsh__audio_resolver_new(scan->options->view, &g->resolver, err);
     if (rc == SPSH_OK)

@@ -26,6 +26,7 @@
 #include "ingest/metadata/kaldi_table.h"
 #include "ingest/metadata/table.h"
 #include "ingest/scan/scan.h"
+#include "ingest/view/path_list.h"
 #include "layouts.h"
 #include "speechshard/inside.h"
 
@@ -76,11 +77,6 @@ typedef struct kaldi_scan {
     bool failed;       /* no memory while looking for audio */
     spsh__builder prefix, place, speaker, language, gender, extras;
 } kaldi_scan;
-
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a data directory");
-}
 
 static void set(spsh__builder *out, spsh_bytes value)
 {
@@ -249,7 +245,7 @@ static spsh_status take_recording(kaldi_scan *k, spsh_bytes id, const spsh_bytes
     }
     if (k->failed || r->id.failed || r->written.failed || r->path.failed || r->source.failed ||
         r->channel.failed || r->detail.failed || k->entry.path.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     r->known = true;
     return rc;
 }
@@ -335,7 +331,7 @@ static spsh_status emit(kaldi_scan *k, const utterance *u, const spsh__row_place
         return rc;
     if (k->failed || k->speaker.failed || k->language.failed || k->gender.failed ||
         k->extras.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     const spsh_bytes language = spsh__builder_bytes(&k->language);
     spsh_ingest_item item = {
         .audio_path = (const char *)r->path.data,
@@ -436,7 +432,7 @@ static spsh_status reject_unused(kaldi_scan *k, kaldi_file file, const spsh__row
         .reason = file == TEXT ? SPSH_REJECT_ORPHAN_TEXT : SPSH_REJECT_ORPHAN_AUDIO,
         .id = row->fields[0],
         .detail = file == TEXT ? "no utterance has this id" : "no segment has this recording"};
-    return k->place.failed ? no_memory(err) : spsh__scan_reject(k->scan, &reject, &place, err);
+    return k->place.failed ? SPSH_NO_MEMORY(err) : spsh__scan_reject(k->scan, &reject, &place, err);
 }
 
 static spsh_status reject_unused_text(void *user, const spsh__row *row, spsh_error *err)
@@ -461,7 +457,7 @@ static spsh_status scan_rows(kaldi_scan *k, kaldi_file leader, spsh_error *err)
     spsh__row_reader *reader = NULL;
     spsh__row row;
     if (place_of(k, leader).size_bytes == 0)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = spsh__row_reader_new(&k->tables[leader].input, &dialect, &reader, err);
     while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
         rc = scan_row(k, leader, &row, err);
@@ -504,7 +500,8 @@ static spsh_status tell_commands(kaldi_scan *k, spsh_error *err)
         return SPSH_OK;
     const spsh_bytes source = place_of(k, WAV);
     k->commands = 0;
-    return k->place.failed ? no_memory(err) : spsh__scan_tell_commands(k->scan, count, source, err);
+    return k->place.failed ? SPSH_NO_MEMORY(err)
+                           : spsh__scan_tell_commands(k->scan, count, source, err);
 }
 
 /* They are packed, and train on the same words as often as there are copies. */
@@ -521,7 +518,7 @@ static spsh_status tell_copies(kaldi_scan *k, spsh_error *err)
                                 .source = place_of(k, k->tables[UTT2UNIQ].exists ? UTT2UNIQ : WAV),
                                 .detail = detail};
     k->copies = 0;
-    return k->place.failed ? no_memory(err) : spsh__scan_reject(k->scan, &reject, NULL, err);
+    return k->place.failed ? SPSH_NO_MEMORY(err) : spsh__scan_reject(k->scan, &reject, NULL, err);
 }
 
 static void close_tables(kaldi_scan *k)
@@ -567,7 +564,7 @@ static spsh_status find_bases(kaldi_scan *k, const char *below, spsh_error *err)
     add_base(k, below, strlen(below));
     add_folders_above(k, below);
     add_folders_above(k, root == NULL ? "" : root);
-    return k->bases.failed ? no_memory(err) : SPSH_OK;
+    return k->bases.failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 static spsh_status scan_tables(kaldi_scan *k, kaldi_file leader, spsh_error *err)
@@ -601,7 +598,7 @@ static spsh_status scan_directory(kaldi_scan *k, const char *below, spsh_error *
     spsh__builder_clear(&k->folder);
     spsh__view_folder_name(k->scan->options->view, below, &k->folder);
     spsh_status rc =
-        k->prefix.failed || k->folder.failed ? no_memory(err) : find_bases(k, below, err);
+        k->prefix.failed || k->folder.failed ? SPSH_NO_MEMORY(err) : find_bases(k, below, err);
     if (rc != SPSH_OK)
         goto out;
     k->name = spsh__builder_bytes(&k->folder);
@@ -621,25 +618,8 @@ out:
     return rc;
 }
 
-/** Data directories of a root. */
-typedef struct directories {
-    char *names[FOLDERS_MAX]; /* below the root; one "" for the root itself */
-    size_t count;
-} directories;
-
-static void directories_free(directories *d)
-{
-    for (size_t i = 0; i < d->count; i++)
-        free(d->names[i]);
-    free(d);
-}
-
-static int compare_directories(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static spsh_status add_directory(directories *d, const spsh__view *view, const char *name,
+/* Keep a folder if it is a data directory. */
+static spsh_status add_directory(spsh__path_list *d, const spsh__view *view, const char *name,
                                  spsh_error *err)
 {
     spsh__builder wav_scp = {0};
@@ -650,22 +630,14 @@ static spsh_status add_directory(directories *d, const spsh__view *view, const c
     const bool fits = path != NULL;
     spsh__builder_free(&wav_scp);
     if (!is_one || d->count == FOLDERS_MAX)
-        return fits ? SPSH_OK : no_memory(err);
-    d->names[d->count] = strdup(name);
-    if (d->names[d->count] == NULL)
-        return no_memory(err);
-    d->count++;
-    return SPSH_OK;
+        return fits ? SPSH_OK : SPSH_NO_MEMORY(err);
+    return spsh__path_list_add(d, "", name) ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
 /* The root if it is one, else the folders in it that are. A wav.scp that is named means its folder
  * and no other. */
-static spsh_status find_directories(const spsh__view *view, directories **ret_directories,
-                                    spsh_error *err)
+static spsh_status find_directories(const spsh__view *view, spsh__path_list *d, spsh_error *err)
 {
-    directories *d = calloc(1, sizeof(*d));
-    if (d == NULL)
-        return no_memory(err);
     spsh__view_entry entry;
     spsh__view_folder *folder = NULL;
     const char *file = spsh__view_file(view);
@@ -675,7 +647,7 @@ static spsh_status find_directories(const spsh__view *view, directories **ret_di
     if (rc == SPSH_OK && d->count == 0 && file == NULL) {
         folder = spsh__view_folder_open(view, "");
         if (folder == NULL && errno == ENOMEM)
-            rc = no_memory(err);
+            rc = SPSH_NO_MEMORY(err);
     }
     for (size_t i = 0; folder != NULL && rc == SPSH_OK && i < FOLDERS_MAX; i++) {
         if (!spsh__view_folder_next(folder, &entry))
@@ -684,13 +656,8 @@ static spsh_status find_directories(const spsh__view *view, directories **ret_di
             rc = add_directory(d, view, entry.name, err);
     }
     spsh__view_folder_close(folder);
-    if (rc != SPSH_OK) {
-        directories_free(d);
-        return rc;
-    }
-    qsort(d->names, d->count, sizeof(d->names[0]), compare_directories);
-    *ret_directories = d;
-    return SPSH_OK;
+    spsh__path_list_sort(d, 0);
+    return rc;
 }
 
 static void kaldi_free(kaldi_scan *k)
@@ -707,15 +674,14 @@ static spsh_status kaldi_layout_scan(spsh__scan *scan, spsh_error *err)
     kaldi_scan k = {.scan = scan,
                     .real_root = spsh__view_real_root(scan->options->view),
                     .last_base = SIZE_MAX};
-    directories *d = NULL;
+    spsh__path_list d = {0};
     spsh_status rc = find_directories(scan->options->view, &d, err);
-    if (rc == SPSH_OK && d->count == 0)
+    if (rc == SPSH_OK && d.count == 0)
         rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: has no wav.scp",
                        spsh__view_root(scan->options->view));
-    for (size_t i = 0; rc == SPSH_OK && i < d->count; i++)
-        rc = scan_directory(&k, d->names[i], err);
-    if (d != NULL)
-        directories_free(d);
+    for (size_t i = 0; rc == SPSH_OK && i < d.count; i++)
+        rc = scan_directory(&k, d.paths[i], err);
+    spsh__path_list_free(&d);
     kaldi_free(&k);
     return rc;
 }
@@ -723,17 +689,15 @@ static spsh_status kaldi_layout_scan(spsh__scan *scan, spsh_error *err)
 static spsh_status kaldi_layout_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
                                       spsh_error *err)
 {
-    directories *d = NULL;
+    spsh__path_list d = {0};
     spsh_status rc = find_directories(view, &d, err);
-    if (rc != SPSH_OK)
-        return rc;
-    if (d->count > 0) {
+    if (rc == SPSH_OK && d.count > 0) {
         ret_probe->matches = true;
-        spsh__probe_say(ret_probe, "it holds %.100s%swav.scp", d->names[0],
-                        d->names[0][0] == '\0' ? "" : "/");
+        spsh__probe_say(ret_probe, "it holds %.100s%swav.scp", d.paths[0],
+                        d.paths[0][0] == '\0' ? "" : "/");
     }
-    directories_free(d);
-    return SPSH_OK;
+    spsh__path_list_free(&d);
+    return rc;
 }
 
 const spsh_layout spsh__layout_kaldi = {

@@ -51,11 +51,6 @@ typedef struct lhotse_scan {
     spsh__builder wanted_id;
 } lhotse_scan;
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for manifests of Lhotse's");
-}
-
 static void list_free(manifest_list *list)
 {
     for (size_t i = 0; i < list->count; i++)
@@ -95,12 +90,12 @@ static spsh_status list_add(manifest_list *list, const char *name, spsh_error *e
         return SPSH_FAIL(err, SPSH_E_LIMIT, "more than %zu manifests in a folder", MANIFESTS_MAX);
     manifest *grown = spsh__grow(list->items, &list->capacity, list->count + 1, sizeof(*grown));
     if (grown == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     list->items = grown;
     manifest *m = &list->items[list->count];
     *m = (manifest){.name = strdup(name)};
     if (m->name == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     list->count++;
     return SPSH_OK;
 }
@@ -117,7 +112,7 @@ static spsh_status list_names(const spsh__view *view, manifest_list *list, spsh_
     spsh__view_entry entry;
     spsh__view_folder *folder = spsh__view_folder_open(view, "");
     if (folder == NULL)
-        return errno == ENOMEM ? no_memory(err) : SPSH_OK; /* whoever walks it reports it */
+        return errno == ENOMEM ? SPSH_NO_MEMORY(err) : SPSH_OK; /* whoever walks it reports it */
     while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
         if (entry.type != SPSH__VIEW_FOLDER && !spsh__is_ignored_name(entry.name) &&
             (is_lines_name(entry.name) || is_whole_name(entry.name)))
@@ -222,7 +217,7 @@ static spsh_status scan_cut(lhotse_scan *s, const spsh__jsonl_line *line,
     spsh__json_value values[SPSH__LHOTSE_NAMES_MAX];
     size_t offset = 0;
     if (!spsh__lhotse_cut_take(&s->lhotse, line, &cut))
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (!is_wanted(s)) {
         s->scan->excluded_rows += spsh__lhotse_cut_rows(&cut);
         return SPSH_OK;
@@ -243,13 +238,13 @@ static spsh_status take_recording(lhotse_scan *s, const spsh__json_value *writte
     spsh__builder_clear(&s->wanted_id);
     const spsh_bytes id = spsh__json_text(written, &s->wanted_id);
     if (s->wanted_id.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (s->have_last && spsh__bytes_equal(id, spsh__builder_bytes(&s->last_id)))
         return SPSH_OK;
     spsh__builder_clear(&s->last_id);
     spsh__builder_append_bytes(&s->last_id, id);
     if (s->last_id.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     s->have_last = true;
     s->audio = (spsh__lhotse_audio){
         .reject = {.reason = SPSH_REJECT_MISSING_AUDIO, .detail = "no manifest has its recording"}
@@ -431,7 +426,7 @@ static spsh_status look_at_all(lhotse_scan *s, spsh_error *err)
         spsh_error opened = SPSH_ERROR_INIT;
         spsh_status rc = look_at(s->scan->options->view, m, &is_whole, &opened);
         if (rc == SPSH_E_NO_MEMORY)
-            return no_memory(err);
+            return SPSH_NO_MEMORY(err);
         if (rc != SPSH_OK)
             rc = is_partner(m, given)
                      ? report_file(s, SPSH_REJECT_UNREADABLE, m->name, opened.message, err)
@@ -548,7 +543,7 @@ static spsh_status lhotse_scan_root(spsh__scan *scan, spsh_error *err)
     lhotse_scan *s = calloc(1, sizeof(*s));
     const char *given = spsh__view_file(scan->options->view);
     if (s == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     s->scan = scan;
     s->lhotse.scan = scan;
     spsh_status rc = spsh__audio_resolver_new(scan->options->view, &s->lhotse.resolver, err);

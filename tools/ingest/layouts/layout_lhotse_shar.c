@@ -50,11 +50,6 @@ typedef struct shar_scan {
     spsh__builder source;
 } shar_scan;
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a Shar");
-}
-
 /** "recording.000017.tar" */
 typedef struct shar_name {
     size_t field_bytes;
@@ -135,7 +130,7 @@ static spsh_status probe_file(const spsh__view *view, spsh_layout_probe *ret_pro
         spsh__probe_say(ret_probe, "%.80s stands beside %.80s", file, path);
     const bool failed = path == NULL;
     spsh__builder_free(&archive);
-    return failed ? no_memory(err) : SPSH_OK;
+    return failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 static spsh_status shar_probe(const spsh__view *view, spsh_layout_probe *ret_probe, spsh_error *err)
@@ -161,7 +156,7 @@ static spsh_status shar_probe(const spsh__view *view, spsh_layout_probe *ret_pro
     }
     const bool failed = cuts.failed;
     spsh__builder_free(&cuts);
-    return failed ? no_memory(err) : SPSH_OK;
+    return failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 /* ---- the files of the folder ---- */
@@ -169,7 +164,7 @@ static spsh_status shar_probe(const spsh__view *view, spsh_layout_probe *ret_pro
 static spsh_status add_suffix(shar_scan *s, const char *suffix, size_t size_bytes, spsh_error *err)
 {
     return spsh__path_list_push(&s->suffixes, strndup(suffix, size_bytes)) ? SPSH_OK
-                                                                           : no_memory(err);
+                                                                           : SPSH_NO_MEMORY(err);
 }
 
 static spsh_status add_field(shar_scan *s, const char *name, size_t size_bytes, spsh_error *err)
@@ -184,7 +179,8 @@ static spsh_status add_field(shar_scan *s, const char *name, size_t size_bytes, 
     if (s->field_count == FIELDS_MAX)
         return SPSH_OK;
     s->fields[s->field_count] = (shar_field){strndup(name, size_bytes), 1};
-    return s->fields[s->field_count].name == NULL ? no_memory(err) : (s->field_count++, SPSH_OK);
+    return s->fields[s->field_count].name == NULL ? SPSH_NO_MEMORY(err)
+                                                  : (s->field_count++, SPSH_OK);
 }
 
 static int compare_fields(const void *a, const void *b)
@@ -349,7 +345,7 @@ static spsh_status next_pair(shar_scan *s, spsh_error *err)
         return spsh__scan_reject(s->scan, &reject, &place, err);
     }
     if (!spsh__lhotse_cut_take(&s->lhotse, &line, &cut))
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     rc = take_pair(s, &cut, &place, err);
     return rc == SPSH_OK ? spsh__scan_progress(s->scan, 1, err) : rc;
 }
@@ -380,7 +376,7 @@ static spsh_status take_member(void *user, const spsh__view_member *member, spsh
     if (s->have_data && is_second(s, name)) {
         s->have_data = false;
         set_source(s, spsh__builder_bytes(&s->data_name));
-        return s->source.failed ? no_memory(err) : next_pair(s, err);
+        return s->source.failed ? SPSH_NO_MEMORY(err) : next_pair(s, err);
     }
     if (s->have_data) {
         set_source(s, spsh__builder_bytes(&s->data_name));
@@ -393,7 +389,7 @@ static spsh_status take_member(void *user, const spsh__view_member *member, spsh
     s->data = member->piece;
     s->data.path = spsh__builder_text(&s->data_path);
     s->have_data = true;
-    return s->data.path == NULL || s->data_name.failed ? no_memory(err) : rc;
+    return s->data.path == NULL || s->data_name.failed ? SPSH_NO_MEMORY(err) : rc;
 }
 
 /* What is left of the longer one. */
@@ -412,7 +408,7 @@ static spsh_status end_shard(shar_scan *s, spsh_error *err)
     while (rc == SPSH_OK && !s->cuts_ended &&
            (rc = spsh__jsonl_reader_next(s->cuts, &line, err)) == SPSH_OK) {
         if (line.problem == NULL && !spsh__lhotse_cut_take(&s->lhotse, &line, &cut))
-            return no_memory(err);
+            return SPSH_NO_MEMORY(err);
         rows += line.problem == NULL ? spsh__lhotse_cut_rows(&cut) : 1;
         cuts++;
     }
@@ -467,7 +463,7 @@ static spsh_status scan_shard(shar_scan *s, const char *suffix, spsh_error *err)
         spsh__builder_append_text(&s->cuts_name, given);
     }
     if (spsh__builder_text(&s->archive_name) == NULL || spsh__builder_text(&s->cuts_name) == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (!has_cuts) {
         const spsh_reject reject = {.reason = SPSH_REJECT_COUNT_MISMATCH,
                                     .source = spsh__builder_bytes(&s->archive_name),
@@ -502,11 +498,11 @@ static spsh_status shar_scan_root(spsh__scan *scan, spsh_error *err)
 {
     shar_scan *s = calloc(1, sizeof(*s));
     if (s == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     s->scan = scan;
     s->lhotse.scan = scan;
     spsh__view_folder_name(scan->options->view, "", &s->folder_name);
-    spsh_status rc = spsh__builder_text(&s->folder_name) == NULL ? no_memory(err) : SPSH_OK;
+    spsh_status rc = spsh__builder_text(&s->folder_name) == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     if (rc == SPSH_OK) {
         s->lhotse.name.split = spsh__split_of_name((const char *)s->folder_name.data);
         rc = list_shards(s, err);

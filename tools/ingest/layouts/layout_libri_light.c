@@ -36,11 +36,6 @@ typedef struct chapter_place {
     spsh_bytes subset, speaker, book;
 } chapter_place;
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a chapter");
-}
-
 static bool is_subset(spsh_bytes name)
 {
     static const char *const names[] = {"small", "medium", "large", "duplicate"};
@@ -106,16 +101,16 @@ static spsh_status read_json(light_scan *l, const spsh__folder *folder, spsh_byt
     spsh__builder_append_text(&l->json, ".json");
     const char *name = spsh__builder_text(&l->json);
     if (name == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = spsh__text_file_open(folder->view, name, &file, NULL);
     if (rc != SPSH_OK)
-        return rc == SPSH_E_NO_MEMORY ? no_memory(err) : SPSH_OK;
+        return rc == SPSH_E_NO_MEMORY ? SPSH_NO_MEMORY(err) : SPSH_OK;
     spsh__builder_clear(&l->json);
     if (file.size_bytes <= JSON_BYTES_MAX) {
         const spsh__text_input input = spsh__text_input_file(&file);
         uint8_t *data = spsh__builder_reserve(&l->json, (size_t)file.size_bytes + 1);
         rc = data == NULL
-                 ? no_memory(err)
+                 ? SPSH_NO_MEMORY(err)
                  : input.read_at_fn(input.user, 0, data, (size_t)file.size_bytes, &size_bytes, err);
     }
     spsh__text_file_close(&file);
@@ -152,7 +147,7 @@ static spsh_status emit_chapter(light_scan *l, const spsh__folder *folder,
     spsh__builder_append_part(&l->path, (const char *)name.data);
     const char *path = spsh__builder_text(&l->path);
     if (path == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (spsh__view_stat(folder->view, path, &info) != 0 || info.type != SPSH__VIEW_FILE) {
         const spsh_reject reject = {
             .reason = SPSH_REJECT_UNREADABLE, .source = spsh__builder_bytes(&l->source), .rows = 1};
@@ -188,7 +183,7 @@ static spsh_status emit_chapter(light_scan *l, const spsh__folder *folder,
     };
     if (l->place.failed || l->source.failed || l->id.failed || l->domain.failed ||
         l->speaker.failed || l->extras.failed || l->strings.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     return spsh__scan_emit(l->scan, &item, NULL, err);
 }
 
@@ -197,7 +192,7 @@ static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_erro
     light_scan *l = user;
     chapter_place where = {0};
     const bool is_book = find_place(l, folder->path, &where);
-    spsh_status rc = l->place.failed ? no_memory(err) : SPSH_OK;
+    spsh_status rc = l->place.failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
     for (size_t i = 0; i < folder->entry_count && rc == SPSH_OK; i++) {
         const spsh_bytes name = spsh__bytes_of(folder->entries[i].name);
         if (!spsh__is_audio_name(name))
@@ -211,7 +206,8 @@ static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_erro
             const spsh_reject reject = {.reason = SPSH_REJECT_ORPHAN_AUDIO,
                                         .source = spsh__builder_bytes(&l->source),
                                         .detail = "not in <speaker>/<book>"};
-            rc = l->source.failed ? no_memory(err) : spsh__scan_reject(l->scan, &reject, NULL, err);
+            rc = l->source.failed ? SPSH_NO_MEMORY(err)
+                                  : spsh__scan_reject(l->scan, &reject, NULL, err);
         }
     }
     return rc == SPSH_OK ? spsh__scan_progress(l->scan, folder->entry_count, err) : rc;

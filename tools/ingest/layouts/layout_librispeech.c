@@ -149,11 +149,6 @@ typedef struct libri_scan {
     spsh__builder name, source, id, speaker, extras, where, trans;
 } libri_scan;
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a chapter");
-}
-
 static int compare_audio(const void *a, const void *b, void *user)
 {
     const audio_entry *x = a;
@@ -177,7 +172,7 @@ static spsh_status collect_audio(libri_scan *l, const spsh__folder *folder, spsh
         audio_entry *audio =
             spsh__grow(l->audio, &l->audio_capacity, l->audio_count + 1, sizeof(*audio));
         if (audio == NULL)
-            return no_memory(err);
+            return SPSH_NO_MEMORY(err);
         l->audio = audio;
         l->audio[l->audio_count++] = (audio_entry){(uint32_t)i, false};
     }
@@ -232,7 +227,7 @@ static spsh_status reject_file(libri_scan *l, const spsh__folder *folder, const 
 {
     set_source(l, folder, name);
     reject.source = spsh__builder_bytes(&l->source);
-    return l->source.failed ? no_memory(err) : spsh__scan_reject(l->scan, &reject, place, err);
+    return l->source.failed ? SPSH_NO_MEMORY(err) : spsh__scan_reject(l->scan, &reject, place, err);
 }
 
 static void drop_component(spsh_bytes *path)
@@ -331,7 +326,7 @@ static spsh_status emit_line(libri_scan *l, const trans_line *line, const char *
         .source_bytes = size_bytes,
     };
     if (l->name.failed || l->speaker.failed || l->extras.failed || l->where.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     return spsh__scan_emit(l->scan, &item, &line->place, err);
 }
 
@@ -354,7 +349,7 @@ static spsh_status scan_line(libri_scan *l, const spsh__folder *folder, const tr
     spsh_reject reject = {.reason = SPSH_REJECT_MISSING_AUDIO, .id = line->id, .rows = 1};
     const audio_entry *audio = use_audio(l, folder, line->id);
     if (l->failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (!spsh__scan_wants_split(l->scan, line->split) &&
         !spsh__scan_wants_split(l->scan, line->subset)) {
         l->scan->excluded_rows++;
@@ -365,14 +360,14 @@ static spsh_status scan_line(libri_scan *l, const spsh__folder *folder, const tr
         spsh__builder_append_bytes(&l->id, line->id);
         spsh__builder_append_text(&l->id, ".flac");
         const char *name = spsh__builder_text(&l->id);
-        return name == NULL ? no_memory(err)
+        return name == NULL ? SPSH_NO_MEMORY(err)
                             : reject_file(l, folder, name, reject, &line->place, err);
     }
     const spsh__folder_entry *entry = &folder->entries[audio->entry];
     set_source(l, folder, entry->name);
     const char *path = spsh__builder_text(&l->source);
     if (path == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (spsh__view_stat(folder->view, path, &info) == 0 && info.type == SPSH__VIEW_FILE)
         return emit_line(l, line, path, info.size_bytes, err);
     reject.reason =
@@ -417,10 +412,10 @@ static spsh_status scan_trans(libri_scan *l, const spsh__folder *folder, const c
     spsh__builder_append_bytes(&l->trans, spsh__builder_bytes(&l->source));
     const char *path = spsh__builder_text(&l->trans);
     if (path == NULL || l->source.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = spsh__text_file_open(folder->view, path, &file, &open_error);
     if (rc == SPSH_E_NO_MEMORY)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (rc != SPSH_OK) {
         const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE, .detail = open_error.message};
         return reject_file(l, folder, name, reject, NULL, err);
@@ -449,7 +444,7 @@ static spsh_status scan_speakers(libri_scan *l, const spsh__folder *folder, cons
     spsh_status rc = path == NULL ? SPSH_E_NO_MEMORY
                                   : spsh__text_file_open(folder->view, path, &file, &open_error);
     if (rc == SPSH_E_NO_MEMORY)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (rc != SPSH_OK) {
         const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE, .detail = open_error.message};
         return reject_file(l, folder, name, reject, NULL, err);
@@ -478,7 +473,7 @@ static spsh_status reject_unused(libri_scan *l, const spsh__folder *folder, spsh
         }
         rc = reject_file(l, folder, name, reject, NULL, err);
     }
-    return rc == SPSH_OK && l->failed ? no_memory(err) : rc;
+    return rc == SPSH_OK && l->failed ? SPSH_NO_MEMORY(err) : rc;
 }
 
 static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_error *err)

@@ -59,11 +59,6 @@ typedef struct mdc_scan {
     spsh__builder place, names, value, folder, path, text_path, source, id, speaker, domain, extras;
 } mdc_scan;
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a table with a schema");
-}
-
 static spsh_bytes trim(spsh_bytes text)
 {
     while (text.size_bytes > 0 && (text.data[0] == ' ' || text.data[0] == '\t'))
@@ -123,7 +118,7 @@ static spsh_status take_header(mdc_scan *m, const spsh__row *row, spsh_error *er
         m->header_count++;
     }
     if (m->names.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < s->column_count; i++) {
         m->field_of[i] = row == NULL ? number_of(s->columns[i].source)
                                      : find_field(m, spsh__bytes_of(s->columns[i].source));
@@ -228,16 +223,16 @@ static spsh_status find_file(mdc_scan *m, const spsh__row *row, size_t column, m
         /* With the extension first: a folder may be called like the file without it. */
         const char *text = join_path(m, row, folder, i % 2 == 0 ? extension : "", file->path);
         if (text == NULL)
-            return no_memory(err);
+            return SPSH_NO_MEMORY(err);
         const int os_errno = spsh__view_stat(m->scan->options->view, text, &file->info);
         if (os_errno == ENOMEM)
-            return no_memory(err);
+            return SPSH_NO_MEMORY(err);
         file->found = os_errno == 0 && file->info.type != SPSH__VIEW_FOLDER;
     }
     if (file->found)
         return SPSH_OK;
     const char *first = s->audio_folders.count > 0 ? s->audio_folders.items[0] : "";
-    return join_path(m, row, first, extension, file->path) == NULL ? no_memory(err) : SPSH_OK;
+    return join_path(m, row, first, extension, file->path) == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 /* ---- rows ---- */
@@ -309,7 +304,7 @@ static spsh_status emit_row(mdc_scan *m, const spsh__row *row, const spsh__row_p
     set_extras(m, row);
     if (m->source.failed || m->id.failed || m->speaker.failed || m->domain.failed ||
         m->extras.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     spsh_ingest_item item = {
         .audio_path = (const char *)m->path.data,
         .source = spsh__builder_bytes(&m->source),
@@ -435,10 +430,10 @@ static spsh_status scan_table(mdc_scan *m, spsh_error *err)
     spsh__builder_append_part(&m->place, m->schema->index_file);
     const char *path = spsh__builder_text(&m->place);
     if (path == NULL || m->root.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = spsh__text_file_open(m->scan->options->view, path, &file, &open_error);
     if (rc == SPSH_E_NO_MEMORY)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (rc != SPSH_OK) {
         const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE,
                                     .source = spsh__builder_bytes(&m->place),
@@ -461,7 +456,7 @@ static spsh_status look_for(const spsh__view *folder, const char *const parts[3]
     for (size_t i = 0; i < 3; i++)
         spsh__builder_append_part(&builder, parts[i]);
     const char *path = spsh__builder_text(&builder);
-    spsh_status rc = path == NULL ? no_memory(err) : SPSH_OK;
+    spsh_status rc = path == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     *ret_found = path != NULL && spsh__view_has_file(folder, path);
     spsh__builder_free(&builder);
     return rc;
@@ -479,7 +474,7 @@ static spsh_status find_index(const spsh__view *folder, const spsh__mdc_schema *
         return rc;
     spsh__view_folder *listing = spsh__view_folder_open(folder, "");
     if (listing == NULL && errno == ENOMEM)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     while (listing != NULL && rc == SPSH_OK && spsh__view_folder_next(listing, &entry)) {
         const char *const there[3] = {entry.name, "", s->index_file};
         bool found = false;
@@ -493,7 +488,7 @@ static spsh_status find_index(const spsh__view *folder, const spsh__mdc_schema *
         spsh__builder_clear(below);
         spsh__builder_append_text(below, entry.name);
         if (spsh__builder_text(below) == NULL)
-            rc = no_memory(err);
+            rc = SPSH_NO_MEMORY(err);
     }
     spsh__view_folder_close(listing);
     return rc;
@@ -526,7 +521,7 @@ static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_
         return SPSH_OK;
     spsh_status rc = spsh__mdc_schema_read(folder, &schema, NULL);
     if (rc != SPSH_OK) /* some other schema, or one that is not understood */
-        return rc == SPSH_E_NO_MEMORY ? no_memory(err) : SPSH_OK;
+        return rc == SPSH_E_NO_MEMORY ? SPSH_NO_MEMORY(err) : SPSH_OK;
     rc = check_schema(folder, &schema, ret_is_tree, err);
     spsh__mdc_schema_free(&schema);
     return rc;
@@ -570,7 +565,7 @@ static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *nam
     (void)name;
     mdc_scan *m = calloc(1, sizeof(*m));
     spsh_status rc =
-        m == NULL ? no_memory(err) : spsh__scan_refuse_column(scan, "a schema.yaml", err);
+        m == NULL ? SPSH_NO_MEMORY(err) : spsh__scan_refuse_column(scan, "a schema.yaml", err);
     if (rc == SPSH_OK)
         rc = spsh__view_below(scan->options->view, path, &folder, err);
     if (rc == SPSH_OK)

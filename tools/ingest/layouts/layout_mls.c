@@ -81,11 +81,6 @@ typedef struct mls_id {
     spsh_bytes speaker, book;
 } mls_id;
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for an MLS split");
-}
-
 static bool parse_id(spsh_bytes text, mls_id *ret_id)
 {
     const size_t speaker = spsh__digits_at(text, 0);
@@ -156,12 +151,12 @@ static spsh_status open_file(mls_scan *m, spsh__text_file *ret_file, bool *ret_t
     *ret_there = false;
     const char *path = spsh__builder_text(&m->file);
     if (path == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (spsh__view_stat(view, path, &info) == ENOENT)
         return SPSH_OK;
     const spsh_status rc = spsh__text_file_open(view, path, ret_file, &open_error);
     if (rc == SPSH_E_NO_MEMORY)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (rc == SPSH_OK) {
         *ret_there = true;
         return SPSH_OK;
@@ -184,7 +179,7 @@ static spsh_status report_orphan(mls_scan *m, spsh_bytes path, spsh_bytes id, bo
         .detail = misplaced ? "it does not lie where its name says: audio/speaker/book/"
                             : "no line of transcripts.txt has its name",
     };
-    return m->source.failed ? no_memory(err) : spsh__scan_reject(m->scan, &reject, NULL, err);
+    return m->source.failed ? SPSH_NO_MEMORY(err) : spsh__scan_reject(m->scan, &reject, NULL, err);
 }
 
 /* Whether folder (audio/<speaker>/<book> at the end) is the one that the id belongs into. */
@@ -221,7 +216,7 @@ static spsh_status take_audio(mls_scan *m, const char *name, unsigned depth, sps
     if (m->pass == PASS_INDEX && known) {
         const uint32_t bit = EXTENSION_BIT(extension) << (flat ? FLAT_SHIFT : 0);
         if (!spsh__name_index_mark(&m->index, stem, STATE_KNOWN | bit, SPSH__NAME_VALUE_KEPT))
-            return no_memory(err);
+            return SPSH_NO_MEMORY(err);
     } else if (m->pass == PASS_INDEX) {
         m->misplaced = true;
     } else {
@@ -255,7 +250,7 @@ static spsh_status take_entry(mls_scan *m, const spsh__view_entry *entry, unsign
                                info.type == SPSH__VIEW_FOLDER;
         m->source.size_bytes = before;
         if (!is_folder)
-            return path == NULL ? no_memory(err) : SPSH_OK;
+            return path == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     }
     return list_audio(m, entry->name, depth + 1, err);
 }
@@ -269,11 +264,11 @@ static spsh_status list_audio(mls_scan *m, const char *name, unsigned depth, sps
     spsh__builder_append_part(&m->source, name);
     const char *path = spsh__builder_text(&m->source);
     if (path == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     spsh__view_folder *folder = spsh__view_folder_open(m->scan->options->view, path);
     if (folder == NULL) {
         if (errno == ENOMEM)
-            return no_memory(err);
+            return SPSH_NO_MEMORY(err);
         if (m->pass == PASS_INDEX)
             rc = spsh__scan_walk_note(m->scan, SPSH__WALK_UNREADABLE, path, errno, err);
         m->source.size_bytes = before;
@@ -291,7 +286,7 @@ static spsh_status list_audio(mls_scan *m, const char *name, unsigned depth, sps
     if (os_errno != 0 && m->pass == PASS_INDEX) {
         path = spsh__builder_text(&m->source);
         rc = path == NULL
-                 ? no_memory(err)
+                 ? SPSH_NO_MEMORY(err)
                  : spsh__scan_walk_note(m->scan, SPSH__WALK_UNREADABLE, path, os_errno, err);
     }
     m->source.size_bytes = before;
@@ -304,7 +299,7 @@ static spsh_status pass_audio(mls_scan *m, audio_pass pass, spsh_error *err)
     set_file(m, m->split, "");
     const char *folder = spsh__builder_text(&m->file);
     if (folder == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (spsh__view_stat(m->scan->options->view, folder, &info) == ENOENT)
         return SPSH_OK; /* a corpus may have been cut down to one split */
     m->pass = pass;
@@ -327,12 +322,12 @@ static spsh_status mark_rows(mls_scan *m, spsh__text_file *file, uint32_t bit, s
             continue;
         const uint64_t value = bit == STATE_SEGMENT ? row.offset_bytes : SPSH__NAME_VALUE_KEPT;
         if (!spsh__name_index_mark(&m->index, row.fields[0], STATE_KNOWN | bit, value)) {
-            rc = no_memory(err);
+            rc = SPSH_NO_MEMORY(err);
             break;
         }
     }
     if (rc == SPSH_E_END && !spsh__name_index_settle(&m->index))
-        rc = no_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     spsh__row_reader_free(reader);
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
@@ -380,7 +375,7 @@ static spsh_status read_segment(mls_scan *m, uint64_t offset, spsh_bytes *ret_ro
     if (!inside) {
         const spsh__text_input input = spsh__text_input_file(&m->segments);
         if (m->window == NULL && (m->window = malloc(WINDOW_BYTES)) == NULL)
-            return no_memory(err);
+            return SPSH_NO_MEMORY(err);
         m->window_bytes = 0;
         spsh_status rc =
             input.read_at_fn(input.user, offset, m->window, WINDOW_BYTES, &m->window_bytes, err);
@@ -448,7 +443,7 @@ static spsh_status report_stranger(mls_scan *m, spsh_bytes speaker, const spsh__
     if (spsh__name_index_find(&m->strangers, speaker) != NULL)
         return SPSH_OK;
     if (spsh__name_index_add(&m->strangers, speaker, STATE_KNOWN) == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     return spsh__scan_reject(m->scan, &reject, place, err);
 }
 
@@ -529,7 +524,7 @@ static spsh_status emit_row(mls_scan *m, const spsh__row *row, const mls_id *par
         .nominal_rate_hz = extension == EXTENSION_OPUS ? NOMINAL_RATE_HZ : 0,
     };
     if (item.audio_path == NULL || m->name.failed || m->speaker.failed || m->extras.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     return spsh__scan_emit(m->scan, &item, place, err);
 }
 
@@ -539,7 +534,7 @@ static spsh_status take_row(mls_scan *m, const spsh__row *row, const mls_id *par
     spsh__name_slot *slot = spsh__name_index_add(&m->index, row->fields[0], STATE_KNOWN);
     spsh_reject reject = {.id = row->fields[0], .rows = 1};
     if (slot == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     const uint32_t before = slot->state;
     slot->state |= STATE_ROW;
     if ((before & STATE_AUDIO) != 0 && (before & STATE_ROW) == 0)
@@ -552,7 +547,7 @@ static spsh_status take_row(mls_scan *m, const spsh__row *row, const mls_id *par
         set_source(m, row->fields[0], parts, m->extension, false);
         reject.source = spsh__builder_bytes(&m->source);
         if (m->source.failed)
-            return no_memory(err);
+            return SPSH_NO_MEMORY(err);
     }
     return spsh__scan_reject(m->scan, &reject, place, err);
 }
@@ -600,7 +595,7 @@ static spsh_status scan_transcripts(mls_scan *m, bool wanted, spsh_error *err)
     spsh__builder_clear(&m->id);
     spsh__builder_append_bytes(&m->id, spsh__builder_bytes(&m->file));
     if (m->id.failed)
-        rc = no_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     const spsh__text_input input = spsh__text_input_file(&file);
     if (rc == SPSH_OK)
         rc = spsh__row_reader_new(&input, &dialect, &reader, err);
@@ -626,7 +621,7 @@ static spsh_status scan_split(mls_scan *m, const char *split, spsh_error *err)
         return scan_transcripts(m, false, err);
     spsh_status rc = pass_audio(m, PASS_INDEX, err);
     if (rc == SPSH_OK && !spsh__name_index_settle(&m->index))
-        rc = no_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     if (rc == SPSH_OK)
         rc = open_segments(m, err);
     if (rc == SPSH_OK)
@@ -670,7 +665,7 @@ static spsh_status scan_tree(mls_scan *m, const char *tree, spsh_error *err)
     spsh__builder_append_text(&m->domain, "mls/");
     spsh__builder_append_bytes(&m->domain, m->language);
     if (m->domain.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = read_metainfo(m, err);
     for (size_t i = 0; i < 3 && rc == SPSH_OK; i++)
         rc = scan_split(m, splits[i], err);
@@ -780,7 +775,7 @@ static spsh_status mls_layout_scan(spsh__scan *scan, spsh_error *err)
     }
     names = calloc(trees.count, sizeof(*names));
     if (names == NULL || !name_trees(scan->options->view, &trees, &text, names)) {
-        rc = no_memory(err);
+        rc = SPSH_NO_MEMORY(err);
         goto out;
     }
     if (form == MLS_ANY)

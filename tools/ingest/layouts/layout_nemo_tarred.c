@@ -39,11 +39,6 @@ typedef struct unit_scan {
     spsh__builder source;
 } unit_scan;
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a corpus of archives");
-}
-
 /* ---- names ---- */
 
 /* The digits behind the last '_' that has some: "audio_12.tar", "manifest_0.json". */
@@ -83,7 +78,7 @@ static bool is_below(const char *path, const char *folder)
 static spsh_status list_add(spsh__path_list *list, const char *folder, const char *name,
                             spsh_error *err)
 {
-    return spsh__path_list_add(list, folder, name) ? SPSH_OK : no_memory(err);
+    return spsh__path_list_add(list, folder, name) ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
 static int compare_paths(const void *a, const void *b)
@@ -106,7 +101,7 @@ static spsh_status list_folder(const spsh__view *view, const char *folder, spsh_
     spsh_status rc = SPSH_OK;
     spsh__view_folder *opened = spsh__view_folder_open(view, folder);
     if (opened == NULL && errno == ENOMEM)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     while (rc == SPSH_OK && opened != NULL && list->count < PATHS_MAX &&
            spsh__view_folder_next(opened, &entry)) {
         const bool fits = entry.type == type || entry.type == SPSH__VIEW_LINK;
@@ -177,7 +172,7 @@ static spsh_status find_manifests(const spsh__view *view, const char *folder, bo
     spsh__builder_append_part(&sharded, folder);
     spsh__builder_append_part(&sharded, "sharded_manifests");
     const char *path = spsh__builder_text(&sharded);
-    rc = path == NULL ? no_memory(err)
+    rc = path == NULL ? SPSH_NO_MEMORY(err)
                       : list_folder(view, path, SPSH__VIEW_FILE, is_manifest_name, ret_list, err);
     if (rc == SPSH_OK)
         rc = keep_manifests(view, false, is_probe ? 1 : PATHS_MAX, ret_list, err);
@@ -225,7 +220,7 @@ static spsh_status reject_member(unit_scan *u, spsh_reject_reason reason, const 
                                  spsh_bytes source, spsh_error *err)
 {
     const spsh_reject reject = {.reason = reason, .source = source, .detail = detail};
-    return u->source.failed ? no_memory(err) : spsh__scan_reject(u->scan, &reject, NULL, err);
+    return u->source.failed ? SPSH_NO_MEMORY(err) : spsh__scan_reject(u->scan, &reject, NULL, err);
 }
 
 static spsh_status tell_twice(void *user, const char *archive, const spsh__view_member *member,
@@ -302,7 +297,7 @@ static spsh_status find_line(void *user, spsh_bytes written, const spsh__json_va
     spsh__name_append(&u->source, member.extension);
     ret_member->piece = member.piece;
     ret_member->source = spsh__builder_bytes(&u->source);
-    return u->source.failed ? no_memory(err) : SPSH_OK;
+    return u->source.failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 /* ---- units ---- */
@@ -315,7 +310,7 @@ static spsh_status scan_manifests(unit_scan *u, const spsh__path_list *manifests
         .folder = u->folder,
     };
     if (!spsh__split_of_root(u->scan->options->view, &members.split))
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     const spsh__member_visitor orphans = {tell_orphan, u};
     spsh_status rc = index_archives(u, err);
     for (size_t i = 0; i < manifests->count && rc == SPSH_OK; i++) {

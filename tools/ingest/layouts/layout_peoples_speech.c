@@ -65,16 +65,11 @@ typedef struct ps_scan {
     spsh__builder relative, source, text, name, domain, document, extras;
 } ps_scan;
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a manifest");
-}
-
 /* Paths are relative to the root. */
 static spsh_status list_add(spsh__path_list *list, const char *folder, const char *name,
                             spsh_error *err)
 {
-    return spsh__path_list_add(list, folder, name) ? SPSH_OK : no_memory(err);
+    return spsh__path_list_add(list, folder, name) ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
 /* Bytes of a manifest's name before ".json", whatever stands behind it; 0 when it is none. */
@@ -98,7 +93,7 @@ static spsh_status list_folder(const spsh__view *view, const char *path, unsigne
     spsh__view_entry entry;
     spsh__view_folder *folder = spsh__view_folder_open(view, path);
     if (folder == NULL && errno == ENOMEM)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (folder == NULL)
         return errno == ENOTDIR || errno == ENOENT
                    ? SPSH_OK
@@ -225,7 +220,7 @@ static spsh_status set_subset(ps_scan *p, spsh_error *err)
             found = &subsets[i];
     }
     p->subset = found == NULL ? &unknown_subset : found;
-    return p->name.failed ? no_memory(err) : SPSH_OK;
+    return p->name.failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 /* <subset>_000000.json repeats the first archive of <subset>.json. */
@@ -363,7 +358,7 @@ static spsh_status emit_clip(ps_scan *p, const document *d, const spsh__json_val
     const spsh_bytes text = spsh__json_text(&elements[LABEL], &p->text);
     const bool found = find_clip(p, written, &info);
     if (p->relative.failed || p->name.failed || p->text.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (!found || info.type != SPSH__VIEW_FILE) {
         const spsh_reject reject = {
             .reason = found ? SPSH_REJECT_NOT_REGULAR : SPSH_REJECT_MISSING_AUDIO,
@@ -396,7 +391,7 @@ static spsh_status emit_clip(ps_scan *p, const document *d, const spsh__json_val
         .source_bytes = info.size_bytes,
     };
     if (item.audio_path == NULL || p->source.failed || p->extras.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     return spsh__scan_emit(p->scan, &item, &d->place, err);
 }
 
@@ -451,7 +446,7 @@ static spsh_status scan_document(ps_scan *p, const spsh__jsonl_line *line, spsh_
     spsh__builder_clear(&p->document);
     spsh__json_unescape(&line->values[IDENTIFIER], &p->document);
     if (p->document.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = SPSH_OK;
     for (size_t clip = 0; clip < count && rc == SPSH_OK; clip++) {
         spsh__json_value elements[IDENTIFIER] = {0};
@@ -513,7 +508,7 @@ static spsh_status check_count(ps_scan *p, spsh_bytes folder, spsh_error *err)
     spsh__builder_append_text(&p->relative, "n_files.txt");
     const char *path = spsh__builder_text(&p->relative);
     if (path == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (found == 0 || !spsh__view_has_file(view, path))
         return SPSH_OK;
     spsh_status rc = spsh__text_file_open(view, path, &file, err);
@@ -546,7 +541,7 @@ static spsh_status scan_manifest(ps_scan *p, const char *name, spsh_error *err)
     spsh__builder_append_text(&p->domain, p->subset->name[0] == '\0' ? "ps" : "ps/");
     spsh__builder_append_text(&p->domain, p->subset->name);
     if (!set_places(p) || p->domain.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     rc = spsh__text_file_open(p->scan->options->view, name, &file, err);
     if (rc != SPSH_OK)
         return rc;

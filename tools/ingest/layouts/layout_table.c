@@ -11,6 +11,7 @@
 
 #include "common/file_names.h"
 #include "ingest/metadata/table_scan.h"
+#include "ingest/view/path_list.h"
 #include "layouts.h"
 #include "speechshard/inside.h"
 
@@ -18,23 +19,11 @@
 #define TEXT_CANDIDATES_MAX 16U
 
 typedef struct candidates {
-    char *names[CANDIDATES_MAX];
-    size_t count;
+    spsh__path_list names;
     unsigned text_count;  /* .txt files seen, sidecars as a rule */
     unsigned table_count; /* .csv, .tsv, .psv files seen */
     bool have_splits;     /* one of the tables has a split column */
 } candidates;
-
-static void candidates_free(candidates *c)
-{
-    for (size_t i = 0; i < c->count; i++)
-        free(c->names[i]);
-}
-
-static int compare_candidates(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
 
 static spsh_status list_candidates(const spsh__view *view, const char *extension, candidates *c,
                                    unsigned *ret_seen, spsh_error *err)
@@ -51,13 +40,8 @@ static spsh_status list_candidates(const spsh__view *view, const char *extension
             spsh__is_ignored_name(entry.name))
             continue;
         ++*ret_seen;
-        if (c->count == CANDIDATES_MAX)
-            continue;
-        char *name = strdup(entry.name);
-        if (name == NULL)
+        if (c->names.count < CANDIDATES_MAX && !spsh__path_list_add(&c->names, "", entry.name))
             rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for a name", root);
-        else
-            c->names[c->count++] = name;
     }
     spsh__view_folder_close(folder);
     return rc;
@@ -70,12 +54,12 @@ static spsh_status find_candidates(const spsh__view *view, candidates *c, spsh_e
     spsh_status rc = SPSH_OK;
     for (size_t i = 0; i < sizeof(extensions) / sizeof(extensions[0]) && rc == SPSH_OK; i++)
         rc = list_candidates(view, extensions[i], c, &c->table_count, err);
-    const size_t tables = c->count;
+    const size_t tables = c->names.count;
     if (rc == SPSH_OK)
         rc = list_candidates(view, ".txt", c, &c->text_count, err);
-    while (c->text_count > TEXT_CANDIDATES_MAX && c->count > tables)
-        free(c->names[--c->count]);
-    qsort(c->names, c->count, sizeof(c->names[0]), compare_candidates);
+    while (c->text_count > TEXT_CANDIDATES_MAX && c->names.count > tables)
+        free(c->names.paths[--c->names.count]);
+    spsh__path_list_sort(&c->names, 0);
     return rc;
 }
 
@@ -85,36 +69,37 @@ static spsh_status keep_tables(const spsh__view *view, candidates *c, spsh_layou
 {
     size_t kept = 0;
     spsh_status rc = SPSH_OK;
-    for (size_t i = 0; i < c->count; i++) {
+    for (size_t i = 0; i < c->names.count; i++) {
         spsh_layout_probe one = {0};
         bool has_split = false;
         /* A candidate that cannot be read is not the table; the folder may hold another. */
         const spsh_status probed =
             rc != SPSH_OK ? rc
-                          : spsh__table_probe(view, c->names[i], SPSH__TABLE_QUOTING_DECIDE, false,
-                                              &one, &has_split, NULL);
+                          : spsh__table_probe(view, c->names.paths[i], SPSH__TABLE_QUOTING_DECIDE,
+                                              false, &one, &has_split, NULL);
         if (rc == SPSH_OK && probed == SPSH_E_NO_MEMORY)
-            rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for a row", c->names[i]);
+            rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for a row", c->names.paths[i]);
         if (probed != SPSH_OK || !one.matches) {
-            free(c->names[i]);
+            free(c->names.paths[i]);
             continue;
         }
         if (kept == 0)
             *probe = one;
         c->have_splits |= has_split;
-        c->names[kept++] = c->names[i];
+        c->names.paths[kept++] = c->names.paths[i];
     }
-    c->count = kept;
+    c->names.count = kept;
     return rc;
 }
 
 /* One split for each table, none of them twice (train.csv beside train.tsv). */
 static bool are_splits(const candidates *c)
 {
-    for (size_t i = 0; i < c->count; i++) {
-        const spsh_bytes stem = {(const uint8_t *)c->names[i], strcspn(c->names[i], ".")};
+    for (size_t i = 0; i < c->names.count; i++) {
+        const spsh_bytes stem = {(const uint8_t *)c->names.paths[i],
+                                 strcspn(c->names.paths[i], ".")};
         for (size_t j = 0; j < i; j++) {
-            if (strncmp(c->names[i], c->names[j], stem.size_bytes + 1) == 0)
+            if (strncmp(c->names.paths[i], c->names.paths[j], stem.size_bytes + 1) == 0)
                 return false;
         }
         if (!spsh__is_split_name(stem))
@@ -131,15 +116,15 @@ static spsh_status choose_tables(const spsh__view *view, candidates *c, spsh_lay
     spsh_status rc = find_candidates(view, c, err);
     if (rc == SPSH_OK)
         rc = keep_tables(view, c, probe, err);
-    if (rc != SPSH_OK || c->count < 2)
+    if (rc != SPSH_OK || c->names.count < 2)
         return rc;
     if (!are_splits(c))
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "%s: holds several tables of audio, such as %s and %s; give the "
                          "tables themselves, or layout_name folder to pack without them",
-                         spsh__view_root(view), c->names[0], c->names[1]);
+                         spsh__view_root(view), c->names.paths[0], c->names.paths[1]);
     spsh__probe_say(probe, "it holds %zu tables whose names are splits, such as %.60s and %.60s",
-                    c->count, c->names[0], c->names[1]);
+                    c->names.count, c->names.paths[0], c->names.paths[1]);
     return SPSH_OK;
 }
 
@@ -154,7 +139,7 @@ static spsh_status table_probe(const spsh__view *view, spsh_layout_probe *ret_pr
         return spsh__table_probe(view, file, SPSH__TABLE_QUOTING_DECIDE, true, ret_probe, NULL,
                                  err);
     spsh_status rc = choose_tables(view, &tables, ret_probe, err);
-    candidates_free(&tables);
+    spsh__path_list_free(&tables.names);
     return rc;
 }
 
@@ -168,23 +153,23 @@ static spsh_status table_scan_root(spsh__scan *scan, spsh_error *err)
     if (spsh__view_file(view) != NULL)
         return spsh__table_scan(scan, spsh__view_file(view), quoting, err);
     spsh_status rc = choose_tables(view, &tables, &probe, err);
-    if (rc == SPSH_OK && tables.count == 0)
+    if (rc == SPSH_OK && tables.names.count == 0)
         rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
                        "%s: holds no table with a column of audio paths that exist; give "
                        "the table itself",
                        spsh__view_root(view));
     spsh_ingest_options own = *scan->options;
-    own.split_by_name = tables.count > 1 && !own.no_split_names;
+    own.split_by_name = tables.names.count > 1 && !own.no_split_names;
     const spsh_ingest_options *given = scan->options;
     scan->options = &own;
-    for (size_t i = 0; i < tables.count && rc == SPSH_OK; i++) {
+    for (size_t i = 0; i < tables.names.count && rc == SPSH_OK; i++) {
         if (i > 0)
             rc = spsh__scan_finish(scan, err);
         if (rc == SPSH_OK)
-            rc = spsh__table_scan(scan, tables.names[i], quoting, err);
+            rc = spsh__table_scan(scan, tables.names.paths[i], quoting, err);
     }
     scan->options = given;
-    candidates_free(&tables);
+    spsh__path_list_free(&tables.names);
     return rc;
 }
 

@@ -59,11 +59,6 @@ static const spsh__clip_form annotation_form = {
     .document_before_path = true,
 };
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the name of a table");
-}
-
 static bool is_annotation_name(const char *name)
 {
     const char *end = strstr(name, ".tsv");
@@ -102,7 +97,7 @@ static spsh_status find_annotation(const spsh__view *folder, spsh__builder *out,
         if (rc == SPSH_OK && has) {
             spsh__builder_clear(out);
             spsh__builder_append_text(out, entry.name);
-            rc = spsh__builder_text(out) == NULL ? no_memory(err) : SPSH_OK;
+            rc = spsh__builder_text(out) == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
         }
     }
     if (listing != NULL)
@@ -132,7 +127,8 @@ static spsh_status report_annotation(spsh__scan *scan, const char *path, const c
     const spsh_reject reject = {.reason = SPSH_REJECT_EXCLUDED_BY_RULE,
                                 .source = spsh__builder_bytes(&source),
                                 .detail = "the tables beside it are packed"};
-    spsh_status rc = source.failed ? no_memory(err) : spsh__scan_reject(scan, &reject, NULL, err);
+    spsh_status rc =
+        source.failed ? SPSH_NO_MEMORY(err) : spsh__scan_reject(scan, &reject, NULL, err);
     spsh__builder_free(&source);
     return rc;
 }

@@ -56,7 +56,7 @@ static spsh_status probe_archive(const spsh__view *view, const char *archive, bo
     spsh_status rc = SPSH_OK;
     c.archive = spsh__sample_archive_name(view, archive, &name);
     if (c.archive == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the name of an archive");
+        return SPSH_NO_MEMORY(err);
     const size_t digits = spsh__sample_number_digits(c.archive);
     const bool numbered = digits >= NUMBER_DIGITS_MIN || (digits > 0 && has_others);
     rc = spsh__samples_read(view, archive, false, &sink, err);

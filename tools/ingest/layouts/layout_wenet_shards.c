@@ -18,6 +18,7 @@
 #include "ingest/metadata/json_manifest.h"
 #include "ingest/metadata/sample_scan.h"
 #include "ingest/view/name_index.h"
+#include "ingest/view/path_list.h"
 #include "ingest/view/text_file.h"
 #include "layouts.h"
 #include "speechshard/inside.h"
@@ -32,8 +33,7 @@ enum { LISTED = 1, TAKEN = 2 };
 
 /** Lists of shards: sorted paths in the view. All zero is empty. */
 typedef struct list_set {
-    char *paths[LISTS_MAX];
-    size_t count;
+    spsh__path_list list;
     unsigned folders; /* seen while they were looked for */
 } list_set;
 
@@ -52,11 +52,6 @@ typedef struct shard_scan {
     size_t shard_count, shard_capacity;
     spsh__builder path;
 } shard_scan;
-
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a list of shards");
-}
 
 /* ---- lists ---- */
 
@@ -131,28 +126,15 @@ static spsh_status file_is_list(const spsh__view *view, const char *name, bool *
     return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK; /* a list that cannot be read is none */
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static void free_lists(list_set *lists)
-{
-    for (size_t i = 0; i < lists->count; i++)
-        free(lists->paths[i]);
-    lists->count = 0;
-}
-
 /* Keep a path if it is that of a list. */
 static spsh_status add_list(const spsh__view *view, list_set *lists, const char *path,
                             spsh_error *err)
 {
     bool is_list = false;
     spsh_status rc = file_is_list(view, path, &is_list, err);
-    if (rc != SPSH_OK || !is_list || lists->count == LISTS_MAX)
+    if (rc != SPSH_OK || !is_list || lists->list.count == LISTS_MAX)
         return rc;
-    lists->paths[lists->count] = strdup(path);
-    return lists->paths[lists->count] == NULL ? no_memory(err) : (lists->count++, SPSH_OK);
+    return spsh__path_list_add(&lists->list, "", path) ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
 /* A name in the root: a list, or a folder with a data.list. */
@@ -171,7 +153,7 @@ static spsh_status look_at(const spsh__view *view, const spsh__view_entry *entry
     spsh__builder_append_part(&path, entry->name);
     spsh__builder_append_part(&path, "data.list");
     const char *text = spsh__builder_text(&path);
-    spsh_status rc = text == NULL                      ? no_memory(err)
+    spsh_status rc = text == NULL                      ? SPSH_NO_MEMORY(err)
                      : spsh__view_has_file(view, text) ? add_list(view, lists, text, err)
                                                        : SPSH_OK;
     spsh__builder_free(&path);
@@ -188,12 +170,11 @@ static spsh_status find_lists(const spsh__view *view, list_set *lists, spsh_erro
         return add_list(view, lists, given, err);
     spsh__view_folder *folder = spsh__view_folder_open(view, "");
     if (folder == NULL)
-        return errno == ENOMEM ? no_memory(err) : SPSH_OK;
+        return errno == ENOMEM ? SPSH_NO_MEMORY(err) : SPSH_OK;
     while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry))
         rc = look_at(view, &entry, lists, err);
     spsh__view_folder_close(folder);
-    if (lists->count > 1)
-        qsort(lists->paths, lists->count, sizeof(*lists->paths), compare_names);
+    spsh__path_list_sort(&lists->list, 0);
     return rc;
 }
 
@@ -215,7 +196,7 @@ static spsh_status index_archives(shard_scan *s, spsh_error *err)
             return SPSH_OK;
         spsh__name_slot *slot = spsh__name_index_add(&s->archives, spsh__bytes_of(archive), LISTED);
         if (slot == NULL)
-            return no_memory(err);
+            return SPSH_NO_MEMORY(err);
         slot->value = i;
     }
 }
@@ -253,7 +234,7 @@ static spsh_status push_shard(shard_scan *s, const char *archive, spsh_error *er
 {
     shard *grown = spsh__grow(s->shards, &s->shard_capacity, s->shard_count + 1, sizeof(*grown));
     if (grown == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     s->shards = grown;
     s->shards[s->shard_count++] = (shard){
         archive, s->list == NULL ? (spsh_bytes){0} : spsh__split_of_name(spsh__base_name(s->list))};
@@ -270,7 +251,7 @@ static spsh_status take_line(void *user, const spsh__row *row, spsh_error *err)
         return SPSH_OK;
     spsh__name_slot *slot = row->problem == NULL ? find_archive(s, line) : NULL;
     if (s->path.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (slot != NULL && (slot->state & TAKEN) == 0) {
         slot->state |= TAKEN;
         return push_shard(s, spsh__view_archive(s->view, (size_t)slot->value), err);
@@ -304,11 +285,11 @@ static const char *nth_shard(const void *user, size_t number, spsh_bytes *ret_sp
 static spsh_status take_shards(shard_scan *s, spsh_error *err)
 {
     spsh_status rc = index_archives(s, err);
-    for (size_t i = 0; i < s->lists.count && rc == SPSH_OK; i++) {
-        s->list = s->lists.paths[i];
+    for (size_t i = 0; i < s->lists.list.count && rc == SPSH_OK; i++) {
+        s->list = s->lists.list.paths[i];
         rc = read_lines(s->view, s->list, 0, take_line, s, err);
     }
-    if (s->lists.count > 0)
+    if (s->lists.list.count > 0)
         return rc;
     for (size_t i = 0; rc == SPSH_OK && spsh__view_file(s->view) == NULL; i++) {
         const char *archive = spsh__view_archive(s->view, i);
@@ -330,10 +311,10 @@ static spsh_status wenet_shards_scan(spsh__scan *scan, spsh_error *err)
     if (rc == SPSH_OK)
         rc = take_shards(&s, err);
     if (rc == SPSH_OK && !spsh__split_of_root(s.view, &set.split))
-        rc = no_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     if (rc == SPSH_OK)
         rc = spsh__sample_scan(scan, &set, err);
-    free_lists(&s.lists);
+    spsh__path_list_free(&s.lists.list);
     spsh__name_index_free(&s.archives);
     spsh__builder_free(&s.path);
     free(s.shards);
@@ -343,17 +324,18 @@ static spsh_status wenet_shards_scan(spsh__scan *scan, spsh_error *err)
 static spsh_status wenet_shards_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
                                       spsh_error *err)
 {
-    list_set lists = {.count = 0};
+    list_set lists = {0};
     spsh_status rc = find_lists(view, &lists, err);
-    const char *archive = rc == SPSH_OK && lists.count == 0 ? spsh__view_archive(view, 0) : NULL;
-    if (rc == SPSH_OK && lists.count > 0) {
+    const char *archive =
+        rc == SPSH_OK && lists.list.count == 0 ? spsh__view_archive(view, 0) : NULL;
+    if (rc == SPSH_OK && lists.list.count > 0) {
         ret_probe->matches = true;
-        spsh__probe_say(ret_probe, "%.80s is a list of archives", lists.paths[0]);
+        spsh__probe_say(ret_probe, "%.80s is a list of archives", lists.list.paths[0]);
     } else if (archive != NULL && is_shard_name(archive)) {
         ret_probe->matches = true;
         spsh__probe_say(ret_probe, "%.80s is named like wenet's shards", archive);
     }
-    free_lists(&lists);
+    spsh__path_list_free(&lists.list);
     return rc;
 }
 

@@ -52,11 +52,6 @@ typedef struct clip_scan {
     spsh__builder names, file, written, clip, path, source, id, speaker, domain, extras;
 } clip_scan;
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a table of clips");
-}
-
 bool spsh__is_locale(spsh_bytes text)
 {
     size_t letters = 0;
@@ -111,12 +106,12 @@ static spsh_status enter_clip(clip_scan *c, spsh__view_type type, spsh_error *er
     if (spsh__is_audio_name(name))
         state |= STATE_AUDIO;
     if (c->folder == 0)
-        return spsh__name_index_mark(&c->index, name, state, 0) ? SPSH_OK : no_memory(err);
+        return spsh__name_index_mark(&c->index, name, state, 0) ? SPSH_OK : SPSH_NO_MEMORY(err);
     if (spsh__name_index_find(&c->index, name) != NULL)
         return SPSH_OK;
     spsh__name_slot *slot = spsh__name_index_add(&c->index, name, state);
     if (slot == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     slot->value = c->folder;
     return SPSH_OK;
 }
@@ -131,7 +126,7 @@ static spsh_status report_orphan(clip_scan *c, spsh_error *err)
     const spsh_reject reject = {.reason = SPSH_REJECT_ORPHAN_AUDIO,
                                 .source = spsh__builder_bytes(&c->source),
                                 .detail = "no table has a row for it"};
-    return c->source.failed ? no_memory(err) : spsh__scan_reject(c->scan, &reject, NULL, err);
+    return c->source.failed ? SPSH_NO_MEMORY(err) : spsh__scan_reject(c->scan, &reject, NULL, err);
 }
 
 static bool is_year(const char *name)
@@ -151,7 +146,7 @@ static spsh_status list_entry(clip_scan *c, const spsh__view_entry *entry, const
     spsh__builder_append_part(&c->clip, year);
     spsh__builder_append_part(&c->clip, entry->name);
     if (c->clip.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (report)
         return report_orphan(c, err);
     spsh_status rc = enter_clip(c, entry->type, err);
@@ -170,10 +165,10 @@ static spsh_status list_clips(clip_scan *c, const char *year, bool report, spsh_
     spsh__builder_append_part(&c->path, name);
     const char *path = spsh__builder_text(&c->path);
     if (path == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     spsh__view_folder *folder = spsh__view_folder_open(c->scan->options->view, path);
     if (folder == NULL && errno == ENOMEM)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (folder == NULL && name[0] != '\0')
         return SPSH_OK; /* a file, then, that is called like a year */
     if (folder == NULL)
@@ -185,14 +180,14 @@ static spsh_status list_clips(clip_scan *c, const char *year, bool report, spsh_
     const int os_errno = rc == SPSH_OK ? errno : 0; /* not 0: names are missing */
     spsh__view_folder_close(folder);
     if (rc == SPSH_OK && !spsh__name_index_settle(&c->index))
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (os_errno == 0 || report)
         return rc;
     spsh__builder_clear(&c->path);
     spsh__builder_append_part(&c->path, c->folders.paths[c->folder]);
     spsh__builder_append_part(&c->path, name);
     path = spsh__builder_text(&c->path);
-    return path == NULL ? no_memory(err)
+    return path == NULL ? SPSH_NO_MEMORY(err)
                         : spsh__scan_walk_note(c->scan, SPSH__WALK_UNREADABLE, path, os_errno, err);
 }
 
@@ -207,7 +202,7 @@ static spsh_status list_all_clips(clip_scan *c, bool report, spsh_error *err)
 
 static spsh_status add_folder(clip_scan *c, const char *parent, const char *name, spsh_error *err)
 {
-    return spsh__path_list_add(&c->folders, parent, name) ? SPSH_OK : no_memory(err);
+    return spsh__path_list_add(&c->folders, parent, name) ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
 /* The folders of the clips: the tree's and those below it, each level sorted. What cannot be listed
@@ -223,7 +218,7 @@ static spsh_status find_folders(clip_scan *c, spsh_error *err)
             spsh__view_entry entry;
             spsh__view_folder *folder = spsh__view_folder_open(view, c->folders.paths[begin]);
             if (folder == NULL && errno == ENOMEM)
-                return no_memory(err);
+                return SPSH_NO_MEMORY(err);
             while (folder != NULL && rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
                 if (entry.enters && entry.name[0] != '.' && !spsh__is_ignored_name(entry.name))
                     rc = add_folder(c, c->folders.paths[begin], entry.name, err);
@@ -260,7 +255,7 @@ static spsh_status add_column(clip_scan *c, spsh_bytes name, spsh_error *err)
         column->is_repeated = spsh__bytes_equal(column_name(c, i), name);
     spsh__builder_append_bytes(&c->names, name);
     if (c->names.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (!column->is_repeated && column->role != SPSH__CLIP_ROLES)
         c->column_of[column->role] = c->column_count;
     c->column_count++;
@@ -392,7 +387,7 @@ static spsh_status reject_clip(clip_scan *c, spsh_reject reject, const spsh__row
     spsh__builder_clear(&c->source);
     append_clip_path(c, &c->source);
     reject.source = spsh__builder_bytes(&c->source);
-    return c->source.failed ? no_memory(err) : spsh__scan_reject(c->scan, &reject, place, err);
+    return c->source.failed ? SPSH_NO_MEMORY(err) : spsh__scan_reject(c->scan, &reject, place, err);
 }
 
 /* A row for a clip that a row before had. */
@@ -534,7 +529,7 @@ static spsh_status emit_row(clip_scan *c, const spsh__row *row, spsh_bytes split
     };
     if (item.audio_path == NULL || c->source.failed || c->id.failed || c->speaker.failed ||
         c->domain.failed || c->extras.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     return spsh__scan_emit(c->scan, &item, place, err);
 }
 
@@ -597,7 +592,7 @@ static spsh_status scan_row(clip_scan *c, const spsh__row *row, spsh_error *err)
     }
     spsh__name_slot *slot = c->written.failed ? NULL : find_clip(c, written);
     if (slot == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     c->folder = (size_t)slot->value;
     if ((slot->state & STATE_ROW) != 0)
         return pass_over(c, slot->state, &place, err);
@@ -636,12 +631,12 @@ static spsh_status scan_table(clip_scan *c, spsh_error *err)
     spsh__builder_append_part(&c->file, c->tree->tables[c->table].name);
     const char *path = spsh__builder_text(&c->file);
     if (path == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (spsh__view_stat(view, path, &info) == ENOENT)
         return SPSH_OK;
     spsh_status rc = spsh__text_file_open(view, path, &file, &open_error);
     if (rc == SPSH_E_NO_MEMORY)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (rc != SPSH_OK) {
         const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE,
                                     .source = spsh__builder_bytes(&c->file),
@@ -658,7 +653,7 @@ spsh_status spsh__clip_tree_scan(spsh__scan *scan, const spsh__clip_form *form,
 {
     clip_scan *c = calloc(1, sizeof(*c));
     if (c == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     c->scan = scan;
     c->form = form;
     c->tree = tree;
@@ -701,7 +696,7 @@ spsh_status spsh__clip_header_has(const spsh__view *view, const char *path,
         return SPSH_OK;
     spsh_status rc = spsh__text_file_open(view, path, &file, NULL);
     if (rc == SPSH_E_NO_MEMORY)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (rc != SPSH_OK)
         return SPSH_OK; /* reported when the corpus is read, if it is one */
     uint8_t head[4096];

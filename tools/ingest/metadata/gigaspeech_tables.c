@@ -49,11 +49,6 @@ struct spsh__giga_tables {
     size_t column_count;
 };
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a table of GigaSpeech");
-}
-
 /* "audiobook", "podcast" or "youtube" when a folder of the path is called so. */
 spsh_bytes spsh__giga_domain(spsh_bytes path)
 {
@@ -183,7 +178,7 @@ static spsh_status take_header(spsh__giga_tables *t, const spsh__row *row, spsh_
         t->roles[i] = column_role(name);
         t->column_names[i] = strndup((const char *)name.data, name.size_bytes);
         if (t->column_names[i] == NULL)
-            return no_memory(err);
+            return SPSH_NO_MEMORY(err);
         t->column_count++;
     }
     return SPSH_OK;
@@ -225,10 +220,10 @@ static spsh_status find_clip(spsh__giga_tables *t, spsh_bytes sid, spsh__view_in
         const size_t place = i == 0 ? t->last_place : i - 1;
         const char *path = clip_path(t, place, sid);
         if (path == NULL)
-            return no_memory(err);
+            return SPSH_NO_MEMORY(err);
         const int os_errno = spsh__view_stat(t->scan->options->view, path, ret_info);
         if (os_errno == ENOMEM)
-            return no_memory(err);
+            return SPSH_NO_MEMORY(err);
         if (os_errno != 0 || ret_info->type == SPSH__VIEW_FOLDER)
             continue;
         t->last_place = place;
@@ -294,7 +289,7 @@ static spsh_status emit_row(spsh__giga_tables *t, const spsh__row *row, const ch
         .source_bytes = info->size_bytes,
     };
     if (t->source.failed || t->extras.failed || t->speaker.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     return spsh__scan_emit(t->scan, &item, place, err);
 }
 
@@ -330,12 +325,12 @@ static spsh_status take_row(spsh__giga_tables *t, const spsh__row *row, spsh_err
         reject.reason = path == NULL ? SPSH_REJECT_MISSING_AUDIO : SPSH_REJECT_NOT_REGULAR;
         path = clip_path(t, t->last_place, sid);
         if (path == NULL)
-            return no_memory(err);
+            return SPSH_NO_MEMORY(err);
         reject.source = spsh__bytes_of(path);
         return spsh__scan_reject(t->scan, &reject, &place, err);
     }
     if (spsh__name_index_add(&t->index, sid, 1) == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     return emit_row(t, row, path, &info, &place, err);
 }
 
@@ -413,7 +408,7 @@ spsh_status spsh__giga_table_scan(spsh__giga_tables *tables, const char *path, s
 {
     spsh__text_file file = {.fd = -1};
     if (!name_table(tables, path))
-        return tables->path.failed ? no_memory(err)
+        return tables->path.failed ? SPSH_NO_MEMORY(err)
                                    : SPSH_FAIL(err, SPSH_E_LIMIT, "%s: a path that long", path);
     tables->is_wanted = table_is_wanted(tables);
     spsh_status rc = spsh__text_file_open(tables->scan->options->view, path, &file, err);
@@ -442,7 +437,7 @@ spsh_status spsh__giga_tables_new(spsh__scan *scan, spsh__giga_tables **ret_tabl
 {
     spsh__giga_tables *tables = calloc(1, sizeof(*tables));
     if (tables == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     tables->scan = scan;
     *ret_tables = tables;
     return SPSH_OK;

@@ -43,11 +43,6 @@ typedef struct manifest_scan {
     spsh__builder source, id, plain, extras, text_path, column;
 } manifest_scan;
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a manifest");
-}
-
 static bool has_extension(const char *name, const char *const *extensions)
 {
     for (size_t i = 0; extensions[i] != NULL; i++) {
@@ -62,7 +57,7 @@ static spsh_status list_add(spsh__path_list *list, const char *name, spsh_error 
     if (list->count == MANIFESTS_MAX)
         return SPSH_FAIL(err, SPSH_E_LIMIT, "%s and others: more than %zu manifests", name,
                          MANIFESTS_MAX);
-    return spsh__path_list_add(list, "", name) ? SPSH_OK : no_memory(err);
+    return spsh__path_list_add(list, "", name) ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
 /* The files in a folder that may be manifests, or the file that was given. */
@@ -172,7 +167,7 @@ spsh_status spsh__json_manifest_probe(const spsh__view *view, const spsh__json_f
     if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY)
         rc = SPSH_OK; /* what cannot be read is reported by the layout that walks it */
     else if (rc == SPSH_E_NO_MEMORY)
-        rc = no_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < list.count && i < PROBE_FILES && rc == SPSH_OK; i++) {
         rc = spsh__json_manifest_fits(view, list.paths[i], format, &ret_probe->matches, err);
         if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY)
@@ -414,7 +409,7 @@ static spsh_status emit_line(manifest_scan *m, const spsh__jsonl_line *line,
     };
     if (m->source.failed || m->extras.failed || m->id.failed || m->plain.failed ||
         m->text_path.failed || m->column.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     return spsh__scan_emit(m->scan, &item, place, err);
 }
 
@@ -527,7 +522,7 @@ static spsh_status scan_line(manifest_scan *m, const spsh__jsonl_line *line, sps
     if (problem != NULL)
         return reject_line(m, SPSH_REJECT_ROW_SYNTAX, problem, &place, err);
     if (!take_texts(m))
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (m->roles[SPSH__JSON_SKIP] != NULL && spsh__json_truthy(m->roles[SPSH__JSON_SKIP]))
         return skip_row(m, &place, err);
     return scan_row(m, line, &place, err);

@@ -32,11 +32,6 @@ static const struct {
 
 #define KEY_COUNT (sizeof(keys) / sizeof(keys[0]))
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a .json");
-}
-
 static spsh_status read_file(spsh__json_sidecar *s, const spsh__view *view, const char *path,
                              const char **ret_problem, spsh_error *err)
 {
@@ -46,7 +41,7 @@ static spsh_status read_file(spsh__json_sidecar *s, const spsh__view *view, cons
     spsh__builder_clear(&s->file);
     spsh_status rc = spsh__text_file_open(view, path, &file, NULL);
     if (rc == SPSH_E_NO_MEMORY)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (rc != SPSH_OK || file.size_bytes > FILE_BYTES_MAX) {
         *ret_problem = rc != SPSH_OK ? "cannot be read" : "is longer than 1 MiB";
         spsh__text_file_close(&file);
@@ -55,7 +50,7 @@ static spsh_status read_file(spsh__json_sidecar *s, const spsh__view *view, cons
     const spsh__text_input input = spsh__text_input_file(&file);
     uint8_t *data = spsh__builder_reserve(&s->file, (size_t)file.size_bytes + 1);
     rc = data == NULL
-             ? no_memory(err)
+             ? SPSH_NO_MEMORY(err)
              : input.read_at_fn(input.user, 0, data, (size_t)file.size_bytes, &size_bytes, err);
     spsh__text_file_close(&file);
     s->file.size_bytes = size_bytes;
@@ -108,7 +103,7 @@ static spsh_status take_members(spsh__json_sidecar *s, const spsh__json_value *v
     spsh__json_close(&s->members, 0);
     s->has_text = taken[0] && !has_text;
     s->extras = spsh__builder_bytes(&s->members);
-    return failed || s->members.failed ? no_memory(err) : SPSH_OK;
+    return failed || s->members.failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 spsh_status spsh__json_sidecar_read(spsh__json_sidecar *sidecar, const spsh__view *view,

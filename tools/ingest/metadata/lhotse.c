@@ -87,11 +87,6 @@ const char *spsh__lhotse_kind_problem(spsh__lhotse_kind kind, const spsh__json_v
     return spsh__json_kind_problem(values, names, kinds, SPSH__LHOTSE_NAMES_MAX, buffer);
 }
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a manifest of Lhotse's");
-}
-
 static bool is_text(const spsh__json_value *value, const char *text)
 {
     return value->kind == SPSH__JSON_STRING && spsh__bytes_equal(value->raw, spsh__bytes_of(text));
@@ -211,7 +206,7 @@ static spsh_status resolve(spsh__lhotse *l, spsh__audio_file *ret_file, spsh_err
         if (!make_try(l, number))
             continue;
         if (l->tried.failed)
-            return no_memory(err);
+            return SPSH_NO_MEMORY(err);
         spsh_status rc =
             spsh__audio_resolve(l->resolver, spsh__builder_bytes(&l->tried), ret_file, err);
         if (rc != SPSH_OK)
@@ -265,7 +260,7 @@ static spsh_status find_file(spsh__lhotse *l, spsh__lhotse_audio *audio, spsh_er
     audio->path = file.path;
     audio->source = spsh__builder_bytes(&l->source);
     audio->size_bytes = file.size_bytes;
-    return l->source.failed ? no_memory(err) : SPSH_OK;
+    return l->source.failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 /* A command as Lhotse writes it lacks the pipe sign that Kaldi's have. */
@@ -276,10 +271,10 @@ static spsh_status find_command(spsh__lhotse *l, spsh_bytes command, spsh__lhots
     spsh__builder_append_bytes(&l->written, command);
     spsh__builder_append(&l->written, " |", 2);
     if (l->written.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     spsh__kaldi_source_parse(spsh__builder_bytes(&l->written), &l->command);
     if (l->command.path.failed || l->command.channel.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (l->command.problem != NULL) {
         spsh__builder_clear(&l->detail);
         spsh__builder_append_text(&l->detail, l->command.problem);
@@ -288,12 +283,12 @@ static spsh_status find_command(spsh__lhotse *l, spsh_bytes command, spsh__lhots
             &l->detail,
             (spsh_bytes){command.data, command.size_bytes < 160 ? command.size_bytes : 160});
         refuse(audio, SPSH_REJECT_COMMAND_SOURCE, spsh__builder_text(&l->detail));
-        return l->detail.failed ? no_memory(err) : SPSH_OK;
+        return l->detail.failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
     }
     spsh__builder_clear(&l->written);
     spsh__builder_append_bytes(&l->written, spsh__builder_bytes(&l->command.path));
     if (l->written.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = find_file(l, audio, err);
     l->commands += audio->found;
     return rc;
@@ -317,7 +312,7 @@ static spsh_status find_source(spsh__lhotse *l, const spsh__json_value *source,
     spsh__builder_clear(&l->picked);
     const spsh_bytes written = spsh__json_text(&v[1], &l->picked);
     if (l->picked.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (is_text(&v[0], "command"))
         return find_command(l, written, audio, err);
     if (is_text(&v[0], "memory")) {
@@ -333,11 +328,11 @@ static spsh_status find_source(spsh__lhotse *l, const spsh__json_value *source,
                "audio is read from files only; download it first");
     } else if (is_text(&v[0], "file")) {
         spsh__builder_append_bytes(&l->written, written);
-        return l->written.failed ? no_memory(err) : find_file(l, audio, err);
+        return l->written.failed ? SPSH_NO_MEMORY(err) : find_file(l, audio, err);
     } else {
         refuse(audio, SPSH_REJECT_UNSUPPORTED_SOURCE, "its source has a type that is not known");
     }
-    return l->written.failed ? no_memory(err) : SPSH_OK;
+    return l->written.failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 spsh_status spsh__lhotse_find_audio(spsh__lhotse *l, const spsh__json_value *values,
@@ -357,7 +352,7 @@ spsh_status spsh__lhotse_find_audio(spsh__lhotse *l, const spsh__json_value *val
     }
     spsh__json_unescape(&values[RECORDING_ID], &l->recording_id);
     if (l->recording_id.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     audio.recording_id = spsh__builder_bytes(&l->recording_id);
     if (spsh__json_seconds(&values[DURATION], &audio.expected_ns) != SPSH__TIME_OK)
         audio.expected_ns = 0;
@@ -534,7 +529,7 @@ static spsh_status emit(spsh__lhotse *l, spsh_ingest_item *item, const spsh__lho
     item->source_bytes = audio->size_bytes;
     if (l->extras.failed || l->id.failed || l->text.failed || l->speaker.failed ||
         l->language.failed || l->column.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     return spsh__scan_emit(l->scan, item, place, err);
 }
 
@@ -553,7 +548,7 @@ spsh_status spsh__lhotse_supervision_emit(spsh__lhotse *l,
     reject.id = item.id;
     reject.rows = 1;
     if (l->id.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     const char *problem = spsh__lhotse_kind_problem(SPSH__LHOTSE_SUPERVISIONS, v, buffer);
     if (problem != NULL) {
         reject.reason = SPSH_REJECT_ROW_SYNTAX;
@@ -608,7 +603,7 @@ static spsh_status emit_inner(spsh__lhotse *l, const spsh__json_value *raw,
     const char *problem = spsh__json_pick(raw->raw, spsh__lhotse_supervision_names,
                                           SPSH__LHOTSE_NAMES_MAX, values, &l->picked, &offset);
     if (l->picked.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (problem != NULL) {
         const spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX,
                                     .id = cut->id,

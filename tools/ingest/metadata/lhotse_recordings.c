@@ -26,11 +26,6 @@ struct spsh__lhotse_recordings {
     spsh__builder id;
 };
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the recordings of a manifest");
-}
-
 typedef spsh_status (*line_fn)(spsh__lhotse_recordings *r, size_t file,
                                const spsh__jsonl_line *line, spsh_error *err);
 
@@ -90,7 +85,7 @@ static spsh_status enter_line(spsh__lhotse_recordings *r, size_t file, const sps
             ? NULL
             : spsh__name_index_add(&r->index, id, STATE_KNOWN | (uint32_t)file << FILE_SHIFT);
     if (slot == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (r->index.count > before) {
         slot->value = line->offset_bytes;
         return SPSH_OK;
@@ -110,7 +105,7 @@ static spsh_status report_unused(spsh__lhotse_recordings *r, size_t file,
     const spsh_bytes id = id_of(r, line);
     const spsh__name_slot *slot = r->id.failed ? NULL : spsh__name_index_find(&r->index, id);
     if (slot == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if ((slot->state & STATE_ASKED) != 0)
         return SPSH_OK;
     const spsh_reject reject = {.reason = SPSH_REJECT_ORPHAN_AUDIO,
@@ -135,7 +130,7 @@ spsh_status spsh__lhotse_recordings_new(spsh__scan *scan, const char *const *nam
                          spsh__view_root(scan->options->view), SPSH__LHOTSE_FILES_MAX);
     spsh__lhotse_recordings *r = calloc(1, sizeof(*r));
     if (r == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     *r = (spsh__lhotse_recordings){.scan = scan, .names = names};
     spsh_status rc = SPSH_OK;
     while (r->count < count && rc == SPSH_OK) {
@@ -160,7 +155,7 @@ static spsh_status read_window(spsh__lhotse_recordings *r, size_t file, uint64_t
     if (want_bytes > r->window_capacity) {
         uint8_t *grown = realloc(r->window, want_bytes);
         if (grown == NULL)
-            return no_memory(err);
+            return SPSH_NO_MEMORY(err);
         r->window = grown;
         r->window_capacity = want_bytes;
     }

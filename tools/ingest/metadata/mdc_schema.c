@@ -16,11 +16,6 @@ typedef struct spsh__mdc_text {
     char bytes[];
 } spsh__mdc_text;
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a schema");
-}
-
 static spsh_status refuse(const spsh_setting *setting, const char *what, spsh_error *err)
 {
     return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH__MDC_SCHEMA_FILE ": line %llu: %s",
@@ -33,7 +28,7 @@ static spsh_status keep(spsh__mdc_schema *s, const char *text, const char **ret_
     const size_t size = strlen(text) + 1;
     spsh__mdc_text *kept = malloc(sizeof(*kept) + size);
     if (kept == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     memcpy(kept->bytes, text, size);
     kept->next = s->kept;
     s->kept = kept;
@@ -133,7 +128,7 @@ static spsh_status read_settings(const spsh__view *folder, spsh__mdc_schema *s, 
     /* One byte more than is read tells that the text is too long. */
     const size_t capacity = SPSH__MDC_SCHEMA_BYTES_MAX + 1;
     char *text = malloc(capacity);
-    rc = text == NULL ? no_memory(err)
+    rc = text == NULL ? SPSH_NO_MEMORY(err)
                       : input.read_at_fn(input.user, 0, text, capacity, &text_bytes, err);
     if (rc == SPSH_OK && text_bytes == capacity)
         rc = SPSH_FAIL(err, SPSH_E_LIMIT, "%s: is longer than %zu bytes", SPSH__MDC_SCHEMA_FILE,

@@ -100,11 +100,6 @@ typedef struct sample_scan {
     char kind_problem[SPSH__JSON_KIND_PROBLEM_BYTES];
 } sample_scan;
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a sample");
-}
-
 /* ---- names of archives ---- */
 
 /* Bytes of a name before the extensions that say what packed it. */
@@ -315,7 +310,7 @@ static spsh_status open_file(sample_scan *s, const spsh__piece *piece, spsh_erro
     spsh__builder_clear(&s->file_path);
     spsh__builder_append_text(&s->file_path, piece->path);
     if (s->file_path.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     return spsh__text_file_open_piece(&whole, s->archive, &s->file, err);
 }
 
@@ -331,7 +326,7 @@ static spsh_status read_description(sample_scan *s, const spsh__sample_part *jso
     }
     uint8_t *data = spsh__builder_reserve(&s->json, (size_t)json->piece.size_bytes + 1);
     if (data == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = open_file(s, &json->piece, err);
     if (rc == SPSH_OK) {
         const spsh__text_input input = spsh__text_input_file(&s->file);
@@ -341,7 +336,7 @@ static spsh_status read_description(sample_scan *s, const spsh__sample_part *jso
     s->json.size_bytes = size_bytes;
     if (rc == SPSH_OK)
         *ret_problem = parse_description(s, d);
-    return rc == SPSH_OK && (s->extras.failed || !take_texts(s, d)) ? no_memory(err) : rc;
+    return rc == SPSH_OK && (s->extras.failed || !take_texts(s, d)) ? SPSH_NO_MEMORY(err) : rc;
 }
 
 static bool is_empty_object(spsh_bytes raw)
@@ -471,7 +466,7 @@ static spsh_status reject_member(sample_scan *s, spsh_reject_reason reason, spsh
                            (reason != SPSH_REJECT_DUP_MEMBER || spsh__is_audio_name(name));
     const spsh_reject reject = {
         .reason = reason, .source = take_source(s, name), .detail = detail, .rows = loses_row};
-    return s->source.failed ? no_memory(err) : spsh__scan_reject(s->scan, &reject, NULL, err);
+    return s->source.failed ? SPSH_NO_MEMORY(err) : spsh__scan_reject(s->scan, &reject, NULL, err);
 }
 
 static spsh_status reject_spare(void *user, spsh_bytes name, const char *detail, spsh_error *err)
@@ -504,7 +499,7 @@ static spsh_status reject_described(sample_scan *s, const spsh__sample *sample,
     if (reject.source.size_bytes == 0)
         reject.source = take_source(s, sample->parts[0].name);
     if (s->source.failed || s->detail.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     return spsh__scan_reject(s->scan, &reject, NULL, err);
 }
 
@@ -538,7 +533,7 @@ static spsh_status emit_sample(sample_scan *s, const spsh__sample *sample,
         .nominal_rate_hz = take_rate(d->roles[ROLE_RATE]),
     };
     if (s->id.failed || s->source.failed || s->extras.failed || s->column.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (!spsh__scan_wants_split(s->scan, item.split)) {
         s->scan->excluded_rows++;
         return SPSH_OK;
@@ -579,7 +574,7 @@ static spsh_status take_key(sample_scan *s, spsh_bytes key, bool *ret_is_new, sp
 {
     spsh__name_slot *slot = spsh__name_index_add(&s->keys, key, 1);
     if (slot == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     *ret_is_new = slot->value != s->number + 1;
     slot->value = s->number + 1;
     return SPSH_OK;
@@ -624,7 +619,7 @@ static spsh_status compare_key(void *user, const spsh__sample *sample, spsh_erro
     sample_scan *s = user;
     spsh__name_slot *slot = spsh__name_index_add(&s->keys, sample->key, 1);
     if (slot == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     s->several = slot->value != 0 && slot->value != s->number + 1;
     slot->value = s->number + 1;
     return s->several ? SPSH_E_END : SPSH_OK;
@@ -642,7 +637,7 @@ static spsh_status read_archives(sample_scan *s, const spsh__sample_sink *sink, 
         if (s->archive == NULL)
             break;
         rc = take_name(s) ? spsh__samples_read(view, s->archive, to_last_dot, sink, err)
-                          : no_memory(err);
+                          : SPSH_NO_MEMORY(err);
     }
     return rc;
 }

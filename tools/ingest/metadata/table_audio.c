@@ -29,7 +29,7 @@ spsh_status spsh__audio_resolver_new(const spsh__view *view, spsh__audio_resolve
 {
     spsh__audio_resolver *r = calloc(1, sizeof(*r));
     if (r == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory to look for audio");
+        return SPSH_NO_MEMORY(err);
     r->view = view;
     r->real_root = spsh__view_real_root(view);
     r->has_folder[0] = true;
@@ -151,7 +151,7 @@ spsh_status spsh__audio_resolve(spsh__audio_resolver *resolver, spsh_bytes writt
         look_everywhere(r, &file);
     file.path = spsh__builder_text(&r->path);
     if (file.path == NULL || r->failed || r->written.failed || r->plain.failed)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
+        return SPSH_NO_MEMORY(err);
     r->last = file;
     r->have_last = true;
     *ret_file = file;

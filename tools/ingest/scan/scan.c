@@ -224,7 +224,7 @@ spsh_status spsh__scan_emit(spsh__scan *scan, spsh_ingest_item *item, const spsh
         return spsh__scan_reject(scan, &reject, place, err);
     const int os_errno = find_pieces(scan, item, text_path);
     if (os_errno == ENOMEM)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
+        return SPSH_NO_MEMORY(err);
     if (os_errno != 0) {
         reject.reason = SPSH_REJECT_UNREADABLE;
         reject.detail = strerror(os_errno);

@@ -21,11 +21,6 @@ typedef struct tree_walk {
     unsigned folders;      /* looked at */
 } tree_walk;
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of folders");
-}
-
 /* Whether an entry is a folder to look into; links to folders count with --follow-links only. */
 static spsh_status check_entry(const tree_walk *w, const spsh__view *folder, const char *path,
                                const spsh__view_entry *entry, bool *ret_enter, spsh_error *err)
@@ -43,7 +38,7 @@ static spsh_status check_entry(const tree_walk *w, const spsh__view *folder, con
     spsh__builder_append_part(&link, path);
     spsh__builder_append_part(&link, entry->name);
     spsh_status rc = spsh__builder_text(&link) == NULL
-                         ? no_memory(err)
+                         ? SPSH_NO_MEMORY(err)
                          : spsh__scan_walk_note(scan, SPSH__WALK_LINK_NOT_TAKEN,
                                                 spsh__builder_text(&link), 0, err);
     spsh__builder_free(&link);
@@ -68,7 +63,7 @@ static spsh_status check_new(tree_walk *w, const spsh__view *folder, const char 
     if (!spsh__view_follows_links(folder) || spsh__view_stat(folder, "", &info) != 0)
         return SPSH_OK;
     if (!spsh__folder_set_add(&w->seen, &info, ret_new))
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (*ret_new || w->search->scan == NULL)
         return SPSH_OK;
     return spsh__scan_walk_note(w->search->scan, SPSH__WALK_ALREADY_VISITED, path, 0, err);
@@ -82,7 +77,7 @@ static spsh_status list_folders(tree_walk *w, const spsh__view *folder, const ch
     spsh__view_entry entry;
     spsh__view_folder *listing = spsh__view_folder_open(folder, "");
     if (listing == NULL)
-        return errno == ENOMEM ? no_memory(err) : note_unreadable(w, path, errno, err);
+        return errno == ENOMEM ? SPSH_NO_MEMORY(err) : note_unreadable(w, path, errno, err);
     for (unsigned i = 0; rc == SPSH_OK && spsh__view_folder_next(listing, &entry); i++) {
         bool enter = false;
         if (w->search->scan == NULL && i == PROBE_ENTRIES_MAX)
@@ -91,7 +86,7 @@ static spsh_status list_folders(tree_walk *w, const spsh__view *folder, const ch
         if (rc == SPSH_OK && enter &&
             !spsh__path_list_add(entry.type == SPSH__VIEW_LINK ? &w->links : children, path,
                                  entry.name))
-            rc = no_memory(err);
+            rc = SPSH_NO_MEMORY(err);
     }
     spsh__view_folder_close(listing);
     spsh__path_list_sort(children, 0);
@@ -113,14 +108,14 @@ static spsh_status visit(tree_walk *w, const char *path, unsigned depth, spsh_er
     w->folders++;
     spsh_status rc = spsh__view_below(w->search->view, path, &folder, &open_error);
     if (rc == SPSH_E_NO_MEMORY)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (rc != SPSH_OK)
         return note_unreadable(w, path, open_error.os_errno, err);
     rc = check_new(w, folder, path, &is_new, err);
     if (rc == SPSH_OK && is_new)
         rc = w->search->check_fn(folder, &is_tree, err);
     if (rc == SPSH_OK && is_tree)
-        rc = spsh__path_list_add(w->trees, "", path) ? SPSH_OK : no_memory(err);
+        rc = spsh__path_list_add(w->trees, "", path) ? SPSH_OK : SPSH_NO_MEMORY(err);
     else if (rc == SPSH_OK && is_new && depth < DEPTH_MAX)
         rc = list_folders(w, folder, path, &children, err);
     spsh__view_close(folder);
@@ -173,7 +168,7 @@ static spsh_status scan_named(spsh__scan *scan, const char *path, const spsh__tr
     spsh__builder builder = {0};
     spsh__view_folder_name(scan->options->view, path, &builder);
     const char *name = spsh__builder_text(&builder);
-    spsh_status rc = name == NULL ? no_memory(err) : layout->scan_fn(scan, path, name, err);
+    spsh_status rc = name == NULL ? SPSH_NO_MEMORY(err) : layout->scan_fn(scan, path, name, err);
     spsh__builder_free(&builder);
     return rc;
 }

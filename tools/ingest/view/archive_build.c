@@ -39,11 +39,6 @@ typedef struct build {
 
 /* ---- small things ---- */
 
-spsh_status spsh__archive_no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the index of archives");
-}
-
 void spsh__indexed_archive_clear(spsh__indexed_archive *archive)
 {
     free(archive->path);
@@ -65,12 +60,12 @@ static spsh_status hold_problem(spsh__archive_index *index, size_t archive,
     spsh__held_problem *grown =
         spsh__grow(held->items, &held->capacity, held->count + 1, sizeof(*grown));
     if (grown == NULL)
-        return spsh__archive_no_memory(err);
+        return SPSH_NO_MEMORY(err);
     held->items = grown;
     spsh__held_problem *item = &held->items[held->count++];
     *item = (spsh__held_problem){archive, problem->kind, strdup(problem->path),
                                  strdup(problem->detail)};
-    return item->path == NULL || item->detail == NULL ? spsh__archive_no_memory(err) : SPSH_OK;
+    return item->path == NULL || item->detail == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 spsh_status spsh__archive_tell(spsh__archive_index *index, size_t archive,
@@ -268,13 +263,13 @@ static spsh_status push_archive(spsh__archive_index *index, const spsh__indexed_
 
     if (copy.path == NULL || copy.data == NULL) {
         spsh__indexed_archive_clear(&copy);
-        return spsh__archive_no_memory(err);
+        return SPSH_NO_MEMORY(err);
     }
     spsh__indexed_archive *grown = spsh__grow(index->archives, &index->archive_capacity,
                                               index->archive_count + 1, sizeof(*grown));
     if (grown == NULL) {
         spsh__indexed_archive_clear(&copy);
-        return spsh__archive_no_memory(err);
+        return SPSH_NO_MEMORY(err);
     }
     index->archives = grown;
     const char *slash = strrchr(copy.path, '/');
@@ -340,7 +335,7 @@ static spsh_status judge_path(build *b, const char *path, spsh_error *err)
     char *whole = path[0] == '\0' ? strdup(b->options->root) : join(b->options->root, path);
 
     if (whole == NULL)
-        return spsh__archive_no_memory(err);
+        return SPSH_NO_MEMORY(err);
     int fd = open_regular(b->options->io, whole, &size_bytes);
     free(whole);
     if (fd < 0 && !is_permanent(-fd))
@@ -379,7 +374,7 @@ static spsh_status make_spool(build *b, char **ret_path, int *ret_fd, spsh_error
         free(path);
         path = join(b->scratch, name);
         if (path == NULL)
-            return spsh__archive_no_memory(err);
+            return SPSH_NO_MEMORY(err);
         fd = io->open_fn(io->user, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     }
     if (fd < 0) {
@@ -516,8 +511,7 @@ static spsh_status tell_member(const reader *r, spsh__view_problem_kind kind, co
                                const char *detail, spsh_error *err)
 {
     char *path = join(report_name(r->b, r->a->path), name);
-    spsh_status rc =
-        path == NULL ? spsh__archive_no_memory(err) : tell(r->b, kind, path, detail, err);
+    spsh_status rc = path == NULL ? SPSH_NO_MEMORY(err) : tell(r->b, kind, path, detail, err);
     free(path);
     return rc;
 }
@@ -670,7 +664,7 @@ static spsh_status read_stdin(build *b, spsh_error *err)
     a.data = strdup("");
     if (a.path == NULL || a.data == NULL) {
         spsh__indexed_archive_clear(&a);
-        return spsh__archive_no_memory(err);
+        return SPSH_NO_MEMORY(err);
     }
     spsh_status rc = unpack_stream(b, STDIN_FILENO, STDIN_NAME, &a, &damage, err);
     int fd = rc == SPSH_OK ? open_regular(b->options->io, a.data, &size_bytes) : -1;

@@ -59,7 +59,6 @@ struct spsh__archive_index {
 };
 
 void spsh__indexed_archive_clear(spsh__indexed_archive *archive);
-spsh_status spsh__archive_no_memory(spsh_error *err);
 
 /* Report a problem while the index is built, or hold it back. archive: its number, or SIZE_MAX for
  * a file that the index does not have; with used_only such a problem is dropped. */

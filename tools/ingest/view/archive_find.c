@@ -31,11 +31,6 @@ typedef struct search {
     unsigned folders;
 } search;
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory to look for archives");
-}
-
 /* Without a query of a download: "a.tar?authorization=..." is "a.tar". */
 static size_t name_bytes(const char *name)
 {
@@ -122,7 +117,7 @@ spsh_bytes spsh__archive_stem(const char *path)
 
 static spsh_status push(spsh__path_list *list, const char *path, spsh_error *err)
 {
-    return spsh__path_list_add(list, "", path) ? SPSH_OK : no_memory(err);
+    return spsh__path_list_add(list, "", path) ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
 /* A link is a file here, unless it leads to a folder and links are followed. Any other link is
@@ -151,7 +146,7 @@ static spsh_status look_at(search *s, const char *path, const struct dirent *ent
     if (spsh__builder_text(&below) != NULL)
         spsh__builder_append_part(&whole, spsh__builder_text(&below));
     if (below.failed || spsh__builder_text(&whole) == NULL)
-        rc = no_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     else if (is_folder(s, spsh__builder_text(&whole), entry))
         rc = push(children, spsh__builder_text(&below), err);
     else if (may_be_archive(entry->d_name))
@@ -177,7 +172,7 @@ static spsh_status enter(search *s, DIR **directory, spsh_error *err)
         const spsh__view_info info = {.device = (uint64_t)state.st_dev,
                                       .inode = (uint64_t)state.st_ino};
         if (!spsh__folder_set_add(&s->seen, &info, &is_new))
-            return no_memory(err);
+            return SPSH_NO_MEMORY(err);
     }
     if (!is_new) {
         (void)closedir(*directory);
@@ -201,7 +196,7 @@ static spsh_status list(search *s, const char *path, unsigned names_max, spsh__p
     if (spsh__builder_text(&whole) != NULL)
         directory = opendir(spsh__builder_text(&whole));
     if (whole.failed)
-        rc = no_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     spsh__builder_free(&whole);
     if (rc == SPSH_OK && directory != NULL && s->follow_links)
         rc = enter(s, &directory, err);

@@ -48,7 +48,7 @@ static spsh_status is_same_file(const spsh__archive_index *index, uint64_t a, ui
         return SPSH_OK;
     uint8_t *room = malloc(2 * COMPARE_BYTES);
     if (room == NULL)
-        return spsh__archive_no_memory(err);
+        return SPSH_NO_MEMORY(err);
     for (int i = 0; i < 2 && rc == SPSH_OK; i++) {
         spsh__archive_piece(index, &members[i], &pieces[i]);
         fds[i] = index->io->open_fn(index->io->user, pieces[i].path, O_RDONLY | O_CLOEXEC, 0);
@@ -121,7 +121,7 @@ static spsh_status add_collision(spsh__archive_index *index, collision *c, spsh_
     }
     spsh__builder_append(&c->members, &member, sizeof(member));
     if (rc == SPSH_OK && (c->key.failed || c->members.failed))
-        rc = spsh__archive_no_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     return rc;
 }
 
@@ -156,7 +156,7 @@ static spsh_status sort_tops(spsh__archive_index *index, spsh_sorter *sorter, sp
             spsh__builder_append(&key, "", 1);
             spsh__builder_append_text(&key, name);
             const spsh_bytes value = {(const uint8_t *)&member, sizeof(member)};
-            rc = key.failed ? spsh__archive_no_memory(err)
+            rc = key.failed ? SPSH_NO_MEMORY(err)
                             : spsh_sorter_add(sorter, spsh__builder_bytes(&key), value, err);
         }
     }
@@ -219,7 +219,7 @@ static spsh_status add_path(feeder *f, size_t path_bytes, uint64_t member, spsh_
     spsh__builder_append(&f->key, path + folder_bytes, path_bytes - folder_bytes);
     spsh__builder_append(&f->key, "", 1);
     if (f->key.failed)
-        return spsh__archive_no_memory(err);
+        return SPSH_NO_MEMORY(err);
     return spsh_sorter_add(f->sorter, spsh__builder_bytes(&f->key),
                            (spsh_bytes){(const uint8_t *)&member, sizeof(member)}, err);
 }
@@ -243,7 +243,7 @@ static spsh_status add_folders(feeder *f, size_t path_bytes, spsh_error *err)
     spsh__builder_clear(&f->last_folder);
     spsh__builder_append(&f->last_folder, f->path.data, folder_bytes);
     if (rc == SPSH_OK && f->last_folder.failed)
-        rc = spsh__archive_no_memory(err);
+        rc = SPSH_NO_MEMORY(err);
     return rc;
 }
 
@@ -260,7 +260,7 @@ static spsh_status feed(const spsh__archive_index *index, spsh_sorter *sorter, s
             spsh__builder_clear(&f.path);
             spsh__archive_path(index, &record, &f.path);
             if (spsh__builder_text(&f.path) == NULL) {
-                rc = spsh__archive_no_memory(err);
+                rc = SPSH_NO_MEMORY(err);
                 break;
             }
             rc = add_folders(&f, f.path.size_bytes, err);
@@ -301,7 +301,7 @@ static spsh_status report_bad_member(spsh__archive_index *index, uint64_t member
     const spsh__view_problem problem =
         problem_of(index, member, SPSH__VIEW_BAD_MEMBER, detail, &path);
     const size_t archive = spsh__archive_table_member(&index->table, member).archive;
-    spsh_status rc = problem.path == NULL ? spsh__archive_no_memory(err)
+    spsh_status rc = problem.path == NULL ? SPSH_NO_MEMORY(err)
                                           : spsh__archive_tell(index, archive, &problem, err);
     spsh__builder_free(&path);
     return rc;
@@ -320,7 +320,7 @@ static spsh_status start_folder(spsh__archive_index *index, group *g, const char
     spsh__builder_clear(&g->folder);
     spsh__builder_append_text(&g->folder, folder);
     if (spsh__builder_text(&g->folder) == NULL)
-        return spsh__archive_no_memory(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = spsh__column_append(&table->paths, folder, strlen(folder) + 1, err);
     return rc != SPSH_OK ? rc : spsh__column_append(&table->folders, &record, sizeof(record), err);
 }
@@ -385,7 +385,7 @@ static spsh_status take(spsh__archive_index *index, group *g, spsh_bytes key, ui
         spsh__builder_clear(&g->key);
         spsh__builder_append_bytes(&g->key, key);
         if (g->key.failed)
-            return spsh__archive_no_memory(err);
+            return SPSH_NO_MEMORY(err);
         g->any = true;
         g->is_folder = false;
         g->member = SPSH__NO_MEMBER;
@@ -580,7 +580,7 @@ static spsh_status tell_repeated(const spsh__archive_index *index,
     const spsh__view_problem problem =
         problem_of(index, member, SPSH__VIEW_DUP_MEMBER,
                    "a later member has the same path and takes its place", &path);
-    spsh_status rc = problem.path == NULL ? spsh__archive_no_memory(err)
+    spsh_status rc = problem.path == NULL ? SPSH_NO_MEMORY(err)
                                           : observer->problem_fn(observer->user, &problem, err);
     spsh__builder_free(&path);
     return rc;
@@ -643,7 +643,7 @@ static spsh_status resolve_link(const spsh__archive_index *index, uint64_t link,
         spsh__builder_clear(&path);
         spsh__archive_path(index, &record, &path);
         if (spsh__builder_text(&path) == NULL) {
-            rc = spsh__archive_no_memory(err);
+            rc = SPSH_NO_MEMORY(err);
             break;
         }
         if (!spsh__archive_table_find(&index->table, spsh__builder_text(&path), &number))
@@ -709,7 +709,7 @@ spsh_status spsh__archive_index_build(const spsh__archive_index_options *options
     spsh_status rc = SPSH_OK;
 
     if (index == NULL)
-        return spsh__archive_no_memory(err);
+        return SPSH_NO_MEMORY(err);
     index->io = options->io;
     index->observer = options->observer;
     index->used_only = options->used_only;

@@ -13,11 +13,6 @@
 #define PENDING_BYTES ((size_t)1 << 20)
 #define TRIES_MAX     1000U
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the index of an archive");
-}
-
 spsh_status spsh__archive_write(const spsh_io *io, int fd, const char *path, spsh_bytes data,
                                 uint64_t offset_bytes, spsh_error *err)
 {
@@ -53,7 +48,7 @@ spsh_status spsh__column_open(const spsh_io *io, const char *directory,
         spsh__builder_append_text(&path, name);
         if (spsh__builder_text(&path) == NULL) {
             spsh__builder_free(&path);
-            return no_memory(err);
+            return SPSH_NO_MEMORY(err);
         }
         fd = io->open_fn(io->user, spsh__builder_text(&path), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
                          0600);
@@ -74,7 +69,7 @@ static spsh_status flush(spsh__archive_column *column, spsh_error *err)
 {
     const spsh_bytes data = spsh__builder_bytes(&column->pending);
     if (column->pending.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = spsh__archive_write(column->io, column->fd, "the index of archives", data,
                                          column->size_bytes - data.size_bytes, err);
     spsh__builder_clear(&column->pending);
@@ -86,7 +81,7 @@ spsh_status spsh__column_append(spsh__archive_column *column, const void *data, 
 {
     spsh__builder_append(&column->pending, data, size_bytes);
     if (column->pending.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     column->size_bytes += size_bytes;
     return column->pending.size_bytes < PENDING_BYTES ? SPSH_OK : flush(column, err);
 }
@@ -108,7 +103,7 @@ spsh_status spsh__column_map(spsh__archive_column *column, spsh_error *err)
         return rc;
     column->data = column->io->mmap_fn(column->io->user, column->fd, (size_t)column->size_bytes, 0);
     if (column->data == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     column->mapped_bytes = column->size_bytes;
     return SPSH_OK;
 }

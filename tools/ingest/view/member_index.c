@@ -53,17 +53,12 @@ struct spsh__member_index {
     spsh__builder key;
 };
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the members of archives");
-}
-
 spsh_status spsh__member_index_new(const spsh__view *view, spsh__member_index **ret_index,
                                    spsh_error *err)
 {
     spsh__member_index *index = calloc(1, sizeof(*index));
     if (index == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     index->view = view;
     index->extension_count = 1;
     *ret_index = index;
@@ -240,7 +235,7 @@ static spsh_status add_member(void *user, const spsh__view_member *member, spsh_
         index->entries = entries;
     if (slot == NULL || entries == NULL || !take_file(index, &member->piece) ||
         !take_extension(index, extension_of(name), &extension))
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     slot->value = index->entry_count;
     entries[index->entry_count++] = (member_entry){
         member->piece.offset_bytes | extension << OFFSET_BITS,
@@ -255,7 +250,7 @@ spsh_status spsh__member_index_add(spsh__member_index *index, const char *archiv
     const spsh_bytes key = key_of(index, number, KEY_ARCHIVE, (spsh_bytes){0});
     if (index->key.failed || spsh__name_index_add(&index->names, key, STORED) == NULL ||
         !push_archive(index, archive, number))
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     adding a = {index, twice, &index->archives[index->archive_count - 1]};
     return spsh__view_members(index->view, archive, add_member, &a, err);
 }
@@ -271,7 +266,7 @@ spsh_status spsh__member_index_find(spsh__member_index *index, uint64_t number, 
         slot = spsh__name_index_find(&index->names, key_of(index, number, KEY_STEM, stem_of(name)));
     *ret_found = slot != NULL;
     if (index->key.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (slot == NULL)
         return SPSH_OK;
     const member_entry *entry = &index->entries[slot->value];
@@ -310,7 +305,7 @@ static spsh_status visit_member(void *user, const spsh__view_member *member, sps
         return SPSH_OK;
     const spsh__name_slot *slot = find_whole(v->index, v->archive->number, name);
     if (v->index->key.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (slot == NULL || (slot->state & FOUND) != 0)
         return SPSH_OK;
     return v->visitor->member_fn(v->visitor->user, v->archive->path, member, err);

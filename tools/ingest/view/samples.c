@@ -28,11 +28,6 @@ typedef struct sample_reader {
     size_t part_count;
 } sample_reader;
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of a sample");
-}
-
 /* Bytes of the key, 0 when the name belongs to no sample. */
 static size_t key_size(spsh_bytes name, bool to_last_dot)
 {
@@ -124,7 +119,7 @@ static spsh_status take_part(sample_reader *r, spsh_bytes name, size_t key_bytes
     part->extension = hold_extension(r, extension);
     part->path_at = hold(r, piece->path, strlen(piece->path) + 1).at;
     if (r->held.failed)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     r->part_count++;
     return SPSH_OK;
 }

@@ -23,11 +23,6 @@
 #define MEMBER_PATH_BYTES                                                                          \
     ((size_t)4 * PATH_MAX) /* of a folder, a member and what ".." takes back */
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the paths of a corpus");
-}
-
 /* ---- open and close ---- */
 
 /* The folder a file stands in: "." for a bare name. */
@@ -58,7 +53,7 @@ static spsh_status open_root(spsh__view *view, spsh_error *err)
         view->file = strdup(slash == NULL ? view->root : slash + 1);
     }
     if (view->folder == NULL || (!is_folder && view->file == NULL))
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     view->root_fd = open(view->folder, (is_folder ? O_RDONLY : O_PATH) | O_DIRECTORY | O_CLOEXEC);
     return view->root_fd < 0 ? fail_root(view->folder, errno, err) : SPSH_OK;
 }
@@ -70,7 +65,7 @@ static spsh_status make_view(const char *root, const char *scratch_directory, ch
     spsh__view *view = calloc(1, sizeof(*view));
     if (view == NULL) {
         free(prefix);
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     }
     view->root_fd = -1;
     view->root = strdup(root);
@@ -80,11 +75,11 @@ static spsh_status make_view(const char *root, const char *scratch_directory, ch
     *ret_view = view;
     if (view->root == NULL || prefix == NULL || view->scratch == NULL ||
         (scratch_directory != NULL && view->scratch_directory == NULL))
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     /* Looking up members never asks for memory: a short moment must not hide a file. */
     if (scratch_directory != NULL &&
         spsh__builder_reserve(&view->scratch->member, MEMBER_PATH_BYTES) == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     return SPSH_OK;
 }
 
@@ -95,10 +90,10 @@ static spsh_status name_archive(spsh__view *view, spsh_error *err)
     view->folder = strdup(view->root);
     view->scratch->real_root_is_known = true;
     if (view->folder == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     char *parent = folder_of(view->root);
     if (parent == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     char *real = realpath(parent, NULL);
     free(parent);
     spsh_status rc = SPSH_OK;
@@ -110,7 +105,7 @@ static spsh_status name_archive(spsh__view *view, spsh_error *err)
         if (spsh__builder_text(&name) != NULL)
             view->scratch->real_root = strdup((const char *)name.data);
         spsh__builder_free(&name);
-        rc = view->scratch->real_root == NULL ? no_memory(err) : SPSH_OK;
+        rc = view->scratch->real_root == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     }
     free(real);
     return rc;
@@ -208,7 +203,7 @@ static spsh_status name_member(const spsh__view *above, const char *path, spsh__
     view->scratch->real_root_is_known = true;
     view->scratch->real_root = real == NULL ? NULL : join(real, path);
     const bool is_short = real != NULL && view->scratch->real_root == NULL;
-    return view->folder == NULL || is_short ? no_memory(err) : SPSH_OK;
+    return view->folder == NULL || is_short ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 spsh_status spsh__view_below(const spsh__view *view, const char *path, spsh__view **ret_view,
@@ -218,7 +213,7 @@ spsh_status spsh__view_below(const spsh__view *view, const char *path, spsh__vie
     spsh__view_info info = {.device = 0, .inode = 0};
     char *root = path[0] == '\0' ? strdup(view->root) : join(view->folder, path);
     if (root == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc =
         make_view(root, view->scratch_directory, join(view->prefix, path), &below, err);
     free(root);
@@ -599,7 +594,7 @@ spsh_status spsh__view_members(const spsh__view *view, const char *archive,
     if (view->scratch->index == NULL)
         return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: no such archive", archive);
     if (path == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     spsh_status rc = spsh__archive_index_members(view->scratch->index, path, member_fn, user, err);
     free(path);
     return rc;

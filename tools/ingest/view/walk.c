@@ -29,11 +29,6 @@ typedef struct walk {
     spsh__builder path; /* of a name that has to be looked at */
 } walk;
 
-static spsh_status no_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of a folder");
-}
-
 static spsh_status note(walk *w, spsh__walk_note what, const char *path, int os_errno,
                         spsh_error *err)
 {
@@ -45,7 +40,7 @@ static spsh_status note(walk *w, spsh__walk_note what, const char *path, int os_
 static spsh_status list_push(spsh__path_list *list, const char *folder, const char *name,
                              spsh_error *err)
 {
-    return spsh__path_list_add(list, folder, name) ? SPSH_OK : no_memory(err);
+    return spsh__path_list_add(list, folder, name) ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
 static int compare_paths_down(const void *a, const void *b)
@@ -65,13 +60,13 @@ static spsh_status add_entry(walk *w, const char *name, spsh__entry_type type, s
     spsh__folder_entry *entries =
         spsh__grow(w->entries, &w->entry_capacity, w->entry_count + 1, sizeof(*entries));
     if (entries == NULL)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     w->entries = entries;
     const size_t name_bytes = strlen(name);
     /* The name's place is an offset until the folder is read: the buffer may move. */
     w->entries[w->entry_count++] = (spsh__folder_entry){NULL, (uint32_t)name_bytes, type};
     spsh__builder_append(&w->names, name, name_bytes + 1);
-    return w->names.failed ? no_memory(err) : SPSH_OK;
+    return w->names.failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 static spsh_status add_link(walk *w, const char *folder, const char *name, spsh_error *err)
@@ -111,7 +106,7 @@ static spsh_status add_name(walk *w, const char *folder, const spsh__view_entry 
     }
     const int os_errno = look_at(w, folder, name, &info);
     if (os_errno == ENOMEM)
-        return no_memory(err);
+        return SPSH_NO_MEMORY(err);
     if (os_errno != 0)
         return add_entry(w, name, SPSH__ENTRY_BROKEN, err);
     if (info.type == SPSH__VIEW_FOLDER)
@@ -151,7 +146,8 @@ static spsh_status open_folder(walk *w, const char *path, spsh__view_folder **re
         os_errno = spsh__view_stat(w->view, path, &info);
     if (os_errno == 0 && w->follow_links) {
         bool is_new = true;
-        spsh_status rc = spsh__folder_set_add(&w->seen, &info, &is_new) ? SPSH_OK : no_memory(err);
+        spsh_status rc =
+            spsh__folder_set_add(&w->seen, &info, &is_new) ? SPSH_OK : SPSH_NO_MEMORY(err);
         if (rc == SPSH_OK && !is_new)
             rc = note(w, SPSH__WALK_ALREADY_VISITED, path, 0, err);
         if (rc != SPSH_OK || !is_new) {
@@ -161,7 +157,7 @@ static spsh_status open_folder(walk *w, const char *path, spsh__view_folder **re
     }
     if (os_errno != 0) {
         spsh__view_folder_close(listing);
-        return os_errno == ENOMEM ? no_memory(err)
+        return os_errno == ENOMEM ? SPSH_NO_MEMORY(err)
                                   : note(w, SPSH__WALK_UNREADABLE, path, os_errno, err);
     }
     *ret_listing = listing;
