@@ -9,7 +9,6 @@
  */
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "common/file_names.h"
 #include "common/json_text.h"

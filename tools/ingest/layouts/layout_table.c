@@ -6,7 +6,6 @@
  * without any, would both be silently wrong.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/file_names.h"

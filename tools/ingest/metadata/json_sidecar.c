@@ -3,8 +3,6 @@
  */
 #include "json_sidecar.h"
 
-#include <stdlib.h>
-
 #include "common/json_text.h"
 #include "common/jsonl.h"
 #include "ingest/view/text_file.h"

@@ -10,8 +10,6 @@
  */
 #include "sample_scan.h"
 
-#include <stdlib.h>
-
 #include "common/file_names.h"
 #include "common/json_text.h"
 #include "common/jsonl.h"

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "common/file_names.h"
 #include "speechshard/inside.h"
