@@ -1,7 +1,7 @@
-/* train.h: from packed speech to a recogniser: train, evaluate, transcribe.
+/* train.h: train a speech recognizer on packed datasets, evaluate it, and transcribe with it.
  *
  *     spsh_train_options options = SPSH_TRAIN_OPTIONS_INIT;
- *     options.config_path = "digits.yaml";                  // docs/TRAINING.md has its keys
+ *     options.config_path = "digits.yaml";                  // docs/TRAINING.md lists its keys
  *     options.run = "run";
  *     rc = spsh_train(&options, &result, &err);
  *
@@ -10,13 +10,13 @@
  *     rc = spsh_recogniser_open(&hearing, &recogniser, &err);
  *     spsh_recogniser_transcribe(recogniser, samples, sample_count, 16000, &text, &err);
  *
- * Options: NULL and 0 are the defaults where nothing else is said; texts and tables that options
- * point to are borrowed during the call. A process trains one run at a time, as MPI and the
- * launcher's variables are the process's; everything else may be called from several threads, with
- * an object each.
+ * In options, NULL and 0 select the default unless the field says otherwise. The library borrows
+ * strings and arrays in options until the call returns. A process trains one run at a time, because
+ * MPI and the launcher's environment variables belong to the process. All other functions may be
+ * called from several threads, with one object per thread.
  *
- * The threads of a call exist only in the process that made it, and end before it returns. A child
- * that a callback forks must exit without returning from the callback.
+ * Threads that a call starts end before it returns. A child process that a callback forks must exit
+ * without returning from the callback.
  */
 #ifndef SPEECHSHARD_TRAIN_H
 #define SPEECHSHARD_TRAIN_H
@@ -33,49 +33,52 @@ extern "C" {
 
 typedef struct spsh_train_options {
     size_t struct_size;
-    const char *config_path;      /* NULL, to go on: as the checkpoint has it */
-    const char *const *overrides; /* "train.rate=3e-4", NULL behind the last; they win over the
-                                     configuration, a later one over an earlier one */
-    const char *run;    /* folder of checkpoints, metrics and config.yaml; made; must be given */
-    bool resume;        /* go on from the newest good checkpoint, where there is one */
-    const spsh_io *io;  /* NULL: the operating system; also of datasets */
-    spsh_log_fn log_fn; /* what happens, of rank 0; errors of every rank */
+    const char *config_path;      /* may be NULL on resume: take the checkpoint's configuration */
+    const char *const *overrides; /* "train.rate=3e-4", NULL-terminated. They override the
+                                     configuration file; a later one overrides an earlier one */
+    const char *run;    /* folder for checkpoints, metrics, and config.yaml; required; created */
+    bool resume;        /* resume from the newest good checkpoint, if there is one */
+    const spsh_io *io;  /* NULL: the operating system; also used for the datasets */
+    spsh_log_fn log_fn; /* log messages of rank 0, and errors of every rank */
     void *log_user;
-    /* After each step, rank 0: its number since the run began; epoch, loss, rate, speed and what is
-     * left in one line, lent during the call. May be NULL. */
+    /* Called on rank 0 after each step; may be NULL. step: steps since the run began. line: epoch,
+     * loss, rate, speed, and time left; borrowed during the call. */
     void (*progress_fn)(void *user, uint64_t step, const char *line);
     void *progress_user;
-    const volatile int *stop; /* looked at once a step, of any rank; not 0: finish the step, save,
+    const volatile int *stop; /* read once per step, on any rank. Nonzero: finish the step, save,
                                  return SPSH_E_CANCELED. A signal handler may set it */
-    /* Rank 0, once all is saved: what has to be done while the others still wait, as a launcher
-     * ends all processes when the first one ends with a failure. stopped: behind which step the run
-     * stopped, in words, lent during the call; NULL of one that is done. May be NULL. */
+    /* Called on rank 0 after everything is saved, while the other ranks still wait; may be NULL.
+     * Finish your own work here: a launcher kills all processes once one exits with a failure.
+     * stopped: the step after which the run stopped, as text borrowed during the call; NULL if the
+     * run is complete. */
     void (*end_fn)(void *user, const char *stopped);
     void *end_user;
-    /* Where the processes of torchrun and Kubernetes meet: "file://FOLDER" that all of them see,
-     * "tcp://HOST:PORT" of rank 0; NULL or "auto": by a file in `run`, and at the address that the
-     * launcher says. Given, it is in the place of MPI as well.
-     * The processes prove to each other that they share a secret. Rank 0 draws it and writes it
-     * into that file, with mode 0600, unless the environment has SPEECHSHARD_SECRET. */
+    /* Where the processes of torchrun and Kubernetes find each other: "file://FOLDER", a folder
+     * that all of them can write to, or "tcp://HOST:PORT", an address of rank 0. NULL or "auto": a
+     * file in `run` and the address that the launcher passes. A value here also replaces MPI.
+     * The processes prove to each other that they share a secret. Rank 0 draws the secret and
+     * writes it to that file, with mode 0600, unless SPEECHSHARD_SECRET is set. */
     const char *rendezvous;
-    /* What is done to processes, to try out a cluster that is not there; each NULL behind the last,
-     * or NULL. slow: "RANK:FACTORx", computing takes so many times as long, by sleeping; freeze:
-     * "RANK:AT+FOR", the process is stopped; kill: "RANK:AT". AT: a step ("200") or a time ("30s"),
-     * since the process's first step; looked at before each */
+    /* Faults to inject, to try how a strategy behaves on a bad cluster. Each list is NULL or
+     * NULL-terminated. slow: "RANK:FACTORx" multiplies the computing time by FACTOR, by sleeping.
+     * freeze: "RANK:AT+FOR" suspends the process for the time FOR. kill: "RANK:AT" kills it. AT is
+     * a step ("200") or a time ("30s") since the process's first step; it is checked before each
+     * step. */
     const char *const *slow, *const *freeze, *const *kill;
-    const char *link; /* "1ms+1Gbit": messages take at least so long; NULL: what they take */
-    /* The run of a cluster that is described, "learners=8,link=10us+100Gbit,step=250ms,slow=3:10x"
-     * (docs/strategies/README.md): all its learners train here, in one process, with all their
-     * data, gradients and messages, under a clock on which a batch takes `step`. The same options,
-     * the same bits, metrics included. It needs memory for as many models; NULL: this process is
-     * one learner */
+    const char *link; /* "1ms+1Gbit": minimum latency and maximum bandwidth of messages; NULL: no
+                         limit */
+    /* Simulate a cluster: "learners=8,link=10us+100Gbit,step=250ms,slow=3:10x"
+     * (docs/strategies/README.md). All its learners train in this process, with all their data,
+     * gradients, and messages. A virtual clock counts `step` per batch. Equal options produce
+     * identical bits, including the metrics. Needs memory for one model per learner. NULL: no
+     * simulation; this process is one learner */
     const char *simulate;
-    /* Of a strategy whose messages come in an order of chance: that order is kept, in `run`/record,
-     * a file of each process. Not with resume */
+    /* Record the order of messages in `run`/record, one file per process. Only for strategies in
+     * which that order depends on timing. Cannot be combined with resume */
     bool record;
-    /* A run with a record: it is done again, all its learners in this process, message for message,
-     * and comes to the same bits, in `run`. Without config_path and overrides: they are the
-     * record's; NULL: none */
+    /* A run with a record. Repeat it: all its learners run in this process, message by message,
+     * and produce identical bits in `run`. config_path and overrides must be unset, because the
+     * record contains them. NULL: no replay */
     const char *replay;
 } spsh_train_options;
 /* clang-format off */
@@ -85,31 +88,33 @@ typedef struct spsh_train_options {
 
 typedef struct spsh_train_result {
     size_t struct_size;
-    uint64_t steps, epochs, samples; /* since the run began; samples: utterances served */
-    double loss;                     /* mean per utterance of this call's last step; NaN: none */
-    double wer, cer;                 /* of this call's last evaluation of the first dev set: errors
-                                        per word, per character; NaN: none */
-    double frame_error; /* of a model of frames, there: share of frames that are wrong; NaN: none */
+    uint64_t steps, epochs, samples; /* since the run began; samples: utterances trained on */
+    double loss;                     /* mean per utterance in this call's last step; NaN: no step */
+    double wer, cer;                 /* this call's last evaluation on the first dev set: errors
+                                        per word and per character; NaN: no evaluation */
+    double frame_error; /* frame model, same evaluation: fraction of wrong frames; NaN: none */
 } spsh_train_result;
 /* clang-format off */
 #define SPSH_TRAIN_RESULT_INIT {sizeof(spsh_train_result), 0, 0, 0, 0, 0, 0, 0}
 /* clang-format on */
 
 /**
- * Train as one process of the world that spsh_train_world_find finds, until the run is done.
+ * Train until the run is complete, as one process of the world that spsh_train_world_find finds.
  *
- * What this call does after a crash, or after SPSH_E_CANCELED and with resume, is to the bit what
- * one call would have done, on any number of processes that data.virtual_world allows. A checkpoint
- * that cannot be written for want of room is logged, and the run goes on; the last one is not.
+ * A run that is resumed after a crash or after SPSH_E_CANCELED produces the same bits as one
+ * uninterrupted call, on any number of processes that data.virtual_world allows. If the disk is too
+ * full for a checkpoint, the call logs it and continues; for the last checkpoint it fails.
+ *
+ * All processes return. After a failure, the process that failed first has the most useful message.
  *
  * @param options     copied
  * @param ret_result  written on SPSH_OK and SPSH_E_CANCELED
  * @return SPSH_OK; SPSH_E_CANCELED: stopped and saved; SPSH_E_INVALID_ARG, _SYNTAX, _NOT_FOUND: the
- * configuration, with its line; SPSH_E_EXISTS: run has checkpoints, and resume is not set;
- * SPSH_E_MISMATCH: the checkpoint is of another model, vocabulary or data, or another start of this
+ * configuration is wrong, with its line; SPSH_E_EXISTS: run has checkpoints and resume is not set;
+ * SPSH_E_MISMATCH: the checkpoint has another model, vocabulary, or data, or another start of this
  * run has taken over; SPSH_E_LIMIT: too many steps without finite gradients; SPSH_E_TIMEOUT:
- * another process is gone; what datasets, the loader, memory or the disk say. All processes return;
- * on failure the message of the one that failed first says most.
+ * another process disconnected; or any error from the datasets, the loader, the allocator, or the
+ * disk
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_train(const spsh_train_options *options,
                                                spsh_train_result *ret_result, spsh_error *err);
@@ -118,41 +123,43 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_train(const spsh_train_options *options
 
 typedef struct spsh_evaluate_options {
     size_t struct_size;
-    const char *checkpoint; /* a run's folder (its newest good one), or a file; must be given */
-    const char *const *datasets; /* "path", "path:split,split"; NULL behind the last */
-    uint32_t threads;            /* 0: as many as there are cores */
-    uint32_t beam_width;         /* prefixes that a beam search keeps; 0: greedy */
+    const char *checkpoint; /* file, or a run's folder for its newest good checkpoint; required */
+    const char *const *datasets; /* "path" or "path:split,split"; NULL-terminated */
+    uint32_t threads;            /* 0: one per core */
+    uint32_t beam_width;         /* number of prefixes in the beam search; 0: greedy search */
     const spsh_io *io;           /* NULL: the operating system */
-    spsh_log_fn log_fn;          /* records that are left out as damaged */
+    spsh_log_fn log_fn;          /* damaged records that are skipped */
     void *log_user;
-    /* Each utterance, in no order that means anything: NUL-terminated texts, borrowed during the
-     * call; reference is the transcript as the vocabulary has it. May be NULL. */
+    /* Called for each utterance, in unspecified order; may be NULL. reference: the transcript,
+     * normalized by the vocabulary. The strings end with NUL and are borrowed during the call. */
     void (*heard_fn)(void *user, spsh_bytes id, const char *reference, const char *found);
     void *heard_user;
-    const char *const *alignments; /* files, of a model of frames; NULL behind the last; NULL: those
-                                      of its configuration */
+    const char *const *alignments; /* frame model: alignment files, NULL-terminated; NULL: those of
+                                      the model's configuration */
 } spsh_evaluate_options;
 /* clang-format off */
 #define SPSH_EVALUATE_OPTIONS_INIT {sizeof(spsh_evaluate_options), NULL, NULL, 0, 0, NULL, \
     NULL, NULL, NULL, NULL, NULL}
 /* clang-format on */
 
-/** Of all utterances together, against their transcripts as the vocabulary normalises them. */
+/** Totals over all utterances, compared with their transcripts after the vocabulary's
+ * normalization. */
 typedef struct spsh_evaluation {
     size_t struct_size;
-    uint64_t utterances, wrong_utterances; /* wrong: not the same text */
-    uint64_t words, letters;               /* of the transcripts; letters: code points */
-    uint64_t infeasible;                   /* fewer frames than their labels need */
-    double loss;        /* CTC, natural logarithm; mean of the others; NaN: there are none */
-    double wer, cer;    /* substitutions, deletions and insertions per word, per letter; 0 ... above
-                           1, infinite where something was found and nothing was said */
-    double cer_letters; /* as cer, without blanks */
-    double audio_seconds, seconds; /* of audio; that it took */
-    bool is_of_frames; /* a model of frames: nothing of words and letters, but what follows, and the
-                          loss is cross-entropy, mean of frames */
-    uint64_t frames;   /* that have a state */
-    uint64_t without_alignment, other_length; /* utterances; their alignment's length */
-    double frame_error;                       /* share of frames that are wrong */
+    uint64_t utterances, wrong_utterances; /* wrong: the texts differ */
+    uint64_t words, letters;               /* in the transcripts; letters: code points */
+    uint64_t infeasible;                   /* utterances with fewer frames than their labels need */
+    double loss;        /* CTC, natural logarithm: mean of feasible utterances; NaN without any */
+    double wer, cer;    /* (substitutions + deletions + insertions) per word, per letter. May exceed
+                           1; infinite if text was found in empty transcripts only */
+    double cer_letters; /* cer without spaces */
+    double audio_seconds, seconds; /* length of the audio; time that the evaluation took */
+    bool is_of_frames; /* frame model: words and letters are 0, the fields below are set, and loss
+                          is the mean cross-entropy per frame */
+    uint64_t frames;   /* frames with a state */
+    uint64_t without_alignment, other_length; /* utterances without an alignment; utterances whose
+                                                 alignment has another length */
+    double frame_error;                       /* fraction of wrong frames */
 } spsh_evaluation;
 /* clang-format off */
 #define SPSH_EVALUATION_INIT {sizeof(spsh_evaluation), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, 0, \
@@ -160,30 +167,30 @@ typedef struct spsh_evaluation {
 /* clang-format on */
 
 /**
- * Transcribe datasets and count what is wrong.
+ * Transcribe datasets and count the errors.
  *
  * @param options     copied
  * @param ret_result  written on success only
- * @return SPSH_OK; SPSH_E_NOT_FOUND: no checkpoint, no dataset; SPSH_E_CORRUPT: no good checkpoint;
- * SPSH_E_INVALID_ARG, also if no utterance has a transcript; SPSH_E_NO_MEMORY; what datasets and
- * the loader say. Thread-safe.
+ * @return SPSH_OK; SPSH_E_NOT_FOUND: no such checkpoint or dataset; SPSH_E_CORRUPT: no good
+ * checkpoint; SPSH_E_INVALID_ARG, also if no utterance has a transcript; SPSH_E_NO_MEMORY; or any
+ * error from the datasets or the loader. Thread-safe.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_evaluate(const spsh_evaluate_options *options,
                                                   spsh_evaluation *ret_result, spsh_error *err);
 
-/* ---- recognising ---- */
+/* ---- recognizing ---- */
 
-/** A trained model: weights, vocabulary, features. One thread per object. In a child that was
- * forked it can be used and closed, and computes on the calling thread only. */
+/** A trained model: weights, vocabulary, and features. One thread per object. A forked child may
+ * use and close it; there it computes on the calling thread only. */
 typedef struct spsh_recogniser spsh_recogniser;
 
 typedef struct spsh_recogniser_options {
     size_t struct_size;
-    const char *checkpoint; /* a run's folder (its newest good one), or a file; must be given */
-    uint32_t threads;       /* 0: as many as there are cores */
-    uint32_t beam_width;    /* prefixes that a beam search keeps; 0: greedy */
+    const char *checkpoint; /* file, or a run's folder for its newest good checkpoint; required */
+    uint32_t threads;       /* 0: one per core */
+    uint32_t beam_width;    /* number of prefixes in the beam search; 0: greedy search */
     const spsh_io *io;      /* NULL: the operating system; borrowed until close */
-    spsh_log_fn log_fn;     /* damaged checkpoints that are passed over */
+    spsh_log_fn log_fn;     /* damaged checkpoints that are skipped */
     void *log_user;
 } spsh_recogniser_options;
 /* clang-format off */
@@ -194,25 +201,25 @@ typedef struct spsh_recogniser_options {
  * @param options  copied
  * @param ret      written on success only; free with spsh_recogniser_close
  * @return SPSH_OK; SPSH_E_INVALID_ARG; SPSH_E_NOT_FOUND; SPSH_E_CORRUPT: no good checkpoint;
- * SPSH_E_VERSION; SPSH_E_UNSUPPORTED: a model of frames; SPSH_E_NO_MEMORY
+ * SPSH_E_VERSION; SPSH_E_UNSUPPORTED: a frame model has no text output; SPSH_E_NO_MEMORY
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_recogniser_open(const spsh_recogniser_options *options,
                                                          spsh_recogniser **ret, spsh_error *err);
 /** NULL is fine. */
 SPSH_API void spsh_recogniser_close(spsh_recogniser *recogniser);
 
-/** What one utterance is heard from: 16-bit samples of one channel, borrowed during the call. */
+/** Audio of one utterance: 16-bit samples, one channel; borrowed during the call. */
 typedef struct spsh_speech {
     const int16_t *samples;
     uint64_t sample_count;
-    uint32_t sample_rate_hz; /* any: it becomes the model's */
+    uint32_t sample_rate_hz; /* any rate; resampled to the model's */
 } spsh_speech;
 
 /**
- * Texts of several utterances, those of like length in one pass through the model: of some dozens
- * at a time, many times as fast as one by one.
+ * Transcribe several utterances. Utterances of similar length share one pass through the model, so
+ * dozens per call are many times as fast as one per call.
  *
- * @param ret_texts  [count], UTF-8, each the caller's to free(); on failure none is there
+ * @param ret_texts  [count], UTF-8; the caller frees each with free(). Unset on failure
  * @return SPSH_OK; SPSH_E_INVALID_ARG, _LIMIT: an utterance that cannot be resampled or is too
  * long; _NO_MEMORY. One thread per object.
  */
@@ -221,22 +228,22 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_recogniser_transcribe_all(spsh_recognis
                                                                    size_t count, char **ret_texts,
                                                                    spsh_error *err);
 
-/** The same of one; *ret_text is the caller's to free(). One thread per object. */
+/** Transcribe one utterance; the caller frees *ret_text with free(). One thread per object. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_recogniser_transcribe(spsh_recogniser *recogniser,
                                                                const int16_t *samples,
                                                                uint64_t sample_count,
                                                                uint32_t sample_rate_hz,
                                                                char **ret_text, spsh_error *err);
 
-/* ---- what comes before ---- */
+/* ---- vocabulary ---- */
 
 typedef struct spsh_vocabulary_options {
     size_t struct_size;
     const char *config_path;      /* names the transcripts (data.train) and the file (vocabulary) */
-    const char *const *overrides; /* as spsh_train_options' */
-    const char *kind;             /* "characters", "pieces"; NULL: characters */
-    const char *profile; /* how texts are normalised first: "lower", "upper", "nfc"; NULL: lower */
-    uint32_t symbols;    /* with the blank, at most; 0: all characters, 1,024 pieces */
+    const char *const *overrides; /* as in spsh_train_options */
+    const char *kind;             /* "characters" or "pieces"; NULL: characters */
+    const char *profile; /* normalization of transcripts: "lower", "upper", "nfc"; NULL: lower */
+    uint32_t symbols;    /* maximum, with the blank; 0: all characters, or 1,024 pieces */
     const spsh_io *io;   /* NULL: the operating system */
 } spsh_vocabulary_options;
 /* clang-format off */
@@ -245,137 +252,139 @@ typedef struct spsh_vocabulary_options {
 /* clang-format on */
 
 /**
- * Make the vocabulary of a configuration from the transcripts that it trains on; those of skipped
- * utterances do not count. The same transcripts give the same bytes.
+ * Make a configuration's vocabulary file from its training transcripts. Skipped utterances do not
+ * count. Equal transcripts produce an identical file.
  *
- * @param ret_path     of the file, the caller's to free()
- * @param ret_symbols  with the blank
- * @return SPSH_OK; SPSH_E_EXISTS: the file is there and says something else; SPSH_E_NOT_FOUND: no
- * such kind, profile or dataset, or no text at all; SPSH_E_INVALID_ARG: the configuration names no
- * vocabulary, or is wrong; SPSH_E_SYNTAX, _IO, _NO_SPACE, _NO_MEMORY. Thread-safe.
+ * @param ret_path     path of the file; the caller frees it with free()
+ * @param ret_symbols  number of symbols, with the blank
+ * @return SPSH_OK; SPSH_E_EXISTS: the file exists with other content; SPSH_E_NOT_FOUND: no such
+ * kind, profile, or dataset, or no transcript; SPSH_E_INVALID_ARG: the configuration is wrong or
+ * has no vocabulary; SPSH_E_SYNTAX, _IO, _NO_SPACE, _NO_MEMORY. Thread-safe.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_vocabulary_make(const spsh_vocabulary_options *options,
                                                          char **ret_path, uint32_t *ret_symbols,
                                                          spsh_error *err);
 
-/* ---- what a run would be ---- */
+/* ---- estimate of a run ---- */
 
 typedef struct spsh_train_estimate_options {
     size_t struct_size;
-    const char *config_path;      /* must be given */
-    const char *const *overrides; /* as spsh_train_options' */
+    const char *config_path;      /* required */
+    const char *const *overrides; /* as in spsh_train_options */
     const spsh_io *io;            /* NULL: the operating system */
 } spsh_train_estimate_options;
 /* clang-format off */
 #define SPSH_TRAIN_ESTIMATE_OPTIONS_INIT {sizeof(spsh_train_estimate_options), NULL, NULL, NULL}
 /* clang-format on */
 
-/** A domain of a dataset that is trained on; of what passes the filters. */
+/** A domain of a training dataset. Counts only utterances that pass the filters. */
 typedef struct spsh_train_domain {
-    char *dataset, *name; /* name: empty where there is none */
+    char *dataset, *name; /* name: empty for utterances without a domain */
     uint64_t utterances;
     double seconds;
-    double share;  /* of an epoch's seconds */
-    double passes; /* how often an epoch serves each */
+    double share;  /* fraction of an epoch's seconds */
+    double passes; /* mean number of times that an epoch serves each utterance */
 } spsh_train_domain;
 
-/** A dataset that is evaluated on. */
+/** An evaluation dataset. */
 typedef struct spsh_train_set {
     char *name;
     uint64_t utterances;
     double seconds;
 } spsh_train_set;
 
-/** A character that no symbol stands for. */
+/** A character without a symbol in the vocabulary. */
 typedef struct spsh_train_unknown {
-    char text[8]; /* UTF-8; empty: bytes that are not */
+    char text[8]; /* UTF-8; empty for bytes that are not UTF-8 */
     int32_t point;
     uint64_t count;
 } spsh_train_unknown;
 #define SPSH_TRAIN_UNKNOWN_MAX 10
 
 typedef struct spsh_train_estimate {
-    char *config; /* resolved, YAML */
+    char *config; /* resolved configuration, YAML */
     uint64_t weights;
-    uint32_t buckets;                   /* in which gradients become ready */
-    uint32_t inputs, symbols;           /* values of a frame; with the blank */
-    uint32_t states;                    /* of a model of frames, which has no symbols; else 0 */
-    uint32_t world_size, threads;       /* processes as they were started; threads of each */
-    uint32_t virtual_world, accumulate; /* batches of a step: their product */
+    uint32_t buckets;                   /* groups in which gradients become ready */
+    uint32_t inputs, symbols;           /* values per frame; symbols with the blank */
+    uint32_t states;                    /* frame model: states, and symbols is 0; else 0 */
+    uint32_t world_size, threads;       /* number of started processes; threads per process */
+    uint32_t virtual_world, accumulate; /* their product is the number of batches per step */
     spsh_train_domain *domains;
     uint32_t domain_count;
     spsh_train_set *dev;
     uint32_t dev_count;
 
-    /* an epoch */
+    /* one epoch */
     uint64_t utterances;
     double seconds, longest_seconds;
-    uint64_t skipped, filtered;      /* not served: by overlays; splits and weights of 0 */
-    uint64_t out_of_range, too_long; /* ...: data.utterance_seconds_*; longer than a batch */
+    uint64_t skipped, filtered;      /* not served: by skip overlays; by splits and weights of 0 */
+    uint64_t out_of_range, too_long; /* not served: data.utterance_seconds_*; longer than a batch */
     uint64_t batches, steps;
     uint32_t batch_utterances_max;
     double batch_padded_seconds_max;
-    double padding;   /* of what batches hold; 0 ... below 1 */
-    uint64_t epochs;  /* of the whole run; rounded up where samples_max ends it */
-    uint64_t samples; /* utterances of it */
+    double padding;   /* fraction of the batches that is padding; 0 ... below 1 */
+    uint64_t epochs;  /* whole run; rounded up if samples_max ends it */
+    uint64_t samples; /* whole run: utterances */
 
-    /* transcripts: of those read, evenly spread over what is served */
+    /* transcripts: a sample, spread evenly over the served utterances */
     uint64_t texts_read, characters, unknown_characters, unknown_kinds;
     spsh_train_unknown unknown[SPSH_TRAIN_UNKNOWN_MAX]; /* the most frequent ones */
     uint32_t unknown_count;
-    uint64_t without_symbols; /* a transcript, but nothing of it that can be learnt */
-    /* of all: from lengths and the transcripts that may be too long */
+    uint64_t without_symbols; /* transcripts without any symbol of the vocabulary */
+    /* utterances that cannot be trained on, from all lengths and the suspect transcripts */
     uint64_t without_text, without_frames, infeasible;
-    bool is_infeasible_exact;                 /* else extrapolated from a part */
-    uint64_t without_alignment, other_length; /* of a model of frames; an alignment's length */
+    bool is_infeasible_exact;                 /* false: infeasible is extrapolated from a sample */
+    uint64_t without_alignment, other_length; /* frame model: no alignment; alignment of another
+                                                 length */
 
-    /* bytes of rank 0, which has the most; activations: of the largest batch, without what
-     * operators take beside, which is work_bytes of a device and not told of the host */
+    /* Bytes on rank 0, which needs the most. activation_bytes: the largest batch, without the
+     * temporary memory of operators. That memory is work_bytes on a device; for the host it is not
+     * estimated. */
     uint64_t weight_bytes, gradient_bytes, moment_bytes, activation_bytes;
-    uint64_t sum_bytes;        /* of gradients of several batches */
-    uint64_t loader_bytes;     /* of training; evaluation takes as much, for its time */
-    uint64_t snapshot_bytes;   /* of what is being saved */
-    uint64_t checkpoint_bytes; /* a file on the disk */
-    uint32_t checkpoint_count; /* with the best one; 0: all are kept */
+    uint64_t sum_bytes;        /* gradients summed over several batches */
+    uint64_t loader_bytes;     /* training; evaluation needs as much while it runs */
+    uint64_t snapshot_bytes;   /* copy of the state that is being saved */
+    uint64_t checkpoint_bytes; /* size of one file on disk */
+    uint32_t checkpoint_count; /* kept checkpoints, with the best one; 0: all are kept */
 
-    /* What it computes on, in words. Of a device weights, gradients, moments, activations, sums,
-     * copies, the loader's batches and what operators take beside are in its memory: device_bytes
-     * together; 0: in the host's. */
+    /* Description of the device. On a GPU, its memory holds weights, gradients, moments,
+     * activations, sums, copies, the loader's batches, and the memory of operators: device_bytes in
+     * total. device_bytes is 0 if all of them are in host memory. */
     char compute[400];
-    uint64_t copy_bytes;          /* of weights, in 16 bits, for products in bf16 and fp16 */
-    uint64_t loader_device_bytes; /* batches on the device: of training and of evaluation */
-    uint64_t work_bytes;          /* of operators and libraries, on a device */
-    uint64_t device_bytes, device_free_bytes; /* what the run takes of it; what is free now */
+    uint64_t copy_bytes;          /* 16-bit copy of the weights, for bf16 and fp16 products */
+    uint64_t loader_device_bytes; /* batches on the device, of training and of evaluation */
+    uint64_t work_bytes;          /* operators and libraries, on a device */
+    uint64_t device_bytes, device_free_bytes; /* device memory: needed by the run; free now */
 } spsh_train_estimate;
 
 /**
- * What spsh_train would do with a configuration, without a run: from configuration, vocabulary,
- * indexes and some transcripts. No audio is read, nothing is written. As a process of the world
- * that spsh_train_world_find finds, without talking to the others.
+ * Estimate the steps and the memory of a run without training. Reads the configuration, the
+ * vocabulary, the indexes, and some transcripts; reads no audio and writes nothing. Takes the place
+ * of this process in the world that spsh_train_world_find finds, and sends no message.
  *
  * @param options  copied
  * @param ret      written on success only; free with spsh_train_estimate_free
- * @return SPSH_OK; what spsh_train says where it would not begin; SPSH_E_NOT_FOUND: no transcript
- * can be learnt from. Thread-safe.
+ * @return SPSH_OK; any status with which spsh_train would fail at its start; SPSH_E_NOT_FOUND: no
+ * transcript can be trained on. Thread-safe.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_train_estimate_make(
     const spsh_train_estimate_options *options, spsh_train_estimate **ret, spsh_error *err);
 /** NULL is fine. */
 SPSH_API void spsh_train_estimate_free(spsh_train_estimate *estimate);
 
-/* ---- what a cluster would do ---- */
+/* ---- simulation of a cluster ---- */
 
-/* Of the loss that a simulated run begins with: where `target_batches` are counted. */
+/* target_batches counts batches until the loss is this fraction of the initial loss. */
 #define SPSH_TRAIN_TARGET 0.1
 
 typedef struct spsh_train_simulate_options {
     size_t struct_size;
-    /* The computers and what happens to them, "learners=8,link=10us+100Gbit,step=250ms,slow=3:10x":
-     * docs/strategies/README.md has all of its keys; must be given */
+    /* The computers and their faults, "learners=8,link=10us+100Gbit,step=250ms,slow=3:10x";
+     * required. docs/strategies/README.md lists the keys */
     const char *cluster;
-    const char *config_path;      /* whose model it is, and whose data must be there; NULL, and only
-                                     then, `cluster` says weights= */
-    const char *const *overrides; /* as spsh_train_options' */
+    const char *config_path;      /* configuration whose model is simulated; its data must exist.
+                                     NULL if, and only if, `cluster` has the key weights */
+    const char *const *overrides; /* as in spsh_train_options */
     const spsh_io *io;            /* NULL: the operating system */
 } spsh_train_simulate_options;
 /* clang-format off */
@@ -385,49 +394,48 @@ typedef struct spsh_train_simulate_options {
 
 #define SPSH_TRAIN_STOPPED_BYTES 200
 
-/** A strategy on so many learners. A batch is one learner's step. */
+/** One strategy on one number of learners. A batch is one learner's step. */
 typedef struct spsh_train_simulated {
     char strategy[32];
     uint32_t learners;
-    char stopped[SPSH_TRAIN_STOPPED_BYTES]; /* why it does not run there, or not to the end; else
-                                               empty */
-    double share;       /* of learners / step: what they would do without each other */
-    double steps_per_s; /* of all learners together */
-    double *speeds;     /* [learners]: steps a second of each */
+    char stopped[SPSH_TRAIN_STOPPED_BYTES]; /* why the strategy cannot run there, or stopped early;
+                                               else empty */
+    double share;       /* steps_per_s divided by the ideal: learners / step time */
+    double steps_per_s; /* all learners together */
+    double *speeds;     /* [learners]: steps per second of each */
     double slowest_steps_per_s, fastest_steps_per_s;
-    double sent_bytes; /* over links, by a learner a step */
-    double exposed_s;  /* of a learner's step: not computing, but waiting for others */
-    /* Changes of others that came to a part of the model between the reading of the weights that a
-     * gradient is of and its update */
+    double sent_bytes; /* sent over links, per learner and step */
+    double exposed_s;  /* per learner and step: time spent on waiting for others */
+    /* Staleness: updates by other learners to a part of the model, from when a learner reads the
+     * weights for a gradient until it applies that gradient. */
     double staleness_mean;
     uint32_t staleness_p50, staleness_max;
-    uint64_t batches; /* that were asked for; fewer of one that stopped */
-    double seconds;   /* that they took; NaN: stopped */
-    /* A quadratic with noisy gradients, until its loss is SPSH_TRAIN_TARGET of the first one; 0 and
-     * NaN: not in four times as many batches */
+    uint64_t batches; /* requested batches; fewer if the strategy stopped */
+    double seconds;   /* time for these batches; NaN: stopped */
+    /* Batches and time to reduce the loss of a quadratic with noisy gradients to SPSH_TRAIN_TARGET
+     * of its initial value. 0 and NaN: not reached within four times the requested batches */
     uint64_t target_batches;
     double target_seconds;
 } spsh_train_simulated;
 
 typedef struct spsh_train_simulation {
     uint64_t weights;
-    double step_s;              /* a batch on one learner */
-    uint32_t name_count;        /* strategies */
-    spsh_train_simulated *runs; /* by learners, then by strategy */
+    double step_s;              /* time of one batch on one learner */
+    uint32_t name_count;        /* number of strategies */
+    spsh_train_simulated *runs; /* ordered by number of learners, then by strategy */
     uint32_t run_count;
 } spsh_train_simulation;
 
 /**
- * What strategies would do on a cluster: they run under a clock of their own, with all their
- * messages, and a small model in the place of the real one. The same options, the same result, on
- * any machine.
+ * Simulate strategies on a cluster. They send all their messages under a virtual clock, with a
+ * small model instead of the real one. Equal options produce equal results on any machine.
  *
  * @param options  copied
  * @param ret      written on success only; free with spsh_train_simulation_free
- * @return SPSH_OK, also where strategies stop: their rows say why; SPSH_E_INVALID_ARG: cluster,
- * with the word that is wrong, or it says too little; SPSH_E_NOT_FOUND: no such strategy, or run to
- * take the step from; what spsh_train_estimate_make says of the configuration; SPSH_E_NO_MEMORY,
- * _LIMIT. Thread-safe.
+ * @return SPSH_OK, also if strategies stop: see `stopped`; SPSH_E_INVALID_ARG: cluster has a wrong
+ * word or lacks a key; SPSH_E_NOT_FOUND: no such strategy, or no run to take the step time from;
+ * any status of spsh_train_estimate_make for the configuration; SPSH_E_NO_MEMORY, _LIMIT.
+ * Thread-safe.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_train_simulate(const spsh_train_simulate_options *options,
                                                         spsh_train_simulation **ret,
@@ -435,28 +443,28 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_train_simulate(const spsh_train_simulat
 /** NULL is fine. */
 SPSH_API void spsh_train_simulation_free(spsh_train_simulation *simulation);
 
-/** Who started this process, and what it is among the others. */
+/** The launcher of this process, and this process's place among all processes. */
 typedef struct spsh_train_world {
     size_t struct_size;
     char launcher[32]; /* "mpirun", "torchrun", "srun", "pmi", "environment", "alone" */
     uint32_t rank, world_size;
-    uint32_t local_rank, local_size; /* among the processes of its node */
+    uint32_t local_rank, local_size; /* among the processes of the node */
     uint32_t node, node_count;
-    char master[256];       /* host of rank 0, where the launcher says it; else empty */
-    uint32_t master_port;   /* 0: not said */
-    char run_id[128];       /* of the launcher; else empty */
-    uint32_t restart_count; /* how often the launcher has begun it again */
-    char comm[8];           /* what carries messages: "self", "mpi", "tcp" */
-    bool has_mpi;           /* was built in */
+    char master[256];       /* host of rank 0, if the launcher passes it; else empty */
+    uint32_t master_port;   /* 0: not passed */
+    char run_id[128];       /* the launcher's name for the run; else empty */
+    uint32_t restart_count; /* number of restarts by the launcher */
+    char comm[8];           /* transport of the messages: "self", "mpi", "tcp" */
+    bool has_mpi;           /* the library was built with MPI */
 } spsh_train_world;
 /* clang-format off */
 #define SPSH_TRAIN_WORLD_INIT {sizeof(spsh_train_world), {0}, 0, 0, 0, 0, 0, 0, {0}, 0, {0}, 0, \
     {0}, false}
 /* clang-format on */
 
-/** From the environment of mpirun, srun, torchrun, Kubernetes, or plain variables:
- * docs/TRAINING.md.
- * @return SPSH_OK; SPSH_E_INVALID_ARG: variables that contradict each other, or are no numbers */
+/** Find the world in the environment variables of mpirun, srun, torchrun, or Kubernetes, or in
+ * plain variables (docs/TRAINING.md).
+ * @return SPSH_OK; SPSH_E_INVALID_ARG: variables contradict each other, or are not numbers */
 SPSH_API SPSH_NODISCARD spsh_status spsh_train_world_find(spsh_train_world *ret_world,
                                                           spsh_error *err);
 
