@@ -49,10 +49,9 @@ typedef enum spsh_feature_window {
 
 /* Position of the windows, and values outside the samples. n: samples, h: hop_samples. */
 typedef enum spsh_feature_edges {
-    SPSH_EDGES_SNIP = 0, /* whole windows only: 1 + (n - N) / h; 0 if n < N */
-    SPSH_EDGES_MIRROR =
-        1, /* (n + h / 2) / h; window k is centered on k h + h / 2; mirrored with the
-                              edge sample repeated: snip-edges=false of Kaldi */
+    SPSH_EDGES_SNIP = 0,   /* whole windows only: 1 + (n - N) / h; 0 if n < N */
+    SPSH_EDGES_MIRROR = 1, /* (n + h / 2) / h; window k is centered on k h + h / 2; mirrored with
+                              the edge sample repeated: snip-edges=false of Kaldi */
     SPSH_EDGES_CENTER_REFLECT = 2, /* 1 + n / h; window k is centered on k h; reflected without
                                      repeating the edge sample: center=True of torch and librosa */
     SPSH_EDGES_CENTER_ZEROS = 3,   /* the same, with zeros outside */
@@ -64,10 +63,9 @@ typedef enum spsh_feature_power {
 } spsh_feature_power;
 
 typedef enum spsh_mel_scale {
-    SPSH_MEL_KALDI = 0, /* 1127 ln(1 + f / 700); triangles linear in mel, peak 1 */
-    SPSH_MEL_HTK = 1,   /* the same scale; triangles linear in hertz, peak 1 */
-    SPSH_MEL_SLANEY =
-        2, /* linear below 1 kHz, then logarithmic; triangles linear in hertz, area 1 */
+    SPSH_MEL_KALDI = 0,  /* 1127 ln(1 + f / 700); triangles linear in mel, peak 1 */
+    SPSH_MEL_HTK = 1,    /* the same scale; triangles linear in hertz, peak 1 */
+    SPSH_MEL_SLANEY = 2, /* linear below 1 kHz, then logarithmic; linear in hertz, area 1 */
 } spsh_mel_scale;
 
 typedef enum spsh_feature_log {
@@ -248,9 +246,8 @@ typedef struct spsh_feature_batch {
     void *values;
     size_t capacity; /* number of values that fit */
     spsh_feature_dtype dtype;
-    uint64_t
-        padded_frames; /* utterance u begins at u * padded_frames * dim; padding_value fills the
-                               frames after its last one. 0: ragged, one after another */
+    uint64_t padded_frames; /* utterance u begins at u * padded_frames * dim; padding_value fills
+                               the frames after its last one. 0: ragged, one after another */
     float padding_value;
 } spsh_feature_batch;
 

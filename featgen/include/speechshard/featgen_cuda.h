@@ -59,7 +59,7 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_features_open(
 /** Close after the enqueued work has finished. NULL is fine. */
 SPSH_API void spsh_cuda_features_close(spsh_cuda_features *features);
 
-/** Masked frames (or bins): first ... first + count - 1. The part outside the utterance is ignored.
+/** Masked frames (or bins): first ... first + count - 1. Those outside the utterance are ignored.
  * */
 typedef struct spsh_cuda_mask {
     uint32_t first, count;
@@ -73,11 +73,10 @@ typedef struct spsh_cuda_feature_batch {
     const uint64_t *sample_counts; /* host */
     size_t count;                  /* number of utterances */
 
-    void *values;    /* device; values of the options' dtype */
-    size_t capacity; /* number of values that fit */
-    uint64_t
-        padded_frames; /* utterance u begins at u * padded_frames * dim; padding_value fills the
-                               frames after its last one. 0: ragged, one after another */
+    void *values;           /* device; values of the options' dtype */
+    size_t capacity;        /* number of values that fit */
+    uint64_t padded_frames; /* utterance u begins at u * padded_frames * dim; padding_value fills
+                               the frames after its last one. 0: ragged, one after another */
     float padding_value;
 
     const float *mean, *scale; /* device; SPSH_NORM_SPEAKER and _DATASET: dim values */
