@@ -6,8 +6,8 @@
  *         rc = spsh_decoder_read_i16(decoder, pcm, capacity, &samples, &err);
  *     spsh_decoder_free(decoder);
  *
- * This is the one door through which untrusted audio enters: a codec allow-list decides before any
- * library sees a byte, and libFLAC, libmpg123 and libsndfile stand behind one source file each.
+ * All untrusted audio is decoded through this header. A codec allow-list is checked before a
+ * decoder library receives a byte. One source file each calls libFLAC, libmpg123, and libsndfile.
  */
 #ifndef SPEECHSHARD_AUDIO_H
 #define SPEECHSHARD_AUDIO_H
@@ -30,10 +30,10 @@ typedef enum spsh_codec {
     SPSH_CODEC_OPUS = 5,      /* Ogg Opus */
     SPSH_CODEC_GSM = 6,       /* headerless GSM 06.10 frames, 8 kHz mono; known by name only */
     SPSH_CODEC_PCM = 16,      /* our own lossless int16 codec, pcm.h */
-    SPSH_CODEC_FEATURES = 17, /* no audio: rows of features, features.h. Decoders refuse it */
+    SPSH_CODEC_FEATURES = 17, /* no audio: rows of features, features.h. Decoders reject it */
 } spsh_codec;
 
-/* How samples lie in memory and how pcm_hash sees them. Pinned. */
+/* Layout of samples in memory and for pcm_hash. Stored: numbers are pinned. */
 typedef enum spsh_sample_format {
     SPSH_SAMPLE_I16 = 1, /* integers of at most 16 significant bits */
     SPSH_SAMPLE_I32 = 2, /* integers of more than 16 significant bits, left-justified in 32 */
@@ -42,15 +42,15 @@ typedef enum spsh_sample_format {
 
 #define SPSH_SAMPLES_UNKNOWN UINT64_MAX
 
-/** What the headers of an audio file say. Samples are per channel. */
+/** Contents of the headers of an audio file. Samples are per channel. */
 typedef struct spsh_audio_info {
     spsh_codec codec;
     spsh_sample_format format; /* the native format: I16 for lossy codecs */
-    uint32_t sample_rate_hz;   /* of the decoder's output */
-    uint32_t nominal_rate_hz;  /* what the material was, by an Opus header; else the same */
+    uint32_t sample_rate_hz;   /* rate of the decoder's output */
+    uint32_t nominal_rate_hz;  /* original rate in an Opus header; else the same */
     uint32_t channels;
-    uint32_t bits_per_sample; /* of the source: 8, 16, 24, 32; 0 for lossy codecs */
-    uint64_t samples;         /* the header's claim; SPSH_SAMPLES_UNKNOWN when it makes none */
+    uint32_t bits_per_sample; /* in the source: 8, 16, 24, 32; 0 for lossy codecs */
+    uint64_t samples;         /* count in the header, or SPSH_SAMPLES_UNKNOWN */
     bool has_md5;             /* FLAC only: STREAMINFO has a non-zero MD5 of the PCM */
     uint8_t md5[16];
 } spsh_audio_info;
@@ -80,13 +80,13 @@ typedef struct spsh_seek_point {
     uint64_t offset_bytes;
 } spsh_seek_point;
 
-/** How a finished decode is judged: never by the absence of an error. */
+/** Verdict on a finished decode. The absence of an error is not enough for EXACT. */
 typedef enum spsh_decode_verdict {
-    SPSH_DECODE_EXACT = 0,         /* count (and MD5 where there is one) agree with the headers */
-    SPSH_DECODE_UNVERIFIED = 1,    /* no claim to compare with; the stream ended cleanly */
-    SPSH_DECODE_SHORT = 2,         /* fewer samples than claimed, or the stream is cut */
-    SPSH_DECODE_LONG = 3,          /* more samples than claimed */
-    SPSH_DECODE_MD5_MISMATCH = 4,  /* right count, other MD5 */
+    SPSH_DECODE_EXACT = 0,         /* count, and MD5 if present, agree with the headers */
+    SPSH_DECODE_UNVERIFIED = 1,    /* no count in the headers; the stream ended cleanly */
+    SPSH_DECODE_SHORT = 2,         /* fewer samples than in the headers, or the stream is cut */
+    SPSH_DECODE_LONG = 3,          /* more samples than in the headers */
+    SPSH_DECODE_MD5_MISMATCH = 4,  /* correct count, wrong MD5 */
     SPSH_DECODE_DECODER_LIMIT = 5, /* FLAC whose frames are all intact (header CRC-8, frame CRC-16,
                                       counts), but which libFLAC refuses, and whose samples do not
                                       have the stored MD5, or none is stored, if they may wrap */
@@ -123,7 +123,7 @@ SPSH_API const char *spsh_audio_versions(void);
 SPSH_API const char *spsh_codec_name(spsh_codec codec);
 
 /**
- * Tell the codec from the first bytes of a file.
+ * Detect the codec from the first bytes of a file.
  *
  * @param head        the first bytes; 4096 are enough
  * @param name        file name for the headerless codecs (".gsm"); may be NULL
@@ -134,13 +134,13 @@ SPSH_API spsh_codec spsh_audio_sniff(const void *head, size_t head_bytes, const 
 /**
  * Read the headers only.
  *
- * @param codec     SPSH_CODEC_UNKNOWN: sniff. SPSH_CODEC_GSM is never sniffed from bytes alone:
- * pass what spsh_audio_sniff said with the file's name
+ * @param codec     SPSH_CODEC_UNKNOWN: sniff. Bytes do not identify SPSH_CODEC_GSM: for it, pass
+ * the result of spsh_audio_sniff for the file's name
  * @param ret_info  written on success only
  * @return SPSH_OK, SPSH_E_AUDIO (not audio, or a header that contradicts itself),
  *         SPSH_E_UNSUPPORTED (a codec outside the allow-list), SPSH_E_TRUNCATED (the file ends
  *         inside its headers; a WAV that is shorter than it states; an Ogg stream that does not
- *         end), SPSH_E_LIMIT, what read_fn returned. Thread-safe. Safe on hostile input.
+ *         end), SPSH_E_LIMIT, or any status of read_fn. Thread-safe. Safe on hostile input.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_audio_inspect(const spsh_audio_source *source,
                                                        spsh_codec codec, spsh_audio_info *ret_info,
@@ -159,11 +159,11 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_decoder_open(const spsh_audio_source *s
                                                       spsh_decoder **ret_decoder, spsh_error *err);
 
 /**
- * Open another stream in the place of the decoder's, at its sample 0, and keep of the memory and of
- * the library's objects what can be used again: no allocation of ours where the codec is FLAC, WAV,
- * MP3 or pcm, was the same before, and the buffers suffice. For many short utterances.
+ * Replace the decoder's stream by another, at its sample 0, and reuse its memory and the library's
+ * objects. Our code allocates nothing if the codec is FLAC, WAV, MP3, or pcm, is the same as
+ * before, and the buffers are large enough. For many short utterances.
  *
- * @param options  NULL for defaults, not for the last ones; the allocator in it is not used
+ * @param options  NULL for defaults, which replace the previous options; the allocator is not used
  * @return as spsh_decoder_open. After a failure nothing is open: the decoder can be reopened or
  * freed; other calls fail with SPSH_E_INVALID_ARG.
  */
@@ -177,8 +177,8 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_decoder_reopen(spsh_decoder *decoder,
 SPSH_API const spsh_audio_info *spsh_decoder_info(const spsh_decoder *decoder);
 
 /**
- * Go to a sample: from the last seek point at or before it, else (WAV, pcm, FLAC) directly, else by
- * decoding from the start, so that the samples are those of a decode of the whole file.
+ * Go to a sample: from the last seek point at or before it; without one directly (WAV, pcm, FLAC)
+ * or by decoding from the start. The samples equal those of a decode of the whole file.
  *
  * @return SPSH_OK; SPSH_E_INVALID_ARG past the end; otherwise as read.
  */
@@ -196,10 +196,10 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_decoder_seek(spsh_decoder *decoder, uin
  *
  * @param capacity     samples per channel that fit into pcm
  * @param ret_samples  samples per channel written; less than capacity only at the end
- * @return SPSH_OK; SPSH_E_AUDIO at damage (what was decoded before it has been returned by earlier
- *         calls); SPSH_E_TRUNCATED where the audio ends before the count of the headers;
- *         SPSH_E_LIMIT; what read_fn returned.
- * One thread per decoder. No allocation of ours; the libraries may make their own.
+ * @return SPSH_OK; SPSH_E_AUDIO at damage (earlier calls have returned the samples before it);
+ *         SPSH_E_TRUNCATED if the audio ends before the count of the headers; SPSH_E_LIMIT; or any
+ *         status of read_fn.
+ * One thread per decoder. Our code allocates nothing; the libraries may.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_decoder_read_i16(spsh_decoder *decoder, int16_t *pcm,
                                                           uint64_t capacity, uint64_t *ret_samples,
@@ -212,12 +212,12 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_decoder_read_f32(spsh_decoder *decoder,
                                                           spsh_error *err);
 
 /**
- * Decode both from their positions to their ends, in their native formats, and compare all samples.
- * Decoders of different formats, rates or channel counts are not equal, and nothing is decoded.
+ * Decode two streams from their positions to their ends, in their native formats, and compare all
+ * samples. Decoders with different formats, rates, or channel counts are unequal without decoding.
  *
- * @param ret_equal  written on success only: a decoder that fails leaves the question open
- * @return SPSH_OK; SPSH_E_INVALID_ARG if a or b is the other or has nothing open; any code of
- *         spsh_decoder_read_i16. One thread for both decoders. No allocation of ours.
+ * @param ret_equal  written on success only
+ * @return SPSH_OK; SPSH_E_INVALID_ARG if a is b, or either has no open stream; any code of
+ *         spsh_decoder_read_i16. One thread for both decoders. Our code allocates nothing.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_decoder_compare(spsh_decoder *a, spsh_decoder *b,
                                                          bool *ret_equal, spsh_error *err);
@@ -225,7 +225,7 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_decoder_compare(spsh_decoder *a, spsh_d
 /** NULL is fine. */
 SPSH_API void spsh_decoder_free(spsh_decoder *decoder);
 
-/** What a whole decode found. */
+/** Result of decoding a whole file. */
 typedef struct spsh_decode_result {
     size_t struct_size;
     spsh_audio_info info;
@@ -245,12 +245,12 @@ typedef spsh_status (*spsh_pcm_sink_fn)(void *user, const spsh_audio_info *info,
                                         uint64_t samples, spsh_error *err);
 
 /**
- * Decode a whole file that lies in memory, judge it and hash its PCM.
+ * Decode a whole file in memory, compare it with its headers, and hash its PCM.
  *
  * @param sink        may be NULL: only hash and count
  * @param ret_result  written on success only; success includes every verdict: the caller decides
- * @return SPSH_OK; SPSH_E_AUDIO, SPSH_E_UNSUPPORTED, SPSH_E_LIMIT, SPSH_E_NO_MEMORY, or the sink's.
- * Thread-safe. Safe on hostile input.
+ * @return SPSH_OK; SPSH_E_AUDIO, SPSH_E_UNSUPPORTED, SPSH_E_LIMIT, SPSH_E_NO_MEMORY, or the sink's
+ * status. Thread-safe. Safe on hostile input.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_audio_decode_memory(spsh_bytes file, spsh_codec codec,
                                                              const spsh_decoder_options *options,
@@ -259,10 +259,10 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_audio_decode_memory(spsh_bytes file, sp
                                                              spsh_error *err);
 
 /**
- * Seek points of a FLAC file in memory, at least interval_samples apart, the first at sample 0, by
- * walking its frames and checking each CRC-8 and CRC-16. Other codecs: *ret_count = 0.
+ * Find seek points of a FLAC file in memory, at least interval_samples apart, the first at sample
+ * 0. Walks the frames and checks each CRC-8 and CRC-16. Other codecs: *ret_count = 0.
  *
- * @param points      room for capacity points; NULL with capacity 0 only counts
+ * @param points      [capacity]; NULL with capacity 0: only count
  * @return SPSH_OK, SPSH_E_CORRUPT with the offset of the first damaged frame. Thread-safe.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_audio_seek_points(spsh_bytes file, spsh_codec codec,
@@ -282,8 +282,8 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_flac_encode(const void *pcm, spsh_sampl
 /** Capacity that spsh_flac_encode always fits into. */
 SPSH_API size_t spsh_flac_bound(uint64_t samples, uint32_t channels, uint32_t bits_per_sample);
 
-/** Channels of interleaved int16 PCM to one: their mean, rounded to the nearest, halves up. dst has
- * room for samples, and may be pcm. Thread-safe. */
+/** Mix interleaved int16 PCM to one channel: the mean, rounded to nearest, halves up. dst:
+ * [samples]; it may equal pcm. Thread-safe. */
 SPSH_API void spsh_mix_i16(const int16_t *pcm, uint64_t samples, uint32_t channels, int16_t *dst);
 
 /**
@@ -298,7 +298,7 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_resample_i16(const int16_t *pcm, uint64
                                                       uint64_t capacity, uint64_t *ret_samples,
                                                       spsh_error *err);
 
-/** The same for float PCM; full scale is 1, and what is beyond it is kept. */
+/** The same for float PCM. Full scale is 1; larger values are not clipped. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_resample_f32(const float *pcm, uint64_t samples,
                                                       uint32_t channels, uint32_t from_rate_hz,
                                                       uint32_t to_rate_hz, float *dst,

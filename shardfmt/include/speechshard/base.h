@@ -1,4 +1,5 @@
-/* base.h: what every part of speechshard shares: status codes, errors, allocator, log, version.
+/* base.h: definitions that all parts of speechshard share: status codes, errors, allocator, log,
+ * version.
  *
  *     spsh_error err = SPSH_ERROR_INIT;
  *     if (spsh_dataset_open("corpus.spsh", NULL, &dataset, &err) != SPSH_OK)
@@ -63,7 +64,8 @@ typedef enum spsh_status {
 
 #define SPSH_OFFSET_NONE UINT64_MAX
 
-/** What went wrong. Caller-owned; may be NULL in every call; written on failure only. */
+/** Description of a failure. Owned by the caller; every function accepts NULL; written on failure
+ * only. */
 typedef struct spsh_error {
     spsh_status status;
     int os_errno;          /* 0 if no system call failed */
@@ -75,15 +77,14 @@ typedef struct spsh_error {
 #define SPSH_ERROR_INIT {SPSH_OK, 0, SPSH_OFFSET_NONE, {0}}
 /* clang-format on */
 
-/** Memory comes from here only. alloc_fn returns NULL on failure; its result is aligned for any
- * type. */
+/** Source of all memory. alloc_fn returns memory aligned for any type, or NULL on failure. */
 typedef struct spsh_allocator {
     void *(*alloc_fn)(void *user, size_t size_bytes);
     void (*free_fn)(void *user, void *memory); /* memory may be NULL */
     void *user;
 } spsh_allocator;
 
-/** Bytes that somebody else owns; not NUL-terminated. data may be NULL when size_bytes is 0. */
+/** Borrowed bytes without a terminating NUL. data may be NULL if size_bytes is 0. */
 typedef struct spsh_bytes {
     const uint8_t *data;
     size_t size_bytes;

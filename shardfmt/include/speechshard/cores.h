@@ -1,5 +1,4 @@
-/* cores.h: what "0: as many threads as there are cores" means, and numbered pieces of work for
- * threads.
+/* cores.h: the number of threads for "0: one per core", and numbered pieces of work for threads.
  *
  *     options.threads = spsh_core_count(16);
  *     rc = spsh_cores_run(options.threads, piece_count, do_piece, &work, &err);
@@ -13,21 +12,21 @@
 extern "C" {
 #endif
 
-/** Cores that this thread may run on, as taskset, a launcher or a container left it; 1 ... most.
- * Thread-safe. */
+/** Number of cores that this thread may use, within the limits of taskset, a launcher, or a
+ * container; 1 ... most. Thread-safe. */
 SPSH_API uint32_t spsh_core_count(uint32_t most);
 
-/* Does one piece. worker: 0 ... threads - 1; no two threads have the same number. */
+/** Process one piece. worker: 0 ... threads - 1, different for each thread. */
 typedef spsh_status (*spsh_piece_fn)(void *user, uint32_t worker, uint64_t piece, spsh_error *err);
 
 /**
- * Do the pieces 0 ... count - 1 with the calling thread, which is worker 0, and up to threads - 1
- * more (at most 1,023). Pieces begin in order. After a failure no new piece begins. Threads that
- * cannot be started are done without.
+ * Process the pieces 0 ... count - 1 on the calling thread, which is worker 0, and on up to
+ * threads - 1 more (at most 1,023). Pieces start in order. After a failure no piece starts. If a
+ * thread cannot be started, the others do its work.
  *
- * @return SPSH_OK, or of the failures of piece_fn that of the lowest piece
+ * @return SPSH_OK, or the failure of the lowest piece that failed
  *
- * Thread-safe. No allocation.
+ * Thread-safe. Allocates nothing.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_cores_run(uint32_t threads, uint64_t count,
                                                    spsh_piece_fn piece_fn, void *user,

@@ -1,12 +1,12 @@
-/* device_text.h: how text that C and CUDA share becomes a kernel. Not for users.
+/* device_text.h: kernel source that C and CUDA share. Not for users.
  *
- * What a block of threads does is written once, in phases. nvcc makes a kernel of it; tests compile
- * the same text as C and run the threads of a block one after the other, in several orders, so that
- * the logic is tested where there is no GPU, and so that a result that depends on the order within
- * a phase (a race) shows.
+ * The work of a block of threads is written once, in phases. nvcc compiles it to a kernel. Tests
+ * compile the same source as C and run the threads of a block one after another, in several orders.
+ * This tests the logic without a GPU, and exposes results that depend on the order within a phase
+ * (a race).
  *
  *     DEVICE void device_scale(const spsh__scale_job *job, const spsh__kernel_block *block,
- * uint32_t thread)
+ *                              uint32_t thread)
  *     {
  *         for (uint64_t i = spsh__block_first(block, thread); i < job->count;
  *              i += spsh__block_step(block))
@@ -14,10 +14,10 @@
  *     }
  *     DEVICE void spsh__kernel_scale(const spsh__scale_job *job, const spsh__kernel_block *block)
  *     {
- *         EACH_THREAD(block, device_scale(job, block, thread));    // a phase: then all wait
+ *         EACH_THREAD(block, device_scale(job, block, thread));    // a phase, then a barrier
  *     }
  *
- * No atomics, and no sum whose order depends on who comes first: a result follows from the shape.
+ * There are no atomics and no sums in order of arrival: results depend only on inputs and shapes.
  */
 #ifndef SPEECHSHARD_DEVICE_TEXT_H
 #define SPEECHSHARD_DEVICE_TEXT_H
@@ -25,13 +25,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifndef SPSH__DEVICE_THREADS /* of a block; a power of two */
+#ifndef SPSH__DEVICE_THREADS /* threads per block; a power of two */
 #define SPSH__DEVICE_THREADS 256U
 #endif
 
 #ifdef __CUDACC__
 #define DEVICE static __device__ __forceinline__
-/* A phase: every thread of the block does call_, with its number in `thread`; then all wait. */
+/* A phase: every thread of the block runs call_ with its number in `thread`, then a barrier. */
 #define EACH_THREAD(block_, call_)                                                                 \
     do {                                                                                           \
         const uint32_t thread = threadIdx.x;                                                       \
@@ -40,7 +40,7 @@
     } while (0)
 #else
 #define DEVICE static inline
-#ifndef EACH_THREAD /* a test may have threads of its own */
+#ifndef EACH_THREAD /* a test may define its own */
 #define EACH_THREAD(block_, call_)                                                                 \
     for (uint32_t turn_ = 0; turn_ < SPSH__DEVICE_THREADS; turn_++) {                              \
         const uint32_t thread = spsh__device_turn((block_)->order, turn_);                         \
@@ -48,7 +48,7 @@
     }
 #endif
 
-/* Orders 0, 1: upwards, downwards; others: any odd number, all threads mixed. */
+/* Thread that runs at a turn. Order 0: ascending; 1: descending; others: permuted. */
 static inline uint32_t spsh__device_turn(uint32_t order, uint32_t turn)
 {
     if (order == 0)
@@ -59,12 +59,12 @@ static inline uint32_t spsh__device_turn(uint32_t order, uint32_t turn)
 }
 #endif
 
-/* A block of a grid of two dimensions, and the memory that its threads share. */
+/* A block of a two-dimensional grid, and its shared memory. */
 typedef struct spsh__kernel_block {
-    uint32_t x, y;               /* its place */
-    uint32_t blocks_x, blocks_y; /* of the grid */
-    void *shared;                /* as many bytes as the launch says, aligned to 16; NULL: none */
-    uint32_t order;              /* of threads within a phase; the C twin alone looks at it */
+    uint32_t x, y;               /* index of the block */
+    uint32_t blocks_x, blocks_y; /* size of the grid */
+    void *shared;                /* size set by the launch; aligned to 16 bytes; NULL: none */
+    uint32_t order;              /* order of threads within a phase; only for the C build */
 } spsh__kernel_block;
 
 #ifdef __CUDACC__
@@ -73,7 +73,7 @@ typedef struct spsh__kernel_block {
 #define SPSH__INLINE static inline
 #endif
 
-/* Elements one after the other go to threads one after the other, along x. */
+/* Consecutive elements are assigned to consecutive threads, along x. */
 SPSH__INLINE uint64_t spsh__block_first(const spsh__kernel_block *block, uint32_t thread)
 {
     return (uint64_t)block->x * SPSH__DEVICE_THREADS + thread;

@@ -26,7 +26,7 @@ extern "C" {
 
 /**
  * Each function behaves like the system call it is named after and returns 0 (or a descriptor or a
- * byte count) or a negative errno; short transfers are allowed, the callers go on. Thread-safe.
+ * byte count) or a negative errno. Short transfers are allowed; callers continue them. Thread-safe.
  */
 typedef struct spsh_io {
     void *user;
@@ -81,9 +81,8 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_io_sync_directory(const spsh_io *io, co
 SPSH_API spsh_status spsh_io_status(int os_errno);
 
 typedef enum spsh_publish_mode {
-    SPSH_PUBLISH_NEW =
-        0, /* the name must be free, or hold the same bytes (then it is done already) */
-    SPSH_PUBLISH_REPLACE = 1, /* rename over what is there */
+    SPSH_PUBLISH_NEW = 0,     /* the name must be free, or a file with identical bytes */
+    SPSH_PUBLISH_REPLACE = 1, /* replace an existing file */
 } spsh_publish_mode;
 
 /** A file being written under a temporary name. One thread per object. */
@@ -117,7 +116,7 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_file_writer_write_at(spsh_file_writer *
                                                               uint64_t offset_bytes,
                                                               spsh_error *err);
 
-/** Read back what was written. */
+/** Read written bytes back. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_file_writer_read_at(spsh_file_writer *writer, void *dst,
                                                              size_t size_bytes,
                                                              uint64_t offset_bytes,

@@ -1,4 +1,4 @@
-/* nearest_word.h: what a wrong word was probably meant to be, for "did you mean" in messages.
+/* nearest_word.h: find the closest known word, for "did you mean" in messages.
  *
  *     static const char *const words[] = {"keep", "flac", "pcm", NULL};
  *     const char *nearest = spsh_nearest_word("flca", 4, words);     // "flac"
@@ -13,12 +13,13 @@ extern "C" {
 #endif
 
 /**
- * The word that takes the fewest changes: a letter more, less or another, two neighbours swapped; a
- * beginning of two letters or more counts as one change. Of equals the first.
+ * Return the word with the fewest changes: an inserted, deleted, or replaced character, or two
+ * swapped adjacent ones. A prefix of at least two characters counts as one change. The first of
+ * equal words wins.
  *
- * @param text   size_bytes of it, NUL-terminated or not; borrowed during the call
- * @param words  NULL behind the last; those of more than 96 bytes are passed over
- * @return one of words; NULL when none is near. No allocation. Thread-safe.
+ * @param text   size_bytes bytes, with or without a NUL; borrowed during the call
+ * @param words  NULL-terminated; words of more than 96 bytes are ignored
+ * @return an element of words; NULL if none is close. Allocates nothing. Thread-safe.
  */
 SPSH_API const char *spsh_nearest_word(const char *text, size_t size_bytes,
                                        const char *const *words);

@@ -55,7 +55,7 @@ typedef struct spsh_option_name {
 } spsh_option_name;
 
 /**
- * Replace field names in a message by those of the program's own options.
+ * Replace field names in a message by the names of the program's options.
  *
  * Only whole words are replaced. A message that grows too long is cut. Thread-safe.
  *

@@ -8,11 +8,10 @@
  *         rc = spsh_pcm_decode(payload, payload_bytes, 0, samples, pcm, &err);
  *
  * A payload is a head (counts and a directory of frames) and independent frames of
- * SPSH_PCM_FRAME_SAMPLES samples. Any range of samples can be decoded from the head and the bytes
- * of the frames that it touches. The same audio gives the same bytes on every processor. Nothing
- * here allocates; every function is thread-safe and safe on hostile payloads: it reads nothing
- * outside the given bytes. Checksums are the shard's matter: a damaged payload may decode to other
- * samples.
+ * SPSH_PCM_FRAME_SAMPLES samples. To decode a range of samples, the head and the frames of that
+ * range suffice. Equal audio encodes to identical bytes on every processor. No function allocates.
+ * Every function is thread-safe and safe on hostile payloads: it reads only the given bytes. The
+ * shard has the checksums; without checking them, a damaged payload may decode to other samples.
  */
 #ifndef SPEECHSHARD_PCM_H
 #define SPEECHSHARD_PCM_H
@@ -26,31 +25,30 @@ extern "C" {
 /* Samples of one channel in one frame; the last frame of a payload may be shorter. */
 #define SPSH_PCM_FRAME_SAMPLES UINT32_C(8192)
 
-/** What a payload's head says. */
+/** Contents of a payload's head. */
 typedef struct spsh_pcm_info {
     uint64_t samples;       /* per channel; 0 is valid */
     uint32_t channels;      /* 1 to SPSH_CHANNELS_MAX */
-    uint32_t frame_samples; /* per channel, of every frame but the last */
+    uint32_t frame_samples; /* per channel and frame; the last frame may have fewer */
     uint64_t frame_count;
 } spsh_pcm_info;
 
-/** The head of a payload and one contiguous piece of it, as a reader of part of a payload has them.
- */
+/** The head of a payload and one contiguous piece of it. */
 typedef struct spsh_pcm_part {
     spsh_bytes head;       /* the first spsh_pcm_head_bytes(...) bytes of the payload */
-    spsh_bytes piece;      /* what spsh_pcm_range asked for, or more */
-    uint64_t offset_bytes; /* of the piece in the payload */
+    spsh_bytes piece;      /* the bytes that spsh_pcm_range returned, or more */
+    uint64_t offset_bytes; /* position of the piece in the payload */
 } spsh_pcm_part;
 
 /**
- * The largest payload that spsh_pcm_encode can make of so many samples per channel.
+ * Maximum payload size for `samples` samples per channel.
  *
  * @return SIZE_MAX if there are more than SPSH_PCM_BYTES_MAX bytes of PCM, or channels is not 1 to
  *         SPSH_CHANNELS_MAX
  */
 SPSH_API size_t spsh_pcm_bound(uint64_t samples, uint32_t channels);
 
-/** Bytes of the head of a payload with so many samples per channel; SIZE_MAX as spsh_pcm_bound. */
+/** Size of the head of a payload; SIZE_MAX like spsh_pcm_bound. samples: per channel. */
 SPSH_API size_t spsh_pcm_head_bytes(uint64_t samples, uint32_t channels);
 
 /**
@@ -70,7 +68,7 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_pcm_encode(const int16_t *pcm, uint64_t
                                                     size_t *ret_payload_bytes, spsh_error *err);
 
 /**
- * Check a payload's head and frame directory, and say what it holds. Frames are not read.
+ * Check a payload's head and frame directory, and describe its contents. Frames are not read.
  *
  * @param payload   the whole payload; borrowed
  * @param ret_info  written on success only
@@ -84,10 +82,10 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_pcm_inspect(const uint8_t *payload, siz
 /**
  * Decode samples [first_sample, first_sample + sample_count) of all channels, interleaved.
  *
- * Reads the head and the frames that the range touches, nothing else.
+ * Reads only the head and the frames of the range.
  *
  * @param payload  the whole payload; borrowed
- * @param pcm      room for sample_count * channels values; on failure its contents are undefined;
+ * @param pcm      [sample_count * channels]; on failure its contents are undefined;
  *                 may be NULL if sample_count is 0
  * @param err      may be NULL; written on failure only; offsets are relative to the payload
  * @return as spsh_pcm_inspect; SPSH_E_INVALID_ARG also for a range outside the payload's samples
@@ -97,7 +95,7 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_pcm_decode(const uint8_t *payload, size
                                                     int16_t *pcm, spsh_error *err);
 
 /**
- * The bytes of a payload that hold a range of samples, from its head alone.
+ * Find the bytes of a payload that contain a range of samples, from its head only.
  *
  * @param head              the payload's first spsh_pcm_head_bytes(...) bytes, or more; borrowed
  * @param ret_offset_bytes  in the payload; written on success only
@@ -111,9 +109,9 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_pcm_range(spsh_bytes head, uint64_t fir
                                                    uint64_t *ret_size_bytes, spsh_error *err);
 
 /**
- * spsh_pcm_decode for a reader that holds the head and one piece of the payload.
+ * Decode like spsh_pcm_decode, from the head and one piece of the payload.
  *
- * @param part  borrowed; its piece must cover what spsh_pcm_range says, else SPSH_E_TRUNCATED
+ * @param part  borrowed; its piece must contain the range of spsh_pcm_range, else SPSH_E_TRUNCATED
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_pcm_decode_part(const spsh_pcm_part *part,
                                                          uint64_t first_sample,
@@ -121,8 +119,8 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_pcm_decode_part(const spsh_pcm_part *pa
                                                          spsh_error *err);
 
 /**
- * What spsh_pcm_decode_part would return, without decoding: all rules of the format are checked,
- * at a small part of the cost. For those who decode elsewhere (pcm_cuda.h).
+ * Return the status of spsh_pcm_decode_part without decoding. Checks all rules of the format at a
+ * small part of the cost. For decoders that run elsewhere (pcm_cuda.h).
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_pcm_check_part(const spsh_pcm_part *part,
                                                         uint64_t first_sample,

@@ -50,8 +50,8 @@ typedef struct spsh_publish_options {
  * the dataset's directory and are unlinked at once.
  *
  * @param ret_info  may be NULL
- * Besides names: one bit an utterance, 16 bytes a shard, and 44 bytes a copied record of the unit
- * at hand.
+ * Additional memory: one bit per utterance, 16 bytes per shard, and 44 bytes per copied record of
+ * the current unit.
  * Waits for an edit in progress; publishers share the writer lock.
  * @return SPSH_OK; SPSH_E_EXISTS when another dataset is published there; SPSH_E_SYNTAX when two
  * utterances have one id; SPSH_E_INVALID_ARG (seals); SPSH_E_MISMATCH (a shard is not the one of
@@ -93,10 +93,10 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_overlay_add(const char *dataset_path, c
 SPSH_API SPSH_NODISCARD spsh_status spsh_overlay_remove(const char *dataset_path, const char *name,
                                                         const spsh_io *io, spsh_error *err);
 
-/** What an opened dataset says of its overlays, in order. Names are borrowed until close. */
+/** An overlay of an open dataset, by its position in the list. Names are borrowed until close. */
 typedef struct spsh_overlay_info {
     size_t struct_size;
-    spsh_bytes name; /* of its file; never used for two contents */
+    spsh_bytes name; /* name of its file; never reused for other contents */
     spsh_overlay_type type;
     uint64_t entry_count;
     spsh_bytes given_name; /* passed to spsh_overlay_add; unique among the overlays in force */
@@ -112,10 +112,10 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_overlay(const spsh_dataset *dat
 
 /**
  * Writer lock of a dataset: one editor at a time, on all machines where the file system has locks.
- * It is gone when the process ends.
+ * The system releases it when the process ends.
  *
- * Opening it removes what killed writers left: temporary files of manifests, indexes and overlays,
- * and repair.tmp/. On a file system without locks it opens all the same, and removes nothing.
+ * Opening it removes leftovers of killed writers: temporary files of manifests, indexes, and
+ * overlays, and repair.tmp/. On a file system without locks, opening succeeds and removes nothing.
  *
  * @param io  NULL: default; borrowed until close
  * @return SPSH_OK; SPSH_E_EXISTS if another writer is at work; codes of spsh_io_status
@@ -129,7 +129,7 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_lock_open(const char *dataset_p
 SPSH_API void spsh_dataset_lock_close(spsh_dataset_lock *lock);
 
 /**
- * Name the files that the next writer will remove, relative to the dataset. There are none while a
+ * Name the files that the next writer will remove, relative to the dataset. Names none while a
  * writer is at work. Only reads.
  *
  * @param found_fn  non-zero: stop

@@ -23,7 +23,7 @@ extern "C" {
 /* Record flags, FORMAT.md 3.2. */
 #define SPSH_RECORD_PCM_HASH    UINT32_C(1)  /* pcm_hash is valid */
 #define SPSH_RECORD_UNDECODABLE UINT32_C(2)  /* intact, but beyond the decoder library */
-#define SPSH_RECORD_TRUSTED     UINT32_C(4)  /* samples are the header's claim */
+#define SPSH_RECORD_TRUSTED     UINT32_C(4)  /* the sample count is from the header, not counted */
 #define SPSH_RECORD_TRANSCODED  UINT32_C(8)  /* payload is not the source's bytes */
 #define SPSH_RECORD_RESAMPLED   UINT32_C(16) /* sample rate was converted */
 
@@ -34,9 +34,9 @@ extern "C" {
 #define SPSH_NONE_U32 UINT32_MAX
 #define SPSH_NONE_U64 UINT64_MAX
 
-/** A record's head: what is known of a stored recording. */
+/** A record's head: the description of a stored recording. */
 typedef struct spsh_record {
-    spsh_bytes id; /* of the recording; writer: borrowed during the call. Reader: empty in
+    spsh_bytes id; /* id of the recording; writer: borrowed during the call; reader: empty in
                       spsh_shard_record */
     uint64_t payload_bytes;
     uint64_t samples;
@@ -53,10 +53,10 @@ typedef struct spsh_record {
     uint64_t seek_point_count;
 } spsh_record;
 
-/** An utterance's metadata. An empty string is an absent one. */
+/** An utterance's metadata. Absent strings are empty. */
 typedef struct spsh_utterance {
     spsh_bytes id;
-    uint64_t record; /* number of its record inside the unit */
+    uint64_t record; /* number of its record in the unit */
     uint64_t start_sample;
     uint64_t samples;
     uint32_t flags; /* SPSH_UTTERANCE_HAS_TEXT */
@@ -73,7 +73,7 @@ typedef struct spsh_shard_writer_options {
     const char *directory;           /* where the shard appears; must exist; copied */
     uint8_t dataset_id[16];          /* the plan's id */
     uint64_t unit;                   /* at most 999,999 */
-    uint32_t number;                 /* of the shard inside its unit; at most 999 */
+    uint32_t number;                 /* number of the shard in its unit; at most 999 */
     uint64_t first_record;           /* records of the unit in earlier shards */
     uint64_t first_utterance;        /* utterances of the unit in earlier shards */
     uint64_t reserve_bytes;          /* disk space to reserve at open; 0: none */
@@ -84,7 +84,7 @@ typedef struct spsh_shard_writer_options {
     {sizeof(spsh_shard_writer_options), NULL, NULL, NULL, {0}, 0, 0, 0, 0, 0}
 /* clang-format on */
 
-/** What is known of a sealed shard; the manifest keeps it. */
+/** Identity of a sealed shard, as the manifest stores it. */
 typedef struct spsh_shard_seal {
     uint8_t file_id[16];
     uint8_t root_hash[16];
@@ -95,11 +95,11 @@ typedef struct spsh_shard_seal {
     uint64_t utterance_count;
 } spsh_shard_seal;
 
-/** "000012-003.spsh" into dst, which has room for 32 bytes. Thread-safe. */
+/** Write the name of a shard's file, for example "000012-003.spsh". Thread-safe. */
 SPSH_API void spsh_shard_file_name(uint64_t unit, uint32_t number, char dst[32]);
 
-/** Start a shard. Memory: one block of 4 MiB, one metadata block, and about 150 bytes a record and
- * 80 an utterance for the index, plus names. */
+/** Start a shard. Memory: one block of 4 MiB, one metadata block, names, and for the index about
+ * 150 bytes per record and 80 bytes per utterance. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_shard_writer_open(const spsh_shard_writer_options *options,
                                                            spsh_shard_writer **ret_writer,
                                                            spsh_error *err);
@@ -110,9 +110,9 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_shard_writer_open(const spsh_shard_writ
  * @param record      samples, rates, codec, flags, hash, id, seek points; borrowed during the call
  * @param payload     record->payload_bytes bytes; borrowed during the call
  * @param ret_record  its number inside the unit, for spsh_utterance.record
- * @return SPSH_OK, SPSH_E_INVALID_ARG (a field breaks FORMAT.md 3.2), SPSH_E_LIMIT, _IO, _NO_SPACE,
- * _NO_MEMORY. After a failure other than SPSH_E_INVALID_ARG or SPSH_E_LIMIT the shard is dead: only
- * free is allowed.
+ * @return SPSH_OK, SPSH_E_INVALID_ARG (a field violates FORMAT.md 3.2), SPSH_E_LIMIT, _IO,
+ * _NO_SPACE, _NO_MEMORY. After any other failure than SPSH_E_INVALID_ARG or SPSH_E_LIMIT only free
+ * is allowed.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_shard_writer_add_record(spsh_shard_writer *writer,
                                                                  const spsh_record *record,
@@ -125,15 +125,17 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_shard_writer_add_utterance(spsh_shard_w
                                                                     const spsh_utterance *utterance,
                                                                     spsh_error *err);
 
-/** File size if it were sealed now, within one block; to decide when to start the next shard. */
+/** Size that the file would have if sealed now, accurate to one block. Decides when to start the
+ * next shard. */
 SPSH_API uint64_t spsh_shard_writer_size(const spsh_shard_writer *writer);
 
-/** Index, footers, fsync, publish, fsync of the directory. Afterwards only free is allowed. */
+/** Write index and footers, sync and publish the file, sync the directory. After it only free is
+ * allowed. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_shard_writer_seal(spsh_shard_writer *writer,
                                                            spsh_shard_seal *ret_seal,
                                                            spsh_error *err);
 
-/** NULL is fine. What is not sealed leaves nothing behind. */
+/** Free the writer; NULL is fine. Removes the temporary file of a shard that is not sealed. */
 SPSH_API void spsh_shard_writer_free(spsh_shard_writer *writer);
 
 /* ---- reading ---- */
@@ -152,16 +154,16 @@ typedef struct spsh_shard_options {
 #define SPSH_SHARD_OPTIONS_INIT {sizeof(spsh_shard_options), NULL, NULL, NULL}
 /* clang-format on */
 
-/** Where a record lies in its file. */
+/** Position of a record in its file. */
 typedef struct spsh_record_place {
-    uint64_t offset_bytes; /* of the head */
+    uint64_t offset_bytes; /* position of the head */
     uint64_t head_bytes;
     uint64_t payload_bytes;
     uint64_t record_bytes; /* head, payload and padding */
 } spsh_record_place;
 
-/** An utterance's fixed-width columns. Name numbers go to spsh_shard_name; SPSH_NONE_U32: absent.
- */
+/** An utterance's fixed-width columns. domain ... document are numbers for spsh_shard_name;
+ * SPSH_NONE_U32: absent. */
 typedef struct spsh_shard_row {
     uint64_t id_hash;
     uint64_t record; /* inside the unit */
@@ -182,11 +184,10 @@ typedef enum spsh_name_kind {
 } spsh_name_kind;
 
 /**
- * Open a sealed shard: header, footer and page table are checked; index pages when first touched.
+ * Open a sealed shard. Checks header, footer, and page table; checks each index page on first use.
  *
  * @return SPSH_OK, _NOT_FOUND, _NOT_SPEECHSHARD, _VERSION, _TRUNCATED, _CORRUPT, _MISMATCH, _LIMIT,
- * _IO, _NO_MEMORY Safe on hostile input. Calls that only read the index are thread-safe on one
- * shard.
+ * _IO, _NO_MEMORY. Safe on hostile input. Functions that only read the index are thread-safe.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_shard_open(const char *path,
                                                     const spsh_shard_options *options,
@@ -197,18 +198,18 @@ SPSH_API const spsh_shard_seal *spsh_shard_info(const spsh_shard *shard);
 SPSH_API uint64_t spsh_shard_first_record(const spsh_shard *shard);    /* inside the unit */
 SPSH_API uint64_t spsh_shard_first_utterance(const spsh_shard *shard); /* inside the unit */
 
-/** From the index: record of this shard by its number here (0 ... record_count - 1). id and seek
+/** Read a record from the index. record: number in this shard, 0 ... record_count - 1. id and seek
  * points stay empty. Thread-safe. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_shard_record(const spsh_shard *shard, uint64_t record,
                                                       spsh_record *ret_record,
                                                       spsh_record_place *ret_place,
                                                       spsh_error *err);
 
-/** From the index: utterance by row. Thread-safe. */
+/** Read an utterance from the index, by row. Thread-safe. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_shard_row_get(const spsh_shard *shard, uint64_t row,
                                                        spsh_shard_row *ret_row, spsh_error *err);
 
-/** Name from a string table; borrowed until close. Thread-safe. */
+/** Return a name from a string table; borrowed until close. Thread-safe. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_shard_name(const spsh_shard *shard, spsh_name_kind kind,
                                                     uint32_t number, spsh_bytes *ret_name,
                                                     spsh_error *err);
@@ -241,7 +242,7 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_record_reader_open(const spsh_shard *sh
                                                             uint64_t record,
                                                             spsh_record_reader **ret_reader,
                                                             spsh_error *err);
-/** Everything of the head, id and seek points included; borrowed until close. */
+/** The complete head, with id and seek points; borrowed until close. */
 SPSH_API const spsh_record *spsh_record_reader_info(const spsh_record_reader *reader);
 /** Copy payload bytes [offset, offset + size); reads and verifies only the pages it touches. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_record_reader_read(spsh_record_reader *reader,
@@ -252,10 +253,10 @@ SPSH_API spsh_audio_source spsh_record_reader_source(spsh_record_reader *reader)
 SPSH_API void spsh_record_reader_close(spsh_record_reader *reader);
 
 /**
- * Check a whole record that lies in memory (as the loader read it): head, place, page checksums.
+ * Check a whole record in memory (as the loader read it): head, position, page checksums.
  *
- * @param file_id       of the shard
- * @param offset_bytes  where the record lies in the shard
+ * @param file_id       file id of the shard
+ * @param offset_bytes  position of the record in the shard
  * @param data          record_bytes bytes; borrowed; ret_record and ret_payload point into it
  * @param seek_points   not decoded: ret_record->seek_points is NULL
  * Thread-safe, no allocation, safe on hostile input.

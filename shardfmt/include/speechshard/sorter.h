@@ -1,9 +1,9 @@
 /* sorter.h: sort more entries than fit into memory: runs in temporary files, then one merge.
  *
  *     spsh_sorter_open(&options, &sorter, &err);
- *     spsh_sorter_add(sorter, key, value, &err);                    // as often as needed
- *     while ((rc = spsh_sorter_next(sorter, &key, &value, &err)) == SPSH_OK) ...    // SPSH_E_END
- * at the end spsh_sorter_free(sorter);
+ *     spsh_sorter_add(sorter, key, value, &err);                    // once per entry
+ *     while ((rc = spsh_sorter_next(sorter, &key, &value, &err)) == SPSH_OK) ...
+ *     spsh_sorter_free(sorter);                                     // SPSH_E_END after the last
  */
 #ifndef SPEECHSHARD_SORTER_H
 #define SPEECHSHARD_SORTER_H
@@ -20,8 +20,7 @@ typedef struct spsh_sorter_options {
     size_t struct_size;
     const spsh_allocator *allocator; /* NULL: malloc and free; copied */
     const spsh_io *io;               /* NULL: the operating system; borrowed until free */
-    const char
-        *directory; /* for runs, unlinked as soon as they are open; used only when memory is full */
+    const char *directory; /* for temporary files, if memory is full; they are unlinked at once */
     uint64_t memory_bytes; /* 0: 256 MiB; at least 1 MiB */
 } spsh_sorter_options;
 
@@ -37,8 +36,8 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_sorter_open(const spsh_sorter_options *
 SPSH_API SPSH_NODISCARD spsh_status spsh_sorter_add(spsh_sorter *sorter, spsh_bytes key,
                                                     spsh_bytes value, spsh_error *err);
 
-/** The next entry in order; borrowed until the next call. The first call ends adding. SPSH_E_END,
- * which leaves err alone, when there is none. */
+/** Return the next entry in order; borrowed until the next call. No entry can be added after the
+ * first call. SPSH_E_END after the last entry; err is then unchanged. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_sorter_next(spsh_sorter *sorter, spsh_bytes *ret_key,
                                                      spsh_bytes *ret_value, spsh_error *err);
 SPSH_API uint64_t spsh_sorter_count(const spsh_sorter *sorter);
