@@ -35,7 +35,8 @@ typedef struct spsh_cuda_device {
     uint32_t multiprocessor_count;
     uint32_t driver_version, runtime_version; /* 13000: 13.0 */
     uint64_t memory_bytes;
-    uint64_t bandwidth_bytes; /* memory bandwidth per second, from clock and bus width; 0: unknown */
+    uint64_t
+        bandwidth_bytes; /* memory bandwidth per second, from clock and bus width; 0: unknown */
 } spsh_cuda_device;
 /* clang-format off */
 #define SPSH_CUDA_DEVICE_INIT {sizeof(spsh_cuda_device), {0}, 0, 0, 0, 0, 0, 0, 0}
