@@ -1,6 +1,7 @@
-"""audit_test.py COMMAND MAKE_SPEECH: audits of a corpus with leaks of each kind planted, told exactly.
+"""audit_test.py COMMAND MAKE_SPEECH: audit a corpus with planted leaks of each kind; the report must be exact.
 
-Corpus `speech` (layout mls) has splits train, dev and test, corpus `web` (layout folder) is train alone. Dev is clean.
+Corpus `speech` (layout mls) has splits train, dev, and test. Corpus `web` (layout folder) is only train. dev is
+clean.
 """
 import json
 import pathlib
@@ -288,7 +289,8 @@ def test_usage(work):
 
 
 def test_damage(work):
-    """What is damaged is told with the command that is for it; a slip in a split's name, before anything is made."""
+    """The error for damage names the command that repairs it. A typo in a split's name fails before anything is
+    written."""
     pack_table(work, "broken", [("train", "one", "a first one", ["90:0:150"]), ("test", "two", "a second one", ["91:0:150"])])
     equal(run("fingerprint", "broken.spsh", cwd=work).returncode, 0, "before")
     sides = {"train": ("broken.spsh:train",), "test": ("broken.spsh:test",)}
@@ -316,7 +318,7 @@ def test_damage(work):
 
 
 def test_stopped_runs_go_on(work):
-    """Killed anywhere, then run again: the same report, and nothing is left beside it."""
+    """Kill it anywhere and run it again: the report is the same, and no other files remain."""
     want = files_of(work / "audit")
     words = [COMMAND, "audit", "--train", "speech.spsh:train", "--train", "web.spsh", "--test", "speech.spsh:test",
              "-o", "killed", "--quiet"]

@@ -1,4 +1,5 @@
-"""augment_test.py COMMAND: `cat --augment` does what `plan --show-augment` says, to the sample where that can be told."""
+"""augment_test.py COMMAND: `cat --augment` applies what `plan --show-augment` prints, exactly where the test can
+tell."""
 import json
 import math
 import pathlib
@@ -76,7 +77,7 @@ class Corpus:
 
 
 def fit(samples, model):
-    """The factor that makes the model most like the samples, and what is left, in dB of the samples."""
+    """The factor that makes the model most similar to the samples, and the residual in dB relative to the samples."""
     factor = sum(a * b for a, b in zip(samples, model)) / sum(b * b for b in model)
     left = sum((a - factor * b) ** 2 for a, b in zip(samples, model))
     return factor, 10 * math.log10(max(left, 1e-9) / sum(a * a for a in samples))
@@ -143,7 +144,7 @@ def check_room(corpus):
 
 
 def check_order(corpus):
-    """Each kind has draws of its own: one more does not change the others."""
+    """Each kind has separate draws: adding a kind does not change the others."""
     both = "speeds=0.9:1:1.1,gain_probability=0.5,gain_db_min=-6,gain_db_max=6"
     speed = [draw.get("speed") for draw in corpus.draws("voice", "speeds=0.9:1:1.1", 10)]
     equal([draw.get("speed") for draw in corpus.draws("voice", both, 10)], speed, "speeds beside gains")

@@ -46,7 +46,7 @@ run cat "$d" a -o "$work"
 want_status 1
 want_err "Is a directory"
 
-# What is there is replaced at the end, whole; a pipe and a device are written as they are.
+# An existing file is replaced at the end, completely. Pipes and devices are written directly.
 echo old >"$work/old.wav"
 run cat "$d" a -o "$work/old.wav"
 want_same "$work/expected/8.wav" "$work/old.wav"

@@ -1,4 +1,4 @@
-"""cli_kit.py: what the tests of the command share that are written in Python.
+"""cli_kit.py: helpers for tests of the command that are written in Python.
 
     from cli_kit import check, equal, finish, run
 
@@ -6,8 +6,8 @@
     equal(done.returncode, 0, f"ls: {done.stderr}")
     finish()
 
-The first argument of a test is the program under test; one that calls speech() has make_speech as its second. A check
-that fails is reported and counted, and the test goes on.
+The first argument of a test is the program under test; a test that calls speech() has make_speech as its second. A
+failed check is reported and counted, and the test continues.
 """
 import base64
 import hashlib
@@ -49,7 +49,7 @@ def run_tests(tests, *arguments):
     finish()
 
 
-# AddressSanitizer marks each byte of what is allocated, and most of the defaults' gigabytes stay untouched here.
+# AddressSanitizer marks each allocated byte, and most of the default gigabytes stay untouched here.
 LITTLE_MEMORY = {"pack": "32M", "dedupe": "128M", "audit": "128M"} if FEWER else {}
 
 
@@ -80,7 +80,7 @@ def training_corpus(work, texts, config):
 
 
 def need_data(*names):
-    """Folders of real speech; without one of them the test is skipped, or fails where nothing may be skipped."""
+    """Folders of real speech. Without one of them the test is skipped, or fails if skips are not allowed."""
     missing = [name for name in names if not (DATA / name).is_dir()]
     if missing:
         print("skipped:", DATA, "lacks", *missing)

@@ -1,5 +1,6 @@
 #!/bin/sh
-# damage_test.sh: damaged datasets: exit 1, a message that names the file, and what is intact is still served.
+# damage_test.sh: damaged datasets: exit 1 and a message that names the file. Intact records are
+# still served.
 . "$SPEECHSHARD_SOURCE_DIR/tests/cli/cli_kit.sh"
 d=$work/d.spsh
 "$make_dataset" "$d" "$work/expected" || exit 1

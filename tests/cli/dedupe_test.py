@@ -1,7 +1,7 @@
-"""dedupe_test.py COMMAND MAKE_SPEECH: copies of each kind are planted, found, planned, left out and taken back.
+"""dedupe_test.py COMMAND MAKE_SPEECH: copies of each kind are planted, found, planned, skipped, and restored.
 
-Corpus `one` is a table with splits and transcripts, `two` a folder. What is found does not depend on threads, memory, the
-order of the arguments, the size of shards, parts, or on being killed.
+Corpus `one` is a table with splits and transcripts, `two` a folder. The result must not depend on threads, memory,
+the order of the arguments, the size of shards, parts, or a kill.
 """
 import json
 import os
@@ -90,7 +90,7 @@ class Plan:
         return [self.members[i]["decision"] if i in self.members else "none" for i in ids]
 
     def essence(self):
-        """What does not depend on which dataset is which."""
+        """Results that do not depend on the order of the datasets."""
         return (sorted((sorted(key), pair["class"], pair["tier"]) for key, pair in self.pairs.items()),
                 sorted((i, m["decision"], m["reason"], m["kept"]["id"]) for i, m in self.members.items()))
 
@@ -147,7 +147,8 @@ def test_options(plan):
     equal(two.decisions("again", "plain"), ["keep", "drop"], "a preferred dataset")
     equal(two.members["again"]["reason"], "of a preferred dataset", "and why")
     test, _ = dedupe("test.jsonl", "--drop-from", "train,dev")
-    # Of `two`, which has no splits, nothing is dropped either: one of the two that stay anyway is the one to keep.
+    # Nothing is dropped from `two`, which has no splits, either: one of the two that stay is the
+    # one to keep.
     equal(sorted(test.decisions("plain-mp3", "again")), ["keep", "protected"], "test is never touched")
     equal(test.decisions("plain", "plain-wav"), ["drop", "drop"], "train is")
     long, _ = dedupe("long.jsonl", "--contained", "keep-long")
@@ -320,7 +321,7 @@ def spoil(path):
 
 
 def test_damage():
-    """What is damaged is told with the command that is for it. The fingerprints have more than one page of 64 KiB."""
+    """The error for damage names the command that repairs it. The fingerprints have more than one page of 64 KiB."""
     broken = work / "broken.spsh"
     for number in (90, 91):
         speech(work / "broken" / f"{number}.flac", f"{number}:0:150")

@@ -151,7 +151,7 @@ def check_two(work, dataset):
 
 
 def check_broken(work, dataset):
-    """A payload that is damaged is told, and is no answer."""
+    """A damaged payload is an error, not a verdict."""
     broken = work / "broken.spsh"
     shutil.copytree(dataset, broken)
     shard = next((broken / "shards").iterdir())

@@ -51,7 +51,7 @@ a%2Ewav/b.wav,a.wav/b,b,fr,train,,fr,
 END
 want_same "$work/want" "$work/wav/manifest.csv"
 
-# --to files: the stored bytes, once a recording; segments by their times.
+# --to files: the stored bytes, once per recording; segments by their times.
 run export "$d" --to files -o "$work/files.d"
 want_status 0
 want_same "$e/0.bin" "$work/files.d/en/hello-world.wav"
@@ -64,7 +64,7 @@ want_out "path,id,text,domain,split,speaker,language,start,end,document"
 want_out "long/session.flac,session-2,two,talks,train,C,en,1.000000000,2.500062500,session"
 want_out "en/hello-world.wav,copy-of-hello,Bonjour,fr,train,,fr,,,"
 
-# Filters, and what is in the way.
+# Filters, and errors about existing files.
 run export "$d" --to wav --domain talks --split test -o "$work/some"
 want_status 0
 want_err "exported 1 utterances"
@@ -145,7 +145,7 @@ for tar in "$work"/tars.3/*.tar; do
 done >"$work/out"
 want_lines 32
 
-# What was exported packs again as the same utterances.
+# Packing the export produces the same utterances.
 run ls "$d"
 LC_ALL=C sort "$work/out" >"$work/want"
 for tars in tars tars.3; do

@@ -1,7 +1,7 @@
-"""featgen_test.py COMMAND: datasets of features and statistics, however they are made.
+"""featgen_test.py COMMAND: datasets of features and statistics, made in several ways.
 
-Threads, parts in any order, runs that are killed: what is there in the end is what one plain run makes. Payloads and statistics are read
-here by the documents alone, and sums are made again in Python.
+Threads, parts in any order, and killed runs must produce the files of one plain run. The test reads payloads and
+statistics by the documents only, and computes the sums again in Python.
 """
 import hashlib
 import json
@@ -26,7 +26,7 @@ def good(*words):
 
 
 def refused(status, words, *texts):
-    """Ends with that status, says why, and is no crash."""
+    """It must exit with that status and a reason, and must not crash."""
     result = run(*words)
     equal(result.returncode, status, f"{words}: {result.stderr}")
     for part in texts:

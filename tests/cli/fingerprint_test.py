@@ -1,6 +1,6 @@
-"""fingerprint_test.py COMMAND MAKE_CLIP: segments have the same bytes however they are made, and are made whatever the audio.
+"""fingerprint_test.py COMMAND MAKE_CLIP: segments have the same bytes however they are made, for all kinds of audio.
 
-Threads, parts in any order, runs that are killed, segments that are damaged: what is there in the end is what one plain run makes.
+Threads, parts in any order, killed runs, and damaged segments must produce the files of one plain run.
 """
 import hashlib
 import json
@@ -41,7 +41,7 @@ def segments(dataset):
 
 
 def others(dataset):
-    """All other files, which nobody may touch."""
+    """All other files, which the command must not change."""
     return {str(p): (p.stat().st_ino, p.stat().st_mtime_ns) for p in sorted(dataset.rglob("*"))
             if p.is_file() and p.parent.name != "fingerprints"}
 

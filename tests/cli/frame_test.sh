@@ -61,7 +61,7 @@ want_usage "add needs either --skip FILE or --transcript FILE" overlay x add nam
 want_usage "--skip and --transcript belong to 'add NAME'" overlay x --skip a
 want_usage "unexpected argument 'name' after list" overlay x list name
 
-# What is not a dataset: exit 1, and the message names it.
+# Inputs that are not datasets: exit 1, and the message names them.
 mkdir "$work/folder"
 : >"$work/file"
 for subcommand in info ls overlay; do

@@ -87,7 +87,7 @@ want_quiet
 ) | head -n 1 >"$work/out"
 want_quiet
 
-# Closed streams are no place for the files that are opened next.
+# With closed streams, files that are opened next must not take their descriptors.
 last="ls >&-"
 status=0
 "$command" ls "$d" >&- 2>"$work/err" || status=$?

@@ -1,8 +1,8 @@
-"""memory_test.py COMMAND MAKE_SPEECH MAKE_PRINTS: --memory is a ceiling that holds.
+"""memory_test.py COMMAND MAKE_SPEECH MAKE_PRINTS: --memory is a limit that the commands keep.
 
-dedupe sorts chunks and joins keys that are more than --memory; audit's table might be, so it is made in parts. The system
-refuses the program more private memory (RLIMIT_DATA: heap, stacks of threads, everything but mapped files) than --memory
-and BESIDE_BYTES; what comes out is the same as with plenty, and with plenty the same limit is too little.
+dedupe sorts chunks and joins keys that exceed --memory; audit makes its table in parts, because it might. The
+system limits the private memory of the program (RLIMIT_DATA: heap, stacks of threads, all except mapped files) to
+--memory and BESIDE_BYTES. The output must equal that with a large --memory, which must fail under the same limit.
 """
 import filecmp
 import json

@@ -79,7 +79,7 @@ want_err "2 are skipped by an overlay and were left out"
 cp "$work/wav/manifest.csv" "$work/out"
 want_out '"Hello ""new"" world"'
 
-# Names in use, tables that are none.
+# Names in use, and files that are not tables.
 run overlay "$d" add bad-audio --skip "$work/skip.tsv"
 want_status 1
 want_err "bad-audio"

@@ -257,7 +257,7 @@ def check_files(work, dataset):
 
 
 def check_stored(work, dataset):
-    """A dataset of features: what it stores is drawn, without a waveform."""
+    """A dataset of features: the stored features are drawn, without a waveform."""
     stored = work / "f.spsh"
     done = run("featgen", dataset, "-o", stored, "--features", "kaldi-fbank,mel_count=40")
     check(done.returncode == 0, done.stderr)

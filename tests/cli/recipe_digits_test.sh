@@ -1,8 +1,8 @@
 #!/bin/sh
-# recipe_digits_test.sh: the recipe of spoken digits, in small: two of its six speakers, half of their recordings,
-# a few epochs on one thread; then one epoch more, error rates and transcripts. Bounds are far from what
-# comes out (see the ends of the lines), and from chance, which has nine of ten digits wrong.
-# usage: recipe_digits_test.sh [begin]      begin: all up to the first training
+# recipe_digits_test.sh: the recipe of spoken digits, reduced: two of its six speakers, half of their recordings,
+# a few epochs on one thread; then one more epoch, error rates, and transcripts. The bounds are far from the
+# results (see the ends of the lines), and from chance, which gets nine of ten digits wrong.
+# usage: recipe_digits_test.sh [begin]      begin: stop after the first training
 . "$SPEECHSHARD_SOURCE_DIR/tests/cli/cli_kit.sh"
 command -v jq >/dev/null || exit 77
 recordings=${SPEECHSHARD_TEST_DATA:-$SPEECHSHARD_SOURCE_DIR/../shared/data}/fsdd/recordings
@@ -52,7 +52,7 @@ losses=$(sed -n 's/.*epoch [0-9]*: loss \([^ ]*\) of.*/\1/p' "$work/err" | tr '\
 echo "losses of epochs: $losses"
 echo "$losses" | awk '{ exit !(NF == 6 && $NF < $1 / 4) }' || fail "the loss did not fall: $losses" # / 30
 
-# Whole epochs of a run that was to end here: it goes on where it was.
+# The run was to end here, but resumes for more whole epochs.
 run train "$recipe/digits.yaml" -o run --resume auto "$@" train.epochs=7 --json
 want_status 0
 want_err "going on behind step"

@@ -1,9 +1,9 @@
-"""recipes_test.py COMMAND MAKE_SPEECH RECIPE: a recipe's page is run, line by line.
+"""recipes_test.py COMMAND MAKE_SPEECH RECIPE: run a recipe's page, line by line.
 
-The commands of recipes/RECIPE/README.md run in their order, those aside that download or unpack: what they would have
-left lies there already, with the names of the real corpus and a few made voices. `train` gets a model of a few units
-and a few steps; all else is as it stands. In each training set are a copy of one of its own and one of a test
-recording, which dedupe must take away; and once more without dedupe, where the audit must stop.
+The commands of recipes/RECIPE/README.md run in their order, except downloads and unpacking: a small corpus with
+the names of the real one and a few made voices replaces their results. `train` gets a model of a few units and a
+few steps; all other commands are unchanged. Each training set contains a copy of one of its utterances and of one
+test recording, which dedupe must remove. A second run without dedupe must stop at the audit.
 """
 import json
 import os
@@ -33,8 +33,8 @@ def text(number):
 
 
 def clip(path, kind, number):
-    """Each another voice, but for copies: the first one of the test is the first of training, too, and of training the
-    second and the third are the same."""
+    """All voices differ except the copies: the first test utterance is also the first of training, and the second and
+    third of training are equal."""
     seed = {("test", 0): 1, ("train", 0): 1, ("train", 1): 2, ("train", 2): 2}.get((kind, number)) or next(seeds)
     speech(path, f"{seed}:0:{2.4 if seed < FIRST_SEED else 1.5 + 0.2 * (number % 4)}")
 
@@ -75,7 +75,8 @@ def make_librispeech(work, parts):
         lines = []
         for i in range(count):
             name = f"{100 + reader}-7-{i:04d}"
-            # Numbers go on from one training part to the next, and only one part is the test's first.
+            # Numbers continue from one training part to the next, and only one part contains the
+            # first test utterance.
             clip(folder / f"{name}.flac", "dev" if part == "test-other" else kind,
                         number if kind == "train" else i)
             number += kind == "train"
@@ -140,7 +141,7 @@ def make_peoples_speech(work):
         (top / f"{subset}.json").write_text(json.dumps(rows) + "\n")
 
 
-# What makes the corpus, what is left to train on, its domains.
+# Function that makes the corpus, number of utterances left to train on, domains.
 KINDS = {
     "an4": (make_an4, 18, {"an4"}),
     "librispeech-100": (lambda work: make_librispeech(work, [("train-clean-100", 6)]), 4, {"librispeech/clean"}),
@@ -154,7 +155,7 @@ KINDS = {
 
 
 def commands():
-    """Of the page's first block of shell, those that are run."""
+    """The commands of the page's first shell block that the test runs."""
     page = (RECIPES / RECIPE / "README.md").read_text(encoding="utf-8")
     block = page.split("```sh\n")[1].split("```")[0]
     for line in block.splitlines():

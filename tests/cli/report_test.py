@@ -1,7 +1,7 @@
 """report_test.py COMMAND MAKE_CLIP: the reports of pack: hostile names, many domains, copies, levels.
 
-The page must be well-formed, must hold no markup that came out of the corpus, and must be the same for any
-number of threads; the numbers in pack.json must be those of the corpus.
+The page must be well-formed, must contain no markup from the corpus, and must not depend on the number of threads.
+The numbers in pack.json must be those of the corpus.
 """
 import json
 import pathlib

@@ -1,5 +1,5 @@
-"""strategies_test.py COMMAND MAKE_SPEECH CLOCK [TEST...]: bench/strategies/compare.py on a corpus of made voices, with little of
-all. CLOCK is `real`, of processes that mpirun begins, or `virtual`. TEST...: those alone."""
+"""strategies_test.py COMMAND MAKE_SPEECH CLOCK [TEST...]: bench/strategies/compare.py on a corpus of made voices,
+with small numbers. CLOCK is `real`, for processes of mpirun, or `virtual`. TEST...: run only these tests."""
 import argparse
 import json
 import math
@@ -118,7 +118,7 @@ def test_the_other_parts(work, recordings):
 
 
 def test_throughput(work, recordings):
-    """Of processes, with one seed and without curves."""
+    """Real processes, with one seed and without curves."""
     done, found = compare(work, recordings, "--strategies", "allreduce", "--parts", "real", "--seeds", "1", *CLOCK)
     equal(done.returncode, 0, f"compare.py: {done.stderr}")
     equal([(row["strategy"], row["processes"], row["failed"]) for row in found["real"]],
@@ -126,7 +126,7 @@ def test_throughput(work, recordings):
 
 
 def result(wer):
-    """Of a run of one step."""
+    """Result of a run of one step."""
     return {"command": "", "failed": None, "steps": [[10, 1.0, 5.0, 10]], "weights": 1, "sent_bytes": 0, "staleness": None,
             "evaluations": [{"samples": 10, "wer": wer, "loss": 1.0}]}
 
@@ -142,7 +142,7 @@ def test_seeds_are_compared_with_their_own(_work, _recordings):
 
 
 def test_batches_that_degrade(_work, _recordings):
-    """From a size on where all larger ones are worse, or broke off; what was not run says nothing."""
+    """The size from which all larger ones are worse or failed; sizes that were not run do not count."""
     def row(strategy, times, wers, failed=None):
         return {"strategy": strategy, "learners": 1, "batch_s": times, "rate": 1.0, "steps": 1, "losses": wers, "wers": wers, "failed": failed}
     rows = [row("one device", 1, [0.1]), row("one device", 2, [0.104]), row("one device", 4, [], "a loss is no number"),
@@ -155,7 +155,7 @@ def test_batches_that_degrade(_work, _recordings):
 
 
 def test_published_figures_are_told_from_derived_ones(_work, _recordings):
-    """A dot is a speed-up that a source says; what is made of a share is a ring, and says so."""
+    """A dot is a speed-up that a source states; a ring is derived from a share and labeled so."""
     marks = compare_py.page.marks_of({"published": compare_py.table.PUBLISHED}, 128)
     equal([(learners, times) for learners, times, is_said, _ in marks if is_said], [(64, 40)], "said")
     check(all("derived" in title for _, _, is_said, title in marks if not is_said) and len(marks) > 1, f"{marks}")

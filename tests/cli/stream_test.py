@@ -22,7 +22,7 @@ def clip(number, extension):
 
 
 class Stream:
-    """A tar; each sample has a key of its own, and audio of its own."""
+    """A tar; each sample has a separate key and separate audio."""
 
     def __init__(self):
         self.data = io.BytesIO()
@@ -107,7 +107,7 @@ report, found = pack("c.spsh", "--domain", "dir:1", "--split", "dev")
 check("of one split", {n: u["domain"] for n, u in found.items()}, {"a.b/ü": "s"})
 check("rows", report["rows_in"], report["packed"] + report["rejected"] + report["excluded"])
 
-# The stream as a file, and with what it is named, is the same dataset.
+# The stream as a file, packed under its name, produces the same dataset.
 (folder / "stream.tar").write_bytes(data)
 words = [command, "pack", folder / "stream.tar", "-o", folder / "d.spsh", "--quiet", "--max-rejects", "100%"]
 subprocess.run(words, check=True, stdout=subprocess.DEVNULL)

@@ -1,7 +1,7 @@
-"""train_device_test.py COMMAND MAKE_SPEECH PLUGIN: training on a GPU as a user meets it.
+"""train_device_test.py COMMAND MAKE_SPEECH PLUGIN: training on a GPU, as users see it.
 
-Copies of the command: one without the CUDA plug-in, which says why there is no GPU, and one with PLUGIN, its twin without
-CUDA, beside it, where the command looks for the real one.
+Uses two copies of the command: one without the CUDA plug-in, which reports why there is no GPU, and one next to
+PLUGIN, the host emulation of the plug-in, where the command looks for the real one.
 """
 import json
 import os

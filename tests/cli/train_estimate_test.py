@@ -128,7 +128,7 @@ def test_the_run_agrees(corpus):
     equal(len(first), found["steps"], "steps of an epoch")
     equal(sum(line["utterances"] for line in first), found["utterances"], "utterances of an epoch")
     for reason, count in (("infeasible", 2), ("without_text", 2), ("without_frames", 1)):
-        # A text without any symbol is none for the run.
+        # A transcript without any symbol does not count for the run.
         equal(sum(line[reason] for line in first), count, reason)
     files = sorted((run / "checkpoints").glob("*.spsh"))
     check(len(files) <= found["checkpoints"], f"{len(files)} checkpoints, at most {found['checkpoints']} were told")
@@ -177,7 +177,7 @@ def test_memory(corpus):
     equal(sum(small["memory"].values()), small["memory_bytes"], "the sum")
     double = corpus.estimate("train.backend=reference")
     equal(double["memory"]["weights"], 2 * small["memory"]["weights"], "of the backend's own elements")
-    # Nobody has so much: counting takes none of it.
+    # More memory than any machine has: counting allocates none of it.
     huge = corpus.estimate("model.hidden=4096", "model.layers=16", "data.max_padded_seconds=100000")
     check(huge["memory_bytes"] > 10 ** 10, f"a model of {huge['memory_bytes']} bytes is told")
 

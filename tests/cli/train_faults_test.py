@@ -95,8 +95,9 @@ SHRINK = ["train.on_lost=shrink", "data.max_padded_seconds=2", "train.epochs=4"]
 
 
 def train_without_one(work, name, victim, *more, **options):
-    """A process that a busy machine holds up while a round of batches begins may miss something of the one that has gone
-    meanwhile, and ends, too (docs/training-how-to.md); or the others have done all before the one's step: then again."""
+    """A process that a busy machine delays at the start of a round may miss a message of the failed process, and
+    fail, too (docs/training-how-to.md). Or the other processes have finished before the failing one reaches the step.
+    Then try again."""
     for _ in range(10):
         codes, said = train(work, name, "--kill", f"{victim}:6", *SHRINK, *more, world=3, **options)
         late = [text for code, text in zip(codes, said) if code == 70 and re.search("has gone|is missing", text)]
@@ -108,7 +109,7 @@ def train_without_one(work, name, victim, *more, **options):
 
 
 def test_others_go_on_without_one(work):
-    """Each utterance counts once an epoch; the run ends well, and can be gone on from."""
+    """Each utterance counts once per epoch; the run ends successfully and can be resumed."""
     for number, more in enumerate([["train.strategy=adpsgd-random"], ["train.strategy=adpsgd-fixed"],
                                    ["train.strategy=ps-async", "train.servers=1", "train.staleness_max=3"]]):
         name = f"shrunk{number}"

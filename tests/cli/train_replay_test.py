@@ -1,5 +1,5 @@
-"""train_replay_test.py COMMAND MAKE_SPEECH TRAIN_RANK: several learners in one process come to what processes have come
-to: by `train --simulate CLUSTER -o RUN`, and from a record (`train --record`) by `train --replay`."""
+"""train_replay_test.py COMMAND MAKE_SPEECH TRAIN_RANK: several learners in one process produce the bits of separate
+processes: with `train --simulate CLUSTER -o RUN`, and from a record (`train --record`) with `train --replay`."""
 import json
 import os
 import pathlib
@@ -29,7 +29,7 @@ train:
   deadline_ms: 300000
   epochs: 2
 """
-# What a clock, or who started a process, has a part in.
+# Fields that depend on the clock or on the launcher.
 OF_TIME = {"time", "step_s", "wait_s", "compute_s", "exchange_s", "save_s", "seconds", "before_time", "launcher"}
 
 

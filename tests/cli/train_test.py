@@ -1,7 +1,7 @@
-"""train_test.py COMMAND MAKE_SPEECH: train, eval, transcribe, report and env as a user meets them.
+"""train_test.py COMMAND MAKE_SPEECH: train, eval, transcribe, report, and env, as users see them.
 
-A model of a few hundred weights is trained on made speech for moments: what it says is of no interest, but that each
-command says the same of it, in the forms that docs/training-reference.md promises.
+A model of a few hundred weights is trained on made speech for moments. Its quality does not matter; all commands
+must report the same about it, in the forms that docs/training-reference.md promises.
 """
 import contextlib
 import fcntl
@@ -217,7 +217,7 @@ def records(data):
 
 
 def fields(data):
-    """Of a protocol buffer: (number, value), bytes for what has a length."""
+    """Fields of a protocol buffer: (number, value); bytes for fields with a length."""
     def varint(at):
         value = shift = 0
         while True:
@@ -394,7 +394,7 @@ def test_transcribe_damage(work):
 
 
 def test_damaged_checkpoint(work):
-    """The newest one is damaged: the one before it is taken, and that is told."""
+    """The newest checkpoint is damaged: the previous one is used, and this is reported."""
     shutil.copytree(work / "run", work / "hurt", symlinks=True)
     newest = sorted((work / "hurt/checkpoints").glob("*-*.spsh"), key=lambda path: path.name.split("-")[1])[-1]
     content = bytearray(newest.read_bytes())
@@ -513,7 +513,7 @@ def test_env(_work):
 
 
 def test_rendezvous_is_refused(work):
-    """One that is none, and one in a folder that is not there; tests/mpi has those that are good."""
+    """An address that is not one, and a folder that does not exist; tests/mpi has valid ones."""
     for where, text in [("ftp://host", "file://FOLDER or tcp://HOST:PORT"), ("tcp://host:0", "tcp://HOST:PORT"),
                         ("file://none/there", "none/there")]:
         done = subprocess.run([COMMAND, "train", "tiny.yaml", "-o", "torch", "--rendezvous", where, *TINY],

@@ -67,7 +67,7 @@ run repair "$good" --in-place
 want_status 0
 want_err "nothing to repair"
 
-# What is derived comes back in place; the damaged file is kept.
+# Derived files are rebuilt in place; the damaged file is kept.
 reset
 for at in 20 5000; do flip "$d/index-00000001.spsh" $at; done
 flip "$d/shards/000001-000.spsh" 50
@@ -125,7 +125,7 @@ run repair "$d" -o "$work/out.spsh"
 want_status 1
 want_err "exists"
 
-# A shard that is gone leaves an empty one; the other comes through.
+# A missing shard becomes an empty one; the other shard is kept.
 reset
 rm "$d/shards/000000-000.spsh"
 run repair --json "$d" -o "$work/out.spsh"
@@ -135,7 +135,7 @@ want_status 0
 run ls "$work/out.spsh"
 want_lines 4
 
-# The manifest is gone: the shards tell enough for a new one.
+# The manifest is missing: the shards suffice for a new one.
 reset
 flip "$d/manifest.spsh" 100
 run repair "$d" --in-place
@@ -229,7 +229,7 @@ flip "$d/overlays/noise.spsh" 4500
 run repair "$d" --in-place
 want_status 1
 
-# One shard alone, and its name when the header is lost.
+# A single shard, and its name if the header is lost.
 reset
 flip "$d/shards/000001-000.spsh" 50
 run repair "$d/shards/000001-000.spsh" -o "$work/alone"

@@ -10,7 +10,7 @@ static void check_refused(const spsh_plan *plan, const uint8_t *cursor, size_t s
     spsh_error err = SPSH_ERROR_INIT;
     uint32_t extra_bytes = 0;
     uint8_t *copy = (uint8_t *)malloc(size_bytes == 0 ? 1 : size_bytes);
-    REQUIRE(copy != NULL); /* of the exact size: a sanitizer sees an over-read of one byte */
+    REQUIRE(copy != NULL); /* exact size, so that a sanitizer sees an over-read of one byte */
     memcpy(copy, cursor, size_bytes);
     CHECK_I64(spsh_cursor_decode(plan, copy, size_bytes, &place, &extra_bytes, &err), want);
     CHECK_U64(place.epoch, 77);
@@ -99,7 +99,7 @@ static void test_other_plans(void)
         spsh_plan_close(changed);
     }
 
-    /* What does not change the order does not matter. */
+    /* Options that do not affect the order do not matter. */
     spsh_plan_options same = init;
     spsh_position found = {.epoch = 0};
     uint32_t extra_bytes = 0;

@@ -1,11 +1,11 @@
-/* fault_dataset_damage.c: manifest, index and overlays with every bit flipped, every length cut,
- * every rule broken.
+/* fault_dataset_damage.c: manifest, index, and overlays with every bit flipped, every length cut,
+ * every rule violated.
  *
- *     test_dataset_damage [--all]
+ *     fault_dataset_damage [--all]
  *
- * Without --all, zero bytes (padding, most of a small file) have one of their bits flipped instead
- * of all. A flip must end in an error or in exactly what is read without it; that only the two
- * footers may do, since each stands in for the other.
+ * Without --all, only one bit of each zero byte (padding, most of a small file) is flipped. A flip must
+ * cause an error or have no effect. Only the two footers may have no effect, since each can replace the
+ * other.
  */
 #include "dataset/manifest.h"
 #include "memory_dataset.h"
@@ -129,7 +129,7 @@ static void test_missing_files(void)
     }
 }
 
-/* A shard of the same name, but of another packing. */
+/* A shard with the same name from another pack. */
 static void test_stale_shard(void)
 {
     memory_file *a = memory_dataset_file(&memory, "shards/000001-000.spsh");

@@ -1,5 +1,5 @@
-/* fault_dedup_memory.c: each allocation of a fingerprint and of an alignment fails once, and then
- * it and all that follow. What was made before is freed (the address sanitizer looks).
+/* fault_dedup_memory.c: each allocation of a fingerprint and of an alignment fails once, alone and
+ * with all that follow. Earlier allocations must be freed (the address sanitizer checks).
  */
 #include "fail_malloc.h"
 #include "fingerprint/align.h"

@@ -12,7 +12,7 @@
 
 enum { RATE = 8000, SAMPLES = 20000, PATH_BYTES = 400 };
 
-/* fsync is left out: it takes long, and is not what is tested. */
+/* fsync is skipped: it is slow, and is not under test. */
 static fault_io no_fault = {.fail_at = UINT64_MAX};
 static spsh_io good_io;
 
@@ -92,8 +92,8 @@ static spsh_status find(const spsh_io *io, spsh_error *err)
     return rc;
 }
 
-/* What a crash leaves of files that were being written: another process takes other names, but
- * here it is always the same one, and the names run out. */
+/* Remove temporary files that a crash leaves. Another process would use other names; here the
+ * process is always the same, and the names would run out. */
 static int remove_temporary(const char *path, const struct stat *info, int kind, struct FTW *walk)
 {
     (void)info, (void)kind, (void)walk;
@@ -233,7 +233,7 @@ static void test_refused_options(void)
     CHECK(result == NULL);
 }
 
-/* So many datasets have the plan's overlay. */
+/* Number of datasets that have the plan's overlay. */
 static size_t applied_count(void)
 {
     size_t count = 0;

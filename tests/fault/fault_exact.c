@@ -140,7 +140,8 @@ static void test_groups_only(void)
     groups_only = false;
 }
 
-/* Damage is told, it is not taken for samples that differ. Last: the dataset is spoilt. */
+/* Damage is an error; it does not count as different samples. This test is last, because it damages
+ * the dataset. */
 static void test_damaged_samples_are_a_failure(void)
 {
     char name[32], shard[700];

@@ -1,7 +1,6 @@
-/* fault_featgen.c: making features, and statistics of them, while each call for a file fails, is
- * the last that reaches the disk, or finds the disk full, and while each allocation fails: the
- * status says so, and a rerun ends with the bytes of a run that nothing happened to, and nothing
- * beside them.
+/* fault_featgen.c: making features, and their statistics, while each file operation fails, is the
+ * last that reaches the disk, or finds the disk full, and while each allocation fails. The status
+ * must report it. A rerun must produce the bytes of an undisturbed run, and no other files.
  */
 #include "common/hash.h"
 #include "fail_malloc.h"
@@ -11,12 +10,16 @@
 #include "spsh_test.h"
 #include "tiny_dataset.h"
 
-enum { LEFT_OUT = 1, UNDECODABLE = 1 }; /* of the tiny dataset; shorter than its header */
+enum {
+    LEFT_OUT = 1,
+    UNDECODABLE = 1
+}; /* utterances of the tiny dataset; one is shorter than its
+                                           header states */
 
 typedef spsh_status run_fn(const spsh__feature_run_options *options,
                            spsh__feature_run_facts *ret_facts, spsh_error *err);
 
-/* What is made where. */
+/* A file that the test makes, and where. */
 typedef struct subject {
     const char *name;
     run_fn *run;
@@ -80,7 +83,7 @@ static void look(void)
     CHECK(nftw(now->path, add_file, 16, FTW_PHYS) == 0);
 }
 
-/* A run with nothing in its way; what is there then. */
+/* An undisturbed run, and the resulting files. */
 static void check_rerun(const char *what, uint64_t at)
 {
     fault_io nothing = {.fail_at = UINT64_MAX}; /* which does not wait for the disk */
@@ -207,8 +210,7 @@ static void test_each_allocation_fails(void)
     }
 }
 
-/* What a reader of statistics says of each damaged bit: nothing but values, or that it is damaged.
- */
+/* With any damaged bit, a reader of statistics returns correct values or reports the damage. */
 static void test_damaged_statistics(void)
 {
     char text[SPSH_FEATURE_TEXT_BYTES_MAX];

@@ -1,6 +1,6 @@
-/* fault_fingerprint.c: making segments while each call for a file fails, is the last that reaches
- * the disk, or finds the disk full, and while each allocation fails: the status says so, and a
- * rerun ends with the bytes of a run that nothing happened to, and nothing beside them.
+/* fault_fingerprint.c: making segments while each file operation fails, is the last that reaches
+ * the disk, or finds the disk full, and while each allocation fails. The status must report it. A
+ * rerun must produce the bytes of an undisturbed run, and no other files.
  */
 #include <dirent.h>
 
@@ -54,7 +54,7 @@ static size_t count_files(void)
     return count - 2; /* . and .. */
 }
 
-/* A run with nothing in its way; what is there then. */
+/* An undisturbed run, and the resulting files. */
 static void check_rerun(const char *what, uint64_t at)
 {
     spsh_fingerprint_facts facts;
@@ -179,7 +179,7 @@ static void test_temporaries(void)
     fclose(fopen(path, "w"));
     REQUIRE(unlink(first) == 0);
     CHECK_I64(run(NULL, &facts, NULL), SPSH_OK);
-    CHECK(access(path, F_OK) == 0); /* whoever started us lives */
+    CHECK(access(path, F_OK) == 0); /* the parent process is alive */
     REQUIRE(unlink(path) == 0);
     check_rerun("temporaries", 0);
 }

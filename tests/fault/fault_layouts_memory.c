@@ -10,7 +10,7 @@
 #include "fail_malloc.h"
 #include "ingest/layouts/layouts.h"
 
-/** What a scan gave, as one number: order matters, and every scan has the same order. */
+/** Hash of everything that a scan returned. The order counts, and is the same in every scan. */
 typedef struct digest {
     uint64_t value, items;
 } digest;
@@ -61,7 +61,7 @@ static spsh_status take_problem(void *user, const spsh__view_problem *problem, s
     return SPSH_OK;
 }
 
-static const char *scratch; /* of the running test; NULL: archives are files */
+static const char *scratch; /* folder of the running test; NULL: archives are in files */
 
 static spsh_status scan(const spsh_layout *layout, const char *root, uint64_t at,
                         digest *ret_digest)

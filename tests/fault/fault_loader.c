@@ -1,8 +1,8 @@
-/* fault_loader.c: the loader over a disk that fails, lies, stalls or loses files: what is wrong is
- * named, nothing else moves, and nothing hangs.
+/* fault_loader.c: the loader on a disk that fails, returns wrong bytes, stalls, or loses files. The
+ * failure must be named, nothing else may change, and nothing may hang.
  *
- * Reads go through a table that knows which shard a descriptor is and does something to reads that
- * touch a range of it, for a number of times.
+ * Reads go through a table that knows the shard of each descriptor and disturbs reads that touch a
+ * range of it, a given number of times.
  */
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -37,7 +37,7 @@ typedef struct trouble {
     uint32_t shard;
     uint64_t begin, end;
     int os_errno;           /* 0: a byte is changed instead */
-    _Atomic uint64_t times; /* left; UINT64_MAX: for ever */
+    _Atomic uint64_t times; /* times left; UINT64_MAX: no limit */
     _Atomic uint64_t hits;
 } trouble;
 
@@ -80,7 +80,7 @@ static int disk_open(void *user, const char *file, int flags, mode_t mode)
     return fd;
 }
 
-/* What a read of a shard has to go through; its errno, or 0. */
+/* Disturb a read of a shard; return its errno, or 0. */
 static int suffer(disk *d, uint32_t shard, uint8_t *dst, uint64_t begin, uint64_t size_bytes)
 {
     const uint32_t delay_ms = atomic_load(&d->delay_ms);
@@ -201,13 +201,13 @@ static uint64_t mix(uint64_t state, uint64_t value)
     return state * UINT64_C(0xff51afd7ed558ccd);
 }
 
-/* What one epoch was like. */
+/* Facts about one served epoch. */
 typedef struct served {
     uint32_t batches;
     uint32_t counts[BATCHES_MAX];
     uint64_t order[BATCHES_MAX][TALK_UTTERANCES]; /* positions */
     bool substitute[BATCHES_MAX][TALK_UTTERANCES];
-    uint64_t audio[TALK_UTTERANCES]; /* of the utterance at a position */
+    uint64_t audio[TALK_UTTERANCES]; /* hash of the utterance at each position */
     uint64_t digest;
     spsh_status rc; /* that ended it */
 } served;
@@ -360,13 +360,13 @@ static void test_what_a_second_read_heals(void)
     plan_flags = SPSH_PLAN_IN_ORDER;
     serve_clean(SPSH_OUTPUT_INT16);
     spsh_loader_options opt = fault_options();
-    hurt(position_of(1, 5), 0, 1); /* a bit that flips on its way */
+    hurt(position_of(1, 5), 0, 1); /* a bit that flips during the transfer */
     check_unharmed(&opt, 1);
     heal();
     hurt(position_of(1, 5), EIO, 3); /* the engine tries three times */
     check_unharmed(&opt, 3);
     heal();
-    hurt(position_of(1, TALK_SHORT), EIO, 1); /* of a long recording: read by who decodes */
+    hurt(position_of(1, TALK_SHORT), EIO, 1); /* in a long recording, which a decode thread reads */
     check_unharmed(&opt, 1);
     heal();
     opt.on_error = SPSH_ON_ERROR_SKIP;
@@ -413,13 +413,13 @@ static void test_policy_fail(void)
         CHECK(strstr(err.message, "s1-u5") != NULL);
         CHECK(strstr(err.message, "000001-000.spsh") != NULL);
         CHECK(kind == 0 || strstr(err.message, "expected 0x") != NULL);
-        /* What came before is as ever, and the failure stays. */
+        /* Earlier batches are unchanged, and the failure persists. */
         for (uint32_t n = 0; n < found.batches; n++)
             CHECK(memcmp(found.order[n], clean.order[n], sizeof(found.order[n])) == 0);
         const spsh_batch *batch = NULL;
         CHECK_I64(spsh_loader_next(loader, &batch, &err), found.rc);
         CHECK_I64(spsh_loader_next(loader, &batch, &err), found.rc);
-        /* A restore goes on from anywhere. */
+        /* A restored cursor continues from any position. */
         heal();
         require(spsh_loader_seek(loader, 0, 0, &err));
         serve(loader, &found);
@@ -591,7 +591,7 @@ static void test_sounds_that_cannot_be_read(void)
 
 /* ---- the limit, and what a cursor carries ---- */
 
-/* As many are told as may be left out, and once that there are more. */
+/* Logs one message per bad record up to the limit, and one more for the excess. */
 static void check_told(uint32_t count, uint32_t limit)
 {
     uint32_t told = 0;
@@ -758,7 +758,7 @@ static void test_shard_removed_swapped_cut(void)
     spsh_loader_close(loader);
     spsh_dataset_close(dataset);
 
-    /* In the middle of an epoch: what is open stays what it was. */
+    /* In the middle of an epoch: open files keep their contents. */
     REQUIRE(unlink(shard) == 0 && rename(kept, shard) == 0);
     dataset = open_on_disk();
     kit_plan.batch_utterances_max = 4;
@@ -807,7 +807,8 @@ static void check_still_fails(spsh_loader *loader)
     CHECK(strcmp(err.message, first.message) == 0);
 }
 
-/* Of the thread that reads, and, for segments of long recordings, of those that decode. */
+/* Deadlines of the thread that reads and, for segments of long recordings, of the decode threads.
+ */
 static void check_deadline(double seconds_min, bool is_shut)
 {
     spsh_loader_options opt = fault_options();

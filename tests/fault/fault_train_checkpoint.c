@@ -1,5 +1,6 @@
-/* fault_train_checkpoint.c: whatever happens during a save, the checkpoint before it or the new one
- * is there, whole; what was acknowledged is there for certain; damage is told and passed over. */
+/* fault_train_checkpoint.c: whatever fails during a save, the previous checkpoint or the new one is
+ * complete. An acknowledged checkpoint is durable. Damage is reported, and the damaged file is
+ * skipped. */
 #include <dirent.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -108,7 +109,7 @@ static void test_a_crash_at_each_call(void)
     kit_free(&s);
 }
 
-/* One call fails, and the training goes on. */
+/* One call fails, and the training continues. */
 static void fail_each_call(int os_errno, spsh_status want)
 {
     kit_state s;
@@ -199,7 +200,7 @@ static uint8_t *make_pair(char path[1024], size_t *ret_size)
     return test_file_read(path, ret_size);
 }
 
-/* What is opened; how often something was passed over goes to *ret_heard. */
+/* Open the newest good checkpoint; *ret_heard counts skipped ones. */
 static uint64_t open_pair(heard *h)
 {
     spsh__checkpoint c;
@@ -255,7 +256,8 @@ static void test_every_cut_is_passed_over(void)
     test_remove_tree(at("pair"));
 }
 
-/* A good file of another name is not what its name says; a folder in a file's place is no file. */
+/* A valid file under another name does not match its name; a folder in place of a file is not a
+ * file. */
 static void test_wrong_names_are_passed_over(void)
 {
     char path[1024];
@@ -318,7 +320,7 @@ static void test_a_later_version_is_not_passed_over(void)
 
 /* ---- what happens while a file is written ---- */
 
-/* The disk lies: what was synced and renamed is not what was written. */
+/* The disk loses data: a synced and renamed file has other contents than were written. */
 static int rename_and_damage(void *user, const char *from, const char *to)
 {
     const int rc = rename(from, to);

@@ -1,6 +1,6 @@
-/* fault_train_estimate.c: an allocation fails while an estimate is made: it says so, gives nothing,
- * and leaves nothing behind. The loader's own threads allocate, too, and who loses is up to them:
- * an estimate that does not need what failed there is good. */
+/* fault_train_estimate.c: an allocation fails during an estimate. The estimate must fail, return
+ * nothing, and free everything. The loader's threads allocate as well, and the failing thread
+ * varies: an estimate that does not need the failed allocation succeeds. */
 #include <inttypes.h>
 #include <stdlib.h>
 

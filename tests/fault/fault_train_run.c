@@ -1,9 +1,9 @@
-/* Whatever happens to a run: it goes on from what it saved, to the same bits, or says clearly why
- * it does not.
+/* Failures during a run: it must resume from its checkpoint with identical bits, or report clearly why
+ * it cannot.
  *
- *     test_train_run             all of it
- *     test_train_run --fewer     killed and stopped at a fifth of the places
- *     test_train_run FOLDER RUN  one start of a run there, as a process of its own
+ *     fault_train_run             all tests
+ *     fault_train_run --fewer     killed and stopped at a fifth of the places
+ *     fault_train_run FOLDER RUN  start one run there, in a separate process
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static void check_says(const kit_run *run, spsh_status rc, spsh_status want, con
     CHECK(strstr(run->err.message, text) != NULL);
 }
 
-/* ---- what the loader serves, changed on the way ---- */
+/* ---- utterances of the loader, changed during the run ---- */
 
 /* The linker gives these names.
  * NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming) */
@@ -98,7 +98,7 @@ static void kill_at_step(kit_run *run, uint64_t step)
         (void)raise(SIGKILL);
 }
 
-/* With a checkpoint behind each step and at the epochs' ends. */
+/* With a checkpoint after each step and at the end of each epoch. */
 #define OFTEN "train.checkpoint_every_s=1e-9"
 
 static void test_killed_at_each_step(void)
@@ -173,8 +173,8 @@ static spsh_io counting_io(void)
     return io;
 }
 
-/* Each change of a file is the last one once; every other time the process that goes on is killed
- * as well, at a change drawn. */
+/* Kill the run at each change of a file. Every other time, kill the resumed process as well, at a
+ * random change. */
 static void test_killed_at_each_write(void)
 {
     const spsh_io io = counting_io();
@@ -313,7 +313,7 @@ static void list_checkpoints(const char *folder, char *names, size_t capacity)
     REQUIRE(length < capacity);
 }
 
-/* In the middle of the file whose name stands at `name`. */
+/* Damage the middle of the file whose name is at `name`. */
 static void damage(const char *folder, const char *name)
 {
     char path[1024];
@@ -356,9 +356,9 @@ static void test_damaged_checkpoints(void)
     CHECK_STR(after, before);
 }
 
-/* ---- numbers that are none ---- */
+/* ---- values that are not finite ---- */
 
-/* Of the lines of a kind: the sum of a key's numbers, and the last one. */
+/* Sum of a key's numbers over the lines of one kind, and the last number. */
 static double read_metrics(const char *folder, const char *kind, const char *key, double *ret_last)
 {
     char path[1024], line[8192], quoted_kind[64], quoted[64];
@@ -407,7 +407,7 @@ static void test_a_batch_that_is_no_number(void)
     CHECK(train_kit_weights("nan") != whole_weights);
 }
 
-/* Behind a step that was left out all is as in front of it. */
+/* After a skipped step the state is as before it. */
 static void test_a_step_that_is_left_out(void)
 {
     kit_run with = {.folder = "with"}, before = {.folder = "before"};
@@ -431,7 +431,7 @@ static void test_nothing_but_such_batches(void)
     served = (struct served){0};
 }
 
-/* A rate that blows the weights up: the next losses are none. */
+/* A rate at which the weights diverge: the next losses are not finite. */
 static void test_a_rate_that_is_too_high(void)
 {
     kit_run run = {
@@ -444,7 +444,7 @@ static void test_a_rate_that_is_too_high(void)
 
 /* ---- what cannot be learnt from ---- */
 
-/* Windows of 60 ms: the shortest utterances have none. */
+/* Windows of 60 ms: the shortest utterances have no frames. */
 static void test_utterances_that_teach_nothing(void)
 {
     kit_run run = {
@@ -521,7 +521,7 @@ static void test_other_settings(void)
     CHECK(train_kit_weights("other") != whole_weights);
 }
 
-/* Without a configuration the run's own counts, and nothing is said to have changed. */
+/* Without a configuration the run's own configuration applies, and no change is reported. */
 static void test_its_own_settings(void)
 {
     half_a_run("own");
@@ -548,7 +548,7 @@ static void test_another_vocabulary(void)
     check_same("words");
 }
 
-/* Data that are gone are missed by name; the same data elsewhere will do. */
+/* A missing dataset is an error with its name; the same data at another path are accepted. */
 static void test_data_that_moved(void)
 {
     char train[1100], dev[1100];

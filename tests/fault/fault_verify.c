@@ -1,9 +1,9 @@
-/* fault_verify.c: damage anywhere is found, named by file and part, and costs what is said.
+/* fault_verify.c: damage anywhere is found, with its file and part, and costs the reported utterances.
  *
- *     test_verify            every bit of the structures, a bit of every few bytes of the rest
- *     test_verify --all      a bit of every byte of every file
- *     test_verify --fewer    a quarter of the bits, larger steps through other sweeps
- *     test_verify --races    of that what several threads do
+ *     fault_verify            every bit of the structures, a bit of every few bytes of the rest
+ *     fault_verify --all      a bit of every byte of every file
+ *     fault_verify --fewer    a quarter of the bits, larger steps through other sweeps
+ *     fault_verify --races    only the multithreaded checks
  */
 #include "fault_alloc.h"
 #include "fault_io.h"
@@ -154,7 +154,7 @@ static uint64_t sparse_step = 601;
 static uint64_t cut_step = 2000;   /* at most, from one truncation to the next */
 static uint64_t memory_stride = 1; /* from one allocation that fails to the next */
 
-/* Flip one bit; the damage must be in this file; `part` is a list of what it may be called. */
+/* Flip one bit. The damage must be in this file; `part` lists the permitted names of the part. */
 static void check_flip(const char *name, int fd, uint64_t offset, unsigned bit)
 {
     findings found;
@@ -417,7 +417,7 @@ static void test_every_truncation_of_a_shard(void)
         CHECK(found.count >= 1);
         REQUIRE(pwrite(fd, bytes, (size_t)size, 0) == (ssize_t)size);
     }
-    /* Longer: what was sealed is there, and something behind it. */
+    /* A file that is too long: the sealed bytes are intact, and other bytes follow. */
     REQUIRE(ftruncate(fd, (off_t)size + 4096) == 0);
     findings found;
     spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
@@ -461,7 +461,8 @@ static void test_a_shard_of_many_blocks(void)
             CHECK_STR(found.list[n].id, ids[n]);
             CHECK_U64(found.list[n].utterances, n == 3 ? 142 : 143);
         }
-        /* The index as well: the heads say what is hit; of the damaged head nothing is known. */
+        /* Damage to the index as well: the record heads identify the damaged records, except for a
+         * damaged head. */
         flip(fd, seal.file_bytes - 16384, 0);
         CHECK_I64(verify(path, jobs, 0, &found, &result), SPSH_OK);
         print_findings(&found);

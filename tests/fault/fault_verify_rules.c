@@ -1,6 +1,6 @@
-/* fault_verify_rules.c: files whose checksums are all right and whose content is not: an index that
- * does not follow from the blocks is found, and nonsense neither crashes verify and repair nor
- * passes as what was sealed. */
+/* fault_verify_rules.c: files with correct checksums and wrong contents. An index that does not
+ * match the blocks is found. Nonsense must neither crash verify and repair nor pass as a sealed
+ * file. */
 #include "noise_dataset.h"
 #include "reseal.h"
 #include "speechshard/verify.h"
@@ -99,7 +99,7 @@ static void test_header_and_footers_that_do_not_fit(void)
         reseal(copy, size);
         write_file(copy, size);
         CHECK_I64(verify(0, &f), SPSH_OK);
-        /* first_record and first_utterance are told by the dataset alone */
+        /* only the dataset reveals first_record and first_utterance */
         CHECK(f.count > 0 || (at >= 38 && at < 56) || at >= 96);
         memcpy(copy, good, size);
         copy[size - 8192 + at] ^= 1;

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A pack from a compressed archive is killed at many system calls, and rerun: the dataset must be that of the folder, and
-# what was unpacked for a plan must not be unpacked again. Also: archives from standard input, and disks that are full.
+# A pack from a compressed archive is killed at many system calls, and rerun: the dataset must equal the pack of the folder, and
+# files that were unpacked for a plan must not be unpacked again. Also: archives from standard input, and full disks.
 # usage: pack_archive_test.sh [STEP]
 # shellcheck disable=SC1091,SC2154 # the kit sets work, command, make_corpus and failures
 source "$(dirname "$0")/../support/pack_kit.sh"
@@ -13,7 +13,7 @@ tar -C "$work/folder" -czf "$work/corpus/corpus.tar.gz" .
 tar -C "$work/folder" -cf "$work/plain/corpus.tar" .
 packs() { "$command" pack "$@" "${options[@]}" >/dev/null 2>"$work/message"; }
 packs "$work/folder" -o "$work/want" || fail "plain pack: $(cat "$work/message")"
-# Names of the root stand in the reports only.
+# Only the reports contain names of the root.
 same() {
     for part in index-00000001.spsh manifest.spsh reports/rejects.jsonl shards; do
         diff -rq "$work/want/$part" "$1/$part" >/dev/null || fail "$2: $part is not that of the folder"
@@ -34,7 +34,7 @@ for form in corpus/corpus.tar.gz plain/corpus.tar; do
     rm -rf "$work/got"
 done
 
-# What ends too early publishes nothing and leaves nothing.
+# A truncated archive publishes nothing and leaves nothing.
 head -c -12000 "$work/plain/corpus.tar" | packs - -o "$work/got" && fail "half a tar was packed"
 [ ! -e "$work/got" ] || fail "half a tar left something"
 head -c 3000 "$work/corpus/corpus.tar.gz" | packs - -o "$work/got" && fail "half a tar.gz was packed"
@@ -61,7 +61,7 @@ strace -f -qq -o "$work/trace" -e trace=pwrite64 -e inject=pwrite64:error=ENOSPC
 grep -q "no room to unpack" "$work/message" || fail "a full disk: $(cat "$work/message")"
 [ ! -e "$work/got" ] || fail "a full disk left something"
 
-# What looks for leaks cannot work where strace does: the runs here are cut short anyway.
+# The leak checker does not work under strace; the runs here are killed anyway.
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 points=0
 n=1

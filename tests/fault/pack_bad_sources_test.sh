@@ -1,5 +1,5 @@
 #!/bin/bash
-# What users' folders really hold: each bad file is named with its reason, everything else is packed.
+# Files that users' folders contain: each bad file is named with its reason, and all others are packed.
 # shellcheck disable=SC1091,SC2154 # the kit sets work, command, make_corpus and failures
 source "$(dirname "$0")/../support/pack_kit.sh"
 
@@ -69,7 +69,7 @@ done
 rows=$(jq '.rows_in == .packed + .rejected' "$work/out/reports/pack.json")
 [ "$rows" = true ] || fail "rows_in = packed + rejected: $(cat "$work/out/reports/pack.json")"
 
-# --strict withholds; the same command without it publishes what was packed.
+# --strict publishes nothing; the same command without it publishes the packed utterances.
 "$command" pack "$c" -o "$work/strict" --strict --quiet >/dev/null 2>&1
 [ $? -eq 1 ] || fail "--strict with rejects: exit status"
 [ ! -e "$work/strict/manifest.spsh" ] || fail "--strict published"
@@ -88,7 +88,7 @@ check_same "$work/out" "$work/strict" "after --strict"
 jq -r .reason "$work/twice/reports/rejects.jsonl" | sort | tr '\n' ' ' | grep -qx 'dup_id missing_audio ' ||
     fail "reasons: $(cat "$work/twice/reports/rejects.jsonl")"
 
-# Nothing to pack: says so, leaves no state behind, and packs once there is something.
+# Nothing to pack: it reports this, leaves no state, and packs once there is a file.
 printf 'path\ttext\n%s\tlater\n' "$work/later.wav" >"$work/later.tsv"
 "$command" pack "$work/later.tsv" -o "$work/later" --quiet >/dev/null 2>"$work/message"
 [ $? -eq 1 ] || fail "nothing to pack: exit status"

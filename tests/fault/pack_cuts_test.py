@@ -43,7 +43,7 @@ def clip_maker(program):
         path.parent.mkdir(parents=True, exist_ok=True)
         suffix = path.suffix if path.suffix in archive_form.AUDIO else ".wav"
         made = path.parent / f"make-clip-{os.getpid()}{suffix}"
-        # Short clips: the number of blocks counts here, not what they hold.
+        # Short clips: only the number of blocks matters here.
         subprocess.run([program, str(made), str(min(seconds, 0.1)), str(rate), str(channels), str(seed)], check=True)
         made.replace(path)
         return path
@@ -75,7 +75,7 @@ def cuts_of(form, data, chance):
 
 
 def check(command, folder, name, data, size):
-    """None, or what is wrong."""
+    """None, or a description of the failure."""
     with tempfile.TemporaryDirectory(dir=folder) as work:
         path = pathlib.Path(work) / name
         path.write_bytes(data[:size])

@@ -9,8 +9,8 @@ later=${2:-1}
 command -v strace >/dev/null || { echo "strace is not installed"; exit 77; }
 strace -o /dev/null true 2>/dev/null || { echo "ptrace is not allowed here"; exit 77; }
 
-# Each recording has a segment that it does not reach to, first, and one that it has: what is rejected just before a shard is
-# sealed is counted once.
+# Each recording has a segment that is past its end, first, and one that is inside: a row that is
+# rejected just before a shard is sealed is counted once.
 "$make_corpus" "$work/corpus" 24 800
 (cd "$work/corpus" && printf 'path\tstart\tend\n' && find . -name '*.wav' -printf '%P\t1000\t1001\n%P\t0.005\t\n') >"$work/table" && mv "$work/table" "$work/corpus/corpus.tsv"
 options=(--jobs 2 --shard-size 64K --codec pcm --max-rejects 100%)

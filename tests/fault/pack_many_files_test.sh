@@ -7,7 +7,7 @@ count=${1:-200000}
 "$make_corpus" "$work/seed" 1 20
 mkdir "$work/flat"
 cp "$work/seed/speaker-00/utterance-00000.wav" "$work/flat/0.wav"
-# Hard links: their number is limited by the file system, so every 1000 files get a copy of their own.
+# Hard links: the file system limits their number, so every 1000 files share one copy.
 (cd "$work/flat" && awk -v n="$count" 'BEGIN {for (i = 1; i < n; i++) printf "%d\n", i}' |
     perl -ne 'chomp; my $of = $_ - $_ % 1000;
               if ($_ % 1000 == 0) { system("cp", "0.wav", "$_.wav") == 0 or die }

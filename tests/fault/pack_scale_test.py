@@ -17,7 +17,7 @@ ARCHIVES = 10000
 MANIFEST_BYTES = 1 << 30
 MANIFEST_CLIPS = 200
 CLIP_SECONDS = 8
-# The 256 MiB of --memory, as much again for everything else, 64 bytes a row.
+# The 256 MiB of --memory, the same again for everything else, and 64 bytes per row.
 FIXED_BYTES = 512 << 20
 ROW_BYTES = 64
 

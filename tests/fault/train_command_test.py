@@ -1,6 +1,6 @@
-"""The command's answers to signals and to a disk that is full in earnest: exit statuses, what is said, what is there.
+"""The command's reaction to signals and to a disk that is really full: exit status, messages, files.
 
-    train_command_test.py SPEECHSHARD TRAIN_RANK
+train_command_test.py SPEECHSHARD TRAIN_RANK
 """
 import os
 import pathlib
@@ -74,7 +74,7 @@ def test_a_second_signal_ends():
 
 
 def has_own_mounts():
-    """A namespace with a small disk in it, as anybody may have where the system lets them."""
+    """Whether a namespace with a small disk can be made; any user can if the system allows it."""
     words = ["unshare", "-rm", "sh", "-c", f"mount -t tmpfs -o size=64k none {base}"]
     return shutil.which("unshare") is not None and subprocess.run(words, capture_output=True).returncode == 0
 
@@ -89,7 +89,8 @@ def fill(disk):
 
 
 def test_a_full_disk():
-    """Inside a namespace: told, goes on; stopped while it is full: exit 1, what was there stays."""
+    """Inside a namespace: the full disk is reported, and the run continues. Stopped while the disk is full: exit 1,
+    existing files stay."""
     disk = base / "disk"
     run = disk / "run"
     process = start(run, FOR_EVER, "train.checkpoint_every_s=0.05")

@@ -1,5 +1,5 @@
-/* fuzz_alignments.c: a file of alignments, plain or compressed: what is read has each utterance
- * once, and as many states a frame as it says. */
+/* fuzz_alignments.c: a file of alignments, plain or compressed. An accepted file has each utterance
+ * once, with its stated number of states per frame. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,8 +1,8 @@
-/* fuzz_archive.c: any bytes as an archive: sniffed, read member by member, and as a stream.
+/* fuzz_archive.c: any bytes as an archive: detected, read member by member, and as a stream.
  *
- * What a member says must hold: names stay below the archive, pieces lie inside the file, and those
- * of a tar have the bytes that reading gives. A zip can contradict itself about how long a stored
- * member is.
+ * A member must keep its promises: names stay below the archive, pieces are inside the file, and
+ * pieces of a tar have the bytes that reading returns. A zip can contradict itself about the length
+ * of a stored member.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,9 @@
 
 #include "ingest/view/archive_file.h"
 
-#define READ_BYTES_MAX ((uint64_t)4 << 20) /* of an archive that unpacks to more, the begin */
+#define READ_BYTES_MAX                                                                             \
+    ((uint64_t)4 << 20) /* of an archive that unpacks to more, only the beginning
+                                              is read */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

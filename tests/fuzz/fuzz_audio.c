@@ -32,7 +32,7 @@ static void check_decode(spsh_bytes file, spsh_codec codec, const spsh_decoder_o
             abort();
 }
 
-/* A decoder that another stream has gone through decodes as a new one does. */
+/* A decoder that has decoded another stream decodes like a new one. */
 static void check_reopen(spsh_decoder *decoder, spsh_bytes file, spsh_codec codec,
                          const spsh_decoder_options *options, spsh_status want,
                          uint64_t want_samples, const float *want_pcm)
@@ -80,7 +80,7 @@ static void check_decoder(spsh_bytes file, spsh_codec codec, const spsh_decoder_
     spsh_decoder_free(decoder);
 }
 
-/* Whatever looks like a page and fits gets its CRC. */
+/* Anything that looks like a page and fits gets its CRC. */
 static void reseal_pages(uint8_t *data, size_t size_bytes)
 {
     for (size_t at = 0; at + 27 <= size_bytes; at++) {

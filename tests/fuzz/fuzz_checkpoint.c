@@ -1,5 +1,5 @@
-/* fuzz_checkpoint.c: a checkpoint with changes, its checksums made right or not; what is accepted
- * must keep its promises: every element that it speaks of can be read. */
+/* fuzz_checkpoint.c: a checkpoint with changes, with or without corrected checksums. An accepted
+ * file must keep its promises: every element that it lists is readable. */
 #include "checkpoint/checkpoint_internal.h"
 #include "checkpoint_kit.h"
 #include "memory_io.h"

@@ -1,8 +1,8 @@
-/* fuzz_copy_plan.c: a plan that comes from anywhere is read or refused. The hash would stop nearly
- * all of what is made up, so it is made right first, unless the first byte says otherwise.
+/* fuzz_copy_plan.c: a plan from any source is read or rejected. The hash would reject nearly all
+ * inputs, so it is corrected first, unless the first byte says otherwise.
  *
- * What is read keeps its promises: drops lie inside their datasets, ids are there, and nothing is
- * dropped for what may never drop anything.
+ * An accepted plan keeps its promises: drops are inside their datasets, ids exist, and only reasons
+ * that may drop an utterance drop one.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     spsh_features_info info;
     spsh_error err;
 
-    /* Decoding checks for itself what it needs, so that it is tried on what inspect refuses too. */
+    /* Decoding does its own checks, so it is also tested on payloads that inspect rejects. */
     if (spsh_features_inspect(data, size_bytes, &info, &err) != SPSH_OK) {
         if (spsh_features_decode(payload, 0, 0, rows, scratch, &err) == SPSH_OK)
             abort();

@@ -1,6 +1,6 @@
-/* fuzz_flac_decode.c: arbitrary bytes as the subframes of a FLAC frame. Both forms of our own
- * decoder agree; and with the right checksum, libFLAC decodes the same from what they take. The
- * decoder that lets samples wrap is safe on all of it, at up to 24 bits, and agrees with both.
+/* fuzz_flac_decode.c: arbitrary bytes as the subframes of a FLAC frame. Both forms of our decoder must
+ * agree. libFLAC must decode the same from the accepted inputs, with the correct checksum. The decoder
+ * that lets samples wrap must be safe on all inputs at up to 24 bits, and agree with both.
  *
  *     byte 0: channels and stereo mode   byte 1: bits per sample - 4   bytes 2, 3: samples
  *     then subframes
@@ -164,7 +164,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     const size_t body = size_bytes - INPUT_HEAD;
     const size_t size = FRAME_HEAD + body;
     spsh__flac_frame frame = {.size_bytes = 0};
-    uint8_t *exact = (uint8_t *)malloc(size); /* what is read behind it is noticed */
+    uint8_t *exact = (uint8_t *)malloc(size); /* exact size: an over-read is noticed */
     uint8_t *file = (uint8_t *)malloc(HEAD_BYTES + size + 2);
     if (exact == NULL || file == NULL)
         goto out;

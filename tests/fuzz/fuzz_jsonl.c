@@ -64,8 +64,8 @@ static void compare_value(const spsh__json_value *got, const json_t *want)
     spsh__builder_free(&text);
 }
 
-/* Of a key that stands twice we pick the last, and inner names from each of its objects; escaped
- * keys we do not match: both are seldom, and left out of the comparison. */
+/* If a key appears twice, we use the last one, and inner names from each of its objects. We do not
+ * match escaped keys. Both are rare and excluded from the comparison. */
 static bool comparable(spsh_bytes raw)
 {
     json_t *strict = json_loadb((const char *)raw.data, raw.size_bytes,

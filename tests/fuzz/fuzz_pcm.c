@@ -1,6 +1,6 @@
-/* fuzz_pcm.c: hostile payloads of the codec `pcm`: inspect, decode whole and in part.
+/* fuzz_pcm.c: hostile payloads of the codec `pcm`: inspect, decode completely and in part.
  *
- * Every instruction set must come to the same result; ends the program where they differ.
+ * All instruction sets must produce equal results; the program ends if they differ.
  */
 #include "codec/pcm_internal.h"
 #include "speechshard/pcm.h"
@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 
 enum { VALUES_MAX = 1 << 16 };
 
-/* A piece of the payload without what is around it. */
+/* A piece of the payload without its surroundings. */
 static void decode_part(const uint8_t *data, size_t size_bytes, const spsh_pcm_info *info,
                         int16_t *pcm)
 {
@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     spsh_pcm_info info;
     spsh_error err;
 
-    /* Decoding checks for itself what it needs, so that it is tried on what inspect refuses too. */
+    /* Decoding does its own checks, so it is also tested on payloads that inspect rejects. */
     if (spsh_pcm_inspect(data, size_bytes, &info, &err) != SPSH_OK) {
         (void)!spsh_pcm_decode(data, size_bytes, 0, 1, pcm, &err);
         return 0;

@@ -1,6 +1,6 @@
-/* fuzz_settings.c: settings in YAML: every visit has a key, texts and a line of the text, in the
- * order of the lines; another reading makes as many. fuzz_train_settings.c has what is made of
- * them. */
+/* fuzz_settings.c: settings in YAML. Every visit has a key, texts, and a line of the text, in the
+ * order of the lines; a second reading makes the same visits. fuzz_train_settings.c tests their
+ * use. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 typedef struct visits {
     size_t count, text_bytes;
-    uint64_t line; /* of the last one */
+    uint64_t line; /* of the previous visit */
 } visits;
 
 static void must(bool condition)

@@ -1,5 +1,5 @@
-/* fuzz_shard.c: a small shard with changes, its checksums made right or not, read as a whole. What
- * is not made right may be read only when nothing that reading needs was changed.
+/* fuzz_shard.c: a small shard with changes, with or without corrected checksums, read completely.
+ * Without corrected checksums it may be read only if no byte that reading needs was changed.
  */
 #include "base/base_internal.h"
 #include "memory_io.h"

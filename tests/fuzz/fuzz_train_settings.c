@@ -1,5 +1,5 @@
-/* fuzz_train_settings.c: what is read as a configuration, or as a vocabulary, is written as a text
- * that gives the same text again; and a vocabulary decodes what it encodes. */
+/* fuzz_train_settings.c: an accepted configuration or vocabulary, written and read again, produces
+ * the same text. A vocabulary decodes what it encodes. */
 #include <stdlib.h>
 #include <string.h>
 
