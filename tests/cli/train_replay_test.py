@@ -75,13 +75,13 @@ def test_simulated_as_four_processes(work):
 
 
 def settings(work, name):
-    """Of a run's configuration, key: value, as it was resolved."""
+    """The resolved configuration of a run, as key: value."""
     lines = (work / name / "config.yaml").read_text(encoding="utf-8").splitlines()
     return dict(line.strip().split(": ", maxsplit=1) for line in lines if ": " in line)
 
 
 def test_what_a_clock_decides_is_not_the_runs(work):
-    """Another start, of processes or on a device, has threads and a backend of its own."""
+    """Another start, of processes or on a device, uses separate threads and another backend."""
     done = run("train", "tiny.yaml", "--simulate", "learners=2,step=250ms", "-o", "decided", "train.threads=3",
                "train.backend=auto", "train.epochs=1", cwd=work)
     equal(done.returncode, 0, done.stderr)
@@ -95,7 +95,8 @@ def test_what_a_clock_decides_is_not_the_runs(work):
 
 
 def test_nodes_are_the_records(work):
-    """Whoever started the processes has said how many are a node: a replay needs it, another start does not."""
+    """The launcher of the processes has set the number of processes per node: a replay needs it, another start does
+    not."""
     record(work, 2, "nodes", "train.strategy=hierarchical", "train.epochs=1")
     equal(settings(work, "nodes")["node_size"], "0", "of the run")
     equal(settings(work, "nodes/record")["node_size"], "2", "of the record")
@@ -128,7 +129,7 @@ def test_recorded_runs_again(work):
 
 
 def test_what_does_not_begin_leaves_no_record(work):
-    """The same command is not refused, once what was in its way has gone: that of rank 0 alone, and of all."""
+    """The same command succeeds after the obstacle was removed: one at rank 0, and one at all ranks."""
     words = ["--record", "train.strategy=ps-async", "train.epochs=1"]
     (work / "blocked" / "metrics.jsonl").mkdir(parents=True)
     codes, said = processes(work, 3, "blocked", *words)

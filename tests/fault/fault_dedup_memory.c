@@ -1,5 +1,6 @@
-/* fault_dedup_memory.c: each allocation of a fingerprint and of an alignment fails once, alone and
- * with all that follow. Earlier allocations must be freed (the address sanitizer checks).
+/* fault_dedup_memory.c: each allocation of a fingerprint and of an alignment fails once, as a
+ * single failure and with all that follow. Earlier allocations must be freed (the address sanitizer
+ * checks).
  */
 #include "fail_malloc.h"
 #include "fingerprint/align.h"

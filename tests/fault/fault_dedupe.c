@@ -20,7 +20,7 @@ static char folder[256];
 static char plan_path[PATH_BYTES], work_path[PATH_BYTES];
 static char dataset_paths[2][PATH_BYTES];
 static spsh_dedup_sources *sources;
-static uint8_t plan_hash[16]; /* of an undisturbed run */
+static uint8_t plan_hash[16]; /* plan hash of an undisturbed run */
 static uint64_t allocation_stride;
 
 /* Equal samples within and over datasets, and a louder one to listen to. */

@@ -814,7 +814,7 @@ static void check_deadline(double seconds_min, bool is_shut)
     spsh_loader_options opt = fault_options();
     const spsh_batch *batch = NULL;
     spsh_dataset *dataset = open_on_disk();
-    opt.read_deadline_ms = 1000; /* of good reads, too, which a busy machine makes wait */
+    opt.read_deadline_ms = 1000; /* applies to good reads as well, which a busy machine delays */
     kit_plan.utterance_seconds_min = seconds_min;
     heal();
     set_stuck(!is_shut, is_shut);

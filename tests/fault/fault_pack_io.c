@@ -11,10 +11,10 @@
 
 #define CLIPS 24U
 
-static char directory[256]; /* of this test */
+static char directory[256]; /* folder of this test */
 static char corpus[300];
 static char output[300];
-static uint8_t sum[16]; /* of the hashes of all files, by exclusive or: any order gives the same */
+static uint8_t sum[16]; /* exclusive or of the hashes of all files; independent of the order */
 static uint64_t stride; /* from one call that fails to the next */
 static uint64_t sweeps;
 
@@ -128,8 +128,8 @@ static void make_corpus(void)
     }
 }
 
-/* Fail call n for count calls; n runs until the calls of a whole pack are through. Sweeps begin at
- * calls of their own, so that together they fail most of them, whatever the stride. */
+/* Fail call n for count calls, until n exceeds the calls of a whole pack. Sweeps begin at different
+ * calls, so that together they fail most of them with any stride. */
 static void sweep(uint64_t fail_count, int fail_errno)
 {
     uint8_t wanted[16];

@@ -230,8 +230,8 @@ static uint64_t skipped_count(const plan_kit *kit, const spsh_plan_options *opt)
     return count;
 }
 
-/* A number that is in the file alone comes out of it; not when the file's keys are another plan's,
- * as those of another revision of the order are. */
+/* A number that only the file contains is read from it, unless the file has the keys of another
+ * plan or of another revision of the order. */
 static void test_it_is_read_when_its_keys_are_right(void)
 {
     enum { DATASET_KEY = 24, SKIPPED = 64 + 2 * 8 };
@@ -261,7 +261,7 @@ static void test_it_is_read_when_its_keys_are_right(void)
     plan_kit_close(&kit);
 }
 
-/* What is served depends on more options than what passes. */
+/* The served utterances depend on more options than the set that passes. */
 static void test_rates_after_resampling(void)
 {
     static const uint32_t rates[] = {8000, 0, 48000, 0};
@@ -278,7 +278,7 @@ static void test_rates_after_resampling(void)
     plan_kit_close(&kit);
 }
 
-/* Anything may come out, but for a crash: this is for the sanitizers. */
+/* Any result is permitted except a crash: this is for the sanitizers. */
 static void use_plan(const plan_kit *kit, const spsh_plan_options *opt)
 {
     const spsh_dataset *const list[] = {kit->dataset};

@@ -1,6 +1,6 @@
 /* fault_prepare_memory.c: each allocation of preparing and comparing recordings fails in turn. The
- * result equals that of a run with enough memory, or is SPSH_E_NO_MEMORY: never other bytes, a
- * reject, or a false copy.
+ * result must equal the result with enough memory, or be SPSH_E_NO_MEMORY. It must not be other
+ * bytes, a reject, or a false copy.
  *
  * The codec libraries allocate too, so the program replaces malloc for all of them. Opus and the
  * resampler are missing: libsndfile 1.2 and libsoxr 0.1.3 crash if an allocation fails.

@@ -1,5 +1,5 @@
-/* fault_repair.c: what is derived comes back byte for byte; of damaged blocks all that is intact
- * comes back, and what is lost is said; the damaged file is never touched. */
+/* fault_repair.c: derived parts are rebuilt byte for byte. From damaged blocks all intact records
+ * are saved, and losses are reported. The damaged file never changes. */
 #include "fault_alloc.h"
 #include "fault_io.h"
 #include "noise_dataset.h"
@@ -283,7 +283,7 @@ static void test_a_damaged_record_takes_its_utterances_with_it(void)
     CHECK_U64(count_damage(repaired), 0);
     drop_out();
 
-    /* Its head, too: then nothing says what it was called. */
+    /* Damage its head, too: its name is then lost. */
     bad.data[find_record(&bad, 2) + 40] ^= 4;
     test_file_write(path, bad.data, bad.size);
     make_out();
@@ -324,7 +324,7 @@ static void test_lost_metadata_names_the_recordings(void)
     free(good.data);
 }
 
-/* Any damage: what was not hit is in the output, and the output is whole. */
+/* Random damage: all undamaged records are in the output, and the output is valid. */
 static void test_random_damage(void)
 {
     char path[700], repaired[700];
@@ -394,7 +394,7 @@ static void test_a_shard_of_many_blocks(void)
         free(again.data);
         drop_out();
     }
-    /* A record beside an oversize one; and a block header, which costs nothing. */
+    /* A record next to an oversize one; and a block header, which costs nothing. */
     bad.data[find_record(&bad, 3) + 100000] ^= 1;
     bad.data[find_record(&bad, 9) - 20] ^= 1;
     test_file_write(path, bad.data, bad.size);
@@ -493,7 +493,7 @@ static void test_references_follow_renumbered_records(void)
     spsh_dataset_close(opened);
     test_remove_tree(again);
 
-    /* Record 0 is gone: so are its utterances in both shards. */
+    /* Record 0 is lost, and its utterances in both shards. */
     bad.data[find_record(&bad, 0) + 300] ^= 1;
     test_file_write(path, bad.data, bad.size);
     repair_dataset(again, NOISE_SHARDS * NOISE_RECORDS - 2, NOISE_SHARDS * NOISE_UTTERANCES - 4,
@@ -501,7 +501,7 @@ static void test_references_follow_renumbered_records(void)
     CHECK(has_loss(&lost, "utterance", "utterance-1-5"));
     test_remove_tree(again);
 
-    /* The whole shard is gone. */
+    /* The whole shard is missing. */
     REQUIRE(unlink(path) == 0);
     repair_dataset(again, 2 * NOISE_RECORDS, 2 * NOISE_UTTERANCES - 1, &lost);
     test_remove_tree(again);

@@ -1,6 +1,6 @@
-/* fault_text_memory.c: each allocation of a text join fails once, and then it and all that follow:
- * no memory is said, or the same is found. What was made before is freed (the address sanitizer
- * looks).
+/* fault_text_memory.c: each allocation of a text join fails once, as a single failure and with all
+ * that follow. The join must report it or find the same pairs. Earlier allocations must be freed
+ * (the address sanitizer checks).
  */
 #include "fail_malloc.h"
 #include "spsh_test.h"

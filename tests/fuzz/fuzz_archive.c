@@ -11,9 +11,7 @@
 
 #include "ingest/view/archive_file.h"
 
-#define READ_BYTES_MAX                                                                             \
-    ((uint64_t)4 << 20) /* of an archive that unpacks to more, only the beginning
-                                              is read */
+#define READ_BYTES_MAX ((uint64_t)4 << 20) /* bytes that are read of an archive */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 typedef struct visits {
     size_t count, text_bytes;
-    uint64_t line; /* of the previous visit */
+    uint64_t line; /* line of the previous visit */
 } visits;
 
 static void must(bool condition)

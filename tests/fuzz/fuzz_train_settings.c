@@ -1,5 +1,5 @@
-/* fuzz_train_settings.c: an accepted configuration or vocabulary, written and read again, produces
- * the same text. A vocabulary decodes what it encodes. */
+/* fuzz_train_settings.c: writing an accepted configuration or vocabulary and reading it again
+ * produces the same text. A vocabulary decodes its own encodings. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,10 +1,9 @@
-/* dump_order.c: made datasets, options, and the order that the loader makes of them, as text.
+/* dump_order.c: prints datasets, options, and the loader's order for them, as text.
  *
- *     dump_order > text      then spsh_order.py, which is written from docs/LOADER.md, must say the
- * same
+ *     dump_order > text      spsh_order.py, an implementation of docs/LOADER.md, must print the same
  *
- * A line of JSON for the input; then, for three epochs, a line a rank and call: epoch, call, rank,
- * flags, step, the cursor behind it, and the items; and a line a window for some substitutes.
+ * A line of JSON is the input. Then, for three epochs, one line per rank and call has epoch, call, rank,
+ * flags, step, the cursor after it, and the items; one line per window has some substitutes.
  */
 #include "index_dataset.h"
 #include "speechshard/sampler.h"
@@ -196,7 +195,7 @@ static void print_substitutes(spsh_sampler *sampler, const spsh_planned_batch *b
     putchar('\n');
 }
 
-/* A line a rank; false when the epoch ends. */
+/* Prints one line per rank; false at the end of the epoch. */
 static bool print_call(const spsh_plan *plan, spsh_sampler *const *samplers, uint32_t world_size,
                        uint64_t call)
 {

@@ -1,35 +1,35 @@
 #!/usr/bin/env python3
-"""Reference vectors of the features, by programs that share nothing with featgen.
+"""Reference vectors of the features, from programs that share no code with featgen.
 
-    features_reference.py            how far each of them is from the formulas: a table
-    features_reference.py --write    make features/ beside this file anew; needs all that is named below
+    features_reference.py            print how far each program is from the formulas
+    features_reference.py --write    write features/ next to this file; needs all programs below
 
-Each case is a signal and the text of feature options. Whoever can compute it does:
+Each case is a signal and the text of feature options. Each program that supports the case computes it:
 
-    formula     docs/FEATURES.md in numpy, float64 throughout: it tells which side errs
+    formula     docs/FEATURES.md in numpy, all float64: it shows which side is wrong
     torchaudio  torchaudio.compliance.kaldi
     knf         kaldi-native-fbank: OnlineFbank, OnlineMfcc, Stft, compute_cmvn_stats, and
-                OnlineWhisperFbank, whose frames lie as Kaldi's without snip-edges, not as Whisper's
-    whisper     openai-whisper's own log_mel_spectrogram
-    librosa     librosa.stft, filters.mel; scipy's windows
+                OnlineWhisperFbank, whose frames are those of Kaldi without snip-edges, not Whisper's
+    whisper     log_mel_spectrogram of openai-whisper
+    librosa     librosa.stft, filters.mel; windows of scipy
 
-Signals are made here, from integers and a sine, and stored, so that no library decides over them.
+The signals are made here, from integers and a sine, and stored, so that they depend on no library.
 
-features/vectors.txt, one item a line; a line with # is a comment:
+features/vectors.txt, one item per line; a line with # is a comment:
 
     signal NAME RATE COUNT             COUNT int16, little-endian, next in signals.i16
-    case NAME SIGNAL FRAMES DIM TEXT   TEXT for spsh_feature_options_parse; FRAMES x DIM values are wanted
+    case NAME SIGNAL FRAMES DIM TEXT   TEXT for spsh_feature_options_parse; FRAMES x DIM values are expected
     values WHO UNIT TOLERANCE FIRST COUNT STEP COLUMN
                                        rows FIRST, FIRST + STEP, ... (COUNT of them), columns COLUMN to the
                                        last, by WHO: float32, little-endian, next in values.f32. UNIT abs:
                                        |difference| <= TOLERANCE; UNIT rel: <= TOLERANCE * the largest
                                        |value| of these
 
-A tolerance follows from how far WHO is from the formulas in that case: four times that; in mels not more than
-1e-3 where that leaves room for twice. For the formulas themselves, and librosa, which computes in float64, it
-is four times the nearest of the others, which compute in float32 as featgen does; where there is none of
-these, ALONE has it. What float32 cannot tell from nothing beside something loud (a sweep without noise,
-a single bin) is as far apart in all of them.
+A tolerance is four times the distance of WHO from the formulas in that case. In mels it is at most 1e-3, if that
+is at least twice the distance. For the formulas and librosa, which compute in float64, it is four times the
+distance of the nearest other program, which computes in float32 like featgen; without one, ALONE has it. In all
+programs, values that float32 cannot distinguish from zero next to a loud one (a sweep without noise, a single
+bin) differ by as much.
 """
 
 import importlib
@@ -334,7 +334,7 @@ def formula(samples, o):
 
 
 # ---------------------------------------------------------------------------------------------- others
-# Each returns rows, or None for what it does not have. The first column that counts comes with them.
+# Each function returns rows and the first column that counts, or None for unsupported cases.
 
 KALDI_WINDOWS = dict(
     povey="povey", hann="hanning", hamming="hamming", blackman="blackman", rectangular="rectangular"
@@ -573,7 +573,7 @@ PACKAGES = {
 
 # ---------------------------------------------------------------------------------------------- cases
 
-# Name, options, signals. The rate of the signal is put behind the text where it is not 16 kHz.
+# Name, options, signals. The rate of the signal is appended to the text if it is not 16 kHz.
 EVERY16 = "chirp16 noise16 speech16 tones16 clip16 silence16 quiet16 impulse16"
 CASES = [
     (

@@ -1,5 +1,5 @@
-/* golden_augment.c: draws and samples beside those of augment_reference.py, an implementation of
- * docs/FEATURES.md that shares nothing with this one; and the same bits from every instruction set.
+/* golden_augment.c: compare draws and samples with those of augment_reference.py, an independent
+ * implementation of docs/FEATURES.md. All instruction sets must produce identical bits.
  */
 #include "augment/augmenter.h"
 #include "spsh_test.h"
@@ -169,7 +169,7 @@ static void test_samples(void)
             check_samples(augmenter, fields, isas[i]);
     }
     CHECK_U64(count, 9);
-    CHECK_U64(work_hash, UINT64_C(269924004049501560)); /* of every compiler and machine */
+    CHECK_U64(work_hash, UINT64_C(269924004049501560)); /* on every compiler and machine */
     (void)fclose(file);
     spsh_augmenter_close(augmenter);
 }

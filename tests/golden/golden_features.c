@@ -24,7 +24,7 @@ typedef struct signal {
     int16_t *samples;
 } signal;
 
-/* The largest difference of one program over the cases of one preset, beside what is allowed. */
+/* Largest difference of one program over the cases of one preset, with its tolerance. */
 typedef struct seen {
     char preset[NAME_BYTES];
     char who[NAME_BYTES];
@@ -41,7 +41,7 @@ typedef struct vectors {
     seen table[SEEN_MAX];
     size_t seen_count;
     size_t case_count, isa_count;
-    /* of the case at hand */
+    /* name of the current case */
     char name[NAME_BYTES];
     char preset[NAME_BYTES];
     float *rows;

@@ -1,5 +1,5 @@
-# shellcheck shell=sh disable=SC2034 # used where this is sourced
-# What the golden tests share: `. golden_kit.sh` gives $here, and $work, which is removed in the end.
+# shellcheck shell=sh disable=SC2034 # used by scripts that source this file
+# Helpers of the golden tests: `. golden_kit.sh` sets $here, and $work, which is removed at the end.
 set -eu
 here=$(dirname "$0")
 work=$(mktemp -d)

@@ -14,8 +14,8 @@
 
 enum { BATCH_MAX = 8, LABELS_MAX = 64, LINE_BYTES = 512, NAME_BYTES = 64, STEPS = 10 };
 
-/* How far a backend may be off: the losses of the first steps, those of all, gradients beside the
- * largest of their slice. */
+/* Tolerances of a backend: for the losses of the first steps, for all losses, and for gradients
+ * relative to the largest of their slice. */
 typedef struct tolerance {
     const char *backend;
     double loss, later_loss, gradient;
@@ -42,7 +42,7 @@ typedef struct fixture {
     float *features;
     uint32_t lengths[BATCH_MAX], label_offsets[BATCH_MAX + 1], labels[LABELS_MAX];
     uint32_t utterances, step;
-    double loss;                   /* of the forward at hand */
+    double loss;                   /* loss of the current forward pass */
     double loss_off, gradient_off; /* largest of the case */
 } fixture;
 
@@ -53,7 +53,7 @@ static float *next_values(fixture *f, size_t count)
     return values;
 }
 
-/* The next word of a line; empty behind the last. */
+/* The next word of a line; empty after the last one. */
 static char *next_word(char **text)
 {
     char *word = *text + strspn(*text, " ");
@@ -229,7 +229,7 @@ static void check_gradient(fixture *f, char *text)
         f->backend, got, spsh__at(f->backend->ops, spsh__model_gradients(f->model), p->offset),
         count);
 
-    double largest = 1e-2, off = 0; /* a bias before a norm has none but rounding */
+    double largest = 1e-2, off = 0; /* a bias before a norm has no gradient except rounding */
     for (size_t i = 0; i < count; i++) {
         largest = fmax(largest, fabs((double)want[i]));
         off = fmax(off, fabs(got[i] - (double)want[i]));

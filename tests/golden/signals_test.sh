@@ -1,7 +1,7 @@
 #!/bin/sh
-# What is found in generated signals is what NAME.txt holds, and what a second implementation
-# (spsh_NAME.py, from docs/FINGERPRINT.md) finds in the same samples.
-# Usage: signals_test.sh NAME DUMP_NAME MODULES   (a program of the test build, what spsh_NAME.py imports)
+# The results for generated signals must equal NAME.txt, and the results of a second implementation
+# (spsh_NAME.py, from docs/FINGERPRINT.md) for the same samples.
+# Usage: signals_test.sh NAME DUMP_NAME MODULES   (a program of the test build; modules that spsh_NAME.py imports)
 # shellcheck source=tests/golden/golden_kit.sh
 . "$(dirname "$0")/golden_kit.sh"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A second reader of checkpoints, written from docs/FORMAT.md 10 alone: spsh_checkpoint.py FILE
+"""A second reader of checkpoints, written only from docs/FORMAT.md 10: spsh_checkpoint.py FILE
 
-It checks every rule and prints what is in the file, as `test_train_checkpoint dump FILE` does.
+It checks every rule and prints the contents of the file, like `unit_train_checkpoint dump FILE`.
 """
 import struct
 import sys

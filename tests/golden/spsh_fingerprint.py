@@ -129,7 +129,7 @@ def logarithm(x):
 
 
 def analyse(x, size, edges, floor):
-    """Logarithms of band energies and of their sum, one row a frame."""
+    """Logarithms of band energies and of their sum, one row per frame."""
     count = 0 if len(x) < size else (len(x) - size) // HOP + 1
     if count == 0:
         return np.zeros((0, len(edges) - 1), np.int64), np.zeros(0, np.int64)

@@ -149,7 +149,7 @@ class Plan:
         return passing
 
     def make_domains(self):
-        """Numbered by dataset, then by name, then what has none."""
+        """Numbered by dataset, then by name; utterances without a domain come last."""
         self.domains = []
         for dataset, utterances in enumerate(self.datasets):
             members = {}

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A second reader of the format, written from docs/FORMAT.md alone, for tests.
+"""A second reader of the format, written only from docs/FORMAT.md, for tests.
 
-    spsh_reader.py DATASET       one JSON object an utterance
+    spsh_reader.py DATASET       one JSON object per utterance
     spsh_reader.py SHARD.spsh    checks one shard
 
-It checks all that it can: checksums, padding, counts; and it derives the indexes again from what
-they are derived from. Any disagreement ends it with exit code 1.
+It checks checksums, padding, and counts, and derives the indexes again from their sources. It exits with 1
+on any disagreement.
 """
 import json
 import os

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Fingerprint segments a second time, from docs/FORMAT.md 8 and docs/FINGERPRINT.md: spsh_segment.py DATASET
+"""A second implementation of fingerprint segments, from docs/FORMAT.md 8 and docs/FINGERPRINT.md: spsh_segment.py
+DATASET
 
-Every column of every segment is made again from the dataset's records, which must be WAV files of 16 bits, and compared. Where chunks are
-cut is not looked at here, but what they say of themselves is.
+It computes every column of every segment again from the dataset's records, which must be 16-bit WAV files, and
+compares. It does not check the bounds of chunks, but checks their digests.
 """
 import io
 import os

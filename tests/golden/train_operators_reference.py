@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What PyTorch computes where the trainer has an operator of its own, in double precision on a CPU.
+"""PyTorch's results for operations that the trainer implements itself, in double precision on a CPU.
 
-    train_operators_reference.py            compare with train_operators.txt beside this one
-    train_operators_reference.py --write    make it anew
+    train_operators_reference.py            compare with train_operators.txt next to this file
+    train_operators_reference.py --write    write it again
 
 Element i of input number s is value(i, s) below; the loss is the sum of the outputs times value(i, 90). A line
-is NAME CHECKSUM: the sum of the elements times value(i, 91). golden_train_torch.c computes the same ones.
+is NAME CHECKSUM: the sum of the elements times value(i, 91). golden_train_torch.c computes the same checksums.
 """
 
 import sys

@@ -148,7 +148,7 @@ class DS2(nn.Module):
                     parameter.copy_(torch.from_numpy(values).view_as(parameter))
 
     def forward(self, features, lengths):
-        """features [N][T][F], zero behind lengths; logits [T'][N][V] and their lengths."""
+        """features [N][T][F], zero after lengths; returns logits [T'][N][V] and their lengths."""
         x = features.transpose(1, 2).unsqueeze(1)
         lengths = (lengths + 1) // 2
         frames = (features.shape[1] + 1) // 2

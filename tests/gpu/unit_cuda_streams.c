@@ -223,7 +223,8 @@ static void test_order_by_events(void)
     }
 }
 
-/* A wait is for the last mark before it; an event without one is none to wait for. */
+/* A wait applies to the last recording before it; an event that was never recorded has no effect.
+ */
 static void test_marks(void)
 {
     void *fresh = NULL;
@@ -340,7 +341,7 @@ static void test_graph(void)
         fill(third, other_memory, 0);
         must(spsh_cuda_synchronize(cuda, third, &err));
     }
-    /* Twice on two streams, one behind the other. */
+    /* Twice on two streams, one after the other. */
     must(table->graph_launch_fn(graph, third, &err));
     record(event, third);
     wait_for(event, first);
@@ -350,7 +351,7 @@ static void test_graph(void)
     table->graph_close_fn(NULL);
 }
 
-/* What is captured is not done; memory may be allocated meanwhile. */
+/* Captured work does not run; memory may be allocated meanwhile. */
 static void test_capture_is_not_done(void)
 {
     void *graph = NULL, *more = NULL, *host = NULL;
@@ -406,9 +407,9 @@ static void test_bad_captures(void)
     fill(second, other_memory, 3);
     record(event, second);
     must(table->graph_begin_fn(first, &err));
-    check_over(spsh_cuda_event_wait(cuda, event, first, &err)); /* for what is outside */
+    check_over(spsh_cuda_event_wait(cuda, event, first, &err)); /* for work outside the capture */
 
-    must(table->graph_begin_fn(first, &err)); /* a stream that nobody waits for */
+    must(table->graph_begin_fn(first, &err)); /* a stream without a dependent one */
     record(event, first);
     wait_for(event, second);
     fill(second, other_memory, 3);
@@ -427,7 +428,7 @@ static void test_bad_captures(void)
     CHECK(graph == NULL);
 }
 
-/* Threads with streams of their own. */
+/* Threads with separate streams. */
 static void *use_alone(void *opaque)
 {
     const uint8_t own = *(const uint8_t *)opaque;
@@ -484,9 +485,10 @@ static void test_capture_beside_threads(void)
     table->graph_close_fn(graph);
 }
 
-/* ---- what the twin alone can show ---- */
+/* ---- only the host emulation can show this ---- */
 
-/* A copy from pinned memory reads it when its turn comes: what is written too early is seen. */
+/* A copy from pinned memory reads it when the copy runs: a write that comes too early is visible.
+ */
 static void test_pinned_is_read_late(void)
 {
     memset(pinned, 1, BYTES);
@@ -517,11 +519,11 @@ static void test_hazards(void)
     fill(first, memory, 1); /* a write, then a read */
     copy(second, other_memory, memory);
     CHECK_U64(hazards(), 1);
-    copy(first, other_memory, memory); /* of pinned memory */
+    copy(first, other_memory, memory); /* from pinned memory */
     copy(first, pinned, memory);
     copy(second, pinned, other_memory);
     CHECK_U64(hazards(), 2); /* other_memory, too */
-    record(event, first);    /* an event before it is none behind it */
+    record(event, first);    /* a recording before the copy does not order it */
     fill(first, memory, 1);
     wait_for(event, second);
     fill(second, memory, 2);
@@ -603,7 +605,7 @@ static void test_hazards_of_graphs(void)
 
     graph = make_graph();
     CHECK_U64(hazards(), 0);
-    must(table->graph_launch_fn(graph, first, &err)); /* a launch and what is beside it */
+    must(table->graph_launch_fn(graph, first, &err)); /* a launch and concurrent work */
     fill(third, other_memory, 1);
     CHECK(hazards() > 0);
     must(table->graph_launch_fn(graph, first, &err));
@@ -611,7 +613,7 @@ static void test_hazards_of_graphs(void)
     wait_for(event, third);
     fill(third, other_memory, 1);
     must(spsh_cuda_synchronize(cuda, third, &err));
-    must(table->graph_launch_fn(graph, first, &err)); /* a launch comes behind the last one */
+    must(table->graph_launch_fn(graph, first, &err)); /* a launch follows the previous one */
     must(table->graph_launch_fn(graph, second, &err));
     CHECK_U64(hazards(), 0);
     table->graph_close_fn(graph);
@@ -674,7 +676,7 @@ static void do_not_meet(void)
     fill(second, memory, 2);
 }
 
-/* What lies before a block, and behind one of an odd size. */
+/* Bytes before a block, and bytes after a block of odd size. */
 static void write_before(void)
 {
     void *mine = NULL;
@@ -802,7 +804,7 @@ static void test_other_device(void)
     spsh_cuda_stream_close(cuda, stream);
 }
 
-/* A thread that never had a device: what it calls first is drawn. */
+/* A thread that never had a device; its first call is random. */
 static void *call_from_nowhere(void *opaque)
 {
     const uint32_t first_call = *(const uint32_t *)opaque;
@@ -823,8 +825,9 @@ static void *call_from_nowhere(void *opaque)
     return NULL;
 }
 
-/* A process that works on device 1 alone has no context on device 0, whichever of its threads calls
- * what; the default stream is device 1's. A process of its own: contexts stay. */
+/* A process that uses only device 1 has no context on device 0, whichever of its threads calls
+ * which function. The default stream is device 1's. Runs in a separate process, because contexts
+ * persist. */
 static void use_one_device(fake_contexts_fn *contexts_fn)
 {
     void *host = NULL;

@@ -1,9 +1,9 @@
-/* unit_features_device.c PLUGIN: features through a plug-in against those of the CPU.
+/* unit_features_device.c PLUGIN: features through a plug-in, compared with those of the CPU.
  *
- * With the twin (tests/support/twin_plugin.c), which runs the kernels' text without a GPU, in
- * several orders of threads and with several numbers of frames a block, the bits must be the same.
- * With the real plug-in values must be near (docs/FEATURES.md); how near they were is printed.
- * Without a device the program says why and is skipped.
+ * With the host emulation (tests/support/twin_plugin.c), which runs the kernel source without a GPU, in
+ * several orders of threads and with several numbers of frames per block, the bits must be equal. With
+ * the real plug-in values must be close (docs/FEATURES.md); the test prints how close. Without a device the
+ * program prints the reason and is skipped.
  */
 #include <math.h>
 
@@ -14,7 +14,7 @@
 #include "speechshard/featgen_cuda.h"
 #include "spsh_test.h"
 
-/* What docs/FEATURES.md promises of logarithms; of what has none, a part of the largest value. */
+/* Bounds of docs/FEATURES.md for logarithms; for other values, relative to the largest value. */
 #define LOG_TOLERANCE    1e-4
 #define LINEAR_TOLERANCE 1e-5
 /* Half precision: and a step at the value's size. */
@@ -28,7 +28,7 @@ static twin_controls *twin; /* NULL: the real plug-in */
 static spsh_error err;
 static uint64_t seed;
 
-/* Signals lie apart and not in order in one piece of samples. */
+/* Signals are apart and out of order in one array of samples. */
 static int16_t samples[SAMPLES_MAX];
 static uint64_t offsets[UTTERANCES_MAX], sample_counts[UTTERANCES_MAX];
 static size_t utterance_count;
@@ -77,7 +77,7 @@ static void add_signal(size_t count, int kind, uint64_t *state)
     offsets[utterance_count] = sample_count;
     sample_counts[utterance_count++] = count;
     sample_count += count;
-    for (size_t i = 0; i < GAP; i++) /* a sample that nobody may read */
+    for (size_t i = 0; i < GAP; i++) /* samples that must not be read */
         samples[sample_count++] = 32767;
 }
 
@@ -104,7 +104,7 @@ static void make_signals(void)
 
 typedef enum masking {
     MASKING_NEVER,
-    MASKING_LATER, /* there is room for masks, this batch has none */
+    MASKING_LATER, /* masks are configured, but this batch has none */
     MASKING_NOW,
 } masking;
 
@@ -161,7 +161,8 @@ static float means[UTTERANCES_MAX * 1024], scales[UTTERANCES_MAX * 1024];
 enum { TIME_MASKS = 3, FREQUENCY_MASKS = 2, MASKS = TIME_MASKS + FREQUENCY_MASKS };
 static spsh_cuda_mask masks[UTTERANCES_MAX * MASKS];
 
-/* Of nothing; of the first, a few, the last and more than there are; of all. */
+/* Masks of nothing; of the first, a few, the last, and more frames than there are; of all frames.
+ */
 static void make_masks(void)
 {
     uint64_t state = seed + 2;
@@ -447,7 +448,7 @@ static void test_masks(void)
         {SPSH_FLOAT16, UINT64_MAX, MASKING_LATER},
         {SPSH_FLOAT32, UINT64_MAX, MASKING_LATER},
     };
-    static const size_t which[] = {0, 2, 3, 7, 8, 9, 10}; /* of texts: every norm */
+    static const size_t which[] = {0, 2, 3, 7, 8, 9, 10}; /* indexes of option texts: every norm */
     for (size_t i = 0; i < sizeof(which) / sizeof(which[0]); i++)
         for (size_t n = 0; n < sizeof(layouts) / sizeof(layouts[0]); n++)
             if (twin == NULL || !twin->has_threads || n == i % 4)
@@ -674,7 +675,7 @@ static void test_too_large(void)
     spsh_featgen_close(featgen);
 }
 
-/* More batches one behind the other than there are places for their tables. */
+/* More consecutive batches than there are buffers for their tables. */
 static void test_many_batches(void)
 {
     enum { BATCHES = 11, VALUES = 80 * 100 };

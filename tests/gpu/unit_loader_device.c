@@ -1,15 +1,15 @@
-/* unit_loader_device.c PLUGIN: batches in a device's memory are those of the host's loader: the
- * same utterances in the same order with the same values, however late the borrower is with them.
+/* unit_loader_device.c PLUGIN: batches in device memory equal those of a host loader: the same
+ * utterances in the same order with the same values, even if the borrower is late.
  *
- * Two loaders with the same options, one of them with a device, go side by side. What comes on the
- * device is copied back on a stream of the borrower's, released behind that copy with one event
- * that is recorded again for each batch, and looked at several batches later: should the loader use
- * memory again too early, other values have come back.
+ * Two loaders with the same options, one with a device, run in parallel. The test copies each device
+ * batch back on a separate stream, releases the batch after that copy with one event that is recorded
+ * again for each batch, and compares several batches later: if the loader reused memory too early, the
+ * values differ.
  *
- * PLUGIN is the twin (support/twin_plugin.c), which does work late, in random orders between
- * events, and stops where two streams meet in the same bytes; there all bits must be the same. Or
- * the real one: features are then near (docs/FEATURES.md), and without a device the program says
- * why and is skipped.
+ * PLUGIN is the host emulation (support/twin_plugin.c), which runs work late, in random orders between
+ * events, and stops if two streams access the same bytes; all bits must then be equal. Or PLUGIN is the
+ * real one: features are then close (docs/FEATURES.md), and without a device the program prints the
+ * reason and is skipped.
  */
 #include <math.h>
 #include <sched.h>
@@ -24,7 +24,7 @@
 #include "speechshard/statistics.h"
 #include "talk_dataset.h"
 
-#define TOLERANCE 1e-4F /* of logarithms */
+#define TOLERANCE 1e-4F /* for logarithms */
 #define TEXT      "kaldi-fbank,mel_count=20"
 
 enum {
@@ -328,7 +328,7 @@ typedef struct kind {
     int32_t channel;
 } kind;
 
-/* Options of a kind; what they point to is good until the next call. */
+/* Options of a kind; their pointers are valid until the next call. */
 static spsh_loader_options options_of(const kind *k)
 {
     static spsh_feature_options features = SPSH_FEATURE_OPTIONS_INIT;
@@ -394,7 +394,7 @@ static void test_same_batches(void)
     }
 }
 
-/* Whatever reads, for every rank; and however many threads and slots there are. */
+/* With every read engine, for every rank, and for any number of threads and slots. */
 static void test_engines_and_ranks(void)
 {
     for (uint32_t n = 0; n < 6; n++) {
@@ -421,13 +421,14 @@ static void test_late_borrower(void)
     CHECK_I64(run(pcm_path, &opt, PENDING_MAX, NULL), SPSH_E_END);
 }
 
-/* What goes over is the payloads, and less than half of what they decode to. */
+/* Only the payloads are copied, less than half of the bytes that they decode to. */
 static void test_payloads_go_over(void)
 {
     spsh_loader_stats host = SPSH_LOADER_STATS_INIT, device = SPSH_LOADER_STATS_INIT;
     spsh_loader_options opt = options_of(&kinds[0]);
     CHECK_I64(run(pcm_path, &opt, 3, &host), SPSH_E_END);
-    CHECK(host.copied_bytes >= 2 * host.microseconds * 16 / 1000); /* and what is made ahead */
+    CHECK(host.copied_bytes >= 2 * host.microseconds * 16 / 1000); /* plus the batches decoded
+                                                                      ahead */
     opt.decode = SPSH_DECODE_DEVICE;
     CHECK_I64(run(pcm_path, &opt, 3, &device), SPSH_E_END);
     CHECK_U64(device.microseconds, host.microseconds);
@@ -436,7 +437,7 @@ static void test_payloads_go_over(void)
     CHECK(device.pinned);
 }
 
-/* What goes over for features that are masked is samples, which are several times their rows. */
+/* Masked features need a copy of the samples, which are several times larger than the rows. */
 static void test_samples_go_over_for_masks(void)
 {
     spsh_loader_stats stats = SPSH_LOADER_STATS_INIT;
@@ -485,7 +486,8 @@ static void test_plain_release(void)
     spsh_dataset_close(dataset);
 }
 
-/* Checksums, and what they do not show, under each policy, decoded here and there. */
+/* Damage that checksums detect, and damage that they do not, under each policy, decoded on host and
+ * device. */
 static void test_bad_records(void)
 {
     char path[600];
@@ -506,8 +508,8 @@ static void test_bad_records(void)
     }
 }
 
-/* Norms and masks beside utterances that are left out, and substitutes that speed has made longer
- * than what they stand for. */
+/* Norms and masks together with skipped utterances, and with substitutes that a change of speed has
+ * made longer than the utterances that they replace. */
 static void test_bad_records_and_augmentation(void)
 {
     static const uint32_t which[] = {12, 9};
@@ -529,7 +531,7 @@ static void test_bad_records_and_augmentation(void)
     }
 }
 
-/* What was made ahead is dropped while it is on its way. */
+/* Prefetched batches are dropped during their copy. */
 static void test_cursor(void)
 {
     uint8_t cursor[1024];
@@ -559,7 +561,7 @@ static void test_cursor(void)
     spsh_dataset_close(dataset);
 }
 
-/* Lent and on their way when the loader is closed. */
+/* Batches are borrowed or being copied when the loader is closed. */
 static void test_close_while_lent(void)
 {
     spsh_dataset *dataset = open_dataset(plain_path);
@@ -631,7 +633,7 @@ static void test_pinned_arena(void)
     spsh_dataset_close(dataset);
 }
 
-/* ---- of the twin alone ---- */
+/* ---- only with the host emulation ---- */
 
 /* KiB of mappings that a process forked from here would not get. */
 static uint64_t not_forked_kib(void)

@@ -1,7 +1,7 @@
-/* NCCL with one rank, on the twin over its shim and on a GPU: opening, sums, parts, copies,
- * waiting, closing, and giving up. What several ranks do together: tests/mpi/mpi_devices_test.py.
+/* NCCL with one rank, on the host emulation with its shim and on a GPU: open, sums, parts, copies,
+ * wait, close, and abort. tests/mpi/mpi_devices_test.py tests several ranks.
  *
- *     test_collectives PLUGIN [SHIM]       SHIM: of the twin, tests/support/nccl_shim.c
+ *     unit_train_collectives PLUGIN [SHIM]       SHIM: for the emulation, tests/support/nccl_shim.c
  *
  * Without SHIM, and without NCCL on this machine, it is skipped.
  */
@@ -44,7 +44,7 @@ static void close_all(spsh__collectives *c)
     spsh__comm_close(comm);
 }
 
-/* One rank's sum is what it gave; the host has it once wait says so. */
+/* One rank's sum is its input; the host has it after wait. */
 static void check_one(spsh__collectives *c, spsh__backend_buffer arena, spsh__collective_kind kind)
 {
     const spsh__collective what = {kind, arena.data, COUNT};
@@ -54,7 +54,7 @@ static void check_one(spsh__collectives *c, spsh__backend_buffer arena, spsh__co
     CHECK(spsh__collectives_behind(c, NULL) == SPSH_OK);
     CHECK(spsh__collectives_start(c, &what, "a test", NULL) == SPSH_OK);
     CHECK(spsh__collectives_join(c, NULL) == SPSH_OK);
-    backend->ops->scale_fn(backend, 2, arena, COUNT); /* behind it */
+    backend->ops->scale_fn(backend, 2, arena, COUNT); /* after the sum */
     CHECK(spsh__collectives_wait(c, NULL) == SPSH_OK);
     backend->ops->read_f32_fn(backend, got, arena, COUNT);
     uint32_t wrong = 0;
@@ -90,7 +90,7 @@ static void test_all_kinds(void)
     close_all(c);
 }
 
-/* After a failure elsewhere it is left at once, with work under way. */
+/* After a failure elsewhere, the call returns at once, with work in progress. */
 static void test_given_up(void)
 {
     spsh__collectives *c = NULL;
@@ -108,7 +108,7 @@ static void test_given_up(void)
     close_all(NULL);
 }
 
-/* What never comes ends at the deadline, is named, and the device is free behind it. */
+/* A sum without a partner ends at the deadline, is named, and leaves the device usable. */
 static void test_late(void)
 {
     static const struct {
@@ -163,7 +163,7 @@ static void test_not_there(void)
     REQUIRE(unsetenv("NCCL_SHIM") == 0);
 }
 
-/* Whether NCCL cannot be had here, which is printed. What else is wrong is for the tests. */
+/* Whether NCCL is unavailable here; prints the reason. The tests report other failures. */
 static bool is_without_nccl(void)
 {
     spsh__collectives *c = NULL;

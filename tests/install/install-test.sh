@@ -1,9 +1,9 @@
 #!/bin/sh
-# install-test.sh BUILD_DIR: what is installed can be moved and used.
+# install-test.sh BUILD_DIR: an installed tree can be moved and used.
 #
-# Installs the build into a new folder and moves it, so that a path that was baked in shows. Then builds
-# programs against it (build-programs.sh), compiles each public header alone as C99, C11, C++11, and
-# C++17, looks at the exported symbols, and runs the installed command.
+# Installs the build to a new folder and moves it, which reveals absolute paths. Then builds
+# programs against it (build-programs.sh), compiles each public header by itself as C99, C11, C++11,
+# and C++17, checks the exported symbols, and runs the installed command.
 set -eu
 
 build=$1

@@ -1,11 +1,11 @@
-"""hosts_kit.py: network namespaces as hosts of one machine: a switch where the launcher runs, and two behind it.
+"""hosts_kit.py: network namespaces as hosts of one machine: a switch, where the launcher runs, and two hosts.
 
     with Hosts(folder) as hosts:
-        hosts.run("switch", ["ping", "-c1", hosts.addresses[0]])    # Popen's words
-        hosts.fail(1)       # all of its processes are killed, and it does not answer
-    hosts.mend(1)       # it does again
+        hosts.run("switch", ["ping", "-c1", hosts.addresses[0]])    # arguments of Popen
+        hosts.fail(1)       # kills all its processes and disconnects it
+    hosts.mend(1)       # connects it again
 
-Each host has a name of its own (a UTS namespace), an address, and a remote shell: a script in the place of ssh.
+Each host has a separate name (a UTS namespace), an address, and a remote shell: a script that replaces ssh.
 """
 import os
 import shutil
@@ -72,7 +72,7 @@ class Hosts:
         self.remote_shell.chmod(0o755)
 
     def at_switch(self, *words):
-        """The words of a command that runs there, under a name of its own."""
+        """Arguments of a command that runs there, under the host's name."""
         return ["ip", "netns", "exec", self.switch, "unshare", "--uts", "sh", "-c",
                 f'hostname {self.switch}; exec "$@"', "sh", *words]
 
@@ -81,7 +81,7 @@ class Hosts:
         self.kill(self.names[i])
 
     def silence(self, i):
-        """Its cable is cut: nobody hears that it is gone."""
+        """Cut its cable: no process is notified."""
         (self.folder / f"failed.{self.names[i]}").touch()
         self.ip("-n", self.switch, "link", "set", f"port{i}", "down")
 

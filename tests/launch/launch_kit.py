@@ -1,11 +1,11 @@
-"""launch_kit.py: a run under a launch file, whose processes keep a list of what they were served.
+"""launch_kit.py: a run under a launch file, whose processes record the utterances that they were served.
 
     kit = Kit(base, TRAIN_RANK)
     started = kit.popen("tools/launch/mpirun.sh", base / "run.yaml", base / "run", *words, SPEECHSHARD=kit.rank("some"))
     kit.until(lambda: kit.served("some"), "the first utterance")
 
-A launch file begins `$SPEECHSHARD train CONFIG -o RUN --resume auto KEY=VALUE...`; rank() makes a script that takes
-these words and becomes tests/mpi/train_rank.c's program, in the same process.
+A launch file starts `$SPEECHSHARD train CONFIG -o RUN --resume auto KEY=VALUE...`. rank() makes a script that takes
+these arguments and executes tests/mpi/train_rank.c's program in the same process.
 """
 import collections
 import os
@@ -74,7 +74,7 @@ class Kit:
             return process.wait()
 
     def kill_all(self):
-        """Whoever works in this folder still."""
+        """Kill all processes that still work in this folder."""
         for pid in self.ranks() + [process.pid for process in self.started if process.poll() is None]:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -112,7 +112,7 @@ class Kit:
         return counts
 
     def samples(self, run):
-        """Of the newest checkpoint; 0: there is none."""
+        """Samples of the newest checkpoint; 0 if there is none."""
         try:
             return int(re.search(r"-(\d+)\.", (self.base / run / "latest").read_text()).group(1))
         except (OSError, AttributeError):

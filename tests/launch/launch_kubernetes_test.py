@@ -162,7 +162,7 @@ def test_mpijob():
 
 
 def test_pytorchjob():
-    """What torchrun would begin on a worker, with its variables."""
+    """The process that torchrun would start on a worker, with its variables."""
     (job,) = load(LAUNCH / "pytorchjob.yaml")
     train = container(job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"])
     equal((train["name"], train["command"][:2]), ("pytorch", ["torchrun", "--no_python"]), "of torchrun")

@@ -1,10 +1,10 @@
-"""tools/launch/mpirun.sh on two hosts, which are network namespaces: a host that is lost, one that comes back and a
-run that is stopped, with other numbers of processes, serve each utterance once and end with the bits of a run that
-nothing happened to.
+"""tools/launch/mpirun.sh on two hosts, which are network namespaces. A host that fails, a host that comes back, and a
+stopped run, with other numbers of processes, must serve each utterance once and end with the bits of an undisturbed
+run.
 
     launch_mpirun_test.py TRAIN_RANK SPEECHSHARD here|hosts|cable
 
-here: on this machine alone, without root.
+here: only on this machine, without root.
 """
 import os
 import pathlib

@@ -1,6 +1,6 @@
-"""tools/launch/slurm.sbatch under a Slurm of its own: a run that is told of its job's end, queued again by an
-administrator and started with another number of tasks serves each utterance once and ends with the bits of a run that
-nothing happened to; a task that is killed starts all again in the same job; a cancelled job stays cancelled.
+"""tools/launch/slurm.sbatch under a private Slurm. A run that is notified of its job's end, requeued by an
+administrator, and started with another number of tasks must serve each utterance once and end with the bits of an undisturbed run. A
+killed task restarts all tasks in the same job. A canceled job stays canceled.
 
     launch_slurm_test.py TRAIN_RANK SPEECHSHARD [quick|all]
 """
@@ -41,7 +41,7 @@ class Job:
         return self.out.read_text(errors="replace") if self.out.exists() else ""
 
     def until(self, state, limit_s=600):
-        """COMPLETED and the like; PENDING jobs that wait for two minutes behind a requeue need not."""
+        """States such as COMPLETED. PENDING jobs that wait for two minutes after a requeue are not waited for."""
         seen = []
 
         def there():
@@ -53,8 +53,8 @@ class Job:
             raise RuntimeError(f"job is {seen}: {self.said()}: {error}") from error
 
     def hurry(self):
-        """Slurm holds back what was queued again for two minutes. slurmd takes no start of the second in which the
-        one before ended."""
+        """Slurm holds requeued jobs for two minutes. slurmd rejects a start in the second in which the previous one
+        ended."""
         self.until("PENDING")
         cluster.run("scontrol", "update", f"JobId={self.number}", "StartTime=now+3")
 
@@ -96,7 +96,7 @@ def test_a_task_is_killed():
 
 
 def test_time_to_save():
-    """A save that takes a while: nobody is killed behind the first process that has ended."""
+    """A slow save: no process is killed after the first one has exited."""
     for how in ["requeue", "cancel"]:
         name = f"late-{how}"
         job = Job(2, name, faults=[SLOW, "end:0:4"])

@@ -1,9 +1,9 @@
-"""tools/launch/torchrun.sh under PyTorch's own torchrun: a process that is killed, a run that is stopped and one that goes on
-with other numbers of processes serve each utterance once and end with the bits of a run that nothing happened to.
+"""tools/launch/torchrun.sh under PyTorch's torchrun. A killed process, a stopped run, and a run that resumes with other
+numbers of processes must serve each utterance once and end with the bits of an undisturbed run.
 
     launch_torchrun_test.py TRAIN_RANK SPEECHSHARD
 
-Skipped where there is no torchrun.
+Skipped without torchrun.
 """
 import os
 import pathlib

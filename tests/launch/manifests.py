@@ -46,7 +46,7 @@ def model(name):
 
 
 def check_model(value, kind, path):
-    """Errors, of keys, types and what must be there."""
+    """Return errors about keys, types, and missing fields."""
     inner = re.fullmatch(r"(list|dict)[\[(](?:str, ?)?(.*)[\])]", kind, re.IGNORECASE)
     if inner is not None:
         is_list = inner[1].lower() == "list"
@@ -85,7 +85,7 @@ def closed(schema):
 
 @functools.lru_cache(None)
 def validator(kind, version):
-    """Of the definition of the kind, once."""
+    """The definition of the kind, read once."""
     path = DATA / DEFINITIONS.get(kind, "")
     if jsonschema is None or not path.is_file():
         return None

@@ -1,11 +1,11 @@
-"""slurm_kit.py: a Slurm of this machine alone, for as long as a test runs.
+"""slurm_kit.py: a Slurm for this machine only, while a test runs.
 
     with Cluster(folder) as cluster:
         job = cluster.run("sbatch", "--parsable", script).strip()
         cluster.wait(job, "COMPLETED")
 
-munged, slurmctld and a slurmd, in a folder, at free ports, with a configuration of their own; they end with the test,
-however it ends: each is told by the kernel when this process is gone. Needs root: slurmd starts jobs as whoever asks.
+Starts munged, slurmctld, and slurmd in a folder, at free ports, with a private configuration. They always end with the
+test: the kernel signals each of them when this process exits. Needs root: slurmd starts jobs as the submitting user.
 """
 import ctypes
 import os

@@ -1,8 +1,8 @@
-"""archive_form.py: a corpus as it is delivered: in archives, where they would be unpacked.
+"""archive_form.py: pack a test corpus into archives, as it is distributed, at the place where it would be unpacked.
 
-The form follows from the case's name, so that all are used and a run can be repeated: tar in every
-compression, zip, names that lie, metadata before or behind the audio. A corpus whose archives
-matter in themselves (samples in tars) keeps them, and they are compressed under their old names.
+The case's name selects the form, so that all forms are used and a run can be repeated: tar with every compression,
+zip, wrong extensions, metadata before or after the audio. A corpus with archives of its own format (samples in
+tars) keeps them, compressed under their old names.
 """
 import bz2
 import gzip
@@ -72,7 +72,7 @@ def write_zip(root, paths):
 
 
 def pack_up(root, case, kept):
-    """Put what is below root into an archive beside it, but for the file that is pointed at."""
+    """Put the tree below root into an archive next to it, except the file that the command is given."""
     number = zlib.crc32(case.encode())
     paths = [path.relative_to(root) for path in sorted(root.rglob("*"))]
     tars = [root / path for path in paths if is_tar(root / path)]

@@ -122,7 +122,7 @@ def make_new(root, clip):
 
 
 def make_odd(root, clip):
-    """Bytes that tables should not have, and tables that are none of clips."""
+    """Invalid bytes in tables, and tables that do not list clips."""
     tree = root / "cv-corpus-25.0-2026-03-09" / "de"
     names = [f"common_voice_de_{n}.mp3" for n in range(8)]
     clips(tree, clip, names, 300)
@@ -172,7 +172,7 @@ def make_flat_archives(root, clip):
         rows = [row(name, f"frawddeg {locale}")]
         write(tree / "train.tsv", OLD, rows)
         write(tree / "validated.tsv", OLD, rows)
-        # The first is called what it is; the other is a gzip that says tar twice.
+        # The first name is correct; the other is a gzip whose name says tar twice.
         archive = root / (f"{locale}.tar.gz" if seed == 0 else f"cv-corpus-3_{locale}.tar.tar")
         with tarfile.open(archive, "w:gz") as tar:
             for part in ("clips", "train.tsv", "validated.tsv"):

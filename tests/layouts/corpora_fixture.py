@@ -1,4 +1,4 @@
-"""A root that holds several corpora, leftovers, and what may not be guessed."""
+"""A root with several corpora, leftovers, and files that must not be guessed."""
 
 
 import shutil
@@ -48,7 +48,7 @@ def into_tar(folder, archive):
 
 
 def make_archives(root, clip):
-    """Two corpora in archives, and what else lies in a folder of downloads."""
+    """Two corpora in archives, and other files of a download folder."""
     make_libri(root / "LibriSpeech", clip)
     into_tar(root / "LibriSpeech", root / "dev-clean.tar.gz")
     make_kaldi(root / "own", clip)

@@ -90,7 +90,7 @@ ROW = '{sid},{speaker},"{text}",1.0,1.4,"A title, quoted",https://example.org,au
 
 
 def make_tables(root, clip):
-    """Subsets as the hub has them, with their archives unpacked: what is in XS is in S as well."""
+    """Subsets as on the hub, with their archives unpacked: S contains XS as well."""
     rows = {f"{aid}_S{i:07}": ROW.format(sid=f"{aid}_S{i:07}", speaker="N/A", source=source, aid=aid,
                                          text=f'A <COMMA> ""QUOTED"" {i}')
             for source, aid in enumerate(("AUD0000000001", "POD0000000001", "YOU0000000001")) for i in range(2)}

@@ -95,7 +95,7 @@ EXPECTED = {
         "a06": {"text": "a\u2028b"},
         "a12": {"text": "near", "speaker": None, "source": "train_all/near.flac"},
         "a15": {"text": None, "extras": {"channel": "2"}},
-        # A copy at another speed is what it is; which utterance it is a copy of stays known.
+        # A copy at another speed is a separate utterance; its original utterance stays known.
         "sp0.9-a01": {"extras": {"utt2uniq": "a01"}},
         "sp1.1-a01": None,
         "u1": {"text": "one", "split": "dev", "seconds": 0.75, "language": "de",

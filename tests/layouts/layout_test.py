@@ -49,7 +49,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import archive_form  # noqa: E402
 
 SECONDS_TOLERANCE = 0.05
-# AddressSanitizer marks each byte of what is allocated, and most of the 256M that pack takes stay untouched here.
+# AddressSanitizer marks each allocated byte, and most of pack's default 256M stay untouched here.
 LITTLE_MEMORY = ["--memory", "32M"] if os.environ.get("SPEECHSHARD_TEST_FEWER") == "1" else []
 
 
@@ -71,7 +71,7 @@ def clip_maker(program):
     def clip(path, seconds=0.4, rate=16000, channels=1, seed=0):
         path = pathlib.Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Names that end otherwise (or are not UTF-8) are made beside, and moved.
+        # Files with other extensions, or names that are not UTF-8, are made next to it and moved.
         suffix = path.suffix if path.suffix in (".wav", ".flac", ".mp3", ".opus", ".ogg") else ".wav"
         made = path.parent / f"make-clip-{os.getpid()}{suffix}"
         subprocess.run([program, str(made), str(seconds), str(rate), str(channels), str(seed)],
@@ -168,8 +168,8 @@ def check_counts(checks, expected, report, info):
 
 
 def same_but_evidence(dataset):
-    """What a dataset is. Which of several files gave a corpus away may depend on the order of names
-    in a folder."""
+    """The files that identify a dataset. The file that identified a corpus may depend on the order of names in a
+    folder."""
     files = files_below(dataset)
     files.pop("reports/pack.html")
     report = json.loads(files.pop("reports/pack.json"))

@@ -185,7 +185,7 @@ def make_recordings(root, clip):
 
 
 def make_type_pairs(root, clip):
-    """Wrong types of recordings and supervisions stand before the right ones of the same ids."""
+    """Recordings and supervisions with wrong types come before the correct ones with the same ids."""
     make_clips(root, clip)
     good = recording("rec-1", "audio/rec-1.flac", transforms=[])
     write_lines(root / "demo_recordings_train.jsonl", [recording("rec-2", "audio/rec-2.flac"), *bad_rows(

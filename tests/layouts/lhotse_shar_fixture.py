@@ -1,4 +1,4 @@
-"""Lhotse Shar: cuts beside archives of equal order, with what goes wrong between them."""
+"""Lhotse Shar: cuts and archives in the same order, with errors between them."""
 import gzip
 import io
 import json
@@ -112,12 +112,12 @@ TRUNCATED = {
     "rejects": {"missing_audio": (1, 1), "truncated": (1, 0), "count_mismatch": (3, 6), "bad_member": (2, 1),
                 "excluded_by_rule": (2, 0)},
     "rows_in": 13,
-    # What is compressed again does not end in the middle.
+    # Recompressed data do not end in the middle.
     "archive": False,
 }
 
 def make_types(root, clip):
-    """The right cut has the id of those with wrong types."""
+    """The correct cut has the id of the cuts with wrong types."""
     bad = bad_rows(cut("a", [(0, 0.5, "wrong")]), {"id": "text", "recording.id": "text", "recording": "object",
                                                   "supervisions.0.id": "text", "supervisions.0.text": "text"})
     write_cuts(root / "cuts.jsonl.gz", [*bad, cut("a", [(0, 0.5, "right")])])

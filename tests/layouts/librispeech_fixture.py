@@ -33,7 +33,7 @@ def make_chapters(top, clip):
         lines = [f"{key}-{i:04d} {text}" for i, text in enumerate(texts)]
         for i in range(len(texts)):
             clip(top / folder / f"{key}-{i:04d}.flac", seed=int(reader) * 100 + i)
-        # No line end behind the last line.
+        # No line end after the last line.
         write(top / folder / f"{key}.trans.txt", "\n".join(lines))
         write(top / folder / f"{key}.alignment.txt",
               f'{key}-0000 ",FIRST,,LINE," "0.1,0.2,0.25,0.3,0.4"\n')

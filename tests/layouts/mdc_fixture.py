@@ -1,4 +1,4 @@
-"""Datasets with the schema.yaml of the Mozilla Data Collective: tables that it alone explains."""
+"""Datasets with the schema.yaml of the Mozilla Data Collective: tables that only the schema explains."""
 
 SCHEMA = '''# made by hand
 dataset_id: "cmk0example"
@@ -40,7 +40,7 @@ def write(path, text):
 
 
 def make(root, clip):
-    """The schema lies beside the folder that the archive was unpacked into."""
+    """The schema is next to the folder that the archive was unpacked to."""
     write(root / "schema.yaml", SCHEMA.replace(" {split}", ""))
     data = root / "khmer-corpus" / "data"
     clip(data / "recipes" / "s1_khm_001.wav", seed=1)
@@ -56,7 +56,7 @@ def make(root, clip):
 
 
 def make_texts(root, clip):
-    """No header; texts in files; a separator that stands in no text."""
+    """No header; transcripts in files; a separator that no transcript contains."""
     write(root / "schema.yaml", "\n".join([
         "dataset_id: speech-x", "task: TTS", "index_file: list.txt", 'separator: "|"',
         "has_header: false", "base_audio_path: wavs", "columns:",
@@ -84,7 +84,7 @@ def make_sections(root, clip):
 
 
 def make_bad(root, clip):
-    """What is not understood is no schema; the layout that fits without it is taken."""
+    """A file that is not understood does not count as a schema; the layout that fits without it is used."""
     write(root / "schema.yaml", "dataset_id: x\ntask: TTS\nindex_file: [a, b]\n")
     clip(root / "a.wav", seed=1)
     write(root / "metadata.csv", "file_name,text\na.wav,one\n")

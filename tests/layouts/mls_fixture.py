@@ -1,4 +1,4 @@
-"""Multilingual LibriSpeech as flac, as opus, the two beside each other, and in small archives."""
+"""Multilingual LibriSpeech as FLAC, as Opus, as both, and in small archives."""
 import tarfile
 
 METAINFO = (

@@ -79,7 +79,7 @@ EXPECTED = {
 
 
 def make_sharded(root, clip):
-    """The manifests of single archives alone; the lines need no number."""
+    """Only the manifests of single archives; the lines need no number."""
     write_archives(root, Clips(root, clip))
     for shard in range(2):
         write_lines(root / "sharded_manifests" / f"manifest_{shard}.json",

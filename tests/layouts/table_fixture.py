@@ -38,7 +38,7 @@ def make_two(root, clip):
 
 
 def make_three(root, clip):
-    """One table for each split; a clip of its own for each row."""
+    """One table per split; a separate clip per row."""
     for i, name in enumerate(("train", "val", "test")):
         for j in range(2):
             clip(root / "audio" / f"{name}{j}.wav", seed=10 * i + j)

@@ -18,7 +18,7 @@ class Clips:
 
 
 def tar_bytes(members, form=tarfile.USTAR_FORMAT, end=True):
-    """members: (name, bytes). end: with the blocks of zeros behind the last one."""
+    """members: (name, bytes). end: append the blocks of zeros."""
     out = b""
     for name, data in members:
         info = tarfile.TarInfo(name)

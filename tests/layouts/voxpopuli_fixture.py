@@ -1,4 +1,4 @@
-"""VoxPopuli, transcribed: a table a split, audio in the folder of its year; and the annotation alone."""
+"""VoxPopuli, transcribed: one table per split, with the audio in the folder of its year; and only the annotation."""
 import gzip
 import shutil
 import tarfile

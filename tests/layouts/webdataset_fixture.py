@@ -132,7 +132,7 @@ REPEATED = {
 
 
 def make_same_texts(root, clip):
-    """Shards that would lie over each other if they were unpacked."""
+    """Shards that would overwrite each other if they were unpacked."""
     audio = Clips(root, clip)
     for number in range(2):
         write_tar(root / f"shard_{number}.tar", [("0.txt", b"same"), ("0.wav", audio())])
@@ -154,7 +154,7 @@ PACKED_FOLDER = {
 
 
 def make_stream(root, clip):
-    """What a program writes to `pack -`, in a file."""
+    """The output of a program for `pack -`, in a file."""
     audio = Clips(root, clip)
     opus = audio("opus", rate=48000)
     write_tar(root / "stream.tar", [
@@ -200,7 +200,7 @@ STREAM = {
 
 
 def make_concatenated(root, clip):
-    """Two tars in one file, and bytes behind the last that belong to none."""
+    """Two tars in one file, followed by bytes that belong to neither."""
     audio = Clips(root, clip)
     parts = [tar_bytes([(f"{n}.wav", audio()), (f"{n}.txt", b"part")]) for n in range(2)]
     (root / "shard-000000.tar").write_bytes(b"".join(parts) + b"left over" * 200)
@@ -223,7 +223,7 @@ TRUNCATED = {
 }
 
 def make_types(root, clip):
-    """What was written for us has types; of somebody's .json only a text that would be lost."""
+    """Our own fields have types; from another program's .json only a text that would be lost is used."""
     audio = Clips(root, clip)
     ours = bad_rows({"extras": {}, "reject": None}, {
         "id": "text", "text": "text", "source": "text", "speaker": "name", "language": "name", "domain": "name",

@@ -1,9 +1,11 @@
 #!/bin/sh
-# check-abi.sh OLD NEW: programs that are linked against the libraries in the prefix OLD run with those in NEW.
+# check-abi.sh OLD NEW: programs that are linked with the libraries in the prefix OLD must run with
+# those in NEW.
 #
-# Both prefixes hold shared libraries with debug information, and their headers. If the soname has moved,
-# anything may differ. Else functions and enumerators may be added, and members at the end of a struct that
-# has a struct_size. abidiff finds other differences of the types in the public headers.
+# Both prefixes contain shared libraries with debug information, and their headers. If the soname
+# has changed, anything may differ. Otherwise only functions, enumerators, and members at the end of
+# a struct with a struct_size may be added. abidiff finds other differences of the types in the
+# public headers.
 set -eu
 command -v abidiff >/dev/null || exit 77
 

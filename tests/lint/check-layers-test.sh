@@ -1,5 +1,5 @@
 #!/bin/sh
-# check-layers-test.sh: each kind of offence, planted alone, is reported; a clean tree is not.
+# check-layers-test.sh: each kind of offense, planted by itself, is reported; a clean tree is not.
 set -eu
 check=$(cd "$(dirname "$0")" && pwd)/check-layers.sh
 tree=$(mktemp -d)

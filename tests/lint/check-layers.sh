@@ -1,8 +1,8 @@
 #!/bin/sh
-# check-layers.sh ROOT: dependencies point one way (shardfmt <- loader <- train, featgen on base.h
-# alone and below loader, pack and dedup on shardfmt alone, the command on top), and libraries call nothing
-# that is banned. check_rooms.py checks private headers.
-# Prints each offending line and exits 1.
+# check-layers.sh ROOT: dependencies point one way (shardfmt <- loader <- train; featgen on base.h
+# only and below loader; pack and dedup on shardfmt only; the command on top), and libraries call no
+# banned function. check_rooms.py checks private headers. Prints each offending line and exits with
+# 1.
 set -eu
 cd "${1:-.}"
 bad=0
@@ -27,7 +27,7 @@ unsafe="\\b($unsafe|exit|abort|printf|system)[[:space:]]*\\("
 for dir in shardfmt loader featgen tools/common tools/ingest tools/pack/src tools/dedup/src; do
     deny $dir "$unsafe"
 done
-# What started a process is in its environment: one place of train looks there.
+# Only one file of train reads the launcher's environment variables.
 if [ -d train ] && grep -rnE "$unsafe" train --include='*.[ch]' --include='*.cc' | grep -v '^train/src/comm/launch\.c:[0-9]*: *return getenv(name);$'; then
     bad=1
 fi
@@ -41,8 +41,9 @@ for part in shardfmt loader featgen train tools; do
     fi
 done
 
-# CUDA is in the plug-in alone: .cu files, all of them in folders of that name, and nothing outside of those includes its
-# headers. (Headers there that C includes, too, do so for nvcc alone: the C twin would not compile.)
+# Only the plug-in uses CUDA. All .cu files are in folders named cuda, and no file outside of them
+# includes their headers. (Headers there that C also includes do so for nvcc only: the host
+# emulation would not compile otherwise.)
 for part in shardfmt loader featgen train tools; do
     [ -d "$part" ] || continue
     if find "$part" \( -name '*.cu' -o -name '*.cuh' \) ! -path '*/src/cuda/*' | grep .; then bad=1; fi

@@ -1,8 +1,8 @@
-"""Runs of several processes, each with a device of its own: twins of GPUs, and a shim of NCCL on their streams.
+"""Runs of several processes with one device each: host emulations of GPUs, and a shim of NCCL on their streams.
 
-Summed by NCCL, losses are those of one process but for rounding, whatever the strategy; summed by the host, weights have
-the same bits for any number. Runs go on on other numbers of devices; what overflows is left out by all; a rank that does
-not come, hangs, fails or is killed ends the others.
+With sums by NCCL, losses equal those of one process except for rounding, under every strategy; with sums by the host,
+weights have the same bits for any number of processes. Runs resume on other numbers of devices. All ranks skip an
+overflowing step. A rank that is missing, hangs, fails, or is killed ends the others.
 
     mpi_devices_test.py TRAIN_RANK_DEVICE NCCL_SHIM sums|faults [TEST...]
 """
@@ -77,7 +77,7 @@ def test_nccl():
 
 
 def test_host():
-    """The same bits for any number, and with steps of several batches a process."""
+    """The same bits for any number, and with steps of several batches per process."""
     words = ["train.exchange=host", "train.accumulate=1", *SHORT]
     for more in [("model.hidden=64",), ("train.accumulate=3", "data.virtual_world=3")]:
         train(1, "one", *words, *more)

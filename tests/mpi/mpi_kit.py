@@ -1,4 +1,4 @@
-"""mpi_kit.py: what the tests share that start processes with mpirun.
+"""mpi_kit.py: helpers for tests that start processes with mpirun.
 
     from mpi_kit import check, mpirun, need_mpirun, run_tests
 
@@ -6,8 +6,8 @@
     done = mpirun(3, program, "argument")
     check(done.returncode == 0, f"said {done.output}")
 
-More processes than cores, none bound to one, on this machine alone, as root, too: containers often are. A test is
-skipped where there is no mpirun. A check that fails is reported and counted, and the test goes on.
+Starts more processes than cores, unbound, only on this machine, and also as root, since containers often run as root. A
+test is skipped without mpirun. A failed check is reported and counted, and the test continues.
 """
 import atexit
 import collections
@@ -70,11 +70,11 @@ def need_mpirun():
 
 
 def own_session():
-    """Environment of one mpirun: a session folder of its own, removed at exit.
+    """Environment of one mpirun, with a separate session folder that is removed at exit.
 
-    By default all mpiruns of a user share /tmp/ompi.HOST.UID. One that ends removes that folder, also while another one
-    is about to create its part of it, and the other fails with "orte_session_dir failed". Below /tmp, whatever TMPDIR is:
-    sockets lie in it, and a socket's path has at most 107 bytes.
+    By default all mpiruns of a user share /tmp/ompi.HOST.UID. An mpirun that ends removes that folder, even while
+    another one is about to create its part of it, which then fails with "orte_session_dir failed". The folder is
+    below /tmp for any TMPDIR, because it contains sockets, and a socket's path has at most 107 bytes.
     """
     folder = tempfile.mkdtemp(prefix="mpi-", dir="/tmp")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -125,8 +125,8 @@ class Processes:
 
 
 class Torchrun:
-    """Some ranks with the variables that torchrun gives them. Unlike torchrun, nobody ends the others when one ends.
-    said, codes: of each rank."""
+    """Some ranks with the variables that torchrun sets. Unlike torchrun, this class does not end the others when one
+    ends. said, codes: of each rank."""
 
     def __init__(self, count, *words, job="job", restarts=0, ranks=None, **more):
         self.processes = {}
@@ -139,7 +139,7 @@ class Torchrun:
                 encoding="utf-8", errors="replace", env={name: str(value) for name, value in variables.items()})
 
     def wait_until(self, found, rank=0):
-        """What found() gives once that is true, while the rank runs; not longer than LIMIT_S."""
+        """Wait, at most LIMIT_S, until found() returns a true value while the rank runs, and return it."""
         begin = time.monotonic()
         while not (there := found()):
             seconds = time.monotonic() - begin
@@ -152,7 +152,7 @@ class Torchrun:
         return there
 
     def end(self, without=()):
-        """without: ranks that hang, and are killed behind the others."""
+        """without: ranks that hang, and are killed after the others."""
         self.said, self.codes = {}, {}
         for rank, process in sorted(self.processes.items(), key=lambda item: item[0] in without):
             if rank in without:
@@ -173,7 +173,7 @@ def mpirun(count, *words, options=()):
 
 
 class Runs:
-    """Runs of train_rank (train_rank.c) in a folder of their own."""
+    """Runs of train_rank (train_rank.c) in a separate folder."""
 
     def __init__(self, program):
         self.program = program
@@ -213,7 +213,7 @@ class Runs:
         equal(set(served.values()), {1}, f"{run}: times that each was served")
 
     def run_tests(self, *tests, only=()):
-        """... of what is built with MPI, where there is mpirun."""
+        """Run a build with MPI, if there is mpirun."""
         try:
             need_mpirun()
             equal(subprocess.run([self.program, self.base, "make"]).returncode, 0, "the dataset")

@@ -8,7 +8,7 @@
 int main(int argc, char **argv)
 {
     spsh_dataset *dataset = NULL;
-    spsh_reader *reader = NULL; /* one a thread */
+    spsh_reader *reader = NULL; /* one per thread */
     spsh_utterance utterance;
     spsh_row row;
     int16_t *pcm = NULL;
