@@ -18,7 +18,7 @@ def train(count, run, *words, want=0):
 
 
 def told(run):
-    """What steps and evaluations said, but for times."""
+    """The lines of steps and evaluations, without times."""
     return [(line["kind"], line["step"], line["loss"], line.get("gradient_norm"), line.get("wer"),
              line.get("utterances")) for line in runs.lines(run, "step", "evaluation")]
 

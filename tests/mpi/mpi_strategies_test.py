@@ -1,5 +1,5 @@
-"""Runs of several processes whose models are not the same: each utterance is learnt from once an epoch, the loss falls,
-what is evaluated and kept is the model that they have together, and other numbers of processes go on from it.
+"""Runs of several processes with different models: each utterance is trained on once per epoch, the loss falls,
+evaluations and checkpoints use the consensus model, and other numbers of processes can resume.
 
     mpi_strategies_test.py TRAIN_RANK SPEECHSHARD [TEST...]
 """
@@ -52,8 +52,9 @@ def has_fallen(run, evaluations):
 
 
 def check_staleness(run, counts, falls):
-    """Of those that go in step it is known; of free ones something is counted, where learners know of each other. Whether
-    two of adpsgd meet in the middle of a step is chance; servers have always been asked by others meanwhile."""
+    """For synchronous strategies the staleness is known. For asynchronous ones something is counted if learners know
+    of each other. Whether two learners of adpsgd meet in the middle of a step is random; servers always receive
+    other requests meanwhile."""
     if run in ("hogwild", "dpsgd-ring"):
         return
     print(f"{run:20} staleness {counts}")
@@ -78,13 +79,13 @@ def test_they_learn():
 
 
 def stops(name, rank, batch, count):
-    """By that rank at that batch; where learners do not wait for each other it may not come to that before the others
-    have learnt from all: those stop at their sixth."""
+    """That rank stops at that batch. If learners do not wait for each other, it may not reach the batch before the
+    others have finished the epoch: those stop at their sixth batch."""
     return [f"stop:{one}:{batch if one == rank else 6}" for one in range(count) if one == rank or name in FREE]
 
 
 def test_others_go_on():
-    """Stopped by one rank in the middle of the first epoch; gone on with by fewer, and by one."""
+    """One rank stops the run in the middle of the first epoch; fewer ranks and one rank resume it."""
     for name in STRATEGIES:
         words = [*words_of(name), "data.virtual_world=4", "train.epochs=3"]
         many = counts_of(name)[-1]
@@ -100,7 +101,7 @@ def test_others_go_on():
 
 
 def test_one_is_lost():
-    """Nobody ends the others but their deadlines, for which all of them wait at once."""
+    """Only their deadlines end the other processes, which wait for them in parallel."""
     def start(name, many):
         return Torchrun(many, runs.program, runs.base, "run", name, f"kill:{many - 1}:3", *words_of(name),
                         f"data.virtual_world={many}", "train.deadline_ms=60000", "train.epochs=100", job=name)
@@ -115,8 +116,8 @@ def test_one_is_lost():
 
 
 def test_bounds():
-    """Of parameter servers: nobody waits for one that has no batch left in its round, and what ends a run does not wait for
-    rank 0, which gives the batches out."""
+    """Parameter servers do not wait for a learner without a batch in its round, and the end of a run does not wait
+    for rank 0, which hands out the batches."""
     for options in [["train.staleness_max=0"], ["train.staleness_max=1", "train.servers=1", "train.overlap=true"],
                     ["train.scale_by_staleness=true", "train.samples_max=450", "slow:0:1"]]:
         train(3, "bound", *words_of("ps-async"), f"train.epochs={EPOCHS}", "train.deadline_ms=120000", *options)

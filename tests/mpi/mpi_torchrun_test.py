@@ -62,7 +62,7 @@ def test_sums():
 
 
 def test_two_runs_at_once():
-    """In one folder, told apart by their names."""
+    """In one folder, distinguished by their names."""
     runs = [world(2, "allreduce", 8, 1, job=job) for job in ["one", "two"]]
     done = [run.end() for run in runs]
     equal([set(one.codes.values()) for one in done], [{0}, {0}], f"{done[0].output}{done[1].output}")
@@ -126,7 +126,7 @@ def test_one_who_left():
 
 
 def file_name():
-    """That of a rank 0 that waits: what is in it does not decide it."""
+    """A file of a waiting rank 0: its contents do not matter."""
     first = world(2, "allreduce", 8, 1, ranks=[0])
     name = first.wait_until(lambda: list(folder.glob(MEETING)))[0].name
     first.processes[0].kill()
@@ -137,7 +137,7 @@ def file_name():
 
 
 def test_old_file():
-    """One of a meeting that is over, where nobody or somebody else listens, and one that is none."""
+    """A file of a finished meeting, where no process or an unrelated one listens, and an invalid file."""
     path = folder / file_name()
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -365,7 +365,8 @@ def weights(run):
 
 
 def test_runs():
-    """The bits of one process; a rank is killed, the others end with 70, and the run goes on on another number."""
+    """The bits equal those of one process. A rank is killed, the others exit with 70, and the run resumes on another
+    number."""
     words = ["data.virtual_world=6", "data.max_padded_seconds=0.4"]
     Torchrun(1, RANK, base, "run", "one", *words).end()
     done = Torchrun(3, RANK, base, "run", "some", "kill:1:4", "train.checkpoint_every_s=1e-9", *words).end()

@@ -1,5 +1,5 @@
-"""Runs of several processes end with the bits of one; they go on on other numbers of them; what kills, stops or hangs
-one of them ends all, with an exit status that says whether to start again.
+"""Runs of several processes end with the bits of one process, and resume on other numbers of processes. If one of them
+is killed, stopped, or hangs, all end with an exit status that tells whether to start again.
 
     mpi_train_test.py TRAIN_RANK SPEECHSHARD sums|faults [TEST...]
 """
@@ -34,7 +34,7 @@ def read(path):
 # ---- sums
 
 def test_the_same_bits():
-    """Augmented, evaluated; steps of several batches a process, and of less than one."""
+    """Augmented and evaluated; with steps of several batches per process, and of less than one."""
     augment = "augment=speeds=0.9:1:1.1,time_masks=1,time_mask_frames_max=10,time_mask_share_max=0.2"
     for words in [(augment, "data.virtual_world=12", SMALL_STEPS, "train.accumulate=1"),
                   (augment, "data.virtual_world=4", SMALL_STEPS, "train.accumulate=3", "train.optimiser=sgd")]:
@@ -69,7 +69,8 @@ def test_other_numbers_of_processes():
 
 
 def test_steps_stay_as_large():
-    """Begun without virtual_world, a run has as many batches a step on fewer processes; on more it says why not."""
+    """A run that started without virtual_world keeps its number of batches per step on fewer processes; on more it
+    fails with the reason."""
     words = ["data.virtual_world=0", SMALL_STEPS]
     train(3, "three", *words)
     go_on("some", [3, 2, 1], *words)
@@ -112,7 +113,7 @@ def test_hanging():
 
 
 def test_alone():
-    """Under a launcher that leaves the others alone when one dies, their deadlines end them."""
+    """Under a launcher that does not end the others when one process dies, their deadlines end them."""
     done = start(3, "alone", "kill:1:3", SOON, *FAULT_WORDS, options=["--enable-recovery"]).end()
     check("rank 1 is missing: step " in done.output, f"named no rank 1: {done.output}")
     equal(orphans(), [], "processes that are left")
@@ -120,7 +121,7 @@ def test_alone():
 
 
 def test_stopped_by_one():
-    """One rank is asked to; all stop behind the same step. Also in the middle of an evaluation."""
+    """One rank receives the signal; all stop after the same step. Also in the middle of an evaluation."""
     words = [*FAULT_WORDS, "train.epochs=1"]
     train(1, "one", *words)
     for fault in ["stop:1:1", "stop:1:4", "heard:1:2"]:
@@ -158,7 +159,7 @@ def test_signals():
 
 
 def test_no_start():
-    """What rank 0 finds wrong ends all, with its status; nobody is told to start again."""
+    """An error that rank 0 finds ends all with its status; no process asks for a restart."""
     done = train(3, "wrong", "model.hidden=0", *FAULT_WORDS, want=1)
     check("model.hidden" in done.output and "rank 0 could not start" in done.output, f"said {done.output}")
     done = train(3, "none/wrong", *FAULT_WORDS, want=1)

@@ -1,18 +1,18 @@
-/* train_rank.c: a process of a run, for tests that start several: what is to happen to which rank.
+/* train_rank.c: a process of a run, for tests that start several, with faults for given ranks.
  *
- *     train_rank BASE make                       dataset, vocabulary and BASE/run.yaml
+ *     train_rank BASE make                       dataset, vocabulary, and BASE/run.yaml
  *     train_rank BASE hash RUN                   of the newest checkpoint: weights and the rest
- *     train_rank BASE run RUN [WHAT...] [KEY=VALUE...]
+ *     train_rank BASE run RUN [FAULT...] [KEY=VALUE...]
  *         resume              from the newest checkpoint
- *         stop:RANK:BATCH     that rank asks to stop at the n-th batch of its start
+ *         stop:RANK:BATCH     that rank requests a stop at the n-th batch of its start
  *         heard:RANK:BATCH    ... at the n-th batch of its evaluations
  *         kill:RANK:BATCH     it is killed there; hang:... it stops answering
- *         slow:RANK:BATCH     it sleeps a while at each batch from there on
- *         end:0:SECONDS       rank 0 takes so long at the end before it says so
- *         signals             TERM, INT and USR1 ask to stop, as they do the command
- *         served:NAME         BASE/NAME.RANK: a line "EPOCH POSITION" for each utterance served
+ *         slow:RANK:BATCH     it sleeps at each batch from there on
+ *         end:0:SECONDS       rank 0 takes this long at the end before it reports the end
+ *         signals             TERM, INT, and USR1 request a stop, as in the command
+ *         served:NAME         BASE/NAME.RANK: a line "EPOCH POSITION" for each served utterance
  *
- * Ends as the command does: 0, 1, 70 (another rank is missing), 75 (stopped).
+ * Exits like the command: 0, 1, 70 (another rank is missing), 75 (stopped).
  */
 #include <signal.h>
 
@@ -26,7 +26,7 @@ typedef struct fault {
 
 static fault faults[8];
 static size_t fault_count;
-static uint64_t batches, heard_batches; /* of all; of evaluations */
+static uint64_t batches, heard_batches; /* all batches; those of evaluations */
 static const spsh_loader *training;     /* opened first; a rank may evaluate before it learns */
 static FILE *served;
 static unsigned end_s;

@@ -1,5 +1,5 @@
-/* prop_ctc.c: CTC against all paths one by one, against finite differences, and against the
- * recursion in logarithms where there are too many paths. */
+/* prop_ctc.c: CTC compared with the enumeration of all paths, with finite differences, and, for
+ * many paths, with the recursion in logarithms. */
 #include "ctc_kit.h"
 
 static uint64_t seed;
@@ -53,7 +53,7 @@ static bool path_says(const spsh__ctc_utterance *u, const uint32_t *path)
     return found == u->label_count;
 }
 
-/* p of the labels, and of those of its paths that have symbol k at t. */
+/* Probability of the labels, and of their paths with symbol k at time t. */
 static double all_paths(const small_case *c, double *of_symbols)
 {
     const uint32_t symbols = c->u.symbols;
@@ -244,7 +244,7 @@ static void check_long(const long_case *c, double loss, const double *want, doub
     free(narrow);
 }
 
-/* spread 60: nets that are sure, mostly of what is wrong. */
+/* spread 60: networks that are certain, mostly of wrong symbols. */
 static void test_it_is_the_recursion_in_logarithms(void)
 {
     static const struct {
@@ -303,7 +303,7 @@ static void test_gradients_are_differences_of_losses(void)
     }
 }
 
-/* What scratch held before does not show. */
+/* Previous contents of the scratch memory have no effect. */
 static void test_results_repeat_to_the_bit(void)
 {
     uint64_t random = seed + 3;

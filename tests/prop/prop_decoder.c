@@ -1,5 +1,5 @@
-/* prop_decoder.c: a beam wide enough is the most probable of all transcripts; a narrow one does
- * what a search over a plain list of prefixes does; edits are those of the full table. */
+/* prop_decoder.c: a wide beam finds the most probable of all transcripts; a narrow beam equals a
+ * search over a plain list of prefixes; edit distances equal those of the full table. */
 #include <math.h>
 
 #include "backend/ctc.h"
@@ -53,7 +53,7 @@ static double probability(const table *t, const uint32_t *labels, uint32_t count
     return -spsh__ctc_f64(&u, t->logits, NULL, scratch).loss;
 }
 
-/* The next in order of length, then of symbols; false behind the last of length_max. */
+/* Next labels in order of length, then of symbols; false after the last of length_max. */
 static bool next_labels(const table *t, uint32_t *labels, uint32_t *count, uint32_t length_max)
 {
     const uint32_t first = t->rows.blank == 0 ? 1 : 0;

@@ -105,7 +105,7 @@ static bool has_offset(const exact_found *found, size_t a, size_t b)
     return false;
 }
 
-/* Of sources that say something: hiss is too quiet to count, tones repeat themselves. */
+/* Pairs of informative sources: hiss is too quiet to count, and tones repeat. */
 static bool must_be_found(const piece *a, const piece *b)
 {
     const uint32_t first = a->first > b->first ? a->first : b->first;

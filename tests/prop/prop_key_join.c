@@ -1,12 +1,13 @@
-/* prop_key_join.c: candidates against a plain double loop over all keys; any order, any threads,
- * any memory, on disk or not; a crowd is bounded and connected; damage and a full disk are told.
+/* prop_key_join.c: candidates compared with a plain double loop over all keys, in any order, with
+ * any number of threads, with any memory, on disk or not. Crowds are bounded and connected. Damage
+ * and a full disk are reported.
  */
 #include "fault_io.h"
 #include "join/key_join.h"
 #include "spsh_test.h"
 
 enum { PRINTS = 40, KEYS_MAX = 24, BASES = 60, CANDIDATES_MAX = 4096, MEMORY_BYTES = 64 << 20 };
-static unsigned rounds = 4; /* of three worlds, and of two disks that fail */
+static unsigned rounds = 4; /* of three sets of prints, and of two failing disks */
 
 static char directory[512];
 
@@ -415,7 +416,7 @@ static void test_disk_failures(void)
     spsh_error err = SPSH_ERROR_INIT;
     uint64_t state = test_seed(3);
     CHECK_I64(run_many(&io, 1, &err), SPSH_E_END); /* short transfers */
-    const uint64_t calls = fault.call_count / 2;   /* those with room to spare come last */
+    const uint64_t calls = fault.call_count / 2;   /* prints with memory to spare come last */
     for (unsigned round = 0; round < 2 * rounds; round++) {
         fault = (fault_io){.fail_at = round < 2 ? round : test_random(&state) % calls,
                            .fail_count = UINT64_MAX,
@@ -430,7 +431,7 @@ static void test_disk_failures(void)
     }
 }
 
-/* What was found elsewhere comes in order among the rest, the same offset once. */
+/* Candidates from other sources are merged in order; equal offsets appear once. */
 static void test_candidates_from_elsewhere(void)
 {
     static const spsh__candidate added[] = {

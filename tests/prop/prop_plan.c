@@ -1,6 +1,6 @@
-/* prop_plan.c: properties of plans over many sizes and draws: orders are permutations, shares are
- * kept within one utterance, any number of ranks that goes on from any place serves the rest
- * exactly once, and a place that is sought is the place that is come to. */
+/* prop_plan.c: properties of plans over many sizes and draws. Orders are permutations. Shares are
+ * exact within one utterance. Any number of ranks that resumes at any position serves the rest
+ * exactly once. A seek reaches the requested position. */
 #include "plan/batch_window.h"
 #include "plan/permutation.h"
 #include "plan/quota.h"
@@ -120,7 +120,7 @@ enum { RANKS_MAX = 8, BATCHES_MAX = 2000 };
 /* The epoch's batches, as one rank of one sees them. */
 typedef struct sequence {
     uint64_t hashes[BATCHES_MAX];
-    spsh_position places[BATCHES_MAX + 1]; /* in front of each, and behind the last */
+    spsh_position places[BATCHES_MAX + 1]; /* before each batch, and after the last */
     uint64_t count;
 } sequence;
 
@@ -147,8 +147,8 @@ static bool same_place(const spsh_position *a, const spsh_position *b)
            a->window_batch == b->window_batch;
 }
 
-/* All ranks take calls from place on, at most calls_max of them each; seen counts batches. Returns
- * the place they come to, which has to be the same for all. */
+/* All ranks make calls from `place` on, at most calls_max each; seen counts batches. Returns the
+ * final position, which must be equal on all ranks. */
 static spsh_position run_ranks(const spsh_plan *plan, const sequence *want, uint32_t world_size,
                                const spsh_position *place, uint64_t calls_max, uint32_t *seen)
 {
@@ -233,7 +233,7 @@ static void test_any_world_size_serves_the_rest(void)
     plan_kit_close(&kit);
 }
 
-/* What one rank gets of an epoch; total: its batches. */
+/* Serve an epoch to one rank; total: its number of batches. */
 static uint64_t check_steps_of_rank(const spsh_plan *plan, uint32_t rank, uint32_t world_size,
                                     uint32_t step_batches, uint64_t total)
 {
@@ -316,7 +316,7 @@ static void check_places(const plan_kit *kit, const spsh_plan_options *opt, uint
         spsh_sampler_close(sampler);
         spsh_plan_close(fresh);
     }
-    /* Behind the last batch: the epoch's end comes first. */
+    /* After the last batch the end of the epoch comes first. */
     spsh_sampler *sampler = plan_kit_sampler(plan, 0, 1);
     spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
     CHECK(spsh_sampler_seek(sampler, &want.places[want.count], NULL) == SPSH_OK);

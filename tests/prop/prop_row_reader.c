@@ -1,5 +1,5 @@
-/* prop_row_reader.c: what is written is read; and the RFC reader against one that is too simple to
- * be wrong. Seeds are printed; SPEECHSHARD_TEST_SEED repeats a run.
+/* prop_row_reader.c: rows that were written are read back; and the RFC reader is compared with a
+ * trivial one. Seeds are printed; SPEECHSHARD_TEST_SEED repeats a run.
  */
 #include "spsh_test.h"
 
@@ -24,7 +24,7 @@ static uint64_t below(uint64_t limit)
 }
 
 typedef struct sheet {
-    spsh__builder bytes; /* of all fields */
+    spsh__builder bytes; /* bytes of all fields */
     struct {
         size_t at, size;
     } fields[ROWS_MAX][FIELDS_MAX];
@@ -152,7 +152,7 @@ static int peek(const reference *ref)
     return ref->at < ref->size ? ref->text[ref->at] : -1;
 }
 
-/* False when the quotes are wrong. Stands behind the closing quote afterwards. */
+/* False if the quotes are wrong. Ends after the closing quote. */
 static bool reference_quoted(reference *ref)
 {
     ref->at++;

@@ -1,6 +1,6 @@
-/* prop_text.c: the parts of the text join against what is plainly right: distances against the full
- * table, MinHash against the sets, runs of words against searching for them, near texts against
- * measuring all pairs; and the same results from any number of threads.
+/* prop_text.c: the parts of the text join compared with plain algorithms: distances with the full
+ * table, MinHash with the sets, runs of words with a search for them, near texts with the distances
+ * of all pairs. Results must not depend on the number of threads.
  */
 #include <pthread.h>
 
@@ -78,7 +78,7 @@ static void test_distances_are_those_of_the_full_table(void)
 
 enum { GRAMS_MAX = 400 };
 
-/* Two sequences of code points whose 5-grams are all different but for those of a shared part. */
+/* Two sequences of code points whose 5-grams are all different, except those of a shared part. */
 static double two_texts(uint64_t *random, size_t shared, size_t own, uint32_t *a, uint32_t *b)
 {
     for (size_t i = 0; i < shared + own; i++) {
@@ -169,8 +169,8 @@ static bool is_found(const spsh__near_text *found, size_t count, uint32_t number
     return false;
 }
 
-/* Who is found is within the distance. Most who are within it are found: letters changed all over a
- * text are the worst there is for runs of five, at 15 % four of five of those are gone. */
+/* All found pairs are within the distance. Most pairs within it are found: changed characters
+ * spread over a text are the worst case for 5-grams; at 15 % they destroy four of five. */
 static void test_near_texts_against_all_pairs(void)
 {
     enum { PERCENT = 16 };
@@ -280,7 +280,8 @@ static void test_runs_of_words_against_search(void)
     spsh__text_cover_free(cover);
 }
 
-/* What is read before every text makes no pair by itself, and is a part of those that there are. */
+/* A text that precedes every other text makes no pair by itself, and remains a part of existing
+ * pairs. */
 static void test_what_all_share_makes_no_pair(void)
 {
     enum { COUNT = SPSH__COVER_CROWD + 10, CHOSEN = 77 };
@@ -318,7 +319,7 @@ static void test_what_all_share_makes_no_pair(void)
 
 enum { TRAIN = 20000, TESTS = 300, KEEP = 4, THREADS_MAX = 8 };
 
-/* The same texts four times over: as they are, spoiled, and twice behind other words. */
+/* The same texts four times: unchanged, changed, and twice after other words. */
 static void train_text(uint64_t ordinal, char *text)
 {
     const uint64_t copy = ordinal / (TRAIN / 4);
@@ -437,7 +438,7 @@ static void test_one_sentence_is_one_text(void)
     spsh__text_index_free(index);
 }
 
-/* A form letter: more than a thousand near texts. Fewer are measured, and that is told. */
+/* A form letter: more than a thousand near texts. Fewer are compared, and this is reported. */
 static void test_crowds_are_told(void)
 {
     char text[100];

@@ -1,4 +1,4 @@
-"""What the tests of the Python package share. Without the package, or what a test needs, they are
+"""Helpers of the tests of the Python package. Tests without the package, or without something that they need, are
 skipped: exit 77."""
 
 import os

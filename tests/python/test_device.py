@@ -1,7 +1,7 @@
-"""speechshard.Loader with a device: DLPack, who waits for whom, memory that lives as long as tensors.
+"""speechshard.Loader with a device: DLPack, synchronization, and memory that lives as long as tensors.
 
-The device is the twin (tests/support/twin_plugin.c), whose memory the host can read, and whose work
-is done late: a consumer that does not wait finds something else there. argv: the twin."""
+The device is the host emulation (tests/support/twin_plugin.c). The host can read its memory, and its work runs
+late: a consumer that does not wait reads other values. argv: the emulation."""
 
 import ctypes
 import gc
@@ -61,7 +61,7 @@ def used_bytes(device):
 
 
 class Taken:
-    """What a framework makes of a capsule: it has it until it is dropped."""
+    """Stands for a framework's tensor: it owns a capsule until it is dropped."""
 
     def __init__(self, array, **keywords):
         self.capsule = array.__dlpack__(**keywords)

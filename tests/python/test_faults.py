@@ -1,4 +1,4 @@
-"""What goes wrong while a Loader runs: damage, signals, threads, forks; and what may not grow."""
+"""Failures while a Loader runs: damage, signals, threads, forks; and memory that must not grow."""
 
 import gc
 import os
@@ -96,7 +96,7 @@ GOLDEN = Path(__file__).parents[1] / "golden/audio"
 
 
 class UndecodableTest(unittest.TestCase):
-    """The Loader's row of docs/BAD_RECORDS.md, but for damage. Transcripts are missing throughout."""
+    """The Loader's row of docs/BAD_RECORDS.md, except damage. All transcripts are missing."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,4 +1,4 @@
-"""speechshard.Loader: epochs, batches, lifetimes of what is lent."""
+"""speechshard.Loader: epochs, batches, lifetimes of borrowed memory."""
 
 import array
 import gc
@@ -19,7 +19,7 @@ def pcm(utterance):
 
 
 def mixed_down(utterance):
-    """What channel="mix" serves of a Dataset's utterance."""
+    """The samples that channel="mix" serves for a Dataset's utterance."""
     values, channels = pcm(utterance.audio()), utterance.channels
     if channels == 1:
         return values

@@ -1,6 +1,5 @@
-"""python -m speechshard.parquet: parquet files as Hugging Face's mirrors have them, and every form that
-an audio column takes. What comes out is read as a tar here, and packed by the command where the same
-corpus, unpacked, must give the same utterances."""
+"""python -m speechshard.parquet: parquet files as in Hugging Face's mirrors, and every form of an audio column. The
+tests read the output as a tar. They also pack it with the command and compare with the unpacked corpus."""
 
 import io
 import json
@@ -63,7 +62,7 @@ def run(*words, check=True):
 
 
 class Stream:
-    """What the module wrote, read as a tar: {id: JSON}, {id: audio}, the rejects."""
+    """The output of the module, read as a tar: {id: JSON}, {id: audio}, the rejects."""
 
     def __init__(self, *words):
         done = run(*words)
@@ -194,7 +193,7 @@ class AudioColumns(ParquetTest):
         write(self.root / "train.parquet", rows, pa.binary())
         stream = Stream(self.root)
         self.assertEqual([stream.audio[f"u{i}"] == loud[i:] for i in range(20)], [True] * 20)
-        # It takes several batches, whose rows go on counting.
+        # Several batches, with consecutive row numbers.
         sources = [stream.samples[f"u{i}"]["source"] for i in range(20)]
         self.assertEqual(sources, [f"train.parquet#{i}" for i in range(20)])
 

@@ -52,7 +52,7 @@ def drop_from_cache(dataset):
 
 
 def quiet(level, text):
-    """What the loader says: not for the test's output."""
+    """Log of the loader, kept out of the test's output."""
 
 
 def served(loader):
@@ -113,7 +113,7 @@ class Worlds(unittest.TestCase):
         ]
 
     def until(self, world, steps):
-        """Ids that a world serves in so many steps, and its state then; -1: the epoch's end."""
+        """Ids that a world serves in a number of steps, and its state after them; -1: until the end of the epoch."""
         ids, states = [], []
         for loader in self.loaders(world):
             for number, batch in enumerate(loader, 1):

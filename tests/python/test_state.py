@@ -24,7 +24,7 @@ class Ranks:
         self.iterators = [iter(loader) for loader in self.loaders]
 
     def steps(self, count):
-        """At most so many steps of each rank; the ids they served. None: to the epoch's end."""
+        """At most this many steps of each rank; returns the served ids. None: until the end of the epoch."""
         served = [[] for _ in self.loaders]
         calls = [0 for _ in self.loaders]
         failed = []
@@ -86,7 +86,7 @@ class StateTest(unittest.TestCase):
         served += second.steps(None)
         self.assertEqual(sorted(id for id, _ in served), self.ids)
         self.assertEqual([loader.epoch for loader in second.loaders], [1] * after)
-        # The epoch after it is that of a run that was never interrupted, whatever the world size.
+        # The next epoch equals the next epoch of an uninterrupted run, for any world size.
         first.load({**state})
         first.steps(None)
         self.assertEqual(Counter(first.steps(None)), Counter(second.steps(None)))

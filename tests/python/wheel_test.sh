@@ -1,8 +1,9 @@
 #!/bin/sh
-# wheel_test.sh PYTHON [packed]: pip makes a wheel without a network, and what it installs works elsewhere.
-# packed: the build back end packs the files of SPEECHSHARD_BUILD_DIR, and what is unpacked works.
+# wheel_test.sh PYTHON [packed]: pip builds a wheel without a network, and the installed package
+# works elsewhere. packed: the build back end packs the files of SPEECHSHARD_BUILD_DIR, and the
+# unpacked files work.
 #
-# The C parts are built in SPEECHSHARD_BUILD_DIR/python-wheel, and kept for the next time.
+# The C parts are built in SPEECHSHARD_BUILD_DIR/python-wheel and kept for the next run.
 set -eu
 python=$1
 source=${SPEECHSHARD_SOURCE_DIR:?}

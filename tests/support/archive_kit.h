@@ -11,7 +11,7 @@
 typedef struct test_member {
     const char *name;
     const char *text;
-    size_t size_bytes; /* of text; 0: it ends with a NUL */
+    size_t size_bytes; /* bytes of text; 0: it ends with NUL */
     char type;         /* 0 a file, 'd' a folder, 'h' a hard and 's' a symbolic link to text */
 } test_member;
 

@@ -1,5 +1,5 @@
 /* checkpoint_kit.h: a small trainer's state for tests of checkpoints. Every number in it follows
- * from `samples`, so that what is read can be compared without keeping what was written.
+ * from `samples`, so tests can check a state without storing a copy.
  */
 #ifndef CHECKPOINT_KIT_H
 #define CHECKPOINT_KIT_H
@@ -50,7 +50,7 @@ static inline void kit_parameters(kit_state *s)
     s->parameters[2].shape[0] = (uint32_t)rest, s->parameters[2].count = rest;
 }
 
-/* After so many samples. elements: at least 192. */
+/* Fill the state after this many samples. elements: at least 192. */
 static inline void kit_fill(kit_state *s, uint64_t samples)
 {
     for (uint64_t a = 0; a < 3; a++)
@@ -125,7 +125,7 @@ static inline bool kit_same_numbers(const spsh__checkpoint *c, const spsh__check
            c->strategy_size == w->strategy_size;
 }
 
-/* What was read is, bit for bit, what kit_fill says of its samples. */
+/* Whether a state that was read equals kit_fill's for its samples, bit for bit. */
 static inline bool kit_is_whole(const spsh__checkpoint *c)
 {
     kit_state s;
@@ -147,7 +147,7 @@ static inline bool kit_is_whole(const spsh__checkpoint *c)
     return same;
 }
 
-/* Samples of the newest good one of a run, which must be whole; 0: there is none. */
+/* Samples of the newest good checkpoint of a run, which must be complete; 0 if there is none. */
 static inline uint64_t kit_newest(const char *run)
 {
     spsh__checkpoint c;

@@ -102,7 +102,7 @@ void copy_dataset_next_unit(copy_dataset *set)
     open_writer(set);
 }
 
-/* file says what the record is of; bytes, of the same size, are what it holds. */
+/* file: the recording that the record claims; bytes, of the same size: its contents. */
 static uint64_t add_record(copy_dataset *set, spsh_bytes file, const uint8_t *bytes,
                            spsh_codec codec, uint32_t rate_hz, uint64_t *ret_samples)
 {

@@ -35,7 +35,7 @@ copy_dataset *copy_dataset_open(const char *path, uint8_t tag);
 void copy_dataset_next_unit(copy_dataset *set);
 /* Returns its number. */
 uint64_t copy_dataset_record(copy_dataset *set, const copy_audio *audio);
-/* A record that is encoded already; rate_hz is needed for codec pcm alone. */
+/* A record that is already encoded; only codec pcm needs rate_hz. */
 uint64_t copy_dataset_file(copy_dataset *set, spsh_bytes file, spsh_codec codec, uint32_t rate_hz,
                            uint64_t *ret_samples);
 void copy_dataset_row(copy_dataset *set, const spsh_utterance *row);

@@ -5,9 +5,9 @@
 #include "speechshard/cuda.h"
 #include "twin_plugin.h"
 
-/* 0: it is open; else what the program has to end with, the reason being printed: TEST_SKIPPED
- * where there is no device, 1 where more is wrong. ret_twin: what a twin lets a test change; NULL
- * of a real device. It may be NULL. */
+/* Open the plug-in. Returns 0, or the exit status of the program after printing the reason:
+ * TEST_SKIPPED without a device, 1 for other failures. ret_twin: controls of a host emulation, NULL
+ * for a real device; may be NULL. */
 int device_test_open(const char *path, spsh_cuda **ret_cuda, twin_controls **ret_twin);
 
 #endif

@@ -1,4 +1,4 @@
-/* exact_kit.h: what the exact tiers find in small datasets, sorted.
+/* exact_kit.h: the sorted matches of the exact tiers in small datasets.
  *
  *     exact_found found = exact_find(sources, count, &EXACT_PLAIN);
  *     const spsh__match *match = exact_match(&found, a, b);

@@ -1,4 +1,4 @@
-/* fail_malloc.c: the linker puts these in the place of malloc and its kin (--wrap). */
+/* fail_malloc.c: the linker replaces malloc and its kin by these functions (--wrap). */
 #include "fail_malloc.h"
 
 #include <errno.h>

@@ -1,11 +1,11 @@
-/* fail_malloc.h: malloc and its kin that fail on request, in the whole program: what is not asked
- * of an spsh_allocator (fault_alloc.h) can be made to fail, too.
+/* fail_malloc.h: malloc and its kin fail on request in the whole program, for allocations that do not
+ * use an spsh_allocator (fault_alloc.h).
  *
  *     fail_malloc.calls = 0, fail_malloc.at = n;   -- fails call n (from 0)
  *     ... CHECK_I64(run(), SPSH_E_NO_MEMORY);
  *     fail_malloc.at = UINT64_MAX;
  *
- * Or all of them, each in a child that is forked there, so that what comes before is done once:
+ * Or all of them, each in a child that is forked at the allocation, so that earlier work runs once:
  *
  *     fail_malloc.calls = 0, fail_malloc.forks = true;
  *     const spsh_status rc = run();
@@ -14,7 +14,7 @@
  *     fail_malloc.forks = false;
  *     CHECK_U64(fail_malloc.bad_children, 0);
  *
- * That is for a run of one thread which leaves no traces outside the process.
+ * Forking is for a run of one thread without effects outside the process.
  *
  * A test that links the target fail_malloc gets the sources and the linker's --wrap.
  */

@@ -1,14 +1,14 @@
-/* fake_cudart.c: as much of CUDA's runtime as shardfmt's and featgen's parts of the plug-in call,
- * without CUDA, so that their host code runs where there is no GPU. Linked with their own objects
- * in the place of the runtime.
+/* fake_cudart.c: the part of CUDA's runtime that shardfmt's and featgen's parts of the plug-in call,
+ * without CUDA, so that their host code runs without a GPU. Linked with their objects instead of the
+ * runtime.
  *
  *     plugin.cu, features.cu --> cudaX --> twin_table (twin_runtime.c): queues, events, captures
  *
- * A launch runs the kernels' text as C, block by block, when its turn comes. The calling thread has
- * a device and a way with captures, as CUDA's threads have: number 0 to begin with, where a context
- * is made when the thread first calls what needs one, or where it chooses.
+ * A launch runs the kernel source as C, block by block, at its turn. As in CUDA, each thread has a
+ * device and a capture mode. The device is 0 at first. Its context is made when the thread first calls
+ * a function that needs one, or selects the device.
  *
- * Names are CUDA's in the object file alone, by way of assembler names.
+ * Only the object file has CUDA's names, by means of assembler names.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -65,13 +65,14 @@ typedef struct started {
 } started;
 
 static const void *kernels[KERNELS];
-static size_t shared_bytes_max = SHARED_BYTES_DEFAULT; /* of the frames' kernel, as it was set */
+static size_t shared_bytes_max = SHARED_BYTES_DEFAULT; /* limit that was set for the frames'
+                                                          kernel */
 static extent3 pushed_grid, pushed_block;
 static size_t pushed_shared;
 static void *pushed_stream;
 static _Thread_local int device;
-static _Thread_local bool has_context; /* of the device; else the driver knows of none */
-static uint32_t contexts;              /* of the process; atomic */
+static _Thread_local bool has_context; /* whether the thread has a context on its device */
+static uint32_t contexts;              /* number of contexts in the process; atomic */
 static _Thread_local int mode;         /* cudaStreamCaptureModeGlobal */
 static _Thread_local int last_error;
 
@@ -86,7 +87,7 @@ static int code_of(spsh_status status)
     }
 }
 
-/* CUDA keeps it until somebody asks. */
+/* CUDA keeps the error until it is read. */
 static int kept(int code)
 {
     last_error = code != SUCCESS ? code : last_error;
@@ -354,7 +355,7 @@ int fake_attribute(int *value, int which, int number)
     return SUCCESS;
 }
 
-/* Whoever knows CUDA's struct has another: fake_libraries.c. */
+/* fake_libraries.c replaces this function; it knows CUDA's struct. */
 __attribute__((weak)) int fake_properties(void *properties, int number)
 {
     (void)properties, (void)number;
@@ -487,7 +488,7 @@ int fake_graph_destroy(void *graph) __asm__("cudaGraphDestroy");
 int fake_graph_drop(void *made) __asm__("cudaGraphExecDestroy");
 int fake_graph_launch(void *made, void *stream) __asm__("cudaGraphLaunch");
 
-/* What was captured last, until it is made into what can be launched, which then owns it. */
+/* The newest captured graph. Instantiating it transfers the ownership to the executable graph. */
 static _Thread_local void *captured_graph;
 
 int fake_capture_begin(void *stream, int how)

@@ -1,4 +1,4 @@
-/* fake_cudart.h: what a test can see of CUDA's runtime where fake_cudart.c stands in for it. */
+/* fake_cudart.h: state of the fake CUDA runtime (fake_cudart.c) that a test can see. */
 #ifndef SPSH_FAKE_CUDART_H
 #define SPSH_FAKE_CUDART_H
 

@@ -1,12 +1,10 @@
-/* fake_libraries.c: as much of cuBLASLt and cuDNN as the trainer's part of the plug-in calls,
- * without CUDA: gemm.cu, conv.cu and train_plugin.cu run with it over twin_runtime.h and
- * fake_cudart.c. In the place of library_calls.cu, which would find the libraries, and of
- * kernels.cu.
+/* fake_libraries.c: the parts of cuBLASLt and cuDNN that the trainer's part of the plug-in calls,
+ * without CUDA: gemm.cu, conv.cu, and train_plugin.cu run with it over twin_runtime.h and
+ * fake_cudart.c. Replaces library_calls.cu, which would load the libraries, and kernels.cu.
  *
- * Written from the libraries' side, as their documentation has it: matrices with columns one after
- * another, tensors by descriptors. What it is told must fit: pointers have the alignment that was
- * promised, work space has the size that was asked for, algorithms are those that it offered, and
- * were the first that fits.
+ * Written from the libraries' documentation: matrices in column-major order, tensors by descriptors. It
+ * checks its arguments: pointers have the promised alignment, work space has the requested size, and
+ * algorithms are the first that fits of those that it offered.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +25,7 @@ spsh_status spsh__train_launch(void *opaque, void *stream, const spsh__kernel_la
 
 /* ---- elements ---- */
 
-/* Whoever writes to it was given memory to write to. */
+/* A caller that writes must have passed writable memory. */
 static spsh__device_array array_of(const void *data, spsh__device_kind kind)
 {
     spsh__device_array array = {NULL, kind};
@@ -182,7 +180,7 @@ static cublasStatus_t fake_cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t de
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* The first of two is none. */
+/* The first of two results is unusable. */
 static cublasStatus_t
 fake_cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t p,
                                     cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
@@ -464,8 +462,8 @@ static cudnnStatus_t fake_cudnnSetConvolutionMathType(cudnnConvolutionDescriptor
 
 static const int numbers[CANDIDATES] = {GOOD + 1, HUGE_ONE, ROUGH, VARYING, GOOD};
 
-/* What mathematics goes with the algorithm: not what the descriptor had, to see that it is asked
- * for; that of tensor cores also where those want multiply-adds. */
+/* Math type of an algorithm. It differs from the descriptor's, to check that callers query it; it
+ * also uses tensor cores if the descriptor asks for multiply-adds. */
 static cudnnMathType_t math_of(int number)
 {
     return number == ROUGH  ? CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION
@@ -665,7 +663,7 @@ static bool is_output(int out, int in, int kernel, int stride, int pad)
     return out == (in + 2 * pad - kernel) / stride + 1;
 }
 
-/* What cuDNN's three functions have in arguments besides tensors. */
+/* Arguments, other than tensors, that cuDNN's three functions share. */
 typedef struct conv_call {
     cudnnHandle_t handle;
     const void *how, *alpha, *beta, *work_space;
@@ -757,7 +755,7 @@ static cudnnStatus_t fake_cudnnConvolutionBackwardFilter(
     return convolve(&own, &call);
 }
 
-/* ---- in the place of library_calls.cu and kernels.cu ---- */
+/* ---- replacements of library_calls.cu and kernels.cu ---- */
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 {

@@ -1,9 +1,9 @@
-/* fake_rnn.c: as much of cuDNN as recurrent layers call, without CUDA: rnn_layers.cu runs with it
- * over fake_cudart.c. In the place of library_calls.cu.
+/* fake_rnn.c: the part of cuDNN that recurrent layers call, without CUDA: rnn_layers.cu runs with it
+ * over fake_cudart.c. Replaces library_calls.cu.
  *
- * Written from the library's side: what descriptors say must fit to each other and to the sizes
- * that were asked for, and what is not done here (projections, several layers, lengths that differ,
- * a state to begin with) is refused. What layers compute, and which they take, is twin_rnn.c's.
+ * Written from the library's documentation: descriptors must agree with each other and with the
+ * requested sizes. Features that are not implemented here (projections, several layers, different
+ * lengths, an initial state) are rejected. twin_rnn.c defines the computation and the choice of layers.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -251,7 +251,7 @@ static cudnnStatus_t fake_cudnnGetRNNWeightParams(cudnnHandle_t handle_of, cudnn
 
 /* ---- calls ---- */
 
-/* What the three have in common. */
+/* Arguments that the three functions share. */
 typedef struct pass {
     cudnnHandle_t handle_of;
     cudnnRNNDescriptor_t of;
@@ -352,7 +352,7 @@ static cudnnStatus_t fake_cudnnRNNBackwardWeights_v8(
     return run_pass(&p, &call);
 }
 
-/* ---- in the place of library_calls.cu ---- */
+/* ---- replacements of library_calls.cu ---- */
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 {

@@ -1,12 +1,12 @@
 /* fault_io.h: an I/O table whose calls fail or stop short on request.
  *
- *     fault_io fault = {.fail_at = n, .fail_count = 1, .fail_errno = EIO};  -- call n, from 0,
- * fails spsh_io io = fault_io_table(&fault);
+ *     fault_io fault = {.fail_at = n, .fail_count = 1, .fail_errno = EIO};  -- call n, from 0, fails
+ *     spsh_io io = fault_io_table(&fault);
  *     ... CHECK_I64(fault.open_count, 0);
  *
  * fail_count UINT64_MAX is a crash: nothing reaches the disk from call n on, not even the removal
- * of temporary files; descriptors and mappings are given back all the same. The rest goes to the
- * operating system, but for fsync, which only counts. Safe to use from several threads.
+ * of temporary files; descriptors and mappings are still released. All other calls go to the operating
+ * system, except fsync, which is only counted. Safe to use from several threads.
  */
 #ifndef FAULT_IO_H
 #define FAULT_IO_H
@@ -17,9 +17,9 @@
 
 typedef struct fault_io {
     uint64_t fail_at;    /* UINT64_MAX: never */
-    uint64_t fail_count; /* so many calls fail in a row */
+    uint64_t fail_count; /* number of consecutive calls that fail */
     int fail_errno;
-    size_t transfer_bytes_max; /* of pread and pwrite; 0: no limit */
+    size_t transfer_bytes_max; /* limit for pread and pwrite; 0: no limit */
     _Atomic uint64_t call_count;
     _Atomic int64_t open_count; /* descriptors and mappings that are not given back yet */
 } fault_io;

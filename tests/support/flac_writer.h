@@ -21,7 +21,7 @@ typedef struct flac_writer {
     uint32_t sample_rate_hz;
     bool variable;         /* block sizes vary: frames are numbered by sample */
     bool hides_count;      /* STREAMINFO states no count, as a pipe's does */
-    uint64_t first_number; /* of the first frame */
+    uint64_t first_number; /* number of the first frame */
     uint8_t md5[16];       /* goes into STREAMINFO */
 
     uint8_t *dst;
@@ -42,7 +42,7 @@ size_t flac_writer_frame(flac_writer *writer, const int32_t *pcm, uint32_t sampl
 typedef struct flac_prediction {
     uint32_t
         stereo; /* 8 left and side, 9 side and right, 10 mid and side; 0: channels as they are */
-    uint32_t order; /* of a linear predictor; 0: fixed */
+    uint32_t order; /* order of a linear predictor; 0: fixed */
     uint32_t shift;
     int32_t taps[4];
 } flac_prediction;

@@ -1,4 +1,4 @@
-/* index_dataset.h: a dataset that is an index and a manifest alone: for what never reads audio.
+/* index_dataset.h: a dataset that consists only of an index and a manifest, for code that reads no audio.
  *
  *     index_row rows[1000] = ...;
  *     index_dataset_write(path, rows, 1000);      makes the folder
@@ -17,7 +17,7 @@ typedef struct index_row {
     uint32_t channels;                         /* 0: 1 */
     uint32_t domain, split, speaker, language; /* 0: none, 1: "domain1" ... */
     uint32_t text_bytes;
-    uint64_t copy_of; /* 0: of none; else position + 1 */
+    uint64_t copy_of; /* 0: not a copy; else position + 1 */
 } index_row;
 
 /* The test stops on failure. tag: part of the dataset's id. */

@@ -1,4 +1,4 @@
-/* index_files.c: written as the packer's index writer writes them, but for where rows come from. */
+/* index_files.c: writes indexes like the packer's index writer, but from given rows. */
 #include "index_files.h"
 
 #include <inttypes.h>

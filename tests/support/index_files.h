@@ -32,7 +32,7 @@ typedef struct index_files {
     const void *user;
 } index_files;
 
-/* Utterances of a shard, but for the last one. */
+/* Number of utterances per shard; the last shard may have fewer. */
 uint64_t index_files_shard_rows(const index_files *files);
 
 spsh_status index_files_write(const index_files *files, spsh_error *err);

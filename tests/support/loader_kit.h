@@ -1,5 +1,5 @@
-/* loader_kit.h: for tests of the loader: what must succeed, and opening. Every failure stops the
- * test. */
+/* loader_kit.h: for tests of the loader: calls that must succeed, and opening. Every failure stops
+ * the test. */
 #ifndef LOADER_KIT_H
 #define LOADER_KIT_H
 

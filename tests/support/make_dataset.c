@@ -1,11 +1,11 @@
-/* make_dataset.c: a small dataset for the tests of ls, info, cat, export and overlay, made with the
- * library alone.
+/* make_dataset.c: a small dataset for the tests of ls, info, cat, export, and overlay, made only with the
+ * library.
  *
  *     make_dataset DATASET EXPECTED
  *
- * Two shards; every sample format, codecs wav, flac and pcm, segments, a duplicate, names and texts
- * that are hard to show or to turn into files. EXPECTED/<utterance number>.wav is what `cat` must
- * write, byte for byte, and EXPECTED/<recording>.bin each stored payload, made here without the
+ * Two shards: every sample format, codecs wav, flac, and pcm, segments, a duplicate, names and texts
+ * that are hard to print or to turn into files. EXPECTED/<utterance number>.wav is the expected output of
+ * `cat`, byte for byte, and EXPECTED/<recording>.bin each stored payload, made here without the
  * command's writer.
  */
 #include <inttypes.h>

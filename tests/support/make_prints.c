@@ -1,11 +1,11 @@
-/* make_prints.c: fingerprints of a packed dataset that are made up: as many keys as hours of speech
- * have, for tests of what a join holds in memory.
+/* make_prints.c: artificial fingerprints of a packed dataset, with as many keys as hours of speech
+ * have, for tests of the memory of a join.
  *
  *     make_prints DATASET KEYS CHUNKS SEED
  *
- * Every utterance gets a print of KEYS keys, one a frame, and CHUNKS chunks; all of them are
- * random, so no two agree. Every sixteenth utterance has the digests of the one before it: a copy
- * that is told without listening.
+ * Every utterance gets a print of KEYS keys, one per frame, and CHUNKS chunks. All of them are
+ * random, so no two agree. Every sixteenth utterance has the digests of the previous one: a copy
+ * that is found without comparing audio.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ typedef struct maker {
     spsh__chunk *chunks;
     size_t chunk_count;
     uint64_t state;
-    uint8_t digest[16]; /* of the utterance before */
+    uint8_t digest[16]; /* digest of the previous utterance */
 } maker;
 
 static uint64_t next_random(maker *m)

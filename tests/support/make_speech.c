@@ -2,10 +2,9 @@
  *
  *     make_speech PATH HEADER_HZ SEED:BEGIN:SECONDS...
  *
- * Pieces are cut out of signals of 16 kHz (print_signals.h), one a seed, and put one after the
- * other; so two clips can share a stretch, and one can lie in another. HEADER_HZ is what the file
- * says: another number than 16000 is another speed. The extension says what is written: .wav,
- * .flac, .mp3, .opus.
+ * Pieces of 16 kHz signals (print_signals.h), one signal per seed, are concatenated, so two clips can
+ * share a part, and one can contain another. HEADER_HZ is the rate in the header: another number than
+ * 16000 is another speed. The extension selects the format: .wav, .flac, .mp3, .opus.
  */
 #include <sndfile.h>
 #include <stdio.h>

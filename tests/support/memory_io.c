@@ -1,4 +1,4 @@
-/* memory_io.c: what changes files answers EROFS. */
+/* memory_io.c: functions that change files return EROFS. */
 #include "memory_io.h"
 
 #include <errno.h>

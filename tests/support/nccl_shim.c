@@ -1,23 +1,23 @@
-/* nccl_shim.c: a library with the functions of NCCL that we call, for processes whose devices are
- * twins (twin_runtime.h): what several ranks do together is tested where there is no GPU.
+/* nccl_shim.c: a library with the NCCL functions that we call, for processes whose devices are host
+ * emulations (twin_runtime.h), to test several ranks without a GPU.
  *
  * The ranks share a file in $TMPDIR, whose name is the id: a head, and a region for each rank.
- * Collective n is a piece of work on the stream it was given: once its turn has come, and all ranks
- * are done with n - 1, it copies what this rank gives into its region and says "n is posted"; once
- * all have said so it reads what it needs from all regions, adds in the order of ranks, and says "n
- * is finished". Nothing waits within: the twin asks whether it is ready.
+ * Collective n is a piece of work on its stream. At its turn, after all ranks have finished n - 1, it
+ * copies this rank's input to the rank's region and marks n as posted. After all ranks have posted n, it
+ * reads from all regions, adds in the order of ranks, and marks n as finished. Nothing blocks: the
+ * emulation polls whether the work is ready.
  *
- * As a communicator that does not block has it, calls are under way (ncclInProgress) for a while:
- * only then is their work on the stream. Ranks whose n differs in kind or size have an error.
+ * As with a nonblocking communicator, calls are in progress (ncclInProgress) for a while; only then is
+ * their work on the stream. Ranks whose n differs in kind or size get an error.
  *
- * A communicator is its caller's until it was destroyed or aborted, which may be while it is still
- * being opened, and its work's that lies on streams. One that the caller forgets is a leak.
+ * The caller owns a communicator until it destroys or aborts it, which may be during opening. Work on
+ * streams owns a reference as well. A communicator that the caller forgets is a leak.
  *
  * NCCL_SHIM=absent:RANK      it never joins
  *           stop:RANK        ... and its process stops there
  *           hang:RANK:N      its collective N never begins
- *           error:RANK:N     ... fails, asynchronously
- *           slow:RANK:N      every collective is asked N times before it begins
+ *           error:RANK:N     ... fails asynchronously
+ *           slow:RANK:N      every collective is polled N times before it begins
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +40,7 @@ enum {
     FLOAT = 7,
     SUM = 0,
     RANKS_MAX = 8,
-    POLLS = 3, /* until a call is no longer under way */
+    POLLS = 3, /* polls until a call is no longer in progress */
 };
 #define REGION_BYTES ((size_t)16 << 20)
 #define REGION_MAGIC UINT64_C(0x6d6873204c43434e)
@@ -60,7 +60,7 @@ typedef enum kind { ALL_REDUCE = 1, REDUCE_SCATTER, ALL_GATHER, BROADCAST } kind
 typedef struct rank_state {
     _Atomic uint32_t has_joined, has_left;
     _Atomic uint64_t posted, finished;
-    uint32_t kind;  /* of `posted` */
+    uint32_t kind;  /* kind of the posted collective */
     uint64_t count; /* ... floats that this rank gives, or gets */
 } rank_state;
 
@@ -90,7 +90,7 @@ struct shim_comm {
     _Atomic int failed; /* SUCCESS: not */
     bool is_joining, is_leaving;
     uint32_t polls;
-    char path[128];  /* of the file, which goes when all have it open */
+    char path[128];  /* path of the file, which is unlinked once all ranks have it open */
     uint64_t called; /* collectives */
     bool has_pending;
     job pending;

@@ -103,8 +103,8 @@ static inline void noise_add_record(spsh_shard_writer *writer, uint32_t shard, u
     REQUIRE(spsh_shard_writer_add_record(writer, &record, file, ret_number, &err) == SPSH_OK);
 }
 
-/* Utterance n of a shard: 0 to 3 are whole records, 4 a segment of the long one, 5 one of record 0
- * of the unit, which for shard 1 lies in shard 0. */
+/* Utterance n of a shard: 0 to 3 are whole records, 4 a segment of the long one, 5 a segment of
+ * record 0 of the unit, which for shard 1 is in shard 0. */
 static inline void noise_add_utterance(spsh_shard_writer *writer, uint32_t shard, uint32_t n,
                                        uint64_t first_record)
 {
@@ -162,7 +162,7 @@ static inline void noise_shard_make(const char *directory, uint32_t shard,
 
 enum { NOISE_BIG_RECORDS = 14, NOISE_BIG_UTTERANCES = 2000 };
 
-/* Payload bytes of a record of the big shard: 4 and 9 have blocks of their own. */
+/* Payload bytes of a record of the big shard: 4 and 9 have separate blocks. */
 static inline size_t noise_big_bytes(uint32_t n)
 {
     return n == 4 ? (size_t)5 << 20 : n == 9 ? ((size_t)9 << 20) + 1234 : 300000 + n;

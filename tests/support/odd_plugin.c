@@ -45,7 +45,7 @@ SPSH_API const spsh__cuda_plugin *spsh_cuda_plugin(void)
 
 SPSH_API int odd_plugin(void);
 
-/* A library of somebody else's. */
+/* An unrelated library. */
 SPSH_API int odd_plugin(void)
 {
     return 0;

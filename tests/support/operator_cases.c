@@ -1,4 +1,4 @@
-/* operator_cases.c: the table, and below what is the same for all rows. */
+/* operator_cases.c: the table of cases, and below it the code that all rows share. */
 #include "operator_cases.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #define TAIL_COUNT 4u
 #define TAIL_VALUE 12288.0 /* any kind has it */
 
-/* What has 16 bits where the backend has them: operator_run's halves. */
+/* Buffers with 16 bits if the backend supports them: operator_run's halves. */
 enum {
     IN_0 = 1U << 0,
     IN_1 = 1U << 1,
@@ -111,7 +111,7 @@ static void tell_lengths(const operator_run *r, const uint32_t *lengths, uint32_
         r->ops->batch_fn(r->b, &l);
 }
 
-/* Frames of utterance n, of at most so many: all, none, half, all but one, ... */
+/* Frames of utterance n, at most `frames`: all, none, half, all except one, ... */
 static const uint32_t *some_lengths(const operator_run *r, uint32_t batch, uint32_t frames)
 {
     static uint32_t lengths[64];
@@ -149,7 +149,7 @@ static void gemm_forward(operator_run *r)
     r->ops->gemm_fn(r->b, &g);
 }
 
-/* Columns are what they should be where the stride leaves a gap: c's gap keeps what was there. */
+/* Columns must be correct if the stride leaves a gap; the gap of c must keep its contents. */
 static const spsh__gemm gemms[] = {
     {.m = 3,    .n = 4,      .k = 5,               .a_stride = 5,   .b_stride = 4,   .c_stride = 4      },
     {      .m = 3,   .n = 4,      .k = 5, .a_transposed = true,   .a_stride = 7,   .b_stride = 6,       .c_stride = 9},
@@ -212,7 +212,7 @@ static void bias_backward(operator_run *r)
 
 /* ----------------------------------------------------------------------------------- rows */
 
-/* Two columns are left free in front, three behind. */
+/* Two columns are left free in front, three at the end. */
 static void columns_open(operator_run *r)
 {
     const spsh__rows *s = r->c->shape;
@@ -290,7 +290,7 @@ static void log_softmax_forward(operator_run *r)
     r->ops->log_softmax_fn(r->b, (size_t)s->frames * s->batch, s->width, r->inputs[0].data, r->y);
 }
 
-/* Of floats: a sum has no room in 16 bits. */
+/* Only in float: 16 bits cannot hold a sum. */
 static void sums_open(operator_run *r)
 {
     const spsh__rows *s = r->c->shape;
@@ -827,7 +827,7 @@ void operator_run_open(operator_run *r, spsh__backend *b, const operator_case *c
     c->open_fn(r);
 }
 
-/* dy and gradients are what they were before any backward. */
+/* dy and the gradients have the values from before any backward pass. */
 void operator_run_backward(operator_run *r)
 {
     r->ops->write_f64_fn(r->b, r->dy, r->dy_values, r->y_count);

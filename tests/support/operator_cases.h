@@ -31,13 +31,13 @@ typedef struct operator_case {
     const void *shape; /* the operator's */
     void (*open_fn)(operator_run *r);
     void (*forward_fn)(operator_run *r);
-    void (*backward_fn)(operator_run *r); /* NULL: it has none */
+    void (*backward_fn)(operator_run *r); /* NULL: no backward pass */
     bool is_large;                        /* too slow for finite differences */
 } operator_case;
 
 extern const operator_case operator_cases[];
 extern spsh__precision
-    operator_rounding; /* of inputs, dy and all else that is drawn; FP32 at first */
+    operator_rounding; /* rounding of inputs, dy, and other random values; FP32 at first */
 extern const size_t operator_case_count;
 
 typedef struct operator_input {

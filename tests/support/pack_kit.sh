@@ -6,7 +6,7 @@
 set -u
 command=${SPEECHSHARD_COMMAND:?}
 make_corpus=${SPEECHSHARD_BUILD_DIR:?}/tests/make_corpus
-# Memory, if there is some to be had: thousands of packs, each of which waits for its disk.
+# Use memory if there is enough: thousands of packs would each wait for the disk.
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ] && [ "$(df --output=avail -k /dev/shm | tail -n 1)" -gt 1000000 ]; then
     export TMPDIR=/dev/shm
 fi

@@ -34,7 +34,7 @@ void patch_base_init(patch_base *base, uint8_t *data, size_t size_bytes)
     if (base->places == NULL)
         abort();
     for (size_t cell = 0; cell < size_bytes; cell += CELL) {
-        const size_t begin = cell < CELL ? 0 : cell - CELL; /* one cell before and one behind */
+        const size_t begin = cell < CELL ? 0 : cell - CELL; /* one cell before and one after */
         size_t end = cell + 2 * CELL < size_bytes ? cell + 2 * CELL : size_bytes;
         if (is_zero(data + begin, end - begin))
             continue;
@@ -70,7 +70,7 @@ static uint64_t load(const uint8_t *from)
     return value;
 }
 
-/* Room behind the last byte lets operations write up to 64 bytes. */
+/* Capacity after the last byte allows operations to write up to 64 bytes. */
 static void apply(const patch_base *base, uint8_t *data, size_t *size, reader *r)
 {
     unsigned operation = (unsigned)take(r, 1) & 7;

@@ -1,4 +1,4 @@
-/* plan_kit.h: what tests of plans share: a made dataset, opening, and going through an epoch. */
+/* plan_kit.h: helpers for tests of plans: an artificial dataset, opening, and serving an epoch. */
 #ifndef PLAN_KIT_H
 #define PLAN_KIT_H
 

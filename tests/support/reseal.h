@@ -1,8 +1,7 @@
-/* reseal.h: make every checksum of a .spsh file in memory right again, after its fields were
- * changed.
+/* reseal.h: correct every checksum of a .spsh file in memory after a change of its fields.
  *
- * So a test of a rule, and a fuzzer, get behind the first checksum. Works on any bytes: what does
- * not look like a structure is left alone.
+ * It lets tests of a rule and fuzzers get past the first checksum. Works on any bytes: bytes that
+ * are not a structure are unchanged.
  */
 #ifndef RESEAL_H
 #define RESEAL_H

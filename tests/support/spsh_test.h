@@ -1,4 +1,4 @@
-/* spsh_test.h: the whole test kit. A test is a process; it exits 0, 1 or 77 (skipped).
+/* spsh_test.h: the whole test kit. A test is a process; it exits with 0, 1, or 77 (skipped).
  *
  *     static void test_empty_is_refused(void)
  *     {
@@ -14,9 +14,8 @@
  * Many tests share a program (test_runner.h), so all functions and variables of a test file are
  * static.
  *
- * A failed CHECK is reported and the test goes on; REQUIRE stops the program. Random tests take
- * their numbers from test_random, whose seed is printed by test_seed and can be given again in
- * SPEECHSHARD_TEST_SEED.
+ * A failed CHECK is reported and the test continues; REQUIRE stops the program. Random tests take
+ * their numbers from test_random. test_seed prints the seed, which SPEECHSHARD_TEST_SEED can set.
  */
 #ifndef SPSH_TEST_H
 #define SPSH_TEST_H
@@ -43,8 +42,8 @@
 #endif
 #endif
 
-/* The main function of a test: its name in CMake, and its argc and argv. A test with a program of
- * its own (speechshard_add_test without PROGRAM) is compiled with TEST_IS_ALONE. */
+/* The main function of a test: its name in CMake, and its argc and argv. A test with a separate
+ * program (speechshard_add_test without PROGRAM) is compiled with TEST_IS_ALONE. */
 #ifdef TEST_IS_ALONE
 #define TEST_MAIN(name_)                                                                           \
     int main(__attribute__((unused)) int argc, __attribute__((unused)) char **argv)
@@ -64,7 +63,7 @@ static int test_failures;
 #define REQUIRE(condition_)                                                                        \
     ((condition_) ? (void)0 : test_stop(__FILE__, __LINE__, "REQUIRE(" #condition_ ")"))
 
-/* Both print the two values: a wrong code or count is then understood from the log alone. */
+/* Both print the two values, so that the log suffices to understand a wrong status or count. */
 #define CHECK_I64(got_, want_)                                                                     \
     test_compare_i64(__FILE__, __LINE__, #got_ " == " #want_, (int64_t)(got_), (int64_t)(want_))
 #define CHECK_U64(got_, want_)                                                                     \
@@ -122,7 +121,7 @@ static inline void test_run(const char *name, void (*function)(void))
     fflush(stdout);
 }
 
-/* Ends the program as skipped, or as failed where nothing may be skipped. */
+/* End the program as skipped, or as failed if skips are not allowed. */
 _Noreturn static inline void test_skip(const char *why)
 {
     const char *required = getenv("SPEECHSHARD_REQUIRE_DATA");
@@ -206,8 +205,8 @@ static inline void test_temp_dir(char *path, size_t size_bytes)
     REQUIRE(mkdtemp(path) != NULL);
 }
 
-/* ... in memory, where there is room and TMPDIR says nothing: for many small files whose disk
- * proves nothing, as each of them is waited for on a disk that others use, too. */
+/* The same in memory, if there is enough and TMPDIR is unset: for many small files that do not test
+ * the disk, since a shared disk is slow. */
 static inline void test_temp_memory(char *path, size_t size_bytes)
 {
     struct statvfs room;

@@ -13,8 +13,8 @@
 
 enum {
     TALK_SHARDS = 3,
-    TALK_SHORT = 24,   /* utterances of their own recording, a shard */
-    TALK_SEGMENTS = 8, /* of the shard's long recording */
+    TALK_SHORT = 24,   /* utterances per shard with a separate recording */
+    TALK_SEGMENTS = 8, /* segments of the shard's long recording */
     TALK_UTTERANCES = TALK_SHARDS * (TALK_SHORT + TALK_SEGMENTS),
     TALK_LONG_SECONDS = 24,
 };
@@ -30,8 +30,8 @@ void talk_dataset_make(const char *path, talk_kind kind);
 /* The path of a shard, 0 to TALK_SHARDS - 1. */
 void talk_dataset_shard(const char *path, uint32_t shard, char *ret_path, size_t capacity_bytes);
 
-/* Pack FLAC files, each an utterance of its own, as they are; at most count_max of those below
- * source, in the order of their paths. Returns how many. */
+/* Pack FLAC files unchanged, one utterance each: at most count_max files below source, in the order
+ * of their paths. Returns their number. */
 uint32_t talk_dataset_pack(const char *path, const char *source, uint32_t count_max);
 
 #endif

@@ -7,7 +7,8 @@
 
 #include "speechshard/decimal.h"
 
-/* The number at the start of text; NaN if there is none. *ret_end, unless NULL, is set past it. */
+/* Parse the number at the start of text; NaN without a number. *ret_end, unless NULL, is set past
+ * it. */
 static inline double test_number(const char *text, const char **ret_end)
 {
     double value = (double)NAN;

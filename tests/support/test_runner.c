@@ -2,7 +2,7 @@
  *
  *     PROGRAM TEST [ARGUMENT...]
  *
- * The test gets its arguments without its name, as a program of its own does.
+ * The test gets its arguments without its name, like a separate program.
  */
 #include "test_runner.h"
 

@@ -1,4 +1,4 @@
-/* tiny_dataset.c: through the public interface only, but for the hasher. */
+/* tiny_dataset.c: uses only the public interface, except for the hasher. */
 #include "tiny_dataset.h"
 
 #include <stdio.h>
@@ -117,7 +117,7 @@ static size_t make_wav(const stored *what, const int16_t *pcm, uint8_t *payload)
     at = put(at + 4, data_bytes, 4);
     for (uint64_t i = 0; i < what->samples * what->channels; i++)
         at = put(at, (uint32_t)(uint16_t)pcm[i], 2); /* NOLINT(clang-analyzer-core.CallAndMessage):
-                                                        calloc has filled what no loop did */
+                                                        calloc has filled the rest */
     return (size_t)(at - payload);
 }
 

@@ -44,9 +44,9 @@ spsh_status tiny_dataset_publish(const tiny_dataset *dataset, spsh_dedupe dedupe
 /* Sample i (value i of the interleaved ones) of a recording, 'A' to 'F'. */
 int16_t tiny_dataset_sample(char recording, uint64_t i);
 
-/* Opens a dataset and reads all of it: manifest, rows, names, groups, overlays, strings, each id
- * found; with decode also payloads and PCM, where what must fail has to fail. The digest covers all
- * that was returned. */
+/* Open a dataset and read all of it: manifest, rows, names, groups, overlays, strings, each id
+ * found. With decode also payloads and PCM, including the required failures. The digest covers
+ * everything that was returned. */
 spsh_status tiny_dataset_read(const char *path, const spsh_dataset_options *options, bool decode,
                               uint8_t ret_digest[16], spsh_error *err);
 

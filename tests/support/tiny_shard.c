@@ -1,4 +1,4 @@
-/* tiny_shard.c: through the public interface only, but for the hasher. */
+/* tiny_shard.c: uses only the public interface, except for the hasher. */
 #include "tiny_shard.h"
 
 #include <stdio.h>

@@ -10,14 +10,14 @@
 
 enum {
     TONE_UTTERANCES = 40,
-    TONE_DEV = 8,    /* of them, the last ones, split "dev" */
+    TONE_DEV = 8,    /* the last of them, with split "dev" */
     TONE_STATES = 5, /* tones */
     TONE_RATE_HZ = 16000,
 };
 
-/* Alignments as Kaldi's for frames of 25 ms every 10 ms that lie wholly within the utterance
- * (snip-edges=true). path must not exist; the test stops on failure. Domains "low" and "high" by
- * turns. */
+/* Alignments like Kaldi's for frames of 25 ms every 10 ms that are completely inside the utterance
+ * (snip-edges=true). path must not exist; the test stops on failure. Domains "low" and "high"
+ * alternate. */
 void tone_dataset_make(const char *path, const char *alignments);
 
 /* The state at a sample of utterance n. */

@@ -1,12 +1,12 @@
-/* train_kit.h: runs of a model of a few thousand weights on noise, for tests of what stops them.
+/* train_kit.h: runs of a model of a few thousand weights on noise, for tests of failures.
  *
  *     train_kit_make("");            // dataset, vocabulary, base/run.yaml
  *     kit_run run = {.folder = "whole"};
  *     CHECK_I64(train_kit_run(&run), SPSH_OK);
  *     CHECK_U64(train_kit_weights("whole"), ...);
  *
- * Two epochs of 96 utterances, some of which have no text or too few frames for it; two batches a
- * step, accumulated twice. For the one source file of a program; it links talk_dataset.c.
+ * Two epochs of 96 utterances, some without a transcript or with too few frames for it; two batches per
+ * step, accumulated twice. For one source file of a program, which must link talk_dataset.c.
  */
 #ifndef TRAIN_KIT_H
 #define TRAIN_KIT_H
@@ -21,7 +21,7 @@ enum { KIT_TEXT_BYTES = 4096, KIT_OVERRIDES = 16 };
 
 static char kit_config[600];
 
-/* more: settings behind those of `train`. */
+/* more: settings after those of `train`. */
 static inline void train_kit_make(const char *more)
 {
     char text[KIT_TEXT_BYTES];
@@ -53,16 +53,16 @@ typedef struct kit_run {
     bool resume, has_no_config;
     const spsh_io *io;
     const char *overrides[KIT_OVERRIDES + 1];
-    uint64_t stop_at;                                    /* behind that step it is asked to stop */
-    void (*step_fn)(struct kit_run *run, uint64_t step); /* of this start, from 1 on */
+    uint64_t stop_at;                                    /* step after which a stop is requested */
+    void (*step_fn)(struct kit_run *run, uint64_t step); /* step of this start, from 1 on */
     void (*log_fn)(struct kit_run *run, const char *text);
     void (*end_fn)(void *run, const char *stopped);
     /* what came of it */
-    uint64_t steps; /* of this start */
+    uint64_t steps; /* steps of this start */
     volatile int stop;
     spsh_train_result result;
     spsh_error err;
-    char log[KIT_TEXT_BYTES]; /* what was said, as far as it fits */
+    char log[KIT_TEXT_BYTES]; /* log messages, as far as they fit */
 } kit_run;
 
 static inline void kit_on_progress(void *user, uint64_t step, const char *line)
@@ -86,7 +86,7 @@ static inline void kit_on_log(void *user, spsh_log_level level, const char *text
         run->log_fn(run, text);
 }
 
-/* A process that is killed loses nothing of what it wrote: only a machine does. */
+/* A killed process loses no written data; only a machine failure does. */
 static inline int kit_no_sync(void *user, int fd)
 {
     (void)user, (void)fd;
@@ -119,7 +119,7 @@ static inline spsh_status train_kit_run(kit_run *run)
     return spsh_train(&options, &run->result, &run->err);
 }
 
-/* The newest good checkpoint, and the file to close; the test stops where there is none. */
+/* The newest good checkpoint, and the file to close; the test stops without one. */
 static inline spsh__checkpoint kit_newest_state(const char *folder, spsh__checkpoint_file **ret)
 {
     spsh__checkpoint state;

@@ -1,9 +1,10 @@
-/* twin_hazards.c: which uses of memory nothing orders.
+/* twin_hazards.c: find uses of memory that nothing orders.
  *
- * A use is kept until nothing later can meet it: until the host has waited for it (all that is put
- * onto streams later comes after that), or until a later use that surely comes after it has taken
- * its place: one of all of its bytes, and a write unless both are reads. Whatever comes after that
- * one comes after it too, and whatever does not is found with that one.
+ * A use is kept until no later use can conflict with it. This is the case once the host has waited
+ * for it, because all work that is enqueued later follows. It is also the case once a later use
+ * replaces it: one that certainly follows, covers all of its bytes, and is a write unless both are
+ * reads. All uses that follow the later one follow this one, too, and other conflicts are found
+ * with the later one.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* twin_internal.h: what twin_runtime.c, twin_memory.c and twin_hazards.c share. All of it is called
- * with the twin's one lock held, but where it is said. */
+/* twin_internal.h: functions that twin_runtime.c, twin_memory.c, and twin_hazards.c share. Unless
+ * stated otherwise, all of them are called with the emulation's single lock held. */
 #ifndef SPSH_TWIN_INTERNAL_H
 #define SPSH_TWIN_INTERNAL_H
 
@@ -67,7 +67,7 @@ bool twin_is_device_memory(const void *memory); /* that is there or was */
 twin_block *twin_block_of(const void *memory, size_t size_bytes);
 
 spsh_status twin_memory_new(uint32_t device, size_t size_bytes, void **ret_memory, spsh_error *err);
-void twin_memory_free(void *memory); /* nothing under way uses it */
+void twin_memory_free(void *memory); /* no work in flight uses it */
 uint64_t twin_memory_used(uint32_t device);
 spsh_status twin_pinned_new(size_t size_bytes, void **ret_memory, spsh_error *err);
 spsh_status twin_pinned_register(void *memory, size_t size_bytes, spsh_error *err);

@@ -36,7 +36,7 @@ typedef struct kernel_work {
     spsh__kernel_launch launch;
 } kernel_work;
 
-/* Blocks in an order of their own, too: none may need another's results. */
+/* Blocks run in a separate order, too: none may need the results of another. */
 static void run_kernel(void *arguments)
 {
     const kernel_work *w = arguments;

@@ -5,8 +5,8 @@
 
 #include "cuda/device_rnn.h"
 
-/* As layer_open_fn and its kin of device_rnn.h. turn: a byte of the device that persistent layers
- * use alone; NULL: they need not take turns. */
+/* Like layer_open_fn and its kin of device_rnn.h. turn: a byte of the device that only one
+ * persistent layer uses at a time; NULL: they need not take turns. */
 spsh_status twin_layer_open(void *turn, const spsh__cudnn_plan *plan, void **ret_layer,
                             spsh__cudnn_sizes *ret_sizes, spsh_error *err);
 void twin_layer_close(void *opaque);

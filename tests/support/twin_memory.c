@@ -1,12 +1,12 @@
-/* twin_memory.c: the twin's memory.
+/* twin_memory.c: device memory of the host emulation.
  *
- *     ARENA_BYTES of addresses that are nobody's
+ *     ARENA_BYTES of reserved addresses
  *     ... | guard ... block | no access | guard ... block | no access | ...
  *
- * "Device" memory has addresses of its own, so that one of freed memory is known for what it is. A
- * block ends where its last page ends (but for its alignment), and the page behind cannot be
- * touched; what is before it in its first page is checked when it is freed. Freed pages cannot be
- * touched either, and their addresses are not used again before all others were.
+ * "Device" memory has separate addresses, so that an address of freed memory is recognized. A block
+ * ends where its last page ends (except for its alignment), and the next page is inaccessible; the
+ * bytes before the block in its first page are checked when it is freed. Freed pages are inaccessible,
+ * too, and their addresses are not reused before all others were.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static uint64_t used_bytes[TWIN_DEVICES];
 
 /* ---- the list of blocks ---- */
 
-/* The first that ends behind an address. */
+/* The first block that ends after an address. */
 static size_t place_of(uintptr_t address)
 {
     size_t low = 0, high = block_count;
@@ -105,7 +105,7 @@ static void make_arena(void)
     arena = next_pages = (uintptr_t)memory;
 }
 
-/* Addresses that no block has; the page before and the page behind are nobody's. */
+/* Find unused addresses; the page before and the page after are unused, too. */
 static uintptr_t find_pages(uintptr_t bytes)
 {
     for (int tries = 0; tries < 2; tries++) {

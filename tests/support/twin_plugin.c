@@ -1,12 +1,12 @@
-/* twin_plugin.c: the CUDA plug-in without CUDA. "Device" memory is the host's; the kernels' own
- * text (featgen/src/cuda/device_*.h) runs as C, the threads of a block one after the other, phase
- * by phase. The libraries cannot tell it from the real one.
+/* twin_plugin.c: the CUDA plug-in without CUDA. "Device" memory is host memory. The kernel source
+ * (featgen/src/cuda/device_*.h) runs as C, the threads of a block one after another, phase
+ * by phase. The libraries cannot distinguish it from the real one.
  *
- * With TWIN_THREADS the threads of a block are threads, which wait for each other behind each phase
- * as a block's do: a sanitizer then sees whether two of them meet within one.
+ * With TWIN_THREADS the threads of a block are real threads, with a barrier after each phase: a
+ * sanitizer then sees conflicts between two of them within a phase.
  *
- * A block's memory is full of NaNs when it begins, and so is memory that was just allocated: what
- * is read before it is written shows.
+ * A block's shared memory is filled with NaNs when it begins, and so is newly allocated memory: reads
+ * of unwritten memory become visible.
  */
 #include <math.h>
 #include <stdint.h>
@@ -56,7 +56,7 @@ typedef struct state {
     uint32_t utterance_count_max;
     void *tables;
     size_t table_bytes, row_bytes;
-    spsh__device_utterance *utterances; /* on the host; and masks behind them */
+    spsh__device_utterance *utterances; /* on the host; followed by masks */
 } state;
 
 static void close_state(void *opaque)
@@ -155,7 +155,7 @@ static void complete(const state *self, const spsh__device_job *given, spsh__dev
 
 typedef struct work {
     const spsh__device_job *job;
-    float *memory; /* of a block of frames */
+    float *memory; /* memory of a block of frames */
     float *tops;   /* SPSH__DEVICE_THREADS */
     uint32_t number;
 } work;
@@ -215,7 +215,7 @@ static void *run_thread(void *opaque)
     return NULL;
 }
 
-/* The arguments: the job, and its utterances behind it. */
+/* The arguments: the job, followed by its utterances. */
 static void run_job(void *arguments)
 {
     spsh__device_job *job = arguments;

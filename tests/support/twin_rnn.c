@@ -252,7 +252,7 @@ static row row_of(const call_arguments *a, uint32_t t, uint32_t n)
     return r;
 }
 
-/* Whose turn the reserve is: 1 backward_data, 2 backward_weights, else nobody's. */
+/* Use of the reserve: 1 backward_data, 2 backward_weights, other values: none. */
 static float *turn_of(const call_arguments *a)
 {
     return (float *)a->c.reserve + (a->of.sizes.reserve / sizeof(float) - 1);
@@ -347,7 +347,8 @@ static void run_forward(void *arguments)
     controls.calls++;
 }
 
-/* With dh, of which what goes around the gates is left in its place; carry: of c. */
+/* Backward of one unit with dh; leaves the part of dh that bypasses the gates in place. carry:
+ * gradient of c. */
 static void unit_backward(const row *r, size_t u, float *dh, float *carry)
 {
     const size_t hidden = r->l->plan.shape.hidden;

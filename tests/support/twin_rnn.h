@@ -1,4 +1,4 @@
-/* twin_rnn.h: what a test can change in the twin of the plug-in's recurrent layers. */
+/* twin_rnn.h: controls of the host emulation's recurrent layers, for tests. */
 #ifndef SPSH_TWIN_RNN_H
 #define SPSH_TWIN_RNN_H
 
@@ -7,11 +7,12 @@
 #define TWIN_RNN_CONTROLS_SYMBOL "twin_rnn_controls_get"
 
 typedef struct twin_rnn_controls {
-    uint32_t blocks;       /* that a cooperative grid may have; 0: there are none */
-    uint32_t shared_bytes; /* of a block */
+    uint32_t blocks;       /* maximum blocks of a cooperative grid; 0: cooperative launches are
+                              unsupported */
+    uint32_t shared_bytes; /* shared memory per block */
     uint32_t has_cudnn;
-    uint32_t layers; /* of cuDNN's that are open */
-    uint32_t calls;  /* of cuDNN's that were done */
+    uint32_t layers; /* number of open cuDNN layers */
+    uint32_t calls;  /* number of cuDNN calls */
     uint32_t grids;  /* cooperative ones that were done */
 } twin_rnn_controls;
 

@@ -1,20 +1,20 @@
-/* twin_runtime.c: streams, events and graphs of the twin.
+/* twin_runtime.c: streams, events, and graphs of the host emulation.
  *
- *     stream 0: work, record A, work          an item is done when it is the first of its stream
- *     stream 1: wait A, work, graph           and, for a wait, when A's mark was come to
+ *     stream 0: work, record A, work          an item runs when it is the first of its stream
+ *     stream 1: wait A, work, graph           and, for a wait, after A's mark was reached
  *
- * Whoever waits does items, one after the other, each time of a stream drawn from those whose first
- * item can be done, until what it waits for is done. How it draws is drawn for each wait: any
- * stream; only what the wait needs; or all else first. One lock is held all the time.
+ * A thread that waits runs items, one after another, until the awaited one has finished. It draws the
+ * stream of each item from those whose first item can run. The way of drawing is drawn for each wait:
+ * any stream, only the needed items, or all other items first. One lock is held all the time.
  *
- * A mark is one recording of an event: waits mean the mark that was the event's last when they
- * were put onto their stream. A capture gathers items in lanes, one for each of its streams; a
- * graph is what was gathered, and its launch an item that does one item of its lanes at a time.
+ * A mark is one recording of an event. A wait refers to the event's newest mark when the wait was
+ * enqueued. A capture collects items in lanes, one per stream. A graph contains the collected items, and
+ * its launch is an item that runs one item of its lanes at a time.
  *
- * Clocks (twin_hazards.c) are those of the moment when work is put onto a stream: what it comes
- * after does not depend on what was done until then. All threads of the host have one clock: what
- * one of them waited for is past for all, for they tell each other by ways that are not seen here.
- * So a hazard may be missed; none is made up.
+ * Clocks (twin_hazards.c) are those of the moment when work is enqueued: dependencies do not depend on
+ * the work that has run so far. All host threads share one clock: an event that one of them has waited
+ * for is past for all, because they synchronize in ways that are not visible here. So a hazard may be
+ * missed, but none is reported wrongly.
  */
 #include <pthread.h>
 #include <stdarg.h>
@@ -33,10 +33,10 @@ typedef struct mark {
     uint32_t references;
     uint32_t stream;
     bool is_done;
-    capture *of; /* NULL: of none; of one that is over: see is_captured */
+    capture *of; /* NULL: not captured; for a finished capture see is_captured */
     bool is_captured;
     twin_clock clock;
-    uint64_t tick; /* work_count when it was come to */
+    uint64_t tick; /* work_count when it was reached */
 } mark;
 
 typedef enum item_kind { ITEM_WORK, ITEM_RECORD, ITEM_WAIT, ITEM_GRAPH } item_kind;
@@ -81,8 +81,8 @@ struct capture {
 struct graph {
     uint32_t references; /* its owner, and launches that are not done */
     queue lanes[TWIN_STREAMS];
-    twin_clock clock; /* of the last launch: the next one comes after it */
-    /* Of the launch that is under way. */
+    twin_clock clock; /* clock of the last launch, which the next one follows */
+    /* Items of the running launch. */
     const item *running;
     const item *next[TWIN_STREAMS];
 };
@@ -114,7 +114,7 @@ SPSH_API twin_controls *twin_controls_get(void)
     return &twin_state;
 }
 
-/* ---- what everybody needs ---- */
+/* ---- shared by all parts ---- */
 
 void twin_stop(const char *format, ...)
 {
@@ -292,7 +292,7 @@ static twin_clock *clock_of(stream *of)
 
 /* ---- doing them ---- */
 
-/* All that was put onto streams is gone. */
+/* All enqueued work is lost. */
 static void lose(void)
 {
     twin_state.is_lost = true;
@@ -359,7 +359,7 @@ static void start_graph(graph *of, const item *launch)
     }
 }
 
-/* One item of a graph; true: there was none left. */
+/* Run one item of a graph; true if none was left. */
 static bool step_graph(graph *of, const item *launch)
 {
     size_t ready[TWIN_STREAMS];
@@ -414,7 +414,7 @@ static uint32_t needed_by(uint32_t wanted)
     return wanted;
 }
 
-/* A stream whose first item can be done; NULL: there is none. wanted: TWIN_STREAMS: all. */
+/* A stream whose first item can run, or NULL. wanted: TWIN_STREAMS: all. */
 static stream *draw_stream(uint32_t wanted, draw how)
 {
     stream *ready[TWIN_STREAMS];
@@ -448,7 +448,7 @@ static void wait_for_others(void)
     (void)pthread_cond_timedwait(&changed, &lock, &until);
 }
 
-/* Until a mark is come to. */
+/* Run until a mark is reached. */
 static void run_to_mark(mark *wanted)
 {
     const draw how = (draw)twin_random(DRAWS);
@@ -465,7 +465,7 @@ static void run_to_mark(mark *wanted)
 
 static mark *put_mark(stream *of);
 
-/* Until a stream has come to where it is now. */
+/* Run until a stream has finished its current items. */
 static void run_stream(stream *of)
 {
     if (of->items.first == NULL)
@@ -496,7 +496,7 @@ static void break_capture(capture *of)
         of->is_broken = true;
 }
 
-/* What may not be done while this thread captures. */
+/* Check for calls that are illegal while this thread captures. */
 static spsh_status check_no_capture(const char *what, spsh_error *err)
 {
     if (own_capture == NULL)
@@ -596,7 +596,7 @@ spsh_status twin_enqueue(void *handle, const twin_work *work, spsh_error *err)
 
 typedef struct copy_arguments {
     void *to;
-    const void *from; /* NULL: the bytes behind this */
+    const void *from; /* NULL: the bytes after this struct */
     uint64_t size_bytes;
     uint32_t byte;
     bool is_fill;
@@ -802,7 +802,7 @@ static spsh_status stream_open(uint32_t device, uint32_t urgent, void **ret_stre
     if (rc == SPSH_OK && i == TWIN_STREAMS)
         rc = spsh__cuda_fail(err, SPSH_E_IO, "more than %d streams", (int)TWIN_STREAMS);
     if (rc == SPSH_OK) {
-        streams[i].is_open = true; /* its clock goes on: times are not used again */
+        streams[i].is_open = true; /* its clock continues: times are not reused */
         streams[i].device = device;
         twin_state.open_streams++;
         *ret_stream = &streams[i];
@@ -1036,7 +1036,7 @@ static spsh_status graph_begin(void *handle, spsh_error *err)
     return rc;
 }
 
-/* Marks of a capture that is over are nobody's to wait for. */
+/* No wait can refer to marks of a finished capture. */
 static void forget_capture(capture *of)
 {
     for (size_t i = 0; i < TWIN_STREAMS; i++) {

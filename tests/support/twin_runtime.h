@@ -1,13 +1,13 @@
-/* twin_runtime.h: streams, events, graphs and memory of the twin of the CUDA plug-in, for the other
- * parts of the twin.
+/* twin_runtime.h: streams, events, graphs, and memory of the host emulation of the CUDA plug-in,
+ * for its other parts.
  *
- * Work is put onto a stream and done later: when somebody waits for it, and not before; among
- * streams in an order drawn from a seed that events alone bound. What is freed, written again or
- * read too early shows as wrong results; and each piece of work says what memory it uses, so that
- * two uses of the same bytes on two streams, at least one of them a write, without an event between
- * them stop the program, named (vector clocks).
+ * Work is enqueued on a stream and runs later, only when a thread waits for it. The order among
+ * streams is random within the limits of events. Memory that is freed, overwritten, or read too
+ * early shows as wrong results. Each piece of work declares the memory that it uses. Two uses of
+ * the same bytes on two streams, of which at least one is a write, without an event between them
+ * stop the program with their names (vector clocks).
  *
- * The NULL stream is one more stream, of no device in particular.
+ * The NULL stream is an additional stream without a particular device.
  */
 #ifndef SPSH_TWIN_RUNTIME_H
 #define SPSH_TWIN_RUNTIME_H
@@ -19,34 +19,34 @@
 typedef struct twin_work {
     const char *name;                /* static */
     void (*run_fn)(void *arguments); /* when its turn has come; on whichever thread waits */
-    const void *arguments;           /* copied; a graph's launch has a copy of its own each time */
+    const void *arguments;           /* copied; each launch of a graph has a separate copy */
     size_t argument_bytes;
     const spsh__device_use *uses; /* copied; outside of device memory: not looked at */
     size_t use_count;
-    /* May it be done? NULL: when its turn has come. For work that needs others who are not on this
-     * process's streams, or not yet: asked again and again while somebody waits, with run_fn's
-     * arguments; must not wait itself. */
+    /* Whether the work may run; NULL: at its turn. For work that depends on other processes or on
+     * later work: polled repeatedly while a thread waits, with run_fn's arguments. It must not wait
+     * itself. */
     bool (*is_ready_fn)(void *arguments);
 } twin_work;
 
-/* Onto a stream. SPSH_E_IO once the device was lost (controls), or where a graph may not have it;
- * SPSH_E_INVALID_ARG: no such stream, or a use that lies in device memory that is not there (any
- * more) or is another device's. run_fn is called with the twin's lock: it must call nothing of the
- * twin but what is below. */
+/* Enqueue work on a stream. SPSH_E_IO after the device was lost (controls), or if a graph may not
+ * contain it. SPSH_E_INVALID_ARG: no such stream, or a use of device memory that does not exist or
+ * belongs to another device. run_fn is called with the emulation's lock held: of the emulation it
+ * may call only the functions below. */
 spsh_status twin_enqueue(void *handle, const twin_work *work, spsh_error *err);
 
-/* What twin_runtime.c has of the plug-in: for memory of other parts, not from run_fn. */
+/* The plug-in's functions in twin_runtime.c, for memory of other parts; not from run_fn. */
 extern const spsh__cuda_plugin twin_table;
 
-/* What a test did wrong, where there is no status to say so. */
+/* Stop with an error of the test that no status can report. */
 _Noreturn void twin_stop(const char *format, ...) SPSH_PRINTF(1, 2);
-void *twin_new(size_t size_bytes); /* of the host, zeroed; there is always some */
+void *twin_new(size_t size_bytes); /* host memory, zeroed; never NULL */
 
-/* Of threads within a phase (spsh__device_turn): from the controls. */
+/* Order of threads within a phase (spsh__device_turn), from the controls. */
 uint32_t twin_order(void);
 
-/* Of the work that is being done now: the block's shared memory, aligned to 16, full of NaNs. At
- * most controls.memory_bytes; the same until the next call. */
+/* Shared memory of the running block, aligned to 16 bytes, filled with NaNs. At most
+ * controls.memory_bytes; the same until the next call. */
 void *twin_shared(size_t size_bytes);
 
 #endif

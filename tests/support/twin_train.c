@@ -1,9 +1,9 @@
-/* twin_train.c: the trainer's part of the twin: kernels by twin_kernels.h, products and
- * convolutions as loops, over twin_runtime.h.
+/* twin_train.c: the trainer's part of the host emulation: kernels by twin_kernels.h, and products
+ * and convolutions as loops, over twin_runtime.h.
  *
- * Products have the device's arithmetic: factors rounded to what the precision has (tf32: 10 bits
- * behind the point, to nearest), exact products of them, sums in floats, in the order of k; a
- * result of 16 bits is rounded once. Sums of a device come in another order.
+ * Products have the device's arithmetic: factors rounded to the precision (tf32: 10 fraction bits,
+ * to nearest), exact products, sums in float, in the order of k; a 16-bit result is rounded once. A
+ * real device adds in another order.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 SPSH_API const spsh__device_train_entry *spsh_cuda_train_entry(void);
 
-enum { GEMM_WORK_BYTES = 70000 }; /* of a lane, which nothing uses */
+enum { GEMM_WORK_BYTES = 70000 }; /* work space per lane, unused */
 
 typedef struct train_state {
     spsh__device_train_plan plan;
@@ -96,7 +96,7 @@ static void run_gemm(void *arguments)
     free(b);
 }
 
-/* A matrix of rows with gaps: a use for each row, for others may be at what lies in the gaps. */
+/* A matrix of rows with gaps: one use per row, because others may use the gaps. */
 typedef struct use_list {
     spsh__device_use *uses;
     size_t count;
@@ -151,7 +151,7 @@ static spsh_status gemm(void *opaque, uint32_t lane, void *stream, const spsh__g
 
 /* ---- convolutions ---- */
 
-/* The fast algorithm's, and the slow one's, which is the same: they differ in work space alone. */
+/* The fast and the slow algorithm are equal except for their work space. */
 enum { CONV_FAST_BYTES = 300000, CONV_SLOW_BYTES = 4096 };
 
 static size_t conv_bytes(const spsh__conv_work *c)
@@ -183,12 +183,13 @@ static size_t weight_count(const spsh__conv_shape *s)
 
 /* All three are sums over the same triples: an output, a weight, the input where they meet. */
 typedef struct meeting {
-    size_t out, in, weight, count; /* of a row of the kernel: `count` neighbours */
+    size_t out, in, weight, count; /* out, in, weight: per row of the kernel; count: adjacent
+                                      elements */
 } meeting;
 
 typedef struct meeting_sums {
     spsh__conv_kind kind;
-    float *x, *weight, *y; /* that of the kind is added to */
+    float *x, *weight, *y; /* the operation adds to one of them, chosen by its kind */
 } meeting_sums;
 
 static void meet(const meeting *m, const meeting_sums *sums)
@@ -248,7 +249,7 @@ static void meet_all(const spsh__conv_shape *s, const meeting_sums *sums)
     }
 }
 
-/* What is read whole as factors, what is written as zeros; ours. */
+/* A float copy: inputs converted, outputs zeroed. */
 static float *begun(const conv_work *w, const spsh__device_array *values, size_t count,
                     bool is_written)
 {

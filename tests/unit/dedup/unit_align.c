@@ -134,7 +134,7 @@ static void test_speed_is_undone(void)
     free(a);
 }
 
-/* What is not speech is no copy of anything, not even of itself; but it ends, and quickly. */
+/* Audio that is not speech is not a copy, not even of itself; the comparison ends quickly. */
 static void test_not_speech(void)
 {
     static const signal_kind kinds[] = {SIGNAL_SILENCE, SIGNAL_TONE, SIGNAL_DTMF, SIGNAL_HISS};

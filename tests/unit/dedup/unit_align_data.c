@@ -1,4 +1,4 @@
-/* unit_align_data.c: real copies are found, and the same word said again by the same voice is none.
+/* unit_align_data.c: real copies are found; the same word repeated by the same voice is not a copy.
  */
 #include <dirent.h>
 #include <sndfile.h>

@@ -228,7 +228,7 @@ static void test_equal_samples_across_sides(void)
     spsh__audit *audit = audit_of(matches, sizeof(matches) / sizeof(matches[0]), &leaks);
     CHECK_U64(mask_of(&leaks, 21), BIT(RECORDING));
     CHECK_U64(mask_of(&leaks, 34), BIT(RECORDING));
-    CHECK_U64(mask_of(&leaks, 22), 0); /* copies inside test are no leak */
+    CHECK_U64(mask_of(&leaks, 22), 0); /* copies inside test are not leaks */
     CHECK_U64(mask_of(&leaks, 23), 0);
     for (size_t i = 0; i < 4; i++)
         CHECK_U64(leaks.cells[i].utterances[SPSH_LEAK_RECORDING], 1);

@@ -55,7 +55,7 @@ static bool is_zero(const uint8_t hash[16])
     return is_equal(hash, zero);
 }
 
-/* What FINGERPRINT.md 5 says, in one piece. */
+/* The digest of FINGERPRINT.md 5, in one piece. */
 static void hash_plainly(const int32_t *pcm, size_t values, uint32_t rate_hz, uint32_t channels,
                          uint8_t ret_hash[16])
 {
@@ -303,7 +303,7 @@ static void test_long_silence_is_left_out(void)
     free(pcm);
 }
 
-/* From the second cut after any beginning on, the chunks are those of the whole. */
+/* From the second cut after any start on, the chunks equal those of the whole. */
 static void test_chunks_come_into_step(void)
 {
     const size_t count = 160000;

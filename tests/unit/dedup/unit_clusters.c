@@ -1,10 +1,10 @@
-/* unit_clusters.c: what is kept and what may go, from matches made by hand. */
+/* unit_clusters.c: kept and dropped utterances, from matches made by hand. */
 #include "copies/clusters.h"
 #include "spsh_test.h"
 
 enum { UTTERANCES_MAX = 64, CHECKS_MAX = 64 };
 
-/* A world of utterances of 5 s; tests change what they are about. */
+/* A world of utterances of 5 s; tests change the relevant fields. */
 typedef struct world {
     spsh__copy_quality qualities[UTTERANCES_MAX];
     spsh__match matches[256];
@@ -160,7 +160,7 @@ static void test_nothing(void)
 static void test_best_is_kept(void)
 {
     static const struct {
-        spsh__copy_quality better, worse; /* of what stands beside it */
+        spsh__copy_quality better, worse; /* compared with the other one */
         const char *kept, *dropped;
     } cases[] = {
         {{.is_lossless = true},              {.is_lossless = false}, "lossless",         "lossy"               },
@@ -386,7 +386,7 @@ static void test_contained(void)
     spsh__clusters_free(&w.result);
 }
 
-/* The whole goes only if the parts cover what is spoken in it. */
+/* The whole is dropped only if the parts cover its speech. */
 static void test_uncovered_whole_stays(void)
 {
     world w;
@@ -436,7 +436,7 @@ static void test_part_with_copies(void)
     spsh__clusters_free(&w.result);
 }
 
-/* What lies inside something that goes is proven against what stays, or stays itself. */
+/* A part of a dropped utterance must be proven against one that stays, or stay itself. */
 static void test_nested(void)
 {
     world w;
@@ -486,7 +486,7 @@ static void test_boilerplate(void)
     CHECK(w.result.boilerplate[0].seconds == 2);
     spsh__clusters_free(&w.result);
 
-    /* The jingle by itself is no part that may go; copies of one recording count once. */
+    /* The jingle alone is not a part that may be dropped; copies of one recording count once. */
     world_init(&w);
     w.policy.contained = SPSH_CONTAINED_KEEP_LONG;
     w.qualities[40].seconds = 1;

@@ -437,7 +437,7 @@ static void test_every_limit(void)
 
 /* ---- pictures and cuts ---- */
 
-/* b begins half a second later: what is common is there, sample by sample. */
+/* b begins half a second later: the common part matches sample by sample. */
 static void test_window(void)
 {
     world *w = make_world(dataset, false);
@@ -467,7 +467,7 @@ static void test_listen(void)
     FILE *stream = fopen(path, "rb");
     REQUIRE(stream != NULL);
     const size_t size = fread(file, 1, sizeof(file), stream);
-    CHECK_U64(size, STEREO_HEAD + 4 * 72000); /* 2.5 s and a second before and behind */
+    CHECK_U64(size, STEREO_HEAD + 4 * 72000); /* 2.5 s, and one second before and after */
     CHECK(fclose(stream) == 0);
     CHECK(memcmp(file, "RIFF", 4) == 0 && file[22] == 2);
     size_t differ = 0;
@@ -479,7 +479,7 @@ static void test_listen(void)
     free_world(w);
 }
 
-/* Its audio is gone: pictures are, too, and the rest of the page stays. */
+/* The audio is lost: the page omits the pictures and keeps the rest. */
 static void test_broken_audio(void)
 {
     char broken[600];
@@ -534,9 +534,9 @@ static spsh_status explain(const world *w, spsh_error *err_)
     return spsh__explain_find(w->set, 0, 2, &facts, err_);
 }
 
-/* Each allocation fails once: that is told, and what was made before is freed (the address
- * sanitizer looks). The many of the pictures are tried in steps that grow. */
-static uint64_t step_part = 8; /* the next that fails comes after so small a part of those before */
+/* Each allocation fails once: it must be reported, and earlier allocations freed (the address
+ * sanitizer checks). The many allocations of the pictures are tried in growing steps. */
+static uint64_t step_part = 8; /* the next failing call is 1/step_part of the previous ones later */
 
 static void test_without_memory(void)
 {

@@ -47,7 +47,7 @@ static void make_forms(const char *path)
     int16_t *dual = calloc(2 * FORM_SAMPLES, sizeof(*dual));
     int16_t *padded = calloc(FORM_SAMPLES + 3 * PAD, sizeof(*padded));
     REQUIRE(dual != NULL && padded != NULL);
-    pcm[0] = pcm[FORM_SAMPLES - 1] = 1; /* so what is padded is known */
+    pcm[0] = pcm[FORM_SAMPLES - 1] = 1; /* so that padding is recognized */
     for (size_t i = 0; i < FORM_SAMPLES; i++)
         dual[2 * i] = dual[2 * i + 1] = pcm[i];
     memcpy(padded + PAD, pcm, FORM_SAMPLES * sizeof(*pcm));
@@ -108,8 +108,8 @@ static void test_forms_of_one_recording(void)
     make_segments(path);
     exact_found found = exact_find_in(path, &exact_plain);
     check_forms(&found);
-    /* Two channels that differ in one sample still share a stretch with the dual mono, but that is
-     * not in chunks of its own: only first members take part. */
+    /* Two channels that differ in one sample still share audio with the dual mono, but not in
+     * separate chunks: only first members take part. */
     CHECK_U64(found.count, 7);
     exact_free(&found);
     found = exact_find_in(path, &(exact_settings){(uint64_t)64 << 20, 3, true});
@@ -118,7 +118,7 @@ static void test_forms_of_one_recording(void)
     exact_free(&found);
 }
 
-/* Silence is told, never more; sound of less than 0.1 s is compared whole. */
+/* Silence is reported and never matched; sounds below 0.1 s are compared completely. */
 static void test_silence_and_short_sounds(void)
 {
     static int16_t silence[20000];
@@ -140,7 +140,7 @@ static void test_silence_and_short_sounds(void)
     audio.codec = SPSH_CODEC_WAV;
     copy_dataset_add(set, &audio); /* 4: equal */
     audio.pcm = moved;
-    copy_dataset_add(set, &audio); /* 5: the same sound, but 0.09 s are no proof */
+    copy_dataset_add(set, &audio); /* 5: the same sound, but 0.09 s are not a proof */
     copy_dataset_close(set, SPSH_DEDUPE_NONE);
     make_segments(path);
     exact_found found = exact_find_in(path, &exact_plain);
@@ -380,7 +380,7 @@ static void test_aliases_are_of_their_group(void)
     free(pcm);
 }
 
-/* Each test utterance has a train partner; stretches are told across sides only. */
+/* Each test utterance has a train partner; shared segments are reported across sides only. */
 static void test_two_sides(void)
 {
     enum { SAMPLES = 3 * RATE };

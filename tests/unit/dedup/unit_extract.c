@@ -1,6 +1,6 @@
-/* unit_extract.c: what is stored of an utterance is what its samples give: prints of the right
- * channels, in whatever order rates and channel counts come; copies by reference, parts, audio that
- * does not decode; and all of it through the set of utterances. */
+/* unit_extract.c: the stored data of an utterance follow from its samples: prints of the correct
+ * channels, with rates and channel counts in any order; copies by reference, parts, undecodable
+ * audio; and all of it through the set of utterances. */
 #include "copy_dataset.h"
 #include "fingerprint/bandwidth.h"
 #include "print_set_kit.h"
@@ -34,7 +34,7 @@ static void test_mixing(void)
     CHECK(memcmp(got, narrow_want, sizeof(narrow_want)) == 0);
 }
 
-/* Of noise, of what is too soft to count, of tones; in pieces of any size. */
+/* Noise, signals that are too soft to count, tones; in pieces of any size. */
 static void test_bandwidth(void)
 {
     static const struct {
@@ -224,7 +224,7 @@ static void check_references(const spsh__print_set *set)
     CHECK(undecoded > 0);
 }
 
-/* The digests are those of the samples that the library's reader gives, of parts as well. */
+/* The digests equal those of the samples from the library's reader, for parts as well. */
 static void check_digests(const spsh__print_set *set)
 {
     static int32_t pcm[20000];

@@ -155,8 +155,8 @@ static spsh_status take_dense(void *user, const spsh__dense_key *key, spsh_error
     return SPSH_OK;
 }
 
-/* One at each active frame whose key would be whole, that of a stored key among them; the weak
- * places of the upper 32 bits go on where the stored key's stop. */
+/* One key at each active frame with a complete key, including the stored keys. The weak positions
+ * of the upper 32 bits continue after those of the stored key. */
 static void test_dense_keys(void)
 {
     enum { RATE = 16000, COUNT = 30 * RATE, GAP = 20 };

@@ -1,6 +1,6 @@
-/* unit_frame_scan.c: clips are found in long prints where they are, in any pieces and any order;
- * what is everywhere says nothing; weak words are the frames' own; frequent ones are counted
- * exactly.
+/* unit_frame_scan.c: clips are found in long prints at their positions, in any pieces and any
+ * order. Words that occur everywhere do not count. Weak words belong to their frames. Frequent
+ * words are counted exactly.
  */
 #include <stdlib.h>
 

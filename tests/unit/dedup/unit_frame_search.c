@@ -143,7 +143,7 @@ static void test_found(void)
     spsh__print_set_close(set);
 }
 
-/* The tones of test are too many to say anything, though those of each part are not. */
+/* Test has too many tones to count, but not in each part. */
 static void test_frequent(void)
 {
     static const uint64_t memories[] = {ENOUGH, 500000, 334000};

@@ -1,5 +1,5 @@
-/* unit_judge.c: what is said of pairs whose audio lies in a dataset: by any number of threads, of
- * an hour, of one channel, at another speed; and what is no copy.
+/* unit_judge.c: verdicts on pairs whose audio is in a dataset: with any number of threads, for an
+ * hour of audio, for one channel, at another speed; and pairs that are not copies.
  */
 #include <math.h>
 
@@ -14,7 +14,8 @@
 enum { RATE = 8000, SECOND = RATE };
 /* Less under sanitizers: see main(). */
 static size_t long_count = 3600 * SECOND; /* samples */
-static size_t first_way;                  /* of threads and memory that is tried */
+static size_t first_way;                  /* first combination of threads and memory that is
+                                             tried */
 static size_t candidate_stride = 1;
 
 typedef enum clip_number {
@@ -310,8 +311,8 @@ static void add_candidate(uint64_t a, uint64_t b, int64_t offset, uint32_t votes
     candidates[candidate_count++] = (spsh__candidate){a, b, offset, votes};
 }
 
-/* Where keys agree, some frames beside it, and where nothing agrees; prints at 1.1 times the speed
- * against all. */
+/* Positions where keys agree, some frames next to them, and positions without agreement; prints at
+ * 1.1 times the speed against all. */
 static void make_candidates(void)
 {
     const uint64_t prints = spsh__print_set_print_count(set);
@@ -485,7 +486,7 @@ static void test_turned(void)
     CHECK(spsh__match_turned(&text).scale == 0 && spsh__match_turned(&text).a == 5);
 }
 
-/* Texts are evidence of no class; a reread may come before what is contained, by its tier. */
+/* Texts do not decide the class; a reread may precede a contained part, by its tier. */
 static void test_the_strongest_match(void)
 {
     const spsh__match matches[] = {

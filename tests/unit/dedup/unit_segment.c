@@ -1,5 +1,5 @@
-/* unit_segment.c: what goes into a segment comes out of it; every byte that is changed, every cut,
- * every value that cannot be is told, with the file's name. */
+/* unit_segment.c: a segment returns its contents; every changed byte, every cut, and every invalid
+ * value is reported with the file's name. */
 #include "segment/fingerprint_run.h"
 #include "segment/segment.h"
 #include "segment/segment_columns.h"
@@ -7,7 +7,7 @@
 #include "tiny_dataset.h"
 
 enum {
-    ROWS = 4, /* of the tiny dataset's first shard */
+    ROWS = 4, /* rows of the tiny dataset's first shard */
     PRINTS_MAX = 3,
     FRAMES_MAX = 900,
     KEYS_MAX = 60,
@@ -469,7 +469,7 @@ static void test_another_shards_segment(void)
     CHECK_I64(spsh__segment_open(dataset, &seals[1], NULL, &segment, &err), SPSH_E_MISMATCH);
     CHECK(strstr(err.message, "000000-001.spsh") != NULL);
     CHECK_I64(spsh__segment_open(dataset, &seals[0], NULL, &segment, &err), SPSH_E_NOT_FOUND);
-    /* Of the wrong number of rows: the tiny dataset's second shard has three. */
+    /* Wrong number of rows: the tiny dataset's second shard has three. */
     publish(&seals[1], NULL);
     CHECK_I64(spsh__segment_open(dataset, &seals[1], NULL, &segment, &err), SPSH_E_CORRUPT);
     store(data, size);
@@ -515,7 +515,7 @@ static void test_what_is_unsound_is_made_anew(void)
     CHECK_I64(spsh__fingerprint_run(path, &options, &facts, NULL), SPSH_E_INVALID_ARG);
 }
 
-/* What does not fit into a key's or chunk's place is refused when it is written. */
+/* Values that do not fit into a key or chunk are rejected on writing. */
 static void test_limits_of_the_writer(void)
 {
     spsh__segment_writer *writer = NULL;

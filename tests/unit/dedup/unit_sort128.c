@@ -18,7 +18,8 @@ static int compare(const void *left, const void *right)
     return (a->low > b->low) - (a->low < b->low);
 }
 
-/* Of each shape: random in all bits, in some, few different ones, sorted, reverse, all equal. */
+/* Numbers of each shape: random in all bits, in some bits, few different ones, sorted, reverse, all
+ * equal. */
 enum { SHAPES = 7 };
 static spsh__u128 number(size_t i, int shape, uint64_t *state)
 {
@@ -142,7 +143,7 @@ static void test_groups_of_runs(void)
     CHECK(spilled < count * sizeof(spsh__u128) * 7 / 4); /* and no more than need be */
 }
 
-/* An I/O table that turns a bit over in the read that it is told. */
+/* An I/O table that flips one bit in a given read. */
 static int64_t flip_at = -1;
 static uint64_t flip_bit;
 static int64_t reads;

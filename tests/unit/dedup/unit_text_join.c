@@ -1,4 +1,4 @@
-/* unit_text_join.c: each tier on small datasets, and what must not match. */
+/* unit_text_join.c: each tier on small datasets, and pairs that must not match. */
 #include "common/file_names.h"
 #include "speechshard/publish.h"
 #include "spsh_test.h"
@@ -12,7 +12,7 @@ enum { MATCHES_MAX = 400 };
 static char folder[400];
 static spsh_error err = SPSH_ERROR_INIT;
 
-/* What a run found. */
+/* Result of a run. */
 static struct {
     spsh__match matches[MATCHES_MAX];
     size_t count;
@@ -123,7 +123,7 @@ static void test_texts(void)
     CHECK(tests[2].exact == 0 && tests[3].exact == 0 && tests[4].near == 0);
 }
 
-/* An overlay's transcript counts, and what it skips does not. */
+/* An overlay's transcript counts, and skipped utterances do not. */
 static void test_overlays(void)
 {
     static const text_row rows[] = {
@@ -149,7 +149,7 @@ static void test_overlays(void)
     CHECK_U64(result.facts.train_count, 1);
 }
 
-/* Of many the lowest ordinals are kept, and all are counted. */
+/* Of many matches the lowest ordinals are kept, and all are counted. */
 static void test_many_are_counted(void)
 {
     enum { MANY = 60 };

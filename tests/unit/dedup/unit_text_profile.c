@@ -1,4 +1,4 @@
-/* unit_text_profile.c: what a transcript says in every script, and texts that were made to hurt. */
+/* unit_text_profile.c: normalized transcripts in every script, and hostile texts. */
 #include <utf8proc.h>
 
 #include "common/file_names.h"
@@ -77,7 +77,7 @@ static void test_what_cannot_be_seen(void)
     CHECK(spsh__text_normalise(SPSH_TEXT_PROFILE_DEFAULT, (spsh_bytes){spaces, sizeof(spaces)},
                                &out, NULL) == SPSH_OK);
     CHECK_STR(spsh__builder_text(&out), "a b c d e");
-    /* A mark on nothing, and one behind an apostrophe. */
+    /* A mark without a base, and a mark after an apostrophe. */
     CHECK_DEFAULT("\xcc\x81"
                   "a '\xcc\x81"
                   "b",
@@ -93,7 +93,7 @@ static void test_scripts(void)
     /* Hebrew with a point. */
     CHECK_MARKS("\xd7\xa9\xd7\x81", "\xd7\xa9");
     CHECK_MARKS("\xc3\xa9t\xc3\xa9 na\xc3\xafve \xd0\x99", "ete naive \xd0\xb8");
-    /* Vowel signs of Devanagari and Thai, and the voiced sound mark, are no diacritics. */
+    /* Vowel signs of Devanagari and Thai, and the voiced sound mark, are not diacritics. */
     CHECK_MARKS("\xe0\xa4\x95\xe0\xa4\xbf \xe0\xb8\x81\xe0\xb8\xb3",
                 "\xe0\xa4\x95\xe0\xa4\xbf \xe0\xb8\x81\xe0\xb9\x8d\xe0\xb8\xb2");
     CHECK_MARKS("\xe3\x81\x8c", "\xe3\x81\x8c");
@@ -106,13 +106,13 @@ static void test_ideographs_are_words(void)
     CHECK_DEFAULT("\xe4\xbb\x8a\xe6\x97\xa5\xe3\x80\x82 ok", "\xe4\xbb\x8a\xe6\x97\xa5 ok");
     CHECK_CJK("\xe4\xbb\x8a\xe6\x97\xa5ok\xe3\x81\x8c'1",
               "\xe4\xbb\x8a \xe6\x97\xa5 ok \xe3\x81\x8c 1");
-    /* Kana and its mark apart; an ideograph of four bytes; Hangul has blanks of its own. */
+    /* Kana separate from its mark; an ideograph of four bytes; Hangul, which has spaces. */
     CHECK_CJK("\xe3\x81\x8b\xe3\x82\x99\xe3\x81\x8b", "\xe3\x81\x8c \xe3\x81\x8b");
     CHECK_CJK("\xf0\xa0\x80\x80\xf0\xa0\x80\x80", "\xf0\xa0\x80\x80 \xf0\xa0\x80\x80");
     CHECK_CJK("\xed\x95\x9c\xea\xb5\xad", "\xed\x95\x9c\xea\xb5\xad");
 }
 
-/* Each letter, alone and with marks behind it, is what its canonical parts are. */
+/* Each letter, with and without marks after it, equals its canonical parts. */
 static void test_short_cuts_change_nothing(void)
 {
     static const int32_t tails[][2] = {
@@ -155,7 +155,8 @@ static void test_short_cuts_change_nothing(void)
     spsh__builder_free(&other);
 }
 
-/* The way of ASCII and the way of all others agree: an ideograph is put behind. */
+/* The fast path for ASCII and the general path agree: an appended ideograph selects the general
+ * path. */
 static void test_ascii_is_no_other_way(void)
 {
     static const char letters[] = "aB1' `.-\t";
@@ -209,7 +210,8 @@ static void test_hostile_texts_are_bounded(void)
     spsh__builder_free(&text);
 }
 
-/* Of any UTF-8: what is normal stays so, and is UTF-8 without blanks at the ends or side by side.
+/* For any UTF-8: normalized text stays the same, and is UTF-8 without leading, trailing, or
+ * repeated spaces.
  */
 static void test_normal_stays_normal(void)
 {

@@ -1,4 +1,5 @@
-/* unit_work_file.c: records come back; what is damaged, cut or of another run is refused. */
+/* unit_work_file.c: records are read back; damaged or cut files, and files of another run, are
+ * rejected. */
 #include <fcntl.h>
 
 #include "records/work_file.h"
@@ -32,7 +33,7 @@ static void write_file(uint64_t count)
     spsh__work_writer_free(writer);
 }
 
-/* What the file says of itself, or the first failure. */
+/* Contents of the file's header, or the first failure. */
 static spsh_status read_file(uint64_t *ret_count, spsh_error *err)
 {
     static uint8_t block[SPSH__WORK_BLOCK_RECORDS * RECORD_BYTES];

@@ -231,7 +231,7 @@ static void test_what_a_draw_depends_on(void)
     CHECK(a.gain_db != b.gain_db);
 }
 
-/* The numbers are those of the loader: spsh__draw(1, 2, 3, 3 << 16 | 1) of
+/* The numbers equal the loader's: spsh__draw(1, 2, 3, 3 << 16 | 1) of
  * loader/src/plan/permutation.h. */
 static void test_draw_of_loader(void)
 {
@@ -380,7 +380,7 @@ static bool is_masked(const spsh_augment_draw *draw, uint64_t frame, uint32_t bi
     return false;
 }
 
-/* Masked values are those of the masks, and no others are. */
+/* Exactly the values inside the masks are masked. */
 static void test_mask(void)
 {
     const spsh_augment_options options = parsed("specaugment-ld,time_mask_frames_max=10,"

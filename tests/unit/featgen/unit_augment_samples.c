@@ -1,4 +1,5 @@
-/* unit_augment_samples.c: what a draw does to samples: speed, room, noise, gain; what is refused.
+/* unit_augment_samples.c: the effect of a draw on samples: speed, room, noise, gain; and rejected
+ * inputs.
  */
 #include <math.h>
 
@@ -45,8 +46,8 @@ static double mean_power(const int16_t *samples, size_t count)
 
 /* ---- speed ---- */
 
-/* Of samples[from ... to): the amplitude of a sine of so many turns a sample that begins at sample
- * 0, and what is left without it, in root mean squares. */
+/* Amplitude of a sine in samples[from ... to) with this many turns per sample that begins at sample
+ * 0, and the residual without it, as root mean squares. */
 static void measure_tone(const int16_t *samples, size_t from, size_t to, double turns_per_sample,
                          double *amplitude, double *rest)
 {
@@ -83,7 +84,8 @@ static uint64_t change_speed(spsh_augmenter *augmenter, uint32_t percent, uint64
  * no image, nothing folded back. 80 dB below 10,000 is 1; half of that is rounding. */
 static void test_tones(void)
 {
-    static const double places[] = {0.01, 0.2, 0.5, 0.8, 0.9}; /* of the lower Nyquist frequency */
+    static const double places[] = {0.01, 0.2, 0.5, 0.8, 0.9}; /* fractions of the lower Nyquist
+                                                                  frequency */
     static const uint32_t speeds[] = {50, 90, 97, 110, 151, 199, 200};
     spsh_augmenter *augmenter = opened("speeds=0.5:0.9:0.97:1.1:1.51:1.99:2");
     for (size_t i = 0; i < sizeof(speeds) / sizeof(speeds[0]); i++) {
@@ -101,14 +103,14 @@ static void test_tones(void)
     spsh_augmenter_close(augmenter);
 }
 
-/* What would be beyond the Nyquist frequency afterwards is gone. */
+/* Frequencies above the new Nyquist frequency are removed. */
 static void test_nothing_folds_back(void)
 {
     static const uint32_t speeds[] = {110, 151, 200};
     spsh_augmenter *augmenter = opened("speeds=1.1:1.51:2");
     for (size_t i = 0; i < sizeof(speeds) / sizeof(speeds[0]); i++) {
         for (int step = 0; step < 98; step++) {
-            const double place = 1.005 + step * 0.01; /* of the Nyquist frequency afterwards */
+            const double place = 1.005 + step * 0.01; /* fraction of the new Nyquist frequency */
             if (place * 100 / speeds[i] > 0.99)
                 break;
             make_tone(tone, 8000, place * 50 / speeds[i], 30000);
@@ -231,7 +233,7 @@ static void test_delta_is_identity(void)
     spsh_augmenter_close(augmenter);
 }
 
-/* One loud sample gives the response, its strongest sample in the place of that one. */
+/* One loud sample produces the response, with its strongest sample at that position. */
 static void test_impulse_gives_response(void)
 {
     enum { RESPONSE = 700, STRONGEST = 33, AT = 2000, ALL = 5000 };
@@ -255,7 +257,7 @@ static void test_impulse_gives_response(void)
     spsh_augmenter_close(augmenter);
 }
 
-/* All sizes of both, beside the sum itself; and the level stays. */
+/* All sizes of both, compared with the sum itself; the level is preserved. */
 static void check_convolution(spsh_augmenter *augmenter, int count, int response, uint64_t seed)
 {
     static double wet[6000];
@@ -322,7 +324,7 @@ static void test_gain(void)
 
 static const char *const isa_names[] = {"scalar", "sse2", "neon", "avx2"};
 
-/* To the nearest, ties to even; what is beyond is clipped and counted. */
+/* To nearest, ties to even; larger values are clipped and counted. */
 static void test_rounding(void)
 {
     static const float x[] = {0.5F,      1.5F,      2.5F,      -0.5F,     -1.5F, -2.5F,
@@ -384,7 +386,7 @@ static void test_same_bits(void)
     spsh_augmenter_close(augmenter);
 }
 
-/* Neither what was done before nor what the augmenter was opened for changes a bit. */
+/* Neither earlier calls nor the augmenter's maximum sizes change a bit. */
 static void test_no_memory_of_the_past(void)
 {
     static int16_t first[2 * COUNT_MAX];

@@ -87,7 +87,7 @@ static void test_norms(void)
 static void test_norm_of_whisper(void)
 {
     make_rows();
-    rows[5 * DIM + 3] = 90; /* the top: what is below 82 becomes 82 */
+    rows[5 * DIM + 3] = 90; /* the maximum: values below 82 become 82 */
     apply(SPSH_NORM_WHISPER, FRAMES, NULL);
     for (int i = 0; i < FRAMES * DIM; i++)
         CHECK(normed[i] == ((rows[i] > 82 ? rows[i] : 82) + 4) / 4);
@@ -132,7 +132,7 @@ static void test_sums(void)
     float scale[DIM];
     spsh_feature_sums sums = {0, DIM, sum, square_sum};
     make_rows();
-    spsh_feature_sums_norm(&sums, true, mean, scale); /* of nothing */
+    spsh_feature_sums_norm(&sums, true, mean, scale); /* sums without frames */
     CHECK(mean[0] == 0 && isfinite(scale[0]));
     spsh_feature_sums_add(&sums, rows, 11);
     spsh_feature_sums_add(&sums, rows + 11 * DIM, FRAMES - 11);
@@ -151,7 +151,7 @@ static void test_sums(void)
 
 /* ---- halves ---- */
 
-/* Every half, and of two neighbours what lies between them. */
+/* Every float16 value, and values between adjacent ones. */
 static void test_halves(void)
 {
     for (uint32_t bits = 0; bits <= 0x7c00; bits++) {
@@ -261,7 +261,7 @@ static void test_batches(void)
                         form % 2 == 0, form < 2 ? SPSH_FLOAT32 : SPSH_FLOAT16);
 }
 
-/* The threads of the parent do not exist in a child: it computes the same alone, and can close. */
+/* A child has none of the parent's threads: it computes the same without them, and can close. */
 static void test_in_a_child(void)
 {
     enum { CHILD_SECONDS = 60, COUNT = 12, VALUES = COUNT * 80 };

@@ -1,4 +1,4 @@
-/* unit_feature_options.c: presets, options as text, and what is refused. */
+/* unit_feature_options.c: presets, options as text, and rejected options. */
 #include <float.h>
 #include <math.h>
 

@@ -479,7 +479,7 @@ static void test_short_inputs(void)
     }
 }
 
-/* All blocks give what one frame alone gives: 1 to 33 frames, whole and in parts. */
+/* All blocks produce the rows of single frames: 1 to 33 frames, whole and in parts. */
 static void test_block_boundaries(void)
 {
     static int16_t pcm[33 * 160 + 400];
@@ -509,7 +509,7 @@ static void test_block_boundaries(void)
     spsh_featgen_close(featgen);
 }
 
-/* Hops longer than windows, and windows whose lengths are no multiples of anything. */
+/* Hops longer than windows, and windows of odd lengths. */
 static void test_hops_and_windows(void)
 {
     static int16_t pcm[20000];
@@ -594,7 +594,7 @@ static void test_floats_are_like_integers(void)
     }
 }
 
-/* Padding is zeros behind, cutting is fewer samples. */
+/* Padding appends zeros; cutting drops samples. */
 static void test_padding(void)
 {
     static int16_t pcm[3200];
