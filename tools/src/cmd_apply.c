@@ -33,10 +33,10 @@ int spsh__cmd_apply(int argc, char **argv)
         "apply",
         "PLAN [DATASET...]",
         NULL,
-        "leave out the copies that a plan of dedupe drops",
-        "Adds an overlay to each dataset of the plan that loses utterances: they are no longer\n"
-        "listed, loaded or exported, and stay where they are. `speechshard revert` undoes it.\n"
-        "DATASET: where a dataset of the plan is now, if it was moved.\n",
+        "skip the copies that a plan of dedupe drops",
+        "Adds an overlay to each dataset of the plan that loses utterances. They are then no "
+        "longer listed, loaded, or exported, but stay in the dataset. `speechshard revert` undoes "
+        "it. DATASET is the new location of a dataset of the plan, if it was moved.",
         "speechshard apply plan.jsonl\n"
         "speechshard apply plan.jsonl /mnt/fast/corpus.spsh\n",
         options,

@@ -228,7 +228,7 @@ static int check(audit_command *c)
 {
     static const spsh_option_name sides[] = {
         {"SPSH_SIDE_TRAIN", "--train"},
-        {"SPSH_SIDE_TEST",  "--test" },
+        {"SPSH_SIDE_TEST", "--test"},
     };
     const bool has_sources = spsh_dedup_sources_count(c->sources) > 0;
     spsh_error err = SPSH_ERROR_INIT;
@@ -295,36 +295,40 @@ int spsh__cmd_audit(int argc, char **argv)
 {
     audit_command c = {.memory_bytes = SPSH_DEDUP_MEMORY_BYTES_DEFAULT};
     const spsh_cli_option options[] = {
-        {"train",      0,   SPSH_CLI_TEXTS,  "DATASET[:SPLITS]",
-         "what is trained on; splits with commas between; may be repeated",                                     &c.train,          0, 0},
-        {"test",       0,   SPSH_CLI_TEXTS,  "DATASET[:SPLITS]",
-         "what is tested with; may be repeated, and be a split of the same dataset",                            &c.test,           0, 0},
-        {"output",     'o', SPSH_CLI_TEXT,   "REPORT",
-         "folder for the report; an earlier report is replaced",                                                &c.folder,         0, 0},
-        {"fail-on",    0,   SPSH_CLI_TEXTS,  "KIND[=PERCENT]",
-         "exit 1 when more of a test split leaks so; 'none' takes all limits away;\n"
-         "recording=0 and segment=0 are set unless said otherwise; may be repeated",                            &c.limits,         0, 0},
-        {"profile",    0,   SPSH_CLI_CHOICE, "default|cjk|marks",
-         "how texts are made comparable: cjk takes ideographs as words, marks\n"
-         "drops diacritics",                                                                                    &c.profile,        0, 0},
-        {"aliases",    0,   SPSH_CLI_TEXT,   "FILE",
-         "lines of a name, a tab and the name it stands for: speakers and documents\n"
-         "that are called differently",                                                                         &c.alias_path,     0, 0},
-        {"speed-grid", 0,   SPSH_CLI_FLAG,   NULL,
-         "also look for audio whose speed was changed (0.9, 1.1, ...)",                                         &c.speed_grid,     0, 0},
-        {"check",      0,   SPSH_CLI_TEXT,   "STATEMENT",
-         "audit nothing; check the hashes of a statement.json and of the files beside\n"
-         "it and, with --train and --test, that these are the data it is of",                                   &c.statement_path, 0, 0},
-        {"memory",     0,   SPSH_CLI_SIZE,   "SIZE",              "memory for joins; default 4G",               &c.memory_bytes,
-         SPSH_DEDUP_MEMORY_BYTES_MIN,                                                                                                 0},
-        {"work",       0,   SPSH_CLI_TEXT,   "DIR",
-         "folder for what is done so far; default: REPORT.work; gone at the end",                               &c.work_path,      0,
-         0                                                                                                                             },
-        {"jobs",       'j', SPSH_CLI_COUNT,  "N",                 "threads; default: one a core",               &c.jobs,           1,
-         SPSH_DEDUP_THREADS_MAX                                                                                                        },
-        {"estimate",   0,   SPSH_CLI_FLAG,   NULL,                "print what it would take, and make nothing",
-         &c.estimate,                                                                                                              0, 0},
-        {"json",       0,   SPSH_CLI_FLAG,   NULL,                "print summary.json instead of tables",       &c.json,           0, 0},
+        {"train", 0, SPSH_CLI_TEXTS, "DATASET[:SPLITS]",
+         "training data; SPLITS are separated by commas (default: all); may be repeated", &c.train,
+         0, 0},
+        {"test", 0, SPSH_CLI_TEXTS, "DATASET[:SPLITS]",
+         "test data; may be repeated, and may be a split of the same dataset", &c.test, 0, 0},
+        {"output", 'o', SPSH_CLI_TEXT, "REPORT",
+         "directory of the report; an earlier report is replaced", &c.folder, 0, 0},
+        {"fail-on", 0, SPSH_CLI_TEXTS, "KIND[=PERCENT]",
+         "exit 1 if more than PERCENT (default: 0) of a test split has this kind of leak; 'none' "
+         "removes all limits before it; may be repeated (default: recording=0 and segment=0)",
+         &c.limits, 0, 0},
+        {"profile", 0, SPSH_CLI_CHOICE, "default|cjk|marks",
+         "normalization of texts: cjk makes each ideograph a word, marks drops diacritics",
+         &c.profile, 0, 0},
+        {"aliases", 0, SPSH_CLI_TEXT, "FILE",
+         "other names of speakers and documents: lines of a name, a tab, and the name that it "
+         "stands for",
+         &c.alias_path, 0, 0},
+        {"speed-grid", 0, SPSH_CLI_FLAG, NULL,
+         "also find audio with a changed speed (0.9, 1.1, ...)", &c.speed_grid, 0, 0},
+        {"check", 0, SPSH_CLI_TEXT, "STATEMENT",
+         "instead of an audit, check the hashes in a statement.json and, with --train and --test, "
+         "that it describes these data",
+         &c.statement_path, 0, 0},
+        {"memory", 0, SPSH_CLI_SIZE, "SIZE", "memory for joins (default: 4G)", &c.memory_bytes,
+         SPSH_DEDUP_MEMORY_BYTES_MIN, 0},
+        {"work", 0, SPSH_CLI_TEXT, "DIR",
+         "directory for intermediate files, removed at the end (default: REPORT.work)",
+         &c.work_path, 0, 0},
+        {"jobs", 'j', SPSH_CLI_COUNT, "N", "number of threads (default: one per core)", &c.jobs, 1,
+         SPSH_DEDUP_THREADS_MAX},
+        {"estimate", 0, SPSH_CLI_FLAG, NULL,
+         "print the estimated time and space, and write nothing", &c.estimate, 0, 0},
+        {"json", 0, SPSH_CLI_FLAG, NULL, "print summary.json instead of tables", &c.json, 0, 0},
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
@@ -332,13 +336,11 @@ int spsh__cmd_audit(int argc, char **argv)
         "",
         "--train DATASET[:SPLITS]... --test DATASET[:SPLITS]... -o REPORT [options]\n"
         "--check STATEMENT [--train ... --test ...]\n",
-        "find what leaks from training into test sets",
+        "find test data in the training data",
         "Compares every test utterance with all of train: audio (the same recording, a part of "
-        "it,\n"
-        "the same performance), sentences, documents, sources, speakers. Prints how much of each\n"
-        "test split is touched and writes a report, with the ids that are clean. Nothing is "
-        "changed.\n"
-        "Exit status: 0 all within the limits, 1 a limit is passed or the audit failed.\n",
+        "one, the same performance), sentences, documents, sources, and speakers. Prints how much "
+        "of each test split leaks, and writes a report with the ids without a leak. Changes no "
+        "dataset. Exit status: 0 within all limits, 1 a limit is exceeded or the audit failed.",
         "speechshard audit --train a.spsh:train --train b.spsh --test a.spsh:test,dev -o audit\n"
         "speechshard audit --train a.spsh:train --test a.spsh:test -o audit --fail-on sentence=5\n"
         "speechshard audit --check audit/statement.json --train a.spsh:train --test a.spsh:test\n",

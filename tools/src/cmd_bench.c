@@ -182,24 +182,27 @@ int spsh__cmd_bench(int argc, char **argv)
 {
     request r = {.words = SPSH__PLAN_WORDS_INIT, .seconds = 10, .device = NO_DEVICE};
     const spsh_cli_option own[] = {
-        {"seconds",     0,   SPSH_CLI_REAL,   "S",                   "about how long in all; 10",                            &r.seconds,     0, SECONDS_MAX},
-        {"threads",     'j', SPSH_CLI_COUNT,  "N",                   "that decode; default: one a core",                     &r.threads,     1,
-         THREADS_MAX                                                                                                                                       },
-        {"engine",      0,   SPSH_CLI_CHOICE, "auto|io_uring|pread", "that reads",                                           &r.engine,      0, 0          },
-        {"cached",      0,   SPSH_CLI_FLAG,   NULL,                  "read through the page cache",                          &r.cached,      0, 0          },
-        {"direct",      0,   SPSH_CLI_FLAG,   NULL,
-         "read past the page cache, and drop the shards from it before",                                                     &r.direct,      0, 0          },
-        {"cold",        0,   SPSH_CLI_FLAG,   NULL,                  "drop the shards from the page cache before each part",
-         &r.cold,                                                                                                                            0, 0          },
-        {"features",    0,   SPSH_CLI_TEXT,   "TEXT",
-         "batches of features, kaldi-fbank,mel_count=80 as an example",                                                      &r.features,    0, 0          },
-        {"device",      0,   SPSH_CLI_COUNT,  "N",                   "batches in the memory of device N, from 0",            &r.device,
-         0,                                                                                                                                     UINT16_MAX },
-        {"decode",      0,   SPSH_CLI_CHOICE, "host|device",         "where codec pcm is decoded; with --device",
-         &r.decode,                                                                                                                          0, 0          },
-        {"undecodable", 0,   SPSH_CLI_CHOICE, "skip|fail",
-         "records that pack marked undecodable are not served, or end it\n(default: skip)",                                  &r.undecodable, 0, 0          },
-        {"json",        0,   SPSH_CLI_FLAG,   NULL,                  "print one JSON object",                                &r.json,        0, 0          },
+        {"seconds", 0, SPSH_CLI_REAL, "S", "approximate total time in seconds (default: 10)",
+         &r.seconds, 0, SECONDS_MAX},
+        {"threads", 'j', SPSH_CLI_COUNT, "N", "number of decode threads (default: one per core)",
+         &r.threads, 1, THREADS_MAX},
+        {"engine", 0, SPSH_CLI_CHOICE, "auto|io_uring|pread", "read engine (default: auto)",
+         &r.engine, 0, 0},
+        {"cached", 0, SPSH_CLI_FLAG, NULL, "read through the page cache", &r.cached, 0, 0},
+        {"direct", 0, SPSH_CLI_FLAG, NULL,
+         "read with O_DIRECT, after dropping the shards from the page cache", &r.direct, 0, 0},
+        {"cold", 0, SPSH_CLI_FLAG, NULL, "drop the shards from the page cache before each part",
+         &r.cold, 0, 0},
+        {"features", 0, SPSH_CLI_TEXT, "TEXT",
+         "load batches of features, such as kaldi-fbank,mel_count=80", &r.features, 0, 0},
+        {"device", 0, SPSH_CLI_COUNT, "N", "load batches to the memory of GPU N, from 0", &r.device,
+         0, UINT16_MAX},
+        {"decode", 0, SPSH_CLI_CHOICE, "host|device",
+         "where codec pcm is decoded, with --device (default: host)", &r.decode, 0, 0},
+        {"undecodable", 0, SPSH_CLI_CHOICE, "skip|fail",
+         "skip records that pack marked undecodable, or fail (default: skip)", &r.undecodable, 0,
+         0},
+        {"json", 0, SPSH_CLI_FLAG, NULL, "print one JSON object", &r.json, 0, 0},
         SPSH_CLI_OPTIONS_END,
     };
     spsh_cli_option options[SPSH__PLAN_OPTION_COUNT + sizeof(own) / sizeof(own[0])];
@@ -210,10 +213,10 @@ int spsh__cmd_bench(int argc, char **argv)
         "bench",
         "DATASET...",
         NULL,
-        "measure how fast a dataset loads here, beside what disk and processors give",
-        "Reads and decodes as training would, with a consumer that takes no time, and measures\n"
-        "reading alone and decoding alone beside it. Nothing is written.\n"
-        "With --device, batches end in a device's memory, and copying to it is measured too.\n",
+        "measure how fast datasets load on this machine, compared with its limits",
+        "Reads and decodes as training does, with a consumer that takes no time. Also measures "
+        "reading only and decoding only. With --device, batches end in device memory, and copies "
+        "to it are measured, too. Writes nothing.",
         "speechshard bench corpus.spsh --max-seconds 600\n"
         "speechshard bench corpus.spsh --direct --engine pread --seconds 30\n"
         "speechshard bench corpus.spsh --device 0 --decode device --features kaldi-fbank\n",

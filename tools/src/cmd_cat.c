@@ -114,7 +114,8 @@ static int check(request *r)
     if (r->plot != NULL && !spsh__cat_plot_is_svg(r->plot))
         return spsh__cli_usage("cat", "--plot writes SVG; '%s' does not end in .svg", r->plot);
     if (r->payload && r->words.augment != NULL)
-        return spsh__cli_usage("cat", "--payload is what is stored; --augment changes it");
+        return spsh__cli_usage("cat",
+                               "--payload writes the stored bytes; --augment would change them");
     if (r->words.features != NULL && r->plot == NULL && r->words.augment == NULL)
         return spsh__cli_usage("cat", "--features are for --plot FILE and for --augment TEXT");
     if (r->has_audio && r->output == NULL && isatty(STDOUT_FILENO))
@@ -130,23 +131,22 @@ int spsh__cmd_cat(int argc, char **argv)
         {"output", 'o', SPSH_CLI_TEXT, "FILE", "write to FILE instead of standard output",
          &r.output, 0, 0},
         {"payload", 0, SPSH_CLI_FLAG, NULL,
-         "write the recording as it is stored, such as the\noriginal FLAC file, without decoding",
+         "write the stored recording without decoding it, such as the original FLAC file",
          &r.payload, 0, 0},
         {"plot", 0, SPSH_CLI_TEXT, "FILE.svg",
-         "draw waveform and features as SVG; audio is written\nas well only with --output",
+         "draw waveform and features as SVG; write audio as well only with --output",
          &r.plot, 0, 0},
         {"features", 0, SPSH_CLI_TEXT, "TEXT",
-         "which: a preset and changes to it, such as\nwhisper-logmel,mel_count=128; default: "
-         "kaldi-fbank\nat the utterance's own rate",
+         "features to draw: a preset with changes, such as whisper-logmel,mel_count=128 (default: kaldi-fbank at the utterance's rate)",
          &r.words.features, 0, 0},
         {"augment", 0, SPSH_CLI_TEXT, "TEXT",
-         "as training hears it: a preset and changes to it,\nsuch as speed-perturb,time_masks=2",
+         "augment the utterance as in training: a preset with changes, such as speed-perturb,time_masks=2",
          &r.words.augment, 0, 0},
-        {"seed", 's', SPSH_CLI_COUNT, "N", "of that training; default: 0", &r.words.seed, 0, 0},
-        {"epoch", 0, SPSH_CLI_COUNT, "N", "in this epoch of it; default: 0", &r.epoch, 0, 0},
-        {"noise", 0, SPSH_CLI_TEXTS, "DATASET", "noises are drawn from it; may be repeated",
+        {"seed", 's', SPSH_CLI_COUNT, "N", "seed of that training (default: 0)", &r.words.seed, 0, 0},
+        {"epoch", 0, SPSH_CLI_COUNT, "N", "epoch of that training (default: 0)", &r.epoch, 0, 0},
+        {"noise", 0, SPSH_CLI_TEXTS, "DATASET", "draw noises from this dataset; may be repeated",
          &r.words.noises, 0, 0},
-        {"room", 0, SPSH_CLI_TEXTS, "DATASET", "room responses are drawn from it; may be repeated",
+        {"room", 0, SPSH_CLI_TEXTS, "DATASET", "draw room impulse responses from this dataset; may be repeated",
          &r.words.rooms, 0, 0},
         SPSH_CLI_OPTIONS_END,
     };
@@ -156,9 +156,8 @@ int spsh__cmd_cat(int argc, char **argv)
         "DATASET ID",
         NULL,
         "write one utterance as a WAV file, or draw it",
-        "The samples are those of the source: 16 bits, 24 or 32 bits, or 32-bit float; with "
-        "--augment\n"
-        "16 bits of one channel.\n",
+        "The samples are those of the source: 16, 24, or 32 bits, or 32-bit float. With --augment "
+        "they are 16 bits of one channel.",
         "speechshard cat corpus.spsh en/hello-world | aplay\n"
         "speechshard cat corpus.spsh en/hello-world -o hello.wav\n"
         "speechshard cat corpus.spsh en/hello-world --plot hello.svg\n"

@@ -163,8 +163,8 @@ static int check_arguments(const dedupe_command *c)
         return spsh__cli_usage("dedupe",
                                "--part needs -o PLAN or --work DIR, which the parts share");
     if (c->exact_only && (c->speed_grid || c->search != 0))
-        return spsh__cli_usage("dedupe", "--exact-only listens to nothing, so it does not go with "
-                                         "--search and --speed-grid");
+        return spsh__cli_usage(
+            "dedupe", "--exact-only compares no audio, so it excludes --search and --speed-grid");
     return SPSH_EXIT_DONE;
 }
 
@@ -190,10 +190,10 @@ static int find(dedupe_command *c, const spsh_dedupe_options *options)
     if (status == SPSH_OK) {
         rc = tell(c, options, d);
     } else if (status == SPSH_E_CANCELED && c->temporary == NULL) {
-        spsh__cli_error("stopped; what is done stays in %s, and the same command goes on",
+        spsh__cli_error("stopped; the finished work is kept in %s, and the same command continues",
                         options->work_path);
     } else if (status == SPSH_E_CANCELED) {
-        spsh__cli_error("stopped; with -o PLAN or --work DIR the same command would go on");
+        spsh__cli_error("stopped; with -o PLAN or --work DIR the same command would continue");
     } else if (status == SPSH_E_END) {
         spsh__cli_message("%s", err.message);
         rc = SPSH_EXIT_DONE;
@@ -268,53 +268,58 @@ int spsh__cmd_dedupe(int argc, char **argv)
 {
     dedupe_command c = {.memory_bytes = SPSH_DEDUP_MEMORY_BYTES_DEFAULT};
     const spsh_cli_option options[] = {
-        {"output",     'o', SPSH_CLI_TEXT,   "PLAN",                    "the plan to write, as JSON lines",                    &c.plan_path,    0,
-         0                                                                                                                                          },
-        {"html",       0,   SPSH_CLI_TEXT,   "FILE",                    "a page to look at: clusters, pictures, evidence",
-         &c.html_path,                                                                                                                          0, 0},
-        {"search",     0,   SPSH_CLI_CHOICE, "mild|deep",
-         "mild: copies through common codecs, trims, filters (default);\n"
-         "deep: also through harsh ones (GSM, Opus at 10 kbit/s); takes longer",                                               &c.search,       0, 0},
-        {"exact-only", 0,   SPSH_CLI_FLAG,   NULL,                      "equal bytes and samples only; listens to nothing",
-         &c.exact_only,                                                                                                                         0, 0},
-        {"keep",       0,   SPSH_CLI_CHOICE, "best|first|longest",
-         "of copies; best: lossless, bandwidth, bit rate, length, transcript,\n"
-         "clipping, in this order (default)",                                                                                  &c.keep,         0, 0},
-        {"prefer",     0,   SPSH_CLI_TEXTS,  "DATASET",
-         "keep its copies before those of others; may be repeated",                                                            &c.prefer,       0, 0},
-        {"drop-from",  0,   SPSH_CLI_TEXT,   "SPLITS",                  "drop nothing from other splits; commas between",
-         &c.drop_from,                                                                                                                          0, 0},
-        {"contained",  0,   SPSH_CLI_CHOICE, "tag|keep-long|keep-part",
-         "what lies inside a longer recording: tell only (default), drop the\n"
-         "part, or drop the whole where its parts have all of its speech",                                                     &c.contained,    0, 0},
-        {"speed-grid", 0,   SPSH_CLI_FLAG,   NULL,
-         "also look for copies at 0.9, 0.95, 1.05, 1.1 times the speed; told,\n"
-         "never dropped; decodes everything again",                                                                            &c.speed_grid,   0, 0},
-        {"confirm",    0,   SPSH_CLI_FLAG,   NULL,                      "read exact copies again and compare them",            &c.confirm,
-         0,                                                                                                                                        0},
-        {"memory",     0,   SPSH_CLI_SIZE,   "SIZE",                    "for sorting and joining; default 4G",                 &c.memory_bytes,
-         SPSH_DEDUP_MEMORY_BYTES_MIN,                                                                                                              0},
-        {"work",       0,   SPSH_CLI_TEXT,   "DIR",                     "for what is found meanwhile; default PLAN.work",
-         &c.work_path,                                                                                                                          0, 0},
-        {"jobs",       'j', SPSH_CLI_COUNT,  "N",                       "threads; default: one a core",                        &c.jobs,         1,
-         SPSH_DEDUP_THREADS_MAX                                                                                                                     },
-        {"part",       0,   SPSH_CLI_TEXT,   "I/N",                     "the share of machine I (from 0) of N that share DIR",
-         &c.part_text,                                                                                                                          0, 0},
-        {"estimate",   0,   SPSH_CLI_FLAG,   NULL,                      "print what it would take, and make nothing",
-         &c.estimate,                                                                                                                           0, 0},
-        {"json",       0,   SPSH_CLI_FLAG,   NULL,                      "print the summary as JSON",                           &c.json,         0, 0},
+        {"output", 'o', SPSH_CLI_TEXT, "PLAN",
+         "plan to write, as JSON lines (default: only print the result)", &c.plan_path, 0, 0},
+        {"html", 0, SPSH_CLI_TEXT, "FILE", "write a page with clusters, pictures, and evidence",
+         &c.html_path, 0, 0},
+        {"search", 0, SPSH_CLI_CHOICE, "mild|deep",
+         "mild: find copies through common codecs, trims, and filters; deep: also through strong "
+         "distortions (GSM, Opus at 10 kbit/s), which takes longer (default: mild)",
+         &c.search, 0, 0},
+        {"exact-only", 0, SPSH_CLI_FLAG, NULL, "find only equal bytes and samples", &c.exact_only,
+         0, 0},
+        {"keep", 0, SPSH_CLI_CHOICE, "best|first|longest",
+         "which copy to keep; best: compare losslessness, bandwidth, bit rate, length, transcript, "
+         "and clipping, in this order (default: best)",
+         &c.keep, 0, 0},
+        {"prefer", 0, SPSH_CLI_TEXTS, "DATASET",
+         "keep copies in this dataset before those in others; may be repeated", &c.prefer, 0, 0},
+        {"drop-from", 0, SPSH_CLI_TEXT, "SPLITS",
+         "drop utterances only from these splits, separated by commas (default: all)", &c.drop_from,
+         0, 0},
+        {"contained", 0, SPSH_CLI_CHOICE, "tag|keep-long|keep-part",
+         "for a recording inside a longer one: only report it, drop the part, or drop the whole if "
+         "parts contain all of its speech (default: tag)",
+         &c.contained, 0, 0},
+        {"speed-grid", 0, SPSH_CLI_FLAG, NULL,
+         "also find copies at 0.9, 0.95, 1.05, and 1.1 times the speed; they are reported, never "
+         "dropped; decodes everything again",
+         &c.speed_grid, 0, 0},
+        {"confirm", 0, SPSH_CLI_FLAG, NULL, "read exact copies again and compare them", &c.confirm,
+         0, 0},
+        {"memory", 0, SPSH_CLI_SIZE, "SIZE", "memory for sorting and joining (default: 4G)",
+         &c.memory_bytes, SPSH_DEDUP_MEMORY_BYTES_MIN, 0},
+        {"work", 0, SPSH_CLI_TEXT, "DIR", "directory for intermediate files (default: PLAN.work)",
+         &c.work_path, 0, 0},
+        {"jobs", 'j', SPSH_CLI_COUNT, "N", "number of threads (default: one per core)", &c.jobs, 1,
+         SPSH_DEDUP_THREADS_MAX},
+        {"part", 0, SPSH_CLI_TEXT, "I/N",
+         "do the share of machine I (from 0) of N machines that share DIR", &c.part_text, 0, 0},
+        {"estimate", 0, SPSH_CLI_FLAG, NULL,
+         "print the estimated time and space, and write nothing", &c.estimate, 0, 0},
+        {"json", 0, SPSH_CLI_FLAG, NULL, "print the summary as JSON", &c.json, 0, 0},
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
         "dedupe",
         "DATASET...",
         "DATASET[:SPLITS]... [-o PLAN] [options]\n",
-        "find copies, in one dataset or over several",
-        "Writes a plan of what to leave out, and why; `speechshard apply` brings it into force.\n"
-        "Fingerprints that are missing are made first. What was stopped goes on when the same\n"
-        "command is run again. Not found: clips below 0.5 s that are not equal in samples, copies\n"
-        "through neural codecs (told, never dropped), other speeds and pitches, speech under\n"
-        "louder speech or music.\n",
+        "find copies, in one dataset or across several",
+        "Writes a plan of the utterances to skip, with the reasons; `speechshard apply` applies "
+        "it. Makes missing fingerprints first. After an interruption, the same command continues. "
+        "Not found are: clips below 0.5 s with different samples, copies with other speeds or "
+        "pitches, and speech under louder speech or music. Copies through neural codecs are "
+        "reported, never dropped.",
         "speechshard dedupe corpus.spsh -o plan.jsonl --html plan.html\n"
         "speechshard dedupe corpus.spsh:train crawl.spsh -o plan.jsonl --prefer corpus.spsh\n"
         "speechshard dedupe corpus.spsh -o plan.jsonl --drop-from train\n"

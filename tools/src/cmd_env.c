@@ -57,12 +57,12 @@ int spsh__cmd_env(int argc, char **argv)
         "env",
         "",
         NULL,
-        "show which processes would train together",
-        "Rank and world size come from the variables of mpirun, srun, torchrun or Kubernetes, or\n"
-        "from RANK and WORLD_SIZE. Sets that contradict each other are refused, and named.\n"
-        "Processes of a training speak through MPI where mpirun or srun with PMIx started them,\n"
-        "else over TCP connections between each other. Set SPEECHSHARD_COMM to mpi or tcp in\n"
-        "the environment of all of them to choose.",
+        "show the processes that would train together",
+        "Rank and world size come from the variables of mpirun, srun, torchrun, or Kubernetes, or "
+        "from RANK and WORLD_SIZE. Contradictory sets of variables are an error. Processes "
+        "communicate through MPI if mpirun or srun with PMIx started them, else over TCP "
+        "connections. Set SPEECHSHARD_COMM to mpi or tcp in the environment of all of them to "
+        "select one.",
         "speechshard env --json\n"
         "mpirun -n 4 speechshard env\n"
         "srun -n 8 speechshard env\n",
@@ -72,7 +72,7 @@ int spsh__cmd_env(int argc, char **argv)
     if (rc != SPSH_CLI_RUN)
         return rc;
     if (args.operand_count != 0)
-        return spsh__cli_usage("env", "'%s' is one too many: nothing is given", args.operands[0]);
+        return spsh__cli_usage("env", "unexpected argument '%s'; env takes none", args.operands[0]);
     if (spsh_train_world_find(&world, &err) != SPSH_OK)
         return spsh__cli_finish(spsh__cli_fail(NULL, &err));
     return spsh__cli_finish(json ? put_json(&world) : print_world(&world));

@@ -121,27 +121,29 @@ int spsh__cmd_eval(int argc, char **argv)
 {
     eval_command c = {.run = SPSH_EVALUATE_OPTIONS_INIT};
     const spsh_cli_option options[] = {
-        {"beam",        0, SPSH_CLI_COUNT, "N",    "prefix beam search of so many prefixes; 0: greedy",
-         &c.beam,                                                                                                       0, BEAM_MAX},
-        {"threads",     0, SPSH_CLI_COUNT, "N",    "threads; as many as there are cores",               &c.threads,     1,
-         THREADS_MAX                                                                                                               },
-        {"transcripts", 0, SPSH_CLI_FLAG,  NULL,
-         "print id, reference and what was found, a line each,\nTABs between, instead of rates; or "
-         "an object each",                                                                              &c.transcripts, 0, 0       },
-        {"alignments",  0, SPSH_CLI_TEXTS, "FILE",
-         "of a model of frames: alignments in the place of its\nconfiguration's; may be repeated",      &c.alignments,  0, 0       },
-        {"json",        0, SPSH_CLI_FLAG,  NULL,   "print JSON",                                        &c.json,        0, 0       },
+        {"beam", 0, SPSH_CLI_COUNT, "N",
+         "number of prefixes in the beam search; 0: greedy search (default: 0)", &c.beam, 0,
+         BEAM_MAX},
+        {"threads", 0, SPSH_CLI_COUNT, "N", "number of threads (default: one per core)", &c.threads,
+         1, THREADS_MAX},
+        {"transcripts", 0, SPSH_CLI_FLAG, NULL,
+         "print identifier, reference, and recognized text, separated by tabs, instead of rates; "
+         "with --json one object per utterance",
+         &c.transcripts, 0, 0},
+        {"alignments", 0, SPSH_CLI_TEXTS, "FILE",
+         "alignments for a frame model (default: those of its configuration); may be repeated",
+         &c.alignments, 0, 0},
+        {"json", 0, SPSH_CLI_FLAG, NULL, "print JSON", &c.json, 0, 0},
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
         "eval",
         "RUN DATASET...",
         NULL,
-        "measure how often a trained model is wrong",
-        "RUN is a run's folder, of which the newest good checkpoint counts, or a checkpoint.\n"
-        "DATASET is a dataset or DATASET:SPLIT,SPLIT.\n"
-        "WER and CER are of all its utterances together, against the transcripts as the model's\n"
-        "vocabulary normalises them; of several datasets each by itself.",
+        "measure the error rates of a trained model",
+        "RUN is a run's directory with its newest good checkpoint, or a checkpoint file. DATASET "
+        "is a dataset or DATASET:SPLIT,SPLIT. WER and CER compare all utterances of one dataset "
+        "with their transcripts, normalized by the model's vocabulary.",
         "speechshard eval run digits.spsh:test\n"
         "speechshard eval run digits.spsh:test --beam 32 --json\n",
         options};

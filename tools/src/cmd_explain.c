@@ -309,7 +309,7 @@ static int explain(const request *r)
     options.progress_fn = on_progress;
     spsh_status status = spsh_pair_explain(r->paths, r->ids, &options, &e, &err);
     if (status == SPSH_E_CANCELED) {
-        spsh__cli_error("stopped; the same command goes on");
+        spsh__cli_error("stopped; the same command continues");
         return SPSH_EXIT_FAILED;
     }
     if (status == SPSH_E_INVALID_ARG && is_repeated(r))
@@ -323,28 +323,26 @@ static int explain(const request *r)
 
 int spsh__cmd_explain(int argc, char **argv)
 {
-    request r = {
-        {NULL, NULL},
-        {NULL, NULL},
-        NULL, NULL, NULL, false
-    };
+    request r = {{NULL, NULL}, {NULL, NULL}, NULL, NULL, NULL, false};
     spsh__builder line = {0};
     const spsh_cli_option options[] = {
-        {"plot",   0, SPSH_CLI_TEXT, "FILE",
-         "write a picture: both waveforms aligned, wrong bits,\n"
-         "correlation; .svg, or a page when the name ends in .html", &r.plot,   0, 0},
+        {"plot", 0, SPSH_CLI_TEXT, "FILE",
+         "write a picture: both waveforms aligned, wrong bits, correlation; .svg, or a page if the "
+         "name ends in .html",
+         &r.plot, 0, 0},
         {"listen", 0, SPSH_CLI_TEXT, "FILE.wav",
-         "write what is common, a in the left ear, b in the right",  &r.listen, 0, 0},
-        {"json",   0, SPSH_CLI_FLAG, NULL,       "print JSON",       &r.json,   0, 0},
+         "write the common part, a in the left channel, b in the right", &r.listen, 0, 0},
+        {"json", 0, SPSH_CLI_FLAG, NULL, "print JSON", &r.json, 0, 0},
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
         "explain",
         "DATASET ID ID [ID]",
         "DATASET ID ID [options]\nDATASET ID DATASET ID [options]",
-        "say why two utterances are copies, or are not",
-        "Compares bytes, samples, fingerprints, waveforms and transcripts, and names each limit "
-        "that\nspoke. Speeds that are common are tried, too. Exit status 0 whatever it finds.\n",
+        "explain why two utterances are copies, or are not",
+        "Compares bytes, samples, fingerprints, waveforms, and transcripts, and lists each limit "
+        "that was applied. Common changes of speed are tried as well. The exit status is 0 for "
+        "every verdict.",
         "speechshard explain corpus.spsh en/hello en/hello-again\n"
         "speechshard explain corpus.spsh en/hello crawl.spsh 000123 --plot pair.svg --listen "
         "pair.wav\n",

@@ -95,7 +95,7 @@ static spsh_status export_one(run_state *s, spsh__export_utterance *u, spsh_erro
         can_continue = spsh__export_is_damage(rc);
     if (rc != SPSH_OK && can_continue) {
         s->failed++;
-        spsh__cli_fail("left out", err);
+        spsh__cli_fail("omitted", err);
         return SPSH_OK;
     }
     s->exported += rc == SPSH_OK ? 1 : 0;
@@ -113,7 +113,7 @@ static spsh_status export_all(run_state *s, spsh_error *err)
     while ((rc = spsh__selection_next(s->selection, &u.position, &u.row, err)) == SPSH_OK) {
         rc = export_one(s, &u, err);
         if (rc == SPSH_OK && *spsh__cli_interrupted())
-            rc = SPSH_FAIL(err, SPSH_E_CANCELED, "stopped: %s holds a part of the utterances",
+            rc = SPSH_FAIL(err, SPSH_E_CANCELED, "stopped: %s contains a part of the utterances",
                            s->request->output);
         if (rc != SPSH_OK)
             break;
@@ -128,7 +128,7 @@ static int report(const run_state *s)
     spsh__cli_message("exported %s utterances, %s of audio, to %s", SPSH_SHOW_COUNT(s->exported),
                       SPSH_SHOW_BYTES(s->bytes), s->request->output);
     if (s->skipped != 0)
-        spsh__cli_message("%s are skipped by an overlay and were left out",
+        spsh__cli_message("%s are skipped by an overlay and were omitted",
                           SPSH_SHOW_COUNT(s->skipped));
     if (s->failed == 0)
         return SPSH_EXIT_DONE;
@@ -169,17 +169,18 @@ int spsh__cmd_export(int argc, char **argv)
 {
     request r = {.kind = KIND_NONE, .shard_bytes = UINT64_C(1) << 30};
     const spsh_cli_option options[] = {
-        {"to",         't', SPSH_CLI_CHOICE, "wav|files|webdataset",
-         "wav: a WAV file an utterance and manifest.csv;\n"
-         "files: recordings as stored, with manifest.csv;\n"
-         "webdataset: tar files of audio, .txt and .json",                                                  &r.kind,          0,                 0                },
-        {"output",     'o', SPSH_CLI_TEXT,   "DIRECTORY",            "where to; new or empty",              &r.output,        0,                 0                },
-        {"domain",     'd', SPSH_CLI_TEXT,   "DOMAIN",               "utterances of this domain only",      &r.filter.domain,
-         0,                                                                                                                                      0                },
-        {"split",      's', SPSH_CLI_TEXT,   "SPLIT",                "utterances of this split only",       &r.filter.split,  0,
-         0                                                                                                                                                        },
-        {"shard-size", 0,   SPSH_CLI_SIZE,   "BYTES",                "webdataset: size of a tar file (1G)",
-         &r.shard_bytes,                                                                                                      UINT64_C(1) << 16, UINT64_C(1) << 40},
+        {"to", 't', SPSH_CLI_CHOICE, "wav|files|webdataset",
+         "wav: one WAV file per utterance, with manifest.csv; files: stored recordings, with "
+         "manifest.csv; webdataset: tar files of audio, .txt, and .json",
+         &r.kind, 0, 0},
+        {"output", 'o', SPSH_CLI_TEXT, "DIRECTORY", "directory to write; new or empty", &r.output,
+         0, 0},
+        {"domain", 'd', SPSH_CLI_TEXT, "DOMAIN", "export only utterances of this domain",
+         &r.filter.domain, 0, 0},
+        {"split", 's', SPSH_CLI_TEXT, "SPLIT", "export only utterances of this split",
+         &r.filter.split, 0, 0},
+        {"shard-size", 0, SPSH_CLI_SIZE, "BYTES", "webdataset: size of a tar file (default: 1G)",
+         &r.shard_bytes, UINT64_C(1) << 16, UINT64_C(1) << 40},
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
@@ -187,8 +188,8 @@ int spsh__cmd_export(int argc, char **argv)
         "DATASET",
         "DATASET --to wav|files|webdataset -o DIRECTORY [options]\n",
         "write the utterances in a form that other programs read",
-        "Ids become file names; what a file name cannot hold is written as %XX. 'pack' reads\n"
-        "manifest.csv again.\n",
+        "Identifiers become file names; unsafe characters are written as %XX. 'pack' can read "
+        "manifest.csv.",
         "speechshard export corpus.spsh --to wav -o wav/\n"
         "speechshard export corpus.spsh --to files --split test -o test/\n"
         "speechshard export corpus.spsh --to webdataset --shard-size 512M -o tars/\n",
@@ -200,7 +201,7 @@ int spsh__cmd_export(int argc, char **argv)
     if (rc != SPSH_CLI_RUN)
         return rc;
     if (r.kind == KIND_NONE)
-        return spsh__cli_usage("export", "--to is missing; it is wav, files or webdataset");
+        return spsh__cli_usage("export", "--to is missing; it is wav, files, or webdataset");
     if (r.output == NULL)
         return spsh__cli_usage("export", "-o DIRECTORY is missing");
     r.dataset_path = args.operands[0];

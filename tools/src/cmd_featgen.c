@@ -29,7 +29,7 @@ static void on_progress(void *user, uint64_t done, uint64_t to_do)
 static void on_left_out(void *user, const char *why)
 {
     (void)user;
-    spsh__cli_message("left out: %s", why);
+    spsh__cli_message("skipped: %s", why);
 }
 
 /* Where the result is. */
@@ -77,21 +77,21 @@ static int print_facts(const featgen_command *c, const spsh__feature_run_facts *
                        double took_s)
 {
     if (facts->already_there) {
-        spsh__cli_message("%s: made already; nothing to do", target(c));
+        spsh__cli_message("%s: complete already; nothing to do", target(c));
         return SPSH_EXIT_DONE;
     }
     if (facts->published)
         print_published(c, facts);
     else
         (void)printf("%s: %s shard%s of this part made; %s of other parts missing: the run that "
-                     "finds all of them finishes\n",
+                     "completes the last shard finishes",
                      target(c), SPSH_SHOW_COUNT(facts->made_count),
                      facts->made_count == 1 ? "" : "s", SPSH_SHOW_COUNT(facts->missing_count));
     if (facts->left_out_count > 0)
-        spsh__cli_message("%s damaged utterance%s left out", SPSH_SHOW_COUNT(facts->left_out_count),
+        spsh__cli_message("%s damaged utterance%s skipped", SPSH_SHOW_COUNT(facts->left_out_count),
                           facts->left_out_count == 1 ? " was" : "s were");
     if (facts->undecodable_count > 0)
-        spsh__cli_message("%s undecodable utterance%s left out; the first one: %s",
+        spsh__cli_message("%s undecodable utterance%s skipped; the first one: %s",
                           SPSH_SHOW_COUNT(facts->undecodable_count),
                           facts->undecodable_count == 1 ? " was" : "s were",
                           facts->undecodable.message);
@@ -118,7 +118,7 @@ static int make(featgen_command *c)
                                     : spsh__feature_run(&c->run, &facts, &err);
     spsh__progress_end(&c->progress);
     if (rc == SPSH_E_CANCELED) {
-        spsh__cli_error("%s: stopped; the shards that are done stay, and the same command goes on",
+        spsh__cli_error("%s: stopped; the finished shards are kept, and the same command continues",
                         target(c));
         return SPSH_EXIT_FAILED;
     }
@@ -127,11 +127,10 @@ static int make(featgen_command *c)
         return c->json ? put_json(c, &facts, took_s) : print_facts(c, &facts, took_s);
     spsh__cli_fail(NULL, &err);
     if (c->run.fail_on_undecodable && rc == SPSH_E_AUDIO)
-        spsh__cli_message("without --undecodable fail, undecodable records are left out");
+        spsh__cli_message("without --undecodable fail, undecodable records are skipped");
     else if ((rc == SPSH_E_AUDIO || rc == SPSH_E_CORRUPT || rc == SPSH_E_TRUNCATED) &&
              !c->run.leave_out_damaged)
-        spsh__cli_message("--skip-damaged leaves out what is damaged; 'speechshard verify' lists "
-                          "all of it");
+        spsh__cli_message("--skip-damaged skips damaged records; 'speechshard verify' lists them");
     return SPSH_EXIT_FAILED;
 }
 
@@ -227,30 +226,36 @@ int spsh__cmd_featgen(int argc, char **argv)
     };
     featgen_arguments a = {.dtype = -1, .by = -1};
     const spsh_cli_option options[] = {
-        {"output",       'o', SPSH_CLI_TEXT,   "FEATURES",        "the dataset that is made",     &c.run.output,            0, 0       },
-        {"features",     0,   SPSH_CLI_TEXT,   "TEXT",
-         "a preset and changes to it: kaldi-fbank (default), kaldi-mfcc,\n"
-         "whisper-logmel, deepspeech, spectrogram; such as\n"
-         "kaldi-fbank,mel_count=40,sample_rate_hz=8000",                                          &c.text,                  0, 0       },
-        {"dtype",        0,   SPSH_CLI_CHOICE, "float16|float32",
-         "of the values; default: float16, with log=none\nfloat32",                               &a.dtype,                 0, 0       },
-        {"stats",        0,   SPSH_CLI_FLAG,   NULL,
-         "make no dataset, but the sums that norm=speaker and norm=dataset need,\n"
-         "in DATASET/statistics",                                                                 &c.stats,                 0, 0       },
-        {"by",           0,   SPSH_CLI_CHOICE, "speaker|dataset",
-         "--stats: of each speaker and of the whole (default), or of the whole",                  &a.by,                    0, 0       },
-        {"skip-damaged", 0,   SPSH_CLI_FLAG,   NULL,
-         "leave out utterances that are damaged; else the first one ends it",                     &c.run.leave_out_damaged, 0, 0       },
-        {"undecodable",  0,   SPSH_CLI_CHOICE, "skip|fail",
-         "leave out records that pack marked undecodable, or fail (default: skip)",               &a.undecodable,
-         0,                                                                                                                    0       },
-        {"jobs",         'j', SPSH_CLI_COUNT,  "N",               "threads; default: one a core", &a.jobs,                  1, JOBS_MAX},
-        {"part",         0,   SPSH_CLI_TEXT,   "I/N",
-         "only every N-th shard, from shard I on (0 to N-1): for several machines\n"
-         "that share the work",                                                                   &a.part,                  0, 0       },
-        {"estimate",     0,   SPSH_CLI_FLAG,   NULL,
-         "make nothing; measure a few utterances and say what it would take",                     &a.estimate,              0, 0       },
-        {"json",         0,   SPSH_CLI_FLAG,   NULL,              "print JSON",                   &c.json,                  0, 0       },
+        {"output", 'o', SPSH_CLI_TEXT, "FEATURES", "dataset to write", &c.run.output, 0, 0},
+        {"features", 0, SPSH_CLI_TEXT, "TEXT",
+         "a preset with changes: kaldi-fbank (default), kaldi-mfcc, whisper-logmel, deepspeech, "
+         "spectrogram; such as kaldi-fbank,mel_count=40,sample_rate_hz=8000",
+         &c.text, 0, 0},
+        {"dtype", 0, SPSH_CLI_CHOICE, "float16|float32",
+         "type of the values (default: float16; float32 with log=none)", &a.dtype, 0, 0},
+        {"stats", 0, SPSH_CLI_FLAG, NULL,
+         "instead of a dataset, write the sums for norm=speaker and norm=dataset to "
+         "DATASET/statistics",
+         &c.stats, 0, 0},
+        {"by", 0, SPSH_CLI_CHOICE, "speaker|dataset",
+         "--stats: sum over each speaker and the dataset, or only over the dataset (default: "
+         "speaker)",
+         &a.by, 0, 0},
+        {"skip-damaged", 0, SPSH_CLI_FLAG, NULL,
+         "skip damaged utterances (default: fail at the first one)", &c.run.leave_out_damaged, 0,
+         0},
+        {"undecodable", 0, SPSH_CLI_CHOICE, "skip|fail",
+         "skip records that pack marked undecodable, or fail (default: skip)", &a.undecodable, 0,
+         0},
+        {"jobs", 'j', SPSH_CLI_COUNT, "N", "number of threads (default: one per core)", &a.jobs, 1,
+         JOBS_MAX},
+        {"part", 0, SPSH_CLI_TEXT, "I/N",
+         "process only every N-th shard, from shard I (0 to N-1) on, to share the work among "
+         "machines",
+         &a.part, 0, 0},
+        {"estimate", 0, SPSH_CLI_FLAG, NULL,
+         "measure a few utterances, estimate the work, and write nothing", &a.estimate, 0, 0},
+        {"json", 0, SPSH_CLI_FLAG, NULL, "print JSON", &c.json, 0, 0},
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
@@ -258,12 +263,10 @@ int spsh__cmd_featgen(int argc, char **argv)
         "DATASET",
         "DATASET -o FEATURES [options]\nDATASET --stats [options]",
         "make a dataset of features, or statistics of them",
-        "Computes every utterance's features and stores them as a dataset like any other, with "
-        "the\n"
-        "same ids, texts and durations: a shard for each shard. What is there is left alone, so "
-        "an\n"
-        "interrupted run goes on when the same command is given again; the bytes depend on the\n"
-        "dataset and the options alone. The run that finds all shards writes index and manifest.\n",
+        "Computes the features of every utterance and stores them as a dataset with the same ids, "
+        "transcripts, and durations, one shard per shard. Existing shards are kept, so the same "
+        "command continues after an interruption. The bytes depend only on the dataset and the "
+        "options. The run that completes the last shard writes index and manifest.",
         "speechshard featgen corpus.spsh -o fbank.spsh\n"
         "speechshard featgen corpus.spsh -o mel.spsh --features whisper-logmel,mel_count=128\n"
         "speechshard featgen corpus.spsh -o fbank.spsh --estimate\n"

@@ -74,7 +74,7 @@ static int make(fingerprint_command *c, const char *path)
     spsh__progress_end(&c->progress);
     if (rc == SPSH_E_CANCELED) {
         spsh__cli_error(
-            "%s: stopped; the segments that are done stay, and the same command goes on", path);
+            "%s: stopped; the finished segments are kept, and the same command continues", path);
         return SPSH_EXIT_FAILED;
     }
     if (rc == SPSH_OK && c->json != NULL)
@@ -144,26 +144,26 @@ int spsh__cmd_fingerprint(int argc, char **argv)
     uint64_t jobs = 0;
     const char *part = NULL;
     const spsh_cli_option options[] = {
-        {"jobs",     'j', SPSH_CLI_COUNT, "N",   "threads; default: one a core", &jobs,     1,
-         SPSH_DEDUP_THREADS_MAX                                                                 },
-        {"part",     0,   SPSH_CLI_TEXT,  "I/N",
-         "only every N-th shard, from shard I on (0 to N-1): for several machines\n"
-         "that share the work",                                                  &part,     0, 0},
-        {"estimate", 0,   SPSH_CLI_FLAG,  NULL,
-         "make nothing; measure a few utterances and say what it would take",    &estimate, 0, 0},
-        {"json",     0,   SPSH_CLI_FLAG,  NULL,  "print JSON, a line a dataset", &json,     0, 0},
+        {"jobs", 'j', SPSH_CLI_COUNT, "N", "number of threads (default: one per core)", &jobs, 1,
+         SPSH_DEDUP_THREADS_MAX},
+        {"part", 0, SPSH_CLI_TEXT, "I/N",
+         "process only every N-th shard, from shard I (0 to N-1) on, to share the work among "
+         "machines",
+         &part, 0, 0},
+        {"estimate", 0, SPSH_CLI_FLAG, NULL,
+         "measure a few utterances, estimate the work, and write nothing", &estimate, 0, 0},
+        {"json", 0, SPSH_CLI_FLAG, NULL, "print one JSON object per dataset", &json, 0, 0},
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
         "fingerprint",
         "DATASET...",
         NULL,
-        "make what copies are found by",
-        "Decodes every utterance once and writes what it is known by (digests, chunks of PCM, an\n"
-        "acoustic fingerprint with its keys) to DATASET/fingerprints, a file for each shard. What "
-        "is\n"
-        "there and sound is left alone, so an interrupted run goes on; the bytes depend on the\n"
-        "dataset alone. dedupe and audit make what is missing by themselves.\n",
+        "compute the fingerprints that dedupe and audit use to find copies",
+        "Decodes every utterance once and writes digests, chunks of PCM, and an acoustic "
+        "fingerprint with its keys to DATASET/fingerprints, one file per shard. Valid files are "
+        "kept, so the same command continues after an interruption. The bytes depend only on the "
+        "dataset. dedupe and audit make missing fingerprints themselves.",
         "speechshard fingerprint corpus.spsh\n"
         "speechshard fingerprint corpus.spsh --estimate\n"
         "speechshard fingerprint corpus.spsh --part 0/4      # 1/4, 2/4, 3/4 elsewhere\n",

@@ -324,7 +324,7 @@ static int print_totals(const summary *s)
                               is_features ? "features" : "audio"));
     if (info->unused_payload_bytes != 0)
         spsh__table_row(table, "unused", SPSH_SHOW_BYTES(info->unused_payload_bytes),
-                        "copies that nothing refers to");
+                        "copies without a reference");
     row_count(table, "rejects", info->reject_count,
               SPSH_SHOW("of %s rows", SPSH_SHOW_COUNT(info->source_row_count)));
     return spsh__table_finish(table) ? SPSH_EXIT_DONE : spsh__cli_fail_memory();
@@ -401,7 +401,7 @@ static int print_counts(const summary *s)
     for (size_t i = 0; i < s->leftover_count; i++) {
         printf("\nleftover   ");
         spsh__text_print(stdout, spsh__bytes_of(s->leftovers[i]), 0);
-        printf(", of a command that was killed; the next edit removes it");
+        printf(", left by a killed command; the next edit removes it");
     }
     const int rc = print_features(s);
     putchar('\n');
@@ -428,7 +428,7 @@ int spsh__cmd_info(int argc, char **argv)
     bool json = false;
     bool devices = false;
     const spsh_cli_option options[] = {
-        {"json",    0, SPSH_CLI_FLAG, NULL, "print one JSON object",                &json,    0, 0},
+        {"json", 0, SPSH_CLI_FLAG, NULL, "print one JSON object", &json, 0, 0},
         {"devices", 0, SPSH_CLI_FLAG, NULL, "show the GPUs, or why there are none", &devices, 0, 0},
         SPSH_CLI_OPTIONS_END,
     };
@@ -436,7 +436,7 @@ int spsh__cmd_info(int argc, char **argv)
         "info",
         "[DATASET]",
         "DATASET [options]\n--devices [--json]",
-        "show what a dataset holds",
+        "describe a dataset",
         NULL,
         "speechshard info corpus.spsh\n"
         "speechshard info --json corpus.spsh | jq .domains\n"

@@ -38,9 +38,9 @@ static spsh_status put_names(listing *l, const spsh_row *row, spsh_error *err)
         spsh_name_kind kind;
         uint32_t number;
     } names[] = {
-        {"domain",   SPSH_NAME_DOMAIN,   row->domain  },
-        {"split",    SPSH_NAME_SPLIT,    row->split   },
-        {"speaker",  SPSH_NAME_SPEAKER,  row->speaker },
+        {"domain", SPSH_NAME_DOMAIN, row->domain},
+        {"split", SPSH_NAME_SPLIT, row->split},
+        {"speaker", SPSH_NAME_SPEAKER, row->speaker},
         {"language", SPSH_NAME_LANGUAGE, row->language},
         {"document", SPSH_NAME_DOCUMENT, row->document},
     };
@@ -279,28 +279,29 @@ int spsh__cmd_ls(int argc, char **argv)
 {
     request r = {.limit = UINT64_MAX};
     const spsh_cli_option options[] = {
-        {"all",    0,   SPSH_CLI_FLAG,  NULL,
-         "list the utterances that an overlay skips as well, and mark them",                            &r.all,           0, 0},
-        {"json",   0,   SPSH_CLI_FLAG,  NULL,     "print a JSON object a line, with all that is known",
-         &r.json,                                                                                                         0, 0},
-        {"domain", 'd', SPSH_CLI_TEXT,  "DOMAIN", "utterances of this domain only",                     &r.filter.domain,
-         0,                                                                                                                  0},
-        {"split",  's', SPSH_CLI_TEXT,  "SPLIT",  "utterances of this split only",                      &r.filter.split,  0,
-         0                                                                                                                    },
-        {"limit",  'n', SPSH_CLI_COUNT, "N",      "stop after so many",                                 &r.limit,         0, 0},
-        {"offset", 0,   SPSH_CLI_COUNT, "N",      "leave out so many first",                            &r.offset,        0, 0},
+        {"all", 0, SPSH_CLI_FLAG, NULL, "list skipped utterances, too, and mark them", &r.all, 0,
+         0},
+        {"json", 0, SPSH_CLI_FLAG, NULL, "print one JSON object per line, with all fields", &r.json,
+         0, 0},
+        {"domain", 'd', SPSH_CLI_TEXT, "DOMAIN", "list only utterances of this domain",
+         &r.filter.domain, 0, 0},
+        {"split", 's', SPSH_CLI_TEXT, "SPLIT", "list only utterances of this split",
+         &r.filter.split, 0, 0},
+        {"limit", 'n', SPSH_CLI_COUNT, "N", "list at most N utterances (default: all)", &r.limit, 0,
+         0},
+        {"offset", 0, SPSH_CLI_COUNT, "N", "skip the first N utterances (default: 0)", &r.offset, 0,
+         0},
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
         "ls",
         "DATASET",
         NULL,
-        "list the utterances that are served",
-        "A line has id, seconds, sample rate, domain, split and transcript; when it does not go to "
-        "a\n"
-        "terminal they are TAB-separated and whole. Utterances that an overlay skips are not "
-        "listed.\n"
-        "With --all they are: then 'skipped' or an empty field precedes the transcript.\n",
+        "list the served utterances",
+        "A line has id, seconds, sample rate, domain, split, and transcript. Unless it is printed "
+        "to a terminal, the fields are complete and separated by tabs. Utterances that an overlay "
+        "skips are not listed. With --all they are, and 'skipped' or an empty field precedes the "
+        "transcript.",
         "speechshard ls corpus.spsh | head\n"
         "speechshard ls corpus.spsh --split test --limit 20\n"
         "speechshard ls --json corpus.spsh | jq -r 'select(.samples < 8000) | .id'\n",

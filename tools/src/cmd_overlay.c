@@ -244,7 +244,8 @@ static int run(const request *r, const spsh_cli_args *args)
         if (nearest != NULL)
             return spsh__cli_usage("overlay", "unknown action '%s'; did you mean '%s'?", action,
                                    nearest);
-        return spsh__cli_usage("overlay", "unknown action '%s'; it is list, add or remove", action);
+        return spsh__cli_usage("overlay", "unknown action '%s'; it is list, add, or remove",
+                               action);
     }
     if (r->name == NULL)
         return spsh__cli_usage("overlay", "%s needs the NAME of an overlay", action);
@@ -259,11 +260,12 @@ int spsh__cmd_overlay(int argc, char **argv)
 {
     request r = {NULL, NULL, NULL, NULL, false};
     const spsh_cli_option options[] = {
-        {"skip",       0, SPSH_CLI_TEXT, "FILE",
-         "add: utterances that are not to be served;\nlines of id, or id, TAB, reason", &r.skip_path,       0, 0},
+        {"skip", 0, SPSH_CLI_TEXT, "FILE",
+         "add: utterances to skip; lines of id, or id, TAB, reason", &r.skip_path, 0, 0},
         {"transcript", 0, SPSH_CLI_TEXT, "FILE",
-         "add: transcripts that replace the packed ones;\nlines of id, TAB, text",      &r.transcript_path, 0, 0},
-        {"json",       0, SPSH_CLI_FLAG, NULL,   "list: print a JSON object a line",    &r.json,            0, 0},
+         "add: transcripts that replace the packed ones; lines of id, TAB, text",
+         &r.transcript_path, 0, 0},
+        {"json", 0, SPSH_CLI_FLAG, NULL, "list: print one JSON object per line", &r.json, 0, 0},
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
@@ -273,10 +275,10 @@ int spsh__cmd_overlay(int argc, char **argv)
         "DATASET add NAME --skip FILE\n"
         "DATASET add NAME --transcript FILE\n"
         "DATASET remove NAME\n",
-        "edit a dataset without touching what is sealed",
-        "An overlay is in force from the next time the dataset is opened; the newest one wins; "
-        "removing\n"
-        "it restores the view before it.\n",
+        "edit a dataset without changing its sealed files",
+        "An overlay applies from the next time that the dataset is opened. A skipped utterance "
+        "stays skipped while any such overlay is in force; of several transcripts the newest wins. "
+        "Removing an overlay restores the previous view.",
         "speechshard overlay corpus.spsh add bad-audio --skip bad.tsv\n"
         "speechshard overlay corpus.spsh add review-1 --transcript corrected.tsv\n"
         "speechshard overlay corpus.spsh\n"

@@ -30,15 +30,15 @@ static void begin_phase(pack_view *view, const char *phase, uint64_t total)
     static const struct {
         const char *phase, *label, *unit;
     } known[] = {
-        {"unpack",  "unpack",         "B"         },
-        {"scan",    "scan",           "files"     },
-        {"pack",    "pack",           "B"         },
-        {"names",   "merge: names",   "shards"    },
-        {"records", "merge: records", "shards"    },
-        {"copies",  "merge: copies",  "entries"   },
-        {"index",   "merge: index",   "shards"    },
-        {"ids",     "merge: ids",     "utterances"},
-        {"views",   "merge: views",   "entries"   },
+        {"unpack", "unpack", "B"},
+        {"scan", "scan", "files"},
+        {"pack", "pack", "B"},
+        {"names", "merge: names", "shards"},
+        {"records", "merge: records", "shards"},
+        {"copies", "merge: copies", "entries"},
+        {"index", "merge: index", "shards"},
+        {"ids", "merge: ids", "utterances"},
+        {"views", "merge: views", "entries"},
     };
     const char *label = phase, *unit = "";
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
@@ -180,9 +180,9 @@ static int tell_result(const char *output, const spsh_pack_report *report, bool 
     const spsh_pack_facts *facts = spsh_pack_report_facts(report);
 
     if (facts->is_already_packed) {
-        spsh__cli_message("%s: packed already from the same list of files with the same options; "
-                          "nothing to do",
-                          output);
+        spsh__cli_message(
+            "%s: packed already from the same list of files with the same options; nothing to do",
+            output);
         return SPSH_EXIT_DONE;
     }
     if (json && !facts->is_withheld)
@@ -190,16 +190,16 @@ static int tell_result(const char *output, const spsh_pack_report *report, bool 
     else
         spsh__pack_print(stdout, report, is_pcm);
     if (facts->rejected > 0)
-        spsh__cli_message("%s %s left out: %s/reports/rejects.jsonl says which and why",
+        spsh__cli_message("%s %s rejected: %s/reports/rejects.jsonl lists them with the reasons",
                           SPSH_SHOW_COUNT(facts->rejected),
                           facts->rejected == 1 ? "row was" : "rows were", output);
     if (facts->is_withheld)
-        spsh__cli_error("%s: not published, since --strict allows no rejects; without it the same "
-                        "command publishes what is packed; after mending the corpus, remove %s "
-                        "first",
-                        output, output);
+        spsh__cli_error(
+            "%s: not published, since --strict allows no rejects; without it the same command "
+            "publishes the packed utterances; after repairing the corpus, remove %s first",
+            output, output);
     else if (facts->has_too_many_rejects)
-        spsh__cli_error("%s: published, but more rows were left out than --max-rejects allows",
+        spsh__cli_error("%s: published, but more rows were rejected than --max-rejects allows",
                         output);
     return facts->is_withheld || facts->has_too_many_rejects ? SPSH_EXIT_FAILED : SPSH_EXIT_DONE;
 }
@@ -208,12 +208,9 @@ static int tell_result(const char *output, const spsh_pack_report *report, bool 
 static int fail(spsh_error *err)
 {
     static const spsh_option_name names[] = {
-        {"column_rules",          "--column"          },
-        {"follows_links",         "--follow-links"    },
-        {"is_strict",             "--strict"          },
-        {"layout_name",           "--layout"          },
-        {"split_filter",          "--split"           },
-        {"SPSH_PACK_REJECTS_ALL", "--max-rejects 100%"},
+        {"column_rules", "--column"}, {"follows_links", "--follow-links"},
+        {"is_strict", "--strict"},    {"layout_name", "--layout"},
+        {"split_filter", "--split"},  {"SPSH_PACK_REJECTS_ALL", "--max-rejects 100%"},
     };
     spsh_options_rename(err, names, sizeof(names) / sizeof(names[0]));
     return spsh__cli_fail(NULL, err);
@@ -255,7 +252,7 @@ static int start(const pack_arguments *a, const spsh_cli_args *args)
     if (a->layout != NULL && strcmp(a->layout, "list") == 0)
         return list_layouts();
     if (args->operand_count == 0)
-        return spsh__cli_usage("pack", "a corpus is missing: a folder, an archive or a manifest");
+        return spsh__cli_usage("pack", "a corpus is missing: a folder, an archive, or a manifest");
     const int rc = settle(a, &pack);
     return rc != SPSH_CLI_RUN ? rc : run(args, a, &pack);
 }
@@ -264,46 +261,57 @@ int spsh__cmd_pack(int argc, char **argv)
 {
     pack_arguments a = {.codec = CHOICE_DEFAULT, .dedupe = CHOICE_DEFAULT};
     const spsh_cli_option options[] = {
-        {"output",        'o', SPSH_CLI_TEXT,   "DATASET",            "the directory to make",                           &a.output,        0,                          0                        },
-        {"layout",        0,   SPSH_CLI_TEXT,   "LAYOUT",             "do not detect; `--layout list` prints the names",
-         &a.layout,                                                                                                                        0,                          0                        },
-        {"codec",         0,   SPSH_CLI_CHOICE, "keep|flac|pcm",
-         "keep: the files as they are (default); flac: encode what is not;\n"
-         "pcm: lossless int16, decodes over ten times faster than flac",                                                 &a.codec,         0,                          0                        },
-        {"dedupe",        0,   SPSH_CLI_CHOICE, "none|bytes|pcm",
-         "store equal files (bytes), or equal audio (pcm), once; default: bytes\n"
-         "with --codec keep, else pcm",                                                                                  &a.dedupe,        0,                          0                        },
-        {"rate",          0,   SPSH_CLI_COUNT,  "HZ",                 "resample everything; implies --codec pcm",        &a.rate_hz,
-         SPSH_PACK_RATE_HZ_MIN,                                                                                                                                        SPSH_PACK_RATE_HZ_MAX    },
-        {"order",         0,   SPSH_CLI_CHOICE, "hash|source",
-         "hash: neighbours in a shard are strangers (default); source: as found",                                        &a.order,         0,                          0                        },
-        {"domain",        0,   SPSH_CLI_TEXT,   "RULE",
-         "NAME, dir:N (N-th directory, -1 is the file's own) or column:NAME",                                            &a.domain,        0,                          0                        },
-        {"column",        0,   SPSH_CLI_TEXTS,  "FIELD=NAME",
-         "read FIELD of a table from the column NAME; FIELD is audio, text, id,\n"
-         "speaker, language, domain, split, start, end or duration; may be repeated",                                    &a.columns,       0,                          0                        },
-        {"split-from",    0,   SPSH_CLI_CHOICE, "name|none",
-         "name: several tables called like splits (train.csv, test.csv) give their\n"
-         "rows these splits unless one has a split column (default); none: no split",                                    &a.split_from,    0,                          0                        },
-        {"split",         0,   SPSH_CLI_TEXT,   "S,...",              "pack these splits only",                          &a.split,         0,                          0                        },
-        {"shard-size",    0,   SPSH_CLI_SIZE,   "SIZE",               "of a shard file; default 1G",                     &a.shard_bytes,
-         SPSH_PACK_SHARD_BYTES_MIN,                                                                                                                                    SPSH_PACK_SHARD_BYTES_MAX},
-        {"trust-headers", 0,   SPSH_CLI_FLAG,   NULL,
-         "believe lengths in file headers instead of decoding; faster, checks less",                                     &a.trust_headers, 0,                          0                        },
-        {"wds-key",       0,   SPSH_CLI_CHOICE, "first-dot|last-dot",
-         "of WebDataset, a member's key ends at the first dot of its name (default)\n"
-         "or at the last",                                                                                               &a.wds_key,       0,                          0                        },
-        {"follow-links",  0,   SPSH_CLI_FLAG,   NULL,                 "enter symbolic links to directories",
-         &a.follow_links,                                                                                                                  0,                          0                        },
-        {"strict",        0,   SPSH_CLI_FLAG,   NULL,                 "publish nothing if a row is left out",            &a.strict,        0,                          0                        },
-        {"max-rejects",   0,   SPSH_CLI_TEXT,   "PERCENT",
-         "more rows left out make the exit status 1; default 1% (20% for audio\n"
-         "that is not there), and never fewer than 17",                                                                  &a.rejects_max,   0,                          0                        },
-        {"jobs",          'j', SPSH_CLI_COUNT,  "N",                  "threads; default: one a core",                    &a.jobs,          1,
-         SPSH_PACK_THREADS_MAX                                                                                                                                                                  },
-        {"memory",        0,   SPSH_CLI_SIZE,   "SIZE",               "for audio in flight and sorting; default 256M",
-         &a.memory_bytes,                                                                                                                  SPSH_PACK_MEMORY_BYTES_MIN, 0                        },
-        {"json",          0,   SPSH_CLI_FLAG,   NULL,                 "print the report as JSON",                        &a.json,          0,                          0                        },
+        {"output", 'o', SPSH_CLI_TEXT, "DATASET", "directory to write", &a.output, 0, 0},
+        {"layout", 0, SPSH_CLI_TEXT, "LAYOUT",
+         "layout of the corpus; `--layout list` prints the names (default: detect it)", &a.layout,
+         0, 0},
+        {"codec", 0, SPSH_CLI_CHOICE, "keep|flac|pcm",
+         "keep: store the source files; flac: encode to FLAC if needed; pcm: store lossless int16, "
+         "which decodes over ten times as fast as flac (default: keep)",
+         &a.codec, 0, 0},
+        {"dedupe", 0, SPSH_CLI_CHOICE, "none|bytes|pcm",
+         "store files with equal bytes, or with equal samples, once (default: bytes with --codec "
+         "keep, else pcm)",
+         &a.dedupe, 0, 0},
+        {"rate", 0, SPSH_CLI_COUNT, "HZ", "resample all audio; implies --codec pcm", &a.rate_hz,
+         SPSH_PACK_RATE_HZ_MIN, SPSH_PACK_RATE_HZ_MAX},
+        {"order", 0, SPSH_CLI_CHOICE, "hash|source",
+         "hash: adjacent utterances are unrelated; source: the order of the source (default: hash)",
+         &a.order, 0, 0},
+        {"domain", 0, SPSH_CLI_TEXT, "RULE",
+         "domain of an utterance: NAME, dir:N (N-th directory, -1 is the file's), or column:NAME",
+         &a.domain, 0, 0},
+        {"column", 0, SPSH_CLI_TEXTS, "FIELD=NAME",
+         "read FIELD of a table from the column NAME; FIELD is audio, text, id, speaker, language, "
+         "domain, split, start, end, or duration; may be repeated",
+         &a.columns, 0, 0},
+        {"split-from", 0, SPSH_CLI_CHOICE, "name|none",
+         "name: tables named after splits (train.csv, test.csv) give their rows these splits, "
+         "unless one has a split column; none: no split (default: name)",
+         &a.split_from, 0, 0},
+        {"split", 0, SPSH_CLI_TEXT, "S,...", "pack only these splits", &a.split, 0, 0},
+        {"shard-size", 0, SPSH_CLI_SIZE, "SIZE", "size of a shard file (default: 1G)",
+         &a.shard_bytes, SPSH_PACK_SHARD_BYTES_MIN, SPSH_PACK_SHARD_BYTES_MAX},
+        {"trust-headers", 0, SPSH_CLI_FLAG, NULL,
+         "take lengths from file headers instead of decoding; faster, but checks less",
+         &a.trust_headers, 0, 0},
+        {"wds-key", 0, SPSH_CLI_CHOICE, "first-dot|last-dot",
+         "in WebDataset archives, end a member's key at the first or the last dot of its name "
+         "(default: first-dot)",
+         &a.wds_key, 0, 0},
+        {"follow-links", 0, SPSH_CLI_FLAG, NULL, "enter symbolic links to directories",
+         &a.follow_links, 0, 0},
+        {"strict", 0, SPSH_CLI_FLAG, NULL, "publish nothing if a row is rejected", &a.strict, 0, 0},
+        {"max-rejects", 0, SPSH_CLI_TEXT, "PERCENT",
+         "exit 1 if a larger part of the rows is rejected, and at least 17 (default: 1%, 20% for "
+         "missing audio)",
+         &a.rejects_max, 0, 0},
+        {"jobs", 'j', SPSH_CLI_COUNT, "N", "number of threads (default: one per core)", &a.jobs, 1,
+         SPSH_PACK_THREADS_MAX},
+        {"memory", 0, SPSH_CLI_SIZE, "SIZE",
+         "memory for audio in flight and for sorting (default: 256M)", &a.memory_bytes,
+         SPSH_PACK_MEMORY_BYTES_MIN, 0},
+        {"json", 0, SPSH_CLI_FLAG, NULL, "print the report as JSON", &a.json, 0, 0},
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
@@ -311,12 +319,11 @@ int spsh__cmd_pack(int argc, char **argv)
         "[CORPUS...]",
         "CORPUS... -o DATASET [options]",
         "pack speech corpora into a dataset of checksummed shards",
-        "CORPUS is a folder, an archive (tar, tar.gz, tar.xz, zip ...), a manifest, or '-' for an\n"
-        "archive on standard input. Of a manifest's folder, pack takes only what the manifest\n"
-        "names. What CORPUS is - Common Voice, MLS, Kaldi, Lhotse, a table, plain audio with\n"
-        "texts ... - is found out and said; several corpora in one folder are packed together.\n"
-        "The same input and options give the same bytes. A pack that was interrupted goes on\n"
-        "when the command is repeated.",
+        "CORPUS is a folder, an archive (tar, tar.gz, tar.xz, zip ...), a manifest, or '-' for an "
+        "archive on standard input. For a manifest, pack takes only the files that it names. The "
+        "layout (Common Voice, MLS, Kaldi, Lhotse, a table, plain audio with texts ...) is "
+        "detected and reported. Several corpora in one folder are packed together. The same input "
+        "and options produce the same bytes. After an interruption, the same command continues.",
         "speechshard pack LibriSpeech/ -o libri.spsh\n"
         "speechshard pack cv-corpus-25.0-2026-03-09-de.tar.gz -o cv-de.spsh\n"
         "speechshard pack manifest.tsv -o corpus.spsh --codec pcm --rate 16000\n"

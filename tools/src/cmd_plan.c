@@ -249,27 +249,25 @@ int spsh__cmd_plan(int argc, char **argv)
     request r = {.words = SPSH__PLAN_WORDS_INIT, .augment = {.epoch_count = 1}};
     /* clang-format off */
     const spsh_cli_option own[] = {
-        {"epoch",   0, SPSH_CLI_COUNT, "N",         "look at this epoch; 0",   &r.epoch,   0, 0},
+        {"epoch",   0, SPSH_CLI_COUNT, "N",         "plan this epoch (default: 0)",   &r.epoch,   0, 0},
         {"compare", 0, SPSH_CLI_TEXTS, "'OPTIONS'",
-         "one row of a table, on top of the other options;\n"
-         "may be repeated",                                                    &r.compare, 0, 0},
+         "print a table with one row per --compare, which adds its options to the others; may be repeated",                                                    &r.compare, 0, 0},
         {"whole",   0, SPSH_CLI_FLAG,  NULL,
-         "go through all of the epoch, instead of about a million utterances", &r.whole,   0, 0},
+         "plan the whole epoch, instead of about a million utterances", &r.whole,   0, 0},
         {"json",    0, SPSH_CLI_FLAG,  NULL,        "print one JSON object",   &r.json,    0, 0},
         {"show-augment", 0, SPSH_CLI_TEXT, "ID",
-         "instead: what is done to this utterance, in words, or\n"
-         "with --json a line an epoch", &r.augment.id, 0, 0},
+         "instead of the plan, describe the augmentation of this utterance; with --json one line per epoch", &r.augment.id, 0, 0},
         {"augment", 0, SPSH_CLI_TEXT, "TEXT",
-         "a preset and changes to it, such as\nspeed-perturb,time_masks=2",
+         "a preset with changes, such as speed-perturb,time_masks=2",
          &r.augment.words.augment, 0, 0},
         {"features", 0, SPSH_CLI_TEXT, "TEXT",
-         "that masks are of; default: kaldi-fbank at the utterance's rate",
+         "features that masks apply to (default: kaldi-fbank at the utterance's rate)",
          &r.augment.words.features, 0, 0},
-        {"noise", 0, SPSH_CLI_TEXTS, "DATASET", "noises are drawn from it; may be repeated",
+        {"noise", 0, SPSH_CLI_TEXTS, "DATASET", "draw noises from this dataset; may be repeated",
          &r.augment.words.noises, 0, 0},
-        {"room", 0, SPSH_CLI_TEXTS, "DATASET", "room responses are drawn from it; may be repeated",
+        {"room", 0, SPSH_CLI_TEXTS, "DATASET", "draw room impulse responses from this dataset; may be repeated",
          &r.augment.words.rooms, 0, 0},
-        {"epochs", 0, SPSH_CLI_COUNT, "N", "show so many, from --epoch on; 1",
+        {"epochs", 0, SPSH_CLI_COUNT, "N", "number of epochs, from --epoch on (default: 1)",
          &r.augment.epoch_count, 1, UINT32_MAX},
         SPSH_CLI_OPTIONS_END,
     };
@@ -281,9 +279,9 @@ int spsh__cmd_plan(int argc, char **argv)
         "plan",
         "DATASET...",
         NULL,
-        "show what training with these options will be like, from the index alone",
-        "Prints what is served and what is left out, batches, padding, memory, and the share of\n"
-        "each domain. The options mean what they mean to the loader.\n",
+        "predict training with these options, from the index only",
+        "Prints the served utterances and the reasons why others are not served, batches, padding, "
+        "memory, and the share of each domain. The options are those of the loader.",
         "speechshard plan corpus.spsh --max-seconds 600\n"
         "speechshard plan a.spsh b.spsh --alpha 0.5 --min-duration 1\n"
         "speechshard plan corpus.spsh --compare '--max-seconds 300' \\\n"

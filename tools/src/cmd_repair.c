@@ -289,7 +289,7 @@ static int examine(job *j)
     }
     if (find_dataset_id(j))
         return SPSH_EXIT_DONE;
-    spsh__cli_error("%s: no intact shard tells the dataset's id", j->path);
+    spsh__cli_error("%s: no intact shard contains the dataset's id", j->path);
     return SPSH_EXIT_FAILED;
 }
 
@@ -320,7 +320,7 @@ static void count_result(job *j, const spsh_repair_result *result)
     j->lost_utterances += result->utterances_lost;
     j->repaired++;
     if (result->identical)
-        spsh__cli_message("shards/%s: rebuilt, byte for byte as it was sealed", name);
+        spsh__cli_message("shards/%s: rebuilt, identical to the sealed shard", name);
     else
         spsh__cli_message("shards/%s: kept %" PRIu64 " recordings and %" PRIu64
                           " utterances; lost %" PRIu64 " and %" PRIu64,
@@ -541,10 +541,8 @@ static int repair_shard_in_place(job *j, uint64_t n, const char *directory)
         return status;
     if (!result.identical) {
         (void)unlink(rebuilt);
-        spsh__cli_error(
-            "%s: does not come back as it was; what is left of the dataset can be saved "
-            "with -o",
-            names.name);
+        spsh__cli_error("%s: cannot be restored exactly; save the rest of the dataset with -o",
+                        names.name);
         return SPSH_EXIT_FAILED;
     }
     status = check_output(j, rebuilt, false);
@@ -596,8 +594,7 @@ static int repair_in_place(job *j)
     spsh_dataset_lock *lock = NULL;
     if (j->manifest_damaged || j->other_damage) {
         spsh__cli_error("%s: a manifest, an overlay, or a file of fingerprints or statistics is "
-                        "damaged; repair in place cannot rebuild it; write the dataset anew with "
-                        "-o",
+                        "damaged; repair in place cannot rebuild it; write a new dataset with -o",
                         j->path);
         return SPSH_EXIT_FAILED;
     }
@@ -679,23 +676,24 @@ int spsh__cmd_repair(int argc, char **argv)
     job j = {.output = NULL};
     struct stat info;
     const spsh_cli_option options[] = {
-        {"output",   'o', SPSH_CLI_TEXT, "DIRECTORY",
-         "where the repaired dataset, or shard, is written; a new directory",         &j.output,   0, 0},
-        {"in-place", 0,   SPSH_CLI_FLAG, NULL,
-         "replace damaged files that come back byte for byte; the damaged\n"
-         "ones are kept as FILE.damaged",                                             &j.in_place, 0, 0},
-        {"json",     0,   SPSH_CLI_FLAG, NULL,        "print JSON, an object a line", &j.json,     0, 0},
+        {"output", 'o', SPSH_CLI_TEXT, "DIRECTORY",
+         "new directory for the repaired dataset or shard", &j.output, 0, 0},
+        {"in-place", 0, SPSH_CLI_FLAG, NULL,
+         "replace damaged files that can be restored exactly; keep the damaged ones as "
+         "FILE.damaged",
+         &j.in_place, 0, 0},
+        {"json", 0, SPSH_CLI_FLAG, NULL, "print one JSON object per line", &j.json, 0, 0},
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
         "repair",
         "DATASET",
         "DATASET -o DIRECTORY\nDATASET --in-place\nSHARD.spsh -o DIRECTORY",
-        "rebuild what can be rebuilt, save what is intact",
-        "Lost headers, indexes and footers come back byte for byte. Of damaged blocks each intact\n"
-        "recording is saved. Overlays in force are checked and taken over, also when the newest\n"
-        "manifest is damaged. Each loss, and each overlay in doubt, is a line of standard output.\n"
-        "The result is verified and opened. Exit status 0: it is whole, and nothing is lost.\n",
+        "rebuild derived parts and save intact recordings",
+        "Rebuilds lost headers, indexes, and footers byte for byte. From damaged blocks it saves "
+        "each intact recording. Overlays in force are checked and copied, even if the newest "
+        "manifest is damaged. Each loss, and each overlay in doubt, is printed. The result is "
+        "verified and opened. Exit status 0: the result is complete, and nothing is lost.",
         "speechshard repair corpus.spsh --in-place\n"
         "speechshard repair corpus.spsh -o repaired.spsh\n",
         options};

@@ -119,8 +119,7 @@ static int print_cost(const char *run, const spsh__run_rates *rates)
     spsh__run_history_free(h);
     if (count > 0)
         return SPSH_EXIT_DONE;
-    spsh__cli_error("%s: metrics.jsonl has no start with a time, so nothing is known of the cost",
-                    run);
+    spsh__cli_error("%s: metrics.jsonl has no start with a time, so the cost is unknown", run);
     return SPSH_EXIT_FAILED;
 }
 
@@ -183,32 +182,33 @@ static int answer(const request *r)
 
 int spsh__cmd_report(int argc, char **argv)
 {
-    request r = {
-        .rates = {(double)NAN, (double)NAN, 1}
-    };
+    request r = {.rates = {(double)NAN, (double)NAN, 1}};
     spsh_cli_texts rates = {.count = 0};
     uint64_t processes_per_node = 1;
     const spsh_cli_option options[] = {
-        {"output",             'o', SPSH_CLI_TEXT,  "FILE",       "the page; RUN/report.html",                                &r.output,     0, 0      },
-        {"json",               0,   SPSH_CLI_FLAG,  NULL,         "print a summary as JSON, and draw no page but that of -o",
-         &r.is_json,                                                                                                                         0, 0      },
-        {"cost",               0,   SPSH_CLI_FLAG,  NULL,
-         "print hours, restarts and what was lost with them, not the page's path",                                            &r.wants_cost, 0,
-         0                                                                                                                                             },
-        {"rate",               0,   SPSH_CLI_TEXTS, "KIND=PRICE",
-         "and what it cost: the price of an hour of a node, in any currency;\n"
-         "KIND is on-demand or preemptible, and both may be given",                                                           &rates,        0, 0      },
-        {"processes-per-node", 0,   SPSH_CLI_COUNT, "N",          "so many share a node, and its price (1)",
-         &processes_per_node,                                                                                                                1, 1 << 20},
+        {"output", 'o', SPSH_CLI_TEXT, "FILE", "page to write (default: RUN/report.html)",
+         &r.output, 0, 0},
+        {"json", 0, SPSH_CLI_FLAG, NULL, "print a summary as JSON; write a page only with -o",
+         &r.is_json, 0, 0},
+        {"cost", 0, SPSH_CLI_FLAG, NULL,
+         "print hours, restarts, and the work that they lost, instead of the page's path",
+         &r.wants_cost, 0, 0},
+        {"rate", 0, SPSH_CLI_TEXTS, "KIND=PRICE",
+         "also print the cost; PRICE is that of an hour of one node, in any currency; KIND is "
+         "on-demand or preemptible, and both may be given",
+         &rates, 0, 0},
+        {"processes-per-node", 0, SPSH_CLI_COUNT, "N",
+         "number of processes per node; the price of a node is divided by N (default: 1)",
+         &processes_per_node, 1, 1 << 20},
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
         "report",
         "RUN",
         NULL,
-        "draw a training run: curves, error rates, examples, cost",
-        "The page needs nothing but itself. It is made of what the run has written so far, so it\n"
-        "can be drawn while the run goes on.",
+        "write a page about a run: curves, error rates, examples, cost",
+        "The page is one self-contained file. It shows the run's results so far; the run may still "
+        "be in progress.",
         "speechshard report run\n"
         "speechshard report run -o run.html\n"
         "speechshard report run --json\n"

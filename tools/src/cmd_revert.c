@@ -17,7 +17,7 @@ static int run(const spsh_cli_args *args)
         spsh__cli_message("not applied: overlay %s is not in force; nothing to undo",
                           facts.overlay);
     else
-        spsh__cli_message("reverted: overlay %s is taken away from %zu dataset%s", facts.overlay,
+        spsh__cli_message("reverted: overlay %s is removed from %zu dataset%s", facts.overlay,
                           facts.changed_count, facts.changed_count == 1 ? "" : "s");
     return SPSH_EXIT_DONE;
 }
@@ -29,9 +29,9 @@ int spsh__cmd_revert(int argc, char **argv)
         "revert",
         "PLAN [DATASET...]",
         NULL,
-        "undo apply: the view before it, exactly",
-        "Takes the plan's overlay away; others that were added since stay in force.\n"
-        "DATASET: where a dataset of the plan is now, if it was moved.\n",
+        "undo apply and restore the exact previous view",
+        "Removes the plan's overlay; overlays that were added later stay in force. DATASET is the "
+        "new location of a dataset of the plan, if it was moved.",
         "speechshard revert plan.jsonl\n",
         options,
     };

@@ -136,7 +136,7 @@ static void on_end(void *user, const char *stopped)
     if (stopped != NULL && c->replay != NULL)
         spsh__cli_message("%s, as the recorded run was", stopped);
     else if (stopped != NULL)
-        spsh__cli_message("%s; the same command with --resume auto goes on", stopped);
+        spsh__cli_message("%s; the same command with --resume auto continues", stopped);
     if (spsh__run_page_write(c->run, NULL, NULL, spsh_io_default(), &err) != SPSH_OK)
         spsh__cli_error("%s", err.message); /* the run is worth more than its page */
 }
@@ -217,22 +217,24 @@ static int sort_operands(train_command *c, const spsh_cli_args *args)
 static int check(const train_command *c)
 {
     if (!c->make_vocabulary && (c->kind != 0 || c->profile != NULL || c->symbols != 0))
-        return spsh__cli_usage("train", "--vocab-kind, --vocab-profile and --vocab-symbols are of "
-                                        "--make-vocab");
+        return spsh__cli_usage(
+            "train", "--vocab-kind, --vocab-profile, and --vocab-symbols need --make-vocab");
     const bool is_run =
         !c->make_vocabulary && !c->estimate && (c->cluster == NULL || c->run != NULL);
     const bool is_tried = c->slow.count + c->freeze.count + c->kill.count > 0 || c->link != NULL;
     if (is_tried && !is_run)
-        return spsh__cli_usage("train", "--slow, --link, --freeze and --kill are done to a run, "
-                                        "and here none begins");
+        return spsh__cli_usage(
+            "train",
+            "--slow, --link, --freeze, and --kill need a run, and this command starts none");
     if ((c->record || c->replay != NULL) && !is_run)
-        return spsh__cli_usage("train", "--record and --replay are of a run, and here none begins");
+        return spsh__cli_usage("train",
+                               "--record and --replay need a run, and this command starts none");
     if (c->make_vocabulary)
         return c->config == NULL
                    ? spsh__cli_usage("train", "--make-vocab needs the configuration that names it")
                    : SPSH_CLI_RUN;
     if (c->cluster != NULL && c->estimate)
-        return spsh__cli_usage("train", "--simulate is without --estimate");
+        return spsh__cli_usage("train", "--simulate and --estimate exclude each other");
     if (c->cluster != NULL && c->run == NULL)
         return c->strategy != NULL
                    ? spsh__cli_usage("train", "--simulate without -o takes strategies from its "
@@ -242,67 +244,75 @@ static int check(const train_command *c)
         return c->config == NULL ? spsh__cli_usage("train", "--estimate needs a configuration")
                                  : SPSH_CLI_RUN;
     if (c->run == NULL)
-        return spsh__cli_usage("train", "a run needs a folder: -o RUN");
+        return spsh__cli_usage("train", "a run needs a directory: -o RUN");
     if (c->replay != NULL && (c->config != NULL || c->overrides[0] != NULL || c->resume != 0))
-        return spsh__cli_usage("train", "--replay takes the recorded run's own configuration");
+        return spsh__cli_usage("train", "--replay uses the recorded run's configuration");
     if (c->config == NULL && c->resume == 0 && c->replay == NULL)
-        return spsh__cli_usage("train", "a configuration is missing; with --resume auto the run's "
-                                        "own is taken");
+        return spsh__cli_usage(
+            "train", "a configuration is missing; with --resume auto the run's own is used");
     return SPSH_CLI_RUN;
 }
 
 static int parse(train_command *c, int argc, char **argv)
 {
     const spsh_cli_option options[] = {
-        {"output",        'o', SPSH_CLI_TEXT,   "RUN",               "the run's folder: metrics, checkpoints, report.html",
-         &c->run,                                                                                                                                0, 0          },
-        {"resume",        0,   SPSH_CLI_CHOICE, "no|auto",
-         "auto: go on from the newest good checkpoint,\nwhere there is one",                                                &c->resume,          0, 0          },
-        {"strategy",      0,   SPSH_CLI_TEXT,   "NAME",
-         "how several processes keep their models together:\nthe same as train.strategy=NAME",                              &c->strategy,        0, 0          },
-        {"make-vocab",    0,   SPSH_CLI_FLAG,   NULL,
-         "write the vocabulary that CONFIG names, from the\ntranscripts of its data.train, and "
-         "stop",                                                                                                            &c->make_vocabulary, 0, 0          },
-        {"vocab-kind",    0,   SPSH_CLI_CHOICE, "characters|pieces", "of --make-vocab",                                     &c->kind,            0, 0          },
-        {"vocab-profile", 0,   SPSH_CLI_TEXT,   "NAME",
-         "of --make-vocab: how texts are normalised:\nlower, upper or nfc",                                                 &c->profile,         0, 0          },
-        {"vocab-symbols", 0,   SPSH_CLI_COUNT,  "N",                 "of --make-vocab: with the blank, at most",
-         &c->symbols,                                                                                                                            2, SYMBOLS_MAX},
-        {"estimate",      0,   SPSH_CLI_FLAG,   NULL,
-         "print what the run would be, and train nothing; exit 1\nwhere it would not begin",                                &c->estimate,        0, 0          },
-        {"simulate",      0,   SPSH_CLI_TEXT,   "CLUSTER",
-         "print what strategies would do on computers such as\n"
-         "learners=8,link=10us+100Gbit,step=250ms,slow=3:10x;\n"
-         "with -o the run trains there: in one process, under\na clock of its own",                                         &c->cluster,         0, 0          },
-        {"rendezvous",    0,   SPSH_CLI_TEXT,   "WHERE",
-         "where processes meet that torchrun or Kubernetes\nbegins: auto, file://FOLDER, "
-         "tcp://HOST:PORT;\nwithout a shared folder set SPEECHSHARD_SECRET",                                                &c->rendezvous,      0, 0          },
-        {"slow",          0,   SPSH_CLI_TEXTS,  "RANK:FACTORx",
-         "to try out a cluster: computing takes this process\nFACTOR times as long (3:10x); may be "
-         "repeated",                                                                                                        &c->slow,            0, 0          },
-        {"link",          0,   SPSH_CLI_TEXT,   "LATENCY+BANDWIDTH", "messages take at least so long: 1ms+1Gbit",
-         &c->link,                                                                                                                               0, 0          },
-        {"freeze",        0,   SPSH_CLI_TEXTS,  "RANK:AT+FOR",
-         "this process is stopped: 1:10s+5s; AT: a time, or a\nstep's number",                                              &c->freeze,          0, 0          },
-        {"kill",          0,   SPSH_CLI_TEXTS,  "RANK:AT",           "this process is killed",                              &c->kill,            0, 0          },
-        {"record",        0,   SPSH_CLI_FLAG,   NULL,
-         "keep the order of messages in RUN/record, of a\nstrategy in which chance has a part",                             &c->record,          0, 0          },
-        {"replay",        0,   SPSH_CLI_TEXT,   "RUN1",
-         "do that recorded run again, in one process, to the\nsame bits",                                                   &c->replay,          0, 0          },
-        {"json",          0,   SPSH_CLI_FLAG,   NULL,                "print the result as JSON",                            &c->json,            0, 0          },
+        {"output", 'o', SPSH_CLI_TEXT, "RUN",
+         "directory of the run: metrics, checkpoints, report.html", &c->run, 0, 0},
+        {"resume", 0, SPSH_CLI_CHOICE, "no|auto",
+         "auto: resume from the newest good checkpoint, if there is one (default: no)", &c->resume,
+         0, 0},
+        {"strategy", 0, SPSH_CLI_TEXT, "NAME",
+         "strategy that keeps the models of several processes together; the same as "
+         "train.strategy=NAME",
+         &c->strategy, 0, 0},
+        {"make-vocab", 0, SPSH_CLI_FLAG, NULL,
+         "write the vocabulary that CONFIG names, from the transcripts of its data.train, and stop",
+         &c->make_vocabulary, 0, 0},
+        {"vocab-kind", 0, SPSH_CLI_CHOICE, "characters|pieces",
+         "--make-vocab: kind of the vocabulary (default: characters)", &c->kind, 0, 0},
+        {"vocab-profile", 0, SPSH_CLI_TEXT, "NAME",
+         "--make-vocab: normalization of the transcripts: lower, upper, or nfc (default: lower)",
+         &c->profile, 0, 0},
+        {"vocab-symbols", 0, SPSH_CLI_COUNT, "N",
+         "--make-vocab: maximum number of symbols, with the blank", &c->symbols, 2, SYMBOLS_MAX},
+        {"estimate", 0, SPSH_CLI_FLAG, NULL,
+         "estimate steps and memory without training; exit 1 if the run could not start",
+         &c->estimate, 0, 0},
+        {"simulate", 0, SPSH_CLI_TEXT, "CLUSTER",
+         "simulate strategies on a cluster such as "
+         "learners=8,link=10us+100Gbit,step=250ms,slow=3:10x; with -o the run trains there: in one "
+         "process, under a virtual clock",
+         &c->cluster, 0, 0},
+        {"rendezvous", 0, SPSH_CLI_TEXT, "WHERE",
+         "where processes of torchrun or Kubernetes find each other: auto, file://FOLDER, "
+         "tcp://HOST:PORT; without a shared folder set SPEECHSHARD_SECRET (default: auto)",
+         &c->rendezvous, 0, 0},
+        {"slow", 0, SPSH_CLI_TEXTS, "RANK:FACTORx",
+         "to try a strategy, multiply the computing time of this process by FACTOR (3:10x); may be "
+         "repeated",
+         &c->slow, 0, 0},
+        {"link", 0, SPSH_CLI_TEXT, "LATENCY+BANDWIDTH",
+         "minimum latency and maximum bandwidth of messages: 1ms+1Gbit", &c->link, 0, 0},
+        {"freeze", 0, SPSH_CLI_TEXTS, "RANK:AT+FOR",
+         "suspend this process: 1:10s+5s; AT is a time or a number of steps", &c->freeze, 0, 0},
+        {"kill", 0, SPSH_CLI_TEXTS, "RANK:AT", "kill this process", &c->kill, 0, 0},
+        {"record", 0, SPSH_CLI_FLAG, NULL,
+         "record the order of messages in RUN/record, if it depends on timing", &c->record, 0, 0},
+        {"replay", 0, SPSH_CLI_TEXT, "RUN1",
+         "repeat a recorded run in one process, with identical bits", &c->replay, 0, 0},
+        {"json", 0, SPSH_CLI_FLAG, NULL, "print the result as JSON", &c->json, 0, 0},
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
         "train",
         "[CONFIG] [KEY=VALUE...]",
         NULL,
-        "train a recogniser on packed speech",
-        "CONFIG is a YAML file; each KEY=VALUE changes it, such as train.rate=3e-4. It computes "
-        "on\n"
-        "a GPU where there is one (train.backend, 'speechshard info --devices'). Several\n"
-        "processes, started by mpirun, by srun with PMIx or by torchrun, train together. On\n"
-        "SIGTERM, SIGINT and SIGUSR1 it finishes the step, saves and exits 75: the same command\n"
-        "with --resume auto goes on.",
+        "train a recognizer on packed speech",
+        "CONFIG is a YAML file; each KEY=VALUE overrides a key, such as train.rate=3e-4. It uses a "
+        "GPU if there is one (train.backend, 'speechshard info --devices'). Processes that mpirun, "
+        "srun with PMIx, or torchrun started train together. On SIGTERM, SIGINT, and SIGUSR1 it "
+        "finishes the step, saves, and exits with 75: the same command with --resume auto "
+        "continues.",
         "speechshard train digits.yaml --make-vocab\n"
         "speechshard train digits.yaml --estimate\n"
         "speechshard train --simulate "

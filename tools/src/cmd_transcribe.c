@@ -226,9 +226,7 @@ static spsh_status decode(waiting *w, spsh_decoder *decoder, uint64_t *ret_sampl
 static spsh_status decode_bytes(transcribe_command *c, const char *path, const uint8_t *data,
                                 size_t size_bytes, spsh_error *err)
 {
-    spsh_memory_source memory = {
-        {data, size_bytes}
-    };
+    spsh_memory_source memory = {{data, size_bytes}};
     const spsh_audio_source source = spsh_audio_source_memory(&memory);
     spsh_decoder *decoder = NULL;
     uint64_t samples = 0;
@@ -432,28 +430,29 @@ int spsh__cmd_transcribe(int argc, char **argv)
 {
     transcribe_command c = {.recogniser = NULL};
     const spsh_cli_option options[] = {
-        {"domain",  0, SPSH_CLI_TEXT,  "NAME", "of a dataset: utterances of this domain alone",
-         &c.filter.domain,                                                                                      0, 0       },
-        {"split",   0, SPSH_CLI_TEXT,  "NAME", "of a dataset: utterances of this split alone",
-         &c.filter.split,                                                                                       0, 0       },
-        {"limit",   0, SPSH_CLI_COUNT, "N",    "of a dataset or split: no more than N utterances",
-         &c.limit,                                                                                              1, 0       },
-        {"beam",    0, SPSH_CLI_COUNT, "N",    "prefix beam search of so many prefixes; 0: greedy",
-         &c.beam,                                                                                               0, BEAM_MAX},
-        {"threads", 0, SPSH_CLI_COUNT, "N",    "threads; as many as there are cores",               &c.threads, 1,
-         THREADS_MAX                                                                                                       },
-        {"json",    0, SPSH_CLI_FLAG,  NULL,   "print a line of JSON an utterance",                 &c.json,    0, 0       },
+        {"domain", 0, SPSH_CLI_TEXT, "NAME",
+         "transcribe only utterances of this domain of a dataset", &c.filter.domain, 0, 0},
+        {"split", 0, SPSH_CLI_TEXT, "NAME", "transcribe only utterances of this split of a dataset",
+         &c.filter.split, 0, 0},
+        {"limit", 0, SPSH_CLI_COUNT, "N",
+         "transcribe at most N utterances of a dataset or split (default: all)", &c.limit, 1, 0},
+        {"beam", 0, SPSH_CLI_COUNT, "N",
+         "number of prefixes in the beam search; 0: greedy search (default: 0)", &c.beam, 0,
+         BEAM_MAX},
+        {"threads", 0, SPSH_CLI_COUNT, "N", "number of threads (default: one per core)", &c.threads,
+         1, THREADS_MAX},
+        {"json", 0, SPSH_CLI_FLAG, NULL, "print one JSON object per line", &c.json, 0, 0},
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
         "transcribe",
         "RUN INPUT...",
         NULL,
-        "write down what a trained model hears",
-        "RUN is a run's folder, of which the newest good checkpoint counts, or a checkpoint.\n"
-        "INPUT is an audio file of any kind that pack reads and of any rate, - for standard\n"
-        "input, or a dataset: DATASET or DATASET:SPLIT,SPLIT. A line an utterance: its id (of a\n"
-        "file, its path), a TAB, the text. What is longer than a minute is heard in parts.",
+        "transcribe audio with a trained model",
+        "RUN is a run's directory with its newest good checkpoint, or a checkpoint file. INPUT is "
+        "an audio file of any rate and any codec that pack reads, - for standard input, or a "
+        "dataset: DATASET or DATASET:SPLIT,SPLIT. A line has the identifier of an utterance (the "
+        "path of a file), a tab, and the text. Audio longer than a minute is transcribed in parts.",
         "speechshard transcribe run question.wav answer.flac\n"
         "speechshard transcribe run digits.spsh:test --limit 3\n"
         "arecord -f S16_LE -r 16000 -d 5 | speechshard transcribe run -\n",

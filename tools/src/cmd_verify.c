@@ -115,8 +115,8 @@ static int on_leftover(void *user, const char *name)
     report *r = (report *)user;
     r->leftovers++;
     if (!r->json) {
-        spsh__cli_message("%s/%s: left by a command that was killed; the next edit removes it",
-                          r->path, name);
+        spsh__cli_message("%s/%s: left by a killed command; the next edit removes it", r->path,
+                          name);
         return 0;
     }
     begin_line(r, "leftover");
@@ -152,12 +152,13 @@ int spsh__cmd_verify(int argc, char **argv)
     bool json = false, decode = false, cached = false;
     uint64_t jobs = 0;
     const spsh_cli_option options[] = {
-        {"decode", 0,   SPSH_CLI_FLAG,  NULL,
-         "also decode every recording: samples, hash of the PCM, seek points", &decode, 0, 0       },
-        {"cached", 0,   SPSH_CLI_FLAG,  NULL,
-         "read through the page cache, which hides damage of the disk",        &cached, 0, 0       },
-        {"jobs",   'j', SPSH_CLI_COUNT, "N",  "threads; default: one a core",  &jobs,   1, JOBS_MAX},
-        {"json",   0,   SPSH_CLI_FLAG,  NULL, "print JSON, an object a line",  &json,   0, 0       },
+        {"decode", 0, SPSH_CLI_FLAG, NULL,
+         "also decode every recording: samples, PCM hash, seek points", &decode, 0, 0},
+        {"cached", 0, SPSH_CLI_FLAG, NULL,
+         "read through the page cache, which hides damage on the disk", &cached, 0, 0},
+        {"jobs", 'j', SPSH_CLI_COUNT, "N", "number of threads (default: one per core)", &jobs, 1,
+         JOBS_MAX},
+        {"json", 0, SPSH_CLI_FLAG, NULL, "print one JSON object per line", &json, 0, 0},
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
@@ -165,8 +166,9 @@ int spsh__cmd_verify(int argc, char **argv)
         "DATASET...",
         NULL,
         "check every byte",
-        "Prints one line for each damaged thing, with file, place, recording and the utterances\n"
-        "that it costs. DATASET may also be a single .spsh file. Exit status 0: no damage.\n",
+        "Prints one line per damaged part, with file, offset, recording, and the number of "
+        "utterances that it affects. DATASET may also be a single .spsh file. Exit status 0: no "
+        "damage.",
         "speechshard verify corpus.spsh\n"
         "speechshard verify corpus.spsh --decode --json\n",
         options};

@@ -16,9 +16,7 @@ typedef struct subcommand {
 } subcommand;
 
 #define SUBCOMMAND(name_, summary_) {#name_, spsh__cmd_##name_, summary_},
-static const subcommand subcommands[] = {
-    SPSH_COMMANDS(SUBCOMMAND){NULL, NULL, NULL}
-};
+static const subcommand subcommands[] = {SPSH_COMMANDS(SUBCOMMAND){NULL, NULL, NULL}};
 #undef SUBCOMMAND
 
 enum { NAMES_MAX = sizeof(subcommands) / sizeof(subcommands[0]) };

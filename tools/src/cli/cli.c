@@ -16,18 +16,18 @@
 
 enum {
     WORD_BYTES_MAX = 64,
-    OPTIONS_MAX = 128,    /* of a command that are looked at for the nearest one */
-    HELP_COLUMN = 24,     /* where an option's help begins */
+    OPTIONS_MAX = 128, /* of a command that are looked at for the nearest one */
+    HELP_COLUMN = 24,  /* where an option's help begins */
+    HELP_WIDTH = 98,
     OPERAND_KINDS_MAX = 8 /* words in an operands pattern */
 };
 
 static bool flag_help, flag_version, flag_quiet; /* of the one command line that a process has */
 
 static const spsh_cli_option common_options[] = {
-    {"quiet",   'q', SPSH_CLI_FLAG, NULL, "no progress line, no messages but errors", &flag_quiet,   0,
-     0                                                                                                   },
-    {"help",    'h', SPSH_CLI_FLAG, NULL, "print this",                               &flag_help,    0, 0},
-    {"version", 0,   SPSH_CLI_FLAG, NULL, "print name and version",                   &flag_version, 0, 0},
+    {"quiet", 'q', SPSH_CLI_FLAG, NULL, "print errors only", &flag_quiet, 0, 0},
+    {"help", 'h', SPSH_CLI_FLAG, NULL, "print this help", &flag_help, 0, 0},
+    {"version", 0, SPSH_CLI_FLAG, NULL, "print name and version", &flag_version, 0, 0},
     SPSH_CLI_OPTIONS_END,
 };
 
@@ -336,6 +336,26 @@ static const char *line_after(const char *line)
     return *line == '\n' ? line + 1 : line;
 }
 
+/* Print text in lines of at most HELP_WIDTH columns, the first one from column `indent` on. */
+static void print_wrapped(const char *text, int indent)
+{
+    size_t at = (size_t)indent;
+    for (const char *word = text; *word != '\0';) {
+        const size_t length = strcspn(word, " ");
+        if (at + 1 + length > HELP_WIDTH && word != text) {
+            printf("\n%*s", indent, "");
+            at = (size_t)indent;
+        } else if (word != text) {
+            putchar(' ');
+            at++;
+        }
+        printf("%.*s", (int)length, word);
+        at += length;
+        word += length + (word[length] == ' ' ? 1 : 0);
+    }
+    putchar('\n');
+}
+
 static void print_option(const spsh_cli_option *option)
 {
     char head[8 * WORD_BYTES_MAX];
@@ -343,15 +363,11 @@ static void print_option(const spsh_cli_option *option)
              option->short_name == 0 ? ' ' : option->short_name,
              option->short_name == 0 ? ' ' : ',', option->long_name,
              option->argument == NULL ? "" : " ", option->argument == NULL ? "" : option->argument);
-    printf("%-*s", HELP_COLUMN, head);
-    bool fits = strlen(head) < HELP_COLUMN;
-    for (const char *line = option->help; *line != '\0'; line = line_after(line)) {
-        if (!fits)
-            printf("\n%*s", HELP_COLUMN, "");
-        printf("%.*s", line_bytes(line), line);
-        fits = false;
-    }
-    putchar('\n');
+    if (strlen(head) < HELP_COLUMN)
+        printf("%-*s", HELP_COLUMN, head);
+    else
+        printf("%s\n%*s", head, HELP_COLUMN, "");
+    print_wrapped(option->help, HELP_COLUMN);
 }
 
 void spsh__cli_print_indented(const char *text, const char *indent)
@@ -377,7 +393,7 @@ static int print_help(const spsh_cli_command *command)
            command->summary + 1);
     if (command->description != NULL) {
         putchar('\n');
-        spsh__cli_print_indented(command->description, "");
+        print_wrapped(command->description, 0);
     }
     printf("\nOptions:\n");
     for (const spsh_cli_option *o = command->options; o->long_name != NULL; o++)

@@ -19,49 +19,46 @@ void spsh__plan_options_list(spsh__plan_words *words, spsh_cli_option *options)
     spsh__plan_words *w = words;
     /* clang-format off */
     const spsh_cli_option list[SPSH__PLAN_OPTION_COUNT] = {
-        {"seed", 's', SPSH_CLI_COUNT, "N", "which order; default: 0", &w->seed, 0, 0},
+        {"seed", 's', SPSH_CLI_COUNT, "N", "seed of the order (default: 0)", &w->seed, 0, 0},
         {"max-seconds", 0, SPSH_CLI_REAL, "S",
-         "of a batch: sum of durations; 600 when no bound is given", &w->batch_seconds_max, 0, 0},
+         "maximum sum of durations in a batch, in seconds (default: 600 if no limit of a batch is set)", &w->batch_seconds_max, 0, 0},
         {"max-padded-seconds", 0, SPSH_CLI_REAL, "S",
-         "of a batch: longest duration times utterances", &w->batch_padded_seconds_max, 0, 0},
-        {"max-utterances", 0, SPSH_CLI_COUNT, "N", "of a batch", &w->batch_utterances_max, 0,
+         "maximum of the longest duration times the number of utterances (default: no limit)", &w->batch_padded_seconds_max, 0, 0},
+        {"max-utterances", 0, SPSH_CLI_COUNT, "N", "maximum number of utterances in a batch (default: no limit)", &w->batch_utterances_max, 0,
          UINT32_MAX},
         {"alpha", 0, SPSH_CLI_REAL, "A",
-         "share of a domain ~ its size to the power of A;\n"
-         "1: proportional (the default), 0: equal", &w->alpha, 0, 0},
+         "make a domain's share proportional to its size to the power of A; 1: proportional, 0: equal (default: 1)", &w->alpha, 0, 0},
         {"weight", 0, SPSH_CLI_TEXTS, "DOMAIN=W",
-         "share of a domain, instead of --alpha; once for each domain\n"
-         "that is to be served", &w->weights, 0, 0},
-        {"unit", 0, SPSH_CLI_CHOICE, "seconds|utterances|tokens", "in which shares are counted",
+         "set a domain's share instead of using --alpha; repeat it for each domain to serve", &w->weights, 0, 0},
+        {"unit", 0, SPSH_CLI_CHOICE, "seconds|utterances|tokens", "unit of the shares (default: seconds)",
          &w->unit, 0, 0},
-        {"split", 0, SPSH_CLI_TEXT, "S,...", "these splits only", &w->splits, 0, 0},
-        {"domain", 'd', SPSH_CLI_TEXT, "D,...", "these domains only", &w->domains, 0, 0},
-        {"language", 0, SPSH_CLI_TEXT, "L,...", "these languages only", &w->languages, 0, 0},
+        {"split", 0, SPSH_CLI_TEXT, "S,...", "serve only these splits", &w->splits, 0, 0},
+        {"domain", 'd', SPSH_CLI_TEXT, "D,...", "serve only these domains", &w->domains, 0, 0},
+        {"language", 0, SPSH_CLI_TEXT, "L,...", "serve only these languages", &w->languages, 0, 0},
         {"min-duration", 0, SPSH_CLI_REAL, "S", "of an utterance, in seconds",
          &w->utterance_seconds_min, 0, 0},
         {"max-duration", 0, SPSH_CLI_REAL, "S", "of an utterance, in seconds",
          &w->utterance_seconds_max, 0, 0},
-        {"max-per-speaker", 0, SPSH_CLI_COUNT, "N", "utterances of one speaker",
+        {"max-per-speaker", 0, SPSH_CLI_COUNT, "N", "serve at most N utterances per speaker (default: no limit)",
          &w->speaker_utterances_max, 0, UINT32_MAX},
         {"duplicates", 0, SPSH_CLI_CHOICE, "all|once",
-         "serve copies of the same audio: all (the default), or one of them", &w->duplicates, 0, 0},
+         "serve all utterances with equal audio, or only the first (default: all)", &w->duplicates, 0, 0},
         {"long", 0, SPSH_CLI_CHOICE, "error|drop|split",
-         "what becomes of an utterance longer than a batch", &w->long_utterances, 0, 0},
-        {"window", 0, SPSH_CLI_COUNT, "N", "utterances that batches are formed among; 65536",
+         "for an utterance that is longer than a batch: fail, drop it, or split it (default: error)", &w->long_utterances, 0, 0},
+        {"window", 0, SPSH_CLI_COUNT, "N", "number of utterances from which batches of similar durations are formed (default: 65536)",
          &w->window_utterances, 1, SPSH_PLAN_WINDOW_MAX},
         {"shuffle", 0, SPSH_CLI_TEXT, "global|none|K",
-         "every utterance by itself (the default), not at all,\n"
-         "or runs of K neighbours, so that a disk can read ahead", &w->shuffle, 0, 0},
-        {"world-size", 0, SPSH_CLI_COUNT, "N", "number of ranks; 1", &w->world_size, 1, UINT32_MAX},
+         "shuffle single utterances, keep the dataset's order, or shuffle runs of K adjacent utterances, so that a disk can read ahead (default: global)", &w->shuffle, 0, 0},
+        {"world-size", 0, SPSH_CLI_COUNT, "N", "number of ranks that share the batches (default: 1)", &w->world_size, 1, UINT32_MAX},
         {"virtual-world-size", 0, SPSH_CLI_COUNT, "N",
-         "batches of a step, whatever the number of ranks", &w->virtual_world_size, 0, UINT32_MAX},
-        {"drop-last", 0, SPSH_CLI_FLAG, NULL, "leave out an epoch's last step when it is not full",
+         "batches per step, for any number of ranks (default: the number of ranks)", &w->virtual_world_size, 0, UINT32_MAX},
+        {"drop-last", 0, SPSH_CLI_FLAG, NULL, "omit an epoch's last step if it is not full",
          &w->drop_last, 0, 0},
-        {"rate", 0, SPSH_CLI_COUNT, "HZ", "resample to this rate", &w->sample_rate_hz, 1,
+        {"rate", 0, SPSH_CLI_COUNT, "HZ", "resample to this rate (default: do not)", &w->sample_rate_hz, 1,
          RATE_HZ_MAX},
         {"output", 0, SPSH_CLI_CHOICE, "int16|float32",
-         "utterance after utterance, or padded to the longest", &w->output, 0, 0},
-        {"cache", 0, SPSH_CLI_TEXT, "DIR", "keep results of scanning the index there",
+         "ragged int16, or float32 padded to the longest (default: int16)", &w->output, 0, 0},
+        {"cache", 0, SPSH_CLI_TEXT, "DIR", "store the results of the index scan there for later runs",
          &w->cache_dir, 0, 0},
     };
     /* clang-format on */
@@ -184,10 +181,10 @@ static int take_shuffle(const char *command, const char *text, spsh_plan_options
     for (; *at >= '0' && *at <= '9' && block <= UINT32_MAX; at++)
         block = block * 10 + (uint64_t)(*at - '0');
     if (*at != '\0' || block == 0 || block > SPSH_PLAN_WINDOW_MAX)
-        return spsh__cli_usage(command,
-                               "--shuffle: '%s' is not global, none, or a number of neighbours "
-                               "from 1 to %u",
-                               text, (unsigned)SPSH_PLAN_WINDOW_MAX);
+        return spsh__cli_usage(
+            command,
+            "--shuffle: '%s' is not global, none, or a number of adjacent utterances from 1 to %u",
+            text, (unsigned)SPSH_PLAN_WINDOW_MAX);
     plan->shuffle_block_utterances = (uint32_t)block;
     return SPSH_EXIT_DONE;
 }
@@ -253,18 +250,18 @@ void spsh__plan_request_free(spsh__plan_request *request)
 int spsh__plan_fail(const char *command, const spsh_error *err)
 {
     static const spsh_option_name names[] = {
-        {"batch_seconds_max",        "--max-seconds"       },
+        {"batch_seconds_max", "--max-seconds"},
         {"batch_padded_seconds_max", "--max-padded-seconds"},
-        {"batch_utterances_max",     "--max-utterances"    },
-        {"utterance_seconds_min",    "--min-duration"      },
-        {"utterance_seconds_max",    "--max-duration"      },
-        {"speaker_utterances_max",   "--max-per-speaker"   },
-        {"long_utterances",          "--long"              },
-        {"window_utterances",        "--window"            },
-        {"virtual_world_size",       "--virtual-world-size"},
-        {"world_size",               "--world-size"        },
-        {"sample_rate_hz",           "--rate"              },
-        {"decode_threads",           "--threads"           },
+        {"batch_utterances_max", "--max-utterances"},
+        {"utterance_seconds_min", "--min-duration"},
+        {"utterance_seconds_max", "--max-duration"},
+        {"speaker_utterances_max", "--max-per-speaker"},
+        {"long_utterances", "--long"},
+        {"window_utterances", "--window"},
+        {"virtual_world_size", "--virtual-world-size"},
+        {"world_size", "--world-size"},
+        {"sample_rate_hz", "--rate"},
+        {"decode_threads", "--threads"},
     };
     spsh_error shown = *err;
     spsh_options_rename(&shown, names, sizeof(names) / sizeof(names[0]));

@@ -30,9 +30,9 @@ static bool advise(const char *path, const spsh_error *err)
     if (rest == NULL || !is_damage(err->status))
         return rest != NULL;
     if (strncmp(rest + strspn(rest, "/"), segments, sizeof(segments) - 1) == 0)
-        spsh__cli_message("'speechshard fingerprint %s' makes damaged fingerprints anew", path);
+        spsh__cli_message("'speechshard fingerprint %s' makes damaged fingerprints again", path);
     else
-        spsh__cli_message("'speechshard verify %s' tells what is damaged", path);
+        spsh__cli_message("'speechshard verify %s' lists the damage", path);
     return true;
 }
 
@@ -50,7 +50,7 @@ int spsh__source_fail(const char *command, const spsh_dedup_sources *sources, sp
 {
     static const spsh_option_name names[] = {
         {"drop_from", "--drop-from"},
-        {"work_path", "--work"     },
+        {"work_path", "--work"},
     };
     const size_t count = spsh_dedup_sources_count(sources);
     spsh_options_rename(err, names, sizeof(names) / sizeof(names[0]));

@@ -96,9 +96,9 @@ static void print_decisions(const spsh_dedupe_result *d)
         spsh_copy_decision decision;
         const char *text;
     } others[] = {
-        {SPSH_DECISION_TAG,       "copies in part, or of a kind that never goes" },
-        {SPSH_DECISION_PROTECTED, "copies of splits that nothing is dropped from"},
-        {SPSH_DECISION_UNPROVEN,  "linked, but not proven against the kept one"  },
+        {SPSH_DECISION_TAG, "partial copies, or copies of a kind that is never dropped"},
+        {SPSH_DECISION_PROTECTED, "copies in splits that nothing is dropped from"},
+        {SPSH_DECISION_UNPROVEN, "linked, but not proven against the kept one"},
     };
     printf("\nwhat the plan drops, of %s cluster%s\n", SPSH_SHOW_COUNT(facts->cluster_count),
            facts->cluster_count == 1 ? "" : "s");
@@ -133,7 +133,8 @@ static void print_largest(const spsh_dedupe_result *d)
     for (uint64_t i = 0; i < count; i++)
         order[i] = spsh_dedupe_result_cluster(d, i);
     qsort((void *)order, (size_t)count, sizeof(spsh_copy_cluster *), compare_clusters);
-    printf("\nlargest clusters: the one that is kept, and why\n");
+    printf("\n"
+           "largest clusters: the kept utterance, and why\n");
     for (uint64_t i = 0; i < count && i < CLUSTERS_SHOWN; i++) {
         const spsh_copy_member *kept = spsh_dedupe_result_member(d, order[i]->first_member);
         printf("  %s members, %s saved: ", SPSH_SHOW_COUNT(order[i]->member_count),
@@ -169,7 +170,8 @@ static void print_boilerplate(const spsh_dedupe_result *d)
     const size_t count = spsh_dedupe_result_facts(d)->boilerplate_count;
     if (count == 0)
         return;
-    printf("\nstretches that many share (jingles, disclaimers); no reason to drop anything\n");
+    printf("\n"
+           "segments that many share (jingles, disclaimers); not a reason to drop\n");
     for (size_t i = 0; i < count && i < BOILERPLATE_SHOWN; i++) {
         const spsh_boilerplate *b = spsh_dedupe_result_boilerplate(d, i);
         printf("  %s utterances share %.1f s: ", SPSH_SHOW_COUNT(b->utterance_count), b->seconds);
@@ -188,7 +190,7 @@ void spsh__dedupe_print(const spsh_dedupe_options *options, const spsh_dedupe_re
         printf("%s keys; %s pairs to listen to, %s decoded\n", SPSH_SHOW_COUNT(facts->key_count),
                SPSH_SHOW_COUNT(facts->candidate_count), SPSH_SHOW_COUNT(facts->decoded_count));
     if (facts->undecoded_count > 0)
-        printf("%s utterances cannot be decoded: unknown, but for equal bytes\n",
+        printf("%s utterances cannot be decoded: only equal bytes are found\n",
                SPSH_SHOW_COUNT(facts->undecoded_count));
     print_pairs(d);
     print_decisions(d);
@@ -200,7 +202,8 @@ void spsh__dedupe_print(const spsh_dedupe_options *options, const spsh_dedupe_re
     else if (facts->dropped_count == 0)
         printf("\nNothing to drop; the plan is %s\n", options->plan_path);
     else
-        printf("\nNothing is changed yet: `speechshard apply %s` leaves the copies out\n",
+        printf("\n"
+               "Nothing is changed yet: `speechshard apply %s` skips the copies\n",
                options->plan_path);
 }
 

@@ -60,17 +60,17 @@ static void print_counts(FILE *stream, const spsh_pack_report *report, bool is_p
     row_trade(table, f, is_pcm);
     row_count(table, "shards", f->shard_count, "");
     row_count(table, "duplicates", f->duplicate_count, "refer to audio that is stored once");
-    row_count(table, "merged", f->merged, "rows name what another row gave already");
-    row_count(table, "excluded", f->excluded, "rows were not asked for");
+    row_count(table, "merged", f->merged, "rows for the same utterance as another row");
+    row_count(table, "excluded", f->excluded, "rows excluded by an option");
     row_count(table, "without text", f->without_text, "");
     row_count(table, "resampled", f->resampled, "recordings");
-    row_count(table, "kept as they are", f->kept_as_is, "recordings that the codec does not fit");
+    row_count(table, "kept unchanged", f->kept_as_is, "recordings that the codec does not fit");
     row_count(table, "headers trusted", f->headers_trusted, "recordings; not decoded");
     row_count(table, "unverified", f->unverified, "recordings state no length to compare with");
     row_count(table, "decoder limit", f->undecodable,
               "recordings are intact, but undecodable: kept, not served");
     row_count(table, "segments clamped", f->segments_clamped,
-              "ended up to 10 ms behind their recording");
+              "ended up to 10 ms past their recording");
     rows_of_rejects(table, report);
     (void)spsh__table_print(table, stream, "  ", 0);
     spsh__table_free(table);

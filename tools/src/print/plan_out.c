@@ -51,12 +51,12 @@ enum { REASONS = 6 };
 static void list_reasons(const spsh_plan_info *info, reason ret_reasons[REASONS])
 {
     const reason reasons[REASONS] = {
-        {"skipped by an overlay",                "skipped",    info->skipped_count  },
-        {"of another split, domain or language", "filtered",   info->filtered_count },
-        {"too short or too long",                "duration",   info->duration_count },
-        {"copies",                               "duplicates", info->duplicate_count},
-        {"over the limit of a speaker",          "speaker",    info->speaker_count  },
-        {"longer than a batch",                  "too_long",   info->too_long_count },
+        {"skipped by an overlay", "skipped", info->skipped_count},
+        {"of another split, domain or language", "filtered", info->filtered_count},
+        {"too short or too long", "duration", info->duration_count},
+        {"copies", "duplicates", info->duplicate_count},
+        {"over the limit of a speaker", "speaker", info->speaker_count},
+        {"longer than a batch", "too_long", info->too_long_count},
     };
     memcpy(ret_reasons, reasons, sizeof(reasons));
 }
@@ -80,7 +80,7 @@ static void add_utterances(spsh_table *table, const spsh__plan_summary *s)
     list_reasons(info, reasons);
     for (size_t i = 0; i < REASONS; i++) {
         if (reasons[i].count != 0)
-            row_count(table, "left out", reasons[i].count, reasons[i].why);
+            row_count(table, "not served", reasons[i].count, reasons[i].why);
     }
 }
 
@@ -102,7 +102,7 @@ static void add_batches(spsh_table *table, const spsh__plan_summary *s)
     spsh__table_row(table, "largest batch", SPSH_SHOW_BYTES(s->int16_bytes),
                     SPSH_SHOW("int16; %s as padded float32", SPSH_SHOW_BYTES(s->float32_bytes)));
     spsh__table_row(table, "shuffle quality", SPSH_SHOW("%.3f", s->report.shuffle_quality),
-                    "1: neighbours in storage meet by chance alone");
+                    "1: utterances stored together share a batch only by chance");
     spsh__table_row(table, "read amplification", SPSH_SHOW("%.3f", s->report.read_amplification),
                     "bytes read for each byte needed");
     spsh__table_row(table, "took",

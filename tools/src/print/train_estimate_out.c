@@ -29,7 +29,8 @@ static void print_model(const spsh_train_estimate *e)
 static bool print_domains(const spsh_train_estimate *e)
 {
     spsh_table *table = spsh__table_new("llrrrr");
-    spsh__table_row(table, "train on", "domain", "utterances", "audio", "share", "passes an epoch");
+    spsh__table_row(table, "train on", "domain", "utterances", "audio", "share",
+                    "passes per epoch");
     for (uint32_t i = 0; i < e->domain_count; i++) {
         const spsh_train_domain *d = &e->domains[i];
         spsh__table_row(table, d->dataset, d->name[0] != '\0' ? d->name : "-",
@@ -65,18 +66,18 @@ static void print_left_out(const spsh_train_estimate *e)
         const char *what;
         uint64_t count;
     } rows[] = {
-        {"of other splits, or without a weight",            e->filtered         },
-        {"in skip lists",                                   e->skipped          },
-        {"shorter or longer than data.utterance_seconds_*", e->out_of_range     },
-        {"longer than a batch",                             e->too_long         },
-        {"without an alignment",                            e->without_alignment},
-        {"with an alignment of another length",             e->other_length     },
-        {"without a transcript",                            e->without_text     },
-        {"shorter than a frame",                            e->without_frames   },
-        {"with fewer frames than their transcript needs",   e->infeasible       },
+        {"of other splits, or without a weight", e->filtered},
+        {"in skip lists", e->skipped},
+        {"shorter or longer than data.utterance_seconds_*", e->out_of_range},
+        {"longer than a batch", e->too_long},
+        {"without an alignment", e->without_alignment},
+        {"with an alignment of another length", e->other_length},
+        {"without a transcript", e->without_text},
+        {"shorter than a frame", e->without_frames},
+        {"with fewer frames than their transcript needs", e->infeasible},
     };
     const size_t count = sizeof(rows) / sizeof(rows[0]);
-    const char *label = "not learnt from";
+    const char *label = "not trained on";
     for (size_t i = 0; i < count; i++) {
         if (rows[i].count == 0)
             continue;
@@ -129,16 +130,16 @@ enum { MEMORY_PARTS = 10 };
 static uint64_t list_memory(const spsh_train_estimate *e, memory_part ret_parts[MEMORY_PARTS])
 {
     const memory_part parts[MEMORY_PARTS] = {
-        {"weights",       "weights",                                 e->weight_bytes       },
-        {"weights_copy",  "copy of the weights for products",        e->copy_bytes         },
-        {"gradients",     "gradients",                               e->gradient_bytes     },
-        {"moments",       "moments of the optimiser",                e->moment_bytes       },
-        {"activations",   "activations of the largest batch",        e->activation_bytes   },
-        {"gradient_sums", "sums of gradients",                       e->sum_bytes          },
-        {"loader",        "the loader",                              e->loader_bytes       },
-        {"loader_device", "the loader's batches on the device",      e->loader_device_bytes},
-        {"work_device",   "work space on the device",                e->work_bytes         },
-        {"snapshot",      "what is being saved (the first process)", e->snapshot_bytes     },
+        {"weights", "weights", e->weight_bytes},
+        {"weights_copy", "copy of the weights for products", e->copy_bytes},
+        {"gradients", "gradients", e->gradient_bytes},
+        {"moments", "moments of the optimiser", e->moment_bytes},
+        {"activations", "activations of the largest batch", e->activation_bytes},
+        {"gradient_sums", "sums of gradients", e->sum_bytes},
+        {"loader", "the loader", e->loader_bytes},
+        {"loader_device", "the loader's batches on the device", e->loader_device_bytes},
+        {"work_device", "work space on the device", e->work_bytes},
+        {"snapshot", "checkpoint being saved (the first process)", e->snapshot_bytes},
     };
     uint64_t sum = 0;
     for (size_t i = 0; i < MEMORY_PARTS; i++)

@@ -104,8 +104,7 @@ static void put_process_hours(row_list *l, const char *what, double seconds, dou
 static void put_losses(row_list *l, const spsh__run_cost *c)
 {
     if (!isfinite(c->lost_process_s + c->stopped_s + c->lost_samples)) {
-        put(l, "lost with them",
-            "unknown: an earlier version does not write down what it cuts off");
+        put(l, "lost with them", "unknown: an earlier version did not record the lost work");
         return;
     }
     put(l, "lost with them", "%s, of processes %s, %s of all; %.0f utterances",
@@ -127,7 +126,7 @@ static void put_prices(row_list *l, const spsh__run_cost *c, const spsh__run_rat
     const double ran_s = c->kept_process_s + c->lost_process_s;
     if (isfinite(r->preemptible)) {
         put_price(l, "price, preemptible", spsh__run_price(ran_s, r->preemptible, r),
-                  "for what was kept and lost, as it ran");
+                  "for kept and lost work, as it ran");
         if (c->restarts > 0)
             put_price(l, "at most",
                       spsh__run_price(ran_s + c->stopped_process_s, r->preemptible, r),
@@ -135,7 +134,7 @@ static void put_prices(row_list *l, const spsh__run_cost *c, const spsh__run_rat
     }
     if (isfinite(r->on_demand))
         put_price(l, "price, on demand", spsh__run_price(c->kept_process_s, r->on_demand, r),
-                  "for what was kept: as if nothing had stopped it");
+                  "for kept work, as if nothing had stopped it");
 }
 
 size_t spsh__run_cost_rows(const spsh__run_cost *c, const spsh__run_rates *rates,

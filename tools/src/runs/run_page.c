@@ -97,15 +97,15 @@ static void draw_warnings(spsh__builder *out, const spsh__run_history *h)
         spsh__run_column column;
         const char *text;
     } rows[] = {
-        {SPSH__RUN_INFEASIBLE,        "times an utterance had fewer frames than its labels need"},
-        {SPSH__RUN_WITHOUT_TEXT,      "times an utterance had no text that the vocabulary knows"},
-        {SPSH__RUN_WITHOUT_FRAMES,    "times an utterance was too short for a frame"            },
-        {SPSH__RUN_WITHOUT_ALIGNMENT, "times an utterance had no alignment"                     },
-        {SPSH__RUN_OTHER_LENGTH,      "times an utterance's alignment had another length"       },
+        {SPSH__RUN_INFEASIBLE, "times an utterance had fewer frames than its labels need"},
+        {SPSH__RUN_WITHOUT_TEXT, "times an utterance had no text that the vocabulary knows"},
+        {SPSH__RUN_WITHOUT_FRAMES, "times an utterance was too short for a frame"},
+        {SPSH__RUN_WITHOUT_ALIGNMENT, "times an utterance had no alignment"},
+        {SPSH__RUN_OTHER_LENGTH, "times an utterance's alignment had another length"},
     };
     bool is_open = false;
     spsh__page_warn_count(out, &is_open, count_of(h->last_step.skipped_steps),
-                          "steps were left out: their gradients were not finite");
+                          "steps were skipped: their gradients were not finite");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         spsh__page_warn_count(out, &is_open, count_of(sum_of(h, rows[i].column)), rows[i].text);
     if (h->damaged_lines > 0)
@@ -130,8 +130,7 @@ static void draw_lines(spsh__builder *out, const spsh__curve *like, const spsh__
 static void draw_losses(spsh__builder *out, const spsh__run_history *h, const spsh__curve *like)
 {
     spsh__line lines[LINES_MAX] = {
-        {&h->steps, SPSH__RUN_LOSS, SPSH__NO_COLUMN, 1, "training", 0, false}
-    };
+        {&h->steps, SPSH__RUN_LOSS, SPSH__NO_COLUMN, 1, "training", 0, false}};
     size_t count = 1;
     for (size_t i = 0; i < h->set_count && count < LINES_MAX; i++, count++)
         lines[count] = (spsh__line){&h->sets[i].series,
@@ -157,16 +156,16 @@ static void draw_losses(spsh__builder *out, const spsh__run_history *h, const sp
 static void draw_times(spsh__builder *out, const spsh__run_history *h, const spsh__curve *like)
 {
     const spsh__line shares[] = {
-        {&h->steps, SPSH__RUN_WAIT_S,     SPSH__RUN_STEP_S, 100, "waiting for data",      4, false},
+        {&h->steps, SPSH__RUN_WAIT_S, SPSH__RUN_STEP_S, 100, "waiting for data", 4, false},
         {&h->steps, SPSH__RUN_EXCHANGE_S, SPSH__RUN_STEP_S, 100, "waiting for processes", 5, false},
-        {&h->steps, SPSH__RUN_PADDING,    SPSH__NO_COLUMN,  100, "padding, of frames",    6, false},
+        {&h->steps, SPSH__RUN_PADDING, SPSH__NO_COLUMN, 100, "padding, of frames", 6, false},
     };
     const spsh__line speed = {&h->steps, SPSH__RUN_AUDIO_S, SPSH__RUN_STEP_S, 1, "", 2, false};
     spsh__curve curve = *like;
     curve.title = "Throughput";
     curve.y_label = "seconds of audio a second";
     draw_lines(out, &curve, &speed, 1);
-    curve.title = "What is lost";
+    curve.title = "Lost time";
     curve.y_label = "% of the time, of frames";
     draw_lines(out, &curve, shares, sizeof(shares) / sizeof(shares[0]));
 }
@@ -194,7 +193,7 @@ static void draw_steps(spsh__builder *out, const spsh__run_history *h, const sps
     spsh__builder_append_text(out, "</div>\n");
     if (h->start_count > 1)
         spsh__builder_append_text(
-            out, "<p class=\"soft\">Dashed lines: the run went on from a checkpoint.</p>");
+            out, "<p class=\"soft\">Dashed lines: the run resumed from a checkpoint.</p>");
     spsh__page_section_close(out);
 }
 
@@ -274,7 +273,7 @@ static void draw_examples(spsh__builder *out, const spsh__run_history *h)
         if (set->example_count == 0)
             continue;
         if (!is_open)
-            spsh__page_section_open(out, "What it hears, at the last evaluation");
+            spsh__page_section_open(out, "Recognized text at the last evaluation");
         is_open = true;
         spsh__builder_append_text(out, "<p class=\"soft\">");
         spsh__page_name(out, spsh__bytes_of(set->name));
