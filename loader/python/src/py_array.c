@@ -128,9 +128,8 @@ static int read_device(const spsh__py_array *array, uint8_t *to, size_t size_byt
 {
     if (is_contiguous(array, false))
         return spsh__py_batch_read(array->owner, array->data, to, size_bytes);
-    PyErr_SetString(PyExc_BufferError, "a part of an array in a device's memory that has gaps: "
-                                       "torch.from_dlpack() takes it as it is");
-    return -1;
+    return SPSH_PY_FAIL(PyExc_BufferError, "a part of an array in a device's memory that has gaps: "
+                                           "torch.from_dlpack() takes it as it is");
 }
 
 PyObject *spsh__py_array_copy(const spsh__py_array *array)
@@ -197,17 +196,14 @@ static int array_get_buffer(PyObject *self, spsh__py_buffer *view, int flags)
     bool wants_fortran = (flags & SPSH_PY_BUF_FORTRAN) == SPSH_PY_BUF_FORTRAN;
     bool wants_any = (flags & SPSH_PY_BUF_ANY) == SPSH_PY_BUF_ANY;
     view->obj = NULL;
-    if (spsh__py_batch_device(array->owner) >= 0) {
-        PyErr_SetString(PyExc_BufferError,
-                        "the array is in a device's memory: torch.from_dlpack() and others take "
-                        "it, and tolist() copies it");
-        return -1;
-    }
+    if (spsh__py_batch_device(array->owner) >= 0)
+        return SPSH_PY_FAIL(
+            PyExc_BufferError,
+            "the array is in a device's memory: torch.from_dlpack() and others take "
+            "it, and tolist() copies it");
     if ((wants_plain && !plain) || (wants_fortran && !is_contiguous(array, true)) ||
-        (wants_any && !plain && !is_contiguous(array, true))) {
-        PyErr_SetString(PyExc_BufferError, "the array is not laid out as asked for");
-        return -1;
-    }
+        (wants_any && !plain && !is_contiguous(array, true)))
+        return SPSH_PY_FAIL(PyExc_BufferError, "the array is not laid out as asked for");
     Py_INCREF(self);
     view->obj = self;
     view->buf = array->data;
@@ -259,10 +255,8 @@ static PyObject *part(spsh__py_array *self, Py_ssize_t first, Py_ssize_t rows, P
 static PyObject *array_item(PyObject *self, Py_ssize_t index)
 {
     spsh__py_array *array = (spsh__py_array *)self;
-    if (index < 0 || index >= array->shape[0]) {
-        PyErr_SetString(PyExc_IndexError, "index out of range");
-        return NULL;
-    }
+    if (index < 0 || index >= array->shape[0])
+        return PyErr_Format(PyExc_IndexError, "index out of range");
     if (array->ndim > 1)
         return part(array, index, -1, 1);
     PyObject *one = part(array, index, 1, 1);
@@ -384,10 +378,5 @@ static PyType_Spec spec = {"speechshard.Array", sizeof(spsh__py_array), 0, Py_TP
 
 int spsh__py_array_init(PyObject *module)
 {
-    PyObject *type = PyType_FromSpec(&spec);
-    if (type == NULL)
-        return -1;
-    spsh__py.array = (PyTypeObject *)type;
-    Py_INCREF(type);
-    return PyModule_AddObject(module, "Array", type);
+    return spsh__py_add_type(module, "Array", &spec, &spsh__py.array);
 }

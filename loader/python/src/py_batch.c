@@ -217,10 +217,8 @@ int spsh__py_batch_use(PyObject *owner, void *stream, void *behind)
     int at = 0;
     while (at < self->stream_count && self->streams[at] != behind)
         at++;
-    if (at == STREAMS_MAX) {
-        PyErr_SetString(PyExc_BufferError, "a batch can be given to at most 8 streams");
-        return -1;
-    }
+    if (at == STREAMS_MAX)
+        return SPSH_PY_FAIL(PyExc_BufferError, "a batch can be given to at most 8 streams");
     if (spsh__py_device_wait(self->lease, self->batch, stream) != 0)
         return -1;
     self->streams[at] = behind;
@@ -380,19 +378,10 @@ static PyObject *batch_utterance(PyObject *object, PyObject *number)
 
 /* ---- the rest ---- */
 
-enum { SCALAR_EPOCH, SCALAR_STEP, SCALAR_NUMBER, SCALAR_RATE, SCALAR_CHANNELS };
-
-/* closure: a SCALAR_. */
+/* closure: a spsh__py_field of spsh_batch. */
 static PyObject *get_scalar(PyObject *object, void *closure)
 {
-    const spsh_batch *from = ((batch *)object)->batch;
-    switch (*(const int *)closure) {
-    case SCALAR_EPOCH: return PyLong_FromUnsignedLongLong(from->epoch);
-    case SCALAR_STEP: return PyLong_FromUnsignedLongLong(from->step);
-    case SCALAR_NUMBER: return PyLong_FromUnsignedLongLong(from->number);
-    case SCALAR_RATE: return PyLong_FromUnsignedLong(from->sample_rate_hz);
-    default: return PyLong_FromUnsignedLong(from->channels);
-    }
+    return spsh__py_number(((batch *)object)->batch, (const spsh__py_field *)closure);
 }
 
 /* closure: a SPSH_BATCH_. */
@@ -420,42 +409,44 @@ static int numbers[] = {0, 1, 2, 3, 4, 5};
 static unsigned flags[] = {SPSH_BATCH_EMPTY, SPSH_BATCH_STEP_END};
 
 static PyGetSetDef properties[] = {
-    {"ids",            get_list,     NULL, "A list of str; so are the next four.",                       CLOSURE(LIST_IDS)         },
-    {"texts",          get_list,     NULL, "Transcripts; \"\" when there is none.",                      CLOSURE(LIST_TEXTS)       },
-    {"speakers",       get_list,     NULL, "\"\" when absent.",                                          CLOSURE(LIST_SPEAKERS)    },
-    {"languages",      get_list,     NULL, "\"\" when absent.",                                          CLOSURE(LIST_LANGUAGES)   },
-    {"domains",        get_list,     NULL, "\"\" when absent.",                                          CLOSURE(LIST_DOMAINS)     },
-    {"lengths",        get_numbers,  NULL, "Samples per channel, an int64 Array; so are the next five.",
-     CLOSURE(NUMBERS_LENGTHS)                                                                                                      },
-    {"frames",         get_numbers,  NULL, "Of features; 0 of audio.",                                   CLOSURE(NUMBERS_FRAMES)   },
-    {"offsets",        get_numbers,  NULL,
-     "Of each utterance's first value in audio or features, taken flat.",                                CLOSURE(NUMBERS_OFFSETS)  },
-    {"positions",      get_numbers,  NULL, "In their datasets.",                                         CLOSURE(NUMBERS_POSITIONS)},
-    {"starts",         get_numbers,  NULL,
-     "First sample, as stored, of an utterance that was split; else 0.",                                 CLOSURE(NUMBERS_STARTS)   },
-    {"datasets",       get_numbers,  NULL, "Numbers of their datasets.",                                 CLOSURE(NUMBERS_DATASETS) },
-    {"audio",          get_audio,    NULL,
+    {"ids",                                            get_list,     NULL,                             "A list of str; so are the next four.",                                            CLOSURE(LIST_IDS)},
+    {"texts",                                          get_list,     NULL,                             "Transcripts; \"\" when there is none.",                                           CLOSURE(LIST_TEXTS)},
+    {"speakers",                                       get_list,     NULL,                             "\"\" when absent.",                                                               CLOSURE(LIST_SPEAKERS)},
+    {"languages",                                      get_list,     NULL,                             "\"\" when absent.",                                                               CLOSURE(LIST_LANGUAGES)},
+    {"domains",                                        get_list,     NULL,                             "\"\" when absent.",                                                               CLOSURE(LIST_DOMAINS)},
+    {"lengths",                                        get_numbers,  NULL,                             "Samples per channel, an int64 Array; so are the next five.",
+     CLOSURE(NUMBERS_LENGTHS)},
+    {"frames",                                         get_numbers,  NULL,                             "Of features; 0 of audio.",                                                        CLOSURE(NUMBERS_FRAMES)},
+    {"offsets",                                        get_numbers,  NULL,
+     "Of each utterance's first value in audio or features, taken flat.",                                                                                                                 CLOSURE(NUMBERS_OFFSETS)},
+    {"positions",                                      get_numbers,  NULL,                             "In their datasets.",                                                              CLOSURE(NUMBERS_POSITIONS)},
+    {"starts",                                         get_numbers,  NULL,
+     "First sample, as stored, of an utterance that was split; else 0.",                                                                                                                  CLOSURE(NUMBERS_STARTS)},
+    {"datasets",                                       get_numbers,  NULL,                             "Numbers of their datasets.",                                                      CLOSURE(NUMBERS_DATASETS)},
+    {"audio",                                          get_audio,    NULL,
      "int16: utterance after utterance, one dimension, channels interleaved. float32: "
      "(utterances,\n"
-     "samples of the longest), padded with zeros, and a third dimension for several channels.",          NULL                      },
-    {"features",       get_features, NULL,
+     "samples of the longest), padded with zeros, and a third dimension for several channels.",                                                                                           NULL},
+    {"features",                                       get_features, NULL,
      "float32 or float16: (utterances, frames of the longest, values of a frame), padded; frames "
-     "has\ntheir numbers. AttributeError when the batch has audio, as audio when it has features.",      NULL                      },
-    {"sample_rate_hz", get_scalar,   NULL, "Of all of them; 0 in an empty batch.",
-     CLOSURE(SCALAR_RATE)                                                                                                          },
-    {"channels",       get_scalar,   NULL, "Of all of them; 0 in an empty batch.",
-     CLOSURE(SCALAR_CHANNELS)                                                                                                      },
-    {"epoch",          get_scalar,   NULL, NULL,                                                         CLOSURE(SCALAR_EPOCH)     },
-    {"device",         get_device,   NULL, "Of audio and features: \"cpu\" or \"cuda:0\".",              NULL                      },
-    {"ready",          get_ready,    NULL,
+     "has\ntheir numbers. AttributeError when the batch has audio, as audio when it has features.",                                                                                       NULL},
+    {"sample_rate_hz",                                 get_scalar,   NULL,                             "Of all of them; 0 in an empty batch.",
+     SPSH_PY_FIELD(spsh_batch,sample_rate_hz)},
+    {"channels",                                                get_scalar,                                                   NULL,                          "Of all of them; 0 in an empty batch.",
+     SPSH_PY_FIELD(spsh_batch,channels)},
+    {"epoch",                                       get_scalar,                                                   NULL,                                                                             NULL,                                                                                                              SPSH_PY_FIELD(spsh_batch,                                                                   epoch)},
+    {"device",                        get_device,                              NULL,                                                              "Of audio and features: \"cpu\" or \"cuda:0\".",                           NULL},
+    {"ready", get_ready,         NULL,
      "The cudaEvent_t behind what brings the values, as an int; None on the CPU. For who takes "
      "them "
-     "with\nstream=-1.",                                                                                 NULL                      },
-    {"step",           get_scalar,   NULL, "Of the epoch; the same on all ranks.",                       CLOSURE(SCALAR_STEP)      },
-    {"number",         get_scalar,   NULL, "In the epoch, over all ranks.",                              CLOSURE(SCALAR_NUMBER)    },
-    {"empty",          get_flag,     NULL, "This rank gets nothing in the epoch's last step.",           &flags[0]                 },
-    {"step_end",       get_flag,     NULL, "The last one of this rank in its step.",                     &flags[1]                 },
-    {NULL,             NULL,         NULL, NULL,                                                         NULL                      },
+     "with\nstream=-1.",                             NULL                                                                                            },
+    {"step",                               get_scalar,                                       NULL,                                                                       "Of the epoch; the same on all ranks.",
+     SPSH_PY_FIELD(spsh_batch,step)},
+    {"number",          get_scalar,                                       NULL,                                                                  "In the epoch, over all ranks.",
+     SPSH_PY_FIELD(spsh_batch,                                                                                                                                                          number)},
+    {"empty",                                            get_flag,NULL,                                                                         "This rank gets nothing in the epoch's last step.",                                                                                                                                                   &flags[0]},
+    {"step_end",get_flag,                   NULL,"The last one of this rank in its step.",&flags[1]},
+    {NULL,                                            NULL,                                  NULL,                                                                                                  NULL,                                                                                                                                                                                                                                                                                                                            NULL                                                                                                                                           },
 };
 
 static PyMethodDef methods[] = {
@@ -481,10 +472,5 @@ static PyType_Spec spec = {"speechshard.Batch", sizeof(batch), 0, Py_TPFLAGS_DEF
 
 int spsh__py_batch_init(PyObject *module)
 {
-    PyObject *type = PyType_FromSpec(&spec);
-    if (type == NULL)
-        return -1;
-    spsh__py.batch = (PyTypeObject *)type;
-    Py_INCREF(type);
-    return PyModule_AddObject(module, "Batch", type);
+    return spsh__py_add_type(module, "Batch", &spec, &spsh__py.batch);
 }

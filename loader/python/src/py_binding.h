@@ -28,6 +28,7 @@
 #include <Python.h>
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/types.h>
@@ -44,13 +45,16 @@
 /* Types and exceptions, made once when the module is imported. In a limited API older than 3.10 a
  * type cannot find its module, so these are global: one interpreter a process. */
 typedef struct spsh__py_globals {
-    PyTypeObject *array, *batch, *dataset, *epoch, *loader, *utterance;
+    PyTypeObject *array, *batch, *dataset, *epoch, *featgen, *loader, *utterance;
     PyObject *error, *corrupt_error, *not_found_error, *invalid_error, *read_error;
 } spsh__py_globals;
 extern spsh__py_globals spsh__py;
 
 /* tp_new of types that only the module makes. */
 PyObject *spsh__py_no_new(PyTypeObject *type, PyObject *args, PyObject *keywords);
+/* Make a type and keep it in *ret_type. name: in the module; NULL: it is not in there. */
+int spsh__py_add_type(PyObject *module, const char *name, PyType_Spec *spec,
+                      PyTypeObject **ret_type);
 
 /* ---- py_error.c ---- */
 
@@ -58,6 +62,9 @@ int spsh__py_errors_init(PyObject *module);
 
 /* Returns NULL with the exception of err's status set. */
 PyObject *spsh__py_raise(const spsh_error *err);
+/* Expressions, so that the return stays visible: -1 with an exception set. */
+#define SPSH_PY_RAISE(err_)       (spsh__py_raise(err_), -1)
+#define SPSH_PY_FAIL(class_, ...) (PyErr_Format((class_), __VA_ARGS__), -1)
 
 /* ---- py_convert.c: NULL or -1 with an exception set ---- */
 
@@ -69,6 +76,13 @@ int spsh__py_dict_take(PyObject *dict, const char *key, PyObject *value); /* tak
 int spsh__py_dict_u64(PyObject *dict, const char *key, uint64_t value);
 int spsh__py_dict_real(PyObject *dict, const char *key, double value);
 int spsh__py_dict_text(PyObject *dict, const char *key, spsh_bytes value);
+/* An unsigned member of a structure. SPSH_PY_FIELD is the closure of a getter. */
+typedef struct spsh__py_field {
+    size_t offset, size_bytes;
+} spsh__py_field;
+#define SPSH_PY_FIELD(type_, member_)                                                              \
+    (&(spsh__py_field){offsetof(type_, member_), sizeof(((const type_ *)NULL)->member_)})
+PyObject *spsh__py_number(const void *structure, const spsh__py_field *field);
 int spsh__py_list_take(PyObject *list, PyObject *value); /* takes value; or NULL */
 
 /* ---- py_array.c ---- */
@@ -215,8 +229,6 @@ typedef struct spsh__py_config {
     spsh_plan_options plan;
     PyObject *log;  /* callable; borrowed; NULL: logging */
     PyObject *kept; /* bytes that options points into */
-    const char **splits, **domains, **languages;
-    spsh_weight *weights;
     spsh_feature_options features;
     spsh_augment_options augment;
     PyObject *noise, *rooms; /* datasets; borrowed; NULL: none */
@@ -250,23 +262,11 @@ int spsh__py_batch_read(PyObject *owner, const void *from, void *to, size_t size
 
 /* ---- py_loader.c, py_report.c ---- */
 
-typedef struct spsh__py_loader {
-    PyObject ob_base;
-    spsh__py_lease *lease; /* NULL when closed */
-    PyObject *log;         /* callable */
-    PyObject *domains;     /* names of the plan's, as a tuple */
-    bool busy;             /* one thread at a time */
-} spsh__py_loader;
-
 int spsh__py_loader_init(PyObject *module);
-/* NULL with an exception set when closed, in another process or (exclusive) in use. Else ends with
- * leave. */
-spsh__py_lease *spsh__py_loader_enter(spsh__py_loader *self, bool exclusive);
-void spsh__py_loader_leave(spsh__py_loader *self, spsh__py_lease *lease, bool exclusive);
 
-PyObject *spsh__py_plan_dict(const spsh_plan *plan);
+PyObject *spsh__py_plan_dict(const spsh__py_lease *lease);
 PyObject *spsh__py_plan_domain_names(const spsh_plan *plan);
-PyObject *spsh__py_stats_dict(const spsh_loader *loader);
+PyObject *spsh__py_stats_dict(const spsh__py_lease *lease);
 PyObject *spsh__py_bad_list(const spsh__py_lease *lease);
 
 /* ---- py_state.c: a cursor as a dict ---- */
@@ -276,7 +276,7 @@ typedef struct spsh__py_place {
 } spsh__py_place;
 
 int spsh__py_place_get(const spsh_loader *loader, spsh__py_place *ret_place);
-PyObject *spsh__py_state_save(const spsh_loader *loader);
+PyObject *spsh__py_state_save(const spsh__py_lease *lease);
 int spsh__py_state_load(spsh_loader *loader, PyObject *state);
 
 #endif

@@ -31,6 +31,14 @@ PyObject *spsh__py_path(PyObject *path)
     return bytes;
 }
 
+PyObject *spsh__py_number(const void *structure, const spsh__py_field *field)
+{
+    const void *member = (const char *)structure + field->offset;
+    return PyLong_FromUnsignedLongLong(field->size_bytes == sizeof(uint32_t)
+                                           ? *(const uint32_t *)member
+                                           : *(const uint64_t *)member);
+}
+
 int spsh__py_dict_take(PyObject *dict, const char *key, PyObject *value)
 {
     int rc = value == NULL ? -1 : PyDict_SetItemString(dict, key, value);

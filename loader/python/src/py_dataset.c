@@ -60,11 +60,6 @@ static PyObject *dataset_enter(PyObject *self, PyObject *unused)
     return self;
 }
 
-static PyObject *dataset_exit(PyObject *self, PyObject *args)
-{
-    return dataset_close(self, args);
-}
-
 /* ---- a sequence, found by id as well ---- */
 
 static Py_ssize_t dataset_length(PyObject *self)
@@ -78,10 +73,9 @@ static PyObject *dataset_item(PyObject *self, Py_ssize_t index)
     Py_ssize_t count = dataset_length(self);
     if (count < 0)
         return NULL;
-    if (index < 0 || index >= count) {
-        PyErr_Format(PyExc_IndexError, "index out of range: the dataset has %zd utterances", count);
-        return NULL;
-    }
+    if (index < 0 || index >= count)
+        return PyErr_Format(PyExc_IndexError, "index out of range: the dataset has %zd utterances",
+                            count);
     return spsh__py_utterance_new(self, (uint64_t)index);
 }
 
@@ -136,9 +130,7 @@ static int dataset_contains(PyObject *self, PyObject *id)
     spsh_status rc = find(self, id, &position, &err);
     if (rc == SPSH_OK || (rc == SPSH_E_NOT_FOUND && PyErr_Occurred() == NULL))
         return rc == SPSH_OK;
-    if (PyErr_Occurred() == NULL)
-        spsh__py_raise(&err);
-    return -1;
+    return PyErr_Occurred() != NULL ? -1 : SPSH_PY_RAISE(&err);
 }
 
 /* ---- about it ---- */
@@ -214,7 +206,7 @@ static PyMethodDef methods[] = {
     {"close",      dataset_close,  METH_NOARGS,
      "close() -> None. What still uses the dataset, a Loader say, keeps it open for itself."},
     {"__enter__",  dataset_enter,  METH_NOARGS,  NULL                                       },
-    {"__exit__",   dataset_exit,   METH_VARARGS, NULL                                       },
+    {"__exit__",   dataset_close,  METH_VARARGS, NULL                                       },
     {"__reduce__", dataset_reduce, METH_NOARGS,  NULL                                       },
     {NULL,         NULL,           0,            NULL                                       },
 };
@@ -251,10 +243,5 @@ static PyType_Spec spec = {"speechshard.Dataset", sizeof(spsh__py_dataset), 0,
 
 int spsh__py_dataset_init(PyObject *module)
 {
-    PyObject *type = PyType_FromSpec(&spec);
-    if (type == NULL)
-        return -1;
-    spsh__py.dataset = (PyTypeObject *)type;
-    Py_INCREF(type);
-    return PyModule_AddObject(module, "Dataset", type);
+    return spsh__py_add_type(module, "Dataset", &spec, &spsh__py.dataset);
 }

@@ -87,10 +87,7 @@ int spsh__py_device_wait(const spsh__py_lease *lease, const spsh_batch *batch, v
         rc = spsh_cuda_event_wait(lease->cuda, batch->ready, stream, &err);
         spsh_cuda_leave(lease->cuda, before);
     }
-    if (rc == SPSH_OK)
-        return 0;
-    spsh__py_raise(&err);
-    return -1;
+    return rc == SPSH_OK ? 0 : SPSH_PY_RAISE(&err);
 }
 
 /* The event is behind all of them. */
@@ -135,10 +132,7 @@ int spsh__py_device_read(const spsh__py_lease *lease, const spsh_batch *batch, c
     if (rc == SPSH_OK)
         rc = spsh_cuda_synchronize(lease->cuda, batch->stream, &err);
     Py_END_ALLOW_THREADS;
-    if (rc == SPSH_OK)
-        return 0;
-    spsh__py_raise(&err);
-    return -1;
+    return rc == SPSH_OK ? 0 : SPSH_PY_RAISE(&err);
 }
 
 spsh_status spsh__py_device_copy(const spsh__py_lease *lease, const spsh_batch *batch,

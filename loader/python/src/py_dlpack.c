@@ -165,10 +165,8 @@ static int parse_pair(PyObject *pair, const char *name, int *ret_first, int *ret
 {
     if (pair == Py_None)
         return 0;
-    if (!PyTuple_Check(pair)) {
-        PyErr_Format(PyExc_TypeError, "%s must be a tuple of two integers", name);
-        return -1;
-    }
+    if (!PyTuple_Check(pair))
+        return SPSH_PY_FAIL(PyExc_TypeError, "%s must be a tuple of two integers", name);
     return PyArg_ParseTuple(pair, "ii", ret_first, ret_second) ? 0 : -1;
 }
 
@@ -182,13 +180,12 @@ static int check_device(const spsh__py_array *array, PyObject *device, bool *ret
     *ret_to_host = at.type != DEVICE_CPU && type == DEVICE_CPU && id == 0;
     if (*ret_to_host || (type == at.type && id == at.id))
         return 0;
-    PyErr_Format(PyExc_BufferError,
-                 at.type == DEVICE_CPU
-                     ? "an Array is on the CPU: dl_device is None or (1, 0)"
-                     : "the Array is on device (%d, %d): dl_device is None, that, "
-                       "or (1, 0) for a copy on the CPU",
-                 (int)at.type, (int)at.id);
-    return -1;
+    return SPSH_PY_FAIL(PyExc_BufferError,
+                        at.type == DEVICE_CPU
+                            ? "an Array is on the CPU: dl_device is None or (1, 0)"
+                            : "the Array is on device (%d, %d): dl_device is None, that, "
+                              "or (1, 0) for a copy on the CPU",
+                        (int)at.type, (int)at.id);
 }
 
 /* The consumer's stream is to wait for the values. */
@@ -197,8 +194,7 @@ static int use_stream(const spsh__py_array *array, PyObject *stream)
     if (device_of(array).type == DEVICE_CPU) {
         if (stream == Py_None)
             return 0;
-        PyErr_SetString(PyExc_BufferError, "an Array is on the CPU: stream is None");
-        return -1;
+        return SPSH_PY_FAIL(PyExc_BufferError, "an Array is on the CPU: stream is None");
     }
     long long handle = 1; /* the legacy default stream, as None */
     if (stream != Py_None)
@@ -240,12 +236,11 @@ PyObject *spsh__py_dlpack(PyObject *self, PyObject *args, PyObject *keywords)
     int copied = copy == Py_None ? to_host : PyObject_IsTrue(copy);
     if (copied < 0)
         return NULL;
-    if (copied != to_host && device_of(view).type != DEVICE_CPU) {
-        PyErr_SetString(PyExc_BufferError,
-                        "an Array in a device's memory is shared as it is, or copied to the CPU: "
-                        "copy is None or False, or dl_device (1, 0)");
-        return NULL;
-    }
+    if (copied != to_host && device_of(view).type != DEVICE_CPU)
+        return PyErr_Format(
+            PyExc_BufferError,
+            "an Array in a device's memory is shared as it is, or copied to the CPU: "
+            "copy is None or False, or dl_device (1, 0)");
     if (!to_host && use_stream(view, stream) != 0)
         return NULL;
     PyObject *array = self;

@@ -171,6 +171,5 @@ static PyType_Spec spec = {"speechshard.Featgen", sizeof(featgen), 0, Py_TPFLAGS
 
 int spsh__py_featgen_init(PyObject *module)
 {
-    PyObject *type = PyType_FromSpec(&spec);
-    return type == NULL ? -1 : PyModule_AddObject(module, "Featgen", type);
+    return spsh__py_add_type(module, "Featgen", &spec, &spsh__py.featgen);
 }

@@ -69,10 +69,8 @@ static int put_groups(const spsh_dataset *dataset, group_sums *sums)
     double seconds = 0;
     uint64_t count = spsh_dataset_group_count(dataset);
     for (uint64_t i = 0; i < count; i++) {
-        if (spsh_dataset_group_get(dataset, i, &group, &err) != SPSH_OK) {
-            spsh__py_raise(&err);
-            return -1;
-        }
+        if (spsh_dataset_group_get(dataset, i, &group, &err) != SPSH_OK)
+            return SPSH_PY_RAISE(&err);
         if (i > 0 && !same_name(first.domain, group.domain)) {
             if (put_domain(sums->domains, first.domain, utterances, seconds) != 0)
                 return -1;
@@ -125,10 +123,8 @@ static int put_served(PyObject *dict, const spsh_dataset *dataset)
 {
     spsh_error err = SPSH_ERROR_INIT;
     uint64_t skipped = 0;
-    if (spsh_dataset_skipped_positions(dataset, NULL, 0, &skipped, &err) != SPSH_OK) {
-        spsh__py_raise(&err);
-        return -1;
-    }
+    if (spsh_dataset_skipped_positions(dataset, NULL, 0, &skipped, &err) != SPSH_OK)
+        return SPSH_PY_RAISE(&err);
     const uint64_t all = spsh_dataset_info_get(dataset)->utterance_count;
     return spsh__py_dict_u64(dict, "served", all - skipped) == 0
                ? spsh__py_dict_u64(dict, "skipped", skipped)
@@ -141,8 +137,7 @@ static int add_language(PyObject *names, const spsh_dataset *dataset, uint32_t n
     spsh_bytes name = {NULL, 0};
     if (spsh_dataset_name(dataset, SPSH_NAME_LANGUAGE, number, &name, &err) == SPSH_OK)
         return spsh__py_list_take(names, spsh__py_text(name));
-    spsh__py_raise(&err);
-    return -1;
+    return SPSH_PY_RAISE(&err);
 }
 
 static PyObject *language_names(const spsh_dataset *dataset)
@@ -161,29 +156,17 @@ PyObject *spsh__py_info(const spsh_dataset *dataset)
 {
     PyObject *dict = PyDict_New();
     group_sums sums = {.domains = PyList_New(0), .splits = PyDict_New(), .rates = PyDict_New()};
-    int rc = dict == NULL || sums.domains == NULL || sums.splits == NULL || sums.rates == NULL
-                 ? -1
-                 : put_totals(dict, spsh_dataset_info_get(dataset));
-    if (rc == 0)
-        rc = put_served(dict, dataset);
-    if (rc == 0)
-        rc = put_groups(dataset, &sums);
-    if (rc == 0)
-        rc = spsh__py_dict_u64(dict, "samples", sums.samples);
-    if (rc == 0)
-        rc = spsh__py_dict_real(dict, "seconds", sums.seconds);
-    if (rc == 0)
-        rc = PyDict_SetItemString(dict, "domains", sums.domains);
-    if (rc == 0)
-        rc = PyDict_SetItemString(dict, "splits", sums.splits);
-    if (rc == 0)
-        rc = PyDict_SetItemString(dict, "sample_rates", sums.rates);
-    if (rc == 0)
-        rc = spsh__py_dict_take(dict, "languages", language_names(dataset));
+    if (dict == NULL || sums.domains == NULL || sums.splits == NULL || sums.rates == NULL ||
+        put_totals(dict, spsh_dataset_info_get(dataset)) != 0 || put_served(dict, dataset) != 0 ||
+        put_groups(dataset, &sums) != 0 || spsh__py_dict_u64(dict, "samples", sums.samples) != 0 ||
+        spsh__py_dict_real(dict, "seconds", sums.seconds) != 0 ||
+        PyDict_SetItemString(dict, "domains", sums.domains) != 0 ||
+        PyDict_SetItemString(dict, "splits", sums.splits) != 0 ||
+        PyDict_SetItemString(dict, "sample_rates", sums.rates) != 0 ||
+        spsh__py_dict_take(dict, "languages", language_names(dataset)) != 0)
+        Py_CLEAR(dict);
     Py_XDECREF(sums.domains);
     Py_XDECREF(sums.splits);
     Py_XDECREF(sums.rates);
-    if (rc != 0)
-        Py_CLEAR(dict);
     return dict;
 }

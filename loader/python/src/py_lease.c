@@ -188,6 +188,5 @@ int spsh__py_lease_open(spsh__py_lease *lease, const spsh_loader_options *option
     if (rc == SPSH_OK)
         return 0;
     spsh_options_rename(&err, option_names, sizeof(option_names) / sizeof(option_names[0]));
-    spsh__py_raise(&err);
-    return -1;
+    return SPSH_PY_RAISE(&err);
 }

@@ -14,6 +14,14 @@
 
 enum { WAIT_MS = 100 };
 
+typedef struct loader {
+    PyObject ob_base;
+    spsh__py_lease *lease; /* NULL when closed */
+    PyObject *log;         /* callable */
+    PyObject *domains;     /* names of the plan's, as a tuple */
+    bool busy;             /* one thread at a time */
+} loader;
+
 /* What a `for` iterates. */
 typedef struct served_epoch {
     PyObject ob_base;
@@ -22,7 +30,9 @@ typedef struct served_epoch {
 
 /* ---- who may use it ---- */
 
-spsh__py_lease *spsh__py_loader_enter(spsh__py_loader *self, bool exclusive)
+/* NULL with an exception set when closed, in another process or (exclusive) in use. Else ends with
+ * leave. */
+static spsh__py_lease *enter(loader *self, bool exclusive)
 {
     if (self->lease == NULL) {
         PyErr_SetString(PyExc_ValueError, "the loader is closed");
@@ -44,13 +54,66 @@ spsh__py_lease *spsh__py_loader_enter(spsh__py_loader *self, bool exclusive)
     return spsh__py_lease_hold(self->lease);
 }
 
-void spsh__py_loader_leave(spsh__py_loader *self, spsh__py_lease *lease, bool exclusive)
+static void leave(loader *self, spsh__py_lease *lease, bool exclusive)
 {
     if (exclusive)
         self->busy = false;
     spsh__py_log_drain(lease->log, self->log);
     spsh__py_lease_drop(lease);
 }
+
+typedef PyObject *(*lease_fn)(const spsh__py_lease *lease, void *argument);
+
+/* Call a function between enter and leave. */
+static PyObject *with_lease(PyObject *object, bool exclusive, lease_fn call, void *argument)
+{
+    loader *self = (loader *)object;
+    spsh__py_lease *lease = enter(self, exclusive);
+    if (lease == NULL)
+        return NULL;
+    PyObject *result = call(lease, argument);
+    leave(self, lease, exclusive);
+    return result;
+}
+
+/* A lease_fn that returns argument. */
+static PyObject *get_argument(const spsh__py_lease *lease, void *argument)
+{
+    (void)lease;
+    Py_INCREF((PyObject *)argument);
+    return (PyObject *)argument;
+}
+
+/* What a loader says of itself. */
+typedef struct report {
+    PyObject *(*make)(const spsh__py_lease *lease);
+    bool exclusive;
+} report;
+
+static PyObject *make_report(const spsh__py_lease *lease, void *argument)
+{
+    return ((const report *)argument)->make(lease);
+}
+
+/* closure: a report. */
+static PyObject *get_report(PyObject *object, void *closure)
+{
+    return with_lease(object, ((const report *)closure)->exclusive, make_report, closure);
+}
+
+static PyObject *epoch_number(const spsh__py_lease *lease)
+{
+    spsh__py_place place;
+    if (spsh__py_place_get(lease->loader, &place) != 0)
+        return NULL;
+    return PyLong_FromUnsignedLongLong(place.epoch);
+}
+
+static report plan_report = {spsh__py_plan_dict, false};
+static report stats_report = {spsh__py_stats_dict, false};
+static report bad_report = {spsh__py_bad_list, false};
+static report epoch_report = {epoch_number, true};
+static report state_report = {spsh__py_state_save, true};
 
 /* ---- open and close ---- */
 
@@ -71,7 +134,7 @@ static PyObject *log_callable(PyObject *given)
 }
 
 /* self->log is set; it may be called before this is done. */
-static int open_with(spsh__py_loader *self, PyObject *datasets, const spsh__py_config *config)
+static int open_with(loader *self, PyObject *datasets, const spsh__py_config *config)
 {
     PyObject *domains = NULL;
     spsh__py_lease *lease = spsh__py_lease_new(datasets, config->noise, config->rooms);
@@ -91,13 +154,11 @@ static int open_with(spsh__py_loader *self, PyObject *datasets, const spsh__py_c
 
 static int loader_init(PyObject *object, PyObject *args, PyObject *keywords)
 {
-    spsh__py_loader *self = (spsh__py_loader *)object;
+    loader *self = (loader *)object;
     PyObject *datasets = NULL;
     spsh__py_config config;
-    if (self->log != NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "the loader is open already");
-        return -1;
-    }
+    if (self->log != NULL)
+        return SPSH_PY_FAIL(PyExc_RuntimeError, "the loader is open already");
     if (!PyArg_ParseTuple(args, "O:Loader", &datasets))
         return -1;
     int rc = spsh__py_config_parse(keywords, &config);
@@ -111,29 +172,31 @@ static int loader_init(PyObject *object, PyObject *args, PyObject *keywords)
     return rc;
 }
 
-static PyObject *loader_close(PyObject *object, PyObject *unused)
+static void drop_lease(loader *self)
 {
-    (void)unused;
-    spsh__py_loader *self = (spsh__py_loader *)object;
     spsh__py_lease *lease = self->lease;
     self->lease = NULL;
     spsh__py_lease_drop(lease);
+}
+
+static PyObject *loader_close(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    drop_lease((loader *)object);
     Py_RETURN_NONE;
 }
 
 static int loader_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(object));
-    Py_VISIT(((spsh__py_loader *)object)->log);
+    Py_VISIT(((loader *)object)->log);
     return 0;
 }
 
 static int loader_clear(PyObject *object)
 {
-    spsh__py_loader *self = (spsh__py_loader *)object;
-    spsh__py_lease *lease = self->lease;
-    self->lease = NULL;
-    spsh__py_lease_drop(lease);
+    loader *self = (loader *)object;
+    drop_lease(self);
     Py_CLEAR(self->log);
     Py_CLEAR(self->domains);
     return 0;
@@ -152,24 +215,13 @@ static void loader_dealloc(PyObject *object)
 static PyObject *loader_enter(PyObject *object, PyObject *unused)
 {
     (void)unused;
-    spsh__py_loader *self = (spsh__py_loader *)object;
-    spsh__py_lease *lease = spsh__py_loader_enter(self, false);
-    if (lease == NULL)
-        return NULL;
-    spsh__py_loader_leave(self, lease, false);
-    Py_INCREF(object);
-    return object;
-}
-
-static PyObject *loader_exit(PyObject *object, PyObject *args)
-{
-    return loader_close(object, args);
+    return with_lease(object, false, get_argument, object);
 }
 
 /* ---- iterating ---- */
 
 /* SPSH_E_TIMEOUT does not come out of here; SPSH_E_CANCELED may mean that an exception is set. */
-static spsh_status wait_for_batch(spsh__py_loader *self, const spsh__py_lease *lease,
+static spsh_status wait_for_batch(loader *self, const spsh__py_lease *lease,
                                   const spsh_batch **ret_batch, spsh_error *err)
 {
     spsh_status rc = SPSH_E_TIMEOUT;
@@ -191,12 +243,12 @@ static spsh_status wait_for_batch(spsh__py_loader *self, const spsh__py_lease *l
 }
 
 /* The next batch; NULL without an exception at the end of an epoch. */
-static PyObject *take_batch(spsh__py_loader *self)
+static PyObject *take_batch(loader *self)
 {
     const spsh_batch *batch = NULL;
     spsh_error err = SPSH_ERROR_INIT;
     PyObject *result = NULL;
-    spsh__py_lease *lease = spsh__py_loader_enter(self, true);
+    spsh__py_lease *lease = enter(self, true);
     if (lease == NULL)
         return NULL;
     spsh_status rc = wait_for_batch(self, lease, &batch, &err);
@@ -205,23 +257,21 @@ static PyObject *take_batch(spsh__py_loader *self)
                                     spsh_loader_slots_free(lease->loader) == 0);
     else if (rc != SPSH_E_END && PyErr_Occurred() == NULL)
         spsh__py_raise(&err);
-    spsh__py_loader_leave(self, lease, true);
+    leave(self, lease, true);
     return result;
 }
 
 static PyObject *loader_iter(PyObject *object)
 {
-    spsh__py_loader *self = (spsh__py_loader *)object;
-    spsh__py_lease *lease = spsh__py_loader_enter(self, false);
-    if (lease == NULL)
+    PyObject *usable = loader_enter(object, NULL);
+    if (usable == NULL)
         return NULL;
-    spsh__py_loader_leave(self, lease, false);
     allocfunc alloc = __extension__(allocfunc) PyType_GetSlot(spsh__py.epoch, Py_tp_alloc);
     PyObject *iterator = alloc(spsh__py.epoch, 0);
-    if (iterator != NULL) {
-        Py_INCREF(object);
-        ((served_epoch *)iterator)->loader = object;
-    }
+    if (iterator == NULL)
+        Py_DECREF(usable);
+    else
+        ((served_epoch *)iterator)->loader = usable;
     return iterator;
 }
 
@@ -231,7 +281,7 @@ static PyObject *epoch_next(PyObject *object)
     served_epoch *self = (served_epoch *)object;
     if (self->loader == NULL)
         return NULL;
-    PyObject *batch = take_batch((spsh__py_loader *)self->loader);
+    PyObject *batch = take_batch((loader *)self->loader);
     if (batch == NULL && PyErr_Occurred() == NULL)
         Py_CLEAR(self->loader);
     return batch;
@@ -268,8 +318,8 @@ static void epoch_dealloc(PyObject *object)
 /* Calls of next in the epoch that the loader stands in. */
 static Py_ssize_t loader_length(PyObject *object)
 {
-    spsh__py_loader *self = (spsh__py_loader *)object;
-    spsh__py_lease *lease = spsh__py_loader_enter(self, true);
+    loader *self = (loader *)object;
+    spsh__py_lease *lease = enter(self, true);
     if (lease == NULL)
         return -1;
     spsh_error err = SPSH_ERROR_INIT;
@@ -284,7 +334,7 @@ static Py_ssize_t loader_length(PyObject *object)
         if (rc != SPSH_OK)
             spsh__py_raise(&err);
     }
-    spsh__py_loader_leave(self, lease, true);
+    leave(self, lease, true);
     return failed || rc != SPSH_OK ? -1 : (Py_ssize_t)calls;
 }
 
@@ -297,15 +347,28 @@ static int loader_bool(PyObject *object)
 
 /* ---- where it stands ---- */
 
-static PyObject *seek_to(const spsh__py_lease *lease, uint64_t epoch, uint64_t step)
+/* A lease_fn; argument: a spsh__py_place, whose batches are steps. */
+static PyObject *seek_to(const spsh__py_lease *lease, void *argument)
 {
+    const spsh__py_place *place = (spsh__py_place *)argument;
     spsh_error err = SPSH_ERROR_INIT;
     spsh_status rc = SPSH_OK;
     Py_BEGIN_ALLOW_THREADS;
-    rc = spsh_loader_seek(lease->loader, epoch, step, &err);
+    rc = spsh_loader_seek(lease->loader, place->epoch, place->batches, &err);
     Py_END_ALLOW_THREADS;
     if (rc != SPSH_OK)
         return spsh__py_raise(&err);
+    Py_RETURN_NONE;
+}
+
+/* The same; but nothing happens when the loader stands in the epoch already. */
+static PyObject *enter_epoch(const spsh__py_lease *lease, void *argument)
+{
+    spsh__py_place now;
+    if (spsh__py_place_get(lease->loader, &now) != 0)
+        return NULL;
+    if (now.epoch != ((spsh__py_place *)argument)->epoch)
+        return seek_to(lease, argument);
     Py_RETURN_NONE;
 }
 
@@ -314,135 +377,58 @@ static int check_place(long long epoch, long long step)
 {
     if (epoch >= 0 && step >= 0)
         return 0;
-    PyErr_SetString(PyExc_ValueError, "epochs and steps count from 0");
-    return -1;
+    return SPSH_PY_FAIL(PyExc_ValueError, "epochs and steps count from 0");
 }
 
 static PyObject *loader_seek(PyObject *object, PyObject *args, PyObject *keywords)
 {
     static char epoch_name[] = "epoch", step_name[] = "step";
     static char *names[] = {epoch_name, step_name, NULL};
-    spsh__py_loader *self = (spsh__py_loader *)object;
     long long epoch = 0, step = 0;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "L|L:seek", names, &epoch, &step) ||
         check_place(epoch, step) != 0)
         return NULL;
-    spsh__py_lease *lease = spsh__py_loader_enter(self, true);
-    if (lease == NULL)
-        return NULL;
-    PyObject *result = seek_to(lease, (uint64_t)epoch, (uint64_t)step);
-    spsh__py_loader_leave(self, lease, true);
-    return result;
+    spsh__py_place place = {(uint64_t)epoch, (uint64_t)step};
+    return with_lease(object, true, seek_to, &place);
 }
 
 static PyObject *loader_set_epoch(PyObject *object, PyObject *number)
 {
-    spsh__py_loader *self = (spsh__py_loader *)object;
-    spsh__py_place place;
-    long long epoch = PyLong_AsLongLong(number);
+    const long long epoch = PyLong_AsLongLong(number);
     if ((epoch == -1 && PyErr_Occurred() != NULL) || check_place(epoch, 0) != 0)
         return NULL;
-    spsh__py_lease *lease = spsh__py_loader_enter(self, true);
-    if (lease == NULL)
-        return NULL;
-    PyObject *result = NULL;
-    if (spsh__py_place_get(lease->loader, &place) == 0) {
-        if (place.epoch == (uint64_t)epoch) {
-            Py_INCREF(Py_None);
-            result = Py_None;
-        } else {
-            result = seek_to(lease, (uint64_t)epoch, 0);
-        }
-    }
-    spsh__py_loader_leave(self, lease, true);
-    return result;
-}
-
-static PyObject *get_epoch(PyObject *object, void *unused)
-{
-    (void)unused;
-    spsh__py_loader *self = (spsh__py_loader *)object;
-    spsh__py_place place;
-    spsh__py_lease *lease = spsh__py_loader_enter(self, true);
-    if (lease == NULL)
-        return NULL;
-    int failed = spsh__py_place_get(lease->loader, &place);
-    spsh__py_loader_leave(self, lease, true);
-    return failed ? NULL : PyLong_FromUnsignedLongLong(place.epoch);
+    spsh__py_place place = {(uint64_t)epoch, 0};
+    return with_lease(object, true, enter_epoch, &place);
 }
 
 static PyObject *loader_state_dict(PyObject *object, PyObject *unused)
 {
     (void)unused;
-    spsh__py_loader *self = (spsh__py_loader *)object;
-    spsh__py_lease *lease = spsh__py_loader_enter(self, true);
-    if (lease == NULL)
-        return NULL;
-    PyObject *state = spsh__py_state_save(lease->loader);
-    spsh__py_loader_leave(self, lease, true);
-    return state;
+    return get_report(object, &state_report);
 }
 
 static PyObject *loader_load_state_dict(PyObject *object, PyObject *state)
 {
-    spsh__py_loader *self = (spsh__py_loader *)object;
-    spsh__py_lease *lease = spsh__py_loader_enter(self, true);
+    loader *self = (loader *)object;
+    spsh__py_lease *lease = enter(self, true);
     if (lease == NULL)
         return NULL;
     int failed = spsh__py_state_load(lease->loader, state);
-    spsh__py_loader_leave(self, lease, true);
+    leave(self, lease, true);
     if (failed)
         return NULL;
     Py_RETURN_NONE;
 }
 
-/* ---- about it ---- */
-
-static PyObject *get_plan(PyObject *object, void *unused)
-{
-    (void)unused;
-    spsh__py_loader *self = (spsh__py_loader *)object;
-    spsh__py_lease *lease = spsh__py_loader_enter(self, false);
-    if (lease == NULL)
-        return NULL;
-    PyObject *plan = spsh__py_plan_dict(spsh_loader_plan(lease->loader));
-    spsh__py_loader_leave(self, lease, false);
-    return plan;
-}
-
-static PyObject *get_stats(PyObject *object, void *unused)
-{
-    (void)unused;
-    spsh__py_loader *self = (spsh__py_loader *)object;
-    spsh__py_lease *lease = spsh__py_loader_enter(self, false);
-    if (lease == NULL)
-        return NULL;
-    PyObject *stats = spsh__py_stats_dict(lease->loader);
-    spsh__py_loader_leave(self, lease, false);
-    return stats;
-}
-
-static PyObject *get_bad_records(PyObject *object, void *unused)
-{
-    (void)unused;
-    spsh__py_loader *self = (spsh__py_loader *)object;
-    spsh__py_lease *lease = spsh__py_loader_enter(self, false);
-    if (lease == NULL)
-        return NULL;
-    PyObject *bad = spsh__py_bad_list(lease);
-    spsh__py_loader_leave(self, lease, false);
-    return bad;
-}
-
 static PyGetSetDef properties[] = {
-    {"epoch",       get_epoch,       NULL, "That the next batch is of.",                       NULL},
-    {"plan",        get_plan,        NULL,
+    {"epoch",       get_report, NULL, "That the next batch is of.",                       &epoch_report},
+    {"plan",        get_report, NULL,
      "What is served, as a dict: utterances, seconds, why others are not, and a list of domains\n"
-     "(name, dataset, utterances, seconds, share, passes in an epoch).",                       NULL},
-    {"stats",       get_stats,       NULL, "Counters since the loader was opened, as a dict.", NULL},
-    {"bad_records", get_bad_records, NULL,
-     "What was left out because it could not be read, as a list of dicts.",                    NULL},
-    {NULL,          NULL,            NULL, NULL,                                               NULL},
+     "(name, dataset, utterances, seconds, share, passes in an epoch).",                  &plan_report },
+    {"stats",       get_report, NULL, "Counters since the loader was opened, as a dict.", &stats_report},
+    {"bad_records", get_report, NULL,
+     "What was left out because it could not be read, as a list of dicts.",               &bad_report  },
+    {NULL,          NULL,       NULL, NULL,                                               NULL         },
 };
 
 static PyMethodDef methods[] = {
@@ -467,7 +453,7 @@ static PyMethodDef methods[] = {
      "the\n"
      "last of them."                                                                           },
     {"__enter__",       loader_enter,                  METH_NOARGS,                  NULL      },
-    {"__exit__",        loader_exit,                   METH_VARARGS,                 NULL      },
+    {"__exit__",        loader_close,                  METH_VARARGS,                 NULL      },
     {NULL,              NULL,                          0,                            NULL      },
 };
 
@@ -482,7 +468,7 @@ static PyType_Slot slots[] = {
     SPSH_PY_SLOT(Py_nb_bool, loader_bool),        {0, NULL},
 };
 
-static PyType_Spec spec = {"speechshard.Loader", sizeof(spsh__py_loader), 0,
+static PyType_Spec spec = {"speechshard.Loader", sizeof(loader), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
 
 static PyType_Slot epoch_slots[] = {
@@ -500,13 +486,7 @@ static PyType_Spec epoch_spec = {"speechshard._Epoch", sizeof(served_epoch), 0,
 
 int spsh__py_loader_init(PyObject *module)
 {
-    spsh__py.epoch = (PyTypeObject *)PyType_FromSpec(&epoch_spec);
-    if (spsh__py.epoch == NULL)
+    if (spsh__py_add_type(NULL, NULL, &epoch_spec, &spsh__py.epoch) != 0)
         return -1;
-    PyObject *type = PyType_FromSpec(&spec);
-    if (type == NULL)
-        return -1;
-    spsh__py.loader = (PyTypeObject *)type;
-    Py_INCREF(type);
-    return PyModule_AddObject(module, "Loader", type);
+    return spsh__py_add_type(module, "Loader", &spec, &spsh__py.loader);
 }

@@ -10,6 +10,17 @@ PyObject *spsh__py_no_new(PyTypeObject *type, PyObject *args, PyObject *keywords
     return PyErr_Format(PyExc_TypeError, "%S is not made by calling it", (PyObject *)type);
 }
 
+int spsh__py_add_type(PyObject *module, const char *name, PyType_Spec *spec,
+                      PyTypeObject **ret_type)
+{
+    PyObject *type = PyType_FromSpec(spec);
+    *ret_type = (PyTypeObject *)type;
+    if (type == NULL || name == NULL)
+        return type == NULL ? -1 : 0;
+    Py_INCREF(type); /* the module takes one, the globals keep the other */
+    return PyModule_AddObject(module, name, type);
+}
+
 static char module_doc[] = "The C part of speechshard; import speechshard instead.";
 
 static struct PyModuleDef definition = {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "py_binding.h"
+#include "speechshard/inside.h"
 
 /* Words that an option takes, and what they mean. The last one has no word. */
 typedef struct choice {
@@ -35,17 +36,14 @@ static void *place_of(const option_row *option, spsh__py_config *config)
 static int read_u64(const option_row *option, PyObject *value, uint64_t max, uint64_t *ret_number)
 {
     PyObject *index = PyNumber_Index(value);
-    if (index == NULL) {
-        PyErr_Format(PyExc_TypeError, "%s must be an integer", option->name);
-        return -1;
-    }
+    if (index == NULL)
+        return SPSH_PY_FAIL(PyExc_TypeError, "%s must be an integer", option->name);
     *ret_number = PyLong_AsUnsignedLongLong(index);
     Py_DECREF(index);
     if (PyErr_Occurred() == NULL && *ret_number <= max)
         return 0;
-    PyErr_Format(PyExc_ValueError, "%s must be an integer from 0 to %llu", option->name,
-                 (unsigned long long)max);
-    return -1;
+    return SPSH_PY_FAIL(PyExc_ValueError, "%s must be an integer from 0 to %llu", option->name,
+                        (unsigned long long)max);
 }
 
 static int parse_u64(const option_row *option, PyObject *value, spsh__py_config *config)
@@ -62,26 +60,25 @@ static int parse_u32(const option_row *option, PyObject *value, spsh__py_config 
     return 0;
 }
 
+static int read_real(const option_row *option, PyObject *value, double *ret_number)
+{
+    *ret_number = PyFloat_AsDouble(value);
+    if (*ret_number == -1.0 && PyErr_Occurred() != NULL)
+        return SPSH_PY_FAIL(PyExc_TypeError, "%s must be a number", option->name);
+    return 0;
+}
+
 static int parse_real(const option_row *option, PyObject *value, spsh__py_config *config)
 {
-    double number = PyFloat_AsDouble(value);
-    if (number == -1.0 && PyErr_Occurred() != NULL) {
-        PyErr_Format(PyExc_TypeError, "%s must be a number", option->name);
-        return -1;
-    }
-    *(double *)place_of(option, config) = number;
-    return 0;
+    return read_real(option, value, (double *)place_of(option, config));
 }
 
 static int parse_single(const option_row *option, PyObject *value, spsh__py_config *config)
 {
-    double number = PyFloat_AsDouble(value);
-    if (number == -1.0 && PyErr_Occurred() != NULL) {
-        PyErr_Format(PyExc_TypeError, "%s must be a number", option->name);
-        return -1;
-    }
+    double number = 0;
+    const int rc = read_real(option, value, &number);
     *(float *)place_of(option, config) = (float)number;
-    return 0;
+    return rc;
 }
 
 /* ---- words ---- */
@@ -132,10 +129,9 @@ static int parse_channel(const option_row *option, PyObject *value, spsh__py_con
     }
     if (read_u64(option, value, INT32_MAX, &number) != 0)
         return -1;
-    if (number == 0) {
-        PyErr_SetString(PyExc_ValueError, "channel must be \"mix\", \"all\" or a number from 1");
-        return -1;
-    }
+    if (number == 0)
+        return SPSH_PY_FAIL(PyExc_ValueError,
+                            "channel must be \"mix\", \"all\" or a number from 1");
     *channel = (int32_t)number;
     return 0;
 }
@@ -153,8 +149,7 @@ static int parse_shuffle(const option_row *option, PyObject *value, spsh__py_con
         return -1;
     if (config->plan.shuffle_block_utterances > 0)
         return 0;
-    PyErr_SetString(PyExc_ValueError, "shuffle must be True, False or a number from 1");
-    return -1;
+    return SPSH_PY_FAIL(PyExc_ValueError, "shuffle must be True, False or a number from 1");
 }
 
 static int parse_drop_last(const option_row *option, PyObject *value, spsh__py_config *config)
@@ -204,48 +199,55 @@ static PyObject *name_tuple(const option_row *option, PyObject *value)
     return tuple;
 }
 
-/* Returns an array that the caller frees; NULL with an exception set. */
-static const char **read_names(const option_row *option, PyObject *value, spsh__py_config *config,
-                               uint32_t *ret_count)
+/* An array that is kept as long as the strings are; NULL with an exception set. */
+static void *keep_array(spsh__py_config *config, Py_ssize_t count, size_t element_bytes)
+{
+    const size_t size_bytes = ((size_t)count + 1) * element_bytes;
+    PyObject *bytes = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)size_bytes);
+    void *array = bytes == NULL ? NULL : PyByteArray_AsString(bytes);
+    if (array != NULL)
+        memset(array, 0, size_bytes);
+    if (array != NULL && PyList_Append(config->kept, bytes) != 0)
+        array = NULL;
+    Py_XDECREF(bytes);
+    return array;
+}
+
+static int read_names(const option_row *option, PyObject *value, spsh__py_config *config,
+                      const char *const **ret_names, uint32_t *ret_count)
 {
     PyObject *tuple = name_tuple(option, value);
-    Py_ssize_t count = tuple == NULL ? 0 : PyTuple_Size(tuple);
-    const char **names = NULL;
-    if (tuple != NULL)
-        names = (const char **)calloc((size_t)count + 1, sizeof(*names));
-    if (tuple != NULL && names == NULL)
-        PyErr_NoMemory();
-    for (Py_ssize_t i = 0; names != NULL && i < count; i++) {
+    if (tuple == NULL)
+        return -1;
+    const Py_ssize_t count = PyTuple_Size(tuple);
+    const char **names = (const char **)keep_array(config, count, sizeof(char *));
+    int rc = names == NULL ? -1 : 0;
+    for (Py_ssize_t i = 0; rc == 0 && i < count; i++) {
         names[i] = keep(config, spsh__py_utf8(PyTuple_GetItem(tuple, i), option->name));
-        if (names[i] == NULL) {
-            free(names);
-            names = NULL;
-        }
+        rc = names[i] == NULL ? -1 : 0;
     }
-    Py_XDECREF(tuple);
+    Py_DECREF(tuple);
+    *ret_names = names;
     *ret_count = (uint32_t)count;
-    return names;
+    return rc;
 }
 
 static int parse_splits(const option_row *option, PyObject *value, spsh__py_config *config)
 {
-    config->splits = read_names(option, value, config, &config->plan.split_count);
-    config->plan.splits = config->splits;
-    return config->splits == NULL ? -1 : 0;
+    spsh_plan_options *plan = &config->plan;
+    return read_names(option, value, config, &plan->splits, &plan->split_count);
 }
 
 static int parse_domains(const option_row *option, PyObject *value, spsh__py_config *config)
 {
-    config->domains = read_names(option, value, config, &config->plan.domain_count);
-    config->plan.domains = config->domains;
-    return config->domains == NULL ? -1 : 0;
+    spsh_plan_options *plan = &config->plan;
+    return read_names(option, value, config, &plan->domains, &plan->domain_count);
 }
 
 static int parse_languages(const option_row *option, PyObject *value, spsh__py_config *config)
 {
-    config->languages = read_names(option, value, config, &config->plan.language_count);
-    config->plan.languages = config->languages;
-    return config->languages == NULL ? -1 : 0;
+    spsh_plan_options *plan = &config->plan;
+    return read_names(option, value, config, &plan->languages, &plan->language_count);
 }
 
 /* "name", or (number of the dataset, "name"). */
@@ -268,20 +270,15 @@ static int parse_weights(const option_row *option, PyObject *value, spsh__py_con
 {
     Py_ssize_t at = 0;
     PyObject *key = NULL, *number = NULL;
-    if (!PyDict_Check(value)) {
-        PyErr_SetString(PyExc_TypeError, "weights must be a dict of domains to numbers");
-        return -1;
-    }
-    config->weights =
-        (spsh_weight *)calloc((size_t)PyDict_Size(value) + 1, sizeof(*config->weights));
-    if (config->weights == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
+    if (!PyDict_Check(value))
+        return SPSH_PY_FAIL(PyExc_TypeError, "weights must be a dict of domains to numbers");
     spsh_plan_options *plan = &config->plan;
-    plan->weights = config->weights;
-    while (PyDict_Next(value, &at, &key, &number)) {
-        spsh_weight *weight = &config->weights[plan->weight_count++];
+    spsh_weight *weight = (spsh_weight *)keep_array(config, PyDict_Size(value), sizeof(*weight));
+    if (weight == NULL)
+        return -1;
+    plan->weights = weight;
+    for (; PyDict_Next(value, &at, &key, &number); weight++) {
+        plan->weight_count++;
         if (read_weight_key(option, key, config, weight) != 0)
             return -1;
         weight->weight = PyFloat_AsDouble(number);
@@ -293,85 +290,67 @@ static int parse_weights(const option_row *option, PyObject *value, spsh__py_con
 
 /* ---- features ---- */
 
-/* Texts are read by the library; whatever is wrong with one is wrong with an argument. */
-static int raise_text(spsh_error *err)
+/* The library reads the text; whatever is wrong with one is wrong with an argument. */
+static int check_text(spsh_status rc, spsh_error *err)
 {
     err->status = SPSH_E_INVALID_ARG;
-    spsh__py_raise(err);
-    return -1;
+    return rc == SPSH_OK ? 0 : SPSH_PY_RAISE(err);
 }
 
 static int parse_features(const option_row *option, PyObject *value, spsh__py_config *config)
 {
     spsh_error err = SPSH_ERROR_INIT;
-    PyObject *bytes = spsh__py_utf8(value, option->name);
-    if (bytes == NULL)
+    const char *text = keep(config, spsh__py_utf8(value, option->name));
+    if (text == NULL)
         return -1;
-    spsh_status rc = spsh_feature_options_parse(PyBytes_AsString(bytes), &config->features, &err);
-    Py_DECREF(bytes);
     config->options.features = &config->features;
-    return rc == SPSH_OK ? 0 : raise_text(&err);
+    return check_text(spsh_feature_options_parse(text, &config->features, &err), &err);
 }
 
 static int parse_augment(const option_row *option, PyObject *value, spsh__py_config *config)
 {
     spsh_error err = SPSH_ERROR_INIT;
-    PyObject *bytes = spsh__py_utf8(value, option->name);
-    if (bytes == NULL)
+    const char *text = keep(config, spsh__py_utf8(value, option->name));
+    if (text == NULL)
         return -1;
-    spsh_status rc = spsh_augment_options_parse(PyBytes_AsString(bytes), &config->augment, &err);
-    Py_DECREF(bytes);
     config->options.augment = &config->augment;
-    return rc == SPSH_OK ? 0 : raise_text(&err);
+    return check_text(spsh_augment_options_parse(text, &config->augment, &err), &err);
 }
 
 /* "cpu", "cuda" or "cuda:1". */
 static int parse_device(const option_row *option, PyObject *value, spsh__py_config *config)
 {
-    static const char prefix[] = "cuda";
-    PyObject *bytes = spsh__py_utf8(value, option->name);
-    if (bytes == NULL)
+    uint64_t number = 0;
+    const char *text = keep(config, spsh__py_utf8(value, option->name));
+    if (text == NULL)
         return -1;
-    const char *text = PyBytes_AsString(bytes);
-    unsigned long number = 0;
-    char *end = NULL;
-    bool is_good = strcmp(text, "cpu") == 0 || strcmp(text, prefix) == 0;
-    config->device = strcmp(text, prefix) == 0 ? 0 : -1;
-    if (!is_good && strncmp(text, "cuda:", 5) == 0 && text[5] >= '0' && text[5] <= '9') {
-        number = strtoul(text + 5, &end, 10);
-        is_good = *end == '\0' && number <= UINT16_MAX;
-        config->device = (int64_t)number;
-    }
-    Py_DECREF(bytes);
-    if (is_good)
+    if (strcmp(text, "cpu") == 0)
         return 0;
-    PyErr_SetString(PyExc_ValueError, "device must be \"cpu\", \"cuda\" or \"cuda:1\"");
-    return -1;
-}
-
-/* What they are is found out when they are opened. */
-static int parse_noise(const option_row *option, PyObject *value, spsh__py_config *config)
-{
-    (void)option;
-    config->noise = value;
+    bool is_good = strncmp(text, "cuda", 4) == 0;
+    if (is_good && text[4] == ':') {
+        text += 5;
+        is_good = spsh__take_digits(&text, UINT16_MAX, &number) && *text == '\0';
+    } else {
+        is_good = is_good && text[4] == '\0';
+    }
+    if (!is_good)
+        return SPSH_PY_FAIL(PyExc_ValueError, "device must be \"cpu\", \"cuda\" or \"cuda:1\"");
+    config->device = (int64_t)number;
     return 0;
 }
 
-static int parse_rooms(const option_row *option, PyObject *value, spsh__py_config *config)
+/* Datasets: opened later. */
+static int parse_object(const option_row *option, PyObject *value, spsh__py_config *config)
 {
-    (void)option;
-    config->rooms = value;
+    *(PyObject **)place_of(option, config) = value;
     return 0;
 }
 
 static int parse_log(const option_row *option, PyObject *value, spsh__py_config *config)
 {
-    (void)option;
-    config->log = value;
-    if (PyCallable_Check(value))
-        return 0;
-    PyErr_SetString(PyExc_TypeError, "log must be callable: log(level, text)");
-    return -1;
+    if (!PyCallable_Check(value))
+        return SPSH_PY_FAIL(PyExc_TypeError, "log must be callable: log(level, text)");
+    return parse_object(option, value, config);
 }
 
 /* ---- the table ---- */
@@ -460,8 +439,8 @@ static const option_row options[] = {
     {"feature_dtype",      parse_word,      AT(options.feature_dtype),         dtypes      },
     {"feature_padding",    parse_single,    AT(options.feature_padding),       NULL        },
     {"augment",            parse_augment,   0,                                 NULL        },
-    {"noise",              parse_noise,     0,                                 NULL        },
-    {"rooms",              parse_rooms,     0,                                 NULL        },
+    {"noise",              parse_object,    AT(noise),                         NULL        },
+    {"rooms",              parse_object,    AT(rooms),                         NULL        },
     {"sample_rate_hz",     parse_u32,       AT(plan.sample_rate_hz),           NULL        },
     {"channel",            parse_channel,   AT(options.channel),               channels    },
     {"shuffle",            parse_shuffle,   AT(plan.shuffle_block_utterances), NULL        },
@@ -479,7 +458,7 @@ static const option_row options[] = {
     {"cache_dir",          parse_path,      AT(plan.cache_dir),                NULL        },
     {"device",             parse_device,    0,                                 NULL        },
     {"decode",             parse_word,      AT(options.decode),                decodes     },
-    {"log",                parse_log,       0,                                 NULL        },
+    {"log",                parse_log,       AT(log),                           NULL        },
 };
 
 static const option_row *find_option(PyObject *name)
@@ -520,8 +499,4 @@ int spsh__py_config_parse(PyObject *keywords, spsh__py_config *config)
 void spsh__py_config_clear(spsh__py_config *config)
 {
     Py_CLEAR(config->kept);
-    free(config->splits);
-    free(config->domains);
-    free(config->languages);
-    free(config->weights);
 }

@@ -56,8 +56,9 @@ static int put_plan_counts(PyObject *dict, const spsh_plan_info *info)
     return 0;
 }
 
-PyObject *spsh__py_plan_dict(const spsh_plan *plan)
+PyObject *spsh__py_plan_dict(const spsh__py_lease *lease)
 {
+    const spsh_plan *plan = spsh_loader_plan(lease->loader);
     const spsh_plan_info *info = spsh_plan_info_get(plan);
     PyObject *dict = PyDict_New();
     if (dict == NULL)
@@ -97,14 +98,14 @@ PyObject *spsh__py_plan_domain_names(const spsh_plan *plan)
 
 /* ---- counters ---- */
 
-PyObject *spsh__py_stats_dict(const spsh_loader *loader)
+PyObject *spsh__py_stats_dict(const spsh__py_lease *lease)
 {
     /* It may grow by a digit between two calls. */
-    size_t capacity = spsh_loader_stats_json(loader, NULL, 0) + 256;
+    size_t capacity = spsh_loader_stats_json(lease->loader, NULL, 0) + 256;
     char *text = (char *)malloc(capacity);
     if (text == NULL)
         return PyErr_NoMemory();
-    spsh_loader_stats_json(loader, text, capacity);
+    spsh_loader_stats_json(lease->loader, text, capacity);
     PyObject *json = PyImport_ImportModule("json");
     PyObject *dict = json == NULL ? NULL : PyObject_CallMethod(json, "loads", "s", text);
     Py_XDECREF(json);
@@ -139,8 +140,7 @@ static int add_bad(PyObject *list, const spsh__py_lease *lease, uint64_t number)
     spsh_bad_record bad;
     if (spsh_loader_bad_get(lease->loader, number, &bad, &err) == SPSH_OK)
         return spsh__py_list_take(list, bad_dict(lease, &bad));
-    spsh__py_raise(&err);
-    return -1;
+    return SPSH_PY_RAISE(&err);
 }
 
 PyObject *spsh__py_bad_list(const spsh__py_lease *lease)

@@ -9,16 +9,9 @@
 #include <string.h>
 
 #include "py_binding.h"
+#include "speechshard/inside.h"
 
 enum { STATE_VERSION = 1, EPOCH_AT = 40, BATCHES_AT = 48 };
-
-static uint64_t get_u64le(const uint8_t *bytes)
-{
-    uint64_t value = 0;
-    for (int i = 7; i >= 0; i--)
-        value = value << 8 | bytes[i];
-    return value;
-}
 
 /* The cursor as bytes. */
 static PyObject *save_cursor(const spsh_loader *loader)
@@ -40,7 +33,8 @@ static PyObject *save_cursor(const spsh_loader *loader)
 static spsh__py_place read_place(PyObject *cursor)
 {
     const uint8_t *bytes = (const uint8_t *)PyBytes_AsString(cursor);
-    return (spsh__py_place){get_u64le(bytes + EPOCH_AT), get_u64le(bytes + BATCHES_AT)};
+    return (spsh__py_place){spsh__load_u64le(bytes + EPOCH_AT),
+                            spsh__load_u64le(bytes + BATCHES_AT)};
 }
 
 int spsh__py_place_get(const spsh_loader *loader, spsh__py_place *ret_place)
@@ -53,25 +47,21 @@ int spsh__py_place_get(const spsh_loader *loader, spsh__py_place *ret_place)
     return 0;
 }
 
-PyObject *spsh__py_state_save(const spsh_loader *loader)
+PyObject *spsh__py_state_save(const spsh__py_lease *lease)
 {
-    PyObject *cursor = save_cursor(loader);
+    PyObject *cursor = save_cursor(lease->loader);
     PyObject *dict = cursor == NULL ? NULL : PyDict_New();
     if (dict == NULL) {
         Py_XDECREF(cursor);
         return NULL;
     }
     spsh__py_place place = read_place(cursor);
-    int rc = spsh__py_dict_u64(dict, "version", STATE_VERSION);
-    if (rc == 0)
-        rc = spsh__py_dict_u64(dict, "epoch", place.epoch);
-    if (rc == 0)
-        rc = spsh__py_dict_u64(dict, "batches", place.batches);
-    if (rc == 0)
-        rc = spsh__py_dict_take(dict, "cursor", PyObject_CallMethod(cursor, "hex", NULL));
-    Py_DECREF(cursor);
-    if (rc != 0)
+    if (spsh__py_dict_u64(dict, "version", STATE_VERSION) != 0 ||
+        spsh__py_dict_u64(dict, "epoch", place.epoch) != 0 ||
+        spsh__py_dict_u64(dict, "batches", place.batches) != 0 ||
+        spsh__py_dict_take(dict, "cursor", PyObject_CallMethod(cursor, "hex", NULL)) != 0)
         Py_CLEAR(dict);
+    Py_DECREF(cursor);
     return dict;
 }
 
@@ -80,10 +70,8 @@ static PyObject *state_cursor(PyObject *state)
 {
     PyObject *version = PyDict_Check(state) ? PyDict_GetItemString(state, "version") : NULL;
     PyObject *hex = version == NULL ? NULL : PyDict_GetItemString(state, "cursor");
-    if (hex == NULL || !PyLong_Check(version) || !PyUnicode_Check(hex)) {
-        PyErr_SetString(PyExc_ValueError, "this is not a state that state_dict() gave");
-        return NULL;
-    }
+    if (hex == NULL || !PyLong_Check(version) || !PyUnicode_Check(hex))
+        return PyErr_Format(PyExc_ValueError, "this is not a state that state_dict() gave");
     long number = PyLong_AsLong(version);
     if (number != STATE_VERSION) {
         PyErr_Clear(); /* of a number that does not fit */
@@ -106,8 +94,5 @@ int spsh__py_state_load(spsh_loader *loader, PyObject *state)
     rc = spsh_loader_cursor_restore(loader, bytes, size, &err);
     Py_END_ALLOW_THREADS;
     Py_DECREF(cursor);
-    if (rc == SPSH_OK)
-        return 0;
-    spsh__py_raise(&err);
-    return -1;
+    return rc == SPSH_OK ? 0 : SPSH_PY_RAISE(&err);
 }

@@ -134,18 +134,10 @@ static PyObject *get_skipped(PyObject *object, void *unused)
     return rc == SPSH_OK ? PyBool_FromLong(is_skipped) : spsh__py_raise(&err);
 }
 
-enum { NUMBER_RATE, NUMBER_CHANNELS, NUMBER_SAMPLES, NUMBER_POSITION };
-
-/* closure: a NUMBER_ */
+/* closure: a spsh__py_field of utterance. */
 static PyObject *get_number(PyObject *object, void *closure)
 {
-    const utterance *self = (const utterance *)object;
-    switch (*(const int *)closure) {
-    case NUMBER_RATE: return PyLong_FromUnsignedLong(self->row.sample_rate_hz);
-    case NUMBER_CHANNELS: return PyLong_FromUnsignedLong(self->row.channels);
-    case NUMBER_SAMPLES: return PyLong_FromUnsignedLongLong(self->row.samples);
-    default: return PyLong_FromUnsignedLongLong(self->position);
-    }
+    return spsh__py_number(object, (const spsh__py_field *)closure);
 }
 
 static PyObject *get_duration(PyObject *object, void *unused)
@@ -178,8 +170,7 @@ static int audio_dtype(const char *name, spsh__py_dtype *ret_dtype)
     *ret_dtype = strcmp(name, "float32") == 0 ? SPSH_PY_FLOAT32 : SPSH_PY_INT16;
     if (*ret_dtype == SPSH_PY_FLOAT32 || strcmp(name, "int16") == 0)
         return 0;
-    PyErr_SetString(PyExc_ValueError, "dtype is \"int16\" or \"float32\"");
-    return -1;
+    return SPSH_PY_FAIL(PyExc_ValueError, "dtype is \"int16\" or \"float32\"");
 }
 
 static PyObject *utterance_audio(PyObject *object, PyObject *args, PyObject *keywords)
@@ -227,19 +218,20 @@ static PyObject *utterance_repr(PyObject *object)
 static int numbers[] = {0, 1, 2, 3};
 #define CLOSURE(number_) (&numbers[(number_)])
 static PyGetSetDef properties[] = {
-    {"id",             get_id,       NULL, NULL,                                                         NULL                       },
-    {"text",           get_text,     NULL, "The transcript, overlays applied; \"\" when there is none.", NULL                       },
-    {"speaker",        get_name,     NULL, "\"\" when absent.",                                          CLOSURE(SPSH_NAME_SPEAKER) },
-    {"language",       get_name,     NULL, "\"\" when absent.",                                          CLOSURE(SPSH_NAME_LANGUAGE)},
-    {"domain",         get_name,     NULL, "\"\" when absent.",                                          CLOSURE(SPSH_NAME_DOMAIN)  },
-    {"split",          get_name,     NULL, "\"\" when absent.",                                          CLOSURE(SPSH_NAME_SPLIT)   },
-    {"sample_rate_hz", get_number,   NULL, NULL,                                                         CLOSURE(NUMBER_RATE)       },
-    {"channels",       get_number,   NULL, NULL,                                                         CLOSURE(NUMBER_CHANNELS)   },
-    {"samples",        get_number,   NULL, "Per channel.",                                               CLOSURE(NUMBER_SAMPLES)    },
-    {"position",       get_number,   NULL, "Its number in the dataset.",                                 CLOSURE(NUMBER_POSITION)   },
-    {"duration",       get_duration, NULL, "Seconds.",                                                   NULL                       },
-    {"skipped",        get_skipped,  NULL, "Whether an overlay skips it: then no loader serves it.",     NULL                       },
-    {NULL,             NULL,         NULL, NULL,                                                         NULL                       },
+    {"id",                          get_id,                           NULL,       NULL,                                                         NULL},
+    {"text",                        get_text,                         NULL,       "The transcript, overlays applied; \"\" when there is none.", NULL},
+    {"speaker",                     get_name,                         NULL,       "\"\" when absent.",                                          CLOSURE(SPSH_NAME_SPEAKER)},
+    {"language",                    get_name,                         NULL,       "\"\" when absent.",                                          CLOSURE(SPSH_NAME_LANGUAGE)},
+    {"domain",                      get_name,                         NULL,       "\"\" when absent.",                                          CLOSURE(SPSH_NAME_DOMAIN)},
+    {"split",                       get_name,                         NULL,       "\"\" when absent.",                                          CLOSURE(SPSH_NAME_SPLIT)},
+    {"sample_rate_hz",              get_number,                       NULL,       NULL,                                                         SPSH_PY_FIELD(utterance,row.sample_rate_hz)},
+    {"channels",                             get_number,                                                    NULL,                        NULL,                             SPSH_PY_FIELD(utterance,row.channels)},
+    {"samples",                get_number,                                                NULL,                                                  "Per channel.",                                                                                     SPSH_PY_FIELD(utterance,                                 row.samples)},
+    {"position",      get_number,                          NULL,                                    "Its number in the dataset.",
+     SPSH_PY_FIELD(utterance,position)},
+    {"duration", get_duration,                                         NULL,                                          "Seconds.",                                                                                                      NULL                                                                                                                                         },
+    {"skipped",                         get_skipped,       NULL,"Whether an overlay skips it: then no loader serves it.",NULL},
+    {NULL,                         NULL,NULL,                              NULL,                                                                                                                                                                NULL                                                                                                                                                                                                                                                                                                                                                                                   },
 };
 
 static PyMethodDef methods[] = {
@@ -267,10 +259,5 @@ static PyType_Spec spec = {"speechshard.Utterance", sizeof(utterance), 0, Py_TPF
 
 int spsh__py_utterance_init(PyObject *module)
 {
-    PyObject *type = PyType_FromSpec(&spec);
-    if (type == NULL)
-        return -1;
-    spsh__py.utterance = (PyTypeObject *)type;
-    Py_INCREF(type);
-    return PyModule_AddObject(module, "Utterance", type);
+    return spsh__py_add_type(module, "Utterance", &spec, &spsh__py.utterance);
 }
