@@ -294,8 +294,8 @@ def test_damage(work):
     pack_table(work, "broken", [("train", "one", "a first one", ["90:0:150"]), ("test", "two", "a second one", ["91:0:150"])])
     equal(run("fingerprint", "broken.spsh", cwd=work).returncode, 0, "before")
     sides = {"train": ("broken.spsh:train",), "test": ("broken.spsh:test",)}
-    for folder, hint in (("fingerprints", "'speechshard fingerprint broken.spsh' makes damaged fingerprints anew"),
-                         ("shards", "'speechshard verify broken.spsh' tells what is damaged")):
+    for folder, hint in (("fingerprints", "'speechshard fingerprint broken.spsh' makes damaged fingerprints again"),
+                         ("shards", "'speechshard verify broken.spsh' lists the damage")):
         path = next((work / "broken.spsh" / folder).iterdir())
         content = bytearray(path.read_bytes())
         content[-5 * 4096] ^= 0x55  # the end of the data: in another page of 64 KiB than what opening reads
@@ -333,7 +333,7 @@ def test_stopped_runs_go_on(work):
         messages = process.communicate()[1].decode()
         check(process.returncode in (1, -signal.SIGKILL, -signal.SIGTERM), f"{delay}: {process.returncode} {messages}")
         if messages and "leak:" not in messages:
-            check("the same command goes on" in messages, f"stopped: {messages}")
+            check("the same command continues" in messages, f"stopped: {messages}")
     done = subprocess.run(words, cwd=work, capture_output=True, encoding="utf-8")
     equal(done.returncode, 1, f"after all: {done.stderr}")
     equal(files_of(work / "killed") == want, True, "the same report")

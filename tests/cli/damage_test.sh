@@ -51,7 +51,7 @@ want_status 0
 want_same "$work/expected/3.wav" "$work/out"
 run export "$d" --to wav -o "$work/wav"
 want_status 1
-want_err "left out"
+want_err "omitted"
 want_err "2 utterances could not be exported"
 want_err "000000-000.spsh"
 [ "$(find "$work/wav" -name '*.wav' | wc -l)" -eq 9 ] || fail "want the 9 others"

@@ -205,7 +205,7 @@ def test_stopped():
         time.sleep(0.03 * (number + 1))
         process.send_signal(signal.SIGTERM)
         message = process.communicate()[1]
-        if process.returncode == -signal.SIGTERM and "and the same command goes on" in message:
+        if process.returncode == -signal.SIGTERM and "and the same command continues" in message:
             break
         check(process.returncode in (0, -signal.SIGTERM), f"a stopped run: exit {process.returncode}: {message}")
         if process.returncode == 0:
@@ -328,14 +328,14 @@ def test_damage():
     good("pack", work / "broken", "-o", broken)
     good("fingerprint", broken)
     spoil(next((broken / "fingerprints").iterdir()))
-    bad(f"'speechshard fingerprint {broken}' makes damaged fingerprints anew", "dedupe", broken)
+    bad(f"'speechshard fingerprint {broken}' makes damaged fingerprints again", "dedupe", broken)
     good("fingerprint", broken)
     good("dedupe", broken, "-o", work / "mended.jsonl")
     shutil.rmtree(broken / "fingerprints")
     spoil(next((broken / "shards").iterdir()))
     for command in ("dedupe", "fingerprint"):
         for words in ((), ("--estimate",)):
-            bad(f"'speechshard verify {broken}' tells what is damaged", command, broken, *words)
+            bad(f"'speechshard verify {broken}' lists the damage", command, broken, *words)
     check("shards/" in run("verify", broken).stdout, "so it does")
 
 
@@ -360,7 +360,7 @@ def test_usage():
     bad("PLAN is missing", "apply", status=2)
     bad("--part needs", "dedupe", one, "--part", "0/2", status=2)
     bad("--part '2/2' is not a part", "dedupe", one, "-o", "x", "--part", "2/2", status=2)
-    bad("--exact-only listens to nothing", "dedupe", one, "--exact-only", "--search", "deep", status=2)
+    bad("--exact-only compares no audio", "dedupe", one, "--exact-only", "--search", "deep", status=2)
     bad("none of the datasets", "dedupe", one, "--prefer", work / "two.spsh", status=2)
     bad("no dataset has a split 'tarin'", "dedupe", one, "--drop-from", "tarin")
     bad("No such file", "dedupe", work / "nothing.spsh")

@@ -161,7 +161,7 @@ def check_broken(work, dataset):
     shard.write_bytes(content)
     done = run("explain", broken, "whole", "lossy")
     equal((done.returncode, done.stdout), (1, ""), "damaged audio")
-    check(f"'speechshard verify {broken}' tells what is damaged" in done.stderr, f"damaged audio: {done.stderr}")
+    check(f"'speechshard verify {broken}' lists the damage" in done.stderr, f"damaged audio: {done.stderr}")
 
 
 with tempfile.TemporaryDirectory() as folder:

@@ -47,7 +47,7 @@ want_usage "--limit: 'many' is not a whole number" ls x --limit many
 want_usage "--limit: '-1' is not a whole number" ls x --limit=-1
 want_usage "cat: ID is missing" cat x
 want_usage "--output: FILE must not be empty" cat x y -o ""
-want_usage "--to is missing; it is wav, files or webdataset" export x -o y
+want_usage "--to is missing; it is wav, files, or webdataset" export x -o y
 want_usage "-o DIRECTORY is missing" export x --to wav
 want_usage "--to: 'mp3' is not wav, files or webdataset" export x --to mp3 -o y
 want_usage "did you mean 'webdataset'?" export x --to webdatset -o y

@@ -74,7 +74,7 @@ want_out '"skipped":true,"skip_reason":"too loud"'
 want_out '"skipped":true,"skip_reason":""'
 [ "$(grep -c '"skipped":true' "$work/out")" -eq 2 ] || fail "want 2 skipped"
 run export "$d" --to wav -o "$work/wav"
-want_err "2 are skipped by an overlay and were left out"
+want_err "2 are skipped by an overlay and were omitted"
 [ ! -e "$work/wav/session-1.wav" ] || fail "a skipped utterance was exported"
 cp "$work/wav/manifest.csv" "$work/out"
 want_out '"Hello ""new"" world"'
@@ -160,7 +160,7 @@ check_named() { # check_named FUNCTION: want_out or want_no_out
     run verify "$d"
     want_status 0
     cp "$work/err" "$work/out"
-    for name in $left; do "$1" "$d/$name: left by a command that was killed"; done
+    for name in $left; do "$1" "$d/$name: left by a killed command"; done
 }
 check_named want_out
 exec 9>"$d/.lock"

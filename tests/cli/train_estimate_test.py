@@ -96,7 +96,7 @@ def test_what_it_says(corpus):
     equal(found["not_learnt_from"], {"filtered": 2, "skipped": 0, "out_of_range": 1, "too_long": 0, "without_text": 1,
                                      "without_frames": 1, "without_alignment": 0, "other_length": 0,
                                      "infeasible": 2, "infeasible_is_exact": True},
-          "not learnt from")
+          "not trained on")
     texts = found["transcripts"]
     equal((texts["read"], texts["without_symbols"]), (29, 1), "transcripts that were read")
     equal((texts["unknown"], texts["unknown_kinds"]), (10, 8), f"characters without a symbol: {texts}")
@@ -108,7 +108,7 @@ def test_what_it_says(corpus):
     equal(found["symbols"], 16, "symbols with the blank")
     check(found["batch_padded_seconds_max"] <= 6, f"batches are within their bound: {found}")
     check(0 <= found["padding"] < 1, "padding")
-    for text in ("not learnt from", "'é' 2, 'щ' 2, 'a' 1", "with fewer frames than their transcript needs", "alpha: 1"):
+    for text in ("not trained on", "'é' 2, 'щ' 2, 'a' 1", "with fewer frames than their transcript needs", "alpha: 1"):
         check(text in corpus.train("--estimate").stdout, f"'{text}' for people")
 
 

@@ -183,11 +183,11 @@ def test_what_cannot_be_is_said(work):
                         (("tiny.yaml", "-o", "x", "--record", "--simulate", "learners=2,step=1s"), "needs no record"),
                         (("tiny.yaml", "-o", "x", "--simulate", "learners=2,step=1s", "train.strategy=ps-async",
                           "train.servers=1", "train.on_lost=shrink"), "ends with a learner"),
-                        (("tiny.yaml", "--estimate", "--record"), "here none begins"),
-                        (("--simulate", "learners=2,step=1s", "--replay", "whole"), "here none begins"),
+                        (("tiny.yaml", "--estimate", "--record"), "this command starts none"),
+                        (("--simulate", "learners=2,step=1s", "--replay", "whole"), "this command starts none"),
                         (("-o", "x", "--replay", "whole", "--slow", "0:2x"), "is in its record"),
-                        (("tiny.yaml", "-o", "x", "--replay", "whole"), "own configuration"),
-                        (("-o", "x", "--replay", "whole", "train.rate=1"), "own configuration"),
+                        (("tiny.yaml", "-o", "x", "--replay", "whole"), "recorded run's configuration"),
+                        (("-o", "x", "--replay", "whole", "train.rate=1"), "recorded run's configuration"),
                         (("tiny.yaml", "-o", "x", "--simulate", "learners=2,step=1s", "--kill", "1:2"), "cluster's")):
         done = run("train", *words, cwd=work)
         check(done.returncode != 0 and said in done.stderr, f"{words}: said {done.stderr}")

@@ -163,7 +163,7 @@ def test_stopped(work):
     output, messages = process.communicate()
     equal(process.returncode, 75, f"after SIGTERM: {messages}")
     equal(output, "", "standard output")
-    check("--resume auto goes on" in messages, messages)
+    check("--resume auto continues" in messages, messages)
     check((work / "stopped/report.html").exists(), "no page")
     last = [line["step"] for line in lines_of(metrics)][-1]
     done = run("eval", "stopped", "speech.spsh:test", "--json", cwd=work)
@@ -417,7 +417,7 @@ def test_report(work):
     equal((rows["training data"], rows["command"]), ('["speech.spsh:train"]', "speechshard report run"), "head of the page")
     text = "".join(root.itertext())
     for word in ("Word error rate", "Character error rate", "Learning rate", "Gradients", "Throughput",
-                 "Loss of each domain", "train.epochs", "What it hears", "speech.spsh:test", "Dashed lines"):
+                 "Loss of each domain", "train.epochs", "Recognized text", "speech.spsh:test", "Dashed lines"):
         check(word in text, f"the page lacks '{word}'")
     read_page(work / "run/report.html", ELEMENTS, "the run's own page")
     summary = json.loads(run("report", "run", "--json", cwd=work).stdout)
@@ -458,12 +458,12 @@ def test_report_of_costs(work):
         "restarts             1",
         "lost with them       0.50 h, of processes 2.00 h, 20.00 % of all; 3 utterances",
         "stopped between      1.00 h, of processes 2.00 h",
-        "price, preemptible   20.00 for what was kept and lost, as it ran",
+        "price, preemptible   20.00 for kept and lost work, as it ran",
         "at most              24.00 if the machines were paid while the run was stopped",
-        "price, on demand     84.00 for what was kept: as if nothing had stopped it",
+        "price, on demand     84.00 for kept work, as if nothing had stopped it",
     ]), f"costs: {done.stderr}")
     page = "".join(read_page(work / "costs/report.html", ELEMENTS, "page").itertext())
-    check("84.00 for what was kept" in page, "the page lacks the price")
+    check("84.00 for kept work" in page, "the page lacks the price")
     cost = json.loads(run("report", "costs", "--json", *rates, "--processes-per-node", 4, cwd=work).stdout)["cost"]
     equal([cost[key] for key in ("lost_s", "stopped_process_s", "price_preemptible", "price_preemptible_max",
                                  "price_on_demand")], [1800, 7200, 5, 6, 21], "costs of nodes of four")

@@ -36,7 +36,7 @@ def test_a_signal_stops():
         process.signal(number)
         equal(process.end().returncode, 75, f"{number}: {process.output}")
         check("stopped behind step " in process.output, f"said {process.output}")
-        check("the same command with --resume auto goes on" in process.output, f"said {process.output}")
+        check("the same command with --resume auto continues" in process.output, f"said {process.output}")
         check((run / "report.html").is_file(), "no page")
         for says in ["going on behind step ", "the run is done: "]:
             again = start(run, "train.epochs=1").end()

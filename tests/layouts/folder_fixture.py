@@ -84,5 +84,5 @@ CASES = {
         "utterances": 1, "rejects": {"not_regular": (1, 1)},
         "told": ["a symbolic link in an archive, which is not followed"],
         "stderr": "kB of compressed archives"}),
-    "one row left out": (make, {"stderr": "1 row was left out"}),
+    "one row left out": (make, {"stderr": "1 row was rejected"}),
 }

@@ -144,7 +144,7 @@ def test_signals():
     check(run.read_until("epoch 2"), f"began: {run.output}")
     run.signal(signal.SIGUSR1)
     equal(run.end().returncode, 75, f"USR1: {run.output}")
-    check("stopped behind step " in run.output and "--resume auto goes on" in run.output, f"said {run.output}")
+    check("stopped behind step " in run.output and "--resume auto continues" in run.output, f"said {run.output}")
     check((base / "signals" / "report.html").is_file(), "no page")
     samples = int(newest("signals").partition("-")[2].partition(".")[0])
     run = Processes(2, *words)

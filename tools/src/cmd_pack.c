@@ -190,7 +190,7 @@ static int tell_result(const char *output, const spsh_pack_report *report, bool 
     else
         spsh__pack_print(stdout, report, is_pcm);
     if (facts->rejected > 0)
-        spsh__cli_message("%s %s rejected: %s/reports/rejects.jsonl lists them with the reasons",
+        spsh__cli_message("%s %s rejected: %s/reports/rejects.jsonl has the reasons",
                           SPSH_SHOW_COUNT(facts->rejected),
                           facts->rejected == 1 ? "row was" : "rows were", output);
     if (facts->is_withheld)
