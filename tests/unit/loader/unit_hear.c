@@ -1,5 +1,5 @@
-/* unit_hear.c: what is heard of an utterance is what the loader serves of it, in every epoch; what
- * is told of a draw is what is done. */
+/* unit_hear.c: spsh_hearing produces the samples and features that the loader serves, in every
+ * epoch. The JSON of an augmentation draw describes the augmentation that is applied. */
 #include "speechshard/hear.h"
 
 #include "fault_alloc.h"
@@ -107,7 +107,8 @@ static void test_heard_as_served(void)
     spsh_dataset_close(dataset);
 }
 
-/* One hearing, several epochs: memory is used again, and what comes is of the epoch alone. */
+/* One hearing reused for several epochs: it reuses its memory, and the result depends only on the
+ * epoch. */
 static void test_epochs_in_any_order(void)
 {
     spsh_dataset *dataset = open_dataset(plain_path);
@@ -142,7 +143,7 @@ static void test_epochs_in_any_order(void)
 
 /* ---- no samples ---- */
 
-/* One utterance of none of its recording's eight samples. */
+/* Make a dataset of one utterance without samples, in a recording of eight samples. */
 static void make_empty(const char *path)
 {
     static const uint8_t wav[60] = "RIFF\x34\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x80\x3e\0\0"
@@ -182,7 +183,7 @@ static void make_empty(const char *path)
     require(spsh_dataset_publish(&publishing, NULL, &err));
 }
 
-/* Nothing is done to it but masks of what is made of it. */
+/* An utterance without samples is not augmented. Only the features of its padding are masked. */
 static void test_no_samples(void)
 {
     char path[600];

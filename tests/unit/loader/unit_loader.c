@@ -1,5 +1,5 @@
-/* unit_loader.c: what the loader serves is what the reader of a dataset gives, whatever the
- * threads, slots, engines and ranks are; and what it takes in memory and time is bounded. */
+/* unit_loader.c: the loader serves the samples that the dataset reader returns, for any number of
+ * threads, slots, engines, and ranks. Its memory and run time are bounded. */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -51,7 +51,7 @@ static uint64_t digest_batch(uint64_t state, const spsh_batch *b)
     return state;
 }
 
-/* Go on to the end of so many epochs; the digest of all. */
+/* Read to the end of N epochs, and return the digest of all batches. */
 static uint64_t digest_epochs(spsh_loader *loader, uint32_t epochs)
 {
     uint64_t state = 1;
@@ -194,7 +194,7 @@ static void check_epoch(const char *path, const spsh_loader_options *opt)
     spsh_loader_stats_get(loader, &stats);
     CHECK_U64(stats.utterances, TALK_UTTERANCES);
     CHECK_U64(stats.batches, calls);
-    CHECK_U64(stats.range_reads > 0, 1); /* of long recordings */
+    CHECK_U64(stats.range_reads > 0, 1); /* range reads of long recordings */
     CHECK_U64(stats.retries + stats.bad_records + stats.slow_reads, 0);
     CHECK(stats.read_bytes >= stats.needed_bytes);
     spsh_loader_close(loader);
@@ -372,7 +372,8 @@ static void test_ranks_cover_an_epoch_once(void)
 
 /* ---- cursors ---- */
 
-/* Each rank of a world makes so many calls; any of them says where the rest begins. */
+/* Call next on every rank of a world, `steps` times, and count how often each utterance is served.
+ * After that, the cursor of any rank gives the position of the rest. */
 static void take_steps(rank_run *from, uint32_t world, uint32_t steps, uint32_t *served)
 {
     for (uint32_t rank = 0; rank < world; rank++)
@@ -425,7 +426,8 @@ static void test_restore_at_another_world_size(void)
     spsh_dataset_close(dataset);
 }
 
-/* Whatever was decoded ahead: the rest after a cursor is the rest that would have come. */
+/* After a restore, the loader serves the same remaining batches, however far it had decoded ahead.
+ */
 static void test_cursor_is_exact(void)
 {
     spsh_dataset *dataset = open_dataset(mixed_path);
@@ -504,7 +506,7 @@ static void test_seek(void)
     spsh_dataset_close(dataset);
 }
 
-/* Any sequence of calls, each of which may come while batches are on their way. */
+/* Random sequences of calls, at times when batches are in flight. */
 static void test_random_walk(void)
 {
     spsh_dataset *dataset = open_dataset(mixed_path);
@@ -535,7 +537,7 @@ static void test_random_walk(void)
             epoch = test_random(&random) % 2;
             step = test_random(&random) % (calls[epoch] > 0 ? calls[epoch] : 1);
             require(spsh_loader_seek(loader, epoch, step, &err));
-        } else if (what <= 2) { /* close with whatever is lent, and go on in another */
+        } else if (what <= 2) { /* close while batches are lent, and resume in a new loader */
             require(spsh_loader_cursor_save(loader, cursor, sizeof(cursor), &size, &err));
             spsh_loader_close(loader);
             memset((void *)lent, 0, sizeof(lent));
@@ -589,7 +591,7 @@ static void test_two_datasets(void)
     spsh_dataset_close(mixed);
 }
 
-/* A channel that is not there is a record that cannot be had. */
+/* A channel that the recording lacks makes the record unreadable. */
 static void test_channel_that_is_missing(void)
 {
     spsh_dataset *dataset = open_dataset(mixed_path);
@@ -646,7 +648,7 @@ static void test_all_lent(void)
     spsh_loader_release(loader, lent[1]); /* no harm */
     CHECK_U64(spsh_loader_slots_free(loader), 1);
     require(spsh_loader_next(loader, &lent[1], &err));
-    /* A restore drops what is decoded ahead, not what is lent. */
+    /* A seek drops the batches that are decoded ahead. It keeps the lent batches. */
     require(spsh_loader_seek(loader, 0, 0, &err));
     CHECK_U64(digest_batch(1, lent[0]), digests[0]);
     CHECK_U64(digest_batch(1, lent[2]), digests[2]);
@@ -818,7 +820,8 @@ static void free_below(void *opaque, void *memory)
     fault_alloc_free(&((one_failure *)opaque)->below, memory);
 }
 
-/* What had no memory fails its batch, and a seek goes on as if nothing had been. */
+/* An allocation failure fails its batch. A later seek resumes as if the failure had not happened.
+ */
 static void test_goes_on_after_an_allocation_failure(void)
 {
     spsh_dataset *dataset = open_dataset(plain_path);
@@ -854,7 +857,8 @@ static void test_goes_on_after_an_allocation_failure(void)
     spsh_dataset_close(dataset);
 }
 
-/* Tables and chunks are kept for the next batch: what is held does not grow with what is served. */
+/* The loader reuses tables and chunks for the next batch, so its memory does not grow with the
+ * number of batches served. */
 static void test_memory_does_not_grow(void)
 {
     spsh_dataset *dataset = open_dataset(plain_path);

@@ -50,7 +50,7 @@ static spsh_loader_options options(spsh_augment_options *augment, bool is_asked)
     return opt;
 }
 
-/* Of all epochs, as the plan has them. */
+/* Record the digests of all batches of all epochs, in the order of the plan. */
 static void follow_the_plan(void)
 {
     spsh_augment_options augment = SPSH_AUGMENT_OPTIONS_INIT;
@@ -168,7 +168,7 @@ static void test_how_many_may_be_asked_for(void)
         spsh_loader_release(loader, lent[s]);
     require(spsh_loader_next(loader, &batch, &err));
     CHECK_U64(digest(batch), wanted[0][3]);
-    spsh_loader_close(loader); /* with one lent, and two on their way */
+    spsh_loader_close(loader); /* with one batch lent and two in flight */
     spsh_dataset_close(dataset);
 }
 

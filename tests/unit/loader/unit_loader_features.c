@@ -151,7 +151,7 @@ static void expect_masks(check *c, const spsh_item *item, uint64_t frame_count)
     spsh_augment_mask(&draw, c->rows, frame_count, dim, (float)(sum / (double)(frame_count * dim)));
 }
 
-/* Of the utterance, as the batch has them. */
+/* Compute the expected values of the utterance, in the data type of the batch. */
 static const void *expect_values(check *c, const spsh_batch_utterance *u)
 {
     spsh_feature_input input = {.sample_count = 0};
@@ -407,7 +407,7 @@ static uint64_t digest_batch(uint64_t state, const spsh_batch *b)
     return state;
 }
 
-/* So many calls, or up to the end of the epoch. */
+/* Digest N calls, or fewer if the epoch ends first. */
 static uint64_t digest_calls(spsh_loader *loader, uint64_t calls)
 {
     uint64_t state = 1;
@@ -442,7 +442,8 @@ static void check_same_for_any(const spsh_dataset *dataset, const spsh_loader_op
     }
 }
 
-/* From any place of an epoch on, what comes is what would have come. */
+/* A loader that resumes from any position of an epoch serves the batches that would have followed.
+ */
 static void check_resume(const spsh_dataset *dataset, const spsh_loader_options *opt)
 {
     spsh_loader *loader = open_loader(dataset, opt);
@@ -611,7 +612,7 @@ static void test_allocation_failures(void)
     spsh_dataset_close(dataset);
 }
 
-/* What is held does not grow with what is served. */
+/* Memory use does not grow with the number of utterances served. */
 static void test_memory_does_not_grow(void)
 {
     const spsh_feature_options features = features_of("kaldi-fbank");
@@ -684,7 +685,7 @@ static void test_options(void)
     opt.channel = SPSH_CHANNEL_MIX;
     opt.noise_count = 0;
     refuse(dataset, &opt, "masks");
-    augment.speed_count = 1; /* of 0 percent */
+    augment.speed_count = 1; /* a speed of 0 percent */
     refuse(dataset, &opt, "speed");
     opt = feature_options(&features);
     features.hop_us = 0;

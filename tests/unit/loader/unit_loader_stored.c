@@ -1,5 +1,5 @@
-/* unit_loader_stored.c: features that a dataset holds are served as those that are computed from
- * its source; statistics beside a dataset are what norms take. */
+/* unit_loader_stored.c: the loader serves stored features as it serves features computed from their
+ * source. Feature norms use the statistics stored next to a dataset. */
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -202,7 +202,7 @@ static void test_served_as_computed(void)
         opt.decode_threads = 1 + n % 3;
         opt.augment = is_masked ? &augment : NULL;
         if (is_half && is_masked)
-            continue; /* the mean of halves is not that of what they were made from */
+            continue; /* rounding to float16 changes the mean */
         serve_path(audio_path, &opt, &want);
         CHECK_U64(want.count, TALK_UTTERANCES);
         opt.features = n % 3 == 0 ? NULL : &features;
@@ -211,7 +211,7 @@ static void test_served_as_computed(void)
         CHECK_U64(found.stats.retries, 0);
         check_same();
     }
-    /* Halves as float32 are what they are as float16. */
+    /* Stored float16 features have the same values if they are served as float32. */
     spsh_loader_options opt = feature_options(NULL);
     opt.feature_dtype = SPSH_FLOAT16;
     serve_path(half_path, &opt, &want);

@@ -1,5 +1,5 @@
-/* unit_plan.c: what a plan serves: every utterance once, within the bounds of batches; filters;
- * what is refused. */
+/* unit_plan.c: a plan serves every utterance once and keeps the batch limits. Also filters and
+ * rejected options. */
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
@@ -235,7 +235,7 @@ static void test_speaker_cap(void)
             served[kit.rows[p].speaker] += t.served[p];
             CHECK(t.served[p] <= 1);
         }
-        CHECK_U64(served[0], counts[0]); /* those without a speaker */
+        CHECK_U64(served[0], counts[0]); /* utterances without a speaker */
         for (uint32_t s = 1; s < 60; s++) {
             CHECK_U64(served[s], counts[s] < most ? counts[s] : most);
             left_out += counts[s] - served[s];
@@ -374,8 +374,8 @@ static void test_domain_of_one(void)
     }
 }
 
-/* With counted epochs a domain's passes follow on each other without a seam: over epochs every
- * utterance is served as often as any other of the domain, but for one. */
+/* With counted epochs, a domain's passes follow each other without a gap. The number of times that
+ * two utterances of a domain have been served never differs by more than one. */
 static void test_passes_have_no_seams(void)
 {
     static const spsh_weight weights[] = {
@@ -545,7 +545,8 @@ static void test_seed_and_epoch_change_the_order(void)
     plan_kit_close(&kit);
 }
 
-/* All in one window: sorting alone would put everybody into the same company again. */
+/* All utterances are in one window: sorting only by length would form the same batches in each
+ * epoch. */
 static void test_company_changes(void)
 {
     plan_kit kit = {.dataset = NULL};
@@ -825,7 +826,7 @@ static void test_refusals(void)
     o.batch_seconds_max = (double)strtod("nan", NULL);
     check_refused(&kit, &o, SPSH_E_INVALID_ARG, "batch_seconds_max is");
     o = init;
-    o.utterance_seconds_max = 1e-7; /* rounded, it would be none */
+    o.utterance_seconds_max = 1e-7; /* rounds to zero, which would mean no limit */
     check_refused(&kit, &o, SPSH_E_INVALID_ARG, "utterance_seconds_max is 1e-07, less than");
     o = init;
     o.flags = 8;
