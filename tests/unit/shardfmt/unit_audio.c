@@ -1,5 +1,6 @@
-/* unit_audio.c: WAV rules, refusals, verdicts, conversions, seeks and failures of the decoder, on
- * files made here and on the chirps of golden/audio (a sweep of our own; each 0.2 to 0.3 s). */
+/* unit_audio.c: WAV rules, rejected files, verdicts, conversions, seeks, and decoder failures. The
+ * test uses files that it makes and the chirps of golden/audio (our own frequency sweeps of 0.2 to
+ * 0.3 s). */
 #include <math.h>
 
 #include "audio/audio_internal.h"
@@ -236,13 +237,13 @@ static void test_pcm_hash_is_the_documented_one(void)
     CHECK(memcmp(result.pcm_hash, want, sizeof(want)) == 0); /* by xxhsum -H2 */
 }
 
-/* The size of the data chunk as stated, and what comes of it. 100 bytes are there. */
+/* Stated sizes of the data chunk, and the outcome for each. The chunk holds 100 bytes. */
 static void test_sizes_that_lie(void)
 {
     static const struct {
         uint32_t stated;
         bool riff_is_right;
-        bool chunk_follows; /* a LIST chunk behind the data */
+        bool chunk_follows; /* a LIST chunk follows the data */
         uint64_t claim;
         uint64_t samples;
         spsh_decode_verdict verdict;
@@ -277,7 +278,7 @@ static void test_sizes_that_lie(void)
         CHECK_U64(result.samples, cases[i].samples);
         CHECK_I64(result.verdict, cases[i].verdict);
     }
-    /* An empty data chunk with other chunks behind it is empty. */
+    /* An empty data chunk is empty, even if other chunks follow it. */
     spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
     make_wav(&scratch, (wav_format){1, 1, 8000, 16}, data, 0);
     put_chunk(&scratch, "LIST", "info", 4);
@@ -445,7 +446,7 @@ static spsh_codec sniff(const test_file *file, const char *name)
 static spsh_status decode_as(const test_file *file, size_t size, spsh_codec codec,
                              spsh_decode_result *result)
 {
-    uint8_t *copy = (uint8_t *)malloc(size == 0 ? 1 : size); /* of exact size, for the sanitizer */
+    uint8_t *copy = (uint8_t *)malloc(size == 0 ? 1 : size); /* exact size, for the sanitizer */
     REQUIRE(copy != NULL);
     memcpy(copy, file->data, size);
     spsh_status rc =
@@ -592,11 +593,12 @@ static void test_ogg_without_an_end_flag(void)
     }
 }
 
-/* What libvorbis refuses never reaches libsndfile, which would not free what it took for it. */
+/* If libvorbis rejects a header inside libsndfile, libsndfile leaks memory. So the decoder checks
+ * the headers with libvorbis before it calls libsndfile. */
 static void test_vorbis_headers(void)
 {
     static const struct {
-        const char *after; /* the byte behind this is changed */
+        const char *after; /* the test changes a byte after this string */
         size_t distance;
         const char *want;
     } changes[] = {
@@ -815,7 +817,8 @@ static void test_every_truncation_of_every_codec(void)
             if (rc != SPSH_OK)
                 continue;
             CHECK(result.samples <= chirps[i].samples);
-            /* Frames of GSM and of MP3 without a count carry no sign of what is missing. */
+            /* GSM, and MP3 without a frame count, give no sign of missing frames if the file ends
+             * at a frame boundary. */
             bool is_whole_frames = chirps[i].verdict == SPSH_DECODE_UNVERIFIED ||
                                    (chirps[i].codec == SPSH_CODEC_GSM && size % 33 == 0) ||
                                    (chirps[i].codec == SPSH_CODEC_WAV && size >= 515);

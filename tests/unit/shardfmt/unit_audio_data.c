@@ -14,7 +14,7 @@ enum { CODECS = 8, RANGES = 3 };
 static const char *root;
 static size_t root_length;
 
-/* What was found, by codec. */
+/* Counts per codec. */
 static uint64_t file_count[CODECS];
 static uint64_t sample_count[CODECS];
 

@@ -146,7 +146,7 @@ static void test_padding_is_checked(void)
     image f = write_image(sections, 2, 4);
     memory_io memory = {f.data, f.size_bytes};
     spsh_io io = memory_io_table(&memory);
-    /* behind the directory, between the sections, in the tail, in the page table */
+    /* after the directory, between the sections, in the tail, in the page table */
     static const size_t places[] = {4096 + 80, 4096 + 128 + 10, 8191, 8192 + 8};
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         spsh__container *c = NULL;

@@ -95,7 +95,8 @@ static void copy_file(const char *from, const char *to)
     REQUIRE(close(in) == 0 && close(out) == 0);
 }
 
-/* This program, elsewhere, alone: the exit status says what it found (main). */
+/* Run a copy of this program with only --beside. Return its exit status, which is the result
+ * (main). */
 static int run_beside(const char *path, const char *name)
 {
     int status = 0;
@@ -109,7 +110,8 @@ static int run_beside(const char *path, const char *name)
     return WEXITSTATUS(status);
 }
 
-/* Without a path: beside the program that the library is in. */
+/* Without a path, the library looks for the plug-in next to the program that contains the library.
+ */
 static void test_beside(void)
 {
     char folder[PATH_BYTES / 2], path[PATH_BYTES], plugin[PATH_BYTES];
@@ -136,7 +138,7 @@ static int beside(void)
     return result;
 }
 
-/* The real one: a device, or why there is none. */
+/* The real plug-in either opens a device or reports why it cannot. */
 static void test_real(void)
 {
     spsh_error err = SPSH_ERROR_INIT;

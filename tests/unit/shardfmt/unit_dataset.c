@@ -1,5 +1,5 @@
-/* unit_dataset.c: open, rows, look-up, text, payloads, PCM in pieces and from segments, many
- * threads, and what is said when something is not as it should be. */
+/* unit_dataset.c: opening, rows, lookup, text, payloads, PCM in pieces and from segments, many
+ * threads, and error messages. */
 #include <errno.h>
 #include <pthread.h>
 
@@ -620,7 +620,8 @@ static void test_wrong_shards(void)
     run_in(path, "truncate -s -4096 shards/000001-000.spsh");
     read_from_copy(path, 8, SPSH_E_TRUNCATED, "000001-000.spsh");
     copy_dataset(path, "payload-damage");
-    /* The first record's payload: behind file header, block header and the record's head. */
+    /* Damage the first record's payload. It follows the file header, the block header, and the head
+     * of the record. */
     run_in(path, "printf x | dd of=shards/000000-000.spsh bs=1 seek=5000 conv=notrunc 2>/dev/null");
     read_from_copy(path, 0, SPSH_E_CORRUPT, "\"u0\"");
     read_from_copy(path, 4, SPSH_OK, "");

@@ -209,7 +209,8 @@ static void test_every_truncation(void)
     free(rows);
 }
 
-/* Whatever is changed: refused, or the head says other frames, or other rows; never a crash. */
+/* Any changed bit of the head must have one of three effects: the head is rejected, it gives
+ * another frame count, or the rows differ. It must never crash the decoder. */
 static void test_every_bit_of_the_head(void)
 {
     const spsh_features_info info = {.dim = 16, .value_bytes = FLOAT32, .frame_count = 3000};
@@ -223,7 +224,7 @@ static void test_every_bit_of_the_head(void)
             uint8_t *back = take(size);
             const spsh_status rc = decode(&p, 0, found.frame_count, back);
             CHECK(rc == SPSH_OK || rc == SPSH_E_CORRUPT);
-            CHECK(bit / 8 >= 4); /* version, width and what is reserved are never let through */
+            CHECK(bit / 8 >= 4); /* a changed version, width, or reserved bit is rejected */
             free(back);
         }
         p.bytes[bit / 8] ^= (uint8_t)(1U << bit % 8);
@@ -238,7 +239,7 @@ static void put_u32(uint8_t *at, uint32_t value)
         at[i] = (uint8_t)(value >> (8 * i));
 }
 
-/* Each rule of format-features.md broken alone, with its code. */
+/* Break each rule of format-features.md separately, and check the returned code. */
 static void test_every_rule(void)
 {
     static const struct {
@@ -282,7 +283,7 @@ static void test_block_that_does_not_decompress(void)
         p.bytes[at] ^= 0xf0;
         const spsh_status rc = decode(&p, 0, 64, rows);
         CHECK(rc == SPSH_OK || rc == SPSH_E_CORRUPT);
-        if (at == HEAD_BYTES + 4) /* 14 literals where there is one */
+        if (at == HEAD_BYTES + 4) /* 14 literals instead of one */
             CHECK_I64(rc, SPSH_E_CORRUPT);
         free(p.bytes);
     }

@@ -66,7 +66,7 @@ static int take_damage(void *user, const spsh_damage *damage)
     return 0;
 }
 
-/* What is found in the shard of a record, with all checksums right; "" is nothing. */
+/* Return the damage that verify finds in a shard of one record with correct checksums, or "". */
 static const char *verify(const spsh_record *record)
 {
     spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;

@@ -1,7 +1,7 @@
-/* unit_flac_decode.c: our own FLAC decoder against libFLAC, in both its forms: streams of libFLAC's
- * encoder at every level and shape, streams that no encoder writes, and every truncation and bit
- * flip of a small one. A frame is decoded as libFLAC does, or refused; nothing outside of the bytes
- * is read, which ASan sees, since each stream lies in a block of its exact size. */
+/* unit_flac_decode.c: our FLAC decoder, in both implementations, compared with libFLAC. The streams
+ * come from libFLAC's encoder at every level and shape. Others are streams that no encoder writes,
+ * and every truncation and bit flip of a small stream. Each frame is decoded as in libFLAC, or
+ * rejected. Each stream is in a block of its exact size, so that ASan detects reads outside it. */
 #include <FLAC/stream_decoder.h>
 #include <FLAC/stream_encoder.h>
 
@@ -25,12 +25,12 @@ typedef struct pcm_signal {
 } pcm_signal;
 
 typedef struct flac_file {
-    uint8_t *data; /* of its exact size; see exact_copy */
+    uint8_t *data; /* a block of the exact size, see exact_copy */
     size_t size;
     size_t position;
 } flac_file;
 
-static const flac_prediction fixed; /* of order 1 */
+static const flac_prediction fixed; /* a prediction of order 1 */
 
 static pcm_signal noise;
 static pcm_signal decoded;
@@ -122,7 +122,7 @@ static FLAC__StreamEncoderTellStatus on_tell(const FLAC__StreamEncoder *encoder,
 typedef struct encoding {
     uint32_t level;
     uint32_t block_samples;  /* 0: the level's */
-    uint32_t order;          /* of the predictor; 0: the level's */
+    uint32_t order;          /* predictor order; 0: the order of the level */
     uint32_t precision_bits; /* 0: the level's */
     bool escapes;
 } encoding;
@@ -318,7 +318,7 @@ static void test_samples_out_of_range_are_refused(void)
     spsh__flac_force_plain_c(false);
 }
 
-/* As libFLAC has it: warm-up samples alone are no frame. */
+/* As in libFLAC, a frame that holds only warm-up samples is rejected. */
 static void test_an_order_of_the_whole_block_is_refused(void)
 {
     static const int32_t pcm[2] = {5, 7};
@@ -367,7 +367,7 @@ static size_t small_stream(uint32_t channels)
     return encode(&noise, &how);
 }
 
-/* What came out is the beginning of the signal. */
+/* Check that the decoded samples are the beginning of the signal. */
 static void check_beginning(void)
 {
     size_t different = 0;
@@ -420,7 +420,7 @@ static void test_vector_crc_is_the_plain_one(void)
 #endif
 }
 
-/* ---- behind the decoder's door: libFLAC takes over ---- */
+/* ---- the public decoder: falling back to libFLAC ---- */
 
 /* Reads in odd steps; returns the samples, in out, and how it ended. */
 static uint64_t read_all(const uint8_t *data, size_t size, int16_t *out, spsh_status *ret_status)

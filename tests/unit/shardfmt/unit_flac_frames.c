@@ -1,5 +1,5 @@
-/* unit_flac_frames.c: the frame walker on files that are written bit by bit: every frame is found,
- * every damaged one is named, and an intact file that libFLAC gives up on is told from both. */
+/* unit_flac_frames.c: the frame walker on files that are written bit by bit. It finds every frame
+ * and names every damaged one. It recognizes an intact file that libFLAC gives up on. */
 #include "audio/flac_frames.h"
 #include "flac_writer.h"
 #include "speechshard/audio.h"
@@ -24,7 +24,7 @@ static flac_writer mono(void)
     return (flac_writer){.channels = 1, .bits_per_sample = 16, .sample_rate_hz = 16000};
 }
 
-/* FRAMES frames of BLOCK samples; their offsets, and the file's size behind them. */
+/* Write FRAMES frames of BLOCK samples. offsets: their offsets, then the file size. */
 static size_t write_file(flac_writer *writer, size_t offsets[FRAMES + 1])
 {
     flac_writer_begin(writer, file, sizeof(file));
@@ -110,7 +110,8 @@ static void test_numbers_of_every_length(void)
     }
 }
 
-/* Sets a byte of a frame header and its CRC-8; the header must then be refused for what it says. */
+/* Set a byte of a frame header and correct its CRC-8. The header must be rejected for the reserved
+ * value. */
 static void test_reserved_values_are_refused(void)
 {
     static const struct {

@@ -90,7 +90,7 @@ static void test_write_at(void)
     CHECK(memcmp(back, " wo", 3) == 0);
     CHECK_I64(spsh_file_writer_read_at(writer, back, 3, 10, NULL), SPSH_E_TRUNCATED);
     in_folder(path, sizeof(path), "b");
-    CHECK(access(path, F_OK) != 0); /* nobody sees it before it is published */
+    CHECK(access(path, F_OK) != 0); /* the file is invisible until it is published */
     CHECK_I64(spsh_file_writer_publish(writer, SPSH_PUBLISH_NEW, NULL), SPSH_OK);
     CHECK_I64(spsh_file_writer_write(writer, "!", 1, NULL), SPSH_E_INVALID_ARG);
     CHECK_I64(spsh_file_writer_publish(writer, SPSH_PUBLISH_NEW, NULL), SPSH_E_INVALID_ARG);

@@ -346,7 +346,7 @@ static void test_many_entries(void)
     spsh__overlay overlay;
     load_overlay(tiny.path, "many", &overlay);
     CHECK_I64(spsh__overlay_check(&overlay, spsh_allocator_default(), NULL), SPSH_OK);
-    for (uint64_t i = 0; i < COUNT; i++) { /* each hash beside its key */
+    for (uint64_t i = 0; i < COUNT; i++) { /* each hash matches its key */
         uint64_t hash = 0;
         uint64_t entry = 0;
         spsh_bytes value;

@@ -162,7 +162,8 @@ static void test_dual_mono_is_nearly_free(void)
     free(dual);
 }
 
-/* Decodes a range from the whole, and from head and piece alone. */
+/* Decode a range from the whole payload, and again from only the head and the piece of the range.
+ */
 static void check_range(const int16_t *pcm, uint32_t channels, payload whole, uint64_t first,
                         uint64_t count)
 {
@@ -326,8 +327,8 @@ static void test_bit_flips(void)
     free(pcm);
 }
 
-/* A payload of one predicted block, mono, and what it decodes to. 40 samples: three groups are
- * live. */
+/* A payload of one predicted mono block, and the samples that it decodes to. Its 40 samples use
+ * three groups. */
 static const uint8_t golden[] = {
     0x01, 0x0d, 0x01, 0x00, 0x28, 0x00, 0x00, 0x00, 0x53, 0x00, 0x00, 0x00, 0x02, 0x00,
     0x09, 0xd9, 0x85, 0x93, 0xb8, 0xc4, 0xcb, 0x75, 0xf2, 0xe3, 0x19, 0x71, 0xfa, 0xb5,
@@ -377,7 +378,7 @@ static void test_every_rule(void)
         {7,  0x3f, SPSH_E_TRUNCATED, SPSH_E_TRUNCATED}, /* head */
         {8,  11,   SPSH_E_CORRUPT,   SPSH_E_CORRUPT  }, /* block before the head's end */
         {8,  12,   SPSH_E_CORRUPT,   SPSH_E_CORRUPT  }, /* empty block of channel 0 */
-        {8,  84,   SPSH_E_TRUNCATED, SPSH_E_TRUNCATED}, /* block behind the payload's end */
+        {8,  84,   SPSH_E_TRUNCATED, SPSH_E_TRUNCATED}, /* block past the payload's end */
         {8,  82,   SPSH_E_CORRUPT,   SPSH_E_CORRUPT  }, /* block cut, bytes left over */
         {12, 3,    SPSH_OK,          SPSH_E_CORRUPT  }, /* form */
         {12, 0,    SPSH_OK,          SPSH_E_CORRUPT  }, /* raw of the wrong size */

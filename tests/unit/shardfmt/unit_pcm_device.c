@@ -65,7 +65,7 @@ typedef struct utterance {
     uint32_t channels;
     uint64_t samples;
     spsh_pcm_part part;
-    int16_t *want; /* of the range */
+    int16_t *want; /* expected samples of the range */
     spsh_cuda_pcm_utterance call;
 } utterance;
 
@@ -188,8 +188,8 @@ typedef struct batch {
     int16_t *want, *got;
 } batch;
 
-/* Utterances at odd places, with what is between them. first_values: multiples of `step`, and
- * beside them. */
+/* Lay out utterances at random offsets, with gaps between them. The value offsets are multiples of
+ * `step`. */
 static void lay_out(batch *b, size_t count, uint32_t step)
 {
     size_t bytes = 0, values = 0;
@@ -363,7 +363,8 @@ static void test_check_is_as_decoding(void)
     CHECK_I64(spsh_pcm_check_part(NULL, 0, 0, NULL), SPSH_E_INVALID_ARG);
 }
 
-/* Other bytes on the device than the host has seen: the others' samples, and what is between, stay.
+/* Change bytes on the device after the host has checked them. The samples of other utterances, and
+ * the gaps between utterances, must not change.
  */
 static void test_damage_stays_where_it_is(void)
 {
@@ -398,7 +399,8 @@ static void test_damage_stays_where_it_is(void)
     }
 }
 
-/* What the host has seen is refused, or decoded as the host decodes it. */
+/* Damage bytes before the host checks them. The host must reject them, or the device must decode
+ * them as the host does. */
 static void test_damage_that_is_valid_decodes_alike(void)
 {
     uint64_t decoded = 0;

@@ -6,7 +6,7 @@
 #include <ftw.h>
 #include <sndfile.h>
 
-enum { FILES_MAX = 40 }; /* of a folder */
+enum { FILES_MAX = 40 }; /* files per folder */
 
 static struct {
     size_t file_count;

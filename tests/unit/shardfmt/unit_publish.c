@@ -520,7 +520,8 @@ static void test_every_allocation_failure(void)
         spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, &fault};
         REQUIRE(fail_at < 5000);
         rc = tiny_dataset_publish(&tiny, SPSH_DEDUPE_PCM, &allocator, NULL, NULL, NULL);
-        /* Decoding libraries take memory of their own and say only that they cannot go on. */
+        /* Decoding libraries allocate their own memory. If that fails, they report only that they
+         * cannot continue. */
         CHECK(rc == SPSH_OK || rc == SPSH_E_NO_MEMORY || rc == SPSH_E_AUDIO);
         CHECK_I64(fault.live_count, 0);
     }
@@ -574,7 +575,7 @@ static void run_io_failures(const char *name, uint64_t fail_count)
         CHECK(same_file(tiny.path, whole.path, "index-00000001.spsh"));
         remove_published(tiny.path);
     }
-    /* Closing what was only read. */
+    /* Publication may succeed if the failed call closes a file that was only read. */
     CHECK(published_though_failed < calls / 2);
 }
 

@@ -11,7 +11,7 @@
 #define FILE_BYTES     ((size_t)777777)
 #define REQUESTS       3000
 #define HARSH_SLOTS    256
-#define HARSH_FAILURES 2 /* of one place: what the engine forgives */
+#define HARSH_FAILURES 2 /* failures at one offset that the engine tolerates */
 
 static uint8_t content[FILE_BYTES];
 static char directory[512], path[600];
@@ -237,7 +237,8 @@ static void test_aligned_extents_to_the_end(void)
     }
 }
 
-/* The data of an aligned request can go to another O_DIRECT call, or to a device, as it lies. */
+/* The data of an aligned request is aligned. It can be passed to another O_DIRECT call or to a
+ * device without a copy. */
 static void test_aligned_requests_lie_aligned(void)
 {
     for (size_t way = 0; way < WAYS; way++) {
@@ -299,7 +300,7 @@ static void test_errors_are_delivered_and_the_rest_goes_on(void)
     CHECK_U64(harsh_reads, 3); /* tried again twice */
     spsh_read_recycle(engine, &done);
 
-    harsh_always = EAGAIN; /* for ever: given up at some time */
+    harsh_always = EAGAIN; /* permanent: the engine gives up after some retries */
     REQUIRE(spsh_read_submit(engine, file, 8192, 4096, 7, NULL) == SPSH_OK);
     REQUIRE(spsh_read_wait(engine, &done, NULL) == SPSH_OK);
     CHECK_I64(done.os_errno, EAGAIN);
@@ -511,7 +512,7 @@ static void test_a_slow_read_is_given_up_and_found_again(void)
     spsh_read_engine_close(engine);
 }
 
-/* A read that hangs in the system call, until somebody lets it go. */
+/* A read that hangs in the system call until the test writes a byte to this pipe. */
 static int hanging_fd[2];
 
 static int64_t hanging_pread(void *user, int fd, void *dst, size_t size_bytes,

@@ -1,5 +1,4 @@
-/* unit_settings.c: the keys and values that settings in YAML give, and what is refused with its
- * line. */
+/* unit_settings.c: the keys and values of YAML settings, and rejected settings, with their line. */
 #include "spsh_test.h"
 
 #include "speechshard/settings.h"
@@ -9,7 +8,7 @@ enum { TOLD_BYTES = 512 };
 typedef struct told {
     char text[TOLD_BYTES];
     size_t length;
-    spsh_status answer; /* of the visitor */
+    spsh_status answer; /* returned by the visitor */
 } told;
 
 /* "a/b/text@line;" a value, "a/[- text- text]@line;" a list. */
@@ -104,7 +103,7 @@ static void test_refusals(void)
     refuse("a: \"\\0\"\n", "a text has a NUL");
 }
 
-/* What libyaml says, with the line. */
+/* Syntax errors of libyaml are reported with their line. */
 static void test_syntax(void)
 {
     refuse("a: b\nc: [d\n", "t: line 3: ");
@@ -142,7 +141,7 @@ static void test_limits(void)
                              NULL) == SPSH_OK);
 }
 
-/* What the visitor says ends the reading, and is what the reading says. */
+/* A status that the visitor returns ends the reading, and the reader returns it. */
 static void test_visitor_ends_it(void)
 {
     told t = {.answer = SPSH_E_CANCELED};

@@ -1,5 +1,5 @@
-/* unit_shard.c: what the writer accepts and how it cuts blocks, and that what is read is what was
- * written. */
+/* unit_shard.c: the records that the writer accepts, where it cuts blocks, and that a reader
+ * returns the data that was written. */
 #include <lz4.h>
 #include <pthread.h>
 
@@ -168,7 +168,7 @@ static void test_refused_segments(void)
     CHECK_I64(spsh_shard_writer_add_utterance(writer, &u, NULL), SPSH_OK);
     u.record = 8;
     CHECK_I64(spsh_shard_writer_add_utterance(writer, &u, NULL), SPSH_E_INVALID_ARG);
-    u.record = 6; /* of an earlier shard */
+    u.record = 6; /* a record of an earlier shard */
     CHECK_I64(spsh_shard_writer_add_utterance(writer, &u, NULL), SPSH_OK);
     CHECK_I64(spsh_shard_writer_seal(writer, &seal, NULL), SPSH_OK);
     CHECK_U64(seal.record_count, 1);
@@ -399,7 +399,7 @@ static void test_oversize(void)
     CHECK_I64(tiny_shard_read(tiny_path, NULL, NULL, digest, NULL), SPSH_OK);
     REQUIRE(spsh_shard_open(tiny_path, NULL, &shard, NULL) == SPSH_OK);
     CHECK_I64(spsh_shard_record(shard, 4, &record, &place, NULL), SPSH_OK);
-    CHECK_U64(place.offset_bytes % 4096, 64); /* first in a block of its own */
+    CHECK_U64(place.offset_bytes % 4096, 64); /* first in a separate block */
     CHECK_U64(place.payload_bytes, 5000000);
     uint8_t *data = (uint8_t *)malloc((size_t)place.record_bytes);
     spsh_bytes payload;
@@ -491,7 +491,8 @@ static void test_threads_share_a_shard(void)
     spsh_shard_close(shard);
 }
 
-/* The golden file: written by version 1.0, and read and written the same for ever. */
+/* The golden file was written by version 1.0. Reading and writing it must give the same bytes in
+ * all later versions. */
 static void test_golden(void)
 {
     char golden_path[600];

@@ -65,11 +65,12 @@ static void test_nothing_added(void)
     spsh_sorter_free(sorter);
 }
 
-/* What an entry should be follows from its number, so nothing needs to be kept to compare with. */
+/* An entry's content is computed from its number, so the test need not store it for the comparison.
+ */
 typedef struct shape {
     uint64_t seed;
     uint64_t count;
-    uint64_t key_values; /* so many different keys: the fewer, the more ties */
+    uint64_t key_values; /* number of different keys: the fewer, the more ties */
     size_t value_bytes_max;
 } shape;
 
