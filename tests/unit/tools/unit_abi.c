@@ -1,6 +1,6 @@
-/* unit_abi.c: what the public headers promise (docs/ARCHITECTURE.md, "The ABI"): frozen structures
- * have the sizes that they always had, and older and newer callers get no more and no less than
- * they know. tests/lint/check_abi.py reads the two lists. */
+/* unit_abi.c: the ABI promises of the public headers (docs/ARCHITECTURE.md, "The ABI"). Frozen
+ * structures keep their sizes. Older and newer callers get exactly the fields that they know.
+ * tests/lint/check_abi.py reads the two lists. */
 #include "speechshard/augment.h"
 #include "speechshard/dedup.h"
 #include "speechshard/featgen_cuda.h"
@@ -75,7 +75,7 @@ FROZEN(spsh_train_unknown, 24);
 FROZEN(spsh_utterance, 176);
 FROZEN(spsh_weight, 24);
 
-/* ---- lent: behind pointers to const ---- */
+/* ---- lent structures, returned as pointers to const ---- */
 
 #define LENT(name_) _Static_assert(_Alignof(name_) <= _Alignof(max_align_t), #name_)
 
@@ -257,7 +257,7 @@ static void check_newer(size_t n)
     check_bytes(&r, known + NEWER_BYTES, sizeof(r), CANARY);
 }
 
-/* A size that nobody has set: nothing is written. */
+/* An unset size: nothing is written. */
 static void check_unset(size_t n)
 {
     static const size_t sizes[] = {0, sizeof(size_t) - 1, SIZE_MAX};
@@ -284,7 +284,7 @@ static void test_results(void)
 
 /* ---- options that are not given to a function that opens something ---- */
 
-/* An older caller's options mean what they meant. */
+/* Options of an older caller keep their meaning. */
 static void test_older_feature_options(void)
 {
     union {

@@ -33,8 +33,9 @@ static const test_member some[] = {
     TEST_MEMBER("x/soft.wav", 's', "a.wav"),
 };
 
-/* What an archive says, one word a member: name, type, size, whether it is a piece; then the status
- * that ended it. Bytes are compared with those of the piece. */
+/* List an archive as one word per member: name, type, size, and whether it is a piece. Then comes
+ * the status that ended the list. The bytes of a member are compared with the bytes of its piece.
+ */
 static spsh_status list(const char *path, char *out, size_t out_bytes)
 {
     static const char types[] = {'f', 'd', 'h', 'o'};
@@ -122,7 +123,7 @@ static void test_sniff(void)
     }
     test_file_write(at("a"), zeros, sizeof(zeros));
     CHECK_I64(kind_of(at("a")), SPSH__ARCHIVE_NONE);
-    /* Bytes that add up to 0, with 8 blanks where the sum would stand, as chance makes them. */
+    /* Bytes with sum 0, and 8 blanks at the position of the checksum: a match by chance. */
     memcpy(zeros, "\1\x81\x81\xfd", 4);
     test_file_write(at("a"), zeros, sizeof(zeros));
     CHECK_I64(kind_of(at("a")), SPSH__ARCHIVE_NONE);
@@ -192,7 +193,7 @@ static void test_truncated(void)
     end();
 }
 
-/* After the end of a tar anything may stand; a second tar is read, too. */
+/* Any bytes may follow the end of a tar. A second tar is read, too. */
 static void test_behind_end(void)
 {
     char got[512];
@@ -242,9 +243,9 @@ static spsh_status drain(const char *path)
     return rc;
 }
 
-/* A flipped bit after gzip's header of ten bytes is damage, unless the same bytes come out.
- * libarchive alone would not look at the CRC. Members may follow each other, and zeros the last
- * one. */
+/* A flipped bit after gzip's header of ten bytes is damage, unless the output is the same.
+ * libarchive itself does not check the CRC. Further members may follow a member, and zeros may
+ * follow the last one. */
 static void test_gzip(void)
 {
     size_t size_bytes = 0;
@@ -314,7 +315,7 @@ static void test_bomb(void)
 
 /* ---- a corpus ---- */
 
-static char problems[2048]; /* of the view that was opened last: "kind path;" */
+static char problems[2048]; /* problems of the view that was opened last: "kind path;" */
 
 static spsh_status take_problem(void *user, const spsh__view_problem *problem, spsh_error *err)
 {
@@ -340,7 +341,7 @@ static spsh__view *view_of(const char *root)
     return view;
 }
 
-/* What a file says: its first bytes, or "-" when there is none. */
+/* Return the first bytes of a file, or "-" if it does not exist. */
 static const char *text_of(const spsh__view *view, const char *path)
 {
     static char text[64];
@@ -436,7 +437,8 @@ static void test_view_in_place(void)
     end();
 }
 
-/* Two languages, flat: each is shown in a folder of its own. What they share stays one file. */
+/* Two languages in one folder: the view shows each in a separate subfolder. Files that they share
+ * remain one file. */
 static void test_view_collisions(void)
 {
     static const test_member de[] = {
@@ -533,7 +535,7 @@ static void test_view_unpacked(void)
     end();
 }
 
-/* What can be read before the damage counts. */
+/* Files that can be read before the damage are part of the view. */
 static void test_view_damage(void)
 {
     static const test_member members[] = {TEST_FILE("a.wav", "1"), TEST_FILE("../b.wav", "2")};
@@ -559,7 +561,8 @@ static void test_view_damage(void)
     end();
 }
 
-/* A file given itself that is called an archive: what lies beside it is not looked at. */
+/* The root is a single file that is named like an archive but is not one. The view ignores the
+ * files next to it. */
 static void test_view_foreign(void)
 {
     static const test_member members[] = {TEST_FILE("a.wav", "1")};
@@ -609,7 +612,7 @@ static void test_compressed_text(void)
 
 /* ---- cuts ---- */
 
-static uint64_t state; /* of test_random */
+static uint64_t state; /* seed of test_random */
 static bool every_byte;
 static const unsigned random_cuts = 20;
 static bool lost; /* an archive of the view that was opened last is reported as damaged */

@@ -1,5 +1,5 @@
-/* unit_cli.c: what the subcommands share: sizes, options, nearness, numbers and text for people,
- * ids as paths. */
+/* unit_cli.c: functions that the subcommands share: sizes, options, suggestions for misspelled
+ * names, numbers and text for people, and ids as paths. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -307,7 +307,7 @@ static void test_table(void)
     spsh__table_free(table);
 }
 
-/* Standard error becomes a terminal for a while; what it got comes into dst. */
+/* Run body with standard error connected to a terminal. Store the output in dst. */
 static void on_terminal(void (*body)(void), char *dst, size_t size_bytes)
 {
     int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -320,7 +320,7 @@ static void on_terminal(void (*body)(void), char *dst, size_t size_bytes)
     REQUIRE(dup2(saved, STDERR_FILENO) >= 0);
     close(saved);
     close(terminal);
-    size_t used = 0; /* until EIO: nobody has the terminal open, and all has been read */
+    size_t used = 0; /* read until EIO: the terminal is closed, and all output has been read */
     for (ssize_t got = 1; got > 0 && used + 1 < size_bytes; used += got > 0 ? (size_t)got : 0)
         got = read(master, dst + used, size_bytes - 1 - used);
     dst[used] = '\0';

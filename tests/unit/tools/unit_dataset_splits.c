@@ -1,4 +1,4 @@
-/* unit_dataset_splits.c: operands DATASET[:SPLITS], with colons wherever they may stand. */
+/* unit_dataset_splits.c: operands DATASET[:SPLITS], with colons in all possible positions. */
 #include "speechshard/dedup.h"
 #include "speechshard/io.h"
 #include "spsh_test.h"

@@ -50,7 +50,7 @@ static void test_forms(void)
     static const char kinds[] = "{\"list\": [1, {\"a\": [2, 3]}, \"x,]}\\\"\", [], null]}";
     static const char behind[] = "\xef\xbb\xbf \n{\"a\": {\"list\": [9]}, \"b\": \"list\", "
                                  "\"c\": [[{}]], \"list\"\n:\t[ {} ] }";
-    /* What is behind the list is not read; what is wrong inside an element is not seen. */
+    /* The reader ignores everything after the list, and errors inside an element. */
     static const char nonsense[] = "{\"list\": [{nonsense}, {\"b\" 1}] nonsense";
     static const elements_case cases[] = {
         {kinds,                                        "1 {\"a\": [2, 3]} \"x,]}\\\"\" [] null ", SPSH_E_END      },

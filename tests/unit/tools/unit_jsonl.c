@@ -1,4 +1,5 @@
-/* unit_jsonl.c: JSON lines: what is taken out of a line, what is wrong with one, and going on. */
+/* unit_jsonl.c: JSON lines: the values read from a line, malformed lines, and reading on after
+ * them. */
 #include "spsh_test.h"
 
 #include "common/file_names.h"

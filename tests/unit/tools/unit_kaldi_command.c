@@ -1,4 +1,5 @@
-/* unit_kaldi_command.c: what entries of wav.scp stand for; nothing that is not fully understood. */
+/* unit_kaldi_command.c: the files that entries of wav.scp refer to. An entry that is not fully
+ * understood is rejected. */
 #include "spsh_test.h"
 
 #include "common/file_names.h"

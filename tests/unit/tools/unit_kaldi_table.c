@@ -6,8 +6,8 @@
 #include "common/file_names.h"
 #include "ingest/metadata/kaldi_table.h"
 
-#define LONG_BYTES  ((size_t)40000)    /* of a row that is read in several pieces */
-#define BLANK_BYTES ((size_t)97 << 20) /* of blank lines, that make a file too large to be kept */
+#define LONG_BYTES  ((size_t)40000)    /* a row that is read in several pieces */
+#define BLANK_BYTES ((size_t)97 << 20) /* blank lines that make a file too large to be kept */
 
 static const char *const keys[] = {"u7", "u1", "twice", "u10", "twice", "long", "u2"};
 #define KEY_COUNT (sizeof(keys) / sizeof(keys[0]))

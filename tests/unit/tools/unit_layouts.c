@@ -1,5 +1,5 @@
-/* unit_layouts.c: what each layout makes of small trees that are built here, with the dirt that
- * real corpora have: every utterance and every reject is compared.
+/* unit_layouts.c: the utterances and rejects of each layout, on small trees that are built here,
+ * with the flaws of real corpora. The test compares every utterance and every reject.
  *
  * An utterance is one line: id, source, text ("..." or ~sidecar or -), domain, split, speaker,
  * language, document, extras, start-end. A reject is one line: !reason, source, line, rows. Lines
@@ -320,7 +320,8 @@ static void test_librispeech_rules(void)
         .root = base, .domain_rule = "dir:2", .split_filter = "test,dev-other"};
     CHECK(scan("librispeech", &options, &got, NULL) == SPSH_OK);
     CHECK_U64(got.items, 1);
-    /* Of other splits nothing is lost, though one has no audio; this is the line without an id. */
+    /* Rows of the excluded splits do not count as lost, although one lacks audio. The lost row is
+     * the line without an id. */
     CHECK_U64(got.rows_lost, 1);
     CHECK_STR(got.lines[got.count - 1], want);
     free_lines(&got);
@@ -700,7 +701,8 @@ static void test_unreadable_folder(void)
     end();
 }
 
-/* A path that is longer than the kernel takes is reported, and the rest goes on. */
+/* A path that is longer than the kernel accepts is reported. The scan continues with other files.
+ */
 static void test_path_too_long(void)
 {
     enum { DEPTH = 25 };
@@ -778,7 +780,8 @@ static void test_stopping(void)
         CHECK_I64(scan(layouts[i], &options, &got, NULL), SPSH_E_NO_SPACE);
         CHECK_U64(got.items, 1);
         free_lines(&got);
-        /* Rejects would write to the counter: only the table has none. */
+        /* take_reject would write to the counter as if it were lines. Only the table has no
+         * rejects. */
         if (strcmp(layouts[i], "table") == 0)
             CHECK_I64(scan_into(layouts[i], &options, &sink, NULL), SPSH_E_CANCELED);
     }

@@ -88,7 +88,7 @@ static void test_librispeech(void)
     }
 }
 
-/* Manifests whose recordings are what a program would make: every row is told, and nothing is run.
+/* Manifests whose recordings are outputs of commands: every row is reported, and no command is run.
  */
 static void check_commands(const char *relative, const char *layout, uint64_t rows)
 {

@@ -28,7 +28,7 @@ static void write_file(const char *name, const void *data, size_t size)
     REQUIRE(fclose(file) == 0);
 }
 
-/* Two clips of a quarter of a second, one with a text, and a file that is no audio. */
+/* Two clips of a quarter of a second, one with a transcript, and a file that is not audio. */
 static void make_corpus(void)
 {
     static const uint8_t wav[44 + 4000] =

@@ -1,5 +1,5 @@
-/* unit_pack_report.c: what reports are made of: levels, accounting of sources, published counts,
- * text and drawings of pages. */
+/* unit_pack_report.c: the parts of reports: levels, accounting of sources, published counts, and
+ * the text and drawings of pages. */
 #include "spsh_test.h"
 
 #include <math.h>
@@ -113,7 +113,7 @@ static void test_sources(void)
     CHECK_STR(sources.items[0].root, ".");
     CHECK_STR(sources.items[0].evidence, "it has a % and a %0A");
     CHECK_STR(sources.items[1].root, "b%FF");
-    sources.items[1].first_sequence = 10; /* an empty source behind it: both begin at 20 */
+    sources.items[1].first_sequence = 10; /* the next source is empty: both begin at 20 */
     sources.items[2].first_sequence = 20;
     CHECK_U64(spsh__sources_of(&sources, 0), 0);
     CHECK_U64(spsh__sources_of(&sources, 9), 0);
@@ -140,7 +140,7 @@ static void test_balance(void)
     CHECK(!spsh__source_balances(&rows, &tally));
 }
 
-/* What was written comes back, and damage is found. */
+/* A journal is read as it was written, and damage is found. */
 static void test_journal(void)
 {
     spsh__sources sources = {0};
@@ -239,7 +239,7 @@ static void test_published(void)
               "MLS polish test: 521 of 520 published utterances found (101 %)");
 }
 
-/* A selection is no mismatch, nor is the whole. */
+/* Neither a selection of a published part nor the whole part counts as a mismatch. */
 static void test_published_rule(void)
 {
     for (size_t i = 0; i < spsh__published_count(); i++) {
@@ -291,7 +291,7 @@ static void test_bar(void)
     CHECK(strstr(text, "class=\"c1\"") == NULL); /* nothing to be seen, but another colour's */
     CHECK(strstr(text, "x=\"250.00\" y=\"0\" width=\"250.00\"") != NULL);
     spsh__builder_clear(&out);
-    spsh__svg_bar(&out, slices, 3, 0); /* of nothing */
+    spsh__svg_bar(&out, slices, 3, 0); /* a bar of total 0 */
     text = spsh__builder_text(&out);
     CHECK(text != NULL && strstr(text, "<rect") == NULL);
     spsh__builder_free(&out);

@@ -1,5 +1,5 @@
-/* unit_plan_item.c: items on their way through the plan, and which lengths are not those of the
- * metadata. */
+/* unit_plan_item.c: items keep their fields in the plan's buffers. Also: which lengths differ from
+ * the metadata. */
 #include "spsh_test.h"
 
 #include "plan/plan_item.h"

@@ -1,8 +1,9 @@
-/* unit_row_reader.c: rows of the four text dialects, one rule a line; names, times and JSON beside
- * them.
+/* unit_row_reader.c: rows of the four text dialects, one rule per line. Also names, times, and
+ * JSON.
  *
- * Rows are compared as text: every field in brackets, one row a line, a broken row as "!line@offset
- * problem". Long texts are made here, because the reader's window is 256 KiB and its limit 16 MiB.
+ * Rows are compared as text: every field in brackets, one row per line, a broken row as
+ * "!line@offset problem". Long texts are made here, because the reader's window is 256 KiB and its
+ * limit 16 MiB.
  */
 #include "spsh_test.h"
 
@@ -31,7 +32,7 @@ static void append_row(spsh__builder *out, const spsh__row *row)
     spsh__builder_append_text(out, "\n");
 }
 
-static size_t window_bytes; /* of the next readings; 0 is the default */
+static size_t window_bytes; /* reader window of the next calls; 0: the default */
 
 static void read_all(spsh_bytes text, const spsh__dialect *dialect, spsh__builder *out)
 {
@@ -259,8 +260,8 @@ static void test_quoting_decision(void)
     }
 }
 
-/* The test looks at the first MiB. A quoted row that this cuts is no evidence; a quote that has
- * been open for long is. */
+/* The quoting test looks at the first MiB. A quoted row that is cut at its end proves nothing. A
+ * quote that has been open for long does. */
 static void test_quoting_of_a_large_text(void)
 {
     const struct {

@@ -1,4 +1,4 @@
-/* What a run cost, of metrics files whose numbers are added up by hand here. */
+/* unit_run_cost.c: the cost of a run, computed from metrics files whose sums are known. */
 #include <math.h>
 
 #include "runs/run_cost.h"
@@ -92,11 +92,13 @@ static void test_lost_starts(void)
     CHECK_U64(c.restarts, 2);
     CHECK(c.lost_s == 300 && c.lost_process_s == 500 && c.lost_samples == 99);
     CHECK(c.stopped_s == 100 + 250);
-    CHECK(c.kept_s == 100); /* of the 700 s of the first start, 150 are where no line is from */
+    /* The second start. 150 s of the first start's 700 s are neither lost nor stopped. */
+    CHECK(c.kept_s == 100);
     spsh__run_history_free(h);
 }
 
-/* Runs of earlier versions do not say what was cut off: that is unknown, and so is what it cost. */
+/* Metrics of earlier versions do not record discarded work. So the lost time and its cost are
+ * unknown. */
 static void test_earlier_version(void)
 {
     const spsh__run_rates rates = {36, 9, 1};

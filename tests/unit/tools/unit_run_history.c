@@ -1,4 +1,4 @@
-/* What is read back of a run's metrics.jsonl, and what is drawn of it. */
+/* unit_run_history.c: reading a run's metrics.jsonl, and plotting it. */
 #include <math.h>
 
 #include "common/curve.h"
@@ -151,7 +151,7 @@ static void test_history(void)
     test_remove_tree(folder);
 }
 
-/* A run that goes on, or died: its last line has no end. */
+/* The last line is incomplete if the run is still writing or was killed. */
 static void test_torn_last_line(void)
 {
     begin_run();
@@ -186,7 +186,8 @@ static void test_damaged_lines(void)
     test_remove_tree(folder);
 }
 
-/* What a dead process did behind the checkpoint is there once. */
+/* After a restart, steps and evaluations after the checkpoint count once, as the new process
+ * recorded them. */
 static void test_restart(void)
 {
     begin_run();
@@ -305,7 +306,7 @@ static size_t page_bytes(uint64_t steps)
     return size_bytes;
 }
 
-/* The page of a long run is no larger than that of a shorter one. */
+/* The report page of a long run is not larger than the page of a shorter run. */
 static void test_page(void)
 {
     const size_t bytes = page_bytes(2 * SPSH__SERIES_BUNCHES);

@@ -105,7 +105,7 @@ static void test_odd_values(void)
     }
 }
 
-/* A tone lies where its bin is, on every scale. */
+/* A tone appears at the position of its bin, on every scale. */
 static void test_axes(void)
 {
     static const char *const texts[] = {"kaldi-fbank",

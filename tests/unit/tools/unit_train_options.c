@@ -44,7 +44,7 @@ static spsh_status call_recogniser(const void *options)
 static const struct {
     spsh_status (*call_fn)(const void *options);
     size_t size_bytes;
-    const char *missing; /* what is said where nothing is given */
+    const char *missing; /* message if a required option is missing */
 } calls[] = {
     {call_train,      sizeof(spsh_train_options),          "a run needs a folder"              },
     {call_evaluate,   sizeof(spsh_evaluate_options),       "an evaluation needs a checkpoint"  },

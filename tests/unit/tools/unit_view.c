@@ -124,7 +124,7 @@ static void test_roots(void)
     spsh__piece piece;
     spsh__builder name = {0};
     begin();
-    /* A manifest shows the folder that it stands in. */
+    /* For a manifest, the view shows the folder that contains it. */
     spsh__view *view = view_of(at("sub/b.txt"));
     CHECK_STR(spsh__view_root(view), at("sub/b.txt"));
     CHECK_STR(spsh__view_file(view), "b.txt");
