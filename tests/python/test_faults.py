@@ -123,7 +123,7 @@ class UndecodableTest(unittest.TestCase):
         want = sorted(u.id for u in speechshard.Dataset(self.path) if u.id != "undecodable")
         self.assertEqual(len(want), 13)
         self.assertIn("wrapped", want)
-        self.assertIn("clip-0", want)  # of one sample
+        self.assertIn("clip-0", want)  # a clip of one sample
         for on_error in ("fail", "skip"):
             self.assertEqual(self.ids(on_error=on_error, quarantine_max=1), want)
         ids = self.ids(on_error="substitute")
@@ -257,7 +257,7 @@ os._exit(0)
 
 
 def run(code):
-    """Run code in a process of its own, with a dataset at `path`."""
+    """Run code in a separate process, with a dataset at `path`."""
     head = ("import multiprocessing, os, sys, speechshard\n"
             f"path, OPTIONS = {str(support.make_dataset('plain', 40))!r}, {OPTIONS!r}\n")
     return subprocess.run([sys.executable, "-c", head + code], capture_output=True, text=True,

@@ -322,7 +322,7 @@ class LoaderTest(unittest.TestCase):
             loader.seek(0, 10**6)
 
     def test_reports(self):
-        locale.setlocale(locale.LC_ALL, "")  # as some programs do; stats are JSON on their way here
+        locale.setlocale(locale.LC_ALL, "")  # as some programs do; stats are passed as JSON
         loader = self.loader()
         for _ in loader:
             pass
