@@ -1,4 +1,4 @@
-/* unit_ctc.c: what ctc.h says of every corner, in doubles and in floats. */
+/* unit_ctc.c: edge cases of ctc.h, in double and in float. */
 #include "ctc_kit.h"
 
 enum { SYMBOLS = 5, FRAMES = 7, COUNT = SYMBOLS * FRAMES };
@@ -163,7 +163,7 @@ static void test_the_scale_counts(void)
         u.scale = 1;
         const spsh__ctc_result want = run(kind, &u);
         memcpy(wanted, dlogits, sizeof(wanted));
-        u.scale = 65536; /* of mixed precision: exact */
+        u.scale = 65536; /* scale of mixed precision: a power of two, so exact */
         const spsh__ctc_result got = run(kind, &u);
         CHECK(got.loss == want.loss);
         for (size_t i = 0; i < COUNT; i++)
@@ -218,7 +218,7 @@ static void test_impossible_symbols(void)
     const uint32_t labels[] = {1, 2};
     const spsh__ctc_utterance u = utterance(FRAMES, labels, 2);
     for (ctc_kind kind = CTC_F64; kind < ctc_kinds(); kind++) {
-        fill(9); /* a symbol of no path: the others go on */
+        fill(9); /* one symbol is impossible: paths without it still count */
         for (size_t t = 0; t < FRAMES; t++)
             logits[t * SYMBOLS + 4] = -(double)INFINITY;
         CHECK(isfinite(run(kind, &u).loss));
@@ -240,8 +240,8 @@ static void test_loss_without_gradient(void)
     }
 }
 
-/* A net that has learnt to say blank, and one that is sure of what is wrong: probabilities of
- * e^-10000 a path are not lost, and their posteriors are numbers. */
+/* A network that has learned to output only blanks, and one that is sure of a wrong symbol. Paths
+ * of probability e^-10000 must still count, and their posteriors must be finite. */
 static void test_hopeless_paths_count(void)
 {
     const uint32_t labels[] = {1, 2, 1};

@@ -101,7 +101,8 @@ static void test_the_beam_of_nothing_and_of_less_room(void)
     spsh__beam_close(beam);
 }
 
-/* Of equals those that were there before, then those of better prefixes, then lower symbols. */
+/* Among equal prefixes, the beam prefers those that it already had. Then it prefers the extensions
+ * of better prefixes, then lower symbols. */
 static void test_the_beam_takes_the_first_of_equals(void)
 {
     const float rows[] = {-1, -1, -1, -1, -1, -1, -9, -1};
@@ -115,7 +116,7 @@ static void test_the_beam_takes_the_first_of_equals(void)
     spsh__beam_close(beam);
 }
 
-/* What a net in ruins says is decoded to something, and harms nobody. */
+/* Scores that are NaN or infinite must not crash the decoder. It returns some labels. */
 static void test_the_beam_of_no_numbers(void)
 {
     const float nan = NAN;

@@ -1,5 +1,6 @@
-/* Alignments: what Kaldi writes is read, plain and compressed; what is none is refused with its
- * line; frames that are more, fewer, slower or faster get the states of where they lie. */
+/* unit_train_alignments.c: Kaldi alignments, plain and compressed. A malformed line is rejected
+ * with its number. If the frame count or the speed differs, each frame gets the state at its time.
+ */
 #include "labels/alignments.h"
 
 #include <archive.h>

@@ -1,5 +1,5 @@
-/* unit_train_checkpoint.c: what is saved comes back; which file counts; who may write; every
- * sentence of FORMAT.md 10 that says "must". */
+/* unit_train_checkpoint.c: saving and reading checkpoints, choosing the current file, excluding
+ * other writers, and every "must" of FORMAT.md section 10. */
 #include <pthread.h>
 
 #include "checkpoint/checkpoint_internal.h"
@@ -252,7 +252,7 @@ static void test_nothing_there(void)
     CHECK(file == NULL);
 }
 
-/* ---- who may write ---- */
+/* ---- write permission ---- */
 
 static void test_an_old_process_stops(void)
 {
@@ -343,8 +343,8 @@ typedef struct rule {
     const char *what;
     change change;
     uint32_t section;
-    uint32_t offset_bytes; /* PATCH: where; SHORTEN: by so many elements */
-    uint32_t size_bytes;   /* of value */
+    uint32_t offset_bytes; /* PATCH: position; SHORTEN: number of elements to remove */
+    uint32_t size_bytes;   /* size of value */
     uint64_t value;
     spsh_status want;
 } rule;
@@ -471,7 +471,7 @@ static void test_rules(void)
     kit_free(&s);
 }
 
-/* What lies between sections is zero, though its checksums be right. */
+/* The bytes between sections must be zero, even if all checksums are correct. */
 static void test_gaps_are_zero(void)
 {
     uint8_t *data = NULL;
@@ -484,7 +484,7 @@ static void test_gaps_are_zero(void)
     publish_changed(at("rules/checkpoints/000001-000000000070.spsh"), &rules[0]);
     REQUIRE(spsh_io_read_file(spsh_io_default(), path, 1 << 20, NULL, &data, &size, NULL) ==
             SPSH_OK);
-    memcpy(&offset, data + 4096 + 40 + 8, sizeof(offset)); /* of the config, the second section */
+    memcpy(&offset, data + 4096 + 40 + 8, sizeof(offset)); /* config, the second section */
     memcpy(&count, data + 4096 + 40 + 16, sizeof(count));
     REQUIRE(offset + count < size && data[offset + count] == 0);
     data[offset + count] = 1;
@@ -494,7 +494,7 @@ static void test_gaps_are_zero(void)
     free(data);
 }
 
-/* A fingerprint segment is no checkpoint, and the other way round. */
+/* A fingerprint segment is rejected as a checkpoint, and a checkpoint as a fingerprint segment. */
 static void test_kinds_are_kept_apart(void)
 {
     spsh__checkpoint c;

@@ -117,7 +117,8 @@ static uint8_t *pattern(uint32_t from, uint32_t to, size_t size)
 static const size_t sizes[] = {0, 1, 24, 16383, 16384, 16385, 262143, 262144, 262145, LARGE_BYTES};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
-/* Each with each, all at once; ranks that receive before the others send, and behind them. */
+/* Every rank exchanges messages with every other, all at once. Some ranks post their receives
+ * before the others send, some after. */
 static void exchange_sizes(spsh__comm *c)
 {
     spsh__comm_handle sends[RANKS][SIZES], receives[RANKS][SIZES];
@@ -183,7 +184,7 @@ static void test_messages_of_a_tag_are_in_order(void)
     run_ranks(exchange_in_order, LONG_MS);
 }
 
-/* Nobody waits for them until all are on their way. */
+/* No rank waits for these messages until all are in flight. */
 static void leave_unheard(spsh__comm *c)
 {
     static const uint8_t bytes[100] = {3};
@@ -238,8 +239,8 @@ static void test_sums_broadcasts_and_the_roll(void)
     run_ranks(add_up, LONG_MS);
 }
 
-/* Nobody is done with a roll while an answer of its own is under way, which would be lost with it:
- * that of the last to come least of all. */
+/* No rank may leave a status poll while its own answer is in flight, or the answer would be lost.
+ * The last rank to answer is the likeliest to do so. */
 static void roll_often(spsh__comm *c)
 {
     uint64_t counts[RANKS];
@@ -303,7 +304,7 @@ static void test_waiting_for_any(void)
 
 /* ---- failures ---- */
 
-/* What a wait says; and nothing hangs behind it. */
+/* Check the error of a wait. No later call may hang. */
 static void expect(spsh__comm *c, spsh__comm_handle h, spsh_status want, const char *text)
 {
     spsh_error err = SPSH_ERROR_INIT;
@@ -323,7 +324,7 @@ static void expect_another_size(spsh__comm *c, size_t sent, size_t expected, con
     REQUIRE(bytes != NULL);
     if (c->rank == 0) {
         const spsh__comm_handle h = post_send(c, 1, 1, bytes, sent);
-        finish(c, post_send(c, 1, 2, &last, 1)); /* behind it */
+        finish(c, post_send(c, 1, 2, &last, 1)); /* a message after it */
         (void)c->ops->done_fn(c, h);
         finish(c, post_receive(c, 1, 3, &last, 1));
     } else if (c->rank == 1) {
@@ -364,7 +365,7 @@ static void expect_silence(spsh__comm *c)
     const spsh__comm_handle send = post_send(c, other, 4, here, 200000);
     expect(c, receive, SPSH_E_TIMEOUT, "has not sent 200000 bytes");
     expect(c, send, SPSH_E_TIMEOUT, "has not taken 200000 bytes");
-    (void)pthread_barrier_wait(&all_silent); /* nobody has gone before */
+    (void)pthread_barrier_wait(&all_silent); /* no rank has left before */
 }
 
 static void test_nobody_answers(void)
@@ -374,7 +375,7 @@ static void test_nobody_answers(void)
     REQUIRE(pthread_barrier_destroy(&all_silent) == 0);
 }
 
-/* A process: waits until it is killed, in the middle of what it sends and receives. */
+/* Start a process that waits to be killed while it sends and receives. */
 static pid_t start_victim(uint32_t number, int to_parent)
 {
     static uint8_t bytes[LARGE_BYTES], more[LARGE_BYTES];
@@ -419,7 +420,7 @@ static void meet_victim(int number, const char *text)
     c->deadline_ms = number == SIGKILL ? LONG_MS : SHORT_MS;
     CHECK(c->ops->wait_any_fn(c, some, 2, c->deadline_ms, &which, NULL) == SPSH_OK);
     CHECK_U64(which, number == SIGKILL ? 0 : 2);
-    for (uint32_t i = 0; i < 100; i++) /* to nobody: no signal ends this process for it */
+    for (uint32_t i = 0; i < 100; i++) /* to a dead process: no signal may end this process */
         (void)post_send(c, 1, 20 + i, bytes, 16384);
     expect(c, some[1], SPSH_E_TIMEOUT, text);
     expect(c, some[0], SPSH_E_TIMEOUT, text);

@@ -1,5 +1,5 @@
-/* unit_train_config.c: configurations: defaults, files, overrides, what is refused and where,
- * canonical texts, rates. */
+/* unit_train_config.c: configurations: defaults, files, overrides, rejected keys and values with
+ * their position, canonical text, and rates. */
 #include <locale.h>
 #include <math.h>
 
@@ -196,7 +196,7 @@ static void test_text_comes_back(void)
     drop();
 }
 
-/* What a run computes on. */
+/* Settings of the device that a run computes on. */
 static void test_devices(void)
 {
     const char *const overrides[] = {"train.backend=cuda",

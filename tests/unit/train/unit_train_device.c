@@ -1,14 +1,16 @@
-/* unit_train_device.c PLUGIN [OTHER]: the backend `cuda`: every operator against the reference's
- * doubles in each precision, its memory, lanes, segments and failures. Through the plug-in that is
- * given: the twin, or the real one (77: no device). OTHER: a plug-in without the trainer's part.
+/* unit_train_device.c PLUGIN [OTHER]: the backend `cuda`: every operator compared with the double
+ * results of the reference, in each precision, its memory, lanes, segments, and failures. PLUGIN is
+ * the host emulation or the real plug-in (77: no device). OTHER: a plug-in without the trainer's
+ * part.
  *
- * Tolerances. Inputs are rounded to what the precision has before both see them, so that products
- * of factors are exact; what is left is float's error in sums, 2e-5 of the greatest value of an
- * array as with `cpu`, and roundings to the precision in between: each is off by at most a unit,
- * relative to its value, and an operator has so many of them one behind the other:
+ * Tolerances. Inputs are rounded to the precision before both backends see them, so that products
+ * of two factors are exact. Two errors remain. One is float's error in sums: 2e-5 of the largest
+ * value of an array, as with `cpu`. The other is the rounding of intermediate values to the
+ * precision. Each rounding is off by at most one unit, relative to its value. Number of units per
+ * operator:
  *
- *     products, convolutions, rows    3     what is stored, at most twice; what that is added to
- *     norms                           8     x - mean loses what they share
+ *     products, convolutions, rows    3     rounding of results, at most twice, and of addends
+ *     norms                           8     x - mean cancels the common part
  *     recurrent layers               64     h and gates of every frame
  *
  * The unit is 2^-p with p bits of significand: 11 with tf32 and fp16, 8 with bf16.
@@ -54,7 +56,7 @@ static void check_status(spsh__backend *b)
     CHECK(b->ops->status_fn(b, NULL) == SPSH_OK);
 }
 
-/* Whatever was opened is closed. */
+/* Everything that was opened is closed. */
 static void check_nothing_is_open(void)
 {
     if (twin == NULL)
@@ -147,7 +149,7 @@ static void test_operators_are_the_references(void)
     check_nothing_is_open();
 }
 
-/* What libraries do where they may choose, but in no other precision. */
+/* Products with the algorithms that libraries prefer, in the same precision. */
 static void test_products_as_libraries_like(void)
 {
     spsh__backend *reference = NULL;
@@ -201,7 +203,7 @@ static double value_of(size_t i)
     return (double)(i % 251) - 125;
 }
 
-/* More than goes at once, at a place of its own, in either kind. */
+/* More elements than fit in one transfer, at an offset, in float and in 16-bit memory. */
 static void test_memory_goes_both_ways(void)
 {
     const size_t count = 300007, first = 3;
@@ -254,8 +256,8 @@ static void take(const void *user, const void *bytes)
     *t->to = value + t->add;
 }
 
-/* What is brought back is there after finish, and not before; then there is room again. What was
- * put behind it is not waited for. */
+/* A download arrives in finish_fn, not before. Then its staging space can be reused. finish_fn does
+ * not wait for work that was enqueued after the download. */
 static void test_downloads_come_with_finish(void)
 {
     enum { COUNT = 3000 };
@@ -532,7 +534,7 @@ static void test_segments_of_many_shapes(void)
 
 typedef struct odd_work {
     uint32_t *count;
-    uint32_t good; /* so many times it can be put */
+    uint32_t good; /* number of times that enqueuing it succeeds */
 } odd_work;
 
 static spsh_status put_odd(spsh__backend *b, void *stream, const void *arguments,
@@ -547,7 +549,7 @@ static spsh_status put_odd(spsh__backend *b, void *stream, const void *arguments
     return SPSH_OK;
 }
 
-/* What cannot be kept is done each time, and that is no failure. */
+/* Work that cannot be captured is enqueued at each step. That is not an error. */
 static void test_segments_that_cannot_be_kept(void)
 {
     net plain, kept;
@@ -595,7 +597,7 @@ static spsh_status put_note(spsh__backend *b, void *stream, const void *argument
     return SPSH_OK;
 }
 
-/* What is kept is put onto the streams that it was on. */
+/* A captured graph replays its work on the streams where it was captured. */
 static void test_segments_keep_lanes(void)
 {
     spsh__backend *b = open_device(SPSH__FP32, true);
@@ -614,7 +616,7 @@ static void test_segments_keep_lanes(void)
         b->ops->segment_end_fn(b);
         CHECK_U64(spsh__cuda_lane(b), 0);
     }
-    REQUIRE(count == 9); /* once, and once with what is kept then */
+    REQUIRE(count == 9); /* once directly, then as a captured graph */
     CHECK(streams[0] == b->ops->stream_fn(b) && streams[1] != streams[0]);
     for (uint32_t i = 3; i < count; i++)
         CHECK(streams[i] == streams[i % 3]);
@@ -729,8 +731,8 @@ static void test_a_convolution_makes_do(void)
     check_nothing_is_open();
 }
 
-/* At any point of a step: the first failure is kept, nothing waits for ever, reads give zeros, and
- * all of it can be closed. */
+/* A device can be lost at any point of a step. The first failure is kept, no call waits forever,
+ * reads return zeros, and all objects can be closed. */
 static void test_a_lost_device(void)
 {
     if (twin == NULL)

@@ -1,6 +1,6 @@
-/* A slower network than there is, between threads that are processes to each other: messages keep
- * their order and bytes, and take as long as was asked for at least. And what is done to a process:
- * how it is written. */
+/* unit_train_fault.c: a link that is slower than the real network, between threads that act as
+ * processes. Messages keep their order and bytes, and take at least the requested time. Also the
+ * syntax of faults of a process. */
 #include <pthread.h>
 
 #include "runtime/comm_throttle.h"
@@ -46,7 +46,7 @@ static spsh__comm *open_comm(const process *p)
     return slow;
 }
 
-/* All are on their way at once, to and fro, on two tags. */
+/* All messages are in flight at once, in both directions, on two tags. */
 static void *talk(void *user)
 {
     static uint8_t out[2][MESSAGES][BYTES_MAX], in[2][MESSAGES][BYTES_MAX];
@@ -118,7 +118,7 @@ static void test_slow_links(void)
     test_a_slow_link("1ms+1MB");
 }
 
-/* With a message of 1 kB under way that takes a minute. */
+/* A failure while a 1 kB message that takes a minute is in flight. */
 static void *fail_both_ways(void *user)
 {
     static uint8_t bytes[1000], there[2] = {1, 1};
@@ -156,7 +156,8 @@ static void run_both(const char *link, void *(*process_fn)(void *user))
     test_remove_tree(both[0].folder);
 }
 
-/* What it hands on is not moved any more, and its close waits for nobody. */
+/* After a failure, the link moves no more bytes of pending messages, and its close does not wait.
+ */
 static void test_a_failure_is_the_link_s(void)
 {
     run_both("1us+16B", fail_both_ways);

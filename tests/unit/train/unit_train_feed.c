@@ -114,7 +114,7 @@ static void test_each_once(void)
     tear_down();
 }
 
-/* One process stops behind a step; two go on. */
+/* One process stops after a step. Two processes resume. */
 static void test_resume(void)
 {
     set_up("");
@@ -158,7 +158,7 @@ static spsh__feed *open_asked(void)
     return feed;
 }
 
-/* Of what is learnt from. */
+/* Digest the features, labels, and lengths of a batch. */
 static uint64_t digest(const spsh__feed_batch *b)
 {
     const size_t values = (size_t)b->batch * b->frames * (b->source->feature_dim);
@@ -169,8 +169,8 @@ static uint64_t digest(const spsh__feed_batch *b)
 
 enum { STEPS_MAX = 128, EPOCHS = 2 };
 
-/* Whatever the learner's rank, the world's size and the order are, a step's batch is the one that a
- * single rank's feed has there. */
+/* For any rank, world size, and request order, the batch of a step equals the batch of that step on
+ * the feed of a single rank. */
 static void test_asked(void)
 {
     set_up("");

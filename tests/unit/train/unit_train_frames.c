@@ -1,6 +1,7 @@
-/* Runs of lstm-hybrid: tones are told apart frame by frame, after some seconds of training;
- * stopped, killed and resumed runs end with the same bits; what has no alignment, or one of another
- * length, is not learnt from, and counted; states follow a change of speed. */
+/* unit_train_frames.c: runs of lstm-hybrid. After some seconds of training, the model recognizes
+ * tones frame by frame. Stopped, killed, and resumed runs end with identical bits. Utterances
+ * without an alignment, or with one of another length, are skipped and counted. States follow a
+ * change of speed. */
 #include <math.h>
 #include <sys/wait.h>
 
@@ -79,7 +80,7 @@ static spsh_status run(const char *name, bool resume, const char *const *overrid
     return rc;
 }
 
-/* Of the newest checkpoint. */
+/* Best metric in the newest checkpoint. */
 static double best_metric(const char *name)
 {
     char path[600];
@@ -287,8 +288,8 @@ static void test_refused(void)
     check_contains(message, "/nowhere/ali");
 }
 
-/* With half and double speed each frame has the state of where it lies. At borders of tones half a
- * frame decides. */
+/* At half and double speed, each frame has the state of its position. At the borders of tones, half
+ * a frame decides. */
 static void test_speeds(void)
 {
     char text[2048], path[600];
@@ -333,7 +334,8 @@ static void test_speeds(void)
     spsh__config_free(c);
 }
 
-/* Chunks of three: features, lengths and states of each; nothing of what is not learnt from. */
+/* Chunks of three frames: features, lengths, and states of each. The cutter omits utterances of
+ * weight 0. */
 static void test_cut(void)
 {
     enum { T = 7, D = 2 };

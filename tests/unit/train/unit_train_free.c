@@ -1,5 +1,6 @@
-/* Free strategies in a simulation: learners pull a quadratic's minimum, or nothing at all, so that
- * what is left is the averaging: what it keeps, how fast it mixes, and who waits for whom. */
+/* unit_train_free.c: strategies with a model per learner, in a simulation. Learners minimize a
+ * quadratic, or take no gradient steps, so that only averaging changes the models. The tests check
+ * the sums that averaging keeps, how fast it mixes, and which learners wait for others. */
 #include <math.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,19 +10,19 @@
 #include "strategy/strategy_internal.h"
 
 #define LEARNERS_MAX 16
-#define ELEMENTS     700 /* of an arena */
+#define ELEMENTS     700 /* elements of an arena */
 #define MS           UINT64_C(1000000)
 
 typedef struct setting {
     const char *strategy;
     uint32_t learners;
-    uint64_t steps;  /* of each; UINT64_MAX: until end_ns */
+    uint64_t steps;  /* steps of each learner; UINT64_MAX: until end_ns */
     uint64_t end_ns; /* 0: steps decide */
-    uint64_t more;   /* steps behind the consensus */
-    double rate;     /* 0: averaging alone */
-    double noise;    /* of gradients */
-    uint64_t seed;   /* of rings */
-    double *errors;  /* of all models, before each step of learner 0; NULL */
+    uint64_t more;   /* steps after the consensus */
+    double rate;     /* 0: only averaging */
+    double noise;    /* noise of gradients */
+    uint64_t seed;   /* seed of the rings */
+    double *errors;  /* spread of all models before each step of learner 0, or NULL */
     spsh__strategy_options options;
     spsh__sim_options sim; /* links and faults */
 } setting;
@@ -39,7 +40,7 @@ typedef struct world {
     spsh__sim *sim;
     spsh__backend *backend;
     learner learners[LEARNERS_MAX];
-    spsh__staleness staleness; /* of all learners */
+    spsh__staleness staleness; /* total over all learners */
     float shared[ELEMENTS];
     uint64_t begin_ns;
     double sums[2][ELEMENTS]; /* over learners: at the beginning, at the end */
@@ -114,7 +115,7 @@ static void stop_learner(world *w, uint32_t i)
     w->backend->ops->free_fn(w->backend, l->learner.statistics);
 }
 
-/* Of 1/2 |w - c|^2, c a learner's own. */
+/* Gradient of 1/2 |w - c|^2. c differs per learner. */
 static void fill_gradients(const world *w, uint32_t i, uint64_t step)
 {
     const spsh__learner *l = &w->learners[i].learner;
@@ -146,7 +147,7 @@ static spsh_status step(world *w, uint32_t i, spsh_error *err)
     double row = 1, total = 0, squares = 0;
     spsh_status rc = ops->before_forward_fn(l->strategy, err);
     if (rc == SPSH_E_TIMEOUT && w->o->end_ns > 0)
-        return SPSH_E_END; /* another has come to the end */
+        return SPSH_E_END; /* another learner has reached the end */
     if (rc != SPSH_OK)
         return rc;
     t->ops->compute_fn(t, 20 * MS);
@@ -174,7 +175,7 @@ static spsh_status step(world *w, uint32_t i, spsh_error *err)
     return rc != SPSH_OK ? rc : ops->after_step_fn(l->strategy, err);
 }
 
-/* Of a node the leader alone has one. */
+/* Only the leader of a node has an updated model. */
 static void read_arena(const world *w, uint32_t i, double *to)
 {
     const spsh__learner *l = &w->learners[i].learner;
@@ -210,7 +211,7 @@ static void sum_models(const world *w, double *to)
     }
 }
 
-/* Learners begin apart from each other, but for one. */
+/* Give each learner different initial weights. */
 static void scatter(world *w, uint32_t i)
 {
     double weights[ELEMENTS];
@@ -227,7 +228,7 @@ static bool is_never(void *user)
     return false;
 }
 
-/* All go on from their mean. */
+/* Resume all learners from the mean of their models. */
 static spsh_status go_on(world *w, uint32_t i, spsh_error *err)
 {
     learner *l = &w->learners[i];
@@ -258,7 +259,7 @@ static spsh_status learn(void *user, uint32_t i, spsh_error *err)
             w->o->errors[l->steps] = spread(w);
         rc = step(w, i, err);
     }
-    if (rc == SPSH_E_END) { /* the others go on for a while, and are served */
+    if (rc == SPSH_E_END) { /* the others still run for a while, and need answers */
         (void)t->ops->wait_fn(t, &mark, is_never, NULL, 1000, NULL);
         return SPSH_OK;
     }
@@ -274,7 +275,7 @@ static spsh_status learn(void *user, uint32_t i, spsh_error *err)
     rc = l->strategy->ops->settle_fn(l->strategy, err);
     if (rc == SPSH_OK && i == 0)
         sum_models(w, w->sums[1]);
-    t->ops->compute_fn(t, 1000 * MS); /* before anybody takes the consensus */
+    t->ops->compute_fn(t, 1000 * MS); /* before any learner takes the consensus */
     return rc != SPSH_OK ? rc : go_on(w, i, err);
 }
 
@@ -350,7 +351,7 @@ static void test_gradients_that_come_a_step_late(void)
     };
     double want[ELEMENTS] = {0}, due[ELEMENTS] = {0}, model[ELEMENTS];
     world w;
-    for (uint64_t s = 0; s <= o.steps; s++) /* the last one is what is flushed */
+    for (uint64_t s = 0; s <= o.steps; s++) /* the last update is the flushed one */
         for (uint64_t e = 0; e < ELEMENTS; e++) {
             double sum = 0;
             for (uint64_t i = 0; i < o.learners && s < o.steps; i++)
@@ -367,7 +368,7 @@ static void test_gradients_that_come_a_step_late(void)
     stop(&w);
 }
 
-/* Whoever adds the gradients, and whoever makes the update. */
+/* The result does not depend on which ranks add the gradients and make the updates. */
 static void test_synchronous_strategies_have_the_same_bits(void)
 {
     static const struct {
@@ -449,12 +450,12 @@ static void test_the_sum_of_models_stays(void)
             CHECK(run(&w, &o, NULL) == SPSH_OK);
             for (size_t e = 0; e < ELEMENTS; e++)
                 CHECK(fabs(w.sums[0][e] - w.sums[1][e]) < 1e-5 * learners);
-            CHECK(spread(&w) < 1e-9); /* behind consensus */
+            CHECK(spread(&w) < 1e-9); /* after the consensus */
             stop(&w);
         }
 }
 
-/* Nobody who has it mixes with one who does not yet. */
+/* A learner that has the consensus must not mix with one that does not have it yet. */
 static void test_all_go_on_from_the_mean(void)
 {
     for (size_t n = 0; n < 4; n++)
@@ -464,7 +465,7 @@ static void test_all_go_on_from_the_mean(void)
                 .learners = learners,
                 .steps = 5,
                 .more = 5,
- /* a neighbour is nearer than whoever has the mean */
+ /* a neighbor is nearer than the rank that has the mean */
                 .sim = {.latency_ns = 3 * MS,
                         .bytes_per_s = 1e5,
                         .node_size = 2,
@@ -478,8 +479,8 @@ static void test_all_go_on_from_the_mean(void)
         }
 }
 
-/* A step of hogwild that changes what lies behind LOCKED alone: the page before it cannot be
- * written. Meanwhile another learner has written all. */
+/* A hogwild step changes only elements from LOCKED on. The page before them is read-only, so a
+ * write to it would crash. Meanwhile another learner has written all elements. */
 #define LOCKED 300
 
 static spsh_status change_some(void *user, uint32_t i, spsh_error *err)
@@ -549,7 +550,7 @@ static void test_mixing_is_as_fast_as_the_ring_lets_it(void)
     }
 }
 
-/* The mean over rings, of models that lie anyhow. */
+/* Mean mixing over random rings, for arbitrary models. */
 static void test_a_random_ring_mixes_alike_however_large(void)
 {
     for (uint32_t learners = 8; learners <= 16; learners *= 2) {
@@ -572,7 +573,7 @@ static void test_a_random_ring_mixes_alike_however_large(void)
     }
 }
 
-/* Both begin an exchange: together these come to the mean, and do not swap the models. */
+/* If both learners start an exchange, both must get the mean. They must not swap their models. */
 static void test_two_learners_come_to_their_mean(void)
 {
     for (size_t n = 0; n < 3; n++) {
@@ -585,7 +586,7 @@ static void test_two_learners_come_to_their_mean(void)
     }
 }
 
-/* Steps of all, of what they would be without slow ones and messages. */
+/* Total steps of all learners, as a fraction of the steps without slow learners and messages. */
 static double throughput(const char *strategy, bool has_slow, bool serves_itself)
 {
     const spsh__sim_fault fault = {SPSH__SIM_SLOW, 3, 10, 0, 0};
@@ -666,7 +667,7 @@ static void test_staleness_is_what_comes_between(void)
     }
 }
 
-/* Nobody ahead: each step has the gradients of all of the last one's weights. */
+/* No learner runs ahead: each step uses the gradients of all learners for the last weights. */
 static void test_a_bound_of_0_is_bulk_synchronous(void)
 {
     const spsh__sim_fault fault = {SPSH__SIM_SLOW, 2, 4, 0, 0};
@@ -736,8 +737,8 @@ static spsh_status learn_late(void *user, uint32_t i, spsh_error *err)
     return learn(user, i, err);
 }
 
-/* The one that is slow is waited for again, when all go on, whenever the server hears that it had
- * retired before. */
+/* After a barrier, the bound applies to the slow learner again. It does not matter when the server
+ * hears that this learner had retired before. */
 static void test_a_bound_holds_behind_a_pause(void)
 {
     const spsh__sim_fault fault = {SPSH__SIM_SLOW, 1, 4, 0, 0};

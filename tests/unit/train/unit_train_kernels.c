@@ -1,12 +1,13 @@
-/* The texts of kernels_rows.h, kernels_norm.h and kernels_update.h, and what the operators of
- * backend_cuda_rows.c, _norm.c and _update.c make of them, on the host's memory: against loops in
- * double, in several orders of threads and of blocks and with several numbers of them, all of which
- * must give the same bits.
+/* unit_train_kernels.c: the kernels of kernels_rows.h, kernels_norm.h, and kernels_update.h, and
+ * the operators of backend_cuda_rows.c, _norm.c, and _update.c that use them, run in host memory.
+ * The tests compare them with loops in double, for several orders and numbers of threads and
+ * blocks. All of these must give identical bits.
  *
- * All memory that operators see is one arena. While a launch runs, what it did not say that it uses
- * is NaNs; behind it they must still be there. Shared memory begins as NaNs, and has just the size
- * that the launch asked for. */
-#undef NDEBUG /* device_values.h asserts what is aligned */
+ * All memory that operators see is one arena. During a launch, the memory that it did not declare
+ * holds NaNs, and they must still be there afterwards. Shared memory begins as NaNs, and has
+ * exactly the size that the launch requested.
+ */
+#undef NDEBUG /* device_values.h asserts alignment */
 #include <math.h>
 #include <stdlib.h>
 
@@ -17,10 +18,10 @@ enum { ARENA_BYTES = 1 << 23, DATA_BYTES = ARENA_BYTES / 2, BATCH_MAX = 16 };
 
 static bool has_fewer; /* sanitizers */
 
-/* ------------------------------------------------------------------- the device that is none */
+/* ------------------------------------------------------------------- the emulated device */
 
 typedef struct way {
-    uint32_t order;      /* of threads */
+    uint32_t order;      /* order of the threads */
     uint32_t blocks_max; /* along x, where the device's size decides */
     bool are_backwards;  /* blocks */
 } way;
@@ -37,9 +38,9 @@ enum { UNUSED, READ, WRITTEN };
 static struct {
     way way;
     _Alignas(256) unsigned char arena[ARENA_BYTES], before[ARENA_BYTES], result[ARENA_BYTES];
-    unsigned char use[ARENA_BYTES]; /* of a launch */
-    size_t used_bytes;              /* of the data, which begin at 0 */
-    size_t scratch_bytes;           /* of an operator, behind DATA_BYTES */
+    unsigned char use[ARENA_BYTES]; /* declared use by the current launch */
+    size_t used_bytes;              /* bytes of the data, which begin at 0 */
+    size_t scratch_bytes;           /* bytes of the operator's scratch, after DATA_BYTES */
     uint64_t random;
     uint32_t launches, events;
 } device = {.random = 1};
@@ -140,7 +141,7 @@ static void run_grid(const spsh__kernel_launch *l)
     free(shared);
 }
 
-/* What operators use of the arena: fn for both parts of it. */
+/* Call fn for both parts of the arena that operators use. */
 static void each_range(void (*fn)(size_t first, size_t end))
 {
     fn(0, device.used_bytes);
@@ -208,7 +209,7 @@ static void arena_reset(void)
     device.scratch_bytes = 0;
 }
 
-/* Not a number all over; `skip` elements behind where 256 bytes are aligned. */
+/* Make an array of NaNs that begins `skip` elements after a 256-byte boundary. */
 static array array_new(spsh__backend *b, size_t count, bool is_half, uint32_t skip)
 {
     const size_t element_bytes = is_half ? sizeof(uint16_t) : sizeof(float);
@@ -320,7 +321,7 @@ static void each_kind(uint32_t arrays, void (*case_fn)(spsh__backend *b, uint32_
 
 /* ------------------------------------------------------------------------------- conversions */
 
-/* The nearest number with `bits` behind the point and exponents from least to most. */
+/* Round to the nearest number with `bits` fraction bits and an exponent from least to most. */
 static double rounded(double value, int bits, int least, int most)
 {
     if (value == 0 || isnan(value) || isinf(value))
@@ -371,7 +372,7 @@ static void test_halves_are_what_their_bits_say(void)
     }
 }
 
-/* In the middle between neighbours, and a float's step beside it. */
+/* Check the midpoint of two neighbors, and the next float on each side of it. */
 static void test_rounding_is_to_nearest_even(void)
 {
     for (uint32_t i = 0; i < 2 * 65536; i++) {
@@ -513,7 +514,7 @@ static void test_clip_is_in_place(void)
 /* ------------------------------------------------------------------------------------- lines */
 
 typedef struct shape {
-    uint32_t frames, batch, width; /* of a convolution: width is channels * bins */
+    uint32_t frames, batch, width; /* in a convolution, width is channels * bins */
     uint32_t channels;
 } shape;
 
@@ -531,7 +532,7 @@ enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 
 static uint32_t lengths[BATCH_MAX];
 
-/* One of all frames, one of none where there are more. */
+/* One utterance has all frames, and one is empty if there are more than two. */
 static void draw_lengths(const shape *s)
 {
     for (uint32_t n = 0; n < s->batch; n++)
@@ -647,7 +648,8 @@ static void run_copy_columns(spsh__backend *b, const void *arguments)
     spsh__cuda_copy_columns(b, &l->columns);
 }
 
-/* The right half of a matrix of two; and back to the left of it, what is beside it untouched. */
+/* Copy the right half out of a matrix of two halves, then back into the left half. The other half
+ * must not change. */
 static void columns_case(spsh__backend *b, uint32_t halves)
 {
     for (const shape *s = shapes; s < shapes + SHAPES; s++) {
@@ -894,7 +896,7 @@ typedef struct norm {
     spsh__norm_shape s;
     const uint32_t *lengths;
     bool is_training;
-    double slack; /* of a mean far from 0 in floats */
+    double slack; /* tolerance for a mean far from 0 in float */
     array x, y, dy, dx, weight, bias, running[2], batch[2], dweight, dbias;
 } norm;
 
@@ -1011,7 +1013,7 @@ static array filled(spsh__backend *b, size_t count, double value)
     return a;
 }
 
-/* halves: x, y and dx, dy. Padding is NaN where it does not count. */
+/* halves: bits for x, y, and dx, dy. Padding that does not count is NaN. */
 static norm norm_of(spsh__backend *b, uint32_t halves, const spsh__norm_shape *s, double mean)
 {
     const size_t count = (size_t)s->batch * s->channels * s->frames * (s->is_conv ? s->bins : 1);
@@ -1237,7 +1239,7 @@ static void test_updates(void)
     }
 }
 
-/* Nothing is launched where there is nothing to do. */
+/* No kernel is launched if there is no work. */
 static void test_zeros_are_no_work(void)
 {
     spsh__backend *b = &backends[0];

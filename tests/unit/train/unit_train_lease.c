@@ -1,8 +1,9 @@
-/* Leases: every step of every epoch is acknowledged once, whoever is slow, dies, stops or begins
- * again. In a simulation, between threads that are processes to each other, and in replays.
+/* unit_train_lease.c: leases. Every step of every epoch is acknowledged once, even if learners are
+ * slow, die, stop, or restart. Tested in a simulation, between threads that act as processes, and
+ * in replays.
  *
- * A row is 1, the step and its square: their sums over an epoch are those of all its steps, each
- * once. */
+ * A row is 1, the step, and its square. The sums over an epoch must be the sums over all its steps.
+ */
 #include "runtime/lease.h"
 
 #include <pthread.h>
@@ -19,7 +20,7 @@
 #define LEARNERS_MAX 8
 #define EPOCHS_MAX   3
 #define STEPS        40
-#define SAMPLES      10 /* of a batch */
+#define SAMPLES      10 /* samples per batch */
 #define MS           UINT64_C(1000000)
 #define TRIES        8
 #define NOBODY       UINT32_MAX
@@ -30,11 +31,11 @@ typedef struct learner {
     world *world;
     uint32_t rank;
     spsh__runtime *runtime;
-    spsh__comm *comm; /* of threads */
+    spsh__comm *comm; /* between threads */
     spsh__leases *leases;
     spsh__lease queue[SPSH__LEASE_AHEAD_MAX + 1]; /* taken, and not worked on yet */
     uint32_t first, count;
-    uint64_t steps, hash; /* of its leases */
+    uint64_t steps, hash; /* steps and hash of its leases */
     bool is_given_up;     /* it was taken for dead */
     spsh_status status;
     spsh_error error;
@@ -43,8 +44,7 @@ typedef struct learner {
 struct world {
     /* what it is */
     uint32_t learners, ahead, epochs;
-    uint32_t
-        node_size; /* above 1: the first of so many has leases for all of its node; simulated */
+    uint32_t node_size; /* above 1: one learner takes the leases of its node (simulated) */
     uint64_t steps;
     const spsh__sim_fault *faults;
     uint32_t fault_count;
@@ -83,7 +83,7 @@ static spsh_status lose(spsh__runtime *t, uint32_t rank, spsh_error *err)
     return t->ops->post_fn(t, 0, &m, err);
 }
 
-/* Who has waited in vain looks who is dead. */
+/* After a timeout, report the dead learners. */
 static spsh_status report(const learner *l, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -93,7 +93,7 @@ static spsh_status report(const learner *l, spsh_error *err)
     return rc;
 }
 
-/* ... and so does, where that is wanted, who has made a step. */
+/* Also look for dead learners after each step, if looks_around is set. */
 static spsh_status look_around(const learner *l, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -148,7 +148,7 @@ static spsh_status work(learner *l, spsh_error *err)
     return rc;
 }
 
-/* Rank 0: what is acknowledged, and the state that belongs to it. */
+/* On rank 0, add up the acknowledged totals, and keep the lease state that belongs to them. */
 static spsh_status count(learner *l, spsh_error *err)
 {
     world *w = l->world;
@@ -448,7 +448,7 @@ static void test_a_pause_for_saving(void)
     for (uint32_t learners = 1; learners <= LEARNERS_MAX; learners++) {
         world w;
         make(&w, learners, 2);
-        w.steps = 2 * STEPS; /* more than what all may have when rank 0 has made its third */
+        w.steps = 2 * STEPS; /* more than all can take before rank 0 finishes its third step */
         w.save_at = 3;
         simulate(&w, learners);
         check_epochs(&w);
@@ -458,7 +458,7 @@ static void test_a_pause_for_saving(void)
     }
 }
 
-/* Stops, and goes on with other learners where it was. */
+/* Stop, and resume at the same step with other learners. */
 static void test_stop_and_go_on(void)
 {
     for (uint32_t learners = 1; learners <= LEARNERS_MAX; learners++) {
@@ -496,7 +496,7 @@ static void test_bounds_of_a_round(void)
         simulate(&w, learners);
         CHECK_U64(w.last.samples, 100);
         CHECK_U64(w.reasons, SPSH__PAUSE_SAMPLES);
-        make(&w, learners, 2); /* nothing is held back: what is out then is learnt from, too */
+        make(&w, learners, 2); /* without holding back, steps in flight at the limit count, too */
         w.round = (spsh__lease_round){.samples_max = 95};
         simulate(&w, learners);
         CHECK(w.last.samples > 100 && w.last.samples < 100 + 3 * learners * SAMPLES);
@@ -504,7 +504,7 @@ static void test_bounds_of_a_round(void)
     }
 }
 
-/* What is held back because of samples that a dead one was to bring goes to the others. */
+/* Steps held back for a dead learner's samples go to the other learners. */
 static void test_samples_of_a_dead_learner(void)
 {
     for (uint64_t at = 0; at < 48; at++) {

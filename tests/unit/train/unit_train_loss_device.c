@@ -10,7 +10,7 @@
 #include "speechshard/inside.h"
 #include "spsh_test.h"
 
-/* Of a loss, relative; of a gradient, of the scale. */
+/* Losses: relative error. Gradients: error relative to the scale. */
 #define LOSS_TOLERANCE     1e-5
 #define GRADIENT_TOLERANCE 1e-5
 
@@ -63,7 +63,7 @@ static uint32_t below(uint64_t *random, uint32_t end)
     return (uint32_t)(test_random(random) % end);
 }
 
-/* What the device has in a buffer of either kind; halves by way of floats. */
+/* Read a buffer of either kind from the device. float16 values are first converted to float. */
 static void read_back(spsh__backend_buffer from, double *to, size_t count)
 {
     if (!from.is_half) {
@@ -84,7 +84,7 @@ typedef struct batch {
     uint32_t *lengths, *labels, *offsets;
     double *weights;
     double *logits;
-    size_t count; /* of logits */
+    size_t count; /* number of logits */
     double *want, *got;
     spsh__ctc_result *want_results, *got_results;
     bool is_half;
@@ -265,7 +265,7 @@ static void test_corners(void)
         {5, 3, {1, 1, 1}}, /* one path */
         {9, 2, {1, 7}   }, /* no symbol */
         {9, 2, {1, 0}   }, /* the blank */
-        {9, 3, {1, 2, 1}}, /* a logit is none */
+        {9, 3, {1, 2, 1}}, /* a logit is NaN */
         {9, 3, {3, 2, 1}}, /* minus infinity all along */
         {9, 2, {1, 2}   }, /* a frame of nothing */
     };

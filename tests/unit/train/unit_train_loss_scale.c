@@ -56,8 +56,8 @@ static void test_resumes(void)
         {{512, 77},             SPSH__FP16, 512,   77},
         {{1, 5},                SPSH__FP16, 1,     5 },
         {{512, 77},             SPSH__BF16, 1,     0 },
-        {{1, 0},                SPSH__FP16, 65536, 0 }, /* there was none */
-        {{3, 0},                SPSH__FP16, 65536, 0 }, /* and these are none */
+        {{1, 0},                SPSH__FP16, 65536, 0 }, /* no scale was saved */
+        {{3, 0},                SPSH__FP16, 65536, 0 }, /* not valid scales */
         {{0, 1},                SPSH__FP16, 65536, 0 },
         {{-2, 1},               SPSH__FP16, 65536, 0 },
         {{0.5, 1},              SPSH__FP16, 65536, 0 },

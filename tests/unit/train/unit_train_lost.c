@@ -10,9 +10,9 @@
 #include "strategy/strategy_internal.h"
 
 #define LEARNERS 5
-#define ELEMENTS 700 /* of an arena: of two parts at least */
+#define ELEMENTS 700 /* elements of an arena, enough for two parts */
 #define EPOCHS   3
-#define STEPS    40 /* of an epoch */
+#define STEPS    40 /* steps per epoch */
 #define MS       UINT64_C(1000000)
 
 typedef struct learner {
@@ -31,7 +31,7 @@ typedef struct world {
     spsh__sim *sim;
     spsh__backend *backend;
     learner learners[LEARNERS];
-    double sums[EPOCHS]; /* of acknowledged steps' numbers, and */
+    double sums[EPOCHS]; /* sums over the acknowledged steps, and their count */
     uint64_t updates[EPOCHS];
 } world;
 
@@ -48,7 +48,7 @@ static void update_slice(void *user, const spsh__slice *slice, spsh__backend_buf
     ops->sgd_fn(l->world->backend, &sgd, &u);
 }
 
-/* Of 1/2 |w - c|^2, c a learner's own. */
+/* Gradient of 1/2 |w - c|^2. c differs per learner. */
 static void fill_gradients(const learner *l, uint32_t number)
 {
     const spsh__backend_ops *ops = l->world->backend->ops;
@@ -103,7 +103,7 @@ static spsh_status make_round(learner *l, uint32_t number, spsh_error *err)
     return rc;
 }
 
-/* All that are not lost go on with a comm of their own. */
+/* The survivors continue with a separate communicator. */
 static spsh_status close_ranks(learner *l, const spsh__lease_state *state, spsh_error *err)
 {
     uint32_t list[LEARNERS], count = 0;
@@ -269,8 +269,8 @@ static bool is_ended_by(const world *w, uint32_t living)
     return ended == living && is_one;
 }
 
-/* Of all times of a run: where it is in a round the others make the run's end, and every step
- * counts once; in a pause they say who has gone, and do not wait for longer than they are told to.
+/* Kill one learner at all times of a run. During a round, the others finish the run, and every step
+ * counts once. At a barrier, they name the dead rank, and wait no longer than the deadline.
  */
 static void test_others_go_on(void)
 {
@@ -301,7 +301,8 @@ static void test_others_go_on(void)
     }
 }
 
-/* The last two, who are each other's neighbours; then the last one, who has none. */
+/* Kill the learners one by one: first the last two, which are neighbors, down to a learner without
+ * neighbors. */
 static void test_one_by_one(void)
 {
     for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
@@ -337,7 +338,7 @@ static void test_without_rank_0_there_is_no_run(void)
     }
 }
 
-/* ---- who hears of it ---- */
+/* ---- reports of a loss ---- */
 
 typedef struct hearing {
     spsh__sim *sim;
@@ -394,14 +395,14 @@ static void test_a_loss_is_told_once(void)
     }
 }
 
-/* ---- where nobody can be asked ---- */
+/* ---- no other rank answers ---- */
 
 static spsh_status sum_alone(void *user, uint32_t number, spsh_error *err)
 {
     static const uint32_t all[3] = {0, 1, 2};
     world *w = (world *)user;
     learner *l = &w->learners[0];
-    const double rows[LEARNERS] = {0}; /* of its leaves */
+    const double rows[LEARNERS] = {0}; /* rows of its micro-batches */
     double total = 0;
     spsh__sum sum = {NULL, NULL};
     if (number != 0)

@@ -201,8 +201,9 @@ static void test_resume_cuts(void)
     test_remove_tree(folder);
 }
 
-/* Of four processes 100 s and 100 utterances are behind the checkpoint, of two as much; between
- * them lie a start, with what it had cut off itself, and 250 s in which nothing ran. */
+/* After the checkpoint, four processes ran for 100 s and 100 utterances, then two processes did the
+ * same. Between them are a restart, with the losses that it recorded, and 250 s without a process.
+ */
 static void test_start_tells_what_was_lost(void)
 {
     static const char *const old[] = {
@@ -259,7 +260,7 @@ static void test_full_disk(void)
         spsh__metrics_close(m);
         CHECK_I64(fault.open_count, 0);
         if (was_open) {
-            m = open_at(1000, NULL); /* cuts nothing but what is torn */
+            m = open_at(1000, NULL); /* removes only a torn line */
             REQUIRE(m != NULL);
             spsh__metrics_close(m);
             json_t *lines = read_lines();

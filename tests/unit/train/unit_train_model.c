@@ -111,7 +111,8 @@ static void test_published_counts(void)
     CHECK_I64(spsh__model_preset("ds3", &shape, NULL), SPSH_E_NOT_FOUND);
 }
 
-/* Slices lie in order without overlap, aligned; buckets tile the arena and hold whole slices. */
+/* Slices are in order, aligned, and do not overlap. Buckets tile the arena and hold whole slices.
+ */
 static void check_layout(const spsh__model *model)
 {
     uint64_t end = 0, weights = 0, bucket_end = 0;
@@ -138,7 +139,7 @@ static void check_layout(const spsh__model *model)
         uint64_t begin = 0, size = 0;
         spsh__model_bucket(model, i, &begin, &size);
         CHECK_U64(begin, bucket_end);
-        CHECK(size >= 1 << 18 || i + 1 >= bucket); /* the last is a unit alone */
+        CHECK(size >= 1 << 18 || i + 1 >= bucket); /* the last bucket may be a single unit */
         bucket_end = begin + size;
     }
     CHECK_U64(bucket_end, spsh__model_arena_elements(model));
@@ -212,7 +213,7 @@ static void test_refused_shapes(void)
 
 static const char *backend_name;
 static uint64_t seed;
-static double rounding; /* of what is equal but for the order of sums */
+static double rounding; /* tolerance for values that differ only by the order of sums */
 
 typedef struct rig {
     spsh__backend *backend;
@@ -425,7 +426,7 @@ static void test_gradients_add_up(void)
     close_rig(&r);
 }
 
-/* Of a forward of training. */
+/* Logits of a forward pass of training. */
 static void read_logits(rig *r, double logits[OUT_MAX])
 {
     size_t count =
@@ -434,7 +435,8 @@ static void read_logits(rig *r, double logits[OUT_MAX])
     r->ops->read_f64_fn(r->backend, logits, forward(r, true), count);
 }
 
-/* Neither what lies in padding nor how much of it there is, nor what was there before, is seen. */
+/* The result does not depend on the content of the padding, on its length, or on older memory
+ * content. */
 static void check_padding(const spsh__model_shape *shape)
 {
     rig r;
@@ -484,7 +486,8 @@ static void test_padding_is_not_seen(void)
     check_padding(&shape);
 }
 
-/* Without statistics of a batch an utterance is alone, whoever lies beside it. */
+/* Without batch statistics, the other utterances of a batch do not change the result of an
+ * utterance. */
 static void test_evaluation_is_of_one(void)
 {
     rig r;
@@ -521,8 +524,8 @@ static void test_no_frames(void)
     close_rig(&r);
 }
 
-/* Of a batch with a number that is none nothing is left: not in statistics, not in what lies behind
- * the utterances of the next. */
+/* A batch with NaN features must leave no trace in the statistics. Nor may it leave NaNs in the
+ * padding of the next batch. */
 static void check_bad_batch(const spsh__model_shape *shape)
 {
     rig r;
@@ -568,7 +571,7 @@ static void test_bad_batch_leaves_nothing(void)
     check_bad_batch(&shape);
 }
 
-/* Work is cut by shapes alone. */
+/* Only shapes decide how work is divided among threads. */
 static void check_threads(const spsh__model_shape *shape)
 {
     double *want = NULL;
@@ -602,7 +605,7 @@ static void test_threads_change_no_bit(void)
     check_threads(&shape);
 }
 
-/* ---- buckets, while backward goes on */
+/* ---- buckets, during the backward pass */
 
 typedef struct witness {
     const rig *r;
@@ -743,7 +746,7 @@ static void test_every_allocation_failure(void)
     }
 }
 
-/* ---- forward alone */
+/* ---- only the forward pass */
 
 typedef struct tally {
     uint64_t bytes;

@@ -269,7 +269,8 @@ static void edge_clip(void)
     check_values(g, want_dx, 5);
 }
 
-/* Of [1, 3 | 100], the padding counts or does not: mean and variance, running ones, y in padding.
+/* The frames [1, 3 | 100], with padding that counts or does not: mean and variance, running values,
+ * y in the padding.
  */
 static void edge_norm(void)
 {
@@ -333,7 +334,7 @@ static void edge_updates(void)
     edge->ops->free_fn(edge, u.gradients);
 }
 
-/* Of two equal logits the first wins; a row without a state is nobody's. */
+/* The first of two equal logits wins. A row without a state is not counted. */
 static void edge_cross_entropy(void)
 {
     const double logits[6] = {1, 1, 0, 3, -900, 900};
@@ -397,7 +398,7 @@ static void test_unknown_backend(void)
     spsh__backend_close(NULL);
 }
 
-/* Opens, allocates, has a CTC of 9 frames: the first failure on the way. */
+/* Open a backend, allocate, and run CTC on 9 frames. Return the first failure. */
 static spsh_status open_and_use(const char *name, const spsh_allocator *allocator)
 {
     spsh__backend *b = NULL;

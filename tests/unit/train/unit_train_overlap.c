@@ -1,6 +1,7 @@
-/* What is exchanged of a bucket goes on while the next one is computed, whole: pieces, their sum,
- * and the sum's way back, without a call from the one who computes. Ranks are threads that speak
- * over TCP as processes do; that something has gone is seen by bytes, not by time. */
+/* unit_train_overlap.c: the exchange of a bucket completes while the next bucket is computed: its
+ * pieces, their sum, and the return of the sum. The computing thread makes no call for it. Ranks
+ * are threads that use TCP as processes do. Byte counts show whether a message was sent, not times.
+ */
 #include <pthread.h>
 #include <sched.h>
 
@@ -136,8 +137,8 @@ static void test_sums_go_on_by_themselves(void)
     CHECK(rmdir(folder) == 0);
 }
 
-/* A step that is left half way, as where a batch cannot be read: what is closed then is not looked
- * at any more. */
+/* A step is abandoned halfway, for example because a batch cannot be read. The buffers that are
+ * then closed must not be used any more. */
 static void *leave_half_way(void *user)
 {
     rank *r = user;

@@ -29,7 +29,7 @@ typedef struct run_kind {
     uint32_t dies; /* the stage that ends in the second step; 0: none (the first one stays) */
 } run_kind;
 
-typedef struct outcome { /* of all stages together */
+typedef struct outcome { /* results of all stages together */
     float *weights, *statistics;
     double totals[STEPS][2], squares[STEPS];
 } outcome;
@@ -61,7 +61,7 @@ struct world {
 
 static const spsh__model_limits limits = {BATCH_MAX, FRAMES_MAX, BATCH_MAX *FRAMES_MAX};
 
-/* ---- micro-batches: functions of step and leaf alone ---- */
+/* ---- micro-batches, which depend only on step and index ---- */
 
 typedef struct micro_batch {
     spsh__model_batch batch;
@@ -334,7 +334,7 @@ static void *be_process(void *user)
     l->status = learn(l, &l->error);
     if (l->status != SPSH_OK)
         spsh__comm_fail(l->comm);
-    spsh__comm_close(l->comm); /* first: what is under way is in the pipeline's memory */
+    spsh__comm_close(l->comm); /* first: messages in flight use the pipeline's memory */
     spsh__strategy_close(l->strategy);
     spsh__stages_close(l->pipeline);
     spsh__model_close(l->model);

@@ -1,6 +1,6 @@
-/* Free strategies between threads that are processes to each other: each has a comm
- * and a serving task of its own. What a simulation shows of them holds here, too, whatever the
- * timing. */
+/* unit_train_processes.c: strategies with a model per learner, between threads that act as
+ * processes. Each has its own communicator and serving task. The properties that simulations show
+ * must hold here, too, for any timing. */
 #include <math.h>
 #include <pthread.h>
 
@@ -98,7 +98,7 @@ static spsh_status step(learner *l, spsh_error *err)
     return ops->after_step_fn(l->strategy, err);
 }
 
-/* What a pause would say: the others' mean is of them alone. */
+/* As after a barrier that finds the lost rank: the mean is only over the other learners. */
 static spsh_status go_on_without(learner *l, spsh_error *err)
 {
     uint32_t list[LEARNERS], count = 0;
@@ -143,7 +143,7 @@ static spsh_status learn(learner *l, spsh_error *err)
     return rc != SPSH_OK ? rc : l->strategy->ops->settle_fn(l->strategy, err);
 }
 
-/* Who goes has no result: it is still served then. */
+/* A leaver has no result, because its model still serves other learners. */
 static void leave(learner *l)
 {
     if (l->learner.updated.data != NULL && l->status == SPSH_OK)
@@ -326,9 +326,10 @@ static void test_a_recorded_run_is_replayed(void)
     }
 }
 
-/* A runtime whose serving task is held up, lock in hand, behind an answer that is on its way, until
- * the computing task asks for the lock, or needs it no more. It is asked when that has waited for
- * the end of exchanges, which takes the lock, too. */
+/* A runtime whose serving task stalls after it has posted an answer, while it holds the lock. It
+ * continues when the computing task requests the lock, or no longer needs it. Learner 0 asks for an
+ * exchange after the computing task has waited for the end of exchanges. That wait takes the lock,
+ * too. */
 static struct {
     const spsh__runtime_ops *of;
     spsh__runtime_ops ops;
@@ -385,7 +386,7 @@ static void be_late(spsh__runtime *t)
     t->ops = &late.ops;
 }
 
-/* Learner 0, whose weights are ones, asks learner 1, whose are zeros and who answers late. */
+/* Learner 0, with weights 1, asks learner 1, with weights 0, which answers late. */
 static void *exchange_once(void *user)
 {
     learner *l = (learner *)user;
@@ -463,7 +464,7 @@ static void *go_at_once(void *user)
     return NULL;
 }
 
-/* Who listens only then is told, too. */
+/* A listener that registers after a loss still gets the report. */
 static void test_one_goes_before_somebody_listens(void)
 {
     static const spsh__mark mark = {SPSH__MARK_WAIT, 0, 0};
@@ -489,7 +490,7 @@ static void test_one_goes_before_somebody_listens(void)
     test_remove_tree(folder);
 }
 
-/* A comm without a runtime: what is sent to it is not taken; until the other one has gone. */
+/* A communicator without a runtime. It receives no messages until the other rank has exited. */
 static void *be_silent(void *user)
 {
     spsh__comm *c = open_comm(user, 1, 2);
@@ -549,7 +550,7 @@ static uint32_t count_kept(void)
     return count;
 }
 
-/* As MPI does, or not, behind a failure. */
+/* Choose whether the communicator keeps memory after a failure, as MPI does. */
 static void make_linger(spsh__comm *c, bool lingers, spsh__comm_ops *ops)
 {
     *ops = *c->ops;
@@ -578,18 +579,18 @@ static void close_behind_a_failure(bool lingers)
     CHECK(spsh__now_ns() - begin_ns < DEADLINE_MS / 4 * UINT64_C(1000000));
     spsh__comm_close(c);
     REQUIRE(pthread_join(other, NULL) == 0);
-    CHECK_U64(count_kept(), lingers ? 4 : 0); /* the parts, and who they are for */
+    CHECK_U64(count_kept(), lingers ? 4 : 0); /* three parts, and the list of them */
     test_remove_tree(folder);
 }
 
-/* Nobody waits for what will not be sent. */
+/* A close after a failure does not wait for messages that will not be sent. */
 static void test_closing_behind_a_failure(void)
 {
     close_behind_a_failure(false);
     close_behind_a_failure(true);
 }
 
-/* What others might still write to is not given back. */
+/* Memory that other ranks might still write to is not freed. */
 static void test_a_sum_that_fails(void)
 {
     for (uint32_t lingers = 0; lingers < 2; lingers++) {

@@ -1,5 +1,5 @@
-/* A run in which chance has a part is recorded and comes to the same bits again; records that are
- * cut, damaged or another run's say so. */
+/* unit_train_replay.c: a run that depends on chance is recorded, and its replay produces identical
+ * bits. Records that are cut, damaged, or from another run are reported. */
 #include "runtime/runtime_replay.h"
 
 #include <math.h>
@@ -64,7 +64,7 @@ static bool is_alone(void *user)
     return ((const puller *)user)->gone == LEARNERS - 1;
 }
 
-/* Who has done all its steps answers until all have. */
+/* A learner that has done all its steps answers others until all have finished. */
 static spsh_status say_bye(puller *p, spsh_error *err)
 {
     static const spsh__mark mark = {WAIT, 0, 0};
@@ -258,7 +258,8 @@ static void test_nobody_is_served_before_it_listens(void)
     test_remove_tree(w.folder);
 }
 
-/* What a killed learner had done, and the others until they missed it. */
+/* The replay repeats the steps of a killed learner, and the steps of the others until they detected
+ * the loss. */
 static void test_a_learner_that_was_killed(void)
 {
     const spsh__sim_fault fault = {SPSH__SIM_KILL, 2, 0, 9000000, 0};

@@ -1,9 +1,9 @@
-/* unit_train_rnn_device.c PLUGIN: recurrent layers on a device, each rung of the ladder
- * (backend_cuda_rnn.h) against the reference backend in double, whose inputs are the same numbers.
+/* unit_train_rnn_device.c PLUGIN: recurrent layers on a device. Each fallback of the fallback order
+ * (backend_cuda_rnn.h) is compared with the reference backend in double, on the same inputs.
  *
- * With the twin plug-in it is also known which rung a shape must come to, and threads and blocks
- * change their order from run to run, which must not change a bit. With the real one the rungs are
- * those that the device has; exit 77 without a device.
+ * With the host emulation, the test also knows which fallback a shape must select. Threads and
+ * blocks change their order from run to run, which must not change a bit. With the real plug-in,
+ * the fallbacks are those that the device supports. Exit status 77: no device.
  */
 #include <math.h>
 
@@ -23,7 +23,7 @@ static uint64_t seed;
 enum { X, W_IH, W_HH, B_IH, B_HH, DY, INPUTS };
 enum { Y, DX, G_IH, G_HH, GB_IH, GB_HH, OUTPUTS };
 
-/* What differs least is given as a part of the largest value. */
+/* Tolerances are fractions of the largest value. */
 static const struct kind_row {
     spsh__precision precision;
     double tolerance;
@@ -116,7 +116,7 @@ static void write_inputs(const layer *l)
         write_random(l, l->inputs[i], l->input_counts[i], i == X || i == DY ? 1 : size);
 }
 
-/* What is overwritten holds no numbers, what is added to some. */
+/* Fill overwritten outputs with NaNs, and outputs that are added to with numbers. */
 static void write_outputs(const layer *l)
 {
     for (int i = 0; i < OUTPUTS; i++) {
@@ -218,7 +218,7 @@ static void check_outputs(const layer *l, const layer *right, double tolerance, 
     }
 }
 
-/* What may differ from run to run: on a device libraries may choose otherwise, but for
+/* Tolerance between two runs. On a real device, libraries may choose other algorithms, except in
  * deterministic mode. */
 static double same(void)
 {
@@ -261,7 +261,7 @@ static const spsh__rnn_shape shapes[] = {
 };
 enum { SHAPES = sizeof(shapes) / sizeof(*shapes), SMALL_SHAPES = SHAPES - 2 };
 
-/* Of the twin's. */
+/* The fallback that the host emulation selects. */
 static spsh__rnn_rung expected(const spsh__backend *b, const spsh__rnn_shape *s,
                                spsh__rnn_rung asked)
 {
@@ -315,7 +315,7 @@ static void test_layer(spsh__backend *b, const layer *right, spsh__rnn_rung rung
     pair_close(both);
 }
 
-/* As test_layer, but the reference's inputs are what is left of them in 16 bits. */
+/* As test_layer, but the reference gets the inputs after rounding to 16 bits. */
 static void test_shape(spsh__backend *b, spsh__backend *reference, const spsh__rnn_shape *s,
                        bool has_two_biases, double tolerance)
 {
@@ -354,7 +354,7 @@ static void test_rungs(void)
 /* ---------------------------------------------------------------------------- lanes and segments
  */
 
-/* That the twin's rung takes: the last is in no place of its own. */
+/* A shape that this fallback accepts in the host emulation. */
 static const spsh__rnn_shape *shape_of(spsh__rnn_rung rung)
 {
     return &shapes[rung == SPSH__RNN_CUDNN_PERSISTENT ? 5 : 3];
@@ -433,7 +433,8 @@ static void test_segments(spsh__rnn_rung rung, spsh__precision precision)
     spsh__backend_close(b);
 }
 
-/* Where cuDNN wants more reserve than there is, one piece beside it that grows. */
+/* If cuDNN needs more reserve than was allocated, the backend allocates one extra piece that grows.
+ */
 static void test_reserve(void)
 {
     static const uint32_t frames[] = {2, 3, 6, 1, 4, 6};

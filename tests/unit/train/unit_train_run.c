@@ -1,5 +1,5 @@
-/* Runs: stopped, killed, resumed: the same weights to the bit as one that was left alone. What
- * hurts them is in fault/fault_train_run.c. */
+/* unit_train_run.c: runs that are stopped, killed, and resumed end with the same weights, to the
+ * bit, as an uninterrupted run. Failures are in fault/fault_train_run.c. */
 #include <sys/wait.h>
 
 #include "train_kit.h"
@@ -24,7 +24,8 @@ static void test_stopped(void)
         (void)snprintf(name, sizeof(name), "stopped%d", (int)step);
         kit_run run = {.folder = name, .stop_at = step};
         CHECK_I64(train_kit_run(&run), SPSH_E_CANCELED);
-        /* It was asked for behind a step: it ends behind the next, or in the epoch's evaluation. */
+        /* The stop was requested after a step. The run ends after the next step, or in the
+         * evaluation of the epoch. */
         CHECK_U64(run.result.steps, step + (step % (whole.result.steps / 2) != 0));
         run.resume = true;
         run.stop_at = 0;
@@ -41,7 +42,7 @@ static void die(kit_run *run, uint64_t step)
         _exit(9);
 }
 
-/* What was done behind the checkpoint of the first epoch is done again, alike. */
+/* Steps after the checkpoint of the first epoch are repeated with the same results. */
 static void test_killed(void)
 {
     kit_run run = {.folder = "killed", .step_fn = die};

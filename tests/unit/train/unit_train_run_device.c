@@ -1,12 +1,13 @@
-/* Runs on a device, which is the twin of the CUDA plug-in, or with the argument `device` a real
- * one, beside this program as it lies beside the command: losses beside the CPU's, in every
- * precision; stopped, killed and gone on with; on another backend; and what happens when the device
- * has too little memory, is lost, or is none.
+/* unit_train_run_device.c: runs on a device. The device is the host emulation of the CUDA plug-in,
+ * or a real one with the argument `device`. The plug-in is next to this program, as it is next to
+ * the command. The tests compare losses with the CPU in every precision. They stop, kill, and
+ * resume runs, also on another backend. Other tests have too little device memory, a lost device,
+ * or no device.
  *
- * How near losses are to the CPU's is asked twice. Of weights that stay as they are, step after
- * step, rounding alone is between them: bands are those of the precision's last bit. Of weights
- * that learn, what is between them grows as training itself makes it grow, so the measure is the
- * CPU against itself, with inputs changed by as little as the precision changes losses.
+ * Losses are compared with the CPU in two ways. If the weights stay the same at all steps, only
+ * rounding differs: the tolerance is the last bit of the precision. If the weights learn, training
+ * itself amplifies differences. Then the tolerance comes from two CPU runs: their inputs differ by
+ * as little as the precision changes losses.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -21,7 +22,7 @@ enum { STEPS_MAX = 64 };
 
 static twin_controls *twin; /* NULL: a real device */
 
-/* What a run did, step by step, as its metrics say. */
+/* Metrics of a run, step by step. */
 typedef struct history {
     uint32_t count;
     double losses[STEPS_MAX], norms[STEPS_MAX], scales[STEPS_MAX], skipped[STEPS_MAX];
@@ -84,8 +85,8 @@ static kit_run on_cpu(const char *folder)
 
 /* ---- losses ---- */
 
-/* The greatest difference of two runs' numbers in so many steps, relative; not of those that one of
- * them left out. */
+/* Largest relative difference of two runs in `steps` steps. Steps that one of the runs skipped do
+ * not count. */
 static double off_by(const double *a, const double *b, uint32_t steps)
 {
     double most = 0;
@@ -126,7 +127,7 @@ static void check_computed_there(const kit_run *run)
     check_nothing_left();
 }
 
-/* A batch a step, of a model with so many changes; NULL behind the last. */
+/* Run with one batch per step. changes: settings of the model, NULL-terminated. */
 static history run_curve(kit_run *run, const char *const *changes)
 {
     set(run, "train.accumulate=1");
@@ -138,7 +139,7 @@ static history run_curve(kit_run *run, const char *const *changes)
     return read_history(run->folder);
 }
 
-/* What batches leave in a norm's running statistics. */
+/* Difference of the running statistics of norms in two runs. */
 static double statistics_off(const char *folder, const char *other)
 {
     spsh__checkpoint_file *files[2] = {NULL, NULL};
@@ -154,9 +155,9 @@ static double statistics_off(const char *folder, const char *other)
     return most;
 }
 
-/* Weights that stay: an epoch's losses, norms of gradients and statistics, each of a batch alone.
- * A gradient may jump where a value is at an edge of the clip, so norms are further off than
- * losses; of steps that fp16 leaves out there are no statistics. */
+/* Constant weights: losses, gradient norms, and statistics of an epoch, each from a single batch. A
+ * gradient may jump where a value is at an edge of the clip, so norms differ more than losses. A
+ * step that fp16 skips has no statistics. */
 static void test_weights_that_stay(void)
 {
     static const struct {
@@ -211,9 +212,10 @@ static double mean_of_last(const history *h, uint32_t count)
     return sum;
 }
 
-/* Two epochs, more than 50 steps, of AdamW. The CPU with another pre-emphasis is the measure: 1e-6
- * of it changes losses as sums of floats in another order do, 2e-2 of it as bf16 does. What
- * learning makes of that is told; 1e-5 is left to those where it makes nothing of it. */
+/* Two epochs of AdamW, more than 50 steps. The tolerance comes from CPU runs with another
+ * pre-emphasis: a change of 1e-6 alters losses like another order of float sums, a change of 2e-2
+ * like bf16. The test prints how much training amplifies the change. The minimum tolerance is 1e-5.
+ */
 static void test_weights_that_learn(void)
 {
     static const char *const changes[] = {"train.epochs=2", NULL};
@@ -303,7 +305,7 @@ static void test_overflow_at_first(void)
     for (uint32_t i = 0; i < got.count; i++) {
         const bool is_left_out = got.skipped[i] > (i == 0 ? 0 : got.skipped[i - 1]);
         CHECK(got.scales[i] == ldexp(65536, -halved));
-        halved += is_left_out && isfinite(got.losses[i]); /* not where there was nothing to learn */
+        halved += is_left_out && isfinite(got.losses[i]); /* not if the step had nothing to learn */
         good += !is_left_out;
     }
     printf("fp16: %u of %u steps made, scale %g\n", good, got.count, got.scales[got.count - 1]);
@@ -313,7 +315,7 @@ static void test_overflow_at_first(void)
 
 /* ---- the same bits ---- */
 
-static uint64_t die_at, whole_work; /* of the run "fp32", from its beginning to its end */
+static uint64_t die_at, whole_work; /* work count of the whole run "fp32" */
 
 static uint64_t work_count(void)
 {
@@ -327,7 +329,8 @@ static void die(kit_run *run, uint64_t step)
         _exit(9);
 }
 
-/* A process of its own, which is the first to see the device: they do not survive a fork. */
+/* Run in a separate process, forked before this one opens the device: a device does not survive a
+ * fork. */
 static void kill_run(kit_run *run)
 {
     int status = 0;
@@ -345,7 +348,7 @@ static void kill_run(kit_run *run)
     run->resume = true;
 }
 
-/* The run that is left alone comes behind those that are killed. */
+/* The uninterrupted run comes after the killed runs. */
 static void test_killed(void)
 {
     kit_run host = on_cpu("cpu"), full = on_cuda("killed-fp32", "train.precision=fp32"),
@@ -374,7 +377,8 @@ static void test_killed(void)
     CHECK(strstr(half.log, "gradients beyond fp16; the loss's scale is 32768 now") != NULL);
 }
 
-/* It waits for nobody's gradients, and the loss's scale is that of its own. */
+/* A single learner has no other gradients to wait for, so `d1-grad` equals SGD. It keeps its own
+ * loss scale. */
 static void test_one_learner_is_not_late(void)
 {
     kit_run sgd = on_cuda("sgd-fp16", "train.precision=fp16"),
@@ -458,7 +462,7 @@ static void check_transcribes(void)
     check_nothing_left();
 }
 
-/* A checkpoint of a device is heard by whoever is there. */
+/* A checkpoint written on a device can be evaluated on any backend. */
 static void test_evaluates(void)
 {
     char data[1024];
@@ -566,7 +570,7 @@ static void test_strategies_that_race_are_refused(void)
     CHECK_I64(train_kit_run(&run), SPSH_E_CANCELED);
 }
 
-/* What --estimate says of a run's configuration. */
+/* Estimate a run's configuration, as --estimate does. */
 static void estimate_of(const kit_run *run, spsh_train_estimate **ret)
 {
     spsh_train_estimate_options options = SPSH_TRAIN_ESTIMATE_OPTIONS_INIT;
@@ -575,7 +579,8 @@ static void estimate_of(const kit_run *run, spsh_train_estimate **ret)
     REQUIRE(spsh_train_estimate_make(&options, ret, NULL) == SPSH_OK);
 }
 
-/* A run with the largest batch takes what was estimated, and hardly less: work space is in it. */
+/* A run with the largest batch takes the estimated memory, and hardly less. The estimate includes
+ * work space. */
 static void test_estimates_are_what_runs_take(void)
 {
     static const struct {
@@ -609,7 +614,8 @@ static void test_estimates_are_what_runs_take(void)
     }
 }
 
-/* Whoever comes to the end of it says so; the model and what is its says what takes how much. */
+/* Each allocation that fails is reported. If it belongs to the model, the message lists the memory
+ * of each part. */
 static void test_too_little_memory(void)
 {
     const uint64_t before = twin->device_bytes;
@@ -629,8 +635,8 @@ static void test_too_little_memory(void)
     twin->device_bytes = before;
 }
 
-/* In the middle of the second epoch: the checkpoint of the first is there, and the run goes on from
- * it, elsewhere too. */
+/* The device is lost in the middle of the second epoch. The run resumes from the checkpoint of the
+ * first epoch, also on another backend. */
 static void test_lost(void)
 {
     kit_run run = on_cuda("lost", "train.precision=fp32");
@@ -700,7 +706,8 @@ static void run_failures(void)
     RUN(test_lost);
 }
 
-/* curves: losses alone; device: on a real one; nothing: on the twin, all but losses. */
+/* Argument curves: only losses. device: on a real device. None: on the host emulation, all but
+ * losses. */
 TEST_MAIN(unit_train_run_device)
 {
     const bool is_real = argc > 1 && strcmp(argv[1], "device") == 0;

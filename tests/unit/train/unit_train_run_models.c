@@ -1,11 +1,12 @@
-/* Runs of the other models: one direction with look-ahead, GRU, several layers: they learn, and go
- * on to the same bits; and dev sets whose utterances are longer than a batch of training may be. */
+/* unit_train_run_models.c: runs of the other models: one direction with look-ahead, GRU, several
+ * layers. They learn, and resumed runs end with identical bits. Also dev sets with utterances
+ * longer than a training batch allows. */
 #include <locale.h>
 #include <math.h>
 
 #include "train_kit.h"
 
-/* Of epoch `number` in the log; the last of that number. */
+/* Loss of epoch `number`: the last one in the log. */
 static double loss_of_epoch(const char *log, int number)
 {
     char key[32];
@@ -55,7 +56,7 @@ static void test_models_learn(void)
     }
 }
 
-/* Training leaves out what is longer than a batch; nothing is left out of an evaluation. */
+/* Training skips utterances that are longer than a batch. An evaluation skips none. */
 static void test_long_dev_utterances(void)
 {
     char data[600], text[KIT_TEXT_BYTES * 4];

@@ -1,5 +1,6 @@
-/* Runs of several learners in this process, under a clock of their own: real gradients, every
- * utterance once, the same bits again, and the times that the cluster says. */
+/* unit_train_run_simulated.c: runs of several learners in this process, on a simulated clock. They
+ * use real gradients, serve every utterance once, and repeat with identical bits. Their times
+ * follow from the cluster description. */
 #include <dirent.h>
 #include <math.h>
 
@@ -31,9 +32,9 @@ enum { STRATEGIES = sizeof(strategies) / sizeof(strategies[0]) };
 
 /* ---- which utterances learners are served ---- */
 
-static uint32_t served[2][2 * UTTERANCES]; /* of an epoch, by place */
+static uint32_t served[2][2 * UTTERANCES]; /* counts for an epoch, by position */
 static bool counts_served;
-static size_t every = 1; /* of the strategies, from the last one on */
+static size_t every = 1; /* test every N-th strategy, from the last one on */
 
 /* The linker gives these names.
  * NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming) */
@@ -113,7 +114,8 @@ static uint64_t stale_updates(const char *folder)
     return sum;
 }
 
-/* Rank 0's files, to the byte: of all that is told and kept, nothing is of real time. */
+/* The files of rank 0 are identical to the byte: nothing that is logged or saved depends on real
+ * time. */
 static void test_the_same_again(void)
 {
     for (size_t n = STRATEGIES; n-- > 0;) {
@@ -134,7 +136,7 @@ static void test_the_same_again(void)
         check_served_once(strategies[n].name);
         if (strncmp(strategies[n].name, "adpsgd", 6) == 0 ||
             strcmp(strategies[n].name, "ps-async") == 0)
-            CHECK(stale_updates("first") > 0); /* of one that takes ten times as long */
+            CHECK(stale_updates("first") > 0); /* by a learner that takes ten times as long */
         same_file("first", "second", "metrics.jsonl");
         same_file("first", "second", "checkpoints/000001-000000000192.spsh");
         test_remove_tree(at("first"));
@@ -142,7 +144,7 @@ static void test_the_same_again(void)
     }
 }
 
-/* Sums are a tree of leaves, whoever makes them. */
+/* A sum is always the same tree of micro-batches, whichever ranks compute it. */
 static void test_sums_are_those_of_one_process(void)
 {
     kit_run one = {
@@ -197,7 +199,7 @@ static bool is_near(double a, double b)
     return fabs(a - b) < 1e-6;
 }
 
-/* Of equal learners whose messages take no time, a step is its two batches. */
+/* If learners are equal and messages take no time, a step takes as long as its two batches. */
 static void test_times_are_the_clusters(void)
 {
     kit_run run = {.folder = "timed", .simulate = "learners=2,step=250ms"};
@@ -208,7 +210,7 @@ static void test_times_are_the_clusters(void)
     spsh__checkpoint_file *file = NULL;
     CHECK(is_near(kit_newest_state("timed", &file).wall_seconds, 0.5 * (double)run.result.steps));
     spsh__checkpoint_close(file);
-    /* What an evaluation sends takes no time. */
+    /* Messages of an evaluation take no time. */
     run = (kit_run){
         .folder = "far",
         .simulate = "learners=2,step=250ms,link=1ms+10Kbit",
@@ -228,7 +230,7 @@ static void test_times_are_the_clusters(void)
     CHECK(count_checkpoints("saved") <= run.result.steps / 2 + 2);
 }
 
-/* One learner is ten times as slow: all wait for it, or nobody. */
+/* One learner is ten times as slow: all learners wait for it, or none does. */
 static void test_a_slow_learner(void)
 {
     double took[2];

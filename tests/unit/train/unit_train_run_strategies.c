@@ -1,5 +1,6 @@
-/* Runs under each strategy: one learner of any of them is SGD, to the bit; options that fit no
- * strategy are told. Several processes: mpi/mpi_strategies_test.py. */
+/* unit_train_run_strategies.c: runs under each strategy. One learner of any strategy equals SGD, to
+ * the bit. Options that do not fit a strategy are reported. Several processes: see
+ * mpi/mpi_strategies_test.py. */
 #include "train_kit.h"
 
 #define ONE_BATCH "data.virtual_world=1", "train.accumulate=1"
@@ -33,7 +34,7 @@ static void test_one_learner_is_sgd(void)
     }
 }
 
-/* In the middle of an epoch; another strategy goes on from what one has left. */
+/* A run stops in the middle of an epoch, and another strategy resumes it. */
 static void test_stopped_and_resumed(void)
 {
     for (size_t n = stride - 1; n < NAMES; n += stride) {
@@ -77,7 +78,7 @@ static void test_wrong_options(void)
 
 TEST_MAIN(unit_train_run_strategies)
 {
-    stride = test_stride(argc, argv, 2); /* the others go on from every second one */
+    stride = test_stride(argc, argv, 2); /* every second strategy is stopped and resumed */
     test_temp_dir(base, sizeof(base));
     train_kit_make("");
     RUN(test_one_learner_is_sgd);

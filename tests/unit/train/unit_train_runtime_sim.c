@@ -41,7 +41,8 @@ static spsh_status ping(void *user, uint32_t learner, spsh_error *err)
     for (int i = 0; i < 2; i++) {
         CHECK(c->ops->wait_fn(c, in[i], 1000, err) == SPSH_OK);
         CHECK_U64(bytes[i][0], (uint64_t)i + 1);
-        /* 1 us each on the link, 10 us on the way; answers are sent as each comes */
+        /* each takes 1 us on the link and 10 us of latency; an answer is sent when its message
+         * arrives */
         CHECK_U64(spsh__sim_now_ns(sim),
                   learner == 1 ? (11 + (uint64_t)i) * US : (22 + (uint64_t)i) * US);
         if (learner == 1) {
@@ -111,7 +112,7 @@ static spsh_status send_two_sizes(void *user, uint32_t learner, spsh_error *err)
     return SPSH_OK;
 }
 
-/* Whatever link they take: 2 us on its way, 1 ns a byte. */
+/* Messages keep their order on any link: 2 us of latency, 1 ns per byte. */
 static void test_messages_come_in_their_order(void)
 {
     for (uint32_t node_size = 0; node_size <= 2; node_size += 2) {
@@ -126,7 +127,7 @@ static void test_messages_come_in_their_order(void)
     }
 }
 
-/* 0 gives up waiting; what comes later is of those who ask again, in their order. */
+/* Rank 0 stops waiting. Messages that arrive later go to later receives, in their order. */
 static spsh_status give_up(void *user, uint32_t learner, spsh_error *err)
 {
     spsh__sim *sim = (spsh__sim *)user;
@@ -302,7 +303,8 @@ static void start_counters(spsh__sim *sim, counter *counters, uint32_t count)
     }
 }
 
-/* With a task of its own messages are served while the learner computes; without, behind that. */
+/* With a separate serving task, messages are served while the learner computes. Without one, they
+ * are served after that. */
 static void test_messages_are_served_meanwhile(void)
 {
     for (int alone = 0; alone < 2; alone++) {
@@ -337,7 +339,7 @@ static void test_slow_and_frozen(void)
     const spsh__sim_fault faults[] = {
         {SPSH__SIM_SLOW,   1, 10, 0,        0      }, /* posts at 10, 20, 30 ms */
         {SPSH__SIM_FREEZE, 0, 0,  15 * MS,  25 * MS}, /* serves the second at 25 */
-        {SPSH__SIM_SLOW,   0, 3,  100 * MS, 0      }, /* behind the end */
+        {SPSH__SIM_SLOW,   0, 3,  100 * MS, 0      }, /* after the end */
     };
     counter counters[2] = {{.sim = NULL}};
     spsh__sim *sim =

@@ -74,7 +74,7 @@ static void test_numbers_of_learners(void)
     }
 }
 
-/* What is wrong is told with the word that it is. */
+/* A malformed value is reported with the offending word. */
 static void test_what_is_no_cluster(void)
 {
     static const struct {
@@ -142,7 +142,7 @@ static void test_a_slow_learner(void)
 {
     static const struct {
         const char *name;
-        double least, most; /* of ideal */
+        double least, most; /* fraction of the ideal time */
     } of[] = {
         {"allreduce",     0,   0.15},
         {"partitioned",   0,   0.15},
@@ -191,8 +191,8 @@ static void test_bytes_are_those_of_the_whole_model(void)
 
 static size_t link_stride;
 
-/* However long a node's messages take, its ranks have the leader's model; and theirs are no models
- * beside it. */
+/* However long messages within a node take, its ranks share the leader's model. They have no
+ * separate models. */
 static void test_nodes_learn_as_fast_as_learners(void)
 {
     static const char *const node_links[] = {"", ",node_link=2us+50GB", ",node_link=1ms+5GB",
@@ -272,7 +272,8 @@ static void test_a_scaled_model_is_the_whole_one(void)
     }
 }
 
-/* Who needs it stops, and says at whom; the others go on. Times are those of steps. */
+/* A learner that needs the lost rank stops and names it. The others continue. Times are step times.
+ */
 static void test_faults(void)
 {
     spsh_train_simulation *dead = simulate(EIGHT ",kill=1:300ms,deadline=2s");
@@ -288,7 +289,7 @@ static void test_faults(void)
     spsh_train_simulation_free(still);
 }
 
-/* Longer than there is time: who waits for it gives up, and the others go on. */
+/* Delays beyond the time limit: the learners that wait give up, and the others continue. */
 static void test_what_never_comes(void)
 {
     spsh_train_simulation *slow = simulate(EIGHT ",slow=1:1e30x,strategy=allreduce,adpsgd-random");

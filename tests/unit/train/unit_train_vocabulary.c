@@ -1,5 +1,5 @@
-/* unit_train_vocabulary.c: transcripts to symbols and back; files; vocabularies out of datasets;
- * what is refused. */
+/* unit_train_vocabulary.c: transcripts to symbols and back, files, vocabularies made from datasets,
+ * and rejected input. */
 #include "speechshard/publish.h"
 #include <utf8proc.h>
 
@@ -273,7 +273,8 @@ static void test_refusals(void)
     }
 }
 
-/* A file gives the same text again, and so does what was read of it. */
+/* Writing a vocabulary twice gives the same file. The vocabulary read from it gives the same text.
+ */
 static void check_file(void)
 {
     char folder[256];
@@ -379,8 +380,10 @@ static void test_make_characters(const spsh_dataset *dataset)
     CHECK_I64(make(dataset, &options), SPSH_E_NOT_FOUND);
 }
 
-/* By hand: of |low x3 |lower |lowest |new |newer x2 |wide, the pair "l o" stands 5 times, as do
- * "o w" and "| l"; "l" comes first. Then "lo w" 5 and "| lo" 5: "lo" is before U+2581. */
+/* Computed by hand: in |low x3 |lower |lowest |new |newer x2 |wide, the pair "l o" occurs 5 times,
+ * as do "o w" and "| l"; "l" comes first. Then "lo w" and "| lo" occur 5 times: "lo" is before
+ * U+2581.
+ */
 static void test_make_pieces(const spsh_dataset *dataset)
 {
     const char *const train[] = {"train"};
@@ -394,7 +397,7 @@ static void test_make_pieces(const spsh_dataset *dataset)
                "merges:\n  - \"L O\"\n  - \"LO W\"\n  - \"\u2581 LOW\"\n  - \"E R\"\n"
                "  - \"E W\"\n");
     options.symbols = 0;
-    CHECK_I64(make(dataset, &options), SPSH_OK); /* until no pair stands twice */
+    CHECK_I64(make(dataset, &options), SPSH_OK); /* until no pair occurs twice */
     const uint32_t size = spsh__vocabulary_size(vocabulary);
     CHECK(size > 17 && size < 30);
     char text[64];
@@ -435,7 +438,7 @@ static void test_make(void)
     spsh_dataset_close(dataset);
     REQUIRE(spsh_dataset_open(path, NULL, &dataset, &err) == SPSH_OK);
     CHECK_I64(make(dataset, &(spsh__vocabulary_options){0}), SPSH_OK);
-    CHECK_U64(spsh__vocabulary_size(vocabulary), 7); /* of "low low new" */
+    CHECK_U64(spsh__vocabulary_size(vocabulary), 7); /* symbols of "low low new" */
     drop();
     spsh_dataset_close(dataset);
     test_remove_tree(folder);

@@ -1,12 +1,12 @@
-/* A model of numbers is trained by some processes: mpi_world_test.py compares what comes out for 1,
- * 2, 3, 4.
+/* unit_train_world.c: processes train a model of plain numbers. mpi_world_test.py compares the
+ * results of 1, 2, 3, and 4 processes.
  *
- *     test_train_world                                         alone: the strategies agree
- *     mpirun -np 3 test_train_world allreduce 8 1              8 leaves, 1 step of them accumulated
+ *     test_train_world                                         one process: the strategies agree
+ *     mpirun -np 3 test_train_world allreduce 8 1              virtual_world 8, accumulate 1
  *     mpirun -np 3 test_train_world allreduce 8 1 hang 2       rank 2 stops answering in step 3
  *
- * Prints, on rank 0, a hash of weights, moments, statistics and totals. Gradients have such
- * magnitudes that another order of their sum has another result.
+ * Rank 0 prints a hash of weights, moments, statistics, and totals. The magnitudes of the gradients
+ * are such that another order of their sum gives another result.
  */
 #include <math.h>
 #include <signal.h>
@@ -17,7 +17,7 @@
 #include "strategy/strategy.h"
 
 #define STEPS       6
-#define DEADLINE_MS 60000 /* of a meeting, where TEST_DEADLINE_MS says no other */
+#define DEADLINE_MS 60000 /* for the rendezvous, unless TEST_DEADLINE_MS gives another */
 #define FAULT_MS    8000  /* for one that does not answer; all others are soon there */
 #define STATISTICS  37
 #define SHARED      3
@@ -108,7 +108,7 @@ typedef struct run {
     uint64_t hash;
 } run;
 
-/* Of many magnitudes; a function of where and what alone. */
+/* Values of many magnitudes, a function of only `what` and `i`. */
 static float noise(uint64_t what, uint64_t i)
 {
     uint64_t state = what * UINT64_C(0x100000001b3) + i;
@@ -337,7 +337,8 @@ static void test_every_allocation_failure(void)
     CHECK_I64(rc, SPSH_OK);
 }
 
-/* In one folder, told apart by their names; by where they train, where a name is everybody's. */
+/* Runs in one shared folder are told apart by their names. Runs without a unique name are told
+ * apart by their training folders. */
 static void test_runs_meet_apart(void)
 {
     static const struct {
