@@ -50,7 +50,7 @@ want_no_out() {
     if grep -qF -e "$1" "$work/out"; then fail "'$1' is in the output"; fi
 }
 
-want_lines() { # want_lines N: so many lines on standard output
+want_lines() { # want_lines N: N lines on standard output
     lines=$(wc -l <"$work/out")
     [ "$lines" -eq "$1" ] || fail "$lines lines, want $1"
 }

@@ -40,7 +40,7 @@ done
 bytes=$(cat "$d"/shards/*.spsh | wc -c)
 want_out "\"bytes\":$bytes,"
 
-# Devices: those of the host emulation of the plug-in, and none, with a reason.
+# Devices: the devices of the host emulation, then no device, with a reason.
 twin=$SPEECHSHARD_BUILD_DIR/tests/libtwin_plugin.so
 SPEECHSHARD_CUDA_PLUGIN=$twin run info --devices
 want_status 0

@@ -17,12 +17,12 @@ from cli_kit import COMMAND, check, finish, speech
 
 MAKE_PRINTS = sys.argv[3]
 MIB = 1 << 20
-CEILING_BYTES = 64 * MIB  # the least that the commands take
+CEILING_BYTES = 64 * MIB  # the minimum that the commands accept
 # Stacks of 8 MiB, what decodes and compares, matches and texts.
 BESIDE_BYTES = 32 * MIB
 UTTERANCES = 8192
-KEYS = 320  # of each: 2.6 million, 75 MB when they are joined
-CHUNKS = 400  # of each: 3.3 million, 105 MB when they are sorted
+KEYS = 320  # per utterance: 2.6 million, 75 MB when they are joined
+CHUNKS = 400  # per utterance: 3.3 million, 105 MB when they are sorted
 TALKS = 6
 TALK_SECONDS = 500  # 62.5 frames a second, at most 0.8 KB each: up to 150 MB
 

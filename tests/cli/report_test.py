@@ -1,7 +1,7 @@
 """report_test.py COMMAND MAKE_CLIP: the reports of pack: hostile names, many domains, copies, levels.
 
 The page must be well-formed, must contain no markup from the corpus, and must not depend on the number of threads.
-The numbers in pack.json must be those of the corpus.
+The numbers in pack.json must match the corpus.
 """
 import json
 import pathlib
@@ -200,8 +200,8 @@ def mls_names(count):
 
 def check_published(work):
     corpus = work / "published"
-    write_mls(corpus, "train", mls_names(60))    # of 25,043: somebody's selection
-    write_mls(corpus, "dev", [f"2_2_{number:06}" for number in range(256)])  # of 512: half a download
+    write_mls(corpus, "train", mls_names(60))    # 60 of 25,043: a selection
+    write_mls(corpus, "dev", [f"2_2_{number:06}" for number in range(256)])  # 256 of 512: half a download
     write_mls(corpus, "test", [f"3_2_{number:06}" for number in range(520)])  # all
     dataset, report, done = pack(work, [corpus / "mls_polish"], "published.spsh", "--domain", "mine")
     line = "MLS polish dev: 256 of 512 published utterances found (50 %)"

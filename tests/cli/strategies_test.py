@@ -18,7 +18,7 @@ import compare as compare_py  # noqa: E402
 from mpi_kit import own_session  # noqa: E402
 COMPARE = ROOT / "bench" / "strategies" / "compare.py"
 CLOCK = ["--real"] if sys.argv[3] == "real" else []
-TAKES = 8  # of two voices, 0 to 4 are the test
+TAKES = 8  # per digit of each of two voices; 0 to 4 are the test
 ELEMENTS = set("html head meta title style body main section h1 h2 p code div span bdi table thead tbody tr th td "
                "details summary svg line text path circle rect".split())
 
@@ -76,7 +76,7 @@ def test_it_goes_through(work, recordings):
     check(0 < found["target_loss"] < 1000, f"target {found['target_loss']}")
     check(rows["one device"]["to_target"]["0"]["samples"] <= 90, "one device has it behind half of its utterances")
     check_all(found, rows, "012")
-    for row in found["ends"]: # of as many epochs, where it is quick: the same runs
+    for row in found["ends"]: # with --quick, the same runs, so the same number of epochs
         equal((row["wer"], row["wer_more"], row["failed"]), (*(rows[row["strategy"]][key] for key in ("wer", "wer_more")), None),
               f"the end of {row['strategy']}")
     equal(len(found["ends"]), 3, "one device and two strategies")

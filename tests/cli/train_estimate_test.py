@@ -49,7 +49,7 @@ def rows():
         yield f"good{i:02d}", "train", ("read", "talk")[i % 3 == 0], 1 + 0.05 * i, f"{WORDS[i % 9]} {WORDS[i * 5 % 9]}"
     yield "accents", "train", "talk", 1.0, "café élève zq"  # no symbol for c a é é l è z q
     yield "foreign", "train", "talk", 1.0, "щщ"
-    yield "many", "train", "talk", 0.3, "three three three three three"  # 29 labels, 14 frames behind the model
+    yield "many", "train", "talk", 0.3, "three three three three three"  # 29 labels, 14 output frames
     yield "twins", "train", "talk", 0.215, "ee ee ee"  # 8 labels and 3 repeats, and 10 frames
     yield "fits", "train", "talk", 0.235, "ee ee ee"  # 11 frames
     yield "nothing", "train", "talk", 1.0, ""

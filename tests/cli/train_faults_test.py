@@ -26,7 +26,7 @@ train:
 
 
 def train(work, name, *more, world=2, comm=None):
-    """Exit statuses of so many processes, and what they said."""
+    """Start `world` processes. Return their exit statuses and output."""
     meeting = tempfile.mkdtemp(dir=work)
     processes = []
     for rank in range(world):
@@ -57,7 +57,7 @@ def test_a_slow_process(work):
     equal(codes, [0, 0], f"slow: {said}")
     plain, slow = steps_of(work, "plain"), steps_of(work, "slow")
     equal([step["loss"] for step in slow], [step["loss"] for step in plain], "what is learnt")
-    ratio = min(s["compute_s"] for s in slow) / min(s["compute_s"] for s in plain) # of steps that nothing else held up
+    ratio = min(s["compute_s"] for s in slow) / min(s["compute_s"] for s in plain) # undisturbed steps
     check(ratio > 3, f"computing takes longer: {ratio}")
 
 

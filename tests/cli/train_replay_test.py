@@ -34,7 +34,7 @@ OF_TIME = {"time", "step_s", "wait_s", "compute_s", "exchange_s", "save_s", "sec
 
 
 def processes(work, count, name, *more):
-    """Exit statuses of so many, and what they said."""
+    """Start `count` processes. Return their exit statuses and output."""
     meeting = tempfile.mkdtemp(dir=work)
     begun = []
     for rank in range(count):

@@ -382,7 +382,7 @@ def torchaudio(samples, o):
             return None
         rows = (
             kaldi.spectrogram(x, **common).numpy().astype(np.float64)
-        )  # the energy is in the place of bin 0
+        )  # the energy replaces bin 0
         return rows if o["log"] == "natural" else np.exp(rows), 1
     if o["kind"] == "mfcc":
         if o["log"] != "natural" or o["power"] != "power":
@@ -689,7 +689,7 @@ def compute(who, samples, options):
 def spans(frames, dim, who):
     """First, count and step of the rows to keep: some from all over, and the last two at the edge."""
     limit = max(4, (1600 if who == "formula" else 1000) // dim)
-    spoken = min(frames, 70)  # of 30 s, what is not padding
+    spoken = min(frames, 70)  # the frames of 30 s that are not padding
     step = -(-spoken // limit)
     kept = [(0, -(-spoken // step), step)] if frames else []
     last = kept[0][2] * (kept[0][1] - 1) if frames else 0

@@ -52,7 +52,7 @@ class Hosts:
         subprocess.run(["ip", *words], check=True)
 
     def start(self):
-        for path in self.folder.glob("failed.*"): # of another test
+        for path in self.folder.glob("failed.*"): # files of another test
             path.unlink()
         for name in [self.switch, *self.names]:
             self.ip("netns", "add", name)

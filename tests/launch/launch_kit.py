@@ -20,7 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "mpi"))
 from mpi_kit import check, equal, own_session, run_tests # noqa: F401
 
 LAUNCH = pathlib.Path(__file__).parents[2] / "tools" / "launch"
-UTTERANCES = 96 # of an epoch
+UTTERANCES = 96 # per epoch
 LIMIT_S = 600 # ends what hangs
 WORDS = ["data.virtual_world=6", "data.max_padded_seconds=0.4", "train.accumulate=1", "train.deadline_ms=120000",
          "train.threads=1", "data.dev=[]"]
@@ -112,7 +112,7 @@ class Kit:
         return counts
 
     def samples(self, run):
-        """Samples of the newest checkpoint; 0 if there is none."""
+        """Samples of the newest checkpoint; 0 without a checkpoint."""
         try:
             return int(re.search(r"-(\d+)\.", (self.base / run / "latest").read_text()).group(1))
         except (OSError, AttributeError):

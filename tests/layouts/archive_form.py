@@ -1,8 +1,8 @@
 """archive_form.py: pack a test corpus into archives, as it is distributed, at the place where it would be unpacked.
 
 The case's name selects the form, so that all forms are used and a run can be repeated: tar with every compression,
-zip, wrong extensions, metadata before or after the audio. A corpus with archives of its own format (samples in
-tars) keeps them, compressed under their old names.
+zip, wrong extensions, metadata before or after the audio. A corpus in its own archive format (samples in tars)
+keeps its tars, compressed under their old names.
 """
 import bz2
 import gzip
@@ -80,7 +80,7 @@ def pack_up(root, case, kept):
         return None if kept is not None else recompress(tars, number)
     name, packer = FORMS[number % len(FORMS)]
     if kept is not None or (packer == "zip" and has_odd_names(paths)):
-        name, packer = FORMS[0]  # beside a manifest only what need not be unpacked is read
+        name, packer = FORMS[0]  # next to a manifest, only archives that need no unpacking are read
     metadata_first = number % 5 < 3
     paths = [path for path in paths if root / path != kept]
     paths.sort(key=lambda path: ((path.suffix in AUDIO) == metadata_first, path))

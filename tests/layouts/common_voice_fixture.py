@@ -133,7 +133,7 @@ def make_odd(root, clip):
     rows[5]["sentence"] = "nul \0 und esc \x1b"
     write(tree / "validated.tsv", V17, rows)
     table = (tree / "validated.tsv").read_bytes().replace(b"satz 4", b"satz \xff4")
-    table = table.replace(b"satz 6\t", b"satz 6\t\xfe\xff")  # of another column
+    table = table.replace(b"satz 6\t", b"satz 6\t\xfe\xff")  # in another column
     (tree / "validated.tsv").write_bytes(b"\xef\xbb\xbf" + table.removesuffix(b"\n"))
     (tree / "train.tsv").write_bytes(b"")
     (tree / "dev.tsv").write_bytes(b"\n")

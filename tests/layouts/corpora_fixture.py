@@ -108,7 +108,7 @@ def make_gone(root, clip):
 
 CASES = {
     "archives": (make_archives, {
-        "archive": False,  # most of it is none
+        "archive": False,  # most of the tree is not an archive
         "layout": "librispeech", "utterances": 2, "all_ids": ["84-1-0000", "k1"],
         "rejects": {"bad_container": (3, 0), "unreadable": (1, 0)},
         "ids": {"k1": {"source": "own/wav/k1.wav"},

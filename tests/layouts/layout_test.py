@@ -1,6 +1,6 @@
 """layout_test.py COMMAND MAKE_CLIP NAME: a layout's fixture is made, packed and compared.
 
-NAME_fixture.py beside this file holds
+NAME_fixture.py in this folder holds
 
     def make(root, clip): ...    writes the tree below the existing, empty folder root
     EXPECTED = {...}
@@ -29,7 +29,7 @@ extension and makes the folders above it. EXPECTED holds any of
                 means that it must not be there; extras: those given must be among those found
     all_ids     a list: exactly these
 
-    archive     False: the case cannot be delivered in archives; the fixture says why beside it
+    archive     False: the case cannot be delivered in archives; the fixture says why in a comment
 
 The dataset is packed twice, with one worker and with four, and must have the same bytes. Then the
 tree is put into archives (archive_form.py), and must give the same bytes again.

@@ -9,7 +9,7 @@ def make_csv(root, clip):
         b'audio/one.wav,"yes, he said ""no""",s1,,,calm\r\n'
         b'audio/two.wav,"two\nlines",N/A,250,500,\r\n'
         b"audio/three.wav,,s2,0.5,1,\r\n"
-        b"audio/four.wav,text,s2,900,900,\r\n"  # ends behind its file
+        b"audio/four.wav,text,s2,900,900,\r\n"  # ends past the end of its file
         b"audio/none.wav,gone,s2,,,\r\n"
         b"audio/one.wav,more,s1,,,calm,extra\r\n"
         b",empty,s1,,,\r\n")
@@ -97,7 +97,7 @@ CASES = {
                   "val.csv: all rows have the split 'val'", "--split-from none"],
         "ids": {"audio/train0": {"text": None, "extras": {"class": "word0"}}}}),
     "splits by operands": (make_three, {
-        "roots": ["train.csv", "test.csv"], "archive": False,  # archives are no tables
+        "roots": ["train.csv", "test.csv"], "archive": False,  # operands must be tables, not archives
         "utterances": 4, "splits": {"train": 2, "test": 2}}),
     "one of the splits": (make_three, {"options": ["--split", "val"], "utterances": 2, "excluded": 4,
                                        "splits": {"val": 2}, "rejects": {"excluded_by_rule": (2, 0)}}),

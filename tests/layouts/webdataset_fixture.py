@@ -216,7 +216,7 @@ def make_truncated(root, clip):
 
 
 TRUNCATED = {
-    "archive": False,  # what is cut off is told by the tar's name
+    "archive": False,  # the reject names the tar that is cut off
     "rejects": {"truncated": (2, 0), "orphan_text": (1, 0)},
     "all_ids": ["0", "2"],
     "ids": {"0": {"text": "whole"}, "2": {"text": "no end"}},

@@ -1,6 +1,6 @@
 #!/bin/sh
 # check-abi.sh OLD NEW: programs that are linked with the libraries in the prefix OLD must run with
-# those in NEW.
+# the libraries in NEW.
 #
 # Both prefixes contain shared libraries with debug information, and their headers. If the soname
 # has changed, anything may differ. Otherwise only functions, enumerators, and members at the end of

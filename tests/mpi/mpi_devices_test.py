@@ -1,7 +1,7 @@
 """Runs of several processes with one device each: host emulations of GPUs, and a shim of NCCL on their streams.
 
-With sums by NCCL, losses equal those of one process except for rounding, under every strategy; with sums by the host,
-weights have the same bits for any number of processes. Runs resume on other numbers of devices. All ranks skip an
+With sums by NCCL, losses equal the losses of one process except for rounding, under every strategy; with sums by the
+host, weights have the same bits for any number of processes. Runs resume on other numbers of devices. All ranks skip an
 overflowing step. A rank that is missing, hangs, fails, or is killed ends the others.
 
     mpi_devices_test.py TRAIN_RANK_DEVICE NCCL_SHIM sums|faults [TEST...]

@@ -35,7 +35,7 @@ environment = {
     "LSAN_OPTIONS": "detect_leaks=0",
     "ASAN_OPTIONS": "detect_leaks=0",
 }
-LIMIT_S = 600  # of one start: a test never hangs
+LIMIT_S = 600  # per start: a test never hangs
 UTTERANCES = 96  # of train_rank's dataset
 failures = 0
 

@@ -61,7 +61,7 @@ def check_staleness(run, counts, falls):
     check(sum(counts) > 0, f"{run}: no staleness")
     if run in ("d1-model", "d1-grad", "hierarchical-in-step"):
         equal(len(counts), 2, f"{run}: staleness {counts}, where it is one step")
-    if run == "ps-async" and falls: # one that has gone on may have been alone
+    if run == "ps-async" and falls: # after a resume, one process may have run by itself
         check(sum(counts[1:]) > 0, f"{run}: staleness {counts}: nobody came between")
 
 
@@ -96,7 +96,7 @@ def test_others_go_on():
         check(lines(name, "step")[-1]["samples"] > evaluated, f"{name}: went on")
         train(1, name, "resume", *words, "train.node_size=1")
         check_served_once(name, 3)
-        check_learnt(name, 3, falls=False) # of one learner at the rate of several
+        check_learnt(name, 3, falls=False) # a single learner at the rate of several
         remove(name)
 
 

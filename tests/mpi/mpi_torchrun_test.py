@@ -365,8 +365,8 @@ def weights(run):
 
 
 def test_runs():
-    """The bits equal those of one process. A rank is killed, the others exit with 70, and the run resumes on another
-    number."""
+    """The bits equal the result of one process. A rank is killed, the others exit with 70, and the run resumes on
+    another number."""
     words = ["data.virtual_world=6", "data.max_padded_seconds=0.4"]
     Torchrun(1, RANK, base, "run", "one", *words).end()
     done = Torchrun(3, RANK, base, "run", "some", "kill:1:4", "train.checkpoint_every_s=1e-9", *words).end()

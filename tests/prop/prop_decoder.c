@@ -1,5 +1,5 @@
-/* prop_decoder.c: a wide beam finds the most probable of all transcripts; a narrow beam equals a
- * search over a plain list of prefixes; edit distances equal those of the full table. */
+/* prop_decoder.c: a wide beam finds the most probable of all transcripts. A narrow beam equals a
+ * search over a plain list of prefixes. Edit distances equal the distances of the full table. */
 #include <math.h>
 
 #include "backend/ctc.h"

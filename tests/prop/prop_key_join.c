@@ -7,14 +7,14 @@
 #include "spsh_test.h"
 
 enum { PRINTS = 40, KEYS_MAX = 24, BASES = 60, CANDIDATES_MAX = 4096, MEMORY_BYTES = 64 << 20 };
-static unsigned rounds = 4; /* of three sets of prints, and of two failing disks */
+static unsigned rounds = 4; /* with three sets of prints and two failing disks each */
 
 static char directory[512];
 
 typedef struct world {
     spsh__join_mode mode;
     spsh__print_key keys[PRINTS][KEYS_MAX];
-    spsh__dense_key dense[PRINTS][KEYS_MAX]; /* of prints from PRINTS / 2 on, in an audit */
+    spsh__dense_key dense[PRINTS][KEYS_MAX]; /* prints from PRINTS / 2 on, in an audit */
     size_t counts[PRINTS];
 } world;
 

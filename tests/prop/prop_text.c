@@ -78,7 +78,7 @@ static void test_distances_are_those_of_the_full_table(void)
 
 enum { GRAMS_MAX = 400 };
 
-/* Two sequences of code points whose 5-grams are all different, except those of a shared part. */
+/* Two sequences of code points whose 5-grams are all different, except in a shared part. */
 static double two_texts(uint64_t *random, size_t shared, size_t own, uint32_t *a, uint32_t *b)
 {
     for (size_t i = 0; i < shared + own; i++) {

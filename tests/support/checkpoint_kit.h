@@ -147,7 +147,8 @@ static inline bool kit_is_whole(const spsh__checkpoint *c)
     return same;
 }
 
-/* Samples of the newest good checkpoint of a run, which must be complete; 0 if there is none. */
+/* Samples of the newest good checkpoint of a run, which must be complete; 0 without a checkpoint.
+ */
 static inline uint64_t kit_newest(const char *run)
 {
     spsh__checkpoint c;

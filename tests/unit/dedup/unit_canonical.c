@@ -303,7 +303,7 @@ static void test_long_silence_is_left_out(void)
     free(pcm);
 }
 
-/* From the second cut after any start on, the chunks equal those of the whole. */
+/* From the second cut after any start on, the chunks equal the chunks of the whole. */
 static void test_chunks_come_into_step(void)
 {
     const size_t count = 160000;

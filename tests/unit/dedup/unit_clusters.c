@@ -486,7 +486,8 @@ static void test_boilerplate(void)
     CHECK(w.result.boilerplate[0].seconds == 2);
     spsh__clusters_free(&w.result);
 
-    /* The jingle alone is not a part that may be dropped; copies of one recording count once. */
+    /* The jingle, which is not part of a longer clip, must be kept. Copies of one recording count
+     * once. */
     world_init(&w);
     w.policy.contained = SPSH_CONTAINED_KEEP_LONG;
     w.qualities[40].seconds = 1;

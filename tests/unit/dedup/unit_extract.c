@@ -224,7 +224,7 @@ static void check_references(const spsh__print_set *set)
     CHECK(undecoded > 0);
 }
 
-/* The digests equal those of the samples from the library's reader, for parts as well. */
+/* The digests equal the digests of the samples from the library's reader, for parts as well. */
 static void check_digests(const spsh__print_set *set)
 {
     static int32_t pcm[20000];

@@ -156,7 +156,7 @@ static spsh_status take_dense(void *user, const spsh__dense_key *key, spsh_error
 }
 
 /* One key at each active frame with a complete key, including the stored keys. The weak positions
- * of the upper 32 bits continue after those of the stored key. */
+ * of the upper 32 bits continue after the weak positions of the stored key. */
 static void test_dense_keys(void)
 {
     enum { RATE = 16000, COUNT = 30 * RATE, GAP = 20 };

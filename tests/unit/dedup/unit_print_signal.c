@@ -135,7 +135,7 @@ static void test_other_speeds(void)
     spsh__print_set_close(set);
 }
 
-/* Keys of a recording at a speed equal those of the recording that was made at that speed. */
+/* Keys of a recording at a speed equal the keys of the recording that was made at that speed. */
 static void test_keys_at_speeds(void)
 {
     enum { RATE = 8000, COUNT = 10 * RATE };

@@ -149,7 +149,7 @@ static void test_overlays(void)
     CHECK_U64(result.facts.train_count, 1);
 }
 
-/* Of many matches the lowest ordinals are kept, and all are counted. */
+/* All matches are counted, but only the lowest ordinals are kept. */
 static void test_many_are_counted(void)
 {
     enum { MANY = 60 };

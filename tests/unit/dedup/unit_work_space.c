@@ -24,7 +24,7 @@ static void test_room(void)
     test_remove_tree(folder);
 }
 
-/* A folder that is a mount point: its own disk is queried, not that of its parent. */
+/* A folder that is a mount point: its disk is queried, not its parent's disk. */
 static void test_a_disk_of_its_own(void)
 {
     struct statvfs info;

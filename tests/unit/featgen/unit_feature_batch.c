@@ -261,7 +261,7 @@ static void test_batches(void)
                         form % 2 == 0, form < 2 ? SPSH_FLOAT32 : SPSH_FLOAT16);
 }
 
-/* A child has none of the parent's threads: it computes the same without them, and can close. */
+/* A child process lacks the parent's threads: it computes the same without them, and can close. */
 static void test_in_a_child(void)
 {
     enum { CHILD_SECONDS = 60, COUNT = 12, VALUES = COUNT * 80 };
