@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# steps.sh: what .ci/run and tools/nightly.sh share. Sourced at the root of the tree, with `set -euo pipefail`.
+# steps.sh: functions that .ci/run and tools/nightly.sh share. Sourced at the root of the tree, with `set -euo pipefail`.
 #
 #     begin_steps               settles the environment
 #     step NAME COMMAND...      runs a step, and counts it
-#     end_steps                 prints the table, the failures and the sum; its status is that of the whole
+#     end_steps                 prints the table, the failures, and the sum; its status is the status of all steps
 #
 # A set of tests ends with a line `N passed, N failed, N skipped`, which is added up. Another step counts as one.
 
@@ -38,7 +38,8 @@ machine_ticks() {
     echo $((user + nice + system + irq + soft + steal)) $((user + nice + system + irq + soft + steal + idle + wait))
 }
 
-# add_row NAME STATUS START OWN BUSY ALL COUNTS: a row of the table, from what stood at the beginning.
+# add_row NAME STATUS START OWN BUSY ALL COUNTS: add a row to the table. START, OWN, BUSY, and ALL
+# are the counters from before the step.
 add_row() {
     local name=$1 status=$2 own busy all others=0
     own=$(($(own_ticks) - $4))
@@ -129,7 +130,7 @@ check_tidy() {
     return "$status"
 }
 
-# tidy REGEX OPTION...: those of the listed files, as many side by side as there are cores.
+# tidy REGEX OPTION...: run clang-tidy on the listed files that match, one process per core.
 tidy() {
     local regex=$1
     shift
@@ -146,8 +147,8 @@ fuzz_one() {
         -print_final_stats=1 -artifact_prefix="build/fuzz/$target-" "$found" "$seeds"
 }
 
-# run_fuzzers SECONDS RUNS SEED: the fuzzers of the build `asan-clang`, as many side by side as there are cores; each
-# is counted. At most so long and so many inputs for each (-1: any number); seed 0 is one from the clock.
+# run_fuzzers SECONDS RUNS SEED: run the fuzzers of the build `asan-clang`, one process per core, and count each. Each
+# fuzzer gets at most SECONDS seconds and RUNS inputs (-1: any number). Seed 0: taken from the clock.
 run_fuzzers() {
     local targets=0 bad=0 target list=build/asan-clang/fuzzers.txt
     export fuzz_seconds=$1 fuzz_runs=$2 fuzz_seed=$3
