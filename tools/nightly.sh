@@ -1,19 +1,20 @@
 #!/bin/bash
-# What .ci/run leaves out because it is slow and rarely fails: tests with the label `nightly`, clang-tidy
-# over all files, the ABI against that of the last release, all other tests under AddressSanitizer and
-# UBSan, new inputs for each fuzz target. Some hours on two cores. Ends as .ci/run does, with a table of the steps and `N passed, N failed, N skipped`.
+# Checks that .ci/run omits because they are slow and rarely fail: tests with the label `nightly`, clang-tidy over all
+# files, the ABI compared with the last release, all other tests under AddressSanitizer and UBSan, and new inputs for each
+# fuzz target. They take some hours on two cores. As .ci/run, this ends with a table of the steps and
+# `N passed, N failed, N skipped`.
 #
 #     tools/nightly.sh [STEP...]      nightly tidy abi asan fuzz; none given: all of them
 #
-#     TIDY_NODES     clang-tidy's analyzer takes so many steps through a function (30000)
-#     FUZZ_SECONDS   so long for each fuzz target (300)
+#     TIDY_NODES     maximum steps of clang-tidy's analyzer per function (30000)
+#     FUZZ_SECONDS   seconds per fuzz target (300)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 exec </dev/null
 source .ci/steps.sh
 
-# Compares the libraries with those of the commit in tests/lint/abi-baseline.txt. The build folders have the
-# same names below their trees, so that ccache knows the objects.
+# Compare the libraries with the libraries of the commit in tests/lint/abi-baseline.txt. Both build
+# folders have the same names below their trees, so that ccache finds the objects.
 check_abi() {
     local old=build/abi/source commit
     commit=$(sed '/^#/d' tests/lint/abi-baseline.txt)

@@ -1,13 +1,13 @@
 #!/bin/sh
-# From nothing to packed speech in five languages, and to a recogniser of one, on a plain Debian 12.
+# From an empty machine to packed speech in five languages, and to a recognizer of one, on a plain Debian 12.
 #
 #     tools/quickstart.sh
 #
-# Installs what is missing, builds, fetches about 2,800 recorded prompts from Debian's archive into
-# build/quickstart (nothing of them is installed), packs them with one domain a language, shows what
-# can be done with the result, and trains a small model on the English ones, for two minutes on two
-# cores. Running it again repeats the showing and costs seconds; a training that was stopped goes on.
-# With SPEECHSHARD_QUICKSTART_EPOCHS it trains for so many epochs, too few to learn it.
+# Installs missing packages, builds, and fetches about 2,800 recorded prompts from Debian's archive into build/quickstart
+# (they are not installed). Then it packs them with one domain per language, shows some uses of the result, and trains a
+# small model on the English prompts, for two minutes on two cores. If it runs again, it repeats the showing, which takes
+# seconds, and resumes a training that was stopped. SPEECHSHARD_QUICKSTART_EPOCHS sets the number of epochs; a small number
+# is too few to learn the task.
 set -eu
 cd "$(dirname "$0")/.."
 

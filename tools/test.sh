@@ -1,15 +1,14 @@
 #!/bin/sh
-# Installs what is needed, builds, and runs the tests.
+# Installs the required packages, builds, and runs the tests.
 #
-#     tools/test.sh [PRESET [CTEST-ARGUMENT...]]         (nothing given: release, all but `gpu` and `nightly`)
+#     tools/test.sh [PRESET [CTEST-ARGUMENT...]]         (default: release, all but `gpu` and `nightly`)
 #     tools/test.sh debug -L smoke                       fast tests over all libraries, with assertions
 #
-# `-L smoke`, `-L thread` and `-L program` build only the programs that these tests run; so they do
-# before further arguments. With SPEECHSHARD_TEST_CUDA="80;90" the plug-in has code for these architectures alone.
+# `-L smoke`, `-L thread`, and `-L program` build only the programs that these tests run; further arguments may follow.
+# SPEECHSHARD_TEST_CUDA="80;90" builds the plug-in only for these architectures.
 #
-# The last line is `N passed, N failed, N skipped`. Tests that read real speech look for it in
-# $SPEECHSHARD_TEST_DATA, else in ../shared/data beside the source tree, and are skipped when it is
-# in neither; with SPEECHSHARD_REQUIRE_DATA=1 they fail instead.
+# The last line is `N passed, N failed, N skipped`. Tests that read real speech look for it in $SPEECHSHARD_TEST_DATA, or
+# else in ../shared/data next to the source tree. Without it they are skipped; with SPEECHSHARD_REQUIRE_DATA=1 they fail.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -36,7 +35,8 @@ if [ "$target" = all ]; then # each public header must compile alone
     cmake --build "$build" --parallel "$jobs" --target all_verify_interface_header_sets
 fi
 
-# The report knows what ran and passed, the list of failures also what could not be started.
+# The report lists the tests that ran and passed. The list of failures also names tests that could
+# not be started.
 report=$PWD/$build/ctest.xml
 failures=$build/Testing/Temporary/LastTestsFailed.log
 rm -f "$report" "$failures"

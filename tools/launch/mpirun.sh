@@ -1,12 +1,12 @@
 #!/bin/sh
-# mpirun.sh CONFIG RUN [KEY=VALUE...]: trains under Open MPI on one or several hosts, and starts
-# again what was killed, with the hosts that are left.
+# mpirun.sh CONFIG RUN [KEY=VALUE...]: train under Open MPI on one or several hosts. After a failure, start the run again
+# with the hosts that are left.
 #
 #     HOSTS=node1:4,node2:4 tools/launch/mpirun.sh corpus.yaml /shared/run
 #
-# TERM, INT or USR1 to this script: the run saves, and the script ends with 75; the same command
-# goes on. USR2: the run saves and goes on at once with the hosts as they are then. Ends with 0 when
-# the run is done, and with mpirun's status where starting again would not help.
+# If this script gets TERM, INT, or USR1, the run saves, and the script ends with status 75; the same command resumes it.
+# After USR2, the run saves, and the script starts it again at once with the hosts that then answer. The status is 0 when
+# the run is done. It is mpirun's status if another start would not help.
 set -u
 
 # ---- what users change, here or in the environment
@@ -36,8 +36,8 @@ say() {
     echo "mpirun.sh: $*" >&2
 }
 
-# What mpirun kills with TERM has a second to save: too little. USR1 it passes on. Once: a second
-# signal would end the processes before they have saved.
+# After mpirun gets TERM, its processes have a second to save, which is too little. mpirun forwards
+# USR1. Send USR1 only once: a second signal would end the processes before they have saved.
 tell() {
     if [ -n "$asked" ] && [ -n "$pid" ] && ! $is_told; then
         is_told=true
@@ -58,7 +58,7 @@ answers() {
         $REMOTE_SHELL "$1" true </dev/null >/dev/null 2>&1
 }
 
-# Lines HOST:SLOTS of what was asked for.
+# Print a line HOST:SLOTS for each requested host.
 wanted_hosts() {
     if [ -n "$HOSTS" ]; then
         printf '%s\n' "$HOSTS" | tr ',' '\n' | sed '/:/!s/$/:1/'
@@ -84,8 +84,9 @@ hosts_there() {
     echo "$there"
 }
 
-# watch PID: of a host that falls silent without closing its connections mpirun hears nothing, and
-# would wait for it for ever, also when all processes have ended.
+# watch PID: stop mpirun if a host no longer answers. mpirun does not detect a host that falls
+# silent without closing its connections. It would wait for the host forever, even after all
+# processes have ended.
 watch() {
     while sleep "$WATCH" >/dev/null 2>&1; do
         for host in $(echo "$hosts" | tr ',' ' '); do

@@ -1,12 +1,12 @@
 #!/bin/sh
-# torchrun.sh CONFIG RUN [KEY=VALUE...]: trains under PyTorch's torchrun, started on each node with
-# the same words; nodes may come and go between the least and the most:
+# torchrun.sh CONFIG RUN [KEY=VALUE...]: train under PyTorch's torchrun. Start it on each node with the same arguments.
+# The number of nodes may change between the minimum and the maximum:
 #
 #     NODES=1:4 PROCESSES=8 MEETING=node1:29400 tools/launch/torchrun.sh corpus.yaml /shared/run
 #
-# Where a process or a node is lost, or one comes, torchrun ends all processes and starts as many as
-# there are then. TERM, INT or USR1: the run saves, and the script ends with 75 on every node that
-# was told; the same command goes on. Nothing here needs Python code of ours, nor MPI.
+# If a process or a node fails, or a node joins, torchrun ends all processes and starts the run on the nodes that then
+# exist. After TERM, INT, or USR1, the run saves, and the script ends with status 75 on every node that got the signal; the
+# same command resumes the run. The script needs neither Python code of ours nor MPI.
 #
 # If the nodes share no RUN, set SPEECHSHARD_SECRET to the same random string on each.
 set -u
@@ -39,7 +39,7 @@ tell() {
 }
 trap 'is_asked=true; tell' TERM INT USR1
 
-# Underscores: PyTorch before 2.0 knows nothing else. setsid: Ctrl-C is for this script alone.
+# Underscores: PyTorch before 2.0 accepts only these. setsid: only this script gets Ctrl-C.
 # shellcheck disable=SC2086 # options are words
 setsid torchrun --no_python --nnodes "$NODES" --nproc_per_node "$PROCESSES" --rdzv_backend c10d \
     --rdzv_endpoint "$MEETING" --rdzv_id "$JOB" --max_restarts "$RESTARTS" $TORCHRUN_OPTIONS \
