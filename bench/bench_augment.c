@@ -15,7 +15,7 @@
 
 enum { ROUNDS = 7, RATE = 16000, CASES_MAX = 64, NOISE_COUNT = 30 * RATE, ROOM_MAX = RATE };
 
-/* What one line of results is of. */
+/* Case of one line of results. */
 typedef struct bench_case {
     const char *kind;
     const spsh__augment_isa *isa;

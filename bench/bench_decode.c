@@ -1,10 +1,12 @@
-/* bench_decode.c: how fast whole files in memory are decoded, beside the libraries' bare loops.
+/* bench_decode.c: how fast whole files in memory are decoded, compared with bare loops of the
+ * libraries.
  *
  *     bench_decode FOLDER-OR-FILE... > table
  *
- * All files are read first. Then each way decodes all files of a codec, one thread, five rounds,
- * the ways in turn, so that a busy machine hits all alike. Printed: the median of MB of PCM and of
- * seconds of audio per second of processor time, the spread, and the speed as a part of ours.
+ * All files are read first. Then each way decodes all files of a codec, on one thread, in five
+ * rounds. The ways run in turn, so that a busy machine disturbs all alike. Printed: the median of
+ * MB of PCM and of seconds of audio per second of processor time, the spread, and the speed
+ * relative to ours.
  *
  *     ours      spsh_audio_decode_memory: verdict, PCM hash, with and without FLAC's MD5
  *     libFLAC   decode to planes, nothing else; with and without its MD5
@@ -29,7 +31,7 @@ typedef struct bench_file {
     spsh_codec codec;
 } bench_file;
 
-/* What one decode of one file produced. */
+/* Output of one decode of one file. */
 typedef struct amount {
     double pcm_bytes;
     double seconds;

@@ -34,7 +34,7 @@ static uint64_t longest;
 
 static const char *const isa_names[] = {"avx512", "avx2", "sse2", "neon", "scalar"};
 
-/* What one line of results is of. */
+/* Case of one line of results. */
 typedef struct bench_case {
     const char *preset, *isa;
     spsh_featgen *featgen;
@@ -111,8 +111,8 @@ static void run_features(bench_case *one, size_t round)
     one->frame_ns[round] = (cpu_seconds() - start) * 1e9 / (double)one->frames;
 }
 
-/* The transform works in place, so that it is given samples again each time; the copy is timed
- * alone and taken away. */
+/* The transform works in place, so it gets new samples each time. The copy is timed separately and
+ * subtracted. */
 static void run_transform(bench_case *one, size_t round)
 {
     const spsh__frame_tables *tables = &one->featgen->tables;

@@ -1,4 +1,4 @@
-/* bench_files.h: audio files in memory, and libFLAC over them. What fails stops the program. */
+/* bench_files.h: audio files in memory, and libFLAC over them. An error stops the program. */
 #ifndef BENCH_FILES_H
 #define BENCH_FILES_H
 

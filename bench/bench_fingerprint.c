@@ -4,8 +4,9 @@
  *     bench_fingerprint FILE-OR-FOLDER... > results/fingerprint-NAME.json
  *
  * All files that libsndfile opens are decoded to 16 bits first (the first channel of several). Then
- * one thread makes the prints of all, ROUNDS times; a round's figure is seconds of audio per second
- * of its own processor time. `align_ms`: judging a file against itself, 5 seconds of it at most.
+ * one thread makes the prints of all, ROUNDS times. The result of a round is seconds of audio per
+ * second of the thread's processor time. `align_ms`: aligning a file with itself, at most 5
+ * seconds.
  */
 #include <sndfile.h>
 

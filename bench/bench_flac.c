@@ -27,12 +27,12 @@ typedef struct bench_file {
     uint64_t first_frame_offset_bytes;
 } bench_file;
 
-/* What one round of one way produced. */
+/* Output of one round of one way. */
 typedef struct amount {
     uint64_t values; /* samples times channels */
-    double seconds;  /* of audio */
+    double seconds;  /* seconds of audio */
     uint64_t refused;
-    uint64_t sum; /* of all values: the ways must agree */
+    uint64_t sum; /* sum of all values: the ways must agree */
 } amount;
 
 typedef struct flac_run {

@@ -1,4 +1,4 @@
-/* bench_kit.h: what benches share: giving up, clocks, numbers, medians. */
+/* bench_kit.h: functions that benchmarks share: giving up, clocks, numbers, medians. */
 #ifndef BENCH_KIT_H
 #define BENCH_KIT_H
 

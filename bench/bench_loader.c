@@ -1,12 +1,12 @@
-/* bench_loader.c: batches beside a bare decode loop, and the loader beside the disk;
+/* bench_loader.c: batches compared with a bare decode loop, and the loader compared with the disk;
  * bench/loader.sh runs it.
  *
  *     bench_loader ratio DATASET... [options]    decode loop and loader in turns, on the same cores
  *     bench_loader cold DATASET... [options]     loader and read engine in turns, O_DIRECT, dropped
  *     bench_loader sizes DATASET... [options]    record sizes of an epoch, as fio's --bssplit
  *
- * Prints one JSON object, or the argument for fio. Options are those of a plan, and --rounds,
- * --seconds (a part of a round), --threads. Who comes first changes from round to round.
+ * Prints one JSON object, or the argument for fio. Options are the plan's options, and --rounds,
+ * --seconds (per part of a round), --threads. The order changes from round to round.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +103,7 @@ static double loader_cpu_per_hour(const round_result *r)
     return r->loaded.cpu_seconds / ((double)r->loaded.stats.microseconds / 3.6e9);
 }
 
-/* What the ratio of speeds would be on cores that nothing else runs on. */
+/* Estimate the ratio of speeds on otherwise idle cores. */
 static double cpu_ratio(const round_result *r)
 {
     return decode_cpu_per_hour(r) / loader_cpu_per_hour(r);

@@ -1,15 +1,15 @@
-/* bench_loader_features.c: the loader with features, beside decoding alone and features alone, in
- * turns, on the same cores; bench/loader_features.sh runs it.
+/* bench_loader_features.c: the loader with features, compared with only decoding and only computing
+ * features. All run in turns, on the same cores; bench/loader_features.sh runs it.
  *
  *     bench_loader_features DATASET... [--features TEXT] [--dtype float16] [--augment TEXT]
  *
- * Rows of features alone go round in ROWS_BYTES of each thread, as those of the loader go to its
- * slots: a batch has to lie somewhere, and that is not a cache.
+ * If only features are computed, the rows go round in ROWS_BYTES of each thread, as the loader's
+ * rows go to its slots: a batch needs memory, and that is not a cache.
  *
- * Prints one JSON object. loader_of_slower is beside the slower of the two alone; but threads do
- * both in turns, so that loader_of_both, beside the time of one after the other, says what the
- * loader itself costs. Rates of processor time (cpu_*) are those of cores that nothing else runs
- * on.
+ * Prints one JSON object. loader_of_slower is the loader's rate relative to the slower of the two
+ * parts. But threads do both in turns. So loader_of_both, relative to the time of one part after
+ * the other, shows the cost of the loader itself. Rates of processor time (cpu_*) are the rates on
+ * otherwise idle cores.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -91,13 +91,13 @@ static int take_audio(const request *r, audio *a)
                                                                     : spsh__cli_fail(NULL, &err);
 }
 
-/* ---- features alone ---- */
+/* ---- only features ---- */
 
 typedef struct computing {
     const request *r;
     const audio *a;
     spsh_featgen *featgen;
-    uint64_t values_max; /* of one utterance */
+    uint64_t values_max; /* values of one utterance */
     double end_wall;
     _Atomic uint32_t next;
     _Atomic uint64_t samples;
@@ -109,7 +109,7 @@ typedef struct computer {
     computing *all;
     pthread_t thread;
     uint8_t *rows; /* ROWS_BYTES, and one utterance's more */
-    float *floats; /* of those that become halves */
+    float *floats; /* floats that are rounded to float16 */
 } computer;
 
 static uint64_t values_max(const audio *a, const spsh_featgen *featgen)

@@ -1,11 +1,11 @@
-/* bench_metadata.c: what a look at an utterance's text costs, at random positions.
+/* bench_metadata.c: the cost of reading an utterance's text, at random positions.
  *
  *     bench_metadata make DATASET UTTERANCES
  *     bench_metadata read DATASET CALLS [SHARDS-OPEN]
  *
  * make writes text of about 150 bytes, and ids and paths as corpora have; it prints bytes of the
  * metadata blocks, of the shards' and the dataset's index. read prints microseconds of processor
- * time a call of spsh_reader_metadata, five rounds.
+ * time per call of spsh_reader_metadata, five rounds.
  */
 #include <inttypes.h>
 #include <stdio.h>

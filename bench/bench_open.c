@@ -3,16 +3,16 @@
  *
  *     bench_open DIRECTORY SHARDS UTTERANCES [ROUNDS] > results/open.json
  *
- * Writes a manifest and a dataset index of that size into DIRECTORY (93 bytes an utterance, 61 a
- * shard; checksums are real, shards are not needed), or takes the ones that are there. Then opens
- * it, in rounds:
+ * Writes a manifest and a dataset index of that size into DIRECTORY (93 bytes per utterance, 61 per
+ * shard; checksums are real, shards are not needed), or uses existing ones. Then opens the dataset,
+ * in rounds:
  *
  *     cold    both files dropped from the page cache before
  *     warm    again, at once
  *
- * and looks up rows by position and ids that are not there, at random (an id that is there would
- * also need its shard). Memory: growth of the resident set over the open; and the pages of both
- * files that are in the page cache after a cold open, which includes what the kernel read ahead.
+ * and looks up rows by position and missing ids, at random (an existing id would also need its
+ * shard). Memory: growth of the resident set over the open; and the pages of both files that are in
+ * the page cache after a cold open, which includes the kernel's read-ahead.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -204,7 +204,7 @@ static double rows_ms(const spsh_dataset *dataset, uint64_t seed, uint64_t looku
     return now_ms() - begin;
 }
 
-/* One element a call, in order or not. */
+/* One element per call, in order or not. */
 static double column_ns(const spsh_dataset *dataset, bool shuffled)
 {
     const uint64_t count = spsh_dataset_info_get(dataset)->utterance_count;

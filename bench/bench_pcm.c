@@ -1,11 +1,12 @@
-/* bench_pcm.c: the codec `pcm` beside libFLAC at level 5: speed on one core, and size.
+/* bench_pcm.c: the codec `pcm` compared with libFLAC at level 5: speed on one core, and size.
  *
  *     bench_pcm FILE-OR-FOLDER... > results/pcm-NAME.json
  *
  * All 16-bit files that libsndfile opens are decoded and encoded in memory first. Then each way
- * goes over all of them, on one thread, in ROUNDS rounds, the ways in turn, so that a busy machine
- * hits all alike; a round of one way lasts ROUND_SECONDS of its own processor time or more. Rates
- * are bytes of PCM per second of processor time: median, least and most of the rounds.
+ * goes over all of them, on one thread, in ROUNDS rounds. The ways run in turn, so that a busy
+ * machine disturbs all alike. A round of one way lasts at least ROUND_SECONDS of its processor
+ * time. Rates are bytes of PCM per second of processor time: median, minimum, and maximum of the
+ * rounds.
  *
  *     flac_decode    libFLAC, samples written to an int16 buffer, no MD5
  *     flac_encode    libFLAC, level 5

@@ -1,10 +1,10 @@
-/* bench_read.c: how fast sealed shards are read and checked; bench/read.sh runs it beside fio.
+/* bench_read.c: how fast sealed shards are read and checked; bench/read.sh compares it with fio.
  *
  *     bench_read make DATASET GIBIBYTES        shards of 1 GiB, records of 160,000 random bytes
  *     bench_read verify DATASET [cached] [JOBS]
  *     bench_read shuffled DATASET COUNT DEPTH  records in random order, each checked
  *
- * Each prints one line: bytes, seconds, MB/s, CPU seconds a GB (user and system of the process).
+ * Each prints one line: bytes, seconds, MB/s, CPU seconds per GB (user and system of the process).
  */
 #include <inttypes.h>
 #include <stdio.h>

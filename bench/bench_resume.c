@@ -3,18 +3,18 @@
  *
  *     bench_resume DIRECTORY UTTERANCES DOMAINS [ROUNDS]
  *
- * Writes a dataset index of that size into DIRECTORY (93 bytes an utterance; checksums are real,
- * shards are not needed), or takes the one that is there; its domains are of sizes 1, 1/2, 1/3, ...
- * and mixed in storage. Then, with the index in the page cache:
+ * Writes a dataset index of that size into DIRECTORY (93 bytes per utterance; checksums are real,
+ * shards are not needed), or uses an existing one. Its domains are of sizes 1, 1/2, 1/3, ... and
+ * mixed in storage. Then, with the index in the page cache:
  *
- *     open         scan of all utterances, or what a cache directory has from before
+ *     open         scan of all utterances, or reading an earlier scan from a cache directory
  *     window       making one of 65,536 utterances, the next in a row
- *     skim         past windows that are not known, in utterances a second
+ *     skim         past windows that are not known, in utterances per second
  *     resume       from nothing: dataset, plan, sampler, seek to 1 %, 50 %, 99 %, one batch
- *     seek         in an open plan that knows the place
+ *     seek         in an open plan that knows the position
  *
- * With several domains a place in an epoch is known when it has been gone through; the cache
- * directory keeps that.
+ * With several domains, the plan knows a position in an epoch after it has passed it. The cache
+ * directory keeps these positions.
  */
 #include <inttypes.h>
 #include <sys/stat.h>

@@ -1,12 +1,12 @@
-/* bench_scan.c: how many utterances a second each layout finds, and in how much memory.
+/* bench_scan.c: how many utterances per second each layout finds, and in how much memory.
  *
  *     bench_scan make KIND ROWS FOLDER     a corpus of that layout; clips are hard links
  *     bench_scan scan LAYOUT ROOT          a line of JSON; bench/scan.sh runs it for all
  *
  * Kinds are common-voice, mls, table, audiofolder, nemo, kaldi and kaldi-shuffled. All but mls name
- * the clips in FOLDER/clips, which are made once. A scan is all that pack does before it reads
- * audio, but for the sorting of what was found: folders, rows, ids, one stat a clip where the
- * layout needs one. What it finds is counted and dropped.
+ * the clips in FOLDER/clips, which are made once. A scan is everything that pack does before it
+ * reads audio, except sorting the results: folders, rows, ids, and one stat per clip if the layout
+ * needs it. The results are counted and dropped.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 #include "bench_kit.h"
 #include "ingest/layouts/layouts.h"
 
-#define LINKS_MAX 60000U /* of a file; ext4 allows 65000 */
+#define LINKS_MAX 60000U /* links per file; ext4 allows 65000 */
 #define PARTS     2000U  /* speakers of the corpus that has folders of them */
 #define BOOKS     10U
 
@@ -192,7 +192,7 @@ static void make_mls(void)
 {
     char path[128];
     uint64_t number = 0;
-    const uint64_t clips = rows / PARTS / BOOKS + 1; /* of a book */
+    const uint64_t clips = rows / PARTS / BOOKS + 1; /* clips per book */
     make_folder("mls-seeds");
     make_folder("mls");
     make_folder("mls/train");
@@ -243,7 +243,7 @@ static void make(const char *kind)
     }
 }
 
-/** What a scan found. */
+/** Results of a scan. */
 typedef struct counts {
     uint64_t items, rejects;
 } counts;

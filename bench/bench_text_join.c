@@ -4,12 +4,13 @@
  *     bench_text_join audit TRAIN-ROWS TEST-ROWS [THREADS [plain|accents]]
  *     bench_text_join self ROWS MEMORY-MB TEMPORARY-FOLDER
  *
- * Rows are made as they are asked for: sentences of 8 to 14 words of a vocabulary with the
- * frequencies of language, every fifth one of those that are read by many; `accents` puts letters
- * outside ASCII into each. Of each 1,000 train rows one is a test text in other letters (exact),
- * one with a word replaced, one with a letter replaced (near), one inside a longer text (covered):
- * how many of these are found is printed beside the times. `self` brings equal texts of all rows
- * together by an external sort of 128 bits, 88 of the hash and 40 of the row.
+ * Rows are generated on demand: sentences of 8 to 14 words of a vocabulary with the frequencies of
+ * language. Every fifth sentence is one that many speakers read. `accents` puts letters outside
+ * ASCII into each. Of each 1,000 train rows, one is a test text with other case and punctuation
+ * (exact), one has a word replaced, one has a letter replaced (near), and one is inside a longer
+ * text (covered). The program prints how many of these are found, and the times. `self` brings
+ * equal texts of all rows together by an external sort of 128 bits, 88 of the hash and 40 of the
+ * row.
  */
 #include <inttypes.h>
 #include <pthread.h>

@@ -4,10 +4,10 @@
  *
  *     bench_train_ops [BACKEND [THREADS]] > results/train-ops.json
  *
- * A round does everything once, so that what disturbs one disturbs all; `ms` is the median of
- * ROUNDS rounds of the clock, `gflops` what multiplications and additions come to a second, where
- * these are what an operator is made of. Backward of the recurrence uses up what forward kept, so
- * there forward is timed alone and both together.
+ * A round runs each operator once, so that a disturbance affects all. `ms` is the median wall time
+ * of ROUNDS rounds. `gflops` counts multiplications and additions per second, for operators that
+ * consist of them. The backward pass of the recurrence consumes the results of the forward pass. So
+ * the forward pass is timed separately, and both passes together.
  */
 #include "backend/backend.h"
 #include "bench_kit.h"
@@ -37,7 +37,7 @@ static size_t op_count;
 static uint64_t random_state = 7;
 static uint32_t lengths[BATCH];
 
-/* So many elements between -scale and scale. */
+/* `count` random elements between -scale and scale. */
 static spsh__backend_buffer take(size_t count, float scale)
 {
     spsh__backend_buffer buffer = {NULL, false};

@@ -1,11 +1,11 @@
-/* bench_utterance.c: what a decoder for each short utterance costs beside the decoding itself.
+/* bench_utterance.c: the cost of a decoder per short utterance, compared with the decoding itself.
  *
  *     bench_utterance FLAC-FILE...
  *
- * The files' samples are cut into pieces of 0.5, 3 and 15 s, each encoded as a file of its own.
- * Then each way decodes all pieces to interleaved int16, one thread, five rounds, the ways in turn.
- * Printed: the median of microseconds of processor time a piece, the spread, and the ratio to the
- * bare loop, or for codec pcm to the bare function.
+ * The files' samples are cut into pieces of 0.5, 3, and 15 s, each encoded as a separate file. Then
+ * each way decodes all pieces to interleaved int16, on one thread, in five rounds, the ways in
+ * turn. Printed: the median of microseconds of processor time per piece, the spread, and the ratio
+ * to the bare loop, or for codec pcm to the bare function.
  *
  *     bare      libFLAC with one decoder for all pieces; spsh_pcm_decode
  *     open      spsh_decoder_open, read, free for each

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154 # work is the caller's
-# kit.sh: sourced by the scripts that time commands in turn and print JSON. They set $work, a folder of their own.
+# kit.sh: sourced by the scripts that time commands in turn and print JSON. They set $work to a separate folder.
 
 # A corpus is copied, so that a run is long enough: copy_corpus CORPUS COPIES, into $work/tree.
 copy_corpus() {

@@ -4,8 +4,8 @@
 #     bench/loader_features.sh BUILD CORPUS SCRATCH [COPIES [ROUNDS [SECONDS]]] > bench/results/loader-features.json
 #
 # BUILD is a release build with the benchmarks; CORPUS a folder of audio. It is copied COPIES times (20), and packed with
-# --codec keep and --codec pcm. Then, ROUNDS (5) of each in turn, SECONDS (3) a part, page cache warm: decoding alone, features
-# alone, and the loader. Figures are [median, least, most]; bench_loader_features.c says what they are.
+# --codec keep and --codec pcm. Then, ROUNDS (5) of each in turn, SECONDS (3) per part, page cache warm: only decoding,
+# only features, and the loader. Figures are [median, minimum, maximum]; bench_loader_features.c describes them.
 set -euo pipefail
 build=$1
 corpus=$2

@@ -1,13 +1,13 @@
 #!/bin/bash
-# What does an hour of decoded speech cost, from Python: with our loader, and with what else there is?
+# The cost of an hour of decoded speech, from Python: with our loader, and with other libraries.
 #
 #     bench/loader_peers.sh BUILD CORPUS SCRATCH [RUNS [PYTHON]] > bench/results/loader-peers.json
 #
 # BUILD is a release build with the Python package; CORPUS a folder of FLAC files of 16 kHz; SCRATCH a folder for the
-# containers that are made of it. PYTHON (python3) has numpy and soundfile (Debian: python3-numpy, python3-soundfile), and
-# webdataset and lhotse if they are to be compared; what is not there is left out. The page cache is warm. Each number of
-# workers is tried once; those that are best by CPU time and by wall time take part in RUNS (5) rounds, in turns.
-# bench/python/python_peers.py says what is measured.
+# containers made from it. PYTHON (python3) has numpy and soundfile (Debian: python3-numpy, python3-soundfile), and
+# webdataset and lhotse for a comparison with them; missing packages are skipped. The page cache is warm. Each number of
+# workers is tried once; the best by CPU time and by wall time take part in RUNS (5) rounds, in turns.
+# bench/python/python_peers.py describes the measurement.
 set -euo pipefail
 build=$1
 corpus=$2
@@ -27,7 +27,8 @@ for codec in keep pcm; do
 done
 sync
 
-# Of each, the numbers of workers that are best by CPU time and by wall time; and whether it serves what the others serve.
+# For each peer: the numbers of workers that are best by CPU time and by wall time, and a check that
+# it serves the same data as the others.
 settings=()
 while IFS=$'\t' read -r name workers <&3; do
     for number in $workers; do

@@ -1,8 +1,8 @@
 #!/bin/sh
-# read.sh BUILD DIRECTORY [GIBIBYTES [RUNS]]: reading sealed shards beside fio, in turns.
+# read.sh BUILD DIRECTORY [GIBIBYTES [RUNS]]: reading sealed shards, and fio, in turns.
 #
 # BUILD: the build directory with bench/bench_read. DIRECTORY: on the disk to be measured; a dataset of
-# GIBIBYTES (4) is made there and removed. Needs fio. Prints a line a run and medians at the end.
+# GIBIBYTES (4) is made there and removed. Needs fio. Prints one line per run and medians at the end.
 set -eu
 bench=$1/bench/bench_read
 gib=${3:-4}
@@ -39,7 +39,7 @@ our_pair() {
     "$bench" verify "$dataset" 1
     "$bench" shuffled "$dataset" 6700 32
 }
-# Who comes second may find the data in a cache below this machine: so they take turns in that, too.
+# The second program may find the data in a cache below this machine. So the order alternates, too.
 run=0
 while [ $run -lt "$runs" ]; do
     if [ $((run % 2)) -eq 0 ]; then
@@ -52,7 +52,7 @@ while [ $run -lt "$runs" ]; do
     run=$((run + 1))
 done | tee "$work/lines"
 
-# From memory: what one core does when the disk is no limit.
+# From memory: the rate of one core if the disk does not limit it.
 small=1
 "$bench" make "$memory/d.spsh" $small
 run=0

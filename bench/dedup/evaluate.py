@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the command finds of the copies' kit: evaluate.py SPEECHSHARD OUT > table.tsv
+"""Copies from clips.py that the command finds: evaluate.py SPEECHSHARD OUT > table.tsv
 
 OUT is made by clips.py. Sources and clips are packed; then `dedupe` (mild and deep) runs over sources and whole copies, `audit` with
 the sources as train against whole copies and clips of 1, 2 and 3 s as test. A copy is found when the command puts it into a class

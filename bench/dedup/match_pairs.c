@@ -1,13 +1,13 @@
-/* match_pairs.c: what fingerprint and alignment say about pairs whose truth is known.
+/* match_pairs.c: results of fingerprint and alignment for pairs whose truth is known.
  *
  *     match_pairs copies LIST [SEED]
  *     match_pairs all LIST
  *
- * `copies`: each copy, whole and cut to 1, 2 and 3 s, against its source and against every other
+ * `copies`: each copy, whole and cut to 1, 2, and 3 s, against its source and against every other
  * source of its group. `all`: every two files of a group, all different (hard negatives). LIST:
  * recordings.h (transform.sh writes it). Output: a line of tab-separated values for each true pair,
- * for each false pair that got a class other than none and reread or came near one, and a summary.
- * report.py makes tables.
+ * and for each false pair that got a class other than none and reread or came close to one. Then a
+ * summary. report.py makes tables.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -29,7 +29,7 @@ typedef struct tally {
     uint64_t key_pairs;
     uint64_t pairs;
     uint64_t windows;    /* offsets compared */
-    double window_pairs; /* of a second each: frames against frames, less those that overlap */
+    double window_pairs; /* pairs of one-second windows that do not overlap */
     uint64_t kinds[SPSH_COPY_CLASS_COUNT];
     double worst_ncc;
     double align_seconds;

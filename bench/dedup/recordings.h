@@ -1,8 +1,8 @@
-/* recordings.h: the recordings of a list, for benches whose truth is known.
+/* recordings.h: the recordings of a list, for benchmarks whose truth is known.
  *
- * A list has lines of family, group, id and path, tabs between; family `source` are the originals,
- * a copy has the group and id of its source. transform.sh writes such a list. What fails stops the
- * program.
+ * A list has lines of family, group, id, and path, separated by tabs. Family `source` holds the
+ * originals. A copy has the group and id of its source. transform.sh writes such a list. An error
+ * stops the program.
  */
 #ifndef RECORDINGS_H
 #define RECORDINGS_H
@@ -29,9 +29,9 @@ void recordings_read(const char *list, bool is_source,
 void recording_make_print(recording *file);
 void recording_free(recording *file);
 
-/* Where a clip of so many samples may start, three quarters of whose frames are active by the whole
- * recording's own measure: one that is mostly a pause is another question. The last of 50 attempts,
- * if none is. length: at most the recording's. */
+/* Return a random start of a clip of `length` samples. At least three quarters of its frames are
+ * active, by the print of the whole recording. A clip that is mostly a pause would test something
+ * else. If 50 attempts find no such start, return the last one. length: at most the recording's. */
 size_t recording_clip_start(const recording *file, const spsh__print *whole, size_t length,
                             uint64_t *random_state);
 

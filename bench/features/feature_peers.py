@@ -2,15 +2,15 @@
 
     feature_peers.py LIBRARY CORPUS [--knf LIBKNF] [--runs N] [--utterances N] [--head JSON] [--transform JSON]
 
-LIBRARY is libspeechshard-featgen.so; CORPUS a folder of FLAC files of 16 kHz, of which every n-th is taken;
-LIBKNF what run.sh compiles of kaldi-native-fbank (else its Python package alone is timed). All is decoded,
-and in the form that each wants (int16, float32, a tensor, a list), before the clock starts. One thread each.
-A measurement is so many passes over the utterances, one call an utterance, that it takes a third of a second;
-the peers take turns. Before that, what each made is compared with ours, and no number counts where they are
-further apart than the bound of the task.
+LIBRARY is libspeechshard-featgen.so; CORPUS is a folder of FLAC files of 16 kHz, of which every n-th is taken. LIBKNF
+is the library that run.sh compiles from kaldi-native-fbank; without it only its Python package is timed. All files are
+decoded, and converted to the form that each peer needs (int16, float32, a tensor, a list), before the clock starts.
+Each peer uses one thread. A measurement makes enough passes over the utterances, one call per utterance, to take a
+third of a second. The peers take turns. Before that, each peer's features are compared with ours. No time counts if the
+difference exceeds the task's bound.
 
-Prints JSON: for each peer the processor time of a frame, median and range of the runs, its ratio to ours in
-the same turn, and the differences; with what the two other files hold put in front and behind.
+Prints JSON: for each peer the processor time per frame, median and range of the runs, its ratio to ours in
+the same turn, and the differences. The content of the two JSON files is added.
 """
 
 import argparse
@@ -188,8 +188,9 @@ class LibrosaDeepspeech:
 
 
 def tasks(arguments):
-    """Name; how far a value may be apart, and what share of them more than 1e-3; ours, then the peers. Kaldi's
-    has bins with next to nothing beside a loud voice, where any two of them are up to 0.04 apart."""
+    """List of tasks: name, maximum difference of a value and share of values that differ by more than 1e-3, then ours
+    and the peers. Kaldi's features have bins with almost no energy next to a loud voice. There, any two peers
+    differ by up to 0.04."""
     library = ctypes.CDLL(arguments.library)
     native = [("kaldi-native-fbank, C++", KnfNative(arguments.knf))] if arguments.knf else []
     return [

@@ -1,6 +1,6 @@
-// knf.cc: kaldi-native-fbank behind one C function, so that feature_peers.py can time it without
-// Python's part: its package takes a list of floats and gives one frame a call, which costs half as
-// much again as the features. run.sh compiles it with the package's own sources.
+// knf.cc: a C function around kaldi-native-fbank, so that feature_peers.py can time it without
+// Python: its package takes a list of floats and returns one frame per call. That adds half of the
+// cost of the features. run.sh compiles it with the package's own sources.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

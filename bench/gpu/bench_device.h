@@ -1,4 +1,4 @@
-/* bench_device.h: what benches on a GPU begin with: the plug-in, and its first device. Without one:
+/* bench_device.h: start of the GPU benchmarks: the plug-in, and its first device. Without a device:
  * {"measured": false, "reason": ...}, exit status 0. */
 #ifndef BENCH_DEVICE_H
 #define BENCH_DEVICE_H
@@ -8,7 +8,7 @@
 
 static spsh_cuda *cuda;
 
-/* In the quotation marks that JSON wants, what it would take for something else escaped. */
+/* Print a JSON string: quoted, with special characters escaped. */
 static inline void print_json_text(const char *text)
 {
     putchar('"');
@@ -24,7 +24,8 @@ static inline void print_json_text(const char *text)
     putchar('"');
 }
 
-/* Of what it says of itself, into device. `path`: of the plug-in. */
+/* Open the plug-in at `path`, and describe its first device. Exit with status 0 if it cannot be
+ * opened. */
 static inline void open_device(const char *path, spsh_cuda_device *device)
 {
     if (spsh_cuda_open(path, &cuda, &err) != SPSH_OK) {

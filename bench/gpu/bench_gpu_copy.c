@@ -1,16 +1,16 @@
-/* bench_gpu_copy.c PLUGIN [LINK_GB_PER_S]: what does the link to a GPU carry, from pinned memory
- * and from other?
+/* bench_gpu_copy.c PLUGIN [LINK_GB_PER_S]: the rate of the link to a GPU, from pinned memory and
+ * from other memory.
  *
  *     bench_gpu_copy build/release/libspeechshard-cuda.so 63.0
  *
  * For each size of a copy: COPIES of them one after the other on one stream, timed by events on the
  * device, the median of ROUNDS rounds after one that does not count. `pinned` is memory that was
- * allocated so, `registered` is pages that were there and were pinned (what the loader does), and
- * `pageable` is neither. `both`: pinned copies up and down at once, on two streams. LINK_GB_PER_S:
- * of the link in one direction, all its bytes counted (measure.py works it out); `of_link_raw` is
- * to_device against that. A packet of PCIe carries PAYLOAD bytes and FRAME more of its own, so that
- * no copy can have more than PAYLOAD / (PAYLOAD + FRAME) of it: `of_link_payload` is against this,
- * and what counts (docs/BENCHMARKS.md).
+ * allocated as pinned, `registered` is existing pages that were pinned later (as the loader does),
+ * and `pageable` is neither. `both`: pinned copies up and down at once, on two streams.
+ * LINK_GB_PER_S: raw rate of the link in one direction, with all bytes counted (measure.py computes
+ * it). `of_link_raw` is to_device relative to that rate. A PCIe packet carries PAYLOAD bytes and
+ * FRAME bytes of overhead, so no copy can exceed PAYLOAD / (PAYLOAD + FRAME) of the rate.
+ * `of_link_payload` is relative to this limit, and is the figure that counts (docs/BENCHMARKS.md).
  *
  * Prints one JSON object. Without a device: {"measured": false, "reason": ...}, exit status 0.
  */
@@ -73,7 +73,7 @@ static char *pages(size_t size_bytes)
     return (char *)memory;
 }
 
-/* What is left of the link for payload. */
+/* Rate of the link for payload. */
 static double payload_of(double link)
 {
     return link * PAYLOAD / (PAYLOAD + FRAME);

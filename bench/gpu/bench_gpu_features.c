@@ -1,16 +1,16 @@
-/* bench_gpu_features.c PLUGIN: features on a GPU, in hours of audio a second, against what the
- * device's memory could carry.
+/* bench_gpu_features.c PLUGIN: features on a GPU, in hours of audio per second, compared with the
+ * bandwidth of the device's memory.
  *
  *     bench_gpu_features build/release/libspeechshard-cuda.so
  *
  * A batch is UTTERANCES stretches of 12 s of noise at 16 kHz, in the device's memory before the
- * clock starts; rows stay there. There are PLACES batches in turns, each with memory of its own:
- * 246 MB of samples and their rows, so that no cache still has what is read. BATCHES are put onto
- * one stream without waiting; wall time to the end of the last, the median of ROUNDS rounds after
- * one that does not count. `bytes`: the least that has to be moved, each sample read once and each
- * value written once (a norm reads and writes more). `of_copy`: those bytes a second, of what a
- * copy of 1 GiB within the device's memory moves (reads and writes counted); `of_bandwidth`: of
- * what clock and bus width say. Before the clock starts, the first batch is compared with the
+ * clock starts; rows stay there. PLACES batches take turns, each in separate memory: 246 MB of
+ * samples and their rows, so that no cache still has the inputs. BATCHES are enqueued on one stream
+ * without waiting; wall time to the end of the last, the median of ROUNDS rounds after one that
+ * does not count. `bytes`: the minimum to move, each sample read once and each value written once
+ * (a norm reads and writes more). `of_copy`: those bytes per second, relative to a copy of 1 GiB
+ * within the device's memory (reads and writes counted). `of_bandwidth`: relative to the bandwidth
+ * that clock and bus width give. Before the clock starts, the first batch is compared with the
  * CPU's.
  *
  * Prints one JSON object. Without a device: {"measured": false, "reason": ...}, exit status 0.
@@ -30,7 +30,7 @@ enum {
     COPY_BYTES = 1 << 30
 };
 
-/* What docs/FEATURES.md promises; of a value of 1e8 (a power), as much of it. */
+/* The tolerance that docs/FEATURES.md promises; relative for values as large as 1e8 (a power). */
 #define TOLERANCE 1e-4
 
 static const char *const texts[] = {
@@ -115,7 +115,7 @@ static void close_case(bench_case *one)
     spsh_cuda_free(cuda, one->values);
 }
 
-/* Floats alone: halves are these, rounded. */
+/* Compare only float values: float16 values are the same values, rounded. */
 static void compare(const bench_case *one, const char *text)
 {
     const size_t count = one->value_count / UTTERANCES;

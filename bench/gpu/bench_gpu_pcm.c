@@ -1,19 +1,19 @@
-/* bench_gpu_pcm.c PLUGIN: payloads of the codec pcm decoded on a GPU, in bytes of PCM a second,
- * against what the device's memory could carry.
+/* bench_gpu_pcm.c PLUGIN: payloads of the codec pcm decoded on a GPU, in bytes of PCM per second,
+ * compared with the bandwidth of the device's memory.
  *
  *     bench_gpu_pcm build/release/libspeechshard-cuda.so
  *
- * A batch is so many utterances of 12 s at 16 kHz: harmonics that come and go, with noise
- * (`speech`, payloads of about half the PCM), or noise alone, which is stored raw (`noise`).
- * Payloads are in the device's memory before the clock starts; samples stay there. A batch of less
- * than TURN_BYTES, payload and PCM, lies there so often (`places`) that the places have more
- * together, and is decoded in them in turns: no cache still has what is read. BATCHES go onto one
- * stream without waiting; the time between two events around them, the median of ROUNDS
- * rounds after one that does not count. `call_us`: of the host, for its table of blocks.
- * `of_bandwidth`: the least that has to be moved, payload in and PCM out, a second, of what clock
- * and bus width say. `check_gb_per_s` and `host_gb_per_s`: one thread of the host that checks what
- * goes to the device, and that decodes. Before the clock starts, all samples are compared with the
- * CPU's.
+ * A batch is a number of utterances of 12 s at 16 kHz. `speech` is harmonics that come and go, with
+ * noise, and payloads of about half the PCM. `noise` is only noise, which is stored raw. Payloads
+ * are in the device's memory before the clock starts; samples stay there. A batch with less than
+ * TURN_BYTES of payload and PCM gets several places in memory (`places`), which together exceed
+ * that size. It is decoded in them in turns, so that no cache still has the inputs. BATCHES are
+ * enqueued on one stream without waiting; the time between two events around them, the median of
+ * ROUNDS rounds after one that does not count. `call_us`: host time for its table of blocks.
+ * `of_bandwidth`: the minimum to move, payload in and PCM out, per second, relative to the
+ * bandwidth that clock and bus width give. `check_gb_per_s` and `host_gb_per_s`: one host thread
+ * that checks payloads for the device, and one that decodes. Before the clock starts, all samples
+ * are compared with the CPU's.
  *
  * Prints one JSON object. Without a device: {"measured": false, "reason": ...}, exit status 0.
  */

@@ -1,14 +1,14 @@
-/* bench_gpu_recurrence.c PLUGIN: recurrent layers on a GPU, microseconds a frame of each rung of
- * the ladder (train/src/backend_cuda/backend_cuda_rnn.h).
+/* bench_gpu_recurrence.c PLUGIN: recurrent layers on a GPU, microseconds per frame of each fallback
+ * (train/src/backend_cuda/backend_cuda_rnn.h).
  *
  *     bench_gpu_recurrence build/release/libspeechshard-cuda.so
  *
  * A layer of DeepSpeech 2: LSTM, 1024 units, 1024 inputs, 750 frames (15 s), batches of 16 to 128.
- * `forward`, `backward`: one direction alone; `both_forward`, `both_backward`: two directions side
- * by side on two lanes, as a bidirectional layer has them. All that belongs to the pass is in it:
- * the product with the input, and backward the gradients of weights and input. Work is launched
- * from graphs, as in training; time is of CUDA events, the median of ROUNDS rounds. `chosen` says
- * what the rung came to; where that is another rung, nothing is timed.
+ * `forward`, `backward`: only one direction; `both_forward`, `both_backward`: two directions in
+ * parallel on two lanes, as in a bidirectional layer. All work of the pass is included: the product
+ * with the input, and in the backward pass the gradients of weights and input. Work is launched
+ * from graphs, as in training; time is of CUDA events, the median of ROUNDS rounds. `chosen` names
+ * the fallback that was selected. If it is another than the requested one, nothing is timed.
  *
  * Prints one JSON object. Without a device: {"measured": false, "reason": ...}, exit status 0.
  */

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """corpus.py FOLDER COUNT: COUNT WAV files of something like speech (harmonics under a changing envelope, over noise), 16 kHz,
-2 to 16 s, each with a transcript beside it; the same for the same COUNT.
+2 to 16 s, each with a transcript in the same folder; the same for the same COUNT.
 
-Each is a piece of one minute of sound at a place of its own: no two are alike, and to make the minute takes seconds
-without any library beyond Python's.
+Each is a piece of one minute of sound, at a different position: no two are alike. The minute takes only seconds to
+make, with no library but Python's.
 """
 
 import math
@@ -21,7 +21,7 @@ TABLE = 4096  # a period of the harmonics
 
 def pool(draw):
     tone = [sum(math.sin(2 * math.pi * h * i / TABLE) / h for h in range(1, 12)) * 4000 for i in range(TABLE)]
-    noise = [draw.gauss(0, 60) for _ in range(9973)]  # a prime: beside the pitch it does not come back
+    noise = [draw.gauss(0, 60) for _ in range(9973)]  # a prime, so that noise and pitch do not repeat together
     samples = array("h")
     phase = 0.0
     for i in range(POOL_SECONDS * RATE):

@@ -26,7 +26,7 @@ while read -r _ program _; do
 done <"$folder/tests.txt"
 cp "$build"/bench/bench_gpu_* "$build"/bench/bench_train_{ctc,step} "$folder/bench/"
 
-# What the results are of, where there is no repository.
+# Commit of the results, for machines without the repository.
 git describe --always --dirty --abbrev=40 --exclude '*' >"$folder/commit" 2>/dev/null || true
 
 # The C library is the machine's; all others travel.

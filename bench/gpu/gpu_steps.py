@@ -4,19 +4,19 @@
     gpu_steps.py BENCH_TRAIN_STEP PLUGIN [--rounds N] [--batches 16,32,64,128] [--precisions fp32,tf32,bf16,fp16]
              [--lengths equal,varied] [--model full] [--library-path PATHS] > bench/results/gpu-steps.json
 
-The same weights, the same batch (bench/train/bench_train_step.c says what is in it), features in the device's memory. Two
+The same weights, the same batch (bench/train/bench_train_step.c describes it), features in the device's memory. Two
 peers, both the model of tests/golden/train_reference.py:
 
     published   as deepspeech.pytorch has it: masks, packed sequences, autocast and GradScaler in 16 bits, SGD
     tuned       equal lengths: nothing packed or masked; varied: packed; torch.compile around convolutions, norms and
-                the last product, where it works (`tuned_is_compiled`: it wants a compiler for C); fused SGD;
+                the last product, where it works (`tuned_is_compiled`: it needs a C compiler); fused SGD;
                 cudnn.benchmark; gradients set to None; CTC on the device
 
-The first LOSSES losses of each must agree with ours: relative, LOSS_BANDS by precision. Each is a process of its own;
-a round is STEPS steps of each, the first UNCOUNTED rounds are not counted. Times are by the clock, around whole steps
-with the loss read at their end. `padding`: frames that are none, of all. `peak_mib`: of PyTorch what its allocator
-held at most, of ours by how much the device's free memory became less (handles and modules counted). PATHS: where
-ours looks for libraries (LD_LIBRARY_PATH; PyTorch has its own).
+The first LOSSES losses of each must agree with ours: relative, LOSS_BANDS by precision. Each runs in a separate
+process; a round is STEPS steps of each, the first UNCOUNTED rounds are not counted. Times are by the clock, around
+whole steps with the loss read at their end. `padding`: share of padding in all frames. `peak_mib`: for PyTorch the
+peak of its allocator, for ours the decrease of the device's free memory (handles and modules counted). PATHS: the
+library path for ours (LD_LIBRARY_PATH; PyTorch has its own).
 """
 
 import json
@@ -47,7 +47,7 @@ MODELS = {"full": ("ds2", (32, 5, "lstm", 1024, 1, 0)), "small": ("ds2-small", (
 
 
 class Plain(train_reference.DS2):
-    """Of equal lengths: no packing, no masks. Of varied ones: packed sequences, masks behind the norms alone."""
+    """Equal lengths: no packing, no masks. Varied lengths: packed sequences, masks only after the norms."""
 
     def stem(self, features):
         x = features.transpose(1, 2).unsqueeze(1)
@@ -109,7 +109,7 @@ class Torch:
         self.model.stem, self.model.head = (torch.compile(part) for part in plain)
         try:
             self.loss().backward()
-        except Exception as error:  # of any kind, from any of the compilers that take part
+        except Exception as error:  # any exception of any of the compilers involved
             print(f"gpu_steps.py: torch.compile does not work here: {error}", file=sys.stderr)
             self.model.stem, self.model.head = plain
         self.optimiser.zero_grad(set_to_none=True)
@@ -151,7 +151,7 @@ def compare(options, precision, batch, lengths):
     preset = MODELS[options.model][0]
     ours = [options.program, preset, INPUTS, OUTPUTS, batch, FRAMES, lengths, 1, "cuda", precision, options.plugin]
     peers = {"ours": Peer(ours, options.library_path)}
-    peers["ours"].steps(STEPS)  # alone on the device: what it takes of memory is its own
+    peers["ours"].steps(STEPS)  # no other process uses the device, so its memory use is exact
     ours_peak_mib = peers["ours"].peak_mib
     for kind in ("published", "tuned"):
         words = [kind, options.model, batch, lengths, precision]

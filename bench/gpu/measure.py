@@ -3,15 +3,16 @@
 
     measure.py FOLDER [-o FILE] [--minutes M] [--only PART,PART,...]
 
-Right before fast: the tests, then each part alone, PyTorch's steps last. A part that fails, or takes longer than it
-may, is {"measured": false, "reason": ...}, and the others go on; after M minutes (8) none is begun, and what runs is
-stopped. FILE is written anew after each part, so that what was measured is there whatever comes; without -o the object
-is printed at the end. What goes on, on standard error. Status 0: all that was begun passed; without a device, too, and
-the object says so. Python's standard library only; the parts `ctc` and `steps_*` compare with PyTorch where it is, else
-they time ours alone. Steps of a batch of 64 come first: for all of them give more minutes, or --only and the names.
+Correctness comes first: the tests, then each part separately, PyTorch's steps last. A part that fails, or exceeds its
+time limit, is {"measured": false, "reason": ...}, and the other parts still run. After M minutes (8) no part begins,
+and a running part is stopped. FILE is rewritten after each part, so an interrupted run keeps its results. Without -o
+the object is printed at the end. Progress is printed on standard error. Status 0: all parts that began passed. The
+status is also 0 without a device, and the object says so. Python's standard library only. The parts `ctc` and `steps_*`
+compare with PyTorch if it is installed, else they time only ours. Steps of a batch of 64 come first: for all of them
+give more minutes, or --only and the names.
 
-The bar of `copy`, 90 % of the link, is counted on what packets of 256 bytes leave of it: 256 / (256 + 24) of the raw
-rate, 57.6 of 63.0 GB/s (`of_link_payload`; docs/BENCHMARKS.md says why 24).
+The bar of `copy`, 90 % of the link, is relative to the rate that packets of 256 bytes leave: 256 / (256 + 24) of the raw
+rate, 57.6 of 63.0 GB/s (`of_link_payload`; docs/BENCHMARKS.md explains the 24).
 """
 
 import argparse
@@ -65,7 +66,7 @@ class Machine:
         return ended.out
 
     def json(self, seconds, words, **options):
-        """What it printed stands, where it failed after that, too."""
+        """Run a program, and parse its JSON output. Keep the output even if the program failed later."""
         ended = self.run(seconds, words, **options)
         try:
             result = json.loads(ended.out)
@@ -78,14 +79,14 @@ class Machine:
 
 
 def ask_smi(field):
-    """Of the first device, as nvidia-smi says; nothing where it does not."""
+    """Ask nvidia-smi for a field of the first device. "" if that fails."""
     words = ["nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader,nounits"]
     ended = packed.run(words, 30)
     return ended.out.splitlines()[0].strip() if ended.status == 0 and ended.out.strip() else ""
 
 
 def link_gb_per_s():
-    """What the link carries in one direction, headers counted; 0: not known."""
+    """Rate of the link in one direction, headers counted; 0: unknown."""
     words = ask_smi("pcie.link.gen.max,pcie.link.width.max").split(",")
     try:
         return LANE[int(words[0])] * int(words[1])
@@ -130,8 +131,8 @@ def pack(machine):
 
 
 def loader(*words):
-    """`of_slower`: its rate, of the slower of disk and link as they were measured beside it. Bytes that were read and
-    bytes that were copied have each their own limit, and the slower is the one that it comes closer to."""
+    """`of_slower`: its rate, relative to the slower of disk and link, measured at the same time. The bytes read and
+    the bytes copied have separate limits. The slower is the one that the rate comes closer to."""
 
     def part(machine):
         words_of = [machine.folder / "speechshard", "bench", pack(machine), "--device", "0", "--json", *words]
@@ -173,7 +174,7 @@ def steps(precision, batch, lengths="equal"):
 
 
 def ctc(machine):
-    """The loss alone, ours and PyTorch's in turns."""
+    """Only the loss, ours and PyTorch's in turns."""
     program = machine.folder / "bench/bench_train_ctc"
     if importlib.util.find_spec("torch") is None:
         return ctc_alone(machine, program)
@@ -204,7 +205,7 @@ def steps_alone(machine, words):
     return result | {"first_losses": rounds[0][3:]}
 
 
-# In the order of what is asked first.
+# In order of importance.
 STEPS_FIRST = [(precision, 64) for precision in ("bf16", "fp16", "fp32")]
 STEPS = [(precision, batch) for precision in ("bf16", "fp16", "fp32") for batch in (32, 128, 16)]
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""packed.py FOLDER: prints LD_LIBRARY_PATH for the programs in a folder of gpu_pack.sh: the folder itself (a program that asks for
-no plug-in by name finds it so), the libraries in it, and those of NVIDIA's that this Python has as packages (nvidia-cublas,
-nvidia-cudnn, nvidia-nccl, as PyTorch needs them), which the system's loader does not know of. For these programs alone:
-Python itself is to go on with the system's.
+"""packed.py FOLDER: prints LD_LIBRARY_PATH for the programs in a folder of gpu_pack.sh: the folder itself (so that programs find
+the plug-in without its name), the libraries in it, and NVIDIA's libraries in this Python's packages (nvidia-cublas,
+nvidia-cudnn, nvidia-nccl, as PyTorch needs them), which the system's loader does not find. Only these programs need
+the path: Python itself must keep the system's libraries.
 
-As a module: the same, and how to run a program for so long and no longer. Python's standard library only.
+As a module: the same, and a way to run a program with a time limit. Python's standard library only.
 """
 
 import importlib.util
@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-# What the plug-in loads, and what those load in turn.
+# Libraries that the plug-in loads, and their dependencies.
 WANTED = ("libcublasLt.so.*", "libcudnn.so.*", "libnccl.so.*", "libnvrtc.so.*")
 
 
@@ -39,7 +39,7 @@ def tests(folder):
 
 
 class Ended:
-    """How a program ended: its status (None: it was stopped), seconds, and what it wrote."""
+    """Result of a program: its status (None: it was stopped), seconds, and its output."""
 
     def __init__(self, status, seconds, out, err):
         self.status, self.seconds, self.out, self.err = status, seconds, out, err
@@ -51,7 +51,7 @@ class Ended:
 
 
 def run(words, seconds, given="", **options):
-    """With all that it starts, for so many seconds at most; it reads what is given."""
+    """Run a program and its children for at most `seconds` seconds, with the given input."""
     begin = time.monotonic()
     words = [str(word) for word in words]
     try:

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Every strategy of training on one task, side by side: a table, a page of plots, and one JSON object.
+"""Every strategy of training on one task, in comparison: a table, a page of plots, and one JSON object.
 
     compare.py SPEECHSHARD RECORDINGS WORK [-o FILE] [--page FILE] [--quick] [--real] [--minutes M]
                [--parts PART,...] [--strategies NAME,...] [--learners N,...] [--epochs N] [--longer N] [--seeds N] [--link LINK]
 
-SPEECHSHARD is the program, RECORDINGS the folder of the Free Spoken Digit Dataset (recipes/digits), WORK a folder to
-work in, which is kept: started again, it goes on with the runs that are not there yet. README.md says what is measured.
-Python's standard library only. Status 0: all that was asked for was measured; 1: the table has holes, and the JSON says
-why. `pipeline` has no virtual clock: that is no failure.
+SPEECHSHARD is the program, RECORDINGS the folder of the Free Spoken Digit Dataset (recipes/digits), WORK a folder for
+results, which is kept: if started again, the program makes only the missing runs. README.md describes the measurement.
+Python's standard library only. Status 0: everything requested was measured; 1: the table has holes, and the JSON gives
+the reasons. `pipeline` does not support the virtual clock: that does not count as a failure.
 """
 
 import argparse
@@ -67,8 +67,8 @@ class Comparison:
         return self.pool.submit(work)
 
     def settings(self, strategy, learners, seed=1):
-        """Of a step of BATCH_S, whoever makes it; AdamW. A gradient that is a step of its own is of a smaller batch, whose
-        rate is smaller by the root of it (Malladi and others 2022)."""
+        """Settings for a step of BATCH_S over all learners, with AdamW. If each gradient is a separate step, its
+        batch is smaller, and its rate is smaller by the square root (Malladi and others 2022)."""
         each = math.sqrt(learners) if strategy in GRADIENT_A_STEP else 1
         settings = {"data.max_padded_seconds": f"{BATCH_S / learners:g}", "data.virtual_world": learners,
                     "data.utterance_seconds_max": UTTERANCE_S, "data.seed": seed, "train.epochs": self.o.epochs,
@@ -76,19 +76,20 @@ class Comparison:
         return settings | ({"train.node_size": min(NODE, learners)} if strategy == "hierarchical" else {})
 
     def larger(self, strategy, learners, seed, times):
-        """Of a step of `times` BATCH_S at `times` the rate, as the published runs do it: SGD with momentum."""
+        """Settings for a step of `times` BATCH_S at `times` the rate, as the published runs do it: SGD with momentum."""
         more = {"data.max_padded_seconds": f"{times * BATCH_S / learners:g}", "train.optimiser": "sgd",
                 "train.rate": f"{self.o.sgd_rate * times:g}"}
         return self.settings(strategy, learners, seed) | more
 
     def cluster(self, learners):
-        """Of measured steps and links; "" of real processes."""
+        """Description of the cluster from measured steps and links; "" for real processes."""
         if self.o.real:
             return ""
         return f"link={self.o.link},step={1e6 * self.step_s(learners):.0f}us,jitter=0.1"
 
     def step_s(self, learners):
-        """Of a learner's batch, computed by one process on one thread: a result like others, measured once, and kept."""
+        """Seconds of a learner's batch, computed by one process on one thread. It is measured once and kept, like
+        other results."""
         seconds = f"{BATCH_S / learners:g}"
         settings = self.settings("allreduce", learners) | {"data.virtual_world": 1, "data.dev": "[]"}
         settings |= {"train.epochs": 0, "train.samples_max": int(STEPS_MEASURED * float(seconds) * 2.2)}
@@ -100,7 +101,7 @@ class Comparison:
     # ------------------------------------------------------------------------------------------------ parts
 
     def measure_steps(self):
-        """Of all numbers of learners, before runs take the cores."""
+        """Measure all numbers of learners, before runs take the cores."""
         for learners in [] if self.o.real else sorted({1, *self.o.learners}):
             self.step_s(learners)
 
@@ -171,7 +172,7 @@ class Comparison:
         return row
 
     def wers_of(self, results, one_device):
-        """Of results by seed, and what they are more than one device's of the same seeds."""
+        """Error rates of results by seed, and their mean excess over one device with the same seeds."""
         wers = {seed: self.wer(result) for seed, result in results.items() if self.wer(result) is not None}
         one = {seed: self.wer(result) for seed, result in one_device.items()}
         more = [wer - one[seed] for seed, wer in wers.items() if one[seed] is not None]
@@ -207,7 +208,8 @@ class Comparison:
         return row | ({"wer_more": None} if strategy == "one device" else {})
 
     def batches(self):
-        """Of the most learners, and one device: larger steps at rates that are as many times larger."""
+        """Runs of the largest number of learners, and of one device, with larger steps at proportionally larger
+        rates."""
         most, later = max(self.o.learners), []
         for strategy in ["one device", *(name for name in BATCHED if name in self.o.strategies)]:
             learners, name = (1, "allreduce") if strategy == "one device" else (most, strategy)
@@ -231,8 +233,8 @@ class Comparison:
         return row
 
     def real(self):
-        """Processes on this machine, each with a batch as large as one process has. Seeds are rounds: a round has one run
-        of all, so that what disturbs the machine for a while disturbs not one of them alone."""
+        """Processes on this machine, each with as large a batch as one process has. Each seed is a round with one run
+        of each kind, so that a temporary disturbance of the machine affects all kinds."""
         found = {(name, n): [] for name in REAL if name in self.o.strategies for n in self.o.learners}
         for seed in self.seeds():
             for (strategy, learners), runs in found.items():
@@ -251,7 +253,8 @@ class Comparison:
                       "stolen": [run["stolen"] for run in runs if run["failed"] is None]}
 
     def plan(self, words, strategies, node):
-        """Of the planner; a call for those whose learners share computers. ([rows], [commands], reason of a failure)"""
+        """Call the planner, separately for strategies whose learners share computers. ([rows], [commands], reason of
+        a failure)"""
         rows, commands = [], []
         for names in ([n for n in strategies if n not in node], *([n] for n in strategies if n in node)):
             if not names:
@@ -266,7 +269,7 @@ class Comparison:
         return rows, commands, None
 
     def simulated(self):
-        """1 ... 128 learners of this task, and of a model as large as the published ones: throughput alone."""
+        """1 ... 128 learners of this task, and of a model as large as the published ones: only throughput."""
         names = [name for name in SCALED if name in self.o.strategies] or ["allreduce"]
         step_us = 1e6 * self.step_s(max(self.o.learners))
         clusters = {
@@ -306,7 +309,7 @@ PARTS = ["curves", "ends", "batches", "real", "simulated"]
 
 
 def throughput(steps):
-    """Utterances a second behind the first fifth of the steps, of a result; None: there are too few."""
+    """Utterances per second after the first fifth of a result's steps; None: too few steps."""
     first, last = steps[len(steps) // 5], steps[-1]
     return (last[0] - first[0]) / (last[1] - first[1]) if last[1] > first[1] else None
 

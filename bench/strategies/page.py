@@ -1,5 +1,5 @@
-"""page.py: what was compared, as one page that needs nothing but itself: well-formed, light and dark, without a script.
-It looks as those that `speechshard report` makes."""
+"""page.py: the comparison as one self-contained page: well-formed, light and dark, without a script.
+It looks like the pages of `speechshard report`."""
 
 import math
 from html import escape
@@ -8,7 +8,7 @@ import table
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 560, 260, 52, 14, 24, 42
 COLORS = 8
-POINTS = 80  # of a line
+POINTS = 80  # per line
 
 STYLE = """:root{color-scheme:light dark;
 --bg:#f6f7f9;--card:#fff;--ink:#1c2733;--soft:#5b6875;--line:#dfe4ea;
@@ -101,18 +101,18 @@ def rule(kind, x1, y1, x2, y2):
 
 
 def paint(number):
-    """Its colour; those behind the last colour are dashed."""
+    """Classes of line `number`: a color, and dashes once all colors are used."""
     return f"c{number % COLORS}" + (" dashed" if number >= COLORS else "")
 
 
 def figures(marks, x, y):
-    """marks: [(x, y, whether it is said so, or derived, its title)]: filled, or a ring."""
+    """marks: [(x, y, whether the source states it or it is derived, its title)]: filled, or a ring."""
     return "".join(f'<circle class="c4{"" if is_said else " ring"}" cx="{x.place(a):.1f}" cy="{y.place(b):.1f}" r="4">'
                    f'<title>{escape(title)}</title></circle>' for a, b, is_said, title in marks)
 
 
 def plot(title, labels, lines, logs=(False, False), level=None, dots=False, marks=(), x_ticks=None):
-    """lines: [(name, number of its colour, [(x, y)...])]; "" where there is nothing to draw."""
+    """lines: [(name, index of its color, [(x, y)...])]; "" if there is nothing to draw."""
     lines = [(name, color, [p for p in points if all(not log or v > 0 for v, log in zip(p, logs))])
              for name, color, points in lines]
     lines = [line for line in lines if line[2]]

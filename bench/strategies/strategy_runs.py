@@ -1,18 +1,18 @@
-"""strategy_runs.py: one run of `speechshard train`, real or under a virtual clock, and what its metrics.jsonl says of it.
+"""strategy_runs.py: one run of `speechshard train`, real or under a virtual clock, and the facts from its metrics.jsonl.
 
     bench = Bench(program, work, seconds_a_run)
     result = bench.result(Run("adpsgd-random", 8, slow=[3], settings={"train.epochs": 6}))
 
-A result is kept in WORK/results, by a hash of the command, of the configuration, of the corpus and of the program: what
-was run before is read. A run that fails is a result, too, with the reason, and is tried again next time.
+A result is kept in WORK/results, by a hash of the command, of the configuration, of the corpus, and of the program: a
+run that was made before is read. A run that fails is also a result, with the reason, and is tried again next time.
 
-    {"command": "speechshard train ...", "failed": null, "seconds": what it took here,
+    {"command": "speechshard train ...", "failed": null, "seconds": its duration here,
      "steps": [[samples, seconds, loss summed, utterances that have one]...],
      "evaluations": [{"samples", "wer", "loss"}...], "sent_bytes": of all learners, "staleness": [counts] or null,
      "step_s": median of computing a step, "weights": parameters,
-     "stolen": share of the machine's processor time that its host took meanwhile; null where it is not told}
+     "stolen": share of the machine's processor time that its host took meanwhile; null if unknown}
 
-Seconds are those since the run's start, of the virtual clock where there is one, without evaluations and checkpoints.
+Seconds are since the run's start, by the virtual clock if it has one, without evaluations and checkpoints.
 """
 
 import hashlib
@@ -28,9 +28,9 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-SLOW = 10  # a straggler takes so many times as long
-NODE = 2  # learners of a node, of `hierarchical`
-STEPS_KEPT = 600  # of a result: behind that neighbours are one
+SLOW = 10  # factor by which a straggler takes longer
+NODE = 2  # learners per node of `hierarchical`
+STEPS_KEPT = 600  # per result: beyond that, adjacent steps are merged
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Run:
     learners: int
     settings: dict  # key of the configuration: value
     slow: list = field(default_factory=list)  # learners
-    cluster: str = ""  # what --simulate is told beside learners and stragglers; "": real processes
+    cluster: str = ""  # other words of --simulate than learners and stragglers; "": real processes
 
     def cluster_words(self):
         words = [f"learners={self.learners}", self.cluster, *node_words(self.strategy, self.learners)]
@@ -66,13 +66,14 @@ class Run:
 
 
 def node_words(strategy, learners):
-    """Of a cluster: what of it is one computer; learners of the others are one each."""
+    """Words of a cluster description: the number of learners per computer. Other strategies have one learner per
+    computer."""
     size = {"hogwild": learners, "hierarchical": min(NODE, learners)}.get(strategy)
     return [f"node={size}"] if size else []
 
 
 def stragglers(learners, count):
-    """Of several learners: one in the middle, then the last but one; each of another node."""
+    """Slow learners among several: one in the middle, then the last but one. They are on different nodes."""
     places = [learners // 2 - 1 if learners > 2 else 1, learners - 2]
     return places[:count] if learners > 1 else []
 
@@ -111,7 +112,7 @@ class Bench:
         return result
 
     def stop(self):
-        """Whoever runs is killed, and nobody begins."""
+        """Kill all running processes, and start no more."""
         self.is_over = True
         with self.lock:
             for process in self.processes:
@@ -149,13 +150,13 @@ class Bench:
 
 
 def processor_ticks():
-    """(stolen by the host, all) of all processors since the machine's start; None: nobody says so."""
+    """(ticks stolen by the host, all ticks) of all processors since the machine's start; None: unknown."""
     try:
         with open("/proc/stat", encoding="ascii") as file:
             ticks = [int(word) for word in file.readline().split()[1:]]
     except (OSError, ValueError):
         return None
-    return (ticks[7], sum(ticks[:8])) if len(ticks) > 7 else None  # guests', behind them, are in the first two
+    return (ticks[7], sum(ticks[:8])) if len(ticks) > 7 else None  # guest ticks are part of the first two
 
 
 def stolen(before, after):
@@ -173,7 +174,7 @@ def kill(process):
 
 
 def content_of(path):
-    """Of a file, or of the files of a folder."""
+    """Hash of a file, or of the files of a folder."""
     files = sorted(path.iterdir()) if path.is_dir() else [path]
     return hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).digest()
 
@@ -192,7 +193,7 @@ def add_counts(sums, counts):
 
 
 def read_metrics(path):
-    """Of a run that was not stopped. Time is what has passed since its start, but for evaluations and checkpoints."""
+    """Read the metrics of a run that was not stopped. Times are since its start, without evaluations and checkpoints."""
     steps, evaluations, computed = [], [], []
     staleness, sent_bytes, weights, begin, away, seconds = None, 0, None, None, 0.0, 0.0
     for line in map(json.loads, path.read_text().splitlines()):
@@ -231,7 +232,8 @@ def thin(steps):
 
 
 def curve(result, window):
-    """(samples, seconds, mean loss of the last `window` utterances) behind each step that has so many before it."""
+    """(samples, seconds, mean loss of the last `window` utterances) for each step that follows at least `window`
+    utterances."""
     points, first, loss, counted, steps = [], 0, 0.0, 0, result["steps"]
     for samples, seconds, step_loss, step_counted in steps:
         loss, counted = loss + step_loss, counted + step_counted
@@ -248,14 +250,14 @@ def reached(result, target, window):
     return next(((samples, seconds) for samples, seconds, loss in curve(result, window) if loss <= target), None)
 
 
-# How many changes of others: 0, 1, ... 15, and the three counts behind them.
+# Number of updates by other learners: 0, 1, ... 15, then three ranges.
 STALENESS = [*map(str, range(16)), "16-31", "32-63", "64+"]
 LEAST_OF_STALENESS = [*range(16), 16, 32, 64]
 
 
 def staleness_facts(counts):
-    """{"mean", "is_least", "median", "most"} of counts; None where there are none. is_least: some are known by their
-    least alone, and so is the mean."""
+    """{"mean", "is_least", "median", "most"} of counts; None without counts. is_least: some counts are known only by
+    their minimum, so the mean is a minimum, too."""
     if not counts or not sum(counts):
         return None
     mean = sum(least * count for least, count in zip(LEAST_OF_STALENESS, counts)) / sum(counts)

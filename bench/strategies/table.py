@@ -1,12 +1,12 @@
-"""table.py: what was compared, as text. What is not known is "-"."""
+"""table.py: the comparison as text. "-": unknown."""
 
 import statistics
 
 from strategy_runs import STALENESS  # noqa: F401: of the page, too
 
-# Of shared figures of the literature, each with where it is said. `learners` and `speed_up` are given where the source
-# itself says both: speed-ups across papers, whose baselines differ, are nobody's. `share` is in the place of a speed-up
-# where the source says what part of the linear one it is: what follows from it is derived here, and is called so.
+# Figures from the literature, each with its place in the source. `learners` and `speed_up` are given if the source itself
+# states both: speed-ups across papers, whose baselines differ, would mean nothing. `share` replaces the speed-up if the
+# source states a share of the linear speed-up. The speed-up is then derived here, and is marked as derived.
 PUBLISHED = [
     {"source": "IBM, ICASSP 2019 (arXiv 1904.04956)", "set_up": "SWB2000, ADPSGD, 16 P100",
      "result": "14 h; WER 7.6 SWB, 13.1 CH", "read": "abstract"},
@@ -71,7 +71,7 @@ HEAD = ["strategy", "learners", "samples to target", "s to it", "1 slow", "2 slo
 
 
 def least_most(wers):
-    """Of several seeds; how much of a difference may be chance."""
+    """Range over several seeds, which shows how much of a difference may be chance."""
     return f"{100 * min(wers):.1f} - {100 * max(wers):.1f}" if wers and len(wers) > 1 else "-"
 
 
@@ -103,13 +103,14 @@ def mean(values):
 
 
 def is_measured(row):
-    """A run that broke off has lost its way, which is a measurement; one that was not let to end is none."""
+    """A run that failed has diverged, which counts as a measurement. A run that was not allowed to finish does not
+    count."""
     return bool(row["wers"]) or not row["failed"].startswith(("no time was left", "took longer"))
 
 
 def degraded(rows):
-    """Of rows by strategy: the seconds of the first step whose WER is more than the margin above the best one of one
-    device, and of all larger ones; None: none is."""
+    """From rows by strategy: the step length in seconds from which on the WER exceeds the best WER of one device by
+    more than the margin, at this size and all larger ones. None: at no size."""
     best = min((mean(row["wers"]) for row in rows if row["strategy"] == "one device" and row["wers"]), default=None)
     found = {}
     for strategy in dict.fromkeys(row["strategy"] for row in rows):
@@ -156,7 +157,7 @@ def speed_ups(cluster):
 
 
 def simulated_rows(cluster):
-    """A row a number of learners, a column a strategy: times one learner's speed, were it alone."""
+    """One row per number of learners, one column per strategy: throughput as a multiple of one learner's."""
     found = speed_ups(cluster)
     every = dict.fromkeys(one["learners"] for one in cluster["runs"])
     rows = [[str(learners), *(number(of.get(learners)) for of in found.values())] for learners in every]
@@ -170,7 +171,7 @@ def lines(head, rows):
 
 
 def reasons(rows):
-    """What has failed, with its reason: a line a reason."""
+    """Failures with their reasons, one line per reason."""
     found = {}
     for row in rows:
         if row["failed"] is not None:

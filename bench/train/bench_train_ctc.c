@@ -1,13 +1,13 @@
-/* bench_train_ctc.c: what does the CTC loss with its gradient cost?
+/* bench_train_ctc.c: the cost of the CTC loss with its gradient.
  *
  *     bench_train_ctc FRAMES BATCH SYMBOLS LABELS THREADS [cuda PLUGIN]
  *
- * Logits and labels are numbers that ctc.py makes too. Reads counts from stdin, one a line; for
- * each computes loss and gradient so often and prints one line: milliseconds of all by the clock
- * and of processors, the sum of losses. So ctc.py can have turns.
+ * ctc.py makes the same logits and labels. Reads counts from stdin, one per line. For each count,
+ * computes loss and gradient that many times and prints one line: milliseconds of all by the clock
+ * and of processors, the sum of losses. So ctc.py can alternate between programs.
  *
- * With `cuda` logits and gradients lie in the device's memory, labels and lengths in the host's;
- * each time ends when the host has the losses, as in a step of training.
+ * With `cuda`, logits and gradients are in the device's memory, labels and lengths in the host's.
+ * Each time ends when the host has the losses, as in a step of training.
  */
 #include <sys/resource.h>
 

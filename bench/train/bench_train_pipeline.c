@@ -2,22 +2,25 @@
  *
  *     bench_train_pipeline [MODEL [BATCH [FRAMES [MICRO_BATCHES [CUT]]]]]
  *
- * In turns, so that what disturbs one disturbs both: a step of so many micro-batches (forward,
- * loss, backward) by one thread that has all of the model, and by two threads that have a stage
- * each and talk over TCP as processes do. `efficiency` is how much faster the two are, over 2;
- * `ideal` is M / (M + 1); `share` is the one over the other. What two alone on their processors
- * would reach is told by processor time, which others do not disturb: `balance` is the time of both
- * stages over twice that of the dearer one, and with `ideal` bounds efficiency. So does `machine`:
- * what two threads that have all of the model each, and nothing to do with each other, get done in
- * a time, over twice what one of them does alone: caches and memory are one for both processors.
- * CUT is the block that the second stage begins with, where it is not found by the number of
- * multiplications.
+ * Two variants run in turns, so that a disturbance affects both. Each is a step of MICRO_BATCHES
+ * (M) micro-batches (forward, loss, backward). In one, a single thread has the whole model. In the
+ * other, two threads have a stage each and communicate over TCP, as processes do. `efficiency` is
+ * the speed of two threads relative to one, over 2; `ideal` is M / (M + 1); `share` is efficiency
+ * over ideal.
+ *
+ * Two other figures bound the efficiency on an undisturbed machine. `balance` comes from processor
+ * time, which other programs do not disturb: the time of both stages over twice the time of the
+ * slower stage. `machine` is the throughput of two independent threads that each have the whole
+ * model, over twice the throughput of one: both processors share caches and memory.
+ *
+ * CUT is the block that the second stage begins with. Without it, the number of multiplications
+ * decides.
  */
 #include <pthread.h>
 #include <unistd.h>
 
 #include "strategy/pipeline_parallel.h"
-/* Behind it: `err` is all benches'. */
+/* Last, because it defines `err`, a parameter name in other headers. */
 #include "bench_kit.h"
 
 enum { ROUNDS = 5, LABEL_FRAMES = 8, BATCH_MAX = 256, DEADLINE_MS = 600000, STAGES = 2 };
@@ -41,7 +44,7 @@ typedef struct part {
     double cpu_s[ROUNDS + 1], loss;
 } part;
 
-typedef struct second { /* of the two threads */
+typedef struct second { /* arguments of the second thread */
     part *whole, *stage;
     pthread_barrier_t *together;
 } second;
@@ -206,7 +209,7 @@ int main(int argc, char **argv)
 {
     const char *model = argc > 1 ? argv[1] : "ds2-small";
     static work w;
-    static part parts[4]; /* all of it; the two stages; all of it, beside the first */
+    static part parts[4]; /* whole model; the two stages; whole model of the second thread */
     static times t;
     pthread_barrier_t together;
     second of_second = {&parts[3], &parts[2], &together};

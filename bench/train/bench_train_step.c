@@ -1,18 +1,18 @@
-/* bench_train_step.c: what does a step of training cost, from features to new weights?
+/* bench_train_step.c: the cost of a step of training, from features to new weights.
  *
  *     bench_train_step MODEL INPUTS OUTPUTS BATCH FRAMES varied|equal THREADS [cuda PRECISION
  * PLUGIN]
  *
- * MODEL is a preset, with BN `compat`. The batch is made of numbers that train_steps.py makes too:
- * features uniform in -1 ... 1, a label every LABEL_FRAMES frames of an utterance, lengths all
- * FRAMES or down to half of them. Reads counts from stdin, one a line; for each makes so many steps
- * of SGD with Nesterov's momentum on the same batch and prints one line: milliseconds of all by the
- * clock and of processors, the most MiB that the process has had, the loss before each step. So
- * train_steps.py can have turns.
+ * MODEL is a preset, with BN `compat`. train_steps.py makes the same batch: features uniform in -1
+ * ... 1, a label every LABEL_FRAMES frames of an utterance, lengths all FRAMES or down to half of
+ * them. Reads counts from stdin, one per line. For each count, makes that many steps of SGD with
+ * Nesterov's momentum on the same batch and prints one line: milliseconds of all by the clock and
+ * of processors, the peak memory of the process in MiB, the loss before each step. So
+ * train_steps.py can alternate between programs.
  *
- * With `cuda` the batch lies in the device's memory, MiB are those that the device has less since
- * the program began (alone on the device that is what it takes), the norm of the gradients is
- * computed as in a run, and with fp16 losses are scaled by LOSS_SCALE.
+ * With `cuda`, the batch is in the device's memory. MiB is the decrease of the device's free memory
+ * since the program began (its use, if no other program uses the device). The norm of the gradients
+ * is computed as in a run, and with fp16 losses are scaled by LOSS_SCALE.
  */
 #include <math.h>
 #include <sys/resource.h>
@@ -27,7 +27,7 @@ static const spsh__sgd sgd = {.rate = 2e-5, .momentum = 0.9, .is_nesterov = true
 typedef struct job {
     spsh_cuda *cuda; /* NULL: the host */
     void *device_features;
-    uint64_t free_bytes; /* of the device, before */
+    uint64_t free_bytes; /* free memory of the device at the start */
     double loss_scale;
     spsh__backend *backend;
     spsh__model *model;
@@ -113,7 +113,7 @@ static double step(job *j)
     return loss;
 }
 
-/* The most MiB. (Not getrusage: what it says begins with the most of whoever started this.) */
+/* Peak memory in MiB. (Not getrusage: its peak starts with the peak of the parent process.) */
 static double peak_mib(void)
 {
     char line[128];

@@ -4,11 +4,11 @@
     ctc.py BENCH_TRAIN_CTC [--rounds N] [--shapes FRAMESxBATCHxSYMBOLSxLABELS,...] > bench/results/train-ctc.json
     ctc.py BENCH_TRAIN_CTC --cuda PLUGIN [--library-path PATHS] ...                     on the first GPU
 
-Both go from the same logits to the gradient of the logits, of all utterances of a batch; of PyTorch that is
-log_softmax, ctc_loss and both backward. Sums of losses must agree (LOSS_BANDS, relative). One thread, each a process of
-its own; a round is so many times that it takes about a fifth of a second. Median and range of a batch's milliseconds.
-On a GPU logits, gradients and PyTorch's labels are in its memory, and each time ends when the host has the loss.
-PATHS: where ours looks for libraries (LD_LIBRARY_PATH; PyTorch has its own).
+Both compute the gradient of the logits from the same logits, for all utterances of a batch. In PyTorch, this is
+log_softmax, ctc_loss, and both backward passes. Sums of losses must agree (LOSS_BANDS, relative). Each runs in a separate
+process with one thread; a round repeats the computation until it takes about a fifth of a second. Median and range of a
+batch's milliseconds. On a GPU logits, gradients and PyTorch's labels are in its memory, and each time ends when the host
+has the loss. PATHS: the library path for ours (LD_LIBRARY_PATH; PyTorch has its own).
 """
 
 import json

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""How much of what processes send each other is hidden behind what they compute?
+"""How much of the communication between processes is hidden by their computation?
 
     overlap.py BUILD RECORDINGS SCRATCH [--rounds N] [--samples N] > bench/results/train-overlap.json
 
-BUILD, RECORDINGS and SCRATCH as of train_runs.py, whose corpus and models these are. Two processes of a thread each have turns:
-over this machine's own memory, and over a link (--link) that takes half of what a step computes to carry what a process
-sends in one. Numbers are of the step in the middle, behind the first five:
+BUILD, RECORDINGS and SCRATCH are as for train_runs.py, which has the same corpus and models. Two processes with one
+thread each take turns: over this machine's memory, and over a link (--link) whose transfer time per step is half of a
+step's computation. Numbers are for the median step, after the first five:
 
     compute_ms    forward, backward and update
-    alone_ms      the link's own time: bytes that a process sends in a step, by its bandwidth. The limit
-    exposed_ms    waiting for the other one, over the link
-    waiting_ms    the same without one: for whoever has the longer utterances
-    exposed       exposed_ms by alone_ms. The bar: 0.25
+    alone_ms      the link's own time: bytes that a process sends per step, over its bandwidth. The limit
+    exposed_ms    waiting for the other process, over the link
+    waiting_ms    the same without a link: waiting for the process with the longer utterances
+    exposed       exposed_ms over alone_ms. The bar: 0.25
 """
 
 import json
@@ -21,7 +21,7 @@ import sys
 from train_runs import MODELS, RECIPE, UNCOUNTED, figure, model_arguments, print_models, run, steps_of
 
 PROCESSES = 2
-COSTS = 0.5  # of computing a step
+COSTS = 0.5  # transfer time of a step, relative to its computation
 
 
 def train(program, scratch, preset, samples, link):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How long does a run stand still when one of its processes is killed?
+"""How long does a run stop when one of its processes is killed?
 
     restart.py BUILD RECORDINGS SCRATCH [--rounds N] > bench/results/train-restart.json
 
-BUILD, RECORDINGS and SCRATCH as of train_runs.py. tools/launch/mpirun.sh trains recipes/digits with two processes that save each
-second. Again and again one of them gets SIGKILL, or the launcher USR2 (save, and begin again, as with other hosts): seconds
-from there until the first step of the next start stands in metrics.jsonl. The bar: 5.
+BUILD, RECORDINGS and SCRATCH are as for train_runs.py. tools/launch/mpirun.sh trains recipes/digits with two processes that
+save each second. In each round, one of them gets SIGKILL, or the launcher gets USR2 (save, and start again, as with
+other hosts). The result is the seconds from then until metrics.jsonl has the first step of the next start. The bar: 5.
 """
 
 import os
@@ -20,7 +20,7 @@ LIMIT_S = 60
 
 
 def starts_and_steps(metrics):
-    """Lines that begin a start, and steps behind the last of them."""
+    """Number of lines that begin a start, and number of steps after the last of these lines."""
     starts = steps = 0
     for line in metrics.read_text().splitlines() if metrics.exists() else []:
         if '"kind":"start"' in line:

@@ -1,5 +1,5 @@
-"""results.py: what programs that have turns with a peer share: their arguments, and what they print: where it was
-measured, then a row a line.
+"""results.py: arguments and output of the programs that take turns with a peer. The output names the machine, then has
+one row per line.
 
     options = parser_of(serve, 7).parse_args()
     print_rows({"machine": machine(), "command": command}, rows)
@@ -13,8 +13,8 @@ import sys
 
 
 def parser_of(serve, rounds):
-    """Of PROGRAM [--rounds N], for more to be added to. A process that was started as the peer (--serve WORD...) does
-    what it is there for instead, and ends."""
+    """Parser for PROGRAM [--rounds N], to which the caller adds arguments. A process that was started as the peer
+    (--serve WORD...) serves instead, and exits."""
     if sys.argv[1:2] == ["--serve"]:
         serve(sys.argv[2:])
         raise SystemExit

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""What real runs of `speechshard train` lose: to the loader, to checkpoints, to being two processes.
+"""Time that real runs of `speechshard train` lose: to the loader, to checkpoints, and to the second process.
 
     train_runs.py BUILD RECORDINGS SCRATCH [--rounds N] [--samples N] > bench/results/train-runs.json
 
 BUILD has tools/speechshard; RECORDINGS is the folder of the Free Spoken Digit Dataset, SCRATCH a folder to work in,
-which is emptied. The corpus is that of recipes/digits, augmented as there; ds2-tiny and ds2-small learn from it.
+which is emptied. The corpus is the corpus of recipes/digits, augmented as there; ds2-tiny and ds2-small train on it.
 
-A run of one process with two threads and one of two processes with a thread each (mpirun, nothing bound) have turns.
-Both have the same batches in a step (data.virtual_world=2), so their losses are the same to the bit, which is checked.
-Numbers are those of RUN/metrics.jsonl behind the first five steps: `wait` and `exchange` are shares of all steps'
-time; `save_to_step` is what a checkpoint held the run up, in steps; checkpoints are written each second.
+A run of one process with two threads and a run of two processes with one thread each (mpirun, not bound) take turns.
+Both have the same batches in a step (data.virtual_world=2), so their losses must be identical to the bit.
+Numbers come from RUN/metrics.jsonl after the first five steps. `wait` and `exchange` are shares of the time of all
+steps; `save_to_step` is the delay by a checkpoint, in steps; checkpoints are written each second.
 """
 
 import argparse
@@ -106,7 +106,7 @@ def measure(program, scratch, preset, rounds, samples):
 
 
 def arguments(rounds):
-    """Of a program that trains on the digits: its parser, for more to be added to."""
+    """Parser for a program that trains on the digits, to which the caller adds arguments."""
     parser = argparse.ArgumentParser()
     parser.add_argument("build", type=Path)
     parser.add_argument("recordings", type=Path)
@@ -123,7 +123,7 @@ def model_arguments(rounds):
 
 
 def print_measured(options, rows_fn):
-    """rows_fn(program, scratch): the rows, measured in a folder that has the corpus, and is gone behind it."""
+    """rows_fn(program, scratch): measures the rows in a folder that has the corpus. The folder is removed afterwards."""
     program, scratch = options.build.resolve() / "tools" / "speechshard", options.scratch.resolve()
     begin, load = time.monotonic(), os.getloadavg()[0]
     prepare(program, options.recordings.resolve(), scratch)

@@ -4,14 +4,14 @@
     train_steps.py BENCH_TRAIN_STEP [--rounds N] [--threads 1,2] [--models tiny,small] > bench/results/train-steps.json
 
 Both begin with the same weights and take the same batch; their first ten losses must agree (1e-4 relative).
-BENCH_TRAIN_STEP (bench/train/bench_train_step.c) says what is in a batch. PyTorch runs the model of
-tests/golden/train_reference.py, as a user would tune it: of equal lengths nothing is packed or masked, so that
-convolutions and recurrence are oneDNN's. Of varied ones `torch` packs and masks, which is what the model means;
-`plain` does not, computes something else, and is there for its time.
+BENCH_TRAIN_STEP (bench/train/bench_train_step.c) describes the batch. PyTorch runs the model of
+tests/golden/train_reference.py, as a user would tune it. With equal lengths nothing is packed or masked, so oneDNN
+computes convolutions and recurrence. With varied lengths, `torch` packs and masks, as the model requires. `plain` does
+not, computes something else, and is there for its time.
 
-Each is a process of its own. A round is some steps of each; the first two are not counted. Median and range of a
-step's milliseconds are printed, by the clock and of processors, and the most memory; `torch_imported_mib` is what
-PyTorch takes before it has a model.
+Each runs in a separate process. A round is some steps of each; the first two are not counted. Median and range of a
+step's milliseconds are printed, by the clock and of processors, and the peak memory; `torch_imported_mib` is PyTorch's
+memory before it has a model.
 """
 
 import json
@@ -107,7 +107,8 @@ def cpu_s():
 
 
 def serve(words):
-    """As bench_train_step.c: counts from stdin, a line of numbers for each; first one with the memory of PyTorch alone."""
+    """As bench_train_step.c: counts from stdin, one line of numbers for each. The first line is the memory of PyTorch
+    itself."""
     print(peak_mib(), flush=True)
     preset, lengths = words[0], words[4]
     peer = Torch(preset, *(int(word) for word in words[1:4]), lengths, int(words[5]))
