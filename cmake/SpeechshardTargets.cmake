@@ -15,8 +15,8 @@ if(SPEECHSHARD_SANITIZE)
     if(SPEECHSHARD_SANITIZE MATCHES "undefined")
         target_compile_options(speechshard_build_flags INTERFACE -fno-sanitize-recover=undefined)
     endif()
-    # AddressSanitizer's runtime as a library: an interpreter without sanitizer runs a module with one when the
-    # runtime is loaded before it (tests/CMakeLists.txt). gcc links it so itself; clang, when it is told.
+    # AddressSanitizer's runtime as a shared library: an interpreter without a sanitizer can run a module with one if
+    # the runtime is loaded first (tests/CMakeLists.txt). gcc links it this way by default; clang needs an option.
     set(SPEECHSHARD_ASAN_LIBRARY "")
     if(SPEECHSHARD_SANITIZE MATCHES "address")
         set(_name libasan.so)
@@ -151,17 +151,17 @@ if(BUILD_TESTING)
     endif()
 endif()
 
-# What tests know about their surroundings: the command under test and the source tree. Data is
-# found below SPEECHSHARD_TEST_DATA, else beside the source tree (tests/support/spsh_test.h).
-# COMMAND and NEEDS name the targets that the test runs: the global property SPEECHSHARD_NEEDS_label
-# collects them, for builds of one label's tests alone (tests/CMakeLists.txt).
+# Environment of tests: the command under test and the source tree. Data is found below
+# SPEECHSHARD_TEST_DATA, else next to the source tree (tests/support/spsh_test.h). COMMAND and NEEDS
+# name the targets that the test runs. The global property SPEECHSHARD_NEEDS_label collects them, to
+# build only the tests of one label (tests/CMakeLists.txt).
 function(_speechshard_test_properties name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "LABELS;COMMAND;NEEDS")
     if(NOT arg_TIMEOUT)
         set(arg_TIMEOUT 120)
     endif()
-    # A limit ends what hangs, and is no promise of speed: TIMEOUT is about five times what a test
-    # takes on a quiet machine, and this is for slow ones, with slow disks, that do other things too.
+    # The limit ends tests that hang. It does not check speed: TIMEOUT is about five times the duration
+    # on an idle machine. The factor is for slow or busy machines and slow disks.
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 6")
     if(SPEECHSHARD_SANITIZE)
         math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 4")
@@ -188,7 +188,7 @@ endfunction()
 # speechshard_add_test_program(NAME LIBRARIES target... [SOURCES file...])
 #
 # A program of many C tests, which speechshard_add_test adds: `NAME TEST [ARGUMENT...]` runs one of them. The tests
-# share SOURCES. Under ThreadSanitizer, tests without threads have a program of their own, NAME_rest, so that the
+# share SOURCES. Under ThreadSanitizer, tests without threads are in a separate program, NAME_rest, so that the
 # target thread_tests (tests/CMakeLists.txt) compiles only tests with threads.
 function(speechshard_add_test_program name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBRARIES;SOURCES")
@@ -219,7 +219,7 @@ endfunction()
 #                      [TIMEOUT seconds] [ARGS argument...])
 #
 # A C test over tests/support: TEST_MAIN(FUNCTION) in one of SOURCES. FUNCTION defaults to NAME. The first form adds
-# the test to a program (speechshard_add_test_program). The second form builds a program of its own, called FUNCTION.
+# the test to a program (speechshard_add_test_program). The second form builds a separate program, called FUNCTION.
 # INTERNAL links shardfmt_internal instead of the public library.
 function(speechshard_add_test name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL" "FUNCTION;PROGRAM;TIMEOUT" "SOURCES;LIBRARIES;LABELS;ARGS")
