@@ -6,7 +6,7 @@ enum { SYMBOLS = 5, FRAMES = 7, COUNT = SYMBOLS * FRAMES };
 static double logits[COUNT];
 static double dlogits[COUNT];
 
-/* Runs each build on logits; the gradient starts as 7s. */
+/* Run each build on logits. The gradient starts as 7s. */
 static spsh__ctc_result run(ctc_kind kind, const spsh__ctc_utterance *u)
 {
     for (size_t i = 0; i < COUNT; i++)
@@ -223,7 +223,7 @@ static void test_impossible_symbols(void)
             logits[t * SYMBOLS + 4] = -(double)INFINITY;
         CHECK(isfinite(run(kind, &u).loss));
         CHECK(dlogits[4] == 0 && dlogits[0] != 0);
-        for (size_t t = 0; t < FRAMES; t++) /* one that all paths need */
+        for (size_t t = 0; t < FRAMES; t++) /* a symbol that all paths need */
             logits[t * SYMBOLS + 2] = -(double)INFINITY;
         const spsh__ctc_result result = run(kind, &u);
         CHECK(isinf(result.loss) && !result.is_infeasible && gradient_is_zero(FRAMES));

@@ -1,4 +1,5 @@
-/* unit_decoder.c: decoding of small tables of probabilities, and counting of errors, by hand. */
+/* unit_decoder.c: decoding of small probability tables and counting of errors, compared with
+ * results computed by hand. */
 #include <math.h>
 
 #include "decoding/decoder.h"
@@ -54,7 +55,7 @@ static void test_greedy_takes_the_first_of_equals(void)
     CHECK_U64(labels[0], 1);
 }
 
-/* Twice the blank with 0.6 is less than all that says "1": 0.36 and 0.64. */
+/* The blank twice, at 0.6 each, is less probable than all paths of "1": 0.36 and 0.64. */
 static void test_the_beam_adds_paths(void)
 {
     const float log6 = logf(0.6F);

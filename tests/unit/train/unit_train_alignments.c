@@ -25,7 +25,7 @@ static void write_bytes(const char *name, const char *bytes, size_t size)
     REQUIRE(file != NULL && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
 }
 
-/* filter: as libarchive calls it. Returns the size. */
+/* filter: name of a libarchive filter. Returns the size. */
 static long write_compressed(const char *name, const char *filter, const char *text)
 {
     struct archive *out = archive_write_new();
@@ -99,8 +99,8 @@ static void test_read(void)
     spsh__alignments_free(NULL);
 }
 
-/* Runs longer than one entry holds; more utterances than the first table; a file cut anywhere into
- * several reads. */
+/* Runs longer than one entry holds, more utterances than the first table holds, and files split at
+ * any point into several reads. */
 static void test_large(void)
 {
     enum { UTTERANCES = 5000 };
@@ -196,7 +196,7 @@ static void test_refused(void)
     check_refused(paths, SPSH_E_SYNTAX, "line 1: an id of more than 4096 bytes");
 }
 
-/* A download that was cut. */
+/* A download that was cut off. */
 static void test_truncated(void)
 {
     static char text[20000];

@@ -28,7 +28,7 @@ static void read_text(const char *path, char *text, size_t size)
     (void)fclose(file);
 }
 
-/* ---- there and back ---- */
+/* ---- saving and reading ---- */
 
 static void test_round_trip(void)
 {
@@ -56,7 +56,8 @@ static void test_round_trip(void)
     kit_free(&s);
 }
 
-/* Without moments, statistics, cursor, strategy and parameters; empty texts. */
+/* A checkpoint without moments, statistics, cursor, strategy, and parameters, and with empty
+ * strings. */
 static void test_the_least_there_can_be(void)
 {
     const float weight = 0.5F;
@@ -108,7 +109,7 @@ static void test_what_cannot_be_stored_is_refused(void)
     kit_free(&s);
 }
 
-/* The snapshot is a copy: what changes after put is not in the file. Two puts in a row wait. */
+/* The snapshot is a copy: changes after put do not reach the file. Two puts in a row wait. */
 static void test_puts_do_not_see_what_comes_later(void)
 {
     kit_state s;
@@ -133,7 +134,7 @@ static void test_puts_do_not_see_what_comes_later(void)
     kit_free(&s);
 }
 
-/* A second save at the same step takes the first one's place. */
+/* A second save at the same step replaces the first. */
 static void test_the_same_samples_again(void)
 {
     kit_state s;
@@ -172,7 +173,7 @@ static void test_another_model_is_told(void)
     kit_free(&s);
 }
 
-/* ---- which file counts ---- */
+/* ---- the current file ---- */
 
 static void test_the_newest_and_the_best_are_kept(void)
 {
@@ -193,7 +194,7 @@ static void test_the_newest_and_the_best_are_kept(void)
     kit_free(&s);
 }
 
-/* A run that went back to an older state and saved is where its newest start left it. */
+/* If a run returned to an older state and saved, the newest generation is current. */
 static void test_generations_come_before_samples(void)
 {
     kit_state s;
@@ -210,7 +211,7 @@ static void test_generations_come_before_samples(void)
     kit_free(&s);
 }
 
-/* Names that are not ours are neither read nor removed. */
+/* Files with other names are neither read nor removed. */
 static void test_other_files_are_let_alone(void)
 {
     static const char *const names[] = {"000009-12.spsh", "000007.generation.old",
@@ -268,7 +269,7 @@ static void test_an_old_process_stops(void)
     CHECK_I64(spsh__checkpoint_put(old, &s.c, NULL), SPSH_OK);
     CHECK_I64(spsh__checkpoint_flush(old, &err), SPSH_E_MISMATCH);
     CHECK(strstr(err.message, "start 2 has taken over") != NULL);
-    CHECK_I64(spsh__checkpoint_flush(old, NULL), SPSH_OK); /* told once */
+    CHECK_I64(spsh__checkpoint_flush(old, NULL), SPSH_OK); /* reported once */
     CHECK(!exists(at("fence/checkpoints/000001-000000000200.spsh")));
     CHECK_U64(kit_newest(at("fence")), 50);
     read_text(at("fence/latest"), text, sizeof(text));
@@ -279,7 +280,8 @@ static void test_an_old_process_stops(void)
     kit_free(&s);
 }
 
-/* Half-written files of earlier generations go; of this one's and later ones' not. */
+/* Incomplete files of earlier generations are removed. Files of this generation and later ones
+ * stay. */
 static void test_leftovers_are_swept(void)
 {
     spsh__checkpoint_writer_close(kit_writer(at("sweep"), 1, NULL));
@@ -317,7 +319,8 @@ static int compare_u32(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Many start at once: no number is given twice, and each one's rise. */
+/* If many processes start at once, no number is claimed twice, and the numbers of each process
+ * rise. */
 static void test_claims_are_exclusive(void)
 {
     static uint32_t claimed[CLAIMERS * CLAIMS];
@@ -335,7 +338,7 @@ static void test_claims_are_exclusive(void)
         CHECK(claimed[i] != claimed[i - 1]);
 }
 
-/* ---- what must be ---- */
+/* ---- rules of the format ---- */
 
 typedef enum change { PATCH, SHORTEN, DROP, ORDINAL, SUB_ORDINAL } change;
 
@@ -363,7 +366,7 @@ static uint32_t width_of(uint32_t id)
     }
 }
 
-/* Publishes the file's columns, all checksums right, with one thing changed. */
+/* Publish the file's columns with one change and correct checksums. */
 static void publish_changed(const char *from, const rule *r)
 {
     spsh_table_file *file = NULL;
@@ -514,7 +517,7 @@ static void test_kinds_are_kept_apart(void)
               SPSH_E_INVALID_ARG);
 }
 
-/* `speechshard verify FILE` needs to know nothing of checkpoints: every byte has a checksum. */
+/* `speechshard verify FILE` needs no knowledge of checkpoints: every byte has a checksum. */
 static void test_verify_reads_them(void)
 {
     const char *path = at("trip/checkpoints/000001-000000012000.spsh");

@@ -1,8 +1,9 @@
-/* Messages between ranks over TCP: they arrive, whole and in order, whatever their size and
- * whichever rank is first. A rank that has exited, hangs or sends something else is named, and no
- * other rank hangs or crashes for it.
+/* unit_train_comm.c: messages between ranks over TCP. They arrive whole and in order, for any size
+ * and any order of the ranks. If a rank exits, hangs, or sends anything else, the error names it.
+ * No other rank hangs or crashes.
  *
- * Ranks are threads; those that die or hang are processes. */
+ * Ranks are threads. Ranks that are killed or stopped are processes.
+ */
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -14,11 +15,11 @@
 
 #define RANKS       3
 #define LONG_MS     60000
-#define SHORT_MS    1000 /* for what never comes */
+#define SHORT_MS    1000 /* for messages that never come */
 #define LARGE_BYTES (3u << 20)
 #define ORDERED     40
 #define ROLLS       200
-#define UNHEARD     3000 /* more than are kept */
+#define UNHEARD     3000 /* more messages than the queue holds */
 
 static char folder[64];
 static uint32_t meetings;
@@ -62,7 +63,7 @@ static void *be_rank(void *user)
     return NULL;
 }
 
-/* Threads, all of which do it. */
+/* Run body on a thread per rank. */
 static void run_ranks(void (*body)(spsh__comm *c), uint32_t deadline_ms)
 {
     rank ranks[RANKS];
@@ -112,7 +113,7 @@ static uint8_t *pattern(uint32_t from, uint32_t to, size_t size)
     return bytes;
 }
 
-/* ---- what arrives ---- */
+/* ---- delivery ---- */
 
 static const size_t sizes[] = {0, 1, 24, 16383, 16384, 16385, 262143, 262144, 262145, LARGE_BYTES};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
@@ -151,7 +152,8 @@ static void test_messages_arrive(void)
     run_ranks(exchange_sizes, LONG_MS);
 }
 
-/* Small and large ones of one tag, of which the receiver asks for some before they come. */
+/* Small and large messages of one tag. The receiver posts some receives before the messages come.
+ */
 static void exchange_in_order(spsh__comm *c)
 {
     static const size_t two[] = {8, 40000};
@@ -173,7 +175,7 @@ static void exchange_in_order(spsh__comm *c)
         finish(c, receives[i]);
         CHECK_U64(incoming[(size_t)i * 40000], i + 1);
         finish(c, sends[i]);
-        CHECK(c->ops->done_fn(c, sends[i])); /* it is no more */
+        CHECK(c->ops->done_fn(c, sends[i])); /* the handle is no longer open */
     }
     free(outgoing);
     free(incoming);
@@ -210,7 +212,7 @@ static void test_many_that_nobody_waits_for(void)
     run_ranks(leave_unheard, LONG_MS);
 }
 
-/* ---- sums, broadcasts, the roll ---- */
+/* ---- sums, broadcasts, status polls ---- */
 
 static void add_up(spsh__comm *c)
 {
@@ -257,7 +259,7 @@ static void test_no_answer_is_lost(void)
     run_ranks(roll_often, LONG_MS);
 }
 
-/* ---- the wait for any ---- */
+/* ---- waiting for any message ---- */
 
 static void *wake_it(void *user)
 {
@@ -275,7 +277,8 @@ static void wait_for_any(spsh__comm *c)
         pthread_t waker;
         for (uint32_t i = 0; i < 2; i++)
             handles[i] = post_receive(c, i + 1, 5, &there[i], 1);
-        CHECK(c->ops->wait_any_fn(c, handles, 2, 1, &which, NULL) == SPSH_OK); /* the time is up */
+        CHECK(c->ops->wait_any_fn(c, handles, 2, 1, &which, NULL) ==
+              SPSH_OK); /* the deadline has passed */
         CHECK_U64(which, 2);
         REQUIRE(pthread_create(&waker, NULL, wake_it, c) == 0);
         CHECK(c->ops->wait_any_fn(c, handles, 2, LONG_MS, &which, NULL) == SPSH_OK);
@@ -313,11 +316,11 @@ static void expect(spsh__comm *c, spsh__comm_handle h, spsh_status want, const c
         fprintf(stderr, "rank %u: '%s' has no '%s'\n", c->rank, err.message, text);
     CHECK(strstr(err.message, text) != NULL);
     CHECK(c->has_failed);
-    c->deadline_ms = 0; /* nothing is moved any more */
+    c->deadline_ms = 0; /* no more bytes are moved */
     CHECK(c->ops->wait_fn(c, h, 0, NULL) == want);
 }
 
-/* Rank 1 expects other sizes than rank 0 sends; whatever else fails, all end. */
+/* Rank 1 expects another size than rank 0 sends. All ranks must end, whatever else fails. */
 static void expect_another_size(spsh__comm *c, size_t sent, size_t expected, const char *text)
 {
     uint8_t *bytes = calloc(1, sent + expected), last = 0;
@@ -395,7 +398,7 @@ static pid_t start_victim(uint32_t number, int to_parent)
         (void)pause();
 }
 
-/* Killed, or stopped, while rank 0, in this process, waits for it. */
+/* A process is killed or stopped while rank 0, in this process, waits for it. */
 static void meet_victim(int number, const char *text)
 {
     static uint8_t bytes[LARGE_BYTES];
@@ -447,7 +450,7 @@ TEST_MAIN(unit_train_comm)
 {
     (void)argc, (void)argv;
     test_temp_dir(folder, sizeof(folder));
-    RUN(test_one_is_killed); /* those that fork are first: while there is one thread */
+    RUN(test_one_is_killed); /* tests that fork come first, while there is one thread */
     RUN(test_one_is_stopped);
     RUN(test_messages_arrive);
     RUN(test_messages_of_a_tag_are_in_order);

@@ -98,7 +98,7 @@ static void check_whole(void)
     CHECK_STR(config->dev[0], "digits.spsh:test");
     CHECK_U64(config->seed, UINT64_MAX);
     CHECK(config->max_padded_seconds == 12.5);
-    CHECK_U64(config->model.hidden, 96); /* named before the preset */
+    CHECK_U64(config->model.hidden, 96); /* set before the preset */
     CHECK_U64(config->model.layers, 2);
     CHECK_U64(config->model.cell, SPSH__CELL_GRU);
     CHECK(!config->model.is_bidirectional && config->model.counts_padding);
@@ -135,13 +135,13 @@ static void test_overrides(void)
         "model.preset=ds2-small",        "train.rate=1",        "train.rate=2",
         "data.train=[x, 'y: z', \"w\"]", "data.train_weights=", "data.dev=one, of them",
         "vocabulary=a = b # c: d",       "eval.every_s=",       NULL};
-    CHECK_I64(parse(whole, overrides), SPSH_E_INVALID_ARG); /* a number that is empty */
+    CHECK_I64(parse(whole, overrides), SPSH_E_INVALID_ARG); /* an empty number */
     CHECK_STR(err.message, "eval.every_s=: eval.every_s: '' is no number");
     const char *const good[] = {overrides[0], overrides[1], overrides[2], overrides[3],
                                 overrides[4], overrides[5], overrides[6], NULL};
     require(whole, good);
-    CHECK_U64(config->model.hidden, 96); /* the file's */
-    CHECK_U64(config->model.layers, 3);  /* the other preset's */
+    CHECK_U64(config->model.hidden, 96); /* from the file */
+    CHECK_U64(config->model.layers, 3);  /* from the other preset */
     CHECK(config->sgd.rate == 2);
     CHECK_STR(config->train[0], "x");
     CHECK_STR(config->train[1], "y: z");
@@ -236,7 +236,7 @@ static const struct {
     const char *yaml;
     const char *override;
     spsh_status want;
-    const char *message; /* a part of it */
+    const char *message; /* part of the message */
 } refusals[] = {
     {"data: {train: a}\ntrain: {rat: 1}",                                                    NULL,                    SPSH_E_NOT_FOUND,
      "configuration: line 2: train.rat is no key; did you mean 'train.rate'?"                                                                                              },
@@ -389,7 +389,7 @@ static void test_rates(void)
         "train.schedule=anneal", "train.anneal=0.5",        "train.rate=8",
         "train.optimiser=adamw", "train.warm_up_samples=0", NULL};
     require(whole, anneal);
-    CHECK(spsh__schedule_rate(config, 1000) == 8); /* not resolved: no epoch is known */
+    CHECK(spsh__schedule_rate(config, 1000) == 8); /* not resolved, no epoch length */
     spsh__config_resolve(config, 1000);
     CHECK_U64(config->schedule_samples, 1000);
     CHECK(spsh__schedule_rate(config, 0) == 8 && spsh__schedule_rate(config, 999) == 8);

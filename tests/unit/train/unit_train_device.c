@@ -68,7 +68,7 @@ static void check_nothing_is_open(void)
     CHECK_U64(twin->open_graphs, 0);
 }
 
-/* Another order of threads within blocks, and of streams among each other. */
+/* Change the order of threads within blocks, and of streams. */
 static void shuffle(uint64_t *random)
 {
     if (twin == NULL)
@@ -120,7 +120,7 @@ static void check_case(spsh__backend *device, spsh__backend *reference, const op
     free(got.values);
 }
 
-/* Large cases in two of the four. */
+/* Large cases run in two of the four precisions. */
 static bool is_left_out(const operator_case *c, spsh__precision precision)
 {
     return c->is_large && twin != NULL && precision != SPSH__FP32 && precision != SPSH__BF16;
@@ -173,7 +173,7 @@ static void test_products_as_libraries_like(void)
     spsh__backend_close(reference);
 }
 
-/* Whichever threads and streams come first. */
+/* For any order of threads and streams. */
 static void test_same_bits_each_time(void)
 {
     uint64_t random = seed;
@@ -281,7 +281,7 @@ static void test_downloads_come_with_finish(void)
         CHECK_U64(got[0], UINT32_MAX);
         b->ops->zero_fn(b, memory, COUNT);
         b->ops->finish_fn(b);
-        if (twin != NULL) /* whose memory is the host's */
+        if (twin != NULL) /* the memory of the host emulation is host memory */
             CHECK_U64(((const uint32_t *)memory.data)[COUNT - 1], 7 * (COUNT - 1) + pass);
         for (uint32_t i = 0; i < COUNT; i++)
             REQUIRE(got[i] == i * 8 + pass);
@@ -314,10 +314,10 @@ static const spsh__conv_shape net_conv = {
 
 enum { CONV_IN = 2 * 6 * CONV_FRAMES, CONV_OUT = 2 * 3 * 3 * CONV_FRAMES, CONV_WEIGHTS = 45 };
 
-/* Something of everything that is put onto streams, on both lanes. */
+/* A sample of all kinds of stream work, on both lanes. */
 typedef struct net {
     spsh__backend *b;
-    spsh__backend_buffer x, weight, bias, y[2], sum; /* products: a lane each */
+    spsh__backend_buffer x, weight, bias, y[2], sum; /* products: each on its own lane */
     spsh__backend_buffer conv_x, conv_weight, conv_bias, conv_y, conv_dweight, conv_dbias;
     uint32_t lengths[4];
 } net;
@@ -363,7 +363,7 @@ static void net_close(net *n)
     spsh__backend_close(n->b);
 }
 
-/* Before it: what differs from step to step. */
+/* Before a step: the values that differ from step to step. */
 static void net_batch(net *n, uint32_t step)
 {
     const spsh__batch_lengths l = {n->lengths, n->lengths, 4};
@@ -393,7 +393,7 @@ static void net_lane(const net *n, uint32_t lane)
     ops->mask_rows_fn(n->b, &rows, n->lengths, n->y[lane]);
 }
 
-/* The lanes' results side by side. */
+/* Combine the results of the lanes. */
 static void net_side(const net *n, uint32_t lane)
 {
     const spsh__backend_ops *ops = n->b->ops;
@@ -430,7 +430,7 @@ static void net_step(net *n, uint32_t step, uint64_t key, uint32_t number)
     n->b->ops->segment_end_fn(n->b);
 }
 
-/* All that it left behind, the same in both. */
+/* Check that all results of both are the same. */
 static void check_same(const net *a, const net *b)
 {
     const spsh__backend_buffer pairs[][2] = {
@@ -480,7 +480,7 @@ static void test_segments_are_what_was_kept(void)
     check_nothing_is_open();
 }
 
-/* Memory that goes, and scratch that grows, take all graphs along; they are made anew. */
+/* If memory is freed, or scratch grows, all graphs are dropped and captured again. */
 static void test_segments_go_with_memory(void)
 {
     net plain, kept;
@@ -500,12 +500,12 @@ static void test_segments_go_with_memory(void)
     }
     const spsh__cuda_segment_counts counts = spsh__cuda_segments_counted(kept.b);
     CHECK_U64(counts.kept, 3);
-    CHECK_U64(counts.launched, 12 - 4); /* not the first, and not when it is kept */
+    CHECK_U64(counts.launched, 12 - 4); /* not at the first step, and not at the capture */
     net_close(&plain);
     net_close(&kept);
 }
 
-/* More shapes than are kept; then a number that is too high. */
+/* More shapes than graphs are kept, then a number that is too high. */
 static void test_segments_of_many_shapes(void)
 {
     net plain, kept;
@@ -518,7 +518,7 @@ static void test_segments_of_many_shapes(void)
         }
     }
     check_same(&plain, &kept);
-    CHECK_U64(spsh__cuda_segments_counted(kept.b).kept, 0); /* each was forgotten in between */
+    CHECK_U64(spsh__cuda_segments_counted(kept.b).kept, 0); /* each graph was dropped in between */
     if (twin != NULL)
         CHECK_U64(twin->open_graphs, 0);
     for (uint32_t step = 0; step < 4; step++) {
@@ -577,14 +577,14 @@ static void test_segments_that_cannot_be_kept(void)
     }
     CHECK_U64(spsh__cuda_segments_counted(kept.b).refused, 2);
     CHECK_U64(spsh__cuda_segments_counted(kept.b).kept, 0);
-    CHECK_U64(count, 7); /* once each step, and once more when it was to be kept */
+    CHECK_U64(count, 7); /* once per step, and once more at the capture */
     net_close(&plain);
     net_close(&kept);
     check_nothing_is_open();
 }
 
 typedef struct note_work {
-    void **streams; /* that it was put onto */
+    void **streams; /* streams where it was enqueued */
     uint32_t *count;
 } note_work;
 
@@ -616,7 +616,7 @@ static void test_segments_keep_lanes(void)
         b->ops->segment_end_fn(b);
         CHECK_U64(spsh__cuda_lane(b), 0);
     }
-    REQUIRE(count == 9); /* once directly, then as a captured graph */
+    REQUIRE(count == 9); /* once per step, and once more at the capture */
     CHECK(streams[0] == b->ops->stream_fn(b) && streams[1] != streams[0]);
     for (uint32_t i = 3; i < count; i++)
         CHECK(streams[i] == streams[i % 3]);
@@ -680,10 +680,11 @@ static void test_every_allocation_failure(void)
     check_nothing_is_open();
 }
 
-/* The message says how much was asked for and how much there is; scratch's is kept. */
+/* The message gives the requested size and the free memory. An error about scratch is kept until
+ * later. */
 static void test_a_full_device(void)
 {
-    (void)setlocale(LC_NUMERIC, "C"); /* the locale of the host decides about messages */
+    (void)setlocale(LC_NUMERIC, "C"); /* messages depend on the locale of the host program */
     spsh__backend *b = open_device(SPSH__FP32, false);
     spsh__backend_buffer memory = {NULL, false};
     const size_t too_many = twin != NULL ? 3000000 : (size_t)1 << 45;
@@ -705,8 +706,8 @@ static void test_a_full_device(void)
     check_nothing_is_open();
 }
 
-/* Without room for the work space of its fastest algorithm a convolution is done by one that needs
- * less, and its results are there. */
+/* If there is not enough memory for the work space of its fastest algorithm, a convolution uses a
+ * smaller one. Its results are the same. */
 static void test_a_convolution_makes_do(void)
 {
     net n;
@@ -719,7 +720,7 @@ static void test_a_convolution_makes_do(void)
         REQUIRE(spsh_cuda_memory(cuda, 0, &free_bytes, &all_bytes, &err) == SPSH_OK);
         if (run == 1)
             twin->device_bytes = all_bytes - free_bytes + 200000;
-        n.b->is_deterministic = false; /* else room must not choose an algorithm */
+        n.b->is_deterministic = false; /* otherwise, free memory must not choose an algorithm */
         n.b->ops->conv_forward_fn(n.b, &net_conv, n.conv_x, n.conv_weight, n.conv_bias, n.conv_y);
         n.b->ops->read_f32_fn(n.b, run == 0 ? values : with_less, n.conv_y, CONV_OUT);
         check_status(n.b);
@@ -762,7 +763,7 @@ static void test_a_lost_device(void)
     CHECK(!was_lost);
 }
 
-/* Lengths that no batch was begun with are a mistake, not a wild pointer. */
+/* Lengths that no batch began with cause an error, not an invalid pointer. */
 static void test_unknown_lengths(void)
 {
     static const uint32_t lengths[] = {1, 2};

@@ -20,7 +20,7 @@ typedef struct process {
     uint64_t sent_bytes;
 } process;
 
-/* As long, and with such bytes, as its number says. */
+/* Fill a message. Its number decides its length and bytes. */
 static size_t fill(uint32_t number, uint8_t *bytes)
 {
     uint64_t state = number + 1;
@@ -106,7 +106,7 @@ static void test_a_slow_link(const char *text)
             (double)from->link.latency_ns + (double)from->sent_bytes / from->link.bytes_per_s * 1e9;
         printf("%s: %.1f ms, at least %.1f\n", text, (double)both[i].took_ns * 1e-6,
                least_ns * 1e-6);
-        /* the other one may have begun a little earlier than this one looked at its clock */
+        /* the other rank may have started a little before this one read its clock */
         CHECK((double)both[i].took_ns >= least_ns / 2);
     }
     test_remove_tree(both[0].folder);
@@ -131,7 +131,7 @@ static void *fail_both_ways(void *user)
         spsh__comm_fail(c);
     } else {
         REQUIRE(c->ops->send_fn(c, 0, 1, bytes, sizeof(bytes), &h[1], NULL) == SPSH_OK);
-        CHECK(spsh__comm_await(c, h[1], 10)); /* it is the link that is late: */
+        CHECK(spsh__comm_await(c, h[1], 10)); /* the link is late, not the rank: */
         CHECK(c->ops->wait_fn(c, h[1], DEADLINE_MS, NULL) == SPSH_E_TIMEOUT);
     }
     CHECK(spsh__comm_has_failed(c->below) && spsh__comm_has_failed(c));
@@ -163,7 +163,7 @@ static void test_a_failure_is_the_link_s(void)
     run_both("1us+16B", fail_both_ways);
 }
 
-/* Rank 1 takes a large message only when it was told to. */
+/* Rank 1 receives a large message only after it is told to. */
 static void *take_late(void *user)
 {
     static uint8_t bytes[2][1000000];
@@ -189,7 +189,7 @@ static void *take_late(void *user)
     return NULL;
 }
 
-/* Nothing has failed for it. */
+/* The late message causes no failure. */
 static void test_who_is_late_can_be_asked(void)
 {
     run_both("1us+1GB", take_late);
@@ -241,7 +241,7 @@ static void test_what_cannot_be_done(void)
     }
 }
 
-/* It sleeps, and wakes up. */
+/* It sleeps, and then continues. */
 static void test_a_frozen_process_goes_on(void)
 {
     spsh__faults f = {.slow = 1};

@@ -1,5 +1,5 @@
-/* The feed: every utterance once over the ranks, labels as the vocabulary makes them, limits that
- * hold, cursors that resume, weights of datasets. */
+/* unit_train_feed.c: the feed: every utterance once over all ranks, labels from the vocabulary,
+ * limits, cursors that resume, and weights of datasets. */
 #include "feed/feed.h"
 
 #include <xxhash.h>
@@ -81,7 +81,7 @@ static void check_batch(const spsh__feed *feed, const spsh__feed_batch *b)
     CHECK_U64(samples + b->without_text + b->without_frames, b->batch);
 }
 
-/* The rest of an epoch of one rank: how often each position comes. */
+/* Count how often each position occurs in the rest of a rank's epoch. */
 static void count_rest(spsh__feed *feed, uint32_t *counts)
 {
     const spsh__feed_batch *b = NULL;
@@ -141,7 +141,7 @@ static void test_resume(void)
     tear_down();
 }
 
-/* ---- a feed that is asked ---- */
+/* ---- a feed with requested batches ---- */
 
 static spsh__feed *open_asked(void)
 {
@@ -214,7 +214,7 @@ static void test_asked(void)
     tear_down();
 }
 
-/* A place between steps is a cursor like any other. */
+/* A position between steps is a cursor like any other. */
 static void test_places(void)
 {
     set_up("");
@@ -248,7 +248,7 @@ static void test_places(void)
     tear_down();
 }
 
-/* Slower speech is longer: limits know. */
+/* Slower speech is longer, and limits take this into account. */
 static void test_limits_with_speeds(void)
 {
     set_up("");

@@ -1,4 +1,5 @@
-/* The sum over leaves: the same order whoever has them; what a rank keeps and sends. */
+/* unit_train_fold_tree.c: the sum over micro-batches. Its order is the same for any assignment to
+ * ranks. Also the pieces that a rank keeps and sends. */
 #include <stdlib.h>
 
 #include "comm/fold_tree.h"
@@ -6,10 +7,10 @@
 
 #define LEAVES_MAX 40
 
-/* Sums are written as numbers that no other order of the same leaves has. */
+/* A sum is a number that identifies the order of its addends. */
 static uint64_t mixed(uint64_t a, uint64_t b)
 {
-    /* Commutative, as the addition of two numbers is, and not associative. */
+    /* Commutative, like the addition of two floats, but not associative. */
     return (a ^ b) * UINT64_C(0x9e3779b97f4a7c15) + (a + b);
 }
 
@@ -36,7 +37,8 @@ static void make(uint32_t leaves, uint32_t virtual_world, uint32_t world, uint32
             SPSH_OK);
 }
 
-/* Plays the steps of a rank; its pieces go to sums. Returns the pieces that are its own. */
+/* Run the steps of a rank, and store its pieces in sums. Return the number of pieces that it owns.
+ */
 static uint32_t play(const spsh__fold_tree *tree, uint32_t rank, uint64_t *sums)
 {
     uint64_t slots[LEAVES_MAX] = {0};

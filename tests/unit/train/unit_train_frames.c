@@ -118,14 +118,14 @@ static void test_learns(void)
     stop_at = kill_at = 0;
     REQUIRE(run("whole", false, NULL, &whole) == SPSH_OK);
     printf("%.4f of the frames wrong after %d steps\n", whole.frame_error, (int)whole.steps);
-    CHECK(whole.frame_error < 0.05); /* frames between two tones have both in them */
+    CHECK(whole.frame_error < 0.05); /* frames between two tones contain both */
     CHECK(whole.loss < 0.3);
     CHECK(isnan(whole.wer) && isnan(whole.cer));
     CHECK_U64(whole.samples, 12 * TRAINED);
     CHECK(best_metric("whole") > 0 && best_metric("whole") <= whole.frame_error);
     check_contains(log_text, "alignments: 40 utterances");
     check_contains(log_text, "5 states");
-    check_contains(log_text, "40 are of data.train, 0 of no dataset"); /* whatever their split */
+    check_contains(log_text, "40 are of data.train, 0 of no dataset"); /* in any split */
     check_contains(log_text, "frames wrong");
     check_contains(log_text, " a frame of 32 utterances");
 }
@@ -146,8 +146,8 @@ static spsh_status evaluate(const char *const *alignments, spsh_evaluation *resu
     return rc;
 }
 
-/* The alignments again, but the first without its utterance, the second ten frames longer, and one
- * that no dataset has; greatest: a state at its end. */
+/* Write the alignments again, without the first utterance, with ten more frames in the second, and
+ * with one that no dataset has. greatest: a state at its end. */
 static const char *other_alignments(uint32_t first, const char *greatest)
 {
     static char path[600];
@@ -229,8 +229,8 @@ static void test_stopped_and_killed(void)
 
 static bool is_small;
 
-/* Whole utterances, several layers, one direction, GRU. They learn it, unless two epochs have to
- * do. */
+/* Whole utterances, several layers, one direction, GRU. The models learn the task, unless they have
+ * only two epochs. */
 static void test_other_shapes(void)
 {
     static const char *const shapes[][4] = {
@@ -369,8 +369,8 @@ static void test_cut(void)
     }
     for (uint32_t i = 0; i < 12; i++)
         CHECK_U64(cut->states[i], want[i]);
-    CHECK(cut->batch.features[1 * 3 * D] == 3 * D);         /* frame 3 of the first */
-    CHECK(cut->batch.features[3 * 3 * D + 1] == T * D + 1); /* the second's first */
+    CHECK(cut->batch.features[1 * 3 * D] == 3 * D);         /* frame 3 of the first utterance */
+    CHECK(cut->batch.features[3 * 3 * D + 1] == T * D + 1); /* frame 0 of the second */
     spsh__frame_cutter_close(cutter);
     REQUIRE(spsh__frame_cutter_open(&limits, D, 0, &cutter, NULL) == SPSH_OK);
     cut = spsh__frame_cut(cutter, &b);

@@ -65,7 +65,7 @@ static spsh__backend_buffer new_buffer(const world *w)
     return b;
 }
 
-/* The optimiser's: plain SGD. */
+/* The optimizer: plain SGD. */
 static void update_slice(void *user, const spsh__slice *slice, spsh__backend_buffer gradients,
                          double scale)
 {
@@ -183,7 +183,7 @@ static void read_arena(const world *w, uint32_t i, double *to)
                                  ELEMENTS);
 }
 
-/* How far models are from their mean, squared. */
+/* Squared distance of the models from their mean. */
 static double spread(const world *w)
 {
     static double models[LEARNERS_MAX][ELEMENTS];
@@ -338,7 +338,7 @@ static void test_one_learner_is_sgd(void)
     }
 }
 
-/* A gradient is applied by all, one step after it was computed, and each once. */
+/* All learners apply each gradient once, one step after it was computed. */
 static void test_gradients_that_come_a_step_late(void)
 {
     const setting o = {
@@ -402,7 +402,8 @@ static void test_synchronous_strategies_have_the_same_bits(void)
     }
 }
 
-/* One node is its inner strategy; nodes of one rank are the outer one. */
+/* A hierarchy of one node equals its inner strategy. With nodes of one rank, it equals the outer
+ * strategy. */
 static void test_a_hierarchy_of_one_level_is_that_level(void)
 {
     double models[2][ELEMENTS];
@@ -600,7 +601,7 @@ static double throughput(const char *strategy, bool has_slow, bool serves_itself
                     .overlaps = true,
                     .node_size = strcmp(strategy, "hierarchical") == 0 ? 2 : 0},
         .sim = { .latency_ns = MS / 10,
-                    .bytes_per_s = 2800 / 6e-3, /* an arena in 0.3 of a step */
+                    .bytes_per_s = 2800 / 6e-3, /* an arena takes 0.3 of a step */
                 .node_size = strcmp(strategy, "hierarchical") == 0 ? 2 : 0,
                     .node_bytes_per_s = 2800 / 2e-4,
                     .faults = &fault,
@@ -646,7 +647,8 @@ static double mean_staleness(const world *w)
     return (double)sum / (double)count;
 }
 
-/* A server's learners are alike: between two gradients of one come one of each of the others. */
+/* The learners of a server are equal: between two gradients of one learner, each other learner
+ * sends one. */
 static void test_staleness_is_what_comes_between(void)
 {
     for (uint32_t learners = 2; learners <= 8; learners *= 2) {
@@ -698,8 +700,8 @@ static void test_a_bound_of_0_is_bulk_synchronous(void)
     stop(&w);
 }
 
-/* A runtime from which messages that say that a learner has retired go late: when it has computed
- * next. */
+/* A runtime that delays the messages that report a retired learner until after its next
+ * computation. */
 static struct {
     const spsh__runtime_ops *of;
     spsh__runtime_ops ops;

@@ -16,14 +16,14 @@
 
 enum { ARENA_BYTES = 1 << 23, DATA_BYTES = ARENA_BYTES / 2, BATCH_MAX = 16 };
 
-static bool has_fewer; /* sanitizers */
+static bool has_fewer; /* run with a sanitizer */
 
 /* ------------------------------------------------------------------- the emulated device */
 
 typedef struct way {
     uint32_t order;      /* order of the threads */
-    uint32_t blocks_max; /* along x, where the device's size decides */
-    bool are_backwards;  /* blocks */
+    uint32_t blocks_max; /* maximum number along x, if the device's size decides */
+    bool are_backwards;  /* order of the blocks */
 } way;
 
 static const way ways[] = {
@@ -163,7 +163,7 @@ static void show_range(size_t first, size_t end)
         wrong += device.use[i] != WRITTEN && device.arena[i] != was;
         device.arena[i] = device.use[i] == UNUSED ? device.before[i] : device.arena[i];
     }
-    CHECK_U64(wrong, 0); /* bytes were written that the launch did not speak of */
+    CHECK_U64(wrong, 0); /* bytes that were written without a declaration */
 }
 
 static void forget_range(size_t first, size_t end)
@@ -257,7 +257,8 @@ static double *values_of(const array *a)
     return values;
 }
 
-/* Within what storing rounds, and `slack` of float arithmetic; of NaNs and infinities the same. */
+/* Compare within the rounding of the stored type plus `slack`. NaNs and infinities must be the
+ * same. */
 static bool is_near(const array *a, size_t i, double want, double slack)
 {
     const double got = get(a, i);
@@ -265,7 +266,7 @@ static bool is_near(const array *a, size_t i, double want, double slack)
     if (isnan(want) || isinf(want))
         return isnan(want) ? isnan(got) : got == want;
     if (a->buffer.is_half && a->b->precision == SPSH__FP16)
-        slack += 0x1p-25; /* a subnormal's half step */
+        slack += 0x1p-25; /* half a step of a subnormal */
     return fabs(got - want) <= unit * fabs(want) + slack;
 }
 
@@ -288,7 +289,7 @@ static void check_values(const array *a, double *want, double slack, const char 
 
 typedef void (*run_fn)(spsh__backend *b, const void *arguments);
 
-/* The arena is then as the operator left it, whichever way. */
+/* Run the operator in all ways. All must leave the same arena. */
 static void run_all_ways(spsh__backend *b, run_fn run, const void *arguments)
 {
     static unsigned char start[DATA_BYTES];
@@ -310,7 +311,8 @@ static spsh__backend backends[] = {
     {.precision = SPSH__FP16, .has_half = true}
 };
 
-/* case_fn with both kinds of halves; halves: a bit of each array, of which there are `arrays`. */
+/* Call case_fn for both types of float16 memory. halves has a bit for each of the `arrays` arrays.
+ */
 static void each_kind(uint32_t arrays, void (*case_fn)(spsh__backend *b, uint32_t halves))
 {
     for (size_t p = 0; p < 2; p++) {
@@ -421,7 +423,7 @@ static void clip_case(spsh__backend *b, uint32_t halves)
 {
     for (uint32_t i = 0; i < SIZES; i++) {
         const size_t count = sizes[i];
-        const double limit = i % 3 == 0 ? 20 : i % 3 == 1 ? 0.7 : 0.1; /* halves are below */
+        const double limit = i % 3 == 0 ? 20 : i % 3 == 1 ? 0.7 : 0.1; /* float16 rounds it down */
         const double kept = !(halves & 1) ? (double)(float)limit
                             : b->precision == SPSH__BF16
                                 ? rounded((double)(float)limit, 7, -126, 127)
@@ -497,7 +499,7 @@ static void test_elements(void)
     each_kind(2, linear_case);
 }
 
-/* In place, as the model has it. */
+/* In place, as the model uses it. */
 static void test_clip_is_in_place(void)
 {
     spsh__backend *b = &backends[0];
@@ -581,7 +583,7 @@ static void run_bias_backward(spsh__backend *b, const void *arguments)
                              l->from.buffer);
 }
 
-/* As a recurrent layer has it: two biases, the second without the last columns. */
+/* As in a recurrent layer: two biases, the second without the last columns. */
 static void run_two_sums(spsh__backend *b, const void *arguments)
 {
     const lines *l = arguments;
@@ -777,7 +779,7 @@ static void run_arrange(spsh__backend *b, const void *arguments)
     CHECK_U64(device.events, l->arrange.ready != NULL ? 12 : 2);
 }
 
-/* Features have fewer frames than the input, and NaNs where they are padding. */
+/* Features have fewer frames than the input, and NaNs in the padding. */
 static void arrange_case(spsh__backend *b, uint32_t halves)
 {
     static uint32_t ready = 1, done = 2;
@@ -923,7 +925,7 @@ static void run_norm_back(spsh__backend *b, const void *arguments)
     spsh__cuda_norm_backward(b, &m->s, m->lengths, &state, &g);
 }
 
-/* Element i of x: its channel, and whether it counts. */
+/* Return the channel of element i of x, and whether it counts. */
 static uint32_t channel_of(const norm *m, size_t i, bool *counts)
 {
     const size_t channels = m->s.channels;
@@ -1095,7 +1097,8 @@ static void test_norms(void)
     each_kind(has_fewer ? 1 : 3, norm_case);
 }
 
-/* All padding: mean and variance 0, running ones stay. Not finite: running ones stay. */
+/* If all is padding, mean and variance are 0, and the running values stay. They also stay if values
+ * are not finite. */
 static void test_norms_leave_nothing_behind(void)
 {
     spsh__backend *b = &backends[0];
@@ -1141,7 +1144,7 @@ static void square_case(spsh__backend *b, uint32_t halves)
         const array x = array_random(b, many[i], halves & 1, i % 2, 3);
         double want = 0, first = 0;
         if (!(halves & 1) && i == 2)
-            put(&x, 5, 1e30); /* whose square no float has */
+            put(&x, 5, 1e30); /* its square exceeds float */
         for (size_t k = 0; k < x.count; k++)
             want += get(&x, k) * get(&x, k);
         for (size_t w = 0; w < sizeof(ways) / sizeof(ways[0]); w++) {

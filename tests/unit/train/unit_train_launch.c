@@ -1,4 +1,5 @@
-/* Rank and world size from the variables of every launcher, and of launchers inside others. */
+/* unit_train_launch.c: rank and world size from the variables of every launcher, and of nested
+ * launchers. */
 #include "comm/comm.h"
 #include "spsh_test.h"
 
@@ -144,7 +145,7 @@ static void test_what_torchrun_says_of_a_run(void)
     CHECK_U64(l.master_port, 29500);
 }
 
-/* The same with and without MPI. */
+/* The same cases with and without MPI. */
 static void test_what_carries_messages(void)
 {
     static const struct {

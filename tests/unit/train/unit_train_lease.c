@@ -33,30 +33,30 @@ typedef struct learner {
     spsh__runtime *runtime;
     spsh__comm *comm; /* between threads */
     spsh__leases *leases;
-    spsh__lease queue[SPSH__LEASE_AHEAD_MAX + 1]; /* taken, and not worked on yet */
+    spsh__lease queue[SPSH__LEASE_AHEAD_MAX + 1]; /* taken, but not processed yet */
     uint32_t first, count;
     uint64_t steps, hash; /* steps and hash of its leases */
-    bool is_given_up;     /* it was taken for dead */
+    bool is_given_up;     /* another rank has declared it dead */
     spsh_status status;
     spsh_error error;
 } learner;
 
 struct world {
-    /* what it is */
+    /* settings */
     uint32_t learners, ahead, epochs;
     uint32_t node_size; /* above 1: one learner takes the leases of its node (simulated) */
     uint64_t steps;
     const spsh__sim_fault *faults;
     uint32_t fault_count;
-    uint32_t frozen; /* is taken for dead, and is not; NOBODY */
+    uint32_t frozen; /* learner that is declared dead, but is not; NOBODY */
     double jitter;
     uint64_t step_ns;
     spsh__lease_round round;
-    uint64_t save_at, stop_at; /* steps: of rank 0; of the last rank; 0: never */
-    spsh__lease_state from;    /* begun with */
+    uint64_t save_at, stop_at; /* in steps: of rank 0; of the last rank; 0: never */
+    spsh__lease_state from;    /* initial state */
     char folder[64], records[80];
-    bool is_recorded, looks_around; /* at who is dead, after each step */
-    /* what came of it */
+    bool is_recorded, looks_around; /* look for dead learners after each step */
+    /* results */
     spsh__sim *sim;
     learner all[LEARNERS_MAX];
     double sums[EPOCHS_MAX][3];
@@ -187,7 +187,7 @@ static spsh_status meet(learner *l, spsh__lease_state *state, spsh_error *err)
     return count(l, err);
 }
 
-/* Until the pause. */
+/* Until the barrier. */
 static spsh_status go_round(learner *l, spsh_error *err)
 {
     spsh__lease_taken taken = SPSH__LEASE_TAKEN;
@@ -336,7 +336,7 @@ static void check_epochs(const world *w)
             }
 }
 
-/* ---- what holds ---- */
+/* ---- guarantees ---- */
 
 static void test_each_step_once(void)
 {
@@ -365,7 +365,7 @@ static void test_leaders_of_nodes(void)
     CHECK_U64(w.last.learners, 4);
 }
 
-/* 8 learners, one ten times as slow: it has about a tenth of what another has. */
+/* 8 learners, one ten times as slow: it gets about a tenth of the leases of another. */
 static void test_a_slow_learner_gets_fewer(void)
 {
     const spsh__sim_fault slow = {SPSH__SIM_SLOW, 5, 10, 0, 0};
@@ -382,7 +382,8 @@ static void test_a_slow_learner_gets_fewer(void)
     CHECK(w.all[5].steps > 0 && w.all[5].steps * 7 < w.all[4].steps);
 }
 
-/* At every time of the first epochs: with leases in hand, at work, in the pause. */
+/* Kill a learner at any time of the first epochs: with leases in hand, at work, or at the barrier.
+ */
 static void test_a_learner_that_dies(void)
 {
     const uint64_t seed = test_seed(2);
@@ -402,7 +403,7 @@ static void test_a_learner_that_dies(void)
         }
 }
 
-/* About the end of the first epoch: one that waits there, while a slow one has work left. */
+/* Kill a learner near the end of the first epoch, while it waits at the barrier for a slow one. */
 static void test_a_learner_that_dies_in_the_pause(void)
 {
     uint32_t left = 0;
@@ -426,13 +427,13 @@ static void test_a_learner_that_dies_in_the_pause(void)
     CHECK(left > 0);
 }
 
-/* It was frozen for longer than the others wait, and is not heard any more. */
+/* A learner is frozen for longer than the others wait. After that, they ignore it. */
 static void test_one_that_was_taken_for_dead(void)
 {
     const spsh__sim_fault freeze = {SPSH__SIM_FREEZE, 2, 0, 45 * MS, 4500 * MS};
     world w;
     make(&w, 4, 2);
-    w.steps = 400; /* so that the others learn when it is back */
+    w.steps = 400; /* so that the others are still training when it is back */
     w.epochs = 2;
     w.faults = &freeze;
     w.fault_count = 1;
@@ -559,7 +560,7 @@ static void begin_record(world *w)
     w->is_recorded = w->looks_around = true;
 }
 
-/* The same leases to the same learners, with the same samples before them; one dies. */
+/* The same learners get the same leases, with the same samples before them. One learner dies. */
 static void test_a_recorded_run_is_replayed(void)
 {
     const spsh__sim_fault kill = {SPSH__SIM_KILL, 2, 0, 73 * MS, 0};
@@ -634,7 +635,7 @@ static void test_between_processes(void)
     free(w);
 }
 
-/* ---- what is refused ---- */
+/* ---- rejected calls ---- */
 
 typedef struct alone {
     spsh__leases *leases;
@@ -674,7 +675,8 @@ static spsh_status misuse(void *user, uint32_t rank, spsh_error *err)
     CHECK_I64(spsh__leases_acknowledge(l, &done, err), SPSH_OK);
     CHECK_I64(spsh__leases_acknowledge(l, &done, err), SPSH_E_INVALID_ARG);
     all[0].runtime->ops->compute_fn(all[0].runtime, 1000 * MS);
-    CHECK_I64(spsh__leases_take(l, true, &lease, &taken, err), SPSH_E_MISMATCH); /* rank 1's */
+    CHECK_I64(spsh__leases_take(l, true, &lease, &taken, err),
+              SPSH_E_MISMATCH); /* the lease of rank 1 */
     CHECK(strstr(err->message, "learner 1 has sent") != NULL);
     return SPSH_OK;
 }

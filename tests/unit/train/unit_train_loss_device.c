@@ -1,7 +1,7 @@
-/* unit_train_loss_device.c PLUGIN: the losses of the backend `cuda` against the reference's
- * doubles: CTC of random batches and of every corner, cross-entropy, log softmax; with threads in
- * several orders, to the same bits. Through the plug-in that is given: the twin, or the real one
- * (77: no device).
+/* unit_train_loss_device.c PLUGIN: the losses of the backend `cuda`, compared with the double
+ * results of the reference: CTC of random batches and all edge cases, cross-entropy, log softmax.
+ * Several orders of the threads must give identical bits. PLUGIN is the host emulation, or the real
+ * plug-in (77: no device).
  */
 #include <math.h>
 
@@ -125,7 +125,7 @@ static void add_label(batch *one, uint32_t n, uint64_t *random, uint32_t count)
     one->offsets[n + 1] = one->offsets[n] + count;
 }
 
-/* Logits of `reach`, as the device will have them. */
+/* Logits up to `reach`, rounded as on the device. */
 static void fill(batch *one, uint64_t *random, double reach)
 {
     for (size_t i = 0; i < one->count; i++)
@@ -169,7 +169,7 @@ static bool is_near(double got, double want, double tolerance)
     return fabs(got - want) <= tolerance * (1 + fabs(want));
 }
 
-/* tolerance: of gradients, in parts of the scale. */
+/* tolerance: of gradients, relative to the scale. */
 static void compare(const batch *one, double tolerance)
 {
     uint64_t wrong = 0;
@@ -186,7 +186,8 @@ static void compare(const batch *one, double tolerance)
     CHECK_U64(wrong, 0);
 }
 
-/* All orders give the reference's numbers, and each the same bits; then without gradients. */
+/* All orders give the reference's numbers, each with identical bits. Then the same without
+ * gradients. */
 static void check_batch(batch *one, double tolerance)
 {
     const size_t bytes = one->count * sizeof(double);
@@ -229,7 +230,7 @@ static void random_batch(uint64_t *random, bool is_half)
         one.weights[n] = below(random, 6) == 0 ? 0 : (double)(float)(0.25 * (1 + below(random, 6)));
         add_label(&one, n, random, below(random, one.lengths[n] * 2 / 3 + 2));
     }
-    if (is_half) { /* the reference gets what a half is */
+    if (is_half) { /* the reference gets the rounded values */
         for (size_t i = 0; i < one.count; i++)
             one.logits[i] = (double)(float)(round(one.logits[i] * 4) / 4);
     }
@@ -251,7 +252,7 @@ static void test_halves_are_taken_and_given(void)
         random_batch(&random, true);
 }
 
-/* Infeasible, empty, no frames, a symbol of probability 0, no numbers: side by side. */
+/* Infeasible, empty, no frames, a symbol of probability 0, and NaNs, in one batch. */
 static void test_corners(void)
 {
     enum { FRAMES = 9, SYMBOLS = 4, CORNERS = 10 };
@@ -259,15 +260,15 @@ static void test_corners(void)
         uint32_t frames, count, labels[6];
     } corners[CORNERS] = {
         {9, 0, {0}      }, /* the path of blanks */
-        {0, 0, {0}      }, /* no frames, nothing to say: 0 */
+        {0, 0, {0}      }, /* no frames, no labels: 0 */
         {0, 1, {1}      }, /* infeasible */
         {4, 3, {1, 1, 1}}, /* infeasible: repeats */
         {5, 3, {1, 1, 1}}, /* one path */
-        {9, 2, {1, 7}   }, /* no symbol */
+        {9, 2, {1, 7}   }, /* not a symbol */
         {9, 2, {1, 0}   }, /* the blank */
         {9, 3, {1, 2, 1}}, /* a logit is NaN */
-        {9, 3, {3, 2, 1}}, /* minus infinity all along */
-        {9, 2, {1, 2}   }, /* a frame of nothing */
+        {9, 3, {3, 2, 1}}, /* minus infinity in all frames */
+        {9, 2, {1, 2}   }, /* a frame of only minus infinity */
     };
     batch one = new_batch(
         (spsh__ctc_shape){
@@ -293,7 +294,7 @@ static void test_corners(void)
     free_batch(&one);
 }
 
-/* Longer than a block's memory has room for, and with paths far below what floats have. */
+/* Labels that exceed the memory of a block, with paths far below the range of float. */
 static void test_long_labels(void)
 {
     static const uint32_t counts[] = {1300, 700, 400, 2};
@@ -309,13 +310,13 @@ static void test_long_labels(void)
         for (uint32_t i = 1; i < counts[n]; i++) /* few repeats: feasible */
             labels[i] = i % 8 == 0 ? labels[i - 1] : 1 - labels[i - 1];
     }
-    for (size_t t = 0; t < 1700; t++) /* exponents leave what an integer holds */
+    for (size_t t = 0; t < 1700; t++) /* exponents exceed the range of an integer */
         one.logits[(t * 4 + 3) * 3 + one.labels[one.offsets[3]]] = (double)-INFINITY;
     run_ctc(reference, &one, one.want, one.want_results);
     run_ctc(device, &one, one.got, one.got_results);
     check_status();
     CHECK(!one.want_results[0].is_infeasible && isinf(one.got_results[3].loss));
-    /* A path of 1700 steps: each rounds. */
+    /* A path of 1700 steps, each with a rounding. */
     compare(&one, 2e-4);
     free_batch(&one);
 }
@@ -337,8 +338,7 @@ static rows new_rows(size_t count, uint32_t width, uint64_t *random)
     r.got_losses = room(count * sizeof(double));
     r.states = room(count * sizeof(uint32_t));
     for (size_t i = 0; i < count * width; i++)
-        r.logits[i] =
-            below(random, 4) == 0 ? 4 : near_zero(random, 4); /* the greatest more than once */
+        r.logits[i] = below(random, 4) == 0 ? 4 : near_zero(random, 4); /* repeated maximum */
     for (size_t i = 0; i < count; i++)
         r.states[i] = below(random, 5) == 0 ? UINT32_MAX : below(random, width);
     return r;

@@ -1,4 +1,5 @@
-/* The scale of a loss: where it begins, how it falls and grows, and what a checkpoint may bring. */
+/* unit_train_loss_scale.c: the scale of a loss: its start, how it falls and grows, and values from
+ * a checkpoint. */
 #include <math.h>
 
 #include "run/loss_scale.h"
@@ -25,7 +26,7 @@ static void test_falls_to_one(void)
         CHECK(spsh__loss_scale_step(&s, SPSH__FP16, false));
         CHECK(s.scale == ldexp(1, i));
     }
-    CHECK(!spsh__loss_scale_step(&s, SPSH__FP16, false)); /* no lower one would help */
+    CHECK(!spsh__loss_scale_step(&s, SPSH__FP16, false)); /* a lower scale would not help */
     CHECK(s.scale == 1);
 }
 
@@ -35,7 +36,7 @@ static void test_grows(void)
     for (uint64_t i = 1; i < SPSH__LOSS_SCALE_GOOD; i++)
         CHECK(!spsh__loss_scale_step(&s, SPSH__FP16, true));
     CHECK(s.scale == 4);
-    CHECK(spsh__loss_scale_step(&s, SPSH__FP16, false)); /* and all that was good is forgotten */
+    CHECK(spsh__loss_scale_step(&s, SPSH__FP16, false)); /* and the count of good steps is reset */
     CHECK(s.scale == 2 && s.good_steps == 0);
     for (uint64_t i = 0; i < SPSH__LOSS_SCALE_GOOD; i++)
         CHECK(!spsh__loss_scale_step(&s, SPSH__FP16, true));

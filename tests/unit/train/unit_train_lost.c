@@ -1,5 +1,5 @@
-/* Learners that others outlive: in a simulation, where one or two are killed at any time of a run
- * of leases, pauses and a free strategy. */
+/* unit_train_lost.c: a simulation that kills one or two learners at any time of a run of leases,
+ * barriers, and a strategy with a model per learner. */
 #include <math.h>
 
 #include "runtime/comm_sub.h"
@@ -21,7 +21,7 @@ typedef struct learner {
     spsh__leases *leases;
     spsh__comm *living;
     const struct world *world;
-    uint32_t learners; /* as the last pause said */
+    uint32_t learners; /* since the last barrier */
     float model[ELEMENTS];
     bool has_ended;
 } learner;
@@ -214,7 +214,7 @@ static void close_learner(const world *w, learner *l)
         w->backend->ops->free_fn(w->backend, buffers[i]);
 }
 
-/* How long it took. */
+/* Return the duration of the run. */
 static uint64_t run(world *w, const char *strategy, const spsh__sim_fault *faults, uint32_t count,
                     spsh_status *ret_status, spsh_error *err)
 {
@@ -256,7 +256,7 @@ static bool is_same(const void *a, const void *b)
     return memcmp(a, b, ELEMENTS * sizeof(float)) == 0;
 }
 
-/* All of them, with one model; of the dead nothing was left. */
+/* All survivors have ended with one model. The dead learner left nothing. */
 static bool is_ended_by(const world *w, uint32_t living)
 {
     uint32_t ended = 0;
@@ -343,7 +343,7 @@ static void test_without_rank_0_there_is_no_run(void)
 typedef struct hearing {
     spsh__sim *sim;
     bool is_sub;
-    uint32_t heard[3]; /* by learner 0, of each */
+    uint32_t heard[3]; /* reports to learner 0 about each learner */
 } hearing;
 
 static spsh_status hear(void *user, const spsh__message *m, spsh_error *err)
@@ -370,7 +370,8 @@ static spsh_status hear_all(void *user, uint32_t number, spsh_error *err)
     return number == 0 ? rc : SPSH_OK;
 }
 
-/* Once, however often one is killed; a sub-runtime, of those that it knows. */
+/* A loss is reported once, however often the learner is killed. A sub-runtime reports only its own
+ * learners. */
 static void test_a_loss_is_told_once(void)
 {
     static const spsh__sim_fault kills[] = {
@@ -418,7 +419,7 @@ static spsh_status sum_alone(void *user, uint32_t number, spsh_error *err)
     return rc;
 }
 
-/* All whose messages have not come are missing, among those that a learner knows, too. */
+/* All ranks without a message are missing, even if a learner knows them. */
 static void test_all_are_named(void)
 {
     const spsh__sim_options options = {

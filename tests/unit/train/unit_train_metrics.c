@@ -1,4 +1,5 @@
-/* Metrics of a run: lines and event files, what a resume cuts off, full disks. */
+/* unit_train_metrics.c: metrics of a run: lines and event files, lines that a resume removes, full
+ * disks. */
 
 #include <glob.h>
 #include <jansson.h>
@@ -239,8 +240,8 @@ static void test_start_tells_what_was_lost(void)
     test_remove_tree(folder);
 }
 
-/* Every call fails once, or stops short: the lines that are there are whole, and those that were
- * acknowledged are there. */
+/* Every call fails once, or stops short. All lines in the file are whole, and include all
+ * acknowledged lines. */
 static void test_full_disk(void)
 {
     for (uint64_t fail_at = 0;; fail_at++) {
@@ -308,7 +309,7 @@ static void test_crc(void)
     CHECK_U64(spsh__crc32c("", 0), 0);
 }
 
-/* By the bytes: what TensorBoard's readers take apart. */
+/* The bytes of an event file, as TensorBoard's readers parse them. */
 static void test_event_bytes(void)
 {
     make_folder();
@@ -320,7 +321,8 @@ static void test_event_bytes(void)
         {"far",  1e300      }
     };
     CHECK(spsh__event_file_put(file, 1.5e9, 300, scalars, 3, NULL) == SPSH_OK);
-    CHECK(spsh__event_file_put(file, 1.5e9, 301, scalars + 1, 2, NULL) == SPSH_OK); /* nothing */
+    CHECK(spsh__event_file_put(file, 1.5e9, 301, scalars + 1, 2, NULL) ==
+          SPSH_OK); /* writes nothing */
     spsh__event_file_close(file);
     /* wall_time 1.5e9; step 300 = ac 02 */
     static const uint8_t time_bytes[] = {0x09, 0, 0, 0, 0xc0, 0x0b, 0x5a, 0xd6, 0x41};
@@ -361,7 +363,7 @@ static void test_long_tags(void)
     spsh__event_file *file = NULL;
     char tag[400];
     memset(tag, 'x', sizeof(tag));
-    memcpy(tag + SPSH__EVENT_TAG_MAX - 1, "\xc3\xa4", 2); /* is cut off whole */
+    memcpy(tag + SPSH__EVENT_TAG_MAX - 1, "\xc3\xa4", 2); /* the character is removed as a whole */
     tag[sizeof(tag) - 1] = '\0';
     spsh__scalar scalars[SPSH__EVENT_SCALARS_MAX + 1];
     for (size_t i = 0; i < SPSH__EVENT_SCALARS_MAX + 1; i++)
@@ -382,7 +384,7 @@ static void test_long_tags(void)
 
 static void test_live_line(void)
 {
-    (void)setlocale(LC_NUMERIC, "C"); /* the locale of the host decides about messages */
+    (void)setlocale(LC_NUMERIC, "C"); /* messages depend on the locale of the host program */
     char text[160];
     spsh__step_facts facts = facts_of(4);
     facts.left_s = (double)NAN;

@@ -1,7 +1,7 @@
-/* unit_train_model.c: shapes and counts of the models, their arenas and beginnings, what a batch
- * may be, and whether backward is the derivative of forward.
+/* unit_train_model.c: shapes and counts of the models, their arenas and initial values, and valid
+ * batches. The test also checks that backward is the derivative of forward.
  *
- * The last in doubles, by central differences of the whole model with its loss.
+ * That check uses doubles, and central differences of the whole model with its loss.
  */
 #include <math.h>
 
@@ -11,7 +11,7 @@
 
 enum { BATCH = 3, BATCH_MAX = 4, FRAMES_MAX = 16, OUT_MAX = 512 };
 
-/* ---- a backend that only counts: models of any size open in no memory */
+/* ---- a backend that only counts: models of any size need no memory */
 
 static char nothing[256];
 
@@ -184,7 +184,7 @@ static void test_refused_shapes(void)
         {offsetof(spsh__model_shape, layers),        17     },
         {offsetof(spsh__model_shape, hidden),        0      },
         {offsetof(spsh__model_shape, hidden),        16385  },
-        {offsetof(spsh__model_shape, lookahead),     20     }, /* both directions see it all */
+        {offsetof(spsh__model_shape, lookahead),     20     }, /* both directions see all frames */
         {offsetof(spsh__model_shape, bottleneck),    256    },
         {offsetof(spsh__model_shape, outputs),       1      },
         {offsetof(spsh__model_shape, outputs),       4194305},
@@ -332,7 +332,7 @@ static double difference(rig *r, uint64_t element, double value)
     return (loss[0] - loss[1]) / (2 * h);
 }
 
-enum { TRIES = 4 }; /* elements of a slice */
+enum { TRIES = 4 }; /* elements per slice */
 
 static void check_gradients(const spsh__model_shape *shape, const char *name)
 {
@@ -508,7 +508,8 @@ static void test_evaluation_is_of_one(void)
     close_rig(&r);
 }
 
-/* Utterances without frames, and a batch of nothing else, are computed and learn nothing. */
+/* Utterances without frames, and a batch of only such utterances, are computed and train nothing.
+ */
 static void test_no_frames(void)
 {
     rig r;
@@ -610,7 +611,7 @@ static void test_threads_change_no_bit(void)
 typedef struct witness {
     const rig *r;
     uint32_t next;
-    double *seen; /* the arena as buckets were called complete */
+    double *seen; /* the arena when each bucket was reported complete */
 } witness;
 
 static void see_bucket(void *user, uint32_t bucket)
@@ -654,7 +655,7 @@ static void test_buckets_are_complete(void)
     check_buckets(&shape, 4);
 }
 
-/* ---- beginnings and ends */
+/* ---- initial values and limits */
 
 static void test_init(void)
 {
@@ -774,8 +775,8 @@ static double *logits_of(rig *r, spsh__model *model, uint64_t *ret_count)
     return read_all(r, logits, *ret_count);
 }
 
-/* Borrows weights and statistics, shares the memory of layers: the same bits come out, again when
- * it is done a second time with another batch between. */
+/* A forward model borrows weights and statistics, and shares the memory of layers. Its bits are the
+ * same, also the second time with another batch in between. */
 static void check_forward(const spsh__model_shape *shape)
 {
     rig r;
@@ -784,7 +785,7 @@ static void check_forward(const spsh__model_shape *shape)
     spsh__model *reader = NULL;
     uint64_t count = 0;
     REQUIRE(spsh__model_open_forward(r.backend, shape, &limits, r.model, &reader, NULL) == SPSH_OK);
-    (void)forward(&r, true); /* statistics move on */
+    (void)forward(&r, true); /* the statistics change */
     double *want = logits_of(&r, r.model, &count);
     for (int again = 0; again < 2; again++) {
         double *found = logits_of(&r, reader, &count);
@@ -799,7 +800,7 @@ static void check_forward(const spsh__model_shape *shape)
         count = (uint64_t)spsh__model_out_frames(r.model, r.frames) * r.batch * shape->outputs;
     }
     CHECK(spsh__model_gradients(reader).data == NULL);
-    spsh__model_close(reader); /* not the weights */
+    spsh__model_close(reader); /* the weights stay */
     double *still = logits_of(&r, r.model, &count);
     CHECK(memcmp(still, want, count * sizeof(*want)) == 0);
     free(still);
@@ -812,7 +813,7 @@ static void test_forward_alone(void)
     spsh__model_shape shape = small_ds2();
     for (shape.layers = 1; shape.layers <= 4; shape.layers++)
         check_forward(&shape);
-    shape.hidden = 40; /* wider than what convolutions give */
+    shape.hidden = 40; /* wider than the output of the convolutions */
     check_forward(&shape);
     shape.is_bidirectional = false;
     check_forward(&shape);

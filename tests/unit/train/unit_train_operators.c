@@ -1,6 +1,6 @@
-/* unit_train_operators.c: gradients of all operators by finite differences, in double; `cpu`
- * against `reference` on each instruction set; `cpu` on one, two and five threads; what operators
- * do at the edges. */
+/* unit_train_operators.c: gradients of all operators by finite differences, in double. `cpu` is
+ * compared with `reference` on each instruction set, and on one, two, and five threads. Also edge
+ * cases of the operators. */
 #include <math.h>
 
 #include "backend_cpu/cpu.h"
@@ -117,8 +117,8 @@ static void test_gradients(void)
 /* ----------------------------------------------------------------------------- one against another
  */
 
-/* Float's error grows with the sums that a value is of: it is measured against the greatest value
- * of its array. */
+/* Float's error grows with the length of a value's sum, so it is relative to the largest value of
+ * its array. */
 static void compare_part(const operator_case *c, const double *got, const double *want,
                          size_t count)
 {
@@ -178,7 +178,7 @@ static void test_cpu_is_reference(void)
     spsh__backend_close(reference);
 }
 
-/* Twice on the same threads, then on others: the same bits. */
+/* Twice on the same threads, then on others: identical bits. */
 static void test_bits_of_any_threads(void)
 {
     static const uint32_t threads[] = {1, 1, 2, 5};
@@ -200,7 +200,7 @@ static void test_bits_of_any_threads(void)
 /* ----------------------------------------------------------------------------- edges */
 
 static const char *const backend_names[] = {"reference", "cpu"};
-static spsh__backend *edge; /* the backend that an edge is tried on */
+static spsh__backend *edge; /* backend under test */
 
 static spsh__backend_buffer with_values(const double *values, size_t count)
 {
@@ -240,7 +240,7 @@ static void edge_memory(void)
     edge->ops->free_fn(edge, (spsh__backend_buffer){NULL, false});
 }
 
-/* keep 0: what c holds, a NaN too, is not read. */
+/* keep 0: the content of c, even a NaN, is not read. */
 static void edge_gemm_keep(void)
 {
     const double a[2] = {2, 3}, b[2] = {5, 7}, c[1] = {(double)NAN}, want[1] = {31};
@@ -254,7 +254,7 @@ static void edge_gemm_keep(void)
     edge->ops->free_fn(edge, g.b);
 }
 
-/* At 0 and at the limit there is no gradient; in place is fine; a NaN is not hidden. */
+/* At 0 and at the limit the gradient is 0. In-place use is allowed. A NaN stays a NaN. */
 static void edge_clip(void)
 {
     const double x[6] = {-1, 0, 0.5, 20, 21, (double)NAN}, dy[6] = {1, 2, 3, 4, 5, 6};
@@ -283,7 +283,7 @@ static void edge_norm(void)
     spsh__norm_state state = {with_values(one, 1), with_values(half, 1), with_values(NULL, 1),
                               with_values(one, 1), with_values(NULL, 1), with_values(NULL, 1)};
     edge->ops->norm_forward_fn(edge, &s, none, true, &state, &io);
-    for (size_t i = 0; i < 3; i++) { /* nothing counts: the running ones stay 0 and 1 */
+    for (size_t i = 0; i < 3; i++) { /* nothing counts: the running values stay 0 and 1 */
         double got = 7;
         edge->ops->read_f64_fn(edge, &got, spsh__at(edge->ops, io.y, i), 1);
         CHECK(got == 0);
@@ -349,8 +349,7 @@ static void edge_cross_entropy(void)
     check_values(c.logits, want, 6);
 }
 
-/* Infeasible, empty without frames, a NaN that is not learnt from: losses, and no gradient at all.
- */
+/* Losses of infeasible, empty, and NaN utterances without a gradient. */
 static void edge_ctc(void)
 {
     const uint32_t labels[4] = {1, 1, 1, 2}, offsets[4] = {0, 2, 2, 4}, lengths[3] = {2, 0, 2};
@@ -442,7 +441,7 @@ static void test_every_allocation_failure(void)
     }
 }
 
-/* Scratch grows to the largest shape; a shape that was seen takes nothing. */
+/* Scratch grows to the largest shape. A shape that was used before allocates nothing. */
 static void test_second_time_takes_nothing(void)
 {
     for (size_t i = 0; i < sizeof(backend_names) / sizeof(backend_names[0]); i++) {
@@ -482,7 +481,7 @@ TEST_MAIN(unit_train_operators)
 {
     const bool is_whole = !test_wants_races(argc, argv);
     seed = test_seed(7);
-    if (is_whole) /* what threads do is the same in test_bits_of_any_threads */
+    if (is_whole) /* test_bits_of_any_threads covers threads */
         RUN(test_gradients);
     RUN(test_edges);
     RUN(test_unknown_backend);

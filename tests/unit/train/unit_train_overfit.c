@@ -1,6 +1,6 @@
-/* unit_train_overfit.c: eight utterances are learnt by heart: after some hundred steps the greedy
- * transcript of each is its label, letter for letter, the empty one too; and the way there has the
- * same bits with one thread and with three.
+/* unit_train_overfit.c: the model memorizes eight utterances. After some hundred steps, the greedy
+ * transcript of each equals its label, also of the empty one. Training has identical bits with one
+ * thread and with three.
  */
 #include "model/model.h"
 #include "spsh_test.h"
@@ -109,7 +109,7 @@ static double step(learner *l)
     return loss;
 }
 
-/* The best symbol of each frame, repeats as one, without blanks. */
+/* Take the best symbol of each frame, merge repeats, and remove blanks. */
 static bool is_right(const learner *l, const float *logits, uint32_t n)
 {
     uint32_t count = l->offsets[n], before = 0;

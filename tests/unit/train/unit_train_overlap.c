@@ -10,11 +10,11 @@
 #include "strategy/strategy.h"
 
 #define RANKS    2
-#define PART     16384u /* elements of a bucket that are a rank's */
+#define PART     16384u /* elements of a bucket that belong to a rank */
 #define BUCKETS  2
 #define STEPS    3
 #define LONG_MS  60000
-#define LIMIT_NS UINT64_C(30000000000) /* else it never goes */
+#define LIMIT_NS UINT64_C(30000000000) /* longer than this: it never goes */
 
 static char folder[64];
 
@@ -80,7 +80,7 @@ static uint64_t sent_bytes(const rank *r)
     return __atomic_load_n(&r->learner.comm->sent_bytes, __ATOMIC_RELAXED) - r->begin_bytes;
 }
 
-/* As a long layer does, and nothing else. */
+/* Compute as a long layer does, and nothing else. */
 static void compute_until_sent(const rank *r, uint64_t bytes)
 {
     const uint64_t begin_ns = spsh__now_ns();
@@ -103,7 +103,7 @@ static void make_step(rank *r, uint32_t step)
         for (uint64_t i = s->offset; i < s->offset + s->count; i++)
             gradients[i] = value_of(step, r->rank, i);
         REQUIRE(ops->on_bucket_fn(r->strategy, r->rank, b, NULL) == SPSH_OK);
-        /* the other one's part as a piece, and the own one's sum */
+        /* the other rank's part as a piece, and the sum of the own part */
         compute_until_sent(r, (b + 1) * 2 * PART * sizeof(float));
     }
     REQUIRE(ops->after_backward_fn(r->strategy, &row, &total, 1, NULL) == SPSH_OK);

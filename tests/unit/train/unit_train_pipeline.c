@@ -1,6 +1,6 @@
-/* A model in stages against one process that has all of it: the same micro-batches give the same
- * bits, of weights, statistics, totals and the gradients' norm. Stages are threads that are
- * processes to each other, over TCP.
+/* unit_train_pipeline.c: a model in stages, compared with one process that has the whole model. The
+ * same micro-batches give identical weights, statistics, totals, and gradient norms. Stages are
+ * threads that act as processes, over TCP.
  */
 #include <math.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@ typedef struct run_kind {
     uint32_t stages, leaves;
     bool is_plain; /* without pipeline_parallel.h */
     const uint32_t *cuts;
-    uint32_t dies; /* the stage that ends in the second step; 0: none (the first one stays) */
+    uint32_t dies; /* stage that ends in the second step; 0: none (the first stage stays) */
 } run_kind;
 
 typedef struct outcome { /* results of all stages together */
@@ -46,7 +46,7 @@ typedef struct learner {
     spsh__strategy *strategy;
     spsh__learner learner;
     spsh__slice *buckets;
-    uint32_t leaf; /* in backward */
+    uint32_t leaf; /* micro-batch in the backward pass */
     double rows[LEAVES][2];
     spsh_status status;
     spsh_error error;
@@ -100,7 +100,7 @@ static void make_batch(const run_kind *k, uint64_t step, uint32_t leaf, micro_ba
     b->batch.lengths = b->lengths;
 }
 
-/* The second step has an empty leaf in its middle, the third one ends early. */
+/* The second step has an empty micro-batch in its middle. The third step ends early. */
 static bool is_empty(uint64_t step, uint32_t leaf)
 {
     return step == 1 && leaf == 1;
@@ -195,7 +195,7 @@ static spsh_status put_leaf(learner *l, uint32_t leaf, spsh_error *err)
     return rc;
 }
 
-/* Clipped: so the norm's last bit is the weights', too. */
+/* Clip, so that the last bit of the norm affects the weights, too. */
 static void update(learner *l, double square_sum)
 {
     const spsh__sgd sgd = {.rate = 0.05};
@@ -278,7 +278,7 @@ static spsh_status open_plain(learner *l, spsh_error *err)
     return SPSH_OK;
 }
 
-/* This stage's part of the outcome. */
+/* Store this stage's part of the outcome. */
 static void hand_in(const learner *l)
 {
     const spsh__learner *in = &l->learner;
@@ -506,7 +506,7 @@ static void test_doubles_and_wide_layers_are_so_too(void)
     compare(padding, 2);
 }
 
-/* Wherever it is cut. */
+/* For any cut. */
 static void test_cuts_are_as_given(void)
 {
     const spsh__model_shape shapes[] = {ds2(), hybrid()};
@@ -566,7 +566,7 @@ static double dearest(const double *works, uint32_t blocks, const uint32_t *firs
     return most;
 }
 
-/* Against all ways to cut. */
+/* Compared with all ways to cut. */
 static void test_stages_are_balanced(void)
 {
     enum { BLOCKS = 7 };
@@ -587,7 +587,7 @@ static void test_stages_are_balanced(void)
     }
 }
 
-/* A clock that goes by one where all operations take 1: the step's length. */
+/* Length of a step if each operation takes 1. */
 static uint32_t simulate(uint32_t stages, uint32_t leaves)
 {
     uint32_t forward_at[STAGES_MAX][LEAVES + 1], backward_at[STAGES_MAX][LEAVES + 1];

@@ -29,7 +29,7 @@ typedef struct learner {
     spsh__slice bucket;
     spsh_status status;
     spsh_error error;
-    float result[ELEMENTS]; /* what it ended with */
+    float result[ELEMENTS]; /* final model */
 } learner;
 
 struct world {
@@ -37,7 +37,7 @@ struct world {
     const char *strategy;
     spsh__strategy_options options;
     bool is_recorded;
-    uint32_t leaver; /* goes without a word in the midst of it; NOBODY */
+    uint32_t leaver; /* exits without a message in the middle of the run; NOBODY */
     double rate;
     float shared[ELEMENTS];
     learner learners[LEARNERS];
@@ -230,7 +230,7 @@ static void run(world *w)
     }
 }
 
-/* All go to the mean of the minima. */
+/* All learners reach the mean of the minima. */
 static void test_they_come_to_the_minimum(void)
 {
     static const char *const names[] = {"dpsgd-ring",    "d1-model", "adpsgd-fixed",
@@ -257,8 +257,8 @@ static void test_they_come_to_the_minimum(void)
     }
 }
 
-/* Its connections end; the others make their steps, come to an end of their exchanges, and to their
- * mean. */
+/* The connections of one learner end. The others make their steps, finish their exchanges, and
+ * reach their mean. */
 static void test_one_goes(void)
 {
     static const char *const names[] = {"adpsgd-fixed", "adpsgd-random", "ps-async"};
@@ -302,7 +302,7 @@ static void replay(world *w)
     spsh__replay_close(again);
 }
 
-/* No two runs are alike; a record's replay is its run, to the bit. */
+/* No two runs are equal. The replay of a record equals its run, to the bit. */
 static void test_a_recorded_run_is_replayed(void)
 {
     static const char *const names[] = {"adpsgd-random", "adpsgd-fixed", "ps-async", "dpsgd-ring"};
@@ -416,7 +416,8 @@ static void *exchange_once(void *user)
     return NULL;
 }
 
-/* Where all have settled, all is mixed: of two learners each has a quarter of their difference. */
+/* After all have settled, all exchanges are complete: each of two learners has moved by a quarter
+ * of their difference. */
 static void test_who_has_answered_has_mixed(void)
 {
     static const char *const names[] = {"adpsgd-fixed", "adpsgd-random"};
@@ -453,7 +454,7 @@ static bool has_any(void *user)
     return *(const uint32_t *)user > 0;
 }
 
-/* As soon as both are there. */
+/* Exit as soon as both ranks are connected. */
 static void *go_at_once(void *user)
 {
     uint8_t byte = 0;
@@ -502,7 +503,7 @@ static void *be_silent(void *user)
     return NULL;
 }
 
-/* Memory that knows what of it was not given back. */
+/* An allocator that tracks the blocks that are not freed. */
 static struct {
     pthread_mutex_t lock;
     void *blocks[1000];
@@ -538,7 +539,7 @@ static void give_back(void *user, void *memory)
 
 static const spsh_allocator keeper = {keep, give_back, NULL};
 
-/* How many were left; gives them back. */
+/* Return the number of blocks that are left, and free them. */
 static uint32_t count_kept(void)
 {
     uint32_t count = 0;

@@ -12,8 +12,8 @@
 
 enum { ASK = 1, ANSWER = 2, BYE = 3, APPLY = 1, POST = 2, WAIT = 3 };
 
-/* Learners that pull at each other's numbers while they make them larger: no order of it has the
- * result of another. */
+/* Learners that read each other's numbers while they increase them. Each order of the reads has a
+ * different result. */
 typedef struct puller {
     spsh__runtime *runtime;
     double parts[PARTS];
@@ -26,8 +26,8 @@ typedef struct world {
     spsh__record_options record;
     puller pullers[LEARNERS];
     spsh__comm *comms[LEARNERS];
-    uint64_t steps;            /* each is to do */
-    spsh__sim_body_fn body_fn; /* what each does */
+    uint64_t steps;            /* steps per learner */
+    spsh__sim_body_fn body_fn; /* body of each learner */
 } world;
 
 static spsh_status serve(void *user, const spsh__message *m, spsh_error *err)
@@ -123,7 +123,7 @@ static spsh_status pull(void *user, uint32_t learner, spsh_error *err)
     world *w = (world *)user;
     puller *p = &w->pullers[learner];
     double read[PARTS] = {1, 2, 3};
-    uint64_t state = learner; /* a replay draws others: notes are what counts */
+    uint64_t state = learner; /* a replay draws other numbers, so only notes count */
     if (strcmp(p->runtime->ops->name, "replay") == 0)
         state = 1000;
     spsh_status rc = SPSH_OK;
@@ -147,7 +147,8 @@ static bool has_one(void *user)
     return ((const puller *)user)->gone == 1;
 }
 
-/* Learner 0 posts to learner 1 at once, which hears it when it has received what learner 2 sends.
+/* Learner 0 posts to learner 1 at once. Learner 1 serves the message after it has received one from
+ * learner 2.
  */
 static spsh_status listen_late(void *user, uint32_t learner, spsh_error *err)
 {
@@ -178,7 +179,7 @@ static void open_world(world *w)
     w->record = (spsh__record_options){spsh_allocator_default(), spsh_io_default(), w->folder, 77};
 }
 
-/* In a simulation whose times are drawn. */
+/* Record in a simulation with random times. */
 static void record(world *w, const spsh__sim_fault *fault)
 {
     spsh__sim *sim = NULL;
@@ -280,7 +281,7 @@ static void test_other_programs_are_told_from_it(void)
     spsh_error err = SPSH_ERROR_INIT;
     open_world(&w);
     record(&w, NULL);
-    w.steps = STEPS - 1; /* there are marks left */
+    w.steps = STEPS - 1; /* marks are left over */
     CHECK(replay(&w, &err) == SPSH_E_MISMATCH);
     CHECK(strstr(err.message, "does something else than its record says") != NULL);
     w.steps = STEPS;

@@ -84,7 +84,7 @@ static void layer_close(const layer *l)
     l->b->ops->free_fn(l->b, l->reserve);
 }
 
-/* Two of one kind. */
+/* Open two equal layers. */
 static void pair_open(layer pair[2], spsh__backend *b, const spsh__rnn_shape *s,
                       bool has_two_biases)
 {
@@ -98,7 +98,7 @@ static void pair_close(const layer pair[2])
         layer_close(&pair[i]);
 }
 
-/* Numbers around 0: weights as large as a trained layer's. */
+/* Random numbers around 0. Weights are as large as in a trained layer. */
 static void write_random(const layer *l, spsh__backend_buffer to, size_t count, double size)
 {
     double *values = malloc((count + 1) * sizeof(double));
@@ -185,7 +185,7 @@ static void check_status(spsh__backend *b)
     }
 }
 
-/* Greatest difference, as a part of the greatest value. */
+/* Largest difference, relative to the largest value. */
 static double difference(const double *one, const double *right, size_t count)
 {
     double most = 0, largest = 0;
@@ -225,7 +225,8 @@ static double same(void)
     return twin != NULL ? 0 : 2e-2;
 }
 
-/* ------------------------------------------------------------------------------------- all rungs
+/* ------------------------------------------------------------------------------------- all
+ * fallbacks
  */
 
 static spsh__backend *open_backend(spsh__precision precision, bool is_deterministic)
@@ -244,10 +245,10 @@ static spsh__backend *open_backend(spsh__precision precision, bool is_determinis
     return b;
 }
 
-/* Frames, batch, inputs, hidden: one of everything; no multiples of anything; more utterances than
- * are multiplied at once; two blocks of which one is not full; what cuDNN's persistent layers take,
- * as it is and only wider; more than a tile's columns. And for a device, where it is no matter of
- * minutes: more depth than a warp asks for at once, and a layer of DeepSpeech 2. */
+/* Frames, batch, inputs, hidden: all 1; no multiples; more utterances than are multiplied at once;
+ * two blocks, one incomplete; two shapes for cuDNN's persistent layers, directly and padded; more
+ * than the columns of a tile. Only for a real device, because they would take minutes in the host
+ * emulation: more depth than a warp loads at once, and a layer of DeepSpeech 2. */
 static const spsh__rnn_shape shapes[] = {
     {SPSH__CELL_LSTM, 1, 1,  1,   1   },
     {SPSH__CELL_LSTM, 3, 2,  5,   7   },
@@ -327,7 +328,7 @@ static void test_shape(spsh__backend *b, spsh__backend *reference, const spsh__r
     write_outputs(&right);
     forward(&right);
     backward(&right);
-    copy_inputs(&right, &rounded); /* it uses dy up */
+    copy_inputs(&right, &rounded); /* backward overwrites dy */
     for (int rung = SPSH__RNN_AUTO; rung < SPSH__RNN_RUNGS; rung++)
         test_layer(b, &right, (spsh__rnn_rung)rung, tolerance);
     layer_close(&right);
@@ -407,7 +408,7 @@ static void do_segment(spsh__backend *b, const layer both[2])
     check_status(b);
 }
 
-/* The third time it is a graph's launch; inputs are others each time, in the same memory. */
+/* The third run launches a graph. The inputs differ each time, in the same memory. */
 static void test_segments(spsh__rnn_rung rung, spsh__precision precision)
 {
     spsh__backend *b = open_backend(precision, false);
@@ -464,7 +465,7 @@ static void test_reserve(void)
     spsh__backend_close(b);
 }
 
-/* --------------------------------------------------------------------------- what is ruled out */
+/* --------------------------------------------------------------------------- excluded fallbacks */
 
 static void check_choice(spsh__backend *b, const spsh__rnn_shape *s, spsh__rnn_rung asked,
                          spsh__rnn_rung rung)
@@ -491,7 +492,7 @@ static void test_refusals(void)
     CHECK_STR(text, "LSTM of 32 units, 128 inputs: cudnn-persistent, not persistent (the device "
                     "has no cooperative grids)");
     s.frames++;
-    check_choice(b, &s, SPSH__RNN_AUTO, SPSH__RNN_CUDNN_PERSISTENT); /* not asked again */
+    check_choice(b, &s, SPSH__RNN_AUTO, SPSH__RNN_CUDNN_PERSISTENT); /* not queried again */
     CHECK(!spsh__cuda_rnn_news(b, text, sizeof(text)));
     s.batch++;
     check_choice(b, &s, SPSH__RNN_PERSISTENT, SPSH__RNN_CUDNN);
@@ -520,7 +521,7 @@ static void test_deterministic(void)
     spsh__backend_close(b);
 }
 
-/* In deterministic mode to the bit, whatever came before. */
+/* Deterministic mode gives identical bits, whatever ran before. */
 static void test_same_bits(spsh__precision precision, const spsh__rnn_shape *s)
 {
     spsh__backend *b = open_backend(precision, true);
@@ -537,7 +538,7 @@ static void test_same_bits(spsh__precision precision, const spsh__rnn_shape *s)
     spsh__backend_close(b);
 }
 
-/* Nothing to do, and buffers that are of another kind than the precision has. */
+/* Empty shapes, and buffers of another type than the precision. */
 static void test_edges(void)
 {
     spsh__backend *b = open_backend(SPSH__FP32, false);

@@ -88,7 +88,7 @@ static void test_recognises(void)
     }
     CHECK_I64(spsh_recogniser_transcribe(recogniser, quiet, 16000, 8000, &text, NULL), SPSH_OK);
     (void)fflush(NULL);
-    const pid_t child = fork(); /* the backend's threads are not there */
+    const pid_t child = fork(); /* the backend's threads do not exist here */
     REQUIRE(child >= 0);
     if (child == 0) {
         char *again = NULL;

@@ -56,7 +56,7 @@ static history read_history(const char *folder)
     return h;
 }
 
-/* Small ones, for the twin's time. */
+/* Small features, to save time in the host emulation. */
 #define FEATURES "features=kaldi-fbank,mel_count=12,hop_us=4000,window_us=8000"
 
 static void set(kit_run *run, const char *override)
@@ -162,7 +162,7 @@ static void test_weights_that_stay(void)
 {
     static const struct {
         const char *name, *precision, *of, *changes[2];
-        double loss, norm, statistics; /* that are allowed */
+        double loss, norm, statistics; /* allowed differences */
     } rows[] = {
         {"s-fp32",   "fp32", "s-cpu",        {NULL},                               1e-5,    1e-3, 1e-5  },
         {"s-tf32",   "tf32", "s-cpu",        {NULL},                               0x1p-11, 0.1,  0x1p-9},
@@ -239,7 +239,7 @@ static void test_weights_that_learn(void)
                difference(&changed, &want, 1), grown[i], want.count);
     }
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        /* A real device's convolutions and exponentials are others, too. */
+        /* Convolutions and exponentials of a real device differ, too. */
         const bool is_of_halves = rows[i].is_of_halves || twin == NULL;
         kit_run run = on_cuda(rows[i].name, rows[i].precision);
         const history got = run_curve(&run, changes);
@@ -254,11 +254,11 @@ static void test_weights_that_learn(void)
     const history got = run_curve(&run, changes);
     const double last = mean_of_last(&got, 16), last_of_cpu = mean_of_last(&want, 16);
     printf("c-fp16: %.3f are the last 16 losses, %.3f the CPU's\n", last, last_of_cpu);
-    CHECK(fabs(last - last_of_cpu) <= 0.2 * last_of_cpu); /* a dozen steps were left out */
+    CHECK(fabs(last - last_of_cpu) <= 0.2 * last_of_cpu); /* fp16 skipped a dozen steps */
     check_computed_there(&run);
 }
 
-/* States of frames, by two concatenated directions, of chunks that the host cuts. */
+/* Frame states, with two concatenated directions, on chunks that the host cuts. */
 static void test_frames(void)
 {
     char before[sizeof(kit_config)], text[KIT_TEXT_BYTES], data[600], alignments[600];
@@ -296,7 +296,7 @@ static void test_frames(void)
     memcpy(kit_config, before, sizeof(before));
 }
 
-/* fp16 begins with a scale that is too large: steps are left out until it fits. */
+/* fp16 begins with a scale that is too large. Steps are skipped until it fits. */
 static void test_overflow_at_first(void)
 {
     const history got = read_history("c-fp16");
@@ -313,7 +313,7 @@ static void test_overflow_at_first(void)
     CHECK(good > got.count / 2 && good < got.count);
 }
 
-/* ---- the same bits ---- */
+/* ---- identical bits ---- */
 
 static uint64_t die_at, whole_work; /* work count of the whole run "fp32" */
 
@@ -408,7 +408,7 @@ static void test_graphs_change_nothing(void)
     CHECK(strstr(run.log, "graphs on the device") == NULL);
 }
 
-/* A third of the records are of codec pcm: those are decoded on the device, the others before. */
+/* A third of the records use codec pcm. The device decodes these, the host the others. */
 static void test_decoded_there(void)
 {
     kit_run run = on_cuda("decoded", "train.precision=fp32");
@@ -442,7 +442,7 @@ static void test_goes_on_elsewhere(void)
     CHECK(difference(&got, &want, want.count) <= 5e-2);
 }
 
-/* Utterances of a caller, whose features are the host's. */
+/* Utterances of a caller, with features from the host. */
 static void check_transcribes(void)
 {
     static const int16_t quiet[12000];
@@ -474,14 +474,14 @@ static void test_evaluates(void)
     options.datasets = names;
     REQUIRE(spsh_evaluate(&options, &there, NULL) == SPSH_OK);
     check_transcribes();
-    twin->capability = 10; /* none that the backend takes */
+    twin->capability = 10; /* a capability that the backend rejects */
     REQUIRE(spsh_evaluate(&options, &here, NULL) == SPSH_OK);
     twin->capability = 90;
     CHECK_U64(here.utterances, there.utterances);
     CHECK(fabs(here.loss - there.loss) <= 3e-2 * here.loss && here.loss != there.loss);
 }
 
-/* ---- what goes wrong ---- */
+/* ---- failures ---- */
 
 static void test_no_device(void)
 {
@@ -518,7 +518,7 @@ static void test_no_device(void)
           NULL);
 }
 
-/* Without a device, too, if cuda is asked for by name. */
+/* Also without a device, if cuda is requested by name. */
 static void check_refused(const char *folder, const char *backend, const char *const *words)
 {
     spsh_train_estimate_options options = SPSH_TRAIN_ESTIMATE_OPTIONS_INIT;
@@ -670,7 +670,7 @@ static void find_twin(const char *program)
     twin = controls_fn();
 }
 
-/* Looked for by another process: see kill_run. */
+/* Another process looks for the device: see kill_run. */
 static bool is_device_there(void)
 {
     int status = 0;

@@ -17,11 +17,11 @@ static double loss_of_epoch(const char *log, int number)
     return loss;
 }
 
-static size_t stride; /* --fewer: three of the five, which have all that there is between them */
+static size_t stride; /* --fewer: three of the five models, which together have all features */
 
 static void test_models_learn(void)
 {
-    (void)setlocale(LC_NUMERIC, "C"); /* the locale of the host decides about messages */
+    (void)setlocale(LC_NUMERIC, "C"); /* messages depend on the locale of the host program */
     static const struct {
         const char *folder, *changes[4];
     } models[] = {

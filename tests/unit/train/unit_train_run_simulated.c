@@ -95,7 +95,7 @@ static void same_file(const char *first, const char *second, const char *name)
     free(b);
 }
 
-/* Updates that others' came before: of all steps' counts all but the first. */
+/* Number of stale updates: all counts of all steps except the first. */
 static uint64_t stale_updates(const char *folder)
 {
     static const char key[] = "\"staleness\":[";
@@ -219,7 +219,7 @@ static void test_times_are_the_clusters(void)
     REQUIRE(train_kit_run(&run) == SPSH_OK);
     CHECK(last_number("far", "\"step\"", "step_s") > 1);
     CHECK(last_number("far", "evaluation", "time") - last_number("far", "\"step\"", "time") < 0.5);
-    /* By the clock there: a save a second is one each two steps. */
+    /* By the simulated clock: one save per second is one save every two steps. */
     run = (kit_run){
         .folder = "saved",
         .simulate = "learners=2,step=250ms",
@@ -263,7 +263,7 @@ static void test_stopped_by_all_and_gone_on_with(void)
     CHECK_U64(run.result.samples, 2 * UTTERANCES);
     CHECK(last_number("stopped", "\"step\"", "time") > stopped);
     run = (kit_run){.folder = "stopped", .resume = true, .overrides = {"train.epochs=3"}};
-    CHECK_I64(train_kit_run(&run), SPSH_OK); /* by a process that is one learner */
+    CHECK_I64(train_kit_run(&run), SPSH_OK); /* resumed by a process with one learner */
     CHECK_U64(run.result.samples, 3 * UTTERANCES);
 }
 
@@ -310,7 +310,7 @@ TEST_MAIN(unit_train_run_simulated)
     test_temp_dir(base, sizeof(base));
     train_kit_make("");
     RUN(test_the_same_again);
-    if (test_wants_races(argc, argv)) { /* learners take turns: none but a loader's threads */
+    if (test_wants_races(argc, argv)) { /* learners take turns: only loader threads race */
         test_remove_tree(base);
         return TEST_RESULT();
     }

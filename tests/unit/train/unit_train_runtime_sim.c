@@ -1,4 +1,5 @@
-/* The simulation: links and deadlines to the nanosecond, faults, and that two runs are one. */
+/* unit_train_runtime_sim.c: the simulation: links and deadlines to the nanosecond, faults, and
+ * equal results of two runs. */
 #include "runtime/runtime_sim.h"
 
 #include <stdlib.h>
@@ -62,7 +63,7 @@ static void test_links_take_their_time(void)
     spsh__sim_close(sim);
 }
 
-/* All to one: its link takes one after the other. */
+/* All send to one: its link takes one message after the other. */
 static spsh_status flood(void *user, uint32_t learner, spsh_error *err)
 {
     spsh__sim *sim = (spsh__sim *)user;
@@ -89,7 +90,7 @@ static void test_a_link_is_shared_by_those_who_send_there(void)
     spsh__sim_close(sim);
 }
 
-/* A large message, then a small one, of a tag. */
+/* A large message, then a small one, with the same tag. */
 static spsh_status send_two_sizes(void *user, uint32_t learner, spsh_error *err)
 {
     spsh__sim *sim = (spsh__sim *)user;
@@ -137,7 +138,7 @@ static spsh_status give_up(void *user, uint32_t learner, spsh_error *err)
     for (uint32_t i = 0; i < 2; i++)
         CHECK(c->ops->receive_fn(c, 1 - learner, 9 - 2 * i, &given_up[i], 1, &in[i], err) ==
               SPSH_OK);
-    for (uint32_t i = 0; i < 2; i++) /* 0 gives up one at 1 ms, one at 6; 1 sends at 4 */
+    for (uint32_t i = 0; i < 2; i++) /* 0 gives up at 1 ms and 6 ms; 1 sends at 4 */
         CHECK(c->ops->wait_fn(c, in[1 - i], learner == 0 ? 1 + 4 * i : 2, NULL) == SPSH_E_TIMEOUT);
     for (uint8_t i = 1; i <= 2 && learner == 1; i++)
         CHECK(c->ops->send_fn(c, 0, 7, &i, 1, &handle, err) == SPSH_OK);
@@ -145,7 +146,7 @@ static spsh_status give_up(void *user, uint32_t learner, spsh_error *err)
         return SPSH_OK;
     for (int i = 0; i < 2; i++) {
         CHECK(c->ops->receive_fn(c, 1, 7, &found[i], 1, &in[i], err) == SPSH_OK);
-        CHECK(c->ops->done_fn(c, in[i])); /* it has come before it was asked for */
+        CHECK(c->ops->done_fn(c, in[i])); /* the message came before the receive was posted */
     }
     for (int i = 1; i >= 0; i--)
         CHECK(c->ops->wait_fn(c, in[i], 1000, err) == SPSH_OK);
@@ -161,7 +162,7 @@ static void test_what_is_given_up_takes_nothing(void)
     spsh__sim_close(sim);
 }
 
-/* A long one, a short one, a short one without time, a short one again. */
+/* A long wait, a short one, a short one without time, and a short one again. */
 static spsh_status hurry(void *user, uint32_t learner, spsh_error *err)
 {
     static const size_t sizes[] = {5000, 1, 1, 1};
@@ -182,7 +183,7 @@ static spsh_status hurry(void *user, uint32_t learner, spsh_error *err)
     return SPSH_OK;
 }
 
-/* The first to speak rests: its message is there at once. */
+/* The first learner rests after sending: its message arrives at once. */
 static spsh_status rest(void *user, uint32_t learner, spsh_error *err)
 {
     spsh__sim *sim = (spsh__sim *)user;
@@ -216,7 +217,7 @@ static void test_no_message_overtakes_another(void)
     spsh__sim_close(sim);
 }
 
-/* One ends it; the other sees at once that nothing it still does counts. */
+/* One learner ends the run. The other sees at once that its further work does not count. */
 static spsh_status end_all(void *user, uint32_t learner, spsh_error *err)
 {
     spsh__sim *sim = (spsh__sim *)user;
@@ -271,7 +272,7 @@ static bool has_three(void *user)
 
 static const spsh__mark here = {5, 0, 1};
 
-/* 1 computes 10 ms and posts after 1, 2 and 3 of them; 0 computes 20 ms, then waits. */
+/* 1 computes 10 ms and posts after 1, 2, and 3 ms; 0 computes 20 ms, then waits. */
 static spsh_status two_tasks(void *user, uint32_t learner, spsh_error *err)
 {
     counter *c = (counter *)user + learner;
@@ -468,8 +469,8 @@ static void test_a_seed_has_one_run(void)
     CHECK(run_chatter(2) != first);
 }
 
-/* Every allocation of opening and of a run fails once: an error, of the learner or of the one that
- * waits for it, and nothing is left. */
+/* Every allocation of opening and of a run fails once. The failing learner, or the one that waits
+ * for it, gets an error, and nothing leaks. */
 static void test_no_memory(void)
 {
     bool has_run = false;

@@ -1,4 +1,5 @@
-/* Planning: a cluster as text; what strategies do on it, by the numbers that they were made for. */
+/* unit_train_simulate.c: planning: parsing the description of a cluster, and the results of
+ * strategies in the cases that they were designed for. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -175,7 +176,7 @@ static void test_a_slow_learner(void)
     spsh_train_simulation_free(alike);
 }
 
-/* To and from every other learner a sum, or a model, in pieces. */
+/* Each learner sends a sum, or a model, to every other learner, in pieces, and receives one. */
 static void test_bytes_are_those_of_the_whole_model(void)
 {
     spsh_train_simulation *s =
@@ -243,7 +244,7 @@ static void test_a_seed_has_one_outcome(void)
     spsh_train_simulation_free(c);
 }
 
-/* The small model takes the time of the real one, and sends as much. */
+/* The small model takes the time of the real one, and sends the same bytes. */
 static void test_a_scaled_model_is_the_whole_one(void)
 {
     static const char *const names[] = {"allreduce", "dpsgd-ring",    "d1-model",
@@ -303,7 +304,7 @@ static void test_what_never_comes(void)
     spsh_train_simulation_free(link);
 }
 
-/* The one memory of all needs one node; nodes are learners of as many each. */
+/* `hogwild` needs one node, because it shares memory. `hierarchical` needs nodes of equal size. */
 static void test_strategies_of_other_clusters_say_so(void)
 {
     spsh_train_simulation *one = simulate("learners=4,node=4,step=1ms,weights=1M,steps=10");

@@ -52,7 +52,7 @@ static void collect(void *user, int32_t point)
     c->points[c->count++] = point;
 }
 
-/* In UTF-8, through a vocabulary of that form. */
+/* The text in UTF-8, normalized by a vocabulary of that form. */
 static const char *formed(const char *form, const char *text)
 {
     static char found[BYTES];
@@ -70,22 +70,23 @@ static void test_forms(void)
     CHECK_STR(formed("lower-1", "  Hello,\tWORLD!  "), "hello world");
     CHECK_STR(formed("lower-1", "Don\u2019t 'quote' rock''n'roll o'"), "don't quote rockn'roll o");
     CHECK_STR(formed("lower-1", "a - b\u2014c 3.5 %"), "a b c 3 5");
-    CHECK_STR(formed("lower-1", "I\u0307stanbul \u0130"), "istanbul i"); /* both forms of it */
+    CHECK_STR(formed("lower-1", "I\u0307stanbul \u0130"),
+              "istanbul i"); /* both forms of the letter */
     CHECK_STR(formed("lower-1", "STRASSE Stra\u00dfe"), "strasse stra\u00dfe");
     CHECK_STR(formed("lower-1", "E\u0301te\u0301 \u00c9"), "\u00e9t\u00e9 \u00e9");
     CHECK_STR(formed("lower-1", "so\u00adft a\u200bb"), "soft ab");
     CHECK_STR(formed("lower-1", "\ufb01 \uff21"), "fi a");
-    CHECK_STR(formed("lower-1", "\u0301a"), "a"); /* a mark on nothing */
+    CHECK_STR(formed("lower-1", "\u0301a"), "a"); /* a mark without a base letter */
     CHECK_STR(formed("lower-1", ""), "");
     CHECK_STR(formed("lower-1", "?!"), "");
     CHECK_STR(formed("upper", "don't \u00e9"), "DON'T \u00c9");
     CHECK_STR(formed("nfc", " Hello,\n  e\u0301 \u2019 \u2581x "), "Hello, \u00e9 \u2019 x");
-    CHECK_STR(formed("nfc", "\u1112\u1161\u11ab"), "\ud55c"); /* Hangul of its parts */
+    CHECK_STR(formed("nfc", "\u1112\u1161\u11ab"), "\ud55c"); /* Hangul from its parts */
     CHECK_STR(formed("nfc", "a\u0328\u0301 a\u0301\u0328"), "\u0105\u0301 \u0105\u0301");
     CHECK_STR(formed("nfc", "a\xff\xe2\x82z"), "a\ufffd\ufffd\ufffdz");
 }
 
-/* Forty code points of many scripts, or a few less. */
+/* At most forty code points of many scripts. */
 static void random_text(uint64_t *seed, char text[BYTES])
 {
     static const int32_t ranges[][2] = {
@@ -112,7 +113,8 @@ static void random_text(uint64_t *seed, char text[BYTES])
     text[size] = '\0';
 }
 
-/* A form is its own, NFC, and the same however the text was taken apart. */
+/* Applying a form twice changes nothing. The result is in NFC, and does not depend on the
+ * decomposition of the text. */
 static void test_forms_of_random_texts(void)
 {
     static const char *const forms[] = {"nfc-1", "lower-1", "upper-1"};
@@ -132,7 +134,7 @@ static void test_forms_of_random_texts(void)
         CHECK_STR(formed(form, (const char *)apart), once);
         free(apart);
         if (test_failures > 0)
-            return; /* one tells enough */
+            return; /* one failure is enough */
     }
 }
 
@@ -186,9 +188,9 @@ static void test_characters(void)
     CHECK(count == 77 && dropped == 77 && labels[6] == 9);
     const uint32_t good[] = {6, 4, 0, 2, 6, 6, 5, 100, 6};
     CHECK_U64(spsh__vocabulary_decode(vocabulary, good, 9, text, sizeof(text)), 5);
-    CHECK_STR(text, "CA \u00c9"); /* no blanks outside, none doubled; no such symbols */
+    CHECK_STR(text, "CA \u00c9"); /* no blanks at the ends, no double blanks, no unknown symbols */
     CHECK_U64(spsh__vocabulary_decode(vocabulary, good, 9, text, 5), 5);
-    CHECK_STR(text, "CA "); /* no half of a character */
+    CHECK_STR(text, "CA "); /* no partial characters */
     CHECK_U64(spsh__vocabulary_decode(vocabulary, good, 9, text, 1), 5);
     CHECK_STR(text, "");
     CHECK_U64(spsh__vocabulary_decode(vocabulary, good, 9, NULL, 0), 5);
@@ -218,7 +220,7 @@ static void test_pieces(void)
     const uint32_t good[] = {6, 4, 0, 1, 4, 2, 7, 1};
     CHECK_U64(spsh__vocabulary_decode(vocabulary, good, 8, text, sizeof(text)), 9);
     CHECK_STR(text, "abc caabc");
-    memset(longest, 'a', sizeof(longest) - 1); /* a word that is pieced in parts */
+    memset(longest, 'a', sizeof(longest) - 1); /* a word that is split in parts */
     longest[sizeof(longest) - 1] = '\0';
     REQUIRE(spsh__vocabulary_encode(vocabulary, bytes_of(longest), labels, LABELS, &count, &dropped,
                                     &err) == SPSH_OK);
@@ -317,7 +319,7 @@ static void test_files(void)
     drop();
 }
 
-/* ---- out of datasets */
+/* ---- from datasets */
 
 static const text_row rows[] = {
     {.id = "a",         .split = "train",           .text = "Low lower, lowest!"},
@@ -365,7 +367,7 @@ static void test_make_characters(const spsh_dataset *dataset)
     check_text("# Symbol 0 is the blank; these are 1, 2, ...\nkind: characters\n"
                "profile: lower-1\nsymbols:\n  - \" \"\n  - \"d\"\n  - \"e\"\n  - \"i\"\n"
                "  - \"l\"\n  - \"n\"\n  - \"o\"\n  - \"r\"\n  - \"s\"\n  - \"t\"\n  - \"w\"\n");
-    options.symbols = 4; /* w 9, e 8, ' ' 6 and l, o 5 each */
+    options.symbols = 4; /* w 9, e 8, ' ' 6, and l and o 5 each */
     CHECK_I64(make(dataset, &options), SPSH_OK);
     check_text("# Symbol 0 is the blank; these are 1, 2, ...\nkind: characters\n"
                "profile: lower-1\nsymbols:\n  - \" \"\n  - \"e\"\n  - \"w\"\n");
@@ -415,7 +417,7 @@ static void test_make_pieces(const spsh_dataset *dataset)
     drop();
     options.symbols = 2;
     CHECK_I64(make(dataset, &options), SPSH_E_INVALID_ARG);
-    options.symbols = 5; /* fewer than characters: the most frequent */
+    options.symbols = 5; /* fewer symbols than characters: the most frequent are kept */
     CHECK_I64(make(dataset, &options), SPSH_OK);
     CHECK_U64(spsh__vocabulary_size(vocabulary), 5);
     drop();

@@ -18,7 +18,7 @@
 
 #define STEPS       6
 #define DEADLINE_MS 60000 /* for the rendezvous, unless TEST_DEADLINE_MS gives another */
-#define FAULT_MS    8000  /* for one that does not answer; all others are soon there */
+#define FAULT_MS    8000  /* if a rank does not answer; all others answer soon */
 #define STATISTICS  37
 #define SHARED      3
 #define BUCKETS     5
@@ -135,7 +135,7 @@ static void see_batch(const run *r, uint32_t leaf)
         statistics[i] = 0.9f * statistics[i] + 0.1f * noise(r->learner.step * 77 + leaf, i);
 }
 
-/* The last step is not full, and a leaf in the middle of the second one is empty. */
+/* The last step is incomplete, and a micro-batch in the middle of the second step is empty. */
 static bool is_empty(const run *r, uint32_t leaf)
 {
     return (r->learner.step == STEPS - 1 && leaf >= 2) || (r->learner.step == 1 && leaf == 1);
@@ -232,7 +232,7 @@ static void take_arenas(run *r)
     tiny_alloc(NULL, l->arena_elements, &l->gradients, NULL);
     tiny_alloc(NULL, l->arena_elements, &l->moments[0], NULL);
     tiny_alloc(NULL, STATISTICS, &l->statistics, NULL);
-    /* Rank 0's count: the others have to get them. */
+    /* The count of rank 0, which the others must receive. */
     float *weights = l->weights.data;
     for (uint64_t i = 0; i < l->arena_elements; i++)
         weights[i] = noise(l->comm->rank, i);
@@ -269,8 +269,7 @@ static void end_run(run *r)
     free(r->learner.statistics.data);
 }
 
-/* Alone -----------------------------------------------------------------------------------------
- */
+/* One process -------------------------------------------------------------------------------- */
 
 static uint64_t train_alone(const char *strategy, uint32_t virtual_world, uint32_t accumulate)
 {
@@ -293,7 +292,7 @@ static void test_strategies_agree(void)
 
 static void test_the_order_matters(void)
 {
-    /* Else equal hashes would prove nothing. */
+    /* Otherwise equal hashes would prove nothing. */
     CHECK(train_alone("allreduce", 4, 1) != train_alone("allreduce", 2, 1));
     CHECK_U64(train_alone("allreduce", 4, 2), train_alone("allreduce", 8, 1));
 }
@@ -365,8 +364,7 @@ static void test_runs_meet_apart(void)
     }
 }
 
-/* In company ------------------------------------------------------------------------------------
- */
+/* Several processes -------------------------------------------------------------------------- */
 
 static void check_sums(spsh__comm *comm)
 {
@@ -390,7 +388,7 @@ static int in_company(char **arguments, int count)
     spsh__launch launch;
     const char *ms = getenv("TEST_DEADLINE_MS");
     const uint32_t deadline_ms = ms == NULL ? DEADLINE_MS : (uint32_t)strtoul(ms, NULL, 10);
-    /* A folder, for processes that no MPI connects. */
+    /* A shared folder, for processes without MPI. */
     const spsh__rendezvous_options meeting = {&launch, getenv("TEST_RENDEZVOUS"), NULL, deadline_ms,
                                               NULL};
     spsh__comm *comm = NULL;
