@@ -8,7 +8,7 @@
 
 static char plain_path[600], mixed_path[600], work[512];
 
-/* Everything at once, of sounds that are utterances, too. */
+/* All augmentations at once. The noises are utterances, too. */
 static spsh_loader_options augmented(const spsh_feature_options *features,
                                      const spsh_augment_options *augment,
                                      const spsh_dataset *const *sounds)
@@ -39,7 +39,7 @@ static void compare(const spsh_batch_utterance *u, const float *rows, const spsh
         CHECK(memcmp(rows + u->offset, heard->rows, u->frames * heard->dim * sizeof(*rows)) == 0);
 }
 
-/* The JSON says how many samples there are after the change of speed. */
+/* The JSON gives the sample count after the change of speed. */
 static void check_told(const spsh_heard *heard, const spsh_augment_draw *draw,
                        const spsh_augment_subject *subject)
 {

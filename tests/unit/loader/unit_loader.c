@@ -13,7 +13,7 @@ enum { STEPS_MAX = 512, ITEMS_MAX = 4096 };
 
 static char plain_path[600], mixed_path[600], work[512];
 
-/* ---- what a batch is ---- */
+/* ---- digests of batches ---- */
 
 static uint64_t mix(uint64_t state, uint64_t value)
 {
@@ -29,7 +29,7 @@ static uint64_t mix_bytes(uint64_t state, const void *data, size_t size_bytes)
     return state;
 }
 
-/* All that a borrower sees. */
+/* Digest everything that a borrower sees. */
 static uint64_t digest_batch(uint64_t state, const spsh_batch *b)
 {
     state = mix(mix(mix(state, b->epoch), b->step), b->number);
@@ -81,7 +81,7 @@ typedef struct check {
     float f32[2 * TALK_LONG_SECONDS * 16000];
 } check;
 
-/* The utterance as the reader has it, then channels, then rate. */
+/* Read the utterance, then select channels, then resample. */
 static const int16_t *expect_i16(check *c, const spsh_batch *batch, const spsh_item *item,
                                  uint64_t *ret_samples)
 {
@@ -236,7 +236,7 @@ static void test_float32_is_padded(void)
     check_epoch(mixed_path, &opt);
 }
 
-/* The mean in float32, and resampling there: as close as int16 can tell. */
+/* The mean in float32, then resampling in float32. The result is within the precision of int16. */
 static void test_float32_mixed(void)
 {
     spsh_loader_options opt = small_options();
@@ -319,7 +319,7 @@ static void *run_rank(void *opaque)
     }
 }
 
-/* From where the loaders are to the end of the epoch; adds to served. */
+/* Run all ranks from the positions of their loaders to the end of the epoch. Add to served. */
 static void run_ranks(rank_run *runs, uint32_t world, uint32_t *served)
 {
     for (uint32_t rank = 0; rank < world; rank++)
@@ -447,7 +447,7 @@ static void test_cursor_is_exact(void)
         uint64_t states[2];
         require(spsh_loader_cursor_save(loader, cursor, sizeof(cursor), &size, &err));
         require(spsh_loader_cursor_restore(other, cursor, size, &err));
-        /* Three calls from here on, on both; then one is put back. */
+        /* Make three calls from here on both loaders. Then restore one. */
         for (uint32_t which = 0; which < 2; which++) {
             spsh_loader *now = which == 0 ? loader : other;
             states[which] = 1;
@@ -645,7 +645,7 @@ static void test_all_lent(void)
     CHECK_I64(spsh_loader_next(loader, &batch, &err), SPSH_E_LIMIT);
     CHECK_I64(spsh_loader_next(loader, &batch, &err), SPSH_E_LIMIT);
     spsh_loader_release(loader, lent[1]);
-    spsh_loader_release(loader, lent[1]); /* no harm */
+    spsh_loader_release(loader, lent[1]); /* no effect */
     CHECK_U64(spsh_loader_slots_free(loader), 1);
     require(spsh_loader_next(loader, &lent[1], &err));
     /* A seek drops the batches that are decoded ahead. It keeps the lent batches. */
@@ -655,7 +655,7 @@ static void test_all_lent(void)
     spsh_loader_release(loader, lent[2]);
     require(spsh_loader_next(loader, &batch, &err));
     CHECK_U64(digest_batch(1, batch), digests[0]);
-    spsh_loader_close(loader); /* with three lent */
+    spsh_loader_close(loader); /* with three batches lent */
     spsh_dataset_close(dataset);
 }
 
@@ -688,7 +688,7 @@ static void test_memory_is_bounded(void)
     spsh_dataset_close(dataset);
 }
 
-/* Segments are longer than what a batch may be. */
+/* Segments are longer than the limit of a batch. */
 static void test_long_utterances(void)
 {
     spsh_dataset *dataset = open_dataset(plain_path);
@@ -790,7 +790,7 @@ static void test_every_allocation_failure(void)
         opt.engine = fail_at % 2 == 0 ? SPSH_ENGINE_AUTO : SPSH_ENGINE_PREAD;
         REQUIRE(fail_at < 500);
         rc = spsh_loader_open((const spsh_dataset *const *)&dataset, 1, &opt, &loader, &err);
-        /* At the first batch memory is taken too, and its lack is an answer of next. */
+        /* The first call of next allocates memory, too. It reports a lack of memory. */
         const spsh_batch *batch = NULL;
         if (rc == SPSH_OK)
             rc = spsh_loader_next(loader, &batch, &err);
@@ -917,7 +917,7 @@ static uint64_t digest_of(const spsh_dataset *dataset, const spsh_loader_options
     return digest;
 }
 
-/* An older caller's structures end earlier, and other things follow them in its memory. */
+/* The structures of an older caller are shorter, and other data follow them in memory. */
 static void test_older_callers(void)
 {
     spsh_dataset *dataset = open_dataset(plain_path);
@@ -932,12 +932,13 @@ static void test_older_callers(void)
     memset((uint8_t *)&kit_plan + kit_plan.struct_size, 0xa5,
            sizeof(kit_plan) - kit_plan.struct_size);
     CHECK_U64(digest_of(dataset, &opt), digest);
-    opt.struct_size = offsetof(spsh_loader_options, plan); /* without even a plan */
+    opt.struct_size = offsetof(spsh_loader_options, plan); /* without the member plan */
     CHECK_U64(digest_of(dataset, &opt), plain);
     spsh_dataset_close(dataset);
 }
 
-/* A newer caller's structures are longer. Zeros there: it uses no new member. */
+/* The structures of a newer caller are longer. Zeros at their end mean that no new member is used.
+ */
 static void test_newer_callers(void)
 {
     struct {

@@ -1,5 +1,5 @@
-/* A loader that is asked: whatever the order, the batch of a step is the one that a loader which
- * follows its plan serves there. */
+/* unit_loader_asked.c: a loader with requested batches. For any order of the requests, the batch of
+ * a step is the batch that a sequential loader serves there. */
 #include "loader_kit.h"
 #include "talk_dataset.h"
 
@@ -22,7 +22,7 @@ static uint64_t mix(uint64_t state, uint64_t value)
     return (state ^ value) * UINT64_C(0x100000001b3);
 }
 
-/* All that a borrower sees: utterances in their order, and augmented samples. */
+/* Digest everything that a borrower sees: utterances in their order, and augmented samples. */
 static uint64_t digest(const spsh_batch *b)
 {
     uint64_t state = mix(mix(mix(UINT64_C(0xcbf29ce484222325), b->epoch), b->step), b->number);
@@ -79,7 +79,7 @@ typedef struct step {
     uint64_t epoch, step;
 } step;
 
-/* Asks for `ahead` before it takes the first. */
+/* Request `ahead` steps before taking the first batch. */
 static void check_steps(spsh_loader *loader, const step *steps, size_t count, size_t ahead)
 {
     size_t asked = 0;
@@ -119,8 +119,8 @@ static void test_any_order(void)
         }
 }
 
-/* As learners draw: up, with gaps, back for one that another has left, and on into the next epoch;
- * then everything once more from the beginning. */
+/* Request steps as learners do: upward, with gaps, back to a step that another learner has left,
+ * and on into the next epoch. Then repeat everything from the beginning. */
 static void test_as_learners_ask(void)
 {
     static step steps[2 * EPOCHS * STEPS_MAX];
@@ -163,7 +163,7 @@ static void test_how_many_may_be_asked_for(void)
         CHECK_U64(digest(lent[s]), wanted[0][s]);
         require(spsh_loader_ask(loader, 0, 3 + s, &err));
     }
-    CHECK_I64(spsh_loader_next(loader, &batch, &err), SPSH_E_LIMIT); /* all are lent */
+    CHECK_I64(spsh_loader_next(loader, &batch, &err), SPSH_E_LIMIT); /* all batches are lent */
     for (int s = 0; s < 3; s++)
         spsh_loader_release(loader, lent[s]);
     require(spsh_loader_next(loader, &batch, &err));

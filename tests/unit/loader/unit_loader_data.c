@@ -1,5 +1,5 @@
-/* unit_loader_data.c: real speech, packed as it is, comes out of the loader with the samples whose
- * hash was stored when it was packed. */
+/* unit_loader_data.c: the loader returns real speech, packed unchanged, with samples that match the
+ * hash stored at packing. */
 #include "base/base_internal.h"
 #include "base/checksum.h"
 #include "loader_kit.h"
@@ -64,7 +64,7 @@ static void test_hashes(void)
     opt.flags = SPSH_LOADER_DIRECT;
     opt.decode_threads = 4;
     check_hashes(&opt);
-    opt.memory_bytes = 9 << 20; /* records do not fit where reads land: they are read in parts */
+    opt.memory_bytes = 9 << 20; /* records exceed the read buffers, so they are read in parts */
     check_hashes(&opt);
 }
 

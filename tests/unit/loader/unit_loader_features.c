@@ -1,5 +1,5 @@
-/* unit_loader_features.c: the features that the loader serves are those of spsh_featgen_compute of
- * the samples that a reader gives, whatever the threads, engines and ranks are. */
+/* unit_loader_features.c: the loader serves the features that spsh_featgen_compute gives for the
+ * samples of a reader, for any number of threads, engines, and ranks. */
 #include <math.h>
 
 #include "fault_alloc.h"
@@ -10,16 +10,16 @@ enum { SAMPLES_MAX = 2 * TALK_LONG_SECONDS * 16000, VALUES_MAX = 1 << 20 };
 
 static char plain_path[600], mixed_path[600], work[512];
 
-/* ---- what is expected ---- */
+/* ---- expected values ---- */
 
-/* All that a batch of one dataset is checked with. */
+/* Objects to check a batch of one dataset with. */
 typedef struct check {
     const spsh_dataset *dataset;
     const spsh_loader_options *opt;
     spsh_reader *reader;
     spsh_featgen *featgen;
     spsh_featgen_worker *worker;
-    spsh_augmenter *augmenter; /* NULL: nothing is augmented */
+    spsh_augmenter *augmenter; /* NULL: no augmentation */
     uint64_t epoch;
     int16_t i16[SAMPLES_MAX], mono[SAMPLES_MAX], rate[2 * SAMPLES_MAX], augmented[4 * SAMPLES_MAX];
     int16_t noise[SAMPLES_MAX], room[SAMPLES_MAX];
@@ -79,9 +79,10 @@ static const int16_t *expect_samples(check *c, const spsh_item *item, uint64_t *
     return c->rate;
 }
 
-/* ---- augmentation, by itself ---- */
+/* ---- augmentation, computed separately ---- */
 
-/* All of a sound that a fraction names: of one channel, at the batches' rate. */
+/* Read the part of a noise or RIR that a fraction selects: one channel, at the rate of the batches.
+ */
 static uint64_t expect_sound(const spsh_dataset *const *datasets, uint32_t count,
                              spsh_fraction which, int16_t *pcm)
 {
@@ -132,7 +133,7 @@ static const int16_t *expect_augmented(check *c, const spsh_item *item, uint64_t
     return c->augmented;
 }
 
-/* Masked values are the mean of all. */
+/* Masked values are the mean of all values. */
 static void expect_masks(check *c, const spsh_item *item, uint64_t frame_count)
 {
     const uint32_t dim = spsh_featgen_dim(c->featgen);
@@ -209,7 +210,7 @@ static void check_batch(check *c, const spsh_batch *batch)
     CHECK_U64(batch->value_count, batch->utterance_count * longest * dim);
 }
 
-/* One epoch, all of it compared. */
+/* Compare all batches of one epoch. */
 static void check_epoch(const char *path, const char *text, spsh_loader_options *opt)
 {
     const spsh_feature_options features = features_of(text);
@@ -251,7 +252,7 @@ static void test_rows_are_those_of_featgen(void)
     }
 }
 
-/* Some are too short for one frame; some batches have nothing but those. */
+/* Some utterances are too short for one frame, and some batches have only such utterances. */
 static void test_without_frames(void)
 {
     const spsh_feature_options features = features_of("kaldi-fbank,window_us=150000");
@@ -327,7 +328,7 @@ static void test_augmented_as_by_direct_calls(void)
     spsh_dataset_close(plain);
 }
 
-/* The same augmented samples, as they are. */
+/* The same augmented samples, without features. */
 static void check_audio(check *c, const spsh_batch *batch)
 {
     c->epoch = batch->epoch;
@@ -465,7 +466,7 @@ static void check_resume(const spsh_dataset *dataset, const spsh_loader_options 
     spsh_loader_close(loader);
 }
 
-/* Digests by position, of batches of one utterance; adds to served. */
+/* Store digests by position, from batches of one utterance. Add to served. */
 static void run_rank(const spsh_dataset *dataset, const spsh_loader_options *opt, uint64_t *digests,
                      uint32_t *served)
 {
@@ -485,7 +486,8 @@ static void run_rank(const spsh_dataset *dataset, const spsh_loader_options *opt
     spsh_loader_close(loader);
 }
 
-/* The ranks of a world: all of the epoch, and the same features of each utterance. */
+/* The ranks of a world together serve the whole epoch, with the same features for each utterance.
+ */
 static void check_worlds(const spsh_dataset *dataset, const spsh_loader_options *base)
 {
     uint64_t digests[2][TALK_UTTERANCES] = {{0}, {0}};
@@ -505,9 +507,9 @@ static void check_worlds(const spsh_dataset *dataset, const spsh_loader_options 
     }
 }
 
-static bool is_whole; /* not --races */
+static bool is_whole; /* not with --races */
 
-/* Noise and rooms of other rates and channel counts, too. */
+/* Also noises and RIRs of other rates and channel counts. */
 static void test_order_of_augmented(void)
 {
     const spsh_feature_options features = features_of("kaldi-fbank,mel_count=20");
@@ -519,7 +521,7 @@ static void test_order_of_augmented(void)
     opt.noises = opt.rooms = &sounds;
     opt.noise_count = opt.room_count = 1;
     check_same_for_any(dataset, &opt);
-    if (is_whole) { /* by the same threads */
+    if (is_whole) { /* on the same threads */
         check_resume(dataset, &opt);
         check_worlds(dataset, &opt);
     }
@@ -575,9 +577,9 @@ static void test_memory_is_bounded(void)
     spsh_dataset_close(dataset);
 }
 
-static uint64_t stride; /* from one allocation that fails to the next */
+static uint64_t stride; /* distance between allocations that fail */
 
-/* Whichever allocation fails: open fails, or a batch does, and nothing is lost. */
+/* If any allocation fails, open or a batch fails, and nothing leaks. */
 static void test_allocation_failures(void)
 {
     const spsh_feature_options features = features_of("kaldi-fbank");
@@ -706,15 +708,15 @@ TEST_MAIN(unit_loader_features)
     RUN(test_without_frames);
     RUN(test_padded_to_a_length);
     RUN(test_other_rates_are_resampled);
-    if (is_whole) /* the next one does the same, and more */
+    if (is_whole) /* the next test does the same, and more */
         RUN(test_order_is_of_nothing_else);
     RUN(test_order_of_augmented);
-    if (is_whole) { /* values, of the same threads */
+    if (is_whole) { /* compares values, on the same threads */
         RUN(test_augmented_as_by_direct_calls);
         RUN(test_audio_is_augmented);
     }
     RUN(test_memory_is_bounded);
-    if (is_whole) /* by one thread */
+    if (is_whole) /* with one thread */
         RUN(test_allocation_failures);
     RUN(test_memory_does_not_grow);
     RUN(test_options);

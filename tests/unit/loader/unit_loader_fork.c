@@ -82,7 +82,7 @@ typedef struct run {
     uint32_t every, call_count; /* ... after each `every` calls of next; 0: never */
 } run;
 
-/* To the end of the epoch. */
+/* Serve to the end of the epoch. */
 static uint64_t serve(run *r)
 {
     uint64_t state = 1;
@@ -107,7 +107,7 @@ static spsh_loader_options options_for(spsh_engine engine)
     return opt;
 }
 
-/* false: the kernel has no io_uring. */
+/* Returns false if the kernel has no io_uring. */
 static bool open_run(run *r, const spsh_loader_options *opt)
 {
     r->descriptors = count_descriptors();
@@ -128,7 +128,7 @@ static void close_run(const run *r)
     spsh_dataset_close(r->dataset);
 }
 
-/* ---- what a child may do ---- */
+/* ---- permitted calls in a child ---- */
 
 static void is_refused(spsh_status rc)
 {
@@ -167,7 +167,7 @@ static void check_refusals(const run *r)
     }
 }
 
-/* All descriptors go; and another loader serves the same from the dataset of the parent. */
+/* Close all descriptors. Another loader then serves the same from the dataset of the parent. */
 static void use_in_child(void *user)
 {
     const run *r = (const run *)user;
@@ -209,7 +209,7 @@ static void check_engine(spsh_engine engine, uint32_t flags)
     opt.flags |= flags;
     if (!open_run(&r, &opt))
         return;
-    r.want = serve(&r); /* which opens all shards: none is being opened when a child is forked */
+    r.want = serve(&r); /* serving opens all shards, so no shard is being opened during a fork */
     require(spsh_loader_seek(r.loader, 0, 0, &err));
     require(spsh_loader_next(r.loader, &r.held, &err));
     r.held_digest = digest(1, r.held);
@@ -228,7 +228,8 @@ static void test_child_is_refused_and_closes(void)
     check_engine(SPSH_ENGINE_URING, SPSH_LOADER_SQPOLL);
 }
 
-/* Children come while threads open shards, read and decode; the parent serves the same. */
+/* Children start while threads open shards, read, and decode. The parent serves the same batches.
+ */
 static void test_children_at_any_time(void)
 {
     const spsh_engine engines[] = {SPSH_ENGINE_PREAD, SPSH_ENGINE_URING};

@@ -105,7 +105,7 @@ static void make_features(const char *path, const char *text, spsh_feature_dtype
     spsh_dataset_close(source);
 }
 
-/* ---- what is served, by id ---- */
+/* ---- served utterances, by id ---- */
 
 typedef struct served {
     char id[16];
@@ -188,7 +188,7 @@ static void check_same(void)
 #define TEXT  "kaldi-fbank,mel_count=20"
 #define MASKS "time_masks=2,time_mask_frames_max=6,frequency_masks=1,frequency_mask_bins_max=9"
 
-/* Stored as float32 and as float16, served as either. */
+/* Features stored as float32 and as float16, served as both. */
 static void test_served_as_computed(void)
 {
     const spsh_feature_options features = features_of(TEXT);
@@ -238,7 +238,7 @@ static void test_beside_audio(void)
     spsh_dataset_close(stored);
 }
 
-/* ---- refused ---- */
+/* ---- rejected options ---- */
 
 static void refuse(const spsh_loader_options *opt, spsh_status status, const char *word)
 {
@@ -317,7 +317,7 @@ static void test_damage(void)
     opt.on_error = SPSH_ON_ERROR_SUBSTITUTE;
     CHECK_I64(serve((const spsh_dataset *const *)&dataset, 1, &opt, &found), SPSH_E_END);
     CHECK_U64(found.count, TALK_UTTERANCES);
-    for (uint32_t n = 0; n < found.count; n++) { /* one of them a second time */
+    for (uint32_t n = 0; n < found.count; n++) { /* one utterance a second time */
         const served *at = &found.utterances[n];
         const void *same =
             bsearch(at, want.utterances, want.count, sizeof(want.utterances[0]), compare_ids);
@@ -358,7 +358,7 @@ static void publish_statistics(const spsh_dataset *dataset, const char *text, bo
     require(spsh_statistics_publish(&content, NULL, &err));
 }
 
-/* Speakers are numbered as in the dataset's names: ann, bob, cem, dia. */
+/* Speakers have the numbers of the dataset's names: ann, bob, cem, dia. */
 static void check_normed(const spsh_dataset *dataset, bool by_speaker)
 {
     spsh_reader *reader = NULL;

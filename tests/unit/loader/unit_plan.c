@@ -45,7 +45,7 @@ static void check_batch(const plan_kit *kit, const spsh_plan_options *opt,
         CHECK((double)b->padded_microseconds <= opt->batch_padded_seconds_max * 1e6);
 }
 
-/* Goes through the next epoch on one rank. */
+/* Go through the next epoch on one rank. */
 static tally go_through(const plan_kit *kit, const spsh_plan_options *opt, spsh_sampler *sampler)
 {
     tally t = {(uint32_t *)calloc((size_t)kit->count, sizeof(uint32_t)), 0, 0};
@@ -106,7 +106,7 @@ static void test_each_once(void)
     }
 }
 
-/* ---- filters, against a second implementation ---- */
+/* ---- filters, compared with a second implementation ---- */
 
 static uint64_t ticks_of(const index_row *row)
 {
@@ -136,11 +136,11 @@ static bool row_passes(const spsh_plan_options *opt, const index_row *row)
            (opt->long_utterances != SPSH_LONG_DROP || seconds <= opt->batch_seconds_max);
 }
 
-/* want[p]: is utterance p served? */
+/* want[p]: whether utterance p is served. */
 static bool *wanted(const plan_kit *kit, const spsh_plan_options *opt)
 {
     bool *want = (bool *)calloc((size_t)kit->count, sizeof(bool));
-    bool *taken = (bool *)calloc((size_t)kit->count, sizeof(bool)); /* by original */
+    bool *taken = (bool *)calloc((size_t)kit->count, sizeof(bool)); /* indexed by original */
     REQUIRE(want != NULL && taken != NULL);
     for (uint64_t p = 0; p < kit->count; p++) {
         uint64_t original = kit->rows[p].copy_of == 0 ? p : kit->rows[p].copy_of - 1;
@@ -218,7 +218,7 @@ static void test_speaker_cap(void)
     plan_kit kit = {.dataset = NULL};
     plan_kit_fill(&kit, 5000, 3, seed + 1);
     for (uint64_t p = 0; p < kit.count; p += 2)
-        kit.rows[p].speaker = 7; /* one with most of the data */
+        kit.rows[p].speaker = 7; /* a speaker with most of the data */
     plan_kit_open(&kit, 1);
     for (uint32_t most = 1; most < 200; most = most * 3 + 1) {
         uint32_t counts[60] = {0};
@@ -282,7 +282,7 @@ static void test_rates_do_not_mix(void)
     plan_kit_close(&kit);
 }
 
-/* Parts follow on each other and make the whole. */
+/* The parts of an utterance follow each other and cover it. */
 static void test_split(void)
 {
     plan_kit kit = {.dataset = NULL};
@@ -360,7 +360,7 @@ static void test_domain_of_one(void)
             CHECK_U64(report.item_count, kit.count);
             CHECK_U64(domains[0].item_count + domains[1].item_count, kit.count);
             CHECK(domains[1].passes > 100);
-            /* Within one utterance of 20 s or 200 bytes; the epoch is cut by utterances. */
+            /* Within one utterance of 20 s or 200 bytes, because the epoch ends at an utterance. */
             uint64_t off = domains[0].units > domains[1].units
                                ? domains[0].units - domains[1].units
                                : domains[1].units - domains[0].units;
@@ -431,7 +431,7 @@ static void test_passes_have_no_seams(void)
     plan_kit_close(&kit);
 }
 
-/* ---- what nothing may depend on ---- */
+/* ---- independence ---- */
 
 static uint64_t hash_of_epoch(const spsh_plan *plan)
 {
@@ -581,7 +581,7 @@ static void test_company_changes(void)
     plan_kit_close(&kit);
 }
 
-/* Positions as in the dataset, domain by domain interleaved; with one domain: ascending. */
+/* Positions as in the dataset, with interleaved domains. With one domain they ascend. */
 static void test_in_order(void)
 {
     plan_kit kit = {.dataset = NULL};
@@ -606,7 +606,7 @@ static void test_in_order(void)
     plan_kit_close(&kit);
 }
 
-/* Runs of neighbours stay in one window. */
+/* Adjacent utterances stay in one window. */
 static void test_shuffle_blocks(void)
 {
     enum { RUN_LENGTH = 64, COUNT = 64 * 100 + 17 };
@@ -629,7 +629,7 @@ static void test_shuffle_blocks(void)
         broken += p % RUN_LENGTH != 0 && windows[p] != windows[p - 1];
         moved += p % RUN_LENGTH == 0 && windows[p] != windows[p - 1];
     }
-    CHECK(broken <= spsh_plan_info_get(plan)->window_count); /* one where two windows meet */
+    CHECK(broken <= spsh_plan_info_get(plan)->window_count); /* one where two windows join */
     CHECK(moved > 70);
     spsh_sampler_close(sampler);
     spsh_plan_close(plan);
@@ -638,7 +638,7 @@ static void test_shuffle_blocks(void)
 
 /* ---- several datasets ---- */
 
-/* The domains of a dataset share its weight as they share its utterances. */
+/* The domains of a dataset share its weight in proportion to their utterances. */
 static void test_weights_of_datasets(void)
 {
     static const spsh_weight weights[] = {
@@ -766,13 +766,13 @@ static void test_canceling_at_every_call(void)
         if (rc == SPSH_OK)
             CHECK_STR(c.phases, "scan settle lists ");
         else
-            CHECK(rmdir(cache) == 0 || errno == ENOENT); /* it holds no file */
+            CHECK(rmdir(cache) == 0 || errno == ENOENT); /* the folder is empty */
         spsh_plan_close(plan);
     }
     plan_kit_close(&kit);
 }
 
-/* ---- refusals ---- */
+/* ---- rejected options ---- */
 
 static void check_refused(const plan_kit *kit, const spsh_plan_options *opt, spsh_status want,
                           const char *text)
@@ -780,7 +780,7 @@ static void check_refused(const plan_kit *kit, const spsh_plan_options *opt, sps
     const spsh_dataset *const list[] = {kit->dataset};
     spsh_error err = SPSH_ERROR_INIT;
     spsh_plan *plan = NULL;
-    (void)setlocale(LC_NUMERIC, "C"); /* the locale of the host decides about messages */
+    (void)setlocale(LC_NUMERIC, "C"); /* messages depend on the locale of the host program */
     CHECK_I64(spsh_plan_open(list, 1, opt, &plan, &err), want);
     CHECK(plan == NULL);
     if (strstr(err.message, text) == NULL)
@@ -860,7 +860,7 @@ static void test_refusals(void)
     plan_kit_close(&kit);
 }
 
-/* Sums that do not fit, and values that no packer writes. */
+/* Overflowing sums, and values that packers never write. */
 static void test_numbers_out_of_range(void)
 {
     plan_kit kit = {.dataset = NULL};
