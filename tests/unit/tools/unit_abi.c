@@ -20,7 +20,7 @@
 #include "spsh_test.h"
 #include "talk_dataset.h"
 
-/* ---- frozen: name, bytes on machines of 64 bits ---- */
+/* ---- frozen: name, size in bytes on 64-bit machines ---- */
 
 #define FROZEN(name_, bytes_)                                                                      \
     _Static_assert(sizeof(void *) != 8 || sizeof(name_) == (bytes_), #name_ " is frozen")
@@ -191,7 +191,7 @@ static spsh_status give_world(void *ret)
     return spsh_train_world_find((spsh_train_world *)ret, &err);
 }
 
-/* Each fills a result; stats_get has no status to refuse with. */
+/* Functions that fill a result. stats_get has no status to reject a size with. */
 static const struct {
     const char *name;
     spsh_status (*give_fn)(void *ret);
@@ -246,7 +246,7 @@ static void check_older(size_t n)
     }
 }
 
-/* A caller that knows more gets zeros there. */
+/* A caller that knows a larger structure gets zeros at its end. */
 static void check_newer(size_t n)
 {
     room r;
@@ -282,7 +282,7 @@ static void test_results(void)
     }
 }
 
-/* ---- options that are not given to a function that opens something ---- */
+/* ---- options that are not passed to an open function ---- */
 
 /* Options of an older caller keep their meaning. */
 static void test_older_feature_options(void)

@@ -1,4 +1,4 @@
-/* unit_archive.c: members of archives one by one, and a corpus in archives seen through a view. */
+/* unit_archive.c: members of archives, and a view of a corpus in archives. */
 #include "spsh_test.h"
 
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include "test_file.h"
 #include "test_tree.h"
 
-#define NFD "e\xcc\x81" /* a letter and its accent, two characters */
+#define NFD "e\xcc\x81" /* a letter and a combining accent: two characters */
 
 static void begin(void)
 {
@@ -168,7 +168,7 @@ static void test_names(void)
     end();
 }
 
-/* Every shorter file ends in an error, or between two members, and never gives other members. */
+/* Every truncated file ends in an error, or between two members. It never gives other members. */
 static void test_truncated(void)
 {
     static const char *const formats[] = {"gnutar", "stored", "zip"};
@@ -185,7 +185,7 @@ static void test_truncated(void)
             spsh_status rc = list(at("b"), got, sizeof(got));
             CHECK(rc == SPSH_E_END || rc == SPSH_E_TRUNCATED || rc == SPSH_E_CORRUPT);
             CHECK(f > 0 || rc != SPSH_E_END);
-            /* The headers of a zip without its directory may not say how long a member is. */
+            /* In a zip without its directory, headers may omit the length of a member. */
             CHECK(f > 0 || strncmp(got, whole, strlen(got)) == 0);
         }
         free(data);
@@ -212,7 +212,7 @@ static void test_behind_end(void)
     test_file_write(at("b"), twice, size_bytes + 700);
     CHECK_I64(list(at("b"), got, sizeof(got)), SPSH_E_END);
     CHECK_STR(got, "x/a.wav:f5p");
-    /* Without an end before it, it is damage, although the member ends with zeros. */
+    /* Without an end before these bytes, they are damage, although the member ends with zeros. */
     test_file_write(at("b"), twice, 1024);
     memcpy(twice + 1024, twice + size_bytes, 700);
     test_file_write(at("b"), twice, 1024 + 700);
@@ -253,7 +253,7 @@ static void test_gzip(void)
     test_archive_write(at("a"), "gnutar", "gzip", some, 3);
     CHECK_I64(drain(at("a")), SPSH_E_END);
     const uint64_t whole = drained;
-    size_t same = 0; /* a code that nothing uses may have another length */
+    size_t same = 0; /* an unused code may have another length */
     uint8_t *data = test_file_read(at("a"), &size_bytes);
     uint8_t *more = calloc(2, size_bytes + 1);
     REQUIRE(more != NULL && size_bytes > 18);
@@ -282,7 +282,7 @@ static void test_gzip(void)
     end();
 }
 
-/* Two gigabytes of nothing in some kilobytes. */
+/* Two gigabytes of zeros in some kilobytes. */
 static void test_bomb(void)
 {
     const size_t size_bytes = (size_t)1400 << 20;
@@ -299,7 +299,7 @@ static void test_bomb(void)
     REQUIRE(fd >= 0);
     REQUIRE(spsh__archive_open(spsh_io_default(), fd, "a", &archive, NULL) == SPSH_OK);
     CHECK_I64(spsh__archive_next(archive, &member, NULL), SPSH_OK);
-    /* Passing over it costs as much as reading it. */
+    /* Skipping it costs as much as reading it. */
     CHECK_I64(spsh__archive_next(archive, &member, NULL), SPSH_E_LIMIT);
     spsh__archive_close(archive);
     const spsh__archive_input input = {spsh_io_default(), fd, "a", 0, SPSH_OFFSET_NONE};
@@ -487,7 +487,7 @@ static spsh_status add_name(void *user, const spsh__view_member *member, spsh_er
     return SPSH_OK;
 }
 
-/* A layout that lists members judges repeated ones itself. */
+/* A layout that lists members itself handles repeated members. */
 static void test_view_members(void)
 {
     static const test_member members[] = {
@@ -522,7 +522,7 @@ static void test_view_unpacked(void)
     begin();
     test_archive_write(at("corpus/x.tar.gz"), "gnutar", "gzip", members, 2);
     test_file_write(at("corpus/a.wav"), "A", 1);
-    spsh__view *view = view_of(at("corpus")); /* one is not there: the archive is needed */
+    spsh__view *view = view_of(at("corpus")); /* one file is not unpacked: the archive is needed */
     CHECK_STR(problems, "");
     CHECK_STR(text_of(view, "a.wav"), "A");
     CHECK_STR(text_of(view, "b.wav"), "2");
@@ -585,7 +585,7 @@ static void test_view_foreign(void)
     end();
 }
 
-/* Compressed tables are read as they are, also out of an archive. */
+/* Compressed tables are read directly, also from an archive. */
 static void test_compressed_text(void)
 {
     const test_member table = {.name = "t", .text = "a\tb\n1\t2\n"};
@@ -625,7 +625,7 @@ static spsh_status take_damage(void *user, const spsh__view_problem *problem, sp
     return SPSH_OK;
 }
 
-/* Thousands of spool files need not outlive a power cut. */
+/* Thousands of spool files need not survive a power failure. */
 static int no_fsync(void *user, int fd)
 {
     (void)user, (void)fd;
@@ -652,8 +652,8 @@ static spsh_status open_cut(const char *name)
     return rc;
 }
 
-/* Whether the first n bytes of an archive are taken for a whole one: in a folder, by name, and on
- * standard input. The three must agree. */
+/* Whether the first n bytes of an archive are accepted as a whole archive: in a folder, by name,
+ * and on standard input. The three results must agree. */
 static bool is_taken(const char *name, const uint8_t *data, size_t n)
 {
     bool taken[3];
@@ -677,7 +677,8 @@ static void check_cut(const char *what, const char *name, const uint8_t *data, s
     CHECK(!taken);
 }
 
-/* At each block of a tar, each record of a zip, the last bytes, and at random; or at every byte. */
+/* Cut at each block of a tar, each record of a zip, in the last bytes, and at random. Or cut at
+ * every byte. */
 static void check_cuts(const char *what, const char *name, const uint8_t *data, size_t size_bytes)
 {
     REQUIRE(size_bytes > 0);
@@ -691,8 +692,8 @@ static void check_cuts(const char *what, const char *name, const uint8_t *data, 
         check_cut(what, name, data, (size_t)(test_random(&state) % size_bytes));
 }
 
-/* Data that end in zeros, a name that begins like a zip's magic number, and headers of all kinds:
- * nothing of it may look like an end. */
+/* Data that end in zeros, a name that begins like a zip's magic number, and headers of all kinds.
+ * None of these may be taken for the end. */
 static void test_cuts(void)
 {
     static const struct {
@@ -774,7 +775,7 @@ static void test_whole(void)
 TEST_MAIN(unit_archive)
 {
     every_byte = argc > 1 && strcmp(argv[1], "all") == 0;
-    /* Where the locale has UTF-8, libarchive would put letters and accents together. */
+    /* In a UTF-8 locale, libarchive would compose letters and accents. */
     (void)setlocale(LC_ALL, "C.UTF-8");
     RUN(test_formats);
     RUN(test_sniff);

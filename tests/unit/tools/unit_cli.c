@@ -357,7 +357,7 @@ static void print_under_progress(void)
     spsh_progress progress;
     draw(&progress);
     spsh__progress_clear();
-    (void)fputs("a result\n", stderr); /* as on a standard output that is the same terminal */
+    (void)fputs("a result\n", stderr); /* as if standard output were the same terminal */
     progress.shown_ns = 0;
     spsh__progress_update(&progress, 600, NULL);
     spsh__progress_end(&progress);
@@ -388,7 +388,7 @@ static void fail_command(void)
     CHECK_I64(spsh__cli_run(fail_under_progress, 0, NULL), SPSH_EXIT_FAILED);
 }
 
-/* In a child: the process ends by the signal, whether the command watches for it or not. */
+/* In a child: the signal ends the process, whether or not the command handles it. */
 static void stop_command(void)
 {
     for (int watches = 0; watches <= 1; watches++) {

@@ -3,7 +3,7 @@
 #include "speechshard/io.h"
 #include "spsh_test.h"
 
-/* These exist. */
+/* These files exist. */
 static int stat_some(void *user, const char *path, struct stat *ret_stat)
 {
     static const char *const paths[] = {"a.spsh", "b:c.spsh", "d:e", "d", "x:train"};

@@ -1,5 +1,4 @@
-/* unit_json_elements.c: elements of one list in a large object, whatever the window cuts through.
- */
+/* unit_json_elements.c: elements of a list in a large object, at any position of the window. */
 #include "spsh_test.h"
 
 #include "common/file_names.h"
@@ -20,7 +19,7 @@ static spsh__text_input input_of(const spsh__text_memory *memory, size_t window)
     return input;
 }
 
-/* Elements as they come, each followed by a blank, and how it ended. */
+/* Collect the elements, each followed by a blank, and return the final status. */
 static spsh_status collect(const char *text, size_t size_bytes, size_t window, char *out,
                            size_t out_bytes)
 {
@@ -82,7 +81,7 @@ static void test_forms(void)
     }
 }
 
-/* Every cut of a text ends, and never with more elements than the whole. */
+/* Every truncated text ends, and never with more elements than the whole. */
 static void test_cuts(void)
 {
     static const char text[] =
@@ -115,7 +114,7 @@ static void test_lines(void)
     spsh__json_elements_free(elements);
 }
 
-/** A text that is made as it is read: a list with one string of that many bytes between two
+/** A text generated while it is read: a list with one string of that many bytes between two
  * numbers. */
 typedef struct long_text {
     uint64_t string_bytes;

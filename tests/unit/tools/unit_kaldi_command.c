@@ -7,7 +7,7 @@
 
 static const struct {
     const char *entry;
-    const char *path; /* NULL: it cannot be packed */
+    const char *path; /* NULL: the entry cannot be packed */
     const char *channel;
 } entries[] = {
     {"a.wav",                                             "a.wav",                "" },

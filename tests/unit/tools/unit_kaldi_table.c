@@ -1,5 +1,5 @@
-/* unit_kaldi_table.c: rows of an unsorted file are found by their keys, be the file kept in memory
- * or read row by row.
+/* unit_kaldi_table.c: rows of an unsorted file are found by their keys, if the file is kept in
+ * memory or read row by row.
  */
 #include "spsh_test.h"
 
@@ -21,7 +21,7 @@ static void value_of(size_t row, char value[LONG_BYTES + 1])
     }
 }
 
-/* Long blank lines between some rows: a reader is much longer at empty ones, of as many bytes. */
+/* Long blank lines between some rows. Empty lines of the same total size would take much longer. */
 static void make_file(const char *path, size_t blank_bytes)
 {
     static char value[LONG_BYTES + 1];
@@ -80,7 +80,7 @@ static void check_file(size_t blank_bytes, bool is_kept)
     REQUIRE(spsh__kaldi_table_begin(&table, true, NULL) == SPSH_OK);
     CHECK((table.whole != NULL) == is_kept);
     for (size_t i = KEY_COUNT; i-- > 0;) {
-        if (i != 4 && i != 3) /* the first of two rows counts, and u10 is not asked for */
+        if (i != 4 && i != 3) /* the first of two rows counts, and u10 is not looked up */
             check_row(&table, i);
     }
     check_row(&table, 5);
@@ -103,7 +103,7 @@ static void test_large(void)
     check_file(BLANK_BYTES, false);
 }
 
-/* Many keys: each is found in its bucket, and none that is not there. */
+/* Many keys: each is found in its bucket, and missing keys are not found. */
 static void test_many(void)
 {
     char root[512];

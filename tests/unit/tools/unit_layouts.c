@@ -57,7 +57,7 @@ static void end(void)
     test_remove_tree(base);
 }
 
-/** The lines that a scan gave. */
+/** Lines that a scan returned. */
 typedef struct lines {
     char *lines[64];
     size_t count;
@@ -143,7 +143,7 @@ static int compare_lines(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/** Options of a root that has no view yet. */
+/** Options for a root without a view. */
 typedef struct corpus_options {
     const char *root, *domain_rule, *split_filter;
     bool follow_links;
@@ -194,7 +194,7 @@ static void free_lines(lines *l)
     *l = (lines){0};
 }
 
-/* Scan and compare all lines, ended by NULL. */
+/* Scan, and compare all lines. want: NULL-terminated. */
 static void check_scan(const char *layout, const corpus_options *options, const char *const *want)
 {
     lines got = {0};
@@ -289,7 +289,7 @@ static void test_librispeech(void)
     end();
 }
 
-/* The same from a subset, a reader and a chapter: their names come from the path of the root. */
+/* The same from a subset, a reader, and a chapter: the path of the root supplies their names. */
 static void test_librispeech_roots(void)
 {
     static const char *const roots[] = {"dev-other", "dev-other/84", "dev-other/84/9/"};
@@ -425,7 +425,7 @@ static void test_table_segments(void)
     end();
 }
 
-/* Files that differ by extension only keep it; the others do not. */
+/* Files that differ only by their extension keep it in their id. Others lose it. */
 static void test_table_mixed_extensions(void)
 {
     static const char *const want[] = {"a.flac a.flac - default - - - - -",
@@ -469,7 +469,7 @@ static void test_table_paths(void)
     end();
 }
 
-/* Paths that name no file. */
+/* Paths that do not name a file. */
 static void test_table_empty_paths(void)
 {
     static const char *const want[] = {"!missing_audio ./ 2 1",
@@ -547,14 +547,14 @@ static void test_table_dialects(void)
     begin();
     make("a.wav", "x");
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        /* The extension says which delimiter comes first, not which it is. */
+        /* The extension suggests the delimiter to try first. Another one is possible. */
         make("t.csv", texts[i]);
         check_scan("table", &(corpus_options){.root = at("t.csv")}, want);
     }
     end();
 }
 
-/* Keys of extras are unique even where names are empty, repeated, or not UTF-8. */
+/* Keys of extras are unique even if names are empty, repeated, or not UTF-8. */
 static void test_table_odd_columns(void)
 {
     static const char *const want[] = {
@@ -684,7 +684,7 @@ static void test_folder_domains(void)
     end();
 }
 
-/* Permissions do not hold root back, so root takes another user's place for the scan. */
+/* Permissions do not restrict root, so a process of root scans as another user. */
 static void test_unreadable_folder(void)
 {
     static const char *const want[] = {"!unreadable shut 0 0", "a a.wav - default - - - - -", NULL};

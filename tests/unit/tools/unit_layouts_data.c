@@ -1,4 +1,4 @@
-/* unit_layouts_data.c: real corpora, recognised and counted. Skipped where they are not at hand. */
+/* unit_layouts_data.c: real corpora, detected and counted. Missing corpora are skipped. */
 #include "spsh_test.h"
 
 #include "common/file_names.h"
@@ -30,8 +30,7 @@ static spsh_status count_reject(void *user, const spsh_reject *reject, spsh_erro
     return SPSH_OK;
 }
 
-/* Rows of a corpus are its utterances and those that were lost; audio may be there for some only.
- */
+/* The rows of a corpus are its utterances and the lost rows. Audio may exist only for some. */
 static void check_corpus(const char *relative, const char *layout, uint64_t rows, bool complete)
 {
     char root[1024];

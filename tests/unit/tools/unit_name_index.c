@@ -1,5 +1,5 @@
-/* unit_name_index.c: names keep their slots' content while the index grows in place, whatever runs
- * of slots there are when it does, the one over the end of the table included.
+/* unit_name_index.c: names keep the content of their slots while the index grows in place, for any
+ * runs of slots, including one across the end of the table.
  */
 #include "spsh_test.h"
 
@@ -9,7 +9,7 @@
 #include "ingest/view/name_index.h"
 
 #define ROUNDS     200U
-#define NAME_COUNT 4000U /* three sizes of table: 1024, 2048, 4096, 8192 slots */
+#define NAME_COUNT 4000U /* the table grows: 1024, 2048, 4096, 8192 slots */
 
 static spsh_bytes name_of(char text[48], unsigned long long salt, size_t number)
 {
@@ -17,7 +17,7 @@ static spsh_bytes name_of(char text[48], unsigned long long salt, size_t number)
     return (spsh_bytes){(const uint8_t *)text, length > 0 ? (size_t)length : 0};
 }
 
-/* Every name has its own state and value, and nothing else is found. */
+/* Every name has its own state and value, and other names are not found. */
 static void check_names(const spsh__name_index *index, unsigned long long salt, size_t count)
 {
     char text[48];
@@ -69,8 +69,7 @@ static void test_add_again(void)
     spsh__name_index_free(&index);
 }
 
-/* Names that are marked are there once they are settled, in whatever order they came, as often as
- * they came. */
+/* Marked names can be found after they are settled, for any order and number of marks. */
 static void test_marks(void)
 {
     uint64_t random = test_seed(12);
@@ -91,7 +90,7 @@ static void test_marks(void)
         CHECK_U64(slot->state, 5);
         CHECK_U64(slot->value, i % 2 == 0 ? NAME_COUNT + i : 0);
     }
-    /* Nothing is known of a mark before. */
+    /* A mark cannot be found before that. */
     REQUIRE(spsh__name_index_mark(&index, name_of(text, salt, NAME_COUNT), 2, 7));
     CHECK(spsh__name_index_find(&index, name_of(text, salt, NAME_COUNT)) == NULL);
     REQUIRE(spsh__name_index_settle(&index) && spsh__name_index_settle(&index));

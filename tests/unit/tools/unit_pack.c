@@ -186,7 +186,7 @@ static void test_strict(void)
 }
 
 typedef struct watch {
-    const char *cancel_at; /* phase; NULL: never */
+    const char *cancel_at; /* phase at which to cancel; NULL: never */
     bool has_canceled;
     bool has_merged; /* the index reported its shards */
     uint64_t utterances, rejected;
@@ -236,7 +236,7 @@ static void test_cancel(void)
         REQUIRE(spsh_pack(&options, &report, NULL) == SPSH_OK);
         check_report(report);
         CHECK(w.lines > 0 && w.has_merged);
-        CHECK_U64(w.utterances, 3); /* the rejected one is among them */
+        CHECK_U64(w.utterances, 3); /* including the rejected one */
         CHECK_U64(w.rejected, 1);
         spsh_pack_report_free(report);
         test_remove_tree(output);

@@ -12,7 +12,7 @@
 
 /* ---- levels ---- */
 
-/* The same numbers, value by value. */
+/* The same counts, computed value by value. */
 static spsh__level plain_level(const int16_t *pcm, size_t count)
 {
     spsh__level level = {.values = count};
@@ -51,7 +51,7 @@ static void test_level_of_random_pcm(void)
     }
 }
 
-/* All values at the negative end: squares of neighbours add up to 2^31. */
+/* All values are at the negative end: the squares of two neighbors add up to 2^31. */
 static void test_level_at_full_scale(void)
 {
     int16_t pcm[1000];
@@ -121,7 +121,7 @@ static void test_sources(void)
     CHECK_U64(spsh__sources_of(&sources, 19), 1);
     CHECK_U64(spsh__sources_of(&sources, 20), 2);
     CHECK_U64(spsh__sources_of(&sources, 1000), 2);
-    sources.items[1].first_sequence = 20; /* the second one offered nothing */
+    sources.items[1].first_sequence = 20; /* the second source offered nothing */
     CHECK_U64(spsh__sources_of(&sources, 19), 0);
     CHECK_U64(spsh__sources_of(&sources, 20), 2);
     spsh__sources_free(&sources);
@@ -183,7 +183,7 @@ static void test_journal(void)
     spsh__sources_free(&got);
     spsh__sources_free(&sources);
     spsh__builder_clear(&out);
-    spsh__builder_append_text(&out, "tally 2 1 1 1\n"); /* there are two sources */
+    spsh__builder_append_text(&out, "tally 2 1 1 1\n"); /* there are only two sources */
     journal = (spsh__journal){out.data, out.size_bytes, 0, "test"};
     CHECK(!spsh__tallies_take(&journal, got_tallies, 2));
     spsh__builder_free(&out);
@@ -223,7 +223,7 @@ static void test_published(void)
     spsh__published_begin(&found, "librispeech");
     offer(&found, "librispeech/clean", "train", "train-clean-360");
     offer(&found, "librispeech/clean", "train", "train-clean-5");
-    offer(&found, "mls/german", "train", ""); /* not this layout's */
+    offer(&found, "mls/german", "train", ""); /* does not belong to this layout */
     spsh__published_begin(&found, "table");
     offer(&found, "mls/german", "train", "");
     CHECK_U64(found_of(&found, "german train"), 2);
@@ -288,7 +288,7 @@ static void test_bar(void)
     const char *text = spsh__builder_text(&out);
     REQUIRE(text != NULL);
     CHECK(strstr(text, "class=\"c0\" x=\"0.00\" y=\"0\" width=\"250.00\"") != NULL);
-    CHECK(strstr(text, "class=\"c1\"") == NULL); /* nothing to be seen, but another colour's */
+    CHECK(strstr(text, "class=\"c1\"") == NULL); /* invisible, except for another color */
     CHECK(strstr(text, "x=\"250.00\" y=\"0\" width=\"250.00\"") != NULL);
     spsh__builder_clear(&out);
     spsh__svg_bar(&out, slices, 3, 0); /* a bar of total 0 */

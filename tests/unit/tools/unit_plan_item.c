@@ -39,7 +39,7 @@ static void test_length_travels(void)
     spsh__builder_free(&out);
 }
 
-/* max(50 ms, 1 %), in both directions; neither end is off itself. */
+/* max(50 ms, 1 %), in both directions. The limits themselves count as equal. */
 static void test_which_lengths_are_off(void)
 {
     static const struct {

@@ -143,7 +143,8 @@ static void test_lines_and_offsets(void)
     spsh__row_reader_free(reader);
 }
 
-/* A row of `size` bytes between two short ones: kept up to the limit, a broken row beyond it. */
+/* A row of `size` bytes between two short ones. It is kept up to the limit, and is a broken row
+ * beyond it. */
 static void check_long_row(const spsh__dialect *dialect, size_t size, bool quoted, bool want_kept)
 {
     spsh__builder text = {0};
@@ -190,7 +191,7 @@ static void test_too_many_fields(void)
     spsh__builder_free(&out);
 }
 
-/* A quote that is opened and never closed costs its own row, wherever the text ends. */
+/* A quote that is never closed costs only its own row, wherever the text ends. */
 static void test_unclosed_quote_in_a_large_text(void)
 {
     enum { ROWS = 200000 };

@@ -34,8 +34,8 @@ static spsh__run_history *history_of(const char *lines)
     ",\"before_time\":" #time_ ",\"lost_samples\":" #samples_ ",\"lost_starts\":" #starts_         \
     ",\"lost_s\":" #lost_s_ ",\"lost_process_s\":" #lost_process_s_ ",\"stopped_s\":" #stopped_s_
 
-/* Four processes, from second 10000 on: 2000 s are kept, 600 s lost, 1000 s nothing runs. Four
- * again: 1800 s kept, 1800 s stopped. Two: 1800 s. A start on top that has nothing left to do. */
+/* Four processes from second 10000 on: 2000 s kept, 600 s lost, 1000 s stopped. Then four again:
+ * 1800 s kept, 1800 s stopped. Then two: 1800 s kept. Finally a start with nothing left to do. */
 static const char two_restarts[] =
     START(0, 10000, 4, "") STEP(8, 10900, 900, 0) STEP(16, 11800, 900, 30)
         EVALUATION(16, 12000, 200) START(16, 13600, 4, BEFORE(12600, 40, 0, 600, 2400, 0))
@@ -59,7 +59,8 @@ static void test_two_restarts(void)
     spsh__run_history_free(h);
 }
 
-/* 18800 s of processes are kept and 2400 lost; two processes a node: 2.61 and 0.33 hours of nodes.
+/* 18800 process seconds are kept and 2400 lost. With two processes per node, these are 2.61 and
+ * 0.33 node hours.
  */
 static void test_prices(void)
 {
@@ -83,7 +84,7 @@ static void test_prices(void)
     spsh__run_history_free(h);
 }
 
-/* A start from an older checkpoint than the one before it: both losses, and the stop between. */
+/* A restart from an older checkpoint than the previous start: both losses, and the stop between. */
 static void test_lost_starts(void)
 {
     spsh__run_history *h = history_of(START(0, 100, 1, "") START(
@@ -127,7 +128,7 @@ static void test_no_start(void)
     spsh__run_history_free(h);
 }
 
-/* Clocks that go back give no negative time; no restart, and nothing is lost. */
+/* Clocks that go back give no negative times. Without a restart, nothing is lost. */
 static void test_one_start(void)
 {
     spsh__run_history *h =

@@ -72,7 +72,7 @@ static void test_series_keeps_points(void)
     spsh__series_close(&s);
 }
 
-/* A million points: as many bunches as ever, exact sums, the extremes in the bunch of their place.
+/* A million points give the usual number of bins, exact sums, and the extremes in the right bins.
  */
 static void test_series_thins(void)
 {
@@ -136,7 +136,7 @@ static void test_history(void)
     CHECK(spsh__series_sum(&h->steps, SPSH__RUN_INFEASIBLE) == 4);
     CHECK(h->last[SPSH__RUN_LOSS] == 40);
     CHECK(h->last_step.step == 4 && h->last_step.samples == 32 && h->last_step.skipped_steps == 3);
-    CHECK_U64(h->domain_count, 1); /* b was never learnt from */
+    CHECK_U64(h->domain_count, 1); /* the model was never trained on b */
     CHECK_STR(h->domains[0].name, "a<b");
     CHECK(spsh__series_mean(&h->domains[0].series, 0, 0) == 5);
     CHECK_U64(h->set_count, 2);
@@ -172,8 +172,9 @@ static void test_damaged_lines(void)
     (void)fputs("{\"kind\":\"step\",\"samples\":1\n", file);
     (void)fputs("[1,2]\n", file);
     (void)fwrite("\0\xff\n", 1, 3, file);
-    (void)fputs("{\"kind\":\"step\",\"samples\":\"many\",\"loss\":4}\n", file); /* has no place */
-    for (size_t i = 0; i < (size_t)5 << 20; i++) /* longer than is read at once */
+    (void)fputs("{\"kind\":\"step\",\"samples\":\"many\",\"loss\":4}\n",
+                file);                           /* has no position */
+    for (size_t i = 0; i < (size_t)5 << 20; i++) /* longer than one read */
         (void)fputc('x', file);
     (void)fputc('\n', file);
     put_step(2, 3);
@@ -218,7 +219,7 @@ static void test_no_run(void)
     test_remove_tree(folder);
 }
 
-/* ---- pictures ---- */
+/* ---- plots ---- */
 
 static size_t count_of(const char *text, const char *what)
 {
@@ -263,7 +264,7 @@ static void test_curve(void)
     spsh__series_close(&s);
 }
 
-/* One point, and that 0: from 0 on, and no range of billionths. */
+/* A single point of value 0: the axis starts at 0, and does not cover billionths. */
 static void test_curve_of_nothing_much(void)
 {
     spsh__series s;

@@ -1,5 +1,5 @@
-/* unit_speech_plot.c: pictures of odd utterances: no samples, many channels, odd values and
- * text; the colors, the axes. */
+/* unit_speech_plot.c: plots of odd utterances: no samples, many channels, odd values and text. Also
+ * the colors and the axes. */
 #include "plot/speech_plot.h"
 
 #include <math.h>
@@ -74,7 +74,7 @@ static void test_many_channels(void)
     spsh__builder_free(&out);
 }
 
-/* Values of any size and sign, all equal or not, and masks of everything. */
+/* Values of any size and sign, all equal or not, and masks of all values. */
 static void test_odd_values(void)
 {
     static const char *const texts[] = {"spectrogram", "kaldi-fbank", "kaldi-mfcc",
@@ -149,7 +149,7 @@ static void test_axes(void)
     }
 }
 
-/* Every script stays text; markup, control characters and bytes that are not UTF-8 do not. */
+/* Text of every script is kept. Markup, control characters, and invalid UTF-8 are not. */
 static void test_letters(void)
 {
     static const char scripts[] = "\xd0\x9f\xd1\x80 \xce\xb1\xce\xb2 \xd9\x85\xd8\xb1 \xe4\xbd\xa0 "

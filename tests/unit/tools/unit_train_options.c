@@ -1,5 +1,5 @@
-/* unit_train_options.c: option structs of older and newer callers, options that are missing, and a
- * vocabulary file that is there already. */
+/* unit_train_options.c: option structs of older and newer callers, missing options, and an existing
+ * vocabulary file. */
 #include "speechshard/train.h"
 #include "spsh_test.h"
 #include "test_file.h"
@@ -75,7 +75,7 @@ static void test_sizes(void)
         check_call(i, 0, 0, "struct_size is 0");
         check_call(i, sizeof(size_t), 0xff, calls[i].missing); /* an older caller */
         check_call(i, known, 0xff, calls[i].missing);
-        check_call(i, known + 8, 0, calls[i].missing); /* a newer one */
+        check_call(i, known + 8, 0, calls[i].missing); /* a newer caller */
         check_call(i, known + 8, 1, "is set, this library knows");
         err = (spsh_error)SPSH_ERROR_INIT;
         CHECK_I64(calls[i].call_fn(NULL), SPSH_E_INVALID_ARG);
@@ -115,7 +115,7 @@ static void test_vocabulary_that_is_there(void)
     CHECK_I64(make_vocabulary(config, "lower", &symbols), SPSH_OK); /* the same again */
     CHECK_I64(make_vocabulary(config, "nfc", &symbols), SPSH_E_EXISTS);
     CHECK(strstr(err.message, "/letters: is there") != NULL);
-    CHECK_I64(make_vocabulary(config, NULL, &symbols), SPSH_OK); /* and was left as it was */
+    CHECK_I64(make_vocabulary(config, NULL, &symbols), SPSH_OK); /* and was not changed */
     test_file_write_text(at("letters"), "something else\n");
     CHECK_I64(make_vocabulary(config, "lower", &symbols), SPSH_E_EXISTS);
 }

@@ -1,4 +1,4 @@
-/* unit_view.c: a corpus on a disk seen through a view, and pieces of files read as text. */
+/* unit_view.c: a view of a corpus on disk, and pieces of files read as text. */
 #include "spsh_test.h"
 
 #include <fcntl.h>
@@ -136,7 +136,7 @@ static void test_roots(void)
     spsh__view_close(same);
     spsh__view_close(view);
 
-    /* Below a view, whatever the root's path ends with. */
+    /* The root's path may end with slashes. */
     char root[600];
     (void)snprintf(root, sizeof(root), "%s/", base);
     view = view_of(root);
@@ -148,7 +148,7 @@ static void test_roots(void)
     spsh__builder_clear(&name);
     spsh__view_folder_name(view, "sub/deep", &name);
     CHECK_STR(spsh__builder_text(&name), "deep");
-    /* As it is really called, not as the link to it is. */
+    /* The real name of the folder, not the name of the link to it. */
     spsh__view_close(below);
     below = view_below(view, "to_sub");
     spsh__builder_clear(&name);
@@ -192,11 +192,11 @@ static void test_text_files(void)
     REQUIRE(spsh__text_file_open(view, "t.txt", &file, NULL) == SPSH_OK);
     CHECK_U64(file.size_bytes, 10);
     check_text(&file, 8, 5, "89");
-    make("t.txt", "0123456789abc"); /* what is added to a whole file is read */
+    make("t.txt", "0123456789abc"); /* data appended to a whole file is read */
     check_text(&file, 8, 9, "89abc");
     spsh__text_file_close(&file);
 
-    /* A piece ends where it ends, and a file of another size is not the one that was looked at. */
+    /* A piece keeps its end. A file whose size has changed is rejected. */
     spsh__piece piece = {at("t.txt"), 3, 4, 13};
     REQUIRE(spsh__text_file_open_piece(&piece, "m", &file, NULL) == SPSH_OK);
     CHECK_U64(file.size_bytes, 4);
