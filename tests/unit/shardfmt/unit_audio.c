@@ -107,7 +107,7 @@ static void make_wav(test_file *file, wav_format format, const void *data, uint3
     finish_riff(file);
 }
 
-/* Collects PCM, and fails at the byte that fits no more. */
+/* Collect PCM. Fail at the byte that exceeds the capacity. */
 typedef struct collector {
     uint8_t *pcm;
     size_t capacity;
@@ -153,7 +153,7 @@ static void test_every_sample_type(void)
         wav_format format;
         spsh_sample_format native;
         uint64_t samples;
-        int32_t first; /* as its bits */
+        int32_t first; /* as bits */
         int32_t second;
     } cases[] = {
         {{1, 1, 8000, 8},  SPSH_SAMPLE_I16, 8, -32768,     0         },
@@ -198,7 +198,7 @@ static void test_every_sample_type(void)
     }
 }
 
-/* G.711 has these properties; ends and middle are checked by value above and here. */
+/* Properties of G.711. Tests here and above check the ends and the middle by value. */
 static void test_companding_laws(void)
 {
     uint8_t codes[256];
@@ -214,7 +214,7 @@ static void test_companding_laws(void)
                                          NULL) == SPSH_OK);
         for (int i = 0; i < 128; i++)
             CHECK_I64(pcm[i], -pcm[i + 128]);
-        /* Codes rise with the magnitude: mu-law inverted, A-law with every other bit toggled. */
+        /* Codes rise with the magnitude: mu-law inverted, A-law with every second bit toggled. */
         int toggle = tag == 6 ? 0xd5 : 0xff;
         for (int i = 0; i < 127; i++)
             CHECK(pcm[i ^ toggle] < pcm[(i + 1) ^ toggle]);
@@ -234,7 +234,7 @@ static void test_pcm_hash_is_the_documented_one(void)
         spsh__store_u16le(data + 2 * i, (uint16_t)pcm[i]);
     make_wav(&scratch, (wav_format){1, 2, 16000, 16}, data, sizeof(data));
     REQUIRE(decode(&scratch, &result, NULL) == SPSH_OK);
-    CHECK(memcmp(result.pcm_hash, want, sizeof(want)) == 0); /* by xxhsum -H2 */
+    CHECK(memcmp(result.pcm_hash, want, sizeof(want)) == 0); /* from xxhsum -H2 */
 }
 
 /* Stated sizes of the data chunk, and the outcome for each. The chunk holds 100 bytes. */
@@ -357,7 +357,7 @@ static void test_bad_formats(void)
     CHECK_I64(decode(&scratch, &result, NULL), SPSH_E_AUDIO);
 }
 
-/* ---- refusals ---- */
+/* ---- rejected files ---- */
 
 static void test_refusals_say_what_was_found(void)
 {
@@ -442,7 +442,7 @@ static spsh_codec sniff(const test_file *file, const char *name)
     return spsh_audio_sniff(file->data, file->size < 4096 ? file->size : 4096, name);
 }
 
-/* GSM is known by name: the caller passes what the sniffer said. */
+/* GSM is recognized by name: the caller passes the result of the sniffer. */
 static spsh_status decode_as(const test_file *file, size_t size, spsh_codec codec,
                              spsh_decode_result *result)
 {
@@ -455,7 +455,7 @@ static spsh_status decode_as(const test_file *file, size_t size, spsh_codec code
     return rc;
 }
 
-/* Field by field: padding has no value. */
+/* Field by field, because padding bytes are undefined. */
 static bool same_info(const spsh_audio_info *a, const spsh_audio_info *b)
 {
     return a->codec == b->codec && a->format == b->format &&
@@ -488,7 +488,7 @@ static void test_chirps(void)
     load("chirp.opus", &opus);
     REQUIRE(inspect(&opus, SPSH_CODEC_OPUS, &info, NULL) == SPSH_OK);
     CHECK_U64(info.nominal_rate_hz, 16000);
-    /* Another codec than the bytes are. */
+    /* A codec other than the codec of the file. */
     CHECK_I64(inspect(&opus, SPSH_CODEC_VORBIS, &info, NULL), SPSH_E_AUDIO);
     CHECK_I64(inspect(&opus, SPSH_CODEC_FLAC, &info, NULL), SPSH_E_AUDIO);
     CHECK_I64(inspect(&opus, SPSH_CODEC_WAV, &info, NULL), SPSH_E_AUDIO);
@@ -541,8 +541,8 @@ static size_t find_last_page(const test_file *file)
     return at;
 }
 
-/* A browser that records does not set the end-of-stream flag. Whole pages and a last packet that is
- * complete make a whole recording, with the same samples. Anything less is cut. */
+/* A recording browser does not set the end-of-stream flag. Whole pages and a complete last packet
+ * make a whole recording, with the same samples. Anything less is cut. */
 static void test_ogg_without_an_end_flag(void)
 {
     static const char *const names[] = {"chirp.opus", "chirp.ogg"};
@@ -565,7 +565,7 @@ static void test_ogg_without_an_end_flag(void)
         CHECK_I64(inspect(&file, SPSH_CODEC_UNKNOWN, &info, NULL), SPSH_OK);
         CHECK_U64(info.samples, whole.samples);
 
-        /* A page that is cut is named by its offset. */
+        /* The message names a cut page by its offset. */
         file.size--;
         REQUIRE(decode(&file, &result, NULL) == SPSH_OK);
         CHECK_I64(result.verdict, SPSH_DECODE_SHORT);
@@ -573,7 +573,7 @@ static void test_ogg_without_an_end_flag(void)
         CHECK_I64(inspect(&file, SPSH_CODEC_UNKNOWN, &info, NULL), SPSH_E_TRUNCATED);
         file.size++;
 
-        /* The last packet continues on a page that is not there. */
+        /* The last packet continues on a missing page. */
         const size_t last = at + 26 + file.data[at + 26];
         REQUIRE(file.size + 255 - file.data[last] <= FILE_MAX);
         memset(file.data + file.size, 0, 255u - file.data[last]);
@@ -640,7 +640,7 @@ static void put_page(test_file *file, uint32_t sequence, const uint8_t *body, co
     spsh__ogg_store_crc(file->data + at, file->size - at);
 }
 
-/* Tags, however long, and where pages end make no difference to the samples. */
+/* The length of the tags, and the positions of page ends, do not change the samples. */
 static void test_vorbis_with_long_comments(void)
 {
     enum { COMMENT_BYTES = 20000, PAGE_SEGMENTS = 20 };
@@ -704,7 +704,7 @@ static spsh_status read_first(spsh_decoder *decoder, int16_t *pcm, uint64_t *ret
     return spsh_decoder_read_i16(decoder, pcm, REOPEN_SAMPLES, ret_samples, NULL);
 }
 
-/* A chirp by its name, or one of the codecs that we write. */
+/* A chirp by its name, or a codec that we write. */
 static spsh_codec make_any(const char *name, test_file *file)
 {
     static int16_t tone[2 * 9000];
@@ -728,7 +728,7 @@ static spsh_codec make_any(const char *name, test_file *file)
     return strcmp(name, "chirp.gsm") == 0 ? SPSH_CODEC_GSM : SPSH_CODEC_UNKNOWN;
 }
 
-/* Opened, or opened again, a decoder says and gives the same as a new one. */
+/* A decoder that is opened, or opened again, gives the same results as a new one. */
 static void check_like_new(spsh_decoder **decoder, spsh_bytes file, spsh_codec codec)
 {
     static int16_t want[2 * REOPEN_SAMPLES], got[2 * REOPEN_SAMPLES];
@@ -841,7 +841,7 @@ static void test_every_bit_flip_of_every_codec(void)
             file.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
             spsh_status rc = decode_as(&file, file.size, SPSH_CODEC_UNKNOWN, &result);
             file.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
-            /* Each page has a CRC: whatever is hit, it is an error or short. */
+            /* Each page has a CRC: any damage is an error or a short result. */
             if (is_ogg && rc == SPSH_OK)
                 CHECK_I64(result.verdict, SPSH_DECODE_SHORT);
         }
@@ -888,7 +888,7 @@ static void test_flac_round_trips(void)
         size_t size_again = 0;
         spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
         REQUIRE(pcm != NULL && back != NULL && encoded != NULL && again != NULL);
-        fill_random(pcm, count * sample_bytes, &state); /* noise: verbatim, the largest there is */
+        fill_random(pcm, count * sample_bytes, &state); /* noise: verbatim, the largest frame */
         uint32_t unused = (uint32_t)(8 * sample_bytes) - cases[i].bits;
         for (size_t k = 0; k < count && cases[i].format == SPSH_SAMPLE_I16; k++)
             spsh__store_u16le(pcm + 2 * k,
@@ -964,7 +964,7 @@ static spsh_status counting_read(void *user, uint64_t offset, void *dst, size_t 
 }
 
 enum { LONG_SAMPLES = 1 << 20 };
-static int16_t speech[LONG_SAMPLES]; /* something between a tone and noise */
+static int16_t speech[LONG_SAMPLES]; /* a signal between a tone and noise */
 static uint8_t encoded[4 << 20];
 
 static void make_speech(void)
@@ -977,7 +977,7 @@ static void make_speech(void)
     }
 }
 
-/* Reads short ranges at random; each must be the slice, and touch little of the source. */
+/* Read random short ranges. Each must be the slice of the whole, and read little of the source. */
 static void check_ranges(spsh_codec codec, size_t size, const spsh_decoder_options *options,
                          uint64_t bytes_per_range_max)
 {
@@ -1004,7 +1004,7 @@ static void check_ranges(spsh_codec codec, size_t size, const spsh_decoder_optio
     counter.fails = true;
     uint64_t got = 0;
     spsh_error err = SPSH_ERROR_INIT;
-    spsh_status rc = spsh_decoder_seek(decoder, 100, &err); /* may read, to search */
+    spsh_status rc = spsh_decoder_seek(decoder, 100, &err); /* may read during the search */
     if (rc == SPSH_OK)
         rc = spsh_decoder_read_i16(decoder, pcm, 1000, &got, &err);
     CHECK_I64(rc, SPSH_E_IO);
@@ -1042,7 +1042,7 @@ static void test_ranges_touch_what_they_need(void)
     options.seek_points = points;
     check_ranges(SPSH_CODEC_FLAC, size, &options, 60000);
 
-    /* A point that names another sample is found out. */
+    /* A seek point that names a wrong sample is detected. */
     spsh_memory_source memory = {
         {encoded, size}
     };
@@ -1333,7 +1333,7 @@ static void test_resampling(void)
         CHECK_I64(
             spsh_resample_i16(in, SAMPLES, 2, rates[i][0], rates[i][1], out, want - 1, &got, NULL),
             SPSH_E_LIMIT);
-        /* Float in, float out: the same samples but for rounding, and louder than full scale. */
+        /* Float in, float out: equal except for rounding, and values above full scale. */
         for (size_t k = 0; k < 2 * SAMPLES; k++)
             float_in[k] = (float)in[k] / 5000;
         REQUIRE(spsh_resample_f32(float_in, SAMPLES, 2, rates[i][0], rates[i][1], float_out, want,
@@ -1344,7 +1344,7 @@ static void test_resampling(void)
         CHECK_I64(spsh_resample_f32(float_in, SAMPLES, 2, rates[i][0], rates[i][1], float_out,
                                     want - 1, &got, NULL),
                   SPSH_E_LIMIT);
-        /* Away from the ends it is the same tone, in phase. */
+        /* Away from the ends, the output is the same tone, in phase. */
         for (uint64_t k = want / 4; k < want * 3 / 4; k++) {
             double t = (double)k / rates[i][1];
             CHECK(fabs(out[2 * k] - 10000 * sin(2 * pi * 500 * t)) < 3);
@@ -1360,7 +1360,7 @@ static void test_resampling(void)
               SPSH_E_LIMIT);
 }
 
-/* Means to the nearest, halves up, whatever the sign; in place, too. */
+/* Means are rounded to nearest, and halves up, for both signs. The output may be the input. */
 static void test_mix(void)
 {
     static const int16_t three[] = {1,      1,      2,      -1,    -1,    -2,

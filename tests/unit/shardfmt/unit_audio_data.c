@@ -1,8 +1,8 @@
 /* unit_audio_data.c: every file of the real speech is decoded and judged.
  *
- *     WAV     equals what a few lines here read from the file, sample for sample
- *     FLAC    its MD5 agrees; LJ recordings equal the WAV beside them
- *     others  counts add up to what ffmpeg 5.1 and opusdec 0.2 decode from these files
+ *     WAV     equals the samples that a few lines here read from the file
+ *     FLAC    its MD5 agrees; LJ recordings equal the WAV in the same folder
+ *     others  counts add up to the output of ffmpeg 5.1 and opusdec 0.2 for these files
  *
  * Inspection agrees with the decode, and ranges through a decoder equal slices of the whole.
  */
@@ -127,7 +127,7 @@ static void check_twin(const char *path, const spsh_decode_result *result)
     free(file.data);
 }
 
-/* Without a look at the MD5, our own decoder does the work: the same samples. */
+/* Without an MD5 check, our own decoder does the work, with the same samples. */
 static void check_without_md5(spsh_bytes bytes, const spsh_decode_result *result)
 {
     spsh_decoder_options options = SPSH_DECODER_OPTIONS_INIT;

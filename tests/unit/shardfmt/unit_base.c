@@ -177,8 +177,8 @@ static void test_nearest_word(void)
     static const char *const equals[] = {"axb", "ayb", NULL};
     char long_text[200];
     CHECK_STR(nearest("pak"), "pack");
-    CHECK_STR(nearest("exprot"), "export"); /* neighbours that are swapped */
-    CHECK_STR(nearest("veri"), "verify");   /* a beginning */
+    CHECK_STR(nearest("exprot"), "export"); /* swapped neighbors */
+    CHECK_STR(nearest("veri"), "verify");   /* a prefix */
     CHECK_STR(nearest("sl"), "ls");
     CHECK_STR(nearest("uterence_ip"), "utterance_id"); /* a long word may differ more */
     CHECK_STR(spsh_nearest_word("packet", 3, (const char *const[]){"pak", NULL}), "pak");
@@ -203,7 +203,7 @@ static void test_core_count(void)
     for (size_t core = 0; core < CPU_SETSIZE && CPU_COUNT(&one) == 0; core++)
         if (CPU_ISSET(core, &before))
             CPU_SET(core, &one);
-    REQUIRE(sched_setaffinity(0, sizeof(one), &one) == 0); /* as taskset, mpirun, a container */
+    REQUIRE(sched_setaffinity(0, sizeof(one), &one) == 0); /* as taskset does */
     CHECK_U64(spsh_core_count(64), 1);
     REQUIRE(sched_setaffinity(0, sizeof(before), &before) == 0);
 }

@@ -114,7 +114,7 @@ static void test_sections_of_all_sizes(void)
         CHECK_U64(first.size_bytes, second.size_bytes);
         CHECK(memcmp(first.data, second.data, first.size_bytes) == 0);
         memcpy(second.data, first.data, first.size_bytes);
-        reseal(second.data, second.size_bytes); /* counts on its own: no checksum differs */
+        reseal(second.data, second.size_bytes); /* only the counts change: no checksum differs */
         CHECK(memcmp(first.data, second.data, first.size_bytes) == 0);
 
         memory_io memory = {first.data, first.size_bytes};
@@ -209,7 +209,7 @@ static void test_misuse_of_the_writer(void)
     spsh_file_writer_free(file);
 }
 
-/* Changes one field of both footers; no blocks, so open can and must see the root hash too. */
+/* Change one field of both footers. Without blocks, open can check the root hash too, and must. */
 static void test_root_hash_without_blocks(void)
 {
     const spsh__section sections[1] = {

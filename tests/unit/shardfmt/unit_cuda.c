@@ -1,8 +1,8 @@
 /* unit_cuda.c TWIN ODD-FOLDER [PLUGIN], or --old-driver PLUGIN: finding and loading the CUDA
- * plug-in, and saying why not.
+ * plug-in, and explaining failures.
  *
- * TWIN is the plug-in without CUDA (support/twin_plugin.c); ODD-FOLDER has the others
- * (support/odd_plugin.c); PLUGIN is the real one, where it was built.
+ * TWIN is the host emulation of the plug-in (support/twin_plugin.c). ODD-FOLDER has faulty plug-ins
+ * (support/odd_plugin.c). PLUGIN is the real one, if it was built.
  */
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -14,7 +14,7 @@ enum { PATH_BYTES = 1024 };
 
 static const char *twin_path, *odd_folder, *real_path, *program;
 
-/* The status of opening a path, and what the message has to have. */
+/* Check the status of opening a path, and a part of the message. */
 static void check_refused(const char *path, spsh_status want, const char *part)
 {
     spsh_error err = SPSH_ERROR_INIT;
@@ -47,7 +47,7 @@ static void test_refused(void)
     check_odd("NOTHING", SPSH_E_VERSION, "no CUDA plug-in: it has no symbol spsh_cuda_plugin");
     check_odd("MISSING", SPSH_E_NOT_FOUND,
               "libodd_plugin_MISSING.so: the CUDA plug-in is not there");
-    char text[PATH_BYTES]; /* __FILE__ may be relative to where the compiler ran */
+    char text[PATH_BYTES]; /* __FILE__ may be relative to the folder where the compiler ran */
     test_source_path(text, sizeof(text), "README.md");
     check_refused(text, SPSH_E_IO, "cannot be loaded");
     CHECK_I64(spsh_cuda_open(twin_path, NULL, NULL), SPSH_E_INVALID_ARG);
@@ -122,7 +122,7 @@ static void test_beside(void)
     CHECK_I64(run_beside(path, path), 3);
     copy_file(twin_path, plugin);
     CHECK_I64(run_beside(path, path), 2);
-    CHECK_I64(run_beside(path, "program"), 2); /* as a shell that found it calls it */
+    CHECK_I64(run_beside(path, "program"), 2); /* as found in PATH by a shell */
     test_remove_tree(folder);
 }
 
@@ -157,7 +157,7 @@ static void test_real(void)
     spsh_cuda_close(cuda);
 }
 
-/* With old_driver.c in front of whatever driver there is. */
+/* With old_driver.c loaded before the real driver. */
 static void test_old_driver(void)
 {
     check_refused(real_path, SPSH_E_UNSUPPORTED,

@@ -25,7 +25,7 @@ static bool is_text(spsh_bytes bytes, const char *string)
     return bytes.size_bytes == 0 || memcmp(bytes.data, string, bytes.size_bytes) == 0;
 }
 
-/* These exist. */
+/* These files exist. */
 static int stat_some(void *user, const char *path, struct stat *ret_stat)
 {
     static const char *const paths[] = {"a.spsh", "b:c.spsh", "d:e", "d", "x:train"};
@@ -120,7 +120,7 @@ static void test_arguments(void)
     opt.flags = 0;
     opt.struct_size = 4;
     CHECK_I64(spsh_dataset_open(tiny.path, &opt, &dataset, NULL), SPSH_E_INVALID_ARG);
-    /* An older caller, whose options end before the generation. */
+    /* An older caller, with options that end before the generation. */
     opt.struct_size = offsetof(spsh_dataset_options, generation);
     opt.generation = 99;
     CHECK_I64(spsh_dataset_open(tiny.path, &opt, &dataset, NULL), SPSH_OK);
@@ -162,7 +162,7 @@ static uint64_t number(spsh_bytes elements, uint64_t at, size_t element_bytes)
     return value;
 }
 
-/* Every column, whole and from the middle, says what the rows say. */
+/* Every column, read whole and from the middle, equals the rows. */
 static void test_columns(void)
 {
     spsh_dataset *dataset = NULL;
@@ -414,7 +414,7 @@ static void test_what_cannot_be_decoded(void)
     uint8_t payload[20];
     CHECK_I64(spsh_reader_payload(reader, 11, 0, payload, 20, NULL), SPSH_OK);
     CHECK(memcmp(payload, "fLaC, but not really", 20) == 0);
-    /* Longer than stated: the beginning can be read, the end is refused. */
+    /* The stated length is too small: the beginning can be read, the end is rejected. */
     CHECK_I64(spsh_reader_read_i16(reader, 12, 0, pcm, TINY_SAMPLES_F - 1, &got, &err), SPSH_OK);
     CHECK_I64(spsh_reader_read_i16(reader, 12, TINY_SAMPLES_F - 1, pcm, 9, &got, &err),
               SPSH_E_AUDIO);
@@ -445,7 +445,7 @@ static void test_payloads(void)
     spsh_dataset_close(dataset);
 }
 
-/* ---- threads, with fewer open shards than there are ---- */
+/* ---- threads, with a limit of open shards below the number of shards ---- */
 
 typedef struct job {
     const spsh_dataset *dataset;
@@ -527,7 +527,7 @@ static void test_shards_open_max_is_kept(void)
     CHECK_I64(fault.open_count, 0);
 }
 
-/* ---- what is not there, or not the right one ---- */
+/* ---- missing and wrong datasets ---- */
 
 static void test_no_dataset(void)
 {

@@ -1,4 +1,5 @@
-/* Numbers as text, read in whatever locale the test runs under (CTest: one with a decimal comma).
+/* unit_decimal.c: numbers as text, read in the locale of the test (CTest: one with a decimal
+ * comma).
  */
 #include <float.h>
 #include <locale.h>
@@ -48,7 +49,7 @@ static void test_bounds(void)
     CHECK_U64(spsh_decimal_scan(digits, 401, &value), 0);
 }
 
-/* 17 digits identify a double. The text is written with a point, whatever the locale. */
+/* 17 digits identify a double. The text has a decimal point, in any locale. */
 static void test_round_trip(void)
 {
     uint64_t bits = 12345;

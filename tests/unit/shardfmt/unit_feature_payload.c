@@ -117,7 +117,7 @@ static void test_round_trips(void)
     }
 }
 
-/* ---- the bytes ---- */
+/* ---- golden bytes ---- */
 
 static const uint8_t golden[] = {
     1,    2,    0,    0,    3,    0,    0,    0,

@@ -250,8 +250,8 @@ static void test_bounds_and_arguments(void)
     CHECK_I64(spsh_pcm_inspect(bytes, sizeof(bytes), NULL, NULL), SPSH_E_INVALID_ARG);
 }
 
-/* Damaged payloads, in blocks of their exact size: any result is right as long as nothing outside
- * is touched; and all instruction sets agree on it. */
+/* Decode damaged payloads in blocks of their exact size. Any result is valid if no byte outside is
+ * touched, and all instruction sets agree on it. */
 static void check_damaged(const uint8_t *bytes, size_t size_bytes)
 {
     spsh_pcm_info info;
@@ -314,7 +314,7 @@ static void test_bit_flips(void)
             fill(SIGNAL_SPEECH, lengths[i], channels, pcm);
             payload whole = encode(pcm, lengths[i], channels);
             for (int round = 0; round < 400; round++) {
-                /* Heads and width codes are small and decide most: every second flip goes there. */
+                /* Heads and width codes are small and important: every second flip hits them. */
                 size_t span = round % 2 == 0 ? whole.size_bytes : whole.size_bytes / 20 + 8;
                 uint64_t flip = test_random(&random_state) % (span * 8);
                 whole.bytes[flip / 8] ^= (uint8_t)(1 << flip % 8);
@@ -358,8 +358,8 @@ static void test_golden_bytes(void)
     free(encoded.bytes);
 }
 
-/* One row per sentence of the format that says "must": a byte of the golden payload broken, and
- * what readers then say. */
+/* One row per "must" of the format: a changed byte of the golden payload, and the status of the
+ * readers. */
 static void test_every_rule(void)
 {
     static const struct {
@@ -372,7 +372,7 @@ static void test_every_rule(void)
         {1,  12,   SPSH_E_VERSION,   SPSH_E_VERSION  }, /* frame length */
         {2,  0,    SPSH_E_LIMIT,     SPSH_E_LIMIT    }, /* channels */
         {2,  65,   SPSH_E_LIMIT,     SPSH_E_LIMIT    },
-        {2,  2,    SPSH_E_TRUNCATED, SPSH_E_CORRUPT  }, /* a directory that is not one */
+        {2,  2,    SPSH_E_TRUNCATED, SPSH_E_CORRUPT  }, /* an invalid directory */
         {3,  1,    SPSH_E_CORRUPT,   SPSH_E_CORRUPT  }, /* reserved */
         {7,  0x80, SPSH_E_LIMIT,     SPSH_E_LIMIT    }, /* samples */
         {7,  0x3f, SPSH_E_TRUNCATED, SPSH_E_TRUNCATED}, /* head */
@@ -385,7 +385,7 @@ static void test_every_rule(void)
         {12, 1,    SPSH_OK,          SPSH_E_CORRUPT  }, /* constant of the wrong size */
         {13, 5,    SPSH_OK,          SPSH_E_CORRUPT  }, /* number of sets */
         {14, 16,   SPSH_OK,          SPSH_E_CORRUPT  }, /* shift */
-        {27, 0xb6, SPSH_OK,          SPSH_E_CORRUPT  }, /* widths that do not add up */
+        {27, 0xb6, SPSH_OK,          SPSH_E_CORRUPT  }, /* widths with a wrong sum */
     };
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
         uint8_t broken[sizeof(golden)];

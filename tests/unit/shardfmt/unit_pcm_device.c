@@ -1,7 +1,7 @@
-/* unit_pcm_device.c PLUGIN: the codec `pcm` on a device gives the samples that pcm.c gives: of
- * every form of block, for any range, of any number of channels, in any order of threads; and
- * whatever the bytes are, nothing is touched that is not its own. Through the plug-in that is
- * given: the twin, whose memory has guards around it, or the real one (77: no device).
+/* unit_pcm_device.c PLUGIN: the codec `pcm` on a device returns the samples of pcm.c. This holds
+ * for every form of block, any range, any number of channels, and any order of threads. For any
+ * bytes, the decoder touches only its own memory. PLUGIN is the host emulation, with guards around
+ * its memory, or the real plug-in (77: no device).
  */
 #include <ftw.h>
 #include <math.h>
@@ -21,7 +21,7 @@ static spsh_cuda_pcm *decoder;
 static twin_controls *twin; /* NULL: a real device */
 static uint64_t random_state;
 static const uint32_t orders[] = {0, 1, 77, 12345};
-static uint64_t met[8]; /* blocks by form; and with what: enum below */
+static uint64_t met[8]; /* blocks by form and by feature: enum below */
 
 enum { MET_EMPTY = 3, MET_STARTS = 4, MET_ZERO_BITS = 5, MET_SETS = 6, MET_ONE_SET = 7 };
 
@@ -57,7 +57,7 @@ static void copy(void *to, const void *from, size_t bytes)
     check_ok(spsh_cuda_synchronize(cuda, NULL, &err));
 }
 
-/* ---- an utterance: a payload of a signal, a range of it, and where both go */
+/* ---- an utterance: payload of a signal, a range of it, and its destinations */
 
 typedef struct utterance {
     uint8_t *payload;
@@ -148,7 +148,7 @@ static utterance random_utterance(uint32_t kind)
     return u;
 }
 
-/* A range, and of the payload what a reader of it has. */
+/* Choose a range, and the part of the payload that a reader of the range has. */
 static void cut(utterance *u)
 {
     uint64_t offset = 0, size = 0;
@@ -298,7 +298,7 @@ static void test_all_kinds_of_signals_and_ranges(void)
         CHECK(met[i] > 0);
 }
 
-/* More batches than there are places, on two streams, none waited for. */
+/* More batches than slots, on two streams, without waiting. */
 static void test_many_are_under_way(void)
 {
     enum { BATCHES = 7 };
@@ -334,14 +334,14 @@ static void damage(uint8_t *bytes, size_t size)
         bytes[below((uint32_t)size)] ^= (uint8_t)(1U << below(8));
 }
 
-/* The host's check says what its decoder says, of anything. */
+/* The host's check returns the status of its decoder, for any bytes. */
 static void test_check_is_as_decoding(void)
 {
     static int16_t pcm[SAMPLES_MAX * 4];
     uint64_t refused = 0, taken = 0;
     for (int round = 0; round < 3000; round++) {
         utterance u = random_utterance(below(KINDS));
-        if (u.samples > 9000) { /* quicker */
+        if (u.samples > 9000) { /* to save time */
             forget(&u);
             continue;
         }
@@ -384,7 +384,7 @@ static void test_damage_stays_where_it_is(void)
         for (int i = 0; i < 20; i++)
             damage(bytes, u->part.piece.size_bytes);
         const size_t head = spsh_pcm_head_bytes(u->samples, u->channels);
-        if (round % 3 == 1 && u->part.piece.size_bytes > head) { /* widths beyond all */
+        if (round % 3 == 1 && u->part.piece.size_bytes > head) { /* widths beyond the maximum */
             bytes[head] = PCM_FORM_PREDICTED;
             for (size_t i = head + 2; i < u->part.piece.size_bytes && i < head + 400; i++)
                 bytes[i] = (uint8_t)below(256) | (uint8_t)(round % 2 == 0 ? 0xff : 0);
@@ -504,7 +504,7 @@ static void test_arguments(void)
     many(&more);
     CHECK_I64(spsh_cuda_pcm_decode(other, NULL, &more, &err), SPSH_E_LIMIT);
     b.calls[0] = b.calls[1];
-    b.calls[0].sample_count = b.utterances[1].samples; /* four */
+    b.calls[0].sample_count = b.utterances[1].samples; /* four blocks */
     b.call.capacity++;
     CHECK_I64(spsh_cuda_pcm_decode(other, NULL, &b.call, &err), SPSH_E_LIMIT);
     b.call.capacity--;

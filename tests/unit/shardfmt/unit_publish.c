@@ -1,5 +1,4 @@
-/* unit_publish.c: the index and manifest that sealed shards give, and every way in which publishing
- * can fail. */
+/* unit_publish.c: the index and manifest of sealed shards, and all failures of publishing. */
 #include "dataset/manifest.h"
 #include "fault_alloc.h"
 #include "fault_io.h"
@@ -63,7 +62,7 @@ static bool same_file(const char *path_a, const char *path_b, const char *name)
     return same;
 }
 
-/* Nothing but what a dataset consists of. */
+/* Check that only the files of a dataset are left. */
 static void check_no_leftovers(const char *path)
 {
     char command[1200];
@@ -204,7 +203,7 @@ static void test_rows_and_sums(void)
     }
 }
 
-/* ---- the same bytes ---- */
+/* ---- identical bytes ---- */
 
 static void test_repeated_and_elsewhere(void)
 {
@@ -219,7 +218,7 @@ static void test_repeated_and_elsewhere(void)
     CHECK_I64(tiny_dataset_publish(&a, SPSH_DEDUPE_PCM, NULL, NULL, NULL, NULL), SPSH_OK);
     CHECK(same_file(a.path, b.path, "manifest.spsh"));
     check_no_leftovers(a.path);
-    /* Other options are another result: nothing is replaced. */
+    /* Other options give another result. Nothing is replaced. */
     CHECK_I64(tiny_dataset_publish(&a, SPSH_DEDUPE_NONE, NULL, NULL, NULL, NULL), SPSH_E_EXISTS);
     CHECK(same_file(a.path, b.path, "manifest.spsh"));
 }
@@ -307,7 +306,7 @@ static void test_wrong_seals(void)
     seals[1].record_count++;
     CHECK_I64(spsh_dataset_publish(&opt, NULL, &err), SPSH_E_MISMATCH);
 
-    /* The first shard of unit 0 is left out: its second one does not begin at 0. */
+    /* Without the first shard of unit 0, its second shard does not begin at 0. */
     memcpy(seals, tiny.seals + 1, 3 * sizeof(seals[0]));
     opt.seal_count = 3;
     CHECK_I64(spsh_dataset_publish(&opt, NULL, &err), SPSH_E_INVALID_ARG);
@@ -477,7 +476,7 @@ static void test_little_memory_gives_the_same(void)
     CHECK_I64(publish_made(&b, 1, NULL, NULL), SPSH_OK);
     CHECK(same_file(a.path, b.path, "manifest.spsh"));
     CHECK(same_file(a.path, b.path, "index-00000001.spsh"));
-    /* Unit 0 has four times the same record, units 1 and 2 have it once each. */
+    /* Unit 0 has the same record four times, units 1 and 2 have it once each. */
     CHECK_U64(info.duplicate_count, 4 * 5000 - 1 + 2 * 5000 + 6 * 5000 - 5);
     spsh_dataset *dataset = open_dataset(a.path);
     spsh_reader *reader = NULL;
@@ -539,8 +538,8 @@ static void remove_published(const char *path)
     REQUIRE(system(command) == 0);
 }
 
-/* Each call fails once, or all from one on do: a crash. Then the same call again ends in the same
- * bytes. */
+/* Either one call fails, or all calls from one on fail, as after a crash. Repeating the publication
+ * gives the same bytes. */
 static void run_io_failures(const char *name, uint64_t fail_count)
 {
     tiny_dataset tiny;
@@ -565,7 +564,7 @@ static void run_io_failures(const char *name, uint64_t fail_count)
         CHECK(rc == SPSH_OK || err.message[0] != '\0');
         CHECK_I64(fault.open_count, 0);
         published_though_failed += rc == SPSH_OK ? 1 : 0;
-        /* There is a whole dataset or none. */
+        /* There is either a whole dataset or no dataset. */
         spsh_status opened = spsh_dataset_open(tiny.path, NULL, &dataset, NULL);
         CHECK(opened == SPSH_OK || (opened == SPSH_E_NOT_FOUND && rc != SPSH_OK));
         spsh_dataset_close(dataset);

@@ -1,5 +1,6 @@
-/* unit_read_engine.c: the same requests through every back end, and through one that answers in any
- * order with short reads and errors; the bytes and the order of delivery must be the same. */
+/* unit_read_engine.c: the same requests through every back end, and through one that completes them
+ * in any order with short reads and errors. The bytes and the order of delivery must be the same.
+ */
 #include "fault_alloc.h"
 #include "fault_io.h"
 #include "io/io_backend.h"
@@ -17,7 +18,7 @@ static uint8_t content[FILE_BYTES];
 static char directory[512], path[600];
 static uint64_t seed;
 
-/* ---- a back end that behaves as badly as one may ---- */
+/* ---- a back end with the worst permitted behavior ---- */
 
 typedef struct harsh_state {
     spsh__read_op ops[HARSH_SLOTS];
@@ -27,10 +28,10 @@ typedef struct harsh_state {
 
 static harsh_state harsh;
 static uint64_t harsh_random;
-static int harsh_always; /* errno of every read; 0: the mix */
-static bool harsh_whole; /* no short reads, no errors: order only */
+static int harsh_always; /* errno of every read; 0: mixed results */
+static bool harsh_whole; /* no short reads, no errors: only another order */
 static uint64_t harsh_reads;
-static uint64_t harsh_delays; /* bounded waits that come back with nothing */
+static uint64_t harsh_delays; /* bounded waits that return nothing */
 
 static spsh_status harsh_open(const spsh__read_setup *setup, void **ret_state, spsh_error *err)
 {
@@ -51,7 +52,7 @@ static spsh_status harsh_submit(void *opaque, const spsh__read_op *op, spsh_erro
     (void)err;
     harsh_state *state = (harsh_state *)opaque;
     REQUIRE(state->count < HARSH_SLOTS);
-    for (uint32_t at = 0; at < state->count; at++) /* one operation a slot */
+    for (uint32_t at = 0; at < state->count; at++) /* one operation per slot */
         CHECK(state->ops[at].slot != op->slot);
     state->ops[state->count++] = *op;
     return SPSH_OK;
@@ -69,7 +70,7 @@ static int64_t harsh_read(harsh_state *state, const spsh__read_op *op)
     REQUIRE(got >= 0);
     if (dice < 6 && got > 0)
         got = 1 + (ssize_t)(test_random(&harsh_random) % (uint64_t)got);
-    memset(op->dst + got, 0xEE, op->size_bytes - (size_t)got); /* what did not arrive is garbage */
+    memset(op->dst + got, 0xEE, op->size_bytes - (size_t)got); /* missing bytes are garbage */
     return got;
 }
 
@@ -100,7 +101,7 @@ static void harsh_close(void *opaque, bool is_inherited)
 static const spsh_read_backend harsh_backend = {"harsh",      harsh_open, harsh_file,
                                                 harsh_submit, harsh_wait, harsh_close};
 
-/* ---- one table row a way of reading ---- */
+/* ---- one table row per way of reading ---- */
 
 static const struct {
     const char *name;
@@ -119,7 +120,7 @@ static const struct {
 #define WAYS      (sizeof(ways) / sizeof(ways[0]))
 #define WAY_HARSH 5
 
-/* NULL where this machine refuses io_uring: then there is nothing to test. */
+/* NULL if this machine denies io_uring: then there is nothing to test. */
 static spsh_read_engine *open_way(size_t way, size_t arena_bytes, uint32_t *ret_file)
 {
     const spsh_read_engine_options opt = {
@@ -159,7 +160,7 @@ static void check_answer(const spsh_read_completion *done, const ask *want, uint
     CHECK(got == 0 || memcmp(done->data, content + want->offset_bytes, got) == 0);
 }
 
-/* Ask for all, as many at a time as fit; give back in a random order, held ones at most. */
+/* Submit all requests, as many at a time as fit. Return the buffers in a random order, and hold at most four of them. */
 static void read_all(spsh_read_engine *engine, uint32_t file, const ask *asks, uint64_t count)
 {
     spsh_read_completion held[4];
@@ -171,7 +172,7 @@ static void read_all(spsh_read_engine *engine, uint32_t file, const ask *asks, u
                                      asked * 3, NULL) == SPSH_OK);
             asked++;
         }
-        if (spsh_read_pending(engine) == 0) { /* all room is lent */
+        if (spsh_read_pending(engine) == 0) { /* all memory is lent */
             REQUIRE(held_count > 0);
             spsh_read_recycle(engine, &held[--held_count]);
             at--;
@@ -278,7 +279,7 @@ static void test_bounds_are_kept(void)
         CHECK_U64(count, 8); /* 8,192 bytes each */
         spsh_read_completion done;
         REQUIRE(spsh_read_wait(engine, &done, NULL) == SPSH_OK);
-        CHECK(!spsh_read_has_room(engine, 1)); /* delivered is not yet given back */
+        CHECK(!spsh_read_has_room(engine, 1)); /* delivered buffers have not been returned yet */
         spsh_read_recycle(engine, &done);
         CHECK(spsh_read_has_room(engine, 1));
         spsh_read_engine_close(engine); /* with reads in flight */
@@ -297,7 +298,7 @@ static void test_errors_are_delivered_and_the_rest_goes_on(void)
     CHECK_I64(done.status, SPSH_E_IO);
     CHECK_I64(done.os_errno, EIO);
     CHECK_U64(done.got_bytes, 0);
-    CHECK_U64(harsh_reads, 3); /* tried again twice */
+    CHECK_U64(harsh_reads, 3); /* two retries */
     spsh_read_recycle(engine, &done);
 
     harsh_always = EAGAIN; /* permanent: the engine gives up after some retries */
@@ -468,7 +469,7 @@ static void test_bounded_waits_answer_alike(void)
             continue;
         spsh_read_completion done;
         CHECK_I64(spsh_read_wait_for(engine, 0, &done, NULL), SPSH_E_END);
-        harsh_delays = 5; /* comes back early: the wait is not over */
+        harsh_delays = 5; /* it returns early: the wait is not over */
         for (uint64_t at = 0; at < 200; at++) {
             const ask want = {at * 3001, 5000};
             REQUIRE(spsh_read_submit(engine, file, want.offset_bytes, want.size_bytes, at, NULL) ==
@@ -550,7 +551,7 @@ static void test_a_hanging_system_call(void)
     REQUIRE(close(hanging_fd[0]) == 0 && close(hanging_fd[1]) == 0);
 }
 
-/* The engine has opened no file: it must not close one. Memory of fault_alloc looks like open
+/* The engine has opened no file, so it must not close one. Memory of fault_alloc looks like open
  * descriptors. */
 static spsh_status open_without(uint64_t fail_at, bool fails_once, size_t way)
 {

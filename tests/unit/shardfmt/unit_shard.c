@@ -82,7 +82,7 @@ static void test_options(void)
     spsh_metadata_reader_close(NULL);
 }
 
-/* Each row breaks one field; the writer lives on. */
+/* Each row breaks one field. The writer can still be used. */
 static void test_refused_records(void)
 {
     static const spsh_seek_point late[1] = {
@@ -135,7 +135,7 @@ static void test_refused_records(void)
     spsh_record large = good_record();
     large.payload_bytes = (UINT64_C(2) << 30) + 1;
     CHECK_I64(spsh_shard_writer_add_record(writer, &large, payload, &number, NULL), SPSH_E_LIMIT);
-    large.payload_bytes = UINT64_C(2) << 30; /* the head no longer fits */
+    large.payload_bytes = UINT64_C(2) << 30; /* the head exceeds its limit */
     CHECK_I64(spsh_shard_writer_add_record(writer, &large, payload, &number, NULL), SPSH_E_LIMIT);
     large.payload_bytes = UINT64_MAX;
     CHECK_I64(spsh_shard_writer_add_record(writer, &large, payload, &number, NULL), SPSH_E_LIMIT);
@@ -158,7 +158,8 @@ static void test_refused_segments(void)
         .id = {(const uint8_t *)"u", 1},
           .record = 7
     };
-    CHECK_I64(spsh_shard_writer_add_utterance(writer, &u, NULL), SPSH_E_INVALID_ARG); /* not yet */
+    CHECK_I64(spsh_shard_writer_add_utterance(writer, &u, NULL),
+              SPSH_E_INVALID_ARG); /* not written yet */
     CHECK_I64(spsh_shard_writer_add_record(writer, &record, payload, &number, NULL), SPSH_OK);
     CHECK_U64(number, 7);
     u.start_sample = 1;
@@ -233,13 +234,13 @@ static void test_expected_seal(void)
     (void)unlink(tiny_path);
 }
 
-/* Walks the blocks of a file as repair would, and checks every rule of writing and every record. */
+/* Walk the blocks of a file as repair does, and check every rule of writing and every record. */
 static void check_blocks(const uint8_t *data, const spsh__footer *footer, uint64_t *ret_rows)
 {
     uint64_t records = 0;
     uint64_t rows = 0;
     uint64_t ordinal = 0;
-    uint64_t closed_early = 0; /* used bytes of the record block before, when below 1 MiB */
+    uint64_t closed_early = 0; /* used bytes of the previous record block, if below 1 MiB */
     for (uint64_t at = 4096; at < footer->section_area_offset; ordinal++) {
         spsh__block block;
         REQUIRE(spsh__block_header_decode(data + at, at, "x", &block, NULL) == SPSH_OK);
@@ -259,7 +260,7 @@ static void check_blocks(const uint8_t *data, const spsh__footer *footer, uint64
                 inside += record_bytes;
                 CHECK(i > 0 || closed_early == 0 ||
                       closed_early + record_bytes > SPSH_BLOCK_BYTES_MAX);
-                CHECK(i + 1 == block.count || inside < 1 << 20); /* else it had been closed */
+                CHECK(i + 1 == block.count || inside < 1 << 20); /* else it is closed late */
             }
             CHECK_U64(inside, block.used_bytes);
             records += block.count;
@@ -289,7 +290,7 @@ static size_t random_size(uint64_t *seed)
     }
 }
 
-/* A few hundred records of all sizes; the same calls give the same bytes. */
+/* A few hundred records of all sizes. The same calls give the same bytes. */
 static void test_random_shards(void)
 {
     uint64_t seed = test_seed(11);
@@ -413,7 +414,7 @@ static void test_oversize(void)
     CHECK_U64(payload.size_bytes, 5000000);
     CHECK_I64(spsh_record_check(seal.file_id, place.offset_bytes + 64, data,
                                 (size_t)place.record_bytes, &record, &payload, NULL),
-              SPSH_E_CORRUPT); /* the right bytes at a wrong place */
+              SPSH_E_CORRUPT); /* the right bytes at a wrong position */
     CHECK_I64(spsh_record_check(seal.file_id, place.offset_bytes, data,
                                 (size_t)place.record_bytes - 64, &record, &payload, NULL),
               SPSH_E_TRUNCATED);
@@ -512,7 +513,7 @@ static void test_golden(void)
                               &golden_bytes, NULL) == SPSH_OK);
     REQUIRE(spsh_io_read_file(spsh_io_default(), tiny_path, SIZE_MAX, NULL, &now, &now_bytes,
                               NULL) == SPSH_OK);
-    /* Another LZ4 may find another way to say the same; header and records do not depend on it. */
+    /* Another version of LZ4 may compress differently. Header and records do not depend on it. */
     CHECK(memcmp(golden, now, 8192) == 0);
     if (LZ4_versionNumber() == 10904)
         CHECK(golden_bytes == now_bytes && memcmp(golden, now, now_bytes) == 0);

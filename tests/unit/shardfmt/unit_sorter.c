@@ -111,7 +111,8 @@ static int compare(spsh_bytes a, spsh_bytes b)
     return order != 0 ? order : (a.size_bytes > b.size_bytes) - (a.size_bytes < b.size_bytes);
 }
 
-/* Every entry once, unchanged, keys ascending, equal keys in order of adding. */
+/* Check that every entry occurs once, unchanged, with ascending keys, and equal keys in the order
+ * of adding. */
 static spsh_status check_all(spsh_sorter *sorter, const shape *want, spsh_error *err)
 {
     uint8_t last_key[32];
@@ -281,7 +282,7 @@ static void test_every_io_failure(void)
         spsh_io io = fault_io_table(&fault);
         spsh_error err = SPSH_ERROR_INIT;
         spsh_status rc = sort_with(NULL, &io, &want, &err);
-        /* Closing is the one call whose failure cannot matter: the file has no name. */
+        /* Only a failure of close is harmless: the file has no name. */
         CHECK(rc == SPSH_E_NO_SPACE || rc == SPSH_OK);
         CHECK(rc == SPSH_OK || err.os_errno == ENOSPC);
         CHECK_I64(fault.open_count, 0);
@@ -310,7 +311,8 @@ static int64_t flipping_pread(void *user, int fd, void *dst, size_t size_bytes,
     return count;
 }
 
-/* A disk that returns other bytes than were written: an error, at the latest where the run ends. */
+/* A disk that returns other bytes than were written causes an error, at the latest at the end of
+ * the run. */
 static void test_damaged_temporary_file(void)
 {
     spsh_bytes key = {NULL, 0};
