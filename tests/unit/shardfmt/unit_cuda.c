@@ -95,8 +95,8 @@ static void copy_file(const char *from, const char *to)
     REQUIRE(close(in) == 0 && close(out) == 0);
 }
 
-/* Run a copy of this program with only --beside. Return its exit status, which is the result
- * (main). */
+/* Run a copy of this program with only the option `--beside`. Return its exit status, which is the
+ * result (main). */
 static int run_beside(const char *path, const char *name)
 {
     int status = 0;

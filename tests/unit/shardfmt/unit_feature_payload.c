@@ -253,7 +253,7 @@ static void test_every_rule(void)
         {12, 1,                         SPSH_E_CORRUPT  },
         {4,  0,                         SPSH_E_CORRUPT  }, /* dim */
         {4,  SPSH_FEATURES_DIM_MAX + 1, SPSH_E_LIMIT    },
-        {8,  0,                         SPSH_E_CORRUPT  }, /* frames a block */
+        {8,  0,                         SPSH_E_CORRUPT  }, /* frames per block */
         {8,  100000,                    SPSH_E_LIMIT    },
         {20, 1,                         SPSH_E_LIMIT    }, /* 2^32 frames */
         {16, 400000,                    SPSH_E_TRUNCATED}, /* more blocks than bytes */

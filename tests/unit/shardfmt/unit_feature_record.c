@@ -18,7 +18,7 @@ static spsh_record make_record(void)
         rows[i] = (uint16_t)(0x4800 + i * 37 % 256);
     REQUIRE(spsh_features_encode(&info, rows, payload, sizeof(payload), &payload_bytes, NULL) ==
             SPSH_OK);
-    REQUIRE(payload_bytes < sizeof(rows) * 7 / 8); /* LZ4 is in it */
+    REQUIRE(payload_bytes < sizeof(rows) * 7 / 8); /* LZ4 compresses a part of it */
     spsh_record record = {
         .id = {(const uint8_t *)"a", 1},
         .payload_bytes = payload_bytes,
@@ -35,7 +35,7 @@ static spsh_record make_record(void)
     return record;
 }
 
-/* Writes a shard of that record; the status of adding it. */
+/* Write a shard of this record. Return the status of adding it. */
 static spsh_status write_shard(const spsh_record *record)
 {
     spsh_shard_writer_options opt = SPSH_SHARD_WRITER_OPTIONS_INIT;
@@ -101,7 +101,7 @@ static void test_verify_reads_the_rows(void)
     record.payload_bytes--;
     CHECK(strstr(verify(&record), "ends at") != NULL);
     record = make_record();
-    payload[44] ^= 0xf0; /* the first byte of the block: of LZ4 */
+    payload[44] ^= 0xf0; /* the first byte of the block: LZ4 */
     CHECK(strstr(verify(&record), "does not decompress") != NULL);
 }
 

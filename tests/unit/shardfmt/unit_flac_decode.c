@@ -39,7 +39,7 @@ static int32_t planes[65535 * CHANNELS_MAX];
 
 static uint8_t *exact_copy(const uint8_t *data, size_t size)
 {
-    REQUIRE(size > 10); /* STREAMINFO is looked at */
+    REQUIRE(size > 10); /* the decoder reads STREAMINFO */
     uint8_t *copy = (uint8_t *)malloc(size);
     REQUIRE(copy != NULL);
     memcpy(copy, data, size);
@@ -53,7 +53,8 @@ static spsh__flac_shape shape_of(const uint8_t streaminfo[34])
     return walker.shape;
 }
 
-/* Decodes frame by frame from first_frame on into decoded; returns how many bytes were plain. */
+/* Decode frame by frame from first_frame on, into decoded. Return the number of bytes that were
+ * plain. */
 static size_t decode(const uint8_t *data, size_t size, size_t first_frame,
                      const spsh__flac_shape *shape)
 {
@@ -121,13 +122,13 @@ static FLAC__StreamEncoderTellStatus on_tell(const FLAC__StreamEncoder *encoder,
 
 typedef struct encoding {
     uint32_t level;
-    uint32_t block_samples;  /* 0: the level's */
+    uint32_t block_samples;  /* 0: the level decides */
     uint32_t order;          /* predictor order; 0: the order of the level */
-    uint32_t precision_bits; /* 0: the level's */
+    uint32_t precision_bits; /* 0: the level decides */
     bool escapes;
 } encoding;
 
-/* Into buffer; returns the size. */
+/* Encode into buffer. Return the size. */
 static size_t encode(const pcm_signal *signal, const encoding *how)
 {
     flac_file file = {buffer, 0, 0};
@@ -165,7 +166,7 @@ static size_t first_frame_of(const uint8_t *data)
     return offset;
 }
 
-/* Both forms decode all of what the encoder makes of the signal. */
+/* Both implementations decode the encoder's whole output for the signal. */
 static void check_encoding(const pcm_signal *signal, const encoding *how)
 {
     size_t size = encode(signal, how);
@@ -205,7 +206,7 @@ static void make_signal(pcm_signal *signal, signal_kind kind, uint64_t *state)
     for (size_t i = 0; i < signal->samples; i++) {
         for (uint32_t c = 0; c < signal->channels; c++) {
             int32_t value = value_of(kind, signal->bits_per_sample, i + c, state);
-            if (c > 0 && kind == TONE) /* channels alike */
+            if (c > 0 && kind == TONE) /* equal channels */
                 value = signal->values[i * signal->channels] / 2 + value / 2;
             signal->values[i * signal->channels + c] = value;
         }
@@ -422,7 +423,7 @@ static void test_vector_crc_is_the_plain_one(void)
 
 /* ---- the public decoder: falling back to libFLAC ---- */
 
-/* Reads in odd steps; returns the samples, in out, and how it ended. */
+/* Read in odd steps into out. Return the number of samples, and the final status. */
 static uint64_t read_all(const uint8_t *data, size_t size, int16_t *out, spsh_status *ret_status)
 {
     spsh_memory_source memory = {
@@ -453,7 +454,7 @@ static void test_damage_ends_reads_alike(void)
         spsh_status want_status = SPSH_OK;
         data[byte] ^= 0x10;
         uint64_t got = read_all(data, size, with, &status);
-        spsh__flac_force_plain_c(true); /* then all is libFLAC's */
+        spsh__flac_force_plain_c(true); /* then libFLAC decodes everything */
         uint64_t want = read_all(data, size, without, &want_status);
         spsh__flac_force_plain_c(false);
         CHECK_I64(status, want_status);

@@ -36,7 +36,7 @@ static size_t write_file(flac_writer *writer, size_t offsets[FRAMES + 1])
     return size;
 }
 
-/* Walks data; returns the number of frames and how the walk ended. */
+/* Walk data. Return the number of frames, and the final status. */
 static uint32_t walk(const uint8_t *data, size_t size, spsh_status *ret_status, spsh_error *err)
 {
     spsh__flac_walker walker;
@@ -142,7 +142,7 @@ static void test_reserved_values_are_refused(void)
         memcpy(header, file + FIRST_FRAME, sizeof(header));
         header[rules[i].offset] = rules[i].value;
         bool is_refused = true;
-        for (uint32_t crc = 0; crc < 256; crc++) { /* one of them is right */
+        for (uint32_t crc = 0; crc < 256; crc++) { /* one CRC is right */
             header[7] = (uint8_t)crc;
             is_refused = is_refused && !spsh__flac_parse_frame((spsh_bytes){header, 8}, &frame);
         }
@@ -169,7 +169,7 @@ static void test_every_bit_flip_names_its_frame(void)
             place++;
         uint32_t count = walk(copy, size, &status, &err);
         CHECK_I64(status, SPSH_E_CORRUPT);
-        /* Without its sync code a frame is a tail of the one before. */
+        /* Without its sync code, a frame is a tail of the previous frame. */
         bool is_sync = bit / 8 == offsets[place] && place > 0;
         CHECK_U64(err.offset_bytes, offsets[is_sync ? place - 1 : place]);
         CHECK_U64(count, is_sync ? place - 1 : place);
@@ -241,7 +241,7 @@ static spsh_decode_result decode(size_t size)
     return result;
 }
 
-/* ---- samples that leave their range ---- */
+/* ---- samples that exceed their range ---- */
 
 enum { WRAP_BLOCKS = 3, WRAP_BLOCK = 256, WRAP_SAMPLES = WRAP_BLOCKS * WRAP_BLOCK };
 
@@ -423,7 +423,7 @@ static void test_samples_that_wrap(void)
             CHECK_U64(result.samples, WRAP_SAMPLES);
             CHECK(result.detail[0] != '\0');
 
-            /* Without an MD5 nothing says that the samples may wrap. */
+            /* Without an MD5, the samples must not wrap. */
             size = write_wrapped(c, pcm, no_md5);
             result = decode(size);
             CHECK_I64(result.verdict, SPSH_DECODE_DECODER_LIMIT);
@@ -435,7 +435,7 @@ static void test_samples_that_wrap(void)
     }
 }
 
-/* The end is not known, but it is found. */
+/* The end is unknown, but a search finds it. */
 static void check_seeks_without_count(size_t size)
 {
     spsh_memory_source memory = {
@@ -509,7 +509,7 @@ static void test_seek_points(void)
     }
     REQUIRE(spsh_audio_seek_points(bytes, SPSH_CODEC_UNKNOWN, BLOCK + 1, points, 2, &count, NULL) ==
             SPSH_OK);
-    CHECK_U64(count, 3); /* more than there was room for: counted, not written */
+    CHECK_U64(count, 3); /* more than the capacity: counted, not written */
     CHECK_U64(points[1].sample, 2 * BLOCK);
     REQUIRE(spsh_audio_seek_points(bytes, SPSH_CODEC_FLAC, 1000000, NULL, 0, &count, NULL) ==
             SPSH_OK);

@@ -1,4 +1,5 @@
-/* unit_io.c: the I/O steps and the publishing of files, over the real calls and over failing ones.
+/* unit_io.c: the I/O steps and the publishing of files, with real system calls and with failing
+ * ones.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -71,7 +72,7 @@ static void test_publish_new_and_replace(void)
     struct stat info;
     char path[300];
     in_folder(path, sizeof(path), "a");
-    CHECK(stat(path, &info) == 0 && info.st_blocks <= 16); /* what was reserved is given back */
+    CHECK(stat(path, &info) == 0 && info.st_blocks <= 16); /* reserved space is released */
 }
 
 static void test_write_at(void)
@@ -107,7 +108,7 @@ static void test_unpublished_leaves_nothing(void)
     const spsh_io *io = spsh_io_default();
     CHECK_I64(spsh_file_writer_open(io, folder, "c", 0, NULL, &first, NULL), SPSH_OK);
     CHECK_I64(spsh_file_writer_open(io, folder, "c", 0, NULL, &second, NULL), SPSH_OK);
-    CHECK_U64(count_files(), before + 2); /* two temporaries of one name do not meet */
+    CHECK_U64(count_files(), before + 2); /* temporary files of one name do not collide */
     spsh_file_writer_free(first);
     spsh_file_writer_free(second);
     spsh_file_writer_free(NULL);
@@ -230,7 +231,8 @@ static void test_status_of_errno(void)
     CHECK_I64(spsh_io_status(EACCES), SPSH_E_IO);
 }
 
-/* Every call of a replacement fails once: the file holds the old text or the new one. */
+/* Every call of a replacement fails once. The file then holds either the old text or the new text.
+ */
 static void test_replace_under_failures(void)
 {
     char path[300];

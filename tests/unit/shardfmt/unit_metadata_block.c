@@ -84,7 +84,7 @@ static void test_round_trip(void)
             spsh__metadata_row(metadata, i, &u);
             CHECK(same_row(&u, &rows[i]));
         }
-        /* A wrong row count never fits. */
+        /* A wrong row count is always detected. */
         CHECK_I64(spsh__metadata_load(metadata, block, used, count + 1, 0, "x", NULL),
                   SPSH_E_CORRUPT);
         CHECK_U64(spsh__metadata_rows(metadata), 0);
@@ -92,7 +92,7 @@ static void test_round_trip(void)
     spsh__metadata_free(metadata);
 }
 
-/* A directory entry more, with an unknown id and encoding: skipped. */
+/* An additional directory entry with an unknown id and encoding is skipped. */
 static void test_unknown_column(void)
 {
     static const char extra[8] = {"unknown"};
@@ -124,7 +124,7 @@ static void test_unknown_column(void)
               SPSH_OK);
     spsh__metadata_row(metadata, 0, &u);
     CHECK(same_row(&u, &row));
-    /* The place of a column must be right even where its meaning is unknown. */
+    /* The offset of a column must be valid, even if its meaning is unknown. */
     spsh__store_u64le(block + end + 8, place + 8);
     CHECK_I64(spsh__metadata_load(metadata, block, place + sizeof(extra), 1, 0, "x", NULL),
               SPSH_E_CORRUPT);

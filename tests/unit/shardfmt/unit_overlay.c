@@ -1,4 +1,5 @@
-/* unit_overlay.c: edits of a sealed dataset: added, stacked, undone; refused, interrupted, damaged.
+/* unit_overlay.c: edits of a sealed dataset: adding, stacking, undoing, rejecting, interrupting,
+ * and damaging them.
  */
 #include <sys/stat.h>
 
@@ -135,7 +136,7 @@ static void test_later_ones_win_and_removal_undoes(void)
     check_text(dataset, 0, "one", true);
     CHECK_U64(spsh_dataset_info_get(dataset)->generation, 5);
     spsh_dataset_close(dataset);
-    /* Older generations are there, each as it was. */
+    /* Older generations still exist, unchanged. */
     dataset = open_dataset(tiny.path, 3, 0);
     check_text(dataset, 0, "two", true);
     check_skip(dataset, "u0", NULL);
@@ -202,7 +203,7 @@ static void test_positions_of_skips(void)
     spsh_dataset_close(dataset);
 }
 
-/* A dataset of utterances without audio that could be decoded. */
+/* Make a dataset of utterances without decodable audio. */
 static void make_plain_dataset(const char *name, const char *const *ids, uint32_t count,
                                char path[600])
 {
@@ -241,7 +242,7 @@ static void make_plain_dataset(const char *name, const char *const *ids, uint32_
     REQUIRE(spsh_dataset_publish(&publish, NULL, NULL) == SPSH_OK);
 }
 
-/* Pairs of ids whose XXH3-64 is the same: the key decides. */
+/* Pairs of ids with the same XXH3-64 are told apart by their keys. */
 static void test_ids_whose_hashes_collide(void)
 {
     static const char *const ids[] = {"avd5", "b", "azv3", "c.QYKqOH", "v9RDrzlE"};
@@ -372,8 +373,8 @@ static void check_names(const spsh_dataset *dataset, const char *name, const cha
     CHECK(is_text(info.given_name, given_name));
 }
 
-/* A removed overlay's file stays for the generations that list it. Its name can be given again: to
- * the same edit, which has that file, and to others, which get new files. */
+/* The file of a removed overlay stays for the generations that list it. Its name can be used again.
+ * The same edit reuses the file. Another edit gets a new file. */
 static void test_name_of_a_removed_one(void)
 {
     static const char *const values[] = {"a", "b", "a", "c", "b"};
@@ -391,7 +392,7 @@ static void test_name_of_a_removed_one(void)
         spsh_dataset_close(dataset);
         CHECK_I64(spsh_overlay_remove(tiny.path, i == 3 ? names[i] : "x", NULL, NULL), SPSH_OK);
     }
-    for (uint64_t i = 0; i < 5; i++) { /* each generation as it was */
+    for (uint64_t i = 0; i < 5; i++) { /* each generation is unchanged */
         dataset = open_dataset(tiny.path, 2 * i + 2, 0);
         check_names(dataset, names[i], "x");
         check_skip(dataset, "u0", values[i]);
@@ -408,7 +409,7 @@ static void test_name_of_a_removed_one(void)
     CHECK_I64(add(tiny.path, longest, SPSH_OVERLAY_SKIP, "u0", "a"), SPSH_OK);
 }
 
-/* A file of that name that cannot be read does not take the name away. */
+/* An unreadable file of that name does not reserve the name. */
 static void test_name_of_a_damaged_one(void)
 {
     static const long places[] = {90000, 20}; /* after the first page; in the header */
@@ -502,7 +503,7 @@ static void check_left(const char *path, bool is_left)
         CHECK(is_there(path, others[i]));
 }
 
-/* Process numbers of leftovers do not count: 1 is always there. */
+/* The process ids in the names of leftovers do not matter: process 1 always exists. */
 static void test_next_writer_removes_leftovers(void)
 {
     tiny_dataset tiny;
@@ -524,7 +525,8 @@ static void test_next_writer_removes_leftovers(void)
     check_left(tiny.path, false);
 }
 
-/* While a writer holds the lock, no other one begins, and its files stay and are not reported. */
+/* While a writer holds the lock, no other writer starts. The writer's files stay, and are not
+ * reported. */
 static void test_live_writer_is_left_alone(void)
 {
     tiny_dataset tiny;
@@ -594,7 +596,7 @@ static void test_wrong_overlay_files(void)
     CHECK_I64(spsh_dataset_open(tiny.path, NULL, &dataset, &err), SPSH_E_MISMATCH);
     CHECK(strstr(err.message, "x.spsh") != NULL);
     CHECK(dataset == NULL);
-    /* As packed, it can still be read. */
+    /* It can still be read as it was packed. */
     dataset = open_dataset(tiny.path, 0, SPSH_DATASET_IGNORE_OVERLAYS);
     spsh_dataset_close(dataset);
 }
@@ -640,7 +642,7 @@ static void test_every_allocation_failure(void)
     spsh_dataset_close(dataset);
 }
 
-/* Back to generation 1 as it was published. */
+/* Return to generation 1 as it was published. */
 static void forget_edits(const char *path)
 {
     char command[1200];
@@ -650,8 +652,8 @@ static void forget_edits(const char *path)
     REQUIRE(system(command) == 0);
 }
 
-/* After each failure or crash, the newest generation is the old one or the new one, whole; the same
- * call again ends with the new one, and removes what the crash left. */
+/* After each failure or crash, the newest generation is either the old one or the new one,
+ * complete. The same call then ends with the new one, and removes the leftovers of the crash. */
 static void run_io_failures(const char *name, uint64_t fail_count)
 {
     uint64_t calls = UINT64_MAX;
@@ -666,7 +668,7 @@ static void run_io_failures(const char *name, uint64_t fail_count)
         spsh_status rc = edit_with(tiny.path, NULL, &io, &err);
         CHECK_I64(fault.open_count, 0);
         if (fault.call_count <= fail_at)
-            calls = 0; /* nothing failed: all calls have been through */
+            calls = 0; /* no call failed: all calls have been tested */
         spsh_dataset *dataset = open_dataset(tiny.path, 0, 0);
         uint64_t generation = spsh_dataset_info_get(dataset)->generation;
         CHECK(generation == 2 || (generation == 1 && rc != SPSH_OK));

@@ -160,7 +160,8 @@ static void check_answer(const spsh_read_completion *done, const ask *want, uint
     CHECK(got == 0 || memcmp(done->data, content + want->offset_bytes, got) == 0);
 }
 
-/* Submit all requests, as many at a time as fit. Return the buffers in a random order, and hold at most four of them. */
+/* Submit all requests, as many at a time as fit. Return the buffers in a random order, and hold at
+ * most four of them. */
 static void read_all(spsh_read_engine *engine, uint32_t file, const ask *asks, uint64_t count)
 {
     spsh_read_completion held[4];
