@@ -1,8 +1,9 @@
-/* archive_build.c: archives, one after the other, to members in order.
+/* archive_build.c: read the members of all archives in order, one archive after the other.
  *
- * A plain tar is read by its headers, a compressed one is first unpacked, as a tar, into a spool
- * file: so there is one way to read members, and a spool costs one sequential write. Only what
- * stands nowhere as it is, such as a packed member of a zip, gets a spool of its own.
+ * The headers of a plain tar are read directly. A compressed archive is first unpacked to a tar in
+ * a spool file. So members are read in one way, and a spool costs one sequential write. Only
+ * members without uncompressed bytes in any file, such as a packed member of a zip, get a separate
+ * spool file.
  */
 #include "archive_build.h"
 
@@ -29,10 +30,10 @@
 typedef struct build {
     spsh__archive_index *index;
     const spsh__archive_index_options *options;
-    char *scratch; /* absolute, so that an interrupted pack can go on from any directory */
+    char *scratch; /* absolute, so that an interrupted pack can resume from any directory */
     unsigned spool_count;
     size_t reading;                     /* number of the archive that is read; SIZE_MAX: none yet */
-    uint64_t packed_done, packed_total; /* of compressed archives */
+    uint64_t packed_done, packed_total; /* bytes of compressed archives */
     uint64_t told_at;
     bool is_stdin;
 } build;
@@ -101,7 +102,7 @@ void spsh__archive_path(const spsh__archive_index *index, const spsh__member_rec
     spsh__builder_append_part(out, spsh__column_text(&index->table.names, member->name));
 }
 
-/* What an archive is called in reports; the root has no path below itself. */
+/* Name of an archive in reports. The path of the root is "", so use its file name. */
 static const char *report_name(const build *b, const char *path)
 {
     const char *slash = strrchr(b->options->root, '/');
@@ -117,7 +118,8 @@ static spsh_status tell(const build *b, spsh__view_problem_kind kind, const char
     return spsh__archive_tell(b->index, b->reading, &problem, err);
 }
 
-/* A message begins with a path: the archive's, or that of a file of the scratch directory. */
+/* Strip the path from a message. The message begins with the path of the archive or of a scratch
+ * file. */
 static const char *without_path(const char *message, const char *path)
 {
     const char *at = path[0] == '\0' ? NULL : strstr(message, path);
@@ -175,7 +177,8 @@ static spsh_status fail_open(const char *path, int error, spsh_error *err)
                         strerror(error));
 }
 
-/* A file that was named by the user: what else it is should be said at once. */
+/* Reject a file that the user named as input and that has only the name of an archive. The message
+ * names the content. */
 static spsh_status refuse_foreign(const spsh_io *io, int fd, const char *path, spsh_error *err)
 {
     spsh__archive_foreign foreign;
@@ -224,7 +227,8 @@ static bool lies_on_disk(const char *root, spsh_bytes folder, spsh_bytes own, co
     return lies;
 }
 
-/* Whether the first files of an archive lie on the disk, in its folder or in one of its own. */
+/* Whether the first files of an archive are on the disk, in its folder or in a folder named after
+ * it. */
 static spsh_status is_unpacked(const build *b, const char *path, int fd, bool *ret_is,
                                spsh_error *err)
 {
@@ -278,8 +282,8 @@ static spsh_status push_archive(spsh__archive_index *index, const spsh__indexed_
     return SPSH_OK;
 }
 
-/* A download that failed must not be taken for a corpus that has less. What is compressed and no
- * tar is somebody's file. */
+/* Report a file that has only the name of an archive. A failed download must not look like a
+ * smaller corpus. */
 static spsh_status tell_foreign(const build *b, const char *path, int fd, spsh_error *err)
 {
     char detail[100];
@@ -400,7 +404,8 @@ static spsh_status put(const build *b, int fd, const char *spool, spsh_bytes dat
                      spool, offset_bytes);
 }
 
-/* A plan may name what is in it, so it must outlive a power cut like the plan. */
+/* Sync the spool. A plan may refer to its bytes, so the spool must survive a power failure like the
+ * plan. */
 static spsh_status close_spool(const build *b, int fd, const char *spool, spsh_error *err)
 {
     const spsh_io *io = b->options->io;
@@ -473,7 +478,8 @@ typedef struct reader {
     int spool; /* -1: none yet */
 } reader;
 
-/* Bytes that stand nowhere as they are. *ret_damage: SPSH_OK, or the member is no good. */
+/* Copy a member that exists nowhere uncompressed to the spool. *ret_damage: SPSH_OK, or the member
+ * is damaged. */
 static spsh_status spool_member(reader *r, spsh__member_record *record, spsh_status *ret_damage,
                                 spsh_error *err)
 {

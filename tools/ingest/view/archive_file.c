@@ -1,17 +1,19 @@
-/* archive_file.c: libarchive, on a leash.
+/* archive_file.c: libarchive with restrictions.
  *
- * Formats are chosen by the first bytes, so that no format bids on a file that is another's: tar
- * (ustar, PAX, GNU, v7) or zip. Filters are offered only to what is neither. Bytes come through our
- * I/O table, with exact skips, so that of an uncompressed archive only the headers are read.
+ * The first bytes select the format, tar (ustar, PAX, GNU, v7) or zip, so that no other libarchive
+ * format claims the file. Decompression filters are offered only for other files. libarchive reads
+ * through our I/O table with exact skips, so that only the headers of an uncompressed archive are
+ * read.
  *
- * Names are wanted as the archive has them, byte by byte, as tar would write them to a disk.
- * libarchive converts PAX and zip names from UTF-8 to the locale, and composes them on the way
- * where that is UTF-8: "e" and an accent become one letter, and metadata that name the file no
- * longer find it. So it runs in the C locale, where it keeps what it cannot convert; and for zips,
- * where it then has no name at all, the name is taken from the member's own header.
+ * Names must be the bytes of the archive, as tar would write them to a disk. libarchive converts
+ * PAX and zip names from UTF-8 to the locale. In a UTF-8 locale it also composes them: "e" and an
+ * accent become one character, and metadata that name the file no longer match. So libarchive runs
+ * in the C locale, where it keeps names that it cannot convert. For zips it then returns no name at
+ * all, and the name is read from the member's local header.
  *
- * A member is a piece of the file when its bytes stand there as they are. The first of an archive
- * is compared with what libarchive delivers; if they differ, no member is taken for a piece.
+ * A member is a piece of the file if its bytes are stored there uncompressed. The first piece of an
+ * archive is compared with the output of libarchive. If they differ, no member is treated as a
+ * piece.
  */
 #include "archive_file.h"
 
@@ -29,12 +31,12 @@
 #include "gunzip.h"
 #include "speechshard/inside.h"
 
-/* What no archive of speech has. */
+/* Limits that no speech archive exceeds. */
 #define NAME_BYTES_MAX   4096U               /* PATH_MAX: tar could not unpack a longer one */
 #define MEMBER_BYTES_MAX (UINT64_C(1) << 44) /* sums of sizes stay far from 2^64 */
 #define MEMBERS_MAX      (UINT64_C(1) << 30) /* the largest release has 31 million */
-/* What decompression may give: FLAC, MP3 and Opus do not shrink, text and WAV by 20 at most, and
- * digital silence by 1000 in small parts. */
+/* Maximum decompression ratio. FLAC, MP3, and Opus do not shrink, text and WAV shrink by 20 at
+ * most, and digital silence by 1000 in small parts. */
 #define RATIO_MAX        UINT64_C(256)
 #define RATIO_FREE_BYTES (UINT64_C(1) << 30)
 
@@ -47,7 +49,7 @@
 #define ZIP_HEADER_BYTES   30U
 #define ZIP_SEARCH_BYTES   (ZIP_HEADER_BYTES + 2U * 65535U)
 #define ZIP_END_BYTES      ((size_t)22) /* the record after the directory, without its comment */
-#define ZIP_LOCATOR_BYTES  ((size_t)20) /* of the zip64 record, right before it */
+#define ZIP_LOCATOR_BYTES  ((size_t)20) /* zip64 locator, right before the record */
 #define ZIP64_END_BYTES    ((size_t)56)
 #define ZIP_TAIL_BYTES     (ZIP64_END_BYTES + ZIP_LOCATOR_BYTES + ZIP_END_BYTES + 65535U)
 
@@ -65,10 +67,10 @@ struct spsh__archive {
     bool plain;   /* members may be pieces */
     bool checked; /* a piece was compared with what libarchive delivers */
     bool at_end;
-    int os_errno;   /* of the call that failed inside libarchive */
-    uint64_t begin; /* of a stream in the file */
+    int os_errno;   /* errno of the call that failed inside libarchive */
+    uint64_t begin; /* offset of a stream in the file */
     uint64_t position;
-    uint64_t size_bytes; /* of the file, or the end of the stream; UINT64_MAX: not known */
+    uint64_t size_bytes; /* size of the file, or end of the stream; UINT64_MAX: unknown */
     uint64_t delivered;  /* bytes of members, all together */
     uint64_t member_count;
     uint64_t member_at; /* bytes of this member that were given */
@@ -189,13 +191,13 @@ static la_int64_t on_seek(struct archive *handle, void *user, la_int64_t offset,
 
 /* ---- failing ---- */
 
-/* What libarchive says went wrong, as a status. */
+/* Convert the error of libarchive to a status. */
 static spsh_status fail_read(spsh__archive *a, spsh_error *err)
 {
     const char *text = archive_error_string(a->handle);
     int number = archive_errno(a->handle);
 
-    /* A pipe may have nothing to say for hours: a signal that somebody handles ends the wait. */
+    /* A pipe may be silent for hours. A handled signal ends the wait. */
     if (a->os_errno == EINTR)
         return SPSH_FAIL(err, SPSH_E_CANCELED, "canceled");
     if (a->os_errno != 0)
@@ -500,8 +502,8 @@ static uint64_t load_u64le(const uint8_t *data)
     return load_u32le(data) | (uint64_t)load_u32le(data + 4) << 32;
 }
 
-/* The name in the zip header that ends where the member's bytes begin: the nearest one that fits.
- * Nothing is appended when there is none. */
+/* Append the name from the zip local header that ends where the member's bytes begin. Uses the
+ * nearest match. Appends nothing without a match. */
 static spsh_status zip_name(const spsh__archive *a, uint64_t end, spsh__builder *out,
                             spsh_error *err)
 {
@@ -803,7 +805,7 @@ static spsh_status end_members(spsh__archive *a, bool is_damaged, spsh_error *er
 
 /* ---- the next member ---- */
 
-/* What is decompressed only to be passed over counts as well. */
+/* Skip the rest of a member. Skipped bytes count toward the decompression limits, too. */
 static spsh_status pass_over(spsh__archive *a, spsh_error *err)
 {
     spsh_bytes data = {NULL, 0};
@@ -829,7 +831,7 @@ static spsh_status next_member(spsh__archive *a, spsh__archive_member *member, s
         return fail_read(a, err);
     a->header_at = (uint64_t)archive_filter_bytes(a->handle, 0);
     int got = archive_read_next_header(a->handle, &entry);
-    /* ARCHIVE_RETRY is a header that is none. What stands behind it is not guessed at. */
+    /* ARCHIVE_RETRY means an invalid header. Do not guess at the bytes after it. */
     const bool is_damaged = got < ARCHIVE_WARN || got == ARCHIVE_RETRY;
     if (got == ARCHIVE_EOF || is_damaged)
         return end_members(a, is_damaged, err);

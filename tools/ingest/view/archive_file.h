@@ -1,5 +1,4 @@
-/* archive_file.h: the members of a tar or zip, whatever compresses it and whatever it is called,
- * read once from front to back.
+/* archive_file.h: read the members of a tar or zip in one pass, whatever its compression or name.
  *
  *     spsh__archive_open(io, fd, path, &archive, err);
  *     while ((rc = spsh__archive_next(archive, &member, err)) == SPSH_OK)
@@ -7,9 +6,9 @@
  *             while ((rc = spsh__archive_read(archive, &data, err)) == SPSH_OK) ...
  *     spsh__archive_close(archive);
  *
- * libarchive sits behind archive_file.c. What is in an archive is never written under its own name,
- * so a member cannot escape; sizes, counts and ratios have limits, so it cannot exhaust the
- * machine.
+ * Only archive_file.c calls libarchive. Members are never written under their names, so a member
+ * cannot escape from a folder. Sizes, counts, and compression ratios are limited, so an archive
+ * cannot exhaust the machine.
  */
 #ifndef SPSH_INGEST_ARCHIVE_FILE_H
 #define SPSH_INGEST_ARCHIVE_FILE_H
@@ -19,21 +18,22 @@
 #include "speechshard/io.h"
 
 typedef enum spsh__archive_kind {
-    SPSH__ARCHIVE_NONE,       /* something else */
+    SPSH__ARCHIVE_NONE,       /* not an archive */
     SPSH__ARCHIVE_PLAIN,      /* an uncompressed tar, or a zip: members may be pieces of the file */
-    SPSH__ARCHIVE_COMPRESSED, /* tar inside gzip, bzip2, xz, zstd, lz4 */
-    SPSH__ARCHIVE_TEXT,       /* one compressed file that is no tar */
+    SPSH__ARCHIVE_COMPRESSED, /* a tar compressed by gzip, bzip2, xz, zstd, or lz4 */
+    SPSH__ARCHIVE_TEXT,       /* one compressed file that is not a tar */
 } spsh__archive_kind;
 
-/* By the first bytes, not by the name; of a compressed file the first are decompressed. fd is at
- * its start. What is compressed and damaged from the start is SPSH_E_CORRUPT. */
+/* Detect the kind from the first bytes, not from the name. Decompresses the start of a compressed
+ * file. fd must be at the start of the file. SPSH_E_CORRUPT if a compressed file is damaged at its
+ * start. */
 SPSH_NODISCARD spsh_status spsh__archive_sniff(const spsh_io *io, int fd, const char *path,
                                                spsh__archive_kind *ret_kind, spsh_error *err);
 
-/** A file that is called an archive and is none. */
+/** A file that has the name of an archive but is not an archive. */
 typedef struct spsh__archive_foreign {
-    const char *what; /* "has 0 bytes"; NULL: a tar without members, which is zeros alone */
-    bool is_failure;  /* of a download; else it may be anything */
+    const char *what; /* "has 0 bytes" or similar; NULL: only zeros, a tar without members */
+    bool is_failure;  /* a failed download; otherwise the content is unknown */
 } spsh__archive_foreign;
 
 SPSH_NODISCARD spsh_status spsh__archive_say_foreign(const spsh_io *io, int fd, const char *path,
@@ -43,54 +43,58 @@ SPSH_NODISCARD spsh_status spsh__archive_say_foreign(const spsh_io *io, int fd, 
 typedef enum spsh__archive_member_type {
     SPSH__ARCHIVE_FILE,
     SPSH__ARCHIVE_FOLDER,
-    SPSH__ARCHIVE_HARD_LINK, /* to an earlier member: target */
-    SPSH__ARCHIVE_OTHER,     /* symbolic link, device ... */
+    SPSH__ARCHIVE_HARD_LINK, /* target is an earlier member */
+    SPSH__ARCHIVE_OTHER,     /* symbolic link, device, ... */
 } spsh__archive_member_type;
 
 /** The next member. Borrowed until the next call. */
 typedef struct spsh__archive_member {
     const char *name;   /* relative, without "." parts; bytes as found; "" for the archive itself */
-    const char *target; /* of a hard link, in the same form */
+    const char *target; /* target path of a hard link, normalized like name */
     spsh__archive_member_type type;
     uint64_t size_bytes;
-    uint64_t offset_bytes; /* of its bytes in the file; SPSH_OFFSET_NONE: only by reading it here */
-    const char *problem;   /* NULL, or why it must not be used: a name with "..", too long ... */
+    uint64_t offset_bytes; /* offset of the data in the file; SPSH_OFFSET_NONE: use
+                              spsh__archive_read */
+    const char *problem;   /* NULL, or why the member must not be used: a name with "..", too long,
+                              ... */
 } spsh__archive_member;
 
 typedef struct spsh__archive spsh__archive;
 
-/* fd is borrowed, may be a pipe, and is read from its start. path is for messages and is copied. */
+/* Open an archive. fd is borrowed, may be a pipe, and is read from its start. path is copied and
+ * appears in messages. */
 SPSH_NODISCARD spsh_status spsh__archive_open(const spsh_io *io, int fd, const char *path,
                                               spsh__archive **ret_archive, spsh_error *err);
 
-/* Whether a file that begins so is compressed in a way that is read here. */
+/* Whether a file that begins with head uses a supported compression. */
 bool spsh__archive_is_compressed(const uint8_t *head, size_t size_bytes);
 
-/** A file, or a part of one. */
+/** A file or a byte range of a file. */
 typedef struct spsh__archive_input {
     const spsh_io *io;
     int fd;           /* borrowed */
     const char *path; /* for messages */
     uint64_t begin_bytes;
-    uint64_t end_bytes; /* SPSH_OFFSET_NONE: the file's */
+    uint64_t end_bytes; /* SPSH_OFFSET_NONE: the end of the file */
 } spsh__archive_input;
 
-/* The whole input as one member, decompressed if it was compressed: it is there at once, for
- * spsh__archive_read. */
+/* Open the whole input as one member, decompressed if it is compressed. Call spsh__archive_read
+ * without spsh__archive_next. */
 SPSH_NODISCARD spsh_status spsh__archive_open_stream(const spsh__archive_input *input,
                                                      spsh__archive **ret_archive, spsh_error *err);
 
-/* SPSH_OK, SPSH_E_END; SPSH_E_CORRUPT or SPSH_E_TRUNCATED: what follows cannot be read;
- * SPSH_E_LIMIT: more than any corpus has; SPSH_E_IO, SPSH_E_NO_MEMORY. */
+/* Advance to the next member. SPSH_E_END after the last member; SPSH_E_CORRUPT or SPSH_E_TRUNCATED
+ * if the rest is unreadable; SPSH_E_LIMIT above the limits of archive_file.c; SPSH_E_IO;
+ * SPSH_E_NO_MEMORY. */
 SPSH_NODISCARD spsh_status spsh__archive_next(spsh__archive *archive,
                                               spsh__archive_member *ret_member, spsh_error *err);
 
-/* Bytes of the member that next gave, in order; *ret_data is borrowed until the next call.
- * SPSH_E_END behind the last; else as spsh__archive_next. */
+/* Return the next bytes of the current member. *ret_data is borrowed until the next call.
+ * SPSH_E_END at the end of the member; other codes as for spsh__archive_next. */
 SPSH_NODISCARD spsh_status spsh__archive_read(spsh__archive *archive, spsh_bytes *ret_data,
                                               spsh_error *err);
 
-/* Bytes of the file that were read or skipped so far, for progress. */
+/* Return the count of bytes of the file read or skipped so far, for progress. */
 uint64_t spsh__archive_position(const spsh__archive *archive);
 void spsh__archive_close(spsh__archive *archive);
 

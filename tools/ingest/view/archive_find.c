@@ -1,8 +1,8 @@
 /* archive_find.c: the search for archives.
  *
- * Only names are looked at here. A name may lie both ways: what has an archive's extension, and
- * what has no extension at all, is sniffed by the caller; what is called like audio or text is
- * believed, or every clip would have to be opened.
+ * The search reads only names. Names can mislead, so the caller sniffs files with an archive
+ * extension and files without an extension. Files named like audio or text are trusted, because
+ * otherwise every clip would have to be opened.
  */
 #include "archive_find.h"
 
@@ -16,10 +16,10 @@
 #include "folder_set.h"
 #include "speechshard/inside.h"
 
-#define DEPTH_MAX           6U     /* of folders, the root is the first */
+#define DEPTH_MAX           6U     /* folder levels, with the root as the first */
 #define NUMBERED_DEPTH_MAX  4U     /* the same of numbered ones: readers, chapters, years */
 #define FOLDERS_MAX         10000U /* that are listed; a mirror of Common Voice has 2,000 */
-#define NAMES_MAX           20000U /* of a folder in which no archive was seen */
+#define NAMES_MAX           20000U /* names read in a folder without an archive so far */
 #define CLIP_NAMES_MAX      64U    /* the same of a folder of clips */
 #define EXTENSION_BYTES_MAX 10U
 
@@ -44,7 +44,7 @@ static bool ends_with(const char *name, size_t length, const char *suffix)
            strncasecmp(name + length - suffix_bytes, suffix, suffix_bytes) == 0;
 }
 
-/* Length of the archive extension at the end of a name, 0 if there is none. */
+/* Length of the archive extension at the end of a name, or 0. */
 static size_t archive_extension(const char *name, size_t length)
 {
     static const char *const extensions[] = {".tar",  ".tgz", ".tbz", ".tbz2", ".txz",
@@ -82,7 +82,7 @@ static bool may_be_archive(const char *name)
     if (name[0] == '.' || spsh__is_ignored_name(name))
         return false;
     while ((more = archive_extension(name, length)) != 0) {
-        /* A tar may hold anything, whatever stands before. */
+        /* A tar may hold anything, whatever precedes ".tar". */
         if (more == strlen(".tar") && ends_with(name, length, ".tar"))
             return true;
         packed += more;
@@ -212,7 +212,7 @@ static spsh_status list(search *s, const char *path, unsigned names_max, spsh__p
     return rc;
 }
 
-/* Level by level, so that what is near the root is found when there are too many folders. */
+/* Search level by level, so that archives near the root are found if there are too many folders. */
 static spsh_status search_level(search *s, unsigned depth, const spsh__path_list *folders,
                                 spsh__path_list *children, spsh_error *err)
 {

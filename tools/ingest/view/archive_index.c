@@ -1,16 +1,16 @@
 /* archive_index.c: from archives to a table of paths.
  *
- *     find by name -> sniff, look whether it was unpacked already -> unpack what is compressed
- *          -> members in order -> archives that collide -> sort by (folder, name) -> folders,
- * entries
+ *     find by name -> sniff, check for unpacked files -> unpack compressed archives
+ *          -> read members in order -> find colliding archives -> sort by (folder, name)
+ *          -> folders and entries
  *
- * A member lies in the folder of its archive. Where two archives of one folder both begin with a
- * file of the same name that is not the same file (train.tsv of two languages), each is shown in a
- * folder of its own, called like the archive; sounds alone make no such collision, or metadata that
- * name clips of many archives in one folder would find none of them.
+ * A member appears in the folder of its archive. Two archives of one folder collide if both contain a
+ * top-level file with the same name but different bytes (train.tsv of two languages). Then each is
+ * shown in a folder named after the archive. Audio files do not cause collisions. Otherwise metadata
+ * that name clips of many archives in one folder would find none of them.
  *
- * Of two members with one path the later one stays, as tar would leave it, and the earlier one is
- * reported; unless two archives hold the same file, which needs no word.
+ * If two members have the same path, the later one is shown, as tar would leave it, and the earlier
+ * one is reported. Identical files in two archives are not reported.
  */
 #include "archive_index.h"
 
@@ -111,7 +111,7 @@ static spsh_status add_collision(spsh__archive_index *index, collision *c, spsh_
     } else if (!c->differ) {
         uint64_t last = collision_member(c, count - 1);
         bool same = false;
-        /* The same name twice in one archive is no collision of two. */
+        /* A name that one archive repeats is not a collision between archives. */
         if (spsh__archive_table_member(&index->table, last).archive !=
             spsh__archive_table_member(&index->table, member).archive) {
             rc = is_same_file(index, last, member, &same, err);
@@ -134,7 +134,7 @@ static bool shares_folder(const spsh__archive_index *index, size_t number)
     return false;
 }
 
-/* Files at the top of an archive that are no audio, by the archive's folder and their name. */
+/* Sort the top-level files that are not audio by their archive's folder and their name. */
 static spsh_status sort_tops(spsh__archive_index *index, spsh_sorter *sorter, spsh_error *err)
 {
     spsh__builder key = {0};
@@ -223,7 +223,7 @@ static spsh_status add_path(feeder *f, size_t path_bytes, uint64_t member, spsh_
                            (spsh_bytes){(const uint8_t *)&member, sizeof(member)}, err);
 }
 
-/* The folders above the path, but for those that the path before had, too. */
+/* Add the parent folders of the path, except those that the previous path shares. */
 static spsh_status add_folders(feeder *f, size_t path_bytes, spsh_error *err)
 {
     const spsh__builder *last = &f->last_folder;
@@ -274,7 +274,7 @@ static spsh_status feed(const spsh__archive_index *index, spsh_sorter *sorter, s
     return rc;
 }
 
-/** What the sort gives for one path. */
+/** All sorted records of one path. */
 typedef struct group {
     spsh__builder key; /* folder, NUL, name, NUL */
     spsh__builder folder;
@@ -418,7 +418,7 @@ static spsh_status sort_paths(spsh__archive_index *index, const spsh_sorter_opti
 
 /* ---- looking up ---- */
 
-/* What a hard link leads to, SPSH__NO_MEMBER: nothing. */
+/* Target of a hard link; SPSH__NO_MEMBER if it does not exist. */
 static uint64_t link_target(const spsh__archive_index *index, uint64_t member)
 {
     size_t low = 0;
@@ -511,7 +511,8 @@ const char *spsh__archive_index_archive(const spsh__archive_index *index, size_t
     return number < index->archive_count ? index->archives[number].path : NULL;
 }
 
-/* The first archive whose path is not before that text with a '/' or a NUL behind it. */
+/* First archive whose path is not less than `path` followed by the character `behind` ('/' or NUL).
+ */
 static size_t lower_bound(const spsh__archive_index *index, const char *path, char behind)
 {
     size_t path_bytes = strlen(path);
@@ -621,8 +622,7 @@ spsh_status spsh__archive_index_tell(const spsh__archive_index *index,
 
 /* ---- building ---- */
 
-/* Follow a hard link, and what it leads to if that is one. *ret_target: SPSH__NO_MEMBER for one to
- * nothing. */
+/* Follow a chain of hard links. *ret_target: SPSH__NO_MEMBER for a dangling link. */
 static spsh_status resolve_link(const spsh__archive_index *index, uint64_t link,
                                 uint64_t *ret_target, spsh_error *err)
 {

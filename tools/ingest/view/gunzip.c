@@ -1,5 +1,5 @@
-/* gunzip.c: zlib, member by member. Zeros may follow the last member, as on a tape; other bytes are
- * what is left of a damaged member. */
+/* gunzip.c: zlib, member by member. Zeros may follow the last member, as on a tape. Other trailing
+ * bytes are the rest of a damaged member. */
 #include "gunzip.h"
 
 #include <errno.h>
@@ -83,7 +83,7 @@ static const char *begin_member(spsh__gunzip *g)
     return inflateReset(&g->stream) == Z_OK ? NULL : no_memory;
 }
 
-/* NULL, or what is wrong. */
+/* Inflate the next bytes. Returns NULL, or a description of the damage. */
 static const char *inflate_some(spsh__gunzip *g)
 {
     switch (inflate(&g->stream, Z_NO_FLUSH)) {

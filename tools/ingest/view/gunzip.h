@@ -1,7 +1,7 @@
-/* gunzip.h: the bytes inside a gzip file, with the CRC and the length of each member checked.
+/* gunzip.h: decompress a gzip file and check the CRC and the length of each member.
  *
- * libarchive 3.6 reads past the trailer of a member without a look at it, so that damage which
- * still inflates would be packed. zlib sits behind gunzip.c.
+ * libarchive 3.6 ignores the trailer of a member, so it would accept damage that still inflates.
+ * Only gunzip.c calls zlib.
  */
 #ifndef SPSH_INGEST_GUNZIP_H
 #define SPSH_INGEST_GUNZIP_H
@@ -13,26 +13,27 @@
 typedef struct spsh__gunzip spsh__gunzip;
 
 typedef struct spsh__gunzip_source {
-    /* More of the file; *ret_data is borrowed until the next call. Bytes, 0 at its end, or below 0
-     * after a failure, which step returns. */
+    /* Return more bytes of the file; *ret_data is borrowed until the next call. Returns the byte
+     * count, 0 at the end of the file, or a negative errno, which spsh__gunzip_step passes on. */
     int64_t (*read_fn)(void *user, const uint8_t **ret_data);
     void *user;
 } spsh__gunzip_source;
 
-/* Whether a file that begins like this is gzip. */
+/* Whether a file that begins with head is gzip. */
 bool spsh__gunzip_fits(const uint8_t *head, size_t size_bytes);
 
-/* head: the first bytes of the file, which read_fn has given already; borrowed until the first call
- * of step that calls read_fn. NULL: out of memory. */
+/* Create a decompressor. head: the first bytes of the file, which read_fn will not return again;
+ * borrowed until the first spsh__gunzip_step that calls read_fn. Returns NULL if out of memory. */
 spsh__gunzip *spsh__gunzip_new(const spsh__gunzip_source *source, const uint8_t *head,
                                size_t size_bytes);
 
-/* The next bytes; *ret_data is borrowed until the next call. Bytes, 0 after the last member, or a
- * negative errno: that of read_fn, -ENOMEM, or -EILSEQ if the file is damaged. *ret_problem then
- * tells how ("truncated ..." if the file ends too early); it is not written otherwise. */
+/* Return the next bytes; *ret_data is borrowed until the next call. Returns the byte count, 0 after
+ * the last member, or a negative errno: the errno of read_fn, -ENOMEM, or -EILSEQ if the file is
+ * damaged. For -EILSEQ, *ret_problem describes the damage ("truncated ..." if the file ends too
+ * early). Otherwise *ret_problem is unchanged. */
 int64_t spsh__gunzip_step(spsh__gunzip *gunzip, const uint8_t **ret_data, const char **ret_problem);
 
-/* NULL is fine. */
+/* NULL is allowed. */
 void spsh__gunzip_free(spsh__gunzip *gunzip);
 
 #endif

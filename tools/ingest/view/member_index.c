@@ -1,9 +1,9 @@
 /* member_index.c: see member_index.h.
  *
- * A slot of the name index leads to an entry that says where the member is. Its key is the number
- * and the stem, for the first member with that stem; further ones (a.wav, a.flac) are behind the
- * number and the whole name. So a whole name is looked for in both places, and the first member of
- * a stem answers for all extensions that are not there.
+ * A slot of the name index refers to an entry with the location of the member. The first member
+ * with a stem has the key (number, stem). Later ones (a.wav, a.flac) have the key (number, whole
+ * name). So a search for a whole name checks both keys, and a search for a missing extension
+ * returns the first member of the stem.
  */
 #include "member_index.h"
 
@@ -203,7 +203,7 @@ typedef struct adding {
     const numbered_archive *archive;
 } adding;
 
-/* What an entry cannot express is larger than any archive. */
+/* Whether a value exceeds the bits of an entry. No archive is that large. */
 static bool is_too_large(const spsh__member_index *index, const spsh__piece *piece)
 {
     return piece->offset_bytes >> OFFSET_BITS != 0 || piece->size_bytes >> SIZE_BITS != 0 ||

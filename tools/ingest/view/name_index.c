@@ -1,8 +1,8 @@
-/* name_index.c: open addressing with linear probing, at most three quarters full. Nothing is ever
- * removed, so a search ends at the first free slot, and state 0 marks a free one.
+/* name_index.c: open addressing with linear probing, at most three quarters full. Slots are never
+ * removed, so a search ends at the first free slot. State 0 marks a free slot.
  *
- * Of millions of names, each is a miss of the cache. Where the next names are known, their slots
- * are asked for before they are needed, so that several misses are waited for at once.
+ * With millions of names, each lookup is a cache miss. If the next names are known, their slots are
+ * prefetched, so that several misses overlap.
  */
 #include "name_index.h"
 
@@ -32,8 +32,8 @@ static spsh__name_slot *probe(const spsh__name_index *index, const spsh__name_sl
     }
 }
 
-/* The names before the first free slot: among them are those whose search began at the end of the
- * table and went on at its beginning. */
+/* Count of the used slots before the first free slot. Some of these names wrapped around: their
+ * probes began at the end of the table. */
 static size_t first_run(const spsh__name_index *index)
 {
     size_t count = 0;
@@ -42,9 +42,10 @@ static size_t first_run(const spsh__name_index *index)
     return count;
 }
 
-/* Twice as many slots, in place. Behind a free slot, each name's new place is at or before its old
- * one, or in the new half: names taken in the order of their slots never jump over one that still
- * has to move. Only the first run has names that began elsewhere; it waits outside. */
+/* Double the table in place. After the first free slot, each name's new slot is at or before its
+ * old one, or in the new half. So a move in slot order never passes a name that still has to move.
+ * Only the first run may hold names that wrapped around. It is copied out first and inserted last.
+ */
 static bool grow(spsh__name_index *index)
 {
     const size_t before = index->capacity;
@@ -93,7 +94,7 @@ spsh__name_slot *spsh__name_index_find(const spsh__name_index *index, spsh_bytes
     return slot->state != 0 ? slot : NULL;
 }
 
-/* The slot of what is wanted, made with its state and value when there is none. */
+/* Return the slot of the wanted name. A new slot gets its state and value. */
 static spsh__name_slot *add(spsh__name_index *index, const spsh__name_slot *wanted)
 {
     if (index->count >= index->capacity / 4 * 3 && !grow(index))

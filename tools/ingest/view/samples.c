@@ -1,5 +1,5 @@
-/* samples.c: see samples.h. What is borrowed from a member is copied to one buffer until its sample
- * is complete; the buffer moves while it grows, so places in it are kept as numbers.
+/* samples.c: see samples.h. Borrowed member data are copied to one buffer until their sample is
+ * complete. The buffer moves while it grows, so positions in it are offsets.
  */
 #include "samples.h"
 
@@ -15,7 +15,7 @@ typedef struct span {
 
 typedef struct held_part {
     span name, extension;
-    size_t path_at; /* of the piece, with a NUL behind it */
+    size_t path_at; /* offset of the piece's NUL-terminated path */
     spsh__piece piece;
 } held_part;
 

@@ -1,7 +1,7 @@
 /* text_file.c: see text_file.h.
  *
- * What is compressed is decompressed into a file without a name in the scratch directory, never
- * further than somebody reads: a look at the begin of a large one costs little.
+ * A compressed file is decompressed on demand into an unnamed file in the scratch directory.
+ * Decompression stops where the reader stops, so that reading the start of a large file is cheap.
  */
 #include "text_file.h"
 
@@ -81,7 +81,7 @@ static bool is_compressed(const spsh__text_file *file)
     return got > 0 && spsh__archive_is_compressed(head, (size_t)got);
 }
 
-/* file->fd becomes the file of what is decompressed. */
+/* Replace file->fd by an unnamed file for the decompressed bytes. */
 static spsh_status decompress(const spsh__view *view, spsh__text_file *file, spsh_error *err)
 {
     const spsh_io *io = spsh_io_default();

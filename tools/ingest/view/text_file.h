@@ -1,4 +1,4 @@
-/* text_file.h: a metadata file of a view as an input for the readers of rows and lines. */
+/* text_file.h: open a metadata file of a view as input for the row and line readers. */
 #ifndef SPSH_INGEST_TEXT_FILE_H
 #define SPSH_INGEST_TEXT_FILE_H
 
@@ -7,23 +7,26 @@
 
 typedef struct spsh__text_stream spsh__text_stream;
 
-/** An open file; fd -1 is closed. */
+/** An open file. fd -1 means closed. */
 typedef struct spsh__text_file {
     int fd;
-    const char *path;      /* in the view, for messages; borrowed */
-    uint64_t offset_bytes; /* of its first byte in fd */
+    const char *path;      /* path in the view, for messages; borrowed */
+    uint64_t offset_bytes; /* offset of the first byte in fd */
     uint64_t size_bytes;
-    bool is_part; /* of fd: what lies behind size_bytes is not read. A whole file may grow. */
-    spsh__text_stream *stream; /* of a compressed file, whose size_bytes is not known, or NULL */
+    bool is_part; /* the file is a part of fd, and reading stops after size_bytes. A whole file may
+                     grow. */
+    spsh__text_stream *stream; /* state of a compressed file, whose size_bytes is unknown, or
+                                  NULL */
 } spsh__text_file;
 
-/* Opens a regular file; anything else is refused. SPSH_E_NOT_FOUND when there is none. A compressed
- * file is given decompressed, as far as it is read: its size_bytes is SPSH__PIECE_BYTES_UNKNOWN.
+/* Open a regular file. Rejects any other type. SPSH_E_NOT_FOUND if the file does not exist. A
+ * compressed file is decompressed on demand while it is read, and its size_bytes is
+ * SPSH__PIECE_BYTES_UNKNOWN.
  */
 SPSH_NODISCARD spsh_status spsh__text_file_open(const spsh__view *view, const char *path,
                                                 spsh__text_file *ret_file, spsh_error *err);
 
-/* The same for a piece; path is for messages. */
+/* Open a piece without decompression. path appears in messages. */
 SPSH_NODISCARD spsh_status spsh__text_file_open_piece(const spsh__piece *piece, const char *path,
                                                       spsh__text_file *ret_file, spsh_error *err);
 spsh__text_input spsh__text_input_file(spsh__text_file *file);

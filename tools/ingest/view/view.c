@@ -21,11 +21,11 @@
 #include "view_internal.h"
 
 #define MEMBER_PATH_BYTES                                                                          \
-    ((size_t)4 * PATH_MAX) /* of a folder, a member and what ".." takes back */
+    ((size_t)4 * PATH_MAX) /* room for a folder, a member, and the parts that ".." removes */
 
 /* ---- open and close ---- */
 
-/* The folder a file stands in: "." for a bare name. */
+/* Folder of a file: "." for a bare name. */
 static char *folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -331,7 +331,7 @@ static bool append_plain(spsh__builder *out, const char *path)
     return true;
 }
 
-/* What a path is called in the index; NULL when it cannot be in it. */
+/* Path in the index, or NULL if the index cannot contain it. */
 static const char *path_in_archives(const spsh__view *view, const char *path)
 {
     spsh__builder *out = &view->scratch->member;
@@ -339,7 +339,7 @@ static const char *path_in_archives(const spsh__view *view, const char *path)
         return NULL;
     spsh__builder_clear(out);
     if (path[0] == '/') {
-        /* Where it would lie if it had been unpacked. */
+        /* Use the path that it would have if unpacked. */
         const size_t root_bytes =
             view->scratch->index_root == NULL ? 0 : strlen(view->scratch->index_root);
         if (root_bytes == 0 || strncmp(path, view->scratch->index_root, root_bytes) != 0 ||
@@ -434,7 +434,7 @@ int spsh__view_locate_known(const spsh__view *view, const char *path, uint64_t s
 {
     spsh__archive_entry entry;
     struct stat info;
-    /* A member is hidden by what lies on the disk; without archives there is nothing to ask. */
+    /* A file on the disk hides a member. Without archives, no check is needed. */
     if (view->scratch->index != NULL && find_in_archives(view, path, &entry) &&
         entry.type == SPSH__VIEW_FILE && stat_on_disk(view, path, &info) != 0)
         return give_piece(view, &entry.piece, ret_piece);
@@ -496,7 +496,7 @@ spsh__view_folder *spsh__view_folder_open(const spsh__view *view, const char *pa
     return NULL;
 }
 
-/* A name whose type cannot be told is called a link: looking behind it says why. */
+/* Report an entry of unknown type as a link: a later stat of its target returns the error. */
 static spsh__view_type entry_type(DIR *directory, const struct dirent *entry)
 {
     struct stat info;
@@ -578,7 +578,7 @@ const char *spsh__view_archive(const spsh__view *view, size_t number)
         return NULL;
     if (prefix_bytes == 0)
         return spsh__archive_index_archive(view->scratch->index, number);
-    /* Sorted paths: those below one folder stand together. */
+    /* Paths are sorted, so the archives below one folder are adjacent. */
     size_t first = spsh__archive_index_first(view->scratch->index, view->prefix);
     archive = spsh__archive_index_archive(view->scratch->index, first + number);
     if (archive == NULL || strncmp(archive, view->prefix, prefix_bytes) != 0 ||

@@ -1,4 +1,4 @@
-/* view_internal.h: what a view is made of, for the sources that implement it. */
+/* view_internal.h: the structs of a view, for the sources that implement it. */
 #ifndef SPSH_INGEST_VIEW_INTERNAL_H
 #define SPSH_INGEST_VIEW_INTERNAL_H
 
@@ -8,28 +8,29 @@
 #include "name_index.h"
 #include "view.h"
 
-/** What functions that take a const view may change. */
+/** State that functions with a const view may change. */
 typedef struct spsh__view_scratch {
-    spsh__builder path;   /* of the piece that was located last */
-    spsh__builder member; /* path in the index that was looked up last */
+    spsh__builder path;   /* path of the last located piece */
+    spsh__builder member; /* index path of the last lookup */
     char *real_root;
-    bool real_root_is_known;          /* real_root is what it will be, NULL too */
-    const spsh__archive_index *index; /* or NULL: no archives, or not indexed yet */
-    spsh__archive_index *own_index;   /* the same, to be freed with this view */
+    bool real_root_is_known;          /* real_root is final, even if NULL */
+    const spsh__archive_index *index; /* NULL: no archives, or not indexed yet */
+    spsh__archive_index *own_index;   /* index if this view owns it and frees it, or NULL */
     const char *index_root;           /* absolute path of the index's root; NULL: unknown */
     bool has_archives_to_index;       /* spsh__view_index_archives was not called yet */
 } spsh__view_scratch;
 
 struct spsh__view {
-    char *root;   /* as it was given */
-    char *folder; /* what paths are relative to: root, or the folder of the manifest */
-    char *file;   /* name of the manifest in folder, or NULL */
-    int root_fd;  /* of folder; -1: there is no such folder on the disk, only in archives */
+    char *root;              /* as passed by the caller */
+    char *folder;            /* base of relative paths: root, or the folder of the manifest */
+    char *file;              /* name of the manifest in folder, or NULL */
+    int root_fd;             /* descriptor of folder; -1: the folder exists only in archives */
     char *scratch_directory; /* or NULL */
     bool follow_links;
     const spsh_io *io;            /* for archives */
-    spsh__view_observer observer; /* the same */
-    char *prefix;                 /* of paths in the index: "" or what is above the root */
+    spsh__view_observer observer; /* for archives */
+    char *prefix;                 /* prefix of paths in the index: "" or the path of this view below
+                                     the index's root */
     spsh__view_scratch *scratch;
 };
 
@@ -37,10 +38,11 @@ struct spsh__view_folder {
     DIR *directory; /* or NULL */
     bool follow_links;
     const spsh__archive_index *index;
-    uint64_t next, end; /* entries of the index that come behind those of the disk */
+    uint64_t next, end; /* range of index entries, listed after the disk entries */
     bool disk_is_read;
-    spsh__name_index on_disk; /* names that hide members */
-    bool looks;               /* there was no memory for them: look at the disk */
+    spsh__name_index on_disk; /* disk names, which hide members */
+    bool looks;               /* on_disk is incomplete for lack of memory: check the disk for each
+                                 member */
 };
 
 #endif

@@ -1,7 +1,7 @@
-/* walk.c: a stack of paths, and one list of names that is used again for each folder.
+/* walk.c: a stack of paths, and one list of names that all folders reuse.
  *
- * A path that the kernel would not take (PATH_MAX) is reported by the view, not walked: nobody
- * could open a file below it by name either.
+ * If a path exceeds PATH_MAX, the view reports it and the walk skips it: no program could open a
+ * file below it by name.
  */
 #include "walk.h"
 
@@ -26,7 +26,7 @@ typedef struct walk {
     spsh__builder names;     /* NUL-terminated, of the folder being read */
     spsh__folder_entry *entries;
     size_t entry_count, entry_capacity;
-    spsh__builder path; /* of a name that has to be looked at */
+    spsh__builder path; /* path for a stat */
 } walk;
 
 static spsh_status note(walk *w, spsh__walk_note what, const char *path, int os_errno,
@@ -81,7 +81,7 @@ static spsh_status add_link(walk *w, const char *folder, const char *name, spsh_
     return rc;
 }
 
-/* What is behind a name; an errno when it cannot be told. */
+/* Return the type of the file at a name after following links, or an errno. */
 static int look_at(walk *w, const char *folder, const char *name, spsh__view_info *ret_info)
 {
     spsh__builder_clear(&w->path);

@@ -1,12 +1,12 @@
-/* walk.h: every folder below a root, once, in the order of the sorted names.
+/* walk.h: visit every folder below a root once, in the order of the sorted names.
  *
- * Memory: the names of the largest folder (16 bytes and the name per entry) and the paths of the
- * folders that are known and not read yet. No folder is held open but the one being read.
+ * Memory: the names of the largest folder (16 bytes plus the name per entry) and the paths of the
+ * pending folders. Only the folder being read is open.
  *
- * Symbolic links to files are files. Links to folders are reported, and walked only if the view
- * follows links: after everything that is reached without them, in the order of their paths, each
- * folder once (by device and inode). What a folder is called therefore does not depend on the order
- * in which a file system lists it, and a loop ends at once.
+ * Symbolic links to files count as files. Links to folders are reported, and walked only if the
+ * view follows links. The walk visits them last, in path order, and each folder once (by device and
+ * inode). So the path of a folder does not depend on the listing order of the file system, and
+ * loops end at once.
  */
 #ifndef SPSH_INGEST_WALK_H
 #define SPSH_INGEST_WALK_H
@@ -19,7 +19,7 @@
 typedef enum spsh__entry_type {
     SPSH__ENTRY_FILE,
     SPSH__ENTRY_SPECIAL, /* FIFO, socket, device */
-    SPSH__ENTRY_BROKEN,  /* a link to nothing, or one that cannot be looked at */
+    SPSH__ENTRY_BROKEN,  /* a dangling link, or an entry that stat cannot read */
 } spsh__entry_type;
 
 typedef struct spsh__folder_entry {
@@ -28,19 +28,19 @@ typedef struct spsh__folder_entry {
     spsh__entry_type type;
 } spsh__folder_entry;
 
-/** One folder, during the call. Entries are in no order; ignored names and folders are not among
- * them. */
+/** One folder. Borrowed during the call. Entries are unsorted and do not include folders or ignored
+ * names. */
 typedef struct spsh__folder {
     const spsh__view *view;
-    const char *path; /* in the view; "" for the root */
+    const char *path; /* path in the view; "" for the root */
     const spsh__folder_entry *entries;
     size_t entry_count;
 } spsh__folder;
 
 typedef enum spsh__walk_note {
-    SPSH__WALK_UNREADABLE,      /* os_errno says why */
-    SPSH__WALK_LINK_NOT_TAKEN,  /* a link to a folder, the view does not follow links */
-    SPSH__WALK_ALREADY_VISITED, /* a link to a folder that was walked under another name */
+    SPSH__WALK_UNREADABLE,      /* os_errno is the cause */
+    SPSH__WALK_LINK_NOT_TAKEN,  /* a link to a folder, in a view that does not follow links */
+    SPSH__WALK_ALREADY_VISITED, /* a link to a folder that was walked under another path */
 } spsh__walk_note;
 
 typedef struct spsh__walk_visitor {
@@ -51,7 +51,8 @@ typedef struct spsh__walk_visitor {
     void *note_user;
 } spsh__walk_visitor;
 
-/* SPSH_E_NOT_FOUND or SPSH_E_IO when root itself cannot be read, no memory, or what a visitor gave.
+/* Walk the view. SPSH_E_NOT_FOUND or SPSH_E_IO if the root cannot be read; SPSH_E_NO_MEMORY; or any
+ * code that the visitor returns.
  */
 SPSH_NODISCARD spsh_status spsh__walk(const spsh__view *view, const spsh__walk_visitor *visitor,
                                       spsh_error *err);
