@@ -1,9 +1,9 @@
-/* ingest.h: how a corpus layout tells the packer what it found.
+/* ingest.h: interface between a corpus layout and the packer.
  *
- * A layout is one file in this folder with one `spsh_layout`. `probe` looks at a root and says
- * whether it is this layout and why; `scan` walks it once and emits one item an utterance, in any
- * order, and one reject for everything it leaves out. Layouts read metadata; they never open audio.
- * The packer sorts, opens, decodes and stores.
+ * A layout is one source file with one `spsh_layout`. `probe` reports whether a root has this
+ * layout, and the evidence. `scan` walks the root once and emits one item per utterance, in any
+ * order, and one reject for everything that it omits. Layouts read metadata but never open audio.
+ * The packer sorts, opens, decodes, and stores.
  */
 #ifndef SPSH_INGEST_H
 #define SPSH_INGEST_H
@@ -39,21 +39,22 @@
     X(CHANGED_WHILE_READ, "changed_while_read")                                                    \
     X(REMOTE_SOURCE, "remote_source")                                                              \
     X(EXCLUDED_BY_RULE, "excluded_by_rule")                                                        \
-    /* Not left out: kept byte-exact, see spsh_decode_verdict. */                                  \
+    /* Not omitted: stored byte-exact, see spsh_decode_verdict. */                                 \
     X(DECODER_LIMIT, "decoder_limit")                                                              \
     X(COMMAND_SOURCE, "command_source")                                                            \
     X(SPLIT_CONFLICT, "split_conflict")                                                            \
     X(DUP_MEMBER, "dup_member")                                                                    \
     X(BAD_MEMBER, "bad_member")                                                                    \
     X(COUNT_MISMATCH, "count_mismatch")                                                            \
-    /* Not left out either: copies by construction; a text, a speaker that look wrong. */          \
+    /* Not omitted: utterances that are copies by construction, or whose text or speaker looks
+     * wrong. */     \
     X(AUGMENTED_COPY, "augmented_copy")                                                            \
     X(TEXT_CONTROL_CHARS, "text_control_chars")                                                    \
     X(UNKNOWN_SPEAKER, "unknown_speaker")                                                          \
     X(UNSUPPORTED_SOURCE, "unsupported_source")                                                    \
-    /* Not left out: the audio is not as long as its metadata say. */                              \
+    /* Not omitted: the length of the audio differs from its metadata. */                          \
     X(DURATION_MISMATCH, "duration_mismatch")                                                      \
-    /* Not left out either: a whole Ogg recording without an end-of-stream flag. */                \
+    /* Not omitted: a complete Ogg recording without an end-of-stream flag. */                     \
     X(NO_END_FLAG, "no_end_flag")
 
 typedef enum spsh_reject_reason {
@@ -68,104 +69,106 @@ const char *spsh__reject_reason_text(spsh_reject_reason reason);
 #define SPSH_SEGMENT_END          UINT64_MAX /* end_ns of a segment that ends with its recording */
 #define SPSH_SOURCE_BYTES_UNKNOWN UINT64_MAX
 
-/** One utterance as a layout sees it. Everything is borrowed for the duration of emit.
+/** One utterance as a layout sees it. Everything is borrowed during emit.
  *
- * A layout says where the audio is by its path in the view, or by a piece that a member gave it;
- * spsh__scan_emit turns the path into a piece. The sink gets pieces.
+ * A layout locates audio by a path in the view or by a piece from an archive member.
+ * spsh__scan_emit turns the path into a piece, so the sink always gets pieces.
  */
 typedef struct spsh_ingest_item {
-    const char *audio_path;  /* in the view, or absolute; NULL: audio is set */
-    spsh__piece audio;       /* to read; source_bytes is its size */
+    const char *audio_path;  /* path in the view, or absolute; NULL: audio is set */
+    spsh__piece audio;       /* bytes to read; source_bytes is their count */
     spsh_bytes source;       /* stored and reported: path relative to the root, UTF-8 as found */
     spsh_bytes recording_id; /* equal for all segments of one audio file */
-    spsh_bytes id;           /* of the utterance; unique within the dataset */
-    bool has_text;           /* false and text_path NULL: unlabelled */
+    spsh_bytes id;           /* utterance id; unique within the dataset */
+    bool has_text;           /* false and text_path NULL: no transcript */
     spsh_bytes text;
-    const char *text_path; /* a sidecar in the view that the packer reads (has_text is false) */
-    spsh__piece sidecar;   /* the same to read; path NULL: none */
+    const char *text_path; /* sidecar file in the view that the packer reads (has_text is false) */
+    spsh__piece sidecar;   /* location of text_path's bytes; path NULL: none */
     spsh_bytes domain, split, speaker, language, document; /* empty: absent */
-    spsh_bytes subset;        /* of a release, as published counts name it; not kept */
-    spsh_bytes layout_domain; /* the domain before --domain; spsh__scan_emit sets it; not kept */
-    spsh_bytes extras;        /* a JSON object of columns we do not know, or empty */
+    spsh_bytes subset;        /* name of the release's subset in published counts; not stored */
+    spsh_bytes layout_domain; /* domain before --domain, set by spsh__scan_emit; not stored */
+    spsh_bytes extras;        /* JSON object of unknown columns, or empty */
     uint64_t start_ns;        /* segment start in nanoseconds */
-    uint64_t end_ns;          /* exclusive; SPSH_SEGMENT_END */
+    uint64_t end_ns;          /* segment end in nanoseconds (exclusive), or SPSH_SEGMENT_END */
     uint64_t source_bytes;    /* size of the audio file, or SPSH_SOURCE_BYTES_UNKNOWN */
-    uint64_t expected_ns; /* length of the audio file that the metadata state; 0: not told. Compared
-                           * for whole files alone, and not kept. */
-    uint32_t nominal_rate_hz; /* a rule of the layout (MLS Opus: 16000), else 0 */
+    uint64_t expected_ns;     /* length of the audio file according to the metadata; 0: unknown.
+                             Compared only for whole files, and not stored. */
+    uint32_t nominal_rate_hz; /* sampling rate that the layout specifies (MLS Opus: 16000), else
+                                 0 */
 } spsh_ingest_item;
 
-/** One thing that was left out. Borrowed for the duration of reject. */
+/** One problem or omission. Borrowed during the reject call. */
 typedef struct spsh_reject {
     spsh_reject_reason reason;
-    spsh_bytes source;     /* file it concerns, relative to the root where possible; any bytes */
+    spsh_bytes source;     /* affected file, relative to the root if possible; any bytes */
     spsh_bytes id;         /* may be empty */
-    uint64_t line;         /* 1-based line of the metadata file, 0 if none */
-    uint64_t offset_bytes; /* in that file, SPSH_OFFSET_NONE if none */
-    spsh_bytes excerpt;    /* first bytes of the offending row, at most 200; may be empty */
+    uint64_t line;         /* 1-based line of the metadata file, or 0 */
+    uint64_t offset_bytes; /* offset in that file, or SPSH_OFFSET_NONE */
+    spsh_bytes excerpt;    /* start of the bad row, at most 200 bytes; may be empty */
     const char *detail;    /* one line of English; may be NULL */
-    uint64_t rows;         /* utterances lost by it: 1 for a row; 0 for a file that was no row */
+    uint64_t rows;         /* utterances lost: 1 for a row; 0 for a file that is not a row */
 } spsh_reject;
 
 typedef struct spsh_ingest_sink {
     spsh_status (*emit_fn)(void *user, const spsh_ingest_item *item, spsh_error *err);
     spsh_status (*reject_fn)(void *user, const spsh_reject *reject, spsh_error *err);
     spsh_status (*progress_fn)(void *user, uint64_t files_seen, spsh_error *err); /* may cancel */
-    /* Rows that are neither emitted nor rejected, once behind all others; may be NULL. merged: they
-     * name what another row gave already; excluded: they were not asked for. */
+    /* Counts of rows that are neither emitted nor rejected. Called once, after all rows; may be
+     * NULL. merged: rows for utterances that another row described already. excluded: rows that
+     * were not requested. */
     void (*rows_fn)(void *user, uint64_t merged, uint64_t excluded);
     /* One line for "worth a look" in the report; may be NULL. */
     spsh_status (*note_fn)(void *user, const char *note, spsh_error *err);
-    /* An excluded row whose audio is there, with what published counts go by; may be NULL. */
+    /* An excluded row whose audio exists, with the fields that published counts use; may be NULL. */
     void (*found_fn)(void *user, const spsh_ingest_item *item);
     void *user;
 } spsh_ingest_sink;
 
 typedef struct spsh_ingest_options {
     const spsh__view *view;
-    const char *domain_rule;  /* --domain: NULL, "NAME" (constant) or "dir:N"/"column:NAME" */
-    const char *split_filter; /* --split: comma list or NULL: all */
-    bool key_to_last_dot;     /* --wds-key last-dot: what of a member's name is its sample's key */
-    bool no_split_names;      /* --split-from none: file names do not give splits */
-    bool split_by_name;       /* the table is one of several whose file names are splits */
-    const char *const *columns; /* --column: "FIELD=NAME" each; for tables */
+    const char *domain_rule;    /* --domain: NULL, "NAME" (constant) or "dir:N"/"column:NAME" */
+    const char *split_filter;   /* --split: comma-separated list, or NULL for all splits */
+    bool key_to_last_dot;       /* --wds-key last-dot: sample keys end at the last dot */
+    bool no_split_names;        /* --split-from none: ignore splits in file names */
+    bool split_by_name;         /* the table is one of several tables that are named after splits */
+    const char *const *columns; /* --column: each "FIELD=NAME"; for tables */
     size_t column_count;
-    unsigned variant; /* of the layout */
+    unsigned variant; /* variant of the selected layout */
 } spsh_ingest_options;
 
-/** What probe found out. */
+/** Result of a probe. */
 typedef struct spsh_layout_probe {
     bool matches;
     char evidence[200]; /* "recognised because ..." */
 } spsh_layout_probe;
 
-/** How much a match says. A better one beats a lesser one at the same root; two corpora, or two
- * formats, that both fit are refused. */
+/** Strength of a match. At the same root, a higher tier wins. Two corpora, or two formats, that
+ * both match are an error. */
 typedef enum spsh_layout_tier {
-    SPSH_LAYOUT_CORPUS,  /* a published corpus: names and contents that nothing else has */
-    SPSH_LAYOUT_FORMAT,  /* files of a format that describes any corpus */
-    SPSH_LAYOUT_ARCHIVE, /* members that pair up: tried when nothing describes them */
-    SPSH_LAYOUT_TABLE,   /* a table that names audio */
-    SPSH_LAYOUT_FOLDER,  /* files that are audio */
-    SPSH_LAYOUT_FORCED,  /* by --layout only */
+    SPSH_LAYOUT_CORPUS,  /* a published corpus with unique names and contents */
+    SPSH_LAYOUT_FORMAT,  /* files of a format that can describe any corpus */
+    SPSH_LAYOUT_ARCHIVE, /* archive members that form pairs: tried if no metadata describe them */
+    SPSH_LAYOUT_TABLE,   /* a table that names audio files */
+    SPSH_LAYOUT_FOLDER,  /* audio files in folders */
+    SPSH_LAYOUT_FORCED,  /* only by --layout */
 } spsh_layout_tier;
 
-struct spsh__scan; /* scan.h */
+struct spsh__scan; /* defined in scan.h */
 
 typedef struct spsh_layout {
     const char *name; /* --layout NAME */
     const char *summary;
     spsh_layout_tier tier;
     bool takes_columns; /* --column assigns columns to fields */
-    bool reads_file;  /* a file that is named is a corpus; probe and scan take other files around it
-                       * only if the file or the layout names them */
-    unsigned variant; /* of layouts that share scan_fn */
-    /* The layout's name in the messages that refuse --split and --domain column:. NULL: it takes
-     * them, or refuses them itself. */
+    bool reads_file;  /* a single file may be the corpus; probe and scan read other files around it
+                         only if the file or the layout names them */
+    unsigned variant; /* distinguishes layouts that share scan_fn */
+    /* The layout's name in messages that reject --split and --domain column:. NULL: the layout
+     * accepts the option or rejects it itself. */
     const char *without_splits, *without_columns;
-    /* A layout that only describes its files has trees or json, and lacks functions. */
-    const struct spsh__tree_layout *trees; /* trees.h */
-    const struct spsh__json_format *json;  /* json_manifest.h */
+    /* A layout that only describes its files sets trees or json instead of the functions. */
+    const struct spsh__tree_layout *trees; /* see trees.h */
+    const struct spsh__json_format *json;  /* see json_manifest.h */
     spsh_status (*probe_fn)(const spsh__view *view, spsh_layout_probe *ret_probe, spsh_error *err);
     spsh_status (*scan_fn)(struct spsh__scan *scan, spsh_error *err);
 } spsh_layout;

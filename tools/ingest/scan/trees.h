@@ -1,6 +1,6 @@
-/* trees.h: the folders at or below a root where a corpus begins, however it was unpacked: the root
- * itself, one wrapper folder, a release with a folder a language. Folders that only hold audio are
- * not entered, so millions of clips are not read to find out that they are clips.
+/* trees.h: find the folders at or below a root where a corpus begins, however it was unpacked: the
+ * root itself, one wrapper folder, or a release with one folder per language. The search does not
+ * enter folders that contain only audio, so it never lists millions of clips.
  */
 #ifndef SPSH_INGEST_TREES_H
 #define SPSH_INGEST_TREES_H
@@ -8,34 +8,35 @@
 #include "ingest/view/path_list.h"
 #include "scan.h"
 
-/* Whether the root of a view is a tree; *ret_is_tree is false before. */
+/* Whether the root of a view is a tree. *ret_is_tree is false before the call. */
 typedef spsh_status (*spsh__tree_check_fn)(const spsh__view *folder, bool *ret_is_tree,
                                            spsh_error *err);
 
 typedef struct spsh__tree_search {
     const spsh__view *view;
-    spsh__scan *scan; /* NULL for a probe: it stops at the first tree and after some folders */
+    spsh__scan *scan; /* NULL for a probe, which stops at the first tree and after a limited number
+                         of folders */
     spsh__tree_check_fn check_fn;
 } spsh__tree_search;
 
-/* *ret_trees becomes paths relative to the root: sorted, then the trees that only links lead to.
- * Trees inside a tree are not looked for. On failure nothing has to be freed. */
+/* Return the paths of the trees relative to the root: first the sorted trees, then the trees that
+ * only links lead to. Does not search inside a tree. On failure nothing has to be freed. */
 SPSH_NODISCARD spsh_status spsh__trees_find(const spsh__tree_search *search,
                                             spsh__path_list *ret_trees, spsh_error *err);
 
 /** A layout whose trees are read one by one. */
 typedef struct spsh__tree_layout {
-    const char *what; /* it is known by, behind "it" or a path: "holds clips/ and ..." */
+    const char *what; /* evidence, printed after "it" or a path: "holds clips/ and ..." */
     spsh__tree_check_fn check_fn;
-    /* name: of the tree's folder, see spsh__view_folder_name */
+    /* name: name of the tree's folder, see spsh__view_folder_name */
     spsh_status (*scan_fn)(spsh__scan *scan, const char *path, const char *name, spsh_error *err);
 } spsh__tree_layout;
 
-/* A layout's scan: find the trees and read each. */
+/* Scan function of such a layout: find the trees and scan each. */
 SPSH_NODISCARD spsh_status spsh__trees_scan(spsh__scan *scan, const spsh__tree_layout *layout,
                                             spsh_error *err);
 
-/* A layout's probe: says where the first tree is, and what it holds. */
+/* Probe function of such a layout: report the path of the first tree and its contents. */
 SPSH_NODISCARD spsh_status spsh__trees_probe(const spsh__view *view, spsh__tree_check_fn check_fn,
                                              const char *what, spsh_layout_probe *ret_probe,
                                              spsh_error *err);
