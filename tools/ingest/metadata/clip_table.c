@@ -1,9 +1,8 @@
 /* clip_table.c: see clip_table.h.
  *
- * An index of hashes holds what is known about each name: in which folder it lies, and which table
- * named it first. The folders are listed into it, then the tables stream by. Rows for clips that
- * have been seen are passed over, so that a clip which stands in train and in validated is one
- * utterance.
+ * A hash index holds the state of each clip name: its folder, and the first table that named it.
+ * The folders are listed into the index, then the tables are read. Rows of clips that an earlier
+ * row named are ignored, so that a clip in train and in validated is one utterance.
  */
 #include "clip_table.h"
 
@@ -47,7 +46,7 @@ typedef struct clip_scan {
     size_t column_count;
     size_t domain_column;    /* --domain column:NAME */
     spsh__name_index index;  /* value: number of the folder */
-    spsh__path_list folders; /* that clips lie in; the first is the tree's */
+    spsh__path_list folders; /* folders of clips; the first is tree->clips */
     size_t folder;           /* being listed, or of the row's clip */
     spsh__builder names, file, written, clip, path, source, id, speaker, domain, extras;
 } clip_scan;
@@ -70,7 +69,7 @@ bool spsh__is_locale(spsh_bytes text)
 
 /* ---- the folders of clips ---- */
 
-/* path becomes the clip's path, relative to the root, behind what it holds. */
+/* Append the clip's path relative to the root to path. */
 static void append_clip_path(const clip_scan *c, spsh__builder *path)
 {
     const char *folder = c->folders.paths[c->folder];
@@ -80,7 +79,7 @@ static void append_clip_path(const clip_scan *c, spsh__builder *path)
     spsh__builder_append_bytes(path, spsh__builder_bytes(&c->clip));
 }
 
-/* What a link leads to. One to nothing stays a file: the packer says what is wrong with it. */
+/* Type of a link's target. A dangling link counts as a file: the packer reports the error. */
 static spsh__view_type look_behind(clip_scan *c)
 {
     spsh__view_info info = {.type = SPSH__VIEW_FILE};
@@ -156,7 +155,7 @@ static spsh_status list_entry(clip_scan *c, const spsh__view_entry *entry, const
 /* Enter all names of the folder of clips or of a year in it, or report those that no row had. */
 static spsh_status list_clips(clip_scan *c, const char *year, bool report, spsh_error *err)
 {
-    char name[YEAR_BYTES + 1]; /* what year points at is gone with the next entry */
+    char name[YEAR_BYTES + 1]; /* a copy, because year is valid only until the next entry */
     spsh__view_entry entry;
     spsh_status rc = SPSH_OK;
     (void)snprintf(name, sizeof(name), "%s", year);
@@ -205,8 +204,8 @@ static spsh_status add_folder(clip_scan *c, const char *parent, const char *name
     return spsh__path_list_add(&c->folders, parent, name) ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
-/* The folders of the clips: the tree's and those below it, each level sorted. What cannot be listed
- * is told by list_clips. */
+/* Find the clip folders: the tree's folder and the folders below it, sorted at each level.
+ * list_clips reports the folders that cannot be listed. */
 static spsh_status find_folders(clip_scan *c, spsh_error *err)
 {
     const spsh__view *view = c->scan->options->view;
@@ -475,7 +474,7 @@ static void set_names(clip_scan *c, const spsh__row *row, spsh_bytes locale)
     spsh__name_append(&c->source, spsh__builder_bytes(&c->path));
 }
 
-/* "en" of "en_accented"; empty when it is no locale. */
+/* "en" of "en_accented"; empty if it is not a locale. */
 static spsh_bytes language_of(spsh_bytes locale)
 {
     const uint8_t *end =
@@ -560,7 +559,7 @@ static spsh_status take_row(clip_scan *c, const spsh__row *row, uint32_t state,
     return reject_clip(c, reject, place, err);
 }
 
-/* What the row calls its clip; empty when it names none. */
+/* The row's clip name; empty if the row names none. */
 static spsh_bytes row_path(clip_scan *c, const spsh__row *row)
 {
     const spsh_bytes written = field(c, row, SPSH__CLIP_PATH);

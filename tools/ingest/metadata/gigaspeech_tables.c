@@ -32,13 +32,13 @@
 
 struct spsh__giga_tables {
     spsh__scan *scan;
-    spsh__name_index index; /* of the ids that were taken */
+    spsh__name_index index; /* ids that were emitted */
     uint64_t repeated;
     spsh__builder source, speaker, extras, path;
     /* The table that is being read. */
     const char *table; /* "data/metadata/xs_metadata/xs_chunks_0000_metadata.csv" */
     const char *split;
-    char folder[PATH_BYTES_MAX];       /* that it stands in */
+    char folder[PATH_BYTES_MAX];       /* folder of the table */
     char audio_folder[PATH_BYTES_MAX]; /* "data/audio/xs_files" */
     char chunk[PATH_BYTES_MAX];        /* "xs_chunks_0000" */
     char subset[SUBSET_BYTES];         /* "xs" */
@@ -67,7 +67,7 @@ spsh_bytes spsh__giga_domain(spsh_bytes path)
     return (spsh_bytes){0};
 }
 
-/* Texts that say that nobody speaks; one of them is the whole text. */
+/* The tags of segments without speech. A tag is the whole transcript. */
 bool spsh__giga_is_garbage(spsh_bytes text)
 {
     static const char *const tags[] = {"<SIL>", "<MUSIC>", "<NOISE>", "<OTHER>"};
@@ -209,7 +209,7 @@ static const char *clip_path(spsh__giga_tables *t, size_t place, spsh_bytes sid)
     return spsh__builder_text(&t->path);
 }
 
-/* NULL in *ret_path: there is none. */
+/* *ret_path is NULL if the clip does not exist. */
 static spsh_status find_clip(spsh__giga_tables *t, spsh_bytes sid, spsh__view_info *ret_info,
                              const char **ret_path, spsh_error *err)
 {
@@ -354,7 +354,8 @@ static spsh_status scan_rows(spsh__giga_tables *t, const spsh__text_input *input
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 
-/* What the name of a table says: "data/metadata/xs_metadata/xs_chunks_0000_metadata.csv". */
+/* Derive folder, chunk, and subset from the path of a table:
+ * "data/metadata/xs_metadata/xs_chunks_0000_metadata.csv". */
 static bool name_table(spsh__giga_tables *t, const char *path)
 {
     const char *slash = strrchr(path, '/');

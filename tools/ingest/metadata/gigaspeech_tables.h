@@ -1,22 +1,24 @@
-/* gigaspeech_tables.h: GigaSpeech as tables of cut segments, and what its two forms share. */
+/* gigaspeech_tables.h: GigaSpeech as tables of cut segments, and helpers that its two forms share.
+ */
 #ifndef SPSH_INGEST_GIGASPEECH_TABLES_H
 #define SPSH_INGEST_GIGASPEECH_TABLES_H
 
 #include "ingest/scan/scan.h"
 
-/* "audiobook", "podcast" or "youtube" when a folder of the path is called so; else empty. */
+/* Return "audiobook", "podcast", or "youtube" if a folder of the path has that name, else empty. */
 spsh_bytes spsh__giga_domain(spsh_bytes path);
 
-/* Whether a text says that nobody speaks: one of the tags is all of it. */
+/* Whether a transcript is only one of the tags for audio without speech (<SIL>, <MUSIC>, ...). */
 bool spsh__giga_is_garbage(spsh_bytes text);
 
-/* out becomes the speaker's name in a dataset; empty for nobody. */
+/* Write the dataset's speaker name to out and return it. Empty if `written` is a placeholder. */
 spsh_bytes spsh__giga_speaker(spsh__builder *out, spsh_bytes written);
 
-/** Tables of one scan. */
+/** State for the tables of one scan. */
 typedef struct spsh__giga_tables spsh__giga_tables;
 
-/* Whether a file may be such a table by its name, and is one by its header. */
+/* is_table_name: whether the file name is typical of such a table. is_table: whether its header has
+ * the columns. */
 bool spsh__giga_is_table_name(const char *name);
 SPSH_NODISCARD spsh_status spsh__giga_is_table(const spsh__view *view, const char *path,
                                                bool *ret_fits, spsh_error *err);
@@ -24,11 +26,11 @@ SPSH_NODISCARD spsh_status spsh__giga_is_table(const spsh__view *view, const cha
 SPSH_NODISCARD spsh_status spsh__giga_tables_new(spsh__scan *scan, spsh__giga_tables **ret_tables,
                                                  spsh_error *err);
 
-/* Emit the segments of a table that no table before had. */
+/* Emit the segments of a table that no earlier table had. */
 SPSH_NODISCARD spsh_status spsh__giga_table_scan(spsh__giga_tables *tables, const char *path,
                                                  spsh_error *err);
 
-/* Say how many rows were segments of another subset. */
+/* Report the count of rows that repeated segments of another subset. */
 SPSH_NODISCARD spsh_status spsh__giga_tables_end(spsh__giga_tables *tables, spsh_error *err);
 void spsh__giga_tables_free(spsh__giga_tables *tables);
 

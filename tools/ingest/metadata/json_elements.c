@@ -1,10 +1,10 @@
 /* json_elements.c: see json_elements.h.
  *
- *     data    [ passed | keep ... element so far ... at | not looked at ... size )
+ *     data    [ passed | keep ... element so far ... at | not scanned yet ... size )
  *
- * A window is read behind what is kept; when nothing is being kept, that is everything up to `at`.
- * A value ends where its brackets close, so each byte is looked at once, and a value that goes over
- * a window's end is continued with what is known of it: its depth, and whether it is in a string.
+ * A new window is appended after the kept bytes. If no element is being kept, all bytes up to `at`
+ * are dropped. A value ends at its closing bracket, so each byte is scanned once. A value that crosses
+ * a window's end is continued with its saved state: the depth, and whether it is inside a string.
  */
 #include "json_elements.h"
 
@@ -20,7 +20,7 @@ struct spsh__json_elements {
     const spsh__text_input *input;
     uint8_t *data;
     size_t keep, at, size, capacity;
-    uint64_t offset_bytes; /* of data in the file */
+    uint64_t offset_bytes; /* offset of data in the file */
     uint64_t line;
     bool begun; /* an element was given */
 };
@@ -37,7 +37,7 @@ static spsh_status broken(const spsh__json_elements *e, const char *what, spsh_e
                      e->input->name, e->line, e->offset_bytes + e->at, what);
 }
 
-/* Read behind what is kept. SPSH_E_END: there is no more. */
+/* Read the next window after the kept bytes. SPSH_E_END at the end of the input. */
 static spsh_status read_more(spsh__json_elements *e, spsh_error *err)
 {
     const size_t window = e->input->window_bytes != 0 ? e->input->window_bytes : WINDOW_BYTES;
@@ -65,7 +65,8 @@ static spsh_status read_more(spsh__json_elements *e, spsh_error *err)
     return rc != SPSH_OK ? rc : got == 0 ? SPSH_E_END : SPSH_OK;
 }
 
-/* To the next byte that is no blank; keeps nothing. SPSH_E_END: there is none. */
+/* Advance to the next byte that is not a blank. Keeps nothing. SPSH_E_END at the end of the input.
+ */
 static spsh_status skip_blanks(spsh__json_elements *e, uint8_t *ret_byte, spsh_error *err)
 {
     for (;;) {
@@ -109,7 +110,7 @@ static size_t skip_plain(const uint8_t *data, size_t at, size_t size)
     return at;
 }
 
-/* Over what is in data of a string. */
+/* Scan the loaded bytes of a string. */
 static void pass_string(spsh__json_elements *e, value_state *s)
 {
     if (!s->escaped)
@@ -133,7 +134,7 @@ static const bool is_structure[256] = {
     ['"'] = true, ['{'] = true, ['}'] = true, ['['] = true, [']'] = true, ['\n'] = true,
 };
 
-/* Over what is in data of a value. True at its end. */
+/* Scan the loaded bytes of a value. Returns true at its end. */
 static bool pass_window(spsh__json_elements *e, value_state *s)
 {
     while (e->at < e->size) {
@@ -208,7 +209,8 @@ static spsh_status take_key(spsh__json_elements *e, const char *key, bool *ret_e
     return SPSH_OK;
 }
 
-/* One member of the outer object, unless it is the array: then at is behind its bracket. */
+/* Skip one member of the outer object. If it is the wanted array, stop after its opening bracket
+ * instead. */
 static spsh_status take_member(spsh__json_elements *e, const char *key, bool *ret_found,
                                spsh_error *err)
 {

@@ -37,7 +37,8 @@ typedef struct manifest_scan {
     spsh__audio_resolver *resolver;
     const char *manifest;                            /* being read */
     spsh_bytes split;                                /* by its name */
-    const spsh__json_value *roles[SPSH__JSON_ROLES]; /* of the current line; NULL: none */
+    const spsh__json_value *roles[SPSH__JSON_ROLES]; /* values of the current line by role; NULL:
+                                                        none */
     spsh_bytes texts[NAME_ROLES_COUNT];              /* the same, unescaped */
     spsh__builder unescaped[NAME_ROLES_COUNT];
     spsh__builder source, id, plain, extras, text_path, column;
@@ -82,7 +83,7 @@ static spsh_status list_files(const spsh__view *view, const spsh__json_format *f
     return rc;
 }
 
-/* The roles that a line's values play; those that no role needs stay behind as extras. */
+/* Map a line's values to roles. take_extras keeps the values without a role. */
 static void take_roles(const spsh__json_format *format, const spsh__json_value *values,
                        const spsh__json_value **roles)
 {
@@ -268,7 +269,7 @@ static bool take_texts(manifest_scan *m)
 
 typedef struct segment {
     uint64_t start_ns, end_ns;
-    uint64_t expected_ns; /* of the file */
+    uint64_t expected_ns; /* length of the file */
     bool given;
 } segment;
 
@@ -277,8 +278,9 @@ static spsh__time_result role_time(const manifest_scan *m, spsh__json_role role,
     return m->roles[role] == NULL ? SPSH__TIME_ABSENT : spsh__json_seconds(m->roles[role], ret_ns);
 }
 
-/* False when the line's times make no segment. A duration alone is that of the file: it is rounded
- * as a rule, so the file's own length counts, and the two are compared. */
+/* Return false if the line's times are not a valid segment. A duration without start and end is the
+ * length of the file. It is usually rounded, so the real length is used, and the packer compares
+ * the two. */
 static bool take_segment(const manifest_scan *m, segment *s)
 {
     uint64_t duration_ns = 0;
@@ -300,7 +302,7 @@ static bool take_segment(const manifest_scan *m, segment *s)
     return duration != SPSH__TIME_BAD && s->end_ns > s->start_ns;
 }
 
-/* What the reader left over, and the keys of roles that another key plays. */
+/* Collect the extras: unknown members, and keys whose role another key took. */
 static void take_extras(manifest_scan *m, const spsh__jsonl_line *line, bool cut)
 {
     spsh__builder_clear(&m->extras);
@@ -380,7 +382,7 @@ typedef struct line_audio {
     uint64_t size_bytes;
 } line_audio;
 
-/* m->source is that of the audio. */
+/* m->source must be the source of audio. */
 static spsh_status emit_line(manifest_scan *m, const spsh__jsonl_line *line,
                              const line_audio *audio, const segment *s,
                              const spsh__row_place *place, spsh_error *err)
@@ -427,7 +429,7 @@ static spsh_status reject_line(manifest_scan *m, spsh_reject_reason reason, cons
     return spsh__scan_reject(m->scan, &reject, place, err);
 }
 
-/* The audio in a file. SPSH_E_END: there is none, and it is reported. */
+/* Find audio in a file. SPSH_E_END: not found, and reported. */
 static spsh_status find_file(manifest_scan *m, const spsh__row_place *place, line_audio *ret_audio,
                              spsh_error *err)
 {
@@ -495,7 +497,7 @@ static spsh_status scan_row(manifest_scan *m, const spsh__jsonl_line *line,
     return emit_line(m, line, &audio, &s, place, err);
 }
 
-/* What is skipped is in its archive all the same. */
+/* Skip a row. Looks up its audio nevertheless, so that the member is not reported as an orphan. */
 static spsh_status skip_row(manifest_scan *m, const spsh__row_place *place, spsh_error *err)
 {
     spsh__json_archived member = {0};

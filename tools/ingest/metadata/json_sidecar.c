@@ -1,5 +1,5 @@
-/* json_sidecar.c: of the keys of one role the first that is there plays it, as for WebDataset; what
- * has no role is kept as it stands.
+/* json_sidecar.c: if a file has several keys of one role, the first in the list is used, as for
+ * WebDataset. Members without a role are kept unchanged.
  */
 #include "json_sidecar.h"
 

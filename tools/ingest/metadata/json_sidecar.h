@@ -1,4 +1,4 @@
-/* json_sidecar.h: a .json beside an audio file, which says what is known about it. */
+/* json_sidecar.h: a .json file next to an audio file, with its metadata. */
 #ifndef SPSH_INGEST_JSON_SIDECAR_H
 #define SPSH_INGEST_JSON_SIDECAR_H
 
@@ -6,7 +6,7 @@
 #include "common/jsonl.h"
 #include "ingest/view/view.h"
 
-/** What one says; borrowed until the next is read. Begins as zeros. */
+/** Contents of a sidecar. Borrowed until the next one is read. Start with all zero. */
 typedef struct spsh__json_sidecar {
     bool has_text;
     spsh_bytes text, speaker, language, domain; /* empty: absent */
@@ -16,10 +16,10 @@ typedef struct spsh__json_sidecar {
 } spsh__json_sidecar;
 
 /**
- * Read the file at a path of the view.
+ * Read the sidecar at a path of the view.
  *
- * @param has_text     the text is known: one in the file is a member like others
- * @param ret_problem  NULL, or why it says nothing
+ * @param has_text the text is already known: a text in the file becomes an extra @param ret_problem
+ * NULL, or why the sidecar has no usable contents
  */
 SPSH_NODISCARD spsh_status spsh__json_sidecar_read(spsh__json_sidecar *sidecar,
                                                    const spsh__view *view, const char *path,

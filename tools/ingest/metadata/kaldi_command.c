@@ -1,7 +1,7 @@
-/* kaldi_command.c: words as a shell would cut them, and one small parser a program.
+/* kaldi_command.c: split a command into words like a shell, with one small parser per program.
  *
- * A command is taken only if every word of it is known: an unknown option or effect could mean a
- * cut, another speed or another file, and the transcript would no longer be that of the audio.
+ * A command is accepted only if every word is known. An unknown option or effect could cut the
+ * audio, change its speed, or read another file, so that the transcript would not match.
  */
 #include "kaldi_command.h"
 
@@ -26,7 +26,7 @@ static bool is_blank(uint8_t c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* One word from *at on; false when only a shell could say what it is. */
+/* Take one word at *at. Returns false if the word needs shell evaluation. */
 static bool take_word(spsh_bytes text, size_t *at, spsh__builder *out)
 {
     uint8_t quote = 0;
@@ -114,7 +114,7 @@ static bool flac_decodes(const words *w)
     return false;
 }
 
-/* Options of sox before a file; *at moves behind them. */
+/* Advance *at past the options of sox before a file. */
 static bool skip_sox_options(const words *w, size_t *at)
 {
     static const char *const flags[] = {"-q", "-D", "-G", "-S", "-V0", "-V1", "-V2", "-V3", NULL};

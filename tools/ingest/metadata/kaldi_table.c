@@ -1,8 +1,8 @@
-/* kaldi_table.c: see kaldi_table.h. The index is sorted by hash, then offset; a hash that is found
- * is checked against the row itself, so a collision costs a read and no mistake. Hashes are spread
- * evenly: their upper bits choose a bucket of about BUCKET_ROWS entries that stand together, so a
- * search waits for memory twice, where halving the whole index would at each of its first steps.
- * The rows of a file that is not large are kept, as a read of each costs more than all else.
+/* kaldi_table.c: see kaldi_table.h. The index is sorted by hash, then by offset. A lookup compares
+ * the row itself, so a hash collision costs a read but no error. Hashes are uniform: their upper
+ * bits select a bucket of about BUCKET_ROWS adjacent entries. So a lookup has two cache misses,
+ * where a binary search would have one per step at first. Small files are kept in memory, because
+ * reading each row costs more than everything else.
  */
 #include "kaldi_table.h"
 
@@ -16,7 +16,7 @@
 
 #define LINE_BYTES_FIRST ((size_t)512) /* most lines are shorter */
 #define LINE_BYTES       ((size_t)16384)
-#define WHOLE_BYTES_MAX  ((uint64_t)96 << 20) /* of a file that is kept in memory */
+#define WHOLE_BYTES_MAX  ((uint64_t)96 << 20) /* maximum size of a file kept in memory */
 #define BUCKET_ROWS      ((size_t)8)
 
 static const spsh__dialect kaldi_dialect = {.kind = SPSH__DIALECT_KALDI};
@@ -124,7 +124,7 @@ static size_t first_entry(const spsh__kaldi_table *t, uint64_t hash)
     return low;
 }
 
-/* Keep the file, if it is no large one. */
+/* Keep the file in memory unless it is too large. */
 static spsh_status keep_whole(spsh__kaldi_table *t, spsh_error *err)
 {
     if (t->file.size_bytes == 0 || t->file.size_bytes > WHOLE_BYTES_MAX)
@@ -203,7 +203,7 @@ static spsh_status find_in_stream(spsh__kaldi_table *t, spsh_bytes key, bool *re
             t->found_count++;
             return SPSH_OK;
         }
-        /* A row that was found and is passed now is no unused one. */
+        /* Report the row as unused unless it was found before. */
         if (t->key.size_bytes == 0 ||
             !spsh__bytes_equal(spsh__builder_bytes(&t->key), t->row.fields[0]))
             rc = give_unused(t, &t->row, err);

@@ -1,8 +1,8 @@
-/* kaldi_table.h: a file of keys and values (text, utt2spk ...), joined with another by its keys.
+/* kaldi_table.h: a file of keys and values (text, utt2spk, ...), joined with another file by key.
  *
- * Files of a data directory are sorted by contract. Two that are, are joined as they stream by, in
- * no memory. A file that is not, or whose partner is not, gets an index: 17 bytes a row, and a file
- * of at most 96 MiB is kept in memory with it.
+ * Files of a Kaldi data directory should be sorted. Two sorted files are joined while they are
+ * read, without extra memory. If one of the two is not sorted, the table gets an index of 17 bytes
+ * per row, and a file of at most 96 MiB is kept in memory, too.
  */
 #ifndef SPSH_INGEST_KALDI_TABLE_H
 #define SPSH_INGEST_KALDI_TABLE_H
@@ -12,45 +12,46 @@
 
 typedef struct spsh__kaldi_entry {
     uint64_t hash;
-    uint64_t place; /* offset in the file times two, plus one when it was asked for */
+    uint64_t place; /* twice the offset in the file, plus one if the row was requested */
 } spsh__kaldi_entry;
 
-/** All zero is a file that is not there: nothing is found in it. */
+/** All zero is a missing file, in which no key is found. */
 typedef struct spsh__kaldi_table {
     bool exists;
-    bool sorted; /* strictly, by bytes */
+    bool sorted; /* strictly ascending by bytes */
     spsh__text_file file;
     spsh__text_input input;
     uint64_t row_count, found_count;
-    spsh__row_reader *reader; /* joined as it streams */
-    spsh__row row;            /* of the reader; field_count 0: none */
+    spsh__row_reader *reader; /* reads the rows of a streaming join */
+    spsh__row row;            /* current row of the reader; field_count 0: none */
     spsh__kaldi_entry *entries;
-    size_t *buckets; /* where in entries each begins, and their end */
+    size_t *buckets; /* start of each bucket in entries, then the end of the last */
     size_t bucket_count;
-    uint8_t *whole; /* the file, when it is kept */
+    uint8_t *whole; /* the file's bytes if it is kept in memory */
     size_t whole_bytes;
-    spsh__builder line; /* the row that an index found */
+    spsh__builder line; /* row that the index found */
     spsh__builder key;
-    /* The caller's, set before begin: gets every row that was never asked for; may be NULL. */
+    /* Set by the caller before begin; may be NULL. Called for every row that was never requested. */
     spsh_status (*unused_fn)(void *user, const spsh__row *row, spsh_error *err);
     void *user;
 } spsh__kaldi_table;
 
-/* Open name, which is borrowed, in the folder and see whether it is sorted. A file that is not
- * there is no error. */
+/* Open a file in the folder and check whether it is sorted. name is borrowed. A missing file is not
+ * an error. */
 SPSH_NODISCARD spsh_status spsh__kaldi_table_open(const spsh__view *folder, const char *name,
                                                   spsh__kaldi_table *table, spsh_error *err);
 
-/* Get ready for finding: keys_sorted says that they will come strictly ascending. */
+/* Prepare for lookups. keys_sorted: the keys of the lookups will be strictly ascending. */
 SPSH_NODISCARD spsh_status spsh__kaldi_table_begin(spsh__kaldi_table *table, bool keys_sorted,
                                                    spsh_error *err);
 
-/* The value of key (the first, if there are several); borrowed until the next call. */
+/* Return the value of a key, from the first row if several rows have it. Borrowed until the next
+ * call. */
 SPSH_NODISCARD spsh_status spsh__kaldi_table_find(spsh__kaldi_table *table, spsh_bytes key,
                                                   bool *ret_found, spsh_bytes *ret_value,
                                                   spsh_error *err);
 
-/* After the last find: give unused_fn the rows that were never asked for and not given yet. */
+/* Call after the last find. Passes the remaining rows that were never requested to unused_fn. */
 SPSH_NODISCARD spsh_status spsh__kaldi_table_end(spsh__kaldi_table *table, spsh_error *err);
 
 void spsh__kaldi_table_close(spsh__kaldi_table *table);

@@ -1,9 +1,9 @@
 /* lhotse.c: see lhotse.h.
  *
- * Paths of recordings are those of the machine that wrote the manifest. They are tried as they
- * stand, then below the process's folder and the folders above the manifest, where Lhotse's recipes
- * put them, then without their first folders, so that a corpus that was moved is found; at least
- * one folder and the file's name must agree. The try that fitted the last recording goes first.
+ * Recordings have the paths of the machine that wrote the manifest. Each path is tried unchanged,
+ * then below the working directory and the folders above the manifest, where Lhotse's recipes store
+ * files. Then it is tried without its first folders, so that a moved corpus is found. At least one
+ * folder and the file name must match. The method that found the last recording is tried first.
  */
 #include "lhotse.h"
 
@@ -388,7 +388,7 @@ static const char *cut_problem(const spsh__json_value *v, spsh_reject_reason *re
     return NULL;
 }
 
-/* What the loops over supervisions begin with. */
+/* The JSON of the supervisions, for a loop over them. */
 static spsh_bytes supervisions_of(const spsh__lhotse_cut *cut)
 {
     return cut->supervisions.kind == SPSH__JSON_ARRAY ? cut->supervisions.raw : (spsh_bytes){0};
@@ -404,7 +404,7 @@ uint64_t spsh__lhotse_cut_rows(const spsh__lhotse_cut *cut)
     return rows > 0 ? rows : 1;
 }
 
-/* Behind the start in a recording; a start before it is a negative number. */
+/* Add a time to the start in a recording. The value may be negative. */
 static bool add_time(const spsh__json_value *value, uint64_t base_ns, uint64_t *ret_ns)
 {
     spsh__json_value positive = *value;
@@ -474,7 +474,7 @@ static spsh_bytes domain_of(spsh__lhotse *l, spsh_bytes supervision, spsh_bytes 
     return own.size_bytes > 0 || l->column.failed ? own : column_of(l, cut);
 }
 
-/* The text of a value, a number's digits; empty for a word that says that there is none. */
+/* The string of a value, or the digits of a number. Empty for a placeholder such as "N/A". */
 static spsh_bytes name_of(const spsh__json_value *value, spsh__builder *out)
 {
     spsh__builder_clear(out);
@@ -488,7 +488,7 @@ static bool has_members(const spsh__json_value *object)
            memchr(object->raw.data, '"', object->raw.size_bytes);
 }
 
-/* What the supervision says more, and what its cut and its manifest say. */
+/* Collect the other members of the supervision, and fields of its cut and its manifest. */
 static void take_extras(spsh__lhotse *l, spsh_bytes own, const spsh__lhotse_cut *cut, spsh_bytes id)
 {
     spsh__builder *extras = &l->extras;

@@ -20,7 +20,7 @@ struct spsh__lhotse_recordings {
     size_t count;
     spsh__text_file files[SPSH__LHOTSE_FILES_MAX];
     spsh__name_index index; /* value: offset of the line */
-    uint8_t *window;        /* of the file with that number */
+    uint8_t *window;        /* bytes of the file with index window_file */
     size_t window_bytes, window_capacity, window_file;
     uint64_t window_offset;
     spsh__builder id;
@@ -70,7 +70,8 @@ static const char *problem_of(const spsh__jsonl_line *line,
                : spsh__lhotse_kind_problem(SPSH__LHOTSE_RECORDINGS, line->values, buffer);
 }
 
-/* No utterance is lost by a broken recording: its supervisions are told to have none. */
+/* A broken recording loses no rows here: its supervisions are rejected later because their
+ * recording is missing. */
 static spsh_status enter_line(spsh__lhotse_recordings *r, size_t file, const spsh__jsonl_line *line,
                               spsh_error *err)
 {

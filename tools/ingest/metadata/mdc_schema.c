@@ -10,7 +10,7 @@
 #include "speechshard/inside.h"
 #include "speechshard/settings.h"
 
-/* A chain of copies: what the reader lends is gone after the visit. */
+/* A list of copies, because the reader's strings are valid only during the visit. */
 typedef struct spsh__mdc_text {
     struct spsh__mdc_text *next;
     char bytes[];
@@ -94,7 +94,7 @@ static spsh_status take_setting(void *user, const spsh_setting *setting, spsh_er
     };
     const char *key = setting->keys[0];
     if (!setting->is_list && setting->texts[0][0] == '\0')
-        return SPSH_OK; /* nothing is said */
+        return SPSH_OK; /* empty value */
     if (strcmp(key, "columns") == 0)
         return take_column(s, setting, err);
     if (setting->keys[1] != NULL)

@@ -1,12 +1,12 @@
 /* sample_scan.c: see sample_scan.h.
  *
- * What is known about an utterance stands in its .json, its .txt and the names of the archives. A
- * .json with an object `extras` was written for us (docs/STREAM.md): then it says all there is to
- * say, and what it does not say is absent. Any other .json is somebody's: its members are looked
- * through for what we know, and the rest is kept as extras.
+ * The metadata of an utterance come from its .json, its .txt, and the names of the archives. A
+ * .json with an object `extras` has our own format (docs/STREAM.md): it is complete, and fields
+ * that it omits are absent. In any other .json, members with known names are used, and the rest is
+ * kept as extras.
  *
- * Ids are the key, or the archive's path and the key when two archives have one key, unless the
- * .json has an `id`. Each key takes 32 to 64 bytes while the archives are read.
+ * An id is the key, or the archive's path and the key if two archives share a key, unless the .json
+ * has an `id`. Each key takes 32 to 64 bytes while the archives are read.
  */
 #include "sample_scan.h"
 
@@ -42,7 +42,7 @@ typedef enum json_role {
     ROLE_COUNT,
 } json_role;
 
-/* Of the keys of one role, the first that is there plays it. */
+/* Keys of each role, in order of priority. */
 static const struct {
     json_role role;
     const char *name;
@@ -70,7 +70,7 @@ static const struct {
 
 #define KEY_COUNT (sizeof(json_keys) / sizeof(json_keys[0]))
 
-/** What a .json says. */
+/** A parsed .json. */
 typedef struct description {
     spsh__json_value values[KEY_COUNT];
     const spsh__json_value *roles[ROLE_COUNT]; /* NULL: none */
@@ -84,11 +84,11 @@ typedef struct sample_scan {
     const spsh__sample_set *set;
     const char *names[KEY_COUNT];
     spsh__name_index keys; /* value: 1 + the number of the archive that had it last */
-    bool several;          /* some key stands in two archives */
-    size_t number;         /* of the archive being read */
+    bool several;          /* two archives share a key */
+    size_t number;         /* index of the archive being read */
     const char *archive;
-    size_t stem_bytes;  /* of archive, without extensions */
-    spsh__builder name; /* the archive's path; of a root that is an archive, what it is called */
+    size_t stem_bytes;  /* length of archive without extensions */
+    spsh__builder name; /* path of the archive, or the name of a root that is an archive */
     spsh__builder prefix;
     spsh_bytes split;
     spsh__text_file file; /* that the last .json was read from: as a rule the archive */
@@ -189,7 +189,7 @@ static spsh_bytes split_of_path(char *path)
     }
 }
 
-/* What the archive's name says; false without memory. */
+/* Derive prefix and split from the archive's name. Returns false if out of memory. */
 static bool take_name(sample_scan *s)
 {
     if (spsh__sample_archive_name(s->scan->options->view, s->archive, &s->name) == NULL)
@@ -260,7 +260,7 @@ static const char *kind_problem(sample_scan *s, const description *d, bool has_t
     return problem;
 }
 
-/* Texts in somebody's .json; a number stands for its digits. */
+/* Take the string values. In a foreign .json, a number counts as its digits. */
 static bool take_texts(sample_scan *s, description *d)
 {
     for (size_t role = 0; role < TEXT_ROLES; role++) {
@@ -312,7 +312,7 @@ static spsh_status open_file(sample_scan *s, const spsh__piece *piece, spsh_erro
     return spsh__text_file_open_piece(&whole, s->archive, &s->file, err);
 }
 
-/* Read a .json; *ret_problem says what is wrong with it. */
+/* Read a .json. *ret_problem describes an invalid one. */
 static spsh_status read_description(sample_scan *s, const spsh__sample_part *json, description *d,
                                     const char **ret_problem, spsh_error *err)
 {
@@ -365,7 +365,8 @@ static spsh_bytes take_extras(sample_scan *s, const description *d, bool text_is
     return spsh__builder_bytes(&s->extras);
 }
 
-/* --domain column:NAME asks for a member of ours' extras, or of somebody's .json. */
+/* --domain column:NAME selects a member of `extras` in our format, or of the whole object in a
+ * foreign .json. */
 static spsh_bytes take_column(sample_scan *s, const description *d)
 {
     const char *name = (const char *)s->scan->domain_name.data;
@@ -433,7 +434,8 @@ spsh__sample_roles spsh__sample_roles_of(const spsh__sample *sample)
     return roles;
 }
 
-/* A member as it stands in the corpus: behind the archive's path, unless that is the corpus. */
+/* Source of a member: the path of the archive and the name, or only the name if the archive is the
+ * corpus. */
 static spsh_bytes take_source(sample_scan *s, spsh_bytes name)
 {
     spsh__builder_clear(&s->source);
@@ -472,7 +474,7 @@ static spsh_status reject_spare(void *user, spsh_bytes name, const char *detail,
     return reject_member(user, SPSH_REJECT_DUP_MEMBER, name, detail, err);
 }
 
-/* What a producer says that it had to leave out. */
+/* Report a sample that its producer marked as rejected. */
 static spsh_status reject_described(sample_scan *s, const spsh__sample *sample,
                                     const description *d, spsh_error *err)
 {
@@ -505,7 +507,7 @@ static spsh_status emit_sample(sample_scan *s, const spsh__sample *sample,
                                const spsh__sample_roles *roles, const description *d,
                                spsh_error *err)
 {
-    /* A text file of its own is the text, unless the .json was written for us. */
+    /* A separate text file is the text, unless the .json has our format. */
     const bool has_text = d->roles[ROLE_TEXT] != NULL && (d->is_ours || roles->text == NULL);
     const bool has_file = !has_text && roles->text != NULL && !d->is_ours;
     const spsh_bytes id = take_id(s, sample->key, d);
@@ -567,7 +569,7 @@ static spsh_status reject_other_audio(sample_scan *s, const spsh__sample *sample
     return rc;
 }
 
-/* Whether the archive had the key before: members of one sample stand together. */
+/* Whether the key is new in this archive. Members of one sample are adjacent. */
 static spsh_status take_key(sample_scan *s, spsh_bytes key, bool *ret_is_new, spsh_error *err)
 {
     spsh__name_slot *slot = spsh__name_index_add(&s->keys, key, 1);
@@ -623,7 +625,7 @@ static spsh_status compare_key(void *user, const spsh__sample *sample, spsh_erro
     return s->several ? SPSH_E_END : SPSH_OK;
 }
 
-/* One look at all archives; done when there is none left. */
+/* Read all archives once. */
 static spsh_status read_archives(sample_scan *s, const spsh__sample_sink *sink, spsh_error *err)
 {
     const spsh__view *view = s->scan->options->view;

@@ -1,6 +1,6 @@
-/* table.c: names of columns are compared in a plain form: lower case, '-' and blank as '_', quotes
- * and blanks around them gone. Among several columns for one role the order of the lists below
- * decides, so that "text" beats "normalized_text" wherever the two stand.
+/* table.c: column names are compared in a normalized form: lower case, with '-' and blank as '_',
+ * without enclosing quotes and blanks. If several columns match one role, the order of the lists
+ * below decides, so that "text" beats "normalized_text" at any position.
  */
 #include "table.h"
 
@@ -144,7 +144,8 @@ static void find_roles(const spsh_bytes *names, size_t count, spsh__table_column
     }
 }
 
-/* Columns that the user assigned; the unit of a time is that of its name, else seconds. */
+/* Apply the columns that the user assigned. A time column's unit comes from its name; the default
+ * is seconds. */
 static spsh_status apply_rules(const spsh_bytes *names, size_t count,
                                const spsh__column_rules *rules, spsh__table_columns *columns,
                                spsh_error *err)
@@ -198,9 +199,9 @@ static bool key_is_taken(const spsh__table_columns *columns, size_t column)
     return false;
 }
 
-/* The column's key in JSON objects. A column without a name is called by its number, and one with
- * the name of an earlier column gets its number behind the name: keys are unique. They are compared
- * as JSON, where different bytes that are not UTF-8 look alike. */
+/* Build the column's key in JSON objects. A column without a name gets its number as name. A column
+ * with the name of an earlier column gets its number appended, so that keys are unique. Names are
+ * compared as JSON, where different bytes that are not UTF-8 become equal. */
 static void append_key(spsh__table_columns *columns, spsh_bytes name, size_t column)
 {
     struct spsh__table_column *own = &columns->columns[column];
@@ -372,7 +373,7 @@ static void order_delimiters(const char *path, uint8_t order[4])
     }
 }
 
-/* TABs are written with and without quoting; the rows themselves tell, or nobody can. */
+/* Tab-separated files exist with and without quoting. Decide by the rows, if they allow it. */
 static spsh_status settle_quoting(const spsh__text_input *input, spsh__table_format *format,
                                   spsh_error *err)
 {
@@ -396,9 +397,8 @@ static bool is_number(spsh_bytes field)
     return digits > 0 && digits == field.size_bytes;
 }
 
-/* What the columns of a table without names are: the audio, then the text (two columns); the audio,
- * a speaker's number, the text; or, as LJ Speech has it, the audio, the text as printed and the
- * text as spoken. */
+/* Name the columns of a table without a header. Two columns: audio and text. Three columns: audio,
+ * speaker number, and text; or, as in LJ Speech, audio, text as printed, and text as spoken. */
 static spsh_status name_columns(spsh__table_format *format, size_t count, bool numbered,
                                 spsh_error *err)
 {

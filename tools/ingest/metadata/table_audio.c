@@ -135,7 +135,7 @@ spsh_status spsh__audio_resolve(spsh__audio_resolver *resolver, spsh_bytes writt
 {
     spsh__audio_resolver *r = resolver;
     spsh__audio_file file = {.found = SPSH__AUDIO_MISSING};
-    /* Segments of one recording stand together: one look serves them all. */
+    /* Segments of one recording are adjacent, so one lookup serves them all. */
     if (r->have_last && spsh__bytes_equal(written, spsh__builder_bytes(&r->written))) {
         *ret_file = r->last;
         return SPSH_OK;

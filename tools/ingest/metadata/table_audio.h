@@ -1,4 +1,4 @@
-/* table_audio.h: from what a table writes in its audio column to a file and its names. */
+/* table_audio.h: find the file that a table's audio column names, and derive its names. */
 #ifndef SPSH_INGEST_TABLE_AUDIO_H
 #define SPSH_INGEST_TABLE_AUDIO_H
 
@@ -12,37 +12,38 @@ typedef enum spsh__audio_found {
     SPSH__AUDIO_MISSING,
     SPSH__AUDIO_NOT_REGULAR,
     SPSH__AUDIO_UNREADABLE,
-    SPSH__AUDIO_REMOTE, /* scheme://... */
+    SPSH__AUDIO_REMOTE, /* a URL: scheme://... */
 } spsh__audio_found;
 
 /** The audio of the current row. Valid until the next call with the same resolver. */
 typedef struct spsh__audio_file {
     spsh__audio_found found;
-    int os_errno;     /* when UNREADABLE */
-    const char *path; /* in the view, or absolute when it lies outside; bytes as on disk */
+    int os_errno;     /* if UNREADABLE */
+    const char *path; /* path in the view, or absolute if outside of it; bytes as on disk */
     bool extension_was_added;
     uint64_t size_bytes;
 } spsh__audio_file;
 
 typedef struct spsh__audio_resolver spsh__audio_resolver;
 
-/* The table stands in the root of view, which is borrowed. */
+/* Create a resolver for a table in the root of view. view is borrowed. */
 SPSH_NODISCARD spsh_status spsh__audio_resolver_new(const spsh__view *view,
                                                     spsh__audio_resolver **ret_resolver,
                                                     spsh_error *err);
 void spsh__audio_resolver_free(spsh__audio_resolver *resolver);
 
 /**
- * Find the file that a table means: absolute, relative to the root, below clips/ wavs/ wav/ audio/
- * audios/, then each of these with .wav .flac .mp3 .opus .ogg added. The place where the last row's
- * file was is tried first, so a table costs one stat a row.
+ * Find the file that a table names. Tries the path as absolute, relative to the root, and below
+ * clips/, wavs/, wav/, audio/, and audios/. Then tries each of these with .wav, .flac, .mp3, .opus,
+ * and .ogg appended. The location that matched the last row is tried first, so a table normally
+ * costs one stat per row.
  */
 SPSH_NODISCARD spsh_status spsh__audio_resolve(spsh__audio_resolver *resolver, spsh_bytes written,
                                                spsh__audio_file *ret_file, spsh_error *err);
 
 /**
- * The same path written one way: no "./", no doubled '/', and relative where it is absolute but
- * below the root. Appended to out.
+ * Append a normalized path to out: without "./" and doubled '/', and relative if it is an absolute
+ * path below the root.
  */
 void spsh__audio_plain_path(const spsh__audio_resolver *resolver, spsh_bytes written,
                             spsh__builder *out);

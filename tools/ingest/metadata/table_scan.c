@@ -1,11 +1,10 @@
-/* table_scan.c: from the rows of a table to utterances.
+/* table_scan.c: convert the rows of a table to utterances.
  *
- * Ids. Without an id column an utterance is called like its audio file, by its path without
- * extension; where the table cuts segments out of files, "#start_ns-end_ns" follows. Extensions may
- * be dropped only if no two files differ by nothing else. A table whose audio has one extension
- * throughout, as nearly all have, is safe by that alone, and one quick pass over the column shows
- * it; only for a mixed table are hashes of the paths compared (16 bytes a row, until the colliding
- * ones are known).
+ * Ids: without an id column, the id is the path of the audio file without extension. If the table
+ * cuts segments out of files, "#start_ns-end_ns" follows. Extensions may be dropped only if no two
+ * files differ only by extension. Nearly all tables use a single extension, which one quick pass
+ * over the column shows, and are then safe. Only for tables with several extensions are hashes of
+ * the paths compared (16 bytes per row, until the colliding paths are known).
  */
 #include "table_scan.h"
 
@@ -26,7 +25,7 @@ typedef struct table_scan {
     spsh__scan *scan;
     spsh__text_file file;
     spsh__text_input input;
-    const char *name; /* of the table, in the root of the view */
+    const char *name; /* name of the table in the root of the view */
     char *path;       /* the same for messages */
     spsh__table_format format;
     spsh__audio_resolver *resolver;
@@ -79,7 +78,7 @@ static spsh_status table_open(table_scan *t, const spsh__view *view, const char 
     return rc;
 }
 
-/* A reader that stands behind the header row, where there is one. */
+/* Open a reader at the first row after the header row, if any. */
 static spsh_status open_rows(const table_scan *t, spsh__row_reader **ret_reader, spsh_error *err)
 {
     spsh__row header;
@@ -264,7 +263,7 @@ static void append_path_id(const table_scan *t, spsh_bytes path, bool keep_exten
 
 typedef struct segment {
     uint64_t start_ns, end_ns;
-    uint64_t expected_ns; /* of the file */
+    uint64_t expected_ns; /* length of the file */
     bool given;           /* the row names a start or an end */
 } segment;
 
@@ -395,7 +394,7 @@ static spsh_status emit_row(table_scan *t, const spsh__row *row, const spsh__aud
     return spsh__scan_emit(t->scan, &item, place, err);
 }
 
-/* A row that is broken, too long, or names no audio; false when it is none of these. */
+/* Whether a row must be rejected: it is broken, has too many fields, or names no audio. */
 static bool row_refused(const table_scan *t, const spsh__row *row, spsh_reject *ret_reject)
 {
     *ret_reject = (spsh_reject){.rows = 1};
@@ -460,7 +459,7 @@ static spsh_status scan_rows(table_scan *t, spsh_error *err)
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 
-/* What a person has to know when a file was given that is not a table we can read. */
+/* Explain why a file that the user named is not a readable table. */
 static spsh_status explain_no_table(const table_scan *t, spsh_error *err)
 {
     uint8_t head[81] = {0};
@@ -488,7 +487,7 @@ static spsh_status explain_no_table(const table_scan *t, spsh_error *err)
                      t->path, (const char *)head);
 }
 
-/* "train" of "lists/train.csv"; empty if the name is not that of a split. */
+/* "train" of "lists/train.csv"; empty if the name is not a split. */
 static spsh_bytes split_of_name(const char *name)
 {
     const char *base = spsh__base_name(name);
