@@ -1,9 +1,12 @@
 /* boilerplate.c: stretches that many utterances share.
  *
- * Each match in part names an interval in two utterances. The two are one stretch; and so are two
- * intervals of one utterance that cover at least half of what they cover together. Stretches are
- * joined by union-find, and those found in enough different recordings are boilerplate. Half of the
- * union, not of the shorter: a corpus of overlapping windows would else be one long chain.
+ * A partial match names one interval in each of two utterances. These two intervals belong to the
+ * same stretch. Two intervals of one utterance belong to the same stretch if their intersection
+ * covers at least half of their union. Union-find joins the intervals into stretches. Stretches
+ * found in enough different recordings are boilerplate.
+ *
+ * The test uses half of the union, not half of the shorter interval. Otherwise a corpus of
+ * overlapping windows would become one long chain.
  */
 #include "boilerplate.h"
 
@@ -11,7 +14,10 @@
 
 #include "speechshard/inside.h"
 
-enum { ALIKE_LOOK_BACK = 16 }; /* intervals of one utterance that one is compared with */
+enum {
+    ALIKE_LOOK_BACK = 16
+}; /* number of preceding intervals of the utterance that an interval is
+                                  compared with */
 
 typedef struct interval {
     uint64_t utterance, group, ordinal;
@@ -21,7 +27,7 @@ typedef struct interval {
 } interval;
 
 typedef struct share {
-    size_t stretch; /* root */
+    size_t stretch; /* root in the union-find forest */
     uint64_t group;
 } share;
 
@@ -76,7 +82,7 @@ static size_t find_root(size_t *parents, size_t at)
     return at;
 }
 
-/* The lower root wins: the first interval of a stretch stands for it. */
+/* Join two trees. The lower root wins, so the first interval represents the stretch. */
 static void join(size_t *parents, size_t left, size_t right)
 {
     left = find_root(parents, left);
@@ -131,7 +137,7 @@ static void join_intervals(const interval *intervals, size_t count, size_t *pare
         join(parents, sides[i], sides[i + 1]);
 }
 
-/* Counts groups for each stretch; counts[root] of those below count_min becomes 0. */
+/* Count the groups of each stretch into counts[root]. Counts below count_min become 0. */
 static size_t count_shares(share *shares, size_t count, uint64_t count_min, uint64_t *counts)
 {
     size_t found = 0;

@@ -1,4 +1,4 @@
-/* clusters.c: the decided graph of copies, as clusters with their members. decide.c decides. */
+/* clusters.c: turn the decided graph of copies into clusters with members. decide.c decides. */
 #include "clusters.h"
 
 #include <stdlib.h>

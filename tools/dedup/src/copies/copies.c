@@ -1,13 +1,14 @@
-/* copies.c: the stages of detection, each of which leaves a file in the work directory.
+/* copies.c: the stages of detection. Each stage leaves a file in the work directory.
  *
- *     run            what this is the work of, in lines
+ *     run            identity of the work: versions, data, and options, one per line
  *     exact          matches of the exact tiers
- *     candidates     pairs to listen to
- *     judged-N       matches of the candidates' block N
+ *     candidates     pairs to compare
+ *     judged-N       matches of block N of the candidates
  *
- * A stage whose file is there is passed over. Blocks of candidates are the units that are listened
- * to, by several machines too: the candidates are in an order of their own, so block N is the same
- * everywhere. The end reads all files and sorts; nothing of it depends on who made them.
+ * A stage is skipped if its file exists. Blocks of candidates are the units of work, which several
+ * machines can share. The order of the candidates is deterministic, so block N is the same on every
+ * machine. The last stage reads all files and sorts the matches. The result does not depend on
+ * which machine wrote a file.
  */
 #include "copies.h"
 
@@ -30,7 +31,7 @@ enum {
     RUN_BYTES_MAX = 1 << 16,
     JOIN_FACTS = 5,
     JUDGE_FACTS = 3 + SPSH_COPY_CLASS_COUNT,
-    LISTEN_AT_ONCE = 256, /* between two checks of the watch */
+    LISTEN_AT_ONCE = 256, /* candidates between two checks of the watch */
 };
 static const spsh__align_limits *const limits = &spsh__align_limits_default;
 #define JOIN_MEMORY_MIN (UINT64_C(64) << 20)
@@ -42,13 +43,13 @@ typedef struct run {
     const spsh_io *io;
     uint8_t hash[16];
     spsh__stand_ins stand_ins;
-    spsh__judge *judge; /* NULL until there is something to listen to */
-    uint8_t *block;     /* of records */
+    spsh__judge *judge; /* NULL until the first block is judged */
+    uint8_t *block;     /* buffer for one block of records */
     spsh__builder path;
     spsh__copies_facts facts;
 } run;
 
-/* WORK/name in run.path, until the next call. */
+/* Return WORK/name. The string is in run.path and is valid until the next call. */
 static const char *path_of(run *r, const char *name)
 {
     spsh__builder_clear(&r->path);
@@ -57,7 +58,7 @@ static const char *path_of(run *r, const char *name)
     return spsh__builder_text(&r->path);
 }
 
-/* ---- what this is the work of ---- */
+/* ---- identity of the work ---- */
 
 static void append_line(spsh__builder *text, const char *name, const char *value)
 {
@@ -74,7 +75,7 @@ static void append_hash(spsh__builder *text, const char *name, const uint8_t has
     append_line(text, name, hex);
 }
 
-/* Everything that the files depend on; not memory, threads or parts. */
+/* Describe everything that the files depend on. Memory, threads, and parts do not count. */
 static void describe_run(const run *r, spsh__builder *text)
 {
     static const char *const modes[] = {"mild", "deep", "audit"};
@@ -91,7 +92,7 @@ static void describe_run(const run *r, spsh__builder *text)
     append_hash(text, "thresholds", hash);
 }
 
-/* Where two texts of lines part, as words for a message. */
+/* Fail with the first line in which the two descriptions differ. */
 static spsh_status fail_other_run(const run *r, const char *ours, const char *theirs,
                                   spsh_error *err)
 {
@@ -151,7 +152,7 @@ static spsh_status claim_directory(run *r, spsh_error *err)
 
 typedef struct match_file {
     spsh__work_writer *writer;
-    const spsh__stand_ins *stand_ins; /* NULL: matches are between those that take part */
+    const spsh__stand_ins *stand_ins; /* NULL: the utterances of the matches all take part */
 } match_file;
 
 static spsh_status write_match(void *user, const spsh__match *match, spsh_error *err)
@@ -171,7 +172,7 @@ static spsh_status ignore_match(void *user, const spsh__match *match, spsh_error
     return SPSH_OK;
 }
 
-/* SPSH_E_NOT_FOUND: the stage is still to be done. */
+/* Open the file of a stage. SPSH_E_NOT_FOUND if the stage has not run yet. */
 static spsh_status open_work(run *r, const char *name, uint32_t record_bytes,
                              spsh__work_file *ret_file, spsh_error *err)
 {
@@ -279,12 +280,12 @@ static spsh_status make_candidates(run *r, const spsh__exact_groups *groups, sps
     return rc;
 }
 
-/* The first two stages, as far as their files are missing. */
+/* Run the first two stages unless their files exist. */
 static spsh_status make_pairs(run *r, spsh_error *err)
 {
     spsh__exact_groups *groups = NULL;
     bool has_exact = false;
-    bool has_candidates = r->options->exact_only; /* as many as are wanted */
+    bool has_candidates = r->options->exact_only; /* an exact-only search needs no candidates */
     spsh_status rc = SPSH_OK;
     if (!has_candidates)
         rc = find_work(r, "candidates", CANDIDATE_BYTES, &has_candidates, err);
@@ -302,7 +303,7 @@ static spsh_status make_pairs(run *r, spsh_error *err)
     return rc;
 }
 
-/* ---- listening ---- */
+/* ---- comparison of candidates ---- */
 
 static spsh_status open_judge(run *r, spsh_error *err)
 {
@@ -328,7 +329,7 @@ static spsh_status read_candidates(run *r, const spsh__work_file *file, uint64_t
     return rc;
 }
 
-/* What the judge did since before. */
+/* Counts of the judge since `before`. */
 static void judge_numbers(const run *r, const spsh__judge_facts *before,
                           uint64_t numbers[JUDGE_FACTS])
 {
@@ -341,7 +342,7 @@ static void judge_numbers(const run *r, const spsh__judge_facts *before,
         numbers[3 + i] = after.by_class[i] - before->by_class[i];
 }
 
-/* A few at a time, so that a run stops soon. */
+/* Judge the candidates in small groups, so that the run can stop soon. */
 static spsh_status listen(run *r, const spsh__work_file *file, uint64_t number,
                           const spsh__candidate *candidates, match_file *out, spsh_error *err)
 {
@@ -412,9 +413,9 @@ static spsh_status judge_part(run *r, const spsh__work_file *candidates, spsh_er
     return rc;
 }
 
-/* ---- the end ---- */
+/* ---- result ---- */
 
-/* Adds a file's matches; *file is closed again, and says what was in it. */
+/* Add the matches of a file to the sorter. On return *file is closed, but its counts stay valid. */
 static spsh_status collect_file(run *r, const char *name, spsh_sorter *sorter,
                                 spsh__work_file *file, spsh_error *err)
 {
@@ -493,7 +494,8 @@ static spsh_status listen_and_collect(run *r, spsh__match_sink sink, spsh_error 
     if (r->options->exact_only)
         return collect(r, &none, sink, err);
     const char *path = path_of(r, "candidates");
-    char *own = path == NULL ? NULL : strdup(path); /* the file keeps it while paths are made */
+    char *own = path == NULL ? NULL : strdup(path); /* copy: r->path is reused for other paths while
+                                                       the work file is open */
     if (own == NULL)
         return SPSH_NO_MEMORY(err);
     spsh_status rc = spsh__work_file_open(r->io, own, r->hash, CANDIDATE_BYTES, &candidates, err);
@@ -528,7 +530,7 @@ spsh_status spsh__copies_find(const spsh__print_set *set, const spsh__copies_opt
     return rc;
 }
 
-/* Files that a run makes, and temporaries that a killed one left of them; others are not ours. */
+/* Whether a run made the file, or a run that was killed left it as a temporary file. */
 static bool is_ours(const char *name)
 {
     static const char *const words[] = {"run", "exact", "candidates"};
@@ -550,7 +552,8 @@ spsh_status spsh__copies_remove(const char *work_path, const spsh_io *io, spsh_e
     if (listing == NULL)
         return SPSH_OK;
     const struct dirent *entry = NULL;
-    while (rc == SPSH_OK && (entry = readdir(listing)) != NULL) { /* NOLINT: one thread */
+    while (rc == SPSH_OK && (entry = readdir(listing)) != NULL) { /* NOLINT: only one thread reads
+                                                                     this directory */
         if (!is_ours(entry->d_name))
             continue;
         spsh__builder_clear(&path);
@@ -565,6 +568,7 @@ spsh_status spsh__copies_remove(const char *work_path, const spsh_io *io, spsh_e
     (void)closedir(listing);
     spsh__builder_free(&path);
     if (rc == SPSH_OK)
-        (void)io->rmdir_fn(io->user, work_path); /* what else is in it stays */
+        (void)io->rmdir_fn(io->user, work_path); /* fails if the directory holds other files, which
+                                                    stay */
     return rc;
 }

@@ -1,12 +1,12 @@
-/* copies.h: all of detection in audio, in one call: exact tiers, candidates, judgement.
+/* copies.h: detect copies by audio in one call: exact tiers, candidates, comparison.
  *
- * What is found is kept in a work directory, batch by batch, so a run that was killed goes on, and
- * several machines can share the listening (part i of n); the last one finishes. The matches are
- * the same however it was done.
+ * Results are kept in a work directory, batch by batch. A run that was killed resumes from there,
+ * and several machines can share the comparison (part i of n). The last machine to finish collects
+ * the result. The matches are the same in all cases.
  *
- *     WORK/run          what this is the work of: set's hash, options; another run's is refused
+ *     WORK/run          identity of the work: hash of the set, options; other work is rejected
  *     WORK/exact        matches of the exact tiers
- *     WORK/candidates   pairs to listen to, in batches of 4,096
+ *     WORK/candidates   pairs to compare, in batches of 4,096
  *     WORK/judged-N     matches of batch N
  */
 #ifndef SPSH_DEDUP_COPIES_H
@@ -18,14 +18,15 @@
 
 typedef struct spsh__copies_options {
     const spsh_io *io;
-    const char *work_path; /* made; removed by spsh__copies_remove */
+    const char *work_path; /* work directory; created by the run, removed by spsh__copies_remove */
     uint64_t memory_bytes;
     uint32_t threads;
     bool exact_only;
     spsh__join_mode mode;
     bool speed_grid;
     bool confirm;
-    uint64_t part, part_count; /* this machine's batches: part (from 0) of part_count, 1 or more */
+    uint64_t part, part_count; /* this machine judges batches part, part + part_count, ...; part
+                                  counts from 0, part_count is at least 1 */
     spsh__call_watch *watch;   /* may be NULL */
 } spsh__copies_options;
 
@@ -33,11 +34,11 @@ typedef struct spsh__copies_facts {
     spsh__join_facts join;
     spsh__judge_facts judge;
     uint64_t exact_count;
-    uint64_t undecoded_count; /* utterances that nothing could be said of */
+    uint64_t undecoded_count; /* number of utterances that could not be decoded */
 } spsh__copies_facts;
 
-/* Find all; matches arrive sorted (spsh__match_compare). SPSH_E_END when other parts are not
- * finished yet: nothing has arrived, run again. */
+/* Find all copies. Matches arrive sorted by spsh__match_compare. Returns SPSH_E_END if other parts
+ * are not finished yet. Nothing has been sent to sink then, and the caller can run it again. */
 spsh_status spsh__copies_find(const spsh__print_set *set, const spsh__copies_options *options,
                               spsh__match_sink sink, spsh__copies_facts *ret_facts,
                               spsh_error *err);

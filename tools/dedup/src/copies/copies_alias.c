@@ -1,8 +1,9 @@
-/* copies_alias.c: an utterance that stands for the one whose samples it has.
+/* copies_alias.c: utterances that share the samples of another utterance.
  *
- * An alias has no prints of its own: its base has them. Where the base is left out (another split
- * was asked for, an overlay skips it), its prints are looked at for the first alias that takes
- * part, and what is found is renamed afterwards.
+ * An alias has no prints. Its base, the utterance with the same samples, has them. The base may be
+ * excluded, because another split was chosen or an overlay skips it. Then the first alias that
+ * takes part represents the base: the prints of the base are compared, and the matches are renamed
+ * afterwards.
  */
 #include <stdlib.h>
 

@@ -1,8 +1,9 @@
-/* copies_collect.c: matches of all files in one order, each stretch of a pair once.
+/* copies_collect.c: sort the matches of all files, and keep each stretch of a pair once.
  *
- * Two stereo recordings are compared as mixes and channel by channel, and a long one at several
- * offsets: the same stretch is then found more than once. Of matches with nearly the same lag that
- * overlap, the strongest stays; and what is said again (reread) is nothing beside a true copy.
+ * Stereo recordings are compared as mixes and channel by channel, and long recordings at several
+ * offsets. So the same stretch may be found more than once. Among overlapping matches with nearly
+ * the same lag, the strongest is kept. A reread match is dropped if the pair also has a match of a
+ * stronger class.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -14,10 +15,11 @@
 
 enum {
     KEY_BYTES = 28 + SPSH__MATCH_BYTES,
-    PAIR_MATCHES_MAX = 64, /* of one pair; hold music repeats itself without end */
+    PAIR_MATCHES_MAX = 64, /* maximum number of matches per pair; hold music can match itself at any
+                              number of offsets */
 };
 
-#define LAG_APART_S 0.05 /* less is the same lag */
+#define LAG_APART_S 0.05 /* maximum difference of two lags that count as equal */
 
 static void put_big(uint8_t *at, uint64_t value, unsigned bytes)
 {
@@ -36,7 +38,7 @@ spsh_status spsh__collect_add(spsh_sorter *sorter, const spsh__match *match, sps
     return spsh_sorter_add(sorter, (spsh_bytes){key, KEY_BYTES}, (spsh_bytes){NULL, 0}, err);
 }
 
-/* Matches of one pair. */
+/* All matches of one pair of utterances. */
 typedef struct pair {
     spsh__match *matches;
     size_t count, capacity;
@@ -76,7 +78,7 @@ static bool is_same_stretch(const spsh__match *strong, const spsh__match *weak)
            weak->a_first < strong->a_first + strong->count;
 }
 
-/* Strongest first; what is left is put into order again. */
+/* Keep matches from the strongest down, then restore the order of spsh__match_compare. */
 static void prune(pair *p)
 {
     size_t kept = 0;

@@ -1,9 +1,9 @@
-/* copies_keys.c: the keys of all prints, into a join.
+/* copies_keys.c: feed the keys of all prints into a join.
  *
- * Of a group of equal samples only the first takes part. Stored keys are read; keys of the small
- * side of an audit, and those of other speeds, are made from the audio again. So utterances are
- * dealt to threads, and what a thread has made is added under a lock: the join does not mind the
- * order.
+ * Only the first utterance of a group with equal samples takes part. Stored keys are read. Keys of
+ * the test side of an audit, and keys of other speeds, are computed from the audio. This takes
+ * time, so utterances are dealt to threads. Each thread adds its keys under a lock. Their order
+ * does not change the result of the join.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -22,13 +22,13 @@ enum { DEAL_AT_ONCE = 64 };
 typedef struct pool {
     const spsh__key_feed *feed;
     spsh__key_join *join;
-    pthread_mutex_t mutex; /* for the join */
+    pthread_mutex_t mutex; /* guards the join */
 } pool;
 
 typedef struct worker {
     pool *pool;
     spsh__set_readers readers;
-    spsh__print_key *keys; /* of one print */
+    spsh__print_key *keys; /* buffer for the keys of one print */
     size_t key_capacity;
 } worker;
 
@@ -112,7 +112,7 @@ static spsh_status add_utterance(worker *w, uint64_t ordinal, spsh_error *err)
         rc = spsh__print_set_print(feed->set, number, &print, err);
         if (rc != SPSH_OK)
             return rc;
-        /* At their own speed, an audit's prints are compared by every frame: frame_search.h. */
+        /* At the original speed, frame_search.h compares every frame of an audit's prints. */
         if (has_audit(w->pool) && side == SPSH_SIDE_TEST && feed->options->speed_grid)
             rc = add_dense(w, number, &print, err);
         else if (!has_audit(w->pool))
@@ -124,7 +124,7 @@ static spsh_status add_utterance(worker *w, uint64_t ordinal, spsh_error *err)
     return rc;
 }
 
-/* Its prints are its own, or those of a base that takes no part itself. */
+/* Whether the utterance is searched: it has own prints, or its base takes no part. */
 static spsh_status takes_part(const spsh__key_feed *feed, uint64_t ordinal, bool *ret_takes_part,
                               spsh_error *err)
 {

@@ -44,8 +44,8 @@ static void rank_node(const spsh__policy *policy, spsh__copy_node *n)
     if (policy->keep == SPSH_KEEP_LONGEST)
         n->rank[SPSH__CRITERION_LONGEST] = UINT64_MAX - (uint64_t)(q->sound_seconds * 1e6);
     if (policy->keep != SPSH_KEEP_FIRST) {
-        /* In steps, since what was measured is not exact; bit rates of lossless codecs say nothing
-         * of quality. */
+        /* Ranks are in steps because the measurements are not exact. The bit rate of a lossless
+         * codec says nothing about quality. */
         n->rank[SPSH__CRITERION_LOSSLESS] = !q->is_lossless;
         n->rank[SPSH__CRITERION_BANDWIDTH] = UINT64_MAX - q->bandwidth_hz / 500;
         n->rank[SPSH__CRITERION_BIT_RATE] = q->is_lossless ? 0 : UINT64_MAX - q->payload_bps / 1000;
@@ -193,7 +193,8 @@ bool spsh__match_is_equal(const spsh__match *m)
             (m->tier == SPSH_TIER_BYTES && m->coverage_a >= 1 && m->coverage_b >= 1));
 }
 
-/* Is a the part? The one of which more is covered; of two alike the shorter. */
+/* Whether a is the part. The part is the side with the higher coverage, or the shorter side if the
+ * coverages are equal. */
 static bool a_is_part(const spsh__copy_graph *g, size_t match, size_t a, size_t b)
 {
     const spsh__match *m = &g->matches[match];
@@ -226,7 +227,8 @@ static void join_nodes(spsh__copy_graph *g)
         if (!spsh__match_is_same(&g->matches[i]))
             continue;
         join_groups(g, a, b);
-        /* Members of an exact group are matched with its first one: one step is enough. */
+        /* The exact tiers match each member of a group with the first member, so one step finds the
+         * root. */
         if (spsh__match_is_equal(&g->matches[i]) && g->nodes[b].equal == b) {
             g->nodes[b].equal = g->nodes[a].equal;
             g->nodes[b].equal_match = i;

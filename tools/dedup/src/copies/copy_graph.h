@@ -1,8 +1,8 @@
-/* copy_graph.h: matches as a graph: utterances with matches are nodes, what may drop one of them
- * are links.
+/* copy_graph.h: matches as a graph. Nodes are utterances with matches. Links are matches that allow
+ * a drop.
  *
- * Utterances with equal samples stand for each other, because the exact tiers match all members of
- * a group with its first one only.
+ * Utterances with equal samples represent each other, because the exact tiers match each member of
+ * a group only with the first member.
  */
 #ifndef SPSH_COPY_GRAPH_H
 #define SPSH_COPY_GRAPH_H
@@ -11,7 +11,7 @@
 
 #define SPSH__COPY_NONE SIZE_MAX
 
-/* What one member has over another, strongest first; a rank is compared in this order. */
+/* Advantages of one member over another, strongest first. Ranks are compared in this order. */
 #define SPSH__CRITERION_MAP(X)                                                                     \
     X(PROTECTED, "its split is protected", "of a split that may lose copies")                      \
     X(PREFERRED, "of a preferred dataset", "of a less preferred dataset")                          \
@@ -33,18 +33,19 @@ typedef enum spsh__criterion {
 
 typedef struct spsh__copy_node {
     spsh__copy_quality quality;
-    uint64_t rank[SPSH__CRITERION_COUNT]; /* lower is better */
-    size_t group;                         /* root of its component */
-    size_t equal;                         /* root of those with equal samples */
-    uint64_t equal_match;                 /* with that root */
-    size_t kept;                          /* what it belongs to; itself while it stays */
-    size_t first_child, next_child;       /* those that belong to it */
+    uint64_t rank[SPSH__CRITERION_COUNT]; /* per criterion; lower is better */
+    size_t group;                         /* root of the node's component */
+    size_t equal;                         /* root of the nodes with equal samples */
+    uint64_t equal_match;                 /* index of the match with the root `equal` */
+    size_t kept;                          /* node that this node is attached to; the node itself
+                                             while it is kept */
+    size_t first_child, next_child;       /* list of the nodes attached to this node */
     uint64_t match;
     spsh_copy_decision decision;
     char reason[64];
 } spsh__copy_node;
 
-/* Two groups of equal samples and a match between them; for contained: part, then whole. */
+/* A match between two groups of equal samples. For contained, x and y are part and whole. */
 typedef struct spsh__copy_link {
     size_t x, y;
     uint64_t match;
@@ -61,43 +62,45 @@ typedef struct spsh__copy_graph {
     const spsh__policy *policy;
     spsh__pair_check check;
     const spsh__quality_source *source;
-    spsh__copy_node *nodes; /* by ordinal */
+    spsh__copy_node *nodes; /* sorted by ordinal */
     size_t node_count;
-    size_t *places;                     /* nodes of match i's a and b, at 2 i and 2 i + 1 */
-    bool *is_boilerplate;               /* a match */
-    spsh__copy_links same;              /* both ways */
-    spsh__copy_links by_part, by_whole; /* contained; the latter with x the whole */
+    size_t *places;                     /* nodes of utterances a and b of match i, at 2 i and 2 i +
+                                           1 */
+    bool *is_boilerplate;               /* per match */
+    spsh__copy_links same;              /* same_recording, in both directions */
+    spsh__copy_links by_part, by_whole; /* contained, with x as the part and with x as the whole */
     spsh__match *checked;
     size_t checked_count, checked_capacity;
     spsh__boilerplate *boilerplate;
     size_t boilerplate_count;
 } spsh__copy_graph;
 
-/* Fill a graph of which matches, match_count, policy, check and source are set. Free with
- * spsh__copy_graph_free, after a failure, too. SPSH_E_NO_MEMORY, or what source returned. */
+/* Build the graph. The caller sets matches, match_count, policy, check, and source. Free the graph
+ * with spsh__copy_graph_free, also after a failure. Returns SPSH_E_NO_MEMORY, or the error of
+ * source. */
 spsh_status spsh__copy_graph_make(spsh__copy_graph *graph, spsh_error *err);
 void spsh__copy_graph_free(spsh__copy_graph *graph);
 
-/* The first criterion by which two nodes differ: the lower rank is better. */
+/* Return the first criterion in which two nodes differ. The lower rank is better. */
 spsh__criterion spsh__copy_first_difference(const spsh__copy_node *left,
                                             const spsh__copy_node *right);
 
-/* false: no memory. */
+/* Add a link. Returns false if there is no memory. */
 bool spsh__copy_link_add(spsh__copy_links *list, size_t x, size_t y, uint64_t match);
 void spsh__copy_links_sort(spsh__copy_links *list);
-/* Of a sorted list: the place of the first link that is not before (x, y), and the link of x and y
- * or NULL. */
+/* Search a sorted list. spsh__copy_link_lower returns the position of the first link not before (x,
+ * y). spsh__copy_link_find returns the first link of x and y, or NULL. */
 size_t spsh__copy_link_lower(const spsh__copy_links *list, size_t x, size_t y);
 const spsh__copy_link *spsh__copy_link_find(const spsh__copy_links *list, size_t x, size_t y);
 
-/* What a match says: the same recording, or one inside the other, of a tier that may drop. */
+/* Whether the match is of class same_recording or contained, and of a tier that allows a drop. */
 bool spsh__match_is_same(const spsh__match *match);
 bool spsh__match_is_contained(const spsh__match *match);
-/* Equal samples, so that whatever is proven of one holds for the other: not for stretches of a
- * record that overlap for the most part. */
+/* Whether the samples of both utterances are equal, so that a proof for one holds for the other.
+ * False for stretches of one record that overlap only in part. */
 bool spsh__match_is_equal(const spsh__match *match);
 
-/* decide.c: sets kept, decision, match and reason of every node. */
+/* Set kept, decision, match, and reason of every node. In decide.c. */
 spsh_status spsh__copies_decide(spsh__copy_graph *graph, spsh_error *err);
 
 #endif

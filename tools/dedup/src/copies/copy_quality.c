@@ -1,8 +1,8 @@
-/* copy_quality.c: what policies ask of the utterances of a set, for clusters.c.
+/* copy_quality.c: properties of the utterances of a set, for clusters.c.
  *
- * Everything is in the segments and the index, but for the transcript: it is read and normalised
- * for utterances that have a match. Asked in the order of ordinals, so shards are read from front
- * to back.
+ * The segments and the index have all properties except the transcript. It is read and normalized
+ * only for utterances that have a match. Requests come in the order of ordinals, so shards are read
+ * from front to back.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -89,14 +89,14 @@ static spsh_status get_quality(void *user, uint64_t ordinal, spsh__copy_quality 
     return rc;
 }
 
-/* The stretches that have begun. */
+/* A sweep over the stretches in order of time. */
 typedef struct sweep {
     const spsh__copy_stretch *stretches;
     size_t count, next;
-    double end_s; /* of those that have begun, the last */
+    double end_s; /* latest end of the stretches that have begun */
 } sweep;
 
-/* Frames are asked for in order; each is heard in the middle of what it is made of. */
+/* Whether a stretch covers the middle of a frame's span. Call with ascending frames. */
 static bool is_covered(sweep *s, uint64_t frame)
 {
     const double at = ((double)frame * SPSH__PRINT_HOP + SPSH__PRINT_SPAN / 2.0) / 8000;

@@ -1,16 +1,15 @@
-/* decide.c: which member of a cluster stays, and what is proven of the others.
+/* decide.c: choose the member of a cluster that is kept, and prove the others.
  *
- *     1. Utterances with matches become nodes; same_recording matches join them (union-find).
- *     2. Of each component the best by the policy stays. Every other member needs a proof: a match
- *        with the one that stays, or a check of the two. Utterances with equal samples stand for
- *        each other, as the exact tiers match all members of a group with its first one only.
- *     3. What lies inside another recording is decided among those that are left: longest first
- *        where the long one is kept, shortest first where the parts are, so that what a decision
- *        rests on has been decided before. A node with copies of its own goes only if all of them
- *        are proven against the new one.
- *     4. What is left over and linked by something that never drops gets a tag.
+ *     1. Utterances with matches become nodes. same_recording matches join them (union-find).
+ *     2. The best member of each component by the policy is kept. Every other member needs a proof:
+ *        a match with the kept member, or a check of the two. Utterances with equal samples
+ *        represent each other, as the exact tiers match all members of a group only with the first.
+ *     3. Containment is decided among the remaining nodes. If the policy keeps the whole, they are
+ *        visited longest first, else shortest first. So each decision rests on earlier ones only. A
+ *        node with dropped copies is dropped only if all of them are proven against the new node.
+ *     4. A remaining node with a match that never allows a drop gets a tag.
  *
- * Every order used here is that of ranks and ordinals, so the result depends on the matches alone.
+ * All orders are orders of ranks and ordinals, so the result depends only on the matches.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +19,9 @@
 #include "copy_graph.h"
 #include "speechshard/inside.h"
 
-#define PARTS_SHARE_MIN 0.95 /* of a recording's active speech in parts, for it to go */
+#define PARTS_SHARE_MIN                                                                            \
+    0.95 /* share of a whole's active speech that kept parts must cover before
+                                the whole is dropped */
 
 static const char *const better_words[] = {
 #define SPSH_X(name_, better_, worse_) better_,
@@ -41,10 +42,10 @@ static bool is_better(const spsh__copy_node *left, const spsh__copy_node *right)
 
 /* ---- proofs ---- */
 
-/* Takes what a check finds if it says what was asked for. */
+/* Receives the matches of a check. Keeps the first one of the requested class. */
 typedef struct found {
-    spsh_copy_class kind_max; /* SAME_RECORDING, or CONTAINED: then either will do */
-    uint64_t part;            /* ordinal; of CONTAINED */
+    spsh_copy_class kind_max; /* SAME_RECORDING, or CONTAINED, which accepts both classes */
+    uint64_t part;            /* ordinal of the part, for CONTAINED */
     bool is_found;
     spsh__match match;
 } found;
@@ -85,7 +86,8 @@ static spsh_status check_pair(spsh__copy_graph *g, size_t part, size_t whole,
     return SPSH_OK;
 }
 
-/* *ret_match: SPSH_NONE_U64 when it is not proven. */
+/* Prove that a member is the same recording as the kept one. *ret_match is SPSH_NONE_U64 if there
+ * is no proof. */
 static spsh_status prove_same(spsh__copy_graph *g, size_t member, size_t kept, uint64_t *ret_match,
                               spsh_error *err)
 {
@@ -120,7 +122,7 @@ static spsh_status prove_inside(spsh__copy_graph *g, size_t part, size_t whole, 
     return check_pair(g, part, whole, SPSH_COPY_CONTAINED, ret_match, err);
 }
 
-/* What it belongs to in the end. */
+/* The node that finally represents `at`: follow `kept` to its end. */
 static size_t keeper(const spsh__copy_graph *g, size_t at)
 {
     while (g->nodes[at].kept != at)
@@ -211,14 +213,14 @@ static int compare_longest(const void *left, const void *right)
     return (*l)->quality.ordinal < (*r)->quality.ordinal ? -1 : 1;
 }
 
-/* Why one stays that no group has chosen. */
+/* Set the reason of a kept node, unless its component has set one. */
 static void set_kept_reason(spsh__copy_node *n, const char *reason)
 {
     if (n->reason[0] == '\0')
         set_reason(n, reason);
 }
 
-/* Moves a node that goes, and all that belongs to it, to another one. */
+/* Drop a node: attach it and all its children to another node. */
 static void move_family(spsh__copy_graph *g, size_t from, size_t to, uint64_t match,
                         const char *reason)
 {
@@ -234,7 +236,7 @@ static void move_family(spsh__copy_graph *g, size_t from, size_t to, uint64_t ma
     set_reason(n, reason);
 }
 
-/* Puts the part into the whole, if each of its dropped copies is inside it as well. */
+/* Attach the part to the whole if every dropped copy of the part is inside the whole, too. */
 static spsh_status try_whole(spsh__copy_graph *g, size_t part, size_t whole, bool *ret_done,
                              spsh_error *err)
 {
@@ -290,7 +292,7 @@ static int compare_stretches(const void *left, const void *right)
     return (l->seconds > r->seconds) - (l->seconds < r->seconds);
 }
 
-/* The part that is kept in place of a whole: the longest. */
+/* The longest kept part, which replaces a whole. */
 typedef struct best_part {
     size_t part;
     uint64_t match;
@@ -302,14 +304,16 @@ static spsh__copy_stretch stretch_in(const spsh__copy_graph *g, uint64_t match, 
     const spsh__match *m =
         match < g->match_count ? &g->matches[match] : &g->checked[match - g->match_count];
     const double rate = m->rate_hz == 0 ? 8000 : (double)m->rate_hz;
-    /* The whole may stand for its equal: then it is the side of which less is covered. */
+    /* The match may name an utterance with equal samples instead of the whole. Then the whole is
+     * the side with the lower coverage. */
     const uint64_t ordinal = g->nodes[whole].quality.ordinal;
     const bool is_a = m->a == ordinal || (m->b != ordinal && m->coverage_a < m->coverage_b);
     return (spsh__copy_stretch){(double)(is_a ? m->a_first : m->b_first) / rate,
                                 (double)m->count / rate};
 }
 
-/* Is all active speech of the whole in parts that stay? Their longest in *ret_best. */
+/* Whether kept parts cover the active speech of the whole (PARTS_SHARE_MIN). *ret_best is the
+ * longest part. */
 static spsh_status cover_whole(spsh__copy_graph *g, size_t whole, bool *ret_covered,
                                best_part *ret_best, spsh_error *err)
 {
@@ -416,7 +420,7 @@ static spsh_status list_tags(spsh__copy_graph *g, spsh__copy_links *tags, spsh_e
     return SPSH_OK;
 }
 
-/* Longest first: a node is tagged for one that comes before it and has no tag itself. */
+/* Visit nodes longest first. A node is tagged for an earlier node that has no tag itself. */
 static spsh_status decide_tags(spsh__copy_graph *g, spsh__copy_node *const *longest_first,
                                spsh_error *err)
 {

@@ -1,12 +1,13 @@
-/* judge.c: workers take candidates in small pieces, and what they find is put in the candidates'
- * order afterwards.
+/* judge.c: workers take candidates in small pieces. Their matches are put into the order of the
+ * candidates afterwards.
  *
- * Candidates come sorted by a, so a worker keeps the frames of the last two prints it looked at. A
- * worker that fails lets the others go on with the candidates before its own, so the failure that
- * is told is the first in order, whatever the number of threads.
+ * Candidates are sorted by a, so a worker keeps the frames of its last two prints. After a failure,
+ * the other workers still judge the candidates before the failed one. So the reported failure is
+ * the first in order, for any number of threads.
  *
- * Frames are in memory whole (8 bytes each: 100 hours are 180 MB), samples only for the minute that
- * is compared. Workers wait for each other when the frames of all would exceed the memory given.
+ * All frames of a print are in memory (8 bytes per frame, 180 MB per 100 hours), but only samples
+ * of the minute that is compared. A worker waits while the frames of all workers would exceed the
+ * memory limit.
  */
 #include "judge.h"
 
@@ -27,18 +28,19 @@ enum {
     SLOTS = 2,
     SAME_LAG = 5 * SPSH__PRINT_HOP,
     PAIR_PRINTS_MAX = 16,
-    SEARCHED_MAX = 10 * 60 * 125 / 2, /* frames */
+    SEARCHED_MAX = 10 * 60 * 125 / 2, /* maximum number of frames for a search at every offset: 10
+                                         minutes */
 };
 
-/* A print that a worker looked at. */
+/* A print that a worker has loaded. */
 typedef struct heard {
-    uint64_t number; /* as in candidates; SPSH_NONE_U64: nothing */
+    uint64_t number; /* print number as in candidates; SPSH_NONE_U64: empty slot */
     spsh__print_frame *frames;
     size_t frame_count;
     uint64_t sample_count;
     spsh__print_signal signal;
     double speed;
-    uint64_t used; /* when */
+    uint64_t used; /* clock of the last use */
 } heard;
 
 typedef struct match_list {
@@ -52,13 +54,13 @@ typedef struct worker {
     spsh__set_readers readers;
     heard slots[SLOTS];
     uint64_t clock;
-    uint64_t held_bytes; /* of judge->held_bytes */
-    bool is_decoded;     /* audio was asked for since this was cleared */
+    uint64_t held_bytes; /* this worker's share of judge->held_bytes */
+    bool is_decoded;     /* audio was read since the flag was cleared */
     spsh__judge_facts facts;
     match_list found;
 } worker;
 
-/* Which of a worker's matches a candidate has. */
+/* The range of a worker's matches that belongs to one candidate. */
 typedef struct verdict {
     const worker *by;
     size_t first;
@@ -74,12 +76,13 @@ struct spsh__judge {
     worker *workers;
     uint32_t worker_count;
 
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* guards all fields below */
     pthread_cond_t freed;
     uint64_t held_bytes;
     const spsh__candidate *candidates;
     size_t next;
-    size_t failed_at; /* the least candidate that failed; all of them: none */
+    size_t failed_at; /* lowest index of a failed candidate; the count of candidates if none
+                         failed */
     spsh_error failure;
     verdict *verdicts;
 };
@@ -143,7 +146,7 @@ spsh_status spsh__judge_open(const spsh__print_set *set, const spsh__judge_optio
 
 /* ---- prints ---- */
 
-/* The print of a candidate's number. */
+/* Find the print and the speed of a candidate's print number. */
 static spsh_status find_print(const spsh__judge *judge, uint64_t number, spsh__set_print *ret_print,
                               double *ret_speed, spsh_error *err)
 {
@@ -161,7 +164,8 @@ static bool is_scaled(const spsh__judge *judge, uint64_t number)
     return number >= judge->print_count;
 }
 
-/* Fills a slot: stored frames, or those of the signal at another speed. */
+/* Load a print into a slot: the stored frames, or frames computed from the signal at another speed.
+ */
 static spsh_status hear(worker *self, uint64_t number, heard *slot, spsh_error *err)
 {
     spsh__set_print print;
@@ -205,8 +209,8 @@ static heard *slot_of(worker *self, uint64_t number)
     return NULL;
 }
 
-/* Waits until frames of so many bytes fit beside those of the other workers; alone, they may be as
- * large as they are. */
+/* Wait until `bytes` bytes of frames fit into the limit together with the frames of the other
+ * workers. If no other worker holds frames, any size is allowed. */
 static void hold(worker *self, uint64_t bytes)
 {
     spsh__judge *judge = self->judge;
@@ -225,7 +229,7 @@ static void hold(worker *self, uint64_t bytes)
     (void)pthread_mutex_unlock(&judge->lock);
 }
 
-/* Both prints of a pair, from the slots where they are there. */
+/* Load both prints of a pair, or reuse the slots that hold them. */
 static spsh_status hear_both(worker *self, uint64_t a, uint64_t b, heard **ret_a, heard **ret_b,
                              spsh_error *err)
 {
@@ -325,7 +329,7 @@ static spsh_status append(match_list *list, const spsh__match *match, spsh_error
     return SPSH_OK;
 }
 
-/* Compares two prints at an offset; what they have in common goes to self->found. */
+/* Compare two prints at an offset. Append the matches to self->found. */
 static spsh_status compare(worker *self, const heard *a, const heard *b, int64_t offset,
                            uint32_t votes, spsh_error *err)
 {
@@ -379,9 +383,9 @@ static spsh_status judge_candidate(worker *self, const spsh__candidate *candidat
     return rc;
 }
 
-/* ---- many ---- */
+/* ---- batches of candidates ---- */
 
-/* The next candidates that are worth it; false: none. */
+/* Take the next candidates that come before the first failure. Returns false if there are none. */
 static bool take_piece(spsh__judge *judge, size_t *ret_first, size_t *ret_end)
 {
     (void)pthread_mutex_lock(&judge->lock);
@@ -431,7 +435,7 @@ static void *work(void *user)
     return NULL;
 }
 
-/* The judge's own thread is the first worker. */
+/* Run the workers. The calling thread runs the first one. */
 static spsh_status run_workers(spsh__judge *judge, spsh_error *err)
 {
     pthread_t *threads = calloc(judge->worker_count, sizeof(*threads));
@@ -448,8 +452,8 @@ static spsh_status run_workers(spsh__judge *judge, spsh_error *err)
     return SPSH_OK;
 }
 
-/* Whether two matches of one pair of prints are of the same sound at the same place: more than half
- * of the shorter. */
+/* Whether two matches of one pair of prints cover the same place: they overlap by more than half of
+ * the shorter, and their lags agree unless the speed was scaled. */
 static bool is_same_place(const spsh__match *x, const spsh__match *y)
 {
     const uint64_t first = x->a_first > y->a_first ? x->a_first : y->a_first;
@@ -475,8 +479,8 @@ static bool is_same_pair(const spsh__match *x, const spsh__match *y)
            x->b_channel == y->b_channel;
 }
 
-/* Adds a match to those kept of its pair, from `first` on, or puts it in the place of one that it
- * is a better view of. */
+/* Add a match to the kept matches of its pair, which start at `first`. If a kept match covers the
+ * same place, keep only the better of the two. */
 static spsh_status keep(match_list *kept, size_t first, const spsh__match *match, spsh_error *err)
 {
     for (size_t i = first; i < kept->count; i++) {
@@ -500,8 +504,8 @@ static spsh_status give(spsh__judge *judge, const match_list *kept, spsh__match_
     return rc;
 }
 
-/* The matches of one candidate, or of one pair, join those kept; *first: of the pair that is being
- * put together. */
+/* Add the matches of a candidate or of a pair to the kept ones. *first is the index of the first
+ * kept match of the current pair. */
 static spsh_status keep_some(const spsh__match *matches, size_t count, match_list *kept,
                              size_t *first, spsh_error *err)
 {
@@ -514,7 +518,7 @@ static spsh_status keep_some(const spsh__match *matches, size_t count, match_lis
     return rc;
 }
 
-/* A new batch: everything of the last one is forgotten but the prints that are in memory. */
+/* Start a new batch. Only the loaded prints stay from the previous one. */
 static spsh_status begin(spsh__judge *judge, const spsh__candidate *candidates, size_t count,
                          spsh_error *err)
 {
@@ -569,7 +573,8 @@ void spsh__judge_facts_get(const spsh__judge *judge, spsh__judge_facts *ret_fact
 
 /* ---- one pair that no key proposed ---- */
 
-/* The keys of a print, as stored. *ret_keys from malloc. */
+/* Read the stored keys of a print, or compute them at another speed. The caller frees *ret_keys
+ * with free(). */
 static spsh_status keys_of(worker *self, const heard *slot, spsh__print_key **ret_keys,
                            size_t *ret_count, spsh_error *err)
 {
@@ -592,8 +597,9 @@ static spsh_status keys_of(worker *self, const heard *slot, spsh__print_key **re
     return SPSH_OK;
 }
 
-/* Offsets to look at: those of the keys, and of all offsets the best where there are not too many.
- * offsets has room for one more than keys give. */
+/* Find offsets to compare: the offsets that the keys propose, and the best of all offsets if both
+ * prints have at most SEARCHED_MAX frames. offsets needs one element more than the keys can
+ * propose. */
 static spsh_status find_offsets(worker *self, const heard *a, const heard *b,
                                 spsh__pair_offset *offsets, size_t *ret_count, spsh_error *err)
 {
@@ -632,8 +638,8 @@ static spsh_status search_prints(worker *self, uint64_t a, uint64_t b, spsh_erro
     return rc;
 }
 
-/* All prints of one against all of the other; of recordings with many channels only mixes and equal
- * channels. */
+/* Compare all prints of one utterance with all prints of the other. For recordings with many
+ * channels, compare only mixes with mixes and equal channels. */
 static spsh_status search_pair(worker *self, uint64_t a, uint64_t b, size_t scale, spsh_error *err)
 {
     const spsh__judge *judge = self->judge;
