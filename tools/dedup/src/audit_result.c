@@ -1,4 +1,4 @@
-/* audit_result.c: shows the findings of an audit to its callers. */
+/* audit_result.c: the public access to the findings of an audit. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,8 @@
 #include "pair/pair_audio.h"
 #include "speechshard/inside.h"
 
-/* The test utterance of a split with the strongest evidence of a kind; SPSH_NONE_U64: none. */
+/* Find the test utterance of a split with the strongest evidence of a kind. SPSH_NONE_U64 if there
+ * is none. */
 static uint64_t find_example(const spsh_audit *a, size_t split, unsigned leak)
 {
     const spsh__audit_roster *roster = &a->sides->roster;
@@ -25,7 +26,7 @@ static uint64_t find_example(const spsh_audit *a, size_t split, unsigned leak)
     return best;
 }
 
-/* A reader's strings last until its next call, so both ids are copied. */
+/* Copy both ids, because a reader's strings are valid only until its next call. */
 static spsh_status copy_ids(const spsh__set_readers *readers, const uint64_t ordinals[2],
                             spsh__leak_shown *shown, spsh_error *err)
 {

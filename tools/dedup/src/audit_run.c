@@ -2,7 +2,7 @@
  *
  *     missing fingerprints -> the set -> copies -> texts and names -> leaks -> files
  *
- * Listening is kept in a work directory (copies.h), so that a run that was stopped can be resumed.
+ * The comparison is kept in a work directory (copies.h), so that a stopped run can be resumed.
  */
 #include "audit_run.h"
 
@@ -22,10 +22,10 @@
 #include "speechshard/inside.h"
 #include "work_space.h"
 
-#define FRAMES_HZ 62.5 /* frames of a fingerprint per second */
+#define FRAMES_HZ 62.5 /* fingerprint frames per second */
 
 enum {
-    MATCHES_MAX = 3, /* of an utterance, kind of text or name, and train split */
+    MATCHES_MAX = 3, /* matches listed per utterance, kind of text or name, and train split */
     ALIAS_BYTES_MAX = 1 << 30,
 };
 
@@ -54,14 +54,14 @@ static spsh_status make_segments(run *r, spsh_error *err)
 static uint64_t space_for(const spsh_audit_options *options, uint64_t train_keys,
                           uint64_t test_frames)
 {
-    /* Keys are joined only at speeds other than train's own: a table in memory serves for that. */
+    /* Keys are joined only at the other speeds. At the original speed, a table in memory is enough. */
     return (options->flags & SPSH_AUDIT_SPEED_GRID) != 0
                ? spsh__key_join_space(SPSH__JOIN_AUDIT, train_keys * (SPSH__SCALE_COUNT - 1),
                                       test_frames, options->memory_bytes)
                : 0;
 }
 
-/* A test print has a key at each frame at most. */
+/* Check the disk space. A test print has at most one key per frame. */
 static spsh_status check_space(const run *r, spsh_error *err)
 {
     const spsh__print_set *set = r->a->set;
@@ -137,7 +137,7 @@ static void gather(const run *r)
 {
     spsh_audit *a = r->a;
     spsh__audit_facts *facts = &a->report.facts;
-    /* What depends on the machine is no fact of the audit. */
+    /* Values that depend on the machine are excluded from the facts of an audit. */
     a->copies.join.spilled_bytes = 0;
     facts->common.set = a->set;
     facts->common.copies = &a->copies;
@@ -259,7 +259,8 @@ static spsh_status run_all(const spsh_dedup_sources *sources, const spsh_audit_o
 spsh_status spsh_audit_run(const spsh_dedup_sources *sources, const spsh_audit_options *options,
                            spsh_audit **ret_audit, spsh_error *err)
 {
-    spsh_error local = SPSH_ERROR_INIT; /* stages also write it for files that are yet to be made */
+    spsh_error local = SPSH_ERROR_INIT; /* stages also write to it for missing files, which is not a
+                                           failure */
     const spsh_status rc = run_all(sources, options, ret_audit, &local);
     if (rc != SPSH_OK && err != NULL)
         *err = local;

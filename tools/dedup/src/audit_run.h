@@ -1,4 +1,4 @@
-/* audit_run.h: everything that an audit has found. audit_result.c shows it. */
+/* audit_run.h: all findings of an audit. audit_result.c gives the public access. */
 #ifndef SPSH_AUDIT_RUN_H
 #define SPSH_AUDIT_RUN_H
 
@@ -9,7 +9,7 @@ typedef struct spsh__leak_shown {
     spsh_audit_leak leak;
     spsh_audit_example example;
     spsh_copy_match match;
-    uint8_t *ids; /* both ids of the example */
+    uint8_t *ids; /* storage of the example's two ids */
 } spsh__leak_shown;
 
 struct spsh_audit {
@@ -21,15 +21,15 @@ struct spsh_audit {
     spsh__leaks leaks;
     spsh__audit_report report;
     char *inputs;
-    /* for callers */
+    /* public results */
     size_t split_count;
     spsh_audit_split *splits;
-    spsh__leak_shown *shown; /* split_count x SPSH_LEAK_COUNT */
+    spsh__leak_shown *shown; /* split_count x SPSH_LEAK_COUNT items */
     size_t warning_count;
     char warnings[SPSH__AUDIT_WARNINGS_MAX][SPSH__AUDIT_WARNING_BYTES];
 };
 
-/* Fills splits, shown, and warnings from the facts. */
+/* Fill splits, shown, and warnings from the facts. */
 spsh_status spsh__audit_show(spsh_audit *audit, spsh_error *err);
 
 #endif

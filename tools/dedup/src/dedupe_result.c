@@ -1,4 +1,4 @@
-/* dedupe_result.c: shows the findings of deduplication to its callers. */
+/* dedupe_result.c: the public access to the findings of deduplication. */
 #include <stdlib.h>
 
 #include "dedupe_run.h"

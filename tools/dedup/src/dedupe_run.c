@@ -2,7 +2,7 @@
  *
  *     missing fingerprints -> the set -> copies -> clusters -> plan, page
  *
- * Everything that a stage leaves for a later one is part of the result, and freed with it.
+ * Data that a stage leaves for a later one is part of the result, and is freed with it.
  */
 #include "dedupe_run.h"
 
@@ -57,7 +57,7 @@ static spsh_status open_set(run *r, spsh_error *err)
     return rc;
 }
 
-/* Takes the splits that a dataset has out of names. */
+/* Remove the splits of a dataset from names. */
 static spsh_status take_out_splits(const run *r, const char *path, spsh__split_names *names,
                                    spsh_error *err)
 {
@@ -79,7 +79,7 @@ static spsh_status take_out_splits(const run *r, const char *path, spsh__split_n
     return rc;
 }
 
-/* Splits that no dataset has are told before anything takes long: a slip would protect all. */
+/* Reject unknown splits before any long work. A typing error would protect every utterance. */
 static spsh_status check_names(const run *r, spsh_error *err)
 {
     spsh__split_names names = {0};
@@ -160,7 +160,7 @@ static uint64_t space_for(const spsh_dedupe_options *options, uint64_t key_count
     const uint64_t speeds =
         (options->flags & SPSH_DEDUPE_SPEED_GRID) != 0 ? SPSH__SCALE_FASTER_END : 1;
     if ((options->flags & SPSH_DEDUPE_EXACT_ONLY) != 0)
-        return key_count * 4; /* chunks that are sorted; there are about as many as keys */
+        return key_count * 4; /* sorted chunks; their number is about the number of keys */
     return spsh__key_join_space(mode_of(options), key_count * speeds, 0, options->memory_bytes);
 }
 
@@ -279,7 +279,7 @@ static spsh_status sum_up(const run *r, spsh_error *err)
     return rc;
 }
 
-/* Utterances of the result by dataset and position. */
+/* Find the dataset and the position of each utterance in the result. */
 static spsh_status place_members(spsh_dedupe_result *d, spsh_error *err)
 {
     const spsh__clusters *c = &d->clusters;
@@ -324,7 +324,8 @@ static void fill_facts(spsh_dedupe_result *d)
 
 /* ---- files ---- */
 
-/* The splits that were asked for, each once and sorted; *ret_text NULL: all. */
+/* List the chosen splits of a dataset, sorted and each once. *ret_text is NULL if all are chosen.
+ */
 static spsh_status list_splits(const spsh_dedup_sources *sources, const char *path, char **ret_text,
                                spsh_error *err)
 {
@@ -486,7 +487,8 @@ static spsh_status run_all(const spsh_dedup_sources *sources, const spsh_dedupe_
 spsh_status spsh_dedupe_run(const spsh_dedup_sources *sources, const spsh_dedupe_options *options,
                             spsh_dedupe_result **ret_result, spsh_error *err)
 {
-    spsh_error local = SPSH_ERROR_INIT; /* stages also write it for files that are yet to be made */
+    spsh_error local = SPSH_ERROR_INIT; /* stages also write to it for missing files, which is not a
+                                           failure */
     const spsh_status rc = run_all(sources, options, ret_result, &local);
     if (rc != SPSH_OK && err != NULL)
         *err = local;

@@ -1,4 +1,4 @@
-/* dedupe_run.h: everything that deduplication has found. dedupe_result.c shows it. */
+/* dedupe_run.h: all findings of deduplication. dedupe_result.c gives the public access. */
 #ifndef SPSH_DEDUPE_RUN_H
 #define SPSH_DEDUPE_RUN_H
 
@@ -14,10 +14,10 @@ struct spsh_dedupe_result {
     spsh__policy policy;
     spsh__plan_facts plan;
     spsh_dedupe_sum by_tier[SPSH_TIER_COUNT];
-    uint64_t decisions[SPSH_DECISION_COUNT]; /* members */
+    uint64_t decisions[SPSH_DECISION_COUNT]; /* number of members per decision */
     uint64_t key_count;
-    spsh_copy_member *members;     /* clusters.member_count */
-    spsh_boilerplate *boilerplate; /* clusters.boilerplate_count */
+    spsh_copy_member *members;     /* clusters.member_count items */
+    spsh_boilerplate *boilerplate; /* clusters.boilerplate_count items */
 };
 
 #endif

@@ -1,4 +1,4 @@
-/* explain_run.c: spsh_pair_explain: finds two utterances, compares them, and shows the result. */
+/* explain_run.c: spsh_pair_explain finds two utterances, compares them, and shows the result. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@
 #include "text/edit_distance.h"
 
 enum {
-    IDS_SEARCHED = 200000, /* for the nearest to an id that does not exist */
+    IDS_SEARCHED = 200000, /* ids compared to suggest the nearest one for an unknown id */
     ID_POINTS_MAX = 256,
 };
 
@@ -24,7 +24,7 @@ struct spsh_explanation {
     spsh_copy_match matches[SPSH__EXPLAIN_MATCHES], best;
     spsh__explain_facts found;
     spsh__print_set *set;
-    spsh_reader *readers[2]; /* hold the strings of the sides */
+    spsh_reader *readers[2]; /* own the strings of the two sides */
 };
 
 /* ---- the two utterances ---- */
@@ -37,7 +37,8 @@ static spsh__points points_of(spsh_bytes text, uint32_t *points)
     return (spsh__points){points, count};
 }
 
-/* A path that ends in the id, or else an id that is a few letters off. */
+/* Whether the id is nearer to the typed one than *best: it is a path that ends in the typed id, or
+ * it differs in fewer characters. */
 static bool is_nearer(spsh_bytes id, const char *typed, size_t *best)
 {
     uint32_t points[2][ID_POINTS_MAX];
@@ -85,7 +86,7 @@ static spsh_status fail_unknown(const spsh_dataset *dataset, spsh_reader *reader
     return rc;
 }
 
-/* Index of the dataset in the set, which orders datasets by their ids. */
+/* Find the index of the dataset in the set, which orders datasets by their ids. */
 static spsh_status find_dataset(const spsh__print_set *set, const char *path, const spsh_io *io,
                                 size_t *ret_dataset, spsh_error *err)
 {

@@ -1,4 +1,4 @@
-/* fingerprint_make.c: spsh_fingerprint_run and its estimate. */
+/* fingerprint_make.c: spsh_fingerprint_run and its estimate of the work. */
 #include "dedup_options.h"
 #include "segment/fingerprint_run.h"
 #include "speechshard/inside.h"

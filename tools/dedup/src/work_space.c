@@ -1,4 +1,4 @@
-/* work_space.c: asks the file system. */
+/* work_space.c: ask the file system for its free space. */
 #include "work_space.h"
 
 #include <stdbool.h>
@@ -8,7 +8,8 @@
 
 #include "speechshard/inside.h"
 
-/* What is there may be a disk of its own; what is not will be on that of the folder it lies in. */
+/* Free bytes for a directory. An existing path may be a mount point, so it is asked itself.
+ * Otherwise ask its parent. */
 static bool free_space(const char *path, uint64_t *ret_bytes)
 {
     struct statvfs info;

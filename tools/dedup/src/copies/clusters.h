@@ -23,7 +23,7 @@ typedef struct spsh__policy {
                               NULL: any member may be dropped */
     uint64_t
         boilerplate_min; /* minimum number of recordings that share a stretch listed as boilerplate;
-                            the user's default is 20 */
+                            dedupe passes 20 */
 } spsh__policy;
 
 typedef struct spsh__member {

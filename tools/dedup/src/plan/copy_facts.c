@@ -1,4 +1,4 @@
-/* copy_facts.c: what the pages show of all matches. */
+/* copy_facts.c: statistics of all matches that the pages show. */
 #include <math.h>
 
 #include "copy_report.h"

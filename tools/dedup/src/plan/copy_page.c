@@ -14,9 +14,10 @@
 #include "pair/pair_view.h"
 #include "speechshard/inside.h"
 
-/* Pairs of recordings that are no copies, every offset compared, none called one: those of
- * docs/BENCHMARKS.md without single digits, which are too short to be called anything. With 95 %
- * confidence fewer than 3 of so many would be. */
+/* Number of pairs of different recordings that were compared at every offset in the calibration,
+ * none of which was reported as a copy. The figure is from docs/BENCHMARKS.md, without the
+ * recordings of single digits, which are too short for any verdict. By the rule of three, with 95 %
+ * confidence fewer than 3 in this many pairs would be reported. */
 #define CALIBRATION_PAIRS UINT64_C(876000)
 #define RULE_OF_THREE     3
 
@@ -194,7 +195,7 @@ static spsh_status draw_side(spsh__copy_page *page, const char *letter, uint64_t
     return rc;
 }
 
-/* What the picture says itself, where there is none. */
+/* Show in words what the picture would show, if there is no picture. */
 static void draw_words(spsh__copy_page *page, const spsh__match *match)
 {
     spsh__builder_append_text(page->out, "<p class=\"soft\">");
@@ -315,7 +316,8 @@ static uint64_t sum_of(const uint64_t *bars)
     return sum;
 }
 
-/* Where the lower kind ends and the higher one begins: a gap, or bars that hold both. */
+/* Find the gap between the two kinds: from the end of `low` to the start of `high`. If the kinds
+ * overlap, *ret_end is less than *ret_first, and the bars between them hold both. */
 static void find_gap(const uint64_t *low, const uint64_t *high, double step, double *ret_first,
                      double *ret_end)
 {
@@ -530,7 +532,7 @@ static void draw_bound(spsh__copy_page *page)
 static void draw_blind_spots(spsh__copy_page *page)
 {
     static const struct {
-        const char *mode; /* NULL: of every search */
+        const char *mode; /* search mode; NULL: every mode except exact */
         const char *text;
     } spots[] = {
         {"exact", "everything but equal bytes and samples: copies that were encoded, resampled or "

@@ -1,9 +1,9 @@
-/* copy_plan.c: a plan that comes from anywhere -> what it drops.
+/* copy_plan.c: read a plan from any input, and list the utterances that it drops.
  *
- * Two passes. The first hashes everything but the last line, which has a fixed size. The second
- * reads the lines: also where the hash is wrong, since then the first line that is no line of a
- * plan is the place to tell. Ids go into one buffer that entries point into by offset; entries are
- * sorted by dataset in the end, by counting.
+ * The first pass hashes everything except the last line, which has a fixed size. The second pass
+ * reads the lines, even if the hash is wrong: the first malformed line is then the best error to
+ * report. Ids go into one buffer, and entries refer to it by offset. At the end, entries are sorted
+ * by dataset with a counting sort.
  */
 #include "copy_plan.h"
 
@@ -18,8 +18,10 @@
 #include "common/jsonl.h"
 #include "speechshard/inside.h"
 
-#define END_HEAD       "{\"end\":\""
-#define END_LINE_BYTES (sizeof(END_HEAD) - 1 + 32 + 3) /* "}, line feed */
+#define END_HEAD "{\"end\":\""
+#define END_LINE_BYTES                                                                             \
+    (sizeof(END_HEAD) - 1 + 32 + 3) /* the 3 bytes after the hash are: "}, line
+                                                          feed */
 
 enum {
     DATASETS_MAX = 4096,
@@ -28,7 +30,7 @@ enum {
 
 typedef struct drop {
     size_t dataset, kept_dataset;
-    size_t id, id_bytes, kept_id, kept_id_bytes; /* in texts */
+    size_t id, id_bytes, kept_id, kept_id_bytes; /* offsets and sizes in texts */
     spsh_copy_tier tier;
     spsh_copy_class kind;
 } drop;
@@ -42,7 +44,7 @@ struct spsh__copy_plan {
     size_t drop_count, drop_capacity;
 };
 
-/* The members of a line that are wanted. */
+/* The members of a line that the parser reads. */
 #define WANTED_MAP(X)                                                                              \
     X(SCHEMA, "schema")                                                                            \
     X(TYPE, "type")                                                                                \
@@ -111,7 +113,7 @@ static bool parse_hash(const spsh__json_value *value, uint8_t ret_hash[16])
     return spsh__hex128_parse(text, ret_hash);
 }
 
-/* A string's content at the end of texts. */
+/* Append the content of a string to texts. */
 static bool take_text(spsh__copy_plan *plan, const spsh__json_value *value, size_t *ret_at,
                       size_t *ret_bytes)
 {
@@ -162,7 +164,7 @@ static const char *parse_dataset(spsh__copy_plan *plan, const spsh__json_value *
         plan->texts.failed = true;
         return NULL;
     }
-    dataset->path = text; /* the builder's memory is the dataset's now */
+    dataset->path = text; /* the dataset now owns the builder's memory */
     if (path.size_bytes == 0 || strlen(text) != path.size_bytes)
         return "a dataset whose path is none";
     return NULL;
@@ -229,7 +231,7 @@ static const char *parse_member(spsh__copy_plan *plan, const spsh__json_value *v
     return "a member without a decision";
 }
 
-/* NULL, or what is wrong. */
+/* Parse a line. Returns NULL, or the problem in words. */
 static const char *parse_line(spsh__copy_plan *plan, const spsh__jsonl_line *line)
 {
     static const char *const others[] = {"pair", "cluster", "boilerplate"};
@@ -268,7 +270,7 @@ static spsh_status read_line(spsh__copy_plan *plan, const spsh__text_input *inpu
 
 /* ---- passes ---- */
 
-/* Is the last line that of a plan, with the hash of what is before it? */
+/* Whether the last line is the end line of a plan, with the correct hash of the preceding bytes. */
 static spsh_status check_hash(const spsh__text_input *input, uint64_t size_bytes,
                               uint8_t ret_hash[16], bool *ret_right, spsh_error *err)
 {
@@ -289,7 +291,7 @@ static spsh_status check_hash(const spsh__text_input *input, uint64_t size_bytes
         rc = input->read_at_fn(input->user, at, buffer,
                                left < READ_BYTES ? (size_t)left : READ_BYTES, &got, err);
         if (rc == SPSH_OK && got == 0)
-            break; /* shorter than it was: the end line will not be there */
+            break; /* the file shrank, so the end line is missing */
         spsh__pack_hasher_add(hasher, (spsh_bytes){buffer, rc == SPSH_OK ? got : 0});
     }
     if (rc == SPSH_OK)
@@ -345,7 +347,7 @@ static spsh_status read_lines(spsh__copy_plan *plan, const spsh__text_input *inp
     return SPSH_OK;
 }
 
-/* Drops by dataset, each in the plan's order. */
+/* Sort the drops by dataset. Drops of one dataset keep the order of the plan. */
 static spsh_status sort_drops(spsh__copy_plan *plan, spsh_error *err)
 {
     uint64_t at = 0;
@@ -444,7 +446,8 @@ void spsh__copy_plan_free(spsh__copy_plan *plan)
         return;
     for (size_t i = 0; i < plan->dataset_count; i++) {
         char *path = NULL;
-        memcpy(&path, &plan->datasets[i].path, sizeof(path)); /* ours, though lent as const */
+        memcpy(&path, &plan->datasets[i].path, sizeof(path)); /* owned by the plan; the struct
+                                                                 declares it const for callers */
         free(path);
     }
     free(plan->datasets);

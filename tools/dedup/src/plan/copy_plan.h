@@ -1,14 +1,14 @@
-/* copy_plan.h: a plan of deduplication as a file: JSON lines, sealed by a hash of all of them.
+/* copy_plan.h: a deduplication plan as a file of JSON lines, sealed by a hash of all lines.
  *
  *     {"schema":"speechshard.copy-plan/1","type":"plan","datasets":[...],...}
- *     {"type":"pair","pair":0,...}                 what was found, and how it is proven
- *     {"type":"cluster","cluster":0,...}           then its members
+ *     {"type":"pair","pair":0,...}                 a match and its proof
+ *     {"type":"cluster","cluster":0,...}           followed by its members
  *     {"type":"member","cluster":0,...}
  *     {"type":"boilerplate",...}
  *     {"end":"<XXH3-128 of everything before this line>"}
  *
- * docs/DEDUPE.md has every member of every line. A plan is a pure function of the datasets and the
- * options; nothing of a run (time, threads, memory) is in it.
+ * docs/DEDUPE.md describes every member of every line. A plan is a pure function of the datasets
+ * and the options. It does not depend on the run (time, threads, memory).
  */
 #ifndef SPSH_DEDUP_COPY_PLAN_H
 #define SPSH_DEDUP_COPY_PLAN_H
@@ -23,11 +23,12 @@
 typedef struct spsh__copy_plan_options {
     const spsh_io *io;
     const char *path;
-    const char *const *splits; /* of each dataset of the set: with commas, sorted; NULL: all */
+    const char *const *splits; /* per dataset of the set: comma-separated splits, sorted; NULL:
+                                  all */
     bool speed_grid, confirm;
 } spsh__copy_plan_options;
 
-/* Replaces what is at path, by the write protocol. */
+/* Write the plan. Replaces an existing file at path atomically, by the write protocol. */
 spsh_status spsh__copy_plan_write(const spsh__plan_facts *facts,
                                   const spsh__copy_plan_options *options, uint8_t ret_hash[16],
                                   spsh_error *err);
@@ -41,29 +42,30 @@ typedef struct spsh__copy_plan_source {
     uint8_t id[16];
     uint8_t index_hash[16];
     uint64_t generation;
-    uint64_t first_drop, drop_count; /* in the plan's drops */
+    uint64_t first_drop, drop_count; /* range in the drops of the plan */
 } spsh__copy_plan_source;
 
 typedef struct spsh__plan_drop {
     spsh_bytes id;
     size_t kept_dataset;
     spsh_bytes kept_id;
-    spsh_copy_tier tier; /* of the proof */
+    spsh_copy_tier tier; /* tier of the proof; kind is its class */
     spsh_copy_class kind;
 } spsh__plan_drop;
 
-/* Reads and checks the whole: hash, schema, each line. What is wrong is told with its line. A plan
- * that drops what may not be dropped is refused. Memory: what is dropped. */
+/* Read and check the whole plan: hash, schema, and each line. An error names its line. A plan that
+ * drops an utterance by a tier or class that does not allow a drop is rejected. Memory is
+ * proportional to the dropped utterances. */
 spsh_status spsh__copy_plan_open(const spsh_io *io, const char *path, spsh__copy_plan **ret_plan,
                                  spsh_error *err);
-/* The same from anywhere; size_bytes of it. */
+/* Read a plan of size_bytes bytes from any input, as spsh__copy_plan_open does. */
 spsh_status spsh__copy_plan_parse(const spsh__text_input *input, uint64_t size_bytes,
                                   spsh__copy_plan **ret_plan, spsh_error *err);
 void spsh__copy_plan_free(spsh__copy_plan *plan);
 
 const uint8_t *spsh__copy_plan_hash(const spsh__copy_plan *plan); /* 16 bytes */
 size_t spsh__copy_plan_dataset_count(const spsh__copy_plan *plan);
-/* Borrowed until free. */
+/* The results are borrowed until spsh__copy_plan_free. */
 const spsh__copy_plan_source *spsh__copy_plan_dataset(const spsh__copy_plan *plan, size_t dataset);
 spsh__plan_drop spsh__copy_plan_drop(const spsh__copy_plan *plan, uint64_t number);
 

@@ -1,8 +1,8 @@
-/* copy_plan_apply.c: plans become overlays, and cease to be.
+/* copy_plan_apply.c: apply plans as overlays, and remove these overlays again.
  *
- * Everything is checked before anything is changed: all datasets are opened, all ids looked up.
- * A process that is killed between two datasets leaves the plan applied to some; applying again
- * adds it to the others, reverting takes it away from the first.
+ * All datasets are opened and all ids are looked up before the first change. A process that is
+ * killed between two datasets leaves the plan applied to some of them. Applying again completes the
+ * others. Reverting removes the plan from the changed ones.
  */
 #include "copy_plan.h"
 
@@ -21,20 +21,22 @@ typedef struct place {
     const char *path;
     spsh_dataset *dataset;
     spsh_reader *reader;
-    bool is_applied; /* the overlay is in force */
-    bool is_new;     /* by this call */
-    bool is_tried;   /* by this call: a failure may come after the overlay is in force */
+    bool is_applied; /* the dataset has the plan's overlay */
+    bool is_new;     /* this call added the overlay */
+    bool is_tried;   /* this call tried to add the overlay; it may be in force even after an
+                        error */
 } place;
 
 typedef struct view {
     spsh__copy_plan *plan;
     const spsh_io *io;
-    spsh_copy_plan_facts facts; /* the overlay's name, from the plan's hash; counts at the end */
+    spsh_copy_plan_facts facts; /* holds the overlay's name, made from the plan's hash; counts are
+                                   set at the end */
     place *places;
     size_t count;
 } view;
 
-/* ---- looking ---- */
+/* ---- opening the datasets of a plan ---- */
 
 static spsh_status fail_other(const char *path, const char *what, const uint8_t want[16],
                               const uint8_t found[16], spsh_error *err)
@@ -80,7 +82,7 @@ static spsh_status open_place(const view *v, size_t number, spsh_error *err)
     return rc == SPSH_OK ? find_overlay(v, p, err) : rc;
 }
 
-/* Takes the path for the plan's dataset that has the same id. */
+/* Use this path for the dataset of the plan that has the same dataset id. */
 static spsh_status place_dataset(const view *v, const char *plan_path, const char *path,
                                  spsh_error *err)
 {
@@ -169,7 +171,8 @@ static void append_reason(const view *v, const spsh__plan_drop *drop, spsh__buil
     spsh__builder_append_text(text, ")");
 }
 
-/* Entries of a dataset; values point into text, which is complete when this returns. */
+/* Make the overlay entries of a dataset. Values point into text, which no longer grows after the
+ * return. */
 static spsh_status make_entries(const view *v, size_t number, spsh__builder *text,
                                 spsh_overlay_entry *entries, spsh_error *err)
 {
@@ -198,7 +201,7 @@ static spsh_status make_entries(const view *v, size_t number, spsh__builder *tex
     return SPSH_OK;
 }
 
-/* With add false only checked. */
+/* Apply the plan to one dataset. If add is false, only check it. */
 static spsh_status apply_one(const view *v, size_t number, bool add, spsh_error *err)
 {
     place *p = &v->places[number];

@@ -1,8 +1,8 @@
-/* copy_plan_write.c: facts -> a plan, a line at a time.
+/* copy_plan_write.c: write a plan from the facts, line by line.
  *
- * Pairs are groups of matches with the same two utterances; a match that a check added is a pair of
- * its own behind them. Members name pairs by their numbers, so the number of each match's pair is
- * kept while the lines are written.
+ * A pair is the group of all matches between two utterances. Each match added by a check is a
+ * separate pair after the others. Members refer to pairs by number, so the pair number of each
+ * match is kept while the lines are written.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 
 enum { SIDES = 2, BUFFER_BYTES = 1 << 20 };
 
-/* Which cluster an utterance is in. */
+/* The cluster of an utterance. */
 typedef struct belonging {
     uint64_t ordinal, cluster;
 } belonging;
@@ -28,17 +28,18 @@ typedef struct plan_writer {
     const spsh__copy_plan_options *options;
     const spsh__print_set *set;
     spsh_file_writer *file;
-    spsh__builder lines; /* not yet written */
+    spsh__builder lines; /* buffered lines that are not written yet */
     spsh__pack_hasher *hasher;
     spsh_json *json;
-    spsh__set_readers readers[SIDES]; /* a's metadata stays while b's is read */
-    uint64_t *pairs;                  /* of each match */
-    belonging *belongings;            /* by ordinal */
+    spsh__set_readers readers[SIDES]; /* one per side, so that a's metadata stays valid while b's is
+                                         read */
+    uint64_t *pairs;                  /* pair number of each match */
+    belonging *belongings;            /* sorted by ordinal */
     uint64_t belonging_count;
     spsh__builder texts[SIDES];
 } plan_writer;
 
-/* What lines say of an utterance; borrowed until the same side is read again. */
+/* Properties of an utterance that lines show. Borrowed until the same side is read again. */
 typedef struct subject {
     size_t dataset;
     spsh_utterance metadata;
@@ -251,7 +252,7 @@ static void put_segment(spsh_json *json, const spsh__match *m)
     spsh__json_end(json);
 }
 
-/* true or false; null where one of them has none. */
+/* Write whether two values are equal, or null if one of them is empty. */
 static void put_equal(spsh_json *json, const char *key, spsh_bytes left, spsh_bytes right)
 {
     if (left.size_bytes == 0 || right.size_bytes == 0)
@@ -329,7 +330,7 @@ static spsh_status write_pair(plan_writer *w, uint64_t number, const spsh__match
     return rc == SPSH_OK ? write_line(w, err) : rc;
 }
 
-/* The found ones are sorted; those that a check added are each a pair. */
+/* Write the pairs. The found matches are sorted by pair. Each match of a check is one pair. */
 static spsh_status write_pairs(plan_writer *w, spsh_error *err)
 {
     const spsh__match *matches = w->facts->matches;

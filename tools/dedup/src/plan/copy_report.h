@@ -1,7 +1,7 @@
-/* copy_report.h: the pages that people look at: of a plan, and of an audit. Facts in, HTML out.
+/* copy_report.h: the HTML pages of a plan and of an audit, made from facts.
  *
- * A page is one file (page.h). Its bytes are a pure function of the facts. Texts of corpora are
- * hostile and escaped (svg.h).
+ * A page is one file (page.h). Its bytes are a pure function of the facts. Text from a corpus is
+ * untrusted, so it is escaped (svg.h).
  */
 #ifndef SPSH_DEDUP_COPY_REPORT_H
 #define SPSH_DEDUP_COPY_REPORT_H
@@ -13,39 +13,42 @@
 
 #define SPSH__HISTOGRAM_BARS 50
 
-/* What plan and audit have in common. */
+/* Facts that plans and audits share. */
 typedef struct spsh__copy_facts {
     const spsh__print_set *set;
     const spsh__copies_facts *copies;
     const spsh__align_limits *limits;
-    const char *command; /* as it was typed */
-    const char *mode;    /* "mild", "deep", "audit", "exact" */
+    const char *command; /* command line as typed */
+    const char *mode;    /* search mode: "mild", "deep", "audit", "exact" */
     uint64_t match_count;
     uint64_t by_tier_class[SPSH_TIER_COUNT][SPSH_COPY_CLASS_COUNT];
-    /* of acoustic matches and of candidates that are none: bars from 0 to 0.5 (ber), 0 to 1 (ncc)
+    /* Histograms of acoustic matches (same) and of rejected candidates (other). Bars cover 0 to 0.5
+     * for ber and 0 to 1 for ncc.
      */
     uint64_t ber_same[SPSH__HISTOGRAM_BARS], ber_other[SPSH__HISTOGRAM_BARS];
     uint64_t ncc_same[SPSH__HISTOGRAM_BARS], ncc_other[SPSH__HISTOGRAM_BARS];
 } spsh__copy_facts;
 
-/* Puts a match into by_tier_class and the histograms. */
+/* Count a match in by_tier_class and in the histograms. */
 void spsh__copy_facts_count(spsh__copy_facts *facts, const spsh__match *match);
 
 typedef struct spsh__plan_facts {
     spsh__copy_facts common;
-    const spsh__match *matches; /* common.match_count; clusters->checked go on after them */
+    const spsh__match *matches; /* common.match_count items; the indices of clusters->checked
+                                   follow */
     const spsh__clusters *clusters;
     const spsh__policy *policy;
     uint64_t dropped_count, dropped_bytes;
     double dropped_seconds, total_seconds;
 } spsh__plan_facts;
 
-/* The match that a member's number means; NULL: none. */
+/* Return the match with the index that a member gives, or NULL if there is none. */
 const spsh__match *spsh__plan_match(const spsh__plan_facts *facts, uint64_t number);
 
-/* Train split (row) x test split (column). */
+/* A cell of the matrix train split (row) x test split (column). */
 typedef struct spsh__leak_cell {
-    uint64_t utterances[SPSH_LEAK_COUNT]; /* of the test split, touched by that train split */
+    uint64_t utterances[SPSH_LEAK_COUNT]; /* test utterances with a leak from the train split, per
+                                             kind */
     double seconds[SPSH_LEAK_COUNT];
 } spsh__leak_cell;
 
@@ -55,8 +58,8 @@ typedef struct spsh__leak_split {
     double seconds;
 } spsh__leak_split;
 
-/* Shown pairs get their pictures (pair_view.h), at most 40 a page; audio that cannot be read any
- * more costs a picture, not the page. */
+/* Write the page of a plan. Pairs get pictures (pair_view.h), at most 40 per page. If audio can no
+ * longer be read, only its picture is missing. */
 spsh_status spsh__plan_page(const spsh__plan_facts *facts, spsh__builder *out, spsh_error *err);
 
 #endif

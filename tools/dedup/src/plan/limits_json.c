@@ -1,4 +1,4 @@
-/* limits_json.c: each limit by its name. */
+/* limits_json.c: write each limit with its name. */
 #include "limits_json.h"
 
 void spsh__limits_put(spsh_json *json, const spsh__align_limits *l)

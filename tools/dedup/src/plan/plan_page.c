@@ -1,7 +1,9 @@
-/* plan_page.c: the page of a plan: what would go and why, so that a person can decide on it.
+/* plan_page.c: the page of a plan. It shows which utterances would be dropped and why, so that a
+ * person can decide.
  *
- * One pass over the clusters counts and picks the largest; one over the matches picks the pairs
- * that are shown: of each class the weakest, as they are what may be wrong, and the strongest one.
+ * One pass over the clusters counts them and picks the largest. One pass over the matches picks the
+ * pairs to show: the strongest of each class, and the weakest ones, which are the most likely
+ * errors.
  */
 #include <math.h>
 #include <stdio.h>
@@ -16,10 +18,10 @@
 
 enum {
     CLUSTERS_SHOWN = 20,
-    MEMBERS_SHOWN = 12, /* of a cluster */
-    TEXTS_SHOWN = 50,   /* clusters with differing transcripts */
+    MEMBERS_SHOWN = 12, /* members listed per cluster */
+    TEXTS_SHOWN = 50,   /* listed clusters with differing transcripts */
     SIZES = 8,
-    WEAKEST = 4, /* pictures of a class, and the strongest one */
+    WEAKEST = 4, /* pictures of the weakest pairs per class; the strongest pair has another one */
     EXACT_SHOWN = 2,
     BOILERPLATE_SHOWN = 50,
 };
@@ -28,7 +30,7 @@ static const uint64_t size_ends[SIZES] = {3, 4, 5, 10, 100, 1000, 10000, UINT64_
 static const char *const size_names[SIZES] = {
     "2", "3", "4", "5 to 9", "10 to 99", "100 to 999", "1,000 to 9,999", "10,000 and more"};
 
-/* What goes by one kind of evidence. */
+/* Utterances dropped by one kind of evidence. */
 typedef struct going {
     uint64_t count;
     double seconds;
@@ -47,7 +49,7 @@ typedef struct summary {
     spsh__plan_parts *parts;
 } summary;
 
-/* The pairs that are shown; UINT64_MAX: none. */
+/* Match indices of the pairs to show. UINT64_MAX marks an unused place. */
 typedef struct gallery {
     uint64_t weakest[SPSH_COPY_CLASS_COUNT][WEAKEST];
     uint64_t strongest[SPSH_COPY_CLASS_COUNT];
@@ -67,7 +69,7 @@ static bool is_larger(const spsh_copy_cluster *a, const spsh_copy_cluster *b)
            (a->member_count == b->member_count && a->saved_seconds > b->saved_seconds);
 }
 
-/* Keeps the largest ones, of equal ones the first. */
+/* Keep the cluster if it is among the largest. Of equal clusters, the first comes first. */
 static void offer_cluster(const spsh__plan_facts *f, summary *s, uint64_t number)
 {
     size_t at = s->largest_count;
@@ -120,7 +122,7 @@ static void count_cluster(const spsh__copy_page *page, const spsh__plan_facts *f
 
 /* ---- the head ---- */
 
-/* Audio that goes by the tiers below `end`. */
+/* Seconds of audio dropped by the tiers below `end`. */
 static double seconds_below(const summary *s, spsh_copy_tier end)
 {
     double seconds = 0;
@@ -334,7 +336,8 @@ static bool have_one_in_common(const spsh__match *x, const spsh__match *y)
     return x->a == y->a || x->a == y->b || x->b == y->a || x->b == y->b;
 }
 
-/* Ascending by strength, of equal ones the first; the weakest stay, each of other utterances. */
+/* Offer a match for the list of the weakest, which ascends by strength. Equal matches keep their
+ * order. No two listed matches share an utterance: the weaker one stays. */
 static void offer_weak(const spsh__plan_facts *f, uint64_t *held, uint64_t number)
 {
     const spsh__match *m = spsh__plan_match(f, number);

@@ -1,5 +1,6 @@
-/* plan_parts.c: see plan_parts.h. Sums are held by the numbers that names have in each dataset, so
- * that an utterance costs a few additions; what a part holds in all is in the dataset's groups.
+/* plan_parts.c: see plan_parts.h. Sums are indexed by the number of a name in its dataset, so each
+ * utterance costs only a few additions. The total audio of a part comes from the groups of the
+ * dataset.
  */
 #include "plan_parts.h"
 
@@ -25,7 +26,8 @@ typedef struct part {
 typedef struct sums {
     const spsh_dataset *dataset;
     part all;
-    part *by[KINDS]; /* by number of the name; the last one has none */
+    part *by[KINDS]; /* indexed by number of the name; the last element counts utterances without a
+                        name */
     uint64_t name_counts[KINDS];
 } sums;
 
@@ -35,13 +37,13 @@ struct spsh__plan_parts {
     sums *datasets;
 };
 
-/* What is shown of one of them. */
+/* One row of a table. */
 typedef struct line {
-    const spsh_dataset *dataset; /* NULL: there is only one */
+    const spsh_dataset *dataset; /* NULL if the row does not name its dataset */
     spsh_bytes name;
     part going;
     double total_s; /* negative: unknown */
-    size_t rank;    /* the order in which it was met */
+    size_t rank;    /* position before sorting, to break ties */
 } line;
 
 spsh_status spsh__plan_parts_open(const spsh__print_set *set, spsh__plan_parts **ret_parts,
@@ -106,7 +108,7 @@ void spsh__plan_parts_add(spsh__plan_parts *parts, uint64_t ordinal, double seco
 
 /* ---- drawing ---- */
 
-/* All of a dataset's audio, or that of a domain or split of it. */
+/* Total seconds of a dataset's audio, or of one domain or split of it. */
 static double total_of(const spsh_dataset *dataset, size_t kind, const spsh_bytes *name)
 {
     spsh_dataset_group group;
@@ -141,7 +143,7 @@ static void row_line(spsh__builder *out, const void *user, size_t row)
     }
 }
 
-/* Most audio first; of equal ones as they came. */
+/* In descending order of dropped audio. Equal lines keep their order. */
 static int compare_lines(const void *left, const void *right)
 {
     const line *a = (const line *)left;
@@ -154,7 +156,8 @@ static int compare_lines(const void *left, const void *right)
 static void draw_lines(spsh__builder *out, line *lines, size_t count, const char *head)
 {
     const spsh__page_table table = {lines, head, row_line, count, "the plan", false};
-    if (count == 0 || (count == 1 && lines[0].name.size_bytes == 0)) /* nothing is told apart */
+    if (count == 0 || (count == 1 && lines[0].name.size_bytes == 0)) /* the table would not divide
+                                                                        the audio */
         return;
     for (size_t i = 0; i < count; i++)
         lines[i].rank = i;

@@ -1,4 +1,4 @@
-/* plan_parts.h: where it would go: dropped audio by dataset, domain, split and language.
+/* plan_parts.h: dropped audio by dataset, domain, split, and language.
  *
  *     spsh__plan_parts_open(set, &parts, err);
  *     for each dropped utterance: spsh__plan_parts_add(parts, ordinal, seconds);
@@ -16,7 +16,7 @@ typedef struct spsh__plan_parts spsh__plan_parts;
 spsh_status spsh__plan_parts_open(const spsh__print_set *set, spsh__plan_parts **ret_parts,
                                   spsh_error *err);
 void spsh__plan_parts_add(spsh__plan_parts *parts, uint64_t ordinal, double seconds);
-/* A section; nothing where nothing goes. */
+/* Write the section of the page. Writes nothing if no utterance is dropped. */
 spsh_status spsh__plan_parts_draw(const spsh__plan_parts *parts, spsh__builder *out,
                                   spsh_error *err);
 void spsh__plan_parts_free(spsh__plan_parts *parts);
