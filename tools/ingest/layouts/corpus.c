@@ -1,22 +1,22 @@
-/* corpus.c: a folder may be a corpus, or hold several.
+/* corpus.c: decide whether a folder is a corpus or contains several.
  *
- * Every folder of the first levels is probed by itself. Where a folder fits a layout there are two
- * readings: it is that corpus, or a probe that looks deeper saw a corpus which lies below. What is
- * found below decides:
+ * Every folder of the first levels is probed separately. If a folder matches a layout, either it is
+ * that corpus, or a probe that looks deeper saw a corpus below it. The corpora found below decide:
  *
- *     below lies             then
- *     nothing                the folder is the corpus
- *     the same layout only   the folder is the corpus: its parts are splits or subsets
- *     the same and others    the folder holds several corpora: each is a source
- *     others only            the folder is the corpus; the others are reported, not packed
- *     others that know       they are the corpora, where the folder is nothing but archives with
- *     their archives better  members that pair up
+ *     below                          result
+ *     -----                          ------
+ *     nothing                        the folder is the corpus
+ *     only the same layout           the folder is the corpus: its parts are splits or subsets
+ *     the same layout and others     the folder holds several corpora: each is a source
+ *     only other layouts             the folder is the corpus; the others are reported, not packed
+ *     only other layouts that know   they are the corpora, if the folder only matches as archives
+ *     their archives better          with members that form pairs
  *
- * Two layouts of one rank that both fit a folder are explained by two corpora below it, or refused.
+ * If two layouts of the same tier match a folder, corpora of both layouts must exist below it.
+ * Otherwise it is an error.
  *
- * Folders that hold clips are not entered, numbered ones (readers, chapters) neither, and the
- * number of folders that are listed is bounded, so that the search costs the same for a corpus of
- * any size.
+ * Folders of clips and numbered folders (readers, chapters) are not entered, and the count of
+ * listed folders is limited, so that the cost of the search does not grow with the corpus.
  */
 #include "corpus.h"
 
@@ -34,18 +34,18 @@
 
 #define DEPTH_MAX    3U
 #define FOLDERS_MAX  500U
-#define NAMES_MAX    20000U /* of one folder */
+#define NAMES_MAX    20000U /* names read per folder */
 #define CHILDREN_MAX ((size_t)400)
 
 typedef struct finder {
-    const spsh__view *view; /* of the whole corpus; paths are below it */
+    const spsh__view *view; /* view of the whole corpus; base of the paths */
     spsh__corpus *corpus;
     spsh_layout_tier tier_max;
     unsigned folders;      /* listed so far */
     spsh__folder_set seen; /* looked at; only if the view follows links */
 } finder;
 
-/** What one folder holds. */
+/** Contents of one folder. */
 typedef struct listing {
     spsh__path_list children; /* names of folders, sorted */
     spsh__path_list links;    /* names of links to folders, sorted; only if links are followed */
@@ -58,8 +58,8 @@ static bool holds_clips(const char *name)
     return spsh__is_clip_folder(name) || name[strspn(name, "0123456789")] == '\0';
 }
 
-/* Of a folder with more names than are read, the first ones that the file system gives: only a
- * folder of clips has that many. */
+/* List a folder. Beyond NAMES_MAX names, the rest is ignored in file system order: only a folder of
+ * clips has that many. */
 static spsh_status list(finder *f, const char *path, listing *ret_listing, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -159,7 +159,7 @@ static bool only_below(const spsh__corpus *c, size_t first, const spsh_layout *l
     return true;
 }
 
-/* The folder itself is the source; what was found below is part of it or reported. */
+/* Make the folder itself the source. Sources found below are parts of it or are reported. */
 static spsh_status take_folder(finder *f, const char *path, const spsh__layout_match *match,
                                size_t first_source, spsh_error *err)
 {
@@ -186,7 +186,8 @@ static spsh_status refuse(const finder *f, const char *path, const spsh__layout_
     return rc;
 }
 
-/* A layout of any archives finds those of a corpus below, which knows what is in them. */
+/* An archive layout matches any archives, even if they belong to a corpus below. Prefer a layout
+ * below with a better tier, because it knows their contents. */
 static bool better_below(const spsh__corpus *c, size_t first, const spsh__layout_match *match)
 {
     if (match->count == 0 || match->layouts[0]->tier != SPSH_LAYOUT_ARCHIVE)
@@ -198,7 +199,7 @@ static bool better_below(const spsh__corpus *c, size_t first, const spsh__layout
     return false;
 }
 
-/* What path is, now that the folders below it are known. */
+/* Decide about a folder after all folders below it. */
 static spsh_status decide(finder *f, const char *path, const spsh__layout_match *match,
                           const size_t first[2], spsh_error *err)
 {

@@ -1,13 +1,14 @@
-/* layout_audiofolder.c: folders of audio described by metadata files, as Hugging Face's AudioFolder
- * reads them.
+/* layout_audiofolder.c: folders of audio with metadata files, in the format of Hugging Face's
+ * AudioFolder.
  *
  *     [<split>/]metadata.csv      header with file_name or <anything>_file_name, RFC 4180
  *     [<split>/]metadata.jsonl    or objects with such a member
  *     [<split>/]...               audio, named relative to the metadata file
  *
- * One walk does it all: a folder is shown before those below it, so the rows of a metadata file are
- * known when the folders that it describes are looked at for audio without a row. Ids are paths
- * relative to the root, because train/1.wav and test/1.wav are both "1.wav" in their files.
+ * One walk suffices: it visits a folder before its subfolders. So the rows of a metadata file are
+ * known when the walk checks the folders that it describes for audio without a row. Ids are paths
+ * relative to the root, because train/1.wav and test/1.wav are both "1.wav" in their metadata
+ * files.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -37,7 +38,7 @@ typedef struct row_values {
 typedef struct folder_scan {
     spsh__scan *scan;
     spsh__name_index used; /* paths relative to the root that rows have named */
-    const char *folder;    /* of the metadata file that is being read, relative to the root */
+    const char *folder;    /* folder of the current metadata file, relative to the root */
     spsh_bytes folder_split;
     uint64_t seen; /* metadata files */
     spsh__builder prefix, place, relative, source, id, extras, strings[7];
@@ -283,7 +284,7 @@ static spsh_status scan_csv(folder_scan *f, const spsh__text_input *input, spsh_
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 
-/* What members mean: alternatives of one meaning stand together, the best first. */
+/* Roles of members. Alternatives for one role are adjacent, the preferred one first. */
 enum {
     FILE_MEMBER,
     TEXT_FIRST,
@@ -371,7 +372,7 @@ static spsh_status scan_jsonl(folder_scan *f, const spsh__text_input *input, con
 
 /** The metadata file of a folder. */
 typedef struct metadata {
-    const char *name; /* NULL: there is none */
+    const char *name; /* NULL: no metadata file */
     bool is_jsonl;
     char key[KEY_BYTES]; /* the column or member that names the audio */
 } metadata;
@@ -399,8 +400,8 @@ static spsh_status read_key(const uint8_t *head, size_t size_bytes, metadata *m,
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 
-/* Whether the first line of the file at path has a member or column for the audio. One that cannot
- * be read is none. */
+/* Whether the first line of the file at path has a member or column for the audio. An unreadable
+ * file does not match. */
 static spsh_status check_metadata(const spsh__view *view, const char *path, metadata *m,
                                   bool *ret_found, spsh_error *err)
 {

@@ -1,16 +1,16 @@
 /* layout_common_voice.c: Common Voice, scripted speech, releases 1 to 25 and deltas.
  *
  *     [wrapper/][cv-corpus-<version>-<date>/][<locale>/]clips/common_voice_<locale>_<number>.mp3
- *     [...]{test,dev,train,validated,other,invalidated}.tsv    one row a clip, columns by name
+ *     [...]{test,dev,train,validated,other,invalidated}.tsv    one row per clip, columns by name
  *
- *     transcript/<locale>/{test,dev,train ...}.tsv             the same as mirrored on the
+ *     transcript/<locale>/{test,dev,train ...}.tsv             the same data as mirrored on the
  *     audio/<locale>/<split>/<locale>_<split>_<i>/<clip>.mp3   Hugging Face hub, in many archives
  *
- * The producer writes these tables without quoting, so a quote is text. validated.tsv holds test,
- * dev and train again; the tables are therefore read in the order below, and a clip belongs to the
- * first that has it. test comes first: if a clip stands in train as well, it is not trained on.
- * Columns differ by release and are found by name; reported.tsv and the *_sentences.tsv are broken
- * or quoted, and hold no clips: they are not read.
+ * Common Voice writes these tables without quoting, so a quote is part of the text. validated.tsv
+ * repeats the rows of test, dev, and train. So the tables are read in the order below, and a clip
+ * belongs to the first table that names it. test comes first, so that no test clip is in train.
+ * Columns differ by release and are found by name. reported.tsv and the *_sentences.tsv files are
+ * not read: they are broken or quoted, and name no clips.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -127,7 +127,7 @@ static spsh_status check_scanned(const spsh__view *folder, bool *ret_is_tree, sp
 }
 
 /* The locale in a name: "de" itself, or the end of "cv-corpus-4-2019-12-10_de" or
- * "cv-corpus-7.0-2021-07-21-de"; NULL when there is none. */
+ * "cv-corpus-7.0-2021-07-21-de". NULL if the name has no locale. */
 static const char *locale_in(const char *name)
 {
     if (spsh__is_locale(spsh__bytes_of(name)))
@@ -219,8 +219,8 @@ static spsh_status scan_mirror(spsh__scan *scan, const char *path, spsh_error *e
     return rc;
 }
 
-/* "25.0 de" where the folder is that locale of the release, by the names of the folders above it;
- * empty in deltas, and where it cannot be told. */
+/* Append "25.0 de" if the folder is that locale of the release, according to the names of the
+ * folders above it. Appends nothing for deltas and unknown releases. */
 static void append_subset(const spsh__scan *scan, const char *path, const char *locale,
                           spsh__builder *out)
 {

@@ -1,9 +1,10 @@
 /* layout_common_voice_2017.c: the first Common Voice, English, of 2017.
  *
  *     cv-{valid,other}-{train,dev,test}.csv  cv-invalid.csv    comma separated, quoted by RFC 4180
- *     cv-valid-train/sample-000070.mp3 ...                     a folder beside each table
+ *     cv-valid-train/sample-000070.mp3 ...                     one folder next to each table
  *
- * Numbers begin at 0 in every folder, so an id keeps the folder's name. Nobody is named.
+ * Numbers begin at 0 in every folder, so an id includes the folder's name. The corpus has no
+ * speakers.
  */
 #include "ingest/metadata/clip_table.h"
 #include "layouts.h"

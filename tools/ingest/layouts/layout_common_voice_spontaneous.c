@@ -1,6 +1,6 @@
 /* layout_common_voice_spontaneous.c: Common Voice, spontaneous speech.
  *
- *     [sps-corpus-<version>-<date>-<locale>/]ss-corpus-<locale>.tsv     one row a recording
+ *     [sps-corpus-<version>-<date>-<locale>/]ss-corpus-<locale>.tsv     one row per recording
  *     [...]audios/spontaneous-speech-<locale>-<number>.mp3
  *
  * One table with a split column, written without quoting. Recordings that were reported stay in
@@ -25,7 +25,8 @@ static const spsh__clip_form form = {
     .duration_unit_ns = UINT64_C(1000000),
 };
 
-/* The first, by name, of the tables in the folder at path; empty when there is none. */
+/* Find the first table by name in the folder at path. ret_name is empty if the folder has no table.
+ */
 static spsh_status find_table(const spsh__view *view, const char *path,
                               char ret_name[NAME_BYTES_MAX], spsh_error *err)
 {

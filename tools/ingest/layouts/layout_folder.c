@@ -1,13 +1,14 @@
-/* layout_folder.c: audio files in folders, each with a text beside it or without.
+/* layout_folder.c: audio files in folders, each with or without a text file next to it.
  *
- * Within one folder, every audio file and every possible sidecar is an entry (stem, kind). Sorted
- * by stem, then kind, a stem's audio files come first and its best sidecar right behind them, so
- * one pass pairs a folder of any size. "a.normalized.txt" is entered twice, as a text of "a" and of
- * "a.normalized": which one it is depends on the audio that is there. A .json is the last of its
- * stem: it says what else is known, and the text where no file does.
+ * Within one folder, every audio file and every possible sidecar is an entry (stem, kind). The
+ * entries are sorted by stem, then kind. So the audio files of a stem come first, immediately
+ * followed by the best sidecar, and one pass pairs a folder of any size. "a.normalized.txt" is
+ * entered twice, as a text of "a" and of "a.normalized": the audio files decide which one it is. A
+ * .json is the last entry of its stem. It provides the other metadata, and the text if no text file
+ * exists.
  *
- * An id is the path without extension. It keeps the extension when a neighbour has the same stem
- * (a.wav, a.flac), or when the stem is itself the name of a neighbour (a.wav, a.wav.flac), so that
+ * An id is the path without extension. It keeps the extension if another file in the folder has the
+ * same stem (a.wav, a.flac), or if the stem is itself the name of a file (a.wav, a.wav.flac). So
  * ids are unique within the folder and hence below the root.
  */
 #include <errno.h>
@@ -36,10 +37,10 @@ typedef struct folder_scan {
     size_t stem_count, stem_capacity;
     uint64_t sidecar_count; /* audio files with a text, in this folder */
     spsh__builder audio_path, text_path, json_path, source, id;
-    spsh__json_sidecar json; /* of the audio file at hand */
+    spsh__json_sidecar json; /* metadata of the current audio file */
 } folder_scan;
 
-/** What lies beside an audio file; NULL: nothing. */
+/** The sidecars of an audio file. NULL: no such sidecar. */
 typedef struct companions {
     const stem_entry *text, *json;
     bool keep_extension; /* in the id */
@@ -84,7 +85,7 @@ static spsh_status add_stem(folder_scan *f, size_t entry, size_t stem_bytes, uns
     return SPSH_OK;
 }
 
-/* path becomes the folder's path and the name behind it. */
+/* Append folder and name to path. */
 static void join(spsh__builder *path, const char *folder, spsh_bytes name)
 {
     spsh__builder_append_text(path, folder);
@@ -153,7 +154,7 @@ static spsh_status classify(folder_scan *f, const spsh__folder *folder, size_t i
     return rc;
 }
 
-/* Whether a file of the folder is called like the stem, as in a.wav beside a.wav.flac. */
+/* Whether a file of the folder has the stem as its name, for example a.wav for a.wav.flac. */
 static bool stem_is_taken(folder_scan *f, const spsh__folder *folder, spsh_bytes stem)
 {
     spsh__view_info info;
@@ -165,7 +166,7 @@ static bool stem_is_taken(folder_scan *f, const spsh__folder *folder, spsh_bytes
     return path != NULL && spsh__view_stat(folder->view, path, &info) == 0;
 }
 
-/* One that cannot be read costs nothing but what it says. */
+/* Read the .json of an audio file. If it is unreadable, only its metadata are lost. */
 static spsh_status read_json(folder_scan *f, const spsh__folder *folder, const companions *beside,
                              spsh_error *err)
 {

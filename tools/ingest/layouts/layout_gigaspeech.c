@@ -1,15 +1,15 @@
 /* layout_gigaspeech.c: GigaSpeech, in its two forms.
  *
- *     GigaSpeech.json                                      {"audios": [{"aid", "path", "segments":
- *     audio/<source>/P0001/POD0000000025.opus                [{"sid", "begin_time", ...}]}, ...]}
+ *     GigaSpeech.json                              {"audios": [{"aid", "path", "segments":
+ *     audio/<source>/P0001/POD0000000025.opus          [{"sid", "begin_time", ...}]}, ...]}
  *
- *     data/metadata/<subset>_metadata/<subset>_chunks_0000_metadata.csv      sid, speaker, text_tn
- * ... data/audio/<subset>_files/<subset>_chunks_0000/<sid>.wav               cut segments
+ *     data/metadata/<subset>_metadata/<subset>_chunks_0000_metadata.csv  sid, speaker, text_tn, ...
+ *     data/audio/<subset>_files/<subset>_chunks_0000/<sid>.wav           cut segments
  *
- * The JSON is one object of several GB: it is read recording by recording. A segment belongs to
- * nested subsets ({XS} in {S} in {M} ...), which are a property of it and not a place where it
- * lies. In the second form the subsets are apart, and repeat each other: a segment is taken where
- * it stands first, by an index of ids (name_index.h: 32 to 64 bytes each).
+ * The JSON is one object of several GB, so it is read recording by recording. A segment belongs to
+ * nested subsets ({XS} in {S} in {M} ...), which are attributes of the segment, not folders. In the
+ * second form each subset has its own folders and repeats segments of smaller subsets. An index of
+ * ids (name_index.h: 32 to 64 bytes each) keeps the first occurrence of each segment.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -285,7 +285,7 @@ static spsh_status take_segments(giga_scan *g, giga_audio *audio, spsh_error *er
     return rc;
 }
 
-/* What the extras of all segments of a recording begin with. */
+/* Build the extras that all segments of a recording share. */
 static void common_extras(giga_scan *g, const spsh__json_value *values)
 {
     spsh__builder_clear(&g->common);
@@ -367,7 +367,7 @@ static spsh_status scan_json(giga_scan *g, const char *name, spsh_error *err)
 /** Files that are metadata; .json and tables. */
 typedef struct giga_files {
     spsh__path_list list; /* sorted */
-    bool first_only;      /* of a probe */
+    bool first_only;      /* set for a probe: stop at the first file */
 } giga_files;
 
 /* An object with the list of recordings, by its head. */

@@ -1,19 +1,19 @@
 /* layout_kaldi.c: Kaldi data directories.
  *
  *     [<name>/]wav.scp                  recording  file or command
- *     [<name>/]segments                 utterance  recording start end    (else: recordings)
+ *     [<name>/]segments                 utterance  recording start end    (optional)
  *     [<name>/]text, utt2spk, utt2lang, utt2uniq                          by utterance
  *     [<name>/]spk2gender                                                 by speaker
  *     [<name>/]reco2file_and_channel    recording  file channel
  *
- * A root is a data directory, or a folder with several (train/, dev/, test/). One file leads,
- * `segments` or else wav.scp; its rows are the utterances, and the others are joined to it
- * (kaldi_table.h).
+ * A root is a data directory, or a folder with several (train/, dev/, test/). The leading file is
+ * `segments`, or wav.scp if there is no `segments`. Its rows are the utterances, and the other
+ * files are joined to it (kaldi_table.h).
  *
- * A relative path means what it meant to the tools that wrote it: relative to the process's
- * directory, or else to the data directory or one of the folders above it, the nearest first, those
- * above the corpus included; the base that fitted the last recording is tried before the others.
- * Commands are never run.
+ * A relative path is tried relative to the working directory, as in the tools that wrote it. Then
+ * it is tried relative to the data directory and the folders above it, nearest first, including
+ * folders above the corpus. The base that matched the last recording is tried first. Commands are
+ * never run.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -52,7 +52,7 @@ static const char *const file_names[FILES] = {
     "utt2lang", "utt2uniq", "spk2gender", "reco2file_and_channel",
 };
 
-/** The recording of the last row: segments of one recording stand together. */
+/** The recording of the last row, cached because segments of one recording are adjacent. */
 typedef struct recording {
     spsh__builder id;
     bool known, found;
@@ -68,7 +68,7 @@ typedef struct kaldi_scan {
     size_t base_at[BASES_MAX]; /* in the view, or absolute */
     size_t base_count, last_base;
     spsh__builder folder;   /* the data directory's name */
-    spsh_bytes name, split; /* of the data directory */
+    spsh_bytes name, split; /* name and split of the data directory */
     spsh__kaldi_table tables[FILES];
     spsh__kaldi_source entry;
     recording recording;
@@ -100,7 +100,7 @@ static bool is_remote(spsh_bytes path)
     return i > 0 && path.size_bytes - i >= 3 && memcmp(path.data + i, "://", 3) == 0;
 }
 
-/* Look in one base; *ret_errno is that of the look. */
+/* Try one base. *ret_errno is the errno of the stat. */
 static bool look_in(kaldi_scan *k, const char *folder, spsh__view_info *ret_info, int *ret_errno)
 {
     recording *r = &k->recording;
@@ -138,8 +138,8 @@ static bool look_everywhere(kaldi_scan *k, spsh__view_info *ret_info, int *ret_e
     return false;
 }
 
-/* The file as it is stored: its path in the view, below the root if it lies there on the disk, else
- * as it was written. */
+/* Set the stored source name: the path in the view, relative to the root if the file is below the
+ * root on the disk, else the path in wav.scp. */
 static void name_source(kaldi_scan *k)
 {
     recording *r = &k->recording;
@@ -154,7 +154,8 @@ static void name_source(kaldi_scan *k)
     spsh__name_append(&r->source, path);
 }
 
-/* An entry that names no file is told by wav.scp, and quoted behind the reason. */
+/* Report an entry that names no usable file: the source is wav.scp, and the detail quotes the entry
+ * after the reason. */
 static void tell_entry(kaldi_scan *k, spsh_bytes written)
 {
     recording *r = &k->recording;
@@ -218,7 +219,8 @@ static spsh_status find_channel(kaldi_scan *k, spsh_bytes id, spsh_error *err)
     return SPSH_OK;
 }
 
-/* Make k->recording that of an id; entry: its row of wav.scp where that is the leading file. */
+/* Load the recording of an id into k->recording. entry: its row if wav.scp is the leading file,
+ * else NULL. */
 static spsh_status take_recording(kaldi_scan *k, spsh_bytes id, const spsh_bytes *entry,
                                   spsh_error *err)
 {
@@ -250,7 +252,7 @@ static spsh_status take_recording(kaldi_scan *k, spsh_bytes id, const spsh_bytes
     return rc;
 }
 
-/* A value of a table by utterance or speaker, copied; empty where there is none. */
+/* Copy a value from a table by utterance or speaker. Empty if the key is missing. */
 static spsh_status look_up(kaldi_scan *k, kaldi_file file, spsh_bytes key, spsh__builder *out,
                            spsh_error *err)
 {
@@ -296,7 +298,7 @@ typedef struct utterance {
 static spsh_status describe(kaldi_scan *k, const utterance *u, spsh_error *err)
 {
     spsh_status rc = look_up(k, UTT2SPK, u->id, &k->speaker, err);
-    /* Where nobody is known, Kaldi has every utterance be its own speaker. */
+    /* If speakers are unknown, Kaldi uses each utterance id as a speaker. */
     if (spsh__bytes_equal(spsh__builder_bytes(&k->speaker), u->id))
         spsh__builder_clear(&k->speaker);
     if (rc == SPSH_OK)
@@ -367,7 +369,7 @@ static spsh_bytes take_word(spsh_bytes *rest)
     return word;
 }
 
-/* "recording start end"; an end of -1 is that of the recording. */
+/* Parse "recording start end". An end of -1 means the end of the recording. */
 static const char *parse_segment(spsh_bytes rest, utterance *u, spsh_reject_reason *ret_reason)
 {
     u->has_segment = true;
@@ -389,7 +391,7 @@ static const char *parse_segment(spsh_bytes rest, utterance *u, spsh_reject_reas
     return u->end_ns > u->start_ns ? NULL : "the end is not behind the start";
 }
 
-/* An utterance that is left out: its text goes with it, and is no orphan. */
+/* Reject an utterance. Looks up its text, so that the text is not reported as an orphan. */
 static spsh_status reject_utterance(kaldi_scan *k, const spsh_reject *reject,
                                     const spsh__row_place *place, spsh_error *err)
 {

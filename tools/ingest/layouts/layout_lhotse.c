@@ -3,10 +3,10 @@
  *     <corpus>_recordings_<part>.jsonl[.gz]     <corpus>_supervisions_<part>.jsonl[.gz]
  *     <corpus>_cuts_<part>.jsonl[.gz]
  *
- * What a manifest holds is told by its first line. Cuts hold their recordings and supervisions, so
- * where there are cuts, other manifests beside them would say everything twice: they are reported.
- * Else supervisions lead, and are joined to the recordings of the same corpus and part; without
- * supervisions each recording is an utterance.
+ * The first line determines the kind of a manifest. Cuts contain their recordings and supervisions.
+ * If there are cuts, other manifests next to them are redundant and are only reported. Otherwise
+ * supervisions lead, and are joined to the recordings of the same corpus and part. Without
+ * supervisions, each recording is an utterance.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -43,9 +43,9 @@ typedef struct lhotse_scan {
     spsh__scan *scan;
     spsh__lhotse lhotse;
     manifest_list list;
-    const char *names[SPSH__LHOTSE_FILES_MAX]; /* of the recordings that are being joined */
+    const char *names[SPSH__LHOTSE_FILES_MAX]; /* manifests of the recordings in the current join */
     spsh__lhotse_recordings *recordings;
-    spsh__builder last_id; /* of the recording that audio belongs to */
+    spsh__builder last_id; /* id of the recording in `audio` */
     bool have_last;
     spsh__lhotse_audio audio;
     spsh__builder wanted_id;
@@ -112,7 +112,7 @@ static spsh_status list_names(const spsh__view *view, manifest_list *list, spsh_
     spsh__view_entry entry;
     spsh__view_folder *folder = spsh__view_folder_open(view, "");
     if (folder == NULL)
-        return errno == ENOMEM ? SPSH_NO_MEMORY(err) : SPSH_OK; /* whoever walks it reports it */
+        return errno == ENOMEM ? SPSH_NO_MEMORY(err) : SPSH_OK; /* the walk reports it */
     while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
         if (entry.type != SPSH__VIEW_FOLDER && !spsh__is_ignored_name(entry.name) &&
             (is_lines_name(entry.name) || is_whole_name(entry.name)))
@@ -124,7 +124,7 @@ static spsh_status list_names(const spsh__view *view, manifest_list *list, spsh_
     return rc;
 }
 
-/* What the first readable line says. */
+/* Detect the kind from the first readable line. */
 static spsh_status kind_of_lines(const spsh__text_input *input, spsh__lhotse_kind *ret_kind,
                                  spsh_error *err)
 {
@@ -230,7 +230,7 @@ static spsh_status scan_cut(lhotse_scan *s, const spsh__jsonl_line *line,
     return rc == SPSH_OK ? spsh__lhotse_cut_emit(&s->lhotse, &cut, &audio, place, err) : rc;
 }
 
-/* s->audio becomes that of the supervision's recording. */
+/* Load the audio of the supervision's recording into s->audio. */
 static spsh_status take_recording(lhotse_scan *s, const spsh__json_value *written, spsh_error *err)
 {
     spsh__json_value values[SPSH__LHOTSE_NAMES_MAX];
@@ -357,8 +357,8 @@ static bool has_own_recordings(const manifest_list *list, const manifest *superv
     return false;
 }
 
-/* Of a manifest that was given, its partners are kept: what has its parts, and for supervisions
- * without such recordings, all. */
+/* Keep a named manifest and its partners, the manifests with the same prefix and partition. If a
+ * supervisions manifest has no such recordings, keep all recordings manifests. */
 static void keep_partners(manifest_list *list, const char *given)
 {
     const manifest *own = NULL;
@@ -416,7 +416,7 @@ static bool is_partner(manifest *m, const char *given)
     return same_parts(&own, m);
 }
 
-/* Fill in the kinds, and tell of what may be a manifest and cannot be read. */
+/* Detect the kind of each manifest, and report unreadable files that may be manifests. */
 static spsh_status look_at_all(lhotse_scan *s, spsh_error *err)
 {
     const char *given = spsh__view_file(s->scan->options->view);
@@ -459,7 +459,8 @@ static spsh_status scan_kind(lhotse_scan *s, spsh__lhotse_kind kind, spsh_error 
     return rc;
 }
 
-/* Recordings that are not joined yet; partner: only those of its parts. */
+/* Open the recordings manifests that are not joined yet. partner: only manifests with its parts;
+ * NULL: all. */
 static spsh_status begin_join(lhotse_scan *s, const manifest *partner, spsh_error *err)
 {
     size_t count = 0;
@@ -486,8 +487,8 @@ static spsh_status end_join(lhotse_scan *s, spsh_status rc, spsh_error *err)
     return rc;
 }
 
-/* Each manifest of supervisions with the recordings of its parts; those that have none, with the
- * recordings that are left. */
+/* Scan each supervisions manifest with the recordings of the same parts. Then scan the supervisions
+ * without such recordings, joined to the remaining recordings. */
 static spsh_status scan_supervisions(lhotse_scan *s, spsh_error *err)
 {
     bool left = false;

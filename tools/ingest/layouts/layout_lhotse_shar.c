@@ -4,11 +4,11 @@
  *     recording.000000.tar     cut-1.flac, cut-1.json, cut-2.nodata, cut-2.nometa, ...
  *     features.000000.tar, <other>.000000.jsonl.gz    not read
  *
- * also without the numbers. The pair of members at a place of the archive belongs to the cut at
- * that place of the manifest; the cut's id is checked against the members' name. Where one of the
- * two ends early, that is reported. Both are streamed side by side; nothing is held but one cut.
+ * The numbers may be missing. The n-th pair of members in the archive belongs to the n-th cut of
+ * the manifest. The name of the members must equal the cut's id. If either file ends early, that is
+ * reported. Both files are read in parallel, and only one cut is held in memory.
  *
- * The audio of a member is that of its cut alone: times in the cut are times in the member.
+ * A member holds only the audio of its cut, so times in the cut are times in the member.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -37,28 +37,29 @@ typedef struct shar_scan {
     spsh__lhotse lhotse;
     shar_field fields[FIELDS_MAX]; /* that are not read */
     size_t field_count;
-    spsh__path_list suffixes; /* of the shards: ".000000", "" without a number; sorted */
+    spsh__path_list suffixes; /* suffixes of the shards, sorted: ".000000", or "" without a
+                                 number */
     spsh__builder folder_name;
     /* The shard that is being read. */
     spsh__jsonl_reader *cuts;
     spsh__builder cuts_name, archive_name;
-    spsh__builder data_name, data_path; /* of a member that waits for the one behind it */
+    spsh__builder data_name, data_path; /* data member that waits for the next member, its .json */
     spsh__piece data;
     bool have_data;
     bool cuts_ended;
-    uint64_t pairs_left; /* behind the last cut */
+    uint64_t pairs_left; /* pairs after the last cut */
     spsh__builder source;
 } shar_scan;
 
 /** "recording.000017.tar" */
 typedef struct shar_name {
     size_t field_bytes;
-    const char *suffix; /* behind the field */
+    const char *suffix; /* starts after the field */
     size_t suffix_bytes;
     bool is_archive; /* else lines */
 } shar_name;
 
-/* False for what is no shard of a field. */
+/* Parse the file name of a shard. Returns false for other names. */
 static bool parse_name(const char *name, shar_name *ret_name)
 {
     static const char *const endings[] = {".tar", ".jsonl", ".jsonl.gz"};
@@ -89,7 +90,8 @@ static void cuts_path(spsh__builder *out, const char *suffix, const char *ending
     spsh__builder_append_text(out, ending);
 }
 
-/* out becomes the manifest of the cuts with that suffix; false when there is none. */
+/* Find the cuts manifest with that suffix and write its path to out. Returns false if it does not
+ * exist. */
 static bool find_cuts(const spsh__view *view, const char *suffix, spsh__builder *out)
 {
     static const char *const endings[] = {".jsonl.gz", ".jsonl"};
@@ -107,7 +109,7 @@ static bool find_cuts(const spsh__view *view, const char *suffix, spsh__builder 
     return false;
 }
 
-/* Whether a file's name is that of a shard's cuts. */
+/* Whether a file name is the cuts manifest of a shard. */
 static bool is_cuts_name(const char *name, shar_name *n)
 {
     return parse_name(name, n) && !n->is_archive && is_field(name, n, "cuts");
@@ -392,7 +394,7 @@ static spsh_status take_member(void *user, const spsh__view_member *member, spsh
     return s->data.path == NULL || s->data_name.failed ? SPSH_NO_MEMORY(err) : rc;
 }
 
-/* What is left of the longer one. */
+/* Report the rest of the longer file. */
 static spsh_status end_shard(shar_scan *s, spsh_error *err)
 {
     char detail[128];

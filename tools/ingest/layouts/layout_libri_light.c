@@ -3,9 +3,9 @@
  *     [[librilight/]<subset>/]<speaker>/<book folder>/<chapter>.flac
  *     [[librilight/]<subset>/]<speaker>/<book folder>/<chapter>.json    speaker, book_meta, snr ...
  *
- * Subsets are small, medium, large and duplicate. Which of them a chapter is in is told by the
- * folder above the speaker's, be it the root itself or above it, so that an id does not depend on
- * the root that was given.
+ * The subsets are small, medium, large, and duplicate. The name of the folder above the speaker's
+ * folder determines the subset, even if that folder is the root or above the root. So an id does
+ * not depend on the root that the user chose.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ typedef struct light_scan {
     spsh__builder place, json, speaker, domain, id, source, path, extras, strings;
 } light_scan;
 
-/** Where a chapter lies. */
+/** Location of a chapter. */
 typedef struct chapter_place {
     spsh_bytes subset, speaker, book;
 } chapter_place;
@@ -82,7 +82,8 @@ static void text_member(light_scan *l, const char *key, const spsh__json_value *
         spsh__json_member(&l->extras, 0, spsh__bytes_of(key), text);
 }
 
-/* What the chapter's JSON says; nothing depends on it, so one that is broken only says nothing. */
+/* Read the chapter's JSON into the extras. A broken JSON only means that these extras are missing.
+ */
 static spsh_status read_json(light_scan *l, const spsh__folder *folder, spsh_bytes stem,
                              spsh_error *err)
 {
@@ -222,7 +223,7 @@ static spsh_status librilight_scan(spsh__scan *scan, spsh_error *err)
     return rc;
 }
 
-/* Whether a JSON file stands beside a chapter of its name and speaks of a book. */
+/* Whether a JSON file has the name of a chapter next to it and describes a book. */
 static bool is_chapter_json(const spsh__view *folder, const char *name)
 {
     char chapter[NAME_MAX + 1];

@@ -1,6 +1,6 @@
 /* layout_librispeech.c: LibriSpeech, mini LibriSpeech, and what users cut out of them.
  *
- *     [LibriSpeech/]<subset>/<reader>/<chapter>/<reader>-<chapter>.trans.txt     "id TEXT" a line
+ *     [LibriSpeech/]<subset>/<reader>/<chapter>/<reader>-<chapter>.trans.txt     lines "id TEXT"
  *     [LibriSpeech/]<subset>/<reader>/<chapter>/<reader>-<chapter>-<index>.flac  or .wav
  *     [LibriSpeech/]SPEAKERS.TXT
  *
@@ -508,7 +508,8 @@ typedef struct libri_probe {
     unsigned folders;
 } libri_probe;
 
-/* <reader>-<chapter>.trans.txt is the mark of the family; SPEAKERS.TXT alone brings no text. */
+/* Look for <reader>-<chapter>.trans.txt, which is specific to the family. SPEAKERS.TXT is not
+ * enough, because it has no transcripts. */
 static spsh_status probe_folder(void *user, const spsh__folder *folder, spsh_error *err)
 {
     libri_probe *p = user;

@@ -1,13 +1,13 @@
-/* layout_ljspeech.c: a table of pipes without a header, and the audio it names, as LJ Speech and
- * the file lists of text-to-speech recipes have it.
+/* layout_ljspeech.c: a table with pipes and without a header, and the audio that it names, as in LJ
+ * Speech and in the file lists of text-to-speech recipes.
  *
- *     metadata.csv      LJ001-0001|in 1455|in fourteen fifty-five      the text as printed, as
- * spoken wavs/LJ001-0001.wav train.txt         wavs/a.wav|hello                               also
- * path|speaker's number|text
+ *     metadata.csv          LJ001-0001|in 1455|in fourteen fifty-five   text as printed, as spoken
+ *     wavs/LJ001-0001.wav
+ *     train.txt             wavs/a.wav|hello                            or path|speaker number|text
  *
- * In a folder the table is metadata.csv or metadata.txt; any other name has to be given itself. The
- * ending is no evidence (it says commas), the rows are: two or three fields each, and audio for one
- * of the first.
+ * In a folder, the table is metadata.csv or metadata.txt. Any other table must be named by the
+ * user. The extension proves nothing, because .csv suggests commas. The evidence is in the rows:
+ * two or three fields each, and existing audio for one of the first rows.
  */
 #include "ingest/metadata/table_scan.h"
 #include "layouts.h"
@@ -40,7 +40,7 @@ static spsh_status ljspeech_probe(const spsh__view *view, spsh_layout_probe *ret
                                   spsh_error *err)
 {
     const char *name = NULL;
-    /* A file that cannot be read is no evidence; the layout that reads it says so. */
+    /* An unreadable file does not match. The layout that reads it reports the error. */
     spsh_status rc = find_table(view, &name, ret_probe, err);
     return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK;
 }

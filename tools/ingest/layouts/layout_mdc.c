@@ -1,12 +1,12 @@
 /* layout_mdc.c: datasets of the Mozilla Data Collective with the schema.yaml that describes them.
  *
  *     schema.yaml                             see mdc_schema.h
- *     [<folder>/]<index_file>                 a row a clip, columns as the schema says
+ *     [<folder>/]<index_file>                 one row per clip, columns according to the schema
  *     <section_root>/<section>/<index_file>   the same, one in each section
  *
- * Paths of audio, and of files with the text, are tried in each of the schema's folders in turn.
- * Schemas of other kinds are left to the layouts that know these corpora without one: tables of
- * splits are Common Voice, texts beside the audio a folder.
+ * Paths of audio and of transcript files are tried in each of the schema's folders in turn. Other
+ * kinds of schemas are left to the layouts that recognize these corpora without a schema: tables of
+ * splits to Common Voice, and texts next to the audio to the folder layout.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 #include "speechshard/inside.h"
 
 #define HEADER_MAX      ((size_t)256)
-#define SPONTANEOUS     "ss-corpus-" /* Common Voice, which has a layout of its own */
+#define SPONTANEOUS     "ss-corpus-" /* Common Voice, which has a separate layout */
 #define VALUE_OF_ITSELF "value"
 
 typedef enum mdc_role {
@@ -49,10 +49,10 @@ static const char *const role_names[ROLES][4] = {
 typedef struct mdc_scan {
     spsh__scan *scan;
     const spsh__mdc_schema *schema;
-    const char *section;                    /* being read; NULL: the schema has none */
+    const char *section;                    /* current section; NULL: no sections */
     size_t role_of[ROLES];                  /* number of the schema's column */
     size_t field_of[SPSH__MDC_COLUMNS_MAX]; /* where the row has the schema's column */
-    size_t name_at[HEADER_MAX];             /* of the table's own names, in `names` */
+    size_t name_at[HEADER_MAX];             /* offsets of the table's own column names in `names` */
     bool is_mapped[HEADER_MAX];             /* the schema names it */
     size_t header_count;
     spsh__builder root; /* what paths are relative to, in the view */
@@ -104,7 +104,7 @@ static size_t number_of(const char *text)
     return is_number ? (size_t)number : SPSH__COLUMN_NONE;
 }
 
-/* row: the header; NULL when the table has none. */
+/* Map the columns. row: the header, or NULL if the table has no header. */
 static spsh_status take_header(mdc_scan *m, const spsh__row *row, spsh_error *err)
 {
     const spsh__mdc_schema *s = m->schema;
@@ -171,7 +171,7 @@ static void fill_in(const mdc_scan *m, const char *pattern, const spsh__row *row
     }
 }
 
-/* path becomes root/folder/value, with what is empty left out. */
+/* Write root/folder/value to path. Omits empty parts. */
 static const char *join_path(mdc_scan *m, const spsh__row *row, const char *folder,
                              const char *extension, spsh__builder *path)
 {
@@ -388,7 +388,7 @@ static spsh_status find_dialect(const spsh__mdc_schema *s, const spsh__text_inpu
                          "%s: " SPSH__MDC_SCHEMA_FILE
                          " has no format (csv, tsv or pipe) or separator of one byte for it",
                          s->index_file);
-    /* Commas stand in texts, and are quoted there. */
+    /* Texts with commas are quoted. */
     spsh_status rc = *separator == ','
                          ? SPSH_OK
                          : spsh__quoting_decide(input, (uint8_t)*separator, &quoting, &line, err);
@@ -462,8 +462,8 @@ static spsh_status look_for(const spsh__view *folder, const char *const parts[3]
     return rc;
 }
 
-/* Where the index lies: in the schema's folder, or in the first folder there that has it, as an
- * archive was unpacked: then below is that folder's name. */
+/* Find the index in the schema's folder, or in the first subfolder that has it, because an archive
+ * may have been unpacked there. below: the name of that subfolder. */
 static spsh_status find_index(const spsh__view *folder, const spsh__mdc_schema *s,
                               spsh__builder *below, bool *ret_found, spsh_error *err)
 {

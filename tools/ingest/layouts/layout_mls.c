@@ -7,13 +7,12 @@
  *     mls_<language>[_opus]/<split>/audio/<speaker>_<book>_<index>.flac    in many small archives
  *     mls_<language>[_opus]/train/limited_supervision/{9hr,1hr/0 ... 1hr/5}/handles.txt
  *
- * The files are joined by id through one index of hashes, so they may be in any order: first every
- * audio folder is read once and each file that lies where its id says is entered; then
- * segments.txt, of which only the offset of the row is kept, and the handles; then transcripts.txt
- * streams by, and each row is one look into the index. Segment rows are read again through a
- * window, which costs nothing where both files have the same order. Audio that no row asked for has
- * left no name in the index, so only if there is any are the folders read a second time, to report
- * it.
+ * One hash index joins the files by id, so they may be in any order. First, every audio folder is
+ * listed once, and each file at the path that its id requires is entered. Next come segments.txt,
+ * of which only the row offsets are kept, and the handles. Then transcripts.txt is read, with one
+ * lookup per row. Segment rows are read again through a window, which is cheap if both files have
+ * the same order. The index does not keep names. So if some audio has no row, the folders are
+ * listed a second time to report it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -44,7 +43,7 @@
 #define FLAT_SHIFT        ((size_t)4) /* the same bits for files in audio/ itself */
 #define STATE_AUDIO       UINT32_C(0xff)
 #define STATE_KNOWN       (UINT32_C(1) << 8)
-#define STATE_ROW         (UINT32_C(1) << 9) /* of transcripts.txt */
+#define STATE_ROW         (UINT32_C(1) << 9) /* has a row in transcripts.txt */
 #define STATE_SEGMENT     (UINT32_C(1) << 10)
 #define STATE_9HR         (UINT32_C(1) << 11)
 #define STATE_FOLD(n_)    (UINT32_C(1) << (12 + (n_)))
@@ -65,14 +64,14 @@ typedef struct mls_scan {
     spsh__librispeech_readers speakers;
     bool has_metainfo;
     spsh__name_index strangers; /* speakers that were reported, of one tree */
-    spsh__name_index index;     /* of one split */
+    spsh__name_index index;     /* ids of one split */
     audio_pass pass;
-    bool misplaced; /* audio that does not lie where its name says */
+    bool misplaced; /* some audio is not at the path that its name requires */
     spsh__text_file segments;
     uint8_t *window;
     uint64_t window_at;
     size_t window_bytes;
-    uint64_t expected_ns; /* length of the row's audio by segments.txt; 0: not told */
+    uint64_t expected_ns; /* length of the row's audio according to segments.txt; 0: unknown */
     spsh__builder name, file, source, id, speaker, domain, extras;
 } mls_scan;
 
@@ -132,7 +131,7 @@ static spsh_bytes language_code(spsh_bytes language)
     return (spsh_bytes){0};
 }
 
-/* file becomes tree/split/name, with what is empty left out. */
+/* Write tree/split/name to m->file. Omits empty parts. */
 static void set_file(mls_scan *m, const char *split, const char *name)
 {
     spsh__builder_clear(&m->file);
@@ -687,7 +686,7 @@ static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_
     return SPSH_OK;
 }
 
-/* The names of all trees, each with a NUL behind it: what language and form they are. */
+/* Collect the NUL-terminated names of all trees, which contain the language and the format. */
 static bool name_trees(const spsh__view *view, const spsh__path_list *trees, spsh__builder *names,
                        spsh_bytes *ret_names)
 {

@@ -1,8 +1,8 @@
-/* layout_nemo.c: NeMo manifests whose audio lies in files.
+/* layout_nemo.c: NeMo manifests whose audio is stored in files.
  *
  *     {"audio_filepath": "wav/a.wav", "duration": 4.1, "text": "...", "offset": 12.5, ...}
  *
- * Manifests of archives, whose lines carry a shard_id, are another layout.
+ * Manifests of archives, whose lines have a shard_id, are another layout (layout_nemo_tarred.c).
  */
 #include "layout_nemo.h"
 #include "layouts.h"

@@ -1,4 +1,4 @@
-/* layout_nemo.h: what NeMo's manifests of files and those of archives have in common. */
+/* layout_nemo.h: definitions shared by NeMo's manifests of files and of archives. */
 #ifndef SPSH_INGEST_LAYOUT_NEMO_H
 #define SPSH_INGEST_LAYOUT_NEMO_H
 

@@ -1,16 +1,19 @@
-/* layout_nemo_tarred.c: NeMo's manifests of archives.
+/* layout_nemo_tarred.c: NeMo manifests whose audio is stored in archives.
  *
- *     [bucket1/]tarred_audio_manifest.json       {"audio_filepath": "a_wav.wav", "shard_id": 0,
- * ...} [bucket1/]sharded_manifests/manifest_0.json              the same lines, by archive
- *     [bucket1/]audio_0.tar                                    a_wav.wav
+ *     [bucket1/]tarred_audio_manifest.json           lines for all archives
+ *     [bucket1/]sharded_manifests/manifest_0.json    the same lines, only for archive 0
+ *     [bucket1/]audio_0.tar                          archive 0 with a member a_wav.wav
  *
- * A line's member is in the archive that has its number. It is called as the line says, but for two
- * things that producers do: audio is converted and the manifest keeps the old extension; and of
- * several lines that cut pieces out of one file ("a.wav", "a-sub1.wav", "a-sub2.wav") the first
- * names the member, which stands in the archive once.
+ *     {"audio_filepath": "a_wav.wav", "shard_id": 0, ...}
  *
- * The manifest of all archives is read if there is one, else those of single archives. What the
- * producer left out, because archives have equal numbers of members, is in none of them.
+ * A line's member is in the archive with the number shard_id. Its name is the name in the line,
+ * with two exceptions. First, producers convert audio, and the manifest keeps the old extension.
+ * Second, if several lines cut pieces out of one file ("a.wav", "a-sub1.wav", "a-sub2.wav"), the
+ * file is in the archive once, under the name of the first line.
+ *
+ * The manifest of all archives is read if it exists, otherwise the manifests of single archives.
+ * Producers drop utterances so that all archives have the same count of members. These utterances
+ * are in no archive.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -24,7 +27,7 @@
 #include "speechshard/inside.h"
 
 #define PATHS_MAX     ((size_t)1 << 16)
-#define LOOKS_MAX     ((size_t)64) /* of files beside archives: a folder may hold millions */
+#define LOOKS_MAX     ((size_t)64) /* files next to archives to check; a folder may hold millions */
 #define NUMBER_DIGITS ((size_t)18)
 
 /** One folder with manifests and archives. */
@@ -34,13 +37,13 @@ typedef struct unit_scan {
     const spsh__path_list *buckets;
     spsh__json_format format;
     spsh__member_index *members;
-    uint64_t manifest_number; /* of the archive, by the manifest's name; UINT64_MAX: none */
+    uint64_t manifest_number; /* archive number in the manifest's name; UINT64_MAX: none */
     spsh__builder source;
 } unit_scan;
 
 /* ---- names ---- */
 
-/* The digits behind the last '_' that has some: "audio_12.tar", "manifest_0.json". */
+/* The number after the last '_' that digits follow: "audio_12.tar", "manifest_0.json". */
 static uint64_t number_of(const char *path)
 {
     const char *base = spsh__base_name(path);
@@ -136,7 +139,7 @@ static spsh_status keep_manifests(const spsh__view *view, bool has_shards, size_
         bool fits = false;
         if (rc == SPSH_OK && i < looks_max)
             rc = spsh__json_manifest_fits(view, list->paths[i], &format, &fits, err);
-        rc = rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK; /* what cannot be read is none */
+        rc = rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK; /* an unreadable file is not a manifest */
         if (fits)
             list->paths[kept++] = list->paths[i];
         else
@@ -205,7 +208,7 @@ static bool is_of_unit(const unit_scan *u, const char *archive)
     return true;
 }
 
-/* A member as it stands in the corpus. */
+/* Source of a member: the archive's path and the member's name. */
 static spsh_bytes source_of(unit_scan *u, const char *archive, spsh_bytes name)
 {
     spsh__builder_clear(&u->source);
@@ -253,7 +256,7 @@ static spsh_status index_archives(unit_scan *u, spsh_error *err)
 
 /* ---- lines ---- */
 
-/* The name without the "-sub<N>" before its extension; the same name when it has none. */
+/* Strip "-sub<N>" before the extension. Returns a name without it unchanged. */
 static spsh_bytes without_sub(spsh_bytes name)
 {
     size_t end = spsh__audio_stem(name);
@@ -316,7 +319,7 @@ static spsh_status scan_manifests(unit_scan *u, const spsh__path_list *manifests
         u->manifest_number = number_of(manifests->paths[i]);
         rc = spsh__json_manifest_read(u->scan, &u->format, manifests->paths[i], &members, err);
     }
-    /* Of splits that were not asked for, members were not looked for. */
+    /* With --split, members of other splits were never looked up, so they are not orphans. */
     if (rc == SPSH_OK && u->scan->options->split_filter == NULL)
         rc = spsh__member_index_rest(u->members, &orphans, err);
     return rc;

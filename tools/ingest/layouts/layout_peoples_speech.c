@@ -1,16 +1,16 @@
 /* layout_peoples_speech.c: The People's Speech, in files or in its archives.
  *
  *     train/clean.json          {"identifier": ..., "training_data": {"duration_ms": [...],
- *                                "label": [...], "name": [...]}}           one document a line
- *     train/clean/<name>.flac   also beside the manifest
+ *                                "label": [...], "name": [...]}}           one document per line
+ *     train/clean/<name>.flac   also next to the manifest
  *     validation/validation.json, test/test.json; earlier releases: clean.json in the root
  *     dataset_manifest*.json    the same with "output_paths" below training_set/
- *     part-00000-<uuid>.json    the same; the name may end in a query, as may that of its archive
+ *     part-00000-<uuid>.json    the same; the name may end in a query, like its archive's name
  *
- * The lists of a document are joined by their names: their order differs by release. Manifests
- * stand in the root or in the folders of its first level; of a folder only the names are read, and
- * a folder called like a manifest holds its clips and is not listed. Audio is looked for where the
- * last clip was, so a clip costs one stat.
+ * The lists of a document are found by their names, because their order differs by release.
+ * Manifests are in the root or in its subfolders. The search reads only the names in a folder, and
+ * does not list a folder with a manifest's name, which holds the clips. Audio is looked up first at
+ * the last clip's location, so a clip costs one stat.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -41,7 +41,7 @@ static const char *const picked[PICKED] = {"training_data.label", "training_data
 
 typedef struct subset {
     const char *name;
-    const char *split, *licence; /* licence NULL: not told */
+    const char *split, *licence; /* licence NULL: unknown */
 } subset;
 
 /* Longer names first: they are looked for within a manifest's name. */
@@ -72,7 +72,8 @@ static spsh_status list_add(spsh__path_list *list, const char *folder, const cha
     return spsh__path_list_add(list, folder, name) ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
-/* Bytes of a manifest's name before ".json", whatever stands behind it; 0 when it is none. */
+/* Length of a manifest's name before ".json" or ".jsonl" and an optional query. 0 if it is not a
+ * manifest. */
 static size_t manifest_stem(const char *name)
 {
     const char *found = strstr(name, ".json");
@@ -191,7 +192,7 @@ static spsh_status ps_probe(const spsh__view *view, spsh_layout_probe *ret_probe
     return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK;
 }
 
-/* By the manifest's name, else by the folders that it stands in, from the innermost. */
+/* Find the subset in the manifest's name, or in the names of its folders from the innermost. */
 static const subset *find_subset(const char *manifest)
 {
     const char *end = manifest + strlen(manifest);
@@ -208,7 +209,8 @@ static const subset *find_subset(const char *manifest)
     return NULL;
 }
 
-/* The same; where nothing below the root says it, the root may be called like a subset. */
+/* Set the subset of the manifest. If no name below the root contains it, the root's name may be the
+ * subset. */
 static spsh_status set_subset(ps_scan *p, spsh_error *err)
 {
     const subset *found = find_subset(p->manifest);
@@ -239,7 +241,8 @@ static bool is_microset(const spsh__path_list *manifests, const char *name)
     return false;
 }
 
-/* Where the clips of a manifest may lie: in a folder of its name, beside it, in one of the root. */
+/* Set the folders where the clips of a manifest may be: a folder with its name, the manifest's
+ * folder, or a folder in the root. */
 static bool set_places(ps_scan *p)
 {
     const size_t stem = manifest_stem(p->manifest);
@@ -260,7 +263,8 @@ static bool set_places(ps_scan *p)
            !p->places[3].failed;
 }
 
-/* The written path as a file name, as it stands, or from training_set/ on. Empty: has no such form.
+/* Form a path for lookup: the file name, the path unchanged, or the path from training_set/. Empty
+ * if the path does not have that form.
  */
 static spsh_bytes form_of(spsh_bytes written, unsigned form)
 {

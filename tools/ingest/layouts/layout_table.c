@@ -62,7 +62,7 @@ static spsh_status find_candidates(const spsh__view *view, candidates *c, spsh_e
     return rc;
 }
 
-/* Keep the candidates that are tables of audio. *probe is that of the first. */
+/* Keep the candidates that are tables of audio. *probe becomes the probe of the first. */
 static spsh_status keep_tables(const spsh__view *view, candidates *c, spsh_layout_probe *probe,
                                spsh_error *err)
 {
@@ -91,7 +91,7 @@ static spsh_status keep_tables(const spsh__view *view, candidates *c, spsh_layou
     return rc;
 }
 
-/* One split for each table, none of them twice (train.csv beside train.tsv). */
+/* Whether each table is a different split. False for train.csv and train.tsv. */
 static bool are_splits(const candidates *c)
 {
     for (size_t i = 0; i < c->names.count; i++) {
@@ -142,7 +142,7 @@ static spsh_status table_probe(const spsh__view *view, spsh_layout_probe *ret_pr
     return rc;
 }
 
-/* Tables that are splits are scanned one after another, each as a scan of its own. */
+/* Scan the tables of splits one after another, each as a separate scan. */
 static spsh_status table_scan_root(spsh__scan *scan, spsh_error *err)
 {
     const spsh__table_quoting quoting = (spsh__table_quoting)scan->options->variant;

@@ -1,7 +1,7 @@
 /* layout_voxpopuli.c: the transcribed part of VoxPopuli.
  *
- *     [transcribed_data/]<language>/asr_{train,dev,test}.tsv   id TAB raw_text TAB normalized_text
- * ... [transcribed_data/]<language>/<year>/<id>.ogg            the year is where the id begins
+ *     [transcribed_data/]<language>/asr_{train,dev,test}.tsv   id, raw_text, normalized_text, ...
+ *     [transcribed_data/]<language>/<year>/<id>.ogg            an id begins with its year
  *
  *     [transcribed_data/]<language>/asr_<language>.tsv.gz      id_ | session_id | normed_text | ...
  *     [transcribed_data/]<language>/<year>/<session_id>-<id_>.ogg
@@ -9,11 +9,10 @@
  *     data/<language>/asr_{train,dev,test}.tsv                 as mirrored on the Hugging Face hub
  *     data/<language>/<split>/<split>_part_<n>/<id>.wav
  *
- * The annotation is what the tables are made from; it is read where they are not.
- *
- * The tables are not quoted, the annotation is. The text is the normalized one, the other is an
- * extra: half of the raw texts of some languages are missing. Rows whose split is "invalid" are
- * packed when --split asks.
+ * The .tsv.gz file is the annotation from which the tables are made. It is read if there are no
+ * tables. The tables are not quoted, but the annotation is. The normalized text is the transcript,
+ * and the raw text becomes an extra, because half of the raw texts of some languages are missing.
+ * Rows with the split "invalid" are packed only if --split names it.
  */
 #include <string.h>
 
@@ -79,7 +78,7 @@ static spsh_status has_tables(const spsh__view *folder, bool *ret_has, spsh_erro
     return rc;
 }
 
-/* out becomes the name of the folder's annotation, the first of several; empty when it has none. */
+/* Write the name of the folder's first annotation to out. Empty if the folder has no annotation. */
 static spsh_status find_annotation(const spsh__view *folder, spsh__builder *out, spsh_error *err)
 {
     static const char *const columns[] = {"id_", "session_id", "normed_text", "split", NULL};

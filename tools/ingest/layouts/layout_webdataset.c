@@ -1,10 +1,10 @@
-/* layout_webdataset.c: archives whose members group by key to samples: audio with a text, a .json
- * or both. Also the stream that `pack -` reads (docs/STREAM.md).
+/* layout_webdataset.c: archives whose members form samples by key: audio with a text, a .json, or
+ * both. Also the stream that `pack -` reads (docs/STREAM.md).
  *
- * Audio with texts beside it may as well be a packed folder, which is another layout: it is
- * WebDataset when the archives are numbered. A .json beside audio says so by itself. Folders are
- * packed in any order of their files, WebDataset keeps samples together: so at least half of the
- * first samples must be whole.
+ * Audio with text files may also be a packed folder, which is another layout. It is WebDataset only
+ * if the archives are numbered. A .json for the audio is sufficient evidence without numbers.
+ * Archives of folders have any file order, but WebDataset keeps samples together. So at least half
+ * of the first samples with audio must be complete.
  */
 #include "common/file_names.h"
 #include "ingest/metadata/sample_scan.h"

@@ -1,13 +1,12 @@
-/* layout_wenet_shards.c: wenet's shards: tars with KEY.txt and KEY.wav, and lists of them, a path a
- * line.
+/* layout_wenet_shards.c: wenet's shards: tars with KEY.txt and KEY.wav, and lists of their paths.
  *
  *     data.list                          shards/shards_000000000.tar
  *         data/train/shards/shards_000000000.tar       BAC009S0002W0122.txt
  *         data/train/shards/shards_000000001.tar       BAC009S0002W0122.wav
  *
- * A list says which shards count. Its paths are relative to a folder that nobody remembers, so a
- * shard is the archive below the corpus whose path ends like the line: the longest end that is one
- * decides. Without a list all archives count.
+ * A list selects shards, one path per line. The base folder of its paths is unknown. So a line
+ * selects the archive below the corpus whose path is the longest suffix of the line. Without a
+ * list, all archives are used.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -79,7 +78,7 @@ static spsh_bytes trim(spsh_bytes line)
 
 typedef spsh_status (*line_fn)(void *user, const spsh__row *row, spsh_error *err);
 
-/* The lines of a list, until there is none or line_fn has enough (SPSH_E_END). */
+/* Read the lines of a list until its end, or until line_fn returns SPSH_E_END. */
 static spsh_status read_lines(const spsh__view *view, const char *list, size_t window_bytes,
                               line_fn take_fn, void *user, spsh_error *err)
 {
@@ -123,10 +122,10 @@ static spsh_status file_is_list(const spsh__view *view, const char *name, bool *
     list_probe probe = {0};
     spsh_status rc = read_lines(view, name, PROBE_WINDOW, probe_line, &probe, err);
     *ret_is_list = rc == SPSH_OK && probe.is_list;
-    return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK; /* a list that cannot be read is none */
+    return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK; /* an unreadable file is not a list */
 }
 
-/* Keep a path if it is that of a list. */
+/* Keep a path if the file is a list. */
 static spsh_status add_list(const spsh__view *view, list_set *lists, const char *path,
                             spsh_error *err)
 {

@@ -122,7 +122,7 @@ spsh_status spsh__layout_refuse(const spsh__view *view, const spsh__layout_match
                      match->layouts[1]->name, match->probes[1].evidence);
 }
 
-/** What lies in the first folders below a root, for the message that nothing was recognised. */
+/** Files in the first folders below a root, for the message that no layout matches. */
 typedef struct survey {
     struct {
         char extension[EXTENSION_BYTES];

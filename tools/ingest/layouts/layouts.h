@@ -1,4 +1,4 @@
-/* layouts.h: the layouts behind the table in layouts.c, and what their probes share. */
+/* layouts.h: the layouts in the table of layouts.c, and functions that their probes share. */
 #ifndef SPSH_INGEST_LAYOUTS_H
 #define SPSH_INGEST_LAYOUTS_H
 
@@ -31,29 +31,29 @@ extern const spsh_layout spsh__layout_table_raw;
 extern const spsh_layout spsh__layout_table_rfc;
 extern const spsh_layout spsh__layout_folder;
 
-/** All layouts in order of probing, ended by NULL. The best tier that matches wins. */
+/** All layouts in probing order, NULL-terminated. The best tier that matches wins. */
 extern const spsh_layout *const spsh__layouts[];
 
-/** The layout of that name, or NULL. */
+/** Return the layout with that name, or NULL. */
 const spsh_layout *spsh__layout_find(const char *name);
 
-/** Scan a view as a layout. options: variant is set here. */
+/** Scan a view with a layout. Sets the variant in a copy of options. */
 SPSH_NODISCARD spsh_status spsh__layout_scan(const spsh_layout *layout,
                                              const spsh_ingest_options *options,
                                              const spsh_ingest_sink *sink, spsh_error *err);
 
 /**
- * Probe a view with every layout; the best tier wins.
+ * Probe a view with every layout. The best tier wins.
  *
- * @return SPSH_OK; SPSH_E_NOT_FOUND when nothing matches, with what was seen and what to try;
- * SPSH_E_INVALID_ARG when two of one tier do, with both.
+ * @return SPSH_OK; SPSH_E_NOT_FOUND if nothing matches, with a message about the files found and
+ * what to try; SPSH_E_INVALID_ARG if two layouts of one tier match, with a message that names both.
  */
 spsh_status spsh__layout_detect(const spsh__view *view, const spsh_layout **ret_layout,
                                 spsh_layout_probe *ret_probe, spsh_error *err);
 
 #define SPSH__LAYOUT_MATCHES_MAX ((size_t)4)
 
-/** The layouts of the best tier that fit a root; more than the array holds are not kept. */
+/** The matching layouts of the best tier. Matches that exceed the array are dropped. */
 typedef struct spsh__layout_match {
     const spsh_layout *layouts[SPSH__LAYOUT_MATCHES_MAX];
     spsh_layout_probe probes[SPSH__LAYOUT_MATCHES_MAX];
@@ -65,7 +65,8 @@ SPSH_NODISCARD spsh_status spsh__layout_match_view(const spsh__view *view,
                                                    spsh_layout_tier tier_max,
                                                    spsh__layout_match *ret_match, spsh_error *err);
 
-/* SPSH_E_INVALID_ARG with the first two layouts of a match, and how to choose. */
+/* Return SPSH_E_INVALID_ARG. The message names the first two layouts of a match and how to choose
+ * one. */
 SPSH_NODISCARD spsh_status spsh__layout_refuse(const spsh__view *view,
                                                const spsh__layout_match *match, spsh_error *err);
 
