@@ -3,8 +3,9 @@
  *     data    [ passed | keep ... element so far ... at | not scanned yet ... size )
  *
  * A new window is appended after the kept bytes. If no element is being kept, all bytes up to `at`
- * are dropped. A value ends at its closing bracket, so each byte is scanned once. A value that crosses
- * a window's end is continued with its saved state: the depth, and whether it is inside a string.
+ * are dropped. A value ends at its closing bracket, so each byte is scanned once. A value that
+ * crosses a window's end is continued with its saved state: the depth, and whether it is inside a
+ * string.
  */
 #include "json_elements.h"
 

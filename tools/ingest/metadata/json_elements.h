@@ -7,9 +7,9 @@
  *         if (element.problem == NULL) problem = spsh__json_pick(element.raw, ...);
  *     spsh__json_elements_free(elements);         -- rc is SPSH_E_END after the last element
  *
- * The reader loads windows of the text and holds one element of at most SPSH__JSON_ELEMENT_BYTES_MAX
- * bytes. It delimits an element only by brackets and quotes. spsh__json_pick checks the content, so a
- * broken element does not affect others.
+ * The reader loads windows of the text and holds one element of at most
+ * SPSH__JSON_ELEMENT_BYTES_MAX bytes. It delimits an element only by brackets and quotes.
+ * spsh__json_pick checks the content, so a broken element does not affect others.
  */
 #ifndef SPSH_INGEST_JSON_ELEMENTS_H
 #define SPSH_INGEST_JSON_ELEMENTS_H

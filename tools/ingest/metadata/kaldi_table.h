@@ -31,7 +31,7 @@ typedef struct spsh__kaldi_table {
     size_t whole_bytes;
     spsh__builder line; /* row that the index found */
     spsh__builder key;
-    /* Set by the caller before begin; may be NULL. Called for every row that was never requested. */
+    /* Set by the caller before begin, or NULL. Called for every row that was never requested. */
     spsh_status (*unused_fn)(void *user, const spsh__row *row, spsh_error *err);
     void *user;
 } spsh__kaldi_table;

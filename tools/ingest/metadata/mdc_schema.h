@@ -1,4 +1,4 @@
-/* mdc_schema.h: schema.yaml, in which the Mozilla Data Collective describes the tables of a dataset.
+/* mdc_schema.h: schema.yaml, in which the Mozilla Data Collective describes a dataset's tables.
  *
  *     dataset_id: cmj2rze7r00j5ny07uhs85go2
  *     task: TTS

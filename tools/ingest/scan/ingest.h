@@ -119,7 +119,7 @@ typedef struct spsh_ingest_sink {
     void (*rows_fn)(void *user, uint64_t merged, uint64_t excluded);
     /* One line for "worth a look" in the report; may be NULL. */
     spsh_status (*note_fn)(void *user, const char *note, spsh_error *err);
-    /* An excluded row whose audio exists, with the fields that published counts use; may be NULL. */
+    /* Excluded row whose audio exists, with the fields that published counts use; may be NULL. */
     void (*found_fn)(void *user, const spsh_ingest_item *item);
     void *user;
 } spsh_ingest_sink;

@@ -4,10 +4,10 @@
  *          -> read members in order -> find colliding archives -> sort by (folder, name)
  *          -> folders and entries
  *
- * A member appears in the folder of its archive. Two archives of one folder collide if both contain a
- * top-level file with the same name but different bytes (train.tsv of two languages). Then each is
- * shown in a folder named after the archive. Audio files do not cause collisions. Otherwise metadata
- * that name clips of many archives in one folder would find none of them.
+ * A member appears in the folder of its archive. Two archives of one folder collide if both contain
+ * a top-level file with the same name but different bytes (train.tsv of two languages). Then each
+ * is shown in a folder named after the archive. Audio files do not cause collisions. Otherwise
+ * metadata that name clips of many archives in one folder would find none of them.
  *
  * If two members have the same path, the later one is shown, as tar would leave it, and the earlier
  * one is reported. Identical files in two archives are not reported.

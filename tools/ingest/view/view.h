@@ -5,14 +5,15 @@
  *         train/clean.json         is    train/clean/clean_000000.tar        (the archive itself)
  *         train/clean/clean_000000.tar   train/clean/a_00000.flac            (a member of it)
  *
- * So each layout is written once, and a corpus produces the same dataset unpacked, in one archive, or
- * in thousands. A file on the disk hides a member with the same path. The root may be a folder, an
- * archive, or a manifest file. If it is an archive, the root shows its members. If it is a manifest,
- * the root is the folder of the manifest, and spsh__view_file returns the manifest's name.
+ * So each layout is written once, and a corpus produces the same dataset unpacked, in one archive,
+ * or in thousands. A file on the disk hides a member with the same path. The root may be a folder,
+ * an archive, or a manifest file. If it is an archive, the root shows its members. If it is a
+ * manifest, the root is the folder of the manifest, and spsh__view_file returns the manifest's
+ * name.
  *
- * Paths are relative to the root, without a leading or doubled '/'; "" is the root. Absolute paths are
- * looked up on the disk, too. A path with ".." is looked up only on the disk. The view never writes or
- * unpacks into the corpus: members are pieces of files (spsh__piece).
+ * Paths are relative to the root, without a leading or doubled '/'; "" is the root. Absolute paths
+ * are looked up on the disk, too. A path with ".." is looked up only on the disk. The view never
+ * writes or unpacks into the corpus: members are pieces of files (spsh__piece).
  *
  * Only one thread may use a view at a time.
  */
