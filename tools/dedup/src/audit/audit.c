@@ -1,9 +1,9 @@
-/* audit.c: leaks are bits: one a kind, for each (test utterance, train split). What equal samples
- * join is found by union and find over the matches that say so; then bits and evidence of the
- * members of a group are put together and given to all of them.
+/* audit.c: leaks as bits, one per kind, for each pair of a test utterance and a train split.
+ * Union-find joins utterances with equal samples into groups, by the matches of the exact tiers.
+ * The bits and the evidence of all members of a group are then combined and given to every member.
  *
- * Memory: 192 bytes a match across sides, 190 a match of two copies, a byte for each (test
- * utterance, train split), 128 for each test utterance's evidence.
+ * Memory: 192 bytes per match across sides, 190 per match of two copies, one byte per pair of test
+ * utterance and train split, and 128 for the evidence of each test utterance.
  */
 #include "audit.h"
 
@@ -20,13 +20,13 @@ typedef struct equal_pair {
     uint64_t a, b;
 } equal_pair;
 
-/* An utterance that has copies. */
+/* An utterance with a copy of equal samples. */
 typedef struct node {
     uint64_t ordinal;
-    uint64_t parent; /* in nodes; after join_groups: the group's first node */
-    uint64_t test;   /* number in the roster; SPSH_NONE_U64: of train */
-    uint32_t split;  /* of train; SPSH_NONE_U32: of test */
-    /* Of a group's first node: its members. */
+    uint64_t parent; /* index in nodes; after join_groups: the first node of the group */
+    uint64_t test;   /* number in the roster; SPSH_NONE_U64: train utterance */
+    uint32_t split;  /* train split; SPSH_NONE_U32: test utterance */
+    /* Range of the group in members. Set only in the first node of a group. */
     uint64_t first, count;
 } node;
 
@@ -36,10 +36,11 @@ struct spsh__audit {
     size_t match_count, match_capacity;
     equal_pair *links;
     size_t link_count, link_capacity;
-    node *nodes; /* by ordinal */
+    node *nodes; /* sorted by ordinal */
     uint64_t node_count;
-    node *members;    /* nodes by group, split, ordinal; of train one a split */
-    uint8_t *touched; /* test utterance x train split: bits of kinds */
+    node *members;    /* copies of nodes by group, split, ordinal; one train node per group and
+                         split */
+    uint8_t *touched; /* test utterance x train split: bits of the kinds */
     uint8_t *masks;
     spsh__leak_evidence *evidence;
     spsh__leak_cell *cells, *totals;
@@ -124,7 +125,7 @@ void spsh__leak_interval(uint64_t part, uint64_t whole, double *ret_low, double 
     const double p = (double)part / n;
     const double middle = (p + z * z / (2 * n)) / (1 + z * z / n);
     const double half = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n));
-    /* At the ends the two terms cancel out but for their rounding. */
+    /* At the ends the two terms cancel out except for rounding errors. */
     *ret_low = part == 0 ? 0 : middle - half;
     *ret_high = part == whole ? 1 : middle + half;
 }
@@ -242,7 +243,7 @@ static spsh_status train_split(const spsh__audit *audit, uint64_t ordinal, uint3
     return rc;
 }
 
-/* One node for each utterance in a link, told where it belongs. */
+/* Make one node for each utterance in a link, and find its split or test number. */
 static spsh_status make_nodes(spsh__audit *audit, spsh_error *err)
 {
     uint64_t count = 0;
@@ -277,7 +278,7 @@ static spsh_status make_nodes(spsh__audit *audit, spsh_error *err)
     return SPSH_OK;
 }
 
-/* Every node's parent becomes the smallest number of its group. */
+/* Set every node's parent to the smallest index of its group. */
 static void join_groups(spsh__audit *audit)
 {
     node *nodes = audit->nodes;
@@ -376,8 +377,8 @@ static spsh_status mark_match(spsh__audit *audit, uint64_t number, spsh_error *e
     return SPSH_OK;
 }
 
-/* What any member of the group leaks in audio, all of test leak; together with train's members they
- * leak themselves. */
+/* Combine the audio leaks of all members of a group, and give them to each test member. A train
+ * member adds a leak of kind recording. */
 static void spread(spsh__audit *audit, const node *root, uint8_t *bits)
 {
     const size_t train_count = audit->roster->train_count;
@@ -455,7 +456,7 @@ static void count_bits(spsh__audit *audit)
 
 /* ---- the audit ---- */
 
-/* Zeroed; never NULL for want of items. */
+/* Allocate zeroed memory. An array without items is not NULL. */
 static void *array_of(uint64_t count, uint64_t each, size_t item_bytes)
 {
     if (each != 0 && count > (SIZE_MAX - 1) / item_bytes / each)

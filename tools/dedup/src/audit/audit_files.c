@@ -1,4 +1,4 @@
-/* audit_files.c: one file after the other, hashed as it is written. */
+/* audit_files.c: write the files one after another, and hash each file while it is written. */
 #include "audit_files.h"
 
 #include <dirent.h>
@@ -15,21 +15,22 @@
 #include "speechshard/inside.h"
 
 #define SUMMARY_FILE "summary.json"
-/* How summary.json begins, whatever its version: by this a folder is known as an audit. */
+/* Beginning of summary.json in every version. It identifies a folder as the report of an audit. */
 #define SUMMARY_MARK "{\n  \"schema\": \"speechshard-audit-summary-"
 
 enum { PIECE_BYTES = 1 << 20 };
 
-/* A folder that is written, a file after the other. */
+/* State of writing a folder. */
 typedef struct folder_writer {
     const char *folder;
     const spsh__audit_report *report;
     spsh__set_readers readers;
     spsh_json *json;
-    spsh__audit_file *files; /* those that are written, in order */
+    spsh__audit_file *files; /* written files, in order */
     size_t count;
-    size_t list; /* of ids, that is being written: split list / 2 of test, the odd ones dirty */
-    /* the file that is being written */
+    size_t list; /* number of the id list in progress: the test split is list / 2; even lists are
+                    clean, odd ones dirty */
+    /* the file in progress */
     spsh_file_writer *file;
     spsh__pack_hasher *hasher;
     spsh__builder piece;
@@ -56,7 +57,7 @@ static spsh_status end_line(folder_writer *w, spsh_error *err)
     return w->piece.size_bytes < PIECE_BYTES && !w->piece.failed ? SPSH_OK : flush(w, err);
 }
 
-/* The object as a line. */
+/* Write the JSON object as one line. */
 static spsh_status write_json(folder_writer *w, spsh_error *err)
 {
     char *text = NULL;
@@ -68,7 +69,7 @@ static spsh_status write_json(folder_writer *w, spsh_error *err)
     return end_line(w, err);
 }
 
-/* Writes a file's content. */
+/* Write the content of one file. */
 typedef spsh_status (*content_fn)(folder_writer *w, spsh_error *err);
 
 /* ---- contents ---- */
@@ -117,7 +118,7 @@ static spsh_status write_leaks(folder_writer *w, spsh_error *err)
     return rc;
 }
 
-/* Ids a line; what would break a line is a blank, as in all output of the command. */
+/* Write one id per line. Line breaks and tabs become blanks, as in all output of the command. */
 static spsh_status write_id(folder_writer *w, spsh_bytes id, spsh_error *err)
 {
     const size_t begin = w->piece.size_bytes;
@@ -167,7 +168,7 @@ static spsh_status join(spsh__builder *path, const char *folder, const char *nam
     return spsh__builder_text(path) != NULL ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
-/* Whether the summary begins as one of ours; what cannot be read does not. */
+/* Whether summary.json begins as the summary of an audit. False if it cannot be read. */
 static spsh_status look_for_mark(const char *folder, const spsh_io *io, bool *ret_found,
                                  spsh_error *err)
 {
@@ -211,7 +212,8 @@ spsh_status spsh__audit_folder_check(const char *folder, const spsh_io *io, spsh
                      "%s is not empty and no report of an audit; nothing was written", folder);
 }
 
-/* A file that an audit may have left: lists of other splits, and what a killed run had begun. */
+/* Whether an audit may have made the file: a list of any split, or a temporary file of a killed
+ * run. */
 static bool is_ours(const char *name)
 {
     static const char *const names[] = {"report.html", SUMMARY_FILE, "pairs.jsonl", "leaks.jsonl",
@@ -240,7 +242,7 @@ static spsh_status remove_file(const char *folder, const char *name, const spsh_
     return rc;
 }
 
-/* What an earlier audit left and this one has not. */
+/* Remove the files of an earlier audit that this audit did not write. */
 static spsh_status remove_stale(const char *folder, const spsh__audit_file *files, size_t count,
                                 const spsh_io *io, spsh_error *err)
 {

@@ -1,7 +1,8 @@
-/* audit_page.c: the page of an audit: what of the test side a model may know from training.
+/* audit_page.c: the page of an audit: what a model may know about the test side from training.
  *
- * All rates are of the test side. A matrix a kind: train splits down, test splits across, and a
- * last row for all of train, where an utterance that several splits touch counts once.
+ * All rates are shares of the test side. Each kind has a matrix with train splits as rows and test
+ * splits as columns. The last row is for all of train. An utterance that several splits touch
+ * counts once there.
  */
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #include "speechshard/inside.h"
 
 enum {
-    EXAMPLES = 5, /* of a kind */
+    EXAMPLES = 5, /* examples per kind */
     HEATS = 5,
 };
 
@@ -24,8 +25,8 @@ typedef struct totals {
     double seconds;
     uint64_t leaked[SPSH_LEAK_COUNT];
     double leaked_seconds[SPSH_LEAK_COUNT];
-    uint64_t touched; /* by any kind */
-    uint64_t dirty;   /* SPSH__LEAK_DIRTY_MASK */
+    uint64_t touched; /* utterances with a leak of any kind */
+    uint64_t dirty;   /* utterances with a leak of SPSH__LEAK_DIRTY_MASK */
 } totals;
 
 static totals add_up(const spsh__audit_facts *f)
@@ -71,13 +72,13 @@ static void draw_tiles(spsh__copy_page *page, const totals *t)
     spsh__builder_append_text(page->out, "</div>\n");
 }
 
-/* Leaks that no limit speaks of: a limit of 100 % allows everything, too. */
+/* Whether a kind has leaks and no effective limit. A limit of 100 % allows everything, too. */
 static bool is_unlimited(const spsh__audit_facts *f, const totals *t, unsigned kind)
 {
     return t->leaked[kind] > 0 && f->fail_limits[kind] >= 1;
 }
 
-/* "speaker 100.0 %, document 3.2 %" */
+/* Write a list like "speaker 100.0 %, document 3.2 %". */
 static void draw_unlimited(spsh__copy_page *page, const spsh__audit_facts *f, const totals *t)
 {
     const char *before = "";
@@ -122,7 +123,7 @@ static void draw_verdict(spsh__copy_page *page, const spsh__audit_facts *f, cons
     spsh__builder_append_text(page->out, ".</p>\n");
 }
 
-/* Limits are of each test split. */
+/* Whether every test split is within the limit of the kind. */
 static bool is_passed(const spsh__audit_facts *f, spsh_leak kind)
 {
     for (size_t j = 0; j < f->roster->test_count; j++)
@@ -294,7 +295,7 @@ static void draw_matrices(spsh__copy_page *page, const spsh__audit_facts *f, con
 
 /* ---- examples ---- */
 
-/* The first matches of each kind, each of another test utterance than the one before it. */
+/* Indices of the first matches of each kind. Consecutive ones share no utterance. */
 typedef struct examples {
     uint64_t numbers[SPSH_LEAK_COUNT][EXAMPLES];
     size_t counts[SPSH_LEAK_COUNT];
@@ -315,7 +316,8 @@ static void choose(const spsh__audit_facts *f, examples *e)
     }
 }
 
-/* A speaker, document or source that two have in common: its name. */
+/* Write the name of the speaker or document that both utterances share. Writes nothing for a
+ * source. */
 static spsh_status draw_common_name(spsh__copy_page *page, const spsh__match *match, spsh_leak kind,
                                     spsh_error *err)
 {

@@ -1,4 +1,4 @@
-/* audit_pairs.c: lines of pairs.jsonl and leaks.jsonl. In both a is the utterance of train. */
+/* audit_pairs.c: lines of pairs.jsonl and leaks.jsonl. In both files, a is the train utterance. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,7 +193,8 @@ static spsh_status put_evidence(const spsh__audit_report *report, const spsh__se
     return rc;
 }
 
-/* How many train utterances share each of these: pairs.jsonl has the first ones alone. */
+/* Write the number of train utterances that share each text or name. pairs.jsonl lists only the
+ * first ones. */
 static void put_train_counts(spsh_json *json, const spsh__text_counts *counts)
 {
     const struct {

@@ -1,4 +1,4 @@
-/* audit_sides.c: goes through the index once and counts by split. */
+/* audit_sides.c: read the index once and count utterances by split. */
 #include "audit_sides.h"
 
 #include <stdio.h>
@@ -14,12 +14,13 @@
 
 enum { ROWS_AT_ONCE = 65536, ID_DIGITS = 8 };
 
-/* A split of a dataset before it has its place. The last entry is of utterances without one. */
+/* Counts of a split before its position is known. The last entry counts utterances without a split.
+ */
 typedef struct tally {
-    spsh_side side; /* NONE until an utterance was seen */
+    spsh_side side; /* SPSH_SIDE_NONE until the first utterance */
     uint64_t utterances;
     double seconds;
-    uint32_t place; /* in the side's list */
+    uint32_t place; /* index in the list of the side's splits */
 } tally;
 
 struct spsh__split_table {
@@ -48,7 +49,7 @@ static spsh_status read_columns(const spsh_dataset *dataset, uint64_t first, uin
     return rc;
 }
 
-/* The entry of a split's number; name_count for none. */
+/* Find the table entry of a split number. Utterances without a split have entry name_count. */
 static spsh_status entry_of(const spsh_dataset *dataset, const split_table *table, uint32_t number,
                             uint32_t *ret_entry, spsh_error *err)
 {
@@ -59,8 +60,8 @@ static spsh_status entry_of(const spsh_dataset *dataset, const split_table *tabl
     return SPSH_OK;
 }
 
-/* Counts rows of a dataset. Of test, they go to the end of the lists, with entries of tables for
- * splits until places are known. */
+/* Count rows of a dataset. Test utterances are appended to the lists. test_splits holds table
+ * entries until place_tests replaces them. */
 static spsh_status collect(spsh__audit_sides *sides, size_t dataset, uint64_t first, uint64_t count,
                            spsh_error *err)
 {
@@ -127,7 +128,7 @@ spsh_status spsh__audit_corpus_name(const char *path, char **ret_name, spsh_erro
     return SPSH_OK;
 }
 
-/* What a dataset is called here: two of one name have their ids behind it. */
+/* Name a dataset. If another dataset has the same name, the id is appended. */
 static spsh_status name_corpus(const spsh__print_set *set, size_t dataset, char **ret_name,
                                spsh_error *err)
 {
@@ -157,7 +158,7 @@ static spsh_status name_corpus(const spsh__print_set *set, size_t dataset, char 
     return *ret_name != NULL ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
-/* As much of a text as fits, in whole characters. */
+/* Return the size of the longest prefix that fits and ends at a whole character. */
 static int fit(spsh_bytes text, size_t bytes_max)
 {
     size_t bytes = text.size_bytes;
@@ -169,7 +170,7 @@ static int fit(spsh_bytes text, size_t bytes_max)
     return (int)bytes;
 }
 
-/* "corpus.spsh: train" */
+/* Make a title like "corpus.spsh: train". */
 static void make_title(const spsh__audit_split *split, spsh__leak_split *facts)
 {
     static const char none[] = "(no split)";
@@ -230,7 +231,7 @@ static spsh_status list_side(spsh__audit_sides *sides, spsh_side side,
     return rc;
 }
 
-/* The list's facts, and in the tables where each split stands. */
+/* Make the facts of a side's splits, and store the index of each split in its table. */
 static spsh__leak_split *place_side(spsh__audit_sides *sides, const spsh__audit_split *splits,
                                     size_t count)
 {
@@ -306,7 +307,7 @@ static spsh_status collect_tests(spsh__audit_sides *sides, spsh_error *err)
     return collect_all(sides, err);
 }
 
-/* From entries of the tables to places in the list. */
+/* Replace table entries in test_splits by indices in the list of splits. */
 static void place_tests(spsh__audit_sides *sides)
 {
     for (uint64_t i = 0; i < sides->roster.test_utterance_count; i++) {

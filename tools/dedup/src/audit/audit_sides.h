@@ -1,7 +1,7 @@
-/* audit_sides.h: the splits of a set's two sides, and the utterances of test: what an audit counts.
+/* audit_sides.h: the splits of both sides and the test utterances, which an audit counts.
  *
- * Splits are ordered by what they are called, not by the order in which they were given. Utterances
- * that an overlay skips are on no side and are not counted.
+ * Splits are ordered by name, not in the order of the sources. Utterances that an overlay skips are
+ * on no side and are not counted.
  */
 #ifndef SPSH_DEDUP_AUDIT_SIDES_H
 #define SPSH_DEDUP_AUDIT_SIDES_H
@@ -10,33 +10,35 @@
 
 /* One split of one dataset. */
 typedef struct spsh__audit_split {
-    size_t dataset;     /* of the set */
-    uint32_t number;    /* for spsh_dataset_name; SPSH_NONE_U32: utterances without a split */
-    const char *corpus; /* borrowed from the sides' datasets */
-    spsh_bytes name;    /* borrowed from the dataset; empty: none */
+    size_t dataset;     /* index in the set */
+    uint32_t number;    /* number for spsh_dataset_name; SPSH_NONE_U32: utterances without a
+                           split */
+    const char *corpus; /* borrowed from corpora of the sides */
+    spsh_bytes name;    /* borrowed from the dataset; empty: no split */
 } spsh__audit_split;
 
 typedef struct spsh__audit_sides {
     spsh__audit_roster roster;
-    spsh__audit_split *train, *test; /* by the roster's numbers */
+    spsh__audit_split *train, *test; /* indexed by the roster's numbers */
     const spsh__print_set *set;
-    char *
-        *corpora; /* of each dataset: the last part of its path; two alike have their ids behind */
-    /* What the roster points to. */
-    struct spsh__split_table *tables; /* of each dataset */
+    char **corpora; /* name per dataset: the last part of its path, followed by its id if two are
+                     equal */
+    /* Arrays that the roster points to. */
+    struct spsh__split_table *tables; /* per dataset */
     spsh__leak_split *train_facts, *test_facts;
     uint64_t *test_ordinals;
     uint32_t *test_splits;
     double *test_seconds;
 } spsh__audit_sides;
 
-/* set: borrowed until free. SPSH_E_INVALID_ARG when a side is empty. Time: three columns of the
- * index are read. Memory: 20 bytes a test utterance. */
+/* Make the sides. set is borrowed until free. SPSH_E_INVALID_ARG if a side is empty. Reads three
+ * columns of the index. Memory: 20 bytes per test utterance. */
 spsh_status spsh__audit_sides_make(const spsh__print_set *set, spsh__audit_sides **ret_sides,
                                    spsh_error *err);
 void spsh__audit_sides_free(spsh__audit_sides *sides);
 
-/* The last part of a path, from malloc; bytes that are not UTF-8 are question marks. */
+/* Return the last part of a path as a string for free(). Bytes that are not UTF-8 become question
+ * marks. */
 spsh_status spsh__audit_corpus_name(const char *path, char **ret_name, spsh_error *err);
 
 #endif

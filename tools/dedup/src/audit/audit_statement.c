@@ -1,4 +1,4 @@
-/* audit_statement.c: statement.json, written and checked. */
+/* audit_statement.c: write and check statement.json. */
 #include "audit_statement.h"
 
 #include <fcntl.h>
@@ -16,18 +16,18 @@
 #include "speechshard/inside.h"
 
 #define SCHEMA "speechshard-audit-statement-1"
-/* A raw line end is in no JSON string, so nothing from a corpus can look like this. */
+/* JSON strings contain no raw line breaks, so no text from a corpus can look like this mark. */
 #define MARK "\n  \"statement_hash\": \""
 
 enum { HASH_DIGITS = 32, STATEMENT_BYTES_MAX = 64 << 20, FILE_PIECE_BYTES = 1 << 20 };
 
 /* ---- inputs ---- */
 
-/* A dataset on one side. */
+/* One dataset on one side. */
 typedef struct input {
     spsh_dataset *dataset;
     spsh_side side;
-    bool has_all; /* splits, whatever else is named */
+    bool has_all; /* true: all splits, even if other sources name some */
     spsh__split_names splits;
 } input;
 
@@ -43,7 +43,7 @@ static int compare_inputs(const void *left, const void *right)
     return order != 0 ? order : memcmp(a->index_hash, b->index_hash, sizeof(a->index_hash));
 }
 
-/* Opens a source and puts it with what is there of its side. */
+/* Open a source, and merge it with an equal dataset on the same side. */
 static spsh_status take_source(const spsh_dedup_source *source, const spsh_io *io, input *inputs,
                                size_t *count, spsh_error *err)
 {
@@ -175,7 +175,7 @@ static spsh_status put_statement(const spsh__audit_report *report, const spsh__a
     return rc;
 }
 
-/* Where the digits of the hash begin; NULL: nowhere. */
+/* Find the first digit of the hash after the last mark. NULL if there is no mark. */
 static char *find_hash(char *text, size_t bytes)
 {
     char *at = text;
@@ -231,7 +231,7 @@ static spsh_status check_hash(const char *path, char *text, size_t bytes, spsh_e
     return SPSH_OK;
 }
 
-/* "train 0123...: splits" of an input, for messages. */
+/* Describe an input in a message by side, corpus, and dataset id. */
 static void name_input(const spsh__json_node *in, char *dst, size_t dst_bytes)
 {
     const char *side = spsh__json_node_string(spsh__json_node_member(in, "side"));
@@ -243,7 +243,8 @@ static void name_input(const spsh__json_node *in, char *dst, size_t dst_bytes)
              id != NULL ? id : "?");
 }
 
-/* Which member of two inputs differs; NULL: none. What it is called does not count. */
+/* Return the name of the first member in which two inputs differ, or NULL. The corpus name is not
+ * compared. */
 static const char *find_difference(const spsh__json_node *left, const spsh__json_node *right)
 {
     static const char *const members[] = {"side", "dataset_id", "index_hash", "splits", "overlays"};
@@ -306,7 +307,7 @@ static spsh_status hash_file(const spsh_io *io, int fd, const char *path, uint8_
     return rc;
 }
 
-/* A file beside the statement, if it is there. */
+/* Check the hash of a file in the statement's folder. A missing file is skipped. */
 static spsh_status check_file(const char *statement_path, const char *name, const char *stated,
                               const spsh_io *io, uint64_t *count, spsh_error *err)
 {
@@ -352,7 +353,7 @@ static spsh_status check_files(const char *path, spsh__json_node *statement, con
     return SPSH_OK;
 }
 
-/* Its JSON, if it is a statement of this schema. */
+/* Parse the JSON of a statement, and check its schema. */
 static spsh_status parse(const char *path, spsh_bytes text, spsh__json_node **ret_statement,
                          spsh_error *err)
 {

@@ -1,4 +1,5 @@
-/* audit_summary.c: summary.json, and what of it others need: failures, warnings, names of lists. */
+/* audit_summary.c: summary.json, and parts that other files share: failures, warnings, list names.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,7 +9,7 @@
 #include "audit_report.h"
 #include "speechshard/inside.h"
 
-/* A split's name in a file's name, at most. */
+/* Maximum size of a dataset's and a split's name together in a file name, without the dash. */
 enum { SLUG_BYTES_MAX = 160 };
 
 /* ---- failures and warnings ---- */
@@ -17,7 +18,8 @@ bool spsh__audit_is_failure(const spsh__audit_facts *facts, size_t split, spsh_l
 {
     const double part = (double)facts->leaks->totals[split].utterances[leak];
     const double whole = (double)facts->roster->test[split].utterances;
-    /* A percentage in binary is a little off: a limit that is just reached is not passed. */
+    /* The tolerance allows for a percentage that binary numbers cannot express. A share equal to
+     * the limit is not a failure. */
     return part > facts->fail_limits[leak] * whole + 1e-9 * whole;
 }
 
@@ -110,7 +112,7 @@ spsh_status spsh__audit_list_name(const spsh__audit_sides *sides, const char *li
             (slug.size_bytes == 0 || memcmp(other.data, slug.data, slug.size_bytes) == 0))
             alike++;
     }
-    /* '+' is in no slug, so a numbered name is nobody else's. */
+    /* A slug never contains '+', so a numbered name is unique. */
     if (alike > 0)
         snprintf(number, sizeof(number), "+%zu", alike + 1);
     spsh__builder_clear(ret_name);
@@ -204,7 +206,7 @@ static spsh_status put_sides(const spsh__audit_report *report, spsh_json *json, 
     return rc;
 }
 
-/* Train split x test split; numbers into the two arrays before. */
+/* Write the matrix train split x test split. Its indices refer to the two arrays written before. */
 static void put_cells(const spsh__audit_facts *facts, spsh_json *json)
 {
     spsh__json_begin_array(json, "cells");
@@ -259,7 +261,7 @@ static void put_failures(const spsh__audit_facts *facts, spsh_json *json)
     spsh__json_end(json);
 }
 
-/* How much was looked at: what does not depend on the machine. */
+/* Write the amount of work, without values that depend on the machine. */
 static void put_work(const spsh__audit_facts *facts, spsh_json *json)
 {
     const spsh__copies_facts *copies = facts->common.copies;
