@@ -1,5 +1,6 @@
-/* explain.c: see explain.h. What the judge finds is told as it is; where it finds nothing, the two
- * are aligned here once more, to say what came closest and at which limit it ended.
+/* explain.c: see explain.h. Matches of the judge are shown unchanged. If there are none, the two
+ * utterances are aligned here once more, to show the closest alignment and the limit that it
+ * misses.
  */
 #include "explain.h"
 
@@ -15,11 +16,12 @@
 #include "text/edit_distance.h"
 #include "text/text_profile.h"
 
-static const double search_max_s = 600; /* each, to be compared at every offset */
+static const double search_max_s = 600; /* maximum duration of each utterance for a search at every
+                                           offset */
 static const uint64_t memory_bytes = UINT64_C(512) << 20;
 enum { TEXT_POINTS_MAX = 20000 };
 
-/* ---- without listening ---- */
+/* ---- from stored digests ---- */
 
 static bool is_zero(const uint8_t digest[16])
 {
@@ -101,7 +103,8 @@ static size_t decode(spsh_bytes text, uint32_t *points)
         const size_t length = rest.data[0] < 0x80 ? 1 : spsh__utf8_sequence(rest);
         uint32_t point = rest.data[0];
         for (size_t i = 1; i < length; i++)
-            point = point << 8 | rest.data[i]; /* its bytes tell it apart as well */
+            point = point << 8 | rest.data[i]; /* not the code point, but the raw bytes are just as
+                                                  distinct */
         points[count++] = point;
         at += length == 0 ? 1 : length;
     }
@@ -156,7 +159,7 @@ static spsh_status compare_texts(const spsh__print_set *set, spsh__explain_facts
     return rc;
 }
 
-/* ---- by listening ---- */
+/* ---- from audio ---- */
 
 static spsh_status take_match(void *user, const spsh__match *match, spsh_error *err)
 {
@@ -167,7 +170,8 @@ static spsh_status take_match(void *user, const spsh__match *match, spsh_error *
     return SPSH_OK;
 }
 
-/* Same before contained before shared, and so on; of one class the longest. */
+/* Choose the best class (same, contained, shared, ...), then the longest active speech. Move this
+ * match to the front. */
 static void choose_best(spsh__explain_facts *f)
 {
     size_t best = 0;
@@ -203,7 +207,7 @@ static spsh_status make_print(const spsh__pair_lane *lane, spsh__print *print, s
     return rc;
 }
 
-/* Where the two come closest, though it is no match. */
+/* Find the closest alignment of two utterances without a match. */
 static spsh_status find_closest(const spsh__print_set *set, spsh__explain_facts *f, spsh_error *err)
 {
     spsh__pair_lane lanes[2];

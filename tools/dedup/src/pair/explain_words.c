@@ -1,7 +1,7 @@
-/* explain_words.c: what was measured -> each limit that spoke, and the verdict in words.
+/* explain_words.c: show each limit that was applied to the measurements, and the verdict in words.
  *
- * The checks are those of align.c's rule, in its order; the first that fails decides, or else the
- * ones that the class rests on.
+ * The checks are those of align.c, in the same order. The first failed check decides. If none
+ * fails, the checks that define the class decide.
  */
 #include <math.h>
 #include <stdarg.h>
@@ -38,10 +38,11 @@ static double ber_limit(double active_s)
 
 typedef struct wave_rule {
     double ncc, white;
-    bool is_eased; /* because few bits are wrong */
+    bool is_eased; /* limits are lower because few bits are wrong */
 } wave_rule;
 
-/* What the rule asks of the waveform for so much speech and so many wrong bits. */
+/* The limits of align.c for the waveform, which depend on the active speech and the bit error rate.
+ */
 static wave_rule wave_rule_for(const spsh__match *m)
 {
     const bool is_clean = m->ber <= limits->ber_sure;
@@ -99,7 +100,7 @@ static void check_all(spsh__explain_facts *f, const spsh__match *m)
     add(f, "distinct words of bits", "/s", m->words_hz, limits->words_min_hz, false);
     add(f, "bit error rate", "", m->ber, ber_limit(m->active_s), true);
     if (m->kind == SPSH_COPY_NONE && !f->checks[2].is_passed)
-        return; /* nobody listened any further */
+        return; /* the search stopped here, so nothing else was measured */
     add(f, "tonality", "", m->tonality, limits->tonality_max, true);
     if (m->kind == SPSH_COPY_NONE)
         return;

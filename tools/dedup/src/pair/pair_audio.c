@@ -1,8 +1,9 @@
 /* pair_audio.c: see pair_audio.h.
  *
- * The window is all of both when that is short, else the match with half of its length around it.
- * Both are read from the window's first sample on, so that frame i of one print and sample i of one
- * signal belong to those of the other; what is not there is silence.
+ * The window covers both utterances if they are short. Otherwise it covers the match and half of
+ * its length on each side. Both sides are read from the first sample of the window, with silence
+ * outside of the recordings. So frame i and sample i of one print are aligned with frame i and
+ * sample i of the other.
  */
 #include "pair_audio.h"
 
@@ -17,21 +18,23 @@
 enum {
     PIECE = 4096, /* samples per channel decoded at once */
     SIGNAL_HZ = 8000,
-    BLOCK = 1600,    /* SPSH__PAIR_BLOCK_S */
-    TRACK = 24,      /* samples by which a lag may move from block to block */
-    RATE_MIN = 8000, /* of what a print is made of */
+    BLOCK = 1600,    /* SPSH__PAIR_BLOCK_S in samples */
+    TRACK = 24,      /* maximum change of the lag from block to block, in samples */
+    RATE_MIN = 8000, /* lowest and highest rate that a print can be made from */
     RATE_MAX = 192000,
 };
-static const double all_shown_s = 20;   /* both together are no longer: all of them is shown */
-static const double context_min_s = 2;  /* around the match */
-static const double quiet_share = 0.01; /* of the loudest block's energy: 20 dB below it */
+static const double all_shown_s = 20;   /* all audio is shown if both aligned utterances together
+                                           span at most this */
+static const double context_min_s = 2;  /* minimum context on each side of the match */
+static const double quiet_share = 0.01; /* a block is quiet below this share of the loudest block's
+                                           energy: -20 dB */
 
 spsh__pair_place spsh__pair_place_of(const spsh__match *match)
 {
     const double rate = match->rate_hz == 0 ? SIGNAL_HZ : (double)match->rate_hz;
     const double scale = match->scale > 0 ? match->scale : 1;
     double b_first = (double)match->b_first;
-    /* The same, but finer; exact tiers need none. */
+    /* The lag gives a finer position of b. The exact tiers do not need it. */
     if (scale == 1 && fabs((double)match->a_first + match->lag - b_first) < 0.1 * rate)
         b_first = (double)match->a_first + match->lag;
     return (spsh__pair_place){
@@ -142,7 +145,7 @@ typedef struct filling {
     spsh__pair_lane *lane;
     spsh__fingerprint *maker;
     uint64_t done, count; /* samples */
-    uint64_t begin, end;  /* those that are the utterance's */
+    uint64_t begin, end;  /* range of samples inside the utterance */
 } filling;
 
 static spsh_status fill(void *user, const int16_t *samples, size_t count, spsh_error *err)
@@ -210,7 +213,7 @@ spsh_status spsh__pair_lane_open(const spsh__print_set *set, uint64_t ordinal, d
 static void place_window(spsh__pair_window *w, const spsh__match *match)
 {
     const spsh__pair_place place = spsh__pair_place_of(match);
-    const double b_total = w->b.total_s / w->b.speed; /* on a's time line, as all below */
+    const double b_total = w->b.total_s / w->b.speed; /* on a's time line, as all times below */
     const double b_begin = place.a_first_s - place.b_first_s / w->b.speed;
     const double begin = b_begin < 0 ? b_begin : 0;
     const double end = w->a.total_s > b_begin + b_total ? w->a.total_s : b_begin + b_total;
@@ -243,7 +246,8 @@ static double dot(const double *x, const double *y, size_t count)
     return sum;
 }
 
-/* The block's greatest magnitude of correlation within TRACK samples of *lag, which moves there. */
+/* Return the maximum magnitude of the block's correlation within TRACK samples of *lag, or -1 if
+ * the block is quiet. Moves *lag to the maximum if it is above 0.5. */
 static float correlate_block(const spsh__stretch *s, size_t block, double quiet, int64_t *lag)
 {
     const double *const a = s->a + block * BLOCK;
@@ -268,7 +272,8 @@ static float correlate_block(const spsh__stretch *s, size_t block, double quiet,
     return (float)best;
 }
 
-/* Blocks outwards from the middle, where the lag of the whole is right. */
+/* Follow the lag block by block from the middle to both ends. The lag of the whole match is most
+ * accurate in the middle. */
 static void follow_blocks(spsh__pair_window *w, const spsh__stretch *stretch, double lag)
 {
     const size_t middle = w->block_count / 2;

@@ -1,8 +1,8 @@
-/* pair_listen.c: two aligned recordings as one stereo file: what is common comes from the middle.
+/* pair_listen.c: two aligned recordings as one stereo file. Common sound is heard in the center.
  *
- * Each side is read over its own stretch of time and brought to the higher of the two rates; a
- * speed that differs is another rate to come from. 16 bits a sample, as they are decoded: levels
- * and polarity stay what they are.
+ * Each side is read over its own range of time and resampled to the higher of the two rates. A
+ * different speed is handled as a different input rate. Samples keep 16 bits, so levels and
+ * polarity do not change.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "speechshard/limits.h"
 
 enum { CHANNELS = 2 };
-static const double around_s = 1; /* heard before and behind the match */
+static const double around_s = 1; /* seconds before and after the match */
 
 typedef struct track {
     int16_t *samples;
@@ -37,8 +37,8 @@ static spsh_status allocate(track *t, size_t capacity, spsh_error *err)
     return t->samples == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
-/* Only the ratio of the two rates counts. Both are made as large as the resampler takes them, so
- * that whole hertz express it closely. */
+/* Resample a track. Only the ratio of the rates matters. Both are scaled up to the largest rate
+ * that the resampler accepts, so that integer rates approximate the ratio closely. */
 static spsh_status resample(track *t, double from_hz, double to_hz, size_t count, spsh_error *err)
 {
     track out = {NULL, 0, 0};
@@ -54,11 +54,12 @@ static spsh_status resample(track *t, double from_hz, double to_hz, size_t count
                            &ret_samples, err);
     free(t->samples);
     *t = out;
-    t->count = count; /* the missing samples at the end are silence */
+    t->count = count; /* missing samples at the end are silent, because the buffer is zeroed */
     return rc;
 }
 
-/* `seconds` of a's time line from first_s (of its own time) on, at rate_hz. */
+/* Read `seconds` seconds of a's time line at rate_hz. first_s is a position in the lane's
+ * recording. */
 static spsh_status read_track(const spsh__pair_lane *lane, uint32_t channel, double first_s,
                               double seconds, uint32_t rate_hz, track *t, spsh_error *err)
 {

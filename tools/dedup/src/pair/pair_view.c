@@ -1,16 +1,16 @@
-/* pair_view.c: see pair_view.h.
+/* pair_view.c: see pair_view.h. The layout of the picture:
  *
- *     id of a, where in it                        WIDTH x HEIGHT, scaled by the page
- *     ------====------------------   where the window lies in a, when it is not all of it
- *     ~~~~~~~~|##############|~~~~   a's envelope, the match shaded
- *     id of b, where in it
- *     ~~~~~~~~|##############|~~~~   b's
- *             ..|..|.....|...        wrong bits, 0 to 16 of 32 (16: as good as chance)
+ *     id of a, position of the window             WIDTH x HEIGHT, scaled by the page
+ *     ------====------------------   the window within a, unless the window shows all of a
+ *     ~~~~~~~~|##############|~~~~   envelope of a, with the match shaded
+ *     id of b, position of the window
+ *     ~~~~~~~~|##############|~~~~   envelope of b
+ *             ..|..|.....|...        wrong bits, 0 to 16 of 32 (16: as expected by chance)
  *             ##############         correlation of blocks of 200 ms, 0 to 1
- *     0 s      1 s      2 s          a's time
+ *     0 s      1 s      2 s          time of a
  *     numbers
  *
- * Every mark's place is a whole number, so that forty pictures are half a megabyte.
+ * All coordinates are integers, which keeps 40 pictures at about half a megabyte.
  */
 #include "pair_view.h"
 
@@ -30,7 +30,7 @@ enum {
     PLOT = 2 * SPSH__PAIR_COLUMNS,
     RIGHT = LEFT + PLOT,
     WIDTH = RIGHT + 10,
-    LANE_A = 22, /* tops */
+    LANE_A = 22, /* y of the top edges */
     LANE_B = 116,
     LANE = 70, /* heights */
     STRIP_BITS = 200,
@@ -39,7 +39,7 @@ enum {
     AXIS = STRIP_BLOCKS + STRIP + 6,
     HEIGHT = AXIS + 52,
     CHANCE_BITS = 16,
-    FRAME_MIDDLE = SPSH__PRINT_SPAN / 2, /* samples of 8 kHz */
+    FRAME_MIDDLE = SPSH__PRINT_SPAN / 2, /* samples at 8 kHz */
 };
 
 /* clang-format off */
@@ -62,7 +62,7 @@ static int x_of(const spsh__pair_window *w, double seconds)
 
 /* ---- lanes ---- */
 
-/* Each is drawn as tall as it is loud: the peak is told. */
+/* Draw an envelope scaled to its peak. The label states the peak. */
 static void draw_envelope(spsh__builder *out, const spsh__pair_lane *lane, int top, const char *css)
 {
     const spsh__svg_lane drawn = {lane->low, lane->high, SPSH__PAIR_COLUMNS, LEFT, 2,
@@ -71,7 +71,7 @@ static void draw_envelope(spsh__builder *out, const spsh__pair_lane *lane, int t
     spsh__svg_line(out, "grid", LEFT, top + LANE / 2, RIGHT, top + LANE / 2);
 }
 
-/* An id that fits into the line: the end of a path tells more than its beginning. */
+/* Append an id, shortened at the front to fit into the line. The end of a path is more specific. */
 static void append_id(spsh__builder *out, spsh_bytes id)
 {
     size_t skip = 0;
@@ -113,7 +113,7 @@ static spsh_status draw_head(spsh__builder *out, const spsh__pair_window *w,
     return rc;
 }
 
-/* A thin bar for all of the recording, with the window in it. */
+/* Draw a thin bar for the whole recording with the window marked in it. */
 static void draw_whole(spsh__builder *out, const spsh__pair_window *w, const spsh__pair_lane *lane,
                        int top)
 {
@@ -128,7 +128,8 @@ static void draw_whole(spsh__builder *out, const spsh__pair_window *w, const sps
 
 /* ---- strips ---- */
 
-/* Frames of both begin with the window, so they belong to each other by their numbers. */
+/* Draw the wrong bits. Both prints begin with the window, so frames with equal indices are aligned.
+ */
 static void draw_bits(spsh__builder *out, const spsh__pair_window *w)
 {
     const spsh__print *const a = &w->a.print;
@@ -149,7 +150,8 @@ static void draw_bits(spsh__builder *out, const spsh__pair_window *w)
     }
     for (unsigned bad = 0; bad < 2; bad++) {
         bool any = false;
-        const double step = w->seconds / SPSH__PAIR_COLUMNS; /* a frame may span columns */
+        const double step = w->seconds / SPSH__PAIR_COLUMNS; /* seconds per column; a frame may be
+                                                                wider */
         const int width = step < 0.016 ? (int)ceil(2 * 0.016 / step) : 2;
         for (size_t i = 0; i < SPSH__PAIR_COLUMNS; i++) {
             const double bits = frames[i] == 0 ? -1 : (double)wrong[i] / frames[i];
@@ -230,7 +232,7 @@ static void draw_numbers(spsh__builder *out, const spsh__pair_window *w, const s
         used = (size_t)snprintf(line, sizeof(line),
                                 "bit error rate %.3f, correlation %.3f, whitened %.3f; ", m->ber,
                                 m->ncc, m->ncc_white);
-    if (m->envelope > 0) /* looked at where the waveform did not decide */
+    if (m->envelope > 0) /* measured only if the waveform did not decide */
         used += (size_t)snprintf(line + used, sizeof(line) - used, "envelope %.2f; ", m->envelope);
     if (fabs(m->slope_ppm) >= 1)
         used +=
