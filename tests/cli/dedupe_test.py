@@ -303,7 +303,7 @@ def test_apply_refuses():
             lines[at], lines[at].replace('"tier":"acoustic"', '"tier":"text_exact"').replace('"tier":"pcm"', '"tier":"text_exact"')
             .replace('"tier":"bytes"', '"tier":"text_exact"').replace('"tier":"pcm_chunks"', '"tier":"text_exact"')),
         "schema speechshard.copy-plan/2": text.replace("copy-plan/1", "copy-plan/2", 1),
-        "goes on after its end": text + lines[-2],
+        "continues after its end": text + lines[-2],
         "not the first line of a plan": "".join(lines[1:]),
     }
     for message, changed in changes.items():

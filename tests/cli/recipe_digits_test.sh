@@ -42,7 +42,7 @@ want_out "17 symbols with the blank"
 
 run train "$recipe/digits.yaml" -o short train.threads=1 data.max_padded_seconds=1 train.samples_max=1
 want_status 0
-want_err "utterances are not learnt from: longer than a batch may be"
+want_err "utterances are not trained on: longer than a batch may be"
 [ "${1:-}" != begin ] || cli_result
 
 set -- train.threads=1 data.max_padded_seconds=8 train.warm_up_samples=1000
@@ -55,7 +55,7 @@ echo "$losses" | awk '{ exit !(NF == 6 && $NF < $1 / 4) }' || fail "the loss did
 # The run was to end here, but resumes for more whole epochs.
 run train "$recipe/digits.yaml" -o run --resume auto "$@" train.epochs=7 --json
 want_status 0
-want_err "going on behind step"
+want_err "resuming after step"
 is "one epoch more" '.epochs == 7 and .loss >= 0'
 
 run eval run digits.spsh:test --json

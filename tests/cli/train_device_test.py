@@ -102,7 +102,7 @@ def test_train_and_go_on(work):
     check(told is not None, f"graphs: {done.stderr}")
     done = train(work, "with", "run", "train.precision=fp16", "--resume", "auto")
     equal(done.returncode, 0, f"train --resume auto: {done.stderr}")
-    check(re.search(r"going on with train.precision: fp16; it was bf16", done.stderr) is not None,
+    check(re.search(r"resuming with train.precision: fp16; it was bf16", done.stderr) is not None,
           f"what changed: {done.stderr}")
     lines = [json.loads(line) for line in (work / "run/metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     equal([line["backend"] for line in lines if line["kind"] == "start"], ["cuda", "cuda"], "backends")

@@ -100,7 +100,7 @@ def train_without_one(work, name, victim, *more, **options):
     Then try again."""
     for _ in range(10):
         codes, said = train(work, name, "--kill", f"{victim}:6", *SHRINK, *more, world=3, **options)
-        late = [text for code, text in zip(codes, said) if code == 70 and re.search("has gone|is missing", text)]
+        late = [text for code, text in zip(codes, said) if code == 70 and re.search("disconnected|is missing", text)]
         if codes != [0, 0, 0] and (codes[victim] != -9 or len(late) != codes.count(70) or not late):
             break
         print("again:", codes, late)

@@ -145,7 +145,7 @@ def test_resume(work):
     steps = [line["step"] for line in lines if line["kind"] == "step"]
     equal(steps, list(range(1, len(steps) + 1)), "each step once")
     equal(json.loads(done.stdout)["utterances"], 60, "utterances")
-    check("going on behind step" in done.stderr, done.stderr)
+    check("resuming after step" in done.stderr, done.stderr)
     again = run("train", "-o", "run", "--resume", "auto", cwd=work)
     equal(again.returncode, 0, f"a run that is done: {again.stderr}")
     equal([line["step"] for line in lines_of(work / "run/metrics.jsonl") if line["kind"] == "step"], steps,

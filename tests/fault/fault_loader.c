@@ -494,7 +494,7 @@ static void run_bad(spsh_on_error policy, spsh_output output, int os_errno)
         CHECK(stats.bad_records >= 3 + TALK_SEGMENTS);
         if (policy == SPSH_ON_ERROR_SKIP)
             CHECK_U64(stats.utterances, TALK_UTTERANCES - 3 - TALK_SEGMENTS);
-        CHECK(strstr(heard.text, "left out: ") != NULL);
+        CHECK(strstr(heard.text, "skipped: ") != NULL);
     }
     CHECK_U64(found.digest, again.digest);
     check_others(bad, 3 + TALK_SEGMENTS, policy == SPSH_ON_ERROR_SUBSTITUTE);
@@ -595,7 +595,7 @@ static void test_sounds_that_cannot_be_read(void)
 static void check_told(uint32_t count, uint32_t limit)
 {
     uint32_t told = 0;
-    for (const char *at = heard.text; (at = strstr(at, "left out: ")) != NULL; at++)
+    for (const char *at = heard.text; (at = strstr(at, "skipped: ")) != NULL; at++)
         told++;
     CHECK_U64(told, count > limit ? limit : count);
     const char *more = strstr(heard.text, "are not told");

@@ -401,7 +401,7 @@ static void test_a_batch_that_is_no_number(void)
     served = (struct served){0};
     CHECK_U64(run.result.steps, whole.result.steps);
     CHECK_U64(last_of("nan", "step", "skipped_steps"), 1);
-    CHECK_U64(count_of(run.log, "is left out: its loss is"), 1);
+    CHECK_U64(count_of(run.log, "is skipped: its loss is"), 1);
     CHECK(isfinite(run.result.loss) && isfinite(sum_of("nan", "evaluation", "loss")));
     CHECK(strstr(run.log, "epoch 1: loss ") != NULL && strstr(run.log, "loss nan") == NULL);
     CHECK(train_kit_weights("nan") != whole_weights);
@@ -459,7 +459,7 @@ static void test_utterances_that_teach_nothing(void)
     char want[256];
     CHECK(infeasible > 0 && text > 0 && frames > 0);
     (void)snprintf(want, sizeof(want),
-                   "%.0f of %d utterances are not learnt from: %.0f have too few frames for their "
+                   "%.0f of %d utterances are not trained on: %.0f have too few frames for their "
                    "text, %.0f no symbol of the vocabulary in it, %.0f no frames",
                    infeasible + text + frames, (int)TALK_UTTERANCES, infeasible, text, frames);
     if (strstr(run.log, want) == NULL)
@@ -514,9 +514,9 @@ static void test_other_settings(void)
     };
     CHECK_I64(train_kit_run(&run), SPSH_OK);
     CHECK_U64(run.result.epochs, 3);
-    CHECK(strstr(run.log, "going on with train.rate: 0.002; it was 0.001") != NULL);
-    CHECK(strstr(run.log, "going on with train.epochs: 3; it was 2") != NULL);
-    CHECK(strstr(run.log, "going on with train.strategy: ") != NULL);
+    CHECK(strstr(run.log, "resuming with train.rate: 0.002; it was 0.001") != NULL);
+    CHECK(strstr(run.log, "resuming with train.epochs: 3; it was 2") != NULL);
+    CHECK(strstr(run.log, "resuming with train.strategy: ") != NULL);
     CHECK_U64(count_of(run.log, "going on with"), 3);
     CHECK(train_kit_weights("other") != whole_weights);
 }
@@ -562,7 +562,7 @@ static void test_data_that_moved(void)
         .folder = "moved", .resume = true, .overrides = {train, dev}
     };
     CHECK_I64(train_kit_run(&run), SPSH_OK);
-    CHECK(strstr(run.log, "going on with data.train: ") != NULL);
+    CHECK(strstr(run.log, "resuming with data.train: ") != NULL);
     REQUIRE(rename(at("elsewhere.spsh"), at("talk.spsh")) == 0);
     check_same("moved");
 }
@@ -634,7 +634,7 @@ static void test_stopped_at_each_batch(void)
         served = (struct served){.stop_at = batch, .stop = &run.stop};
         const spsh_status rc = train_kit_run(&run);
         CHECK(rc == SPSH_OK || rc == SPSH_E_CANCELED);
-        CHECK(rc == SPSH_OK || strstr(run.err.message, "stopped behind step ") != NULL);
+        CHECK(rc == SPSH_OK || strstr(run.err.message, "stopped after step ") != NULL);
         was_stopped = served.batches >= batch;
         served = (struct served){0};
         stops += rc == SPSH_E_CANCELED;

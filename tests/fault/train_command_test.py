@@ -35,10 +35,10 @@ def test_a_signal_stops():
         check(process.read_until("epoch 1: "), f"began: {process.output}")
         process.signal(number)
         equal(process.end().returncode, 75, f"{number}: {process.output}")
-        check("stopped behind step " in process.output, f"said {process.output}")
+        check("stopped after step " in process.output, f"said {process.output}")
         check("the same command with --resume auto continues" in process.output, f"said {process.output}")
         check((run / "report.html").is_file(), "no page")
-        for says in ["going on behind step ", "the run is done: "]:
+        for says in ["resuming after step ", "the run is done: "]:
             again = start(run, "train.epochs=1").end()
             equal(again.returncode, 0, f"goes on: {again.output}")
             check(says in again.output, f"said {again.output}")
@@ -69,7 +69,7 @@ def test_a_second_signal_ends():
     check("stopped behind" not in process.output, f"said {process.output}")
     equal(checkpoints(run), [], "checkpoints")
     process = signalled(run, [signal.SIGUSR1, signal.SIGTERM])
-    check("stopped behind step 1" in process.output, f"said {process.output}")
+    check("stopped after step 1" in process.output, f"said {process.output}")
     equal(len(checkpoints(run)), 1, "checkpoints")
 
 
@@ -111,7 +111,7 @@ def test_a_full_disk():
     check(set(checkpoints(run)) >= set(before[-1:]), f"{before[-1:]} is gone")
     (disk / "filler").unlink()
     again = start(run, FOR_EVER)
-    check(again.read_until("going on behind step "), f"goes on: {again.output}")
+    check(again.read_until("resuming after step "), f"goes on: {again.output}")
     again.signal(signal.SIGTERM)
     equal(again.end().returncode, 75, f"said {again.output}")
 

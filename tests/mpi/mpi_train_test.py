@@ -126,8 +126,8 @@ def test_stopped_by_one():
     train(1, "one", *words)
     for fault in ["stop:1:1", "stop:1:4", "heard:1:2"]:
         done = train(2, "some", fault, "end:0:1", *words, want=75)
-        said = [line for line in done.output.splitlines() if "stopped behind step" in line]
-        check("rank 0 at the end: stopped behind step" in done.output, f"was not waited for: {done.output}")
+        said = [line for line in done.output.splitlines() if "stopped after step" in line]
+        check("rank 0 at the end: stopped after step" in done.output, f"was not waited for: {done.output}")
         # mpirun may have ended the other one before it said so.
         equal(len({line.partition("stopped")[2] for line in said}), 1, f"steps: {said}")
         train(3, "some", "resume", *words)
@@ -144,11 +144,11 @@ def test_signals():
     check(run.read_until("epoch 2"), f"began: {run.output}")
     run.signal(signal.SIGUSR1)
     equal(run.end().returncode, 75, f"USR1: {run.output}")
-    check("stopped behind step " in run.output and "--resume auto continues" in run.output, f"said {run.output}")
+    check("stopped after step " in run.output and "--resume auto continues" in run.output, f"said {run.output}")
     check((base / "signals" / "report.html").is_file(), "no page")
     samples = int(newest("signals").partition("-")[2].partition(".")[0])
     run = Processes(2, *words)
-    check(run.read_until("going on behind step "), f"went on: {run.output}")
+    check(run.read_until("resuming after step "), f"went on: {run.output}")
     check(f", {samples} utterances" in run.output, f"went on from {samples}: {run.output}")
     check(run.read_until("WER"), f"evaluates: {run.output}")
     run.signal(signal.SIGTERM)

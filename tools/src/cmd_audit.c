@@ -215,7 +215,7 @@ static int run_audit(audit_command *c, const spsh_audit_options *options)
     if (status == SPSH_OK)
         rc = tell(c, audit);
     else if (status == SPSH_E_CANCELED)
-        spsh__cli_error("stopped; what is done stays, and the same command goes on");
+        spsh__cli_error("stopped; the finished work is kept, and the same command continues");
     else
         (void)spsh__source_fail(NULL, c->sources, &err);
     spsh_audit_free(audit);

@@ -84,7 +84,7 @@ static spsh_status check_result(const spsh_plan *plan, spsh_error *err)
     if (info->utterance_count > 0)
         return SPSH_OK;
     return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
-                     "no utterance passes; left out: %" PRIu64 " by skip overlays, %" PRIu64
+                     "no utterance passes; not served: %" PRIu64 " by skip overlays, %" PRIu64
                      " by split, domain, language or weight, %" PRIu64 " by duration, %" PRIu64
                      " as too long for a batch, %" PRIu64 " as duplicates, %" PRIu64 " by speaker",
                      info->skipped_count, info->filtered_count, info->duration_count,

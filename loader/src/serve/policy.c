@@ -82,7 +82,7 @@ static void tell_left_out(spsh_loader *loader, uint64_t count, const spsh_error 
 {
     const uint64_t limit = loader->bad.limit;
     if (count <= limit)
-        spsh__log(loader, SPSH_LOG_WARNING, "left out: %s", why->message);
+        spsh__log(loader, SPSH_LOG_WARNING, "skipped: %s", why->message);
     else if (count == limit + 1)
         spsh__log(loader, SPSH_LOG_WARNING,
                   "more than %llu records cannot be read (quarantine_max): the others are not told",

@@ -111,7 +111,7 @@ static void test_earlier_version(void)
     CHECK(c.kept_s == 7200 && c.wall_s == 11600);
     CHECK(isnan(c.lost_s) && isnan(c.lost_process_s) && isnan(c.stopped_s));
     REQUIRE(spsh__run_cost_rows(&c, &rates, rows) == 8);
-    CHECK_STR(rows[4].text, "unknown: an earlier version does not write down what it cuts off");
+    CHECK_STR(rows[4].text, "unknown: an earlier version did not record the lost work");
     CHECK_STR(rows[5].text, "unknown");
     CHECK_STR(rows[6].text, "unknown");
     CHECK_STR(rows[7].text, "72.00 for kept work, as if nothing had stopped it");

@@ -438,7 +438,7 @@ static void meet_victim(int number, const char *text)
 
 static void test_one_is_killed(void)
 {
-    meet_victim(SIGKILL, "rank 1 has gone");
+    meet_victim(SIGKILL, "rank 1 disconnected");
 }
 
 static void test_one_is_stopped(void)

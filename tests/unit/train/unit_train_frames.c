@@ -264,9 +264,8 @@ static void test_counted(void)
                    other_alignments(0, "4"));
     REQUIRE(run("counted", false, overrides, &result) == SPSH_OK);
     check_contains(log_text, "1 of no dataset");
-    check_contains(log_text,
-                   "2 of 32 utterances are not learnt from: 1 have no alignment, 1 one of "
-                   "another length");
+    check_contains(log_text, "2 of 32 utterances are not trained on: 1 have no alignment, 1 one of "
+                             "another length");
 }
 
 static void test_refused(void)

@@ -432,11 +432,11 @@ static void test_goes_on_elsewhere(void)
     there.resume = true;
     there.stop_at = 2;
     CHECK_I64(train_kit_run(&there), SPSH_E_CANCELED);
-    CHECK(strstr(there.log, "going on with train.backend: cuda; it was cpu") != NULL);
+    CHECK(strstr(there.log, "resuming with train.backend: cuda; it was cpu") != NULL);
     run.resume = true;
     run.stop_at = 0;
     CHECK_I64(train_kit_run(&run), SPSH_OK);
-    CHECK(strstr(run.log, "going on with train.precision: auto; it was bf16") != NULL);
+    CHECK(strstr(run.log, "resuming with train.precision: auto; it was bf16") != NULL);
     const history got = read_history("moved"), want = read_history("cpu");
     CHECK_U64(got.count, want.count);
     CHECK(difference(&got, &want, want.count) <= 5e-2);

@@ -178,7 +178,7 @@ static spsh_status get_plan(const spsh_pack_options *options, const paths *p, sp
     spsh_status rc = spsh__plan_load(options, path(p, WORK), plan, err);
 
     if (rc == SPSH_OK)
-        log_line(options, "going on with an interrupted pack");
+        log_line(options, "resuming an interrupted pack");
     if (rc == SPSH_E_NOT_FOUND) {
         remove_files(options->io, path(p, WORK), is_unpacked);
         rc = spsh__plan_build(options, path(p, WORK), plan, err);

@@ -530,8 +530,7 @@ static spsh_status judge(spsh__comm *c, message *m, uint64_t begin_ns, spsh_erro
         return spsh__comm_fail_size(m->peer, m->tag, m->size_bytes,
                                     m->sent_size_bytes > m->size_bytes, err);
     if (s->peers[m->peer].has_gone)
-        return SPSH_FAIL(err, SPSH_E_TIMEOUT, "rank %u has gone: its connection has ended",
-                         m->peer);
+        return SPSH_FAIL(err, SPSH_E_TIMEOUT, "rank %u disconnected", m->peer);
     return spsh__comm_fail_late(m->peer, m->tag, m->size_bytes, m->is_send, begin_ns, err);
 }
 

@@ -71,7 +71,7 @@ static spsh_status tell_device(const spsh__compute_options *o, spsh__compute *c,
                    precisions[c->backend->precision],
                    o->config->is_deterministic
                        ? ", deterministic"
-                       : "; not deterministic: with train.deterministic a run that goes on has the "
+                       : "; not deterministic: with train.deterministic a resumed run has the "
                          "same bits");
     return SPSH_OK;
 }

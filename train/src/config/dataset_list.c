@@ -74,7 +74,8 @@ static spsh_status check_splits(const spsh__dataset_list *list, uint32_t number,
                              "%s: its split '%.*s' %s, but other datasets' splits say otherwise: "
                              "name the same splits with all of them",
                              spsh_dataset_path(list->datasets[number]), (int)group.split.size_bytes,
-                             (const char *)group.split.data, passes ? "is left out" : "is served");
+                             (const char *)group.split.data,
+                             passes ? "is not listed" : "is listed");
     }
     return SPSH_OK;
 }

@@ -68,7 +68,7 @@ static spsh_status stop(spsh__run *r, spsh_error *err)
     if (rc == SPSH_OK)
         rc = spsh__run_save_last(r, err);
     return rc != SPSH_OK ? rc
-                         : SPSH_FAIL(err, SPSH_E_CANCELED, "stopped behind step %llu, and saved",
+                         : SPSH_FAIL(err, SPSH_E_CANCELED, "stopped after step %llu, and saved",
                                      (unsigned long long)r->progress.step);
 }
 
@@ -107,7 +107,7 @@ static spsh_status loop(spsh__run *r, spsh_error *err)
         is_evaluated(r->setup.config, &r->progress)) {
         spsh__run_log(r, SPSH_LOG_INFO,
                       "the run is done: %llu epochs, %llu utterances; a larger train.epochs or "
-                      "train.samples_max goes on",
+                      "train.samples_max continues it",
                       (unsigned long long)r->progress.epoch,
                       (unsigned long long)r->progress.samples);
         return SPSH_OK;

@@ -101,11 +101,11 @@ void spsh__run_report_start(const spsh__run *r)
     const uint64_t too_long = spsh_plan_info_get(spsh__feed_plan(r->feed))->too_long_count;
     if (too_long > 0)
         spsh__run_log(r, SPSH_LOG_WARNING,
-                      "%llu utterances are not learnt from: longer than a batch may be "
+                      "%llu utterances are not trained on: longer than a batch may be "
                       "(data.max_padded_seconds, data.max_seconds)",
                       (unsigned long long)too_long);
     if (r->progress.step > 0)
-        spsh__run_log(r, SPSH_LOG_INFO, "going on behind step %llu, in epoch %llu, %llu utterances",
+        spsh__run_log(r, SPSH_LOG_INFO, "resuming after step %llu, in epoch %llu, %llu utterances",
                       (unsigned long long)r->progress.step,
                       (unsigned long long)r->progress.epoch + 1,
                       (unsigned long long)r->progress.samples);
@@ -174,7 +174,7 @@ spsh_status spsh__run_report_epoch(spsh__run *r, spsh_error *err)
                          "epoch %llu: none of its %.0f utterances can be learnt from: %s",
                          (unsigned long long)r->progress.epoch + 1, served, text);
     if (r->report.is_epoch_whole && r->progress.epoch == 0 && counted < served)
-        spsh__run_log(r, SPSH_LOG_WARNING, "%.0f of %.0f utterances are not learnt from: %s",
+        spsh__run_log(r, SPSH_LOG_WARNING, "%.0f of %.0f utterances are not trained on: %s",
                       served - counted, served, text);
     if (counted > 0)
         spsh__run_log(r, SPSH_LOG_INFO, "epoch %llu: loss %.4g%s of %.0f utterances",

@@ -49,7 +49,7 @@ static spsh_status find_checkpoint(spsh__run *r, spsh_error *err)
         return spsh__fail_again(rc, &found, err);
     if (!r->o->resume)
         return SPSH_FAIL(err, SPSH_E_EXISTS,
-                         "%s: has checkpoints: with resume it goes on from them; else name another "
+                         "%s: has checkpoints: set resume to continue from them, or name another "
                          "folder",
                          r->o->run);
     return SPSH_OK;
@@ -224,7 +224,7 @@ static spsh_status tell_changes(const spsh__run *r, const char *before, const ch
                              "%s is %.*s, but %s was begun with %.*s: that is another model; name "
                              "another folder for it",
                              name, new.size - 2, text, r->o->run, old.size - 2, text_old);
-        spsh__run_log(r, SPSH_LOG_INFO, "going on with %s: %.*s; it was %.*s", name, new.size - 2,
+        spsh__run_log(r, SPSH_LOG_INFO, "resuming with %s: %.*s; it was %.*s", name, new.size - 2,
                       text, old.size - 2, text_old);
     }
     return SPSH_OK;

@@ -85,7 +85,7 @@ static spsh_status lose(const spsh__leases *l, uint32_t rank, spsh_error *err)
 {
     if (rank == 0)
         return SPSH_FAIL(err, SPSH_E_TIMEOUT,
-                         "rank 0, which gives leases, has gone: without it there is no run");
+                         "rank 0, which grants the leases, disconnected: the run cannot continue");
     return l->server != NULL ? spsh__lease_server_lose(l->server, rank, err) : SPSH_OK;
 }
 

@@ -138,7 +138,7 @@ static spsh_status take_lost(ps *p, const spsh__message *m, spsh_error *err)
 {
     if (m->from < p->servers)
         return SPSH_FAIL(err, SPSH_E_TIMEOUT,
-                         "learner %u has gone, and with it the part of the model that it served",
+                         "learner %u disconnected: the part of the model that it served is lost",
                          m->from);
     p->is_lost[m->from] = true;
     return let_retire(p, m->from, err);

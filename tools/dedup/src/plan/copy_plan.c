@@ -324,7 +324,7 @@ static spsh_status read_lines(spsh__copy_plan *plan, const spsh__text_input *inp
             break;
         last = line.line;
         if (has_ended)
-            rc = fail_line(input, &line, "goes on after its end", err);
+            rc = fail_line(input, &line, "continues after its end", err);
         else if (line.problem == NULL && line.values[WANTED_END].kind == SPSH__JSON_STRING)
             has_ended = true;
         else

@@ -395,7 +395,7 @@ static void draw_rejects(spsh__builder *out, const spsh__facts *f)
         most = f->rejects.events[i] > most ? f->rejects.events[i] : most;
     if (most == 0)
         return;
-    spsh__page_section_open(out, "What was left out, by reason");
+    spsh__page_section_open(out, "Rejected, by reason");
     spsh__page_table_open(out, "reason|#events|#rows lost||the first ones");
     for (;;) { /* the most first; reasons are few */
         size_t next = SPSH_REJECT_COUNT;
