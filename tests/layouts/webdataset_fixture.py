@@ -168,7 +168,7 @@ def make_stream(root, clip):
         ("2.json", json_bytes(reject={"reason": "no such reason"})),
         ("3.json", json_bytes(reject={"reason": "excluded_by_rule", "rows": 0})),
         ("4.json", json_bytes(id="empty", text="", extras={}, speaker="", language="pl",
-                              unknown="left out", sample_rate_hz=16000)),
+                              unknown="left out", sample_rate_hz=16000, nominal_rate_hz=8000)),
         ("4.wav", audio()),
         ("5.json", json_bytes(extras={"k": "N/A"}, text=None, speaker="N/A")),
         ("5.wav", audio()),
@@ -193,7 +193,9 @@ STREAM = {
         "MLS/1_2_3": {"text": " kept  as it is \n", "speaker": "mls/1", "language": "pl", "document": "2",
                       "nominal_sample_rate_hz": 16000,
                       "source": "dev-00000-of-00001.parquet#0", "extras": {"gender": "F", "n": 1}},
-        "empty": {"text": "", "speaker": None, "domain": "default", "source": "4.wav"},
+        # A WAV that is stored unchanged has the rate of its header, not the claimed one.
+        "empty": {"text": "", "speaker": None, "domain": "default", "source": "4.wav",
+                  "nominal_sample_rate_hz": 16000},
         "5": {"text": None, "speaker": "N/A", "extras": {"k": "N/A"}},
     },
 }

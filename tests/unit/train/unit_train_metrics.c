@@ -133,7 +133,7 @@ static void test_lines(void)
     };
     const spsh__evaluation_facts evaluation = {.step = 2,
                                                .samples = 16,
-                                               .set = "dev",
+                                               .set = "caf\xe9.spsh:dev", /* a path in Latin-1 */
                                                .loss = (double)INFINITY,
                                                .wer = 0.25,
                                                .utterances = 1,
@@ -160,6 +160,8 @@ static void test_lines(void)
     CHECK(json_number_value(json_object_get(quoted, "loss")) == 3.5);
     CHECK(json_is_null(json_object_get(json_object_get(domains, ""), "loss")));
     CHECK_STR(kind_of(lines, 3), "evaluation");
+    const json_t *set = json_object_get(json_array_get(lines, 3), "set");
+    CHECK_STR(json_string_value(set), "caf\xef\xbf\xbd.spsh:dev");
     CHECK(json_is_null(json_object_get(json_array_get(lines, 3), "loss")));
     const json_t *example =
         json_array_get(json_object_get(json_array_get(lines, 3), "examples"), 0);

@@ -67,10 +67,31 @@ static void put_real(line *l, const char *key, double value)
     put(l, key, isfinite(value) ? json_real(value) : json_null());
 }
 
-/* What is not UTF-8 is none of ours: data of a dataset are. */
+/* A JSON string with U+FFFD for each byte that is not UTF-8, which a dataset's path may contain.
+ * NULL without memory. */
+static json_t *new_string(const char *text)
+{
+    static const char replacement[] = "\xef\xbf\xbd";
+    spsh_bytes left = {(const uint8_t *)text, strlen(text)};
+    char *valid = malloc(left.size_bytes * strlen(replacement) + 1);
+    size_t valid_bytes = 0;
+    if (valid == NULL)
+        return NULL;
+    while (left.size_bytes > 0) {
+        const size_t size = spsh__utf8_sequence(left), taken = size > 0 ? size : 1;
+        const size_t put_bytes = size > 0 ? size : strlen(replacement);
+        memcpy(valid + valid_bytes, size > 0 ? (const char *)left.data : replacement, put_bytes);
+        valid_bytes += put_bytes;
+        left = (spsh_bytes){left.data + taken, left.size_bytes - taken};
+    }
+    json_t *string = json_stringn(valid, valid_bytes);
+    free(valid);
+    return string;
+}
+
 static void put_text(line *l, const char *key, const char *text)
 {
-    put(l, key, text == NULL ? json_null() : json_string(text));
+    put(l, key, text == NULL ? json_null() : new_string(text));
 }
 
 static line begin_line(const spsh__metrics *m, const char *kind, uint64_t samples, uint64_t step)

@@ -129,6 +129,9 @@ static void fill_record(spsh__prepared *prepared, const spsh_audio_info *info, u
 
 static void use_file_as_payload(spsh__prepared *prepared)
 {
+    /* Only an Opus file may have been made from audio of another rate (FORMAT.md 3.2). */
+    if (prepared->record.codec != SPSH_CODEC_OPUS)
+        prepared->record.nominal_rate_hz = prepared->record.sample_rate_hz;
     prepared->payload = prepared->file;
     prepared->record.payload_bytes = prepared->source_bytes;
 }
