@@ -56,8 +56,8 @@ spsh_status spsh__run_look_lost(spsh__run *r, spsh_error *err)
         return rc;
     if (state.learners < r->rounds.learners)
         spsh__run_log(r, SPSH_LOG_WARNING,
-                      "%u of %u processes have gone: the others go on, and do what the lost ones "
-                      "had not finished",
+                      "%u of %u processes disconnected; the others continue, and repeat their "
+                      "unfinished work",
                       r->learner.comm->world_size - state.learners, r->learner.comm->world_size);
     r->rounds.learners = r->step.facts.learners = state.learners;
     return SPSH_OK;
