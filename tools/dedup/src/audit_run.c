@@ -54,7 +54,8 @@ static spsh_status make_segments(run *r, spsh_error *err)
 static uint64_t space_for(const spsh_audit_options *options, uint64_t train_keys,
                           uint64_t test_frames)
 {
-    /* Keys are joined only at the other speeds. At the original speed, a table in memory is enough. */
+    /* Keys are joined only at the other speeds. At the original speed, a table in memory is
+     * enough. */
     return (options->flags & SPSH_AUDIT_SPEED_GRID) != 0
                ? spsh__key_join_space(SPSH__JOIN_AUDIT, train_keys * (SPSH__SCALE_COUNT - 1),
                                       test_frames, options->memory_bytes)

@@ -1,5 +1,5 @@
-/* edit_distance.c: the table of distances, of which only the diagonals that the limit allows are
- * filled, a row at a time. Where no cell of a row is within the limit, none below is.
+/* edit_distance.c: compute the table of distances row by row, but only the diagonals that the limit
+ * allows. If no cell of a row is within the limit, no later cell can be.
  *
  *     cell d of row i: distance of a's first i code points and b's first i + d - limit
  */

@@ -10,8 +10,9 @@ typedef struct spsh__points {
     size_t count;
 } spsh__points;
 
-/* The distance, or limit + 1 when it is above limit. row has room for 2 * limit + 3; steps are at
- * most (2 * limit + 1) times the shorter text, fewer when the texts are far apart. */
+/* Return the distance, or limit + 1 if it is above limit. row needs 2 * limit + 3 elements. The
+ * time is at most proportional to (2 * limit + 1) times the shorter text, and less if the texts
+ * differ much. */
 size_t spsh__edit_distance(spsh__points a, spsh__points b, size_t limit, uint32_t *row);
 
 #endif

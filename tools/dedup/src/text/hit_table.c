@@ -1,5 +1,5 @@
-/* hit_table.c: a row of hits a thing, sorted, with room for `keep` of each split; one lock for
- * every 64th thing. A split that has its hits gives up its last one for an earlier one.
+/* hit_table.c: one row of hits per thing, sorted by ordinal, with space for `keep` hits of each
+ * split. One lock serves every 64th thing. A full split replaces its last hit by an earlier one.
  */
 #include "hit_table.h"
 
@@ -12,16 +12,16 @@
 enum { LOCKS = 64 };
 
 struct spsh__hit_table {
-    spsh__hit *hits;  /* room of each thing */
-    uint32_t *splits; /* of each hit */
-    uint64_t *counts; /* of hits, kept or not */
+    spsh__hit *hits;  /* room elements per thing */
+    uint32_t *splits; /* split of each hit */
+    uint64_t *counts; /* number of hits per thing, kept or not */
     uint32_t *kept;
     uint32_t room;
     spsh__hit_rule rule;
     pthread_mutex_t locks[LOCKS];
 };
 
-/* Hits of a row. */
+/* Maximum number of hits in a row. */
 static uint32_t room_of(spsh__hit_rule rule)
 {
     return rule.keep * (rule.splits == NULL ? 1 : spsh__train_splits_count(rule.splits));
@@ -40,7 +40,7 @@ spsh_status spsh__hit_table_open(uint64_t count, spsh__hit_rule rule, spsh__hit_
         (void)pthread_mutex_init(&table->locks[i], NULL);
     table->room = room;
     table->rule = rule;
-    /* From calloc, so that things without hits cost no memory that is used. */
+    /* The pages that calloc returns use no memory until a thing has hits. */
     table->hits = calloc((size_t)count + 1, room * sizeof(*table->hits));
     table->splits = calloc((size_t)count + 1, room * sizeof(*table->splits));
     table->counts = calloc((size_t)count + 1, sizeof(*table->counts));
@@ -54,8 +54,8 @@ spsh_status spsh__hit_table_open(uint64_t count, spsh__hit_rule rule, spsh__hit_
     return SPSH_OK;
 }
 
-/* Takes the split's last hit out of the row when it has all of its own and that is later than
- * ordinal. False: ordinal is not to be kept. */
+/* Make space for a hit of the split. If the split is full, remove its last hit if that is later
+ * than ordinal. Returns false if the new hit must not be kept. */
 static bool make_place(const spsh__hit_table *table, uint64_t thing, uint32_t split,
                        uint64_t ordinal)
 {

@@ -1,5 +1,6 @@
-/* minhash.c: see minhash.h. A gram's hash is a polynomial that rolls, mixed; a multiplication by an
- * odd number permutes it for each round. The upper bits of that are the bin, all of it the number.
+/* minhash.c: see minhash.h. A gram's hash is a mixed rolling polynomial. Each round permutes it by
+ * multiplying with an odd number. The upper bits of the product select the bin, and the whole
+ * product is the value.
  */
 #include "minhash.h"
 
@@ -18,7 +19,8 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 32;
 }
 
-/* Bins of one round that are empty take the number of another, drawn by their own number. */
+/* Fill each empty bin of a round with the value of another bin, chosen by the index of the empty
+ * one. */
 static void densify(uint64_t bins[BINS])
 {
     uint64_t full[BINS];
@@ -56,7 +58,7 @@ void spsh__minhash_of(const uint32_t *points, size_t count, spsh__minhash *ret_m
         densify(values + (size_t)round * BINS);
 }
 
-/* The numbers of a band lie far apart, so that they come from different rounds. */
+/* The values of a band are 32 apart, so each comes from a different round. */
 void spsh__minhash_bands(const spsh__minhash *minhash, uint64_t ret_keys[SPSH__MINHASH_BANDS])
 {
     for (unsigned band = 0; band < SPSH__MINHASH_BANDS; band++) {

@@ -1,5 +1,5 @@
-/* name_match.c: names become keys of 128 bits, keys become numbers: first those of the test side,
- * then those that only train has. What a train utterance hits is a number below the first count.
+/* name_match.c: names become 128-bit keys, and keys become numbers. The names of the test side get
+ * the lowest numbers. So a train utterance is a hit if its number is below the count of test names.
  */
 #include "name_match.h"
 
@@ -17,15 +17,15 @@ enum { ALIAS_STEPS_MAX = 8, ROWS_AT_ONCE = 1 << 16 };
 /* ---- aliases ---- */
 
 typedef struct alias {
-    spsh_bytes from, to; /* in the file */
+    spsh_bytes from, to; /* names as ranges of the file's text */
 } alias;
 
 struct spsh__name_rules {
     bool fold;
     uint8_t *file;
-    spsh__hash_map names;   /* key of a name -> its alias */
-    spsh__builder aliases;  /* alias */
-    spsh__builder prefixes; /* alias, without the asterisks */
+    spsh__hash_map names;   /* key of a name -> index in aliases */
+    spsh__builder aliases;  /* array of alias */
+    spsh__builder prefixes; /* array of alias, without the asterisks */
 };
 
 static const alias *alias_at(const spsh__builder *list, size_t i)
@@ -33,7 +33,7 @@ static const alias *alias_at(const spsh__builder *list, size_t i)
     return (const alias *)(const void *)list->data + i;
 }
 
-/* The bytes that are compared: folded, unless nothing is left of a name then. */
+/* Get the bytes to compare: the folded name, or the name itself if folding leaves nothing. */
 static spsh_status compared(bool fold, spsh_bytes name, spsh__builder *out, spsh_bytes *ret_name,
                             spsh_error *err)
 {
@@ -146,7 +146,8 @@ void spsh__name_rules_free(spsh__name_rules *rules)
     free(rules);
 }
 
-/* Two buffers, because a name may be made of itself. */
+/* Scratch space. name and other are swapped, because an alias step builds a new name from the old
+ * one. */
 typedef struct name_scratch {
     spsh__builder folded, name, other;
 } name_scratch;
@@ -164,7 +165,7 @@ static const alias *find_prefix(const spsh__name_rules *rules, spsh_bytes name)
     return longest;
 }
 
-/* scratch->name becomes what it stands for; *ret_is: it stood for something. */
+/* Apply one alias step to scratch->name. *ret_is: the name had an alias. */
 static spsh_status follow_alias(const spsh__name_rules *rules, name_scratch *scratch, bool *ret_is,
                                 spsh_error *err)
 {
@@ -193,7 +194,7 @@ static spsh_status follow_alias(const spsh__name_rules *rules, name_scratch *scr
     return SPSH_OK;
 }
 
-/* Digits and signs alone. */
+/* Whether the name has only digits and other ASCII characters that are not letters. */
 static bool is_local(spsh_bytes name)
 {
     for (size_t i = 0; i < name.size_bytes; i++) {
@@ -232,7 +233,7 @@ static spsh_status key_of(const spsh__name_rules *rules, spsh_bytes name, name_s
 
 /* ---- the join ---- */
 
-/* Names of one dataset by their numbers in it. */
+/* Names of one dataset, indexed by their numbers in it. */
 typedef struct name_table {
     name_key *keys;
     uint64_t count;
@@ -244,10 +245,10 @@ struct spsh__name_join {
     const spsh__print_set *set;
     spsh_name_kind kind;
     spsh_column column;
-    name_table *tables; /* by dataset */
+    name_table *tables; /* per dataset */
     size_t table_count;
     spsh__hash_map numbers;
-    spsh__hit_table *hits; /* by number, of those of the test side */
+    spsh__hit_table *hits; /* indexed by number; names of the test side only */
     spsh__name_counts counts;
 };
 
@@ -279,8 +280,8 @@ static spsh_status load_table(const spsh_dataset *dataset, const spsh__name_join
     return rc;
 }
 
-/* false: it has no name. Numbers outside their tables are the index's fault, which
- * spsh_dataset_rows would tell; here they are absent. */
+/* Get the key of a row's name. Returns false if the row has no name. A number outside of its table
+ * means a damaged index, which spsh_dataset_rows would report. Here the name counts as absent. */
 static bool row_key(const name_table *table, uint32_t name, uint32_t domain, spsh__u128 *ret_key)
 {
     if (name >= table->count)
@@ -294,7 +295,8 @@ static bool row_key(const name_table *table, uint32_t name, uint32_t domain, sps
     return true;
 }
 
-/* A row of that side: its name gets a number, and is hit when it is the test side's. */
+/* Number the name of a row. If the row is on the train side and the name is on the test side, add a
+ * hit. */
 static spsh_status take_row(spsh__name_join *join, spsh_side side, uint64_t ordinal,
                             const spsh__u128 *key, spsh_error *err)
 {

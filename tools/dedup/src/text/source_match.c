@@ -1,11 +1,11 @@
-/* source_match.c: sources as keys, and the table of those of the test side.
+/* source_match.c: keys of sources, and the table of the test side's sources.
  *
- *     things    each whole file, or each stretch: what hits are counted for
- *     map       key -> its group, which is called by the number of its first thing
+ *     things    each whole file or stretch; hits are counted per thing
+ *     map       key -> group; a group has the number of its first thing
  *
- * Stretches lie by (group, begin), each with the latest end of those before it in its group: those
- * that overlap one are found by going back from the last that begins before its end, until all
- * earlier ones have ended.
+ * Stretches are sorted by group and begin. Each one stores the latest end of the stretches up to it
+ * in its group. To find all that overlap a stretch, start at the last one that begins before its
+ * end, and go back until all earlier ones have ended.
  */
 #include "source_match.h"
 
@@ -37,7 +37,7 @@ static bool starts_with(spsh_bytes text, const char *prefix)
            spsh__bytes_equal_nocase((spsh_bytes){text.data, p.size_bytes}, p);
 }
 
-/* The URL as it is compared, appended to out; false when it is none. */
+/* Append the URL in its compared form to out. Returns false if it is not a URL. */
 static bool append_url(spsh_bytes url, spsh__builder *out)
 {
     const size_t scheme = scheme_bytes(url);
@@ -62,7 +62,7 @@ static bool append_url(spsh_bytes url, spsh__builder *out)
 
 typedef enum member { MEMBER_SOURCE_URL, MEMBER_START, MEMBER_END, MEMBER_URL, MEMBERS } member;
 
-/* What extras say of a URL; false when they name none. */
+/* Read a URL from extras, and its stretch if there is one. Returns false if extras have no URL. */
 static bool take_extras(spsh_bytes extras, spsh__builder *scratch, spsh__source_key *ret_key)
 {
     static const char *const names[MEMBERS] = {"source_url", "source_start", "source_end", "url"};
@@ -95,7 +95,8 @@ spsh_status spsh__source_key_of(const spsh_utterance *utterance, uint32_t datase
     spsh__source_key key = {0};
     uint8_t place[5] = {'u', 0, 0, 0, 0};
     spsh__builder_clear(scratch);
-    /* One byte says what it is; of paths, four more whose. */
+    /* The first byte is the type of the source. The next four are the dataset of a path, or
+     * zero. */
     spsh__builder_append(scratch, place, sizeof(place));
     key.is_known =
         take_extras(utterance->extras, scratch, &key) || append_url(utterance->source, scratch);
@@ -125,9 +126,9 @@ typedef struct thing {
 
 struct spsh__source_index {
     spsh__hash_map map;
-    spsh__builder things; /* thing */
+    spsh__builder things; /* array of thing */
     size_t thing_count;
-    size_t *firsts; /* by group: where it begins */
+    size_t *firsts; /* index of the first thing, per group */
     spsh__hit_table *hits;
     spsh__hit_rule rule;
 };
@@ -168,7 +169,8 @@ spsh_status spsh__source_index_add(spsh__source_index *index, const spsh__source
     if (index->thing_count >= SPSH__HASH_NONE - 1)
         return SPSH_FAIL(err, SPSH_E_LIMIT, "more than 2^32 sources on the test side");
     if (!key->is_stretch) {
-        /* A group of one thing, so its value is the thing itself. */
+        /* A whole file is a group of one thing, so the value in the map is the number of the
+         * thing. */
         uint32_t whole = 0;
         if (!spsh__hash_map_add(&index->map, key->key, number, &whole))
             return SPSH_NO_MEMORY(err);
@@ -228,7 +230,8 @@ uint64_t spsh__source_index_bytes(const spsh__source_index *index)
            spsh__hit_table_bytes(index->thing_count, index->rule);
 }
 
-/* Things of the group from first on that begin before end_ns. */
+/* Return the index after the last thing of the group that begins before end_ns. first is the first
+ * thing of the group. */
 static size_t count_before(const spsh__source_index *index, size_t first, uint64_t end_ns)
 {
     const thing *things = things_of(index);

@@ -1,11 +1,11 @@
-/* text_cover.c: runs of words, and who has them.
+/* text_cover.c: runs of words, and the texts that contain them.
  *
  *     map       hash of a run -> its number
- *     runs      of each text, ascending by number: runs[firsts[text]] ... runs[firsts[text + 1] -
- * 1] holders   of each run, the texts that have it: the same pairs, by run seen      of each run:
- * some probed text has it
+ *     runs      per text: its runs, ascending: runs[firsts[text]] to runs[firsts[text + 1] - 1]
+ *     holders   per run: the texts that contain it (the same pairs, ordered by run)
+ *     seen      per run: whether any probed text contains it
  *
- * Normalised words are parted by one blank, so a run is a stretch of bytes.
+ * One blank separates normalized words, so a run is a range of bytes.
  */
 #include "text_cover.h"
 
@@ -16,7 +16,7 @@
 #include "records/hash_map.h"
 #include "speechshard/inside.h"
 
-/* Numbers that grow in number. */
+/* A growing array of numbers. */
 typedef struct numbers {
     uint32_t *at;
     size_t count, capacity;
@@ -25,19 +25,19 @@ typedef struct numbers {
 struct spsh__text_cover {
     spsh__hash_map map;
     numbers runs;
-    numbers firsts;  /* by text; one more than there are */
-    numbers lengths; /* words of its runs, by text */
+    numbers firsts;  /* per text, with one more element for the end */
+    numbers lengths; /* words per run, per text */
     uint32_t *holders;
-    uint32_t *holders_at; /* by run; one more */
+    uint32_t *holders_at; /* per run, with one more element for the end */
     _Atomic uint8_t *seen;
-    numbers words; /* scratch of add */
+    numbers words; /* scratch of spsh__text_cover_add */
     bool has_short, has_long;
 };
 
 struct spsh__cover_probe {
     spsh__text_cover *cover;
     numbers words, runs, touched;
-    uint32_t *counts; /* by text */
+    uint32_t *counts; /* per text */
     spsh__covered *covered;
     size_t covered_capacity;
 };
@@ -59,7 +59,7 @@ static int compare_u32(const void *left, const void *right)
     return (l > r) - (l < r);
 }
 
-/* Sorted, each once, from `first` on. */
+/* Sort the elements from `first` and remove duplicates. */
 static void make_set(numbers *n, size_t first)
 {
     if (n->count - first > 1)
@@ -72,7 +72,8 @@ static void make_set(numbers *n, size_t first)
     n->count = to;
 }
 
-/* Where words begin, and behind the last one where another would. */
+/* List the positions where words begin, followed by the position where the next word would begin.
+ */
 static bool find_words(numbers *words, spsh_bytes text)
 {
     words->count = 0;
@@ -94,7 +95,7 @@ static spsh__u128 run_at(spsh_bytes text, const numbers *words, size_t word, siz
     return spsh__hash_of((spsh_bytes){text.data + begin, words->at[word + length] - 1 - begin});
 }
 
-/* How many words the runs of a text of so many have; 0: it has none. */
+/* Return the number of words per run for a text of `words` words, or 0 if the text is too short. */
 static size_t run_length(size_t words)
 {
     if (words >= SPSH__COVER_WORDS_LONG)
@@ -150,8 +151,9 @@ spsh_status spsh__text_cover_finish(spsh__text_cover *cover, spsh_error *err)
     cover->seen = calloc(runs + 1, sizeof(*cover->seen));
     if (cover->holders == NULL || cover->holders_at == NULL || cover->seen == NULL)
         return SPSH_NO_MEMORY(err);
-    /* A counting sort: first how many texts have a run, two places on; then each text goes to
-     * where its run's next one belongs, which moves every start to its own place. */
+    /* A counting sort. Count the texts of each run, stored two positions after the run. The prefix
+     * sum turns counts into starts, stored one position after the run. Placing the texts advances
+     * each start to the start of the next run, so every start ends at its own position. */
     for (size_t i = 0; i < cover->runs.count; i++)
         cover->holders_at[cover->runs.at[i] + 2]++;
     for (size_t run = 2; run < runs + 2; run++)
@@ -212,7 +214,7 @@ void spsh__cover_probe_free(spsh__cover_probe *probe)
     free(probe);
 }
 
-/* The runs of the text that are known, each once. */
+/* Append the known runs of the text. They may repeat. */
 static bool find_runs(spsh__cover_probe *probe, spsh_bytes text, size_t words, size_t length)
 {
     for (size_t i = 0; i + length <= words; i++) {
@@ -236,7 +238,8 @@ static bool has_run(const spsh__text_cover *cover, uint32_t text, uint32_t run)
                    compare_u32) != NULL;
 }
 
-/* How many of the runs each text has that has any. */
+/* Count for each test text how many of the probe's runs it contains. Crowded runs count only for
+ * texts that another run has found. */
 static bool count_holders(spsh__cover_probe *probe)
 {
     const spsh__text_cover *cover = probe->cover;
@@ -271,7 +274,7 @@ static bool make_room(spsh__cover_probe *probe, size_t count)
     return true;
 }
 
-/* Those that are covered enough; counts are 0 again. */
+/* List the texts with a sufficient share, and reset the counts to 0. */
 static bool take_covered(spsh__cover_probe *probe, size_t words, double least, size_t *ret_count)
 {
     const spsh__text_cover *cover = probe->cover;

@@ -1,4 +1,4 @@
-/* text_index.c: three ways to look a text up, and what was found, by the numbers of test texts. */
+/* text_index.c: look a text up in three tiers, and store the hits by the numbers of test texts. */
 #include "text_index.h"
 
 #include <stdlib.h>
@@ -12,11 +12,11 @@ struct spsh__text_index {
     spsh_text_profile profile;
     spsh__hit_rule rule;
     uint64_t memory_bytes;
-    spsh__hash_map exact; /* hash of a normalised text -> its number */
+    spsh__hash_map exact; /* hash of a normalized text -> its number */
     spsh__text_near *near;
     spsh__text_cover *cover;
     spsh__hit_table *hits[SPSH__TEXT_TIERS];
-    spsh__builder text; /* scratch of add */
+    spsh__builder text; /* scratch of spsh__text_index_add */
 };
 
 struct spsh__text_probe {

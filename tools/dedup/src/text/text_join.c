@@ -1,9 +1,9 @@
-/* text_join.c: the test side is read and indexed; then the threads take the train side in pieces of
- * 4,096 utterances; then each test utterance gets what its text, names and source were hit by.
+/* text_join.c: read and index the test side. Then threads read the train side in pieces of 4,096
+ * utterances. At the end, collect the hits of text, names, and source for each test utterance.
  *
- * Speakers and documents are columns of the index and are joined there (name_match.c); texts and
- * sources come from the shards' metadata. What is counted does not depend on which thread took
- * what: the index keeps counts and the lowest ordinals of each train split.
+ * Speakers and documents are columns of the index and are joined there (name_match.c). Texts and
+ * sources come from the metadata in the shards. The result does not depend on which thread read an
+ * utterance, because the index keeps counts and the lowest ordinals of each train split.
  */
 #include "text_join.h"
 
@@ -23,7 +23,7 @@ enum { RATE_HZ = 8000 };
 
 typedef struct test_entry {
     uint64_t ordinal;
-    uint32_t text, source; /* numbers in their indexes */
+    uint32_t text, source; /* numbers in the text index and the source index */
 } test_entry;
 
 typedef struct join {
@@ -40,7 +40,7 @@ typedef struct join {
 
 /* ---- reading ---- */
 
-/* Of one thread; all zero to begin with. */
+/* State of one thread. Initialize it with zeros. */
 typedef struct rows {
     spsh__set_readers readers;
     spsh__builder scratch;
@@ -52,7 +52,8 @@ static void rows_close(rows *r)
     spsh__builder_free(&r->scratch);
 }
 
-/* Borrowed until the next call. text is empty when there is none. */
+/* Read an utterance. The result is borrowed until the next call. text is empty if the utterance has
+ * none. */
 static spsh_status rows_get(rows *r, uint64_t ordinal, spsh_utterance *ret_utterance,
                             spsh__source_key *ret_source, spsh_error *err)
 {
@@ -132,7 +133,7 @@ typedef struct worker {
     join *join;
     rows rows;
     spsh__text_probe *probe;
-    uint64_t train, empty; /* utterances; those without text */
+    uint64_t train, empty; /* train utterances; train utterances without text */
 } worker;
 
 static spsh_status take_train(void *user, uint64_t ordinal, spsh_error *err)

@@ -1,16 +1,18 @@
-/* text_near.c: the bands of all texts, in buckets, and the texts themselves.
+/* text_near.c: the band keys of all texts in buckets, and the texts themselves.
  *
- *     texts     the normalised texts, one behind the other; ends[number]
- *     keys      while texts are added: 32 band keys each
- *     shapes    of each text: its length, and how often each of 28 sets of code points occurs
- *     filter    for each band, two bits of a word for every key (16 bits a text): most keys end
- * here starts    for each band, where each bucket begins in that band's entries entries   for each
- * band: (text, 32 more bits of the key), by bucket, then ascending
+ *     texts     the normalized texts, concatenated; text i ends at ends[i]
+ *     keys      32 band keys per text, only while texts are added
+ *     shapes    per text: its length, and how often each of 28 sets of code points occurs
+ *     filter    per band: a Bloom filter with two bits per key (16 bits per bucket), which rejects
+ *               most keys
+ *     starts    per band: the position of each bucket in the entries of the band
+ *     entries   per band: (text, upper 32 bits of the key), by bucket, then ascending
  *
- * A bucket is the lower bits of a key. 500 bytes a text and its own bytes; 256 more until finish.
+ * The lower bits of a key select the bucket. Memory: 500 bytes per text and the text itself, and
+ * another 256 bytes per text until finish.
  *
- * Each edit changes at most one count of a shape by one up and one down, so shapes bound the
- * distance from below: texts that merely share a phrase are told apart without looking at them.
+ * An edit changes at most one count of a shape by one up and another by one down. So shapes give a
+ * lower bound of the distance, which excludes texts that only share a phrase without reading them.
  */
 #include "text_near.h"
 
@@ -27,15 +29,15 @@ typedef struct entry {
 } entry;
 
 typedef struct shape {
-    uint32_t size;        /* code points; 0: has no near ones */
-    uint8_t counts[SETS]; /* 255: or more */
+    uint32_t size;        /* code points; 0: too short or too long to be near any text */
+    uint8_t counts[SETS]; /* saturates at 255 */
 } shape;
 
 struct spsh__text_near {
     spsh_text_profile profile;
     spsh__builder texts, keys;
-    spsh__builder ends;   /* u64 */
-    spsh__builder shapes; /* shape */
+    spsh__builder ends;   /* array of uint64_t */
+    spsh__builder shapes; /* array of shape */
     size_t count;
     uint64_t *filter;
     uint32_t *starts;
@@ -48,13 +50,15 @@ struct spsh__near_probe {
     spsh__near_text *found;
     uint32_t candidates[SPSH__NEAR_CANDIDATES_MAX];
     size_t candidate_count;
-    uint32_t *stamps; /* by text: the probe that it was last a candidate of */
+    uint32_t *stamps; /* per text: the last probe that had it as a candidate */
     uint32_t stamp;
     uint32_t text[SPSH__NEAR_POINTS_MAX], other[SPSH__NEAR_POINTS_MAX];
-    uint32_t row[2 * SPSH__NEAR_POINTS_MAX]; /* of a distance; the limit is 15 % of that */
+    uint32_t row[2 * SPSH__NEAR_POINTS_MAX]; /* row of the distance table; more than 2 * limit + 3,
+                                                as the limit is 15 % */
 };
 
-/* The text's code points; 0 when they are too few or too many. Well-formed UTF-8. */
+/* Decode the text, which must be well-formed UTF-8. Returns 0 if it has too few or too many code
+ * points. */
 static size_t take_points(spsh_text_profile profile, spsh_bytes text, uint32_t *points)
 {
     size_t count = 0;
@@ -84,7 +88,7 @@ static shape shape_of(const uint32_t *points, size_t size)
     return s;
 }
 
-/* No edit distance is less. */
+/* A lower bound of the edit distance. */
 static size_t distance_least(const shape *a, const shape *b)
 {
     unsigned sum = a->size > b->size ? a->size - b->size : b->size - a->size;
@@ -140,7 +144,7 @@ static size_t bucket_of(const spsh__text_near *near, uint64_t key)
     return (size_t)key & (((size_t)1 << near->bucket_bits) - 1);
 }
 
-/* 16 bits a bucket. */
+/* The word of the filter for a key. The filter has 16 bits per bucket. */
 static uint64_t *filter_word(const spsh__text_near *near, unsigned band, uint64_t key)
 {
     const size_t words = (size_t)1 << near->bucket_bits >> 2;
@@ -241,7 +245,8 @@ void spsh__near_probe_free(spsh__near_probe *probe)
     free(probe);
 }
 
-/* Texts that share the band's key. false: there are too many candidates. */
+/* Add the texts with this key in the band to the candidates. Returns false if there are too many.
+ */
 static bool take_band(spsh__near_probe *probe, unsigned band, uint64_t key)
 {
     const spsh__text_near *near = probe->near;

@@ -1,15 +1,15 @@
-/* text_near.h: which texts of the test side differ from a text by few characters.
+/* text_near.h: find texts of the test side that differ from a text by few characters.
  *
  *     near = spsh__text_near_new(profile)
- *     spsh__text_near_add(near, number, text, err);        numbers ascending, normalised texts
+ *     spsh__text_near_add(near, number, text, err);        numbers ascending, normalized texts
  *     spsh__text_near_finish(near, err);
- *     probe = spsh__near_probe_new(near)                   one a thread
+ *     probe = spsh__near_probe_new(near)                   one per thread
  *     spsh__near_probe_text(probe, text, &found, &crowded)
  *
- * Candidates share one of 32 MinHash bands of their character 5-grams; what counts is the edit
- * distance in code points: at most 15 % of the longer text. Profile cjk counts without blanks.
- * Texts below 5 or above 2,000 code points have no near ones, and of a train text with more than
- * 1,000 candidates (a form letter) only the first 1,000 are measured.
+ * Candidates share one of 32 MinHash bands of their character 5-grams. A match is a candidate whose
+ * edit distance in code points is at most 15 % of the longer text. Profile cjk ignores blanks here.
+ * Texts below 5 or above 2,000 code points never match. If a train text has more than 1,000
+ * candidates (a form letter), only the first 1,000 are measured.
  */
 #ifndef SPSH_DEDUP_TEXT_NEAR_H
 #define SPSH_DEDUP_TEXT_NEAR_H
@@ -23,7 +23,7 @@ typedef struct spsh__text_near spsh__text_near;
 typedef struct spsh__near_probe spsh__near_probe;
 
 spsh__text_near *spsh__text_near_new(spsh_text_profile profile);
-/* SPSH_E_NO_MEMORY, _LIMIT (2^27 texts). */
+/* Add a text. Returns SPSH_E_NO_MEMORY, or SPSH_E_LIMIT after 2^27 texts. */
 spsh_status spsh__text_near_add(spsh__text_near *near, uint32_t number, spsh_bytes text,
                                 spsh_error *err);
 spsh_status spsh__text_near_finish(spsh__text_near *near, spsh_error *err);
@@ -35,11 +35,12 @@ void spsh__near_probe_free(spsh__near_probe *probe);
 
 typedef struct spsh__near_text {
     uint32_t number;
-    double similarity; /* 1 - distance / length of the longer; 1: equal */
+    double similarity; /* 1 - distance / length of the longer text; 1: equal */
 } spsh__near_text;
 
-/* How many; ascending by number, borrowed until the next call. *ret_crowded: not all candidates
- * were measured. Probes of one index may run at the same time. */
+/* Find near texts. Returns their count. *ret_texts ascends by number and is borrowed until the next
+ * call. *ret_crowded: some candidates were not measured. Probes of one index may run at the same
+ * time. */
 size_t spsh__near_probe_text(spsh__near_probe *probe, spsh_bytes text,
                              const spsh__near_text **ret_texts, bool *ret_crowded);
 

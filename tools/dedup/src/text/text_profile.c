@@ -1,22 +1,23 @@
-/* text_profile.c: what a transcript says, without how it was written down.
+/* text_profile.c: reduce a transcript to its words, independent of how it was written down.
  *
- * Each code point is looked at before and after it is decomposed (compatibility forms, case
- * folded):
+ * Each code point is classified before and after its decomposition (compatibility forms, case
+ * folding):
  *
- *     letters, digits, marks   stay
- *     apostrophes of any kind  become U+0027, which stays between two of those and nowhere else
- *     format and ignorable     away: joiners, direction marks, soft hyphens, variation selectors
- *     everything else          a blank: punctuation and dashes, symbols, controls, white space
+ *     letters, digits, marks   are kept
+ *     apostrophes of any kind  become U+0027, which is kept only between two word characters
+ *     format and ignorable     are removed (joiners, soft hyphens, variation selectors)
+ *     everything else          becomes a blank: punctuation, dashes, symbols, controls, white space
  *
- * Then marks are ordered and what can be composed is (NFC of the result, so the whole is NFKC with
- * case folding). utf8proc does single code points and the composition; the order of marks is ours,
- * because a run of a million marks would take it 10^12 steps: behind 30 marks on one letter, as in
- * Unicode's stream-safe form, the rest is dropped. Unassigned code points stay as they are.
+ * Then marks are ordered, and the text is composed with NFC. So the whole is NFKC with case
+ * folding. utf8proc decomposes single code points and composes the result. This file orders the
+ * marks itself, because utf8proc would need 10^12 steps for a run of a million marks. As in
+ * Unicode's stream-safe form, marks after the first 30 on one letter are dropped. Unassigned code
+ * points are kept.
  *
- * All of it happens in the memory of `out`: at most 18 code points of 4 bytes for one of the input.
+ * All steps work in the memory of `out`: at most 18 code points of 4 bytes per code point of input.
  *
- * Two short cuts give the same: ASCII needs no code points, and a small letter that composing gives
- * back is left whole until a mark follows it.
+ * Two shortcuts give the same result. ASCII needs no code points. A lowercase letter that
+ * composition would restore is not decomposed until a mark follows it.
  */
 #include "text_profile.h"
 
@@ -40,13 +41,13 @@ const char *spsh__text_profile_name(spsh_text_profile profile)
     return profile < SPSH_TEXT_PROFILE_COUNT ? names[profile] : "unknown";
 }
 
-/* The text so far, as code points. */
+/* The normalized text so far, as code points. */
 typedef struct points {
-    int32_t *at; /* has room for what one code point of the input may become */
+    int32_t *at; /* has capacity for the parts of one more input code point */
     size_t count;
-    unsigned marks;      /* behind the last letter */
-    bool has_parts;      /* there may be something to compose */
-    bool is_precomposed; /* the last letter is as it was: a mark behind it has it taken apart */
+    unsigned marks;      /* number of marks after the last letter */
+    bool has_parts;      /* composition may be necessary */
+    bool is_precomposed; /* the last letter was not decomposed; a mark after it will decompose it */
     spsh_text_profile profile;
 } points;
 
@@ -70,7 +71,8 @@ static bool is_apostrophe(int32_t point)
     }
 }
 
-/* Scripts that write words without blanks: kana and Han; not the two marks of kana. */
+/* Scripts that write words without blanks: kana and Han, but not the two combining marks of kana.
+ */
 static bool is_ideograph(int32_t point)
 {
     return point >= 0x3005 &&
@@ -97,7 +99,7 @@ static void push_blank(points *p)
 static void push_starter(points *p, int32_t point)
 {
     if (p->profile == SPSH_TEXT_PROFILE_CJK && last_of(p) != BLANK) {
-        /* Marks behind an ideograph belong to it. */
+        /* Marks after an ideograph belong to it. */
         const int32_t base = p->at[p->count - 1 - p->marks];
         if (is_ideograph(point) || is_ideograph(base))
             push_blank(p);
@@ -107,8 +109,9 @@ static void push_starter(points *p, int32_t point)
     p->is_precomposed = false;
 }
 
-/* Diacritics of letters that are letters without them. Not marks of a class of its own (vowels of
- * Thai, the voiced sound mark of kana) or of none (vowel signs of Indic scripts). */
+/* Whether the mark can be removed and leaves a letter. False for marks with a special class (vowels
+ * of Thai, the voiced sound mark of kana) and for marks of class 0 (vowel signs of Indic scripts).
+ */
 static bool is_diacritic(utf8proc_propval_t class)
 {
     return class == 1 || (class >= 10 && class <= 36) || class >= 200;
@@ -122,7 +125,7 @@ static void push_mark(points *p, int32_t point, utf8proc_propval_t class)
         take_apart(p);
     const int32_t last = last_of(p);
     if (last == BLANK || last == APOSTROPHE || p->marks == MARKS_MAX)
-        return; /* on nothing, or on too much */
+        return; /* no letter before it, or too many marks */
     const int32_t base = p->at[p->count - 1 - p->marks];
     if ((point == DOT_ABOVE && base == 'i') ||
         (point == IOTA_BELOW && (base < 0x370 || base > 0x3ff)) ||
@@ -155,7 +158,7 @@ static point_kind kind_of(int32_t point, const utf8proc_property_t *property,
     if (property->ignorable || category == UTF8PROC_CATEGORY_CF || category == UTF8PROC_CATEGORY_ME)
         return KIND_NOTHING;
     if (point == 0x640 && profile == SPSH_TEXT_PROFILE_MARKS)
-        return KIND_NOTHING; /* tatweel, which stretches a word */
+        return KIND_NOTHING; /* tatweel, which only stretches a word */
     if (category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC)
         return KIND_MARK;
     if ((category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO) ||
@@ -181,12 +184,12 @@ static size_t parts_of(int32_t point, utf8proc_option_t how, int32_t parts[POINT
     int boundary = 0;
     const utf8proc_ssize_t count = utf8proc_decompose_char(
         point, parts, POINTS_OF_ONE_MAX, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | how, &boundary);
-    /* No code point of Unicode has more than 18; one that did would be left out. */
+    /* No code point of Unicode has more than 18 parts. One that did would be dropped. */
     return count < 0 || count > POINTS_OF_ONE_MAX ? 0 : (size_t)count;
 }
 
-/* Folded only when taken apart, as the iota below a Greek letter goes behind all marks before it
- * becomes a letter. */
+/* Fold a part after the decomposition. The iota below a Greek letter stays a mark here, so that it
+ * is ordered after all other marks. compose() turns it into a letter. */
 static void push_folded(points *p, int32_t point)
 {
     int32_t parts[POINTS_OF_ONE_MAX] = {point};
@@ -210,7 +213,7 @@ static void push_parts(points *p, int32_t point)
         push_folded(p, parts[i]);
 }
 
-/* The last letter, of which a mark makes another. */
+/* Decompose the last letter, because a following mark may change it. */
 static void take_apart(points *p)
 {
     p->is_precomposed = false;
@@ -222,7 +225,7 @@ static bool is_in(int32_t point, int32_t first, int32_t last)
     return point >= first && point <= last;
 }
 
-/* Letters whose canonical parts compose to themselves: no exclusions, no singletons. */
+/* Letters that composition restores from their canonical parts: no exclusions, no singletons. */
 static bool is_composed(int32_t point, const utf8proc_property_t *property)
 {
     return property->decomp_type == 0 &&
@@ -240,7 +243,7 @@ static void push_input(points *p, int32_t point)
         push(p, point, kind, property);
     } else if (kind == KIND_LETTER && property->casefold_seqindex == UINT16_MAX &&
                (is_hangul || property->decomp_seqindex == UINT16_MAX)) {
-        p->has_parts |= is_in(point, 0x1100, 0x11ff); /* jamo */
+        p->has_parts |= is_in(point, 0x1100, 0x11ff); /* jamo may compose to a syllable */
         push_starter(p, point);
     } else if (kind == KIND_LETTER && property->casefold_seqindex == UINT16_MAX &&
                p->profile != SPSH_TEXT_PROFILE_MARKS && is_composed(point, property)) {
@@ -271,7 +274,8 @@ static bool is_word(int32_t point)
     return point != BLANK && point != APOSTROPHE;
 }
 
-/* Code points become UTF-8 in place: no code point takes more than the four bytes it was in. */
+/* Convert code points to UTF-8 in place. No code point needs more than the four bytes that it had.
+ */
 static size_t write_utf8(uint8_t *data, size_t count)
 {
     const int32_t *at = (const int32_t *)(const void *)data;
@@ -320,7 +324,8 @@ static spsh_status normalise_ascii(spsh_bytes text, spsh__builder *out, spsh_err
 {
     size_t bytes = 0;
     bool blank = true, apostrophe = false, after_word = false;
-    /* A blank goes before a word that is not the first, an apostrophe before one behind it. */
+    /* Write a blank before each word except the first, and an apostrophe only between two word
+     * characters. */
     uint8_t *to = spsh__builder_reserve(out, text.size_bytes + 2);
     if (to == NULL)
         return SPSH_NO_MEMORY(err);
@@ -357,7 +362,8 @@ spsh_status spsh__text_normalise(spsh_text_profile profile, spsh_bytes text, sps
     while (done < text.size_bytes) {
         int32_t point = 0;
         if (room < p.count + (size_t)2 * POINTS_OF_ONE_MAX) {
-            /* As much again as is left, so that plain text is done in one. */
+            /* Reserve one code point per remaining byte, so that plain text needs only one
+             * allocation. */
             out->size_bytes = p.count * sizeof(*p.at);
             const size_t more = text.size_bytes - done + (size_t)2 * POINTS_OF_ONE_MAX;
             if (spsh__builder_reserve(out, more * sizeof(*p.at)) == NULL)
