@@ -195,7 +195,7 @@ static spsh_status draw_side(spsh__copy_page *page, const char *letter, uint64_t
     return rc;
 }
 
-/* Show in words what the picture would show, if there is no picture. */
+/* Show the match in words if there is no picture. */
 static void draw_words(spsh__copy_page *page, const spsh__match *match)
 {
     spsh__builder_append_text(page->out, "<p class=\"soft\">");
@@ -248,7 +248,7 @@ const char *spsh__copy_class_meaning(spsh_copy_class kind)
     return kind < SPSH_COPY_CLASS_COUNT ? texts[kind] : "";
 }
 
-/* ---- what was found ---- */
+/* ---- findings ---- */
 
 unsigned spsh__copy_tier_color(spsh_copy_tier tier)
 {

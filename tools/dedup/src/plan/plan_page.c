@@ -172,7 +172,7 @@ static void draw_warnings(spsh__copy_page *page, const spsh__plan_facts *f, cons
     spsh__page_warnings_close(page->out, is_open);
 }
 
-/* ---- what goes ---- */
+/* ---- dropped utterances ---- */
 
 static void draw_going(spsh__copy_page *page, const spsh__plan_facts *f, const summary *s)
 {
