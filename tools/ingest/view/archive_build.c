@@ -24,7 +24,7 @@
 #define PEEK_MEMBERS   16U
 #define PROGRESS_BYTES (UINT64_C(8) << 20)
 #define SPOOLS_MAX     10000000U
-#define HELD_MAX       10000U /* problems that are held back */
+#define HELD_MAX       10000U /* maximum count of held problems */
 #define STDIN_NAME     "standard input"
 
 typedef struct build {
@@ -32,7 +32,7 @@ typedef struct build {
     const spsh__archive_index_options *options;
     char *scratch; /* absolute, so that an interrupted pack can resume from any directory */
     unsigned spool_count;
-    size_t reading;                     /* number of the archive that is read; SIZE_MAX: none yet */
+    size_t reading;                     /* index of the archive being read; SIZE_MAX: none yet */
     uint64_t packed_done, packed_total; /* bytes of compressed archives */
     uint64_t told_at;
     bool is_stdin;
@@ -127,8 +127,8 @@ static const char *without_path(const char *message, const char *path)
     return at == NULL ? message : at + 2;
 }
 
-/* Report damage, and keep the members before it; return any other failure. Damage of standard input
- * is a failure, too: the producer can run again. */
+/* Report damage and keep the members before it. Other failures are returned. Damage of standard
+ * input is a failure, too, because the producer can run again. */
 static spsh_status tell_damage(const build *b, const char *path, spsh_status damage,
                                const spsh_error *cause, spsh_error *err)
 {
@@ -259,7 +259,7 @@ static spsh_status is_unpacked(const build *b, const char *path, int fd, bool *r
     return rc == SPSH_E_END || rc == SPSH_E_CORRUPT || rc == SPSH_E_TRUNCATED ? SPSH_OK : rc;
 }
 
-/* Takes path and data, also on failure. */
+/* Append an archive. Takes ownership of path and data, also on failure. */
 static spsh_status push_archive(spsh__archive_index *index, const spsh__indexed_archive *archive,
                                 spsh_error *err)
 {
@@ -297,7 +297,7 @@ static spsh_status tell_foreign(const build *b, const char *path, int fd, spsh_e
                 path, detail, err);
 }
 
-/* An open file that may be an archive. */
+/* Sniff an open file that may be an archive, and add it if it is one. */
 static spsh_status judge(build *b, const char *path, int fd, uint64_t size_bytes, spsh_error *err)
 {
     spsh__indexed_archive a = {.data_bytes = size_bytes, .packed_bytes = size_bytes};
@@ -325,7 +325,8 @@ static spsh_status judge(build *b, const char *path, int fd, uint64_t size_bytes
     return push_archive(b->index, &a, err);
 }
 
-/* Conditions of the name; everything else is the machine's trouble, and passes. */
+/* Whether an open error concerns the path itself. Other errors are temporary conditions of the
+ * machine. */
 static bool is_permanent(int error)
 {
     return error == ENOENT || error == ENOTDIR || error == EACCES || error == EPERM ||
@@ -430,7 +431,7 @@ static spsh_status show_progress(build *b, uint64_t position, spsh_error *err)
                                done > b->packed_total ? done : b->packed_total, err);
 }
 
-/* Everything that a stream gives, into a file. Damage is not an error here: *ret_damage. */
+/* Copy the decompressed stream to a file. Damage is not an error here: see *ret_damage. */
 static spsh_status unpack_stream(build *b, int from, const char *name, spsh__indexed_archive *a,
                                  spsh_status *ret_damage, spsh_error *err)
 {
@@ -587,7 +588,7 @@ static spsh_status read_members(reader *r, spsh_status damage, spsh_error *err)
         if (rc == SPSH_OK && (r->a->member_count & 0xfff) == 0)
             rc = show_progress(r->b, 0, err);
     }
-    /* A stream that broke off gives a tar that breaks off: once is enough. */
+    /* A damaged stream unpacks to a truncated tar. The damage was reported already. */
     if (rc == SPSH_OK && damage != SPSH_OK && (got == SPSH_E_TRUNCATED || got == SPSH_E_CORRUPT))
         return SPSH_OK;
     return rc == SPSH_OK ? tell_damage(r->b, r->a->path, got, &cause, err) : rc;

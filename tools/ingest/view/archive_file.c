@@ -32,23 +32,23 @@
 #include "speechshard/inside.h"
 
 /* Limits that no speech archive exceeds. */
-#define NAME_BYTES_MAX   4096U               /* PATH_MAX: tar could not unpack a longer one */
-#define MEMBER_BYTES_MAX (UINT64_C(1) << 44) /* sums of sizes stay far from 2^64 */
+#define NAME_BYTES_MAX   4096U               /* PATH_MAX: tar cannot unpack a longer name */
+#define MEMBER_BYTES_MAX (UINT64_C(1) << 44) /* so that sums of sizes do not overflow */
 #define MEMBERS_MAX      (UINT64_C(1) << 30) /* the largest release has 31 million */
 /* Maximum decompression ratio. FLAC, MP3, and Opus do not shrink, text and WAV shrink by 20 at
  * most, and digital silence by 1000 in small parts. */
 #define RATIO_MAX        UINT64_C(256)
 #define RATIO_FREE_BYTES (UINT64_C(1) << 30)
 
-#define PLAIN_BLOCK_BYTES  ((size_t)16 << 10) /* headers only, clips are skipped */
+#define PLAIN_BLOCK_BYTES  ((size_t)16 << 10) /* for headers only, because clips are skipped */
 #define STREAM_BLOCK_BYTES ((size_t)256 << 10)
 #define SNIFF_BYTES        ((size_t)64 << 10)
 #define TAR_BLOCK_BYTES    ((size_t)512)
-#define STREAM_HEAD_BYTES  ((size_t)32) /* the longest header of a compression */
-#define MAGIC_BYTES_MAX    ((size_t)6)  /* the longest magic number of a compression */
+#define STREAM_HEAD_BYTES  ((size_t)32) /* longest header of a compression format */
+#define MAGIC_BYTES_MAX    ((size_t)6)  /* longest magic number of a compression format */
 #define ZIP_HEADER_BYTES   30U
 #define ZIP_SEARCH_BYTES   (ZIP_HEADER_BYTES + 2U * 65535U)
-#define ZIP_END_BYTES      ((size_t)22) /* the record after the directory, without its comment */
+#define ZIP_END_BYTES      ((size_t)22) /* end-of-directory record without its comment */
 #define ZIP_LOCATOR_BYTES  ((size_t)20) /* zip64 locator, right before the record */
 #define ZIP64_END_BYTES    ((size_t)56)
 #define ZIP_TAIL_BYTES     (ZIP64_END_BYTES + ZIP_LOCATOR_BYTES + ZIP_END_BYTES + 65535U)
@@ -57,40 +57,41 @@ struct spsh__archive {
     const spsh_io *io;
     int fd;
     const char *path;
-    char *own_path; /* the same, unless it is the caller's */
+    char *own_path; /* copy of path, or NULL if the caller owns path */
     struct archive *handle;
     locale_t locale;
     bool seekable;
-    bool stream; /* one member: the whole, decompressed */
+    bool stream; /* the whole decompressed input is one member */
     bool zip;
     bool tar;     /* not compressed */
     bool plain;   /* members may be pieces */
-    bool checked; /* a piece was compared with what libarchive delivers */
+    bool checked; /* a piece was compared with the output of libarchive */
     bool at_end;
     int os_errno;   /* errno of the call that failed inside libarchive */
     uint64_t begin; /* offset of a stream in the file */
     uint64_t position;
     uint64_t size_bytes; /* size of the file, or end of the stream; UINT64_MAX: unknown */
-    uint64_t delivered;  /* bytes of members, all together */
+    uint64_t delivered;  /* total bytes of all members */
     uint64_t member_count;
-    uint64_t member_at; /* bytes of this member that were given */
+    uint64_t member_at; /* bytes of this member returned so far */
     uint64_t member_bytes;
-    uint64_t header_at; /* where the next header is due in a tar */
-    bool held;          /* the check has read this block of the member */
+    uint64_t header_at; /* expected offset of the next header in a tar */
+    bool held;          /* the check has already read this block of the member */
     const void *block;
     size_t block_bytes;
     uint64_t block_offset;
     uint8_t *buffer;
     size_t buffer_bytes;
     spsh__gunzip *gunzip; /* NULL: the input is not gzip */
-    bool has_begun;       /* the first bytes of a compressed input were looked at */
+    bool has_begun;       /* the first bytes of a compressed input were checked */
     spsh__builder name;
     spsh__builder target;
 };
 
 /* ---- what libarchive calls ---- */
 
-/* Bytes of the input, to the buffer from `at` on; 0 at the end, below 0 after a failure. */
+/* Read input into the buffer from `at` on. Returns the byte count, 0 at the end, or a negative
+ * value after a failure. */
 static int64_t read_input(spsh__archive *a, size_t at)
 {
     const size_t room = a->buffer_bytes - at;
@@ -120,8 +121,7 @@ static int64_t read_gzip(void *user, const uint8_t **ret_data)
     return read_input(a, 0);
 }
 
-/* The first bytes of a compressed input, which say whether it is gzip. A pipe may give them one by
- * one. */
+/* Read the first bytes of a compressed input and detect gzip. A pipe may return them one by one. */
 static int64_t begin_input(spsh__archive *a)
 {
     const spsh__gunzip_source source = {read_gzip, a};
@@ -216,7 +216,7 @@ static spsh_status fail_memory(const spsh__archive *a, spsh_error *err)
     return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: out of memory", a->path);
 }
 
-/* Bytes of the file; fewer than asked for at its end. */
+/* Read bytes of the file. Returns fewer bytes at its end. */
 static spsh_status read_at(const spsh__archive *a, void *out, size_t size_bytes, uint64_t offset,
                            size_t *ret_got, spsh_error *err)
 {
@@ -239,7 +239,7 @@ static spsh_status read_at(const spsh__archive *a, void *out, size_t size_bytes,
 
 /* ---- what a file is ---- */
 
-/* A tar begins with a header whose sum is right; blocks of zeros say nothing. */
+/* Whether head is a tar header with a valid checksum. Blocks of zeros prove nothing. */
 static bool is_tar(const uint8_t *head, size_t size_bytes)
 {
     uint64_t wanted = 0;
@@ -255,12 +255,13 @@ static bool is_tar(const uint8_t *head, size_t size_bytes)
     for (; at < 156 && head[at] >= '0' && head[at] <= '7'; at++)
         wanted = wanted * 8 + (uint64_t)(head[at] - '0');
     if (at == first || (at < 156 && head[at] != '\0' && head[at] != ' '))
-        return false; /* no sum: bytes of a compressed file add up to 0 once in 4,000 */
+        return false; /* a blank checksum would match the signed sum of 1 in 4,000 files by chance */
     for (size_t i = 0; i < TAR_BLOCK_BYTES; i++) {
         if (i >= 148 && i < 156)
             continue;
         sum += head[i];
-        signed_sum += head[i] < 128 ? head[i] : (int64_t)head[i] - 256; /* as old tars did */
+        signed_sum += head[i] < 128 ? head[i] : (int64_t)head[i] - 256; /* old tars used signed
+                                                                           bytes */
     }
     return wanted == sum || (int64_t)wanted == signed_sum;
 }
@@ -294,7 +295,7 @@ bool spsh__archive_is_compressed(const uint8_t *head, size_t size_bytes)
 
 static bool add_filters(struct archive *handle)
 {
-    /* ARCHIVE_WARN: libarchive was built to call a program for it. */
+    /* ARCHIVE_WARN means that libarchive would run an external program for it. */
     return archive_read_support_filter_gzip(handle) >= ARCHIVE_WARN &&
            archive_read_support_filter_bzip2(handle) >= ARCHIVE_WARN &&
            archive_read_support_filter_xz(handle) >= ARCHIVE_WARN &&
@@ -308,7 +309,8 @@ static bool add_formats(const spsh__archive *a)
     if (a->stream)
         return archive_read_support_format_raw(a->handle) == ARCHIVE_OK &&
                archive_read_support_format_empty(a->handle) == ARCHIVE_OK;
-    if (a->zip) /* by its directory, or, when the end is missing, by the members' own headers */
+    if (a->zip) /* uses the directory, or the members' own headers if the end of the file is
+                   missing */
         return archive_read_support_format_zip(a->handle) == ARCHIVE_OK;
     return archive_read_support_format_tar(a->handle) == ARCHIVE_OK &&
            archive_read_set_options(a->handle, "tar:read_concatenated_archives") == ARCHIVE_OK;
@@ -403,7 +405,7 @@ spsh_status spsh__archive_open_stream(const spsh__archive_input *input, spsh__ar
     if (rc == SPSH_OK) {
         int got = archive_read_next_header(a->handle, &entry);
         if (got == ARCHIVE_EOF)
-            a->at_end = true; /* without a byte */
+            a->at_end = true; /* an empty file */
         else if (got != ARCHIVE_OK)
             rc = fail_read(a, err);
     }
@@ -443,7 +445,7 @@ spsh_status spsh__archive_sniff(const spsh_io *io, int fd, const char *path,
         memcpy(head + got, data.data, take);
         got += take;
     }
-    /* libarchive gives a file as it is if it ends within the header of its compression. */
+    /* If a file ends within its compression header, libarchive returns its bytes unchanged. */
     const bool is_unpacked =
         stream != NULL && (stream->gunzip != NULL || archive_filter_count(stream->handle) > 1);
     spsh__archive_close(stream);
@@ -529,8 +531,8 @@ static spsh_status zip_name(const spsh__archive *a, uint64_t end, spsh__builder 
     return rc;
 }
 
-/* The name as a path below the archive: no "/" before it, no "." and no empty parts, as tar makes
- * it. Returns why it must not be used, or NULL. */
+/* Normalize the name to a path below the archive, like tar: no leading "/", no "." and no empty
+ * parts. Returns NULL, or why the name must not be used. */
 static const char *clean_name(spsh__builder *name)
 {
     const char *problem = NULL;
@@ -580,7 +582,7 @@ static spsh_status read_name(spsh__archive *a, struct archive_entry *entry,
 
 /* ---- members ---- */
 
-/* One block of the member as libarchive has it; false at its end. */
+/* Read one block of the member from libarchive. *ret_end: the member has ended. */
 static spsh_status next_block(spsh__archive *a, bool *ret_end, spsh_error *err)
 {
     la_int64_t offset = 0;
@@ -601,8 +603,8 @@ static spsh_status next_block(spsh__archive *a, bool *ret_end, spsh_error *err)
     return SPSH_OK;
 }
 
-/* Compare the begin of a member with the file at its offset; if they are not the same, this archive
- * has no pieces. */
+/* Compare the start of a member with the bytes of the file at its offset. If they differ, no member
+ * of this archive is a piece. */
 static spsh_status check_piece(spsh__archive *a, spsh__archive_member *member, spsh_error *err)
 {
     uint8_t bytes[TAR_BLOCK_BYTES];
@@ -624,7 +626,7 @@ static spsh_status check_piece(spsh__archive *a, spsh__archive_member *member, s
     return SPSH_OK;
 }
 
-/* Zip members are stored or packed one by one. */
+/* Whether a zip member is stored uncompressed. */
 static bool is_stored(const spsh__archive *a)
 {
     const char *format = archive_format_name(a->handle);
@@ -694,9 +696,9 @@ static spsh_status fill_member(spsh__archive *a, struct archive_entry *entry,
 
 /* ---- the end ---- */
 
-/* Whether the parser stopped at an end mark: two blocks of zeros where a header is due. The bytes
- * after the mark do not matter, and tar does not look at them either. libarchive also stops at the
- * end of the file, but a cut between two members looks the same. */
+/* Whether the parser stopped at an end mark: two blocks of zeros instead of a header. Bytes after
+ * the mark are ignored, as in tar. libarchive also stops at the end of the file, which looks the
+ * same if the file was cut between two members. */
 static spsh_status find_tar_end(const spsh__archive *a, bool *ret_found, spsh_error *err)
 {
     static const uint8_t zeros[2 * TAR_BLOCK_BYTES];
@@ -708,14 +710,15 @@ static spsh_status find_tar_end(const spsh__archive *a, bool *ret_found, spsh_er
     return rc;
 }
 
-/** The record at the end of a zip, or its zip64 form. */
+/** The end-of-directory record of a zip, or its zip64 form. */
 typedef struct zip_end {
     uint64_t at;
-    uint64_t entries, entries_mask; /* the mask has the bits that the record can hold */
+    uint64_t entries, entries_mask; /* the mask covers the bits that the record can hold */
     uint64_t directory_at, directory_bytes;
 } zip_end;
 
-/* tail holds the file's last bytes. The record at `at` in it, unless a zip64 record says more. */
+/* Parse the record at `at` in tail, which holds the last bytes of the file. A zip64 record takes
+ * precedence. */
 static zip_end read_zip_end(const uint8_t *tail, size_t at, uint64_t tail_at)
 {
     const uint8_t *record = tail + at;
@@ -736,8 +739,9 @@ static zip_end read_zip_end(const uint8_t *tail, size_t at, uint64_t tail_at)
     return end;
 }
 
-/* A zip ends with its directory and a record that says where the directory is. A zip that is stored
- * as a member has such a record too, but its directory is not right before it in this file. */
+/* Find the record at the end of a zip, which locates the directory. The end of the file may also
+ * hold the record of a zip that is a stored member. The offset in such a record does not match this
+ * file. */
 static bool find_zip_end(const uint8_t *tail, size_t size_bytes, uint64_t tail_at, zip_end *ret_end)
 {
     for (size_t left = ZIP_END_BYTES; left <= size_bytes; left++) {
@@ -753,7 +757,8 @@ static bool find_zip_end(const uint8_t *tail, size_t size_bytes, uint64_t tail_a
     return false;
 }
 
-/* After the last member. Without a directory, libarchive reads the members that it comes to. */
+/* Check the end of a zip after the last member. Without a directory, libarchive reads only the
+ * members that it reaches. */
 static spsh_status check_zip_end(const spsh__archive *a, spsh_error *err)
 {
     const size_t size_bytes =
@@ -780,7 +785,7 @@ static spsh_status check_zip_end(const spsh__archive *a, spsh_error *err)
     return SPSH_OK;
 }
 
-/* No member follows. SPSH_E_END if that is where the archive ends. */
+/* Handle the end of the members. Returns SPSH_E_END if the archive is complete. */
 static spsh_status end_members(spsh__archive *a, bool is_damaged, spsh_error *err)
 {
     bool is_end = !a->tar;
@@ -858,7 +863,7 @@ spsh_status spsh__archive_next(spsh__archive *archive, spsh__archive_member *ret
 
 /* ---- bytes ---- */
 
-/* The hole before a block of a sparse member, as zeros. */
+/* Zeros for the hole before a block of a sparse member. */
 static spsh_bytes hole(const spsh__archive *a, uint64_t size_bytes)
 {
     static const uint8_t zeros[4096];

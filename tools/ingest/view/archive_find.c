@@ -17,10 +17,10 @@
 #include "speechshard/inside.h"
 
 #define DEPTH_MAX           6U     /* folder levels, with the root as the first */
-#define NUMBERED_DEPTH_MAX  4U     /* the same of numbered ones: readers, chapters, years */
-#define FOLDERS_MAX         10000U /* that are listed; a mirror of Common Voice has 2,000 */
+#define NUMBERED_DEPTH_MAX  4U     /* the limit for numbered folders: readers, chapters, years */
+#define FOLDERS_MAX         10000U /* folders listed in all; a mirror of Common Voice has 2,000 */
 #define NAMES_MAX           20000U /* names read in a folder without an archive so far */
-#define CLIP_NAMES_MAX      64U    /* the same of a folder of clips */
+#define CLIP_NAMES_MAX      64U    /* the limit for a folder of clips */
 #define EXTENSION_BYTES_MAX 10U
 
 typedef struct search {
@@ -31,7 +31,7 @@ typedef struct search {
     unsigned folders;
 } search;
 
-/* Without a query of a download: "a.tar?authorization=..." is "a.tar". */
+/* Length of the name without a download query: "a.tar" of "a.tar?authorization=...". */
 static size_t name_bytes(const char *name)
 {
     return strcspn(name, "?");
@@ -57,7 +57,7 @@ static size_t archive_extension(const char *name, size_t length)
     return 0;
 }
 
-/* Length of what reads as an extension: letters and digits, at least one letter. */
+/* Length of an extension at the end: letters and digits, with at least one letter. */
 static size_t any_extension(const char *name, size_t length)
 {
     size_t extension_bytes = 0;
@@ -120,8 +120,8 @@ static spsh_status push(spsh__path_list *list, const char *path, spsh_error *err
     return spsh__path_list_add(list, "", path) ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
-/* A link is a file here, unless it leads to a folder and links are followed. Any other link is
- * looked at when it is opened. */
+/* Whether an entry is a folder. A link is a folder only if it leads to one and links are followed.
+ * Other links are checked when they are opened. */
 static bool is_folder(const search *s, const char *whole, const struct dirent *entry)
 {
     struct stat state;
@@ -132,7 +132,7 @@ static bool is_folder(const search *s, const char *whole, const struct dirent *e
     return lstat(whole, &state) == 0 && S_ISDIR(state.st_mode);
 }
 
-/* Folders found go to children, archives to the result. */
+/* Add an entry to children if it is a folder, or to the result if it may be an archive. */
 static spsh_status look_at(search *s, const char *path, const struct dirent *entry,
                            spsh__path_list *children, spsh_error *err)
 {
@@ -163,7 +163,7 @@ static bool is_worth_a_look(const search *s, const struct dirent *entry)
            (entry->d_type == DT_LNK && s->follow_links) || may_be_archive(entry->d_name);
 }
 
-/* Close a folder that was listed under another name. */
+/* Close a folder that was already listed under another name. */
 static spsh_status enter(search *s, DIR **directory, spsh_error *err)
 {
     struct stat state;
@@ -200,7 +200,7 @@ static spsh_status list(search *s, const char *path, unsigned names_max, spsh__p
     spsh__builder_free(&whole);
     if (rc == SPSH_OK && directory != NULL && s->follow_links)
         rc = enter(s, &directory, err);
-    /* A folder that cannot be read is reported by the layout that walks it. */
+    /* The layout that walks a folder reports it if it cannot be read. */
     while (rc == SPSH_OK && directory != NULL && (entry = readdir(directory)) != NULL) {
         if (++seen > names_max && s->names->count == found)
             break;

@@ -27,7 +27,7 @@
 
 #define SORT_BYTES    (UINT64_C(64) << 20)
 #define COMPARE_BYTES ((size_t)64 << 10)
-#define LINKS_MAX     8U /* hard links to hard links */
+#define LINKS_MAX     8U /* maximum length of a chain of hard links */
 
 /* ---- collisions ---- */
 
@@ -70,7 +70,7 @@ static spsh_status is_same_file(const spsh__archive_index *index, uint64_t a, ui
     return rc;
 }
 
-/** Archives that begin with a file of one name. */
+/** Archives that contain a top-level file with the same name. */
 typedef struct collision {
     spsh__builder key;
     spsh__builder members; /* uint64_t each */
@@ -163,7 +163,7 @@ static spsh_status sort_tops(spsh__archive_index *index, spsh_sorter *sorter, sp
     return rc;
 }
 
-/* The next key that was sorted and the member that it came with. */
+/* Return the next sorted key and its member. */
 static spsh_status next_member(spsh_sorter *sorter, spsh_bytes *ret_key, uint64_t *ret_member,
                                spsh_error *err)
 {
@@ -199,7 +199,8 @@ static spsh_status find_collisions(spsh__archive_index *index, const spsh_sorter
 
 /* ---- the table of paths ---- */
 
-/** Feeding the sort: the folders of the path before are in it. */
+/** Input state of the sort. last_folder: folder of the previous path, already added with its
+ * parents. */
 typedef struct feeder {
     spsh_sorter *sorter;
     spsh__builder path, last_folder, key;
@@ -282,7 +283,7 @@ typedef struct group {
     uint64_t member;
 } group;
 
-/* Append a member's path. The problem that is returned borrows it. */
+/* Build a problem for a member. It borrows the path, which is appended to `path`. */
 static spsh__view_problem problem_of(const spsh__archive_index *index, uint64_t member,
                                      spsh__view_problem_kind kind, const char *detail,
                                      spsh__builder *path)
@@ -292,7 +293,7 @@ static spsh__view_problem problem_of(const spsh__archive_index *index, uint64_t 
     return (spsh__view_problem){kind, spsh__builder_text(path), detail};
 }
 
-/* While the index is built. */
+/* Report a bad member while the index is built. */
 static spsh_status report_bad_member(spsh__archive_index *index, uint64_t member,
                                      const char *detail, spsh_error *err)
 {
@@ -351,7 +352,7 @@ static spsh_status end_group(spsh__archive_index *index, group *g, spsh_error *e
     return rc;
 }
 
-/* One more of the same path: the later one stays. */
+/* Add a member with the same path to the group. The later one stays. */
 static spsh_status join_group(spsh__archive_index *index, group *g, uint64_t member,
                               spsh_error *err)
 {
@@ -438,7 +439,7 @@ static uint64_t link_target(const spsh__archive_index *index, uint64_t member)
     return SPSH__NO_MEMBER;
 }
 
-/* All but the name. */
+/* Fill in everything except the name. */
 static void fill_entry(const spsh__archive_index *index, uint64_t number,
                        spsh__archive_entry *ret_entry)
 {
@@ -655,7 +656,7 @@ static spsh_status resolve_link(const spsh__archive_index *index, uint64_t link,
     return rc;
 }
 
-/* Where hard links lead is known when everything is sorted. */
+/* Resolve hard links after the sort, because targets are looked up by path. */
 static spsh_status resolve_links(spsh__archive_index *index, spsh_error *err)
 {
     uint64_t count =

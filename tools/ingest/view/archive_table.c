@@ -1,4 +1,4 @@
-/* archive_table.c: columns that are appended to and mapped, and the search in sorted ones. */
+/* archive_table.c: columns that grow and are then mapped, and binary search in sorted columns. */
 #include "archive_table.h"
 
 #include <errno.h>
@@ -175,7 +175,7 @@ const char *spsh__archive_table_name(const spsh__archive_table *table,
                              entry->name);
 }
 
-/* A text of size_bytes against one that ends with a NUL, as strcmp. */
+/* Compare a string of size_bytes with a NUL-terminated string. Returns values like strcmp. */
 static int compare(const char *text, size_t size_bytes, const char *other)
 {
     int order = strncmp(text, other, size_bytes);
@@ -193,7 +193,7 @@ static const char *entry_text(const spsh__archive_table *table, uint64_t number)
     return spsh__archive_table_name(table, &entry);
 }
 
-/** Rows that are sorted by what text_fn gives. */
+/** Rows sorted by the string that text_fn returns. */
 typedef struct rows {
     const char *(*text_fn)(const spsh__archive_table *table, uint64_t number);
     uint64_t first, end;
@@ -224,7 +224,8 @@ bool spsh__archive_table_folder(const spsh__archive_table *table, const char *pa
                                 size_t path_bytes, uint64_t *ret_first, uint64_t *ret_end)
 {
     uint64_t count = table->folders.size_bytes / sizeof(spsh__folder_record);
-    const rows folders = {folder_text, 0, count == 0 ? 0 : count - 1}; /* the last is the end */
+    const rows folders = {folder_text, 0, count == 0 ? 0 : count - 1}; /* the last row is the
+                                                                          sentinel */
     uint64_t number = 0;
 
     if (!find_row(table, folders, path, path_bytes, &number))

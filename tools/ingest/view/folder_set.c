@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-#define CAPACITY_MIN ((size_t)256) /* a power of two, as all capacities are */
+#define CAPACITY_MIN ((size_t)256) /* all capacities are powers of two */
 
-/* The key's slot, or the empty one where it belongs. */
+/* Return the slot of a key, or the empty slot where it belongs. */
 static spsh__folder_key *find_key(spsh__folder_key *slots, size_t capacity,
                                   const spsh__folder_key *key)
 {

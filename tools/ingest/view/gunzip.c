@@ -6,20 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ZLIB_CONST /* next_in points to const */
+#define ZLIB_CONST /* makes next_in a pointer to const */
 #include <zlib.h>
 
 #define OUT_BYTES   ((size_t)256 << 10)
-#define GZIP_WINDOW (MAX_WBITS + 16) /* gzip's header and trailer, not zlib's */
+#define GZIP_WINDOW (MAX_WBITS + 16) /* expect the header and trailer of gzip, not of zlib */
 
 static const char no_memory[] = "out of memory";
 
 struct spsh__gunzip {
     spsh__gunzip_source source;
     z_stream stream;
-    bool is_between;     /* a member has ended */
+    bool is_between;     /* between members: the last one has ended */
     bool is_over;        /* zeros follow the last member */
-    const char *problem; /* met after bytes that are given first */
+    const char *problem; /* damage that is reported after the bytes before it */
     uint8_t out[OUT_BYTES];
 };
 
@@ -57,7 +57,8 @@ void spsh__gunzip_free(spsh__gunzip *gunzip)
     free(gunzip);
 }
 
-/* Bytes there are now, 0 at the end of the file, below 0 after a failure. */
+/* Return the count of available input bytes, 0 at the end of the file, or a negative value after a
+ * failure. */
 static int64_t fill(spsh__gunzip *g)
 {
     const uint8_t *data = NULL;
@@ -69,7 +70,7 @@ static int64_t fill(spsh__gunzip *g)
     return got;
 }
 
-/* After a member: begin the next one, or pass over zeros. */
+/* After a member, begin the next one, or skip trailing zeros. */
 static const char *begin_member(spsh__gunzip *g)
 {
     if (*g->stream.next_in == 0 || g->is_over) {

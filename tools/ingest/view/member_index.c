@@ -21,13 +21,13 @@
 enum { STORED = 1, FOUND = 2 };
 enum { KEY_STEM = 's', KEY_NAME = 'n', KEY_ARCHIVE = 'a' };
 
-/** 16 bytes, as there are many. */
+/** An entry has 16 bytes, because there are many. */
 typedef struct member_entry {
-    uint64_t offset_and_extension; /* OFFSET_BITS, number of the extension */
-    uint64_t size_and_file;        /* SIZE_BITS, number of the file */
+    uint64_t offset_and_extension; /* offset in OFFSET_BITS, then the index of the extension */
+    uint64_t size_and_file;        /* size in SIZE_BITS, then the index of the file */
 } member_entry;
 
-/** A file that members are pieces of: as a rule one an archive. */
+/** A file with pieces of members: normally one per archive. */
 typedef struct member_file {
     char *path;
     uint64_t size_bytes;
@@ -48,7 +48,7 @@ struct spsh__member_index {
     size_t file_count, file_capacity;
     numbered_archive *archives;
     size_t archive_count, archive_capacity;
-    char *extensions[EXTENSIONS_MAX + 1]; /* [0]: none, NULL */
+    char *extensions[EXTENSIONS_MAX + 1]; /* [0]: no extension, NULL */
     size_t extension_count;
     spsh__builder key;
 };
@@ -85,7 +85,8 @@ void spsh__member_index_free(spsh__member_index *index)
 
 /* ---- growing ---- */
 
-/* Room for one more of size_bytes; NULL without memory. By a quarter: large arrays move little. */
+/* Grow an array for one more element of size_bytes. Returns NULL if out of memory. Grows by a
+ * quarter, because doubling wastes memory in large arrays. */
 static void *room(void *array, size_t count, size_t *capacity, size_t size_bytes)
 {
     const size_t grown = count + count / 4 + 64;
@@ -114,7 +115,7 @@ static bool push_archive(spsh__member_index *index, const char *path, uint64_t n
     return true;
 }
 
-/* The file of a piece of the last archive. */
+/* Find or add the file of a piece of the last archive. */
 static bool take_file(spsh__member_index *index, const spsh__piece *piece)
 {
     const size_t archive = index->archive_count - 1;
@@ -134,7 +135,7 @@ static bool take_file(spsh__member_index *index, const spsh__piece *piece)
     return true;
 }
 
-/* Number of an extension; 0 when there are more than any corpus has. */
+/* Find or add an extension. Its index is 0 if there are too many extensions. */
 static bool take_extension(spsh__member_index *index, spsh_bytes extension, uint64_t *ret_number)
 {
     *ret_number = 0;

@@ -18,7 +18,8 @@ static spsh__name_slot hash_name(spsh_bytes name)
     return (spsh__name_slot){.hash_high = hash.high64, .hash_low = (uint32_t)hash.low64};
 }
 
-/* Where the name is, or the free slot where it would be. There is always a free one. */
+/* Return the slot of the name, or the free slot where it belongs. At least one slot is always free.
+ */
 static spsh__name_slot *probe(const spsh__name_index *index, const spsh__name_slot *wanted)
 {
     const size_t mask = index->capacity - 1;
@@ -78,7 +79,7 @@ static bool grow(spsh__name_index *index)
     return true;
 }
 
-/* Where the search for it begins. */
+/* Prefetch the slot where the search for a name begins. */
 static void fetch(const spsh__name_index *index, const spsh__name_slot *wanted)
 {
     if (index->capacity > 0)

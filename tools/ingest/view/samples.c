@@ -23,12 +23,12 @@ typedef struct sample_reader {
     const spsh__sample_sink *sink;
     bool to_last_dot;
     spsh__builder held; /* key, names, extensions and paths of the sample */
-    size_t key_bytes;   /* the key is at its start */
+    size_t key_bytes;   /* the key is at the start of held */
     held_part parts[SPSH__SAMPLE_PARTS_MAX];
     size_t part_count;
 } sample_reader;
 
-/* Bytes of the key, 0 when the name belongs to no sample. */
+/* Length of the key. 0 if the name belongs to no sample. */
 static size_t key_size(spsh_bytes name, bool to_last_dot)
 {
     size_t begin = name.size_bytes;
@@ -74,7 +74,7 @@ static span hold_extension(sample_reader *r, spsh_bytes extension)
     return s;
 }
 
-/* The sample is complete. */
+/* Pass the complete sample to the sink. */
 static spsh_status give_sample(sample_reader *r, spsh_error *err)
 {
     spsh__sample_part parts[SPSH__SAMPLE_PARTS_MAX];

@@ -18,11 +18,11 @@
 struct spsh__text_stream {
     spsh__archive *archive;
     int source;          /* descriptor of the compressed file */
-    uint64_t size_bytes; /* decompressed so far, in the text file's fd */
+    uint64_t size_bytes; /* bytes decompressed so far to the text file's fd */
     bool at_end;
 };
 
-/* Decompress up to there, or to the end. */
+/* Decompress up to an offset, or to the end. */
 static spsh_status reach(const spsh__text_file *file, uint64_t end_bytes, spsh_error *err)
 {
     spsh__text_stream *stream = file->stream;

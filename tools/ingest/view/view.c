@@ -1,9 +1,9 @@
-/* view.c: see view.h. Every look at the disk is one system call relative to the root's descriptor,
- * with the path as the caller has it, so that looking costs no copy of a path. Only pieces need
- * the whole path, because a worker opens them later; it is built in one buffer of the view.
+/* view.c: see view.h. Each disk lookup is one system call relative to the root's descriptor, with
+ * the caller's path, so that no path is copied. Only pieces need the whole path, because a worker
+ * opens them later. That path is built in one buffer of the view.
  *
- * The index of archives is asked when the disk has no such file: a view without archives pays
- * nothing for it.
+ * The archive index is searched only if the disk has no such file. So a view without archives has
+ * no extra cost.
  */
 #include "view.h"
 
@@ -40,7 +40,7 @@ static spsh_status fail_root(const char *root, int os_errno, spsh_error *err)
                         "%s: cannot be read", root);
 }
 
-/* Name what view->root is. The folder of a manifest may be one that cannot be listed. */
+/* Set folder and file for view->root. The folder of a manifest may be unreadable. */
 static spsh_status open_root(spsh__view *view, spsh_error *err)
 {
     struct stat info;
@@ -58,7 +58,7 @@ static spsh_status open_root(spsh__view *view, spsh_error *err)
     return view->root_fd < 0 ? fail_root(view->folder, errno, err) : SPSH_OK;
 }
 
-/* Without a root yet. root and scratch_directory are copied; prefix is taken. */
+/* Create a view without a root. Copies root and scratch_directory. Takes ownership of prefix. */
 static spsh_status make_view(const char *root, const char *scratch_directory, char *prefix,
                              spsh__view **ret_view, spsh_error *err)
 {
@@ -76,14 +76,14 @@ static spsh_status make_view(const char *root, const char *scratch_directory, ch
     if (view->root == NULL || prefix == NULL || view->scratch == NULL ||
         (scratch_directory != NULL && view->scratch_directory == NULL))
         return SPSH_NO_MEMORY(err);
-    /* Looking up members never asks for memory: a short moment must not hide a file. */
+    /* Reserve memory now, so that member lookups cannot fail for lack of memory and hide a file. */
     if (scratch_directory != NULL &&
         spsh__builder_reserve(&view->scratch->member, MEMBER_PATH_BYTES) == NULL)
         return SPSH_NO_MEMORY(err);
     return SPSH_OK;
 }
 
-/* A root that is an archive: called as it would be unpacked. */
+/* Handle a root that is an archive: its name is the name of the folder that it would unpack to. */
 static spsh_status name_archive(spsh__view *view, spsh_error *err)
 {
     const spsh_bytes stem = spsh__archive_stem(view->root);
@@ -194,7 +194,7 @@ static char *join(const char *folder, const char *path)
     return text;
 }
 
-/* A folder that is in archives only. */
+/* Handle a folder that exists only in archives. */
 static spsh_status name_member(const spsh__view *above, const char *path, spsh__view *view,
                                spsh_error *err)
 {
@@ -223,7 +223,7 @@ spsh_status spsh__view_below(const spsh__view *view, const char *path, spsh__vie
     if (rc == SPSH_OK)
         rc = is_in_archive ? name_member(view, path, below, err) : open_root(below, err);
     if (rc == SPSH_OK && path[0] != '\0' && below->file != NULL) {
-        /* A manifest: its paths are relative to its folder. */
+        /* Paths of a manifest are relative to its folder. */
         char *slash = strrchr(below->prefix, '/');
         *(slash == NULL ? below->prefix : slash) = '\0';
     }
@@ -309,7 +309,8 @@ static spsh__view_type type_of(mode_t mode)
     return S_ISLNK(mode) ? SPSH__VIEW_LINK : SPSH__VIEW_SPECIAL;
 }
 
-/* Append a path without empty, "." and ".." parts; false when it leads above where it begins. */
+/* Append a path without empty, "." and ".." parts. Returns false if the path leads above its start.
+ */
 static bool append_plain(spsh__builder *out, const char *path)
 {
     while (*path != '\0') {
@@ -354,7 +355,7 @@ static const char *path_in_archives(const spsh__view *view, const char *path)
     return spsh__builder_text(out);
 }
 
-/* Looked up once the disk has said that it has no such file. */
+/* Find a path in the archives. Call it only if the disk has no such file. */
 static bool find_in_archives(const spsh__view *view, const char *path,
                              spsh__archive_entry *ret_entry)
 {
@@ -401,7 +402,7 @@ bool spsh__view_has_folder(const spsh__view *view, const char *path)
     return spsh__view_stat(view, path, &info) == 0 && info.type == SPSH__VIEW_FOLDER;
 }
 
-/* A piece that outlives the entry it came from. */
+/* Return a piece that stays valid after its entry. */
 static int give_piece(const spsh__view *view, const spsh__piece *piece, spsh__piece *ret_piece)
 {
     spsh__builder *whole = &view->scratch->path;
@@ -458,7 +459,7 @@ int spsh__view_locate(const spsh__view *view, const char *path, spsh__piece *ret
 
 static DIR *open_on_disk(const spsh__view *view, const char *path, int *ret_errno)
 {
-    /* A file below a longer path could not be opened by name. */
+    /* A file with a longer path could not be opened by name. */
     *ret_errno = ENAMETOOLONG;
     if (strlen(view->folder) + 1 + strlen(path) >= PATH_MAX)
         return NULL;
@@ -512,7 +513,7 @@ static spsh__view_type entry_type(DIR *directory, const struct dirent *entry)
     return type_of(info.st_mode);
 }
 
-/* The next member that nothing on the disk hides. */
+/* Return the next member that no file on the disk hides. */
 static bool next_member(spsh__view_folder *folder, spsh__view_entry *ret_entry)
 {
     spsh__archive_entry entry;

@@ -23,7 +23,7 @@ typedef struct walk {
     spsh__path_list pending; /* last one next */
     spsh__path_list links;   /* to folders; only with follow_links */
     spsh__folder_set seen;   /* only with follow_links */
-    spsh__builder names;     /* NUL-terminated, of the folder being read */
+    spsh__builder names;     /* NUL-terminated names of the folder being read */
     spsh__folder_entry *entries;
     size_t entry_count, entry_capacity;
     spsh__builder path; /* path for a stat */
@@ -48,7 +48,8 @@ static int compare_paths_down(const void *a, const void *b)
     return strcmp(*(char *const *)b, *(char *const *)a);
 }
 
-/* Sort what a folder added, the first name last, because the list is taken from its end. */
+/* Sort the new entries of the list in descending order, because the walk takes them from its end.
+ */
 static void list_sort_down(spsh__path_list *list, size_t begin)
 {
     if (list->count - begin > 1)
@@ -63,7 +64,7 @@ static spsh_status add_entry(walk *w, const char *name, spsh__entry_type type, s
         return SPSH_NO_MEMORY(err);
     w->entries = entries;
     const size_t name_bytes = strlen(name);
-    /* The name's place is an offset until the folder is read: the buffer may move. */
+    /* The name is an offset until the folder is read, because the buffer may move. */
     w->entries[w->entry_count++] = (spsh__folder_entry){NULL, (uint32_t)name_bytes, type};
     spsh__builder_append(&w->names, name, name_bytes + 1);
     return w->names.failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
@@ -115,7 +116,7 @@ static spsh_status add_name(walk *w, const char *folder, const spsh__view_entry 
                      err);
 }
 
-/* All names of one folder; *ret_errno is set when the listing breaks off. */
+/* Read all names of one folder. *ret_errno is set if the listing fails midway. */
 static spsh_status read_names(walk *w, spsh__view_folder *listing, const char *path, int *ret_errno,
                               spsh_error *err)
 {
