@@ -128,8 +128,8 @@ static bool has_control(spsh_bytes text)
     return false;
 }
 
-/* A control character other than TAB and line feed, or a byte order mark, which in a text is
- * nothing to read. One pass without a branch looks whether there may be one. */
+/* Whether a text has a control character other than TAB and line feed, or a byte order mark, which
+ * is not readable text. A first pass without branches detects candidates. */
 static bool text_has_control(spsh_bytes text)
 {
     static const uint8_t mark[] = {0xef, 0xbb, 0xbf};
@@ -164,7 +164,7 @@ static const char *name_problem(const spsh_ingest_item *item)
     return NULL;
 }
 
-/* True when the item may not enter a dataset; ret_reject then says why. */
+/* Whether the item must be rejected. ret_reject holds the reason. */
 static bool item_refused(const spsh_ingest_item *item, spsh_reject *ret_reject)
 {
     *ret_reject = (spsh_reject){.source = item->source, .id = item->id, .rows = 1};
@@ -192,8 +192,8 @@ static bool item_refused(const spsh_ingest_item *item, spsh_reject *ret_reject)
     return true;
 }
 
-/* 0, or an errno. The sidecar's path is copied into text_path, as a view keeps one piece's path at
- * a time. */
+/* Locate the sidecar and the audio. Returns 0 or an errno. The sidecar's path is copied to
+ * text_path, because a view keeps only one piece's path. */
 static int find_pieces(const spsh__scan *scan, spsh_ingest_item *item, char text_path[PATH_MAX])
 {
     const spsh__view *view = scan->options->view;

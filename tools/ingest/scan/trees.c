@@ -16,9 +16,9 @@
 typedef struct tree_walk {
     const spsh__tree_search *search;
     spsh__path_list *trees;
-    spsh__path_list links; /* to folders, which are entered after all others */
+    spsh__path_list links; /* links to folders, which are entered after all other folders */
     spsh__folder_set seen; /* only if the view follows links */
-    unsigned folders;      /* looked at */
+    unsigned folders;      /* folders visited so far */
 } tree_walk;
 
 /* Whether an entry is a folder to look into; links to folders count with --follow-links only. */
@@ -45,7 +45,7 @@ static spsh_status check_entry(const tree_walk *w, const spsh__view *folder, con
     return rc;
 }
 
-/* A probe passes over what cannot be read; a scan reports it. */
+/* Report an unreadable folder in a scan. A probe ignores it. */
 static spsh_status note_unreadable(const tree_walk *w, const char *path, int os_errno,
                                    spsh_error *err)
 {
@@ -54,7 +54,7 @@ static spsh_status note_unreadable(const tree_walk *w, const char *path, int os_
     return spsh__scan_walk_note(w->search->scan, SPSH__WALK_UNREADABLE, path, os_errno, err);
 }
 
-/* Whether a folder was not entered under another name. */
+/* Whether a folder was not entered under another path. */
 static spsh_status check_new(tree_walk *w, const spsh__view *folder, const char *path,
                              bool *ret_new, spsh_error *err)
 {
@@ -69,7 +69,7 @@ static spsh_status check_new(tree_walk *w, const spsh__view *folder, const char 
     return spsh__scan_walk_note(w->search->scan, SPSH__WALK_ALREADY_VISITED, path, 0, err);
 }
 
-/* The paths of the folders in a folder. */
+/* List the paths of the folders in a folder. */
 static spsh_status list_folders(tree_walk *w, const spsh__view *folder, const char *path,
                                 spsh__path_list *children, spsh_error *err)
 {
@@ -125,7 +125,7 @@ static spsh_status visit(tree_walk *w, const char *path, unsigned depth, spsh_er
     return rc;
 }
 
-/* Links in the order of their paths, as spsh__walk enters them. */
+/* Visit links in path order, like spsh__walk. */
 static spsh_status visit_links(tree_walk *w, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
