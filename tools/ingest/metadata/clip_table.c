@@ -25,14 +25,14 @@
 #define STATE_KNOWN     UINT32_C(1)
 #define STATE_ON_DISK   UINT32_C(2)
 #define STATE_SPECIAL   UINT32_C(4)
-#define STATE_AUDIO     UINT32_C(8) /* its name says audio: an orphan if no row has it */
+#define STATE_AUDIO     UINT32_C(8) /* the name is an audio name: an orphan if no row has it */
 #define STATE_ROW       UINT32_C(16)
-#define TABLE_SHIFT     8 /* the number of the table that named it first */
+#define TABLE_SHIFT     8 /* index of the first table that named it */
 #define TABLE_MASK      UINT32_C(15)
 
 typedef struct clip_column {
-    spsh__clip_role role; /* SPSH__CLIP_ROLES: an extra */
-    bool is_repeated;     /* an earlier column has the name: that one counts */
+    spsh__clip_role role; /* SPSH__CLIP_ROLES: extra */
+    bool is_repeated;     /* an earlier column has the same name and is used instead */
     size_t name_at, name_bytes;
 } clip_column;
 
@@ -40,14 +40,14 @@ typedef struct clip_scan {
     spsh__scan *scan;
     const spsh__clip_form *form;
     const spsh__clip_tree *tree;
-    size_t table; /* being read */
+    size_t table; /* index of the table being read */
     size_t column_of[SPSH__CLIP_ROLES];
     clip_column columns[COLUMNS_MAX];
     size_t column_count;
     size_t domain_column;    /* --domain column:NAME */
-    spsh__name_index index;  /* value: number of the folder */
+    spsh__name_index index;  /* value: index of the folder */
     spsh__path_list folders; /* folders of clips; the first is tree->clips */
-    size_t folder;           /* being listed, or of the row's clip */
+    size_t folder;           /* index of the folder being listed, or of the row's clip */
     spsh__builder names, file, written, clip, path, source, id, speaker, domain, extras;
 } clip_scan;
 
@@ -91,7 +91,7 @@ static spsh__view_type look_behind(clip_scan *c)
     return info.type;
 }
 
-/* clip holds the entry's name, as rows have it. */
+/* Enter a name into the index. c->clip: the entry's name in the form that rows use. */
 static spsh_status enter_clip(clip_scan *c, spsh__view_type type, spsh_error *err)
 {
     uint32_t state = STATE_KNOWN | STATE_ON_DISK;
@@ -135,7 +135,7 @@ static bool is_year(const char *name)
 
 static spsh_status list_clips(clip_scan *c, const char *year, bool report, spsh_error *err);
 
-/* One entry of the folder of clips, or of the folder of a year in it. */
+/* Handle one entry of the clip folder or of a year's folder in it. */
 static spsh_status list_entry(clip_scan *c, const spsh__view_entry *entry, const char *year,
                               bool report, spsh_error *err)
 {
@@ -152,7 +152,8 @@ static spsh_status list_entry(clip_scan *c, const spsh__view_entry *entry, const
     return rc == SPSH_OK ? spsh__scan_progress(c->scan, 1, err) : rc;
 }
 
-/* Enter all names of the folder of clips or of a year in it, or report those that no row had. */
+/* Enter all names of the clip folder or of a year's folder in it, or report the names that no row
+ * had. */
 static spsh_status list_clips(clip_scan *c, const char *year, bool report, spsh_error *err)
 {
     char name[YEAR_BYTES + 1]; /* a copy, because year is valid only until the next entry */
@@ -169,14 +170,14 @@ static spsh_status list_clips(clip_scan *c, const char *year, bool report, spsh_
     if (folder == NULL && errno == ENOMEM)
         return SPSH_NO_MEMORY(err);
     if (folder == NULL && name[0] != '\0')
-        return SPSH_OK; /* a file, then, that is called like a year */
+        return SPSH_OK; /* a file with the name of a year */
     if (folder == NULL)
         return spsh__scan_walk_note(c->scan, SPSH__WALK_UNREADABLE, path, errno, err);
     while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
         if (entry.name[0] != '.' && !spsh__is_ignored_name(entry.name))
             rc = list_entry(c, &entry, name, report, err);
     }
-    const int os_errno = rc == SPSH_OK ? errno : 0; /* not 0: names are missing */
+    const int os_errno = rc == SPSH_OK ? errno : 0; /* not 0: the listing is incomplete */
     spsh__view_folder_close(folder);
     if (rc == SPSH_OK && !spsh__name_index_settle(&c->index))
         return SPSH_NO_MEMORY(err);
@@ -261,7 +262,7 @@ static spsh_status add_column(clip_scan *c, spsh_bytes name, spsh_error *err)
     return SPSH_OK;
 }
 
-/* An intermediate release of Common Voice had a column twice. */
+/* Report repeated columns, as in an intermediate release of Common Voice. */
 static spsh_status tell_repeated(clip_scan *c, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -312,7 +313,7 @@ static spsh_bytes field(const clip_scan *c, const spsh__row *row, spsh__clip_rol
 
 /* ---- rows ---- */
 
-/* A path without the folder of clips, with which some tables write it. */
+/* Strip the clip folder from a path, because some tables include it. */
 static spsh_bytes below_clips(const clip_scan *c, spsh_bytes written)
 {
     const spsh_bytes folder = spsh__bytes_of(c->tree->clips);
@@ -323,7 +324,7 @@ static spsh_bytes below_clips(const clip_scan *c, spsh_bytes written)
     return written;
 }
 
-/* The next row's clip, so that its slot is there when the row is. */
+/* Prefetch the slot of the next row's clip. */
 static void expect_clip(const clip_scan *c, spsh_bytes ahead)
 {
     const uint8_t *at = ahead.data;
@@ -344,7 +345,7 @@ static void expect_clip(const clip_scan *c, spsh_bytes ahead)
     }
 }
 
-/* clip becomes the name of the row's file in the folder of clips. */
+/* Find the slot of the row's clip. c->clip becomes its name in the clip folder. */
 static spsh__name_slot *find_clip(clip_scan *c, spsh_bytes written)
 {
     written = below_clips(c, written);
@@ -389,7 +390,7 @@ static spsh_status reject_clip(clip_scan *c, spsh_reject reject, const spsh__row
     return c->source.failed ? SPSH_NO_MEMORY(err) : spsh__scan_reject(c->scan, &reject, place, err);
 }
 
-/* A row for a clip that a row before had. */
+/* Handle a row for a clip that an earlier row named. */
 static spsh_status pass_over(clip_scan *c, uint32_t state, const spsh__row_place *place,
                              spsh_error *err)
 {
@@ -425,7 +426,8 @@ static void set_extras(clip_scan *c, const spsh__row *row)
     spsh__json_close(&c->extras, 0);
 }
 
-/* A variant's folder "cy-southwes" holds copies of clips of "cy": its ids say so. */
+/* Whether the locale is a variant folder: "cy-southwes" holds copies of clips of "cy", as the ids
+ * show. */
 static bool is_variant(const clip_scan *c, spsh_bytes locale)
 {
     const char *name = c->tree->name;
@@ -532,7 +534,7 @@ static spsh_status emit_row(clip_scan *c, const spsh__row *row, spsh_bytes split
     return spsh__scan_emit(c->scan, &item, place, err);
 }
 
-/* A row whose clip no row before had. */
+/* Emit a row whose clip no earlier row named. */
 static spsh_status take_row(clip_scan *c, const spsh__row *row, uint32_t state,
                             const spsh__row_place *place, spsh_error *err)
 {
@@ -697,14 +699,14 @@ spsh_status spsh__clip_header_has(const spsh__view *view, const char *path,
     if (rc == SPSH_E_NO_MEMORY)
         return SPSH_NO_MEMORY(err);
     if (rc != SPSH_OK)
-        return SPSH_OK; /* reported when the corpus is read, if it is one */
+        return SPSH_OK; /* the scan reports it, if the file belongs to the corpus */
     uint8_t head[4096];
     size_t head_bytes = 0;
     const spsh__text_input input = spsh__text_input_file(&file);
     rc = input.read_at_fn(input.user, 0, head, sizeof(head), &head_bytes, err);
     spsh__text_file_close(&file);
     if (rc != SPSH_OK || memchr(head, '\n', head_bytes) == NULL)
-        return rc; /* a first line that long is no header of ours */
+        return rc; /* a first line that long is not a header of these tables */
     const spsh__text_memory memory = {head, head_bytes};
     const spsh__text_input text = spsh__text_input_memory(&memory, path);
     rc = spsh__row_reader_new(&text, dialect, &reader, err);

@@ -1,10 +1,10 @@
 /* gigaspeech_tables.c: see gigaspeech_tables.h.
  *
- *     data/metadata/<subset>_metadata/<subset>_chunks_0000_metadata.csv      sid, speaker, text_tn
- * ... data/audio/<subset>_files/<subset>_chunks_0000/<sid>.wav
+ *     data/metadata/<subset>_metadata/<subset>_chunks_0000_metadata.csv  sid, speaker, text_tn, ...
+ *     data/audio/<subset>_files/<subset>_chunks_0000/<sid>.wav
  *
- * The subsets are nested, so their tables repeat each other: an index of ids (name_index.h: 32 to
- * 64 bytes each) tells which segments were taken.
+ * The subsets are nested, so their tables repeat each other. An index of ids (name_index.h: 32 to
+ * 64 bytes each) records the emitted segments.
  */
 #include "gigaspeech_tables.h"
 
@@ -35,7 +35,7 @@ struct spsh__giga_tables {
     spsh__name_index index; /* ids that were emitted */
     uint64_t repeated;
     spsh__builder source, speaker, extras, path;
-    /* The table that is being read. */
+    /* State of the current table. */
     const char *table; /* "data/metadata/xs_metadata/xs_chunks_0000_metadata.csv" */
     const char *split;
     char folder[PATH_BYTES_MAX];       /* folder of the table */
@@ -43,7 +43,7 @@ struct spsh__giga_tables {
     char chunk[PATH_BYTES_MAX];        /* "xs_chunks_0000" */
     char subset[SUBSET_BYTES];         /* "xs" */
     bool is_wanted;
-    size_t last_place; /* where the last clip was */
+    size_t last_place; /* location of the last clip */
     unsigned roles[COLUMNS_MAX];
     char *column_names[COLUMNS_MAX];
     size_t column_count;
@@ -130,7 +130,7 @@ bool spsh__giga_is_table_name(const char *name)
 
 static const spsh__dialect csv = {.kind = SPSH__DIALECT_RFC, .delimiter = ','};
 
-/* Whether a header row is that of such a table. */
+/* Whether a header row belongs to such a table. */
 static bool is_header(const spsh__row *row)
 {
     bool has_id = false;
@@ -193,7 +193,8 @@ static spsh_bytes field(const spsh__giga_tables *t, const spsh__row *row, giga_c
     return (spsh_bytes){0};
 }
 
-/* path becomes <folder>/<sid>.wav in one of the places where the archives are unpacked. */
+/* Write <folder>/<sid>.wav to path, for one of the folders to which the archives may be unpacked.
+ */
 static const char *clip_path(spsh__giga_tables *t, size_t place, spsh_bytes sid)
 {
     const char *const folders[CLIP_PLACES] = {

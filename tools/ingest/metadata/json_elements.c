@@ -23,10 +23,10 @@ struct spsh__json_elements {
     size_t keep, at, size, capacity;
     uint64_t offset_bytes; /* offset of data in the file */
     uint64_t line;
-    bool begun; /* an element was given */
+    bool begun; /* at least one element was returned */
 };
 
-/** A value that is being passed. */
+/** State of a value that is being scanned. */
 typedef struct value_state {
     unsigned depth;
     bool in_string, escaped;
@@ -95,8 +95,8 @@ static uint64_t load_u64le(const uint8_t *data)
     return value;
 }
 
-/* To the first quote or backslash, or near the end: strings are most of the text, and are passed
- * eight bytes at a time. */
+/* Advance to the first quote or backslash, or near the end. Strings are most of the text, so this
+ * scans eight bytes at a time. */
 static size_t skip_plain(const uint8_t *data, size_t at, size_t size)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);
@@ -130,7 +130,7 @@ static void pass_string(spsh__json_elements *e, value_state *s)
     }
 }
 
-/* Bytes that say something inside of brackets. */
+/* Bytes that matter inside brackets. */
 static const bool is_structure[256] = {
     ['"'] = true, ['{'] = true, ['}'] = true, ['['] = true, [']'] = true, ['\n'] = true,
 };
@@ -164,7 +164,7 @@ static bool pass_window(spsh__json_elements *e, value_state *s)
     return false;
 }
 
-/* Over a value; it is data from keep to at, unless it is too long. */
+/* Scan a value. Afterwards it is data from keep to at, unless it is too long. */
 static spsh_status pass_value(spsh__json_elements *e, size_t size_bytes_max, bool *ret_too_long,
                               spsh_error *err)
 {
@@ -191,7 +191,7 @@ static spsh_status no_array(const spsh__json_elements *e, const char *key, spsh_
                      e->input->name, key);
 }
 
-/* A key and its colon. *ret_equal: it is the wanted one. */
+/* Scan a key and its colon. *ret_equal: it is the wanted key. */
 static spsh_status take_key(spsh__json_elements *e, const char *key, bool *ret_equal,
                             spsh_error *err)
 {

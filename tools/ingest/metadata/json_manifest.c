@@ -1,9 +1,9 @@
 /* json_manifest.c: see json_manifest.h.
  *
- * A file is a manifest by its content: one of its first lines is an object with the keys that the
- * format requires. A folder's manifests are read in the order of their names; each line costs one
- * stat. Ids are the format's, else the path as the manifest writes it, without audio extension, and
- * with "#start_ns-end_ns" where the line cuts a segment out of the file.
+ * A file is a manifest if one of its first lines is an object with the keys that the format
+ * requires. The manifests of a folder are read in name order, and each line costs one stat. An id
+ * comes from the format's id key. Otherwise it is the path in the manifest without audio extension,
+ * followed by "#start_ns-end_ns" if the line cuts a segment out of the file.
  */
 #include "json_manifest.h"
 
@@ -27,19 +27,19 @@
 #define PROBE_WINDOW     ((size_t)16 << 10)
 #define PROBE_FILES      32U
 #define MANIFESTS_MAX    ((size_t)4096)
-#define NAME_ROLES_COUNT ((size_t)SPSH__JSON_START) /* the roles that are texts come first */
+#define NAME_ROLES_COUNT ((size_t)SPSH__JSON_START) /* the string roles come first */
 
 typedef struct manifest_scan {
     spsh__scan *scan;
     const spsh__json_format *format;
-    const spsh__json_archives *members; /* NULL: audio is in files */
+    const spsh__json_archives *members; /* NULL: audio is in separate files */
     const char *names[SPSH__JSON_NAMES_MAX];
     spsh__audio_resolver *resolver;
     const char *manifest;                            /* being read */
     spsh_bytes split;                                /* by its name */
     const spsh__json_value *roles[SPSH__JSON_ROLES]; /* values of the current line by role; NULL:
                                                         none */
-    spsh_bytes texts[NAME_ROLES_COUNT];              /* the same, unescaped */
+    spsh_bytes texts[NAME_ROLES_COUNT];              /* unescaped strings of the roles */
     spsh__builder unescaped[NAME_ROLES_COUNT];
     spsh__builder source, id, plain, extras, text_path, column;
 } manifest_scan;
@@ -61,7 +61,7 @@ static spsh_status list_add(spsh__path_list *list, const char *name, spsh_error 
     return spsh__path_list_add(list, "", name) ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
-/* The files in a folder that may be manifests, or the file that was given. */
+/* List the files in a folder that may be manifests, or the file that the user named. */
 static spsh_status list_files(const spsh__view *view, const spsh__json_format *format,
                               spsh__path_list *list, spsh_error *err)
 {
@@ -107,7 +107,8 @@ typedef struct probe_input {
     spsh__text_input file;
 } probe_input;
 
-/* The head of a file as if it were all of it: a probe reads no more, whatever it is given. */
+/* Read only the head of a file, as if the file ended there, so that a probe is cheap for any file.
+ */
 static spsh_status read_head(void *user, uint64_t offset_bytes, void *buffer, size_t size_bytes,
                              size_t *ret_size_bytes, spsh_error *err)
 {
@@ -166,7 +167,7 @@ spsh_status spsh__json_manifest_probe(const spsh__view *view, const spsh__json_f
     spsh__path_list list = {0};
     spsh_status rc = list_files(view, format, &list, NULL);
     if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY)
-        rc = SPSH_OK; /* what cannot be read is reported by the layout that walks it */
+        rc = SPSH_OK; /* the layout that scans the file reports it if it is unreadable */
     else if (rc == SPSH_E_NO_MEMORY)
         rc = SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < list.count && i < PROBE_FILES && rc == SPSH_OK; i++) {
@@ -225,7 +226,7 @@ bool spsh__split_of_root(const spsh__view *view, spsh_bytes *ret_split)
     return text != NULL;
 }
 
-/* NULL, or the value that plays a role and has a kind that the role may not have. */
+/* NULL, or a message about a value whose type does not fit its role. */
 static const char *kind_problem(const manifest_scan *m, const spsh__json_value *values,
                                 char buffer[SPSH__JSON_KIND_PROBLEM_BYTES])
 {
@@ -247,7 +248,7 @@ static const char *kind_problem(const manifest_scan *m, const spsh__json_value *
     return problem;
 }
 
-/* Texts of the line; a number stands for its digits. */
+/* Unescape the strings of the line. A number counts as its digits. */
 static bool take_texts(manifest_scan *m)
 {
     for (size_t role = 0; role < NAME_ROLES_COUNT; role++) {
@@ -346,7 +347,7 @@ static void take_id(manifest_scan *m, const segment *s)
     spsh__builder_append_text(&m->id, text);
 }
 
-/* The file with the text: its path is relative to the manifest's folder, like the audio's. */
+/* Path of the text file, relative to the manifest's folder like the audio's path. */
 static const char *take_text_path(manifest_scan *m)
 {
     const spsh_bytes written = m->texts[SPSH__JSON_TEXT_FILE];
@@ -358,7 +359,7 @@ static const char *take_text_path(manifest_scan *m)
     return spsh__builder_text(&m->text_path);
 }
 
-/* --domain column:NAME asks for a key that the format may not know. */
+/* --domain column:NAME may name a key that the format does not know. */
 static spsh_bytes take_domain(manifest_scan *m, const spsh__jsonl_line *line)
 {
     if (m->scan->domain_rule == SPSH__DOMAIN_COLUMN) {
@@ -459,7 +460,7 @@ static spsh_status find_file(manifest_scan *m, const spsh__row_place *place, lin
     return rc == SPSH_OK ? SPSH_E_END : rc;
 }
 
-/* The same in an archive. */
+/* Find the audio in an archive member. */
 static spsh_status find_member(manifest_scan *m, const spsh__row_place *place,
                                line_audio *ret_audio, spsh_error *err)
 {
@@ -477,7 +478,7 @@ static spsh_status find_member(manifest_scan *m, const spsh__row_place *place,
     return SPSH_OK;
 }
 
-/* A line that can be read, its roles and texts taken. */
+/* Handle a valid line. Its roles and strings are set. */
 static spsh_status scan_row(manifest_scan *m, const spsh__jsonl_line *line,
                             const spsh__row_place *place, spsh_error *err)
 {
@@ -567,7 +568,8 @@ static spsh_status scan_manifest(manifest_scan *m, const char *name, spsh_error 
     return rc;
 }
 
-/* The manifests among the files; a file that cannot be read is reported, for it may be one. */
+/* Scan the manifests among the files. Unreadable files are reported, because they may be manifests.
+ */
 static spsh_status scan_files(manifest_scan *m, const spsh__path_list *list, spsh_error *err)
 {
     size_t taken = 0;

@@ -83,7 +83,7 @@ static bool is_number(const char *word)
     return length > 0 && strspn(word, "0123456789.k-") == length;
 }
 
-/* The file is named once. */
+/* Set the path. A command may name its file only once. */
 static bool set_path(spsh__kaldi_source *source, const char *word)
 {
     if (source->path.size_bytes > 0 || word[0] == '\0' || strcmp(word, "-") == 0)
@@ -129,7 +129,8 @@ static bool skip_sox_options(const words *w, size_t *at)
     return true;
 }
 
-/* Effects that keep time and words: rate, channels, dither, level. */
+/* Parse an effect. Only effects that preserve timing and words are accepted: rate, channels,
+ * dither, level. */
 static bool parse_effect(const words *w, size_t *at, spsh__kaldi_source *source)
 {
     static const char *const numbered[] = {"rate", "channels", "gain", "vol", "norm", NULL};

@@ -46,7 +46,7 @@ static spsh_status open_reader(const spsh__kaldi_table *t, spsh__row_reader **re
     return spsh__row_reader_new(&t->input, &kaldi_dialect, ret_reader, err);
 }
 
-/* Count the rows and see whether every key is above the one before. */
+/* Count the rows and check that the keys are strictly ascending. */
 static spsh_status check_order(spsh__kaldi_table *t, spsh_error *err)
 {
     spsh__row_reader *reader = NULL;
@@ -97,7 +97,7 @@ static size_t bucket_of(const spsh__kaldi_table *t, uint64_t hash)
     return (size_t)(((hash >> 32) * (uint64_t)t->bucket_count) >> 32);
 }
 
-/* The buckets' first entries, and the end of the last. */
+/* Compute the first entry of each bucket, and the end of the last. */
 static spsh_status build_buckets(spsh__kaldi_table *t, spsh_error *err)
 {
     const size_t count = (size_t)t->row_count;
@@ -114,7 +114,7 @@ static spsh_status build_buckets(spsh__kaldi_table *t, spsh_error *err)
     return SPSH_OK;
 }
 
-/* The first entry with that hash, or the one where it would be. */
+/* Return the first entry with that hash, or the position where it would be. */
 static size_t first_entry(const spsh__kaldi_table *t, uint64_t hash)
 {
     const size_t bucket = bucket_of(t, hash);
@@ -161,7 +161,7 @@ static spsh_status build_index(spsh__kaldi_table *t, spsh_error *err)
     return rc == SPSH_OK ? keep_whole(t, err) : rc;
 }
 
-/* The next row of the stream; none at its end. */
+/* Advance to the next row of the stream, if any. */
 static spsh_status advance(spsh__kaldi_table *t, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -189,7 +189,7 @@ static spsh_status give_unused(spsh__kaldi_table *t, const spsh__row *row, spsh_
     return t->unused_fn == NULL ? SPSH_OK : t->unused_fn(t->user, row, err);
 }
 
-/* The row of the last find stays until the next one: its value is lent. */
+/* Find a key in the stream. The row stays until the next find, because its value is borrowed. */
 static spsh_status find_in_stream(spsh__kaldi_table *t, spsh_bytes key, bool *ret_found,
                                   spsh_error *err)
 {
@@ -215,7 +215,8 @@ static spsh_status find_in_stream(spsh__kaldi_table *t, spsh_bytes key, bool *re
     return SPSH_OK;
 }
 
-/* The row at an offset, without its line end; from the file into line, if it is not in memory. */
+/* Return the row at an offset without its line end. Reads it into line unless the file is in
+ * memory. */
 static spsh_status read_line(spsh__kaldi_table *t, uint64_t offset_bytes, spsh_bytes *ret_line,
                              spsh_error *err)
 {
@@ -251,7 +252,7 @@ static bool is_blank(uint8_t c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Whether the line has that key; then *ret_value is the rest. */
+/* Whether the line has that key. *ret_value is the rest of the line. */
 static bool line_has_key(spsh_bytes line, spsh_bytes key, spsh_bytes *ret_value)
 {
     size_t begin = 0;

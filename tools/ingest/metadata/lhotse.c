@@ -18,9 +18,9 @@
 #include "speechshard/limits.h"
 
 #define TRY_WRITTEN   ((size_t)0)
-#define TRY_PROCESS   ((size_t)1) /* below the process's folder */
-#define TRY_ABOVE     ((size_t)2) /* ... 4: below the folders above the manifest */
-#define TRY_SHORTENED ((size_t)5) /* ... 12: without one ... eight folders */
+#define TRY_PROCESS   ((size_t)1) /* below the working directory */
+#define TRY_ABOVE     ((size_t)2) /* 2 to 4: below the folders above the manifest */
+#define TRY_SHORTENED ((size_t)5) /* 5 to 12: without the first one to eight folders */
 #define TRIES         ((size_t)13)
 
 const char *const spsh__lhotse_recording_names[SPSH__LHOTSE_NAMES_MAX] = {
@@ -156,7 +156,7 @@ void spsh__lhotse_name_parse(const char *name, spsh__lhotse_name *ret_name)
             trim_separators((spsh_bytes){stem.data + behind, stem.size_bytes - behind});
         break;
     }
-    /* "train_cuts": no corpus is called train. */
+    /* "train_cuts": "train" is a split, not a corpus name. */
     if (ret_name->partition.size_bytes == 0 && ret_name->split.size_bytes > 0) {
         ret_name->partition = ret_name->prefix;
         ret_name->prefix = (spsh_bytes){0};
@@ -165,7 +165,7 @@ void spsh__lhotse_name_parse(const char *name, spsh__lhotse_name *ret_name)
 
 /* ---- audio ---- */
 
-/* tried becomes the path of a try; false when there is no such try. */
+/* Write the path of try `number` to l->tried. Returns false if that try does not exist. */
 static bool make_try(spsh__lhotse *l, size_t number)
 {
     static const char above[] = "../../../";
@@ -228,7 +228,7 @@ static void refuse(spsh__lhotse_audio *audio, spsh_reject_reason reason, const c
     audio->reject.detail = detail;
 }
 
-/* The file in l->written. */
+/* Find the file in l->written. */
 static spsh_status find_file(spsh__lhotse *l, spsh__lhotse_audio *audio, spsh_error *err)
 {
     spsh__audio_file file;
@@ -263,7 +263,7 @@ static spsh_status find_file(spsh__lhotse *l, spsh__lhotse_audio *audio, spsh_er
     return l->source.failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
-/* A command as Lhotse writes it lacks the pipe sign that Kaldi's have. */
+/* Find the audio of a command. Lhotse omits the pipe sign that Kaldi's commands have. */
 static spsh_status find_command(spsh__lhotse *l, spsh_bytes command, spsh__lhotse_audio *audio,
                                 spsh_error *err)
 {
@@ -294,7 +294,7 @@ static spsh_status find_command(spsh__lhotse *l, spsh_bytes command, spsh__lhots
     return rc;
 }
 
-/* A source: {"type": "file", "channels": [0], "source": "a.wav"} */
+/* Find the audio of a source: {"type": "file", "channels": [0], "source": "a.wav"} */
 static spsh_status find_source(spsh__lhotse *l, const spsh__json_value *source,
                                spsh__lhotse_audio *audio, spsh_error *err)
 {
@@ -445,7 +445,7 @@ bool spsh__lhotse_cut_take(spsh__lhotse *l, const spsh__jsonl_line *line, spsh__
 
 /* ---- utterances ---- */
 
-/* --domain column:NAME: of the supervision or its "custom", else of the cut. */
+/* Value of --domain column:NAME in the supervision or its "custom", else in the cut. */
 static spsh_bytes column_of(spsh__lhotse *l, spsh_bytes raw)
 {
     const char *name = (const char *)l->scan->domain_name.data;
@@ -574,7 +574,8 @@ spsh_status spsh__lhotse_supervision_emit(spsh__lhotse *l,
     return emit(l, &item, audio, place, err);
 }
 
-/* A cut, or a recording, without supervisions: its whole span, unlabelled. */
+/* Emit a cut or a recording without supervisions: one utterance with its whole span and no
+ * transcript. */
 static spsh_status emit_unlabelled(spsh__lhotse *l, const spsh__lhotse_cut *cut,
                                    const spsh__lhotse_audio *audio, const spsh__row_place *place,
                                    spsh_error *err)

@@ -29,7 +29,7 @@ struct spsh__lhotse_recordings {
 typedef spsh_status (*line_fn)(spsh__lhotse_recordings *r, size_t file,
                                const spsh__jsonl_line *line, spsh_error *err);
 
-/* All lines of all manifests. */
+/* Call line_fn for all lines of all manifests. */
 static spsh_status each_line(spsh__lhotse_recordings *r, line_fn fn, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -61,7 +61,7 @@ static spsh_bytes id_of(spsh__lhotse_recordings *r, const spsh__jsonl_line *line
     return spsh__json_text(&line->values[0], &r->id);
 }
 
-/* NULL, or why a line is no JSON object or no recording. */
+/* NULL, or why a line is not a JSON object or not a recording. */
 static const char *problem_of(const spsh__jsonl_line *line,
                               char buffer[SPSH__JSON_KIND_PROBLEM_BYTES])
 {
@@ -148,7 +148,7 @@ spsh_status spsh__lhotse_recordings_new(spsh__scan *scan, const char *const *nam
     return SPSH_OK;
 }
 
-/* The window becomes one of want_bytes from a line's start on. */
+/* Load want_bytes into the window, from the start of a line. */
 static spsh_status read_window(spsh__lhotse_recordings *r, size_t file, uint64_t offset,
                                size_t want_bytes, spsh_error *err)
 {
@@ -166,7 +166,8 @@ static spsh_status read_window(spsh__lhotse_recordings *r, size_t file, uint64_t
     return input.read_at_fn(input.user, offset, r->window, want_bytes, &r->window_bytes, err);
 }
 
-/* The line that begins at offset; it was read before, so it ends within SPSH__ROW_BYTES_MAX. */
+/* Return the line that begins at offset. It was read before, so it ends within SPSH__ROW_BYTES_MAX.
+ */
 static spsh_status line_at(spsh__lhotse_recordings *r, size_t file, uint64_t offset,
                            spsh_bytes *ret_line, spsh_error *err)
 {

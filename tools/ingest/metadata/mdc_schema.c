@@ -1,6 +1,4 @@
-/* mdc_schema.c: see mdc_schema.h. Keys that do not matter here (checksum, encoding ...) are passed
- * over.
- */
+/* mdc_schema.c: see mdc_schema.h. Other keys (checksum, encoding, ...) are ignored. */
 #include "mdc_schema.h"
 
 #include <stdlib.h>
@@ -50,7 +48,7 @@ static spsh_status keep_list(spsh__mdc_schema *s, const spsh_setting *setting, s
     return rc;
 }
 
-/* The column of that name, which is the last one or a new one. */
+/* Find or add the column with that name, which is the last one or a new one. */
 static spsh_status take_column(spsh__mdc_schema *s, const spsh_setting *setting, spsh_error *err)
 {
     spsh__mdc_column *column = s->column_count > 0 ? &s->columns[s->column_count - 1] : NULL;
@@ -125,7 +123,7 @@ static spsh_status read_settings(const spsh__view *folder, spsh__mdc_schema *s, 
     if (rc != SPSH_OK)
         return rc;
     const spsh__text_input input = spsh__text_input_file(&file);
-    /* One byte more than is read tells that the text is too long. */
+    /* One extra byte detects a file that is too long. */
     const size_t capacity = SPSH__MDC_SCHEMA_BYTES_MAX + 1;
     char *text = malloc(capacity);
     rc = text == NULL ? SPSH_NO_MEMORY(err)

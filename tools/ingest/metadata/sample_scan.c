@@ -25,7 +25,7 @@
 #define ROWS_DIGITS    18U
 
 typedef enum json_role {
-    ROLE_TEXT, /* the roles that are texts come first */
+    ROLE_TEXT, /* the string roles come first */
     ROLE_ID,
     ROLE_SPEAKER,
     ROLE_LANGUAGE,
@@ -83,7 +83,7 @@ typedef struct sample_scan {
     spsh__scan *scan;
     const spsh__sample_set *set;
     const char *names[KEY_COUNT];
-    spsh__name_index keys; /* value: 1 + the number of the archive that had it last */
+    spsh__name_index keys; /* value: 1 + index of the last archive that had the key */
     bool several;          /* two archives share a key */
     size_t number;         /* index of the archive being read */
     const char *archive;
@@ -91,7 +91,7 @@ typedef struct sample_scan {
     spsh__builder name; /* path of the archive, or the name of a root that is an archive */
     spsh__builder prefix;
     spsh_bytes split;
-    spsh__text_file file; /* that the last .json was read from: as a rule the archive */
+    spsh__text_file file; /* file of the last .json: normally the archive */
     spsh__builder file_path;
     spsh__builder json, unescaped[TEXT_ROLES], column;
     spsh__builder source, id, extras, detail;
@@ -100,7 +100,7 @@ typedef struct sample_scan {
 
 /* ---- names of archives ---- */
 
-/* Bytes of a name before the extensions that say what packed it. */
+/* Length of a name before its packaging extensions. */
 static size_t archive_stem(const char *path)
 {
     static const char *const endings[] = {".gz",  ".xz",  ".bz2", ".zst", ".lz4",
@@ -144,7 +144,7 @@ size_t spsh__sample_number_digits(const char *archive)
     return digits;
 }
 
-/* Words that many corpora have in the names of their parts. */
+/* Whether a word is too common in part names to identify a corpus. */
 static bool says_nothing(spsh_bytes word)
 {
     static const char *const words[] = {"shard", "shards",     "part", "parts", "chunk",
@@ -177,7 +177,8 @@ spsh_bytes spsh__sample_prefix(const char *archive)
     return (spsh_bytes){0};
 }
 
-/* The split that a path's last part, or the nearest folder above it, is called after; cuts path. */
+/* Split in the last part of the path, or in the name of the nearest folder above it. Truncates
+ * path. */
 static spsh_bytes split_of_path(char *path)
 {
     for (;;) {
@@ -230,7 +231,7 @@ static uint64_t take_number(const spsh__json_value *value, size_t digits_max, ui
                : otherwise;
 }
 
-/* 0 for a rate that no shard can hold. */
+/* Sampling rate, or 0 if a shard cannot store it. */
 static uint32_t take_rate(const spsh__json_value *value)
 {
     const uint64_t rate_hz = take_number(value, RATE_DIGITS, 0);
@@ -239,9 +240,9 @@ static uint32_t take_rate(const spsh__json_value *value)
                : (uint32_t)rate_hz;
 }
 
-/* NULL, or why the .json must be rejected. Each member of a .json that was written for pack has a
- * type. In any other .json a member of another type is an extra, except a text: without the text
- * the utterance would be packed as unlabelled. */
+/* NULL, or why the .json must be rejected. In our format, each member has a fixed type. In a
+ * foreign .json, a member of another type becomes an extra, except for the text: without it the
+ * utterance would be packed without a transcript. */
 static const char *kind_problem(sample_scan *s, const description *d, bool has_text_file)
 {
     const char *problem = NULL;
@@ -297,7 +298,7 @@ static const char *parse_description(sample_scan *s, description *d)
     return problem;
 }
 
-/* Open the whole file that a piece is of, unless it is open. */
+/* Open the whole file that contains a piece, unless it is open already. */
 static spsh_status open_file(sample_scan *s, const spsh__piece *piece, spsh_error *err)
 {
     const spsh__piece whole = {piece->path, 0, piece->file_bytes, piece->file_bytes};
@@ -404,13 +405,13 @@ static bool ends_in(spsh_bytes extension, const char *word)
            (at == 0 || extension.data[at - 1] == '.');
 }
 
-/* How good a text an extension makes: 0 is best, SPSH__SIDECAR_RANKS none. */
+/* Rank of an extension as a text: 0 is best, SPSH__SIDECAR_RANKS is not a text. */
 static unsigned text_rank(const spsh__sample_part *part)
 {
     for (unsigned rank = SPSH__SIDECAR_RANKS; rank-- > 0;) {
         const size_t stem = spsh__sidecar_stem(part->name, rank);
         if (stem > 0 && part->name.size_bytes - stem == part->extension.size_bytes + 1)
-            return rank; /* the whole extension */
+            return rank; /* the rank covers the whole extension */
     }
     return ends_in(part->extension, "txt") ? SPSH__SIDECAR_RANKS - 1 : SPSH__SIDECAR_RANKS;
 }
@@ -541,7 +542,7 @@ static spsh_status emit_sample(sample_scan *s, const spsh__sample *sample,
     return spsh__scan_emit(s->scan, &item, NULL, err);
 }
 
-/* A sample without audio. */
+/* Reject a sample without audio. */
 static spsh_status reject_silent(sample_scan *s, const spsh__sample_roles *roles, spsh_error *err)
 {
     if (roles->json != NULL)
@@ -553,7 +554,7 @@ static spsh_status reject_silent(sample_scan *s, const spsh__sample_roles *roles
     return SPSH_OK;
 }
 
-/* A sample has one audio: the first. */
+/* Reject the other audio of a sample. Only the first is used. */
 static spsh_status reject_other_audio(sample_scan *s, const spsh__sample *sample,
                                       const spsh__sample_part *audio, spsh_error *err)
 {
@@ -613,7 +614,7 @@ static spsh_status scan_sample(void *user, const spsh__sample *sample, spsh_erro
 
 /* ---- archives ---- */
 
-/* Ends the first pass at a key that another archive has. */
+/* Stop the first pass at a key that another archive has. */
 static spsh_status compare_key(void *user, const spsh__sample *sample, spsh_error *err)
 {
     sample_scan *s = user;

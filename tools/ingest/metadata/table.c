@@ -79,7 +79,7 @@ static bool is_name_edge(uint8_t byte)
     return byte == ' ' || byte == '\t' || byte == '"';
 }
 
-/* The plain form with a NUL; a name that is too long for any role becomes "". */
+/* Write the normalized form with a NUL. A name that is too long for any role becomes "". */
 static void plain_name(spsh_bytes name, char plain[NAME_PLAIN_MAX])
 {
     plain[0] = '\0';
@@ -100,7 +100,7 @@ static void plain_name(spsh_bytes name, char plain[NAME_PLAIN_MAX])
     plain[name.size_bytes] = '\0';
 }
 
-/* Rank of a plain name in a role's list, SIZE_MAX when it is not in it. */
+/* Rank of a normalized name in a role's list, or SIZE_MAX if it is not in the list. */
 static size_t name_rank(const char *plain, size_t role, uint64_t *ret_unit_ns)
 {
     char base[NAME_PLAIN_MAX];
@@ -176,7 +176,8 @@ static spsh_status apply_rules(const spsh_bytes *names, size_t count,
     return SPSH_OK;
 }
 
-/* A duration stays an extra: without a start it is a claim about the file, which is checked. */
+/* Whether a column is an extra. A duration is one, too: without a start it is the file's nominal
+ * length, which the packer checks. */
 static bool is_extra(const spsh__table_columns *columns, size_t column)
 {
     for (size_t role = 0; role < SPSH__COLUMN_DURATION; role++) {
@@ -309,7 +310,7 @@ void spsh__table_extras(const spsh__table_columns *columns, const spsh_bytes *fi
     spsh__json_close(out, start);
 }
 
-/* The first row under one dialect; *ret_found when it has an audio column. */
+/* Parse the first row with one dialect. *ret_found: it has an audio column. */
 static spsh_status try_header(const spsh__text_input *input, const spsh__dialect *dialect,
                               const spsh__column_rules *rules, spsh__table_columns *ret_columns,
                               bool *ret_found, spsh_error *err)
@@ -346,7 +347,7 @@ static spsh__dialect dialect_of(uint8_t delimiter, spsh__table_quoting quoting)
     return dialect;
 }
 
-/* The extension's delimiter first, then the others. */
+/* Order the delimiters: the extension's delimiter first. */
 static void order_delimiters(const char *path, uint8_t order[4])
 {
     static const struct {
@@ -413,7 +414,8 @@ static spsh_status name_columns(spsh__table_format *format, size_t count, bool n
     return spsh__table_columns_parse(count == 2 ? two : three, count, NULL, &format->columns, err);
 }
 
-/* A table without names is one by its first rows: two or three fields each, all alike. */
+/* Detect a table without a header by its first rows: two or three fields each, all with the same
+ * form. */
 static spsh_status sniff_headless(const spsh__text_input *input, spsh__table_format *format,
                                   spsh_error *err)
 {
@@ -455,7 +457,7 @@ spsh_status spsh__table_sniff(const spsh__text_input *input, const char *path,
          i++) {
         format.dialect = dialect_of(delimiters[i], quoting);
         rc = try_header(input, &format.dialect, rules, &format.columns, &format.found, err);
-        /* With another delimiter the header may have the column that a rule names. */
+        /* With another delimiter, the header may have the column that a rule names. */
         if (rc == SPSH_E_NOT_FOUND && i + 1 < sizeof(delimiters))
             rc = SPSH_OK;
     }
@@ -463,7 +465,7 @@ spsh_status spsh__table_sniff(const spsh__text_input *input, const char *path,
     if (rc == SPSH_OK && format.found && by_test)
         rc = settle_quoting(input, &format, err);
     if (rc == SPSH_OK && format.found && format.dialect.kind == SPSH__DIALECT_RFC && by_test) {
-        /* The names of the header were read with their quotes. */
+        /* Parse the header again, because its names still include the quotes. */
         spsh__table_columns_free(&format.columns);
         rc = try_header(input, &format.dialect, rules, &format.columns, &format.found, err);
     }

@@ -1,4 +1,4 @@
-/* table_audio.c: see table_audio.h. Places are tried extension by extension, folder by folder. */
+/* table_audio.c: see table_audio.h. The extensions are tried one by one, each in all folders. */
 #include "table_audio.h"
 
 #include <errno.h>
@@ -16,11 +16,11 @@ static const char *const extensions[] = {"", ".wav", ".flac", ".mp3", ".opus", "
 struct spsh__audio_resolver {
     const spsh__view *view;
     const char *real_root;         /* absolute, without links; NULL when unknown */
-    bool has_folder[FOLDER_COUNT]; /* so that a missing file costs few looks */
+    bool has_folder[FOLDER_COUNT]; /* avoids stats in folders that do not exist */
     size_t last_place;
     spsh__builder written, plain, path;
-    bool have_last; /* last and written hold the row before */
-    bool failed;    /* no memory while looking */
+    bool have_last; /* last and written hold the previous row */
+    bool failed;    /* out of memory during a lookup */
     spsh__audio_file last;
 };
 
@@ -83,7 +83,7 @@ static bool is_remote(spsh_bytes path)
     return i > 0 && path.size_bytes - i >= 3 && memcmp(path.data + i, "://", 3) == 0;
 }
 
-/* Look at one place; false when nothing is there and the next may be tried. */
+/* Try one location. Returns false if nothing is there and the next may be tried. */
 static bool look_at(spsh__audio_resolver *r, size_t place, spsh__audio_file *file)
 {
     spsh__view_info info;

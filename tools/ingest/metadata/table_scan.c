@@ -26,12 +26,12 @@ typedef struct table_scan {
     spsh__text_file file;
     spsh__text_input input;
     const char *name; /* name of the table in the root of the view */
-    char *path;       /* the same for messages */
+    char *path;       /* path of the table for messages */
     spsh__table_format format;
     spsh__audio_resolver *resolver;
     size_t domain_column;
-    spsh_bytes split;     /* that the table's name gives to all rows; empty: none */
-    bool mixed;           /* audio files of several extensions */
+    spsh_bytes split;     /* split in the table's name, for all rows; empty: none */
+    bool mixed;           /* the audio files have several extensions */
     uint64_t *collisions; /* sorted hashes of stems that several files share */
     size_t collision_count;
     spsh__builder source, recording_id, id, plain, extras;
@@ -52,7 +52,7 @@ static void table_close(table_scan *t)
     SPSH__BUILDERS_FREE(&t->source, &t->recording_id, &t->id, &t->plain, &t->extras);
 }
 
-/* On failure the caller closes t all the same. name is borrowed. */
+/* Open the table. The caller closes t also on failure. name is borrowed. */
 static spsh_status table_open(table_scan *t, const spsh__view *view, const char *name,
                               spsh__table_quoting quoting, const spsh__column_rules *rules,
                               spsh_error *err)
@@ -124,7 +124,7 @@ typedef struct stem_hash {
     uint64_t stem, extension;
 } stem_hash;
 
-/* The audio path of a row in its plain form, cut into stem and extension. */
+/* Normalize the audio path of a row and split it into stem and extension. */
 static bool stem_of_row(table_scan *t, const spsh__row *row, spsh_bytes *ret_stem,
                         spsh_bytes *ret_extension)
 {
@@ -142,7 +142,7 @@ static bool stem_of_row(table_scan *t, const spsh__row *row, spsh_bytes *ret_ste
     return true;
 }
 
-/* The stem of the next row that has one. SPSH_E_END after the last row. */
+/* Return the stem of the next row that has one. SPSH_E_END after the last row. */
 static spsh_status next_stem(table_scan *t, spsh__row_reader *reader, spsh_bytes *ret_stem,
                              spsh_bytes *ret_extension, spsh_error *err)
 {
@@ -156,7 +156,7 @@ static spsh_status next_stem(table_scan *t, spsh__row_reader *reader, spsh_bytes
     return rc;
 }
 
-/* Whether the audio column shows more than one extension; stops at the second. */
+/* Check whether the audio column has several extensions. Stops at the second. */
 static spsh_status find_mixture(table_scan *t, spsh_error *err)
 {
     spsh__row_reader *reader = NULL;
@@ -189,7 +189,7 @@ static int compare_hashes(const void *a, const void *b)
     return 0;
 }
 
-/* Keep, once each, the stems that occur with several extensions. */
+/* Keep the stems that occur with several extensions, without repetitions. */
 static size_t keep_collisions(const stem_hash *hashes, size_t count, uint64_t *collisions)
 {
     size_t kept = 0;
@@ -252,7 +252,7 @@ static bool stem_collides(const table_scan *t, spsh_bytes stem)
     return low < t->collision_count && t->collisions[low] == hash;
 }
 
-/* A path as an id: without extension where that is safe. */
+/* Append a path as an id, without extension if that is unambiguous. */
 static void append_path_id(const table_scan *t, spsh_bytes path, bool keep_extension,
                            spsh__builder *out)
 {
@@ -267,7 +267,7 @@ typedef struct segment {
     bool given;           /* the row names a start or an end */
 } segment;
 
-/* False when the row's times make no segment. */
+/* Return false if the row's times are not a valid segment. */
 static bool row_segment(const table_scan *t, const spsh__row *row, segment *ret_segment)
 {
     const spsh__table_columns *columns = &t->format.columns;
@@ -309,7 +309,7 @@ static void append_segment(spsh__builder *id, const segment *s)
     spsh__builder_append(id, text, length > 0 ? (size_t)length : 0);
 }
 
-/* Why a row is left out because of its audio; false when it is not. */
+/* Whether a row must be rejected because of its audio. ret_reject holds the reason. */
 static bool audio_refused(const spsh__audio_file *audio, spsh_reject *ret_reject)
 {
     *ret_reject = (spsh_reject){.rows = 1};
@@ -575,7 +575,7 @@ spsh_status spsh__table_scan(spsh__scan *scan, const char *name, spsh__table_quo
     return rc;
 }
 
-/* Whether one of the first rows names audio that is there. */
+/* Whether one of the first rows names existing audio. */
 static spsh_status rows_resolve(table_scan *t, bool *ret_resolves, spsh_error *err)
 {
     spsh__row_reader *reader = NULL;
