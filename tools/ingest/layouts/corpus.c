@@ -42,7 +42,7 @@ typedef struct finder {
     spsh__corpus *corpus;
     spsh_layout_tier tier_max;
     unsigned folders;      /* listed so far */
-    spsh__folder_set seen; /* looked at; only if the view follows links */
+    spsh__folder_set seen; /* visited folders; only if the view follows links */
 } finder;
 
 /** Contents of one folder. */
@@ -52,7 +52,7 @@ typedef struct listing {
     bool has_audio;
 } listing;
 
-/* Whether a folder of that name holds clips and nothing to recognise. */
+/* Whether a folder with that name holds only clips. */
 static bool holds_clips(const char *name)
 {
     return spsh__is_clip_folder(name) || name[strspn(name, "0123456789")] == '\0';
@@ -219,7 +219,7 @@ static spsh_status decide(finder *f, const char *path, const spsh__layout_match 
 
 static spsh_status look(finder *f, const char *path, unsigned depth, spsh_error *err);
 
-/* Whether a link leads to a folder of the corpus, which is looked at by its own path. */
+/* Whether a link leads to a folder of the corpus, which the search visits under its real path. */
 static spsh_status leads_inside(const finder *f, const char *link, bool *ret_inside,
                                 spsh_error *err)
 {
@@ -268,7 +268,7 @@ static spsh_status look_below(finder *f, const char *path, const listing *l, uns
     return rc;
 }
 
-/* Whether a folder was not looked at under another name, which a link gave it. */
+/* Whether a folder was not visited under another path because of a link. */
 static spsh_status check_new(finder *f, const char *path, bool *ret_new, spsh_error *err)
 {
     spsh__view_info info;
@@ -323,7 +323,7 @@ static spsh_status look(finder *f, const char *path, unsigned depth, spsh_error 
     return rc;
 }
 
-/* Corpora first; then a table in the root itself, then tables below it. */
+/* Look for corpora first, then for a table in the root, then for tables below it. */
 static spsh_status find_below(finder *f, spsh_error *err)
 {
     spsh__layout_match match = {0};

@@ -29,7 +29,7 @@
 #define KEY_BYTES ((size_t)80)
 #define USED      1U
 
-/** A row, whatever it is written in. */
+/** A row in the form that both formats share. */
 typedef struct row_values {
     spsh_bytes file, text, id, speaker, language, domain, split, extras;
     bool has_text;
@@ -40,7 +40,7 @@ typedef struct folder_scan {
     spsh__name_index used; /* paths relative to the root that rows have named */
     const char *folder;    /* folder of the current metadata file, relative to the root */
     spsh_bytes folder_split;
-    uint64_t seen; /* metadata files */
+    uint64_t seen; /* count of metadata files */
     spsh__builder prefix, place, relative, source, id, extras, strings[7];
 } folder_scan;
 
@@ -59,7 +59,7 @@ static size_t file_column(const spsh_bytes *names, size_t count)
     return SIZE_MAX;
 }
 
-/* The same for the members of a first line, into key; it must fit. */
+/* Find the audio member of a first JSON line and copy its name to key. Fails if it does not fit. */
 static bool file_member(spsh_bytes line, char key[KEY_BYTES])
 {
     const char mark[] = FILE_NAME "\"";
@@ -88,7 +88,7 @@ static bool file_member(spsh_bytes line, char key[KEY_BYTES])
     return found;
 }
 
-/* The first line of a small piece of the file. */
+/* Read the first line of the file, at most *size_bytes of it. */
 static spsh_status read_head(const spsh__view *view, const char *path, uint8_t *head,
                              size_t *size_bytes, spsh_error *err)
 {
@@ -105,7 +105,7 @@ static spsh_status read_head(const spsh__view *view, const char *path, uint8_t *
     return rc;
 }
 
-/* The innermost folder that is called like a split. */
+/* Name of the innermost folder that is a split. */
 static spsh_bytes split_of_folder(const char *folder)
 {
     spsh_bytes found = {0};
@@ -239,7 +239,7 @@ static spsh_status scan_csv_row(folder_scan *f, const spsh__table_columns *colum
     return scan_values(f, &values, &place, err);
 }
 
-/* Columns of a header in which the audio column is called file_name, whatever it was called. */
+/* Parse a header. The audio column is renamed to file_name. */
 static spsh_status read_header(spsh__row_reader *reader, spsh__table_columns *columns,
                                size_t *ret_file_at, spsh_error *err)
 {
@@ -310,7 +310,7 @@ static unsigned member_kinds(size_t member)
     return member < TEXT_END ? SPSH__JSON_STRINGS : SPSH__JSON_NAMES;
 }
 
-/* The first of the alternatives that is there. */
+/* First available member of the alternatives. */
 static spsh_bytes member(folder_scan *f, const spsh__jsonl_line *line, size_t begin, size_t end,
                          size_t string)
 {
@@ -377,7 +377,7 @@ typedef struct metadata {
     char key[KEY_BYTES]; /* the column or member that names the audio */
 } metadata;
 
-/* Take the column that names the audio out of a header. */
+/* Find the audio column in a header. */
 static spsh_status read_key(const uint8_t *head, size_t size_bytes, metadata *m, bool *ret_found,
                             spsh_error *err)
 {
@@ -419,7 +419,7 @@ static spsh_status check_metadata(const spsh__view *view, const char *path, meta
     return SPSH_OK;
 }
 
-/* metadata.csv before metadata.jsonl. */
+/* Find the metadata file of a folder: metadata.csv, then metadata.jsonl. */
 static spsh_status find_metadata(const spsh__view *view, const char *folder, metadata *ret_metadata,
                                  spsh_error *err)
 {
@@ -466,7 +466,7 @@ static spsh_status scan_metadata(folder_scan *f, const spsh__folder *folder, con
     return rc;
 }
 
-/* Audio that no row of the folders' metadata named. */
+/* Reject audio that no row of the metadata above it named. */
 static spsh_status reject_unnamed(folder_scan *f, const spsh__folder *folder, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;

@@ -41,12 +41,12 @@ static const spsh__clip_form form = {
 
 #define MIRROR_TABLES    "transcript"
 #define MIRROR_CLIPS     "audio"
-#define MIRROR_DEPTH     2U /* split, archive */
+#define MIRROR_DEPTH     2U /* one level for the split, one for the archive */
 #define CLIP_PREFIX      "common_voice_"
-#define CLIPS_CHECK_MAX  16U /* names that are looked at to know clips */
+#define CLIPS_CHECK_MAX  16U /* names checked to recognize clips */
 #define LOCALE_BYTES     ((size_t)64)
 #define MIRROR_PATH_MAX  ((size_t)128)
-#define MIRROR_CHECK_MAX 4U /* folders that are looked into to know a mirror */
+#define MIRROR_CHECK_MAX 4U /* folders checked to recognize a mirror */
 
 /* Whether the folder has one of the tables. */
 static spsh_status has_table(const spsh__view *folder, bool *ret_has, spsh_error *err)
@@ -102,8 +102,7 @@ static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_
     return has_table(folder, ret_is_tree, err);
 }
 
-/* Whether clips/ has clips of Common Voice. Some releases of new clips came without their tables.
- */
+/* Whether clips/ has clips of Common Voice. Some deltas were published without their tables. */
 static spsh_status check_clips(const spsh__view *folder, bool *ret_has, spsh_error *err)
 {
     spsh__view_entry entry;
@@ -119,7 +118,8 @@ static spsh_status check_clips(const spsh__view *folder, bool *ret_has, spsh_err
     return SPSH_OK;
 }
 
-/* A scan reads clips without tables, too, to report that they have no row. */
+/* Whether a scan reads this tree. Clips without tables count, so that they are reported as orphans.
+ */
 static spsh_status check_scanned(const spsh__view *folder, bool *ret_is_tree, spsh_error *err)
 {
     spsh_status rc = check_tree(folder, ret_is_tree, err);
@@ -138,8 +138,8 @@ static const char *locale_in(const char *name)
     return end != NULL && spsh__is_locale(spsh__bytes_of(end + 1)) ? end + 1 : NULL;
 }
 
-/* The locale where no column says it: of an archive that was unpacked here (the first releases had
- * no folder in them), else of the folder. out keeps it. */
+/* Locale of rows without a locale column: from the archive that was unpacked here (the first
+ * releases had no folder in it), else from the folder. out keeps the string. */
 static const char *locale_of(const spsh__view *folder, const char *name, spsh__builder *out)
 {
     const char *archive = NULL;
@@ -187,7 +187,7 @@ static int compare_locales(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* Every locale that has a folder of tables, in the order of their names. */
+/* Scan every locale with a folder of tables, in name order. */
 static spsh_status scan_mirror(spsh__scan *scan, const char *path, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;

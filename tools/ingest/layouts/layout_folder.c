@@ -27,15 +27,15 @@
 typedef struct stem_entry {
     uint32_t entry; /* index in the folder's entries */
     uint16_t stem_bytes;
-    uint8_t kind;    /* 0: audio, 1 + rank: sidecar, JSON_KIND */
-    uint8_t matched; /* sidecar: an audio file has its stem */
+    uint8_t kind;    /* 0: audio; 1 + rank: sidecar; JSON_KIND */
+    uint8_t matched; /* an audio file has the sidecar's stem */
 } stem_entry;
 
 typedef struct folder_scan {
     spsh__scan *scan;
     stem_entry *stems;
     size_t stem_count, stem_capacity;
-    uint64_t sidecar_count; /* audio files with a text, in this folder */
+    uint64_t sidecar_count; /* count of audio files with a text in this folder */
     spsh__builder audio_path, text_path, json_path, source, id;
     spsh__json_sidecar json; /* metadata of the current audio file */
 } folder_scan;
@@ -43,7 +43,7 @@ typedef struct folder_scan {
 /** The sidecars of an audio file. NULL: no such sidecar. */
 typedef struct companions {
     const stem_entry *text, *json;
-    bool keep_extension; /* in the id */
+    bool keep_extension; /* keep the extension in the id */
 } companions;
 
 static spsh_bytes stem_of(const spsh__folder *folder, const stem_entry *entry)
@@ -105,7 +105,7 @@ static spsh_status reject_entry(folder_scan *f, const spsh__folder *folder, cons
     return spsh__scan_reject(f->scan, &reject, NULL, err);
 }
 
-/* An entry that should have been a file. rows: utterances lost by it. */
+/* Reject an entry that is not a regular file. rows: utterances lost by it. */
 static spsh_status reject_irregular(folder_scan *f, const spsh__folder *folder,
                                     const spsh__folder_entry *entry, uint64_t rows, spsh_error *err)
 {
@@ -120,7 +120,7 @@ static spsh_status reject_irregular(folder_scan *f, const spsh__folder *folder,
     join(&f->source, folder->path, spsh__bytes_of(entry->name));
     const char *path = spsh__builder_text(&f->source);
     if (path != NULL && !broken && spsh__view_stat(folder->view, path, &info) == 0 &&
-        info.inode == 0) /* no device is worth a word there */
+        info.inode == 0) /* inode 0: the entry is in an archive */
         reject.detail = "a symbolic link in an archive, which is not followed";
     return reject_entry(f, folder, entry->name, reject, err);
 }
@@ -247,7 +247,7 @@ static spsh_status emit_audio(folder_scan *f, const spsh__folder *folder, const 
     return spsh__scan_emit(f->scan, &item, NULL, err);
 }
 
-/* The entries from begin to end have one stem. */
+/* Emit the audio of one stem: the entries from begin to before end. */
 static spsh_status emit_stem(folder_scan *f, const spsh__folder *folder, size_t begin, size_t end,
                              spsh_error *err)
 {
@@ -282,11 +282,13 @@ static int compare_by_entry(const void *a, const void *b)
     return (int)y->matched - (int)x->matched;
 }
 
-/* Texts that no audio file wanted; a README.txt in a folder without sidecars is not one. */
+/* Report texts that belong to no audio file. A README.txt in a folder without sidecars is not
+ * reported. */
 static spsh_status reject_orphans(folder_scan *f, const spsh__folder *folder, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    /* A text with two readings is an orphan only if both are: its matched one comes first. */
+    /* A text with two possible stems is an orphan only if neither matched. Sort so that a matched
+     * entry comes first. */
     qsort(f->stems, f->stem_count, sizeof(*f->stems), compare_by_entry);
     for (size_t i = 0; i < f->stem_count && rc == SPSH_OK; i++) {
         const stem_entry *entry = &f->stems[i];
@@ -312,7 +314,7 @@ static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_erro
     union {
         const spsh__folder *in;
         void *out;
-    } context = {.in = folder}; /* compare_stems takes it back as const */
+    } context = {.in = folder}; /* compare_stems treats it as const */
     qsort_r(f->stems, f->stem_count, sizeof(*f->stems), compare_stems, context.out);
     for (size_t i = 0; i < f->stem_count && rc == SPSH_OK;) {
         size_t end = i + 1;
@@ -340,7 +342,7 @@ static spsh_status folder_layout_scan(spsh__scan *scan, spsh_error *err)
     return rc;
 }
 
-/* Stops at the first folder that holds audio, and names the first file in it. */
+/* Stop at the first folder that has audio. The evidence names its first file. */
 static spsh_status probe_folder(void *user, const spsh__folder *folder, spsh_error *err)
 {
     spsh_layout_probe *probe = user;

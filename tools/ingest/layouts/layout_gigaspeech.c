@@ -91,7 +91,7 @@ static spsh_bytes bare_subset(spsh_bytes subset)
     return subset;
 }
 
-/* The split that the subsets mean; *ret_wanted: --split asks for it or for one of them. */
+/* The split that the subsets imply. *ret_wanted: --split names it or one of the subsets. */
 static spsh_bytes split_of(const giga_scan *g, const spsh__json_value *subsets, bool *ret_wanted)
 {
     spsh_bytes rest = subsets->kind == SPSH__JSON_ARRAY ? subsets->raw : (spsh_bytes){0};
@@ -110,7 +110,7 @@ static spsh_bytes split_of(const giga_scan *g, const spsh__json_value *subsets, 
     return split;
 }
 
-/* --domain column:NAME: of the segment, else of the recording. */
+/* Value of --domain column:NAME in the segment, else in the recording. */
 static spsh_bytes column_of(giga_scan *g, spsh_bytes segment, spsh_bytes recording)
 {
     const char *name = (const char *)g->scan->domain_name.data;
@@ -217,7 +217,7 @@ static spsh_status take_segment(giga_scan *g, const giga_audio *audio, spsh_byte
     return spsh__scan_emit(g->scan, &item, &audio->place, err);
 }
 
-/* Why the recording's file cannot be packed; SPSH_REJECT_COUNT: it can. */
+/* Why the recording's file cannot be packed, or SPSH_REJECT_COUNT if it can. */
 static spsh_reject_reason file_problem(const spsh__audio_file *file, const char **ret_detail)
 {
     *ret_detail = NULL;
@@ -235,7 +235,7 @@ static spsh_reject_reason file_problem(const spsh__audio_file *file, const char 
     return SPSH_REJECT_COUNT;
 }
 
-/* A recording without its file: one entry, with the number of its segments that were wanted. */
+/* Reject a recording without its file: one reject with the count of its requested segments. */
 static spsh_status reject_audio(giga_scan *g, const giga_audio *audio, spsh_reject_reason reason,
                                 const char *detail, spsh_error *err)
 {
@@ -364,13 +364,13 @@ static spsh_status scan_json(giga_scan *g, const char *name, spsh_error *err)
 
 /* ---- the root ---- */
 
-/** Files that are metadata; .json and tables. */
+/** Metadata files: .json and tables. */
 typedef struct giga_files {
     spsh__path_list list; /* sorted */
     bool first_only;      /* set for a probe: stop at the first file */
 } giga_files;
 
-/* An object with the list of recordings, by its head. */
+/* Whether the head of a file looks like the JSON object with the list of recordings. */
 static spsh_status json_fits(const spsh__view *view, const char *path, bool *ret_fits,
                              spsh_error *err)
 {
@@ -399,7 +399,7 @@ static bool is_json_name(const char *name)
            spsh__ends_with(spsh__bytes_of(name), ".json.gz");
 }
 
-/* Add a file if it is metadata of ours. */
+/* Add a file if it is metadata of GigaSpeech. */
 static spsh_status look_at(const spsh__view *view, const char *path, giga_files *f, spsh_error *err)
 {
     const char *slash = strrchr(path, '/');

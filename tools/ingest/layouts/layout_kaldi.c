@@ -56,7 +56,7 @@ static const char *const file_names[FILES] = {
 typedef struct recording {
     spsh__builder id;
     bool known, found;
-    spsh_reject reject; /* when it was not found; its source is in `written` */
+    spsh_reject reject; /* reason if it was not found; its source is in `written` */
     uint64_t size_bytes;
     spsh__builder path, source, channel, written, detail;
 } recording;
@@ -64,17 +64,17 @@ typedef struct recording {
 typedef struct kaldi_scan {
     spsh__scan *scan;
     const char *real_root;
-    spsh__builder bases;       /* folders that relative paths are tried in, each with its NUL */
-    size_t base_at[BASES_MAX]; /* in the view, or absolute */
+    spsh__builder bases;       /* folders in which relative paths are tried, NUL-terminated */
+    size_t base_at[BASES_MAX]; /* offsets in bases; paths in the view, or absolute */
     size_t base_count, last_base;
     spsh__builder folder;   /* the data directory's name */
     spsh_bytes name, split; /* name and split of the data directory */
     spsh__kaldi_table tables[FILES];
     spsh__kaldi_source entry;
     recording recording;
-    uint64_t commands; /* whose file is packed instead */
-    uint64_t copies;   /* at another speed */
-    bool failed;       /* no memory while looking for audio */
+    uint64_t commands; /* count of commands that were replaced by their input file */
+    uint64_t copies;   /* count of copies at another speed */
+    bool failed;       /* out of memory during a lookup */
     spsh__builder prefix, place, speaker, language, gender, extras;
 } kaldi_scan;
 
@@ -84,7 +84,7 @@ static void set(spsh__builder *out, spsh_bytes value)
     spsh__builder_append_bytes(out, value);
 }
 
-/* "data/train/" and the file's name, as rejects tell it. */
+/* Path of a data file for rejects: "data/train/" and the file's name. */
 static spsh_bytes place_of(kaldi_scan *k, kaldi_file file)
 {
     set(&k->place, spsh__builder_bytes(&k->prefix));
@@ -201,7 +201,7 @@ static void resolve(kaldi_scan *k, spsh_bytes written)
     }
 }
 
-/* The channel that the command or reco2file_and_channel picks. */
+/* Set the channel that the command or reco2file_and_channel selects. */
 static spsh_status find_channel(kaldi_scan *k, spsh_bytes id, spsh_error *err)
 {
     recording *r = &k->recording;
@@ -267,7 +267,7 @@ static spsh_status look_up(kaldi_scan *k, kaldi_file file, spsh_bytes key, spsh_
     return rc;
 }
 
-/* "sp0.9-": what perturbing the speed puts before an id. */
+/* Whether an id has the prefix of speed perturbation: "sp0.9-". */
 static bool has_speed(spsh_bytes id)
 {
     size_t at = 2;
@@ -440,7 +440,7 @@ static spsh_status reject_unused(kaldi_scan *k, kaldi_file file, const spsh__row
 static spsh_status reject_unused_text(void *user, const spsh__row *row, spsh_error *err)
 {
     kaldi_scan *k = user;
-    spsh__builder leader = k->place; /* stays the place of the row that is being joined */
+    spsh__builder leader = k->place; /* saved, because reject_unused sets place */
     k->place = (spsh__builder){0};
     spsh_status rc = reject_unused(k, TEXT, row, err);
     spsh__builder_free(&k->place);
@@ -506,7 +506,8 @@ static spsh_status tell_commands(kaldi_scan *k, spsh_error *err)
                            : spsh__scan_tell_commands(k->scan, count, source, err);
 }
 
-/* They are packed, and train on the same words as often as there are copies. */
+/* Report speed-perturbed copies. They are packed, so a model trains on the same words several
+ * times. */
 static spsh_status tell_copies(kaldi_scan *k, spsh_error *err)
 {
     char detail[128];
@@ -532,7 +533,7 @@ static void close_tables(kaldi_scan *k)
     k->recording.known = false;
 }
 
-/* The first bytes of a path. More than BASES_MAX are left out. */
+/* Add the first bytes of a path as a base. Ignores bases beyond BASES_MAX. */
 static void add_base(kaldi_scan *k, const char *path, size_t length)
 {
     if (k->base_count == BASES_MAX)
@@ -542,7 +543,7 @@ static void add_base(kaldi_scan *k, const char *path, size_t length)
     spsh__builder_append(&k->bases, "", 1);
 }
 
-/* The folders above a path, the nearest first; "" only when the path is relative. */
+/* Add the folders above a path, nearest first. "" only if the path is relative. */
 static void add_folders_above(kaldi_scan *k, const char *path)
 {
     for (size_t length = strlen(path); length > 0;) {
@@ -554,7 +555,7 @@ static void add_folders_above(kaldi_scan *k, const char *path)
     }
 }
 
-/* The process's directory, the data directory, and the folders above it. */
+/* Collect the bases: the working directory, the data directory, and the folders above it. */
 static spsh_status find_bases(kaldi_scan *k, const char *below, spsh_error *err)
 {
     const char *root = spsh__view_real_root(k->scan->options->view);
@@ -586,7 +587,7 @@ static spsh_status scan_tables(kaldi_scan *k, kaldi_file leader, spsh_error *err
     return rc == SPSH_OK ? tell_copies(k, err) : rc;
 }
 
-/* below: of the root, "" for the root itself. */
+/* Scan a data directory. below: path relative to the root, or "". */
 static spsh_status scan_directory(kaldi_scan *k, const char *below, spsh_error *err)
 {
     spsh_error opened = SPSH_ERROR_INIT;
@@ -636,8 +637,8 @@ static spsh_status add_directory(spsh__path_list *d, const spsh__view *view, con
     return spsh__path_list_add(d, "", name) ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
-/* The root if it is one, else the folders in it that are. A wav.scp that is named means its folder
- * and no other. */
+/* Find the data directories: the root itself, or the matching folders in it. If the user named a
+ * wav.scp, only its folder. */
 static spsh_status find_directories(const spsh__view *view, spsh__path_list *d, spsh_error *err)
 {
     spsh__view_entry entry;

@@ -31,7 +31,7 @@ typedef struct manifest {
     char *name;
     spsh__lhotse_kind kind;
     spsh__lhotse_name parts;
-    bool is_joined; /* recordings: a manifest of supervisions has them */
+    bool is_joined; /* a supervisions manifest uses these recordings */
 } manifest;
 
 typedef struct manifest_list {
@@ -74,7 +74,7 @@ static bool is_lines_name(const char *name)
     return ends_with(name, endings);
 }
 
-/* Manifests that Lhotse also writes, in forms that have to be read whole. */
+/* Whether a name belongs to another manifest form of Lhotse, which has to be read as a whole. */
 static bool is_whole_name(const char *name)
 {
     static const char *const endings[] = {".json",    ".json.gz", ".yaml", ".yml",
@@ -105,7 +105,7 @@ static int compare_manifests(const void *a, const void *b)
     return strcmp(((const manifest *)a)->name, ((const manifest *)b)->name);
 }
 
-/* The files of the root that may be manifests. */
+/* List the files of the root that may be manifests. */
 static spsh_status list_names(const spsh__view *view, manifest_list *list, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -142,7 +142,7 @@ static spsh_status kind_of_lines(const spsh__text_input *input, spsh__lhotse_kin
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 
-/* Whether a JSON list or a YAML file is one of Lhotse's. */
+/* Whether a JSON list or a YAML file is a Lhotse manifest. */
 static spsh_status is_whole_manifest(const spsh__text_input *input, bool *ret_is, spsh_error *err)
 {
     static const char *const words[] = {"sampling_rate", "recording_id", "MonoCut", "MultiCut"};
@@ -156,7 +156,7 @@ static spsh_status is_whole_manifest(const spsh__text_input *input, bool *ret_is
     return SPSH_OK;
 }
 
-/* Fill in m's kind; *ret_is_whole: it is a manifest that is not read. */
+/* Set the kind of m. *ret_is_whole: it is a manifest in an unsupported form. */
 static spsh_status look_at(const spsh__view *view, manifest *m, bool *ret_is_whole, spsh_error *err)
 {
     spsh__text_file file = {.fd = -1};
@@ -391,7 +391,7 @@ static bool is_joined(const manifest *m)
     return m->kind == SPSH__LHOTSE_RECORDINGS || m->kind == SPSH__LHOTSE_SUPERVISIONS;
 }
 
-/* A manifest that is named, with the names around it only if it has partners among them. */
+/* List a named manifest. Other manifests are listed only if they may be its partners. */
 static spsh_status list_given(lhotse_scan *s, const char *given, spsh_error *err)
 {
     const spsh__view *view = s->scan->options->view;
@@ -399,13 +399,13 @@ static spsh_status list_given(lhotse_scan *s, const char *given, spsh_error *err
     spsh_status rc = list_add(&s->list, given, err);
     if (rc != SPSH_OK || look_at(view, &s->list.items[0], &is_whole, NULL) != SPSH_OK ||
         !is_joined(&s->list.items[0]))
-        return rc; /* look_at_all reports what cannot be read */
+        return rc; /* look_at_all reports unreadable files */
     list_free(&s->list);
     return list_names(view, &s->list, err);
 }
 
-/* Whether a manifest matters if it cannot be read: of a folder each does, of a manifest that is
- * named its partners do. */
+/* Whether an unreadable manifest matters: always in a folder; for a named manifest, only if it is a
+ * partner. */
 static bool is_partner(manifest *m, const char *given)
 {
     manifest own = {0};
@@ -515,7 +515,7 @@ static spsh_status scan_supervisions(lhotse_scan *s, spsh_error *err)
     return end_join(s, rc, err);
 }
 
-/* Nothing is lost by what the cuts say as well. */
+/* Report manifests that the cuts make redundant. No row is lost. */
 static spsh_status report_others(lhotse_scan *s, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;

@@ -26,7 +26,7 @@
 
 #define FIELDS_MAX ((size_t)64)
 
-/** A number of shards: of the cuts, or of another field. */
+/** Shards of one field: of the cuts, or of another field. */
 typedef struct shar_field {
     char *name;
     uint64_t files;
@@ -35,12 +35,12 @@ typedef struct shar_field {
 typedef struct shar_scan {
     spsh__scan *scan;
     spsh__lhotse lhotse;
-    shar_field fields[FIELDS_MAX]; /* that are not read */
+    shar_field fields[FIELDS_MAX]; /* fields that are not read */
     size_t field_count;
     spsh__path_list suffixes; /* suffixes of the shards, sorted: ".000000", or "" without a
                                  number */
     spsh__builder folder_name;
-    /* The shard that is being read. */
+    /* State of the current shard. */
     spsh__jsonl_reader *cuts;
     spsh__builder cuts_name, archive_name;
     spsh__builder data_name, data_path; /* data member that waits for the next member, its .json */
@@ -56,7 +56,7 @@ typedef struct shar_name {
     size_t field_bytes;
     const char *suffix; /* starts after the field */
     size_t suffix_bytes;
-    bool is_archive; /* else lines */
+    bool is_archive; /* false: JSON lines */
 } shar_name;
 
 /* Parse the file name of a shard. Returns false for other names. */
@@ -115,7 +115,7 @@ static bool is_cuts_name(const char *name, shar_name *n)
     return parse_name(name, n) && !n->is_archive && is_field(name, n, "cuts");
 }
 
-/* Cuts that are named, if their recordings are in the same folder. */
+/* Probe named cuts: they match if their recordings are in the same folder. */
 static spsh_status probe_file(const spsh__view *view, spsh_layout_probe *ret_probe, spsh_error *err)
 {
     const char *file = spsh__view_file(view);
@@ -190,8 +190,7 @@ static int compare_fields(const void *a, const void *b)
     return strcmp(((const shar_field *)a)->name, ((const shar_field *)b)->name);
 }
 
-/* The shards that there are cuts or recordings of, each suffix once. Of cuts that are named, only
- * theirs. */
+/* List the suffixes of cuts and recordings, each once. For named cuts, only their suffix. */
 static spsh_status list_shards(shar_scan *s, spsh_error *err)
 {
     const char *file = spsh__view_file(s->scan->options->view);
@@ -249,7 +248,7 @@ static spsh_status report_fields(shar_scan *s, spsh_error *err)
 
 /* ---- a shard ---- */
 
-/* Bytes of a member's name before its last extension. */
+/* Length of a member's name before its last extension. */
 static size_t stem_of(spsh_bytes name)
 {
     for (size_t i = name.size_bytes; i > 1 && name.data[i - 1] != '/'; i--) {
@@ -276,7 +275,7 @@ static bool is_wanted(const shar_scan *s)
            spsh__scan_wants_split(s->scan, spsh__builder_bytes(&s->folder_name));
 }
 
-/* A cut and the member at its place. */
+/* Emit a cut and its member. */
 static spsh_status take_pair(shar_scan *s, const spsh__lhotse_cut *cut,
                              const spsh__row_place *place, spsh_error *err)
 {
@@ -321,8 +320,8 @@ static spsh_status take_pair(shar_scan *s, const spsh__lhotse_cut *cut,
     return spsh__lhotse_cut_emit(&s->lhotse, cut, &audio, place, err);
 }
 
-/* The next cut of the shard, its broken lines reported: they have no place in the archive's order,
- * so the member that belonged to one is passed over with it. */
+/* Read the next cut of the shard. Broken lines are reported. A broken line still has a position in
+ * the archive, so its member is skipped. */
 static spsh_status next_pair(shar_scan *s, spsh_error *err)
 {
     spsh__jsonl_line line;

@@ -26,7 +26,7 @@
 
 typedef struct light_scan {
     spsh__scan *scan;
-    const char *real_root; /* NULL when unknown */
+    const char *real_root; /* NULL: unknown */
     spsh__builder place, json, speaker, domain, id, source, path, extras, strings;
 } light_scan;
 
@@ -53,7 +53,7 @@ static spsh_bytes take_last(spsh_bytes *path)
     return last;
 }
 
-/* False when the folder is not one of a book. */
+/* Split a folder path into its parts. Returns false if it is not the folder of a book. */
 static bool find_place(light_scan *l, const char *folder, chapter_place *ret_place)
 {
     spsh__builder_clear(&l->place);

@@ -28,7 +28,7 @@
 #define READERS_MAX       ((size_t)1 << 20)
 #define PROBE_FOLDERS_MAX 256U
 
-/* The bytes up to the next '-', which are taken from rest together with it. */
+/* Cut the bytes before the next '-' off rest, and the '-' itself. */
 static spsh_bytes take_part(spsh_bytes *rest)
 {
     size_t length = 0;
@@ -93,7 +93,7 @@ static spsh_status add_reader(spsh__librispeech_readers *readers, uint64_t id, s
     return SPSH_OK;
 }
 
-/* Sorted, and of readers with one id the one that was read first. */
+/* Sort the readers by id. Of readers with the same id, keep the first. */
 static void settle_readers(spsh__librispeech_readers *readers)
 {
     size_t kept = 0;
@@ -112,7 +112,7 @@ static void settle_readers(spsh__librispeech_readers *readers)
 spsh_status spsh__librispeech_readers_add(const spsh__text_input *input,
                                           spsh__librispeech_readers *readers, spsh_error *err)
 {
-    /* A name may hold pipes ("|CBW|Simon"): four cuts, and the fifth field is the rest. */
+    /* A name may contain pipes ("|CBW|Simon"), so cut four times: the fifth field is the rest. */
     const spsh__dialect dialect = {
         .kind = SPSH__DIALECT_PIPE_PAD, .delimiter = '|', .comment = ';', .cuts_max = 4};
     spsh__row_reader *reader = NULL;
@@ -142,10 +142,10 @@ typedef struct audio_entry {
 typedef struct libri_scan {
     spsh__scan *scan;
     spsh__librispeech_readers readers;
-    const char *real_root; /* NULL when unknown */
+    const char *real_root; /* NULL: unknown */
     audio_entry *audio;
     size_t audio_count, audio_capacity;
-    bool failed; /* no memory while looking for audio */
+    bool failed; /* out of memory during a lookup */
     spsh__builder name, source, id, speaker, extras, where, trans;
 } libri_scan;
 
@@ -179,13 +179,13 @@ static spsh_status collect_audio(libri_scan *l, const spsh__folder *folder, spsh
     union {
         const spsh__folder *in;
         void *out;
-    } context = {.in = folder}; /* compare_audio takes it back as const */
+    } context = {.in = folder}; /* compare_audio treats it as const */
     if (l->audio_count > 1)
         qsort_r(l->audio, l->audio_count, sizeof(*l->audio), compare_audio, context.out);
     return SPSH_OK;
 }
 
-/* The audio called key and extension, or NULL. */
+/* Find the audio file with the name key and extension, or NULL. */
 static audio_entry *find_audio(libri_scan *l, const spsh__folder *folder, spsh_bytes key,
                                const char *extension)
 {
@@ -212,7 +212,7 @@ static audio_entry *find_audio(libri_scan *l, const spsh__folder *folder, spsh_b
     return NULL;
 }
 
-/* source becomes the path of a file in the folder, relative to the root. */
+/* Set source to the path of a file in the folder, relative to the root. */
 static void set_source(libri_scan *l, const spsh__folder *folder, const char *name)
 {
     spsh__builder_clear(&l->source);
@@ -237,8 +237,8 @@ static void drop_component(spsh_bytes *path)
         path->size_bytes--;
 }
 
-/* The folder above the reader's, when it is called like a subset or, in the sets that Libri-Light
- * adds for finetuning, like a half of one. */
+/* Name of the folder above the reader's, if it is a subset, or a half of a subset as in the
+ * fine-tuning sets of Libri-Light. */
 static spsh_bytes subset_of(libri_scan *l, const spsh__folder *folder,
                             const spsh__librispeech_key *key)
 {
@@ -294,7 +294,7 @@ static void set_extras(libri_scan *l, spsh_bytes subset, spsh_bytes reader)
 typedef struct trans_line {
     spsh_bytes id, text;
     spsh__librispeech_key key;
-    spsh_bytes subset, split; /* empty when the folder is not a subset */
+    spsh_bytes subset, split; /* empty if the folder is not a subset */
     spsh__row_place place;
 } trans_line;
 
@@ -330,7 +330,7 @@ static spsh_status emit_line(libri_scan *l, const trans_line *line, const char *
     return spsh__scan_emit(l->scan, &item, &line->place, err);
 }
 
-/* The line's audio: .flac before .wav; NULL when there is neither. Both count as used. */
+/* Return the audio of a line, .flac before .wav, or NULL. Marks both as used. */
 static const audio_entry *use_audio(libri_scan *l, const spsh__folder *folder, spsh_bytes id)
 {
     audio_entry *flac = find_audio(l, folder, id, ".flac");
@@ -455,7 +455,7 @@ static spsh_status scan_speakers(libri_scan *l, const spsh__folder *folder, cons
     return rc;
 }
 
-/* Audio that no transcript line asked for, and .wav copies of a .flac. */
+/* Reject audio without a transcript line, and .wav copies of a .flac. */
 static spsh_status reject_unused(libri_scan *l, const spsh__folder *folder, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;

@@ -15,7 +15,7 @@
 
 static const char *const names[] = {"metadata.csv", "metadata.txt"};
 
-/* The table of a view, or NULL. */
+/* Find the table of a view. *ret_name is NULL without one. */
 static spsh_status find_table(const spsh__view *view, const char **ret_name,
                               spsh_layout_probe *ret_probe, spsh_error *err)
 {

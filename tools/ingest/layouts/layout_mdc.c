@@ -35,7 +35,7 @@ typedef enum mdc_role {
     ROLES
 } mdc_role;
 
-/* The first that a schema has plays the role. */
+/* Column names of each role, in order of priority. */
 static const char *const role_names[ROLES][4] = {
     {"audio_path"   },
     {"transcription", "sentence", "text"},
@@ -50,12 +50,12 @@ typedef struct mdc_scan {
     spsh__scan *scan;
     const spsh__mdc_schema *schema;
     const char *section;                    /* current section; NULL: no sections */
-    size_t role_of[ROLES];                  /* number of the schema's column */
-    size_t field_of[SPSH__MDC_COLUMNS_MAX]; /* where the row has the schema's column */
+    size_t role_of[ROLES];                  /* index of the schema's column */
+    size_t field_of[SPSH__MDC_COLUMNS_MAX]; /* index of the row's field for a schema column */
     size_t name_at[HEADER_MAX];             /* offsets of the table's own column names in `names` */
-    bool is_mapped[HEADER_MAX];             /* the schema names it */
+    bool is_mapped[HEADER_MAX];             /* the schema names the column */
     size_t header_count;
-    spsh__builder root; /* what paths are relative to, in the view */
+    spsh__builder root; /* base of paths, in the view */
     spsh__builder place, names, value, folder, path, text_path, source, id, speaker, domain, extras;
 } mdc_scan;
 
@@ -96,7 +96,7 @@ static size_t find_field(const mdc_scan *m, spsh_bytes name)
     return SPSH__COLUMN_NONE;
 }
 
-/* A column's number where the table has no header: "0". */
+/* Parse a column index, which replaces the name in a table without a header: "0". */
 static size_t number_of(const char *text)
 {
     uint64_t number = 0;
@@ -150,7 +150,7 @@ static spsh_bytes role_value(const mdc_scan *m, const spsh__row *row, mdc_role r
 
 /* ---- files ---- */
 
-/* "${Speaker ID}_${value}" with what the row has in these columns. */
+/* Expand "${Speaker ID}_${value}" with the values of the row. */
 static void fill_in(const mdc_scan *m, const char *pattern, const spsh__row *row, spsh_bytes value,
                     spsh__builder *out)
 {
@@ -195,7 +195,7 @@ static const char *join_path(mdc_scan *m, const spsh__row *row, const char *fold
 }
 
 typedef struct mdc_file {
-    spsh__builder *path; /* where it is, or where it should be */
+    spsh__builder *path; /* the path of the file if found, else the expected path */
     bool found;
     spsh__view_info info;
 } mdc_file;
@@ -220,7 +220,7 @@ static spsh_status find_file(mdc_scan *m, const spsh__row *row, size_t column, m
         const char *folder = s->audio_folders.count > 0 ? s->audio_folders.items[i / 2] : "";
         if (i % 2 == 1 && *extension == '\0')
             continue;
-        /* With the extension first: a folder may be called like the file without it. */
+        /* Try the path with the extension first, because a folder may have the name without it. */
         const char *text = join_path(m, row, folder, i % 2 == 0 ? extension : "", file->path);
         if (text == NULL)
             return SPSH_NO_MEMORY(err);
@@ -361,7 +361,7 @@ static spsh_status scan_row(mdc_scan *m, const spsh__row *row, spsh_error *err)
 
 /* ---- tables ---- */
 
-/* By what the schema says, else by the table's name. */
+/* Use the dialect of the schema, else the table's extension. */
 static spsh_status find_dialect(const spsh__mdc_schema *s, const spsh__text_input *input,
                                 spsh__dialect *ret_dialect, spsh_error *err)
 {
@@ -420,7 +420,7 @@ static spsh_status scan_rows(mdc_scan *m, const spsh__text_input *input, spsh_er
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 
-/* The table in root. */
+/* Scan the table in root. */
 static spsh_status scan_table(mdc_scan *m, spsh_error *err)
 {
     spsh__text_file file = {.fd = -1};
@@ -448,7 +448,7 @@ static spsh_status scan_table(mdc_scan *m, spsh_error *err)
 
 /* ---- trees ---- */
 
-/* Whether the file is there whose path is made of these parts; an empty part is left out. */
+/* Whether the file with these path parts exists. Omits empty parts. */
 static spsh_status look_for(const spsh__view *folder, const char *const parts[3], bool *ret_found,
                             spsh_error *err)
 {
@@ -520,7 +520,7 @@ static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_
     if (!spsh__view_has_file(folder, SPSH__MDC_SCHEMA_FILE))
         return SPSH_OK;
     spsh_status rc = spsh__mdc_schema_read(folder, &schema, NULL);
-    if (rc != SPSH_OK) /* some other schema, or one that is not understood */
+    if (rc != SPSH_OK) /* a different kind of schema, or an unsupported one */
         return rc == SPSH_E_NO_MEMORY ? SPSH_NO_MEMORY(err) : SPSH_OK;
     rc = check_schema(folder, &schema, ret_is_tree, err);
     spsh__mdc_schema_free(&schema);

@@ -37,10 +37,10 @@
 #define NS_PER_SECOND     UINT64_C(1000000000)
 #define DEPTH_CLIPS       2U /* audio/<speaker>/<book>/ */
 
-/* Bits of an id's state; the extensions come first, in order of preference. */
+/* State bits of an id. The extensions come first, in order of preference. */
 #define EXTENSION_BIT(n_) (UINT32_C(1) << (n_))
 #define EXTENSION_OPUS    1U
-#define FLAT_SHIFT        ((size_t)4) /* the same bits for files in audio/ itself */
+#define FLAT_SHIFT        ((size_t)4) /* shift of these bits for files in audio/ itself */
 #define STATE_AUDIO       UINT32_C(0xff)
 #define STATE_KNOWN       (UINT32_C(1) << 8)
 #define STATE_ROW         (UINT32_C(1) << 9) /* has a row in transcripts.txt */
@@ -57,13 +57,13 @@ typedef enum audio_pass { PASS_INDEX, PASS_ORPHANS } audio_pass;
 
 typedef struct mls_scan {
     spsh__scan *scan;
-    const char *tree; /* relative to the root */
+    const char *tree; /* path relative to the root */
     const char *split;
-    size_t extension;    /* that a missing file should have */
-    spsh_bytes language; /* as the folder's name has it, "unknown" when it does not */
+    size_t extension;    /* index of the extension that a missing file should have */
+    spsh_bytes language; /* language in the folder's name, or "unknown" */
     spsh__librispeech_readers speakers;
     bool has_metainfo;
-    spsh__name_index strangers; /* speakers that were reported, of one tree */
+    spsh__name_index strangers; /* unknown speakers that were reported, per tree */
     spsh__name_index index;     /* ids of one split */
     audio_pass pass;
     bool misplaced; /* some audio is not at the path that its name requires */
@@ -75,7 +75,7 @@ typedef struct mls_scan {
     spsh__builder name, file, source, id, speaker, domain, extras;
 } mls_scan;
 
-/** "10148_10119_000003" taken apart. */
+/** The parts of "10148_10119_000003". */
 typedef struct mls_id {
     spsh_bytes speaker, book;
 } mls_id;
@@ -140,7 +140,7 @@ static void set_file(mls_scan *m, const char *split, const char *name)
     spsh__builder_append_part(&m->file, name);
 }
 
-/* Open what set_file said; false when it is not there. */
+/* Open the file at the path from set_file. Returns false if it does not exist. */
 static spsh_status open_file(mls_scan *m, spsh__text_file *ret_file, bool *ret_there,
                              spsh_error *err)
 {
@@ -181,7 +181,7 @@ static spsh_status report_orphan(mls_scan *m, spsh_bytes path, spsh_bytes id, bo
     return m->source.failed ? SPSH_NO_MEMORY(err) : spsh__scan_reject(m->scan, &reject, NULL, err);
 }
 
-/* Whether folder (audio/<speaker>/<book> at the end) is the one that the id belongs into. */
+/* Whether a folder (ending in audio/<speaker>/<book>) is the right one for the id. */
 static bool is_place_of(spsh_bytes folder, spsh_bytes stem)
 {
     mls_id id;
@@ -196,7 +196,7 @@ static bool is_place_of(spsh_bytes folder, spsh_bytes stem)
            memcmp(at + 2 + id.speaker.size_bytes, id.book.data, id.book.size_bytes) == 0;
 }
 
-/* One audio file; source holds its folder. */
+/* Enter one audio file. source holds its folder. */
 static spsh_status take_audio(mls_scan *m, const char *name, unsigned depth, spsh_error *err)
 {
     const spsh_bytes whole = spsh__bytes_of(name);
@@ -230,7 +230,7 @@ static spsh_status take_audio(mls_scan *m, const char *name, unsigned depth, sps
 
 static spsh_status list_audio(mls_scan *m, const char *name, unsigned depth, spsh_error *err);
 
-/* One entry of a folder, which source holds. */
+/* Handle one entry of the folder in source. */
 static spsh_status take_entry(mls_scan *m, const spsh__view_entry *entry, unsigned depth,
                               spsh_error *err)
 {
@@ -254,7 +254,7 @@ static spsh_status take_entry(mls_scan *m, const spsh__view_entry *entry, unsign
     return list_audio(m, entry->name, depth + 1, err);
 }
 
-/* A folder in the one that source holds, which it holds again at the end. */
+/* List a subfolder of the folder in source. source is unchanged afterwards. */
 static spsh_status list_audio(mls_scan *m, const char *name, unsigned depth, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -280,7 +280,7 @@ static spsh_status list_audio(mls_scan *m, const char *name, unsigned depth, sps
         files++;
         rc = take_entry(m, &entry, depth, err);
     }
-    const int os_errno = rc == SPSH_OK ? errno : 0; /* not 0: names are missing */
+    const int os_errno = rc == SPSH_OK ? errno : 0; /* not 0: the listing is incomplete */
     spsh__view_folder_close(folder);
     if (os_errno != 0 && m->pass == PASS_INDEX) {
         path = spsh__builder_text(&m->source);
@@ -300,7 +300,7 @@ static spsh_status pass_audio(mls_scan *m, audio_pass pass, spsh_error *err)
     if (folder == NULL)
         return SPSH_NO_MEMORY(err);
     if (spsh__view_stat(m->scan->options->view, folder, &info) == ENOENT)
-        return SPSH_OK; /* a corpus may have been cut down to one split */
+        return SPSH_OK; /* a corpus may have been reduced to one split */
     m->pass = pass;
     spsh__builder_clear(&m->source);
     spsh__builder_append_bytes(&m->source, spsh__builder_bytes(&m->file));
@@ -360,13 +360,14 @@ static spsh_status open_segments(mls_scan *m, spsh_error *err)
     m->window_bytes = 0;
     set_file(m, m->split, "segments.txt");
     spsh_status rc = open_file(m, &m->segments, &there, err);
-    m->segments.path = "segments.txt"; /* `file` is set anew while this one is open */
+    m->segments.path = "segments.txt"; /* a literal, because `file` changes while segments.txt is
+                                          open */
     if (rc == SPSH_OK && there)
         rc = mark_rows(m, &m->segments, STATE_SEGMENT, err);
     return rc;
 }
 
-/* The row of segments.txt at an offset, from the window or through a new one. */
+/* Return the row of segments.txt at an offset. Loads a new window if necessary. */
 static spsh_status read_segment(mls_scan *m, uint64_t offset, spsh_bytes *ret_row, spsh_error *err)
 {
     const bool inside = offset >= m->window_at && offset - m->window_at <= m->window_bytes &&
@@ -393,7 +394,8 @@ static spsh_status read_segment(mls_scan *m, uint64_t offset, spsh_bytes *ret_ro
     return SPSH_OK;
 }
 
-/* Where in which LibriVox recording it was cut: url, start and end, as they are written. */
+/* Add the origin of the segment as extras: url, start, and end in the LibriVox recording,
+ * unchanged. */
 static spsh_status add_provenance(mls_scan *m, uint64_t offset, spsh_error *err)
 {
     static const char *const keys[] = {NULL, "source_url", "source_start", "source_end"};
@@ -433,7 +435,7 @@ static void add_limited_supervision(mls_scan *m, uint32_t state)
     }
 }
 
-/* A speaker whom metainfo.txt does not name: once, at the first of the rows. */
+/* Report a speaker that metainfo.txt does not list, once, at its first row. */
 static spsh_status report_stranger(mls_scan *m, spsh_bytes speaker, const spsh__row_place *place,
                                    spsh_error *err)
 {
@@ -469,7 +471,7 @@ static spsh_status set_extras(mls_scan *m, const spsh__name_slot *slot, spsh_byt
 
 /* ---- transcripts ---- */
 
-/* source becomes the path of the id's audio with that extension, in audio/ itself when flat. */
+/* Set source to the path of the id's audio with that extension. flat: directly in audio/. */
 static void set_source(mls_scan *m, spsh_bytes id, const mls_id *parts, size_t extension, bool flat)
 {
     spsh__builder_clear(&m->source);
@@ -570,7 +572,7 @@ static spsh_status scan_row(mls_scan *m, const spsh__row *row, spsh_error *err)
     return spsh__scan_reject(m->scan, &reject, &place, err);
 }
 
-/* The next row's id, so that its slot is there when the row is. */
+/* Prefetch the slot of the next row's id. */
 static void expect_row(const mls_scan *m, spsh_bytes ahead)
 {
     const size_t size = ahead.size_bytes < ID_BYTES_EXPECTED ? ahead.size_bytes : ID_BYTES_EXPECTED;
@@ -590,7 +592,7 @@ static spsh_status scan_transcripts(mls_scan *m, bool wanted, spsh_error *err)
     spsh_status rc = open_file(m, &file, &there, err);
     if (rc != SPSH_OK || !there)
         return rc;
-    /* id keeps the file's name: file is set anew for others. */
+    /* Copy the file's name to id, because file changes below. */
     spsh__builder_clear(&m->id);
     spsh__builder_append_bytes(&m->id, spsh__builder_bytes(&m->file));
     if (m->id.failed)
@@ -648,8 +650,9 @@ static spsh_status read_metainfo(mls_scan *m, spsh_error *err)
     m->has_metainfo = there;
     if (rc != SPSH_OK || !there)
         return rc;
-    /* "SPEAKER | GENDER | ..." begins like LibriSpeech's "ID | SEX | ...", and the rest, with its
-     * free text and rows of data that is not shipped (partition "secret"), is not needed. */
+    /* "SPEAKER | GENDER | ..." begins like LibriSpeech's "ID | SEX | ...", so the same parser
+     * works. The other columns are not needed: they contain free text and rows of unpublished data
+     * (partition "secret"). */
     const spsh__text_input input = spsh__text_input_file(&file);
     rc = spsh__librispeech_readers_add(&input, &m->speakers, err);
     spsh__text_file_close(&file);
@@ -707,7 +710,8 @@ static mls_form form_of(spsh_bytes name)
     return spsh__ends_with(name, "_opus") ? MLS_OPUS : MLS_FLAC;
 }
 
-/* One language as flac and as opus is every utterance twice, under the same id. */
+/* Reject a root with the same language as FLAC and as Opus: every utterance would appear twice with
+ * the same id. */
 static spsh_status refuse_both(const spsh__view *view, const spsh__path_list *trees,
                                const spsh_bytes *names, spsh_error *err)
 {

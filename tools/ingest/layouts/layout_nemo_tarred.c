@@ -94,7 +94,8 @@ static int compare_paths(const void *a, const void *b)
     return strcmp(x, y);
 }
 
-/* The names in a folder that keep_fn keeps and that are of a type; none when it cannot be read. */
+/* List the names in a folder that keep_fn accepts and that have the given type. Empty if the folder
+ * is unreadable. */
 static spsh_status list_folder(const spsh__view *view, const char *folder, spsh__view_type type,
                                bool (*keep_fn)(const char *name), spsh__path_list *list,
                                spsh_error *err)
@@ -149,7 +150,7 @@ static spsh_status keep_manifests(const spsh__view *view, bool has_shards, size_
     return rc;
 }
 
-/* The manifest that was given, or NeMo's, or others that are like it. */
+/* Find the manifest of all archives: the named file, NeMo's standard name, or a similar one. */
 static spsh_status find_whole(const spsh__view *view, const char *folder, spsh__path_list *ret_list,
                               spsh_error *err)
 {
@@ -163,7 +164,7 @@ static spsh_status find_whole(const spsh__view *view, const char *folder, spsh__
     return rc == SPSH_OK ? keep_manifests(view, true, LOOKS_MAX, ret_list, err) : rc;
 }
 
-/* The manifests of a folder; a probe looks at the first only. */
+/* Find the manifests of a folder. A probe checks only the first. */
 static spsh_status find_manifests(const spsh__view *view, const char *folder, bool is_probe,
                                   spsh__path_list *ret_list, spsh_error *err)
 {
@@ -182,7 +183,7 @@ static spsh_status find_manifests(const spsh__view *view, const char *folder, bo
     return rc;
 }
 
-/* The root and its buckets. */
+/* List the root and its buckets. */
 static spsh_status find_folders(const spsh__view *view, spsh__path_list *ret_buckets,
                                 spsh_error *err)
 {
@@ -193,8 +194,8 @@ static spsh_status find_folders(const spsh__view *view, spsh__path_list *ret_buc
 
 /* ---- archives ---- */
 
-/* For a manifest that is named, only archives in its folder count: archives of other corpora below
- * that folder may have the same numbers. */
+/* Whether an archive belongs to the unit. For a named manifest, only archives in its folder do:
+ * archives of other corpora below that folder may have the same numbers. */
 static bool is_of_unit(const unit_scan *u, const char *archive)
 {
     if (!is_below(archive, u->folder) || number_of(archive) == UINT64_MAX)
@@ -356,7 +357,8 @@ static spsh_status nemo_tarred_scan(spsh__scan *scan, spsh_error *err)
     return rc;
 }
 
-/* A manifest of single archives says nothing of them: an archive of that number has to be there. */
+/* Whether an archive with the number of the manifest exists. The lines of a manifest of a single
+ * archive do not show that they refer to an archive. */
 static bool has_archive(const spsh__view *view, const char *manifest)
 {
     const char *archive = NULL;

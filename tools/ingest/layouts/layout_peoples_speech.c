@@ -44,7 +44,7 @@ typedef struct subset {
     const char *split, *licence; /* licence NULL: unknown */
 } subset;
 
-/* Longer names first: they are looked for within a manifest's name. */
+/* Longer names first, because the names are searched within a manifest's name. */
 static const subset subsets[] = {
     {"clean_sa",   "train",      "CC BY-SA"},
     {"dirty_sa",   "train",      "CC BY-SA"},
@@ -58,10 +58,10 @@ static const subset unknown_subset = {"", "", NULL};
 
 typedef struct ps_scan {
     spsh__scan *scan;
-    const char *manifest; /* being read, relative to the root */
+    const char *manifest; /* current manifest, relative to the root */
     const subset *subset;
-    spsh__builder places[PLACES]; /* folders with '/', relative to the root */
-    unsigned last_place;          /* place and form of the last clip */
+    spsh__builder places[PLACES]; /* folders ending in '/', relative to the root */
+    unsigned last_place;          /* location and path form of the last clip */
     spsh__builder relative, source, text, name, domain, document, extras;
 } ps_scan;
 
@@ -85,7 +85,7 @@ static size_t manifest_stem(const char *name)
     return *behind == '\0' || *behind == '?' ? (size_t)(found - name) : 0;
 }
 
-/* Manifests by name in one folder, and the folders in it. */
+/* List the manifests in one folder by name, and its subfolders. */
 static spsh_status list_folder(const spsh__view *view, const char *path, unsigned names_max,
                                spsh__path_list *manifests, spsh__path_list *folders,
                                spsh_error *err)
@@ -325,11 +325,11 @@ static const unsigned document_kinds[PICKED] = {
     [DURATION] = SPSH__JSON_ARRAYS, [IDENTIFIER] = SPSH__JSON_STRINGS,
 };
 
-/** A document being taken apart. */
+/** A document and its parts. */
 typedef struct document {
     const spsh__jsonl_line *line;
     spsh__row_place place;
-    spsh_bytes rest[IDENTIFIER]; /* what is left of each list */
+    spsh_bytes rest[IDENTIFIER]; /* unread rest of each list */
     bool has[IDENTIFIER];
 } document;
 
@@ -483,7 +483,7 @@ static spsh_status scan_documents(ps_scan *p, const spsh__text_input *input, sps
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 
-/* Archives right in a folder, which ends in '/'. */
+/* Count the archives directly in a folder, which ends in '/'. */
 static uint64_t count_archives(const spsh__view *view, spsh_bytes folder)
 {
     uint64_t count = 0;
@@ -497,8 +497,8 @@ static uint64_t count_archives(const spsh__view *view, spsh_bytes folder)
     return count;
 }
 
-/* Some revisions say how many archives a folder has: a download may have stopped before. Where
- * they were unpacked there is nothing to count. */
+/* Check the count of archives, which some revisions state: a download may be incomplete. Nothing is
+ * checked if the archives were unpacked. */
 static spsh_status check_count(ps_scan *p, spsh_bytes folder, spsh_error *err)
 {
     const spsh__view *view = p->scan->options->view;

@@ -19,9 +19,9 @@
 
 typedef struct candidates {
     spsh__path_list names;
-    unsigned text_count;  /* .txt files seen, sidecars as a rule */
-    unsigned table_count; /* .csv, .tsv, .psv files seen */
-    bool have_splits;     /* one of the tables has a split column */
+    unsigned text_count;  /* count of .txt files, usually sidecars */
+    unsigned table_count; /* count of .csv, .tsv, and .psv files */
+    bool have_splits;     /* a table has a split column */
 } candidates;
 
 static spsh_status list_candidates(const spsh__view *view, const char *extension, candidates *c,
@@ -46,7 +46,7 @@ static spsh_status list_candidates(const spsh__view *view, const char *extension
     return rc;
 }
 
-/* Files in the root that may be tables. Many .txt files are transcripts, not tables. */
+/* Find files in the root that may be tables. If there are many .txt files, they are transcripts. */
 static spsh_status find_candidates(const spsh__view *view, candidates *c, spsh_error *err)
 {
     static const char *const extensions[] = {".tsv", ".csv", ".psv"};
@@ -107,8 +107,8 @@ static bool are_splits(const candidates *c)
     return !c->have_splits;
 }
 
-/* The tables that are the corpus. The caller frees c, also after a failure. A person has to say
- * which of several tables is meant, unless each is a split. */
+/* Choose the tables that form the corpus. The caller frees c, also after a failure. If there are
+ * several tables that are not splits, the user must choose one. */
 static spsh_status choose_tables(const spsh__view *view, candidates *c, spsh_layout_probe *probe,
                                  spsh_error *err)
 {

@@ -37,7 +37,7 @@ static const spsh__clip_form form = {
     .left_split = "invalid",
 };
 
-#define MIRROR_DEPTH 2U /* the split, and what its archives unpack to */
+#define MIRROR_DEPTH 2U /* one level for the split, one for the unpacked archive */
 
 static const spsh__clip_form mirror_form = {
     .corpus = "voxpopuli",
@@ -47,7 +47,7 @@ static const spsh__clip_form mirror_form = {
     .left_split = "invalid",
 };
 
-/* The annotation of a language. Its own tools read it with quotes. */
+/* The annotation of a language. VoxPopuli's own tools parse it with quotes. */
 static const spsh__clip_form annotation_form = {
     .corpus = "voxpopuli",
     .dialect = {.kind = SPSH__DIALECT_RFC, .delimiter = '|'},
@@ -116,7 +116,7 @@ static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_
     return rc;
 }
 
-/* The annotation says the same as the tables: nothing is lost. */
+/* Report the annotation as redundant with the tables. No row is lost. */
 static spsh_status report_annotation(spsh__scan *scan, const char *path, const char *name,
                                      spsh_error *err)
 {

@@ -63,7 +63,7 @@ static spsh_status probe_archive(const spsh__view *view, const char *archive, bo
     const unsigned whole = numbered ? c.with_other : c.with_json;
     ret_probe->matches = c.audio > 0 && 2 * whole >= c.audio;
     spsh__builder_free(&name);
-    return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK; /* what cannot be read is reported by the scan */
+    return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK; /* the scan reports unreadable archives */
 }
 
 static spsh_status webdataset_probe(const spsh__view *view, spsh_layout_probe *ret_probe,

@@ -23,7 +23,7 @@
 #include "speechshard/inside.h"
 
 #define LISTS_MAX    ((size_t)256)
-#define FOLDERS_MAX  64U /* that are looked into */
+#define FOLDERS_MAX  64U /* folders that are searched */
 #define SHARD_DIGITS ((size_t)9)
 #define PROBE_WINDOW ((size_t)16 << 10)
 #define PROBE_LINES  8U
@@ -33,12 +33,12 @@ enum { LISTED = 1, TAKEN = 2 };
 /** Lists of shards: sorted paths in the view. All zero is empty. */
 typedef struct list_set {
     spsh__path_list list;
-    unsigned folders; /* seen while they were looked for */
+    unsigned folders; /* folders seen during the search */
 } list_set;
 
 typedef struct shard {
     const char *archive; /* borrowed from the view */
-    spsh_bytes split;    /* by the list's name */
+    spsh_bytes split;    /* split in the list's name */
 } shard;
 
 typedef struct shard_scan {
@@ -46,8 +46,8 @@ typedef struct shard_scan {
     const spsh__view *view;
     list_set lists;
     const char *list;          /* being read */
-    spsh__name_index archives; /* value: number in the view */
-    shard *shards;             /* in the order of the lists */
+    spsh__name_index archives; /* value: index of the archive in the view */
+    shard *shards;             /* in list order */
     size_t shard_count, shard_capacity;
     spsh__builder path;
 } shard_scan;
@@ -104,7 +104,7 @@ typedef struct list_probe {
     bool is_list;
 } list_probe;
 
-/* The first line that is not blank decides. */
+/* Decide by the first line that is not blank. */
 static spsh_status probe_line(void *user, const spsh__row *row, spsh_error *err)
 {
     list_probe *probe = user;
@@ -136,7 +136,7 @@ static spsh_status add_list(const spsh__view *view, list_set *lists, const char 
     return spsh__path_list_add(&lists->list, "", path) ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
-/* A name in the root: a list, or a folder with a data.list. */
+/* Handle a name in the root: a list, or a folder with a data.list. */
 static spsh_status look_at(const spsh__view *view, const spsh__view_entry *entry, list_set *lists,
                            spsh_error *err)
 {
@@ -159,7 +159,7 @@ static spsh_status look_at(const spsh__view *view, const spsh__view_entry *entry
     return rc;
 }
 
-/* The manifest that was given, or the lists in the root and in the folders right below it. */
+/* Find the lists: the named file, or the lists in the root and its subfolders. */
 static spsh_status find_lists(const spsh__view *view, list_set *lists, spsh_error *err)
 {
     const char *given = spsh__view_file(view);
@@ -200,7 +200,7 @@ static spsh_status index_archives(shard_scan *s, spsh_error *err)
     }
 }
 
-/* The slot of the archive at a path in a folder. */
+/* Return the slot of an archive at a path in a folder. */
 static spsh__name_slot *find_below(shard_scan *s, const char *folder, size_t folder_bytes,
                                    spsh_bytes path)
 {
@@ -210,7 +210,8 @@ static spsh__name_slot *find_below(shard_scan *s, const char *folder, size_t fol
     return spsh__name_index_find(&s->archives, spsh__builder_bytes(&s->path));
 }
 
-/* The archive that a line means, or NULL: by its longest end, below the root or the list. */
+/* Find the archive with the longest suffix of the line as its path, relative to the list's folder
+ * or to the root. NULL if none matches. */
 static spsh__name_slot *find_archive(shard_scan *s, spsh_bytes line)
 {
     const char *slash = strrchr(s->list, '/');
@@ -280,7 +281,7 @@ static const char *nth_shard(const void *user, size_t number, spsh_bytes *ret_sp
     return s->shards[number].archive;
 }
 
-/* Shards of the lists, or all archives. */
+/* Collect the shards of the lists, or all archives. */
 static spsh_status take_shards(shard_scan *s, spsh_error *err)
 {
     spsh_status rc = index_archives(s, err);

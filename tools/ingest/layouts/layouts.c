@@ -1,4 +1,4 @@
-/* layouts.c: the table of layouts, and finding the one that a root has. */
+/* layouts.c: the table of layouts, and the detection of a root's layout. */
 #include "layouts.h"
 
 #include <stdio.h>
@@ -92,7 +92,8 @@ spsh_status spsh__layout_match_view(const spsh__view *view, spsh_layout_tier tie
                                     spsh__layout_match *ret_match, spsh_error *err)
 {
     spsh__layout_match match = {0};
-    /* A folder of audio may need a long walk, and a table many looks: the better ones go first. */
+    /* Try better tiers first, because probing a folder of audio may need a long walk, and a table
+     * many lookups. */
     for (int tier = SPSH_LAYOUT_CORPUS; tier <= (int)tier_max && match.count == 0; tier++) {
         for (size_t i = 0; spsh__layouts[i] != NULL; i++) {
             spsh_layout_probe probe = {0};
