@@ -6,8 +6,8 @@
 #include "pair/pair_audio.h"
 #include "speechshard/inside.h"
 
-/* Find the test utterance of a split with the strongest evidence of a kind. SPSH_NONE_U64 if there
- * is none. */
+/* Find the test utterance of a split with the strongest evidence of a kind. Returns
+ * SPSH_NONE_U64 without such a leak. */
 static uint64_t find_example(const spsh_audit *a, size_t split, unsigned leak)
 {
     const spsh__audit_roster *roster = &a->sides->roster;
