@@ -1,9 +1,8 @@
-/* pack_run.c: the whole of a pack: lock, plan or resume, units, threshold, merge, reports, cleaning
- * up.
+/* pack_run.c: run a whole pack: lock, plan or resume, units, threshold, merge, reports, cleanup.
  *
- * The manifest is the moment of success. Before it, everything but sealed shards lies in
- * DATASET/.pack; behind it, only the reports and the removal of .pack are left, and a rerun
- * finishes those as well.
+ * Publishing the manifest completes the pack. Before it, everything except sealed shards is stored
+ * in DATASET/.pack. After it, only the reports and the removal of .pack remain, and a rerun
+ * finishes both.
  */
 #include "pack_run.h"
 
@@ -25,10 +24,10 @@
 #include "speechshard/inside.h"
 #include "unit/unit.h"
 
-/* So few rejects are no reason to stop, whatever the share. */
+/* Up to this number of rejected rows never fails the threshold, whatever their share. */
 #define REJECTS_ALWAYS_FINE UINT64_C(16)
 #define MISSING_MAX_PPM     UINT64_C(200000)
-#define MESSAGE_PATH_BYTES  ((size_t)150) /* of a path in a message */
+#define MESSAGE_PATH_BYTES  ((size_t)150) /* maximum bytes of a path in a message */
 
 enum { WORK, SHARDS, REPORTS, MANIFEST, LOCK, PLAN, PATHS };
 
@@ -97,7 +96,7 @@ static bool is_temporary(const char *name)
     return strstr(name, ".tmp-") != NULL;
 }
 
-/* What archives were unpacked to for a plan that was not finished. */
+/* True for a file unpacked from an archive by a run that did not finish its plan. */
 static bool is_unpacked(const char *name)
 {
     return strncmp(name, SPSH__ARCHIVE_SPOOL_PREFIX, strlen(SPSH__ARCHIVE_SPOOL_PREFIX)) == 0;
@@ -120,8 +119,8 @@ static void remove_temporaries(const spsh_io *io, const paths *p)
     remove_files(io, path(p, REPORTS), is_temporary);
 }
 
-/* The plan's journal goes first, durably: without it the rest means nothing, whereas a journal
- * whose files are gone would stop every later run. */
+/* Delete the plan's journal first and sync the directory. Without the journal the other files have
+ * no effect, but a journal without its files would stop every later run. */
 static void remove_work(const spsh_io *io, const paths *p)
 {
     if (io->unlink_fn(io->user, path(p, PLAN)) != 0 && exists(io, path(p, PLAN)))
@@ -132,7 +131,8 @@ static void remove_work(const spsh_io *io, const paths *p)
     (void)io->rmdir_fn(io->user, path(p, WORK));
 }
 
-/* A pack that came to nothing leaves nothing: rmdir spares what is in use. */
+/* Remove everything that a pack without output created. rmdir keeps directories that are not empty.
+ */
 static void remove_empty(const spsh_io *io, const paths *p)
 {
     remove_work(io, p);
@@ -141,7 +141,8 @@ static void remove_empty(const spsh_io *io, const paths *p)
     (void)io->rmdir_fn(io->user, p->output);
 }
 
-/* The lock goes with the process, so a kill leaves none behind. */
+/* Take the lock. The kernel releases it when the process ends, so a killed run leaves no stale
+ * lock. */
 static spsh_status take_lock(const spsh_io *io, const paths *p, int *ret_fd, spsh_error *err)
 {
     int fd = io->open_fn(io->user, path(p, LOCK), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -366,7 +367,8 @@ static spsh_status pack_units(const spsh_pack_options *options, const paths *p,
     return rc;
 }
 
-/* Every row of every source is accounted for, or we are wrong about what was packed. */
+/* Check that every row of every source is accounted for. A difference is a defect of this program.
+ */
 static spsh_status check_balance(const spsh__plan *plan, const spsh__packed *packed,
                                  spsh_error *err)
 {
@@ -383,7 +385,7 @@ static spsh_status check_balance(const spsh__plan *plan, const spsh__packed *pac
     return SPSH_OK;
 }
 
-/* What the published dataset, and all before it, amounts to. */
+/* Gather the facts about the published dataset and about the rows, and write the reports. */
 static spsh_status report(const spsh_pack_options *options, const paths *p, spsh__plan *plan,
                           spsh__packed *packed, spsh__pack_result *result, spsh_error *err)
 {
@@ -479,7 +481,8 @@ static spsh_status pack_locked(const spsh_pack_options *options, const paths *p,
     return rc;
 }
 
-/* What a pack that found nothing to publish leaves behind, and what every directory holds. */
+/* True for the entries of every directory, and for the folders that a pack leaves if it has nothing
+ * to publish. */
 static bool is_ours(const char *name)
 {
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, "reports") == 0 ||

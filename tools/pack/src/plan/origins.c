@@ -8,7 +8,7 @@
 #include "common/file_names.h"
 #include "common/grow.h"
 
-#define ORIGINS_MAX ((size_t)4096) /* of folders; roots may follow */
+#define ORIGINS_MAX ((size_t)4096) /* maximum number of folders; roots may follow */
 
 void spsh__origins_begin(spsh__origins *origins, const char *root)
 {
@@ -75,7 +75,7 @@ static spsh_bytes folder_of(const spsh__origins *origins, uint64_t sequence)
 {
     size_t low = 0;
     size_t high = origins->count;
-    while (high - low > 1) { /* items[low] begins at or before it, items[high] behind it */
+    while (high - low > 1) { /* items[low] begins at or before sequence, items[high] after it */
         const size_t middle = low + (high - low) / 2;
         if (origins->items[middle].first_sequence <= sequence)
             low = middle;
@@ -85,7 +85,7 @@ static spsh_bytes folder_of(const spsh__origins *origins, uint64_t sequence)
     return spsh__bytes_of(origins->items[low].folder);
 }
 
-/* Of two paths, up to the first folder that differs. */
+/* Shorten both paths: each ends with the first folder that differs. */
 static void cut(spsh_bytes *a, spsh_bytes *b)
 {
     size_t at = 0;

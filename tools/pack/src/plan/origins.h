@@ -1,8 +1,8 @@
-/* origins.h: which folders the utterances with equal ids come from.
+/* origins.h: find the folders from which utterances with equal ids come.
  *
- * Two releases of one corpus under one root have most ids in common, and every second one is a
+ * Two releases of one corpus under one root have most ids in common, so every second utterance is a
  * duplicate. One line that names the two folders says more than a thousand rejects. Items come
- * folder by folder, so where each folder begins is remembered, and no item is.
+ * folder by folder, so only the start of each folder is stored, not the items.
  */
 #ifndef SPSH_PACK_ORIGINS_H
 #define SPSH_PACK_ORIGINS_H
@@ -14,35 +14,38 @@
 #define SPSH__ORIGIN_PAIRS ((size_t)4)
 
 typedef struct spsh__origin {
-    uint64_t first_sequence; /* of the items that lie here, up to those of the next origin */
+    uint64_t first_sequence; /* sequence of the folder's first item; the folder ends where the next
+                                origin begins */
     char *folder;
-    size_t root_bytes; /* of the folder: the root and a slash */
+    size_t root_bytes; /* length of the root and a slash at the start of folder */
 } spsh__origin;
 
-/** Equal ids: each second one below `later`, the one that keeps the id below `earlier`. */
+/** Pair of folders with equal ids. The item below `earlier` keeps each id; the one below `later` is
+ * the duplicate. */
 typedef struct spsh__origin_pair {
     spsh_bytes earlier, later; /* borrowed from the origins */
     uint64_t ids;
 } spsh__origin_pair;
 
-/** All zero is empty; free with spsh__origins_free. */
+/** Zero-initialize (empty). Free with spsh__origins_free. */
 typedef struct spsh__origins {
     spsh__origin *items;
     size_t count, capacity;
-    const char *root; /* of the items since spsh__origins_begin; borrowed */
-    bool begun;       /* no item since then */
-    bool settled;     /* too many folders: all that come now lie below the root */
+    const char *root; /* root of the items since spsh__origins_begin; borrowed */
+    bool begun;       /* true until the first item after spsh__origins_begin */
+    bool settled;     /* too many folders: all later items count as items of the root */
     spsh__origin_pair pairs[SPSH__ORIGIN_PAIRS];
     size_t pair_count;
 } spsh__origins;
 
-/* The next items lie below that root, or are absolute. */
+/* Set the root of the next items. Absolute paths ignore the root. */
 void spsh__origins_begin(spsh__origins *origins, const char *root);
 
-/* An item, in the order of the sequence. false: no memory. */
+/* Add the path of an item. Call in the order of the sequence. false: no memory. */
 bool spsh__origins_see(spsh__origins *origins, spsh_bytes source, uint64_t sequence);
 
-/* Two items have one id. Of more pairs of folders than SPSH__ORIGIN_PAIRS only the first count. */
+/* Count two items that have the same id. Only the first SPSH__ORIGIN_PAIRS pairs of folders count.
+ */
 void spsh__origins_share(spsh__origins *origins, uint64_t earlier, uint64_t later);
 
 void spsh__origins_free(spsh__origins *origins);

@@ -1,9 +1,9 @@
-/* pack_plan.c: write the plan, read it again.
+/* pack_plan.c: write the plan and load it.
  *
  * A unit ends at the first recording at which it holds UNIT_SHARDS shards' worth of source bytes,
- * or UNIT_ITEMS_MAX items: boundaries depend on the sorted list only. All segments of a recording
- * lie in one unit (in hash order; in source order as long as the source keeps them together), so a
- * recording is stored once.
+ * or UNIT_ITEMS_MAX items, so unit boundaries depend only on the sorted list. All segments of a
+ * recording are in one unit, so the recording is stored once. In source order this holds only if
+ * the source keeps the segments together.
  */
 #include "pack_plan.h"
 

@@ -1,12 +1,13 @@
-/* pack_plan.h: the sorted list of everything that will be packed, on disk, cut into units.
+/* pack_plan.h: the sorted list of all utterances to pack, on disk, cut into units.
  *
  * Files in the work directory:
+ *
  *     plan.items    items (plan_item.h), unit after unit
- *     plan.rejects  JSON lines of what the layouts left out
+ *     plan.rejects  JSON lines of the rows that the layouts rejected
  *     plan          a journal: options, dataset id, counts, units
  *
- * The plan depends on the input and the options only: not on threads, time, or where the corpus
- * lies. `plan` is published last; without it the other two mean nothing.
+ * The plan depends only on the input and the options, not on threads, time, or the path of the
+ * corpus. `plan` is published last. Without it the other two files have no effect.
  */
 #ifndef SPSH_PACK_PLAN_H
 #define SPSH_PACK_PLAN_H
@@ -16,29 +17,29 @@
 #include "source_counts.h"
 
 typedef struct spsh__plan_unit {
-    uint64_t offset_bytes; /* in plan.items */
+    uint64_t offset_bytes; /* offset in plan.items */
     uint64_t size_bytes;
     uint64_t item_count;
     uint64_t source_bytes;
-    uint64_t hash; /* XXH3-64 of its items */
+    uint64_t hash; /* XXH3-64 of the unit's items */
 } spsh__plan_unit;
 
 typedef struct spsh__plan {
     uint8_t dataset_id[16];
     spsh__plan_unit *units;
     uint64_t unit_count;
-    uint64_t item_count;   /* to be packed: without duplicate ids */
-    uint64_t source_bytes; /* of their audio files, as far as known */
+    uint64_t item_count;   /* items to pack, without duplicate ids */
+    uint64_t source_bytes; /* size of the items' audio files, as far as known */
     uint64_t row_count;    /* items and rows that the scan rejected */
     spsh__reject_counts rejects;
     spsh__sources sources;
     spsh__published_found published;
-    spsh__builder options; /* the options as a JSON object: part of the identity */
-    bool loaded;           /* of an interrupted run, not made by this one */
+    spsh__builder options; /* the options as a JSON object, part of the dataset's identity */
+    bool loaded;           /* loaded from an interrupted run, not made by this run */
 } spsh__plan;
 
-/** Append the command without names of folders and without options that cannot change a byte of the
- * dataset: a corpus in another place makes the same page. */
+/** Append the command without folder names and without options that cannot change the dataset. So a
+ * corpus at another path produces the same page. */
 void spsh__plan_command(const spsh_pack_options *options, spsh__builder *line);
 
 /** Scan the corpora and write the plan. */
@@ -48,13 +49,12 @@ spsh_status spsh__plan_build(const spsh_pack_options *options, const char *work_
 /**
  * Load the plan of an interrupted run.
  *
- * @return SPSH_E_NOT_FOUND when there is none; SPSH_E_EXISTS when it was made with other options or
- * corpora.
+ * @return SPSH_E_NOT_FOUND: no plan; SPSH_E_EXISTS: the plan was made with other options or corpora
  */
 spsh_status spsh__plan_load(const spsh_pack_options *options, const char *work_directory,
                             spsh__plan *ret_plan, spsh_error *err);
 
-/** The items of one unit, checked; *ret_items is the caller's to free. */
+/** Load and check the items of one unit. The caller frees *ret_items. */
 spsh_status spsh__plan_read_unit(const spsh_io *io, const char *work_directory,
                                  const spsh__plan_unit *unit, uint8_t **ret_items, spsh_error *err);
 

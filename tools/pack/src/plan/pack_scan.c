@@ -1,10 +1,14 @@
-/* pack_scan.c: three external sorts behind the layouts' sink.
+/* pack_scan.c: a sink for the layouts that feeds three external sorts.
  *
- *     items    key: u64be hash of the recording id, the id, 0, u64be sequence     (hash order)
- *                   u64be sequence                                                (source order)
- *     ids      key: XXH3-128 of the utterance id; value: sequence. Equal neighbours are duplicates;
- * the first keeps the id. Two different ids collide once in 10^22 datasets of 10^8. rejects  key:
- * u32be corpus, source, 0, u64be line; value: the JSON line
+ *     items    key:   hash order: u64be hash of the recording id, the id, 0, u64be sequence
+ *                     source order: u64be sequence
+ *     ids      key:   XXH3-128 of the utterance id
+ *              value: sequence
+ *     rejects  key:   u32be corpus, source, 0, u64be line
+ *              value: the JSON line
+ *
+ * Adjacent ids with equal keys are duplicates, and the first keeps the id. Two different ids collide
+ * once in 10^22 datasets of 10^8 utterances.
  */
 #include "pack_scan.h"
 
@@ -34,7 +38,7 @@ struct spsh__plan_scan {
     size_t corpus;     /* being scanned */
     const char *below; /* the source's place in its corpus; "" for the corpus itself */
     uint64_t sequence;
-    uint64_t closed_members; /* of archives: cannot be read, or are archives */
+    uint64_t closed_members; /* archive members that cannot be read or are archives */
     char closed_member[240]; /* the first, and why */
     uint64_t *duplicates;    /* sequences, ascending */
     size_t duplicate_count;
@@ -140,7 +144,7 @@ static void on_found(void *user, const spsh_ingest_item *item)
     spsh__published_add(&scan->counts.published, item);
 }
 
-/* What no dataset can hold is a reject, whichever layout let it through. */
+/* Return the reason why no dataset can hold the item, or NULL. All layouts need this check. */
 static const char *flaw_of(const spsh_ingest_item *item, spsh_reject_reason *ret_reason)
 {
     const spsh_bytes names[] = {item->domain, item->split, item->speaker, item->language,
@@ -229,7 +233,7 @@ static spsh_status on_progress(void *user, uint64_t files_seen, spsh_error *err)
     return spsh__pack_progress(scan->options, "scan", files_seen, 0, err);
 }
 
-/* Several corpora, each called like a split and each a file: tables of one corpus. */
+/* True if several operands are files named like splits: they are the tables of one corpus. */
 static bool has_split_tables(const spsh_pack_options *options)
 {
     size_t count = 0;
@@ -272,7 +276,7 @@ static spsh_status scan_source(spsh__plan_scan *scan, const spsh__view *view,
     return rc == SPSH_OK ? spsh__layout_scan(layout, &ingest, &sink, err) : rc;
 }
 
-/* What was found and is not packed: no row is lost by it, and nothing is left unsaid. */
+/* Report every folder or file that was found but is not packed. No rows are lost. */
 static spsh_status tell_leftovers(spsh__plan_scan *scan, const spsh__view *view,
                                   const spsh__corpus *corpus, spsh_error *err)
 {
@@ -344,8 +348,8 @@ static spsh_status scan_view(spsh__plan_scan *scan, const spsh__view *view, spsh
     return rc;
 }
 
-/* What archives have that cannot be shown. No row is known to be lost by it: metadata that name
- * what is missing are counted by their layout. */
+/* Report an archive problem as a reject. It does not count as a lost row: the layout counts each
+ * row whose metadata name a missing file. */
 static spsh_status on_problem(void *user, const spsh__view_problem *problem, spsh_error *err)
 {
     static const spsh_reject_reason reasons[] = {

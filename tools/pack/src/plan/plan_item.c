@@ -3,10 +3,12 @@
 
 #include <string.h>
 
-#define ITEM_STRINGS    12U
-#define ITEM_PATHS      2U /* the last strings: where the files lie, no part of the dataset */
+#define ITEM_STRINGS 12U
+#define ITEM_PATHS                                                                                 \
+    2U /* the last strings: paths of the files, which are not part of the
+                              dataset */
 #define ITEM_SIZE_BYTES 4U
-#define ITEM_NUMBERS    11U /* of 64 bits */
+#define ITEM_NUMBERS    11U /* 64-bit numbers per item */
 #define ITEM_HEAD_BYTES (ITEM_SIZE_BYTES + 8U + 8U * ITEM_NUMBERS + 4U * ITEM_STRINGS)
 
 #define LENGTH_SLACK_NS   UINT64_C(50000000)

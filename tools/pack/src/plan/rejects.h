@@ -1,4 +1,5 @@
-/* rejects.h: what was left out and why: lines for reports/rejects.jsonl, and counts by reason. */
+/* rejects.h: rejected rows and their reasons: lines for reports/rejects.jsonl, and counts by
+ * reason. */
 #ifndef SPSH_PACK_REJECTS_H
 #define SPSH_PACK_REJECTS_H
 
@@ -7,7 +8,7 @@
 
 typedef struct spsh__reject_counts {
     uint64_t events[SPSH_REJECT_COUNT]; /* lines in the report */
-    uint64_t rows[SPSH_REJECT_COUNT];   /* utterances that they cost */
+    uint64_t rows[SPSH_REJECT_COUNT];   /* utterances lost */
 } spsh__reject_counts;
 
 uint64_t spsh__reject_rows(const spsh__reject_counts *counts);
@@ -19,13 +20,13 @@ void spsh__reject_append(spsh__builder *lines, spsh__reject_counts *counts,
 
 #define SPSH__EXAMPLES_MAX 3U
 
-/** The first lines of each reason, found while rejects.jsonl goes by. Zero-initialise. */
+/** The first lines of each reason, gathered from rejects.jsonl. Zero-initialize. */
 typedef struct spsh__examples {
     char *lines[SPSH_REJECT_COUNT][SPSH__EXAMPLES_MAX]; /* NUL-terminated; NULL: none */
-    spsh__builder line;                                 /* that has begun */
+    spsh__builder line;                                 /* start of an incomplete line */
 } spsh__examples;
 
-/* The next bytes of the file, cut anywhere. false: no memory. */
+/* Add the next bytes of the file, cut anywhere. false: no memory. */
 bool spsh__examples_watch(spsh__examples *examples, spsh_bytes piece);
 void spsh__examples_free(spsh__examples *examples);
 

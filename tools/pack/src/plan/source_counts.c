@@ -94,7 +94,7 @@ size_t spsh__sources_of(const spsh__sources *sources, uint64_t sequence)
 {
     size_t low = 0;
     size_t high = sources->count;
-    while (high - low > 1) { /* items[low] begins at or before it, items[high] behind it */
+    while (high - low > 1) { /* items[low] begins at or before sequence, items[high] after it */
         const size_t middle = low + (high - low) / 2;
         if (sources->items[middle].first_sequence <= sequence)
             low = middle;

@@ -32,7 +32,7 @@ typedef struct gatherer {
     spsh__facts *facts;
     uint64_t *bins;
     size_t *domain_places, *split_places; /* by number: place in the parts */
-    spsh_row *rows;                       /* of a chunk */
+    spsh_row *rows;                       /* rows of one chunk */
 } gatherer;
 
 /* ---- domains, splits, and where they meet ---- */
@@ -142,7 +142,7 @@ static spsh_status count_groups(gatherer *g, spsh_error *err)
     return SPSH_OK;
 }
 
-/* By number: the place among the parts as they are sorted now. The last number is none's. */
+/* Map each part's number to its index in the sorted parts. The last number means "no name". */
 static size_t *places_of(const spsh__fact_parts *parts)
 {
     size_t *places = calloc(parts->count + 1, sizeof(*places));
@@ -295,7 +295,7 @@ static void find_percentiles(spsh__facts *f, const uint64_t *bins)
     }
 }
 
-/* Bars of a round width, so many that nearly all utterances lie in them. */
+/* Choose a round bar width so that the bars cover nearly all utterances. */
 static void fill_bars(spsh__facts *f, const uint64_t *bins)
 {
     static const unsigned steps[] = {1, 2, 5};
@@ -339,7 +339,8 @@ static void warn_of_share(spsh__facts *f, const char *what, uint64_t part, uint6
              SPSH_SHOW_PERCENT((double)part, (double)whole));
 }
 
-/* What the most hours are in, and how much is not. */
+/* Compare every kind of audio with the kind that has the most hours, and warn about the share that
+ * differs. */
 static void warn_of_kinds(spsh__facts *f)
 {
     double other_rate = 0;

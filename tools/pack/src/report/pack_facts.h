@@ -1,5 +1,5 @@
-/* pack_facts.h: what a pack came to, gathered once for all reports: what the dataset holds, what
- * became of the rows, how loud it is, and what a person should look at.
+/* pack_facts.h: the outcome of a pack, gathered once for all reports: contents of the dataset,
+ * outcome of the rows, loudness, and warnings for a person.
  *
  * Everything here is a pure function of input and options: no times, no paths of the machine.
  */
@@ -10,7 +10,7 @@
 #include "unit/unit.h"
 
 #define SPSH__PERCENTILES   7U
-#define SPSH__DURATION_BARS 50U /* the last one: all that is longer */
+#define SPSH__DURATION_BARS 50U /* the last bar holds all longer utterances */
 #define SPSH__WARNINGS_MAX  16U
 #define SPSH__WARNING_BYTES 720U
 
@@ -23,25 +23,25 @@ typedef struct spsh__amount {
 
 /** A domain or a split. */
 typedef struct spsh__part {
-    spsh_bytes name; /* empty: none */
-    size_t number;   /* in the dataset, while facts are gathered */
+    spsh_bytes name; /* empty: no name */
+    size_t number;   /* number in the dataset, only while facts are gathered */
     spsh__amount all;
-    spsh__amount copies;  /* of audio that is stored for an earlier utterance, */
-    uint64_t from_others; /* which is of another domain (or split) */
+    spsh__amount copies;  /* audio stored for an earlier utterance, */
+    uint64_t from_others; /* copies whose audio is stored for another domain (or split) */
 } spsh__part;
 
 typedef struct spsh__fact_parts {
-    spsh__part *items; /* the longest first, then by name */
+    spsh__part *items; /* longest first, then by name */
     size_t count;
 } spsh__fact_parts;
 
-/** A domain's share of a split. */
+/** The utterances of one domain in one split. */
 typedef struct spsh__fact_cell {
-    size_t domain, split; /* in the parts */
+    size_t domain, split; /* indices of the parts */
     spsh__amount all;
 } spsh__fact_cell;
 
-/** A kind of audio, as it is stored; all zero: kinds beyond the first hundreds. */
+/** Audio of one kind, as it is stored. All zero: the kinds that exceed the table. */
 typedef struct spsh__kind {
     spsh_codec codec;
     uint32_t sample_rate_hz, channels;
@@ -50,11 +50,10 @@ typedef struct spsh__kind {
 
 typedef struct spsh__durations {
     double min_seconds, max_seconds;
-    double
-        percentiles[SPSH__PERCENTILES]; /* to the millisecond up to a minute, then to the second */
+    double percentiles[SPSH__PERCENTILES]; /* precision: 1 ms up to a minute, then 1 s */
     double bar_seconds;
     size_t bar_count;
-    bool last_is_open; /* the last bar holds all that is longer */
+    bool last_is_open; /* the last bar holds all longer utterances */
     uint64_t bars[SPSH__DURATION_BARS];
 } spsh__durations;
 
@@ -63,33 +62,33 @@ typedef struct spsh__facts {
     spsh__builder options; /* JSON */
     spsh__sources sources;
     spsh__source_tally *tallies; /* by source */
-    spsh__source_rows rows;      /* of all sources */
-    spsh__source_tally tally;    /* of all sources */
+    spsh__source_rows rows;      /* sum of all sources */
+    spsh__source_tally tally;    /* sum of all sources */
     spsh__published_found published;
     spsh__pack_counts counts;
     spsh__reject_counts rejects;
     spsh__examples examples;
-    spsh__level_counts levels; /* no recordings: not measured */
-    bool has_dataset;          /* the rest is about it */
+    spsh__level_counts levels; /* without recordings: not measured */
+    bool has_dataset;          /* true if the fields below are set */
     spsh_dataset_info info;
     spsh__amount all;
     spsh__amount copies;
     spsh__fact_parts domains, splits;
-    spsh__fact_cell *cells; /* by domain, then split */
+    spsh__fact_cell *cells; /* sorted by domain, then split */
     size_t cell_count;
-    spsh__kind *kinds; /* the longest first */
+    spsh__kind *kinds; /* longest first */
     size_t kind_count;
     spsh__durations durations;
     char warnings[SPSH__WARNINGS_MAX][SPSH__WARNING_BYTES];
     size_t warning_count;
-    spsh__builder names; /* of the parts */
+    spsh__builder names; /* names of the parts */
 } spsh__facts;
 
 /**
- * Gather. facts holds the examples already.
+ * Gather the facts. facts must hold the examples already.
  *
- * @param plan     its sources and options are taken
- * @param dataset  that was published, or NULL
+ * @param plan     its sources and options are moved into facts
+ * @param dataset  the published dataset, or NULL
  */
 SPSH_NODISCARD spsh_status spsh__facts_gather(const spsh__pack_result *result, spsh__plan *plan,
                                               spsh__packed *packed, const spsh_dataset *dataset,

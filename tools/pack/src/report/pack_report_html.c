@@ -1,5 +1,5 @@
-/* pack_report_html.c: see pack_report_html.h. A section a function; each is left out when it has
- * nothing to say. Long tables are cut with the number of what is missing: pack.json has all of it.
+/* pack_report_html.c: see pack_report_html.h. One function per section. A section without content
+ * is omitted. Long tables are cut and show the number of omitted rows; pack.json has all rows.
  */
 #include "pack_report_html.h"
 

@@ -1,8 +1,8 @@
 /* loudness.c: see loudness.h.
  *
- * The loop over int16 runs over everything that is packed, beside a decoder that takes some
- * nanoseconds a sample: eight values at once, with the squares of neighbours added by the
- * multiplication (at most 2^31, taken as unsigned) and summed in 64 bits.
+ * The int16 loop processes all packed audio, after a decoder that takes a few nanoseconds per
+ * sample. So it handles eight values at once: the multiplication adds the squares of adjacent
+ * values (at most 2^31, read as unsigned), and the sums have 64 bits.
  */
 #include "loudness.h"
 
@@ -113,7 +113,7 @@ void spsh__level_add(spsh__level *level, spsh_sample_format format, const void *
     }
 }
 
-/* By multiplication alone: a logarithm may differ in its last bit from one machine to the next. */
+/* Use only multiplication: the last bit of a logarithm may differ between machines. */
 static size_t bin_of(double power)
 {
     double limit = POWER_OF_A_DB * POWER_OF_FULL;

@@ -1,13 +1,13 @@
-/* prepare.c: from a file's bytes to a record.
+/* prepare.c: turn the bytes of a file into a record.
  *
- *     keep   The payload is the file. It is decoded all the same (unless headers are trusted), to
- *            know its exact length and the hash of its PCM, and to find damage.
+ *     keep   The payload is the file. The file is still decoded (unless headers are trusted), to
+ *            find its exact length, the hash of its PCM, and damage.
  *     flac   Integer PCM of up to 24 bits that is not FLAC yet is encoded. Other sources are kept.
  *     pcm    int16 audio (lossy sources included) is encoded with the codec of pcm.h. Wider
- *            sources are kept: cutting bits off is the user's decision. rate_hz makes int16 of
- *            everything.
+ *            sources are kept, because only the user may decide to drop bits. With rate_hz,
+ *            everything becomes int16.
  *
- * What was encoded is decoded again before it is believed.
+ * Encoded audio is decoded again and compared before it is used.
  */
 #include "prepare.h"
 
@@ -24,8 +24,10 @@
 #include "speechshard/limits.h"
 #include "speechshard/pcm.h"
 
-#define TINY_FILE_BYTES    256U /* what is no audio and so small has its own reason code */
-#define SEEK_TABLE_SECONDS 60U  /* shorter recordings need no seek table */
+#define TINY_FILE_BYTES                                                                            \
+    256U                       /* a file of at most this size that is not audio gets its own reason
+                                   code */
+#define SEEK_TABLE_SECONDS 60U /* shorter recordings need no seek table */
 #define SEEK_POINT_SECONDS 1U
 
 static void reject(spsh__prepared *prepared, spsh_reject_reason reason, const char *detail)
@@ -146,7 +148,7 @@ static bool is_codec_wanted(const spsh_pack_options *options, const spsh_audio_i
            info->format != SPSH_SAMPLE_F32 && info->bits_per_sample <= 24;
 }
 
-/* Resampling works on int16: bring what is wider down to it, in place. */
+/* Convert wider samples to int16 in place: the resampler takes int16. */
 static spsh_status to_i16(spsh__prepared *prepared, spsh_codec codec, spsh__builder *pcm,
                           spsh_error *err)
 {
@@ -242,7 +244,8 @@ static uint64_t thread_time_ns(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* Decode what was encoded: it must be the same PCM; if it was resampled, this is its hash. */
+/* Decode the encoded payload and require the same PCM. After resampling, store the hash of this
+ * PCM. */
 static spsh_status check_encoded(spsh__prepared *prepared, spsh_error *err)
 {
     spsh_record *record = &prepared->record;

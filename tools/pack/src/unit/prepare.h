@@ -1,7 +1,6 @@
-/* prepare.h: one audio file on its way from the corpus to a record: read, check, decode, encode,
- * hash.
+/* prepare.h: turn one audio file of the corpus into a record: read, check, decode, encode, hash.
  *
- * Runs on worker threads; depends on the file and the options only.
+ * Runs on worker threads. The result depends only on the file and the options.
  */
 #ifndef SPSH_PACK_PREPARE_H
 #define SPSH_PACK_PREPARE_H
@@ -9,18 +8,20 @@
 #include "loudness.h"
 #include "plan/pack_options.h"
 
-/** What came of a file. All memory is its own; zero-initialise, free with spsh__prepared_free. */
+/** Result of preparing one file. Owns all its memory. Zero-initialize; free with
+ * spsh__prepared_free. */
 typedef struct spsh__prepared {
     bool rejected;
-    spsh_reject_reason reason; /* when rejected */
-    char detail[240];          /* when rejected, undecodable or without an end flag; else empty */
+    spsh_reject_reason reason; /* set if rejected */
+    char detail[240];          /* set if rejected, undecodable, or without an end flag */
     spsh_record record;        /* for the shard writer; id is empty */
-    const uint8_t *payload;    /* record.payload_bytes; in file or in encoded */
-    uint8_t key[16];           /* copies have equal keys; equal keys are compared in full */
+    const uint8_t *payload;    /* record.payload_bytes bytes; points into file or encoded */
+    uint8_t key[16];           /* copies have equal keys; audio with equal keys is compared in
+                                  full */
     uint64_t source_bytes;
     uint64_t pcm_bytes;
-    spsh__level level;  /* of what was decoded; nothing in it when headers are trusted */
-    uint64_t decode_ns; /* processor time that decoding the payload took; 0: it was not decoded */
+    spsh__level level;  /* level of the decoded audio; empty if headers are trusted */
+    uint64_t decode_ns; /* processor time of decoding the source file; 0: not decoded */
     bool unverified;
     bool no_end_flag; /* SPSH_DECODE_NO_END_FLAG */
     bool kept_as_is;
@@ -32,21 +33,21 @@ typedef struct spsh__prepared {
 /**
  * Prepare the audio of an item of the plan.
  *
- * @return SPSH_OK, also when the file is rejected; SPSH_E_NO_MEMORY, SPSH_E_IO (the disk failed,
- * not the file).
+ * @return SPSH_OK, also if the file is rejected; SPSH_E_NO_MEMORY; SPSH_E_IO: the disk failed, not
+ * the file
  */
 spsh_status spsh__prepare(const spsh_pack_options *options, const spsh_ingest_item *item,
                           spsh__prepared *ret_prepared, spsh_error *err);
 
-/** Do two records hold the same audio: equal payload bytes, or (SPSH_PACK_DEDUPE_PCM) equal decoded
- * samples? */
+/** True if two records hold the same audio: equal payload bytes, or equal decoded samples with
+ * SPSH_PACK_DEDUPE_PCM. */
 spsh_status spsh__prepared_equal(const spsh__prepared *a, const spsh__prepared *b,
                                  spsh_pack_dedupe level, bool *ret_equal, spsh_error *err);
 
 void spsh__prepared_free(spsh__prepared *prepared);
 
-/** Read a sidecar transcript into text. *ret_detail: why it is rejected (with *ret_reason), else
- * NULL. */
+/** Read a sidecar transcript into text. *ret_detail: NULL, or the message why it is rejected (with
+ * *ret_reason). */
 spsh_status spsh__prepare_text(const spsh_io *io, const spsh__piece *sidecar, spsh__builder *text,
                                spsh_reject_reason *ret_reason, const char **ret_detail,
                                spsh_error *err);

@@ -1,5 +1,5 @@
-/* prepare_pipeline.h: prepare recordings on worker threads, and hand them out in order, as a kind
- * of common/ordered_work.h.
+/* prepare_pipeline.h: prepare recordings on worker threads and return them in order, with
+ * common/ordered_work.h.
  *
  *     spsh__prepare_start(&plan, &work, err);
  *     while (spsh__ordered_work_next(work, &job, &memory, err) == SPSH_OK) {
@@ -10,7 +10,7 @@
  *     }
  *     spsh__ordered_work_stop(work);
  *
- * Bytes in flight stay below memory_bytes of the pack, except that one job always runs.
+ * Jobs in flight take at most memory_bytes of the pack, except that one job always runs.
  */
 #ifndef SPSH_PREPARE_PIPELINE_H
 #define SPSH_PREPARE_PIPELINE_H
@@ -22,13 +22,13 @@
 typedef struct spsh__prepare_job {
     uint64_t first_item_bytes; /* offset of its first item in the unit's items */
     uint32_t item_count;
-    uint64_t cost_bytes; /* memory that it is expected to take */
+    uint64_t cost_bytes; /* estimate of the memory that the job takes */
 } spsh__prepare_job;
 
 /** The jobs of a unit. */
 typedef struct spsh__prepare_plan {
     const spsh_pack_options *pack;
-    spsh_bytes items; /* of the unit */
+    spsh_bytes items; /* the unit's items */
     spsh__prepare_job *jobs;
     size_t job_count, first_job;
 } spsh__prepare_plan;
@@ -36,19 +36,19 @@ typedef struct spsh__prepare_plan {
 typedef struct spsh__job_result {
     size_t job;
     spsh__prepared prepared;
-    spsh__builder text; /* of the first item's sidecar, if it has one */
+    spsh__builder text; /* sidecar transcript of the first item, if it has one */
     spsh_reject_reason text_reason;
-    const char *text_detail; /* why that sidecar is rejected, or NULL */
+    const char *text_detail; /* message why the sidecar is rejected, or NULL */
 } spsh__job_result;
 
-/** plan is borrowed until spsh__ordered_work_stop. Results are spsh__job_result. */
+/** Start the threads. plan is borrowed until spsh__ordered_work_stop. Results: spsh__job_result. */
 spsh_status spsh__prepare_start(spsh__prepare_plan *plan, spsh__ordered_work **ret_work,
                                 spsh_error *err);
 
-/** Free the content of a result before it is released. */
+/** Free the content of a result. Call before the release. */
 void spsh__job_result_clear(spsh__job_result *result);
 
-/** The items from those of a job on. */
+/** Return the unit's items from the first item of a job to the end. */
 spsh_bytes spsh__job_items(const spsh__prepare_plan *plan, size_t job);
 
 #endif

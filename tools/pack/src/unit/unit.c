@@ -1,8 +1,8 @@
-/* unit.c: the placer: takes prepared recordings in plan order and decides, alone, what goes where.
+/* unit.c: the placer. It takes prepared recordings in plan order and decides where each is stored.
  *
- * Everything that shapes bytes happens here, on one thread, in plan order; so the number of workers
- * cannot show in the dataset. A shard is closed when the next payload would take it over the shard
- * size.
+ * Only this code determines bytes of the dataset. It runs on one thread in plan order, so the
+ * number of workers cannot change the dataset. A shard is closed if the next payload would exceed
+ * the shard size.
  */
 #include "unit.h"
 
@@ -23,7 +23,7 @@
 #define CLAMP_NS          UINT64_C(10000000)
 #define NS_PER_SECOND     UINT64_C(1000000000)
 #define NS_PER_MS         UINT64_C(1000000)
-#define EXPANSION_KEEP    1U  /* memory a job takes, in sizes of its source: the file alone, */
+#define EXPANSION_KEEP    1U  /* memory per job, as a multiple of its source size: only the file, */
 #define EXPANSION_ENCODE  16U /* or with lossy audio decoded to int16 and encoded */
 #define RECORD_ROOM_BYTES UINT64_C(8192)
 
@@ -33,7 +33,7 @@ typedef struct placer {
     spsh__unit_state state;
     spsh__prepare_plan plan;
     spsh_shard_writer *writer; /* the shard being written, or NULL */
-    uint64_t done_items;       /* of the whole plan, for progress */
+    uint64_t done_items;       /* items of the whole plan, for progress */
     uint64_t done_bytes;
 } placer;
 

@@ -46,7 +46,7 @@ static spsh_status add_reject_file(spsh__packed *packed, const spsh__unit_state 
     return SPSH_OK;
 }
 
-/* Structs of counts, as so many words. */
+/* Add structs of uint64_t counts, word by word. */
 static void add_words(void *sum, const void *more, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -59,7 +59,7 @@ static void add_words(void *sum, const void *more, size_t count)
     }
 }
 
-/* What a journal and its reject lines add to the whole. */
+/* Add the counts, the seal, and the reject file of one journal to packed. Then reset the counts. */
 static spsh_status account(const spsh__unit_context *context, spsh__unit_state *state,
                            const spsh_shard_seal *seal, bool has_rejects, spsh__packed *packed,
                            spsh_error *err)
