@@ -3,8 +3,8 @@
  *     [sps-corpus-<version>-<date>-<locale>/]ss-corpus-<locale>.tsv     one row per recording
  *     [...]audios/spontaneous-speech-<locale>-<number>.mp3
  *
- * One table with a split column, written without quoting. Recordings that were reported stay in
- * audios/ without a row: orphans.
+ * There is one table with a split column, written without quoting. Recordings that users reported
+ * remain in audios/ without a row, so they are orphans.
  */
 #include <errno.h>
 

@@ -6,7 +6,7 @@
  *
  * The numbers may be missing. The n-th pair of members in the archive belongs to the n-th cut of
  * the manifest. The name of the members must equal the cut's id. If either file ends early, that is
- * reported. Both files are read in parallel, and only one cut is held in memory.
+ * reported. Both files are read together, and only one cut is held in memory.
  *
  * A member holds only the audio of its cut, so times in the cut are times in the member.
  */

@@ -1,14 +1,14 @@
-/* layout_librispeech.c: LibriSpeech, mini LibriSpeech, and what users cut out of them.
+/* layout_librispeech.c: LibriSpeech, mini LibriSpeech, and subsets that users made of them.
  *
  *     [LibriSpeech/]<subset>/<reader>/<chapter>/<reader>-<chapter>.trans.txt     lines "id TEXT"
  *     [LibriSpeech/]<subset>/<reader>/<chapter>/<reader>-<chapter>-<index>.flac  or .wav
  *     [LibriSpeech/]SPEAKERS.TXT
  *
- * The walk shows a folder before the folders below it, so SPEAKERS.TXT is read before the chapters
- * it describes. In a folder, names are sorted; each transcript line is looked up among the audio,
- * and audio that no line asked for is reported at the end. Subset, reader and chapter folders are
- * recognised from the innermost outwards, including the name of the root itself, so a root may be a
- * subset, a reader or a chapter.
+ * The walk visits a folder before its subfolders, so SPEAKERS.TXT is read before the chapters that
+ * it describes. The names of a folder are sorted. Each transcript line is looked up among the audio
+ * files, and audio without a line is reported at the end. The folders of chapter, reader, and
+ * subset are recognized from the innermost outward, including the name of the root. So a root may
+ * be a subset, a reader, or a chapter.
  */
 #include "layout_librispeech.h"
 

@@ -1,9 +1,9 @@
-/* layout_table.c: the table itself as the root, or a folder in which exactly one file is a table.
+/* layout_table.c: a table as the root, or a folder in which exactly one file is a table.
  *
- * Files are tables by their content: a header with an audio column and rows whose audio exists.
- * Several tables in one folder are one corpus if their names are splits (train.csv, dev.csv) and
- * none has a split column. Otherwise they are refused, because packing one of them, or the folder
- * without any, would both be silently wrong.
+ * The content decides whether a file is a table: a header with an audio column, and rows whose
+ * audio exists. Several tables in one folder are one corpus if their names are splits (train.csv,
+ * dev.csv) and none has a split column. Otherwise several tables are an error. It would be wrong to
+ * pack only one of them, or the folder without its tables, without a message.
  */
 #include <errno.h>
 #include <stdlib.h>

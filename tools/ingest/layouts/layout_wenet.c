@@ -2,7 +2,7 @@
  *
  *     {"key": "BAC009S0002W0122", "wav": "wav/BAC009S0002W0122.wav", "txt": "..."}
  *
- * with start and end in seconds where the recording is longer.
+ * A line also has start and end in seconds if the recording is longer than the utterance.
  */
 #include "ingest/metadata/json_manifest.h"
 #include "layouts.h"
