@@ -49,7 +49,7 @@ struct spsh__giga_tables {
     size_t column_count;
 };
 
-/* "audiobook", "podcast" or "youtube" when a folder of the path is called so. */
+/* "audiobook", "podcast", or "youtube" if a folder of the path has that name. */
 spsh_bytes spsh__giga_domain(spsh_bytes path)
 {
     static const char *const sources[] = {"audiobook", "podcast", "youtube"};

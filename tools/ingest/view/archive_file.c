@@ -255,7 +255,7 @@ static bool is_tar(const uint8_t *head, size_t size_bytes)
     for (; at < 156 && head[at] >= '0' && head[at] <= '7'; at++)
         wanted = wanted * 8 + (uint64_t)(head[at] - '0');
     if (at == first || (at < 156 && head[at] != '\0' && head[at] != ' '))
-        return false; /* a blank checksum would match the signed sum of 1 in 4,000 files by chance */
+        return false; /* no checksum; as 0, it would match 1 in 4,000 files by chance */
     for (size_t i = 0; i < TAR_BLOCK_BYTES; i++) {
         if (i >= 148 && i < 156)
             continue;

@@ -11,9 +11,10 @@
  * manifest, the root is the folder of the manifest, and spsh__view_file returns the manifest's
  * name.
  *
- * Paths are relative to the root, without a leading or doubled '/'; "" is the root. Absolute paths
- * are looked up on the disk, too. A path with ".." is looked up only on the disk. The view never
- * writes or unpacks into the corpus: members are pieces of files (spsh__piece).
+ * Paths are relative to the root, without a leading or doubled '/'; "" is the root. An absolute
+ * path is looked up on the disk, and in the archives if it is below the root. In the archives, ".."
+ * parts are resolved as text, and a path above the root does not exist. The view never writes or
+ * unpacks into the corpus: members are pieces of files (spsh__piece).
  *
  * Only one thread may use a view at a time.
  */
