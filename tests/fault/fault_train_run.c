@@ -517,7 +517,7 @@ static void test_other_settings(void)
     CHECK(strstr(run.log, "resuming with train.rate: 0.002; it was 0.001") != NULL);
     CHECK(strstr(run.log, "resuming with train.epochs: 3; it was 2") != NULL);
     CHECK(strstr(run.log, "resuming with train.strategy: ") != NULL);
-    CHECK_U64(count_of(run.log, "going on with"), 3);
+    CHECK_U64(count_of(run.log, "resuming with"), 3);
     CHECK(train_kit_weights("other") != whole_weights);
 }
 
@@ -527,7 +527,7 @@ static void test_its_own_settings(void)
     half_a_run("own");
     kit_run run = {.folder = "own", .resume = true, .has_no_config = true};
     CHECK_I64(train_kit_run(&run), SPSH_OK);
-    CHECK_U64(count_of(run.log, "going on with"), 0);
+    CHECK_U64(count_of(run.log, "resuming with"), 0);
     check_same("own");
     run = (kit_run){.folder = "nobody", .resume = true, .has_no_config = true};
     check_says(&run, train_kit_run(&run), SPSH_E_NOT_FOUND, "nobody");
