@@ -299,6 +299,20 @@ static void test_sources(void)
     CHECK_U64(result.facts.tests[2].source, 2);
 }
 
+/* source_start and source_end count only with the URL that they belong to. */
+static void test_times_without_a_url(void)
+{
+    spsh__builder scratch = {0};
+    spsh__source_key key;
+    const spsh_utterance utterance = {
+        .source = spsh__bytes_of("a.wav"),
+        .extras = spsh__bytes_of(
+            "{\"source_url\":\"tape 7\",\"source_start\":\"1\",\"source_end\":\"2\"}")};
+    REQUIRE(spsh__source_key_of(&utterance, 0, &scratch, &key, &err) == SPSH_OK);
+    CHECK(key.is_known && !key.is_stretch);
+    spsh__builder_free(&scratch);
+}
+
 /* Stretches of one recording against comparing all with all. */
 static void test_stretches(void)
 {
@@ -377,6 +391,7 @@ TEST_MAIN(unit_text_join)
     RUN(test_speakers_and_documents);
     RUN(test_bad_aliases_are_named);
     RUN(test_sources);
+    RUN(test_times_without_a_url);
     RUN(test_stretches);
     RUN(test_memory_is_told);
     RUN(test_the_sink_may_refuse);

@@ -81,7 +81,7 @@ static bool take_extras(spsh_bytes extras, spsh__builder *scratch, spsh__source_
     const bool is_url = append_url(spsh__builder_bytes(&text), scratch);
     scratch->failed |= text.failed;
     spsh__builder_free(&text);
-    if (url == &values[MEMBER_SOURCE_URL])
+    if (is_url && url == &values[MEMBER_SOURCE_URL])
         ret_key->is_stretch =
             spsh__json_seconds(&values[MEMBER_START], &ret_key->begin_ns) == SPSH__TIME_OK &&
             spsh__json_seconds(&values[MEMBER_END], &ret_key->end_ns) == SPSH__TIME_OK &&
