@@ -1,4 +1,4 @@
-/* comm.c: opening, and what is made of messages. */
+/* comm.c: opening of communicators, and collectives made of messages. */
 #include "comm.h"
 
 #include <sched.h>
@@ -68,7 +68,8 @@ spsh_status spsh__comm_open(const spsh__rendezvous_options *options,
     return SPSH_OK;
 }
 
-/* Messages are moved under the lock that done_fn takes, and only while nobody has failed. */
+/* Carriers move messages under the lock that done_fn takes, and only without a failure. After
+ * done_fn returns, no message is in flight. */
 void spsh__comm_fail(spsh__comm *c)
 {
     while (c->below != NULL)
@@ -166,7 +167,7 @@ static void fold_u64(uint64_t *rows, uint32_t row_count, size_t count, spsh__com
         }
 }
 
-/* Not a number wins, whoever has it. */
+/* SPSH__COMM_MAX returns NaN if any rank has NaN. */
 static void fold_f64(double *rows, uint32_t row_count, size_t count, spsh__comm_op op)
 {
     if (op == SPSH__COMM_SUM) {
@@ -283,7 +284,8 @@ static void post_roll(spsh__comm *c, const uint64_t *own, uint64_t *counts,
     }
 }
 
-/* Both have heard each other: who left with its own answer on its way would be missing there. */
+/* Require both the receive and the send: a rank that left with its own answer still in flight would
+ * count as missing on the other rank. */
 static bool has_answered(spsh__comm *c, const spsh__comm_handle *handles, uint32_t rank)
 {
     const spsh__comm_handle both[2] = {handles[rank], handles[c->world_size + rank]};
@@ -308,7 +310,7 @@ void spsh__comm_roll(spsh__comm *c, uint64_t own, uint32_t deadline_ms, uint64_t
         for (answered = 0; answered < world && has_answered(c, handles, answered);)
             answered++;
     }
-    /* Behind a wait that was in vain no message is moved any more, unless it lingers. */
+    /* After a wait without success no message is in flight, unless the carrier lingers. */
     for (uint32_t i = 0; i < 2 * world; i++)
         if (handles[i] != 0 && c->ops->wait_fn(c, handles[i], 0, NULL) != SPSH_OK && i < world)
             counts[i] = UINT64_MAX;

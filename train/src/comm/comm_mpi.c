@@ -1,15 +1,15 @@
-/* comm_mpi.c: messages over MPI, the only file that knows it.
+/* comm_mpi.c: messages over MPI, the only file that uses it.
  *
- * All requests are in one table, under one lock, and every call of MPI is made under it
- * (MPI_THREAD_SERIALIZED). A thread of its own moves messages on while the trainer computes: it
- * asks MPI, and sleeps a little where nothing was finished; without requests it sleeps until there
- * is one. A thread that waits asks MPI itself, so that it loses no time.
+ * All requests are in one table, under one lock. Every MPI call is made under that lock
+ * (MPI_THREAD_SERIALIZED). A separate thread moves messages while the trainer computes. It polls
+ * MPI, and sleeps briefly if no request finished. Without requests it sleeps until one is posted. A
+ * thread that waits polls MPI itself, so that it loses no time.
  *
- * After a failure MPI is not called any more, and so moves nothing here; what a network card was
- * told to move before (RDMA) it may still, until the process ends.
+ * After a failure MPI is not called again, so MPI moves no message. A network card may still finish
+ * transfers that started before (RDMA), until the process ends.
  *
- * Two-sided messages only. A rank that has died: mpirun ends all others and names it; where mpirun
- * was told not to, and for a rank that hangs, wait_fn's deadline does both.
+ * Only two-sided messages are used. If a rank dies, mpirun ends all other ranks and names it. If
+ * mpirun was configured not to, or if a rank hangs, wait_fn's deadline does both.
  */
 #include "comm.h"
 #include "speechshard/inside.h"
@@ -42,7 +42,7 @@ typedef struct message {
     uint32_t peer, tag;
     size_t size_bytes;
     bool is_used, is_send, is_done;
-    int result; /* of MPI */
+    int result; /* status code of MPI */
     size_t received_bytes;
 } message;
 
@@ -56,7 +56,7 @@ typedef struct mpi_state {
     bool is_woken;                 /* wait_any is to return */
     uint32_t capacity, open_count; /* open: not done */
     message *messages;
-    MPI_Request *requests; /* of messages; MPI_REQUEST_NULL */
+    MPI_Request *requests; /* one per message; MPI_REQUEST_NULL if not in flight */
 } mpi_state;
 
 static spsh_status mpi_error(int result, const char *what, uint32_t peer, spsh_error *err)

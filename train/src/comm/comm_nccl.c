@@ -1,11 +1,12 @@
-/* comm_nccl.c: see comm_nccl.h. A call of NCCL may go on behind its return (a first one
- * connects to the others): only when NCCL says that it is done is its work on the stream, so start
- * asks until then.
+/* comm_nccl.c: see comm_nccl.h. An NCCL call may continue in the background after it returns: a
+ * first call connects to the other ranks. Its work is on the stream only after NCCL reports that
+ * the call is done, so spsh__collectives_start polls NCCL until then.
  *
- * NCCL does not know which rank is missing. Whoever has waited in vain says by messages how many
- * collectives it has started, and hears it of the others: they wait for each other, so their time
- * is over at about the same moment, and who does not say so is missing. Where nobody is, all have
- * started it, and what hangs is a device or the way between two. */
+ * NCCL does not know which rank is missing. A rank that timed out sends the number of collectives
+ * that it has started to the others, and receives their numbers. Ranks that wait for each other
+ * time out at about the same moment, so a rank that does not answer is missing. If no rank is
+ * missing, all have started the collective, and a device or the link between two devices hangs.
+ */
 #include "comm_nccl.h"
 
 #include <stdio.h>
@@ -22,13 +23,14 @@ struct spsh__collectives {
     const spsh__device_nccl_entry *nccl;
     void *library, *state;
     void *stream;
-    void *behind, *done; /* events: what the backend has come to; the end of what was started */
+    void *behind, *done; /* events: position of the backend's stream; end of the started
+                            collectives */
     const char *what;    /* the last that was started */
     uint64_t started;    /* collectives; of all ranks alike */
     bool is_under_way, has_failed;
 };
 
-/* After a failure NCCL is left at once: what is on streams ends. */
+/* Abort NCCL at once after a failure. Its work on the streams ends. */
 static void give_up(spsh__collectives *c)
 {
     if (c->state != NULL)
@@ -68,7 +70,7 @@ static spsh_status fail(spsh__collectives *c, spsh_status rc, const spsh_error *
                      c->what, c->comm->rank, c->comm->world_size, why->message);
 }
 
-/* Until NCCL has nothing under way on the host. */
+/* Wait until NCCL has no call in progress on the host. */
 static spsh_status settle(spsh__collectives *c, spsh_error *err)
 {
     const uint64_t begin_ns = spsh__now_ns();
@@ -151,10 +153,10 @@ spsh_status spsh__collectives_wait(spsh__collectives *c, spsh_error *err)
 
 /* ---- opening ---- */
 
-/* What a rank says of itself to all, before anybody calls NCCL. */
+/* Facts that each rank sends to all ranks before the first NCCL call. */
 enum { FACT_HAS_NCCL, FACT_KEY, FACT_COUNT };
 
-/* The same answer on all ranks. why: of this rank, where it has no NCCL. */
+/* Return the same status on all ranks. why: error of this rank if it has no NCCL. */
 static spsh_status judge(const spsh__comm *comm, const uint64_t *facts, const spsh_error *why,
                          spsh_error *err)
 {

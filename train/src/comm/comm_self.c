@@ -1,4 +1,4 @@
-/* comm_self.c: a world of one: there is nobody to talk to. */
+/* comm_self.c: a world of one rank, without messages. */
 #include "comm.h"
 #include "speechshard/inside.h"
 

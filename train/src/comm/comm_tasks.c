@@ -3,7 +3,7 @@
 
 #include "speechshard/inside.h"
 
-/* A message that nobody has asked for yet; its bytes lie behind it. */
+/* A message that arrived before its receive was posted. Its bytes follow the struct. */
 typedef struct early {
     struct early *next;
     uint32_t from, tag;
@@ -14,16 +14,16 @@ typedef struct early {
 typedef struct receive {
     bool is_done;
     uint32_t from, tag;
-    spsh__comm_handle
-        next; /* of its bin while nothing has come, of the free ones when over; 0: none */
+    spsh__comm_handle next; /* next in its bin (waiting) or in the free list (finished); 0: none */
     void *bytes;
     size_t size_bytes;
 } receive;
 
 enum { BINS = 64 };
 
-/* Of some senders and tags: who waits, and what has come before it was waited for, the oldest
- * first. A collective of many learners has a receive for each of them open at once. */
+/* Hash bin of some (sender, tag) pairs: waiting receives, and messages that arrived before their
+ * receive, both oldest first. A collective of many learners posts one receive per learner at once.
+ */
 typedef struct bin {
     spsh__comm_handle first_receive;
     early *first_early;
@@ -99,7 +99,7 @@ static spsh_status task_send(spsh__comm *c, uint32_t to, uint32_t tag, const voi
     return rc != SPSH_OK ? rc : t->ops->send_fn(t->user, to, tag, bytes, size_bytes, err);
 }
 
-/* What is longer than was asked for is another program's. */
+/* Truncate a message that is longer than its receive. Only a mismatched program sends one. */
 static void take(receive *r, const void *bytes, size_t size_bytes)
 {
     memcpy(r->bytes, bytes, size_bytes < r->size_bytes ? size_bytes : r->size_bytes);

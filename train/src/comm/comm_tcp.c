@@ -1,21 +1,21 @@
-/* comm_tcp.c: messages over TCP, for processes that no MPI has started: torchrun, Kubernetes.
+/* comm_tcp.c: messages over TCP, for processes that were started without MPI: torchrun, Kubernetes.
  *
- * Between each two ranks is one connection (rendezvous.h), which carries frames: 24 bytes (kind,
- * tag, size, id) and a payload.
+ * Each pair of ranks has one connection (rendezvous.h). It carries frames: a head of 24 bytes (kind,
+ * tag, size, ID) and a payload.
  *
- *     up to EAGER_BYTES      EAGER -> the payload comes at once, and is kept where nobody waits yet
- *     more                   ASK ->, <- GO once somebody waits, DATA ->: straight into its memory
- *     at the end             BYE
+ *     up to EAGER_BYTES   EAGER ->                the payload follows; kept if no receive is posted
+ *     more                ASK ->, <- GO, DATA ->  GO follows the receive; DATA goes into its buffer
+ *     at the end          BYE ->
  *
- * So nothing large is ever kept, and what is kept has a bound: behind UNEXPECTED_MAX messages that
- * nobody waits for, a connection is not read on. Whoever sends what is no frame, or a GO or DATA
- * that was not asked for, is cut off.
+ * Large payloads are therefore never kept, and kept messages are bounded: after UNEXPECTED_MAX
+ * messages without a receive, the thread stops reading the connection. A peer that sends a malformed
+ * frame, or a GO or DATA that was not requested, is disconnected.
  *
- * A thread of its own moves messages while the trainer computes; all state is under one lock. What
- * a rank leaves without BYE it has not answered: whoever waits for it hears so at once, and is the
- * one who fails. A connection that has ended takes nothing else with it: who looks before it waits
- * (has_gone), and drops what was under way to and from there, goes on with the others. Nothing is
- * read from it, or written, behind its end, so that what is dropped is not touched any more.
+ * A separate thread moves messages while the trainer computes. All state is under one lock. A peer
+ * that disconnects without BYE fails the ranks that wait for its messages, at once. Other connections
+ * keep working: a rank that checks has_gone_fn before it waits, and drops the messages to and from
+ * that peer, continues with the other ranks. Nothing is read from a connection or written to it after
+ * its end, so the buffers of dropped messages are not touched again.
  */
 #include "comm.h"
 
@@ -36,18 +36,18 @@ enum {
     EAGER_BYTES = 16384,
     UNEXPECTED_MAX = 1024,
     MESSAGES_FIRST = 64,
-    READ_BYTES = 1 << 20,  /* of one call, and... */
+    READ_BYTES = 1 << 20,  /* maximum bytes per recv call */
     READS_A_TURN = 8,      /* ... calls, before the next connection has its turn */
     END_NAP_MS = 300,      /* after a failure: others, whose time is up as well, can say so */
-    CLOSE_MS_MIN = 600000, /* for the others to come to their end */
+    CLOSE_MS_MIN = 600000, /* minimum time that close waits for the other ranks to finish */
 };
 #define MESSAGE_MAGIC 0x53505300u /* and a kind */
 
 typedef enum frame_kind { EAGER = 1, ASK = 2, GO = 3, DATA = 4, BYE = 5 } frame_kind;
 
 typedef enum message_state {
-    WAITING = 0, /* receive: nothing has come; send: not all is sent, or nobody has said GO */
-    MOVING,      /* receive: GO was said, or the payload is under way */
+    WAITING = 0, /* receive: nothing arrived; send: not completely sent, or no GO yet */
+    MOVING,      /* receive: GO was sent, or the payload is arriving; send: GO arrived */
     DONE,
 } message_state;
 
@@ -61,7 +61,7 @@ typedef struct message {
     const uint8_t *outgoing;
     size_t size_bytes, sent_size_bytes; /* expected; what a sender has said */
     uint64_t id;                        /* receive: the sender's */
-    uint64_t order;                     /* of posting */
+    uint64_t order;                     /* sequence number of posting */
 } message;
 
 typedef struct head {
@@ -69,7 +69,7 @@ typedef struct head {
     uint64_t size_bytes, id;
 } head;
 
-typedef struct frame { /* on its way out */
+typedef struct frame { /* an outgoing frame */
     struct frame *next;
     uint8_t head[FRAME_BYTES];
     const uint8_t *payload;
@@ -121,7 +121,7 @@ static void wake_up(tcp_state *s)
 
 /* ---- all below: locked ---- */
 
-/* The connection has ended, or is ended as what came is wrong. */
+/* Mark the connection as ended: the peer closed it, or sent malformed data. */
 static void cut_off(tcp_state *s, peer *p)
 {
     if (p->socket >= 0)
@@ -214,7 +214,7 @@ static void flush(spsh__comm *c, peer *p)
         finish(s, f->handle);
         drop_frame(c, p);
         if (p->first_out == NULL)
-            (void)pthread_cond_broadcast(&s->news); /* who says BYE waits for it */
+            (void)pthread_cond_broadcast(&s->news); /* say_bye waits for an empty queue */
     }
 }
 
@@ -352,7 +352,7 @@ static bool end_frame(spsh__comm *c, peer *p)
     }
 }
 
-/* What can be read without waiting, some of it. */
+/* Read some of the data that is available without blocking. */
 static void hear(spsh__comm *c, peer *p)
 {
     tcp_state *s = c->state;
@@ -408,7 +408,7 @@ static void *move_messages(void *user)
         (void)pthread_mutex_lock(&s->lock);
         if ((s->polls[c->world_size].revents & POLLIN) != 0 &&
             read(s->wake, &count, sizeof(count)) < 0)
-            count = 0; /* somebody else's turn */
+            count = 0; /* another thread read it */
         for (uint32_t r = 0; r < c->world_size && !spsh__comm_has_failed(c); r++) {
             peer *p = &s->peers[r];
             if (s->polls[r].fd < 0 || p->has_gone)
@@ -517,7 +517,7 @@ static struct timespec after_ms(uint64_t ms)
                              (long)(ns % UINT64_C(1000000000))};
 }
 
-/* Locked. m was waited for: done, late, or of a rank that has gone. */
+/* Locked. Return the result of a wait for m: it is done, late, or its rank has disconnected. */
 static spsh_status judge(spsh__comm *c, message *m, uint64_t begin_ns, spsh_error *err)
 {
     tcp_state *s = c->state;

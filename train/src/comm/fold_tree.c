@@ -6,8 +6,8 @@
 #define NOBODY   UINT32_MAX
 #define NOT_HERE UINT32_MAX
 
-/* An add of two sums that both are this rank's. It can be done when both sides are whole: their
- * leaf has arrived, and so many adds were made to them. */
+/* Addition of two sums that this rank owns. It can run once both sums are complete: their leaf has
+ * arrived, and to_adds or from_adds additions were made to them. */
 typedef struct local_add {
     uint32_t to, from;
     uint32_t to_adds, from_adds;
@@ -15,11 +15,11 @@ typedef struct local_add {
 } local_add;
 
 typedef struct play {
-    uint32_t *holders; /* of positions: who has all of the sum; NOBODY: it is joined of pieces */
-    uint32_t *numbers; /* of positions: their piece */
-    uint32_t *adds;    /* of positions: made so far */
-    uint32_t *slots;   /* of positions: where their sum is now */
-    bool *is_used;     /* of slots */
+    uint32_t *holders; /* per position: rank that owns the whole sum; NOBODY: joined from pieces */
+    uint32_t *numbers; /* per position: index of its piece */
+    uint32_t *adds;    /* per position: number of additions so far */
+    uint32_t *slots;   /* per position: slot of its sum */
+    bool *is_used;     /* per slot */
     local_add *locals;
     uint32_t local_count;
 } play;
@@ -42,7 +42,7 @@ static void add_piece(spsh__fold_tree *tree, play *p, uint32_t position)
     p->holders[position] = NOBODY;
 }
 
-/* Goes through all adds in order: those of one rank stay there, all others join pieces. */
+/* Visit all additions in order. Additions within one rank stay there. All others join pieces. */
 static void divide(spsh__fold_tree *tree, play *p, uint32_t rank)
 {
     uint32_t count = tree->leaf_count;
@@ -65,7 +65,7 @@ static void divide(spsh__fold_tree *tree, play *p, uint32_t rank)
         add_piece(tree, p, 0);
 }
 
-/* Pieces ascend by position; joins are said by their numbers. */
+/* Sort the pieces by position, and convert joins from positions to piece indices. */
 static void number_pieces(spsh__fold_tree *tree, play *p)
 {
     for (uint32_t i = 1; i < tree->piece_count; i++) {
@@ -88,8 +88,8 @@ static void add_step(spsh__fold_tree *tree, uint32_t own, bool is_copy, uint32_t
     tree->steps[tree->step_count++] = (spsh__fold_step){own, to, from, is_copy};
 }
 
-/* One add; of its two slots the one that is kept is the other than slot 0, which the next leaf
- * needs, but for the last leaf, which leaves everything in slot 0. */
+/* Play one addition. Keep the sum in the slot that is not slot 0, because the next leaf needs slot
+ * 0. The last leaf leaves everything in slot 0. */
 static void play_add(spsh__fold_tree *tree, play *p, uint32_t own, local_add *add)
 {
     uint32_t keep = p->slots[add->to];
@@ -121,7 +121,7 @@ static bool play_next(spsh__fold_tree *tree, play *p, uint32_t own)
     return false;
 }
 
-/* Moves what is in slot 0 to the first free one. */
+/* Move the sum in slot 0 to the first free slot. */
 static void put_aside(spsh__fold_tree *tree, play *p, uint32_t own)
 {
     uint32_t slot = 1;

@@ -23,7 +23,8 @@ static const char *get(const variables *v, const char *name)
     return text == NULL || *text == '\0' ? NULL : text;
 }
 
-/* Digits up to *ret_end; false where there is none, or too many. */
+/* Parse digits up to *ret_end. Return false if there are no digits, or if the value exceeds 32
+ * bits. */
 static bool digits(const char *text, uint32_t *ret, const char **ret_end)
 {
     uint64_t value = 0;
@@ -86,7 +87,7 @@ static spsh_status text_of(const variables *v, const char *name, char *to, size_
     return SPSH_OK;
 }
 
-/* Nodes where nothing says more: equally full ones, ranks one after the other. */
+/* Fill in node counts that the launcher did not set: one node, or equally full nodes. */
 static spsh_status finish(const char *launcher, spsh__launch *l, spsh_error *err)
 {
     l->launcher = launcher;
@@ -287,7 +288,7 @@ static bool differ(const spsh__launch *a, const spsh__launch *b)
     return a->rank != b->rank || a->world_size != b->world_size;
 }
 
-/* Those that may not lie in each other must say the same. */
+/* Reject variables of launchers that cannot be nested if they contradict each other. */
 static spsh_status check_against(const variables *v, const spsh__launch *found, spsh_error *err)
 {
     bool is_torchrun = strcmp(found->launcher, "torchrun") == 0;

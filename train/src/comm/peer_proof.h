@@ -13,7 +13,7 @@
 
 enum {
     SPSH__SECRET_BYTES = 32,
-    SPSH__SECRET_HEX_BYTES = 2 * SPSH__SECRET_BYTES + 1, /* with the NUL */
+    SPSH__SECRET_HEX_BYTES = 2 * SPSH__SECRET_BYTES + 1, /* including the NUL */
     SPSH__PROOF_BYTES = 32,
 };
 
@@ -21,17 +21,18 @@ typedef struct spsh__secret {
     uint8_t bytes[SPSH__SECRET_BYTES];
 } spsh__secret;
 
-/* Fill with random bytes of the kernel. size_bytes: at most 256. False on failure. */
+/* Fill with random bytes from the kernel. size_bytes: at most 256. Return false on failure. */
 bool spsh__random_bytes(void *to, size_t size_bytes);
 
-/* The SHA-256 of a string that the user has chosen. */
+/* Compute the SHA-256 of a string that the user chose. */
 void spsh__secret_of_text(const char *text, spsh__secret *ret);
 
-/* Lowercase hexadecimal digits, NUL-terminated. read: false if `hex` has anything else. */
+/* Write or read a secret as lowercase hexadecimal digits, NUL-terminated. read returns false if
+ * `hex` has any other content. */
 void spsh__secret_write(const spsh__secret *secret, char hex[SPSH__SECRET_HEX_BYTES]);
 bool spsh__secret_read(const char *hex, spsh__secret *ret);
 
-/* role: a string literal, different for each use of the secret. */
+/* Make a proof. role: a string literal, different for each use of the secret. */
 void spsh__proof_make(const spsh__secret *secret, const char *role, const void *bytes,
                       size_t size_bytes, uint8_t proof[SPSH__PROOF_BYTES]);
 

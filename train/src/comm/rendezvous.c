@@ -92,18 +92,18 @@ typedef struct meeting {
     const spsh_allocator *allocator;
     int *sockets;
     char run[RUN_BYTES]; /* its name */
-    char path[4096];     /* of the file; empty: none */
+    char path[4096];     /* path of the meeting file; empty: none */
     bool is_file_secret; /* the file holds the secret, since the environment does not */
     bool is_file_place;  /* the file says where rank 0 is */
     bool has_secret;
     spsh__secret secret;
-    char host[256]; /* of rank 0; empty: not known */
+    char host[256]; /* host of rank 0; empty: not known */
     uint32_t port;
     bool is_local; /* all on one node */
     uint64_t number, end_ns;
     int listeners[2]; /* own port; rank 0's known one */
     uint32_t own_port;
-    struct sockaddr_in6 *addresses; /* of ranks */
+    struct sockaddr_in6 *addresses; /* address of each rank */
     char why[160];                  /* the last whole try failed */
     bool is_refused;                /* that is why; other reasons tell less */
     bool is_final;                  /* another try of the same connection would fail, too */
@@ -258,8 +258,8 @@ static int connect_to(const meeting *m, const struct sockaddr *to, socklen_t siz
     return -1;
 }
 
-/* Keep the reason of a failed try, for the error message. A try that the meeting's end cut short
- * has no reason of its own. After a refusal, the results of later tries explain nothing. Returns
+/* Keep the reason of a failed try for the error message. If the meeting's end cut a try short, the
+ * try has no separate reason. After a rejection, the results of later tries explain nothing. Return
  * false.
  */
 static bool note_why(meeting *m, bool is_refusal, const char *why)
@@ -411,7 +411,7 @@ static int greet(meeting *m, const struct sockaddr *to, socklen_t size, hello_ki
     return s;
 }
 
-/* ---- who comes ---- */
+/* ---- incoming connections ---- */
 
 typedef struct caller {
     int socket;
@@ -515,8 +515,8 @@ static spsh_status name_missing(const meeting *m, spsh_error *err)
                      m->is_file_place ? "by" : "at", m->is_file_place ? m->path : m->host);
 }
 
-/* A rank that got no answer in time has hung up, and comes again: the hello that is found of it
- * later, when this process gets to run, is no rank that waits. */
+/* Drop ranks that hung up because they got no answer in time. They connect again. A hello that this
+ * process reads late may belong to a rank that no longer waits. */
 static uint32_t forget_gone(const meeting *m)
 {
     uint32_t gone = 0;
@@ -696,7 +696,7 @@ static bool load_file(meeting *m, char *text)
     return length >= 0 && strlen(text) == (size_t)length;
 }
 
-/* Anything else than what write_file writes is no place. */
+/* Parse the meeting file. Reject any content that write_file does not write. */
 static bool parse_file(meeting *m, const char *text, place *ret)
 {
     char hex[SPSH__SECRET_HEX_BYTES] = "";
@@ -901,7 +901,8 @@ static spsh_status lead(meeting *m, spsh_error *err)
 
 /* ---- where ---- */
 
-/* By its name. torchrun's "none" is everybody's: then by the folder that it trains in. */
+/* Name of the run: the launcher's run ID. Runs without a name share torchrun's "none", so the run
+ * folder identifies them. */
 static void name_run(const spsh__rendezvous_options *o, char *name)
 {
     const char *id = o->launch->run_id;
