@@ -1,9 +1,9 @@
 /* audio.c: the public functions of audio.h: options, dispatch, conversion, and whole decodes.
  *
- * A decoder is a codec's row of functions, the position, and a limit. All codecs deliver their
- * native format; this file converts, keeps the position and the limit, and turns an early end into
- * an error. A whole decode (spsh_audio_decode_memory) goes on where it can instead, hashes what
- * comes, and asks the codec for a verdict:
+ * A decoder holds a codec's function table, the position, and a limit. All codecs deliver their
+ * native format. This file converts samples, tracks the position and the limit, and turns an early
+ * end into an error. A whole decode (spsh_audio_decode_memory) continues past damage if it can,
+ * hashes the decoded samples, and asks the codec for a verdict:
  *
  *     pcm_hash = XXH3-128 of  u32 format, u32 channels, u32 sample rate, u32 0,  samples...
  *

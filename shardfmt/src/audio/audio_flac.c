@@ -1,22 +1,22 @@
 /* audio_flac.c: FLAC: decoding with MD5, encoding, and the verdict.
  *
- * libFLAC never sees the metadata of a file: it is fed "fLaC", STREAMINFO, and the frames, so that
- * neither a 16 MiB picture nor a seek table that lies costs anything:
+ * libFLAC never sees the metadata of a file. It gets "fLaC", STREAMINFO, and the frames, so that
+ * neither a 16 MiB picture nor a false seek table costs anything:
  *
  *     fed:   "fLaC" 0x80 0 0 34 STREAMINFO[34] | frames ...
  *     file:  [ID3v2] "fLaC" STREAMINFO blocks ... | frames ...
  *
- * libFLAC replaces frames that it cannot decode with silence, and reports an error for intact files
- * too: from 1.4 on it refuses samples that leave their range, which clipped audio from old encoders
- * has. If STREAMINFO has an MD5, our own decoder continues at the first frame that libFLAC refuses,
- * and lets samples wrap. A whole decode is judged by its sample count and MD5. When these do not
- * agree, the frames are walked (flac_frames.c) to tell damage from a stream that nothing here can
- * decode. Without an MD5 the stream is decoded by libFLAC only.
+ * libFLAC replaces frames that it cannot decode with silence, and reports an error for some intact
+ * files too: since 1.4 it rejects samples outside their range, which clipped audio from old encoders
+ * contains. If STREAMINFO has an MD5, our own decoder continues at the first frame that libFLAC
+ * rejects, and lets samples wrap. A whole decode is judged by its sample count and MD5. If they do
+ * not match, the frames are walked (flac_frames.c) to distinguish damage from a stream that neither
+ * decoder supports. A stream without an MD5 is decoded only by libFLAC.
  *
- * A file in memory whose MD5 is not asked for is decoded by flac_decode.c, several times as fast.
- * libFLAC waits where that run began: at the first frame, or where a seek led to. When a frame is
- * not plain, libFLAC takes over from there, and what it decodes is dropped up to the samples that
- * the reader has. So errors and verdicts are libFLAC's alone.
+ * flac_decode.c decodes a file in memory if the caller does not need its MD5, several times as fast.
+ * libFLAC waits at the start of that run: the first frame, or the target of a seek. When a frame is
+ * not plain, libFLAC takes over from there, and its output is dropped up to the samples that the
+ * reader already has. So only libFLAC produces errors and verdicts.
  */
 #include "audio_internal.h"
 #include "flac_decode.h"
@@ -60,7 +60,7 @@ typedef struct flac_state {
 
     bool runs_own;        /* our own decoder does the work */
     spsh_bytes own_file;  /* all of the source; empty: our own decoder is not for this stream */
-    uint64_t own_offset;  /* of the next frame */
+    uint64_t own_offset;  /* offset of the next frame */
     uint64_t own_sample;  /* its first */
     uint64_t own_decoded; /* samples since libFLAC waits */
     int32_t *own_planes;
@@ -68,7 +68,7 @@ typedef struct flac_state {
 
     bool wraps;           /* libFLAC refused a frame: our own decoder does the rest */
     bool md5_matches;     /* under wraps, after a whole decode */
-    uint64_t next_offset; /* of the frame after those that libFLAC has decoded */
+    uint64_t next_offset; /* offset of the frame after those that libFLAC has decoded */
     uint64_t next_sample; /* its first */
     uint8_t *frame_bytes; /* under wraps, if the source is not in memory */
     size_t frame_bytes_size;
@@ -275,7 +275,8 @@ static void interleave(const flac_state *state, const FLAC__int32 *const planes[
     }
 }
 
-/* A decoded block: what is to be dropped is dropped, what the reader has no room for is kept. */
+/* Take a decoded block: drop the samples that are to be skipped, keep those that exceed the
+ * reader's capacity. */
 static void deliver(flac_state *state, const FLAC__int32 *const planes[], uint64_t count)
 {
     uint64_t begin = 0;
@@ -356,7 +357,7 @@ static bool checks_md5(const spsh_decoder *decoder)
     return decoder->keep_going && decoder->info.has_md5 && !decoder->skips_md5;
 }
 
-/* New, or that of the last stream with what it has taken. */
+/* Create the state, or reset the state of the last stream and keep its allocations. */
 static spsh_status take_state(spsh_decoder *decoder, spsh_error *err)
 {
     flac_state *state = (flac_state *)decoder->state;
@@ -446,8 +447,8 @@ static spsh_status own_open(spsh_decoder *decoder, flac_state *state, spsh_error
     return SPSH_OK;
 }
 
-/* Whether the frame is the one that comes next. Blocks of one size but the last are numbered from
- * 0, so that behind a shorter one none fits. */
+/* Return whether the frame is the next one. Blocks of one size, except the last, are numbered from
+ * 0, so no frame matches after a shorter block. */
 static bool own_is_next(const flac_state *state, const spsh__flac_frame *frame)
 {
     const spsh__flac_head *head = &state->head;
@@ -495,7 +496,7 @@ static bool own_step(flac_state *state)
     return count > 0;
 }
 
-/* Until the reader has enough, or libFLAC must go on. */
+/* Decode until the reader has enough, or libFLAC must take over. */
 static void own_run(flac_state *state)
 {
     while (state->runs_own && state->dst_room > 0 && !state->has_ended) {
@@ -564,7 +565,8 @@ static void on_md5_metadata(const FLAC__StreamEncoder *library,
     memcpy(user, metadata->data.stream_info.md5sum, 16);
 }
 
-/* Decode everything again and compare the MD5. libFLAC's encoder computes it on the way. */
+/* Decode everything again and compare the MD5. libFLAC's encoder computes the MD5 as a by-product.
+ */
 static spsh_status wrap_check_md5(spsh_decoder *decoder, flac_state *state, spsh_error *err)
 {
     const FLAC__int32 *planes[FLAC__MAX_CHANNELS] = {NULL};
@@ -709,7 +711,7 @@ static spsh_status library_step(spsh_decoder *decoder, flac_state *state, uint64
         state->has_ended = false;
         return wrap_begin(decoder, state, err);
     }
-    /* Samples behind an error may be silence that libFLAC put in: a reader gets none of it. */
+    /* Samples after an error may be silence that libFLAC inserted: the reader gets none of them. */
     if (!decoder->keep_going && (state->error_count > 0 || !ok)) {
         state->has_ended = true;
         state->pending_count = 0;
@@ -839,7 +841,8 @@ static void flac_close(spsh_decoder *decoder)
 
 /* ---- verdict ---- */
 
-/* Walks all frames. true: all intact; then *ret_samples is what they add up to. */
+/* Walk all frames. Returns true if all are intact; *ret_samples is then the sum of their samples.
+ */
 static bool frames_are_intact(const flac_state *state, spsh_bytes file, uint64_t *ret_samples,
                               spsh_error *err)
 {

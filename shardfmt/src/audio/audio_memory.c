@@ -1,4 +1,4 @@
-/* audio_memory.c: a decoder's source that lies in memory. */
+/* audio_memory.c: a decoder source in memory. */
 #include "audio_internal.h"
 
 static spsh_status read_memory(void *user, uint64_t offset_bytes, void *dst, size_t size_bytes,

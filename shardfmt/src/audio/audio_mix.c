@@ -10,7 +10,7 @@ void spsh_mix_i16(const int16_t *pcm, uint64_t samples, uint32_t channels, int16
     }
     const int32_t count = (int32_t)channels;
     if (count == 0)
-        return; /* of nothing there is no mean */
+        return; /* an empty input has no mean */
     for (uint64_t n = 0; n < samples; n++) {
         int32_t sum = 0;
         for (uint32_t c = 0; c < channels; c++)

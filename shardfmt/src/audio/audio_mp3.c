@@ -1,13 +1,13 @@
-/* audio_mp3.c: MPEG layer III frames: where a stream begins and ends, and how long it says it is.
+/* audio_mp3.c: MPEG layer III frames: the begin, end, and stated length of a stream.
  *
  *     11 bits sync, 2 version, 2 layer, 1 no-CRC | 4 bit rate, 2 rate, 1 padding, 1 private
  *     2 channel mode, 2 extension, 4 others      | [CRC-16] side information, main data
  *
- * A frame's length follows from its header, so that a stream is a chain of headers that agree in
- * version, layer, rate and mono or not. The chain is walked before a library sees the file: what
- * follows its end is a tag, or the file is cut or damaged. The first frame may hold no audio but a
- * Xing or Info header with the number of frames, and behind it LAME's count of samples to drop at
- * both ends: then the exact length is known.
+ * A frame's length follows from its header, so a stream is a chain of headers that agree in version,
+ * layer, rate, and mono or stereo. The chain is walked before a library sees the file. Data after its
+ * end is a tag, or the file is cut or damaged. The first frame may hold no audio but a Xing or Info
+ * header with the number of frames, followed by LAME's count of samples to drop at both ends. Then
+ * the exact length is known.
  */
 #include "audio_internal.h"
 
@@ -26,13 +26,14 @@ typedef struct mp3_frame {
     uint32_t channels;
     uint32_t samples;
     uint32_t size_bytes;
-    uint32_t side_bytes; /* side information, behind the head and the CRC */
+    uint32_t side_bytes; /* side information, after the head and the CRC */
     uint32_t version;    /* 3: MPEG-1, 2: MPEG-2, 0: MPEG-2.5 */
     uint32_t layer;      /* 1, 2, 3 */
     bool has_crc;
 } mp3_frame;
 
-/* Any layer; false when bytes are no frame header with a stated length. */
+/* Parse a header of any layer. Returns false unless bytes are a frame header with a stated length.
+ */
 static bool parse_frame(const uint8_t *bytes, mp3_frame *ret_frame)
 {
     static const uint16_t kbps[2][15] = {
@@ -120,7 +121,8 @@ typedef struct xing {
     bool is_there;
     bool has_frames;
     uint32_t frames;
-    uint32_t delay; /* samples that LAME put in front and behind; 0 without its tag */
+    uint32_t
+        delay; /* samples that LAME added: delay in front, padding at the end; 0 without its tag */
     uint32_t padding;
 } xing;
 
@@ -160,7 +162,7 @@ static void explain(spsh__stream_extent *extent, const char *format, unsigned lo
     (void)snprintf(extent->detail, sizeof(extent->detail), "MP3: %s at byte %llu", format, offset);
 }
 
-/* What follows the last frame: a tag and zeros are well, all else is named. */
+/* Judge the bytes after the last frame: tags and zeros are clean; anything else is described. */
 static spsh_status judge_tail(spsh__audio_window *window, const mp3_frame *first,
                               spsh__stream_extent *extent, spsh_error *err)
 {

@@ -136,7 +136,7 @@ static spsh_status start(spsh_decoder *decoder, spsh_error *err)
     return SPSH_OK;
 }
 
-/* New, or that of the last stream with what it has taken. */
+/* Create the state, or reset the state of the last stream and keep its allocations. */
 static spsh_status take_state(spsh_decoder *decoder, spsh_error *err)
 {
     mp3_state *state = (mp3_state *)decoder->state;

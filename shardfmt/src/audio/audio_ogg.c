@@ -58,7 +58,7 @@ static uint32_t crc_update(const ogg_crc_table *table, uint32_t crc, const uint8
     return crc;
 }
 
-/* Reads one page and checks its CRC. *ret_is_page is false when there is none, or a damaged one. */
+/* Read one page and check its CRC. *ret_is_page is false if no page is there or it is damaged. */
 static spsh_status read_page(spsh__audio_window *window, const ogg_crc_table *table,
                              uint64_t offset, ogg_page *ret_page, bool *ret_is_page,
                              spsh_error *err)

@@ -1,7 +1,8 @@
-/* audio_pcm.c: payloads of our own codec behind the decoder of audio.h.
+/* audio_pcm.c: payloads of our own codec `pcm`, for the decoder of audio.h.
  *
- * A payload starts with 8 bytes (channels at 2, samples at 4; pcm.c) and a directory; each frame is
- * found through it. Opening reads that head, a read the frames that it touches, a seek nothing.
+ * A payload starts with 8 bytes (channels at 2, samples at 4; pcm.c) and a directory that locates
+ * each frame. Opening reads that head. A read fetches the frames that it touches. A seek reads
+ * nothing.
  */
 #include "audio_internal.h"
 #include "base/buffer.h"
@@ -124,7 +125,7 @@ static spsh_status pcm_open(spsh_decoder *decoder, spsh__audio_window *window, s
     return check_end(state->head + state->head_bytes - 4, decoder->source.size_bytes, err);
 }
 
-/* Samples [first, first + count), which lie in at most piece_frames frames. */
+/* Decode samples [first, first + count), which span at most piece_frames frames. */
 static spsh_status decode_piece(spsh_decoder *decoder, uint64_t first, uint64_t count, int16_t *pcm,
                                 spsh_error *err)
 {

@@ -1,19 +1,18 @@
-/* audio_sndfile.c: Ogg Vorbis, Ogg Opus and GSM 06.10 through libsndfile, which only it includes.
+/* audio_sndfile.c: Ogg Vorbis, Ogg Opus and GSM 06.10 through libsndfile. Only this file includes it.
  *
- * libsndfile is shown a file that we compose: a head of our own, then the part of the source that
- * our parsers found intact. It sees no tags, no foreign chunks, and nothing behind the first
- * damage:
+ * libsndfile reads a file that we compose: our own head, then the part of the source that our parsers
+ * found intact. It sees no tags, no foreign chunks, and nothing after the first damage:
  *
- *     Vorbis      the headers, composed anew         | the pages behind them
+ *     Vorbis      the headers, composed anew         | the pages after them
  *     Opus        first page, with 48000 as its rate | the other pages
  *     GSM in WAV  a WAV header of 60 bytes           | blocks
  *     GSM         - (opened as raw)                  | frames
  *
- * Opus streams state the rate that their material once had, for information only; libsndfile would
- * decode at the next rate above it (at 8 kHz where the field is 0), so that the samples would
- * depend on that field. Here Opus is always decoded at 48 kHz, as the codec defines its lengths.
+ * Opus streams state the original rate of their material, for information only. libsndfile would
+ * decode at the next rate above it (at 8 kHz if the field is 0), so that the samples would depend on
+ * that field. Here Opus is always decoded at 48 kHz, as the codec defines its lengths.
  *
- * Samples are read as float and converted by our own rule; GSM's are integers.
+ * Samples are read as float and converted by our own rule. GSM samples are integers.
  */
 #include "audio_internal.h"
 #include "base/buffer.h"
@@ -35,7 +34,7 @@ typedef struct sndfile_state {
     size_t head_bytes;
     uint8_t small_head[HEAD_BYTES_MAX];
     spsh__buffer vorbis_head;
-    uint64_t offset; /* of the composed file */
+    uint64_t offset; /* offset in the composed file */
     bool is_float;
     bool has_ended;
     uint64_t decoded; /* the library's position in samples */

@@ -1,8 +1,8 @@
-/* audio_sniff.c: tells the codec from the first bytes, and what the bytes are when they are none.
+/* audio_sniff.c: detect the codec from the first bytes, and describe bytes of no known codec.
  *
- * Magic numbers decide. An MP3 has none: it is accepted when two consecutive frame headers agree,
- * which random bytes do once in 10^9. Tags (ID3v2) may stand before MP3 and FLAC and are skipped.
- * Headerless GSM frames are known by the file's name alone, and by the 0xd that starts each frame.
+ * Magic numbers decide. An MP3 has none: it is accepted if two consecutive frame headers agree,
+ * which random bytes do once in 10^9. Tags (ID3v2) may precede MP3 and FLAC and are skipped.
+ * Headerless GSM is detected only by the file name and by the 0xd that starts each frame.
  */
 #include "audio_internal.h"
 
@@ -110,7 +110,7 @@ static bool is_zero(spsh_bytes head)
     return true;
 }
 
-/* What text looks like, or NULL when the bytes are no text. */
+/* Return the kind of text that the bytes look like, or NULL if they are not text. */
 static const char *describe_text(spsh_bytes head)
 {
     if (!is_text(head))
@@ -141,7 +141,7 @@ static uint64_t id3_tag_bytes(spsh_bytes bytes)
     return size + ID3_HEAD_BYTES + (has_footer ? ID3_HEAD_BYTES : 0);
 }
 
-/* Codec of the bytes behind any tag. */
+/* Return the codec of the bytes after any tag. */
 static spsh_codec sniff_body(spsh_bytes body, bool is_whole_file)
 {
     if (has_magic(body, 0, "fLaC", 4))
@@ -179,7 +179,7 @@ spsh_codec spsh_audio_sniff(const void *head, size_t head_bytes, const char *nam
         uint64_t tag_bytes = id3_tag_bytes(bytes);
         if (tag_bytes == 0)
             break;
-        if (tag_bytes >= bytes.size_bytes) /* the tag hides the rest; opening looks behind it */
+        if (tag_bytes >= bytes.size_bytes) /* the tag hides the rest; opening looks past it */
             return SPSH_CODEC_MP3;
         bytes.data += tag_bytes;
         bytes.size_bytes -= (size_t)tag_bytes;

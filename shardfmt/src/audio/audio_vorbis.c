@@ -1,16 +1,16 @@
-/* audio_vorbis.c: the three headers of an Ogg Vorbis stream, checked by libvorbis, and the head
- * that libsndfile is shown in their place. The only source that includes libogg and libvorbis.
+/* audio_vorbis.c: the three headers of an Ogg Vorbis stream, checked by libvorbis, and the head that
+ * libsndfile reads instead of them. The only source that includes libogg and libvorbis.
  *
- *     identification, alone on the first page | comments | setup | audio, on a page of its own
+ *     identification, alone on its page | comments | setup | audio, from the start of a page
  *
- * When libsndfile (1.2.0 to 1.2.2 at least) cannot read these headers it forgets what it took for
- * them, some kilobytes a file: nothing frees what vorbis_info_init and vorbis_comment_init took. So
- * it sees no header that libvorbis refuses, none that is incomplete, and it reads them from memory,
- * where no read can fail.
+ * If libsndfile (1.2.0 to 1.2.2 at least) cannot read these headers, it leaks some kilobytes per
+ * file: it does not free the memory of vorbis_info_init and vorbis_comment_init. So libsndfile sees
+ * no header that libvorbis rejects and no incomplete one, and reads them from memory, where no read
+ * can fail.
  *
- * The head is composed anew: identification and setup as they are, the comments empty, the pages
- * numbered such that the first page of audio follows. What else lies on the pages of the headers is
- * left out: audio must begin on a page of its own, and libsndfile passes over it too.
+ * The head is composed anew: identification and setup unchanged, the comments empty, the pages
+ * numbered so that the first page of audio follows. Any other data on the header pages is omitted:
+ * audio must begin on a new page, and libsndfile skips such data too.
  */
 #include "audio_internal.h"
 #include "base/buffer.h"
@@ -28,11 +28,11 @@ typedef struct headers {
     ogg_stream_state from, to; /* packets of the source, pages of the head */
     vorbis_info info;
     vorbis_comment comment;
-    uint64_t fed_bytes;  /* of the source */
-    uint64_t used_bytes; /* behind the last page that was taken */
-    uint32_t sequence;   /* of that page */
+    uint64_t fed_bytes;  /* bytes of the source fed to libogg */
+    uint64_t used_bytes; /* offset after the last page taken */
+    uint32_t sequence;   /* sequence number of that page */
     uint32_t count;      /* headers found */
-    uint32_t pages;      /* of the head */
+    uint32_t pages;      /* page count of the head */
     spsh__buffer *head;
     const spsh_allocator *allocator;
 } headers;
@@ -153,7 +153,7 @@ static spsh_status read_headers(headers *h, spsh__audio_window *window, uint64_t
     return SPSH_OK;
 }
 
-/* The page behind the head has the number after headers->sequence. */
+/* The page after the head has the number after headers->sequence. */
 static void number_pages(const headers *h)
 {
     uint8_t *page = h->head->data;

@@ -29,10 +29,10 @@
 typedef struct wav_state {
     spsh__wav_layout layout;
     uint64_t sample_count; /* whole samples in the file */
-    uint8_t raw[16384];    /* file bytes on their way to a wider type */
+    uint8_t raw[16384];    /* file bytes, before conversion to a wider type */
 } wav_state;
 
-/* What the chunks said, while they are being read. */
+/* Content of the chunks read so far. */
 typedef struct wav_chunks {
     bool has_format;
     bool has_data;

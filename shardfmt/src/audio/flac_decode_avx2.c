@@ -1,13 +1,13 @@
 /* flac_decode_avx2.c: residual and prediction in one pass, and CRC-16, with vector instructions.
  *
- * Two chains bound the speed: where the next Rice code begins (a count of zeros and two shifts),
- * and what the next sample is. They do not touch each other, so that one loop over both keeps the
- * processor busy: the codes in ordinary registers, the prediction in vectors. Sums of later samples
- * wait in the elements of acc, and each new sample is multiplied with all taps at once:
+ * Two dependency chains limit the speed: the start of the next Rice code (a count of zeros and two
+ * shifts), and the value of the next sample. They are independent, so one loop over both keeps the
+ * processor busy: the codes in ordinary registers, the prediction in vectors. Partial sums of later
+ * samples wait in the elements of acc, and each new sample is multiplied with all taps at once:
  *
  *     next                element 0: sample[t] * tap 0
- *     ready               element 0: what samples before t contribute to sample t + 1
- *     acc[0] acc[1] ...   element i: what samples up to t contribute to sample t + 2 + i
+ *     ready               element 0: contribution of the samples before t to sample t + 1
+ *     acc[0] acc[1] ...   element i: contribution of the samples up to t to sample t + 2 + i
  *     taps[0] taps[1] ... element i: tap 1 + i
  *
  *     total     = ready + next + (residual << shift)
@@ -15,11 +15,12 @@
  *     ready     = acc
  *     acc       = (acc moved down by one element) + sample[t] * taps
  *
- * From one sample to the next it is a shift, a multiplication and an addition; all else has a
- * sample's time more. To add the residual in front of the shift is the same, where nothing wraps:
- * 32 bits hold a total when the taps' sizes times the greatest sample, and the shifted residual,
- * add up to less than 2^31. That is checked. So the first sample that is out of range,
- * which has none before it, is stored as what it is, whatever the later ones are.
+ * The chain from one sample to the next is a shift, a multiplication, and an addition. All other
+ * operations have the time of one more sample. Adding the residual before the shift gives the same
+ * result if nothing wraps: 32 bits hold a total if the sum of the absolute taps times the largest
+ * sample, and the shifted residual, add up to less than 2^31. The code checks that bound. So the first
+ * sample that is out of range is stored with its exact value, because all samples before it are in
+ * range. Later samples may be wrong.
  */
 #include "flac_bits.h"
 #include "flac_frames.h"
@@ -44,7 +45,7 @@ enum {
 #define UNROLL _Pragma("GCC unroll 8")
 #endif
 
-/* What is known when a function is compiled. */
+/* Compile-time constants of a function. */
 typedef struct flac_form {
     unsigned groups; /* vectors of taps */
     unsigned step;   /* codes taken from a window */
@@ -68,7 +69,7 @@ INLINE __m128i multiply(__m128i samples, __m128i taps, bool is_wide)
     return is_wide ? _mm_mullo_epi32(samples, taps) : _mm_madd_epi16(samples, taps);
 }
 
-/* Puts a sample, element 0, behind the others. */
+/* Append a sample, element 0, to the history. */
 INLINE void remember(flac_history *history, __m128i sample, flac_form form)
 {
     const __m128i all = _mm_shuffle_epi32(sample, 0);
@@ -311,8 +312,9 @@ TARGET bool spsh__flac_is_within_avx2(const int32_t *plane, uint32_t count,
     return _mm256_testz_si256(outside[0], above) != 0 && rest >> bits_per_sample == 0;
 }
 
-/* Polynomials modulo x^16 + x^15 + x^2 + 1: 16 bytes move up by 128 places, which multiplies their
- * halves by x^128 and, for the upper one, by x^192. What is left stands for all bytes before it. */
+/* Fold polynomials modulo x^16 + x^15 + x^2 + 1: 16 bytes move up by 128 places, which multiplies
+ * their lower half by x^128 and their upper half by x^192. The remainder represents all bytes
+ * before it. */
 TARGET uint32_t spsh__flac_crc16_pclmul(const uint8_t *data, size_t size_bytes)
 {
     const __m128i reverse = _mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f);

@@ -1,16 +1,15 @@
-/* flac_frames.c: finds the frames of a FLAC file by their headers and checksums alone.
+/* flac_frames.c: find the frames of a FLAC file using only their headers and checksums.
  *
  *     14 bits sync 0x3ffe, 1 reserved, 1 blocking strategy
  *     4 bits block size, 4 bits rate, 4 bits channels, 3 bits sample size, 1 reserved
  *     1-7 bytes coded number (UTF-8's scheme), 0-2 bytes block size - 1, 0-2 bytes rate
  *     CRC-8 of the header, subframes, zero bits to a whole byte, CRC-16 of the frame
  *
- * A frame does not state its length. It ends where the CRC-16 over all its bytes, the stored CRC
- * among them, is zero and where either the file ends (an ID3v1 tag aside) or a valid header
- * follows, which must then have the next number. A wrong end would need a sync code, a CRC-8, a
- * CRC-16 and the right number by chance. So this tells an intact file from a damaged one without
- * decoding a sample, which is what is left when the decoder library gives up on a file that is
- * intact.
+ * A frame does not state its length. It ends at an offset where the CRC-16 over all its bytes,
+ * including the stored CRC, is zero, and where either the file ends (apart from an ID3v1 tag) or a
+ * valid header follows. That header must have the next number. A wrong end would need a sync code, a
+ * CRC-8, a CRC-16, and the right number by chance. So this file distinguishes an intact file from a
+ * damaged one without decoding a sample. That matters if the decoder library fails on an intact file.
  */
 #include "flac_frames.h"
 
@@ -210,9 +209,10 @@ static bool is_end(spsh_bytes file, uint64_t offset)
     return left == 0 || (left == ID3V1_BYTES && memcmp(file.data + offset, "TAG", 3) == 0);
 }
 
-/* Whether a frame may end at offset, where its CRC is zero: the stream's end, or any valid header.
- * Whether that one belongs there is for the next step to say: the CRC stays zero over a whole frame
- * that follows, so that going on would swallow it. */
+/* Return whether a frame may end at offset, where its CRC is zero: at the end of the stream, or
+ * before any valid header. The next step checks that header's number. Do not search further if the
+ * number is wrong: the CRC is zero again after a whole frame, so the search would swallow that
+ * frame. */
 static bool is_followed(const spsh__flac_walker *walker, uint64_t offset)
 {
     spsh__flac_frame after = {.size_bytes = 0};
@@ -220,9 +220,10 @@ static bool is_followed(const spsh__flac_walker *walker, uint64_t offset)
     return is_end(walker->file, offset) || spsh__flac_parse_frame(rest, &after);
 }
 
-/* The offset behind the frame, 0 when it has no valid end. Only places with the byte 0xff of a sync
- * code, the end of the file, and a tag in front of it are looked at. When none of them will do, the
- * first one with the right CRC is the end, so that the damage is found where it is: behind it. */
+/* Return the offset after the frame, or 0 if it has no valid end. Candidates are the positions of
+ * the byte 0xff of a sync code, the end of the file, and the start of a tag before it. If none of
+ * them is valid, the first one with the right CRC is the end, so that the damage is reported after
+ * it, where it is. */
 static uint64_t find_end(spsh__flac_walker *walker, const spsh__flac_frame *frame)
 {
     const uint8_t *data = walker->file.data;

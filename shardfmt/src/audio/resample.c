@@ -115,8 +115,9 @@ static spsh_status resample(resample_job *job, uint64_t *ret_samples, spsh_error
     return rc;
 }
 
-/* What PCM is, and where it goes, which is written through the job.
- * NOLINTBEGIN(readability-function-size,readability-non-const-parameter) */
+/* Input and output of one call; the job writes dst, so it cannot be const.
+ * NOLINTBEGIN(readability-function-size,readability-non-const-parameter)
+ */
 spsh_status spsh_resample_i16(const int16_t *pcm, uint64_t samples, uint32_t channels,
                               uint32_t from_rate_hz, uint32_t to_rate_hz, int16_t *dst,
                               uint64_t capacity, uint64_t *ret_samples, spsh_error *err)
