@@ -31,7 +31,7 @@ typedef struct run {
     uint64_t count;
     spsh_piece_fn piece_fn;
     void *user;
-    pthread_mutex_t mutex; /* of the members below */
+    pthread_mutex_t mutex; /* protects the members below */
     uint64_t failed_piece;
     spsh_status status;
     spsh_error error;

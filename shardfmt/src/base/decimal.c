@@ -1,6 +1,6 @@
 /* decimal.c: check the grammar, then let the C library round under its "C" locale.
  *
- * strtod alone reads the decimal point of the locale that a host program has set, and accepts
+ * Plain strtod reads the decimal point of the locale that a host program has set, and accepts
  * blanks, hexadecimal digits, and words.
  */
 #include "speechshard/decimal.h"

@@ -1,5 +1,5 @@
-/* nearest_word.c: what somebody may have meant, by the optimal string alignment distance: insert,
- * delete, replace, swap neighbours. */
+/* nearest_word.c: suggest the word that a user may have meant, by the optimal string alignment
+ * distance: insert, delete, replace, swap adjacent characters. */
 #include "speechshard/nearest_word.h"
 
 #include <stdbool.h>

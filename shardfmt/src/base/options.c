@@ -51,7 +51,7 @@ void spsh_result_give(void *ret_result, const void *result, size_t known_bytes)
     memset(bytes + both_bytes, 0, struct_size - both_bytes);
 }
 
-/* The name that is the word of so many bytes, or NULL. */
+/* Find the name that equals the word of word_bytes bytes, or return NULL. */
 static const spsh_option_name *find_name(const char *word, size_t word_bytes,
                                          const spsh_option_name *names, size_t count)
 {

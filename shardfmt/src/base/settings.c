@@ -1,6 +1,5 @@
-/* settings.c: see settings.h. libyaml tells what begins and ends, one event after the other; what
- * is open is at most SPSH_SETTINGS_DEPTH_MAX mappings and one list, so nothing that a text says
- * makes this go deep.
+/* settings.c: see settings.h. libyaml reports begins and ends, one event at a time. At most
+ * SPSH_SETTINGS_DEPTH_MAX mappings and one list are open, so no input can cause deep recursion.
  */
 #include "speechshard/settings.h"
 
@@ -22,9 +21,9 @@ typedef struct reader {
     spsh_setting_fn visit_fn;
     void *user;
     char keys[SPSH_SETTINGS_DEPTH_MAX][SPSH_SETTINGS_KEY_BYTES]; /* the last of each open mapping */
-    uint64_t line;                                               /* of the innermost key */
+    uint64_t line;                                               /* line of the innermost key */
     size_t depth;                                                /* mappings that are open */
-    bool has_key; /* of the innermost mapping; its value is next */
+    bool has_key; /* innermost mapping has a key; its value is next */
     bool is_in_list;
     bool has_document;
     values values;
@@ -180,7 +179,7 @@ static spsh_status take_event(reader *r, const yaml_event_t *event, spsh_error *
     return SPSH_OK;
 }
 
-/* Bytes that are no text have an offset instead of a line. */
+/* Bytes that are not valid text have an offset instead of a line. */
 static uint64_t line_of_problem(const yaml_parser_t *parser, const char *text, size_t size_bytes)
 {
     uint64_t line = 1;

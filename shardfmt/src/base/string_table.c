@@ -1,6 +1,6 @@
-/* string_table.c: the strings lie one behind the other in `bytes`, their ends in `ends`; both are
- * the sections of a string table already. An open hash table of numbers finds them; it is at most
- * half full. */
+/* string_table.c: `bytes` holds the strings one after another, `ends` their ends. Both already have
+ * the layout of the string table sections. An open-addressing hash table of numbers finds strings.
+ * It is at most half full. */
 #include "string_table.h"
 
 #include "buffer.h"
