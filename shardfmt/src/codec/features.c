@@ -2,10 +2,10 @@
  *
  *     head, 40 bytes | stored_bytes of each block, u32 | blocks
  *
- * The values of neighbouring frames are alike in sign and exponent and differ in the rest, so a
- * block is stored as byte planes (all lowest bytes, then all next ones, ...), which LZ4 makes about
- * a quarter smaller for log-mel; as they lie it finds nothing (docs/BENCHMARKS.md). Where even that
- * saves little the rows are stored as they are: then reading is copying.
+ * The values of adjacent frames have similar signs and exponents and differ in the other bits. So a
+ * block is stored as byte planes (all lowest bytes, then all next ones, ...), which LZ4 makes about a
+ * quarter smaller for log-mel. LZ4 finds nothing in the original order (docs/BENCHMARKS.md). If even
+ * the planes save little, the rows are stored unchanged, and reading is copying.
  */
 #include "speechshard/features.h"
 
@@ -20,7 +20,7 @@ enum {
     VERSION = 1,
     HEAD_BYTES = 40,
     SOURCE_AT = 24,
-    WRITTEN_BYTES = 65536, /* of a block's rows, as we write them: LZ4 looks back so far */
+    WRITTEN_BYTES = 65536, /* row bytes per written block: LZ4's window */
     SAVED_PART = 32,       /* LZ4 must save this part of a block at least */
 };
 
@@ -29,7 +29,7 @@ typedef struct layout {
     spsh_features_info info;
     uint64_t block_count;
     size_t row_bytes;
-    size_t block_bytes; /* of all blocks' rows but the last's */
+    size_t block_bytes; /* row bytes of every block except the last */
 } layout;
 
 static uint64_t block_count_of(const spsh_features_info *info)
@@ -64,7 +64,7 @@ size_t spsh_features_bound(uint64_t frame_count, uint32_t dim, uint32_t value_by
         return SIZE_MAX;
     const spsh_features_info info = {.frame_count = frame_count,
                                      .block_frames = written_block_frames(dim, value_bytes)};
-    /* The planes of the block at work lie at the end. */
+    /* The planes of the current block are at the end. */
     return (size_t)(HEAD_BYTES + 4 * block_count_of(&info) + frame_count * dim * value_bytes) +
            SPSH_FEATURES_BLOCK_BYTES;
 }
@@ -116,7 +116,7 @@ spsh_status spsh_features_encode(const spsh_features_info *info, const void *row
                          "features: %llu frames of %u values need %zu bytes, there are %zu",
                          ULL(info->frame_count), info->dim, bound, capacity_bytes);
     l.info.block_frames = written_block_frames(info->dim, info->value_bytes);
-    l.block_count = rows != NULL ? block_count_of(&l.info) : 0; /* without frames there are none */
+    l.block_count = rows != NULL ? block_count_of(&l.info) : 0; /* no frames: no blocks */
     l.row_bytes = (size_t)info->dim * info->value_bytes;
     put_head(&l.info, payload);
     uint8_t *directory = payload + HEAD_BYTES;
@@ -244,11 +244,11 @@ static void from_planes(const uint8_t *planes, size_t plane_bytes, size_t value_
     }
 }
 
-/* Frames [first, first + count) of a block that lies at `at` of the payload. */
+/* Frames [first, first + count) of a block at offset `at` of the payload. */
 typedef struct block_part {
     spsh_bytes stored;
     uint64_t at;
-    size_t rows_bytes; /* of the whole block */
+    size_t rows_bytes; /* row bytes of the whole block */
     size_t first_bytes, size_bytes;
 } block_part;
 

@@ -18,7 +18,7 @@
 
 #define PCM_VERSION    1
 #define PCM_FRAME_LOG2 13
-#define PREFIX_BYTES   8 /* of the head: what stands before the directory */
+#define PREFIX_BYTES   8 /* bytes of the head before the directory */
 
 _Static_assert(SPSH_PCM_FRAME_SAMPLES == 1 << PCM_FRAME_LOG2, "one frame length");
 
@@ -146,7 +146,7 @@ static spsh_status read_head(spsh_bytes head, spsh_pcm_info *ret_info, spsh_erro
     return SPSH_OK;
 }
 
-/* Where blocks [first, end) of the payload lie. Their order is checked by whoever reads them. */
+/* Return the offset of a block in the payload. The caller checks that the offsets ascend. */
 static uint64_t block_offset(spsh_bytes head, const spsh_pcm_info *info, uint64_t block_index)
 {
     if (block_index == 0)
@@ -277,11 +277,11 @@ static spsh_status block_is_damaged(const spsh_pcm_part *part, const spsh_pcm_in
                         size_bytes);
 }
 
-/* What decode_frame needs to know of the call. */
+/* Arguments of the call that decode_frame needs. */
 typedef struct decode_job {
     const spsh_pcm_part *part;
     pcm_range range;
-    int16_t *pcm; /* of range.first_sample */
+    int16_t *pcm; /* output position of range.first_sample */
 } decode_job;
 
 /* Samples [from, to) of the frame, of channel c, to out[0], out[channels], ... */

@@ -19,8 +19,8 @@
 enum { HALF_LANES = 8, ROW_PAIRS = PCM_GROUP_SAMPLES / 2 };
 _Static_assert(PCM_ORDER == 8, "predict_two");
 
-/* How to bring fields 0 to 7 of a group into 32-bit elements: which bytes, and how far to shift
- * left for the field's top bit to become the element's. Bytes behind the group's half are never
+/* How to bring fields 0 to 7 of a group into 32-bit elements: source bytes, and the left shift that
+ * makes the field's top bit the top bit of the element. Bytes past the group's half are never
  * needed: -1. */
 typedef struct unpack_plan {
     int8_t bytes[2][16];
@@ -156,8 +156,8 @@ INLINE void transpose(const __m256i in[8], __m256i out[8])
     }
 }
 
-/* What half of the lanes carries from column to column: pairs of samples, the later one in the
- * upper half. With t the next sample, and t even, odd0 holds samples t - 2 and t - 1, odd1 t - 4
+/* State of half of the lanes, carried from column to column: pairs of samples, the later one in the
+ * upper half. If t is the next sample and t is even, odd0 holds samples t - 2 and t - 1, odd1 t - 4
  * and t - 3, ...; even0 holds t - 3 and t - 2, ... */
 typedef struct lane_state {
     __m256i coefficients[PCM_ORDER / 2];

@@ -66,8 +66,8 @@ TARGET static bool lay_out(const pcm_predicted *block, row_layout *rows)
     return _mm_cmpgt_epu8_mask(largest, most) == 0 && base == block->group_bytes;
 }
 
-/* What unpack_two needs of a row: for each lane 16 bits twice, so that 8 bytes belong to lanes A
- * and B. */
+/* Fields of a row for unpack_two: 16 bits twice per lane, so that 8 bytes belong to lanes A and B.
+ */
 typedef struct row_fields {
     uint64_t widths[PCM_LANES / 2];
     uint64_t masks[PCM_LANES / 2];

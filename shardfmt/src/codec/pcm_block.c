@@ -88,7 +88,7 @@ static void predict(const lane_values coefficients[PCM_ORDER], const uint32_t sh
 bool spsh__pcm_decode_scalar(const pcm_predicted *block, int16_t *pcm)
 {
     uint8_t row[PCM_LANES] = {0};
-    lane_values coefficients[PCM_ORDER]; /* of the oldest sample first */
+    lane_values coefficients[PCM_ORDER]; /* coefficient of the oldest sample first */
     lane_values residuals[PCM_GROUP_SAMPLES];
     lane_values samples[PCM_ORDER + PCM_GROUP_SAMPLES];
     size_t lane_samples = (size_t)block->rows * PCM_GROUP_SAMPLES;
@@ -154,7 +154,8 @@ static void shift_rows(int16_t *pcm, uint32_t rows, unsigned zero_bits)
     }
 }
 
-/* The head of a predicted block; false when it is none. zero_bits: of the samples. */
+/* Parse the head of a predicted block. Returns false if the head is invalid. *zero_bits: low bits
+ * that are zero in all samples. */
 static bool read_predicted(const uint8_t *bytes, size_t size_bytes, uint32_t samples,
                            pcm_predicted *block, unsigned *zero_bits)
 {
@@ -222,7 +223,7 @@ static lane_bytes spread_bits(uint32_t bits)
     return (lane_bytes)((spread & place) == place);
 }
 
-/* Of lanes that are at most 16. */
+/* Sum the values of all lanes; each is at most 16. */
 static uint32_t sum_of_lanes(lane_bytes lanes)
 {
     const uint64_t even = UINT64_C(0x00ff00ff00ff00ff);

@@ -18,7 +18,7 @@
 _Static_assert(FLT_EVAL_METHOD == 0, "arithmetic in double must not be more precise than double");
 
 enum {
-    SEGMENT_SAMPLES_MIN = 512,  /* of one set: long enough to pay for its bytes, */
+    SEGMENT_SAMPLES_MIN = 512,  /* per coefficient set: enough to pay for its bytes, */
     SEGMENT_SAMPLES_MAX = 1024, /* short enough to follow speech */
     SETS_LOG2 = 3,
     LANE_SAMPLES_MAX = PCM_ROWS_MAX * PCM_GROUP_SAMPLES,
@@ -234,9 +234,10 @@ static void find_residuals(const encoder_parts *encoder, const int16_t *pcm, blo
     }
 }
 
-/* Raises widths to the nearest that the width codes can say: rows 0 and 1 anything but 15, later
- * rows at least one less and at most two more than the row before. This is the least such envelope.
- * Groups behind the last sample repeat the width before them. */
+/* Raise widths to the nearest ones that the width codes can express: in rows 0 and 1 anything
+ * except 15, in later rows at least one less and at most two more than in the row before. The
+ * result is the smallest such envelope. Groups after the last sample repeat the width before them.
+ */
 static void fit_widths(block_plan *plan)
 {
     for (uint32_t lane = 0; lane < PCM_LANES; lane++) {
@@ -348,7 +349,8 @@ size_t spsh__pcm_block_encode(const int16_t *pcm, uint32_t samples, uint8_t *blo
         spsh__store_u16le(block + 1, (uint16_t)pcm[0]);
         return PCM_BLOCK_BYTES_MAX(1);
     }
-    /* 8-bit, mu-law and A-law sources, and what was amplified by a power of two. */
+    /* Low zero bits occur in 8-bit, mu-law, and A-law sources and in samples scaled by a power of
+     * two. */
     uint32_t any = 0;
     for (uint32_t i = 0; i < samples && (any & 1) == 0; i++)
         any |= (uint16_t)pcm[i];
