@@ -21,8 +21,8 @@ struct spsh_cuda {
 
 /* ---- where it is ---- */
 
-/* The file that this code is in. Of a program the loader knows what it was called, which may be a
- * bare name that the shell found; the kernel knows the file. */
+/* Find the file that contains this code. For the main program the loader only knows the name it was
+ * called by, which may be a bare name that the shell found. The kernel knows the file. */
 static bool find_self(char path[PATH_BYTES])
 {
     static const char here = 0;
@@ -61,7 +61,8 @@ static const char *find(char path[PATH_BYTES])
     return SPSH_CUDA_PLUGIN_NAME;
 }
 
-/* dlerror's text, which names the file and what is wrong; there is always one after a failure. */
+/* Return the text of dlerror, which names the file and the cause. It is never NULL after a failure.
+ */
 static const char *loader_text(void)
 {
     const char *text = dlerror();
@@ -200,7 +201,7 @@ void spsh_cuda_free(const spsh_cuda *cuda, void *memory)
         cuda->plugin->free_fn(memory);
 }
 
-/* What a call cannot do without. */
+/* Reject a missing required argument. */
 static spsh_status check_given(const void *given, const char *name, spsh_error *err)
 {
     return given != NULL ? SPSH_OK : SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s must be given", name);

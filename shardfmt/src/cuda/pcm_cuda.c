@@ -1,9 +1,9 @@
-/* pcm_cuda.c: batches of payloads for the plug-in: each block that a range touches becomes an entry
- * of a table (device_pcm.h), which goes to the device through one of SLOTS pinned places, taken in
- * turn; the event behind the batch says when a place is free.
+/* pcm_cuda.c: batches of payloads for the plug-in. Each block that a range touches becomes an entry
+ * of a table (device_pcm.h). The table goes to the device through one of SLOTS pinned slots, used
+ * in turn. The event recorded after the batch tells when a slot is free.
  *
- * A table's entries are all that the device knows of where to read and to write, and they are made
- * from the host's copy of the head, against the sizes that the caller gave.
+ * The device reads and writes only at the addresses in the table's entries. These are computed from
+ * the host's copy of the head and checked against the sizes that the caller passed.
  */
 #include "speechshard/pcm_cuda.h"
 
@@ -40,7 +40,7 @@ uint64_t spsh_cuda_pcm_block_count(uint64_t first_sample, uint64_t sample_count,
         return 0;
     if (first_sample > samples_max || sample_count > samples_max - first_sample ||
         channels > SPSH_CHANNELS_MAX)
-        return UINT64_MAX; /* of no payload */
+        return UINT64_MAX; /* more than any payload has */
     const uint64_t first = first_sample / SPSH_PCM_FRAME_SAMPLES;
     const uint64_t last = (first_sample + sample_count - 1) / SPSH_PCM_FRAME_SAMPLES;
     return (last - first + 1) * channels;
@@ -175,7 +175,7 @@ static spsh_status check_batch(const spsh_cuda_pcm *pcm, const spsh_cuda_pcm_bat
     return SPSH_OK;
 }
 
-/* What the utterance needs is there, and there is room for it. */
+/* Check that the batch holds the utterance's payload and has capacity for its values and blocks. */
 static spsh_status check_room(const pcm_table *table, const spsh_cuda_pcm_utterance *u,
                               const pcm_range *range, spsh_error *err)
 {
@@ -270,7 +270,7 @@ static spsh_status put_table(spsh_cuda_pcm *pcm, void *stream, const pcm_table *
     if (rc == SPSH_OK)
         rc = pcm->entry->decode_fn(pcm->options.device, stream, &job, uses,
                                    sizeof(uses) / sizeof(uses[0]), err);
-    /* Whatever was started uses the slot: the event goes behind it in any case. */
+    /* The started work uses the slot even after a failure: record the event in any case. */
     const spsh_status marked =
         spsh_cuda_event_record(pcm->cuda, slot->done, stream, rc == SPSH_OK ? err : NULL);
     pcm->next = (pcm->next + 1) % SLOTS;

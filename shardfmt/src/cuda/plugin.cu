@@ -1,15 +1,15 @@
 /* plugin.cu: the plug-in's own part: errors, devices, memory, copies, streams, events, graphs.
- * CUDA's runtime is linked statically; of the system it needs the driver alone, which the runtime
- * looks for when it is first called.
+ * CUDA's runtime is linked statically. It only needs the driver from the system, which the runtime
+ * looks for at its first call.
  *
- * The device that is current is the calling thread's own affair: what needs another one sets it and
- * sets it back. Whoever calls CUDA on a thread without a device gets number 0 and makes a context
- * there, which takes memory, and fails where another process has the device alone. So a thread
- * that has none gets the one that was used last, and keeps it. Whether it has one the driver knows;
- * the runtime calls it 0 in both cases.
+ * Each thread has its own current device. A function that needs another device sets it and restores
+ * it. A CUDA call on a thread without a device selects device 0 and creates a context there. That
+ * takes memory, and fails if another process uses that device exclusively. So a thread without a
+ * device gets the one that was used last, and keeps it. Only the driver knows whether a thread has
+ * a device; the runtime reports 0 in both cases.
  *
- * While a thread captures a graph, CUDA lets it allocate only if it says that it knows what it does
- * (relaxed mode): memory that is allocated is no part of the graph.
+ * While a thread captures a graph, CUDA lets it allocate memory only in relaxed capture mode.
+ * Memory allocated in that mode is not part of the graph.
  */
 #include "speechshard/cuda_plugin.h"
 
@@ -40,7 +40,7 @@ static spsh_status status_of(cudaError_t code)
     }
 }
 
-/* Of errors of the machine; NULL: it is none. */
+/* Advice for errors of the machine; NULL for other errors. */
 static const char *system_advice_of(cudaError_t code)
 {
     switch (code) {
@@ -60,8 +60,8 @@ static const char *system_advice_of(cudaError_t code)
     }
 }
 
-/* What is to be done about it; NULL: nothing beyond what the error's own text says. After those of
- * the first kind every call of this process fails until it ends. */
+/* Advice for the user; NULL if the error's own text suffices. After an error of the first group,
+ * every CUDA call of this process fails until the process exits. */
 static const char *advice_of(cudaError_t code)
 {
     switch (code) {
@@ -108,8 +108,7 @@ spsh_status spsh__cuda_check(int code, const char *what, spsh_error *err)
                            cudaGetErrorName(error));
 }
 
-/* ---- the thread's device and its way with captures: ours during a call, then what they were ----
- */
+/* ---- device and capture mode of the thread: set during a call, then restored ---- */
 
 enum { NOT_CHANGED = -1 };
 
@@ -128,7 +127,8 @@ static context_fn *find_context_fn(void)
     return found;
 }
 
-/* Has the thread a device, of the program's choice or ours? Who cannot be asked is said to. */
+/* Return whether the program or this plug-in has set a device on this thread. true if the driver
+ * cannot be asked. */
 static bool has_device(void)
 {
     static context_fn *const current_fn = find_context_fn();
@@ -161,7 +161,7 @@ spsh_status spsh__cuda_enter(uint32_t device, int *ret_before, spsh_error *err)
 void spsh__cuda_leave(int before)
 {
     if (before != NOT_CHANGED && cudaSetDevice(before) != cudaSuccess)
-        (void)cudaGetLastError(); /* so that nobody takes it for a kernel's */
+        (void)cudaGetLastError(); /* or the next check would blame a kernel */
 }
 
 typedef struct place {
@@ -488,8 +488,8 @@ static spsh_status event_open(uint32_t device, uint32_t timed, void **ret_event,
     spsh_status rc = enter(device, &before, err);
     if (rc != SPSH_OK)
         return rc;
-    /* Who waits for one without a time sleeps: CUDA would keep a core busy for as long as it takes,
-     * and the loader waits for whole steps. */
+    /* A wait for an event without timing sleeps. Otherwise CUDA would keep a core busy during the
+     * wait, and the loader waits for whole steps. */
     const unsigned flags =
         timed != 0 ? cudaEventDefault : cudaEventDisableTiming | cudaEventBlockingSync;
     rc = spsh__cuda_check(cudaEventCreateWithFlags(&event, flags), "an event", err);
