@@ -1,13 +1,13 @@
-/* container.c: encode, decode and open what every .spsh file shares (FORMAT.md 2).
+/* container.c: encode, decode, and open the parts that every .spsh file shares (FORMAT.md 2).
  *
- * Opening reads header and footers with pread, compares the file's size with the footer's and only
- * then maps section area and page table; after that the table's checksum is checked and the
- * directory is copied into memory in host form. All other pages are checked when they are first
- * touched: bit p of a bitmap says that page p is good. Two threads may check the same page at once;
- * both find the same and set the same bit.
+ * Opening reads header and footers with pread, compares the file's size with the footer's, and only
+ * then maps section area and page table. Then it checks the table's checksum and copies the
+ * directory into memory in host form. All other pages are checked when they are first touched: bit
+ * p of a bitmap means that page p is good. Two threads may check the same page at once. Both get
+ * the same result and set the same bit.
  *
- * A sealed file never shrinks; one that somebody cuts off while it is mapped, or a disk that cannot
- * read a mapped page, ends the process with SIGBUS, as with any mapped file.
+ * A sealed file never shrinks. If another process truncates it while it is mapped, or the disk
+ * cannot read a mapped page, the process ends with SIGBUS, as with any mapped file.
  */
 #include "container.h"
 
@@ -28,7 +28,7 @@ enum {
     SLOTS = 128,      /* section ids below this are found without searching */
     HASH_BATCH = 512, /* block checksums hashed at once */
     FORMAT_MAJOR = 1,
-    FETCH_PAGES = 16, /* 1 MiB: what is read ahead */
+    FETCH_PAGES = 16, /* 1 MiB of read-ahead */
 };
 
 static const uint8_t header_magic[8] = {0x89, 'S', 'P', 'S', 'H', 0x0D, 0x0A, 0x1A};
@@ -97,7 +97,7 @@ void spsh__header_encode(const spsh__header *header, uint8_t *page)
                       spsh__checksum(header->file_id, 0, page + 16, SPSH__PAGE_BYTES - 16));
 }
 
-/* What the header says once its checksum is good. */
+/* Check the fields of a header whose checksum is good. */
 static spsh_status check_header_fields(const uint8_t *page, const char *path, spsh_error *err)
 {
     uint32_t kind = spsh__load_u32le(page + 32);
@@ -352,7 +352,7 @@ static spsh_status read_footer(spsh__container *c, uint64_t file_bytes, uint8_t 
                                 c->path, err);
         if (rc != SPSH_OK)
             return rc;
-        /* Of two bad copies the last one's error is told: it is where a cut file shows. */
+        /* If both copies are bad, report the error of the last one: a cut file shows there. */
         if (spsh__footer_decode(page, 0, file_bytes, c->path, &c->footer, NULL) != SPSH_OK) {
             if (err != NULL)
                 *err = first;
@@ -365,7 +365,7 @@ static spsh_status read_footer(spsh__container *c, uint64_t file_bytes, uint8_t 
     return SPSH_OK;
 }
 
-/* Advice only: the kernel begins to read what it does not have. at is a multiple of 4096. */
+/* Advise the kernel to read the pages that are not in memory. at is a multiple of 4096. */
 static void fetch(const spsh__container *c, size_t at, size_t size_bytes)
 {
     (void)madvise(c->mapping + at, size_bytes, MADV_WILLNEED);
@@ -386,8 +386,7 @@ static spsh_status map_sections(spsh__container *c, spsh_error *err)
     c->mapping_bytes = (size_t)size;
     c->area = c->mapping + (f->section_area_offset - from);
     c->page_table = c->mapping + (f->page_table_offset - from);
-    /* Look-ups land anywhere: what the kernel would read around each, often megabytes, is wasted.
-     * What is needed is asked for before it is touched. */
+    /* Lookups hit random pages, so kernel read-ahead (often megabytes) is wasted. Prefetch instead. */
     (void)madvise(c->mapping, c->mapping_bytes, MADV_RANDOM);
     fetch(c, (size_t)(c->page_table - c->mapping), (size_t)f->page_table_bytes);
 
@@ -437,8 +436,8 @@ static bool is_checked(const spsh__container *c, uint64_t page)
     return (bits >> (page % 64) & 1) != 0;
 }
 
-/* Before pages from page to last are touched: in pieces, and some more where the page before was
- * touched already: then somebody goes through the columns in order. */
+/* Prefetch pages [page, last] before they are touched, at most FETCH_PAGES at a time. Prefetch more
+ * if the page before was touched already: then a caller reads the columns in order. */
 static void fetch_pages(const spsh__container *c, uint64_t page, uint64_t last)
 {
     uint64_t end = last + 1;
@@ -486,7 +485,7 @@ static spsh_status fail_section(const spsh__container *c, uint32_t n, const char
                         c->path, n, ULL(offset), what);
 }
 
-/* Entry n; *next is where its section must lie, and becomes its end. */
+/* Load entry n. *next is where its section must begin, and becomes its end. */
 static spsh_status load_section(spsh__container *c, uint32_t n, uint64_t *next, spsh_error *err)
 {
     const uint8_t *entry = c->area + (size_t)n * DIRECTORY_ENTRY_BYTES;

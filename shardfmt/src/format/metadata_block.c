@@ -1,10 +1,10 @@
-/* metadata_block.c: rows to columns and back. Beside features.c the only file that names LZ4.
+/* metadata_block.c: rows to columns and back. Only this file and features.c use LZ4.
  *
- *     64   column_count, 0 | directory, 32 bytes a column | columns, each at a multiple of 8
+ *     64   column_count, 0 | directory, 32 bytes per column | columns, each at a multiple of 8
  *
- * A fixed-width column is its values; a string column is one u32 length a row, then all bytes. Each
- * is stored as an LZ4 block when that is smaller. When a block is loaded, lengths become ends in
- * place, so a row is found without a search.
+ * A fixed-width column is its values; a string column is one u32 length per row, then all bytes. Each
+ * is stored as an LZ4 block if that is smaller. When a block is loaded, lengths become ends in place,
+ * so a row is found without a search.
  */
 #include "metadata_block.h"
 
@@ -97,7 +97,7 @@ spsh_status spsh__utterance_check_fields(const spsh_utterance *utterance, spsh_e
 
 struct spsh__metadata_builder {
     spsh_allocator allocator;
-    spsh__buffer values[COLUMNS]; /* of strings: lengths */
+    spsh__buffer values[COLUMNS]; /* string columns: lengths */
     spsh__buffer bytes[COLUMNS];
     uint64_t raw_bytes;
     uint32_t rows;

@@ -228,7 +228,7 @@ static spsh_seek_point load_seek_point(const uint8_t *table, uint64_t n)
                              spsh__load_u64le(table + 16 * n + 8)};
 }
 
-/* What is wrong with the parts behind the fixed one, or NULL. The head's size is right. */
+/* Return the defect of the parts after the fixed one, or NULL. The head's size is right. */
 static const char *find_bad_part(const uint8_t *data, spsh__record_head *h)
 {
     const spsh_record *r = &h->record;

@@ -1,7 +1,7 @@
-/* salvage.c: scanning on the grids on which blocks (4096) and record heads (64) begin.
+/* salvage.c: scan the grids on which blocks (4096) and record heads (64) begin.
  *
- * A candidate has the magic number; it counts when its checksum is right. A checksum covers the
- * whole block, so a block that is found is intact, and after it the scan goes on at its end.
+ * A candidate has the magic number. It counts if its checksum is right. A checksum covers the whole
+ * block, so a block that is found is intact, and the scan continues at its end.
  */
 #include "salvage.h"
 
@@ -15,7 +15,7 @@
 static const uint8_t block_magic[4] = {'S', 'P', 'B', 'K'};
 static const uint8_t record_magic[4] = {'S', 'R', 'E', 'C'};
 
-/* One pread that goes on after interruptions; a byte count or a negative errno. */
+/* Call pread once, and retry after interruptions. Returns a byte count or a negative errno. */
 static int64_t read_once(const spsh__salvage *file, void *dst, size_t size_bytes, uint64_t offset)
 {
     int64_t got = -EINTR;

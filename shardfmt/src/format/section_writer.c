@@ -1,10 +1,11 @@
-/* section_writer.c: directory, sections, page table and footers behind what a file writer holds
- * already.
+/* section_writer.c: directory, sections, page table, and footers, after the data that a file writer
+ * already holds.
  *
- * All counts are known at open, so every section has its place from the start and all can grow side
- * by side. A section's buffer holds the part of one 64 KiB page that belongs to it, on the pages'
- * own grid: when it is full and the section owns the whole page, the page's checksum is taken from
- * it. Pages that sections share, at most one per section and border, are read back at the end.
+ * All counts are known at open, so every section has its position from the start and all can grow
+ * side by side. A section's buffer holds its part of one 64 KiB page, aligned to the page grid.
+ * When the buffer is full and the section owns the whole page, the page's checksum is computed from
+ * the buffer. Pages that sections share, at most one per section and border, are read back at the
+ * end.
  */
 #include "base/checksum.h"
 #include "container.h"
@@ -37,7 +38,7 @@ struct spsh__section_writer {
     uint8_t *page_table; /* little-endian, with its padding */
     size_t page_table_bytes;
     uint8_t *page_done; /* a flag a page */
-    uint8_t *page;      /* 64 KiB, for what is read back */
+    uint8_t *page;      /* 64 KiB, for pages that are read back */
 };
 
 static void checksum_page(spsh__section_writer *w, uint64_t page, const uint8_t *data, size_t size)
@@ -202,8 +203,8 @@ spsh_status spsh__section_append(spsh__section_writer *writer, uint32_t id, cons
     return SPSH_OK;
 }
 
-/* The area's tail is written too, so that no byte depends on what a hole reads as. It begins behind
- * the last section that has bytes: an empty one may begin at the area's end. */
+/* Write the area's tail too, so that no byte depends on the content of a hole. The tail begins
+ * after the last section that has bytes: an empty one may begin at the area's end. */
 static spsh_status finish_area(spsh__section_writer *w, spsh_error *err)
 {
     uint64_t end = (uint64_t)w->column_count * DIRECTORY_ENTRY_BYTES;

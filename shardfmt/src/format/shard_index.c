@@ -1,5 +1,5 @@
-/* shard_index.c: each section is a buffer of little-endian elements that grows with its rows; by_id
- * alone is made at the end, by a stable radix sort, so that equal hashes stay in row order.
+/* shard_index.c: each section is a buffer of little-endian elements that grows with its rows. Only
+ * by_id is made at the end, by a stable radix sort, so that equal hashes stay in row order.
  */
 #include "shard_index.h"
 
@@ -13,7 +13,7 @@
 enum {
     RECORD_COLUMNS = 13,
     ROW_COLUMNS = 11, /* without by_id */
-    ROW_BYTES = 60,   /* of an utterance in row_shapes */
+    ROW_BYTES = 60,   /* bytes per utterance in row_shapes */
     RECORD_BYTES = 80,
     BLOCK_COLUMNS = 3,
     NAME_KINDS = SPSH_NAME_KINDS,
@@ -176,7 +176,7 @@ spsh_status spsh__shard_index_add_metadata_block(spsh__shard_index *index, uint6
     return rc;
 }
 
-/* A row of elements, one of each shape, lying one behind the other. */
+/* Append a row of elements, one of each shape; the input holds them one after another. */
 static spsh_status append_row(spsh__shard_index *index, spsh__buffer *buffers, const shape *shapes,
                               unsigned count, const uint8_t *row, spsh_error *err)
 {

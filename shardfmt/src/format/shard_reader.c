@@ -31,7 +31,7 @@ struct spsh_metadata_reader {
     const spsh_shard *shard;
     spsh__buffer block;
     spsh__metadata *metadata;
-    uint64_t first_row; /* of the block that is loaded */
+    uint64_t first_row; /* first row of the loaded block */
     uint64_t end_row;   /* first_row: none is loaded */
 };
 
@@ -233,7 +233,7 @@ static spsh_status load_record(const spsh_shard *s, uint64_t at, spsh_record *r,
     return SPSH_OK;
 }
 
-/* The record must lie where blocks are. */
+/* Check that the record is inside the block area. */
 static const char *find_bad_place(const spsh_shard *s, const spsh_record *r,
                                   spsh_record_place *place)
 {
@@ -286,7 +286,7 @@ static spsh_status load_row(const spsh_shard *s, uint64_t at, spsh_shard_row *ro
     }
     *row = (spsh_shard_row){
         .id_hash = spsh__load_u64le(e[0]),
-        .record = spsh__load_u64le(e[2]), /* e[1] is by_id, which is no column of the row */
+        .record = spsh__load_u64le(e[2]), /* e[1] is by_id, which is not a row column */
         .start_sample = spsh__load_u64le(e[3]),
         .samples = spsh__load_u64le(e[4]),
         .flags = spsh__load_u32le(e[5]),
@@ -395,7 +395,7 @@ void spsh_metadata_reader_close(spsh_metadata_reader *reader)
     spsh__free(&allocator, reader);
 }
 
-/* The last block whose first row is not behind row; its rows are [*ret_first, *ret_end). */
+/* Find the last block whose first row is at most `row`; its rows are [*ret_first, *ret_end). */
 static spsh_status find_block(const spsh_shard *s, uint64_t row, uint64_t *ret_block,
                               uint64_t *ret_first, uint64_t *ret_end, spsh_error *err)
 {

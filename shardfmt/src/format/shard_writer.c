@@ -1,11 +1,11 @@
 /* shard_writer.c: blocks as they fill, then the index, then the seal (FORMAT.md 3).
  *
- *     records    -> block buffer    -> file      one block at a time, 1 to 4 MiB
- *     utterances -> metadata builder -> file     behind the records that they refer to
- *     both       -> shard index     -> file      at the seal
+ *     records    -> block buffer     -> file     one block at a time, 1 to 4 MiB
+ *     utterances -> metadata builder -> file     after the records that they refer to
+ *     both       -> shard index      -> file     at the seal
  *
- * What is written depends on the sequence of calls alone. A record that fits in no block goes from
- * the caller's memory to the file.
+ * The bytes written depend only on the sequence of calls. A record that does not fit in a block goes
+ * from the caller's memory to the file.
  */
 #include <stdio.h>
 
@@ -117,7 +117,7 @@ out:
 
 /* ---- blocks ---- */
 
-/* Seal and write a block whose content lies in data up to block->used_bytes. */
+/* Seal and write a block whose content is data up to block->used_bytes. */
 static spsh_status write_block(spsh_shard_writer *w, spsh__block *block, uint8_t *data,
                                spsh_error *err)
 {
@@ -149,7 +149,7 @@ static spsh_status flush_records(spsh_shard_writer *w, spsh_error *err)
     return write_block(w, &block, w->block, err);
 }
 
-/* Records first: a row stands behind the record that it refers to. */
+/* Flush records first: a row must follow its record in the file. */
 static spsh_status flush_metadata(spsh_shard_writer *w, spsh_error *err)
 {
     size_t used = 0;
@@ -309,7 +309,7 @@ static spsh_status check_segment(const spsh_shard_writer *w, const spsh_utteranc
                          "utterance \"%.*s\": record %llu, the unit has %llu so far", id_bytes,
                          (const char *)u->id.data, ULL(u->record), ULL(next));
     if (u->record < first)
-        return SPSH_OK; /* in an earlier shard: whoever copies a reference has it from a record */
+        return SPSH_OK; /* in an earlier shard: not checked here */
     uint64_t samples = spsh__shard_index_record_samples(w->index, u->record - first);
     if (u->start_sample + u->samples > samples)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
