@@ -1,12 +1,12 @@
-/* file_writer.c: the one way in which a file comes into being (io.h).
+/* file_writer.c: the only way in which this library creates files (io.h).
  *
  *     NAME.tmp-<pid>-<n>   O_EXCL -> reserve -> write ... -> truncate to size -> fsync, once
  *     NAME                 rename (without replacing, or replacing) -> fsync of the directory
  *
- * Before the rename nobody sees the file; after it all its bytes are on the disk. So a crash at any
- * moment leaves the old state or the new one. A failed fsync is never repeated: the kernel may have
- * dropped the dirty pages and would then answer success; the file is dead instead and its temporary
- * goes.
+ * Before the rename the file is not visible under its name. After it all its bytes are on the disk.
+ * So a crash at any moment leaves the old state or the new one. A failed fsync is never repeated: the
+ * kernel may have dropped the dirty pages and would then report success. Instead, the writer fails for
+ * good and removes its temporary file.
  */
 #include "io_internal.h"
 

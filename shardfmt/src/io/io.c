@@ -1,7 +1,8 @@
-/* io.c: the operating system behind the I/O table, and the steps that are built on any table.
+/* io.c: the operating system's implementation of the I/O table, and helpers that work on any table.
  *
- * Table functions answer a negative errno and may stop short or be interrupted, as the kernel does;
- * the loops that go on are here and in file_writer.c, so that a table of a test exercises them too.
+ * Table functions return a negative errno and may stop short or be interrupted, as the kernel does.
+ * The retry loops are here and in file_writer.c, so that the I/O table of a test exercises them
+ * too.
  */
 #include "io_internal.h"
 
@@ -84,8 +85,8 @@ static int os_rename(void *user, const char *from, const char *to)
     return answer(rename(from, to));
 }
 
-/* Where the file system cannot rename without replacing, a hard link is as atomic; a crash between
- * the two steps leaves the temporary beside the published file. */
+/* If the file system cannot rename without replacing, a hard link is as atomic. A crash between the
+ * two steps leaves the temporary file next to the published one. */
 static int os_rename_new(void *user, const char *from, const char *to)
 {
     (void)user;

@@ -92,7 +92,7 @@ static void pread_close(void *opaque, bool is_inherited)
     free_state(state);
 }
 
-/* Waits are bounded on the clock that nobody sets. */
+/* Bound waits by the monotonic clock, which cannot be set. */
 static void init_done(pread_state *state)
 {
     pthread_condattr_t attributes;

@@ -103,7 +103,7 @@ static spsh_status uring_submit(void *opaque, const spsh__read_op *op, spsh_erro
 {
     uring_state *state = (uring_state *)opaque;
     struct io_uring_sqe *sqe = io_uring_get_sqe(&state->ring);
-    if (sqe == NULL) /* one a slot fits: the queue was clamped by the kernel's limit */
+    if (sqe == NULL) /* one entry per slot fits unless the kernel clamped the queue */
         return SPSH_FAIL_AT(err, SPSH_E_IO, op->offset_bytes, "io_uring: submission queue is full");
     const bool fixed_file = state->file_registered[op->file];
     const int fd = fixed_file ? (int)op->file : op->fd;
@@ -118,7 +118,7 @@ static spsh_status uring_submit(void *opaque, const spsh__read_op *op, spsh_erro
     return SPSH_OK;
 }
 
-/* The kernel's thread takes what lies in the queue; the call wakes it up. */
+/* Wake up the kernel's thread, which takes the entries of the submission queue. */
 static int hand_over_to_thread(uring_state *state)
 {
     int rc = -EINTR;
@@ -153,8 +153,8 @@ static int hand_over_to_call(uring_state *state)
     return rc < 0 ? rc : -EAGAIN;
 }
 
-/* Hand over what was submitted. With nothing in the kernel there is nothing to wait for, so a
- * refusal is tried again here; else what completes makes room. */
+/* Submit the prepared entries. If the kernel has no operation in flight, there is nothing to wait
+ * for, so retry here after a refusal. Otherwise the next completion frees capacity. */
 static spsh_status hand_over(uring_state *state, spsh_error *err)
 {
     if (state->prepared == 0)

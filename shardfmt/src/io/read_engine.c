@@ -4,14 +4,14 @@
  *
  *     recycled <= delivered <= submitted        (submitted - recycled <= requests_max)
  *
- * The arena is a ring of bytes with positions that only grow (position modulo size is the place);
- * each request has one contiguous span of it, and a span that would cross the end starts over at
- * the beginning. The oldest request that is not recycled holds the tail, so order of recycling is
- * free, and memory is never fragmented.
+ * The arena is a ring of bytes with positions that only grow (position modulo size is the address).
+ * Each request has one contiguous span of it. A span that would cross the end starts at the beginning
+ * instead. The oldest request that is not recycled holds the tail, so requests may be recycled in any
+ * order, and memory is never fragmented.
  *
- * A request over O_DIRECT is widened to whole SPSH_READ_ALIGN units. A short read is continued
- * from the last aligned byte that arrived: the kernel may have stopped inside a unit, and a direct
- * read must not start there. End of file is told from a short read by the size that fstat gave.
+ * A request over O_DIRECT is widened to whole SPSH_READ_ALIGN units. A short read is continued from
+ * the last aligned byte that arrived: the kernel may have stopped inside a unit, and a direct read
+ * must not start there. The size from fstat distinguishes the end of the file from a short read.
  */
 #include "io_backend.h"
 #include "io_internal.h"
@@ -43,10 +43,10 @@ typedef struct request {
     bool done, recycled;
     uint64_t offset_bytes; /* asked for */
     size_t size_bytes;
-    uint64_t start_bytes; /* of the widened span, in the file */
-    size_t span_bytes;    /* of the widened span */
-    size_t need_bytes;    /* of the span, up to the end of the file */
-    size_t arrived_bytes; /* of the span */
+    uint64_t start_bytes; /* file offset of the widened span */
+    size_t span_bytes;    /* size of the widened span */
+    size_t need_bytes;    /* bytes of the span before the end of the file */
+    size_t arrived_bytes; /* bytes of the span that arrived */
     uint64_t arena_begin, arena_end;
     spsh_status status;
     int os_errno;
@@ -95,7 +95,7 @@ static bool arena_place(const spsh_read_engine *engine, size_t size_bytes, uint6
     if (place + size_bytes > engine->arena_bytes) {
         begin += engine->arena_bytes - place;
         if (engine->recycled == engine->submitted)
-            tail = begin; /* empty: nothing is behind us */
+            tail = begin; /* empty: the tail imposes no limit */
     }
     *ret_begin = begin;
     return begin + size_bytes - tail <= engine->arena_bytes;
@@ -218,7 +218,7 @@ static uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* Until the request is done. When time is up, what has completed already is still taken. */
+/* Wait until the request is done. After the timeout, still take operations that have completed. */
 static spsh_status await(spsh_read_engine *engine, const request *req, uint32_t timeout_ms,
                          spsh_error *err)
 {
@@ -599,7 +599,7 @@ void spsh_read_engine_close(spsh_read_engine *engine)
             close_file(engine, &engine->files[at]);
     spsh__free(&allocator, engine->files);
     spsh__free(&allocator, engine->requests);
-    if (drained) /* else it is lost: better than memory that somebody else writes into */
+    if (drained) /* otherwise leak it: a read in flight may still write to it */
         spsh__free(&allocator, engine->arena_memory);
     spsh__free(&allocator, engine);
 }

@@ -2,21 +2,20 @@
  *
  *     arena   | entry | entry | entry ...  ->        <- ... item | item | item |
  *     entry   u32 key_bytes, u32 value_bytes, key, value            as in a run
- *     item    the key's first 8 bytes as a big-endian number, and where its entry lies
+ *     item    the key's first 8 bytes as a big-endian number, and the offset of its entry
  *
- * Entries are packed from the front of the arena and items from its back. When the two meet, the
- * items are sorted and the entries go, in that order, to the end of a temporary file: a run. Most
- * comparisons are decided by the prefixes alone; ties by the keys in full, then by the entries'
- * places in the arena, which is the order of adding. So the order is total, and an unstable sort in
- * place is as good as a stable one.
+ * Entries are packed from the front of the arena and items from its back. When the two meet, the items
+ * are sorted and the entries are written, in that order, to the end of a temporary file: a run. The
+ * prefixes decide most comparisons. Ties are decided by the full keys, then by the entries' positions
+ * in the arena, which is the order of adding. So the order is total, and an unstable in-place sort is
+ * as good as a stable one.
  *
- * Runs are numbered in order of adding and merged by a heap whose last criterion is that number.
- * The arena, empty by then, is cut into the runs' read buffers. More runs than buffers are first
- * merged in groups of neighbours into a second file, which then takes the first one's place;
- * neighbours, so that run numbers still follow the order of adding.
+ * Runs are numbered in order of adding and merged by a heap whose last criterion is that number. The
+ * arena, empty by then, is divided into the runs' read buffers. If there are more runs than buffers,
+ * groups of adjacent runs are first merged into a second file, which then replaces the first one. The
+ * runs of a group are adjacent, so that run numbers still follow the order of adding.
  *
- * Each run carries a checksum in memory: a disk that returns other bytes cannot disorder the result
- * unnoticed.
+ * Each run has a checksum in memory: if a disk returns wrong bytes, the merge detects it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +41,7 @@ enum {
 
 typedef struct item {
     uint64_t prefix;
-    uint64_t offset_bytes; /* of the entry in the arena */
+    uint64_t offset_bytes; /* offset of the entry in the arena */
 } item;
 
 typedef struct run {
@@ -50,13 +49,13 @@ typedef struct run {
     uint64_t checksum;
 } run;
 
-/* A run being read: data[begin, end) is in memory, the file goes on at next_bytes. */
+/* A run being read: data[begin, end) is in memory, the rest begins at next_bytes in the file. */
 typedef struct cursor {
     uint8_t *data;
     size_t capacity_bytes;
     size_t begin, end;
     uint64_t next_bytes;
-    uint64_t prefix; /* of the entry at begin */
+    uint64_t prefix; /* key prefix of the entry at begin */
     const run *source;
     spsh__hasher *hasher;
     bool owns_data; /* an entry did not fit into its share of the arena */
@@ -78,7 +77,7 @@ struct spsh_sorter {
     uint8_t *arena, *write_buffer;
     size_t arena_bytes, write_bytes;
     size_t used_bytes, item_count;
-    spsh__hasher *hasher; /* of the run being written */
+    spsh__hasher *hasher; /* hasher of the run being written */
     output out;           /* all runs so far */
     cursor *cursors;
     uint32_t *heap; /* cursor numbers, the least entry first */
@@ -176,7 +175,8 @@ static item median(const uint8_t *arena, item a, item b, item c)
     return item_before(arena, c, a) ? a : c;
 }
 
-/* Hoare's partition: returns p with 0 < p < count, no item before p greater than one behind it. */
+/* Hoare's partition: return p with 0 < p < count, and no item before p greater than one from p on.
+ */
 static size_t partition(const uint8_t *arena, item *items, size_t count)
 {
     item pivot = median(arena, items[0], items[count / 2], items[count - 1]);
@@ -253,7 +253,7 @@ static spsh_status open_temporary(spsh_sorter *sorter, int *ret_fd, spsh_error *
     int unlinked = io->unlink_fn(io->user, path);
     if (unlinked < 0) {
         (void)io->close_fn(io->user, fd);
-        (void)io->unlink_fn(io->user, path); /* once more: nobody else would */
+        (void)io->unlink_fn(io->user, path); /* retry once: no other code would unlink it */
         return SPSH_FAIL_OS(err, spsh_io_status(-unlinked), -unlinked, "%s: cannot remove: %s",
                             path, spsh__os_text(-unlinked));
     }
@@ -365,7 +365,7 @@ static spsh_status spill(spsh_sorter *sorter, spsh_error *err)
     return rc;
 }
 
-/* An entry that the empty arena cannot hold is a run of its own. */
+/* An entry that the empty arena cannot hold becomes a separate run. */
 static spsh_status spill_one(spsh_sorter *sorter, const uint8_t *head, spsh_bytes key,
                              spsh_bytes value, spsh_error *err)
 {
@@ -437,7 +437,7 @@ static spsh_status fill(spsh_sorter *sorter, cursor *at, size_t want_bytes, spsh
     return SPSH_OK;
 }
 
-/* Bring the entry at begin into memory. *ret_end: there is none. */
+/* Bring the entry at begin into memory. *ret_end: the run has no more entries. */
 static spsh_status load_entry(spsh_sorter *sorter, cursor *at, bool *ret_end, spsh_error *err)
 {
     *ret_end = at->begin == at->end && at->next_bytes == at->source->end_bytes;
