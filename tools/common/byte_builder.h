@@ -1,5 +1,5 @@
-/* byte_builder.h: bytes that grow. A failed allocation is remembered, so that a row can be built
- * with many appends and one check: `failed` stays true and every later append does nothing.
+/* byte_builder.h: a growing byte buffer. It remembers a failed allocation: `failed` stays true,
+ * and every later append does nothing. One check is enough after many appends.
  *
  *     spsh__builder path = {0};
  *     spsh__builder_append_text(&path, root);
@@ -24,7 +24,7 @@ typedef struct spsh__builder {
 
 uint8_t *spsh__builder_grow(spsh__builder *buffer, size_t size_bytes);
 
-/* Room for size_bytes more behind the end; NULL (and failed) when there is no memory. */
+/* Reserve size_bytes more bytes at the end. NULL (and failed): no memory. */
 static inline uint8_t *spsh__builder_reserve(spsh__builder *buffer, size_t size_bytes)
 {
     if (!buffer->failed && buffer->data != NULL &&
@@ -33,7 +33,7 @@ static inline uint8_t *spsh__builder_reserve(spsh__builder *buffer, size_t size_
     return spsh__builder_grow(buffer, size_bytes);
 }
 
-/* Inline, as a row is built of dozens of short pieces. */
+/* Inline, because a row consists of dozens of short pieces. */
 static inline void spsh__builder_append(spsh__builder *buffer, const void *data, size_t size_bytes)
 {
     uint8_t *end = spsh__builder_reserve(buffer, size_bytes);
@@ -53,24 +53,24 @@ static inline void spsh__builder_append_text(spsh__builder *buffer, const char *
     spsh__builder_append(buffer, text, strlen(text));
 }
 
-/* A part of a path, with a '/' before it when there is something to part it from. An empty one is
- * left out. */
+/* Append a part of a path, with a '/' before it if the path is not empty. An empty part appends
+ * nothing. */
 void spsh__builder_append_part(spsh__builder *path, const char *part);
 
-/* Make path "directory/name". NULL: no memory. */
+/* Replace the content by "directory/name". NULL: no memory. */
 const char *spsh__builder_path(spsh__builder *path, const char *directory, const char *name);
 
-/* Empty, with its memory kept; a failure is forgotten. */
+/* Empty the buffer, keep its memory, and reset a failure. */
 void spsh__builder_clear(spsh__builder *buffer);
 void spsh__builder_free(spsh__builder *buffer);
 void spsh__builders_free(spsh__builder *const *buffers, size_t count);
 
-/* Free each of the builders that the arguments point to. */
+/* Free each builder that the arguments point to. */
 #define SPSH__BUILDERS_FREE(...)                                                                   \
     spsh__builders_free((spsh__builder *const[]){__VA_ARGS__},                                     \
                         sizeof((spsh__builder *const[]){__VA_ARGS__}) / sizeof(spsh__builder *))
 
-/* The content with a NUL behind it (not counted), or NULL when an append failed. */
+/* Return the content with a NUL after it (not counted), or NULL if an append failed. */
 const char *spsh__builder_text(spsh__builder *buffer);
 
 static inline spsh_bytes spsh__builder_bytes(const spsh__builder *buffer)

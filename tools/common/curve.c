@@ -52,7 +52,8 @@ static point point_of(const spsh__curve *c, const spsh__line *l, size_t i)
         return p;
     }
     p.y = height_of(c, l->scale * spsh__series_mean(l->series, i, l->column));
-    p.least = fmin(p.y, height_of(c, l->scale * b->least)); /* of a NaN and a number: the number */
+    p.least = fmin(p.y, height_of(c, l->scale * b->least)); /* fmin of a NaN and a number is the
+                                                               number */
     p.greatest = fmax(p.y, height_of(c, l->scale * b->greatest));
     return p;
 }

@@ -4,7 +4,7 @@
  *     const spsh__curve curve = {.lines = &line, .line_count = 1, .title = "Loss", ...};
  *     spsh__curve_draw(out, &curve);
  *
- * A point is the mean of a bunch, over a band from its least to its greatest value.
+ * A point is the mean of one bin, drawn over a band from the bin's minimum to its maximum.
  */
 #ifndef SPSH_TRAIN_CURVE_H
 #define SPSH_TRAIN_CURVE_H
@@ -17,24 +17,23 @@
 typedef struct spsh__line {
     const spsh__series *series;
     uint32_t column;
-    uint32_t over;    /* the sum of column over the sum of this one, without a band; or
-                         SPSH__NO_COLUMN */
-    double scale;     /* what is drawn is so many times the value: 100 for per cent */
-    const char *name; /* for the legend, which is there when there are several lines */
-    unsigned color;   /* of svg.h */
-    bool has_dots;    /* few points: each is seen */
+    uint32_t over;    /* column to divide by: sum / sum, without a band; or SPSH__NO_COLUMN */
+    double scale;     /* factor of the drawn values: 100 for percent */
+    const char *name; /* name in the legend, which is drawn for several lines */
+    unsigned color;   /* color number of svg.h */
+    bool has_dots;    /* draw a dot per point, for series with few points */
 } spsh__line;
 
 typedef struct spsh__curve {
     const spsh__line *lines;
     size_t line_count;
-    const double *marks; /* upright lines: restarts */
+    const double *marks; /* positions of vertical lines: restarts */
     size_t mark_count;
-    bool is_log; /* y; what is not above 0 is a gap */
+    bool is_log; /* y is logarithmic; values not above 0 leave a gap */
     const char *title, *x_label, *y_label;
 } spsh__curve;
 
-/* Nothing where no point is finite. */
+/* Draw the curves. Draws nothing if no point is finite. */
 void spsh__curve_draw(spsh__builder *out, const spsh__curve *curve);
 
 #endif

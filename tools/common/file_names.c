@@ -1,5 +1,5 @@
-/* file_names.c: see file_names.h. File names are bytes to the kernel and text to everybody else;
- * this file is where the one becomes the other.
+/* file_names.c: see file_names.h. The kernel treats file names as bytes, and reports treat them as
+ * text. This file converts between the two.
  */
 #include "file_names.h"
 
@@ -7,8 +7,8 @@
 
 #define PARSED_DIGITS_MAX ((size_t)18)
 
-/* What the packer decodes comes first; the rest is recognised so that it is reported as a codec
- * that is not supported rather than overlooked. */
+/* Extensions that the packer decodes come first. The others are recognized so that the file is
+ * reported as an unsupported codec instead of being overlooked. */
 static const char *const audio_extensions[] = {
     "wav", "flac", "mp3",  "opus", "ogg", "oga", "wave", "gsm", "m4a",  "aac", "wma", "webm", "amr",
     "sph", "aif",  "aiff", "aifc", "au",  "snd", "caf",  "w64", "rf64", "voc", "spx", "mka",
@@ -114,7 +114,7 @@ void spsh__name_append(spsh__builder *out, spsh_bytes name)
         spsh__builder_append(out, name.data + plain, name.size_bytes - plain);
 }
 
-/* A name that is nothing but an extension (".wav") has none. */
+/* A name that is only an extension (".wav") has no stem: return its whole size. */
 size_t spsh__audio_stem(spsh_bytes path)
 {
     size_t dot = path.size_bytes;

@@ -1,4 +1,5 @@
-/* file_names.h: what file names mean: UTF-8, ids, audio extensions, names to ignore, sidecar texts.
+/* file_names.h: the meaning of file names: UTF-8, ids, audio extensions, ignored names, sidecar
+ * texts.
  */
 #ifndef SPSH_FILE_NAMES_H
 #define SPSH_FILE_NAMES_H
@@ -19,7 +20,7 @@ static inline bool spsh__bytes_equal(spsh_bytes a, spsh_bytes b)
            (a.size_bytes == 0 || memcmp(a.data, b.data, a.size_bytes) == 0);
 }
 
-/* Whether text has the suffix at its end and something before it. */
+/* True if text ends with suffix and has something before it. */
 static inline bool spsh__ends_with(spsh_bytes text, const char *suffix)
 {
     const size_t length = strlen(suffix);
@@ -27,7 +28,7 @@ static inline bool spsh__ends_with(spsh_bytes text, const char *suffix)
            memcmp(text.data + text.size_bytes - length, suffix, length) == 0;
 }
 
-/* The last part of a path. */
+/* Return the last part of a path. */
 static inline const char *spsh__base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -42,11 +43,11 @@ static inline spsh_bytes spsh__bytes_base_name(spsh_bytes path)
     return begin == 0 ? path : (spsh_bytes){path.data + begin, path.size_bytes - begin};
 }
 
-/* ASCII case is ignored. */
+/* Compare, ignoring ASCII case. */
 bool spsh__bytes_equal_nocase(spsh_bytes a, spsh_bytes b);
 bool spsh__has_extension(spsh_bytes name, const char *extension);
 
-/* Number of digits in text from the byte at `at` on. */
+/* Return the number of digits in text, starting at byte `at`. */
 size_t spsh__digits_at(spsh_bytes text, size_t at);
 
 static inline bool spsh__is_digits(spsh_bytes text)
@@ -54,43 +55,46 @@ static inline bool spsh__is_digits(spsh_bytes text)
     return text.size_bytes > 0 && spsh__digits_at(text, 0) == text.size_bytes;
 }
 
-/* The number whose digits are all of text. False for an empty text, for other bytes, and for more
- * than 18 digits. */
+/* Parse a number. False for an empty text, for bytes that are not digits, and for more than 18
+ * digits. */
 bool spsh__parse_digits(spsh_bytes text, uint64_t *ret_number);
 
 /**
- * Append a file name or path as it appears in ids and reports: bytes that are not UTF-8 and control
- * characters as %XX (upper case), '%' as %25 when two hexadecimal digits follow, all else as it is.
- * Two different names never give the same text.
+ * Append a file name or path as it appears in ids and reports. Bytes that are not UTF-8 and control
+ * characters become %XX (upper case). '%' becomes %25 if two hexadecimal digits follow. All else is
+ * unchanged. Two different names never produce the same text.
  */
 void spsh__name_append(spsh__builder *out, spsh_bytes name);
 
-/* Bytes of a path before its audio extension; all of them when it has none. */
+/* Return the length of a path before its audio extension, or its whole length without such an
+ * extension. */
 size_t spsh__audio_stem(spsh_bytes path);
 
-/* Whether a name ends in an extension that says audio, whether or not we can decode it. */
+/* True if a name has an audio extension, whether or not the codec is supported. */
 bool spsh__is_audio_name(spsh_bytes name);
 
-/* Whether folders of that name hold clips and nothing else, as corpora are laid out. */
+/* True if folders of that name contain only clips in the usual corpus layouts. */
 bool spsh__is_clip_folder(const char *name);
 
-/* Whether a folder or table of that name holds one split: "train", "val", "test" and the like. */
+/* True if a folder or table of that name contains one split: "train", "val", "test", and others. */
 bool spsh__is_split_name(spsh_bytes name);
 
-/* "train" of "train-clean-100" or "train_a"; empty unless the name begins with train, dev or test. */
+/* Return the split at the start of name: "train" for "train-clean-100" or "train_a". Empty unless
+ * name begins with train, dev, or test. */
 spsh_bytes spsh__leading_split(spsh_bytes name);
 
-/* Left by desktops, version control and unfinished downloads: never looked at. */
+/* True for files of desktops, version control, and unfinished downloads, which are never read. */
 bool spsh__is_ignored_name(const char *name);
 
 #define SPSH__SIDECAR_RANKS 5U
 
-/* Stem length of name read as a sidecar text of that rank (0 is preferred); 0 if it is none. */
+/* Return the stem length of name as a sidecar text of that rank (0 is preferred), or 0 if name is
+ * not one. */
 size_t spsh__sidecar_stem(spsh_bytes name, unsigned rank);
 
 /**
- * Turn a sidecar's content into a transcript, in place: without a byte order mark and the line ends
- * behind the last line; a line end inside becomes one blank and is counted.
+ * Turn a sidecar's content into a transcript, in place. Removes a byte order mark and the line ends
+ * after the last line. Replaces each other line end by one blank and counts it.
  *
  * @return the new size
  */

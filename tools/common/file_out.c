@@ -58,7 +58,7 @@ spsh_status spsh__file_out_open(const char *path, spsh__file_out **ret_file, sps
     if ((exists && S_ISDIR(info.st_mode)) || length == 0 || path[length - 1] == '/') {
         rc = fail_os(path, "cannot write", EISDIR, err);
     } else if (exists && !S_ISREG(info.st_mode)) {
-        /* A link is followed: a rename would put a file in the place of, say, /dev/stdout. */
+        /* Follow a link: a rename would replace the link itself, such as /dev/stdout. */
         file->fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
         if (file->fd < 0)
             rc = fail_os(path, "cannot open", errno, err);

@@ -1,4 +1,4 @@
-/* grow.h: room in an array that grows as it is filled.
+/* grow.h: capacity for an array that grows as it is filled.
  *
  *     if (!SPSH_GROW(list->items, list->capacity, list->count + 1))
  *         return SPSH_NO_MEMORY(err);
@@ -10,14 +10,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The array, moved if need be, with room for needed items, and for as many again when it grows.
- * items may be NULL, with *capacity 0. NULL without memory: then the array is as before. */
+/* Return the array, moved if necessary, with capacity for at least needed items. A larger array
+ * gets twice that capacity. items may be NULL with *capacity 0. NULL: no memory, and the array is
+ * unchanged. */
 void *spsh__grow(void *items, size_t *capacity, size_t needed, size_t item_bytes);
 
-/* The same for an array that is a pointer with a type, in place: false without memory. */
+/* The same for a typed pointer, in place. false: no memory. */
 #define SPSH_GROW(array_, capacity_, needed_)                                                      \
     spsh__grow_array((void *)&(array_), &(capacity_), (needed_), sizeof(*(array_)))
-/* array: the address of the pointer to the items. */
+/* array: address of the pointer to the items. */
 bool spsh__grow_array(void *array, size_t *capacity, size_t needed, size_t item_bytes);
 
 #endif

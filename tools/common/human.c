@@ -1,8 +1,8 @@
-/* human.c: numbers, text and tables for people.
+/* human.c: numbers, text, and tables for people.
  *
- * Text from datasets is hostile: it is decoded here, by the strict rules of UTF-8, and only
- * printable characters pass. Widths are wcwidth's under a UTF-8 locale (main sets it); where there
- * is none, one column a character.
+ * Text from datasets is hostile. This file decodes it by the strict rules of UTF-8 and passes only
+ * printable characters. In a UTF-8 locale (set by main), wcwidth gives the widths. Otherwise each
+ * character takes one column.
  */
 #include "human.h"
 

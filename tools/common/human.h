@@ -1,4 +1,4 @@
-/* human.h: numbers, text and tables for people. */
+/* human.h: numbers, text, and tables for people. */
 #ifndef SPSH_HUMAN_H
 #define SPSH_HUMAN_H
 
@@ -7,7 +7,7 @@
 
 #include "speechshard/base.h"
 
-/* ---- numbers and text for people; each returns dst ---- */
+/* ---- numbers and text for people; each function returns dst ---- */
 
 #define SPSH_HUMAN_BYTES        32 /* capacity of each dst */
 #define SPSH_HUMAN_FORMAT_BYTES 400
@@ -20,9 +20,10 @@ spsh__human_duration(double seconds,
 const char *spsh__human_percent(double part, double whole,
                                 char dst[SPSH_HUMAN_BYTES]); /* "12.3 %" */
 const char *spsh__human_format(char dst[SPSH_HUMAN_FORMAT_BYTES], const char *format, ...)
-    SPSH_PRINTF(2, 3); /* cut if it is longer */
+    SPSH_PRINTF(2, 3); /* a longer text is cut */
 
-/* The same, with a dst that lives until the end of the enclosing block: for arguments of a call. */
+/* The same with a temporary dst, for arguments of a call. It lives until the end of the enclosing
+ * block. */
 #define SPSH_SHOW_BYTES(bytes_)      spsh__human_bytes((bytes_), (char[SPSH_HUMAN_BYTES]){0})
 #define SPSH_SHOW_COUNT(count_)      spsh__human_count((count_), (char[SPSH_HUMAN_BYTES]){0})
 #define SPSH_SHOW_DURATION(seconds_) spsh__human_duration((seconds_), (char[SPSH_HUMAN_BYTES]){0})
@@ -30,22 +31,24 @@ const char *spsh__human_format(char dst[SPSH_HUMAN_FORMAT_BYTES], const char *fo
     spsh__human_percent((part_), (whole_), (char[SPSH_HUMAN_BYTES]){0})
 #define SPSH_SHOW(...) spsh__human_format((char[SPSH_HUMAN_FORMAT_BYTES]){0}, __VA_ARGS__)
 
-/** Columns of the terminal behind a descriptor; 0 when it is none. */
+/** Return the width of the terminal that fd refers to, in columns; 0 if fd is not a terminal. */
 unsigned spsh__terminal_columns(int fd);
 
-/** Columns that UTF-8 text takes on a terminal; what is not UTF-8 or not printable counts 1. */
+/** Return the columns that UTF-8 text takes on a terminal. A byte that is not UTF-8 and a character
+ * that is not printable take 1. */
 size_t spsh__text_columns(spsh_bytes text);
 
 /**
- * Write text for people: control characters (and what is not UTF-8) become '?', tabs and line ends
- * a blank, marks of direction vanish, so that a hostile transcript cannot steer a terminal or break
- * a line.
+ * Write text for people. Control characters and bytes that are not UTF-8 become '?', tabs and line
+ * ends become blanks, and direction marks are removed. So a hostile transcript cannot control the
+ * terminal or break a line.
  *
- * @param columns_max  0: no limit; else it is cut, with an ellipsis
+ * @param columns_max  0: no limit; else longer text is cut, with an ellipsis
  */
 void spsh__text_print(FILE *stream, spsh_bytes text, size_t columns_max);
 
-/** Write text as a field of TAB-separated output: as it is, but tabs and line ends become blanks.
+/** Write text as a field of TAB-separated output. Only tabs and line ends change: they become
+ * blanks.
  */
 void spsh__text_print_field(FILE *stream, spsh_bytes text);
 
@@ -56,12 +59,12 @@ typedef struct spsh_table spsh_table;
 /** alignment: 'l' or 'r' for each column; borrowed. NULL: no memory; the other functions take NULL,
  * and printing reports it. */
 spsh_table *spsh__table_new(const char *alignment);
-/** A row: as many const char * as there are columns; copied. Failure is remembered until print. */
+/** Add a row: one const char * per column, copied. A failure is reported by print. */
 void spsh__table_row(spsh_table *table, ...);
 /**
  * Print with aligned columns, two blanks apart, each line after indent.
  *
- * @param columns_max  of a line: the last cell is cut to it; 0: no limit
+ * @param columns_max  maximum line width, to which the last cell is cut; 0: no limit
  * @return false: no memory
  */
 bool spsh__table_print(const spsh_table *table, FILE *stream, const char *indent,

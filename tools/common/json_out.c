@@ -1,5 +1,5 @@
-/* json_out.c: jansson behind a stack of open containers, and behind nodes of parsed documents. Keys
- * keep the order in which they were added. */
+/* json_out.c: wraps jansson with a stack of open containers, and with nodes of parsed documents.
+ * Keys keep the order in which they were added. */
 #include "json_out.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ enum { DEPTH_MAX = 8, REAL_DIGITS = 15, HEX_BYTES_MAX = 64 };
 
 struct spsh_json {
     json_t *open[DEPTH_MAX]; /* open[0] is owned, the others belong to their parents */
-    size_t depth;            /* of the innermost one */
+    size_t depth;            /* index of the innermost open container */
     spsh_status failure;     /* the first one */
     char place[80];          /* the key where it happened */
 };
@@ -49,7 +49,7 @@ static void fail(spsh_json *json, spsh_status status, const char *key)
     snprintf(json->place, sizeof(json->place), "%s", key == NULL ? "(array)" : key);
 }
 
-/* Takes value. NULL: it could not be made, for want of memory. */
+/* Add value and take ownership of it. NULL: the caller ran out of memory when it made the value. */
 static void add(spsh_json *json, const char *key, json_t *value)
 {
     if (json == NULL || value == NULL) {
@@ -69,7 +69,7 @@ void spsh__json_put_text(spsh_json *json, const char *key, spsh_bytes text)
     const char *data = text.data == NULL ? "" : (const char *)text.data;
     json_t *value = json_stringn(data, text.size_bytes);
     if (value == NULL) {
-        /* jansson does not say why; what is not UTF-8 is by far the likelier reason. */
+        /* jansson does not report the reason. Invalid UTF-8 is likelier than out of memory. */
         fail(json, SPSH_E_SYNTAX, key);
         return;
     }

@@ -1,5 +1,5 @@
-/* json_out.h: JSON objects for standard output and reports, and small documents read. json_out.c
- * alone includes jansson. jsonl.h reads corpora.
+/* json_out.h: write JSON objects for standard output and reports, and read small documents. Only
+ * json_out.c includes jansson. Corpora are read with jsonl.h.
  *
  *     spsh_json *json = spsh__json_new();
  *     spsh__json_put_text(json, "id", utterance.id);
@@ -9,9 +9,9 @@
  *     rc = spsh__json_write_line(json, stdout, &err);   // and empty again, for the next line
  *     spsh__json_free(json);
  *
- * Members go to the innermost open object or array; in an array the key is NULL. A failure (no
- * memory, text that is not UTF-8) is remembered and reported when the object is written, so that
- * the calls between need no checks. One thread per object.
+ * Members go to the innermost open object or array. In an array the key is NULL. A failure (no
+ * memory, text that is not UTF-8) is stored and reported when the object is written, so the calls
+ * between need no checks. One thread per object.
  */
 #ifndef SPSH_JSON_OUT_H
 #define SPSH_JSON_OUT_H
@@ -23,7 +23,8 @@
 
 typedef struct spsh_json spsh_json;
 
-/** An empty object. NULL: no memory; the other functions take NULL, and writing reports it. */
+/** Create an empty object. NULL: no memory. The other functions accept NULL, and writing reports
+ * it. */
 spsh_json *spsh__json_new(void);
 void spsh__json_free(spsh_json *json);
 
@@ -37,16 +38,16 @@ void spsh__json_put_bool(spsh_json *json, const char *key, bool value);
 void spsh__json_put_null(spsh_json *json, const char *key);
 void spsh__json_put_hex(spsh_json *json, const char *key, const uint8_t *bytes, size_t size_bytes);
 
-/** A count whose key is text from a file. */
+/** Add a count whose key is text from a file. */
 void spsh__json_put_u64_named(spsh_json *json, spsh_bytes key, uint64_t value);
 
-/** The string under a key of an object's text, for the caller to free. NULL: there is none. */
+/** Return the string under a key of an object's text; the caller frees it. NULL: no such string. */
 char *spsh__json_find_text(spsh_bytes object, const char *key);
 
-/** A value that is JSON already, such as an utterance's extras; it must parse. Empty: {}. */
+/** Add a value that is already JSON, such as an utterance's extras. It must parse. Empty: {}. */
 void spsh__json_put_parsed(spsh_json *json, const char *key, spsh_bytes text);
 
-/** The member of that name of an object's text; it must be there. */
+/** Add the member of that name from an object's text, where it must exist. */
 void spsh__json_put_member(spsh_json *json, const char *key, const char *object);
 
 /** Containers nest to a depth of 8; each begin has an end. */
@@ -54,13 +55,14 @@ void spsh__json_begin_object(spsh_json *json, const char *key);
 void spsh__json_begin_array(spsh_json *json, const char *key);
 void spsh__json_end(spsh_json *json);
 
-/** One line and a line end; the object is empty afterwards. SPSH_E_NO_MEMORY, _SYNTAX, _IO. */
+/** Write the object as one line. The object is empty afterwards. SPSH_E_NO_MEMORY, _SYNTAX, _IO. */
 SPSH_NODISCARD spsh_status spsh__json_write_line(spsh_json *json, FILE *stream, spsh_error *err);
 
-/** Indented, for a file or a person; the object is empty afterwards. */
+/** Write the object indented, for a file or a person. The object is empty afterwards. */
 SPSH_NODISCARD spsh_status spsh__json_write_pretty(spsh_json *json, FILE *stream, spsh_error *err);
 
-/** As a compact string without a line end, from malloc; the object is empty afterwards. */
+/** Return the object as a compact string without a line end, from malloc. The object is empty
+ * afterwards. */
 SPSH_NODISCARD spsh_status spsh__json_take_text(spsh_json *json, char **ret_text, spsh_error *err);
 
 /** The same, indented. */
@@ -69,15 +71,15 @@ SPSH_NODISCARD spsh_status spsh__json_take_indented(spsh_json *json, char **ret_
 
 /* ---- reading ---- */
 
-/** A value of a document; what is below the root is borrowed from it. The functions take NULL as a
- * value of no kind. */
+/** A value of a document. The values below the root are borrowed from it. The functions treat NULL
+ * as a value of no kind. */
 typedef struct json_t spsh__json_node;
 
-/** NULL: not an object or array with keys of its own each, or no memory. */
+/** Parse a document. NULL: not an object or array, an object with a repeated key, or no memory. */
 spsh__json_node *spsh__json_node_read(spsh_bytes text);
 void spsh__json_node_free(spsh__json_node *root);
 
-/** NULL: no object, or none of that name. */
+/** Return the member of that name. NULL: not an object, or no such member. */
 spsh__json_node *spsh__json_node_member(const spsh__json_node *object, const char *key);
 
 /**

@@ -1,5 +1,5 @@
-/* json_text.c: RFC 8259 strings. Only what must be escaped is: quote, backslash, controls. Eight
- * bytes that need nothing are passed over at a time.
+/* json_text.c: RFC 8259 strings. Only characters that RFC 8259 requires are escaped: quote,
+ * backslash, controls. Eight bytes without such a character are passed over at a time.
  */
 #include "json_text.h"
 

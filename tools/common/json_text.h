@@ -8,16 +8,16 @@
 
 #include "byte_builder.h"
 
-/* "text" with its quotes. */
+/* Append text in quotes, escaped. */
 void spsh__json_string(spsh__builder *out, spsh_bytes text);
 
-/* One member of an object that starts at out's byte start: the first call opens it. */
+/* Append a member to the object that starts at byte start of out. The first call opens it. */
 void spsh__json_member(spsh__builder *out, size_t start, spsh_bytes key, spsh_bytes value);
 
 /* The same with a number. key: plain ASCII. */
 void spsh__json_member_number(spsh__builder *out, size_t start, const char *key, uint64_t value);
 
-/* Close the object that starts at start; an object without members leaves nothing. */
+/* Close the object that starts at byte start. An object without members appends nothing. */
 void spsh__json_close(spsh__builder *out, size_t start);
 
 #endif

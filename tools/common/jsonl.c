@@ -1,11 +1,12 @@
 /* jsonl.c: see jsonl.h. One pass over a line checks it and finds its members.
  *
- * Lines come from the row reader (dialect RAW; the delimiter is NUL, which no valid line holds), so
- * that windows, long lines, line numbers and offsets are those of every other metadata file.
+ * Lines come from the row reader (dialect RAW; the delimiter is NUL, which no valid line contains),
+ * so windows, long lines, line numbers, and offsets work as in every other metadata file.
  *
- * Nearly all bytes of a manifest are in strings. They are passed eight at a time: a word is plain
- * when none of its bytes is a quote, a backslash, a control or outside ASCII. Inner values that
- * nobody asked for are passed without recursion: a bit a level says whether it is an object.
+ * Nearly all bytes of a manifest are in strings. The parser passes over them eight at a time: a
+ * word is plain if none of its bytes is a quote, a backslash, a control character, or outside
+ * ASCII. Nested values that are not requested are skipped without recursion: one bit per level
+ * records whether the level is an object.
  */
 #include "jsonl.h"
 
@@ -32,7 +33,7 @@ static bool fail_at(json_cursor *c, const uint8_t *at, const char *problem)
     return false;
 }
 
-/* NULL, of an empty text, is no place to count from. */
+/* The data pointer of an empty text may be NULL, which pointer arithmetic must not use. */
 static json_cursor cursor_of(spsh_bytes text)
 {
     static const uint8_t nothing = 0;
@@ -62,7 +63,7 @@ static uint64_t load_u64le(const uint8_t *data)
     return value;
 }
 
-/* The high bit of every byte that is not plain; bytes behind the first such may be wrong. */
+/* Set the high bit of every byte that is not plain. Bits after the first such byte may be wrong. */
 static uint64_t special_bytes(uint64_t word)
 {
     const uint64_t quote = word ^ (ONES * '"');
@@ -94,7 +95,7 @@ static int hex_digit(uint8_t byte)
     return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
 }
 
-/* The four digits behind "\u" at at; -1 when there are none. */
+/* Return the UTF-16 unit of the "\u" escape at `at`, or -1 if there is no valid escape. */
 static int32_t take_unit(const uint8_t *at, const uint8_t *end)
 {
     int32_t unit = 0;
@@ -109,7 +110,7 @@ static int32_t take_unit(const uint8_t *at, const uint8_t *end)
     return unit;
 }
 
-/* The code point of the "\u" escape, or pair of escapes, at at; -1 when it is none. */
+/* Return the code point of the "\u" escape, or pair of escapes, at `at`; -1 if it is invalid. */
 static int32_t take_code_point(const uint8_t *at, const uint8_t *end, size_t *ret_size_bytes)
 {
     const int32_t first = take_unit(at, end);
@@ -264,8 +265,8 @@ static bool is_open(const json_cursor *c)
     return c->at < c->end && (*c->at == '{' || *c->at == '[');
 }
 
-/* Behind a value inside of containers: closes those that end here, passes one comma and the key
- * behind it. depth becomes 0 when the outermost was closed. */
+/* Continue after a value inside containers: close the containers that end here, or pass one comma
+ * and the key after it. depth becomes 0 when the outermost container is closed. */
 static bool pass_value(json_cursor *c, uint64_t objects, unsigned *depth)
 {
     spsh__json_value key;
@@ -283,7 +284,7 @@ static bool pass_value(json_cursor *c, uint64_t objects, unsigned *depth)
     return true;
 }
 
-/* Any value. at is on its first byte, and comes behind its last. */
+/* Take any value. c->at starts at its first byte and ends past its last byte. */
 static bool take_value(json_cursor *c, spsh__json_value *value)
 {
     const uint8_t *begin = c->at;
@@ -322,13 +323,13 @@ static bool take_value(json_cursor *c, spsh__json_value *value)
     return true;
 }
 
-/* What is picked, and the names that are still of interest: in an inner object those that begin
- * with its path and a dot. */
+/* Output of a pick, and the names that can still match. Inside a nested object only the names that
+ * begin with its path and a dot can match. */
 typedef struct json_names {
     const char *const *names;
     size_t count;
     uint32_t active;     /* bit i: names[i] is one of them */
-    size_t prefix_bytes; /* of each of them: the path and the dot */
+    size_t prefix_bytes; /* length of the path and the dot at the start of each active name */
     spsh__json_value *values;
     spsh__builder *extras;
     size_t extras_start;

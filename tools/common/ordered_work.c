@@ -1,9 +1,9 @@
-/* ordered_work.c: a ring of slots, each with a result of its own.
+/* ordered_work.c: a ring of slots, one result per slot.
  *
  *     released <= finished in any order <= taken <= released + window
  *
- * Threads take jobs in order; the consumer waits for the oldest. A job takes milliseconds and a
- * lock less than a microsecond, so one mutex for everything costs nothing that shows.
+ * Threads take jobs in order, and the consumer waits for the oldest job. A job takes milliseconds
+ * and a lock less than a microsecond, so one mutex for everything has no measurable cost.
  */
 #include "ordered_work.h"
 #include "speechshard/inside.h"
@@ -29,7 +29,7 @@ struct spsh__ordered_work {
     slot *slots;
     size_t window;
     size_t taken, released;
-    uint64_t cost; /* of the jobs between them */
+    uint64_t cost; /* cost of the jobs between released and taken */
     bool stopping;
 };
 

@@ -8,8 +8,8 @@
 #include "file_names.h"
 #include "human.h"
 
-#define ROWS_SHOWN  30U   /* of a table; the others are behind a click, */
-#define TEXT_BYTES  1024  /* of a label or a warning */
+#define ROWS_SHOWN  30U   /* visible rows of a table; a click shows more, */
+#define TEXT_BYTES  1024  /* bytes of a label or a warning */
 #define ROWS_FOLDED 2000U /* and the rest in another file */
 
 /* A line a string: C promises no more than 4095 characters of one. */
@@ -204,7 +204,7 @@ static void draw_row(spsh__builder *out, const spsh__page_table *table, size_t r
 
 void spsh__page_rows(spsh__builder *out, const spsh__page_table *table)
 {
-    /* One more than fits is no reason to fold. */
+    /* Show the whole table if only a few rows would be folded. */
     const size_t shown = table->count <= ROWS_SHOWN + ROWS_SHOWN / 4 ? table->count : ROWS_SHOWN;
     const size_t folded = table->count - shown < ROWS_FOLDED ? table->count - shown : ROWS_FOLDED;
     spsh__page_table_open(out, table->head);

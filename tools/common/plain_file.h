@@ -11,15 +11,15 @@
 
 #include "row_reader.h"
 
-/** An open file; fd -1 is closed. */
+/** An open file. fd -1: closed. */
 typedef struct spsh__plain_file {
     int fd;
-    uint64_t size_bytes; /* when it was opened; it may grow */
+    uint64_t size_bytes; /* size at opening; the file may grow */
     const char *name;    /* for messages; borrowed */
 } spsh__plain_file;
 
-/* SPSH_E_NOT_FOUND if there is no such file, SPSH_E_INVALID_ARG if it is not a regular one,
- * SPSH_E_IO. On failure there is nothing to close. */
+/* SPSH_E_NOT_FOUND: no such file; SPSH_E_INVALID_ARG: not a regular file; SPSH_E_IO. On failure
+ * there is nothing to close. */
 SPSH_NODISCARD spsh_status spsh__plain_file_open(const char *path, const char *name,
                                                  spsh__plain_file *ret_file, spsh_error *err);
 void spsh__plain_file_close(spsh__plain_file *file);
@@ -30,11 +30,11 @@ SPSH_NODISCARD spsh_status spsh__plain_file_read(const spsh__plain_file *file,
                                                  size_t size_bytes, size_t *ret_size_bytes,
                                                  spsh_error *err);
 
-/* A window for a text of size_bytes bytes: the whole of a small one is read at once, with one more
- * byte that shows its end. 0 for larger ones, which is the default window. */
+/* Return the window size for a text of size_bytes bytes. A small text is read at once, with one
+ * more byte to detect its end. 0 (the default window) for larger texts. */
 size_t spsh__plain_file_window(uint64_t size_bytes);
 
-/* file is borrowed. */
+/* Return an input that reads file, which is borrowed. */
 spsh__text_input spsh__plain_file_input(spsh__plain_file *file);
 
 #endif

@@ -1,17 +1,17 @@
-/* row_reader.c: a window over the text, and one function a dialect that takes a row out of it.
+/* row_reader.c: a window over the text, and one function per dialect that takes a row out of it.
  *
  *     data: [ ...consumed... | begin: row being parsed ... | end ]      capacity
  *
- * A row function sees the bytes from begin to end. When they stop before the row does, it answers
- * ROW_NEEDS_MORE; the window is then moved to its front, grown if it is full, and filled, and the
- * row is parsed again from its start. A row is parsed twice only when it straddles the end of a
- * window, and windows double, so the extra work is bounded by the text's size. Fields point into
- * the window; only quoted fields with doubled quotes are copied, into a scratch block as large as
- * the window.
+ * A row function sees the bytes from begin to end. If they end before the row does, it returns
+ * ROW_NEEDS_MORE. The caller then moves the row to the front of the window, doubles the window if
+ * it is full, fills it, and parses the row again from its start. A row is parsed twice only if it
+ * straddles the end of a window, and windows double, so the text's size bounds the extra work.
+ * Fields point into the window. Only quoted fields with doubled quotes are copied, into a scratch
+ * block as large as the window.
  *
- * RFC rows that break off are resumed after their first line. No text can make that quadratic: the
- * quote that opened a broken row is passed over once as a line of its own, and any later quote that
- * opens a field also ends the search of the quote before it.
+ * After a broken RFC row, reading resumes after the row's first line. No text can make this
+ * quadratic: the line with the quote that opened a broken row is passed over only once. Any later
+ * quote that opens a field also ends the search of the quote before it.
  */
 #include "row_reader.h"
 
@@ -41,8 +41,8 @@ struct spsh__row_reader {
     spsh__dialect dialect;
     uint8_t *data;
     size_t begin, end, capacity;
-    uint64_t data_offset; /* of data[0] in the text */
-    uint64_t line;        /* of begin */
+    uint64_t data_offset; /* offset of data[0] in the text */
+    uint64_t line;        /* line number of begin */
     bool at_end;          /* the text has nothing behind end */
     bool discarding;      /* in a line that was too long, up to its LF */
     spsh_bytes *fields;
@@ -84,7 +84,7 @@ static void trim(const uint8_t *data, size_t *begin, size_t *end)
         (*end)--;
 }
 
-/* The line at begin: *ret_end is behind its last byte without LF and CR. */
+/* Take the line at begin. *ret_end: the end of the line without LF and CR. */
 static row_result take_line(spsh__row_reader *r, size_t *ret_end)
 {
     const uint8_t *lf = memchr(r->data + r->begin, '\n', r->end - r->begin);
@@ -251,7 +251,7 @@ static row_result rfc_plain(spsh__row_reader *r, size_t *pos)
     return add_field(r, r->data + begin, at - begin);
 }
 
-/* Where reading goes on after a broken row: behind the line in which it began. */
+/* Abandon a broken row: reading resumes after the line in which the row began. */
 static row_result rfc_break_off(spsh__row_reader *r)
 {
     const uint8_t *lf = memchr(r->data + r->begin, '\n', r->end - r->begin);
@@ -296,7 +296,7 @@ static row_result parse_row(spsh__row_reader *r)
     return ROW_BROKEN;
 }
 
-/* Bring more text behind end. The caller has made sure that the row is not too long yet. */
+/* Read more text after end. The caller has checked that the row is not too long yet. */
 static spsh_status fill(spsh__row_reader *r, spsh_error *err)
 {
     if (r->begin > 0) {
@@ -305,7 +305,8 @@ static spsh_status fill(spsh__row_reader *r, spsh_error *err)
         r->end -= r->begin;
         r->begin = 0;
     }
-    r->next = r->begin; /* nothing behind begin was handed out: after an error one may go on */
+    r->next = r->begin; /* nothing after begin was returned, so reading may continue after an
+                           error */
     if (r->end == r->capacity) {
         const size_t capacity = r->capacity * 2;
         assert(capacity > WINDOW_BYTES_MIN);
@@ -374,7 +375,7 @@ static spsh_status discard_line(spsh__row_reader *r, spsh_error *err)
     return SPSH_OK;
 }
 
-/* What was handed out or skipped is given back: fields pointed to it. */
+/* Release the row that was returned or skipped. Its fields pointed into the window. */
 static void pass_row(spsh__row_reader *r)
 {
     r->begin = r->next;

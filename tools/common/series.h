@@ -5,9 +5,9 @@
  *     y = spsh__series_mean(&series, i, 0), x = spsh__series_x(&series, i)
  *     spsh__series_close(&series);
  *
- * Points are gathered in bunches of neighbours. A bunch is one point until there are
- * SPSH__SERIES_BUNCHES; then neighbours become one bunch, and each holds twice as many from there
- * on. Sums stay exact sums.
+ * Adjacent points share a bin. A bin holds one point until SPSH__SERIES_BUNCHES bins are full.
+ * Then adjacent bins are merged, and each bin holds twice as many points from there on. Merging
+ * keeps the sums.
  */
 #ifndef SPSH_TRAIN_SERIES_H
 #define SPSH_TRAIN_SERIES_H
@@ -18,38 +18,38 @@
 
 enum { SPSH__SERIES_BUNCHES = 512 };
 
-/* A column of a bunch; what is not finite is left out. */
+/* One column of a bin. Values that are not finite are ignored. */
 typedef struct spsh__bunch {
-    double sum, weight;     /* of value times weight; of weights: 0 where there is no value */
-    double least, greatest; /* where weight > 0 */
+    double sum, weight;     /* sum of value times weight; sum of weights: 0 without values */
+    double least, greatest; /* minimum and maximum; valid if weight > 0 */
 } spsh__bunch;
 
 typedef struct spsh__series {
     uint32_t columns;
-    size_t count;                          /* of bunches */
-    uint64_t points_each;                  /* of all bunches but the last */
-    double x_sum[SPSH__SERIES_BUNCHES];    /* over the points of a bunch */
-    double x_last[SPSH__SERIES_BUNCHES];   /* of its last one */
-    uint64_t points[SPSH__SERIES_BUNCHES]; /* so many */
+    size_t count;                          /* number of bins */
+    uint64_t points_each;                  /* capacity of each bin; only the last may hold fewer */
+    double x_sum[SPSH__SERIES_BUNCHES];    /* sum of x over the points of a bin */
+    double x_last[SPSH__SERIES_BUNCHES];   /* x of the last point of a bin */
+    uint64_t points[SPSH__SERIES_BUNCHES]; /* number of points in a bin */
     spsh__bunch *bunches;                  /* [count][columns] */
 } spsh__series;
 
-/* false: no memory; nothing is left to close. */
+/* false: no memory, and nothing to close. */
 bool spsh__series_open(spsh__series *series, uint32_t columns);
-void spsh__series_close(spsh__series *series); /* zeros are fine */
+void spsh__series_close(spsh__series *series); /* a zeroed series is fine */
 
-/* x ascends; values[columns]. */
+/* Add a point. x must ascend. values has one value per column. */
 void spsh__series_add(spsh__series *series, double x, const double *values, double weight);
 
-/* Forgets the bunches that reach beyond x. */
+/* Remove the bins that extend beyond x. */
 void spsh__series_cut(spsh__series *series, double x);
 
-/* Of bunch i < count; NaN where no value was finite. */
+/* Return the mean x or the mean value of bin i < count. NaN if no value was finite. */
 double spsh__series_x(const spsh__series *series, size_t i);
 double spsh__series_mean(const spsh__series *series, size_t i, uint32_t column);
 const spsh__bunch *spsh__series_bunch(const spsh__series *series, size_t i, uint32_t column);
 
-/* Of all points. */
+/* Return the sum over all points. */
 double spsh__series_sum(const spsh__series *series, uint32_t column);
 
 #endif

@@ -37,7 +37,7 @@ static bool is_xml_character(spsh_bytes sequence)
     if (sequence.size_bytes == 1)
         return sequence.data[0] >= 0x20 || sequence.data[0] == '\t' || sequence.data[0] == '\n' ||
                sequence.data[0] == '\r';
-    /* U+FFFE and U+FFFF are the only ones of the others that are none. */
+    /* Among longer sequences only U+FFFE and U+FFFF are not XML characters. */
     return sequence.size_bytes != 3 || memcmp(sequence.data, "\xef\xbf\xbe", 2) != 0 ||
            sequence.data[2] < 0xbe;
 }
@@ -129,7 +129,7 @@ void spsh__svg_rule(spsh__builder *out, const char *css, const double from[2], c
                       css, from[0], from[1], to[0], to[1]);
 }
 
-/* How high a bar of so many is, of 1. */
+/* Height of a bar for value, as a fraction of the height for top. */
 static double height_of(const spsh__svg_histogram *h, double value, double top)
 {
     return h->is_log ? log10(1 + value) / log10(1 + top) : value / top;

@@ -15,7 +15,7 @@ bool spsh__is_placeholder(spsh_bytes value)
     return false;
 }
 
-/* The exponent behind 'e': at most three digits, which covers every time there is. */
+/* Parse the exponent after 'e': at most three digits, which covers every possible time. */
 static bool parse_exponent(spsh_bytes text, size_t at, int *ret_exponent)
 {
     bool negative = false;

@@ -1,4 +1,4 @@
-/* time_text.h: a time as decimal text, exactly, and text that says that there is no value. */
+/* time_text.h: a time as decimal text, exactly, and placeholders for a missing value. */
 #ifndef SPSH_TIME_TEXT_H
 #define SPSH_TIME_TEXT_H
 
@@ -6,7 +6,7 @@
 
 #include "speechshard/base.h"
 
-/* "", "-", "n/a", "nan", "unknown", "<unk>": a name that says that there is none. */
+/* True for "", "-", "n/a", "nan", "unknown", "<unk>": a name that stands for a missing value. */
 bool spsh__is_placeholder(spsh_bytes value);
 
 /* 73 years; a sum of two such times fits. */
@@ -18,7 +18,7 @@ typedef enum spsh__time_result {
     SPSH__TIME_BAD
 } spsh__time_result;
 
-/* A decimal number of units as nanoseconds, exactly; digits below one are cut off. */
+/* Parse a decimal number of units as nanoseconds, exactly. Smaller fractions are cut off. */
 spsh__time_result spsh__table_time(spsh_bytes value, uint64_t unit_ns, uint64_t *ret_ns);
 
 #endif

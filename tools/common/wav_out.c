@@ -1,12 +1,14 @@
 /* wav_out.c: RIFF, little-endian throughout:
  *
- *     "RIFF" u32 size of the rest  "WAVE"
- *     "fmt " u32 16 (float: 18)  u16 tag (1 integer, 3 float)  u16 channels  u32 rate  u32 bytes a
- * second u16 bytes a sample of all channels  u16 bits  [float: u16 0] [float: "fact" u32 4  u32
- * samples] "data" u32 size  samples  [a zero byte when the size is odd]
+ *     "RIFF"  u32 size of the rest   "WAVE"
+ *     "fmt "  u32 16 (float: 18)
+ *             u16 tag (1 integer, 3 float)   u16 channels   u32 rate   u32 bytes per second
+ *             u16 bytes per sample of all channels   u16 bits   [float: u16 0]
+ *     [float: "fact"  u32 4   u32 samples]
+ *     "data"  u32 size   samples   [a zero byte if the size is odd]
  *
- * The lengths are known before the first sample is decoded, so that a pipe will do. A decode that
- * ends early is an error of the reader: a header never claims what does not follow.
+ * The lengths are known before the first sample is decoded, so the output may be a pipe. A decode
+ * that ends early is an error of the reader: a header never announces more samples than follow.
  */
 #include "wav_out.h"
 #include "speechshard/inside.h"
@@ -16,7 +18,7 @@
 
 enum {
     HEADER_BYTES_MAX = 58,
-    CHUNK_BYTES = 1 << 16, /* of samples in memory, by 4 bytes a value */
+    CHUNK_BYTES = 1 << 16, /* bytes of samples in memory, at 4 bytes per value */
     PAYLOAD_CHUNK_BYTES = 1 << 20,
     PIECE_VALUES = 4096,
     TAG_INTEGER = 1,
