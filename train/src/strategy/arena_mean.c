@@ -58,7 +58,7 @@ spsh_status spsh__arena_mean(spsh__comm *c, spsh__parts *from, spsh__parts *to, 
     return rc;
 }
 
-/* From the rank before to the one behind. */
+/* Receive one part from the previous rank, and send it to the next rank. */
 static spsh_status pass_part(spsh__comm *c, spsh__parts *arena, uint32_t part, spsh_error *err)
 {
     const size_t bytes = spsh__parts_bytes(arena, part);

@@ -1,8 +1,8 @@
-/* arena_mean.h: an arena of all ranks becomes their mean, or rank 0's.
+/* arena_mean.h: replace an arena on all ranks by its mean, or by rank 0's arena.
  *
- * A mean is summed in the order of ranks: each part by the rank that owns it (part mod world size),
- * who sends it to all. Rank 0's goes from rank to rank, part by part: each sends it once, whatever
- * their number, and the last one has it so many parts later.
+ * A mean is summed in the order of ranks. The owner of a part (rank part mod world size) sums the
+ * part and sends the mean to all ranks. Rank 0's arena passes from rank to rank, part by part. Each
+ * rank sends each part once, whatever the world size.
  */
 #ifndef SPSH_TRAIN_ARENA_MEAN_H
 #define SPSH_TRAIN_ARENA_MEAN_H
@@ -10,9 +10,9 @@
 #include "comm/comm.h"
 #include "parts.h"
 
-/* All ranks, of the same number of elements; allocates. What comm.h says; SPSH_E_NO_MEMORY. */
-spsh_status spsh__arena_mean(spsh__comm *comm, spsh__parts *from, spsh__parts *to,
-                             spsh_error *err); /* may be one */
+/* All ranks call together, with the same number of elements. The functions allocate. They return
+ * the codes of comm.h, or SPSH_E_NO_MEMORY. `from` and `to` may be the same. */
+spsh_status spsh__arena_mean(spsh__comm *comm, spsh__parts *from, spsh__parts *to, spsh_error *err);
 spsh_status spsh__arena_align(spsh__comm *comm, spsh__parts *arena, spsh_error *err);
 
 #endif

@@ -8,8 +8,8 @@ struct spsh__device_stage {
     spsh__backend *backend;
     const spsh_cuda *cuda;
     void *stream;
-    void *computed; /* event: what the backend has come to */
-    void *up;       /* event: behind the last that went up */
+    void *computed; /* event: work enqueued on the backend's stream */
+    void *up;       /* event: after the last copy up */
     void **slots;   /* events */
     uint32_t slot_count;
     float *memory; /* pinned */

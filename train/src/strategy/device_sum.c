@@ -206,7 +206,7 @@ static spsh_status sum_end(void *state, const double *rows, double *totals, uint
     return SPSH_OK;
 }
 
-/* The rest is everybody's, and is counted once. */
+/* All ranks have the rest of a bucket, so only rank 0 counts it. */
 static double square_own(const spsh__device_sum *d)
 {
     const spsh__backend_buffer gradients = d->learner->gradients;
@@ -240,7 +240,7 @@ static spsh_status sum_squares(void *state, double *ret, spsh_error *err)
 
 /* ---- arenas ---- */
 
-/* What was started is through, on the device and for the host. */
+/* Wait for the started collectives, on the device and on the host. */
 static spsh_status land(const spsh__device_sum *d, spsh_error *err)
 {
     const spsh_status rc = spsh__collectives_join(d->collectives, err);
@@ -278,7 +278,7 @@ static spsh_status sum_align(void *state, spsh_error *err)
     return rc == SPSH_OK ? land(d, err) : rc;
 }
 
-/* Even: the part of a bucket; odd: the bucket's rest, which everybody updates. */
+/* Even: this rank's part of a bucket; odd: the rest of the bucket, which all ranks update. */
 static bool sum_slice(const void *state, uint32_t index, spsh__slice *ret)
 {
     const spsh__device_sum *d = state;

@@ -1,17 +1,19 @@
-/* device_sum.h: gradients in a device's memory become the sum over all leaves, where they are.
+/* device_sum.h: the sum of the gradients of all leaves, in device memory.
  *
- * A rank's leaves add up in the arena itself. When its last one has passed a bucket, the bucket's
- * sum over ranks is started (comm_nccl.h), behind what the backend's stream has come to, and
- * backward goes on beside it. With whole sums wanted that is one sum to all. Else a bucket is cut
- * into equal parts of whole 256 bytes, one a rank, and a rest of less than that a rank: each rank
- * gets the sum of its part; the rest everybody gets, and everybody updates alike.
+ * The leaves of a rank add up in the arena itself. When the last leaf has passed a bucket, the
+ * bucket's all-reduce starts (comm_nccl.h), after the work enqueued on the backend's stream.
+ * Backward continues in parallel. With is_whole, one all-reduce gives the sum to all ranks.
+ * Otherwise a bucket is cut into one equal part per rank, in multiples of 256 bytes, and a rest.
+ * Each rank gets the sum of its part. All ranks get the sum of the rest, and apply the same update
+ * to it.
  *
- * NCCL's order of a sum depends on the number of ranks and on how they are connected: unlike
- * gradient_sum.h's, sums of other worlds agree to rounding alone. All ranks get the same bits.
+ * NCCL's summation order depends on the number of ranks and on their links. Unlike the sums of
+ * gradient_sum.h, sums of different world sizes agree only up to rounding. All ranks get the same
+ * bits.
  *
- * Gradients are floats in any precision. What is not finite on one rank is so in the sum on all:
- * that some rank's gradients have overflowed needs no message of its own. A rank without a batch
- * takes part with zeros.
+ * Gradients are floats in any precision. A value that is not finite on one rank is not finite in
+ * the sum on all ranks, so an overflow needs no separate message. A rank without a batch
+ * contributes zeros.
  */
 #ifndef SPSH_TRAIN_DEVICE_SUM_H
 #define SPSH_TRAIN_DEVICE_SUM_H
@@ -19,8 +21,8 @@
 #include "comm/comm_nccl.h"
 #include "sum_ops.h"
 
-/* collectives: taken, also on failure; NULL: a world of one. A device updates two slices per
- * bucket: its part, and the rest. */
+/* Open the sum. collectives: owned by the sum, also on failure; NULL: a world of one. With is_whole
+ * false, a rank updates two slices per bucket: its part, and the rest. */
 spsh_status spsh__device_sum_open(spsh__learner *learner, bool is_whole,
                                   spsh__collectives *collectives, const spsh_allocator *allocator,
                                   spsh__sum *ret, spsh_error *err);

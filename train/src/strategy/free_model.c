@@ -64,7 +64,8 @@ spsh_status spsh__free_model_read(spsh__free_model *m, spsh_error *err)
     return SPSH_OK;
 }
 
-/* What the update is made of is there before the lock is taken, and what it made before it is left.
+/* Finish all device work before the lock is taken or released: the gradients must be complete
+ * before an update starts, and the update before other tasks read it.
  */
 bool spsh__free_model_slice(spsh__free_model *m, uint32_t number, spsh__slice *ret)
 {
@@ -90,8 +91,8 @@ spsh_status spsh__free_model_after_step(spsh__free_model *m, spsh_error *err)
     return rc;
 }
 
-/* Nobody goes on before all have it: what the first one sends then would be mixed into the old
- * model of the last one, and lost with it. */
+/* No learner continues before all have the mean. Otherwise a snapshot of the first learner would be
+ * mixed into the old model of the last one, and be overwritten with it. */
 static spsh_status take_mean(spsh__free_model *m, spsh_error *err)
 {
     const spsh__learner *l = m->learner;

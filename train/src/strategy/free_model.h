@@ -1,10 +1,9 @@
-/* free_model.h: the model of a free learner: an arena that both its tasks touch, part by part,
- * under the learner's lock.
+/* free_model.h: the model of a learner with its own model: an arena that its computing task and its
+ * serving task access part by part, under the learner's lock.
  *
- *     weights <-- read ---- arena      computing task, before forward: what the gradient is of
- *     arena  <-- update                computing task, behind backward: by slices
- *     arena  <-> take, mix             either: snapshots are sent, those of others mixed in
- * (parts.h)
+ *     weights <-- read ---- arena      computing task, before forward: weights for the gradient
+ *     arena   <-- update               computing task, after backward: slice by slice
+ *     arena   <-> take, mix            both: send snapshots, mix in snapshots of others (parts.h)
  */
 #ifndef SPSH_TRAIN_FREE_MODEL_H
 #define SPSH_TRAIN_FREE_MODEL_H
@@ -15,36 +14,38 @@
 typedef struct spsh__free_model {
     spsh__learner *learner;
     spsh__runtime *runtime;
-    spsh__backend *backend; /* the arena's */
+    spsh__backend *backend; /* backend of the arena */
     spsh__backend_buffer arena;
-    spsh__parts parts;  /* of the arena; under the lock */
-    uint32_t *mixes;    /* [2][part]: that came to each, ever; when it was read. Of a learner whose
-                           staleness is counted; else NULL */
-    bool is_inside;     /* a slice */
-    spsh_status status; /* of slices */
+    spsh__parts parts;  /* parts of the arena; under the lock */
+    uint32_t *mixes;    /* [2][part]: number of mixes into each part so far, and at the last read;
+                           NULL if the learner does not count staleness */
+    bool is_inside;     /* a slice is being updated, under the lock */
+    spsh_status status; /* first failure of a slice */
     spsh_error error;
 } spsh__free_model;
 
-/* The arena begins as `weights`, which all ranks have of rank 0, and is the learner's `updated`. */
+/* Open the model. The arena starts as a copy of `weights`, which are rank 0's on all ranks, and
+ * becomes the learner's `updated`. */
 spsh_status spsh__free_model_open(spsh__learner *l, uint32_t parts_min, spsh__free_model *ret,
                                   spsh_error *err);
 void spsh__free_model_close(spsh__free_model *m); /* zeroed is fine */
 
-/* Another's model was mixed into a part. Under the lock. */
+/* Count a mix of another learner's model into a part. Under the lock. */
 static inline void spsh__free_model_mixed(spsh__free_model *m, uint32_t part)
 {
     if (m->mixes != NULL)
         m->mixes[part]++;
 }
 
-/* The computing task: all parts, each under the lock. */
+/* Copy all parts to `weights`, each under the lock. Computing task only. */
 spsh_status spsh__free_model_read(spsh__free_model *m, spsh_error *err);
-/* slice_fn of strategies: the parts, each under the lock until the next one is asked for. */
+/* slice_fn of strategies: the slices are the parts. The lock is held for a part until the next
+ * call. */
 bool spsh__free_model_slice(spsh__free_model *m, uint32_t number, spsh__slice *ret);
-/* after_step_fn: what slices failed with. */
+/* after_step_fn: return the status that the slices left. */
 spsh_status spsh__free_model_after_step(spsh__free_model *m, spsh_error *err);
 
-/* All ranks, settled: see consensus_fn. */
+/* See consensus_fn. All ranks call together, after settle_fn. */
 spsh_status spsh__free_model_consensus(spsh__free_model *m, bool is_taken, spsh_error *err);
 
 #endif

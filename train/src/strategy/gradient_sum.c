@@ -1,14 +1,14 @@
 /* gradient_sum.c: see gradient_sum.h.
  *
- * Messages of a bucket have a tag for each leg; of one tag they follow each other in the order of
- * pieces and steps on both sides, so nothing has to be numbered. Nothing waits before sum_end:
- * until then each call looks at what has come, and goes on with it. Between calls a thread does so
- * (watch.h), or a bucket whose pieces come while a long layer is computed would send its sum only
- * behind that layer, and behind all of backward those of the last two buckets. It adds with a
- * backend of its own: the elements are the same, whoever adds them. Of learners that are
- * simulated, or alone, there is no such thread.
+ * The messages of a bucket have one tag per phase. Messages with the same tag follow each other in
+ * the order of pieces and steps on both sides, so they need no numbers. Nothing blocks before
+ * sum_end. Until then each call checks which messages have arrived, and starts the next phase.
+ * Between calls a polling thread does so (watch.h). Without it, a bucket whose pieces arrive during
+ * a long layer would send its sum only after that layer, and the last two buckets only after all of
+ * backward. The polling thread adds with a separate backend, whose sums have identical bits.
+ * Simulated learners, and a world of one, have no polling thread.
  *
- * What comes down from a device is seen to in calls alone, by the thread that computes.
+ * Only calls on the computing thread process the copies from a device.
  */
 #include "gradient_sum.h"
 
@@ -21,8 +21,8 @@
 
 typedef enum phase {
     PHASE_LEAVES = 0, /* not all leaves have passed */
-    PHASE_REDUCE,     /* pieces are under way */
-    PHASE_GATHER,     /* parts are under way */
+    PHASE_REDUCE,     /* pieces are in flight */
+    PHASE_GATHER,     /* parts are in flight */
     PHASE_DONE,
 } phase;
 
@@ -36,13 +36,13 @@ typedef struct flight {
 /* A bucket of gradients, or the running statistics. */
 typedef struct range {
     spsh__backend_buffer here; /* slot 0 */
-    uint64_t arena_offset;     /* of gradients */
+    uint64_t arena_offset;     /* offset in the gradients */
     uint64_t count;            /* elements */
     uint64_t slot_offset;      /* in slots 1, 2, ... */
-    uint64_t part_elements;    /* of every part but the last ones */
+    uint64_t part_elements;    /* elements of every part except the last ones */
     uint64_t receive_offset;   /* in receive: a part for each piece of others */
     uint32_t next_own;         /* leaves that have passed */
-    uint32_t coming;           /* 1 + the own leaf that is on its way down from a device; 0: none */
+    uint32_t coming;           /* 1 + the own leaf that is being copied from a device; 0: none */
     phase phase;
     flight flight;
 } range;
@@ -50,29 +50,30 @@ typedef struct range {
 typedef struct spsh__gradient_sum {
     spsh_allocator allocator;
     spsh__learner *learner;
-    spsh__backend *backend; /* of the host: sums are made there, all buffers but `before` are its */
+    spsh__backend *backend; /* host backend: makes the sums, and owns all buffers except `before` */
     const spsh__backend_ops *ops;
-    spsh__device_stage *stage;   /* of a learner on a device; else NULL */
+    spsh__device_stage *stage;   /* for a learner on a device; else NULL */
     spsh__backend_buffer before; /* ... and there the statistics of the step's beginning */
     spsh__comm *comm;
     bool is_whole;
     spsh__fold_tree tree;
-    uint32_t *owners; /* of leaves */
+    uint32_t *owners; /* rank of each leaf */
     range *ranges;    /* buckets, then the statistics */
     uint32_t range_count;
-    spsh__backend_buffer *slots; /* of tree.slot_count; 0 is not used */
+    spsh__backend_buffer *slots; /* tree.slot_count slots; slot 0 is not used */
     uint64_t slot_elements;
     spsh__backend_buffer receive;
-    spsh__backend_buffer statistics; /* of the step's beginning */
-    spsh__backend_buffer *values;    /* of pieces, while they are joined */
+    spsh__backend_buffer statistics; /* at the beginning of the step */
+    spsh__backend_buffer *values;    /* pieces, while they are joined */
     double *present;                 /* own leaves that had a batch */
     double *rows, *packed;           /* [leaves][SPSH__SHARED_MAX + 1] */
     double *squares, *packed_squares;
     uint64_t block_count;
-    flight flight; /* of rows and squares */
+    flight flight; /* messages of rows and squares */
     uint64_t wait_begin_ns;
-    spsh__backend *adder; /* of pieces: that of the sum, or of the watch alone */
-    spsh__watch *watch;   /* between begin and end; NULL: there is none */
+    spsh__backend *adder; /* backend for joins: `backend`, or a separate one for the polling
+                             thread */
+    spsh__watch *watch;   /* runs between begin and end; NULL: no polling thread */
     spsh_status watched;  /* how it went; its lock's */
     spsh_error watched_error;
 } spsh__gradient_sum;
@@ -82,7 +83,7 @@ static uint64_t min_u64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Of the range, not of the arena. */
+/* Offset and count within the range, not within the arena. */
 static spsh__slice part_of(const range *r, uint32_t rank)
 {
     uint64_t begin = min_u64(rank * r->part_elements, r->count);
@@ -190,7 +191,8 @@ static spsh_status land(spsh__gradient_sum *g, flight *f, const char *what, spsh
         if (!spsh__comm_await(c, f->handles[i], (uint32_t)left_ms))
             return fail_late(g, f, i, what, err);
         spsh_status rc = c->ops->wait_fn(c, f->handles[i], (uint32_t)left_ms, err);
-        if (rc == SPSH_E_TIMEOUT) { /* it has gone; it is late, where nobody can be asked */
+        if (rc == SPSH_E_TIMEOUT) { /* the peer disconnected, or is late and the carrier cannot poll
+                                       ranks */
             char missing[200];
             (void)snprintf(missing, sizeof(missing), "%u", f->peers[i]);
             if (!spsh__comm_can_await(c))
@@ -237,7 +239,7 @@ static spsh_status start_reduce(spsh__gradient_sum *g, range *r, spsh_error *err
     return rc;
 }
 
-/* The sum of this rank's part, from everybody's pieces, to where it belongs. */
+/* Sum this rank's part from the pieces of all ranks, and store it in place. */
 static void join(spsh__gradient_sum *g, range *r)
 {
     spsh__slice mine = part_of(r, g->comm->rank);
@@ -284,7 +286,7 @@ static spsh_status start_gather(spsh__gradient_sum *g, range *r, spsh__backend_b
     return rc;
 }
 
-/* What follows when all messages of a phase are there. */
+/* Start the next phase after all messages of a phase have arrived. */
 static spsh_status next_phase(spsh__gradient_sum *g, range *r, spsh_error *err)
 {
     spsh_status rc = land(g, &r->flight, r->phase == PHASE_REDUCE ? "reducing" : "gathering", err);
@@ -327,7 +329,7 @@ static spsh_status pass(spsh__gradient_sum *g, range *r, uint32_t own, spsh_erro
     return SPSH_OK;
 }
 
-/* Of a device: what was sent down goes on here, once it has come; must: now. */
+/* Device only: process a leaf after its copy to the host is done. must: wait for the copy. */
 static spsh_status settle(spsh__gradient_sum *g, range *r, bool must, spsh_error *err)
 {
     const uint32_t slot = (uint32_t)(r - g->ranges);
@@ -378,7 +380,7 @@ static bool is_under_way(const range *r)
     return r->phase == PHASE_REDUCE || r->phase == PHASE_GATHER;
 }
 
-/* *ret_count: ranges that are under way still. */
+/* Advance all ranges. *ret_count: number of ranges that are still in flight. */
 static spsh_status go_on(spsh__gradient_sum *g, uint32_t *ret_count, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -401,7 +403,7 @@ static spsh_status look(spsh__gradient_sum *g, spsh_error *err)
     return rc == SPSH_OK ? go_on(g, &count, err) : rc;
 }
 
-/* Of the watch. */
+/* Called by the polling thread. */
 static bool look_on(void *user)
 {
     spsh__gradient_sum *g = user;
@@ -410,7 +412,7 @@ static bool look_on(void *user)
     return g->watched == SPSH_OK && count > 0;
 }
 
-/* From here on the watch is out; what it met is said now. */
+/* Lock out the polling thread and return the status that it recorded. */
 static spsh_status enter(spsh__gradient_sum *g, spsh_error *err)
 {
     spsh__watch_enter(g->watch);
@@ -544,7 +546,7 @@ static spsh_status post_rows(spsh__gradient_sum *g, uint32_t width, spsh_error *
     return rc;
 }
 
-/* They go before what is waited for: their way takes no time of its own then. */
+/* Post the rows before the waits for gradients, so that their transfer overlaps. */
 static spsh_status start_sharing(spsh__gradient_sum *g, const double *rows, uint32_t count,
                                  spsh_error *err)
 {
@@ -576,7 +578,7 @@ static spsh_status share(spsh__gradient_sum *g, double *totals, uint32_t count, 
     return SPSH_OK;
 }
 
-/* The mean over leaves that had a batch; without any, what they were. */
+/* Mean over the leaves that had a batch. If no leaf had one, restore the earlier values. */
 static void average_statistics(spsh__gradient_sum *g, double present)
 {
     const range *r = &g->ranges[g->range_count - 1];
@@ -588,7 +590,7 @@ static void average_statistics(spsh__gradient_sum *g, double present)
         g->ops->copy_fn(g->backend, r->here, g->statistics, r->count);
 }
 
-/* What this rank needs of the sums goes to the device. */
+/* Copy the sums that this rank needs to the device. */
 static spsh_status send_up(spsh__gradient_sum *g, double present, spsh_error *err)
 {
     const spsh__learner *l = g->learner;
@@ -743,7 +745,7 @@ static bool sum_slice(const void *state, uint32_t index, spsh__slice *ret)
     return true;
 }
 
-/* A device's arena, or this rank's parts of it, to the host, in the place of gradients. */
+/* Copy this rank's parts of a device arena to the host memory of the gradients. */
 static spsh_status fetch(spsh__gradient_sum *g, spsh__backend_buffer arena, spsh_error *err)
 {
     spsh_status rc = spsh__device_stage_rest(g->stage, err);
@@ -833,7 +835,7 @@ static uint32_t own_pieces(const spsh__gradient_sum *g)
     return count;
 }
 
-/* Where each range lies: in its arena, in a slot, in what is received. */
+/* Assign the offsets of each range: in its arena, in the slots, and in the receive buffer. */
 static bool lay_out(spsh__gradient_sum *g, uint64_t *ret_received)
 {
     const spsh__learner *l = g->learner;
@@ -934,7 +936,8 @@ static spsh_status open_stage(spsh__gradient_sum *g, spsh_error *err)
     return rc;
 }
 
-/* Those of other processes go on by themselves. An estimate's moves nothing: it has no ops. */
+/* Return true if messages go to other processes and so move in the background. The comm of an
+ * estimate moves no messages: its ops are NULL. */
 static bool is_of_processes(const spsh__comm *c)
 {
     c = spsh__comm_lowest(c);

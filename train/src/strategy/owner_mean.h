@@ -1,14 +1,16 @@
-/* owner_mean.h: the mean of all learners' arenas, made by their serving tasks while others compute.
+/* owner_mean.h: the mean of the arenas of all learners. The serving tasks compute it while the
+ * computing tasks compute gradients.
  *
- *     spsh__owner_mean_begin(m, err);            // own parts are on their way to their owners
- *     ... serve_fn hands messages on: spsh__owner_mean_serve(m, message, err) ...
+ *     spsh__owner_mean_begin(m, err);            // posts this learner's parts to their owners
+ *     ... serve_fn passes messages: spsh__owner_mean_serve(m, message, err) ...
  *     wait until spsh__owner_mean_is_here(m);    // under the lock
  *     ... m->mean ...
  *     spsh__owner_mean_end(m);                   // under the lock
  *
- * Part p belongs to learner p mod L, who adds what all have sent in the order of ranks, and sends
- * the mean to all: 2 (L - 1) / L of the arena each way, as a ring would. Nobody is a round ahead of
- * an owner: whoever begins the next one has the means of this one, which have everybody's parts.
+ * Learner p mod L owns part p. It adds the parts of all learners in the order of ranks, and sends the
+ * mean to all: 2 (L - 1) / L of the arena in each direction, as a ring would. No learner is a round
+ * ahead of an owner: a learner that begins the next round has received all means of this round, and
+ * each mean contains the parts of all learners.
  */
 #ifndef SPSH_TRAIN_OWNER_MEAN_H
 #define SPSH_TRAIN_OWNER_MEAN_H
@@ -17,14 +19,14 @@
 
 typedef struct spsh__owner_mean {
     spsh__runtime *runtime;
-    spsh__parts *parts; /* whose arena it is of: borrowed */
+    spsh__parts *parts; /* parts of the arena; borrowed */
     uint64_t round;
-    float *mine; /* a part */
-    double *sum; /* a part */
+    float *mine; /* one part */
+    double *sum; /* one part */
     /* under the lock */
     float *inbox;   /* [owned][learner] parts */
-    uint32_t *came; /* [owned] of learners */
-    float *mean;    /* an arena */
+    uint32_t *came; /* [owned] number of learners whose part arrived */
+    float *mean;    /* a whole arena */
     uint32_t mean_count;
     spsh_allocator allocator;
 } spsh__owner_mean;
@@ -34,7 +36,8 @@ spsh_status spsh__owner_mean_open(spsh__runtime *runtime, spsh__parts *parts,
                                   spsh_error *err);
 void spsh__owner_mean_close(spsh__owner_mean *m); /* zeroed is fine */
 
-/* Without the lock. Begin takes and sends all parts; send: m->mine, which the caller has filled. */
+/* Call without the lock. begin takes and sends all parts. send sends m->mine, which the caller
+ * filled. */
 spsh_status spsh__owner_mean_begin(spsh__owner_mean *m, spsh_error *err);
 spsh_status spsh__owner_mean_send(spsh__owner_mean *m, uint32_t part, spsh_error *err);
 spsh_status spsh__owner_mean_serve(spsh__owner_mean *m, const spsh__message *message,

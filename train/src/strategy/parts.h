@@ -1,9 +1,9 @@
-/* parts.h: an arena in parts of up to SPSH__PART_BYTES, as learners send it: taken out as floats,
- * put back, mixed.
+/* parts.h: an arena in parts of up to SPSH__PART_BYTES, in which learners send it. A part can be
+ * taken as floats, put back, or mixed.
  *
- * Averages are made of snapshots, and it is the difference that is applied: what came to the arena
- * in between stays, and what one learner gains of another that one loses: the sum over learners
- * stays, but for rounding.
+ * Averages are made of snapshots, and only the difference is applied. Updates to the arena since
+ * the snapshot therefore survive. One learner gains what the other loses, so the sum over learners
+ * stays constant up to rounding.
  */
 #ifndef SPSH_TRAIN_PARTS_H
 #define SPSH_TRAIN_PARTS_H
@@ -16,12 +16,13 @@ typedef struct spsh__parts {
     spsh__backend_buffer arena; /* borrowed */
     uint64_t elements, part_elements;
     uint32_t count;
-    spsh__backend_buffer scratch; /* a part */
-    float *host;                  /* a part; the caller may use it between calls */
+    spsh__backend_buffer scratch; /* one part */
+    float *host;                  /* one part; the caller may use it between calls */
     spsh_allocator allocator;
 } spsh__parts;
 
-/* count_min: smaller parts where there were fewer than so many. */
+/* Open the parts of an arena. count_min: use smaller parts if there would be fewer than count_min.
+ */
 spsh_status spsh__parts_open(spsh__backend *backend, spsh__backend_buffer arena, uint64_t elements,
                              uint32_t count_min, spsh__parts *ret, spsh_error *err);
 void spsh__parts_close(spsh__parts *p); /* zeroed is fine */
@@ -42,7 +43,7 @@ static inline size_t spsh__parts_bytes(const spsh__parts *p, uint32_t part)
     return spsh__parts_elements(p, part) * sizeof(float);
 }
 
-/* A message with a part of this arena. */
+/* Return true if the message carries a part of this arena. */
 static inline bool spsh__parts_is_of(const spsh__parts *p, const spsh__message *m)
 {
     return m->part < p->count && m->size_bytes == spsh__parts_bytes(p, m->part);
@@ -54,7 +55,8 @@ void spsh__parts_put(spsh__parts *p, uint32_t part, const float *from);
 void spsh__parts_mix(spsh__parts *p, uint32_t part, double weight, const float *theirs,
                      const float *mine);
 
-/* The arena is put aside, to come back; nothing where it is (not) aside already. */
+/* Save the arena to `aside`, or restore it. save does nothing if the arena is already saved;
+ * restore does nothing if it is not. */
 void spsh__parts_save(spsh__parts *p, float *aside, bool *is_aside);
 void spsh__parts_restore(spsh__parts *p, const float *aside, bool *is_aside);
 

@@ -1,8 +1,8 @@
 /* pipeline_parallel.c: see pipeline_parallel.h.
  *
- * What is in flight of a micro-batch is in a context: an instance of the stage's model
- * (activations), and what comes back to it. A stage has as many as its window is wide, and takes
- * them in turns.
+ * A context holds one micro-batch in flight: an instance of the stage's model (activations), and
+ * the gradients that the next stage returns. A stage has one context per slot of its window, and
+ * uses them in turn.
  */
 #include "pipeline_parallel.h"
 
@@ -18,11 +18,11 @@ typedef struct context {
     spsh__backend_buffer statistics; /* from the forward pass of this micro-batch */
     spsh__backend_buffer gradients;  /* received from the next stage, of the output sent there */
     spsh__comm_handle sent, coming;
-    size_t out_elements; /* of the batch at hand */
+    size_t out_elements; /* in the current batch */
     uint32_t in_rows;
 } context;
 
-typedef struct entry { /* of a step */
+typedef struct entry { /* a leaf of the step */
     uint32_t leaf;
     bool is_empty;
 } entry;
@@ -34,7 +34,7 @@ struct spsh__stages {
     spsh__comm *comm;
     bool is_last;
     spsh__model *layout;
-    spsh__model_stage blocks[BLOCKS_MAX]; /* of each stage */
+    spsh__model_stage blocks[BLOCKS_MAX]; /* blocks of each stage */
     spsh__slice arenas[BLOCKS_MAX], statistics[BLOCKS_MAX];
     spsh__slice *buckets, *whole_buckets;
     spsh__staged staged;
@@ -47,7 +47,7 @@ struct spsh__stages {
     spsh__backend_buffer out[2]; /* gradients that go out, by turns */
     spsh__comm_handle out_sent[2];
     entry entries[SPSH__LEAVES_MAX];
-    uint32_t entry_count, entry_next; /* of the step; the first one that is not done */
+    uint32_t entry_count, entry_next; /* leaves of the step; the first leaf that is not done */
     uint32_t forwards, backwards;
     uint32_t leaf; /* in backward */
     spsh_status bucket_status;
@@ -106,7 +106,7 @@ static spsh_status find_places(spsh__stages *p, spsh_error *err)
     return rc;
 }
 
-/* Rows of the largest batch, behind the convolutions. */
+/* Number of rows of the largest batch, after the convolutions. */
 static uint64_t rows_max(const spsh__stages *p)
 {
     const spsh__model_limits *l = p->o.limits;
@@ -287,8 +287,8 @@ static void on_bucket(void *user, uint32_t bucket)
         p->bucket_status = p->o.bucket_fn(p->o.user, p->leaf, bucket, &p->bucket_error);
 }
 
-/* Gradients of what came in: from scratch to memory of their own, so that the next backward may
- * begin. */
+/* Send the gradients of the stage's input. They are copied from scratch to a separate buffer, so
+ * that the next backward pass may start. */
 static spsh_status send_back(spsh__stages *p, const context *c, spsh_error *err)
 {
     const uint32_t turn = p->backwards % 2;
@@ -329,7 +329,7 @@ static spsh_status skip_empty(spsh__stages *p, spsh_error *err)
     return rc;
 }
 
-/* What is due before another micro-batch, or, without one, all. */
+/* Run the backward passes that are due before the next micro-batch, or all if there is none. */
 static spsh_status take_back(spsh__stages *p, bool has_more, spsh_error *err)
 {
     spsh_status rc = skip_empty(p, err);
@@ -418,7 +418,7 @@ spsh_status spsh__stages_put(spsh__stages *p, uint32_t leaf, const spsh__model_b
     return rc != SPSH_OK ? rc : go_forward(p, leaf, batch, err);
 }
 
-/* What was sent is read before the next step: a context's memory is written again there. */
+/* Wait until all messages are sent: the next step overwrites the memory of the contexts. */
 spsh_status spsh__stages_end(spsh__stages *p, spsh_error *err)
 {
     spsh_status rc = take_back(p, false, err);

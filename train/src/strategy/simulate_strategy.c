@@ -16,7 +16,7 @@
 #include "strategy_internal.h"
 
 enum {
-    COORDINATES = 64,     /* of the quadratic, spread over the arena */
+    COORDINATES = 64,     /* coordinates of the quadratic, spread over the arena */
     PIECE_ELEMENTS = 128, /* the least of a message with weights */
     SMALL_BYTES = 300,    /* the most of one without */
     BUCKETS = 8,
@@ -25,7 +25,7 @@ enum {
 };
 
 #define PART_ELEMENTS (SPSH__PART_BYTES / sizeof(float))
-#define MESSAGES      UINT64_C(1000000) /* of one strategy, about */
+#define MESSAGES      UINT64_C(1000000) /* messages of one strategy, about */
 #define RATE          0.05
 #define RATE_MAX      0.5
 #define NOISE         0.5
@@ -75,7 +75,7 @@ static double curvature(uint32_t i)
     return 0.25 + 0.75 * i / (COORDINATES - 1);
 }
 
-/* Of deviation 1: uniform, so that no mathematical library has a part in it. */
+/* Noise of deviation 1. It is uniform, so that its bits do not depend on a mathematical library. */
 static double noise(const world *w, uint32_t learner, uint64_t step, uint32_t i)
 {
     const uint64_t seed = w->c->seed ^ (UINT64_C(0xa5a5) << 32);
@@ -98,7 +98,7 @@ static void fill_gradients(const world *w, uint32_t number)
     }
 }
 
-/* Of the models that there are: of a node's it is the leader's, of which the others have copies. */
+/* Mean of all models. A node has one model, its leader's. The other ranks have copies. */
 static double mean_model(const world *w, uint32_t i)
 {
     const spsh__backend_ops *ops = w->backend->ops;
@@ -230,7 +230,8 @@ static spsh_status step(world *w, uint32_t number, spsh_error *err)
     return SPSH_OK;
 }
 
-/* Who waits for one that is done does so until its deadline, and is done then. */
+/* Run one learner. A learner that waits for a finished learner waits until its deadline, and then
+ * finishes too. */
 static spsh_status learn(void *user, uint32_t number, spsh_error *err)
 {
     world *w = (world *)user;
@@ -385,7 +386,7 @@ static void close_world(world *w)
     free(w->shared);
 }
 
-/* ---- what is told ---- */
+/* ---- results ---- */
 
 static void fill_staleness(const world *w, spsh_train_simulated *ret)
 {
@@ -449,7 +450,7 @@ static void fill(const world *w, spsh_train_simulated *ret)
     fill_staleness(w, ret);
 }
 
-/* Of strategies that are for other clusters: why. */
+/* Return true, with the reason, if the strategy needs a different cluster. */
 static bool is_unfit(const spsh__simulate_options *o, char text[SPSH_TRAIN_STOPPED_BYTES])
 {
     const uint32_t node = o->cluster->node_size;
@@ -490,7 +491,8 @@ spsh_status spsh__simulate(const spsh__simulate_options *options, spsh_train_sim
         rc = spsh__sim_run(w.clock.sim, learn, &w, &failed);
         fill(&w, ret);
     }
-    if (w.is_over || rc == SPSH_E_TIMEOUT) { /* learners that others wait for are what is asked */
+    if (w.is_over || rc == SPSH_E_TIMEOUT) { /* a deadlock between learners is a result, not an
+                                                error */
         if (!w.is_over)
             (void)snprintf(ret->stopped, sizeof(ret->stopped), "%.190s", failed.message);
         rc = SPSH_OK;

@@ -1,18 +1,20 @@
-/* simulate_strategy.h: what a strategy would do on a cluster: it runs, message by message, under
- * runtime_sim.h's clock, with a model that stands for the real one.
+/* simulate_strategy.h: behavior of a strategy on a cluster. The strategy runs, message by message,
+ * under the clock of runtime_sim.h, with a small model that represents the real one.
  *
- *     real    P weights   1 MiB parts   buckets   blocks of gradients   links of R bytes a second
- *     here    E weights   as many       as many   as many to each       a byte counts P / E times
+ *     real        P weights   1 MiB parts   buckets   gradient blocks   links of R bytes per second
+ *     simulated   E weights   same number   same      same number per   a byte counts P / E times
+ *                             of parts      number    part
  *
- * So a message is there when the real one would be, though it carries some hundred bytes; messages
- * without weights (totals, norms) are no larger here than there, and count once. Where that would
- * be more than about a million messages there are fewer, larger parts, 16 at least; and of buckets,
- * where learners are many, fewer than the model's, 2 at least.
+ * A message therefore arrives when the real one would, but carries only some hundred bytes. Messages
+ * without weights (totals, norms) have their real size and count once. If a strategy would send more
+ * than about a million messages, parts are fewer and larger (at least 16). With many learners, there
+ * are fewer buckets than in the model (at least 2).
  *
- * What learners learn is a quadratic: sum over i of h_i (w_i - 1)^2 / 2, curvatures h from 1/4 to
- * 1, begun at 0. A batch's gradient has noise of deviation 1/2 in each coordinate. All strategies
- * go as far a batch: the rate is 0.05 times the learners, up to 0.5, of means over learners, and a
- * L-th of it where single gradients change the one model of all. A learner-step is one batch.
+ * The learners minimize a quadratic: the sum over i of h_i (w_i - 1)^2 / 2, with curvatures h from 1/4
+ * to 1, starting at 0. The gradient of a batch has noise of deviation 1/2 in each coordinate. All
+ * strategies make the same progress per batch: the rate is 0.05 times the number of learners, at most
+ * 0.5, for means over L learners, and 1 / L of that if a single gradient changes the shared model. A
+ * learner-step is one batch.
  */
 #ifndef SPSH_SIMULATE_STRATEGY_H
 #define SPSH_SIMULATE_STRATEGY_H
@@ -26,14 +28,15 @@ typedef struct spsh__simulate_options {
     uint32_t learners;
     const char *strategy;
     uint64_t weights;
-    uint32_t buckets; /* of the model; 0: 8 */
-    bool is_whole;    /* with all weights: for tests of the above */
+    uint32_t buckets; /* number of buckets of the model; 0: 8 */
+    bool is_whole;    /* simulate all weights, to test the reduction above */
 } spsh__simulate_options;
 
-/* Until `steps` times learners batches were learnt from and the loss has come to SPSH_TRAIN_TARGET
- * of the first one, or four times as many. A strategy that cannot run there, or stops, says why in
- * ret->stopped, and that is SPSH_OK. ret->speeds is the caller's to free().
- * SPSH_E_NOT_FOUND: no such strategy; _NO_MEMORY, _LIMIT. */
+/* Simulate until the learners have trained on `steps` times learners batches and the loss has
+ * reached SPSH_TRAIN_TARGET of its first value, or until four times as many batches. If a strategy
+ * cannot run on the cluster, or stops, ret->stopped has the reason, and the result is SPSH_OK. The
+ * caller frees ret->speeds with free(). SPSH_E_NOT_FOUND: no such strategy; SPSH_E_NO_MEMORY,
+ * SPSH_E_LIMIT. */
 spsh_status spsh__simulate(const spsh__simulate_options *options, spsh_train_simulated *ret,
                            spsh_error *err);
 

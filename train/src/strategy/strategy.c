@@ -79,7 +79,7 @@ static uint32_t virtual_world(const spsh__learner *l)
     return l->virtual_world == 0 ? l->comm->world_size : l->virtual_world;
 }
 
-/* Of one of the loader's steps. */
+/* Number of this rank's leaves in one step of the loader. */
 static uint32_t leaves_of_step(const spsh__learner *l)
 {
     uint32_t world = l->comm->world_size;
@@ -129,8 +129,8 @@ void spsh__learner_arenas(const spsh__learner *l, spsh__arena ret[SPSH__ARENAS])
     ret[3] = (spsh__arena){l->statistics, l->statistics_elements};
 }
 
-/* Before anything large is sent: a library of MPI may write what is longer than expected past the
- * end of the memory that is there. */
+/* Check before anything large is sent: some MPI libraries write a message that is longer than
+ * expected past the end of the buffer. */
 spsh_status spsh__learner_check_sizes(const spsh__learner *l, spsh_error *err)
 {
     const uint64_t own[2] = {l->arena_elements, l->statistics_elements};
@@ -173,7 +173,7 @@ spsh_status spsh__strategy_open_parts(const spsh__strategy *s, spsh__backend_buf
 
 /* ---- what those share that sum all gradients ---- */
 
-/* Where NCCL cannot be had and need not be, the host does it. */
+/* Fall back to the host if NCCL is not available and not required. */
 static spsh_status open_collectives(spsh__learner *l, spsh__collectives **ret, spsh_error *err)
 {
     spsh_error why = SPSH_ERROR_INIT;

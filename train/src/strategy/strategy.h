@@ -6,27 +6,27 @@
  *         before_forward
  *         for each micro-batch of this rank, in the loader's order:
  *             forward, loss, backward -> on_bucket(leaf, bucket) for each bucket
- *             or, where it is empty: skip_leaf
- *         after_backward                 gradients are final, and the same for any world size
- *         square_sum; clip               not a number, on one rank, is so on all: all skip together
- *         for each slice: optimiser      a strategy may update a part of the arena on each rank
+ *             or, if it is empty: skip_leaf
+ *         after_backward                 gradients are final, and identical for any world size
+ *         square_sum; clip               NaN on one rank is NaN on all ranks: all skip together
+ *         for each slice: optimizer      a strategy may update a part of the arena on each rank
  *         after_step
  *     gather, before a checkpoint is taken
  *
- * Free strategies (is_free): learners do not step together. Each has batches, totals and a model of
- * its own, which its serving task (runtime.h) keeps close to the others' while gradients are
- * computed; what is below of leaves, and of one sum for all, is not said of them. Together are they
- * in a pause alone: settle, then consensus.
+ * Strategies with a model per learner (is_free): each learner has its own batches, totals, and model.
+ * Its serving task (runtime.h) keeps the model close to the models of the others while gradients are
+ * computed. The rules below about leaves and the single global sum do not apply to is_free strategies.
+ * Their models are combined only at a barrier between steps: settle_fn first, then consensus_fn.
  *
- * Leaves. A step sums virtual_world * accumulate micro-batches, its leaves; leaf a * virtual_world
- * + n is the batch n of the loader's a-th step (docs/LOADER.md, 7). Rank r has those with n mod
- * world_size == r; spsh__leaf_of numbers them. A leaf without a batch is one of zeros. The sum is a
- * fixed tree over leaves (fold_tree.h), so that weights, running statistics and totals have the
- * same bits for 1, 2, 3, ... processes.
+ * A step sums virtual_world * accumulate micro-batches, the leaves of its summation tree. Leaf a *
+ * virtual_world + n is batch n of the loader's a-th step (docs/LOADER.md, 7). Rank r has the leaves
+ * with n mod world_size == r, and spsh__leaf_of numbers them. A leaf without a batch counts as zeros.
+ * The tree over leaves is fixed (fold_tree.h), so weights, running statistics, and totals have
+ * identical bits for 1, 2, 3, ... processes.
  *
- * Gradients are the strategy's between before_forward and after_backward: it zeroes them. Running
- * statistics, too: each leaf starts from those of the step's beginning; the step ends with the mean
- * over leaves that had a batch.
+ * The strategy owns the gradients between before_forward and after_backward, and zeroes them. It also
+ * owns the running statistics: each leaf starts from their values at the beginning of the step, and
+ * the step ends with the mean over all leaves that had a batch.
  */
 #ifndef SPSH_TRAIN_STRATEGY_H
 #define SPSH_TRAIN_STRATEGY_H
@@ -36,49 +36,51 @@
 #include "model/model.h"
 #include "runtime/runtime.h"
 
-#define SPSH__SHARED_MAX 512u  /* numbers that a leaf has beside its gradients */
-#define SPSH__LEAVES_MAX 1024u /* of a step */
+#define SPSH__SHARED_MAX 512u  /* maximum values that a leaf shares in addition to its gradients */
+#define SPSH__LEAVES_MAX 1024u /* maximum leaves of a step */
 
 typedef struct spsh__slice {
     uint64_t offset, count; /* elements of the arena */
 } spsh__slice;
 
-/* Of the configuration. */
+/* Options from the configuration. */
 typedef struct spsh__strategy_options {
-    uint32_t servers;         /* of parameter servers: that many learners serve, too; 0: all */
-    uint32_t bound;           /* ps-async: steps that a learner may be ahead of the last one;
-                                 UINT32_MAX: any */
-    bool scales_by_staleness; /* ps-async: a gradient that t others came before counts 1 / max(1, t)
-                               */
-    uint32_t node_size;       /* hierarchical: ranks of a node; 0: 1 */
-    const char *inner, *outer; /* ... its strategies: NULL: allreduce, adpsgd-random */
-    bool overlaps; /* ps-async: a gradient is computed while the last one is on its way */
+    uint32_t servers;         /* number of learners that are also parameter servers; 0: all */
+    uint32_t bound;           /* ps-async: maximum steps that a learner may be ahead of the slowest;
+                                 UINT32_MAX: no limit */
+    bool scales_by_staleness; /* ps-async: scale a gradient of staleness t by 1 / max(1, t) */
+    uint32_t node_size;       /* hierarchical: ranks per node; 0: 1 */
+    const char *inner, *outer; /* hierarchical: inner and outer strategy; NULL: allreduce,
+                                  adpsgd-random */
+    bool overlaps;             /* ps-async: compute a gradient while the last one is in flight */
 } spsh__strategy_options;
 
-/* pipeline: a learner that has a part of the model's arenas (pipeline_parallel.h). */
+/* pipeline: data of a learner that has one stage of the model's arenas (pipeline_parallel.h). */
 typedef struct spsh__staged {
-    spsh__comm *comm;          /* between stages; the learner's own is of itself alone */
-    const spsh__slice *stages; /* of each: its slice of the whole arena */
+    spsh__comm *comm;          /* between stages; the learner's own comm contains only itself */
+    const spsh__slice *stages; /* slice of the whole arena, per stage */
     const spsh__slice *statistics;
-    const spsh__slice *buckets; /* of the whole arena */
+    const spsh__slice *buckets; /* buckets of the whole arena */
     uint32_t bucket_count;
 } spsh__staged;
 
-/* How many changes of others came to a part of the model between the reading of the weights that a
- * gradient is of and its update: of how many parts' updates each; the last count is of all beyond.
- * Under the lock, or by the computing task alone. */
+/* Staleness: updates by other learners to a part of the model, from when a learner reads the
+ * weights for a gradient until it applies that gradient. counts[t] is the number of part updates
+ * with staleness t. The last entry counts all larger values. Under the lock, or only by the
+ * computing task. */
 #define SPSH__STALENESS_MAX 1024u
 typedef struct spsh__staleness {
     uint64_t counts[SPSH__STALENESS_MAX];
 } spsh__staleness;
 
-/* What a strategy knows of a learner: arenas and buckets; nothing of layers. */
+/* View of a learner for a strategy: arenas and buckets, but no layers. */
 typedef struct spsh__learner {
     spsh__backend *backend;
     spsh__comm *comm;
-    spsh__comm *living; /* of pauses, where learners were lost: of the others; else NULL */
+    spsh__comm *living; /* ranks that are left for barriers after learners were lost; else NULL */
     spsh__backend_buffer weights, gradients;
-    spsh__backend_buffer moments[2]; /* the optimizer's, arena-shaped; data NULL: not used */
+    spsh__backend_buffer moments[2]; /* moments of the optimizer, in the shape of the arena; data
+                                        NULL: not used */
     uint64_t arena_elements;
     spsh__backend_buffer statistics;
     uint64_t statistics_elements;
@@ -86,30 +88,32 @@ typedef struct spsh__learner {
     uint32_t bucket_count;
     uint32_t virtual_world; /* 0: the world size */
     uint32_t accumulate;    /* 0: 1 */
-    uint64_t step;          /* the run loop's; for messages */
-    /* Of a device: NCCL there, HOST through comm.h as learners on the host (any world, the same
-     * bits), AUTO: NCCL where all ranks have it and a GPU each. start_fn writes which one it is;
-     * AUTO: nothing is exchanged. */
+    uint64_t step;          /* step number of the run loop, for messages */
+    /* Exchange of a learner on a device. NCCL: on the device. HOST: through comm.h, as for learners
+     * on the host (any world, identical bits). AUTO: NCCL if all ranks have it and a separate GPU
+     * each. start_fn writes the choice; AUTO then means that nothing is exchanged. */
     spsh__exchange_choice exchange;
-    char exchange_reason[200]; /* written: why AUTO became HOST; else empty */
-    /* What the optimiser changes: start_fn writes it: `weights`, or the arena of a free strategy,
-     * of which `weights` are the copy that a gradient is computed with. data NULL: it has no model
-     * of its own, but a copy of another's, who changes it. */
+    char exchange_reason[200]; /* written: reason why AUTO became HOST; else empty */
+    /* Buffer that the optimizer changes, written by start_fn: `weights`, or the arena of a learner
+     * with its own model. `weights` is then the copy for gradients. data NULL: the learner has only
+     * a copy of another learner's model, which that learner changes. */
     spsh__backend_buffer updated;
-    /* Of free strategies; else NULL. */
+    /* is_free strategies; else NULL */
     spsh__runtime *runtime;
-    spsh__backend *arena_backend; /* for that arena: used under the lock alone; NULL: backend */
+    spsh__backend *arena_backend; /* backend of that arena, used only under the lock; NULL:
+                                     backend */
     uint64_t seed;
-    float *shared; /* hogwild: an arena that all learners see; else NULL */
-    /* Of an arena that stands for a larger one (simulate_strategy.h), cut into as many parts and
-     * blocks; 0: SPSH__PART_BYTES, SPSH__BLOCK_ELEMENTS. */
+    float *shared; /* hogwild: arena that all learners share; else NULL */
+    /* Sizes for an arena that represents a larger one (simulate_strategy.h). They keep the number
+     * of parts and blocks. 0: SPSH__PART_BYTES, SPSH__BLOCK_ELEMENTS. */
     uint64_t part_elements, block_elements;
-    spsh__staleness *staleness; /* NULL: is not counted */
-    uint32_t owners; /* ranks that have parts of the sums, the first ones; 0: all. start_fn's */
+    spsh__staleness *staleness; /* NULL: not counted */
+    uint32_t owners; /* number of ranks, from rank 0, that own parts of the sums; 0: all. Written by
+                        start_fn */
     spsh__strategy_options options;
     const spsh__staged *staged; /* pipeline; else NULL */
-    /* The optimiser's, for strategies that update elsewhere: a slice of `updated`, with gradients
-     * that begin where the slice does. Under the lock. */
+    /* Update a slice of `updated` with the optimizer, for strategies that update elsewhere.
+     * gradients: start at the slice. Under the lock. */
     void (*update_fn)(void *user, const spsh__slice *slice, spsh__backend_buffer gradients,
                       double scale);
     void *update_user;
@@ -119,44 +123,45 @@ typedef struct spsh__strategy spsh__strategy;
 typedef struct spsh__strategy_ops {
     const char *name;
     bool is_free;
-    bool goes_in_step;  /* of free ones: all learners make each step, and wait for each other */
-    bool needs_runtime; /* the learner's */
-    bool outlives;      /* goes on without learners that its runtime says are lost */
-    /* Takes all memory; gives every rank the weights, moments and statistics of rank 0. The learner
-     * must outlive the strategy. */
+    bool goes_in_step;  /* is_free: all learners make each step, and wait for each other */
+    bool needs_runtime; /* requires learner->runtime */
+    bool outlives;      /* continues without learners that its runtime reports as lost */
+    /* Allocate all memory, and copy rank 0's weights, moments, and statistics to every rank. The
+     * learner must outlive the strategy. */
     spsh_status (*start_fn)(spsh__strategy *s, spsh__learner *l, spsh_error *err);
     spsh_status (*before_forward_fn)(spsh__strategy *s, spsh_error *err);
-    /* Called during backward, buckets ascending: starts what can be overlapped. */
+    /* Called during backward, buckets ascending. Starts all exchanges that can overlap with it. */
     spsh_status (*on_bucket_fn)(spsh__strategy *s, uint32_t leaf, uint32_t bucket, spsh_error *err);
-    /* Instead of backward, for an own leaf without a batch; of those behind the step's last batch
-     * nothing has to be said. */
+    /* Called instead of backward for a leaf of this rank without a batch. Optional for leaves after
+     * the last batch of the step. */
     spsh_status (*skip_leaf_fn)(spsh__strategy *s, uint32_t leaf, spsh_error *err);
-    /* rows: [own leaves][count], in their order: losses, counts, stop flags; zeros for a leaf
-     * without a batch. totals: count, written: sums over all leaves. */
+    /* rows: [own leaves][count], in leaf order: losses, counts, stop flags; zeros for a leaf
+     * without a batch. totals: count values, written: sums over all leaves. */
     spsh_status (*after_backward_fn)(spsh__strategy *s, const double *rows, double *totals,
                                      uint32_t count, spsh_error *err);
-    /* Of all gradients. */
+    /* Compute the sum of squares of all gradients. */
     spsh_status (*square_sum_fn)(spsh__strategy *s, double *ret, spsh_error *err);
-    /* The slices that this rank updates, from 0 on; false behind the last. A slice is for the
-     * update until the next one is asked for. */
+    /* Return the slices that this rank updates, by index from 0; false past the last one. A slice
+     * may be updated until the next call. */
     bool (*slice_fn)(const spsh__strategy *s, uint32_t number, spsh__slice *ret);
-    /* Instead of updates of slices, where it is not NULL: gradients, times scale, are sent to those
-     * who update. */
+    /* Send the gradients, times scale, to the ranks that update. Replaces updates of slices. NULL:
+     * update slices. */
     spsh_status (*push_fn)(spsh__strategy *s, double scale, spsh_error *err);
     spsh_status (*after_step_fn)(spsh__strategy *s, spsh_error *err);
-    /* Of strategies that apply gradients late; NULL: they do not. Outside of steps: what is due
-     * still becomes the gradients, and totals theirs; *ret_is_due false: nothing is. */
+    /* Called outside of steps. Moves the gradients and totals that are still outstanding to the
+     * gradients and to totals; *ret_is_due is false if there are none. NULL if gradients are not
+     * applied late. */
     spsh_status (*flush_fn)(spsh__strategy *s, double *totals, uint32_t count, bool *ret_is_due,
                             spsh_error *err);
-    /* Makes the moments whole on all ranks. */
+    /* Make the moments complete on all ranks. */
     spsh_status (*gather_fn)(spsh__strategy *s, spsh_error *err);
-    /* Free strategies; all ranks, outside of steps. settle_fn: no exchange is under way behind it,
-     * anywhere. consensus_fn, behind settle_fn: `weights` and statistics of all ranks become the
-     * mean model; the learners' own stay, but where is_taken: then all go on from it, with the mean
-     * of their moments. */
+    /* is_free strategies, on all ranks, outside of steps. After settle_fn, no exchange is in flight
+     * on any rank. consensus_fn follows: `weights` and statistics of all ranks become the mean
+     * model. The learners keep their own models, unless is_taken: all then continue from the mean
+     * model, with the mean of their moments. */
     spsh_status (*settle_fn)(spsh__strategy *s, spsh_error *err);
-    /* Of those that wait for slower learners; NULL: they do not. This learner makes no step until
-     * all have settled. */
+    /* Called when this learner makes no more steps until all learners settle. NULL for strategies
+     * that do not wait for slower learners. */
     spsh_status (*retire_fn)(spsh__strategy *s, spsh_error *err);
     spsh_status (*consensus_fn)(spsh__strategy *s, bool is_taken, spsh_error *err);
     void (*close_fn)(spsh__strategy *s);
@@ -169,50 +174,53 @@ struct spsh__strategy {
     void *state;
 };
 
-/* In their order; NULL behind the last. */
+/* Return the name of a strategy by index; NULL past the last one. */
 const char *spsh__strategy_name(uint32_t number);
-/* As docs/strategies calls them. SPSH_E_NOT_FOUND. */
+/* Open a strategy by its name in docs/strategies. SPSH_E_NOT_FOUND. */
 spsh_status spsh__strategy_open(const char *name, const spsh_allocator *allocator,
                                 spsh__strategy **ret, spsh_error *err);
 void spsh__strategy_close(spsh__strategy *s); /* NULL is fine */
 
-/* Learners of it make their steps together: what is the loader's share of one is known before. Of
- * hierarchical ones it is the outer strategy that says so. */
+/* Return true if learners make their steps together, so that a learner's share of each step is
+ * known in advance. For hierarchical, the outer strategy decides. */
 bool spsh__strategy_goes_in_step(const char *name, const spsh__strategy_options *options);
 
-/* True if a serving task changes the weights while a gradient is computed. On a GPU the two tasks
- * have a stream each, and no event orders their accesses: such a strategy runs on the host only. */
+/* Return true if a serving task changes the weights while a gradient is computed. On a GPU each of
+ * the two tasks has a stream, and no event orders their accesses: such a strategy runs only on the
+ * host. */
 bool spsh__strategy_needs_host(const char *name, const spsh__strategy_options *options);
 
-/* Leaves that this rank has, and the leaf of its batch number own, from 0 on. */
+/* spsh__leaf_count: number of leaves of this rank. spsh__leaf_of: leaf of this rank's batch `own`,
+ * counted from 0. */
 uint32_t spsh__leaf_count(const spsh__learner *l);
 uint32_t spsh__leaf_of(const spsh__learner *l, uint32_t own);
 
-/* What all ranks have alike: weights, moments, statistics; data NULL: there is none of it. */
+/* The arenas that are the same on all ranks: weights, moments, statistics. data NULL: not used. */
 #define SPSH__ARENAS 4
 typedef struct spsh__arena {
     spsh__backend_buffer buffer;
     uint64_t elements;
 } spsh__arena;
 
-/* Who is in a pause. */
+/* Return the communicator of the ranks that take part in barriers. */
 static inline spsh__comm *spsh__learner_living(const spsh__learner *l)
 {
     return l->living != NULL ? l->living : l->comm;
 }
 
-/* At least so many parts, or as many as the learner says. */
+/* Return the larger of count_min and the learner's number of parts. */
 uint32_t spsh__learner_parts(const spsh__learner *l, uint32_t count_min);
-/* An update of weights that were `stale` changes old; nothing where it is not counted. */
+/* Count an update with weights of this staleness. Does nothing if staleness is not counted. */
 void spsh__learner_stale(const spsh__learner *l, uint64_t stale);
 
-/* A model's buckets, ascending. malloc'd; NULL: no memory. */
+/* List the buckets of a model, ascending. The caller frees the list with free(). NULL: out of
+ * memory. */
 spsh__slice *spsh__learner_list_buckets(const spsh__model *m);
 
 void spsh__learner_arenas(const spsh__learner *l, spsh__arena ret[SPSH__ARENAS]);
 
-/* Before anything large is exchanged. SPSH_E_MISMATCH on every rank where one has another number
- * of weights or statistics. */
+/* Call before anything large is exchanged. SPSH_E_MISMATCH on every rank if a rank has a different
+ * number of weights or statistics. */
 spsh_status spsh__learner_check_sizes(const spsh__learner *l, spsh_error *err);
 
 #endif

@@ -1,24 +1,24 @@
-/* strategy_adpsgd.c: asynchronous decentralised SGD (Lian and others 2018) on a ring, as
- * Zhang and others 2019, 2020 use it: nobody waits for anybody.
+/* strategy_adpsgd.c: asynchronous decentralized SGD (Lian and others 2018) on a ring, as in
+ * Zhang and others 2019, 2020: no learner waits for another.
  *
- *     w_i += (s_j - s_i) / 3,  w_j += (s_i - s_j) / 3        for each neighbour j on the ring
- *     w_i <- w_i - rate * U(g(what w_i was when the gradient began))
+ *     w_i += (s_j - s_i) / 3,  w_j += (s_i - s_j) / 3        for each neighbor j on the ring
+ *     w_i <- w_i - rate * U(g(w_i when the gradient began))
  *
- * A learner begins one exchange with its right neighbour with each gradient, if the last one is
- * over, and answers its left one whenever that asks; serving tasks alone do it, part by part, a few
- * parts ahead, while gradients are computed. Learners that go in step make so the ring's matrix:
- * thirds of the learner and its two neighbours. In a world of two the neighbours are one, with
- * which two exchanges go on at a time: a quarter each, so that both come to the mean; halves would
- * swap the models.
+ * With each gradient, a learner begins one exchange with its right neighbor, if the last exchange is
+ * done. It answers its left neighbor at any time. Only the serving tasks do this, part by part, a few
+ * parts ahead, while gradients are computed. Learners that make steps at the same pace realize the
+ * mixing matrix of the ring: thirds of the learner and its two neighbors. In a world of two, both
+ * neighbors are the same learner, and two exchanges run at once. The weight is then a quarter each, so
+ * that both learners reach the mean; a half would swap the models.
  *
- * fixed    the ring of ranks: the difference between models shrinks, a step, by
- *          ((1 + 2 cos(2 pi / L)) / 3)^2: slowly where there are many learners
- * random   another ring each time, drawn from the seed and the learner's own count of exchanges:
- *          1/3 - 2 / (3 (L - 1)), whatever L
+ * fixed    the ring of ranks: the difference between models shrinks, per step, by
+ *          ((1 + 2 cos(2 pi / L)) / 3)^2: slowly if there are many learners
+ * random   a different ring each time, drawn from the seed and the learner's exchange count:
+ *          1/3 - 2 / (3 (L - 1)), for any L
  *
- * Who is lost (runtime.h) is on no ring any more; an exchange with it is over. Each learner hears
- * of it in its own time: until all have, rings differ, which nobody minds who waits for nobody.
- * The weight stays what it was, so that both sides of an exchange have the same.
+ * A lost learner (runtime.h) leaves the ring, and an exchange with it is over. The learners learn of a
+ * loss at different times. Until all know, their rings differ, which is harmless because no learner
+ * waits for another. The weight does not change, so both sides of an exchange use the same weight.
  */
 #include "free_model.h"
 #include "speechshard/inside.h"
@@ -29,15 +29,15 @@
 typedef struct adpsgd {
     spsh__free_model model;
     bool is_random;
-    double weight; /* of a difference */
+    double weight; /* factor of a difference */
     uint32_t *ring;
     bool *is_lost; /* learners: under the lock */
     /* under the lock: the exchange that this learner began */
     bool is_under_way;
     uint32_t peer, asked, answered; /* parts */
     uint64_t exchange;              /* how many were begun */
-    float *sent[PARTS_AHEAD];       /* the snapshots that are out: part mod PARTS_AHEAD */
-    float *mine;                    /* of an answer */
+    float *sent[PARTS_AHEAD];       /* snapshots without an answer yet: part mod PARTS_AHEAD */
+    float *mine;                    /* snapshot for an answer */
 } adpsgd;
 
 /* splitmix64 (Steele, Lea, Flood 2014). */
@@ -47,8 +47,8 @@ static uint64_t draw(uint64_t *state)
     return spsh__mix64(*state);
 }
 
-/* Who is right of this learner on the ring of an exchange: of all who are not lost, in the order of
- * ranks or of a permutation of them; itself where it is alone. */
+/* Right-hand neighbor of this learner on the ring of one exchange. The ring holds the live ranks,
+ * in rank order or permuted. Returns the learner's own rank if no other is alive. */
 static uint32_t neighbour(const adpsgd *a, uint64_t exchange)
 {
     const spsh__runtime *t = a->model.runtime;
@@ -219,8 +219,9 @@ static bool is_over(void *user)
     return !((const adpsgd *)user)->is_under_way;
 }
 
-/* Everybody's own exchange is over, and so all have been answered. Who has answered may still mix
- * what it was asked with, under the lock: whoever has had that after the meeting has all. */
+/* After the barrier, the exchanges of all learners are over, and all requests are answered. A
+ * serving task may still mix in a snapshot under the lock. Taking the lock after the barrier waits
+ * for it. */
 static spsh_status settle(spsh__strategy *s, spsh_error *err)
 {
     static const spsh__mark mark = {SPSH__MARK_WAIT, 0, 0};

@@ -2,13 +2,13 @@
  *
  *     w_{k+1} = w_k - rate * U(sum over j of g_j(w_{k-1}))
  *
- * Gradients of a step are on their way, and added up, while those of the next are computed; all
- * learners apply the same sum, a step late, and so have the same weights. The first step changes
- * nothing; what is under way when they settle is one more step's, which the run makes then: no
- * gradient is lost.
+ * The gradients of a step are sent and summed while the next gradients are computed. All learners
+ * apply the same sum, one step late, and so have the same weights. The first step changes nothing. If
+ * a sum is outstanding when the learners settle, the run makes one more step for it, so no gradient is
+ * lost.
  *
- * What goes with gradients (losses, counts, flags) goes as late: totals of a step are those of the
- * gradients that it applies.
+ * Losses, counts, and flags are delayed with the gradients: the totals of a step belong to the
+ * gradients that the step applies.
  */
 #include "owner_mean.h"
 #include "speechshard/inside.h"
@@ -17,10 +17,10 @@
 enum { ROUNDS = 2 };
 
 typedef struct d1 {
-    spsh__parts parts; /* of the gradients */
+    spsh__parts parts; /* parts of the gradients */
     spsh__owner_mean mean;
     bool is_under_way; /* a round */
-    double *row;       /* of this learner */
+    double *row;       /* values of this learner */
     /* under the lock */
     double *rows[ROUNDS]; /* [learner][SPSH__SHARED_MAX], of a round mod 2 */
     uint32_t row_count[ROUNDS];
@@ -73,7 +73,7 @@ static bool is_here(void *user)
            d->row_count[d->mean.round % ROUNDS] == t->world_size;
 }
 
-/* The sum under way has come: its totals. */
+/* Wait for the outstanding sum, and add up its totals. */
 static spsh_status take_round(d1 *d, double *totals, uint32_t count, spsh_error *err)
 {
     spsh__runtime *t = d->mean.runtime;

@@ -2,17 +2,17 @@
  *
  *     w_i <- mean over j of w_j - rate * U(g(w_i))
  *
- * The mean is that of the models which gradients are computed of, and is made meanwhile: a learner
- * has its own newest gradient at once, those of the others a step later. It is no ring: the
- * difference between models is one gradient's, however many learners there are; but all wait for
- * the slowest. The mean of all models obeys SGD, with gradients of points that lie around it.
+ * The mean is of the models for which the gradients are computed, and is made at the same time. A
+ * learner applies its own newest gradient at once, and the gradients of the others one step later.
+ * There is no ring: models differ by one gradient, however many learners there are. However, all wait
+ * for the slowest learner. The mean of all models obeys SGD, with gradients at points near it.
  */
 #include "owner_mean.h"
 #include "speechshard/inside.h"
 #include "strategy_internal.h"
 
 typedef struct d1 {
-    spsh__parts parts; /* of the weights */
+    spsh__parts parts; /* parts of the weights */
     spsh__owner_mean mean;
     float *away; /* own weights, while `weights` are the consensus model */
     bool is_away;

@@ -1,11 +1,11 @@
-/* strategy_dpsgd.c: synchronous decentralised SGD (Lian and others 2017) on a ring:
+/* strategy_dpsgd.c: synchronous decentralized SGD (Lian and others 2017) on a ring:
  *
- *     W <- W T - rate * U(g(W)),      T: thirds of the learner and its two neighbours
+ *     W <- W T - rate * U(g(W)),      T: thirds of the learner and its two neighbors
  *
- * What is averaged and what gradients are of are the same W: snapshots are on their way to both
- * neighbours while the gradient is computed, and each learner waits for two others, whatever the
- * world size. A neighbour may be a step ahead, and no more: it waits for this learner's snapshot,
- * too. So there is room for two steps. In a world of two the neighbours are one, and T has halves.
+ * Averages and gradients use the same W: snapshots are in flight to both neighbors while the gradient
+ * is computed. Each learner waits for two others, whatever the world size. A neighbor may be at most
+ * one step ahead, because it also waits for this learner's snapshot. The buffers therefore hold two
+ * steps. In a world of two, both neighbors are the same learner, and T has halves.
  */
 #include "speechshard/inside.h"
 #include "strategy_internal.h"
@@ -14,7 +14,7 @@ enum { LEFT = 0, RIGHT = 1, SIDES = 2, ROUNDS = 2 };
 
 typedef struct dpsgd {
     spsh__runtime *runtime;
-    spsh__parts parts;   /* of the weights */
+    spsh__parts parts;   /* parts of the weights */
     uint32_t side_count; /* 0 in a world of one, 1 in a world of two */
     uint32_t peers[SIDES];
     double weight;
@@ -72,8 +72,8 @@ static spsh_status send_snapshots(dpsgd *d, spsh_error *err)
     return rc;
 }
 
-/* Own weights lie meanwhile where the next round but one would come: nobody sends that before this
- * learner has sent the next. */
+/* Buffer for the learner's own weights, while `weights` is the consensus model. It is the receive
+ * buffer of the next round, which no neighbor fills before this learner sends its next snapshot. */
 static float *away(const dpsgd *d)
 {
     return d->theirs[(d->round + 1) % ROUNDS][0];
@@ -93,8 +93,8 @@ static bool is_round_here(void *user)
     return d->came[d->round % ROUNDS] == d->side_count * d->parts.count;
 }
 
-/* Nothing has changed the weights since the snapshots; nor does anybody touch what came: the next
- * round but one is sent by those alone who have this learner's next snapshot. */
+/* The weights have not changed since the snapshots. The received snapshots do not change either:
+ * only neighbors that have this learner's next snapshot send the round that overwrites them. */
 static void mix(dpsgd *d, uint32_t part)
 {
     const uint64_t offset = spsh__parts_offset(&d->parts, part);

@@ -1,12 +1,12 @@
-/* strategy_hierarchical.c: nodes as learners of their own (H-ADPSGD, Zhang and others 2019): a
- * synchronous strategy among the ranks of a node, a free one between nodes.
+/* strategy_hierarchical.c: each node is one learner (H-ADPSGD, Zhang and others 2019): a synchronous
+ * strategy among the ranks of a node, and an is_free strategy between nodes.
  *
- *     node      ranks n S ... n S + S - 1 sum their gradients; the first one leads
- *     leaders   the free strategy, with the node's gradient; what they read of their arena before
- *               forward, they give to their node
+ *     node      ranks n S ... n S + S - 1 sum their gradients; the first rank leads
+ *     leaders   run the outer strategy with the node's gradient; after they read their arena before
+ *               forward, they send it to their node
  *
- * With one node it is the synchronous strategy, with nodes of one rank the free one, to the bit.
- * The optimiser's moments are the leaders'.
+ * With one node, the bits are those of the synchronous strategy. With nodes of one rank, they are
+ * those of the outer strategy. Only the leaders hold the optimizer's moments.
  */
 #include "arena_mean.h"
 #include "runtime/comm_sub.h"
@@ -21,7 +21,7 @@ typedef struct hierarchy {
     spsh__learner node, leader; /* as the two strategies see this learner */
     spsh__strategy *inner;
     spsh__strategy *outer; /* leaders; else NULL */
-    spsh__parts parts;     /* of the weights */
+    spsh__parts parts;     /* parts of the weights */
     spsh__parts statistics;
 } hierarchy;
 
@@ -147,7 +147,7 @@ static spsh_status after_backward(spsh__strategy *s, const double *rows, double 
     hierarchy *h = state_of(s);
     double none[SPSH__SHARED_MAX];
     spsh_status rc = h->inner->ops->after_backward_fn(h->inner, rows, totals, count, err);
-    if (rc == SPSH_OK && h->outer != NULL) /* its totals are of one rank: the node's stand */
+    if (rc == SPSH_OK && h->outer != NULL) /* its totals are of one rank: keep the node's */
         rc = h->outer->ops->after_backward_fn(h->outer, rows, none, count, err);
     return rc;
 }

@@ -1,12 +1,12 @@
-/* strategy_hogwild.c: one model in memory that all learners of a node share, and no lock (Recht and
+/* strategy_hogwild.c: one model in memory that all learners of a node share without a lock (Recht and
  * others 2011):
  *
- *     w[j] <- w[j] + (what the optimiser made of w[j] - what it was when the gradient began)
+ *     w[j] <- w[j] + (w[j] after the optimizer - w[j] when the gradient began)
  *
- * Each number is read and written by itself, atomically and in no order: what two learners write at
- * once of one number, one of them has written in vain. One that the optimiser has not changed is
- * not written. Where nobody else has written, the number becomes what the optimiser made, to the
- * bit: one learner is SGD.
+ * Each number is read and written separately, atomically and without an order. If two learners write a
+ * number at once, one of the two writes is lost. A number that the optimizer did not change is not
+ * written. If no other learner has written a number, it gets exactly the optimizer's bits: one learner
+ * is SGD.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #include "strategy_internal.h"
 
 typedef struct hogwild {
-    spsh__parts parts; /* of the weights */
+    spsh__parts parts; /* parts of the weights */
     _Atomic float *shared;
     float *before; /* an arena: as they were read */
 } hogwild;

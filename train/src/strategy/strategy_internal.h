@@ -1,5 +1,5 @@
-/* strategy_internal.h: the strategies, and what those share that sum all gradients: over comm.h
- * (gradient_sum.h), or on devices (device_sum.h). */
+/* strategy_internal.h: the strategies, and functions shared by the strategies that sum all
+ * gradients: over comm.h (gradient_sum.h), or on devices (device_sum.h). */
 #ifndef SPSH_TRAIN_STRATEGY_INTERNAL_H
 #define SPSH_TRAIN_STRATEGY_INTERNAL_H
 
@@ -21,24 +21,25 @@ extern const spsh__strategy_ops spsh__strategy_pipeline;
 extern const spsh__strategy_ops spsh__strategy_ps_async;
 extern const spsh__strategy_ops spsh__strategy_ps_sync;
 
-#define SPSH__OUTER_DEFAULT "adpsgd-random" /* of hierarchical */
+#define SPSH__OUTER_DEFAULT "adpsgd-random" /* default outer strategy of hierarchical */
 
 /* Marks of the computing task (runtime.h). */
 enum { SPSH__MARK_READ = 1, SPSH__MARK_UPDATE, SPSH__MARK_BEGIN, SPSH__MARK_MIX, SPSH__MARK_WAIT };
 
 /* Kinds of messages between learners. */
 enum {
-    SPSH__MESSAGE_ASK = 1, /* a snapshot; its receiver mixes and answers with its own */
+    SPSH__MESSAGE_ASK = 1, /* a snapshot; its receiver mixes it in and answers with its own
+                              snapshot */
     SPSH__MESSAGE_ANSWER,
-    SPSH__MESSAGE_SNAPSHOT, /* of a round of all learners */
+    SPSH__MESSAGE_SNAPSHOT, /* a snapshot for one round of all learners */
     SPSH__MESSAGE_MEAN,
-    SPSH__MESSAGE_TOTALS,  /* of its sender's step */
-    SPSH__MESSAGE_PUSH,    /* of gradients, to a server; it answers with */
-    SPSH__MESSAGE_WEIGHTS, /* ... those that have them */
-    SPSH__MESSAGE_DONE,    /* its sender pushes no more until it pushes again */
+    SPSH__MESSAGE_TOTALS,  /* totals of the sender's step */
+    SPSH__MESSAGE_PUSH,    /* gradients for a server, which answers with ... */
+    SPSH__MESSAGE_WEIGHTS, /* ... weights that include them */
+    SPSH__MESSAGE_DONE,    /* the sender pauses its pushes */
 };
 
-/* Strategies that sum all gradients. Their state is a spsh__sum. */
+/* Functions of strategies that sum all gradients. Their state is a spsh__sum. */
 spsh_status spsh__strategy_sum_start(spsh__strategy *s, spsh__learner *l, bool is_whole,
                                      spsh_error *err);
 spsh_status spsh__strategy_sum_before_forward(spsh__strategy *s, spsh_error *err);
@@ -51,23 +52,22 @@ spsh_status spsh__strategy_sum_square_sum(spsh__strategy *s, double *ret, spsh_e
 bool spsh__strategy_sum_part(const spsh__strategy *s, uint32_t number, spsh__slice *ret);
 spsh_status spsh__strategy_sum_gather(spsh__strategy *s, spsh__backend_buffer arena,
                                       spsh_error *err);
-/* Where each rank updates its part: the weights of all parts, or the moments, to all. */
+/* Send the weights of all parts, or the moments, to all ranks, if each rank updates its part. */
 spsh_status spsh__strategy_sum_share_weights(spsh__strategy *s, spsh_error *err);
 spsh_status spsh__strategy_sum_gather_moments(spsh__strategy *s, spsh_error *err);
 void spsh__strategy_sum_close(spsh__strategy *s);
 
 bool spsh__strategy_whole_slice(const spsh__strategy *s, uint32_t number, spsh__slice *ret);
 
-/* For start_fn: allocates s->state, zeroed, and takes the learner, whose updates go to `weights`.
- */
+/* For start_fn: allocate s->state, zeroed, and store the learner. Its updates go to `weights`. */
 spsh_status spsh__strategy_begin(spsh__strategy *s, spsh__learner *l, size_t state_bytes,
                                  spsh_error *err);
-/* After it, on all ranks: everything becomes rank 0's; then `arena` is cut into parts, count_min of
- * them at least. */
+/* Call after it, on all ranks: copy rank 0's arenas to all ranks, and then cut `arena` into at
+ * least count_min parts. */
 spsh_status spsh__strategy_open_parts(const spsh__strategy *s, spsh__backend_buffer arena,
                                       uint32_t count_min, spsh__parts *ret, spsh_error *err);
 
-/* What free strategies share: gradients and totals of the learner alone. */
+/* Shared functions of is_free strategies. Gradients and totals are those of the one learner. */
 spsh_status spsh__strategy_own_zero(spsh__strategy *s, spsh_error *err);
 spsh_status spsh__strategy_own_bucket(spsh__strategy *s, uint32_t leaf, uint32_t bucket,
                                       spsh_error *err);
@@ -76,35 +76,36 @@ spsh_status spsh__strategy_own_totals(spsh__strategy *s, const double *rows, dou
                                       uint32_t count, spsh_error *err);
 spsh_status spsh__strategy_own_square_sum(spsh__strategy *s, double *ret, spsh_error *err);
 spsh_status spsh__strategy_own_nothing(spsh__strategy *s, spsh_error *err);
-/* All ranks: weights, moments and statistics become rank 0's. */
+/* Copy rank 0's weights, moments, and statistics to all ranks. All ranks call together. */
 spsh_status spsh__strategy_align(const spsh__learner *l, spsh_error *err);
-/* All ranks: the mean of `models` becomes all ranks' weights; of statistics, and of moments where
- * wanted, each its own. */
+/* Set the weights of all ranks to the mean of `models`. Statistics, and moments if has_moments,
+ * become their means. All ranks call together. */
 spsh_status spsh__strategy_mean(const spsh__learner *l, spsh__backend_buffer models,
                                 bool has_moments, spsh_error *err);
-/* The same of `weights` in parts, where each learner keeps its own, put aside, unless is_taken. */
+/* Do the same for `weights` in parts. Each learner's own weights are saved to `aside`, unless
+ * is_taken. */
 spsh_status spsh__strategy_mean_aside(const spsh__learner *l, spsh__parts *weights, float *aside,
                                       bool *is_aside, bool is_taken, spsh_error *err);
-/* All ranks: running statistics become their mean. */
+/* Set the running statistics of all ranks to their mean. All ranks call together. */
 spsh_status spsh__strategy_mean_statistics(const spsh__learner *l, spsh_error *err);
-/* SPSH_E_MISMATCH: of a message that no learner of this strategy sends. */
+/* Report SPSH_E_MISMATCH for a message that no learner of this strategy sends. */
 spsh_status spsh__strategy_unknown(const spsh__message *message, spsh_error *err);
-/* Of a table: where all gradients are summed ... */
+/* Table entries: all gradients are summed ... */
 #define SPSH__STRATEGY_SUMS                                                                        \
     .before_forward_fn = spsh__strategy_sum_before_forward,                                        \
     .on_bucket_fn = spsh__strategy_sum_on_bucket, .skip_leaf_fn = spsh__strategy_sum_skip_leaf,    \
     .after_backward_fn = spsh__strategy_sum_after_backward,                                        \
     .square_sum_fn = spsh__strategy_sum_square_sum, .close_fn = spsh__strategy_sum_close
-/* ... and where they are each learner's own. */
+/* ... or each learner uses its own gradients ... */
 #define SPSH__STRATEGY_OWN                                                                         \
     .on_bucket_fn = spsh__strategy_own_bucket, .skip_leaf_fn = spsh__strategy_own_leaf,            \
     .square_sum_fn = spsh__strategy_own_square_sum, .gather_fn = spsh__strategy_own_nothing
-/* ... and all of `weights` are updated at once, after which nothing is left to do. */
+/* ... and also updates all of `weights` at once, without later work. */
 #define SPSH__STRATEGY_OWN_AT_ONCE                                                                 \
     SPSH__STRATEGY_OWN, .slice_fn = spsh__strategy_whole_slice,                                    \
                         .after_step_fn = spsh__strategy_own_nothing
 
-/* Until all ranks are here. */
+/* Barrier of all live ranks. */
 spsh_status spsh__strategy_meet(spsh__strategy *s, spsh_error *err);
 
 #endif

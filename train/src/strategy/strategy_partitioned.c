@@ -1,14 +1,14 @@
 /* strategy_partitioned.c: partitioned gradients (stage 1 of ZeRO, Rajbhandari and others 2020):
- * every rank gets the sum of its part of each bucket, updates the weights there, and gives them to
- * all.
+ * every rank gets the sum of its part of each bucket, updates the weights there, and sends them to
+ * all ranks.
  *
- * The sums are those of allreduce, and optimisers are element by element: so are the weights, to
- * the bit. A rank makes 1 / W of the update. Moments are right in its own part alone: gather makes
- * them whole, for a checkpoint that any world size can take up.
+ * The sums are those of allreduce, and optimizers work element by element, so the weights have
+ * identical bits, too. A rank makes 1 / W of the update. Its moments are valid only in its part.
+ * gather_fn completes them for a checkpoint that any world size can resume.
  *
- * On a device the host waits for the weights of the others behind each step, looking after NCCL
- * meanwhile. What comes next, a batch or an evaluation, waits for the device without looking: a
- * rank that has gone would hold it for ever.
+ * On a device the host waits for the weights of the other ranks after each step, and polls NCCL
+ * meanwhile. A later batch or evaluation would wait for the device without polling, and a rank that
+ * exited would block it forever.
  */
 #include "strategy_internal.h"
 

@@ -1,11 +1,11 @@
-/* strategy_pipeline.c: stages of one model: each learner sums gradients of its own slice of the
+/* strategy_pipeline.c: stages of one model: each learner sums the gradients of its own slice of the
  * arena, and updates it.
  *
  *     stage s:  w_s <- w_s - rate * U(sum over leaves of gradients of w_s)
  *
- * There is nothing to exchange but totals, which the last stage has, and the gradient's norm. That
- * is a sum over blocks of the whole arena, as gradient_sum.h makes it: a block that lies across a
- * cut is put together where it begins, so that the sum has the bits of a model that was not cut.
+ * The stages exchange only the totals, which the last stage has, and the gradient's norm. The norm is
+ * a sum over blocks of the whole arena, as in gradient_sum.h. The stage where a block begins collects
+ * a block that crosses a cut, so the sum has the bits of an undivided model.
  */
 #include "speechshard/inside.h"
 #include "strategy_internal.h"
@@ -29,7 +29,7 @@ static spsh_status pipeline_after_backward(spsh__strategy *s, const double *rows
                                                  SPSH__COMM_SUM, totals, count, err);
 }
 
-/* What a stage has of a block. */
+/* Intersection of a stage and a block. */
 static spsh__slice part_of(const spsh__slice *stage, const spsh__slice *block)
 {
     const uint64_t stage_end = stage->offset + stage->count, end = block->offset + block->count;
@@ -38,7 +38,7 @@ static spsh__slice part_of(const spsh__slice *stage, const spsh__slice *block)
     return (spsh__slice){first, last > first ? last - first : 0};
 }
 
-/* Where a part is in memory; first: of what is there, in the whole arena. */
+/* Address of a part in a buffer. first: position of the buffer in the whole arena. */
 static spsh__backend_buffer at(const spsh__learner *l, spsh__backend_buffer buffer, uint64_t first,
                                const spsh__slice *part)
 {
@@ -54,7 +54,7 @@ static spsh_status move(const spsh__learner *l, uint32_t rank, bool is_in,
                  : spsh__comm_send(c, rank, TAG_BLOCK, buffer.data, bytes, err);
 }
 
-/* One that begins here. scratch: a block, for what comes of others. */
+/* Square a block that begins in this stage. scratch: one block, for the parts of other stages. */
 static spsh_status square_block(const spsh__learner *l, const spsh__slice *block,
                                 spsh__backend_buffer scratch, double *ret, spsh_error *err)
 {
@@ -69,7 +69,8 @@ static spsh_status square_block(const spsh__learner *l, const spsh__slice *block
         return SPSH_OK;
     }
     ops->copy_fn(l->backend, at(l, scratch, block->offset, &mine), here, (size_t)mine.count);
-    for (uint32_t r = own; rc == SPSH_OK && r-- > 0;) { /* what lies behind is of earlier stages */
+    for (uint32_t r = own; rc == SPSH_OK && r-- > 0;) { /* earlier stages have the rest of the
+                                                           block */
         const spsh__slice part = part_of(&stages[r], block);
         if (part.count > 0)
             rc = move(l, r, true, at(l, scratch, block->offset, &part), part.count, err);
@@ -78,7 +79,7 @@ static spsh_status square_block(const spsh__learner *l, const spsh__slice *block
     return rc;
 }
 
-/* Ranks send to later ones alone, so that none waits for one that waits for it. */
+/* Ranks send blocks only in one direction, so that no two ranks wait for each other. */
 static spsh_status take_block(const spsh__learner *l, const spsh__slice *block,
                               spsh__backend_buffer scratch, double *ret, spsh_error *err)
 {

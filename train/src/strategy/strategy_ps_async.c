@@ -1,18 +1,19 @@
-/* strategy_ps_async.c: asynchronous parameter servers (Dean and others 2012), with a bound where
- * one is asked for (Ho and others 2013).
+/* strategy_ps_async.c: asynchronous parameter servers (Dean and others 2012), with an optional bound
+ * (Ho and others 2013).
  *
- *     learner  pushes its gradient, part by part, and goes on with the weights that come back
- *     server   of a part, as a gradient arrives: w <- w - rate * U(g), and answers
+ *     learner  pushes its gradient, part by part, and continues with the weights that come back
+ *     server   of a part, when a gradient arrives: w <- w - rate * U(g), and answers
  *
- * Part p is served by learner p mod servers, in its serving task. Between a learner's reading of a
- * part and its gradient's arrival others' come: the staleness t, about L - 1 where all are alike.
+ * The serving task of learner p mod servers serves part p. The staleness t is the number of gradients
+ * of others that arrive after a learner reads a part and before its own gradient arrives. It is about
+ * L - 1 if all learners have the same speed.
  *
- * With a bound s a learner's answer waits until nobody is more than s steps behind it: 0 is bulk
- * synchronous, each step with all of the last one's gradients. Steps are counted from when all have
- * settled; a learner that has retired, or is lost (runtime.h), is not waited for. Nobody waits
- * until servers have heard who has retired: they may when all have settled already, and learn
- * again, and so it is said of which round. Moments of the optimiser are the servers'. With a server
- * that is lost its parts are: that ends the run.
+ * With a bound s, the answer to a learner waits until the learner is at most s steps ahead of the
+ * slowest. 0 is bulk synchronous: each step has all gradients of the last one. Steps are counted from
+ * the last time that all settled. Servers do not wait for a learner that has retired, or is lost
+ * (runtime.h). No learner waits until the servers have received its retirement. That message may
+ * arrive after all have settled and learn again, so it carries the number of its round. The servers
+ * hold the moments of the optimizer. If a server is lost, its parts are lost, which ends the run.
  */
 #include "free_model.h"
 #include "speechshard/inside.h"
@@ -21,17 +22,17 @@
 /* A learner, as a server of a part sees it. With overlaps two gradients may be unanswered. */
 typedef struct client {
     uint64_t came, answered; /* gradients of it */
-    uint64_t version;        /* of the part, as it was sent last */
+    uint64_t version;        /* version of the part in the last answer */
     bool has_retired;        /* is not waited for */
 } client;
 
 typedef struct ps {
-    spsh__free_model model; /* its arena: own parts are what is served, others' what came last */
+    spsh__free_model model; /* its arena: own parts as served, parts of others as last received */
     spsh__backend_buffer gradients; /* a part's */
     uint32_t servers;
     float *mine;              /* a part: of the computing task */
     float *sent;              /* ... and under the lock */
-    uint64_t pushed, settled; /* gradients; so many when all had settled */
+    uint64_t pushed, settled; /* gradients pushed in total, and when all had last settled */
     bool is_retired;
     uint64_t round; /* how often all had settled; changes under the lock */
     /* under the lock */
@@ -116,7 +117,7 @@ static spsh_status take_push(ps *p, const spsh__message *m, spsh_error *err)
     return answer(p, m->part, err);
 }
 
-/* Nobody waits for it any more. */
+/* Stop waiting for this learner, and send the answers that become due. */
 static spsh_status let_retire(ps *p, uint32_t learner, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -218,7 +219,7 @@ static spsh_status push(spsh__strategy *s, double scale, spsh_error *err)
     return rc;
 }
 
-/* Nobody waits for one that has no more to push. */
+/* Servers must not wait for a learner that has nothing more to push. */
 static spsh_status retire(spsh__strategy *s, spsh_error *err)
 {
     ps *p = state_of(s);
@@ -231,7 +232,7 @@ static spsh_status retire(spsh__strategy *s, spsh_error *err)
     return rc;
 }
 
-/* All learn again, from step 0. No push comes before all have gone through consensus. */
+/* All learners restart from step 0. No push arrives before all have finished consensus. */
 static spsh_status reset_clocks(ps *p, spsh_error *err)
 {
     spsh__runtime *t = p->model.runtime;

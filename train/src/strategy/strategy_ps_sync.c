@@ -1,10 +1,10 @@
 /* strategy_ps_sync.c: synchronous parameter servers (Li and others 2014): all ranks send the
- * gradients of a part to the rank that serves it, which sums them, updates the part, and sends it
- * to all.
+ * gradients of a part to the rank that serves it. That rank sums them, updates the part, and sends
+ * it to all.
  *
- * It is strategy_partitioned.c with fewer who own parts: the first ranks serve, as many as are
- * asked for. Sums are those of allreduce, to the bit, whoever makes them. What goes through a
- * server is the arena, 2 L / S times: with few servers their links are the limit.
+ * This is strategy_partitioned.c with fewer owners: only the first `servers` ranks serve. The sums
+ * have the bits of allreduce, whichever rank makes them. 2 L / S times the arena passes through
+ * each server, so with few servers their links are the limit.
  */
 #include "strategy_internal.h"
 
@@ -13,7 +13,7 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
     const uint32_t servers = l->options.servers;
     l->owners = servers < l->comm->world_size ? servers : 0;
     if (l->backend->ops->stream_fn != NULL)
-        l->exchange = SPSH__EXCHANGE_HOST; /* NCCL's parts are everybody's */
+        l->exchange = SPSH__EXCHANGE_HOST; /* NCCL divides the sums among all ranks */
     return spsh__strategy_sum_start(s, l, false, err);
 }
 

@@ -1,7 +1,7 @@
-/* sum_ops.h: the sum of the gradients of all micro-batches of a step, wherever it is made.
+/* sum_ops.h: the sum of the gradients of all micro-batches of a step, on the host or on a device.
  *
- * gradient_sum.h makes it on the host, over comm.h. device_sum.h makes it in the memory of a
- * device. Each has one table of the operations below.
+ * gradient_sum.h sums on the host, over comm.h. device_sum.h sums in the memory of a device. Each
+ * has one table of the operations below.
  */
 #ifndef SPSH_TRAIN_SUM_OPS_H
 #define SPSH_TRAIN_SUM_OPS_H
@@ -20,14 +20,14 @@ typedef struct spsh__sum_ops {
     spsh_status (*end_fn)(void *state, const double *rows, double *totals, uint32_t count,
                           spsh_error *err);                               /* after_backward_fn */
     spsh_status (*squares_fn)(void *state, double *ret, spsh_error *err); /* square_sum_fn */
-    /* Get the slice with this index of those that this rank updates. False past the last one. */
+    /* Get the index-th slice that this rank updates. Return false past the last one. */
     bool (*slice_fn)(const void *state, uint32_t index, spsh__slice *ret);
     /* Send the slices of all ranks, from a buffer of the arena's shape, to all ranks. */
     spsh_status (*gather_fn)(void *state, spsh__backend_buffer arena, spsh_error *err);
     void (*close_fn)(void *state); /* NULL is fine */
 } spsh__sum_ops;
 
-/* {NULL, NULL}: not open. */
+/* ops and state are NULL if not open. */
 typedef struct spsh__sum {
     const spsh__sum_ops *ops;
     void *state;
