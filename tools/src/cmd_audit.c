@@ -14,7 +14,7 @@
 #include "common/byte_builder.h"
 #include "print/audit_out.h"
 
-/* What was typed. */
+/* Values from the command line. */
 typedef struct audit_command {
     spsh_cli_texts train, test, limits;
     const char *folder, *alias_path, *work_path, *statement_path;
@@ -143,7 +143,7 @@ static const char *build_line(audit_command *c)
     return spsh__builder_text(&c->line);
 }
 
-/* REPORT.work, whether or not there is a slash behind REPORT. */
+/* Default: REPORT.work, with or without a slash after REPORT. */
 static const char *default_work(audit_command *c)
 {
     size_t bytes = strlen(c->folder);

@@ -1,7 +1,8 @@
-/* cmd_bench.c: `speechshard bench`: how fast this dataset loads on this machine, beside its limits.
+/* cmd_bench.c: `speechshard bench`: compare the loading speed of this dataset on this machine with
+ * its limits.
  *
- * Nothing is written. The loader is opened once to learn which engine it takes, whether it reads
- * past the page cache, and how many threads it has; the limits are then measured in the same way.
+ * Nothing is written. The loader is first opened to find its engine, whether it bypasses the page
+ * cache, and its number of threads. The limits are then measured in the same way.
  */
 #include <string.h>
 
@@ -12,7 +13,7 @@
 
 enum { THREADS_MAX = 256, SECONDS_MAX = 86400 };
 
-/* Parts of --seconds; those of the loader and of the copies go to the loader without a device. */
+/* Shares of --seconds. Without a device the loader also gets the share of the copies. */
 static const double sequential_part = 0.1, random_part = 0.2, decode_part = 0.3, loader_part = 0.35,
                     copy_part = 0.05;
 
@@ -57,8 +58,8 @@ static spsh_loader_options loader_options(const request *r, const spsh_plan_opti
     return opt;
 }
 
-/* What the loader makes of these options. Whether it reads past the page cache shows with the first
- * batch. */
+/* Open the loader with these options and report its choices. Only the first batch shows whether it
+ * bypasses the page cache. */
 static int probe(const spsh__datasets *datasets, const spsh_loader_options *options,
                  spsh_loader_stats *ret_stats)
 {
@@ -88,7 +89,7 @@ static int drop(const request *r, spsh__bench_result *result)
     return rc;
 }
 
-/* What goes over for one batch, by the counters of those that were made for the probe. */
+/* Bytes copied to the device per batch, from the counters of the probe. */
 static uint64_t batch_bytes(const spsh_loader_stats *stats)
 {
     return stats->slots == 0 ? 0 : stats->copied_bytes / stats->slots;

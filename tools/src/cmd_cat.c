@@ -19,7 +19,7 @@ typedef struct request {
     spsh__hear_words words;
     uint64_t epoch;
     bool payload;
-    bool has_audio; /* is written: not for a picture alone */
+    bool has_audio; /* a WAV file is written; not needed for only a picture */
     spsh__hear_request hear;
 } request;
 
@@ -105,7 +105,7 @@ static int cat(const request *r, const spsh_dataset *dataset)
     return SPSH_EXIT_FAILED;
 }
 
-/* What was written, before anything is opened. */
+/* Check the options before anything is opened. */
 static int check(request *r)
 {
     r->has_audio = r->plot == NULL || r->output != NULL || r->payload;

@@ -138,7 +138,7 @@ static int make_temporary(dedupe_command *c)
     return SPSH_EXIT_DONE;
 }
 
-/* Beside the plan, or where temporary files are; an estimate only names the place. */
+/* Put the work directory next to the plan, or where temporary files go. Estimates only name it. */
 static int settle_work(dedupe_command *c)
 {
     int rc = SPSH_EXIT_DONE;

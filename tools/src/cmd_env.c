@@ -1,4 +1,5 @@
-/* cmd_env.c: `speechshard env`: who started this process, and what training would make of it. */
+/* cmd_env.c: `speechshard env`: show which launcher started this process, and the ranks that
+ * training would use. */
 #include <inttypes.h>
 #include <string.h>
 

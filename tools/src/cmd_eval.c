@@ -15,10 +15,10 @@ typedef struct eval_command {
     uint64_t threads, beam;
     spsh_cli_texts alignments;
     bool json, transcripts, is_one_of_several;
-    spsh_json *line; /* of an utterance; NULL: none is asked for */
+    spsh_json *line; /* JSON line of an utterance; NULL: not requested */
     uint64_t heard;
     spsh_progress progress;
-    spsh_status failed; /* of printing one */
+    spsh_status failed; /* status of printing an utterance */
     spsh_error err;
 } eval_command;
 

@@ -79,7 +79,7 @@ static void print_checks(const spsh_explanation *e)
     spsh__table_free(table);
 }
 
-/* Beyond what is checked. */
+/* Print measures that no check uses. */
 static void print_measures(const spsh_explanation *e)
 {
     const spsh_explain_facts *f = spsh_explanation_facts(e);

@@ -14,7 +14,7 @@ static const double measure_s = 2.0; /* for an estimate */
 typedef struct featgen_command {
     spsh__feature_run_options run;
     spsh_progress progress;
-    const char *text; /* of the features, as given */
+    const char *text; /* text of the feature options, as given */
     bool stats;
     bool json;
 } featgen_command;

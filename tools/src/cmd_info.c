@@ -1,10 +1,10 @@
-/* cmd_info.c: `speechshard info`: what a dataset holds.
+/* cmd_info.c: `speechshard info`: show the contents of a dataset.
  *
- * Totals, domains, splits and rates come from the manifest. Codecs, languages, transcripts and
- * recordings are counted in one pass over the rows of the index. A recording begins at a row that
- * refers to another record than the row before it, and at a duplicate that goes back in the same
- * record (then it is a copy). That is the number of source files as long as the utterances of a
- * recording stand together, as pack writes them, and none of them is listed twice.
+ * Totals, domains, splits, and rates come from the manifest. One pass over the rows of the index
+ * counts codecs, languages, transcripts, and recordings. A recording begins at a row that refers to
+ * another record than the row before it, and at a duplicate that goes back in the same record
+ * (which is a copy). The count equals the number of source files if the utterances of each
+ * recording are adjacent, as pack writes them, and no file is listed twice.
  */
 #include <inttypes.h>
 #include <stdlib.h>

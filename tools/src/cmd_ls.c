@@ -1,9 +1,9 @@
-/* cmd_ls.c: `speechshard ls`: a line an utterance.
+/* cmd_ls.c: `speechshard ls`: print one line per utterance.
  *
- * On a terminal lines are aligned a page at a time and cut to its width; otherwise they are
- * TAB-separated. Only --json reads the records' heads (for hash and recording); the other forms
- * need index and metadata alone. Only served utterances are listed. With --all, skipped ones are
- * listed as well, and each line has a field for that.
+ * On a terminal, lines are aligned a page at a time and cut to its width. Otherwise they are
+ * TAB-separated. Only --json reads the records' heads (for hash and recording). The other forms
+ * need only index and metadata. Only served utterances are listed. With --all, skipped utterances
+ * are listed as well, and each line has a field for that.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,11 +21,11 @@ typedef struct listing {
     const spsh_dataset *dataset;
     spsh_reader *reader;
     spsh_reader
-        *original_reader; /* of the utterances that others are duplicates of: other blocks */
+        *original_reader; /* reader for the originals of duplicates, which are in other blocks */
     spsh_json *json;
     spsh_table *page;
     uint64_t page_rows;
-    unsigned columns; /* of the terminal; 0: none */
+    unsigned columns; /* terminal width; 0: no terminal */
     bool all;
 } listing;
 

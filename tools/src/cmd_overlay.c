@@ -1,8 +1,8 @@
 /* cmd_overlay.c: `speechshard overlay`: edits of a sealed dataset that can be undone.
  *
- * The edits come as a table, a line an utterance: `id<TAB>value`. Its bytes are taken as they are;
- * the table is kept in one buffer that the entries point into by offset, since it moves while it
- * grows.
+ * The edits come as a table with one line per utterance: `id<TAB>value`. Its bytes are not
+ * converted. The table is kept in one buffer. The entries refer to it by offset, because the buffer
+ * moves while it grows.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -23,12 +23,12 @@ enum { UNKNOWN_SHOWN_MAX = 10 };
 
 typedef struct request {
     const char *dataset_path;
-    const char *name; /* of the overlay */
+    const char *name; /* name of the overlay */
     const char *skip_path, *transcript_path;
     bool json;
 } request;
 
-/* Where an entry lies in the text. */
+/* Position of an entry in the text. */
 typedef struct entry_place {
     size_t id, id_bytes, value, value_bytes;
 } entry_place;

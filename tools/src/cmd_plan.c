@@ -1,8 +1,8 @@
-/* cmd_plan.c: `speechshard plan`: what training with these options will be like, from the index
- * alone.
+/* cmd_plan.c: `speechshard plan`: predict training with these options, only from the index.
  *
- * Big datasets are not gone through: an epoch's first windows, about a million utterances, say how
- * the others will be, since every window is a like sample of the whole. --whole looks at all.
+ * Large datasets are not read completely. The first windows of an epoch, about a million
+ * utterances, predict the others, because every window is a similar sample of the whole. --whole
+ * reads all windows.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static void conclude(spsh__plan_summary *s)
     const uint32_t rate_hz = spsh_plan_info_get(s->plan)->sample_rate_hz_max;
     s->estimated = s->report.window_count < s->report.windows_total;
     s->batch_count = s->report.batch_count;
-    /* Windows are of the same size, but for one utterance. */
+    /* Window sizes differ by at most one utterance. */
     if (s->estimated)
         s->batch_count =
             (uint64_t)((double)s->batch_count * s->report.windows_total / s->report.window_count +
@@ -136,7 +136,8 @@ static int cut_words(char *text, char *argv[WORDS_MAX])
     }
 }
 
-/* The common options, with those of one --compare on top. text is cut up, and borrowed. */
+/* Parse the common options and the options of one --compare on top. text is split in place and
+ * borrowed. */
 static int parse_setting(const spsh__plan_words *common, const char *label, char *text,
                          spsh__plan_words *ret_words)
 {
@@ -177,7 +178,7 @@ static int compare(const request *r, const spsh__datasets *datasets)
         rc = spsh__cli_fail_memory();
         goto out;
     }
-    /* All are parsed before the first is worked on: a slip is told at once. */
+    /* Parse all settings before the first plan is opened, so that a mistake is reported at once. */
     for (size_t i = 0; i < count && rc == SPSH_EXIT_DONE; i++) {
         texts[i] = strdup(r->compare.items[i]);
         rc = texts[i] == NULL ? spsh__cli_fail_memory()

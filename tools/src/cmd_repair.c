@@ -1,13 +1,15 @@
-/* cmd_repair.c: `speechshard repair`: what verify finds is rebuilt or, where bytes are lost, what
- * is left is saved into a new dataset.
+/* cmd_repair.c: `speechshard repair`: rebuild the files that verify reports, or save the rest into
+ * a new dataset if bytes are lost.
  *
  *     verify -> damaged files
- *     -o OUT:      units without damage are linked, the others repaired shard by shard; publish;
- *                  overlays; verify and open the result
- *     --in-place:  only what comes back byte for byte: a damaged file is kept as FILE.damaged
- *     SHARD -o DIR: that shard alone
+ *     -o OUT:       units without damage are linked, the others repaired shard by shard; publish;
+ *                   overlays; verify and open the result
+ *     --in-place:   only files that can be restored byte for byte; a damaged file is kept as
+ *                   FILE.damaged
+ *     SHARD -o DIR: only that shard
  *
- * The damaged dataset is only read, and with --in-place only renamed. */
+ * The damaged dataset is only read, and with --in-place only renamed.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -25,7 +27,7 @@ enum { PATH_BYTES = 4400, DAMAGED_MAX = 1 << 20 };
 
 typedef struct shard_state {
     spsh_shard_seal seal; /* as sealed, when known; afterwards of the output */
-    bool known;           /* the manifest says what it was */
+    bool known;           /* the manifest describes the original */
     bool damaged;
 } shard_state;
 
@@ -170,7 +172,7 @@ static bool is_shard_damaged(const job *j, uint64_t n, const spsh_shard_seal *ex
     return is_damaged;
 }
 
-/* Without a manifest the directory is all there is. A shard that opens says what it is. */
+/* Without a manifest, list the directory. A shard that opens identifies itself. */
 static int list_directory(job *j)
 {
     char directory[PATH_BYTES], path[PATH_BYTES];
@@ -218,8 +220,8 @@ static int list_manifest(job *j)
     return SPSH_EXIT_DONE;
 }
 
-/* The dataset's id, from any shard whose header is good: repair finds it beside the shard as well,
- * but publish needs it, too. */
+/* Find the dataset's id in any shard with a good header. Repair also reads the id from its shard,
+ * but publish needs it as well. */
 static bool find_dataset_id(job *j)
 {
     for (uint64_t n = 0; n < j->shard_count; n++) {
@@ -553,8 +555,8 @@ static int repair_shard_in_place(job *j, uint64_t n, const char *directory)
     return status;
 }
 
-/* The index follows from the shards. It has the name that its manifest says, and is compared with
- * what is there: so the damaged one goes aside first, and comes back if nothing replaces it. */
+/* Rebuild the index from the shards. publish compares an existing file of that name with the new
+ * index. So move the damaged file aside first, and move it back if nothing replaces it. */
 static int rebuild_index(job *j)
 {
     char path[PATH_BYTES], aside[PATH_BYTES];
@@ -636,7 +638,8 @@ static bool is_shard(void *user, const char *name, size_t name_bytes)
     return length > 0 && length < (int)sizeof(shard) && parse_shard_name(shard, &seal);
 }
 
-/* A shard alone; if it lies in a dataset whose manifest can be read, that says what it was. */
+/* Repair one shard file. If it is in a dataset with a readable manifest, the manifest describes the
+ * original. */
 static int repair_file(job *j)
 {
     char above[PATH_BYTES], written[PATH_BYTES], written_name[32];

@@ -123,7 +123,7 @@ static int print_cost(const char *run, const spsh__run_rates *rates)
     return SPSH_EXIT_FAILED;
 }
 
-/* "on-demand=32.77". false: it is none. */
+/* Parse a rate such as "on-demand=32.77". false: invalid. */
 static bool read_rate(const char *text, spsh__run_rates *rates)
 {
     const char *number = strchr(text, '=');

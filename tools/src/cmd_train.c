@@ -38,7 +38,7 @@ typedef struct train_command {
     spsh_train_world world;
     spsh_progress progress;
     bool has_begun;
-    double told_s; /* when a step was told last where there is no live line */
+    double told_s; /* time of the last reported step, without a live line */
 } train_command;
 
 static volatile int stop;
@@ -68,7 +68,7 @@ static void on_progress(void *user, uint64_t step, const char *line)
 {
     train_command *c = (train_command *)user;
     if (!c->has_begun)
-        c->progress.done_before = step - 1; /* of a run that goes on */
+        c->progress.done_before = step - 1; /* steps of the run before it was resumed */
     c->has_begun = true;
     spsh__progress_update(&c->progress, step, line);
     if (c->progress.enabled || spsh__cli_now_s() - c->told_s < LOG_INTERVAL_S)
@@ -205,7 +205,7 @@ static int sort_operands(train_command *c, const spsh_cli_args *args)
     }
     if (c->strategy != NULL && count == OVERRIDES_MAX)
         return spsh__cli_usage("train", "more than %d changes", (int)OVERRIDES_MAX);
-    if (c->strategy != NULL) { /* a name that is cut short is none */
+    if (c->strategy != NULL) { /* a truncated name is rejected as unknown */
         (void)snprintf(c->strategy_change, sizeof(c->strategy_change), "train.strategy=%s",
                        c->strategy);
         c->overrides[count++] = c->strategy_change;

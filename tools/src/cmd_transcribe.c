@@ -1,10 +1,10 @@
-/* cmd_transcribe.c: `speechshard transcribe`: what a trained model hears in files and datasets.
+/* cmd_transcribe.c: `speechshard transcribe`: transcribe files and datasets with a trained model.
  *
- * A folder is a dataset, `-` standard input, anything else an audio file of a codec that shards may
- * hold. Of several channels their mean is heard. Utterances wait until some dozens are there, are
- * heard together, and are printed in the order in which they came; what cannot be read is reported
- * and left out. What is longer than PART_SECONDS_MAX is cut where it is quietest, so that memory
- * does not follow the length of a recording; the texts of its parts are joined by blanks.
+ * A folder is a dataset, `-` is standard input, and anything else is an audio file of a codec that
+ * shards may hold. Several channels are averaged. Utterances wait until dozens are collected, are
+ * transcribed together, and are printed in input order. Inputs that cannot be read are reported and
+ * skipped. Recordings longer than PART_SECONDS_MAX are cut where they are quietest, so that memory
+ * does not depend on the length of a recording. The transcripts of the parts are joined by blanks.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ typedef struct transcribe_command {
     bool json;
     waiting items[WAITING_MAX];
     size_t count;
-    uint64_t samples; /* of all that wait */
+    uint64_t samples; /* samples of all waiting utterances */
     spsh_speech *parts;
     size_t part_count, part_capacity;
     uint64_t heard;
@@ -107,7 +107,7 @@ static uint64_t part_end(const int16_t *pcm, uint64_t samples, uint32_t sample_r
     return at + window / 2;
 }
 
-/* The parts of an utterance behind those that are there; false: no memory. */
+/* Append the parts of an utterance. false: no memory. */
 static bool add_parts(transcribe_command *c, const waiting *w)
 {
     uint64_t done = 0;
@@ -180,7 +180,8 @@ static spsh_status hear(transcribe_command *c, spsh_error *err)
     return rc;
 }
 
-/* The utterance behind those that wait has its samples: it waits, too. */
+/* Queue the utterance whose samples are already in the next waiting slot. Transcribe all if the
+ * queue is full. */
 static spsh_status put(transcribe_command *c, spsh_bytes id, uint64_t samples,
                        uint32_t sample_rate_hz, spsh_error *err)
 {
@@ -196,7 +197,7 @@ static spsh_status put(transcribe_command *c, spsh_bytes id, uint64_t samples,
     return c->count == WAITING_MAX || c->samples >= WAITING_SAMPLES_MAX ? hear(c, err) : SPSH_OK;
 }
 
-/* What cannot be opened, or a dataset's utterance, has the path in its message already. */
+/* Report an error. If the message already begins with the path, do not add it. */
 static int report(const char *path, const spsh_error *err)
 {
     const bool is_named = strncmp(err->message, path, strlen(path)) == 0;
@@ -298,7 +299,7 @@ static spsh_status transcribe_row(transcribe_command *c, spsh_reader *reader, ui
     return put(c, utterance.id, samples, row->sample_rate_hz, err);
 }
 
-/* What one utterance has alone, and the others may not. */
+/* True for a failure that affects only one utterance. */
 static bool is_damage(spsh_status rc)
 {
     return rc == SPSH_E_CORRUPT || rc == SPSH_E_TRUNCATED || rc == SPSH_E_AUDIO;

@@ -1,4 +1,5 @@
-/* cmd_verify.c: `speechshard verify`: one line a damaged thing, and what was checked. */
+/* cmd_verify.c: `speechshard verify`: print one line per damaged object, and a summary of the
+ * checks. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@
 enum { JOBS_MAX = 256 };
 
 typedef struct report {
-    const char *path; /* of the dataset in turn */
+    const char *path; /* path of the current dataset */
     bool json;
     spsh_progress progress;
     spsh_json *object;

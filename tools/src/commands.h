@@ -2,7 +2,7 @@
 #ifndef SPSH_COMMANDS_H
 #define SPSH_COMMANDS_H
 
-/* The subcommands, in the order in which a user meets them. */
+/* The subcommands, in the order in which a user needs them. */
 /* clang-format off */
 #define SPSH_COMMANDS(X_) \
     X_(pack, "pack speech corpora into a dataset") \
@@ -29,7 +29,7 @@
     X_(env, "show the processes that would train together")
 /* clang-format on */
 
-/* Each takes argv with its own name in front and returns the exit status. */
+/* Each function takes argv with its own name first and returns the exit status. */
 #define SPSH_COMMAND_DECLARE(name_, summary_) int spsh__cmd_##name_(int argc, char **argv);
 SPSH_COMMANDS(SPSH_COMMAND_DECLARE)
 #undef SPSH_COMMAND_DECLARE

@@ -1,7 +1,7 @@
-/* cmd_bench_decode.c: decoding alone: what the processors give.
+/* cmd_bench_decode.c: measure only decoding: the limit of the processors.
  *
- * Threads take one record of the sample after the other and decode it, as the loader's threads do,
- * into a buffer of their own: no reading, checking, batches or hand-over.
+ * Each thread takes one record of the sample after the other and decodes it into its own buffer, as
+ * the loader's threads do. Nothing is read, checked, or batched.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,7 +12,7 @@
 #include "speechshard/pcm.h"
 
 enum { MARGIN_SAMPLES = 64 };
-#define VALUE_BYTES sizeof(int32_t) /* of the larger formats */
+#define VALUE_BYTES sizeof(int32_t) /* size of the larger sample formats */
 
 typedef struct work {
     const spsh__bench_sample *sample;
@@ -31,7 +31,7 @@ typedef struct worker {
     spsh_decoder *decoder;
     spsh_memory_source memory; /* that it reads */
     uint64_t utterances, microseconds, payload_bytes;
-    spsh_error err; /* of the one that failed */
+    spsh_error err; /* error of the thread that failed */
 } worker;
 
 static spsh_status decode_pcm(worker *w, const spsh__bench_record *r)

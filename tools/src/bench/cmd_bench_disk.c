@@ -1,7 +1,7 @@
-/* cmd_bench_disk.c: reading alone, through the loader's engine: what the disk (or the page cache)
- * gives.
+/* cmd_bench_disk.c: measure only reading, with the loader's read engine: the limit of the disk (or
+ * the page cache).
  *
- * Sequential: the sample's files from the first byte to the last, 1 MiB at a time, over and over.
+ * Sequential: the sample's files from the first byte to the last, 1 MiB at a time, repeatedly.
  * Random: whole records in the order of the epoch. Nothing is checked or copied.
  */
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include "speechshard/read_engine.h"
 
 enum { DEPTH = 64, SEQUENTIAL_DEPTH = 32, SEQUENTIAL_BYTES = 1 << 20, PATH_BYTES_MAX = 4096 };
-/* The largest record of a sample, and others beside it. */
+/* Holds the largest record of a sample and several others at the same time. */
 #define ARENA_BYTES (UINT64_C(48) << 20)
 
 static double timeval_seconds(struct timeval t)
@@ -73,7 +73,8 @@ static place next_piece(stream *s)
 
 /* ---- reading ---- */
 
-/* Asks as far ahead as there is room, takes the oldest answer; after end_wall only what is left. */
+/* Submit reads while the engine has capacity, and wait for the oldest read. After end_wall only
+ * wait for the pending reads. */
 static spsh_status read_until(stream *s, double end_wall, spsh__bench_disk *disk, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -139,7 +140,7 @@ int spsh__bench_disk_read(const spsh__bench_sample *sample, uint32_t read_flags,
 
 /* ---- the page cache ---- */
 
-/* Adds the file's pages, and those of them that are in memory. Says so when it cannot know. */
+/* Add the file's pages and its resident pages to the counts. Returns false if unknown. */
 static bool count_pages(int fd, size_t size_bytes, uint64_t *pages, uint64_t *resident)
 {
     const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);

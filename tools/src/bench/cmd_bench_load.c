@@ -1,7 +1,7 @@
-/* cmd_bench_load.c: the loader, with a consumer that gives every batch back at once.
+/* cmd_bench_load.c: measure the loader with a consumer that returns every batch at once.
  *
- * The clock starts when as many batches have come as there are slots: what was decoded before the
- * first call, and opening, are not part of the rate.
+ * The clock starts after as many batches as there are slots. So the rate excludes the opening and
+ * the batches decoded before the first call.
  */
 #include <string.h>
 

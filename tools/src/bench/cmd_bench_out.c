@@ -1,17 +1,18 @@
-/* cmd_bench_out.c: what was measured, as a table with a verdict, or as JSON.
+/* cmd_bench_out.c: print the measurements as a table with a verdict, or as JSON.
  *
- * The verdict compares the loader with its limits. A batch that is nearly always there before it is
- * asked for: the consumer is the limit. Else the nearer of the two, decoding alone and reading
- * alone; when neither is near, the rest is spent in the loader itself, or in waiting for both.
- * With a device, copying alone is a third limit, and comes first: nothing can be done about it.
+ * The verdict compares the loader with its limits. If batches are nearly always ready before they
+ * are requested, the consumer is the limit. Otherwise it is the nearer of two limits: only
+ * decoding, or only reading. If neither is near, the loader itself or waiting for both takes the
+ * rest of the time. With a device, only copying is a third limit. It is checked first, because it
+ * cannot be tuned.
  */
 #include <string.h>
 
 #include "cmd_bench_parts.h"
 
-static const double consumer_wait_max = 0.05; /* of the time */
-static const double bound_min = 0.75;         /* of a limit */
-static const double doubtful_min = 1.15;      /* of the bare decode loop */
+static const double consumer_wait_max = 0.05; /* share of the time */
+static const double bound_min = 0.75;         /* share of a limit */
+static const double doubtful_min = 1.15;      /* factor over the bare decode loop */
 
 /* ---- rates ---- */
 
@@ -41,7 +42,7 @@ static double loader_speed(const spsh__bench_loaded *loaded)
     return rate((double)loaded->stats.microseconds / 1e6, loaded->seconds);
 }
 
-/* Bytes a second to the device: by the loader, and by copies alone. */
+/* Bytes per second that the loader copies to the device; link_rate has the rate of plain copies. */
 static double copy_rate(const spsh__bench_loaded *loaded)
 {
     return rate((double)loaded->stats.copied_bytes, loaded->seconds);
@@ -81,7 +82,8 @@ static const char *const bound_names[] = {"nothing", "consumer", "decoding", "di
 
 typedef struct verdict {
     bound by;
-    double decode_share, disk_share, link_share; /* of what each alone gives; 0: not measured */
+    double decode_share, disk_share, link_share; /* share of each separately measured limit; 0: not
+                                                    measured */
 } verdict;
 
 static verdict judge(const spsh__bench_result *r)

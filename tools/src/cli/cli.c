@@ -1,8 +1,8 @@
 /* cli.c: option parsing and help, both from the command's table of options.
  *
- * argv is permuted in place: each operand found is moved to the front of what was read, so that
- * nothing is allocated. A wrong argument is answered with what would be right: the nearest option
- * or word, the allowed words, the range.
+ * argv is permuted in place: each operand moves to the front of the arguments read so far, so that
+ * nothing is allocated. The message for a wrong argument suggests a valid one: the nearest option
+ * or word, the allowed words, or the range.
  */
 #include "cli.h"
 
@@ -16,13 +16,13 @@
 
 enum {
     WORD_BYTES_MAX = 64,
-    OPTIONS_MAX = 128, /* of a command that are looked at for the nearest one */
+    OPTIONS_MAX = 128, /* options of a command that are compared to find the nearest one */
     HELP_COLUMN = 24,  /* where an option's help begins */
     HELP_WIDTH = 98,
     OPERAND_KINDS_MAX = 8 /* words in an operands pattern */
 };
 
-static bool flag_help, flag_version, flag_quiet; /* of the one command line that a process has */
+static bool flag_help, flag_version, flag_quiet; /* flags of the process's only command line */
 
 static const spsh_cli_option common_options[] = {
     {"quiet", 'q', SPSH_CLI_FLAG, NULL, "print errors only", &flag_quiet, 0, 0},
@@ -230,7 +230,7 @@ static const spsh_cli_option *find_option(const parser *p, const char *name, siz
     return NULL;
 }
 
-/* The value of an option: what is attached, else the next argument. */
+/* Take the value of an option: the attached text, else the next argument. */
 static int take_value(parser *p, const spsh_cli_option *option, const char *attached)
 {
     const char short_name[] = {'-', option->short_name, ',', ' ', '\0'};
@@ -405,7 +405,7 @@ static int print_help(const spsh_cli_command *command)
     return spsh__cli_finish(SPSH_EXIT_DONE);
 }
 
-/* Help and version win over later mistakes, as they stand in the line. */
+/* --help and --version take effect where they appear, before later mistakes in the command line. */
 static int answer_common(const spsh_cli_command *command)
 {
     if (flag_help)

@@ -1,5 +1,5 @@
-/* cli.h: what all subcommands share: options, messages, the progress line. human.h has numbers and
- * tables.
+/* cli.h: the common parts of all subcommands: options, messages, the progress line. human.h has
+ * numbers and tables.
  *
  *     int spsh__cmd_verify(int argc, char **argv)
  *     {
@@ -17,13 +17,13 @@
  *         if (rc != SPSH_CLI_RUN)
  *             return rc;                          // after --help: 0; wrong arguments: 2
  *         ...
- *         return spsh__cli_finish(rc);            // standard output arrived, too
+ *         return spsh__cli_finish(rc);            // reports a failure of standard output
  *     }
  *
- * A command returns its exit status: 0 done, 1 failed or damage was found, 2 wrong arguments. After
- * SIGINT or SIGTERM the process ends by the signal: a shell reports 130 or 143.
- * Messages go to standard error, each line with "speechshard: " in front, and take the progress
- * line away first.
+ * A command returns its exit status: 0 done, 1 failed or damage was found, 2 wrong arguments.
+ * After SIGINT or SIGTERM the process ends by the signal: a shell reports 130 or 143. Messages go
+ * to standard error, each line with the prefix "speechshard: ". They remove the progress line
+ * first.
  */
 #ifndef SPSH_CLI_H
 #define SPSH_CLI_H
@@ -39,34 +39,33 @@
 #define SPSH_EXIT_DONE   0
 #define SPSH_EXIT_FAILED 1
 #define SPSH_EXIT_USAGE  2
-#define SPSH_CLI_RUN     (-1) /* spsh__cli_parse: go on */
+#define SPSH_CLI_RUN     (-1) /* spsh__cli_parse: continue */
 
 typedef enum spsh_cli_kind {
     SPSH_CLI_FLAG,   /* bool *, set to true */
     SPSH_CLI_TEXT,   /* const char **; never empty */
-    SPSH_CLI_CHOICE, /* int *: number of the word in argument, such as "keep|flac|pcm" */
+    SPSH_CLI_CHOICE, /* int *: index of the word in argument, such as "keep|flac|pcm" */
     SPSH_CLI_COUNT,  /* uint64_t *: decimal, in min ... max */
     SPSH_CLI_SIZE,   /* uint64_t *: bytes, with K, M, G, T as powers of 1024, in min ... max */
     SPSH_CLI_REAL,   /* double *: decimal, such as 0.5, in min ... max */
     SPSH_CLI_TEXTS,  /* spsh_cli_texts *: may be given more than once, and may be empty */
 } spsh_cli_kind;
 
-/** The values of an option that is repeated, in order, and then NULL; borrowed from argv. Zeros
- * before. */
+/** Values of a repeated option, in order, NULL-terminated. Borrowed from argv. Zero-initialize. */
 enum { SPSH_CLI_TEXTS_MAX = 512 };
 typedef struct spsh_cli_texts {
     const char *items[SPSH_CLI_TEXTS_MAX + 1];
     size_t count;
 } spsh_cli_texts;
 
-/** One option. --help, --quiet and --version are every command's and are not listed. */
+/** One option. Every command has --help, --quiet, and --version, which are not listed. */
 typedef struct spsh_cli_option {
     const char *long_name; /* without dashes */
     char short_name;       /* 0: none */
     spsh_cli_kind kind;
-    const char *argument; /* what help calls it; the words of a CHOICE; NULL for a FLAG */
+    const char *argument; /* name of the value in help; the words of a CHOICE; NULL for a FLAG */
     const char *help;     /* one or more lines */
-    void *value;          /* by kind; untouched when the option is not given; the last one wins */
+    void *value;          /* depends on kind; unchanged without the option; the last value wins */
     uint64_t min, max;    /* COUNT, SIZE and REAL; max 0: no upper limit */
 } spsh_cli_option;
 
@@ -77,63 +76,63 @@ typedef struct spsh_cli_option {
 typedef struct spsh_cli_command {
     const char *name;
     const char *operands;    /* "DATASET ID", "DATASET...", "DATASET [ACTION] [NAME]" */
-    const char *synopsis;    /* forms, a line each, after the name; NULL: operands [options] */
+    const char *synopsis;    /* forms, one per line, without the name; NULL: operands [options] */
     const char *summary;     /* one line, without a full stop */
-    const char *description; /* more, in lines; may be NULL */
+    const char *description; /* further lines; may be NULL */
     const char *examples;    /* lines */
-    const spsh_cli_option *options; /* ended by SPSH_CLI_OPTIONS_END */
+    const spsh_cli_option *options; /* terminated by SPSH_CLI_OPTIONS_END */
 } spsh_cli_command;
 
-/** What is not an option, in order; points into argv. */
+/** Arguments that are not options, in order. Point into argv. */
 typedef struct spsh_cli_args {
     char **operands;
     int operand_count;
 } spsh_cli_args;
 
 /**
- * Parse argv[1 ...]; argv is reordered: operands first. `--` ends the options.
+ * Parse argv[1 ...]. argv is reordered: operands first. `--` ends the options.
  *
- * @return SPSH_CLI_RUN, or the exit status after --help and --version (0) or a wrong argument (2),
- * which has been reported with what would be right.
+ * @return SPSH_CLI_RUN; or the exit status after --help and --version (0) or a wrong argument (2),
+ *         which has been reported with a suggestion
  */
 int spsh__cli_parse(const spsh_cli_command *command, int argc, char **argv,
                     spsh_cli_args *ret_args);
 
-/** Report a wrong argument; name is the command's. Returns SPSH_EXIT_USAGE. */
+/** Report a wrong argument. name: the command. Returns SPSH_EXIT_USAGE. */
 int spsh__cli_usage(const char *name, const char *format, ...) SPSH_PRINTF(2, 3);
 
-/** 1.5G, 512M, 4096: false when it is not a size or does not fit. Whole bytes only. */
+/** Parse a size such as 1.5G, 512M, or 4096. false: not a size, too large, or not whole bytes. */
 bool spsh__cli_parse_size(const char *text, uint64_t *ret_bytes);
 
-/** --quiet was given. */
+/** True if --quiet was given. */
 bool spsh__cli_is_quiet(void);
 
-/** The command's options that reduce its memory, such as "--memory or --jobs"; NULL: none. */
+/** Return the command's options that reduce its memory, such as "--memory or --jobs", or NULL. */
 const char *spsh__cli_memory_options(void);
 
 /* ---- messages; any thread ---- */
 
-/** A line on standard error unless --quiet. */
+/** Print a line to standard error unless --quiet. */
 void spsh__cli_message(const char *format, ...) SPSH_PRINTF(1, 2);
 
-/** A line on standard error in any case. */
+/** Print a line to standard error, even with --quiet. */
 void spsh__cli_error(const char *format, ...) SPSH_PRINTF(1, 2);
 
-/** As log_fn of any library: errors in any case, the rest unless --quiet. user is not looked at. */
+/** A log_fn for any library. Prints errors always, and other levels unless --quiet. user is unused. */
 void spsh__cli_log(void *user, spsh_log_level level, const char *text);
 
-/** "context: message of err" (context may be NULL), then what to do about a lack of memory or
+/** Print "context: message of err" (context may be NULL), then advice for a lack of memory or
  * space. Returns SPSH_EXIT_FAILED. */
 int spsh__cli_fail(const char *context, const spsh_error *err);
 
-/** Out of memory in the command itself. Returns SPSH_EXIT_FAILED. */
+/** Report that the command itself is out of memory. Returns SPSH_EXIT_FAILED. */
 int spsh__cli_fail_memory(void);
 
-/** Flush standard output. A reader that went away (EPIPE) ends the process quietly; another failure
- * is reported and makes it SPSH_EXIT_FAILED. Returns the exit status. */
+/** Flush standard output. If its reader disconnected (EPIPE), the process ends quietly. Another
+ * failure is reported and makes the status SPSH_EXIT_FAILED. Returns the exit status. */
 int spsh__cli_finish(int exit_status);
 
-/** Print lines to standard output, each after indent, which empty lines do without. */
+/** Print lines to standard output, each after indent, except empty lines. */
 void spsh__cli_print_indented(const char *text, const char *indent);
 
 /** Print the object on one line, and free it. Returns the exit status. */
@@ -142,53 +141,56 @@ int spsh__cli_json(spsh_json *json);
 /** The same indented, if rc is SPSH_OK; else report err, with context before it (may be NULL). */
 int spsh__cli_json_indented(spsh_json *json, spsh_status rc, const char *context, spsh_error *err);
 
-/** True once standard output has failed: time to stop producing. */
+/** True once standard output has failed. The command should then stop. */
 bool spsh__cli_output_failed(void);
 
 /* ---- the machine ---- */
 
-/** Of a clock that nobody sets; from some beginning. */
+/** Time of a monotonic clock, from an unspecified start. */
 uint64_t spsh__cli_now_ns(void);
 double spsh__cli_now_s(void);
 
 /**
- * Run a command: signals end the process cleanly, a file beyond `ulimit -f` fails with EFBIG, and a
- * small `ulimit -s` does no harm. Returns the exit status of main_fn. After SIGINT or SIGTERM it
- * does not return: the process ends by that signal.
+ * Run a command. Signals end the process cleanly, a file beyond `ulimit -f` fails with EFBIG, and a
+ * small `ulimit -s` does no harm. Returns the exit status of main_fn. After SIGINT or SIGTERM the
+ * function does not return: the process ends by that signal.
  */
 int spsh__cli_run(int (*main_fn)(int argc, char **argv), int argc, char **argv);
 
-/** From now on SIGINT and SIGTERM only set what spsh__cli_interrupted points to. The command then
- * returns, with any exit status. */
+/** From this call on, SIGINT and SIGTERM only set the flag of spsh__cli_interrupted. The command
+ * then returns, with any exit status. */
 void spsh__cli_watch_signals(void);
 const volatile bool *spsh__cli_interrupted(void);
 
 /* ---- progress ---- */
 
-/** A line on standard error, when that is a terminal and not --quiet: label, count, rate, time
- * left, text. */
+/** A progress line on standard error, if that is a terminal and without --quiet: label, count,
+ * rate, time left, text. */
 typedef struct spsh_progress {
     const char *label; /* "pack"; borrowed; NULL: not begun */
-    const char *unit;  /* "files"; "B": bytes, in human form; borrowed */
-    uint64_t total;    /* 0: unknown; may be changed between updates */
+    const char *unit;  /* "files"; "B": bytes, formatted for people; borrowed */
+    uint64_t total;    /* 0: unknown; may change between updates */
     uint64_t begin_ns, shown_ns;
     bool enabled;
-    uint64_t done_before; /* of done: what is no part of the rate; may be set after begin */
+    uint64_t done_before; /* part of done to exclude from the rate; may be set after begin */
 } spsh_progress;
 
 void spsh__progress_begin(spsh_progress *progress, const char *label, const char *unit,
                           uint64_t total);
-/** Cheap: draws ten times a second. text may be NULL. One thread at a time per object. */
+/** Update the line. Cheap: draws ten times per second. text may be NULL. One thread at a time per
+ * object. */
 void spsh__progress_update(spsh_progress *progress, uint64_t done, const char *text);
-/** The same for a run of stages: each has a line of its own. *progress is zeros before the first.
+/** The same for a run of several stages, with a separate line per stage. Zero *progress before the
+ * first.
  */
 void spsh__progress_stage(spsh_progress *progress, const char *stage, uint64_t done,
                           uint64_t total);
-/** Takes the line away before the caller prints to standard output; the next update draws it. */
+/** Remove the line before the caller prints to standard output. The next update draws the line
+ * again. */
 void spsh__progress_clear(void);
-/** The same in a signal handler. */
+/** The same for a signal handler. */
 void spsh__progress_wipe(void);
-/** Takes the line away. */
+/** Remove the line for good. */
 void spsh__progress_end(spsh_progress *progress);
 
 #endif

@@ -1,7 +1,7 @@
-/* cli_message.c: messages and the progress line, which share the terminal behind standard error.
+/* cli_message.c: messages and the progress line, which share the terminal on standard error.
  *
- * At most one progress line is on the screen; it has no line end. A message first takes it away,
- * the next update draws it again. One lock keeps both whole when worker threads report.
+ * At most one progress line is on the screen, without a line end. A message first removes it, and
+ * the next update draws it again. One lock keeps both intact when worker threads report.
  */
 #include "cli.h"
 
@@ -153,7 +153,8 @@ int spsh__cli_json_indented(spsh_json *json, spsh_status rc, const char *context
     return end_json(json, rc, context, err);
 }
 
-/* The reader behind standard output has gone; errno of the failed write may be lost by now. */
+/* True if the reader of standard output disconnected. errno of the failed write may be overwritten
+ * by now. */
 static bool output_is_closed_pipe(void)
 {
     struct pollfd output = {STDOUT_FILENO, POLLOUT, 0};

@@ -6,9 +6,10 @@
 #include "common/svg.h"
 #include "selection.h"
 
-enum { MEMORY_GIB = 8 /* of one utterance: hours of it */ };
+enum { MEMORY_GIB = 8 /* memory for one utterance: enough for hours */ };
 
-/* What would be drawn has to be said; the loader's own words name no option of the command. */
+/* Reject an augmentation without datasets to draw from. The loader's own message names no option of
+ * the command. */
 static int check_drawn(const char *command, const char *what, float probability,
                        const spsh_cli_texts *paths)
 {
@@ -78,7 +79,7 @@ static void begin(spsh__builder *out, size_t start)
     spsh__builder_append_text(out, out->size_bytes > start ? ", " : "");
 }
 
-/* "first to last" of each mask; those of nothing are not told. */
+/* Append "first to last" of each mask. Empty masks are omitted. */
 static void tell_masks(spsh__builder *out, const spsh_augment_draw *draw,
                        const spsh_augment_subject *s, bool in_time)
 {

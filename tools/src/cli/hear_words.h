@@ -1,5 +1,5 @@
-/* hear_words.h: how training hears an utterance, as options of the command: those of `cat` and of
- * `plan --show-augment`.
+/* hear_words.h: command-line options for the audio of an utterance as training gets it, for `cat`
+ * and `plan --show-augment`.
  *
  *     spsh__hear_words words = {.augment = "speed-perturb"};
  *     rc = spsh__hear_request_make("cat", &words, &request);
@@ -14,14 +14,15 @@
 #include "plan_words.h"
 #include "speechshard/hear.h"
 
-/** What was written. Borrowed from argv; NULL: nothing. */
+/** Values from the command line. Borrowed from argv. NULL: not given. */
 typedef struct spsh__hear_words {
     const char *features, *augment;
     uint64_t seed;
     spsh_cli_texts noises, rooms; /* paths of datasets */
 } spsh__hear_words;
 
-/** Options for spsh_hearing_open, with what they point to: it stays where it is. */
+/** Options for spsh_hearing_open and their memory. Must not be moved, because pointers refer to its
+ * members. */
 typedef struct spsh__hear_request {
     spsh_loader_options loader;
     spsh_plan_options plan;
@@ -30,13 +31,14 @@ typedef struct spsh__hear_request {
     spsh__datasets noises, rooms;
 } spsh__hear_request;
 
-/** Returns SPSH_EXIT_DONE; SPSH_EXIT_USAGE or SPSH_EXIT_FAILED, reported. */
+/** Make the options. Returns SPSH_EXIT_DONE, or reports the failure and returns SPSH_EXIT_USAGE or
+ * SPSH_EXIT_FAILED. */
 int spsh__hear_request_make(const char *command, const spsh__hear_words *words,
                             spsh__hear_request *request);
 void spsh__hear_request_free(spsh__hear_request *request);
 
-/** A draw in words: "speed 0.9 (17778 samples), noise cafe-1 from its sample 52 on at 12.5 dB,
- * without frames 12 to 51"; "as it is". */
+/** Describe a draw: "speed 0.9 (17778 samples), noise cafe-1 from its sample 52 on at 12.5 dB,
+ * without frames 12 to 51", or "as it is". */
 void spsh__hear_tell(spsh__builder *out, const spsh_augment_draw *draw,
                      const spsh_augment_subject *subject);
 

@@ -1,4 +1,4 @@
-/* plan_words.h: what makes an order, as options of the command: those of `plan` and of `bench`.
+/* plan_words.h: command-line options for an order of utterances, for `plan` and `bench`.
  *
  *     spsh__plan_words words = SPSH__PLAN_WORDS_INIT;
  *     spsh_cli_option options[SPSH__PLAN_OPTION_COUNT + 1];
@@ -16,7 +16,7 @@
 
 enum { SPSH__PLAN_OPTION_COUNT = 23 };
 
-/** What was written, as the command line has it. Strings are borrowed from argv. */
+/** Values from the command line. Strings are borrowed from argv. */
 typedef struct spsh__plan_words {
     uint64_t seed, batch_utterances_max, speaker_utterances_max, window_utterances;
     uint64_t world_size, virtual_world_size, sample_rate_hz;
@@ -34,14 +34,14 @@ typedef struct spsh__plan_words {
 #define SPSH__PLAN_WORDS_INIT {.world_size = 1, .alpha = 1.0}
 /* clang-format on */
 
-/** Fill the first SPSH__PLAN_OPTION_COUNT of options; they write to words. */
+/** Fill the first SPSH__PLAN_OPTION_COUNT options, which write to words. */
 void spsh__plan_options_list(spsh__plan_words *words, spsh_cli_option *options);
 
-/** The options for spsh_plan_open, with the memory that they point to. */
+/** The options for spsh_plan_open and their memory. */
 typedef struct spsh__plan_request {
     spsh_plan_options plan;
-    char *text;         /* names, one after the other */
-    const char **names; /* of splits, domains, languages */
+    char *text;         /* names, stored one after the other */
+    const char **names; /* names of splits, domains, languages */
     spsh_weight *weights;
 } spsh__plan_request;
 
@@ -54,17 +54,17 @@ int spsh__plan_request_make(const char *command, const spsh__plan_words *words,
                             spsh__plan_request *ret_request);
 void spsh__plan_request_free(spsh__plan_request *request);
 
-/** A plan or loader that was not opened for err: wrong options are SPSH_EXIT_USAGE. */
+/** Report that a plan or loader could not be opened. Wrong options give SPSH_EXIT_USAGE. */
 int spsh__plan_fail(const char *command, const spsh_error *err);
 
-/** Several datasets, open. */
+/** Several open datasets. */
 typedef struct spsh__datasets {
     spsh_dataset **items;
     uint32_t count;
 } spsh__datasets;
 
-/** Open datasets by their paths. Returns SPSH_EXIT_DONE, or reports the failure, and then nothing
- * is open. */
+/** Open datasets by their paths. Returns SPSH_EXIT_DONE, or reports the failure and leaves nothing
+ * open. */
 int spsh__datasets_open_all(const char *const *paths, size_t count, spsh__datasets *ret_datasets);
 
 /** The same for a command's operands, at most SPSH_PLAN_DATASETS_MAX. */

@@ -10,7 +10,7 @@
 enum {
     ROWS_AT_ONCE = 1024,
     NAMES_SHOWN_MAX = 12,    /* in a message */
-    NAMES_TEXT_BYTES = 1024, /* of that message */
+    NAMES_TEXT_BYTES = 1024, /* maximum bytes of that message */
 };
 
 #define ANY UINT64_MAX

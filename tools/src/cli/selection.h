@@ -1,4 +1,4 @@
-/* selection.h: open a dataset for a subcommand, and go through the utterances that its options
+/* selection.h: open a dataset for a subcommand, and iterate over the utterances that its options
  * select.
  *
  *     rc = spsh__dataset_open_or_report(path, 0, &dataset);
@@ -13,22 +13,21 @@
 
 #include "speechshard/dataset.h"
 
-/** What the options --domain and --split say; NULL: all. */
+/** Values of the options --domain and --split. NULL: all. */
 typedef struct spsh__row_filter {
     const char *domain;
     const char *split;
-    bool served_only; /* without utterances that a skip overlay names */
+    bool served_only; /* exclude utterances in a skip overlay */
 } spsh__row_filter;
 
-/** Returns SPSH_EXIT_DONE with *ret_dataset set, or reports the failure and returns
- * SPSH_EXIT_FAILED. */
+/** Return SPSH_EXIT_DONE with *ret_dataset set, or report it and return SPSH_EXIT_FAILED. */
 int spsh__dataset_open_or_report(const char *path, uint32_t flags, spsh_dataset **ret_dataset);
 
 typedef struct spsh__selection spsh__selection;
 
 /**
- * Start at the first utterance. A domain or split that the dataset does not have is reported with
- * those that it has.
+ * Start at the first utterance. If the dataset does not have the domain or split, the error lists
+ * the existing names.
  *
  * @param command  the subcommand's name, for messages
  * @param dataset  borrowed until free
@@ -37,22 +36,23 @@ typedef struct spsh__selection spsh__selection;
 int spsh__selection_open(const char *command, const spsh_dataset *dataset,
                          const spsh__row_filter *filter, spsh__selection **ret_selection);
 
-/** The next selected utterance; the row is borrowed until the next call. SPSH_E_END after the last.
+/** Return the next selected utterance. The row is borrowed until the next call. SPSH_E_END after
+ * the last.
  */
 SPSH_NODISCARD spsh_status spsh__selection_next(spsh__selection *selection, uint64_t *ret_position,
                                                 const spsh_row **ret_row, spsh_error *err);
 
-/** Is the utterance that spsh__selection_next returned last named by a skip overlay? */
+/** True if a skip overlay names the utterance that spsh__selection_next returned last. */
 bool spsh__selection_is_skipped(const spsh__selection *selection);
-/** Utterances of the whole dataset that skip overlays name, selected or not. */
+/** Return how many utterances of the whole dataset skip overlays name, selected or not. */
 uint64_t spsh__selection_skipped_count(const spsh__selection *selection);
 
-/** Pass over so many selected utterances. */
+/** Skip the next `count` selected utterances. */
 SPSH_NODISCARD spsh_status spsh__selection_pass(spsh__selection *selection, uint64_t count,
                                                 spsh_error *err);
 void spsh__selection_free(spsh__selection *selection);
 
-/** Name of a kind by its number in a row; empty for SPSH_NONE_U32. */
+/** Return the name for a number in a row. Empty for SPSH_NONE_U32. */
 SPSH_NODISCARD spsh_status spsh__row_name(const spsh_dataset *dataset, spsh_name_kind kind,
                                           uint32_t number, spsh_bytes *ret_name, spsh_error *err);
 

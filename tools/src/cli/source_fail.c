@@ -6,7 +6,7 @@
 #include "cli.h"
 #include "speechshard/options.h"
 
-/* What follows the dataset's path in a message; NULL: it is of another one. */
+/* Return the rest of a message after the dataset's path. NULL: the message names another path. */
 static const char *rest_of(const char *message, const char *dataset_path)
 {
     size_t bytes = strlen(dataset_path);

@@ -1,5 +1,5 @@
-/* source_fail.h: a command that reads datasets and their fingerprints has failed: why, and if a
- * file of theirs is damaged, which command helps.
+/* source_fail.h: report why a command failed that reads datasets and their fingerprints. If one of
+ * their files is damaged, the message names the command that helps.
  */
 #ifndef SPSH_SOURCE_FAIL_H
 #define SPSH_SOURCE_FAIL_H
@@ -8,7 +8,7 @@
 
 #include "speechshard/dedup.h"
 
-/* command: before the message; NULL: nothing. Returns SPSH_EXIT_FAILED. */
+/* command: prefix of the message; NULL: no prefix. Returns SPSH_EXIT_FAILED. */
 int spsh__path_fail(const char *command, const char *const *paths, size_t path_count,
                     const spsh_error *err);
 int spsh__source_fail(const char *command, const spsh_dedup_sources *sources, spsh_error *err);

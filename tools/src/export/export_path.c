@@ -14,7 +14,7 @@
 #include "speechshard/inside.h"
 
 enum {
-    NAME_BYTES_MAX = 240, /* of 255: an extension follows */
+    NAME_BYTES_MAX = 240, /* below the limit of 255, for an extension */
     NAME_BYTES_CUT = 200,
     PATH_BYTES_MAX = 2000,
 };
@@ -39,8 +39,8 @@ void spsh__export_number(spsh__builder *out, uint64_t number)
     spsh__builder_append_text(out, text);
 }
 
-/* Where the last dot of a name stands if what follows is an extension of exported audio; else its
- * size. */
+/* Return the position of the last dot of a name if an extension of exported audio follows, else the
+ * size of the name. */
 static size_t extension_dot(spsh_bytes name)
 {
     static const char *const extensions[] = {"wav",  "flac", "mp3", "ogg",
@@ -58,7 +58,7 @@ static size_t extension_dot(spsh_bytes name)
     return name.size_bytes;
 }
 
-/* Cut what was appended since begin, at the end of a character and outside of %XX. */
+/* Cut the text after begin. Do not split a character or %XX. */
 static void cut_name(spsh__builder *out, size_t begin, uint64_t number)
 {
     size_t end = begin + NAME_BYTES_CUT;

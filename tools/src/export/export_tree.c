@@ -32,7 +32,7 @@ typedef struct tree_export {
     int directory_fd;
     spsh_file_writer *manifest;
     spsh__builder csv;    /* lines that are not in the manifest yet */
-    spsh__builder path;   /* of the file, relative to the directory */
+    spsh__builder path;   /* path of the file, relative to the directory */
     spsh__builder folder; /* that was made last */
     uint64_t *slots;      /* records that are written */
     size_t slot_count, used_count;

@@ -23,8 +23,8 @@ typedef struct webdataset_export {
     spsh__tar_out *tar;
     uint32_t tar_count; /* opened so far */
     spsh_json *json;
-    spsh__builder name; /* of a member */
-    size_t key_bytes;   /* of name */
+    spsh__builder name; /* name of a member */
+    size_t key_bytes;   /* length of the key in name */
 } webdataset_export;
 
 /* ---- tars ---- */
@@ -108,7 +108,7 @@ typedef struct sample {
     char *json;
 } sample;
 
-/* What will be written, before anything is: a tar states sizes first. */
+/* Prepare all members before the first is written: a tar states sizes first. */
 static spsh_status prepare(webdataset_export *e, const spsh__export_utterance *u, sample *s,
                            spsh_error *err)
 {

@@ -1,5 +1,5 @@
-/* tar_out.c: libarchive behind one file. Members are regular files with mode 0644, owner 0, time 0;
- * the format is ustar with pax headers only where a name needs them. */
+/* tar_out.c: writes one file with libarchive. Members are regular files with mode 0644, owner 0,
+ * time 0. The format is ustar, with pax headers only for names that need them. */
 #include "tar_out.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ struct spsh__tar_out {
     struct archive *archive;
     struct archive_entry *entry;
     spsh_file_writer *writer;
-    spsh_error write_error; /* of the callback; libarchive passes on a number only */
+    spsh_error write_error; /* error of the callback; libarchive passes only a number */
     spsh__builder path;     /* for messages */
     uint64_t member_left_bytes;
     uint64_t bytes;

@@ -1,9 +1,10 @@
-/* tar_out.h: tar files whose bytes depend on nothing but names and contents (libarchive).
+/* tar_out.h: tar files whose bytes depend only on names and contents (libarchive).
  *
  *     rc = spsh__tar_out_open("out", "shard-000000.tar", &tar, &err);
  *     rc = spsh__tar_out_member(tar, "key.txt", size_bytes, &err);
- *     rc = sink.write_fn(...);                       // exactly size_bytes, through
- * spsh__tar_out_sink(tar) rc = spsh__tar_out_finish(tar, &err);          // published
+ *     sink = spsh__tar_out_sink(tar);
+ *     rc = sink.write_fn(...);                       // exactly size_bytes
+ *     rc = spsh__tar_out_finish(tar, &err);          // published
  *     spsh__tar_out_free(tar);
  */
 #ifndef SPSH_TAR_OUT_H
@@ -15,14 +16,14 @@ typedef struct spsh__tar_out spsh__tar_out;
 
 SPSH_NODISCARD spsh_status spsh__tar_out_open(const char *directory, const char *name,
                                               spsh__tar_out **ret_tar, spsh_error *err);
-/** Start a regular file; the one before must be complete. name is UTF-8. */
+/** Start a regular file. The file before it must be complete. name is UTF-8. */
 SPSH_NODISCARD spsh_status spsh__tar_out_member(spsh__tar_out *tar, const char *name,
                                                 uint64_t size_bytes, spsh_error *err);
 spsh__byte_sink spsh__tar_out_sink(spsh__tar_out *tar);
-/** Bytes of the archive so far, its end not counted. */
+/** Return the size of the archive so far, without its end. */
 uint64_t spsh__tar_out_bytes(const spsh__tar_out *tar);
 SPSH_NODISCARD spsh_status spsh__tar_out_finish(spsh__tar_out *tar, spsh_error *err);
-/** NULL is fine. What was not finished leaves nothing behind. */
+/** NULL is fine. Removes an unfinished file. */
 void spsh__tar_out_free(spsh__tar_out *tar);
 
 #endif

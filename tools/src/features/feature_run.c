@@ -1,9 +1,9 @@
-/* feature_run.c: which shards of features there are, the others made one after the other, and the
- * dataset published when all are there.
+/* feature_run.c: find the existing shards of features, make the others, and publish the dataset
+ * when all exist.
  *
- * Nothing but sealed shards is kept between runs. The dataset's id is a hash of everything that
- * shapes a byte (source, edits of it, options, versions), and a shard's file id one of the
- * dataset's: so a shard that lies there is known to be the right one, or not.
+ * Only sealed shards are kept between runs. The dataset's id is a hash of everything that
+ * determines its bytes (source, edits of the source, options, versions). A shard's file id is
+ * derived from the dataset's id, so a run can tell whether an existing shard is the right one.
  */
 #include "feature_run.h"
 
@@ -62,7 +62,8 @@ static void write_json(run *r)
     spsh__json_close(&r->json, 0);
 }
 
-/* What overlays make of the source: a name is never used for two contents. */
+/* Add the overlays of the source to the hash. Type, count, and name are enough, because a name is
+ * never reused for other content. */
 static spsh_status add_overlays(const run *r, spsh__pack_hasher *hasher, spsh_error *err)
 {
     const spsh_dataset *source = r->work.source;
@@ -82,7 +83,7 @@ static spsh_status add_overlays(const run *r, spsh__pack_hasher *hasher, spsh_er
     return rc;
 }
 
-/* Statistics are a function of what is hashed here already. */
+/* Statistics need no hash: they are a function of the data hashed here. */
 static spsh_status make_identity(run *r, spsh_error *err)
 {
     const spsh_dataset_info *info = spsh_dataset_info_get(r->work.source);
@@ -167,7 +168,7 @@ static spsh_status check_published(run *r, bool *ret_there, spsh_error *err)
     return SPSH_OK;
 }
 
-/* The sealed shard of a unit. SPSH_E_NOT_FOUND: there is none yet. */
+/* Check the sealed shard of a unit. SPSH_E_NOT_FOUND: not made yet. */
 static spsh_status look_at_shard(run *r, uint64_t unit, spsh_shard_seal *ret_seal, spsh_error *err)
 {
     spsh_shard_options opt = SPSH_SHARD_OPTIONS_INIT;
@@ -195,7 +196,7 @@ static spsh_status look_at_shard(run *r, uint64_t unit, spsh_shard_seal *ret_sea
     return rc;
 }
 
-/* All shards, those of other parts too; seals may be NULL. */
+/* Check the shards of all parts. seals may be NULL. */
 static spsh_status look_at_shards(run *r, spsh_shard_seal *seals, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -253,7 +254,7 @@ static spsh_status encode_entry(const spsh__feature_work *w, spsh__feature_entry
 /* The shard being written. */
 typedef struct placer {
     run *run;
-    spsh_reader *reader; /* of texts */
+    spsh_reader *reader; /* reader for transcripts */
     spsh_shard_writer *writer;
     spsh__stored stored; /* what the shard holds already: copies refer to it */
 } placer;
@@ -350,7 +351,8 @@ static spsh_status make_all(run *r, spsh_error *err)
 
 /* ---- the dataset ---- */
 
-/* Temporaries of this part's shards to do; those of other parts may be at work. */
+/* True for temporaries of this part's shards that are still to be made. Other parts may be writing
+ * other shards. */
 static bool is_to_do(void *user, const char *name, size_t name_bytes)
 {
     const run *r = user;
@@ -485,8 +487,8 @@ static spsh_status add_audio(const spsh__feature_work *w, const spsh__feature_sh
     return SPSH_OK;
 }
 
-/* Utterances spread over all that are to do, each next one between those before, until the time is
- * up. */
+/* Measure utterances spread over all jobs until the time is up. Each next utterance falls between
+ * the earlier ones. */
 static spsh_status measure(spsh__feature_work *w, double measure_s,
                            spsh__feature_estimate *estimate, spsh_error *err)
 {

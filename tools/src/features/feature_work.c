@@ -132,8 +132,8 @@ void spsh__feature_work_number_jobs(spsh__feature_work *work)
     }
 }
 
-/* The last shard that begins at or before the job: those without jobs begin where the next one
- * does. */
+/* Return the last shard that begins at or before the job. A shard without jobs has the same first
+ * job as its successor. */
 static const spsh__feature_shard *shard_of(const spsh__feature_work *w, uint64_t job)
 {
     uint64_t low = 0, high = w->shard_count;

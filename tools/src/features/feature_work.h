@@ -1,5 +1,5 @@
-/* feature_work.h: which shards a run has to do, and their utterances, computed on threads and
- * handed out in order: what making features and summing them have in common.
+/* feature_work.h: the common part of making and summing features. It finds the shards that a run
+ * has to do, computes their utterances on threads, and returns them in order.
  */
 #ifndef SPSH_FEATURES_FEATURE_WORK_H
 #define SPSH_FEATURES_FEATURE_WORK_H
@@ -14,22 +14,22 @@ enum { SPSH__FEATURE_JOB_UTTERANCES = 4 };
 typedef struct spsh__feature_shard {
     spsh_shard_seal seal;
     uint64_t first;     /* position of its first utterance */
-    uint64_t first_job; /* among those to do here */
+    uint64_t first_job; /* index of its first job in this run */
     bool is_to_do;
-    bool is_made; /* before, or by another part */
+    bool is_made; /* made before, or by another part */
 } spsh__feature_shard;
 
-/* An utterance; without message it was computed. */
+/* An utterance. An empty message means that it was computed. */
 typedef struct spsh__feature_entry {
     uint64_t position;
     spsh_row row;
-    bool skipped;        /* by an overlay */
-    bool is_undecodable; /* pack has marked its record so; status is damage */
+    bool skipped;        /* skipped by an overlay */
+    bool is_undecodable; /* marked undecodable by pack; status is damage */
     spsh_status status;
-    char message[sizeof(((spsh_error *)0)->message)]; /* when status is damage */
+    char message[sizeof(((spsh_error *)0)->message)]; /* set if status is damage */
     uint64_t frame_count;
-    spsh__feature_bytes bytes;    /* what finish_fn made: a payload, sums */
-    uint8_t hash[16], source[16]; /* of a payload */
+    spsh__feature_bytes bytes;    /* output of finish_fn: a payload, sums */
+    uint8_t hash[16], source[16]; /* hashes of a payload */
 } spsh__feature_entry;
 
 typedef struct spsh__feature_result {
@@ -43,30 +43,31 @@ struct spsh__feature_work {
     const spsh__feature_run_options *options;
     const spsh_io *io;
     spsh_dataset *source;
-    spsh_feature_options features; /* as computed */
+    spsh_feature_options features; /* options used for the computation */
     spsh_featgen *featgen;
     spsh_statistics *statistics;
     uint64_t *skipped; /* positions, ascending */
     uint64_t skipped_count;
-    spsh__feature_shard *shards; /* of the whole source */
+    spsh__feature_shard *shards; /* shards of the whole source */
     uint64_t shard_count;
     uint64_t job_count, utterances_to_do, utterances_done;
-    /* On a worker's thread: from rows to entry->bytes. scratch is the worker's. */
+    /* Called on a worker's thread to turn rows into entry->bytes. scratch belongs to the worker. */
     spsh_status (*finish_fn)(const spsh__feature_work *work, spsh__feature_entry *entry,
                              const float *rows, spsh__feature_bytes *scratch, spsh_error *err);
     spsh__feature_run_facts facts;
 };
 
-/* The source, its shards and what is skipped; features: copied. With ignore_overlays nothing is. */
+/* Open the source and find its shards and skipped utterances. features is copied. ignore_overlays:
+ * no utterance is skipped. */
 spsh_status spsh__feature_work_open(spsh__feature_work *work,
                                     const spsh__feature_run_options *options, bool ignore_overlays,
                                     spsh_error *err);
 void spsh__feature_work_close(spsh__feature_work *work);
 
-/* Tables, and the statistics that a norm needs. */
+/* Make the feature tables, and load the statistics that a norm needs. */
 spsh_status spsh__feature_work_open_featgen(spsh__feature_work *work, spsh_error *err);
 
-/* Numbers the jobs of shards that are this part's and not made. */
+/* Number the jobs of this part's shards that are not made yet. */
 void spsh__feature_work_number_jobs(spsh__feature_work *work);
 
 bool spsh__feature_is_skipped(const spsh__feature_work *work, uint64_t position);
@@ -74,15 +75,15 @@ bool spsh__feature_is_skipped(const spsh__feature_work *work, uint64_t position)
 spsh_status spsh__feature_work_start(spsh__feature_work *work, spsh__ordered_work **ret_ordered,
                                      spsh_error *err);
 
-/* Every utterance of a shard that is to do, in order. put_fn gets those that were computed. What is
- * damaged is a failure, or is left out and told. */
+/* Compute all utterances of a shard to do, in order. put_fn gets the computed utterances. A damaged
+ * utterance is a failure, or is skipped and reported. */
 typedef spsh_status (*spsh__feature_put_fn)(void *user, const spsh__feature_entry *entry,
                                             spsh_error *err);
 spsh_status spsh__feature_work_shard(spsh__feature_work *work, spsh__ordered_work *ordered,
                                      uint64_t shard, spsh__feature_put_fn put_fn, void *user,
                                      spsh_error *err);
 
-/* What a step failed with whose other outcomes are no failures. */
+/* Return the error of a step whose other statuses are not failures. */
 spsh_status spsh__feature_fail_with(const spsh_error *why, spsh_error *err);
 
 #endif

@@ -3,8 +3,8 @@
  *     utterance --maker threads--> its sums --in order--> sums of its shard, a file
  *     files of all shards --in order--> sums of the dataset, a file; the others are removed
  *
- * Each addition has its place in that order, so the bits do not depend on threads or parts. What a
- * run that was killed has finished, is there.
+ * Additions run in a fixed order, so the bits do not depend on threads or parts. Files that a
+ * killed run finished are reused.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ typedef struct run {
     spsh__feature_work work;
     char text[SPSH_FEATURE_TEXT_BYTES_MAX];
     uint64_t group_count; /* that there are */
-    uint32_t *places;     /* by group: where it stands in the shard's sums, + 1 */
+    uint32_t *places;     /* position in the shard's sums + 1, by group */
     sums shard;
 } run;
 
@@ -197,7 +197,7 @@ static bool has_enough(const run *r, const spsh_statistics *found, uint64_t shar
         return false;
     if (shard == SPSH_STATISTICS_WHOLE)
         return count == r->group_count || r->group_count == 1;
-    return count != 1 || r->group_count == 1; /* the dataset alone */
+    return count != 1 || r->group_count == 1; /* count 1: only the dataset's sums, without groups */
 }
 
 /* Damaged ones are made anew. */
@@ -254,7 +254,7 @@ static spsh_status add_shards(run *r, sums *all, spsh_error *err)
     return rc;
 }
 
-/* They have done their work; what cannot be removed is in nobody's way. */
+/* Remove the files, which are no longer needed. A file that cannot be removed does no harm. */
 static void remove_shard_files(const run *r)
 {
     spsh__builder directory = {0}, file = {0};
@@ -270,7 +270,7 @@ static void remove_shard_files(const run *r)
     spsh__builder_free(&file);
 }
 
-/* A temporary of what is made here; those of other parts may be at work. */
+/* True for a temporary of a file that this run makes. Other parts may be writing other files. */
 static bool is_to_do(void *user, const char *name, size_t name_bytes)
 {
     const run *r = user;
@@ -333,7 +333,7 @@ static spsh_status run_all(run *r, spsh_error *err)
 {
     spsh_status rc = look_at(r, SPSH_STATISTICS_WHOLE, &r->work.facts.already_there, err);
     if (rc == SPSH_OK && r->work.facts.already_there)
-        remove_shard_files(r); /* of a run that was killed at its end */
+        remove_shard_files(r); /* left by a run that was killed at its end */
     if (rc != SPSH_OK || r->work.facts.already_there)
         return rc;
     rc = look_at_shards(r, err);

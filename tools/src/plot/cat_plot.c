@@ -40,7 +40,7 @@ static spsh_status plot(const spsh__cat_subject *c, spsh_hearing *hearing, const
     const bool is_augmented = c->request->loader.augment != NULL;
     const spsh__feature_rows rows = {*spsh_hearing_features(hearing), heard->rows,
                                      heard->frame_count, heard->dim};
-    /* What was heard is one channel, and borrowed. */
+    /* The augmented audio has one channel and is borrowed. */
     spsh__speech stored = {0};
     spsh__speech sound = {NULL, NULL, heard->sample_count, 1, heard->sample_rate_hz};
     spsh__builder what = {0};

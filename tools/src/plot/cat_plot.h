@@ -1,5 +1,5 @@
-/* cat_plot.h: an utterance as a picture, or as training hears it: what `cat` does with
- * spsh_hearing. */
+/* cat_plot.h: show an utterance as a picture, or write its audio as training gets it, for `cat`.
+ * Uses spsh_hearing. */
 #ifndef SPSH_CAT_PLOT_H
 #define SPSH_CAT_PLOT_H
 
@@ -10,7 +10,7 @@
 /** Return whether the file's name ends in .svg. */
 bool spsh__cat_plot_is_svg(const char *path);
 
-/** An utterance, and how it is heard. All borrowed. */
+/** An utterance and the options for its audio. All borrowed. */
 typedef struct spsh__cat_subject {
     const spsh_dataset *dataset;
     spsh_reader *reader;
@@ -21,10 +21,11 @@ typedef struct spsh__cat_subject {
 } spsh__cat_subject;
 
 /**
- * The waveform is that of the file, all channels, unless it is augmented.
+ * Draw or write an utterance. The waveform shows all channels of the file, unless augmentation is
+ * on.
  *
- * @param path  of the picture; NULL: none
- * @param sink  of a WAV file with what is heard; NULL: none
+ * @param path  picture file; NULL: no picture
+ * @param sink  receives a WAV file of the processed audio; NULL: none
  */
 SPSH_NODISCARD spsh_status spsh__cat_hear(const spsh__cat_subject *subject, const char *path,
                                           const spsh__byte_sink *sink, spsh_error *err);

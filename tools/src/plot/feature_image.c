@@ -11,7 +11,7 @@
 
 static const double range_db = 80;
 static const double cepstrum_deviations = 2.5;
-static const double outside_share = 0.005; /* of the cells, at either end of the range */
+static const double outside_share = 0.005; /* share of the cells at each end of the range */
 
 /* ---- axes ---- */
 
@@ -71,7 +71,7 @@ static void place_in_time(const spsh__feature_rows *rows, spsh__feature_image *i
 {
     const spsh_feature_options *f = &rows->options;
     const double hop = floor((double)f->sample_rate_hz * f->hop_us / 1e6);
-    double middle = 0; /* of frame 0, in samples */
+    double middle = 0; /* middle of frame 0, in samples */
     if (f->edges == SPSH_EDGES_SNIP)
         middle = window_samples(f) / 2.0;
     else if (f->edges == SPSH_EDGES_MIRROR)
@@ -121,7 +121,7 @@ static double make_comparable(spsh__feature_image *image, double *cells)
     return range_db;
 }
 
-/* Each row in units of its own deviation. */
+/* Scale each row to mean 0 and deviation 1. */
 static void normalise_rows(const spsh__feature_image *image, double *cells)
 {
     for (size_t row = 0; row < image->rows; row++) {
@@ -143,7 +143,7 @@ static int compare(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* Where there are no logarithms, a few great values would leave the rest dark. */
+/* Set the value range. Without logarithms, a few large values would leave the rest dark. */
 static spsh_status find_range(spsh__feature_image *image, double *cells, spsh_error *err)
 {
     const size_t count = (size_t)image->columns * image->rows;

@@ -1,14 +1,14 @@
-/* feature_image.h: rows of features as an image, and what its axes mean.
+/* feature_image.h: turn rows of features into an image, and give the meaning of its axes.
  *
  *     spsh__feature_image_make(&rows, &image, &err);
  *     ... image.levels[row * image.columns + column], the top row first ...
- *     y = (1 - spsh__feature_image_height_of(&image, 1000)) * height     // where 1 kHz is
+ *     y = (1 - spsh__feature_image_height_of(&image, 1000)) * height     // position of 1 kHz
  *     spsh__feature_image_free(&image);
  *
- * More frames than there are columns are averaged, and more bins than rows. Levels go from the
- * darkest for the least to the brightest for the greatest value that is seen. Of logarithms and of
- * powers no more than 80 dB below the greatest are told apart; of other values the least and
- * greatest half percent are not; of cepstra, each coefficient has its own range.
+ * If there are more frames than columns, or more bins than rows, they are averaged. The darkest
+ * level is the minimum and the brightest level the maximum of the shown range. For logarithms and
+ * powers, the range is at most 80 dB below the maximum. For other values, the lowest and the
+ * highest half percent are clipped. For cepstra, each coefficient has its own range.
  */
 #ifndef SPSH_PLOT_FEATURE_IMAGE_H
 #define SPSH_PLOT_FEATURE_IMAGE_H
@@ -19,7 +19,7 @@
 
 enum { SPSH__IMAGE_COLUMNS_MAX = 920, SPSH__IMAGE_ROWS_MAX = 480 };
 
-/** Borrowed. */
+/** Input rows; borrowed. */
 typedef struct spsh__feature_rows {
     spsh_feature_options options;
     const float *rows; /* frame_count * dim */
@@ -32,9 +32,9 @@ typedef struct spsh__feature_image {
     uint32_t dim;
     uint8_t *levels; /* columns * rows, the top row first; NULL: no frames */
     uint32_t columns, rows;
-    double low, high;      /* values of the first and the last level */
-    const char *unit;      /* of them: "dB", "" */
-    double first_s, end_s; /* where the first frame begins and the last one ends, hop by hop */
+    double low, high;      /* values of the lowest and the highest level */
+    const char *unit;      /* unit of the values: "dB", "" */
+    double first_s, end_s; /* start of the first frame and end of the last, in steps of the hop */
 } spsh__feature_image;
 
 SPSH_NODISCARD spsh_status spsh__feature_image_make(const spsh__feature_rows *rows,
@@ -42,11 +42,11 @@ SPSH_NODISCARD spsh_status spsh__feature_image_make(const spsh__feature_rows *ro
                                                     spsh_error *err);
 void spsh__feature_image_free(spsh__feature_image *image);
 
-/** Is the upright axis one of frequency? Else coefficients are counted. */
+/** True if the vertical axis is a frequency. Otherwise the axis counts coefficients. */
 bool spsh__feature_image_is_in_hertz(const spsh__feature_image *image);
 
-/** Where a frequency lies, or the middle of a coefficient: 0 the lower edge, 1 the upper one;
- * others are not on it. */
+/** Return the height of a frequency, or of the middle of a coefficient: 0 is the lower edge, 1 the
+ * upper edge. Values outside are not on the axis. */
 double spsh__feature_image_height_of(const spsh__feature_image *image, double value);
 
 #endif

@@ -1,7 +1,7 @@
 /* heat.c: see heat.h. The color map is "magma" of matplotlib, by Nathaniel J. Smith and Stefan van
- * der Walt, given to the public domain (CC0): equal steps of a value look like equal steps of
- * color, and darkness alone tells the order. The table holds every eighth of its 256 colors.
- * Straight lines between them are nowhere more than 3 of 255 from the original.
+ * der Walt, in the public domain (CC0). Equal steps of a value look like equal steps of color, and
+ * darkness is enough to show the order. The table holds every eighth of its 256 colors. Linear
+ * interpolation differs by at most 3 of 255 from the original.
  */
 #include "heat.h"
 

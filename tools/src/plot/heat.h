@@ -9,7 +9,7 @@
 /** Levels of images: 0 is the darkest color of the map. */
 #define SPSH__HEAT_LEVELS 240U
 
-/** Columns * rows cells, the top row first, scaled to a place of any size without smoothing. */
+/** Image of columns * rows cells, the top row first. Scaled to any size without smoothing. */
 typedef struct spsh__heat {
     const uint8_t *levels; /* below SPSH__HEAT_LEVELS */
     uint32_t columns, rows;
@@ -19,7 +19,7 @@ typedef struct spsh__heat {
 /** Append the image; out->failed: no memory. */
 void spsh__heat_draw(spsh__builder *out, const spsh__heat *heat);
 
-/** 0xrrggbb of a level. */
+/** Return the color of a level as 0xrrggbb. */
 uint32_t spsh__heat_color(uint32_t level);
 
 #endif

@@ -13,12 +13,13 @@
 
 typedef struct spsh__speech {
     const int16_t *samples; /* interleaved */
-    int16_t *owned;         /* the same, where it was read */
-    uint64_t count;         /* per channel */
+    int16_t *owned;         /* the same samples if they were read; freed with the struct */
+    uint64_t count;         /* samples per channel */
     uint32_t channels, rate_hz;
 } spsh__speech;
 
-/** Zeros before; free it in any case. SPSH_E_LIMIT: more than SPSH__SPEECH_BYTES_MAX. */
+/** Read the samples. Zero-initialize *ret_speech, and free it in any case. SPSH_E_LIMIT: more than
+ * SPSH__SPEECH_BYTES_MAX. */
 SPSH_NODISCARD spsh_status spsh__speech_read(spsh_reader *reader, uint64_t position,
                                              const spsh_row *row, spsh__speech *ret_speech,
                                              spsh_error *err);

@@ -25,10 +25,10 @@ enum {
     LEFT = 56,
     PLOT = SPSH__IMAGE_COLUMNS_MAX,
     RIGHT = LEFT + PLOT,
-    BAR = RIGHT + 8, /* of colours */
+    BAR = RIGHT + 8, /* left edge of the color bar */
     BAR_WIDTH = 10,
     WIDTH = BAR + BAR_WIDTH + 46,
-    LINE = 16, /* of text */
+    LINE = 16, /* height of a line of text */
     HEAT = 240,
     GAP = 10,
     LANES_MAX = 4,
@@ -56,8 +56,8 @@ typedef struct drawing {
     const spsh__speech_plot *plot;
     spsh__builder svg; /* the marks; remembers a failure */
     spsh__feature_image image;
-    double first_s, seconds; /* of the time line */
-    double duration_s;       /* of the samples */
+    double first_s, seconds; /* range of the time axis */
+    double duration_s;       /* duration of the samples */
     float peak;
     int lanes, lane_height;
     int lane_top, heat_top, height;
@@ -205,7 +205,7 @@ static void draw_head(drawing *d)
 
 /* ---- waveform ---- */
 
-/* A column without samples of its own repeats the one before it. */
+/* Draw a channel. A column without samples repeats the column before it. */
 static void draw_lane(drawing *d, int number)
 {
     const spsh__speech *s = d->plot->speech;
@@ -247,7 +247,7 @@ static int y_of(const drawing *d, double value)
     return d->heat_top + HEAT - (int)lround(spsh__feature_image_height_of(&d->image, value) * HEAT);
 }
 
-/* Those in front come first where there is no room for all. */
+/* Draw the ticks. If they overlap, values earlier in the array win. */
 static void draw_ticks(drawing *d, const double *values, size_t count)
 {
     enum { TICKS_MAX = 32 };

@@ -1,9 +1,10 @@
-/* speech_plot.h: an utterance as a picture: waveform above, features below, what it is on top.
+/* speech_plot.h: draw an utterance: description at the top, waveform below, features at the
+ * bottom.
  *
  *     const spsh__speech_plot plot = {&utterance, "flac", &speech, &rows, NULL, NULL};
  *     rc = spsh__speech_plot_draw(&plot, &out, &err);
  *
- * The size does not depend on the length: a column shows the lowest and the highest of its samples,
+ * The size does not depend on the length. A column shows the minimum and maximum of its samples,
  * and the mean of its frames.
  */
 #ifndef SPSH_PLOT_SPEECH_PLOT_H
@@ -17,10 +18,10 @@
 typedef struct spsh__speech_plot {
     const spsh_utterance *utterance;
     const char *codec;
-    const spsh__speech *speech; /* the first four channels are drawn; NULL: there is no audio */
+    const spsh__speech *speech; /* the first four channels are drawn; NULL: no audio */
     const spsh__feature_rows *rows;
-    const char *what;               /* has been done to it: one line more; NULL: nothing */
-    const spsh_augment_draw *masks; /* are drawn over the rows; NULL: none */
+    const char *what;               /* augmentation applied, on one more line; NULL: none */
+    const spsh_augment_draw *masks; /* masks drawn over the rows; NULL: none */
 } spsh__speech_plot;
 
 /** Append an SVG file. */

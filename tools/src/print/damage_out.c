@@ -1,5 +1,5 @@
-/* damage_out.c: ids and messages come from files that may be anybody's, so they are printed in a
- * way that cannot steer a terminal or break a line. */
+/* damage_out.c: print damage. Ids and messages come from untrusted files, so the output cannot
+ * control a terminal or break a line. */
 #include "damage_out.h"
 
 #include <inttypes.h>

@@ -1,5 +1,4 @@
-/* damage_out.h: what verify and repair print of a damaged or lost thing: a line, or a JSON object.
- */
+/* damage_out.h: print damaged or lost data for verify and repair, as a line or a JSON object. */
 #ifndef SPSH_DAMAGE_OUT_H
 #define SPSH_DAMAGE_OUT_H
 
@@ -9,7 +8,7 @@
 /* "FILE: PART at OFFSET, ID, N utterances: message" to standard output. */
 void spsh__damage_print(const spsh_damage *damage);
 
-/* {"type": type, "dataset": dataset, "file": ..., ...}; false: could not be written. */
+/* Print {"type": type, "dataset": dataset, "file": ..., ...}. false: the write failed. */
 bool spsh__damage_print_json(spsh_json *json, const char *type, const char *dataset,
                              const spsh_damage *damage);
 

@@ -14,7 +14,7 @@
 enum { CLUSTERS_SHOWN = 10, TEXTS_SHOWN = 5, BOILERPLATE_SHOWN = 5 };
 
 #define KEY_BYTES       16
-#define JOIN_KEYS_PER_S 8e5 /* of one core: docs/BENCHMARKS.md */
+#define JOIN_KEYS_PER_S 8e5 /* join rate of one core: docs/BENCHMARKS.md */
 
 /* ---- names ---- */
 

@@ -8,8 +8,8 @@
 #include "common/json_out.h"
 #include "speechshard/cuda.h"
 
-/* A device, and what is free of its memory now: one that another process has for itself says why
- * that is not known. */
+/* A device and its free memory. If another process has exclusive use of it, the free memory is
+ * unknown and `why` holds the reason. */
 typedef struct listed_device {
     spsh_cuda_device device;
     uint64_t free_bytes;
@@ -99,7 +99,7 @@ static void put_library(spsh_json *json, const spsh_cuda_library *library)
     spsh__json_end(json);
 }
 
-/* What parts of the plug-in load when they need it. */
+/* List the libraries that parts of the plug-in load on demand. */
 static void list_libraries(const spsh_cuda *cuda, spsh_json *json)
 {
     spsh_cuda_library library = SPSH_CUDA_LIBRARY_INIT;

@@ -1,24 +1,24 @@
-/* estimate_out.h: what `dedupe --estimate` and `audit --estimate` print alike. */
+/* estimate_out.h: the common output of `dedupe --estimate` and `audit --estimate`. */
 #ifndef SPSH_ESTIMATE_OUT_H
 #define SPSH_ESTIMATE_OUT_H
 
 #include "common/json_out.h"
 #include "speechshard/dedup.h"
 
-/* What a run takes while it lasts. */
+/* Disk space that a run needs while it lasts. */
 typedef struct spsh__disk_room {
     const char *work_path;
     uint64_t temporary_bytes;
     uint64_t memory_bytes;
-    const char *per_match; /* memory beside that: "200 bytes a match" */
+    const char *per_match; /* additional memory: "200 bytes a match" */
 } spsh__disk_room;
 
-/* Lines for people: label in 20 columns, then the value. */
+/* Print a line for people: label in 20 columns, then the value. */
 void spsh__estimate_print_line(const char *label, const char *format, ...) SPSH_PRINTF(2, 3);
 void spsh__estimate_print_prints(const spsh_dedup_cost *estimate);
 void spsh__estimate_print_room(const spsh__disk_room *room);
 
-/* The same as members. */
+/* Add the same values as members. */
 void spsh__estimate_put_prints(spsh_json *json, const spsh_dedup_cost *estimate);
 void spsh__estimate_put_room(spsh_json *json, const spsh__disk_room *room);
 

@@ -27,7 +27,8 @@ static void rows_of_audio(spsh_table *table, const spsh_pack_facts *f)
                               SPSH_SHOW_PERCENT((double)f->payload_bytes, (double)f->pcm_bytes)));
 }
 
-/* What training will pay for the disk that the codec saves, as this pack measured it. */
+/* Print the decoding speed that this pack measured: the price in training for the disk space that
+ * the codec saves. */
 static void row_trade(spsh_table *table, const spsh_pack_facts *f, bool is_pcm)
 {
     if (f->decode_ns == 0)
@@ -79,7 +80,7 @@ static void print_counts(FILE *stream, const spsh_pack_report *report, bool is_p
 /* ---- what is in it ---- */
 
 #define NAME_COLUMNS 34U
-#define ROWS_SHOWN   20U /* of a table */
+#define ROWS_SHOWN   20U /* visible rows of a table */
 
 /* A name out of a corpus, cut to its column; from malloc, NULL: no memory. */
 static char *cut_name(spsh_bytes name)

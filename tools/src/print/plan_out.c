@@ -111,7 +111,7 @@ static void add_batches(spsh_table *table, const spsh__plan_summary *s)
                     "");
 }
 
-/* "train", or where there are several datasets "corpus.spsh: train"; from malloc. */
+/* Return the domain's name, from malloc: "train", or "corpus.spsh: train" for several datasets. */
 static char *domain_text(const spsh__plan_summary *s, const spsh_plan_domain *domain)
 {
     const char *path = spsh_dataset_path(s->datasets->items[domain->dataset]);

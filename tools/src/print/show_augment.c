@@ -11,7 +11,7 @@
 #include "common/json_out.h"
 #include "speechshard/inside.h"
 
-enum { JSON_BYTES_MAX = 1 << 20 /* ids are at most so long by far */ };
+enum { JSON_BYTES_MAX = 1 << 20 /* ids are far shorter */ };
 
 static int find(const spsh__show_request *show, const spsh__datasets *datasets,
                 const spsh_dataset **ret_dataset, uint64_t *ret_position)

@@ -1,4 +1,4 @@
-/* show_augment.h: what training does to one utterance, epoch by epoch: `plan --show-augment`. */
+/* show_augment.h: show the augmentation of one utterance, epoch by epoch: `plan --show-augment`. */
 #ifndef SPSH_SHOW_AUGMENT_H
 #define SPSH_SHOW_AUGMENT_H
 
@@ -7,12 +7,13 @@
 typedef struct spsh__show_request {
     const char *id;
     spsh__hear_words words;
-    uint32_t sample_rate_hz; /* of the batches; 0: the utterance's, or the features' */
+    uint32_t sample_rate_hz; /* rate of the batches; 0: the utterance's or the features' rate */
     uint64_t first_epoch, epoch_count;
-    bool json; /* a line an epoch */
+    bool json; /* one line per epoch */
 } spsh__show_request;
 
-/** The first dataset that has the id. Returns the exit status, reported. */
+/** Show the utterance of the first dataset that has the id. Reports failures and returns the exit
+ * status. */
 int spsh__show_augment(const spsh__show_request *show, const spsh__datasets *datasets);
 
 #endif

@@ -1,10 +1,10 @@
-/* train_estimate_out.h: what `train --estimate` prints. */
+/* train_estimate_out.h: the output of `train --estimate`. */
 #ifndef SPSH_TRAIN_ESTIMATE_OUT_H
 #define SPSH_TRAIN_ESTIMATE_OUT_H
 
 #include <stdbool.h>
 
-/* overrides: NULL behind the last. Returns an exit status. */
+/* overrides: NULL-terminated. Returns an exit status. */
 int spsh__train_estimate(const char *config, const char *const *overrides, bool json);
 
 #endif

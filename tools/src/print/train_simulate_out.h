@@ -1,10 +1,10 @@
-/* train_simulate_out.h: what `train --simulate` prints. */
+/* train_simulate_out.h: the output of `train --simulate`. */
 #ifndef SPSH_TRAIN_SIMULATE_OUT_H
 #define SPSH_TRAIN_SIMULATE_OUT_H
 
 #include <stdbool.h>
 
-/* config: NULL, or whose model it is; overrides: NULL behind the last. Returns an exit status. */
+/* config: source of the model, or NULL; overrides: NULL-terminated. Returns an exit status. */
 int spsh__train_simulate(const char *cluster, const char *config, const char *const *overrides,
                          bool json);
 

@@ -25,7 +25,8 @@ static void add_stop(spsh__run_cost *c, const spsh__run_start *s)
     c->stopped_process_s += stopped_s * s->world_size;
 }
 
-/* Without those at the end that no line follows: of a run that is done, or that just went on. */
+/* Count the starts without those at the end that no line follows. Such a start belongs to a run
+ * that was complete or has just resumed. */
 static size_t busy_starts(const spsh__run_history *h)
 {
     size_t count = h->start_count;

@@ -37,7 +37,7 @@ static double number_of(const spsh__json_node *object, const char *key)
     return spsh__json_node_number(spsh__json_node_member(object, key));
 }
 
-/* A copy; empty where there is none; NULL: no memory. */
+/* Return a copy of the string; empty if absent; NULL: no memory. */
 static char *text_of(const spsh__json_node *object, const char *key)
 {
     const char *text = spsh__json_node_string(spsh__json_node_member(object, key));
@@ -260,7 +260,7 @@ typedef struct metrics_file {
     const spsh_io *io;
     int fd;
     const char *path;
-    uint64_t end_bytes; /* of what was read so far */
+    uint64_t end_bytes; /* end of the part read so far */
 } metrics_file;
 
 static spsh_status read_at(void *user, uint64_t offset_bytes, void *buffer, size_t size_bytes,

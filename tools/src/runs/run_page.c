@@ -1,4 +1,4 @@
-/* run_page.c: see run_page.h. A section a function; each is left out when it has nothing to say. */
+/* run_page.c: see run_page.h. One function per section. A section without content is omitted. */
 #include "run_page.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ static const char *instant(double time_s, char text[NUMBER_BYTES])
     return text;
 }
 
-/* What is no count is 0. */
+/* Convert to a count. Returns 0 for values that are not counts. */
 static uint64_t count_of(double value)
 {
     return value > 0 && value < 1e18 ? (uint64_t)value : 0;
@@ -126,7 +126,7 @@ static void draw_lines(spsh__builder *out, const spsh__curve *like, const spsh__
     spsh__curve_draw(out, &curve);
 }
 
-/* Of the whole and of each domain, and of the sets that are evaluated. */
+/* Draw losses: total, per domain, and of the evaluated sets. */
 static void draw_losses(spsh__builder *out, const spsh__run_history *h, const spsh__curve *like)
 {
     spsh__line lines[LINES_MAX] = {
