@@ -69,7 +69,7 @@ void spsh__json_put_text(spsh_json *json, const char *key, spsh_bytes text)
     const char *data = text.data == NULL ? "" : (const char *)text.data;
     json_t *value = json_stringn(data, text.size_bytes);
     if (value == NULL) {
-        /* jansson does not report the reason. Invalid UTF-8 is likelier than out of memory. */
+        /* jansson does not report the reason. Invalid UTF-8 is likelier than lack of memory. */
         fail(json, SPSH_E_SYNTAX, key);
         return;
     }

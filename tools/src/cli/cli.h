@@ -118,7 +118,7 @@ void spsh__cli_message(const char *format, ...) SPSH_PRINTF(1, 2);
 /** Print a line to standard error, even with --quiet. */
 void spsh__cli_error(const char *format, ...) SPSH_PRINTF(1, 2);
 
-/** A log_fn for any library. Prints errors always, and other levels unless --quiet. user is unused. */
+/** A log_fn for any library. Prints errors always, other levels unless --quiet. user is unused. */
 void spsh__cli_log(void *user, spsh_log_level level, const char *text);
 
 /** Print "context: message of err" (context may be NULL), then advice for a lack of memory or
