@@ -7,16 +7,16 @@
  *     file:  [ID3v2] "fLaC" STREAMINFO blocks ... | frames ...
  *
  * libFLAC replaces frames that it cannot decode with silence, and reports an error for some intact
- * files too: since 1.4 it rejects samples outside their range, which clipped audio from old encoders
- * contains. If STREAMINFO has an MD5, our own decoder continues at the first frame that libFLAC
- * rejects, and lets samples wrap. A whole decode is judged by its sample count and MD5. If they do
- * not match, the frames are walked (flac_frames.c) to distinguish damage from a stream that neither
- * decoder supports. A stream without an MD5 is decoded only by libFLAC.
+ * files too: since 1.4 it rejects samples outside their range, which clipped audio from old
+ * encoders contains. If STREAMINFO has an MD5, our own decoder continues at the first frame that
+ * libFLAC rejects, and lets samples wrap. A whole decode is judged by its sample count and MD5. If
+ * they do not match, the frames are walked (flac_frames.c) to distinguish damage from a stream that
+ * neither decoder supports. A stream without an MD5 is decoded only by libFLAC.
  *
- * flac_decode.c decodes a file in memory if the caller does not need its MD5, several times as fast.
- * libFLAC waits at the start of that run: the first frame, or the target of a seek. When a frame is
- * not plain, libFLAC takes over from there, and its output is dropped up to the samples that the
- * reader already has. So only libFLAC produces errors and verdicts.
+ * flac_decode.c decodes a file in memory if the caller does not need its MD5, several times as
+ * fast. libFLAC waits at the start of that run: the first frame, or the target of a seek. When a
+ * frame is not plain, libFLAC takes over from there, and its output is dropped up to the samples
+ * that the reader already has. So only libFLAC produces errors and verdicts.
  */
 #include "audio_internal.h"
 #include "flac_decode.h"

@@ -3,11 +3,11 @@
  *     11 bits sync, 2 version, 2 layer, 1 no-CRC | 4 bit rate, 2 rate, 1 padding, 1 private
  *     2 channel mode, 2 extension, 4 others      | [CRC-16] side information, main data
  *
- * A frame's length follows from its header, so a stream is a chain of headers that agree in version,
- * layer, rate, and mono or stereo. The chain is walked before a library sees the file. Data after its
- * end is a tag, or the file is cut or damaged. The first frame may hold no audio but a Xing or Info
- * header with the number of frames, followed by LAME's count of samples to drop at both ends. Then
- * the exact length is known.
+ * A frame's length follows from its header, so a stream is a chain of headers that agree in
+ * version, layer, rate, and mono or stereo. The chain is walked before a library sees the file.
+ * Data after its end is a tag, or the file is cut or damaged. The first frame may hold no audio but
+ * a Xing or Info header with the number of frames, followed by LAME's count of samples to drop at
+ * both ends. Then the exact length is known.
  */
 #include "audio_internal.h"
 
@@ -121,8 +121,7 @@ typedef struct xing {
     bool is_there;
     bool has_frames;
     uint32_t frames;
-    uint32_t
-        delay; /* samples that LAME added: delay in front, padding at the end; 0 without its tag */
+    uint32_t delay; /* samples that LAME added in front; 0 without its tag */
     uint32_t padding;
 } xing;
 

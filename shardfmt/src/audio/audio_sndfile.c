@@ -1,7 +1,8 @@
-/* audio_sndfile.c: Ogg Vorbis, Ogg Opus and GSM 06.10 through libsndfile. Only this file includes it.
+/* audio_sndfile.c: Ogg Vorbis, Ogg Opus and GSM 06.10 through libsndfile. Only this file includes
+ * it.
  *
- * libsndfile reads a file that we compose: our own head, then the part of the source that our parsers
- * found intact. It sees no tags, no foreign chunks, and nothing after the first damage:
+ * libsndfile reads a file that we compose: our own head, then the part of the source that our
+ * parsers found intact. It sees no tags, no foreign chunks, and nothing after the first damage:
  *
  *     Vorbis      the headers, composed anew         | the pages after them
  *     Opus        first page, with 48000 as its rate | the other pages
@@ -9,8 +10,8 @@
  *     GSM         - (opened as raw)                  | frames
  *
  * Opus streams state the original rate of their material, for information only. libsndfile would
- * decode at the next rate above it (at 8 kHz if the field is 0), so that the samples would depend on
- * that field. Here Opus is always decoded at 48 kHz, as the codec defines its lengths.
+ * decode at the next rate above it (at 8 kHz if the field is 0), so that the samples would depend
+ * on that field. Here Opus is always decoded at 48 kHz, as the codec defines its lengths.
  *
  * Samples are read as float and converted by our own rule. GSM samples are integers.
  */

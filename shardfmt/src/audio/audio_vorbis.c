@@ -1,5 +1,5 @@
-/* audio_vorbis.c: the three headers of an Ogg Vorbis stream, checked by libvorbis, and the head that
- * libsndfile reads instead of them. The only source that includes libogg and libvorbis.
+/* audio_vorbis.c: the three headers of an Ogg Vorbis stream, checked by libvorbis, and the head
+ * that libsndfile reads instead of them. The only source that includes libogg and libvorbis.
  *
  *     identification, alone on its page | comments | setup | audio, from the start of a page
  *

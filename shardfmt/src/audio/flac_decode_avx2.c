@@ -18,9 +18,9 @@
  * The chain from one sample to the next is a shift, a multiplication, and an addition. All other
  * operations have the time of one more sample. Adding the residual before the shift gives the same
  * result if nothing wraps: 32 bits hold a total if the sum of the absolute taps times the largest
- * sample, and the shifted residual, add up to less than 2^31. The code checks that bound. So the first
- * sample that is out of range is stored with its exact value, because all samples before it are in
- * range. Later samples may be wrong.
+ * sample, and the shifted residual, add up to less than 2^31. The code checks that bound. So the
+ * first sample that is out of range is stored with its exact value, because all samples before it
+ * are in range. Later samples may be wrong.
  */
 #include "flac_bits.h"
 #include "flac_frames.h"

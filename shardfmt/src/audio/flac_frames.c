@@ -7,9 +7,10 @@
  *
  * A frame does not state its length. It ends at an offset where the CRC-16 over all its bytes,
  * including the stored CRC, is zero, and where either the file ends (apart from an ID3v1 tag) or a
- * valid header follows. That header must have the next number. A wrong end would need a sync code, a
- * CRC-8, a CRC-16, and the right number by chance. So this file distinguishes an intact file from a
- * damaged one without decoding a sample. That matters if the decoder library fails on an intact file.
+ * valid header follows. That header must have the next number. A wrong end would need a sync code,
+ * a CRC-8, a CRC-16, and the right number by chance. So this file distinguishes an intact file from
+ * a damaged one without decoding a sample. That matters if the decoder library fails on an intact
+ * file.
  */
 #include "flac_frames.h"
 
