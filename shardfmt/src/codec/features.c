@@ -3,9 +3,9 @@
  *     head, 40 bytes | stored_bytes of each block, u32 | blocks
  *
  * The values of adjacent frames have similar signs and exponents and differ in the other bits. So a
- * block is stored as byte planes (all lowest bytes, then all next ones, ...), which LZ4 makes about a
- * quarter smaller for log-mel. LZ4 finds nothing in the original order (docs/BENCHMARKS.md). If even
- * the planes save little, the rows are stored unchanged, and reading is copying.
+ * block is stored as byte planes (all lowest bytes, then all next ones, ...), which LZ4 makes about
+ * a quarter smaller for log-mel. LZ4 finds nothing in the original order (docs/BENCHMARKS.md). If
+ * even the planes save little, the rows are stored unchanged, and reading is copying.
  */
 #include "speechshard/features.h"
 
