@@ -1,10 +1,10 @@
-/* dataset.c: open a dataset, and answer what manifest and index can answer alone.
+/* dataset.c: open a dataset, and answer questions that need only the manifest and the index.
  *
- * Opening maps two files and checks headers, footers, page tables and counts; it does nothing per
- * utterance, and per shard no more than adding up file sizes. Everything else is a look into a
- * column, whose pages are checked when they are first touched. What a checksum cannot promise is
- * checked where it is used: a row's numbers are within the dataset, cumulative counts ascend around
- * the place that was found.
+ * Opening maps two files and checks headers, footers, page tables, and counts. It does nothing per
+ * utterance, and per shard it only adds up file sizes. All other answers are lookups in a column,
+ * whose pages are checked when they are first touched. Properties that a checksum cannot guarantee
+ * are checked at each use: a row's numbers are within the dataset, and cumulative counts ascend
+ * around the position that was found.
  */
 #include "dataset_internal.h"
 
@@ -273,7 +273,7 @@ spsh_status spsh_dataset_pack_options(const spsh_dataset *dataset, spsh_bytes *r
 /* Columns of the rows asked for, by column number. */
 typedef struct row_columns {
     const uint8_t *of[SPSH__INDEX_COLUMN_LAST + 1];
-    const uint8_t *utterance_begin, *record_begin; /* of all shards */
+    const uint8_t *utterance_begin, *record_begin; /* cumulative counts of all shards */
     uint64_t name_counts[SPSH_NAME_KINDS];
 } row_columns;
 

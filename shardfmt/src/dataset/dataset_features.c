@@ -20,7 +20,8 @@ static bool take(spsh_bytes *json, const char *text)
     return true;
 }
 
-/* Up to the quote: what our writer puts there has none, and no escapes. */
+/* Take the bytes up to the quote. Strings that our writer stores contain no quote and no escapes.
+ */
 static bool take_text(spsh_bytes *json, char dst[SPSH_FEATURES_TEXT_BYTES_MAX])
 {
     size_t size = 0;

@@ -1,19 +1,19 @@
-/* dataset_lock.c: one writer of a published dataset at a time, and removal of what killed ones
- * left.
+/* dataset_lock.c: one writer of a published dataset at a time, and removal of the files that killed
+ * writers left.
  *
- *     .lock                    flock: editors exclusive, or refused; publishers shared, and wait
+ *     .lock                    flock: editors exclusive, or rejected; publishers shared, and wait
  *     NAME.spsh.tmp-PID-N      manifest, index and overlay files that were being written
  *     .sort.tmp-PID-N          a sorter's, between its creation and its removal
  *     repair.tmp/              rebuilt shards that `repair --in-place` has not moved yet
  *
- * A process number proves nothing: it may be of another machine, or belong to a new process by now.
- * The lock does, since the kernel drops it with the process. Whoever holds it exclusively is the
- * only writer, so these names are leftovers. The last holder unlinks the file. A writer that opened
- * it before then holds a lock that no other process can see: it finds that the name is gone, or
- * names another file, and opens it again.
+ * A process number proves nothing: it may belong to another machine, or to a new process by now.
+ * The lock does, since the kernel drops it when the process exits. The process that holds it
+ * exclusively is the only writer, so files with these names are leftovers. The last holder unlinks
+ * the file. A writer that opened it before then holds a lock that no other process can see. That
+ * writer finds that the name is gone, or names another file, and opens it again.
  *
- * A file system without locks cannot tell who writes. Edits go on there without one, and leftovers
- * stay.
+ * A file system without locks cannot detect other writers. Edits proceed there without a lock, and
+ * leftovers stay.
  */
 #include "dataset_lock.h"
 
@@ -89,8 +89,8 @@ static const left_folder folders[] = {
     {REPAIR_DIRECTORY, is_left_by_repair  },
 };
 
-/* Calls found_fn with the paths of leftovers inside the dataset, until it returns non-zero. A
- * folder that cannot be read has none that could be named. */
+/* Call found_fn with the paths of leftovers inside the dataset, until it returns non-zero. A folder
+ * that cannot be read is skipped. */
 static void each_leftover(const char *dataset_path, int (*found_fn)(void *user, const char *name),
                           void *user)
 {
@@ -123,7 +123,7 @@ static int remove_leftover(void *user, const char *name)
     return 0;
 }
 
-/* A file that cannot be removed is in nobody's way. */
+/* Ignore errors: a leftover that cannot be removed does no harm. */
 static void remove_leftovers(spsh_dataset_lock *lock)
 {
     each_leftover(lock->dataset_path, remove_leftover, lock);

@@ -1,16 +1,16 @@
-/* dataset_reader.c: text, payloads and PCM of utterances, for one thread.
+/* dataset_reader.c: text, payloads, and PCM of utterances, for one thread.
  *
- *     position -> row of the index -> shard and row: metadata        one metadata reader, of the
- * last shard
- *                                  -> shard and record: audio        one record reader and decoder,
- * of the last record
+ *     position -> row of the index -> shard and row: metadata    one metadata reader, for the last
+ *                                                                shard
+ *                                  -> shard and record: audio    one record reader and decoder, for
+ *                                                                the last record
  *
- * The decoder stays where it is after a call, so that reading on costs no seek, and neighbouring
+ * The decoder keeps its position after a call, so that sequential reads cost no seek, and adjacent
  * segments of one recording share it. When a call reaches the end of the record, the decoder must
  * end there too: a record that decodes to another length than stored is an error, never a shorter
  * or longer result.
  *
- * What the index says of an utterance is compared with what its shard says before it is used.
+ * The index's data of an utterance is compared with the shard's before it is used.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -34,7 +34,7 @@ struct spsh_reader {
     uint64_t audio_record;
     spsh_record_reader *record;
     spsh_decoder *decoder;
-    uint64_t decoder_sample; /* where the decoder stands in the record */
+    uint64_t decoder_sample; /* position of the decoder in the record */
 };
 
 /* ---- life cycle ---- */
@@ -146,7 +146,7 @@ static spsh_status apply_transcripts(const spsh_dataset *dataset, spsh_utterance
     return SPSH_OK;
 }
 
-/* Put dataset, position and, if it can be had, the id in front of a message. */
+/* Prefix a message with the dataset, the position, and, if it is available, the id. */
 static void name_utterance(spsh_reader *reader, uint64_t position, const spsh_row *row,
                            spsh_error *err)
 {

@@ -19,7 +19,8 @@ typedef struct positions {
     uint64_t count;
 } positions;
 
-/* Of several rows with the hash: which one has the key? *ret_position is untouched when none has.
+/* Find the row that has the key among several rows with its hash. *ret_position is untouched if
+ * none has it.
  */
 static spsh_status confirm(const spsh_dataset *dataset, uint64_t at, uint64_t end,
                            const uint8_t key[16], positions *found, spsh_error *err)

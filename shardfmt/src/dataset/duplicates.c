@@ -190,7 +190,7 @@ static spsh_status compare_payloads(const side *a, const side *b, uint8_t *buffe
 
 typedef struct group {
     uint8_t key[GROUP_KEY_BYTES];
-    uint32_t shards[KEPT_MAX], records[KEPT_MAX]; /* of the kept ones */
+    uint32_t shards[KEPT_MAX], records[KEPT_MAX]; /* shards and records of the kept copies */
     uint32_t kept_count;
     uint8_t *buffer; /* two times COMPARE_BYTES */
 } group;

@@ -51,7 +51,7 @@ typedef struct index_writer {
     batch *rows;
     unit_aliases aliases;
     uint32_t *translation[SPSH_NAME_KINDS]; /* the current shard's name numbers */
-    spsh__audio_place place;                /* of the row before */
+    spsh__audio_place place;                /* audio place of the previous row */
     uint64_t place_record;                  /* its record, inside the unit; UINT64_MAX: none */
     uint32_t last_group;
     uint8_t last_group_key[12];
@@ -92,7 +92,7 @@ static spsh_status next_alias(index_writer *w, spsh_error *err)
     return SPSH_OK;
 }
 
-/* Take the aliases of shards before end_shard; those of earlier units are dropped. */
+/* Load the aliases of shards before end_shard. Aliases of earlier units are dropped. */
 static spsh_status load_unit_aliases(index_writer *w, uint32_t end_shard, spsh_error *err)
 {
     unit_aliases *a = &w->aliases;

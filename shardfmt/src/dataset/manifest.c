@@ -1,12 +1,12 @@
 /* manifest.c: open a manifest, and publish the next one (FORMAT.md 4.1).
  *
- * A manifest is small (60 bytes a shard) and is opened like every container: counts of sections are
- * compared with each other, the totals with the ends of the cumulative columns; no shard is looked
- * at one by one, except for the sum of file sizes.
+ * A manifest is small (60 bytes per shard) and is opened like every container. Counts of sections
+ * are compared with each other, and the totals with the ends of the cumulative columns. Opening
+ * does not visit single shards, except to sum the file sizes.
  *
  * Publishing generation g + 1 first gives the file of generation g its own name, durably, and then
- * renames over manifest.spsh. So there is a whole newest manifest at every moment, and never a
- * generation that has been replaced without being kept.
+ * renames the new file over manifest.spsh. So a complete newest manifest exists at every moment,
+ * and a replaced generation is always kept.
  */
 #include "manifest.h"
 
@@ -541,7 +541,8 @@ static spsh_status write_columns(spsh_file_writer *writer, const spsh_allocator 
     return rc;
 }
 
-/* What the file will have, to reserve; 0 where a column is too long: the section writer says so. */
+/* Return the size of the file, for its reservation. 0 if a column is too long: the section writer
+ * reports that error. */
 static uint64_t columns_file_bytes(const spsh__columns_file *file)
 {
     uint64_t area = (uint64_t)file->column_count * 40; /* directory */

@@ -1,14 +1,14 @@
 /* overlay.c: edits of a sealed dataset, keyed by utterance id (FORMAT.md 5).
  *
- * An overlay's keys are sorted hashes of ids, so a look-up is a binary search that touches a few
- * pages. Beside each key lies the shorter hash by which the dataset index is sorted, so that the
+ * An overlay's keys are sorted hashes of ids, so a lookup is a binary search that touches a few
+ * pages. Each key is stored with the shorter hash by which the dataset index is sorted, so that the
  * rows of all keys can be found without reading a single id. The file id is a hash of dataset,
- * type, name and content: the same edit gives the same bytes, whoever writes it and how often.
+ * type, name, and content: the same edit always gives the same bytes.
  *
  * Adding writes the overlay's file first and then a manifest that lists it. A crash between the two
- * leaves a file that nobody refers to, which the same call finds again. Removing only publishes a
- * manifest; the file stays for older generations. So a name that is given again for other content
- * needs another file: NAME..2, and so on. Edits hold the writer lock: none is lost to another one.
+ * leaves an unreferenced file, which the same call finds again. Removing only publishes a manifest.
+ * The file stays for older generations. So reusing a name for other content needs another file:
+ * NAME..2, and so on. Edits hold the writer lock, so concurrent edits cannot overwrite each other.
  */
 #include "overlay.h"
 

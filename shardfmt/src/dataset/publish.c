@@ -4,11 +4,11 @@
  *     shards' name tables -> dataset's names   in order of first appearance
  *     records -> aliases                       duplicates.c
  *     rows -> index-00000001.spsh              index_writer.c
- *     sums -> manifest.spsh                    last: what readers trust appears when all is there
+ *     sums -> manifest.spsh                    last: readers look for it, so all else must exist
  *
- * Nothing here depends on the time, the machine or an earlier attempt, so a repeated run writes the
- * same bytes, finds them published and succeeds. Once overlays were added, generation 1 has a name
- * of its own; it is compared with that.
+ * Nothing here depends on the time, the machine, or an earlier attempt. So a repeated run writes
+ * the same bytes, finds them published, and succeeds. After overlays were added, generation 1 has a
+ * separate file name. The run then compares its bytes with that file.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -94,7 +94,8 @@ static spsh_status load_seals(spsh__publish *p, spsh_error *err)
 
 /* ---- names ---- */
 
-/* The shard stands where the others of its unit leave off, and its names join the dataset's. */
+/* Load one shard: check that it continues its unit without a gap, and add its names to the
+ * dataset's. */
 static spsh_status load_shard(spsh__publish *p, uint64_t number, spsh_error *err)
 {
     const spsh_shard *shard = NULL;

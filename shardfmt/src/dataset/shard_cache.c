@@ -1,14 +1,15 @@
-/* shard_cache.c: a table of pointers by shard number and a list of what is open but not in use.
+/* shard_cache.c: a table of pointers by shard number and a list of open shards that are not in use.
  *
  *     slots[shard] -> entry {shard, users}          NULL: not open
- *     idle list: entries without users, the longest unused first; from there shards are closed
+ *     idle list: entries without users, least recently used first; shards are closed from its front
  *
- * One mutex guards both. A shard is opened outside of it, so that threads that miss do not wait for
- * each other; when two open the same one, the second keeps the first one's and closes its own.
+ * One mutex guards both. A shard is opened without holding it, so that threads that miss do not
+ * wait for each other. If two threads open the same shard, the second uses the first one's and
+ * closes its own.
  *
  * A dataset may be used in a child that was forked while other threads were in here. So fork takes
- * all mutexes first, and parent and child release them: the child finds a whole table and an open
- * mutex. Users that were other threads of the parent never release their shards in the child: these
+ * all mutexes first, and parent and child release them: the child finds a complete table and an
+ * unlocked mutex. Other threads of the parent never release their shards in the child. These shards
  * stay open until the cache is closed.
  */
 #include "shard_cache.h"
@@ -134,7 +135,7 @@ static void idle_append(spsh__shard_cache *cache, entry *e)
     cache->idle_last = e;
 }
 
-/* Close what was unused longest until there is room for room more. */
+/* Close the least recently used idle shards until `room` more can be opened. */
 static void shrink(spsh__shard_cache *cache, uint64_t room)
 {
     while (cache->idle_first != NULL && cache->open_count + room > cache->options.open_max) {

@@ -202,7 +202,8 @@ spsh_status spsh_statistics_group(const spsh_statistics *statistics, uint64_t n,
     return spsh__container_u64(statistics->container, GROUPS, n, ret_group, err);
 }
 
-/* Where a group stands: at its own number in the whole, else by halving. */
+/* Find the position of a group: try the group's number first (right in a file with all groups),
+ * then use binary search. */
 static spsh_status find(const spsh_statistics *s, uint64_t group, uint64_t *ret_at, spsh_error *err)
 {
     uint64_t low = 0, high = s->group_count, found = 0;
@@ -263,7 +264,7 @@ spsh_status spsh_statistics_get(const spsh_statistics *statistics, uint64_t grou
 
 /* ---- writing ---- */
 
-/* Columns as the file has them, one behind the other in one piece of memory. */
+/* Pack the columns in file order, one after another, in one allocation. */
 static uint8_t *pack_columns(const spsh_statistics_content *c, const spsh_allocator *allocator)
 {
     const size_t groups = (size_t)c->group_count;

@@ -1,9 +1,8 @@
-/* table_file.c: containers of kinds 5 and 7 for those who stand outside of this library (FORMAT.md
- * 8 and 10).
+/* table_file.c: containers of kinds 5 and 7 for code outside of this library (FORMAT.md 8 and 10).
  *
- * What the columns mean is their matter; here is only what the container promises: identity,
- * checksums, bounds. A set of datasets has thousands of these files open at once, so the descriptor
- * is given back as soon as the file is mapped.
+ * The callers define the meaning of the columns. This file only implements the guarantees of the
+ * container: identity, checksums, bounds. A set of datasets has thousands of these files open at
+ * once, so the descriptor is closed as soon as the file is mapped.
  */
 #include "speechshard/table_file.h"
 
