@@ -386,7 +386,8 @@ static spsh_status map_sections(spsh__container *c, spsh_error *err)
     c->mapping_bytes = (size_t)size;
     c->area = c->mapping + (f->section_area_offset - from);
     c->page_table = c->mapping + (f->page_table_offset - from);
-    /* Lookups hit random pages, so kernel read-ahead (often megabytes) is wasted. Prefetch instead. */
+    /* Lookups hit random pages, so kernel read-ahead (often megabytes) is wasted. Prefetch instead.
+     */
     (void)madvise(c->mapping, c->mapping_bytes, MADV_RANDOM);
     fetch(c, (size_t)(c->page_table - c->mapping), (size_t)f->page_table_bytes);
 

@@ -2,9 +2,9 @@
  *
  *     64   column_count, 0 | directory, 32 bytes per column | columns, each at a multiple of 8
  *
- * A fixed-width column is its values; a string column is one u32 length per row, then all bytes. Each
- * is stored as an LZ4 block if that is smaller. When a block is loaded, lengths become ends in place,
- * so a row is found without a search.
+ * A fixed-width column is its values; a string column is one u32 length per row, then all bytes.
+ * Each is stored as an LZ4 block if that is smaller. When a block is loaded, lengths become ends in
+ * place, so a row is found without a search.
  */
 #include "metadata_block.h"
 

@@ -4,8 +4,8 @@
  *     utterances -> metadata builder -> file     after the records that they refer to
  *     both       -> shard index      -> file     at the seal
  *
- * The bytes written depend only on the sequence of calls. A record that does not fit in a block goes
- * from the caller's memory to the file.
+ * The bytes written depend only on the sequence of calls. A record that does not fit in a block
+ * goes from the caller's memory to the file.
  */
 #include <stdio.h>
 
