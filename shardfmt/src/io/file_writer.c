@@ -4,9 +4,9 @@
  *     NAME                 rename (without replacing, or replacing) -> fsync of the directory
  *
  * Before the rename the file is not visible under its name. After it all its bytes are on the disk.
- * So a crash at any moment leaves the old state or the new one. A failed fsync is never repeated: the
- * kernel may have dropped the dirty pages and would then report success. Instead, the writer fails for
- * good and removes its temporary file.
+ * So a crash at any moment leaves the old state or the new one. A failed fsync is never repeated:
+ * the kernel may have dropped the dirty pages and would then report success. Instead, the writer
+ * fails for good and removes its temporary file.
  */
 #include "io_internal.h"
 

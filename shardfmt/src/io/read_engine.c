@@ -5,9 +5,9 @@
  *     recycled <= delivered <= submitted        (submitted - recycled <= requests_max)
  *
  * The arena is a ring of bytes with positions that only grow (position modulo size is the address).
- * Each request has one contiguous span of it. A span that would cross the end starts at the beginning
- * instead. The oldest request that is not recycled holds the tail, so requests may be recycled in any
- * order, and memory is never fragmented.
+ * Each request has one contiguous span of it. A span that would cross the end starts at the
+ * beginning instead. The oldest request that is not recycled holds the tail, so requests may be
+ * recycled in any order, and memory is never fragmented.
  *
  * A request over O_DIRECT is widened to whole SPSH_READ_ALIGN units. A short read is continued from
  * the last aligned byte that arrived: the kernel may have stopped inside a unit, and a direct read

@@ -4,16 +4,17 @@
  *     entry   u32 key_bytes, u32 value_bytes, key, value            as in a run
  *     item    the key's first 8 bytes as a big-endian number, and the offset of its entry
  *
- * Entries are packed from the front of the arena and items from its back. When the two meet, the items
- * are sorted and the entries are written, in that order, to the end of a temporary file: a run. The
- * prefixes decide most comparisons. Ties are decided by the full keys, then by the entries' positions
- * in the arena, which is the order of adding. So the order is total, and an unstable in-place sort is
- * as good as a stable one.
+ * Entries are packed from the front of the arena and items from its back. When the two meet, the
+ * items are sorted and the entries are written, in that order, to the end of a temporary file: a
+ * run. The prefixes decide most comparisons. Ties are decided by the full keys, then by the
+ * entries' positions in the arena, which is the order of adding. So the order is total, and an
+ * unstable in-place sort is as good as a stable one.
  *
- * Runs are numbered in order of adding and merged by a heap whose last criterion is that number. The
- * arena, empty by then, is divided into the runs' read buffers. If there are more runs than buffers,
- * groups of adjacent runs are first merged into a second file, which then replaces the first one. The
- * runs of a group are adjacent, so that run numbers still follow the order of adding.
+ * Runs are numbered in order of adding and merged by a heap whose last criterion is that number.
+ * The arena, empty by then, is divided into the runs' read buffers. If there are more runs than
+ * buffers, groups of adjacent runs are first merged into a second file, which then replaces the
+ * first one. The runs of a group are adjacent, so that run numbers still follow the order of
+ * adding.
  *
  * Each run has a checksum in memory: if a disk returns wrong bytes, the merge detects it.
  */
