@@ -1,10 +1,11 @@
-/* repair.c: which shard is this, what of it is intact, and is that enough to write it again?
+/* repair.c: identify a shard, find its intact parts, and decide whether they suffice to write it
+ * again.
  *
- * Identity comes from the header, else is derived: unit and number from the manifest or the file's
- * name, the dataset's id from the caller or a shard beside it, the file id from those three; where
- * the shard begins in its unit from the shards before it. A wrong guess cannot pass: checksums of
- * blocks are seeded with the file id, and the root hash of a footer or the manifest covers the
- * header.
+ * Identity comes from the header. Without a header it is derived: unit and number from the manifest
+ * or the file's name, the dataset's id from the caller or an adjacent shard, the file id from those
+ * three. The shards before it give the shard's first record in its unit. A wrong guess cannot pass:
+ * checksums of blocks are seeded with the file id, and the root hash of a footer or the manifest
+ * covers the header.
  */
 #include "repair_internal.h"
 
@@ -147,7 +148,7 @@ static bool read_sibling(const spsh__repair *r, uint64_t unit, uint64_t number,
     return good;
 }
 
-/* The dataset's id from a shard that is likely to lie beside this one. */
+/* Find the dataset's id in a shard that is likely to be in the same folder. */
 static bool find_dataset_id(const spsh__repair *r, uint8_t ret_id[16])
 {
     const uint64_t unit = r->header.ordinal, number = r->header.sub_ordinal;
@@ -297,8 +298,8 @@ static spsh_status find_blocks(spsh__repair *r, spsh_error *err)
     }
 }
 
-/* Does anything behind the last intact block look like a damaged one? Asked when no footer tells
- * where the blocks end. */
+/* Return whether a damaged block seems to follow the last intact one. Used if no footer gives the
+ * end of the blocks. */
 static spsh_status has_remains(const spsh__repair *r, uint64_t begin, bool *ret_remains,
                                spsh_error *err)
 {

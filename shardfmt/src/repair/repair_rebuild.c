@@ -1,6 +1,6 @@
-/* repair_rebuild.c: the same shard again: a header from its identity, its blocks as they are, and
- * what follows from them. All of that is a function of header and blocks, so the bytes are those
- * that were sealed; the root hash of a surviving footer, or of the manifest, proves it. */
+/* repair_rebuild.c: write the same shard again: a header from its identity, its blocks unchanged,
+ * and the parts derived from them. The file is a function of header and blocks, so its bytes equal
+ * the sealed ones. The root hash of a surviving footer, or of the manifest, proves it. */
 #include "repair_internal.h"
 
 #include "io/io_internal.h"

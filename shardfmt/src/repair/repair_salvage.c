@@ -1,11 +1,12 @@
-/* repair_salvage.c: what is intact of a damaged shard, in a new one with the same unit and number.
+/* repair_salvage.c: copy the intact parts of a damaged shard to a new one with the same unit and
+ * number.
  *
- * The file is gone through once, in order. Intact blocks give all that they hold. Between them
- * every intact head is looked for on its grid of 64 bytes, and counts when all its payload pages
- * are right. Records keep their order and lose the gaps between their numbers, so rows are written
- * with new ones: by `map` for this shard's records, by the unit's for those of earlier shards. A
- * row whose record is lost is not written but reported; so is a metadata block as a whole, since
- * nothing in it has a checksum of its own.
+ * The file is read once, in order. Intact blocks give all their content. Between them the code
+ * looks for every intact head on its grid of 64 bytes. A head counts if all its payload pages are
+ * right. Records keep their order and lose the gaps between their numbers, so rows are written with
+ * new record numbers: `map` translates the numbers of this shard's records, the unit's map those of
+ * earlier shards. A row whose record is lost is reported instead of written. A damaged metadata
+ * block is reported as a whole, since its rows have no separate checksums.
  */
 #include "repair_internal.h"
 
@@ -15,14 +16,14 @@
 
 #define ULL(value_) ((unsigned long long)(value_))
 
-/* Damaged places are searched in windows. A head that begins in a window lies in it as a whole:
+/* Damaged regions are searched in windows. A head that begins in a window is inside it as a whole:
  * windows overlap by the largest head. */
 #define WINDOW_BYTES  ((size_t)64 << 20)
 #define OVERLAP_BYTES ((size_t)SPSH__RECORD_HEAD_MAX)
 
 typedef struct old_record {
     uint64_t number;       /* new, inside the unit; SPSH_NONE_U64: lost */
-    uint64_t offset_bytes; /* of its head in the damaged file */
+    uint64_t offset_bytes; /* offset of its head in the damaged file */
     bool used;             /* by a row that was kept */
 } old_record;
 
@@ -161,7 +162,7 @@ static bool map_record(salvage *s, uint64_t *record)
         *record = own->number;
         return own->number != SPSH_NONE_U64;
     }
-    if (unit == NULL) /* alone: the other shards stay as they are */
+    if (unit == NULL) /* single shard: the others are unchanged */
         return true;
     if (*record >= unit->map.size_bytes / 8)
         return false;
@@ -217,7 +218,7 @@ static spsh_status take_rows(salvage *s, const spsh__repair_block *at, const uin
 
 /* ---- damaged places ---- */
 
-/* A record of which only the beginning lies in the window. */
+/* Take a record of which only the beginning is in the window. */
 static spsh_status take_long_record(salvage *s, uint64_t offset_bytes, uint64_t end_bytes,
                                     const spsh__record_head *head, spsh_error *err)
 {
@@ -238,7 +239,7 @@ static spsh_status take_long_record(salvage *s, uint64_t offset_bytes, uint64_t 
     return rc;
 }
 
-/* Search one window; *ret_next: where the search goes on. */
+/* Search one window. *ret_next: offset where the search resumes. */
 static spsh_status search_window(salvage *s, uint64_t begin, spsh_bytes window, uint64_t end_bytes,
                                  uint64_t *ret_next, spsh_error *err)
 {
@@ -299,7 +300,7 @@ static spsh_status take_all(salvage *s, spsh_error *err)
     }
     if (rc == SPSH_OK && r->file.fd >= 0)
         rc = search_gap(s, offset, r->file.end_bytes, err);
-    /* What was behind the last intact place. */
+    /* Find the records and rows lost after the last intact block. */
     uint64_t records = 0, rows = 0;
     if (r->footer_found) {
         records = r->footer.record_count;
