@@ -1,11 +1,11 @@
-/* verify.c: which files there are, in which order they are checked, and what they are beside files.
+/* verify.c: list the files, check them in order, and check them against each other.
  *
- * The manifest first, since it says what else there is; the dataset index next, since it tells what
- * a damaged record costs; then the shards, in the manifest's order, overlays, fingerprint segments,
- * statistics and older generations; then all of them against each other; last, the dataset is
- * opened as readers open it. Each file is read once,
- * through the read engine; the small ones (manifest, index, overlays) are then opened as readers
- * open them and their content is held against the rules of the format.
+ * The manifest comes first, since it lists the other files. The dataset index comes next, since it
+ * shows the cost of a damaged record. Then come the shards, in the manifest's order, overlays,
+ * fingerprint segments, statistics, and older generations. Then all of them are checked against
+ * each other. Last, the dataset is opened as readers open it. Each file is read once, through the
+ * read engine. The small ones (manifest, index, overlays) are then opened as readers open them, and
+ * their content is checked against the rules of the format.
  */
 #include "base/buffer.h"
 #include "dataset/dataset_internal.h"
@@ -107,7 +107,7 @@ static spsh_status check_content(spsh__verify *v, spsh__verify_file *file,
 
 /* ---- files ---- */
 
-/* One file, with all that it can be checked for alone. ret_container: the opened file, when nothing
+/* Make all checks of a file that need no other file. ret_container: the opened file if no damage
  * was found; may be NULL. */
 static spsh_status check_file(spsh__verify *v, spsh__verify_file *file,
                               spsh__container **ret_container, spsh_error *err)
@@ -216,7 +216,7 @@ static spsh_status check_if_there(spsh__verify *v, const char *name, uint32_t ki
     return there ? spsh__verify_named(v, name, &file, NULL, err) : SPSH_OK;
 }
 
-/* What is derived from the shards and may be made again. */
+/* Check the fingerprint segments, which are derived from the shards and can be recomputed. */
 static spsh_status check_fingerprints(spsh__verify *v, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;

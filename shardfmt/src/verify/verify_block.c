@@ -1,11 +1,11 @@
-/* verify_block.c: one block: its checksum, its audio when asked for, its place among the others and
- * what it adds to the index.
+/* verify_block.c: one block: its checksum, its audio on request, its position among the others, and
+ * its part of the index.
  *
- * A right block checksum proves that these bytes were written here by the writer of this file. What
- * is left to find is a writer that wrote nonsense: so structure is checked and the index derived
+ * A right block checksum proves that the writer of this file wrote these bytes at this offset. A
+ * writer that wrote wrong data remains to be found, so structure is checked and the index derived
  * again. Each record is also checked with the function that readers use, page checksums and padding
  * included: a record that verify accepts must not be rejected when it is read. Payload hashes,
- * which no reader compares, are only compared when records are decoded as well.
+ * which no reader compares, are only compared if records are decoded as well.
  */
 #include "audio/flac_frames.h"
 #include "base/checksum.h"
@@ -294,7 +294,8 @@ static spsh_status take_records(spsh__shard_check *check, const spsh__block_task
     return SPSH_OK;
 }
 
-/* Rows of this shard's records are checked here; those of earlier shards with the dataset. */
+/* Check rows that refer to records of this shard. Rows that refer to records of earlier shards are
+ * checked with the dataset. */
 static spsh_status check_row(const spsh__shard_check *check, const spsh__block_task *task,
                              const spsh_utterance *row, spsh_error *err)
 {
@@ -337,7 +338,7 @@ static spsh_status take_rows(spsh__shard_check *check, const spsh__block_task *t
     return rc;
 }
 
-/* After damage the numbers go on from what the next intact block says of itself. */
+/* After damage, continue the counts from the header of the next intact block. */
 static void resume_after_damage(spsh__shard_check *check, const spsh__block *block)
 {
     check->ordinal = block->ordinal;
@@ -366,7 +367,7 @@ spsh_status spsh__verify_block_take(spsh__shard_check *check, spsh__block_task *
     if (rc != SPSH_OK)
         return rc;
     if (!check->whole) {
-        /* The index cannot be derived any more; what is left to see is the block itself. */
+        /* The index cannot be derived any more; only the block itself can be checked. */
         resume_after_damage(check, block);
     } else if (check_place(check, task, &why) != SPSH_OK) {
         rc = report_rule(check, "block", SPSH__BLOCK_HEADER_BYTES, &why, err);

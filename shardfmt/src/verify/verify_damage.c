@@ -1,10 +1,10 @@
-/* verify_damage.c: what does a damaged place cost?
+/* verify_damage.c: find the records and rows that a damaged region costs.
  *
- * A block's checksum says only that something in it is wrong. Each record in it has checksums of
- * its own, for its head and for every 64 KiB of payload, so the damaged ones are told from the
- * intact ones; where records begin says the index, or, when that is lost too, their heads. The rows
- * of a metadata block stand and fall together. If all of it is intact, the damage is in the block's
- * own header or padding, and costs nothing.
+ * A block's checksum only shows that something in it is wrong. Each record in it has separate
+ * checksums, for its head and for every 64 KiB of payload, which distinguish damaged records from
+ * intact ones. The index gives the offsets of the records. If the index is lost too, their heads
+ * do. The rows of a metadata block are lost or intact together. If all content is intact, the
+ * damage is in the block's own header or padding, and costs nothing.
  */
 #include "io/io_internal.h"
 #include "verify_shard.h"
@@ -182,7 +182,7 @@ static spsh_status report_record(spsh__shard_check *check, spsh__audio_finding *
     return spsh__verify_record_damage(check, finding, err);
 }
 
-/* What the index says of a head that cannot be read; 0: nothing. */
+/* Return the head size from the index, for a head that cannot be read; 0 if the index lacks it. */
 static uint64_t head_bytes(const spsh__verify_file *file, uint64_t record)
 {
     const uint8_t *sizes = NULL;
@@ -193,7 +193,7 @@ static uint64_t head_bytes(const spsh__verify_file *file, uint64_t record)
     return spsh__load_u32le(sizes + 4 * record);
 }
 
-/* All that can be said of the record at position `at` of the damaged bytes. */
+/* Report the damage of the record at position `at` of the damaged bytes. */
 static spsh_status check_record(spsh__shard_check *check, uint64_t offset_bytes, spsh_bytes data,
                                 size_t at, uint64_t ordinal, spsh_error *err)
 {
@@ -256,7 +256,7 @@ static spsh_status report_missing_heads(spsh__shard_check *check, uint64_t offse
     return spsh__verify_refused(check->v, check->file, "record head", data.size_bytes, &why, err);
 }
 
-/* Without the index: as far as heads are intact, they tell where the next one lies. */
+/* Without the index: as long as heads are intact, each gives the position of the next one. */
 static spsh_status check_found(spsh__shard_check *check, uint64_t offset_bytes, spsh_bytes data,
                                spsh_error *err)
 {
@@ -351,7 +351,7 @@ static uint64_t find_used_bytes(const spsh__shard_check *check, uint64_t offset_
     return at + head.record_bytes;
 }
 
-/* Nothing that the block holds is damaged, or nothing is known of what it holds. */
+/* Report a block whose content is intact or unknown. */
 static spsh_status report_block(spsh__shard_check *check, uint64_t offset_bytes, spsh_bytes data,
                                 const spsh_error *why, spsh_error *err)
 {

@@ -1,13 +1,14 @@
-/* verify_dataset.c: do manifest, dataset index and shards say the same?
+/* verify_dataset.c: check that manifest, dataset index, and shards agree.
  *
- * Each file is whole by itself by now. Every row of the dataset index is compared with its row in
- * the shard and with the record that it refers to; by_id must be sorted, which makes it a
- * permutation; the groups of the manifest are summed again. Of rows that disagree the first of each
- * shard is named, with their number: one mistake of a writer would else make a line a row.
+ * Each file is known to be intact by now. Every row of the dataset index is compared with its row
+ * in the shard and with the record that it refers to. by_id must be sorted, which makes it a
+ * permutation. The groups of the manifest are summed again. Of the rows that disagree, the first
+ * one of each shard is reported, with the number of such rows. Otherwise one mistake of a writer
+ * would produce a line per row.
  *
- * Copies over unit borders refer to a record of a lower unit: then that one must have the same
- * payload or the same PCM, by their hashes. Whether duplicate_of is the lowest position is only
- * checked as far as one look at that position goes.
+ * Copies across unit borders refer to a record of a lower unit: then that record must have the same
+ * payload or the same PCM, by their hashes. The check that duplicate_of is the lowest position only
+ * looks at that one position.
  */
 #include "dataset/publish_internal.h"
 #include "io/io_internal.h"
@@ -28,13 +29,13 @@ typedef struct dataset_check {
     spsh__verify *v;
     const spsh__container *index;
     spsh__shard_cache *cache;
-    spsh__names *names[SPSH_NAME_KINDS];    /* of the dataset */
+    spsh__names *names[SPSH_NAME_KINDS];    /* name tables of the dataset */
     uint32_t *translation[SPSH_NAME_KINDS]; /* the current shard's name numbers */
     uint64_t translated[SPSH_NAME_KINDS];
     uint64_t *record_begin;          /* by shard, one more */
     uint32_t *unit_begin;            /* first shard of its unit, by shard */
-    const uint8_t *columns[COLUMNS]; /* of the current batch */
-    spsh__audio_place place;         /* of the row before */
+    const uint8_t *columns[COLUMNS]; /* columns of the current batch */
+    spsh__audio_place place;         /* audio place of the previous row */
     bool place_known;
     spsh__names *groups;
     spsh__buffer group_sums;
@@ -141,7 +142,7 @@ static spsh_status load_place(dataset_check *c, uint64_t shard, uint64_t record,
     return rc;
 }
 
-/* *ret_what: what is wrong; NULL: nothing. */
+/* *ret_what: the defect, or NULL. */
 static spsh_status compare_place(dataset_check *c, uint64_t shard, uint64_t at,
                                  const spsh_shard_row *row, const char **ret_what, spsh_error *err)
 {
@@ -183,7 +184,7 @@ static spsh_status compare_place(dataset_check *c, uint64_t shard, uint64_t at,
     return SPSH_OK;
 }
 
-/* The row that a copy points at must view the same samples and be no copy itself. */
+/* The row that a copy points at must view the same samples and must not be a copy itself. */
 static spsh_status compare_duplicate(dataset_check *c, uint64_t position, uint64_t at,
                                      const char **ret_what, spsh_error *err)
 {

@@ -1,12 +1,12 @@
-/* verify_file.c: header, footers, page table and section pages of any .spsh file.
+/* verify_file.c: header, footers, page table, and section pages of any .spsh file.
  *
- * The order is that of trust: the header says whose bytes these are (every checksum is seeded with
- * the file id), a footer where the parts lie, the page table's checksum stands in the footer, the
- * pages' in the page table. What is damaged is reported and its successor's second witness used:
+ * The order is the order of trust. The header identifies the file (every checksum is seeded with
+ * the file id), a footer locates the parts and has the checksum of the page table, and the page
+ * table has the checksums of the pages. A damaged part is reported and replaced by the next source:
  * the other footer, the footer's file id, the manifest's.
  *
- * A file that is whole, but not the one that the manifest means, is reported once and not searched:
- * its bytes prove nothing about the dataset.
+ * An intact file that is not the one in the manifest is reported once and not searched: its bytes
+ * prove nothing about the dataset.
  */
 #include "base/checksum.h"
 #include "io/io_internal.h"
@@ -22,7 +22,7 @@
 
 spsh_status spsh__verify_damage(spsh__verify *v, const spsh_damage *damage, spsh_error *err)
 {
-    /* Checks name the file in their messages; here it is said already. */
+    /* Checks put the file name in their messages. Remove it: the report has the name already. */
     spsh_damage named = *damage;
     size_t name_bytes = strlen(damage->file);
     if (strncmp(named.message, damage->file, name_bytes) == 0 &&
@@ -151,7 +151,7 @@ static spsh_status check_footers(spsh__verify *v, spsh__verify_file *file, spsh_
 
 /* ---- identity ---- */
 
-/* What speaks against this being the file that is meant; NULL: nothing. */
+/* Return why this is not the expected file, or NULL. */
 static const char *find_foreign(const spsh__verify_file *file)
 {
     if (file->header_ok && file->kind != 0 && file->header.kind != file->kind)

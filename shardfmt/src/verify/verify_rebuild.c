@@ -1,10 +1,10 @@
-/* verify_rebuild.c: the index that the blocks give, byte for byte against the one that is stored.
+/* verify_rebuild.c: rebuild the index from the blocks and compare it byte for byte with the stored
+ * one.
  *
- * Page checksums find an index that was damaged; they cannot find one that was written wrong. So
- * the tail of the shard (sections, page table, footers) is written again, by the code that wrote
- * it, into an I/O table that keeps nothing: what is written is compared with what stands in the
- * file. The root hash in the footers covers header and block checksums, so all that is sealed is
- * compared.
+ * Page checksums find a damaged index, but not an index that was written wrong. So the tail of the
+ * shard (sections, page table, footers) is written again, by the same code, into an I/O table that
+ * stores nothing: the bytes are compared with the file. The root hash in the footers covers header
+ * and block checksums, so all sealed bytes are compared.
  */
 #include "verify_shard.h"
 
@@ -102,8 +102,8 @@ static int64_t sink_pwrite(void *user, int fd, const void *src, size_t size_byte
     return (int64_t)size_bytes;
 }
 
-/* The writer reads pages back that sections share. As long as nothing differs, what stands in the
- * file is what it wrote; afterwards it does not matter. */
+/* The writer reads back the pages that sections share. Until the first difference, the file
+ * contains the bytes that the writer wrote. After it the result does not matter. */
 static int64_t sink_pread(void *user, int fd, void *dst, size_t size_bytes, uint64_t offset_bytes)
 {
     (void)fd;
@@ -128,8 +128,8 @@ static bool same_footer(const spsh__footer *a, const spsh__footer *b)
     return memcmp(pages[0], pages[1], SPSH__PAGE_BYTES) == 0;
 }
 
-/* The first byte between sections, or behind the last one, that is not zero: the writer leaves
- * those places alone. The directory is the rebuilt one by now. */
+/* Return the offset of the first non-zero byte between sections or after the last one: the writer
+ * never writes there. The directory is the rebuilt one by now. */
 static uint64_t find_bad_gap(const spsh__verify_file *file)
 {
     const spsh__footer *f = &file->footer;

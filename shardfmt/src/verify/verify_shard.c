@@ -1,16 +1,17 @@
 /* verify_shard.c: read the blocks of a shard and check them, each once and in order.
  *
- * Where blocks begin is known from the index, whose pages are checked by now. Blocks are read
- * whole, many at a time; a worker takes the checksum while later ones are on their way; then they
- * are taken in order, so that reports and the rebuilt index do not depend on the number of threads:
+ * The index, whose pages are checked by now, gives the offsets of the blocks. Blocks are read
+ * whole, many at a time. A worker computes the checksum while reads of later blocks are in flight.
+ * Then the blocks are taken in order, so that reports and the rebuilt index do not depend on the
+ * number of threads:
  *
  *     next --submit--> engine --wait--> workers --take in order--> index, reports --> recycle
  *
- * A block larger than usual (an oversize record's own) does not fit into the engine's arena; it is
- * read in parts that are put together in memory of its own.
+ * A block larger than usual (it holds one oversize record) does not fit into the engine's arena. It
+ * is read in parts into separate memory.
  *
- * Without an index (damaged, or cut off) the blocks are looked for on their grid; what lies between
- * intact ones is damaged.
+ * Without an index (damaged, or cut off) the blocks are searched on their grid. The bytes between
+ * intact ones are damaged.
  */
 #include "verify_shard.h"
 #include "base/worker_pool.h"
@@ -19,17 +20,19 @@
 
 #define ULL(value_) ((unsigned long long)(value_))
 
-#define PART_BYTES     ((size_t)1 << 20)
-#define TASKS_MAX      UINT32_C(64)
-#define HEAP_BYTES_MAX ((uint64_t)64 << 20) /* of blocks in parts; more only for one alone */
-#define GAP_BYTES_MAX  ((uint64_t)64 << 20) /* of damage that is searched for records */
+#define PART_BYTES ((size_t)1 << 20)
+#define TASKS_MAX  UINT32_C(64)
+#define HEAP_BYTES_MAX                                                                             \
+    ((uint64_t)64 << 20)                   /* limit for blocks read in parts, except a single
+                                               larger one */
+#define GAP_BYTES_MAX ((uint64_t)64 << 20) /* limit of damage searched for records */
 
 typedef struct block_stream {
     spsh__shard_check *check;
     spsh__worker_pool *pool;
     spsh__block_task tasks[TASKS_MAX];
     uint64_t next, taken;   /* blocks: begun to be read; taken */
-    size_t submitted_bytes; /* of block next, when it is read in parts */
+    size_t submitted_bytes; /* bytes submitted of block next, if it is read in parts */
     uint64_t heap_bytes;
 } block_stream;
 
