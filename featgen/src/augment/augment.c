@@ -1,10 +1,10 @@
-/* augment.c: what a draw does to samples: speed, room, noise, gain.
+/* augment.c: apply a draw to samples: speed, room, noise, gain.
  *
  *     samples --> float --> speed --> room, as loud as before --> + noise --> * gain --> int16
  *                 spare     work      spare, work                 work
  *
- * Levels are double-precision sums of squares in a given order; a level in decibel becomes a factor
- * by additions and multiplications alone, as libm's powers differ in their last bits.
+ * Levels are double-precision sums of squares in a fixed order. A level in decibels becomes a
+ * factor using only additions and multiplications, as powers from libm differ in their last bits.
  */
 #include <math.h>
 

@@ -1,8 +1,8 @@
-/* augment_draw.c: what is done to an utterance in an epoch, and where masks lie.
+/* augment_draw.c: draw the augmentation of an utterance in an epoch, and the positions of masks.
  *
  * Every number is draw(seed, epoch, utterance's key, kind * 65536 + number) of docs/LOADER.md,
- * section 2, so that none depends on another; docs/FEATURES.md lists kinds and numbers. The order
- * of the loader draws with kinds of 0 alone.
+ * section 2, so the numbers are independent of each other. docs/FEATURES.md lists kinds and
+ * numbers. The loader draws the order of utterances only with numbers of kind 0.
  */
 #include <math.h>
 
@@ -20,7 +20,7 @@ typedef enum draw_kind {
     DRAW_FREQUENCY = 6,
 } draw_kind;
 
-/* Whose numbers. */
+/* Key of the random numbers of an utterance in an epoch. */
 typedef struct draw_key {
     uint64_t seed, epoch, utterance;
 } draw_key;

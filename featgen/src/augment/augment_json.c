@@ -7,7 +7,7 @@
 #include "speechshard/featgen.h"
 #include "speechshard/inside.h"
 
-/* What has been written, and what would have been with room for it. */
+/* Text written so far. size also counts the text beyond the capacity. */
 typedef struct line {
     char *text;
     size_t capacity, size;
@@ -58,7 +58,7 @@ static void put_float(line *out, float value)
     put(out, digits);
 }
 
-/* "name": behind what there is of the object already. */
+/* Append "name": after the members that the object already has. */
 static void put_name(line *out, const char *name)
 {
     put(out, out->size > 1 ? ", " : "");

@@ -36,7 +36,7 @@ static const spsh_augment_options speed_perturb = {
     .speeds = {90, 100, 110},
 };
 
-/* The defaults of deepspeech.pytorch, as near as these kinds come to them. */
+/* The defaults of deepspeech.pytorch, as closely as these kinds can express them. */
 static const spsh_augment_options deepspeech = {
     .struct_size = sizeof(spsh_augment_options),
     .speed_count = 7,

@@ -22,7 +22,7 @@ static uint32_t least_points_log2(uint64_t response_count)
     return log2;
 }
 
-/* What it takes, about: transforms there and back of each pair of blocks, two of the response. */
+/* Estimate the work: a transform and an inverse per pair of blocks, and two for the response. */
 static double effort(uint32_t points_log2, uint64_t response_count, uint64_t count)
 {
     const uint64_t size = (uint64_t)LANES << points_log2;
