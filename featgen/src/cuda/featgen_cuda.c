@@ -21,7 +21,8 @@ struct spsh_cuda_features {
     void *state;                        /* the plug-in's */
 };
 
-/* A smaller struct is an older caller; a larger one may only have zeros in what is not known. */
+/* Accept a smaller struct from an older caller. In a larger struct, the unknown fields must be
+ * zero. */
 static spsh_status take_options(const spsh_cuda_features_options *options,
                                 spsh_cuda_features_options *taken, spsh_error *err)
 {

@@ -1,15 +1,16 @@
 /* features.cu: the kernels of features, and the device's side of featgen_cuda.h.
  *
  *     frames_kernel      grid (blocks of frames, utterances)  samples --> rows, or values
- *     statistics_kernel  grid (1, utterances)                 rows --> what norm and masks need
+ *     statistics_kernel  grid (1, utterances)                 rows --> input of norm and masks
  *     finish_kernel      grid (blocks of values, utterances)  rows --> values, masks, padding
  *
- * The second runs where a norm or masks need it, the third where there is a norm, masks or padding,
- * or where rows have a place of their own. What a block does is in device_frames.h and
- * device_norm.h. An utterance with fewer frames than the longest leaves blocks that end at once.
+ * The second kernel runs if a norm or masks need it. The third runs if there is a norm, masks, or
+ * padding, or if rows are stored separately. device_frames.h and device_norm.h describe the work of
+ * a thread block. In an utterance with fewer frames than the longest, the excess blocks end at
+ * once.
  *
- * A batch's table, its utterances and their masks, goes through one of SLOTS pinned places, taken
- * in turn; the event behind the batch's last kernel says when a place is free.
+ * A batch's table (its utterances and their masks) goes through one of SLOTS pinned slots, used in
+ * turn. The event recorded after the batch's last kernel tells when a slot is free.
  */
 #include <cuda_runtime.h>
 #include <stdlib.h>
@@ -139,7 +140,7 @@ static spsh_status choose_lanes(state *self, spsh_error *err)
                             "shared memory of the features' kernel", err);
 }
 
-/* What masks and norms of an utterance's own need. */
+/* Allocate the statistics for masks and per-utterance norms. */
 static spsh_status make_statistics(state *self, spsh_error *err)
 {
     spsh__device_job *job = &self->job;
@@ -268,7 +269,7 @@ static spsh_status begin(void *opaque, spsh__device_utterance **ret_utterances, 
     return SPSH_OK;
 }
 
-/* The job of a batch: what was given, and what the state has. */
+/* Complete the job of a batch: the caller's fields and those of the state. */
 static spsh__device_job complete(const state *self, const spsh__device_job *given)
 {
     spsh__device_job job = self->job;
@@ -340,7 +341,7 @@ static spsh_status run(void *opaque, void *stream, const spsh__device_job *given
                           "copying a table of utterances", err);
     if (rc == SPSH_OK)
         rc = launch(self, &job, frames_max, (cudaStream_t)stream, err);
-    /* Whatever was started uses the slot: the event goes behind it in any case. */
+    /* The started work uses the slot even after a failure: record the event in any case. */
     const spsh_status marked = spsh__cuda_check(cudaEventRecord(one->done, (cudaStream_t)stream),
                                                 "marking a batch", rc == SPSH_OK ? err : NULL);
     one->is_used = true;
