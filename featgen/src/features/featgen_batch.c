@@ -19,7 +19,7 @@
 typedef struct hand {
     spsh__batch *batch;
     spsh_featgen_worker *worker;
-    float *rows; /* of an utterance that becomes halves */
+    float *rows; /* rows of an utterance to convert to float16 */
     size_t row_values;
     pthread_t thread;
 } hand;
@@ -38,7 +38,7 @@ struct spsh__batch {
     const spsh_feature_batch *out;
     atomic_size_t next;
 
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* protects the members below */
     pthread_cond_t work, done;
     uint64_t call; /* its number: a new one is work */
     uint32_t busy;

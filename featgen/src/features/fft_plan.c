@@ -79,7 +79,7 @@ static float *fill_pass(spsh__fft_pass *pass, float *next)
     return next;
 }
 
-/* Number k = t1 + radix1 * (t2 + radix2 * ...) lies at t1 * step1 + t2 * step2 + ... */
+/* Result k = t1 + radix1 * (t2 + radix2 * ...) is stored at t1 * step1 + t2 * step2 + ... */
 static uint32_t place_of(const spsh__fft_plan *plan, uint32_t k)
 {
     uint32_t place = 0;

@@ -6,7 +6,7 @@
  */
 #include "frame_samples.h"
 
-/* The sample that stands at a place outside; sample_count where it is 0. */
+/* Return the index of the sample that replaces one outside the signal; sample_count for a zero. */
 static uint64_t mirrored(const spsh__signal *signal, int64_t at)
 {
     const int64_t count = (int64_t)signal->sample_count;

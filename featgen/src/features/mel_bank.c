@@ -1,9 +1,9 @@
 /* mel_bank.c: see mel_bank.h.
  *
- * mel_count + 2 edges lie at equal distances in mel from low to high; row r's triangle rises from
- * edge r to edge r + 1 and falls to edge r + 2, zero at both ends. Kaldi's (MelBanks) is straight
- * in mel; the others are straight in hertz, as librosa's filters.mel(htk=True, norm=None) and
- * filters.mel(htk=False, norm="slaney"). In double, rounded once.
+ * mel_count + 2 edges have equal distances in mel from low to high. Row r's triangle rises from
+ * edge r to edge r + 1 and falls to edge r + 2, with zeros at both ends. Kaldi's triangles
+ * (MelBanks) are linear in mel. The others are linear in hertz, as librosa's filters.mel(htk=True,
+ * norm=None) and filters.mel(htk=False, norm="slaney"). Computed in double, rounded once.
  */
 #include "mel_bank.h"
 
@@ -46,7 +46,7 @@ typedef struct triangles {
     double low_mel, step_mel;
 } triangles;
 
-/* Where an edge or a bin lies on the axis that triangles are straight in. */
+/* Position of an edge or a bin on the axis (mel or hertz) on which the triangles are linear. */
 static double edge_at(const triangles *t, uint32_t edge)
 {
     const double mel = t->low_mel + edge * t->step_mel;
@@ -59,8 +59,8 @@ static double bin_at(const triangles *t, uint32_t bin)
     return t->scale == SPSH_MEL_KALDI ? mel_of(t->scale, hz) : hz;
 }
 
-/* The bins inside of row's triangle: *first and how many. *first: in, that of the row before, which
- * begins no later. */
+/* Find the bins inside row's triangle: *first, and return their count. *first is the previous row's
+ * first bin on entry, since rows begin in ascending order. */
 static uint32_t find_row(const triangles *t, uint32_t row, uint32_t *first)
 {
     const double left = edge_at(t, row);
@@ -86,7 +86,7 @@ static float weight_at(const triangles *t, uint32_t row, uint32_t bin)
                    (at <= peak ? (at - left) / (peak - left) : (right - at) / (right - peak)));
 }
 
-/* First bins and offsets; row_count + 1 offsets, those of a group at equal distances. */
+/* Compute first bins and row_count + 1 offsets. The rows of a group have equal lengths. */
 static void lay_out(const triangles *t, uint32_t bins, spsh__mel_bank *bank)
 {
     uint32_t first = 0;
