@@ -1,7 +1,7 @@
-/* feature_options.c: presets, and options as text.
+/* feature_options.c: presets, and options as strings.
  *
- * A preset is one struct; a text is a preset and changes to it. What depends on several fields is
- * checked by check_frames and check_mels.
+ * A preset is one struct. An options string is a preset and changes to it. check_frames and
+ * check_mels check the rules that involve several fields.
  */
 #include <float.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 /* ---- presets ---- */
 
-/* What Kaldi's programs do by themselves, but without dither. */
+/* Defaults of Kaldi's programs, but without dither. */
 #define KALDI_FRAMES                                                                               \
     .struct_size = sizeof(spsh_feature_options), .sample_rate_hz = 16000, .window_us = 25000,      \
     .hop_us = 10000, .power_of_two = true, .window = SPSH_WINDOW_POVEY, .edges = SPSH_EDGES_SNIP,  \

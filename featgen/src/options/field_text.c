@@ -1,4 +1,4 @@
-/* field_text.c: one table says what a field is called, where it lies and what it may be. */
+/* field_text.c: one table gives each field's name, offset, and range. */
 #include "field_text.h"
 
 #include <math.h>
@@ -173,7 +173,7 @@ static spsh_status read_percents(const spsh__field *field, span text, uint32_t *
     return SPSH_OK;
 }
 
-/* Where the field lies. Options come as void pointers: each kind has one type. */
+/* Return the address of the field. Options are void pointers: each kind of field has one C type. */
 static void *place_of(const spsh__field *field, void *options)
 {
     return (char *)options + field->offset;
@@ -232,7 +232,7 @@ spsh_status spsh__fields_parse(const spsh__field_table *table, const char *text,
 
 /* ---- writing ---- */
 
-/* What has been written, and what would have been with room for it. */
+/* Text written so far. size also counts the text beyond the capacity. */
 typedef struct out_text {
     char *text;
     size_t capacity, size;
