@@ -1,9 +1,9 @@
 /* choose_backend.c: see choose_backend.h.
  *
- * `auto` is a device where one can be opened, with all that the backend needs, on every rank: they
- * would not make the same update otherwise. Where there is none, it is the host, and the text says
- * why. A device that is there and fails is a failure: nobody wants to find out after a night that
- * it was the CPU.
+ * `auto` selects a device if every rank can open one with all that the backend needs. Ranks on
+ * different kinds of backend would not compute the same update. Otherwise `auto` selects the host,
+ * and the text gives the reason. A device that is present but fails is an error: a silent fallback
+ * to the CPU would be noticed only after hours.
  */
 #include "choose_backend.h"
 
@@ -15,8 +15,8 @@
 
 static const char *const precisions[] = {"fp32", "tf32", "bf16", "fp16"};
 
-/* Of a device, as the configuration says; products in tf32 are what PyTorch's users know from
- * cuDNN, and several times as fast as in fp32. */
+/* Precision of products on a device, as the configuration requests it. The default is tf32, which
+ * PyTorch users know from cuDNN: it is several times as fast as fp32. */
 static spsh__precision precision_on_device(const spsh__config *c)
 {
     return c->precision == 0 ? SPSH__TF32 : (spsh__precision)(c->precision - 1);
@@ -98,7 +98,7 @@ static spsh_status open_on_host(const spsh__compute_options *o, const char *why,
     return spsh__backend_open(name, o->threads, o->allocator, &c->backend, err);
 }
 
-/* A device that is there and fails is none to pass over. */
+/* A device that is present but fails does not count as absent. */
 static bool is_absence(spsh_status rc)
 {
     return rc == SPSH_E_NOT_FOUND || rc == SPSH_E_VERSION || rc == SPSH_E_UNSUPPORTED;

@@ -1,9 +1,9 @@
-/* config.c: one table says what a key is called, where its value lies, what it may be and what it
- * is when nobody says. What is read, checked and written follows from it, so that none of the three
- * can forget a key.
+/* config.c: one table gives the name of each key, the offset of its field, its range, and its
+ * default. Reading, checking, and writing all use this table, so none of them can forget a key.
  *
- * Values are gathered as texts first, of the file and then of the overrides, and turned into fields
- * at the end: so a preset comes before the keys that change it, wherever it was named.
+ * Values are first gathered as strings, from the file and then from the overrides, and are
+ * converted to fields at the end. A preset therefore applies before the keys that change it,
+ * regardless of their order.
  */
 #include "config.h"
 
@@ -25,23 +25,24 @@
 
 typedef enum field_kind {
     FIELD_TEXT,    /* char * */
-    FIELD_TEXTS,   /* char **, NULL behind the last */
-    FIELD_NUMBERS, /* double *, a number an item of data.train; NULL where there are none */
+    FIELD_TEXTS,   /* char **, NULL-terminated */
+    FIELD_NUMBERS, /* double *, one number per item of data.train; NULL if omitted */
     FIELD_DOUBLE,
     FIELD_U32,
     FIELD_U64,
     FIELD_TRUTH,  /* bool: words[0], words[1] */
     FIELD_WORD,   /* enumerator: the place among words */
     FIELD_BOUND,  /* uint32_t, or "any": UINT32_MAX */
-    FIELD_PRESET, /* of the model: fills all of it */
+    FIELD_PRESET, /* preset of the model: fills all its fields */
 } field_kind;
 
 typedef struct field {
     const char *name; /* with its section */
     field_kind kind;
     size_t offset;
-    double min, max;          /* of a number; both are allowed; max 0: all there are */
-    const char *const *words; /* NULL behind the last */
+    double min, max;          /* inclusive range of a number; max 0: the largest value of the
+                                 type */
+    const char *const *words; /* NULL-terminated */
     const char *otherwise;    /* the default, as text; NULL: the preset's, or an empty list */
 } field;
 
@@ -72,8 +73,10 @@ static const char *const outer_strategies[] = {"adpsgd-random", "adpsgd-fixed", 
 #define TEXT(otherwise_)     0, 0, NULL, otherwise_
 #define WORD(words_, other_) 0, 0, words_, other_
 
-#define YEAR_S        31536000.0
-#define COUNT_MAX     9007199254740992.0 /* 2^53: beyond it a number is not told from the next */
+#define YEAR_S 31536000.0
+#define COUNT_MAX                                                                                  \
+    9007199254740992.0 /* 2^53: larger integers are not all distinct in a
+                                            double */
 #define BELOW_ONE     0.999999999
 #define LEARNERS_MAX  65536
 #define DEADLINE_MAX  86400000
@@ -87,7 +90,7 @@ static const char *const outer_strategies[] = {"adpsgd-random", "adpsgd-fixed", 
 #define DEVICES_MAX   1024
 #define STALENESS_MAX 1000000000
 
-/* In the order of the canonical text; a section's keys stand together. */
+/* In the order of the canonical text. The keys of one section are adjacent. */
 /* clang-format off */
 static const field fields[] = {
     {"vocabulary", FIELD_TEXT, AT(vocabulary), TEXT("")},
@@ -166,12 +169,12 @@ enum { KEY_BYTES = SPSH_SETTINGS_DEPTH_MAX * SPSH_SETTINGS_KEY_BYTES };
 
 static const char *const sections[] = {"data", "model", "train", "eval"};
 
-/* What was said of a field, last. */
+/* The last value given for a field. */
 typedef struct given {
-    char *bytes; /* texts, each with its NUL; NULL: nothing was said */
+    char *bytes; /* strings, each with its NUL; NULL: the field was not given */
     size_t count;
     bool is_list;
-    const char *name; /* of the file, or the override itself */
+    const char *name; /* name of the file, or the override itself */
     uint64_t line;    /* 0: an override */
 } given;
 
@@ -211,7 +214,7 @@ static void write_double(double value, char text[NUMBER_BYTES])
         freelocale(c);
 }
 
-/* Digits alone, or a whole number written otherwise ("1e6"). */
+/* Only digits, or a whole number in another notation ("1e6"). */
 static bool read_u64(const char *text, uint64_t *ret_value)
 {
     uint64_t value = 0;
@@ -229,8 +232,7 @@ static bool read_u64(const char *text, uint64_t *ret_value)
 
 /* ---- gathering ---- */
 
-/* "digits.yaml: line 7: train.rate", or "train.rate=x: train.rate"; of what is too long its first
- * bytes. */
+/* "digits.yaml: line 7: train.rate", or "train.rate=x: train.rate". Truncated if too long. */
 typedef struct place {
     char text[256];
 } place;
@@ -315,8 +317,8 @@ static spsh_status take_setting(void *user, const spsh_setting *s, spsh_error *e
     return SPSH_OK;
 }
 
-/* A list is YAML; all else is taken as it stands, so that a shell needs no second quotes. The key
- * is one with a dot in it: joined, it is the same. */
+/* A list is YAML. Any other value is taken verbatim, so that a shell needs no second quotes. A key
+ * that contains a dot is the section and the key joined by it. */
 static spsh_status take_override(reading *r, const char *override, spsh_error *err)
 {
     const char *equals = strchr(override, '=');
@@ -416,7 +418,7 @@ static spsh_status set_word(const field *f, const char *text, void *to, const pl
     return no_such_word(f, text, where, err);
 }
 
-/* A text; one of the words, where there are any. */
+/* A string. If the field has a list of words, the string must be one of them. */
 static spsh_status set_name(const field *f, const char *text, char **to, const place *where,
                             spsh_error *err)
 {
@@ -509,7 +511,7 @@ static spsh_status set_default(const field *f, spsh__config *config, spsh_error 
     return set_field(f, &g, config, err);
 }
 
-/* ---- what one key alone does not tell ---- */
+/* ---- checks that involve several keys ---- */
 
 static const given *given_of(const reading *r, const char *name)
 {
@@ -535,7 +537,7 @@ static spsh_status take_features(const reading *r, spsh_error *err)
                                         &augment, &inner);
     }
     if (rc != SPSH_OK) {
-        const given *g = given_of(r, key); /* the default is good, so somebody said it */
+        const given *g = given_of(r, key); /* the default is valid, so the value was given */
         const place where = place_of(g->name, g->line, key);
         return SPSH_FAIL(err, rc, "%s: %s", where.text, inner.message);
     }
@@ -702,7 +704,7 @@ static void append_value(spsh__settings_text *to, const field *f, const spsh__co
     case FIELD_U64: append_whole(to, *(const uint64_t *)at); break;
     case FIELD_TRUTH: spsh__settings_append(to, f->words[*(const bool *)at ? 1 : 0]); break;
     case FIELD_WORD: spsh__settings_append(to, f->words[*(const uint32_t *)at]); break;
-    case FIELD_PRESET: /* its other keys are all written, so its kind alone matters */
+    case FIELD_PRESET: /* the other keys of the model are all written, so only its kind matters */
         spsh__settings_append(to, c->model.kind == SPSH__MODEL_DS2 ? "ds2" : "lstm-hybrid");
         break;
     }

@@ -29,7 +29,7 @@ static spsh_status make(const spsh_vocabulary_options *o, const spsh__config *co
     return rc;
 }
 
-/* Somebody may have written the file that is there, and runs may rest on it. */
+/* The existing file may have been written by another process, and runs may depend on it. */
 static spsh_status write_new(const spsh__vocabulary *vocabulary, const char *path,
                              const spsh_io *io, spsh_error *err)
 {

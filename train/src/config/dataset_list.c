@@ -11,7 +11,7 @@ const char *spsh__dataset_list_splits(const spsh__dataset_list *list, uint32_t n
     return list->own_splits[number];
 }
 
-/* Is name one of those with commas between? */
+/* Return true if the comma-separated list `names` contains `name`. */
 static bool has_name(const char *names, spsh_bytes name)
 {
     for (const char *at = names; *at != '\0';) {

@@ -1,12 +1,12 @@
-/* schedule.c: the learning rate as a function of samples seen, so that another world size or batch
- * does not bend it (config.h).
+/* schedule.c: the learning rate as a function of samples seen. It therefore does not depend on the
+ * world size or the batch size (config.h).
  *
  *     rate * (samples + 1) / (warm_up + 1) until warm_up; times one of
  *     constant  1
  *     anneal    anneal ^ floor(samples / schedule_samples)
  *     cosine    (1 + cos(pi x)) / 2, x from 0 at warm_up to 1 at schedule_samples
  *
- * Additions and multiplications alone: a mathematical library has other last bits elsewhere.
+ * Only additions and multiplications: math libraries differ in the last bits.
  */
 #include "config.h"
 
