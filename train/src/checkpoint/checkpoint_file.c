@@ -1,8 +1,8 @@
 /* checkpoint_file.c: one checkpoint as sections of a container (FORMAT.md 10), and back.
  *
- * Reading maps the file, checks all of its pages and then every rule, so that what is lent points
- * into the mapping and can be trusted; texts and parameters are small and are copied into the form
- * that the trainer has them in. Floats are lent as they lie there: little-endian.
+ * The reader maps the file, checks all its pages, and then checks every rule. Borrowed pointers
+ * into the mapping are therefore safe to use. Strings and parameters are small: they are copied
+ * into the form that the trainer uses. Floats are borrowed in their stored form: little-endian.
  */
 #include "checkpoint_internal.h"
 
@@ -51,7 +51,7 @@ enum { /* places in the section of counters */
 };
 
 enum {
-    ENTRY_BYTES = 112, /* of a parameter */
+    ENTRY_BYTES = 112, /* bytes per parameter */
     ENTRY_NAME_BYTES = 64,
     ENTRY_ELEMENTS = ENTRY_BYTES / 16,
     PARAMETERS_MAX = 65536,
@@ -90,7 +90,8 @@ uint64_t spsh__checkpoint_hash(const float *elements, uint64_t count)
 
 /* ---- rules that hold on both sides ---- */
 
-/* What is wrong with the shape; NULL: nothing. Its product is the count. */
+/* Return the error in the shape, or NULL if it is valid. The product of its dimensions is the
+ * count. */
 static const char *find_bad_shape(const spsh__parameter *p)
 {
     uint64_t product = 1;
@@ -175,7 +176,7 @@ static void encode_counters(const spsh__checkpoint *c, uint64_t counters[COUNTER
     counters[RESTARTS] = c->restarts;
 }
 
-/* Of two files with equal names the contents differ in this, so their pages cannot be mixed up. */
+/* A different identifier per content: pages of two files with the same name cannot be mixed up. */
 static spsh_status make_file_id(const spsh__checkpoint *c, uint8_t file_id[16], spsh_error *err)
 {
     uint8_t numbers[24];
@@ -328,7 +329,7 @@ static spsh_status load_counters(const spsh__checkpoint_file *file, spsh__checkp
     return SPSH_OK;
 }
 
-/* What is wrong with the entry's bytes beyond the values; NULL: nothing. */
+/* Return the error in the entry's bytes past the values, or NULL if there is none. */
 static const char *decode_parameter(const uint8_t *entry, spsh__parameter *p)
 {
     static const uint8_t zeros[ENTRY_BYTES];
@@ -380,7 +381,7 @@ static spsh_status load_parameters(spsh__checkpoint_file *file, spsh__checkpoint
     return SPSH_OK;
 }
 
-/* Sections lie at multiples of 64 of a mapping, so these are floats where they lie. */
+/* Sections start at multiples of 64 bytes of a mapping, so floats can be used in place. */
 static spsh_status load_floats(const spsh__checkpoint_file *file, uint32_t id,
                                const float **ret_floats, uint64_t *ret_count, spsh_error *err)
 {

@@ -1,15 +1,15 @@
-/* checkpoint_folder.c: names, and who may write them.
+/* checkpoint_folder.c: file names, and which process may write which files.
  *
- *     000003.generation                  claimed, by creating it where it was not
- *     000003-000000012000.spsh           of that generation, after so many samples
- *     000003-000000012000.spsh.tmp-41-0  being written, or left by a process that was killed
+ *     000003.generation                  claim, created exclusively
+ *     000003-000000012000.spsh           of that generation, after 12,000 samples
+ *     000003-000000012000.spsh.tmp-41-0  in progress, or left by a process that was killed
  *
- * A claim counts when nothing in the folder is higher after it was created: of two processes that
- * start at once each gets a number of its own, and one that was delayed until its number had been
- * used and swept away finds the higher one and tries again. So numbers only rise, and the process
- * with the highest is the run's.
+ * A claim is valid if nothing in the folder has a higher number after its creation. Two processes
+ * that start at the same time therefore get different numbers. A delayed process, whose number was
+ * used and removed in the meantime, finds the higher number and tries again. So numbers only rise,
+ * and the process with the highest number owns the run.
  *
- * Numbers are padded so that `ls` shows the order of preference; they may outgrow the padding.
+ * Numbers are padded so that `ls` shows the order of preference. They may outgrow the padding.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -46,7 +46,7 @@ char *spsh__checkpoint_join(const spsh_allocator *allocator, const char *directo
 
 typedef enum name_kind { NAME_OTHER, NAME_CLAIM, NAME_CHECKPOINT, NAME_TEMPORARY } name_kind;
 
-/* What a name in the folder is. Only names that are spelt as we spell them count. */
+/* Return the kind of a name in the folder. Only names in our own spelling count. */
 static name_kind read_name(const char *name, spsh__checkpoint_place *ret)
 {
     char spelt[SPSH__CHECKPOINT_NAME_BYTES];
@@ -159,7 +159,7 @@ static spsh_status highest_generation(const char *folder, const spsh_allocator *
     return rc;
 }
 
-/* *ret_taken: somebody else has it. */
+/* *ret_taken: another process has the claim. */
 static spsh_status create_claim(const char *folder, uint32_t generation, const spsh_io *io,
                                 const spsh_allocator *allocator, bool *ret_taken, spsh_error *err)
 {

@@ -1,9 +1,9 @@
-/* checkpoint_open.c: the newest good checkpoint of a run, or the file that is named.
+/* checkpoint_open.c: open the newest valid checkpoint of a run, or the named file.
  *
- * The folder is listed and the files are tried from the most preferred on; RUN/latest is not looked
- * at: a name that was written last says nothing about whether its file is still good. Damage is
- * passed over and told; what a retry or a newer program might mend (no memory, a version that is
- * unknown here) is not, as going back would silently lose the work since.
+ * The files of the folder are tried in order of preference. RUN/latest is not used: the last name
+ * that was written does not prove that its file is still valid. Damaged files are skipped and
+ * logged. Other errors (out of memory, an unknown version) are returned: a retry or a newer program
+ * might succeed, and an older checkpoint would silently lose the work since.
  */
 #include <errno.h>
 #include <fcntl.h>

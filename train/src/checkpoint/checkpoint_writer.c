@@ -1,13 +1,14 @@
-/* checkpoint_writer.c: a thread that writes snapshots, so that training stalls for a copy alone.
+/* checkpoint_writer.c: a thread that writes snapshots, so that training only waits for a copy.
  *
  *     put:    wait until idle -> copy -> busy          thread:  busy -> write, check, tidy -> idle
  *
- * One snapshot: a second would cost as much memory again to hide a disk that is slower than the
- * interval between checkpoints, which nothing hides for long. `snapshot` belongs to the thread
- * while is_busy is set and to the caller otherwise; both change hands under the mutex.
+ * There is one snapshot. A second one would cost as much memory again, and would only help if the
+ * disk is slower than the interval between checkpoints, which no buffer hides for long. `snapshot`
+ * belongs to the thread while is_busy is set and to the caller otherwise. Both change under the
+ * mutex.
  *
- * Only after the file has been read back whole do `latest` and the older files change. Before and
- * after writing the folder is looked at: who finds a higher generation stops there.
+ * `latest` and the older files change only after the whole file has been read back. The writer reads
+ * the folder before and after writing, and stops if it finds a higher generation.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -24,7 +25,7 @@ struct spsh__checkpoint_writer {
     char *run, *folder;
     uint32_t keep, generation;
 
-    uint8_t *memory; /* behind the snapshot's pointers */
+    uint8_t *memory; /* memory that the snapshot's pointers point into */
     size_t capacity;
     spsh__checkpoint snapshot;
 
@@ -78,8 +79,8 @@ static spsh_status write_latest(const spsh__checkpoint_writer *w, const char *na
     return rc;
 }
 
-/* A successor sweeps away what its predecessors were writing: then that is the news, not the file
- * that is gone. err: not NULL. */
+/* A successor removes the unfinished files of its predecessors. Report the successor then, not the
+ * missing file. err: not NULL. */
 static spsh_status explain(const spsh__checkpoint_writer *w, spsh_status rc, spsh_error *err)
 {
     spsh_error replaced = SPSH_ERROR_INIT;
@@ -135,7 +136,7 @@ static void *work(void *opaque)
 
 /* ---- the snapshot ---- */
 
-/* Room for so many bytes at *at, which moves behind them. */
+/* Reserve `size` bytes at *at, and advance *at past them. */
 static size_t place(size_t *at, size_t size)
 {
     const size_t here = *at;
@@ -161,7 +162,8 @@ enum {
     PARTS
 };
 
-/* What is pointed to; checked sizes, so products fit. */
+/* List the arrays that the checkpoint points to. Sizes were checked, so products do not overflow.
+ */
 static size_t list_parts(const spsh__checkpoint *c, part parts[PARTS])
 {
     const size_t arena = (size_t)c->arena_elements * sizeof(float);
