@@ -1,8 +1,8 @@
 /* event_file.c: see event_file.h.
  *
- * A message is built front to back in one buffer: a summary's length is known before it is written,
- * as each value's is that of its tag and 9 bytes. Tags are short enough for all inner lengths to
- * take one byte; the summary's own is a varint.
+ * A message is built front to back in one buffer. The length of a summary is known before it is
+ * written, because the length of each value is the length of its tag plus 9 bytes. Tags are so
+ * short that each inner length takes one byte. The length of the summary is a varint.
  */
 #include "event_file.h"
 
@@ -73,7 +73,7 @@ static uint8_t *put_time_and_step(uint8_t *at, double wall_s, uint64_t step)
     return put_varint(at, step);
 }
 
-/* The message lies behind the head already and ends at `end`. */
+/* Complete the record: its message starts after the head and ends at `end`. */
 static spsh_status put_record(spsh__event_file *file, uint8_t *end, spsh_error *err)
 {
     uint8_t *message = file->record + HEAD_BYTES;
@@ -97,7 +97,7 @@ static size_t tag_bytes(const spsh__scalar *scalar)
     return length;
 }
 
-/* What a float holds; infinite where it is beyond. */
+/* True if the value is finite as a float. */
 static bool is_written(const spsh__scalar *scalar)
 {
     return isfinite((float)scalar->value) != 0;

@@ -1,8 +1,8 @@
 /* metrics.c: see metrics.h.
  *
- * A line is built as a JSON object, printed into memory and written with its line feed at the
- * file's end; the end moves only when all of it arrived, so that the next line lies over what a
- * full disk left of this one.
+ * A line is built as a JSON object, printed into memory, and written with its line feed at the end
+ * of the file. The end advances only after a complete write, so the next line overwrites the
+ * remains of a line that a full disk cut.
  */
 #include "metrics.h"
 
@@ -112,7 +112,7 @@ static spsh_status write_line(spsh__metrics *m, line *l, spsh_error *err)
         rc = SPSH_NO_MEMORY(err);
     } else {
         const size_t length = strlen(text);
-        text[length] = '\n'; /* in the place of the NUL */
+        text[length] = '\n'; /* replaces the NUL */
         rc = spsh__append_all(m->io, m->fd, text, length + 1, &m->size_bytes, m->path, err);
     }
     free(text);
@@ -122,18 +122,19 @@ static spsh_status write_line(spsh__metrics *m, line *l, spsh_error *err)
 
 /* ---- cutting ---- */
 
-/* What the lines of earlier processes come to, as far as they were read. Lost is what lies behind
- * the checkpoint that the run goes on from; starts that lie there, of older losses, count with
- * all that they had lost. */
+/* Totals of the lines of earlier processes, as far as they were read. Lines after the checkpoint
+ * that the run resumes from are lost. Starts among them, from older losses, count with everything
+ * that they had lost. */
 typedef struct past {
-    double time, samples, processes; /* of the last line, the last start; NaN: there was none */
+    double time, samples, processes; /* of the last line, the last start; NaN: none */
     bool is_lost;                    /* so are all that follow */
     double lost_samples, lost_s, lost_process_s;
     double lost_starts;
     double stopped_s; /* between the end of one lost process and the start of the next */
 } past;
 
-/* "key":N of a line of ours, whose keys all stand before its texts; NaN where it has none. */
+/* Return the number after "key": in a line of ours, or NaN. In our lines, all keys precede the
+ * strings that could contain the same text. */
 static double number_of(const char *text, const char *key)
 {
     const char *at = strstr(text, key);
@@ -144,7 +145,8 @@ static double number_of(const char *text, const char *key)
     return spsh_decimal_scan(at, strcspn(at, ",}"), &value) > 0 ? value : (double)NAN;
 }
 
-/* Clocks of two machines differ: no time is less than none. What is unknown is not counted. */
+/* Clocks of two machines differ, so a negative duration counts as 0. An unknown one is not counted.
+ */
 static double at_least_none(double value)
 {
     return value > 0 ? value : 0;
@@ -287,7 +289,7 @@ uint32_t spsh__metric_staleness(uint64_t changes)
     return changes < 16 ? (uint32_t)changes : changes < 32 ? 16 : changes < 64 ? 17 : 18;
 }
 
-/* What is 0 to the end is not told. */
+/* Omit trailing zeros. */
 static void put_staleness(line *l, const spsh__step_facts *f)
 {
     json_t *counts = json_array();
