@@ -1,7 +1,7 @@
 /* feed.c: see feed.h.
  *
- * The loader computes features and pads them; here texts become labels, and what the model must
- * know of a batch is put beside it. Memory grows to the largest batch and then stays.
+ * The loader computes and pads features. This file turns transcripts into labels and adds the other
+ * facts that the model needs about a batch. Memory grows to the largest batch and is then reused.
  */
 #include "feed.h"
 
@@ -26,13 +26,13 @@ struct spsh__feed {
     spsh_loader *loader;
     const spsh_batch *lent;
     const spsh_cuda *cuda; /* NULL: batches are the host's */
-    void *done;            /* its event: behind the last use of what is lent */
+    void *done;            /* its event, recorded after the last use of the borrowed batch */
     uint32_t leaves;
     spsh__model_limits limits;
     uint32_t dim;
     char **domain_names; /* each once */
     uint32_t domain_count;
-    uint32_t *domain_of; /* of a domain of the plan */
+    uint32_t *domain_of; /* index of each domain of the plan */
     uint32_t *labels;
     size_t label_capacity;
     uint32_t lengths[SPSH__FEED_BATCH_MAX], domains[SPSH__FEED_BATCH_MAX];
@@ -41,7 +41,7 @@ struct spsh__feed {
     spsh__feed_batch batch;
 };
 
-/* What loader_options point to while a loader is opened. */
+/* Storage that loader_options points to while a loader is opened. */
 typedef struct setup {
     spsh_loader_options loader;
     spsh_plan_options plan;
@@ -160,8 +160,8 @@ static uint32_t cap_u32(double value)
     return value >= (double)UINT32_MAX ? UINT32_MAX : (uint32_t)value;
 }
 
-/* Of the slowest speed. The longest utterance bounds frames; padded seconds, and what edges add to
- * each utterance, bound rows. */
+/* Limits at the slowest speed. The longest utterance bounds frames. Padded seconds, and the edges
+ * of each utterance, bound rows. */
 static void set_limits(spsh__feed *feed, const setup *s, const spsh_featgen *featgen)
 {
     const spsh_plan_info *info = spsh_plan_info_get(spsh_loader_plan(feed->loader));
@@ -254,7 +254,7 @@ static spsh_status grow_labels(spsh__feed *feed, spsh_error *err)
     return SPSH_OK;
 }
 
-/* Labels of one text behind those that are there. */
+/* Append the labels of one transcript. */
 static spsh_status encode(spsh__feed *feed, uint32_t at, spsh_bytes text, uint32_t *ret_count,
                           spsh_error *err)
 {
@@ -283,8 +283,8 @@ static uint32_t plain_frames(const spsh__feed *feed, const spsh_batch *source,
     return (uint32_t)spsh_featgen_frame_count(feed->featgen, samples);
 }
 
-/* States of the frames of one utterance behind those that are there; 0 of them: there is no
- * alignment, or one of another length. */
+/* Append the states of the frames of one utterance. 0 states: the utterance has no alignment, or
+ * its alignment has another length. */
 static spsh_status align(spsh__feed *feed, const spsh_batch *source, uint32_t n,
                          uint32_t *ret_count, spsh_error *err)
 {
@@ -334,7 +334,7 @@ static spsh_status take_utterance(spsh__feed *feed, const spsh_batch *source, ui
     return SPSH_OK;
 }
 
-/* What is under way with a device's batch is waited for by the loader, not here. */
+/* The loader, not this function, waits for work in flight on a device's batch. */
 static void release(spsh__feed *feed)
 {
     if (feed->lent != NULL)

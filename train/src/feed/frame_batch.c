@@ -7,7 +7,7 @@
 
 struct spsh__frame_cutter {
     uint32_t dim, chunk_frames;
-    float *features; /* of chunks; NULL: nothing is cut */
+    float *features; /* features of chunks; NULL: utterances are not cut */
     uint32_t *lengths, *owners, *out_lengths, *states;
     double *row_losses;
     spsh__frame_batch cut;
