@@ -157,7 +157,7 @@ static int skip_blanks(reader *r, int byte)
     return byte;
 }
 
-/* The id that begins with byte; *byte becomes the one behind it. */
+/* Take the id that begins with *byte. *byte becomes the byte after the id. */
 static spsh_status take_id(reader *r, int *byte, spsh_bytes *ret, spsh_error *err)
 {
     size_t size = 0;
@@ -236,7 +236,7 @@ static spsh_status add_utterance(reader *r, spsh_bytes id, aligned **ret, spsh_e
     return SPSH_OK;
 }
 
-/* A line that is not empty; *byte: its first that is no blank, then its end. */
+/* Take a line that is not empty. *byte is its first non-blank byte on entry, its end on return. */
 static spsh_status take_line(reader *r, int *byte, spsh_error *err)
 {
     spsh_bytes id = {NULL, 0};
@@ -311,7 +311,7 @@ spsh_status spsh__alignments_read(const char *const *paths, spsh__alignments **r
     free(r);
     if (rc == SPSH_OK) {
         uint32_t *runs = realloc(a->runs, (a->run_count + 1) * sizeof(*runs));
-        a->runs = runs != NULL ? runs : a->runs; /* smaller: what was left over goes back */
+        a->runs = runs != NULL ? runs : a->runs; /* shrink: returns the unused memory */
         a->run_capacity = runs != NULL ? a->run_count + 1 : a->run_capacity;
         *ret = a;
         a = NULL;
@@ -380,8 +380,8 @@ bool spsh__alignments_find_hash(const spsh__alignments *a, uint64_t id_hash, uin
     return find(a, id_hash, NULL, ret_number);
 }
 
-/* Frame t of `frames` lies in the middle of its share of plain_frames; of an alignment that is
- * longer or shorter, half of the difference is in front. */
+/* Frame t of `frames` is in the middle of its share of plain_frames. If the alignment is longer or
+ * shorter, half of the difference is at the beginning. */
 bool spsh__alignments_states(const spsh__alignments *a, uint32_t number, uint32_t plain_frames,
                              uint32_t frames, uint32_t *states)
 {
@@ -391,7 +391,7 @@ bool spsh__alignments_states(const spsh__alignments *a, uint32_t number, uint32_
         -off > (int64_t)SPSH__ALIGNMENT_FRAMES_OFF_MAX)
         return false;
     const uint32_t *run = a->runs + u->run_at;
-    int64_t run_end = (*run & (RUN_FRAMES_MAX - 1)) + 1; /* frame behind the run */
+    int64_t run_end = (*run & (RUN_FRAMES_MAX - 1)) + 1; /* frame after the run */
     for (uint32_t t = 0; t < frames; t++) {
         const uint64_t plain = (2 * (uint64_t)t + 1) * plain_frames / (2 * (uint64_t)frames);
         int64_t wanted = (int64_t)plain + off / 2;

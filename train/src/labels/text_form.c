@@ -1,11 +1,12 @@
-/* text_form.c: a letter and what combines with it is taken apart, put in order, composed and handed
- * on; then the next. Only marks and the later parts of Hangul syllables ever combine with what is
- * before them, so no more than that has to be held, and the whole is NFC (NFKC) of the text.
+/* text_form.c: decompose a letter and its combining marks, sort the parts, compose them, and pass
+ * them on, then continue with the next letter. Only marks and the later parts of Hangul syllables
+ * combine with preceding characters, so no more has to be buffered. The result is NFC (NFKC) of the
+ * transcript.
  *
- * nfc    controls and white space are blanks, all else stays
+ * nfc    controls and white space become blanks; everything else stays
  * lower  letters, digits and marks stay, in lower case; apostrophes of any kind become U+0027,
- *        which stays between two of those; joiners, soft hyphens and what else nobody sees are
- *        away; all else is a blank
+ *        which stays between letters or digits; joiners, soft hyphens and other invisible characters
+ *        are removed; everything else becomes a blank
  */
 #include "text_form.h"
 
@@ -14,7 +15,7 @@
 #include "speechshard/inside.h"
 
 enum {
-    PARTS_MAX = 32,  /* of a code point; Unicode has none with more than 18 */
+    PARTS_MAX = 32,  /* parts per code point; Unicode needs at most 18 */
     BEHIND_MAX = 30, /* that combine with one letter: Unicode's stream-safe form */
     APOSTROPHE = 0x27,
     BLANK = 0x20,
@@ -177,7 +178,7 @@ static bool is_bare_i(const forming *f)
     return f->count > 0 && f->at[0] == 'i';
 }
 
-/* Marks go behind those of lower classes, and stay behind those of their own (canonical order). */
+/* Insert a mark after marks of lower or equal combining class (canonical order). */
 static void take_part(forming *f, int32_t part)
 {
     const utf8proc_property_t *property = utf8proc_get_property(part);

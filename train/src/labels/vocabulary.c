@@ -330,8 +330,9 @@ static void encode_piece(void *user, int32_t point)
     put_part(e, symbol);
 }
 
-/* Written through what they are handed to.
- * NOLINTBEGIN(readability-non-const-parameter) */
+/* Written through the structs that the parameters are passed in.
+ * NOLINTBEGIN(readability-non-const-parameter)
+ */
 spsh_status spsh__vocabulary_encode(const spsh__vocabulary *v, spsh_bytes text, uint32_t *labels,
                                     uint32_t capacity, uint32_t *ret_count, uint32_t *ret_dropped,
                                     spsh_error *err)

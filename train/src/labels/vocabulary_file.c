@@ -161,7 +161,7 @@ spsh_status spsh__vocabulary_read(const char *path, const spsh_io *io, spsh__voc
 char *spsh__vocabulary_text(const spsh__vocabulary *v)
 {
     spsh__settings_text to = {0};
-    uint32_t *places = malloc((v->merge_count + 1) * sizeof(*places)); /* of ranks */
+    uint32_t *places = malloc((v->merge_count + 1) * sizeof(*places)); /* positions by rank */
     if (places == NULL)
         return NULL;
     for (uint32_t i = 0; i < v->merge_count; i++)

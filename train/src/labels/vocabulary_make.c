@@ -1,13 +1,13 @@
-/* vocabulary_make.c: a vocabulary out of the transcripts of datasets.
+/* vocabulary_make.c: make a vocabulary from the transcripts of datasets.
  *
- * Characters: all are counted; the most frequent ones that there is room for are taken, in the
- * order of their code points.
+ * Characters: count all, take the most frequent ones up to the requested size, and sort them by
+ * code point.
  *
- * Word pieces (Gage 1994, Sennrich and others 2016): words are counted, each a row of characters
- * behind U+2581. The pair of neighbours that stands in most words (as often as those were counted)
- * becomes one symbol, wherever it stands; and again, until there are as many symbols as were asked
- * for or no pair stands twice. Counts of pairs are kept, and of those in the words that a merge
- * changes taken back and added again: so a merge costs a look at each word once, and counting once.
+ * Word pieces (Gage 1994, Sennrich and others 2016): count the words, each a row of characters
+ * after U+2581. Merge the most frequent pair of adjacent symbols, weighted by the counts of the
+ * words, into one symbol everywhere. Repeat until there are enough symbols or no pair occurs twice.
+ * Pair counts are kept between merges. A merge updates only the counts from words that it changes:
+ * it scans each word once, and pairs are counted in full only once.
  */
 #include <stdlib.h>
 #include <utf8proc.h>
@@ -17,7 +17,7 @@
 #include "vocabulary_internal.h"
 
 enum {
-    WORD_POINTS_MAX = 64, /* of a word that is counted; what is longer is several */
+    WORD_POINTS_MAX = 64, /* code points per counted word; a longer word is cut into several */
     UTF8_BYTES_MAX = 4,
     ROWS_AT_ONCE = 256,
     NAME_BYTES_MAX = 256,
@@ -37,11 +37,11 @@ typedef struct word {
 typedef struct counting {
     bool has_pieces;
     uint64_t *point_counts; /* POINTS of them */
-    int32_t *points;        /* of all words */
+    int32_t *points;        /* code points of all words */
     size_t point_count, point_capacity;
     word *words;
     size_t word_count, word_capacity;
-    uint32_t *table; /* of words; NOTHING: free */
+    uint32_t *table; /* hash table of words; NOTHING: empty slot */
     size_t table_size;
     int32_t current[WORD_POINTS_MAX];
     uint32_t current_size;
@@ -149,7 +149,7 @@ static void take_point(void *user, int32_t point)
 
 /* ---- going through datasets ---- */
 
-/* The number of a split by name[0 ... size); NOTHING: there is none. */
+/* Find the index of a split by its name[0 ... size); NOTHING if it does not exist. */
 static uint32_t split_number(const spsh_dataset *dataset, const char *name, size_t size)
 {
     const uint64_t count = spsh_dataset_name_count(dataset, SPSH_NAME_SPLIT);
@@ -270,7 +270,7 @@ typedef struct pair_count {
 
 typedef struct making {
     const counting *counted;
-    char **symbols; /* from number 1 on, as in the file; symbols[0] is none */
+    char **symbols; /* from number 1, as in the file; symbols[0] is unused */
     uint32_t symbol_count, symbol_max;
     char **merges;
     uint32_t merge_count;
@@ -418,7 +418,7 @@ static spsh_status lay_out_words(making *m)
     return SPSH_OK;
 }
 
-/* Of pairs that are as frequent: the first by the texts of its halves. */
+/* Order of equally frequent pairs: the first by the strings of their two symbols. */
 static bool is_before(const making *m, uint64_t a, uint64_t b)
 {
     const int left = strcmp(m->symbols[a >> 32], m->symbols[b >> 32]);
@@ -427,7 +427,7 @@ static bool is_before(const making *m, uint64_t a, uint64_t b)
     return strcmp(m->symbols[(uint32_t)a], m->symbols[(uint32_t)b]) < 0;
 }
 
-/* 0: none stands twice. */
+/* Return 0 if no pair occurs twice. */
 static uint64_t most_frequent(const making *m)
 {
     pair_count best = {0, 1};
