@@ -45,10 +45,10 @@ struct spsh__beam {
     uint32_t width, frames_max;
     node *nodes;
     uint32_t node_count;
-    uint32_t *table;    /* of nodes; NONE: free */
-    uint32_t mask;      /* of what this utterance uses of the table */
+    uint32_t *table;    /* hash table of nodes; NONE: empty slot */
+    uint32_t mask;      /* mask of the part of the table that this utterance uses */
     place *places;      /* `count`, best first */
-    place *next_places; /* of the next frame */
+    place *next_places; /* prefixes of the next frame */
     uint32_t count;
     candidate *heap; /* `heap_count` up to width; the worst is first */
     uint32_t heap_count, order;
@@ -157,7 +157,7 @@ static bool is_worse(const candidate *a, const candidate *b)
     return a->total < b->total || (a->total == b->total && a->order > b->order);
 }
 
-/* The candidate at `at` goes down to where none below is worse. */
+/* Move the candidate at `at` down the heap until no child is worse. */
 static void sink(spsh__beam *beam, uint32_t at)
 {
     candidate *heap = beam->heap;
@@ -176,7 +176,7 @@ static void sink(spsh__beam *beam, uint32_t at)
     heap[at] = moved;
 }
 
-/* What a candidate must exceed. */
+/* Return the score that a candidate must exceed. */
 static double floor_of(const spsh__beam *beam)
 {
     return beam->heap_count < beam->width ? NOTHING : beam->heap[0].total;
@@ -208,14 +208,16 @@ static double log_add(double a, double b)
     return least == NOTHING ? greatest : greatest + log1p(exp(least - greatest));
 }
 
-/* ln p of the paths of a place that one more symbol follows: behind the same symbol, a blank. */
+/* Return ln p of the paths of a prefix that `symbol` may extend. A repeat of the last symbol needs
+ * a blank in between. */
 static double before_symbol(const spsh__beam *beam, const place *p, uint32_t symbol)
 {
     const bool repeats = p->node != ROOT && beam->nodes[p->node].symbol == symbol;
     return repeats ? p->blank : p->total;
 }
 
-/* Prefixes as they are, with the paths that come to them from their parents in the beam. */
+/* Offer each prefix unchanged, together with the paths from its parent in the beam that reach it.
+ */
 static void offer_stays(spsh__beam *beam, const float *row, uint32_t blank)
 {
     for (uint32_t i = 0; i < beam->count; i++) {

@@ -1,7 +1,7 @@
-/* decoder_errors.c: how wrong a transcript is. Both texts are cut into pieces (words, or code
- * points), each a span of bytes, and Wagner and Fischer's table is filled row by row; a cell holds
- * the edits of its best alignment by kind, so nothing has to be walked back. Memory is that of the
- * pieces and of one row. */
+/* decoder_errors.c: error counts of a transcript. Both transcripts are cut into pieces (words, or
+ * code points), each a span of bytes. The Wagner-Fischer table is filled row by row. A cell holds
+ * the edit counts of its best alignment by kind, so no traceback is needed. Memory holds the pieces
+ * and one row. */
 #include <math.h>
 #include <utf8proc.h>
 
@@ -71,7 +71,8 @@ static uint64_t edits(cell c)
     return (uint64_t)c.substitutions + c.insertions + c.deletions;
 }
 
-/* diagonal: of both one piece less; above: of the reference; left: of what was found. */
+/* diagonal: one piece less of both; above: one less of the reference; left: one less of the result.
+ */
 static cell next_cell(cell diagonal, cell above, cell left, bool is_equal)
 {
     diagonal.substitutions += !is_equal;

@@ -17,11 +17,11 @@ struct spsh__evaluator {
     spsh__evaluator_options o;
     spsh__beam *beam; /* NULL: greedy */
     float *rows;      /* log probabilities of a batch, [frames][batch][symbols] */
-    uint32_t *labels; /* of an utterance, frames_max */
+    uint32_t *labels; /* labels of one utterance, frames_max entries */
     uint32_t *out_lengths;
     spsh__ctc_result *losses;
     text_buffer found, reference;
-    uint32_t batch;             /* of what was read */
+    uint32_t batch;             /* batch size of the rows that were read */
     spsh__frame_cutter *cutter; /* NULL: texts */
 };
 
@@ -52,7 +52,7 @@ static spsh_status forward(spsh__evaluator *e, const spsh__feed_batch *b, uint32
     return spsh__model_forward(e->o.model, &batch, false, ret_logits, e->out_lengths, err);
 }
 
-/* Rows of log probabilities come to the host; the logits are used up. */
+/* Copy rows of log probabilities to the host. The logits are overwritten. */
 static spsh_status read_rows(spsh__evaluator *e, size_t rows, spsh__backend_buffer logits,
                              spsh_error *err)
 {
@@ -236,7 +236,7 @@ static spsh_status add_ranks(const spsh__evaluator *e, spsh__evaluation *sums, s
     return SPSH_OK;
 }
 
-/* All ranks have as many batches, and stop behind the same one. */
+/* All ranks have the same number of batches, and stop after the same one. */
 static spsh_status look_for_stop(const spsh__evaluator *e, spsh_error *err)
 {
     uint64_t stops = e->o.stop != NULL && *e->o.stop != 0;

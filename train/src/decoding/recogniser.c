@@ -1,10 +1,10 @@
-/* recogniser.c: a trained model behind the public header: samples in, text out; a dataset in, error
- * rates out.
+/* recogniser.c: implements the public header of a trained model. It turns samples into text, and a
+ * dataset into error rates.
  *
- * Utterances that are heard together are put in the order of their lengths and cut into batches of
- * up to BATCH_MAX utterances and ROWS_MAX frames, padding counted. The model's memory fits such a
- * batch and the longest utterance so far; a longer one opens it anew, half as long again, so that a
- * stream of utterances soon finds it large enough.
+ * Utterances of one call are sorted by length and cut into batches of up to BATCH_MAX utterances
+ * and ROWS_MAX frames, including padding. The model's memory fits such a batch and the longest
+ * utterance so far. A longer utterance reopens the model with half as many frames again, so that a
+ * stream of utterances rarely causes another reopening.
  */
 #include "speechshard/train.h"
 
@@ -83,7 +83,7 @@ void spsh_recogniser_close(spsh_recogniser *r)
     free(r);
 }
 
-/* Room for a batch whose longest utterance has so many frames. */
+/* Ensure capacity for a batch whose longest utterance has `frames` frames. */
 static spsh_status make_room(spsh_recogniser *r, uint32_t frames, spsh_error *err)
 {
     const uint32_t dim = spsh_featgen_dim(r->featgen);
@@ -169,7 +169,7 @@ static spsh_status put_in_order(spsh_recogniser *r, const spsh_speech *speech, s
     return SPSH_OK;
 }
 
-/* Utterances of a batch that begins here: as many as fit beside its first, the longest. */
+/* Size of the batch that begins here: as many utterances as fit with its first, the longest. */
 static uint32_t batch_of(const heard *order, size_t count)
 {
     const uint32_t fit = ROWS_MAX / order[0].frames;
@@ -180,7 +180,7 @@ static uint32_t batch_of(const heard *order, size_t count)
     return (uint32_t)batch;
 }
 
-/* Features of an utterance at the beginning of its frames; behind them zeros. */
+/* Compute the features of an utterance, and fill the remaining frames with zeros. */
 static spsh_status compute(spsh_recogniser *r, const spsh_speech *speech, float *to,
                            uint32_t frames, uint32_t *ret_frames, spsh_error *err)
 {
@@ -239,7 +239,7 @@ spsh_status spsh_recogniser_transcribe_all(spsh_recogniser *r, const spsh_speech
     memset(ret_texts, 0, count * sizeof(*ret_texts));
     spsh_status rc = put_in_order(r, speech, count, order, err);
     for (size_t n = 0; n < count && rc == SPSH_OK;) {
-        if (order[n].frames == 0) { /* so have all behind it */
+        if (order[n].frames == 0) { /* all following utterances are empty, too */
             ret_texts[order[n].number] = strdup("");
             rc = ret_texts[order[n].number] == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
             n++;
@@ -293,10 +293,10 @@ static void give_result(const spsh__evaluation *sums, bool is_of_frames, spsh_ev
     spsh_result_give(ret, &result, sizeof(result));
 }
 
-/* What spsh_evaluate opens. */
+/* Objects that spsh_evaluate opens. */
 typedef struct evaluation {
     spsh__trained *trained;
-    spsh__alignments *alignments; /* of a model of frames */
+    spsh__alignments *alignments; /* only for a model of frames */
     spsh__feed *feed;
     spsh__evaluator *evaluator;
 } evaluation;
@@ -340,7 +340,7 @@ static spsh_status open_feed(evaluation *e, const spsh_evaluate_options *o, spsh
                                         .io = o->io,
                                         .log_fn = o->log_fn,
                                         .log_user = o->log_user};
-    e->trained->config->virtual_world = 0; /* of the training */
+    e->trained->config->virtual_world = 0; /* the training set it; reset */
     return spsh__feed_open(&options, &e->feed, err);
 }
 
