@@ -1,15 +1,15 @@
-/* model.c: arenas, slices, buckets, beginnings, and what surrounds a batch; the layers themselves
- * are in model_ds2.c, model_hybrid.c and model_layers.c.
+/* model.c: arenas, slices, buckets, initial values, and the steps around a batch. The layers are in
+ * model_ds2.c, model_hybrid.c and model_layers.c.
  *
  *     arena   | output | rnn5.backward | rnn5.forward, rnn5.norm | ... | conv2 | conv1    |
  *     units     0        1               2                                     | the last
  *     buckets | 0 ...  | 1             | 2 ...                                 | the last
  *
- * What is exchanged of a bucket is hidden behind the backward of those after it; the last one's is
- * waited for. So it is the last unit alone, which is small: the first convolution.
+ * The exchange of a bucket overlaps the backward pass of the later buckets. The exchange of the last
+ * bucket overlaps nothing, so it holds only the last unit, which is small: the first convolution.
  *
- * Slices begin at multiples of 64 elements, gaps are zero and stay so under every optimiser, so an
- * arena is the same for all backends, whatever their elements are.
+ * Slices begin at multiples of 64 elements. Gaps are zero and stay zero under every optimizer. An
+ * arena is therefore the same for all backends, regardless of their element type.
  */
 #include "model.h"
 
@@ -19,7 +19,7 @@
 
 #include "model_internal.h"
 
-/* A bucket is at least this long, but for the last two: a MiB of floats. */
+/* Minimum length of a bucket, except for the last two: a MiB of floats. */
 #define BUCKET_ELEMENTS_MIN (UINT64_C(1) << 18)
 
 /* No product of these leaves 64 bits. */
@@ -164,7 +164,7 @@ static void join_units(spsh__model *m)
     uint64_t begin = 0;
     for (uint32_t unit = 0; unit < m->unit_count; unit++) {
         bucket_of_unit[unit] = m->bucket_count;
-        bool is_late = unit + 2 >= m->unit_count; /* the last unit is a bucket of its own */
+        bool is_late = unit + 2 >= m->unit_count; /* the last unit has a separate bucket */
         if (m->unit_ends[unit] - begin < BUCKET_ELEMENTS_MIN && !is_late)
             continue;
         begin = m->unit_ends[unit];
@@ -213,7 +213,7 @@ spsh__model_limits spsh__model_room(const spsh__model *m)
     return room;
 }
 
-/* The most rows of a batch, before and behind the model. */
+/* Find the maximum row counts of a batch, at the input and at the output of the model. */
 static void find_rows(spsh__model *m)
 {
     const spsh__model_limits room = spsh__model_room(m);
@@ -298,7 +298,8 @@ static uint64_t hash_name(const char *name)
     return hash;
 }
 
-/* Element i is drawn from the key by its number alone: 24 bits, the middle of as many intervals. */
+/* Draw element i from the key, as a function of i only: 24 bits, the middle of one of 2^24
+ * intervals. */
 static float draw(uint64_t key, uint64_t i, double bound)
 {
     uint64_t bits = spsh__mix64(key + (i + 1) * UINT64_C(0x9e3779b97f4a7c15)) >> 40;
@@ -542,7 +543,7 @@ static void put_input(spsh__model *m, const spsh__model_batch *batch)
                        (size_t)batch->batch * batch->frames * m->shape.inputs);
 }
 
-/* Of a device it is the operator's work, wherever features come from. */
+/* On a device, an operator arranges the features, whether they come from the host or the device. */
 static spsh_status put_device_input(spsh__model *m, const spsh__model_batch *batch, spsh_error *err)
 {
     const spsh__batch_lengths lengths = {batch->lengths, m->lengths, batch->batch};

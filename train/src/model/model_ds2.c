@@ -1,12 +1,12 @@
-/* model_ds2.c: DeepSpeech2 (Amodei and others 2016) as deepspeech.pytorch has it.
+/* model_ds2.c: DeepSpeech2 (Amodei and others 2016) as deepspeech.pytorch implements it.
  *
  *     [N][1][F][T] -> conv 41 x 11 / 2 x 2 -> BN -> clip 0..20
  *     -> conv 21 x 11 / 2 x 1 -> BN -> clip
  *     -> rows [T'][N][C * F'] -> rnn1 -> BN -> rnn2 -> ... (-> look-ahead -> clip) -> BN -> product
  *
- * Behind every step frames beyond an utterance's length are zero, as there. With BN `compat` those
- * zeros are part of its statistics, and its gradients reach them; they end at the next mask. T' is
- * half of T, rounded up, for one utterance as for the batch.
+ * After every step, frames past an utterance's length are zero, as in deepspeech.pytorch. With BN
+ * `compat` those zeros are part of its statistics, and its gradients reach them. The gradients end
+ * at the next mask. T' is half of T, rounded up, for one utterance as for the batch.
  */
 #include <math.h>
 #include <stdio.h>
@@ -128,21 +128,21 @@ static uint64_t conv_elements(const spsh__model *m, uint32_t number)
     return m->out_rows_max * s->out_channels * s->out_bins;
 }
 
-/* What the last norm sees. */
+/* Input of the last norm. */
 static spsh__backend_buffer last_rows(const spsh__model *m)
 {
     return m->shape.lookahead > 0 ? m->lookahead_out : m->rnn[m->shape.layers - 1].out;
 }
 
-/* Nothing goes back: a convolution's norm and clip are in place; when the second one is done the
- * first one's memory holds rows, and when rows are made the second one's holds what is reversed.
- * Norms are in place of what they norm. */
+/* Share memory in a model without backward. The norm and the clip of a convolution run in place.
+ * After the second convolution, the first one's memory holds rows. After the rows are made, the
+ * second one's memory holds reversed input. Norms run in place of their input. */
 static void share_activations(spsh__model *m)
 {
     for (uint32_t i = 0; i < 2; i++)
         m->conv[i].y = m->conv[i].out = spsh__model_take_values(m, conv_elements(m, i));
     m->rows = m->conv[0].out;
-    if (m->shape.hidden <= m->rnn[0].shape.inputs) /* of the other layers, what is reversed */
+    if (m->shape.hidden <= m->rnn[0].shape.inputs) /* reversed input of the other layers */
         m->reversed_x = m->conv[1].out;
     for (uint32_t i = 1; i < m->shape.layers; i++)
         m->rnn_normed[i] = m->rnn[i - 1].out;
@@ -272,7 +272,7 @@ static void forward(spsh__model *m, bool is_training)
         output_forward(m, is_training);
 }
 
-/* *dy: what goes on; *dx: the other one. */
+/* *dy: gradients for the next step of backward; *dx: the other buffer. */
 static void output_backward(spsh__model *m, spsh__backend_buffer logit_gradients,
                             spsh__backend_buffer *ret_dy, spsh__backend_buffer *ret_dx)
 {

@@ -127,7 +127,7 @@ static void backward(spsh__model *m, spsh__backend_buffer logit_gradients)
         if (!spsh__model_has(m, i))
             continue;
         if (i == 0)
-            dx.data = NULL; /* of features nobody wants it */
+            dx.data = NULL; /* gradients of features are not needed */
         spsh__rnn_backward(m, &m->rnn[i], dy, dx);
         spsh__model_unit_done(m);
         spsh__model_swap(&dy, &dx);

@@ -1,9 +1,9 @@
-/* model_layers.c: the layers that models share: recurrent ones, norms, products.
+/* model_layers.c: the layers that models share: recurrent layers, norms, products.
  *
- * A bidirectional layer is two passes in one direction. The second runs on utterances that are
- * reversed each within its own length; padding lies behind the real frames in both, so it cannot
- * reach them, and its gradients are zero: the same numbers as with packed sequences, and nothing to
- * sort. Reversed inputs are made again in backward, not kept.
+ * A bidirectional layer is two passes in one direction. The second pass runs on utterances that are
+ * each reversed within their own length. Padding follows the real frames in both, so it cannot
+ * affect them, and its gradients are zero. The numbers equal those of packed sequences, without
+ * sorting. Backward recomputes reversed inputs instead of keeping them.
  */
 #include <math.h>
 
@@ -53,7 +53,7 @@ static void mask(spsh__model *m, uint32_t width, spsh__backend_buffer x)
     m->b->mask_rows_fn(m->backend, &rows, m->lengths, x);
 }
 
-/* Columns of one direction of what comes out, to or from a matrix of its own. */
+/* Copy the columns of one direction of the output to or from a separate matrix. */
 static void split(spsh__model *m, const spsh__rnn_layer *layer, uint32_t direction,
                   spsh__backend_buffer y, spsh__backend_buffer out, bool is_joining)
 {
@@ -83,8 +83,8 @@ static void join_directions(spsh__model *m, const spsh__rnn_layer *layer)
     }
 }
 
-/* Lane d of two: both begin behind what was done before the first take_lane, and what comes behind
- * join_lanes begins behind both. */
+/* Enter lane d of two. Both lanes begin after the work that precedes the first take_lane. Work
+ * after join_lanes begins after both lanes. */
 static void take_lane(const spsh__model *m, uint32_t d, bool is_first)
 {
     if (!m->has_lanes)
@@ -137,7 +137,8 @@ static void direction_backward(spsh__model *m, const spsh__rnn_layer *layer, uin
     m->b->rnn_backward_fn(m->backend, &layer->shape, g);
 }
 
-/* What direction 1 is given. Before the lanes part: direction 0 uses dy up. */
+/* Make the output gradients of direction 1. Call before the lanes part: direction 0 overwrites dy.
+ */
 static void reverse_gradients(spsh__model *m, const spsh__rnn_layer *layer, spsh__backend_buffer dy)
 {
     spsh__backend_buffer own = dy;
@@ -319,9 +320,9 @@ static size_t reserve_elements(const spsh__model *m, const spsh__rnn_layer *laye
     return most;
 }
 
-/* Of layers that are only run forward all have the same memory: what a layer reads is no longer
- * needed when it writes its sum of directions. With one direction it writes while it reads, so
- * there layers take two by turns. */
+/* In a forward-only model all layers share memory: the input of a layer is no longer needed when
+ * the layer writes the sum of its directions. With one direction a layer writes while it reads, so
+ * layers alternate between two buffers. */
 static bool is_lent(const spsh__model *m, const spsh__rnn_layer *layer, const spsh__rnn_layer **ret)
 {
     const ptrdiff_t number = layer - m->rnn;
@@ -362,7 +363,7 @@ void spsh__rnn_take(spsh__model *m, spsh__rnn_layer *layer)
     }
     for (uint32_t d = 0; d < layer->directions; d++)
         layer->y[d] = spsh__model_take_values(m, m->out_rows_max * layer->shape.hidden);
-    layer->out = layer->y[0]; /* of one direction: its padding is masked in place */
+    layer->out = layer->y[0]; /* one direction: its padding is masked in place */
     if (layer->directions == 2)
         layer->out = spsh__model_take_values(m, m->out_rows_max * spsh__rnn_width(layer));
 }

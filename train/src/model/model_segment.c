@@ -1,16 +1,15 @@
-/* model_segment.c: work that a device keeps and does again (segments of backend.h).
+/* model_segment.c: captured work that a device replays (segments of backend.h).
  *
  *     forward      | 0                         |
- *     backward     | 1          | 2        | ...     a bucket each, so that what is done with a
- *                       bucket 0   bucket 1          complete bucket comes between two of them
+ *     backward     | 1          | 2        | ...     one segment per bucket: the exchange of a
+ *                    bucket 0     bucket 1           complete bucket runs between two segments
  *
- * A segment that was done again as it was kept needs no operators. The layers are walked all the
- * same, with operators that do nothing: what they note on their way is as ever, and of a step some
- * segments may be kept and others not.
+ * A replayed segment needs no operators. The layers are walked all the same, with operators that do
+ * nothing: their bookkeeping stays the same, and a step may mix captured and other segments.
  *
- * What is kept belongs to a shape. So that few are met, frames are made a multiple of FRAMES: with
- * norms that leave padding out, real frames do not feel it. With BN `compat` they would, and of
- * models of chunks the number of chunks differs from batch to batch: there nothing is padded.
+ * A captured segment belongs to one shape. To keep shapes few, frames are padded to a multiple of
+ * FRAMES. With norms that exclude padding, this does not change the results. With BN `compat` it
+ * would, and in models of chunks the number of chunks differs per batch: neither is padded.
  */
 #include "model_internal.h"
 
@@ -142,7 +141,7 @@ static void idle_lane(spsh__backend *b, uint32_t lane)
     (void)b, (void)lane;
 }
 
-/* All that layers call on their way. */
+/* All operators that layers call. */
 static const spsh__backend_ops idle_ops = {
     .name = "idle",
     .gemm_fn = idle_gemm,
@@ -196,7 +195,7 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash ^ (hash >> 29);
 }
 
-/* Of all that is not the same in every batch. */
+/* Hash everything that differs between batches. */
 static uint64_t key_of(const spsh__model *m)
 {
     const uint64_t key =

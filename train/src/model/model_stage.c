@@ -1,12 +1,12 @@
-/* model_stage.c: some blocks of a model (spsh__model_open_stage): which there are, and what lies at
- * their borders.
+/* model_stage.c: some blocks of a model (spsh__model_open_stage): which blocks exist, and the
+ * activations at their borders.
  *
  *     block    0            1                       layers           layers + 1
  *     ds2      convolutions rnn1       norm, rnn2   norm, rnnN       look-ahead, norm, product
  *     hybrid   rnn1         rnn2       ...          bottleneck       product
  *
- * The arenas of a model begin with what is nearest to the losses, so those of a stage are a slice
- * of the whole ones: in front of it is what the blocks behind it have.
+ * The arenas of a model begin with the parameters nearest to the loss. The arenas of a stage are
+ * therefore a slice of the whole arenas. The parameters of later blocks precede the slice.
  */
 #include "model_internal.h"
 
@@ -41,7 +41,7 @@ void spsh__model_find_borders(spsh__model *m)
         (void)m->ops->border_fn(m, m->stage.end - 1, &m->out_width);
 }
 
-/* What comes in has no layer here that takes it. */
+/* No layer of this stage takes memory for the input. */
 void spsh__model_take_borders(spsh__model *m)
 {
     m->stage_in = m->input;
@@ -84,8 +84,8 @@ spsh__backend_buffer spsh__model_stage_in_gradients(const spsh__model *m)
     return m->in_gradients;
 }
 
-/* Of each weight two operations forward and four backward, in every row that it meets; nobody wants
- * gradients of features. */
+/* Return the operations per row: each weight costs two forward and four backward. Gradients of
+ * features are not computed. */
 double spsh__model_work(const spsh__model *m)
 {
     double work = 6 * (double)m->weight_count;
