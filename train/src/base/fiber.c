@@ -1,7 +1,7 @@
-/* fiber.c: contexts of one thread, where they can be had: a switch is some hundred nanoseconds.
- * Else, and where a sanitizer follows threads and stacks, a thread and two semaphores each: `go`
- * lets the body run, `back` its caller. Between the two no other thread of the group runs, so that
- * each sees what the one before has written.
+/* fiber.c: contexts of one thread where the C library has them: a switch takes some hundred
+ * nanoseconds. Otherwise, and under sanitizers that track threads and stacks, each fiber is a
+ * thread with two semaphores: `go` resumes the body, `back` its caller. No other thread of the
+ * group runs between the two, so each sees the writes of the previous one.
  */
 #include "fiber.h"
 
@@ -25,7 +25,7 @@ enum { STACK_BYTES = 1 << 20 };
 #include <ucontext.h>
 #include <unistd.h>
 
-/* Below its stack lies a page that nobody can touch. */
+/* An inaccessible guard page is below its stack. */
 struct spsh__fiber {
     ucontext_t here, caller;
     void *stack;
@@ -36,7 +36,7 @@ struct spsh__fiber {
     spsh_allocator allocator;
 };
 
-/* makecontext hands over ints alone: whom the body is of is said here, just before it begins. */
+/* makecontext passes only ints, so this variable names the fiber whose body is about to begin. */
 static _Thread_local struct spsh__fiber *beginner;
 
 static void run(void)

@@ -1,6 +1,6 @@
-/* watch.c: see watch.h. Between two looks the thread sleeps, NAP_NS long; where nothing is looked
- * for, until its owner wakes it. A nap is a small share of what a bucket takes on its way, and a
- * look much shorter than a nap, so that who computes on the same core hardly feels it.
+/* watch.c: see watch.h. Between two polls the thread sleeps for NAP_NS. While polling is off, it
+ * sleeps until its owner wakes it. A sleep is short against the transfer of a bucket, and a poll is
+ * much shorter than a sleep, so it hardly slows a computation on the same core.
  */
 #include "watch.h"
 
