@@ -1,5 +1,5 @@
-/* choose_backend.h: what a configuration's `train.backend` means on this machine: a backend, and
- * the device that it lends to others.
+/* choose_backend.h: resolve `train.backend` on this machine to a backend and to the device that the
+ * backend shares with other components.
  *
  *     rc = spsh__compute_open(&options, &compute, &err);
  *     ... compute.backend, compute.cuda (NULL: the host), compute.text ...
@@ -13,11 +13,12 @@
 
 typedef struct spsh__compute_options {
     const spsh__config *config;
-    uint32_t threads;    /* of a backend on the host; 0: as many as there are cores */
-    uint32_t local_rank; /* among the node's processes: which device, where nobody says */
-    spsh__comm *comm;    /* all ranks compute on the same kind of backend; NULL: alone */
-    bool is_for_reading; /* a model that was trained elsewhere: what is not here, and a precision
-                            that the backend does not have, is no failure */
+    uint32_t threads;    /* threads of a host backend; 0: one per core */
+    uint32_t local_rank; /* rank among the node's processes; selects the device if the configuration
+                            does not */
+    spsh__comm *comm;    /* all ranks compute on the same kind of backend; NULL: one rank */
+    bool is_for_reading; /* the model was trained elsewhere: fall back if this machine lacks the
+                            device, or the backend lacks the precision */
     bool needs_host;     /* the strategy would race on a device (spsh__strategy_needs_host) */
     const spsh_allocator *allocator;
 } spsh__compute_options;
@@ -25,14 +26,15 @@ typedef struct spsh__compute_options {
 typedef struct spsh__compute {
     spsh_cuda *cuda; /* NULL: the backend is the host's */
     spsh__backend *backend;
-    char text[400]; /* where, and why there, in words */
+    char text[400]; /* the selected backend and the reason, as text */
 } spsh__compute;
 
-/* SPSH_E_NOT_FOUND, _VERSION, _UNSUPPORTED, _IO: no device, with train.backend cuda, or libraries
- * that it needs; SPSH_E_UNSUPPORTED: the strategy runs on the host only; SPSH_E_INVALID_ARG: no
- * such device, or a precision that the backend does not have; SPSH_E_NO_MEMORY. */
+/* Return SPSH_E_NOT_FOUND, _VERSION, _UNSUPPORTED, or _IO if train.backend is cuda and there is no
+ * device or a required library is missing; SPSH_E_UNSUPPORTED if the strategy runs only on the
+ * host; SPSH_E_INVALID_ARG if the device does not exist or the backend lacks the precision;
+ * SPSH_E_NO_MEMORY. */
 spsh_status spsh__compute_open(const spsh__compute_options *options, spsh__compute *ret,
                                spsh_error *err);
-void spsh__compute_close(spsh__compute *c); /* one that is all zeros is fine */
+void spsh__compute_close(spsh__compute *c); /* accepts an all-zero struct */
 
 #endif

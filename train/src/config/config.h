@@ -1,6 +1,6 @@
-/* config.h: one YAML file and key=value overrides become one struct; unknown keys are refused with
- * the nearest known one named; what was resolved is written back, canonical, into the run and its
- * checkpoints. docs/TRAINING.md has every key with its range and its default.
+/* config.h: reads one YAML file and key=value overrides into one struct. Unknown keys are rejected
+ * with the closest known key in the message. The resolved configuration is written back, in canonical
+ * form, into the run and its checkpoints. docs/TRAINING.md lists every key with range and default.
  *
  *     features, augment, vocabulary                                     outside of the sections
  *     data:   train, train_weights, alpha, dev, alignments, noises, rooms, seed, max_seconds,
@@ -15,8 +15,7 @@
  *             checkpoint_every_s, keep, deadline_ms, on_lost
  *     eval:   every_s, beam_width
  *
- * Paths are the process's: relative to its working directory, not
- * to the file.
+ * Paths are relative to the working directory of the process, not to the file.
  */
 #ifndef SPSH_TRAIN_CONFIG_H
 #define SPSH_TRAIN_CONFIG_H
@@ -26,10 +25,10 @@
 #include "speechshard/io.h"
 #include "speechshard/loader.h"
 
-typedef struct spsh__config spsh__config; /* fields below; made by the two functions only */
+typedef struct spsh__config spsh__config; /* fields below; created only by the two functions */
 
 typedef enum spsh__backend_choice {
-    SPSH__BACKEND_AUTO = 0, /* cuda where there is a device, else cpu */
+    SPSH__BACKEND_AUTO = 0, /* cuda if there is a device, else cpu */
     SPSH__BACKEND_CPU = 1,
     SPSH__BACKEND_CUDA = 2,
     SPSH__BACKEND_REFERENCE = 3,
@@ -48,72 +47,76 @@ typedef enum spsh__schedule_kind {
 } spsh__schedule_kind;
 
 struct spsh__config {
-    char **train, **dev;   /* "path" or "path:split,split"; NULL behind the last; train has one */
-    double *train_weights; /* a number a dataset of train; NULL: shares follow from alpha */
-    double alpha;          /* of domains' shares: spsh_plan_options */
-    char **alignments;     /* files of train and dev; of lstm-hybrid, which has one at least */
+    char **train, **dev;   /* "path" or "path:split,split"; NULL-terminated; train has at least
+                              one */
+    double *train_weights; /* one number per dataset of train; NULL: shares follow from alpha */
+    double alpha;          /* exponent of the domain shares: spsh_plan_options */
+    char **alignments;     /* files for train and dev; lstm-hybrid needs at least one */
     char **noises, **rooms;
-    char *vocabulary; /* a path; empty: none is named */
+    char *vocabulary; /* path; empty: no file was named */
     uint64_t seed;
-    double max_seconds, max_padded_seconds;              /* of a batch; 0: no bound */
-    double utterance_seconds_min, utterance_seconds_max; /* the second 0: no bound */
+    double max_seconds, max_padded_seconds;              /* limits of a batch; 0: unlimited */
+    double utterance_seconds_min, utterance_seconds_max; /* the maximum 0: unlimited */
     uint32_t virtual_world;                              /* 0: the world size */
-    char *features, *augment; /* canonical texts of featgen.h and augment.h */
-    spsh__model_shape model;  /* inputs are 0; outputs too, but for lstm-hybrid, where it is said */
+    char *features, *augment; /* canonical strings of featgen.h and augment.h */
+    spsh__model_shape model;  /* inputs is 0; outputs is 0, except for lstm-hybrid if the file sets
+                                 it */
     spsh__backend_choice backend;
-    char *device; /* "auto": by the local rank; or its number */
-    uint32_t
-        precision; /* 0: auto: of cuda tf32, of the others their own; else 1 + spsh__precision */
+    char *device;       /* "auto": by the local rank; or the device number */
+    uint32_t precision; /* 0: auto (tf32 on cuda, the backend's precision elsewhere); else 1 +
+                      spsh__precision */
     bool is_deterministic, has_graphs;
     spsh__rnn_rung rnn;
     spsh__exchange_choice exchange;
-    spsh_decode decode;    /* of `pcm` payloads, for a device */
-    spsh_on_error damaged; /* of a record whose bytes are damaged: fail or skip */
+    spsh_decode decode;    /* location of the decoding of `pcm` payloads, for a device */
+    spsh_on_error damaged; /* action on a record with damaged bytes: fail or skip */
     spsh_undecodable undecodable;
     char *strategy;
-    /* ... and what some of them take (strategy.h) */
+    /* ... and the options of some strategies (strategy.h) */
     uint32_t servers;       /* 0: all processes */
-    uint32_t staleness_max; /* UINT32_MAX: any */
+    uint32_t staleness_max; /* UINT32_MAX: unlimited */
     bool scales_by_staleness, overlaps;
-    uint32_t node_size; /* 0: as many as the launcher has begun on a node */
+    uint32_t node_size; /* 0: the number of processes that the launcher started per node */
     char *inner, *outer;
-    char **stages;    /* pipeline: the blocks that stages 1, 2, ... begin with; none: by work */
-    uint32_t threads; /* 0: as many as there are cores */
+    char **stages;    /* pipeline: first blocks of stages 1, 2, ...; none: split by work */
+    uint32_t threads; /* 0: one per core */
     bool is_adamw;
     spsh__sgd sgd;     /* one rate and one weight_decay for both */
     spsh__adamw adamw; /* step is 0 */
-    double clip;       /* of the gradients' norm; 0: none */
+    double clip;       /* limit of the gradients' norm; 0: none */
     spsh__schedule_kind schedule;
     uint64_t warm_up_samples;
-    uint64_t schedule_samples; /* 0: until spsh__config_resolve: an epoch; of a cosine all epochs */
+    uint64_t schedule_samples; /* 0 until spsh__config_resolve sets it: one epoch, or all epochs for
+                                  a cosine */
     double anneal;
     uint32_t epochs;      /* 0: samples_max decides */
     uint64_t samples_max; /* 0: epochs decide */
     uint32_t accumulate;
-    double checkpoint_every_s, evaluate_every_s; /* 0: at the end of each epoch alone */
+    double checkpoint_every_s, evaluate_every_s; /* 0: only at the end of each epoch */
     uint32_t keep_checkpoints, deadline_ms;
-    bool shrinks;        /* train.on_lost: the run goes on without processes that are lost */
+    bool shrinks;        /* train.on_lost: the run continues without lost processes */
     uint32_t beam_width; /* 0: greedy */
 };
 
-/* overrides: "train.rate=3e-4", "data.train=[a.spsh:train, b.spsh]"; NULL behind the last; a later
- * one wins; may be NULL itself. What is behind '=' is the value as it stands, but for a list, which
- * is written as in YAML. SPSH_E_SYNTAX with the line, SPSH_E_NOT_FOUND (no such key; _read: no such
+/* overrides: "train.rate=3e-4", "data.train=[a.spsh:train, b.spsh]"; NULL-terminated. A later
+ * override wins. May be NULL. The text after '=' is taken verbatim, except for a list, which uses
+ * YAML syntax. Returns SPSH_E_SYNTAX with the line, SPSH_E_NOT_FOUND (unknown key; _read: missing
  * file), SPSH_E_INVALID_ARG (out of range, or a contradiction), SPSH_E_LIMIT, _NO_MEMORY. */
 spsh_status spsh__config_read(const char *path, const char *const *overrides, const spsh_io *io,
                               spsh__config **ret, spsh_error *err);
 spsh_status spsh__config_parse(const char *yaml, size_t size, const char *const *overrides,
                                spsh__config **ret, spsh_error *err);
-void spsh__config_free(spsh__config *config); /* NULL is fine */
+void spsh__config_free(spsh__config *config); /* accepts NULL */
 
-/* Fills in what follows from the data: schedule_samples, where it is 0, from the utterances of an
- * epoch. Before the first step, and before the text is written. */
+/* Fill in values that depend on the data: if schedule_samples is 0, compute it from the utterances
+ * of an epoch. Call before the first step, and before the text is written. */
 void spsh__config_resolve(spsh__config *config, uint64_t epoch_samples);
 
-/* Canonical YAML of everything, which parses to the same again; caller frees. NULL: no memory. */
+/* Return the configuration as canonical YAML, which parses to the same configuration. The caller
+ * frees it. NULL: out of memory. */
 char *spsh__config_text(const spsh__config *config);
 
-/* The rate after so many samples: a function of samples alone, the same at any world size. Resolved
- * configurations only. */
+/* Return the rate after `samples` samples. It depends only on the configuration and samples, so it
+ * is the same at any world size. The configuration must be resolved. */
 double spsh__schedule_rate(const spsh__config *config, uint64_t samples);
 #endif

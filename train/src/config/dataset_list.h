@@ -6,8 +6,8 @@
  *     spsh__dataset_list_close(&list);
  *
  * spsh_dataset_name_cut finds the colon. The plan's filter is one list of splits for all datasets.
- * If datasets name different splits, that list would admit splits that were not asked for: open
- * fails then.
+ * If datasets name different splits, that list would admit splits that were not requested. Opening
+ * such a list fails.
  */
 #ifndef SPSH_TRAIN_DATASET_LIST_H
 #define SPSH_TRAIN_DATASET_LIST_H
@@ -17,24 +17,25 @@
 typedef struct spsh__dataset_list {
     spsh_dataset **datasets;
     uint32_t count;
-    char **texts;            /* a path each; the splits follow its NUL */
-    const char **own_splits; /* into texts; NULL: all splits */
-    char **splits;           /* splits of all datasets, each once; NULL: every split */
+    char **texts;            /* one path per dataset; the splits follow its NUL */
+    const char **own_splits; /* pointers into texts; NULL: all splits */
+    char **splits;           /* splits of all datasets, without duplicates; NULL: every split */
     uint32_t split_count;
 } spsh__dataset_list;
 
-/* names: NULL behind the last; NULL itself: none. @return SPSH_OK; SPSH_E_INVALID_ARG (an empty
- * name, splits that contradict each other); spsh_dataset_open's. On failure the list is closed. */
+/* names: NULL-terminated; NULL: no datasets. @return SPSH_OK; SPSH_E_INVALID_ARG (an empty name,
+ * splits that contradict each other); codes of spsh_dataset_open. On failure the list is closed. */
 spsh_status spsh__dataset_list_open(const char *const *names, const spsh_io *io,
                                     spsh__dataset_list *list, spsh_error *err);
 void spsh__dataset_list_close(spsh__dataset_list *list);
 
-/* Fail unless a served utterance of the splits has a transcript, which may be empty. Reads rows up
- * to the first one. @return SPSH_OK; SPSH_E_INVALID_ARG: none has; codes of spsh_reader_metadata.
+/* Fail unless at least one served utterance of the splits has a transcript, which may be empty.
+ * Reads rows up to the first transcript. @return SPSH_OK; SPSH_E_INVALID_ARG: no transcript; codes
+ * of spsh_reader_metadata.
  */
 spsh_status spsh__dataset_list_require_text(const spsh__dataset_list *list, spsh_error *err);
 
-/* Splits of a dataset as its name had them, commas between; NULL: all. */
+/* Return the splits of a dataset as its name gives them, separated by commas. NULL: all. */
 const char *spsh__dataset_list_splits(const spsh__dataset_list *list, uint32_t number);
 
 #endif
