@@ -1,11 +1,11 @@
-/* new_text.h: a text as long as what is printed into it. */
+/* new_text.h: allocate a string of the length that printf needs. */
 #ifndef SPSH_TRAIN_NEW_TEXT_H
 #define SPSH_TRAIN_NEW_TEXT_H
 
 #include <stdarg.h>
 #include <stdio.h>
 
-/* The caller's to free(); NULL: out of memory. */
+/* The caller frees the result. NULL: out of memory. */
 __attribute__((format(printf, 1, 2))) static inline char *spsh__new_text(const char *format, ...)
 {
     char *text = NULL;

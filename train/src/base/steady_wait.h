@@ -1,5 +1,4 @@
-/* steady_wait.h: waiting on a condition until a time of spsh__now_ns, whatever the wall clock does.
- */
+/* steady_wait.h: wait on a condition until a time of spsh__now_ns, unaffected by the wall clock. */
 #ifndef SPSH_TRAIN_STEADY_WAIT_H
 #define SPSH_TRAIN_STEADY_WAIT_H
 
@@ -18,7 +17,7 @@ static inline struct timespec spsh__timespec_after_ms(uint32_t ms)
     return spsh__timespec_of(spsh__now_ns() + ms * UINT64_C(1000000));
 }
 
-/* For pthread_cond_timedwait with such times. */
+/* Initialize cond for pthread_cond_timedwait with times of spsh__now_ns. */
 static inline void spsh__steady_cond_init(pthread_cond_t *cond)
 {
     pthread_condattr_t attributes;

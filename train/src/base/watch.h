@@ -1,15 +1,15 @@
-/* watch.h: a thread that looks again and again whether something goes on, while its owner computes.
+/* watch.h: a thread that polls for progress while its owner computes.
  *
  *     spsh__watch_open(look, user, &allocator, &watch, &err);
  *     spsh__watch_enter(watch);           look is not running, and does not begin
- *     ... what look uses, too ...
- *     spsh__watch_leave(watch, true);     look is called every so often, until it returns false
- *     ... something long ...
+ *     ... use data that look shares ...
+ *     spsh__watch_leave(watch, true);     the thread polls look until it returns false
+ *     ... long computation ...
  *     spsh__watch_enter(watch);
- *     spsh__watch_leave(watch, false);    it is not, until the next one
+ *     spsh__watch_leave(watch, false);    no polls until the next leave with true
  *
- * One owner. Of NULL all of them do nothing. What look needs is under the watch's lock: of it alone
- * is it called, so it must not wait for long.
+ * One owner. With NULL, all functions do nothing. The thread calls look under the watch's lock, so
+ * look must not wait for long.
  */
 #ifndef SPSH_TRAIN_WATCH_H
 #define SPSH_TRAIN_WATCH_H
@@ -20,11 +20,11 @@
 
 typedef struct spsh__watch spsh__watch;
 
-/* look_fn: false: there is nothing to look for until the owner says so. user is borrowed.
- * SPSH_E_NO_MEMORY; SPSH_E_LIMIT: there are too many threads. */
+/* look_fn returns false to stop the polls until the owner resumes them. user is borrowed.
+ * SPSH_E_NO_MEMORY; SPSH_E_LIMIT: too many threads. */
 spsh_status spsh__watch_open(bool (*look_fn)(void *user), void *user,
                              const spsh_allocator *allocator, spsh__watch **ret, spsh_error *err);
-/* Ends the thread; not between enter and leave. */
+/* End the thread. Do not call between enter and leave. */
 void spsh__watch_close(spsh__watch *w);
 
 void spsh__watch_enter(spsh__watch *w);
