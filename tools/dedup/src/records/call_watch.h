@@ -1,4 +1,4 @@
-/* call_watch.h: how far a long call has come, and whether its caller has canceled it.
+/* call_watch.h: progress reports of a long call, and its cancellation by the caller.
  *
  *     spsh__call_watch watch = {.progress_fn = options.progress_fn, .user = options.user};
  *     spsh__call_watch_tell(&watch, "listen", done, total);
@@ -15,14 +15,15 @@
 typedef struct spsh__call_watch {
     spsh_progress_fn progress_fn; /* may be NULL */
     void *user;
-    atomic_bool is_canceled; /* progress_fn has returned another value than 0 */
+    atomic_bool is_canceled; /* true after progress_fn returned a value other than 0 */
 } spsh__call_watch;
 
-/* Reports progress. One thread at a time. watch may be NULL, also below. */
+/* Report progress to progress_fn. Call it from one thread at a time. watch may be NULL in both
+ * functions. */
 void spsh__call_watch_tell(spsh__call_watch *watch, const char *stage, uint64_t done,
                            uint64_t total);
 
-/* SPSH_OK or SPSH_E_CANCELED. Any thread. */
+/* Return SPSH_E_CANCELED after a cancellation, else SPSH_OK. Any thread may call it. */
 SPSH_NODISCARD spsh_status spsh__call_watch_check(const spsh__call_watch *watch, spsh_error *err);
 
 #endif

@@ -10,7 +10,7 @@ typedef struct table {
     const spsh__deal *deal;
     uint8_t *workers;
     size_t worker_bytes;
-    pthread_mutex_t mutex; /* of done, and of progress */
+    pthread_mutex_t mutex; /* guards `done` and serializes progress reports */
     uint64_t done;
 } table;
 

@@ -1,10 +1,11 @@
-/* deal.h: numbered things dealt out to threads.
+/* deal.h: distribute numbered work items to threads.
  *
  *     const spsh__deal deal = {.end = count, .at_once = 64, .take_fn = take, .stage = "read keys"};
  *     rc = spsh__deal_run(&deal, workers, sizeof(*workers), worker_count, err);
  *
- * spsh_cores_run with a watch: each thread takes the next few in order until none is left, one has
- * failed, or the watch is canceled. Which thread took what must not matter to the caller.
+ * Adds a watch to spsh_cores_run. Each thread repeatedly takes the next at_once items in order,
+ * until no item is left, an item fails, or the watch is canceled. The result of the caller must not
+ * depend on which thread took which item.
  */
 #ifndef SPSH_DEDUP_DEAL_H
 #define SPSH_DEDUP_DEAL_H
@@ -14,16 +15,17 @@
 #include "call_watch.h"
 
 typedef struct spsh__deal {
-    uint64_t first, end; /* numbers */
-    uint64_t at_once;    /* 1 or more */
-    /* worker: no other thread has it. Anything but SPSH_OK ends the run with that. */
+    uint64_t first, end; /* item numbers, from first to end - 1 */
+    uint64_t at_once;    /* items that a thread takes at a time, at least 1 */
+    /* Process one item. Only this thread uses the worker during the run. Any result except SPSH_OK
+     * ends the run, and spsh__deal_run returns that result. */
     spsh_status (*take_fn)(void *worker, uint64_t number, spsh_error *err);
-    spsh__call_watch *watch; /* may be NULL; gets the count of finished things */
+    spsh__call_watch *watch; /* may be NULL; receives the number of finished items */
     const char *stage;
 } spsh__deal;
 
-/* workers: an array; the first is the caller's own thread. Of several failures that of the lowest
- * number is returned. */
+/* workers: array of worker_count elements. The calling thread uses the first one. If several items
+ * fail, the error of the lowest item number is returned. */
 spsh_status spsh__deal_run(const spsh__deal *deal, void *workers, size_t worker_bytes,
                            uint32_t worker_count, spsh_error *err);
 

@@ -1,9 +1,9 @@
-/* radix128.c: records of 16 bytes sorted in memory, from the most significant byte down.
+/* radix128.c: an in-memory radix sort of 16-byte records, starting at the most significant byte.
  *
- * A range is spread by the first byte in which its records differ, from one array to the other, and
- * each of the 256 parts goes on likewise until a few records are left, which are inserted one by
- * one. Bytes that all have in common cost one reading. After two steps a part fits into the cache.
- * Threads share the parts of the first step.
+ * Each step distributes a range by the first byte in which its records differ, from one array to
+ * the other. The 256 parts are sorted in the same way. A part with few records is sorted by
+ * insertion. Bytes that are equal in all records cost one pass. After two steps a part fits into
+ * the cache. Threads share the parts of the first step.
  */
 #include <stdbool.h>
 #include <string.h>

@@ -1,14 +1,15 @@
-/* sort128.c: half of the memory for records, half to sort them; then runs, then a merge. Both grow
- * with what is added.
+/* sort128.c: half of the memory holds records, the other half is scratch space for the radix sort.
+ * Full buffers become runs, which are merged. Both halves grow with the number of added records.
  *
  *     add ... add   buffer full -> radix sort -> a run of blocks in a spill file
  *     next          nothing spilled: the sorted buffer itself
- *                   else: a block of each run in memory, a tree of losers picks the least
+ *                   else: one block per run in memory, a tree of losers selects the minimum
  *
- * A block is 1/256 of the memory (16 KiB to 256 KiB), so a merge takes up to 250 runs of 128 blocks
- * each: 125 times the memory in one go. More runs are first merged in groups, the last ones of the
- * file first, into a second file, and the first file is cut after each group: disk space stays that
- * of the records and of one group. At 64 MiB the second level begins at 7.8 GiB.
+ * A block is 1/256 of the memory (16 KiB to 256 KiB), so one merge reads up to 250 runs of 128
+ * blocks each: 125 times the memory. If there are more runs, groups of runs are merged into a
+ * second file first, starting with the last runs of the first file. The first file is truncated
+ * after each group, so the disk holds all records plus one group. At 64 MiB, a second level is
+ * needed from 7.8 GiB on.
  */
 #include "sort128.h"
 
@@ -64,7 +65,7 @@ struct spsh__sort128 {
     bool is_reading;
     bool is_over;
     spsh_status failure;
-    spsh__u128 *memory; /* of the merge: a block of output, then one of each run */
+    spsh__u128 *memory; /* merge buffers: one output block, then one block per run */
     head *heads;
     uint32_t *losers; /* losers[0] is the winner */
     size_t head_count;
@@ -244,7 +245,7 @@ static bool head_is_less(const head *a, const head *b)
     return spsh__u128_less(&a->block[a->at], &b->block[b->at]);
 }
 
-/* Plays run `winner` up from its leaf; losers stay behind. */
+/* Replay run `winner` from its leaf to the root; the losers stay in the inner nodes. */
 static void replay(spsh__sort128 *sort, uint32_t winner)
 {
     for (size_t node = (winner + sort->head_count) / 2; node > 0; node /= 2) {

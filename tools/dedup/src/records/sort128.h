@@ -1,14 +1,14 @@
-/* sort128.h: sort records of 16 bytes, more than fit into memory.
+/* sort128.h: sort 16-byte records, also if they do not fit into memory.
  *
  *     spsh__sort128_open(&options, &sort, err);
  *     spsh__sort128_add(sort, records, count, err);               // as often as needed
  *     while ((rc = spsh__sort128_next(sort, &records, &count, err)) == SPSH_OK) ...   // SPSH_E_END
  *     spsh__sort128_free(sort);
  *
- * Everything that detection has to bring together (keys, hits, hashes of chunks and texts) is
- * packed into 128 bits, so one sort serves all: buffers are radix-sorted, spilled as runs with a
- * checksum a block (spill.h), and merged. Equal records are interchangeable, so the result is a
- * pure function of what was added.
+ * Duplicate detection packs everything that it sorts into 128 bits: keys, hits, and hashes of
+ * chunks and texts. So one sort serves all of them. It radix-sorts buffers, spills them as runs
+ * with a checksum per block (spill.h), and merges the runs. Equal records are interchangeable, so
+ * the result depends only on the set of added records.
  */
 #ifndef SPSH_DEDUP_SORT128_H
 #define SPSH_DEDUP_SORT128_H
@@ -17,7 +17,7 @@
 
 #include "speechshard/io.h"
 
-/* Ordered by high, then low. */
+/* Compared by high first, then by low. */
 typedef struct spsh__u128 {
     uint64_t high, low;
 } spsh__u128;
@@ -28,10 +28,11 @@ static inline bool spsh__u128_less(const spsh__u128 *a, const spsh__u128 *b)
 }
 
 typedef struct spsh__sort128_options {
-    const spsh_io *io; /* NULL: the operating system; borrowed until free */
+    const spsh_io *io; /* NULL: the operating system; borrowed until spsh__sort128_free */
     const char
-        *temporary_path;   /* a directory for runs, which are unlinked as soon as they are open */
-    uint64_t memory_bytes; /* at least 1 MiB; all of it counts, also while merging */
+        *temporary_path;   /* directory of the spill files, which are unlinked as soon as they are
+                              open */
+    uint64_t memory_bytes; /* at least 1 MiB; limit for all buffers, also while merging */
     uint32_t threads;      /* at least 1 */
 } spsh__sort128_options;
 
@@ -39,21 +40,24 @@ typedef struct spsh__sort128 spsh__sort128;
 
 spsh_status spsh__sort128_open(const spsh__sort128_options *options, spsh__sort128 **ret_sort,
                                spsh_error *err);
-/* SPSH_E_NO_SPACE, _IO, _NO_MEMORY; _INVALID_ARG after next. One thread. */
+/* Add records. SPSH_E_NO_SPACE, _IO, _NO_MEMORY; _INVALID_ARG after the first call of next. Call it
+ * from one thread. */
 spsh_status spsh__sort128_add(spsh__sort128 *sort, const spsh__u128 *records, size_t count,
                               spsh_error *err);
-/* The next records in order, borrowed until the next call. SPSH_E_END, which leaves err alone.
- * SPSH_E_CORRUPT, which names the file, for a block that came back other than it was written. */
+/* Return the next records in order, borrowed until the next call. SPSH_E_END at the end, which does
+ * not change err. SPSH_E_CORRUPT, which names the file, if a block differs from the block that was
+ * written. */
 spsh_status spsh__sort128_next(spsh__sort128 *sort, const spsh__u128 **ret_records,
                                size_t *ret_count, spsh_error *err);
 
-/* What is read of a sort one record at a time. */
+/* Cursor that reads one record of a sort at a time. */
 typedef struct spsh__sort128_cursor {
-    const spsh__u128 *piece; /* what next returned last */
+    const spsh__u128 *piece; /* records that spsh__sort128_next returned last */
     size_t at, count;
 } spsh__sort128_cursor;
 
-/* The next record, which stays until at is moved on. As next. */
+/* Return the next record without consuming it; the caller increments `at` to consume it. Same
+ * return codes as spsh__sort128_next. */
 static inline spsh_status spsh__sort128_peek(spsh__sort128 *sort, spsh__sort128_cursor *cursor,
                                              const spsh__u128 **ret_record, spsh_error *err)
 {
@@ -67,7 +71,8 @@ static inline spsh_status spsh__sort128_peek(spsh__sort128 *sort, spsh__sort128_
     return SPSH_OK;
 }
 
-/* The next record, borrowed until the next call. As next. */
+/* Return the next record and consume it. The record is borrowed until the next call. Same return
+ * codes as spsh__sort128_next. */
 static inline spsh_status spsh__sort128_take(spsh__sort128 *sort, spsh__sort128_cursor *cursor,
                                              const spsh__u128 **ret_record, spsh_error *err)
 {
@@ -80,7 +85,7 @@ uint64_t spsh__sort128_count(const spsh__sort128 *sort);
 uint64_t spsh__sort128_spilled_bytes(const spsh__sort128 *sort);
 void spsh__sort128_free(spsh__sort128 *sort);
 
-/* In memory; scratch has room for count as well. */
+/* Sort records in memory. scratch has capacity for count records, too. */
 spsh_status spsh__radix_sort128(spsh__u128 *records, spsh__u128 *scratch, size_t count,
                                 uint32_t threads, spsh_error *err);
 

@@ -1,10 +1,10 @@
-/* work_file.c: blocks of records behind one another, then a footer.
+/* work_file.c: consecutive blocks of records, then a footer.
  *
- *     block: up to 4,096 records; XXH3-64 of them with the block's number in front (8 bytes)
- *     footer, 192 bytes: "SPSHWORK", record_bytes (8), record count (8), the run's hash (16),
- *     16 facts (128), zeros (16), XXH3-64 of the footer before this (8)
+ *     block: up to 4,096 records; then XXH3-64 over the block number and the records (8 bytes)
+ *     footer, 192 bytes: "SPSHWORK", record_bytes (8), record count (8), hash of the run (16),
+ *     16 facts (128), zeros (16), XXH3-64 of the preceding footer bytes (8)
  *
- * Every block but the last is full, so block n's place needs no table.
+ * Every block except the last is full, so the offset of block n follows from its number.
  */
 #include "work_file.h"
 
