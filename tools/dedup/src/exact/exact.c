@@ -1,9 +1,10 @@
-/* exact.c: the exact tiers one after another.
+/* exact.c: run the exact tiers one after another.
  *
  *     groups    equal bytes, equal samples, one record     -> matches, first members
  *     chunks    of first members: equal stretches          -> matches
  *
- * The array of groups is the only memory that grows with the set; what sorts needs what is left.
+ * The array of groups is the only memory that grows with the set. The sorts use the rest of the
+ * limit.
  */
 #include "exact.h"
 

@@ -1,19 +1,24 @@
-/* exact_chunks.c: stretches of equal samples at other places of other recordings.
+/* exact_chunks.c: stretches of equal samples at different positions of different recordings.
  *
- *     chunks of all ----sort----> equal hashes meet ----sort----> pairs at one offset ----> samples
- *     hash 56, side, ordinal 39,        a 39, b 39, offset 34           are read beyond the chunks,
- *     first sample 32                                                   to the exact borders
+ *     chunks: hash 56, side, ordinal 39, first sample 32
+ *        |  sort: equal hashes become adjacent
+ *        v
+ *     pairs with an equal chunk: a 39, b 39, offset 34
+ *        |  sort: chunks of a pair at one offset become adjacent
+ *        v
+ *     samples: read from the chunks outward, to the exact borders
  *
- * Only first members of groups take part. A chunk tells of a stretch, it proves nothing: hashes are
- * looked up in whole, and the borders are where samples that were read differ. A stretch that holds
- * several chunks is read between and beside them only. Since what is told must last min_active_s,
- * a single chunk is enough to begin with.
+ * Only first members of groups take part. A chunk only suggests a stretch: the 56 hash bits find
+ * pairs, then whole hashes are compared, and the borders are where the samples differ. If a stretch
+ * holds several chunks, only the samples between and outside of them are read. A match must last
+ * min_active_s, so one chunk suffices to start a comparison.
  *
- * A chunk that many utterances have (a jingle) does not bring all of them together: in the order of
- * ordinals each meets the first 16 and the 16 before it, so 33 meet completely, and a million give
- * 32 million pairs. Train comes before test; there, each test utterance meets the first 16 and the
- * last 16 of train. Of the places that one utterance has a chunk at, the first 4 count; of the
- * offsets of a pair the 64 with most chunks: more there are only in signals that repeat themselves.
+ * If many utterances have the same chunk (a jingle), not all pairs are compared. In the order of
+ * ordinals, each utterance is paired with the first 16 and the previous 16. So up to 33 utterances
+ * are paired completely, and a million give 32 million pairs. Train precedes test. Across sides,
+ * each test utterance is paired with the first 16 and the last 16 of train. If an utterance has a
+ * chunk at several positions, the first 4 count. A pair keeps the 64 offsets with the most chunks:
+ * only repetitive signals have more.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +37,7 @@ enum {
 
 #define ORDINAL_MASK ((UINT64_C(1) << SPSH__EXACT_ORDINAL_BITS) - 1)
 #define OFFSET_ZERO  (INT64_C(1) << 33) /* as stored */
-#define B_LOW_BITS   14                 /* of an ordinal of 39 bits, in the lower word */
+#define B_LOW_BITS   14                 /* bits of b's 39-bit ordinal in the lower word */
 #define OFFSET_SHIFT 16
 #define OFFSET_BITS  34
 
@@ -44,7 +49,7 @@ typedef struct chunk_holder {
     size_t place_count;
 } chunk_holder;
 
-/* Whom the next ones meet. */
+/* Utterances with the current chunk that later utterances are paired with. */
 typedef struct chunk_crowd {
     chunk_holder first[SPSH__EXACT_MEETS];
     chunk_holder late[SPSH__EXACT_MEETS]; /* a ring */
@@ -231,7 +236,7 @@ typedef struct pair_reading {
     spsh__exact_row a, b;
     const spsh__chunk *a_chunks, *b_chunks;
     int64_t offset;
-    uint64_t at;    /* of a_chunks: the next to look at */
+    uint64_t at;    /* index in a_chunks of the next chunk to compare */
     uint64_t limit; /* where the shorter of the two ends, in a's samples */
 } pair_reading;
 
@@ -344,7 +349,7 @@ static spsh_status read_offset(pair_reading *r, chunk_pair *pair, spsh_error *er
     return rc;
 }
 
-/* What the group or the place of the two has told already. */
+/* True if both utterances view one record and overlap at this offset: the tier BYTES matched it. */
 static bool is_told(const spsh__exact_row *a, const spsh__exact_row *b, int64_t offset)
 {
     return spsh__exact_is_one_place(a, b) &&

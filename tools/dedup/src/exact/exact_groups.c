@@ -1,19 +1,20 @@
-/* exact_groups.c: utterances with equal bytes or samples, and those cut out of one stored record.
+/* exact_groups.c: utterances with equal bytes or samples, and those that view one stored record.
  *
- * Each utterance gives up to five records of 128 bits to one sort, so that what is equal meets:
+ * Each utterance adds up to five 128-bit records to one sort, so that equal ones become adjacent:
  *
  *     place    2 bits 0 | dataset 31 | shard 24 | record 31 | ordinal 40
  *     payload  2 bits 1 | hash 86                           | ordinal 40
  *     samples  2 bits 2 | hash 86: full, trim, mono         | ordinal 40
  *
- * Neighbours with equal hashes are compared by their whole digests, and joined in a forest in which
- * each points to a lower ordinal. Each kind of equality implies the weaker ones, so all of a group
- * are equal to its first member, and matches are stars. (86 bits: among 10^9 utterances one false
- * meeting of neighbours in 10^8 sets, which then would only hide that both are alike to a third.)
+ * If adjacent records have equal hashes, the whole digests are compared. Equal utterances are
+ * joined in a forest whose links point to lower ordinals. Each kind of equality implies the weaker
+ * kinds. So all members of a group equal the first member, and the matches form stars. (86 bits:
+ * with 10^9 utterances, one set in 10^8 has a false collision. It could only separate two equal
+ * utterances.)
  *
- * Utterances that view one record meet by its place. Equal ranges are one group; of overlapping
- * ones a sweep keeps the 16 that reach farthest, so a record that a million utterances view gives
- * a bounded number of matches for each.
+ * Utterances that view one record become adjacent by its place. Equal ranges are one group. For
+ * overlapping ranges a sweep keeps the 16 that end last. So even if a million utterances view one
+ * record, the number of matches per utterance is bounded.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ enum {
     KIND_PLACE = 0,
     KIND_PAYLOAD = 1,
     KIND_SAMPLES = 2,
-    RECORDS_MAX = 5, /* of one utterance */
+    RECORDS_MAX = 5, /* records per utterance */
     ROWS_AT_ONCE = 256,
     ORDINAL_BITS = 40,
     PROGRESS_STEP = 1 << 16,
@@ -36,7 +37,7 @@ enum {
 
 #define ORDINAL_MASK ((UINT64_C(1) << ORDINAL_BITS) - 1)
 
-/* A range of a record, and who views it. */
+/* Range of a record, and the utterance that views it. */
 typedef struct place_range {
     uint64_t start, end, ordinal;
     spsh_side side;
@@ -47,7 +48,7 @@ typedef struct group_finder {
     spsh__sort128 *sort;
     uint64_t *members; /* ordinals of one place */
     size_t member_count, member_capacity;
-    spsh__exact_row last; /* of the record before, if last_ordinal says so */
+    spsh__exact_row last; /* row of the previous record; valid for last_ordinal */
     uint64_t last_ordinal;
 } group_finder;
 
@@ -68,7 +69,8 @@ static spsh__u128 place_record(size_t dataset, const spsh_row *place, uint64_t o
                         (record & 0xFFFFFF) << ORDINAL_BITS | ordinal};
 }
 
-/* An alias lies where its primary does, so they meet by place, if the primary is on a side. */
+/* An alias shares the place of its primary, so their place records are adjacent if the primary has
+ * a side. */
 static bool needs_digests(const spsh__print_set *set, uint64_t alias_of)
 {
     return alias_of == SPSH_NONE_U64 || spsh__print_set_side(set, alias_of) == SPSH_SIDE_NONE;
@@ -199,7 +201,7 @@ static spsh_status match_ranges(const spsh__exact_search *search, const place_ra
     return rc == SPSH_OK && is_worth ? search->sink.match_fn(search->sink.user, &match, err) : rc;
 }
 
-/* Ranges that are under way, those that reach farthest, of one side. */
+/* Open ranges of one side: the ranges that end last. */
 typedef struct sweep {
     const place_range *open[SPSH__EXACT_MEETS];
     size_t count;
@@ -235,7 +237,7 @@ static bool is_same_range(const place_range *a, const place_range *b)
     return a->start == b->start && a->end == b->end;
 }
 
-/* ranges: sorted. Of equal ranges on one side the first stands for all. */
+/* ranges: sorted. The first of equal ranges on one side represents all of them. */
 static spsh_status sweep_ranges(const spsh__exact_search *search, const place_range *ranges,
                                 size_t count, spsh_error *err)
 {
@@ -336,7 +338,7 @@ static spsh_status take_records(group_finder *finder, spsh_error *err)
 {
     spsh__sort128_cursor at = {0};
     const spsh__u128 *record = NULL;
-    spsh__u128 before = {UINT64_MAX, UINT64_MAX}; /* of no kind */
+    spsh__u128 before = {UINT64_MAX, UINT64_MAX}; /* matches no kind of record */
     spsh_status rc = SPSH_OK;
     while ((rc = spsh__sort128_take(finder->sort, &at, &record, err)) == SPSH_OK) {
         rc = spsh__call_watch_check(finder->search->options->watch, err);
@@ -353,7 +355,7 @@ static spsh_status take_records(group_finder *finder, spsh_error *err)
 
 typedef struct star_pair {
     spsh__match match;
-    uint64_t follower; /* who stands alone if the two turn out to differ; SPSH_NONE_U64: nobody */
+    uint64_t follower; /* becomes a separate group if the samples differ; SPSH_NONE_U64: neither */
     bool is_good;
 } star_pair;
 
@@ -378,7 +380,7 @@ static spsh_status confirm_pair(void *user, uint32_t worker, uint64_t number, sp
     const spsh__exact_span span = {&a, &b, m->a_first, m->b_first, m->count};
     rc = spsh__exact_equal(batch->team.readers[worker], &span, false, &equal, &local);
     pair->is_good = rc == SPSH_OK && equal == m->count;
-    if (rc == SPSH_OK || rc == SPSH_E_AUDIO) /* what does not decode is not confirmed */
+    if (rc == SPSH_OK || rc == SPSH_E_AUDIO) /* audio that cannot be decoded is not confirmed */
         return SPSH_OK;
     if (err != NULL)
         *err = local;
@@ -413,7 +415,7 @@ static spsh_status star_add(star_batch *batch, uint64_t one, uint64_t other, uin
     return batch->count == SPSH__EXACT_JOBS ? star_flush(batch, err) : SPSH_OK;
 }
 
-/* First members of the side that the root is not of; UINT64_MAX: none. */
+/* Find per root the first member on the other side than the root; the root itself: none. */
 static spsh_status find_others(spsh__exact_search *search, spsh__exact_groups **ret_others,
                                spsh_error *err)
 {
@@ -422,7 +424,7 @@ static spsh_status find_others(spsh__exact_search *search, spsh__exact_groups **
     spsh_status rc = spsh__exact_groups_new(search->groups->count, &others, err);
     if (rc != SPSH_OK)
         return rc;
-    /* A root that points to itself has none of the other side. */
+    /* others[root] == root means that the group has no member on the other side. */
     for (uint64_t i = 0; i < search->groups->count; i++) {
         const uint64_t root = spsh__exact_representative(search->groups, i);
         if (spsh__print_set_side(set, i) != spsh__print_set_side(set, root) &&
@@ -433,7 +435,7 @@ static spsh_status find_others(spsh__exact_search *search, spsh__exact_groups **
     return SPSH_OK;
 }
 
-/* Of i's group, the first member of a side; SPSH_NONE_U64: none. */
+/* Return the first member of the group on `side`, or SPSH_NONE_U64 if there is none. */
 static uint64_t first_of_side(const spsh__exact_search *search, const spsh__exact_groups *others,
                               uint64_t root, spsh_side side)
 {

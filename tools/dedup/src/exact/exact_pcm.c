@@ -15,7 +15,7 @@ enum { PIECE_VALUES = 65536, PIECE_FIRST = 2048 };
 
 struct spsh__exact_reader {
     const spsh__print_set *set;
-    spsh__set_readers readers[2]; /* of a and of b: each goes on where it was */
+    spsh__set_readers readers[2]; /* for a and for b: each continues at its last position */
     int32_t pcm[2][PIECE_VALUES];
     spsh__chunk *chunks[2];
     size_t chunk_capacity[2];
@@ -86,7 +86,7 @@ static spsh_status read_piece(spsh__exact_reader *reader, int which, const spsh_
     return rc;
 }
 
-/* Of frames that were read. */
+/* Compare one frame of the samples that were read. */
 static bool is_frame_equal(const spsh__exact_reader *reader, const spsh__exact_span *span,
                            uint64_t at)
 {
@@ -108,7 +108,7 @@ static uint64_t count_equal(const spsh__exact_reader *reader, const spsh__exact_
 {
     const uint32_t channels = span->a->row.channels;
     uint64_t equal = 0;
-    if (channels == span->b->row.channels && /* the rule, and told at once */
+    if (channels == span->b->row.channels && /* fast path, the usual case */
         memcmp(reader->pcm[0], reader->pcm[1],
                (size_t)count * channels * sizeof(reader->pcm[0][0])) == 0)
         return count;

@@ -1,9 +1,9 @@
-/* exact_rows.c: rows of a set, and matches made of two of them.
+/* exact_rows.c: rows of a set, and matches of two rows.
  *
- * Coverage counts samples, without the zeros at the ends of the recording, so a padded copy covers
- * all of what it was made of. Digital silence has nothing to cover: two equal silent files are a
- * match of class none with coverage 0 and active 0, which is told but never drops anything; the
- * same holds for equal bytes that do not decode, of which nothing is known.
+ * Coverage counts samples, without the zeros at the ends of the recording. So a padded copy covers
+ * all of its original. Digital silence has nothing to cover. Two equal silent files are a match of
+ * class NONE with coverage 0 and active duration 0, which is emitted but never drops an utterance.
+ * The same holds for equal bytes that cannot be decoded.
  */
 #include <math.h>
 #include <string.h>
@@ -175,8 +175,9 @@ static uint64_t limit(uint64_t value, uint64_t most)
     return value < most ? value : most;
 }
 
-/* Of samples [first, first + count): each hop counts that lies at the middle of an active frame;
- * those near the ends, which no frame has its middle at, go with the first and the last frame. */
+/* Active duration of the samples [first, first + count). A hop counts if the frame centered on it
+ * is active. Hops near the ends, which are not the center of a frame, count with the first or the
+ * last frame. */
 static spsh_status count_active(const spsh__print_set *set, const spsh__exact_row *row,
                                 uint64_t first, uint64_t count, double *ret_seconds,
                                 spsh_error *err)
