@@ -1,19 +1,20 @@
-/* frame_scan.c: a table from words to frames of the small set; the large set's words against it.
+/* frame_scan.c: a table from words to frames of the small set, and lookups of the large set's
+ * words.
  *
- *     number     a frame of the small set: where its print begins, and its place in that; prints
- *                are further apart than neighbours reach
+ *     number     a frame of the small set: first number of its print plus frame index; the numbers
+ *                of two prints are further apart than the compared neighbors reach
  *     table      bucket = upper bits of the mixed word -> entries {mixed word, index of its frame}
- *     a run      blocks of 4,096 frames t; each entry of a frame's word is a hit, if the neighbours
- *                of both agree as well: every third frame, up to 0.7 s to either side, outwards,
- *                given up as soon as chance explains it
+ *     a run      blocks of 4,096 frames t; each entry of a frame's word is a hit if the neighbors
+ *                of both frames agree: every third frame, up to 0.7 s to either side, from the
+ *                center outward, until chance explains the agreement
  *     hits       sorted by print and offset; distinct t within 2 offsets are the votes
  *
- * Entries are counted, then placed in the order of the frames, so the table is a function of what
- * was added. A word whose entries are too many is known by them, where all that is looked for is in
- * the table; of a part, by the counts of all.
+ * Entries are counted, then stored in the order of the frames, so the table depends only on the
+ * added prints. If the table holds the whole small set, its own entry counts tell the frequent
+ * words. If it holds a part, the counts over all parts do.
  *
- * Why neighbours and not several words: of a second through GSM, often one word alone is in the
- * table as its copy has it, but all of its frames are nearer than other speech comes.
+ * Why neighbors and not several equal words: after GSM coding, often only one word per second of a
+ * copy is in the table, but all of its frames are closer than frames of other speech.
  */
 #include "frame_scan.h"
 
@@ -49,10 +50,10 @@ typedef struct test_frame {
 
 typedef struct entry {
     uint32_t mixed;
-    uint32_t index; /* of its frame */
+    uint32_t index; /* index of its frame */
 } entry;
 
-/* What is left of a frame once the table stands. */
+/* Data kept per frame once the table is complete. */
 typedef struct kept_frame {
     uint32_t word;
     uint32_t number;
@@ -72,7 +73,7 @@ struct spsh__frame_scan {
     unsigned bucket_bits;
     uint64_t limit; /* entries of a word that says something */
     const spsh__frequent_words *left_out;
-    size_t *starts; /* of buckets; one more than there are */
+    size_t *starts; /* first entry per bucket, plus the end */
     entry *entries;
     kept_frame *kept; /* frame_count */
 };
@@ -319,8 +320,8 @@ static uint32_t count_votes(const spsh__u128 *hits, size_t count, uint64_t offse
     return votes;
 }
 
-/* Hits of one print whose offsets are next to each other: the offset with most votes, then that of
- * what is away from it. */
+/* Emit candidates for the hits of one print at adjacent offsets: the offset with most votes, then
+ * repeat with the hits that are away from it. */
 static spsh_status end_cluster(spsh__frame_finder *finder, uint64_t print, spsh__u128 *hits,
                                size_t count, uint64_t first_t, spsh_error *err)
 {

@@ -1,20 +1,21 @@
-/* frame_scan.h: where clips of a small set occur in a large one, by every frame of both.
+/* frame_scan.h: find clips of a small set in a large set by comparing every frame of both.
  *
  *     spsh__frame_scan_open(&scan, err);
  *     spsh__frame_scan_add(scan, print, words, count, err);      // each print of the small set
  *     spsh__frame_scan_ready(scan, NULL, err);
- *     spsh__frame_finder_new(scan, &finder, err);                // one a thread
+ *     spsh__frame_finder_new(scan, &finder, err);                // one per thread
  *     spsh__frame_finder_run(finder, &stretch, &candidates, &candidate_count, err);
  *
- * Keys need 0.7 s around an onset: of a clip of a second, few keys of its source are left. So
- * audits look at every frame: the words of the small set, each with its weakest bits turned over in
- * the 110 likeliest ways, are a table in memory (1.4 KB a frame: an hour is 310 MB at most), and
- * each active frame of the large set is looked up as it is. One word is enough if the frames around
- * it agree as well; further ones at its offset are votes. Words that the small set has all too
- * often say nothing and are left out. A table may hold a part of the small set only: then those are
- * counted before (word_counts.h), so that parts find together what the whole would.
+ * A key needs 0.7 s of audio around an onset, so a clip of one second shares few keys with its
+ * source. Audits therefore compare every frame. The words of the small set are stored in a table in
+ * memory, each in 110 variants: the likeliest ways to flip its weakest bits (1.4 KB per frame, at
+ * most 310 MB per hour). Each active frame of the large set is looked up unchanged. One equal word
+ * suffices if the frames around it agree as well. Further equal words at the same offset are votes.
+ * Words that are too frequent in the small set carry no information and are ignored. A table may
+ * hold only a part of the small set. Then the frequent words are counted first (word_counts.h), so
+ * that the parts together find the same candidates as one table.
  *
- * The result depends on what was added, not on its order or on threads.
+ * The result depends on the added prints, not on their order or on the number of threads.
  */
 #ifndef SPSH_DEDUP_FRAME_SCAN_H
 #define SPSH_DEDUP_FRAME_SCAN_H
@@ -22,28 +23,29 @@
 #include "key_join.h"
 #include "word_counts.h"
 
-enum { SPSH__SCAN_OVERLAP = 128 }; /* frames */
+enum { SPSH__SCAN_OVERLAP = 128 }; /* in frames */
 
 typedef struct spsh__frame_scan spsh__frame_scan;
 typedef struct spsh__frame_finder spsh__frame_finder;
 
 spsh_status spsh__frame_scan_open(spsh__frame_scan **ret_scan, spsh_error *err);
-/* Memory for so many active frames. */
+/* Memory in bytes of the scan for frame_count active frames. */
 uint64_t spsh__frame_scan_bytes(uint64_t frame_count);
-/* Each print once; its words in the order of frames. SPSH_E_LIMIT for more than 2^32 frames. */
+/* Add a print, each print once, with its words in the order of the frames. SPSH_E_LIMIT for more
+ * than 2^32 frames. */
 spsh_status spsh__frame_scan_add(spsh__frame_scan *scan, uint64_t print,
                                  const spsh__weak_word *words, size_t count, spsh_error *err);
-/* No more is added. left_out: the frequent words of all that is looked for, borrowed; NULL when
- * that is what was added. */
+/* Finish the table after the last print. left_out: the frequent words of the whole small set,
+ * borrowed; NULL if the table holds the whole set. */
 spsh_status spsh__frame_scan_ready(spsh__frame_scan *scan, const spsh__frequent_words *left_out,
                                    spsh_error *err);
 void spsh__frame_scan_free(spsh__frame_scan *scan);
 
-/* scan: borrowed, ready. */
+/* Make a finder for one thread. scan is borrowed and must be ready. */
 spsh_status spsh__frame_finder_new(const spsh__frame_scan *scan, spsh__frame_finder **ret_finder,
                                    spsh_error *err);
 
-/* Frames of a print of the large set, and where they begin in it. */
+/* Frames of a print of the large set; first: the index of the first frame in the print. */
 typedef struct spsh__frame_stretch {
     uint64_t print;
     uint64_t first;
@@ -51,9 +53,10 @@ typedef struct spsh__frame_stretch {
     size_t count;
 } spsh__frame_stretch;
 
-/* *ret_candidates: borrowed until the next run; a is the stretch's print, b of the small set;
- * ascending (b, offset). Stretches of one print overlap by SPSH__SCAN_OVERLAP, so that what lies on
- * their border is found, perhaps twice. */
+/* Find the candidates of a stretch, in ascending order of (b, offset). a is the print of the
+ * stretch, b a print of the small set. *ret_candidates is borrowed until the next run. Let the
+ * stretches of one print overlap by SPSH__SCAN_OVERLAP: then copies at their borders are found,
+ * perhaps twice. */
 spsh_status spsh__frame_finder_run(spsh__frame_finder *finder, const spsh__frame_stretch *stretch,
                                    const spsh__candidate **ret_candidates, size_t *ret_count,
                                    spsh_error *err);

@@ -1,7 +1,7 @@
-/* frame_search.c: parts of test -> table; threads deal out train's utterances and look them up.
+/* frame_search.c: build the table for each part of test; threads look up the utterances of train.
  *
- * Where there are several parts, test is listened to twice before, to count its words: which of
- * them are too frequent must not depend on where the parts end.
+ * If there are several parts, test is decoded two more times first to count its words: the set of
+ * frequent words must not depend on where the parts end.
  */
 #include "frame_search.h"
 
@@ -25,14 +25,15 @@ typedef struct pool {
     spsh__key_join *join;
     spsh_side side;             /* at work: TEST fills the table, TRAIN is looked up in it */
     spsh__word_counts *counts;  /* while words are counted: TEST goes there; else NULL */
-    spsh__frequent_words words; /* of all of test; mixed NULL: there is one part */
-    spsh__frame_scan *scan;     /* of this part */
+    spsh__frequent_words words; /* frequent words of all of test; mixed == NULL: there is only one
+                                   part */
+    spsh__frame_scan *scan;     /* table of this part */
     pthread_mutex_t mutex;      /* for the join, and the scan or counts while they fill */
 } pool;
 
 typedef struct worker {
     pool *pool;
-    spsh__set_readers readers; /* of test */
+    spsh__set_readers readers; /* readers of test */
     spsh__frame_finder *finder;
     spsh__print_frame *frames; /* STRETCH */
 } worker;

@@ -1,10 +1,10 @@
-/* frame_search.h: every print of test looked for in every print of train, by frames: an audit's
- * candidates.
+/* frame_search.h: find the candidates of an audit by frames: search every print of test in every
+ * print of train.
  *
- * The small side's words are made from its audio; the large side's are read from its segments. When
- * the table of the small side does not fit into the memory, it is made in parts, and the large side
- * is read once for each. Which words are too frequent is counted before that, over all of the small
- * side, which is decoded twice more. So the result is the same for any threads and any memory.
+ * The words of test, the small side, are computed from its audio. The words of train are read from
+ * its segments. If the table of test does not fit into memory, it is built in parts, and train is
+ * read once per part. The frequent words are counted before that over all of test, which is decoded
+ * two more times. So the result does not depend on threads and memory.
  */
 #ifndef SPSH_DEDUP_FRAME_SEARCH_H
 #define SPSH_DEDUP_FRAME_SEARCH_H
@@ -14,16 +14,16 @@
 
 typedef struct spsh__frame_search {
     const spsh__print_set *set;
-    uint64_t memory_bytes; /* of the table; counting takes 16 MB, at most 80 */
+    uint64_t memory_bytes; /* memory of the table; counting takes 16 MB to 80 MB */
     uint32_t threads;
-    /* Whether an utterance is looked at: any thread. */
+    /* Return whether to search an utterance. Any thread may call it. */
     spsh_status (*takes_part_fn)(const void *user, uint64_t ordinal, bool *ret_takes_part,
                                  spsh_error *err);
     const void *user;
     spsh__call_watch *watch; /* may be NULL */
 } spsh__frame_search;
 
-/* Into join, whose mode is AUDIT: a of train, b of test. */
+/* Add the candidates to join, whose mode is AUDIT: a is a print of train, b of test. */
 spsh_status spsh__frame_search_run(const spsh__frame_search *search, spsh__key_join *join,
                                    spsh_error *err);
 

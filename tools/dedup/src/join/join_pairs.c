@@ -1,13 +1,17 @@
-/* join_pairs.c: collects the probes of one key until it ends or is crowded.
+/* join_pairs.c: collect the probes of one key until the key ends or is crowded.
  *
- *     within one side    up to CROWD probes wait; then each meets each
- *                        more: heads (the first FEW prints), tail (a ring of the last FEW); each
- * new print meets both train and test     probes of test come first (the side's bit is 0) and wait;
- * up to CROWD of train wait as well; then each of one meets each of the other more: the first FEW
- * of each side meet all of the other, and train's n-th meets test's n-th, in turn
+ *     one side, not crowded     up to CROWD probes wait; then each is paired with each
+ *     one side, crowded         each new print is paired with the heads (the first FEW prints)
+ *                               and the tail (a ring of the last FEW prints)
+ *     two sides, not crowded    probes of test come first (their side bit is 0) and wait; up to
+ *                               CROWD probes of train wait, too; then each probe of train is
+ *                               paired with each of test
+ *     two sides, crowded        the first FEW prints of train are paired with all of test, and all
+ *                               of train with the first FEW of test; the n-th of train is also
+ *                               paired with the n-th of test, modulo the number of test probes
  *
- * Two probes that both turned over the same place are no hit: without the turns they are equal as
- * well, and so they are found there.
+ * Two probes that flipped the same bit are not a hit: they are also equal without the flips, and
+ * that pair is the hit.
  */
 #include "join_pairs.h"
 
@@ -21,7 +25,7 @@ enum { HITS = 4096, FEW = SPSH__JOIN_FEW, CROWD = SPSH__JOIN_CROWD };
 struct spsh__join_pairs {
     spsh__join_form form;
     spsh__hit_sink sink;
-    spsh_status failure; /* of the sink, until it can be returned */
+    spsh_status failure; /* first failure of the sink, until it can be returned */
     spsh_error *err;
 
     uint64_t rest; /* the key at work */
@@ -90,7 +94,7 @@ static void give_hits(spsh__join_pairs *pairs)
     pairs->hit_count = 0;
 }
 
-/* x of train where the sides differ. */
+/* If the sides differ, x is a probe of train. */
 static void meet(spsh__join_pairs *pairs, const spsh__join_probe *x, const spsh__join_probe *y)
 {
     if ((x->turned & y->turned) != 0)
@@ -147,7 +151,7 @@ static void flush_pending(spsh__join_pairs *pairs)
     pairs->has_pending = false;
 }
 
-/* Of a print's probes the first whose bits are as they are, else the first. */
+/* Keep one probe per print: the first without flipped bits, else the first. */
 static void thin_crowded(spsh__join_pairs *pairs, const spsh__join_probe *probe)
 {
     if (pairs->has_pending && pairs->pending.print == probe->print) {
@@ -196,7 +200,7 @@ static void take(spsh__join_pairs *pairs, const spsh__join_probe *probe)
         return;
     }
     if (pairs->form.has_sides && pairs->test_count == 0)
-        return; /* nobody looks for it */
+        return; /* no test probe has this key */
     if (!pairs->is_crowded && pairs->waiting_count == CROWD)
         become_crowded(pairs);
     if (pairs->is_crowded)

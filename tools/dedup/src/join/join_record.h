@@ -1,14 +1,14 @@
 /* join_record.h: keys, probes and hits of a join, each in 128 bits.
  *
- *     key, in its partition    the rest of its bits | 3 or 6 slots | print | frame | short | side
- *     probe, to be sorted      the rest of its bits | side | print | frame | turned | short
+ *     key, in its partition    remaining key bits | 3 or 6 slots | print | frame | short | side
+ *     probe, to be sorted      remaining key bits | side | print | frame | turned | short
  *     hit, to be sorted        a | b | offset | place | short
  *
- * The upper 10 bits of a key are its partition, which makes room for everything else: 2^38 prints,
- * and frames up to 2^30, which are 198 days. A slot holds a place whose bit may be turned over;
- * places in the partition's bits stand for turns that have been made, since the record came from
- * another partition. A place in a hit is a's frame modulo 2^20 (4.6 hours): two votes that agree in
- * it and in the offset are counted once.
+ * The upper 10 bits of a key select its partition and are not stored in the record, which leaves
+ * space for the other fields: 2^38 prints, and 2^30 frames (198 days). A slot holds the position of
+ * a weak bit that may be flipped. A slot whose position is one of the partition's bits records a
+ * flip that was already made: the original key belongs to another partition. The place of a hit is
+ * the frame of a modulo 2^20 (4.6 hours). Votes with equal place and offset are counted once.
  */
 #ifndef SPSH_DEDUP_JOIN_RECORD_H
 #define SPSH_DEDUP_JOIN_RECORD_H
@@ -25,21 +25,22 @@ enum {
     SPSH__JOIN_PLACE_BITS = 20,
 };
 
-/* What a mode compares. */
+/* The form of the keys that a mode compares. */
 typedef struct spsh__join_form {
-    unsigned bits;      /* of a key */
-    unsigned rest_bits; /* of them below the partition's */
+    unsigned bits;      /* bits per key */
+    unsigned rest_bits; /* key bits below the bits of the partition */
     unsigned slots;
-    bool has_sides;     /* train and test, else one side against itself */
-    unsigned turn_bits; /* of a probe's turned: three places, or a bit for each place */
+    bool has_sides;     /* compare train with test; false: compare one side with itself */
+    unsigned turn_bits; /* size of `turned` in a probe: three positions, or one bit per position */
 } spsh__join_form;
 
 typedef struct spsh__join_key {
-    uint64_t bits;                   /* all of them */
-    uint8_t slots[SPSH__JOIN_SLOTS]; /* places from the lowest of `bits`; NO_PLACE is none */
+    uint64_t bits;                   /* all bits of the key */
+    uint8_t slots[SPSH__JOIN_SLOTS]; /* positions of weak bits, from the lowest bit of `bits`;
+                                        NO_PLACE: empty */
     uint64_t print;
     uint64_t frame;
-    bool is_short; /* of a print with few keys */
+    bool is_short; /* the print has few keys */
     bool is_test;
 } spsh__join_key;
 
@@ -47,7 +48,7 @@ typedef struct spsh__join_probe {
     uint64_t rest;
     uint64_t print;
     uint64_t frame;
-    uint64_t turned; /* a bit for each place that was turned over */
+    uint64_t turned; /* one bit per position that was flipped */
     bool is_short;
     bool is_test;
 } spsh__join_probe;
@@ -90,7 +91,7 @@ static inline spsh__u128 spsh__join_pack_key(const spsh__join_form *form, const 
     return record;
 }
 
-/* All but the bits of the partition, which are 0. */
+/* Unpack a key record. The bits of the partition are 0 in the result. */
 static inline spsh__join_key spsh__join_unpack_key(const spsh__join_form *form, spsh__u128 record)
 {
     spsh__join_key key = {0};
@@ -106,7 +107,7 @@ static inline spsh__join_key spsh__join_unpack_key(const spsh__join_form *form, 
 
 enum { SPSH__JOIN_THREE_PLACES = 18 };
 
-/* Up to three places, 6 bits each, from a bit for each; and back. */
+/* Convert a bit mask to up to three positions of 6 bits each; the next function converts back. */
 static inline uint64_t spsh__join_places(uint64_t turned)
 {
     uint64_t places = 0;
@@ -127,7 +128,7 @@ static inline uint64_t spsh__join_turned(uint64_t places)
     return turned;
 }
 
-/* In order of the key, then test before train, then prints. */
+/* Packed probes sort by key, then test before train, then by print. */
 static inline spsh__u128 spsh__join_pack_probe(const spsh__join_form *form,
                                                const spsh__join_probe *probe)
 {
@@ -180,7 +181,7 @@ static inline spsh__join_hit spsh__join_unpack_hit(spsh__u128 record)
     return hit;
 }
 
-/* a | b | offset | votes, which end at 2^20 - 1. */
+/* a | b | offset | votes, limited to 2^20 - 1. */
 static inline spsh__u128 spsh__join_pack_candidate(const spsh__candidate *candidate)
 {
     const uint32_t votes_max = (1U << SPSH__JOIN_PLACE_BITS) - 1;

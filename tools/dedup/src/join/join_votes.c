@@ -1,9 +1,9 @@
-/* join_votes.c: one pair's hits at neighbouring offsets are a cluster; its best offsets win.
+/* join_votes.c: cluster the hits of one pair by adjacent offsets, and select the best offsets.
  *
- * Hits come in order of a, b, offset, place. A cluster ends where the pair does, where more than 3
- * frames have no hit, or where it would be wider than 64 frames (held tones agree at every offset).
- * Of a cluster the offset with the most distinct places within 3 frames is taken, then what is
- * within 6 frames of it is dropped, as long as there are votes enough.
+ * Hits arrive sorted by a, b, offset, place. A cluster ends with the pair, at a gap of more than 3
+ * frames, or before it would be wider than 64 frames (held tones agree at every offset). The offset
+ * with the most distinct places within 3 frames is selected, and hits within 6 frames of it are
+ * dropped. This repeats as long as there are enough votes.
  */
 #include "join_votes.h"
 
@@ -26,12 +26,13 @@ struct spsh__join_votes {
     spsh__sort128_cursor at;
     bool is_over;
 
-    spsh__join_hit first; /* of the cluster */
+    spsh__join_hit first; /* first hit of the cluster */
     vote *cluster;
     size_t cluster_count, cluster_capacity;
     uint32_t last_offset;
 
-    spsh__candidate found[SPSH__JOIN_OFFSETS_MAX]; /* of the pair, given out when it ends */
+    spsh__candidate found[SPSH__JOIN_OFFSETS_MAX]; /* best candidates of the pair, emitted when the
+                                                      pair ends */
     size_t found_count, given;
 };
 

@@ -37,22 +37,23 @@ enum {
 #define MEMORY_MIN (UINT64_C(64) << 20)
 #define SORT_MIN   (UINT64_C(2) << 20)
 
-/* How a mode looks for keys. Without sides, stored keys are varied by every combination of their
- * weak places. With sides one place at a time, and dense keys by every combination. */
+/* How a mode looks up keys. Without sides, stored keys are varied by every combination of their
+ * weak bits. With sides, stored keys are varied one bit at a time, dense keys by every combination.
+ */
 typedef struct mode_form {
     spsh__join_form form;
     size_t few_keys; /* fewer in a print: one vote is enough */
 } mode_form;
 
-/* One vote of 48 bits is rarely wrong (BENCHMARKS.md), and what is shorter than four seconds often
- * has no second. */
+/* One equal 48-bit key is rarely wrong (BENCHMARKS.md), and recordings shorter than four seconds
+ * often have no second one. */
 static const mode_form modes[] = {
     [SPSH__JOIN_MILD] = {{48, 38, 3, false, SPSH__JOIN_THREE_PLACES}, 16},
     [SPSH__JOIN_DEEP] = {{32, 22, 6, false, 32},                      8 },
     [SPSH__JOIN_AUDIT] = {{32, 22, 6, true, 32},                       8 },
 };
 
-/* Of one partition: full blocks on disk, and one that is begun. */
+/* Records of one partition: full blocks on disk, and one partial block in memory. */
 typedef struct partition {
     uint64_t *blocks;
     size_t block_count, block_capacity;
@@ -64,7 +65,7 @@ struct spsh__key_join {
     spsh__key_join_options options;
     const mode_form *mode;
     uint64_t block_records;
-    uint64_t sort_memory; /* of one thread */
+    uint64_t sort_memory; /* sort memory per thread */
     partition *partitions;
     spsh__spill *spill;
     char *temporary_path;
@@ -77,7 +78,7 @@ struct spsh__key_join {
     spsh__join_facts facts;
     bool is_reading;
     spsh_status failure;
-    pthread_mutex_t lock; /* of hits, while threads add to them */
+    pthread_mutex_t lock; /* guards hits while threads add to them */
 };
 
 static uint64_t block_bytes_for(uint64_t memory_bytes)
@@ -184,13 +185,13 @@ static spsh_status put_key(spsh__key_join *join, const spsh__join_key *key, spsh
     return part->begun_count == join->block_records ? spill_block(join, part, err) : SPSH_OK;
 }
 
-/* Whether a key is looked for with every combination of its weak places, else one at a time. */
+/* Return whether every combination of weak bits is flipped; else one bit at a time. */
 static bool turns_all(const spsh__join_form *form, const spsh__join_key *key)
 {
     return key->is_test || !form->has_sides;
 }
 
-/* The key to its own partition, and to those that its weak places among the upper bits lead to. */
+/* Add the key to its partition, and to the partitions that flips of its weak upper bits select. */
 static spsh_status put_ways(spsh__key_join *join, const spsh__join_key *key, spsh_error *err)
 {
     const spsh__join_form *form = &join->mode->form;
@@ -239,7 +240,7 @@ static spsh_status check_print(spsh__key_join *join, uint64_t print, spsh_error 
     return SPSH_OK;
 }
 
-/* Of one of `count` keys of a print; bits: as of a print's key. */
+/* Make the record of one of the `count` keys of a print. bits: as in spsh__print_key. */
 static spsh__join_key new_key(const spsh__key_join *join, uint64_t print, size_t count,
                               uint64_t bits, uint64_t frame)
 {
@@ -505,8 +506,8 @@ spsh_status spsh__key_join_add_candidate(spsh__key_join *join, const spsh__candi
     return rc;
 }
 
-/* Sees to it that the next of what came from elsewhere is there, as long as there is one; of the
- * same pair, what is within 6 frames of the one before is that again. */
+/* Fetch the next candidate of another search into join->other. Skip candidates of the same pair
+ * within 6 frames of the previous one: they repeat it. */
 static spsh_status next_other(spsh__key_join *join, spsh_error *err)
 {
     while (join->others != NULL) {
@@ -584,12 +585,12 @@ void spsh__key_join_facts(const spsh__key_join *join, spsh__join_facts *ret_fact
         ret_facts->spilled_bytes += spsh__sort128_spilled_bytes(join->others);
 }
 
-/* What real speech was measured to need (docs/BENCHMARKS.md): records of a key, for its weak places
- * among the partition's bits, in hundredths; and the keys of which one pair is a hit by chance, as
- * a power of two. */
+/* Measured on real speech (docs/BENCHMARKS.md). *_PERCENT: records per key in hundredths; a weak
+ * bit among the partition's bits adds records. *_RARE: one in 2^N pairs of keys is a hit by chance.
+ */
 enum { STORED_PERCENT = 178, DENSE_PERCENT = 410, MILD_RARE = 34, COARSE_RARE = 23 };
 
-/* Of records that come in blocks, those that are not in begun blocks. */
+/* Number of records on disk: full blocks are spilled, partial blocks stay in memory. */
 static double spilled(double record_count, uint64_t memory_bytes)
 {
     const uint64_t block_records = block_bytes_for(memory_bytes) / RECORD_BYTES - 1;

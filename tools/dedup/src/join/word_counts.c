@@ -1,18 +1,20 @@
-/* word_counts.c: entries are counted by the upper bits of their mixed words, and then, where those
- * are many, by the whole word.
+/* word_counts.c: count entries by the upper bits of their mixed words, then count whole words in
+ * the buckets with many entries.
  *
- *     first time    bucket = upper 22 bits -> entries
- *     narrowed      buckets with more than the limit -> a row of counts, one for each lower 10 bits
- *     second time   only entries of those buckets are counted
+ *     first pass    bucket = upper 22 bits -> entries
+ *     narrowed      buckets with more than the limit -> a row of counts, one per value of the
+ *                   lower 10 bits
+ *     second pass   only entries of those buckets are counted
  *
- * A frequent word makes its bucket one with many entries, so no word is missed, and what is counted
- * of it in the end is exact. The limit is at least a 16,384th of all entries, so fewer than 16,384
- * buckets can have more: memory has a bound that does not depend on the frames.
+ * The bucket of a frequent word has many entries, so no frequent word is missed, and its final
+ * count is exact. The limit is at least 1/16,384 of all entries, so fewer than 16,384 buckets
+ * exceed it. That bounds the memory for any number of frames.
  *
- * The ways are those sets of weak bits whose places in the order of weakness, from 1, add up to 14
- * at most. In copies through GSM, Opus at 10 kbit/s and reverb the odds against a wrong bit grow by
- * the same factor from one place to the next, beginning near evens: sets of a lesser sum are
- * likelier to be what is wrong. The same number of combinations of the weakest alone finds fewer.
+ * The variants flip those sets of weak bits whose ranks in the order of weakness, counted from 1,
+ * sum to at most 14. In copies through GSM, Opus at 10 kbit/s, and reverb, the odds against a wrong
+ * bit grow by the same factor from one rank to the next, and are near even at the first. So sets
+ * with a lower sum are more likely to be the wrong bits. The same number of combinations of only
+ * the weakest bits finds fewer copies.
  */
 #include "word_counts.h"
 
@@ -40,7 +42,7 @@ const uint16_t spsh__scan_ways[SPSH__SCAN_WAYS] = {
 };
 
 struct spsh__word_counts {
-    uint64_t frame_count; /* of the first time */
+    uint64_t frame_count; /* frames of the first pass */
     uint32_t *buckets;    /* entries; when narrowed: the number of its row from 1, or 0 */
     uint32_t *rows;       /* RESTS each; NULL: not narrowed */
 };
