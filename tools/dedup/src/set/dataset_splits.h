@@ -1,5 +1,6 @@
 /* dataset_splits.h: operands of the form DATASET[:SPLITS], as sources of a set.
- * spsh_dataset_name_cut says where a name is cut. A split whose name holds a comma cannot be named.
+ * spsh_dataset_name_cut defines where the operand is split. A split whose name contains a comma
+ * cannot be selected.
  */
 #ifndef SPSH_DATASET_SPLITS_H
 #define SPSH_DATASET_SPLITS_H
@@ -7,7 +8,7 @@
 #include "print_set.h"
 
 struct spsh_dedup_sources {
-    spsh_dedup_source *items; /* their texts belong to the list */
+    spsh_dedup_source *items; /* the list owns their strings */
     size_t count, capacity;
 };
 

@@ -1,4 +1,5 @@
-/* dense_keys.c: decodes one channel of an utterance in pieces and keeps what comes at each frame.
+/* dense_keys.c: decode one channel of an utterance in pieces, and collect the keys or words of each
+ * frame.
  */
 #include "dense_keys.h"
 
@@ -11,7 +12,7 @@
 
 enum { PIECE = 16384 }; /* samples of a channel */
 
-/* Of either kind. */
+/* List of dense keys or of words. */
 typedef struct list {
     void *items;
     size_t count, capacity;

@@ -1,11 +1,11 @@
-/* print_set.c: datasets in the order of their ids, their shards one behind the other.
+/* print_set.c: datasets sorted by their ids, then their shards in order.
  *
- *     members  | dataset of the lowest id | next ... |      first ordinal, first shard
- *     shards   | segment, first ordinal, first print | ...  over all members
- *     sides    a byte an utterance
+ *     members  | dataset with the lowest id | next ... |      first ordinal, first shard
+ *     shards   | segment, first ordinal, first print | ...    over all members
+ *     sides    one byte per utterance
  *
- * What an ordinal or a print's number means is found by halving among the shards. Sides are claimed
- * source by source, then the skipped are taken away; no step depends on the order of the sources.
+ * A binary search in the shards finds an ordinal or a print number. Sides are claimed source by
+ * source, then skipped utterances lose their side. No step depends on the order of the sources.
  */
 #include "print_set.h"
 
@@ -22,8 +22,8 @@
 
 enum {
     BATCH_ROWS = 1 << 16,
-    SHARDS_OPEN_MAX = 128, /* of each dataset: descriptors; segments take none */
-    NAMES_BYTES = 300,     /* of splits, in a message */
+    SHARDS_OPEN_MAX = 128, /* file descriptors per dataset; segments use none */
+    NAMES_BYTES = 300,     /* split names in a message */
 };
 
 typedef struct member {

@@ -1,9 +1,9 @@
-/* print_signal.c: enters the source where a whole number of the resampler's cycles begins.
+/* print_signal.c: start in the source where a whole number of resampler cycles begins.
  *
- * At a rate of M samples in for L out, outputs k L, k L + 1 ... of the whole are those that a
- * resampler makes which begins at input k M, but for the first, whose filter reaches before it. So
- * a stretch begins some cycles before the first output that is wanted, and what comes before that
- * is dropped.
+ * At L outputs per M inputs, the outputs k L, k L + 1 ... of the whole signal equal the outputs of
+ * a resampler that starts at input k M. Only the first ones differ, because their filter reaches
+ * before the start. So decoding starts some cycles before the first requested output, and the
+ * earlier outputs are dropped.
  */
 #include "print_signal.h"
 
@@ -13,7 +13,7 @@
 #include "segment/print_mix.h"
 #include "speechshard/inside.h"
 
-/* Where and what is read, and where it goes. */
+/* The source range that is read, and its destination. */
 typedef struct stretch {
     spsh_reader *reader;
     uint64_t position;

@@ -1,7 +1,7 @@
-/* scaled_keys.c: the signal read between its samples.
+/* scaled_keys.c: sample the signal between its samples.
  *
- * There is no low-pass: what speeding up by 1.12 folds back comes to lie above 3.4 kHz, which
- * neither prints nor correlations look at.
+ * There is no low-pass filter: the aliases from a speed of 1.12 are above 3.4 kHz, which neither
+ * prints nor correlations use.
  */
 #include "scaled_keys.h"
 

@@ -1,4 +1,4 @@
-/* split_names.h: lists of splits with commas between, and the sets of names that they make. */
+/* split_names.h: comma-separated lists of splits, and sets of their names. */
 #ifndef SPSH_DEDUP_SPLIT_NAMES_H
 #define SPSH_DEDUP_SPLIT_NAMES_H
 
@@ -7,7 +7,8 @@
 
 #include "speechshard/base.h"
 
-/* The name that *at begins with; *at moves on to the next one. False: the list has ended. */
+/* Return the name at the start of *at, and advance *at to the next name. False at the end of the
+ * list. */
 static inline bool spsh__split_names_next(const char **at, spsh_bytes *ret_name)
 {
     const size_t length = strcspn(*at, ",");
@@ -18,18 +19,18 @@ static inline bool spsh__split_names_next(const char **at, spsh_bytes *ret_name)
     return true;
 }
 
-/* All zero to begin with; items from malloc, the names in them borrowed. */
+/* Initialize with zeros. items is from malloc; the names in it are borrowed. */
 typedef struct spsh__split_names {
     spsh_bytes *items;
     size_t count, capacity;
 } spsh__split_names;
 
-/* Adds the names of a list. False: no memory. */
+/* Add the names of a list. False: out of memory. */
 bool spsh__split_names_add(spsh__split_names *names, const char *list);
-/* Into the order of their bytes, each once. */
+/* Sort by bytes, and remove duplicates. */
 void spsh__split_names_sort(spsh__split_names *names);
 
-/* Compares two spsh_bytes, for qsort. */
+/* Compare two spsh_bytes, for qsort. */
 int spsh__name_compare(const void *left, const void *right);
 
 #endif

@@ -1,4 +1,4 @@
-/* train_splits.c: a table a dataset, from the numbers of its split names to ours. */
+/* train_splits.c: one table per dataset that maps its split numbers to train split numbers. */
 #include "train_splits.h"
 
 #include <stdatomic.h>
@@ -10,7 +10,8 @@ enum { ROWS_AT_ONCE = 65536, ELEMENT_BYTES = 4 };
 
 struct spsh__train_splits {
     const spsh__print_set *set;
-    uint32_t **numbers; /* of each dataset: by split, the last for none; SPSH_NONE_U32: not there */
+    uint32_t **numbers; /* per dataset, indexed by split, the last for no split; SPSH_NONE_U32: not
+                           in train */
     uint32_t *name_counts;
     uint32_t count;
     atomic_bool failed;
@@ -21,7 +22,7 @@ static uint32_t load(spsh_bytes column, uint64_t row)
     return (uint32_t)spsh__load_le(column.data + row * ELEMENT_BYTES, ELEMENT_BYTES);
 }
 
-/* Where a split's number stands in its dataset's table. */
+/* Return the entry of a split in the table of its dataset. */
 static uint32_t *place_of(const spsh__train_splits *splits, size_t dataset, uint32_t split)
 {
     const uint32_t last = splits->name_counts[dataset];

@@ -1,8 +1,8 @@
-/* train_splits.h: the splits of the train side by number, so that hits can be kept of each.
+/* train_splits.h: number the splits of the train side, so that hits can be counted per split.
  *
  *     spsh__train_splits_open(set, &splits, err);
  *     number = spsh__train_splits_number(splits, ordinal);        below spsh__train_splits_count
- *     rc = spsh__train_splits_status(splits, err);                when all was asked
+ *     rc = spsh__train_splits_status(splits, err);                after the last number
  */
 #ifndef SPSH_DEDUP_TRAIN_SPLITS_H
 #define SPSH_DEDUP_TRAIN_SPLITS_H
@@ -11,12 +11,13 @@
 
 typedef struct spsh__train_splits spsh__train_splits;
 
-/* Goes once through a column of the index. Split and dataset make a number. */
+/* Assign a number to each pair of dataset and split. Reads one column of the index once. */
 spsh_status spsh__train_splits_open(const spsh__print_set *set, spsh__train_splits **ret_splits,
                                     spsh_error *err);
-/* 1 or more. */
+/* Number of splits, at least 1. */
 uint32_t spsh__train_splits_count(const spsh__train_splits *splits);
-/* Any thread; ordinal: of train. A failure to read is remembered, and the number is 0. */
+/* Return the number of the split of a train utterance. Any thread may call it. After a read failure
+ * it returns 0, and spsh__train_splits_status reports the failure. */
 uint32_t spsh__train_splits_number(spsh__train_splits *splits, uint64_t ordinal);
 spsh_status spsh__train_splits_status(const spsh__train_splits *splits, spsh_error *err);
 void spsh__train_splits_free(spsh__train_splits *splits);
