@@ -3,9 +3,9 @@
  *
  *     fault_dataset_damage [--all]
  *
- * Without --all, only one bit of each zero byte (padding, most of a small file) is flipped. A flip must
- * cause an error or have no effect. Only the two footers may have no effect, since each can replace the
- * other.
+ * Without --all, only one bit of each zero byte (padding, most of a small file) is flipped. A flip
+ * must cause an error or have no effect. Only the two footers may have no effect, since each can
+ * replace the other.
  */
 #include "dataset/manifest.h"
 #include "memory_dataset.h"

@@ -1,5 +1,5 @@
-/* Failures during a run: it must resume from its checkpoint with identical bits, or report clearly why
- * it cannot.
+/* Failures during a run: it must resume from its checkpoint with identical bits, or report clearly
+ * why it cannot.
  *
  *     fault_train_run             all tests
  *     fault_train_run --fewer     killed and stopped at a fifth of the places

@@ -1,4 +1,5 @@
-/* fault_verify.c: damage anywhere is found, with its file and part, and costs the reported utterances.
+/* fault_verify.c: damage anywhere is found, with its file and part, and costs the reported
+ * utterances.
  *
  *     fault_verify            every bit of the structures, a bit of every few bytes of the rest
  *     fault_verify --all      a bit of every byte of every file

@@ -1,6 +1,6 @@
-/* fuzz_flac_decode.c: arbitrary bytes as the subframes of a FLAC frame. Both forms of our decoder must
- * agree. libFLAC must decode the same from the accepted inputs, with the correct checksum. The decoder
- * that lets samples wrap must be safe on all inputs at up to 24 bits, and agree with both.
+/* fuzz_flac_decode.c: arbitrary bytes as the subframes of a FLAC frame. Both forms of our decoder
+ * must agree. libFLAC must decode the same from the accepted inputs, with the correct checksum. The
+ * decoder that lets samples wrap must be safe on all inputs at up to 24 bits, and agree with both.
  *
  *     byte 0: channels and stereo mode   byte 1: bits per sample - 4   bytes 2, 3: samples
  *     then subframes

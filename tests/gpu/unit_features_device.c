@@ -1,9 +1,9 @@
 /* unit_features_device.c PLUGIN: features through a plug-in, compared with the features of the CPU.
  *
- * With the host emulation (tests/support/twin_plugin.c), which runs the kernel source without a GPU,
- * in several orders of threads and with several numbers of frames per block, the bits must be equal.
- * With the real plug-in values must be close (docs/FEATURES.md); the test prints how close. Without a
- * device the program prints the reason and is skipped.
+ * With the host emulation (tests/support/twin_plugin.c), which runs the kernel source without a
+ * GPU, in several orders of threads and with several numbers of frames per block, the bits must be
+ * equal. With the real plug-in values must be close (docs/FEATURES.md); the test prints how close.
+ * Without a device the program prints the reason and is skipped.
  */
 #include <math.h>
 

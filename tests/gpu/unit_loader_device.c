@@ -1,15 +1,15 @@
-/* unit_loader_device.c PLUGIN: batches in device memory equal the batches of a host loader: the same
- * utterances in the same order with the same values, even if the borrower is late.
+/* unit_loader_device.c PLUGIN: batches in device memory equal the batches of a host loader: the
+ * same utterances in the same order with the same values, even if the borrower is late.
  *
- * Two loaders with the same options, one with a device, run in parallel. The test copies each device
- * batch back on a separate stream, releases the batch after that copy with one event that is recorded
- * again for each batch, and compares several batches later: if the loader reused memory too early, the
- * values differ.
+ * Two loaders with the same options, one with a device, run in parallel. The test copies each
+ * device batch back on a separate stream, releases the batch after that copy with one event that is
+ * recorded again for each batch, and compares several batches later: if the loader reused memory
+ * too early, the values differ.
  *
- * PLUGIN is the host emulation (support/twin_plugin.c), which runs work late, in random orders between
- * events, and stops if two streams access the same bytes; all bits must then be equal. Or PLUGIN is
- * the real one: features are then close (docs/FEATURES.md), and without a device the program prints
- * the reason and is skipped.
+ * PLUGIN is the host emulation (support/twin_plugin.c), which runs work late, in random orders
+ * between events, and stops if two streams access the same bytes; all bits must then be equal. Or
+ * PLUGIN is the real one: features are then close (docs/FEATURES.md), and without a device the
+ * program prints the reason and is skipped.
  */
 #include <math.h>
 #include <sched.h>

@@ -1,5 +1,5 @@
-/* fail_malloc.h: malloc and its kin fail on request in the whole program, for allocations that do not
- * use an spsh_allocator (fault_alloc.h).
+/* fail_malloc.h: malloc and its kin fail on request in the whole program, for allocations that do
+ * not use an spsh_allocator (fault_alloc.h).
  *
  *     fail_malloc.calls = 0, fail_malloc.at = n;   -- fails call n (from 0)
  *     ... CHECK_I64(run(), SPSH_E_NO_MEMORY);

@@ -1,12 +1,12 @@
-/* fake_cudart.c: the part of CUDA's runtime that shardfmt's and featgen's parts of the plug-in call,
- * without CUDA, so that their host code runs without a GPU. Linked with their objects instead of the
- * runtime.
+/* fake_cudart.c: the part of CUDA's runtime that shardfmt's and featgen's parts of the plug-in
+ * call, without CUDA, so that their host code runs without a GPU. Linked with their objects instead
+ * of the runtime.
  *
  *     plugin.cu, features.cu --> cudaX --> twin_table (twin_runtime.c): queues, events, captures
  *
  * A launch runs the kernel source as C, block by block, at its turn. As in CUDA, each thread has a
- * device and a capture mode. The device is 0 at first. Its context is made when the thread first calls
- * a function that needs one, or selects the device.
+ * device and a capture mode. The device is 0 at first. Its context is made when the thread first
+ * calls a function that needs one, or selects the device.
  *
  * Only the object file has CUDA's names, by means of assembler names.
  */

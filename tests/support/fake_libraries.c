@@ -2,9 +2,9 @@
  * without CUDA: gemm.cu, conv.cu, and train_plugin.cu run with it over twin_runtime.h and
  * fake_cudart.c. Replaces library_calls.cu, which would load the libraries, and kernels.cu.
  *
- * Written from the libraries' documentation: matrices in column-major order, tensors by descriptors. It
- * checks its arguments: pointers have the promised alignment, work space has the requested size, and
- * algorithms are the first that fits of those that it offered.
+ * Written from the libraries' documentation: matrices in column-major order, tensors by
+ * descriptors. It checks its arguments: pointers have the promised alignment, work space has the
+ * requested size, and algorithms are the first that fits of those that it offered.
  */
 #include <stdio.h>
 #include <stdlib.h>

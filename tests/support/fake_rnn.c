@@ -1,9 +1,10 @@
-/* fake_rnn.c: the part of cuDNN that recurrent layers call, without CUDA: rnn_layers.cu runs with it
- * over fake_cudart.c. Replaces library_calls.cu.
+/* fake_rnn.c: the part of cuDNN that recurrent layers call, without CUDA: rnn_layers.cu runs with
+ * it over fake_cudart.c. Replaces library_calls.cu.
  *
  * Written from the library's documentation: descriptors must agree with each other and with the
  * requested sizes. Features that are not implemented here (projections, several layers, different
- * lengths, an initial state) are rejected. twin_rnn.c defines the computation and the choice of layers.
+ * lengths, an initial state) are rejected. twin_rnn.c defines the computation and the choice of
+ * layers.
  */
 #include <stdlib.h>
 #include <string.h>

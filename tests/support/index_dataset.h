@@ -1,4 +1,5 @@
-/* index_dataset.h: a dataset that consists only of an index and a manifest, for code that reads no audio.
+/* index_dataset.h: a dataset that consists only of an index and a manifest, for code that reads no
+ * audio.
  *
  *     index_row rows[1000] = ...;
  *     index_dataset_write(path, rows, 1000);      makes the folder

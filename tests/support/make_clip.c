@@ -3,8 +3,8 @@
  *     make_clip PATH SECONDS RATE_HZ CHANNELS SEED
  *
  * The extension selects the format: .wav (int16), .flac, .mp3, .opus, .ogg (Vorbis). Two seeds
- * produce two different clips: a decaying tone with noise, both chosen by the seed. libsndfile draws
- * the serial number of an Ogg stream from the clock; the program replaces it by the seed and
+ * produce two different clips: a decaying tone with noise, both chosen by the seed. libsndfile
+ * draws the serial number of an Ogg stream from the clock; the program replaces it by the seed and
  * recomputes the checksum of every page.
  */
 #include <sndfile.h>

@@ -1,12 +1,12 @@
-/* make_dataset.c: a small dataset for the tests of ls, info, cat, export, and overlay, made only with the
- * library.
+/* make_dataset.c: a small dataset for the tests of ls, info, cat, export, and overlay, made only
+ * with the library.
  *
  *     make_dataset DATASET EXPECTED
  *
- * Two shards: every sample format, codecs wav, flac, and pcm, segments, a duplicate, names and texts
- * that are hard to print or to turn into files. EXPECTED/<utterance number>.wav is the expected output of
- * `cat`, byte for byte, and EXPECTED/<recording>.bin each stored payload, made here without the
- * command's writer.
+ * Two shards: every sample format, codecs wav, flac, and pcm, segments, a duplicate, names and
+ * texts that are hard to print or to turn into files. EXPECTED/<utterance number>.wav is the
+ * expected output of `cat`, byte for byte, and EXPECTED/<recording>.bin each stored payload, made
+ * here without the command's writer.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,9 +2,9 @@
  *
  *     make_speech PATH HEADER_HZ SEED:BEGIN:SECONDS...
  *
- * Pieces of 16 kHz signals (print_signals.h), one signal per seed, are concatenated, so two clips can
- * share a part, and one can contain another. HEADER_HZ is the rate in the header: another number than
- * 16000 is another speed. The extension selects the format: .wav, .flac, .mp3, .opus.
+ * Pieces of 16 kHz signals (print_signals.h), one signal per seed, are concatenated, so two clips
+ * can share a part, and one can contain another. HEADER_HZ is the rate in the header: another
+ * number than 16000 is another speed. The extension selects the format: .wav, .flac, .mp3, .opus.
  */
 #include <sndfile.h>
 #include <stdio.h>

@@ -2,16 +2,16 @@
  * emulations (twin_runtime.h), to test several ranks without a GPU.
  *
  * The ranks share a file in $TMPDIR, whose name is the id: a head, and a region for each rank.
- * Collective n is a piece of work on its stream. At its turn, after all ranks have finished n - 1, it
- * copies this rank's input to the rank's region and marks n as posted. After all ranks have posted n, it
- * reads from all regions, adds in the order of ranks, and marks n as finished. Nothing blocks: the
- * emulation polls whether the work is ready.
+ * Collective n is a piece of work on its stream. At its turn, after all ranks have finished n - 1,
+ * it copies this rank's input to the rank's region and marks n as posted. After all ranks have
+ * posted n, it reads from all regions, adds in the order of ranks, and marks n as finished. Nothing
+ * blocks: the emulation polls whether the work is ready.
  *
- * As with a nonblocking communicator, calls are in progress (ncclInProgress) for a while; only then is
- * their work on the stream. Ranks whose n differs in kind or size get an error.
+ * As with a nonblocking communicator, calls are in progress (ncclInProgress) for a while; only then
+ * is their work on the stream. Ranks whose n differs in kind or size get an error.
  *
- * The caller owns a communicator until it destroys or aborts it, which may be during opening. Work on
- * streams owns a reference as well. A communicator that the caller forgets is a leak.
+ * The caller owns a communicator until it destroys or aborts it, which may be during opening. Work
+ * on streams owns a reference as well. A communicator that the caller forgets is a leak.
  *
  * NCCL_SHIM=absent:RANK      it never joins
  *           stop:RANK        ... and its process stops there

@@ -1,5 +1,5 @@
-/* text_dataset.h: a dataset with given metadata of utterances: texts, names, sources. All of them have
- * the same few samples, and their fingerprint segments contain no sound.
+/* text_dataset.h: a dataset with given metadata of utterances: texts, names, sources. All of them
+ * have the same few samples, and their fingerprint segments contain no sound.
  *
  *     const text_row rows[] = {{.id = "a", .split = "train", .text = "one"}, ...};
  *     text_dataset_make(path, 1, rows, 2);

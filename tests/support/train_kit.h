@@ -5,8 +5,8 @@
  *     CHECK_I64(train_kit_run(&run), SPSH_OK);
  *     CHECK_U64(train_kit_weights("whole"), ...);
  *
- * Two epochs of 96 utterances, some without a transcript or with too few frames for it; two batches per
- * step, accumulated twice. For one source file of a program, which must link talk_dataset.c.
+ * Two epochs of 96 utterances, some without a transcript or with too few frames for it; two batches
+ * per step, accumulated twice. For one source file of a program, which must link talk_dataset.c.
  */
 #ifndef TRAIN_KIT_H
 #define TRAIN_KIT_H

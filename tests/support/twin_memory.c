@@ -5,8 +5,8 @@
  *
  * "Device" memory has separate addresses, so that an address of freed memory is recognized. A block
  * ends where its last page ends (except for its alignment), and the next page is inaccessible; the
- * bytes before the block in its first page are checked when it is freed. Freed pages are inaccessible,
- * too, and their addresses are not reused before all others were.
+ * bytes before the block in its first page are checked when it is freed. Freed pages are
+ * inaccessible, too, and their addresses are not reused before all others were.
  */
 #include <stdio.h>
 #include <stdlib.h>

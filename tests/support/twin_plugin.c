@@ -5,8 +5,8 @@
  * With TWIN_THREADS the threads of a block are real threads, with a barrier after each phase: a
  * sanitizer then sees conflicts between two of them within a phase.
  *
- * A block's shared memory is filled with NaNs when it begins, and so is newly allocated memory: reads
- * of unwritten memory become visible.
+ * A block's shared memory is filled with NaNs when it begins, and so is newly allocated memory:
+ * reads of unwritten memory become visible.
  */
 #include <math.h>
 #include <stdint.h>

@@ -3,18 +3,19 @@
  *     stream 0: work, record A, work          an item runs when it is the first of its stream
  *     stream 1: wait A, work, graph           and, for a wait, after A's mark was reached
  *
- * A thread that waits runs items, one after another, until the awaited one has finished. It draws the
- * stream of each item from the streams whose first item can run. The way of drawing is drawn for each
- * wait: any stream, only the needed items, or all other items first. One lock is held all the time.
+ * A thread that waits runs items, one after another, until the awaited one has finished. It draws
+ * the stream of each item from the streams whose first item can run. The way of drawing is drawn
+ * for each wait: any stream, only the needed items, or all other items first. One lock is held all
+ * the time.
  *
  * A mark is one recording of an event. A wait refers to the event's newest mark when the wait was
- * enqueued. A capture collects items in lanes, one per stream. A graph contains the collected items,
- * and its launch is an item that runs one item of its lanes at a time.
+ * enqueued. A capture collects items in lanes, one per stream. A graph contains the collected
+ * items, and its launch is an item that runs one item of its lanes at a time.
  *
- * Clocks (twin_hazards.c) advance when work is enqueued: dependencies do not depend on the work that
- * has run so far. All host threads share one clock: an event that one of them has waited for is past
- * for all, because they synchronize in ways that are not visible here. So a hazard may be missed, but
- * none is reported wrongly.
+ * Clocks (twin_hazards.c) advance when work is enqueued: dependencies do not depend on the work
+ * that has run so far. All host threads share one clock: an event that one of them has waited for
+ * is past for all, because they synchronize in ways that are not visible here. So a hazard may be
+ * missed, but none is reported wrongly.
  */
 #include <pthread.h>
 #include <stdarg.h>

@@ -10,7 +10,7 @@
 /* A block that is not an oversize record's own. Larger reads gain nothing on NVMe. */
 #define SPSH_BLOCK_BYTES_MAX             (UINT64_C(4) << 20)
 
-/* One record: head and payload. A day of 48 kHz stereo WAV is 16.6 GB; such sources are rejected. */
+/* One record: head and payload. A day of 48 kHz stereo WAV has 16.6 GB: such sources are rejected. */
 #define SPSH_RECORD_BYTES_MAX            (UINT64_C(2) << 30)
 
 /* Decoded PCM of one recording, as one sees it in memory. */

@@ -6,8 +6,9 @@
  *         ...
  *     spsh__fiber_close(fiber);
  *
- * Data shared between fibers needs no lock. A switch takes some hundred nanoseconds. Under sanitizers
- * and without glibc, fibers are threads that pass a baton, and a switch takes some microseconds.
+ * Data shared between fibers needs no lock. A switch takes some hundred nanoseconds. Under
+ * sanitizers and without glibc, fibers are threads that pass a baton, and a switch takes some
+ * microseconds.
  */
 #ifndef SPSH_TRAIN_FIBER_H
 #define SPSH_TRAIN_FIBER_H

@@ -3,7 +3,8 @@
  *
  *     RUN/checkpoints/000003-000000012000.spsh     generation, samples seen
  *     RUN/checkpoints/000003.generation            empty: claimed by the run's third start
- *     RUN/latest                                   the newest checkpoint's name, for people and hooks
+ *     RUN/latest                                   the newest checkpoint's name, for people and
+ *     hooks
  *
  *     rc = spsh__checkpoint_writer_open(run, 3, NULL, NULL, &writer, &err);      // only on rank 0
  *     rc = spsh__checkpoint_put(writer, &state, &err);                 // copies; a thread writes
@@ -19,9 +20,10 @@
  * the folder. It then reads the file back, checks all of it, writes `latest`, and removes older
  * checkpoints beyond keep. A crash at any moment leaves the previous or the new checkpoint.
  *
- * Each start of a run claims the next generation by an exclusive create. An old process that resumes
- * after a pause writes under names of its generation, which no reader prefers. Its next save returns
- * SPSH_E_MISMATCH: a newer process has replaced it. It does not touch the files of its successor.
+ * Each start of a run claims the next generation by an exclusive create. An old process that
+ * resumes after a pause writes under names of its generation, which no reader prefers. Its next
+ * save returns SPSH_E_MISMATCH: a newer process has replaced it. It does not touch the files of its
+ * successor.
  */
 #ifndef SPSH_TRAIN_CHECKPOINT_H
 #define SPSH_TRAIN_CHECKPOINT_H

@@ -7,8 +7,8 @@
  * belongs to the thread while is_busy is set and to the caller otherwise. Both change under the
  * mutex.
  *
- * `latest` and the older files change only after the whole file has been read back. The writer reads
- * the folder before and after writing, and stops if it finds a higher generation.
+ * `latest` and the older files change only after the whole file has been read back. The writer
+ * reads the folder before and after writing, and stops if it finds a higher generation.
  */
 #include <inttypes.h>
 #include <pthread.h>

@@ -1,5 +1,6 @@
 /* comm.h: messages between ranks on the host, and collectives that are built from them. The carrier
- * is a table of functions: `self`, `mpi`, or `tcp`. Devices exchange large data through comm_nccl.h.
+ * is a table of functions: `self`, `mpi`, or `tcp`. Devices exchange large data through
+ * comm_nccl.h.
  *
  *     spsh__comm_open(&options, allocator, &comm, &err);
  *     comm->ops->receive_fn(comm, from, tag, there, size, &in, &err);
@@ -7,15 +8,16 @@
  *     ... both proceed in the background ...
  *     comm->ops->wait_fn(comm, in, deadline_ms, &err);
  *
- * Wait for each handle exactly once. Until then, the message owns its buffer. Messages with the same
- * sender, receiver, and tag arrive in the order in which they were sent. Several threads may call at
- * once, each with its own handles and tags.
+ * Wait for each handle exactly once. Until then, the message owns its buffer. Messages with the
+ * same sender, receiver, and tag arrive in the order in which they were sent. Several threads may
+ * call at once, each with its own handles and tags.
  *
  * A rank that does not answer is SPSH_E_TIMEOUT, with its number in the message. A rank that fails
  * for any reason closes and exits with a nonzero status. mpirun and torchrun then end all other
  * ranks. If the launcher does not (srun without --kill-on-bad-exit), their deadlines end them.
  *
- * The order of every sum is the tree of fold_tree.h. It depends only on the summands, never on timing.
+ * The order of every sum is the tree of fold_tree.h. It depends only on the summands, never on
+ * timing.
  */
 #ifndef SPSH_TRAIN_COMM_H
 #define SPSH_TRAIN_COMM_H

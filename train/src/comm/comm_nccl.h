@@ -10,8 +10,8 @@
  *
  * All ranks start the same collectives in the same order. The host never blocks on a stream that a
  * missing rank could hold up forever. spsh__collectives_wait polls the event and NCCL's own errors
- * until the communicator's deadline. Then it aborts NCCL, which frees the device. Call it before you
- * wait for the backend's stream after a join.
+ * until the communicator's deadline. Then it aborts NCCL, which frees the device. Call it before
+ * you wait for the backend's stream after a join.
  *
  * NCCL does not know which rank is missing. Messages (comm.h) find the rank for the error text.
  */

@@ -1,21 +1,21 @@
 /* comm_tcp.c: messages over TCP, for processes that were started without MPI: torchrun, Kubernetes.
  *
- * Each pair of ranks has one connection (rendezvous.h). It carries frames: a head of 24 bytes (kind,
- * tag, size, ID) and a payload.
+ * Each pair of ranks has one connection (rendezvous.h). It carries frames: a head of 24 bytes
+ * (kind, tag, size, ID) and a payload.
  *
  *     up to EAGER_BYTES   EAGER ->                the payload follows; kept if no receive is posted
  *     more                ASK ->, <- GO, DATA ->  GO follows the receive; DATA goes into its buffer
  *     at the end          BYE ->
  *
  * Large payloads are therefore never kept, and kept messages are bounded: after UNEXPECTED_MAX
- * messages without a receive, the thread stops reading the connection. A peer that sends a malformed
- * frame, or a GO or DATA that was not requested, is disconnected.
+ * messages without a receive, the thread stops reading the connection. A peer that sends a
+ * malformed frame, or a GO or DATA that was not requested, is disconnected.
  *
  * A separate thread moves messages while the trainer computes. All state is under one lock. A peer
- * that disconnects without BYE fails the ranks that wait for its messages, at once. Other connections
- * keep working: a rank that checks has_gone_fn before it waits, and drops the messages to and from
- * that peer, continues with the other ranks. Nothing is read from a connection or written to it after
- * its end, so the buffers of dropped messages are not touched again.
+ * that disconnects without BYE fails the ranks that wait for its messages, at once. Other
+ * connections keep working: a rank that checks has_gone_fn before it waits, and drops the messages
+ * to and from that peer, continues with the other ranks. Nothing is read from a connection or
+ * written to it after its end, so the buffers of dropped messages are not touched again.
  */
 #include "comm.h"
 

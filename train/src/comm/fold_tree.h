@@ -5,10 +5,10 @@
  *
  * If the leaf count is not a power of two, additions of missing leaves are omitted.
  *
- * Each fold adds the upper half to the lower half. Let rank l mod W own leaf l. If W is a power of two
- * that divides the leaf count, only the last log2 W folds cross ranks, so a rank sends one sum. For
- * any other W a rank sends several sums. They are its *pieces*: the largest subtrees whose leaves it
- * owns, down to single leaves. The result has identical bits for every W.
+ * Each fold adds the upper half to the lower half. Let rank l mod W own leaf l. If W is a power of
+ * two that divides the leaf count, only the last log2 W folds cross ranks, so a rank sends one sum.
+ * For any other W a rank sends several sums. They are its *pieces*: the largest subtrees whose
+ * leaves it owns, down to single leaves. The result has identical bits for every W.
  *
  * The position of a piece, or of any sum, is its lowest leaf. The leaves of a rank arrive one after
  * the other in one buffer (slot 0). After each arrival, the steps add a sum, or save it in another

@@ -1,23 +1,24 @@
 /* rendezvous.h: how processes that a launcher started find each other without MPI. Afterward every
  * rank is connected to every other rank.
  *
- *     rank 0     listens, and publishes its address: in a file in a shared folder, and at the port of
- *                a host if the launcher sets one
- *     the others connect to rank 0 and claim a run, an attempt, a rank, a world size, and the address
- *                at which they listen
- *     rank 0     sends the addresses of all ranks, and a random number of this meeting, once all ranks
- *                have connected
+ *     rank 0     listens, and publishes its address: in a file in a shared folder, and at the port
+ *                of a host if the launcher sets one
+ *     the others connect to rank 0 and claim a run, an attempt, a rank, a world size, and the
+ *                address at which they listen
+ *     rank 0     sends the addresses of all ranks, and a random number of this meeting, once all
+ *                ranks have connected
  *     rank r     connects to ranks 1 ... r - 1 with that number; ranks r + 1 ... connect to it
  *
- * All ranks share a secret: SPEECHSHARD_SECRET from the environment, or a secret that rank 0 draws for
- * this meeting and writes into the file, which only its user can read (mode 0600). On every connection
- * both sides prove that they know the secret, by a keyed hash of both nonces (peer_proof.h), before
- * they use any other data of the peer. A rejection names no run.
+ * All ranks share a secret: SPEECHSHARD_SECRET from the environment, or a secret that rank 0 draws
+ * for this meeting and writes into the file, which only its user can read (mode 0600). On every
+ * connection both sides prove that they know the secret, by a keyed hash of both nonces
+ * (peer_proof.h), before they use any other data of the peer. A rejection names no run.
  *
  * A connection without a proof is closed after five seconds, or earlier if there are too many: the
- * oldest is closed first. Neither idle nor slow connections keep a rank out. If all processes run on
- * one node, the listeners use 127.0.0.1. Messages are not encrypted or authenticated after the
- * meeting: a host that can change packets between two ranks can change messages, as for MPI and NCCL.
+ * oldest is closed first. Neither idle nor slow connections keep a rank out. If all processes run
+ * on one node, the listeners use 127.0.0.1. Messages are not encrypted or authenticated after the
+ * meeting: a host that can change packets between two ranks can change messages, as for MPI and
+ * NCCL.
  */
 #ifndef SPSH_TRAIN_RENDEZVOUS_H
 #define SPSH_TRAIN_RENDEZVOUS_H

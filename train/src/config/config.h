@@ -1,6 +1,7 @@
 /* config.h: reads one YAML file and key=value overrides into one struct. Unknown keys are rejected
- * with the closest known key in the message. The resolved configuration is written back, in canonical
- * form, into the run and its checkpoints. docs/TRAINING.md lists every key with range and default.
+ * with the closest known key in the message. The resolved configuration is written back, in
+ * canonical form, into the run and its checkpoints. docs/TRAINING.md lists every key with range and
+ * default.
  *
  *     features, augment, vocabulary                                     outside of the sections
  *     data:   train, train_weights, alpha, dev, alignments, noises, rooms, seed, max_seconds,

@@ -5,8 +5,8 @@
  *
  * nfc    controls and white space become blanks; everything else stays
  * lower  letters, digits and marks stay, in lower case; apostrophes of any kind become U+0027,
- *        which stays between letters or digits; joiners, soft hyphens and other invisible characters
- *        are removed; everything else becomes a blank
+ *        which stays between letters or digits; joiners, soft hyphens and other invisible
+ *        characters are removed; everything else becomes a blank
  */
 #include "text_form.h"
 

@@ -6,10 +6,10 @@
  *     spsh__metrics_close(metrics);
  *
  * RUN/metrics.jsonl has one line per start, step, and evaluation, in order. "kind" names the type.
- * All lines have "samples", the number of utterances served so far, which never falls: a resumed run
- * first removes the lines that the previous process wrote after the checkpoint. The line of the new
- * start has the amount of lost work and the time of the last lost line. Numbers that are not finite
- * are null. `speechshard report` draws its page from these lines only.
+ * All lines have "samples", the number of utterances served so far, which never falls: a resumed
+ * run first removes the lines that the previous process wrote after the checkpoint. The line of the
+ * new start has the amount of lost work and the time of the last lost line. Numbers that are not
+ * finite are null. `speechshard report` draws its page from these lines only.
  */
 #ifndef SPSH_TRAIN_METRICS_H
 #define SPSH_TRAIN_METRICS_H

@@ -5,8 +5,9 @@
  *     units     0        1               2                                     | the last
  *     buckets | 0 ...  | 1             | 2 ...                                 | the last
  *
- * The exchange of a bucket overlaps the backward pass of the later buckets. The exchange of the last
- * bucket overlaps nothing, so it holds only the last unit, which is small: the first convolution.
+ * The exchange of a bucket overlaps the backward pass of the later buckets. The exchange of the
+ * last bucket overlaps nothing, so it holds only the last unit, which is small: the first
+ * convolution.
  *
  * Slices begin at multiples of 64 elements. Gaps are zero and stay zero under every optimizer. An
  * arena is therefore the same for all backends, regardless of their element type.

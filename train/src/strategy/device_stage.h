@@ -1,8 +1,8 @@
-/* device_stage.h: data of a device in pinned host memory, for strategies that exchange it on the host
- * (gradient_sum.c). The memory holds the arena, followed by the running statistics.
+/* device_stage.h: data of a device in pinned host memory, for strategies that exchange it on the
+ * host (gradient_sum.c). The memory holds the arena, followed by the running statistics.
  *
- *     down   copy to the host on a separate stream, after the work enqueued on the backend's stream;
- *            poll or wait for `slot` later
+ *     down   copy to the host on a separate stream, after the work enqueued on the backend's
+ *            stream; poll or wait for `slot` later
  *     up     copy to the device after all earlier copies, and after the work that _follow recorded;
  *            the backend's stream waits for it (_end), the host does not
  *

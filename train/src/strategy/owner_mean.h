@@ -7,10 +7,10 @@
  *     ... m->mean ...
  *     spsh__owner_mean_end(m);                   // under the lock
  *
- * Learner p mod L owns part p. It adds the parts of all learners in the order of ranks, and sends the
- * mean to all: 2 (L - 1) / L of the arena in each direction, as a ring would. No learner is a round
- * ahead of an owner: a learner that begins the next round has received all means of this round, and
- * each mean contains the parts of all learners.
+ * Learner p mod L owns part p. It adds the parts of all learners in the order of ranks, and sends
+ * the mean to all: 2 (L - 1) / L of the arena in each direction, as a ring would. No learner is a
+ * round ahead of an owner: a learner that begins the next round has received all means of this
+ * round, and each mean contains the parts of all learners.
  */
 #ifndef SPSH_TRAIN_OWNER_MEAN_H
 #define SPSH_TRAIN_OWNER_MEAN_H

@@ -1,5 +1,5 @@
-/* pipeline_parallel.h: a model whose blocks are divided among the ranks of a communicator, one stage
- * per rank.
+/* pipeline_parallel.h: a model whose blocks are divided among the ranks of a communicator, one
+ * stage per rank.
  *
  *     rank 0               rank 1              rank 2 (the last one)
  *     features -> blocks -> activations -> blocks -> activations -> blocks -> loss
@@ -10,15 +10,15 @@
  *                 each micro-batch:  spsh__stages_put(p, leaf, &batch, &err);
  *                 spsh__stages_end(p, &err);                    gradients are complete
  *
- * The leaves of a step (strategy.h) are its micro-batches. Every stage gets all of them, in the same
- * order, and runs them in the order of pipeline_schedule.h. bucket_fn gets the gradients leaf by leaf,
- * in order. The running statistics of each leaf start from the values at the beginning of the step.
- * The sum of leaves (gradient_sum.h) therefore has the same bits as in one process that has all blocks
- * and runs the leaves one by one.
+ * The leaves of a step (strategy.h) are its micro-batches. Every stage gets all of them, in the
+ * same order, and runs them in the order of pipeline_schedule.h. bucket_fn gets the gradients leaf
+ * by leaf, in order. The running statistics of each leaf start from the values at the beginning of
+ * the step. The sum of leaves (gradient_sum.h) therefore has the same bits as in one process that
+ * has all blocks and runs the leaves one by one.
  *
  * Activations and gradients are sent in the backend's format, without a header: both sides know the
- * shape of a batch. Messages move while the stage computes. A stage posts its next receive before it
- * runs the backward pass of a micro-batch.
+ * shape of a batch. Messages move while the stage computes. A stage posts its next receive before
+ * it runs the backward pass of a micro-batch.
  */
 #ifndef SPSH_PIPELINE_PARALLEL_H
 #define SPSH_PIPELINE_PARALLEL_H

@@ -5,16 +5,16 @@
  *     simulated   E weights   same number   same      same number per   a byte counts P / E times
  *                             of parts      number    part
  *
- * A message therefore arrives when the real one would, but carries only some hundred bytes. Messages
- * without weights (totals, norms) have their real size and count once. If a strategy would send more
- * than about a million messages, parts are fewer and larger (at least 16). With many learners, there
- * are fewer buckets than in the model (at least 2).
+ * A message therefore arrives when the real one would, but carries only some hundred bytes.
+ * Messages without weights (totals, norms) have their real size and count once. If a strategy would
+ * send more than about a million messages, parts are fewer and larger (at least 16). With many
+ * learners, there are fewer buckets than in the model (at least 2).
  *
- * The learners minimize a quadratic: the sum over i of h_i (w_i - 1)^2 / 2, with curvatures h from 1/4
- * to 1, starting at 0. The gradient of a batch has noise of deviation 1/2 in each coordinate. All
- * strategies make the same progress per batch: the rate is 0.05 times the number of learners, at most
- * 0.5, for means over L learners, and 1 / L of that if a single gradient changes the shared model. A
- * learner-step is one batch.
+ * The learners minimize a quadratic: the sum over i of h_i (w_i - 1)^2 / 2, with curvatures h from
+ * 1/4 to 1, starting at 0. The gradient of a batch has noise of deviation 1/2 in each coordinate.
+ * All strategies make the same progress per batch: the rate is 0.05 times the number of learners,
+ * at most 0.5, for means over L learners, and 1 / L of that if a single gradient changes the shared
+ * model. A learner-step is one batch.
  */
 #ifndef SPSH_SIMULATE_STRATEGY_H
 #define SPSH_SIMULATE_STRATEGY_H

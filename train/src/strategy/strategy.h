@@ -13,20 +13,21 @@
  *         after_step
  *     gather, before a checkpoint is taken
  *
- * Strategies with a model per learner (is_free): each learner has its own batches, totals, and model.
- * Its serving task (runtime.h) keeps the model close to the models of the others while gradients are
- * computed. The rules below about leaves and the single global sum do not apply to is_free strategies.
- * Their models are combined only at a barrier between steps: settle_fn first, then consensus_fn.
+ * Strategies with a model per learner (is_free): each learner has its own batches, totals, and
+ * model. Its serving task (runtime.h) keeps the model close to the models of the others while
+ * gradients are computed. The rules below about leaves and the single global sum do not apply to
+ * is_free strategies. Their models are combined only at a barrier between steps: settle_fn first,
+ * then consensus_fn.
  *
  * A step sums virtual_world * accumulate micro-batches, the leaves of its summation tree. Leaf a *
  * virtual_world + n is batch n of the loader's a-th step (docs/LOADER.md, 7). Rank r has the leaves
- * with n mod world_size == r, and spsh__leaf_of numbers them. A leaf without a batch counts as zeros.
- * The tree over leaves is fixed (fold_tree.h), so weights, running statistics, and totals have
- * identical bits for 1, 2, 3, ... processes.
+ * with n mod world_size == r, and spsh__leaf_of numbers them. A leaf without a batch counts as
+ * zeros. The tree over leaves is fixed (fold_tree.h), so weights, running statistics, and totals
+ * have identical bits for 1, 2, 3, ... processes.
  *
- * The strategy owns the gradients between before_forward and after_backward, and zeroes them. It also
- * owns the running statistics: each leaf starts from their values at the beginning of the step, and
- * the step ends with the mean over all leaves that had a batch.
+ * The strategy owns the gradients between before_forward and after_backward, and zeroes them. It
+ * also owns the running statistics: each leaf starts from their values at the beginning of the
+ * step, and the step ends with the mean over all leaves that had a batch.
  */
 #ifndef SPSH_TRAIN_STRATEGY_H
 #define SPSH_TRAIN_STRATEGY_H

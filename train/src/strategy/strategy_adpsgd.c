@@ -4,21 +4,22 @@
  *     w_i += (s_j - s_i) / 3,  w_j += (s_i - s_j) / 3        for each neighbor j on the ring
  *     w_i <- w_i - rate * U(g(w_i when the gradient began))
  *
- * With each gradient, a learner begins one exchange with its right neighbor, if the last exchange is
- * done. It answers its left neighbor at any time. Only the serving tasks do this, part by part, a few
- * parts ahead, while gradients are computed. Learners that make steps at the same pace realize the
- * mixing matrix of the ring: thirds of the learner and its two neighbors. In a world of two, both
- * neighbors are the same learner, and two exchanges run at once. The weight is then a quarter each, so
- * that both learners reach the mean; a half would swap the models.
+ * With each gradient, a learner begins one exchange with its right neighbor, if the last exchange
+ * is done. It answers its left neighbor at any time. Only the serving tasks do this, part by part,
+ * a few parts ahead, while gradients are computed. Learners that make steps at the same pace
+ * realize the mixing matrix of the ring: thirds of the learner and its two neighbors. In a world of
+ * two, both neighbors are the same learner, and two exchanges run at once. The weight is then a
+ * quarter each, so that both learners reach the mean; a half would swap the models.
  *
  * fixed    the ring of ranks: the difference between models shrinks, per step, by
  *          ((1 + 2 cos(2 pi / L)) / 3)^2: slowly if there are many learners
  * random   a different ring each time, drawn from the seed and the learner's exchange count:
  *          1/3 - 2 / (3 (L - 1)), for any L
  *
- * A lost learner (runtime.h) leaves the ring, and an exchange with it is over. The learners learn of a
- * loss at different times. Until all know, their rings differ, which is harmless because no learner
- * waits for another. The weight does not change, so both sides of an exchange use the same weight.
+ * A lost learner (runtime.h) leaves the ring, and an exchange with it is over. The learners learn
+ * of a loss at different times. Until all know, their rings differ, which is harmless because no
+ * learner waits for another. The weight does not change, so both sides of an exchange use the same
+ * weight.
  */
 #include "free_model.h"
 #include "speechshard/inside.h"

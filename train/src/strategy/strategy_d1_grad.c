@@ -3,9 +3,9 @@
  *     w_{k+1} = w_k - rate * U(sum over j of g_j(w_{k-1}))
  *
  * The gradients of a step are sent and summed while the next gradients are computed. All learners
- * apply the same sum, one step late, and so have the same weights. The first step changes nothing. If
- * a sum is outstanding when the learners settle, the run makes one more step for it, so no gradient is
- * lost.
+ * apply the same sum, one step late, and so have the same weights. The first step changes nothing.
+ * If a sum is outstanding when the learners settle, the run makes one more step for it, so no
+ * gradient is lost.
  *
  * Losses, counts, and flags are delayed with the gradients: the totals of a step belong to the
  * gradients that the step applies.

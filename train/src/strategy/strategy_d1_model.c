@@ -4,8 +4,8 @@
  *
  * The mean is of the models for which the gradients are computed, and is made at the same time. A
  * learner applies its own newest gradient at once, and the gradients of the others one step later.
- * There is no ring: models differ by one gradient, however many learners there are. However, all wait
- * for the slowest learner. The mean of all models obeys SGD, with gradients at points near it.
+ * There is no ring: models differ by one gradient, however many learners there are. However, all
+ * wait for the slowest learner. The mean of all models obeys SGD, with gradients at points near it.
  */
 #include "owner_mean.h"
 #include "speechshard/inside.h"

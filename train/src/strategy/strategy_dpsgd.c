@@ -2,10 +2,11 @@
  *
  *     W <- W T - rate * U(g(W)),      T: thirds of the learner and its two neighbors
  *
- * Averages and gradients use the same W: snapshots are in flight to both neighbors while the gradient
- * is computed. Each learner waits for two others, whatever the world size. A neighbor may be at most
- * one step ahead, because it also waits for this learner's snapshot. The buffers therefore hold two
- * steps. In a world of two, both neighbors are the same learner, and T has halves.
+ * Averages and gradients use the same W: snapshots are in flight to both neighbors while the
+ * gradient is computed. Each learner waits for two others, whatever the world size. A neighbor may
+ * be at most one step ahead, because it also waits for this learner's snapshot. The buffers
+ * therefore hold two steps. In a world of two, both neighbors are the same learner, and T has
+ * halves.
  */
 #include "speechshard/inside.h"
 #include "strategy_internal.h"

@@ -1,5 +1,5 @@
-/* strategy_hierarchical.c: each node is one learner (H-ADPSGD, Zhang and others 2019): a synchronous
- * strategy among the ranks of a node, and an is_free strategy between nodes.
+/* strategy_hierarchical.c: each node is one learner (H-ADPSGD, Zhang and others 2019): a
+ * synchronous strategy among the ranks of a node, and an is_free strategy between nodes.
  *
  *     node      ranks n S ... n S + S - 1 sum their gradients; the first rank leads
  *     leaders   run the outer strategy with the node's gradient; after they read their arena before

@@ -1,12 +1,12 @@
-/* strategy_hogwild.c: one model in memory that all learners of a node share without a lock (Recht and
- * others 2011):
+/* strategy_hogwild.c: one model in memory that all learners of a node share without a lock (Recht
+ * and others 2011):
  *
  *     w[j] <- w[j] + (w[j] after the optimizer - w[j] when the gradient began)
  *
- * Each number is read and written separately, atomically and without an order. If two learners write a
- * number at once, one of the two writes is lost. A number that the optimizer did not change is not
- * written. If no other learner has written a number, it gets exactly the optimizer's bits: one learner
- * is SGD.
+ * Each number is read and written separately, atomically and without an order. If two learners
+ * write a number at once, one of the two writes is lost. A number that the optimizer did not change
+ * is not written. If no other learner has written a number, it gets exactly the optimizer's bits:
+ * one learner is SGD.
  */
 #include <stdatomic.h>
 #include <string.h>

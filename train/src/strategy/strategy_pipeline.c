@@ -3,9 +3,9 @@
  *
  *     stage s:  w_s <- w_s - rate * U(sum over leaves of gradients of w_s)
  *
- * The stages exchange only the totals, which the last stage has, and the gradient's norm. The norm is
- * a sum over blocks of the whole arena, as in gradient_sum.h. The stage where a block begins collects
- * a block that crosses a cut, so the sum has the bits of an undivided model.
+ * The stages exchange only the totals, which the last stage has, and the gradient's norm. The norm
+ * is a sum over blocks of the whole arena, as in gradient_sum.h. The stage where a block begins
+ * collects a block that crosses a cut, so the sum has the bits of an undivided model.
  */
 #include "speechshard/inside.h"
 #include "strategy_internal.h"

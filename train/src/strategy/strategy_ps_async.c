@@ -1,19 +1,20 @@
-/* strategy_ps_async.c: asynchronous parameter servers (Dean and others 2012), with an optional bound
- * (Ho and others 2013).
+/* strategy_ps_async.c: asynchronous parameter servers (Dean and others 2012), with an optional
+ * bound (Ho and others 2013).
  *
  *     learner  pushes its gradient, part by part, and continues with the weights that come back
  *     server   of a part, when a gradient arrives: w <- w - rate * U(g), and answers
  *
- * The serving task of learner p mod servers serves part p. The staleness t is the number of gradients
- * of others that arrive after a learner reads a part and before its own gradient arrives. It is about
- * L - 1 if all learners have the same speed.
+ * The serving task of learner p mod servers serves part p. The staleness t is the number of
+ * gradients of others that arrive after a learner reads a part and before its own gradient arrives.
+ * It is about L - 1 if all learners have the same speed.
  *
  * With a bound s, the answer to a learner waits until the learner is at most s steps ahead of the
- * slowest. 0 is bulk synchronous: each step has all gradients of the last one. Steps are counted from
- * the last time that all settled. Servers do not wait for a learner that has retired, or is lost
- * (runtime.h). No learner waits until the servers have received its retirement. That message may
- * arrive after all have settled and learn again, so it carries the number of its round. The servers
- * hold the moments of the optimizer. If a server is lost, its parts are lost, which ends the run.
+ * slowest. 0 is bulk synchronous: each step has all gradients of the last one. Steps are counted
+ * from the last time that all settled. Servers do not wait for a learner that has retired, or is
+ * lost (runtime.h). No learner waits until the servers have received its retirement. That message
+ * may arrive after all have settled and learn again, so it carries the number of its round. The
+ * servers hold the moments of the optimizer. If a server is lost, its parts are lost, which ends
+ * the run.
  */
 #include "free_model.h"
 #include "speechshard/inside.h"

@@ -158,7 +158,7 @@ typedef struct spsh_pack_facts {
     uint64_t headers_trusted;  /* recordings that were not decoded */
     uint64_t segments_clamped; /* segments that ended up to 10 ms after their recording */
     uint64_t without_text;     /* utterances */
-    uint64_t decode_ns;        /* processor time of this call in decoders of the stored form */
+    uint64_t decode_ns;        /* processor time of decoding source files in this call */
     uint64_t decode_audio_ms;  /* the audio that they decoded */
     double seconds;            /* length of all utterances of the dataset */
     double min_seconds;        /* shortest utterance */
