@@ -25,7 +25,7 @@ spsh_status spsh__stored_add(spsh__stored *stored, const spsh__stored_entry *ent
                              spsh_error *err);
 
 /** Find the entries with that key, in insertion order. Start with *at = 0. false: no more entries.
- * */
+ */
 bool spsh__stored_find(const spsh__stored *stored, const uint8_t key[16], size_t *at,
                        const spsh__stored_entry **ret_entry);
 void spsh__stored_free(spsh__stored *stored);

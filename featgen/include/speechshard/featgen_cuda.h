@@ -60,7 +60,7 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_features_open(
 SPSH_API void spsh_cuda_features_close(spsh_cuda_features *features);
 
 /** Masked frames (or bins): first ... first + count - 1. Those outside the utterance are ignored.
- * */
+ */
 typedef struct spsh_cuda_mask {
     uint32_t first, count;
 } spsh_cuda_mask;

@@ -844,7 +844,7 @@ static void test_goes_on_after_an_allocation_failure(void)
         failures += rc != SPSH_E_END;
         if (loader != NULL) {
             /* On a busy machine the loader may not have reached that call before the epoch's end.
-             * */
+             */
             atomic_store(&once.fail_at, UINT64_MAX);
             require(spsh_loader_seek(loader, 0, 0, &err));
             const uint64_t found = digest_epochs(loader, 1);
