@@ -1,17 +1,17 @@
-/* audio_internal.h: what the sources behind audio.h share.
+/* audio_internal.h: declarations shared by the sources that implement audio.h.
  *
  *     audio.c          the public functions: options, conversion, whole decodes
- *     audio_sniff.c    which codec the first bytes are, or what else they look like
+ *     audio_sniff.c    codec of the first bytes, or a description of other bytes
  *     audio_window.c   bounded reads from a source
  *     audio_wav.c      RIFF chunks; integer, float, A-law and mu-law decoding
  *     audio_flac.c     libFLAC: decode, encode            flac_frames.c  our own frame walker
- *                                                     flac_decode.c  our own fast decoder
+ *                                                         flac_decode.c  our own fast decoder
  *     audio_mp3.c      MPEG frame headers, Xing and LAME  audio_ogg.c    pages, Opus, Vorbis heads
- *     audio_mpg123.c   libmpg123: MP3                 audio_vorbis.c libvorbis: its headers
- *     audio_sndfile.c  libsndfile: Vorbis, Opus, GSM  audio_pcm.c    our own codec, pcm.h
+ *     audio_mpg123.c   libmpg123: MP3                     audio_vorbis.c libvorbis: its headers
+ *     audio_sndfile.c  libsndfile: Vorbis, Opus, GSM      audio_pcm.c    our own codec, pcm.h
  *
- * A codec is a row of functions. Its open reads the headers itself, so that a library only ever
- * sees a stream whose kind, extent and structure are known.
+ * A codec is a table of functions. Its open reads the headers itself, so that a library only ever
+ * sees a stream whose kind, extent, and structure are known.
  */
 #ifndef SPSH_AUDIO_INTERNAL_H
 #define SPSH_AUDIO_INTERNAL_H
@@ -25,7 +25,7 @@
 #define SPSH__WINDOW_BYTES  4096
 #define SPSH__SCRATCH_BYTES 65536
 
-/* A sliding view of a source, so that header parsers make few and bounded reads. */
+/* Sliding view of a source, so that header parsers make few and bounded reads. */
 typedef struct spsh__audio_window {
     const spsh_audio_source *source;
     uint64_t offset_bytes;
@@ -35,20 +35,21 @@ typedef struct spsh__audio_window {
 
 void spsh__window_init(spsh__audio_window *window, const spsh_audio_source *source);
 
-/* Up to size_bytes (at most SPSH__WINDOW_BYTES) at offset_bytes; fewer only at the source's end. */
+/* Get up to size_bytes (at most SPSH__WINDOW_BYTES) at offset_bytes; fewer only at the source's
+ * end. */
 spsh_status spsh__window_get(spsh__audio_window *window, uint64_t offset_bytes, size_t size_bytes,
                              spsh_bytes *ret_bytes, spsh_error *err);
 
-/* Reads at most size_bytes, and never past the end that the source states. */
+/* Read at most size_bytes, and never past the end that the source states. */
 spsh_status spsh__source_read(const spsh_audio_source *source, uint64_t offset_bytes, void *dst,
                               size_t size_bytes, size_t *ret_bytes, spsh_error *err);
 
-/* The same bytes without a copy, when the source lies in memory and has them all. */
+/* Get the same bytes without a copy, if the source is in memory and has them all. */
 bool spsh__source_view(const spsh_audio_source *source, uint64_t offset_bytes, size_t size_bytes,
                        spsh_bytes *ret_bytes);
 
-/* A codec. judge is called once, after read has returned 0 samples or failed. Where state is kept,
- * open may find that of an earlier stream in decoder->state, and takes over what it can use. */
+/* A codec. judge is called once, after read has returned 0 samples or failed. If keeps_state, open
+ * may find the state of an earlier stream in decoder->state, and reuses its allocations. */
 typedef struct spsh__audio_backend {
     bool keeps_state;
     spsh_status (*inspect)(spsh__audio_window *window, spsh_audio_info *ret_info, spsh_error *err);
@@ -71,18 +72,19 @@ struct spsh_decoder {
     spsh_audio_source source;
     spsh_audio_info info;
     const spsh__audio_backend *backend; /* NULL: nothing is open */
-    void *state; /* the codec's; it takes it in open and gives it back in close */
+    void *state;                        /* state of the codec: allocated by open, freed by close */
     const spsh_seek_point *seek_points;
     uint64_t seek_point_count;
     uint64_t pcm_bytes_max;
-    uint64_t position; /* the sample that the next read returns first */
-    bool keep_going;   /* a whole decode: damage ends up in the verdict, not in an error */
+    uint64_t position; /* next sample that read returns */
+    bool keep_going;   /* whole decode: report damage in the verdict, not as an error */
     bool skips_md5;
-    uint32_t sample_rate_hz; /* the caller's, for codecs without one */
+    uint32_t sample_rate_hz; /* rate from the caller, for codecs without one */
     uint8_t *scratch;        /* SPSH__SCRATCH_BYTES, for conversions and whole decodes */
 };
 
-/* Of the linked libraries: "libsndfile-1.2.0", "1.4.2", "libmpg123-api47", "libsoxr-0.1.3". */
+/* Versions of the linked libraries: "libsndfile-1.2.0", "1.4.2", "libmpg123-api47",
+ * "libsoxr-0.1.3". */
 const char *spsh__mpg123_version(void);
 const char *spsh__sndfile_version(void);
 const char *spsh__flac_version(void);
@@ -106,27 +108,29 @@ static inline bool spsh__host_is_little_endian(void)
     return first == 1;
 }
 
-/* Rates and channels within limits.h. */
+/* Check that rates and channels are within limits.h. */
 spsh_status spsh__audio_check_info(const spsh_audio_info *info, spsh_error *err);
 
-/* Compares a count with the headers' claim and fills verdict and detail. */
+/* Compare the sample count with the headers' claim and set verdict and detail. */
 void spsh__audio_judge_count(spsh_decode_result *result);
 void spsh__audio_judge_set(spsh_decode_result *result, spsh_decode_verdict verdict,
                            const char *format, ...) SPSH_PRINTF(3, 4);
 
-/* Float samples to int16 by the rule of audio.h: times 32768, half to even, clamped, NaN to 0. */
+/* Convert float samples to int16 by the rule of audio.h: times 32768, half to even, clamped, NaN to
+ * 0. */
 void spsh__f32_to_i16(const float *src, int16_t *dst, size_t count);
 
-/* Which codec a file is: looks behind ID3v2 tags. Fails by name for all that is not allowed. */
+/* Detect the codec of a file, after any ID3v2 tags. The error names the kind of an unsupported
+ * file. */
 spsh_status spsh__audio_detect(spsh__audio_window *window, spsh_codec *ret_codec, spsh_error *err);
 
-/* The failure for bytes that are of no allowed codec: what they look like. */
+/* Fail for bytes of no supported codec; the message describes their likely kind. */
 spsh_status spsh__audio_refuse(spsh_bytes head, spsh_error *err);
 
-/* Offset of the first byte behind the ID3v2 tags at the start; 0 without one. */
+/* Find the offset of the first byte after the ID3v2 tags at the start; 0 without a tag. */
 spsh_status spsh__id3_skip(spsh__audio_window *window, uint64_t *ret_offset, spsh_error *err);
 
-/* How the payload of a WAV file is coded. */
+/* Coding of a WAV file's payload. */
 typedef enum spsh__wav_coding {
     SPSH__WAV_INTEGER,
     SPSH__WAV_FLOAT,
@@ -139,64 +143,65 @@ typedef struct spsh__wav_layout {
     spsh__wav_coding coding;
     uint32_t block_bytes; /* one sample of all channels; GSM: 65 */
     uint64_t data_offset_bytes;
-    uint64_t data_bytes; /* what is there, whole blocks */
-    bool is_cut;         /* the header states more than there is */
+    uint64_t data_bytes; /* bytes present, in whole blocks */
+    bool is_cut;         /* the header states more bytes than are present */
 } spsh__wav_layout;
 
-/* Reads the chunks. A file that is cut is no failure here: layout->is_cut. */
+/* Read the chunks. A cut file does not fail: layout->is_cut is set. */
 spsh_status spsh__wav_parse(spsh__audio_window *window, spsh_audio_info *ret_info,
                             spsh__wav_layout *ret_layout, spsh_error *err);
 
 /* The extent of compressed audio inside a file, found by walking its frames or pages. */
 typedef struct spsh__stream_extent {
     uint64_t begin_bytes;
-    uint64_t end_bytes;              /* behind the last intact frame or page */
-    uint32_t head_bytes;             /* Ogg: the first page */
-    uint64_t samples;                /* that the intact part states or, for MP3, adds up to */
+    uint64_t end_bytes;              /* end of the last intact frame or page */
+    uint32_t head_bytes;             /* Ogg: size of the first page */
+    uint64_t samples;                /* count that the intact part states or, for MP3, sums up to */
     bool is_clean;                   /* only tags follow, and the last packet is complete */
     bool lacks_end_flag;             /* Ogg: clean, but the last page has no end-of-stream flag */
-    uint64_t last_page_offset_bytes; /* under lacks_end_flag */
-    uint32_t last_page_crc;          /* under lacks_end_flag: of the page with the flag set */
+    uint64_t last_page_offset_bytes; /* valid if lacks_end_flag */
+    uint32_t last_page_crc;          /* valid if lacks_end_flag: CRC with the flag set */
     char detail[120];                /* why it is not clean */
 } spsh__stream_extent;
 
-/* Compares with what the frames or pages add up to, where there is no claim. */
+/* Compare the sample count with the sum of the frames or pages, if the headers claim no count. */
 void spsh__audio_judge_extent(spsh_decode_result *result, const spsh__stream_extent *extent);
 
-/* For seeks that decode up to the sample: SPSH_E_INVALID_ARG when the audio ended before. */
+/* Check a seek that decoded up to the sample: SPSH_E_INVALID_ARG if the audio ended before. */
 spsh_status spsh__audio_check_reached(const spsh_decoder *decoder, uint64_t sample,
                                       spsh_error *err);
 
-/* Both fill info. head_only reads the first frame (MP3) or the first and last pages (Ogg) alone. */
+/* Both fill info. With head_only they read only the first frame (MP3) or the first and last pages
+ * (Ogg). */
 spsh_status spsh__mp3_parse(spsh__audio_window *window, bool head_only, spsh_audio_info *ret_info,
                             spsh__stream_extent *ret_extent, spsh_error *err);
 spsh_status spsh__ogg_parse(spsh__audio_window *window, bool head_only, spsh_audio_info *ret_info,
                             spsh__stream_extent *ret_extent, spsh_error *err);
 
-/* Checks the headers of a Vorbis stream that spsh__ogg_parse has walked, and puts into head pages
- * that stand for them; extent->begin_bytes becomes the first page of audio. */
+/* Check the headers of a Vorbis stream that spsh__ogg_parse has walked, and write replacement pages
+ * to head. extent->begin_bytes becomes the first page of audio. */
 struct spsh__buffer;
 spsh_status spsh__vorbis_compose(spsh__audio_window *window, const spsh_allocator *allocator,
                                  spsh__stream_extent *extent, struct spsh__buffer *head,
                                  spsh_error *err);
 
-/* Set the end-of-stream flag of a stream that lacks it, in a copy of size_bytes from offset_bytes
- * on. libsndfile refuses an Opus stream without the flag if the last page trims the last packet. */
+/* Set the end-of-stream flag of a stream that lacks it, in a copy of size_bytes from offset_bytes.
+ * libsndfile rejects an Opus stream without the flag if the last page trims the last packet. */
 void spsh__ogg_set_end_flag(const spsh__stream_extent *extent, uint64_t offset_bytes,
                             uint8_t *bytes, size_t size_bytes);
 
-/* Computes and stores the CRC of a whole page. */
+/* Compute and store the CRC of a whole page. */
 void spsh__ogg_store_crc(uint8_t *page, size_t size_bytes);
 
-/* Whether two consecutive layer III frames, or one that ends the file, start at bytes. */
+/* Return whether two consecutive layer III frames, or one that ends the file, start at bytes. */
 bool spsh__mp3_is_frame_pair(spsh_bytes bytes, bool is_whole_file);
 
-/* "MPEG layer II" and the like when bytes start with such a frame header, else NULL. */
+/* Return "MPEG layer II" or similar if bytes start with such a frame header, else NULL. */
 const char *spsh__mpeg_other_layer(spsh_bytes bytes);
 
 /* Headers of a FLAC file, up to the first frame. */
 typedef struct spsh__flac_head {
-    uint64_t marker_offset_bytes; /* of "fLaC" */
+    uint64_t marker_offset_bytes; /* offset of "fLaC" */
     uint64_t first_frame_offset_bytes;
     uint8_t streaminfo[34];
     uint32_t block_samples_min;

@@ -1,11 +1,11 @@
-/* flac_bits.h: bits of a FLAC frame, most significant first, and the Rice code; what the two forms
- * of the decoder share.
+/* flac_bits.h: bit reader for FLAC frames, most significant bit first, and the Rice code. Both
+ * forms of the decoder use it.
  *
- *     window   next bits from the top; those behind the first count are right too, or zero
+ *     window   next bits from the top; the bits after the first `count` are valid too, or zero
  *     offset   first byte that is not whole in the counted part
  *
- * A refill brings count to 56 or more by one unaligned load. Behind the end come zeros; the caller
- * compares spsh__flac_bits_position with the size when all is read.
+ * A refill brings count to 56 or more with one unaligned load. Zeros follow the end of the data.
+ * The caller compares spsh__flac_bits_position with the size after reading everything.
  */
 #ifndef SPSH_FLAC_BITS_H
 #define SPSH_FLAC_BITS_H
@@ -31,25 +31,25 @@ typedef struct spsh__flac_predictor {
     uint32_t shift;
     uint32_t bits_per_sample;
     bool wraps;         /* plain C form: samples may leave their range, modulo 2^32 */
-    bool is_narrow;     /* with wraps: sums are modulo 2^32, too */
-    int64_t raised_max; /* vector form: of a residual, shifted, for a total to fit 32 bits */
-    int32_t taps[SPSH__FLAC_ORDER_MAX + 1]; /* behind order: zeros */
+    bool is_narrow;     /* with wraps: sums are modulo 2^32 too */
+    int64_t raised_max; /* vector form: maximum shifted residual for a total that fits 32 bits */
+    int32_t taps[SPSH__FLAC_ORDER_MAX + 1]; /* zeros from order on */
 } spsh__flac_predictor;
 
-/* How the residual is divided: 2^partition_order parts of the block, parameters of 4 or 5 bits. */
+/* Division of the residual: 2^partition_order parts of the block, parameters of 4 or 5 bits. */
 typedef struct spsh__flac_partitions {
     uint32_t count;
-    uint32_t samples; /* of each; of the first, less the predictor's order */
+    uint32_t samples; /* samples per part; the first has `order` fewer */
     uint32_t parameter_bits;
     bool is_plain; /* reject codings that 16-bit samples do not need */
 } spsh__flac_partitions;
 
-/* Reads the residual behind the warm-up samples plane[0] to plane[order - 1], and predicts. */
+/* Read the residual that follows the warm-up samples plane[0] to plane[order - 1], and predict. */
 typedef bool spsh__flac_restore_fn(spsh__flac_bits *bits, const spsh__flac_predictor *predictor,
                                    const spsh__flac_partitions *partitions, int32_t *plane);
 #if defined(__x86_64__)
 spsh__flac_restore_fn spsh__flac_restore_avx2;
-/* Whether all samples have at most that many bits. */
+/* Return whether all samples have at most bits_per_sample bits. */
 bool spsh__flac_is_within_avx2(const int32_t *plane, uint32_t count, uint32_t bits_per_sample);
 uint32_t spsh__flac_crc16_pclmul(const uint8_t *data, size_t size_bytes);
 #endif
@@ -61,8 +61,8 @@ SPSH__FLAC_INLINE uint64_t spsh__flac_load_u64be(const uint8_t *b)
            (uint64_t)b[6] << 8 | b[7];
 }
 
-/* The last bytes of the data, and zeros behind them. By value, so that the caller's copy can stay
- * in registers. */
+/* Load the last bytes of the data, followed by zeros. Arguments are passed by value, so that the
+ * caller's copy can stay in registers. */
 __attribute__((noinline, unused)) static uint64_t
 spsh__flac_load_tail(const uint8_t *data, size_t size_bytes, size_t offset)
 {
@@ -73,7 +73,7 @@ spsh__flac_load_tail(const uint8_t *data, size_t size_bytes, size_t offset)
     return value;
 }
 
-/* count is below 64. */
+/* Refill the window. count is below 64. */
 SPSH__FLAC_INLINE void spsh__flac_refill(spsh__flac_bits *bits)
 {
     uint64_t next = 0;
@@ -86,14 +86,14 @@ SPSH__FLAC_INLINE void spsh__flac_refill(spsh__flac_bits *bits)
     bits->count |= 56;
 }
 
-/* Drops 0 to 63 bits that are there. */
+/* Drop 0 to 63 available bits. */
 SPSH__FLAC_INLINE void spsh__flac_drop(spsh__flac_bits *bits, uint32_t count)
 {
     bits->window <<= count;
     bits->count -= count;
 }
 
-/* 0 to 32 bits. */
+/* Read 0 to 32 bits. */
 SPSH__FLAC_INLINE uint32_t spsh__flac_get(spsh__flac_bits *bits, uint32_t count)
 {
     if (bits->count < count)
@@ -103,7 +103,7 @@ SPSH__FLAC_INLINE uint32_t spsh__flac_get(spsh__flac_bits *bits, uint32_t count)
     return value;
 }
 
-/* 0 to 32 bits, two's complement. */
+/* Read 0 to 32 bits as two's complement. */
 SPSH__FLAC_INLINE int32_t spsh__flac_get_signed(spsh__flac_bits *bits, uint32_t count)
 {
     if (count == 0)
@@ -112,13 +112,14 @@ SPSH__FLAC_INLINE int32_t spsh__flac_get_signed(spsh__flac_bits *bits, uint32_t 
     return (int32_t)value >> (32 - count);
 }
 
-/* Bits from the start of the data to the next one. */
+/* Return the number of bits from the start of the data to the next bit. */
 SPSH__FLAC_INLINE uint64_t spsh__flac_bits_position(const spsh__flac_bits *bits)
 {
     return (uint64_t)bits->offset * 8 - bits->count;
 }
 
-/* Zeros up to a one, which is dropped too; UINT32_MAX when there are more than most. */
+/* Count zeros up to a one bit, and drop them with it. Returns UINT32_MAX for more than `most`
+ * zeros. */
 SPSH__FLAC_INLINE uint32_t spsh__flac_get_unary(spsh__flac_bits *bits, uint32_t most)
 {
     uint32_t zeros = 0;
@@ -142,7 +143,8 @@ SPSH__FLAC_INLINE int32_t spsh__flac_unfold(uint32_t folded)
     return (int32_t)(folded >> 1 ^ (0u - (folded & 1)));
 }
 
-/* One residual of any length. false: more than 30 bits, which no plain one has. */
+/* Read one residual of any length. Returns false for more than 30 bits, which plain residuals never
+ * have. */
 SPSH__FLAC_INLINE bool spsh__flac_get_rice(spsh__flac_bits *bits, uint32_t parameter,
                                            int32_t *ret_residual)
 {
@@ -153,13 +155,13 @@ SPSH__FLAC_INLINE bool spsh__flac_get_rice(spsh__flac_bits *bits, uint32_t param
     return true;
 }
 
-/* What begins a partition. */
+/* Coding at the begin of a partition. */
 typedef struct spsh__flac_coding {
     bool is_raw;
-    uint32_t bits; /* the Rice parameter, or the width of raw residuals */
+    uint32_t bits; /* Rice parameter, or width of raw residuals */
 } spsh__flac_coding;
 
-/* false: plain partitions are asked for, and this one is wider. */
+/* Read the coding. Returns false if only plain partitions are allowed and this one is wider. */
 SPSH__FLAC_INLINE bool spsh__flac_get_coding(spsh__flac_bits *bits,
                                              const spsh__flac_partitions *partitions,
                                              spsh__flac_coding *ret_coding)
@@ -172,7 +174,7 @@ SPSH__FLAC_INLINE bool spsh__flac_get_coding(spsh__flac_bits *bits,
            ret_coding->bits <= (ret_coding->is_raw ? RAW_MAX : PARAMETER_MAX);
 }
 
-/* Whole partitions, one sample less for each of the predictor's order in the first. */
+/* Return the sample count of a partition; the first has `order` samples fewer. */
 SPSH__FLAC_INLINE uint32_t spsh__flac_partition_samples(const spsh__flac_partitions *partitions,
                                                         uint32_t index, uint32_t order)
 {
