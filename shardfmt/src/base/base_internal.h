@@ -1,10 +1,10 @@
-/* base_internal.h: inside.h, and texts for errors of the system. */
+/* base_internal.h: inside.h, and messages for operating system errors. */
 #ifndef SPSH_BASE_INTERNAL_H
 #define SPSH_BASE_INTERNAL_H
 
 #include "speechshard/inside.h"
 
-/* "No such file or directory" for ENOENT. Thread-safe. */
+/* Return "No such file or directory" for ENOENT, etc. Thread-safe. */
 const char *spsh__os_text(int os_errno);
 
 #endif

@@ -10,7 +10,7 @@ typedef struct spsh__buffer {
     size_t capacity_bytes;
 } spsh__buffer;
 
-/* Room for more_bytes behind what is there. SPSH_E_NO_MEMORY leaves the buffer as it was. */
+/* Reserve more_bytes after the current content. SPSH_E_NO_MEMORY leaves the buffer unchanged. */
 spsh_status spsh__buffer_reserve(spsh__buffer *buffer, const spsh_allocator *allocator,
                                  size_t more_bytes, spsh_error *err);
 spsh_status spsh__buffer_append(spsh__buffer *buffer, const spsh_allocator *allocator,

@@ -1,5 +1,5 @@
-/* checksum.h: the two hashes of the format (FORMAT.md 2.1), over xxHash; checksum.c alone includes
- * it. */
+/* checksum.h: the two hashes of the format (FORMAT.md 2.1), over xxHash. Only checksum.c includes
+ * xxHash. */
 #ifndef SPSH_CHECKSUM_H
 #define SPSH_CHECKSUM_H
 
@@ -10,7 +10,7 @@
 uint64_t spsh__checksum(const uint8_t file_id[16], uint64_t offset_bytes, const void *data,
                         size_t size_bytes);
 
-/* The same of data with zeros behind it. */
+/* spsh__checksum of data followed by zeros. */
 uint64_t spsh__checksum_padded(const uint8_t file_id[16], uint64_t offset_bytes, const void *data,
                                size_t size_bytes, size_t zero_bytes);
 
@@ -20,7 +20,7 @@ uint64_t spsh__hash64(const void *data, size_t size_bytes);
 /* XXH3-128, seed 0, canonical form: file ids, payload and PCM hashes, overlay keys. */
 void spsh__hash128(const void *data, size_t size_bytes, uint8_t ret_hash[16]);
 
-/* Streaming forms. State is taken from and returned to the allocator by open and free. */
+/* Streaming forms. spsh__hasher_new allocates the state. */
 typedef struct spsh__hasher spsh__hasher;
 struct spsh_allocator;
 spsh__hasher *spsh__hasher_new(const struct spsh_allocator *allocator); /* NULL: no memory */
