@@ -1,18 +1,18 @@
-/* device_pcm_text.h: what a block of threads does to decode blocks of the codec `pcm`, in phases.
+/* device_pcm_text.h: how a block of threads decodes blocks of the codec `pcm`, in phases.
  *
- * A block of threads has PCM_TEAMS blocks of the codec, one for each team of 16 threads; a thread
- * is a lane of it: the 16 recursions go on at once.
+ * A block of threads has PCM_TEAMS blocks of the codec, one for each team of 16 threads. Each
+ * thread decodes one lane, so the 16 recursions run at once.
  *
  *     open      the head; each lane its coefficients, start, and the widths of its groups
- *     lay out   where each group begins: sums over a row's lanes, then over rows
+ *     lay out   offsets of the groups: sums over a row's lanes, then over rows
  *     then, for PCM_CHUNK rows at a time,
- *     bring     the bytes of their groups, 16 at once, in the order in which they lie
- *     decode    a thread its lane: residuals, the recursion, 64 samples
- *     put       16 bytes at once, neighbours by neighbours; and bring what comes next
+ *     bring     the bytes of their groups, 16 at once, in storage order
+ *     decode    each thread its lane: residuals, the recursion, 64 samples
+ *     put       16 bytes at once, adjacent threads to adjacent addresses; and bring the next chunk
  *
- * Raw and constant blocks are put at once. Whatever the bytes are, nothing outside is touched:
- * widths are taken as at most 16, so what is brought fits; a byte from behind payload_bytes is 0;
- * where samples go says the entry, which the host has made. A block that is none gives zeros.
+ * Raw and constant blocks are put at once. No input makes a kernel access memory outside: widths
+ * are clamped to 16, so the bytes fit; a byte at or after payload_bytes reads as 0; the entry,
+ * which the host has made, gives the output position. An invalid block decodes to zeros.
  */
 #ifndef SPSH_DEVICE_PCM_TEXT_H
 #define SPSH_DEVICE_PCM_TEXT_H
@@ -38,8 +38,8 @@ enum {
     PCM_DEVICE_ORDER = 8,
     PCM_CHUNK = 4,               /* rows */
     PCM_RUN = 16 * PCM_CHUNK,    /* samples of a lane in a chunk */
-    PCM_RUN_WORDS = PCM_RUN / 2, /* and one more, so that lanes begin in different banks */
-    PCM_QUADS = 130,             /* of 16 bytes: PCM_CHUNK * 16 groups of 32 bytes, unaligned */
+    PCM_RUN_WORDS = PCM_RUN / 2, /* plus one: lanes begin in different banks */
+    PCM_QUADS = 130,             /* 16-byte units: PCM_CHUNK * 16 groups of 32 bytes, unaligned */
     PCM_KIND_PLAIN = 0,          /* value, or the samples as they are */
     PCM_KIND_RAW = 1,
     PCM_KIND_PREDICTED = 2,
@@ -49,26 +49,26 @@ typedef struct spsh__pcm_quad {
     uint32_t words[4];
 } __attribute__((aligned(16))) spsh__pcm_quad;
 
-/* A team's memory. */
+/* Shared memory of one team. */
 typedef struct spsh__pcm_near {
     spsh__pcm_quad in[PCM_QUADS];
-    uint32_t out[PCM_TEAM][PCM_RUN_WORDS + 1]; /* two samples a word */
-    uint32_t row_at[PCM_DEVICE_ROWS + 1];      /* in bytes, from group_at on */
-    uint16_t row_units[PCM_DEVICE_ROWS];       /* units of 2 bytes */
+    uint32_t out[PCM_TEAM][PCM_RUN_WORDS + 1]; /* two samples per word */
+    uint32_t row_at[PCM_DEVICE_ROWS + 1];      /* byte offsets from group_at */
+    uint16_t row_units[PCM_DEVICE_ROWS];       /* row sizes in units of 2 bytes */
     uint8_t widths[PCM_DEVICE_ROWS][PCM_TEAM];
-    uint8_t units[PCM_DEVICE_ROWS][PCM_TEAM]; /* before the group, in its row */
+    uint8_t units[PCM_DEVICE_ROWS][PCM_TEAM]; /* units before the group, in its row */
     int16_t coefficients[PCM_DEVICE_ORDER][PCM_TEAM];
     int16_t starts[PCM_TEAM];
     uint8_t shifts[PCM_TEAM];
     uint32_t kind, rows, zero_bits, value;
-    uint32_t group_at; /* of the block's bytes */
+    uint32_t group_at; /* offset in the block's bytes */
 } __attribute__((aligned(16))) spsh__pcm_near;
 
 #define SPSH__PCM_SHARED_BYTES ((uint32_t)(PCM_TEAMS * sizeof(spsh__pcm_near)))
 
 typedef struct device_pcm {
     const spsh__pcm_job *job;
-    spsh__pcm_near *near; /* the team's */
+    spsh__pcm_near *near; /* memory of the team */
     spsh__pcm_entry entry;
     uint32_t lane;
     bool is_there;
@@ -87,7 +87,7 @@ DEVICE device_pcm device_pcm_of(const spsh__pcm_job *job, const spsh__kernel_blo
     return w;
 }
 
-/* A byte of the block; 0 behind its end. */
+/* Read a byte of the block; 0 past its end. */
 DEVICE uint32_t device_pcm_byte(const device_pcm *w, uint32_t at)
 {
     const uint64_t place = w->entry.payload_at + at;
@@ -117,7 +117,7 @@ DEVICE void device_pcm_read_set(const device_pcm *w, uint32_t at)
     }
 }
 
-/* Widths of all groups of the lane; of those behind the last sample 0. */
+/* Read the widths of all groups of the lane; 0 for groups after the last sample. */
 DEVICE void device_pcm_read_widths(const device_pcm *w, uint32_t codes, uint32_t rows)
 {
     const uint32_t first = w->lane * rows * 16;
@@ -167,7 +167,7 @@ DEVICE void device_pcm_open(const spsh__pcm_job *job, const spsh__kernel_block *
     w.near->group_at = codes + device_pcm_codes(rows);
 }
 
-/* ---- lay out; and what needs no more */
+/* ---- lay out; and put raw and constant blocks */
 
 DEVICE void device_pcm_sum_lanes(const spsh__kernel_block *block, uint32_t thread)
 {
@@ -246,14 +246,14 @@ DEVICE void device_pcm_bring(const device_pcm *w, uint32_t first)
         w->near->in[i - begin] = device_pcm_quad(w->job, i);
 }
 
-/* Two neighbouring words from a bit on; less than 32 bits are asked for. */
+/* Read fewer than 32 bits, starting at a bit of two adjacent words. */
 DEVICE uint32_t device_pcm_bits(const uint32_t *words, uint32_t bit)
 {
     const uint64_t both = words[bit / 32] | (uint64_t)words[bit / 32 + 1] << 32;
     return (uint32_t)(both >> bit % 32);
 }
 
-/* The samples before the chunk, oldest first. */
+/* Load the samples before the chunk, oldest first. */
 DEVICE void device_pcm_remember(const device_pcm *w, uint32_t first, int32_t past[PCM_DEVICE_ORDER])
 {
     PCM_UNROLLED
@@ -288,7 +288,7 @@ DEVICE void device_pcm_decode(const spsh__pcm_job *job, const spsh__kernel_block
         for (uint32_t t = 0; t < 16; t++, bit += width) {
             uint32_t sum = 0;
             PCM_UNROLLED
-            for (uint32_t k = 0; k < PCM_DEVICE_ORDER; k++) /* the newest last: it comes last */
+            for (uint32_t k = 0; k < PCM_DEVICE_ORDER; k++) /* the newest sample last */
                 sum += (uint32_t)(c[PCM_DEVICE_ORDER - 1 - k] * past[(t + k) % PCM_DEVICE_ORDER]);
             const uint32_t residual = (device_pcm_bits(in, bit) & mask) - (mask >> 1);
             past[t % PCM_DEVICE_ORDER] = (int16_t)(residual + (sum >> shift));
@@ -299,7 +299,7 @@ DEVICE void device_pcm_decode(const spsh__pcm_job *job, const spsh__kernel_block
     }
 }
 
-/* Eight samples from i on, of four words of two. */
+/* Store eight samples from i on, from four words of two samples each. */
 DEVICE void device_pcm_put_eight(const device_pcm *w, const uint32_t *words, uint32_t i)
 {
     const uint32_t zero_bits = w->near->zero_bits;
@@ -327,7 +327,7 @@ DEVICE void device_pcm_put(const spsh__pcm_job *job, const spsh__kernel_block *b
     const device_pcm w = device_pcm_of(job, block, thread);
     if (first >= w.near->rows)
         return;
-    const uint32_t eights = 2 * (device_pcm_chunk_end(&w, first) - first); /* of a lane */
+    const uint32_t eights = 2 * (device_pcm_chunk_end(&w, first) - first); /* per lane */
     for (uint32_t at = w.lane; at < PCM_TEAM * PCM_RUN / 8; at += PCM_TEAM) {
         const uint32_t lane = at / (PCM_RUN / 8);
         const uint32_t eight = at % (PCM_RUN / 8);
