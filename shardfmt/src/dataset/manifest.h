@@ -56,22 +56,23 @@ enum {
     SPSH__INDEX_TEXT_BYTES = 50,
     SPSH__INDEX_COLUMN_FIRST = SPSH__INDEX_ID_HASH,
     SPSH__INDEX_COLUMN_LAST = SPSH__INDEX_TEXT_BYTES,
-    SPSH__INDEX_NAME_ENDS = 80, /* of kind k: 80 + 2 k, bytes 81 + 2 k */
+    SPSH__INDEX_NAME_ENDS = 80, /* ends of kind k: 80 + 2 k; bytes: 81 + 2 k */
 };
 
 enum { SPSH__TOTALS = 8 };
 
-/* Width of an index column; 0: no such column. */
+/* Return the width of an index column; 0 if no such column exists. */
 uint32_t spsh__index_element_bytes(uint32_t column);
 
-/* "manifest-00000012.spsh" for "manifest" and 12. */
+/* Write "manifest-00000012.spsh" for "manifest" and 12. */
 void spsh__generation_name(const char *word, uint64_t generation, char dst[40]);
 
 /* XXH3-128 of dataset_id || generation || word. */
 void spsh__generation_file_id(const uint8_t dataset_id[16], uint64_t generation, const char *word,
                               uint8_t ret_file_id[16]);
 
-/* Letters, digits, '.', '_', '-', not first a dot, at most 128: such a name leaves no directory. */
+/* Return whether the name has only letters, digits, '.', '_', '-', does not start with a dot, and
+ * has at most 128 bytes. Such a name cannot leave its directory. */
 bool spsh__overlay_name_ok(spsh_bytes name);
 
 /* ---- reading ---- */
@@ -91,13 +92,14 @@ typedef struct spsh__manifest {
     uint64_t index_generation;
 } spsh__manifest;
 
-/* generation 0: the newest. *ret_manifest is written on success only. */
+/* generation 0 is the newest. *ret_manifest is written only on success. */
 spsh_status spsh__manifest_open(const spsh_io *io, const spsh_allocator *allocator,
                                 const char *dataset_path, uint64_t generation,
                                 spsh__manifest *ret_manifest, spsh_error *err);
 void spsh__manifest_close(spsh__manifest *manifest);
 
-/* Check what opening leaves for later: every page, and each reference to a shard or an overlay. */
+/* Make the checks that opening postpones: every page, and each reference to a shard or an overlay.
+ */
 spsh_status spsh__manifest_check(const spsh__manifest *manifest, spsh_error *err);
 
 /* The numbers of the manifest-<g>.spsh files, ascending, as u64 elements of *ret_numbers. The
@@ -110,14 +112,14 @@ spsh_status spsh__manifest_seal(const spsh__manifest *manifest, uint64_t shard,
 spsh_status spsh__manifest_overlay(const spsh__manifest *manifest, uint64_t overlay,
                                    spsh__file_ref *ret_file, spsh_bytes *ret_name, spsh_error *err);
 
-/* SPSH_E_MISMATCH unless the opened file is the one that the manifest means. */
+/* Return SPSH_E_MISMATCH unless the opened file is the one in the manifest. */
 spsh_status spsh__manifest_check_file(const spsh__manifest *manifest,
                                       const spsh__container *container,
                                       const spsh__file_ref *expected, spsh_error *err);
 
 /* ---- writing ---- */
 
-/* A section that lies in memory, little-endian. */
+/* A section in memory, little-endian. */
 typedef struct spsh__column {
     uint32_t id;
     uint32_t element_bytes;
@@ -136,20 +138,20 @@ typedef struct spsh__columns_file {
     uint32_t column_count;       /* at most SPSH__COLUMNS_MAX */
     uint64_t utterance_count;
     spsh_publish_mode mode;
-    bool is_reserved; /* its space is taken first: for large files on full disks */
+    bool is_reserved; /* reserve space first: for large files on full disks */
 } spsh__columns_file;
 
 spsh_status spsh__columns_publish(const spsh_io *io, const spsh_allocator *allocator,
                                   const spsh__columns_file *file, spsh__footer *ret_footer,
                                   spsh_error *err);
 
-/* An overlay as the next manifest lists it. */
+/* An overlay entry of the next manifest. */
 typedef struct spsh__overlay_entry_ref {
     spsh__file_ref file;
     spsh_bytes name;
 } spsh__overlay_entry_ref;
 
-/* Publish the generation after manifest's, equal but for its list of overlays. */
+/* Publish the generation after manifest's, equal except for its list of overlays. */
 spsh_status spsh__manifest_publish_overlays(const spsh_io *io, const spsh_allocator *allocator,
                                             const char *dataset_path,
                                             const spsh__manifest *manifest,

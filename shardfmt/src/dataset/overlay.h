@@ -1,4 +1,4 @@
-/* overlay.h: open, ask, check and write overlays (FORMAT.md 5). */
+/* overlay.h: open, query, check, and write overlays (FORMAT.md 5). */
 #ifndef SPSH_OVERLAY_H
 #define SPSH_OVERLAY_H
 
@@ -19,33 +19,33 @@ typedef struct spsh__overlay {
     uint64_t entry_count;
 } spsh__overlay;
 
-/* Open the overlay with that number; it must be the file that the manifest means. */
+/* Open the overlay with that number; it must be the file in the manifest. */
 spsh_status spsh__overlay_open(const spsh_io *io, const spsh_allocator *allocator,
                                const char *dataset_path, const spsh__manifest *manifest,
                                uint64_t number, spsh__overlay *ret_overlay, spsh_error *err);
 
-/* Take over a container that is open already: kind, type and sections are checked. */
+/* Take ownership of an open container after checking kind, type, and sections. */
 spsh_status spsh__overlay_load(spsh__container *container, spsh__overlay *ret_overlay,
                                spsh_error *err);
 void spsh__overlay_close(spsh__overlay *overlay);
 
-/* The key of an utterance id. */
+/* Compute the key of an utterance id. */
 void spsh__overlay_key(spsh_bytes id, uint8_t ret_key[16]);
 
-/* *ret_value is borrowed until close; untouched unless found. Thread-safe. */
+/* Look up a key. *ret_value is borrowed until close, and untouched unless found. Thread-safe. */
 spsh_status spsh__overlay_find(const spsh__overlay *overlay, const uint8_t key[16], bool *ret_found,
                                spsh_bytes *ret_value, spsh_error *err);
 
-/* Everything that a look-up does not see: order of keys, sizes and UTF-8 of values, and that the
+/* Check everything that a lookup does not: order of keys, sizes and UTF-8 of values, and that the
  * file id follows from the content. name must be set. */
 spsh_status spsh__overlay_check(const spsh__overlay *overlay, const spsh_allocator *allocator,
                                 spsh_error *err);
 
-/* Check every rule of an overlay file that is open: padding, kind, sections, and content under that
- * name. verify and repair use this function, so that both mean the same by an intact overlay. */
+/* Check every rule of an open overlay file: padding, kind, sections, and content under that name.
+ * verify and repair both use this function, so they agree on what an intact overlay is. */
 spsh_status spsh__overlay_check_file(spsh__container *container, spsh_bytes name,
                                      const spsh_allocator *allocator, spsh_error *err);
-/* The name that a user gave: without the number that the file's name may end with. */
+/* Return the name that a user passed: without the number that the file's name may end with. */
 spsh_bytes spsh__overlay_given_name(spsh_bytes name);
 
 /* spsh_overlay_add and spsh_overlay_remove with an allocator. */

@@ -1,7 +1,7 @@
-/* publish_internal.h: what the steps of publishing a dataset share.
+/* publish_internal.h: declarations shared by the steps of publishing a dataset.
  *
- * publish.c drives: it checks the seals, collects names and sums, and writes the manifest;
- * duplicates.c finds records that are stored more than once; index_writer.c writes the dataset
+ * publish.c runs the steps: it checks the seals, collects names and sums, and writes the manifest.
+ * duplicates.c finds records that are stored more than once. index_writer.c writes the dataset
  * index.
  */
 #ifndef SPSH_PUBLISH_INTERNAL_H
@@ -19,15 +19,15 @@ typedef struct spsh__publish {
     const spsh_io *io;
     spsh__shard_cache *cache;
 
-    /* Of the shards: numbers of their first utterance and record in the dataset, one more for the
-     * totals; and of the first shard of their unit. */
+    /* For each shard: number of its first utterance and record in the dataset (plus one entry for
+     * the totals), and number of the first shard of its unit. */
     uint64_t *utterance_begin, *record_begin;
     uint32_t *unit_begin;
 
-    spsh__names *names[SPSH_NAME_KINDS]; /* of the dataset */
+    spsh__names *names[SPSH_NAME_KINDS]; /* name tables of the dataset */
     spsh_sorter *aliases;                /* see spsh__duplicates_find; NULL: none */
     spsh__names *groups;                 /* keys of 12 bytes: domain, split, rate, big-endian */
-    spsh__buffer group_sums;             /* spsh__group_sum for each */
+    spsh__buffer group_sums;             /* one spsh__group_sum per group */
 
     uint64_t duplicate_count;
     uint64_t payload_bytes, unused_payload_bytes;
@@ -39,18 +39,18 @@ typedef struct spsh__group_sum {
     uint64_t samples;
 } spsh__group_sum;
 
-/* Entries of a sorter, or rows, between two reports of progress. */
+/* Number of sorter entries or rows between two progress reports. */
 #define SPSH__PUBLISH_STEP UINT64_C(65536)
 
 /* Report progress; SPSH_E_CANCELED if the caller cancels. */
 spsh_status spsh__publish_progress(const spsh__publish *p, const char *phase, uint64_t done,
                                    uint64_t total, spsh_error *err);
 
-/* A sorter that may use eighths of the memory that the caller allows. */
+/* Open a sorter that may use `eighths` eighths of the memory that the caller allows. */
 spsh_status spsh__publish_sorter(const spsh__publish *p, uint32_t eighths, spsh_sorter **ret_sorter,
                                  spsh_error *err);
 
-/* Where utterances of a record find their audio. */
+/* Location of the audio of a record. */
 typedef struct spsh__audio_place {
     uint32_t shard;
     uint32_t record;
@@ -71,12 +71,12 @@ void spsh__alias_key(uint32_t shard, uint32_t record, uint8_t dst[SPSH__ALIAS_KE
 void spsh__alias_value(const spsh__audio_place *place, uint8_t dst[SPSH__ALIAS_VALUE_BYTES]);
 void spsh__alias_load(const uint8_t value[SPSH__ALIAS_VALUE_BYTES], spsh__audio_place *ret_place);
 
-/* Sum the payloads of all records and, if the options ask for it, find those that are equal to an
- * earlier one: p->aliases then has an entry (spsh__alias_key of the later one, spsh__alias_value of
- * the first one) for each. */
+/* Sum the payloads of all records and, if the options request it, find those that equal an earlier
+ * one. p->aliases then has one entry for each: spsh__alias_key of the later record,
+ * spsh__alias_value of the first one. */
 spsh_status spsh__duplicates_find(spsh__publish *p, spsh_error *err);
 
-/* Write and publish the index of generation 1; fills groups, group_sums, duplicate_count,
+/* Write and publish the index of generation 1. Sets groups, group_sums, duplicate_count, and
  * index_footer. */
 spsh_status spsh__index_publish(spsh__publish *p, spsh_error *err);
 

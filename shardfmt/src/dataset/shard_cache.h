@@ -1,4 +1,4 @@
-/* shard_cache.h: the open shards of a dataset, at most so many, shared by all threads. */
+/* shard_cache.h: the open shards of a dataset, at most open_max, shared by all threads. */
 #ifndef SPSH_SHARD_CACHE_H
 #define SPSH_SHARD_CACHE_H
 
@@ -7,7 +7,8 @@
 
 typedef struct spsh__shard_cache spsh__shard_cache;
 
-/* What is known of a shard before it is opened; file id, size and root hash must then agree. */
+/* Return the seal of a shard before it is opened; file id, size, and root hash must then match it.
+ */
 typedef spsh_status (*spsh__seal_fn)(const void *user, uint64_t shard, spsh_shard_seal *ret_seal,
                                      spsh_error *err);
 
@@ -16,19 +17,19 @@ typedef struct spsh__shard_cache_options {
     const spsh_io *io;               /* borrowed */
     const char *dataset_path;        /* borrowed; the files are in its shards/ */
     uint64_t shard_count;
-    uint32_t open_max; /* more only while more are in use at once */
+    uint32_t open_max; /* exceeded only while more shards are in use */
     spsh__seal_fn seal_fn;
-    const void *user; /* of seal_fn, which may be called from any thread */
+    const void *user; /* for seal_fn, which may be called from any thread */
 } spsh__shard_cache_options;
 
-/* Touches no shard; the table of shards is allocated when the first one is opened. */
+/* Open the cache. Opens no shard; the table of shards is allocated when the first one is opened. */
 spsh_status spsh__shard_cache_open(const spsh__shard_cache_options *options,
                                    spsh__shard_cache **ret_cache, spsh_error *err);
 
-/* Nothing may be in use any more. NULL is fine. */
+/* Close the cache. No shard may be in use. NULL is allowed. */
 void spsh__shard_cache_close(spsh__shard_cache *cache);
 
-/* Each acquired shard stays open until it was released as often. Thread-safe. */
+/* Acquire a shard. It stays open until it has been released as often as acquired. Thread-safe. */
 spsh_status spsh__shard_cache_acquire(spsh__shard_cache *cache, uint64_t shard,
                                       const spsh_shard **ret_shard, spsh_error *err);
 void spsh__shard_cache_release(spsh__shard_cache *cache, uint64_t shard);
