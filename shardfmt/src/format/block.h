@@ -1,4 +1,4 @@
-/* block.h: the 64 bytes in front of every block of a shard (FORMAT.md 3.1). */
+/* block.h: the 64-byte header of every block of a shard (FORMAT.md 3.1). */
 #ifndef SPSH_BLOCK_H
 #define SPSH_BLOCK_H
 
@@ -6,7 +6,7 @@
 
 #define SPSH__BLOCK_HEADER_BYTES UINT32_C(64)
 #define SPSH__BLOCK_OVERSIZE     UINT32_C(1)
-/* The largest record and this header, in pages. */
+/* Largest record plus this header, in pages. */
 #define SPSH__BLOCK_OVERSIZE_BYTES_MAX ((UINT64_C(2) << 30) + UINT64_C(4096))
 
 typedef enum spsh__block_kind {
@@ -19,7 +19,7 @@ typedef struct spsh__block {
     uint32_t kind;
     uint64_t block_bytes;
     uint64_t used_bytes;
-    uint64_t first; /* record or utterance, inside the shard */
+    uint64_t first; /* first record or utterance; number within the shard */
     uint32_t count;
     uint32_t flags;
     uint64_t ordinal;
@@ -28,16 +28,16 @@ typedef struct spsh__block {
 /* header has SPSH__BLOCK_HEADER_BYTES. */
 void spsh__block_header_encode(const spsh__block *block, uint8_t *header);
 
-/* Checks every rule of FORMAT.md 3.1 that the header alone can break; not the checksum.
- * offset_bytes: of the block. */
+/* Check every rule of FORMAT.md 3.1 that needs only the header; not the checksum. offset_bytes:
+ * offset of the block. */
 spsh_status spsh__block_header_decode(const uint8_t *header, uint64_t offset_bytes,
                                       const char *path, spsh__block *ret_block, spsh_error *err);
 
-/* data is a whole block with its header; stores the checksum in it and returns it. */
+/* Compute the checksum of a whole block with its header, store it in data, and return it. */
 uint64_t spsh__block_seal(const uint8_t file_id[16], uint64_t offset_bytes, uint8_t *data,
                           size_t block_bytes);
 
-/* data is the whole block that block was decoded from: its checksum, and zeros from used_bytes on.
+/* Check the whole block that `block` was decoded from: its checksum, and zeros from used_bytes on.
  */
 spsh_status spsh__block_check(const uint8_t file_id[16], uint64_t offset_bytes, const uint8_t *data,
                               const spsh__block *block, const char *path, spsh_error *err);

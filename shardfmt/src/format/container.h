@@ -6,7 +6,9 @@
 #include "base/base_internal.h"
 #include "speechshard/io.h"
 
-#define SPSH__PAGE_BYTES    UINT32_C(4096) /* of header and footer; alignment of blocks and areas */
+#define SPSH__PAGE_BYTES                                                                           \
+    UINT32_C(4096)                          /* size of header and footer; alignment of blocks and
+                                              areas */
 #define SPSH__SECTION_PAGE  UINT32_C(65536) /* unit of index checksums */
 #define SPSH__SECTIONS_MAX  UINT32_C(256)
 #define SPSH__FOOTERS_BYTES UINT32_C(8192)
@@ -29,7 +31,7 @@ typedef struct spsh__header {
     uint32_t sub_ordinal;
     uint64_t first_record;
     uint64_t first_utterance;
-    uint64_t features_readonly; /* as read: who adds to a dataset must refuse when it is not 0;
+    uint64_t features_readonly; /* as read: code that adds to a dataset must fail if it is not 0;
                                    encode writes 0 */
 } spsh__header;
 
@@ -50,7 +52,7 @@ void spsh__header_encode(const spsh__header *header, uint8_t *page);
 spsh_status spsh__header_decode(const uint8_t *page, const char *path, spsh__header *ret_header,
                                 spsh_error *err);
 void spsh__footer_encode(const spsh__footer *footer, uint32_t copy, uint8_t *page);
-/* file_bytes: the file's real size; checks every rule of FORMAT.md 2.4 that needs no other part. */
+/* file_bytes: the file's real size. Checks every rule of FORMAT.md 2.4 that needs no other part. */
 spsh_status spsh__footer_decode(const uint8_t *page, uint32_t copy, uint64_t file_bytes,
                                 const char *path, spsh__footer *ret_footer, spsh_error *err);
 
@@ -67,12 +69,13 @@ typedef struct spsh__section {
     uint64_t count;
 } spsh__section;
 
-/* Writes directory, sections, page table and footers of a file whose header and blocks are written.
- * Sections may be appended to in any interleaving; each has a buffer, so memory is bounded. */
+/* Writer of directory, sections, page table, and footers of a file whose header and blocks are
+ * written. Sections may be appended to in any interleaving. Each has a buffer, so memory is
+ * bounded. */
 typedef struct spsh__section_writer spsh__section_writer;
 
-/* area_offset: spsh_file_writer_size() (multiple of 4096). sections ascend by id; copied. file,
- * allocator: borrowed. */
+/* area_offset: spsh_file_writer_size(), a multiple of 4096. sections ascend by id and are copied.
+ * file and allocator are borrowed. */
 spsh_status spsh__section_writer_open(spsh_file_writer *file, const spsh__header *header,
                                       const spsh__section *sections, uint32_t section_count,
                                       const spsh_allocator *allocator,
@@ -80,9 +83,8 @@ spsh_status spsh__section_writer_open(spsh_file_writer *file, const spsh__header
 /* Append count elements (already little-endian) to the section with that id. */
 spsh_status spsh__section_append(spsh__section_writer *writer, uint32_t id, const void *elements,
                                  uint64_t count, spsh_error *err);
-/* root: streaming state over header checksum and block checksums is kept by the caller as a list:
- * block_checksums has block_count values, may be NULL when 0. Fails with E_INVALID_ARG if a section
- * was not filled. */
+/* Write the rest. block_checksums has block_count values for the root hash, which the caller keeps
+ * as a list; NULL if block_count is 0. SPSH_E_INVALID_ARG if a section was not filled. */
 spsh_status spsh__section_writer_finish(spsh__section_writer *writer,
                                         const uint64_t *block_checksums, uint64_t block_count,
                                         uint64_t record_count, uint64_t utterance_count,
@@ -95,7 +97,8 @@ void spsh__section_writer_free(spsh__section_writer *writer);
  * touched. Column access is thread-safe (a bitmap of checked pages, set atomically). */
 typedef struct spsh__container spsh__container;
 
-/* kind 0: any. Another kind is SPSH_E_MISMATCH. io NULL: default; borrowed until close. */
+/* kind 0 accepts any kind. A wrong kind is SPSH_E_MISMATCH. io NULL: default; borrowed until close.
+ */
 spsh_status spsh__container_open(const spsh_io *io, const char *path, uint32_t kind,
                                  const spsh_allocator *allocator, spsh__container **ret_container,
                                  spsh_error *err);
@@ -104,51 +107,53 @@ const spsh__header *spsh__container_header(const spsh__container *container);
 const spsh__footer *spsh__container_footer(const spsh__container *container);
 const char *spsh__container_path(const spsh__container *container);
 int spsh__container_fd(const spsh__container *container);
-/* For those who read nothing but columns: they are mapped, the descriptor goes back (fd is -1). */
+/* Close the descriptor (fd becomes -1), for callers that only read columns: these are mapped. */
 void spsh__container_release_fd(spsh__container *container);
 
-/* Element count of a section; 0 when it is absent (then ret_count of a required one must be checked
- * by the caller). */
+/* Return the element count of a section, or 0 if it is absent: the caller must check required
+ * sections. */
 uint64_t spsh__container_count(const spsh__container *container, uint32_t id);
 
-/* Check that a section is there with that width and count (count UINT64_MAX: any): for opening. */
+/* Check that a section exists with that width and count (UINT64_MAX: any count). Used at open. */
 spsh_status spsh__container_require(const spsh__container *container, uint32_t id,
                                     uint32_t element_bytes, uint64_t count, spsh_error *err);
 
-/* Likewise for a string table of count strings (ends_id, ends_id + 1), whose last end must be the
- * bytes' count. That ends do not descend is checked string by string, when one is read. */
+/* Check likewise a string table of count strings (ends_id, ends_id + 1), whose last end must be the
+ * bytes' count. The order of ends is checked when each string is read. */
 spsh_status spsh__container_require_strings(const spsh__container *container, uint32_t ends_id,
                                             uint64_t count, spsh_error *err);
 
-/* Elements [first, first + count) of a section: bounds and page checksums checked; *ret points into
- * the mapping. */
+/* Get elements [first, first + count) of a section, with bounds and page checksums checked. *ret
+ * points into the mapping. */
 spsh_status spsh__container_column(const spsh__container *container, uint32_t id, uint64_t first,
                                    uint64_t count, const uint8_t **ret_elements, spsh_error *err);
-/* The same, with their size. */
+/* spsh__container_column, with the size of the elements. */
 spsh_status spsh__container_elements(const spsh__container *container, uint32_t id, uint64_t first,
                                      uint64_t count, spsh_bytes *ret_elements, spsh_error *err);
-/* Advice: these elements will be asked for. For those who touch many columns, so that a disk reads
- * all at once instead of one after the other. */
+/* Advise the kernel that these elements will be read. A caller that touches many columns lets the
+ * disk read them all at once instead of one after another. */
 void spsh__container_prefetch(const spsh__container *container, uint32_t id, uint64_t first,
                               uint64_t count);
-/* One little-endian element. */
+/* Read one little-endian element. */
 spsh_status spsh__container_u16(const spsh__container *container, uint32_t id, uint64_t at,
                                 uint16_t *ret_value, spsh_error *err);
 spsh_status spsh__container_u32(const spsh__container *container, uint32_t id, uint64_t at,
                                 uint32_t *ret_value, spsh_error *err);
 spsh_status spsh__container_u64(const spsh__container *container, uint32_t id, uint64_t at,
                                 uint64_t *ret_value, spsh_error *err);
-/* String k of the string table whose ends are section ends_id and whose bytes are ends_id + 1. */
+/* Get string k of the string table whose ends are section ends_id and whose bytes are ends_id + 1.
+ */
 spsh_status spsh__container_string(const spsh__container *container, uint32_t ends_id, uint64_t k,
                                    spsh_bytes *ret_string, spsh_error *err);
 
-/* For verify: one page of the section area against the page table (page < footer's page_count). */
+/* Check one page of the section area against the page table, for verify (page < footer's
+ * page_count). */
 spsh_status spsh__container_check_page(const spsh__container *container, uint64_t page,
                                        spsh_error *err);
-/* For verify, when all pages are good: gaps between sections, the area's tail and the page table's
- * padding are zero. */
+/* Check that gaps between sections, the area's tail, and the page table's padding are zero, for
+ * verify. All pages must be good. */
 spsh_status spsh__container_check_padding(const spsh__container *container, spsh_error *err);
-/* Every page, then the padding. */
+/* Check every page, then the padding. */
 spsh_status spsh__container_check_all(const spsh__container *container, spsh_error *err);
 
 #endif

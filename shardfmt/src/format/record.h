@@ -14,13 +14,13 @@
 #define SPSH__RECORD_HEAD_MAX    (UINT32_C(16) << 20)
 #define SPSH__PAYLOAD_PAGE       UINT32_C(65536)
 
-/* A decoded head. Pointers go into the bytes that it was decoded from. */
+/* A decoded head. Its pointers point into the bytes that it was decoded from. */
 typedef struct spsh__record_head {
     spsh_record record; /* id borrowed; seek_points NULL, seek_point_count set */
-    uint64_t ordinal;   /* inside the shard */
+    uint64_t ordinal;   /* number within the shard */
     uint32_t head_bytes;
     uint32_t page_count;
-    uint64_t record_bytes; /* head, payload and padding */
+    uint64_t record_bytes; /* size of head, payload, and padding */
     const uint8_t *seek_table;
     const uint8_t *page_checksums;
 } spsh__record_head;
@@ -31,16 +31,17 @@ typedef struct spsh__record_size {
     uint64_t record_bytes;
 } spsh__record_size;
 
-/* The name of a field of the fixed part that breaks FORMAT.md 3.2, or NULL; id and seek points are
- * not looked at. */
+/* Return the name of a field of the fixed part that breaks FORMAT.md 3.2, or NULL. Does not check
+ * id and seek points. */
 const char *spsh__record_find_bad(const spsh_record *record);
 
-/* SPSH_E_AUDIO unless a decoder says of the payload what the head says: rate, channels, format. */
+/* Return SPSH_E_AUDIO unless rate, channels, and format from a decoder match the head. */
 spsh_status spsh__record_check_audio(const spsh_record *record, const spsh_audio_info *audio,
                                      spsh_error *err);
 
-/* What a caller may hand to the writer: every rule of FORMAT.md 3.2 for its fields, and the limits.
- * SPSH_E_INVALID_ARG names the field; SPSH_E_LIMIT. ret_size is how large the record becomes. */
+/* Check every rule of FORMAT.md 3.2 for the fields of a record from a caller of the writer, and the
+ * limits. SPSH_E_INVALID_ARG names the field; SPSH_E_LIMIT. ret_size: sizes of the encoded record.
+ */
 spsh_status spsh__record_check_fields(const spsh_record *record, spsh__record_size *ret_size,
                                       spsh_error *err);
 
@@ -50,17 +51,17 @@ void spsh__record_head_encode(const uint8_t file_id[16], uint64_t offset_bytes, 
                               const spsh_record *record, const void *payload, uint8_t *head,
                               uint8_t ret_payload_hash[16]);
 
-/* From the first 16 bytes: is this a record, and how many bytes has its head? */
+/* Check from the first 16 bytes that this is a record, and get the size of its head. */
 spsh_status spsh__record_head_size(const uint8_t *start, uint64_t offset_bytes, const char *path,
                                    uint32_t *ret_head_bytes, spsh_error *err);
 
-/* Check and decode a head. data holds at least the head (SPSH_E_TRUNCATED); offset_bytes: of the
- * record in the file. */
+/* Check and decode a head. data holds at least the head (SPSH_E_TRUNCATED otherwise). offset_bytes:
+ * offset of the record in the file. */
 spsh_status spsh__record_head_decode(const uint8_t file_id[16], uint64_t offset_bytes,
                                      spsh_bytes data, const char *path, spsh__record_head *ret_head,
                                      spsh_error *err);
 
-/* A page's size with the padding of the last one. page < head->page_count. */
+/* Return a page's size; the last one's includes its padding. page < head->page_count. */
 size_t spsh__record_page_bytes(const spsh__record_head *head, uint32_t page);
 
 /* Check one payload page (its bytes with padding) of the record at offset_bytes. */
@@ -68,7 +69,7 @@ spsh_status spsh__record_page_check(const uint8_t file_id[16], uint64_t offset_b
                                     const spsh__record_head *head, uint32_t page,
                                     const uint8_t *data, const char *path, spsh_error *err);
 
-/* Seek points; points has room for head->record.seek_point_count. */
+/* Copy the seek points; points has capacity for head->record.seek_point_count. */
 void spsh__record_seek_points(const spsh__record_head *head, spsh_seek_point *points);
 
 #endif

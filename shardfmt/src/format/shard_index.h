@@ -1,7 +1,7 @@
-/* shard_index.h: the index sections of a shard (FORMAT.md 3.4), collected while its blocks pass by.
+/* shard_index.h: the index sections of a shard (FORMAT.md 3.4), collected block by block.
  *
- * The writer feeds it with what it writes, repair with what it finds in the blocks; both get the
- * same bytes.
+ * The writer adds the blocks that it writes, repair the blocks that it finds. Both get the same
+ * bytes.
  */
 #ifndef SPSH_SHARD_INDEX_H
 #define SPSH_SHARD_INDEX_H
@@ -38,7 +38,7 @@ enum {
     SPSH__SHARD_TEXT_BYTES = 43,
     SPSH__SHARD_METADATA_OFFSET = 64,
     SPSH__SHARD_METADATA_FIRST_ROW = 65,
-    SPSH__SHARD_NAMES = 80, /* ends of kind k at 80 + 2 k, bytes behind */
+    SPSH__SHARD_NAMES = 80, /* ends of kind k at 80 + 2 k, their bytes at 81 + 2 k */
     SPSH__SHARD_BLOCK_OFFSET = 96,
 };
 
@@ -50,25 +50,26 @@ typedef struct spsh__shard_index spsh__shard_index;
 spsh__shard_index *spsh__shard_index_new(const spsh_allocator *allocator); /* NULL: no memory */
 void spsh__shard_index_free(spsh__shard_index *index);
 
-/* In file order. SPSH_E_NO_MEMORY or SPSH_E_LIMIT; afterwards only free is allowed. */
+/* Add a block, in file order. SPSH_E_NO_MEMORY or SPSH_E_LIMIT; after an error only free is
+ * allowed. */
 spsh_status spsh__shard_index_add_block(spsh__shard_index *index, uint64_t offset_bytes,
                                         uint64_t checksum, spsh_error *err);
 spsh_status spsh__shard_index_add_metadata_block(spsh__shard_index *index, uint64_t offset_bytes,
                                                  uint32_t first_row, spsh_error *err);
-/* record: with both hashes; its id and seek points are not needed. */
+/* record must have both hashes. Its id and seek points are not used. */
 spsh_status spsh__shard_index_add_record(spsh__shard_index *index, uint64_t offset_bytes,
                                          uint32_t head_bytes, const spsh_record *record,
                                          spsh_error *err);
-/* In row order. */
+/* Add a row, in row order. */
 spsh_status spsh__shard_index_add_row(spsh__shard_index *index, const spsh_utterance *utterance,
                                       spsh_error *err);
 
 uint64_t spsh__shard_index_records(const spsh__shard_index *index);
 uint64_t spsh__shard_index_rows(const spsh__shard_index *index);
 uint64_t spsh__shard_index_blocks(const spsh__shard_index *index);
-/* Samples of a record that was added. */
+/* Return the sample count of a record that was added. */
 uint64_t spsh__shard_index_record_samples(const spsh__shard_index *index, uint64_t record);
-/* About how many bytes write will append. */
+/* Return about how many bytes write will append. */
 uint64_t spsh__shard_index_bytes(const spsh__shard_index *index);
 
 /* Append sections, page table and footers to a file that holds header and blocks. */
