@@ -1,7 +1,7 @@
-/* io_backend.h: what the read engine asks of a back end: raw reads, completed in any order.
+/* io_backend.h: interface of the read engine's back ends: raw reads, completed in any order.
  *
- * What is subtle is in the engine, once, for all: aligning requests for O_DIRECT, going on after
- * short reads, retrying, order.
+ * The engine implements the difficult parts once for all back ends: aligning requests for O_DIRECT,
+ * continuing short reads, retrying, order.
  */
 #ifndef SPSH_IO_BACKEND_H
 #define SPSH_IO_BACKEND_H
@@ -13,7 +13,7 @@
 
 /* One read as a back end sees it: aligned when its file is open with O_DIRECT. */
 typedef struct spsh__read_op {
-    uint32_t slot; /* who asked; below requests_max */
+    uint32_t slot; /* slot of the request, below requests_max */
     uint32_t file; /* below files_max */
     int fd;
     uint8_t *dst; /* inside the arena */
@@ -21,16 +21,16 @@ typedef struct spsh__read_op {
     uint64_t offset_bytes;
 } spsh__read_op;
 
-/* What a back end is built for; borrowed until close. */
+/* Parameters of a back end; borrowed until close. */
 typedef struct spsh__read_setup {
     const spsh_allocator *allocator;
     const spsh_io *io;
     uint8_t *arena; /* aligned to SPSH_READ_ALIGN */
     size_t arena_bytes;
-    uint32_t requests_max; /* operations in flight, at most one a slot */
+    uint32_t requests_max; /* maximum of operations in flight, at most one per slot */
     uint32_t files_max;
     uint32_t threads;
-    bool sqpoll; /* a kernel thread is wanted that takes requests */
+    bool sqpoll; /* request a kernel thread that polls the submission queue */
 } spsh__read_setup;
 
 /* A completed operation. */
@@ -43,14 +43,15 @@ typedef struct spsh__read_result {
 typedef struct spsh_read_backend {
     const char *name;
     spsh_status (*open_fn)(const spsh__read_setup *setup, void **ret_state, spsh_error *err);
-    void (*file_fn)(void *state, uint32_t file, int fd); /* a file came, or went (-1) */
+    void (*file_fn)(void *state, uint32_t file, int fd); /* a file was added, or removed (fd -1) */
     spsh_status (*submit_fn)(void *state, const spsh__read_op *op, spsh_error *err);
-    /* Start what was submitted, then block until one operation has completed; SPSH_E_TIMEOUT, with
-     * err as it was, after timeout_ms or when interrupted before. */
+    /* Start the submitted operations, then block until one has completed. SPSH_E_TIMEOUT, with err
+     * unchanged, after timeout_ms, or earlier if interrupted. */
     spsh_status (*wait_fn)(void *state, uint32_t timeout_ms, spsh__read_result *ret_result,
                            spsh_error *err);
-    /* Nothing is in flight. is_inherited: in a child of the process that opened it. Then free
-     * memory and descriptors only: the threads do not exist, and the ring is the parent's. */
+    /* Called with nothing in flight. is_inherited: called in a child of the process that opened it.
+     * Then free only memory and descriptors: the threads do not exist, and the ring is the
+     * parent's. */
     void (*close_fn)(void *state, bool is_inherited);
 } spsh_read_backend;
 
