@@ -1,4 +1,5 @@
-/* verify_shard.h: what the parts of a shard's check share (verify_internal.h says which they are).
+/* verify_shard.h: declarations shared by the parts of a shard's check (listed in
+ * verify_internal.h).
  */
 #ifndef SPSH_VERIFY_SHARD_H
 #define SPSH_VERIFY_SHARD_H
@@ -10,72 +11,75 @@
 #include "format/shard_index.h"
 #include "verify_internal.h"
 
-/* A block on its way: read, checked by a worker, taken in order. */
+/* A block in progress: read, checked by a worker, taken in order. */
 typedef struct spsh__block_task {
     uint64_t offset_bytes;
     size_t block_bytes;
-    const uint8_t *data; /* the whole block: lent by the engine, or heap */
+    const uint8_t *data; /* the whole block: borrowed from the engine, or heap */
     spsh_read_completion lent;
-    uint8_t *heap; /* blocks that are read in parts */
+    uint8_t *heap; /* memory of a block that is read in parts */
     size_t arrived_bytes;
     bool readable;
-    /* What the worker found. */
-    spsh_status status; /* of the block as a whole */
+    /* Findings of the worker. */
+    spsh_status status; /* status of the block as a whole */
     spsh_error why;
-    spsh__block block;     /* when status is SPSH_OK */
-    spsh__buffer findings; /* spsh__audio_finding, when decoding */
+    spsh__block block;     /* valid if status is SPSH_OK */
+    spsh__buffer findings; /* spsh__audio_finding elements, when decoding */
 } spsh__block_task;
 
-/* A record of an intact block that is not what its head says. */
+/* A record of an intact block that contradicts its head. */
 typedef struct spsh__audio_finding {
     uint64_t ordinal;
     uint64_t offset_bytes, size_bytes;
-    spsh_bytes id; /* in the block */
+    spsh_bytes id; /* id, in the block */
     const char *part;
     spsh_error why;
 } spsh__audio_finding;
 
-/* Who needs a record. */
+/* Utterances that need a record. */
 typedef struct spsh__record_uses {
-    uint32_t utterances; /* of the dataset, as far as its index can be read; else of the shard */
-    uint32_t first_row;  /* of this shard; SPSH_NONE_U32 */
+    uint32_t utterances; /* count in the dataset, as far as its index can be read; else in the
+                            shard */
+    uint32_t first_row;  /* first row of this shard, or SPSH_NONE_U32 */
 } spsh__record_uses;
 
 typedef struct spsh__shard_check {
     spsh__verify *v;
     spsh__verify_file *file;
-    spsh__salvage scan;     /* for reading damaged places again; fd is -1 until it is needed */
-    uint64_t end_bytes;     /* where the blocks end */
-    const uint8_t *offsets; /* u64 a block, in the file's section area; NULL: not known */
+    spsh__salvage scan;     /* for rereading damaged regions; fd is -1 until then */
+    uint64_t end_bytes;     /* end of the blocks */
+    const uint8_t *offsets; /* one u64 per block, in the file's section area; NULL: unknown */
     uint64_t block_count;
-    /* What has passed by, in order. */
+    /* Counts of the blocks, records, and rows taken so far, in order. */
     uint64_t ordinal, records, rows;
-    bool whole; /* every block so far was intact and in its place */
+    bool whole; /* every block so far was intact and at its offset */
     spsh__shard_index *rebuilt;
     spsh__metadata *metadata;
-    spsh__record_uses *uses; /* by record; NULL until there is damage */
+    spsh__record_uses *uses; /* per record; NULL until damage is found */
     uint64_t use_count;
 } spsh__shard_check;
 
-/* Elements of a section of file->area; false when it is not there with that width. */
+/* Get the elements of a section of file->area. Returns false if no section has that width. */
 bool spsh__verify_section(const spsh__verify_file *file, uint32_t id, uint32_t element_bytes,
                           const uint8_t **ret_elements, uint64_t *ret_count);
 
-/* Worker (spsh__worker_fn): the block's checksum and, with SPSH_VERIFY_DECODE, its audio. */
+/* Worker (spsh__worker_fn): check the block's checksum and, with SPSH_VERIFY_DECODE, its audio. */
 void spsh__verify_block_work(void *check_opaque, uint32_t worker, void *task_opaque);
-/* In order: the block's place and structure; its records and rows go into the rebuilt index. */
+/* Check the block's position and structure, and add its records and rows to the rebuilt index.
+ * Called in file order. */
 spsh_status spsh__verify_block_take(spsh__shard_check *check, spsh__block_task *task,
                                     spsh_error *err);
 
-/* Which records or rows does the damage in [offset, offset + size) hit? data holds what could be
- * read of it; why is what the check of the whole said. */
+/* Find the records or rows hit by the damage in [offset, offset + size). data holds the bytes that
+ * could be read. why: error of the check of the whole block. */
 spsh_status spsh__verify_block_damage(spsh__shard_check *check, uint64_t offset_bytes,
                                       spsh_bytes data, const spsh_error *why, spsh_error *err);
-/* A record, with the utterances that it costs. */
+/* Report a damaged record, with the utterances that it costs. */
 spsh_status spsh__verify_record_damage(spsh__shard_check *check, const spsh__audio_finding *finding,
                                        spsh_error *err);
 
-/* Does the index that the blocks give equal the stored one? When every block was intact. */
+/* Compare the index that the blocks give with the stored one. Call only if every block was intact.
+ */
 spsh_status spsh__verify_rebuilt(spsh__shard_check *check, spsh_error *err);
 
 #endif
