@@ -1,4 +1,4 @@
-/* cluster.c: see cluster.h. A word without '=' goes on with the values of the one before. */
+/* cluster.c: see cluster.h. A word without '=' is another value of the last key. */
 #include "cluster.h"
 
 #include <ctype.h>
@@ -89,7 +89,7 @@ static bool is_whole_count(const char *text, uint64_t max, uint64_t *ret)
     return spsh__take_digits(&text, max, ret) && *text == '\0';
 }
 
-/* ---- parts that are options of their own, too ---- */
+/* ---- parts that are also separate options ---- */
 
 spsh_status spsh__link_read(const char *text, spsh__link *ret, spsh_error *err)
 {
@@ -98,7 +98,7 @@ spsh_status spsh__link_read(const char *text, spsh__link *ret, spsh_error *err)
     bool is_good = take_time(&at, &ret->latency_ns);
     if (is_good && *at == '+')
         is_good = take_char(&at, '+') && take_rate(&at, &ret->bytes_per_s);
-    if (!is_good) { /* a bandwidth alone */
+    if (!is_good) { /* only a bandwidth */
         at = text;
         ret->latency_ns = 0;
         is_good = take_rate(&at, &ret->bytes_per_s);
@@ -318,7 +318,7 @@ static spsh_status read_value(spsh__cluster *c, const char *key, const char *tex
         key);
 }
 
-/* Faults of several clusters are those of the learners that there are. */
+/* If there are several clusters, a fault must name a learner of the largest. */
 static spsh_status check(const spsh__cluster *c, spsh_error *err)
 {
     uint32_t most = 0;

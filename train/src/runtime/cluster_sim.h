@@ -16,7 +16,7 @@
 typedef struct spsh__cluster_sim {
     const spsh__cluster *cluster;
     spsh__sim *sim;
-    spsh__sim_fault faults[SPSH__CLUSTER_FAULTS_MAX]; /* faults of learners that exist */
+    spsh__sim_fault faults[SPSH__CLUSTER_FAULTS_MAX]; /* faults of existing learners */
     uint32_t fault_count;
     bool has_begun;
 } spsh__cluster_sim;
@@ -26,8 +26,9 @@ typedef struct spsh__cluster_batch {
     uint64_t batch_ns, spent_ns;
 } spsh__cluster_batch;
 
-/* options: learners, scale, small_bytes, stack_bytes; the cluster sets the rest. The cluster must
- * outlive s, and s must not move. As spsh__sim_open. */
+/* Open a simulation of the cluster. options: learners, scale, small_bytes, stack_bytes; the cluster
+ * sets the rest. The cluster must outlive s, and s must not move. Returns the codes of
+ * spsh__sim_open. */
 spsh_status spsh__cluster_sim_open(spsh__cluster_sim *s, const spsh__cluster *cluster,
                                    const spsh__sim_options *options, spsh_error *err);
 void spsh__cluster_sim_close(spsh__cluster_sim *s);
@@ -36,7 +37,8 @@ void spsh__cluster_sim_close(spsh__cluster_sim *s);
  * happens before it. */
 void spsh__cluster_begin(spsh__cluster_sim *s);
 
-/* A learner's fiber. number: of the learner's batch, which the jitter is drawn by. */
+/* Simulate the forward pass. Call on the learner's fiber. number: of the learner's batch; seeds the
+ * jitter. */
 void spsh__cluster_forward(const spsh__cluster_sim *s, uint32_t learner, uint64_t number,
                            spsh__cluster_batch *ret);
 void spsh__cluster_backward(const spsh__cluster_sim *s, uint32_t learner, spsh__cluster_batch *b,

@@ -24,7 +24,7 @@ typedef struct parcel {
     spsh__comm_handle handle; /* the parent's */
     spsh_status status;
     spsh_error error;
-    size_t next; /* that waits behind it; NOTHING: none */
+    size_t next; /* next waiting message; NOTHING: none */
 } parcel;
 
 typedef struct throttle {
@@ -33,7 +33,7 @@ typedef struct throttle {
     pthread_t thread;
     bool has_thread, is_closing;
     pthread_mutex_t lock;
-    pthread_cond_t news, gone; /* for the thread; for who waits */
+    pthread_cond_t news, gone; /* for the thread; for waits */
     parcel *parcels;
     size_t parcel_max;
     size_t first, last; /* places of what waits, in the order of time; first NOTHING: nothing */
@@ -175,7 +175,8 @@ static bool throttle_done(spsh__comm *c, spsh__comm_handle handle)
            (p.status != SPSH_OK || c->below->ops->done_fn(c->below, p.handle));
 }
 
-/* SPSH_E_TIMEOUT: it has not, and is late for whoever waits from now on. */
+/* Wait until the message has left. SPSH_E_TIMEOUT: it has not, and counts as late for all later
+ * waits. */
 static spsh_status await_gone(throttle *t, size_t place, uint32_t deadline_ms, parcel *ret)
 {
     const struct timespec end = spsh__timespec_after_ms(deadline_ms);
@@ -227,7 +228,8 @@ static spsh_status throttle_wait(spsh__comm *c, spsh__comm_handle handle, uint32
     return rc;
 }
 
-/* What has not gone in time is the link's, not a rank's: wait_fn says so, at once. */
+/* A message that has not left in time is late because of the link, not of a rank. Return true, so
+ * that wait_fn reports it at once. */
 static bool throttle_await(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms)
 {
     const uint64_t begin_ns = spsh__now_ns();
@@ -242,7 +244,8 @@ static bool throttle_await(spsh__comm *c, spsh__comm_handle handle, uint32_t dea
                             waited_ms < deadline_ms ? deadline_ms - (uint32_t)waited_ms : 0);
 }
 
-/* One that the parent has is asked for alone; while some of them wait for their time, by turns. */
+/* Let the parent wait if it has all handles. If some messages have not left yet, poll all handles.
+ */
 static spsh_status throttle_wait_any(spsh__comm *c, const spsh__comm_handle *handles,
                                      uint32_t count, uint32_t deadline_ms, uint32_t *ret_which,
                                      spsh_error *err)

@@ -1,10 +1,10 @@
-/* comm_throttle.h: a communication whose messages take their time, as on a slower network.
+/* comm_throttle.h: a communicator whose messages are delayed, as on a slower network.
  *
  *     send at t, of n bytes:  the link is free at f = max(t, f) + n / bytes_per_s
- *                             and the message goes at f + latency_ns
+ *                             and the message leaves at f + latency_ns
  *
- * Each rank's sending side is one link. Messages wait at their sender and go in the order in which
- * they were sent; what the real network takes comes on top.
+ * The sending side of each rank is one link. Messages wait at their sender and leave in the order in
+ * which they were sent. The time of the real network is added.
  */
 #ifndef SPSH_TRAIN_COMM_THROTTLE_H
 #define SPSH_TRAIN_COMM_THROTTLE_H
@@ -12,7 +12,8 @@
 #include "cluster.h"
 #include "comm/comm.h"
 
-/* Takes the parent, which closes with it, but on failure. SPSH_E_NO_MEMORY, _LIMIT (threads). */
+/* Open a throttled communicator. It takes the parent, and closes it too, except on failure.
+ * SPSH_E_NO_MEMORY, SPSH_E_LIMIT (threads). */
 spsh_status spsh__comm_throttle_open(spsh__comm *parent, const spsh__link *link,
                                      spsh__comm **ret_comm, spsh_error *err);
 #endif

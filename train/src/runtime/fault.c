@@ -8,7 +8,7 @@
 
 #include "speechshard/inside.h"
 
-/* Each of a list, as the forms of cluster.h; those of this rank are taken. */
+/* Parse each entry of a list in the format of cluster.h, and keep the faults of this rank. */
 static spsh_status read_list(spsh__sim_fault_kind kind, const char *const *list,
                              const uint32_t ranks[2], spsh__faults *to, spsh_error *err)
 {
@@ -70,7 +70,7 @@ static void stop_for(uint64_t duration_ns)
         _exit(0);
     }
     if (child < 0) {
-        sleep_ns(duration_ns); /* the computing task alone */
+        sleep_ns(duration_ns); /* only the computing task sleeps */
         return;
     }
     (void)kill(self, SIGSTOP);

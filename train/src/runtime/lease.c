@@ -1,10 +1,10 @@
-/* lease.c: see lease.h. A learner's own part, and the way to rank 0's (lease_server.h).
+/* lease.c: see lease.h. A learner's part, and its messages to rank 0 (lease_server.h).
  *
- *     asked for --GIVEN--> in hand --take--> taken --acknowledge--> gone
+ *     requested --GIVEN--> in hand --take--> taken --acknowledge--> done
  *         |
- *         +--NO_MORE--> nothing: the round is over once nothing is in hand, nor taken
+ *         +--NO_MORE--> nothing: the round is over once no lease is in hand or taken
  *
- * All that changes does so under the lock, by messages or behind a mark.
+ * State changes only under the lock, by messages or after a mark.
  */
 #include "lease.h"
 
@@ -28,7 +28,7 @@ enum {
 struct spsh__leases {
     spsh__runtime *runtime;
     spsh_allocator allocator;
-    spsh__lease_server *server; /* of rank 0; else NULL */
+    spsh__lease_server *server; /* on rank 0; else NULL */
     uint32_t each;              /* leases at most: in hand, taken, asked for */
     /* under the lock */
     spsh__lease *hand; /* a ring of `each` */
@@ -116,7 +116,7 @@ static void leave(const spsh__leases *l)
 
 /* ---- taking ---- */
 
-/* What a turn under the lock has come to. */
+/* Result of one pass under the lock. */
 typedef struct turn {
     spsh__lease_taken taken;
     spsh__lease lease;

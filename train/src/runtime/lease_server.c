@@ -1,12 +1,14 @@
 /* lease_server.c: see lease_server.h.
  *
- * An ask is answered at once, but where it is for a round that has not begun, or where what is out
- * may reach the round's samples: then it stays in the list of asks, in the order of their coming,
- * and whatever changes something goes through that list again. While it is held because of samples
- * something is out, whose end, acknowledged or lost, is such a change: so nobody is held for ever.
+ * A request is answered at once, except for a round that has not begun, or if the outstanding
+ * leases may reach the round's samples. Such a request stays in the list of requests, in order of
+ * arrival. Every change of state processes that list again. While a request is held because of
+ * samples, some lease is outstanding. Its end, acknowledged or lost, is such a change, so no
+ * request is held forever.
  *
- * A step of the epoch is in one place: not given yet (next_step and above), out, in `returned`, or
- * acknowledged. A learner's leases are found through the learner; `returned` is sorted.
+ * Each step of the epoch is in one place: not given yet (next_step and above), outstanding, in
+ * `returned`, or acknowledged. The outstanding leases are found through the learner. `returned` is
+ * sorted.
  */
 #include "lease_server.h"
 
@@ -19,7 +21,7 @@ typedef struct given {
 } given;
 
 typedef struct client {
-    given *out; /* of `each` */
+    given *out; /* outstanding leases, at most `each` */
     uint32_t out_count;
     bool is_lost, is_paused;
 } client;
@@ -41,12 +43,12 @@ struct spsh__lease_server {
     uint32_t returned_count;
     uint64_t epoch, next_step, steps;
     uint64_t samples, updates;
-    uint64_t given_count; /* of this run: numbers of leases */
-    uint32_t out_count;   /* of all learners */
+    uint64_t given_count; /* in this run: the next lease number */
+    uint32_t out_count;   /* outstanding leases of all learners */
     bool has_place, is_open;
     uint64_t round;
     spsh__lease_round bounds;
-    uint32_t reasons; /* that were said */
+    uint32_t reasons; /* requested reasons for a pause */
     uint32_t lost_count, paused_count;
     double totals[SPSH__LEASE_NUMBERS_MAX];
     uint32_t total_count; /* numbers of a row; 0: none came yet */
@@ -92,7 +94,7 @@ static uint32_t reasons_of(const spsh__lease_server *s)
     return reasons;
 }
 
-/* What is out would not reach the round's samples. */
+/* Return true if the outstanding leases would not reach the round's samples. */
 static bool has_samples_left(const spsh__lease_server *s)
 {
     if (!s->bounds.holds_back || s->bounds.samples_max == 0 || s->out_count == 0)

@@ -1,5 +1,5 @@
-/* lease_server.h: rank 0's part of lease.h: the cursor, and what is out. All of it is called under
- * the lock of rank 0's runtime. */
+/* lease_server.h: rank 0's part of lease.h: the cursor, and the outstanding leases. Call all
+ * functions under the lock of rank 0's runtime. */
 #ifndef SPSH_TRAIN_LEASE_SERVER_H
 #define SPSH_TRAIN_LEASE_SERVER_H
 
@@ -13,13 +13,13 @@ enum {
     SPSH__LEASE_LOST,                   /* part: the rank */
     SPSH__LEASE_GIVEN,                  /* number: the lease; epoch, step, samples, updates */
     SPSH__LEASE_NO_MORE,                /* number: the round; part: reasons */
-    SPSH__LEASE_MET,                    /* number: the round; its state; who is lost */
+    SPSH__LEASE_MET,                    /* number: the round; its state; which ranks are lost */
 };
 
 enum {
     SPSH__LEASE_GIVEN_BYTES = 32,
     SPSH__LEASE_STATE_BYTES = 52,
-    SPSH__LEASE_ROW_BYTES = 8, /* before the row: samples */
+    SPSH__LEASE_ROW_BYTES = 8, /* number of samples, before the row */
     SPSH__LEASE_ACKNOWLEDGE_BYTES_MAX = SPSH__LEASE_ROW_BYTES + 8 * SPSH__LEASE_NUMBERS_MAX,
 };
 
@@ -30,17 +30,17 @@ static inline size_t spsh__lease_met_bytes(uint32_t world_size)
 
 typedef struct spsh__lease_server spsh__lease_server;
 
-/* each: leases that a learner has at most. */
+/* each: maximum number of leases per learner. */
 spsh_status spsh__lease_server_open(spsh__runtime *runtime, const spsh_allocator *allocator,
                                     uint32_t each, spsh__lease_server **ret_server,
                                     spsh_error *err);
 void spsh__lease_server_close(spsh__lease_server *s); /* NULL is fine */
 
-/* A message of those that go to rank 0. SPSH_E_MISMATCH: no learner sends it. */
+/* Serve a message to rank 0. SPSH_E_MISMATCH: learners do not send such a message. */
 spsh_status spsh__lease_server_serve(spsh__lease_server *s, const spsh__message *m,
                                      spsh_error *err);
 
-/* As their namesakes in lease.h. */
+/* See the functions of the same names in lease.h. */
 spsh_status spsh__lease_server_place(spsh__lease_server *s, uint64_t epoch, uint64_t step,
                                      uint64_t steps, spsh_error *err);
 spsh_status spsh__lease_server_begin(spsh__lease_server *s, const spsh__lease_round *round,
@@ -49,16 +49,16 @@ spsh_status spsh__lease_server_pause(spsh__lease_server *s, uint32_t reasons, sp
 spsh__lease_state spsh__lease_server_state(const spsh__lease_server *s);
 uint64_t spsh__lease_server_totals(spsh__lease_server *s, double *totals, uint32_t count);
 
-/* All learners that are not lost are in the pause. */
+/* Return true if all learners that are not lost are in the pause. */
 bool spsh__lease_server_has_met(const spsh__lease_server *s);
-/* runtime.h says so; told again, it changes nothing. */
+/* Mark a learner as lost, as reported by the runtime. Repeated calls have no effect. */
 spsh_status spsh__lease_server_lose(spsh__lease_server *s, uint32_t rank, spsh_error *err);
-/* Then: the round is over, and they are told what it came to. bytes: for what they are told: the
- * state, and a bit a rank: it is lost (spsh__lease_met_bytes). */
+/* End the round after all have met, and send the state to the learners. bytes: buffer for the
+ * message: the state, and a bit per rank that is lost (spsh__lease_met_bytes). */
 spsh_status spsh__lease_server_end(spsh__lease_server *s, spsh__lease_state *ret_state,
                                    uint8_t *bytes, spsh_error *err);
 
-/* A state in SPSH__LEASE_STATE_BYTES, little-endian. */
+/* Store or load a state in SPSH__LEASE_STATE_BYTES, little-endian. */
 void spsh__lease_state_store(uint8_t *bytes, const spsh__lease_state *state);
 spsh__lease_state spsh__lease_state_load(const uint8_t *bytes);
 

@@ -1,18 +1,17 @@
 /* runtime_processes.c: see runtime_processes.h.
  *
- * A message is a head of 32 bytes and, where it has any, its bytes, each in a message of comm.h
- * with a tag of its own. Of every other rank a head is waited for at all times; then its bytes;
- * then it is served, and the next head is waited for: so messages of a rank are served in its
- * order.
+ * A message is a head of 32 bytes, followed by its bytes, if any. Each is one message of comm.h, with
+ * a separate tag. A head is always expected from every other rank, then its bytes. Then the message is
+ * served, and the next head is expected. The messages of a rank are thus served in order.
  *
  *     head   u32 kind | u32 part | u64 number | u64 size | u64 0
  *
- * What is posted lies in memory of its own until comm.h has sent it; the serving thread frees it.
- * At the end each rank says BYE to all others, and serves until all have said so.
+ * A posted message is stored in a separate buffer until comm.h has sent it. The serving thread frees
+ * the buffer. At the end each rank sends BYE to all others, and serves until all have sent BYE.
  *
- * Where comm.h loses ranks one by one, and is asked to outlive them, a rank that has gone without
- * BYE is lost: what it has sent is served, then its loss is; what lies there for it is dropped, and
- * what is posted to it later is not sent.
+ * If the carrier loses ranks one by one, and comm->outlives is set, a rank that disconnects without
+ * BYE is lost. First its messages are served, then its loss. Queued messages for it are dropped, and
+ * later messages to it are not sent.
  */
 #include "runtime_processes.h"
 
@@ -29,20 +28,20 @@ typedef struct parcel {
     uint32_t to;
     spsh__comm_handle head, body;
     uint8_t head_bytes[HEAD_BYTES];
-    spsh__message message; /* of one to oneself */
+    spsh__message message; /* for a message to this rank */
     uint8_t bytes[];
 } parcel;
 
 /* Another rank, as the serving thread sees it. */
 typedef struct peer {
-    spsh__comm_handle handle; /* of a head, or of its bytes */
+    spsh__comm_handle handle; /* receive of a head or its bytes */
     bool is_body, has_said_bye;
     bool is_lost; /* changes locked for posting, too */
     bool is_told; /* its loss, to all who listened then; under the lock */
     spsh__message message;
     uint8_t *bytes;
     size_t capacity;
-    uint8_t head[HEAD_BYTES]; /* comm.h writes there: not beside what is read meanwhile */
+    uint8_t head[HEAD_BYTES]; /* comm.h writes here: separate from fields that are read meanwhile */
 } peer;
 
 typedef struct processes {
@@ -52,19 +51,19 @@ typedef struct processes {
     pthread_t thread;
     bool has_thread;
     pthread_mutex_t lock; /* the learner's */
-    pthread_cond_t news;  /* something was served; somebody listens; it is over */
+    pthread_cond_t news;  /* a message was served, a listener was set, or the run is over */
     bool is_closing;
     bool outlives;      /* ranks that are lost */
     spsh_status status; /* what serving failed with */
     spsh_error error;
     pthread_mutex_t out_lock;
-    pthread_cond_t own_news;      /* of own_first, or that it is over */
+    pthread_cond_t own_news;      /* own_first changed, or the run is over */
     parcel *out;                  /* being sent */
     parcel *own_first, *own_last; /* to oneself */
     /* the serving thread's */
     peer *peers;
     spsh__comm_handle *handles;
-    uint32_t *whose; /* of handles */
+    uint32_t *whose; /* rank of each handle */
 } processes;
 
 static processes *processes_of(spsh__runtime *t)
@@ -155,7 +154,7 @@ static spsh_status end_send(const processes *p, const parcel *one, spsh_error *e
     return rc != SPSH_OK ? rc : c->ops->wait_fn(c, one->body, c->deadline_ms, err);
 }
 
-/* What was sent, or never will be, is freed. */
+/* Free messages that were sent, or never will be because their rank is lost. */
 static spsh_status sweep(processes *p, spsh_error *err)
 {
     spsh__comm *c = p->comm;
@@ -180,7 +179,7 @@ static spsh_status sweep(processes *p, spsh_error *err)
 
 /* ---- serving ---- */
 
-/* Somebody listens, or nobody will. Locked. */
+/* Wait until the message has a listener, or the runtime closes. Locked. */
 static bool is_listened_to(processes *p, const spsh__message *m)
 {
     while (!spsh__runtime_has_listener(&p->runtime, m) && !p->is_closing)
@@ -280,8 +279,8 @@ static spsh_status lose(processes *p, uint32_t rank, spsh_error *err)
     return serve(p, &lost, err);
 }
 
-/* What is waited for of a rank is there, or the rank is not any more. What is not done when it has
- * gone is not done later. */
+/* Handle a finished receive, or a lost rank. A receive that is not done when the rank disconnects
+ * is never done later. */
 static spsh_status take(processes *p, uint32_t rank, spsh_error *err)
 {
     spsh__comm *c = p->comm;
@@ -297,7 +296,7 @@ static spsh_status take(processes *p, uint32_t rank, spsh_error *err)
     return rc != SPSH_OK ? rc : await_head(p, rank, err);
 }
 
-/* Waits for whoever is first. */
+/* Wait for the first receive that finishes. */
 static spsh_status turn(processes *p, uint32_t *ret_open, spsh_error *err)
 {
     spsh__comm *c = p->comm;
@@ -465,7 +464,7 @@ static void say_bye(processes *p)
     const spsh__message bye = {.kind = KIND_BYE};
     for (uint32_t r = 0; r < p->comm->world_size; r++)
         if (r != p->comm->rank && !spsh__comm_has_failed(p->comm))
-            (void)post(p, r, &bye, NULL); /* but to who is lost */
+            (void)post(p, r, &bye, NULL); /* skips lost ranks */
 }
 
 static void free_parcels(processes *p, parcel *first)
@@ -477,8 +476,8 @@ static void free_parcels(processes *p, parcel *first)
     }
 }
 
-/* What was posted stays where it may still be moved: where serving alone has failed, and behind a
- * failure that lingers. */
+/* Do not free posted messages that may still be in flight: if only serving has failed, or after a
+ * failure of a carrier that lingers. */
 static void free_state(processes *p)
 {
     const spsh_allocator allocator = p->allocator;

@@ -32,7 +32,7 @@ typedef struct recorder {
     int fd;
     uint64_t size_bytes;
     uint32_t mark_count; /* in block */
-    spsh_status status;  /* of writing: the next post or wait tells it */
+    spsh_status status;  /* first write error: the next post or wait returns it */
     spsh_error error;
     uint8_t block[BLOCK_BYTES_MAX];
 } recorder;
@@ -144,7 +144,7 @@ static spsh_status rec_note(spsh__runtime *t, uint64_t *value, spsh_error *err)
     return SPSH_OK;
 }
 
-/* The inner runtime's, under its lock: what is served is a mark like another. */
+/* Called by the inner runtime under its lock. Serving a message is also recorded as a mark. */
 static spsh_status rec_serve(void *user, const spsh__message *m, spsh_error *err)
 {
     recorder *r = (recorder *)user;
@@ -155,7 +155,7 @@ static spsh_status rec_serve(void *user, const spsh__message *m, spsh_error *err
     return spsh__runtime_serve(&r->runtime, m, err);
 }
 
-/* Nobody is served before there is who serves. */
+/* Set the listener here before the inner runtime may serve messages. */
 static void rec_listen(spsh__runtime *t, spsh__service service, spsh__serve_fn serve_fn, void *user)
 {
     recorder *r = recorder_of(t);
@@ -255,7 +255,7 @@ static void take_marks(const uint8_t *bytes, uint32_t count, spsh__recorded *to)
                                  spsh__load_u32le(bytes + 4), spsh__load_u64le(bytes + 8)};
 }
 
-/* Goes over the blocks; marks NULL: counts alone. */
+/* Read the blocks. marks NULL: only count. */
 static spsh_status read_blocks(const uint8_t *bytes, size_t size, const char *path,
                                spsh__recorded *marks, size_t *ret_count, spsh_error *err)
 {

@@ -7,12 +7,12 @@
 #include "comm/comm_tasks.h"
 #include "speechshard/inside.h"
 
-/* Where a computing task stands. */
+/* Position of a computing task. */
 typedef enum stand { BEGINS, AT_ENTER, AT_NOTE, AT_WAIT, HAS_ENDED } stand;
 
 typedef struct parcel {
     struct parcel *next;
-    spsh__message message; /* its bytes lie behind */
+    spsh__message message; /* its bytes follow the struct */
 } parcel;
 
 typedef struct actor {
@@ -23,10 +23,10 @@ typedef struct actor {
     spsh__recorded *marks;
     size_t mark_count, at;
     parcel *first;                 /* messages that came, not served yet, in their order */
-    bool is_heard[SPSH__SERVICES]; /* somebody listens, or has */
+    bool is_heard[SPSH__SERVICES]; /* the service has or had a listener */
     stand stands;
     spsh__mark mark;              /* AT_ENTER */
-    uint64_t noted;               /* AT_NOTE: what was */
+    uint64_t noted;               /* AT_NOTE: the recorded value */
     bool (*ready_fn)(void *user); /* AT_WAIT */
     void *ready_user;
     spsh_status status;
@@ -99,7 +99,7 @@ static spsh_status replay_post(spsh__runtime *t, uint32_t to, const spsh__messag
     return SPSH_OK;
 }
 
-/* What was served then is served where the record says so. */
+/* The record decides when messages are served, so a poll serves none. */
 static spsh_status replay_poll(spsh__runtime *t, spsh_error *err)
 {
     return over(actor_of(t), err);
@@ -159,7 +159,7 @@ static const spsh__runtime_ops replay_ops = {
     .close_fn = replay_nothing,
 };
 
-/* ---- the table of comm_tasks.h: what all send each other in one order needs no record ---- */
+/* ---- the table of comm_tasks.h: its messages have a fixed order and need no record ---- */
 
 static spsh_status comm_send(void *user, uint32_t to, uint32_t tag, const void *bytes,
                              size_t size_bytes, spsh_error *err)
@@ -196,7 +196,7 @@ static const spsh__task_comm_ops comm_ops = {comm_send, comm_wait, comm_now};
 
 static void let_go(actor *l)
 {
-    l->stands = HAS_ENDED; /* but where it stands somewhere else then */
+    l->stands = HAS_ENDED; /* default, unless the task stops elsewhere */
     (void)spsh__fiber_resume(l->fiber);
 }
 
@@ -233,7 +233,7 @@ static spsh_status fail_mark(const actor *l, spsh_error *err)
                      l->runtime.rank, l->at, m->what, m->kind, m->part, m->number);
 }
 
-/* Nothing that a record orders lies before a computing task: what it waits for stays true. */
+/* No mark orders the next action of this computing task: the condition of its wait stays true. */
 static bool is_free(const actor *l)
 {
     return l->stands == BEGINS || (l->stands == AT_WAIT && l->ready_fn(l->ready_user));
@@ -256,8 +256,9 @@ static spsh_status pass(actor *l, const spsh__recorded *m, bool *ret, spsh_error
     return SPSH_OK;
 }
 
-/* Who was served then listens already (a record has no losses): a learner whose computing task has
- * not come so far, as it waits for another's in comm.h, which no mark orders, is served later. */
+/* Return true if the service has had a listener. A record has no losses, so the listener existed
+ * when the message was served. A computing task that waits in comm.h, which no mark orders, may
+ * reach its listen_fn late. The message is then served later. */
 static bool is_heard(const actor *l, const spsh__recorded *m)
 {
     return l->is_heard[spsh__runtime_service(m->kind)];
@@ -312,7 +313,8 @@ static spsh_status go_through(spsh__replay *replay, spsh_error *err)
     }
     for (uint32_t i = 0; i < replay->count; i++)
         if (rc == SPSH_OK && !spsh__replay_is_whole(replay, i))
-            return SPSH_OK; /* what the others did then came of what is not there */
+            return SPSH_OK; /* a record is incomplete, so later marks of the others may be
+                               impossible */
     for (uint32_t i = 0; rc == SPSH_OK && i < replay->count; i++)
         if (replay->learners[i].at < replay->learners[i].mark_count)
             rc = fail_mark(&replay->learners[i], err);

@@ -1,13 +1,13 @@
-/* runtime_replay.h: a recorded run again, in one process, mark for mark: its learners come to the
- * same bits.
+/* runtime_replay.h: replay a recorded run in one process, mark by mark: its learners produce identical
+ * bits.
  *
  *     spsh__replay_open(&options, learners, &replay, &err);     // the records of all of them
- *     spsh__replay_run(replay, learner_fn, user, &err);         // as spsh__sim_run
+ *     spsh__replay_run(replay, learner_fn, user, &err);         // like spsh__sim_run
  *     spsh__replay_close(replay);
  *
- * Messages are made again by those who post them. A learner goes on as far as its record's next
- * mark is possible: a message that is there is served, a computing task that stands before the same
- * mark goes through it. So no clock has a part in it, and no order but the recorded one.
+ * The learners post their messages again. A learner continues as long as the next mark of its record
+ * is possible: the message has arrived and is served, or the computing task is at the same mark and
+ * passes it. Neither a clock nor any order except the recorded one has an influence.
  */
 #ifndef SPSH_RUNTIME_REPLAY_H
 #define SPSH_RUNTIME_REPLAY_H
@@ -17,18 +17,18 @@
 
 typedef struct spsh__replay spsh__replay;
 
-/* What spsh__record_read says; SPSH_E_LIMIT (threads), _NO_MEMORY. */
+/* Returns the codes of spsh__record_read; SPSH_E_LIMIT (threads), SPSH_E_NO_MEMORY. */
 spsh_status spsh__replay_open(const spsh__record_options *options, uint32_t learners,
                               spsh__replay **ret_replay, spsh_error *err);
 void spsh__replay_close(spsh__replay *replay); /* NULL is fine */
 spsh__runtime *spsh__replay_runtime(spsh__replay *replay, uint32_t learner);
 spsh__comm *spsh__replay_comm(spsh__replay *replay, uint32_t learner);
 
-/* It has the end that a learner writes that was not killed. */
+/* Return true if the record has the end mark, which a learner writes unless it is killed. */
 bool spsh__replay_is_whole(const spsh__replay *replay, uint32_t learner);
 
-/* Once. A learner whose record ends (it was killed) is stopped there: SPSH_E_CANCELED is what it
- * sees, and no failure. SPSH_E_MISMATCH: a learner does something else than its record says. */
+/* Run the replay, once. A learner whose record ends because it was killed is stopped there: it gets
+ * SPSH_E_CANCELED, which is not a failure. SPSH_E_MISMATCH: a learner deviates from its record. */
 spsh_status spsh__replay_run(spsh__replay *replay, spsh__sim_body_fn body_fn, void *user,
                              spsh_error *err);
 #endif

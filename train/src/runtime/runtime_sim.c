@@ -1,10 +1,10 @@
-/* runtime_sim.c: events in a heap by time and number; a fiber a learner, let go by its events
- * alone.
+/* runtime_sim.c: events in a heap, ordered by time and number, and one fiber per learner, which
+ * only its events resume.
  *
- *     RESUME   a compute_fn is over, or what a wait was for is there
- *     ALARM    a deadline may be over: looked at, and put off where a later one is waited for
- *     ARRIVE   a message is there: comm.h's goes to its receive, runtime.h's is served
- *     DIE      a learner is killed where others outlive it: its loss is a message to them all
+ * RESUME a compute_fn is over, or the condition of a wait is true ALARM a deadline may be over:
+ * checked, and postponed if a later deadline is set ARRIVE a message arrives: comm.h's goes to its
+ * receive, runtime.h's is served DIE a learner is killed while others outlive it: all others get a
+ * message of its loss
  */
 #include "runtime_sim.h"
 
@@ -15,18 +15,18 @@
 #include "speechshard/inside.h"
 
 #define NEVER        UINT64_MAX
-#define END_NS       (UINT64_MAX / 2) /* of the clock: 292 years */
+#define END_NS       (UINT64_MAX / 2) /* end of the clock: 292 years */
 #define NS_PER_MS    UINT64_C(1000000)
 #define NS_PER_S     1e9
 #define DEADLINE_MS  UINT32_C(600000)
 #define LEARNERS_MAX UINT32_C(4096)
 
-/* A message on its way; its bytes lie behind it. */
+/* A message in flight. Its bytes follow the struct. */
 typedef struct sim_parcel {
     struct sim_parcel *next;
     uint32_t from, to;
     bool is_comm;
-    uint32_t tag; /* of comm.h */
+    uint32_t tag; /* comm.h's tag */
     spsh__message message;
 } sim_parcel;
 
@@ -54,12 +54,13 @@ typedef struct sim_learner {
     void *ready_user;
     uint64_t deadline_ns, alarm_ns; /* alarm: when an event looks at the deadline; 0: none does */
     /* messages */
-    parcel_queue mail;        /* of runtime.h, not served yet */
+    parcel_queue mail;        /* messages of runtime.h, not served yet */
     spsh_status serve_status; /* what serve_fn failed with: the next call's */
     spsh_error serve_error;
     uint64_t compute_count;
     sim_link link, node_link;
-    uint64_t last_ns, rested_ns; /* its last message of all, and of those without time, is there */
+    uint64_t last_ns, rested_ns; /* arrival of its last message, and of its last message without
+                                    time */
     bool is_resting;             /* its messages take no time */
 } sim_learner;
 
@@ -85,7 +86,7 @@ struct spsh__sim {
     void *body_user;
 };
 
-/* So long after; what would take longer than there is time is over at its end. */
+/* Return the time takes_ns after from_ns, at most END_NS. */
 static uint64_t after_ns(uint64_t from_ns, double takes_ns)
 {
     const uint64_t left_ns = from_ns < END_NS ? END_NS - from_ns : 0;
@@ -172,7 +173,7 @@ static double slowness(const spsh__sim *sim, uint32_t learner)
     return factor;
 }
 
-/* When what is due now goes on; NEVER: it does not. */
+/* Time when events that are due now can run; NEVER for a killed learner. */
 static uint64_t thaw_ns(const spsh__sim *sim, uint32_t learner)
 {
     for (uint32_t i = 0; i < sim->options.fault_count; i++) {
@@ -220,14 +221,14 @@ static bool is_one_node(const spsh__sim_options *o, uint32_t a, uint32_t b)
     return a == b || (o->node_size > 0 && a / o->node_size == b / o->node_size);
 }
 
-/* What a message stands for. */
+/* Number of bytes that a message represents. */
 static double counted_bytes(const spsh__sim_options *o, size_t size_bytes)
 {
     return (double)size_bytes * (o->scale > 0 && size_bytes > o->small_bytes ? o->scale : 1);
 }
 
-/* When a message that is sent now is there: behind those before it on both links, so that those
- * between two learners come in the order in which they were sent, whatever their sizes. */
+/* Arrival time of a message that is sent now. It queues after earlier messages on both links, so
+ * that messages between two learners arrive in the order of sending, whatever their sizes. */
 static uint64_t link_arrival_ns(spsh__sim *sim, sim_learner *from, uint32_t to, size_t size_bytes)
 {
     const spsh__sim_options *o = &sim->options;
@@ -245,7 +246,7 @@ static uint64_t link_arrival_ns(spsh__sim *sim, sim_learner *from, uint32_t to, 
     return in->receive_free_ns;
 }
 
-/* Behind all that its sender has sent before where the one or the other takes no time. */
+/* Arrival time, and never before earlier messages of the sender, even if some take no time. */
 static uint64_t arrival_ns(spsh__sim *sim, sim_learner *from, uint32_t to, size_t size_bytes)
 {
     uint64_t ns = sim->now_ns;
@@ -283,8 +284,8 @@ static spsh_status send_parcel(sim_learner *from, const sim_parcel *head, const 
     return SPSH_OK;
 }
 
-/* In the order in which they came. Those behind a failure, or behind one that nobody listens for,
- * lie. */
+/* Serve messages in arrival order. Stop after a failure, or at a message without a listener. The
+ * rest stay queued. */
 static void serve(sim_learner *l)
 {
     sim_parcel *parcel = NULL;
@@ -368,7 +369,7 @@ static void sim_compute(spsh__runtime *t, uint64_t duration_ns)
         spsh__fiber_yield(l->fiber);
 }
 
-/* What serve_fn failed with is told once. */
+/* Return a failure of serve_fn once. */
 static spsh_status serve_failure(sim_learner *l, spsh_error *err)
 {
     const spsh_status rc = spsh__fail_again(l->serve_status, &l->serve_error, err);
@@ -453,7 +454,7 @@ static const spsh__runtime_ops sim_ops = {
     .close_fn = sim_nothing,
 };
 
-/* ---- the clock goes on ---- */
+/* ---- advancing the clock ---- */
 
 static void arrive(sim_learner *l, sim_parcel *parcel)
 {
@@ -486,7 +487,7 @@ static bool is_alarm_due(sim_learner *l, uint64_t time_ns)
     return !l->is_resuming;
 }
 
-/* Its connections end, with what they carry. */
+/* End the connections of a killed learner: the others get a message of its loss. */
 static void die(spsh__sim *sim, sim_learner *l)
 {
     l->is_dead = true;
