@@ -1,4 +1,4 @@
-/* feed.h: the loader's batches as the model takes them: features, labels, and where they come from.
+/* feed.h: the loader's batches in the form that the model needs: features, labels, and their source.
  *
  *     spsh__feed_options options = {.config = config, .vocabulary = vocabulary,
  *                                   .names = config->train, .is_training = true, .world_size = 1};
@@ -7,11 +7,12 @@
  *         ... batch->features, batch->labels ...
  *     spsh__feed_close(feed);
  *
- * A step of the loader is virtual_world batches ("leaves"), of which this rank gets those that the
- * loader deals it. Labels are a text's symbols or, with alignments, a state for each frame. An
- * utterance that cannot be learnt from (no frames, no symbol left of its text, no alignment, one of
- * another length) stays in its batch with weight 0 and is counted by reason, so that all ranks take
- * part in everything. Whether its labels fit into its frames is the model's to say.
+ * A step of the loader has virtual_world batches (micro-batches). The loader assigns some of them to
+ * this rank. Labels are the symbols of a transcript or, with alignments, one state per frame. Some
+ * utterances cannot be trained on: no frames, no symbol left of the transcript, no alignment, or an
+ * alignment of another length. Such an utterance stays in its batch with weight 0 and is counted by
+ * reason, so that all ranks take part in every collective. The model checks whether labels fit into
+ * the frames.
  */
 #ifndef SPSH_TRAIN_FEED_H
 #define SPSH_TRAIN_FEED_H
@@ -27,13 +28,14 @@ typedef struct spsh__feed_options {
     const spsh__config *config;         /* borrowed until close */
     const spsh__vocabulary *vocabulary; /* borrowed until close; or: */
     const spsh__alignments *alignments; /* borrowed until close; NULL: labels are symbols */
-    const char *const *names;           /* datasets, as config->train; NULL behind the last */
-    const double *weights;              /* a number a dataset, as config->train_weights; NULL */
-    bool is_training; /* shuffled by the seed and augmented; else every utterance once, as it is */
+    const char *const *names;           /* datasets, as config->train; NULL-terminated */
+    const double *weights;              /* one number per dataset, as config->train_weights; NULL */
+    bool is_training; /* shuffled by the seed and augmented; else every utterance once, unchanged */
     uint32_t rank, world_size;
-    bool is_asked; /* batches come as spsh__feed_ask asks for them: a step is one batch of the
-                      config's sequence, of whichever rank, world and virtual world */
-    const spsh_cuda *cuda; /* NULL: features are the host's; else the device's. Until close */
+    bool is_asked; /* spsh__feed_ask requests the batches: a step is one batch of the config's
+                      sequence, independent of rank, world and virtual world */
+    const spsh_cuda *cuda; /* NULL: features are in host memory; else in device memory. Borrowed
+                              until close */
     uint32_t device;
     const spsh_io *io; /* NULL: the operating system */
     spsh_log_fn log_fn;
@@ -41,72 +43,76 @@ typedef struct spsh__feed_options {
 } spsh__feed_options;
 
 typedef struct spsh__feed_batch {
-    uint32_t batch, frames;      /* 0: an empty batch of a step that is not full */
-    const float *features;       /* [batch][frames][dim]; NULL: in a device's memory */
-    const void *device_features; /* ... as many floats, there */
-    void *ready, *done;      /* CUDA events: they are there; to be recorded behind their last use */
-    const uint32_t *lengths; /* frames of each */
+    uint32_t batch, frames;      /* 0: an empty batch of an incomplete step */
+    const float *features;       /* [batch][frames][dim]; NULL: in device memory */
+    const void *device_features; /* ... the same floats in device memory */
+    void *ready, *done;      /* CUDA events: the features are ready; record `done` after their last
+                                use */
+    const uint32_t *lengths; /* frames per utterance */
     const uint32_t *labels, *label_offsets; /* batch + 1 offsets */
-    const double *weights;                  /* 1; 0: not learnt from */
-    const uint32_t *domains;                /* for spsh__feed_domain_name */
-    const spsh_batch *source;               /* ids, texts, epoch, step, number */
-    bool is_step_end;                       /* the last of this rank in the step */
+    const double *weights;                  /* 1; 0: not trained on */
+    const uint32_t *domains;                /* indices for spsh__feed_domain_name */
+    const spsh_batch *source;               /* ids, transcripts, epoch, step, number */
+    bool is_step_end;                       /* last batch of this rank in the step */
     uint32_t without_text, without_frames;
-    uint32_t without_alignment, other_length; /* of an alignment */
+    uint32_t without_alignment, other_length; /* missing alignment; alignment of another length */
     uint32_t samples;                         /* utterances of weight 1 */
-    double seconds;                           /* of audio, augmented */
+    double seconds;                           /* duration of the audio after augmentation */
 } spsh__feed_batch;
 
 typedef struct spsh__feed spsh__feed;
-/* @return SPSH_OK; what datasets, plan, loader and features say of the options; _NO_MEMORY */
+/* @return SPSH_OK; the codes of datasets, plan, loader and features; _NO_MEMORY */
 spsh_status spsh__feed_open(const spsh__feed_options *options, spsh__feed **ret, spsh_error *err);
 void spsh__feed_close(spsh__feed *feed); /* NULL is fine */
 
-/* What no batch exceeds, of this feed and of others with the same options. */
+/* Limits of the batches of this feed, and of other feeds with the same options. */
 spsh__model_limits spsh__feed_limits(const spsh__feed *feed);
-uint32_t spsh__feed_dim(const spsh__feed *feed); /* values of a frame */
+uint32_t spsh__feed_dim(const spsh__feed *feed); /* values per frame */
 uint32_t spsh__feed_leaves(const spsh__feed *feed);
-/* With alignments: those of utterances of its datasets, of any split, get 1 in marks. */
+/* Needs alignments. Set marks to 1 for the alignments of utterances in its datasets, of any split.
+ */
 spsh_status spsh__feed_mark_aligned(const spsh__feed *feed, uint8_t *marks, spsh_error *err);
 uint64_t spsh__feed_epoch_utterances(const spsh__feed *feed);
-/* Domains of all datasets by name, each once. Borrowed until close. */
+/* Domains of all datasets by name, without duplicates. Borrowed until close. */
 uint32_t spsh__feed_domain_count(const spsh__feed *feed);
 const char *spsh__feed_domain_name(const spsh__feed *feed, uint32_t domain);
 
-/* As the model takes it. */
+/* Return the batch in the model's form. */
 spsh__model_batch spsh__feed_for_model(const spsh__feed_batch *b);
 
-/* SPSH_E_END at the end of an epoch: the next call begins the next one; of a feed that is asked, it
- * never comes. Lent until the next call.
- * Also what spsh_loader_next says. One thread. */
+/* Get the next batch. Borrowed until the next call. SPSH_E_END at the end of an epoch: the next
+ * call begins the next one. A feed with is_asked never returns it. Other codes are those of
+ * spsh_loader_next. One thread. */
 spsh_status spsh__feed_next(spsh__feed *feed, const spsh__feed_batch **ret, spsh_error *err);
-/* Of a feed with is_asked: next gives this step's batch behind those that were asked for before;
- * what it holds depends on epoch and step alone. As spsh_loader_ask: up to as many as the loader
- * has slots (two at least); asked for ahead, it is made while another is learnt from. */
+/* Request the batch of one step; needs is_asked. spsh__feed_next returns batches in the order of
+ * the requests. The content of a batch depends only on epoch and step. As with spsh_loader_ask, at
+ * most as many requests as the loader has slots (at least two) may be outstanding. A batch
+ * requested ahead is prepared while another is trained on. */
 spsh_status spsh__feed_ask(spsh__feed *feed, uint64_t epoch, uint64_t step, spsh_error *err);
-/* How many steps an epoch has to ask for; goes through it on the first call. */
+/* Number of steps that can be requested in an epoch. The first call walks the epoch. */
 spsh_status spsh__feed_steps(const spsh__feed *feed, uint64_t epoch, uint64_t *ret_steps,
                              spsh_error *err);
-/* Before a step that can be asked for, or behind the last: spsh__feed_save's bytes for that place,
- * which a feed that is not asked can be restored to; and back. What spsh_cursor_decode says of
- * bytes of other data, options or another seed. */
+/* Convert between an epoch and step and the bytes of spsh__feed_save. The position is before a step
+ * that can be requested, or after the last step. A feed without is_asked can be restored to it.
+ * Returns the codes of spsh_cursor_decode for bytes of other data, options, or another seed. */
 spsh_status spsh__feed_save_at(const spsh__feed *feed, uint64_t epoch, uint64_t step,
                                uint8_t *bytes, size_t capacity, size_t *ret_size, spsh_error *err);
 spsh_status spsh__feed_find(const spsh__feed *feed, const uint8_t *bytes, size_t size,
                             uint64_t *ret_epoch, uint64_t *ret_step, spsh_error *err);
-/* The loader's cursor, at a step's end, for any rank of any world. */
+/* Save the loader's cursor at the end of a step. Any rank of any world can restore it. */
 spsh_status spsh__feed_save(const spsh__feed *feed, uint8_t *bytes, size_t capacity,
                             size_t *ret_size, spsh_error *err);
 spsh_status spsh__feed_restore(spsh__feed *feed, const uint8_t *bytes, size_t size,
                                spsh_error *err);
-/* Of the batch that is next at a cursor: which utterances, in which order, whatever the world. */
+/* Hash the utterances of the batch after a cursor, in order. Independent of the world. */
 spsh_status spsh__feed_next_hash(const spsh__feed *feed, const uint8_t *bytes, size_t size,
                                  uint64_t *ret_hash, spsh_error *err);
-uint64_t spsh__feed_wait_ns(const spsh__feed *feed); /* that next waited */
+uint64_t spsh__feed_wait_ns(const spsh__feed *feed); /* time that next waited */
 
-/* For those who look ahead (estimate.c). Borrowed until close. */
+/* For readers that look ahead (estimate.c). Borrowed until close. */
 const spsh_plan *spsh__feed_plan(const spsh__feed *feed);
-const spsh_dataset *spsh__feed_dataset(const spsh__feed *feed, uint32_t number); /* as in items */
+const spsh_dataset *spsh__feed_dataset(const spsh__feed *feed,
+                                       uint32_t number); /* number as in items */
 uint64_t spsh__feed_memory_bytes(const spsh__feed *feed);
-uint64_t spsh__feed_device_bytes(const spsh__feed *feed); /* of batches, in a device's memory */
+uint64_t spsh__feed_device_bytes(const spsh__feed *feed); /* device memory of batches */
 #endif
