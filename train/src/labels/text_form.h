@@ -1,5 +1,5 @@
-/* text_form.h: transcripts as code points in one of the forms that have names (vocabulary.h), one
- * after the other, without memory. */
+/* text_form.h: transcripts as a stream of code points in a named form (vocabulary.h), without
+ * allocation. */
 #ifndef SPSH_TRAIN_TEXT_FORM_H
 #define SPSH_TRAIN_TEXT_FORM_H
 
@@ -7,8 +7,10 @@
 
 #include "speechshard/base.h"
 
-#define SPSH__POINT_BAD  INT32_C(0xfffd) /* stands for a byte that is not UTF-8 */
-#define SPSH__POINT_WORD INT32_C(0x2581) /* begins a word in word pieces; in no text */
+#define SPSH__POINT_BAD INT32_C(0xfffd) /* replaces a byte that is not UTF-8 */
+#define SPSH__POINT_WORD                                                                           \
+    INT32_C(0x2581) /* begins a word in word pieces; does not occur in
+                                            transcripts */
 
 typedef enum spsh__text_form {
     SPSH__FORM_NFC = 0,
@@ -18,11 +20,11 @@ typedef enum spsh__text_form {
 
 /* "lower-1" */
 const char *spsh__text_form_name(spsh__text_form form);
-/* With its version or without. SPSH_E_NOT_FOUND names those there are. */
+/* Find a form by its name, with or without the version. SPSH_E_NOT_FOUND lists the known names. */
 spsh_status spsh__text_form_find(const char *name, spsh__text_form *ret_form, spsh_error *err);
 
-/* Words with one blank between; nothing for a text without any. Linear in time; of the marks on one
- * letter 30 are taken. Thread-safe. */
+/* Call point_fn for each code point: words with one blank in between, nothing for a transcript
+ * without words. Linear in time. At most 30 marks on one letter are used. Thread-safe. */
 void spsh__text_points(spsh__text_form form, spsh_bytes text,
                        void (*point_fn)(void *user, int32_t point), void *user);
 

@@ -1,4 +1,4 @@
-/* vocabulary_internal.h: how a vocabulary is put together, of a file or of what was counted. */
+/* vocabulary_internal.h: build a vocabulary from a file or from counts. */
 #ifndef SPSH_TRAIN_VOCABULARY_INTERNAL_H
 #define SPSH_TRAIN_VOCABULARY_INTERNAL_H
 
@@ -17,13 +17,13 @@ typedef struct spsh__merge {
     uint32_t rank;
 } spsh__merge;
 
-/* vocabulary.c says what lies where. */
+/* vocabulary.c describes the layout. */
 struct spsh__vocabulary {
     bool has_pieces;
     spsh__text_form form;
     uint32_t size;
     char *texts;
-    uint32_t *offsets; /* size of them */
+    uint32_t *offsets; /* `size` offsets */
     spsh__point_symbol *points;
     size_t point_count;
     uint32_t ascii[SPSH__ASCII]; /* symbols; 0: none */
@@ -42,16 +42,16 @@ typedef struct spsh__vocabulary_parts {
     const char *name; /* for messages */
     bool has_pieces;
     spsh__text_form form;
-    const char *const *symbols; /* from number 1 on */
+    const char *const *symbols; /* from number 1 */
     size_t symbol_count;
-    const char *const *merges; /* "left right", the first one first; of pieces */
+    const char *const *merges; /* "left right", in order of priority; only for pieces */
     size_t merge_count;
 } spsh__vocabulary_parts;
 
 /* "characters" or "pieces". SPSH_E_NOT_FOUND. */
 spsh_status spsh__vocabulary_kind(const char *name, bool *ret_has_pieces, spsh_error *err);
 
-/* SPSH_E_SYNTAX: what is wrong with a symbol or a merge; SPSH_E_LIMIT, _NO_MEMORY. */
+/* SPSH_E_SYNTAX: describes the invalid symbol or merge; SPSH_E_LIMIT, _NO_MEMORY. */
 spsh_status spsh__vocabulary_build(const spsh__vocabulary_parts *parts, spsh__vocabulary **ret,
                                    spsh_error *err);
 
