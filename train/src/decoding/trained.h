@@ -1,8 +1,8 @@
-/* trained.h: what a checkpoint holds, open and ready to recognise: configuration, vocabulary,
- * backend, and a model for batches of a given size.
+/* trained.h: a checkpoint, opened for recognition: configuration, vocabulary, backend, and a model for
+ * batches of a given size.
  *
  *     spsh__trained_open(&options, &trained, &err);
- *     spsh__trained_size(trained, inputs, &limits, &err);          // as often as batches grow
+ *     spsh__trained_size(trained, inputs, &limits, &err);          // whenever batches grow
  *     ... trained->model ...
  *     spsh__trained_close(trained);
  */
@@ -21,15 +21,15 @@ typedef struct spsh__trained {
     spsh__vocabulary *vocabulary; /* NULL: a model of frames */
     spsh__compute compute;
     spsh__backend *backend; /* compute's */
-    spsh__model *model;     /* NULL before the first size */
+    spsh__model *model;     /* NULL before the first spsh__trained_size */
     spsh__model_limits limits;
 } spsh__trained;
 
 typedef struct spsh__trained_options {
-    const char *path;   /* a run's folder (its newest good checkpoint), or a file */
-    uint32_t threads;   /* 0: as many as there are cores */
+    const char *path;   /* a run's folder (its newest valid checkpoint), or a file */
+    uint32_t threads;   /* 0: one per core */
     const spsh_io *io;  /* NULL: the operating system */
-    spsh_log_fn log_fn; /* damaged checkpoints that are passed over; NULL */
+    spsh_log_fn log_fn; /* receives skipped damaged checkpoints; may be NULL */
     void *log_user;
 } spsh__trained_options;
 
@@ -38,8 +38,8 @@ spsh_status spsh__trained_open(const spsh__trained_options *options, spsh__train
                                spsh_error *err);
 void spsh__trained_close(spsh__trained *t); /* NULL is fine */
 
-/* A model that takes such batches, with the checkpoint's weights, for forward alone. inputs: values
- * of a frame. SPSH_E_MISMATCH: the checkpoint is of another shape. */
+/* Open a forward-only model for such batches, with the checkpoint's weights. inputs: values per
+ * frame. SPSH_E_MISMATCH: the checkpoint has another shape. */
 spsh_status spsh__trained_size(spsh__trained *t, uint32_t inputs, const spsh__model_limits *limits,
                                spsh_error *err);
 
