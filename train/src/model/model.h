@@ -4,9 +4,9 @@
  *                        -> (look-ahead) -> BN, linear -> logits [T'][N][V]                   ds2
  *     features [21][N][D] -> 6 bidirectional layers, concatenated -> 256 -> 32,000     lstm-hybrid
  *
- * Arenas: parameters, gradients, moments are one allocation each; a parameter is a slice, aligned
- * to 256 bytes, in the order in which gradients become ready: the last layer first. So a bucket of
- * communication is a contiguous slice, a checkpoint is one write, an average one axpy.
+ * Arenas: parameters, gradients, and moments are one allocation each. A parameter is a slice, aligned
+ * to 256 bytes, in the order in which gradients become ready: the last layer first. A communication
+ * bucket is therefore a contiguous slice, a checkpoint is one write, and an average is one axpy.
  */
 #ifndef SPSH_TRAIN_MODEL_H
 #define SPSH_TRAIN_MODEL_H
@@ -19,146 +19,150 @@ typedef enum spsh__model_kind { SPSH__MODEL_DS2 = 0, SPSH__MODEL_LSTM_HYBRID = 1
 
 typedef struct spsh__model_shape {
     spsh__model_kind kind;
-    uint32_t inputs;        /* features a frame: 161 for deepspeech at 16 kHz */
+    uint32_t inputs;        /* features per frame: 161 for deepspeech at 16 kHz */
     uint32_t conv_channels; /* 32 */
-    uint32_t layers;        /* recurrent: 5 */
+    uint32_t layers;        /* recurrent layers: 5 */
     spsh__cell cell;
     uint32_t hidden;       /* 1024 */
     bool is_bidirectional; /* directions are summed (ds2), concatenated (lstm-hybrid) */
     uint32_t lookahead;    /* ds2: context of a unidirectional model: 20; 0: none */
     uint32_t bottleneck;   /* lstm-hybrid: 256 */
-    uint32_t chunk_frames; /* lstm-hybrid: 21, what its callers cut utterances into (frame_batch.h);
-                              0: nothing is cut. The model itself takes what it is given */
-    uint32_t outputs;      /* symbols with the blank; states */
+    uint32_t chunk_frames; /* lstm-hybrid: 21, the chunk length for callers (frame_batch.h); 0: no
+                              chunks. The model itself takes any length */
+    uint32_t outputs;      /* symbols including the blank; states */
     bool counts_padding;   /* BN `compat` */
 } spsh__model_shape;
 
 /* "ds2" (86,618,400 with 161 inputs and 29 outputs), "ds2-small" (5,580,832), "ds2-tiny"
- * (1,139,728), "lstm-hybrid" (43,130,368 with 260 and 32,000). inputs and outputs are the caller's,
- * and not touched. SPSH_E_NOT_FOUND. */
+ * (1,139,728), "lstm-hybrid" (43,130,368 with 260 and 32,000). The caller sets inputs and outputs;
+ * this function does not. SPSH_E_NOT_FOUND. */
 spsh_status spsh__model_preset(const char *name, spsh__model_shape *shape, spsh_error *err);
 
 /* A named slice. */
 typedef struct spsh__parameter {
-    char name[64];          /* "rnn2.forward.w_hh", as PyTorch would shape it */
+    char name[64];          /* "rnn2.forward.w_hh", with PyTorch's shape */
     uint64_t offset, count; /* in the arena, elements */
     uint32_t shape[4];
     uint32_t rank;
-    bool decays; /* weights; not biases, not BN */
+    bool decays; /* true for weights; false for biases and BN */
     uint32_t bucket;
 } spsh__parameter;
 
-/* Batches no larger than this are taken; memory follows from it. All at least 1. */
+/* Maximum size of a batch, which determines the memory. All at least 1. */
 typedef struct spsh__model_limits {
     uint32_t batch_max;
     uint32_t frames_max;
-    uint64_t rows_max; /* batch * frames, padding counted */
+    uint64_t rows_max; /* batch * frames, including padding */
 } spsh__model_limits;
 
 typedef struct spsh__model spsh__model;
 
 /* Weights are 0 until init or a checkpoint fills them. The backend must outlive the model.
- * SPSH_E_INVALID_ARG: a shape that is none, _NO_MEMORY. */
+ * SPSH_E_INVALID_ARG: invalid shape, _NO_MEMORY. */
 spsh_status spsh__model_open(spsh__backend *backend, const spsh__model_shape *shape,
                              const spsh__model_limits *limits, spsh__model **ret_model,
                              spsh_error *err);
-/* For forward without training alone: no gradients, and layers share their memory, so that a frame
- * takes about a third (docs/TRAINING.md has numbers). lender: a model of the same shape, whose
- * weights and statistics are this one's, too; it must outlive it. NULL: own ones. There is no
- * backward, no gradients (a NULL buffer), and spsh__model_logit_gradients are the logits
- * themselves. */
+/* Open a model for inference only. It has no gradients, and layers share memory, so that a frame
+ * takes about a third (docs/TRAINING.md has numbers). lender: a model of the same shape, which
+ * shares its weights and statistics with this model and must outlive it. NULL: separate ones. There
+ * is no backward, spsh__model_gradients is a NULL buffer, and spsh__model_logit_gradients returns
+ * the logits. */
 spsh_status spsh__model_open_forward(spsh__backend *backend, const spsh__model_shape *shape,
                                      const spsh__model_limits *limits, const spsh__model *lender,
                                      spsh__model **ret_model, spsh_error *err);
 void spsh__model_close(spsh__model *model);
 
-/* Blocks, the first one nearest to the features, as stages of a pipeline have them: of ds2 the
- * convolutions, each recurrent layer with the norm before it, and what is behind them; of
- * lstm-hybrid each recurrent layer, then the two products. */
+/* Range of blocks of a pipeline stage, counted from the features. In ds2, the blocks are the
+ * convolutions, each recurrent layer with its preceding norm, and the remaining layers. In
+ * lstm-hybrid, the blocks are each recurrent layer, then the two products. */
 typedef struct spsh__model_stage {
     uint32_t first, end; /* blocks first ... end - 1 */
 } spsh__model_stage;
 uint32_t spsh__model_block_count(const spsh__model_shape *shape);
 
-/* Some blocks of a model, for training: slices, buckets, statistics and activations are theirs
- * alone, and begin as those of the whole model do. lender: NULL, or the same stage opened before,
- * which must outlive this one: its weights, gradients, statistics and scratch are this one's, too,
- * so that several batches are on their way. Without the first block a batch's features are not
- * looked at: what comes in is in spsh__model_stage_in. Without the last one the logits of
- * spsh__model_forward are spsh__model_stage_out, and spsh__model_backward begins with what is in
+/* Open some blocks of a model for training. Slices, buckets, statistics, and activations cover only
+ * those blocks, with the same initial values as in the whole model. lender: NULL, or the same stage
+ * opened before. The lender must outlive this model and shares its weights, gradients, statistics,
+ * and scratch with it, so that several batches may be in flight. Without the first block the
+ * features of a batch are ignored: the input is spsh__model_stage_in. Without the last block the
+ * output of spsh__model_forward is spsh__model_stage_out, and spsh__model_backward begins with
  * spsh__model_stage_out_gradients. SPSH_E_INVALID_ARG: no such blocks. */
 spsh_status spsh__model_open_stage(spsh__backend *backend, const spsh__model_shape *shape,
                                    const spsh__model_limits *limits, const spsh__model_stage *stage,
                                    const spsh__model *lender, spsh__model **ret_model,
                                    spsh_error *err);
-/* Slices, buckets and sizes of those blocks: nothing else is there, and no memory is taken. */
+/* Open only the slices, buckets, and sizes of those blocks. Takes no memory for them. */
 spsh_status spsh__model_open_layout(spsh__backend *backend, const spsh__model_shape *shape,
                                     const spsh__model_stage *stage, spsh__model **ret_model,
                                     spsh_error *err);
-/* At a stage's borders: [out_frames][batch][width], 0 in padding where the layer says so. */
+/* At a stage's borders: [out_frames][batch][width], 0 in padding if the layer guarantees it. */
 uint32_t spsh__model_stage_in_width(const spsh__model *model);
 uint32_t spsh__model_stage_out_width(const spsh__model *model);
 spsh__backend_buffer spsh__model_stage_in(const spsh__model *model);
 spsh__backend_buffer spsh__model_stage_out(const spsh__model *model);
 spsh__backend_buffer spsh__model_stage_out_gradients(const spsh__model *model);
-/* Behind a backward, until the next one of the stage, or of one that it lends to. */
+/* Valid after a backward, until the next backward of this stage or of a stage that borrows from it.
+ */
 spsh__backend_buffer spsh__model_stage_in_gradients(const spsh__model *model);
-/* Multiplications and additions of its blocks, forward and backward, a frame behind the
+/* Multiplications and additions of its blocks, forward and backward, per frame after the
  * convolutions. */
 double spsh__model_work(const spsh__model *model);
-/* Where norms of training write; as large as the statistics; data NULL: there. */
+/* Set the buffer that norms write to in training. It is as large as the statistics. data NULL: the
+ * statistics. */
 void spsh__model_divert_statistics(spsh__model *model, spsh__backend_buffer to);
 
-/* PyTorch's defaults, drawn from seed, the parameter's name and the element alone; floats, so that
- * all backends begin alike. Statistics: mean 0, variance 1. */
+/* Set PyTorch's defaults. Each value depends only on the seed, the parameter's name, and the
+ * element. Values are drawn as floats, so that all backends start alike. Statistics: mean 0,
+ * variance 1. */
 void spsh__model_init(spsh__model *model, uint64_t seed);
 
 uint32_t spsh__model_parameter_count(const spsh__model *model); /* slices */
 const spsh__parameter *spsh__model_parameter(const spsh__model *model, uint32_t number);
-uint64_t spsh__model_arena_elements(const spsh__model *model); /* with gaps */
-uint64_t spsh__model_weight_count(const spsh__model *model);   /* without */
+uint64_t spsh__model_arena_elements(const spsh__model *model); /* including gaps */
+uint64_t spsh__model_weight_count(const spsh__model *model);   /* without gaps */
 spsh__backend_buffer spsh__model_weights(const spsh__model *model);
-/* Whoever writes to the weights says so: of backends with halves there is a copy of them. */
+/* Call after each write to the weights: a backend with float16 values keeps a copy of the weights.
+ */
 void spsh__model_weights_changed(spsh__model *model);
 spsh__backend_buffer spsh__model_gradients(const spsh__model *model);
-/* BN's running means and variances: state that no gradient changes; one arena, too. */
+/* BN's running means and variances, in one arena. No gradient changes them. */
 spsh__backend_buffer spsh__model_statistics(const spsh__model *model, uint64_t *ret_elements);
 
-/* Buckets tile the arena, in ascending order; small ones are joined until they are worth a
- * message. */
+/* Buckets tile the arena, in ascending order. Small ones are joined until they are worth a message.
+ */
 uint32_t spsh__model_bucket_count(const spsh__model *model);
 void spsh__model_bucket(const spsh__model *model, uint32_t bucket, uint64_t *ret_offset,
                         uint64_t *ret_count);
 
-/* Frames that the model makes of so many: more where a device keeps work by its shape, so that few
- * shapes are met. Real frames do not feel it. */
+/* Return the frame count to which the model pads `frames`. It is larger if a device keeps captured
+ * work per shape, so that shapes are few. The padding does not affect real frames. */
 uint32_t spsh__model_padded_frames(const spsh__model *model, uint32_t frames);
-/* Frames that come out of a batch of so many. */
+/* Return the number of output frames for `frames` input frames. */
 uint32_t spsh__model_out_frames(const spsh__model *model, uint32_t frames);
-/* Of the batch at hand: those that losses must be given. */
+/* Output lengths of the current batch, for the loss. */
 const uint32_t *spsh__model_out_lengths(const spsh__model *model);
 
 typedef struct spsh__model_batch {
     const float *features;   /* [batch][frames][inputs], on the host; NULL: */
-    const uint32_t *lengths; /* of frames; what lies behind them is not looked at */
+    const uint32_t *lengths; /* frame counts; frames past them are ignored */
     uint32_t batch, frames;
-    const void *device_features; /* ... as many floats in the device's memory */
-    void *ready, *done;          /* CUDA events of these, or NULL: they are there; they were read */
+    const void *device_features; /* ... the same number of floats in device memory */
+    void *ready, *done;          /* CUDA events or NULL: features are ready; features were read */
 } spsh__model_batch;
 
-/* Logits: [out_frames][batch][outputs], the model's, until the next call. out_lengths: batch of
- * them, written. SPSH_E_INVALID_ARG: nothing in the batch, or a length beyond frames; _LIMIT.
- * Failures of operators are the backend's status. */
+/* Logits: [out_frames][batch][outputs], owned by the model, until the next call. out_lengths:
+ * written, one per utterance. SPSH_E_INVALID_ARG: an empty batch, or a length above frames; _LIMIT.
+ * The backend's status reports failures of operators. */
 spsh_status spsh__model_forward(spsh__model *model, const spsh__model_batch *batch,
                                 bool is_training, spsh__backend_buffer *ret_logits,
                                 uint32_t *out_lengths, spsh_error *err);
 
-/* After a forward of training; uses it up. Adds to the gradients. bucket_fn is called as soon as a
- * bucket is complete, in ascending order; NULL is fine. */
+/* Needs a preceding forward for training, and consumes it. Adds to the gradients. bucket_fn is
+ * called as soon as a bucket is complete, in ascending order; NULL is fine. */
 void spsh__model_backward(spsh__model *model, spsh__backend_buffer logit_gradients,
                           void (*bucket_fn)(void *user, uint32_t bucket), void *user);
-/* Where the loss writes its gradients: as large as the logits; of lstm-hybrid, whose loss needs no
- * other, the logits themselves. */
+/* Return the buffer for the loss's gradients, as large as the logits. For lstm-hybrid it is the
+ * logits buffer itself, because its loss can run in place. */
 spsh__backend_buffer spsh__model_logit_gradients(const spsh__model *model);
 
 #endif

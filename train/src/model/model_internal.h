@@ -1,8 +1,8 @@
-/* model_internal.h: what the models are made of: slices of the arenas, layers, activations.
+/* model_internal.h: the parts of a model: slices of the arenas, layers, activations.
  *
  * A model is declared once: its slices in the order in which backward completes them, cut into
- * units (one call of spsh__model_unit_done each), and units joined to buckets. Then activations are
- * taken for the largest batch that the limits allow; forward and backward take nothing.
+ * units (one call of spsh__model_unit_done each), which are joined to buckets. Then activations are
+ * allocated for the largest batch within the limits. Forward and backward allocate nothing.
  */
 #ifndef SPSH_TRAIN_MODEL_INTERNAL_H
 #define SPSH_TRAIN_MODEL_INTERNAL_H
@@ -18,14 +18,14 @@ enum {
     SPSH__MODEL_ALIGNMENT = 64, /* elements: 256 bytes of floats */
 };
 
-/* One or two directions over rows. Direction 1 runs over utterances reversed each within its own
- * length: with zeros at both ends that is what packed sequences give, without packing. */
+/* One or two directions over rows. Direction 1 runs over utterances that are each reversed within
+ * their own length. With zeros at both ends, the results equal those of packed sequences. */
 typedef struct spsh__rnn_layer {
     spsh__rnn_shape shape; /* frames and batch are the batch's */
     uint32_t directions;
     bool is_concatenated; /* else summed */
     bool has_two_biases;
-    uint32_t slices[2];     /* the first of each direction: w_ih, w_hh, b_ih, (b_hh) */
+    uint32_t slices[2];     /* first slice of each direction: w_ih, w_hh, b_ih, (b_hh) */
     spsh__backend_buffer x; /* borrowed */
     spsh__backend_buffer y[2], reserve[2]; /* [1]: in reversed order */
     spsh__backend_buffer out;              /* 0 in padding */
@@ -41,25 +41,25 @@ typedef struct spsh__norm_layer {
 typedef struct spsh__model_ops {
     uint32_t (*out_frames_fn)(uint32_t frames);
     void (*declare_fn)(spsh__model *m);
-    void (*activations_fn)(spsh__model *m); /* takes memory for them */
-    /* Features, padding zeroed, from [N][T][D] to the order in which the model wants them. */
+    void (*activations_fn)(spsh__model *m); /* allocates them */
+    /* Copy features from [N][T][D] to the model's order, with zeros in padding. */
     void (*arrange_fn)(const spsh__model *m, const float *features, const uint32_t *lengths);
     void (*forward_fn)(spsh__model *m, bool is_training);
     void (*backward_fn)(spsh__model *m, spsh__backend_buffer logit_gradients);
-    /* What a block, but for the last one, gives to the next; set by activations_fn where the block
-     * is the stage's. */
+    /* Return the output of a block, except for the last one. activations_fn sets it if the block is
+     * in the stage. */
     spsh__backend_buffer *(*border_fn)(spsh__model *m, uint32_t block, uint32_t *ret_width);
 } spsh__model_ops;
 
 extern const spsh__model_ops spsh__model_ds2;
 extern const spsh__model_ops spsh__model_hybrid;
 
-/* How a slice begins: uniform in -bound ... bound, or value where bound is 0. */
+/* Initial values of a slice: uniform in -bound ... bound, or value if bound is 0. */
 typedef struct spsh__slice_start {
     double bound, value;
 } spsh__slice_start;
 
-typedef struct spsh__conv_stage { /* convolution, norm, clip; masked behind each */
+typedef struct spsh__conv_stage { /* convolution, norm, clip; each is followed by a mask */
     spsh__conv_shape shape;       /* batch and frames are the batch's */
     uint32_t weight;              /* slice; bias is the next */
     spsh__norm_layer *norm;
@@ -68,21 +68,21 @@ typedef struct spsh__conv_stage { /* convolution, norm, clip; masked behind each
 
 struct spsh__model {
     spsh__backend *backend;
-    const spsh__backend_ops *b;    /* the backend's; idle in a segment that is done already */
+    const spsh__backend_ops *b;    /* the backend's; idle in a replayed segment */
     const spsh__backend_ops *real; /* the backend's */
     spsh__backend_ops idle;        /* does nothing */
     const spsh__model_ops *ops;
     spsh__model_shape shape;
     spsh__model_limits limits;
     spsh__model_stage stage;      /* blocks */
-    uint32_t in_width, out_width; /* at its borders; 0: features come in */
+    uint32_t in_width, out_width; /* widths at its borders; 0: the input is features */
     spsh__backend_buffer stage_in, stage_out;
     bool is_forward_only;
-    bool is_layout;            /* declared alone */
-    const spsh__model *lender; /* of weights and statistics; NULL: own ones */
-    bool has_lanes;            /* directions run side by side */
+    bool is_layout;            /* only declared */
+    const spsh__model *lender; /* owner of the shared weights and statistics; NULL: not shared */
+    bool has_lanes;            /* directions run concurrently */
     bool has_segments;
-    uint64_t number; /* among the backend's models */
+    uint64_t number; /* number among the backend's models */
 
     spsh__parameter slices[SPSH__MODEL_SLICES_MAX];
     spsh__slice_start starts[SPSH__MODEL_SLICES_MAX];
@@ -94,30 +94,32 @@ struct spsh__model {
     uint32_t bucket_count;
     spsh__backend_buffer weights, gradients, statistics;
     spsh__backend_buffer diverted;     /* statistics of training; data NULL: statistics */
-    spsh__backend_buffer half_weights; /* of backends with halves: a copy of weights */
+    spsh__backend_buffer half_weights; /* float16 copy of weights, if the backend uses float16 */
 
-    spsh__backend_buffer buffers[SPSH__MODEL_BUFFERS_MAX]; /* all that is taken, to free it */
+    spsh__backend_buffer buffers[SPSH__MODEL_BUFFERS_MAX]; /* all allocations, to free them */
     uint32_t buffer_count;
-    spsh_status take_status; /* the first failure of taking memory */
+    spsh_status take_status; /* first failure of an allocation */
     spsh_error take_error;
     uint64_t in_rows_max, out_rows_max; /* frames times batch */
-    float *staging;                     /* of backends on the host */
-    spsh__backend_buffer upload;        /* of a device, once features came from the host */
+    float *staging;                     /* only for backends on the host */
+    spsh__backend_buffer upload;        /* only for a device, allocated when features first come
+                                           from the host */
     spsh__backend_buffer input, logits, logit_gradients;
-    spsh__backend_buffer half_gradients; /* of the logits, for products; data NULL: no halves */
-    spsh__backend_buffer gradient[2];    /* what goes back through the layers, by turns */
-    spsh__backend_buffer in_gradients;   /* the one of them that backward ended with */
+    spsh__backend_buffer half_gradients; /* logit gradients for products; data NULL: no float16 */
+    spsh__backend_buffer gradient[2];    /* gradients on their way through the layers,
+                                            alternating */
+    spsh__backend_buffer in_gradients;   /* the buffer with the final gradients of backward */
     spsh__backend_buffer reversed_x, reversed_dy, reversed_dx;
-    spsh__backend_buffer forward_dy; /* of concatenated directions side by side */
+    spsh__backend_buffer forward_dy; /* only for concatenated directions that run concurrently */
 
-    spsh__rnn_layer rnn[SPSH__MODEL_LAYERS_MAX]; /* the first layer first */
+    spsh__rnn_layer rnn[SPSH__MODEL_LAYERS_MAX]; /* in order from the first layer */
     spsh__norm_layer norms[SPSH__MODEL_NORMS_MAX];
     uint32_t norm_count;
     uint32_t output; /* slice of the last product; lstm-hybrid: its bias is the next */
 
     /* ds2 */
     spsh__conv_stage conv[2];
-    spsh__backend_buffer rows;                          /* of the convolutions */
+    spsh__backend_buffer rows;                          /* output of the convolutions */
     spsh__norm_layer *rnn_norm[SPSH__MODEL_LAYERS_MAX]; /* before a layer; NULL: none */
     spsh__norm_layer *output_norm;
     spsh__backend_buffer rnn_normed[SPSH__MODEL_LAYERS_MAX], output_normed;
@@ -128,39 +130,40 @@ struct spsh__model {
     uint32_t bottleneck_slice;
     spsh__backend_buffer bottleneck_out;
 
-    /* the batch at hand */
+    /* the current batch */
     uint32_t batch, frames, out_frames; /* frames: padded */
     bool is_training;
-    uint32_t *lengths; /* out of the model */
-    uint32_t unit;     /* of backward */
+    uint32_t *lengths; /* output lengths of the model */
+    uint32_t unit;     /* current unit of backward */
     uint32_t bucket;
     void (*bucket_fn)(void *user, uint32_t bucket);
     void *bucket_user;
 };
 
-/* Declaring. name: printf's. shape: 0 behind the last dimension. Returns the slice's number. */
+/* Declarations. Declare a slice and return its number. name: printf format. shape: 0 after the last
+ * dimension. */
 uint32_t spsh__model_slice(spsh__model *m, const uint32_t shape[4], bool decays,
                            spsh__slice_start start, const char *name, ...) SPSH_PRINTF(5, 6);
 void spsh__model_unit_end(spsh__model *m);
-/* A norm's two slices and its statistics. */
+/* Declare a norm's two slices and its statistics. */
 spsh__norm_layer *spsh__model_norm(spsh__model *m, const char *name, uint32_t channels,
                                    uint32_t bins);
-/* The slices of a direction of a layer; number: from 0. */
+/* Declare the slices of one direction of a layer. number: from 0. */
 void spsh__rnn_declare(spsh__model *m, uint32_t number, uint32_t direction);
-/* What comes out of a layer in a row. */
+/* Output width of a layer. */
 uint32_t spsh__rnn_width(const spsh__rnn_layer *layer);
 
-/* Take memory, which is freed with the model: floats. After the first failure, which the model
- * keeps, nothing is taken: data is NULL. */
+/* Allocate floats, which are freed with the model. The model keeps the first failure. After it,
+ * nothing is allocated: data is NULL. */
 spsh__backend_buffer spsh__model_take(spsh__model *m, uint64_t elements);
-/* Activations, and what goes back through them: halves where the backend has them. */
+/* Allocate activations or their gradients: float16 values if the backend uses them. */
 spsh__backend_buffer spsh__model_take_values(spsh__model *m, uint64_t elements);
-/* The first failure of the two. */
+/* Return the first failure of both functions. */
 spsh_status spsh__model_take_status(const spsh__model *m, spsh_error *err);
-/* What batches are padded to counted in. */
+/* Return the limits including the padding of batches. */
 spsh__model_limits spsh__model_room(const spsh__model *m);
 void spsh__rnn_take(spsh__model *m, spsh__rnn_layer *layer);
-/* gradient[2], reversed_*: enough for all layers, and for `elements`. */
+/* Allocate gradient[2] and reversed_*: enough for all layers, and for `elements`. */
 void spsh__model_take_scratch(spsh__model *m, uint64_t elements);
 
 static inline void spsh__model_swap(spsh__backend_buffer *a, spsh__backend_buffer *b)
@@ -180,7 +183,7 @@ static inline spsh__backend_buffer spsh__model_weight(const spsh__model *m, uint
     return spsh__at(m->b, m->weights, m->slices[slice].offset);
 }
 
-/* ... as products, convolutions and recurrent layers take it. */
+/* Weights in the type for products, convolutions, and recurrent layers. */
 static inline spsh__backend_buffer spsh__model_factor(const spsh__model *m, uint32_t slice)
 {
     const spsh__backend_buffer arena = m->half_weights.data != NULL ? m->half_weights : m->weights;
@@ -197,10 +200,10 @@ static inline size_t spsh__model_out_rows(const spsh__model *m)
     return (size_t)m->out_frames * m->batch;
 }
 
-/* Running a batch. */
+/* Functions that run a batch. */
 void spsh__rnn_forward(spsh__model *m, spsh__rnn_layer *layer, spsh__backend_buffer x);
-/* dy is overwritten. Ends the units of its directions but the last: norms before it may belong to
- * that. Directions side by side end together. */
+/* Overwrites dy. Ends the units of its directions except the last, because a preceding norm may
+ * belong to the last unit. Directions that run concurrently end together. */
 void spsh__rnn_backward(spsh__model *m, spsh__rnn_layer *layer, spsh__backend_buffer dy,
                         spsh__backend_buffer dx);
 void spsh__norm_forward(spsh__model *m, const spsh__norm_layer *layer, bool is_training,
@@ -208,7 +211,7 @@ void spsh__norm_forward(spsh__model *m, const spsh__norm_layer *layer, bool is_t
 /* In place. */
 void spsh__norm_backward(spsh__model *m, const spsh__norm_layer *layer, spsh__backend_buffer x,
                          spsh__backend_buffer dy);
-/* y[rows][outputs] = x[rows][inputs] weight^T, weight as slice's shape says. */
+/* y[rows][outputs] = x[rows][inputs] weight^T. The slice's shape gives the sizes of weight. */
 void spsh__linear_forward(spsh__model *m, uint32_t slice, spsh__backend_buffer x,
                           spsh__backend_buffer y);
 void spsh__linear_backward(spsh__model *m, uint32_t slice, spsh__backend_buffer x,
@@ -216,13 +219,13 @@ void spsh__linear_backward(spsh__model *m, uint32_t slice, spsh__backend_buffer 
 void spsh__model_unit_done(spsh__model *m);
 
 /* ---- model_stage.c ---- */
-/* None is all of them. */
+/* An empty range selects all blocks. */
 spsh_status spsh__model_check_stage(spsh__model *m, spsh_error *err);
 bool spsh__model_has_output(const spsh__model *m);
 void spsh__model_find_borders(spsh__model *m);
-void spsh__model_take_borders(spsh__model *m); /* behind all others */
+void spsh__model_take_borders(spsh__model *m); /* after all other allocations */
 
-/* ---- model_segment.c: forward is segment 0, bucket b of backward b + 1. ---- */
+/* ---- model_segment.c: forward is segment 0, bucket b of backward b + 1 ---- */
 void spsh__model_segments_open(spsh__model *m);
 uint32_t spsh__model_segment_frames(const spsh__model *m, uint32_t frames);
 void spsh__model_segment_begin(spsh__model *m, uint32_t number);
