@@ -1,13 +1,13 @@
 /* augment_kernels_body.h: the arithmetic of augment_kernels.h, for one instruction set. Included
- * once a file, behind
+ * once per file, after these definitions:
  *
  *     NAME            of the instruction set, a string
- *     VEC_LANES, vec  1, 4 or 8; a vector of so many floats
+ *     VEC_LANES, vec  1, 4 or 8; a vector of VEC_LANES floats
  *     TARGET, INLINE  attributes of a function, and of one that is always inlined
- *     sum8(sums)      of eight lanes: 4 to 7 onto 0 to 3, 2 and 3 onto 0 and 1, 1 onto 0
+ *     sum8(sums)      sum of eight lanes: add 4 to 7 to 0 to 3, 2 and 3 to 0 and 1, 1 to 0
  *
- * Every sum has its order here, and every operation is rounded by itself: VEC_LANES changes
- * nothing.
+ * This file fixes the order of every sum, and every operation is rounded separately. So the results
+ * do not depend on VEC_LANES.
  */
 #include <string.h>
 
@@ -34,7 +34,8 @@ INLINE vec splat(float value)
 
 /* ------------------------------------------------------------------------------------- speed */
 
-/* Eight sums in turn, then halves onto halves. count is a multiple of 8. */
+/* Dot product: eight partial sums in turn, then upper halves are added to lower halves. count is a
+ * multiple of 8. */
 INLINE float dot(const float *a, const float *b, size_t count)
 {
     vec sums[VECS];
@@ -82,20 +83,20 @@ INLINE void store_point(float *point, vec re, vec im)
     store(point + LANES, im);
 }
 
-/* Times (cos, -sin) = turn[0 ... 1]. */
+/* Multiply by (cos, -sin) = turn[0 ... 1]. */
 INLINE void store_turned(float *point, vec re, vec im, const float *turn)
 {
     store_point(point, re * turn[0] - im * turn[1], re * turn[1] + im * turn[0]);
 }
 
-/* Times (cos, sin). */
+/* Multiply by (cos, sin). */
 INLINE complex_vec load_turned(const float *point, const float *turn)
 {
     const complex_vec z = load_point(point);
     return (complex_vec){z.re * turn[0] + z.im * turn[1], z.im * turn[0] - z.re * turn[1]};
 }
 
-/* Four points, step floats from each other, and their turns. */
+/* Butterfly of four points, `step` floats apart, with their turns. */
 INLINE void butterfly4(float *z, size_t step, const float *turns)
 {
     const complex_vec a = load_point(z), b = load_point(z + step);
@@ -125,7 +126,7 @@ INLINE void inverse_butterfly4(float *z, size_t step, const float *turns)
     store_point(z + 3 * step, even_off_re + odd_off_im, even_off_im - odd_off_re);
 }
 
-/* Pairs of neighbours; its own inverse but for a factor. */
+/* Butterflies of adjacent pairs; the pass is its own inverse except for a factor. */
 TARGET static void pass2(float *points, size_t point_count)
 {
     for (float *z = points; z < points + point_count * SPSH__POINT_FLOATS;
@@ -221,7 +222,7 @@ TARGET static void add_scaled(const int16_t *noise, uint64_t count, float scale,
 TARGET static uint64_t to_i16(const float *x, uint64_t count, float scale, int16_t *samples)
 {
     const float beyond = 65536;
-    const float unit = 12582912; /* 1.5 * 2^23: a float there has no room for fractions */
+    const float unit = 12582912; /* 1.5 * 2^23: a float there has no fraction bits */
     uint64_t clipped_count = 0;
     for (uint64_t i = 0; i < count; i++) {
         float value = x[i] * scale;

@@ -1,4 +1,4 @@
-/* augmenter.h: what an augmenter holds. */
+/* augmenter.h: the state of an augmenter. */
 #ifndef SPSH_AUGMENTER_H
 #define SPSH_AUGMENTER_H
 
@@ -13,9 +13,10 @@ struct spsh_augmenter {
     spsh__resampler resamplers[SPSH_AUGMENT_SPEEDS_MAX];
     uint32_t resampler_count;
     uint32_t margin;          /* zeros that resamplers need on each side */
-    spsh__room_response room; /* where room_count_max > 0 */
-    float *work;              /* longest utterance after the change of speed */
-    float *spare;             /* ... before it, with margins; what rooms make of it */
+    spsh__room_response room; /* if room_count_max > 0 */
+    float *work;              /* buffer for the longest utterance after the change of speed */
+    float *spare;             /* buffer for the utterance before it, with margins; later the output
+                                 of rooms */
     uint64_t clipped_count;
 };
 
