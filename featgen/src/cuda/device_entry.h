@@ -1,5 +1,5 @@
-/* device_entry.h: what featgen's library and its part of the plug-in say to each other. The library
- * checks and lays out, the plug-in owns the device's memory and starts kernels. */
+/* device_entry.h: interface between featgen's library and its part of the plug-in. The library
+ * checks and lays out. The plug-in owns the device's memory and starts kernels. */
 #ifndef SPSH_DEVICE_ENTRY_H
 #define SPSH_DEVICE_ENTRY_H
 
@@ -11,13 +11,13 @@ extern "C" {
 
 #define SPSH__DEVICE_FEATURES_SYMBOL "spsh_cuda_features_entry"
 
-/* What the plug-in has to hold. */
+/* Tables and capacities that the plug-in allocates. */
 typedef struct spsh__device_features_plan {
     const spsh__frame_tables *tables;
     uint32_t device;
     uint32_t utterance_count_max;
-    uint32_t mask_count;    /* of an utterance */
-    uint64_t row_count_max; /* rows between frames and norm; 0: none are needed */
+    uint32_t mask_count;    /* masks per utterance */
+    uint64_t row_count_max; /* rows between frames and norm; 0 if none are needed */
 } spsh__device_features_plan;
 
 typedef struct spsh__device_features_entry {
@@ -25,10 +25,12 @@ typedef struct spsh__device_features_entry {
     spsh_status (*open_fn)(const spsh__device_features_plan *plan, void **ret_state,
                            spsh_error *err);
     void (*close_fn)(void *state);
-    /* Room for a batch's table; waits until the device is done with what was in it. */
+    /* Return memory for a batch's table. Waits until the device has finished reading its content.
+     */
     spsh_status (*begin_fn)(void *state, spsh__device_utterance **ret_utterances, spsh_error *err);
-    /* job: from samples to padding_value, mean, scales, stats_stride, time_masks and
-     * frequency_masks as given; the plug-in fills in the rest. frames_max: of an utterance. */
+    /* job: the caller sets samples to padding_value, mean, scales, stats_stride, time_masks, and
+     * frequency_masks. The plug-in fills in the rest. frames_max: maximum frames of an utterance.
+     */
     spsh_status (*run_fn)(void *state, void *stream, const spsh__device_job *job,
                           uint64_t frames_max, spsh_error *err);
 } spsh__device_features_entry;

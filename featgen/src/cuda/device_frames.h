@@ -3,9 +3,10 @@
  *     samples --> [other] --> dc, pre-emphasis, window --> [points] --> passes --> powers [other]
  *             --> mel, log [points] --> (DCT) --> values
  *
- * Frame by frame every sum has the order that frames_body.h gives it, every operation is rounded by
- * itself, and tables are the same: only who computes what is different. A thread does items of one
- * lane: their numbers are lane + lanes * something, and lanes divide the threads.
+ * In each frame every sum has the order that frames_body.h gives it, every operation is rounded
+ * separately, and tables are the same. Only the assignment of work to threads differs. A thread
+ * does items of one lane: their numbers are lane + lanes * i, and lanes divides the number of
+ * threads.
  */
 #ifndef SPSH_DEVICE_FRAMES_H
 #define SPSH_DEVICE_FRAMES_H
@@ -43,7 +44,7 @@ DEVICE float device_log_rest(float f)
     return q * f * square - square * 0.5F;
 }
 
-/* value: positive and normal. 2^*exponent is what 1 + the result is to be multiplied by. */
+/* value: positive and normal. The value is 2^*exponent * (1 + the result). */
 DEVICE float device_split(float value, int32_t *exponent)
 {
     const int32_t bits = device_bits(value);
@@ -97,7 +98,7 @@ DEVICE float device_log(const spsh__frame_tables *tables, float value)
 
 /* ----------------------------------------------------------------------------------- samples */
 
-/* frame_samples.c has the why. at: outside 0 ... count - 1; count: where that is 0. */
+/* frame_samples.c explains this. at: outside 0 ... count - 1. Returns count for a zero. */
 DEVICE uint64_t device_mirrored(spsh_feature_edges edges, int64_t count, int64_t at)
 {
     const bool is_twice = edges == SPSH_EDGES_MIRROR;
@@ -137,13 +138,13 @@ DEVICE uint32_t device_lane(const spsh__device_block *block, uint32_t thread)
     return thread & (device_lanes(block) - 1);
 }
 
-/* Where vectors from number `at` on begin for a lane. */
+/* Return the address of vector number `at` of a lane. */
 DEVICE float *device_at(const spsh__device_block *block, uint32_t at, uint32_t lane)
 {
     return block->memory + ((size_t)at << block->job->lane_shift) + lane;
 }
 
-/* Threads go along the samples of a lane, which lie side by side in global memory. */
+/* Load samples: threads go along the samples of a lane, which are adjacent in global memory. */
 DEVICE void device_load(const spsh__device_block *block, uint32_t thread)
 {
     const spsh__device_job *job = block->job;
@@ -159,7 +160,7 @@ DEVICE void device_load(const spsh__device_block *block, uint32_t thread)
     }
 }
 
-/* A thread does one of the partial sums of a lane. */
+/* Each thread computes one of the partial sums of a lane. */
 DEVICE void device_sums(const spsh__device_block *block, uint32_t thread)
 {
     const spsh__device_job *job = block->job;
@@ -189,7 +190,7 @@ DEVICE float device_mean(const spsh__device_block *block, uint32_t lane)
     return device_sum_of_parts(block, block->job->room.sums, lane) / (float)tables->window_samples;
 }
 
-/* Where sample i goes among the points. */
+/* Return the position of sample i among the points. */
 DEVICE uint32_t device_point(const spsh__fft_plan *plan, uint32_t i)
 {
     if (!plan->is_paired)
@@ -197,7 +198,7 @@ DEVICE uint32_t device_point(const spsh__fft_plan *plan, uint32_t i)
     return (i & 1U) != 0 ? plan->point_count + (i >> 1) : i >> 1;
 }
 
-/* Windowed samples, and zeros where there are none, to the points. */
+/* Store windowed samples to the points, and zeros after them. */
 DEVICE void device_condition(const spsh__device_block *block, uint32_t thread)
 {
     const spsh__device_job *job = block->job;
@@ -220,7 +221,7 @@ DEVICE void device_condition(const spsh__device_block *block, uint32_t thread)
     }
 }
 
-/* Partial sums of squares: of the samples, or of the points. */
+/* Compute partial sums of squares: of the samples, or of the points. */
 DEVICE void device_squares(const spsh__device_block *block, uint32_t thread)
 {
     const spsh__device_job *job = block->job;
@@ -242,11 +243,11 @@ DEVICE void device_squares(const spsh__device_block *block, uint32_t thread)
 
 /* -------------------------------------------------------------------------------- transforms */
 
-/* The points of a butterfly: number t lies at re[t * step], im[t * step]. */
+/* The points of a butterfly: number t is at re[t * step], im[t * step]. */
 typedef struct device_legs {
     float *re, *im;
     size_t step;
-    const float *twiddles; /* of all but the first; NULL: none is turned */
+    const float *twiddles; /* for all legs except the first; NULL: no turn */
 } device_legs;
 
 DEVICE void device_put(const device_legs *z, uint32_t leg, float re, float im)
@@ -319,7 +320,7 @@ DEVICE void device_butterfly5(const device_legs *z)
     device_put(z, 4, m_re - n_im, m_im + n_re);
 }
 
-/* The legs of butterfly number b of a pass, for a lane. */
+/* Return the legs of butterfly number b of a pass, for a lane. */
 DEVICE device_legs device_legs_of(const spsh__device_block *block, const spsh__fft_pass *pass,
                                   uint32_t b, uint32_t lane)
 {
@@ -332,7 +333,7 @@ DEVICE device_legs device_legs_of(const spsh__device_block *block, const spsh__f
     return z;
 }
 
-/* In place; radices 2 to 5. */
+/* Do one pass in place; radices 2 to 5. */
 DEVICE void device_pass(const spsh__device_block *block, const spsh__fft_pass *pass,
                         uint32_t thread)
 {
@@ -350,7 +351,7 @@ DEVICE void device_pass(const spsh__device_block *block, const spsh__fft_pass *p
     }
 }
 
-/* Results k and radix - k of a butterfly of any odd radix, to the other area. */
+/* Compute results k and radix - k of a butterfly of any odd radix, into the other area. */
 DEVICE void device_any_pair(const device_legs *z, const spsh__fft_pass *pass, uint32_t k,
                             const device_legs *to)
 {
@@ -381,7 +382,8 @@ DEVICE void device_any_first(const device_legs *z, uint32_t radix, const device_
     device_put(to, 0, re, im);
 }
 
-/* Not in place: a thread does two results of a butterfly, which need all of its points. */
+/* Do one pass, not in place: a thread computes two results of a butterfly, which need all its
+ * points. */
 DEVICE void device_pass_any(const spsh__device_block *block, const spsh__fft_pass *pass,
                             uint32_t thread)
 {
@@ -419,7 +421,7 @@ DEVICE float device_magnitude(const spsh__frame_tables *tables, float power)
     return tables->features.power == SPSH_MAGNITUDE ? sqrtf(power) : power;
 }
 
-/* Bins k and point_count - k of an even size; frames_body.h has the formula. */
+/* Compute bins k and point_count - k of an even size; frames_body.h has the formula. */
 DEVICE void device_power_pair(const spsh__device_block *block, uint32_t k, uint32_t lane)
 {
     const spsh__device_job *job = block->job;
@@ -442,7 +444,7 @@ DEVICE void device_power_pair(const spsh__device_block *block, uint32_t k, uint3
         device_magnitude(&job->tables, (far_re * far_re + far_im * far_im) * 0.25F);
 }
 
-/* Bin 0, and the last one of an even size. */
+/* Compute bin 0, and the last bin of an even size. */
 DEVICE void device_power_ends(const spsh__device_block *block, uint32_t lane)
 {
     const spsh__device_job *job = block->job;
@@ -477,7 +479,7 @@ DEVICE void device_powers(const spsh__device_block *block, uint32_t thread)
 
 /* ------------------------------------------------------------------------------------ values */
 
-/* Values before those of bins: the energy. */
+/* Return the number of values before the bins: the energy. */
 DEVICE uint32_t device_front(const spsh__frame_tables *tables)
 {
     return tables->features.energy != SPSH_ENERGY_NONE && tables->features.kind != SPSH_FEATURE_MFCC
@@ -485,7 +487,7 @@ DEVICE uint32_t device_front(const spsh__frame_tables *tables)
                : 0;
 }
 
-/* Logarithms of mel bins; neighbouring rows are equally long (mel_bank.h). */
+/* Compute logarithms of mel bins; adjacent rows have equal lengths (mel_bank.h). */
 DEVICE void device_mels(const spsh__device_block *block, uint32_t thread)
 {
     const spsh__device_job *job = block->job;
@@ -505,7 +507,7 @@ DEVICE void device_mels(const spsh__device_block *block, uint32_t thread)
     }
 }
 
-/* Of mel bins in the first area, behind which the values go. */
+/* Compute the DCT of mel bins in the first area; the values are stored after them. */
 DEVICE void device_dct(const spsh__device_block *block, uint32_t thread)
 {
     const spsh__device_job *job = block->job;
@@ -547,7 +549,7 @@ DEVICE void device_write(const spsh__device_job *job, uint64_t at, float value)
         ((float *)job->values)[at] = value;
 }
 
-/* Threads go along the values of a lane. */
+/* Store values: threads go along the values of a lane. */
 DEVICE void device_store(const spsh__device_block *block, uint32_t thread)
 {
     const spsh__device_job *job = block->job;
@@ -564,7 +566,7 @@ DEVICE void device_store(const spsh__device_block *block, uint32_t thread)
     }
 }
 
-/* A block, from samples to rows. */
+/* Process a block, from samples to rows. */
 DEVICE void spsh__device_frames(const spsh__device_block *block)
 {
     const spsh__frame_tables *tables = &block->job->tables;

@@ -1,5 +1,5 @@
-/* device_job.h: what the kernels of features work on. Their text, device_frames.h and
- * device_norm.h, is written in what C and CUDA share (speechshard/device_text.h).
+/* device_job.h: the input of the feature kernels. Their source, device_frames.h and device_norm.h,
+ * is written in the common subset of C and CUDA (speechshard/device_text.h).
  *
  *     job (tables, samples, places) --> block b of utterance u: frames b * lanes ... --> rows
  *                                   --> statistics of u --> values, masks, padding
@@ -11,25 +11,25 @@
 #include "speechshard/device_text.h"
 #include "speechshard/featgen_cuda.h"
 
-#define SPSH__DEVICE_LANES_MAX 8U /* frames of a block; a power of two */
+#define SPSH__DEVICE_LANES_MAX 8U /* frames per block; a power of two */
 #define SPSH__DEVICE_PARTS     4U /* partial sums of samples, as frames_body.h has them */
 
-/* One of a batch. */
+/* One utterance of a batch. */
 typedef struct spsh__device_utterance {
     uint64_t first_sample; /* in job.samples */
-    uint64_t given_count;  /* samples there are; those up to sample_count are 0 */
+    uint64_t given_count;  /* samples given; the rest up to sample_count are 0 */
     uint64_t sample_count;
     uint64_t frame_count;
-    uint64_t first_row;   /* in job.rows: frames before it */
+    uint64_t first_row;   /* first row in job.rows */
     uint64_t first_value; /* in job.values */
 } spsh__device_utterance;
 
-/* Places in a block's memory, in vectors of `lanes` floats: value i of lane l lies at
- * i * lanes + l, so that neighbouring threads, which do neighbouring lanes, touch neighbours. */
+/* Offsets in a block's memory, in vectors of `lanes` floats. Value i of lane l is at i * lanes + l,
+ * so adjacent threads, which do adjacent lanes, access adjacent addresses. */
 typedef struct spsh__device_room {
     uint32_t plane; /* points: real parts at 0, imaginary parts here; later mel bins and values */
     uint32_t other; /* samples as values; later powers; results of a pass that is not in place */
-    uint32_t sums;  /* SPSH__DEVICE_PARTS of samples, as many of squares */
+    uint32_t sums;  /* SPSH__DEVICE_PARTS sums of samples, then as many of squares */
     uint32_t end;
 } spsh__device_room;
 
@@ -37,30 +37,31 @@ typedef struct spsh__device_job {
     spsh__frame_tables tables; /* pointers into the device's memory */
     spsh__device_room room;
     uint32_t lane_shift; /* lanes = 1 << lane_shift */
-    float scale;         /* sample to value */
+    float scale;         /* factor from sample to value */
     int64_t first_start; /* the first sample of frame 0 */
 
     const int16_t *samples;
     const spsh__device_utterance *utterances;
     uint32_t utterance_count;
-    float *rows; /* between frames and norm; NULL: values are taken for it, or there is no norm */
+    float *rows; /* rows between frames and norm; NULL: stored as values, or no norm */
     void *values;
     spsh_feature_dtype dtype;
-    uint64_t padded_frames; /* 0: ragged */
+    uint64_t padded_frames; /* 0: ragged batch */
     float padding_value;
-    /* SPEAKER, DATASET: given. Else the kernel's: of all dimensions, of one, or just the least. */
+    /* SPEAKER, DATASET: from the caller. Other norms: computed by the kernel, for all dimensions,
+     * for one, or (WHISPER) only the lower bound. */
     const float *mean, *scales;
-    uint32_t stats_stride; /* from an utterance's mean to the next one's */
-    uint32_t stats_step;   /* from a dimension's to the next one's: 1, or 0 for one of all */
+    uint32_t stats_stride; /* distance between the means of two utterances */
+    uint32_t stats_step;   /* distance between two dimensions: 1, or 0 if all share one */
     float *own_mean, *own_scales;
-    double *sums; /* 2 * dim an utterance */
+    double *sums; /* 2 * dim per utterance */
 
-    uint32_t time_masks, frequency_masks; /* of each utterance */
-    const spsh_cuda_mask *masks;          /* an utterance's, of time first, behind another's */
-    float *mask_values;                   /* what masked values of an utterance become */
+    uint32_t time_masks, frequency_masks; /* masks per utterance */
+    const spsh_cuda_mask *masks;          /* grouped by utterance, time masks first */
+    float *mask_values;                   /* value for the masked positions of each utterance */
 } spsh__device_job;
 
-/* A batch's table: its utterances, and their masks right behind them. */
+/* Size of a batch's table: its utterances, directly followed by their masks. */
 static inline size_t spsh__device_table_bytes(size_t utterance_count, uint32_t mask_count)
 {
     return utterance_count * (sizeof(spsh__device_utterance) + mask_count * sizeof(spsh_cuda_mask));
@@ -76,7 +77,7 @@ typedef struct spsh__device_block {
     const spsh__device_job *job;
     const spsh__device_utterance *utterance;
     uint64_t first_frame;
-    uint32_t lane_count; /* frames there are */
+    uint32_t lane_count; /* frames in this block */
     float *memory;       /* room.end * lanes */
     uint32_t order;      /* as spsh__kernel_block's */
 } spsh__device_block;
@@ -101,7 +102,8 @@ static inline spsh__device_room spsh__device_room_of(const spsh__frame_tables *t
     return room;
 }
 
-/* As many lanes as fit memory_bytes, a power of two; false: not even one fits. */
+/* Find the largest number of lanes, a power of two, that fits memory_bytes. Returns false if not
+ * even one fits. */
 static inline bool spsh__device_lanes(const spsh__device_room *room, size_t memory_bytes,
                                       uint32_t *ret_shift)
 {

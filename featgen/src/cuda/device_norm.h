@@ -1,10 +1,11 @@
-/* device_norm.h: norm.c, masks, halves and padding for the kernels behind device_frames.h.
+/* device_norm.h: norm.c, masks, float16 conversion, and padding for the kernels that run after
+ * device_frames.h.
  *
- * A block of threads takes an utterance's statistics: a thread sums a dimension, from the first
- * frame to the last, in double precision, as norm.c does. With masks it does so once more, with
- * values as the norm makes them, for the mean of all; whoever makes the values then norms the same
- * rows to the same bits, so normed floats need no place even where halves are served. Then any
- * number of threads make values of rows, each value by itself.
+ * A block of threads computes an utterance's statistics. Each thread sums one dimension, from the
+ * first frame to the last, in double precision, as norm.c does. With masks it sums once more, over
+ * the normed values, for the mean of all values. The code that later makes the values norms the
+ * same rows to identical bits, so normed floats need no memory even if float16 values are served.
+ * Then any number of threads compute values from rows, each value independently.
  */
 #ifndef SPSH_DEVICE_NORM_H
 #define SPSH_DEVICE_NORM_H
@@ -14,11 +15,11 @@
 /* As in norm.c. */
 #define DEVICE_VARIANCE_MIN 1e-10
 
-/* One utterance; its largest values are shared by the threads of a block. */
+/* One utterance. Its maximum values are shared by the threads of a block. */
 typedef struct spsh__device_stats {
     const spsh__device_job *job;
     const spsh__device_utterance *utterance;
-    uint32_t number; /* the utterance's */
+    uint32_t number; /* number of the utterance */
     float *tops;     /* SPSH__DEVICE_THREADS */
     uint32_t order;  /* as spsh__device_block's */
 } spsh__device_stats;
@@ -98,7 +99,7 @@ DEVICE void device_utterance_stats(const spsh__device_stats *stats, uint32_t thr
     job->own_scales[stats->number] = (float)device_scale_of(variance);
 }
 
-/* norm_whisper: the largest of each thread's values, then of those. */
+/* norm_whisper: the maximum of each thread's values, then the maximum of those maxima. */
 DEVICE void device_tops(const spsh__device_stats *stats, uint32_t thread)
 {
     const float *rows = device_rows(stats->job, stats->utterance);
@@ -149,7 +150,7 @@ DEVICE void device_sum_normed(const spsh__device_stats *stats, uint32_t thread)
     }
 }
 
-/* The mean of all values, in the order in which the loader takes it on the host. */
+/* Compute the mean of all values, in the order that the loader uses on the host. */
 DEVICE void device_mask_value(const spsh__device_stats *stats, uint32_t thread)
 {
     const spsh__device_job *job = stats->job;
@@ -168,7 +169,7 @@ SPSH__INLINE bool spsh__device_has_masks(const spsh__device_job *job)
     return job->time_masks + job->frequency_masks > 0;
 }
 
-/* What norm and masks need to know of an utterance, by a block. */
+/* Compute the statistics of an utterance that norm and masks need, by one block. */
 DEVICE void spsh__device_statistics(const spsh__device_stats *stats)
 {
     if (stats->utterance->frame_count == 0)
@@ -205,21 +206,21 @@ DEVICE bool device_is_covered(const spsh_cuda_mask *masks, uint32_t count, uint6
     return false;
 }
 
-/* Are a frame's values as they are to be when the frames' kernel has written them? */
+/* Return whether the frames kernel writes the final values. */
 SPSH__INLINE bool spsh__device_is_final(const spsh__device_job *job)
 {
     return job->tables.features.norm == SPSH_NORM_NONE && job->rows == NULL &&
            !spsh__device_has_masks(job);
 }
 
-/* How many values of an utterance's place spsh__device_finish has to look at. */
+/* Return the number of values of an utterance's output that spsh__device_finish processes. */
 DEVICE uint64_t spsh__device_finish_count(const spsh__device_job *job, uint32_t number)
 {
     const uint64_t frame_count = job->utterances[number].frame_count;
     return (job->padded_frames != 0 ? job->padded_frames : frame_count) * job->tables.dim;
 }
 
-/* Value `at` of an utterance's place: what becomes of the row's, or padding. */
+/* Finish value `at` of an utterance's output: from the row, or padding. */
 DEVICE void spsh__device_finish(const spsh__device_job *job, uint32_t number, uint64_t at)
 {
     const spsh__device_utterance *utterance = &job->utterances[number];

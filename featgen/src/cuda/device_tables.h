@@ -1,19 +1,19 @@
-/* device_tables.h: the tables of a featgen as one piece of memory, so that one copy brings them to
- * a device.
+/* device_tables.h: the tables of a featgen in one allocation, so that one copy moves them to a
+ * device.
  */
 #ifndef SPSH_DEVICE_TABLES_H
 #define SPSH_DEVICE_TABLES_H
 
 #include "device_job.h"
 
-/* Where the next table goes; everything has four bytes an element. */
+/* Position of the next table. Every element has four bytes. */
 typedef struct spsh__device_place {
-    char *from; /* NULL: nothing is copied, places are counted */
-    char *base; /* what pointers into the piece begin with */
+    char *from; /* NULL: nothing is copied, only sizes are counted */
+    char *base; /* base of pointers into the allocation */
     size_t used_bytes;
 } spsh__device_place;
 
-/* Copies count elements, returns where they will lie. */
+/* Copy count elements. Returns their later address. */
 static inline void *spsh__device_put(spsh__device_place *place, const void *elements, size_t count)
 {
     const size_t at = place->used_bytes;
@@ -25,10 +25,10 @@ static inline void *spsh__device_put(spsh__device_place *place, const void *elem
 }
 
 /**
- * All tables to memory, and a copy of `tables` whose pointers are into base instead.
+ * Copy all tables to memory, and make a copy of `tables` whose pointers point into base instead.
  *
  * @param memory  host memory of as many bytes as are returned; NULL: only count them
- * @param base    where memory's bytes will lie on the device, aligned for floats
+ * @param base    later address of memory's bytes on the device, aligned for floats
  */
 static inline size_t spsh__device_tables(const spsh__frame_tables *tables, void *memory, void *base,
                                          spsh__frame_tables *moved)
