@@ -6,7 +6,7 @@
 
 typedef struct spsh__batch spsh__batch;
 
-/* Ends the threads. NULL is fine. */
+/* Stop the threads. NULL is allowed. */
 void spsh__batch_close(spsh__batch *batch);
 
 #endif

@@ -1,4 +1,4 @@
-/* featgen_state.h: what a featgen holds. */
+/* featgen_state.h: the state of a featgen. */
 #ifndef SPSH_FEATGEN_STATE_H
 #define SPSH_FEATGEN_STATE_H
 
@@ -11,7 +11,7 @@ struct spsh_featgen {
     spsh_featgen_options options; /* as given, threads not yet resolved */
     spsh__frame_tables tables;    /* tables.features: as given */
     const spsh__frames_isa *isa;
-    uint64_t pad_samples;      /* of pad_us; 0: none */
+    uint64_t pad_samples;      /* samples of pad_us; 0: none */
     struct spsh__batch *batch; /* threads and their workers; NULL before the first batch */
 };
 

@@ -1,19 +1,21 @@
-/* frames_body.h: the arithmetic of frames.h, for one instruction set. Included once a file, behind
+/* frames_body.h: the arithmetic of frames.h, for one instruction set. Included once per file, after
+ * these definitions:
  *
  *     NAME                        of the instruction set, a string
- *     LANES, vec, ivec            lanes; a vector of floats, of int32_t as many
+ *     LANES, vec, ivec            lanes; a vector of LANES floats, and of LANES int32_t
  *     TARGET, INLINE              attributes of a function, and of one that is always inlined
- *     vec_max, vec_min, vec_sqrt  of floats, neither NaN
+ *     vec_max, vec_min, vec_sqrt  of floats that are not NaN
  *     vec_of_ints                 ivec to vec
  *     gather4(windows, at, x)     x[0 ... 3]: samples at ... at + 3 of all lanes' windows
  *     scatter4(rows, at, y)       y[0 ... 3] to values at ... at + 3 of all lanes' rows
  *     vec_load, vec_load_i16      LANES floats, LANES int16_t as floats, not aligned
  *     vec_store                   LANES floats, not aligned
  *
- * Every sum has its order here, and every operation is rounded by itself: LANES changes nothing.
+ * This file fixes the order of every sum, and every operation is rounded separately. So the results
+ * do not depend on LANES.
  */
 
-/* Sums of many terms go to four partial sums in turn: shorter chains, smaller errors. */
+/* Sums of many terms use four partial sums in turn: shorter chains, smaller errors. */
 enum { PARTS = 4 };
 
 INLINE ivec bits_of(vec value)
@@ -39,7 +41,7 @@ INLINE vec splat(float value)
 
 /* ------------------------------------------------------------------------------- logarithms */
 
-/* ln(1 + f) = f + what this returns, 1 + f from sqrt(1/2) to sqrt(2): -f^2 / 2 + f^3 q(f). */
+/* Return r with ln(1 + f) = f + r, for 1 + f from sqrt(1/2) to sqrt(2): r = -f^2 / 2 + f^3 q(f). */
 INLINE vec log_rest(vec f)
 {
     const vec square = f * f;
@@ -53,7 +55,7 @@ INLINE vec log_rest(vec f)
     return q * f * square - square * 0.5F;
 }
 
-/* ln(2^e (1 + f)). Constants of two parts: e times the first is exact. */
+/* ln(2^e (1 + f)). The constants have two parts: e times the first part is exact. */
 INLINE vec log_of_parts(vec e, vec f)
 {
     return (f + (log_rest(f) + e * LN2_LOW)) + e * LN2_HIGH;
@@ -64,7 +66,7 @@ INLINE vec log10_of_parts(vec e, vec f)
     return ((f + log_rest(f)) * LOG10_E + e * LOG10_2_LOW) + e * LOG10_2_HIGH;
 }
 
-/* value: a positive normal number. *power: 2^e as bits of an exponent to subtract. */
+/* value: a positive normal number. *power: 2^e as exponent bits to subtract. */
 INLINE vec split(vec value, ivec *power)
 {
     const ivec bits = bits_of(value);
@@ -86,7 +88,7 @@ INLINE vec log_decimal(vec value)
     return log10_of_parts(vec_of_ints(power >> 23), f);
 }
 
-/* ln(1 + x), x from 0 to 2^126: what 1 + x loses by rounding is added to f. */
+/* ln(1 + x), x from 0 to 2^126. The rounding error of 1 + x is added to f. */
 INLINE vec log_one_plus(vec x)
 {
     const vec sum = x + 1.0F;
@@ -98,7 +100,7 @@ INLINE vec log_one_plus(vec x)
     return log_of_parts(vec_of_ints(power >> 23), f + lost * unit);
 }
 
-/* In place. */
+/* Take logarithms in place. */
 TARGET static void take_logs(const spsh__frame_tables *tables, void *memory, size_t count)
 {
     vec *values = memory;
@@ -122,8 +124,7 @@ TARGET static void take_logs(const spsh__frame_tables *tables, void *memory, siz
 
 /* ----------------------------------------------------------------------------------- windows */
 
-/* Samples into x; returns their mean, or 0 where that is not wanted. is_wanted:
- * a constant. */
+/* Gather samples into x. Returns their mean, or 0 unless is_wanted, a constant. */
 INLINE vec gather(const spsh__frame_tables *tables, const float *const *windows, bool is_wanted,
                   vec *x)
 {
@@ -161,7 +162,8 @@ INLINE vec sum_of_squares(const vec *x, size_t count, vec mean)
     return (parts[0] + parts[1]) + (parts[2] + parts[3]);
 }
 
-/* What the transform takes of a sample; *before: the value of the sample before it, then its own.
+/* Condition one sample for the transform. *before: the value of the sample before it on entry, then
+ * its own value.
  */
 INLINE vec condition(vec sample, vec mean, float preemphasis, float weight, vec *before)
 {
@@ -171,7 +173,7 @@ INLINE vec condition(vec sample, vec mean, float preemphasis, float weight, vec 
     return result;
 }
 
-/* All samples, in place, and zeros behind them. */
+/* Condition all samples in place, and store zeros after them. */
 INLINE void condition_all(const spsh__frame_tables *tables, vec *x, vec mean)
 {
     const float preemphasis = tables->features.preemphasis;
@@ -184,7 +186,7 @@ INLINE void condition_all(const spsh__frame_tables *tables, vec *x, vec mean)
 
 /* -------------------------------------------------------------------------------- transforms */
 
-/* A result of a butterfly, turned by the twiddle factor (cos, -sin) unless that is NULL. */
+/* Store a result of a butterfly, turned by the twiddle factor (cos, -sin) unless that is NULL. */
 INLINE void put(vec *z, vec re, vec im, const float *twiddle)
 {
     if (twiddle == NULL) {
@@ -196,7 +198,8 @@ INLINE void put(vec *z, vec re, vec im, const float *twiddle)
     }
 }
 
-/* Each butterfly: points z, z + step, ... (steps in vectors), twiddles for all but the first. */
+/* All butterflies: points z, z + step, ... (steps in vectors), twiddles for all except the first.
+ */
 INLINE void butterfly2(vec *z, size_t step, const float *w)
 {
     const vec re0 = z[0], im0 = z[1], re1 = z[step], im1 = z[step + 1];
@@ -215,8 +218,7 @@ INLINE void butterfly3(vec *z, size_t step, const float *w)
     put(z + 2 * step, mid_re - off_im, mid_im + off_re, w == NULL ? NULL : w + 2);
 }
 
-/* Four points in registers to z; of the last legs those from leg_count on are 0. leg_count: a
- * constant. */
+/* Store four points in registers to z. Legs from leg_count on are 0. leg_count: a constant. */
 INLINE void butterfly4_of(const vec *re, const vec *im, uint32_t leg_count, vec *z, size_t step,
                           const float *w)
 {
@@ -262,8 +264,8 @@ INLINE void butterfly5(vec *z, size_t step, const float *w)
     put(z + 4 * step, m_re - n_im, m_im + n_re, w == NULL ? NULL : w + 6);
 }
 
-/* Any odd radix: sums and differences of points t and radix - t, then the cosine and sine parts of
- * results k and radix - k together. spare: 2 * radix vectors. */
+/* Butterfly of any odd radix: sums and differences of points t and radix - t, then the cosine and
+ * sine parts of results k and radix - k together. spare: 2 * radix vectors. */
 TARGET static void butterfly_any(vec *z, size_t step, const float *w, const spsh__fft_pass *pass,
                                  vec *spare)
 {
@@ -299,7 +301,7 @@ TARGET static void butterfly_any(vec *z, size_t step, const float *w, const spsh
     }
 }
 
-/* radix: a constant, 0 for any. */
+/* radix: a constant, 0 for any radix. */
 INLINE void butterfly(uint32_t radix, vec *z, size_t step, const float *w,
                       const spsh__fft_pass *pass, vec *spare)
 {
@@ -326,7 +328,7 @@ INLINE void run_pass(uint32_t radix, const spsh__fft_plan *plan, const spsh__fft
     }
 }
 
-/* All passes from one on. */
+/* Run all passes from `first` on. */
 TARGET static void run_passes(const spsh__fft_plan *plan, uint32_t first, vec *z, vec *spare)
 {
     for (uint32_t i = first; i < plan->pass_count; i++) {
@@ -360,7 +362,8 @@ TARGET static void powers_of_pairs(const spsh__fft_plan *plan, const vec *z, vec
         const vec even_re = a[0] + b[0], even_im = a[1] - b[1];
         const vec odd_re = a[0] - b[0], odd_im = a[1] + b[1];
         const vec turned_re = odd_im * cosine - odd_re * sine;
-        const vec turned_im = odd_re * cosine + odd_im * sine; /* of -i w^k, minus */
+        const vec turned_im = odd_re * cosine + odd_im * sine; /* imaginary part of i w^k (z[k] -
+                                                                  conj z[m - k]) */
         const vec near_re = even_re + turned_re, near_im = even_im - turned_im;
         const vec far_re = even_re - turned_re, far_im = even_im + turned_im;
         powers[k] = (near_re * near_re + near_im * near_im) * 0.25F;
@@ -376,14 +379,14 @@ TARGET static void powers_of_points(const spsh__fft_plan *plan, const vec *z, ve
     }
 }
 
-/* What conditioning goes on with: the values before those of each leg. */
+/* State of the conditioning: the values before the next samples of each leg. */
 typedef struct leg_state {
     bool is_plain; /* a constant: no mean, no pre-emphasis */
     vec mean;
     vec before[4];
 } leg_state;
 
-/* Butterflies j ... end - 1 of the first pass. */
+/* Do butterflies j ... end - 1 of the first pass. */
 INLINE size_t first_pass_part(const spsh__frame_tables *tables, uint32_t leg_count, size_t j,
                               size_t end, leg_state *state, vec *z)
 {
@@ -410,7 +413,7 @@ INLINE size_t first_pass_part(const spsh__frame_tables *tables, uint32_t leg_cou
     return j;
 }
 
-/* Whether the first pass can take samples as they were gathered. */
+/* Return whether the first pass can take samples as gathered. */
 INLINE bool has_first_pass(const spsh__frame_tables *tables)
 {
     const spsh__fft_plan *plan = &tables->fft;
@@ -418,10 +421,9 @@ INLINE bool has_first_pass(const spsh__frame_tables *tables)
            tables->features.energy != SPSH_ENERGY_WINDOWED;
 }
 
-/* condition_all and the first pass, of radix 4, at once: where a window is
- * shorter than the transform, so that legs 3 and 2 end early, nothing is done
- * for the zeros behind it. is_plain: a constant, whether samples need nothing
- * but the window function. */
+/* condition_all and the first pass, of radix 4, in one loop. If a window is shorter than the
+ * transform, legs 3 and 2 end early, and no work is done for the zeros after it. is_plain: a
+ * constant, true if samples only need the window function. */
 INLINE void first_pass(const spsh__frame_tables *tables, bool is_plain, vec *z, vec mean)
 {
     const size_t step = tables->fft.passes[0].step;
@@ -437,7 +439,7 @@ INLINE void first_pass(const spsh__frame_tables *tables, bool is_plain, vec *z, 
     (void)first_pass_part(tables, 2, j, step, &state, z);
 }
 
-/* What passes from `first` on leave of z to powers or magnitudes. */
+/* Run the passes from `first` on, and compute powers or magnitudes. */
 INLINE void transform(const spsh__frame_tables *tables, uint32_t first, vec *z, vec *powers,
                       vec *spare)
 {
@@ -467,7 +469,7 @@ TARGET static void transform_block(const spsh__frame_tables *tables, void *scrat
 
 /* ------------------------------------------------------------------------------------ values */
 
-/* count rows of the same length from row on. count: a constant. */
+/* Apply `count` rows of the same length, from `row` on. count: a constant. */
 INLINE void apply_group(const spsh__mel_bank *bank, size_t row, size_t count, const vec *powers,
                         vec *mels)
 {
@@ -507,7 +509,7 @@ TARGET static void apply_dct(const spsh__frame_tables *tables, const vec *mels, 
     }
 }
 
-/* Lanes apart again. */
+/* Scatter the lanes to their rows. */
 TARGET static void scatter(const spsh__frame_tables *tables, const vec *values, uint32_t lane_count,
                            vec *spare, float *rows)
 {
@@ -584,7 +586,7 @@ INLINE vec clean(vec value)
 {
     const ivec bits = bits_of(value);
     const ivec exponent = bits & EXPONENT_BITS;
-    /* All ones where the exponent is not the largest: (exponent - largest) is negative. */
+    /* All ones unless the exponent is the largest: (exponent - largest) is negative. */
     const ivec is_finite = (exponent - EXPONENT_BITS) >> 31;
     const vec finite = from_bits(bits & is_finite);
     return vec_max(vec_min(finite, splat(SAMPLE_MAX)), splat(-SAMPLE_MAX));

@@ -1,4 +1,4 @@
-/* frames_constants.h: numbers of frames_body.h, and what all instruction sets share. */
+/* frames_constants.h: constants of frames_body.h, common to all instruction sets. */
 #ifndef SPSH_FRAMES_CONSTANTS_H
 #define SPSH_FRAMES_CONSTANTS_H
 
@@ -34,9 +34,9 @@
 #define EXPONENT_BITS  0x7f800000
 #define EXPONENT_MASK  (-0x800000) /* sign and exponent */
 
-#define SINE_3     0x1.bb67aep-1F    /* of 1/3 of a turn */
-#define COSINE_5_1 0x1.3c6ef4p-2F    /* of 1/5 */
-#define COSINE_5_2 (-0x1.9e377ap-1F) /* of 2/5 */
+#define SINE_3     0x1.bb67aep-1F    /* sine of 1/3 of a turn */
+#define COSINE_5_1 0x1.3c6ef4p-2F    /* cosine of 1/5 of a turn */
+#define COSINE_5_2 (-0x1.9e377ap-1F) /* cosine of 2/5 of a turn */
 #define SINE_5_1   0x1.e6f0e2p-1F
 #define SINE_5_2   0x1.2cf230p-1F
 

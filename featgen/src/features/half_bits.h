@@ -1,8 +1,8 @@
-/* half_bits.h: a float as IEEE 754 binary16, in integers, so that every processor rounds alike, and
- * a GPU too.
+/* half_bits.h: convert a float to float16 (IEEE 754 binary16) with integer operations, so that
+ * every processor and every GPU rounds alike.
  *
- *     float   s eeeeeeee mmmmmmmmmmmmmmmmmmmmmmm      value 2^(e - 127) * 1.m
- *     half    s    eeeee mmmmmmmmmm                   value 2^(e - 15) * 1.m, e = 0: 2^-14 * 0.m
+ *     float     s eeeeeeee mmmmmmmmmmmmmmmmmmmmmmm    value 2^(e - 127) * 1.m
+ *     float16   s    eeeee mmmmmmmmmm                 value 2^(e - 15) * 1.m, e = 0: 2^-14 * 0.m
  */
 #ifndef SPSH_HALF_BITS_H
 #define SPSH_HALF_BITS_H
@@ -28,9 +28,11 @@ enum {
     FLOAT_LEAST_NORMAL_HALF = (EXPONENT_DIFFERENCE + 1) << 23, /* 2^-14 */
 };
 
-/* To nearest, ties to even, without a branch, in two steps that loops may take one after the other.
+/* Round to nearest, ties to even, without a branch, in two steps that loops may run one after
+ * another.
  *
- * Below 2^-14 the steps of halves are those of floats from 1/2 to 1, so that adding 1/2 rounds. */
+ * Below 2^-14 the float16 values have the spacing of floats from 1/2 to 1, so adding 1/2 rounds.
+ */
 HALF_INLINE int32_t spsh__half_of_tiny(float value)
 {
     int32_t bits = 0;
@@ -43,8 +45,9 @@ HALF_INLINE int32_t spsh__half_of_tiny(float value)
     return bits - FLOAT_ONE_HALF;
 }
 
-/* From 2^-14 on the exponent is moved and what is dropped of the mantissa rounds the rest; a carry
- * out of it raises the exponent, as it should. tiny: of the same value, by the function above. */
+/* Convert a float. From 2^-14 on, the exponent is rebased, and the dropped mantissa bits round the
+ * rest. A carry out of the mantissa correctly raises the exponent. tiny: result of
+ * spsh__half_of_tiny for the same value. */
 HALF_INLINE uint16_t spsh__half_from(float value, int32_t tiny)
 {
     int32_t bits = 0;

@@ -4,8 +4,8 @@
 
 #include "speechshard/featgen.h"
 
-/* rows: frame_count rows of dim values, without gaps. input: mean and scale for _SPEAKER and
- * _DATASET, which the caller has checked to be there. */
+/* rows: frame_count rows of dim values, without gaps. input: must have mean and scale for _SPEAKER
+ * and _DATASET, which the caller checks. */
 void spsh__norm_apply(const spsh_feature_options *features, const spsh_feature_input *input,
                       float *rows, uint64_t frame_count, uint32_t dim);
 

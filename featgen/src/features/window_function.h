@@ -4,7 +4,7 @@
 
 #include "speechshard/featgen.h"
 
-/* values: count of them. A window of one sample is 1. */
+/* Fill `count` values. A window of one sample is 1. */
 void spsh__window_fill(spsh_feature_window window, uint32_t count, float *values);
 
 #endif
