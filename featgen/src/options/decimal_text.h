@@ -1,4 +1,4 @@
-/* decimal_text.h: floats as text, with a point in every locale; decimal.h reads them. */
+/* decimal_text.h: floats as strings, with a decimal point in every locale; decimal.h reads them. */
 #ifndef SPSH_DECIMAL_TEXT_H
 #define SPSH_DECIMAL_TEXT_H
 
@@ -6,8 +6,8 @@
 
 #define SPSH__DECIMAL_BYTES_MAX 24
 
-/* The shortest that reads back to the same float; value is finite. Returns its length; dst is
- * NUL-terminated. */
+/* Write the shortest string that reads back to the same float; value is finite. Returns its length;
+ * dst is NUL-terminated. */
 size_t spsh__decimal_write(float value, char dst[SPSH__DECIMAL_BYTES_MAX]);
 
 #endif
