@@ -19,7 +19,7 @@
 #include "speechshard/shard.h"
 
 enum {
-    PIECE_VALUES = 4096,      /* of what is looked at together */
+    PIECE_VALUES = 4096,      /* values per piece */
     CLIP_RUN_MIN = 3,         /* one full-scale sample may be a peak that just fits */
     CLIP_LEVEL = 0x7FFF << 16 /* full scale of 16 bits */
 };
@@ -33,7 +33,7 @@ struct spsh__canonical {
     spsh__pack_hasher *full, *trim, *mono;
     uint32_t rate_hz, channels;
     uint64_t first_sound; /* frames; SPSH_NONE_U64: nothing but zeros so far */
-    uint64_t after_sound; /* of the last one */
+    uint64_t after_sound; /* end of the last frame with sound */
     uint64_t taken;       /* frames */
     bool is_mono;         /* all channels were equal so far */
     uint32_t clipped_count;
@@ -72,7 +72,8 @@ static void hash_begin(spsh__pack_hasher *hasher, uint32_t rate_hz, uint32_t cha
     hash_values(hasher, head, 2);
 }
 
-/* Frames before the first and after the last that is not all zero; equal: there is none. */
+/* Find the first frame that is not all zero, and the end of the last such frame. Both are equal if
+ * all frames are zero. */
 static void find_sound(const int32_t *samples, size_t count, uint32_t channels, size_t *ret_first,
                        size_t *ret_end)
 {
@@ -160,7 +161,9 @@ static void count_clipped(spsh__canonical *canonical, const int32_t *values, siz
             continue;
         run->length += run->length <= CLIP_RUN_MIN;
         const uint32_t more = run->length < CLIP_RUN_MIN    ? 0
-                              : run->length == CLIP_RUN_MIN ? CLIP_RUN_MIN /* and those before */
+                              : run->length == CLIP_RUN_MIN ? CLIP_RUN_MIN /* when a run is long
+                                                                              enough, its first
+                                                                              samples count, too */
                                                             : 1;
         if (canonical->clipped_count <= UINT32_MAX - more)
             canonical->clipped_count += more;

@@ -1,20 +1,20 @@
-/* chunker.c: cuts where a hash of the last 32 samples is the greatest far around.
+/* chunker.c: cut at positions where a hash of the last 32 samples is the maximum of its
+ * surroundings.
  *
- *     hash   . . : . | . : . . : ! . : . . . | : . .        !: nothing within an eighth of a second
+ *     hash   . . : . | . : . . : ! . : . . . | : . .        !: no hash within an eighth of a second
  *                    '--- W ---' '--- W ---'                on either side is greater: a cut
  *
- * Whether a sample is a cut depends on the samples nearby and on nothing else, not even on the cut
- * before it; so two recordings that share a stretch have the same cuts in it but for its ends, with
- * no stretch of getting into step again as there is when a hash merely has to hit a value. Cuts are
- * more than W apart by themselves, 2 W + 1 on average. What repeats itself within W (silence,
- * tones) has no greatest value and no cuts; a stretch of more than a second without one is no
- * chunk.
+ * Whether a position is a cut depends only on the nearby samples, not even on the previous cut. So
+ * two recordings that share a stretch have the same cuts in it, except at its ends. They need no
+ * stretch to resynchronize, as they would if a hash only had to match a value. Cuts are more than W
+ * apart, 2 W + 1 on average. Content that repeats within W (silence, tones) has no maximum and no
+ * cuts. A stretch of more than a second without a cut is not a chunk.
  *
- * The hash is a gear: h[i] = (h[i - 1] << 1) + mix(sample i) in 32 bits, which forgets what is 32
- * samples back. It is computed by doubling (2, 4 ... 32 terms), where no step waits for the one
- * before, and the greatest value block by block: a block of W positions has at most one cut, at its
- * greatest value, which then has to stand against the blocks beside it. Both are loops that
- * compilers turn into vector code.
+ * The hash is a gear hash: h[i] = (h[i - 1] << 1) + mix(sample i) in 32 bits, so samples older than
+ * 32 positions have no effect. It is computed by doubling (2, 4 ... 32 terms), which has no
+ * dependency between consecutive positions. The maximum is computed block by block. A block of W
+ * positions has at most one cut, at its maximum, which is then compared with the adjacent blocks.
+ * Compilers vectorize both loops.
  */
 #include "chunker.h"
 
@@ -37,10 +37,10 @@ struct spsh__chunker {
     uint64_t near;  /* W */
     uint64_t taken; /* frames */
 
-    uint32_t mixed[MEMORY - 1 + PIECE]; /* of the last frames and the new ones */
+    uint32_t mixed[MEMORY - 1 + PIECE]; /* mixed values of the last frames and of the new frames */
     uint32_t sums[2][MEMORY - 1 + PIECE];
 
-    /* Hashes of positions from hash_first on: the block that is judged, those on either side. */
+    /* Hashes from position hash_first on: the block under test and its two neighbors. */
     uint32_t *hashes;
     size_t hash_count, hash_capacity;
     uint64_t hash_first;
@@ -50,7 +50,7 @@ struct spsh__chunker {
     int32_t *pcm;
     size_t pcm_skipped, pcm_count; /* frames: unused ones in front, all */
     size_t pcm_capacity;           /* values of all channels */
-    uint64_t pcm_first;            /* of frame pcm_skipped */
+    uint64_t pcm_first;            /* position of frame pcm_skipped */
     uint64_t cut;
 
     spsh__chunk *chunks;
@@ -66,7 +66,8 @@ static uint32_t mix(uint32_t value)
     return value ^ value >> 13;
 }
 
-/* mixed[MEMORY - 1 ...] of count frames; those before are the ones of the last call. */
+/* Write the mixed values of count frames to mixed[MEMORY - 1 ...]. The earlier entries are from the
+ * last call. */
 static void mix_frames(spsh__chunker *chunker, const int32_t *samples, size_t count)
 {
     uint32_t *mixed = chunker->mixed + MEMORY - 1;
@@ -125,7 +126,8 @@ static bool find_cut(const spsh__chunker *chunker, uint64_t *ret_cut)
         at++;
     if (chunker->block + at + near >= chunker->taken)
         return false;
-    /* Within the block it stands already. Of the one before, what is within reach; of the next. */
+    /* The value is the maximum of its block. Compare it with the part of the previous block within
+     * reach, and with that part of the next block. */
     if (greatest(block + at - near, near - at) >= most || greatest(block + near, at + 1) > most)
         return false;
     *ret_cut = chunker->block + at;
@@ -159,7 +161,7 @@ static spsh_status end_chunk(spsh__chunker *chunker, uint64_t cut, spsh_error *e
     return SPSH_OK;
 }
 
-/* Judges the next block and lets go of what no later one needs. */
+/* Test the next block for a cut, and discard samples that later blocks do not need. */
 static spsh_status judge_block(spsh__chunker *chunker, spsh_error *err)
 {
     uint64_t cut = 0;

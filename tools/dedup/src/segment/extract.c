@@ -28,9 +28,9 @@
 
 enum {
     PIECE_VALUES = 1 << 15, /* decoded at once: fits the processor's second cache */
-    CHANNELS_MAX = 8,       /* with prints of their own */
+    CHANNELS_MAX = 8,       /* channels with separate prints */
     PRINTS_MAX = CHANNELS_MAX + 1,
-    FRAMES_KEPT = 1 << 20, /* of a print's memory, between utterances: 4.6 h */
+    FRAMES_KEPT = 1 << 20, /* frame capacity that a print keeps between utterances: 4.6 h */
 };
 
 static const double alike = 0.98;
@@ -41,11 +41,11 @@ struct spsh__extractor {
     spsh__canonical *canonical;
     spsh__chunker *chunker;
     spsh__bandwidth *bandwidth;
-    uint32_t rate_hz; /* of the makers */
+    uint32_t rate_hz; /* sample rate of the makers */
     spsh__fingerprint *makers[PRINTS_MAX];
     spsh__print prints[PRINTS_MAX];
     uint32_t print_channels[PRINTS_MAX];
-    size_t print_count; /* being made; 0: the rate has none */
+    size_t print_count; /* prints in progress; 0: prints do not support the rate */
     double products[CHANNELS_MAX][CHANNELS_MAX];
     int32_t wide[PIECE_VALUES];
     int16_t narrow[PIECE_VALUES];

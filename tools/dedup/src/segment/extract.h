@@ -1,11 +1,11 @@
-/* extract.h: an utterance of a dataset -> digests, chunks, prints: one entry of a segment.
+/* extract.h: compute the segment entry of an utterance: digests, chunks, and prints.
  *
- *     spsh__extractor_open(dataset, &extractor, err);            // one a thread
+ *     spsh__extractor_open(dataset, &extractor, err);            // one per thread
  *     spsh__extractor_run(extractor, position, &entry, err);
  *     spsh__extractor_close(extractor);
  *
- * Audio is decoded once, in pieces of a bounded size, whatever the utterance's length; only what
- * goes into the segment is kept.
+ * Audio is decoded once, in pieces of bounded size for utterances of any length. Only the data of
+ * the segment entry are kept.
  */
 #ifndef SPSH_DEDUP_EXTRACT_H
 #define SPSH_DEDUP_EXTRACT_H
@@ -17,9 +17,9 @@ typedef struct spsh__extractor spsh__extractor;
 spsh_status spsh__extractor_open(const spsh_dataset *dataset, spsh__extractor **ret_extractor,
                                  spsh_error *err);
 
-/* The entry is borrowed until the next run or close. Audio that does not decode any more
- * (SPSH_E_AUDIO, a record marked so) is no failure: an entry without SPSH__ROW_DECODED. A damaged
- * shard is a failure. */
+/* Compute the entry of an utterance, borrowed until the next run or close. Audio that cannot be
+ * decoded (SPSH_E_AUDIO, or a record that is marked so) is not an error: its entry lacks
+ * SPSH__ROW_DECODED. A damaged shard is an error. */
 spsh_status spsh__extractor_run(spsh__extractor *extractor, uint64_t position,
                                 spsh__segment_entry *ret_entry, spsh_error *err);
 

@@ -1,5 +1,6 @@
-/* extract_pipeline.h: utterances extracted on threads, handed out in order: a kind of ordered work
- * whose user is a spsh__extract_jobs, and whose results are spsh__extract_result.
+/* extract_pipeline.h: extract utterances on threads and return the results in order. An
+ * ordered-work implementation: its user pointer is a spsh__extract_jobs, and its results are
+ * spsh__extract_result.
  */
 #ifndef SPSH_DEDUP_EXTRACT_PIPELINE_H
 #define SPSH_DEDUP_EXTRACT_PIPELINE_H
@@ -8,18 +9,18 @@
 #include "extract.h"
 #include "records/call_watch.h"
 
-/* Neighbouring utterances of one shard. */
+/* Adjacent utterances of one shard. */
 typedef struct spsh__extract_job {
-    uint64_t first; /* position */
+    uint64_t first; /* position in the dataset */
     uint32_t count;
 } spsh__extract_job;
 
 typedef struct spsh__extract_result {
-    spsh__segment_writer *rows; /* the job's part of the segment */
-    double seconds;             /* of audio that was decoded */
+    spsh__segment_writer *rows; /* part of the segment that the job computed */
+    double seconds;             /* duration of the decoded audio */
 } spsh__extract_result;
 
-/* All borrowed. watch (may be NULL) is checked before each utterance. */
+/* All pointers are borrowed. watch is checked before each utterance, and may be NULL. */
 typedef struct spsh__extract_jobs {
     const spsh_dataset *dataset;
     const spsh__extract_job *jobs;

@@ -1,12 +1,12 @@
-/* fingerprint_run.c: which shards have no sound segment, and one after the other made.
+/* fingerprint_run.c: find the shards without a valid segment, and make their segments in order.
  *
- *     shards of this part ── open their segments ──┬─ sound: left alone
- *                                                  └─ none, old, of another shard, damaged: to do
- *     to do ── jobs of a few utterances ── threads ── joined in order ── published, shard by shard
+ *     shards of this part -> open their segments -+-> valid: keep
+ *                                                 '-> absent, old, of another shard, damaged: make
+ *     make: jobs of a few utterances -> threads -> append in order -> publish shard by shard
  *
- * The threads run ahead over borders of shards; what is joined is in the order of the utterances,
- * so a segment's bytes do not depend on them. A run that ends early, however, leaves whole segments
- * and at most a temporary file, which the next run removes.
+ * The threads run ahead across shard borders. Results are appended in the order of the utterances,
+ * so the bytes of a segment do not depend on the threads. A run that ends early leaves complete
+ * segments and at most one temporary file, which the next run removes.
  */
 #include "fingerprint_run.h"
 
@@ -20,7 +20,7 @@
 
 enum {
     JOB_UTTERANCES = 16,
-    RESULTS_AHEAD = 8, /* of each thread */
+    RESULTS_AHEAD = 8, /* results per thread */
     SHARDS_OPEN_MAX = 128,
     SEGMENT_OVERHEAD = 20480, /* header, directory, page table, footers */
 };
@@ -73,7 +73,7 @@ static spsh_status list_shards(run *r, spsh_error *err)
     return SPSH_OK;
 }
 
-/* What the segment is, as far as facts ask. */
+/* Add the counts of a segment to the facts. */
 static spsh_status add_facts(run *r, const spsh__segment *segment, spsh_error *err)
 {
     uint64_t aliases = 0;
@@ -271,8 +271,8 @@ static double cpu_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Utterances spread over all that are to do, each next one between those before, until the time is
- * up; *writer gets their rows. */
+/* Extract utterances spread evenly over the work, each new one between earlier ones, until the time
+ * is up. *writer receives their rows. */
 static spsh_status measure(const run *r, double measure_s, spsh__segment_writer *writer,
                            spsh_fingerprint_cost *estimate, spsh_error *err)
 {

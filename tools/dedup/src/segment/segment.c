@@ -1,8 +1,8 @@
-/* segment.c: reads a segment (FORMAT.md 8) and trusts nothing in it.
+/* segment.c: read a segment (FORMAT.md 8) without trusting its content.
  *
- * Opening compares identity, versions and the widths and counts of all columns, so that what is
- * read later is where it must be; pages are checked by the container when they are touched, values
- * here.
+ * Opening checks the identity, the versions, and the widths and counts of all columns, so that
+ * later reads stay in bounds. The container verifies pages when they are read, and this file
+ * validates the values.
  */
 #include "segment.h"
 

@@ -1,4 +1,4 @@
-/* segment_columns.h: the columns of a segment, as FORMAT.md 8 numbers them, for its writer and its
+/* segment_columns.h: columns of a segment, numbered as in FORMAT.md 8, for its writer and its
  * reader. */
 #ifndef SPSH_DEDUP_SEGMENT_COLUMNS_H
 #define SPSH_DEDUP_SEGMENT_COLUMNS_H
@@ -7,7 +7,7 @@
 #include "speechshard/inside.h"
 #include "speechshard/table_file.h"
 
-/* name, id, bytes of an element, what there is one of */
+/* name, id, bytes per element, number of elements (spsh__segment_per) */
 #define SPSH__SEGMENT_COLUMN_MAP(X)                                                                \
     X(SHARD, 1, 16, FILE)                                                                          \
     X(VERSIONS, 2, 4, FILE)                                                                        \
@@ -37,7 +37,7 @@
     X(KEYS, 82, 16, KEY)                                                                           \
     X(CHUNKS, 83, 16, CHUNK)
 
-/* Columns that hold a member of spsh__segment_row as it is: a number or a hash. */
+/* Columns that store a member of spsh__segment_row unchanged: a number or a hash. */
 #define SPSH__SEGMENT_MEMBER_MAP(X)                                                                \
     X(ID_KEY, id_key)                                                                              \
     X(FLAGS, flags)                                                                                \
@@ -55,7 +55,7 @@
     X(PAYLOAD_BPS, payload_bps)                                                                    \
     X(ACTIVE_MS, active_ms)
 
-/* Numbers of the columns, in the order of their ids. */
+/* Column indices, in the order of the column ids. */
 typedef enum spsh__segment_column {
 #define SPSH_X(name_, id_, bytes_, per_) SPSH__SEGMENT_##name_,
     SPSH__SEGMENT_COLUMN_MAP(SPSH_X)
@@ -63,7 +63,8 @@ typedef enum spsh__segment_column {
         SPSH__SEGMENT_COLUMN_COUNT
 } spsh__segment_column;
 
-/* What a column has one element of. ROW_END and PRINT_END: one more, the end of the last. */
+/* The unit of a column: it has one element per unit. ROW_END and PRINT_END have one additional
+ * element, the end of the last range. */
 typedef enum spsh__segment_per {
     SPSH__PER_FILE,
     SPSH__PER_ROW,
@@ -85,13 +86,14 @@ extern const spsh__segment_column_info spsh__segment_columns[SPSH__SEGMENT_COLUM
 
 enum {
     SPSH__SEGMENT_VERSIONS_COUNT = 2,
-    SPSH__SEGMENT_CHUNK_BITS = 20,   /* of its samples; the first sample has the other 44 */
-    SPSH__SEGMENT_FRAME_SHIFT = 6,   /* of a key's frame */
-    SPSH__SEGMENT_ACTIVE_BIT = 0x80, /* of a level */
+    SPSH__SEGMENT_CHUNK_BITS = 20,   /* bits of a chunk's sample count; its first sample has the
+                                        other 44 */
+    SPSH__SEGMENT_FRAME_SHIFT = 6,   /* bit position of a key's frame */
+    SPSH__SEGMENT_ACTIVE_BIT = 0x80, /* flag bit of an active frame in its level */
     SPSH__SEGMENT_WEAK_BITS = 6,
 };
 
-/* What header->file_id must be. */
+/* Return the expected header->file_id of a segment. */
 void spsh__segment_file_id(const spsh_dataset *dataset, const spsh_shard_seal *seal,
                            uint8_t ret_file_id[16]);
 

@@ -1,10 +1,11 @@
-/* segment_writer.c: the columns of a segment in memory, and the file that they become.
+/* segment_writer.c: the columns of a segment in memory, and their file.
  *
- * Every column grows by itself. What begins where is kept as ends, so two writers are joined by
- * putting their columns one behind the other and moving the second one's numbers up: threads
- * collect pieces of a shard, and whoever publishes joins them in order.
+ * Each column grows separately. Ranges are stored by their ends. Two writers are joined by
+ * concatenating their columns and adding an offset to the indices of the second. Threads collect
+ * parts of a shard, and the publishing thread joins them in order.
  *
- * Once memory has run out nothing is added any more, and the call that finds it says so.
+ * After an allocation failure nothing more is added, and the call that detects it returns the
+ * error.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +51,7 @@ void spsh__segment_file_id(const spsh_dataset *dataset, const spsh_shard_seal *s
 
 /* ---- columns ---- */
 
-/* Room for size bytes more, which count as there; NULL when there is none. */
+/* Extend a column by size bytes and return them; NULL if out of memory. */
 static uint8_t *extend(spsh__segment_writer *writer, spsh__segment_column number, size_t size)
 {
     column *c = &writer->columns[number];
@@ -219,7 +220,8 @@ spsh_status spsh__segment_writer_add(spsh__segment_writer *writer, const spsh__s
     return rc;
 }
 
-/* What a column's numbers count, so that they are moved up by it; COLUMN_COUNT: they are none. */
+/* Return the column whose elements the values of column `number` count, so that a join adds its
+ * length to them. COLUMN_COUNT: the values are not indices. */
 static spsh__segment_column counted_by(spsh__segment_column number)
 {
     switch (number) {
