@@ -1,15 +1,16 @@
 /* align.c: offset -> common part -> waveform -> class.
  *
- * The common part is the run of frames with the greatest sum of (bit_worth * 32 - wrong bits) over
- * frames active in both: what agrees earns, what does not costs, inactive frames are free. So a
- * jingle before other speech is cut out where the speech begins to differ, without a window.
+ * The common part is the run of frames with the maximum sum of (bit_worth * 32 - wrong bits) over
+ * frames that are active in both recordings. Agreement adds, disagreement subtracts, and inactive
+ * frames are neutral. So a jingle before different speech ends where the speech begins, without a
+ * window.
  *
- * A long enough gap ends a run, a shorter one if the waveforms disagree in it as well: two prompts
- * that differ in one word share their beginning, and that is what is said of them.
+ * A long gap ends a run. A shorter gap ends it if the waveforms disagree there as well: two prompts
+ * that differ in one word share their beginning, which the result reports.
  *
- * The rule (judge) asks in this order: is there enough, is it speech, do the bits agree, does the
- * waveform, does it once a drift is undone, do at least pulses and envelopes. Each step needs the
- * ones before it.
+ * The decision (judge) tests in this order: enough speech, not a tone, equal bits, equal waveforms,
+ * equal waveforms after removal of a drift, and at least equal pulses and envelopes. Each test
+ * requires the tests before it.
  */
 #include "align.h"
 
@@ -24,7 +25,7 @@ enum {
     NEAR = 4,                                   /* frames by which a proposed offset may be wrong */
     STRETCH_MAX = 60 * 8000,                    /* samples */
     STRETCH_ACTIVE = 10 * 125 / 2,              /* frames: fewer, and another minute is taken */
-    AROUND = SPSH__LAG_MAX + SPSH__FILTER_HALF, /* samples beside a stretch that it depends on */
+    AROUND = SPSH__LAG_MAX + SPSH__FILTER_HALF, /* samples on each side that affect a stretch */
     WORDS_MAX = 300 * 125 / 2,                  /* frames whose words are counted */
     DRIFT_ROUNDS = 3,
     GAPS_MAX = 4,
@@ -165,7 +166,7 @@ static overlap find_common(const pair *p, overlap part, double *ret_worth)
     size_t first = part.first;
     double best_worth = 0;
     double worth = 0;
-    double peak = 0; /* of the run at hand */
+    double peak = 0; /* best sum of the current run */
     for (size_t i = part.first; i < part.end; i++) {
         if (is_active(p, i))
             worth += limits->bit_worth * 32 - wrong_bits(p, i);
@@ -439,11 +440,11 @@ out:
     return rc;
 }
 
-/* Whether bits agree as little as waveforms in the longest gap between good blocks. If so, the
- * better side of it is what is left of the run. */
+/* Test whether the bits in the longest gap between good blocks disagree, as the waveforms do. If
+ * so, shorten the run to its better part before or after the gap. */
 static bool cut_gap(const pair *p, const spsh__drift *drift, overlap *run)
 {
-    /* Frames whose middle lies in the gap. */
+    /* Frames centered in the gap. */
     const size_t half = SPSH__PRINT_SPAN / SPSH__PRINT_HOP / 2;
     const size_t middle = drift->gap_first / SPSH__PRINT_HOP;
     const size_t length = drift->gap_count / SPSH__PRINT_HOP;
@@ -469,7 +470,7 @@ static bool cut_gap(const pair *p, const spsh__drift *drift, overlap *run)
     return run->end > run->first;
 }
 
-/* Judges a run; run becomes what is left of it without other sound inside. */
+/* Judge a run. Gaps with other sound are cut off, so *run may become shorter. */
 static spsh_status judge_run(const pair *p, overlap *run, spsh__alignment *found, spsh_error *err)
 {
     const spsh__align_limits *limits = p->limits;
@@ -496,7 +497,8 @@ static bool is_shared(const spsh__alignment *found, double active_min_s)
            found->kind <= SPSH_COPY_TIME_SCALED;
 }
 
-/* The runs of what is left beside the first one: the best of each piece, which leaves two more. */
+/* Judge the runs before and after the first one: the best run of each piece, which leaves two
+ * smaller pieces. */
 static spsh_status judge_rest(const pair *p, overlap first, spsh__align_list *found,
                               spsh_error *err)
 {

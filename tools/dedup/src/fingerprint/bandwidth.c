@@ -29,7 +29,7 @@ enum {
     RATE_MIN_HZ = 8000, /* for more than one group */
 };
 
-/* Of a window's bin, from white noise of one unit: the sum of the squared window. */
+/* Energy of a window's bin for white noise of one unit: the sum of the squared window. */
 static const double noise_energy = 768.0;
 static const double weakest = 1e-7;
 
@@ -101,7 +101,7 @@ static double band_energy(const spsh__bandwidth *m, size_t band)
         const size_t here = m->position[bin];
         const size_t mirror = m->position[(SIZE - bin) % SIZE];
         if (bin == 0)
-            continue; /* an offset is no sound */
+            continue; /* a constant offset is not sound */
         sum = sum + (m->re[here] * m->re[here] + m->im[here] * m->im[here]);
         sum = sum + (m->re[mirror] * m->re[mirror] + m->im[mirror] * m->im[mirror]);
     }
@@ -124,8 +124,8 @@ static void add_group(spsh__bandwidth *m)
     m->next_window += GROUP;
 }
 
-/* What of samples [m->at, m->at + count) belongs to the group; returns how many are done with:
- * those up to the end of its last window, or all. */
+/* Copy the part of the samples [m->at, m->at + count) that belongs to the group. Returns the number
+ * of consumed samples: up to the end of the group's last window, or all. */
 static size_t take(spsh__bandwidth *m, const int16_t *samples, size_t count)
 {
     const uint64_t end = m->at + count;

@@ -52,7 +52,7 @@ static double dot(const double *x, const double *y, size_t count)
     return sums[0] + sums[1] + sums[2] + sums[3];
 }
 
-/* x at a place between its values; what lies outside is 0. */
+/* Interpolate x at a fractional position. Values outside of x are 0. */
 static double between(const double *x, size_t count, double place)
 {
     const double whole = floor(place);
@@ -119,7 +119,7 @@ void spsh__stretch_free(spsh__stretch *stretch)
     *stretch = (spsh__stretch){0};
 }
 
-/* What a correlation needs: spectra summed over blocks, and room to transform. */
+/* Memory of a correlation: spectra summed over blocks, and buffers for the transforms. */
 typedef struct workspace {
     spsh__complex block[SIZE];
     spsh__complex roots[SIZE / 2];
@@ -360,7 +360,7 @@ static void fit_line(const block_lag *good, size_t count, double *room, spsh__dr
 /* The longest run of loud blocks that do not agree at all; quiet ones between them belong to it. */
 static void find_gap(const block_lag *blocks, size_t count, double gap_max, spsh__drift *drift)
 {
-    size_t first = 0; /* of the run at hand */
+    size_t first = 0; /* start of the current run */
     size_t loud = 0;
     for (size_t i = 0; i < count; i++) {
         if (!blocks[i].is_loud)
@@ -418,7 +418,7 @@ spsh_status spsh__follow_drift(const spsh__stretch *stretch, double lag, double 
     }
     for (size_t i = 0; i < count; i++) {
         fit_block(stretch, i, lag, &blocks[i]);
-        /* 20 dB below the loudest: what is quieter is a codec's noise as much as speech. */
+        /* 20 dB below the loudest block: quieter blocks contain as much codec noise as speech. */
         blocks[i].is_loud = loudest > 0 && energy(stretch->a + i * BLOCK, BLOCK) > loudest * 0.01;
         if (blocks[i].is_loud && fabs(blocks[i].ncc) > fabs(blocks[best].ncc))
             best = i;
@@ -504,7 +504,7 @@ static double *make_envelopes(const double *x, size_t size, size_t *ret_count)
             re += start[n] * cosines[i % FINE_BANDS][n];
             im += start[n] * sines[i % FINE_BANDS][n];
         }
-        raw[i] = sqrt(sqrt(re * re + im * im)); /* loud vowels do not decide alone */
+        raw[i] = sqrt(sqrt(re * re + im * im)); /* reduces the weight of loud vowels */
     }
     for (size_t i = 0; i < count * FINE_BANDS; i++) {
         const size_t at = i / FINE_BANDS;

@@ -1,8 +1,9 @@
-/* drift_fit.c: a coarse search by blocks, a fine one by the whole.
+/* drift_fit.c: a coarse search by blocks, then a fine search by the whole stretch.
  *
- * What is left of a drift after undoing a step of 0.25 % moves a block of 200 ms by 0.1 ms at its
- * ends, which blocks stand; the line through their lags then says the rest. Where there are too few
- * blocks for a line, steps that are halved climb the correlation of the whole.
+ * After removal of the closest step of 0.25 %, the remaining drift shifts the ends of a 200 ms
+ * block by 0.1 ms, and blocks still correlate. The line through their lags then gives the remaining
+ * drift. If there are too few blocks for a line, a search with halved steps maximizes the
+ * correlation of the whole stretch.
  */
 #include "drift_fit.h"
 
@@ -16,7 +17,7 @@ enum { PIECE = 4 * 8000, HOP = 8000, LINE_ROUNDS = 2, CLIMB_STEPS = 5, LINE_BLOC
 static const double step_ppm = 2500;
 static const double climb_ppm = 800;
 
-/* What undoing a drift gives. */
+/* Result of removing a drift. */
 typedef struct trial {
     double slope_ppm;
     spsh__correlation correlation;
@@ -41,7 +42,7 @@ static spsh__stretch loudest_piece(const spsh__stretch *stretch)
     return best;
 }
 
-/* good_min above 0: also what is left. */
+/* good_min > 0: also measure the remaining drift. */
 static spsh_status try_slope(const spsh__stretch *piece, double slope_ppm, double good_min,
                              trial *ret_trial, spsh_error *err)
 {

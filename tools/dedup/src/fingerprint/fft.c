@@ -14,9 +14,9 @@
 #error "fingerprints need floats that are evaluated as floats (on 32-bit x86: -msse2 -mfpmath=sse)"
 #endif
 
-/* Where the upper halves of vector registers are in use, and they are from the start of a process
- * until somebody clears them, every SSE instruction waits for them: a transform takes two to three
- * times as long. A thread inherits that. The result is the same. */
+/* While the upper halves of the vector registers are in use, each SSE instruction waits for them,
+ * and a transform takes two to three times as long. They are in use from the start of a process
+ * until an instruction clears them, and threads inherit that state. The result is the same. */
 #if defined(__x86_64__)
 __attribute__((target("avx"))) static void clear_upper_halves(void)
 {

@@ -4,15 +4,15 @@
  *       1,024-point frames -> 33 bands -> 32 bits against the frame 8 before -> print frames
  *       2,048-point frames -> 17 bands -> 16 bits against the frame 8 before -> wide frames -> keys
  *
- * A group is 8 consecutive frames from a multiple of 8 on: frames 2l and 2l + 1 are real and
- * imaginary part of lane l. Groups are counted from the start of the recording, so how the input
- * was cut into pieces cannot show. Print frames wait in blocks of 64 until the levels of the eight
- * blocks behind are known, which decides what is active; keys wait for that as well. So memory is
- * bounded.
+ * A group is 8 consecutive frames, starting at a multiple of 8. Frames 2l and 2l + 1 are the real
+ * and the imaginary part of lane l. Groups are counted from the start of the recording, so the
+ * division of the input into pieces has no effect. Print frames wait in blocks of 64 until the
+ * levels of the next eight blocks are known, which decide whether a frame is active. Keys wait for
+ * the same levels. So the memory is bounded.
  *
- * All that is rounded is specified: tables are integers, sums run in the order of the bins, and the
- * logarithm of a band energy is an integer from the float's own bits. A difference of 0 gives bit
- * 0.
+ * Every rounding is specified: tables are integers, sums run in the order of the bins, and the
+ * logarithm of a band energy is an integer computed from the bits of the float. A difference of 0
+ * gives bit 0.
  */
 #include "fingerprint.h"
 
@@ -51,7 +51,8 @@ enum {
     DENSE_WAITING = BLOCK * (BLOCKS_NEAR + 2) + GROUP,
 };
 
-/* A unit of 16-bit white noise (16 after resampling) adds about so much to a bin: see the document.
+/* Approximate energy that one unit of 16-bit white noise (16 after resampling) adds to a bin; see
+ * docs/FINGERPRINT.md.
  */
 static const float dense_floor = 393216.0F;
 static const float wide_floor = 786432.0F;
@@ -71,9 +72,10 @@ typedef struct analysis {
     float floor;
     const uint16_t *edges;
     float *window;
-    uint16_t *position; /* of bins below edges[band_count] and of their mirror images, in turn */
+    uint16_t *position; /* alternating positions of the bins below edges[band_count] and of their
+                           mirror images */
     int32_t logs[LAG + GROUP][DENSE_BANDS];
-    int32_t totals[LAG + GROUP]; /* of all bands, without floors */
+    int32_t totals[LAG + GROUP]; /* logarithm of the energy of all bands, without floors */
 } analysis;
 
 typedef struct wide_frame {
@@ -256,7 +258,7 @@ static void analyse(spsh__fingerprint *maker, analysis *kind)
         kind->totals[slot + i] = log_of(maker->log_table, total[i % 2][i / 2] + 1.0F);
 }
 
-/* How band b stands to b + 1, now against LAG frames before. */
+/* Difference of bands b and b + 1 in this frame, minus the same difference LAG frames before. */
 static int32_t difference(const analysis *kind, uint64_t frame, uint32_t band)
 {
     const int32_t *now = kind->logs[(frame + LAG) % (LAG + GROUP)];

@@ -1,13 +1,13 @@
-/* resample8k.c: one windowed sinc, cut at 4 kHz, for every rate.
+/* resample8k.c: one windowed sinc with its cutoff at 4 kHz, for every rate.
  *
- * The low-pass is the same function of time for all rates (sinc of 4 kHz under a Blackman window of
- * +-2 ms), sampled at the distances that rate and phase ask for: output n lies at n * M / L input
- * samples, with L / M = 8000 / rate in lowest terms, so there are L phases and L sets of
- * coefficients.
+ * The low-pass is the same function of time for all rates: a 4 kHz sinc under a Blackman window of
+ * +-2 ms. It is sampled at the distances that rate and phase require. Output n is at n * M / L
+ * input samples, with L / M = 8000 / rate in lowest terms. So there are L phases with one set of
+ * coefficients each.
  *
- * Coefficients are 14-bit integers that sum to 2^14 in every phase, so a constant stays one. The
- * sum of their magnitudes stays below 65,536 (a test goes over the rates), so that with 16-bit
- * samples an accumulator of 32 bits cannot overflow, and the order of adding does not matter.
+ * Coefficients are 14-bit integers that sum to 2^14 in every phase, so a constant input stays
+ * constant. The sum of their magnitudes is below 65,536 for all rates (a test checks this). So with
+ * 16-bit samples a 32-bit accumulator cannot overflow, and the order of additions does not matter.
  */
 #include "resample8k.h"
 
@@ -36,7 +36,7 @@ struct spsh__resample8k {
     uint64_t received;
     uint64_t history_start; /* in input samples, counting `half` zeros before the first */
     size_t history_count;
-    uint64_t base; /* of the next output: whole input samples and phase */
+    uint64_t base; /* input position of the next output: whole samples and phase */
     uint32_t phase;
 };
 
@@ -100,7 +100,7 @@ spsh_status spsh__resample8k_new(uint32_t rate_hz, spsh__resample8k **ret_resamp
     resampler->taps = (2 * resampler->half + TAPS_ALIGN) / TAPS_ALIGN * TAPS_ALIGN;
     resampler->coefficients =
         calloc((size_t)resampler->phase_count * resampler->taps, sizeof(int16_t));
-    /* A batch, the filter's length, and what the aligned taps read behind it. */
+    /* One batch, the length of the filter, and the samples that the aligned taps read past it. */
     resampler->history =
         calloc(SPSH__RESAMPLE_IN_MAX + 2 * (size_t)resampler->taps + TAPS_ALIGN, sizeof(int16_t));
     if (resampler->coefficients == NULL || resampler->history == NULL) {
@@ -169,7 +169,7 @@ size_t spsh__resample8k_push(spsh__resample8k *resampler, const int16_t *samples
         return 0;
     const size_t made = make_output(resampler, resampler->received - resampler->half, out);
 
-    /* The next output may lie beyond what is there (the step is longer than the filter's half). */
+    /* The next output may be past the buffered input if the step is longer than half the filter. */
     size_t done = resampler->base - resampler->history_start;
     if (done > resampler->history_count)
         done = resampler->history_count;
