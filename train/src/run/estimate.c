@@ -1,5 +1,5 @@
-/* estimate.c: what a run would be: opens what the run would open, so that it fails where the run
- * would, and for the same reason; then asks instead of training.
+/* estimate.c: estimate a run without training. Opens everything that the run would open, so that it
+ * fails with the same errors as the run.
  */
 #include "estimate.h"
 
@@ -33,7 +33,7 @@ static spsh_status open_config(spsh__estimating *e, const spsh_train_estimate_op
     return spsh__vocabulary_read(e->config->vocabulary, e->io, &e->vocabulary, err);
 }
 
-/* As rank 0 of the world: what it has is what the largest rank has. */
+/* Open the feed as rank 0 of the world, the rank with the most batches. */
 static spsh_status open_feed(const spsh__estimating *e, const char *const *names, bool is_training,
                              spsh__feed **ret, spsh_error *err)
 {
@@ -173,7 +173,7 @@ static void count_steps(spsh__estimating *e)
     }
 }
 
-/* What the run would compute on is opened: it may not be there. */
+/* Open the run's backend: the device may be missing. */
 static spsh_status open_compute(spsh__estimating *e, spsh_error *err)
 {
     const spsh__compute_options options = {.config = e->config,

@@ -22,12 +22,12 @@ enum {
     LABELS_AT_FIRST = 4096,
     LABELS_MAX = 1 << 26,
     POINTS = 0x110000,
-    DS2_FRAMES = 2, /* of features for one behind the model, rounded up */
+    DS2_FRAMES = 2, /* frames of features per output frame of the model, rounded up */
 };
 
 typedef struct text {
     uint64_t position;
-    uint32_t dataset, frames; /* behind the model */
+    uint32_t dataset, frames; /* frames: after the model */
     bool is_spread, is_suspect;
 } text;
 
@@ -36,7 +36,7 @@ typedef struct going {
     spsh_train_estimate *out;
     uint32_t rate_hz;
     spsh_featgen *featgen;
-    uint64_t stride; /* of runs that are read */
+    uint64_t stride; /* stride of the runs that are read */
     uint64_t suspects, suspect_stride, suspects_read, suspects_infeasible;
     text *texts;
     size_t count, capacity;
@@ -63,7 +63,7 @@ static spsh_status note_text(going *g, const text *t, spsh_error *err)
     return SPSH_OK;
 }
 
-/* Of features, at the speed at which it was recorded. */
+/* Return the number of feature frames at the recorded speed. */
 static uint32_t frames_of(const going *g, const spsh_item *item)
 {
     const double samples =
@@ -72,7 +72,7 @@ static uint32_t frames_of(const going *g, const spsh_item *item)
     return frames < UINT32_MAX ? (uint32_t)frames : UINT32_MAX;
 }
 
-/* Of a model of frames: is there a state for each? */
+/* For a model of frames: check for an alignment with a state for each frame. */
 static spsh_status take_aligned(going *g, const spsh_item *item, spsh_error *err)
 {
     const spsh__alignments *alignments = g->e->alignments;
@@ -233,7 +233,7 @@ static spsh_status take_text(going *g, const text *t, spsh_bytes transcript, sps
 static spsh_status read_texts(going *g, spsh_error *err)
 {
     spsh_reader *reader = NULL;
-    uint32_t dataset = 0; /* of the reader */
+    uint32_t dataset = 0; /* dataset of the reader */
     spsh_status rc = SPSH_OK;
     if (g->count > 0)
         qsort(g->texts, g->count, sizeof(*g->texts), by_place);
@@ -293,7 +293,7 @@ static void end_epoch(const going *g)
                                      (double)(g->suspects_read > 0 ? g->suspects_read : 1));
 }
 
-/* What no step could learn from is no run. */
+/* Reject a run without any utterance to train on. */
 static spsh_status check(const spsh_train_estimate *out, spsh_error *err)
 {
     if (out->without_text + out->without_frames == out->utterances)

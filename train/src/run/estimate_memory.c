@@ -1,9 +1,9 @@
-/* estimate_memory.c: how much memory a run takes: what it opens is opened, on a backend whose
- * buffers are counted and are address space that nobody can touch.
+/* estimate_memory.c: how much memory a run takes. Opens the objects of the run on a backend that
+ * counts its buffers and backs them with inaccessible address space.
  *
- * So there is no second account of what a model holds that would have to be kept equal to the
- * first. What operators of a device take while they work is counted in the same way
- * (estimate_work.c); what those of the host take is not in it.
+ * The size of a model therefore needs no second computation that must be kept equal to the first.
+ * Memory that operators of a device take while they run is counted in the same way
+ * (estimate_work.c). The memory of host operators is not included.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -174,7 +174,8 @@ static spsh_status count_moments(const spsh__estimating *e, counter *c, spsh__le
     return rc;
 }
 
-/* On a device, but where the host exchanges: then there is all of it in the host's memory as well.
+/* True on a device, unless the host exchanges gradients. In that case host memory holds a copy of
+ * all arenas.
  */
 static bool has_device_sums(const spsh__estimating *e)
 {
@@ -199,8 +200,8 @@ static spsh_status open_sums(const spsh__estimating *e, counter *c, spsh__learne
     return rc;
 }
 
-/* Arenas beside model and gradients, in the host's memory or the device's: what learners with
- * models of their own hold of theirs and of the others'. */
+/* Number of arenas in addition to model and gradients, in host or device memory. Learners with
+ * separate models use them for their own values and for those of other learners. */
 static uint32_t strategy_arenas(const char *name, uint32_t world)
 {
     static const struct {
@@ -230,7 +231,7 @@ static spsh_status count_sums(const spsh__estimating *e, counter *c, const spsh_
     const uint32_t world = e->launch.world_size > 0 ? e->launch.world_size : 1;
     const uint32_t arenas = strategy_arenas(has_nodes ? config->outer : config->strategy, world);
     spsh__comm alone = {.world_size = e->launch.world_size};
-    spsh__learner l = *learner; /* comm and buckets are of this call alone */
+    spsh__learner l = *learner; /* only this call sets comm and buckets */
     spsh_status rc = SPSH_OK;
     spsh__slice *slices = spsh__learner_list_buckets(model);
     if (slices == NULL)
@@ -248,15 +249,15 @@ static spsh_status count_sums(const spsh__estimating *e, counter *c, const spsh_
     return rc;
 }
 
-/* Of what the model sees: chunks, where utterances are cut into them. */
+/* Limits of the model's input: chunks, if utterances are cut into chunks. */
 static spsh__model_limits limits_of(const spsh__estimating *e, const spsh__model_limits *limits)
 {
     return e->alignments != NULL ? spsh__frame_limits(limits, e->config->model.chunk_frames)
                                  : *limits;
 }
 
-/* What operators take of a device: scratch, and buffers that stay a model's. What the backend keeps
- * of it on the host is its own allocator's. */
+/* Count the device memory of operators: scratch, and buffers that the model keeps. The host memory
+ * of the backend comes from another allocator and is not counted. */
 static spsh_status count_work(const spsh__estimating *e, counter *c, const spsh__estimate_model *m,
                               spsh_error *err)
 {
@@ -282,7 +283,7 @@ static spsh_status count_work(const spsh__estimating *e, counter *c, const spsh_
     return rc;
 }
 
-/* While it is evaluated, a model that goes forward alone is there, too. */
+/* An evaluation adds a forward-only model. */
 static spsh_status count_reader(const spsh__estimating *e, counter *c,
                                 const spsh__model_shape *shape, const spsh__model *model,
                                 spsh_error *err)

@@ -1,9 +1,8 @@
-/* estimate_work.c: what operators of a device take while they work: they are gone through as a step
- * and an evaluation do, with batches as large as there may be, while they only count
- * (backend_cuda_count.h).
+/* estimate_work.c: device memory of operators. The operators are walked as in a step and in an
+ * evaluation, with the largest possible batches, but they only count (backend_cuda_count.h).
  *
- * How large a batch may be is said of utterances, of frames and of both together, so that none is
- * the largest in all: the longest ones, the most ones, and one between are taken.
+ * The limits bound utterances, frames, and their product, so no single batch is the largest in all
+ * three. Three batches are tried: the longest utterances, the most utterances, and one between.
  */
 #include <stdlib.h>
 
@@ -12,7 +11,7 @@
 #include "feed/frame_batch.h"
 #include "speechshard/inside.h"
 
-enum { SHAPES = 3, FRAMES_A_LABEL = 4 /* behind the model, where nobody knows better */ };
+enum { SHAPES = 3, FRAMES_A_LABEL = 4 /* output frames per label, if unknown */ };
 
 typedef struct walk {
     const spsh__estimating *e;
@@ -78,7 +77,7 @@ static spsh_status add_frames(walk *w, spsh__backend_buffer logits, spsh__backen
 
 /* ---- a batch ---- */
 
-/* Features are on the host or the device as in the run; nobody looks at them. */
+/* Features are on the host or the device as in the run. Their values are not read. */
 static spsh_status go(walk *w, spsh_error *err)
 {
     const bool is_of_frames = w->e->alignments != NULL;

@@ -1,5 +1,5 @@
-/* process_world.c: the world of a run that is a process of its own: its launcher says which other
- * ranks there are, its clock is the computer's.
+/* process_world.c: the world of a run in a separate process. Its launcher gives the other ranks,
+ * and its clock is the computer's.
  */
 #include "run_setup.h"
 #include "run_world.h"

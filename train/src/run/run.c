@@ -1,7 +1,8 @@
-/* run.c: a run from beginning to end: its loop of steps, and what follows a step or an epoch.
+/* run.c: a run from beginning to end: its loop of steps, and the work after a step or an epoch.
  *
- * Every decision that changes what all ranks do next (stop, save, evaluate, skip, the epoch's end)
- * comes out of the step's totals or of the loader's order, so that all take it after the same step.
+ * Every decision that changes the next action of all ranks (stop, save, evaluate, skip, the epoch's
+ * end) depends only on the step's totals or the loader's order. All ranks therefore make it after
+ * the same step.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ static spsh_status finish_due(spsh__run *r, spsh_error *err)
     return SPSH_OK;
 }
 
-/* Stopped in its evaluation, it has not ended: whoever goes on evaluates. */
+/* If the evaluation is stopped, the epoch has not ended: the resumed run evaluates again. */
 spsh_status spsh__run_end_epoch(spsh__run *r, spsh_error *err)
 {
     spsh_status rc = finish_due(r, err);
@@ -42,7 +43,7 @@ bool spsh__run_is_done(const spsh__config *c, const spsh__progress *p)
            (c->samples_max > 0 && p->samples >= c->samples_max);
 }
 
-/* What the step's totals ask for; SPSH_E_CANCELED: to stop. */
+/* Do the work that the step's totals request. SPSH_E_CANCELED: stop. */
 static spsh_status after_step(spsh__run *r, spsh_error *err)
 {
     const bool evaluates = r->rows.totals[SPSH__ROW_EVALUATE] > 0,
@@ -158,7 +159,8 @@ spsh_status spsh__run_in(const spsh_train_options *options, spsh__run_world *wor
     r->o = options;
     r->world = world;
     r->io = options->io != NULL ? options->io : spsh_io_default();
-    spsh_error failed = SPSH_ERROR_INIT; /* an epoch's end is one on the way, too */
+    spsh_error failed = SPSH_ERROR_INIT; /* also receives an epoch's end, which is returned as a
+                                            code */
     spsh_status rc = spsh__run_open(r, &failed);
     if (rc == SPSH_OK)
         rc = loop(r, &failed);
@@ -170,7 +172,8 @@ spsh_status spsh__run_in(const spsh_train_options *options, spsh__run_world *wor
         end(r, rc == SPSH_OK ? NULL : failed.message);
     }
     if (!is_good && r->world->comm != NULL)
-        spsh__comm_fail(r->world->comm); /* this rank alone, maybe: the others are not waited for */
+        spsh__comm_fail(r->world->comm); /* perhaps only this rank failed: do not wait for the
+                                            others */
     spsh__run_close(r);
     free(r);
     return spsh__fail_again(rc, &failed, err);

@@ -17,7 +17,8 @@
 enum { AHEAD_UPDATES = 2, NOTE_BYTES = 32 };
 enum { NOTE_LEASE = 1, NOTE_UPDATE, NOTE_PAUSE };
 
-/* What a leader says: of a lease its place, of an update its samples and how many are yours. */
+/* A leader's message: the position of a lease, or the samples of an update and the receiver's
+ * number of batches. */
 typedef struct note {
     uint64_t kind, first, second;
 } note;
@@ -25,10 +26,10 @@ typedef struct note {
 struct spsh__draw {
     spsh__comm *comm;
     spsh__feed *feed;
-    spsh__runtime *leader_runtime; /* of nodes; else NULL */
-    spsh__leases *leases;          /* of a leader */
+    spsh__runtime *leader_runtime; /* only with nodes; else NULL */
+    spsh__leases *leases;          /* only for a leader */
     uint32_t node_size, update_size;
-    uint32_t capacity; /* of both rings below */
+    uint32_t capacity; /* capacity of both rings below */
     /* a leader's: leases that were taken and dealt, and are not acknowledged */
     spsh__lease *taken;
     uint32_t taken_first, taken_count, update_count; /* the last: of the update at work */
@@ -39,7 +40,8 @@ struct spsh__draw {
     struct {
         uint64_t epoch, step;
     } * own;
-    uint32_t own_first, own_count, asked_count; /* of own_count, the first ones are asked for */
+    uint32_t own_first, own_count, asked_count; /* the first asked_count of own_count are
+                                                   requested */
 };
 
 /* ---- the feed ---- */
@@ -122,7 +124,7 @@ static spsh_status follow(spsh__draw *d, spsh__drawn *ret, spsh_error *err)
 
 /* ---- a leader ---- */
 
-/* Leases are dealt in turn, so that those of an update that is not full are the first ranks'. */
+/* Deal leases in turn. If an update is incomplete, its leases go to the first ranks of the node. */
 static spsh_status deal(spsh__draw *d, const spsh__lease *lease, spsh_error *err)
 {
     const uint32_t member = (uint32_t)(d->dealt++ % d->node_size);
@@ -131,7 +133,7 @@ static spsh_status deal(spsh__draw *d, const spsh__lease *lease, spsh_error *err
     return member == 0 ? own(d, lease->epoch, lease->step, err) : tell(d, member, &n, err);
 }
 
-/* One more lease, where there is one; may_wait: waits for it. *ret_has: there was. */
+/* Take one more lease if available; may_wait: wait for it. *ret_has: a lease was taken. */
 static spsh_status take(spsh__draw *d, bool may_wait, bool *ret_has, spsh_error *err)
 {
     spsh_error failed = SPSH_ERROR_INIT;

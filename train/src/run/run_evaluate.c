@@ -1,4 +1,4 @@
-/* run_evaluate.c: the dev sets between steps: each a feed of its own, opened when it is needed. */
+/* run_evaluate.c: the dev sets between steps. Each has a separate feed, opened when needed. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -40,7 +40,7 @@ static spsh_status open_feed(spsh__run *r, const char *name, spsh__feed **ret, s
     return spsh__feed_open(&options, ret, err);
 }
 
-/* What datasets and alignments have of each other; none of data.train's utterances is an error. */
+/* Log how many utterances of the alignments are in the datasets. Fails if data.train has none. */
 static spsh_status tell_alignments(const spsh__run *r, const uint8_t *of_train,
                                    const uint8_t *of_any, spsh_error *err)
 {
@@ -88,7 +88,7 @@ spsh_status spsh__run_check_dev(spsh__run *r, spsh_error *err)
     if (r->setup.alignments == NULL)
         return check_dev(r, NULL, err);
     const size_t count = spsh__alignments_count(r->setup.alignments);
-    uint8_t *marks = calloc(2, count + 1); /* of train; of any */
+    uint8_t *marks = calloc(2, count + 1); /* marks of data.train, then of any dataset */
     if (marks == NULL)
         return SPSH_NO_MEMORY(err);
     spsh_status rc = spsh__feed_mark_aligned(r->feed, marks, err);

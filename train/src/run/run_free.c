@@ -1,17 +1,17 @@
-/* run_free.c: the loop of learners that do not step together: rounds of updates, each learner at
- * its own pace, and pauses between them, in which all are together.
+/* run_free.c: the loop of asynchronous learners: rounds of updates, each learner at its own pace, and
+ * barriers between rounds.
  *
- *     round    draw, gradient, update, acknowledge; rank 0 tells what all have made meanwhile, a
- *              line for each update of its own
- *     pause    all know why: the epoch's end, or to evaluate, to save, to stop, enough samples
+ *     round    draw, gradient, update, acknowledge; rank 0 reports the updates of all learners, one
+ *              line per update of its own
+ *     barrier  rank 0 shares the reasons: the epoch's end, evaluate, save, stop, enough samples
  *
- * Nothing is out in a pause, so that a checkpoint's place is one number; what is made of the model
- * there (run_learner.c) is made as between steps.
+ * No lease is outstanding at a barrier, so one number describes the position of a checkpoint. Work on
+ * the model there (run_learner.c) is done as between steps.
  */
 #include "run_internal.h"
 #include "speechshard/inside.h"
 
-/* What rank 0 knows behind a round, for all. */
+/* State that rank 0 broadcasts after a round. */
 typedef struct pause {
     uint64_t reasons, epoch, step; /* the place of the next batch */
     spsh__progress progress;
@@ -20,7 +20,7 @@ typedef struct pause {
 
 /* ---- rank 0, in a round ---- */
 
-/* What was acknowledged since the last time. */
+/* Report the updates acknowledged since the last call. */
 static spsh_status tell_totals(spsh__run *r, spsh_error *err)
 {
     uint64_t leases = 0;
@@ -144,7 +144,7 @@ static void take_pause(spsh__run *r, const pause *p)
     r->step.has_to_stop = (p->reasons & SPSH__PAUSE_STOP) != 0;
 }
 
-/* Whoever was asked to stop, in a pause, too. */
+/* All ranks stop if any rank was asked to, also at a barrier. */
 static spsh_status share_stop(spsh__run *r, spsh_error *err)
 {
     uint64_t stops = r->step.has_to_stop || (r->o->stop != NULL && *r->o->stop != 0);

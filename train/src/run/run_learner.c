@@ -1,9 +1,9 @@
-/* run_learner.c: what a strategy sees of a run: arenas, options, a runtime; and the model that all
- * learners together have, for what is made of it between steps.
+/* run_learner.c: the view that a strategy has of a run: arenas, options, a runtime. Also the common
+ * model of all learners, for the work between steps.
  *
- * Where learners have models of their own, an evaluation is one of their mean, and they go on as
- * they were; with a checkpoint they all go on from the mean, so that a run that goes on from it is
- * the one that was left.
+ * If learners have separate models, an evaluation uses their mean, and the learners keep their own
+ * models. After a checkpoint all of them continue from the mean, so that a resumed run equals the
+ * original run.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,7 @@ spsh_status spsh__run_open_learner(spsh__run *r, spsh_error *err)
     l->statistics = spsh__model_statistics(r->model.own, &l->statistics_elements);
     l->buckets = r->model.buckets;
     l->bucket_count = spsh__model_bucket_count(r->model.own);
-    /* Of learners that do not step together each has one batch at a time. */
+    /* Each asynchronous learner has one batch at a time. */
     l->virtual_world = r->rounds.is_free ? r->world->comm->world_size : spsh__feed_leaves(r->feed);
     l->accumulate = c->accumulate;
     l->exchange = c->exchange;

@@ -1,10 +1,11 @@
-/* run_lost.c: learners that are lost, in runs that go on without them (train.on_lost: shrink).
+/* run_lost.c: lost learners in runs that continue without them (train.on_lost: shrink).
  *
- * A process whose connections end is lost to each of the others in its own time (runtime.h): its
- * strategy goes on without it, and rank 0 gives its leases to others. They come to know the same
- * in the next pause, of rank 0 (lease.h); what all do together there, and in later ones, is of
- * those whom that names alone. Who goes in a pause, between that and its end, is missed in
- * something that all do: then the run ends, as it does without rank 0, or without `shrink`.
+ * Each process detects a broken connection at its own time (runtime.h). Its strategy then continues
+ * without the lost process, and rank 0 gives the open leases to other learners. At the next
+ * barrier, rank 0 sends the list of lost ranks (lease.h). Collectives there, and at later barriers,
+ * include only the other ranks. A process that disconnects between that message and the end of the
+ * barrier is missing from a collective. The run then ends, as it does without rank 0, or without
+ * `shrink`.
  */
 #include <stdlib.h>
 
@@ -63,7 +64,7 @@ spsh_status spsh__run_look_lost(spsh__run *r, spsh_error *err)
     return SPSH_OK;
 }
 
-/* Whoever is not lost, of all. */
+/* Open a communicator of the ranks that are not lost. */
 static spsh_status open_living(spsh__run *r, spsh__comm **ret, spsh_error *err)
 {
     spsh__comm *all = r->learner.comm;
@@ -96,7 +97,7 @@ spsh_status spsh__run_shrink(spsh__run *r, spsh_error *err)
     return SPSH_OK;
 }
 
-/* Behind the strategy, before comm is closed. */
+/* Call after the strategy is closed, and before comm is closed. */
 void spsh__run_close_lost(spsh__run *r)
 {
     if (r->learner.living == NULL)

@@ -7,7 +7,7 @@
 
 enum { LOG_BYTES = 200 };
 
-/* Rank 0 logs for all; only the other rank knows what it warns of. */
+/* Rank 0 logs for all. Warnings of the other ranks are known only to them. */
 static void log_warning(void *user, spsh_log_level level, const char *text)
 {
     const spsh__run_outcome *all = (const spsh__run_outcome *)user;

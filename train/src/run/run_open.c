@@ -73,7 +73,8 @@ spsh__estimating spsh__run_estimating(const spsh__run *r, spsh_train_estimate *o
                               .out = out};
 }
 
-/* Behind what was opened: it goes, so that what is free is told as it was. */
+/* Explain an out-of-memory failure. Closes the model and the optimizer moments first, so that the
+ * free memory in the message is what was available before they were opened. */
 spsh_status spsh__run_explain_memory(spsh__run *r, spsh_status status, spsh_error *err)
 {
     spsh__run_close_moments(&r->learner);
@@ -162,7 +163,7 @@ spsh_status spsh__run_open(spsh__run *r, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     rc = spsh__run_open_report(r, err);
-    if (r->o->record) /* nobody keeps one of a run that rank 0 could not begin */
+    if (r->o->record) /* remove the record of a run that rank 0 could not begin */
         rc = spsh__run_agree(r->world, rc, err);
     r->runtime.has_begun = rc == SPSH_OK;
     if (rc == SPSH_OK)

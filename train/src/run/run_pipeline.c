@@ -1,8 +1,8 @@
-/* run_pipeline.c: a run whose ranks have a stage of the model each (pipeline_parallel.h).
+/* run_pipeline.c: a run in which each rank has one stage of the model (pipeline_parallel.h).
  *
- * All ranks are fed all batches, as one process would be. The last one counts what is in them,
- * since it has the losses. A checkpoint is of the whole model, as of any other strategy: rank 0
- * gathers it. To evaluate, each rank takes the whole model's weights for as long as that takes.
+ * All ranks receive all batches, as one process would. The last rank counts utterances and frames,
+ * because it has the losses. A checkpoint holds the whole model, as with any other strategy: rank 0
+ * gathers it. For an evaluation, each rank temporarily holds the weights of the whole model.
  */
 #include <stdlib.h>
 
@@ -123,7 +123,7 @@ bool spsh__run_counts(const spsh__learner *l)
 
 typedef struct arena {
     spsh__backend_buffer own;  /* this stage's */
-    const spsh__slice *slices; /* of all stages */
+    const spsh__slice *slices; /* slices of all stages */
     float *whole;              /* rank 0; NULL: there is no such arena */
 } arena;
 
@@ -145,7 +145,7 @@ static spsh_status pass(spsh__comm *c, uint32_t rank, bool is_in, float *values,
                  : spsh__comm_send(c, rank, TAG_ARENA, values, bytes, err);
 }
 
-/* Of another stage than rank 0: its slice goes to rank 0, or comes from there, in parts. */
+/* Move the slice of a stage other than rank 0's to or from rank 0, in parts. */
 static spsh_status move_own(const spsh__learner *l, const arena *a, bool is_in, float *part,
                             spsh_error *err)
 {
@@ -217,7 +217,8 @@ spsh_status spsh__run_scatter_stages(const spsh__learner *l, const spsh__host_ar
 
 /* ---- evaluation ---- */
 
-/* As the backend has them: a reader's numbers are those of the stages, to the bit. */
+/* Copy in the backend's element type, so that a reader's values are bit-identical to the stages'.
+ */
 static spsh_status share(const spsh__learner *l, const spsh__slice *slices,
                          spsh__backend_buffer own, spsh__backend_buffer whole, spsh_error *err)
 {

@@ -1,11 +1,12 @@
-/* run_record.c: the runtime of a run, with a record around it or out of one; and what goes into the
- * record beside messages: whatever a learner does by a clock, for a signal, or between two tasks.
+/* run_record.c: the runtime of a run, wrapped by a recorder or read from a record. In addition to
+ * messages, a record holds the decisions of a learner that depend on a clock, a signal, or the order
+ * of two tasks.
  *
- *     RUN/record/config.yaml             as it was resolved
+ *     RUN/record/config.yaml             the resolved configuration
  *     RUN/record/learner-00000.marks     of each process (runtime_record.h)
  *
- * The record's run is a hash of configuration, vocabulary and the number of utterances: a replay
- * with others would be of other numbers from its first step on.
+ * The record's run identifier is a hash of configuration, vocabulary, and the number of utterances. A
+ * replay with others would compute other values from its first step on.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +88,7 @@ static spsh_status open_record(spsh__run *r, uint64_t run, spsh_error *err)
     spsh_status rc = r->runtime.record_folder == NULL
                          ? name_folder(r->o->run, &r->runtime.record_folder, err)
                          : SPSH_OK;
-    if (rc == SPSH_OK) /* of each node's disk */
+    if (rc == SPSH_OK) /* on the disk of each node */
         rc = spsh_io_make_directory(r->io, r->o->run, err);
     if (rc == SPSH_OK)
         rc = spsh_io_make_directory(r->io, r->runtime.record_folder, err);
@@ -103,7 +104,7 @@ static spsh_status open_record(spsh__run *r, uint64_t run, spsh_error *err)
     return rc;
 }
 
-/* Of nothing that was learnt: it would only refuse the next start. */
+/* Remove a record without any training: it would only make the next start fail. */
 static void remove_record(const spsh__run *r)
 {
     const spsh__record_options options = {spsh_allocator_default(), r->io, r->runtime.record_folder,

@@ -1,6 +1,6 @@
-/* run_replayed.c: a recorded run again: all its learners in one process, each the whole of
- * spsh__run_in on a fiber of runtime_replay.h, which lets them go on in the record's order. What
- * they compute is computed again, from the same data, so that it comes to the same bits.
+/* run_replayed.c: replay a recorded run. All its learners run in one process, each the whole of
+ * spsh__run_in on a fiber of runtime_replay.h, which resumes them in the recorded order. The
+ * computation is repeated from the same data, so it produces identical bits.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -137,7 +137,7 @@ static spsh_status open_record(stage *s, spsh_error *err)
     return rc != SPSH_OK ? rc : spsh__replay_open(&s->record, s->learners, &s->replay, err);
 }
 
-/* What came of it, of all of them. */
+/* Return the outcome of all learners. */
 static spsh_status judge(const stage *s, spsh_status rc, spsh_error *err)
 {
     if (s->all.status == SPSH_E_CANCELED && was_stopped(s))

@@ -1,5 +1,4 @@
-/* run_report.c: what rank 0 says of a run: log lines, RUN/config.yaml, metrics, a live line.
- */
+/* run_report.c: the reports of rank 0: log lines, RUN/config.yaml, metrics, a live line. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -113,7 +112,7 @@ void spsh__run_report_start(const spsh__run *r)
 
 /* ---- steps and epochs ---- */
 
-/* What is full stays full for a while: it is told once. */
+/* A full disk stays full for a while: log it once. */
 static void hear_metrics(spsh__run *r, spsh_status rc, const spsh_error *failed)
 {
     if (rc != SPSH_OK && !r->report.has_failed)
@@ -151,8 +150,8 @@ static void tell_step(spsh__run *r)
                           spsh__metrics_line(&r->step.facts, line, sizeof(line)));
 }
 
-/* What of the epoch was not learnt from is told once; an epoch without anything to learn from would
- * be followed by others like it. */
+/* Log once how many utterances of the epoch were not trained on. Fails on an epoch without any,
+ * because later epochs would be the same. */
 spsh_status spsh__run_report_epoch(spsh__run *r, spsh_error *err)
 {
     char text[LINE_BYTES];
@@ -212,7 +211,7 @@ void spsh__run_report_step(spsh__run *r)
 
 /* ---- the end ---- */
 
-/* What cannot be kept is done as it comes: a run that is slower than others says why. */
+/* Segments that cannot be captured run operator by operator. The warning explains a slow run. */
 void spsh__run_report_graphs(const spsh__run *r)
 {
     if (r->compute.cuda == NULL || !r->setup.config->has_graphs)

@@ -36,7 +36,7 @@ static spsh_status make(const char *folder, const spsh_io *io, size_t size, char
                      size, folder);
 }
 
-/* Also where it has failed, so that all say so. */
+/* Call also after a failure, so that all ranks fail. */
 static spsh_status agree(spsh__comm *comm, spsh_status own, spsh_error *err)
 {
     uint64_t has_failed = own != SPSH_OK;

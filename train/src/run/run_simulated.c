@@ -125,7 +125,7 @@ static spsh_status learn(void *user, uint32_t learner, spsh_error *err)
         spsh__run_in_turn(&t->all, t->all.o, &t->players[learner].world, &failed);
     if (!spsh__sim_is_dead(t->clock.sim, learner))
         spsh__run_take_failure(&t->all, rc, &failed);
-    if (rc != SPSH_OK && rc != SPSH_E_CANCELED) /* who stops does so with all others */
+    if (rc != SPSH_OK && rc != SPSH_E_CANCELED) /* a stop applies to all learners */
         spsh__sim_end(t->clock.sim);
     return spsh__fail_again(rc, &failed, err);
 }

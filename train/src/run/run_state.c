@@ -1,8 +1,8 @@
-/* run_state.c: a run's checkpoints: what it goes on from, and what it leaves.
+/* run_state.c: a run's checkpoints: the state that it resumes from, and the state that it saves.
  *
- * Rank 0 alone reads and writes files. What a rank must know to go on (configuration, vocabulary,
- * counters, cursor) is broadcast; weights, moments and statistics are given by the strategy's
- * start.
+ * Only rank 0 reads and writes files. State that a rank needs to resume (configuration, vocabulary,
+ * counters, cursor) is broadcast. The start of the strategy distributes weights, moments, and
+ * statistics.
  */
 #include <assert.h>
 #include <math.h>
@@ -55,7 +55,7 @@ static spsh_status find_checkpoint(spsh__run *r, spsh_error *err)
     return SPSH_OK;
 }
 
-/* The configuration that was given; without one, that of the checkpoint. */
+/* The given configuration. If none was given, the configuration of the checkpoint. */
 static spsh_status find_config(spsh__run *r, spsh_error *err)
 {
     const char *const *overrides = r->o->overrides;
@@ -75,7 +75,7 @@ static spsh_status find_config(spsh__run *r, spsh_error *err)
     return r->setup.config_text == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
-/* Of the file that the configuration names; SPSH_E_NOT_FOUND. */
+/* Read the vocabulary file that the configuration names; SPSH_E_NOT_FOUND. */
 static spsh_status read_vocabulary(const char *path, const spsh_io *io, char **ret_text,
                                    spsh_error *err)
 {
@@ -111,7 +111,7 @@ static spsh_status keep_vocabulary(spsh__run *r, spsh_error *err)
 
 static spsh_status find_vocabulary(spsh__run *r, spsh_error *err)
 {
-    if (r->setup.config->model.kind == SPSH__MODEL_LSTM_HYBRID) { /* it has none */
+    if (r->setup.config->model.kind == SPSH__MODEL_LSTM_HYBRID) { /* this model has no vocabulary */
         r->setup.vocabulary_text = strdup("");
         return r->setup.vocabulary_text == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     }
@@ -125,8 +125,8 @@ static spsh_status find_vocabulary(spsh__run *r, spsh_error *err)
     return read_vocabulary(r->setup.config->vocabulary, r->io, &r->setup.vocabulary_text, err);
 }
 
-/* Rank 0's outcome is everybody's: nobody waits for one that failed, nor takes it for a stop. All
- * know why: mpirun ends the job when the first of them ends, whoever that is. */
+/* Share rank 0's outcome: no rank waits for a failed one, or takes the failure for a stop. All
+ * ranks get the reason, because mpirun ends the job when the first of them exits, in any order. */
 spsh_status spsh__run_agree(const spsh__run_world *w, spsh_status own, spsh_error *err)
 {
     struct {
@@ -177,7 +177,7 @@ typedef struct setting {
     int name_size, size;
 } setting;
 
-/* A line of a configuration's text, which moves behind it. */
+/* Parse a line of a configuration's text, and advance the text past the line. */
 static setting next_setting(const char **text)
 {
     const char *line = *text;
@@ -396,7 +396,7 @@ spsh_status spsh__run_restore(spsh__run *r, spsh_error *err)
 
 /* ---- saving ---- */
 
-/* Behind an epoch's end its place is the next one's beginning. */
+/* After an epoch's end, the position is the beginning of the next epoch. */
 static spsh_status write_cursor(const spsh__run *r, uint8_t *bytes, size_t capacity,
                                 size_t *ret_size, spsh_error *err)
 {
@@ -464,8 +464,8 @@ static spsh_status put(spsh__run *r, spsh_error *err)
     return spsh__checkpoint_put(r->saving.writer, &c, err);
 }
 
-/* A checkpoint that was not written, but by a disk that may have room for the next one, is told,
- * and the run goes on. */
+/* Log a failed checkpoint and continue: the disk may have space for the next one. Errors that a
+ * later checkpoint cannot avoid are returned. */
 static spsh_status judge(const spsh__run *r, spsh_status rc, const spsh_error *failed,
                          spsh_error *err)
 {
@@ -495,7 +495,7 @@ static spsh_status save(spsh__run *r, spsh_error *err)
         return rc;
     r->saving.saved_s = spsh__world_now_s(r->world);
     rc = judge(r, spsh__checkpoint_flush(r->saving.writer, &failed), &failed,
-               err);                              /* of the one before */
+               err);                              /* outcome of the previous checkpoint */
     if (rc == SPSH_OK && r->model.stages != NULL) /* its memory is free again */
         rc = spsh__run_gather_stages(&r->learner, &r->saving.arenas, err);
     return rc != SPSH_OK ? rc : put(r, err);

@@ -1,13 +1,13 @@
-/* run_step.c: one optimiser's step: batches, forward, loss, backward, exchange, update.
+/* run_step.c: one optimizer step: batches, forward, loss, backward, exchange, update.
  *
- * Gradients are those of the sum of losses, of utterances or of frames; they are divided by how
- * many there were only where they are used, since no rank knows it before the exchange. Gradients,
- * or a loss, that are not finite on one rank are so on all after it, so that all skip the update
- * together.
+ * Gradients are sums over losses, of utterances or of frames. The division by the number of losses
+ * is part of the update, because no rank knows the number before the exchange. If gradients or a
+ * loss are not finite on one rank, they are not finite on any rank after the exchange. All ranks
+ * therefore skip the update.
  *
- * Learners with models of their own (strategy.h, is_free) judge and apply their own gradients, and
- * a step that is not finite is one learner's; what is told of the step, and what all do after it,
- * is the sum of their totals.
+ * Learners with separate models (strategy.h, is_free) check and apply their own gradients, and a
+ * step that is not finite affects one learner. The sum of their totals is reported, and decides
+ * what all ranks do after the step.
  */
 #include "run_internal.h"
 
@@ -47,8 +47,7 @@ static void on_bucket(void *user, uint32_t bucket)
             r->strategy->ops->on_bucket_fn(r->strategy, r->leaf.number, bucket, &r->leaf.error);
 }
 
-/* What losses say is on the host behind the finish, which a device comes to while backward goes on.
- */
+/* Losses reach the host in spsh__backend_finish. A device may still be running backward then. */
 static spsh_status learn_batch(spsh__run *r, const spsh__feed_batch *b,
                                const spsh__model_batch *batch, double *row, spsh_error *err)
 {
@@ -85,13 +84,13 @@ static spsh_status do_leaf(spsh__run *r, const spsh__feed_batch *b, double *row,
 
 /* ---- the batches of a step ---- */
 
-/* Of this rank: its calls of the loader for one of the loader's steps, k = 0, 1, ... */
+/* Position of this rank in one step of the loader: its calls k = 0, 1, ... */
 typedef struct place {
     uint32_t part, call; /* which of `accumulate`; k */
     uint32_t own;        /* leaves of this rank before it */
 } place;
 
-/* A batch that has come. Those behind the virtual world are no leaves: they are empty. */
+/* Train on a batch. Batches past the virtual world are empty and are not micro-batches. */
 static spsh_status take(spsh__run *r, const spsh__feed_batch *b, place *at, spsh_error *err)
 {
     const spsh__comm *c = r->learner.comm;
@@ -106,7 +105,7 @@ static spsh_status take(spsh__run *r, const spsh__feed_batch *b, place *at, spsh
     return rc;
 }
 
-/* The next batch of the step; *ret NULL: there is none any more. */
+/* Get the next batch of the step; *ret NULL: the step has no more batches. */
 static spsh_status next_batch(spsh__run *r, place *at, const spsh__feed_batch **ret,
                               spsh_error *err)
 {
@@ -129,8 +128,8 @@ static spsh_status next_batch(spsh__run *r, place *at, const spsh__feed_batch **
     return rc;
 }
 
-/* A loader that was restored behind an epoch's last batch goes on with the next epoch, and does not
- * tell: then the batch waits until the epoch's end is done. */
+/* A loader that was restored after an epoch's last batch continues with the next epoch without
+ * SPSH_E_END. In this case keep the batch until the end of the epoch is processed. */
 static spsh_status first_batch(spsh__run *r, const spsh__feed_batch **ret, spsh_error *err)
 {
     *ret = r->step.pending;
@@ -168,7 +167,7 @@ static spsh_status do_batches(spsh__run *r, const spsh__feed_batch *first, spsh_
     }
     if (rc == SPSH_OK && r->model.stages != NULL)
         rc = spsh__stages_end(r->model.stages, err);
-    /* Before anybody is told of what was computed. */
+    /* Check before the strategy sends any of the results. */
     return rc != SPSH_OK ? rc : r->backend->ops->status_fn(r->backend, err);
 }
 
@@ -216,13 +215,14 @@ static spsh_status update(spsh__run *r, double gradient_scale, spsh_error *err)
     return SPSH_OK;
 }
 
-/* Of one step's gradients, before they are applied. */
+/* Properties of one step's gradients, before they are applied. */
 typedef struct verdict {
     double counted, loss, norm, scale;
     bool is_finite;
 } verdict;
 
-/* The gradients at hand are an earlier step's; one learner waits for nobody's. */
+/* True if the gradients are from an earlier step. A single learner applies its gradients at once.
+ */
 static bool is_late(const spsh__run *r)
 {
     return r->strategy->ops->flush_fn != NULL && r->world->comm->world_size > 1;
@@ -248,7 +248,7 @@ static spsh_status judge(spsh__run *r, verdict *ret, spsh_error *err)
     return SPSH_OK;
 }
 
-/* What no number can be of is in no sum. */
+/* Exclude a loss that is not finite from all sums. */
 static void clean_totals(const spsh__run *r, const verdict *v)
 {
     double *own = r->rows.own_totals;
@@ -296,7 +296,7 @@ static spsh_status skip(spsh__run *r, const verdict *v, bool is_overflow, spsh_e
     return SPSH_OK;
 }
 
-/* Behind so many samples of all. */
+/* Apply or skip the update. samples: utterances that all ranks have trained on; sets the rate. */
 static spsh_status learn(spsh__run *r, const verdict *v, uint64_t samples, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -325,7 +325,7 @@ static spsh_status learn(spsh__run *r, const verdict *v, uint64_t samples, spsh_
     return rc != SPSH_OK ? rc : r->backend->ops->status_fn(r->backend, err);
 }
 
-/* ---- what is told of it ---- */
+/* ---- facts of the step ---- */
 
 void spsh__run_fill_facts(spsh__run *r)
 {

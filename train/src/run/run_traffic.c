@@ -1,8 +1,9 @@
 /* run_traffic.c: see run_traffic.h.
  *
- * Bytes are counted up to a step's beginning, where nothing of a sum is on its way: how much of one
- * has been sent at any later time is chance. What the serving task sends and updates meanwhile is
- * noted, or counted under the lock, at a mark (runtime.h): a replay says the same.
+ * Bytes are counted up to the beginning of a step, when no part of an all-reduce is in flight. At
+ * any later time, the number of bytes sent so far depends on timing. Bytes and updates of the
+ * serving task are noted, or counted under the lock, at a mark (runtime.h), so that a replay
+ * reports the same.
  */
 #include "run_traffic.h"
 

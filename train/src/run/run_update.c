@@ -6,7 +6,7 @@
 
 #include "speechshard/inside.h"
 
-/* The part of a parameter that lies in the slice. */
+/* Update the elements of a parameter that are in the slice. */
 static void update_part(const spsh__optimizer *o, const spsh__parameter *p,
                         const spsh__slice_update *u)
 {
@@ -87,7 +87,7 @@ void spsh__served_set_rate(spsh__served_updates *s, double rate)
     __atomic_store_n(&s->rate_bits, bits, __ATOMIC_RELAXED);
 }
 
-/* Each part, known by its offset, has a count of optimizer steps of its own. */
+/* Count optimizer steps per part. A part is identified by its offset. */
 static uint64_t count_part(spsh__served_updates *s, uint64_t offset)
 {
     uint32_t i = 0;

@@ -1,5 +1,5 @@
-/* simulate_all.c: spsh_train_simulate: what is to be simulated, of the cluster's text, a
- * configuration and a run's metrics; then each strategy for each number of learners.
+/* simulate_all.c: spsh_train_simulate: read the simulation's inputs from the cluster description, a
+ * configuration, and a run's metrics. Then simulate each strategy for each number of learners.
  */
 #include "simulate_all.h"
 
@@ -203,7 +203,7 @@ static void work_all(jobs *all)
         (void)pthread_join(threads[i], NULL);
 }
 
-/* The cluster of so many learners. */
+/* Return the cluster with `learners` learners. */
 static spsh__cluster of_size(const spsh__cluster *given, uint32_t learners)
 {
     spsh__cluster c = *given;

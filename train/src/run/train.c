@@ -1,5 +1,4 @@
-/* train.c: spsh_train: the world of a run: a process of its own, a simulated cluster, or a record.
- */
+/* train.c: spsh_train: selects the world of a run: a process, a simulated cluster, or a record. */
 #include "speechshard/train.h"
 
 #include "run_one_process.h"
