@@ -25,7 +25,7 @@ uint32_t spsh__metric_staleness(uint64_t changes);
 
 /* Facts about one start of the process. Strings are borrowed during the call. */
 typedef struct spsh__start_facts {
-    uint64_t samples, step; /* of the checkpoint that the run resumes from; 0: no checkpoint */
+    uint64_t samples, step; /* position of the checkpoint to resume from; 0: none */
     uint64_t restarts;
     uint32_t world_size, virtual_world, threads;
     uint64_t weights; /* parameters of the model */
