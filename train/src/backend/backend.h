@@ -1,20 +1,22 @@
-/* backend.h: the operators that models are made of, as a table: `reference`, `cpu`, `cuda`.
+/* backend.h: the operators of models, as a table: `reference`, `cpu`, `cuda`.
  *
- * Memory belongs to the backend: a buffer is only read and written by operators, read_f32_fn and
- * its kin. Elements are the backend's: double in `reference`, float in `cpu`. Operators return
- * nothing: the first failure (no memory for scratch, which grows to the largest shape seen and then
- * stays; a device) is kept, what is computed from there on means nothing, and status_fn says it:
- * the trainer asks once a step. A zero in a shape is no work, and no error.
+ * Memory belongs to the backend: only operators, read_f32_fn, and similar functions read and write
+ * a buffer. The backend defines the element type: double in `reference`, float in `cpu`. Operators
+ * return nothing. The first failure is kept: no memory for scratch, which grows to the largest
+ * shape seen and then stays, or a device error. Later results are undefined, and status_fn returns
+ * the failure. The trainer calls status_fn once per step. A zero in a shape is no work, and no
+ * error.
  *
- * Shapes. Convolutions see [N][C][F][T] (T innermost), everything behind them rows [T][N][W]: row t
- * * N + n. Of utterance n only t < lengths[n] counts; rows beyond are padding: operators that say
- * "masked" leave zeros there, all others compute what comes out and nobody looks.
+ * Shapes. Convolutions use [N][C][F][T] (T innermost). All later operators use rows [T][N][W]: row
+ * t * N + n. Only t < lengths[n] counts for utterance n. Rows from there on are padding. Operators
+ * documented as "masked" write zeros there. All others leave undefined values, which are never
+ * used.
  *
- * Same bits for any number of threads: an operator's work is cut into pieces that the shape alone
- * decides, and every sum has its order inside a piece and over pieces.
+ * Identical bits for any number of threads: the shape alone determines the pieces of an operator's
+ * work, and every sum has a fixed order within a piece and over pieces.
  *
- * Gradients: _backward functions write dx (overwriting) and add to dw: the trainer zeroes gradients
- * once a step, micro-batches add up. A NULL dx is not computed.
+ * Gradients: _backward functions overwrite dx and add to dw. The trainer zeroes gradients once per
+ * step, and micro-batches add up. A NULL dx is not computed.
  */
 #ifndef SPSH_TRAIN_BACKEND_H
 #define SPSH_TRAIN_BACKEND_H
@@ -23,12 +25,12 @@
 
 #include "speechshard/cuda.h"
 
-/* What products are computed in. Sums, norms, losses, weights and moments are floats (or doubles)
- * in all of them; with the last two, activations, their gradients and a copy of the weights have
- * 16 bits. */
+/* Precision of products. Sums, norms, losses, weights, and moments are always floats (or doubles).
+ * In the last two precisions, activations, their gradients, and a copy of the weights have 16 bits.
+ */
 typedef enum spsh__precision {
     SPSH__FP32 = 0, /* the backend's own: float, double */
-    SPSH__TF32 = 1, /* factors rounded to 10 bits behind the point */
+    SPSH__TF32 = 1, /* factors rounded to 10 fraction bits */
     SPSH__BF16 = 2,
     SPSH__FP16 = 3, /* gradients are scaled: spsh__loss_scale */
 } spsh__precision;
@@ -78,20 +80,21 @@ typedef struct spsh__rnn_weights {
     spsh__backend_buffer recurrent_bias; /* data NULL: none */
 } spsh__rnn_weights;
 
-/* Statistics of a channel over what counts: frames below lengths[n] (NULL: all), with
- * counts_padding all. y = (x - mean) * scale * weight + bias there, 0 elsewhere; scale is 1 / sqrt
- * (variance + 1e-5). Where nothing counts, mean and variance are 0 and the running ones stay. So
- * they do where the batch's are not finite: a step that is skipped leaves nothing behind. */
+/* Batch statistics per channel. Elements count if their frame is below lengths[n] (NULL: all), or
+ * always with counts_padding. There y = (x - mean) * scale * weight + bias, and 0 elsewhere. scale
+ * is 1 / sqrt(variance + 1e-5). If no element counts, mean and variance are 0, and the running
+ * statistics do not change. They do not change either if the batch's statistics are not finite, so
+ * a skipped step has no effect. */
 typedef struct spsh__norm_shape {
     bool is_conv; /* [N][C][F][T]; else rows [T][N][W], channels = W */
     uint32_t batch, channels, bins, frames;
-    bool counts_padding; /* `compat`: what is in padding is part of the statistics */
+    bool counts_padding; /* `compat`: padding counts in the statistics */
 } spsh__norm_shape;
 
 typedef struct spsh__norm_state {
     spsh__backend_buffer weight, bias;                   /* parameters */
     spsh__backend_buffer running_mean, running_variance; /* momentum 0.1, unbiased variance */
-    spsh__backend_buffer batch_mean, batch_scale;        /* of training, kept for backward */
+    spsh__backend_buffer batch_mean, batch_scale;        /* from training, kept for backward */
 } spsh__norm_state;
 
 /* Labels of a batch, on the host: utterance n has labels[offsets[n] ... offsets[n + 1]). */
@@ -102,10 +105,10 @@ typedef struct spsh__label_batch {
 
 typedef struct spsh__ctc_shape {
     uint32_t frames, batch, symbols, blank;
-    double scale; /* of all gradients: of the loss, of accumulation */
+    double scale; /* factor of all gradients: loss scale and accumulation */
 } spsh__ctc_shape;
 
-typedef struct spsh__ctc_result { /* of an utterance */
+typedef struct spsh__ctc_result { /* result of one utterance */
     double loss;                  /* -ln p; infinite where infeasible; 0 without frames */
     bool is_infeasible;           /* fewer frames than labels and repeats: gradient 0 */
 } spsh__ctc_result;
@@ -162,7 +165,8 @@ typedef struct spsh__rnn_grad {
     spsh__backend_buffer dx;                      /* data NULL: not computed */
 } spsh__rnn_grad;
 
-/* y[t] = sum over j of weight[w][j] x[t + j], t + j below frames (zeros behind): per width w. */
+/* y[t] = sum over j of weight[w][j] x[t + j], for t + j below frames (zeros past the end), per
+ * column w. */
 typedef struct spsh__lookahead {
     uint32_t frames, batch, width, context;
     spsh__backend_buffer weight; /* [width][context] */
@@ -176,7 +180,7 @@ typedef struct spsh__ctc_io {
     spsh__backend_buffer logits;  /* [T][N][V] */
     spsh__backend_buffer dlogits; /* overwritten: (softmax - posterior) * scale * weight; 0 in
                              padding and where the weight is 0; data NULL: not computed */
-    const double *weights;        /* of utterances; NULL: 1; results are without them */
+    const double *weights;        /* weights of utterances; NULL: 1; results are unweighted */
     spsh__ctc_result *results;    /* N, on the host */
 } spsh__ctc_io;
 
@@ -208,18 +212,19 @@ typedef struct spsh__update {
     spsh__backend_buffer moments[2]; /* SGD: [0], not used without momentum; AdamW: both */
     size_t count;
     bool decays;
-    double gradient_scale; /* of clipping: gradients count so many times */
+    double gradient_scale; /* factor of gradients, for clipping */
 } spsh__update;
 
-/* Features of a batch, in the device's memory, as the model wants them: zeros behind lengths. */
+/* Features of a batch, in the device's memory, in the layout of the model: zeros past the lengths.
+ */
 typedef struct spsh__arrange {
     uint32_t batch, frames, width;
     bool is_conv;            /* to [N][1][F][T], else to rows [T][N][W] */
     const void *features;    /* [batch][feature_frames][width] floats */
-    uint32_t feature_frames; /* of them; at most frames: what is missing is padding */
+    uint32_t feature_frames; /* frames in `features`, at most `frames`; the rest is padding */
     const uint32_t *lengths; /* in of batch_fn; none beyond feature_frames */
     spsh__backend_buffer to;
-    void *ready, *done; /* CUDA events, or NULL: to wait for before; to record behind */
+    void *ready, *done; /* CUDA events, or NULL: wait for `ready` before; record `done` after */
 } spsh__arrange;
 
 /* Lengths of a batch, on the host. */
@@ -228,10 +233,10 @@ typedef struct spsh__batch_lengths {
     uint32_t batch;
 } spsh__batch_lengths;
 
-/* Work that is the same for every batch of a shape: operators with the same arguments, but for what
- * lies behind pointers and what batch_fn was told. */
+/* Work that is the same for every batch of a shape: the same operators with the same arguments,
+ * except for the data at pointers and the lengths passed to batch_fn. */
 typedef struct spsh__graph_segment {
-    uint64_t key;    /* of the shape, not 0 */
+    uint64_t key;    /* key of the shape, not 0 */
     uint32_t number; /* within the step */
 } spsh__graph_segment;
 
@@ -267,7 +272,8 @@ typedef struct spsh__backend_ops {
                              spsh__backend_buffer dbias);
     void (*copy_columns_fn)(spsh__backend *b, const spsh__columns *c);
 
-    /* Of a device: weight and y of x's kind, gradients of weights and biases, and biases, floats.
+    /* On a device, weight and y have the kind of x. Biases, and gradients of weights and biases,
+     * are floats.
      */
     void (*conv_forward_fn)(spsh__backend *b, const spsh__conv_shape *s, spsh__backend_buffer x,
                             spsh__backend_buffer weight, spsh__backend_buffer bias,
@@ -284,7 +290,7 @@ typedef struct spsh__backend_ops {
                             spsh__backend_buffer y);
     void (*clip_backward_fn)(spsh__backend *b, double limit, size_t count, spsh__backend_buffer y,
                              spsh__backend_buffer dy, spsh__backend_buffer dx);
-    /* of the out_ side of a convolution; lengths of out_frames */
+    /* mask the out_ side of a convolution; lengths are in out_frames */
     void (*mask_conv_fn)(spsh__backend *b, const spsh__conv_shape *s, const uint32_t *lengths,
                          spsh__backend_buffer y);
     void (*mask_rows_fn)(spsh__backend *b, const spsh__rows *s, const uint32_t *lengths,
@@ -321,10 +327,10 @@ typedef struct spsh__backend_ops {
     void (*sgd_fn)(spsh__backend *b, const spsh__sgd *o, const spsh__update *u);
     void (*adamw_fn)(spsh__backend *b, const spsh__adamw *o, const spsh__update *u);
 
-    /* ---- NULL in backends on the host. Operators of a device return before their work is done;
-     * what they write on the host (results, losses) is there after finish_fn, and what they read
-     * of it (labels, states, weights) was read when they return. Functions that return a number,
-     * or read, wait by themselves. */
+    /* ---- NULL in backends on the host. Operators of a device return before their work is done.
+     * Their results on the host (losses) are valid after finish_fn. Host inputs (labels, states,
+     * weights) have been read when an operator returns. Functions that return a number, or read,
+     * wait. */
     spsh_status (*alloc_half_fn)(spsh__backend *b, size_t count, spsh__backend_buffer *ret,
                                  spsh_error *err);
     /* Between buffers of either kind, to nearest, ties to even. */
@@ -334,8 +340,9 @@ typedef struct spsh__backend_ops {
     void (*batch_fn)(spsh__backend *b, const spsh__batch_lengths *l);
     void (*arrange_fn)(spsh__backend *b, const spsh__arrange *a);
     void (*finish_fn)(spsh__backend *b);
-    /* Two lanes of operators. fork_fn: lane 1 goes on behind what lane 0 has come to; lane_fn: the
-     * lane of the next operators; join_fn: lane 0 goes on behind lane 1, and is the lane again. */
+    /* Two lanes of operators. fork_fn: lane 1 waits for the work enqueued on lane 0. lane_fn:
+     * selects the lane of the next operators. join_fn: lane 0 waits for lane 1, and is selected
+     * again. */
     void (*fork_fn)(spsh__backend *b);
     void (*lane_fn)(spsh__backend *b, uint32_t lane);
     void (*join_fn)(spsh__backend *b);
@@ -343,7 +350,8 @@ typedef struct spsh__backend_ops {
      * done, and kept if there is room for it. Then segment_end_fn. Nothing that waits between. */
     bool (*segment_begin_fn)(spsh__backend *b, const spsh__graph_segment *s);
     void (*segment_end_fn)(spsh__backend *b);
-    /* The stream of lane 0 (cudaStream_t), for those who put work of their own in between. */
+    /* Return the stream of lane 0 (cudaStream_t), for callers that enqueue separate work in
+     * between. */
     void *(*stream_fn)(spsh__backend *b);
 } spsh__backend_ops;
 
@@ -409,10 +417,11 @@ struct spsh__backend {
     uint32_t device;
     spsh__precision precision;
     bool is_deterministic;
-    /* Precision is one of the last two. Halves are then: what goes from layer to layer (x, y, dx,
-     * dy; of gemm a and b), and the weights that products, convolutions and recurrent layers take
-     * (w_ih, w_hh). Floats stay: biases, norms' states, look-ahead's weights, logits and what
-     * losses and log_softmax see, all dw and dbias, c of a gemm that makes logits or dw.
+    /* True if the precision is one of the last two. Then these values have 16 bits: the values
+     * passed between layers (x, y, dx, dy; a and b of gemm), and the weights of products,
+     * convolutions, and recurrent layers (w_ih, w_hh). These stay floats: biases, states of norms,
+     * look-ahead weights, logits and all inputs of losses and log_softmax, all dw and dbias, and c
+     * of a gemm that makes logits or dw.
      */
     bool has_half;
     uint64_t model_count; /* opened on it so far: models number their segments by it */
@@ -422,9 +431,9 @@ struct spsh__backend {
 typedef struct spsh__backend_options {
     const char *name;      /* "cpu", "reference", "cuda" */
     uint32_t threads;      /* 0: as many as there are cores */
-    const spsh_cuda *cuda; /* of "cuda": borrowed until close */
+    const spsh_cuda *cuda; /* for "cuda": borrowed until close */
     uint32_t device;
-    spsh__precision precision; /* those on the host: FP32 alone */
+    spsh__precision precision; /* backends on the host: only FP32 */
     bool is_deterministic; /* cuda: no algorithm whose result varies; on the host they all are */
     bool has_graphs;       /* cuda: segments are kept as graphs */
 } spsh__backend_options;
@@ -438,7 +447,7 @@ spsh_status spsh__backend_open(const char *name, uint32_t threads, const spsh_al
                                spsh__backend **ret_backend, spsh_error *err);
 void spsh__backend_close(spsh__backend *backend);
 
-/* What operators were to write on the host is there. */
+/* Wait until the results of operators on the host are valid. */
 static inline void spsh__backend_finish(spsh__backend *backend)
 {
     if (backend->ops->finish_fn != NULL)
@@ -450,7 +459,8 @@ spsh_status spsh__host_alloc(spsh__backend *b, size_t count, spsh__backend_buffe
                              spsh_error *err);
 void spsh__host_free(spsh__backend *b, spsh__backend_buffer buffer);
 
-/* What open calls for a name; both set ops and state, and on failure leave nothing to close. */
+/* Open a backend by name, for spsh__backend_open. Each function sets ops and state. After a failure
+ * there is nothing to close. */
 spsh_status spsh__backend_cpu_open(spsh__backend *backend, spsh_error *err);
 spsh_status spsh__backend_reference_open(spsh__backend *backend, spsh_error *err);
 spsh_status spsh__backend_cuda_open(spsh__backend *backend, const spsh__backend_options *options,

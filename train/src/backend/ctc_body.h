@@ -1,32 +1,35 @@
-/* ctc_body.h: the arithmetic of ctc.h, for one type and instruction set. Included once a file,
- * behind
+/* ctc_body.h: the arithmetic of ctc.h, for one type and instruction set. Include once per file, after
+ * defining
  *
  *     HEAD                  linkage, type and name of the function
  *     real, vec, ivec       a number; LANES of them; as many unsigned integers of the same size
  *     LANES                 a divisor of SPSH__CTC_LANES_MAX
- *     TARGET, INLINE        attributes of a function, and of one that is always inlined
- *     vec_max(a, b)         a > b ? a : b, lane by lane: b where one is not a number
+ *     TARGET, INLINE        attributes of a function, and of an always inlined function
+ *     vec_max(a, b)         a > b ? a : b per lane: b if either is NaN
  *     MANTISSA_BITS, BIAS   of the type; TERMS of the series of e^r, |r| <= ln 2 / 2
  *     LN2_HIGH, LN2_LOW     ln 2 in two parts: an exponent times the first is exact
  *
- * A probability is m 2^e, e an integer in a `real`: it cannot underflow, and adding is a shift of
- * the smaller by the difference of exponents, multiplying a product and a sum: no exp and no log
- * but for one exp a logit. Between steps m is in [1, 2). Nothing at all is (1, NOTHING): what comes
- * of it alone stays so low, or goes lower, that it is told apart from what a path can have, and
- * beside anything else it counts as 0. There an e need not be exact; of paths it is.
+ * A probability is m 2^e, with an integer e in a `real`, so it cannot underflow. Addition shifts the
+ * smaller number by the difference of exponents. Multiplication is a product and a sum. The only
+ * transcendental function is one exp per logit. Between steps m is in [1, 2). Zero is (1, NOTHING).
+ * Values derived only from zero keep an exponent so low that they differ from every path, and they
+ * count as 0 in a sum with any path. The exponent of such a value need not be exact. The exponents of
+ * paths are exact.
  *
- * Emissions are e^(logit - greatest of the frame): what is missing to a softmax is the same for all
- * paths, and is added to the loss only. Their sum has SPSH__CTC_LANES_MAX partial sums: LANES
- * changes nothing. The posteriors of a frame are divided by their own sum: the frame's gradients
- * add up to 0.
+ * Emissions are e^(logit - maximum of the frame). The factor to the softmax is the same for all paths,
+ * and is added only to the loss. The sum of the emissions has SPSH__CTC_LANES_MAX partial sums, so
+ * LANES does not change it. The posteriors of a frame are divided by their sum, so the gradients of
+ * the frame add up to 0.
  *
- * Memory: states as pairs. Arrays of row elements, four a frame: mantissas of blanks 0 ... L, their
- * exponents, mantissas of labels, their exponents. In alpha's rows label i stands at i + 1, and at
- * 0 is nothing, so label i - 1 is a load at i; in beta's it stands at i, with nothing at the end,
- * so label i + 1 is a load at i + 1. Lanes behind the last label have an emission of nothing.
+ * Memory: states as pairs. A frame has four arrays of `row` elements: mantissas of blanks 0 ... L,
+ * their exponents, mantissas of labels, their exponents. In a row of alpha, label i is stored at i + 1
+ * and index 0 holds zero, so label i - 1 is loaded at i. In a row of beta, label i is stored at i,
+ * with zero at the end, so label i + 1 is loaded at i + 1. Lanes past the last label have emission
+ * zero.
  */
 
-/* 1.5 2^MANTISSA_BITS: what is added to it is rounded to an integer, in the lowest bits. */
+/* 1.5 2^MANTISSA_BITS: adding a number to it rounds the number to an integer, in the lowest bits.
+ */
 #define ROUND   ((real)3 * (real)((uint64_t)1 << (MANTISSA_BITS - 1)))
 #define INTEGER ((real)((uint64_t)1 << MANTISSA_BITS))
 #define NOTHING ((real)-4194304)
@@ -150,7 +153,7 @@ INLINE void store_number(real *m, real *e, number value)
     store(e, value.e);
 }
 
-/* Of SPSH__CTC_LANES_MAX numbers, in ascending order. */
+/* Sum SPSH__CTC_LANES_MAX numbers, in ascending order. */
 INLINE real sum_of(const vec *values)
 {
     real lanes[SPSH__CTC_LANES_MAX];
@@ -179,12 +182,12 @@ typedef struct work {
     size_t lanes;   /* pairs of states, padded */
     size_t row;
     real *symbol_m, *symbol_e; /* emissions of a frame */
-    real *posterior;           /* of symbols; not divided by their sum */
+    real *posterior;           /* per symbol; not divided by their sum */
     real *label_m, *label_e;   /* emissions of the labels */
     real *skip;                /* exponent of the step from label i - 1 to i: 0 or NOTHING */
-    real *alpha;               /* a row of four arrays before each frame and behind the last; where
-                                  nothing goes back, two of them by turns */
-    real *beta;                /* one row: behind a frame, times the emissions of the next */
+    real *alpha;               /* a row of four arrays before each frame and after the last; two
+                                  rows in turn if only the loss is computed */
+    real *beta;                /* one row: after a frame, times the emissions of the next */
     real *states;              /* one row: posteriors */
 } work;
 
@@ -232,8 +235,8 @@ static work make_work(const spsh__ctc_utterance *u, real *scratch)
 
 /* --------------------------------------------------------------------------------- one frame */
 
-/* Emissions of symbols and labels; returns their sum over symbols, which is not a number where the
- * frame's softmax has none. */
+/* Compute the emissions of symbols and labels. Return their sum over symbols, which is NaN if the
+ * frame has no valid softmax. */
 TARGET static real emit(const work *w, const real *logits)
 {
     const uint32_t count = w->u->symbols;
@@ -287,9 +290,9 @@ TARGET static void step_forward(const work *w, real *from_row, real *to_row)
     }
 }
 
-/* Posteriors of all states of a frame, not divided by their sum, the greatest about 1; beta goes
- * back by a frame. In ascending order beta's row can be its own successor: reads are at or behind
- * writes. */
+/* Compute the posteriors of all states of a frame, not divided by their sum, with a maximum of
+ * about 1, and move beta back by one frame. In ascending order this works in place: reads are at or
+ * ahead of writes. */
 TARGET static void step_backward(const work *w, real *alpha_row)
 {
     const states alpha = states_at(w, alpha_row);
@@ -355,7 +358,7 @@ TARGET static void put_gradient(const work *w, real sum, real *dlogits)
 
 /* ------------------------------------------------------------------------------ an utterance */
 
-/* alpha of all frames, or of the last one alone; returns -ln p. */
+/* Compute alpha of all frames, or keep only the last frame; return -ln p. */
 TARGET static double go_forward(const work *w, const real *logits, bool keeps_all)
 {
     const spsh__ctc_utterance *u = w->u;
@@ -372,7 +375,7 @@ TARGET static double go_forward(const work *w, const real *logits, bool keeps_al
         step_forward(w, w->alpha + (t & kept) * row, w->alpha + ((t + 1) & kept) * row);
     }
     const states last = states_at(w, w->alpha + (u->frames & kept) * row);
-    const size_t end = u->label_count; /* the last blank; the last label stands at the same place */
+    const size_t end = u->label_count; /* the last blank; the last label has the same index */
     const double blank = (double)last.blank_e[end];
     const double label = (double)last.label_e[end];
     const double greatest = blank > label ? blank : label;
@@ -387,7 +390,8 @@ TARGET static void go_backward(const work *w, const real *logits, real *dlogits)
 {
     const spsh__ctc_utterance *u = w->u;
     put_nothing(w, w->beta);
-    states_at(w, w->beta).blank_e[u->label_count] = 0; /* behind the last frame: the last blank */
+    states_at(w, w->beta).blank_e[u->label_count] = 0; /* after the last frame: only the last
+                                                          blank */
     for (size_t t = u->frames; t-- > 0;) {
         const real sum = emit(w, logits + t * u->stride);
         step_backward(w, w->alpha + (t + 1) * 4 * w->row);
