@@ -1,14 +1,15 @@
-/* backend_reference.c: every operator in plain C, double, one thread, no library: what gradients
- * are checked on, and what other backends are compared with. Its operators are in reference_*.c;
- * here are memory, matrix products, clipping, and CTC over ctc.c, which alone needs scratch. */
+/* backend_reference.c: every operator in plain C: double, one thread, no library. Gradients are
+ * checked on it, and other backends are compared with it. The operators are in reference_*.c. This
+ * file has memory, matrix products, clipping, and CTC over ctc.c, the only operator that needs
+ * scratch. */
 #include "backend/ctc.h"
 #include "reference.h"
 #include "speechshard/inside.h"
 
 typedef struct reference {
     size_t scratch_count; /* elements */
-    double *scratch;      /* of CTC; grows */
-    size_t missing_count; /* elements that could not be had: the first failure; 0: none */
+    double *scratch;      /* scratch of CTC; grows */
+    size_t missing_count; /* elements of the first failed allocation; 0: none */
 } reference;
 
 static void close_reference(spsh__backend *b)
@@ -127,7 +128,8 @@ static bool grow_scratch(spsh__backend *b, size_t count)
     return true;
 }
 
-/* Utterances one after another; the gradient is 0 before, so that it is where there is none. */
+/* Process utterances one after another. The gradient is set to 0 first, for utterances without one.
+ */
 void spsh__reference_ctc(spsh__backend *b, const spsh__ctc_shape *s, const uint32_t *lengths,
                          const spsh__label_batch *labels, const spsh__ctc_io *io)
 {

@@ -10,7 +10,7 @@ static bool meets(uint32_t out, uint32_t tap, uint32_t stride, uint32_t pad, uin
     return at >= pad && at - pad < in;
 }
 
-typedef struct place { /* of an output: utterance, channel, bin, frame */
+typedef struct place { /* position of an output: utterance, channel, bin, frame */
     uint32_t n, c, f, t;
 } place;
 

@@ -1,5 +1,5 @@
-/* reference_rnn.c: one direction of a recurrent layer, as PyTorch and cuDNN have it. With x the
- * row's input, h and c the state (0 before the first frame):
+/* reference_rnn.c: one direction of a recurrent layer, as in PyTorch and cuDNN. With x the row's
+ * input, h and c the state (0 before the first frame):
  *
  *     LSTM  a = W x + b + R h + e;  i, f, o = sigmoid, g = tanh of their quarter of a
  *           c' = f c + i g;  h' = o tanh c'
@@ -7,11 +7,12 @@
  *           q = R h + e of the last third;  n = tanh(W x + b + r q);  h' = (1 - z) n + z h
  *
  * reserve: [T][N][gates H] the gates after their functions, [T][N][H] c' (LSTM) or q (GRU), and
- * [N][H] the gradient of c on its way back. Backward turns the gates of a row into gradients of
- * what W x + b has added to, and of R h + e in the place of q for the last third of a GRU.
+ * [N][H] the gradient of c, passed back between frames. Backward replaces the gates of a row by
+ * gradients with respect to their inputs W x + b. For the last third of a GRU, the gradient with
+ * respect to R h + e replaces q.
  *
- * The gradient of h' has two parts: dy of the row, and what the next frame sends back, which is
- * added to dy before its row is looked at.
+ * The gradient of h' has two parts: dy of the row, and the gradient from the next frame, which is
+ * added to dy before its row is processed.
  */
 #include <math.h>
 
@@ -140,7 +141,7 @@ void spsh__reference_rnn_forward(spsh__backend *b, const spsh__rnn_shape *s,
     }
 }
 
-/* Gates become their gradients; what goes to c of the frame before is carried. */
+/* Replace the gates by their gradients, and carry the gradient of c to the previous frame. */
 static void lstm_gates_backward(const layer *l, const row *r, const double *dh)
 {
     const size_t hidden = l->s->hidden;
@@ -158,7 +159,7 @@ static void lstm_gates_backward(const layer *l, const row *r, const double *dh)
     }
 }
 
-/* dh_before gets what goes around the gates: z h. */
+/* dh_before gets the gradient of the term z h, which bypasses the gates. */
 static void gru_gates_backward(const layer *l, const row *r, const double *dh, double *dh_before)
 {
     const size_t hidden = l->s->hidden;

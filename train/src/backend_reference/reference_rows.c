@@ -1,5 +1,4 @@
-/* reference_rows.c: what is done to rows [T][N][W]: biases, columns, masks, reversal, look-ahead.
- */
+/* reference_rows.c: operators on rows [T][N][W]: biases, columns, masks, reversal, look-ahead. */
 #include "reference.h"
 
 void spsh__reference_bias_forward(spsh__backend *b, size_t rows, uint32_t width,
