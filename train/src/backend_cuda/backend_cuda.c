@@ -1,19 +1,19 @@
-/* backend_cuda.c: the backend `cuda`: opening it, lanes, and what operators put onto their streams.
+/* backend_cuda.c: the backend `cuda`: opening, lanes, and work that operators enqueue on streams.
  *
  *     library                                        plug-in
  *     backend_cuda*.c   operators, memory, order --> device_train.h   kernels, cuBLASLt, cuDNN
  *                                                --> cuda_plugin.h    memory, streams, graphs
  *
- * Two lanes, a stream each. Work on one is done in its order; between them there is order at
- * fork_fn and join_fn alone, by an event each: the event's mark is read when the wait is put onto
- * the stream, so that one event does for all forks.
+ * There are two lanes, with a stream each. The work of a lane runs in order. Only fork_fn and join_fn
+ * order the lanes, with one event each. The state of the event is captured when the wait is enqueued,
+ * so one event serves all forks.
  */
 #include "backend_cuda_state.h"
 
 enum { WAVES = 8 }; /* blocks of a kernel for each multiprocessor, at most */
 
-/* Of a convolution's work space: in 16 bits tensors are arranged anew in it, and 15 s of 64
- * utterances take 0.4 GB. */
+/* Maximum work space of a convolution. With 16 bits, tensors are rearranged in it: 64 utterances of
+ * 15 s need 0.4 GB. */
 #define CONV_BYTES_MAX ((size_t)1 << 30)
 
 /* ------------------------------------------------------------------------------------- failures */
@@ -76,7 +76,7 @@ void spsh__cuda_put(spsh__backend *b, spsh__cuda_work_fn *work_fn, const void *a
         memcpy(place, arguments, size_bytes);
 }
 
-typedef struct follow_work { /* lane `to` goes on behind what `from` has come to */
+typedef struct follow_work { /* lane `to` waits for the work enqueued on `from` */
     void *event;
     uint32_t from, to;
 } follow_work;
@@ -115,9 +115,9 @@ uint32_t spsh__cuda_blocks(const spsh__backend *b, uint64_t count)
     return blocks == 0 ? 1 : (uint32_t)blocks;
 }
 
-/* A launch with its job and its uses behind it. */
+/* A launch, followed by its job and its uses. */
 typedef struct launch_work {
-    _Alignas(16) spsh__kernel_launch launch; /* its pointers are not those of the copy */
+    _Alignas(16) spsh__kernel_launch launch; /* its pointers do not point into this copy */
 } launch_work;
 
 static size_t round_up(size_t size_bytes)
@@ -187,7 +187,7 @@ static void cuda_close(spsh__backend *b)
     b->state = NULL;
 }
 
-/* What devices before it cannot do; 0: all can. Major * 10 + minor. */
+/* First compute capability that supports a precision: major * 10 + minor; 0: all. */
 static const struct precision_row {
     const char *name;
     uint32_t capability;
@@ -211,7 +211,7 @@ static spsh_status check_precision(const spsh__backend *b, spsh_error *err)
                      about->capability_major, about->capability_minor);
 }
 
-/* Of the list of kernels, as this library was compiled. */
+/* Job sizes of the list of kernels, as compiled into this library. */
 #define SPSH_X(number_, name_, job_) +sizeof(job_) // NOLINT(bugprone-macro-parentheses)
 static const size_t jobs_bytes = 0 SPSH__KERNELS(SPSH_X);
 #undef SPSH_X

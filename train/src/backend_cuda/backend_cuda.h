@@ -1,14 +1,14 @@
-/* backend_cuda.h: what the parts of the backend `cuda` share: backend_cuda.c opens it and has its
- * lanes, _memory.c memory and transfers, _segment.c what is kept, _product.c products and
- * convolutions, _rows.c, _norm.c, _update.c, _loss.c and _rnn.c the operators of the kernels of
- * like names.
+/* backend_cuda.h: shared declarations of the parts of the backend `cuda`. backend_cuda.c opens it
+ * and has its lanes, _memory.c memory and transfers, _segment.c captured segments, _product.c
+ * products and convolutions. _rows.c, _norm.c, _update.c, _loss.c, and _rnn.c have the operators of
+ * the kernels with those names.
  *
- * An operator puts work onto the stream of its lane and returns. The first failure is kept
- * (spsh__cuda_failed), and nothing is put anywhere after it.
+ * An operator enqueues work on the stream of its lane and returns. The first failure is kept
+ * (spsh__cuda_failed), and no work is enqueued after it.
  *
- * What an operator puts onto a stream goes through spsh__cuda_launch or spsh__cuda_put, which
- * remember it while a segment is to be kept. Scratch never moves while work that was kept refers to
- * it: graphs are dropped before.
+ * Operators enqueue only through spsh__cuda_launch or spsh__cuda_put, which also record the work of
+ * a segment to be captured. Scratch never moves while captured work refers to it: the graphs are
+ * dropped first.
  */
 #ifndef SPSH_TRAIN_BACKEND_CUDA_H
 #define SPSH_TRAIN_BACKEND_CUDA_H
@@ -33,14 +33,14 @@ enum {
 void spsh__cuda_failed(spsh__backend *b, spsh_status rc, const spsh_error *err);
 bool spsh__cuda_has_failed(const spsh__backend *b);
 
-/* Of a launch: what its kernel is given, and the memory that it reads and writes. */
+/* Arguments of a launch: the job of its kernel, and the memory that it reads and writes. */
 #define SPSH__CUDA_JOB(job_, uses_, use_count_)                                                    \
     .job = (job_), .job_bytes = sizeof(*(job_)), .uses = (uses_), .use_count = (use_count_)
 
 /* Onto the lane's stream. */
 void spsh__cuda_launch(spsh__backend *b, const spsh__kernel_launch *l);
-/* Blocks along x for so many elements, a thread one or more of them: at least 1, at most what fills
- * the device a few times. */
+/* Number of blocks along x for `count` elements, with one or more elements per thread: at least 1,
+ * and at most enough to fill the device a few times. */
 uint32_t spsh__cuda_blocks(const spsh__backend *b, uint64_t count);
 
 /* Does a piece of work, work_fn(b, stream of the lane, arguments), which only puts something onto
@@ -99,19 +99,19 @@ static inline spsh__device_use spsh__cuda_writes(spsh__backend_buffer buffer, si
     return (spsh__device_use){buffer.data, spsh__cuda_bytes(buffer, count), 1};
 }
 
-/* Recurrent layers keep a state of their own: backend_cuda_rnn.c. open: after everything else. */
+/* Recurrent layers keep a separate state: backend_cuda_rnn.c. Call open after everything else. */
 spsh_status spsh__cuda_rnn_open(spsh__backend *b, void **ret_state, spsh_error *err);
 void spsh__cuda_rnn_close(spsh__backend *b, void *state);
 void *spsh__cuda_rnn_state(const spsh__backend *b);
-/* For backend_cuda_count.c: pieces of reserve in the place of others, which it returns; those that
- * were counted, without their memory. */
+/* For backend_cuda_count.c. swap replaces the pieces of reserve and returns the old ones. forget
+ * drops counted pieces, which have no memory. */
 void *spsh__cuda_rnn_swap(spsh__backend *b, void *reserves);
 void spsh__cuda_rnn_forget(spsh__backend *b, void *reserves);
-/* So many bytes are taken for a trial, for its time. */
+/* Count size_bytes that are allocated temporarily for a trial. */
 void spsh__cuda_count_trial(spsh__backend *b, size_t size_bytes);
 
-/* Sums of x's columns, [rows][width], are added to `to`, those of the first also_width to `also`
- * as well, where that is something. With scratch 0. backend_cuda_rows.c. */
+/* Add the sums of the columns of x, [rows][width], to `to`. Also add the sums of the first
+ * also_width columns to `also`, if it is not NULL. Uses scratch 0. backend_cuda_rows.c. */
 typedef struct spsh__cuda_sums {
     size_t rows;
     uint32_t width, also_width;
@@ -120,7 +120,7 @@ typedef struct spsh__cuda_sums {
 
 void spsh__cuda_add_sums(spsh__backend *b, const spsh__cuda_sums *s);
 
-/* ---- operators: those of all backends, and those of a device ---- */
+/* ---- operators of all backends, and operators of devices ---- */
 #define SPSH__CUDA_OPERATORS(X)                                                                    \
     SPSH__OPERATORS(X)                                                                             \
     /* backend_cuda_memory.c */                                                                    \

@@ -1,5 +1,5 @@
-/* backend_cuda_count.c: see backend_cuda_count.h. What is kept of the work before (a failure, more
- * reserve of recurrent layers) is put aside and comes back.
+/* backend_cuda_count.c: see backend_cuda_count.h. State of earlier work (a failure, more reserve of
+ * recurrent layers) is saved and restored.
  */
 #include "backend_cuda_count.h"
 
@@ -14,7 +14,7 @@ void spsh__cuda_count_begin(spsh__backend *b)
     self->rc = SPSH_OK;
 }
 
-/* Of one: rounded as it is taken, behind a smaller one. */
+/* Maximum size of one scratch buffer: rounded as allocated, after growth from a smaller one. */
 static uint64_t most_scratch(size_t size_bytes)
 {
     return size_bytes == 0 ? 0 : spsh__cuda_scratch_bytes(size_bytes + size_bytes / 4);
@@ -49,7 +49,7 @@ void spsh__cuda_count_trial(spsh__backend *b, size_t size_bytes)
     *most = size_bytes > *most ? size_bytes : *most;
 }
 
-/* Nobody reads or writes it. */
+/* Placeholder address that is never read or written. */
 void *spsh__cuda_nowhere(void)
 {
     static _Alignas(256) unsigned char nowhere[256];

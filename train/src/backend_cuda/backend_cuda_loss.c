@@ -1,6 +1,5 @@
-/* backend_cuda_loss.c: softmax, cross-entropy and CTC: what the kernels of kernels_loss.h are
- * given, and what becomes of what they find. Logarithms of losses are taken here, in doubles, as
- * the CPU's are.
+/* backend_cuda_loss.c: softmax, cross-entropy, and CTC: the arguments and results of the kernels of
+ * kernels_loss.h. Logarithms of losses are computed here, in double, as on the CPU.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +10,7 @@
 enum {
     PARTS_MAX = 64,
     GROUP_LOG2_MAX = 8,
-    NEAR_BYTES_MAX = 48 * 1024, /* of a block's memory, on any device */
+    NEAR_BYTES_MAX = 48 * 1024, /* shared memory per block, on any device */
     CHUNK_MAX = 64,
     SPILL_CHUNK = 8,
     SCRATCH_TABLE = 0,
@@ -167,11 +166,11 @@ typedef struct ctc_call {
     const spsh__ctc_io *io;
     spsh__ctc_item *items; /* batch, then words: one block of the host's memory */
     uint32_t *words;
-    uint64_t *sorted; /* of one utterance */
+    uint64_t *sorted; /* labels of one utterance */
     size_t word_count, table_bytes;
     uint64_t pairs, spill_bytes;
     uint32_t shared_bytes, label_count_max;
-    uint8_t *alpha; /* and behind it what spills */
+    uint8_t *alpha; /* followed by the data that does not fit into shared memory */
     uint64_t alpha_bytes;
 } ctc_call;
 
@@ -180,7 +179,7 @@ static uint32_t labels_of(const ctc_call *call, size_t n)
     return call->labels->offsets[n + 1] - call->labels->offsets[n];
 }
 
-/* Words of an utterance are at most so many: kernels_loss.h. */
+/* Maximum number of words of an utterance: kernels_loss.h. */
 static size_t words_max(uint32_t label_count)
 {
     return 2 * ((size_t)label_count + 1) + 1 + 2 * (size_t)label_count;

@@ -1,18 +1,18 @@
-/* backend_cuda_memory.c: memory of the device, scratch, and what goes between it and the host.
+/* backend_cuda_memory.c: device memory, scratch, and transfers between device and host.
  *
- *     upload     host --> slot (pinned) --> device      slots in turn, an event behind each copy
- *     download   device --> block (pinned)              read when finish_fn has waited for it,
- *                                                       and for nothing behind it
+ *     upload     host --> slot (pinned) --> device      slots in turn, with an event after each copy
+ *     download   device --> block (pinned)              read after finish_fn has waited for the copy
+ *                                                       (but not for later work)
  *     fetch      device --> slot (pinned) --> host      waits
  *
- * Copies out of, or into, memory that is not pinned would wait for all work before them, or be done
- * in pieces by the driver; these never wait but for a slot that is still being read.
+ * Copies from or to unpinned memory would wait for all earlier work, or the driver would split them.
+ * These copies wait only for a slot that is still being read.
  */
 #include "backend_cuda_state.h"
 
 enum {
     LENGTHS_FIRST = 256, /* utterances that there is room for at first */
-    BLOCK_BYTES = 65536, /* of the first block of downloads */
+    BLOCK_BYTES = 65536, /* size of the first block of downloads */
     SCRATCH_GRAIN = 65536,
     CHUNK = 2048, /* elements that are converted at once */
 };
@@ -119,7 +119,7 @@ static spsh_status grow_scratch(spsh__backend *b, uint32_t number, size_t size_b
     spsh__cuda_segments_drop(b);
     const size_t least = lane->scratch_bytes[number] + lane->scratch_bytes[number] / 4;
     const size_t rounded = spsh__cuda_scratch_bytes(size_bytes > least ? size_bytes : least);
-    self->plugin->free_fn(lane->scratch[number]); /* waits for who uses it */
+    self->plugin->free_fn(lane->scratch[number]); /* waits for work that uses it */
     lane->scratch[number] = NULL;
     lane->scratch_bytes[number] = 0;
     const spsh_status rc = new_memory(b, rounded, &lane->scratch[number], err);
@@ -263,7 +263,7 @@ void spsh__cuda_write_f64(spsh__backend *b, spsh__backend_buffer to, const doubl
 /* --------------------------------------------------------------------------------------- fetching
  */
 
-/* At most a slot's bytes, into the place behind the slots. NULL: it failed. */
+/* Fetch at most one slot's bytes, into the position after the slots. NULL: failure. */
 static const void *fetch_piece(spsh__backend *b, const void *from, size_t size_bytes)
 {
     const spsh__cuda_state *self = spsh__cuda_of(b);
@@ -414,8 +414,8 @@ void spsh__cuda_download(spsh__backend *b, const void *from, size_t size_bytes,
     self->take_count++;
 }
 
-/* Backward, and sums over ranks, go on behind the losses that are brought back: only the copies are
- * waited for. After a failure nobody is told anything: status_fn says it. */
+/* Wait only for the copies. Backward and all-reduces, which follow the copied losses, continue.
+ * After a failure no result is passed on: status_fn returns the failure. */
 void spsh__cuda_finish(spsh__backend *b)
 {
     spsh__cuda_state *self = spsh__cuda_of(b);
@@ -449,7 +449,7 @@ static void count_lengths(spsh__backend *b, uint32_t batch)
     *most = bytes > *most ? bytes : *most;
 }
 
-/* Where they lie is the same for all batches, so that what was kept finds them. */
+/* The address of the lengths is the same for all batches, so that captured graphs can use it. */
 void spsh__cuda_batch(spsh__backend *b, const spsh__batch_lengths *l)
 {
     spsh__cuda_lengths_state *lengths = &spsh__cuda_of(b)->lengths;

@@ -1,12 +1,12 @@
-/* backend_cuda_norm.c: batch normalisation on a device: sums in parts, what they say of each
- * channel, and then y or dx (kernels_norm.h). How many parts there are follows from the shape. */
+/* backend_cuda_norm.c: batch normalization on a device: partial sums, statistics of each channel
+ * from them, and then y or dx (kernels_norm.h). The shape determines the number of parts. */
 #include "backend_cuda.h"
 
 enum {
-    PART_ELEMENTS = 16384, /* of a channel of a convolution, about */
+    PART_ELEMENTS = 16384, /* elements of a channel of a convolution per part, about */
     PART_ROWS = 64,        /* at least, and */
-    PARTS_MAX = 128,       /* at most so many parts, of rows */
-    GRID_Y_MAX = 65535,    /* of any device */
+    PARTS_MAX = 128,       /* maximum number of parts, for rows */
+    GRID_Y_MAX = 65535,    /* maximum grid size along y on any device */
     USES = 14
 };
 
@@ -20,11 +20,11 @@ static uint64_t least_u64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* What a norm's launches share. */
+/* Shared arguments of a norm's launches. */
 typedef struct norm_call {
     spsh__backend *b;
     spsh__norm_job job;
-    uint64_t elements; /* of x */
+    uint64_t elements; /* elements of x */
     spsh__device_use uses[USES];
     uint32_t use_count;
 } norm_call;
@@ -56,7 +56,7 @@ static uint64_t lines_bytes(const spsh__norm_job *job)
     return 4 * (uint64_t)job->channels * sizeof(float);
 }
 
-/* The places of a launch; its uses begin anew behind it. */
+/* Launch a kernel. The list of uses is empty afterward. */
 static void put(norm_call *c, uint32_t kernel, uint32_t blocks_x, uint32_t blocks_y,
                 uint32_t shared_bytes)
 {

@@ -1,11 +1,12 @@
-/* backend_cuda_product.c: products and convolutions: the libraries' part by the entry, what they
- * leave over (biases, sums, nothing to add) by the kernels of kernels_product.h.
+/* backend_cuda_product.c: products and convolutions. The libraries do the main part through the
+ * plug-in's entry. The kernels of kernels_product.h do the rest (biases, sums, products without
+ * terms).
  *
- * Gradients of filters. Floats are added to the arena by the library itself. With 16 bits it gives
- * 16 bits, into scratch, and a kernel adds them: sums are floats, and a gradient has then been
- * rounded once, to nearest, which for bf16 is 2^-9 of each element. cuDNN has no filters of floats
- * for tensors of 16 bits; as a product, the input would be written out for every element of the
- * kernel: 231 times for DS2's second convolution.
+ * Gradients of filters: the library adds floats to the arena itself. With 16 bits, it writes 16
+ * bits into scratch, and a kernel adds them. Sums are floats, so a gradient is rounded once, to
+ * nearest: 2^-9 of each element for bf16. cuDNN has no float filters for 16-bit tensors. As a
+ * matrix product, the input would be copied for every element of the kernel: 231 times for DS2's
+ * second convolution.
  */
 #include "backend_cuda_state.h"
 
@@ -101,9 +102,9 @@ static spsh_status ask_space(const spsh__cuda_state *self, conv_work *w, spsh_er
     return self->entry->conv_space_fn(self->train, w->lane, &w->work, &w->work.work_bytes, err);
 }
 
-/* Where there is no room for the work space that the fastest algorithm wants, one that needs less,
- * of this convolution and of those to come. Half of what is free is left to other operators. With
- * is_deterministic what is free on a day must not choose an algorithm. */
+/* If the work space of the fastest algorithm does not fit, allow less, for this convolution and all
+ * later ones. Half of the free memory is left to other operators. With is_deterministic, the free
+ * memory of the moment must not choose an algorithm, so this does nothing. */
 static void make_do(spsh__backend *b, conv_work *w)
 {
     spsh__cuda_state *self = spsh__cuda_of(b);

@@ -13,8 +13,8 @@ const char *spsh__rnn_rung_name(spsh__rnn_rung rung)
     return names[rung];
 }
 
-/* As much as ours need of 16 bits: an LSTM 4 + 2 elements a unit and row, which with floats leaves
- * one over: this function knows no kind. */
+/* The size that our algorithms need with 16 bits: for an LSTM, 4 + 2 elements per unit and row.
+ * With floats one element is unused, because this function does not know the kind. */
 size_t spsh__cuda_rnn_reserve(const spsh__rnn_shape *s)
 {
     const size_t rows = spsh__rnn_rows(s) * s->hidden * spsh__rnn_gates(s);
@@ -91,7 +91,7 @@ static uint32_t first_rung(const spsh__backend *b, const spsh__rnn_choice *c)
     return b->has_half ? SPSH__RNN_PERSISTENT : SPSH__RNN_CUDNN_PERSISTENT;
 }
 
-/* The first that fits, and why those before it do not. */
+/* Choose the first algorithm that fits, and note why earlier ones do not. */
 static spsh__rnn_choice *choose(spsh__backend *b, spsh__rnn_choice *c)
 {
     spsh__rnn_state *self = spsh__rnn_of(b);

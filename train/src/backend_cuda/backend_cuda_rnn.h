@@ -1,14 +1,13 @@
-/* backend_cuda_rnn.h: by which of several ways the backend `cuda` does recurrent layers. All have
- * the same weights, results and rounding of activations; what is fastest depends on shape and
- * device.
+/* backend_cuda_rnn.h: the algorithms for recurrent layers of the backend `cuda`. All have the same
+ * weights, results, and rounding of activations. The fastest depends on shape and device.
  *
  *     persistent        ours: one kernel for all frames, the recurrent weights in shared memory
- *     cudnn-persistent  cuDNN's PERSIST_STATIC, where it takes the shape
+ *     cudnn-persistent  cuDNN's PERSIST_STATIC, if it supports the shape
  *     cudnn             cuDNN's STANDARD
- *     stepwise          ours: a product and a kernel a frame; takes everything
+ *     stepwise          ours: a product and a kernel per frame; supports everything
  *
- * A rung that a shape, the precision, the device or deterministic mode (none of cuDNN's) rules out
- * gives way to the next below.
+ * The list is the fallback order. The shape, the precision, the device, or deterministic mode (which
+ * excludes cuDNN) can rule out an algorithm.
  */
 #ifndef SPSH_TRAIN_BACKEND_CUDA_RNN_H
 #define SPSH_TRAIN_BACKEND_CUDA_RNN_H
@@ -21,14 +20,14 @@ const char *spsh__rnn_rung_name(spsh__rnn_rung rung);
 /* From the next forward on: not between a forward and its backward. */
 void spsh__cuda_rnn_choose(spsh__backend *b, spsh__rnn_rung rung);
 
-/* What was chosen for a shape that forward has seen, for logs: "persistent: 64 blocks of 16 units,
- * 210 KiB", "cudnn, not cudnn-persistent (...)": with the reasons why rungs above it are not. ""
- * for others. Until close. */
+/* Describe the algorithm chosen for a shape that forward has seen, for logs: "persistent: 64 blocks
+ * of 16 units, 210 KiB", "cudnn, not cudnn-persistent (...)", with the reasons against earlier
+ * algorithms. "" for other shapes. Valid until close. */
 const char *spsh__cuda_rnn_text(const spsh__backend *b, const spsh__rnn_shape *s,
                                 bool has_two_biases);
 
-/* For logs: the next choice that is news, with its layer; false: there is none. Other lengths and
- * batches of a layer are news only where they came to another rung. */
+/* Get the next unreported choice and its layer, for logs. Return false if there is no other. Other
+ * lengths and batches of a layer are reported only if they use another algorithm. */
 bool spsh__cuda_rnn_news(spsh__backend *b, char *text, size_t size_bytes);
 
 #endif

@@ -1,15 +1,16 @@
-/* backend_cuda_rnn_layer.c: cuDNN's two rungs.
+/* backend_cuda_rnn_layer.c: the two cuDNN algorithms.
  *
- * Weights are packed into its weight space before each call (of 1024 units, 16 MB are read and
- * written) and gradients added back to the arena's floats. Where it wants more reserve than there
- * is, a piece of our own goes with the reserve's address, and grows with what is asked for: not
- * between a forward and its backward, which are of one shape. PERSIST_STATIC is asked by a real
- * call with zeros; where inputs are no multiple of 128 it is asked again with columns of zeros.
+ * Weights are packed into cuDNN's weight space before each call (for 1024 units, 16 MB are read and
+ * written), and gradients are added back to the floats of the arena. If cuDNN wants more reserve
+ * than the caller provides, a separate piece is kept per reserve address. The piece grows on
+ * demand, but not between a forward and its backward, which have the same shape. A real call with
+ * zeros tests PERSIST_STATIC. If the inputs are not a multiple of 128, the test is repeated with
+ * columns of zeros added.
  *
- * Blocks of a persistent kernel wait for each other, and cuDNN does not say that it starts them so
- * that two such kernels at once both get all of theirs. So lane 1 does its calls behind what lane 0
- * has come to, and lane 0 goes on behind them: nothing of cuDNN's persistent layers is side by
- * side, in graphs neither.
+ * The blocks of a persistent kernel wait for each other. cuDNN does not guarantee that two such
+ * kernels at once both get all of their blocks. Lane 1 therefore runs its calls after the work
+ * enqueued on lane 0, and lane 0 then waits for them. Two persistent layers of cuDNN never run at
+ * once, not even in graphs.
  */
 #include "backend_cuda_rnn_state.h"
 
@@ -175,7 +176,7 @@ static spsh__rnn_own_reserve *own_reserve(spsh__backend *b, const void *key)
     return own;
 }
 
-/* A quarter more than it was at least. What is freed drops the graphs that refer to it. */
+/* Grow by at least a quarter. Freeing the old memory drops the graphs that refer to it. */
 static spsh_status grow_reserve(spsh__backend *b, spsh__rnn_own_reserve *own, size_t size_bytes,
                                 spsh_error *err)
 {

@@ -1,8 +1,8 @@
-/* backend_cuda_rnn_own.c: our two rungs, persistent and stepwise.
+/* backend_cuda_rnn_own.c: our two algorithms, persistent and stepwise.
  *
- * The input's part of all frames' gates is one product, then the recurrence (one cooperative
- * kernel, or a product and a kernel a frame), which leaves gates' gradients in backward; weight
- * gradients, dx and biases are products and sums over all frames behind it.
+ * One product computes the input's part of the gates of all frames. The recurrence follows (one
+ * cooperative kernel, or a product and a kernel per frame). In backward it leaves the gradients of the
+ * gates. Products and sums over all frames then give the weight gradients, dx, and biases.
  *
  *     reserve = inner [T][N][H], to 256 bytes | rows [T][N][gates][H]
  *
@@ -15,7 +15,7 @@
 
 /* ------------------------------------------------------------------------------------- a pass */
 
-/* What forward and backward of our own rungs share. */
+/* Shared arguments of forward and backward of our own algorithms. */
 typedef struct pass {
     const spsh__rnn_shape *s;
     const spsh__rnn_choice *c;
@@ -70,7 +70,8 @@ static void start_job(const pass *p, spsh__rnn_work *w)
 /* ------------------------------------------------------------------------------------ persistent
  */
 
-/* The exchange and, behind it, the counter of blocks, both zero; and what cells hand on. */
+/* Allocate the exchange, followed by the counter of blocks, both zero; and the values that cells
+ * pass between frames. */
 static bool take_exchange(spsh__backend *b, const pass *p, spsh__rnn_work *w)
 {
     spsh__rnn_job *job = &w->job.recurrence;
@@ -253,8 +254,7 @@ static void stepwise_backward(spsh__backend *b, const pass *p)
     }
 }
 
-/* ------------------------------------------------------------------------- what ours share, behind
- */
+/* ------------------------------------------------------------------------------ shared by both */
 
 void spsh__rnn_own_forward(spsh__backend *b, const spsh__rnn_choice *c, const spsh__rnn_weights *w,
                            spsh__backend_buffer x, spsh__backend_buffer y,
@@ -309,7 +309,8 @@ static void recurrent_gradients(spsh__backend *b, const pass *p, spsh__backend_b
     b->ops->gemm_fn(b, &g);
 }
 
-/* Gates' gradients are those of both biases; but of a GRU's last gate, the recurrent one has q's.
+/* Both biases have the gates' gradients, except for the last gate of a GRU: its recurrent bias has
+ * the gradient of q.
  */
 static void bias_gradients(spsh__backend *b, const pass *p, const spsh__rnn_weights *dw)
 {

@@ -1,5 +1,5 @@
-/* backend_cuda_rnn_state.h: what backend_cuda_rnn.c (what is chosen, operators), _rnn_own.c (our
- * two rungs) and _rnn_layer.c (cuDNN's two) share.
+/* backend_cuda_rnn_state.h: shared declarations of backend_cuda_rnn.c (choice, operators),
+ * _rnn_own.c (our two algorithms), and _rnn_layer.c (cuDNN's two).
  */
 #ifndef SPSH_TRAIN_BACKEND_CUDA_RNN_STATE_H
 #define SPSH_TRAIN_BACKEND_CUDA_RNN_STATE_H
@@ -12,7 +12,8 @@
 
 enum { SPSH__RNN_USES = 10, SPSH__RNN_ALIGNMENT = 256 };
 
-/* Of a shape; made when forward first sees it, until close: graphs refer to its layer. */
+/* Choice for one shape. Made when forward first sees the shape, and kept until close: graphs refer
+ * to its layer. */
 typedef struct spsh__rnn_choice {
     struct spsh__rnn_choice *next;
     spsh__rnn_shape shape;
@@ -33,7 +34,7 @@ typedef struct spsh__rnn_own_reserve {
     struct spsh__rnn_own_reserve *next;
     const void *key; /* the layer's reserve */
     spsh__backend_buffer memory;
-    size_t count; /* of floats */
+    size_t count; /* number of floats */
 } spsh__rnn_own_reserve;
 
 typedef struct spsh__rnn_state {
@@ -89,7 +90,7 @@ static inline size_t spsh__rnn_inner_bytes(const spsh__rnn_shape *s, bool is_hal
 
 /* ---- backend_cuda_rnn.c ---- */
 void spsh__rnn_put(spsh__backend *b, spsh__rnn_work *w, spsh__rnn_kernel kernel, size_t job_bytes);
-/* Of memory that the kernel works on; NULL or no bytes: none. */
+/* Note memory that the kernel uses. NULL or 0 bytes: none. */
 void spsh__rnn_use(spsh__rnn_work *w, const void *begin, size_t size_bytes, bool is_write);
 void spsh__rnn_zero(spsh__backend *b, void *memory, size_t size_bytes);
 

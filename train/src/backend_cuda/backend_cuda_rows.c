@@ -2,10 +2,10 @@
 #include "backend_cuda.h"
 
 enum {
-    PARTS_MAX = 128,   /* of a sum of columns */
+    PARTS_MAX = 128,   /* maximum parts of a sum of columns */
     PART_ROWS = 128,   /* and rows of a part, at least */
     PART_FRAMES = 64,  /* frames of a part of look-ahead's gradients */
-    GRID_Y_MAX = 65535 /* of any device */
+    GRID_Y_MAX = 65535 /* maximum grid size along y on any device */
 };
 
 static uint32_t least_u32(uint64_t a, uint64_t b)
@@ -148,7 +148,7 @@ void spsh__cuda_copy_columns(spsh__backend *b, const spsh__columns *c)
 void spsh__cuda_mask_conv(spsh__backend *b, const spsh__conv_shape *s, const uint32_t *lengths,
                           spsh__backend_buffer y)
 {
-    const uint32_t lines = s->out_channels * s->out_bins; /* of an utterance */
+    const uint32_t lines = s->out_channels * s->out_bins; /* lines per utterance */
     spsh__lines_job job = {.to = spsh__cuda_array(b, y),
                            .lines = (uint64_t)s->batch * lines,
                            .width = s->out_frames,
@@ -293,8 +293,8 @@ static void arrange_rows(spsh__backend *b, const spsh__arrange *a, const uint32_
     put_lines(b, SPSH__KERNEL_ARRANGE_ROWS, &job, uses, use_count);
 }
 
-/* The loader's stream and the lane's meet in events; what is kept of a segment would know those of
- * one batch alone, so that this is in none. */
+/* Events order the loader's stream and the lane. A captured segment would keep the events of only
+ * one batch, so this call is never part of a segment. */
 void spsh__cuda_arrange(spsh__backend *b, const spsh__arrange *a)
 {
     const spsh__cuda_plugin *plugin = spsh_cuda_plugin_of(b->cuda);

@@ -1,24 +1,24 @@
-/* backend_cuda_segment.c: segments of a step, kept as graphs and launched again.
+/* backend_cuda_segment.c: segments of a step, captured as graphs and launched again.
  *
- *     first time     done as it comes: scratch grows, algorithms are chosen
- *     second time    done as it comes, and remembered: what was put onto streams, with a copy of
- *                    its arguments; at the end all of it once more, into a graph
- *     from then on   the graph
+ *     first time     run normally: scratch grows, algorithms are chosen
+ *     second time    run normally, and recorded: the enqueued work, with a copy of its arguments;
+ *                    at the end all of it is captured into a graph
+ *     from then on   launch the graph
  *
- * A graph that the driver does not make costs nothing, because the work was done: the segment is
- * never tried again, and that is no error.
+ * If the driver cannot make a graph, nothing is lost, because the work was done: the segment is never
+ * tried again, and that is not an error.
  *
- * The pointers within a graph are those of its operators: whatever frees or moves memory drops all
- * graphs, and they are made anew when they come again. Of shapes KEYS are kept; the one that was
- * not used for longest goes.
+ * A graph contains the pointers of its operators. Freeing or moving memory therefore drops all graphs.
+ * They are captured again later. Graphs of KEYS shapes are kept, and the least recently used shape is
+ * dropped.
  */
 #include "backend_cuda_state.h"
 
 enum { WORKS_BYTES = 65536 }; /* at first */
 
-typedef struct work_head { /* its arguments are behind it */
+typedef struct work_head { /* followed by its arguments */
     _Alignas(16) spsh__cuda_work_fn *work_fn;
-    size_t size_bytes; /* of the arguments, rounded up */
+    size_t size_bytes; /* size of the arguments, rounded up */
     uint32_t lane;
 } work_head;
 
@@ -43,7 +43,7 @@ static bool has_graphs(const spsh__cuda_key *key)
     return false;
 }
 
-/* They may be under way: they end before they go. */
+/* The graphs may be in flight: wait for their end before destroying them. */
 static void drop_graphs(spsh__backend *b, spsh__cuda_key *key)
 {
     const spsh__cuda_state *self = spsh__cuda_of(b);
@@ -57,7 +57,8 @@ static void drop_graphs(spsh__backend *b, spsh__cuda_key *key)
     }
 }
 
-/* What is remembered now may refer to it, too; the next time is another chance. */
+/* The current recording may refer to freed memory, too. It is discarded, and the next run records
+ * again. */
 void spsh__cuda_segments_drop(spsh__backend *b)
 {
     spsh__cuda_segments *all = &spsh__cuda_of(b)->segments;
@@ -162,7 +163,7 @@ static void keep(spsh__backend *b, spsh__cuda_kept *kept)
 /* ------------------------------------------------------------------------------ begin, end
  */
 
-/* The key's place; a new one takes a free one's, or that of the one not used for longest. */
+/* Find the position of a key. A new key takes a free position, or the least recently used one. */
 static spsh__cuda_key *find_key(spsh__backend *b, uint64_t key)
 {
     spsh__cuda_segments *all = &spsh__cuda_of(b)->segments;

@@ -1,5 +1,4 @@
-/* backend_cuda_segment.h: what became of a step's segments (backend_cuda_segment.c), for those who
- * tell people. */
+/* backend_cuda_segment.h: statistics of captured segments (backend_cuda_segment.c), for logs. */
 #ifndef SPSH_TRAIN_BACKEND_CUDA_SEGMENT_H
 #define SPSH_TRAIN_BACKEND_CUDA_SEGMENT_H
 
@@ -11,7 +10,7 @@ typedef struct spsh__cuda_segment_counts {
     uint64_t refused; /* could not be kept, and will not be tried again */
 } spsh__cuda_segment_counts;
 
-/* Of a backend `cuda`. */
+/* Return the statistics of a backend `cuda`. */
 spsh__cuda_segment_counts spsh__cuda_segments_counted(const spsh__backend *b);
 
 #endif

@@ -1,5 +1,5 @@
-/* backend_cuda_state.h: what backend_cuda.c, _count.c, _memory.c, _product.c and _segment.c share;
- * the other parts of the backend see backend_cuda.h alone. */
+/* backend_cuda_state.h: shared declarations of backend_cuda.c, _count.c, _memory.c, _product.c, and
+ * _segment.c. The other parts of the backend include only backend_cuda.h. */
 #ifndef SPSH_TRAIN_BACKEND_CUDA_STATE_H
 #define SPSH_TRAIN_BACKEND_CUDA_STATE_H
 
@@ -8,8 +8,8 @@
 enum {
     SPSH__CUDA_SCRATCHES = 4,
     SPSH__CUDA_SLOTS = 16,          /* pinned places that uploads use in turn */
-    SPSH__CUDA_SLOT_BYTES = 262144, /* of one */
-    SPSH__CUDA_BLOCKS = 16,         /* of pinned memory that downloads lie in */
+    SPSH__CUDA_SLOT_BYTES = 262144, /* size of one slot */
+    SPSH__CUDA_BLOCKS = 16,         /* maximum blocks of pinned memory for downloads */
     SPSH__CUDA_TAKE_BYTES = 128,
     SPSH__CUDA_KEYS = 24, /* shapes whose segments are kept */
     SPSH__CUDA_SEGMENTS = 64,
@@ -19,12 +19,12 @@ typedef struct spsh__cuda_lane_state {
     void *stream;
     void *scratch[SPSH__CUDA_SCRATCHES];
     size_t scratch_bytes[SPSH__CUDA_SCRATCHES];
-    void *taken; /* event behind the last download */
+    void *taken; /* event after the last download */
     bool has_taken;
 } spsh__cuda_lane_state;
 
 typedef struct spsh__cuda_slot {
-    void *done; /* event behind the last copy out of it */
+    void *done; /* event after the last copy from it */
     bool is_used;
 } spsh__cuda_slot;
 
@@ -65,7 +65,7 @@ typedef struct spsh__cuda_segments {
     spsh__cuda_segment_counts counts;
 } spsh__cuda_segments;
 
-/* backend_cuda_count.h: while is_on, operators only note what they ask for. */
+/* backend_cuda_count.c: while is_on, operators only count their requests. */
 typedef struct spsh__cuda_count {
     bool is_on;
     size_t scratch_bytes[SPSH__DEVICE_LANES][SPSH__CUDA_SCRATCHES]; /* at most */
@@ -85,7 +85,7 @@ struct spsh__cuda_state {
     void *fork, *join; /* events */
     spsh_status rc;    /* the first failure */
     spsh_error err;
-    char *pinned; /* of slots, and one more place for what is fetched */
+    char *pinned; /* slots, and one more position for fetched data */
     spsh__cuda_slot slots[SPSH__CUDA_SLOTS];
     uint32_t slot;
     spsh__cuda_block blocks[SPSH__CUDA_BLOCKS];
@@ -106,22 +106,22 @@ static inline spsh__cuda_state *spsh__cuda_of(const spsh__backend *b)
 /* ---- backend_cuda_memory.c ---- */
 spsh_status spsh__cuda_memory_open(spsh__backend *b, spsh_error *err);
 void spsh__cuda_memory_close(spsh__backend *b);
-/* Of scratch as it is taken. */
+/* Return the allocated size of scratch for a request. */
 size_t spsh__cuda_scratch_bytes(size_t size_bytes);
-/* Whether scratch can have so many bytes, and then it has them: where there is no room that is no
+/* Try to allocate size_bytes of scratch. Return false if memory is not available, without a
  * failure. */
 bool spsh__cuda_scratch_try(spsh__backend *b, uint32_t number, size_t size_bytes);
 
 /* ---- backend_cuda_count.c ---- */
 void *spsh__cuda_count_scratch(spsh__backend *b, uint32_t number, size_t size_bytes);
-void *spsh__cuda_nowhere(void); /* memory of nobody */
+void *spsh__cuda_nowhere(void); /* placeholder address */
 
 /* ---- backend_cuda_segment.c ---- */
 spsh_status spsh__cuda_segments_open(spsh__backend *b, bool has_graphs, spsh_error *err);
 void spsh__cuda_segments_close(spsh__backend *b);
 /* Nothing that is kept refers to memory that goes: before it goes. */
 void spsh__cuda_segments_drop(spsh__backend *b);
-/* The segment that is under way is never kept: something in it cannot be done from a graph. */
+/* Never capture the current segment: a graph cannot contain some of its work. */
 void spsh__cuda_segment_refuse(spsh__backend *b);
 /* Room for a copy of the arguments of work that was put onto the lane's stream; NULL: nothing is
  * remembered now. Aligned to 16. */
