@@ -387,7 +387,8 @@ spsh_status spsh_decoder_seek(spsh_decoder *decoder, uint64_t sample, spsh_error
     return decoder->backend->seek(decoder, sample, err);
 }
 
-/* Native samples. The limit is met exactly: one sample more is read to know that there is one. */
+/* Read native samples. To meet the limit exactly, read one sample more, which shows whether the
+ * audio exceeds it. */
 static spsh_status read_native(spsh_decoder *decoder, void *pcm, uint64_t capacity,
                                uint64_t *ret_samples, spsh_error *err)
 {

@@ -42,7 +42,7 @@ typedef struct flac_state {
     uint8_t fed_head[FED_HEAD_BYTES];
     uint64_t feed_offset; /* next byte of the fed stream */
 
-    uint8_t *pending; /* decoded samples, native format, that the caller had no room for */
+    uint8_t *pending; /* decoded samples, native format, beyond the caller's capacity */
     size_t pending_bytes;
     uint64_t pending_begin;
     uint64_t pending_count;
@@ -66,7 +66,7 @@ typedef struct flac_state {
     int32_t *own_planes;
     size_t own_planes_bytes;
 
-    bool wraps;           /* libFLAC refused a frame: our own decoder does the rest */
+    bool wraps;           /* libFLAC rejected a frame: our own decoder does the rest */
     bool md5_matches;     /* under wraps, after a whole decode */
     uint64_t next_offset; /* offset of the frame after those that libFLAC has decoded */
     uint64_t next_sample; /* its first */
@@ -299,7 +299,7 @@ static void deliver(flac_state *state, const FLAC__int32 *const planes[], uint64
     }
 }
 
-/* Whether our own decoder may continue where libFLAC has failed. */
+/* Return whether our own decoder may continue after libFLAC has failed. */
 static bool may_wrap(const flac_state *state)
 {
     bool is_known = state->info->samples != SPSH_SAMPLES_UNKNOWN;
@@ -461,7 +461,7 @@ static bool own_is_next(const flac_state *state, const spsh__flac_frame *frame)
            frame->number * head->block_samples_max == state->own_sample;
 }
 
-/* Decode the next frame, at the start of rest. Return its samples, or 0 if the decoder refuses it.
+/* Decode the next frame, at the start of rest. Returns its samples, or 0 if the decoder rejects it.
  */
 static uint32_t own_frame(flac_state *state, spsh_bytes rest, const FLAC__int32 *ret_planes[])
 {
@@ -507,7 +507,7 @@ static void own_run(flac_state *state)
     }
 }
 
-/* ---- frames that libFLAC refuses ---- */
+/* ---- frames that libFLAC rejects ---- */
 
 static spsh_status wrap_begin(spsh_decoder *decoder, flac_state *state, spsh_error *err)
 {
@@ -589,7 +589,7 @@ static spsh_status wrap_check_md5(spsh_decoder *decoder, flac_state *state, spsh
         if (rc != SPSH_OK || wrap_is_end(state, rest))
             break;
         uint32_t count = own_frame(state, rest, planes);
-        if (count == 0) /* libFLAC takes a frame that our own decoder refuses */
+        if (count == 0) /* libFLAC takes a frame that our own decoder rejects */
             break;
         is_good = FLAC__stream_encoder_process(library, planes, count);
     }

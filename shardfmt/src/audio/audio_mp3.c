@@ -90,7 +90,8 @@ bool spsh__mp3_is_frame_pair(spsh_bytes bytes, bool is_whole_file)
     size_t left = bytes.size_bytes - begin;
     if (left == first.size_bytes && is_whole_file)
         return true;
-    /* A frame that the file's end cuts: the second header is missing, the verdict will say so. */
+    /* The end of the file cuts this frame, so the second header is missing. The verdict reports
+     * that. */
     if (left < first.size_bytes + FRAME_HEAD_BYTES)
         return false;
     return parse_frame(bytes.data + begin + first.size_bytes, &second) && agree(&first, &second);

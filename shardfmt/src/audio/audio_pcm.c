@@ -14,7 +14,7 @@
 #define PIECE_BYTES     65536
 
 typedef struct pcm_state {
-    spsh__buffer head_memory, piece_memory; /* kept from stream to stream */
+    spsh__buffer head_memory, piece_memory; /* reused for later streams */
     uint8_t *head;
     size_t head_bytes;
     uint8_t *piece; /* the stored bytes of a few frames */

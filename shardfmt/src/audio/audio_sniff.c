@@ -12,7 +12,7 @@
 #define ID3_TAGS_MAX   8
 #define TAR_MAGIC      257
 
-/* Audio and other containers that are refused by name. */
+/* Audio and other containers that are rejected by name. */
 static const struct {
     size_t offset;
     size_t size;
@@ -125,7 +125,7 @@ static const char *describe_text(spsh_bytes head)
     return "text";
 }
 
-/* The length of an ID3v2 tag with its head and footer; 0 when bytes start with none. */
+/* Return the length of an ID3v2 tag with its head and footer; 0 if bytes do not start with one. */
 static uint64_t id3_tag_bytes(spsh_bytes bytes)
 {
     if (bytes.size_bytes < ID3_HEAD_BYTES || memcmp(bytes.data, "ID3", 3) != 0 ||

@@ -143,7 +143,7 @@ static spsh_status parse_format(spsh_bytes chunk, uint64_t offset, spsh_audio_in
     return SPSH_OK;
 }
 
-/* Whether nothing but well-formed chunks follows an empty data chunk. */
+/* Check whether only well-formed chunks follow an empty data chunk. */
 static spsh_status chunks_follow(spsh__audio_window *window, uint64_t offset, bool *ret_follow,
                                  spsh_error *err)
 {

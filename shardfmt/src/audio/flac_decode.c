@@ -95,7 +95,7 @@ static bool restore_plain_c(spsh__flac_bits *bits, const spsh__flac_predictor *p
 }
 
 #if defined(__x86_64__)
-/* Whether the vector form's totals fit 32 bits; how much room is left for residuals. */
+/* Check whether the vector form's totals fit 32 bits, and set the maximum residual that fits. */
 static bool fits_vectors(spsh__flac_predictor *predictor)
 {
     uint64_t sizes = 0;
@@ -174,7 +174,8 @@ static bool read_linear(spsh__flac_bits *bits, uint32_t order, flac_subframe sub
     predictor.shift = spsh__flac_get(bits, 5);
     if (precision == 16 || predictor.shift > 15) /* reserved; negative */
         return false;
-    /* Up to here encoders and decoders before libFLAC 1.4 summed in 32 bits, beyond it in 64. */
+    /* Up to this width, encoders and decoders before libFLAC 1.4 summed in 32 bits; above it in 64
+     * bits. */
     predictor.is_narrow =
         sub.bits_per_sample + precision + (31 - (uint32_t)__builtin_clz(order)) <= 32;
     for (uint32_t j = 0; j < order; j++)
@@ -182,7 +183,7 @@ static bool read_linear(spsh__flac_bits *bits, uint32_t order, flac_subframe sub
     return restore(bits, &predictor, sub.block_samples, plane);
 }
 
-/* Whether all samples have at most that many bits. */
+/* Return whether all samples have at most bits_per_sample bits. */
 static bool is_within(const int32_t *plane, uint32_t count, uint32_t bits_per_sample)
 {
     uint32_t half = 1u << (bits_per_sample - 1);

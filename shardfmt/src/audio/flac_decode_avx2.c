@@ -63,7 +63,7 @@ typedef struct flac_history {
     int64_t raised_max; /* the predictor's */
 } flac_history;
 
-/* Taps of 16 bits have zeros above them, for the upper halves of the samples must not count. */
+/* Taps of 16 bits have zeros above them, because the upper halves of the samples must not count. */
 INLINE __m128i multiply(__m128i samples, __m128i taps, bool is_wide)
 {
     return is_wide ? _mm_mullo_epi32(samples, taps) : _mm_madd_epi16(samples, taps);
@@ -157,7 +157,7 @@ typedef struct slow_rice {
     bool is_good;
 } slow_rice;
 
-/* By value, so that the loop's copy of bits stays in registers. */
+/* Arguments are passed by value, so that the loop's copy of bits stays in registers. */
 TARGET __attribute__((noinline)) static slow_rice take_slow_rice(spsh__flac_bits bits,
                                                                  uint32_t parameter)
 {
@@ -166,7 +166,7 @@ TARGET __attribute__((noinline)) static slow_rice take_slow_rice(spsh__flac_bits
     return result;
 }
 
-/* Whether the residual, shifted, leaves the total within 32 bits. */
+/* Return whether the total stays within 32 bits with this shifted residual. */
 INLINE bool is_small(int32_t residual, uint32_t shift, int64_t raised_max)
 {
     int64_t raised = (int64_t)residual * (INT64_C(1) << shift);
@@ -258,7 +258,7 @@ INLINE bool restore(spsh__flac_bits *outer, const spsh__flac_predictor *predicto
     return true;
 }
 
-/* One function for each number of vectors, so that they stay in registers. */
+/* One function per number of vectors, so that the vectors stay in registers. */
 #define RESTORE(name_, groups_, is_wide_)                                                          \
     TARGET __attribute__((noinline)) static bool name_(                                            \
         spsh__flac_bits *bits, const spsh__flac_predictor *predictor,                              \

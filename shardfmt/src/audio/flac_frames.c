@@ -93,7 +93,7 @@ static size_t parse_number(spsh_bytes bytes, size_t begin, uint64_t *ret_number)
     return length;
 }
 
-/* Big-endian fields of the block size and rate codes that say "at the end of the header". */
+/* Block size and rate codes may refer to big-endian fields at the end of the header. */
 static bool parse_block_size(spsh_bytes bytes, uint32_t code, size_t *offset, uint32_t *ret_samples)
 {
     size_t size = code == 6 ? 1 : code == 7 ? 2 : 0;
@@ -186,7 +186,7 @@ void spsh__flac_walk_begin(spsh__flac_walker *walker, spsh_bytes file,
         walker->sample_count |= (uint64_t)streaminfo[14 + i] << (24 - 8 * i);
 }
 
-/* Whether the header agrees with STREAMINFO and with the frame before. */
+/* Check whether the header agrees with STREAMINFO and with the previous frame. */
 static bool belongs(const spsh__flac_walker *walker, const spsh__flac_frame *frame,
                     const spsh__flac_frame *before)
 {
