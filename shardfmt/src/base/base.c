@@ -1,11 +1,11 @@
-/* base.c: status texts, the error record, and the one place that names malloc. */
+/* base.c: status strings, the error record, and the only calls of malloc. */
 #include "base_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The last allocation that failed on this thread, until an error reports it; 0: none. */
+/* Size of the last failed allocation on this thread, until an error reports it; 0: none. */
 static _Thread_local size_t failed_bytes;
 
 static void *default_alloc(void *user, size_t size_bytes)

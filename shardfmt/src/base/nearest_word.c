@@ -36,7 +36,7 @@ static size_t distance_of(const char *a, size_t a_size, const char *b, size_t b_
 const char *spsh_nearest_word(const char *text, size_t size_bytes, const char *const *words)
 {
     const char *nearest = NULL;
-    size_t least = least_of(2 + size_bytes / 4, size_bytes); /* what is not below it is not near */
+    size_t least = least_of(2 + size_bytes / 4, size_bytes); /* only smaller distances are near */
     for (; size_bytes <= WORD_BYTES_MAX && *words != NULL; words++) {
         const size_t word_size = strlen(*words);
         if (word_size > WORD_BYTES_MAX)
