@@ -297,7 +297,7 @@ bool spsh__pcm_block_decode(const uint8_t *block, size_t block_bytes, size_t rea
         return false;
     if (readable_bytes - block_bytes >= PCM_READ_AHEAD_BYTES)
         return decode_predicted(block, block_bytes, samples, pcm);
-    /* At the end of the bytes at hand: the decoders' reading ahead must not leave them. */
+    /* The block is at the end of the readable bytes: copy it, since decoders read ahead. */
     uint8_t copy[PCM_BLOCK_BYTES_MAX(SPSH_PCM_FRAME_SAMPLES) + PCM_READ_AHEAD_BYTES];
     memcpy(copy, block, block_bytes);
     memset(copy + block_bytes, 0, PCM_READ_AHEAD_BYTES);

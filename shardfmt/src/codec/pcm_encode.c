@@ -91,8 +91,8 @@ static void solve(const double *r, double a[PCM_ORDER])
     }
 }
 
-/* As precise as the largest coefficient allows. Each rounding error is carried over to the next
- * coefficient, so that their sum, the gain at 0 Hz, stays right. */
+/* Quantize as precisely as the largest coefficient allows. Each rounding error is carried over to
+ * the next coefficient, so that their sum, the gain at 0 Hz, stays right. */
 static void quantize(const double a[PCM_ORDER], pcm_coefficients *set)
 {
     const double limit = (1 << (PCM_COEFFICIENT_BITS - 1)) - 1;
