@@ -279,7 +279,7 @@ static const struct {
     {"NCCL",     "training on several GPUs", "libnccl.so",     "ncclGetVersion",     2,                     version_by_pointer},
 };
 
-/* It stays loaded: what uses it would load it again. */
+/* The library stays loaded: its users would load it again. */
 static void find_library(uint32_t number, spsh_cuda_library *library)
 {
     char file[64];
