@@ -176,7 +176,7 @@ void spsh_dataset_close(spsh_dataset *dataset)
     spsh__free(&allocator, dataset);
 }
 
-/* ---- what the manifest says ---- */
+/* ---- values of the manifest ---- */
 
 const spsh_dataset_info *spsh_dataset_info_get(const spsh_dataset *dataset)
 {
@@ -270,7 +270,7 @@ spsh_status spsh_dataset_pack_options(const spsh_dataset *dataset, spsh_bytes *r
 
 /* ---- rows ---- */
 
-/* Columns of the rows asked for, by column number. */
+/* Columns of the requested rows, by column number. */
 typedef struct row_columns {
     const uint8_t *of[SPSH__INDEX_COLUMN_LAST + 1];
     const uint8_t *utterance_begin, *record_begin; /* cumulative counts of all shards */
@@ -343,8 +343,8 @@ static void load_row(const row_columns *columns, uint64_t i, spsh_row *row)
     row->text_bytes = spsh__load_u32le(of[SPSH__INDEX_TEXT_BYTES] + 4 * i);
 }
 
-/* Checksums say that the bytes are as written, not that the writer was right. NULL: nothing is
- * wrong. */
+/* Return the defect of a row, or NULL. Checksums prove that the bytes are as written, not that the
+ * writer was right. */
 static const char *find_bad_value(const row_columns *columns, uint64_t shard_count,
                                   uint64_t position, const spsh_row *row)
 {

@@ -1,4 +1,4 @@
-/* dataset_features.c: which features a dataset holds, as its manifest says. */
+/* dataset_features.c: features that a dataset holds, according to its manifest. */
 #include <string.h>
 
 #include "base/base_internal.h"

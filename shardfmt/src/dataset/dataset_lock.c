@@ -156,7 +156,7 @@ static void close_file(spsh_dataset_lock *lock)
     lock->fd = -1;
 }
 
-/* Does the name still stand for the file that was locked? */
+/* Return whether the name still refers to the locked file. */
 static bool is_same_file(const spsh_dataset_lock *lock)
 {
     struct stat opened, named;
@@ -235,7 +235,7 @@ void spsh_dataset_lock_close(spsh_dataset_lock *lock)
 {
     if (lock == NULL)
         return;
-    /* Another publisher may hold it as well: then the file stays for that one. */
+    /* Another publisher may hold the lock as well: then leave the file for that process. */
     if (!lock->is_held || flock(lock->fd, LOCK_EX | LOCK_NB) == 0)
         (void)lock->io->unlink_fn(lock->io->user, lock->path);
     free_lock(lock);

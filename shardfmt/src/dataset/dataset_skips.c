@@ -77,7 +77,8 @@ static spsh_status find_key(const spsh_dataset *dataset, const spsh__overlay *ov
     return rc == SPSH_OK ? confirm(dataset, at, end, key, found, err) : rc;
 }
 
-/* Least significant byte first; other has room for as many. The result is in list->at. */
+/* Radix sort, least significant byte first. other has the capacity of list. The result is in
+ * list->at. */
 static void sort(positions *list, uint64_t *other)
 {
     uint64_t *const home = list->at;

@@ -411,7 +411,7 @@ static spsh_status append_id(spsh__publish *p, uint64_t position, spsh__buffer *
     return rc;
 }
 
-/* Is the last id in the list there already? */
+/* Return whether the last id in the list occurs earlier in it. */
 static spsh_status check_last_id(const spsh__publish *p, const spsh__buffer *ids, uint64_t position,
                                  spsh_error *err)
 {

@@ -301,7 +301,7 @@ static void sift(keyed_entry *entries, size_t at, size_t count)
     entries[at] = moving;
 }
 
-/* Heapsort: in place, and equal keys are refused anyway. */
+/* Heapsort: in place. It need not be stable, since equal keys are rejected. */
 static void sort_entries(keyed_entry *entries, size_t count)
 {
     for (size_t i = count / 2; i > 0; i--)
@@ -385,7 +385,8 @@ out:
     return rc;
 }
 
-/* Is the name free, or does its file hold this very edit? A damaged file keeps its name. */
+/* Check that the name is unused, or that its file holds this very edit. A damaged file keeps its
+ * name. */
 static spsh_status check_name(const spsh__overlay_edit *edit, const char *path,
                               const uint8_t file_id[16], bool *ret_usable, spsh_error *err)
 {

@@ -1,7 +1,8 @@
-/* statistics.c: sums of features, one row a group, in a container of kind 6 (FORMAT.md 9).
+/* statistics.c: sums of features, one row per group, in a container of kind 6 (FORMAT.md 9).
  *
- * The whole has every group at its own number, so that a look-up is one access; the sums of a shard
- * have only the groups that occur in it, ascending. Doubles are kept as the bits of an IEEE double.
+ * The file of the whole dataset has every group at its own number, so a lookup is one access. The
+ * sums of a shard have only the groups that occur in it, ascending. Doubles are stored as IEEE 754
+ * bits.
  */
 #include "speechshard/statistics.h"
 
@@ -81,7 +82,7 @@ static char *directory_of(const spsh_allocator *allocator, const spsh_dataset *d
 
 /* ---- reading ---- */
 
-/* It is what its name says: of this dataset, this index, this text. */
+/* Check that the file belongs to this dataset, this index, and this options string. */
 static spsh_status check_identity(const spsh_statistics *s, const spsh_dataset *dataset,
                                   const char *text, uint64_t ordinal, spsh_error *err)
 {
