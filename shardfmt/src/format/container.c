@@ -540,7 +540,7 @@ static spsh_status load_directory(spsh__container *c, spsh_error *err)
     return SPSH_OK;
 }
 
-/* Without blocks, everything that the root hash covers is at hand. */
+/* Without blocks, everything that the root hash covers is available. */
 static spsh_status check_root(const spsh__container *c, spsh_error *err)
 {
     uint8_t hash[16];

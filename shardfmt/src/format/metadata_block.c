@@ -170,7 +170,8 @@ uint64_t spsh__metadata_builder_bound(const spsh__metadata_builder *builder)
     return DIRECTORY_AT + COLUMNS * (DIRECTORY_ENTRY_BYTES + COLUMN_ALIGNMENT) + builder->raw_bytes;
 }
 
-/* Store raw at dst, which has room for it, compressed when that is smaller. */
+/* Store raw at dst, compressed if that is smaller. dst has the capacity for the uncompressed
+ * column. */
 static size_t store_column(const spsh__buffer *raw, uint8_t *dst, uint32_t *ret_encoding)
 {
     int packed = LZ4_compress_default((const char *)raw->data, (char *)dst, (int)raw->size_bytes,

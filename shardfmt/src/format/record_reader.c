@@ -111,8 +111,8 @@ const spsh_record *spsh_record_reader_info(const spsh_record_reader *reader)
     return &reader->head.record;
 }
 
-/* Read pages [first, first + count) into dst and check each. dst has room for the padding of the
- * last. */
+/* Read pages [first, first + count) into dst and check each. dst has capacity for the padding of
+ * the last page. */
 static spsh_status read_pages(spsh_record_reader *r, uint32_t first, uint32_t count, uint8_t *dst,
                               spsh_error *err)
 {

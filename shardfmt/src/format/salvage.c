@@ -59,7 +59,7 @@ spsh_status spsh__salvage_bytes(const spsh__salvage *file, uint64_t offset_bytes
     return SPSH_OK;
 }
 
-/* Is the page at offset_bytes the beginning of an intact block? SPSH_E_END: no. */
+/* Check whether an intact block begins with the page at offset_bytes. SPSH_E_END if not. */
 static spsh_status try_block(const spsh__salvage *file, const uint8_t *page, uint64_t offset_bytes,
                              spsh__salvaged_block *ret_block, spsh_error *err)
 {

@@ -1,8 +1,7 @@
 /* shard_reader.c: a sealed shard: its index by columns, its metadata by blocks.
  *
- * The index is trusted as far as its page checksums go, and no further: every offset, number and
- * length is checked against the file before it is used, and a metadata row must repeat what the
- * index says of it.
+ * The reader trusts the index only as far as its page checksums go. Every offset, number, and
+ * length is checked against the file before use, and a metadata row must match its index row.
  */
 #include "base/buffer.h"
 #include "base/checksum.h"
@@ -32,7 +31,7 @@ struct spsh_metadata_reader {
     spsh__buffer block;
     spsh__metadata *metadata;
     uint64_t first_row; /* first row of the loaded block */
-    uint64_t end_row;   /* first_row: none is loaded */
+    uint64_t end_row;   /* first_row: no block is loaded */
 };
 
 /* ---- opening ---- */

@@ -20,7 +20,7 @@
 
 enum {
     RECORD_BLOCK_CLOSE = 1 << 20, /* used_bytes at which a record block is closed */
-    UNIT_MAX = 999999,            /* file names have room for */
+    UNIT_MAX = 999999,            /* largest number that file names can hold */
     NUMBER_MAX = 999,
 };
 
@@ -32,7 +32,7 @@ struct spsh_shard_writer {
     spsh__shard_index *index;
     spsh__metadata_builder *metadata;
     uint8_t *block;    /* SPSH_BLOCK_BYTES_MAX: the open record block */
-    size_t block_used; /* 0: none is open */
+    size_t block_used; /* 0: no block is open */
     uint32_t block_records;
     uint8_t *metadata_block; /* SPSH_BLOCK_BYTES_MAX: where a metadata block is put together */
     uint64_t written_rows;   /* in metadata blocks that are written */
