@@ -135,7 +135,7 @@ spsh_status spsh_file_writer_write_at(spsh_file_writer *writer, const void *data
         if (put == -EINTR)
             continue;
         if (put == 0)
-            put = -EIO; /* a regular file that takes nothing and says nothing */
+            put = -EIO; /* a regular file that takes no bytes and reports no error */
         if (put < 0)
             return fail_file(writer, "write", (int)-put, err);
         done += (size_t)put;

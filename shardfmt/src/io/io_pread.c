@@ -1,8 +1,9 @@
-/* io_pread.c: the back end of the read engine that works everywhere: pread in a few threads.
+/* io_pread.c: the portable back end of the read engine: pread in a few threads.
  *
- * One mutex guards two rings of slots, `waiting` and `finished`; each has room for every slot, so
- * neither can overflow. Threads do one system call an operation and judge nothing: short reads and
- * errors go back to the engine as they are, as io_uring would report them.
+ * One mutex guards two rings of slots, `waiting` and `finished`. Each has capacity for every slot,
+ * so neither can overflow. Threads do one system call per operation and do not interpret its
+ * result: short reads and errors are returned to the engine unchanged, as io_uring would report
+ * them.
  */
 #include "io_backend.h"
 #include "io_internal.h"
@@ -129,7 +130,7 @@ static spsh_status pread_open(const spsh__read_setup *setup, void **ret_state, s
         rc = pthread_create(&state->threads[state->thread_count], NULL, pread_worker, state);
         state->thread_count += rc == 0;
     }
-    if (state->thread_count == 0) { /* fewer than wanted will do, none will not */
+    if (state->thread_count == 0) { /* fewer threads than requested suffice, but not zero */
         pread_close(state, false);
         return SPSH_FAIL_OS(err, SPSH_E_IO, rc, "read threads: %s", spsh__os_text(rc));
     }

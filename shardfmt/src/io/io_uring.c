@@ -1,8 +1,8 @@
-/* io_uring.c: the io_uring back end of the read engine, the only file that knows liburing.
+/* io_uring.c: the io_uring back end of the read engine, the only file that uses liburing.
  *
- * Buffers and files are registered with the ring when the kernel lets us (RLIMIT_MEMLOCK, version):
- * then it neither pins the pages nor takes a file reference for every read. Without, reads work the
- * same and cost a little more. Operations are handed over together by the next wait.
+ * Buffers and files are registered with the ring if the kernel allows it (RLIMIT_MEMLOCK, version).
+ * Then the kernel neither pins the pages nor takes a file reference for every read. Otherwise reads
+ * work the same and cost a little more. The next wait submits all prepared operations together.
  */
 #include "io_backend.h"
 #include "io_internal.h"
@@ -42,9 +42,10 @@ static void uring_close(void *opaque, bool is_inherited)
     spsh__free(state->allocator, state);
 }
 
-/* A thread of the kernel's that takes requests needs, before 5.11, registered files and privileges:
- * such kernels go without. Their thread moves the head of the queue after a whole batch, whose
- * reads may be done and asked for anew by then: room for two. */
+/* Open a ring. A kernel thread that polls the queue (SQPOLL) needs registered files and privileges
+ * before Linux 5.11, so it is not used there. The thread moves the head of the queue only after a
+ * whole batch. Reads of that batch may be complete, and their slots reused, by then: so the queue
+ * has twice the capacity. */
 static int open_ring(const spsh__read_setup *setup, struct io_uring *ring)
 {
     if (setup->sqpoll && setup->requests_max <= UINT32_MAX / 2) {

@@ -41,7 +41,7 @@ typedef struct request {
     uint32_t file;
     uint32_t io_retries, again_retries;
     bool done, recycled;
-    uint64_t offset_bytes; /* asked for */
+    uint64_t offset_bytes; /* offset that the caller requested */
     size_t size_bytes;
     uint64_t start_bytes; /* file offset of the widened span */
     size_t span_bytes;    /* size of the widened span */
@@ -250,7 +250,7 @@ static int open_retry(const spsh_io *io, const char *path, int flags)
     return fd;
 }
 
-/* Some file systems take O_DIRECT at open and refuse it at the first read. */
+/* Some file systems accept O_DIRECT at open and reject it at the first read. */
 static bool direct_works(const spsh_read_engine *engine, int fd, uint64_t size_bytes)
 {
     const spsh_io *io = engine->io;

@@ -81,7 +81,7 @@ struct spsh_sorter {
     spsh__hasher *hasher; /* hasher of the run being written */
     output out;           /* all runs so far */
     cursor *cursors;
-    uint32_t *heap; /* cursor numbers, the least entry first */
+    uint32_t *heap; /* cursor numbers, the smallest entry first */
     size_t cursor_count, heap_count;
     uint64_t entry_count;
     size_t next_item;
@@ -526,7 +526,7 @@ static spsh_status open_merge(spsh_sorter *sorter, size_t first, size_t count, s
     return SPSH_OK;
 }
 
-/* Step over the least entry. */
+/* Advance past the smallest entry. */
 static spsh_status advance(spsh_sorter *sorter, spsh_error *err)
 {
     cursor *at = &sorter->cursors[sorter->heap[0]];
