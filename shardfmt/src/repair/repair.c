@@ -320,7 +320,7 @@ static spsh_status has_remains(const spsh__repair *r, uint64_t begin, bool *ret_
     return SPSH_OK;
 }
 
-/* Are all blocks that the shard ever had intact and in their places? */
+/* Check whether all blocks that the shard ever had are intact and at their offsets. */
 static spsh_status is_whole(const spsh__repair *r, bool *ret_whole, spsh_error *err)
 {
     uint64_t offset = SPSH__PAGE_BYTES, records = 0, rows = 0;
@@ -348,7 +348,7 @@ static spsh_status is_whole(const spsh__repair *r, bool *ret_whole, spsh_error *
 
 /* ---- the call ---- */
 
-/* A shard that is as it was: its records keep their numbers. */
+/* Keep the record numbers of an unchanged shard. */
 static spsh_status keep_numbers(spsh__repair *r, spsh_error *err)
 {
     spsh_repair_unit *unit = r->opt.unit;

@@ -60,7 +60,7 @@ typedef struct carry {
     const char *from_path, *to_path;
     spsh__manifest to;
     spsh__buffer candidates;
-    uint64_t generation; /* newest readable one; 0: none */
+    uint64_t generation; /* newest readable generation; 0: none */
     uint64_t kept;
 } carry;
 
@@ -224,7 +224,7 @@ static spsh_status add_listed(carry *c, const spsh__manifest *manifest, bool is_
         if (rc == SPSH_OK)
             rc = find_or_add(c, name, &o, err);
         if (rc == SPSH_OK && candidate_count(c) > before)
-            rc = check_candidate(c, o, err); /* says that the file is missing */
+            rc = check_candidate(c, o, err); /* reports that the file is missing */
         if (rc != SPSH_OK)
             break;
         if (o->is_intact && memcmp(o->file.file_id, file.file_id, 16) != 0)
@@ -321,7 +321,8 @@ static spsh_status find_traces(carry *c, spsh_bytes raw, spsh_error *err)
     return SPSH_OK;
 }
 
-/* Overlays that the section directory counts. It says so four times; UINT64_MAX unless all agree.
+/* Count the overlays in the section directory, which has their number four times. UINT64_MAX unless
+ * all agree.
  */
 static uint64_t count_listed(spsh_bytes raw)
 {

@@ -123,7 +123,7 @@ spsh_status spsh__repair_rebuild(spsh__repair *r, bool *ret_same, spsh_error *er
     const bool by_manifest =
         expected != NULL && memcmp(footer.root_hash, expected->root_hash, 16) == 0;
     if ((r->footer_found || expected != NULL) && !by_footer && !by_manifest)
-        goto out; /* there is a witness, and it says no */
+        goto out; /* a known root hash does not match */
     rc = spsh_file_writer_publish(writer, SPSH_PUBLISH_NEW, err);
     if (rc != SPSH_OK)
         goto out;

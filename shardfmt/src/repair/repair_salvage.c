@@ -24,7 +24,7 @@
 typedef struct old_record {
     uint64_t number;       /* new, inside the unit; SPSH_NONE_U64: lost */
     uint64_t offset_bytes; /* offset of its head in the damaged file */
-    bool used;             /* by a row that was kept */
+    bool used;             /* referenced by a row that was kept */
 } old_record;
 
 typedef struct salvage {
@@ -316,7 +316,7 @@ static spsh_status take_all(salvage *s, spsh_error *err)
     return rc;
 }
 
-/* Kept, but no row of this shard says whose words they are. Only after rows were lost. */
+/* Report kept records to which no row of this shard refers. Call only after rows were lost. */
 static spsh_status report_orphans(salvage *s, spsh_error *err)
 {
     const spsh__salvage *file = &s->r->file;
