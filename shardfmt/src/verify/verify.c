@@ -62,7 +62,7 @@ static spsh_status check_index(const spsh__verify *v, const spsh__container *c, 
     return rc;
 }
 
-/* The name, without folder and ending, is part of what the file id is made of. */
+/* The name, without folder and suffix, is part of the input of the file id. */
 static spsh_status check_overlay(const spsh__verify *v, const spsh__verify_file *file,
                                  spsh__container *c, spsh_error *err)
 {
@@ -249,7 +249,7 @@ static int compare_names(const void *a, const void *b)
 
 typedef char statistics_name[SPSH_STATISTICS_NAME_BYTES];
 
-/* No other file says which there are; sorted, so that reports are the same everywhere. */
+/* No other file lists these files. Sort them, so that reports are the same on every machine. */
 static spsh_status list_statistics(const spsh__verify *v, DIR *open, spsh__buffer *names,
                                    size_t *ret_count, spsh_error *err)
 {

@@ -55,7 +55,7 @@ static uint64_t cell(const dataset_check *c, uint32_t column, uint64_t at)
 
 /* ---- one row ---- */
 
-/* NULL: the row is what the shard's row says. */
+/* Compare a row with the shard's row. Returns NULL if they agree. */
 static const char *compare_row(const dataset_check *c, uint64_t at, const spsh_shard_row *row)
 {
     const uint32_t names[SPSH_NAME_KINDS] = {row->domain, row->split, row->speaker, row->language,

@@ -50,7 +50,8 @@ spsh_status spsh__verify_refused(spsh__verify *v, const spsh__verify_file *file,
 spsh_status spsh__verify_progress(spsh__verify *v, uint64_t bytes, spsh_error *err)
 {
     v->result.bytes += bytes;
-    if (v->total_bytes < v->result.bytes) /* the manifests, which say the total, are not in it */
+    if (v->total_bytes < v->result.bytes) /* the total does not include the manifests, which state
+                                             it */
         v->total_bytes = v->result.bytes;
     if (v->opt.progress_fn != NULL &&
         v->opt.progress_fn(v->opt.user, "verify", v->result.bytes, v->total_bytes) != 0)

@@ -235,7 +235,8 @@ static spsh_status run_stream(block_stream *stream, spsh_error *err)
     return rc;
 }
 
-/* After a failure: nothing may be lent or in flight when the next file is begun. */
+/* Drain after a failure: no memory may be borrowed and no read in flight when the next file begins.
+ */
 static void drain(block_stream *stream)
 {
     spsh__shard_check *check = stream->check;
@@ -365,7 +366,7 @@ static spsh_status check_blocks(spsh__shard_check *check, spsh_error *err)
     return check_unlisted(check, err);
 }
 
-/* A shard's file id says which shard of which dataset it is. */
+/* A shard's file id identifies the dataset and the shard. */
 static spsh_status check_identity(spsh__verify *v, spsh__verify_file *file, spsh_error *err)
 {
     uint8_t file_id[16];
