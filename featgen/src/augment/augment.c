@@ -91,7 +91,7 @@ static void enter_room(spsh_augmenter *augmenter, const spsh_augment_input *inpu
                         augmenter->spare);
     const double after = square_sum(augmenter->spare, count);
     if (before == 0 || after == 0)
-        return; /* silence, or a response that is: left as it was */
+        return; /* a silent signal or response: unchanged */
     augmenter->isa->scale_fn(augmenter->spare, count, (float)sqrt(before / after), augmenter->work);
 }
 

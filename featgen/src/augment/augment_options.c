@@ -1,4 +1,4 @@
-/* augment_options.c: presets of augmentation, and its options as text. */
+/* augment_options.c: presets of augmentation, and its options as strings. */
 #include "options/field_text.h"
 #include "speechshard/augment.h"
 #include "speechshard/featgen.h"

@@ -133,7 +133,7 @@ static void read_block(spsh__signal_span input, int64_t first, size_t point_coun
     }
 }
 
-/* count numbers from number first on of what read_block wrote. */
+/* Copy `count` numbers to y, from number `first` on, out of points in the layout of read_block. */
 static void write_block(const float *points, uint64_t first, uint64_t count, float *y)
 {
     for (uint64_t i = 0; i < count; i++)

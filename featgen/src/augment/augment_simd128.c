@@ -1,5 +1,5 @@
-/* augment_simd128.c: four lanes at a time, with what every x86-64 (SSE2) and every aarch64 (NEON)
- * has. */
+/* augment_simd128.c: four lanes at a time, with the baseline vectors of x86-64 (SSE2) and aarch64
+ * (NEON). */
 #include "augment_kernels.h"
 
 #if defined(__x86_64__) || defined(__aarch64__)
