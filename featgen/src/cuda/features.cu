@@ -105,8 +105,8 @@ static spsh_status bring_tables(state *self, const spsh__frame_tables *tables, s
     return rc;
 }
 
-/* As many frames a block as leave room for four blocks on a multiprocessor; if not even one does,
- * as many as a block may have at all. */
+/* Choose as many frames per block as allow four blocks on a multiprocessor. If not even one frame
+ * does, choose the maximum for a single block. */
 static spsh_status choose_lanes(state *self, spsh_error *err)
 {
     int block_bytes = 0;
