@@ -174,7 +174,7 @@ void spsh__batch_close(spsh__batch *batch)
     spsh__free(allocator, batch);
 }
 
-/* Fewer threads than asked for will do; the caller is one. */
+/* Run with fewer threads than requested if some cannot start. The caller is one of them. */
 static spsh_status batch_open(const spsh_featgen *featgen, spsh__batch **ret_batch, spsh_error *err)
 {
     const spsh_allocator *allocator = &featgen->allocator;
@@ -213,7 +213,7 @@ out:
 
 /* ---- a call ---- */
 
-/* Room for offsets, and, for halves, for the longest utterance in each thread. */
+/* Reserve memory for offsets and, for float16, for the longest utterance in each thread. */
 static spsh_status reserve(spsh__batch *batch, uint64_t row_values, spsh_error *err)
 {
     const spsh_allocator *allocator = &batch->featgen->allocator;

@@ -1,4 +1,4 @@
-/* frames_simd128.c: four lanes, with what every x86-64 (SSE2) and every aarch64 (NEON) has. */
+/* frames_simd128.c: four lanes, with the baseline vectors of x86-64 (SSE2) and aarch64 (NEON). */
 #include "frames.h"
 #include "frames_constants.h"
 

@@ -1,4 +1,4 @@
-/* half.c: halves of floats (half_bits.h), and back. */
+/* half.c: float to float16 (half_bits.h), and back. */
 #include "half_bits.h"
 #include "speechshard/featgen.h"
 
