@@ -1,15 +1,14 @@
-/* conv.cu: convolutions by cuDNN: the one file that calls functions which cuDNN 9 calls deprecated,
- * because they do in one call what its graphs need a page for.
+/* conv.cu: convolutions by cuDNN. Only this file calls functions that cuDNN 9 marks as deprecated:
+ * one call does what its graph API needs a page for.
  *
- * Tensors are [N][C][F][T] as they lie: bins are cuDNN's rows, frames its columns. The algorithm of
- * a shape is the first of the heuristic's that needs at most what its caller allows and, with
- * is_deterministic, has the same bits each time; it is kept as in gemm.cu. fp32 computes with
- * multiply-adds of floats, tf32 and 16 bits on tensor cores; what else the heuristic means by an
- * algorithm's number it says by the kind of mathematics, which goes with it.
+ * Tensors are [N][C][F][T], as stored: bins are cuDNN's rows, frames its columns. The algorithm of
+ * a shape is the first in the heuristic's list that needs at most the work space that the caller
+ * allows and, with is_deterministic, has the same bits each time. It is cached as in gemm.cu. fp32
+ * computes with float multiply-adds, tf32 and 16 bits on tensor cores. The kind of mathematics is
+ * part of an algorithm, and is kept with its number.
  *
- * Gradients of filters in 16 bits: sums are floats, but those algorithms that do not have the same
- * bits each time add their parts up in the result, which would round it at each of them. They are
- * left to the end.
+ * Gradients of filters in 16 bits: sums are floats, but algorithms that are not deterministic add
+ * their parts in the 16-bit result, and round it each time. They are tried last.
  */
 #include <cuda_runtime.h>
 #include <stdlib.h>
@@ -30,8 +29,8 @@ static cudnnDataType_t type_of(const spsh__train_state *self)
     }
 }
 
-/* What is asked for; each algorithm then says its own. Without conversion: bf16 has tensor cores
- * alone, TENSOR_OP_MATH is described for halves. */
+/* Requested kind of mathematics. Each algorithm then reports its own. Conversion is not allowed:
+ * bf16 runs only on tensor cores, and TENSOR_OP_MATH is documented for float16. */
 static cudnnMathType_t math_of(const spsh__train_state *self)
 {
     switch (self->plan.precision) {
@@ -82,7 +81,7 @@ static spsh_status describe(const spsh__train_state *self, spsh__conv_plan *plan
 
 /* ---- algorithms ---- */
 
-/* Of one of the three kinds, as all of them say it. */
+/* An algorithm of one of the three kinds, with the common fields. */
 typedef struct candidate {
     int algorithm;
     cudnnMathType_t math;
@@ -190,7 +189,7 @@ static spsh_status choose(const spsh__train_state *self, const spsh__train_lane 
                            s->kernel_bins, s->kernel_frames, bytes_max >> 20);
 }
 
-/* On failure the plan is what it was. */
+/* On failure the plan does not change. */
 static spsh_status choose_less(const spsh__train_state *self, const spsh__train_lane *lane,
                                spsh__conv_plan *plan, size_t bytes_max, spsh_error *err)
 {

@@ -1,8 +1,8 @@
-/* device_half.h: floats of 16 bits, bit by bit, the same on host and device: bf16 is the upper half
- * of a float; fp16 has 5 bits of exponent (bias 15) and 10 behind the point, with subnormals.
+/* device_half.h: 16-bit floats, bit by bit, the same on host and device: bf16 is the upper half of
+ * a float; fp16 has 5 exponent bits (bias 15) and 10 fraction bits, with subnormals.
  *
- * To 16 bits: to nearest, ties to even; what is too large becomes infinite, and not a number stays
- * one: 0x7fff, whichever it was, as instructions of the device have it, which are taken there.
+ * Conversion to 16 bits rounds to nearest, ties to even. Values that are too large become infinite.
+ * Any NaN becomes 0x7fff, the result of the device's instructions, which are used on the device.
  */
 #ifndef SPSH_DEVICE_HALF_H
 #define SPSH_DEVICE_HALF_H

@@ -1,9 +1,9 @@
-/* device_nccl.h: what the trainer's library (comm_nccl.c) and the plug-in say to each other of
- * NCCL. The plug-in loads libnccl.so.2 when it is asked for, and calls it; who waits for what, and
- * how long, is the library's. tests/support/twin_nccl.c is the same table over the twin.
+/* device_nccl.h: the interface between the trainer's library (comm_nccl.c) and the plug-in for
+ * NCCL. The plug-in loads libnccl.so.2 on request, and calls it. The library decides on waits and
+ * deadlines. tests/support/twin_nccl.c is the same table over the host emulation of CUDA.
  *
- * Nothing here waits for another rank: what takes its time is under way (SPSH_E_TIMEOUT) until
- * state_fn says otherwise, and close_fn with is_aborted ends it. One thread calls.
+ * No function waits for another rank: a call that takes time is in progress (SPSH_E_TIMEOUT) until
+ * state_fn reports its end, or close_fn with is_aborted ends it. Only one thread may call.
  */
 #ifndef SPSH_DEVICE_NCCL_H
 #define SPSH_DEVICE_NCCL_H
@@ -36,7 +36,7 @@ typedef enum spsh__collective_kind {
 typedef struct spsh__collective {
     spsh__collective_kind kind;
     void *values; /* floats, in the device's memory */
-    size_t count; /* of a row: not 0 */
+    size_t count; /* elements per row: not 0 */
 } spsh__collective;
 
 typedef struct spsh__device_nccl_entry {
@@ -45,20 +45,21 @@ typedef struct spsh__device_nccl_entry {
     spsh_status (*load_fn)(const char *path, void **ret_library, spsh_error *err);
     void (*unload_fn)(void *library);
     uint32_t (*version_fn)(void *library); /* 22809: 2.28.9 */
-    /* Of a device, wherever it is seen from: no two have the same. */
+    /* Key of a device, the same in every process. No two devices have the same key. */
     spsh_status (*key_fn)(uint32_t device, uint64_t *ret_key, spsh_error *err);
     spsh_status (*id_fn)(void *library, spsh__nccl_id *ret_id, spsh_error *err);
     /* Begins. */
     spsh_status (*open_fn)(void *library, const spsh__nccl_plan *plan, void **ret_state,
                            spsh_error *err);
-    /* SPSH_OK; SPSH_E_TIMEOUT: the last call is still under way; SPSH_E_IO: it has failed, or
-     * something on a stream has. */
+    /* SPSH_OK; SPSH_E_TIMEOUT: the last call is still in progress; SPSH_E_IO: it failed, or work on
+     * a stream failed. */
     spsh_status (*state_fn)(void *state, spsh_error *err);
     /* On the stream only when state_fn says SPSH_OK. */
     spsh_status (*start_fn)(void *state, const spsh__collective *c, void *stream, spsh_error *err);
     /* Nothing follows any more. Begins. */
     spsh_status (*finish_fn)(void *state, spsh_error *err);
-    /* After finish_fn, or aborted: what is on streams ends then, whatever the others do. */
+    /* Call after finish_fn, or with is_aborted. Aborting ends the work on streams, whatever the
+     * other ranks do. */
     void (*close_fn)(void *state, uint32_t is_aborted);
 } spsh__device_nccl_entry;
 

@@ -1,9 +1,9 @@
-/* device_rnn.h: what the trainer's library (backend_cuda_rnn.c) and its part of the plug-in
- * (rnn.cu) say to each other about recurrent layers: kernels of kernels_rnn.h, and cuDNN's.
+/* device_rnn.h: the interface between the trainer's library (backend_cuda_rnn.c) and its part of
+ * the plug-in (rnn.cu) for recurrent layers: the kernels of kernels_rnn.h, and cuDNN's.
  * tests/support/twin_rnn.c is the same table in C.
  *
- * Everything is put onto a stream and returns at once, but layer_open_fn. Pointers are to the
- * device's memory. What is under way on two streams at once has two lanes.
+ * All functions except layer_open_fn enqueue work on a stream and return at once. Pointers are to
+ * device memory. Work that is in flight on two streams at once needs two lanes.
  */
 #ifndef SPSH_DEVICE_RNN_H
 #define SPSH_DEVICE_RNN_H
@@ -28,7 +28,7 @@ typedef enum spsh__rnn_kernel {
 
 typedef struct spsh__rnn_launch {
     spsh__rnn_kernel kernel;
-    spsh__device_kind kind; /* of elements */
+    spsh__device_kind kind; /* kind of elements */
     uint32_t blocks_x, blocks_y;
     uint32_t shared_bytes;
     const void *job; /* on the host, copied */
@@ -37,10 +37,10 @@ typedef struct spsh__rnn_launch {
     uint32_t use_count;
 } spsh__rnn_launch;
 
-/* What a cooperative grid of one lane may have: half of the device. */
+/* Limits of a cooperative grid of one lane: half of the device. */
 typedef struct spsh__rnn_limits {
     uint32_t blocks;
-    uint32_t shared_bytes; /* of a block */
+    uint32_t shared_bytes; /* shared memory per block */
 } spsh__rnn_limits;
 
 /* A layer of cuDNN's for a shape. */
@@ -51,8 +51,9 @@ typedef struct spsh__cudnn_plan {
     spsh__device_kind kind;
 } spsh__cudnn_plan;
 
-/* Of weights in the weight space, elements of the plan's kind: matrices are [hidden][inputs or
- * hidden] without gaps. Matrix and bias i: gate i % gates, of the input (i < gates) or the state.
+/* Position of weights in the weight space, in elements of the plan's kind: matrices are [hidden]
+ * [inputs or hidden] without gaps. Matrix and bias i: gate i % gates, of the input (i < gates) or
+ * the state.
  */
 typedef struct spsh__cudnn_part {
     size_t matrix, bias; /* offsets in bytes; SIZE_MAX: none */
@@ -63,7 +64,7 @@ typedef struct spsh__cudnn_sizes {
     spsh__cudnn_part parts[2 * SPSH__RNN_GATES];
 } spsh__cudnn_sizes;
 
-typedef enum spsh__cudnn_step { /* of a pass, in this order */
+typedef enum spsh__cudnn_step { /* steps of a pass, in this order */
                                 SPSH__CUDNN_FORWARD = 0,
                                 SPSH__CUDNN_BACKWARD_DATA,
                                 SPSH__CUDNN_BACKWARD_WEIGHTS,
@@ -79,9 +80,9 @@ typedef struct spsh__cudnn_call {
 } spsh__cudnn_call;
 
 typedef struct spsh__device_rnn_entry {
-    size_t jobs_bytes; /* of spsh__rnn_job and _pack_job, as the plug-in was compiled */
+    size_t jobs_bytes; /* size of spsh__rnn_job and _pack_job, as compiled into the plug-in */
     spsh_status (*open_fn)(const spsh__device_train_plan *plan, void **ret_state, spsh_error *err);
-    void (*close_fn)(void *state); /* no work is under way; layers are closed */
+    void (*close_fn)(void *state); /* no work may be in flight; layers are closed */
     /* No blocks: the device has no cooperative grids, or is older than sm_80. */
     spsh__rnn_limits (*limits_fn)(void *state);
     /* Blocks of a cooperative kernel that half of the device has at once. */
@@ -92,8 +93,8 @@ typedef struct spsh__device_rnn_entry {
     spsh_status (*layer_open_fn)(void *state, const spsh__cudnn_plan *plan, void **ret_layer,
                                  spsh__cudnn_sizes *ret_sizes, spsh_error *err);
     void (*layer_close_fn)(void *layer);
-    /* Of persistent layers no two at once: whether their blocks would wait for each other in vain
-     * is not said anywhere. */
+    /* Do not run two persistent layers at once: cuDNN does not document whether their blocks could
+     * wait for each other forever. */
     spsh_status (*layer_call_fn)(void *layer, void *stream, const spsh__cudnn_call *c,
                                  spsh_error *err);
 } spsh__device_rnn_entry;

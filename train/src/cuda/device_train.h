@@ -1,11 +1,11 @@
-/* device_train.h: what the trainer's library and its part of the plug-in say to each other. The
- * library (backend_cuda.c and its kin) knows operators, memory, streams and their order; the
+/* device_train.h: the interface between the trainer's library and its part of the plug-in. The
+ * library (backend_cuda.c and its parts) knows operators, memory, streams, and their order. The
  * plug-in starts kernels and calls cuBLASLt and cuDNN. tests/support/twin_train.c is the same table
  * in C.
  *
- * Everything is put onto a stream and returns at once. All pointers are to the device's memory,
- * but where the host is named. A lane is one of LANES sets of handles and work space: what is under
- * way on two streams at once has two lanes.
+ * All functions enqueue work on a stream and return at once. All pointers are to device memory,
+ * except pointers documented as host pointers. A lane is one of LANES sets of handles and work
+ * space. Work that is in flight on two streams at once needs two lanes.
  */
 #ifndef SPSH_DEVICE_TRAIN_H
 #define SPSH_DEVICE_TRAIN_H
@@ -19,7 +19,7 @@ extern "C" {
 
 #define SPSH__DEVICE_TRAIN_SYMBOL "spsh_cuda_train_entry"
 #define SPSH__DEVICE_LANES        2u
-#define SPSH__DEVICE_JOB_BYTES    1024u /* of a kernel's job, at most */
+#define SPSH__DEVICE_JOB_BYTES    1024u /* maximum size of a kernel's job */
 
 typedef struct spsh__device_train_plan {
     uint32_t device;
@@ -47,7 +47,7 @@ typedef enum spsh__conv_kind {
 typedef struct spsh__conv_work {
     spsh__conv_shape shape; /* nothing in it is 0 */
     spsh__conv_kind kind;
-    spsh__backend_buffer x, weight, y; /* of one kind */
+    spsh__backend_buffer x, weight, y; /* all have the same kind */
     void *work; /* as many bytes as conv_space_fn says, aligned to 256, or more */
     size_t work_bytes;
     size_t work_bytes_max; /* that conv_space_fn may say: slower algorithms need less */
@@ -56,7 +56,7 @@ typedef struct spsh__conv_work {
 typedef struct spsh__device_train_entry {
     size_t jobs_bytes; /* sum of sizeof over the list of jobs, as the plug-in was compiled */
     uint32_t kernel_count;
-    size_t open_bytes; /* of the device's memory that open_fn takes */
+    size_t open_bytes; /* device memory that open_fn takes */
     spsh_status (*open_fn)(const spsh__device_train_plan *plan, void **ret_state, spsh_error *err);
     void (*close_fn)(void *state);
     spsh_status (*launch_fn)(void *state, void *stream, const spsh__kernel_launch *l,

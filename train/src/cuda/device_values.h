@@ -1,9 +1,9 @@
-/* device_values.h: how texts of kernels read and write elements of either kind, and how threads of
- * a block share elements out.
+/* device_values.h: how kernels read and write elements of either kind, and how the threads of a
+ * block divide elements.
  *
- * A thread takes up to four elements at once, a run: neighbours with one load where memory is
- * aligned to four of them (wide), else as many apart as threads walk together, so that a group of
- * threads touches neighbours in either case and each thread has four loads under way.
+ * A thread takes up to four elements at once, a run. If memory is aligned to four elements (wide),
+ * they are adjacent and take one load. Otherwise their distance is the number of threads, so that
+ * adjacent threads access adjacent elements, and each thread has four loads in flight.
  */
 #ifndef SPSH_DEVICE_VALUES_H
 #define SPSH_DEVICE_VALUES_H
@@ -12,7 +12,7 @@
 
 #include "device_half.h"
 
-/* What a value is once it was stored. */
+/* Return a value as rounded by a store. */
 SPSH__INLINE float spsh__rounded(spsh__device_kind kind, float value)
 {
     if (kind == SPSH__DEVICE_F32)
@@ -149,7 +149,7 @@ DEVICE device_run device_run_at(const device_run *r, uint64_t at)
 
 /* ---- sums: of all threads of a block, or of its groups, in an order that their number gives */
 
-/* Of `groups` of DEVICE_LANES numbers: the sum of lane's, from the first group on. */
+/* Sum the lane's number over DEVICE_WARPS groups of DEVICE_LANES numbers, in order. */
 DEVICE double device_lane_sum(const double *numbers, uint32_t lane)
 {
     double sum = 0;

@@ -1,16 +1,16 @@
 /* gemm.cu: products by cuBLASLt.
  *
- * The library's matrices have columns one after another, ours rows: c = a b is, to it, the
- * transposed product c' = b' a', with the same memory: its first factor is our b, its rows our n.
+ * The library's matrices are column-major, ours row-major. To the library, c = a b is the
+ * transposed product c' = b' a' in the same memory: its first factor is our b, its rows our n.
  *
- * A plan, what the library needs to know of a product and the algorithm that its heuristic puts
- * first, is made when a shape first comes, and kept in a table of open addressing. Whole rows
- * need not be aligned: the least alignment of the pointers is part of the shape, and what of it
- * lies in strides the library sees itself. When the table is full it is emptied: shapes of a run
- * are few, unless batches vary without end.
+ * A plan holds the library's description of a product, and the first algorithm of its heuristic. It
+ * is made when a shape first appears, and cached in a table with open addressing. Rows need not be
+ * aligned: the minimum alignment of the pointers is part of the shape, and the library sees the
+ * strides itself. A full table is emptied. A run has few shapes, unless its batches vary without
+ * end.
  *
- * Parts of k that different blocks made are added up in floats: a result of 16 bits is rounded
- * once, at its end. With is_deterministic there are no parts.
+ * Partial sums over k of different blocks are added as floats: a result of 16 bits is rounded once,
+ * at the end. With is_deterministic k is not split.
  */
 #include <cuda_runtime.h>
 #include <stdlib.h>

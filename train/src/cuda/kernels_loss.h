@@ -1,27 +1,26 @@
 /* kernels_loss.h: softmax of rows, cross-entropy, CTC.
  *
- * Rows. A group of threads has a row, a power of two of them by the width; a thread's elements are
- * as many apart as the group has threads. The greatest and the sum of e^(x - greatest) are folded
- * within the group, half upon half: the shape alone gives the order.
+ * Rows. A group of threads processes a row. The group size is a power of two that depends on the
+ * width, and is also the distance between a thread's elements. The maximum and the sum of
+ * e^(x - maximum) are folded in halves within the group. Only the shape determines the order.
  *
- * CTC (ctc.h). Numbers are pairs, m 2^e, m in [1, 2) a float, e an integer: as in ctc_body.h, with
- * its exponential, and for its reasons. Three kernels:
+ * CTC (ctc.h). Numbers are pairs m 2^e, with m a float in [1, 2) and e an integer, as in ctc_body.h,
+ * with its exponential, and for its reasons. Three kernels:
  *
- *     ctc_rows      a group a row        logits --> the row's greatest, its sum of emissions
- *     ctc_states    a block an utterance alpha of all frames, ln p; beta backwards, and in alpha's
- *                                        place posteriors
- *     ctc_gradient  a group a row        softmax less the posteriors of a symbol's states
+ *     ctc_rows      a group per row            logits --> the row's maximum, its sum of emissions
+ *     ctc_states    a block per utterance      alpha of all frames, ln p; then beta backwards, and
+ *                                              posteriors in the memory of alpha
+ *     ctc_gradient  a group per row            softmax minus the posteriors of a symbol's states
  *
- * A state of alpha or beta has nothing to wait for but its neighbours of the frame before: one
- * phase a frame, between two rows that are used by turns. What a frame needs from far away, the
- * emissions (of the symbols that are in the label, each once) and on the way back alpha, is brought
- * near for a `chunk` of frames at once, so that the way there is waited for once a chunk. Rows and
- * chunks are in the block's memory, or, for labels too long for it, in the device's.
+ * A state of alpha or beta depends only on adjacent states of the previous frame: one phase per frame,
+ * between two rows in turn. Each frame needs data from global memory: the emissions (of each symbol in
+ * the label, once) and, backwards, alpha. They are loaded for a `chunk` of frames at once, so that the
+ * latency occurs once per chunk. Rows and chunks are in shared memory, or in device memory for labels
+ * that are too long for it.
  *
- * A pair of states is blank i and label i, 0 <= i <= labels; the last one's label is nothing.
- * Posteriors are alpha beta 2^-e of p: what is missing to their being divided by their own sum, the
- * last kernel divides by. Positions of a symbol in the label are sorted by the host: a symbol's sum
- * has their order.
+ * A pair of states is blank i and label i, 0 <= i <= labels; the last label is zero. Posteriors are
+ * alpha beta 2^-e of p. The last kernel divides them by their sum. The host sorts the positions of a
+ * symbol in the label, which gives the order of the symbol's sum.
  */
 #ifndef SPSH_TRAIN_KERNELS_LOSS_H
 #define SPSH_TRAIN_KERNELS_LOSS_H
@@ -40,7 +39,7 @@
 
 /* Shared bytes of the kernels whose threads are grouped by rows. */
 #define SPSH__LOSS_ROW_BYTES (SPSH__DEVICE_THREADS * 12U)
-/* Of ctc_states, before what an utterance needs. */
+/* Fixed shared memory of ctc_states, before the memory per utterance. */
 #define SPSH__CTC_FIXED_BYTES (SPSH__DEVICE_THREADS * 16U + 16U)
 #define SPSH__ENTROPY_BYTES   (SPSH__DEVICE_THREADS * 32U)
 
@@ -50,7 +49,7 @@ typedef struct spsh__softmax_job {
     uint32_t width, group_log2;
 } spsh__softmax_job;
 
-/* Of a row that is learnt from, loss = most - own + ln sum. */
+/* A row with a label: loss = most - own + ln sum. */
 typedef struct spsh__entropy_row {
     float most, own, sum; /* not learnt from: 0, 0, 1 */
     uint32_t is_right;
@@ -65,14 +64,14 @@ typedef struct spsh__entropy_job {
     float scale;
 } spsh__entropy_job;
 
-/* A product, value 2^power; not a number once a factor is none. */
+/* A product, value 2^power; NaN if a factor is NaN. */
 typedef struct spsh__loss_product {
     double value;
     int64_t power;
 } spsh__loss_product;
 
 typedef struct spsh__entropy_sum {
-    double gaps; /* of most - own */
+    double gaps; /* sum of most - own */
     spsh__loss_product sums;
     uint64_t right;
 } spsh__entropy_sum;
@@ -93,13 +92,13 @@ typedef struct spsh__ctc_pair {
 } __attribute__((aligned(16))) spsh__ctc_pair;
 
 typedef struct spsh__ctc_row {
-    float most, sum; /* sum: not above 0, or no number, where there is no softmax */
+    float most, sum; /* sum: not above 0, or NaN, if the row has no valid softmax */
 } spsh__ctc_row;
 
-/* An utterance. In words, from words_at on: symbols[symbol_count], the blank first, then those in
- * the label; begins[symbol_count + 1] and order[label_count]: positions of symbol d are order[i],
- * begins[d] <= i < begins[d + 1]; slots[label_count]: twice the number of the label's symbol among
- * symbols, 1 more where the one before is another. */
+/* An utterance. In words, from words_at on: symbols[symbol_count], the blank first, then the
+ * symbols of the label; begins[symbol_count + 1] and order[label_count]: the positions of symbol d
+ * are order[i], begins[d] <= i < begins[d + 1]; slots[label_count]: twice the index of the label's
+ * symbol in symbols, plus 1 if the previous label is different. */
 typedef struct spsh__ctc_item {
     uint64_t alpha_at; /* in pairs */
     uint64_t words_at;
@@ -111,7 +110,7 @@ typedef struct spsh__ctc_item {
 } spsh__ctc_item;
 
 typedef struct spsh__ctc_found {
-    spsh__loss_product sums;       /* of the frames' softmax */
+    spsh__loss_product sums;       /* product of the frames' softmax sums */
     spsh__ctc_number blank, label; /* alpha of the last states */
     uint32_t is_bad;               /* a frame has no softmax */
     uint32_t has_gradient;
@@ -141,7 +140,9 @@ SPSH__INLINE uint64_t spsh__ctc_near_bytes(const spsh__ctc_item *item, uint32_t 
 
 /* ------------------------------------------------------------------------------------- numbers */
 
-#define LOSS_ROUND    12582912.0F /* 1.5 2^23: what is added to it is rounded to an integer */
+#define LOSS_ROUND                                                                                 \
+    12582912.0F /* 1.5 2^23: adding a number to it rounds the number to an
+                                     integer */
 #define LOSS_LOG2_E   1.44269504088896340736F
 #define LOSS_LN2_HIGH 0.693359375F /* the first with 15 zeros at its end */
 #define LOSS_LN2_LOW  (-2.12194440e-4F)
@@ -262,7 +263,7 @@ typedef struct device_line {
     bool is_there;
 } device_line;
 
-/* What the threads of a block have found, in its memory. */
+/* Results of the threads of a block, in shared memory. */
 typedef struct device_line_room {
     float *best;
     uint32_t *place;
@@ -291,7 +292,7 @@ DEVICE device_line_room device_line_room_of(const spsh__kernel_block *block)
     return room;
 }
 
-/* The greatest of a thread's elements, and the first place where it stands. */
+/* Find the maximum of a thread's elements, and its first position. */
 DEVICE void device_line_best(const device_line *line, const spsh__device_array *x,
                              const device_line_room *room, uint32_t thread)
 {
@@ -340,7 +341,7 @@ DEVICE void device_fold_sum(float *sums, uint32_t step, uint32_t half, uint32_t 
         sums[thread] += sums[thread + half];
 }
 
-/* What a row's threads have found. */
+/* Results of a row's threads. */
 typedef struct device_line_found {
     float most, sum;
 } device_line_found;
@@ -520,7 +521,7 @@ DEVICE void spsh__kernel_ctc_rows(const spsh__ctc_job *job, const spsh__kernel_b
 typedef struct device_ctc {
     const spsh__ctc_item *item;
     const uint32_t *symbols, *far_slots;
-    spsh__loss_product *products; /* of threads; then the first is all frames' */
+    spsh__loss_product *products; /* per thread; then the first is the product of all frames */
     int32_t *greatest;            /* exponent of p; INT32_MIN: no gradient */
     spsh__ctc_pair *rows;         /* two */
     uint32_t *slots;
@@ -552,7 +553,8 @@ DEVICE device_ctc device_ctc_of(const spsh__ctc_job *job, const spsh__kernel_blo
     return w;
 }
 
-/* The product of sums of a thread's frames; then nothing is on the way but the first blank. */
+/* Multiply the sums of a thread's frames. Then initialize alpha: only the first blank is not zero.
+ */
 DEVICE void device_ctc_begin(const spsh__ctc_job *job, const device_ctc *w, uint32_t thread)
 {
     spsh__loss_product product = {1, 0};
@@ -581,7 +583,7 @@ DEVICE bool device_ctc_is_bad(const device_ctc *w)
     return !(value > 0);
 }
 
-/* Emissions of frames [t, t + count), and on the way back alpha. */
+/* Load the emissions of frames [t, t + count) and, backwards, alpha. */
 DEVICE void device_ctc_bring(const spsh__ctc_job *job, const device_ctc *w, uint32_t t,
                              uint32_t count, uint32_t thread)
 {
@@ -647,7 +649,7 @@ DEVICE void device_ctc_conclude(const spsh__ctc_job *job, const device_ctc *w, u
     job->found[w->n] = found;
 }
 
-/* Behind the last frame stands the last blank alone. */
+/* After the last frame only the last blank is possible. */
 DEVICE void device_ctc_turn(const device_ctc *w, uint32_t thread)
 {
     spsh__ctc_pair *row = w->rows + (uint64_t)(w->item->frames & 1) * w->pairs;
@@ -762,7 +764,7 @@ DEVICE void device_fold_totals(const device_line_room *room, uint32_t step, uint
     device_fold_sum(room->sum, step, half, thread);
 }
 
-/* scale softmax; 0 where there is no gradient. */
+/* Write scale * softmax, or 0 if the row has no gradient. */
 DEVICE void device_put_softmax(const spsh__ctc_job *job, const spsh__kernel_block *block,
                                uint32_t thread)
 {

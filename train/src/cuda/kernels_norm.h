@@ -1,13 +1,14 @@
-/* kernels_norm.h: batch normalisation by threads of a device, as reference_norm.c says it.
+/* kernels_norm.h: batch normalization by threads of a device, as defined in reference_norm.c.
  *
  *     sums    grid (channels, parts)  x, dy --> two sums of each channel, in parts
  *     learn   grid (channels)         parts --> statistics, gradients --> four numbers of a channel
  *     apply   grid (lines or rows)    x, dy --> y, dx
  *
- * Forward, the sums are of d and of d * d, where d = x - shift and shift is the channel's first
- * element that counts: it is as far from the mean as any other, so that little is lost where the
- * mean is large, and x is read once. Backward they are of dy and of dy * (x - mean). Four elements
- * are added as floats, then in double, in an order that the shape alone decides. With them
+ * Forward, the sums are of d and of d * d, where d = x - shift and shift is the first element of the
+ * channel that counts. The shift is typically as far from the mean as any other element, so little
+ * precision is lost if the mean is large, and x is read once. Backward they are of dy and of
+ * dy * (x - mean). Four elements are added as floats, then in double, in an order that only the shape
+ * determines. With them
  *
  *     y = (x - mean) * a + c                  a = weight * scale, c = bias
  *     dx = ((dy + c) + (x - mean) * p) * a    p = -scale^2 * sum(dy * (x - mean)) / n,
@@ -34,9 +35,9 @@
 #define SPSH__NORM_SHARED   (2U * SPSH__DEVICE_THREADS * 8U) /* bytes: two doubles of each thread */
 
 typedef struct spsh__norm_job {
-    uint32_t is_conv, batch, channels, bins, frames; /* of rows: bins is 1 */
+    uint32_t is_conv, batch, channels, bins, frames; /* for rows, bins is 1 */
     uint32_t is_training, is_wide;
-    uint32_t parts, part_size;    /* of a convolution: bins of an utterance; else rows */
+    uint32_t parts, part_size;    /* for a convolution: bins of an utterance; else rows */
     const uint32_t *lengths;      /* NULL: all counts */
     spsh__device_array x, dy, to; /* dy: backward, NULL forward; to: y or dx */
     double *partial;              /* [parts][2][channels] */
@@ -53,7 +54,7 @@ DEVICE uint32_t device_norm_length(const spsh__norm_job *job, uint32_t n)
 
 /* ---- sums */
 
-/* What is subtracted from a channel's x. */
+/* Value that is subtracted from the x of a channel. */
 DEVICE float device_norm_shift(const spsh__norm_job *job, uint32_t channel)
 {
     const uint64_t plane = job->is_conv != 0 ? (uint64_t)job->bins * job->frames : 1;
@@ -71,7 +72,7 @@ typedef struct device_norm_sums {
     double first, second;
 } device_norm_sums;
 
-/* d: x - shift. What does not count is 0 in both. */
+/* d: x - shift. Elements that do not count are 0 in both. */
 DEVICE void device_norm_add(device_norm_sums *sums, const float d[4], const float dy[4],
                             bool is_backward)
 {
@@ -82,7 +83,7 @@ DEVICE void device_norm_add(device_norm_sums *sums, const float d[4], const floa
     sums->second += (double)((of[0] * d[0] + of[1] * d[1]) + (of[2] * d[2] + of[3] * d[3]));
 }
 
-/* What a line of frames adds, to one of the threads that walk it. */
+/* Add one thread's elements of a line of frames. */
 DEVICE void device_norm_line(const spsh__norm_job *job, device_norm_sums *sums, float shift,
                              uint64_t first, uint64_t end, uint32_t lane)
 {
@@ -172,7 +173,7 @@ DEVICE void device_row_add(device_row *row, const device_row *step, uint32_t bat
     }
 }
 
-/* Element x - shift and dy of a row, 0 where it does not count. */
+/* Get x - shift and dy of one element of a row; 0 if it does not count. */
 DEVICE void device_norm_element(const spsh__norm_job *job, const device_row *row, uint32_t channel,
                                 float shift, float *d, float *dy)
 {
@@ -405,7 +406,7 @@ DEVICE void spsh__kernel_norm_conv_apply(const spsh__norm_job *job, const spsh__
     EACH_THREAD(block, device_norm_conv_apply(job, block, thread));
 }
 
-typedef struct device_norm_lines { /* of the four channels of a run */
+typedef struct device_norm_lines { /* values of the four channels of a run */
     float of[4][4];
 } device_norm_lines;
 

@@ -1,13 +1,13 @@
-/* kernels_product.h: what the libraries' products and convolutions leave over.
+/* kernels_product.h: operations that the libraries' products and convolutions do not cover.
  *
- *     gemm_keep         c = keep * c, where there is nothing to add to it
+ *     gemm_keep         c = keep * c, for a product without terms
  *     conv_bias         y[n][c][..] += bias[c]
  *     conv_bias_parts   sums of dy of a channel, cut into parts     grid (parts, channels)
  *     conv_bias_sums    dbias[c] += its parts, in their order
- *     add_halves        floats += halves: gradients of filters, which arrive in 16 bits
+ *     add_halves        floats += float16 or bf16 values: gradients of filters, which have 16 bits
  *
- * A part's sum: each thread adds up what it meets, then halves of the block are folded, so that the
- * order follows from the shape.
+ * Sum of a part: each thread adds its elements, and then the block is folded in halves. The shape
+ * determines the order.
  */
 #ifndef SPSH_TRAIN_KERNELS_PRODUCT_H
 #define SPSH_TRAIN_KERNELS_PRODUCT_H
@@ -24,7 +24,7 @@ typedef struct spsh__gemm_keep_job {
 typedef struct spsh__conv_bias_job {
     spsh__device_array y;
     const float *bias;
-    uint64_t planes, plane; /* batch * channels, of so many elements each */
+    uint64_t planes, plane; /* batch * channels planes, of `plane` elements each */
     uint32_t channels;
     uint32_t is_wide; /* planes begin where four elements are aligned */
 } spsh__conv_bias_job;
@@ -107,7 +107,7 @@ DEVICE void spsh__conv_bias_part_thread(const spsh__conv_bias_parts_job *job,
     ((float *)block->shared)[thread] = sum;
 }
 
-/* Of the first `width` threads each takes in what its partner has. */
+/* Each of the first `width` threads adds its partner's sum. */
 DEVICE void spsh__conv_bias_fold_thread(const spsh__kernel_block *block, uint32_t width,
                                         uint32_t thread)
 {

@@ -1,33 +1,33 @@
 /* kernels_rnn.h: kernels of recurrent layers (rnn_shape of backend.h), one pass in one direction.
  *
- * What the input says of all frames is a product of matrices that stands in `rows` before: of row t
- * * N + n the gates, [gates][hidden]. Left is the recurrence: frame after frame a product with the
+ * A product of matrices first writes the input's part of all frames to `rows`: row t * N + n has the
+ * gates, [gates][hidden]. The kernels compute the recurrence: frame after frame, a product with the
  * recurrent weights, and the cells.
  *
- * Persistent recurrence. A cooperative grid: all of its blocks are on the device at once, and stay
- * for all frames. Block x has the hidden units [x * units, (x + 1) * units) and keeps their part of
- * the recurrent weights in its shared memory:
+ * Persistent recurrence. The grid is cooperative: all of its blocks are on the device at once, and
+ * stay for all frames. Block x has the hidden units [x * units, (x + 1) * units) and keeps their part
+ * of the recurrent weights in its shared memory:
  *
  *     forward   [gates * units][hidden]   rows gate * units + u: all weights that make these units
- *     backward  [units][gates * hidden]   the same matrix by columns: what these units' h went to
+ *     backward  [units][gates * hidden]   the same matrix by columns: weights that read these units
  *     then      [warps][32][columns + 8]  floats: sums of a warp over its share of the depth
  *
- * Rows are zeros from their depth on, and their stride is 64 bytes more than a multiple of 128, so
- * that 16 bytes of 8 rows at once meet no bank twice. In a frame a block multiplies what all blocks
- * have left in `exchange` (h forward, gradients of gates backward; two frames in turn, in global
- * memory) with its weights, 32 utterances at a time: each warp takes a share of the depth, on
- * tensor cores where elements have 16 bits; the sums of the warps are added in their order. Then
- * its cells make what it leaves for the others, and all blocks wait for each other. So a frame
- * costs one reading of the exchange and one wait; weights are read once for all frames.
+ * Rows are padded with zeros past their depth. Their stride is 64 bytes more than a multiple of 128,
+ * so that reading 16 bytes of 8 rows at once has no bank conflict. In each frame a block multiplies
+ * the data of all blocks in `exchange` (h forward, gradients of gates backward; two frames in turn, in
+ * global memory) by its weights, 32 utterances at a time. Each warp takes a share of the depth, on
+ * tensor cores if elements have 16 bits. The sums of the warps are added in order. Then the cells
+ * write the block's output for the other blocks, and all blocks wait for each other. A frame costs one
+ * read of the exchange and one wait. Weights are read once for all frames.
  *
- * Stepwise. The products are made outside (a gemm a frame); a kernel a frame has the cells. The
- * same cells, any shape.
+ * Stepwise. The products are made outside (a gemm per frame), and a kernel per frame has the cells.
+ * The cells are the same, for any shape.
  *
- * backward turns the gates of `rows` into gradients of what went into them, and GRU's q (what the
- * reset gate multiplies) into its gradient: what is left are products over all frames.
+ * backward replaces the gates of `rows` by the gradients of their inputs, and GRU's q (which the reset
+ * gate multiplies) by its gradient. Products over all frames follow.
  *
- * What has which kind: rows, q, y, dy and what is exchanged are elements (floats or 16 bits); cells
- * compute in floats; LSTM's c, what a cell hands to the frame before, sums and biases are floats.
+ * Kinds: rows, q, y, dy, and the exchange are elements (floats or 16 bits). Cells compute in floats.
+ * LSTM's c, the values that a cell passes to the previous frame, sums, and biases are floats.
  */
 #ifndef SPSH_TRAIN_KERNELS_RNN_H
 #define SPSH_TRAIN_KERNELS_RNN_H
@@ -42,10 +42,10 @@
 enum {
     SPSH__RNN_WARPS = SPSH__DEVICE_THREADS / 32,
     SPSH__RNN_ROWS = 32,  /* utterances at a time */
-    SPSH__RNN_TILES = 8,  /* of 8 columns, at a time */
+    SPSH__RNN_TILES = 8,  /* tiles of 8 columns at a time */
     SPSH__RNN_DEPTH = 32, /* that a warp takes at least */
     SPSH__RNN_GATES = 4,  /* at most */
-    SPSH__RNN_PARTS = 16, /* of a layer's weights, at most */
+    SPSH__RNN_PARTS = 16, /* maximum parts of a layer's weights */
 };
 
 typedef struct spsh__rnn_job {
@@ -53,12 +53,13 @@ typedef struct spsh__rnn_job {
     uint32_t frames, batch, hidden;
     uint32_t frame;         /* stepwise: this one */
     uint32_t units;         /* persistent, as all up to `exchange`: of a block; a multiple of 8 */
-    uint32_t depth;         /* of the exchange: hidden or gates * hidden, to a multiple of 32 */
-    uint32_t stride;        /* of weights in shared memory, in elements */
+    uint32_t depth;         /* depth of the exchange: hidden or gates * hidden, to a multiple of
+                               32 */
+    uint32_t stride;        /* stride of weights in shared memory, in elements */
     uint32_t exchange_rows; /* batch, to a multiple of 32 */
     const void *recurrent;  /* [gates * hidden][hidden] */
     void *exchange;         /* [2][exchange_rows][depth]; zeros */
-    uint32_t *arrived;      /* 0: how often a block came to the end of a frame */
+    uint32_t *arrived;      /* starts at 0; counts how often a block reached the end of a frame */
     const float *input_bias, *recurrent_bias; /* the second NULL: none */
     void *rows;                               /* [T][N][gates][hidden] */
     void *inner;                              /* [T][N][hidden]: LSTM c, floats; GRU q, elements */
@@ -73,7 +74,7 @@ typedef struct spsh__rnn_part {
     spsh__device_array from, to;
     uint64_t row_count, from_stride, to_stride; /* in elements */
     uint32_t columns;
-    uint32_t adds; /* to what is there */
+    uint32_t adds; /* add to the existing values */
 } spsh__rnn_part;
 
 typedef struct spsh__rnn_pack_job { /* block y: part y */
@@ -109,7 +110,8 @@ DEVICE void rnn_set(void *to, uint64_t i, uint32_t kind, float value)
     ((uint16_t *)to)[i] = spsh__half_of_f32(value, kind == SPSH__DEVICE_BF16);
 }
 
-/* What other blocks wrote during this kernel: not from the multiprocessor's own cache. */
+/* Read a value that another block wrote during this kernel: bypass the multiprocessor's own cache.
+ */
 DEVICE float rnn_get_shared(const void *from, uint64_t i, uint32_t kind)
 {
 #ifdef __CUDACC__
@@ -303,7 +305,8 @@ SPSH__INLINE uint32_t spsh__rnn_round_up(uint64_t value, uint32_t to)
     return (uint32_t)((value + to - 1) / to * to);
 }
 
-/* Of weights in shared memory, in elements of so many bytes: 64 bytes more than a multiple of 128.
+/* Stride of weights in shared memory, in elements of element_bytes: 64 bytes more than a multiple
+ * of 128.
  */
 SPSH__INLINE uint32_t spsh__rnn_stride(uint32_t depth, uint32_t element_bytes)
 {
@@ -324,7 +327,7 @@ typedef struct rnn_share {
     const void *a, *w;
     uint32_t a_stride, w_stride;
     uint32_t row_count, tiles; /* rows that count */
-    uint32_t begin, end;       /* of the depth: multiples of 32 */
+    uint32_t begin, end;       /* range of the depth: multiples of 32 */
     float *to;
     uint32_t to_stride;
 } rnn_share;
@@ -439,7 +442,7 @@ DEVICE void rnn_multiply_share(const rnn_share *s, uint32_t kind, uint32_t lane)
     rnn_multiply_plain(s, kind, lane);
 }
 
-/* Of a block: as many columns, behind its weights the sums. */
+/* A block's share: number of columns, and the sums, which follow its weights. */
 typedef struct rnn_slice {
     uint32_t kind;
     bool is_backward;
@@ -457,7 +460,7 @@ DEVICE rnn_slice rnn_slice_of(const spsh__rnn_job *job, const spsh__kernel_block
     return slice;
 }
 
-/* What was exchanged in a frame: element 0 of utterance 0. */
+/* Address of the exchange of a frame: element 0 of utterance 0. */
 DEVICE void *rnn_exchanged(const spsh__rnn_job *job, uint32_t t, uint32_t kind)
 {
     const uint64_t elements = (uint64_t)(t % 2) * job->exchange_rows * job->depth;
@@ -505,8 +508,8 @@ DEVICE float rnn_sum(const rnn_slice *slice, uint32_t row, uint32_t column)
 /* One unit of one utterance in a frame: as its block counts them, and as the layer does. */
 typedef struct rnn_cell {
     uint32_t t;
-    uint32_t row, u;  /* of the sums, of the block's units */
-    uint32_t n, unit; /* of the batch, of the layer's units */
+    uint32_t row, u;  /* row of the sums, unit within the block */
+    uint32_t n, unit; /* utterance of the batch, unit of the layer */
 } rnn_cell;
 
 DEVICE void rnn_forward_unit(const spsh__rnn_job *job, const rnn_slice *slice, const rnn_cell *cell)
@@ -582,7 +585,7 @@ DEVICE void rnn_forward_load(const spsh__rnn_job *job, const spsh__kernel_block 
     }
 }
 
-/* What the cells of a frame will read that no block writes. */
+/* Prefetch the inputs of a frame's cells that no block writes. */
 DEVICE void rnn_forward_ahead(const spsh__rnn_job *job, const spsh__kernel_block *block, uint32_t t,
                               uint32_t kind, uint32_t thread)
 {
@@ -600,7 +603,7 @@ DEVICE void spsh__rnn_forward_open(const spsh__rnn_job *job, const spsh__kernel_
     EACH_THREAD(block, rnn_forward_load(job, block, kind, thread));
 }
 
-/* Then all blocks wait for each other; while they do, what comes next is asked for. */
+/* Then all blocks wait for each other, and prefetch data of the next frame meanwhile. */
 DEVICE void spsh__rnn_forward_frame(const spsh__rnn_job *job, const spsh__kernel_block *block,
                                     uint32_t t, uint32_t kind)
 {

@@ -1,13 +1,13 @@
-/* kernels_rows.h: what is done to elements, to rows [T][N][W] and to lines of convolutions
- * [N][C][F][T], by threads of a device.
+/* kernels_rows.h: operators on elements, on rows [T][N][W], and on lines of convolutions [N][C][F][T],
+ * by threads of a device.
  *
- *     elements   clip, scale, axpy, convert: a block walks over stretches of them
- *     lines      bias, columns, masks, reversal: a line (a row; the frames of a bin) is walked by
- *                32 threads, and whose it is is worked out once a line, not once an element
+ *     elements   clip, scale, axpy, convert: a block walks over stretches of elements
+ *     lines      bias, columns, masks, reversal: 32 threads walk a line (a row; the frames of a bin),
+ *                and compute its utterance and channel once per line, not once per element
  *     turns      convolutions to rows and back, features to convolutions: matrices are transposed
- *                through tiles in shared memory, so that neighbours read and write neighbours
- *     sums       of columns: in parts, that the shape alone decides, then of the parts
- *     look-ahead a thread has eight frames of a column, so that what it loads is used eight times
+ *                through tiles in shared memory, so that adjacent threads access adjacent elements
+ *     sums       of columns: in parts that only the shape determines, then of the parts
+ *     look-ahead a thread has eight frames of a column, so that each load is used eight times
  */
 #ifndef SPSH_TRAIN_KERNELS_ROWS_H
 #define SPSH_TRAIN_KERNELS_ROWS_H
@@ -40,7 +40,7 @@ typedef struct spsh__elements_job {
     spsh__device_array x, dy; /* dy: of clip_backward, where x is what clip_forward wrote */
     spsh__device_array to;
     uint64_t count;
-    float factor; /* of scale and axpy; of clip the limit, as `to` or x holds it */
+    float factor; /* factor of scale and axpy; limit of clip, rounded like `to` or x */
     uint32_t is_wide;
 } spsh__elements_job;
 
@@ -235,7 +235,7 @@ DEVICE_LINES_KERNEL(arrange_rows, device_arrange_row)
 /* ---- turns: grid (tiles of a matrix, matrices) */
 
 #define SPSH__TURN_TILE   32U
-#define SPSH__TURN_STRIDE 33U /* of a tile's lines: columns are in different banks */
+#define SPSH__TURN_STRIDE 33U /* stride of a tile's lines: columns are in different banks */
 #define SPSH__TURN_SHARED (SPSH__TURN_TILE * SPSH__TURN_STRIDE * 4U) /* bytes */
 
 /* Element (l, c) of matrix n: from[n * from_matrix + l * from_line + c], and
@@ -247,7 +247,7 @@ typedef struct spsh__turn_job {
     const uint32_t *lengths; /* or NULL; lines of matrix n from lengths[n] on are 0, and not read */
 } spsh__turn_job;
 
-typedef struct device_tile { /* of a matrix */
+typedef struct device_tile { /* tile of a matrix */
     uint32_t matrix, line, column;
     float *values;
 } device_tile;
@@ -300,12 +300,13 @@ DEVICE void spsh__kernel_turn(const spsh__turn_job *job, const spsh__kernel_bloc
 typedef struct spsh__columns_job {
     spsh__device_array x, to, also; /* to, also: what the sums are added to; also may be NULL */
     uint64_t rows, part_rows;
-    uint32_t width, also_width; /* those of the first columns go to also */
+    uint32_t width, also_width; /* sums of the first also_width columns also go to `also` */
     uint32_t parts, padding;
     double *partial; /* [parts][width] */
 } spsh__columns_job;
 
-/* Every eighth row of a part. Four at a time as floats, so that four loads are under way. */
+/* Sum every eighth row of a part. Four at a time are added as floats, so that four loads are in
+ * flight. */
 DEVICE double device_column_sum(const spsh__columns_job *job, uint64_t first, uint64_t end,
                                 uint32_t column)
 {
@@ -397,13 +398,13 @@ typedef struct spsh__lookahead_job {
     const float *weights;        /* [context][width] */
     uint32_t frames, batch, width, context;
     uint32_t is_backward;
-    uint32_t parts, part_frames; /* of lookahead_weights and add_lookahead */
+    uint32_t parts, part_frames; /* for lookahead_weights and add_lookahead */
     double *partial;             /* [parts][context][width] */
 } spsh__lookahead_job;
 
-/* Frame t of column `at` of lookahead, eight from the tile's first on. What is loaded in step s is
- * used by frame k with weight s - k: weights go through a window. Backwards both are counted from
- * the tile's last frame. */
+/* Compute eight frames of column `at` of lookahead, from the tile's first frame. Frame k uses the
+ * load of step s with weight s - k, so the weights move through a window. Backwards, both are
+ * counted from the tile's last frame. */
 DEVICE void device_lookahead_tile(const spsh__lookahead_job *job, uint32_t first, uint64_t at)
 {
     const uint64_t row = (uint64_t)job->batch * job->width;
@@ -418,7 +419,7 @@ DEVICE void device_lookahead_tile(const spsh__lookahead_job *job, uint32_t first
         if (is_back ? s > last : first + s >= job->frames)
             break;
         const uint32_t t = is_back ? last - s : first + s;
-        if (t >= job->frames) /* of the last tile, backwards */
+        if (t >= job->frames) /* in the last tile, backwards */
             continue;
         const float x = spsh__device_get(&job->from, t * row + at);
         for (uint32_t k = 0; k < SPSH__LOOKAHEAD_TILE; k++) {

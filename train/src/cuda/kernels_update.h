@@ -1,8 +1,8 @@
-/* kernels_update.h: a step of the optimisers over the arenas, and sums of squares, by threads of a
- * device. What is one number for all elements is worked out on the host.
+/* kernels_update.h: a step of the optimizers over the arenas, and sums of squares, by threads of a
+ * device. The host computes numbers that are the same for all elements.
  *
- * Sums of squares are taken in double: of as many parts as the count says, a thread its own
- * elements in order, then by halves.
+ * Sums of squares are taken in double. The count determines the number of parts. A thread adds its
+ * elements in order, and then the block is folded in halves.
  */
 #ifndef SPSH_TRAIN_KERNELS_UPDATE_H
 #define SPSH_TRAIN_KERNELS_UPDATE_H
@@ -25,7 +25,7 @@ typedef struct spsh__square_job {
     uint64_t count;
     uint32_t is_wide, parts; /* blocks of square_sum */
     double *partial;         /* [parts] */
-    double *sum;             /* of sum_parts, which is one block */
+    double *sum;             /* result of sum_parts, which is one block */
 } spsh__square_job;
 
 DEVICE void device_square_part(const spsh__square_job *job, const spsh__kernel_block *block,

@@ -1,6 +1,6 @@
-/* library_calls.h: what is called of cuBLASLt and cuDNN. Both are looked for when a backend is
- * opened (dlopen), so that the plug-in loads without them, and one plug-in works with any release
- * of the major versions that it was built for. Types come from the libraries' headers. */
+/* library_calls.h: the functions of cuBLASLt and cuDNN that are called. Both libraries are loaded
+ * when a backend is opened (dlopen). The plug-in therefore loads without them, and works with any
+ * release of the major versions that it was built for. Types come from the libraries' headers. */
 #ifndef SPSH_LIBRARY_CALLS_H
 #define SPSH_LIBRARY_CALLS_H
 
@@ -85,11 +85,11 @@ typedef struct spsh__library_calls {
 extern "C" {
 #endif
 
-/* Loaded once a process; the pointer is the process's. SPSH_E_UNSUPPORTED says which library is
- * missing, or is another, and what to install. */
+/* Load the libraries once per process; the pointer stays valid. SPSH_E_UNSUPPORTED: the message
+ * names the library that is missing or has another version, and what to install. */
 spsh_status spsh__library_calls_find(const spsh__library_calls **ret_calls, spsh_error *err);
 
-/* A library's status as ours, with what was tried. */
+/* Convert a library's status to ours. what: the attempted call, for the message. */
 spsh_status spsh__blas_check(const spsh__library_calls *calls, cublasStatus_t status,
                              const char *what, spsh_error *err);
 spsh_status spsh__dnn_check(const spsh__library_calls *calls, cudnnStatus_t status,
@@ -98,7 +98,7 @@ spsh_status spsh__dnn_check(const spsh__library_calls *calls, cudnnStatus_t stat
 #ifdef __cplusplus
 }
 
-/* What the library opened, by its own function; NULL is fine. */
+/* Close an object of a library with its function. NULL is fine. */
 template <typename status, typename handle>
 static inline void spsh__library_close(status (*close_fn)(handle), handle one)
 {

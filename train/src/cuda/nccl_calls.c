@@ -110,7 +110,7 @@ static spsh_status spsh__nccl_id_get(void *library, spsh__nccl_id *ret_id, spsh_
                : spsh__nccl_failed(nccl, NULL, result, "ncclGetUniqueId", err);
 }
 
-/* Of a call of a communicator that does not block: under way is no failure. */
+/* Check a call of a nonblocking communicator: "in progress" is not a failure. */
 static spsh_status spsh__nccl_began(const spsh__nccl_state *s, int result, const char *what,
                                     spsh_error *err)
 {

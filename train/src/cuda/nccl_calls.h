@@ -1,10 +1,11 @@
-/* nccl_calls.h: between the calls of NCCL (nccl_calls.c) and what they stand on: CUDA in the
- * plug-in (nccl.cu), the emulation of CUDA in tests (tests/support/twin_nccl.c).
+/* nccl_calls.h: the interface between the calls of NCCL (nccl_calls.c) and the CUDA below them:
+ * CUDA in the plug-in (nccl.cu), or the host emulation of CUDA in tests
+ * (tests/support/twin_nccl.c).
  *
- * The calls need no header of NCCL. Its functions have kept their shape since 2.14, the first
- * version that opens a communicator without blocking. Later versions accept the configuration
- * of 2.14, which is a prefix of their own. nccl.cu compares the declarations below with nccl.h if
- * it is installed.
+ * The calls need no header of NCCL. Its functions have kept their signatures since 2.14, the first
+ * version that opens a communicator without blocking. Later versions accept the configuration of
+ * 2.14, which is a prefix of theirs. nccl.cu compares the declarations below with nccl.h if it is
+ * installed.
  */
 #ifndef SPSH_NCCL_CALLS_H
 #define SPSH_NCCL_CALLS_H

@@ -20,8 +20,8 @@ static __device__ __forceinline__ spsh__kernel_block this_block(void)
     return {blockIdx.x, blockIdx.y, gridDim.x, gridDim.y, rnn_memory, 0};
 }
 
-/* What a block wrote before (a phase ends with all of its threads together), all threads of all
- * blocks see behind wait. */
+/* Publish a block's writes of this phase, which ends with all of its threads together. All threads
+ * of all blocks see them after wait. */
 static __device__ __forceinline__ void arrive(uint32_t *arrived)
 {
     if (threadIdx.x == 0) {

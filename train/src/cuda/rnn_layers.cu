@@ -1,9 +1,9 @@
 /* rnn_layers.cu: cuDNN's recurrent layers, one unidirectional pass each: STANDARD or
  * PERSIST_STATIC.
  *
- * Lengths: all utterances have all frames, and cuDNN is told so on the host alone (the array for
- * the device may be NULL since 8.9.1), so that a captured call means the same when it is done
- * again. Its offsets of weights are asked for, not assumed.
+ * Lengths: all utterances have all frames. cuDNN gets the lengths only on the host (the array for
+ * the device may be NULL since 8.9.1), so that a captured call can be repeated. The offsets of
+ * weights are queried, not assumed.
  */
 #include "rnn_layers.h"
 
@@ -41,7 +41,7 @@ static cudnnDataType_t data_type(spsh__device_kind kind)
                                        : CUDNN_DATA_FLOAT;
 }
 
-/* TENSOR_OP_MATH is described for halves alone; bf16 has no other way than tensor cores. */
+/* TENSOR_OP_MATH is documented only for float16; bf16 always uses tensor cores. */
 static cudnnMathType_t math_type(const layer *self)
 {
     if (self->plan.kind == SPSH__DEVICE_FP16)
@@ -114,7 +114,7 @@ static spsh_status describe_state(layer *self, spsh_error *err)
         "the state of a recurrent layer", err);
 }
 
-/* Elements of a matrix or bias; 0: there is none. */
+/* Number of elements of a matrix or bias; 0 if it does not exist. */
 static spsh_status count_of(const spsh__library_calls *c, cudnnTensorDescriptor_t d,
                             uint64_t *ret_count, spsh_error *err)
 {

@@ -1,10 +1,10 @@
-/* train_state.h: what the .cu files of the trainer's part of the plug-in share.
+/* train_state.h: shared declarations of the .cu files of the trainer's part of the plug-in.
  *
- *     train_plugin.cu     opening, closing, the entry
- *     kernels.cu   the kernels of kernels.h and what starts them
- *     library_calls.cu   cuBLASLt and cuDNN, found when they are asked for
- *     gemm.cu      products by cuBLASLt
- *     conv.cu      convolutions by cuDNN
+ *     train_plugin.cu    opening, closing, the entry
+ *     kernels.cu         the kernels of kernels.h, and their launches
+ *     library_calls.cu   cuBLASLt and cuDNN, loaded on request
+ *     gemm.cu            products by cuBLASLt
+ *     conv.cu            convolutions by cuDNN
  */
 #ifndef SPSH_TRAIN_STATE_H
 #define SPSH_TRAIN_STATE_H
@@ -26,7 +26,8 @@ enum {
     SPSH__CONV_PLANS = 256, /* a power of two */
 };
 
-/* What decides how a product is computed; no bytes between the fields. */
+/* Properties that determine how a product is computed. There must be no padding between the fields.
+ */
 typedef struct spsh__gemm_key {
     uint64_t a_stride, b_stride, c_stride;
     uint32_t m, n, k, flags; /* flags: transposes, kinds, alignments; not 0 */
@@ -49,7 +50,7 @@ typedef struct spsh__conv_plan {
     cudnnTensorDescriptor_t x, y;
     cudnnFilterDescriptor_t weight;
     cudnnConvolutionDescriptor_t convolution;
-    int algorithm; /* of the kind's enumeration */
+    int algorithm; /* value of the kind's enumeration */
     cudnnMathType_t math;
     size_t work_bytes;
 } spsh__conv_plan;
@@ -58,7 +59,7 @@ typedef struct spsh__train_lane {
     cublasLtHandle_t blas;
     cudnnHandle_t dnn;
     void *gemm_work;        /* SPSH__GEMM_WORK_BYTES */
-    void *dnn_stream;       /* what the handle was told */
+    void *dnn_stream;       /* current stream of the handle */
     spsh__gemm_plan *gemms; /* SPSH__GEMM_PLANS */
     uint32_t gemm_count;
     spsh__conv_plan *convs; /* SPSH__CONV_PLANS */
@@ -68,13 +69,13 @@ typedef struct spsh__train_lane {
 typedef struct spsh__train_state {
     spsh__device_train_plan plan;
     const spsh__library_calls *calls;
-    int shared_bytes_max;                         /* of a block */
+    int shared_bytes_max;                         /* maximum shared memory of a block */
     bool is_large[SPSH__DEVICE_KERNEL_COUNT + 1]; /* may have more than 48 KiB */
     spsh__train_lane lanes[SPSH__DEVICE_LANES];
     char libraries[128];
 } spsh__train_state;
 
-/* Of keys of tables, which have no bytes between their fields (FNV-1a). */
+/* Hash a table key without padding between its fields (FNV-1a). */
 static inline uint32_t spsh__train_hash(const void *key, size_t size_bytes)
 {
     uint32_t hash = 2166136261U;
