@@ -27,13 +27,13 @@
 enum {
     BUCKET_BITS_MIN = 10,
     BUCKET_BITS_MAX = 26,
-    BLOCK = 4096,     /* frames of the large set at once */
-    BESIDE_FIRST = 6, /* frames next to a hit share its sound: those say little */
+    BLOCK = 4096,     /* frames of the large set per block */
+    BESIDE_FIRST = 6, /* first neighbor to compare: closer frames share the sound of the hit */
     BESIDE_STEP = 3,
     BESIDE_LAST = 45,
-    BESIDE_MIN = 4,    /* neighbours that must have been compared */
-    BESIDE_WRONG = 25, /* half bits of 32 that may differ on average: 0.39 */
-    BESIDE_SLACK = 60, /* half bits beyond 26 a neighbour at which it is given up */
+    BESIDE_MIN = 4,    /* minimum number of compared neighbors */
+    BESIDE_WRONG = 25, /* maximum mean of different half bits, of 64 per word: 0.39 */
+    BESIDE_SLACK = 60, /* stop at this many half bits beyond 26 per neighbor */
     BESIDE_CHANCE = 26,
     NEAR = 2,
     APART = 6,
@@ -41,7 +41,7 @@ enum {
 #define NUMBERS_MAX ((uint64_t)UINT32_MAX)
 #define BIAS        (UINT64_C(1) << 31) /* offsets are within 2^30 */
 
-/* One that was added. */
+/* A frame that was added. */
 typedef struct test_frame {
     uint32_t word;
     uint32_t number;
@@ -71,7 +71,7 @@ struct spsh__frame_scan {
     test_print *prints;
     size_t print_count, print_capacity;
     unsigned bucket_bits;
-    uint64_t limit; /* entries of a word that says something */
+    uint64_t limit; /* maximum entries of a word that is not frequent */
     const spsh__frequent_words *left_out;
     size_t *starts; /* first entry per bucket, plus the end */
     entry *entries;
@@ -208,18 +208,18 @@ void spsh__frame_finder_free(spsh__frame_finder *finder)
     free(finder);
 }
 
-/* Neighbours compared so far, and twice the bits that differ. */
+/* Number of compared neighbors, and twice their number of different bits. */
 typedef struct agreement {
     uint32_t count;
     uint32_t wrong;
 } agreement;
 
-/* Frame `index` of the small set, if it is within reach of frame `hit`, which goes with frame `at`
- * of the stretch. */
+/* Compare frame `index` of the small set if it is within reach of frame `hit`, which corresponds to
+ * frame `at` of the stretch. */
 static void compare_beside(const spsh__frame_scan *scan, const spsh__frame_stretch *stretch,
                            size_t hit, size_t at, size_t index, agreement *sum)
 {
-    if (index >= scan->frame_count) /* or below 0, which has wrapped */
+    if (index >= scan->frame_count) /* or wrapped below 0 */
         return;
     const int64_t apart = (int64_t)scan->kept[index].number - scan->kept[hit].number;
     const int64_t t = (int64_t)at + apart;
@@ -244,7 +244,7 @@ static bool is_likely(const spsh__frame_scan *scan, const spsh__frame_stretch *s
     return sum.count >= BESIDE_MIN && sum.wrong <= BESIDE_WRONG * sum.count;
 }
 
-/* Which print a number belongs to. */
+/* Return the print that a frame number belongs to. */
 static size_t print_of(const spsh__frame_scan *scan, uint64_t number)
 {
     size_t low = 0;
@@ -271,7 +271,7 @@ static spsh_status add_hit(spsh__frame_finder *finder, size_t index, uint64_t t,
     return SPSH_OK;
 }
 
-/* Whether a word says nothing, now that its entry `number`, from 0, was found. */
+/* Return whether a word is frequent, given that it has an entry `number`, counted from 0. */
 static bool is_frequent(const spsh__frame_scan *scan, uint32_t mixed, uint64_t number)
 {
     if (scan->left_out == NULL)
@@ -279,7 +279,7 @@ static bool is_frequent(const spsh__frame_scan *scan, uint32_t mixed, uint64_t n
     return number == 0 && spsh__frequent_words_has(scan->left_out, mixed);
 }
 
-/* The entries of the word of frame `at` of the stretch, as hits. */
+/* Add a hit for each matching table entry of the word of frame `at` of the stretch. */
 static spsh_status add_hits(spsh__frame_finder *finder, const spsh__frame_stretch *stretch,
                             size_t at, spsh_error *err)
 {
@@ -303,7 +303,7 @@ static spsh_status add_hits(spsh__frame_finder *finder, const spsh__frame_stretc
     return rc;
 }
 
-/* Distinct t on offsets near one; hits are of one print. */
+/* Count distinct t at offsets near `offset`. All hits belong to one print. */
 static uint32_t count_votes(const spsh__u128 *hits, size_t count, uint64_t offset, uint64_t first_t)
 {
     uint64_t seen[BLOCK / 64] = {0};
@@ -351,7 +351,7 @@ static spsh_status end_cluster(spsh__frame_finder *finder, uint64_t print, spsh_
     return SPSH_OK;
 }
 
-/* The hits of a block to candidates. */
+/* Convert the hits of a block to candidates. */
 static spsh_status end_block(spsh__frame_finder *finder, uint64_t print, uint64_t first_t,
                              spsh_error *err)
 {
@@ -384,7 +384,7 @@ static int compare_found(const void *left, const void *right)
     return (a->offset > b->offset) - (a->offset < b->offset);
 }
 
-/* In order, and once where two blocks have found the same. */
+/* Sort the candidates, and merge those that two blocks have found. */
 static void unite_found(spsh__frame_finder *finder)
 {
     size_t kept = 0;

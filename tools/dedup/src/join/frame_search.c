@@ -23,8 +23,8 @@ enum {
 typedef struct pool {
     const spsh__frame_search *search;
     spsh__key_join *join;
-    spsh_side side;             /* at work: TEST fills the table, TRAIN is looked up in it */
-    spsh__word_counts *counts;  /* while words are counted: TEST goes there; else NULL */
+    spsh_side side;             /* current side: TEST fills the table, TRAIN is looked up in it */
+    spsh__word_counts *counts;  /* receives the words of TEST during the count; else NULL */
     spsh__frequent_words words; /* frequent words of all of test; mixed == NULL: there is only one
                                    part */
     spsh__frame_scan *scan;     /* table of this part */
@@ -179,7 +179,7 @@ static spsh_status take_all(pool *p, spsh_side side, uint64_t first, uint64_t en
     return rc;
 }
 
-/* Up to which utterance test's frames fit into the memory. */
+/* Find the end of the part: the frames of test utterances from first to *ret_end fit in memory. */
 static spsh_status find_part(const spsh__frame_search *search, uint64_t first, uint64_t *ret_end,
                              bool *ret_is_empty, spsh_error *err)
 {

@@ -28,7 +28,7 @@ struct spsh__join_pairs {
     spsh_status failure; /* first failure of the sink, until it can be returned */
     spsh_error *err;
 
-    uint64_t rest; /* the key at work */
+    uint64_t rest; /* current key */
     bool has_key;
     bool is_crowded;
     spsh__join_probe waiting[CROWD];
@@ -37,12 +37,12 @@ struct spsh__join_pairs {
     size_t test_count;
 
     /* crowded */
-    spsh__join_probe pending; /* the current print's best */
+    spsh__join_probe pending; /* best probe of the current print */
     bool has_pending;
     spsh__join_probe heads[FEW];
     size_t head_count;
     spsh__join_probe tail[FEW];
-    uint64_t taken; /* prints */
+    uint64_t taken; /* number of prints */
 
     spsh__u128 hits[HITS];
     size_t hit_count;
@@ -120,7 +120,7 @@ static void meet(spsh__join_pairs *pairs, const spsh__join_probe *x, const spsh_
         give_hits(pairs);
 }
 
-/* One print of a crowded key. */
+/* Pair the probe of one print of a crowded key. */
 static void take_crowded(spsh__join_pairs *pairs, const spsh__join_probe *probe)
 {
     if (pairs->test_count > 0) {

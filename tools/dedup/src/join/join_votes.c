@@ -17,7 +17,7 @@ enum { NEAR = 3, APART = 6, WIDTH_MAX = 64 };
 
 typedef struct vote {
     uint32_t place;
-    uint32_t offset; /* from the cluster's first */
+    uint32_t offset; /* relative to the first offset of the cluster */
 } vote;
 
 struct spsh__join_votes {
@@ -70,7 +70,7 @@ static uint32_t distance(uint32_t a, uint32_t b)
     return a > b ? a - b : b - a;
 }
 
-/* Distinct places near an offset; the hits next to it decide between equals. */
+/* Count distinct places near an offset. Hits at adjacent offsets break ties. */
 static uint64_t score_of(const vote *cluster, size_t count, uint32_t offset, uint32_t *ret_votes)
 {
     uint32_t places = 0;
@@ -170,7 +170,7 @@ static spsh_status add_vote(spsh__join_votes *votes, const spsh__join_hit *hit, 
     return SPSH_OK;
 }
 
-/* Reads on until a pair with candidates has ended. */
+/* Read hits up to the end of the next pair with candidates. */
 static spsh_status next_pair(spsh__join_votes *votes, spsh_error *err)
 {
     spsh__join_hit pair = {0};

@@ -1,14 +1,14 @@
 /* key_join.c: keys to partitions; each partition's probes sorted and paired; hits sorted and
  * counted.
  *
- *     add   key -> the partition of its upper 10 bits; once more for each way to turn over weak
- *           places among those 10: to the partition that this makes of them
- *     next  threads take partitions: key -> probes (itself, and with weak places of its other bits
- *           turned over) -> sort -> equal ones paired -> hits -> one sort for all -> votes
+ *     add   key -> the partition of its upper 10 bits, and the partitions that result from flips of
+ *           the weak bits among those 10
+ *     next  threads take partitions: key -> probes (the key, and variants with flips of its other
+ *           weak bits) -> sort -> pairs of equal probes -> hits -> one sort for all -> votes
  *
- * Memory: an eighth for the partitions' begun blocks, a quarter for hits, the rest for the threads'
- * sorts, which spill when a partition does not fit. So neither threads nor memory show in the
- * result: everything is sorted before it is looked at.
+ * Memory: an eighth for the partial blocks of the partitions, a quarter for hits, the rest for the
+ * sorts of the threads, which spill if a partition does not fit. All data are sorted before they
+ * are compared, so the result depends on neither threads nor memory.
  */
 #include "key_join.h"
 
@@ -71,9 +71,9 @@ struct spsh__key_join {
     char *temporary_path;
     spsh__sort128 *hits;
     spsh__join_votes *votes;
-    spsh__sort128 *others; /* candidates that were found elsewhere; opened for the first */
+    spsh__sort128 *others; /* candidates of another search; opened for the first one */
     spsh__sort128_cursor others_at;
-    spsh__candidate own, other; /* the next of either kind, when there is one */
+    spsh__candidate own, other; /* next candidate of each kind, if has_* is set */
     bool has_own, has_other, has_seen_other;
     spsh__join_facts facts;
     bool is_reading;
@@ -304,7 +304,7 @@ spsh_status spsh__key_join_add_test(spsh__key_join *join, uint64_t print,
 
 /* ---- partitions to hits ---- */
 
-/* A thread's own. */
+/* Data of one thread. */
 typedef struct worker {
     spsh__key_join *join;
     spsh__join_pairs *pairs;
@@ -323,7 +323,7 @@ static spsh_status give_probes(worker *self, spsh_error *err)
     return rc;
 }
 
-/* A key's probes: as it came, and with its places turned over. */
+/* Add the probes of a key: unchanged, and with its weak bits flipped. */
 static spsh_status expand(worker *self, const spsh__join_key *key, spsh_error *err)
 {
     const mode_form *mode = self->join->mode;
@@ -535,7 +535,7 @@ static bool comes_first(const spsh__candidate *x, const spsh__candidate *y)
     return x->b != y->b ? x->b < y->b : x->offset <= y->offset;
 }
 
-/* The lower of both kinds. */
+/* Return the lower candidate of both kinds. */
 static spsh_status next_of_both(spsh__key_join *join, spsh__candidate *ret_candidate,
                                 spsh_error *err)
 {

@@ -1,4 +1,4 @@
-/* pair_offsets.c: a's keys with their weak bits turned over, sorted; b's likewise are looked up. */
+/* pair_offsets.c: sort a's keys and their variants with one flipped bit; look up those of b. */
 #include "pair_offsets.h"
 
 #include <stdlib.h>
@@ -73,7 +73,7 @@ static size_t find_hits(const form *forms, size_t form_count, const spsh__print_
     return count;
 }
 
-/* Puts one more into the list, if it is among the best. */
+/* Add an offset to the list if it is among the best. */
 static void add(spsh__pair_offset *list, size_t *count, spsh__pair_offset one)
 {
     size_t at = *count;
@@ -108,7 +108,8 @@ spsh_status spsh__pair_offsets_find(const spsh__print_key *a, size_t a_count,
                                     size_t *ret_count, spsh_error *err)
 {
     form *forms = calloc(a_count * FORMS + 1, sizeof(*forms));
-    int64_t *hits = calloc(HITS_MAX, sizeof(*hits)); /* touched only as far as there are hits */
+    int64_t *hits =
+        calloc(HITS_MAX, sizeof(*hits)); /* the kernel backs only the used part with memory */
     spsh_status rc = SPSH_OK;
     size_t form_count = 0;
 

@@ -70,7 +70,7 @@ void spsh__word_counts_free(spsh__word_counts *counts)
     free(counts);
 }
 
-/* Up to a number that is above any limit. */
+/* Count, but saturate above any limit. */
 static void count_up(uint32_t *count)
 {
     *count += *count != UINT32_MAX;
@@ -104,7 +104,7 @@ spsh_status spsh__word_counts_narrow(spsh__word_counts *counts, spsh_error *err)
     return counts->rows == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
-/* How many words are frequent; to `mixed`, unless that is NULL. */
+/* Count the frequent words, and write them to `mixed` unless it is NULL. */
 static size_t list_frequent(const spsh__word_counts *counts, uint32_t *mixed)
 {
     const uint64_t limit = spsh__frequent_limit(counts->frame_count);
