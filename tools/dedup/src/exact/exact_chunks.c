@@ -275,8 +275,8 @@ static bool next_hit(pair_reading *r, chunk_hit *ret_hit)
     return false;
 }
 
-/* From a hit on, over those that follow it without a gap that differs; *hit is then the first that
- * is not in the stretch, if *has_hit. */
+/* Extend a stretch from a hit over the next hits, as long as the samples between them are equal. If
+ * *has_hit is set then, *hit is the first hit after the stretch. */
 static spsh_status go_forwards(pair_reading *r, chunk_hit *hit, bool *has_hit, uint64_t *ret_end,
                                uint32_t *ret_votes, spsh_error *err)
 {
@@ -299,7 +299,7 @@ static spsh_status go_forwards(pair_reading *r, chunk_hit *hit, bool *has_hit, u
     }
 }
 
-/* Also of the chunks in the stretch. */
+/* Compare all samples of the stretch, including those inside its chunks. */
 static spsh_status confirm(pair_reading *r, const spsh__match *match, bool *ret_is_equal,
                            spsh_error *err)
 {
@@ -389,14 +389,14 @@ static spsh_status flush_pairs(chunk_finder *finder, spsh_error *err)
         chunk_pair *pair = &finder->batch[i];
         for (size_t k = 0; rc == SPSH_OK && k < pair->match_count; k++)
             rc = sink->match_fn(sink->user, &pair->matches[k], err);
-        pair->match_count = 0; /* the memory serves the next */
+        pair->match_count = 0; /* keep the memory for the next batch */
         pair->offset_count = 0;
     }
     finder->batch_count = 0;
     return rc;
 }
 
-/* The offset that a pair can spare: fewest votes, the later of equals. */
+/* The offset to replace first: the fewest votes, the later one if equal. */
 static chunk_offset *weakest(chunk_pair *pair)
 {
     chunk_offset *least = &pair->offsets[0];

@@ -294,7 +294,7 @@ static spsh_status end_place(group_finder *finder, spsh_error *err)
     return rc;
 }
 
-/* ---- neighbours in the sorted records ---- */
+/* ---- adjacent sorted records ---- */
 
 static spsh_status join_if_equal(group_finder *finder, uint64_t before, uint64_t ordinal,
                                  spsh_error *err)
@@ -355,7 +355,7 @@ static spsh_status take_records(group_finder *finder, spsh_error *err)
 
 typedef struct star_pair {
     spsh__match match;
-    uint64_t follower; /* becomes a separate group if the samples differ; SPSH_NONE_U64: neither */
+    uint64_t follower; /* separated from its group if the samples differ; SPSH_NONE_U64: none */
     bool is_good;
 } star_pair;
 
@@ -459,7 +459,7 @@ static spsh_status star_matches(spsh__exact_search *search, const spsh__exact_gr
         const uint64_t train = search->has_both && side == SPSH_SIDE_TEST
                                    ? first_of_side(search, others, root, SPSH_SIDE_TRAIN)
                                    : SPSH_NONE_U64;
-        spsh__exact_put(search->groups, i, first); /* a root is its own first: still found */
+        spsh__exact_put(search->groups, i, first); /* a root that is its own first is still found */
         if (first != i)
             rc = star_add(batch, first, i, i, err);
         if (rc == SPSH_OK && train != SPSH_NONE_U64)

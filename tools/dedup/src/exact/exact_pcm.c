@@ -101,8 +101,8 @@ static bool is_frame_equal(const spsh__exact_reader *reader, const spsh__exact_s
     return true;
 }
 
-/* How many of the count frames that were read are equal, from the first on or, backwards, from the
- * last. */
+/* Count the equal frames among the count frames that were read, from the first forward or from the
+ * last backward. */
 static uint64_t count_equal(const spsh__exact_reader *reader, const spsh__exact_span *span,
                             uint64_t count, bool backwards)
 {
