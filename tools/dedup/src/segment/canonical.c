@@ -1,8 +1,8 @@
 /* canonical.c: three running hashes over one pass of samples.
  *
- *     0 0 0 | s s s 0 0 s s | 0 0 0        full: all of it
- *           '-- trim, mono -'              what follows the last sound is kept as a count, and fed
- *                                          when another sound turns out to follow it
+ *     0 0 0 | s s s 0 0 s s | 0 0 0        full: all samples
+ *           '-- trim, mono -'              zeros after sound are counted, and hashed once more
+ *                                          sound follows
  *
  * Each hash begins with the rate and the channel count, so the same numbers at another rate are
  * another recording; mono begins with a channel count of 1 and takes the first channel, so it is
@@ -111,7 +111,7 @@ static void hash_first_channel(spsh__pack_hasher *hasher, const int32_t *samples
     }
 }
 
-/* The sound of a piece goes into trim and mono, with the zeros since the last one. */
+/* Hash the sound of a piece, and the zeros before it, into trim and mono. */
 static void push_sound(spsh__canonical *canonical, const int32_t *samples, size_t count)
 {
     const uint32_t channels = canonical->channels;
@@ -160,11 +160,10 @@ static void count_clipped(spsh__canonical *canonical, const int32_t *values, siz
         if (!is_clipped(values[i]))
             continue;
         run->length += run->length <= CLIP_RUN_MIN;
-        const uint32_t more = run->length < CLIP_RUN_MIN    ? 0
-                              : run->length == CLIP_RUN_MIN ? CLIP_RUN_MIN /* when a run is long
-                                                                              enough, its first
-                                                                              samples count, too */
-                                                            : 1;
+        const uint32_t more = run->length < CLIP_RUN_MIN ? 0
+                              : run->length == CLIP_RUN_MIN
+                                  ? CLIP_RUN_MIN /* all samples of the run */
+                                  : 1;
         if (canonical->clipped_count <= UINT32_MAX - more)
             canonical->clipped_count += more;
     }

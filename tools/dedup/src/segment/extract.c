@@ -1,4 +1,4 @@
-/* extract.c: one pass over an utterance's samples feeds everything that a segment has of it.
+/* extract.c: one pass over the samples of an utterance computes its whole segment entry.
  *
  *     reader, 32 bits ─┬─ digests
  *                      ├─ chunks
@@ -233,7 +233,7 @@ static spsh_status take_results(spsh__extractor *x, const spsh_row *row, spsh__s
     return SPSH_OK;
 }
 
-/* Everything but the id, which is there already. */
+/* Compute all fields except the id, which is already set. */
 static spsh_status extract(spsh__extractor *x, uint64_t position, const spsh_row *row,
                            spsh__segment_entry *entry, spsh_error *err)
 {

@@ -1,4 +1,4 @@
-/* extract_pipeline.c: extraction as a kind of ordered work: an extractor a thread, a writer a
+/* extract_pipeline.c: extraction as ordered work: one extractor per thread, one writer per
  * result.
  */
 #include "extract_pipeline.h"

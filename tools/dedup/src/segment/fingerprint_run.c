@@ -93,7 +93,7 @@ static spsh_status add_facts(run *r, const spsh__segment *segment, spsh_error *e
     return SPSH_OK;
 }
 
-/* Is this what a segment that has to be made anew fails with? */
+/* Return whether a segment that fails with this status must be made again. */
 static bool is_unsound(spsh_status status)
 {
     switch (status) {
@@ -130,7 +130,7 @@ static spsh_status look_at(run *r, part_shard *shard, spsh_error *err)
 
 /* ---- what is in the way ---- */
 
-/* A temporary of a shard that is to do here. */
+/* Return whether the file is a temporary file of a shard in this run. */
 static bool is_to_do(void *user, const char *name, size_t name_bytes)
 {
     const run *r = user;
@@ -170,7 +170,7 @@ static spsh_status list_jobs(run *r, spsh_error *err)
     return SPSH_OK;
 }
 
-/* All jobs of one shard, whose results are the next of the work, into its segment. */
+/* Collect the results of all jobs of one shard, which are next in order, in its segment. */
 static spsh_status collect(run *r, spsh__ordered_work *work, const part_shard *shard,
                            spsh__segment_writer *writer, spsh_error *err)
 {
@@ -235,7 +235,7 @@ static spsh_status make_all(run *r, spsh_error *err)
 
 /* ---- estimates ---- */
 
-/* Where utterance n of those to do is. */
+/* Return the dataset position of utterance n of the remaining work. */
 static uint64_t to_do_position(const run *r, uint64_t n)
 {
     const part_shard *shard = r->shards;
