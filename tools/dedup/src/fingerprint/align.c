@@ -158,7 +158,7 @@ bool spsh__align_search(const spsh__print *a, const spsh__print *b,
     return is_found;
 }
 
-/* The run worth most (see above) of a part of the frames. */
+/* Find the run with the maximum sum (see above) in a part of the frames. */
 static overlap find_common(const pair *p, overlap part, double *ret_worth)
 {
     const spsh__align_limits *limits = p->limits;
@@ -200,7 +200,7 @@ static size_t count_active(const spsh__align_side *side, size_t first, size_t en
     return count;
 }
 
-/* Everything that the bits of the common part say. */
+/* Measure the bits of the common part. */
 static spsh_status measure_bits(const pair *p, overlap common, spsh__alignment *found,
                                 spsh_error *err)
 {
@@ -408,7 +408,7 @@ static spsh_status make_stretch(const pair *p, const spsh__alignment *found,
     return rc;
 }
 
-/* Everything that the waveforms of the common part say. */
+/* Measure the waveforms of the common part. */
 static spsh_status measure_waveform(const pair *p, spsh__alignment *found, spsh_error *err)
 {
     const spsh__align_limits *limits = p->limits;

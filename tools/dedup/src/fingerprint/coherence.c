@@ -1,4 +1,5 @@
-/* coherence.c: correlation in blocks of 8,192 samples, whose spectra are added before the way back.
+/* coherence.c: correlation in blocks of 8,192 samples, whose spectra are added before the inverse
+ * transform.
  *
  * Both signals travel through one complex transform, a as its real and b as its imaginary part. a's
  * block is shorter by twice the greatest lag, so nothing wraps around. Adding spectra makes length
@@ -19,7 +20,7 @@
 
 enum {
     SIZE = 8192,
-    MARGIN = 2 * SPSH__LAG_MAX, /* by which b is longer than a */
+    MARGIN = 2 * SPSH__LAG_MAX, /* samples by which b is longer than a */
     STEP = SIZE - MARGIN,
     LAGS = MARGIN + 1,
     BIN_LOW = 307, /* 300 Hz */
@@ -28,7 +29,7 @@ enum {
     FILTER_HALF = SPSH__FILTER_HALF,
     SINC_HALF = 16,
     BLOCK = 1600,
-    TRACK = 64, /* samples that a lag may move from block to block: 4 % */
+    TRACK = 64, /* maximum change of the lag between blocks, in samples: 4 % */
     TRACKED = 2 * TRACK + 1,
     GAP_BLOCKS = 2,
 };
@@ -78,7 +79,7 @@ static void make_filter(double *filter)
                                   (0.5 + 0.5 * cos(pi * n / (FILTER_HALF + 1)));
 }
 
-/* A piece at a time, as doubles with zeros where x has nothing. */
+/* Filter one piece, as doubles; samples outside of the signal are 0. */
 static void filter_part(const double *filter, spsh__cut cut, double *out, size_t count)
 {
     enum { PIECE = 1024, TAPS = 2 * FILTER_HALF + 1 };
@@ -316,7 +317,8 @@ static double median_of(double *x, size_t count)
     return count % 2 == 1 ? x[count / 2] : (x[count / 2 - 1] + x[count / 2]) / 2;
 }
 
-/* Outwards from `from`, each block near the line through the good ones so far on its side. */
+/* Fit the blocks outward from `from`, each near the line through the earlier good blocks on its
+ * side. */
 static void track(const spsh__stretch *stretch, block_lag *blocks, size_t count, size_t from,
                   double good_min)
 {

@@ -228,7 +228,7 @@ static void sum_band(const spsh__fingerprint *maker, const analysis *kind, uint3
     *ret_odd = odd;
 }
 
-/* The group's frames, into kind->logs and kind->totals. */
+/* Analyze the frames of the group into kind->logs and kind->totals. */
 static void analyse(spsh__fingerprint *maker, analysis *kind)
 {
     const size_t hop = SPSH__PRINT_HOP;
@@ -451,7 +451,7 @@ static spsh_status give_words(spsh__fingerprint *maker, uint64_t first, size_t c
     return rc;
 }
 
-/* Gives out the block `blocks_done` with the keys in it. */
+/* Pass the block `blocks_done` and its keys to the sink. */
 static spsh_status give_block(spsh__fingerprint *maker, spsh_error *err)
 {
     const uint64_t block = maker->blocks_done++;
