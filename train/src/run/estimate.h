@@ -1,6 +1,6 @@
-/* estimate.h: the parts of spsh_train_estimate_make: estimate.c opens what a run would open,
- * estimate_epoch.c goes through an epoch and its transcripts, estimate_memory.c adds up memory,
- * estimate_work.c what operators of a device take.
+/* estimate.h: the parts of spsh_train_estimate_make: estimate.c opens the objects of a run,
+ * estimate_epoch.c walks an epoch and its transcripts, estimate_memory.c adds up memory,
+ * estimate_work.c counts the memory of a device's operators.
  */
 #ifndef SPSH_TRAIN_ESTIMATE_H
 #define SPSH_TRAIN_ESTIMATE_H
@@ -18,18 +18,20 @@ typedef struct spsh__estimating {
     spsh__launch launch;
     spsh__config *config;
     spsh__vocabulary *vocabulary;          /* NULL: a model of frames */
-    spsh__alignments *alignments;          /* NULL: one of transcripts */
-    spsh__feed *feed;                      /* of training */
-    spsh__model_limits limits, dev_limits; /* 0: there is no dev set */
-    uint64_t dev_device_bytes;             /* of the dev set whose batches take most of a device */
-    uint64_t ctc_pairs;                    /* of a batch: frames * (labels + 1); 0: not known */
-    spsh__compute compute;                 /* of a run, borrowed; or the estimate's own */
+    spsh__alignments *alignments;          /* NULL: a model of transcripts */
+    spsh__feed *feed;                      /* feed of the training data */
+    spsh__model_limits limits, dev_limits; /* dev_limits 0: there is no dev set */
+    uint64_t dev_device_bytes;             /* device bytes of the dev set with the largest
+                                              batches */
+    uint64_t ctc_pairs;                    /* maximum per batch: frames * (labels + 1); 0:
+                                              unknown */
+    spsh__compute compute;                 /* borrowed from a run, or owned by the estimate */
     spsh_train_estimate *out;
 } spsh__estimating;
 
-/* Epoch 0 as the sampler deals it, and transcripts of it. */
+/* Walk epoch 0 in the sampler's order, and its transcripts. */
 spsh_status spsh__estimate_epoch(spsh__estimating *e, spsh_error *err);
-/* The model and what surrounds it, opened with memory that is only counted. */
+/* Open the model and its surroundings with memory that is only counted. */
 spsh_status spsh__estimate_memory(spsh__estimating *e, spsh_error *err);
 
 /* A model that was opened with memory that is only counted, and its limits. */
@@ -40,11 +42,11 @@ typedef struct spsh__estimate_model {
     bool is_forward_only;
 } spsh__estimate_model;
 
-/* Between spsh__cuda_count_begin and _end of b: the largest batches go through. */
+/* Run the largest batches. Call between spsh__cuda_count_begin and _end of b. */
 spsh_status spsh__estimate_work(const spsh__estimating *e, spsh__backend *b,
                                 const spsh__estimate_model *m, spsh_error *err);
 
-/* In place of a device's failure to give memory: how much the run takes of it, part by part, and
- * how much there is. Needs configuration, feed, limits, compute and out. Returns status. */
+/* Replace a device's out-of-memory message by one that lists the memory of the run, part by part,
+ * and the available memory. Needs configuration, feed, limits, compute, and out. Returns status. */
 spsh_status spsh__estimate_explain(spsh__estimating *e, spsh_status status, spsh_error *err);
 #endif

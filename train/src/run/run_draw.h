@@ -1,10 +1,10 @@
-/* run_draw.h: batches of learners that do not step together: leases (lease.h), the feed that they
- * are asked of, and who has which of them in a node whose ranks step together.
+/* run_draw.h: batches of asynchronous learners: the leases (lease.h), the feed that prepares their
+ * batches, and the assignment of leases to the ranks of a node, which are synchronous.
  *
  *     leader      takes leases, up to two updates ahead; deals them to its node in turn
- *     each rank   asks its feed for its own, ahead as well; an update is of node_size * accumulate
+ *     each rank   requests its batches ahead; an update has node_size * accumulate batches
  *
- * Without nodes each rank is its own leader.
+ * Without nodes each rank is a leader.
  */
 #ifndef SPSH_TRAIN_RUN_DRAW_H
 #define SPSH_TRAIN_RUN_DRAW_H
@@ -18,29 +18,30 @@ typedef struct spsh__draw_options {
     spsh__runtime *runtime;
     spsh__feed *feed;    /* with is_asked */
     uint32_t node_size;  /* divides the world size */
-    uint32_t accumulate; /* batches of a rank in an update */
+    uint32_t accumulate; /* batches per rank and update */
     const spsh_allocator *allocator;
 } spsh__draw_options;
 
-/* An update, as this rank has a part in it. */
+/* This rank's part of an update. */
 typedef struct spsh__drawn {
-    bool is_pause;    /* there is none: the round is over */
-    uint32_t batches; /* of spsh__feed_next, of this rank */
-    uint64_t samples; /* at least, that all had learnt from in this run when it began */
+    bool is_pause;    /* no update: the round is over */
+    uint32_t batches; /* number of spsh__feed_next calls of this rank */
+    uint64_t samples; /* minimum number of samples that all ranks of this run had trained on when it
+                         began */
 } spsh__drawn;
 
 typedef struct spsh__draw spsh__draw;
-/* All ranks. SPSH_E_NO_MEMORY; what leases say. */
+/* All ranks. SPSH_E_NO_MEMORY; codes of leases. */
 spsh_status spsh__draw_open(const spsh__draw_options *options, spsh__draw **ret, spsh_error *err);
-void spsh__draw_close(spsh__draw *d); /* NULL is fine; before the runtime */
+void spsh__draw_close(spsh__draw *d); /* accepts NULL; call before the runtime is closed */
 
-spsh__leases *spsh__draw_leases(const spsh__draw *d); /* NULL: this rank does not lead */
+spsh__leases *spsh__draw_leases(const spsh__draw *d); /* NULL: this rank is not a leader */
 
-/* Waits for the next update. SPSH_E_TIMEOUT: rank 0, or the leader, does not answer. */
+/* Wait for the next update. SPSH_E_TIMEOUT: rank 0, or the leader, does not answer. */
 spsh_status spsh__draw_next(spsh__draw *d, spsh__drawn *ret, spsh_error *err);
-/* Behind the update: it is acknowledged with this row, by the node's leader. */
+/* Call after the update: the node's leader acknowledges it with this row. */
 spsh_status spsh__draw_done(spsh__draw *d, const spsh__lease_done *done, spsh_error *err);
-/* Its next batch. */
+/* Get this rank's next batch of the update. */
 spsh_status spsh__draw_batch(spsh__draw *d, const spsh__feed_batch **ret, spsh_error *err);
 
 #endif

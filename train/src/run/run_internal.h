@@ -1,5 +1,5 @@
-/* run_internal.h: the state of a run, as parts, and what its files do with it. Parts that need no
- * run have headers of their own (run_world.h, run_setup.h, run_rows.h, ...).
+/* run_internal.h: the state of a run, in parts, and the functions of its files. Parts that do not
+ * depend on a run have separate headers (run_world.h, run_setup.h, run_rows.h, ...).
  */
 #ifndef SPSH_TRAIN_RUN_INTERNAL_H
 #define SPSH_TRAIN_RUN_INTERNAL_H
@@ -25,11 +25,11 @@
 #include "strategy/pipeline_parallel.h"
 #include "strategy/strategy.h"
 
-/* What a checkpoint says of a run beside arenas; all ranks have the same. */
+/* State of a run that a checkpoint stores in addition to arenas. All ranks have the same values. */
 typedef struct spsh__progress {
     uint64_t samples, step, epoch;
-    uint64_t updates, skipped_steps; /* steps are either */
-    uint64_t evaluated_step;         /* the last one behind which it was; 0: none */
+    uint64_t updates, skipped_steps; /* each step is one or the other */
+    uint64_t evaluated_step;         /* step of the last evaluation; 0: none */
     uint64_t restarts, best_samples;
     double best_metric; /* lowest WER, or frame error; infinite: none */
     double audio_s, wall_s;
@@ -38,40 +38,40 @@ typedef struct spsh__progress {
 
 /* A micro-batch while the model computes it (run_step.c, run_pipeline.c). */
 typedef struct spsh__run_leaf {
-    uint32_t number;    /* in the step (strategy.h) */
-    spsh_status status; /* of the strategy, during backward */
+    uint32_t number;    /* index in the step (strategy.h) */
+    spsh_status status; /* status of the strategy, during backward */
     spsh_error error;
-    const spsh__feed_batch *batch; /* pipeline: of the last forward, for its loss */
+    const spsh__feed_batch *batch; /* pipeline: batch of the last forward, for its loss */
     double *row;                   /* ... its row (run_rows.h) */
 } spsh__run_leaf;
 
-/* What this rank computes (run_pipeline.c: a stage of the model, or all of it). */
+/* The model of this rank (run_pipeline.c: one stage, or the whole model). */
 typedef struct spsh__run_model {
-    spsh__model_shape shape; /* of the whole model */
+    spsh__model_shape shape; /* shape of the whole model */
     spsh__model *own;        /* this rank's */
-    spsh__stages *stages;    /* of a pipeline: has `own`; else NULL */
-    spsh__comm *own_comm;    /* ... of this rank alone */
+    spsh__stages *stages;    /* only in a pipeline: has `own`; else NULL */
+    spsh__comm *own_comm;    /* ... with only this rank */
     spsh__slice *buckets;    /* the learner's, unless there are stages */
 } spsh__run_model;
 
-/* The rounds of learners that do not step together (run_free.c, run_lost.c). */
+/* The rounds of asynchronous learners (run_free.c, run_lost.c). */
 typedef struct spsh__run_rounds {
-    bool is_free; /* there are rounds: learners do not step together */
+    bool is_free; /* learners are asynchronous: there are rounds */
     spsh__draw *draw;
-    uint64_t epoch, step; /* of the next batch: rank 0's, in a pause */
-    uint32_t learners;    /* that are not lost, as rank 0 knows; 0: losses end the run */
+    uint64_t epoch, step; /* position of the next batch: rank 0's, at a barrier */
+    uint32_t learners;    /* live learners known to rank 0; 0: a loss ends the run */
 } spsh__run_rounds;
 
-/* What a run resumes from, and its checkpoints (run_state.c). */
+/* The checkpoint that a run resumes from, and its own checkpoints (run_state.c). */
 typedef struct spsh__run_saving {
-    spsh__checkpoint_file *resumed; /* rank 0, until its arenas are taken */
+    spsh__checkpoint_file *resumed; /* rank 0, until its arenas are copied */
     spsh__checkpoint resumed_state;
     spsh__checkpoint_writer *writer; /* rank 0 */
     spsh__host_arenas arenas;        /* rank 0 */
-    uint8_t *cursor;                 /* of the end of the last step that was saved */
+    uint8_t *cursor;                 /* position after the last saved step */
     size_t cursor_size;
-    uint64_t next_batch_hash; /* of the batch after the cursor */
-    double saved_s, looked_s; /* times of the last save, and of the last look at the folder */
+    uint64_t next_batch_hash; /* hash of the batch after the cursor */
+    double saved_s, looked_s; /* times of the last save, and of the last folder check */
     double save_s;            /* seconds that checkpoints took since the last step */
 } spsh__run_saving;
 
@@ -82,26 +82,26 @@ typedef struct spsh__dev_evaluation {
     double ended_s; /* time of its end, or of the beginning of this process */
 } spsh__dev_evaluation;
 
-/* What rank 0 reports of steps and epochs (run_report.c). */
+/* State of rank 0's reports on steps and epochs (run_report.c). */
 typedef struct spsh__run_report {
     spsh__metrics *metrics;
-    bool has_failed;        /* metrics are not written, and that was logged */
+    bool has_failed;        /* metrics cannot be written, and the error was logged */
     double begin_s;         /* time at which this process began, ... */
-    uint64_t begin_samples; /* ... and where */
+    uint64_t begin_samples; /* ... and its samples then */
     double epoch_totals[SPSH__ROW_DOMAINS];
-    bool is_epoch_whole; /* this process has seen its beginning */
+    bool is_epoch_whole; /* this process began the epoch at its start */
 } spsh__run_report;
 
-/* A step, and what it leaves for the next one (run_step.c). */
+/* A step, and the state that it leaves for the next step (run_step.c). */
 typedef struct spsh__run_step_state {
     spsh__step_facts facts;
     spsh__backend_buffer statistics_before; /* running statistics: a skipped step restores them */
     uint32_t skipped_in_a_row;
     bool has_learnt;                 /* false: no late gradients were due yet */
-    double due_loss_scale;           /* of gradients that are applied a step late */
-    const spsh__feed_batch *pending; /* of the next epoch: taken, not trained on yet */
-    bool has_ended;                  /* the epoch, in the middle of a step */
-    bool has_to_stop;                /* a rank asked for it in a step that was late */
+    double due_loss_scale;           /* loss scale of gradients that are applied a step late */
+    const spsh__feed_batch *pending; /* batch of the next epoch: taken, not trained on yet */
+    bool has_ended;                  /* the epoch ended in the middle of a step */
+    bool has_to_stop;                /* a rank requested a stop in a step that was late */
 } spsh__run_step_state;
 
 typedef struct spsh__run {
@@ -115,13 +115,13 @@ typedef struct spsh__run {
     spsh__run_model model;
     spsh__progress progress;
 
-    /* how learners keep their models together (run_learner.c) */
+    /* synchronization of the learners' models (run_learner.c) */
     spsh__learner learner;
     spsh__strategy *strategy;
     spsh__optimizer optimizer;   /* run_update.h */
-    spsh__served_updates served; /* of strategies that push gradients */
-    spsh__shared_memory shared;  /* hogwild's (run_shared.h) */
-    spsh__run_runtime runtime;   /* of strategies that need one (run_record.h) */
+    spsh__served_updates served; /* only for strategies that push gradients */
+    spsh__shared_memory shared;  /* only for hogwild (run_shared.h) */
+    spsh__run_runtime runtime;   /* only for strategies that need one (run_record.h) */
     spsh__run_traffic traffic;   /* run_traffic.h */
     spsh__run_rounds rounds;
 
@@ -138,104 +138,108 @@ typedef struct spsh__run {
 } spsh__run;
 
 /* ---- run_open.c ---- */
-/* For batches of these datasets, which are evaluated: every utterance once. */
+/* Return the options of a feed for evaluation of these datasets: every utterance once. */
 spsh__feed_options spsh__run_feed_options(const spsh__run *r, const char *const *names);
-/* Of what the run has opened, behind the feed. */
+/* Return an estimate's view of the objects that the run has opened. Call after the feed is open. */
 spsh__estimating spsh__run_estimating(const spsh__run *r, spsh_train_estimate *out);
-/* Behind what was opened: it goes, so that what is free is told as it was. */
+/* Explain an out-of-memory failure. Closes the model and the optimizer moments first, so that the
+ * free memory in the message is what was available before they were opened. */
 spsh_status spsh__run_explain_memory(spsh__run *r, spsh_status status, spsh_error *err);
 spsh_status spsh__run_open(spsh__run *r, spsh_error *err);
-void spsh__run_close(spsh__run *r); /* after a failure of open, too */
+void spsh__run_close(spsh__run *r); /* call also after a failed open */
 
 /* ---- run_report.c ---- */
-/* Rank 0 logs for all; errors are logged by every rank. */
+/* Only rank 0 logs, except for errors, which every rank logs. */
 void spsh__run_log(const spsh__run *r, spsh_log_level level, const char *format, ...)
     SPSH_PRINTF(3, 4);
 /* Write RUN/config.yaml, and open metrics. */
 spsh_status spsh__run_open_report(spsh__run *r, spsh_error *err);
 void spsh__run_report_start(const spsh__run *r);
-/* Report a step and count its totals in the epoch's. */
+/* Report a step and add its totals to the epoch's. */
 void spsh__run_report_step(spsh__run *r);
 /* Report an epoch. SPSH_E_NOT_FOUND: none of its utterances can be trained on. */
 spsh_status spsh__run_report_epoch(spsh__run *r, spsh_error *err);
 void spsh__run_report_graphs(const spsh__run *r);
 
 /* ---- run_learner.c ---- */
-/* Of the configuration: model's arenas, and what else strategies see of a learner. */
+/* Open the model's arenas and the other parts of a learner, as configured. */
 spsh_status spsh__run_open_learner(spsh__run *r, spsh_error *err);
 spsh_status spsh__run_open_strategy(spsh__run *r, spsh_error *err);
 void spsh__run_close_moments(spsh__learner *l);
 void spsh__run_close_strategy(spsh__run *r);
-/* What it tells of a step is not another rank's as well. */
+/* True for the one rank per node whose totals count. The other ranks have the same totals. */
 bool spsh__run_is_heard(const spsh__learner *l);
-/* All ranks, outside of steps: weights and statistics become those that are evaluated and kept, the
- * same on all; is_taken: and learners go on from them. */
+/* All ranks, between steps: compute the weights and statistics to evaluate and save, the same on
+ * all ranks. is_taken: learners continue from them. */
 spsh_status spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err);
 
-/* ---- run_pipeline.c: of runs whose ranks have a stage of the model each ---- */
-/* The model and its learner, in a run of stages. */
+/* ---- run_pipeline.c: runs whose ranks have one stage of the model each ---- */
+/* Open the model of this rank, in a run of stages. */
 spsh_status spsh__run_open_stage(spsh__run *r, const spsh__model_limits *limits, spsh_error *err);
 spsh_status spsh__run_stage_learner(spsh__run *r, spsh_error *err);
 void spsh__run_close_model(spsh__run_model *m);
-/* Slices, and sizes of arenas, of all that is trained. */
+/* Return the layout (slices, sizes of arenas) of the whole model. */
 const spsh__model *spsh__run_whole(const spsh__run_model *m);
-/* This rank counts what is in batches, and their losses. */
+/* True if this rank counts the utterances, frames, and losses of batches. */
 bool spsh__run_counts(const spsh__learner *l);
-/* All ranks: to rank 0's memory for checkpoints, and from there. */
+/* All ranks: copy to rank 0's memory for checkpoints, or from that memory. */
 spsh_status spsh__run_gather_stages(const spsh__learner *l, const spsh__host_arenas *host,
                                     spsh_error *err);
 spsh_status spsh__run_scatter_stages(const spsh__learner *l, const spsh__host_arenas *host,
                                      spsh_error *err);
-/* All ranks: `reader`, a whole model, gets all stages' weights and statistics. */
+/* All ranks: copy the weights and statistics of all stages to `reader`, a whole model. */
 spsh_status spsh__run_share_stages(const spsh__learner *l, spsh__model *reader, spsh_error *err);
 
 /* ---- run_step.c ---- */
-/* SPSH_E_END: the epoch is over, and there was no step. r->step.facts are the step's. */
+/* Run one step; r->step.facts describes it. SPSH_E_END: the epoch has ended, and no step was run.
+ */
 spsh_status spsh__run_step(spsh__run *r, spsh_error *err);
 spsh_status spsh__run_step_open(spsh__run *r, spsh_error *err);
-/* Of learners that do not step together: an update of so many batches that were drawn. own_totals
- * are its; what all made of theirs is not known. */
+/* For asynchronous learners: make an update from the drawn batches. Sets only own_totals, since the
+ * totals of other learners are unknown. */
 spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_error *err);
-void spsh__run_fill_facts(spsh__run *r); /* of totals and progress */
-/* All ranks: what gradients are still to be applied make one more step; r->step.has_learnt. */
+void spsh__run_fill_facts(spsh__run *r); /* from totals and progress */
+/* All ranks: apply gradients that are still due in one more step. Sets r->step.has_learnt. */
 spsh_status spsh__run_flush(spsh__run *r, spsh_error *err);
 
 /* ---- run_lost.c: train.on_lost ---- */
-/* Before a runtime is opened. SPSH_E_INVALID_ARG, _UNSUPPORTED: with these options a run cannot go
- * on without a rank. */
+/* Call before a runtime is opened. SPSH_E_INVALID_ARG, _UNSUPPORTED: with these options a run
+ * cannot continue without a rank. */
 spsh_status spsh__run_open_lost(spsh__run *r, spsh_error *err);
-/* Rank 0, in a round: tells who has been lost. */
+/* Rank 0, in a round: log lost ranks. */
 spsh_status spsh__run_look_lost(spsh__run *r, spsh_error *err);
-/* Behind leases' meet, which has said who is lost: comm is of the others from here on. */
+/* Call after spsh__leases_meet, which finds the lost ranks. Replaces the communicator by one of the
+ * live ranks. */
 spsh_status spsh__run_shrink(spsh__run *r, spsh_error *err);
 void spsh__run_close_lost(spsh__run *r);
 
 /* ---- run_free.c ---- */
-/* Instead of steps; SPSH_E_CANCELED: to stop. */
+/* Runs instead of steps. SPSH_E_CANCELED: stop. */
 spsh_status spsh__run_free(spsh__run *r, spsh_error *err);
 
 /* ---- run.c ---- */
-/* After gradients that are still due: report the epoch, evaluate and save. */
+/* Call after late gradients are applied. Report the epoch, evaluate, and save. */
 spsh_status spsh__run_end_epoch(spsh__run *r, spsh_error *err);
 bool spsh__run_is_done(const spsh__config *config, const spsh__progress *progress);
 
 /* ---- run_state.c ---- */
-/* Rank 0's outcome of what it does alone becomes everybody's. */
+/* Share the outcome of work that only rank 0 does with all ranks. */
 spsh_status spsh__run_agree(const spsh__run_world *w, spsh_status own, spsh_error *err);
-/* Finds the checkpoint to go on from, before anything else is opened: config and vocabulary. */
+/* Find the checkpoint to resume from, with its config and vocabulary, before other objects are
+ * opened. */
 spsh_status spsh__run_find(spsh__run *r, spsh_error *err);
-/* Its arenas and counters; memory for saving. Before the strategy starts. */
+/* Restore arenas and counters, and allocate memory for saving. Call before the strategy starts. */
 spsh_status spsh__run_restore(spsh__run *r, spsh_error *err);
-/* All ranks. A full disk is logged, and the run goes on. */
+/* All ranks. A full disk is logged, and the run continues. */
 spsh_status spsh__run_save(spsh__run *r, spsh_error *err);
 spsh_status spsh__run_save_last(spsh__run *r, spsh_error *err); /* waits; fails */
 void spsh__run_close_saving(spsh__run_saving *s);
-/* Between saves: what became of the last one; SPSH_E_MISMATCH: a newer start has taken over. */
+/* Check the last save between saves. SPSH_E_MISMATCH: a newer start has taken over. */
 spsh_status spsh__run_look(spsh__run *r, spsh_error *err);
 
 /* ---- run_evaluate.c ---- */
-/* That dev sets are there, and what of alignments is theirs; before the model is opened. */
+/* Check the dev sets, and the alignments for them. Call before the model is opened. */
 spsh_status spsh__run_check_dev(spsh__run *r, spsh_error *err);
-/* SPSH_E_CANCELED: the run is to stop; nothing is known then. */
+/* SPSH_E_CANCELED: the run must stop; there is no result. */
 spsh_status spsh__run_evaluate(spsh__run *r, spsh_error *err);
 #endif

@@ -1,4 +1,4 @@
-/* run_loss.h: the loss of a micro-batch: CTC of transcripts, or cross-entropy of the states of
+/* run_loss.h: the loss of a micro-batch: CTC for transcripts, or cross-entropy for the states of
  * frames.
  *
  *     const spsh__model_batch batch = spsh__loss_begin(&loss, b);
@@ -16,15 +16,15 @@
 typedef struct spsh__batch_loss {
     spsh__backend *backend;       /* borrowed until close */
     uint32_t outputs;             /* symbols of the vocabulary, or states of frames */
-    spsh__frame_cutter *cutter;   /* of a model of frames; else NULL */
+    spsh__frame_cutter *cutter;   /* only for a model of frames; else NULL */
     spsh__ctc_result *results;    /* per utterance */
     uint32_t *out_lengths;        /* per utterance: frames of the logits */
-    const spsh__frame_batch *cut; /* of the batch at hand, as the cutter lends it; else NULL */
-    spsh__cross_entropy entropy;  /* of the batch at hand, until the backend is finished */
+    const spsh__frame_batch *cut; /* current batch, borrowed from the cutter; else NULL */
+    spsh__cross_entropy entropy;  /* current batch, until the backend is finished */
 } spsh__batch_loss;
 
-/* chunk_frames: those of a model of frames (frame_batch.h); vocabulary NULL: it is one. After a
- * failure, too, the loss must be closed. SPSH_E_NO_MEMORY. */
+/* chunk_frames: chunk length for a model of frames (frame_batch.h). vocabulary NULL: a model of
+ * frames. The loss must be closed even after a failure. SPSH_E_NO_MEMORY. */
 typedef struct spsh__batch_loss_options {
     spsh__backend *backend;
     const spsh__feed *feed;
@@ -33,12 +33,12 @@ typedef struct spsh__batch_loss_options {
 } spsh__batch_loss_options;
 spsh_status spsh__loss_open(const spsh__batch_loss_options *options, spsh__batch_loss *ret,
                             spsh_error *err);
-void spsh__loss_close(spsh__batch_loss *l); /* zeros are fine */
+void spsh__loss_close(spsh__batch_loss *l); /* accepts an all-zero struct */
 
-/* The batch as the model takes it. */
+/* Return the batch in the model's form. */
 spsh__model_batch spsh__loss_begin(spsh__batch_loss *l, const spsh__feed_batch *b);
 uint32_t *spsh__loss_out_lengths(const spsh__batch_loss *l);
-/* scale: of the loss, against underflow of fp16 gradients. */
+/* scale: loss scale, against underflow of fp16 gradients. */
 void spsh__loss_put(spsh__batch_loss *l, const spsh__feed_batch *b, spsh__model *m,
                     spsh__backend_buffer logits, double scale);
 /* Add the losses to a row (run_rows.h). */

@@ -1,5 +1,5 @@
 /* run_one_process.h: runs whose learners are all in one process, each the whole of spsh__run_in on
- * a fiber: simulated ones (run_simulated.c) and replayed ones (run_replayed.c).
+ * a fiber: simulated runs (run_simulated.c) and replayed runs (run_replayed.c).
  */
 #ifndef SPSH_TRAIN_RUN_ONE_PROCESS_H
 #define SPSH_TRAIN_RUN_ONE_PROCESS_H
@@ -21,8 +21,8 @@ typedef struct spsh__run_outcome {
     spsh_error error;
 } spsh__run_outcome;
 
-/* spsh__run_in of one learner: learner 0 has the log and the result of the caller; the others log
- * only warnings and errors. */
+/* Run spsh__run_in for one learner. Learner 0 has the log and the result of the caller. The other
+ * learners log only warnings and errors. */
 spsh_status spsh__run_in_turn(spsh__run_outcome *all, const spsh_train_options *options,
                               spsh__run_world *world, spsh_error *err);
 /* Keep the first failure; rc may be SPSH_OK. */
@@ -33,14 +33,14 @@ spsh_status spsh__run_check_alone(const char *what, spsh_error *err);
 spsh_status spsh__run_check_undisturbed(const spsh_train_options *options, const char *why,
                                         spsh_error *err);
 
-/* Functions of their worlds. */
+/* Functions of both kinds of world. */
 #define SPSH__ONE_PROCESS_NO_LOSS                                                                  \
     "train.on_lost is shrink, which is for processes: a simulated run ends with a learner that "   \
     "is killed (train.on_lost: end)"
-/* opened_fn: log how much memory all learners take, before the others take theirs. */
+/* opened_fn: log the memory of all learners, before the other learners allocate theirs. */
 spsh_status spsh__one_process_opened(spsh__run_world *w, const spsh_train_options *o,
                                      struct spsh__estimating *e, spsh_error *err);
-/* Of begin_batch_fn: SPSH_E_CANCELED if comm has failed. */
+/* Check for begin_batch_fn: SPSH_E_CANCELED if comm has failed. */
 spsh_status spsh__one_process_check(const spsh__run_world *w, spsh_error *err);
 
 #endif

@@ -1,12 +1,12 @@
-/* run_world.h: the surroundings of a run: the other ranks, their messages, and the clock. A table,
- * so that the loop (run.c, run_step.c) is the same in every world.
+/* run_world.h: the surroundings of a run: the other ranks, their messages, and the clock. It is a
+ * table, so that the loop (run.c, run_step.c) is the same in every world.
  *
  *     spsh__run_world world = {.ops = &spsh__process_world};
  *     rc = spsh__run_in(&options, &world, &result, &err);
  *
- * spsh__process_world is a process that a launcher started (process_world.c): its clock is the
- * computer's, and no function has anything to do while the run computes. A function of the table
- * that is NULL does nothing; a clock that is NULL is the computer's.
+ * spsh__process_world is a process that a launcher started (process_world.c). Its clock is the
+ * computer's, and it does nothing while the run computes. A NULL function of the table does nothing.
+ * A NULL clock is the computer's.
  */
 #ifndef SPSH_TRAIN_RUN_WORLD_H
 #define SPSH_TRAIN_RUN_WORLD_H
@@ -24,12 +24,12 @@ struct spsh__estimating;
 typedef struct spsh__run_world spsh__run_world;
 
 typedef struct spsh__run_world_ops {
-    /* Why a run here cannot continue without a lost rank; NULL: it can. */
+    /* Reason that a run in this world cannot continue without a lost rank; NULL: it can. */
     const char *no_loss;
-    /* Find the other ranks: sets launch, comm and faults. NULL: they are set already. */
+    /* Find the other ranks: sets launch, comm and faults. NULL: they are already set. */
     spsh_status (*open_fn)(spsh__run_world *w, const spsh_train_options *o, spsh_error *err);
-    /* Reject a configuration that cannot run here, before anything large is opened. May change its
-     * threads and backend, and the deadline of comm, which is the configuration's before. */
+    /* Reject a configuration that cannot run here, before large objects are opened. May change its
+     * threads and backend, and the deadline of comm, which is initially the configuration's. */
     spsh_status (*configure_fn)(spsh__run_world *w, const spsh_train_options *o, spsh__config *c,
                                 spsh_error *err);
     /* Called once the feed, the model and the optimizer's moments are open, on each rank. */
@@ -40,13 +40,13 @@ typedef struct spsh__run_world_ops {
     spsh_status (*runtime_fn)(spsh__run_world *w, uint64_t run, const spsh_allocator *allocator,
                               spsh__runtime **ret, spsh_error *err);
 
-    /* Seconds since some beginning. */
+    /* Seconds since an arbitrary start. */
     double (*now_s_fn)(const spsh__run_world *w);
-    /* Seconds of this clock that passed while the computer's passed by `real_s`. */
+    /* Convert `real_s` seconds of the computer's clock to seconds of this clock. */
     double (*passed_s_fn)(const spsh__run_world *w, double real_s);
     /* Time of the lines of metrics; w is the world. */
     double (*time_s_fn)(const void *w);
-    /* Until the next call with false, the run does what takes no time of this clock. */
+    /* is_resting: until the call with false, the run's work takes no time of this clock. */
     void (*rest_fn)(spsh__run_world *w, bool is_resting);
     /* Called before the forward pass of a batch. SPSH_E_CANCELED: this rank ends here. */
     spsh_status (*begin_batch_fn)(spsh__run_world *w, spsh_error *err);
@@ -57,17 +57,17 @@ typedef struct spsh__run_world_ops {
 struct spsh__run_world {
     const spsh__run_world_ops *ops;
     spsh__launch launch;
-    spsh__comm *comm;    /* of all ranks; after a loss: of those that live (run_lost.c) */
-    bool is_first;       /* rank 0: writes everything */
-    spsh__faults faults; /* what is done to this process on purpose */
+    spsh__comm *comm;    /* all ranks; after a loss: the live ranks (run_lost.c) */
+    bool is_first;       /* rank 0: writes all files */
+    spsh__faults faults; /* faults to inject into this process */
     double earlier_s;    /* seconds that earlier starts of the run took */
     void *state;
 };
 
-/* A process of its own (process_world.c). */
+/* The world of a separate process (process_world.c). */
 extern const spsh__run_world_ops spsh__process_world;
 
-/* Train with options that were taken. Returns SPSH_E_CANCELED, too, if comm has failed because the
+/* Train with options that were taken. Returns SPSH_E_CANCELED also if comm has failed because the
  * world ended this rank: nothing was saved then. */
 spsh_status spsh__run_in(const spsh_train_options *options, spsh__run_world *world,
                          spsh_train_result *ret_result, spsh_error *err);

@@ -5,8 +5,8 @@
 #include "runtime/cluster.h"
 #include "speechshard/io.h"
 
-/* The cluster's step_ns, of its text or of the run that it names.
- * SPSH_E_INVALID_ARG: it says neither; SPSH_E_NOT_FOUND, _IO: the run. */
+/* Set the cluster's step_ns from its text or from the run that it names. SPSH_E_INVALID_ARG: the
+ * text has neither; SPSH_E_NOT_FOUND, _IO: the run. */
 spsh_status spsh__cluster_find_step(const spsh_io *io, spsh__cluster *cluster, spsh_error *err);
 
 #endif
