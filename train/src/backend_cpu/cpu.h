@@ -1,4 +1,4 @@
-/* cpu.h: the operators of the backend `cpu`, and what they share. */
+/* cpu.h: shared declarations of the operators of the backend `cpu`. */
 #ifndef SPSH_TRAIN_CPU_H
 #define SPSH_TRAIN_CPU_H
 
@@ -14,8 +14,8 @@ typedef struct spsh__cpu_room {
 typedef struct spsh__cpu {
     spsh__cpu_pool *pool;
     const spsh__cpu_kernels *kernels;
-    spsh__cpu_room scratch;      /* of the operator at work */
-    spsh__cpu_room gemm_scratch; /* of a product within it */
+    spsh__cpu_room scratch;      /* scratch of the current operator */
+    spsh__cpu_room gemm_scratch; /* scratch of a product within it */
     spsh_error failure;          /* the first */
 } spsh__cpu;
 
@@ -39,7 +39,8 @@ static inline size_t spsh__least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* So many floats, until the next call; NULL: there is no memory, and status_fn will say so. */
+/* Return scratch of `floats` floats, valid until the next call. NULL: out of memory, which
+ * status_fn will return. */
 float *spsh__cpu_scratch(spsh__backend *b, size_t floats);
 float *spsh__cpu_gemm_scratch(spsh__backend *b, size_t floats);
 

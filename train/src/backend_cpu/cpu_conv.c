@@ -1,18 +1,18 @@
-/* cpu_conv.c: convolutions without a matrix of patches (which would be 11 times 21 times as large
- * as what it is made of).
+/* cpu_conv.c: convolutions without a matrix of patches, which would be 11 times 21 times as large
+ * as the input.
  *
- * An utterance's input is copied with zeros around it, as [channel][bin][phase][frame]: phase p of
- * stride s holds frames p, p + s, ... so the tap of kernel frame k reads phase k % s from k / s on,
- * and lanes of neighbouring outputs are neighbours there. A tap (channel, kernel bin, kernel frame)
- * is then one offset from where an output begins, the same for all outputs: the convolution is the
- * product of matrices of cpu_kernels.h with those offsets, in a table.
+ * The input of an utterance is copied with zeros around it, as [channel][bin][phase][frame]. Phase
+ * p of stride s holds frames p, p + s, ..., so the tap of kernel frame k reads phase k % s from k /
+ * s on, and lanes of adjacent outputs are adjacent there. A tap (channel, kernel bin, kernel frame)
+ * is then one offset from the first input of an output, the same for all outputs. The convolution
+ * is the matrix product of cpu_kernels.h with those offsets in a table.
  *
- * The gradient of the input is a convolution, too: of dy, kernel turned round; bins and frames of
- * one remainder by the strides meet the same taps, so there is a table for each remainder.
+ * The gradient of the input is also a convolution: of dy, with the kernel reversed. Bins and frames
+ * with the same remainder by the strides use the same taps, so there is one table per remainder.
  *
  * The gradient of the weight sums products of dy and x over frames, in lanes, for 4 channels and
- * some taps at once; a piece is an input channel and some kernel bins, that goes through the bins
- * of dy in stretches that stay in the cache. Utterance after utterance adds to it.
+ * some taps at once. A piece is an input channel and some kernel bins. It processes the bins of dy
+ * in stretches that stay in the cache, and adds utterance after utterance.
  */
 #include <string.h>
 
@@ -76,7 +76,7 @@ static padded dy_shape(const spsh__conv_shape *s)
 typedef struct copy_work {
     padded to;
     const float *from;
-    size_t channels, bins, frames; /* of from */
+    size_t channels, bins, frames; /* sizes of `from` */
     size_t bins_before, frames_before;
 } copy_work;
 
@@ -147,7 +147,7 @@ typedef struct reach {
 /* out[channel][line][frame] = bias + sum over taps: where a line begins, line_step apart. */
 typedef struct taps {
     const spsh__cpu_kernels *kernels;
-    float *rows; /* [group of channels][depth][tile_rows]; taps of a tap bin lie together */
+    float *rows; /* [group of channels][depth][tile_rows]; taps of a tap bin are adjacent */
     uint32_t *offsets;
     size_t depth, channels;
     reach reach;
@@ -213,7 +213,7 @@ static void run_taps(spsh__backend *b, taps *t)
     spsh__cpu_run(b, taps_piece, t, t->lines);
 }
 
-/* Floats of a table with so many taps; its offsets come behind the weights. */
+/* Floats of a table with channels * depth taps; its offsets follow the weights. */
 static size_t table_floats(const spsh__cpu_kernels *kernels, size_t channels, size_t depth)
 {
     return spsh__round_up((spsh__round_up(channels, kernels->tile_rows) + 1) * depth, 64);
@@ -368,11 +368,11 @@ typedef struct backward {
     const spsh__conv_grad *g;
     const spsh__cpu_kernels *kernels;
     padded x, dy;
-    float *tables;         /* of all remainders, one behind the other */
+    float *tables;         /* tables of all remainders, one after the other */
     size_t bins_per_piece; /* kernel bins */
 } backward;
 
-/* Of one (kernel bin, stretch of lines): all channels of dy, all kernel frames. */
+/* Add one (kernel bin, stretch of lines): all channels of dy, all kernel frames. */
 static void add_bin(const backward *w, size_t c, size_t bin, size_t line, size_t lines)
 {
     const spsh__conv_shape *s = w->s;
@@ -412,7 +412,7 @@ static void add_bin(const backward *w, size_t c, size_t bin, size_t line, size_t
     }
 }
 
-/* Of the stretch's lines those that meet more than zeros at this kernel bin. */
+/* Add the lines of a stretch that overlap the input, not only its padding, at this kernel bin. */
 static void add_stretch(const backward *w, size_t c, size_t bin, size_t line)
 {
     const spsh__conv_shape *s = w->s;

@@ -1,17 +1,16 @@
 /* cpu_gemm.c: products of matrices by the tiles of cpu_kernels.h.
  *
- * Both matrices are first copied, each element once: a into groups of as many rows as a tile has,
- * b into panels of as many columns.
+ * Both matrices are first copied, each element once: a into groups of tile_rows rows, b into panels of
+ * columns.
  *
  *     a: [group][k][tile_rows]     b: [panel][k][columns of the panel]
  *
- * So every tile reads two streams, whatever way round a and b lie. Pieces are blocks of c; a block
- * goes through k in stretches, for which its groups stay in the cache, and adds what comes out to
- * c. Shapes alone decide what pieces and stretches are.
+ * Every tile therefore reads two streams, whether or not a and b are transposed. Pieces are blocks of
+ * c. A block processes k in stretches, during which its groups stay in the cache, and adds the results
+ * to c. Only the shape determines pieces and stretches.
  *
- * A library is not used: OpenBLAS without threads of its own, called by two of ours, gives both the
- * same memory to work in every now and then, and wrong sums; with threads of its own these take our
- * cores.
+ * No library is used. OpenBLAS without threads, called by two of our threads, sometimes gives both the
+ * same work memory, and wrong sums. With threads, it competes with ours for the cores.
  */
 #include <string.h>
 
@@ -126,7 +125,7 @@ static void block_piece(void *work, size_t piece)
     }
 }
 
-/* c = keep * c: what is left of a product without terms. */
+/* c = keep * c, for a product without terms. */
 static void keep_only(spsh__backend *b, const spsh__gemm *g)
 {
     for (size_t i = 0; i < g->m; i++) {

@@ -1,7 +1,7 @@
-/* cpu_kernels.h: the inner loops of the backend `cpu`, once for each instruction set.
+/* cpu_kernels.h: the inner loops of the backend `cpu`, once per instruction set.
  *
- * exp, tanh and the logistic function are polynomials of their own: no libm's, so numbers do not
- * depend on which is installed. A number that is none stays none.
+ * exp, tanh, and the logistic function are our polynomials, not functions of libm, so results do
+ * not depend on the installed libm. NaN stays NaN.
  */
 #ifndef SPSH_TRAIN_CPU_KERNELS_H
 #define SPSH_TRAIN_CPU_KERNELS_H
@@ -11,11 +11,11 @@
 #include <stdint.h>
 
 enum {
-    SPSH__TILE_VECTORS = 3, /* of columns at once */
+    SPSH__TILE_VECTORS = 3, /* vectors of columns per tile */
     SPSH__LANES_MAX = 16,   /* floats of a vector */
     SPSH__TILE_ROWS_MAX = 8,
     SPSH__TILE_COLUMNS_MAX = SPSH__TILE_VECTORS * SPSH__LANES_MAX,
-    SPSH__GRAD_CHANNELS = 4, /* of spsh__cpu_taps_grad */
+    SPSH__GRAD_CHANNELS = 4, /* channels of spsh__cpu_taps_grad */
     SPSH__GRAD_TAPS_MAX = 6,
 };
 
@@ -61,8 +61,9 @@ typedef struct spsh__cpu_cell_grad {
     const float *before;
     float *inner;         /* LSTM: read; GRU: becomes its gradient */
     const float *dh;      /* from above */
-    const float *product; /* from the step behind, by the recurrent weights */
-    float *carry;         /* from the step behind, past them: LSTM of c, GRU of h; updated */
+    const float *product; /* gradient from the next step, through the recurrent weights */
+    float *carry;         /* gradient from the next step that bypasses them: LSTM of c, GRU of h;
+                             updated */
 } spsh__cpu_cell_grad;
 
 typedef struct spsh__sgd_factors {
@@ -91,7 +92,8 @@ typedef struct spsh__cpu_kernels {
 
     /* Sums in blocks of floats, blocks in double. */
     double (*sum_fn)(const float *x, size_t count);
-    double (*square_sum_fn)(const float *x, float mean, size_t count); /* of x - mean */
+    double (*square_sum_fn)(const float *x, float mean, size_t count); /* sum of squares of x -
+                                                                          mean */
     double (*dot_fn)(const float *x, float mean, const float *y, size_t count);
     float (*max_fn)(const float *x, size_t count);                        /* not empty */
     double (*exp_fn)(const float *x, float less, float *y, size_t count); /* y NULL: the sum only */

@@ -31,7 +31,7 @@ INLINE vec vec_fma(vec a, vec b, vec c)
     return _mm512_fmadd_ps(a, b, c);
 }
 
-/* Of max and min: b where either is not a number. */
+/* max and min return b if either is NaN. */
 INLINE vec vec_max(vec a, vec b)
 {
     return _mm512_max_ps(a, b);

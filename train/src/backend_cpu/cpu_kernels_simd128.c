@@ -38,7 +38,7 @@ INLINE vec vec_pick(ivec where, vec a, vec b)
     return (vec)((where & (ivec)a) | (~where & (ivec)b));
 }
 
-/* Of max and min: b where either is not a number. */
+/* max and min return b if either is NaN. */
 INLINE vec vec_max(vec a, vec b)
 {
     return vec_pick(a > b, a, b);

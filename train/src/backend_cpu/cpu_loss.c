@@ -1,5 +1,5 @@
-/* cpu_loss.c: softmax, cross-entropy, CTC. Losses are summed over rows of a part and over parts, in
- * order; the number of rows alone says what the parts are. */
+/* cpu_loss.c: softmax, cross-entropy, CTC. Losses are summed over the rows of a part and over
+ * parts, in order. Only the number of rows determines the parts. */
 #include <math.h>
 #include <string.h>
 
@@ -100,7 +100,7 @@ void spsh__cpu_cross_entropy(spsh__backend *b, spsh__cross_entropy *c)
     }
 }
 
-/* --- CTC: utterances by turns, with scratch for as many as go on at once --- */
+/* --- CTC: utterances in turn, with scratch per utterance in progress --- */
 
 enum { CTC_LANES_MAX = 16 };
 

@@ -46,7 +46,8 @@ typedef struct line {
     double a, c;
 } line;
 
-/* Of a channel with these sums; keeps what backward and inference need. */
+/* Compute the statistics of a channel from these sums, and keep the values that backward and
+ * inference need. */
 static line learn(const norm_work *w, size_t channel, double count, double mean, double squares)
 {
     const spsh__norm_state *state = w->state;
@@ -93,7 +94,8 @@ static size_t line_at(const norm_work *w, size_t n, size_t channel, size_t bin)
     return ((n * w->s->channels + channel) * w->s->bins + bin) * w->s->frames;
 }
 
-/* Of all lines: the sum of x; of (x - mean)^2; with dy of dy and of dy * (x - mean). */
+/* Sum over all lines of a channel: of x, or of dy. The functions below sum the products (x -
+ * mean)^2 and dy * (x - mean). */
 static double channel_sum(const norm_work *w, size_t channel, const float *of)
 {
     double sum = 0;

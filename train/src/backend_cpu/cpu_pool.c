@@ -1,15 +1,15 @@
-/* cpu_pool.c: one word says what there is to do.
+/* cpu_pool.c: one word describes the available work.
  *
- *     ticket = number of the run << 32 | pieces that nobody has begun
+ *     ticket = number of the run << 32 | pieces that no thread has begun
  *
- * A piece is taken by lowering that word by one with a compare and swap. Whoever succeeds knows
- * that the run of that number is not over (his piece is not done), so what `run` wrote before it
- * published the word stands; whoever comes late finds another number or nothing left and has read
- * nothing else. So run waits for pieces, never for threads: one that sleeps or is held up costs
- * nothing.
+ * A thread takes a piece by decrementing the word with a compare and swap. After a success, the run of
+ * that number is not over, because the taken piece is not done. The data that `run` wrote before it
+ * published the word is therefore valid. A late thread finds another number, or no piece, and has read
+ * no other data. run thus waits for pieces, never for threads. A thread that sleeps or is held up
+ * costs nothing.
  *
- * Threads look at the word for a while (a step of training is many short runs) before they sleep;
- * looking on for longer would take the core from another process.
+ * Threads poll the word for a while before they sleep, because a training step has many short runs.
+ * Longer polling would take the core from other processes.
  */
 #include "cpu_pool.h"
 
@@ -47,7 +47,7 @@ static void relax(void)
 #endif
 }
 
-/* Takes pieces until there are none. */
+/* Take and process pieces until none is left. */
 static void work_on(spsh__cpu_pool *pool)
 {
     uint64_t ticket = atomic_load(&pool->ticket);

@@ -6,7 +6,8 @@
 
 typedef struct spsh__cpu_pool spsh__cpu_pool;
 
-/* Works on one piece of many. Who does which is left open: a piece must not depend on that. */
+/* Process one piece of many. Any thread may process it, so the result must not depend on the
+ * thread. */
 typedef void (*spsh__piece_fn)(void *work, size_t piece);
 
 /* threads: with the caller's, from 1; fewer where the system gives fewer. */

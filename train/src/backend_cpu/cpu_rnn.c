@@ -1,15 +1,15 @@
-/* cpu_rnn.c: LSTM and GRU. What the input says of all steps is one product of matrices before the
- * recurrence, and the gradients of weights and of the input are products behind it; only the
- * product with the state is left for each step.
+/* cpu_rnn.c: LSTM and GRU. One product of matrices before the recurrence computes the input's part
+ * of all steps. Products after it compute the gradients of weights and of the input. Each step of
+ * the recurrence has only the product with the state.
  *
- * Utterances know nothing of each other there, so a piece is 8 of them from the first step to the
- * last, with no step at which threads would wait. Their states lie turned, [hidden][utterance], and
- * the recurrent weights are laid out once for all steps as panels of as many columns as a tile has
- * (cpu_kernels.h): a step's product is tile after tile, with nothing copied on the way.
+ * Utterances are independent there, so a piece is 8 utterances from the first step to the last.
+ * Threads therefore never wait for each other at a step. The states are transposed,
+ * [hidden][utterance], and the recurrent weights are packed once for all steps, in panels of the
+ * columns of a tile (cpu_kernels.h). The product of a step is tile after tile, without copies.
  *
- *     reserve = gates [T][N][gates * H], inner [T][N][H] (LSTM: c; GRU: what r multiplies)
+ * reserve = gates [T][N][gates * H], inner [T][N][H] (LSTM: c; GRU: the reset gate's factor)
  *
- * backward turns the gates into gradients of what went into them, in place.
+ * backward replaces the gates by the gradients of their inputs, in place.
  */
 #include <string.h>
 
@@ -87,9 +87,9 @@ typedef struct recurrence {
     float *gates, *inner;
     float *y;
     const float *dy;
-    float *room; /* of all pieces */
+    float *room; /* memory of all pieces */
     size_t room_per_piece;
-    size_t stride; /* of product */
+    size_t stride; /* stride of product */
 } recurrence;
 
 /* One piece's own memory. */
@@ -338,7 +338,7 @@ static void bias_gradients(spsh__backend *b, const spsh__rnn_shape *s, const sps
         return;
     memset(sum, 0, ((size_t)width + hidden) * sizeof(*sum));
     spsh__cpu_bias_backward(b, rows_of(s), width, g->reserve, sums);
-    const float *last = sum + 3 * (size_t)hidden; /* of LSTM's o */
+    const float *last = sum + 3 * (size_t)hidden; /* gradients of LSTM's o */
     if (s->cell == SPSH__CELL_GRU)
         spsh__cpu_bias_backward(b, rows_of(s), hidden, inner, at(sums, width));
     for (size_t i = 0; i < width; i++)

@@ -1,5 +1,5 @@
-/* cpu_rows.c: what is done to rows [T][N][W], and from convolutions to rows and back. Mostly memory
- * that is moved; sums of columns go in stretches of floats, stretches in double. */
+/* cpu_rows.c: operators on rows [T][N][W], and from convolutions to rows and back. They mostly move
+ * memory. Sums of columns add floats within a stretch, and stretches in double. */
 #include <string.h>
 
 #include "cpu.h"
@@ -152,8 +152,8 @@ void spsh__cpu_mask_conv(spsh__backend *b, const spsh__conv_shape *s, const uint
     spsh__cpu_run(b, mask_conv_piece, &w, (size_t)s->batch * s->out_channels);
 }
 
-/* --- convolutions to rows: a piece is some planes (channel, bin) of an utterance, so that what is
- * written of a row is a line of the cache --- */
+/* --- convolutions to rows: a piece is several planes (channel, bin) of an utterance, so that it
+ * writes whole cache lines of a row --- */
 
 static size_t plane_count(const spsh__conv_shape *s)
 {

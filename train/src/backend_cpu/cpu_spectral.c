@@ -1,23 +1,23 @@
-/* cpu_spectral.c: convolutions along the frames through spectra, for kernels of many taps and
- * stride 1 there; along the bins taps stay taps.
+/* cpu_spectral.c: convolutions along the frames in the frequency domain, for kernels of many taps with
+ * stride 1 in frames. Along the bins the taps are applied directly.
  *
- * Frames are cut into blocks of OWN = LENGTH - taps + 1 outputs, which LENGTH inputs decide. Of
- * these the discrete Fourier transform is taken; in it, taps * OWN products of numbers become
- * LENGTH / 2 products of complex ones: with 11 taps a fifth of the work. Blocks of all utterances
- * are the lanes of vectors, so a transform is a product by a matrix of cosines and sines, and each
- * frequency is a convolution along the bins: both are the tiles of cpu_kernels.h.
+ * Frames are cut into blocks of OWN = LENGTH - taps + 1 outputs, which depend on LENGTH inputs. The
+ * inputs of a block are transformed by a discrete Fourier transform. Then taps * OWN real products
+ * become LENGTH / 2 complex products: with 11 taps a fifth of the work. Blocks of all utterances are
+ * the lanes of vectors. A transform is thus a product with a matrix of cosines and sines, and each
+ * frequency is a convolution along the bins. Both use the tiles of cpu_kernels.h.
  *
  *     spectra = [slot][channel][line][real lanes, imaginary lanes]
  *
- * Slot f holds frequency f of the spectrum, slot 0 the two that are real: 0 as the real part and
- * LENGTH / 2 as the imaginary one.
+ * Slot f holds frequency f of the spectrum. Slot 0 holds the two real frequencies: 0 as the real part,
+ * and LENGTH / 2 as the imaginary part.
  *
- *     y  = transform back of conj(W) X          the first OWN of a block
- *     dx = transform back of W DY               blocks of dy with zeros behind overlap and add up
- *     dw = transform back of conj(DY) X         summed over lanes, lines and utterances
+ *     y  = inverse transform of conj(W) X       the first OWN of a block
+ *     dx = inverse transform of W DY            blocks of dy, padded with zeros, overlap and add up
+ *     dw = inverse transform of conj(DY) X      summed over lanes, lines and utterances
  *
- * What is not a number spreads to its block, never to another utterance. The cut into blocks, and
- * of lanes into groups whose spectra fit into the caches, is decided by the shape alone.
+ * NaN spreads within its block, never to another utterance. Only the shape determines the cut into
+ * blocks, and of lanes into groups whose spectra fit into the caches.
  */
 #include <string.h>
 
@@ -63,7 +63,7 @@ static double cosine(size_t i)
     return i > LENGTH / 4 ? -cosines[LENGTH / 2 - i] : cosines[i];
 }
 
-/* What frame t is to plane p: 2 * slot + 1 for the imaginary part. */
+/* Factor of frame t in plane p: 2 * slot, plus 1 for the imaginary part. */
 static double wave(size_t p, size_t t)
 {
     if (p < 2)
@@ -71,29 +71,29 @@ static double wave(size_t p, size_t t)
     return p % 2 == 0 ? cosine(p / 2 * t) : cosine(p / 2 * t + LENGTH / 4); /* -sin */
 }
 
-/* Spectra of channels and lines; or, with room for one part alone, of what a product makes: there
- * channels are all real parts and then all imaginary ones. */
+/* Spectra of channels and lines. Results of a product have one part per channel: first the real
+ * parts of all channels, and then all imaginary parts. */
 typedef struct field {
     float *data;
     size_t slot_step, channel_step, line_step;
-    size_t lines_before; /* lines before the first; nobody reads them */
+    size_t lines_before; /* padding lines before the first; never read */
 } field;
 
 typedef struct spectral {
     const spsh__conv_shape *s;
     const spsh__cpu_kernels *kernels;
-    size_t own, blocks;       /* of an utterance */
+    size_t own, blocks;       /* outputs per block, blocks per utterance */
     size_t all_lanes, groups; /* utterance * blocks + block */
-    size_t lanes;             /* of a group, rounded up */
+    size_t lanes;             /* lanes of a group, rounded up */
     size_t first;             /* lane of the group at work */
     float *forth, *back;      /* matrices of the transform, in rows of tiles */
     field x, dy, out;         /* out: y, or dx */
     float *table;             /* weights: [slot][group of rows][depth][tile_rows] */
-    uint32_t *offsets;        /* of the table's depth; slot 0; all other slots */
+    uint32_t *offsets;        /* offsets for the table's depth; slot 0; all other slots */
     uint32_t *planes;         /* offsets of planes in out */
-    float *sums;              /* of dw: [kernel bin][in channel][plane][out channel] */
+    float *sums;              /* sums for dw: [kernel bin][in channel][plane][out channel] */
     size_t sum_stride;        /* out channels, rounded up */
-    float *to;                /* of the operator at work */
+    float *to;                /* output of the current operator */
     const float *bias;
 } spectral;
 
@@ -148,7 +148,7 @@ typedef struct analysis {
     const float *from;
     size_t channels, bins, frames;
     size_t taken, before; /* frames of a block; frames that the first block begins too early */
-    bool is_gradient;     /* of dy: with the second half of channels, for dw */
+    bool is_gradient;     /* input is dy: also fill the second half of channels, for dw */
 } analysis;
 
 /* Which of `count` frames from `start` on are there. */
@@ -367,7 +367,7 @@ typedef struct product {
     const spectral *w;
     const bank *bank;
     const field *from;
-    const uint32_t *offsets[2]; /* of slot 0; of others */
+    const uint32_t *offsets[2]; /* for slot 0; for other slots */
     size_t lines, first, each;  /* out's: first + each * i */
     int64_t stride, origin, step, bins;
 } product;
@@ -473,7 +473,8 @@ static bool is_addressable(const field *f)
     return field_floats(f) <= UINT32_MAX;
 }
 
-/* Scratch for what lay_out takes; false: there is none, or more than offsets can say. */
+/* Allocate scratch for the buffers that lay_out places. Return false if it is not available, or too
+ * large for the offsets. */
 static bool spectral_open(spsh__backend *b, spectral *w, void (*lay_out)(spectral *w, room *r))
 {
     room r = {NULL, 0};
@@ -669,7 +670,7 @@ static void give_weights_piece(void *work, size_t piece)
     }
 }
 
-/* Of input lines with this remainder by the stride: their kernel bins' table and offsets. */
+/* Table and offsets of the kernel bins for input lines with this remainder by the stride. */
 static bank remainder_bank(const spectral *w, size_t remainder, const float *weight)
 {
     const spsh__conv_shape *s = w->s;
@@ -689,7 +690,8 @@ static bank remainder_bank(const spectral *w, size_t remainder, const float *wei
                   .sign = -1};
 }
 
-/* dy's imaginary part lies with its real one, but of slot 0 in the second half of channels. */
+/* The imaginary part of dy follows its real part. In slot 0 it is in the second half of channels.
+ */
 static void backward_offsets(const spectral *w, const bank *k, size_t shift, uint32_t *to)
 {
     const size_t depth = 2 * k->count * k->terms;
@@ -702,7 +704,7 @@ static void backward_offsets(const spectral *w, const bank *k, size_t shift, uin
     }
 }
 
-/* Tables lie one behind the other, as taps do that each of them has. */
+/* The tables are adjacent, one per remainder, because each remainder has its own number of taps. */
 static void open_remainders(spsh__backend *b, const spectral *w, const float *weight, bank *banks,
                             product *products)
 {
