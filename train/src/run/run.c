@@ -159,8 +159,7 @@ spsh_status spsh__run_in(const spsh_train_options *options, spsh__run_world *wor
     r->o = options;
     r->world = world;
     r->io = options->io != NULL ? options->io : spsh_io_default();
-    spsh_error failed = SPSH_ERROR_INIT; /* also receives an epoch's end, which is returned as a
-                                            code */
+    spsh_error failed = SPSH_ERROR_INIT; /* also receives SPSH_E_END of an epoch */
     spsh_status rc = spsh__run_open(r, &failed);
     if (rc == SPSH_OK)
         rc = loop(r, &failed);

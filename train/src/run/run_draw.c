@@ -1,8 +1,8 @@
 /* run_draw.c: see run_draw.h.
  *
- * A leader tells its node two things, in one order: whose the next lease is, as soon as it has been
- * taken; and that an update begins, of so many leases of those that were dealt. So each rank has
- * asked for its batch before the update that it is of begins.
+ * A leader sends two kinds of messages to its node, in order: the next lease for a rank, as soon as
+ * the leader has taken the lease; and the beginning of an update with its number of dealt leases.
+ * Each rank has therefore requested a batch before the update of that batch begins.
  */
 #include "run_draw.h"
 
@@ -46,7 +46,7 @@ struct spsh__draw {
 
 /* ---- the feed ---- */
 
-/* As many as it has room for. */
+/* Request batches until the feed is full. */
 static spsh_status ask(spsh__draw *d, spsh_error *err)
 {
     spsh_error full = SPSH_ERROR_INIT;
@@ -142,7 +142,7 @@ static spsh_status take(spsh__draw *d, bool may_wait, bool *ret_has, spsh_error 
     spsh_status rc = spsh__leases_take(d->leases, may_wait, &lease, &taken, &failed);
     *ret_has = rc == SPSH_OK && taken == SPSH__LEASE_TAKEN;
     if (rc == SPSH_E_INVALID_ARG && may_wait && d->taken_count > 0)
-        return SPSH_OK; /* nothing is to come before those that are taken are acknowledged */
+        return SPSH_OK; /* no lease is available before the taken ones are acknowledged */
     (void)spsh__fail_again(rc, &failed, err);
     d->is_over = rc == SPSH_OK && taken == SPSH__LEASE_PAUSE;
     return *ret_has ? deal(d, &lease, err) : rc;
@@ -201,7 +201,7 @@ spsh_status spsh__draw_done(spsh__draw *d, const spsh__lease_done *done, spsh_er
     d->own_samples += done->samples;
     for (uint32_t i = 0; rc == SPSH_OK && d->leases != NULL && i < d->update_count; i++) {
         spsh__lease_done one = *done;
-        if (i > 0) { /* they were learnt from with the first */
+        if (i > 0) { /* counted with the first lease */
             one.samples = 0;
             one.row = nothing;
         }

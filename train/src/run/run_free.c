@@ -13,7 +13,7 @@
 
 /* State that rank 0 broadcasts after a round. */
 typedef struct pause {
-    uint64_t reasons, epoch, step; /* the place of the next batch */
+    uint64_t reasons, epoch, step; /* position of the next batch */
     spsh__progress progress;
     double epoch_totals[SPSH__ROW_DOMAINS];
 } pause;
@@ -71,8 +71,8 @@ static spsh_status watch(spsh__run *r, spsh_error *err)
     return rc;
 }
 
-/* Leases that are held back until others are acknowledged would be waited for by those who hold
- * the others: where an update has several batches, or waits for slower learners. */
+/* Hold leases back only if an update has one batch and does not wait for slower learners. Otherwise
+ * a learner could wait for a lease that is held back until it acknowledges its other leases. */
 static spsh_status begin_round(spsh__run *r, spsh_error *err)
 {
     const spsh__config *c = r->setup.config;

@@ -30,7 +30,7 @@ enum {
     SPSH__ROW_STOP,          /* nonzero: requested by any rank */
     SPSH__ROW_SAVE,
     SPSH__ROW_EVALUATE,
-    SPSH__ROW_STEPS,   /* asynchronous learners: number of learners that made an update */
+    SPSH__ROW_STEPS,   /* asynchronous learners: number of updates */
     SPSH__ROW_SKIPPED, /* learners with separate models: number of learners that skipped the
                           update */
     SPSH__ROW_SENT,    /* bytes to other ranks, between the beginnings of two steps */

@@ -256,7 +256,7 @@ static void clean_totals(const spsh__run *r, const verdict *v)
     spsh__row_drop_loss(own, r->rows.count);
 }
 
-/* Nor is what another rank of its node tells. */
+/* Sum the totals over all ranks, except ranks whose node already counts. */
 static spsh_status add_totals(spsh__run *r, const verdict *v, spsh_error *err)
 {
     const uint32_t count = r->rows.count;
@@ -275,7 +275,8 @@ static spsh_status skip(spsh__run *r, const verdict *v, bool is_overflow, spsh_e
 {
     r->backend->ops->copy_fn(r->backend, r->learner.statistics, r->step.statistics_before,
                              r->learner.statistics_elements);
-    r->progress.skipped_steps += !r->strategy->ops->is_free; /* else all learners' are added up */
+    r->progress.skipped_steps +=
+        !r->strategy->ops->is_free; /* else the sum over learners counts it */
     if (v->counted <= 0)
         return SPSH_OK; /* there was nothing to learn from in all of it, and nothing is wrong */
     if (is_overflow) {

@@ -63,7 +63,7 @@ spsh_status spsh__served_open_backend(spsh__served_updates *s, const spsh__backe
     return spsh__backend_open_with(&options, spsh_allocator_default(), &s->backend, err);
 }
 
-/* A part is as large as an arena's share of a process at least. */
+/* At least one part per process, and otherwise parts of SPSH__PART_BYTES. */
 spsh_status spsh__served_open(spsh__served_updates *s, const spsh__optimizer *optimizer,
                               uint32_t world_size, spsh_error *err)
 {
