@@ -106,8 +106,7 @@ struct spsh__model {
                                            from the host */
     spsh__backend_buffer input, logits, logit_gradients;
     spsh__backend_buffer half_gradients; /* logit gradients for products; data NULL: no float16 */
-    spsh__backend_buffer gradient[2];    /* gradients on their way through the layers,
-                                            alternating */
+    spsh__backend_buffer gradient[2];    /* alternating gradients of the layers */
     spsh__backend_buffer in_gradients;   /* the buffer with the final gradients of backward */
     spsh__backend_buffer reversed_x, reversed_dy, reversed_dx;
     spsh__backend_buffer forward_dy; /* only for concatenated directions that run concurrently */
