@@ -31,8 +31,7 @@ enum {
     SPSH__ROW_SAVE,
     SPSH__ROW_EVALUATE,
     SPSH__ROW_STEPS,   /* asynchronous learners: number of updates */
-    SPSH__ROW_SKIPPED, /* learners with separate models: number of learners that skipped the
-                          update */
+    SPSH__ROW_SKIPPED, /* learners with separate models: number of skipped updates */
     SPSH__ROW_SENT,    /* bytes to other ranks, between the beginnings of two steps */
     SPSH__ROW_STALE,   /* updates since the last row, by staleness */
     SPSH__ROW_DOMAINS = SPSH__ROW_STALE + SPSH__METRIC_STALENESS,
