@@ -206,7 +206,8 @@ typedef struct spsh__columns {
     size_t from_stride, to_stride;
 } spsh__columns;
 
-/* A slice of the arenas. decays: per element of the slice the same. As PyTorch's SGD and AdamW. */
+/* A slice of the arenas, updated like PyTorch's SGD and AdamW. decays: whether weight decay applies
+ * to the slice. */
 typedef struct spsh__update {
     spsh__backend_buffer weights, gradients;
     spsh__backend_buffer moments[2]; /* SGD: [0], not used without momentum; AdamW: both */
@@ -222,7 +223,7 @@ typedef struct spsh__arrange {
     bool is_conv;            /* to [N][1][F][T], else to rows [T][N][W] */
     const void *features;    /* [batch][feature_frames][width] floats */
     uint32_t feature_frames; /* frames in `features`, at most `frames`; the rest is padding */
-    const uint32_t *lengths; /* in of batch_fn; none beyond feature_frames */
+    const uint32_t *lengths; /* `in` of batch_fn; at most feature_frames */
     spsh__backend_buffer to;
     void *ready, *done; /* CUDA events, or NULL: wait for `ready` before; record `done` after */
 } spsh__arrange;
@@ -333,10 +334,10 @@ typedef struct spsh__backend_ops {
      * wait. */
     spsh_status (*alloc_half_fn)(spsh__backend *b, size_t count, spsh__backend_buffer *ret,
                                  spsh_error *err);
-    /* Between buffers of either kind, to nearest, ties to even. */
+    /* Convert between buffers of either kind, to nearest, ties to even. */
     void (*convert_fn)(spsh__backend *b, spsh__backend_buffer to, spsh__backend_buffer from,
                        size_t count);
-    /* Before a batch's operators, whose `lengths` are one of these two pointers. */
+    /* Call before a batch's operators. Their `lengths` must be one of these two pointers. */
     void (*batch_fn)(spsh__backend *b, const spsh__batch_lengths *l);
     void (*arrange_fn)(spsh__backend *b, const spsh__arrange *a);
     void (*finish_fn)(spsh__backend *b);
@@ -346,8 +347,8 @@ typedef struct spsh__backend_ops {
     void (*fork_fn)(spsh__backend *b);
     void (*lane_fn)(spsh__backend *b, uint32_t lane);
     void (*join_fn)(spsh__backend *b);
-    /* true: the work was done again as it was kept, its operators must be left out; false: it is
-     * done, and kept if there is room for it. Then segment_end_fn. Nothing that waits between. */
+    /* Return true if the captured segment was launched: skip its operators. false: call them, and
+     * they are captured if possible. Then call segment_end_fn. Do not wait in between. */
     bool (*segment_begin_fn)(spsh__backend *b, const spsh__graph_segment *s);
     void (*segment_end_fn)(spsh__backend *b);
     /* Return the stream of lane 0 (cudaStream_t), for callers that enqueue separate work in
@@ -424,18 +425,18 @@ struct spsh__backend {
      * of a gemm that makes logits or dw.
      */
     bool has_half;
-    uint64_t model_count; /* opened on it so far: models number their segments by it */
+    uint64_t model_count; /* models opened so far; part of their segment keys */
     void *state;          /* the backend's */
 };
 
 typedef struct spsh__backend_options {
     const char *name;      /* "cpu", "reference", "cuda" */
-    uint32_t threads;      /* 0: as many as there are cores */
+    uint32_t threads;      /* 0: one per core */
     const spsh_cuda *cuda; /* for "cuda": borrowed until close */
     uint32_t device;
     spsh__precision precision; /* backends on the host: only FP32 */
-    bool is_deterministic; /* cuda: no algorithm whose result varies; on the host they all are */
-    bool has_graphs;       /* cuda: segments are kept as graphs */
+    bool is_deterministic;     /* cuda: only deterministic algorithms; the host always is */
+    bool has_graphs;           /* cuda: capture segments as graphs */
 } spsh__backend_options;
 
 /* SPSH_E_NOT_FOUND, _NO_MEMORY; SPSH_E_UNSUPPORTED: a precision, or libraries of the device. */

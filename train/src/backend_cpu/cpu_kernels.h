@@ -42,19 +42,19 @@ typedef struct spsh__cpu_taps_grad {
     float *out; /* [SPSH__GRAD_CHANNELS][SPSH__GRAD_TAPS_MAX] */
 } spsh__cpu_taps_grad;
 
-/* One utterance's step. gates: 4 (LSTM: i, f, g, o) or 3 (GRU: r, z, n) times hidden: before, what
- * the input says; after, their values. product: the recurrent product. */
+/* One utterance's step. gates: 4 (LSTM: i, f, g, o) or 3 (GRU: r, z, n) times hidden: before, the
+ * input's part; after, their values. product: the recurrent product. */
 typedef struct spsh__cpu_cell {
     uint32_t hidden;
     float *gates;
     const float *product, *bias;
     const float *before; /* LSTM: c of the step before; GRU: h */
-    float *inner;        /* LSTM: c, written; GRU: what the reset gate multiplies, written */
+    float *inner;        /* LSTM: c, written; GRU: the reset gate's factor, written */
     float *h;            /* written */
 } spsh__cpu_cell;
 
 /* The gradient of h is dh + product (+ carry of GRU). gates: before, values; after, gradients of
- * what went into them. */
+ * their inputs. */
 typedef struct spsh__cpu_cell_grad {
     uint32_t hidden;
     float *gates;

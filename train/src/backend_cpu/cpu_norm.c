@@ -94,8 +94,8 @@ static size_t line_at(const norm_work *w, size_t n, size_t channel, size_t bin)
     return ((n * w->s->channels + channel) * w->s->bins + bin) * w->s->frames;
 }
 
-/* Sum over all lines of a channel: of x, or of dy. The functions below sum the products (x -
- * mean)^2 and dy * (x - mean). */
+/* Sum over all lines of a channel: of x, or of dy. channel_products sums (x - mean)^2 or
+ * dy * (x - mean). */
 static double channel_sum(const norm_work *w, size_t channel, const float *of)
 {
     double sum = 0;
