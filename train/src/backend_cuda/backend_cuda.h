@@ -50,12 +50,12 @@ typedef spsh_status spsh__cuda_work_fn(spsh__backend *b, void *stream, const voi
 void spsh__cuda_put(spsh__backend *b, spsh__cuda_work_fn *work_fn, const void *arguments,
                     size_t size_bytes);
 
-/* The lane's, for what cannot go through spsh__cuda_put: a segment around it is never kept. */
+/* Stream of the lane, for work that bypasses spsh__cuda_put: its segment is never captured. */
 void *spsh__cuda_stream(spsh__backend *b);
 uint32_t spsh__cuda_lane(const spsh__backend *b);
 
 /* Scratch of the lane in the device's memory, until the next operator on it; aligned to 256 bytes.
- * NULL: none is left, and that was kept as the failure. number: 0 to 3, several at once. */
+ * NULL: out of memory, recorded as the failure. number: 0 to 3, several at once. */
 void *spsh__cuda_scratch(spsh__backend *b, uint32_t number, size_t size_bytes);
 
 /* The device's copy of lengths that batch_fn was given. */

@@ -7,7 +7,7 @@
 /* Segments since open. */
 typedef struct spsh__cuda_segment_counts {
     uint64_t begun, kept, launched;
-    uint64_t refused; /* could not be kept, and will not be tried again */
+    uint64_t refused; /* could not be captured, and will not be tried again */
 } spsh__cuda_segment_counts;
 
 /* Return the statistics of a backend `cuda`. */

@@ -11,7 +11,7 @@ enum {
     SPSH__CUDA_SLOT_BYTES = 262144, /* size of one slot */
     SPSH__CUDA_BLOCKS = 16,         /* maximum blocks of pinned memory for downloads */
     SPSH__CUDA_TAKE_BYTES = 128,
-    SPSH__CUDA_KEYS = 24, /* shapes whose segments are kept */
+    SPSH__CUDA_KEYS = 24, /* shapes whose segments are captured */
     SPSH__CUDA_SEGMENTS = 64,
 };
 
@@ -42,10 +42,10 @@ typedef struct spsh__cuda_block {
 typedef struct spsh__cuda_lengths_state {
     uint32_t *device; /* in at 0, out at capacity */
     uint32_t capacity;
-    const uint32_t *in, *out; /* the caller's pointers, by which they are known */
+    const uint32_t *in, *out; /* the caller's pointers, which identify them */
 } spsh__cuda_lengths_state;
 
-/* A segment of a shape: seen, then kept, unless it cannot be. */
+/* A segment of a shape: seen, and then captured if possible. */
 typedef struct spsh__cuda_kept {
     void *graph;
     bool is_seen, is_refused;
@@ -59,8 +59,8 @@ typedef struct spsh__cuda_key {
 
 typedef struct spsh__cuda_segments {
     spsh__cuda_key *keys;     /* SPSH__CUDA_KEYS; NULL without graphs */
-    spsh__cuda_kept *current; /* between begin and end: whose work is remembered; else NULL */
-    char *works;              /* what was put since begin, one after another */
+    spsh__cuda_kept *current; /* between begin and end: segment whose work is recorded; else NULL */
+    char *works;              /* work enqueued since begin, in order */
     size_t used_bytes, room_bytes;
     spsh__cuda_segment_counts counts;
 } spsh__cuda_segments;
@@ -119,7 +119,7 @@ void *spsh__cuda_nowhere(void); /* placeholder address */
 /* ---- backend_cuda_segment.c ---- */
 spsh_status spsh__cuda_segments_open(spsh__backend *b, bool has_graphs, spsh_error *err);
 void spsh__cuda_segments_close(spsh__backend *b);
-/* Nothing that is kept refers to memory that goes: before it goes. */
+/* Drop the graphs. Call before memory that they refer to is freed. */
 void spsh__cuda_segments_drop(spsh__backend *b);
 /* Never capture the current segment: a graph cannot contain some of its work. */
 void spsh__cuda_segment_refuse(spsh__backend *b);
