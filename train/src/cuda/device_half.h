@@ -66,7 +66,7 @@ SPSH__INLINE uint16_t spsh__fp16_of_f32(float value)
         return 0x7fff;
     if (size >= 0x47800000U) /* 2^16 and above */
         return (uint16_t)(sign | 0x7c00U);
-    if (size >= 0x38800000U) /* 2^-14 and above; what rounds up to 2^16 becomes infinite */
+    if (size >= 0x38800000U) /* 2^-14 and above; values that round up to 2^16 become infinite */
         return (uint16_t)(sign | (spsh__round_bits(size, 13) - (112U << 10)));
     if (size < 0x33000000U) /* below 2^-25: nearer to 0 */
         return (uint16_t)sign;
@@ -104,7 +104,7 @@ SPSH__INLINE float spsh__f32_of_half(uint16_t bits, bool is_bf16)
     return is_bf16 ? spsh__f32_of_bf16(bits) : spsh__f32_of_fp16(bits);
 }
 
-/* An array of the device's whose elements are of one of three kinds. */
+/* An array in device memory, with elements of one of three kinds. */
 typedef enum spsh__device_kind {
     SPSH__DEVICE_F32 = 0,
     SPSH__DEVICE_BF16 = 1,

@@ -76,7 +76,7 @@ typedef struct spsh__cudnn_call {
     uint32_t lane;
     const void *x, *weights, *dy;
     void *y, *dx, *dweights; /* dweights is added to */
-    void *work, *reserve;    /* reserve: what forward leaves; both steps of backward use it up */
+    void *work, *reserve;    /* reserve: written by forward; consumed by both steps of backward */
 } spsh__cudnn_call;
 
 typedef struct spsh__device_rnn_entry {

@@ -37,7 +37,7 @@
     X(CTC_STATES, ctc_states, spsh__ctc_job)                                                       \
     X(CTC_GRADIENT, ctc_gradient, spsh__ctc_job)
 
-/* Shared bytes of the kernels whose threads are grouped by rows. */
+/* Shared memory of kernels with a group of threads per row. */
 #define SPSH__LOSS_ROW_BYTES (SPSH__DEVICE_THREADS * 12U)
 /* Fixed shared memory of ctc_states, before the memory per utterance. */
 #define SPSH__CTC_FIXED_BYTES (SPSH__DEVICE_THREADS * 16U + 16U)
@@ -517,7 +517,7 @@ DEVICE void spsh__kernel_ctc_rows(const spsh__ctc_job *job, const spsh__kernel_b
     EACH_THREAD(block, device_put_row(job, block, thread));
 }
 
-/* Where things of an utterance are: near a block's threads, and far. */
+/* Addresses of an utterance's data: in shared and in device memory. */
 typedef struct device_ctc {
     const spsh__ctc_item *item;
     const uint32_t *symbols, *far_slots;

@@ -26,7 +26,7 @@ typedef struct spsh__conv_bias_job {
     const float *bias;
     uint64_t planes, plane; /* batch * channels planes, of `plane` elements each */
     uint32_t channels;
-    uint32_t is_wide; /* planes begin where four elements are aligned */
+    uint32_t is_wide; /* planes begin at a multiple of four elements */
 } spsh__conv_bias_job;
 
 typedef struct spsh__conv_bias_parts_job {
