@@ -109,7 +109,7 @@ typedef struct spsh__ctc_shape {
 } spsh__ctc_shape;
 
 typedef struct spsh__ctc_result { /* result of one utterance */
-    double loss;                  /* -ln p; infinite where infeasible; 0 without frames */
+    double loss;                  /* -ln p; infinite if infeasible; 0 without frames */
     bool is_infeasible;           /* fewer frames than labels and repeats: gradient 0 */
 } spsh__ctc_result;
 
@@ -193,9 +193,9 @@ typedef struct spsh__cross_entropy {
     spsh__backend_buffer logits;
     spsh__backend_buffer dlogits; /* (softmax - 1 at the state) * scale; may be logits; data NULL:
                              not computed */
-    double *row_losses; /* written: rows, on the host; 0 where not learnt from; NULL: none */
+    double *row_losses; /* written: rows, on the host; 0 for rows without a label; NULL: none */
     double loss;        /* written: the sum, without scale */
-    uint64_t right;     /* written: rows whose greatest logit is the state's; of equals the first */
+    uint64_t right;     /* written: rows whose first maximum is the state's logit */
 } spsh__cross_entropy;
 
 /* Columns between matrices: directions side by side, and back. Strides of rows in elements. */
@@ -455,7 +455,7 @@ static inline void spsh__backend_finish(spsh__backend *backend)
         backend->ops->finish_fn(backend);
 }
 
-/* alloc_fn and free_fn of backends whose memory is the host's. */
+/* alloc_fn and free_fn of backends in host memory. */
 spsh_status spsh__host_alloc(spsh__backend *b, size_t count, spsh__backend_buffer *ret,
                              spsh_error *err);
 void spsh__host_free(spsh__backend *b, spsh__backend_buffer buffer);
