@@ -50,10 +50,10 @@ static inline void spsh__cpu_run(spsh__backend *b, spsh__piece_fn fn, void *work
     spsh__cpu_pool_run(spsh__cpu_of(b)->pool, fn, work, pieces);
 }
 
-/* Elements of a piece, where one element is as good as another. */
+/* Elements per piece, for element-wise operators. */
 #define SPSH__CPU_PIECE ((size_t)32768)
 
-/* Rows in parts: for operators whose rows are alike. */
+/* Parts of rows, for operators that treat all rows alike. */
 typedef struct spsh__rows_work {
     const spsh__cpu_kernels *kernels;
     size_t rows, width, rows_per_part;

@@ -115,7 +115,7 @@ typedef struct spsh__cpu_kernels {
                      float *const moments[2], size_t count);
 } spsh__cpu_kernels;
 
-/* NULL where the processor lacks it. */
+/* NULL if the processor does not support it. */
 const spsh__cpu_kernels *spsh__cpu_kernels_avx512(void);
 const spsh__cpu_kernels *spsh__cpu_kernels_avx2(void);
 const spsh__cpu_kernels *spsh__cpu_kernels_simd128(void);

@@ -226,7 +226,7 @@ TARGET static void lstm_grad(const spsh__cpu_cell_grad *g)
     }
 }
 
-/* bias: of r, z, n, and of what the reset gate multiplies. */
+/* bias: of r, z, n, and of the reset gate's factor. */
 TARGET static void gru(const spsh__cpu_cell *c)
 {
     const size_t hidden = c->hidden;

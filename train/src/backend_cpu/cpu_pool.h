@@ -10,7 +10,7 @@ typedef struct spsh__cpu_pool spsh__cpu_pool;
  * thread. */
 typedef void (*spsh__piece_fn)(void *work, size_t piece);
 
-/* threads: with the caller's, from 1; fewer where the system gives fewer. */
+/* threads: including the caller, at least 1; fewer if the system allows fewer. */
 spsh_status spsh__cpu_pool_open(const spsh_allocator *allocator, uint32_t threads,
                                 spsh__cpu_pool **ret_pool, spsh_error *err);
 void spsh__cpu_pool_close(spsh__cpu_pool *pool);
