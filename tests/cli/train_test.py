@@ -124,7 +124,7 @@ def test_refused(work):
     failed(train(work, "x", "data.dev=no.spsh"), 1, "no.spsh")
     failed(train(work, "x", "data.train=speech.spsh:tran"), 1, '"tran"', "train")
     check(not (work / "x").exists(), "what is refused before the first step leaves nothing behind")
-    failed(train(work, "run"), 1, "run: has checkpoints", "with resume")
+    failed(train(work, "run"), 1, "run: has checkpoints", "set resume to continue")
 
 
 def test_strategy(work):
