@@ -374,7 +374,7 @@ static void test_killed(void)
     CHECK(fabs(full.result.wer - host.result.wer) <= allowed * host.result.wer);
     CHECK(strstr(full.log, "graphs on the device: ") != NULL);
     CHECK(twin == NULL || strstr(full.log, "kept, 0 could not be") != NULL);
-    CHECK(strstr(half.log, "gradients beyond fp16; the loss's scale is 32768 now") != NULL);
+    CHECK(strstr(half.log, "gradients exceed fp16; the loss scale is 32768 now") != NULL);
 }
 
 /* A single learner has no other gradients to wait for, so `d1-grad` equals SGD. It keeps its own
