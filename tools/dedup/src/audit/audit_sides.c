@@ -98,7 +98,7 @@ static spsh_status collect(spsh__audit_sides *sides, size_t dataset, uint64_t fi
 static spsh_status collect_all(spsh__audit_sides *sides, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    for (size_t d = 0; d < spsh__print_set_dataset_count(sides->set) && rc == SPSH_OK; d++) {
+    for (size_t d = 0; d < sides->dataset_count && rc == SPSH_OK; d++) {
         const uint64_t rows =
             spsh_dataset_info_get(spsh__print_set_dataset(sides->set, d))->utterance_count;
         for (uint64_t at = 0; at < rows && rc == SPSH_OK; at += ROWS_AT_ONCE)
@@ -199,12 +199,11 @@ static spsh_status list_side(spsh__audit_sides *sides, spsh_side side,
                              spsh__audit_split **ret_splits, size_t *ret_count, spsh_error *err)
 {
     const spsh__print_set *set = sides->set;
-    const size_t datasets = spsh__print_set_dataset_count(set);
     spsh__audit_split *splits = NULL;
     size_t count = 0;
     size_t capacity = 0;
     spsh_status rc = SPSH_OK;
-    for (size_t d = 0; d < datasets; d++) {
+    for (size_t d = 0; d < sides->dataset_count; d++) {
         const split_table *table = &sides->tables[d];
         for (uint32_t i = 0; i <= table->name_count && rc == SPSH_OK; i++) {
             if (table->tallies[i].side != side)
@@ -275,6 +274,7 @@ static spsh_status train_split(const void *user, uint64_t ordinal, uint32_t *ret
 static spsh_status make_tables(spsh__audit_sides *sides, spsh_error *err)
 {
     const size_t datasets = spsh__print_set_dataset_count(sides->set);
+    sides->dataset_count = datasets;
     sides->corpora = calloc(datasets + 1, sizeof(*sides->corpora));
     sides->tables = calloc(datasets + 1, sizeof(*sides->tables));
     if (sides->corpora == NULL || sides->tables == NULL)
@@ -364,8 +364,8 @@ void spsh__audit_sides_free(spsh__audit_sides *sides)
 {
     if (sides == NULL)
         return;
-    const size_t datasets = spsh__print_set_dataset_count(sides->set);
-    for (size_t d = 0; d < datasets && sides->corpora != NULL && sides->tables != NULL; d++) {
+    for (size_t d = 0; d < sides->dataset_count && sides->corpora != NULL && sides->tables != NULL;
+         d++) {
         free(sides->corpora[d]);
         free(sides->tables[d].tallies);
     }
