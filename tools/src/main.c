@@ -98,6 +98,8 @@ int main(int argc, char **argv)
 {
     if (!take_standard_streams())
         return SPSH_EXIT_FAILED;
+    /* A message is one write, so that messages of several processes do not mix. */
+    (void)setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
     setlocale(LC_CTYPE,
               "C.UTF-8"); /* widths of characters; files and messages are UTF-8 everywhere */
     return spsh__cli_run(run, argc, argv);

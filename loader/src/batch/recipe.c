@@ -45,13 +45,11 @@ static spsh_status check_features(const spsh_loader_options *opt, spsh_error *er
     if (opt->channel == SPSH_CHANNEL_ALL)
         return SPSH_FAIL_AT(
             err, SPSH_E_INVALID_ARG, NONE,
-            "loader options: features are of one channel: the mean of all, or one by "
-            "its number");
+            "loader options: channel is SPSH_CHANNEL_ALL, but features need one channel");
     if (rate_hz != 0 && rate_hz != opt->features->sample_rate_hz)
-        return SPSH_FAIL_AT(
-            err, SPSH_E_INVALID_ARG, NONE,
-            "loader options: features of %u Hz of batches that are resampled to %u Hz",
-            opt->features->sample_rate_hz, rate_hz);
+        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
+                            "loader options: sample_rate_hz is %u in features and %u in plan",
+                            opt->features->sample_rate_hz, rate_hz);
     return SPSH_OK;
 }
 
@@ -101,8 +99,7 @@ static spsh_status check_augment(const spsh__recipe *recipe, const spsh_loader_o
     if (recipe->has_sound && opt->channel == SPSH_CHANNEL_ALL)
         return SPSH_FAIL_AT(
             err, SPSH_E_INVALID_ARG, NONE,
-            "loader options: audio is augmented in one channel: the mean of all, or "
-            "one by its number");
+            "loader options: channel is SPSH_CHANNEL_ALL, but augment needs one channel");
     return SPSH_OK;
 }
 

@@ -96,13 +96,15 @@ static spsh_status set_windows(spsh_plan *plan, spsh_error *err)
     uint64_t size = plan->options.window_utterances;
     uint64_t windows = (plan->info.utterance_count + size - 1) / size;
     if (windows >= UINT32_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "%" PRIu64 " windows of %" PRIu64, windows, size);
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
+                         "window_utterances is %" PRIu64 ", which makes too many windows: %" PRIu64,
+                         size, windows);
     plan->info.window_count = (uint32_t)windows;
     /* Items of a window are numbered in 32 bits. */
     if (spsh__window_items_max(plan) > UINT32_C(1) << 30)
         return SPSH_FAIL(err, SPSH_E_LIMIT,
-                         "%" PRIu64 " parts of utterances in a window: take a smaller one, or "
-                         "longer batches",
+                         "too many parts of utterances in a window: %" PRIu64
+                         "; set window_utterances lower, or the seconds of a batch higher",
                          spsh__window_items_max(plan));
     return SPSH_OK;
 }

@@ -35,8 +35,8 @@ static spsh_status merge_workers(spsh__index_scan *s, spsh_error *err)
     }
     if (plan->info.longest_microseconds > plan->caps.item_ticks || part_count_max > UINT32_MAX)
         return SPSH_FAIL(err, SPSH_E_LIMIT,
-                         "a batch may be no longer than %" PRIu64
-                         " microseconds: not even parts of an utterance fit",
+                         "a batch may have only %" PRIu64
+                         " microseconds: no part of a split utterance fits",
                          plan->caps.item_ticks);
     plan->part_count_max = (uint32_t)part_count_max;
     return SPSH_OK;

@@ -34,7 +34,8 @@ spsh_status spsh_sampler_open(const spsh_plan *plan, uint32_t rank, uint32_t wor
     if (plan == NULL || ret_sampler == NULL)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "plan or result is NULL");
     if (world_size == 0 || rank >= world_size)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "rank %u of %u", rank, world_size);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "rank is %u, but world_size is %u", rank,
+                         world_size);
     spsh_sampler *sampler = (spsh_sampler *)spsh__new(&plan->allocator, 1, sizeof(*sampler));
     if (sampler == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "sampler");

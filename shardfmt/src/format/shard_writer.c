@@ -47,7 +47,7 @@ void spsh_shard_file_name(uint64_t unit, uint32_t number, char dst[32])
 static spsh_status check_options(const spsh_shard_writer_options *options, spsh_error *err)
 {
     if (options->directory == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "shard: no directory");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "shard: directory is NULL");
     if (options->unit > UNIT_MAX || options->number > NUMBER_MAX)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "shard: unit %llu, number %u: the most are %d and %d", ULL(options->unit),

@@ -849,7 +849,7 @@ static void test_refusals(void)
     o = init;
     o.batch_seconds_max = 0.00001; /* less than a sample */
     o.long_utterances = SPSH_LONG_SPLIT;
-    check_refused(&kit, &o, SPSH_E_LIMIT, "not even parts");
+    check_refused(&kit, &o, SPSH_E_LIMIT, "no part of a split");
     o = init;
     o.long_utterances = SPSH_LONG_DROP;
     spsh_plan *plan = plan_kit_plan(&kit, &o);

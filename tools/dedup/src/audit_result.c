@@ -43,9 +43,11 @@ static spsh_status copy_ids(const spsh__set_readers *readers, const uint64_t ord
     if (rc == SPSH_OK && ids.failed)
         rc = SPSH_NO_MEMORY(err);
     shown->ids = ids.data;
+    if (rc != SPSH_OK)
+        return rc;
     shown->example.test_id = (spsh_bytes){ids.data, test_bytes};
     shown->example.train_id = (spsh_bytes){ids.data + test_bytes, ids.size_bytes - test_bytes};
-    return rc;
+    return SPSH_OK;
 }
 
 static spsh_status show_example(const spsh_audit *a, const spsh__set_readers *readers,
