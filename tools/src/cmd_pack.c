@@ -257,6 +257,18 @@ static int start(const pack_arguments *a, const spsh_cli_args *args)
     return rc != SPSH_CLI_RUN ? rc : run(args, a, &pack);
 }
 
+static const char about[] =
+    "CORPUS is a folder, an archive (tar, tar.gz, tar.xz, zip ...), a manifest, or '-' for an "
+    "archive on standard input. For a manifest, pack takes only the files that it names. The "
+    "layout (Common Voice, MLS, Kaldi, Lhotse, a table, plain audio with texts ...) is "
+    "detected and reported. Several corpora in one folder are packed together. The same input "
+    "and options produce the same bytes. After an interruption, the same command continues.";
+static const char examples[] =
+    "speechshard pack LibriSpeech/ -o libri.spsh\n"
+    "speechshard pack cv-corpus-25.0-2026-03-09-de.tar.gz -o cv-de.spsh\n"
+    "speechshard pack manifest.tsv -o corpus.spsh --codec pcm --rate 16000\n"
+    "speechshard pack de/ fr/ it/ -o three.spsh --domain dir:-1\n";
+
 int spsh__cmd_pack(int argc, char **argv)
 {
     pack_arguments a = {.codec = CHOICE_DEFAULT, .dedupe = CHOICE_DEFAULT};
@@ -314,21 +326,13 @@ int spsh__cmd_pack(int argc, char **argv)
         {"json", 0, SPSH_CLI_FLAG, NULL, "print the report as JSON", &a.json, 0, 0},
         SPSH_CLI_OPTIONS_END,
     };
-    const spsh_cli_command command = {
-        "pack",
-        "[CORPUS...]",
-        "CORPUS... -o DATASET [options]",
-        "pack speech corpora into a dataset of checksummed shards",
-        "CORPUS is a folder, an archive (tar, tar.gz, tar.xz, zip ...), a manifest, or '-' for an "
-        "archive on standard input. For a manifest, pack takes only the files that it names. The "
-        "layout (Common Voice, MLS, Kaldi, Lhotse, a table, plain audio with texts ...) is "
-        "detected and reported. Several corpora in one folder are packed together. The same input "
-        "and options produce the same bytes. After an interruption, the same command continues.",
-        "speechshard pack LibriSpeech/ -o libri.spsh\n"
-        "speechshard pack cv-corpus-25.0-2026-03-09-de.tar.gz -o cv-de.spsh\n"
-        "speechshard pack manifest.tsv -o corpus.spsh --codec pcm --rate 16000\n"
-        "speechshard pack de/ fr/ it/ -o three.spsh --domain dir:-1\n",
-        options};
+    const spsh_cli_command command = {"pack",
+                                      "[CORPUS...]",
+                                      "CORPUS... -o DATASET [options]",
+                                      "pack speech corpora into a dataset of checksummed shards",
+                                      about,
+                                      examples,
+                                      options};
     spsh_cli_args args;
 
     const int rc = spsh__cli_parse(&command, argc, argv, &args);

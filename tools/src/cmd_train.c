@@ -253,6 +253,24 @@ static int check(const train_command *c)
     return SPSH_CLI_RUN;
 }
 
+static const char about[] =
+    "CONFIG is a YAML file; each KEY=VALUE overrides a key, such as train.rate=3e-4. It uses a "
+    "GPU if there is one (train.backend, 'speechshard info --devices'). Processes that mpirun, "
+    "srun with PMIx, or torchrun started train together. On SIGTERM, SIGINT, and SIGUSR1 it "
+    "finishes the step, saves, and exits with 75: the same command with --resume auto "
+    "continues.";
+static const char examples[] =
+    "speechshard train digits.yaml --make-vocab\n"
+    "speechshard train digits.yaml --estimate\n"
+    "speechshard train --simulate "
+    "learners=8,link=10us+100Gbit,step=250ms,slow=3:10x,weights=100M\n"
+    "speechshard train digits.yaml --simulate learners=4,step=250ms,slow=3:10x -o run\n"
+    "speechshard train digits.yaml -o run train.epochs=20\n"
+    "speechshard train digits.yaml -o run --resume auto\n"
+    "mpirun -n 4 speechshard train digits.yaml -o run\n"
+    "mpirun -n 4 speechshard train digits.yaml -o run --record train.strategy=adpsgd-random\n"
+    "speechshard train --replay run -o again\n";
+
 static int parse(train_command *c, int argc, char **argv)
 {
     const spsh_cli_option options[] = {
@@ -303,27 +321,10 @@ static int parse(train_command *c, int argc, char **argv)
         {"json", 0, SPSH_CLI_FLAG, NULL, "print the result as JSON", &c->json, 0, 0},
         SPSH_CLI_OPTIONS_END,
     };
-    const spsh_cli_command command = {
-        "train",
-        "[CONFIG] [KEY=VALUE...]",
-        NULL,
-        "train a recognizer on packed speech",
-        "CONFIG is a YAML file; each KEY=VALUE overrides a key, such as train.rate=3e-4. It uses a "
-        "GPU if there is one (train.backend, 'speechshard info --devices'). Processes that mpirun, "
-        "srun with PMIx, or torchrun started train together. On SIGTERM, SIGINT, and SIGUSR1 it "
-        "finishes the step, saves, and exits with 75: the same command with --resume auto "
-        "continues.",
-        "speechshard train digits.yaml --make-vocab\n"
-        "speechshard train digits.yaml --estimate\n"
-        "speechshard train --simulate "
-        "learners=8,link=10us+100Gbit,step=250ms,slow=3:10x,weights=100M\n"
-        "speechshard train digits.yaml --simulate learners=4,step=250ms,slow=3:10x -o run\n"
-        "speechshard train digits.yaml -o run train.epochs=20\n"
-        "speechshard train digits.yaml -o run --resume auto\n"
-        "mpirun -n 4 speechshard train digits.yaml -o run\n"
-        "mpirun -n 4 speechshard train digits.yaml -o run --record train.strategy=adpsgd-random\n"
-        "speechshard train --replay run -o again\n",
-        options};
+    const spsh_cli_command command = {"train", "[CONFIG] [KEY=VALUE...]",
+                                      NULL,    "train a recognizer on packed speech",
+                                      about,   examples,
+                                      options};
     spsh_cli_args args;
     int rc = spsh__cli_parse(&command, argc, argv, &args);
     if (rc == SPSH_CLI_RUN)

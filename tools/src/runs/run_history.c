@@ -59,6 +59,7 @@ static spsh__run_domain *find_domain(spsh__run_history *h, const char *name, boo
     d->name = strdup(name);
     if (d->name == NULL || !spsh__series_open(&d->series, 1)) {
         free(d->name);
+        d->name = NULL;
         *failed = true;
         return NULL;
     }
@@ -72,7 +73,8 @@ static bool add_domains(spsh__run_history *h, double samples, const spsh__json_n
     spsh__json_node *domain = NULL;
     bool failed = false;
     void *at = NULL;
-    while (spsh__json_node_next(spsh__json_node_member(line, "domains"), &at, &name, &domain)) {
+    while (!failed &&
+           spsh__json_node_next(spsh__json_node_member(line, "domains"), &at, &name, &domain)) {
         const double loss = number_of(domain, "loss");
         const double utterances = number_of(domain, "utterances");
         if (!isfinite(loss) || !(utterances > 0))

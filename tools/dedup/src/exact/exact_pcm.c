@@ -162,7 +162,7 @@ spsh_status spsh__exact_team_open(const spsh__print_set *set, uint32_t threads,
     const uint32_t count = threads > 0 ? threads : 1;
     spsh_status rc = SPSH_OK;
     *ret_team = (spsh__exact_team){NULL, 0};
-    ret_team->readers = calloc(count, sizeof(ret_team->readers[0]));
+    ret_team->readers = calloc(count, sizeof(spsh__exact_reader *));
     if (ret_team->readers == NULL)
         return SPSH_NO_MEMORY(err);
     while (rc == SPSH_OK && ret_team->count < count) {
