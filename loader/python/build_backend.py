@@ -1,13 +1,16 @@
-"""The PEP 517 backend of the Python package: CMake builds it, this puts it into a wheel.
+"""The PEP 517 backend of the Python package: builds it with CMake and packs the wheel.
 
-pip install ./loader/python needs no network and nothing from an index: it runs CMake on the
-repository, of which this folder is a part, and packs what the target speechshard_python made. The
-extension is on the limited API, so the wheel serves CPython 3.9 and later, on machines that have
-the audio libraries it is linked with.
+pip install ./loader/python needs no network and no package index: it runs CMake on the repository,
+which contains this folder, and packs the output of the target speechshard_python. The extension
+uses the limited API, so the wheel runs on CPython 3.9 and later, on machines that have the audio
+libraries that the extension is linked with.
 
-Settings (pip install --config-settings KEY=VALUE): `build-dir` keeps the build folder there, so that
-the next build is a short one; `cuda=ON` builds the plug-in for GPUs too, which takes nvcc and some
-minutes, and packs it beside the extension; `cmake-args` are added to CMake's command line.
+Settings (pip install --config-settings KEY=VALUE):
+
+build-dir: build in this folder and keep it, so that the next build is faster.
+cuda=ON: also build the plug-in for GPUs, which needs nvcc and takes minutes, and pack it into the
+wheel.
+cmake-args: arguments that are added to CMake's command line.
 """
 
 import base64
@@ -98,7 +101,7 @@ def _hash(data):
 
 
 def _write_wheel(path, contents):
-    """contents: {name: bytes}. Dates are fixed: the same files make the same wheel."""
+    """contents: {name: bytes}. Dates are fixed, so that the same files give the same wheel."""
     lines = [f"{name},{_hash(data)},{len(data)}\n" for name, data in contents.items()]
     record = f"{_info_dir()}/RECORD"
     contents = {**contents, record: ("".join(lines) + f"{record},,\n").encode()}
@@ -123,7 +126,7 @@ def _info_files():
 
 
 def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
-    """Without it pip would build the wheel twice."""
+    """Write the metadata only. Without this hook, pip would build the wheel twice."""
     folder = Path(metadata_directory) / _info_dir()
     folder.mkdir()
     for name, data in _info_files().items():

@@ -168,7 +168,7 @@ class DeviceTest(unittest.TestCase):
         for stream in (None, 1, 2, -1, *streams, *streams):
             batch.audio.__dlpack__(stream=stream)
         for wrong in (0, -2):
-            with self.assertRaisesRegex(BufferError, "stream is None, -1, 1"):
+            with self.assertRaisesRegex(BufferError, "stream must be None, -1, 1"):
                 batch.audio.__dlpack__(stream=wrong)
         with self.assertRaises(TypeError):
             batch.audio.__dlpack__(stream="cuda")
@@ -190,7 +190,7 @@ class DeviceTest(unittest.TestCase):
             self.assertEqual(batch.features.tolist(), host.features.tolist())
             self.assertEqual(batch.utterance(0).tolist(), host.utterance(0).tolist())
             self.assertEqual(batch.features[0][1][2], host.features[0][1][2])
-            with self.assertRaisesRegex(BufferError, "in a device's memory"):
+            with self.assertRaisesRegex(BufferError, "in device memory"):
                 memoryview(batch.features)
             with self.assertRaisesRegex(BufferError, "gaps"):
                 batch.features[0][::2].tolist()
@@ -219,7 +219,7 @@ class DeviceTest(unittest.TestCase):
         for device in ("cuda:-1", "cuda:", "cuda:1x", "gpu", ""):
             with self.assertRaisesRegex(ValueError, "device must be"):
                 speechshard.Loader(self.path, device=device)
-        with self.assertRaisesRegex(ValueError, 'no device "cuda:7"'):
+        with self.assertRaisesRegex(ValueError, 'device "cuda:7" does not exist'):
             speechshard.Loader(self.path, device="cuda:7")
         with self.assertRaisesRegex(ValueError, "cuda is NULL"):
             speechshard.Loader(self.path, device="cpu", decode="device")

@@ -133,7 +133,7 @@ class FeaturesTest(unittest.TestCase):
             ({"output": "int16"}, "audio"),
             ({"output": "features", "features": None}, "features are not given"),
             ({"channel": "all"}, "one channel"),
-            ({"noise": 7}, "datasets are"),
+            ({"noise": 7}, "datasets must be"),
         ):
             with self.subTest(options), self.assertRaisesRegex((ValueError, TypeError), words):
                 self.loader(**options)

@@ -208,7 +208,7 @@ class AudioColumns(ParquetTest):
         done = run(path, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn(
-            "no column holds audio (bytes, or a path); columns: image, n", done.stderr.decode()
+            "no column has audio (bytes or paths); columns: image, n", done.stderr.decode()
         )
 
 
@@ -278,7 +278,7 @@ class Columns(ParquetTest):
         pq.write_table(pa.table({"speaker": ["a"], "age": [7]}), self.root / "data" / "speakers.parquet")
         stream = Stream(self.root)
         self.assertEqual(stream.ids, ["u0", "u1", "u3"])
-        self.assertIn("6 of 9 files of 'train' are not there: 00002, 00004, 00005, 00006, 00007 ...",
+        self.assertIn("6 of 9 files of 'train' are missing: 00002, 00004, 00005, 00006, 00007 ...",
                       stream.messages)  # fmt: skip
         self.assertEqual(stream.reasons(), [("count_mismatch", 0)])
         self.assertIn("speakers.parquet: no column holds audio", stream.messages)
@@ -364,7 +364,7 @@ class Presets(ParquetTest):
         self.assertEqual(stream.samples["7_8_000001"]["split"], "train")
         self.assertEqual(stream.samples["1_2_000003"]["split"], "dev")
         self.assertEqual(stream.reasons(), [("row_syntax", 1)])
-        self.assertIn("2 repeats passed over", stream.messages)
+        self.assertIn("2 repeats skipped", stream.messages)
 
     def ps_rows(self, names):
         return [
@@ -393,7 +393,7 @@ class Presets(ParquetTest):
         stream = Stream(self.root)
         self.assertIn("recognised as peoples-speech because", stream.messages)
         self.assertIn(
-            "dirty/partial-train/0000.parquet: left out: 'partial-train' is only a part", stream.messages
+            "dirty/partial-train/0000.parquet: excluded: 'partial-train' is only a part", stream.messages
         )
         name = "gov_DOT_a_SLASH_b_SPACE_c_DOT_mp3_00005"
         self.assertEqual(
@@ -594,7 +594,7 @@ class Failures(ParquetTest):
         empty.mkdir()
         for words, message in (
             ([self.root], "train.parquet"),
-            ([empty], "holds no file *.parquet"),
+            ([empty], "the folder contains no *.parquet file"),
             ([self.root / "gone"], "there is no such file"),
             (["hf://datasets/x"], "download the files first"),
         ):
@@ -657,7 +657,7 @@ class Packing(ParquetTest):
         self.assertEqual(self.pack("--no-such-option").returncode, 2)
         done = self.pack("--command", self.root / "gone")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("there is no such command", done.stderr)
+        self.assertIn("no such command", done.stderr)
 
     def test_rejects_before_the_first_audio(self):
         write(

@@ -1,4 +1,4 @@
-"""Packed speech corpora: read them, and train from them.
+"""Read packed speech corpora, and train from them.
 
     import speechshard
 
@@ -9,7 +9,8 @@
     for batch in loader:                # one epoch; the next `for` is the next epoch
         ...                             # batch.audio, batch.lengths, batch.texts; or, with
                                         # features="kaldi-fbank", batch.features, batch.frames
-    state = loader.state_dict()         # a small dict; load_state_dict() on any world size
+    state = loader.state_dict()         # a small dict; load_state_dict() accepts it on any
+                                        # world size
 """
 
 from ._speechshard import (

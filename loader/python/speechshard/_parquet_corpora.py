@@ -1,13 +1,14 @@
-"""Which corpus a set of parquet files is, and what its rows are as utterances.
+"""Detect the corpus of a set of parquet files, and convert its rows to utterances.
 
-A corpus is recognised by its columns. Ids, domains, splits, speakers and extras are those of the
-layout that reads the same corpus unpacked (docs/layouts.md), so that both make the same dataset.
+A corpus is detected from its columns. Ids, domains, splits, speakers, and extras are the same as
+from the layout for the corpus in its original form (docs/layouts.md), so that both give the same
+dataset.
 
-A corpus has
+The methods of a corpus:
 
-    match(table)   a sentence of evidence, or None; table: names of the columns, first id, place
-    arrange()      the files in the order in which they are read; the others go to `excluded`
-    utterance()    a row as (id, members of the JSON), or Reject, or None for one that is passed over
+    match(table)   return the evidence as a sentence, or None; table: column names, first id, file
+    arrange()      return the files in reading order; the others go to `excluded`
+    utterance()    convert a row to (id, members of the JSON); None: skip a repeat; raises Reject
 """
 
 import hashlib
@@ -36,12 +37,12 @@ PEOPLES_SPEECH_LICENCES = {
     "clean_sa": "CC BY-SA",
     "dirty_sa": "CC BY-SA",
 }
-OPUS_RATE_HZ = 16000  # of MLS, which decodes at 48000
-AUDIO_PATH = "/audio/path"  # in a row: the path that the audio column has, or ""
+OPUS_RATE_HZ = 16000  # rate of the MLS material, whose Opus files decode at 48000
+AUDIO_PATH = "/audio/path"  # key in a row for the path in the audio column, or ""
 
 
 class Reject(Exception):
-    """A row that must be left out, and why. rows 0: it was no utterance of its own."""
+    """A row that is rejected, and the reason. rows is 0 if the row was not a separate utterance."""
 
     def __init__(self, reason, detail=None, rows=1, utterance=None):
         super().__init__(reason)
@@ -49,14 +50,14 @@ class Reject(Exception):
 
 
 class Invalid:
-    """A string that is not UTF-8: no text and no name, but an extra with U+FFFD in it."""
+    """A string that is not UTF-8. An error in a text or a name; an extra gets U+FFFD instead."""
 
     def __init__(self, value):
         self.replaced = value.decode(errors="replace")
 
 
 def text_of(value):
-    """A value as a table would hold it; "" for none."""
+    """Return a value as text, "" for None."""
     if value is None:
         return ""
     if isinstance(value, Invalid):
@@ -65,20 +66,19 @@ def text_of(value):
 
 
 def known(value):
-    """The same, "" for what stands for nothing."""
+    """Like text_of, but return "" for placeholders such as "-" and "unknown"."""
     text = text_of(value)
     return "" if text.lower() in ("", "-", "n/a", "nan", "unknown", "<unk>") else text
 
 
 def stem(name):
-    """Without an audio extension."""
+    """Remove an audio extension."""
     base, dot, extension = name.rpartition(".")
     return base if dot and base and base[-1] != "/" and extension.lower() in AUDIO_EXTENSIONS else name
 
 
 def clean_name(name):
-    """As the other layouts write names that are not text: control characters and what looks like an
-    escape become escapes."""
+    """Escape control characters, and "%" if it looks like an escape, as the other layouts do."""
     return re.sub(r"[\x00-\x1f\x7f]|%(?=[0-9a-fA-F]{2})", lambda m: f"%{ord(m[0]):02X}", name)
 
 
@@ -87,7 +87,7 @@ def is_locale(name):
 
 
 def extra_value(value):
-    """A JSON value, or None for what says nothing."""
+    """Return a JSON value, or None for empty and unsupported values."""
     if isinstance(value, Invalid):
         return value.replaced
     if value is None or value == "" or isinstance(value, (bytes, list, dict)):
@@ -98,12 +98,12 @@ def extra_value(value):
 
 
 def seconds_text(value):
-    """As segments.txt has it: two decimals, more where there are more."""
+    """Format seconds as segments.txt does: two decimals, or more if the value has more."""
     return f"{value:.2f}" if round(value, 2) == value else repr(value)
 
 
 class NameSet:
-    """Names and a number below 8 for each, in 8 bytes a name: open addressing over hashes."""
+    """Maps names to numbers below 8, with 8 bytes per slot: open addressing over hashes."""
 
     def __init__(self):
         self._slots = array("Q", bytes(8 << 10))
@@ -117,7 +117,7 @@ class NameSet:
         return at
 
     def add(self, name, number):
-        """The number that the name had before, or None and it has this one from now on."""
+        """Return the number of a known name. Store a new name with number, and return None."""
         digest = hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=8).digest()
         key = (int.from_bytes(digest, "little") | 8) & ~7
         at = self._find(key)
@@ -137,16 +137,16 @@ class NameSet:
 
 
 class Corpus:
-    """What all have in common. places: of its files, sorted."""
+    """Base class of the corpora. places: its files, sorted."""
 
     name = ""
-    split_names = {}  # as the files are called: as the unpacked corpus calls it
-    only_when_asked = ()
-    hidden = ()  # columns that are read for their role, or say nothing
+    split_names = {}  # {split in file names: split in the original corpus}
+    only_when_asked = ()  # splits that are packed only if --split names them
+    hidden = ()  # columns that do not become extras
 
     def __init__(self, places, wanted):
         self.places = places
-        self.wanted = wanted  # names that --split gave, or None
+        self.wanted = wanted  # names given to --split, or None
         self.excluded = []  # (place, why)
 
     def split(self, place):
@@ -168,19 +168,19 @@ class Corpus:
         return chosen
 
     def aliases(self, place):
-        """Other names by which --split may choose the file."""
+        """Return other names by which --split may select the file."""
         return ()
 
     @staticmethod
     def nominal_rate(extension):
-        """Where the container's rate is not that of the material."""
+        """Return the rate of the material if the container has another rate, else None."""
         return None
 
     def leave_out(self, place, why):
         self.excluded.append((place, why))
 
     def without(self, config, places):
-        """A config that has all the others in it is left out where they are there."""
+        """Exclude a config that repeats all others, if the others are there."""
         if all(place.config == config for place in places):
             return places
         for place in (p for p in places if p.config == config):
@@ -196,7 +196,7 @@ class Corpus:
 
 
 class Mls(Corpus):
-    """Multilingual LibriSpeech. `chapter_id` is the book."""
+    """Multilingual LibriSpeech. The column chapter_id has the number of the book."""
 
     name = "mls"
     limited = {"9_hours": "9hr", "1_hours": "1hr"}
@@ -218,8 +218,8 @@ class Mls(Corpus):
 
     def __init__(self, places, wanted):
         super().__init__(places, wanted)
-        self.supervision = {}  # id: "9hr"; a few thousand
-        self.left = set()  # those of them that no row of train had
+        self.supervision = {}  # {id: "9hr" or "1hr"}, a few thousand
+        self.left = set()  # ids of supervision that no row of train had so far
 
     @staticmethod
     def match(table):
@@ -233,8 +233,8 @@ class Mls(Corpus):
         return None
 
     def arrange(self):
-        """The files with limited supervision repeat rows of train: their ids are read first, and of
-        their rows only those are packed that no file of train had."""
+        """Sort the files. Read the ids of the files with limited supervision first: their rows
+        repeat rows of train, and are packed only if train lacks them."""
         chosen = super().arrange()
         for place in chosen:
             if place.split in self.limited and "id" in place.columns:
@@ -288,8 +288,8 @@ class Mls(Corpus):
 
 
 class PeoplesSpeech(Corpus):
-    """The People's Speech: each config brings the same validation and test, and microset a part of
-    the others."""
+    """The People's Speech. Each config has the same validation and test splits. microset is a part
+    of the other configs."""
 
     name = "peoples-speech"
     configs = ("clean", "clean_sa", "dirty", "dirty_sa", "microset", "validation", "test")
@@ -337,7 +337,7 @@ class PeoplesSpeech(Corpus):
     def utterance(self, row, place, number):
         name = stem(posixpath.basename(text_of(row["id"])) or posixpath.basename(row[AUDIO_PATH]))
         subset = self.subset(place)
-        # The key is the identifier, "/" and the recording, with these three encoded.
+        # An id is identifier + "/" + recording, in which "/", ".", and " " are encoded.
         document = re.sub(r"_[0-9]{5}$", "", name).split("_SLASH_")[0]
         document = document.replace("_DOT_", ".").replace("_SPACE_", " ")
         return name, {
@@ -354,11 +354,11 @@ class PeoplesSpeech(Corpus):
 
 
 class Clips(Corpus):
-    """Tables of clips, of which one clip may stand in several."""
+    """Corpora of several tables in which the same clip may appear."""
 
-    order = ("test", "dev", "train")  # the first that has a clip keeps it
+    order = ("test", "dev", "train")  # a clip belongs to the first split that has it
     split_names = {"validation": "dev"}
-    holds_others = ()  # splits in which clips of others stand again, as a rule
+    holds_others = ()  # splits that repeat clips of other splits by design
 
     def __init__(self, places, wanted):
         super().__init__(places, wanted)
@@ -372,7 +372,8 @@ class Clips(Corpus):
         )
 
     def take(self, name, place):
-        """Whether the row is the one that its clip is packed by."""
+        """Return whether to pack this row: True for the first row of a clip, False for an expected
+        repeat. Raises Reject for any other repeat."""
         if place.folder != self.folder:
             self.seen, self.folder = NameSet(), place.folder
         split = self.split(place)
@@ -392,7 +393,7 @@ class Clips(Corpus):
         )
 
     def all_texts(self, row):
-        """All columns are text in the tables of these corpora."""
+        """Return the extras as text, as in the original tables of these corpora."""
         return {key: text_of(value) for key, value in self.extras(row).items()}
 
 
@@ -430,7 +431,7 @@ class CommonVoice(Clips):
         locale = self.locale(row, place)
         name = clean_name(clip)
         if place.config.startswith(locale + "-"):
-            name = f"{place.config}/{name}"  # a variant: copies of clips of its base
+            name = f"{place.config}/{name}"  # a variant, with copies of clips of its base locale
         if not self.take(clip, place):
             return None
         speaker = known(row["client_id"])
@@ -539,7 +540,7 @@ def plain(name):
 
 
 def column_of(names, role_names):
-    """The first of the role's names that is there."""
+    """Return the column with the first of the role's names that exists, or None."""
     by_name = {}
     for name in names:
         by_name.setdefault(plain(name), name)
@@ -547,13 +548,13 @@ def column_of(names, role_names):
 
 
 class Generic(Corpus):
-    """Any other: columns have their roles by name, as in tables."""
+    """Any other corpus. The names of columns decide their roles, as for tables."""
 
     name = "generic"
 
     def __init__(self, places, wanted):
         super().__init__(places, wanted)
-        self.place = None  # that columns and hidden are of
+        self.place = None  # file to which columns and hidden apply
         self.columns = {}
 
     @staticmethod
@@ -565,7 +566,7 @@ class Generic(Corpus):
 
     @staticmethod
     def roles(place):
-        """The column of each role; texts are strings, not numbers or classes."""
+        """Return {role: column}. The text column must hold strings, not numbers or classes."""
         return {
             role: column_of(place.texts if role == "text" else place.columns, words.split())
             for role, words in ROLES.items()
@@ -593,7 +594,8 @@ class Generic(Corpus):
         }
 
     def id_of(self, name, written, split, number):
-        """The id column, else the path below the folder and the split, else the row."""
+        """Return an id: from the id column, else from the path, below the folder and the split,
+        else from the row number."""
         written = clean_name(stem(written))
         if name or not written:
             return name or f"{stem_of_file(self.place.relative)}#{number}"
@@ -604,7 +606,7 @@ class Generic(Corpus):
     def arrange(self):
         chosen = []
         for place in self.places:
-            # A split column decides row by row.
+            # If there is a split column, utterance() selects the rows.
             if column_of(place.columns, ["split"]) or self.is_wanted(place.split, *self.aliases(place)):
                 chosen.append(place)
             else:

@@ -1,6 +1,6 @@
-"""The stream that `speechshard pack -` reads: a tar of samples (docs/STREAM.md).
+"""Write the stream that `speechshard pack -` reads: a tar of samples (docs/STREAM.md).
 
-A header is a template with two fields filled in, because two of them are written for each utterance.
+Headers are copies of a template with two fields filled in, which is fast: each utterance needs two.
 """
 
 import contextlib
@@ -11,13 +11,13 @@ import os
 BLOCK = 512
 BUFFER_BYTES = 1 << 20
 PIECE_BYTES = 1 << 20
-F_SETPIPE_SZ = 1031  # which fcntl has from Python 3.10
-SIZE_MAX = 8**11 - 1  # what fits into a ustar header
-COPIED_BYTES_MAX = 128 << 10  # larger ones are written from where they lie
+F_SETPIPE_SZ = 1031  # fcntl.F_SETPIPE_SZ, which Python 3.9 lacks
+SIZE_MAX = 8**11 - 1  # maximum size of a member in a ustar header
+COPIED_BYTES_MAX = 128 << 10  # larger data is written directly, without copying it to the buffer
 
 
 class StreamError(Exception):
-    """What was promised to the reader cannot be kept: the stream must not end well."""
+    """The stream cannot be completed as announced, and must not end like a complete tar."""
 
 
 def _template():
@@ -25,7 +25,7 @@ def _template():
     header[100:108] = b"0000644\0"
     header[108:116] = header[116:124] = b"0000000\0"
     header[136:148] = b"00000000000\0"
-    header[148:156] = b" " * 8  # the checksum is made with blanks in its place
+    header[148:156] = b" " * 8  # the checksum is computed with blanks in its own field
     header[156:157] = b"0"
     header[257:265] = b"ustar\x0000"
     return bytes(header)
@@ -36,7 +36,7 @@ _TEMPLATE_SUM = sum(_TEMPLATE)
 
 
 def header(name, size):
-    """name: bytes, at most 100."""
+    """Return the header of a member. name: at most 100 bytes."""
     if size > SIZE_MAX:
         raise StreamError(f"{name.decode()}: {size} bytes, a member has at most {SIZE_MAX}")
     size_field = b"%011o" % size
@@ -48,11 +48,11 @@ def header(name, size):
 
 
 class TarStream:
-    """Samples into a file descriptor. Keys are running numbers: the id is in the JSON."""
+    """Writes samples to a file descriptor. Keys are consecutive numbers; ids are in the JSON."""
 
     def __init__(self, fd):
         self._fd = fd
-        with contextlib.suppress(OSError):  # a wide pipe, if it is one: fewer changes of process
+        with contextlib.suppress(OSError):  # if fd is a pipe, a larger one: fewer context switches
             fcntl.fcntl(fd, F_SETPIPE_SZ, BUFFER_BYTES)
         self._buffer = bytearray()
         self.samples = 0
@@ -88,7 +88,7 @@ class TarStream:
         return key
 
     def add(self, info, extension, audio):
-        """One utterance. audio: a buffer, or an open binary file of which all is taken."""
+        """Write one utterance. audio: a buffer, or an open binary file, which is copied whole."""
         key = self._add_json(info)
         is_file = hasattr(audio, "fileno")
         size = os.fstat(audio.fileno()).st_size if is_file else len(audio)
@@ -111,7 +111,7 @@ class TarStream:
             left -= len(piece)
 
     def reject(self, source, reason, detail=None, rows=1, utterance=None):
-        """What is left out is said, so that the reader counts it."""
+        """Write a skipped utterance, so that the reader of the stream counts it."""
         info = {"id": utterance, "source": source,
                 "reject": {"reason": reason, "detail": detail, "rows": rows}}  # fmt: skip
         self._add_json(info)
@@ -123,6 +123,6 @@ class TarStream:
         self._flush()
 
     def abandon(self):
-        """The end of a stream that failed: inside a member, which no reader takes for a whole tar."""
+        """End a failed stream inside a member, so that no reader takes it for a complete tar."""
         self._add(header(b"incomplete", BLOCK))
         self._flush()

@@ -4,9 +4,9 @@
     python -m speechshard.parquet peoples_speech/ -o ps.spsh --trust-headers
     python -m speechshard.parquet common_voice/ --split train,dev | speechshard pack - -o cv.spsh
 
-What the rows are is recognised by their columns, as in docs/layouts.md; what the stream looks like
-is in docs/STREAM.md. Rows are read in small batches from one row group after another, so memory
-does not depend on the size of files, row groups or columns.
+The corpus is detected from the columns (docs/layouts.md). docs/STREAM.md describes the stream. Rows
+are read in small batches from one row group after another, so that memory does not depend on the
+size of files, row groups, or columns.
 """
 
 import argparse
@@ -43,7 +43,7 @@ PACK_OPTIONS_WITH_VALUE = (
 
 
 class Failure(Exception):
-    """For the user; there is nothing to trace."""
+    """An error for the user, printed without a traceback."""
 
 
 def pyarrow_or_fail():
@@ -51,7 +51,7 @@ def pyarrow_or_fail():
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise Failure(f"parquet files are read with pyarrow: pip install pyarrow ({error})") from None
+        raise Failure(f"reading parquet files needs pyarrow: pip install pyarrow ({error})") from None
     return pyarrow
 
 
@@ -67,16 +67,16 @@ def say(text, is_error=False):
 
 
 class Place:
-    """A parquet file: where it lies, and what its path says.
+    """A parquet file: its path, and the facts in its path.
 
-    names: the folders from the source down; below: those of them below the source; config: the last
-    that is the name of something; split: from "train-00000-of-00002.parquet", "train.parquet" or
-    "train/0000.parquet".
+    names: the last two folders of the source's path and all folders below the source, except
+    NOT_A_CONFIG. below: only the folders below the source, joined by "/". config: the last of names,
+    or "". split: from "train-00000-of-00002.parquet", "train.parquet", or "train/0000.parquet".
     """
 
     def __init__(self, source, path, root):
         self.path = str(path)
-        self.root = root  # audio is looked for in the folders up to this one
+        self.root = root  # audio files are searched in the folders up to this one
         self.relative = path.relative_to(root).as_posix()
         folders = list(path.relative_to(root).parts[:-1])
         name = path.name[: -len(".parquet")]
@@ -98,12 +98,12 @@ class Place:
         self.source = str(source)
 
     def open(self):
-        """Buffered, so that a column chunk is never in memory as a whole."""
+        """Open the file with a buffer, so that no whole column chunk is in memory."""
         pq = pyarrow_or_fail().parquet
         return pq.ParquetFile(self.path, pre_buffer=False, buffer_size=READ_BUFFER_BYTES)
 
     def look(self):
-        """Reads the footer: columns, types, rows."""
+        """Read the footer: columns, types, rows."""
         pa = pyarrow_or_fail()
         try:
             with self.open() as file:
@@ -128,14 +128,14 @@ class Place:
         ]
 
     def read_column(self, name):
-        """All of one column, in small pieces."""
+        """Yield all values of one column, reading small batches."""
         with self.open() as file:
             for batch in file.iter_batches(batch_size=BATCH_ROWS_MAX, columns=[name]):
                 yield from batch.column(0).to_pylist()
 
 
 class Table:
-    """What a corpus is recognised by."""
+    """The facts from which a corpus is detected."""
 
     def __init__(self, place):
         self.place = place
@@ -150,7 +150,7 @@ class Table:
 
 
 def features_of(schema):
-    """What the `datasets` library has written about the columns: {column: {"_type": ...}}."""
+    """Column types as the `datasets` library has stored them: {column: {"_type": ...}}."""
     try:
         info = json.loads((schema.metadata or {})[b"huggingface"])
         found = info["info"]["features"]
@@ -189,8 +189,11 @@ def is_audio_struct(type_):
 
 
 def audio_column(schema, features):
-    """Named by the dataset as audio, else a struct of bytes and path, else bytes, else a path; among
-    several the one whose name comes first in the list of usual names."""
+    """Return the name of the audio column, or None.
+
+    In order of preference: a column of type Audio, a struct of bytes and path, bytes, a path. Of
+    several candidates, the one whose name is first in AUDIO_NAMES.
+    """
     names = corpora.AUDIO_NAMES
     rank = {name: number for number, name in enumerate(names)}
 
@@ -210,14 +213,14 @@ def audio_column(schema, features):
 
 
 def find_files(sources):
-    """All parquet files, sorted within each source."""
+    """Return all parquet files, sorted within each source."""
     places = []
     for source in sources:
         if "://" in source:
-            raise Failure(f"{source}: is not on this machine; download the files first")
+            raise Failure(f"{source}: a URL, not a local path; download the files first")
         path = Path(source)
         if not path.exists():
-            raise Failure(f"{source}: there is no such file or folder")
+            raise Failure(f"{source}: no such file or folder")
         root = path.resolve() if path.is_dir() else path.resolve().parent
         files = (
             [path.resolve()]
@@ -230,9 +233,9 @@ def find_files(sources):
             )
         )
         if not files:
-            raise Failure(f"{source}: holds no file *.parquet")
+            raise Failure(f"{source}: the folder contains no *.parquet file")
         if not files[0].name.endswith(".parquet"):
-            raise Failure(f"{source}: is not a file *.parquet")
+            raise Failure(f"{source}: not a *.parquet file")
         places += [Place(source, file, root) for file in files]
     return places
 
@@ -241,7 +244,7 @@ def find_files(sources):
 
 
 def values_of(column, labels):
-    """A column's values; numbers of classes by their names."""
+    """Return a column's values. Class numbers are replaced by their names."""
     try:
         values = column.to_pylist()
     except UnicodeDecodeError:
@@ -266,7 +269,7 @@ def class_name(value, labels):
 
 
 class Audio:
-    """The audio column of a batch: bytes without a copy, and paths."""
+    """The audio column of a batch: bytes, without a copy, and paths."""
 
     def __init__(self, column):
         self._bytes = None
@@ -288,7 +291,7 @@ class Audio:
             self._bytes = part
 
     def bytes(self, row):
-        """A buffer, or None."""
+        """Return a buffer, or None."""
         return None if self._bytes is None else self._bytes[row].as_buffer()
 
     def path(self, row):
@@ -296,7 +299,7 @@ class Audio:
 
 
 def extension_of(head, path):
-    """Of the member in the stream: by the first bytes, else by the name."""
+    """Return the extension of the member in the stream: from the first bytes, else from the name."""
     if head[:4] == b"OggS":
         return "opus" if b"OpusHead" in head[:64] else "ogg"
     for magic, extension in ((b"fLaC", "flac"), (b"RIFF", "wav"), (b"RF64", "wav"), (b"ID3", "mp3")):
@@ -309,8 +312,11 @@ def extension_of(head, path):
 
 
 class Files:
-    """Audio that a row only names: beside the parquet file, or in a folder above it up to the source,
-    or in the folders of clips there. The place of the row before is tried first."""
+    """Opens audio files that rows name.
+
+    The candidates are the folder of the parquet file, all folders above it up to the source, and
+    their CLIP_FOLDERS. The folder of the previous row is tried first.
+    """
 
     def __init__(self):
         self._last = None
@@ -319,7 +325,7 @@ class Files:
         if "://" in written:
             raise Reject("remote_source", written)
         if "\0" in written:
-            raise Reject("missing_audio", "the path has a NUL in it")
+            raise Reject("missing_audio", "the path contains a NUL character")
         bases = [self._last] if self._last is not None else []
         folder = Path(place.path).parent
         while not os.path.isabs(written):
@@ -329,7 +335,7 @@ class Files:
             folder = folder.parent
         for base in bases or [""]:
             try:
-                # A FIFO must not hold up everything else.
+                # Opening a FIFO must not block.
                 fd = os.open(os.path.join(base, written), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             except OSError:
                 continue
@@ -337,19 +343,21 @@ class Files:
                 self._last = base or None
                 return os.fdopen(fd, "rb")
             os.close(fd)
-        raise Reject("missing_audio", f"there is no file {written}")
+        raise Reject("missing_audio", f"no such file: {written}")
 
 
 def batch_rows(group):
-    """Rows of which about BATCH_BYTES are in memory at once."""
+    """Return a number of rows whose data takes about BATCH_BYTES."""
     if group.num_rows == 0:
         return 1
     return max(1, min(BATCH_ROWS_MAX, BATCH_BYTES * group.num_rows // max(1, group.total_byte_size)))
 
 
 def batches(place):
-    """All batches of a file: (number of the first row, batch), or (number, rows, error) for what cannot
-    be read: the rest of a row group."""
+    """Yield all batches of a file: (first row, batch).
+
+    If the rest of a row group cannot be read, yield (first row, row count, error) for it.
+    """
     pa = pyarrow_or_fail()
     with place.open() as file:
         first = 0
@@ -370,7 +378,7 @@ def batches(place):
 
 
 def ahead(iterator):
-    """The same items, made by another thread, one ahead."""
+    """Yield the same items. Another thread produces them, one item ahead."""
     items = queue.Queue(maxsize=1)
     stopped = threading.Event()
     end = object()
@@ -389,7 +397,7 @@ def ahead(iterator):
                 if stopped.is_set():
                     return
             put((end, None))
-        except BaseException as error:  # handed to the thread that waits for it
+        except BaseException as error:  # the consuming thread raises it
             put((end, error))
 
     thread = threading.Thread(target=work, daemon=True)
@@ -408,7 +416,7 @@ def ahead(iterator):
 
 
 class Producer:
-    """Rows of parquet files as samples of a stream."""
+    """Writes the rows of parquet files as samples of a stream."""
 
     def __init__(self, stream):
         self._stream = stream
@@ -488,13 +496,13 @@ class Producer:
 
 
 def with_audio(places):
-    """Looks at all; what has no audio in it is another kind of table."""
+    """Read all footers, and return the files that have an audio column. Reports the others."""
     for place in places:
         place.look()
     found = [place for place in places if place.audio is not None]
     for place in (p for p in places if p.audio is None):
         names = ", ".join(place.schema.names)
-        text = f"{place.path}: no column holds audio (bytes, or a path); columns: {names}"
+        text = f"{place.path}: no column has audio (bytes or paths); columns: {names}"
         if not found:
             raise Failure(text)
         say(text)
@@ -502,8 +510,8 @@ def with_audio(places):
 
 
 def incomplete(places):
-    """[(a file, what is said about it)] for those that are numbered and lack others: most likely a
-    download that stopped."""
+    """Yield (file, message) for each numbered set of files with gaps: most likely an incomplete
+    download."""
     sets = {}
     for place in places:
         if place.total > 0 and os.path.isdir(place.source):
@@ -513,19 +521,19 @@ def incomplete(places):
         if missing:
             some = ", ".join(f"{number:05d}" for number in missing[:5])
             more = " ..." if len(missing) > 5 else ""
-            yield found[0], f"{len(missing)} of {total} files of '{split}' are not there: {some}{more}"
+            yield found[0], f"{len(missing)} of {total} files of '{split}' are missing: {some}{more}"
 
 
 def recognise(place, forced):
-    """The class of a file's corpus, and why."""
+    """Return the class of a file's corpus, and the reason."""
     if forced is not None:
-        return forced, "--preset says so"
+        return forced, "--preset names it"
     table = Table(place)
     return next((c, why) for c in corpora.CORPORA if (why := c.match(table)) is not None)
 
 
 def drop_partial(places, allowed):
-    """Splits "partial-train" hold the first part of a split: incomplete by construction."""
+    """Separate files of splits such as "partial-train", which hold only the first part of a split."""
     partial = [place for place in places if place.split.startswith("partial-")]
     if allowed or not partial:
         for place in partial:
@@ -540,7 +548,7 @@ def drop_partial(places, allowed):
 
 
 def plan(places, arguments):
-    """[(corpus, its files in order)], with a message for each."""
+    """Return [(corpus, its files in order)], and report each."""
     forced = next((c for c in corpora.CORPORA if c.name == arguments.preset), None)
     places, partial = drop_partial(places, arguments.partial)
     groups = {}
@@ -562,9 +570,9 @@ def plan(places, arguments):
         planned[0][0].leave_out(place, f"'{place.split}' is only a part of its split")
     for corpus, _ in planned:
         for place, why in corpus.excluded:
-            say(f"{place.relative}: left out: {why}")
+            say(f"{place.relative}: excluded: {why}")
     if not any(chosen for _, chosen in planned):
-        raise Failure("nothing is left to pack")
+        raise Failure("all files are excluded: nothing to pack")
     return planned
 
 
@@ -580,29 +588,32 @@ def parser():
         epilog="With -o, any option of `speechshard pack` may follow, such as --codec pcm --trust-headers.",
         allow_abbrev=False,
     )
-    p.add_argument("sources", nargs="+", metavar="SOURCE", help="a file *.parquet, or a folder of them")
+    p.add_argument("sources", nargs="+", metavar="SOURCE", help="a *.parquet file, or a folder of them")
     p.add_argument("-o", "--output", metavar="DATASET", help="run `speechshard pack - -o DATASET`")
-    p.add_argument("--preset", choices=names, help="do not recognise the corpus by its columns")
+    p.add_argument(
+        "--preset", choices=names, help="corpus (default: detected from the columns)"
+    )
     p.add_argument(
         "--split",
         metavar="S,...",
         type=lambda text: set(text.split(",")),
-        help="pack these splits only; also configs and subsets",
+        help="pack only these splits, configs, or subsets (default: all, except those that the "
+        "corpus packs only on request)",
     )
     p.add_argument(
-        "--partial", action="store_true", help="take splits such as partial-train as they are"
+        "--partial", action="store_true", help="also pack incomplete splits such as partial-train"
     )
     p.add_argument(
         "--command",
         default=os.environ.get("SPEECHSHARD_COMMAND", "speechshard"),
         metavar="PATH",
-        help="the command speechshard; default: from $PATH",
+        help="path of the command speechshard (default: $SPEECHSHARD_COMMAND, else from $PATH)",
     )
     return p
 
 
 def split_arguments(words):
-    """Ours, and those that are for pack: all options that we do not have."""
+    """Split the arguments into ours and those of pack: all options that we do not have."""
     ours = {option for action in parser()._actions for option in action.option_strings}
     own, others = [], []
     words = iter(words)
@@ -617,7 +628,7 @@ def split_arguments(words):
 
 
 def produce(fd, planned):
-    """All of the stream. On failure it ends as no whole tar does."""
+    """Write the whole stream. After a failure, end it so that it is not a complete tar."""
     stream = TarStream(fd)
     producer = Producer(stream)
     try:
@@ -630,28 +641,29 @@ def produce(fd, planned):
         with contextlib.suppress(OSError):
             stream.abandon()
         raise
-    left = f", {stream.reject_rows} left out" if stream.reject_rows else ""
-    repeats = f", {producer.passed_over} repeats passed over" if producer.passed_over else ""
+    left = f", {stream.reject_rows} rejected" if stream.reject_rows else ""
+    repeats = f", {producer.passed_over} repeats skipped" if producer.passed_over else ""
     say(f"{stream.samples} utterances, {stream.audio_bytes} bytes of audio{left}{repeats}")
 
 
 def pack(arguments, options, planned):
-    """The exit status of pack. A failure here ends pack before it could take the stream for whole."""
+    """Run pack and return its exit status. A failure here terminates pack before it could take the
+    stream for complete."""
     command = shutil.which(arguments.command)
     if command is None:
-        raise Failure(f"{arguments.command}: there is no such command; name it with --command PATH")
-    # Named, because the first samples may be nothing but rejects.
+        raise Failure(f"{arguments.command}: no such command; name it with --command PATH")
+    # Name the layout: pack cannot detect it if the first samples are all rejects.
     words = [command, "pack", "-", "--layout", "webdataset", "-o", arguments.output, *options]
     child = subprocess.Popen(words, stdin=subprocess.PIPE)
     try:
-        with contextlib.suppress(BrokenPipeError):  # pack has said why
+        with contextlib.suppress(BrokenPipeError):  # pack has reported the reason
             produce(child.stdin.fileno(), planned)
         with contextlib.suppress(BrokenPipeError):
             child.stdin.close()
     except BaseException:
         child.terminate()
         with contextlib.suppress(OSError):
-            child.stdin.close()  # pack may wait for what comes, and notices the signal behind it
+            child.stdin.close()  # pack may be blocked in a read, and handles the signal after it
         child.wait()
         raise
     status = child.wait()
@@ -666,7 +678,7 @@ def run(words):
     if arguments.output is None and options:
         parser().error(f"{options[0]} is not an option here; options of pack need -o DATASET")
     if arguments.output is None and os.isatty(1):
-        parser().error("the stream is not for a terminal: give -o DATASET, or | speechshard pack -")
+        parser().error("stdout is a terminal: use -o DATASET, or | speechshard pack -")
     pyarrow_or_fail()
     planned = plan(find_files(arguments.sources), arguments)
     if arguments.output is not None:
@@ -679,7 +691,7 @@ def main():
     try:
         return run(sys.argv[1:])
     except BrokenPipeError:
-        say("the reader of the stream has gone", is_error=True)
+        say("the reader of the stream exited", is_error=True)
     except (Failure, StreamError, OSError) as error:
         say(str(error), is_error=True)
     except KeyboardInterrupt:

@@ -1,16 +1,16 @@
 /* py_array.c: speechshard.Array: a view of numbers, without a copy.
  *
- * One to three dimensions of int16, float16, float32 or int64. It is handed on through the buffer
- * protocol (memoryview, numpy.asarray) and DLPack (py_dlpack.c); element access is for looking at
- * things, not for arithmetic. Elements are reached through a memoryview, which knows how to read
- * them; but float16, which older ones do not know, is made float32 for that.
+ * One to three dimensions of int16, float16, float32, or int64. Arrays are exported through the
+ * buffer protocol (memoryview, numpy.asarray) and DLPack (py_dlpack.c). Access to single elements
+ * is for inspection, not for arithmetic. It goes through a memoryview, which converts them. float16
+ * is converted to float32 first, because older memoryviews do not support it.
  */
 #include <string.h>
 
 #include "py_binding.h"
 #include "py_hidden_abi.h"
 
-/* Constant, but for the buffer protocol, in which a format is not. */
+/* Never changed. Not const, because the format in the buffer protocol is not const. */
 static struct {
     const char *name;
     char format[2];
@@ -22,7 +22,7 @@ static struct {
     [SPSH_PY_INT64] = {"int64",   "q", 8},
 };
 
-/* What an array without elements points to. */
+/* data of an array without elements */
 static int64_t nothing;
 
 Py_ssize_t spsh__py_item_bytes(spsh__py_dtype dtype)
@@ -38,7 +38,7 @@ static Py_ssize_t element_count(const spsh__py_array *array)
     return count;
 }
 
-/* A dimension of one or no elements has no neighbours, so that its stride does not matter. */
+/* The stride of a dimension with at most one element does not matter. */
 static bool is_contiguous(const spsh__py_array *array, bool fortran)
 {
     Py_ssize_t stride = dtypes[array->dtype].bytes;
@@ -87,7 +87,7 @@ PyObject *spsh__py_array_new(PyObject *owner, const void *data, const spsh__py_l
         Py_INCREF(owner);
         array->owner = owner;
         if (size_bytes > 0)
-            memcpy(&array->data, &data, sizeof(data)); /* a slot is its borrower's to write to */
+            memcpy(&array->data, &data, sizeof(data)); /* drops const: borrowers may write */
     } else if (size_bytes > 0) {
         uint8_t *memory = (uint8_t *)malloc((size_t)size_bytes);
         if (memory == NULL) {
@@ -114,7 +114,8 @@ static uint8_t *copy_dimension(const spsh__py_array *array, int dimension, const
                                uint8_t *to)
 {
     Py_ssize_t item_bytes = dtypes[array->dtype].bytes;
-    if (dimension == array->ndim || dimension == SPSH_PY_NDIM_MAX) { /* the same; gcc asks */
+    /* The second condition only satisfies gcc's bounds analysis: ndim is at most NDIM_MAX. */
+    if (dimension == array->ndim || dimension == SPSH_PY_NDIM_MAX) {
         memcpy(to, from, (size_t)item_bytes);
         return to + item_bytes;
     }
@@ -123,13 +124,14 @@ static uint8_t *copy_dimension(const spsh__py_array *array, int dimension, const
     return to;
 }
 
-/* One piece of a device's memory goes over in one copy; what has gaps does not. */
+/* Copy device memory to the host. Only contiguous arrays: they need one copy. */
 static int read_device(const spsh__py_array *array, uint8_t *to, size_t size_bytes)
 {
     if (is_contiguous(array, false))
         return spsh__py_batch_read(array->owner, array->data, to, size_bytes);
-    return SPSH_PY_FAIL(PyExc_BufferError, "a part of an array in a device's memory that has gaps: "
-                                           "torch.from_dlpack() takes it as it is");
+    return SPSH_PY_FAIL(PyExc_BufferError,
+                        "the array in device memory is not contiguous and cannot "
+                        "be copied; use torch.from_dlpack()");
 }
 
 PyObject *spsh__py_array_copy(const spsh__py_array *array)
@@ -155,7 +157,7 @@ PyObject *spsh__py_array_copy(const spsh__py_array *array)
     return copy;
 }
 
-/* float16 as float32, in new memory. */
+/* Convert float16 to float32, in new memory. */
 static PyObject *widen(const spsh__py_array *array)
 {
     spsh__py_layout layout = {.dtype = SPSH_PY_FLOAT32, .ndim = array->ndim};
@@ -172,7 +174,8 @@ static PyObject *widen(const spsh__py_array *array)
     return floats;
 }
 
-/* A memoryview whose elements can be read; in a device's memory, of a copy. */
+/* Return a memoryview whose elements can be read: of a copy if the array is in device memory or
+ * float16. */
 static PyObject *view_elements(PyObject *self)
 {
     const spsh__py_array *array = (const spsh__py_array *)self;
@@ -199,11 +202,11 @@ static int array_get_buffer(PyObject *self, spsh__py_buffer *view, int flags)
     if (spsh__py_batch_device(array->owner) >= 0)
         return SPSH_PY_FAIL(
             PyExc_BufferError,
-            "the array is in a device's memory: torch.from_dlpack() and others take "
-            "it, and tolist() copies it");
+            "the array is in device memory: use torch.from_dlpack(), or tolist() for a copy");
     if ((wants_plain && !plain) || (wants_fortran && !is_contiguous(array, true)) ||
         (wants_any && !plain && !is_contiguous(array, true)))
-        return SPSH_PY_FAIL(PyExc_BufferError, "the array is not laid out as asked for");
+        return SPSH_PY_FAIL(PyExc_BufferError,
+                            "the array does not have the requested memory layout");
     Py_INCREF(self);
     view->obj = self;
     view->buf = array->data;
@@ -226,14 +229,15 @@ static Py_ssize_t array_length(PyObject *self)
     return ((spsh__py_array *)self)->shape[0];
 }
 
-/* A part of the first dimension: a row, when rows is negative, else that many. */
+/* A view of part of the first dimension. rows < 0: row `first`, with one dimension less. Else
+ * `rows` rows from `first` on, `step` apart. */
 static PyObject *part(spsh__py_array *self, Py_ssize_t first, Py_ssize_t rows, Py_ssize_t step)
 {
     spsh__py_layout layout = {.dtype = self->dtype, .ndim = self->ndim};
     for (int i = 0; i < self->ndim; i++)
         layout.shape[i] = self->shape[i];
     const uint8_t *data = rows == 0 ? self->data : self->data + first * self->strides[0];
-    /* Always an owner: the memory is self's, or that of its owner. */
+    /* Never NULL, or the part would own the memory that it shows. */
     PyObject *owner = self->owner != NULL ? self->owner : (PyObject *)self;
     PyObject *made = spsh__py_array_new(owner, data, &layout);
     if (made == NULL)
@@ -279,7 +283,7 @@ static PyObject *array_subscript(PyObject *self, PyObject *key)
     }
     if (!PyIndex_Check(key)) {
         PyErr_SetString(PyExc_TypeError,
-                        "an index is an integer or a slice; numpy() has all the others");
+                        "an index must be an integer or a slice; numpy() supports other indexes");
         return NULL;
     }
     Py_ssize_t index = PyNumber_AsSsize_t(key, PyExc_IndexError);
@@ -339,24 +343,27 @@ static PyObject *array_repr(PyObject *self)
 }
 
 static PyGetSetDef properties[] = {
-    {"shape", get_shape, NULL, "Sizes, as a tuple.",                                NULL},
-    {"dtype", get_dtype, NULL, "\"int16\", \"float16\", \"float32\" or \"int64\".", NULL},
-    {NULL,    NULL,      NULL, NULL,                                                NULL},
+    {"shape", get_shape, NULL, "Size of each dimension, as a tuple.",                NULL},
+    {"dtype", get_dtype, NULL, "\"int16\", \"float16\", \"float32\", or \"int64\".", NULL},
+    {NULL,    NULL,      NULL, NULL,                                                 NULL},
 };
 
 static PyMethodDef methods[] = {
-    {"numpy",             array_numpy,                       METH_NOARGS,                  "numpy() -> numpy.ndarray of the same memory."},
-    {"tolist",            array_tolist,                      METH_NOARGS,                  "tolist() -> list of numbers, nested."        },
+    {"numpy",             array_numpy,                       METH_NOARGS,                  "numpy() -> numpy.ndarray that shares the memory."},
+    {"tolist",            array_tolist,                      METH_NOARGS,                  "tolist() -> nested list of numbers, a copy."     },
     {"__dlpack__",        SPSH_PY_KEYWORDS(spsh__py_dlpack), METH_VARARGS | METH_KEYWORDS,
-     "Export as the Python array API standard has it."                                                                                   },
+     "Export as DLPack, as the Python array API standard defines it."                                                                        },
     {"__dlpack_device__", spsh__py_dlpack_device,            METH_NOARGS,
-     "(1, 0): the CPU; (2, n): device n of CUDA."                                                                                        },
-    {NULL,                NULL,                              0,                            NULL                                          },
+     "Device of the memory: (1, 0) for the CPU, (2, n) for CUDA device n."                                                                   },
+    {NULL,                NULL,                              0,                            NULL                                              },
 };
 
 static char doc[] =
-    "A view of numbers in memory that a batch or an utterance owns; it keeps them alive.\n\n"
-    "numpy(), memoryview(), numpy.from_dlpack() and torch.from_dlpack() take it without a copy.";
+    "A view of numbers in the memory of a batch, or an array with its own memory. A view keeps "
+    "its\n"
+    "batch alive.\n\n"
+    "numpy(), memoryview(), numpy.from_dlpack(), and torch.from_dlpack() share the memory without\n"
+    "a copy. For device memory, use from_dlpack(), or tolist(), which copies.";
 
 static PyType_Slot slots[] = {
     SPSH_PY_SLOT(Py_tp_dealloc, array_dealloc),

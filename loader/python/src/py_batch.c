@@ -1,14 +1,14 @@
 /* py_batch.c: speechshard.Batch: utterances with their audio or features, in a slot of the loader.
  *
- * Nothing is copied: arrays of values point into the slot and hold the Batch, which gives the slot
- * back when it goes. When the loader has no slot left to go on with, the batch is copied into one
- * block of its own instead:
+ * Nothing is copied: arrays of values point into the slot and keep the Batch alive, which releases
+ * the slot when it is freed. If the loader would have no free slot to continue, the batch is copied
+ * to one separate block instead:
  *
  *     spsh_batch | utterances | values (64-byte aligned) | ids, texts, names
  *
- * (values in a device's memory into a piece of that, in the loader's stream.)
+ * Values in device memory are copied to separate device memory, on the loader's stream.
  *
- * Lists of strings and arrays of numbers are made when they are first asked for.
+ * Lists of strings and arrays of numbers are created at the first access.
  */
 #include <stddef.h>
 #include <string.h>
@@ -30,13 +30,13 @@ enum { VALUES_ALIGNMENT = 64, STREAMS_MAX = 8 };
 
 typedef struct batch {
     PyObject ob_base;
-    spsh__py_lease *lease; /* of the slot, or of the device; NULL when the batch is a copy */
-    const spsh_batch *batch;
-    spsh_batch *copy;              /* the same, in memory of its own; or NULL */
-    spsh__py_device_memory values; /* of a copy in a device's memory */
-    void *streams[STREAMS_MAX];    /* that were given values in a device's memory */
+    spsh__py_lease *lease;         /* keeps the slot and the device open; NULL for a host copy */
+    const spsh_batch *batch;       /* in a slot of the loader, or the same as copy */
+    spsh_batch *copy;              /* the separate block; NULL: batch is in a slot */
+    spsh__py_device_memory values; /* values of a copy in device memory */
+    void *streams[STREAMS_MAX];    /* streams that received values in device memory */
     int stream_count;
-    PyObject *domains; /* names of the plan's */
+    PyObject *domains; /* tuple: names of the plan's domains */
     PyObject *lists[LISTS], *numbers[NUMBERS];
 } batch;
 
@@ -55,7 +55,7 @@ static size_t item_bytes(const spsh_batch *from)
     return (size_t)spsh__py_item_bytes(dtype_of(from));
 }
 
-/* Audio or features. */
+/* The audio or the features. */
 static const void *values_of(const spsh_batch *from)
 {
     switch (from->output) {
@@ -96,7 +96,8 @@ static size_t text_bytes(const spsh_batch *from)
     return sum;
 }
 
-/* NULL when there is no memory. Values in a device's memory stay where they are. Needs no GIL. */
+/* Copy a batch to one block; NULL if out of memory. Values in device memory are not copied. Needs
+ * no GIL. */
 static spsh_batch *copy_batch(const spsh_batch *from)
 {
     const bool is_here = from->ready == NULL;
@@ -129,7 +130,7 @@ static spsh_batch *copy_batch(const spsh_batch *from)
 
 /* ---- life ---- */
 
-/* Then gives the slot back. Needs no GIL. */
+/* Copy a batch and release its slot, also after a failure. Needs no GIL. */
 static spsh_status copy_from(const spsh__py_lease *lease, const spsh_batch *from,
                              spsh_batch **ret_copy, spsh__py_device_memory *values, spsh_error *err)
 {
@@ -137,7 +138,7 @@ static spsh_status copy_from(const spsh__py_lease *lease, const spsh_batch *from
     spsh_batch *copied = copy_batch(from);
     if (copied == NULL) {
         rc = SPSH_E_NO_MEMORY;
-        spsh_error_set(err, rc, 0, SPSH_OFFSET_NONE, "a copy of a batch");
+        spsh_error_set(err, rc, 0, SPSH_OFFSET_NONE, "out of memory while copying a batch");
     }
     if (rc == SPSH_OK && from->ready != NULL) {
         rc = spsh__py_device_copy(lease, from, values_of(from),
@@ -145,7 +146,7 @@ static spsh_status copy_from(const spsh__py_lease *lease, const spsh_batch *from
         set_values(copied, values->data);
         copied->ready = values->ready;
     }
-    spsh_loader_release_after(lease->loader, from, NULL); /* behind what is on its stream */
+    spsh_loader_release_after(lease->loader, from, NULL); /* after the copy on its stream */
     *ret_copy = copied;
     return rc;
 }
@@ -189,7 +190,7 @@ static void batch_dealloc(PyObject *object)
     if (self->lease != NULL && self->batch != NULL && self->copy == NULL)
         spsh__py_lease_release(self->lease, self->batch, self->streams, self->stream_count);
     else if (self->lease != NULL && self->lease->pid == getpid())
-        spsh__py_device_memory_free(self->lease, &self->values); /* waits for what uses it */
+        spsh__py_device_memory_free(self->lease, &self->values); /* waits for work that uses it */
     spsh__py_lease_drop(self->lease);
     free(self->copy);
     for (int i = 0; i < LISTS; i++)
@@ -201,7 +202,7 @@ static void batch_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-/* ---- a device's memory ---- */
+/* ---- device memory ---- */
 
 int64_t spsh__py_batch_device(PyObject *owner)
 {
@@ -266,7 +267,7 @@ static PyObject *text_at(const batch *self, int list, const spsh_batch_utterance
     }
 }
 
-/* closure: a LIST_. */
+/* closure: one of LIST_. */
 static PyObject *get_list(PyObject *object, void *closure)
 {
     batch *self = (batch *)object;
@@ -298,7 +299,7 @@ static int64_t number_at(int which, const spsh_batch_utterance *utterance)
     }
 }
 
-/* closure: a NUMBERS_. */
+/* closure: one of NUMBERS_. */
 static PyObject *get_numbers(PyObject *object, void *closure)
 {
     batch *self = (batch *)object;
@@ -327,7 +328,7 @@ static PyObject *get_audio(PyObject *object, void *unused)
     spsh__py_layout layout = {.dtype = dtype_of(from), .ndim = 1};
     if (from->output == SPSH_OUTPUT_FEATURES)
         return PyErr_Format(PyExc_AttributeError,
-                            "the batch has features, not audio: batch.features");
+                            "the batch has features, not audio: use batch.features");
     layout.shape[0] = (Py_ssize_t)from->value_count;
     if (from->output == SPSH_OUTPUT_FLOAT32) {
         layout.ndim = from->channels > 1 ? 3 : 2;
@@ -345,8 +346,8 @@ static PyObject *get_features(PyObject *object, void *unused)
     spsh__py_layout layout = {.dtype = dtype_of(from), .ndim = 3};
     if (from->output != SPSH_OUTPUT_FEATURES)
         return PyErr_Format(PyExc_AttributeError,
-                            "the batch has audio; Loader(..., features=\"kaldi-fbank\") gives "
-                            "features");
+                            "the batch has audio, not features: for features, open "
+                            "Loader(..., features=\"kaldi-fbank\")");
     layout.shape[0] = (Py_ssize_t)from->utterance_count;
     layout.shape[1] = (Py_ssize_t)from->padded_frames;
     layout.shape[2] = (Py_ssize_t)from->feature_dim;
@@ -376,7 +377,7 @@ static PyObject *batch_utterance(PyObject *object, PyObject *number)
     return spsh__py_array_new(object, values + utterance->offset * item_bytes(from), &layout);
 }
 
-/* ---- the rest ---- */
+/* ---- other properties ---- */
 
 /* closure: a spsh__py_field of spsh_batch. */
 static PyObject *get_scalar(PyObject *object, void *closure)
@@ -384,7 +385,7 @@ static PyObject *get_scalar(PyObject *object, void *closure)
     return spsh__py_number(((batch *)object)->batch, (const spsh__py_field *)closure);
 }
 
-/* closure: a SPSH_BATCH_. */
+/* closure: one of SPSH_BATCH_. */
 static PyObject *get_flag(PyObject *object, void *closure)
 {
     return PyBool_FromLong((((batch *)object)->batch->flags & *(const unsigned *)closure) != 0);
@@ -408,58 +409,74 @@ static int numbers[] = {0, 1, 2, 3, 4, 5};
 #define CLOSURE(number_) (&numbers[(number_)])
 static unsigned flags[] = {SPSH_BATCH_EMPTY, SPSH_BATCH_STEP_END};
 
+/* clang-format off */
 static PyGetSetDef properties[] = {
-    {"ids",                                            get_list,     NULL,                             "A list of str; so are the next four.",                                            CLOSURE(LIST_IDS)},
-    {"texts",                                          get_list,     NULL,                             "Transcripts; \"\" when there is none.",                                           CLOSURE(LIST_TEXTS)},
-    {"speakers",                                       get_list,     NULL,                             "\"\" when absent.",                                                               CLOSURE(LIST_SPEAKERS)},
-    {"languages",                                      get_list,     NULL,                             "\"\" when absent.",                                                               CLOSURE(LIST_LANGUAGES)},
-    {"domains",                                        get_list,     NULL,                             "\"\" when absent.",                                                               CLOSURE(LIST_DOMAINS)},
-    {"lengths",                                        get_numbers,  NULL,                             "Samples per channel, an int64 Array; so are the next five.",
+    {"ids", get_list, NULL, "Ids, a list of str.", CLOSURE(LIST_IDS)},
+    {"texts", get_list, NULL, "Transcripts, a list of str; \"\" if there is none.",
+     CLOSURE(LIST_TEXTS)},
+    {"speakers", get_list, NULL, "Speakers, a list of str; \"\" if unknown.",
+     CLOSURE(LIST_SPEAKERS)},
+    {"languages", get_list, NULL, "Languages, a list of str; \"\" if unknown.",
+     CLOSURE(LIST_LANGUAGES)},
+    {"domains", get_list, NULL, "Domains, a list of str; \"\" if unknown.",
+     CLOSURE(LIST_DOMAINS)},
+    {"lengths", get_numbers, NULL, "Samples per channel of each utterance, an int64 Array.",
      CLOSURE(NUMBERS_LENGTHS)},
-    {"frames",                                         get_numbers,  NULL,                             "Of features; 0 of audio.",                                                        CLOSURE(NUMBERS_FRAMES)},
-    {"offsets",                                        get_numbers,  NULL,
-     "Of each utterance's first value in audio or features, taken flat.",                                                                                                                 CLOSURE(NUMBERS_OFFSETS)},
-    {"positions",                                      get_numbers,  NULL,                             "In their datasets.",                                                              CLOSURE(NUMBERS_POSITIONS)},
-    {"starts",                                         get_numbers,  NULL,
-     "First sample, as stored, of an utterance that was split; else 0.",                                                                                                                  CLOSURE(NUMBERS_STARTS)},
-    {"datasets",                                       get_numbers,  NULL,                             "Numbers of their datasets.",                                                      CLOSURE(NUMBERS_DATASETS)},
-    {"audio",                                          get_audio,    NULL,
-     "int16: utterance after utterance, one dimension, channels interleaved. float32: "
-     "(utterances,\n"
-     "samples of the longest), padded with zeros, and a third dimension for several channels.",                                                                                           NULL},
-    {"features",                                       get_features, NULL,
-     "float32 or float16: (utterances, frames of the longest, values of a frame), padded; frames "
-     "has\ntheir numbers. AttributeError when the batch has audio, as audio when it has features.",                                                                                       NULL},
-    {"sample_rate_hz",                                 get_scalar,   NULL,                             "Of all of them; 0 in an empty batch.",
-     SPSH_PY_FIELD(spsh_batch,sample_rate_hz)},
-    {"channels",                                                get_scalar,                                                   NULL,                          "Of all of them; 0 in an empty batch.",
-     SPSH_PY_FIELD(spsh_batch,channels)},
-    {"epoch",                                       get_scalar,                                                   NULL,                                                                             NULL,                                                                                                              SPSH_PY_FIELD(spsh_batch,                                                                   epoch)},
-    {"device",                        get_device,                              NULL,                                                              "Of audio and features: \"cpu\" or \"cuda:0\".",                           NULL},
-    {"ready", get_ready,         NULL,
-     "The cudaEvent_t behind what brings the values, as an int; None on the CPU. For who takes "
-     "them "
-     "with\nstream=-1.",                             NULL                                                                                            },
-    {"step",                               get_scalar,                                       NULL,                                                                       "Of the epoch; the same on all ranks.",
-     SPSH_PY_FIELD(spsh_batch,step)},
-    {"number",          get_scalar,                                       NULL,                                                                  "In the epoch, over all ranks.",
-     SPSH_PY_FIELD(spsh_batch,                                                                                                                                                          number)},
-    {"empty",                                            get_flag,NULL,                                                                         "This rank gets nothing in the epoch's last step.",                                                                                                                                                   &flags[0]},
-    {"step_end",get_flag,                   NULL,"The last one of this rank in its step.",&flags[1]},
-    {NULL,                                            NULL,                                  NULL,                                                                                                  NULL,                                                                                                                                                                                                                                                                                                                            NULL                                                                                                                                           },
+    {"frames", get_numbers, NULL,
+     "Feature frames of each utterance, an int64 Array; 0 if the batch has audio.",
+     CLOSURE(NUMBERS_FRAMES)},
+    {"offsets", get_numbers, NULL,
+     "Index of each utterance's first value in the flattened audio or features, an int64 Array.",
+     CLOSURE(NUMBERS_OFFSETS)},
+    {"positions", get_numbers, NULL,
+     "Position of each utterance in its dataset, an int64 Array.", CLOSURE(NUMBERS_POSITIONS)},
+    {"starts", get_numbers, NULL,
+     "First stored sample of each part of a split utterance, else 0; an int64 Array.",
+     CLOSURE(NUMBERS_STARTS)},
+    {"datasets", get_numbers, NULL,
+     "Number of each utterance's dataset, from 0, an int64 Array.", CLOSURE(NUMBERS_DATASETS)},
+    {"audio", get_audio, NULL,
+     "Audio, an Array. int16: one dimension, the utterances one after another, channels\n"
+     "interleaved. float32: (utterances, samples of the longest), padded with zeros, with a third\n"
+     "dimension for several channels. Raises AttributeError if the batch has features.", NULL},
+    {"features", get_features, NULL,
+     "Features, a float32 or float16 Array: (utterances, frames of the longest, values per\n"
+     "frame), padded; `frames` has the lengths. Raises AttributeError if the batch has audio.",
+     NULL},
+    {"sample_rate_hz", get_scalar, NULL,
+     "Sample rate of all utterances in Hz; 0 in an empty batch.",
+     SPSH_PY_FIELD(spsh_batch, sample_rate_hz)},
+    {"channels", get_scalar, NULL, "Channels of all utterances; 0 in an empty batch.",
+     SPSH_PY_FIELD(spsh_batch, channels)},
+    {"epoch", get_scalar, NULL, "Epoch, from 0.", SPSH_PY_FIELD(spsh_batch, epoch)},
+    {"device", get_device, NULL, "Device of audio and features: \"cpu\" or \"cuda:0\".", NULL},
+    {"ready", get_ready, NULL,
+     "cudaEvent_t recorded after the last write to the values, as an int; None on the CPU. For\n"
+     "consumers that pass stream=-1 to __dlpack__.", NULL},
+    {"step", get_scalar, NULL, "Step in the epoch, the same on all ranks.",
+     SPSH_PY_FIELD(spsh_batch, step)},
+    {"number", get_scalar, NULL, "Index of the batch in the epoch, counted over all ranks.",
+     SPSH_PY_FIELD(spsh_batch, number)},
+    {"empty", get_flag, NULL,
+     "True if this rank has no utterances in the epoch's last step.", &flags[0]},
+    {"step_end", get_flag, NULL, "True for this rank's last batch of a step.", &flags[1]},
+    {NULL, NULL, NULL, NULL, NULL},
 };
+/* clang-format on */
 
 static PyMethodDef methods[] = {
     {"utterance", batch_utterance, METH_O,
-     "utterance(i) -> Array: the audio of one of them, (samples,) or (samples, channels); or its\n"
-     "features, (frames, values of a frame)."  },
-    {NULL,        NULL,            0,      NULL},
+     "utterance(i) -> Array: a view of utterance i, without padding. Audio has the shape "
+     "(samples,)\n"
+     "or (samples, channels), features (frames, values per frame). Raises IndexError."},
+    {NULL,        NULL,            0,      NULL                                       },
 };
 
-static char doc[] = "A batch of utterances. len() is their number.\n\n"
-                    "Arrays of a batch are views of the loader's memory. They may be written to, "
-                    "and stay what they\n"
-                    "are for as long as any of them, or the batch, is referred to.";
+static char doc[] =
+    "A batch of utterances; len(batch) is their number.\n\n"
+    "Arrays of a batch are views of the loader's memory. You may write to them. The "
+    "memory stays\n"
+    "valid and unchanged until the batch and all of its arrays are released.";
 
 static PyType_Slot slots[] = {
     SPSH_PY_SLOT(Py_tp_new, spsh__py_no_new), SPSH_PY_SLOT(Py_tp_dealloc, batch_dealloc),

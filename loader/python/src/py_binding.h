@@ -1,20 +1,25 @@
-/* py_binding.h: what the sources of the extension module speechshard._speechshard share.
+/* py_binding.h: declarations that the sources of the extension module speechshard._speechshard
+ * share.
  *
- * Who keeps what alive:
+ * Ownership. An arrow means "keeps alive":
  *
- *     Array --> Batch --> lease --> spsh_loader --> stores --> spsh_dataset
- *                 Loader --^    Loader --^              ^-- Dataset <-- Utterance
+ *     Array --> Batch --> lease --> spsh_loader
+ *                          ^  |
+ *               Loader ----+  +---> store --> spsh_dataset
+ *                                     ^
+ *            Utterance --> Dataset ---+
  *
- * An Array is a view; it holds the object whose memory it shows. A Batch holds a slot of the loader
- * and gives it back when the last of its views is gone. The C loader is closed when nobody holds
- * its lease any more: not the Loader, no Batch, no call that is under way. The same for a dataset
- * and its store. All of these counts change under the GIL only.
+ * An Array is a view: it keeps the object alive that owns the memory. A Batch holds a slot of the
+ * loader. It releases the slot when neither the Batch nor any of its Arrays is referenced. A lease
+ * counts its holders: the Loader, its Batches, and calls in progress. The C loader is closed when
+ * the last holder drops the lease. A store does the same for a dataset. All of these counts change
+ * under the GIL only.
  *
- * In a device's memory, a view is handed on through DLPack alone, and a Batch gives its slot back
- * when the streams that it was given to have come to where they are then (py_device.c).
+ * Arrays in device memory can be exported through DLPack only. A Batch in device memory releases
+ * its slot after the work that its consumers had enqueued when it was freed (py_device.c).
  *
- * The C library never calls Python: what it logs from its threads is queued, and handed on by the
- * next call from Python.
+ * The C library never calls Python. Messages from its threads are queued, and the next call from
+ * Python delivers them.
  */
 #ifndef SPSH_PY_BINDING_H
 #define SPSH_PY_BINDING_H
@@ -43,16 +48,16 @@
 #define SPSH_PY_KEYWORDS(function_) ((PyCFunction)(void (*)(void))(function_))
 
 /* Types and exceptions, made once when the module is imported. In a limited API older than 3.10 a
- * type cannot find its module, so these are global: one interpreter a process. */
+ * type cannot find its module, so these are global: one interpreter per process. */
 typedef struct spsh__py_globals {
     PyTypeObject *array, *batch, *dataset, *epoch, *featgen, *loader, *utterance;
     PyObject *error, *corrupt_error, *not_found_error, *invalid_error, *read_error;
 } spsh__py_globals;
 extern spsh__py_globals spsh__py;
 
-/* tp_new of types that only the module makes. */
+/* tp_new of types whose objects only the module creates: raises TypeError. */
 PyObject *spsh__py_no_new(PyTypeObject *type, PyObject *args, PyObject *keywords);
-/* Make a type and keep it in *ret_type. name: in the module; NULL: it is not in there. */
+/* Create a type in *ret_type. name: its name in the module; NULL: do not add it to the module. */
 int spsh__py_add_type(PyObject *module, const char *name, PyType_Spec *spec,
                       PyTypeObject **ret_type);
 
@@ -60,30 +65,32 @@ int spsh__py_add_type(PyObject *module, const char *name, PyType_Spec *spec,
 
 int spsh__py_errors_init(PyObject *module);
 
-/* Returns NULL with the exception of err's status set. */
+/* Set the exception for err->status. Returns NULL. */
 PyObject *spsh__py_raise(const spsh_error *err);
-/* Expressions, so that the return stays visible: -1 with an exception set. */
+/* Set an exception; the value is -1. Expressions, so that the caller's return stays visible. */
 #define SPSH_PY_RAISE(err_)       (spsh__py_raise(err_), -1)
 #define SPSH_PY_FAIL(class_, ...) (PyErr_Format((class_), __VA_ARGS__), -1)
 
-/* ---- py_convert.c: NULL or -1 with an exception set ---- */
+/* ---- py_convert.c: NULL or -1 on failure, with an exception set ---- */
 
 PyObject *spsh__py_text(spsh_bytes text);
-/* Returns new bytes, NUL-terminated. what names the argument. */
+/* Returns new bytes, NUL-terminated. what: name of the argument in messages. */
 PyObject *spsh__py_utf8(PyObject *text, const char *what);
 PyObject *spsh__py_path(PyObject *path);
-int spsh__py_dict_take(PyObject *dict, const char *key, PyObject *value); /* takes value; or NULL */
+/* Set dict[key] and release value. value NULL: fail, its exception is set. */
+int spsh__py_dict_take(PyObject *dict, const char *key, PyObject *value);
 int spsh__py_dict_u64(PyObject *dict, const char *key, uint64_t value);
 int spsh__py_dict_real(PyObject *dict, const char *key, double value);
 int spsh__py_dict_text(PyObject *dict, const char *key, spsh_bytes value);
-/* An unsigned member of a structure. SPSH_PY_FIELD is the closure of a getter. */
+/* An unsigned member of a structure. SPSH_PY_FIELD makes the closure of a getter. */
 typedef struct spsh__py_field {
     size_t offset, size_bytes;
 } spsh__py_field;
 #define SPSH_PY_FIELD(type_, member_)                                                              \
     (&(spsh__py_field){offsetof(type_, member_), sizeof(((const type_ *)NULL)->member_)})
 PyObject *spsh__py_number(const void *structure, const spsh__py_field *field);
-int spsh__py_list_take(PyObject *list, PyObject *value); /* takes value; or NULL */
+/* Append value and release it. value NULL: fail, its exception is set. */
+int spsh__py_list_take(PyObject *list, PyObject *value);
 
 /* ---- py_array.c ---- */
 
@@ -104,20 +111,20 @@ typedef struct spsh__py_layout {
 
 typedef struct spsh__py_array {
     PyObject ob_base;
-    PyObject *owner; /* of data; NULL: the array itself */
+    PyObject *owner; /* owns data; NULL: the array itself does */
     uint8_t *data;
     spsh__py_dtype dtype;
     int ndim;
     Py_ssize_t shape[SPSH_PY_NDIM_MAX];
-    Py_ssize_t strides[SPSH_PY_NDIM_MAX]; /* bytes */
+    Py_ssize_t strides[SPSH_PY_NDIM_MAX]; /* in bytes */
 } spsh__py_array;
 
 int spsh__py_array_init(PyObject *module);
-/* A view of memory that owner keeps alive, or (owner NULL) of new memory; data of a view may be
- * NULL when it is empty. */
+/* Create a view of memory that owner keeps alive, or, if owner is NULL, an array with its own
+ * memory. data may be NULL for an empty view. */
 PyObject *spsh__py_array_new(PyObject *owner, const void *data, const spsh__py_layout *layout);
 Py_ssize_t spsh__py_item_bytes(spsh__py_dtype dtype);
-/* In new memory, without gaps. */
+/* Copy to new contiguous host memory. */
 PyObject *spsh__py_array_copy(const spsh__py_array *array);
 
 /* ---- py_dlpack.c ---- */
@@ -125,14 +132,14 @@ PyObject *spsh__py_array_copy(const spsh__py_array *array);
 PyObject *spsh__py_dlpack(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *spsh__py_dlpack_device(PyObject *self, PyObject *unused);
 
-/* ---- py_store.c: a dataset that several hold ---- */
+/* ---- py_store.c: a dataset with several holders ---- */
 
 enum { SPSH_PY_READERS_IDLE_MAX = 8 };
 
 typedef struct spsh__py_store {
     spsh_dataset *dataset;
     Py_ssize_t holders;
-    spsh_reader *readers[SPSH_PY_READERS_IDLE_MAX]; /* idle ones */
+    spsh_reader *readers[SPSH_PY_READERS_IDLE_MAX]; /* idle */
     int reader_count;
 } spsh__py_store;
 
@@ -140,7 +147,7 @@ spsh__py_store *spsh__py_store_open(const char *path);
 spsh__py_store *spsh__py_store_hold(spsh__py_store *store);
 void spsh__py_store_drop(spsh__py_store *store); /* NULL is fine */
 
-/* A reader for one thread, until it is given back. */
+/* Take an idle reader, or open one. One thread uses it, until it gives it back. */
 spsh_reader *spsh__py_reader_take(spsh__py_store *store);
 void spsh__py_reader_give(spsh__py_store *store, spsh_reader *reader);
 
@@ -152,12 +159,13 @@ typedef struct spsh__py_dataset {
 } spsh__py_dataset;
 
 int spsh__py_dataset_init(PyObject *module);
-spsh__py_store *spsh__py_dataset_store(PyObject *dataset); /* borrowed; NULL: closed, and raised */
+/* Borrowed; NULL with an exception set if the dataset is closed. */
+spsh__py_store *spsh__py_dataset_store(PyObject *dataset);
 PyObject *spsh__py_info(const spsh_dataset *dataset);
 int spsh__py_utterance_init(PyObject *module);
 PyObject *spsh__py_utterance_new(PyObject *dataset, uint64_t position);
 
-/* ---- py_lease.c: a loader that several hold ---- */
+/* ---- py_lease.c: a loader with several holders ---- */
 
 typedef struct spsh__py_log spsh__py_log;
 
@@ -171,43 +179,44 @@ typedef struct spsh__py_stores {
 typedef struct spsh__py_lease {
     spsh_loader *loader;
     Py_ssize_t holders;
-    pid_t pid;       /* that opened it: a fork has none of its threads */
-    spsh_cuda *cuda; /* NULL: batches are the host's; as the next three */
-    uint32_t device;
+    pid_t pid;          /* process that opened it: a forked child lacks its threads */
+    spsh_cuda *cuda;    /* NULL: batches are in host memory, and the next three are unused */
+    uint32_t device;    /* device number */
     void *gate, *event; /* see py_device.c */
     spsh__py_log *log;
     spsh__py_stores served, noises, rooms;
 } spsh__py_lease;
 
-/* Without a loader yet. Each is a path, a Dataset, or a sequence of them; noises and rooms may be
- * NULL. */
+/* Open the datasets, without a loader yet. Each argument is a path, a Dataset, or a sequence of
+ * these. noises and rooms may be NULL. */
 spsh__py_lease *spsh__py_lease_new(PyObject *datasets, PyObject *noises, PyObject *rooms);
-/* device: its number, or -1 for the host. */
+/* Open the loader. device: a device number, or -1 for the host. */
 int spsh__py_lease_open(spsh__py_lease *lease, const spsh_loader_options *options, int64_t device);
 spsh__py_lease *spsh__py_lease_hold(spsh__py_lease *lease);
 void spsh__py_lease_drop(spsh__py_lease *lease); /* NULL is fine */
-/* streams: of consumers that it was given to, in a device's memory. */
+/* Release a batch. streams: consumer streams that received its device memory. */
 void spsh__py_lease_release(const spsh__py_lease *lease, const spsh_batch *batch,
                             void *const *streams, int count);
 
 /* ---- py_device.c ---- */
 
 typedef struct spsh__py_device_memory {
-    void *data, *ready; /* and the event behind what fills it */
+    void *data, *ready; /* ready: event recorded after the copy that fills data */
 } spsh__py_device_memory;
 
-/* Load the plug-in. -1 with an exception set that says why there is no device. */
+/* Load the plug-in and select a device. -1 with an exception that states why it cannot be used. */
 int spsh__py_device_open(spsh__py_lease *lease, uint32_t number);
-void spsh__py_device_close(spsh__py_lease *lease); /* after the loader */
-/* What is put onto the stream from now on comes after the batch. */
+void spsh__py_device_close(spsh__py_lease *lease); /* call after the loader is closed */
+/* Make the stream wait for the batch: work enqueued later runs after the batch is ready. */
 int spsh__py_device_wait(const spsh__py_lease *lease, const spsh_batch *batch, void *stream);
-/* When all that is on these streams now is done. */
+/* Release the batch after all work that these streams hold now. */
 void spsh__py_device_release(const spsh__py_lease *lease, const spsh_batch *batch,
                              void *const *streams, int count);
-/* Bytes of a batch to the host; waits for them. */
+/* Copy bytes of a batch to the host, and wait for the copy. */
 int spsh__py_device_read(const spsh__py_lease *lease, const spsh_batch *batch, const void *from,
                          void *to, size_t size_bytes);
-/* Bytes of a batch into memory of their own, which is freed in any case. Needs no GIL. */
+/* Copy bytes of a batch into new device memory in *to. The caller frees *to, also after a failure.
+ * Needs no GIL. */
 spsh_status spsh__py_device_copy(const spsh__py_lease *lease, const spsh_batch *batch,
                                  const void *from, size_t size_bytes, spsh__py_device_memory *to,
                                  spsh_error *err);
@@ -218,25 +227,25 @@ void spsh__py_device_memory_free(const spsh__py_lease *lease, spsh__py_device_me
 spsh__py_log *spsh__py_log_new(void);
 void spsh__py_log_free(spsh__py_log *log);
 void spsh__py_log_put(void *user, spsh_log_level level, const char *text); /* a spsh_log_fn */
-/* Hand on what is queued, under the GIL. An exception that is set stays set; one that the callable
- * raises is reported as unraisable. */
+/* Deliver the queued messages, under the GIL. A pending exception stays pending; an exception of
+ * the callable is reported as unraisable. */
 void spsh__py_log_drain(spsh__py_log *log, PyObject *callable);
 
 /* ---- py_options.c: the keywords of Loader ---- */
 
 typedef struct spsh__py_config {
-    spsh_loader_options options; /* its plan is the one below: a config stays where it is */
+    spsh_loader_options options; /* options.plan points to plan below: do not move a config */
     spsh_plan_options plan;
     PyObject *log;  /* callable; borrowed; NULL: logging */
-    PyObject *kept; /* bytes that options points into */
+    PyObject *kept; /* list of bytes objects that options points into */
     spsh_feature_options features;
     spsh_augment_options augment;
     PyObject *noise, *rooms; /* datasets; borrowed; NULL: none */
-    int64_t device;          /* its number; -1: the host */
+    int64_t device;          /* device number; -1: the host */
     bool has_output;
 } spsh__py_config;
 
-/* Ends with spsh__py_config_clear, also after a failure. */
+/* Parse the keywords. Call spsh__py_config_clear afterward, also after a failure. */
 int spsh__py_config_parse(PyObject *keywords, spsh__py_config *config);
 void spsh__py_config_clear(spsh__py_config *config);
 
@@ -247,17 +256,17 @@ int spsh__py_featgen_init(PyObject *module);
 /* ---- py_batch.c ---- */
 
 int spsh__py_batch_init(PyObject *module);
-/* Takes the batch. copy: into memory of its own; the slot goes back at once. */
+/* Takes over the batch. copy: copy it to separate memory and release the slot at once. */
 PyObject *spsh__py_batch_new(spsh__py_lease *lease, const spsh_batch *from, PyObject *domains,
                              bool copy);
 
-/* Of an array, or NULL: the number of the device that the memory of its owner is in; -1: the
- * host's. */
+/* owner: the owner of an array, or NULL. Returns the number of the device whose memory holds its
+ * values, or -1 for the host. */
 int64_t spsh__py_batch_device(PyObject *owner);
-/* A stream is given its values: it waits for them, and the batch for what is done before `behind`
- * can go on. */
+/* Give the values to a consumer: stream waits until they are ready. The batch releases its slot
+ * only after the work on the stream `behind`. */
 int spsh__py_batch_use(PyObject *owner, void *stream, void *behind);
-/* Values of an owner in a device's memory to the host. */
+/* Copy values of an owner from device memory to the host. */
 int spsh__py_batch_read(PyObject *owner, const void *from, void *to, size_t size_bytes);
 
 /* ---- py_loader.c, py_report.c ---- */

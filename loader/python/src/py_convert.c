@@ -3,7 +3,8 @@
 
 #include "py_binding.h"
 
-/* The format holds UTF-8; whatever else a corpus put into an id comes back as it went in. */
+/* Strings in a dataset are UTF-8. surrogateescape keeps any other bytes of an id unchanged in both
+ * directions. */
 PyObject *spsh__py_text(spsh_bytes text)
 {
     const char *data = text.size_bytes == 0 ? "" : (const char *)text.data;
@@ -22,7 +23,7 @@ PyObject *spsh__py_utf8(PyObject *text, const char *what)
     return bytes;
 }
 
-/* str, bytes or os.PathLike; in the encoding of the file system. */
+/* path: str, bytes, or os.PathLike. Returns bytes in the file system's encoding. */
 PyObject *spsh__py_path(PyObject *path)
 {
     PyObject *bytes = NULL;

@@ -60,7 +60,7 @@ static PyObject *dataset_enter(PyObject *self, PyObject *unused)
     return self;
 }
 
-/* ---- a sequence, found by id as well ---- */
+/* ---- sequence protocol, and lookup by id ---- */
 
 static Py_ssize_t dataset_length(PyObject *self)
 {
@@ -79,7 +79,7 @@ static PyObject *dataset_item(PyObject *self, Py_ssize_t index)
     return spsh__py_utterance_new(self, (uint64_t)index);
 }
 
-/* Either an exception is set, or err says why it failed. */
+/* Look up an id. On failure, either an exception is set or err has the reason. */
 static spsh_status find(PyObject *self, PyObject *id, uint64_t *ret_position, spsh_error *err)
 {
     spsh_status rc = SPSH_E_NO_MEMORY;
@@ -111,7 +111,7 @@ static PyObject *dataset_subscript(PyObject *self, PyObject *key)
         return PyErr_Occurred() != NULL ? NULL : spsh__py_raise(&err);
     }
     if (!PyIndex_Check(key))
-        return PyErr_Format(PyExc_TypeError, "an utterance is found by its position or its id");
+        return PyErr_Format(PyExc_TypeError, "an index must be a position (int) or an id (str)");
     Py_ssize_t index = PyNumber_AsSsize_t(key, PyExc_IndexError);
     if (index == -1 && PyErr_Occurred() != NULL)
         return NULL;
@@ -133,7 +133,7 @@ static int dataset_contains(PyObject *self, PyObject *id)
     return PyErr_Occurred() != NULL ? -1 : SPSH_PY_RAISE(&err);
 }
 
-/* ---- about it ---- */
+/* ---- properties ---- */
 
 static PyObject *get_info(PyObject *self, void *unused)
 {
@@ -184,7 +184,7 @@ static PyObject *dataset_repr(PyObject *self)
     return text;
 }
 
-/* Another process opens it anew. */
+/* Pickle the path only: unpickling opens the dataset again. */
 static PyObject *dataset_reduce(PyObject *self, PyObject *unused)
 {
     (void)unused;
@@ -193,35 +193,35 @@ static PyObject *dataset_reduce(PyObject *self, PyObject *unused)
 }
 
 static PyGetSetDef properties[] = {
-    {"info",    get_info,    NULL, "Totals, as a new dict with the keys of `speechshard info --json`.",
-     NULL                                                                                                   },
-    {"path",    get_path,    NULL, "As given.",                                                         NULL},
-    {"served",  get_served,  NULL, "Number of utterances that a loader without filters serves.",
-     NULL                                                                                                   },
-    {"skipped", get_skipped, NULL, "Number of utterances that overlays skip.",                          NULL},
-    {NULL,      NULL,        NULL, NULL,                                                                NULL},
+    {"info",    get_info,    NULL,
+     "Totals as a new dict with the keys of `speechshard info --json`,\n"
+     "without the counts that need a pass over the index.",                       NULL},
+    {"path",    get_path,    NULL, "Path that was opened (str).",                 NULL},
+    {"served",  get_served,  NULL, "Number of utterances without overlay skips.", NULL},
+    {"skipped", get_skipped, NULL, "Number of utterances that overlays skip.",    NULL},
+    {NULL,      NULL,        NULL, NULL,                                          NULL},
 };
 
 static PyMethodDef methods[] = {
     {"close",      dataset_close,  METH_NOARGS,
-     "close() -> None. What still uses the dataset, a Loader say, keeps it open for itself."},
-    {"__enter__",  dataset_enter,  METH_NOARGS,  NULL                                       },
-    {"__exit__",   dataset_close,  METH_VARARGS, NULL                                       },
-    {"__reduce__", dataset_reduce, METH_NOARGS,  NULL                                       },
-    {NULL,         NULL,           0,            NULL                                       },
+     "close() -> None. Loaders that use the dataset keep working: they keep it open themselves."},
+    {"__enter__",  dataset_enter,  METH_NOARGS,  NULL                                           },
+    {"__exit__",   dataset_close,  METH_VARARGS, NULL                                           },
+    {"__reduce__", dataset_reduce, METH_NOARGS,  NULL                                           },
+    {NULL,         NULL,           0,            NULL                                           },
 };
 
 static char doc[] =
     "Dataset(path)\n--\n\n"
-    "A packed dataset: a sequence of utterances, found by position or by id.\n\n"
+    "A packed dataset: a sequence of utterances, indexed by position or by id.\n\n"
     "    with speechshard.Dataset(\"corpus.spsh\") as dataset:\n"
     "        print(len(dataset), dataset.info[\"seconds\"])\n"
     "        utterance = dataset[\"en/hello-world\"]\n"
     "        pcm = utterance.audio().numpy()\n\n"
-    "len(dataset) and positions count all utterances, those that an overlay skips as well:\n"
-    "len(dataset) == dataset.served + dataset.skipped, and Utterance.skipped is true for the\n"
-    "latter.\n\n"
-    "Opening maps the index and reads a few pages of it. Several threads may use it at a time.";
+    "len(dataset) and positions count all utterances, including those that an overlay skips:\n"
+    "len(dataset) == dataset.served + dataset.skipped. Utterance.skipped tells them apart.\n\n"
+    "Opening maps the index and reads a few pages of it. Thread-safe. Raises NotFoundError for an\n"
+    "unknown id, IndexError for a position out of range, and ValueError after close().";
 
 static PyType_Slot slots[] = {
     SPSH_PY_SLOT(Py_tp_new, dataset_new),

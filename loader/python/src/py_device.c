@@ -1,15 +1,16 @@
-/* py_device.c: batches in a device's memory: who waits for whom.
+/* py_device.c: batches in device memory, and the order of work on streams:
  *
  *     loader's stream     copy, decode, features | ready
- *     a consumer's stream                          wait | what it does with the tensors ...
+ *     a consumer's stream                          wait | work on the tensors ...
  *     the lease's gate                                                 event | wait ... event
  *
- * __dlpack__(stream=s) makes s wait for `ready`. When the last view of a batch is gone, nobody can
- * put more onto s that uses it: an event is recorded on each stream that it was given to, the gate,
- * on which nothing else is ever done, waits for all of them, and an event behind that releases the
- * slot. No thread of the host waits, and no consumer waits for another. Default streams are those
- * of the batch's device, whichever is current for the thread that asks for a view, or drops the
- * last.
+ * __dlpack__(stream=s) makes s wait for `ready`. Once the last view of a batch is freed, no
+ * consumer can enqueue more work on it. Then an event is recorded on each stream that received the
+ * batch. The gate, a stream without other work, waits for these events. The slot is reused after an
+ * event recorded on the gate. No host thread waits, and no consumer waits for another.
+ *
+ * A default stream means a stream of the batch's device, whatever device is current on the thread
+ * that requests a view or frees the last one.
  */
 #include "py_binding.h"
 
@@ -22,7 +23,7 @@ static void close_device(spsh__py_lease *lease)
     lease->cuda = NULL;
 }
 
-/* Of os.environ: new bytes, or None. */
+/* SPEECHSHARD_CUDA_PLUGIN in os.environ, as new bytes, or None. */
 static PyObject *plugin_path(void)
 {
     PyObject *module = PyImport_ImportModule("os");
@@ -52,7 +53,7 @@ int spsh__py_device_open(spsh__py_lease *lease, uint32_t number)
     if (rc == SPSH_OK && number >= spsh_cuda_device_count(lease->cuda)) {
         rc = SPSH_E_INVALID_ARG;
         spsh_error_set(&err, rc, 0, SPSH_OFFSET_NONE,
-                       "there is no device \"cuda:%u\": they are numbered 0 to %u", number,
+                       "device \"cuda:%u\" does not exist: devices are numbered 0 to %u", number,
                        spsh_cuda_device_count(lease->cuda) - 1);
     }
     if (rc == SPSH_OK)
@@ -90,7 +91,7 @@ int spsh__py_device_wait(const spsh__py_lease *lease, const spsh_batch *batch, v
     return rc == SPSH_OK ? 0 : SPSH_PY_RAISE(&err);
 }
 
-/* The event is behind all of them. */
+/* Record the lease's event after the present work of all streams. */
 static spsh_status gather(const spsh__py_lease *lease, void *const *streams, int count,
                           spsh_error *err)
 {
@@ -112,7 +113,7 @@ void spsh__py_device_release(const spsh__py_lease *lease, const spsh_batch *batc
 {
     spsh_error err = SPSH_ERROR_INIT;
     const spsh_status rc = count > 0 ? gather(lease, streams, count, &err) : SPSH_OK;
-    if (rc != SPSH_OK) /* a stream that is gone: what was put onto it is not waited for */
+    if (rc != SPSH_OK) /* a stream was destroyed: its work cannot be waited for */
         spsh__py_log_put(lease->log, SPSH_LOG_WARNING, err.message);
     spsh_loader_release_after(lease->loader, batch,
                               rc == SPSH_OK && count > 0 ? lease->event : NULL);

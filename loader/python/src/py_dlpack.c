@@ -1,15 +1,15 @@
-/* py_dlpack.c: __dlpack__: an Array as a DLPack capsule, for every framework that can take one.
+/* py_dlpack.c: __dlpack__: export an Array as a DLPack capsule.
  *
- * The structs are DLPack's ABI: that of version 0.x, in a capsule "dltensor", for a caller that
- * says nothing of versions, and that of 1.x, in "dltensor_versioned", for one with max_version (1,
- * 0) or later. The consumer renames the capsule and calls the deleter when it is done, in any
- * thread and without the GIL; a capsule that nobody took calls it itself. Data may be written to:
- * the slot of a batch belongs to its borrower.
+ * The structs are DLPack's ABI. Version 1.x, in a capsule "dltensor_versioned", is for a caller
+ * that passes max_version (1, 0) or later. Other callers get version 0.x, in a capsule "dltensor".
+ * The consumer renames the capsule and calls the deleter when it is done, on any thread and without
+ * the GIL. A capsule without a consumer calls the deleter when it is freed. Consumers may write to
+ * the data: the slot of a batch belongs to its borrower.
  *
- * Of an Array in a device's memory, `stream` is the consumer's (None and 1: the legacy default one,
- * 2: the thread's default one, -1: it looks after the order by itself): it is made to wait until
- * the values are there, and the memory is used again when it has come past what was put onto it as
- * long as tensors of the batch lived.
+ * For an Array in device memory, `stream` is the consumer's stream: None or 1 for the legacy
+ * default stream, 2 for the per-thread default stream, -1 if the consumer synchronizes by itself.
+ * The stream waits until the values are ready. The memory is reused after the work that was
+ * enqueued on the stream while tensors of the batch existed.
  */
 #include <string.h>
 
@@ -71,7 +71,7 @@ static void export_free(export *exported)
 {
     if (exported == NULL)
         return;
-    /* A tensor that outlives the interpreter: there is nobody to give the memory back to. */
+    /* A tensor may outlive the interpreter. Then its array can no longer be released. */
     if (Py_IsInitialized()) {
         PyGILState_STATE state = PyGILState_Ensure();
         Py_DECREF(exported->array);
@@ -130,7 +130,7 @@ static void fill_tensor(export *exported, const spsh__py_array *array, dl_tensor
     };
 }
 
-/* Takes the array. */
+/* Takes over the reference to array. */
 static PyObject *export_array(PyObject *array, bool versioned, bool copied)
 {
     export *exported = (export *)malloc(sizeof(*exported));
@@ -160,7 +160,7 @@ static PyObject *export_array(PyObject *array, bool versioned, bool copied)
     return capsule;
 }
 
-/* None, which leaves the numbers as they are, or a tuple of two. */
+/* Parse a tuple of two integers. None leaves both results unchanged. */
 static int parse_pair(PyObject *pair, const char *name, int *ret_first, int *ret_second)
 {
     if (pair == Py_None)
@@ -170,7 +170,8 @@ static int parse_pair(PyObject *pair, const char *name, int *ret_first, int *ret
     return PyArg_ParseTuple(pair, "ii", ret_first, ret_second) ? 0 : -1;
 }
 
-/* None, where the array is, or (1, 0): *ret_to_host, a copy of what is in a device's memory. */
+/* Check dl_device: None, the array's device, or (1, 0), which sets *ret_to_host for an array in
+ * device memory. */
 static int check_device(const spsh__py_array *array, PyObject *device, bool *ret_to_host)
 {
     const dl_device at = device_of(array);
@@ -182,19 +183,19 @@ static int check_device(const spsh__py_array *array, PyObject *device, bool *ret
         return 0;
     return SPSH_PY_FAIL(PyExc_BufferError,
                         at.type == DEVICE_CPU
-                            ? "an Array is on the CPU: dl_device is None or (1, 0)"
-                            : "the Array is on device (%d, %d): dl_device is None, that, "
-                              "or (1, 0) for a copy on the CPU",
+                            ? "the Array is on the CPU: dl_device must be None or (1, 0)"
+                            : "the Array is on device (%d, %d): dl_device must be None, this "
+                              "device, or (1, 0) for a copy on the CPU",
                         (int)at.type, (int)at.id);
 }
 
-/* The consumer's stream is to wait for the values. */
+/* Make the consumer's stream wait for the values. */
 static int use_stream(const spsh__py_array *array, PyObject *stream)
 {
     if (device_of(array).type == DEVICE_CPU) {
         if (stream == Py_None)
             return 0;
-        return SPSH_PY_FAIL(PyExc_BufferError, "an Array is on the CPU: stream is None");
+        return SPSH_PY_FAIL(PyExc_BufferError, "the Array is on the CPU: stream must be None");
     }
     long long handle = 1; /* the legacy default stream, as None */
     if (stream != Py_None)
@@ -205,13 +206,14 @@ static int use_stream(const spsh__py_array *array, PyObject *stream)
         return 0;
     if (handle <= 0) {
         PyErr_SetString(PyExc_BufferError,
-                        "stream is None, -1, 1 (legacy default), 2 (per-thread default) or a "
-                        "cudaStream_t; 0 would be ambiguous");
+                        "stream must be None, -1, 1 (legacy default), 2 (per-thread default), or a "
+                        "cudaStream_t; 0 is ambiguous");
         return -1;
     }
-    /* CUDA takes 2 for what it means here; 1 is the NULL stream. The default stream of a thread is
-     * that of whichever thread names it, and another one may drop the batch; but the legacy one
-     * waits for all of them. */
+    /* CUDA accepts 2 as the per-thread default stream. It names the stream of the calling thread,
+     * and another thread may free the batch. So the batch waits for the legacy default stream
+     * instead, which waits for the default streams of all threads. 1 becomes NULL, which is the
+     * legacy default stream. */
     void *to = NULL;
     const uintptr_t bits = handle == 1 ? 0 : (uintptr_t)handle;
     memcpy(&to, &bits, sizeof(to));
@@ -239,8 +241,8 @@ PyObject *spsh__py_dlpack(PyObject *self, PyObject *args, PyObject *keywords)
     if (copied != to_host && device_of(view).type != DEVICE_CPU)
         return PyErr_Format(
             PyExc_BufferError,
-            "an Array in a device's memory is shared as it is, or copied to the CPU: "
-            "copy is None or False, or dl_device (1, 0)");
+            "an Array in device memory can be shared (copy must be None or False), or copied to "
+            "the CPU (dl_device must be (1, 0))");
     if (!to_host && use_stream(view, stream) != 0)
         return NULL;
     PyObject *array = self;

@@ -1,12 +1,12 @@
-/* py_error.c: one exception tree; each exception carries the status and the offset in the file.
+/* py_error.c: the exception classes. Each exception carries the status and the offset in the file.
  *
- *     Error                            any status without a class of its own
- *     +-- CorruptError                 what was read is not what was written, or is not audio
- *     +-- NotFoundError, KeyError      no such dataset, utterance; or nothing passes the filters
+ *     Error                            any status without its own class
+ *     +-- CorruptError                 damaged or truncated data, or audio that cannot be decoded
+ *     +-- NotFoundError, KeyError      no such dataset or utterance, or nothing passes the filters
  *     +-- InvalidArgumentError, ValueError
- *     +-- ReadError, OSError           the system could not read; errno as the system gave it
+ *     +-- ReadError, OSError           a failed system call, with its errno
  *
- * Out of memory is MemoryError. Methods on something closed raise ValueError, as files do.
+ * Out of memory is MemoryError. Methods of a closed object raise ValueError, like those of files.
  */
 #include <string.h>
 
@@ -46,7 +46,7 @@ PyObject *spsh__py_raise(const spsh_error *err)
 {
     const char *message = err->message[0] != '\0' ? err->message : spsh_status_text(err->status);
     PyObject *class = class_of(err->status);
-    /* A long message is cut anywhere, inside a character too. */
+    /* A long message may be truncated inside a UTF-8 character. */
     PyObject *text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "replace");
     PyObject *instance = text == NULL ? NULL : PyObject_CallFunctionObjArgs(class, text, NULL);
     Py_XDECREF(text);
@@ -63,7 +63,7 @@ PyObject *spsh__py_raise(const spsh_error *err)
     return NULL;
 }
 
-/* other: NULL, or a built-in exception that it is as well. */
+/* Create a subclass of Error. other: NULL, or a built-in exception as a second base class. */
 static PyObject *add_class(PyObject *module, const char *name, PyObject *other, const char *doc)
 {
     char full_name[64];
@@ -74,7 +74,7 @@ static PyObject *add_class(PyObject *module, const char *name, PyObject *other, 
     Py_XDECREF(bases);
     if (class == NULL)
         return NULL;
-    Py_INCREF(class); /* AddObject takes one, the globals keep the other */
+    Py_INCREF(class); /* one reference for the module, one for the globals */
     if (PyModule_AddObject(module, name, class) == 0)
         return class;
     Py_DECREF(class);
@@ -82,7 +82,8 @@ static PyObject *add_class(PyObject *module, const char *name, PyObject *other, 
     return NULL;
 }
 
-/* KeyError prints its argument in quotes, and OSError may look for two; a message is a message. */
+/* __str__ of Exception: that of KeyError would put the message in quotes, and that of OSError may
+ * expect two arguments. */
 static PyObject *error_dict(void)
 {
     PyObject *dict = PyDict_New();
@@ -104,8 +105,9 @@ int spsh__py_errors_init(PyObject *module)
         return -1;
     spsh__py.error = PyErr_NewExceptionWithDoc(
         "speechshard.Error",
-        "What the library reports. `status` names the kind (\"SPSH_E_LIMIT\"); `offset` is a\n"
-        "position in a file in bytes, or None.",
+        "Base class of the library's errors.\n\n"
+        "status: name of the error code, such as \"SPSH_E_LIMIT\". offset: position in the file\n"
+        "in bytes, or None.",
         PyExc_Exception, dict);
     Py_DECREF(dict);
     if (spsh__py.error == NULL)
@@ -115,13 +117,15 @@ int spsh__py_errors_init(PyObject *module)
         return -1;
     spsh__py.corrupt_error =
         add_class(module, "CorruptError", NULL,
-                  "Damaged, cut off, not a speechshard file, or audio that cannot be decoded.");
+                  "A file is damaged, truncated, or not a speechshard file, or its audio cannot\n"
+                  "be decoded.");
     spsh__py.not_found_error = add_class(module, "NotFoundError", PyExc_KeyError,
-                                         "No such dataset or utterance, or nothing that passes.");
-    spsh__py.invalid_error =
-        add_class(module, "InvalidArgumentError", PyExc_ValueError, "An argument out of range.");
-    spsh__py.read_error =
-        add_class(module, "ReadError", PyExc_OSError, "The system could not read.");
+                                         "The dataset or utterance does not exist, or no utterance "
+                                         "passes the filters.");
+    spsh__py.invalid_error = add_class(module, "InvalidArgumentError", PyExc_ValueError,
+                                       "An argument is invalid or out of range.");
+    spsh__py.read_error = add_class(module, "ReadError", PyExc_OSError,
+                                    "The operating system could not read; errno has its code.");
     return spsh__py.corrupt_error != NULL && spsh__py.not_found_error != NULL &&
                    spsh__py.invalid_error != NULL && spsh__py.read_error != NULL
                ? 0

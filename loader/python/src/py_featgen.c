@@ -1,4 +1,4 @@
-/* py_featgen.c: speechshard.Featgen: features of samples, outside of a loader. */
+/* py_featgen.c: speechshard.Featgen: compute features of samples without a loader. */
 #include <string.h>
 
 #include "py_binding.h"
@@ -47,7 +47,8 @@ static void featgen_dealloc(PyObject *self)
 
 /* ---- computing ---- */
 
-/* 1 when an attribute of a memoryview is this text or number, else 0; -1 with an exception set. */
+/* 1 if the attribute of a memoryview equals want, else 0; -1 with an exception set. Releases
+ * want. */
 static int attribute_is(PyObject *view, const char *name, PyObject *want)
 {
     PyObject *value = PyObject_GetAttrString(view, name);
@@ -57,7 +58,7 @@ static int attribute_is(PyObject *view, const char *name, PyObject *want)
     return is_same;
 }
 
-/* The samples' bytes, one dimension of int16 or float32; NULL with an exception set. */
+/* Copy samples (one dimension of int16 or float32) to bytes; NULL with an exception set. */
 static PyObject *sample_bytes(PyObject *samples, bool *ret_floats)
 {
     PyObject *view = PyMemoryView_FromObject(samples);
@@ -143,23 +144,26 @@ static PyObject *get_rate(PyObject *object, void *unused)
 }
 
 static PyGetSetDef properties[] = {
-    {"features",       get_features, NULL, "All options, as canonical text.", NULL},
-    {"dim",            get_dim,      NULL, "Values of a frame.",              NULL},
-    {"sample_rate_hz", get_rate,     NULL, "That the samples must have.",     NULL},
-    {NULL,             NULL,         NULL, NULL,                              NULL},
+    {"features",       get_features, NULL, "All options as canonical text (str).",      NULL},
+    {"dim",            get_dim,      NULL, "Number of values per frame (int).",         NULL},
+    {"sample_rate_hz", get_rate,     NULL, "Sample rate that compute() expects (int).", NULL},
+    {NULL,             NULL,         NULL, NULL,                                        NULL},
 };
 
 static PyMethodDef methods[] = {
     {"compute", featgen_compute, METH_O,
      "compute($self, samples, /)\n--\n\n"
-     "Features of one channel: samples is anything with a buffer of one dimension, of int16 or of\n"
-     "float32 (full scale is 1). Returns a float32 Array of shape (frames, dim)."},
-    {NULL,      NULL,            0,      NULL                                    },
+     "Compute the features of one channel. samples: any object with a one-dimensional buffer of\n"
+     "int16 or float32 (full scale is 1). Returns a new float32 Array of shape (frames, dim).\n"
+     "Raises TypeError for other types and shapes."},
+    {NULL,      NULL,            0,      NULL      },
 };
 
 static char doc[] =
-    "Featgen(features=\"kaldi-fbank\"): features of samples, the same as a Loader's.\n\n"
-    "features is a preset and changes to it: \"kaldi-fbank,mel_count=40\". Any thread may use it.";
+    "Featgen(features=\"kaldi-fbank\"): compute features of samples, bit-identical to those of a\n"
+    "Loader.\n\n"
+    "features: a preset and changes to it, such as \"kaldi-fbank,mel_count=40\". Raises\n"
+    "InvalidArgumentError for an unknown option or a value out of range. Thread-safe.";
 
 static PyType_Slot slots[] = {
     SPSH_PY_SLOT(Py_tp_new, featgen_new), SPSH_PY_SLOT(Py_tp_dealloc, featgen_dealloc),

@@ -1,15 +1,15 @@
 /* py_hidden_abi.h: the part of Python's stable ABI that its limited API hides before 3.11.
  *
  * One extension serves CPython 3.9 and later, so it is compiled against the limited API of 3.9.
- * That API declares neither Py_buffer nor the slots of the buffer protocol; both came in with 3.11.
- * Using them all the same is sound:
- *  - The struct has had the same members since 3.0 (`smalltable`, the one that went, was behind all
- *    of them and went in 3.3), and 3.11 froze it as part of the stable ABI. It is only ever
- *    allocated by the interpreter and filled in here, so its size does not matter.
- *  - Slot numbers are part of the ABI and never change; 1 and 2 are these, and PyType_FromSpec
- * of 3.9 takes them (bpo-40724).
- *  - The flags are numbers that compiled extensions have baked in.
- * Names are our own, so that nothing collides when headers of a later Python are used.
+ * That API declares neither Py_buffer nor the slots of the buffer protocol; 3.11 added both. Using
+ * them is nevertheless safe:
+ *  - The members of Py_buffer have not changed since 3.0, and 3.11 froze them in the stable ABI.
+ *    (3.3 removed `smalltable`, which followed all other members.) Only the interpreter allocates
+ *    the struct and this module only fills it in, so its size does not matter.
+ *  - Slot numbers are part of the ABI and never change. The buffer slots are 1 and 2, and
+ *    PyType_FromSpec of 3.9 accepts them (bpo-40724).
+ *  - The flags are constants that compiled extensions contain as numbers, so they cannot change.
+ * The names are ours, so that they do not collide with the headers of a later Python.
  */
 #ifndef SPSH_PY_HIDDEN_ABI_H
 #define SPSH_PY_HIDDEN_ABI_H

@@ -1,11 +1,11 @@
-/* py_info.c: Dataset.info: what the manifest knows, under the names that `speechshard info --json`
- * has.
+/* py_info.c: Dataset.info: the totals of the manifest, with the keys of `speechshard info --json`.
  *
- * What that command counts in a pass over the index (recordings, codecs, transcripts) is not here.
+ * It omits the counts for which that command reads the whole index (recordings, codecs,
+ * transcripts).
  */
 #include "py_binding.h"
 
-/* dict[name] += utterances, dict of name to number. */
+/* dict[name] += utterances; a missing entry counts as 0. */
 static int add_count(PyObject *dict, PyObject *name, uint64_t utterances)
 {
     PyObject *old = PyDict_GetItemWithError(dict, name);
@@ -43,7 +43,7 @@ typedef struct group_sums {
     PyObject *domains, *splits, *rates;
 } group_sums;
 
-/* One group into splits and rates; a missing name is the empty one. */
+/* Add one group to splits and rates. The key of a missing split is the empty string. */
 static int count_group(group_sums *sums, const spsh_dataset_group *group)
 {
     PyObject *split = spsh__py_text(group->split);
@@ -60,7 +60,7 @@ static int count_group(group_sums *sums, const spsh_dataset_group *group)
     return rc;
 }
 
-/* Groups are sorted by domain, so that a domain's stand together. */
+/* Sum the groups of each domain. They are adjacent, because groups are sorted by domain. */
 static int put_groups(const spsh_dataset *dataset, group_sums *sums)
 {
     spsh_error err = SPSH_ERROR_INIT;

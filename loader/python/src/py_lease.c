@@ -1,15 +1,15 @@
-/* py_lease.c: an open C loader with its datasets, for the Loader and all batches that hold slots of
- * it.
+/* py_lease.c: an open C loader and its datasets, shared by the Loader and all batches that hold
+ * slots.
  *
- * The last holder closes it. In a child that was forked the C loader closes without its threads.
- * The child must not touch the device, and gives no batch back.
+ * The last holder closes the C loader. In a forked child, which lacks the loader's threads, close
+ * only frees what belongs to the child. The child must not touch the device, and releases no batch.
  */
 #include <unistd.h>
 
 #include "py_binding.h"
 #include "speechshard/options.h"
 
-/* Options whose name in Python differs from that of their field. */
+/* Members of the C options, and the Python keywords with other names. */
 static const spsh_option_name option_names[] = {
     {"batch_seconds_max",        "max_seconds"       },
     {"batch_padded_seconds_max", "max_padded_seconds"},
@@ -71,7 +71,7 @@ void spsh__py_lease_release(const spsh__py_lease *lease, const spsh_batch *batch
 
 /* ---- datasets ---- */
 
-/* A new hold on the store of a Dataset, or of one that is opened at a path. */
+/* Hold the store of a Dataset, or open the dataset at a path. */
 static spsh__py_store *open_store(PyObject *dataset)
 {
     int known = PyObject_IsInstance(dataset, (PyObject *)spsh__py.dataset);
@@ -89,7 +89,7 @@ static spsh__py_store *open_store(PyObject *dataset)
     return store;
 }
 
-/* A tuple, also of one. */
+/* Convert one dataset or a sequence of them to a tuple. */
 static PyObject *as_tuple(PyObject *datasets)
 {
     int single = PyObject_IsInstance(datasets, (PyObject *)spsh__py.dataset);
@@ -105,7 +105,8 @@ static PyObject *as_tuple(PyObject *datasets)
         return PyTuple_Pack(1, datasets);
     PyObject *tuple = PySequence_Tuple(datasets);
     if (tuple == NULL && PyErr_ExceptionMatches(PyExc_TypeError))
-        PyErr_SetString(PyExc_TypeError, "datasets are a path, a Dataset, or a sequence of them");
+        PyErr_SetString(PyExc_TypeError,
+                        "datasets must be a path, a Dataset, or a sequence of them");
     return tuple;
 }
 
@@ -136,7 +137,7 @@ static int open_each(spsh__py_stores *stores, PyObject *tuple)
     return 0;
 }
 
-/* datasets NULL: none. */
+/* datasets: NULL for none. */
 static int open_stores(spsh__py_stores *stores, PyObject *datasets)
 {
     PyObject *tuple = datasets == NULL ? NULL : as_tuple(datasets);

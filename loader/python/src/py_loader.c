@@ -1,12 +1,11 @@
-/* py_loader.c: speechshard.Loader: the C loader as an iterable; one `for` is one epoch, or its
- * rest.
+/* py_loader.c: speechshard.Loader: the C loader as an iterable. One `for` serves one epoch, or the
+ * rest of one.
  *
- * next() waits in pieces of a tenth of a second, without the GIL, and looks after signals in
- * between: so Ctrl-C works, log messages come while it waits, and a close() from another thread
- * ends it.
+ * next() waits for 100 ms at a time, without the GIL. In between it handles signals, delivers log
+ * messages, and notices a close() from another thread. So Ctrl-C works.
  *
- * A batch is lent to who iterates. When that leaves the loader without a free slot, because batches
- * are kept, the batch is copied and its slot goes back: list(loader) works, and cannot deadlock.
+ * The caller borrows each batch. If the caller keeps batches and the next one would take the last
+ * free slot, the batch is copied and its slot released. So list(loader) works and cannot deadlock.
  */
 #include <unistd.h>
 
@@ -18,20 +17,20 @@ typedef struct loader {
     PyObject ob_base;
     spsh__py_lease *lease; /* NULL when closed */
     PyObject *log;         /* callable */
-    PyObject *domains;     /* names of the plan's, as a tuple */
-    bool busy;             /* one thread at a time */
+    PyObject *domains;     /* tuple: names of the plan's domains */
+    bool busy;             /* a thread is in an exclusive call */
 } loader;
 
-/* What a `for` iterates. */
+/* The iterator of one `for`. */
 typedef struct served_epoch {
     PyObject ob_base;
     PyObject *loader; /* NULL: the epoch has ended */
 } served_epoch;
 
-/* ---- who may use it ---- */
+/* ---- access checks ---- */
 
-/* NULL with an exception set when closed, in another process or (exclusive) in use. Else ends with
- * leave. */
+/* Begin a call. NULL with an exception set if the loader is closed, was opened by another process,
+ * or (exclusive) is in use. Otherwise end the call with leave. */
 static spsh__py_lease *enter(loader *self, bool exclusive)
 {
     if (self->lease == NULL) {
@@ -40,9 +39,9 @@ static spsh__py_lease *enter(loader *self, bool exclusive)
     }
     if (self->lease->pid != getpid()) {
         PyErr_SetString(PyExc_RuntimeError,
-                        "the loader was opened before this process was forked, and its threads are "
-                        "not here: open one in each process (in a PyTorch DataLoader, with "
-                        "num_workers=0: the loader has threads of its own)");
+                        "the loader was opened before this process was forked, and its threads do "
+                        "not exist here: open one in each process (in a PyTorch DataLoader, use "
+                        "num_workers=0: the loader has its own threads)");
         return NULL;
     }
     if (exclusive && self->busy) {
@@ -84,7 +83,7 @@ static PyObject *get_argument(const spsh__py_lease *lease, void *argument)
     return (PyObject *)argument;
 }
 
-/* What a loader says of itself. */
+/* A property that is computed from the lease. */
 typedef struct report {
     PyObject *(*make)(const spsh__py_lease *lease);
     bool exclusive;
@@ -117,7 +116,7 @@ static report state_report = {spsh__py_state_save, true};
 
 /* ---- open and close ---- */
 
-/* The callable that log messages go to: the one given, or logging's. */
+/* The callable for log messages: the given one, or a logger of the logging module. */
 static PyObject *log_callable(PyObject *given)
 {
     if (given != NULL) {
@@ -133,7 +132,7 @@ static PyObject *log_callable(PyObject *given)
     return callable;
 }
 
-/* self->log is set; it may be called before this is done. */
+/* Open the loader. Set self->log before: opening may log messages. */
 static int open_with(loader *self, PyObject *datasets, const spsh__py_config *config)
 {
     PyObject *domains = NULL;
@@ -220,7 +219,7 @@ static PyObject *loader_enter(PyObject *object, PyObject *unused)
 
 /* ---- iterating ---- */
 
-/* SPSH_E_TIMEOUT does not come out of here; SPSH_E_CANCELED may mean that an exception is set. */
+/* Wait for a batch. Never returns SPSH_E_TIMEOUT. With SPSH_E_CANCELED an exception may be set. */
 static spsh_status wait_for_batch(loader *self, const spsh__py_lease *lease,
                                   const spsh_batch **ret_batch, spsh_error *err)
 {
@@ -242,7 +241,7 @@ static spsh_status wait_for_batch(loader *self, const spsh__py_lease *lease,
     return rc;
 }
 
-/* The next batch; NULL without an exception at the end of an epoch. */
+/* Return the next batch; NULL without an exception at the end of an epoch. */
 static PyObject *take_batch(loader *self)
 {
     const spsh_batch *batch = NULL;
@@ -275,7 +274,7 @@ static PyObject *loader_iter(PyObject *object)
     return iterator;
 }
 
-/* Once it has ended it stays so: the loader goes on with the next epoch, in another iterator. */
+/* An iterator that has ended stays at its end. The next epoch needs a new iterator. */
 static PyObject *epoch_next(PyObject *object)
 {
     served_epoch *self = (served_epoch *)object;
@@ -315,7 +314,7 @@ static void epoch_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-/* Calls of next in the epoch that the loader stands in. */
+/* Number of calls of next in the current epoch. */
 static Py_ssize_t loader_length(PyObject *object)
 {
     loader *self = (loader *)object;
@@ -338,16 +337,16 @@ static Py_ssize_t loader_length(PyObject *object)
     return failed || rc != SPSH_OK ? -1 : (Py_ssize_t)calls;
 }
 
-/* Else a loader would be asked for its length when it is asked whether there is one. */
+/* Without nb_bool, `if loader:` would compute the length, which plans the whole epoch. */
 static int loader_bool(PyObject *object)
 {
     (void)object;
     return 1;
 }
 
-/* ---- where it stands ---- */
+/* ---- position ---- */
 
-/* A lease_fn; argument: a spsh__py_place, whose batches are steps. */
+/* A lease_fn. argument: a spsh__py_place whose `batches` holds a step. */
 static PyObject *seek_to(const spsh__py_lease *lease, void *argument)
 {
     const spsh__py_place *place = (spsh__py_place *)argument;
@@ -361,7 +360,7 @@ static PyObject *seek_to(const spsh__py_lease *lease, void *argument)
     Py_RETURN_NONE;
 }
 
-/* The same; but nothing happens when the loader stands in the epoch already. */
+/* Like seek_to, but do nothing if the loader is already in the epoch. */
 static PyObject *enter_epoch(const spsh__py_lease *lease, void *argument)
 {
     spsh__py_place now;
@@ -372,7 +371,7 @@ static PyObject *enter_epoch(const spsh__py_lease *lease, void *argument)
     Py_RETURN_NONE;
 }
 
-/* In two's complement, -1 would be a place. */
+/* Without this check, the conversion to uint64_t would accept -1. */
 static int check_place(long long epoch, long long step)
 {
     if (epoch >= 0 && step >= 0)
@@ -421,40 +420,43 @@ static PyObject *loader_load_state_dict(PyObject *object, PyObject *state)
 }
 
 static PyGetSetDef properties[] = {
-    {"epoch",       get_report, NULL, "That the next batch is of.",                       &epoch_report},
+    {"epoch",       get_report, NULL, "Epoch of the next batch, from 0 (int).",           &epoch_report},
     {"plan",        get_report, NULL,
-     "What is served, as a dict: utterances, seconds, why others are not, and a list of domains\n"
-     "(name, dataset, utterances, seconds, share, passes in an epoch).",                  &plan_report },
+     "The plan as a dict: utterances and seconds per epoch, the number of utterances that each\n"
+     "filter excludes, and a list of domains (name, dataset, utterances, seconds, share, passes\n"
+     "per epoch).",                                                                       &plan_report },
     {"stats",       get_report, NULL, "Counters since the loader was opened, as a dict.", &stats_report},
     {"bad_records", get_report, NULL,
-     "What was left out because it could not be read, as a list of dicts.",               &bad_report  },
+     "Records that could not be read and were skipped or substituted: a list of dicts (dataset,\n"
+     "position, epoch, status, message).",                                                &bad_report  },
     {NULL,          NULL,       NULL, NULL,                                               NULL         },
 };
 
 static PyMethodDef methods[] = {
     {"state_dict",      loader_state_dict,             METH_NOARGS,
      "state_dict($self, /)\n--\n\n"
-     "The place behind the last batch, as a small dict of plain values, the same on all ranks."},
+     "Position after the last batch, as a small dict of plain values, the same on all ranks."},
     {"load_state_dict", loader_load_state_dict,        METH_O,
      "load_state_dict($self, state, /)\n--\n\n"
-     "Go where state was saved, by any rank of any world size, over the same datasets with the "
-     "same\n"
-     "options of order; the next `for` serves the rest of the epoch. Raises, and changes nothing,\n"
-     "when the state is of something else."                                                    },
+     "Continue at a position that any rank of any world size saved. The next `for` serves the "
+     "rest\n"
+     "of the epoch. The datasets and the options that decide the order must be the same. If they\n"
+     "are not, raises Error or ValueError and changes nothing."                              },
     {"seek",            SPSH_PY_KEYWORDS(loader_seek), METH_VARARGS | METH_KEYWORDS,
-     "seek($self, epoch, step=0)\n--\n\nGo to the beginning of a step."                        },
+     "seek($self, epoch, step=0)\n--\n\n"
+     "Go to the beginning of a step. Raises InvalidArgumentError past the epoch's end."      },
     {"set_epoch",       loader_set_epoch,              METH_O,
      "set_epoch($self, epoch, /)\n--\n\n"
-     "Go to the beginning of an epoch; nothing happens when the loader stands in it already, so\n"
-     "that a training loop may call it after load_state_dict() too."                           },
+     "Go to the beginning of an epoch. Does nothing if the loader is already in this epoch, so "
+     "that\n"
+     "a training loop may call it after load_state_dict()."                                  },
     {"close",           loader_close,                  METH_NOARGS,
      "close($self, /)\n--\n\n"
-     "No more batches. Those that are still referred to stay valid; threads and memory go with "
-     "the\n"
-     "last of them."                                                                           },
-    {"__enter__",       loader_enter,                  METH_NOARGS,                  NULL      },
-    {"__exit__",        loader_close,                  METH_VARARGS,                 NULL      },
-    {NULL,              NULL,                          0,                            NULL      },
+     "Serve no more batches. Batches that are still referenced stay valid. Threads and memory are\n"
+     "freed with the last of them."                                                          },
+    {"__enter__",       loader_enter,                  METH_NOARGS,                  NULL    },
+    {"__exit__",        loader_close,                  METH_VARARGS,                 NULL    },
+    {NULL,              NULL,                          0,                            NULL    },
 };
 
 #include "py_loader_doc.h"

@@ -1,7 +1,8 @@
-/* py_log.c: what the loader's threads log, until a call from Python hands it on.
+/* py_log.c: a queue of messages from the loader's threads, delivered by the next call from Python.
  *
- * Calling Python from those threads would need the GIL, which may be held by who waits for them. So
- * they append to a list of bounded length under a mutex of its own, and say how much went missing.
+ * Those threads cannot call Python: that needs the GIL, and the thread that holds it may wait for
+ * them. So they append to a list of bounded length, under a separate mutex, and count the messages
+ * that did not fit.
  */
 #include <pthread.h>
 #include <string.h>
@@ -12,7 +13,7 @@ enum { MESSAGES_MAX = 1000, LEVEL_ERROR = 40, LEVEL_WARNING = 30, LEVEL_INFO = 2
 
 typedef struct message {
     struct message *next;
-    int level; /* as the logging module has it */
+    int level; /* a level of the logging module */
     char text[];
 } message;
 

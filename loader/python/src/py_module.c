@@ -1,4 +1,4 @@
-/* py_module.c: the extension module; what it is made of is in py_binding.h. */
+/* py_module.c: the initialization of the extension module. py_binding.h describes its parts. */
 #include "py_binding.h"
 
 spsh__py_globals spsh__py;
@@ -7,7 +7,7 @@ PyObject *spsh__py_no_new(PyTypeObject *type, PyObject *args, PyObject *keywords
 {
     (void)args;
     (void)keywords;
-    return PyErr_Format(PyExc_TypeError, "%S is not made by calling it", (PyObject *)type);
+    return PyErr_Format(PyExc_TypeError, "%S cannot be created directly", (PyObject *)type);
 }
 
 int spsh__py_add_type(PyObject *module, const char *name, PyType_Spec *spec,
@@ -17,7 +17,7 @@ int spsh__py_add_type(PyObject *module, const char *name, PyType_Spec *spec,
     *ret_type = (PyTypeObject *)type;
     if (type == NULL || name == NULL)
         return type == NULL ? -1 : 0;
-    Py_INCREF(type); /* the module takes one, the globals keep the other */
+    Py_INCREF(type); /* one reference for the module, one for the globals */
     return PyModule_AddObject(module, name, type);
 }
 

@@ -1,8 +1,8 @@
 /* py_options.c: the keywords of Loader, in one table.
  *
- * Each row says how a value is read and where it goes in spsh__py_config. None is the default,
- * for every keyword. What the library can judge (bounds of a batch, names of domains) is left to
- * it; here it is types, and numbers that do not fit.
+ * Each row has the function that parses a value, and the member of spsh__py_config that stores it.
+ * None means the default for every keyword. This file checks types, and whether numbers fit. The
+ * library checks the rest, such as the limits of a batch and the names of domains.
  */
 #include <stddef.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "py_binding.h"
 #include "speechshard/inside.h"
 
-/* Words that an option takes, and what they mean. The last one has no word. */
+/* A word that an option accepts, and its value. An entry with word NULL ends an array. */
 typedef struct choice {
     const char *word;
     int value;
@@ -115,7 +115,7 @@ static int parse_output(const option_row *option, PyObject *value, spsh__py_conf
     return parse_word(option, value, config);
 }
 
-/* "mix", "all" or a number from 1. */
+/* "mix", "all", or a channel number from 1. */
 static int parse_channel(const option_row *option, PyObject *value, spsh__py_config *config)
 {
     uint64_t number = 0;
@@ -136,7 +136,7 @@ static int parse_channel(const option_row *option, PyObject *value, spsh__py_con
     return 0;
 }
 
-/* True, False, or how many neighbours stay together. */
+/* True, False, or the number of adjacent utterances that stay together. */
 static int parse_shuffle(const option_row *option, PyObject *value, spsh__py_config *config)
 {
     if (value == Py_True)
@@ -172,7 +172,7 @@ static int parse_cached(const option_row *option, PyObject *value, spsh__py_conf
 
 /* ---- strings, lists, weights ---- */
 
-/* Bytes are kept until the config is cleared. */
+/* Take over bytes until the config is cleared. Returns their data; NULL with an exception set. */
 static const char *keep(spsh__py_config *config, PyObject *bytes)
 {
     const char *text = bytes == NULL ? NULL : PyBytes_AsString(bytes);
@@ -199,7 +199,8 @@ static PyObject *name_tuple(const option_row *option, PyObject *value)
     return tuple;
 }
 
-/* An array that is kept as long as the strings are; NULL with an exception set. */
+/* Allocate a zeroed array of count + 1 elements that lives until the config is cleared; NULL with
+ * an exception set. */
 static void *keep_array(spsh__py_config *config, Py_ssize_t count, size_t element_bytes)
 {
     const size_t size_bytes = ((size_t)count + 1) * element_bytes;
@@ -250,7 +251,7 @@ static int parse_languages(const option_row *option, PyObject *value, spsh__py_c
     return read_names(option, value, config, &plan->languages, &plan->language_count);
 }
 
-/* "name", or (number of the dataset, "name"). */
+/* "name", or (dataset number, "name"). */
 static int read_weight_key(const option_row *option, PyObject *key, spsh__py_config *config,
                            spsh_weight *weight)
 {
@@ -290,7 +291,7 @@ static int parse_weights(const option_row *option, PyObject *value, spsh__py_con
 
 /* ---- features ---- */
 
-/* The library reads the text; whatever is wrong with one is wrong with an argument. */
+/* Raise any error in an option text, which the library parsed, as InvalidArgumentError. */
 static int check_text(spsh_status rc, spsh_error *err)
 {
     err->status = SPSH_E_INVALID_ARG;
@@ -317,7 +318,7 @@ static int parse_augment(const option_row *option, PyObject *value, spsh__py_con
     return check_text(spsh_augment_options_parse(text, &config->augment, &err), &err);
 }
 
-/* "cpu", "cuda" or "cuda:1". */
+/* "cpu", "cuda", or "cuda:N". */
 static int parse_device(const option_row *option, PyObject *value, spsh__py_config *config)
 {
     uint64_t number = 0;
@@ -339,7 +340,7 @@ static int parse_device(const option_row *option, PyObject *value, spsh__py_conf
     return 0;
 }
 
-/* Datasets: opened later. */
+/* Datasets are only stored here, and opened later. */
 static int parse_object(const option_row *option, PyObject *value, spsh__py_config *config)
 {
     *(PyObject **)place_of(option, config) = value;
@@ -411,7 +412,7 @@ static const choice on_errors[] = {
     {NULL,         0                       }
 };
 
-/* parse_word writes an int. */
+/* parse_word writes enums through an int pointer. */
 _Static_assert(sizeof(spsh_unit) == sizeof(int) && sizeof(int32_t) == sizeof(int),
                "enums are ints");
 

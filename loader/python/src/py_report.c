@@ -1,4 +1,4 @@
-/* py_report.c: what a loader says of itself: its plan, its counters, the records it left out. */
+/* py_report.c: reports of a loader: its plan, its counters, and the records that it skipped. */
 #include "py_binding.h"
 
 /* ---- plan ---- */
@@ -100,7 +100,7 @@ PyObject *spsh__py_plan_domain_names(const spsh_plan *plan)
 
 PyObject *spsh__py_stats_dict(const spsh__py_lease *lease)
 {
-    /* It may grow by a digit between two calls. */
+    /* Counters may gain digits between the two calls. */
     size_t capacity = spsh_loader_stats_json(lease->loader, NULL, 0) + 256;
     char *text = (char *)malloc(capacity);
     if (text == NULL)

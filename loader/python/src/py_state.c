@@ -1,10 +1,10 @@
-/* py_state.c: Loader.state_dict: the cursor as a small dict of plain values.
+/* py_state.c: Loader.state_dict: the cursor as a small dict of plain values:
  *
  *     {"version": 1, "epoch": 3, "batches": 1200, "cursor": "535053484355..."}
  *
- * The cursor is all that counts, in hexadecimal so that every serializer can keep it. Epoch and
- * batches (of the epoch, over all ranks) are for people; they are read from it (sampler.h has the
- * layout), and so is where the loader stands.
+ * Only the cursor is read back. It is in hexadecimal, so that every serializer can store it. epoch
+ * and batches (of the epoch, over all ranks) are for people. Both come from the cursor, whose
+ * layout is in sampler.h.
  */
 #include <string.h>
 
@@ -71,11 +71,11 @@ static PyObject *state_cursor(PyObject *state)
     PyObject *version = PyDict_Check(state) ? PyDict_GetItemString(state, "version") : NULL;
     PyObject *hex = version == NULL ? NULL : PyDict_GetItemString(state, "cursor");
     if (hex == NULL || !PyLong_Check(version) || !PyUnicode_Check(hex))
-        return PyErr_Format(PyExc_ValueError, "this is not a state that state_dict() gave");
+        return PyErr_Format(PyExc_ValueError, "the state is not a dict from state_dict()");
     long number = PyLong_AsLong(version);
     if (number != STATE_VERSION) {
-        PyErr_Clear(); /* of a number that does not fit */
-        return PyErr_Format(PyExc_ValueError, "the state is of version %S; this reads version %d",
+        PyErr_Clear(); /* PyLong_AsLong sets an exception if the number does not fit */
+        return PyErr_Format(PyExc_ValueError, "the state has version %S; expected version %d",
                             version, STATE_VERSION);
     }
     return PyObject_CallMethod((PyObject *)&PyBytes_Type, "fromhex", "O", hex);

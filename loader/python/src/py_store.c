@@ -1,7 +1,7 @@
-/* py_store.c: an open dataset and its idle readers, for all who hold it.
+/* py_store.c: an open dataset and its idle readers, shared by all holders.
  *
- * A reader serves one thread at a time. Who needs one takes it from the idle ones, or opens
- * another; so there are as many as threads read at the same time, and one in the usual case.
+ * A reader serves one thread at a time. A thread takes an idle reader, or opens another one. So the
+ * number of readers is the maximum number of threads that read at once, usually one.
  */
 #include "py_binding.h"
 

@@ -1,7 +1,8 @@
 /* py_utterance.c: speechshard.Utterance: one utterance of a Dataset.
  *
- * Numbers and names come from the index, when it is made. Id and transcript lie in the shard; they
- * are read together, when one of them is asked for. Audio is decoded anew by each call.
+ * Numbers and names come from the index row that is read at creation. The id and the transcript are
+ * in the shard; both are read at the first access to one of them. Each call of audio() decodes
+ * again.
  */
 #include "py_binding.h"
 
@@ -10,7 +11,7 @@ typedef struct utterance {
     PyObject *dataset;
     uint64_t position;
     spsh_row row;
-    PyObject *id, *text; /* NULL until they are read */
+    PyObject *id, *text; /* NULL until both are read */
 } utterance;
 
 PyObject *spsh__py_utterance_new(PyObject *dataset, uint64_t position)
@@ -62,7 +63,7 @@ static int read_metadata(utterance *self)
     Py_END_ALLOW_THREADS;
     if (rc != SPSH_OK) {
         spsh__py_raise(&err);
-    } else if (self->id == NULL) { /* else another thread was here in the meantime */
+    } else if (self->id == NULL) { /* else another thread has set it in the meantime */
         self->id = spsh__py_text(found.id);
         self->text = spsh__py_text(found.text);
         if (self->text == NULL)
@@ -115,7 +116,7 @@ static PyObject *get_name(PyObject *object, void *closure)
     return spsh__py_text(name);
 }
 
-/* Overlays are keyed by id. */
+/* Reads the id first: overlays are keyed by id. */
 static PyObject *get_skipped(PyObject *object, void *unused)
 {
     (void)unused;
@@ -149,7 +150,7 @@ static PyObject *get_duration(PyObject *object, void *unused)
 
 /* ---- audio ---- */
 
-/* Decodes into an array of the right size, without the GIL. */
+/* Decode into an array of the right size, without the GIL. */
 static spsh_status decode(const utterance *self, spsh_reader *reader, const spsh__py_array *array,
                           spsh_error *err)
 {
@@ -217,32 +218,37 @@ static PyObject *utterance_repr(PyObject *object)
 
 static int numbers[] = {0, 1, 2, 3};
 #define CLOSURE(number_) (&numbers[(number_)])
+/* clang-format off */
 static PyGetSetDef properties[] = {
-    {"id",                          get_id,                           NULL,       NULL,                                                         NULL},
-    {"text",                        get_text,                         NULL,       "The transcript, overlays applied; \"\" when there is none.", NULL},
-    {"speaker",                     get_name,                         NULL,       "\"\" when absent.",                                          CLOSURE(SPSH_NAME_SPEAKER)},
-    {"language",                    get_name,                         NULL,       "\"\" when absent.",                                          CLOSURE(SPSH_NAME_LANGUAGE)},
-    {"domain",                      get_name,                         NULL,       "\"\" when absent.",                                          CLOSURE(SPSH_NAME_DOMAIN)},
-    {"split",                       get_name,                         NULL,       "\"\" when absent.",                                          CLOSURE(SPSH_NAME_SPLIT)},
-    {"sample_rate_hz",              get_number,                       NULL,       NULL,                                                         SPSH_PY_FIELD(utterance,row.sample_rate_hz)},
-    {"channels",                             get_number,                                                    NULL,                        NULL,                             SPSH_PY_FIELD(utterance,row.channels)},
-    {"samples",                get_number,                                                NULL,                                                  "Per channel.",                                                                                     SPSH_PY_FIELD(utterance,                                 row.samples)},
-    {"position",      get_number,                          NULL,                                    "Its number in the dataset.",
-     SPSH_PY_FIELD(utterance,position)},
-    {"duration", get_duration,                                         NULL,                                          "Seconds.",                                                                                                      NULL                                                                                                                                         },
-    {"skipped",                         get_skipped,       NULL,"Whether an overlay skips it: then no loader serves it.",NULL},
-    {NULL,                         NULL,NULL,                              NULL,                                                                                                                                                                NULL                                                                                                                                                                                                                                                                                                                                                                                   },
+    {"id", get_id, NULL, "Id (str).", NULL},
+    {"text", get_text, NULL, "Transcript after overlays; \"\" if there is none.", NULL},
+    {"speaker", get_name, NULL, "Speaker; \"\" if unknown.", CLOSURE(SPSH_NAME_SPEAKER)},
+    {"language", get_name, NULL, "Language; \"\" if unknown.", CLOSURE(SPSH_NAME_LANGUAGE)},
+    {"domain", get_name, NULL, "Domain; \"\" if unknown.", CLOSURE(SPSH_NAME_DOMAIN)},
+    {"split", get_name, NULL, "Split; \"\" if unknown.", CLOSURE(SPSH_NAME_SPLIT)},
+    {"sample_rate_hz", get_number, NULL, "Sample rate in Hz, as stored.",
+     SPSH_PY_FIELD(utterance, row.sample_rate_hz)},
+    {"channels", get_number, NULL, "Number of channels.", SPSH_PY_FIELD(utterance, row.channels)},
+    {"samples", get_number, NULL, "Samples per channel.", SPSH_PY_FIELD(utterance, row.samples)},
+    {"position", get_number, NULL, "Position in the dataset, from 0.",
+     SPSH_PY_FIELD(utterance, position)},
+    {"duration", get_duration, NULL, "Duration in seconds.", NULL},
+    {"skipped", get_skipped, NULL,
+     "True if an overlay skips the utterance; a loader then does not serve it.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
 };
+/* clang-format on */
 
 static PyMethodDef methods[] = {
     {"audio", SPSH_PY_KEYWORDS(utterance_audio), METH_VARARGS | METH_KEYWORDS,
      "audio($self, dtype=\"int16\")\n--\n\n"
-     "Decode: an Array of shape (samples,), or (samples, channels) when there are several.\n\n"
-     "dtype is \"int16\" or \"float32\" (full scale is 1)."                        },
-    {NULL,    NULL,                              0,                            NULL},
+     "Decode the audio. Returns a new Array of shape (samples,), or (samples, channels) for\n"
+     "several channels.\n\n"
+     "dtype: \"int16\", or \"float32\" with full scale 1. Raises CorruptError for damaged audio."},
+    {NULL,    NULL,                              0,                            NULL              },
 };
 
-static char doc[] = "An utterance of a Dataset; dataset[...] gives it.";
+static char doc[] = "An utterance of a Dataset; dataset[...] returns it.";
 
 static PyType_Slot slots[] = {
     SPSH_PY_SLOT(Py_tp_new, spsh__py_no_new),
