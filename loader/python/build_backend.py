@@ -29,10 +29,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 NAME = "speechshard"
-FILES = (
-    "__init__.py", "__init__.pyi", "_parquet_corpora.py", "_tar_stream.py", "parquet.py", "py.typed",
-    "_speechshard.abi3.so",
-)  # fmt: skip
+SOURCES = sorted(path.name for path in (HERE / NAME).iterdir() if path.suffix in (".py", ".pyi", ".typed"))
+FILES = (*SOURCES, "_speechshard.abi3.so")
 PLUGIN = "libspeechshard-cuda.so"
 
 

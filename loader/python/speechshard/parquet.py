@@ -15,15 +15,14 @@ import json
 import os
 import queue
 import re
-import shutil
 import stat
-import subprocess
 import sys
 import threading
 from pathlib import Path
 
 from . import _parquet_corpora as corpora
 from ._parquet_corpora import AUDIO_PATH, Invalid, Reject
+from ._pack_stream import NoCommand, pack_stream
 from ._tar_stream import StreamError, TarStream
 
 BATCH_BYTES = 16 << 20
@@ -646,30 +645,6 @@ def produce(fd, planned):
     say(f"{stream.samples} utterances, {stream.audio_bytes} bytes of audio{left}{repeats}")
 
 
-def pack(arguments, options, planned):
-    """Run pack and return its exit status. A failure here terminates pack before it could take the
-    stream for complete."""
-    command = shutil.which(arguments.command)
-    if command is None:
-        raise Failure(f"{arguments.command}: no such command; name it with --command PATH")
-    # Name the layout: pack cannot detect it if the first samples are all rejects.
-    words = [command, "pack", "-", "--layout", "webdataset", "-o", arguments.output, *options]
-    child = subprocess.Popen(words, stdin=subprocess.PIPE)
-    try:
-        with contextlib.suppress(BrokenPipeError):  # pack has reported the reason
-            produce(child.stdin.fileno(), planned)
-        with contextlib.suppress(BrokenPipeError):
-            child.stdin.close()
-    except BaseException:
-        child.terminate()
-        with contextlib.suppress(OSError):
-            child.stdin.close()  # pack may be blocked in a read, and handles the signal after it
-        child.wait()
-        raise
-    status = child.wait()
-    return status if status >= 0 else 1
-
-
 def run(words):
     global quiet
     own, options = split_arguments(words)
@@ -682,7 +657,12 @@ def run(words):
     pyarrow_or_fail()
     planned = plan(find_files(arguments.sources), arguments)
     if arguments.output is not None:
-        return pack(arguments, options, planned)
+        try:
+            return pack_stream(
+                lambda fd: produce(fd, planned), arguments.output, options, arguments.command
+            )
+        except NoCommand as error:
+            raise Failure(f"{error}; name it with --command PATH") from None
     produce(1, planned)
     return 0
 

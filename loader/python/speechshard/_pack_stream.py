@@ -1,0 +1,39 @@
+"""Run `speechshard pack -` on a stream that a function of this process writes."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+
+COMMAND = "speechshard"
+
+
+class NoCommand(Exception):
+    """The command was not found. The message names it."""
+
+
+def pack_stream(produce, output, options=(), command=COMMAND, stdout=None):
+    """Return the exit status of pack. produce(fd) writes the stream (docs/STREAM.md).
+    stdout: as in subprocess.Popen, for the report of pack.
+
+    If produce fails, this ends pack, so that pack does not take the stream for a whole one.
+    """
+    path = shutil.which(command)
+    if path is None:
+        raise NoCommand(f"{command}: no such command")
+    # Name the layout: the first samples may all be rejects, from which it cannot be detected.
+    words = [path, "pack", "-", "--layout", "webdataset", "-o", os.fspath(output), *options]
+    child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=stdout)
+    try:
+        with contextlib.suppress(BrokenPipeError):  # pack has reported the reason
+            produce(child.stdin.fileno())
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.close()
+    except BaseException:
+        child.terminate()
+        with contextlib.suppress(OSError):
+            child.stdin.close()  # pack may be blocked in a read, and handles the signal after it
+        child.wait()
+        raise
+    status = child.wait()
+    return status if status >= 0 else 1
