@@ -24,8 +24,7 @@ groups="build test"
 case $preset in *clang*) groups="$groups lint" ;; esac
 # shellcheck disable=SC2086 # a list of groups
 tools/install-deps.sh $groups
-tools/install-pyarrow.sh
-tools/install-kubernetes.sh
+tools/install-python.sh pyarrow kubernetes
 
 configured=$(cmake --preset "$preset" \
     ${SPEECHSHARD_TEST_CUDA:+"-DSPEECHSHARD_CUDA_ARCHITECTURES=$SPEECHSHARD_TEST_CUDA"})

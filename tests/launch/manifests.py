@@ -3,7 +3,7 @@
     for document in load(path):
         errors = validate(document)       # None: nothing is at hand that knows this kind
 
-Two sources, of which whichever is there is asked: the models in the Python clients (tools/install-kubernetes.sh), and the operators' own definitions,
+Two sources, of which whichever is there is asked: the models in the Python clients (tools/install-python.sh kubernetes), and the operators' own definitions,
 as files `kubeflow.org_mpijobs.yaml` (manifests/base of kubeflow/mpi-operator) and `kubeflow.org_pytorchjobs.yaml`
 (manifests/base/crds of kubeflow/training-operator, release 1.9) in the folder `kubernetes` of $SPEECHSHARD_TEST_DATA, else
 of ../shared/data. Both refuse a key that they do not know, which an API server would drop in silence.
@@ -27,7 +27,7 @@ try:
     import jsonschema
 except ImportError:
     jsonschema = None
-sys.path.insert(0, str(SOURCE / "build" / "kubernetes"))
+sys.path[:0] = map(str, (SOURCE / "build" / "kubernetes").glob("lib/python*/site-packages"))
 try:
     import kubernetes.client
     import kubeflow.training.models

@@ -18,7 +18,7 @@ try:
     import pyarrow as pa
     import pyarrow.parquet as pq
 except ImportError as error:
-    print(f"skipped: {error}; tools/install-pyarrow.sh installs it", file=sys.stderr)
+    print(f"skipped: {error}; tools/install-python.sh pyarrow installs it", file=sys.stderr)
     sys.exit(77)
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "layouts"))
@@ -281,7 +281,7 @@ class Columns(ParquetTest):
         self.assertIn("6 of 9 files of 'train' are missing: 00002, 00004, 00005, 00006, 00007 ...",
                       stream.messages)  # fmt: skip
         self.assertEqual(stream.reasons(), [("count_mismatch", 0)])
-        self.assertIn("speakers.parquet: no column holds audio", stream.messages)
+        self.assertIn("speakers.parquet: no column has audio", stream.messages)
         self.assertEqual(Stream(self.root / "data" / "train-00003-of-00009.parquet").rejects, [])
 
     def test_ids_from_paths_keep_folder_and_split(self):
@@ -595,7 +595,7 @@ class Failures(ParquetTest):
         for words, message in (
             ([self.root], "train.parquet"),
             ([empty], "the folder contains no *.parquet file"),
-            ([self.root / "gone"], "there is no such file"),
+            ([self.root / "gone"], "no such file"),
             (["hf://datasets/x"], "download the files first"),
         ):
             done = run(*words, check=False)
