@@ -35,6 +35,9 @@ class DatasetTest(unittest.TestCase):
                 self.assertEqual(utterance.split, want["split"] or "")
                 self.assertEqual(utterance.speaker, want["speaker"] or "")
                 self.assertEqual(utterance.language, want["language"] or "")
+                self.assertEqual(utterance.document, want["document"] or "")
+                self.assertEqual(utterance.source, want["source"])
+                self.assertEqual(utterance.extras, want["extras"])
                 seconds = want["samples"] / want["sample_rate_hz"]
                 self.assertEqual(utterance.duration, seconds)
 
@@ -164,6 +167,83 @@ class DatasetTest(unittest.TestCase):
         for thread in threads:
             thread.join()
         self.assertEqual(wrong, [])
+
+
+class SelectionTest(unittest.TestCase):
+    def setUp(self):
+        self.dataset = speechshard.Dataset(support.make_dataset("plain", 40))
+
+    def test_slices_and_ids(self):
+        everything = list(self.dataset)
+        for key in (slice(3), slice(5, 25, 7), slice(None, None, -1), slice(50, 60)):
+            want = [u.id for u in everything[key]]
+            self.assertEqual([u.id for u in self.dataset[key]], want)
+        nested = self.dataset[10:30][2:4]
+        self.assertEqual((len(nested), nested[0].position, nested[-1].position), (2, 12, 13))
+        with self.assertRaises(IndexError):
+            nested[2]
+        ids = [everything[7].id, everything[1].id]
+        self.assertEqual([u.id for u in self.dataset.select(ids)], ids)
+        with self.assertRaises(speechshard.NotFoundError):
+            self.dataset.select(["nobody"])
+        again = pickle.loads(pickle.dumps(nested))
+        self.assertEqual((again.positions, again.dataset.path), ([12, 13], self.dataset.path))
+
+    def test_filter(self):
+        everything = list(self.dataset)
+        long = [u.position for u in everything if u.duration > 0.1 and u.channels == 2]
+        self.assertNotEqual(long, [])
+        for condition in ("duration > 0.1 and channels == 2", "not (channels != 2 or duration <= 0.1)",
+                          lambda u: u.duration > 0.1 and u.channels == 2):
+            self.assertEqual(self.dataset.filter(condition).positions, long)
+        self.assertEqual(self.dataset.filter("channels == 2").filter("duration > 0.1").positions, long)
+        seventh = everything[7]
+        found = self.dataset.filter(f"id in ({seventh.id!r}, 'x') and lower(text) == text")
+        self.assertEqual([u.id for u in found], [seventh.id])
+
+    def test_an_expression_can_only_compare(self):
+        for expression, message in (
+            ("durations > 3", "did you mean 'duration'"),
+            ("__import__('os').system('true')", "not allowed|can be called"),
+            ("text.upper() == 'A'", "not allowed|can be called"),
+            ("[u for u in text]", "ListComp is not allowed"),
+            ("(lambda: 1)()", "not allowed|can be called"),
+            ("duration >", "invalid syntax"),
+        ):
+            with self.assertRaisesRegex(ValueError, message):
+                self.dataset.filter(expression)
+
+    def test_extras_are_the_other_columns_of_a_table(self):
+        corpus = support.work_dir() / "extras"
+        corpus.mkdir()
+        with wave.open(str(corpus / "a.wav"), "wb") as file:
+            file.setparams((1, 2, 8000, 0, "NONE", ""))
+            file.writeframes(bytes(1600))
+        table = corpus / "table.tsv"
+        table.write_text("path\ttext\taccent\tage\na.wav\tone\tüber\t30\n", encoding="utf-8")
+        path = support.work_dir() / "extras.spsh"
+        subprocess.run([support.COMMAND, "pack", table, "-o", path, "-q"], check=True,
+                       stdout=subprocess.DEVNULL)
+        dataset = speechshard.Dataset(path)
+        self.assertEqual(dataset[0].extras, {"accent": "über", "age": "30"})
+        self.assertEqual(len(dataset.filter("extras['accent'] == 'über'")), 1)
+
+    def test_tables(self):
+        try:
+            table = self.dataset[:5].to_arrow().to_pydict()
+        except ImportError:
+            self.skipTest("there is no pyarrow")
+        self.assertEqual(table["id"], [u.id for u in self.dataset[:5]])
+        self.assertEqual(table["extras"], ["{}"] * 5)
+
+    def test_a_notebook_shows_utterances(self):
+        page = self.dataset._repr_html_()
+        self.assertIn("40 utterances", page)
+        self.assertIn("and 30 more", page)
+        self.assertEqual(page.count("<audio"), 10)
+        page = self.dataset[0]._repr_html_()
+        self.assertIn("<svg", page)
+        self.assertIn("<audio", page)
 
 
 if __name__ == "__main__":

@@ -13,11 +13,11 @@
                                         # world size
 """
 
+from ._dataset import Dataset, Selection
 from ._speechshard import (
     Array,
     Batch,
     CorruptError,
-    Dataset,
     Error,
     Featgen,
     InvalidArgumentError,
@@ -39,6 +39,7 @@ __all__ = [
     "Loader",
     "NotFoundError",
     "ReadError",
+    "Selection",
     "Utterance",
     "__version__",
 ]

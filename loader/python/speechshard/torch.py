@@ -16,7 +16,7 @@ import os
 import torch
 from torch.utils import data
 
-from . import Dataset, Loader
+from . import Dataset, Loader, Selection
 
 __all__ = ["IterableDataset", "MapDataset", "to_tensors"]
 
@@ -159,36 +159,37 @@ class IterableDataset(data.IterableDataset):
 
 
 class MapDataset(data.Dataset):
-    """The utterances of a dataset by position, for a DataLoader with a sampler of your own.
+    """Utterances by position, for a DataLoader with a sampler of your own.
+
+    dataset is a path, a Dataset, or a Selection of one (dataset.filter("duration < 20")). If it is
+    not a Selection, utterances that an overlay skips are not included.
 
     An item is a dict of `audio` (a float32 tensor, or int16 with dtype="int16"), `id`, `text`,
-    `speaker`, `language`, `domain`, and `sample_rate_hz`. `transform` changes it. Utterances that an
-    overlay skips are not included. Each worker opens the dataset itself.
+    `speaker`, `language`, `domain`, and `sample_rate_hz`. `transform` changes it. Each worker opens
+    the dataset itself.
 
     A Loader is faster, and it can resume and mix corpora exactly. Use this class for code that needs
     a map-style dataset.
     """
 
     def __init__(self, dataset, *, dtype="float32", transform=None):
-        self._path = dataset.path if isinstance(dataset, Dataset) else dataset
+        if isinstance(dataset, Selection):
+            self._path, self._positions = dataset.dataset.path, dataset.positions
+        else:
+            opened = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
+            self._path, self._positions = opened.path, range(len(opened))
+            if opened.skipped:
+                self._positions = opened.filter("not skipped").positions
         self._dtype = dtype
         self._transform = transform
         self._dataset = None
         self._pid = None
-        self._positions = self._served()
 
     def _open(self):
         if self._pid != os.getpid():
             self._dataset = Dataset(self._path)
             self._pid = os.getpid()
         return self._dataset
-
-    def _served(self):
-        """Positions without the skipped ones; a range if none is skipped."""
-        dataset = self._open()
-        if dataset.skipped == 0:
-            return range(len(dataset))
-        return [u.position for u in dataset if not u.skipped]
 
     def __getstate__(self):
         return {**self.__dict__, "_dataset": None, "_pid": None}

@@ -1,17 +1,25 @@
 /* py_utterance.c: speechshard.Utterance: one utterance of a Dataset.
  *
- * Numbers and names come from the index row that is read at creation. The id and the transcript are
- * in the shard; both are read at the first access to one of them. Each call of audio() decodes
- * again.
+ * Numbers and names come from the index row that is read at creation. The strings of text_kind are
+ * in the shard; all are read at the first access to one of them. Each call of audio() decodes again.
  */
 #include "py_binding.h"
+
+typedef enum text_kind {
+    TEXT_ID,
+    TEXT_TRANSCRIPT,
+    TEXT_SOURCE,
+    TEXT_DOCUMENT,
+    TEXT_EXTRAS,
+    TEXT_KINDS
+} text_kind;
 
 typedef struct utterance {
     PyObject ob_base;
     PyObject *dataset;
     uint64_t position;
     spsh_row row;
-    PyObject *id, *text; /* NULL until both are read */
+    PyObject *texts[TEXT_KINDS]; /* NULL until all are read */
 } utterance;
 
 PyObject *spsh__py_utterance_new(PyObject *dataset, uint64_t position)
@@ -30,8 +38,7 @@ PyObject *spsh__py_utterance_new(PyObject *dataset, uint64_t position)
     self->dataset = dataset;
     self->position = position;
     self->row = row;
-    self->id = NULL;
-    self->text = NULL;
+    memset(self->texts, 0, sizeof(self->texts));
     return (PyObject *)self;
 }
 
@@ -40,58 +47,74 @@ static void utterance_dealloc(PyObject *object)
     utterance *self = (utterance *)object;
     PyTypeObject *type = Py_TYPE(object);
     Py_XDECREF(self->dataset);
-    Py_XDECREF(self->id);
-    Py_XDECREF(self->text);
+    for (int i = 0; i < TEXT_KINDS; i++)
+        Py_XDECREF(self->texts[i]);
     PyObject_Free(object);
     Py_DECREF(type);
 }
 
 /* ---- from the shard ---- */
 
-static int read_metadata(utterance *self)
+static int keep_texts(utterance *self, const spsh_utterance *found)
+{
+    const spsh_bytes texts[TEXT_KINDS] = {found->id, found->text, found->source, found->document,
+                                          found->extras};
+    for (int i = TEXT_KINDS - 1; i >= 0; i--) {
+        self->texts[i] = spsh__py_text(texts[i]);
+        if (self->texts[i] == NULL) {
+            while (++i < TEXT_KINDS)
+                Py_CLEAR(self->texts[i]);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Borrowed. The id is set last, so that the other texts are there if it is. */
+static PyObject *read_text(utterance *self, text_kind kind)
 {
     spsh_error err = SPSH_ERROR_INIT;
     spsh_utterance found;
     spsh_status rc = SPSH_OK;
+    if (self->texts[TEXT_ID] != NULL)
+        return self->texts[kind];
     spsh__py_store *store = spsh__py_dataset_store(self->dataset);
     spsh_reader *reader = store == NULL ? NULL : spsh__py_reader_take(store);
     if (reader == NULL)
-        return -1;
+        return NULL;
     spsh__py_store_hold(store);
     Py_BEGIN_ALLOW_THREADS;
     rc = spsh_reader_metadata(reader, self->position, &found, &err);
     Py_END_ALLOW_THREADS;
-    if (rc != SPSH_OK) {
-        spsh__py_raise(&err);
-    } else if (self->id == NULL) { /* else another thread has set it in the meantime */
-        self->id = spsh__py_text(found.id);
-        self->text = spsh__py_text(found.text);
-        if (self->text == NULL)
-            Py_CLEAR(self->id);
-    }
+    int failed = 0;
+    if (rc != SPSH_OK)
+        failed = SPSH_PY_RAISE(&err);
+    else if (self->texts[TEXT_ID] == NULL) /* else another thread has set it in the meantime */
+        failed = keep_texts(self, &found);
     spsh__py_reader_give(store, reader);
     spsh__py_store_drop(store);
-    return self->id == NULL || self->text == NULL ? -1 : 0;
+    return failed ? NULL : self->texts[kind];
 }
 
-static PyObject *get_id(PyObject *object, void *unused)
+/* closure: a text_kind. */
+static PyObject *get_text(PyObject *object, void *closure)
 {
-    (void)unused;
-    utterance *self = (utterance *)object;
-    if (self->id == NULL && read_metadata(self) != 0)
-        return NULL;
-    Py_INCREF(self->id);
-    return self->id;
+    PyObject *text = read_text((utterance *)object, (text_kind)(*(const int *)closure));
+    Py_XINCREF(text);
+    return text;
 }
 
-static PyObject *get_text(PyObject *object, void *unused)
+static PyObject *get_extras(PyObject *object, void *unused)
 {
     (void)unused;
-    utterance *self = (utterance *)object;
-    if (self->text == NULL && read_metadata(self) != 0)
+    PyObject *text = read_text((utterance *)object, TEXT_EXTRAS);
+    PyObject *json = text == NULL ? NULL : PyImport_ImportModule("json");
+    if (json == NULL)
         return NULL;
-    Py_INCREF(self->text);
-    return self->text;
+    PyObject *extras =
+        PyObject_Size(text) == 0 ? PyDict_New() : PyObject_CallMethod(json, "loads", "O", text);
+    Py_DECREF(json);
+    return extras;
 }
 
 /* ---- from the index ---- */
@@ -124,9 +147,8 @@ static PyObject *get_skipped(PyObject *object, void *unused)
     spsh_error err = SPSH_ERROR_INIT;
     bool is_skipped = false;
     const spsh__py_store *store = spsh__py_dataset_store(self->dataset);
-    if (store == NULL || (self->id == NULL && read_metadata(self) != 0))
-        return NULL;
-    PyObject *bytes = spsh__py_utf8(self->id, "an id");
+    PyObject *text = store == NULL ? NULL : read_text(self, TEXT_ID);
+    PyObject *bytes = text == NULL ? NULL : spsh__py_utf8(text, "an id");
     if (bytes == NULL)
         return NULL;
     const spsh_bytes id = {(const uint8_t *)PyBytes_AsString(bytes), (size_t)PyBytes_Size(bytes)};
@@ -208,20 +230,33 @@ static PyObject *utterance_audio(PyObject *object, PyObject *args, PyObject *key
 
 static PyObject *utterance_repr(PyObject *object)
 {
-    PyObject *id = get_id(object, NULL);
-    if (id == NULL)
+    PyObject *id = read_text((utterance *)object, TEXT_ID);
+    return id == NULL ? NULL : PyUnicode_FromFormat("speechshard.Utterance(%R)", id);
+}
+
+static PyObject *utterance_html(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    PyObject *module = PyImport_ImportModule("speechshard._dataset");
+    if (module == NULL)
         return NULL;
-    PyObject *text = PyUnicode_FromFormat("speechshard.Utterance(%R)", id);
-    Py_DECREF(id);
+    PyObject *text = PyObject_CallMethod(module, "utterance_html", "O", object);
+    Py_DECREF(module);
     return text;
 }
 
-static int numbers[] = {0, 1, 2, 3};
+static int numbers[] = {0, 1, 2, 3, 4};
 #define CLOSURE(number_) (&numbers[(number_)])
 /* clang-format off */
 static PyGetSetDef properties[] = {
-    {"id", get_id, NULL, "Id (str).", NULL},
-    {"text", get_text, NULL, "Transcript after overlays; \"\" if there is none.", NULL},
+    {"id", get_text, NULL, "Id (str).", CLOSURE(TEXT_ID)},
+    {"text", get_text, NULL, "Transcript after overlays; \"\" if there is none.",
+     CLOSURE(TEXT_TRANSCRIPT)},
+    {"source", get_text, NULL, "Path of the audio in the corpus.", CLOSURE(TEXT_SOURCE)},
+    {"document", get_text, NULL, "Document, such as a book; \"\" if unknown.",
+     CLOSURE(TEXT_DOCUMENT)},
+    {"extras", get_extras, NULL,
+     "A new dict of the columns of the source table that have no property here.", NULL},
     {"speaker", get_name, NULL, "Speaker; \"\" if unknown.", CLOSURE(SPSH_NAME_SPEAKER)},
     {"language", get_name, NULL, "Language; \"\" if unknown.", CLOSURE(SPSH_NAME_LANGUAGE)},
     {"domain", get_name, NULL, "Domain; \"\" if unknown.", CLOSURE(SPSH_NAME_DOMAIN)},
@@ -240,12 +275,13 @@ static PyGetSetDef properties[] = {
 /* clang-format on */
 
 static PyMethodDef methods[] = {
-    {"audio", SPSH_PY_KEYWORDS(utterance_audio), METH_VARARGS | METH_KEYWORDS,
+    {"audio",       SPSH_PY_KEYWORDS(utterance_audio), METH_VARARGS | METH_KEYWORDS,
      "audio($self, dtype=\"int16\")\n--\n\n"
      "Decode the audio. Returns a new Array of shape (samples,), or (samples, channels) for\n"
      "several channels.\n\n"
-     "dtype: \"int16\", or \"float32\" with full scale 1. Raises CorruptError for damaged audio."},
-    {NULL,    NULL,                              0,                            NULL              },
+     "dtype: \"int16\", or \"float32\" with full scale 1. Raises CorruptError for damaged audio."                                    },
+    {"_repr_html_", utterance_html,                    METH_NOARGS,                  "Metadata, waveform, and player, for notebooks."},
+    {NULL,          NULL,                              0,                            NULL                                            },
 };
 
 static char doc[] = "An utterance of a Dataset; dataset[...] returns it.";
