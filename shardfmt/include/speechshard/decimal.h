@@ -7,6 +7,8 @@
 #ifndef SPEECHSHARD_DECIMAL_H
 #define SPEECHSHARD_DECIMAL_H
 
+#include <stdbool.h>
+
 #include "speechshard/base.h"
 
 #ifdef __cplusplus
@@ -26,6 +28,15 @@ extern "C" {
  * Thread-safe. Does not read the locale of the process or of the thread.
  */
 SPSH_API size_t spsh_decimal_scan(const char *text, size_t size_bytes, double *ret_value);
+
+/**
+ * Read a size in bytes: digits, with at most one point, and K, M, G, or T as powers of 1024 ("4096",
+ * "512M", "1.5G", "1GiB").
+ *
+ * @param ret_bytes  rounded down to whole bytes; not written on failure
+ * @return false: the text is not a size, or it does not fit. Thread-safe.
+ */
+SPSH_API bool spsh_size_parse(const char *text, uint64_t *ret_bytes);
 
 #ifdef __cplusplus
 }

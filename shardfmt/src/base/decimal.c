@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "speechshard/inside.h"
+
 enum { NUMBER_BYTES_MAX = 400 }; /* the smallest doubles need 324 zeros without an exponent */
 
 static size_t scan_digits(const char *text, size_t at, size_t size)
@@ -63,4 +65,35 @@ size_t spsh_decimal_scan(const char *text, size_t size_bytes, double *ret_value)
         return 0;
     *ret_value = value;
     return size;
+}
+
+bool spsh_size_parse(const char *text, uint64_t *ret_bytes)
+{
+    static const char suffixes[] = "KMGT";
+    uint64_t whole = 0, fraction = 0, fraction_unit = 1, unit = 1;
+    const char *at = text;
+    if (!spsh__take_digits(&at, UINT64_MAX, &whole))
+        return false;
+    if (*at == '.') {
+        for (at++; *at >= '0' && *at <= '9' && fraction_unit < 1000000; at++) {
+            fraction = fraction * 10 + (uint64_t)(*at - '0');
+            fraction_unit *= 10;
+        }
+    }
+    if (*at != '\0' && *at != 'B' && *at != 'b') {
+        char upper = (char)(*at >= 'a' ? *at - ('a' - 'A') : *at);
+        const char *suffix = strchr(suffixes, upper);
+        if (suffix == NULL)
+            return false;
+        unit = UINT64_C(1) << (10 * (suffix - suffixes + 1));
+        at++;
+        if (*at == 'i')
+            at++;
+    }
+    if (*at == 'B' || *at == 'b')
+        at++;
+    if (*at != '\0' || __builtin_mul_overflow(whole, unit, &whole))
+        return false;
+    /* unit is at most 2^40 and the fraction below 10^6: no overflow. */
+    return !__builtin_add_overflow(whole, fraction * unit / fraction_unit, ret_bytes);
 }

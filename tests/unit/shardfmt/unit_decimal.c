@@ -69,6 +69,40 @@ static void test_round_trip(void)
     }
 }
 
+static void test_sizes(void)
+{
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+    } good[] = {
+        {"0",    0                },
+        {"4096", 4096             },
+        {"1K",   1024             },
+        {"512M", 512 << 20        },
+        {"1G",   1 << 30          },
+        {"1.5G", UINT64_C(3) << 29},
+        {"2T",   UINT64_C(2) << 40},
+        {"1GiB", 1 << 30          },
+        {"1gb",  1 << 30          },
+        {"7B",   7                },
+    };
+    static const char *const bad[] = {"",          "G",    "-1",  "1X",  "1 G",
+                                      "0x10",      "1.G.", "1GG", "1e9", "99999999999999999999",
+                                      "99999999T", " 1"};
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        uint64_t bytes = 1;
+        CHECK(spsh_size_parse(good[i].text, &bytes));
+        CHECK_U64(bytes, good[i].bytes);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        uint64_t bytes = 77;
+        if (spsh_size_parse(bad[i], &bytes))
+            fprintf(stderr, "accepted: '%s'\n", bad[i]);
+        CHECK(!spsh_size_parse(bad[i], &bytes));
+        CHECK_U64(bytes, 77);
+    }
+}
+
 /* CI installs the locale: without it these tests could not fail. */
 static void test_locale_has_a_comma(void)
 {
@@ -83,6 +117,7 @@ TEST_MAIN(unit_decimal)
     RUN(test_grammar);
     RUN(test_bounds);
     RUN(test_round_trip);
+    RUN(test_sizes);
     RUN(test_locale_has_a_comma);
     return TEST_RESULT();
 }

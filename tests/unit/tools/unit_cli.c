@@ -1,4 +1,4 @@
-/* unit_cli.c: functions that the subcommands share: sizes, options, suggestions for misspelled
+/* unit_cli.c: functions that the subcommands share: options, suggestions for misspelled
  * names, numbers and text for people, and ids as paths. */
 #include <fcntl.h>
 #include <signal.h>
@@ -9,40 +9,6 @@
 #include "common/json_out.h"
 #include "export/export.h"
 #include "spsh_test.h"
-
-static void test_sizes(void)
-{
-    static const struct {
-        const char *text;
-        uint64_t bytes;
-    } good[] = {
-        {"0",    0                },
-        {"4096", 4096             },
-        {"1K",   1024             },
-        {"512M", 512 << 20        },
-        {"1G",   1 << 30          },
-        {"1.5G", UINT64_C(3) << 29},
-        {"2T",   UINT64_C(2) << 40},
-        {"1GiB", 1 << 30          },
-        {"1gb",  1 << 30          },
-        {"7B",   7                },
-    };
-    static const char *const bad[] = {"",          "G",    "-1",  "1X",  "1 G",
-                                      "0x10",      "1.G.", "1GG", "1e9", "99999999999999999999",
-                                      "99999999T", " 1"};
-    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-        uint64_t bytes = 1;
-        CHECK(spsh__cli_parse_size(good[i].text, &bytes));
-        CHECK_U64(bytes, good[i].bytes);
-    }
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        uint64_t bytes = 77;
-        if (spsh__cli_parse_size(bad[i], &bytes))
-            fprintf(stderr, "accepted: '%s'\n", bad[i]);
-        CHECK(!spsh__cli_parse_size(bad[i], &bytes));
-        CHECK_U64(bytes, 77);
-    }
-}
 
 typedef struct parsed {
     bool json;
@@ -428,7 +394,6 @@ static void test_progress_is_cleared(void)
 
 TEST_MAIN(unit_cli)
 {
-    RUN(test_sizes);
     RUN(test_options);
     RUN(test_numbers);
     RUN(test_text);

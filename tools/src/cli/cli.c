@@ -62,37 +62,6 @@ bool spsh__cli_is_quiet(void)
 
 /* ---- values ---- */
 
-bool spsh__cli_parse_size(const char *text, uint64_t *ret_bytes)
-{
-    static const char suffixes[] = "KMGT";
-    uint64_t whole = 0, fraction = 0, fraction_unit = 1, unit = 1;
-    const char *at = text;
-    if (!spsh__take_digits(&at, UINT64_MAX, &whole))
-        return false;
-    if (*at == '.') {
-        for (at++; *at >= '0' && *at <= '9' && fraction_unit < 1000000; at++) {
-            fraction = fraction * 10 + (uint64_t)(*at - '0');
-            fraction_unit *= 10;
-        }
-    }
-    if (*at != '\0' && *at != 'B' && *at != 'b') {
-        char upper = (char)(*at >= 'a' ? *at - ('a' - 'A') : *at);
-        const char *suffix = strchr(suffixes, upper);
-        if (suffix == NULL)
-            return false;
-        unit = UINT64_C(1) << (10 * (suffix - suffixes + 1));
-        at++;
-        if (*at == 'i')
-            at++;
-    }
-    if (*at == 'B' || *at == 'b')
-        at++;
-    if (*at != '\0' || __builtin_mul_overflow(whole, unit, &whole))
-        return false;
-    /* unit is at most 2^40 and the fraction below 10^6: no overflow. */
-    return !__builtin_add_overflow(whole, fraction * unit / fraction_unit, ret_bytes);
-}
-
 static int set_choice(const char *command, const spsh_cli_option *option, const char *text)
 {
     char words[8 * WORD_BYTES_MAX];
@@ -140,7 +109,7 @@ static int set_number(const char *command, const spsh_cli_option *option, const 
     char low[SPSH_HUMAN_BYTES], high[SPSH_HUMAN_BYTES];
     bool is_size = option->kind == SPSH_CLI_SIZE;
     const char *at = text;
-    if (is_size ? !spsh__cli_parse_size(text, &value)
+    if (is_size ? !spsh_size_parse(text, &value)
                 : !spsh__take_digits(&at, UINT64_MAX, &value) || *at != '\0')
         return spsh__cli_usage(command, "--%s: '%s' is not %s", option->long_name, text,
                                is_size ? "a size, such as 512M or 1G" : "a whole number");

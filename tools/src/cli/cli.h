@@ -101,9 +101,6 @@ int spsh__cli_parse(const spsh_cli_command *command, int argc, char **argv,
 /** Report a wrong argument. name: the command. Returns SPSH_EXIT_USAGE. */
 int spsh__cli_usage(const char *name, const char *format, ...) SPSH_PRINTF(2, 3);
 
-/** Parse a size such as 1.5G, 512M, or 4096. false: not a size, too large, or not whole bytes. */
-bool spsh__cli_parse_size(const char *text, uint64_t *ret_bytes);
-
 /** True if --quiet was given. */
 bool spsh__cli_is_quiet(void);
 
