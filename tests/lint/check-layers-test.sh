@@ -8,7 +8,7 @@ result=0
 
 plant() { # plant WANTED_EXIT FILE TEXT
     rm -rf "$tree/root"
-    mkdir -p "$tree/root/shardfmt/src/base" "$tree/root/tools/src" "$tree/root/tools/pack/src" "$tree/root/train/src/comm" "$tree/root/featgen/src/cuda"
+    mkdir -p "$tree/root/shardfmt/src/base" "$tree/root/tools/src" "$tree/root/tools/pack/src" "$tree/root/train/src/comm" "$tree/root/featgen/src/cuda" "$tree/root/loader/src" "$tree/root/loader/python/src"
     echo '#include "base_internal.h"' >"$tree/root/shardfmt/src/x.c"
     : >"$tree/root/shardfmt/src/base_internal.h"
     echo '#include "speechshard/base.h"' >"$tree/root/tools/src/x.c"
@@ -49,6 +49,11 @@ plant 1 featgen/src/x.h '#include <cuda_fp16.h>'
 plant 1 featgen/src/cuda/x.cu '#include "speechshard/loader.h"'
 plant 1 shardfmt/src/x.c '#include "speechshard/train.h"'
 plant 1 featgen/src/x.c '#include "speechshard/settings.h"'
+plant 1 loader/src/x.c '#include "speechshard/train.h"'
+plant 1 loader/src/x.c '#include "speechshard/pack.h"'
+plant 1 loader/src/x.c '#include "featgen/x.h"'
+plant 0 loader/python/src/x.c '#include "speechshard/train.h"'
+plant 1 loader/python/src/x.c '#include "train/x.h"'
 plant 0 train/src/x.c '#include "speechshard/loader.h"'
 plant 1 train/src/x.c '#include "loader/src/queue.h"'
 plant 1 train/src/x.c '#include "tools/src/cli.h"'

@@ -1,7 +1,7 @@
 #!/bin/sh
 # check-layers.sh ROOT: dependencies point one way (shardfmt <- loader <- train; featgen on base.h
-# only and below loader; pack and dedup on shardfmt only; the command on top), and libraries call no
-# banned function. check_rooms.py checks private headers. Prints each offending line and exits with
+# only and below loader; pack and dedup on shardfmt only; the command and the Python package on top),
+# and libraries call no banned function. check_rooms.py checks private headers. Prints each offending line and exits with
 # 1.
 set -eu
 cd "${1:-.}"
@@ -12,7 +12,10 @@ deny() { # deny DIR REGEX
     if grep -rnE "$2" "$1" --include='*.[ch]' --include='*.cc' --include='*.cu' --include='*.cuh'; then bad=1; fi
 }
 deny shardfmt '#include "(loader|featgen|train|tools|speechshard/(loader|sampler|featgen|train))'
-deny loader   '#include "(featgen|train|tools|speechshard/train)'
+deny loader   '#include "(featgen|train|tools)/'
+for dir in src include; do # the Python package is on top of all libraries
+    deny loader/$dir '#include "speechshard/(train|pack|dedup)'
+done
 deny featgen  '#include "(shardfmt|loader|train|tools|speechshard/(shard_|loader|sampler|manifest|dataset|train|settings))'
 for dir in common ingest pack dedup; do
     deny tools/$dir '#include "speechshard/(loader|sampler|hear|featgen|augment|train)'

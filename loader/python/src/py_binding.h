@@ -67,6 +67,8 @@ int spsh__py_errors_init(PyObject *module);
 
 /* Set the exception for err->status. Returns NULL. */
 PyObject *spsh__py_raise(const spsh_error *err);
+/* The same; the message ends with "; advice". advice: a str, or NULL for none. */
+PyObject *spsh__py_raise_advice(const spsh_error *err, PyObject *advice);
 /* Set an exception; the value is -1. Expressions, so that the caller's return stays visible. */
 #define SPSH_PY_RAISE(err_)       (spsh__py_raise(err_), -1)
 #define SPSH_PY_FAIL(class_, ...) (PyErr_Format((class_), __VA_ARGS__), -1)

@@ -44,10 +44,20 @@ static PyObject *offset_or_none(uint64_t offset_bytes)
 
 PyObject *spsh__py_raise(const spsh_error *err)
 {
+    return spsh__py_raise_advice(err, NULL);
+}
+
+PyObject *spsh__py_raise_advice(const spsh_error *err, PyObject *advice)
+{
     const char *message = err->message[0] != '\0' ? err->message : spsh_status_text(err->status);
     PyObject *class = class_of(err->status);
     /* A long message may be truncated inside a UTF-8 character. */
     PyObject *text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "replace");
+    if (text != NULL && advice != NULL) {
+        PyObject *longer = PyUnicode_FromFormat("%U; %U", text, advice);
+        Py_DECREF(text);
+        text = longer;
+    }
     PyObject *instance = text == NULL ? NULL : PyObject_CallFunctionObjArgs(class, text, NULL);
     Py_XDECREF(text);
     if (instance == NULL)

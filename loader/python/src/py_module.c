@@ -1,5 +1,5 @@
-/* py_module.c: the initialization of the extension module. py_binding.h describes its parts. */
-#include "py_binding.h"
+/* py_module.c: the initialization of the extension module. py_binding.h and py_work.h describe its parts. */
+#include "py_work.h"
 
 spsh__py_globals spsh__py;
 
@@ -38,7 +38,10 @@ PyMODINIT_FUNC PyInit__speechshard(void)
     if (spsh__py_errors_init(module) == 0 && spsh__py_array_init(module) == 0 &&
         spsh__py_dataset_init(module) == 0 && spsh__py_utterance_init(module) == 0 &&
         spsh__py_batch_init(module) == 0 && spsh__py_loader_init(module) == 0 &&
-        spsh__py_featgen_init(module) == 0 &&
+        spsh__py_featgen_init(module) == 0 && spsh__py_pack_init(module) == 0 &&
+        spsh__py_dedupe_init(module) == 0 && spsh__py_plan_init(module) == 0 &&
+        spsh__py_audit_init(module) == 0 && spsh__py_explain_init(module) == 0 &&
+        spsh__py_verify_init(module) == 0 && spsh__py_train_init(module) == 0 &&
         PyModule_AddStringConstant(module, "__version__", spsh_version()) == 0)
         return module;
     Py_DECREF(module);

@@ -1,0 +1,376 @@
+/* py_dedupe.c: speechshard.dedupe, over dedup.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "py_work.h"
+#include "speechshard/dedup.h"
+
+static PyObject *report_class;
+
+typedef struct dedupe_call {
+    spsh__py_work work;
+    spsh__py_texts datasets, prefer;
+    const char *output, *html, *drop_from, *work_path, *part;
+    uint64_t memory_bytes, jobs;
+    int search, keep, contained;
+    bool exact_only, speed_grid, confirm;
+    PyObject *temporary; /* str: a directory of this call; or NULL */
+    spsh_dedup_sources *sources;
+    spsh_dedupe_options options;
+    spsh_dedupe_result *result;
+} dedupe_call;
+
+/* ---- arguments ---- */
+
+static const spsh__py_choice searches[] = {
+    {"mild", SPSH_SEARCH_MILD},
+    {"deep", SPSH_SEARCH_DEEP},
+    {NULL,   0               }
+};
+static const spsh__py_choice keeps[] = {
+    {"best",    SPSH_KEEP_BEST   },
+    {"first",   SPSH_KEEP_FIRST  },
+    {"longest", SPSH_KEEP_LONGEST},
+    {NULL,      0                }
+};
+static const spsh__py_choice containeds[] = {
+    {"tag",       SPSH_CONTAINED_TAG      },
+    {"keep-long", SPSH_CONTAINED_KEEP_LONG},
+    {"keep-part", SPSH_CONTAINED_KEEP_PART},
+    {NULL,        0                       }
+};
+
+#define AT(member_) offsetof(dedupe_call, member_)
+/* clang-format off */
+static const spsh__py_keyword keywords[] = {
+    {"datasets",   spsh__py_take_paths, AT(datasets),     NULL,       0, 0},
+    {"output",     spsh__py_take_path,  AT(output),       NULL,       0, 0},
+    {"html",       spsh__py_take_path,  AT(html),         NULL,       0, 0},
+    {"search",     spsh__py_take_word,  AT(search),       searches,   0, 0},
+    {"exact_only", spsh__py_take_flag,  AT(exact_only),   NULL,       0, 0},
+    {"keep",       spsh__py_take_word,  AT(keep),         keeps,      0, 0},
+    {"prefer",     spsh__py_take_paths, AT(prefer),       NULL,       0, 0},
+    {"drop_from",  spsh__py_take_names, AT(drop_from),    NULL,       0, 0},
+    {"contained",  spsh__py_take_word,  AT(contained),    containeds, 0, 0},
+    {"speed_grid", spsh__py_take_flag,  AT(speed_grid),   NULL,       0, 0},
+    {"confirm",    spsh__py_take_flag,  AT(confirm),      NULL,       0, 0},
+    {"memory",     spsh__py_take_size,  AT(memory_bytes), NULL,       SPSH_DEDUP_MEMORY_BYTES_MIN, 0},
+    {"work",       spsh__py_take_path,  AT(work_path),    NULL,       0, 0},
+    {"jobs",       spsh__py_take_count, AT(jobs),         NULL,       1, SPSH_DEDUP_THREADS_MAX},
+    {"part",       spsh__py_take_text,  AT(part),         NULL,       0, 0},
+    SPSH_PY_WORK_KEYWORDS
+};
+/* clang-format on */
+
+static const spsh__py_function function = {"dedupe", keywords, 2, 1, NULL};
+
+static int add_sources(dedupe_call *c)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    if (spsh_dedup_sources_new(&c->sources, &err) != SPSH_OK)
+        return SPSH_PY_RAISE(&err);
+    return spsh__py_sources_add(c->sources, &c->datasets, false, true);
+}
+
+/* Replace the paths of prefer by real ones, in place. */
+static int resolve_prefer(dedupe_call *c)
+{
+    const char **items = c->prefer.items;
+    for (size_t i = 0; i < c->prefer.count; i++) {
+        bool is_there = false;
+        const char *real = spsh__py_keep(&c->work, spsh__py_real_path(items[i]));
+        if (real == NULL)
+            return -1;
+        for (size_t k = 0; k < spsh_dedup_sources_count(c->sources); k++)
+            is_there = is_there || strcmp(spsh_dedup_sources_get(c->sources, k)->path, real) == 0;
+        if (!is_there)
+            return SPSH_PY_FAIL(spsh__py.invalid_error, "prefer: %s is none of the datasets",
+                                items[i]);
+        items[i] = real;
+    }
+    return 0;
+}
+
+/* New str: a new directory for temporary files. */
+static PyObject *make_temporary(void)
+{
+    PyObject *tempfile = PyImport_ImportModule("tempfile");
+    PyObject *path = tempfile == NULL
+                         ? NULL
+                         : PyObject_CallMethod(tempfile, "mkdtemp", "ss", "", "speechshard-");
+    Py_XDECREF(tempfile);
+    return path;
+}
+
+/* As the command: next to the plan, or in a directory for temporary files. */
+static int settle_work(dedupe_call *c)
+{
+    PyObject *path = NULL;
+    if (c->work_path != NULL)
+        return 0;
+    if (c->output != NULL) {
+        path = PyBytes_FromFormat("%s.work", c->output);
+    } else {
+        c->temporary = make_temporary();
+        PyObject *bytes = c->temporary == NULL ? NULL : spsh__py_path(c->temporary);
+        path = bytes == NULL ? NULL : PyBytes_FromFormat("%s/work", PyBytes_AsString(bytes));
+        Py_XDECREF(bytes);
+    }
+    c->work_path = spsh__py_keep(&c->work, path);
+    return c->work_path == NULL ? -1 : 0;
+}
+
+static int fill(dedupe_call *c, const char *command)
+{
+    spsh_dedupe_options *o = &c->options;
+    *o = (spsh_dedupe_options)SPSH_DEDUPE_OPTIONS_INIT;
+    o->progress_fn = spsh__py_job_progress;
+    o->work_path = c->work_path;
+    o->plan_path = c->output;
+    o->html_path = c->html;
+    o->command = command;
+    o->drop_from = c->drop_from;
+    o->prefer = c->prefer.items;
+    o->prefer_count = c->prefer.count;
+    o->memory_bytes = c->memory_bytes;
+    o->threads = (uint32_t)c->jobs;
+    o->flags = (c->exact_only ? SPSH_DEDUPE_EXACT_ONLY : 0) |
+               (c->speed_grid ? SPSH_DEDUPE_SPEED_GRID : 0) |
+               (c->confirm ? SPSH_DEDUPE_CONFIRM : 0) |
+               (c->temporary != NULL ? SPSH_DEDUPE_DISCARD_WORK : 0);
+    o->search = (spsh_dedupe_search)c->search;
+    o->keep = (spsh_dedupe_keep)c->keep;
+    o->contained = (spsh_dedupe_contained)c->contained;
+    return spsh__py_part_parse(c->part, &o->part, &o->part_count);
+}
+
+static int check(const dedupe_call *c)
+{
+    if (c->part != NULL && c->output == NULL && c->work_path == NULL)
+        return SPSH_PY_FAIL(spsh__py.invalid_error,
+                            "part needs output or work, which the parts share");
+    if (c->exact_only && (c->speed_grid || c->search != SPSH_SEARCH_MILD))
+        return SPSH_PY_FAIL(spsh__py.invalid_error,
+                            "exact_only compares no audio, so it excludes search and speed_grid");
+    return 0;
+}
+
+/* ---- the report ---- */
+
+#define FACT(kind_, name_, member_) SPSH_PY_FACT(kind_, spsh_dedupe_facts, name_, member_)
+static const spsh__py_fact facts_of_dedupe[] = {
+    FACT(NUMBER, "datasets", dataset_count),
+    FACT(NUMBER, "utterances", utterance_count),
+    FACT(REAL, "seconds", seconds),
+    FACT(NUMBER, "undecodable", undecoded_count),
+    FACT(NUMBER, "keys", key_count),
+    FACT(NUMBER, "candidates", candidate_count),
+    FACT(NUMBER, "decoded", decoded_count),
+    FACT(NUMBER, "dropped", dropped_count),
+    FACT(REAL, "dropped_seconds", dropped_seconds),
+    FACT(NUMBER, "dropped_bytes", dropped_bytes),
+    FACT(NUMBER, "clusters_with_different_texts", texts_differ_count),
+    SPSH_PY_FACTS_END,
+};
+
+static int add_matches(PyObject *list, const spsh_dedupe_result *result, int kind, int tier)
+{
+    const uint64_t count =
+        spsh_dedupe_result_matches(result, (spsh_copy_tier)tier, (spsh_copy_class)kind);
+    PyObject *dict = count == 0 ? NULL : PyDict_New();
+    if (count == 0)
+        return 0;
+    if (dict != NULL &&
+        (spsh__py_dict_string(dict, "kind", spsh_copy_class_text((spsh_copy_class)kind)) != 0 ||
+         spsh__py_dict_string(dict, "tier", spsh_copy_tier_text((spsh_copy_tier)tier)) != 0 ||
+         spsh__py_dict_u64(dict, "count", count) != 0))
+        Py_CLEAR(dict);
+    return spsh__py_list_take(list, spsh__py_facts(dict));
+}
+
+static PyObject *match_list(const spsh_dedupe_result *result)
+{
+    PyObject *list = PyList_New(0);
+    for (int kind = 0; list != NULL && kind < SPSH_COPY_CLASS_COUNT; kind++)
+        for (int tier = 0; list != NULL && tier < SPSH_TIER_COUNT; tier++)
+            if (add_matches(list, result, kind, tier) != 0)
+                Py_CLEAR(list);
+    return list;
+}
+
+/* {"keep": 3, ...} */
+static PyObject *member_counts(const spsh_dedupe_result *result)
+{
+    PyObject *dict = PyDict_New();
+    for (int i = 0; dict != NULL && i < SPSH_DECISION_COUNT; i++) {
+        const spsh_copy_decision decision = (spsh_copy_decision)i;
+        if (spsh__py_dict_u64(dict, spsh_copy_decision_text(decision),
+                              spsh_dedupe_result_decisions(result, decision)) != 0)
+            Py_CLEAR(dict);
+    }
+    return dict;
+}
+
+static PyObject *sum_facts(const spsh_dedupe_sum *sum)
+{
+    PyObject *dict = PyDict_New();
+    if (dict != NULL && (spsh__py_dict_u64(dict, "utterances", sum->utterance_count) != 0 ||
+                         spsh__py_dict_real(dict, "seconds", sum->seconds) != 0 ||
+                         spsh__py_dict_u64(dict, "bytes", sum->bytes) != 0))
+        Py_CLEAR(dict);
+    return spsh__py_facts(dict);
+}
+
+/* {"pcm": sum, ...}: tiers that drop something. */
+static PyObject *drop_sums(const spsh_dedupe_result *result)
+{
+    PyObject *dict = PyDict_New();
+    for (int i = 0; dict != NULL && i < SPSH_TIER_COUNT; i++) {
+        const spsh_dedupe_sum *sum = spsh_dedupe_result_dropped(result, (spsh_copy_tier)i);
+        if (sum->utterance_count > 0 &&
+            spsh__py_dict_take(dict, spsh_copy_tier_text((spsh_copy_tier)i), sum_facts(sum)) != 0)
+            Py_CLEAR(dict);
+    }
+    return dict;
+}
+
+static PyObject *boilerplate_facts(const void *of, size_t index)
+{
+    const spsh_dedupe_result *result = (const spsh_dedupe_result *)of;
+    const spsh_boilerplate *b = spsh_dedupe_result_boilerplate(result, index);
+    const spsh_dataset *dataset = spsh_dedupe_result_dataset(result, b->dataset);
+    PyObject *dict = PyDict_New();
+    if (dict != NULL && (spsh__py_dict_file(dict, "dataset", spsh_dataset_path(dataset)) != 0 ||
+                         spsh__py_dict_u64(dict, "position", b->position) != 0 ||
+                         spsh__py_dict_real(dict, "start", b->start_s) != 0 ||
+                         spsh__py_dict_real(dict, "seconds", b->seconds) != 0 ||
+                         spsh__py_dict_u64(dict, "utterances", b->utterance_count) != 0))
+        Py_CLEAR(dict);
+    return spsh__py_facts(dict);
+}
+
+static int put_hash(PyObject *dict, const dedupe_call *c, const spsh_dedupe_facts *f)
+{
+    if (c->output == NULL)
+        return PyDict_SetItemString(dict, "plan_hash", Py_None);
+    return spsh__py_dict_hex(dict, "plan_hash", f->plan_hash, sizeof(f->plan_hash));
+}
+
+/* Takes the result: its clusters are made on demand. */
+static PyObject *make_report(dedupe_call *c)
+{
+    const spsh_dedupe_facts *f = spsh_dedupe_result_facts(c->result);
+    PyObject *dict = PyDict_New();
+    if (dict != NULL &&
+        (spsh__py_dict_file(dict, "plan", c->output) != 0 || put_hash(dict, c, f) != 0 ||
+         spsh__py_facts_put(dict, f, facts_of_dedupe) != 0 ||
+         spsh__py_dict_take(dict, "matches", match_list(c->result)) != 0 ||
+         spsh__py_dict_take(dict, "members", member_counts(c->result)) != 0 ||
+         spsh__py_dict_take(dict, "drop", drop_sums(c->result)) != 0 ||
+         spsh__py_dict_take(
+             dict, "boilerplate",
+             spsh__py_facts_list(c->result, f->boilerplate_count, boilerplate_facts)) != 0))
+        Py_CLEAR(dict);
+    if (dict != NULL) {
+        spsh_dedupe_result *result = c->result;
+        c->result = NULL;
+        if (spsh__py_dict_take(dict, "clusters", spsh__py_clusters_new(result)) != 0)
+            Py_CLEAR(dict);
+    }
+    return spsh__py_report(report_class, dict);
+}
+
+/* ---- the function ---- */
+
+static spsh_status run(void *call, spsh__py_job *job, spsh_error *err)
+{
+    dedupe_call *c = (dedupe_call *)call;
+    c->options.user = job;
+    const spsh_status rc = spsh_dedupe_run(c->sources, &c->options, &c->result, err);
+    if (rc == SPSH_E_END)
+        spsh__py_job_log(job, SPSH_LOG_INFO, err->message);
+    return rc;
+}
+
+static PyObject *find_copies(dedupe_call *c)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    const spsh_status rc = spsh__py_job_run(&c->work, run, c, &err);
+    if (PyErr_Occurred() != NULL)
+        return NULL;
+    if (rc == SPSH_OK)
+        return make_report(c);
+    if (rc == SPSH_E_END)
+        Py_RETURN_NONE;
+    spsh__py_raise_for_sources(c->sources, &err);
+    return NULL;
+}
+
+/* Keeps an exception that is set. The library has removed what was in it. */
+static void remove_temporary(dedupe_call *c)
+{
+    PyObject *type = NULL, *value = NULL, *traceback = NULL;
+    if (c->temporary == NULL)
+        return;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *path = spsh__py_path(c->temporary);
+    if (path != NULL)
+        (void)remove(PyBytes_AsString(path));
+    Py_XDECREF(path);
+    Py_CLEAR(c->temporary);
+    PyErr_Restore(type, value, traceback);
+}
+
+static PyObject *dedupe(PyObject *module, PyObject *args, PyObject *given)
+{
+    (void)module;
+    dedupe_call c = {.result = NULL};
+    PyObject *report = NULL;
+    const char *command = NULL;
+    if (spsh__py_arguments_parse(&function, args, given, &c.work) == 0 && check(&c) == 0)
+        command = spsh__py_call_text("dedupe", args, given, &c.work);
+    if (command != NULL && add_sources(&c) == 0 && resolve_prefer(&c) == 0 &&
+        settle_work(&c) == 0 && fill(&c, command) == 0)
+        report = find_copies(&c);
+    remove_temporary(&c);
+    spsh_dedupe_result_free(c.result);
+    spsh_dedup_sources_free(c.sources);
+    spsh__py_arguments_clear(&c.work);
+    return report;
+}
+
+static char doc[] =
+    "dedupe($module, /, datasets, output=None, *, html=None, search=\"mild\", exact_only=False, "
+    "keep=\"best\", prefer=None, drop_from=None, contained=\"tag\", speed_grid=False, "
+    "confirm=False, memory=\"4G\", work=None, jobs=None, part=None, progress=None, log=None)\n"
+    "--\n\n"
+    "Find copies in one dataset or across several. Returns a DedupeReport.\n\n"
+    "    report = speechshard.dedupe([\"a.spsh\", \"b.spsh:train\"], \"plan.jsonl\")\n"
+    "    print(report.dropped_seconds, \"s of copies\")\n"
+    "    for cluster in report.clusters:     # the kept utterance comes first\n"
+    "        print([member.id for member in cluster.members])\n"
+    "    speechshard.apply(\"plan.jsonl\")     # until then, nothing has changed\n\n"
+    "datasets is \"DATASET\", \"DATASET:SPLIT,SPLIT\", a Dataset, or a list of them. output is "
+    "the\n"
+    "plan, as JSON lines. None: only report. The keywords are the options of `speechshard\n"
+    "dedupe`; `speechshard dedupe --help` describes them. The plan has the same bytes as the\n"
+    "command's. A call that was stopped resumes when it is repeated with the same output or work.\n"
+    "With part=\"I/N\", the call returns None unless it completes the last part.\n\n"
+    "help(speechshard.pack) describes progress and log.\n";
+
+static PyMethodDef methods[] = {
+    {"dedupe", SPSH_PY_KEYWORDS(dedupe), METH_VARARGS | METH_KEYWORDS, doc },
+    {NULL,     NULL,                     0,                            NULL},
+};
+
+int spsh__py_dedupe_init(PyObject *module)
+{
+    report_class = spsh__py_report_class(
+        module, "DedupeReport",
+        "Copies that speechshard.dedupe found. matches counts pairs by kind and evidence (tier),\n"
+        "members counts utterances by decision, drop has the sums of each tier. clusters is a\n"
+        "sequence that reads the datasets on demand.");
+    return report_class == NULL || spsh__py_clusters_init(module) != 0
+               ? -1
+               : PyModule_AddFunctions(module, methods);
+}

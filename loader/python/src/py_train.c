@@ -1,0 +1,258 @@
+/* py_train.c: speechshard.train, over train.h. */
+#include <string.h>
+
+#include "py_work.h"
+#include "speechshard/options.h"
+#include "speechshard/train.h"
+
+static PyObject *report_class;
+
+typedef struct train_call {
+    spsh__py_work work;
+    const char *config, *output, *strategy, *rendezvous, *link, *simulate, *replay;
+    int resume;
+    bool record;
+    spsh__py_texts slow, freeze, kill;
+    PyObject *overrides; /* list of bytes "KEY=VALUE" */
+    const char **texts;  /* of overrides */
+    spsh_train_options options;
+    spsh_train_result result;
+} train_call;
+
+/* ---- overrides ---- */
+
+static PyObject *value_text(PyObject *value);
+
+/* "[a, b]", as in the configuration. */
+static PyObject *list_text(PyObject *value)
+{
+    PyObject *tuple = PySequence_Tuple(value);
+    PyObject *text = tuple == NULL ? NULL : PyUnicode_FromString("[");
+    for (Py_ssize_t i = 0; text != NULL && i < PyTuple_Size(tuple); i++) {
+        PyObject *item = value_text(PyTuple_GetItem(tuple, i));
+        PyObject *longer =
+            item == NULL ? NULL : PyUnicode_FromFormat("%U%s%U", text, i == 0 ? "" : ", ", item);
+        Py_XDECREF(item);
+        Py_DECREF(text);
+        text = longer;
+    }
+    PyObject *closed = text == NULL ? NULL : PyUnicode_FromFormat("%U]", text);
+    Py_XDECREF(text);
+    Py_XDECREF(tuple);
+    return closed;
+}
+
+/* A value as the configuration file writes it. */
+static PyObject *value_text(PyObject *value)
+{
+    if (PyBool_Check(value))
+        return PyUnicode_FromString(value == Py_True ? "true" : "false");
+    if (PyList_Check(value) || PyTuple_Check(value))
+        return list_text(value);
+    return PyObject_Str(value);
+}
+
+static int put_override(PyObject *name, PyObject *value, train_call *c)
+{
+    PyObject *text = value_text(value);
+    PyObject *whole = text == NULL ? NULL : PyUnicode_FromFormat("%S=%U", name, text);
+    PyObject *bytes = whole == NULL ? NULL : spsh__py_utf8(whole, "a key or its value");
+    Py_XDECREF(text);
+    Py_XDECREF(whole);
+    return spsh__py_list_take(c->overrides, bytes);
+}
+
+/* A keyword with a dot, such as **{"train.rate": 3e-4}. */
+static int take_other(PyObject *name, PyObject *value, spsh__py_work *work)
+{
+    return put_override(name, value, (train_call *)work);
+}
+
+static int take_overrides(const spsh__py_keyword *keyword, PyObject *value, spsh__py_work *work,
+                          void *place)
+{
+    (void)keyword, (void)place;
+    train_call *c = (train_call *)work;
+    Py_ssize_t at = 0;
+    PyObject *name = NULL, *item = NULL;
+    if (!PyDict_Check(value))
+        return SPSH_PY_FAIL(PyExc_TypeError,
+                            "overrides must be a dict, such as {\"train.rate\": 3e-4}");
+    while (PyDict_Next(value, &at, &name, &item))
+        if (put_override(name, item, c) != 0)
+            return -1;
+    return 0;
+}
+
+/* ---- arguments ---- */
+
+static const spsh__py_choice resumes[] = {
+    {"no",   0},
+    {"auto", 1},
+    {NULL,   0}
+};
+
+#define AT(member_) offsetof(train_call, member_)
+/* clang-format off */
+static const spsh__py_keyword keywords[] = {
+    {"config",     spsh__py_take_path,  AT(config),     NULL,    0, 0},
+    {"output",     spsh__py_take_path,  AT(output),     NULL,    0, 0},
+    {"overrides",  take_overrides,      0,              NULL,    0, 0},
+    {"resume",     spsh__py_take_word,  AT(resume),     resumes, 0, 0},
+    {"strategy",   spsh__py_take_text,  AT(strategy),   NULL,    0, 0},
+    {"rendezvous", spsh__py_take_text,  AT(rendezvous), NULL,    0, 0},
+    {"simulate",   spsh__py_take_text,  AT(simulate),   NULL,    0, 0},
+    {"slow",       spsh__py_take_texts, AT(slow),       NULL,    0, 0},
+    {"link",       spsh__py_take_text,  AT(link),       NULL,    0, 0},
+    {"freeze",     spsh__py_take_texts, AT(freeze),     NULL,    0, 0},
+    {"kill",       spsh__py_take_texts, AT(kill),       NULL,    0, 0},
+    {"record",     spsh__py_take_flag,  AT(record),     NULL,    0, 0},
+    {"replay",     spsh__py_take_path,  AT(replay),     NULL,    0, 0},
+    SPSH_PY_WORK_KEYWORDS
+};
+/* clang-format on */
+
+static const spsh__py_function function = {"train", keywords, 2, 0, take_other};
+
+static int add_strategy(train_call *c)
+{
+    if (c->strategy == NULL)
+        return 0;
+    return spsh__py_list_take(c->overrides, PyBytes_FromFormat("train.strategy=%s", c->strategy));
+}
+
+static int check(const train_call *c)
+{
+    if (c->output == NULL)
+        return SPSH_PY_FAIL(PyExc_TypeError, "train() needs the argument 'output'");
+    if (c->config == NULL && c->resume == 0 && c->replay == NULL)
+        return SPSH_PY_FAIL(PyExc_TypeError,
+                            "train() needs the argument 'config'; with resume=\"auto\" the run's "
+                            "own is used");
+    if (c->replay != NULL && (c->config != NULL || PyList_Size(c->overrides) > 0 || c->resume != 0))
+        return SPSH_PY_FAIL(spsh__py.invalid_error, "replay uses the recorded run's configuration");
+    return 0;
+}
+
+static int fill(train_call *c)
+{
+    spsh_train_options *o = &c->options;
+    const Py_ssize_t count = PyList_Size(c->overrides);
+    c->texts = (const char **)calloc((size_t)count + 1, sizeof(*c->texts));
+    if (c->texts == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++)
+        c->texts[i] = PyBytes_AsString(PyList_GetItem(c->overrides, i));
+    *o = (spsh_train_options)SPSH_TRAIN_OPTIONS_INIT;
+    o->config_path = c->config;
+    o->overrides = c->texts;
+    o->run = c->output;
+    o->resume = c->resume == 1;
+    o->log_fn = spsh__py_job_log;
+    o->progress_fn = spsh__py_job_line;
+    o->rendezvous = c->rendezvous;
+    o->slow = c->slow.items;
+    o->freeze = c->freeze.items;
+    o->kill = c->kill.items;
+    o->link = c->link;
+    o->simulate = c->simulate;
+    o->record = c->record;
+    o->replay = c->replay;
+    return 0;
+}
+
+/* ---- the function ---- */
+
+static spsh_status run(void *call, spsh__py_job *job, spsh_error *err)
+{
+    train_call *c = (train_call *)call;
+    c->options.log_user = job;
+    c->options.progress_user = job;
+    c->options.stop = spsh__py_job_stop(job);
+    return spsh_train(&c->options, &c->result, err);
+}
+
+#define FACT(kind_, name_, member_) SPSH_PY_FACT(kind_, spsh_train_result, name_, member_)
+static PyObject *make_report(const train_call *c)
+{
+    static const spsh__py_fact facts[] = {
+        FACT(NUMBER, "steps", steps),
+        FACT(NUMBER, "epochs", epochs),
+        FACT(NUMBER, "utterances", samples),
+        FACT(REAL, "loss", loss),
+        FACT(REAL, "wer", wer),
+        FACT(REAL, "cer", cer),
+        FACT(REAL, "frame_error", frame_error),
+        SPSH_PY_FACTS_END,
+    };
+    PyObject *dict = PyDict_New();
+    if (dict != NULL && (spsh__py_dict_file(dict, "run", c->output) != 0 ||
+                         spsh__py_facts_put(dict, &c->result, facts) != 0))
+        Py_CLEAR(dict);
+    return spsh__py_report(report_class, dict);
+}
+
+static PyObject *run_training(train_call *c)
+{
+    static const spsh_option_name names[] = {
+        {"config_path", "config"},
+    };
+    spsh_error err = SPSH_ERROR_INIT;
+    const spsh_status rc = spsh__py_job_run(&c->work, run, c, &err);
+    if (PyErr_Occurred() != NULL)
+        return NULL;
+    if (rc == SPSH_OK)
+        return make_report(c);
+    if (rc == SPSH_E_INVALID_ARG)
+        spsh_options_rename(&err, names, 1);
+    return spsh__py_raise(&err);
+}
+
+static PyObject *train(PyObject *module, PyObject *args, PyObject *given)
+{
+    (void)module;
+    train_call c = {.result = SPSH_TRAIN_RESULT_INIT, .overrides = PyList_New(0)};
+    PyObject *report = NULL;
+    if (c.overrides != NULL && spsh__py_arguments_parse(&function, args, given, &c.work) == 0 &&
+        check(&c) == 0 && add_strategy(&c) == 0 && fill(&c) == 0)
+        report = run_training(&c);
+    free((void *)c.texts);
+    Py_XDECREF(c.overrides);
+    spsh__py_arguments_clear(&c.work);
+    return report;
+}
+
+static char doc[] =
+    "train($module, /, config=None, output=None, *, overrides=None, resume=\"no\", strategy=None, "
+    "rendezvous=None, simulate=None, slow=None, link=None, freeze=None, kill=None, record=False, "
+    "replay=None, progress=None, log=None, **keys)\n"
+    "--\n\n"
+    "Train a recognizer on packed speech. Returns a TrainReport.\n\n"
+    "    report = speechshard.train(\"digits.yaml\", \"run\", overrides={\"train.epochs\": 20})\n"
+    "    print(report.loss, report.wer)\n\n"
+    "config is a YAML file (docs/TRAINING.md); with resume=\"auto\" or replay, None takes the\n"
+    "run's own. output is the folder of the run. overrides change keys of the configuration:\n"
+    "{\"train.rate\": 3e-4}. Keywords with a dot do, too: **{\"train.rate\": 3e-4}. The other\n"
+    "keywords are the options of `speechshard train`; `speechshard train --help` describes them.\n"
+    "The checkpoints have the same bytes as the command's. `speechshard report` makes the page of\n"
+    "the run.\n\n"
+    "progress is f(line, step, 0), called at most 20 times per second with the newest step: line\n"
+    "has epoch, loss, rate, speed, and time left. Ctrl-C, or an exception in progress, stops the\n"
+    "run after its step and saves it: the same call with resume=\"auto\" continues.\n";
+
+static PyMethodDef methods[] = {
+    {"train", SPSH_PY_KEYWORDS(train), METH_VARARGS | METH_KEYWORDS, doc },
+    {NULL,    NULL,                    0,                            NULL},
+};
+
+int spsh__py_train_init(PyObject *module)
+{
+    report_class =
+        spsh__py_report_class(module, "TrainReport",
+                              "Outcome of speechshard.train: steps, epochs, and utterances since "
+                              "the run began; loss, wer,\n"
+                              "cer, and frame_error of this call, NaN where there is none.");
+    return report_class == NULL ? -1 : PyModule_AddFunctions(module, methods);
+}
