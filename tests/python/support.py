@@ -66,6 +66,41 @@ def make_mixed(name, sizes):
     return str(path)
 
 
+def make_corpus(name, count, milliseconds=200):
+    """Sound files and transcripts; see make_dataset."""
+    corpus = work_dir() / name
+    make = [BUILD_DIR / "tests" / "make_corpus", corpus, str(count), str(milliseconds)]
+    subprocess.run(make, check=True)
+    return corpus
+
+
+def command(*words, **options):
+    """Standard output of the command."""
+    words = [COMMAND, *words]
+    return subprocess.run(words, check=True, stdout=subprocess.PIPE, **options).stdout
+
+
+def tree(folder):
+    """{path: bytes} of all files below a folder."""
+    folder = Path(folder)
+    return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
+
+
+DATA = Path(
+    os.environ.get("SPEECHSHARD_TEST_DATA")
+    or Path(os.environ.get("SPEECHSHARD_SOURCE_DIR", "."), "../shared/data")
+)
+
+
+def data_or_skip(test, name):
+    """A folder of real speech."""
+    if not (DATA / name).is_dir():
+        if os.environ.get("SPEECHSHARD_REQUIRE_DATA") == "1":
+            test.fail(f"{DATA / name} is missing")
+        test.skipTest(f"there is no {DATA / name}")
+    return DATA / name
+
+
 def numpy_or_skip(test):
     try:
         import numpy

@@ -232,6 +232,8 @@ void spsh__py_log_put(void *user, spsh_log_level level, const char *text); /* a 
 /* Deliver the queued messages, under the GIL. A pending exception stays pending; an exception of
  * the callable is reported as unraisable. */
 void spsh__py_log_drain(spsh__py_log *log, PyObject *callable);
+/* The same with no exception set; -1 with the one that the callable raises, the rest is lost. */
+int spsh__py_log_pass(spsh__py_log *log, PyObject *callable);
 
 /* ---- py_options.c: the keywords of Loader ---- */
 

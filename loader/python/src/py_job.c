@@ -4,7 +4,7 @@
  *     calling thread:  wait 50 ms, without the GIL; hand the queues on; look for signals; again
  *
  * So the library never waits for the GIL, the callable runs on the thread that called, and Ctrl-C
- * works: the interpreter runs signal handlers only on its main thread. If the callable or a signal
+ * works: the interpreter runs signal handlers only on its main thread. If a callable or a signal
  * handler raises, the job's next call of progress cancels it. The exception is raised after the job
  * has ended, since the job uses the arguments until then.
  */
@@ -173,10 +173,10 @@ static int hand_on_progress(spsh__py_job *job, const spsh__py_work *work)
 /* Everything that Python does meanwhile. An exception stays set. */
 static void serve(spsh__py_job *job, const spsh__py_work *work)
 {
-    spsh__py_log_drain(job->log, work->log);
     if (PyErr_Occurred() != NULL)
-        return;
-    if (hand_on_progress(job, work) != 0 || PyErr_CheckSignals() != 0)
+        spsh__py_log_drain(job->log, work->log);
+    else if (spsh__py_log_pass(job->log, work->log) != 0 || hand_on_progress(job, work) != 0 ||
+             PyErr_CheckSignals() != 0)
         stop_job(job);
 }
 

@@ -84,37 +84,55 @@ void spsh__py_log_put(void *user, spsh_log_level level, const char *text)
     free(added);
 }
 
-static void hand_on(PyObject *callable, int level, const char *text)
+/* goes_on: report the callable's exception as unraisable. Else return -1 with it. */
+static int hand_on(PyObject *callable, int level, const char *text, bool goes_on)
 {
     PyObject *string = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
     PyObject *result = string == NULL ? NULL : PyObject_CallFunction(callable, "iO", level, string);
-    Py_XDECREF(string);
-    if (result == NULL)
+    if (result == NULL && goes_on)
         PyErr_WriteUnraisable(callable);
+    Py_XDECREF(string);
     Py_XDECREF(result);
+    return result == NULL && !goes_on ? -1 : 0;
 }
 
-void spsh__py_log_drain(spsh__py_log *log, PyObject *callable)
+static message *take_messages(spsh__py_log *log, int *ret_lost)
 {
     pthread_mutex_lock(&log->mutex);
     message *messages = log->first;
-    int lost = log->lost;
+    *ret_lost = log->lost;
     log->first = NULL;
     log->end = &log->first;
     log->count = 0;
     log->lost = 0;
     pthread_mutex_unlock(&log->mutex);
-    if (messages == NULL && lost == 0)
-        return;
+    return messages;
+}
+
+/* With no exception set. */
+static int hand_on_all(spsh__py_log *log, PyObject *callable, bool goes_on)
+{
+    char text[64];
+    int lost = 0, rc = 0;
+    message *messages = take_messages(log, &lost);
+    PyOS_snprintf(text, sizeof(text), "%d more messages were lost", lost);
+    for (const message *at = messages; rc == 0 && at != NULL; at = at->next)
+        rc = hand_on(callable, at->level, at->text, goes_on);
+    if (rc == 0 && lost > 0)
+        rc = hand_on(callable, LEVEL_WARNING, text, goes_on);
+    free_messages(messages);
+    return rc;
+}
+
+int spsh__py_log_pass(spsh__py_log *log, PyObject *callable)
+{
+    return hand_on_all(log, callable, false);
+}
+
+void spsh__py_log_drain(spsh__py_log *log, PyObject *callable)
+{
     PyObject *type = NULL, *value = NULL, *traceback = NULL;
     PyErr_Fetch(&type, &value, &traceback);
-    for (const message *at = messages; at != NULL; at = at->next)
-        hand_on(callable, at->level, at->text);
-    if (lost > 0) {
-        char text[64];
-        PyOS_snprintf(text, sizeof(text), "%d more messages were lost", lost);
-        hand_on(callable, LEVEL_WARNING, text);
-    }
-    free_messages(messages);
+    (void)hand_on_all(log, callable, true);
     PyErr_Restore(type, value, traceback);
 }

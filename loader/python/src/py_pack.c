@@ -7,7 +7,7 @@
 #include "speechshard/options.h"
 #include "speechshard/pack.h"
 
-enum { LAYOUTS_MAX = 64 };
+enum { LAYOUTS_MAX = 64, WARNING_BYTES = 512 };
 
 static PyObject *report_class;
 
@@ -21,6 +21,8 @@ typedef struct pack_call {
     bool trusts_headers, follows_links, is_strict;
     spsh_pack_options options;
     spsh_pack_report *report;
+    spsh__py_job *job;
+    char warning[WARNING_BYTES]; /* the last one */
 } pack_call;
 
 /* ---- arguments ---- */
@@ -132,6 +134,19 @@ static const spsh__py_keyword keywords[] = {
 
 static const spsh__py_function function = {"pack", keywords, 2, 2, NULL};
 
+static void on_log(void *user, spsh_log_level level, const char *text)
+{
+    pack_call *c = (pack_call *)user;
+    if (level == SPSH_LOG_WARNING)
+        PyOS_snprintf(c->warning, sizeof(c->warning), "%s", text);
+    spsh__py_job_log(c->job, level, text);
+}
+
+static int on_progress(void *user, const char *phase, uint64_t done, uint64_t total)
+{
+    return spsh__py_job_progress(((pack_call *)user)->job, phase, done, total);
+}
+
 static void fill(pack_call *c)
 {
     spsh_pack_options *o = &c->options;
@@ -157,8 +172,9 @@ static void fill(pack_call *c)
     o->follows_links = c->follows_links;
     o->has_keys_to_last_dot = c->wds_key == 1;
     o->is_strict = c->is_strict;
-    o->log_fn = spsh__py_job_log;
-    o->progress_fn = spsh__py_job_progress;
+    o->log_fn = on_log;
+    o->progress_fn = on_progress;
+    o->user = c;
 }
 
 /* ---- the report ---- */
@@ -314,7 +330,7 @@ static PyObject *make_report(const pack_call *c)
 static spsh_status run(void *call, spsh__py_job *job, spsh_error *err)
 {
     pack_call *c = (pack_call *)call;
-    c->options.user = job;
+    c->job = job;
     return spsh_pack(&c->options, &c->report, err);
 }
 
@@ -343,6 +359,20 @@ static void rename_options(spsh_error *err)
     spsh_options_rename(err, names, sizeof(names) / sizeof(names[0]));
 }
 
+/* The error of damaged archives does not name them: the warning before it does. */
+static void fail(const pack_call *c, spsh_error *err)
+{
+    PyObject *advice = NULL;
+    if (err->status == SPSH_E_TRUNCATED && c->warning[0] != '\0') {
+        advice = PyUnicode_DecodeUTF8(c->warning, (Py_ssize_t)strlen(c->warning), "replace");
+        if (advice == NULL)
+            return;
+    }
+    rename_options(err);
+    spsh__py_raise_advice(err, advice);
+    Py_XDECREF(advice);
+}
+
 static PyObject *pack(PyObject *module, PyObject *args, PyObject *given)
 {
     (void)module;
@@ -352,12 +382,10 @@ static PyObject *pack(PyObject *module, PyObject *args, PyObject *given)
     if (spsh__py_arguments_parse(&function, args, given, &c.work) == 0) {
         fill(&c);
         const spsh_status rc = spsh__py_job_run(&c.work, run, &c, &err);
-        if (rc == SPSH_OK && PyErr_Occurred() == NULL) {
+        if (rc == SPSH_OK && PyErr_Occurred() == NULL)
             report = make_report(&c);
-        } else if (PyErr_Occurred() == NULL) {
-            rename_options(&err);
-            spsh__py_raise(&err);
-        }
+        else if (PyErr_Occurred() == NULL)
+            fail(&c, &err);
         spsh_pack_report_free(c.report);
     }
     spsh__py_arguments_clear(&c.work);
