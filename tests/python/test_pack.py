@@ -18,8 +18,8 @@ import support  # first: it skips where the package is missing
 import speechshard
 
 # Small shards and one thread: a pack that can be stopped in the middle.
-SMALL = {"codec": "pcm", "shard_size": "64K", "jobs": 1}
-SMALL_WORDS = ["--codec", "pcm", "--shard-size", "64K", "--jobs", "1"]
+SMALL = {"codec": "flac", "shard_size": "64K", "jobs": 1}
+SMALL_WORDS = ["--codec", "flac", "--shard-size", "64K", "--jobs", "1"]
 
 
 class Stop(Exception):
@@ -40,6 +40,7 @@ class PackTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.corpus = support.make_corpus("pack-corpus", 200)
+        cls.long = support.make_corpus("long-corpus", 600, 300)
 
     def setUp(self):
         self.output = support.work_dir() / f"{self.id().split('.')[-1]}.spsh"
@@ -140,16 +141,16 @@ class PackTest(unittest.TestCase):
         self.assertEqual(last[1], last[2])
 
     def test_an_exception_stops_it_and_the_same_call_resumes(self):
-        want = self.packed_by_command(self.corpus, *SMALL_WORDS)
+        want = self.packed_by_command(self.long, *SMALL_WORDS)
         with self.assertRaisesRegex(Stop, "^pack "):
-            speechshard.pack(self.corpus, self.output, progress=stop_at("pack"), **SMALL)
+            speechshard.pack(self.long, self.output, progress=stop_at("pack"), **SMALL)
         self.assertFalse((self.output / "manifest.spsh").exists())
-        speechshard.pack(self.corpus, self.output, **SMALL)
+        speechshard.pack(self.long, self.output, **SMALL)
         self.assertEqual(support.tree(self.output), want)
 
     def test_an_interrupt_stops_it_and_the_command_resumes(self):
         """SIGINT comes from outside, to a process whose callback has shown that it packs."""
-        want = self.packed_by_command(self.corpus, *SMALL_WORDS)
+        want = self.packed_by_command(self.long, *SMALL_WORDS)
         program = (
             "import sys, time, speechshard\n"
             "def progress(phase, done, total):\n"
@@ -160,7 +161,7 @@ class PackTest(unittest.TestCase):
             f"speechshard.pack(sys.argv[1], sys.argv[2], progress=progress, **{SMALL!r})\n"
         )
         child = subprocess.Popen(
-            [sys.executable, "-c", program, self.corpus, self.output],
+            [sys.executable, "-c", program, self.long, self.output],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         self.assertEqual(child.stdout.readline(), "pack\n")
@@ -168,7 +169,7 @@ class PackTest(unittest.TestCase):
         _, errors = child.communicate()
         self.assertEqual(child.returncode, -signal.SIGINT)
         self.assertIn("KeyboardInterrupt", errors)
-        support.command("pack", self.corpus, "-o", self.output, "--quiet", *SMALL_WORDS)
+        support.command("pack", self.long, "-o", self.output, "--quiet", *SMALL_WORDS)
         self.assertEqual(support.tree(self.output), want)
 
     def test_a_signal_handler_may_stop_it(self):
@@ -185,7 +186,7 @@ class PackTest(unittest.TestCase):
                 signal.raise_signal(signal.SIGALRM)
 
         with self.assertRaisesRegex(Stop, "alarm"):
-            speechshard.pack(self.corpus, self.output, log=log, **SMALL)
+            speechshard.pack(self.long, self.output, log=log, **SMALL)
         self.assertFalse((self.output / "manifest.spsh").exists())
 
     def test_other_threads_run_meanwhile(self):

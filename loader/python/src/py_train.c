@@ -1,11 +1,13 @@
-/* py_train.c: speechshard.train, over train.h. */
+/* py_train.c: speechshard.train and make_vocab, over train.h. */
 #include <string.h>
 
 #include "py_work.h"
 #include "speechshard/options.h"
 #include "speechshard/train.h"
 
-static PyObject *report_class;
+enum { SYMBOLS_MAX = 65536 };
+
+static PyObject *report_class, *vocabulary_class;
 
 typedef struct train_call {
     spsh__py_work work;
@@ -13,6 +15,8 @@ typedef struct train_call {
     int resume;
     bool record;
     spsh__py_texts slow, freeze, kill;
+    const char *kind, *profile; /* of make_vocab, as the next */
+    uint64_t symbols;
     PyObject *overrides; /* list of bytes "KEY=VALUE" */
     const char **texts;  /* of overrides */
     spsh_train_options options;
@@ -114,6 +118,19 @@ static const spsh__py_keyword keywords[] = {
 
 static const spsh__py_function function = {"train", keywords, 2, 0, take_other};
 
+/* clang-format off */
+static const spsh__py_keyword vocab_keywords[] = {
+    {"config",    spsh__py_take_path,  AT(config),  NULL, 0, 0},
+    {"overrides", take_overrides,      0,           NULL, 0, 0},
+    {"kind",      spsh__py_take_text,  AT(kind),    NULL, 0, 0},
+    {"profile",   spsh__py_take_text,  AT(profile), NULL, 0, 0},
+    {"symbols",   spsh__py_take_count, AT(symbols), NULL, 2, SYMBOLS_MAX},
+    {NULL,        NULL,                0,           NULL, 0, 0}
+};
+/* clang-format on */
+
+static const spsh__py_function vocab_function = {"make_vocab", vocab_keywords, 1, 1, take_other};
+
 static int add_strategy(train_call *c)
 {
     if (c->strategy == NULL)
@@ -134,9 +151,8 @@ static int check(const train_call *c)
     return 0;
 }
 
-static int fill(train_call *c)
+static int list_overrides(train_call *c)
 {
-    spsh_train_options *o = &c->options;
     const Py_ssize_t count = PyList_Size(c->overrides);
     c->texts = (const char **)calloc((size_t)count + 1, sizeof(*c->texts));
     if (c->texts == NULL) {
@@ -145,6 +161,12 @@ static int fill(train_call *c)
     }
     for (Py_ssize_t i = 0; i < count; i++)
         c->texts[i] = PyBytes_AsString(PyList_GetItem(c->overrides, i));
+    return 0;
+}
+
+static void fill(train_call *c)
+{
+    spsh_train_options *o = &c->options;
     *o = (spsh_train_options)SPSH_TRAIN_OPTIONS_INIT;
     o->config_path = c->config;
     o->overrides = c->texts;
@@ -160,7 +182,6 @@ static int fill(train_call *c)
     o->simulate = c->simulate;
     o->record = c->record;
     o->replay = c->replay;
-    return 0;
 }
 
 /* ---- the function ---- */
@@ -216,13 +237,73 @@ static PyObject *train(PyObject *module, PyObject *args, PyObject *given)
     train_call c = {.result = SPSH_TRAIN_RESULT_INIT, .overrides = PyList_New(0)};
     PyObject *report = NULL;
     if (c.overrides != NULL && spsh__py_arguments_parse(&function, args, given, &c.work) == 0 &&
-        check(&c) == 0 && add_strategy(&c) == 0 && fill(&c) == 0)
+        check(&c) == 0 && add_strategy(&c) == 0 && list_overrides(&c) == 0) {
+        fill(&c);
         report = run_training(&c);
+    }
     free((void *)c.texts);
     Py_XDECREF(c.overrides);
     spsh__py_arguments_clear(&c.work);
     return report;
 }
+
+/* ---- the vocabulary ---- */
+
+static PyObject *vocabulary(const char *path, uint32_t symbols)
+{
+    PyObject *dict = PyDict_New();
+    if (dict != NULL && (spsh__py_dict_file(dict, "path", path) != 0 ||
+                         spsh__py_dict_u64(dict, "symbols", symbols) != 0))
+        Py_CLEAR(dict);
+    return spsh__py_report(vocabulary_class, dict);
+}
+
+static PyObject *make_vocabulary(train_call *c)
+{
+    spsh_vocabulary_options options = SPSH_VOCABULARY_OPTIONS_INIT;
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_status rc = SPSH_OK;
+    char *path = NULL;
+    uint32_t symbols = 0;
+    options.config_path = c->config;
+    options.overrides = c->texts;
+    options.kind = c->kind;
+    options.profile = c->profile;
+    options.symbols = (uint32_t)c->symbols;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = spsh_vocabulary_make(&options, &path, &symbols, &err);
+    Py_END_ALLOW_THREADS;
+    if (rc != SPSH_OK)
+        return spsh__py_raise(&err);
+    PyObject *made = vocabulary(path, symbols);
+    free(path);
+    return made;
+}
+
+static PyObject *make_vocab(PyObject *module, PyObject *args, PyObject *given)
+{
+    (void)module;
+    train_call c = {.overrides = PyList_New(0)};
+    PyObject *made = NULL;
+    if (c.overrides != NULL &&
+        spsh__py_arguments_parse(&vocab_function, args, given, &c.work) == 0 &&
+        list_overrides(&c) == 0)
+        made = make_vocabulary(&c);
+    free((void *)c.texts);
+    Py_XDECREF(c.overrides);
+    spsh__py_arguments_clear(&c.work);
+    return made;
+}
+
+static char vocab_doc[] =
+    "make_vocab($module, /, config, *, overrides=None, kind=\"characters\", profile=\"lower\", "
+    "symbols=None, **keys)\n"
+    "--\n\n"
+    "Write the vocabulary that a configuration names, from the transcripts of its data.train.\n"
+    "Returns a Vocabulary: path, and symbols with the blank.\n\n"
+    "The same as `speechshard train CONFIG --make-vocab`. kind is \"characters\" or \"pieces\".\n"
+    "profile normalizes transcripts: \"lower\", \"upper\", or \"nfc\". symbols is the maximum.\n"
+    "help(speechshard.train) describes overrides.\n";
 
 static char doc[] =
     "train($module, /, config=None, output=None, *, overrides=None, resume=\"no\", strategy=None, "
@@ -243,8 +324,9 @@ static char doc[] =
     "run after its step and saves it: the same call with resume=\"auto\" continues.\n";
 
 static PyMethodDef methods[] = {
-    {"train", SPSH_PY_KEYWORDS(train), METH_VARARGS | METH_KEYWORDS, doc },
-    {NULL,    NULL,                    0,                            NULL},
+    {"train",      SPSH_PY_KEYWORDS(train),      METH_VARARGS | METH_KEYWORDS, doc      },
+    {"make_vocab", SPSH_PY_KEYWORDS(make_vocab), METH_VARARGS | METH_KEYWORDS, vocab_doc},
+    {NULL,         NULL,                         0,                            NULL     },
 };
 
 int spsh__py_train_init(PyObject *module)
@@ -254,5 +336,9 @@ int spsh__py_train_init(PyObject *module)
                               "Outcome of speechshard.train: steps, epochs, and utterances since "
                               "the run began; loss, wer,\n"
                               "cer, and frame_error of this call, NaN where there is none.");
-    return report_class == NULL ? -1 : PyModule_AddFunctions(module, methods);
+    vocabulary_class = spsh__py_report_class(
+        module, "Vocabulary", "The file that speechshard.make_vocab has made: path, symbols.");
+    return report_class == NULL || vocabulary_class == NULL
+               ? -1
+               : PyModule_AddFunctions(module, methods);
 }
