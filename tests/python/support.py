@@ -86,6 +86,21 @@ def tree(folder):
     return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
 
 
+class Stop(Exception):
+    """What a callback raises to stop a call."""
+
+
+def stop_in_the_middle(test, call, published):
+    """Call until a callback that raises Stop stops it before `published` exists. On a busy machine, a short call may
+    end before its callback is called. Then it raises all the same."""
+    for _ in range(20):
+        test.assertRaises(Stop, call)
+        if not published.exists():
+            return
+        shutil.rmtree(published) if published.is_dir() else published.unlink()
+    test.fail("nothing stops it")
+
+
 DATA = Path(
     os.environ.get("SPEECHSHARD_TEST_DATA")
     or Path(os.environ.get("SPEECHSHARD_SOURCE_DIR", "."), "../shared/data")

@@ -26,10 +26,6 @@ CLIPS = {
 }
 
 
-class Stop(Exception):
-    pass
-
-
 def setUpModule():
     global dataset
     folder = support.work_dir() / "copies"
@@ -54,6 +50,7 @@ class CopyTest(unittest.TestCase):
     def fresh(self):
         """A copy of the dataset without fingerprints."""
         path = self.work / "fresh.spsh"
+        shutil.rmtree(path, True)
         shutil.copytree(dataset, path, ignore=shutil.ignore_patterns("fingerprints"))
         return path
 
@@ -150,22 +147,19 @@ class DedupeTest(CopyTest):
         self.assertEqual(served, [u.id for u in speechshard.Dataset(dataset)])
         self.assertIn("manifest.spsh", after)
 
-    def test_progress_stop_and_resume(self):
+    def test_stop_and_resume(self):
         want = self.work / "want.jsonl"
-        path = self.fresh()
-        speechshard.dedupe(path, want)
-        shutil.rmtree(path)
-        path = self.fresh()
-        stages = []
+        speechshard.dedupe(self.fresh(), want)
 
         def progress(stage, done, total):
-            stages.append(stage)
-            raise Stop(stage)
+            raise support.Stop(stage)
 
-        with self.assertRaises(Stop):
-            speechshard.dedupe(path, self.plan, progress=progress)
-        self.assertEqual(len(stages), 1)
-        self.assertFalse(self.plan.exists())
+        def stopped():
+            speechshard.dedupe(self.fresh(), self.plan, progress=progress)
+
+        support.stop_in_the_middle(self, stopped, self.plan)
+        stages = []
+        path = self.work / "fresh.spsh"
         speechshard.dedupe(path, self.plan, progress=lambda stage, *_: stages.append(stage))
         self.assertGreater(len(set(stages)), 1)
         self.assertEqual(self.plan.read_bytes(), want.read_bytes())
@@ -294,18 +288,24 @@ class AuditTest(CopyTest):
         self.assertTrue(report.warnings)
 
     def test_stop_and_resume(self):
-        def progress(stage, done, total):
-            raise Stop(stage)
+        folder = self.work / "a"
 
-        path, folder = self.fresh(), self.work / "a"
-        with self.assertRaises(Stop):  # while it makes fingerprints
-            speechshard.audit(f"{path}:train", f"{path}:test", folder, progress=progress)
-        self.assertFalse(folder.exists())
-        report = speechshard.audit(f"{path}:train", f"{path}:test", folder)
+        def progress(stage, done, total):
+            raise support.Stop(stage)
+
+        def audit(output, progress=None):
+            path = self.work / "fresh.spsh"
+            return speechshard.audit(f"{path}:train", f"{path}:test", output, progress=progress)
+
+        def stopped():
+            self.fresh()
+            audit(folder, progress)
+
+        support.stop_in_the_middle(self, stopped, folder)
+        report = audit(folder)
         self.assertEqual(report.output, str(folder))
-        again = speechshard.audit(f"{path}:train", f"{path}:test", self.work / "b")
+        self.assertEqual(audit(self.work / "b").splits, report.splits)
         self.assertEqual(support.tree(folder), support.tree(self.work / "b"))
-        self.assertEqual(again.splits, report.splits)
 
     def test_errors(self):
         with self.assertRaisesRegex(ValueError, 'did you mean "recording"'):

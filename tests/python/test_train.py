@@ -35,10 +35,6 @@ TINY = {
 WORDS = [f"{key}={value}" for key, value in TINY.items()]
 
 
-class Stop(Exception):
-    pass
-
-
 def setUpModule():
     """Paths of a configuration are relative to the working directory."""
     global work
@@ -115,9 +111,9 @@ class TrainTest(unittest.TestCase):
 
     def test_an_exception_stops_it_and_resume_continues(self):
         def progress(line, step, total):
-            raise Stop(line)
+            raise support.Stop(line)
 
-        with self.assertRaisesRegex(Stop, "epoch"):  # slow: a step takes longer than a poll
+        with self.assertRaisesRegex(support.Stop, "epoch"):  # slow: a step takes longer than a poll
             speechshard.train("tiny.yaml", "stopped", overrides=TINY, slow="0:100x",
                               progress=progress)  # fmt: skip
         steps = json.loads((work / "stopped/metrics.jsonl").read_text().splitlines()[-1])["step"]

@@ -1,5 +1,5 @@
 import os
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import (
     Any,
     Callable,
@@ -267,3 +267,259 @@ class Loader:
         value: Optional[BaseException],
         traceback: Optional[TracebackType],
     ) -> None: ...
+
+# ---- the functions of the command ----
+
+_Progress = Union[None, bool, Callable[[str, int, int], object]]
+_Log = Optional[Callable[[int, str], object]]
+_Paths = Union[_Path, Sequence[_Path]]
+_Source = Union[_Path, Dataset]
+_Sources = Union[_Source, Sequence[_Source]]
+_Size = Union[None, int, str]
+_Texts = Union[None, str, Sequence[str]]
+
+class PackReport(SimpleNamespace):
+    output: str
+    dataset_id: str
+    ok: bool
+    already_packed: bool
+    withheld: bool
+    too_many_rejects: bool
+    rows_in: int
+    packed: int
+    rejected: int
+    merged: int
+    excluded: int
+    without_text: int
+    duplicates: int
+    shards: int
+    source_bytes: int
+    payload_bytes: int
+    pcm_bytes: int
+    audio_ms: int
+    decoder_limit: int
+    unverified: int
+    kept_as_is: int
+    resampled: int
+    headers_trusted: int
+    segments_clamped: int
+    seconds: float
+    min_seconds: float
+    max_seconds: float
+    percentiles: Dict[int, float]
+    sources: List[Any]
+    rejects: List[Any]
+    domains: List[Any]
+    splits: List[Any]
+    audio: List[Any]
+    warnings: List[str]
+
+class DedupeReport(SimpleNamespace):
+    plan: Optional[str]
+    plan_hash: Optional[str]
+    datasets: int
+    utterances: int
+    seconds: float
+    undecodable: int
+    keys: int
+    candidates: int
+    decoded: int
+    dropped: int
+    dropped_seconds: float
+    dropped_bytes: int
+    clusters_with_different_texts: int
+    matches: List[Any]
+    members: Dict[str, int]
+    drop: Dict[str, Any]
+    boilerplate: List[Any]
+    clusters: Sequence[Any]
+
+class PlanReport(SimpleNamespace):
+    overlay: str
+    datasets: int
+    changed: int
+    utterances: int
+
+class AuditReport(SimpleNamespace):
+    output: str
+    ok: bool
+    splits: List[Any]
+    warnings: List[str]
+
+class Explanation(SimpleNamespace):
+    a: Any
+    b: Any
+    kind: str
+    tier: str
+    verdict: str
+    may_drop: bool
+    equal_bytes: bool
+    equal_samples: bool
+    equal_samples_trimmed: bool
+    equal_samples_mono: bool
+    pieces: int
+    piece_seconds: float
+    equal_texts: Optional[bool]
+    similarity: Optional[float]
+    text_profile: str
+    gain_db: Optional[float]
+    matches: List[Any]
+    closest: Any
+    checks: List[Any]
+
+class VerifyReport(SimpleNamespace):
+    dataset: str
+    ok: bool
+    files: int
+    bytes: int
+    blocks: int
+    recordings: int
+    utterances: int
+    damaged: int
+    direct: bool
+    engine: str
+    damage: List[Any]
+    leftovers: List[str]
+
+class TrainReport(SimpleNamespace):
+    run: str
+    steps: int
+    epochs: int
+    utterances: int
+    loss: float
+    wer: float
+    cer: float
+    frame_error: float
+
+class Vocabulary(SimpleNamespace):
+    path: str
+    symbols: int
+
+class FeaturesReport(SimpleNamespace):
+    dataset: str
+
+def pack(
+    corpora: _Paths,
+    output: _Path,
+    *,
+    layout: Optional[str] = None,
+    codec: Optional[Literal["keep", "flac", "pcm"]] = None,
+    dedupe: Optional[Literal["none", "bytes", "pcm"]] = None,
+    rate: Optional[int] = None,
+    order: Optional[Literal["hash", "source"]] = "hash",
+    domain: Optional[str] = None,
+    column: _Texts = None,
+    split_from: Optional[Literal["name", "none"]] = "name",
+    split: _Texts = None,
+    shard_size: _Size = "1G",
+    trust_headers: Optional[bool] = False,
+    wds_key: Optional[Literal["first-dot", "last-dot"]] = "first-dot",
+    follow_links: Optional[bool] = False,
+    strict: Optional[bool] = False,
+    max_rejects: Union[None, float, str] = None,
+    jobs: Optional[int] = None,
+    memory: _Size = "256M",
+    progress: _Progress = None,
+    log: _Log = None,
+) -> PackReport: ...
+def dedupe(
+    datasets: _Sources,
+    output: Optional[_Path] = None,
+    *,
+    html: Optional[_Path] = None,
+    search: Optional[Literal["mild", "deep"]] = "mild",
+    exact_only: Optional[bool] = False,
+    keep: Optional[Literal["best", "first", "longest"]] = "best",
+    prefer: Optional[_Sources] = None,
+    drop_from: _Texts = None,
+    contained: Optional[Literal["tag", "keep-long", "keep-part"]] = "tag",
+    speed_grid: Optional[bool] = False,
+    confirm: Optional[bool] = False,
+    memory: _Size = "4G",
+    work: Optional[_Path] = None,
+    jobs: Optional[int] = None,
+    part: Optional[str] = None,
+    progress: _Progress = None,
+    log: _Log = None,
+) -> DedupeReport: ...  # None with part, until all parts are done
+def apply(plan: _Path, datasets: Optional[_Sources] = None) -> PlanReport: ...
+def revert(plan: _Path, datasets: Optional[_Sources] = None) -> PlanReport: ...
+def audit(
+    train: _Sources,
+    test: _Sources,
+    output: _Path,
+    *,
+    fail_on: _Texts = None,
+    profile: Optional[Literal["default", "cjk", "marks"]] = "default",
+    aliases: Optional[_Path] = None,
+    speed_grid: Optional[bool] = False,
+    memory: _Size = "4G",
+    work: Optional[_Path] = None,
+    jobs: Optional[int] = None,
+    progress: _Progress = None,
+    log: _Log = None,
+) -> AuditReport: ...
+def explain(
+    dataset: _Source,
+    id: str,
+    other_id: str,
+    other_dataset: Optional[_Source] = None,
+    *,
+    plot: Optional[_Path] = None,
+    listen: Optional[_Path] = None,
+    jobs: Optional[int] = None,
+    progress: _Progress = None,
+    log: _Log = None,
+) -> Explanation: ...
+def verify(
+    dataset: _Source,
+    *,
+    decode: Optional[bool] = False,
+    cached: Optional[bool] = False,
+    jobs: Optional[int] = None,
+    progress: _Progress = None,
+    log: _Log = None,
+) -> VerifyReport: ...
+def train(
+    config: Optional[_Path] = None,
+    output: Optional[_Path] = None,
+    *,
+    overrides: Optional[Mapping[str, Any]] = None,
+    resume: Optional[Literal["no", "auto"]] = "no",
+    strategy: Optional[str] = None,
+    rendezvous: Optional[str] = None,
+    simulate: Optional[str] = None,
+    slow: _Texts = None,
+    link: Optional[str] = None,
+    freeze: _Texts = None,
+    kill: _Texts = None,
+    record: Optional[bool] = False,
+    replay: Optional[_Path] = None,
+    progress: _Progress = None,
+    log: _Log = None,
+    **keys: Any,
+) -> TrainReport: ...
+def make_vocab(
+    config: _Path,
+    *,
+    overrides: Optional[Mapping[str, Any]] = None,
+    kind: Optional[Literal["characters", "pieces"]] = "characters",
+    profile: Optional[Literal["lower", "upper", "nfc"]] = "lower",
+    symbols: Optional[int] = None,
+    **keys: Any,
+) -> Vocabulary: ...
+def featgen(
+    dataset: _Source,
+    output: Optional[_Path] = None,
+    *,
+    features: Optional[str] = "kaldi-fbank",
+    dtype: Optional[Literal["float16", "float32"]] = None,
+    stats: Optional[bool] = False,
+    by: Optional[Literal["speaker", "dataset"]] = None,
+    skip_damaged: Optional[bool] = False,
+    undecodable: Optional[Literal["skip", "fail"]] = None,
+    jobs: Optional[int] = None,
+    part: Optional[str] = None,
+    estimate: Optional[bool] = False,
+    log: _Log = None,
+) -> FeaturesReport: ...
