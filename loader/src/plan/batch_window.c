@@ -1,28 +1,31 @@
 /* batch_window.c: sort a window's items by length, cut them into batches, shuffle the batches.
  *
- *     sort      class (rate, channels: what may not share a batch), length, tie
- *     mix       where windows are few: neighbours in length, in runs
- *     cut       from the longest down: a batch takes the next item as long as all bounds hold
- *     shuffle   the batches, by a draw from (seed, epoch, window)
+ *     sort      by class, length, tie. Items of different classes (rate, channels) never share a
+ *               batch
+ *     mix       only if the epoch has few windows: permute items of similar length, in runs
+ *     cut       from the longest item down: a batch takes the next item while all limits hold
+ *     shuffle   permute the batches, by draws from (seed, epoch, window)
  *
- * A batch's bounds hold for every part of it, too, so taking as much as fits gives the fewest
- * batches of neighbours in length. From the longest down, the half-full batch at the end is one of
- * short items.
+ * If a batch is within its limits, so is every part of it. So filling each batch as far as possible
+ * gives the fewest batches of adjacent lengths. Cutting starts at the longest item, so that the
+ * last batch, which may be half full, has short items.
  *
- * An item of an epoch with many windows meets others in each epoch, as windows are drawn anew. In
- * one window for all, sorting alone would give the same batches for ever. So with few windows, runs
- * of some batches' items are put into a drawn order before cutting. A run's shortest item has 9/10
- * of its longest: that bounds what mixing costs in padding.
+ * If an epoch has many windows, an item shares batches with other items in each epoch, because
+ * windows are drawn anew. In a single window, sorting would give the same batches in every epoch.
+ * So with few windows, items are permuted before cutting, in runs of a few batches. The shortest
+ * item of a run has at least 9/10 of the length of the longest, which limits the added padding.
  *
- * An utterance that comes more than once (its domain started over within the window) comes once in
- * a batch: its copies are neighbours after sorting; all but the first wait, and each batch begun
- * afterwards takes one of them. Parts of one utterance are different audio and may share a batch.
+ * An utterance may appear more than once in a window, if its domain restarts in it, but only once
+ * in a batch. Its copies are adjacent after sorting. All but the first wait, and each batch begun
+ * afterward takes one of them. Parts of a split utterance are different audio and may share a
+ * batch.
  *
- * Ties: in an order that is a permutation already, arrival decides, as the sort is stable. Only
- * where neighbours stay together (runs) or copies have to be found is there a drawn tie.
+ * Ties: the sort is stable, so items of the same length keep their order, which is a permutation
+ * already. A drawn tie is used only if adjacent utterances stay together (runs) or copies must be
+ * found.
  *
- * In order, nothing is sorted: a batch ends when it is full, or when the next item has another
- * class or is in it already.
+ * With SPSH_PLAN_IN_ORDER nothing is sorted. A batch ends when it is full, or when the next item
+ * has another class or is already in the batch.
  */
 #include "batch_window.h"
 
@@ -30,11 +33,11 @@
 
 #define GROUP_NONE UINT32_MAX
 
-/* An item draws its company from so many batches' worth of neighbours, over the windows of an
- * epoch: with one window, runs have 8 batches. */
+/* Over all windows of an epoch, an item is mixed with the items of this many batches: with one
+ * window, a run has the items of 8 batches. */
 #define MIX_BATCHES UINT32_C(8)
 
-/* An item to be: a part of an entry. */
+/* A future item: a part of an entry. */
 typedef struct record {
     uint64_t ticks;
     uint64_t tie;
@@ -44,7 +47,7 @@ typedef struct record {
     uint32_t part, part_count;
 } record;
 
-/* Copies of an item that wait. */
+/* Waiting copies of an item. */
 typedef struct group {
     uint32_t record;
     uint32_t left;
@@ -55,8 +58,8 @@ struct spsh__window_scratch {
     spsh__stream_entry *entries;
     record *records, *sorted;
     group *groups;
-    uint64_t *firsts;    /* in order: the first index of a domain in the batch */
-    uint32_t *firsts_of; /* the batch that is for */
+    uint64_t *firsts;    /* in order: per domain, its first index in a batch */
+    uint32_t *firsts_of; /* per domain, the batch of firsts, from 1 */
 };
 
 typedef struct maker {
@@ -66,18 +69,18 @@ typedef struct maker {
     uint64_t tie_key;
     record *records;
     uint32_t record_count;
-    uint64_t count, ticks, longest; /* of the batch being filled */
+    uint64_t count, ticks, longest; /* items, sum, and maximum of the batch being filled */
     uint32_t group_first, group_last, group_count;
 } maker;
 
-/* ---- room ---- */
+/* ---- capacity ---- */
 
 static bool wraps(const spsh_plan *plan)
 {
     return plan->epoch_rule != SPSH__EPOCH_ALL;
 }
 
-/* Batches whose items are mixed; 1: none are. */
+/* Number of batches per run; 1: no mixing. */
 static uint32_t run_batches(const spsh_plan *plan)
 {
     return (MIX_BATCHES - 1) / plan->info.window_count + 1;
@@ -88,7 +91,7 @@ uint64_t spsh__window_items_max(const spsh_plan *plan)
     uint64_t windows = plan->info.window_count;
     uint64_t utterances = plan->info.utterance_count / windows + 1;
     spsh__u128 extra = 0;
-    double extra_most = 0; /* parts more than one, of the mean utterance of a domain */
+    double extra_most = 0; /* maximum over domains: mean extra parts per utterance */
     if (utterances > plan->info.utterance_count)
         utterances = plan->info.utterance_count;
     for (uint32_t d = 0; d < plan->domain_count; d++) {
@@ -97,8 +100,7 @@ uint64_t spsh__window_items_max(const spsh_plan *plan)
         extra += of->extra_items;
         extra_most = mean > extra_most ? mean : extra_most;
     }
-    /* A domain that starts over k times in a window has been gone through k times, and twice in
-     * part. */
+    /* A domain that restarts in a window serves some whole passes and parts of two others. */
     if (wraps(plan))
         extra = 2 * extra + (spsh__u128)(extra_most * (double)utterances * 1.001 + 1);
     spsh__u128 all_parts = (spsh__u128)utterances * plan->part_count_max;
@@ -106,7 +108,7 @@ uint64_t spsh__window_items_max(const spsh_plan *plan)
     return items > UINT64_MAX ? UINT64_MAX : (uint64_t)items;
 }
 
-/* Not zeroed: what is not used yet costs nothing. */
+/* Allocate without zeroing, so that unused pages are never touched. */
 static void *take_memory(const spsh_allocator *allocator, size_t count, size_t element_bytes)
 {
     size_t size_bytes = 0;
@@ -177,7 +179,7 @@ void spsh__windows_close(spsh__windows *windows)
 
 /* ---- records ---- */
 
-/* Sample p * samples / parts: lengths differ by one at most. */
+/* First sample of a part. The lengths of the parts differ by at most one. */
 static uint64_t part_first(uint64_t samples, uint32_t part, uint32_t part_count)
 {
     return (uint64_t)((spsh__u128)samples * part / part_count);
@@ -241,7 +243,7 @@ enum {
 
 static unsigned digit_of(const record *r, unsigned digit)
 {
-    /* From the least: tie, ticks, class, run. */
+    /* From the least significant: tie, ticks, class, run. */
     if (digit < 8)
         return (unsigned)(r->tie >> (8 * digit)) & 0xff;
     if (digit < 16)
@@ -266,8 +268,8 @@ static void sort_by_digit(const record *from, record *to, uint32_t count, unsign
         to[places[digit_of(&from[i], digit)]++] = from[i];
 }
 
-/* By the digits in a set of bits, least first, those that all have in common left out. Ascending,
- * stable. */
+/* Radix sort by the digits in a bit set, least significant first. Skips digits in which all records
+ * agree. Ascending and stable. */
 static void sort_records(maker *m, uint32_t digits)
 {
     record differ = {0};
@@ -296,7 +298,7 @@ static bool fits(const maker *m, uint64_t ticks)
 {
     const spsh__caps *caps = &m->plan->caps;
     uint64_t longest = ticks > m->longest ? ticks : m->longest;
-    /* Items last less than 2^46, and there are less than 2^32. */
+    /* Cannot overflow: items are shorter than 2^46, and there are fewer than 2^32. */
     return m->count == 0 ||
            (m->count < caps->utterances && (spsh__u128)m->ticks + ticks <= caps->ticks &&
             (spsh__u128)longest * (m->count + 1) <= caps->padded_ticks);
@@ -360,7 +362,8 @@ static uint32_t class_first(const maker *m, uint32_t high)
 
 /* ---- mixing ---- */
 
-/* That cutting records [low, high) would give as they are, if copies need not wait. */
+/* Number of batches from cutting records [low, high) in their present order, without waiting
+ * copies. */
 static uint64_t count_batches(maker *m, uint32_t low, uint32_t high)
 {
     uint64_t batches = 0;
@@ -373,7 +376,7 @@ static uint64_t count_batches(maker *m, uint32_t low, uint32_t high)
     return batches;
 }
 
-/* Records [low, high) are of one class. Copies stay in one run. */
+/* Assign records [low, high), of one class, to runs. Copies stay in one run. */
 static void number_runs(maker *m, uint32_t low, uint32_t high)
 {
     uint64_t batches = count_batches(m, low, high);
@@ -407,7 +410,7 @@ static void mix(maker *m)
 
 /* ---- cutting ---- */
 
-/* One of each group that waits, as long as they fit. */
+/* Put one waiting copy of each group into the batch, while they fit. */
 static void put_waiting(maker *m)
 {
     uint32_t *link = &m->group_first;
@@ -440,7 +443,7 @@ static void add_group(maker *m, uint32_t record_number, uint32_t left)
     m->group_last = number;
 }
 
-/* Records [low, high) are of one class. */
+/* Cut records [low, high), of one class. */
 static void cut_class(maker *m, uint32_t low, uint32_t high)
 {
     m->group_first = m->group_last = GROUP_NONE;
@@ -472,7 +475,8 @@ static void cut_sorted(maker *m)
     }
 }
 
-/* A domain's stream is its members over and over: a copy is one pass later. */
+/* Is a copy already in the batch? A domain's stream repeats its members: a copy is one pass
+ * later. */
 static bool is_in_batch(const maker *m, const record *r)
 {
     const spsh__stream_entry *e = &m->scratch->entries[r->entry];

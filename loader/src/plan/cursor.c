@@ -1,4 +1,5 @@
-/* cursor.c: a place as 80 bytes, and whether it is one of this plan. The layout is in sampler.h. */
+/* cursor.c: encode a position as 80 bytes, and check that a cursor belongs to this plan. The layout
+ * is in sampler.h. */
 #include <inttypes.h>
 #include <xxhash.h>
 

@@ -1,7 +1,7 @@
-/* filter.c: names of the options become numbers of each dataset, once.
+/* filter.c: convert the names in the options to the name numbers of each dataset.
  *
- * A name that no dataset has is refused with a list of those there are: a filter with a spelling
- * mistake would silently train on less.
+ * A name that no dataset has is an error that lists the existing names. Otherwise a filter with a
+ * spelling mistake would silently exclude data.
  */
 #include "filter.h"
 
@@ -11,7 +11,7 @@
 enum { NAME_SHOWN_BYTES = 40 };
 
 typedef struct name_list {
-    const char *word; /* what it is a name of */
+    const char *word; /* kind of the names in messages */
     spsh_name_kind kind;
     const char *const *names;
     uint32_t count;
@@ -23,7 +23,7 @@ static bool is_same(spsh_bytes name, const char *text)
     return name.size_bytes == size && (size == 0 || memcmp(name.data, text, size) == 0);
 }
 
-/* An empty name stands for rows without one. */
+/* Find the table slot of a name; SPSH_NONE_U32: none. An empty name means rows without a name. */
 static spsh_status find_slot(const spsh_dataset *dataset, spsh_name_kind kind, const char *text,
                              uint32_t *ret_slot, spsh_error *err)
 {
@@ -40,7 +40,7 @@ static spsh_status find_slot(const spsh_dataset *dataset, spsh_name_kind kind, c
     return SPSH_OK;
 }
 
-/* ---- what there is ---- */
+/* ---- the list of existing names ---- */
 
 typedef struct listing {
     char text[240];
@@ -92,7 +92,7 @@ static spsh_status fail_unknown(const spsh_dataset *const *datasets, uint32_t da
             spsh_status rc = spsh_dataset_name(datasets[d], list->kind, i, &known, err);
             if (rc != SPSH_OK)
                 return rc;
-            /* Past the end of the text names are counted, not compared. */
+            /* Once the text is full, names are only counted. */
             if (there.more > 0 || !is_in(datasets, d, list->kind, known))
                 list_name(&there, known);
         }
@@ -144,7 +144,7 @@ static spsh_status make_tables(const spsh_dataset *const *datasets, uint32_t dat
     return allow(datasets, dataset_count, list, tables, err);
 }
 
-/* All domains of a dataset. */
+/* Set the weight of all domains of a dataset. */
 static spsh_status take_whole_weight(uint32_t dataset_count, const spsh_weight *weight,
                                      spsh__filter *filters, spsh_error *err)
 {
@@ -173,7 +173,7 @@ static spsh_status take_weight(const spsh_dataset *const *datasets, uint32_t dat
     bool found = false;
     if (weight->domain == NULL)
         return take_whole_weight(dataset_count, weight, filters, err);
-    /* Written so that not-a-number fails, too. */
+    /* Negated, so that not-a-number fails, too. */
     if (!(weight->weight > 0 && weight->weight <= 1e100))
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "domain \"%.80s\": weight %g, must be above 0",
                          weight->domain, weight->weight);

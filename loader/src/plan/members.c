@@ -1,7 +1,7 @@
 /* members.c: find the run of a member.
  *
- * Domains are mostly spread evenly over a dataset, so a guess by proportion is mostly right or next
- * to right; where it is not, a binary search takes over.
+ * Most domains are spread evenly over a dataset, so a guess by proportion is usually right or
+ * close. If a few steps do not reach the run, a binary search finds it.
  */
 #include "members.h"
 

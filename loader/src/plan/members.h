@@ -1,8 +1,9 @@
-/* members.h: which positions of a dataset belong to a domain of the plan, in ascending order.
+/* members.h: the members of a domain: the positions in a dataset that belong to it, ascending.
  *
- * A list is a sequence of runs, at most one a block of 65,536 positions: either consecutive
- * positions, or 2 bytes an utterance, offsets into the block. Neighbouring runs of consecutive
- * positions are one run: a dataset all of which is served from one domain needs no memory at all.
+ * A list is a sequence of runs, at most one per block of 65,536 positions. A run has either
+ * consecutive positions, or a 16-bit offset into the block per utterance. Adjacent runs of
+ * consecutive positions are merged. So a dataset whose utterances are all served in one domain
+ * needs a single run.
  */
 #ifndef SPSH_MEMBERS_H
 #define SPSH_MEMBERS_H
@@ -12,12 +13,12 @@
 #define SPSH__MEMBERS_BLOCK UINT32_C(65536)
 
 typedef struct spsh__member_run {
-    uint64_t first; /* number of its first member */
-    uint64_t base;  /* position of the block; of the first member when there are no offsets */
+    uint64_t first;          /* index of its first member in the domain */
+    uint64_t base;           /* position of the block, or of the first member without offsets */
     const uint16_t *offsets; /* NULL: consecutive positions */
 } spsh__member_run;
 
-/* The run that holds a member; runs[run_count].first is the number of members. */
+/* Return the run of a member. runs[run_count].first must be the member count. */
 const spsh__member_run *spsh__members_find(const spsh__member_run *runs, uint32_t run_count,
                                            uint64_t member);
 

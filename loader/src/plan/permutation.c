@@ -1,14 +1,14 @@
 /* permutation.c: an unbalanced Feistel network over the bits of count - 1, with cycle walking.
  *
- *     index = left | right        each round: left ^= F(key, right), then the halves change places
+ *     index = left | right        each round: left ^= F(key, right), then swap left and right
  *
- * A Feistel network is a bijection whatever F is, so F can be a cheap mixer. Its domain is a power
- * of two below 2 * count (4 * count for counts below 4): what falls outside is sent through again
- * until it falls inside, twice on average at worst. This is a bijection of 0 ... count - 1, because
- * the walk from one index to the next inside ones follows a cycle of the larger bijection (Black,
- * Rogaway: Ciphers with arbitrary finite domains, 2002).
+ * A Feistel network is a bijection for any F, so F can be a cheap mixer. Its domain is a power of
+ * two below 2 * count (4 * count for counts below 4). A value that is not below count is mapped
+ * again until it is, twice on average in the worst case. The result is a bijection of 0 ... count -
+ * 1, because these repetitions follow a cycle of the larger bijection (Black, Rogaway: Ciphers with
+ * arbitrary finite domains, 2002).
  *
- * Six rounds: below about 2^10 elements fewer leave visible structure between neighbours.
+ * Six rounds: with fewer, adjacent indexes keep visible structure below about 2^10 elements.
  */
 #include "permutation.h"
 

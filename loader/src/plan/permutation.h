@@ -12,7 +12,7 @@ typedef struct spsh__permutation {
     uint64_t keys[SPSH__PERMUTATION_ROUNDS];
 } spsh__permutation;
 
-/* A draw that depends on nothing but its arguments. */
+/* A random draw: a function of its arguments only. */
 static inline uint64_t spsh__draw(uint64_t seed, uint64_t a, uint64_t b, uint64_t c)
 {
     uint64_t x = spsh__mix64(seed + UINT64_C(0x9e3779b97f4a7c15));
@@ -21,10 +21,10 @@ static inline uint64_t spsh__draw(uint64_t seed, uint64_t a, uint64_t b, uint64_
     return spsh__mix64(x ^ (c + UINT64_C(0x9e3779b97f4a7c15)));
 }
 
-/* key: draws of different keys are unrelated permutations. */
+/* Different keys give unrelated permutations. */
 spsh__permutation spsh__permutation_make(uint64_t count, uint64_t key);
 
-/* index must be below count; the result is. */
+/* index must be below count, and so is the result. */
 uint64_t spsh__permutation_at(const spsh__permutation *permutation, uint64_t index);
 
 #endif

@@ -1,4 +1,4 @@
-/* plan.c: open: options, filters, scan, shares, windows. What comes out never changes. */
+/* plan.c: open a plan: options, filters, scan, shares, windows. An open plan never changes. */
 #include <inttypes.h>
 
 #include "batch_window.h"
@@ -10,7 +10,7 @@
 #include "speechshard/cores.h"
 #include "speechshard/options.h"
 
-enum { THREADS_MAX = 64 }; /* unless the caller wants more */
+enum { THREADS_MAX = 64 }; /* limit of the default; a caller may request more */
 
 static spsh_status check_datasets(const spsh_dataset *const *datasets, uint32_t dataset_count,
                                   spsh_plan *const *ret_plan, spsh_error *err)
@@ -62,12 +62,12 @@ static spsh_status make_plan(const spsh_dataset *const *datasets, uint32_t datas
     return SPSH_OK;
 }
 
-/* What passes: as the cache has it, else by scanning. */
+/* Load the scan from the cache, or scan the indexes. */
 static spsh_status find_members(spsh_plan *plan, const spsh__filter *filters, uint32_t threads,
                                 spsh_error *err)
 {
     spsh__lengths_open(plan);
-    /* Lengths are written after scanning, when the index has been checked. */
+    /* The lengths file is written after a scan, because a scan checks the whole index. */
     if (plan->lengths_map != NULL && spsh__cache_load_scan(plan, filters, threads))
         return SPSH_OK;
     spsh_status rc = spsh__plan_scan(plan, filters, threads, err);
@@ -100,7 +100,7 @@ static spsh_status set_windows(spsh_plan *plan, spsh_error *err)
                          "window_utterances is %" PRIu64 ", which makes too many windows: %" PRIu64,
                          size, windows);
     plan->info.window_count = (uint32_t)windows;
-    /* Items of a window are numbered in 32 bits. */
+    /* Item indexes of a window have 32 bits. */
     if (spsh__window_items_max(plan) > UINT32_C(1) << 30)
         return SPSH_FAIL(err, SPSH_E_LIMIT,
                          "too many parts of utterances in a window: %" PRIu64
@@ -133,7 +133,7 @@ spsh_status spsh__plan_open(const spsh_dataset *const *datasets, uint32_t datase
             find_members(plan, filters, threads == 0 ? spsh_core_count(THREADS_MAX) : threads, err);
     if (rc == SPSH_OK)
         rc = check_result(plan, err);
-    /* What was found, and is cached, is the rate as stored. */
+    /* The scan and the cache have the stored rate. */
     if (rc == SPSH_OK && opt.sample_rate_hz != 0)
         plan->info.sample_rate_hz_max = opt.sample_rate_hz;
     if (rc == SPSH_OK)
@@ -144,7 +144,7 @@ spsh_status spsh__plan_open(const spsh_dataset *const *datasets, uint32_t datase
         rc = spsh__states_open(plan, err);
     if (rc != SPSH_OK)
         goto out;
-    /* What pointed to the caller's memory has been used. */
+    /* Clear the pointers to the caller's memory. */
     plan->options.allocator = NULL;
     plan->options.weights = NULL;
     plan->options.splits = NULL;

@@ -1,16 +1,17 @@
 /* plan_cache.c: cache files, little-endian.
  *
- *     0   "SPSHCACH"            16  u64 body_bytes, with this head
+ *     0   "SPSHCACH"            16  u64 body_bytes, including this header
  *     8   u32 version, u32 kind 24  u64 dataset_key, options_key, skips_key, seed, epoch
- *     64  the body's fields     ... u64 XXH3-64 of each MiB of the body; u64 that of these hashes
+ *     64  the body's fields     ... u64 XXH3-64 of each MiB of the body; u64 XXH3-64 of these
  *
- * Kind 1 is a scan, whose options_key is that of what decides which utterances pass; kind 2 are the
- * states of an epoch. Keys are in the name, too. Files are written under a temporary name and
- * renamed over what is there: processes that write the same one write the same bytes, or one that
- * knows more or less.
+ * Kind 1 is a scan; its options_key is scan_key, which covers the options that select utterances.
+ * Kind 2 is the states of an epoch, kind 3 the lengths, with their own hashes (plan_lengths.c). The
+ * keys are in the file name, too. Files are written under a temporary name and renamed over an
+ * existing file. Processes that write the same file write the same bytes, or states with more or
+ * fewer known windows.
  *
- * The hashes find what is damaged. A file that was made to mislead has right ones, so numbers that
- * become addresses are checked as well: it can spoil an order, nothing else.
+ * The hashes detect damage. A forged file can have correct hashes, so numbers that become addresses
+ * are checked, too. A forged file can change the order, but nothing else.
  */
 #include "plan_cache.h"
 
@@ -71,8 +72,8 @@ void spsh__cache_head(const spsh__cache_key *k, uint64_t body_bytes,
 
 /* ---- writing ---- */
 
-/* Is name a temporary of the file `user`, made by another process? A thread of this process may be
- * writing the file now. */
+/* Is `name` a temporary file for the file `user`, made by another process? Those of this process
+ * are not stale: a thread may be writing one. */
 static bool is_stale(void *user, const char *name, size_t name_bytes)
 {
     char own[NAME_BYTES + 32];
@@ -164,7 +165,7 @@ static void end_file(cache_writer *w)
         spsh__store_u64le(last, XXH3_64bits(w->hashes, size_bytes));
         if (spsh_file_writer_write(w->file, w->hashes, size_bytes, NULL) == SPSH_OK &&
             spsh_file_writer_write(w->file, last, sizeof(last), NULL) == SPSH_OK) {
-            /* When that fails there is no cache, which is no error. */
+            /* Without the file there is no cache, which is not an error. */
             spsh_status rc = spsh_file_writer_publish(w->file, SPSH_PUBLISH_REPLACE, NULL);
             (void)rc;
         }
@@ -245,7 +246,7 @@ static spsh_status check_piece(void *user, uint32_t worker, uint64_t piece, spsh
     return SPSH_OK;
 }
 
-/* A file whose head and hashes are as they have to be. */
+/* Map a file, and check its header and all hashes. */
 static bool open_file(const spsh_plan *plan, const key *k, uint32_t threads, mapping *ret_mapping)
 {
     mapping m;
@@ -267,7 +268,7 @@ static bool open_file(const spsh_plan *plan, const key *k, uint32_t threads, map
 
 /* ---- scans ---- */
 
-/* Fields of the scan that are numbers, in order. */
+/* Copy the numbers of the scan from or to the plan, in file order. */
 static void scan_fields(spsh_plan *plan, uint64_t *values, bool load)
 {
     spsh_plan_info *info = &plan->info;
@@ -366,7 +367,7 @@ void spsh__cache_save_scan(const spsh_plan *plan)
     end_file(&w);
 }
 
-/* Do the positions of a run exist? */
+/* Are all positions of a run inside the dataset? */
 static bool run_is_good(const spsh__plan_dataset *of, const spsh__member_run *run, uint64_t length)
 {
     uint64_t last = length - 1;
@@ -380,7 +381,7 @@ static bool run_is_good(const spsh__plan_dataset *of, const spsh__member_run *ru
     return true;
 }
 
-/* The runs of one domain, with the one behind the last. */
+/* Load the runs of one domain, and the entry after the last, which holds the member count. */
 static bool load_runs(spsh_plan *plan, const spsh__plan_domain *of, const uint8_t *from,
                       spsh__member_run *runs)
 {
@@ -457,7 +458,7 @@ static bool load_body(spsh_plan *plan, const spsh__filter *filters, const mappin
     }
     const uint8_t *domains = at;
     const uint8_t *runs = domains + (size_t)DOMAIN_BYTES * plan->domain_count;
-    /* The map is page-aligned and everything before has an even size. */
+    /* Aligned: the mapping is page-aligned, and everything before has an even size. */
     plan->cached_offsets = (const uint16_t *)(const void *)(runs + RUN_BYTES * plan->run_count);
     plan->domains = (spsh__plan_domain *)spsh__new(&plan->allocator, plan->domain_count,
                                                    sizeof(*plan->domains));
@@ -472,7 +473,7 @@ bool spsh__cache_load_scan(spsh_plan *plan, const spsh__filter *filters, uint32_
     const uint32_t one = 1;
     const key k = scan_key(plan);
     mapping m;
-    /* Offsets are used where they lie. */
+    /* Offsets are used in the mapping itself, so the host must be little-endian. */
     if (plan->cache_dir == NULL || *(const uint8_t *)&one != 1 || !open_file(plan, &k, threads, &m))
         return false;
     if (load_body(plan, filters, &m)) {

@@ -1,4 +1,4 @@
-/* plan_internal.h: a plan as scanning leaves it, and what draws from it. */
+/* plan_internal.h: the plan after the scan, and helpers for the code that samples from it. */
 #ifndef SPSH_PLAN_INTERNAL_H
 #define SPSH_PLAN_INTERNAL_H
 
@@ -10,72 +10,73 @@
 
 __extension__ typedef unsigned __int128 spsh__u128;
 
-/* What draws are for: the last argument of spsh__draw, or part of it. */
+/* Purposes of draws: the last argument of spsh__draw, or part of an argument. */
 enum {
     SPSH__DRAW_ORDER = 1,
-    SPSH__DRAW_RUN = 2, /* where a short run of members goes */
+    SPSH__DRAW_RUN = 2, /* the place of the short run of members */
     SPSH__DRAW_SPEAKER = 3,
     SPSH__DRAW_TIE = 4,
     SPSH__DRAW_BATCHES = 5,
     SPSH__DRAW_SUBSTITUTE = 6,
 };
 
-/* No utterance is longer: two years at 1 kHz. Then microseconds fit into 46 bits. */
+/* Maximum samples of an utterance: two years at 1 kHz. Its microseconds fit into 46 bits. */
 #define SPSH__SAMPLES_MAX (UINT64_C(1) << 36)
 
-/* Rows whose columns are checked together when one of them is first asked for. */
+/* A granule: rows whose columns are checked together, at the first access to one of them. */
 #define SPSH__GRANULE_SHIFT 13
 
 typedef struct spsh__granule {
-    _Atomic(uint8_t) state; /* SPSH__GRANULE_CHECKED, or how often it was done without */
+    _Atomic(uint8_t) state; /* SPSH__GRANULE_CHECKED, or the number of reads from plan_lengths.h */
 } spsh__granule;
 
 #define SPSH__GRANULE_CHECKED 255
 
-/* A dataset as the plan reads it. Columns point to their first element; an element may be read once
+/* The index columns of a dataset. Columns point to their first element. An element may be read once
  * its granule has been checked. */
 typedef struct spsh__plan_dataset {
     const spsh_dataset *dataset;
     uint64_t count;
     const uint8_t *samples, *rates, *channels, *text_bytes;
     spsh__granule *granules;
-    uint64_t units;                         /* of all that pass; while shares are computed */
-    uint32_t rate_hz;                       /* of all that pass; 0: they differ */
-    uint32_t channel_count;                 /* likewise */
-    const uint8_t *lengths, *length_hashes; /* NULL, or in the cache (plan_lengths.h) */
+    uint64_t units;         /* units of all rows that pass; only while shares are computed */
+    uint32_t rate_hz;       /* common rate of all rows that pass; 0: rates differ */
+    uint32_t channel_count; /* common channel count of all rows that pass; 0: counts differ */
+    const uint8_t *lengths, *length_hashes; /* in the cache file (plan_lengths.h), or NULL */
 } spsh__plan_dataset;
 
 typedef struct spsh__plan_domain {
     uint32_t dataset;
-    uint32_t name; /* number in the dataset, SPSH_NONE_U32 */
+    uint32_t name; /* name number in the dataset; SPSH_NONE_U32: rows without a domain */
     uint64_t count;
     uint64_t ticks;
     uint64_t units;
-    uint64_t extra_items; /* parts beyond the first of each utterance */
-    uint64_t weight;      /* share of units */
-    uint64_t item_weight; /* share of utterances; unless the rule is OPEN: those of an epoch */
+    uint64_t extra_items; /* parts in addition to the first part of each utterance */
+    uint64_t weight;      /* share of units, relative to weight_sum */
+    uint64_t item_weight; /* rule OPEN: share of utterances, relative to item_weight_sum; else the
+                             number of utterances per epoch */
     const spsh__member_run *runs;
     uint32_t run_count;
 } spsh__plan_domain;
 
-/* Bounds of a batch; UINT64_MAX: none. */
+/* Limits of a batch; UINT64_MAX: no limit. Ticks are microseconds. */
 typedef struct spsh__caps {
     uint64_t utterances;
     uint64_t ticks;
     uint64_t padded_ticks;
-    uint64_t item_ticks; /* what one item may have */
+    uint64_t item_ticks; /* limit of one item */
 } spsh__caps;
 
-/* How many utterances of a domain an epoch serves. */
+/* Number of utterances of a domain that an epoch serves. */
 typedef enum spsh__epoch_rule {
-    SPSH__EPOCH_ALL = 0,     /* each once: proportional shares, or one domain */
-    SPSH__EPOCH_COUNTED = 1, /* shares of utterances: the same number in each epoch */
-    SPSH__EPOCH_OPEN = 2,    /* shares of seconds or tokens: as many as it takes */
+    SPSH__EPOCH_ALL = 0,     /* each utterance once: proportional shares, or one domain */
+    SPSH__EPOCH_COUNTED = 1, /* shares count utterances: a fixed number per epoch */
+    SPSH__EPOCH_OPEN = 2,    /* shares count seconds or tokens: the number varies */
 } spsh__epoch_rule;
 
 typedef struct spsh__epoch_tables spsh__epoch_tables;
 
-/* Set by any thread that reads a plan. */
+/* Damage of the lengths file. Any thread that uses the plan may set it. */
 typedef struct spsh__damage {
     _Atomic(bool) is_found;
 } spsh__damage;
@@ -95,34 +96,34 @@ struct spsh_plan {
     uint64_t run_count;
     uint16_t **chunks; /* offsets of member lists */
     uint64_t chunk_count;
-    char *cache_dir;          /* NULL: none */
-    const uint8_t *cache_map; /* NULL, or the scan as kept there */
+    char *cache_dir;          /* NULL: no cache */
+    const uint8_t *cache_map; /* mapped scan file, or NULL */
     size_t cache_map_bytes;
     const uint8_t *lengths_map;
     size_t lengths_map_bytes;
-    spsh__damage *damage;           /* in the lengths */
-    const uint16_t *cached_offsets; /* in the map: then there are no chunks */
+    spsh__damage *damage;
+    const uint16_t *cached_offsets; /* offsets in cache_map, used instead of chunks */
     uint64_t offset_count;
     uint64_t weight_sum;
     uint64_t item_weight_sum;
-    uint64_t dataset_key, options_key, skips_key; /* of cursors */
-    uint64_t scan_key;                            /* of the options that decide what passes */
-    uint64_t epoch_max;                           /* epochs are below */
+    uint64_t dataset_key, options_key, skips_key; /* keys in cursors */
+    uint64_t scan_key;                            /* hash of the options that select utterances */
+    uint64_t epoch_max;                           /* epoch numbers are below this */
     spsh__epoch_tables *tables;
 };
 
-/* As spsh_plan_open; threads 0: as many as there are processors. */
+/* Like spsh_plan_open. threads 0: one per core. */
 spsh_status spsh__plan_open(const spsh_dataset *const *datasets, uint32_t dataset_count,
                             const spsh_plan_options *options, uint32_t threads,
                             spsh_plan **ret_plan, spsh_error *err);
 
-/* Microseconds, rounded up. samples <= SPSH__SAMPLES_MAX. */
+/* Duration in microseconds, rounded up. samples <= SPSH__SAMPLES_MAX. */
 static inline uint64_t spsh__ticks(uint64_t samples, uint32_t rate_hz)
 {
     uint64_t scaled = samples * UINT64_C(1000000);
     uint64_t ticks = 0;
-    /* Division of integers below 2^52 as doubles never rounds up to the next whole number, and is
-     * several times as fast. */
+    /* The quotient of two integers below 2^52 as doubles never rounds up to the next integer. This
+     * division is several times as fast as that of integers. */
     if (samples < UINT64_C(1) << 32)
         ticks = (uint64_t)((double)scaled / (double)rate_hz);
     else
@@ -130,13 +131,13 @@ static inline uint64_t spsh__ticks(uint64_t samples, uint32_t rate_hz)
     return ticks + (ticks * rate_hz != scaled);
 }
 
-/* seconds: not negative, below 10^9. */
+/* Microseconds. seconds: nonnegative, below 10^9. */
 static inline uint64_t spsh__ticks_of_seconds(double seconds)
 {
     return (uint64_t)(seconds * 1e6 + 0.5);
 }
 
-/* Most samples that do not last longer than ticks. */
+/* Maximum number of samples that last at most `ticks`. */
 static inline uint64_t spsh__samples_in(uint64_t ticks, uint32_t rate_hz)
 {
     if (ticks >= UINT64_C(1) << 46)
@@ -144,7 +145,7 @@ static inline uint64_t spsh__samples_in(uint64_t ticks, uint32_t rate_hz)
     return (uint64_t)((spsh__u128)ticks * rate_hz / 1000000);
 }
 
-/* Parts of an utterance that is longer than a batch may be; 0: not even a sample fits. */
+/* Number of parts of an utterance, of at most item_ticks each; 0: not even one sample fits. */
 static inline uint64_t spsh__part_count(uint64_t samples, uint32_t rate_hz, uint64_t item_ticks)
 {
     uint64_t most = spsh__samples_in(item_ticks, rate_hz);
@@ -153,8 +154,8 @@ static inline uint64_t spsh__part_count(uint64_t samples, uint32_t rate_hz, uint
     return samples <= most ? 1 : (samples - 1) / most + 1;
 }
 
-/* What an utterance counts towards its domain's share: at least 1, so that those without samples
- * are served and then gone. */
+/* Units that an utterance adds to its domain's share. At least 1, so that utterances without
+ * samples also use up their share. */
 static inline uint64_t spsh__units(spsh_unit unit, uint64_t ticks, uint32_t text_bytes)
 {
     uint64_t units = unit == SPSH_UNIT_SECONDS ? ticks : unit == SPSH_UNIT_TOKENS ? text_bytes : 1;
@@ -170,7 +171,7 @@ static inline bool spsh__is_checked(const spsh__plan_dataset *dataset, uint64_t 
                                 memory_order_acquire) == SPSH__GRANULE_CHECKED;
 }
 
-/* Make the columns' elements at position readable. */
+/* Check the granule of a position, so that its column elements may be read. */
 static inline spsh_status spsh__plan_touch(const spsh_plan *plan, uint32_t dataset,
                                            uint64_t position, spsh_error *err)
 {

@@ -1,10 +1,10 @@
-/* plan_lengths.c: the file: the head of cache files (plan_cache.c), then for each dataset
+/* plan_lengths.c: the file of lengths: the header of cache files (plan_cache.c), then per dataset
  *
- *     u32 samples of each row; UINT32_MAX: more. Rows are filled up with zeros to a multiple of 64
- *     u64 XXH3-64 of each 64 rows, seeded with their number
+ *     u32 samples of each row; UINT32_MAX: more. Padded with zeros to a multiple of 64 rows
+ *     u64 XXH3-64 of each group of 64 rows, seeded with the number of the group
  *
- * Only its size is checked at open. A length is used after the hash over it has been compared, each
- * time: that takes less time than to remember it.
+ * Open checks only the file's size. Each access compares the hash of its group: that is cheaper
+ * than recording which groups have been checked.
  */
 #include "plan_lengths.h"
 
@@ -145,7 +145,7 @@ void spsh__lengths_save(const spsh_plan *plan)
         rc = write_dataset(file, &plan->datasets[d], buffer, hashes);
     if (rc == SPSH_OK)
         rc = spsh_file_writer_publish(file, SPSH_PUBLISH_REPLACE, NULL);
-    (void)rc; /* without the file things take longer, that is all */
+    (void)rc; /* without the file, opening is slower, but nothing else changes */
     spsh_file_writer_free(file);
     spsh__free(allocator, buffer);
     spsh__free(allocator, hashes);

@@ -1,8 +1,8 @@
-/* plan_lengths.h: lengths of all utterances in the cache directory, checked a few at a time.
+/* plan_lengths.h: a cache file of all utterance lengths, with small checksums.
  *
- * The lengths that a window needs lie all over the index, whose checksums are of 64 KiB: the first
- * window of a large dataset would read and check all of the column. Here checksums are of 256
- * bytes. Where the file is wrong or missing the index is asked.
+ * A window needs lengths from everywhere in the index. The index has a checksum per 64 KiB, so the
+ * first window of a large dataset would read and check the whole column. This file has a checksum
+ * per 256 bytes. If the file is missing or damaged, the index is read.
  */
 #ifndef SPSH_PLAN_LENGTHS_H
 #define SPSH_PLAN_LENGTHS_H
@@ -10,14 +10,14 @@
 #include "plan_internal.h"
 
 void spsh__lengths_open(spsh_plan *plan);
-/* Unless it is there. The datasets' columns have been checked. */
+/* Write the file unless it exists. The datasets' columns must have been checked. */
 void spsh__lengths_save(const spsh_plan *plan);
 void spsh__lengths_close(spsh_plan *plan);
 
-/* Ask for what spsh__lengths_get will read. */
+/* Prefetch the memory that spsh__lengths_get will read. */
 void spsh__lengths_prefetch(const spsh__plan_dataset *dataset, uint64_t position);
 
-/* False: not known here. */
+/* False: the length must be read from the index. */
 bool spsh__lengths_get(const spsh_plan *plan, uint32_t dataset, uint64_t position,
                        uint64_t *ret_samples);
 

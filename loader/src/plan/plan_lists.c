@@ -1,7 +1,8 @@
-/* plan_lists.c: what workers left by block becomes domains and their member lists.
+/* plan_lists.c: merge the workers' results into domains and their member lists.
  *
- * Sums are added up over workers; groups of blocks are gone through in order of position, once to
- * count runs and once to write them, so that nothing depends on who worked on what.
+ * Sums are added over the workers. The groups of all blocks are visited in order of position, once
+ * to count runs and once to write them. So the result does not depend on which worker took which
+ * block.
  */
 #include <inttypes.h>
 
@@ -63,7 +64,7 @@ static void take_ranges(spsh__index_scan *s)
     }
 }
 
-/* Domains that have members; then numbers[slot] is each one's place. */
+/* Create the domains that have members. Sets numbers[slot] to the number of each domain. */
 static spsh_status make_domains(spsh__index_scan *s, uint32_t *numbers, spsh_error *err)
 {
     spsh_plan *plan = s->plan;
@@ -96,7 +97,7 @@ static spsh_status make_domains(spsh__index_scan *s, uint32_t *numbers, spsh_err
     return SPSH_OK;
 }
 
-/* A group continues its domain's last run. */
+/* True if a group continues its domain's last run. */
 static bool continues(const spsh__member_run *last, uint64_t members, const spsh__scan_group *g,
                       uint64_t position)
 {
@@ -104,8 +105,8 @@ static bool continues(const spsh__member_run *last, uint64_t members, const spsh
            last->base + (members - last->first) == position;
 }
 
-/* Calls for each group of each block, in order: with runs NULL they are counted, else written.
- * members[d]: of domain d so far. */
+/* Visit each group of each block, in order, and count the runs, or, with `write`, write them.
+ * members[d]: number of members of domain d so far. */
 static void add_groups(const spsh__index_scan *s, const uint32_t *numbers, uint64_t *members,
                        spsh__member_run **lasts, spsh__member_run *scratch, bool write)
 {

@@ -1,13 +1,14 @@
-/* plan_options.c: checks, shares, keys.
+/* plan_options.c: check options, compute shares and keys.
  *
- * Shares are computed in floating point once and made whole numbers that add up to about 2^61; from
- * there on everything is exact. The key of the options covers these numbers: where another
- * machine's pow() should round differently, a cursor is refused, not continued in another order.
+ * Shares are computed once in floating point and converted to integers that sum to about 2^61.
+ * After that, all arithmetic is exact. The key of the options covers these integers. So if pow()
+ * rounds differently on another machine, a cursor is rejected instead of continuing in another
+ * order.
  *
- * An epoch serves each utterance once when shares are what domains hold anyway. Shares of
- * utterances are rounded to whole ones of an epoch (largest remainders; at least one), so that an
- * epoch ends where the next begins. Else a domain of n utterances with mean length m and share w is
- * expected to be drawn from in proportion to w / m: item_weight, which says where epochs begin.
+ * With proportional shares, an epoch serves each utterance once. Shares that count utterances are
+ * rounded to integers per epoch (largest remainders, at least one), so that an epoch ends exactly
+ * where the next one begins. Otherwise, draws from a domain with mean length m and share w are
+ * expected in proportion to w / m. That is item_weight, which gives the beginning of each epoch.
  */
 #include "plan_options.h"
 
@@ -26,7 +27,7 @@
 #define WORLD_MAX     (UINT32_C(1) << 24)
 #define KNOWN_FLAGS   (SPSH_PLAN_IN_ORDER | SPSH_PLAN_DROP_LAST | SPSH_PLAN_BY_CHANNELS)
 #define ORDER_FLAGS   (SPSH_PLAN_IN_ORDER | SPSH_PLAN_BY_CHANNELS)
-#define PLAN_REVISION 1 /* of the order: a change of it makes older cursors and caches invalid */
+#define PLAN_REVISION 1 /* version of the order; a new one invalidates older cursors and caches */
 
 /* ---- checks ---- */
 
@@ -56,7 +57,7 @@ static spsh_status check_seconds(const spsh_plan_options *o, spsh_error *err)
     };
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
         double value = fields[i].value;
-        /* Written so that not-a-number fails, too. */
+        /* Negated, so that not-a-number fails, too. */
         if (!(value >= 0 && value <= SECONDS_MAX))
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is %g, must be 0 to %g seconds",
                              fields[i].name, value, SECONDS_MAX);
@@ -148,7 +149,7 @@ typedef struct hash {
     uint64_t value;
 } hash;
 
-/* A chain: small inputs, no state to allocate. */
+/* Hash the data with a seed from the previous value: for small inputs, without allocated state. */
 static void mix(hash *h, const void *data, size_t size_bytes)
 {
     h->value = XXH3_64bits_withSeed(data, size_bytes, h->value + size_bytes);
@@ -259,7 +260,7 @@ static void set_weights(spsh_plan *plan, const spsh__filter *filters)
     }
 }
 
-/* weight * count / units of each domain, scaled to a sum below 2^62. */
+/* Set item_weight to weight * count / units of each domain, scaled to a sum below 2^62. */
 static void set_item_weights(spsh_plan *plan)
 {
     spsh__u128 sum = 0;
@@ -292,8 +293,8 @@ static int compare_remainders(const void *a, const void *b)
     return x->domain < y->domain ? -1 : 1;
 }
 
-/* Domains whose share of `left` utterances is less than one get one; *left and *weights are what
- * remains for the others. */
+/* Give one utterance to each domain whose share of *left is less than one. Updates *left and
+ * *weights to the utterances and weights of the other domains. */
 static void give_ones(spsh_plan *plan, uint64_t *left, spsh__u128 *weights)
 {
     bool again = true;
@@ -311,7 +312,7 @@ static void give_ones(spsh_plan *plan, uint64_t *left, spsh__u128 *weights)
     }
 }
 
-/* Weights become utterances of an epoch. */
+/* Convert weights to numbers of utterances per epoch. */
 static spsh_status count_epoch(spsh_plan *plan, spsh_error *err)
 {
     uint64_t left = plan->info.utterance_count;

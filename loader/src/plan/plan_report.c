@@ -1,8 +1,9 @@
-/* plan_report.c: an epoch gone through without audio, and counted.
+/* plan_report.c: walk through an epoch without audio, and count.
  *
- * Shuffle quality compares how many pairs of a batch lie less than NEAR positions apart in a
- * dataset with how many would if the batch had been drawn from the dataset by chance: of n
- * positions, a share of (sum over distances t below NEAR of n - t) / (n (n - 1) / 2).
+ * Shuffle quality counts the pairs of a batch that are less than NEAR positions apart in a dataset.
+ * It compares this count with the expected count of a batch that is drawn from the dataset at
+ * random. In a dataset of n rows, the expected fraction of such pairs is
+ * (sum over distances t below NEAR of n - t) / (n (n - 1) / 2).
  */
 #include <stdlib.h>
 
@@ -27,7 +28,7 @@ static int compare_places(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The share of pairs of a dataset's rows that are near each other. */
+/* Fraction of all pairs of a dataset's rows that are less than NEAR apart. */
 static double chance_of(uint64_t rows)
 {
     double n = (double)rows;
@@ -45,7 +46,7 @@ static void count_pairs(tally *t, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         uint64_t dataset = t->places[i] >> 48;
         for (uint32_t j = i; j-- > 0 && t->places[i] - t->places[j] < NEAR;)
-            t->pairs_found += t->places[i] != t->places[j]; /* parts are no pair */
+            t->pairs_found += t->places[i] != t->places[j]; /* not two parts */
         if (i + 1 < count && t->places[i + 1] >> 48 == dataset)
             continue;
         double members = (double)(i + 1 - first_of_dataset);
@@ -74,7 +75,7 @@ static spsh_status count_read(tally *t, const spsh_item *item, spsh_error *err)
     return SPSH_OK;
 }
 
-/* An utterance counts once, with its first part. */
+/* Count an utterance once, at its first part. */
 static spsh_status count_units(tally *t, const spsh_item *item, spsh_error *err)
 {
     const spsh__plan_dataset *d = &t->plan->datasets[item->dataset];

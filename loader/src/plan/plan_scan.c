@@ -1,16 +1,17 @@
-/* plan_scan.c: one pass over the columns of the dataset indexes, in blocks of 65,536 rows, by all
- * processors.
+/* plan_scan.c: scan the columns of the dataset indexes, in blocks of 65,536 rows, on all cores.
  *
- *     decide   a bit a row: does it pass?          rules of a row alone, and of its original
- *     settle   copies and speakers                 rules over rows, only when asked for
+ *     decide   one bit per row: does it pass?      rules for a single row and its original
+ *     settle   copies and speakers                 rules for several rows, if requested
  *     build    sums and member lists by domain     counting sort inside the block
  *
- * Without anything to settle each block is decided and built in one go, while its columns are in
- * the cache; else between two rounds over the blocks. Workers take blocks as they come and leave
- * results by block or in sums, so that their number and speed change nothing.
+ * If nothing has to be settled, each block is decided and built at once, while its columns are in
+ * the cache. Otherwise there are two rounds over the blocks, and settling is between them. Workers
+ * take blocks in any order and store results per block or in sums, so that their number and speed
+ * do not change the result.
  *
- * Copies: the index gives for each copy the lowest position that has the same samples. A copy whose
- * original passes is left out at once; the others are settled by sorting (original, position).
+ * Copies: the index gives for each copy the lowest position with the same samples, its original. A
+ * copy whose original passes is excluded at once. The other copies are settled by sorting
+ * (original, position).
  */
 #include "plan_scan_internal.h"
 
@@ -145,7 +146,7 @@ static bool is_skipped(const spsh__filter *f, uint64_t position)
     return low < f->skipped_count && f->skipped[low] == position;
 }
 
-/* True: goes on. */
+/* Does row i pass the table of names? */
 static bool name_passes(const uint8_t *table, const uint8_t *column, uint64_t i, uint32_t names)
 {
     return table == NULL || table[spsh__name_slot(spsh__load_u32le(column + 4 * i), names)] != 0;
@@ -157,7 +158,7 @@ static bool is_name(const uint8_t *column, uint64_t i, uint32_t names)
     return number < names || number == SPSH_NONE_U32;
 }
 
-/* By the row alone. */
+/* Judge a row by itself. */
 static verdict judge(const spsh__index_scan *s, const spsh__filter *f, const columns *c, uint64_t i,
                      uint64_t position)
 {
@@ -203,7 +204,7 @@ static spsh_status keep_copy(const spsh__index_scan *s, spsh__scan_worker *w,
     return SPSH_OK;
 }
 
-/* A row that passes by itself and is a copy: its original decides, or settle_copies. */
+/* Judge a copy that passes by itself: its original decides, or later settle_copies. */
 static spsh_status judge_copy(const spsh__index_scan *s, spsh__scan_worker *w,
                               const spsh__scan_copy *judged, verdict *ret_verdict, spsh_error *err)
 {
@@ -238,7 +239,8 @@ static void count_verdict(spsh__scan_worker *w, verdict v)
     }
 }
 
-/* Too long for a batch, and the options say what that means. row: over all datasets. */
+/* Judge a row that is too long for a batch by the option long_utterances. row: its number over all
+ * datasets. */
 static verdict judge_long(const spsh__index_scan *s, spsh__scan_worker *w, const columns *c,
                           uint64_t i, uint64_t row)
 {
@@ -253,12 +255,12 @@ static verdict judge_long(const spsh__index_scan *s, spsh__scan_worker *w, const
     return TOO_LONG;
 }
 
-/* The rows of a block; block counts over all datasets. */
+/* The rows of a block. */
 typedef struct block_place {
-    uint64_t block;
+    uint64_t block; /* number over all datasets */
     uint32_t dataset;
     uint32_t count;
-    uint64_t first; /* position */
+    uint64_t first; /* position of its first row */
 } block_place;
 
 static spsh_status decide_block(const spsh__index_scan *s, spsh__scan_worker *w,
@@ -298,7 +300,8 @@ static bool passes_row(const uint64_t *passes, uint32_t i)
     return (passes[i / 64] >> (i % 64) & 1) != 0;
 }
 
-/* Sums by domain, and how many of the block each has. */
+/* Add the rows to the sums of their domains, and count the rows per domain in w->counts. Returns
+ * the number of domains in the block. */
 static uint32_t sum_block(const spsh__index_scan *s, spsh__scan_worker *w, const block_place *at,
                           const columns *c, const uint64_t *passes)
 {
@@ -341,7 +344,8 @@ static uint32_t sum_block(const spsh__index_scan *s, spsh__scan_worker *w, const
     return touched;
 }
 
-/* Offsets of the block, grouped by domain. counts becomes each domain's next place. */
+/* Write the offsets of the block's rows, grouped by domain. w->counts is the next index of each
+ * domain. */
 static void scatter(const spsh__index_scan *s, spsh__scan_worker *w, const block_place *at,
                     const columns *c, const uint64_t *passes, uint16_t *offsets)
 {
@@ -439,7 +443,7 @@ static int compare_copies(const void *a, const void *b)
     return x->position < y->position ? -1 : x->position > y->position;
 }
 
-/* Of copies whose original does not pass, the first stays. */
+/* If an original does not pass, keep the first of its copies. */
 static spsh_status settle_copies(spsh__index_scan *s, spsh_error *err)
 {
     spsh__scan_worker *all = &s->workers[0];
@@ -559,7 +563,8 @@ static void close_scan(spsh__index_scan *s)
     spsh__free(allocator, s->workers);
 }
 
-/* The index holds no ids: read this one from its shard. Its number, if the shard is damaged. */
+/* Format the id of an utterance for a message. The index has no ids, so read it from the shard. If
+ * the shard is damaged, use the position. */
 static void name_utterance(const spsh_dataset *dataset, uint64_t position, char *dst,
                            size_t capacity_bytes)
 {

@@ -1,17 +1,17 @@
-/* plan_scan_internal.h: a scan in progress: what workers leave, and what becomes of it. */
+/* plan_scan_internal.h: a scan in progress: the results of its workers, and how they are merged. */
 #ifndef SPSH_PLAN_SCAN_INTERNAL_H
 #define SPSH_PLAN_SCAN_INTERNAL_H
 
 #include "plan_scan.h"
 
-/* Bits of a block's rows, in words of 64. */
+/* Words of 64 bits for one bit per row of a block. */
 enum { SPSH__SCAN_WORDS = SPSH__MEMBERS_BLOCK / 64 };
 
 typedef struct spsh__scan_group {
-    uint32_t domain; /* of the dataset */
+    uint32_t domain; /* domain number in the dataset */
     uint32_t count;
-    uint32_t first;      /* consecutive: offset in the block; else index into the block's offsets */
-    bool is_consecutive; /* needs no offsets */
+    uint32_t first; /* is_consecutive: offset in the block; else index into the block's offsets */
+    bool is_consecutive; /* consecutive rows, which need no offsets */
 } spsh__scan_group;
 
 typedef struct spsh__scan_block {
@@ -35,21 +35,21 @@ typedef struct spsh__scan_copy {
 
 typedef struct spsh__scan_dataset {
     uint64_t first_block, block_count;
-    uint64_t first_domain; /* of its domains, in sums */
-    uint64_t *passes;      /* a bit a row; NULL: not kept */
+    uint64_t first_domain; /* index of its first domain in sums */
+    uint64_t *passes;      /* one bit per row; NULL: not kept */
 } spsh__scan_dataset;
 
 typedef struct spsh__scan_worker {
-    spsh__scan_sum *sums;     /* all datasets */
-    spsh__scan_range *ranges; /* by dataset */
-    uint32_t *counts;         /* by domain of one dataset, zero between blocks */
-    uint32_t *touched;        /* domains of the block */
+    spsh__scan_sum *sums;     /* per domain of all datasets */
+    spsh__scan_range *ranges; /* per dataset */
+    uint32_t *counts;         /* per domain of one dataset; all zero between blocks */
+    uint32_t *touched;        /* domains in the current block */
     uint64_t passes[SPSH__SCAN_WORDS];
     spsh_plan_info info; /* counts only */
     uint64_t part_count_max;
     spsh__scan_copy *copies;
     uint64_t copy_count, copy_capacity;
-    uint64_t long_row, long_ticks; /* the first that is too long, over all datasets */
+    uint64_t long_row, long_ticks; /* first row over all datasets that is too long */
 } spsh__scan_worker;
 
 typedef enum spsh__scan_phase {
@@ -66,18 +66,18 @@ typedef struct spsh__index_scan {
     uint32_t worker_count;
     spsh__scan_block *blocks;
     uint64_t block_count;
-    uint64_t domain_count; /* slots of all datasets */
+    uint64_t domain_count; /* domains of all datasets, plus one per dataset for rows without */
     spsh__scan_phase phase;
     uint64_t ticks_min, ticks_max;
 } spsh__index_scan;
 
-/* Sums of durations stop at the top instead of wrapping: what comes near is refused later. */
+/* Add durations, saturating instead of wrapping: sums near the maximum are rejected later. */
 static inline void spsh__scan_add(uint64_t *sum, uint64_t value)
 {
     *sum = value > UINT64_MAX - *sum ? UINT64_MAX : *sum + value;
 }
 
-/* The plan's domains, member lists and counts, from what all workers left. */
+/* Merge the results of all workers into the plan's domains, member lists, and counts. */
 spsh_status spsh__scan_results(spsh__index_scan *s, spsh_error *err);
 
 #endif

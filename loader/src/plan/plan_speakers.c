@@ -1,10 +1,10 @@
-/* plan_speakers.c: keep the N rows of a speaker whose draws are smallest.
+/* plan_speakers.c: keep the N rows of each speaker with the smallest draws.
  *
- * The N-th smallest of n draws is near N / n of their range. So only draws below a little more than
- * that are collected and sorted: memory goes with what is kept, not with what there is. A speaker
- * for whom that gave less than N, which happens to one in millions, is collected whole in a second
- * round. Draws of different rows differ (spsh__draw is a bijection of each argument), so exactly N
- * stay.
+ * The N-th smallest of n draws is near N / n of their range. So only draws up to slightly more than
+ * that are collected and sorted. Memory is proportional to the rows that are kept, not to all rows.
+ * If a speaker has fewer than N such draws, which happens to one in millions, a second round
+ * collects all of its draws. Different rows have different draws (spsh__draw is a bijection of each
+ * argument), so exactly N rows stay.
  */
 #include "plan_speakers.h"
 
@@ -17,9 +17,9 @@
 enum { STEP = 8192 };
 
 typedef struct speaker {
-    uint64_t bound; /* draws up to here are collected, in the end: kept */
-    uint64_t first; /* of its draws */
-    uint64_t count; /* rows; then draws collected */
+    uint64_t bound; /* draws up to this value are collected, and finally kept */
+    uint64_t first; /* index of its first draw in draws */
+    uint64_t count; /* number of rows, then of collected draws, then of cleared rows */
     bool is_open;   /* bound is not final */
 } speaker;
 
@@ -34,7 +34,7 @@ typedef struct cap {
     uint64_t *draws;
 } cap;
 
-/* What is done with a passing row that has a speaker. */
+/* Called for each row that passes and has a speaker. */
 typedef void (*row_fn)(cap *c, speaker *of, uint64_t position, uint64_t draw);
 
 static spsh_status for_each_row(cap *c, row_fn work_fn, spsh_error *err)
@@ -87,7 +87,7 @@ static int compare_draws(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Bounds from the number of rows. */
+/* Estimate the bounds from the number of rows. */
 static void guess_bounds(cap *c)
 {
     double most = c->plan->options.speaker_utterances_max;
@@ -99,7 +99,7 @@ static void guess_bounds(cap *c)
     }
 }
 
-/* Collect the open speakers' draws, and close those that gave enough. */
+/* Collect the draws of open speakers, and close the speakers with enough of them. */
 static spsh_status settle_round(cap *c, bool *ret_again, spsh_error *err)
 {
     uint64_t most = c->plan->options.speaker_utterances_max;

@@ -1,10 +1,11 @@
-/* plan_states.c: two tables, each of one epoch, under one lock.
+/* plan_states.c: two tables, each for one epoch, under one mutex.
  *
- * A state is 16 bytes a domain. Where those of all windows would need more than STATES_BYTES_MAX,
- * only every n-th window's is kept: then a seek goes through up to n - 1 windows. With one domain
- * nothing needs to be kept, where a window begins follows from its number.
+ * The state of a window takes 16 bytes per domain. If the states of all windows would exceed
+ * STATES_BYTES_MAX, only every n-th state is kept, and a seek walks through up to n - 1 windows.
+ * With one domain no state is kept, because the number of a window gives its beginning.
  *
- * With a cache directory a table begins as the file there, and is written to it from time to time.
+ * With a cache directory, a table is loaded from its file there, and written back from time to
+ * time.
  */
 #include "plan_states.h"
 
@@ -16,10 +17,10 @@
 
 typedef struct epoch_table {
     uint64_t epoch;
-    uint64_t used; /* clock of the last use; 0: empty */
-    uint64_t news; /* entries that the cache directory does not have */
-    uint32_t *batches;
-    uint8_t *known; /* of kept windows */
+    uint64_t used;     /* clock at the last use; 0: empty */
+    uint64_t news;     /* number of entries that the cache file lacks */
+    uint32_t *batches; /* per window; SPSH_NONE_U32: not known */
+    uint8_t *known;    /* per kept window: 1 if states has it */
     spsh__domain_state *states;
 } epoch_table;
 
@@ -27,7 +28,7 @@ struct spsh__epoch_tables {
     pthread_mutex_t mutex;
     uint64_t clock;
     uint32_t stride;
-    uint32_t kept_count; /* windows 0, stride, 2 * stride, ...; 0: none */
+    uint32_t kept_count; /* number of kept windows: 0, stride, 2 * stride, ... */
     epoch_table tables[2];
 };
 
@@ -90,7 +91,8 @@ static spsh__cache_states cached(const spsh_plan *plan, const epoch_table *table
                                 table->states};
 }
 
-/* Under the lock. Where there is none, the one that was not used longest makes place. */
+/* Return the table of an epoch. A new one replaces the least recently used. Call with the mutex
+ * locked. */
 static epoch_table *table_of(const spsh_plan *plan, uint64_t epoch)
 {
     spsh__epoch_tables *t = plan->tables;

@@ -1,26 +1,26 @@
 /* quota.c: worst-case fair weighted fair queueing (WF2Q; Bennett, Zhang 1996), in whole numbers.
  *
- * After T units, the share of a domain of weight w is w * T / W. A domain whose served units have
- * not gone past its share is eligible; of the eligible the one that would come to its share first
- * by its next utterance, the least (served + length) / w, is served. Then no domain is ever behind
- * or ahead of its share by more than one utterance. One is always eligible, as the mean of served
- * minus share is zero; when weights are what the domains hold in units, one that has served
- * everything is not eligible before all have.
+ * After T units, the share of a domain with weight w is w * T / W, where W is the sum of all
+ * weights. A domain is eligible if its served units do not exceed its share. Of the eligible
+ * domains, the one with the smallest (served + length) / w is served: its next utterance is due
+ * first. So no domain deviates from its share by more than one utterance. Some domain is always
+ * eligible, because served minus share sums to zero. If the weights are the units that domains
+ * hold, a domain that has served everything stays ineligible until all domains have.
  *
- * Both sets are tournaments over all domains, in which those that are not in the set come last: an
- * update goes the same way up whatever the keys are, so nothing has to be guessed.
+ * Both sets are tournament trees over all domains, in which domains outside the set come last. An
+ * update takes the same path to the root for any keys, so no branch has to be predicted.
  *
- * Fractions are compared by their doubles, and by cross multiplication in 128 bits where those are
- * too close to call: so the order is exact, the same on every machine, and what has been served
- * describes the state completely.
+ * Fractions are compared as doubles, and by exact 128-bit cross multiplication if the doubles are
+ * too close. So the order is exact and the same on every machine, and the served units describe the
+ * state completely.
  */
 #include "quota.h"
 
-/* Keys are a rounded number times a rounded inverse: off by three units in the last place at most.
- */
+/* A key is a rounded number times a rounded inverse: it is off by at most three units in the last
+ * place. */
 #define CLOSE_CALL UINT64_C(16)
 
-/* Of domains that are not in the set: behind all doubles, and not close to each other. */
+/* Key of a domain outside the set: larger than all doubles, and not close to another such key. */
 static uint64_t absent_key(uint32_t domain)
 {
     return (UINT64_C(1) << 63) + 4 * CLOSE_CALL * domain;
@@ -31,7 +31,7 @@ static bool is_absent(uint64_t key)
     return key >> 63 != 0;
 }
 
-/* finish: the length counts, as for the eligible. */
+/* Compare exactly. finish: compare served + length, as in the tree `eligible`. */
 static __attribute__((noinline)) bool is_less_exactly(const spsh__share *shares, uint32_t x,
                                                       uint32_t y, bool finish)
 {
@@ -50,7 +50,7 @@ static inline bool is_less(const spsh__share *shares, spsh__quota_match a, spsh_
     return a.key < b.key;
 }
 
-/* Set a leaf, and play its matches again. */
+/* Set the leaf of a domain, and update its path to the root. */
 static inline void set_key(const spsh__quota *quota, spsh__quota_match *tree, uint32_t domain,
                            uint64_t key, bool finish)
 {
@@ -59,7 +59,7 @@ static inline void set_key(const spsh__quota *quota, spsh__quota_match *tree, ui
     tree[at] = winner;
     while (at > 1) {
         spsh__quota_match other = tree[at ^ 1];
-        /* A mask, as which one wins cannot be guessed. */
+        /* A mask instead of a branch, because the winner cannot be predicted. */
         uint64_t loses = -(uint64_t)is_less(quota->shares, other, winner, finish);
         winner.key ^= (winner.key ^ other.key) & loses;
         winner.domain ^= (winner.domain ^ other.domain) & (uint32_t)loses;

@@ -1,10 +1,10 @@
-/* sampler.c: batches of an epoch are dealt to ranks in turn. utterance_order.c decides the order of
- * utterances, batch_window.c cuts it into batches.
+/* sampler.c: deal the batches of an epoch to the ranks in turn. utterance_order.c decides the order
+ * of the utterances, batch_window.c cuts it into batches.
  *
  * The batches of the epoch's windows, one window after the other, are the global sequence, which
- * knows nothing of ranks. A call takes the next world_size of it, fewer where the virtual step or
- * the epoch ends; rank r gets number r of them. So a place in the sequence is all there is to
- * remember, and any number of ranks may go on from it.
+ * does not depend on ranks. A call takes the next world_size batches of it, or fewer if the virtual
+ * step or the epoch ends. Rank r gets the r-th of them. So the position in the sequence is the
+ * whole state, and any number of ranks can continue from it.
  */
 #include <inttypes.h>
 
@@ -62,7 +62,7 @@ void spsh_sampler_close(spsh_sampler *sampler)
     spsh__free(&sampler->plan->allocator, sampler);
 }
 
-/* Go past up to `want` batches; *ret_passed is less where the epoch ends. */
+/* Pass up to `want` batches. *ret_passed is smaller if the epoch ends. */
 static spsh_status advance(spsh__windows *windows, spsh_position *place, uint64_t want,
                            uint64_t *ret_passed, spsh_error *err)
 {
@@ -114,7 +114,7 @@ static spsh_status fill_batch(spsh_sampler *sampler, const spsh_position *at,
     return SPSH_OK;
 }
 
-/* How many batches this call deals out, to all ranks; 0: the epoch has ended. */
+/* Compute the number of batches that this call deals to all ranks; 0: the epoch has ended. */
 static spsh_status deal(spsh_sampler *sampler, spsh_planned_batch *batch, uint64_t *ret_dealt,
                         spsh_error *err)
 {
@@ -229,9 +229,9 @@ spsh_status spsh__sampler_go(spsh_sampler *sampler, uint64_t epoch, uint64_t bat
     return SPSH_OK;
 }
 
-/* ---- what is known of a whole epoch ---- */
+/* ---- positions in a whole epoch ---- */
 
-/* Go past up to `want` batches from the epoch's beginning. */
+/* Pass up to `want` batches from the epoch's beginning. */
 static spsh_status go_through(const spsh_plan *plan, uint64_t epoch, uint64_t want,
                               spsh_position *ret_place, spsh_error *err)
 {
@@ -334,7 +334,7 @@ spsh_status spsh_sampler_substitute(spsh_sampler *sampler, const spsh_position *
         return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
                          "window %u has %" PRIu64 " utterances that could take its place",
                          position->window, candidates);
-    /* Attempts go through the candidates in an order of the item's own: none comes twice. */
+    /* Attempts follow a permutation of the candidates that depends on the item: no repeats. */
     uint64_t key = spsh__draw(sampler->plan->options.seed, position->epoch,
                               item->position << 16 | item->part, SPSH__DRAW_SUBSTITUTE);
     spsh__permutation order = spsh__permutation_make(candidates, key);

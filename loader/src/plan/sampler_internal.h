@@ -1,12 +1,12 @@
-/* sampler_internal.h: a place by its batch's number, for a loader that is asked. */
+/* sampler_internal.h: seek by batch number, for loaders with is_asked. */
 #ifndef SPSH_SAMPLER_INTERNAL_H
 #define SPSH_SAMPLER_INTERNAL_H
 
 #include "speechshard/sampler.h"
 
-/* Before a batch of an epoch. Ahead in the same epoch it goes on from where it is; else from the
- * epoch's beginning: over windows whose numbers of batches the plan remembers that is quick.
- * SPSH_E_INVALID_ARG: the epoch has no such batch; nothing has changed, as after other failures. */
+/* Seek to a batch of an epoch. Searches from the current position if the batch is later in the same
+ * epoch, else from the epoch's beginning. Windows whose batch count the plan knows are passed
+ * quickly. SPSH_E_INVALID_ARG: the epoch does not have the batch. A failure changes nothing. */
 spsh_status spsh__sampler_go(spsh_sampler *sampler, uint64_t epoch, uint64_t batch,
                              spsh_error *err);
 

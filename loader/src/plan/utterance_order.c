@@ -1,15 +1,15 @@
-/* utterance_order.c: domains are streams, the quota says which one gives the next utterance.
+/* utterance_order.c: each domain is a stream; the quota chooses the stream of the next utterance.
  *
  *     stream index i of a domain of n: utterance order(i mod n) of pass i / n
- *     epoch e begins at index          e * n          each once
- *                                      e * k          shares of utterances: k in each epoch
- *                                      floor(e * c)   shares of seconds or tokens: c expected
+ *     epoch e begins at index          e * n          each utterance once
+ *                                      e * k          shares count utterances: k per epoch
+ *                                      floor(e * c)   shares count seconds or tokens: c expected
  *
- * So where an epoch begins follows from its number alone; where a window begins does with one
- * domain, else the sequence is gone through from the last place known: lengths only.
+ * So the beginning of an epoch follows from its number. With one domain, so does the beginning of a
+ * window. With several domains, the walk starts at the last known window and reads lengths only.
  *
- * Lengths lie scattered over the index. So members are drawn up to 16 ahead, step by step, and what
- * the next step reads is asked for in advance: their latencies overlap.
+ * Lengths are scattered over the index. So up to 16 members are drawn ahead, in several steps. Each
+ * step prefetches what the next one reads, so that the latencies overlap.
  */
 #include "utterance_order.h"
 
@@ -65,7 +65,7 @@ static void begin_pass(const spsh_plan *plan, uint32_t domain, spsh__stream *str
             spsh__draw(plan->options.seed, domain, pass, SPSH__DRAW_RUN) % (full_runs + 1);
 }
 
-/* The member number of the at-th utterance of the pass. */
+/* Return the member index of the at-th utterance of the pass. */
 static uint64_t member_at(const spsh_plan *plan, uint32_t domain, const spsh__stream *stream,
                           uint64_t at)
 {
@@ -78,7 +78,7 @@ static uint64_t member_at(const spsh_plan *plan, uint32_t domain, const spsh__st
         return full_runs <= 1 ? at : spsh__permutation_at(&stream->order, at);
     if (full_runs == 0)
         return at;
-    /* The members behind the last full run are a short one, somewhere between the others. */
+    /* The members after the last full run form a short run, which is placed between other runs. */
     uint64_t short_first = (full_runs == 1 ? 1 : stream->short_run) * run;
     uint64_t short_count = count - full_runs * run;
     if (at >= short_first && at - short_first < short_count)
@@ -87,8 +87,8 @@ static uint64_t member_at(const spsh_plan *plan, uint32_t domain, const spsh__st
     return (full_runs == 1 ? 0 : spsh__permutation_at(&stream->order, at / run) * run) + at % run;
 }
 
-/* A few times a granule's lengths come from the cache, if it has them: so the first windows after
- * opening need not check nearly all of the index. */
+/* Read a length from the lengths file, but only a few times per granule. So the first windows after
+ * open do not check nearly the whole index. False: read the index. */
 static bool read_cached(const spsh_plan *plan, uint32_t dataset, spsh__stream_entry *entry)
 {
     const spsh__plan_dataset *d = &plan->datasets[dataset];
@@ -98,7 +98,7 @@ static bool read_cached(const spsh_plan *plan, uint32_t dataset, spsh__stream_en
         state >= CACHED_READS_MAX ||
         !spsh__lengths_get(plan, dataset, entry->position, &entry->samples))
         return false;
-    /* Fails where another thread was faster, who may have checked it. */
+    /* Fails if another thread has changed the state. It may have checked the granule. */
     (void)atomic_compare_exchange_strong(&granule->state, &state, (uint8_t)(state + 1));
     return true;
 }
@@ -130,7 +130,7 @@ static spsh_status read_entry(const spsh_plan *plan, uint32_t domain, spsh__stre
     return SPSH_OK;
 }
 
-/* Draw the next utterances of the stream, of this pass. */
+/* Draw the next utterances of the stream's pass. */
 static spsh_status look_ahead(const spsh_plan *plan, uint32_t domain, spsh__stream *stream,
                               spsh_error *err)
 {
@@ -172,7 +172,7 @@ static spsh_status look_ahead(const spsh_plan *plan, uint32_t domain, spsh__stre
 
 /* ---- epochs ---- */
 
-/* Where an epoch begins in the stream of a domain. */
+/* Index at which an epoch begins in the stream of a domain. */
 static uint64_t start_of(const spsh_plan *plan, uint32_t domain, uint64_t epoch)
 {
     uint64_t items = plan->domains[domain].item_weight;
@@ -187,7 +187,7 @@ static uint64_t head_units(const spsh_plan *plan, const spsh__stream *stream)
     return plan->options.unit == SPSH_UNIT_UTTERANCES ? 1 : stream->entries[stream->ahead].units;
 }
 
-/* The length of the stream's next utterance; 0: none left in the epoch. */
+/* Return the units of the stream's next utterance; 0: no utterance is left in the epoch. */
 static spsh_status peek(const spsh_plan *plan, uint32_t domain, spsh__stream *stream,
                         uint64_t *ret_units, spsh_error *err)
 {
@@ -203,7 +203,7 @@ static spsh_status peek(const spsh_plan *plan, uint32_t domain, spsh__stream *st
     return SPSH_OK;
 }
 
-/* Set streams and quota to what the states say. */
+/* Set streams and quota to the given states; NULL: the beginning of the epoch. */
 static spsh_status resume(spsh__walk *walk, uint64_t epoch, uint32_t window,
                           const spsh__domain_state *states, spsh_error *err)
 {
@@ -236,7 +236,7 @@ static spsh_status resume(spsh__walk *walk, uint64_t epoch, uint32_t window,
 
 /* ---- the sequence ---- */
 
-/* With one domain: no quota. */
+/* Draw without the quota, for a plan with one domain. */
 static spsh_status draw_one_domain(spsh__walk *walk, uint64_t count,
                                    spsh__stream_entry *ret_entries, spsh_error *err)
 {
@@ -310,7 +310,7 @@ spsh_status spsh__walk_window(spsh__walk *walk, spsh__stream_entry *ret_entries,
 {
     uint64_t count = spsh__walk_window_first(walk->plan, walk->window + 1) -
                      spsh__walk_window_first(walk->plan, walk->window);
-    walk->is_valid = false; /* until it went well */
+    walk->is_valid = false; /* until the draw succeeds */
     spsh_status rc = walk->plan->domain_count == 1 ? draw_one_domain(walk, count, ret_entries, err)
                                                    : draw(walk, count, ret_entries, err);
     if (rc != SPSH_OK)

@@ -1,5 +1,4 @@
-/* utterance_order.h: the sequence of utterances of an epoch, before they are sorted into batches.
- */
+/* utterance_order.h: the sequence of utterances of an epoch, before it is cut into batches. */
 #ifndef SPSH_UTTERANCE_ORDER_H
 #define SPSH_UTTERANCE_ORDER_H
 
@@ -12,7 +11,7 @@ enum { SPSH__AHEAD = 16 };
 
 /* An utterance in the sequence. */
 typedef struct spsh__stream_entry {
-    uint64_t index; /* in its domain's stream, over all epochs */
+    uint64_t index; /* index in its domain's stream, over all epochs */
     uint64_t position;
     uint64_t samples;
     uint64_t ticks;
@@ -22,21 +21,21 @@ typedef struct spsh__stream_entry {
     uint32_t channels;
 } spsh__stream_entry;
 
-/* A domain's utterances, pass after pass, each in an order of its own. */
+/* A domain's utterances, pass after pass, in a new order for each pass. */
 typedef struct spsh__stream {
-    uint64_t index;                /* that is next */
-    uint64_t end;                  /* the epoch serves none from here on */
-    uint64_t pass_first, pass_end; /* indexes of the pass that order is for */
-    uint64_t short_run;            /* the pass: full runs before the short one */
+    uint64_t index;                /* index of the next utterance */
+    uint64_t end;                  /* the epoch serves only indexes below */
+    uint64_t pass_first, pass_end; /* indexes of the pass to which order applies */
+    uint64_t short_run;            /* number of full runs before the short run of the pass */
     spsh__permutation order;
-    uint32_t ahead, ahead_count; /* entries[ahead]: of index */
+    uint32_t ahead, ahead_count; /* entries[ahead] is the utterance at index */
     spsh__stream_entry entries[SPSH__AHEAD];
 } spsh__stream;
 
-/* A place in the sequence; one thread. */
+/* A position in the sequence. One thread. */
 typedef struct spsh__walk {
     const spsh_plan *plan;
-    bool is_valid; /* streams and quota are those of the beginning of window of epoch */
+    bool is_valid; /* streams and quota have the state at the beginning of this window */
     uint64_t epoch;
     uint32_t window;
     spsh__stream *streams;
@@ -47,14 +46,14 @@ typedef struct spsh__walk {
 spsh_status spsh__walk_open(spsh__walk *walk, const spsh_plan *plan, spsh_error *err);
 void spsh__walk_close(spsh__walk *walk);
 
-/* Utterances before a window of an epoch; window_count: all of them. */
+/* Number of utterances before a window of an epoch. window_count gives the length of the epoch. */
 uint64_t spsh__walk_window_first(const spsh_plan *plan, uint32_t window);
 
-/* Go to the beginning of a window; past windows that are not known are gone through. */
+/* Seek to the beginning of a window. Walks through earlier windows from the last known state. */
 spsh_status spsh__walk_seek(spsh__walk *walk, uint64_t epoch, uint32_t window, spsh_error *err);
 
-/* The utterances of the window; then the walk is at the beginning of the next one. ret_entries has
- * room for all; NULL: go past them. */
+/* Return the utterances of the window, and advance to the beginning of the next window. ret_entries
+ * must have capacity for all; NULL: only advance. */
 spsh_status spsh__walk_window(spsh__walk *walk, spsh__stream_entry *ret_entries, spsh_error *err);
 
 #endif
