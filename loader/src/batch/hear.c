@@ -1,5 +1,5 @@
-/* hear.c: a batch of one utterance that no plan made: recipe, maker and renderer are the loader's,
- * the slot holds nothing but its place.
+/* hear.c: a batch of one utterance, without a plan. It uses recipe, maker, and renderer as a loader
+ * does. The slot has only a buffer for the result.
  */
 #include "speechshard/hear.h"
 
@@ -14,7 +14,7 @@
 
 struct spsh_hearing {
     spsh_allocator allocator;
-    spsh__budget budget; /* of everything below */
+    spsh__budget budget; /* for all memory below */
     spsh_allocator budget_allocator;
     const spsh_dataset *dataset;
     spsh_feature_options features;
@@ -23,12 +23,12 @@ struct spsh_hearing {
     spsh__renderer renderer;
     spsh__slot slot;
     spsh__job job;
-    char *noise_id, *room_id; /* of the last draw */
+    char *noise_id, *room_id; /* ids of the last draw */
 };
 
 /* ---- opening ---- */
 
-/* What the loader would be told by its plan. */
+/* The facts that a loader takes from its plan. */
 static spsh_plan_info plan_of(const spsh_hearing *h)
 {
     const spsh_row *row = &h->job.row;
@@ -61,7 +61,8 @@ static spsh_status take_row(spsh_hearing *h, uint64_t position, int32_t channel,
     return SPSH_OK;
 }
 
-/* Of a dataset of features, theirs. */
+/* Choose the feature options: the caller's, else the dataset's if it stores features, else
+ * kaldi-fbank. */
 static spsh_status choose_features(spsh_hearing *h, spsh_loader_options *opt, spsh_error *err)
 {
     spsh_features_description described = SPSH_FEATURES_DESCRIPTION_INIT;
@@ -85,7 +86,7 @@ static spsh_status choose_features(spsh_hearing *h, spsh_loader_options *opt, sp
     return rc;
 }
 
-/* As spsh_resample says. */
+/* The sample count that spsh_resample gives. */
 static uint64_t resampled(uint64_t samples, uint32_t from_hz, uint32_t to_hz)
 {
     return from_hz == to_hz ? samples : (samples * to_hz + from_hz - 1) / from_hz;
@@ -167,7 +168,7 @@ const spsh_feature_options *spsh_hearing_features(const spsh_hearing *hearing)
     return &hearing->features;
 }
 
-/* ---- telling ---- */
+/* ---- drawing ---- */
 
 static spsh_status copy_id(const spsh_hearing *h, spsh_bytes id, char **ret_copy, spsh_error *err)
 {
@@ -181,7 +182,7 @@ static spsh_status copy_id(const spsh_hearing *h, spsh_bytes id, char **ret_copy
     return SPSH_OK;
 }
 
-/* Which sound a draw names, and how long it is as stored. */
+/* Return the id of the sound that a fraction selects, and its stored length. */
 static spsh_status name_sound(const spsh_hearing *h, const spsh__sounds *sounds,
                               spsh_fraction which, char **ret_id, uint64_t *ret_samples,
                               spsh_error *err)
@@ -205,7 +206,8 @@ static spsh_status name_sound(const spsh_hearing *h, const spsh__sounds *sounds,
     return rc;
 }
 
-/* An empty sound is not mixed in, and nothing is done to no samples. */
+/* Add the ids of the drawn sounds. An empty sound is not mixed in, and an empty utterance is not
+ * augmented. */
 static spsh_status name_sounds(spsh_hearing *h, spsh_augment_draw *draw,
                                spsh_augment_subject *subject, spsh_error *err)
 {
@@ -255,7 +257,7 @@ static bool never(void *user, const spsh_error *why)
     return false;
 }
 
-/* Room for the rows of this epoch, and with the first call, for what makes them. */
+/* Allocate the rows for this epoch, and at the first call the maker's memory. */
 static spsh_status reserve(spsh_hearing *h, spsh_error *err)
 {
     const uint64_t values = h->job.frames * h->recipe.dim;

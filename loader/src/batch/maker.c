@@ -1,14 +1,14 @@
-/* maker.c: an utterance's samples become its part of a batch.
+/* maker.c: convert an utterance's samples to its part of a batch.
  *
  *     int16                 pcm ---augment---> slot
  *     float32               pcm ---augment---> sound ---> slot
- *     features              pcm --(augment---> sound)---> rows --mask--> slot, as float32 or halves
+ *     features              pcm --(augment---> sound)---> rows --mask--> slot, float32 or float16
  *     stored features       payload --decode-> (halves -> rows) --mask--> slot
- *     features by a device  pcm --(augment)--> slot, with means and scales beside it
+ *     features by a device  pcm --(augment)--> slot, with means and scales in it
  *
- * Rows of float32 lie in the slot at once, and halves that stay as they are are decoded there.
- * Buffers are as long as the longest utterance of the plan, and are taken at open: nothing grows
- * later.
+ * float32 rows are computed directly in the slot. Stored float16 values that stay unchanged are
+ * decoded there. Buffers have the size of the longest utterance of the plan. They are allocated at
+ * open, and nothing grows later.
  */
 #include "maker.h"
 
@@ -22,7 +22,7 @@ enum { PADDING_VALUES = 256, ALIGNMENT = 64 };
 
 /* ---- memory ---- */
 
-/* Where the buffers lie in a maker's memory. */
+/* Offsets of the buffers in a maker's memory. */
 typedef struct buffers {
     size_t pcm, sound, rows, halves, block, sums, means, end;
 } buffers;
@@ -77,7 +77,7 @@ static spsh_status open_augmenter(spsh__maker *maker, const spsh_plan_info *info
     const spsh_allocator allocator = spsh__budget_allocator(maker->budget);
     const uint32_t rate_hz = info->sample_rate_hz_max;
     const uint64_t room_max = spsh__room_samples_max(rate_hz);
-    /* An utterance may be a sample longer than its seconds, at any rate. */
+    /* Rounding may add samples to an utterance at any rate. */
     const double seconds = (double)info->longest_microseconds / 1e6 * recipe->stretch +
                            4.0 / (double)SPSH_SAMPLE_RATE_HZ_MIN;
     spsh_status rc = spsh__sound_reader_open(&maker->noises, &recipe->noises, seconds, rate_hz,
@@ -121,7 +121,7 @@ void spsh__maker_close(spsh__maker *maker)
 
 /* ---- sounds ---- */
 
-/* err names the utterance of the sound, and then says what it was for. */
+/* Ask the policy. err names the utterance of the noise or RIR. Adds `what`, its purpose. */
 static bool goes_without(const spsh__maker *maker, const char *what, spsh_status rc,
                          spsh_error *err)
 {
@@ -132,7 +132,7 @@ static bool goes_without(const spsh__maker *maker, const char *what, spsh_status
     return maker->policy.goes_without_fn(maker->policy.user, err);
 }
 
-/* A sound that cannot be read is tried twice, as a record is. */
+/* A noise that cannot be read is read a second time, like a record. */
 static spsh_status hear_noise(spsh__maker *maker, const spsh__job *job, spsh_augment_draw *draw,
                               spsh_augment_input *input, spsh_error *err)
 {
@@ -189,13 +189,13 @@ static uint8_t *place_of(const spsh__job *job)
     return job->slot->audio + job->place * job->slot->value_bytes;
 }
 
-/* Where rows of float are made. */
+/* The buffer in which float32 rows are computed. */
 static float *rows_of(const spsh__maker *maker, const spsh__job *job)
 {
     return maker->recipe->dtype == SPSH_FLOAT16 ? maker->rows : (float *)(void *)place_of(job);
 }
 
-/* Behind the last frame, to the end of the row of the batch. */
+/* Write the padding value after the last frame, to the end of the utterance's row in the batch. */
 static void pad_features(const spsh__maker *maker, const spsh__job *job)
 {
     const spsh__recipe *recipe = maker->recipe;
@@ -218,7 +218,7 @@ static void pad_features(const spsh__maker *maker, const spsh__job *job)
     }
 }
 
-/* The mean of all values: sums of each dimension over frames, then over dimensions. */
+/* The mean of all values: sum each dimension over the frames, then sum over dimensions. */
 static float mean_of(const spsh__maker *maker, const float *rows, uint64_t frame_count)
 {
     const uint32_t dim = maker->recipe->dim;
@@ -231,7 +231,7 @@ static float mean_of(const spsh__maker *maker, const float *rows, uint64_t frame
     return (float)(sum / (double)(frame_count * dim));
 }
 
-/* Rows as they are to be: masked, in the slot, with padding behind. */
+/* Mask the rows, write them to the slot, and pad them. */
 static void deliver_rows(const spsh__maker *maker, const spsh__job *job, float *rows)
 {
     const spsh__recipe *recipe = maker->recipe;
@@ -245,8 +245,8 @@ static void deliver_rows(const spsh__maker *maker, const spsh__job *job, float *
     pad_features(maker, job);
 }
 
-/* dim means, and dim scales behind them, of the dataset or of the speaker. Of a speaker without
- * frames there are none. */
+/* Compute dim means followed by dim scales, of the dataset or of the speaker. A speaker without
+ * frames gets means of 0 and scales of 1. */
 static spsh_status read_norm(const spsh__maker *maker, const spsh__job *job, float *means,
                              spsh_error *err)
 {
@@ -309,7 +309,7 @@ static spsh_status make_i16(spsh__maker *maker, const spsh__job *job, spsh_error
     return SPSH_OK;
 }
 
-/* What a device needs to make features. */
+/* Write samples, means, and scales for a device that computes features. */
 static spsh_status hand_samples(spsh__maker *maker, const spsh__job *job, spsh_error *err)
 {
     const spsh_status rc = make_i16(maker, job, err);

@@ -1,10 +1,10 @@
-/* recipe.c: lengths and sizes of what is made of samples.
+/* recipe.c: options, lengths, and memory sizes.
  *
- * A slot holds the largest batch that the options allow. int16 is ragged, so the sum of samples
- * counts; what is padded counts as the longest times the number. A batch lies inside one window:
- * that bounds the number of its utterances, each of which may be rounded up to one sample more when
- * it is resampled. Features: n samples give at most n / hop + 1 frames; whole windows alone that
- * are no shorter than the hop, n / hop.
+ * A slot can hold the largest batch that the options allow. int16 is ragged, so its size is the sum
+ * of the samples. The size of padded output is the longest utterance times the number of
+ * utterances. That number is limited by the window, which contains the whole batch. Resampling may
+ * round each utterance up by one sample. Features: n samples give at most n / hop + 1 frames, or
+ * n / hop if only whole windows count and a window is not shorter than the hop.
  */
 #include "recipe.h"
 
@@ -149,7 +149,7 @@ static spsh_status check_stored(const spsh__recipe *recipe, const spsh_loader_op
     return SPSH_OK;
 }
 
-/* The field in which two canonical texts differ first. */
+/* Return the first field in which two canonical texts differ. */
 static const char *first_difference(const char *text, const char *other, int *ret_length)
 {
     size_t field = 0;
@@ -160,8 +160,7 @@ static const char *first_difference(const char *text, const char *other, int *re
     return text + field;
 }
 
-/* Options that are not given are those of the first dataset of features; others must be the same.
- */
+/* Without given options, the first feature dataset sets them. All others must have the same. */
 static spsh_status take_stored(spsh_feature_options *features, bool *has_features,
                                const spsh_features_description *described, const char *path,
                                spsh_error *err)
@@ -184,7 +183,7 @@ static spsh_status take_stored(spsh_feature_options *features, bool *has_feature
                         wants_length, wants);
 }
 
-/* Which datasets hold features, and are they the same? */
+/* Find the datasets that store features, and check that their features are the same. */
 static spsh_status open_stored(spsh__recipe *recipe, const spsh_loader_options *opt,
                                const spsh_dataset *const *datasets, uint32_t dataset_count,
                                spsh_feature_options *features, spsh_error *err)
@@ -214,7 +213,7 @@ static spsh_status open_stored(spsh__recipe *recipe, const spsh_loader_options *
 
 /* ---- statistics ---- */
 
-/* They are of features before the norm. */
+/* Open the statistics, which describe features before normalization. */
 static spsh_status open_statistics(spsh__recipe *recipe, const spsh_loader_options *opt,
                                    const spsh_dataset *const *datasets, spsh_error *err)
 {
@@ -278,7 +277,7 @@ spsh_status spsh__recipe_open(spsh__recipe *recipe, spsh_loader_options *opt,
         rc = open_features(recipe, opt, err);
     if (rc == SPSH_OK && opt->output == SPSH_OUTPUT_FEATURES)
         rc = open_statistics(recipe, opt, datasets, err);
-    opt->features = NULL; /* the caller's may end, as the rest */
+    opt->features = NULL; /* the caller may free these options after open */
     opt->augment = NULL;
     opt->noises = opt->rooms = NULL;
     return rc;
@@ -308,7 +307,7 @@ bool spsh__recipe_makes(const spsh__recipe *recipe)
 
 /* ---- sizes ---- */
 
-/* Samples of one channel in so many seconds, and one more for each utterance. */
+/* Samples of one channel in `seconds`, plus one per utterance for rounding. */
 static double samples_in(double seconds, uint32_t rate_hz, double utterances)
 {
     return ceil(seconds * (double)rate_hz) + utterances;
@@ -326,7 +325,7 @@ uint64_t spsh__recipe_out_samples_max(const spsh__recipe *recipe, const spsh_pla
     return (uint64_t)ceil(before * recipe->stretch) + (recipe->stretch > 1);
 }
 
-/* Frames of a batch: of so many samples in all, padding included, in so many utterances. */
+/* Maximum frames of a batch. samples: in all `count` utterances, including padding. */
 static double frames_in(const spsh__recipe *recipe, double samples, double count, uint64_t longest)
 {
     const spsh_feature_options *f = spsh_featgen_features(recipe->featgen);
@@ -338,7 +337,7 @@ static double frames_in(const spsh__recipe *recipe, double samples, double count
     return fmin(all, ceil(samples / (double)(hop == 0 ? 1 : hop)) + (is_whole ? 0 : count));
 }
 
-/* Utterances of a batch. */
+/* Maximum utterances of a batch. */
 static double count_in(const spsh_plan_options *plan)
 {
     const double window = plan->window_utterances != 0 ? (double)plan->window_utterances
@@ -357,7 +356,7 @@ uint64_t spsh__recipe_utterances_max(const spsh_loader_options *opt)
     return (uint64_t)count_in(opt->plan);
 }
 
-/* Of one channel, padding of what is padded included. */
+/* Maximum samples of one channel in a batch, including padding for padded outputs. */
 static double samples_of(const spsh__recipe *recipe, const spsh_loader_options *opt,
                          const spsh_plan_info *info)
 {
@@ -366,7 +365,7 @@ static double samples_of(const spsh__recipe *recipe, const spsh_loader_options *
     const uint32_t rate = info->sample_rate_hz_max;
     const double count = count_in(plan);
     const double samples = count * (double)spsh__recipe_out_samples_max(recipe, info);
-    double seconds = HUGE_VAL; /* before a change of speed */
+    double seconds = HUGE_VAL; /* limit before a change of speed */
     if (plan->batch_padded_seconds_max > 0)
         seconds = plan->batch_padded_seconds_max;
     if (plan->batch_seconds_max > 0 && !padded)
@@ -390,7 +389,7 @@ uint64_t spsh__recipe_frames_max(const spsh__recipe *recipe, const spsh_loader_o
     return (uint64_t)fmin(frames_of(recipe, opt, info), 0x1p31);
 }
 
-/* Two of 64 TiB are more than there are addresses. */
+/* Round up, with a maximum of 64 TiB: two slots of this size exceed the address space. */
 static size_t aligned_bytes(double bytes)
 {
     const uint64_t whole = (uint64_t)fmin(bytes, 0x1p46);
@@ -413,7 +412,7 @@ void spsh__recipe_slot_room(const spsh__recipe *recipe, const spsh_loader_option
     }
     room.audio_bytes = aligned_bytes(fmax(1, values * (double)recipe->value_bytes));
     room.packed_at = room.audio_bytes;
-    if (recipe->packs) /* what does not fit, because it is noise, is decoded by the host */
+    if (recipe->packs) /* incompressible payloads may not fit: the host decodes them */
         room.packed_bytes = room.audio_bytes;
     room.norms_at = room.packed_at + room.packed_bytes;
     room.host_bytes = room.norms_at;

@@ -1,16 +1,17 @@
-/* render.c: decode, choose channels, resample, convert; as few copies as the options allow.
+/* render.c: decode, choose channels, resample, and convert, with as few copies as the options
+ * allow:
  *
  *     same channels and rate       decode ----------------------------------> slot
  *     other channels               decode -> chunk -> choose ---------------> slot
  *     other rate                   decode -> scratch ------------> resample -> slot
  *     both                         decode -> chunk -> choose -> scratch -> resample -> slot
  *
- * Values are int16 or float32 throughout, as the batch is: a 24-bit source keeps its precision in a
- * float32 batch. The samples are those of spsh_reader_read_i16 or _f32.
+ * All values have the batch's type, int16 or float32. So a 24-bit source keeps its precision in a
+ * float32 batch. The samples equal those of spsh_reader_read_i16 or _f32.
  *
- * Where something is made of the samples (recipe.h), all of this ends in the maker's buffer instead
- * of the slot, as int16, and the maker fills the slot. Where a device decodes, a payload of codec
- * pcm that needs nothing else is checked, and goes into the slot as it is.
+ * If the maker processes the samples (recipe.h), they are written to its buffer as int16 instead of
+ * to the slot, and the maker fills the slot. If a device decodes, a payload of codec pcm that needs
+ * no other step is checked and copied to the slot unchanged.
  */
 #include "render.h"
 
@@ -22,14 +23,14 @@
 
 enum { WIDEN_SAMPLES = 1024, PACKED_ALIGN = 16 };
 
-/* Where samples come from; they are pulled in order. */
+/* A source of samples, which are pulled in order: a payload, else a decoder, else a reader. */
 typedef struct source {
     spsh__renderer *renderer;
-    spsh_bytes payload;    /* codec pcm */
-    spsh_decoder *decoder; /* others */
-    spsh_reader *reader;   /* neither: the utterance's own reader */
+    spsh_bytes payload;    /* a payload of codec pcm */
+    spsh_decoder *decoder; /* another codec */
+    spsh_reader *reader;   /* a reader of the dataset, which reads the utterance itself */
     uint64_t position;
-    uint64_t at; /* next sample: of the record, or of the utterance for a reader */
+    uint64_t at; /* next sample, in the record, or for a reader in the utterance */
     uint32_t channels;
     bool floats;
     bool *ret_named;
@@ -57,8 +58,8 @@ void spsh__renderer_close(spsh__renderer *renderer)
 
 /* ---- pulling ---- */
 
-/* count int16 in the upper half of the memory that count floats will fill: a float never reaches a
- * value that is still to be read. */
+/* Convert count int16 values to floats in place. The int16 values are in the upper half of the
+ * floats' memory, so a float never overwrites a value that has not been read. */
 static void widen(float *values, uint64_t count)
 {
     const uint8_t *from = (const uint8_t *)values + 2 * count;
@@ -85,7 +86,7 @@ static spsh_status pull_pcm(source *s, void *dst, uint64_t samples, spsh_error *
     return rc;
 }
 
-/* Some samples; *ret_got 0 at the end. */
+/* Pull up to `samples` samples; *ret_got is 0 at the end. */
 static spsh_status pull_some(source *s, void *dst, uint64_t samples, uint64_t *ret_got,
                              spsh_error *err)
 {
@@ -101,7 +102,7 @@ static spsh_status pull_some(source *s, void *dst, uint64_t samples, uint64_t *r
     return rc;
 }
 
-/* Exactly so many. */
+/* Pull exactly `samples` samples. */
 static spsh_status pull(source *s, void *dst, uint64_t samples, spsh_error *err)
 {
     const size_t sample_bytes = (s->floats ? 4 : 2) * (size_t)s->channels;
@@ -153,7 +154,7 @@ static void choose_f32(const float *from, uint64_t samples, uint32_t channels, i
     }
 }
 
-/* Pull all of the utterance, with the channels of the batch. */
+/* Pull the whole utterance, with the channels of the batch. */
 static spsh_status pull_chosen(source *s, const spsh__job *job, void *dst, spsh_error *err)
 {
     const int32_t channel = s->renderer->channel;
@@ -224,7 +225,7 @@ static spsh_status render(source *s, spsh__job *job, spsh_error *err)
     const spsh_batch *batch = &slot->batch;
     const size_t value_bytes = s->floats ? 4 : 2;
     const spsh__maker *maker = s->renderer->maker;
-    job->is_packed = false; /* in an attempt before, perhaps */
+    job->is_packed = false; /* an earlier attempt may have set it */
     uint8_t *dst = slot->audio + job->place * slot->value_bytes;
     spsh_status rc = SPSH_OK;
     if (maker->recipe != NULL)
@@ -241,7 +242,8 @@ static spsh_status render(source *s, spsh__job *job, spsh_error *err)
     return rc;
 }
 
-/* What is made of the samples; or float32: zeros behind the utterance, to the end of its row. */
+/* Let the maker process the samples. Without a maker, write zeros after a float32 utterance, to the
+ * end of its row. */
 static spsh_status finish(const spsh__renderer *r, spsh__job *job, spsh_error *err)
 {
     const spsh__slot *slot = job->slot;
@@ -260,7 +262,7 @@ static bool wants_floats(const spsh__renderer *r, const spsh__job *job)
     return r->maker->recipe == NULL && job->slot->batch.output == SPSH_OUTPUT_FLOAT32;
 }
 
-/* The maker's buffers are for what the plan knows. */
+/* The maker's buffers have the size of the longest utterance of the plan. */
 static spsh_status check_length(const spsh__renderer *r, const spsh__job *job, spsh_error *err)
 {
     if (r->maker->recipe != NULL && job->rate_samples > r->maker->samples_max)
@@ -271,7 +273,7 @@ static spsh_status check_length(const spsh__renderer *r, const spsh__job *job, s
 
 /* ---- a record in memory ---- */
 
-/* The record is the one that the index means. */
+/* Check that the record is the one that the index describes. */
 static spsh_status check_record(const spsh__job *job, const spsh_record *record, spsh_error *err)
 {
     const spsh_row *row = &job->row;
@@ -291,9 +293,9 @@ static spsh_status check_record(const spsh__job *job, const spsh_record *record,
     return SPSH_OK;
 }
 
-/* ---- for a device to decode ---- */
+/* ---- packing, for a device to decode ---- */
 
-/* Are all of its samples served, and as they are? */
+/* Are the samples served without any other step than decoding? */
 static bool may_pack(const spsh__renderer *r, const spsh__job *job)
 {
     const bool has_channels = r->channel == SPSH_CHANNEL_ALL || job->row.channels == 1;
@@ -301,7 +303,7 @@ static bool may_pack(const spsh__renderer *r, const spsh__job *job)
            job->item.sample_rate_hz == job->slot->batch.sample_rate_hz && job->item.samples > 0;
 }
 
-/* Room for a payload's head and a piece of it; NULL: there is none. */
+/* Reserve space for a payload's head and piece; NULL: there is not enough. */
 static uint8_t *take_packed(const spsh__renderer *r, const spsh__job *job, size_t size_bytes)
 {
     spsh__slot *slot = job->slot;
@@ -314,8 +316,8 @@ static uint8_t *take_packed(const spsh__renderer *r, const spsh__job *job, size_
     return at + whole > slot->room.packed_bytes ? NULL : slot->audio + slot->room.packed_at + at;
 }
 
-/* The head, and behind it the part that holds the samples; not where there is no room. What the
- * device could not refuse is refused here. */
+/* Copy the payload's head, and after it the piece that has the samples, unless there is no space.
+ * Checks everything first, because the device cannot report damage. */
 static spsh_status pack(const source *s, spsh__job *job, uint64_t samples, spsh_error *err)
 {
     const spsh_bytes payload = s->payload;
@@ -360,7 +362,7 @@ static spsh_status render_pcm(source *s, spsh__job *job, const spsh_record *reco
     return rc == SPSH_OK && !job->is_packed ? render(s, job, err) : rc;
 }
 
-/* The decoder has delivered all that the record states: there must be no more. */
+/* After all stated samples, check that the decoder has no more. */
 static spsh_status check_end(source *s, const spsh_record *record, spsh_error *err)
 {
     float sample[SPSH_CHANNELS_MAX];
@@ -407,7 +409,7 @@ static spsh_status render_decoded(source *s, spsh__job *job, const spsh_record *
     return rc;
 }
 
-/* Of stored features there is nothing to choose or to resample. */
+/* Does the utterance have stored features, which need neither channels nor resampling? */
 static bool is_stored(const spsh__renderer *r, const spsh__job *job)
 {
     return r->maker->recipe != NULL && r->maker->recipe->stored[job->item.dataset] != 0;
@@ -442,7 +444,7 @@ spsh_status spsh__render_record(spsh__renderer *renderer, spsh__job *job, const 
     return rc == SPSH_OK ? finish(renderer, job, err) : rc;
 }
 
-/* The whole record, by a reader. */
+/* Read a whole record of stored features with a reader. */
 static spsh_status render_stored(spsh__renderer *r, spsh__job *job, bool *ret_named,
                                  spsh_error *err)
 {

@@ -1,4 +1,4 @@
-/* slot.c: memory and tables of slots; closing gaps. Their size is in recipe.c. */
+/* slot.c: the memory and tables of slots, and the end of a batch. recipe.c computes the sizes. */
 #include "slot.h"
 
 #include <stddef.h>
@@ -33,7 +33,7 @@ void spsh__budget_give(spsh__budget *budget, void *memory, size_t size_bytes)
     atomic_fetch_sub(&budget->used_bytes, size_bytes);
 }
 
-/* In front of each block its size is kept: free does not say it. */
+/* Header before each block that stores its size, because free_fn does not pass it. */
 typedef union block_head {
     size_t size_bytes;
     max_align_t align;
@@ -92,7 +92,7 @@ void spsh__memory_keep(spsh__memory *memory, size_t size_bytes)
 
 void spsh__memory_close(spsh__memory *memory, bool is_inherited)
 {
-    /* Addresses that a child did not get may be other memory's there. */
+    /* A child may have mapped other memory at the addresses that it did not inherit. */
     const size_t kept_bytes = is_inherited ? memory->kept_bytes : 0;
     if (memory->data == NULL)
         return;
@@ -165,7 +165,7 @@ spsh_status spsh__slot_reset(spsh__slot *slot, uint32_t utterance_count, spsh_er
                           "taken; more memory_bytes, or batch_utterances_max, would do",
                           utterance_count, ULL(atomic_load(&slot->budget->used_bytes)),
                           ULL(slot->budget->limit_bytes));
-            give_tables(slot); /* or the next batch would take them for whole */
+            give_tables(slot); /* reset capacity, so that the next batch allocates again */
             return rc;
         }
     }
@@ -180,7 +180,7 @@ spsh_status spsh__slot_reset(spsh__slot *slot, uint32_t utterance_count, spsh_er
     return SPSH_OK;
 }
 
-/* Under the lock: a chunk with room behind the current one. */
+/* Advance to the next chunk with enough space, or insert one. Call with the lock held. */
 static spsh__text_chunk *next_chunk(spsh__slot *slot, size_t size_bytes)
 {
     spsh__text_chunk *now = slot->chunk_now;
@@ -270,7 +270,7 @@ spsh_status spsh__slot_bad(spsh__slot *slot, const spsh_bad_record *bad)
 
 /* ---- the finished batch ---- */
 
-/* Values of an utterance of the finished batch. */
+/* Number of values of an utterance in the finished batch. */
 static uint64_t values_of(const spsh__slot *slot, const spsh__job *job)
 {
     const spsh_batch *batch = &slot->batch;
@@ -282,8 +282,8 @@ static uint64_t values_of(const spsh__slot *slot, const spsh__job *job)
     return job->out_samples * batch->channels;
 }
 
-/* Move utterances down over those that were left out, and rows together that are as long as the
- * longest that is left; padding moves with them. What is packed has nothing here to move. */
+/* Move utterances down over skipped ones. Rows of padded output shrink to the longest remaining
+ * utterance, and their padding moves with them. A packed utterance has no values to move. */
 static void close_gaps(spsh__slot *slot)
 {
     uint64_t at = 0;
@@ -315,7 +315,7 @@ void spsh__slot_finish(spsh__slot *slot)
         if (!job->left_out && job->frames > batch->padded_frames)
             batch->padded_frames = job->frames;
     }
-    if (!slot->hands_samples) /* else samples stay where they are: the device knows */
+    if (!slot->hands_samples) /* else samples stay in place: the device gets their positions */
         close_gaps(slot);
     for (uint32_t n = 0; n < slot->job_count; n++) {
         const spsh__job *job = &slot->jobs[n];

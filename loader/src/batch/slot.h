@@ -1,19 +1,19 @@
-/* slot.h: where batches are made.
+/* slot.h: the memory in which batches are prepared.
  *
- * One arena, taken at open:
+ * One arena is allocated at open, with all parts aligned to 4096 bytes:
  *
  *     | staging of the read engine | audio of slot 0 | audio of slot 1 | ...
  *
- * all parts aligned to 4096 bytes. Beside it, each slot has tables that grow to the longest batch
- * and are then used again, and chunks for ids and texts. What grows is charged to a budget.
+ * In addition, each slot has tables that grow to the largest batch and are then reused, and chunks
+ * for ids and texts. Growth is charged to a budget.
  *
- * Where a device makes something of a slot (device_slots.h), more is behind the audio:
+ * If a device decodes or computes features (device_slots.h), more parts follow the audio of a slot:
  *
- *     | audio: samples, each utterance in its place | packed: payloads | norms: means, scales |
+ *     | audio: samples, each utterance at its position | packed: payloads | norms: means, scales |
  *
- * A payload that the device decodes is in `packed`, in the order in which decode threads come by,
- * and its place in the audio stays empty: the device fills that on its side. All others are decoded
- * by the host into their places, in the same batch.
+ * A payload for the device to decode is in `packed`, in the order in which decode threads finish.
+ * Its range in the host's audio stays unused, and the device fills the same range of its copy. The
+ * host decodes all other payloads of the batch.
  */
 #ifndef SPSH_SLOT_H
 #define SPSH_SLOT_H
@@ -27,94 +27,95 @@
 
 #define SPSH__ARENA_ALIGN UINT32_C(4096)
 
-/* Samples for a device's features begin at multiples of so many. */
+/* Samples from which a device computes features begin at multiples of this number. */
 #define SPSH__SAMPLES_ALIGN 8
 
-/* Utterances of a batch whose features are made, or that are decoded, on a device: tables are taken
- * at open. */
+/* Maximum utterances of a batch that a device decodes or computes features for: the size of tables
+ * that are allocated at open. */
 #define SPSH__DEVICE_UTTERANCES_MAX UINT32_C(8192)
 
-/* Of each decode thread, for samples on their way; from the budget. */
+/* Buffer of each decode thread for decoded samples; from the budget. */
 #define SPSH__CHUNK_BYTES ((size_t)64 << 10)
 
-/* Memory beside the arena: counted, and refused beyond a limit. Thread-safe. */
+/* Limited memory outside the arena. Thread-safe. */
 typedef struct spsh__budget {
     spsh_allocator allocator;
     uint64_t limit_bytes;
     _Atomic uint64_t used_bytes;
-    _Atomic bool has_refused; /* for the limit, not for want of memory */
+    _Atomic bool has_refused; /* a request exceeded the limit */
 } spsh__budget;
 
-/* NULL: over the limit, or no memory. Not zeroed. */
+/* Allocate, without zeroing. NULL: over the limit, or out of memory. */
 void *spsh__budget_take(spsh__budget *budget, size_t size_bytes);
 void spsh__budget_give(spsh__budget *budget, void *memory, size_t size_bytes);
-/* The budget as an allocator, for parts that take one. Memory goes back through it alone. */
+/* The budget as an allocator. Free its memory only through this allocator. */
 spsh_allocator spsh__budget_allocator(spsh__budget *budget);
 
 typedef struct spsh__memory {
-    spsh_arena hook; /* alloc_fn NULL: mapped */
+    spsh_arena hook; /* the caller's arena; alloc_fn NULL: our own mapping */
     uint8_t *data;
     size_t size_bytes;
-    size_t kept_bytes; /* from the beginning: a child that is forked does not get them */
+    size_t kept_bytes; /* bytes from the beginning that a forked child does not inherit */
 } spsh__memory;
 
 spsh_status spsh__memory_open(const spsh_arena *hook, size_t size_bytes, spsh__memory *ret_memory,
                               spsh_error *err);
-/* Keep the first bytes from children that are forked, as advice to the kernel: a child would get
- * copies of pages that devices write to. Not of a caller's memory. */
+/* Advise the kernel not to give the first bytes to forked children: a child would get copies of
+ * pages that devices write to. Has no effect on a caller's arena. */
 void spsh__memory_keep(spsh__memory *memory, size_t size_bytes);
-/* is_inherited: in a child. A caller's memory stays, because it may be a device's. */
+/* is_inherited: in a forked child. Then a caller's arena is not freed: it may be device memory. */
 void spsh__memory_close(spsh__memory *memory, bool is_inherited);
 
-/* What a slot has room for; all are multiples of SPSH__ARENA_ALIGN. */
+/* The parts of a slot's memory. All values are multiples of SPSH__ARENA_ALIGN. */
 typedef struct spsh__slot_room {
-    size_t audio_bytes; /* from 0 on */
+    size_t audio_bytes; /* audio, at offset 0 */
     size_t packed_at, packed_bytes;
-    size_t norms_at;   /* by utterance: dim means, dim scales */
-    size_t host_bytes; /* of all of these */
-    size_t rows_bytes; /* of features, on the device alone */
+    size_t norms_at;   /* per utterance: dim means, dim scales */
+    size_t host_bytes; /* all parts above */
+    size_t rows_bytes; /* features, only on the device, at offset host_bytes */
 } spsh__slot_room;
 
 struct spsh__slot;
 struct spsh__request;
 
+/* How the record of a job is read. */
 typedef enum spsh__way {
-    SPSH__WAY_WHOLE = 0, /* the whole record is read, by the engine */
-    SPSH__WAY_SELF = 1,  /* who decodes reads what it needs, if anything */
-    SPSH__WAY_BAD = 2,   /* is known to be bad: not read */
+    SPSH__WAY_WHOLE = 0, /* the engine reads the whole record */
+    SPSH__WAY_SELF = 1,  /* the decode thread reads the bytes that it needs */
+    SPSH__WAY_BAD = 2,   /* not at all: the record is known to be bad */
 } spsh__way;
 
-/* One utterance of a batch on its way. */
+/* One utterance of a batch that is being prepared. */
 typedef struct spsh__job {
     struct spsh__job *next; /* in a queue */
     struct spsh__slot *slot;
-    struct spsh__request *request; /* that brought the record, until it is decoded */
-    const uint8_t *record;         /* row.record_bytes bytes; NULL: who decodes reads it */
+    struct spsh__request *request; /* the read that has the record, until it is decoded */
+    const uint8_t *record;         /* row.record_bytes bytes; NULL: the decode thread reads it */
     spsh__way way;
-    bool retry; /* has been read in vain */
+    bool retry; /* the first read failed */
     bool left_out;
     bool substitute;
-    uint32_t number;       /* of the utterance in the batch */
-    uint32_t attempts;     /* to find a substitute */
-    uint64_t rate_samples; /* per channel, after resampling */
-    uint64_t out_samples;  /* after a change of speed, too */
-    uint64_t frames;       /* of features; else 0 */
-    uint64_t room;         /* out_samples that a substitute may have */
-    uint64_t place;        /* of the first value in the slot's audio */
-    bool is_packed;        /* the payload is in the slot; a device decodes it */
-    spsh_pcm_part packed;  /* ... there */
-    uint64_t packed_first; /* ... from this sample on */
+    uint32_t number;       /* index of the utterance in the batch */
+    uint32_t attempts;     /* number of attempts to find a substitute */
+    uint64_t rate_samples; /* samples per channel after resampling */
+    uint64_t out_samples;  /* samples per channel after resampling and a change of speed */
+    uint64_t frames;       /* feature frames; 0 for audio */
+    uint64_t room;         /* maximum out_samples of a substitute */
+    uint64_t place;        /* index of the first value in the slot's audio */
+    bool is_packed;        /* the payload is in the slot, for a device to decode */
+    spsh_pcm_part packed;  /* if is_packed: the payload */
+    uint64_t packed_first; /* if is_packed: first sample to decode */
     spsh_item planned;
-    spsh_item item; /* planned, or a substitute */
-    spsh_row row;   /* of item */
+    spsh_item item; /* planned, or its substitute */
+    spsh_row row;   /* index row of item */
 } spsh__job;
 
 typedef enum spsh__slot_state {
     SPSH__SLOT_FREE = 0,
     SPSH__SLOT_FILLING = 1,
     SPSH__SLOT_READY = 2,
-    SPSH__SLOT_LENT = 3,
-    SPSH__SLOT_LEAVING = 4, /* given back; a device still uses it */
+    SPSH__SLOT_LENT = 3,    /* borrowed by the caller */
+    SPSH__SLOT_LEAVING = 4, /* released, but a device still uses it */
 } spsh__slot_state;
 
 typedef struct spsh__text_chunk {
@@ -124,36 +125,36 @@ typedef struct spsh__text_chunk {
 } spsh__text_chunk;
 
 typedef struct spsh__slot {
-    spsh_batch batch;       /* first: what is lent */
-    spsh__slot_state state; /* under the loader's lock */
+    spsh_batch batch;       /* the batch that the caller borrows */
+    spsh__slot_state state; /* guarded by the loader's lock */
 
-    uint8_t *audio; /* of room.host_bytes */
+    uint8_t *audio; /* [room.host_bytes] */
     spsh__slot_room room;
-    bool hands_samples; /* what is served are features; samples are in the audio */
+    bool hands_samples; /* features are served, but the audio holds samples */
     _Atomic size_t packed_bytes;
     _Atomic uint64_t packed_blocks;
-    uint8_t *on_device; /* its place there; NULL: none. As the next three */
-    void *stream, *ready, *freed;
+    uint8_t *on_device;           /* its memory on the device; NULL without a device */
+    void *stream, *ready, *freed; /* NULL without a device */
     spsh__budget *budget;
     spsh_batch_utterance *utterances;
     spsh__job *jobs;
     spsh__job **order; /* jobs to read, in the order of storage */
-    uint32_t capacity; /* of the three */
+    uint32_t capacity; /* size of utterances, jobs, and order */
     uint32_t job_count;
     size_t value_bytes;
-    uint64_t stride; /* padded: values per utterance, as laid out; ragged: 0 */
+    uint64_t stride; /* values per utterance in padded output; 0: ragged */
 
-    spsh_position place; /* in whose window the batch is */
-    spsh_position next;
+    spsh_position place; /* position of the batch */
+    spsh_position next;  /* position after the batch */
 
     _Atomic uint32_t jobs_left;
 
-    pthread_mutex_t lock;        /* of what follows */
-    spsh__text_chunk *chunks;    /* all, in use order */
-    spsh__text_chunk *chunk_now; /* that strings are put into */
-    spsh_bad_record *bads;       /* met in this batch */
+    pthread_mutex_t lock;        /* guards everything below */
+    spsh__text_chunk *chunks;    /* all chunks, in the order of use */
+    spsh__text_chunk *chunk_now; /* the chunk that new strings go to */
+    spsh_bad_record *bads;       /* bad records found in this batch */
     uint32_t bad_count, bad_capacity;
-    spsh_status status; /* why there is no batch */
+    spsh_status status; /* not SPSH_OK: the batch failed */
     uint32_t status_number;
     spsh_error error;
 } spsh__slot;
@@ -162,21 +163,22 @@ spsh_status spsh__slot_open(spsh__slot *slot, spsh__budget *budget, uint8_t *aud
                             const spsh__slot_room *room, spsh_error *err);
 void spsh__slot_close(spsh__slot *slot);
 
-/* Begin another batch: tables for so many utterances, no strings, no failure. */
+/* Prepare the slot for a new batch: grow the tables, clear strings and failure. */
 spsh_status spsh__slot_reset(spsh__slot *slot, uint32_t utterance_count, spsh_error *err);
 
-/* Copy a string; thread-safe. */
+/* Copy a string to the slot. Thread-safe. */
 spsh_status spsh__slot_string(spsh__slot *slot, spsh_bytes string, spsh_bytes *ret_copy,
                               spsh_error *err);
 
-/* The failure of the lowest utterance stands; thread-safe. number: SPSH_NONE_U32 for the batch. */
+/* Record a failure. The failure of the lowest-numbered utterance is kept. Thread-safe. number:
+ * SPSH_NONE_U32 for the whole batch. */
 void spsh__slot_fail(spsh__slot *slot, uint32_t number, spsh_status status,
                      const spsh_error *error);
 
-/* Note a record that was left out; thread-safe. SPSH_E_NO_MEMORY. */
+/* Record a skipped record. Thread-safe. May return SPSH_E_NO_MEMORY. */
 spsh_status spsh__slot_bad(spsh__slot *slot, const spsh_bad_record *bad);
 
-/* All jobs are done: close gaps and fill in the batch. One thread. */
+/* After all jobs are done: close gaps, and fill in the batch. One thread. */
 void spsh__slot_finish(spsh__slot *slot);
 
 #endif

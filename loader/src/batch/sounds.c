@@ -1,9 +1,10 @@
-/* sounds.c: which utterance a fraction names; a part of it, in one channel, at another rate.
+/* sounds.c: find the sound that a fraction selects, and read a part of it, mixed to one channel and
+ * resampled.
  *
- * A noise of n samples, of which m are wanted, both at the noise's rate, begins at its sample
- * fraction * n. Samples that lie behind its end are those from its beginning on. With n above m, m
- * samples are read in at most two pieces and then resampled, as if there were nothing else; else
- * all n are resampled, and it begins at fraction * n' of the n' that come of it.
+ * Let a noise have n samples, of which m are needed, both at the noise's rate. It starts at sample
+ * fraction * n and wraps around at its end. If n > m, m samples are read in at most two pieces and
+ * then resampled by themselves. Otherwise all n samples are resampled to n' samples, and the noise
+ * starts at sample fraction * n'.
  */
 #include "sounds.h"
 
@@ -165,7 +166,7 @@ static spsh_status find(spsh__sound_reader *reader, spsh_fraction which, found_s
     return rc;
 }
 
-/* Samples [first, first + count) of it, the mean of its channels. */
+/* Read samples [first, first + count), averaged over the channels. */
 static spsh_status pull(const spsh__sound_reader *reader, const found_sound *found, uint64_t first,
                         uint64_t count, int16_t *dst, spsh_error *err)
 {
@@ -191,7 +192,7 @@ static spsh_status pull(const spsh__sound_reader *reader, const found_sound *fou
     return rc;
 }
 
-/* Of stored samples, what is heard at rate_hz. */
+/* Resample `count` stored samples to rate_hz. */
 static spsh_status resample(const spsh__sound_reader *reader, const found_sound *found,
                             uint64_t count, uint32_t rate_hz, spsh__sound *ret_sound,
                             spsh_error *err)

@@ -1,5 +1,5 @@
-/* stats.c: percentiles from a histogram of fixed size; JSON by hand, since it is one flat object.
- */
+/* stats.c: percentiles from a histogram of fixed size. The JSON is written by hand, because it is
+ * one flat object. */
 #include "stats.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@ uint64_t spsh__thread_cpu_ns(pthread_t thread)
 
 /* ---- gaps ---- */
 
-/* Values below 8 have a bucket each; then come 8 for every power of two. */
+/* Each value below 8 has its own bucket. Above, there are 8 buckets per power of two. */
 static uint32_t bucket_of(uint64_t value)
 {
     if (value < 8)
@@ -80,14 +80,14 @@ static void put_number(writer *out, const char *name, uint64_t value)
     put(out, ", \"%s\": %" PRIu64, name, value);
 }
 
-/* With a point in every locale, which "%.6f" has not. value is not negative. */
+/* Write a point in every locale, unlike "%.6f". value must not be negative. */
 static void put_fraction(writer *out, const char *name, double value)
 {
     const uint64_t millionths = (uint64_t)(value * 1e6 + 0.5);
     put(out, ", \"%s\": %" PRIu64 ".%06" PRIu64, name, millionths / 1000000, millionths % 1000000);
 }
 
-/* Names are UTF-8, as packing has checked. */
+/* Names are valid UTF-8: pack checks them. */
 static void put_string(writer *out, spsh_bytes string)
 {
     put(out, "\"");

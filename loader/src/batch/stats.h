@@ -1,4 +1,4 @@
-/* stats.h: what a loader counts, and how it is shown. */
+/* stats.h: the counters of a loader, and their JSON form. */
 #ifndef SPSH_STATS_H
 #define SPSH_STATS_H
 
@@ -6,7 +6,7 @@
 
 #include "speechshard/loader.h"
 
-/* Gaps by their logarithm: 8 buckets an octave, so a percentile is right within 9 %. */
+/* A histogram of gaps with 8 buckets per power of two: percentiles are at most 12.5 % too large. */
 #define SPSH__GAP_BUCKETS 512
 
 typedef struct spsh__gaps {
@@ -14,13 +14,13 @@ typedef struct spsh__gaps {
     uint64_t total, max_ns;
 } spsh__gaps;
 
-uint64_t spsh__thread_cpu_ns(pthread_t thread); /* 0: not known */
+uint64_t spsh__thread_cpu_ns(pthread_t thread); /* 0: not available */
 
 void spsh__gaps_add(spsh__gaps *gaps, uint64_t gap_ns);
-/* An upper bound of the share'th part, 0 ... 1; 0 without gaps. */
+/* An upper bound of a percentile; share: 0 ... 1. Returns 0 without gaps. */
 uint64_t spsh__gaps_percentile(const spsh__gaps *gaps, double share);
 
-/* As snprintf; units: served by domain of the plan. */
+/* Write JSON, with the length rules of snprintf. units: units served, per domain of the plan. */
 size_t spsh__stats_json(const spsh_loader_stats *stats, const spsh_plan *plan,
                         const uint64_t *units, char *text, size_t capacity_bytes);
 
