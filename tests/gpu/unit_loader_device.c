@@ -592,7 +592,7 @@ static void test_options(void)
     spsh_loader_options opt = device_options();
     opt.device = spsh_cuda_device_count(cuda);
     CHECK_I64(spsh_loader_open(&datasets, 1, &opt, &loader, &err), SPSH_E_INVALID_ARG);
-    CHECK(strstr(err.message, "there is no device") != NULL);
+    CHECK(strstr(err.message, "does not exist") != NULL);
     opt = device_options();
     opt.decode = (spsh_decode)2;
     CHECK_I64(spsh_loader_open(&datasets, 1, &opt, &loader, &err), SPSH_E_INVALID_ARG);
@@ -724,7 +724,7 @@ static void test_no_memory(void)
     spsh_loader *loader = NULL;
     twin->device_bytes = 65536;
     CHECK_I64(spsh_loader_open(&datasets, 1, &opt, &loader, &err), SPSH_E_NO_MEMORY);
-    CHECK(strstr(err.message, "MB are free; fewer slots") != NULL);
+    CHECK(strstr(err.message, "MB are free; use fewer slots") != NULL);
     twin->device_bytes = before;
     spsh_dataset_close(dataset);
 }

@@ -131,7 +131,7 @@ class FeaturesTest(unittest.TestCase):
             ({"feature_dtype": "int8"}, "float16"),
             ({"feature_padding": "x"}, "feature_padding"),
             ({"output": "int16"}, "audio"),
-            ({"output": "features", "features": None}, "features are not given"),
+            ({"output": "features", "features": None}, "features is NULL"),
             ({"channel": "all"}, "one channel"),
             ({"noise": 7}, "datasets must be"),
         ):

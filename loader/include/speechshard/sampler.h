@@ -45,7 +45,7 @@ typedef enum spsh_unit {
 
 typedef enum spsh_duplicates {
     SPSH_DUPLICATES_ALL = 0,  /* every utterance, including copies */
-    SPSH_DUPLICATES_ONCE = 1, /* the first utterance that passes, of those with equal samples */
+    SPSH_DUPLICATES_ONCE = 1, /* of utterances with equal samples, only the first that passes */
 } spsh_duplicates;
 
 /** Policy for an utterance that is longer than a batch may be. */
@@ -191,7 +191,7 @@ typedef struct spsh_planned_batch {
     uint64_t microseconds;        /* sum over items */
     uint64_t padded_microseconds; /* longest item times item_count */
     spsh_position at;             /* position of this batch, for spsh_sampler_substitute */
-    spsh_position next;           /* position after this batch and those of the other ranks */
+    spsh_position next;           /* position after this batch and the other ranks' batches */
 } spsh_planned_batch;
 /* clang-format off */
 #define SPSH_PLANNED_BATCH_INIT {sizeof(spsh_planned_batch), NULL, 0, 0, 0, 0, 0, 0, 0, \

@@ -52,8 +52,9 @@ static spsh_status take_row(spsh_hearing *h, uint64_t position, int32_t channel,
                             spsh_dataset_path(h->dataset), ULL(position), row->channels,
                             row->sample_rate_hz);
     if (channel > 0 && (uint32_t)channel > row->channels)
-        return SPSH_FAIL_AT(err, SPSH_E_NOT_FOUND, NONE, "channel %d is asked for, there are %u",
-                            (int)channel, row->channels);
+        return SPSH_FAIL_AT(err, SPSH_E_NOT_FOUND, NONE,
+                            "channel %d was requested, but there are %u", (int)channel,
+                            row->channels);
     h->job.slot = &h->slot;
     h->job.way = SPSH__WAY_SELF;
     h->job.item = (spsh_item){

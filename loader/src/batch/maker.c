@@ -58,7 +58,7 @@ static spsh_status take_buffers(spsh__maker *maker, const spsh_plan_info *info, 
     maker->memory = (uint8_t *)spsh__budget_take(maker->budget, b.end);
     if (maker->memory == NULL)
         return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE,
-                            "loader: %zu bytes for what a decode thread makes of samples", b.end);
+                            "loader: %zu bytes for the buffers of a decode thread", b.end);
     maker->memory_bytes = b.end;
     maker->samples_max = spsh__recipe_rate_samples_max(info);
     maker->pcm = (int16_t *)(void *)(maker->memory + b.pcm);

@@ -35,7 +35,7 @@ static spsh_status check_features(const spsh_loader_options *opt, spsh_error *er
     const uint32_t rate_hz = opt->plan->sample_rate_hz;
     if (opt->features == NULL)
         return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
-                            "loader options: the output is features, and features are not given");
+                            "loader options: the output is features, but features is NULL");
     if ((unsigned)opt->feature_dtype > SPSH_FLOAT16)
         return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
                             "loader options: feature_dtype is out of range");
@@ -75,11 +75,11 @@ static spsh_status check_sounds(const spsh__sounds *sounds, float probability, s
     if (probability > 0 && sounds->utterance_count == 0)
         return SPSH_FAIL_AT(
             err, SPSH_E_INVALID_ARG, NONE,
-            "loader options: %s_probability is %g, and no datasets of %ss are given", sounds->what,
+            "loader options: %s_probability is %g, but no datasets of %ss are given", sounds->what,
             (double)probability, sounds->what);
     if (probability <= 0 && sounds->utterance_count > 0)
         return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
-                            "loader options: datasets of %ss are given, and %s_probability is 0",
+                            "loader options: datasets of %ss are given, but %s_probability is 0",
                             sounds->what, sounds->what);
     return SPSH_OK;
 }
@@ -95,7 +95,7 @@ static spsh_status check_augment(const spsh__recipe *recipe, const spsh_loader_o
         return rc;
     if (recipe->has_masks && recipe->output != SPSH_OUTPUT_FEATURES)
         return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
-                            "loader options: masks are for features, and the output is audio");
+                            "loader options: masks need features, but the output is audio");
     if (recipe->has_sound && opt->channel == SPSH_CHANNEL_ALL)
         return SPSH_FAIL_AT(
             err, SPSH_E_INVALID_ARG, NONE,
@@ -137,13 +137,13 @@ static spsh_status check_stored(const spsh__recipe *recipe, const spsh_loader_op
 {
     const char *why = NULL;
     if (recipe->output != SPSH_OUTPUT_FEATURES)
-        why = "the output must be features; audio is in the dataset that they were made from";
+        why = "the output must be features; for audio, open the dataset they were computed from";
     else if (recipe->has_sound)
-        why = "speed, rooms, noise and gain are for audio; masks alone can be done to them";
+        why = "speed, rooms, noise, and gain need audio; stored features can only be masked";
     else if (opt->channel != SPSH_CHANNEL_MIX)
-        why = "a channel cannot be chosen any more";
+        why = "a channel cannot be chosen in stored features";
     else if (opt->plan->long_utterances == SPSH_LONG_SPLIT)
-        why = "long utterances cannot be split any more";
+        why = "stored features cannot be split";
     if (why != NULL)
         return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE, "%.400s holds features: %s", path, why);
     return SPSH_OK;
@@ -179,8 +179,8 @@ static spsh_status take_stored(spsh_feature_options *features, bool *has_feature
     const char *has = first_difference(described->text, text, &has_length);
     const char *wants = first_difference(text, described->text, &wants_length);
     return SPSH_FAIL_AT(err, SPSH_E_MISMATCH, NONE,
-                        "%.300s holds other features: %.*s; asked for: %.*s", path, has_length, has,
-                        wants_length, wants);
+                        "%.300s stores other features: %.*s; requested: %.*s", path, has_length,
+                        has, wants_length, wants);
 }
 
 /* Find the datasets that store features, and check that their features are the same. */
@@ -242,11 +242,11 @@ static spsh_status open_statistics(spsh__recipe *recipe, const spsh_loader_optio
                               spsh_statistics_dim(recipe->statistics[n]), recipe->dim);
         if (rc == SPSH_OK && recipe->norm == SPSH_NORM_SPEAKER &&
             spsh_statistics_group_count(recipe->statistics[n]) <= SPSH_STATISTICS_NO_SPEAKER)
-            rc = SPSH_FAIL_AT(err, SPSH_E_NOT_FOUND, NONE,
-                              "%.200s: there are statistics of the whole dataset, but not of its "
-                              "speakers; this makes them: speechshard featgen DATASET --stats --by "
-                              "speaker --features '%.300s'",
-                              spsh_dataset_path(datasets[n]), text);
+            rc =
+                SPSH_FAIL_AT(err, SPSH_E_NOT_FOUND, NONE,
+                             "%.200s: the dataset has statistics, but none per speaker; run "
+                             "speechshard featgen DATASET --stats --by speaker --features '%.300s'",
+                             spsh_dataset_path(datasets[n]), text);
     }
     return rc;
 }
@@ -265,7 +265,7 @@ spsh_status spsh__recipe_open(spsh__recipe *recipe, spsh_loader_options *opt,
                              .augment = SPSH_AUGMENT_OPTIONS_INIT};
     if (opt->output != SPSH_OUTPUT_FEATURES && opt->features != NULL)
         return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
-                            "loader options: features are given, and the output is audio");
+                            "loader options: features are given, but the output is audio");
     spsh_status rc = spsh_options_take(opt->features, &features, sizeof(features), err);
     if (rc == SPSH_OK)
         rc = open_augment(recipe, opt, err);

@@ -191,8 +191,8 @@ static spsh_status reserve_scratch(spsh__renderer *r, uint64_t size_bytes, spsh_
     r->scratch = (uint8_t *)spsh__budget_take(r->budget, (size_t)size_bytes);
     if (r->scratch == NULL)
         return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE,
-                            "loader: %llu bytes to hold an utterance: %llu of %llu bytes are "
-                            "taken; more memory_bytes would do",
+                            "loader: %llu bytes for an utterance, but %llu of %llu bytes are in "
+                            "use; increase memory_bytes",
                             ULL(size_bytes), ULL(atomic_load(&r->budget->used_bytes)),
                             ULL(r->budget->limit_bytes));
     r->scratch_bytes = (size_t)size_bytes;

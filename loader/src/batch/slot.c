@@ -161,8 +161,8 @@ spsh_status spsh__slot_reset(spsh__slot *slot, uint32_t utterance_count, spsh_er
         if (slot->utterances == NULL || slot->jobs == NULL || slot->order == NULL) {
             spsh_status rc =
                 SPSH_FAIL(err, SPSH_E_LIMIT,
-                          "loader: tables for a batch of %u utterances: %llu of %llu bytes are "
-                          "taken; more memory_bytes, or batch_utterances_max, would do",
+                          "loader: no memory for a batch of %u utterances: %llu of %llu bytes are "
+                          "in use; increase memory_bytes, or set batch_utterances_max",
                           utterance_count, ULL(atomic_load(&slot->budget->used_bytes)),
                           ULL(slot->budget->limit_bytes));
             give_tables(slot); /* reset capacity, so that the next batch allocates again */
@@ -224,8 +224,8 @@ spsh_status spsh__slot_string(spsh__slot *slot, spsh_bytes string, spsh_bytes *r
     (void)pthread_mutex_unlock(&slot->lock);
     if (copy == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY,
-                         "loader: %zu bytes of text: %llu of %llu bytes are taken; more "
-                         "memory_bytes would do",
+                         "loader: no memory for %zu bytes of text: %llu of %llu bytes are in use; "
+                         "increase memory_bytes",
                          string.size_bytes, ULL(atomic_load(&slot->budget->used_bytes)),
                          ULL(slot->budget->limit_bytes));
     memcpy(copy, string.data, string.size_bytes);

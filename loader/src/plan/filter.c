@@ -150,8 +150,8 @@ static spsh_status take_whole_weight(uint32_t dataset_count, const spsh_weight *
 {
     if (weight->dataset >= dataset_count)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "a weight without a domain, of dataset %u: there are %u", weight->dataset,
-                         dataset_count);
+                         "a weight without a domain names dataset %u, but there are %u",
+                         weight->dataset, dataset_count);
     if (!(weight->weight > 0 && weight->weight <= 1e100))
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "dataset %u: weight %g, must be above 0",
                          weight->dataset, weight->weight);
@@ -179,8 +179,8 @@ static spsh_status take_weight(const spsh_dataset *const *datasets, uint32_t dat
                          weight->domain, weight->weight);
     if (weight->dataset != SPSH_NONE_U32 && weight->dataset >= dataset_count)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "domain \"%.80s\": a weight in dataset %u, there are %u", weight->domain,
-                         weight->dataset, dataset_count);
+                         "domain \"%.80s\": a weight names dataset %u, but there are %u",
+                         weight->domain, weight->dataset, dataset_count);
     for (uint32_t d = 0; d < dataset_count; d++) {
         uint32_t slot = 0;
         if (weight->dataset != SPSH_NONE_U32 && weight->dataset != d)

@@ -67,7 +67,7 @@ static spsh_status check_seconds(const spsh_plan_options *o, spsh_error *err)
     }
     if (o->utterance_seconds_max > 0 && o->utterance_seconds_min > o->utterance_seconds_max)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "utterances of at least %g and at most %g seconds",
+                         "utterance_seconds_min is %g, more than utterance_seconds_max, %g",
                          o->utterance_seconds_min, o->utterance_seconds_max);
     return SPSH_OK;
 }
@@ -89,7 +89,7 @@ static spsh_status check_choices(const spsh_plan_options *o, spsh_error *err)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is %" PRIu64 ", at most %" PRIu64,
                              fields[i].name, fields[i].value, fields[i].most);
     if ((o->flags & ~KNOWN_FLAGS) != 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "flags %#x, known are %#x", o->flags,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "flags are %#x, but only %#x are known", o->flags,
                          KNOWN_FLAGS);
     if (!(o->alpha >= 0 && o->alpha <= ALPHA_MAX))
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "alpha is %g, must be 0 to %g", o->alpha,

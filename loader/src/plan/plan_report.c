@@ -149,7 +149,7 @@ spsh_status spsh_plan_report(const spsh_plan *plan, uint64_t epoch, uint32_t win
     report.window_count =
         windows_max == 0 || windows_max > windows_total ? windows_total : windows_max;
     if (epoch >= plan->epoch_max)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "there is no such epoch");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "the epoch is out of range");
     spsh_status rc = spsh_result_check(ret_report, sizeof(report), err);
     if (rc != SPSH_OK)
         return rc;

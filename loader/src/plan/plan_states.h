@@ -14,7 +14,8 @@ typedef struct spsh__domain_state {
 spsh_status spsh__states_open(spsh_plan *plan, spsh_error *err);
 void spsh__states_close(spsh_plan *plan);
 
-/* Find the last known window in [low, high]; false if there is none. ret_states: one per domain. */
+/* Find the last known window in [low, high]; false: no window is known. ret_states: one per
+ * domain. */
 bool spsh__states_find(const spsh_plan *plan, uint64_t epoch, uint32_t low, uint32_t high,
                        uint32_t *ret_window, spsh__domain_state *ret_states);
 void spsh__states_keep(const spsh_plan *plan, uint64_t epoch, uint32_t window,

@@ -24,7 +24,7 @@ static spsh_status check_epoch(const spsh_plan *plan, uint64_t epoch, spsh_error
     if (epoch < plan->epoch_max)
         return SPSH_OK;
     return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                     "epoch %" PRIu64 ", a plan of this length has %" PRIu64, epoch,
+                     "epoch %" PRIu64 " is out of range: the plan has %" PRIu64 " epochs", epoch,
                      plan->epoch_max);
 }
 
@@ -223,8 +223,8 @@ spsh_status spsh__sampler_go(spsh_sampler *sampler, uint64_t epoch, uint64_t bat
         return rc;
     if (place.batches < batch || place.window >= sampler->plan->info.window_count)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "step %" PRIu64 " was asked for: epoch %" PRIu64 " has %" PRIu64, batch,
-                         epoch, place.batches);
+                         "step %" PRIu64 " was requested, but epoch %" PRIu64 " has %" PRIu64,
+                         batch, epoch, place.batches);
     sampler->position = place;
     return SPSH_OK;
 }
@@ -270,8 +270,8 @@ spsh_status spsh_plan_find(const spsh_plan *plan, uint64_t epoch, uint64_t batch
         return rc;
     if (place.batches < batch)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "batch %" PRIu64 ", epoch %" PRIu64 " has %" PRIu64, batch, epoch,
-                         place.batches);
+                         "batch %" PRIu64 " does not exist: epoch %" PRIu64 " has %" PRIu64, batch,
+                         epoch, place.batches);
     *ret_position = place;
     return SPSH_OK;
 }
@@ -332,7 +332,7 @@ spsh_status spsh_sampler_substitute(spsh_sampler *sampler, const spsh_position *
         candidates += can_replace(&s, &window->items[i]);
     if (attempt >= candidates)
         return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
-                         "window %u has %" PRIu64 " utterances that could take its place",
+                         "window %u has only %" PRIu64 " utterances that can replace it",
                          position->window, candidates);
     /* Attempts follow a permutation of the candidates that depends on the item: no repeats. */
     uint64_t key = spsh__draw(sampler->plan->options.seed, position->epoch,

@@ -1,5 +1,5 @@
-/* bad_records.c: two short lists. More than a few dozen entries mean a broken disk, and end in an
- * error. */
+/* bad_records.c: two short lists with linear search. More than a few dozen entries mean a broken
+ * disk, and cause an error. */
 #include "bad_records.h"
 
 #include <xxhash.h>

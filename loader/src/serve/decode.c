@@ -1,9 +1,10 @@
-/* decode.c: take a job, verify and decode its record, fetch its strings; judge what fails.
+/* decode.c: take a job, verify and decode its record, fetch its strings, and handle failures.
  *
- * What fails a check is read again, by a reader of the dataset: other memory, other system calls,
- * and, for O_DIRECT, another way through the kernel. Only if that fails too is the record bad; the
- * reader's message then names dataset, shard, utterance, offset, expected and found. Of what the
- * engine does not read (fetch.c), a reader makes the first attempt as well.
+ * A record that fails a check is read again, by a reader of the dataset: to other memory, with
+ * other system calls, and, compared with O_DIRECT, through another path in the kernel. Only if that
+ * fails too is the record bad. The reader's message then names dataset, shard, utterance, offset,
+ * and the expected and found values. If the engine does not read a record (fetch.c), a reader makes
+ * both attempts.
  */
 #include "decode.h"
 
@@ -19,14 +20,14 @@ struct spsh__worker {
     pthread_t thread;
     bool is_started;
     spsh__renderer renderer;
-    pthread_mutex_t lock; /* of what it is at, for who watches */
-    uint64_t since_ns;    /* 0: idle */
-    spsh__job job;        /* a copy: the slot may be at its next batch already */
+    pthread_mutex_t lock; /* guards the two below, which spsh__decode_watch reads */
+    uint64_t since_ns;    /* begin of the current job; 0: idle */
+    spsh__job job;        /* a copy of it: the slot may have the next batch already */
 };
 
 /* ---- one job ---- */
 
-/* By a reader of the dataset. Errors name the utterance. */
+/* Read and decode with a reader of the dataset. Errors name the utterance. */
 static spsh_status read_self(spsh__worker *w, spsh__job *job, spsh_error *err)
 {
     spsh_loader *loader = w->loader;
@@ -47,8 +48,8 @@ static spsh_status read_self(spsh__worker *w, spsh__job *job, spsh_error *err)
     return rc;
 }
 
-/* What the engine has read, or else a part that it does not read. What it has read in vain fails
- * with nothing in err: there is nothing new to say. */
+/* First attempt: decode the record that the engine has read, or read it with a reader. If the
+ * engine's read failed, fail without setting err: the second attempt will report. */
 static spsh_status read_first(spsh__worker *w, spsh__job *job, spsh_error *err)
 {
     spsh_loader *loader = w->loader;
@@ -114,7 +115,7 @@ static void work(spsh__worker *w, spsh__job *job)
         spsh__job_failed(loader, job, &err);
 }
 
-/* job NULL: idle. */
+/* Publish the current job for spsh__decode_watch. job NULL: idle. */
 static void say_where(spsh__worker *w, const spsh__job *job)
 {
     (void)pthread_mutex_lock(&w->lock);

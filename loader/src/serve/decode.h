@@ -1,19 +1,20 @@
-/* decode.h: the threads that decode. */
+/* decode.h: the decode threads. */
 #ifndef SPSH_DECODE_H
 #define SPSH_DECODE_H
 
 #include "loader_threads.h"
 
-/* Starts opt.decode_threads; fewer will do, none will not. */
+/* Start opt.decode_threads threads. Succeeds if at least one thread starts. */
 spsh_status spsh__decode_start(spsh_loader *loader, spsh_error *err);
-/* Ends them; what is in the queue is dropped. NULL workers are fine. */
+/* End the threads, and drop the queued jobs. NULL workers are fine. */
 void spsh__decode_stop(spsh_loader *loader);
 
-/* Of the threads, all they do; of it, what augmentation and features take. */
+/* CPU time of the decode threads, and the part of it that augmentation and features take. */
 uint64_t spsh__decode_cpu_ns(const spsh_loader *loader);
 uint64_t spsh__feature_cpu_ns(const spsh_loader *loader);
 
-/* Fails when a thread has been at one utterance for longer than a read may take. Under lock. */
+/* Fail if a thread has worked on one utterance for longer than read_deadline_ms. Call with the lock
+ * held. */
 spsh_status spsh__decode_watch(spsh_loader *loader, spsh_error *err);
 
 #endif

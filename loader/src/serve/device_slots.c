@@ -1,4 +1,4 @@
-/* device_slots.c: what device_slots.h says, in the order in which it happens. */
+/* device_slots.c: the functions are in the order in which a batch passes them. */
 #include "device_slots.h"
 
 #include <stdlib.h>
@@ -9,29 +9,29 @@
 #define ULL(value_) ((unsigned long long)(value_))
 #define NONE        SPSH_OFFSET_NONE
 
-#define BLOCKS_MAX (UINT64_C(1) << 24) /* as pcm_cuda.h has it */
+#define BLOCKS_MAX (UINT64_C(1) << 24) /* limit of pcm_cuda.h */
 
 struct spsh__device {
     const spsh_cuda *cuda;
     uint32_t number;
     uint32_t utterances_max, blocks_max;
-    spsh_cuda_features *features; /* NULL: not made here */
-    spsh_cuda_pcm *pcm;           /* NULL: nothing is decoded here */
-    void *made;                   /* behind the features of the batch before */
-    uint8_t *memory;              /* of all slots */
+    spsh_cuda_features *features; /* NULL: the host computes features */
+    spsh_cuda_pcm *pcm;           /* NULL: the host decodes everything */
+    void *made;                   /* event recorded after the features of the previous batch */
+    uint8_t *memory;              /* device memory of all slots */
     size_t memory_bytes;
-    uint8_t *pinned; /* what is to be unregistered */
+    uint8_t *pinned; /* memory to unregister at close */
     bool is_pinned;
     _Atomic uint64_t copied_bytes;
 
-    pthread_mutex_t lock; /* of send: features, pcm and the tables */
+    pthread_mutex_t lock; /* guards features, pcm, and the tables during send */
     uint64_t *offsets, *sample_counts;
-    spsh_cuda_mask *masks; /* of each utterance; NULL: there are none */
+    spsh_cuda_mask *masks; /* masks of each utterance; NULL: no masks */
     spsh_cuda_pcm_utterance *packed;
 
     pthread_t thread;
     bool is_started;
-    pthread_cond_t wake;  /* under the loader's lock, as all below */
+    pthread_cond_t wake;  /* this and all below: guarded by the loader's lock */
     spsh__slot **leaving; /* a ring, in the order of release */
     uint32_t leaving_first, leaving_count;
     bool stop;
@@ -65,7 +65,7 @@ static spsh_status open_features(spsh_loader *loader, spsh__device *d, spsh_erro
     }
     spsh_status rc = spsh_cuda_features_open(d->cuda, recipe->featgen, &opt, &d->features, &why);
     if (rc == SPSH_E_UNSUPPORTED) {
-        spsh__log(loader, SPSH_LOG_WARNING, "features are made on the host: %s", why.message);
+        spsh__log(loader, SPSH_LOG_WARNING, "the host computes the features: %s", why.message);
         return SPSH_OK;
     }
     if (rc != SPSH_OK)
@@ -75,14 +75,14 @@ static spsh_status open_features(spsh_loader *loader, spsh__device *d, spsh_erro
     return SPSH_OK;
 }
 
-/* Payloads go over as they are where the device itself makes, or serves, all that comes of them. */
+/* Should payloads be copied compressed? Only if the device does all further steps. */
 static bool wants_pcm(const spsh_loader *loader)
 {
     const spsh__recipe *recipe = &loader->recipe;
-    const char *why = recipe->has_sound                       ? "audio is augmented there"
-                      : recipe->output == SPSH_OUTPUT_FLOAT32 ? "float32 is made there"
+    const char *why = recipe->has_sound                       ? "it augments the audio"
+                      : recipe->output == SPSH_OUTPUT_FLOAT32 ? "it converts to float32"
                       : recipe->output != SPSH_OUTPUT_INT16 && !recipe->hands_samples
-                          ? "features are made there"
+                          ? "it computes the features"
                           : NULL;
     if (loader->opt.decode != SPSH_DECODE_DEVICE)
         return false;
@@ -97,7 +97,7 @@ static spsh_status open_pcm(spsh_loader *loader, spsh__device *d, spsh_error *er
     spsh_error why = SPSH_ERROR_INIT;
     spsh__slot_room room;
     spsh__recipe_slot_room(&loader->recipe, &loader->opt, spsh_plan_info_get(loader->plan), &room);
-    /* A part may touch a frame more at both ends. */
+    /* A part of a recording may need one more frame at each end. */
     const uint64_t blocks =
         room.audio_bytes / 2 / SPSH_PCM_FRAME_SAMPLES + 2 * (uint64_t)d->utterances_max;
     d->blocks_max = (uint32_t)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX);
@@ -129,9 +129,10 @@ spsh_status spsh__device_open(spsh_loader *loader, spsh_error *err)
     if (opt->cuda == NULL)
         return SPSH_OK;
     if (opt->device >= spsh_cuda_device_count(opt->cuda))
-        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
-                            "loader options: there is no device %u, they are numbered 0 to %u",
-                            opt->device, spsh_cuda_device_count(opt->cuda) - 1);
+        return SPSH_FAIL_AT(
+            err, SPSH_E_INVALID_ARG, NONE,
+            "loader options: device %u does not exist: devices are numbered 0 to %u", opt->device,
+            spsh_cuda_device_count(opt->cuda) - 1);
     spsh__device *d = (spsh__device *)spsh__new(&loader->allocator, 1, sizeof(*d));
     if (d == NULL)
         return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: %zu bytes", sizeof(*d));
@@ -170,8 +171,7 @@ static void pin(spsh_loader *loader, spsh__device *d, uint8_t *data, size_t size
     if (!d->is_pinned)
         spsh__log(loader, SPSH_LOG_WARNING,
                   "%zu bytes of slots cannot be pinned, so copies to the device are slower, and "
-                  "decode threads wait for them: %s; a smaller memory_bytes, or fewer slots, may "
-                  "help",
+                  "decode threads wait for them: %s; try a smaller memory_bytes or fewer slots",
                   size_bytes, why.message);
 }
 
@@ -194,7 +194,7 @@ static spsh_status take_memory(spsh_loader *loader, spsh__device *d, uint64_t sl
     return SPSH_FAIL_AT(
         err, rc, NONE,
         "device %u has no memory for %u slots of %.1f MB: of its %.0f MB, %.0f MB are "
-        "free; fewer slots, or smaller batches, would do",
+        "free; use fewer slots or smaller batches",
         d->number, loader->slot_count, (double)slot_bytes / 1e6, (double)all_bytes / 1e6,
         (double)free_bytes / 1e6);
 }
@@ -283,9 +283,9 @@ spsh__device_counts spsh__device_count(const spsh__device *device)
                                  device->is_pinned};
 }
 
-/* ---- a batch goes over ---- */
+/* ---- sending a batch ---- */
 
-/* Part of the slot to the same place on the device. */
+/* Copy a range of the slot to the same offset on the device. */
 static spsh_status copy_part(spsh__device *d, const spsh__slot *slot, size_t begin, size_t end,
                              spsh_error *err)
 {
@@ -296,7 +296,8 @@ static spsh_status copy_part(spsh__device *d, const spsh__slot *slot, size_t beg
                           slot->stream, err);
 }
 
-/* Values of the host's: one copy, or one for each run between utterances that go over packed. */
+/* Copy the values that the host has prepared: one copy, or one per run between packed
+ * utterances. */
 static spsh_status copy_values(spsh__device *d, const spsh__slot *slot, spsh_error *err)
 {
     const size_t value_bytes = slot->value_bytes;
@@ -354,7 +355,7 @@ static spsh_status decode_packed(spsh__device *d, const spsh__slot *slot, spsh_e
     return rc == SPSH_OK ? spsh_cuda_pcm_decode(d->pcm, slot->stream, &batch, err) : rc;
 }
 
-/* Those of utterances that were left out are passed over: one right after the other. */
+/* Move the norms together over those of skipped utterances. Returns their size in bytes. */
 static size_t close_norms(const spsh__slot *slot)
 {
     const size_t norm_bytes = 2 * sizeof(float) * slot->batch.feature_dim;
@@ -370,7 +371,7 @@ static size_t close_norms(const spsh__slot *slot)
     return count * norm_bytes;
 }
 
-/* Where the host would mask the job's features. */
+/* Compute the masks that the host would apply to the job's features. */
 static void draw_masks(const spsh__recipe *recipe, const spsh__job *job, spsh_cuda_mask *masks)
 {
     spsh_augment_draw draw;
@@ -428,7 +429,7 @@ static spsh_status make_features(spsh__device *d, const spsh__recipe *recipe,
     return rc;
 }
 
-/* Device pointers take the place of the host's. */
+/* Replace the host pointers in the batch by device pointers. */
 static void point_there(spsh__slot *slot)
 {
     spsh_batch *batch = &slot->batch;
@@ -459,16 +460,18 @@ void spsh__device_send(spsh_loader *loader, spsh__slot *slot)
     (void)pthread_mutex_unlock(&d->lock);
     if (rc != SPSH_OK) {
         spsh_error why = SPSH_ERROR_INIT;
-        spsh_error_set(&why, rc, 0, NONE, "a batch to device %u: %.400s", d->number, err.message);
+        spsh_error_set(&why, rc, 0, NONE, "sending a batch to device %u: %.400s", d->number,
+                       err.message);
         spsh__slot_fail(slot, SPSH_NONE_U32, rc, &why);
         return;
     }
     point_there(slot);
 }
 
-/* ---- slots come back ---- */
+/* ---- released slots ---- */
 
-/* Whatever the device says, this is not the fault of one batch. Under lock. */
+/* Fail the loader after an error of the device, which does not belong to one batch. Call with the
+ * lock held. */
 static void fail_all(spsh_loader *loader, spsh_status rc, const spsh_error *why)
 {
     spsh_error error = SPSH_ERROR_INIT;
@@ -517,7 +520,7 @@ void spsh__device_let_go(spsh_loader *loader, spsh__slot *slot, void *event)
         d->leaving[(d->leaving_first + d->leaving_count) % loader->slot_count] = slot;
         d->leaving_count++;
         (void)pthread_cond_signal(&d->wake);
-    } else { /* nothing can be waited for: next fails, which nothing that it served can undo */
+    } else { /* the slot cannot be waited for, so the loader fails */
         fail_all(loader, rc, &why);
         slot->state = SPSH__SLOT_FREE;
     }
@@ -535,6 +538,6 @@ void spsh__device_settle(spsh_loader *loader)
         spsh_error why = SPSH_ERROR_INIT;
         if ((state == SPSH__SLOT_FILLING || state == SPSH__SLOT_READY) &&
             spsh_cuda_synchronize(d->cuda, slot->stream, &why) != SPSH_OK)
-            spsh__log(loader, SPSH_LOG_WARNING, "%s", why.message); /* the next batch fails of it */
+            spsh__log(loader, SPSH_LOG_WARNING, "%s", why.message); /* the next batch will fail */
     }
 }

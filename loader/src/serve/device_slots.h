@@ -1,57 +1,60 @@
-/* device_slots.h: batches in a device's memory.
+/* device_slots.h: batches in device memory.
  *
- * A slot is filled on the host as ever, and has a place of the same make on the device, with rows
- * of features behind it where those are made there:
+ * A slot is filled on the host, and has memory with the same layout on the device. If the device
+ * computes features, its memory ends with the rows:
  *
- *     host      | samples, or rows made here | packed | norms |           pinned
- *                  |  copies                   |        |
- *     device    | samples, or rows made here | packed | norms | rows |
- *                  ^---------- decode ---------'          '-----^
- *                  '------------------- features ---------------'
+ *     host      | samples, or rows of the host | packed | norms |           pinned
+ *                  |  copies                     |        |
+ *     device    | samples, or rows of the host | packed | norms | rows |
+ *                  ^---------- decode -----------'          '-----^
+ *                  '------------------- features -----------------'
  *
- * Who finishes a slot's last job puts all of that onto the slot's own stream, with the event
- * `ready` behind it, and the batch is ready for next: nobody on the host waits for the device.
- * Features share the room of one spsh_cuda_features, so each batch's wait, on the device, for those
- * of the batch before (`made`).
+ * The thread that finishes the last job of a slot enqueues all of this on the slot's stream, and
+ * then records the event `ready`. The batch is then ready for next: no host thread waits for the
+ * device. All batches share the work space of one spsh_cuda_features. So the features of a batch
+ * wait, on the device, for the features of the previous batch (event `made`).
  *
- * A slot that is given back is LEAVING until its stream has come to `freed`, which is recorded
- * behind a wait for the borrower's event: at once, so that the borrower may record that again. One
- * thread waits for these events, in the order of release, and makes the slots FREE; no memory, the
- * host's or the device's, is written while something may still read it. On one stream for each
- * slot, a borrower that is late holds up its own slot alone.
+ * A released slot is LEAVING until its event `freed` completes. The slot's stream waits for the
+ * borrower's event and then records `freed`. Both are enqueued at once, so that the borrower may
+ * record its event again. One thread waits for these events in the order of release, and makes the
+ * slots FREE. So neither host nor device memory is written while anything may still read it. Each
+ * slot has its own stream, so a slow borrower delays only its own slot.
  */
 #ifndef SPSH_DEVICE_SLOTS_H
 #define SPSH_DEVICE_SLOTS_H
 
 #include "loader_threads.h"
 
-/* After recipe and plan: what the device will do is put into the recipe. Nothing where
- * options.cuda is NULL. SPSH_E_INVALID_ARG, _NO_MEMORY, _VERSION, _IO. */
+/* Open the device, and set in the recipe which steps the device takes over. Call after recipe and
+ * plan are open. Does nothing if options.cuda is NULL. May return SPSH_E_INVALID_ARG, _NO_MEMORY,
+ * _VERSION, _IO. */
 spsh_status spsh__device_open(spsh_loader *loader, spsh_error *err);
 
-/* With the slots there: pin them, take their places on the device, start the thread. */
+/* Pin the slots, allocate their device memory, and start the thread. Call after the slots are
+ * open. */
 spsh_status spsh__device_start(spsh_loader *loader, spsh_error *err);
 
-/* Ends the thread and waits for the work of the slots. The threads that put it there have ended;
- * the slots' memory has not. NULL is fine. */
+/* End the thread, and wait for all work on the slots' streams. Call after the decode threads have
+ * ended, and before the slots' memory is freed. A NULL device is fine. */
 void spsh__device_close(spsh_loader *loader);
 
-/* How many utterances of a batch it can see to. */
+/* Maximum utterances and PCM blocks of a batch that the device can process. */
 uint32_t spsh__device_utterances_max(const spsh__device *device);
 uint32_t spsh__device_blocks_max(const spsh__device *device);
 
-/* The slot's batch is finished on the host: bring it over. A failure becomes the slot's. */
+/* Send a finished batch to the device. A failure is recorded in the slot. */
 void spsh__device_send(spsh_loader *loader, spsh__slot *slot);
 
-/* The slot is LEAVING: FREE it when the event (NULL: what the loader itself has put there) has
- * come. Not under lock. */
+/* Make a LEAVING slot FREE after the event; NULL: after the loader's own work on its stream. Do not
+ * hold the lock. */
 void spsh__device_let_go(spsh_loader *loader, spsh__slot *slot, void *event);
 
-/* Nothing is under way any more for slots that are neither lent nor leaving. Not under lock; nobody
- * finishes a slot meanwhile. */
+/* Wait until no device work is in progress for slots that are being filled or are ready. Do not
+ * hold the lock. No other thread may finish a slot meanwhile. */
 void spsh__device_settle(spsh_loader *loader);
 
-/* Bytes on the device, and brought there so far; is the host's side pinned? */
+/* memory_bytes: allocated on the device. copied_bytes: copied to it so far. is_pinned: the host's
+ * slots are pinned. */
 typedef struct spsh__device_counts {
     uint64_t memory_bytes, copied_bytes;
     bool is_pinned;

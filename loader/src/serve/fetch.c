@@ -1,16 +1,16 @@
-/* fetch.c: batches are laid out in slots, and the records they need are read.
+/* fetch.c: lay out batches in slots, and read their records.
  *
- * One batch at a time is being submitted; reads of those before it may still be in flight. A
- * batch's records are read in the order in which they are stored; neighbours come with one read:
+ * Reads are submitted for one batch at a time. Reads of earlier batches may still be in flight. The
+ * records of a batch are read in the order of storage, adjacent ones with one read:
  *
  *     slot->order:   [ 7 ][ 2 ][ 5 ][ 0 ][ 3 ] ...
  *                     request A | B  | C
  *
- * The engine answers in the order of submission, so the oldest read is always known; how long it
- * has been under way is what is watched.
+ * The engine completes reads in the order of submission, so the oldest read is always known. Its
+ * age is checked against read_deadline_ms.
  *
- * What does not come this way is read by who decodes: utterances cut out of long recordings, and
- * whatever failed here, since a second read should go another way.
+ * The decode thread itself reads utterances that are cut from long recordings, and records whose
+ * read failed here: a second attempt should use another way to read.
  */
 #include "fetch.h"
 
@@ -30,7 +30,7 @@ enum {
     FILES_MAX = 160,
     MERGE_GAP_BYTES = 32 << 10,
     MERGE_BYTES_MAX = 1 << 20,
-    POLL_MS = 10, /* while reads are under way: to see what else there is to do */
+    POLL_MS = 10, /* longest wait for a read before checking for other work */
 };
 
 struct spsh__fetch {
@@ -44,14 +44,15 @@ struct spsh__fetch {
     spsh__request *idle;
     spsh__request **pending; /* a ring, in the order of submission */
     uint32_t pending_first, pending_count;
-    spsh__slot *slot; /* being submitted; NULL: none */
-    uint32_t at, order_count;
+    spsh__slot *slot;         /* the batch being submitted, or NULL */
+    uint32_t at, order_count; /* next job in slot->order, and their count */
     size_t merge_bytes_max;
-    bool has_ended;             /* the plan cannot go on; or the engine */
-    bool has_said_unopened;     /* one message: what cannot be read after all is named by itself */
-    pthread_mutex_t watch_lock; /* of what a shard is being opened for */
-    uint64_t opening_since_ns;  /* 0: none is */
-    spsh__job opening_for;
+    bool has_ended;             /* the plan or the engine failed */
+    bool has_said_unopened;     /* one shard that cannot be opened was logged; the others are not,
+                                   because each bad record is logged anyway */
+    pthread_mutex_t watch_lock; /* guards the two below */
+    uint64_t opening_since_ns;  /* begin of opening a shard; 0: no shard is being opened */
+    spsh__job opening_for;      /* the job that needs the shard */
 };
 
 /* ---- the line ---- */
@@ -75,7 +76,7 @@ static void break_down(spsh__fetch *f, spsh_status status, const spsh_error *err
     (void)pthread_mutex_unlock(&loader->lock);
 }
 
-/* A slot for the next batch, and a place in the line; where batches are asked for, which one. */
+/* Take a slot for the next batch, if the line has space; with is_asked, also the next request. */
 static spsh__slot *take_slot(spsh_loader *loader, spsh__ask *ret_ask)
 {
     spsh__slot *slot = NULL;
@@ -121,8 +122,9 @@ static int compare_places(const void *left, const void *right)
     return a->number < b->number ? -1 : a->number > b->number;
 }
 
-/* Jobs go their ways: bad ones to the policy, those without a read of ours to who decodes, the rest
- * into the order of storage. With nothing to read, the last one that leaves may finish the slot. */
+/* Distribute the jobs: bad ones to the policy, jobs that the decode thread reads to the queue, and
+ * the rest to slot->order, sorted by storage. If there is nothing to read, the last distributed job
+ * may finish the slot. */
 static void sort_jobs(spsh__fetch *f, spsh__slot *slot)
 {
     spsh_loader *loader = f->loader;
@@ -146,7 +148,7 @@ static void sort_jobs(spsh__fetch *f, spsh__slot *slot)
     }
 }
 
-/* false: nothing can be begun now. */
+/* Begin the next batch. false: no batch can be begun now. */
 static bool begin_batch(spsh__fetch *f)
 {
     spsh_loader *loader = f->loader;
@@ -190,7 +192,7 @@ static bool begin_batch(spsh__fetch *f)
 
 /* ---- reads ---- */
 
-/* The next jobs of the order cannot be read from here: who decodes tries again. */
+/* Pass the next jobs of the order to the decode threads unread: they try to read them. */
 static void hand_over_unread(spsh__fetch *f, uint32_t count)
 {
     for (uint32_t n = 0; n < count; n++) {
@@ -200,15 +202,15 @@ static void hand_over_unread(spsh__fetch *f, uint32_t count)
     }
 }
 
-/* How many jobs from `at` on come with one read, and its extent. */
+/* Return the number of jobs from `at` on that one read can serve, and the range of this read. */
 static uint32_t merge(const spsh__fetch *f, uint64_t *ret_begin, uint64_t *ret_end)
 {
     const spsh__job *first = f->slot->order[f->at];
     uint64_t begin = first->row.record_offset_bytes;
     uint64_t end = begin + first->row.record_bytes;
     uint32_t count = 1;
-    /* What lies between may be a record that cannot be read, and would take its neighbours along.
-     */
+    /* Once a bad record is known, gaps are not read: an unreadable record in a gap would make the
+     * read of the adjacent records fail. */
     const bool any_bad = atomic_load(&f->loader->known_count) > 0;
     const uint64_t gap = any_bad ? 0 : MERGE_GAP_BYTES;
     while (f->at + count < f->order_count) {
@@ -246,7 +248,7 @@ static void count_read(spsh__fetch *f, const spsh__request *request, uint64_t si
     atomic_fetch_add_explicit(&c->coalesced_reads, request->count - 1, memory_order_relaxed);
 }
 
-/* Opening may take as long as reading. job NULL: it is open. */
+/* Record the begin (job NULL: the end) of opening a shard, which may take as long as a read. */
 static void say_opening(spsh__fetch *f, const spsh__job *job)
 {
     (void)pthread_mutex_lock(&f->watch_lock);
@@ -274,7 +276,7 @@ spsh_status spsh__fetch_watch(spsh_loader *loader, spsh_error *err)
     return SPSH_E_IO;
 }
 
-/* Submit what there is room for. true: all of the batch. */
+/* Submit as many reads as fit. true: the whole batch is submitted. */
 static bool submit_batch(spsh__fetch *f)
 {
     spsh_loader *loader = f->loader;
@@ -334,7 +336,7 @@ static void recycle(spsh__fetch *f, spsh__request *request)
     f->idle = request;
 }
 
-/* Say once that a read takes long; fail when it takes too long. */
+/* Log a slow read once. Fail if it exceeds read_deadline_ms. */
 static void watch(spsh__fetch *f, spsh__request *request, bool is_pending)
 {
     spsh_loader *loader = f->loader;
@@ -356,7 +358,7 @@ static void watch(spsh__fetch *f, spsh__request *request, bool is_pending)
         break_down(f, SPSH_E_IO, &why);
 }
 
-/* The oldest read has come: its jobs can be decoded. */
+/* Pass the jobs of the oldest read, which has completed, to the decode threads. */
 static void deliver(spsh__fetch *f, const spsh_read_completion *done)
 {
     spsh_loader *loader = f->loader;
@@ -387,7 +389,7 @@ static void deliver(spsh__fetch *f, const spsh_read_completion *done)
     spsh__queue_put(&loader->queue, first, last);
 }
 
-/* ---- what others ask for ---- */
+/* ---- requests of other threads ---- */
 
 void spsh__fetch_poke(spsh_loader *loader)
 {
@@ -396,7 +398,7 @@ void spsh__fetch_poke(spsh_loader *loader)
         (void)pthread_cond_signal(&loader->wake);
 }
 
-/* Draw until one will do. */
+/* Draw substitutes until one can be served. */
 static void find_substitute(spsh__fetch *f, spsh__job *job)
 {
     spsh_loader *loader = f->loader;
@@ -447,7 +449,8 @@ static void look_after_others(spsh__fetch *f)
 
 /* ---- stopping ---- */
 
-/* Nothing is read, decoded or ready any more; lent batches stay, and those on their way back. */
+/* Drop all reads, jobs, and ready batches, and stay parked. Borrowed and leaving slots stay as they
+ * are. */
 static void drop_all(spsh__fetch *f)
 {
     spsh_loader *loader = f->loader;
@@ -475,7 +478,7 @@ static void drop_all(spsh__fetch *f)
     for (uint32_t n = 0; n < f->files.count; n++)
         f->files.entries[n].pending = 0;
     f->slot = NULL;
-    f->has_ended = rc != SPSH_OK; /* a broken engine would answer with requests of before */
+    f->has_ended = rc != SPSH_OK; /* a failed engine could still complete the old requests */
     spsh__device_settle(loader);
     (void)pthread_mutex_lock(&loader->lock);
     loader->finished = NULL;
@@ -497,7 +500,7 @@ static void drop_all(spsh__fetch *f)
     spsh__queue_resume(&loader->queue);
 }
 
-/* Nothing is under way: wait until somebody has something. */
+/* No read is in flight: wait until another thread has work for this one. */
 static void sleep_until_poked(spsh_loader *loader)
 {
     (void)pthread_mutex_lock(&loader->lock);
@@ -510,7 +513,7 @@ static void sleep_until_poked(spsh_loader *loader)
 
 /* ---- the thread ---- */
 
-/* Take what has been read, or wait a little for the oldest. */
+/* Deliver a completed read, or wait briefly for the oldest one. */
 static void wait_for_read(spsh__fetch *f)
 {
     spsh_read_completion done;
@@ -524,7 +527,8 @@ static void wait_for_read(spsh__fetch *f)
         break_down(f, rc, &err);
 }
 
-/* What was submitted is started by a wait, and planning may take a while. */
+/* Start the submitted reads before planning, which may take time: the engine starts them in a
+ * wait. */
 static void kick(spsh__fetch *f)
 {
     spsh_read_completion done;
@@ -582,7 +586,7 @@ void spsh__fetch_go_on(spsh_loader *loader)
 
 /* ---- opening and closing ---- */
 
-/* Say once what reading has to do without. */
+/* Log if the engine cannot register its buffers. */
 static void log_engine(const spsh__fetch *f)
 {
     const spsh_loader *loader = f->loader;
@@ -591,8 +595,8 @@ static void log_engine(const spsh__fetch *f)
     if (is_uring && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
         limit.rlim_cur < loader->staging_bytes)
         spsh__log(loader, SPSH_LOG_INFO,
-                  "io_uring: RLIMIT_MEMLOCK is %" PRIu64 " bytes, so the %zu bytes that reads land "
-                  "in are registered with the kernel only for a privileged process",
+                  "io_uring: RLIMIT_MEMLOCK is %" PRIu64 " bytes, so %zu bytes of read buffers are "
+                  "registered with the kernel only for a privileged process",
                   (uint64_t)limit.rlim_cur, loader->staging_bytes);
 }
 
@@ -673,7 +677,7 @@ spsh_status spsh__fetch_open(spsh_loader *loader, spsh_error *err)
     if (rc == SPSH_OK)
         rc = open_engine(f, err);
     if (rc != SPSH_OK)
-        return rc; /* spsh__fetch_close frees what there is */
+        return rc; /* spsh__fetch_close frees the parts that exist */
     f->files.engine = f->engine;
     loader->cursor = spsh_sampler_tell(f->sampler);
     return SPSH_OK;

@@ -1,10 +1,11 @@
-/* layout.c: all places in a batch follow from the lengths in the index:
+/* layout.c: all positions in a batch follow from the lengths in the index:
  *
- *     int16:    | utterance 0 | utterance 1 | ...            one right after the other
- *     float32:  | utterance 0, zeros | utterance 1, zeros |  rows as long as the longest
+ *     int16:    | utterance 0 | utterance 1 | ...            without gaps
+ *     float32:  | utterance 0, zeros | utterance 1, zeros |  rows as long as the longest utterance
  *     features: | frames, padding | frames, padding |        the same, in frames
- *     features by a device: samples | samples | ...          a multiple of 8 each; where one may be
- *                                                            replaced, as long as the longest
+ *     features by a device: samples | samples | ...          lengths are multiples of 8; all are as
+ *                                                            long as the longest if one may be
+ *                                                            replaced
  */
 #include "layout.h"
 
@@ -13,13 +14,13 @@
 
 #define ULL(value_) ((unsigned long long)(value_))
 
-/* A record is read whole up to here, and a larger one in parts by who decodes it. */
+/* Larger records are read in parts, by the decode thread. */
 #define WHOLE_BYTES_MAX (UINT64_C(4) << 20)
 
-/* A small one is read whole even for a small part of it. */
+/* Smaller records are always read whole, even if only a small part is needed. */
 #define WHOLE_BYTES_ALWAYS (UINT64_C(256) << 10)
 
-/* Samples per channel after resampling, as spsh_resample says; UINT64_MAX: too many. */
+/* Samples per channel after spsh_resample; UINT64_MAX: too many. */
 static uint64_t resampled(uint64_t samples, uint32_t from_hz, uint32_t to_hz)
 {
     uint64_t scaled = 0;
@@ -42,8 +43,8 @@ static uint32_t channels_of(const spsh_loader *loader, const spsh_row *row)
     return loader->opt.channel == SPSH_CHANNEL_ALL ? row->channels : 1;
 }
 
-/* "5 s out of one hour costs 5 s": a record much larger than the part that is wanted, even if the
- * part were not compressed, is not read whole. */
+/* Choose how to read a record. Reading 5 s of one hour should cost 5 s: a record much larger than
+ * the needed part would be without compression is not read whole. */
 static spsh__way way_of(const spsh_loader *loader, const spsh__job *job)
 {
     const uint64_t size = job->row.record_bytes;
@@ -52,7 +53,7 @@ static spsh__way way_of(const spsh_loader *loader, const spsh__job *job)
     if (job->item.samples == 0 || size > WHOLE_BYTES_MAX || size > room)
         return SPSH__WAY_SELF;
     if (loader->recipe.stored[job->item.dataset] != 0)
-        return SPSH__WAY_WHOLE; /* of stored features there are no parts */
+        return SPSH__WAY_WHOLE; /* stored features cannot be read in parts */
     if (size > WHOLE_BYTES_ALWAYS && size / 4 > wanted)
         return SPSH__WAY_SELF;
     return SPSH__WAY_WHOLE;
@@ -89,7 +90,7 @@ bool spsh__layout_is_servable(spsh_loader *loader, const spsh__job *job, spsh_er
     if (channel <= 0 || (uint32_t)channel <= job->row.channels)
         return true;
     spsh_error_set(ret_why, SPSH_E_NOT_FOUND, 0, SPSH_OFFSET_NONE,
-                   "channel %d is asked for, there are %u", (int)channel, job->row.channels);
+                   "channel %d was requested, but there are %u", (int)channel, job->row.channels);
     spsh__job_name(loader, job, ret_why);
     return false;
 }
@@ -123,7 +124,7 @@ static spsh_status prepare(spsh_loader *loader, spsh__slot *slot, uint32_t numbe
     return SPSH_OK;
 }
 
-/* Places; false when the slot is too small. */
+/* Assign positions to the jobs. false: the slot is too small. */
 static bool place_jobs(const spsh_loader *loader, spsh__slot *slot)
 {
     spsh_batch *batch = &slot->batch;
@@ -172,8 +173,8 @@ spsh_status spsh__layout(spsh_loader *loader, spsh__slot *slot, const spsh_plann
     if (rc == SPSH_OK && slot->hands_samples &&
         planned->item_count > spsh__device_utterances_max(loader->device))
         rc = SPSH_FAIL(err, SPSH_E_LIMIT,
-                       "loader: batch %llu of epoch %llu: %u utterances, a device makes features "
-                       "of at most %u: batch_utterances_max bounds them",
+                       "loader: batch %llu of epoch %llu: %u utterances, but a device computes "
+                       "features of at most %u: set batch_utterances_max",
                        ULL(planned->number), ULL(planned->epoch), planned->item_count,
                        spsh__device_utterances_max(loader->device));
     if (rc == SPSH_OK && !place_jobs(loader, slot))

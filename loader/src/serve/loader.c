@@ -1,8 +1,8 @@
 /* loader.c: next, release, cursors, counters. Opening is in loader_open.c.
  *
- * All state that is shown or changed here is under the loader's lock. next waits for the head of
- * the line and for nothing else; what it returned last is the cursor. To go elsewhere, the thread
- * that reads is parked with everything dropped, its sampler is moved, and it goes on.
+ * The loader's lock guards all state that is used here. next waits only for the head of the line.
+ * The position after the batch that it returned last is the cursor. To seek, the fetch thread drops
+ * everything and parks, its sampler is moved, and it continues.
  */
 #include "speechshard/loader.h"
 
@@ -20,7 +20,7 @@
 #define NONE        SPSH_OFFSET_NONE
 
 enum {
-    WATCH_MS = 250, /* how often a waiting next looks after the others */
+    WATCH_MS = 250, /* interval at which a waiting next checks the other threads */
     STALL_NS = 1000000,
 };
 
@@ -49,7 +49,7 @@ static spsh_status check_process(const spsh_loader *loader, spsh_error *err)
 
 /* ---- next ---- */
 
-/* Units of what an utterance is, as the plan counts them; the parts of one add up to it. */
+/* Units of an item in the plan's unit. The parts of an utterance add up to its units. */
 static uint64_t units_of(const spsh_loader *loader, const spsh__job *job)
 {
     const spsh_item *item = &job->item;
@@ -63,7 +63,7 @@ static uint64_t units_of(const spsh_loader *loader, const spsh__job *job)
     return tokens * (item->part + 1) / parts - tokens * item->part / parts;
 }
 
-/* What the batch adds to the counters. */
+/* Add the batch to the counters. */
 static void count_batch(spsh_loader *loader, const spsh__slot *slot)
 {
     uint64_t longest = 0;
@@ -114,8 +114,8 @@ static spsh_status return_failure(const spsh_loader *loader, spsh_error *err)
     return loader->failure;
 }
 
-/* Until the head of the line is ready, or there is no point in waiting. The failure comes first: a
- * batch that was in work when the loader failed may become ready after next has returned it. */
+/* Wait until the head of the line is ready, or waiting is pointless. Check for a failure first: a
+ * batch in progress may become ready after next has returned the failure. */
 static spsh_status wait_for_head(spsh_loader *loader, uint64_t deadline_ns, spsh_error *err)
 {
     while (!loader->closing && loader->failure == SPSH_OK && !head_is_ready(loader)) {
@@ -123,10 +123,11 @@ static spsh_status wait_for_head(spsh_loader *loader, uint64_t deadline_ns, spsh
         const uint64_t watch = now + (uint64_t)WATCH_MS * 1000000;
         if (loader->opt.is_asked && loader->asked_count == 0)
             return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
-                                "no batch was asked for: spsh_loader_ask comes before next");
+                                "no batch was requested: call spsh_loader_ask before next");
         if (loader->line_count == 0 && loader->lent_count == loader->slot_count)
             return SPSH_FAIL_AT(err, SPSH_E_LIMIT, NONE,
-                                "all %u batches are lent: release one first", loader->slot_count);
+                                "all %u slots are borrowed: release a batch first",
+                                loader->slot_count);
         if (now >= deadline_ns)
             return SPSH_FAIL_AT(err, SPSH_E_TIMEOUT, NONE, "the next batch is not ready yet");
         if (wait_until(loader, watch < deadline_ns ? watch : deadline_ns)) {
@@ -152,7 +153,7 @@ static void leave_line(spsh_loader *loader)
     spsh__fetch_poke(loader);
 }
 
-/* The head is ready: hand it out, or say why not. */
+/* Return the head of the line, which is ready: a batch, the end of the epoch, or an error. */
 static spsh_status take_head(spsh_loader *loader, const spsh_batch **ret_batch, spsh_error *err)
 {
     const spsh__line_place *head = &loader->line[loader->line_first];
@@ -199,7 +200,7 @@ static void count_wait(spsh_loader *loader, spsh_status rc, uint64_t begin_ns)
     loader->last_next_ns = end_ns;
 }
 
-/* Calls that change what comes next: close waits for them. Leaves with the lock taken. */
+/* Begin a call that changes the position: close waits for it. Returns with the lock held. */
 static void enter(spsh_loader *loader)
 {
     (void)pthread_mutex_lock(&loader->lock);
@@ -254,7 +255,7 @@ spsh_status spsh_loader_ask(spsh_loader *loader, uint64_t epoch, uint64_t step, 
         rc = SPSH_FAIL_AT(err, SPSH_E_CANCELED, NONE, "the loader is being closed");
     else if (loader->asked_count == loader->slot_count)
         rc = SPSH_FAIL_AT(err, SPSH_E_LIMIT, NONE,
-                          "%u batches are asked for, as many as there are slots: take one first",
+                          "%u requests are outstanding, one per slot: call spsh_loader_next first",
                           loader->slot_count);
     if (rc == SPSH_OK) {
         loader->asks[(loader->asks_first + loader->asks_count++) % loader->slot_count] =
@@ -309,8 +310,8 @@ static spsh_status check_has_place(const spsh_loader *loader, spsh_error *err)
     return loader->opt.is_asked
                ? SPSH_FAIL_AT(
                      err, SPSH_E_INVALID_ARG, NONE,
-                     "a loader that is asked for batches has no place of its own: keep what "
-                     "was asked for, and ask for what is next")
+                     "a loader with is_asked has no cursor: store the steps that were requested, "
+                     "and request the next one")
                : check_process(loader, err);
 }
 
@@ -331,12 +332,13 @@ spsh_status spsh_loader_cursor_save(const spsh_loader *loader, void *cursor, siz
     }
     (void)pthread_mutex_unlock(loader->own_lock);
     if (cursor != NULL && !fits)
-        return SPSH_FAIL_AT(err, SPSH_E_LIMIT, NONE, "cursor: %zu bytes, there is room for %zu",
-                            *ret_size, capacity_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_LIMIT, NONE,
+                            "cursor: needs %zu bytes, but the buffer has %zu", *ret_size,
+                            capacity_bytes);
     return SPSH_OK;
 }
 
-/* With everything dropped: go there, or stay where next was. */
+/* Drop everything, and move to a position. After a failure, return to the cursor. */
 static spsh_status reposition(spsh_loader *loader, const spsh_position *position, spsh__bad *bad,
                               spsh_error *err)
 {
@@ -390,7 +392,7 @@ spsh_status spsh_loader_cursor_restore(spsh_loader *loader, const void *cursor, 
     rc = spsh__bad_decode(&bad, bytes + SPSH_CURSOR_BYTES, extra_bytes, loader->dataset_count, err);
     if (rc == SPSH_OK)
         rc = move_to(loader, &position, &bad, err);
-    spsh__bad_free(&bad); /* the old one, after success */
+    spsh__bad_free(&bad); /* after success this is the old quarantine */
     return rc;
 }
 
@@ -408,8 +410,9 @@ spsh_status spsh_loader_seek(spsh_loader *loader, uint64_t epoch, uint64_t step,
     if (rc != SPSH_OK)
         return rc;
     if (__builtin_mul_overflow(step, world, &batch) || batch >= batches)
-        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE, "step %llu of epoch %llu: it has %llu",
-                            ULL(step), ULL(epoch), ULL((batches + world - 1) / world));
+        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
+                            "step %llu does not exist: epoch %llu has %llu", ULL(step), ULL(epoch),
+                            ULL((batches + world - 1) / world));
     rc = spsh_plan_find(loader->plan, epoch, batch, &position, err);
     return rc == SPSH_OK ? move_to(loader, &position, NULL, err) : rc;
 }
@@ -439,7 +442,8 @@ static void fill_stats(const spsh_loader *loader, spsh_loader_stats *s)
 {
     const spsh__counters *c = &loader->counters;
     const spsh__device_counts device = spsh__device_count(loader->device);
-    const uint64_t feature_ns = spsh__feature_cpu_ns(loader); /* first: no more than all */
+    const uint64_t feature_ns =
+        spsh__feature_cpu_ns(loader); /* read first: it is part of the next */
     const uint64_t thread_ns = spsh__decode_cpu_ns(loader);
     *s = (spsh_loader_stats){.direct = atomic_load(&c->direct),
                              .slots = loader->slot_count,
@@ -533,7 +537,8 @@ spsh_status spsh_loader_bad_get(const spsh_loader *loader, uint64_t number,
         *ret_bad = loader->bad.served.records[number];
     (void)pthread_mutex_unlock(loader->own_lock);
     if (number >= count)
-        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE, "bad record %llu, there are %llu",
-                            ULL(number), ULL(count));
+        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
+                            "bad record %llu does not exist: there are %llu", ULL(number),
+                            ULL(count));
     return SPSH_OK;
 }

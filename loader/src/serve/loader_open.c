@@ -1,15 +1,16 @@
-/* loader_open.c: options, memory, threads: what a loader is made of, and its end.
+/* loader_open.c: open and close a loader: options, memory, threads.
  *
  * memory_bytes is divided once, at open:
  *
- *     1/16  tables of utterances, ids and texts, what is resampled: taken as needed, refused beyond
+ *     1/16  budget for tables of utterances, ids, texts, and resampling: allocated as needed, up
+ *           to this limit
  *     1/16  decompressed texts of the datasets, see texts.h
- *     1/16  where reads land (at most 33 MiB; from the page cache 6 MiB, which stay in the
- *           processor's, and which an unprivileged process may lock by default)
- *     a chunk for each decode thread, and what it needs to augment and to make features
- *     rest  slots, as many as are wanted and fit, each with 64 KiB more for small tables
+ *     1/16  staging of reads. At most 33 MiB, or 6 MiB with the page cache: these stay in the CPU
+ *           cache, and an unprivileged process may lock them by default
+ *     a chunk per decode thread, and its memory for augmentation and features
+ *     rest  slots: the requested number, or as many as fit, each with 64 KiB more for small tables
  *
- * A device's memory is not of it: as many slots as there are take theirs there.
+ * Device memory does not count: each slot has additional memory there.
  */
 #include "speechshard/loader.h"
 
@@ -34,14 +35,14 @@
 #define STAGING_BYTES_CACHED_MAX ((uint64_t)6 << 20)
 #define STAGING_BYTES_MIN        ((uint64_t)128 << 10)
 #define TABLE_BYTES              ((uint64_t)64 << 10)
-#define TEXT_BLOCK_BYTES         ((uint64_t)96 << 10) /* of 128 rows, compressed and not */
+#define TEXT_BLOCK_BYTES         ((uint64_t)96 << 10) /* 128 rows, compressed and decompressed */
 
 enum {
     SLOTS_DEFAULT = 6,
     SLOW_READ_MS = 5000,
     READ_DEADLINE_MS = 60000,
     QUARANTINE_MIN = 16,
-    QUARANTINE_SHARE = 10000, /* of the epoch: one in */
+    QUARANTINE_SHARE = 10000, /* default limit: one in this many utterances of the epoch */
     BAD_SOUNDS_SAID = 16,
     FLAGS_KNOWN =
         SPSH_LOADER_CACHED | SPSH_LOADER_DIRECT | SPSH_LOADER_NO_TEXT | SPSH_LOADER_SQPOLL,
@@ -77,7 +78,7 @@ static spsh_status check_options(const spsh_loader_options *opt, spsh_error *err
     else if ((unsigned)opt->undecodable > SPSH_UNDECODABLE_FAIL)
         bad = "undecodable";
     else if (opt->is_asked && (opt->world_size > 1 || opt->plan->virtual_world_size > 1))
-        bad = "world size (of one that is asked for batches: it must be 1)";
+        bad = "world_size (with is_asked, it must be 1)";
     else if (opt->decode_threads > SPSH_LOADER_THREADS_MAX)
         bad = "decode_threads";
     else if (opt->slots == 1 || opt->slots > SPSH_LOADER_SLOTS_MAX)
@@ -97,7 +98,7 @@ static spsh_status check_options(const spsh_loader_options *opt, spsh_error *err
                             opt->rank, opt->world_size == 0 ? 1 : opt->world_size);
     if (opt->decode == SPSH_DECODE_DEVICE && opt->cuda == NULL)
         return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
-                            "loader options: a device is to decode, and cuda is NULL");
+                            "loader options: decode is SPSH_DECODE_DEVICE, but cuda is NULL");
     return SPSH_OK;
 }
 
@@ -120,8 +121,8 @@ static void fill_defaults(spsh_loader_options *opt, spsh_plan_options *plan)
     if (plan->batch_utterances_max == 0 && plan->batch_seconds_max == 0 &&
         plan->batch_padded_seconds_max == 0)
         plan->batch_seconds_max = SPSH_BATCH_SECONDS_DEFAULT;
-    /* Padding is memory too: without a bound of it, one long utterance among short ones would need
-     * a slot for as many long ones. */
+    /* Padding needs memory, too. Without this limit, a batch with one long utterance and many short
+     * ones would need a slot for as many long ones. */
     if (opt->output != SPSH_OUTPUT_INT16 && plan->batch_padded_seconds_max == 0 &&
         plan->batch_utterances_max == 0)
         plan->batch_padded_seconds_max = plan->batch_seconds_max;
@@ -131,7 +132,7 @@ static void fill_defaults(spsh_loader_options *opt, spsh_plan_options *plan)
 
 /* ---- memory ---- */
 
-/* 0 when it is not known. */
+/* Available memory; 0: unknown. */
 static uint64_t available_bytes(void)
 {
     static const char name[] = "MemAvailable:";
@@ -177,14 +178,14 @@ static spsh_status divide_memory(spsh_loader *loader, spsh__slot_room *ret_slot,
         return SPSH_FAIL_AT(
             err, SPSH_E_LIMIT, NONE,
             "memory_bytes is %llu, which leaves %.1f MB for slots; a slot for the largest batch "
-            "(the longest utterance has %.1f s, %u Hz%s) needs %.1f MB, and there must be two: "
-            "%.0f MB in all would do, or smaller batches%s",
+            "(the longest utterance has %.1f s, %u Hz%s) needs %.1f MB, and there must be two: set "
+            "memory_bytes to %.0f MB, or make batches smaller%s",
             ULL(opt->memory_bytes), (double)room / 1e6, (double)info->longest_microseconds / 1e6,
             info->sample_rate_hz_max, padded[opt->output], slot_mb,
             (2 * slot_mb + (double)(chunks + making) / 1e6 + 1) * 16 / 13 + 1,
             opt->plan->batch_seconds_max > 0 || opt->plan->batch_padded_seconds_max > 0
                 ? ""
-                : " (batch_seconds_max bounds them however long an utterance is)");
+                : " (batch_seconds_max limits them for any length of utterances)");
     }
     const uint64_t fit = room / (slot_bytes + TABLE_BYTES);
     loader->slot_count = fit < opt->slots ? (uint32_t)fit : opt->slots;
@@ -196,7 +197,8 @@ static spsh_status divide_memory(spsh_loader *loader, spsh__slot_room *ret_slot,
     return SPSH_OK;
 }
 
-/* Under FAIL what needs it fails; else it is as if it had not been drawn. Any thread. */
+/* The policy for a noise or RIR that cannot be read. Under FAIL the utterance fails, else the noise
+ * or RIR is omitted. Any thread. */
 static bool goes_without(void *opaque, const spsh_error *why)
 {
     spsh_loader *loader = (spsh_loader *)opaque;
@@ -207,21 +209,20 @@ static bool goes_without(void *opaque, const spsh_error *why)
     return true;
 }
 
-/* Does the lack of memory come from what was allowed? Then say so. */
+/* If memory ran out because of the budget, explain it. */
 static spsh_status explain_lack(const spsh_loader *loader, spsh_status rc, spsh_error *err)
 {
     if (rc != SPSH_E_NO_MEMORY || !atomic_load(&loader->budget.has_refused))
         return rc;
     return SPSH_FAIL_AT(
         err, SPSH_E_LIMIT, NONE,
-        "memory_bytes is %llu, which is too little for what %u decode threads need to "
-        "augment and to make features: more of it, fewer threads or shorter "
-        "utterances would do",
+        "memory_bytes is %llu, which is too little for augmentation and features on %u decode "
+        "threads: increase it, use fewer threads, or exclude long utterances",
         ULL(loader->opt.memory_bytes), loader->opt.decode_threads);
 }
 
-/* One for each decode thread, with all the memory that it will need: what slots may have is what is
- * left. */
+/* Open one maker per decode thread, with all the memory that it will need. The slots get the
+ * remaining memory. */
 static spsh_status open_makers(spsh_loader *loader, spsh_error *err)
 {
     const spsh_plan_info *info = spsh_plan_info_get(loader->plan);
@@ -246,7 +247,7 @@ static spsh_status open_slots(spsh_loader *loader, spsh_error *err)
         return rc;
     const size_t arena_bytes = loader->staging_bytes + loader->slot_count * room.host_bytes;
     rc = spsh__memory_open(loader->opt.arena, arena_bytes, &loader->memory, err);
-    loader->opt.arena = NULL; /* the memory has a copy; the caller's may end */
+    loader->opt.arena = NULL; /* the memory has a copy; the caller may free the arena */
     if (rc != SPSH_OK)
         return rc;
     loader->line_capacity = 2 * loader->slot_count + 2;
@@ -273,7 +274,7 @@ static spsh_status open_plan(spsh_loader *loader, const spsh_dataset *const *dat
     spsh_status rc = spsh_plan_open(datasets, loader->dataset_count, opt, &loader->plan, err);
     if (rc != SPSH_OK)
         return rc;
-    /* What the plan borrowed during the call is not ours any more. */
+    /* Clear the pointers that were borrowed only during the call. */
     opt->weights = NULL;
     opt->splits = NULL;
     opt->domains = NULL;
@@ -388,9 +389,9 @@ static void close_parts(spsh_loader *loader)
     spsh__free(&allocator, loader);
 }
 
-/* In a child. The parent's threads may have been anywhere when it was forked, with any mutex held.
- * So free only mappings, descriptors, and memory whose pointer is fixed after open. The rest is
- * left to the child's exit: tables that grow, readers, decoders, and all that is CUDA's. */
+/* Close in a forked child. At the fork, the parent's threads may have been anywhere, with any mutex
+ * held. So free only mappings, descriptors, and memory whose pointer is fixed after open. Tables
+ * that grow, readers, decoders, and everything of CUDA remain until the child exits. */
 static void close_inherited(spsh_loader *loader)
 {
     const spsh_allocator allocator = loader->allocator;

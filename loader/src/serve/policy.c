@@ -1,7 +1,8 @@
-/* policy.c: bad records never move the others, and are the same for any number of threads: what a
- * batch met is noted in its slot and counts when the batch is served (bad_records.h).
+/* policy.c: a bad record never moves other utterances. The bad records of a batch are recorded in
+ * its slot and count when the batch is served (bad_records.h), so that they do not depend on the
+ * number of threads.
  *
- * A failure of memory is nobody's record: it fails the batch under every policy.
+ * Running out of memory is not a fault of a record: the batch fails under every policy.
  */
 #include "policy.h"
 
@@ -77,7 +78,8 @@ void spsh__job_left_out(spsh_loader *loader, spsh__job *job)
     spsh__job_done(loader, job);
 }
 
-/* More than may be served end in an error: a shard without its end is not told record by record. */
+/* Log a skipped record. Records beyond the limit are not logged one by one, because the loader will
+ * fail anyway: a truncated shard could have thousands. */
 static void tell_left_out(spsh_loader *loader, uint64_t count, const spsh_error *why)
 {
     const uint64_t limit = loader->bad.limit;
@@ -85,7 +87,7 @@ static void tell_left_out(spsh_loader *loader, uint64_t count, const spsh_error 
         spsh__log(loader, SPSH_LOG_WARNING, "skipped: %s", why->message);
     else if (count == limit + 1)
         spsh__log(loader, SPSH_LOG_WARNING,
-                  "more than %llu records cannot be read (quarantine_max): the others are not told",
+                  "more than %llu records cannot be read (quarantine_max): no more are logged",
                   ULL(limit));
 }
 
@@ -96,7 +98,7 @@ spsh_status spsh__job_note_bad(spsh_loader *loader, const spsh__job *job, const 
                                     .epoch = job->slot->batch.epoch,
                                     .error = *why};
     spsh_error err = SPSH_ERROR_INIT;
-    uint64_t news = 0; /* its number among those that are known; 0: it was known */
+    uint64_t news = 0; /* count of known records if this one is new, else 0 */
     spsh_status rc = spsh__slot_bad(job->slot, &record);
     if (rc == SPSH_OK) {
         (void)pthread_mutex_lock(&loader->lock);
@@ -142,7 +144,7 @@ void spsh__job_failed(spsh_loader *loader, spsh__job *job, const spsh_error *why
         replace_or_leave_out(loader, job);
 }
 
-/* Not in quarantine: the mark is in the record, and pack has counted and named it. */
+/* Not put in quarantine: the record itself has the mark, and pack has reported it. */
 void spsh__job_undecodable(spsh_loader *loader, spsh__job *job, const spsh_error *why)
 {
     spsh__job_give_back(loader, job);

@@ -1,5 +1,5 @@
-/* queue.c: a mutex and a list. A batch has tens of utterances and each takes a millisecond to
- * decode: the lock is not what limits. */
+/* queue.c: a mutex and a list. A batch has tens of utterances, and decoding one takes about a
+ * millisecond, so the lock is not a bottleneck. */
 #include "queue.h"
 
 spsh_status spsh__queue_open(spsh__queue *queue, spsh_error *err)

@@ -1,7 +1,7 @@
-/* queue.h: jobs from the thread that reads to those that decode: a list, first in, first out.
+/* queue.h: a FIFO queue of jobs from the fetch thread to the decode threads.
  *
- * The list runs through the jobs themselves, so that it needs no memory and cannot be full; what
- * bounds it are the slots that the jobs belong to.
+ * The links are in the jobs, so the queue needs no memory and cannot be full. The number of slots
+ * limits its length.
  */
 #ifndef SPSH_QUEUE_H
 #define SPSH_QUEUE_H
@@ -13,19 +13,19 @@ typedef struct spsh__queue {
     pthread_cond_t work, calm;
     spsh__job *first, *last;
     uint32_t waiting; /* threads in take */
-    uint32_t busy;    /* jobs taken and not done */
+    uint32_t busy;    /* jobs taken, and not yet done */
     bool paused, closed;
 } spsh__queue;
 
 spsh_status spsh__queue_open(spsh__queue *queue, spsh_error *err);
-void spsh__queue_free(spsh__queue *queue); /* no thread uses it */
+void spsh__queue_free(spsh__queue *queue); /* call when no thread uses it */
 
-/* first ... last, linked by next. */
+/* Append the jobs first ... last, which are linked by next. */
 void spsh__queue_put(spsh__queue *queue, spsh__job *first, spsh__job *last);
-/* Waits; NULL once the queue is closed. done: the one that was taken before is done with. */
+/* Wait for a job. NULL: the queue is closed. done: the thread's previous job is done. */
 spsh__job *spsh__queue_take(spsh__queue *queue, bool done);
 
-/* Drop what waits, and wait until nothing that was taken is still being worked on. */
+/* Drop the queued jobs, and wait until all jobs that were taken are done. */
 void spsh__queue_pause(spsh__queue *queue);
 void spsh__queue_resume(spsh__queue *queue);
 void spsh__queue_close(spsh__queue *queue);

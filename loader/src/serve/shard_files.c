@@ -1,5 +1,5 @@
-/* shard_files.c: a table that is searched from end to end: it is short, and looked at once a read,
- * not once an utterance. */
+/* shard_files.c: a table with linear search: it is short, and searched once per read, not once per
+ * utterance. */
 #include "shard_files.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@ static void close_entry(spsh__shard_files *files, spsh__shard_file *entry)
     entry->is_open = false;
 }
 
-/* What is open and was unused longest. NULL: reads of every open file are pending. */
+/* The least recently used open file. NULL: reads of every open file are pending. */
 static spsh__shard_file *find_oldest(spsh__shard_files *files)
 {
     spsh__shard_file *oldest = NULL;
@@ -25,7 +25,7 @@ static spsh__shard_file *find_oldest(spsh__shard_files *files)
     return oldest;
 }
 
-/* An entry that is free, or can be; or NULL. */
+/* A free entry, else one that can be closed, else NULL. */
 static spsh__shard_file *take_entry(spsh__shard_files *files)
 {
     for (uint32_t n = 0; n < files->count; n++)
@@ -34,7 +34,7 @@ static spsh__shard_file *take_entry(spsh__shard_files *files)
     return find_oldest(files);
 }
 
-/* false: nothing can be closed. */
+/* Close the least recently used file. false: no file can be closed. */
 static bool close_oldest(spsh__shard_files *files)
 {
     spsh__shard_file *oldest = find_oldest(files);
@@ -59,7 +59,7 @@ static spsh_status open_entry(spsh__shard_files *files, spsh__shard_file *entry,
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "loader: path");
     spsh_shard_file_name(seal.unit, seal.number, name);
     (void)snprintf(path, capacity, "%s/shards/%s", root, name);
-    do /* descriptors may be scarce */
+    do /* retry if the process is out of file descriptors */
         rc = spsh_read_engine_add_file(files->engine, path, &entry->file, &why);
     while (rc != SPSH_OK && (why.os_errno == EMFILE || why.os_errno == ENFILE) &&
            close_oldest(files));

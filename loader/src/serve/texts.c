@@ -1,7 +1,8 @@
-/* texts.c: the table. A stretch of rows may be in any of 8 entries, those of its hash; the one
- * unused longest makes room. An entry is found under the table's lock and used under its own, so
- * that only threads that want the same rows wait for each other. What is in use is not replaced:
- * should all 8 be, any entry will do, and there are more than threads. */
+/* texts.c: an 8-way set-associative table with LRU replacement. The hash of a range of rows selects
+ * the set of 8 entries. An entry is found under the table's lock and used under its own lock, so
+ * that threads wait for each other only if they need the same rows. An entry in use is not
+ * replaced. If all 8 are in use, any entry of the table is taken. There are more entries than
+ * threads. */
 #include "texts.h"
 
 #include "plan/permutation.h"
@@ -9,10 +10,10 @@
 enum { ROWS_BITS = 7, WAYS = 8 };
 
 typedef struct entry {
-    pthread_mutex_t lock; /* of the reader */
+    pthread_mutex_t lock; /* guards the reader */
     spsh_reader *reader;
     uint32_t dataset;
-    uint64_t stretch; /* of shard rows; the shard in the high half */
+    uint64_t stretch; /* number of a range of shard rows; the high 32 bits are the shard */
     uint64_t used_at;
     uint32_t users;
 } entry;
@@ -67,8 +68,8 @@ void spsh__texts_close(spsh__texts *texts)
     spsh__free(texts->allocator, texts);
 }
 
-/* The entry with a stretch among `count` from `from` on; else, if any is idle, the one unused
- * longest. */
+/* Search `count` entries from `from` on. Returns the entry of the range, else the least recently
+ * used idle entry, else NULL. */
 static entry *look(entry *from, uint32_t count, uint32_t dataset, uint64_t stretch)
 {
     entry *oldest = NULL;
@@ -82,7 +83,7 @@ static entry *look(entry *from, uint32_t count, uint32_t dataset, uint64_t stret
     return oldest;
 }
 
-/* Under the table's lock. */
+/* Find or assign the entry of a range. Call with the table's lock held. */
 static entry *find(spsh__texts *texts, uint32_t dataset, uint64_t stretch)
 {
     const uint64_t hash = spsh__mix64(stretch + ((uint64_t)dataset << 48));

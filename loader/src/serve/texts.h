@@ -1,9 +1,9 @@
 /* texts.h: ids and transcripts of utterances, from a bounded cache.
  *
- * A shard keeps strings in compressed blocks of rows, and a reader of a dataset holds one block. A
- * shuffled epoch asks for rows all over the dataset; a table of readers, each for its stretch of
- * rows, decompresses a block once instead of once for every utterance, as long as the table covers
- * the dataset. Threads share the table.
+ * A shard stores strings in compressed blocks of rows, and a reader of a dataset caches one block.
+ * A shuffled epoch needs rows from the whole dataset. So there is a table of readers, each for one
+ * range of rows. If the table covers the dataset, a block is decompressed once, instead of once per
+ * utterance. Threads share the table.
  */
 #ifndef SPSH_TEXTS_H
 #define SPSH_TEXTS_H

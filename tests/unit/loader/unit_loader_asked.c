@@ -153,11 +153,11 @@ static void test_how_many_may_be_asked_for(void)
     spsh_dataset *dataset = open_dataset(path);
     spsh_loader *loader = open_loader(dataset, &opt);
     CHECK_I64(spsh_loader_next(loader, &batch, &err), SPSH_E_INVALID_ARG);
-    CHECK(strstr(err.message, "no batch was asked for") != NULL);
+    CHECK(strstr(err.message, "no batch was requested") != NULL);
     for (uint64_t s = 0; s < 3; s++)
         require(spsh_loader_ask(loader, 0, s, &err));
     CHECK_I64(spsh_loader_ask(loader, 0, 3, &err), SPSH_E_LIMIT);
-    CHECK(strstr(err.message, "3 batches are asked for") != NULL);
+    CHECK(strstr(err.message, "3 requests are outstanding") != NULL);
     for (uint64_t s = 0; s < 3; s++) {
         require(spsh_loader_next(loader, &lent[s], &err));
         CHECK_U64(digest(lent[s]), wanted[0][s]);

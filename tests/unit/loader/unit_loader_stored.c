@@ -260,11 +260,11 @@ static void test_refused(void)
     refuse(&opt, SPSH_E_MISMATCH, "mel_count=21");
     opt = feature_options(NULL);
     opt.output = SPSH_OUTPUT_INT16;
-    refuse(&opt, SPSH_E_INVALID_ARG, "audio is in the dataset");
+    refuse(&opt, SPSH_E_INVALID_ARG, "for audio, open the dataset");
     opt = feature_options(NULL);
     require(spsh_augment_options_parse("speeds=0.9:1", &augment, &err));
     opt.augment = &augment;
-    refuse(&opt, SPSH_E_INVALID_ARG, "masks alone");
+    refuse(&opt, SPSH_E_INVALID_ARG, "can only be masked");
     opt = feature_options(NULL);
     opt.channel = 1;
     refuse(&opt, SPSH_E_INVALID_ARG, "channel");

@@ -830,7 +830,7 @@ static void test_refusals(void)
     check_refused(&kit, &o, SPSH_E_INVALID_ARG, "utterance_seconds_max is 1e-07, less than");
     o = init;
     o.flags = 8;
-    check_refused(&kit, &o, SPSH_E_INVALID_ARG, "flags 0x8");
+    check_refused(&kit, &o, SPSH_E_INVALID_ARG, "flags are 0x8");
     o = init;
     o.alpha = -0.5;
     check_refused(&kit, &o, SPSH_E_INVALID_ARG, "alpha is -0.5");
