@@ -30,7 +30,7 @@ extern "C" {
 #define SPSH_AUGMENT_SPEEDS_MAX       8
 #define SPSH_AUGMENT_MASKS_MAX        16 /* time masks; the same for frequency masks */
 #define SPSH_AUGMENT_TEXT_BYTES_MAX   1024
-#define SPSH_AUGMENT_ROOM_SAMPLES_MAX (UINT64_C(1) << 20) /* of an RIR */
+#define SPSH_AUGMENT_ROOM_SAMPLES_MAX (UINT64_C(1) << 20) /* per RIR */
 
 /** 0 in every field: no augmentation. */
 typedef struct spsh_augment_options {
@@ -86,7 +86,7 @@ typedef uint64_t spsh_fraction;
 SPSH_API uint64_t spsh_fraction_of(spsh_fraction fraction, uint64_t whole);
 
 typedef struct spsh_augment_mask_draw {
-    spsh_fraction length, place; /* of the maximum length; of the remaining positions */
+    spsh_fraction length, place; /* fractions of the maximum length and the remaining positions */
 } spsh_augment_mask_draw;
 
 /** All augmentation of an utterance in an epoch. Fields of unused kinds are 0. */

@@ -113,7 +113,7 @@ typedef struct spsh_feature_options {
     spsh_feature_power power;
     spsh_mel_scale mel_scale;
     uint32_t mel_count;
-    float low_hz, high_hz; /* of the mel bins; high_hz <= 0: relative to half the rate */
+    float low_hz, high_hz; /* range of the mel bins; high_hz <= 0: relative to half the rate */
     spsh_feature_log log;
     float log_floor;
     uint32_t cepstrum_count; /* MFCC */

@@ -45,7 +45,7 @@ typedef enum spsh_unit {
 
 typedef enum spsh_duplicates {
     SPSH_DUPLICATES_ALL = 0,  /* every utterance, including copies */
-    SPSH_DUPLICATES_ONCE = 1, /* of utterances with equal samples, only the first that passes */
+    SPSH_DUPLICATES_ONCE = 1, /* only the first passing utterance per group with equal samples */
 } spsh_duplicates;
 
 /** Policy for an utterance that is longer than a batch may be. */

@@ -87,9 +87,9 @@ typedef enum spsh_decode_verdict {
     SPSH_DECODE_SHORT = 2,         /* fewer samples than in the headers, or the stream is cut */
     SPSH_DECODE_LONG = 3,          /* more samples than in the headers */
     SPSH_DECODE_MD5_MISMATCH = 4,  /* correct count, wrong MD5 */
-    SPSH_DECODE_DECODER_LIMIT = 5, /* FLAC whose frames are all intact (header CRC-8, frame CRC-16,
-                                      counts), but which libFLAC refuses, and whose samples do not
-                                      have the stored MD5, or none is stored, if they may wrap */
+    SPSH_DECODE_DECODER_LIMIT = 5, /* FLAC with intact frames (header CRC-8, frame CRC-16, counts)
+                                      that libFLAC rejects. The samples do not have the stored MD5,
+                                      or may wrap and no MD5 is stored */
     SPSH_DECODE_NO_END_FLAG = 6 /* Ogg without an end-of-stream flag: all pages are intact, the last
                                    packet is complete, and the count agrees */
 } spsh_decode_verdict;
@@ -114,8 +114,8 @@ typedef struct spsh_decoder_options {
 
 /**
  * The decoders that are linked, such as
- * "libsndfile-1.2.0 libFLAC-1.4.2 libmpg123-api47 libsoxr-0.1.3 pcm-1": part of a dataset's
- * identity, since exact lengths and PCM hashes are theirs. Thread-safe.
+ * "libsndfile-1.2.0 libFLAC-1.4.2 libmpg123-api47 libsoxr-0.1.3 pcm-1". Part of a dataset's
+ * identity, because exact lengths and PCM hashes depend on the decoders. Thread-safe.
  */
 SPSH_API const char *spsh_audio_versions(void);
 
@@ -178,7 +178,7 @@ SPSH_API const spsh_audio_info *spsh_decoder_info(const spsh_decoder *decoder);
 
 /**
  * Go to a sample: from the last seek point at or before it; without one directly (WAV, pcm, FLAC)
- * or by decoding from the start. The samples equal those of a decode of the whole file.
+ * or by decoding from the start. The samples are the same as in a decode of the whole file.
  *
  * @return SPSH_OK; SPSH_E_INVALID_ARG past the end; otherwise as read.
  */

@@ -132,7 +132,7 @@ SPSH_API void spsh_cuda_host_unregister(const spsh_cuda *cuda, void *memory);
 /* ---- streams and events: the order of work ---- */
 
 /** Open a stream that does not wait for other streams (cudaStreamNonBlocking). urgent: the device
- * prefers its work to that of other streams. Close waits for its work; NULL is fine. SPSH_OK,
+ * prefers its work to other streams' work. Close waits for its work; NULL is fine. SPSH_OK,
  * SPSH_E_INVALID_ARG, SPSH_E_IO. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_stream_open(const spsh_cuda *cuda, uint32_t device,
                                                           uint32_t urgent, void **ret_stream,

@@ -1,9 +1,9 @@
-/* dataset.h: open a dataset of many shards, look utterances up, read their audio and text.
+/* dataset.h: open a dataset of many shards, look up utterances, and read their audio and text.
  *
  *     spsh_dataset *dataset = NULL;
  *     if (spsh_dataset_open("corpus.spsh", NULL, &dataset, &err) != SPSH_OK) ...
  *     spsh_dataset_find(dataset, id, &position, &err);
- *     spsh_reader_open(dataset, &reader, &err);                   // one a thread
+ *     spsh_reader_open(dataset, &reader, &err);                   // one per thread
  *     spsh_reader_read_i16(reader, position, 0, pcm, capacity, &samples, &err);
  *     spsh_reader_close(reader);
  *     spsh_dataset_close(dataset);
@@ -12,8 +12,8 @@
  * opened when their audio or text is first read. A position numbers the utterances of a dataset
  * from 0.
  *
- * A dataset may be used and closed in a child that was forked, whatever other threads of the parent
- * did with it at that time. So may a reader, if no other thread was in a call with it.
+ * A forked child may use and close a dataset, no matter what other threads of the parent did with
+ * it at the fork. It may use and close a reader if no other thread was in a call with it.
  */
 #ifndef SPEECHSHARD_DATASET_H
 #define SPEECHSHARD_DATASET_H
@@ -30,8 +30,8 @@ typedef struct spsh_dataset_options {
     size_t struct_size;
     const spsh_allocator *allocator; /* NULL: malloc and free; copied */
     const spsh_io *io;               /* NULL: the operating system; borrowed until close */
-    uint64_t generation;             /* 0: the newest; else that older manifest */
-    uint32_t shards_open_max;        /* file descriptors kept; 0: 512 */
+    uint64_t generation;             /* generation of the manifest; 0: the newest */
+    uint32_t shards_open_max;        /* maximum number of open shard files; 0: 512 */
     uint32_t flags;                  /* SPSH_DATASET_* */
 } spsh_dataset_options;
 
@@ -41,7 +41,7 @@ typedef struct spsh_dataset_options {
 #define SPSH_DATASET_OPTIONS_INIT {sizeof(spsh_dataset_options), NULL, NULL, 0, 0, 0}
 /* clang-format on */
 
-/** From the manifest's totals. */
+/** Totals of the manifest. */
 typedef struct spsh_dataset_info {
     size_t struct_size;
     uint8_t dataset_id[16];
@@ -49,13 +49,13 @@ typedef struct spsh_dataset_info {
     uint64_t shard_count;
     uint64_t utterance_count;
     uint64_t record_count;
-    uint64_t duplicate_count; /* utterances that view the same samples as an earlier one */
+    uint64_t duplicate_count; /* utterances with the same samples as an earlier utterance */
     uint64_t payload_bytes;
-    uint64_t unused_payload_bytes; /* copies over unit borders */
+    uint64_t unused_payload_bytes; /* copies of records in other units, which nothing refers to */
     uint64_t shard_bytes;          /* sum of file sizes */
     uint64_t speaker_count;
-    uint64_t reject_count;     /* source rows left out by pack */
-    uint64_t source_row_count; /* utterances that pack was offered */
+    uint64_t reject_count;     /* source rows that pack rejected */
+    uint64_t source_row_count; /* utterance_count plus reject_count */
     uint64_t overlay_count;
     uint8_t index_hash[16]; /* root hash of the dataset index: equal hashes mean equal rows */
 } spsh_dataset_info;
@@ -98,9 +98,9 @@ typedef enum spsh_column {
 /** An utterance's row in the dataset index. Name numbers go to spsh_dataset_name. */
 typedef struct spsh_row {
     uint64_t id_hash;
-    uint32_t shard; /* that holds its metadata */
+    uint32_t shard; /* shard with its metadata */
     uint64_t shard_row;
-    uint32_t payload_shard; /* that holds its audio */
+    uint32_t payload_shard; /* shard with its audio */
     uint32_t payload_record;
     uint64_t record_offset_bytes;
     uint32_t record_bytes;
@@ -110,18 +110,18 @@ typedef struct spsh_row {
     uint32_t channels;
     spsh_codec codec;
     uint32_t flags;        /* SPSH_UTTERANCE_* */
-    uint64_t duplicate_of; /* position, SPSH_NONE_U64 */
+    uint64_t duplicate_of; /* position of the earlier utterance, or SPSH_NONE_U64 */
     uint32_t domain, split, speaker, language, document;
     uint32_t text_bytes;
 } spsh_row;
 
 /**
- * Cut DATASET:SPLITS in two: a NUL replaces the colon. A name that exists as a whole is the path of
- * a dataset with all its splits. Otherwise the path ends at the last colon whose left side exists,
- * or at the last colon.
+ * Cut DATASET:SPLITS in two by replacing the colon with a NUL. If the whole name exists as a path,
+ * it is a dataset with all its splits. Otherwise the path ends at the last colon before which an
+ * existing path ends, else at the last colon.
  *
  * @param name        changed on success only
- * @param io          asked which paths exist; NULL: the operating system
+ * @param io          used to look up paths; NULL: the operating system
  * @param ret_splits  names with commas between, inside name; NULL: all splits
  * @return SPSH_OK; SPSH_E_INVALID_ARG: no path, an empty name of a split, or one that is not UTF-8;
  * the message quotes the name. Whether dataset and splits exist is found when they are opened.
@@ -170,15 +170,15 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_rows(const spsh_dataset *datase
                                                       spsh_error *err);
 
 /**
- * Elements [first, first + count) of one column: for those who go through millions of rows and need
- * little of each.
+ * Elements [first, first + count) of one column. For callers that read a few columns of millions of
+ * rows.
  *
- * @param ret_elements  points into the file's mapping: little-endian, element after element,
- * aligned to its size; valid until close. Untouched on failure.
+ * @param ret_elements  points into the mapped file: little-endian, contiguous, aligned to the size
+ * of an element; valid until close. Unchanged on failure.
  * @return SPSH_OK, SPSH_E_INVALID_ARG (column, range), _CORRUPT
  *
- * Thread-safe; no allocation. Checksums are checked, values are not: what a writer did wrong is
- * found by spsh_dataset_rows.
+ * Thread-safe; no allocation. Checks the checksums, but not the values: spsh_dataset_rows also
+ * detects invalid values of a faulty writer.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_column(const spsh_dataset *dataset,
                                                         spsh_column column, uint64_t first,
@@ -186,15 +186,15 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_column(const spsh_dataset *data
                                                         spsh_error *err);
 
 /**
- * The utterances that skip overlays in force name: their positions, ascending, each once. Ids that
- * no utterance has are passed over.
+ * Positions of the utterances in the skip overlays in force, ascending, without repeats. Ignores
+ * ids that no utterance has.
  *
- * @param positions  the first capacity of them are written; NULL with capacity 0: only counted
- * @param ret_count  how many there are, also when it is more than capacity
- * @return SPSH_OK, SPSH_E_NO_MEMORY, codes of reading the index and, where hashes of ids collide,
+ * @param positions  receives the first `capacity` positions; NULL with capacity 0: only count
+ * @param ret_count  number of positions; may exceed capacity
+ * @return SPSH_OK, SPSH_E_NO_MEMORY, any status of reading the index, or, if hashes of ids collide,
  * of reading metadata
  *
- * Thread-safe. Takes 8 bytes of memory for each entry of a skip overlay while it works.
+ * Thread-safe. Uses 8 bytes of temporary memory per entry of a skip overlay.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_skipped_positions(const spsh_dataset *dataset,
                                                                    uint64_t *positions,

@@ -4,12 +4,12 @@
  *     rc = spsh_file_writer_open(spsh_io_default(), "dir", "name.spsh", 0, NULL, &writer, &err);
  *     rc = spsh_file_writer_write(writer, bytes, size, &err);
  *     rc = spsh_file_writer_publish(writer, SPSH_PUBLISH_NEW, &err);
- *     spsh_file_writer_free(writer);          // unpublished: the temporary is removed
+ *     spsh_file_writer_free(writer);          // removes the temporary file if not published
  *
- * The protocol: temporary name in the target directory, reserve, write, one fsync (never repeated
- * after a failure), publish, fsync of the directory. Only then has the caller something to
- * acknowledge. Tests hand in a table whose calls fail, stop short or kill the process at the n-th
- * call.
+ * A file is written in these steps: create a temporary file in the target directory, reserve space,
+ * write, fsync once (never again after a failure), publish, fsync the directory. The file is
+ * durable only after the last step. Tests pass a table whose n-th call fails, transfers less, or
+ * kills the process.
  */
 #ifndef SPEECHSHARD_IO_H
 #define SPEECHSHARD_IO_H
@@ -25,8 +25,8 @@ extern "C" {
 #endif
 
 /**
- * Each function behaves like the system call it is named after and returns 0 (or a descriptor or a
- * byte count) or a negative errno. Short transfers are allowed; callers continue them. Thread-safe.
+ * Each function behaves like the system call in its name. It returns 0, a descriptor, a byte count,
+ * or a negative errno. Short transfers are allowed; callers continue them. Thread-safe.
  */
 typedef struct spsh_io {
     void *user;
@@ -35,49 +35,49 @@ typedef struct spsh_io {
     int64_t (*pread_fn)(void *user, int fd, void *dst, size_t size_bytes, uint64_t offset_bytes);
     int64_t (*pwrite_fn)(void *user, int fd, const void *src, size_t size_bytes,
                          uint64_t offset_bytes);
-    int (*fallocate_fn)(void *user, int fd, uint64_t size_bytes); /* may answer -EOPNOTSUPP */
+    int (*fallocate_fn)(void *user, int fd, uint64_t size_bytes); /* may return -EOPNOTSUPP */
     int (*ftruncate_fn)(void *user, int fd, uint64_t size_bytes);
     int (*fstat_fn)(void *user, int fd, struct stat *ret_stat);
     int (*stat_fn)(void *user, const char *path, struct stat *ret_stat); /* lstat semantics */
     int (*fsync_fn)(void *user, int fd);
-    int (*rename_fn)(void *user, const char *from, const char *to);     /* replaces */
+    int (*rename_fn)(void *user, const char *from, const char *to);     /* replaces `to` */
     int (*rename_new_fn)(void *user, const char *from, const char *to); /* -EEXIST if there */
     int (*link_fn)(void *user, const char *from, const char *to);
     int (*unlink_fn)(void *user, const char *path);
     int (*mkdir_fn)(void *user, const char *path, mode_t mode);
     int (*rmdir_fn)(void *user, const char *path);
     void *(*mmap_fn)(void *user, int fd, size_t size_bytes,
-                     uint64_t offset_bytes); /* read-only; NULL */
+                     uint64_t offset_bytes); /* read-only; NULL on failure */
     int (*munmap_fn)(void *user, void *memory, size_t size_bytes);
 } spsh_io;
 
 /** The operating system's calls. Never NULL. */
 SPSH_API const spsh_io *spsh_io_default(void);
 
-/** Read exactly size_bytes at offset, through short reads and EINTR; SPSH_E_TRUNCATED at the end.
- */
+/** Read exactly size_bytes at an offset. Continues after short reads and EINTR. SPSH_E_TRUNCATED if
+ * the file ends first. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_io_read_exact(const spsh_io *io, int fd, void *dst,
                                                        size_t size_bytes, uint64_t offset_bytes,
                                                        const char *path, spsh_error *err);
 
-/** Read a whole regular file of at most size_max bytes; *ret_data from allocator, owned by the
- * caller. */
+/** Read a whole regular file of at most size_max bytes. *ret_data: allocated with allocator, owned
+ * by the caller. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_io_read_file(const spsh_io *io, const char *path,
                                                       size_t size_max,
                                                       const spsh_allocator *allocator,
                                                       uint8_t **ret_data, size_t *ret_bytes,
                                                       spsh_error *err);
 
-/** mkdir that accepts an existing directory, then fsync of the parent. */
+/** Make a directory, unless it exists, and fsync its parent. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_io_make_directory(const spsh_io *io, const char *path,
                                                            spsh_error *err);
 
-/** fsync of a directory by path. */
+/** fsync a directory. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_io_sync_directory(const spsh_io *io, const char *path,
                                                            spsh_error *err);
 
-/** SPSH_E_NO_SPACE for ENOSPC, EDQUOT, and EFBIG, _NOT_FOUND for ENOENT, _EXISTS for EEXIST, else
- * _E_IO. */
+/** Status of an errno: SPSH_E_NO_SPACE for ENOSPC, EDQUOT, and EFBIG; _NOT_FOUND for ENOENT; _EXISTS
+ * for EEXIST; else _IO. */
 SPSH_API spsh_status spsh_io_status(int os_errno);
 
 typedef enum spsh_publish_mode {
@@ -94,10 +94,11 @@ typedef struct spsh_file_writer spsh_file_writer;
  * @param io            borrowed until free
  * @param directory     exists; copied
  * @param name          final name inside it, without a slash; copied
- * @param reserve_bytes fallocate this much first, so that a full disk shows early; 0: none
+ * @param reserve_bytes disk space to reserve first, so that a full disk is detected early; 0: none
  * @param allocator     NULL: default
- * Temporary: NAME.tmp-<pid>-<n>, opened with O_EXCL. A killed process leaves it:
- * spsh_stale_files_remove.
+ *
+ * The temporary file is NAME.tmp-<pid>-<n>, opened with O_EXCL. A killed process leaves it behind;
+ * spsh_stale_files_remove removes it.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_file_writer_open(const spsh_io *io, const char *directory,
                                                           const char *name, uint64_t reserve_bytes,
@@ -105,12 +106,12 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_file_writer_open(const spsh_io *io, con
                                                           spsh_file_writer **ret_writer,
                                                           spsh_error *err);
 
-/** Append. After any failure the file is dead: only free is allowed. */
+/** Append bytes. After a failure only free is allowed. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_file_writer_write(spsh_file_writer *writer,
                                                            const void *data, size_t size_bytes,
                                                            spsh_error *err);
 
-/** Write at a position (tables write their columns side by side); may leave holes until filled. */
+/** Write at a position. May leave holes, which the caller must fill before publishing. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_file_writer_write_at(spsh_file_writer *writer,
                                                               const void *data, size_t size_bytes,
                                                               uint64_t offset_bytes,
@@ -125,22 +126,24 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_file_writer_read_at(spsh_file_writer *w
 /** Bytes appended so far. */
 SPSH_API uint64_t spsh_file_writer_size(const spsh_file_writer *writer);
 
-/** Truncate to the size written, fsync once, publish, fsync the directory. Free afterwards. */
+/** Truncate to the written size, fsync once, publish, and fsync the directory. Then only free is
+ * allowed. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_file_writer_publish(spsh_file_writer *writer,
                                                              spsh_publish_mode mode,
                                                              spsh_error *err);
 
-/** NULL is fine. Removes the temporary if it was not published. */
+/** NULL is fine. Removes the temporary file if it was not published. */
 SPSH_API void spsh_file_writer_free(spsh_file_writer *writer);
 
 /**
- * Remove temporaries whose processes have ended from a directory.
+ * Remove temporary files from a directory if the processes that wrote them have ended.
  *
- * A process of another machine seems to have ended, and this process counts as ended: name only
- * files that nothing else writes now. Temporaries that cannot be removed stay.
+ * Processes of other machines, and this process itself, count as ended. So is_ours_fn must accept
+ * only files that no other process or thread is writing. Files that cannot be removed stay.
  *
- * @param is_ours_fn  whether to remove temporaries of the file NAME. name: NAME, followed by
- *                    ".tmp-<pid>-<n>"; name_bytes: of NAME
+ * @param is_ours_fn  return true to remove temporary files of the file NAME. name: NAME, followed
+ * by
+ *                    ".tmp-<pid>-<n>"; name_bytes: length of NAME
  */
 SPSH_API void spsh_stale_files_remove(const spsh_io *io, const char *directory,
                                       bool (*is_ours_fn)(void *user, const char *name,

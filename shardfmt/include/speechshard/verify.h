@@ -1,4 +1,4 @@
-/* verify.h: find damage in a dataset and name it; rebuild what can be rebuilt.
+/* verify.h: find and name damage in a dataset, and rebuild lost and damaged parts.
  *
  *     spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
  *     opt.damage_fn = print_line;
@@ -26,7 +26,7 @@ typedef struct spsh_damage {
     uint64_t size_bytes;   /* bytes that may be damaged; 0: unknown */
     spsh_bytes id;         /* recording or utterance concerned; may be empty */
     uint64_t utterances;   /* number of lost utterances, as far as known */
-    const char *message;   /* one line: what was expected and what was found */
+    const char *message;   /* one line with the expected and the found value */
 } spsh_damage;
 
 typedef struct spsh_verify_options {

@@ -134,7 +134,7 @@ typedef struct spsh_evaluate_options {
      * normalized by the vocabulary. The strings end with NUL and are borrowed during the call. */
     void (*heard_fn)(void *user, spsh_bytes id, const char *reference, const char *found);
     void *heard_user;
-    const char *const *alignments; /* frame model: alignment files, NULL-terminated; NULL: those of
+    const char *const *alignments; /* frame model: alignment files, NULL-terminated; NULL: from
                                       the model's configuration */
 } spsh_evaluate_options;
 /* clang-format off */

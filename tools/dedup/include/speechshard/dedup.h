@@ -47,16 +47,16 @@ extern "C" {
 
 /* Name and text; append only. */
 #define SPSH_COPY_CLASS_MAP(X)                                                                     \
-    X(NONE, "none")                     /* nothing in common that counts */                        \
-    X(SAME_RECORDING, "same_recording") /* all that is active in both */                           \
-    X(CONTAINED, "contained")           /* all that is active in one of them */                    \
+    X(NONE, "none")                     /* no significant common part */                           \
+    X(SAME_RECORDING, "same_recording") /* most active speech of both */                           \
+    X(CONTAINED, "contained")           /* most active speech of one of them */                    \
     X(SHARED_SEGMENT, "shared_segment") /* a part of both */                                       \
-    X(TIME_SCALED, "time_scaled")       /* the same waveform once b's speed is undone */           \
-    X(PROBABLE_COPY, "probable_copy") /* bits and pulses agree, the waveform does not: a codec */  \
-    X(SAME_PERFORMANCE, "same_performance") /* in step, but through another microphone or room */  \
-    X(REREAD, "reread")                     /* alike in bits only: the same words, said again */
+    X(TIME_SCALED, "time_scaled")       /* the same waveform after undoing b's change of speed */  \
+    X(PROBABLE_COPY, "probable_copy")   /* bits and pulses agree, but not the waveform: a codec */ \
+    X(SAME_PERFORMANCE, "same_performance") /* the same performance, another microphone or room */ \
+    X(REREAD, "reread")                     /* only bits agree: the same words, spoken again */
 
-/** The part of two utterances that is alike. */
+/** How two utterances agree, and which part of them. */
 typedef enum spsh_copy_class {
 #define SPSH_X(name_, text_) SPSH_COPY_##name_,
     SPSH_COPY_CLASS_MAP(SPSH_X)
@@ -78,7 +78,7 @@ typedef enum spsh_copy_class {
     X(DOCUMENT, "document")                                                                        \
     X(SOURCE, "source") /* the same file, URL, or interval of it */
 
-/** The evidence that two utterances are alike. */
+/** The evidence that two utterances are copies. */
 typedef enum spsh_copy_tier {
 #define SPSH_X(name_, text_) SPSH_TIER_##name_,
     SPSH_COPY_TIER_MAP(SPSH_X)
@@ -326,8 +326,8 @@ typedef struct spsh_dedupe_facts {
     double seconds;           /* their audio */
     uint64_t undecoded_count; /* utterances that cannot be decoded: only equal bytes are found */
     uint64_t key_count;       /* fingerprint keys that were compared */
-    uint64_t candidate_count; /* pairs to listen to */
-    uint64_t decoded_count;   /* utterances that were decoded for it */
+    uint64_t candidate_count; /* pairs whose audio was compared */
+    uint64_t decoded_count;   /* utterances that were decoded to compare them */
     uint64_t cluster_count, member_count;
     uint64_t texts_differ_count; /* clusters whose transcripts differ */
     size_t boilerplate_count;

@@ -103,7 +103,7 @@ typedef struct spsh_pack_options {
     spsh_pack_codec codec;
     spsh_pack_dedupe dedupe;
     bool ignores_split_names;  /* several tables named like splits do not give their rows splits */
-    bool keeps_source_order;   /* else by a hash, which makes neighbors unrelated recordings */
+    bool keeps_source_order;   /* false: order by a hash, so adjacent recordings are unrelated */
     bool trusts_headers;       /* believe lengths in headers instead of decoding; only with KEEP */
     bool follows_links;        /* enter symbolic links to folders */
     bool has_keys_to_last_dot; /* a WebDataset key ends at the last dot; else at the first */
@@ -143,13 +143,13 @@ typedef struct spsh_pack_facts {
     uint64_t rows_in;
     uint64_t packed; /* utterances */
     uint64_t rejected;
-    uint64_t merged;   /* rows that name what another row gave already */
+    uint64_t merged;   /* rows merged into the utterance of an earlier row */
     uint64_t excluded; /* rows that split_filter or the corpus leaves out */
     uint64_t shard_count;
     uint64_t duplicate_count;  /* utterances that refer to audio that is stored once */
     uint64_t source_bytes;     /* packed recordings, copies included */
     uint64_t payload_bytes;    /* stored audio */
-    uint64_t pcm_bytes;        /* packed recordings, decoded in their own format */
+    uint64_t pcm_bytes;        /* packed recordings, decoded to their native format */
     uint64_t audio_ms;         /* length of packed recordings */
     uint64_t undecodable;      /* recordings kept although the decoder fails on them */
     uint64_t unverified;       /* recordings that state no length to compare with */
