@@ -66,9 +66,9 @@ export SPEECHSHARD_CUDA_PLUGIN="$SPEECHSHARD_BUILD_DIR/tests/libtwin_plugin.so"
 "$command" pack "$work/corpus" -o "$work/pcm.spsh" --codec pcm --quiet >/dev/null 2>&1 || exit 1
 run bench "$work/pcm.spsh" --seconds 0.2 --rate 16000 --device 0
 want_status 0
-want_out 'copies alone'
+want_out 'copies only'
 want_out 'to the device'
-want_out 'hours a second'
+want_out 'hours per second'
 for options in "--device 0" "--device 1 --decode device" "--device 1 --output float32" \
     "--device 0 --decode device --features kaldi-fbank,mel_count=20"; do
     # shellcheck disable=SC2086 # a list of options

@@ -13,7 +13,7 @@ run overlay "$d" add bad-audio --skip "$work/skip.tsv"
 want_status 0
 want_empty
 want_err "has no utterance 'no-such'"
-want_err "1 of 3 ids are no utterance"
+want_err "1 of 3 ids are not in"
 want_err "added overlay bad-audio: skips of 3 utterances"
 printf '\357\273\277en/hello-world\tHello "new" world\r\nsession/3\t\n' >"$work/text.tsv"
 run overlay "$d" add review.1 --transcript "$work/text.tsv" --quiet
@@ -119,7 +119,7 @@ run overlay "$d" add strange --skip "$work/strange.tsv"
 want_status 1
 want_err "has no utterance 'no-such'"
 want_err "has no utterance 'nobody'"
-want_err "has none of the 2 ids; nothing was added"
+want_err "none of the 2 ids is in the dataset; nothing was added"
 run overlay "$d" add strange --transcript "$work/bad.tsv"
 want_status 1
 want_same "$work/manifest" "$d/manifest.spsh"

@@ -238,9 +238,9 @@ static int check(audit_command *c)
         spsh_options_rename(&err, sides, sizeof(sides) / sizeof(sides[0]));
         return spsh__cli_fail(NULL, &err);
     }
-    printf("%s: unchanged, and so are %" PRIu64 " files beside it%s\n", c->statement_path, files,
-           has_sources ? "; the data are those of the audit"
-                       : "; give --train and --test to compare the data");
+    printf("%s: unchanged, and so are %" PRIu64 " files next to it%s\n", c->statement_path, files,
+           has_sources ? "; the datasets are the audited ones"
+                       : "; use --train and --test to check the datasets, too");
     return SPSH_EXIT_DONE;
 }
 

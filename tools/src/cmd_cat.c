@@ -156,8 +156,8 @@ int spsh__cmd_cat(int argc, char **argv)
         "DATASET ID",
         NULL,
         "write one utterance as a WAV file, or draw it",
-        "The samples are those of the source: 16, 24, or 32 bits, or 32-bit float. With --augment "
-        "they are 16 bits of one channel.",
+        "The samples have the source's format: 16, 24, or 32 bits, or 32-bit float. With "
+        "--augment they are 16-bit, one channel.",
         "speechshard cat corpus.spsh en/hello-world | aplay\n"
         "speechshard cat corpus.spsh en/hello-world -o hello.wav\n"
         "speechshard cat corpus.spsh en/hello-world --plot hello.svg\n"

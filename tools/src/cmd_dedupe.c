@@ -283,7 +283,7 @@ int spsh__cmd_dedupe(int argc, char **argv)
          "and clipping, in this order (default: best)",
          &c.keep, 0, 0},
         {"prefer", 0, SPSH_CLI_TEXTS, "DATASET",
-         "keep copies in this dataset before those in others; may be repeated", &c.prefer, 0, 0},
+         "prefer to keep copies in this dataset; may be repeated", &c.prefer, 0, 0},
         {"drop-from", 0, SPSH_CLI_TEXT, "SPLITS",
          "drop utterances only from these splits, separated by commas (default: all)", &c.drop_from,
          0, 0},

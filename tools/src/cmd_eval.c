@@ -131,7 +131,7 @@ int spsh__cmd_eval(int argc, char **argv)
          "with --json one object per utterance",
          &c.transcripts, 0, 0},
         {"alignments", 0, SPSH_CLI_TEXTS, "FILE",
-         "alignments for a frame model (default: those of its configuration); may be repeated",
+         "alignments for a frame model (default: from its configuration); may be repeated",
          &c.alignments, 0, 0},
         {"json", 0, SPSH_CLI_FLAG, NULL, "print JSON", &c.json, 0, 0},
         SPSH_CLI_OPTIONS_END,

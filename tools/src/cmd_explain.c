@@ -117,13 +117,13 @@ static void print_exact(const spsh_explanation *e)
         return;
     printf("\n  bytes    %s\n", f->is_one_record ? "equal" : "differ");
     printf("  samples  %s", f->has_equal_pcm       ? "equal"
-                            : f->has_equal_trimmed ? "equal but for silence around them"
-                            : f->has_equal_mono    ? "equal but for channels"
+                            : f->has_equal_trimmed ? "equal, except for silence around them"
+                            : f->has_equal_mono    ? "equal, except for channels"
                                                    : "differ");
     if (f->equal_chunk_count > 0)
         printf("; %" PRIu64 " equal pieces, %.2f s", f->equal_chunk_count, f->equal_chunk_seconds);
     if (!f->has_texts)
-        printf("\n  texts    cannot be compared: one has none\n");
+        printf("\n  texts    cannot be compared: one is missing\n");
     else if (f->has_equal_texts)
         printf("\n  texts    equal (%s)\n", f->text_profile);
     else

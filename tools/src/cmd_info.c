@@ -429,7 +429,8 @@ int spsh__cmd_info(int argc, char **argv)
     bool devices = false;
     const spsh_cli_option options[] = {
         {"json", 0, SPSH_CLI_FLAG, NULL, "print one JSON object", &json, 0, 0},
-        {"devices", 0, SPSH_CLI_FLAG, NULL, "show the GPUs, or why there are none", &devices, 0, 0},
+        {"devices", 0, SPSH_CLI_FLAG, NULL, "show the GPUs, or the reason why none can be used",
+         &devices, 0, 0},
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {

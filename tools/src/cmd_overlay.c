@@ -148,11 +148,11 @@ static spsh_status check_ids(const request *r, const edits *e, spsh_error *err)
     }
     if (rc == SPSH_OK && unknown == e->count) {
         rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
-                       "%s has none of the %" PRIu64 " ids; nothing was added", r->dataset_path,
-                       unknown);
+                       "%s: none of the %" PRIu64 " ids is in the dataset; nothing was added",
+                       r->dataset_path, unknown);
     } else if (rc == SPSH_OK && unknown > 0) {
-        spsh__cli_message("%" PRIu64 " of %" PRIu64 " ids are no utterance of %s", unknown,
-                          e->count, r->dataset_path);
+        spsh__cli_message("%" PRIu64 " of %" PRIu64 " ids are not in %s", unknown, e->count,
+                          r->dataset_path);
     }
     spsh_reader_close(reader);
     spsh_dataset_close(dataset);

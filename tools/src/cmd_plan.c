@@ -282,7 +282,7 @@ int spsh__cmd_plan(int argc, char **argv)
         NULL,
         "predict training with these options, from the index only",
         "Prints the served utterances and the reasons why others are not served, batches, padding, "
-        "memory, and the share of each domain. The options are those of the loader.",
+        "memory, and the share of each domain. The options are the loader's.",
         "speechshard plan corpus.spsh --max-seconds 600\n"
         "speechshard plan a.spsh b.spsh --alpha 0.5 --min-duration 1\n"
         "speechshard plan corpus.spsh --compare '--max-seconds 300' \\\n"

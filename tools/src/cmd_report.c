@@ -111,8 +111,8 @@ static int print_cost(const char *run, const spsh__run_rates *rates)
     const size_t count = spsh__run_cost_rows(&cost, rates, rows);
     if (h->damaged_lines > 0)
         spsh__cli_message("%s: %" PRIu64
-                          " lines of metrics.jsonl are none of a run's, the first one "
-                          "is line %" PRIu64 ": what they told is in no row",
+                          " invalid lines in metrics.jsonl, the first one is line %" PRIu64
+                          ": they are ignored",
                           run, h->damaged_lines, h->first_damaged_line);
     for (size_t i = 0; i < count; i++)
         (void)printf("%-20s %s\n", rows[i].what, rows[i].text);
@@ -194,8 +194,8 @@ int spsh__cmd_report(int argc, char **argv)
          "print hours, restarts, and the work that they lost, instead of the page's path",
          &r.wants_cost, 0, 0},
         {"rate", 0, SPSH_CLI_TEXTS, "KIND=PRICE",
-         "also print the cost; PRICE is that of an hour of one node, in any currency; KIND is "
-         "on-demand or preemptible, and both may be given",
+         "also print the cost; PRICE is per hour and node, in any currency; KIND is on-demand or "
+         "preemptible; may be repeated",
          &rates, 0, 0},
         {"processes-per-node", 0, SPSH_CLI_COUNT, "N",
          "number of processes per node; the price of a node is divided by N (default: 1)",

@@ -110,29 +110,29 @@ static void print_verdict(const spsh__bench_result *r)
     const char *disk = SPSH_SHOW_PERCENT(v.disk_share, 1);
     switch (v.by) {
     case BOUND_CONSUMER:
-        printf("bound by the consumer (a batch was there %s of the time)\n",
+        printf("bound by the consumer (a batch was ready %s of the time)\n",
                SPSH_SHOW_PERCENT(1 - wait_share(&r->loaded), 1));
         break;
     case BOUND_DECODING:
-        printf("bound by decoding (%s of the bare decode loop; %s of the %s)\n", decode, disk,
+        printf("bound by decoding (%s of the speed of decoding only; %s of the %s)\n", decode, disk,
                from);
         break;
     case BOUND_DISK:
-        printf("bound by the %s (%s of reading alone; %s of the bare decode loop)\n", from, disk,
-               decode);
+        printf("bound by the %s (%s of the speed of reading only; %s of decoding only)\n", from,
+               disk, decode);
         break;
     case BOUND_LINK:
-        printf("bound by the link to the device (%s of copying alone; %s of the bare decode "
-               "loop)\n",
+        printf("bound by the link to the device (%s of the speed of copying only; %s of decoding "
+               "only)\n",
                SPSH_SHOW_PERCENT(v.link_share, 1), decode);
         break;
     case BOUND_NOTHING:
-        printf("bound by neither alone (%s of the bare decode loop, %s of the %s)\n", decode, disk,
+        printf("no single limit (%s of the speed of decoding only, %s of the %s)\n", decode, disk,
                from);
         break;
     }
     if (v.decode_share > doubtful_min)
-        printf("faster than its limit: other programs took processor time; try again without\n");
+        printf("faster than its limit, because other programs used the CPU: repeat without them\n");
 }
 
 /* ---- tables ---- */
@@ -197,31 +197,32 @@ static void add_loader(spsh_table *table, const spsh__bench_result *r)
              SPSH_SHOW("%.2f bytes read for each byte needed",
                        rate((double)s->read_bytes, (double)s->needed_bytes)));
     spsh__table_row(table, "  CPU", SPSH_SHOW("%.2f s/h", cpu_per_hour(cpu, s->microseconds)),
-                    SPSH_SHOW("an hour of audio: %.0f %% decoding, %.0f %% reading",
+                    SPSH_SHOW("per hour of audio: %.0f %% decoding, %.0f %% reading",
                               100 * rate((double)s->decode_cpu_ns / 1e9, cpu),
                               100 * rate((double)s->io_cpu_ns / 1e9, cpu)));
     add_time(table, "  gap, median", (double)s->gap_p50_ns / 1e9, "between batches");
     add_time(table, "  gap, P99", (double)s->gap_p99_ns / 1e9, "");
-    spsh__table_row(
-        table, "  wait", SPSH_SHOW_PERCENT(wait_share(&r->loaded), 1),
-        SPSH_SHOW("of the time; %s stalls of more than a millisecond", SPSH_SHOW_COUNT(s->stalls)));
-    spsh__table_row(table, "  padding", SPSH_SHOW_PERCENT(padding(s), 1), "of padded batches");
-    add_time(table, "  first batch", r->loaded.first_batch_seconds, "from open on");
+    spsh__table_row(table, "  wait", SPSH_SHOW_PERCENT(wait_share(&r->loaded), 1),
+                    SPSH_SHOW("share of the time; %s stalls of more than a millisecond",
+                              SPSH_SHOW_COUNT(s->stalls)));
+    spsh__table_row(table, "  padding", SPSH_SHOW_PERCENT(padding(s), 1),
+                    "share of a padded batch");
+    add_time(table, "  first batch", r->loaded.first_batch_seconds, "after open");
 }
 
 static void add_device(spsh_table *table, const spsh__bench_result *r)
 {
     const spsh__bench_device *device = &r->device;
     const spsh_loader_stats *s = &r->loaded.stats;
-    add_rate(table, "copies alone", link_rate(device),
+    add_rate(table, "copies only", link_rate(device),
              SPSH_SHOW("to device %u, %.100s, pinned, %s each", device->number, device->is.name,
                        SPSH_SHOW_BYTES(device->copy_bytes)));
     add_rate(table, "  to the device", copy_rate(&r->loaded),
-             SPSH_SHOW("%s of copies alone; %s; slots of %s there",
+             SPSH_SHOW("%s of copies only; %s; slots of %s there",
                        SPSH_SHOW_PERCENT(rate(copy_rate(&r->loaded), link_rate(device)), 1),
                        s->pinned ? "pinned" : "not pinned", SPSH_SHOW_BYTES(s->device_bytes)));
     spsh__table_row(table, "  audio", SPSH_SHOW("%.2f h/s", loader_speed(&r->loaded) / 3600),
-                    "hours a second: training that takes fewer does not wait for it");
+                    "hours per second: slower training does not wait for the loader");
 }
 
 int spsh__bench_print(const spsh__bench_result *r)

@@ -108,7 +108,7 @@ spsh_status spsh__feature_work_open_featgen(spsh__feature_work *work, spsh_error
                                   &work->statistics, err);
         if (rc == SPSH_OK &&
             spsh_statistics_dim(work->statistics) != spsh_featgen_dim(work->featgen))
-            rc = SPSH_FAIL(err, SPSH_E_MISMATCH, "%s: statistics of %u values a frame",
+            rc = SPSH_FAIL(err, SPSH_E_MISMATCH, "%s: statistics of %u values per frame",
                            work->options->source, spsh_statistics_dim(work->statistics));
     }
     return rc;

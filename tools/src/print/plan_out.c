@@ -52,7 +52,7 @@ static void list_reasons(const spsh_plan_info *info, reason ret_reasons[REASONS]
 {
     const reason reasons[REASONS] = {
         {"skipped by an overlay", "skipped", info->skipped_count},
-        {"of another split, domain or language", "filtered", info->filtered_count},
+        {"excluded by split, domain, or language", "filtered", info->filtered_count},
         {"too short or too long", "duration", info->duration_count},
         {"copies", "duplicates", info->duplicate_count},
         {"over the limit of a speaker", "speaker", info->speaker_count},
@@ -98,13 +98,13 @@ static void add_batches(spsh_table *table, const spsh__plan_summary *s)
               SPSH_SHOW("of %s %s%s", SPSH_SHOW_COUNT(s->step_batches),
                         s->step_batches == 1 ? "batch" : "batches", rest));
     spsh__table_row(table, "padding", SPSH_SHOW_PERCENT(padding(&s->report), 1),
-                    "of padded batches");
+                    "share of a padded batch");
     spsh__table_row(table, "largest batch", SPSH_SHOW_BYTES(s->int16_bytes),
                     SPSH_SHOW("int16; %s as padded float32", SPSH_SHOW_BYTES(s->float32_bytes)));
     spsh__table_row(table, "shuffle quality", SPSH_SHOW("%.3f", s->report.shuffle_quality),
                     "1: utterances stored together share a batch only by chance");
     spsh__table_row(table, "read amplification", SPSH_SHOW("%.3f", s->report.read_amplification),
-                    "bytes read for each byte needed");
+                    "bytes read per byte needed");
     spsh__table_row(table, "took",
                     s->seconds < 1 ? SPSH_SHOW("%.1f ms", s->seconds * 1e3)
                                    : SPSH_SHOW_DURATION(s->seconds),

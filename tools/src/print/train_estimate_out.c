@@ -15,14 +15,14 @@ enum { LINE_BYTES = 400 };
 static void print_model(const spsh_train_estimate *e)
 {
     const uint32_t batches = e->virtual_world * e->accumulate;
-    spsh__estimate_print_line("model", "%s weights; %" PRIu32 " values a frame, %" PRIu32 " %s",
+    spsh__estimate_print_line("model", "%s weights; %" PRIu32 " values per frame, %" PRIu32 " %s",
                               SPSH_SHOW_COUNT(e->weights), e->inputs,
                               e->states > 0 ? e->states : e->symbols,
                               e->states > 0 ? "states" : "symbols with the blank");
     spsh__estimate_print_line(
-        "processes", "%" PRIu32 ", with %" PRIu32 " thread%s each; %" PRIu32 " batch%s a step",
-        e->world_size, e->threads, e->threads == 1 ? "" : "s", batches,
-        batches == 1 ? "" : "es, whose gradients are added, in");
+        "processes", "%" PRIu32 ", with %" PRIu32 " thread%s each; %" PRIu32 " batch%s per step%s",
+        e->world_size, e->threads, e->threads == 1 ? "" : "s", batches, batches == 1 ? "" : "es",
+        batches == 1 ? "" : ", whose gradients are added");
     spsh__estimate_print_line("computes on", "%s", e->compute);
 }
 
@@ -66,7 +66,7 @@ static void print_left_out(const spsh_train_estimate *e)
         const char *what;
         uint64_t count;
     } rows[] = {
-        {"of other splits, or without a weight", e->filtered},
+        {"in other splits, or without a weight", e->filtered},
         {"in skip lists", e->skipped},
         {"shorter or longer than data.utterance_seconds_*", e->out_of_range},
         {"longer than a batch", e->too_long},

@@ -85,9 +85,9 @@ static void draw_tiles(spsh__builder *out, const spsh__run_history *h)
     spsh__page_tile(out, SPSH_SHOW_DURATION(sum_of(h, SPSH__RUN_AUDIO_S)), "of audio");
     spsh__page_tile(out, SPSH_SHOW_DURATION(sum_of(h, SPSH__RUN_STEP_S)), "in steps");
     spsh__page_tile(out, SPSH_SHOW("%.0f s/s", sum_of(h, SPSH__RUN_AUDIO_S) / step_s),
-                    "audio a second");
+                    "audio per second");
     spsh__page_tile(out, SPSH_SHOW("%.1f %%", 100 * sum_of(h, SPSH__RUN_WAIT_S) / step_s),
-                    "of it waiting for data");
+                    "of the time waiting for data");
     spsh__builder_append_text(out, "</div>\n");
 }
 
@@ -97,11 +97,11 @@ static void draw_warnings(spsh__builder *out, const spsh__run_history *h)
         spsh__run_column column;
         const char *text;
     } rows[] = {
-        {SPSH__RUN_INFEASIBLE, "times an utterance had fewer frames than its labels need"},
-        {SPSH__RUN_WITHOUT_TEXT, "times an utterance had no text that the vocabulary knows"},
-        {SPSH__RUN_WITHOUT_FRAMES, "times an utterance was too short for a frame"},
-        {SPSH__RUN_WITHOUT_ALIGNMENT, "times an utterance had no alignment"},
-        {SPSH__RUN_OTHER_LENGTH, "times an utterance's alignment had another length"},
+        {SPSH__RUN_INFEASIBLE, "utterances skipped: fewer frames than their labels need"},
+        {SPSH__RUN_WITHOUT_TEXT, "utterances skipped: no text in the vocabulary's symbols"},
+        {SPSH__RUN_WITHOUT_FRAMES, "utterances skipped: too short for a frame"},
+        {SPSH__RUN_WITHOUT_ALIGNMENT, "utterances skipped: no alignment"},
+        {SPSH__RUN_OTHER_LENGTH, "utterances skipped: the alignment has another length"},
     };
     bool is_open = false;
     spsh__page_warn_count(out, &is_open, count_of(h->last_step.skipped_steps),
@@ -110,7 +110,7 @@ static void draw_warnings(spsh__builder *out, const spsh__run_history *h)
         spsh__page_warn_count(out, &is_open, count_of(sum_of(h, rows[i].column)), rows[i].text);
     if (h->damaged_lines > 0)
         spsh__page_warn(out, &is_open,
-                        "%s lines of %s are none of a run's, the first one is line %llu",
+                        "%s invalid lines in %s are ignored, the first one is line %llu",
                         SPSH_SHOW_COUNT(h->damaged_lines), lines_file,
                         (unsigned long long)h->first_damaged_line);
     spsh__page_warnings_close(out, is_open);
@@ -345,12 +345,9 @@ static void row_start(spsh__builder *out, const void *history, size_t row)
 static void draw_starts(spsh__builder *out, const spsh__run_history *h)
 {
     const spsh__page_table table = {
-        h,
-        "#when|#behind utterance|#processes|#threads|#weights|backend|strategy|launcher",
-        row_start,
-        h->start_count,
-        lines_file,
-        false};
+        h,          "#when|#after utterance|#processes|#threads|#weights|backend|strategy|launcher",
+        row_start,  h->start_count,
+        lines_file, false};
     if (h->start_count == 0)
         return;
     spsh__page_section_open(out, "Starts");
