@@ -1,4 +1,4 @@
-/* py_module.c: the initialization of the extension module. py_binding.h and py_work.h describe its parts. */
+/* py_module.c: the extension module. py_binding.h and py_work.h describe its parts. */
 #include "py_work.h"
 
 spsh__py_globals spsh__py;
