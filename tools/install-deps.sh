@@ -1,9 +1,9 @@
 #!/bin/sh
-# Installs what a plain Debian 12 lacks to build, test or check speechshard.
+# Install the packages that a plain Debian 12 lacks to build, test, or check speechshard.
 #
-#     tools/install-deps.sh [build] [python] [test] [lint] [launch] [nightly]        (nothing given: build)
+#     tools/install-deps.sh [build] [python] [test] [lint] [launch] [nightly]        (default: build)
 #
-# Does nothing, and needs neither root nor network, when all is there already.
+# Does nothing, and needs neither root nor a network, if all packages are installed.
 set -eu
 
 build="build-essential cmake ninja-build pkg-config

@@ -174,7 +174,7 @@ def steps(precision, batch, lengths="equal"):
 
 
 def ctc(machine):
-    """Only the loss, ours and PyTorch's in turns."""
+    """Measure only the loss, alternating between ours and PyTorch's."""
     program = machine.folder / "bench/bench_train_ctc"
     if importlib.util.find_spec("torch") is None:
         return ctc_alone(machine, program)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The CTC loss and its gradient by ours and by PyTorch, in turns, on one machine.
+"""Compare our CTC loss and gradient with PyTorch's, in alternating rounds on one machine.
 
     ctc.py BENCH_TRAIN_CTC [--rounds N] [--shapes FRAMESxBATCHxSYMBOLSxLABELS,...] > bench/results/train-ctc.json
     ctc.py BENCH_TRAIN_CTC --cuda PLUGIN [--library-path PATHS] ...                     on the first GPU

@@ -1,12 +1,12 @@
 #!/bin/sh
-# prepare.sh AN4 CORPUS: makes a corpus that `speechshard pack` reads out of what is in
-# an4_sphere.tar.gz: NIST SPHERE files and lists of transcripts.
+# prepare.sh AN4 CORPUS: convert the unpacked an4_sphere.tar.gz (NIST SPHERE files and lists of
+# transcripts) to a corpus that `speechshard pack` reads:
 #
 #     CORPUS/metadata.tsv    path, id, text, speaker, split, domain, language
-#     CORPUS/wav/            the samples as they are, each with the head of a WAV file
+#     CORPUS/wav/            the unchanged samples, each with the header of a WAV file
 #
 # Splits: `test` as in the archive; `dev`: all utterances of every tenth speaker of the training list,
-# by name; `train`: the others.
+# sorted by name; `train`: all others.
 set -eu
 export LC_ALL=C
 # shellcheck source=recipes/wav.sh
@@ -53,7 +53,7 @@ to_wav() {
     } >"$2"
 }
 
-# A line an utterance: split, folder/speaker/id, text. <s>, </s> and the like are no words.
+# Print one line per utterance: split, folder/speaker/id, text. Removes <s>, </s>, and similar tags.
 utterances() {
     for list in train test; do
         awk -v list="$list" -v OFS='\t' '

@@ -23,7 +23,8 @@ corpus=$2
 mkdir -p "$corpus/single" "$corpus/connected"
 cp "$recordings"/[0-9]_*_*.wav "$corpus/single/"
 
-# A line an utterance: split, speaker, words, bytes of samples, file names. Heads are 44 bytes.
+# Print one line per utterance: split, speaker, words, bytes of samples, file names. WAV headers have
+# 44 bytes.
 plan() {
     (cd "$corpus/single" && wc -c -- *.wav) | awk '
         function draw(n) { # 0 ... n - 1; a generator of 31 bits, its upper ones
@@ -79,7 +80,7 @@ plan() {
         }'
 }
 
-# joined BYTES FILE...: a WAV file of so many bytes of samples, those of all files.
+# joined BYTES FILE...: write a WAV file with the samples of all files, BYTES in total.
 joined() {
     wav_head "$1" 8000
     shift

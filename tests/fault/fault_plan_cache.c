@@ -163,7 +163,7 @@ static void test_damage_is_as_no_cache(void)
     plan_kit_close(&kit);
 }
 
-/* Lengths with a wrong byte in each group: all are asked of the index, and the file goes. */
+/* Damage each group of the lengths file. The plan must read the index instead, and remove the file. */
 static void test_damaged_lengths(void)
 {
     char cache[700];

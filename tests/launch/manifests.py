@@ -72,7 +72,7 @@ def check_model(value, kind, path):
 
 
 def closed(schema):
-    """The same, without keys that it does not name."""
+    """Return the schema in a form that rejects unknown keys."""
     if isinstance(schema, list):
         return [closed(item) for item in schema]
     if not isinstance(schema, dict):

@@ -181,7 +181,7 @@ def check_links(checks, command, work, trees):
 
 
 def check_loops(checks, command, folder, clip):
-    """Links that lead back: each folder is entered once."""
+    """Links that form loops: each folder must be entered only once."""
     for i in range(3):
         clip(folder / "far" / "a" / f"{i}.wav", seconds=0.3, seed=i)
     make_tree(folder / "cv", "common_voice", "1 to 4", clip)

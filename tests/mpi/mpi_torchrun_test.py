@@ -258,7 +258,7 @@ def check_false_rank_0():
 
 
 def test_impostors():
-    """Without the secret no bytes make a rank, and no refusal says what runs here."""
+    """No message without the secret is accepted as a rank, and no rejection reveals the program."""
     port, dripped = free_port(), []
     first = world(2, "allreduce", 8, 1, where=f"tcp://127.0.0.1:{port}", ranks=[0], **GIVEN)
     first.wait_until(lambda: is_open(port))
@@ -266,7 +266,7 @@ def test_impostors():
     dripping.start()
 
     def answer_to(peer, claim=None, hello=None, ask=None):
-        """claim: makes the bytes to send after the ask. None: only a hello is sent."""
+        """claim: returns the bytes to send after the ask. None: send only a hello."""
         with connect(port) as line:
             line.sendall(hello or peer.hello())
             if claim is not None:
@@ -277,7 +277,7 @@ def test_impostors():
 
     old = struct.pack("<8s6IQ128s", b"SPSHMEET", 1, 1, 1, 2, 0, port, 0, b"job")
     heard = Peer(SECRET.encode(), port)
-    with connect(port) as line:  # a claim that was made, and never sent
+    with connect(port) as line:  # a claim that is made now, and replayed later
         line.sendall(heard.hello())
         heard.ask = take(line, 40)
         replayed = heard.claim(1, 2)

@@ -20,7 +20,7 @@ twin_controls *twin_controls_get(void);
 spsh_status spsh__train_launch(void *opaque, void *stream, const spsh__kernel_launch *l,
                                spsh_error *err);
 
-/* Names and arguments are the libraries'. */
+/* These functions have the names and arguments of the libraries that they replace. */
 /* NOLINTBEGIN(readability-function-size,readability-identifier-naming) */
 
 /* ---- elements ---- */

@@ -9,16 +9,16 @@
 # the run is done. It is mpirun's status if another start would not help.
 set -u
 
-# ---- what users change, here or in the environment
-HOSTS=${HOSTS:-}             # processes of each host: node1:4,node2:4; empty: HOSTFILE
-HOSTFILE=${HOSTFILE:-}       # lines 'node1 slots=4', read at each start; empty: this host alone
-PROCESSES=${PROCESSES:-}     # at most so many; empty: as many as the hosts have slots
-BIND=${BIND:-none}           # cores of a process: none, or core, l3cache, numa, socket
+# ---- settings for users, here or in the environment
+HOSTS=${HOSTS:-}             # processes per host: node1:4,node2:4; empty: use HOSTFILE
+HOSTFILE=${HOSTFILE:-}       # lines 'node1 slots=4', read at each start; empty: only this host
+PROCESSES=${PROCESSES:-}     # maximum number of processes; empty: all slots of the hosts
+BIND=${BIND:-none}           # bind each process to: none, core, l3cache, numa, socket
 MPI_OPTIONS=${MPI_OPTIONS:-} # such as '--mca btl_tcp_if_include eth0 -x LD_LIBRARY_PATH'
 REMOTE_SHELL=${REMOTE_SHELL:-ssh -o BatchMode=yes -o ConnectTimeout=5}
-WATCH=${WATCH:-30}           # seconds between two looks whether hosts answer while the run is on
-STARTS=${STARTS:-20}         # starts in a row without a new checkpoint before it is given up
-SPEECHSHARD=${SPEECHSHARD:-speechshard} # its path, where hosts do not have it on theirs
+WATCH=${WATCH:-30}           # seconds between checks that all hosts answer
+STARTS=${STARTS:-20}         # give up after this many starts without a new checkpoint
+SPEECHSHARD=${SPEECHSHARD:-speechshard} # path of the command, if it is not on the hosts' PATH
 # ----
 
 if [ $# -lt 2 ]; then
@@ -29,8 +29,8 @@ config=$1
 run=$2
 shift 2
 pid=
-asked= # stop, again
-is_told=false
+requested= # stop, or again: start the run again
+is_forwarded=false
 
 say() {
     echo "mpirun.sh: $*" >&2
@@ -38,19 +38,19 @@ say() {
 
 # After mpirun gets TERM, its processes have a second to save, which is too little. mpirun forwards
 # USR1. Send USR1 only once: a second signal would end the processes before they have saved.
-tell() {
-    if [ -n "$asked" ] && [ -n "$pid" ] && ! $is_told; then
-        is_told=true
+forward_usr1() {
+    if [ -n "$requested" ] && [ -n "$pid" ] && ! $is_forwarded; then
+        is_forwarded=true
         kill -USR1 "$pid" 2>/dev/null
     fi
 }
 
-ask() {
-    [ "$asked" = stop ] || asked=$1
-    tell
+request() {
+    [ "$requested" = stop ] || requested=$1
+    forward_usr1
 }
-trap 'ask stop' TERM INT USR1
-trap 'ask again' USR2
+trap 'request stop' TERM INT USR1
+trap 'request again' USR2
 
 # answers HOST
 answers() {
@@ -70,7 +70,7 @@ wanted_hosts() {
     fi
 }
 
-# ... of those that answer, with commas between.
+# Print the hosts that answer, separated by commas.
 hosts_there() {
     there=
     for host in $(wanted_hosts); do
@@ -106,15 +106,15 @@ newest() {
     cat "$run/latest" 2>/dev/null
 }
 
-# Sets status.
+# Run the processes, and set status.
 start() {
-    [ -z "$asked" ] || return
-    is_told=false
+    [ -z "$requested" ] || return
+    is_forwarded=false
     # shellcheck disable=SC2086 # options are words
     setsid mpirun --host "$hosts" -np "$count" --bind-to "$BIND" --mca plm_rsh_agent "$REMOTE_SHELL" \
         $MPI_OPTIONS "$SPEECHSHARD" train "$config" -o "$run" --resume auto "$@" </dev/null &
     pid=$!
-    tell
+    forward_usr1
     watch "$pid" &
     watcher=$!
     wait "$pid"
@@ -145,16 +145,16 @@ while :; do
     fi
     after=$(newest)
     [ "$status" -ne 0 ] || exit 0
-    if [ "$asked" = stop ]; then
-        [ "$status" -lt 128 ] || status=75 # before mpirun could pass it on
+    if [ "$requested" = stop ]; then
+        [ "$status" -lt 128 ] || status=75 # killed before mpirun could forward the signal
         exit "$status"
     fi
-    if [ "$asked" = again ] || [ "$after" != "$before" ]; then
+    if [ "$requested" = again ] || [ "$after" != "$before" ]; then
         starts=0
     elif [ "$status" -le 2 ] && [ "$(hosts_there)" = "$hosts" ]; then
-        exit "$status" # an error that comes back; of a host that is lost mpirun says 1, too
+        exit "$status" # a permanent error (mpirun also returns 1 if a host is lost)
     fi
-    asked=
+    requested=
     starts=$((starts + 1))
     if [ "$starts" -ge "$STARTS" ]; then
         say "given up: $STARTS starts without a new checkpoint"

@@ -11,13 +11,13 @@
 # If the nodes share no RUN, set SPEECHSHARD_SECRET to the same random string on each.
 set -u
 
-# ---- what users change, here or in the environment
-NODES=${NODES:-1}                  # nodes, or the least and the most: 1:4
-PROCESSES=${PROCESSES:-auto}       # of a node: a number; auto: as many as it has GPUs, else cores
-MEETING=${MEETING:-localhost:0}    # HOST:PORT of one of the nodes, the same on all; 0: one node alone
-JOB=${JOB:-speechshard}            # a name; another one for each run that is trained at once
-RESTARTS=${RESTARTS:-20}           # starts behind a failure; nodes that come and go do not count
-TORCHRUN_OPTIONS=${TORCHRUN_OPTIONS:-} # more of torchrun's own
+# ---- settings for users, here or in the environment
+NODES=${NODES:-1}                  # number of nodes, or minimum and maximum: 1:4
+PROCESSES=${PROCESSES:-auto}       # processes per node; auto: one per GPU, else one per core
+MEETING=${MEETING:-localhost:0}    # HOST:PORT of one node, the same on all nodes; port 0: one node
+JOB=${JOB:-speechshard}            # name of the run; must differ between simultaneous runs
+RESTARTS=${RESTARTS:-20}           # restarts after failures; changes of the nodes do not count
+TORCHRUN_OPTIONS=${TORCHRUN_OPTIONS:-} # more options of torchrun
 SPEECHSHARD=${SPEECHSHARD:-speechshard}
 # ----
 
@@ -31,13 +31,13 @@ shift 2
 is_asked=false
 pid=
 
-# torchrun tells its processes, and gives them half a minute to save.
-tell() {
+# torchrun forwards the signal to its processes, and gives them half a minute to save.
+forward_usr1() {
     if [ -n "$pid" ] && $is_asked; then
         kill -TERM "$pid" 2>/dev/null
     fi
 }
-trap 'is_asked=true; tell' TERM INT USR1
+trap 'is_asked=true; forward_usr1' TERM INT USR1
 
 # Underscores: PyTorch before 2.0 accepts only these. setsid: only this script gets Ctrl-C.
 # shellcheck disable=SC2086 # options are words
@@ -45,7 +45,7 @@ setsid torchrun --no_python --nnodes "$NODES" --nproc_per_node "$PROCESSES" --rd
     --rdzv_endpoint "$MEETING" --rdzv_id "$JOB" --max_restarts "$RESTARTS" $TORCHRUN_OPTIONS \
     "$SPEECHSHARD" train "$config" -o "$run" --resume auto "$@" </dev/null &
 pid=$!
-tell
+forward_usr1
 wait "$pid"
 status=$?
 while kill -0 "$pid" 2>/dev/null; do # a trap ends a wait

@@ -269,7 +269,7 @@ static spsh_status begin(void *opaque, spsh__device_utterance **ret_utterances, 
     return SPSH_OK;
 }
 
-/* Complete the job of a batch: the caller's fields and those of the state. */
+/* Complete the job of a batch: add the fields of the state to the caller's fields. */
 static spsh__device_job complete(const state *self, const spsh__device_job *given)
 {
     spsh__device_job job = self->job;

@@ -215,7 +215,7 @@ spsh_status spsh__sound_read_noise(spsh__sound_reader *reader, const spsh_augmen
         return rc;
     const uint64_t length = found.row.samples;
     const uint64_t wanted =
-        (sample_count * found.row.sample_rate_hz + rate_hz - 1) / rate_hz; /* both are bounded */
+        (sample_count * found.row.sample_rate_hz + rate_hz - 1) / rate_hz; /* cannot overflow */
     const bool is_part = length > wanted;
     const uint64_t count = is_part ? wanted : length;
     const uint64_t first = is_part ? spsh_fraction_of(draw->noise_start, length) : 0;

@@ -109,9 +109,9 @@ static inline spsh_status spsh__cuda_fail(spsh_error *err, spsh_status status, c
  * message. All CUDA errors are converted here. */
 spsh_status spsh__cuda_check(int code, const char *what, spsh_error *err);
 
-/* Make a device current for the calling thread until leave restores the previous one. If the thread
- * had none, it keeps this device: selecting another would create a context there, some hundred
- * megabytes on a device that nothing uses. */
+/* Make a device current for the calling thread until leave restores the previous one. A thread
+ * without a previous device keeps this one: selecting another would create a context there, some
+ * hundred megabytes on a device that nothing uses. */
 spsh_status spsh__cuda_enter(uint32_t device, int *ret_before, spsh_error *err);
 void spsh__cuda_leave(int before);
 

@@ -175,9 +175,9 @@ static inline bool spsh__take_digits(const char **text, uint64_t max, uint64_t *
     return true;
 }
 
-/* Bytes of the UTF-8 character at the start of text, 0 if there is none. By the table of
- * well-formed sequences in the Unicode standard, chapter 3: no overlong forms, no surrogates,
- * nothing above U+10FFFF. NUL is a character. */
+/* Bytes of the UTF-8 character at the start of text, 0 if text starts with another byte. By the
+ * table of well-formed sequences in the Unicode standard, chapter 3: no overlong forms, no
+ * surrogates, nothing above U+10FFFF. NUL is a character. */
 static inline size_t spsh__utf8_sequence(spsh_bytes text)
 {
     const uint8_t *b = text.data;

@@ -41,7 +41,7 @@ typedef struct spsh_io {
     int (*stat_fn)(void *user, const char *path, struct stat *ret_stat); /* lstat semantics */
     int (*fsync_fn)(void *user, int fd);
     int (*rename_fn)(void *user, const char *from, const char *to);     /* replaces `to` */
-    int (*rename_new_fn)(void *user, const char *from, const char *to); /* -EEXIST if there */
+    int (*rename_new_fn)(void *user, const char *from, const char *to); /* -EEXIST if `to` exists */
     int (*link_fn)(void *user, const char *from, const char *to);
     int (*unlink_fn)(void *user, const char *path);
     int (*mkdir_fn)(void *user, const char *path, mode_t mode);
@@ -76,8 +76,8 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_io_make_directory(const spsh_io *io, co
 SPSH_API SPSH_NODISCARD spsh_status spsh_io_sync_directory(const spsh_io *io, const char *path,
                                                            spsh_error *err);
 
-/** Status of an errno: SPSH_E_NO_SPACE for ENOSPC, EDQUOT, and EFBIG; _NOT_FOUND for ENOENT; _EXISTS
- * for EEXIST; else _IO. */
+/** Status of an errno: SPSH_E_NO_SPACE for ENOSPC, EDQUOT, and EFBIG; _NOT_FOUND for ENOENT;
+ * _EXISTS for EEXIST; else _IO. */
 SPSH_API spsh_status spsh_io_status(int os_errno);
 
 typedef enum spsh_publish_mode {
@@ -97,7 +97,7 @@ typedef struct spsh_file_writer spsh_file_writer;
  * @param reserve_bytes disk space to reserve first, so that a full disk is detected early; 0: none
  * @param allocator     NULL: default
  *
- * The temporary file is NAME.tmp-<pid>-<n>, opened with O_EXCL. A killed process leaves it behind;
+ * The temporary file is NAME.tmp-<pid>-<n>, opened with O_EXCL. It stays if the process is killed;
  * spsh_stale_files_remove removes it.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_file_writer_open(const spsh_io *io, const char *directory,

@@ -1,7 +1,7 @@
 /* audio_sniff.c: detect the codec from the first bytes, and describe bytes of no known codec.
  *
- * Magic numbers decide. An MP3 has none: it is accepted if two consecutive frame headers agree,
- * which random bytes do once in 10^9. Tags (ID3v2) may precede MP3 and FLAC and are skipped.
+ * Magic numbers decide. MP3 has no magic number: it is accepted if two consecutive frame headers
+ * agree, which random bytes do once in 10^9. Tags (ID3v2) may precede MP3 and FLAC and are skipped.
  * Headerless GSM is detected only by the file name and by the 0xd that starts each frame.
  */
 #include "audio_internal.h"

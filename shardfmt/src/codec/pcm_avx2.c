@@ -161,8 +161,8 @@ INLINE void transpose(const __m256i in[8], __m256i out[8])
  * and t - 3, ...; even0 holds t - 3 and t - 2, ... */
 typedef struct lane_state {
     __m256i coefficients[PCM_ORDER / 2];
-    __m256i down; /* shift: from an element's lower half to the sum's scale */
-    __m256i up;   /* 16 - shift: from the sum's scale to an element's upper half */
+    __m256i down; /* shift: left shift of a residual in the lower half to the scale of a sum */
+    __m256i up;   /* 16 - shift: right shift of one in the upper half to that scale, and back */
     __m256i odd0, odd1, odd2, odd3;
     __m256i even0, even1, even2;
 } lane_state;

@@ -10,7 +10,7 @@
  * The lock does, since the kernel drops it when the process exits. The process that holds it
  * exclusively is the only writer, so files with these names are leftovers. The last holder unlinks
  * the file. A writer that opened it before then holds a lock that no other process can see. That
- * writer finds that the name is gone, or names another file, and opens it again.
+ * writer finds that the name is missing, or names another file, and opens it again.
  *
  * A file system without locks cannot detect other writers. Edits proceed there without a lock, and
  * leftovers stay.

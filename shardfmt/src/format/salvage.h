@@ -25,8 +25,8 @@ typedef struct spsh__salvaged_block {
     uint8_t *data;
 } spsh__salvaged_block;
 
-/* Find the first intact block at or after offset_bytes (a multiple of 4096); SPSH_E_END if there is
- * none. */
+/* Find the first intact block at or after offset_bytes (a multiple of 4096); SPSH_E_END: not
+ * found. */
 spsh_status spsh__salvage_block(const spsh__salvage *file, uint64_t offset_bytes,
                                 spsh__salvaged_block *ret_block, spsh_error *err);
 
@@ -35,7 +35,7 @@ spsh_status spsh__salvage_bytes(const spsh__salvage *file, uint64_t offset_bytes
                                 uint8_t **ret_data, spsh_error *err);
 
 /* Find the first intact record head at or after position `at` of data, which begins at offset_bytes
- * of the file. `at` and offset_bytes are multiples of 64. Returns false if there is none. */
+ * of the file. `at` and offset_bytes are multiples of 64. Returns whether it was found. */
 bool spsh__salvage_head(const uint8_t file_id[16], uint64_t offset_bytes, spsh_bytes data,
                         size_t at, size_t *ret_at, spsh__record_head *ret_head);
 

@@ -4,9 +4,9 @@
  * The file is read once, in order. Intact blocks give all their content. Between them the code
  * looks for every intact head on its grid of 64 bytes. A head counts if all its payload pages are
  * right. Records keep their order and lose the gaps between their numbers, so rows are written with
- * new record numbers: `map` translates the numbers of this shard's records, the unit's map those of
- * earlier shards. A row whose record is lost is reported instead of written. A damaged metadata
- * block is reported as a whole, since its rows have no separate checksums.
+ * new record numbers. `map` translates the numbers of this shard's records, and the unit's map
+ * translates numbers of earlier shards. A row of a lost record is reported, not written. A damaged
+ * metadata block is reported as a whole, since its rows have no separate checksums.
  */
 #include "repair_internal.h"
 

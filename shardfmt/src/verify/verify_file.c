@@ -315,7 +315,7 @@ static spsh_status check_sections(spsh__verify *v, spsh__verify_file *file, spsh
     return rc;
 }
 
-/* Shards: when the blocks are known. */
+/* Check the root hash of a file without blocks. Shards are checked later, with their blocks. */
 static spsh_status check_root(spsh__verify *v, spsh__verify_file *file, spsh_error *err)
 {
     uint8_t root[16];

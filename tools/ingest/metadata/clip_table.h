@@ -51,7 +51,7 @@ typedef struct spsh__clip_tree {
     const char *name;   /* name of the tree's folder */
     const char *clips;  /* folder of the clips, relative to path */
     unsigned depth;     /* levels of folders below clips that contain clips, too */
-    const char *locale; /* locale of rows that have none */
+    const char *locale; /* locale of rows without a locale */
     const char *id_prefix;
     const char *subset;             /* name of the release's subset in published counts; NULL:
                                        unknown */

@@ -57,7 +57,7 @@ typedef struct spsh__json_archives {
                            spsh__json_archived *ret_member, spsh_error *err);
     void *user;
     const char *folder; /* folder name for the ids */
-    spsh_bytes split;   /* split of manifests whose file name has none */
+    spsh_bytes split;   /* split, if the manifest's file name names no split */
 } spsh__json_archives;
 
 /* Read the manifest at a path of the view. */

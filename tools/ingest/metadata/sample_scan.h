@@ -11,7 +11,7 @@ typedef struct spsh__sample_set {
      * call; set it if the split is known. */
     const char *(*archive_fn)(const void *user, size_t number, spsh_bytes *ret_split);
     const void *user;
-    spsh_bytes split; /* split of archives whose path has none */
+    spsh_bytes split; /* split, if the archive's path names no split */
 } spsh__sample_set;
 
 /* Emit every sample that has audio, and reject the other members. With several archives, reads the

@@ -16,7 +16,7 @@ typedef struct spsh__member_index spsh__member_index;
 typedef struct spsh__found_member {
     spsh__piece piece;
     const char *archive;  /* path in the view */
-    spsh_bytes extension; /* extension of the member with its dot; empty if it has none */
+    spsh_bytes extension; /* extension of the member with its dot; may be empty */
 } spsh__found_member;
 
 /** Called with a member and the path of its archive in the view. */

@@ -4,16 +4,16 @@
  * a buffer. The backend defines the element type: double in `reference`, float in `cpu`. Operators
  * return nothing. The first failure is kept: no memory for scratch, which grows to the largest
  * shape seen and then stays, or a device error. Later results are undefined, and status_fn returns
- * the failure. The trainer calls status_fn once per step. A zero in a shape is no work, and no
- * error.
+ * the failure. The trainer calls status_fn once per step. A shape with a zero needs no work and is
+ * not an error.
  *
  * Shapes. Convolutions use [N][C][F][T] (T innermost). All later operators use rows [T][N][W]: row
  * t * N + n. Only t < lengths[n] counts for utterance n. Rows from there on are padding. Operators
  * documented as "masked" write zeros there. All others leave undefined values, which are never
  * used.
  *
- * Identical bits for any number of threads: the shape alone determines the pieces of an operator's
- * work, and every sum has a fixed order within a piece and over pieces.
+ * Results are identical bits for any number of threads: only the shape determines the pieces of an
+ * operator's work, and every sum has a fixed order within a piece and over pieces.
  *
  * Gradients: _backward functions overwrite dx and add to dw. The trainer zeroes gradients once per
  * step, and micro-batches add up. A NULL dx is not computed.
@@ -308,7 +308,7 @@ typedef struct spsh__backend_ops {
                            spsh__backend_buffer x, spsh__backend_buffer y,
                            spsh__backend_buffer reserve);
     void (*rnn_backward_fn)(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_grad *g);
-    size_t (*rnn_reserve_fn)(const spsh__rnn_shape *s); /* elements */
+    size_t (*rnn_reserve_fn)(const spsh__rnn_shape *s); /* elements of `reserve` */
     void (*lookahead_forward_fn)(spsh__backend *b, const spsh__lookahead *l, spsh__backend_buffer x,
                                  spsh__backend_buffer y);
     void (*lookahead_backward_fn)(spsh__backend *b, const spsh__lookahead *l,

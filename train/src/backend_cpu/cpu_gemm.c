@@ -82,7 +82,7 @@ static void panel_piece(void *work, size_t panel)
         copy(spsh__f32(g->b) + first, g->b_stride, g->k, to, width, count);
 }
 
-/* c = sums, c + sums or keep * c + sums, of a tile. */
+/* Write a tile: c = sums if keep is 0, else c = keep * c + sums. */
 static void put_tile(const gemm_work *w, size_t row, size_t column, const float *sums, float keep)
 {
     const spsh__gemm *g = w->g;

@@ -65,13 +65,13 @@ const uint32_t *spsh__cuda_lengths(spsh__backend *b, const uint32_t *lengths);
  * that is used in turn. In no segment. */
 void spsh__cuda_upload(spsh__backend *b, void *to, const void *from, size_t size_bytes);
 
-/* From the device to the host when finish_fn is called: size_bytes into pinned memory, then
- * take_fn(user, pinned). user: copied, user_bytes of it, at most 128. In no segment. */
+/* Copy from the device to pinned host memory, and call take_fn(user, pinned) in finish_fn. user:
+ * user_bytes are copied, at most 128. Not allowed inside a captured graph. */
 void spsh__cuda_download(spsh__backend *b, const void *from, size_t size_bytes,
                          void (*take_fn)(const void *user, const void *bytes), const void *user,
                          size_t user_bytes);
 
-/* Now: waits for the lane's stream. */
+/* Copy from the device to the host at once. Waits for the lane's stream. */
 void spsh__cuda_fetch(spsh__backend *b, void *to, const void *from, size_t size_bytes);
 
 /* Bytes of `count` elements of a buffer, and a use of them. */

@@ -1,8 +1,8 @@
 /* backend_cuda_rnn_own.c: our two algorithms, persistent and stepwise.
  *
  * One product computes the input's part of the gates of all frames. The recurrence follows (one
- * cooperative kernel, or a product and a kernel per frame). In backward it leaves the gradients of the
- * gates. Products and sums over all frames then give the weight gradients, dx, and biases.
+ * cooperative kernel, or a product and a kernel per frame). In backward it leaves the gradients of
+ * the gates. Products and sums over all frames then give the weight gradients, dx, and biases.
  *
  *     reserve = inner [T][N][H], to 256 bytes | rows [T][N][gates][H]
  *
@@ -15,7 +15,7 @@
 
 /* ------------------------------------------------------------------------------------- a pass */
 
-/* Shared arguments of forward and backward of our own algorithms. */
+/* Arguments that the forward and backward passes of our algorithms share. */
 typedef struct pass {
     const spsh__rnn_shape *s;
     const spsh__rnn_choice *c;

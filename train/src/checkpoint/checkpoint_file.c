@@ -329,7 +329,7 @@ static spsh_status load_counters(const spsh__checkpoint_file *file, spsh__checkp
     return SPSH_OK;
 }
 
-/* Return the error in the entry's bytes past the values, or NULL if there is none. */
+/* Return the error in the entry's bytes past the values; NULL: no error. */
 static const char *decode_parameter(const uint8_t *entry, spsh__parameter *p)
 {
     static const uint8_t zeros[ENTRY_BYTES];

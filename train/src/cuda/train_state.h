@@ -26,8 +26,7 @@ enum {
     SPSH__CONV_PLANS = 256, /* a power of two */
 };
 
-/* Properties that determine how a product is computed. There must be no padding between the fields.
- */
+/* Properties that determine how a product is computed. A key must not have padding. */
 typedef struct spsh__gemm_key {
     uint64_t a_stride, b_stride, c_stride;
     uint32_t m, n, k, flags; /* flags: transposes, kinds, alignments; not 0 */

@@ -126,8 +126,8 @@ static spsh_status write_line(spsh__metrics *m, line *l, spsh_error *err)
  * that the run resumes from are lost. Starts among them, from older losses, count with everything
  * that they had lost. */
 typedef struct past {
-    double time, samples, processes; /* of the last line, the last start; NaN: none */
-    bool is_lost;                    /* so are all that follow */
+    double time, samples, processes; /* from the last line, or the last start; NaN: unknown */
+    bool is_lost;                    /* this line's work was lost, like that of all later lines */
     double lost_samples, lost_s, lost_process_s;
     double lost_starts;
     double stopped_s; /* between the end of one lost process and the start of the next */

@@ -47,7 +47,7 @@ typedef struct spsh__step_facts {
     double loss;                   /* mean per counted utterance, or frame; NaN: none */
     bool is_of_frames;             /* the model is trained on states of frames: frame_error is
                                       valid */
-    double frame_error;            /* share of frames */
+    double frame_error;            /* fraction of wrong frames */
     double gradient_norm, rate;
     double loss_scale; /* scale of the loss and its gradients: 1, except for fp16 */
     double step_s, wait_s, compute_s, exchange_s;
@@ -80,7 +80,7 @@ typedef struct spsh__evaluation_facts {
     double loss, wer, cer, cer_letters; /* errors per reference word or character */
     bool is_of_frames;  /* a model of frames: the next fields are valid, and the other rates are
                            NaN */
-    double frame_error; /* share of frames */
+    double frame_error; /* fraction of wrong frames */
     uint64_t frames, without_alignment, other_length; /* frames; utterances */
     double seconds;                                   /* duration of the evaluation */
     uint64_t utterances, words;

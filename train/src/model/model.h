@@ -30,7 +30,7 @@ typedef struct spsh__model_shape {
     uint32_t chunk_frames; /* lstm-hybrid: 21, the chunk length for callers (frame_batch.h); 0: no
                               chunks. The model itself takes any length */
     uint32_t outputs;      /* symbols including the blank; states */
-    bool counts_padding;   /* BN `compat` */
+    bool counts_padding;   /* batch norm includes padding (model.batch_norm: compat) */
 } spsh__model_shape;
 
 /* "ds2" (86,618,400 with 161 inputs and 29 outputs), "ds2-small" (5,580,832), "ds2-tiny"

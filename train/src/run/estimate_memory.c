@@ -201,7 +201,7 @@ static spsh_status open_sums(const spsh__estimating *e, counter *c, spsh__learne
 }
 
 /* Number of arenas in addition to model and gradients, in host or device memory. Learners with
- * separate models use them for their own values and for those of other learners. */
+ * separate models use them for their own values and for other learners' values. */
 static uint32_t strategy_arenas(const char *name, uint32_t world)
 {
     static const struct {

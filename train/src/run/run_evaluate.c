@@ -40,7 +40,8 @@ static spsh_status open_feed(spsh__run *r, const char *name, spsh__feed **ret, s
     return spsh__feed_open(&options, ret, err);
 }
 
-/* Log how many utterances of the alignments are in the datasets. Fails if data.train has none. */
+/* Log how many utterances of the alignments are in the datasets. Fails if data.train has not even
+ * one of them. */
 static spsh_status tell_alignments(const spsh__run *r, const uint8_t *of_train,
                                    const uint8_t *of_any, spsh_error *err)
 {

@@ -42,7 +42,7 @@ typedef struct spsh__run_leaf {
     spsh_status status; /* status of the strategy, during backward */
     spsh_error error;
     const spsh__feed_batch *batch; /* pipeline: batch of the last forward, for its loss */
-    double *row;                   /* ... its row (run_rows.h) */
+    double *row;                   /* pipeline: row of this batch (run_rows.h) */
 } spsh__run_leaf;
 
 /* The model of this rank (run_pipeline.c: one stage, or the whole model). */
@@ -143,7 +143,7 @@ spsh__feed_options spsh__run_feed_options(const spsh__run *r, const char *const 
 /* Return an estimate's view of the objects that the run has opened. Call after the feed is open. */
 spsh__estimating spsh__run_estimating(const spsh__run *r, spsh_train_estimate *out);
 /* Explain an out-of-memory failure. Closes the model and the optimizer moments first, so that the
- * free memory in the message is what was available before they were opened. */
+ * message states the free memory before they were opened. */
 spsh_status spsh__run_explain_memory(spsh__run *r, spsh_status status, spsh_error *err);
 spsh_status spsh__run_open(spsh__run *r, spsh_error *err);
 void spsh__run_close(spsh__run *r); /* call also after a failed open */

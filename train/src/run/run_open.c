@@ -74,7 +74,7 @@ spsh__estimating spsh__run_estimating(const spsh__run *r, spsh_train_estimate *o
 }
 
 /* Explain an out-of-memory failure. Closes the model and the optimizer moments first, so that the
- * free memory in the message is what was available before they were opened. */
+ * message states the free memory before they were opened. */
 spsh_status spsh__run_explain_memory(spsh__run *r, spsh_status status, spsh_error *err)
 {
     spsh__run_close_moments(&r->learner);

@@ -6,8 +6,8 @@
  * therefore skip the update.
  *
  * Learners with separate models (strategy.h, is_free) check and apply their own gradients, and a
- * step that is not finite affects one learner. The sum of their totals is reported, and decides
- * what all ranks do after the step.
+ * step that is not finite affects one learner. The sum of their totals is reported. All ranks use
+ * it to decide whether to stop, save, or evaluate after the step.
  */
 #include "run_internal.h"
 

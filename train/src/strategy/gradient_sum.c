@@ -520,7 +520,7 @@ static uint32_t owned_leaves(const spsh__gradient_sum *g, uint32_t rank)
     return count;
 }
 
-/* Rows of all ranks, packed rank after rank; width doubles a row. */
+/* Exchange the rows of all ranks, which are packed in rank order, with `width` doubles per row. */
 static spsh_status post_rows(spsh__gradient_sum *g, uint32_t width, spsh_error *err)
 {
     uint64_t begins_at = 0;

@@ -329,7 +329,7 @@ static spsh_status skip_empty(spsh__stages *p, spsh_error *err)
     return rc;
 }
 
-/* Run the backward passes that are due before the next micro-batch, or all if there is none. */
+/* Run the backward passes that are due before the next micro-batch; after the last, all of them. */
 static spsh_status take_back(spsh__stages *p, bool has_more, spsh_error *err)
 {
     spsh_status rc = skip_empty(p, err);

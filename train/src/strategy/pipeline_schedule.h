@@ -10,8 +10,8 @@
  * A stage runs forward passes until its window is full: as many micro-batches in flight as there
  * are stages from it to the last one, both included. Then it runs one backward pass before each
  * forward pass. A stage keeps the activations of S - stage micro-batches. Filling and then draining
- * (GPipe, Huang and others 2019) keeps those of all M. The idle time is the same, (S - 1) / (M + S
- * - 1) of the step, and so are the sums: gradients are added in the order of micro-batches.
+ * (GPipe, Huang and others 2019) keeps all M activations. The idle time is the same, (S - 1) / (M +
+ * S - 1) of the step, and so are the sums: gradients are added in the order of micro-batches.
  */
 #ifndef SPSH_TRAIN_PIPELINE_SCHEDULE_H
 #define SPSH_TRAIN_PIPELINE_SCHEDULE_H

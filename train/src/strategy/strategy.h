@@ -150,7 +150,7 @@ typedef struct spsh__strategy_ops {
     spsh_status (*push_fn)(spsh__strategy *s, double scale, spsh_error *err);
     spsh_status (*after_step_fn)(spsh__strategy *s, spsh_error *err);
     /* Called outside of steps. Moves the gradients and totals that are still outstanding to the
-     * gradients and to totals; *ret_is_due is false if there are none. NULL if gradients are not
+     * gradients and to totals. *ret_is_due: whether there were any. NULL if gradients are not
      * applied late. */
     spsh_status (*flush_fn)(spsh__strategy *s, double *totals, uint32_t count, bool *ret_is_due,
                             spsh_error *err);

@@ -5,8 +5,8 @@
  *     leaders   run the outer strategy with the node's gradient; after they read their arena before
  *               forward, they send it to their node
  *
- * With one node, the bits are those of the synchronous strategy. With nodes of one rank, they are
- * those of the outer strategy. Only the leaders hold the optimizer's moments.
+ * With one node, the results are the bits of the synchronous strategy. With one rank per node, they
+ * are the bits of the outer strategy. Only the leaders hold the optimizer's moments.
  */
 #include "arena_mean.h"
 #include "runtime/comm_sub.h"

@@ -21,7 +21,7 @@ typedef struct spsh__audit_sides {
     spsh__audit_roster roster;
     spsh__audit_split *train, *test; /* indexed by the roster's numbers */
     const spsh__print_set *set;
-    size_t dataset_count; /* of the set */
+    size_t dataset_count; /* datasets in the set */
     char **corpora; /* name per dataset: the last part of its path, followed by its id if two are
                      equal */
     /* Arrays that the roster points to. */

@@ -385,7 +385,7 @@ static spsh_status judge_candidate(worker *self, const spsh__candidate *candidat
 
 /* ---- batches of candidates ---- */
 
-/* Take the next candidates that come before the first failure. Returns false if there are none. */
+/* Take the next candidates before the first failure. Returns false if no candidates are left. */
 static bool take_piece(spsh__judge *judge, size_t *ret_first, size_t *ret_end)
 {
     (void)pthread_mutex_lock(&judge->lock);

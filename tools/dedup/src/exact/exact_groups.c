@@ -435,7 +435,7 @@ static spsh_status find_others(spsh__exact_search *search, spsh__exact_groups **
     return SPSH_OK;
 }
 
-/* Return the first member of the group on `side`, or SPSH_NONE_U64 if there is none. */
+/* Return the first member of the group on `side`, or SPSH_NONE_U64. */
 static uint64_t first_of_side(const spsh__exact_search *search, const spsh__exact_groups *others,
                               uint64_t root, spsh_side side)
 {

@@ -24,7 +24,7 @@
 enum {
     NEAR = 4,                                   /* frames by which a proposed offset may be wrong */
     STRETCH_MAX = 60 * 8000,                    /* samples */
-    STRETCH_ACTIVE = 10 * 125 / 2,              /* frames: fewer, and another minute is taken */
+    STRETCH_ACTIVE = 10 * 125 / 2,              /* frames; with fewer, use another minute */
     AROUND = SPSH__LAG_MAX + SPSH__FILTER_HALF, /* samples on each side that affect a stretch */
     WORDS_MAX = 300 * 125 / 2,                  /* frames whose words are counted */
     DRIFT_ROUNDS = 3,

@@ -42,7 +42,7 @@ typedef struct spsh__plan_facts {
     double dropped_seconds, total_seconds;
 } spsh__plan_facts;
 
-/* Return the match with the index that a member gives, or NULL if there is none. */
+/* Return the match with the index that a member gives, or NULL for SPSH_NONE_U64. */
 const spsh__match *spsh__plan_match(const spsh__plan_facts *facts, uint64_t number);
 
 /* A cell of the matrix train split (row) x test split (column). */

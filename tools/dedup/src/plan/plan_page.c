@@ -69,7 +69,7 @@ static bool is_larger(const spsh_copy_cluster *a, const spsh_copy_cluster *b)
            (a->member_count == b->member_count && a->saved_seconds > b->saved_seconds);
 }
 
-/* Keep the cluster if it is among the largest. Of equal clusters, the first comes first. */
+/* Keep the cluster if it is among the largest. Clusters of equal size keep their order. */
 static void offer_cluster(const spsh__plan_facts *f, summary *s, uint64_t number)
 {
     size_t at = s->largest_count;

@@ -52,8 +52,8 @@ static void rows_close(rows *r)
     spsh__builder_free(&r->scratch);
 }
 
-/* Read an utterance. The result is borrowed until the next call. text is empty if the utterance has
- * none. */
+/* Read an utterance. The result is borrowed until the next call. An utterance without a transcript
+ * has an empty text. */
 static spsh_status rows_get(rows *r, uint64_t ordinal, spsh_utterance *ret_utterance,
                             spsh__source_key *ret_source, spsh_error *err)
 {

@@ -102,7 +102,7 @@ static spsh__source_tally *tally_of(placer *p, uint64_t sequence)
     return &p->state.tallies[spsh__sources_of(&p->context->plan->sources, sequence)];
 }
 
-/* With 0 rows it is a remark on audio that is packed all the same. */
+/* Add a line to the report of rejects. With 0 rows it only notes something about packed audio. */
 static void report(placer *p, spsh_reject reject)
 {
     reject.offset_bytes = SPSH_OFFSET_NONE;
@@ -118,7 +118,7 @@ static void reject_item(placer *p, const spsh_ingest_item *item, spsh_reject_rea
             .reason = reason, .source = item->source, .id = item->id, .detail = detail, .rows = 1});
 }
 
-/* Audio may have another length than its metadata say. Its own length counts. */
+/* Note if audio is longer or shorter than its metadata state. The length of the audio is used. */
 static void note_length(placer *p, const spsh_ingest_item *item, uint64_t audio_ns)
 {
     const uint64_t expected_ms = (item->expected_ns + NS_PER_MS / 2) / NS_PER_MS;
