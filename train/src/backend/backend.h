@@ -75,6 +75,21 @@ typedef struct spsh__rnn_shape {
     uint32_t frames, batch, inputs, hidden;
 } spsh__rnn_shape;
 
+static inline uint32_t spsh__rnn_gates(const spsh__rnn_shape *s)
+{
+    return s->cell == SPSH__CELL_LSTM ? 4 : 3;
+}
+
+static inline size_t spsh__rnn_rows(const spsh__rnn_shape *s)
+{
+    return (size_t)s->frames * s->batch;
+}
+
+static inline bool spsh__rnn_is_empty(const spsh__rnn_shape *s)
+{
+    return s->frames == 0 || s->batch == 0 || s->hidden == 0;
+}
+
 typedef struct spsh__rnn_weights {
     spsh__backend_buffer input, recurrent, input_bias;
     spsh__backend_buffer recurrent_bias; /* data NULL: none */

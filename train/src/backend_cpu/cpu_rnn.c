@@ -13,23 +13,14 @@
  */
 #include <string.h>
 
+#include "backend/layer_products.h"
 #include "cpu.h"
 
 enum { PIECE_UTTERANCES = SPSH__TILE_ROWS_MAX };
 
-static uint32_t gates_of(const spsh__rnn_shape *s)
-{
-    return s->cell == SPSH__CELL_LSTM ? 4 : 3;
-}
-
-static size_t rows_of(const spsh__rnn_shape *s)
-{
-    return (size_t)s->frames * s->batch;
-}
-
 size_t spsh__cpu_rnn_reserve(const spsh__rnn_shape *s)
 {
-    return rows_of(s) * s->hidden * (gates_of(s) + 1);
+    return spsh__rnn_rows(s) * s->hidden * (spsh__rnn_gates(s) + 1);
 }
 
 /* --- recurrent weights in panels --- */
@@ -155,7 +146,7 @@ static void forward_piece(void *work, size_t piece)
     const recurrence *w = (const recurrence *)work;
     const spsh__rnn_shape *s = w->s;
     const piece_state p = piece_open(w, piece);
-    const size_t hidden = s->hidden, gates = gates_of(s);
+    const size_t hidden = s->hidden, gates = spsh__rnn_gates(s);
     const float *state = s->cell == SPSH__CELL_LSTM ? w->inner : w->y;
     for (size_t t = 0; t < s->frames; t++) {
         if (t > 0)
@@ -185,7 +176,7 @@ static void backward_piece(void *work, size_t piece)
     const recurrence *w = (const recurrence *)work;
     const spsh__rnn_shape *s = w->s;
     const piece_state p = piece_open(w, piece);
-    const size_t hidden = s->hidden, gates = gates_of(s);
+    const size_t hidden = s->hidden, gates = spsh__rnn_gates(s);
     const float *state = s->cell == SPSH__CELL_LSTM ? w->inner : w->y;
     for (size_t t = s->frames; t-- > 0;) {
         for (size_t u = 0; u < p.count; u++) {
@@ -242,11 +233,6 @@ static void recurrence_run(spsh__backend *b, recurrence *w, spsh__piece_fn fn)
     spsh__cpu_run(b, fn, w, (w->s->batch + PIECE_UTTERANCES - 1) / PIECE_UTTERANCES);
 }
 
-static bool is_nothing(const spsh__rnn_shape *s)
-{
-    return s->frames == 0 || s->batch == 0 || s->hidden == 0;
-}
-
 /* LSTM: both biases in one. GRU: of r and z in one, of n each by itself. */
 static void join_biases(const spsh__rnn_shape *s, const spsh__rnn_weights *w, float *to)
 {
@@ -267,35 +253,17 @@ void spsh__cpu_rnn_forward(spsh__backend *b, const spsh__rnn_shape *s, const sps
                            spsh__backend_buffer x, spsh__backend_buffer y,
                            spsh__backend_buffer reserve)
 {
-    if (is_nothing(s))
+    if (spsh__rnn_is_empty(s))
         return;
-    const uint32_t width = gates_of(s) * s->hidden;
+    const uint32_t width = spsh__rnn_gates(s) * s->hidden;
     recurrence r = {.gates = spsh__f32(reserve), .y = spsh__f32(y)};
     if (!recurrence_open(b, &r, s, s->hidden, width))
         return;
-    r.inner = r.gates + rows_of(s) * width;
+    r.inner = r.gates + spsh__rnn_rows(s) * width;
     r.panels.weight = spsh__f32(w->recurrent);
     join_biases(s, w, r.bias);
-    const spsh__gemm input = {.b_transposed = true,
-                              .m = (uint32_t)rows_of(s),
-                              .n = width,
-                              .k = s->inputs,
-                              .a = x,
-                              .b = w->input,
-                              .c = reserve,
-                              .a_stride = s->inputs,
-                              .b_stride = s->inputs,
-                              .c_stride = width};
-    spsh__cpu_gemm(b, &input);
+    spsh__rnn_input_product(b, s, w, x, reserve);
     recurrence_run(b, &r, forward_piece);
-}
-
-/* dweight[gates][inputs] += sum over rows of dgates[row][gate] * in[row][input]. */
-static void weight_gradient(spsh__backend *b, spsh__gemm g)
-{
-    g.a_transposed = true;
-    g.keep = 1;
-    spsh__cpu_gemm(b, &g);
 }
 
 static spsh__backend_buffer at(spsh__backend_buffer buffer, size_t i)
@@ -303,44 +271,19 @@ static spsh__backend_buffer at(spsh__backend_buffer buffer, size_t i)
     return (spsh__backend_buffer){.data = spsh__f32(buffer) + i};
 }
 
-/* Steps from the second on meet the state of the step before. */
-static void recurrent_gradients(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_grad *g,
-                                spsh__backend_buffer inner)
-{
-    const uint32_t hidden = s->hidden, width = gates_of(s) * hidden;
-    const bool is_gru = s->cell == SPSH__CELL_GRU;
-    spsh__gemm gates = {.m = is_gru ? 2 * hidden : width,
-                        .n = hidden,
-                        .k = (uint32_t)rows_of(s) - s->batch,
-                        .a = at(g->reserve, (size_t)s->batch * width),
-                        .b = g->y,
-                        .c = g->gradients->recurrent,
-                        .a_stride = width,
-                        .b_stride = hidden,
-                        .c_stride = hidden};
-    weight_gradient(b, gates);
-    if (is_gru) {
-        gates.m = hidden;
-        gates.a = at(inner, (size_t)s->batch * hidden);
-        gates.a_stride = hidden;
-        gates.c = at(gates.c, 2 * (size_t)hidden * hidden);
-        weight_gradient(b, gates);
-    }
-}
-
 static void bias_gradients(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_grad *g,
                            spsh__backend_buffer inner)
 {
-    const uint32_t hidden = s->hidden, width = gates_of(s) * hidden;
+    const uint32_t hidden = s->hidden, width = spsh__rnn_gates(s) * hidden;
     const spsh__backend_buffer sums = {.data = spsh__cpu_scratch(b, (size_t)width + hidden)};
     float *sum = spsh__f32(sums);
     if (sum == NULL)
         return;
     memset(sum, 0, ((size_t)width + hidden) * sizeof(*sum));
-    spsh__cpu_bias_backward(b, rows_of(s), width, g->reserve, sums);
+    spsh__cpu_bias_backward(b, spsh__rnn_rows(s), width, g->reserve, sums);
     const float *last = sum + 3 * (size_t)hidden; /* gradients of LSTM's o */
     if (s->cell == SPSH__CELL_GRU)
-        spsh__cpu_bias_backward(b, rows_of(s), hidden, inner, at(sums, width));
+        spsh__cpu_bias_backward(b, spsh__rnn_rows(s), hidden, inner, at(sums, width));
     for (size_t i = 0; i < width; i++)
         spsh__f32(g->gradients->input_bias)[i] += sum[i];
     float *recurrent = spsh__f32(g->gradients->recurrent_bias);
@@ -355,38 +298,17 @@ static void bias_gradients(spsh__backend *b, const spsh__rnn_shape *s, const sps
 
 void spsh__cpu_rnn_backward(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_grad *g)
 {
-    if (is_nothing(s))
+    if (spsh__rnn_is_empty(s))
         return;
-    const uint32_t width = gates_of(s) * s->hidden;
+    const uint32_t width = spsh__rnn_gates(s) * s->hidden;
     recurrence r = {.gates = spsh__f32(g->reserve), .y = spsh__f32(g->y), .dy = spsh__f32(g->dy)};
     if (!recurrence_open(b, &r, s, width, s->hidden))
         return;
-    r.inner = r.gates + rows_of(s) * width;
+    r.inner = r.gates + spsh__rnn_rows(s) * width;
     r.panels.weight = spsh__f32(g->weights->recurrent);
     r.panels.is_turned = true;
     recurrence_run(b, &r, backward_piece);
-    const spsh__gemm weights = {.m = width,
-                                .n = s->inputs,
-                                .k = (uint32_t)rows_of(s),
-                                .a = g->reserve,
-                                .b = g->x,
-                                .c = g->gradients->input,
-                                .a_stride = width,
-                                .b_stride = s->inputs,
-                                .c_stride = s->inputs};
-    weight_gradient(b, weights);
-    recurrent_gradients(b, s, g, (spsh__backend_buffer){.data = r.inner});
-    bias_gradients(b, s, g, (spsh__backend_buffer){.data = r.inner});
-    if (g->dx.data == NULL)
-        return;
-    const spsh__gemm input = {.m = (uint32_t)rows_of(s),
-                              .n = s->inputs,
-                              .k = width,
-                              .a = g->reserve,
-                              .b = g->weights->input,
-                              .c = g->dx,
-                              .a_stride = width,
-                              .b_stride = s->inputs,
-                              .c_stride = s->inputs};
-    spsh__cpu_gemm(b, &input);
+    const spsh__backend_buffer inner = {.data = r.inner};
+    spsh__rnn_gradient_products(b, s, g, g->reserve, inner);
+    bias_gradients(b, s, g, inner);
 }

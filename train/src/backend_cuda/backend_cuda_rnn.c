@@ -199,11 +199,6 @@ bool spsh__cuda_rnn_news(spsh__backend *b, char *text, size_t size_bytes)
 /* ------------------------------------------------------------------------------------- operators
  */
 
-static bool is_nothing(const spsh__rnn_shape *s)
-{
-    return s->frames == 0 || s->batch == 0 || s->hidden == 0;
-}
-
 static bool is_own(const spsh__rnn_choice *c)
 {
     return c->rung == SPSH__RNN_PERSISTENT || c->rung == SPSH__RNN_STEPWISE;
@@ -213,7 +208,7 @@ void spsh__cuda_rnn_forward(spsh__backend *b, const spsh__rnn_shape *s, const sp
                             spsh__backend_buffer x, spsh__backend_buffer y,
                             spsh__backend_buffer reserve)
 {
-    const spsh__rnn_choice *c = is_nothing(s) ? NULL : choice_of(b, s, w, x);
+    const spsh__rnn_choice *c = spsh__rnn_is_empty(s) ? NULL : choice_of(b, s, w, x);
     if (c == NULL)
         return;
     if (is_own(c))
@@ -224,7 +219,7 @@ void spsh__cuda_rnn_forward(spsh__backend *b, const spsh__rnn_shape *s, const sp
 
 void spsh__cuda_rnn_backward(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_grad *g)
 {
-    const spsh__rnn_choice *c = is_nothing(s) ? NULL : choice_of(b, s, g->weights, g->x);
+    const spsh__rnn_choice *c = spsh__rnn_is_empty(s) ? NULL : choice_of(b, s, g->weights, g->x);
     if (c == NULL)
         return;
     if (is_own(c))

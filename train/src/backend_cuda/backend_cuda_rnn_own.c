@@ -189,26 +189,15 @@ static void step(spsh__backend *b, const pass *p, uint32_t frame, const float *p
 
 static void stepwise_forward(spsh__backend *b, const pass *p)
 {
-    const uint32_t hidden = p->s->hidden, batch = p->s->batch;
-    float *product = spsh__cuda_scratch(b, 2, batch * p->width * sizeof(float));
+    const spsh__dense state = {p->s->batch, (uint32_t)p->width, p->s->hidden};
+    const size_t frame = (size_t)state.rows * state.inputs;
+    float *product = spsh__cuda_scratch(b, 2, state.rows * p->width * sizeof(float));
     if (product == NULL)
         return;
     for (uint32_t t = 0; t < p->s->frames; t++) {
-        spsh__gemm g = {
-            .b_transposed = true,
-            .m = batch,
-            .n = (uint32_t)p->width,
-            .k = hidden,
-            .b = p->w->recurrent,
-            .c = {product, false},
-            .a_stride = hidden,
-            .b_stride = hidden,
-            .c_stride = p->width
-        };
-        if (t > 0) {
-            g.a = at(b, p->y, (size_t)(t - 1) * batch * hidden);
-            b->ops->gemm_fn(b, &g);
-        }
+        if (t > 0)
+            spsh__dense_forward(b, &state, at(b, p->y, (t - 1) * frame), p->w->recurrent,
+                                (spsh__backend_buffer){product, false});
         step(b, p, t, t > 0 ? product : NULL, NULL);
     }
 }
@@ -263,50 +252,11 @@ void spsh__rnn_own_forward(spsh__backend *b, const spsh__rnn_choice *c, const sp
     pass all = pass_of(b, c, w, reserve);
     const pass *p = &all;
     all.y = y;
-    const spsh__gemm input = {.b_transposed = true,
-                              .m = (uint32_t)spsh__rnn_rows(p->s),
-                              .n = (uint32_t)p->width,
-                              .k = p->s->inputs,
-                              .a = x,
-                              .b = p->w->input,
-                              .c = p->rows,
-                              .a_stride = p->s->inputs,
-                              .b_stride = p->s->inputs,
-                              .c_stride = p->width};
-    b->ops->gemm_fn(b, &input);
+    spsh__rnn_input_product(b, p->s, w, x, p->rows);
     if (p->c->rung == SPSH__RNN_PERSISTENT)
         persistent(b, p);
     else
         stepwise_forward(b, p);
-}
-
-/* dweight[gates][inputs] += sum over rows of dgates[row][gate] * in[row][input]. */
-static void recurrent_gradients(spsh__backend *b, const pass *p, spsh__backend_buffer dw)
-{
-    const uint32_t hidden = p->s->hidden, batch = p->s->batch;
-    const bool is_gru = p->s->cell == SPSH__CELL_GRU;
-    spsh__gemm g = {.a_transposed = true,
-                    .m = is_gru ? 2 * hidden : (uint32_t)p->width,
-                    .n = hidden,
-                    .k =
-                        (uint32_t)spsh__rnn_rows(p->s) - batch, /* the first frame meets no state */
-                    .a = at(b, p->rows, batch * p->width),
-                    .b = p->y,
-                    .c = dw,
-                    .a_stride = p->width,
-                    .b_stride = hidden,
-                    .c_stride = hidden,
-                    .keep = 1};
-    if (g.k == 0)
-        return;
-    b->ops->gemm_fn(b, &g);
-    if (!is_gru)
-        return;
-    g.m = hidden;
-    g.a = at(b, p->inner, (size_t)batch * hidden);
-    g.a_stride = hidden;
-    g.c = at(b, dw, 2 * (size_t)hidden * hidden);
-    b->ops->gemm_fn(b, &g);
 }
 
 /* Both biases have the gates' gradients, except for the last gate of a GRU: its recurrent bias has
@@ -338,35 +288,10 @@ void spsh__rnn_own_backward(spsh__backend *b, const spsh__rnn_choice *c, const s
     const pass *p = &all;
     all.y = g->y;
     all.dy = g->dy;
-    const uint32_t inputs = p->s->inputs, rows = (uint32_t)spsh__rnn_rows(p->s);
-    const uint32_t width = (uint32_t)p->width;
-    const spsh__gemm dx = {.m = rows,
-                           .n = inputs,
-                           .k = width,
-                           .a = p->rows,
-                           .b = p->w->input,
-                           .c = g->dx,
-                           .a_stride = width,
-                           .b_stride = inputs,
-                           .c_stride = inputs};
-    const spsh__gemm dw = {.a_transposed = true,
-                           .m = width,
-                           .n = inputs,
-                           .k = rows,
-                           .a = p->rows,
-                           .b = g->x,
-                           .c = g->gradients->input,
-                           .a_stride = width,
-                           .b_stride = inputs,
-                           .c_stride = inputs,
-                           .keep = 1};
     if (p->c->rung == SPSH__RNN_PERSISTENT)
         persistent(b, p);
     else
         stepwise_backward(b, p);
-    if (g->dx.data != NULL)
-        b->ops->gemm_fn(b, &dx);
-    b->ops->gemm_fn(b, &dw);
-    recurrent_gradients(b, p, g->gradients->recurrent);
+    spsh__rnn_gradient_products(b, p->s, g, p->rows, p->inner);
     bias_gradients(b, p, g->gradients);
 }

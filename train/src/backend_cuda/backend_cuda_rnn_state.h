@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 
+#include "backend/layer_products.h"
 #include "backend_cuda.h"
 #include "backend_cuda_rnn.h"
 #include "cuda/device_rnn.h"
@@ -59,16 +60,6 @@ typedef struct spsh__rnn_work {
 static inline spsh__rnn_state *spsh__rnn_of(const spsh__backend *b)
 {
     return spsh__cuda_rnn_state(b);
-}
-
-static inline uint32_t spsh__rnn_gates(const spsh__rnn_shape *s)
-{
-    return s->cell == SPSH__CELL_LSTM ? 4 : 3;
-}
-
-static inline size_t spsh__rnn_rows(const spsh__rnn_shape *s)
-{
-    return (size_t)s->frames * s->batch;
 }
 
 static inline size_t spsh__round_up_bytes(size_t value, size_t to)

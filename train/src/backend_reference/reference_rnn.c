@@ -34,19 +34,17 @@ typedef struct row {
 static layer layer_of(const spsh__rnn_shape *s, const spsh__rnn_weights *w, spsh__backend_buffer x,
                       spsh__backend_buffer y, spsh__backend_buffer reserve)
 {
-    const size_t rows = (size_t)s->frames * s->batch;
     layer l = {s, w, 0, spsh__f64(x), spsh__f64(y), spsh__f64(reserve), NULL, NULL};
-    l.width = (s->cell == SPSH__CELL_LSTM ? 4 : 3) * (size_t)s->hidden;
-    l.kept = l.gates + rows * l.width;
-    l.carry = l.kept + rows * s->hidden;
+    l.width = (size_t)spsh__rnn_gates(s) * s->hidden;
+    l.kept = l.gates + spsh__rnn_rows(s) * l.width;
+    l.carry = l.kept + spsh__rnn_rows(s) * s->hidden;
     return l;
 }
 
 size_t spsh__reference_rnn_reserve(const spsh__rnn_shape *s)
 {
-    const size_t width = (s->cell == SPSH__CELL_LSTM ? 4 : 3) * (size_t)s->hidden;
-    const size_t rows = (size_t)s->frames * s->batch;
-    return rows * (width + s->hidden) + (size_t)s->batch * s->hidden;
+    const size_t hidden = s->hidden;
+    return (spsh__rnn_rows(s) * (spsh__rnn_gates(s) + 1) + s->batch) * hidden;
 }
 
 static row row_of(const layer *l, uint32_t t, uint32_t n)

@@ -133,7 +133,7 @@ static spsh_status find_part(layer *self, char *weights, uint32_t i, cudnnTensor
 {
     const spsh__library_calls *c = self->all->calls;
     const spsh__rnn_shape *s = &self->plan.shape;
-    const uint32_t gates = s->cell == SPSH__CELL_LSTM ? 4 : 3;
+    const uint32_t gates = spsh__rnn_gates(s);
     const uint64_t columns = i < gates ? s->inputs : s->hidden;
     void *matrix = NULL, *bias = NULL;
     uint64_t matrix_count = 0, bias_count = 0;
@@ -160,7 +160,7 @@ static spsh_status find_part(layer *self, char *weights, uint32_t i, cudnnTensor
 static spsh_status find_parts(layer *self, spsh_error *err)
 {
     const spsh__library_calls *c = self->all->calls;
-    const uint32_t parts = self->plan.shape.cell == SPSH__CELL_LSTM ? 8 : 6;
+    const uint32_t parts = 2 * spsh__rnn_gates(&self->plan.shape);
     cudnnTensorDescriptor_t m = NULL, b = NULL;
     void *weights = NULL; /* only looked for places in, but there, as cuDNN wants it */
     spsh_status rc = spsh__cuda_check(cudaMalloc(&weights, self->sizes.weights),

@@ -7,6 +7,7 @@
  */
 #include <math.h>
 
+#include "backend/layer_products.h"
 #include "model_internal.h"
 
 uint32_t spsh__rnn_width(const spsh__rnn_layer *layer)
@@ -236,57 +237,33 @@ void spsh__norm_backward(spsh__model *m, const spsh__norm_layer *layer, spsh__ba
     m->b->norm_backward_fn(m->backend, &shape, m->lengths, &state, &g);
 }
 
+static spsh__dense dense_of(const spsh__model *m, uint32_t slice)
+{
+    const uint32_t *shape = m->slices[slice].shape;
+    return (spsh__dense){(uint32_t)spsh__model_out_rows(m), shape[0], shape[1]};
+}
+
 void spsh__linear_forward(spsh__model *m, uint32_t slice, spsh__backend_buffer x,
                           spsh__backend_buffer y)
 {
-    uint32_t outputs = m->slices[slice].shape[0], inputs = m->slices[slice].shape[1];
-    spsh__gemm g = {.b_transposed = true,
-                    .m = (uint32_t)spsh__model_out_rows(m),
-                    .n = outputs,
-                    .k = inputs,
-                    .a = x,
-                    .b = spsh__model_factor(m, slice),
-                    .c = y,
-                    .a_stride = inputs,
-                    .b_stride = inputs,
-                    .c_stride = outputs};
-    m->b->gemm_fn(m->backend, &g);
+    const spsh__dense d = dense_of(m, slice);
+    spsh__dense_forward(m->backend, &d, x, spsh__model_factor(m, slice), y);
 }
 
 void spsh__linear_backward(spsh__model *m, uint32_t slice, spsh__backend_buffer x,
                            spsh__backend_buffer dy, spsh__backend_buffer dx)
 {
-    uint32_t outputs = m->slices[slice].shape[0], inputs = m->slices[slice].shape[1];
-    uint32_t rows = (uint32_t)spsh__model_out_rows(m);
-    spsh__gemm of_weight = {.a_transposed = true,
-                            .m = outputs,
-                            .n = inputs,
-                            .k = rows,
-                            .a = dy,
-                            .b = x,
-                            .c = spsh__model_gradient(m, slice),
-                            .a_stride = outputs,
-                            .b_stride = inputs,
-                            .c_stride = inputs,
-                            .keep = 1};
-    spsh__gemm of_x = {.m = rows,
-                       .n = inputs,
-                       .k = outputs,
-                       .a = dy,
-                       .b = spsh__model_factor(m, slice),
-                       .c = dx,
-                       .a_stride = outputs,
-                       .b_stride = inputs,
-                       .c_stride = inputs};
+    const spsh__dense d = dense_of(m, slice);
+    const spsh__gemm of_weight = spsh__dense_gradient(&d, dy, x, spsh__model_gradient(m, slice));
     m->b->gemm_fn(m->backend, &of_weight);
-    m->b->gemm_fn(m->backend, &of_x);
+    spsh__dense_backward(m->backend, &d, dy, spsh__model_factor(m, slice), dx);
 }
 
 void spsh__rnn_declare(spsh__model *m, uint32_t number, uint32_t direction)
 {
     static const char *const names[2] = {"forward", "backward"};
     spsh__rnn_layer *layer = &m->rnn[number];
-    uint32_t gates = (layer->shape.cell == SPSH__CELL_LSTM ? 4u : 3u) * layer->shape.hidden;
+    uint32_t gates = spsh__rnn_gates(&layer->shape) * layer->shape.hidden;
     spsh__slice_start start = {1 / sqrt((double)layer->shape.hidden), 0};
     const uint32_t of_input[4] = {gates, layer->shape.inputs},
                    of_hidden[4] = {gates, layer->shape.hidden};
