@@ -362,8 +362,9 @@ typedef struct spsh__backend_ops {
     void (*fork_fn)(spsh__backend *b);
     void (*lane_fn)(spsh__backend *b, uint32_t lane);
     void (*join_fn)(spsh__backend *b);
-    /* Return true if the captured segment was launched: skip its operators. false: call them, and
-     * they are captured if possible. Then call segment_end_fn. Do not wait in between. */
+    /* Return true if the captured segment was launched: operators enqueue nothing until
+     * segment_end_fn, and may be skipped. false: they work, and are captured if possible. Do not
+     * wait in between. */
     bool (*segment_begin_fn)(spsh__backend *b, const spsh__graph_segment *s);
     void (*segment_end_fn)(spsh__backend *b);
     /* Return the stream of lane 0 (cudaStream_t), for callers that enqueue separate work in

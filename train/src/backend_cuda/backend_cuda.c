@@ -32,6 +32,13 @@ bool spsh__cuda_has_failed(const spsh__backend *b)
     return spsh__cuda_of(b)->rc != SPSH_OK;
 }
 
+/* After a failure, while operators only count, or while a launched graph does their work. */
+static bool is_idle(const spsh__backend *b)
+{
+    const spsh__cuda_state *self = spsh__cuda_of(b);
+    return spsh__cuda_has_failed(b) || self->count.is_on || self->segments.is_replayed;
+}
+
 static spsh_status cuda_status(spsh__backend *b, spsh_error *err)
 {
     const spsh__cuda_state *self = spsh__cuda_of(b);
@@ -68,7 +75,7 @@ void spsh__cuda_put(spsh__backend *b, spsh__cuda_work_fn *work_fn, const void *a
 {
     const spsh__cuda_state *self = spsh__cuda_of(b);
     spsh_error err = SPSH_ERROR_INIT;
-    if (spsh__cuda_has_failed(b) || self->count.is_on)
+    if (is_idle(b))
         return;
     spsh__cuda_failed(b, work_fn(b, self->lanes[self->lane].stream, arguments, &err), &err);
     void *place = spsh__cuda_remember(b, work_fn, size_bytes);
@@ -155,7 +162,7 @@ void spsh__cuda_launch(spsh__backend *b, const spsh__kernel_launch *l)
 {
     const spsh__cuda_state *self = spsh__cuda_of(b);
     spsh_error err = SPSH_ERROR_INIT;
-    if (spsh__cuda_has_failed(b) || self->count.is_on || l->blocks_x == 0 || l->blocks_y == 0)
+    if (is_idle(b) || l->blocks_x == 0 || l->blocks_y == 0)
         return;
     const spsh_status rc =
         self->entry->launch_fn(self->train, self->lanes[self->lane].stream, l, &err);

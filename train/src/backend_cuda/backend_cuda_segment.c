@@ -185,6 +185,8 @@ bool spsh__cuda_segment_begin(spsh__backend *b, const spsh__graph_segment *s)
     const spsh__cuda_state *self = spsh__cuda_of(b);
     spsh__cuda_segments *all = &spsh__cuda_of(b)->segments;
     spsh_error err = SPSH_ERROR_INIT;
+    if (self->count.is_on)
+        return false;
     all->counts.begun++;
     if (all->keys == NULL || s->number >= SPSH__CUDA_SEGMENTS || spsh__cuda_has_failed(b))
         return false;
@@ -193,6 +195,7 @@ bool spsh__cuda_segment_begin(spsh__backend *b, const spsh__graph_segment *s)
     key->used = all->counts.begun;
     if (kept->graph != NULL) {
         all->counts.launched++;
+        all->is_replayed = true;
         spsh__cuda_failed(
             b, self->plugin->graph_launch_fn(kept->graph, self->lanes[0].stream, &err), &err);
         return true;
@@ -208,6 +211,7 @@ void spsh__cuda_segment_end(spsh__backend *b)
     spsh__cuda_segments *all = &spsh__cuda_of(b)->segments;
     spsh__cuda_kept *kept = all->current;
     all->current = NULL;
+    all->is_replayed = false;
     if (kept != NULL && !spsh__cuda_has_failed(b))
         keep(b, kept);
 }

@@ -60,6 +60,7 @@ typedef struct spsh__cuda_key {
 typedef struct spsh__cuda_segments {
     spsh__cuda_key *keys;     /* SPSH__CUDA_KEYS; NULL without graphs */
     spsh__cuda_kept *current; /* between begin and end: segment whose work is recorded; else NULL */
+    bool is_replayed;         /* between begin and end: the segment's graph was launched */
     char *works;              /* work enqueued since begin, in order */
     size_t used_bytes, room_bytes;
     spsh__cuda_segment_counts counts;

@@ -364,7 +364,7 @@ static spsh_status open_model(const spsh__model *wanted, spsh__model **ret_model
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "model: %zu bytes", sizeof(*m));
     *m = *wanted;
     m->take_error = (spsh_error)SPSH_ERROR_INIT;
-    m->b = m->real = backend->ops;
+    m->b = backend->ops;
     rc = spsh__model_check_stage(m, err);
     if (rc != SPSH_OK)
         goto out;

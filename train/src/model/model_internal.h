@@ -68,9 +68,7 @@ typedef struct spsh__conv_stage { /* convolution, norm, clip; each is followed b
 
 struct spsh__model {
     spsh__backend *backend;
-    const spsh__backend_ops *b;    /* the backend's; idle in a replayed segment */
-    const spsh__backend_ops *real; /* the backend's */
-    spsh__backend_ops idle;        /* does nothing */
+    const spsh__backend_ops *b; /* the backend's */
     const spsh__model_ops *ops;
     spsh__model_shape shape;
     spsh__model_limits limits;

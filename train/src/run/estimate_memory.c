@@ -67,18 +67,6 @@ static void keep_buffer(spsh__backend *b, spsh__backend_buffer buffer)
             c->bytes -= c->buffers[i].size - 1;
 }
 
-/* No part of a step is kept, and none that was is done. */
-static bool begin_nothing(spsh__backend *b, const spsh__graph_segment *s)
-{
-    (void)b, (void)s;
-    return false;
-}
-
-static void end_nothing(spsh__backend *b)
-{
-    (void)b;
-}
-
 static spsh_status count_half_buffer(spsh__backend *b, size_t count, spsh__backend_buffer *ret,
                                      spsh_error *err)
 {
@@ -130,10 +118,6 @@ static spsh_status open_counter(const spsh__backend *real, counter **ret, spsh_e
     c->ops.free_fn = keep_buffer;
     c->ops.write_f32_fn = write_nothing;
     c->ops.zero_fn = zero_nothing;
-    if (c->ops.segment_begin_fn != NULL) {
-        c->ops.segment_begin_fn = begin_nothing;
-        c->ops.segment_end_fn = end_nothing;
-    }
     c->backend = *real;
     c->backend.ops = &c->ops;
     c->backend.allocator = (spsh_allocator){count_memory, free_memory, c};
