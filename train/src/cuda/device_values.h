@@ -138,6 +138,19 @@ DEVICE device_run device_run_at(const device_run *r, uint64_t at)
     return other;
 }
 
+/* A kernel of one phase, or of two. */
+#define DEVICE_KERNEL(name_, job_, phase_)                                                         \
+    DEVICE void spsh__kernel_##name_(const job_ *job, const spsh__kernel_block *block)             \
+    {                                                                                              \
+        EACH_THREAD(block, phase_(job, block, thread));                                            \
+    }
+#define DEVICE_KERNEL_OF_TWO(name_, job_, first_, second_)                                         \
+    DEVICE void spsh__kernel_##name_(const job_ *job, const spsh__kernel_block *block)             \
+    {                                                                                              \
+        EACH_THREAD(block, first_(job, block, thread));                                            \
+        EACH_THREAD(block, second_(job, block, thread));                                           \
+    }
+
 /* call_ with a run r of all elements, by a block. */
 #define EACH_RUN(job_, block_, thread_, call_)                                                     \
     for (uint64_t first_ = (uint64_t)(block_)->x * DEVICE_BLOCK_STEP; first_ < (job_)->count;      \
@@ -146,6 +159,14 @@ DEVICE device_run device_run_at(const device_run *r, uint64_t at)
                                            (job_)->is_wide != 0);                                  \
         call_;                                                                                     \
     }
+
+/* A kernel that calls run_ with each run of all elements. */
+#define DEVICE_ELEMENTS_KERNEL(name_, job_, run_)                                                  \
+    DEVICE void device_##name_(const job_ *job, const spsh__kernel_block *block, uint32_t thread)  \
+    {                                                                                              \
+        EACH_RUN(job, block, thread, run_(job, &r));                                               \
+    }                                                                                              \
+    DEVICE_KERNEL(name_, job_, device_##name_)
 
 /* ---- sums: of all threads of a block, or of its groups, in an order that their number gives */
 

@@ -229,11 +229,7 @@ DEVICE void device_norm_rows_put(const spsh__norm_job *job, const spsh__kernel_b
             device_lane_sum((const double *)block->shared + (size_t)i * SPSH__DEVICE_THREADS, lane);
 }
 
-DEVICE void spsh__kernel_norm_rows_sums(const spsh__norm_job *job, const spsh__kernel_block *block)
-{
-    EACH_THREAD(block, device_norm_rows_part(job, block, thread));
-    EACH_THREAD(block, device_norm_rows_put(job, block, thread));
-}
+DEVICE_KERNEL_OF_TWO(norm_rows_sums, spsh__norm_job, device_norm_rows_part, device_norm_rows_put)
 
 /* ---- statistics: place x is a group of channels */
 
@@ -320,11 +316,7 @@ DEVICE void device_norm_learn(const spsh__norm_job *job, const spsh__kernel_bloc
                          (double)job->bias[channel]);
 }
 
-DEVICE void spsh__kernel_norm_learn(const spsh__norm_job *job, const spsh__kernel_block *block)
-{
-    EACH_THREAD(block, device_norm_gather(job, block, thread));
-    EACH_THREAD(block, device_norm_learn(job, block, thread));
-}
+DEVICE_KERNEL_OF_TWO(norm_learn, spsh__norm_job, device_norm_gather, device_norm_learn)
 
 DEVICE void device_norm_learn_back(const spsh__norm_job *job, const spsh__kernel_block *block,
                                    uint32_t thread)
@@ -343,11 +335,7 @@ DEVICE void device_norm_learn_back(const spsh__norm_job *job, const spsh__kernel
                          count > 0 ? -sums.first / count : 0);
 }
 
-DEVICE void spsh__kernel_norm_learn_back(const spsh__norm_job *job, const spsh__kernel_block *block)
-{
-    EACH_THREAD(block, device_norm_gather(job, block, thread));
-    EACH_THREAD(block, device_norm_learn_back(job, block, thread));
-}
+DEVICE_KERNEL_OF_TWO(norm_learn_back, spsh__norm_job, device_norm_gather, device_norm_learn_back)
 
 /* ---- y and dx */
 
@@ -401,10 +389,7 @@ DEVICE void device_norm_conv_apply(const spsh__norm_job *job, const spsh__kernel
         device_norm_apply_line(job, (uint32_t)line, thread % DEVICE_LANES);
 }
 
-DEVICE void spsh__kernel_norm_conv_apply(const spsh__norm_job *job, const spsh__kernel_block *block)
-{
-    EACH_THREAD(block, device_norm_conv_apply(job, block, thread));
-}
+DEVICE_KERNEL(norm_conv_apply, spsh__norm_job, device_norm_conv_apply)
 
 typedef struct device_norm_lines { /* values of the four channels of a run */
     float of[4][4];
@@ -446,9 +431,6 @@ DEVICE void device_norm_rows_apply(const spsh__norm_job *job, const spsh__kernel
         device_norm_apply_row(job, &row, &columns, &lines);
 }
 
-DEVICE void spsh__kernel_norm_rows_apply(const spsh__norm_job *job, const spsh__kernel_block *block)
-{
-    EACH_THREAD(block, device_norm_rows_apply(job, block, thread));
-}
+DEVICE_KERNEL(norm_rows_apply, spsh__norm_job, device_norm_rows_apply)
 
 #endif

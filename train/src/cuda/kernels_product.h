@@ -60,10 +60,7 @@ DEVICE void spsh__gemm_keep_thread(const spsh__gemm_keep_job *job, const spsh__k
     }
 }
 
-DEVICE void spsh__kernel_gemm_keep(const spsh__gemm_keep_job *job, const spsh__kernel_block *block)
-{
-    EACH_THREAD(block, spsh__gemm_keep_thread(job, block, thread));
-}
+DEVICE_KERNEL(gemm_keep, spsh__gemm_keep_job, spsh__gemm_keep_thread)
 
 DEVICE void spsh__conv_bias_thread(const spsh__conv_bias_job *job, const spsh__kernel_block *block,
                                    uint32_t thread)
@@ -84,10 +81,7 @@ DEVICE void spsh__conv_bias_thread(const spsh__conv_bias_job *job, const spsh__k
     }
 }
 
-DEVICE void spsh__kernel_conv_bias(const spsh__conv_bias_job *job, const spsh__kernel_block *block)
-{
-    EACH_THREAD(block, spsh__conv_bias_thread(job, block, thread));
-}
+DEVICE_KERNEL(conv_bias, spsh__conv_bias_job, spsh__conv_bias_thread)
 
 DEVICE void spsh__conv_bias_part_thread(const spsh__conv_bias_parts_job *job,
                                         const spsh__kernel_block *block, uint32_t thread)
@@ -145,11 +139,7 @@ DEVICE void spsh__conv_bias_sum_thread(const spsh__conv_bias_sums_job *job,
     }
 }
 
-DEVICE void spsh__kernel_conv_bias_sums(const spsh__conv_bias_sums_job *job,
-                                        const spsh__kernel_block *block)
-{
-    EACH_THREAD(block, spsh__conv_bias_sum_thread(job, block, thread));
-}
+DEVICE_KERNEL(conv_bias_sums, spsh__conv_bias_sums_job, spsh__conv_bias_sum_thread)
 
 DEVICE void spsh__add_halves_thread(const spsh__add_halves_job *job,
                                     const spsh__kernel_block *block, uint32_t thread)
@@ -159,11 +149,7 @@ DEVICE void spsh__add_halves_thread(const spsh__add_halves_job *job,
         job->to[i] += spsh__device_get(&job->from, i);
 }
 
-DEVICE void spsh__kernel_add_halves(const spsh__add_halves_job *job,
-                                    const spsh__kernel_block *block)
-{
-    EACH_THREAD(block, spsh__add_halves_thread(job, block, thread));
-}
+DEVICE_KERNEL(add_halves, spsh__add_halves_job, spsh__add_halves_thread)
 
 /* X(NUMBER, name, type of the job) */
 #define SPSH__KERNELS_PRODUCT(X)                                                                   \

@@ -91,23 +91,11 @@ DEVICE void device_convert_run(const spsh__elements_job *job, const device_run *
     device_store_run(&job->to, r, v);
 }
 
-#define DEVICE_ELEMENTS_KERNEL(name_, run_)                                                        \
-    DEVICE void device_##name_(const spsh__elements_job *job, const spsh__kernel_block *block,     \
-                               uint32_t thread)                                                    \
-    {                                                                                              \
-        EACH_RUN(job, block, thread, run_(job, &r));                                               \
-    }                                                                                              \
-    DEVICE void spsh__kernel_##name_(const spsh__elements_job *job,                                \
-                                     const spsh__kernel_block *block)                              \
-    {                                                                                              \
-        EACH_THREAD(block, device_##name_(job, block, thread));                                    \
-    }
-
-DEVICE_ELEMENTS_KERNEL(clip_forward, device_clip_run)
-DEVICE_ELEMENTS_KERNEL(clip_backward, device_clip_back_run)
-DEVICE_ELEMENTS_KERNEL(scale, device_scale_run)
-DEVICE_ELEMENTS_KERNEL(axpy, device_axpy_run)
-DEVICE_ELEMENTS_KERNEL(convert, device_convert_run)
+DEVICE_ELEMENTS_KERNEL(clip_forward, spsh__elements_job, device_clip_run)
+DEVICE_ELEMENTS_KERNEL(clip_backward, spsh__elements_job, device_clip_back_run)
+DEVICE_ELEMENTS_KERNEL(scale, spsh__elements_job, device_scale_run)
+DEVICE_ELEMENTS_KERNEL(axpy, spsh__elements_job, device_axpy_run)
+DEVICE_ELEMENTS_KERNEL(convert, spsh__elements_job, device_convert_run)
 
 /* ---- lines */
 
@@ -220,10 +208,7 @@ DEVICE void device_arrange_row(const spsh__lines_job *job, uint64_t line, uint32
     {                                                                                              \
         EACH_LINE(job, block, thread, line_(job, line, thread));                                   \
     }                                                                                              \
-    DEVICE void spsh__kernel_##name_(const spsh__lines_job *job, const spsh__kernel_block *block)  \
-    {                                                                                              \
-        EACH_THREAD(block, device_##name_(job, block, thread));                                    \
-    }
+    DEVICE_KERNEL(name_, spsh__lines_job, device_##name_)
 
 DEVICE_LINES_KERNEL(bias_forward, device_bias_line)
 DEVICE_LINES_KERNEL(copy_lines, device_copy_own_line)
@@ -345,11 +330,7 @@ DEVICE void device_column_put(const spsh__columns_job *job, const spsh__kernel_b
             device_lane_sum((const double *)block->shared, thread);
 }
 
-DEVICE void spsh__kernel_column_sums(const spsh__columns_job *job, const spsh__kernel_block *block)
-{
-    EACH_THREAD(block, device_column_part(job, block, thread));
-    EACH_THREAD(block, device_column_put(job, block, thread));
-}
+DEVICE_KERNEL_OF_TWO(column_sums, spsh__columns_job, device_column_part, device_column_put)
 
 DEVICE void device_add_parts(const spsh__columns_job *job, const spsh__kernel_block *block,
                              uint32_t thread)
@@ -378,11 +359,7 @@ DEVICE void device_add_put(const spsh__columns_job *job, const spsh__kernel_bloc
         device_add_to(&job->also, column, sum);
 }
 
-DEVICE void spsh__kernel_add_columns(const spsh__columns_job *job, const spsh__kernel_block *block)
-{
-    EACH_THREAD(block, device_add_parts(job, block, thread));
-    EACH_THREAD(block, device_add_put(job, block, thread));
-}
+DEVICE_KERNEL_OF_TWO(add_columns, spsh__columns_job, device_add_parts, device_add_put)
 
 /* ---- look-ahead: y[t] = sum over j of weight[j] x[t + j]; dx[t] = sum over j of
  * weight[j] dy[t - j]; a column is an utterance's width, W numbers of one w */
@@ -447,10 +424,7 @@ DEVICE void device_lookahead(const spsh__lookahead_job *job, const spsh__kernel_
 }
 
 /* Grid (columns of a frame, tiles of frames). */
-DEVICE void spsh__kernel_lookahead(const spsh__lookahead_job *job, const spsh__kernel_block *block)
-{
-    EACH_THREAD(block, device_lookahead(job, block, thread));
-}
+DEVICE_KERNEL(lookahead, spsh__lookahead_job, device_lookahead)
 
 /* Sums over a part's frames t of dy[t] * x[t + j] for eight j, of every eighth utterance. */
 typedef struct device_weight_sums {
@@ -536,12 +510,8 @@ DEVICE void device_weights_put(const spsh__lookahead_job *job, const spsh__kerne
 }
 
 /* Grid (groups of columns * groups of weights, parts). */
-DEVICE void spsh__kernel_lookahead_weights(const spsh__lookahead_job *job,
-                                           const spsh__kernel_block *block)
-{
-    EACH_THREAD(block, device_weights_part(job, block, thread));
-    EACH_THREAD(block, device_weights_put(job, block, thread));
-}
+DEVICE_KERNEL_OF_TWO(lookahead_weights, spsh__lookahead_job, device_weights_part,
+                     device_weights_put)
 
 DEVICE void device_add_weights(const spsh__lookahead_job *job, const spsh__kernel_block *block,
                                uint32_t thread)
@@ -556,10 +526,6 @@ DEVICE void device_add_weights(const spsh__lookahead_job *job, const spsh__kerne
     }
 }
 
-DEVICE void spsh__kernel_add_lookahead(const spsh__lookahead_job *job,
-                                       const spsh__kernel_block *block)
-{
-    EACH_THREAD(block, device_add_weights(job, block, thread));
-}
+DEVICE_KERNEL(add_lookahead, spsh__lookahead_job, device_add_weights)
 
 #endif

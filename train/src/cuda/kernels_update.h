@@ -104,15 +104,7 @@ DEVICE void device_sgd_run(const spsh__sgd_job *job, const device_run *r)
         device_store_run(&job->moment, r, m);
 }
 
-DEVICE void device_sgd(const spsh__sgd_job *job, const spsh__kernel_block *block, uint32_t thread)
-{
-    EACH_RUN(job, block, thread, device_sgd_run(job, &r));
-}
-
-DEVICE void spsh__kernel_sgd(const spsh__sgd_job *job, const spsh__kernel_block *block)
-{
-    EACH_THREAD(block, device_sgd(job, block, thread));
-}
+DEVICE_ELEMENTS_KERNEL(sgd, spsh__sgd_job, device_sgd_run)
 
 typedef struct spsh__adamw_job {
     spsh__device_array weights, gradients, moments[2];
@@ -143,15 +135,6 @@ DEVICE void device_adamw_run(const spsh__adamw_job *job, const device_run *r)
     device_store_run(&job->moments[1], r, v);
 }
 
-DEVICE void device_adamw(const spsh__adamw_job *job, const spsh__kernel_block *block,
-                         uint32_t thread)
-{
-    EACH_RUN(job, block, thread, device_adamw_run(job, &r));
-}
-
-DEVICE void spsh__kernel_adamw(const spsh__adamw_job *job, const spsh__kernel_block *block)
-{
-    EACH_THREAD(block, device_adamw(job, block, thread));
-}
+DEVICE_ELEMENTS_KERNEL(adamw, spsh__adamw_job, device_adamw_run)
 
 #endif
