@@ -50,11 +50,6 @@ INLINE void store_some(float *to, vec value, size_t count)
         to[i] = lanes[i];
 }
 
-INLINE vec pick(ivec where, vec a, vec b)
-{
-    return (vec)((where & (ivec)a) | (~where & (ivec)b));
-}
-
 INLINE vec vec_exp(vec x)
 {
     x = vec_min(vec_all(88.0f), vec_max(vec_all(-87.0f), x));
@@ -89,7 +84,18 @@ INLINE vec vec_tanh(vec x)
     p = vec_fma(p, square, vec_all(2.0f / 15));
     p = vec_fma(p, square, vec_all(-1.0f / 3));
     p = vec_fma(p * square, x, x);
-    return pick(size < vec_all(0.3f), p, (vec)((uvec)large | sign));
+    return vec_pick(size < vec_all(0.3f), p, (vec)((uvec)large | sign));
+}
+
+/* By halves: the upper lanes onto the lower ones. */
+INLINE float lane_sum(vec value)
+{
+    float lanes[LANES];
+    vec_store(lanes, value);
+    for (size_t half = LANES / 2; half > 0; half /= 2)
+        for (size_t i = 0; i < half; i++)
+            lanes[i] += lanes[i + half];
+    return lanes[0];
 }
 
 /* --- tiles --- */
@@ -413,7 +419,7 @@ TARGET static void clip_grad(float limit, const float *y, const float *dy, float
     for (size_t i = 0; i < count; i += LANES) {
         const vec value = load_some(y + i, count - i);
         const ivec passes = (value > vec_all(0)) & (value < vec_all(limit));
-        store_some(dx + i, pick(passes, load_some(dy + i, count - i), vec_all(0)), count - i);
+        store_some(dx + i, vec_pick(passes, load_some(dy + i, count - i), vec_all(0)), count - i);
     }
 }
 

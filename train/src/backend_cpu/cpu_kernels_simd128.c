@@ -10,11 +10,8 @@
 #define TILE_ROWS 4
 #define GRAD_TAPS 3
 #define TARGET
-#define INLINE __attribute__((always_inline)) static inline
 
-typedef float vec __attribute__((vector_size(16)));
-typedef int32_t ivec __attribute__((vector_size(16)));
-typedef uint32_t uvec __attribute__((vector_size(16)));
+#include "cpu_kernels_vec.h"
 
 INLINE vec vec_load(const float *from)
 {
@@ -33,11 +30,6 @@ INLINE vec vec_fma(vec a, vec b, vec c)
     return a * b + c;
 }
 
-INLINE vec vec_pick(ivec where, vec a, vec b)
-{
-    return (vec)((where & (ivec)a) | (~where & (ivec)b));
-}
-
 /* max and min return b if either is NaN. */
 INLINE vec vec_max(vec a, vec b)
 {
@@ -54,11 +46,6 @@ INLINE vec vec_sqrt(vec value)
     for (int lane = 0; lane < LANES; lane++)
         value[lane] = sqrtf(value[lane]);
     return value;
-}
-
-INLINE float lane_sum(vec value)
-{
-    return (value[0] + value[2]) + (value[1] + value[3]);
 }
 
 #include "cpu_kernels_body.h"
