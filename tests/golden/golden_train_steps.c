@@ -8,6 +8,7 @@
  */
 #include <math.h>
 
+#include "doubles.h"
 #include "model/model.h"
 #include "spsh_test.h"
 #include "test_number.h"
@@ -209,9 +210,9 @@ static void fill(fixture *f, char *text)
     double value = 0;
     REQUIRE(numbers(text, &value, 1) == 1);
     for (uint64_t i = 0; i < p->count; i++)
-        f->backend->ops->write_f64_fn(
-            f->backend, spsh__at(f->backend->ops, spsh__model_weights(f->model), p->offset + i),
-            &value, 1);
+        put_doubles(f->backend,
+                    spsh__at(f->backend->ops, spsh__model_weights(f->model), p->offset + i), &value,
+                    1);
 }
 
 static void check_gradient(fixture *f, char *text)
@@ -225,9 +226,8 @@ static void check_gradient(fixture *f, char *text)
     float *want = next_values(f, count);
     double *got = (double *)calloc(count, sizeof(*got));
     REQUIRE(got != NULL);
-    f->backend->ops->read_f64_fn(
-        f->backend, got, spsh__at(f->backend->ops, spsh__model_gradients(f->model), p->offset),
-        count);
+    take_doubles(f->backend, got,
+                 spsh__at(f->backend->ops, spsh__model_gradients(f->model), p->offset), count);
 
     double largest = 1e-2, off = 0; /* a bias before a norm has no gradient except rounding */
     for (size_t i = 0; i < count; i++) {

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "backend/backend.h"
+#include "doubles.h"
 #include "spsh_test.h"
 #include "test_number.h"
 
@@ -31,7 +32,7 @@ static spsh__backend_buffer tensor(size_t salt, size_t count)
     const spsh__backend_buffer buffer = zeros(count);
     for (size_t i = 0; i < count; i++) {
         const double v = value(i, salt);
-        ops->write_f64_fn(b, spsh__at(ops, buffer, i), &v, 1);
+        put_doubles(b, spsh__at(ops, buffer, i), &v, 1);
     }
     return buffer;
 }
@@ -71,7 +72,7 @@ static void check(const char *operator, const char * part, spsh__backend_buffer 
     snprintf(name, sizeof(name), "%s%s%s", operator, part[0] == '\0' ? "" : ".", part);
     for (size_t i = 0; i < count; i++) {
         double x = 0;
-        ops->read_f64_fn(b, &x, spsh__at(ops, from, i), 1);
+        take_doubles(b, &x, spsh__at(ops, from, i), 1);
         sum += x * value(i, 91);
     }
     check_sum(name, sum);
@@ -102,7 +103,7 @@ static spsh__norm_state norm_state(size_t channels)
                                     zeros(channels),     zeros(channels),     zeros(channels)};
     for (size_t i = 0; i < channels; i++) {
         const double one = 1;
-        ops->write_f64_fn(b, spsh__at(ops, state.running_variance, i), &one, 1);
+        put_doubles(b, spsh__at(ops, state.running_variance, i), &one, 1);
     }
     return state;
 }

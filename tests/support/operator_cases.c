@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "cuda/device_half.h"
+#include "doubles.h"
 #include "spsh_test.h"
 
 #define TAIL_COUNT 4u
@@ -28,7 +29,7 @@ static spsh__backend_buffer take_kind(operator_run *r, size_t count, bool is_hal
     REQUIRE((is_half ? r->ops->alloc_half_fn : r->ops->alloc_fn)(r->b, count + TAIL_COUNT, &buffer,
                                                                  NULL) == SPSH_OK);
     REQUIRE((uintptr_t)buffer.data % 256 == 0);
-    r->ops->write_f64_fn(r->b, spsh__at(r->ops, buffer, count), tail, TAIL_COUNT);
+    put_doubles(r->b, spsh__at(r->ops, buffer, count), tail, TAIL_COUNT);
     r->buffers[r->buffer_count] = buffer;
     r->buffer_counts[r->buffer_count++] = count;
     return buffer;
@@ -57,7 +58,7 @@ static void spoil(operator_run *r, spsh__backend_buffer buffer, size_t count)
     REQUIRE(values != NULL);
     for (size_t i = 0; i < count; i++)
         values[i] = (double)NAN;
-    r->ops->write_f64_fn(r->b, buffer, values, count);
+    put_doubles(r->b, buffer, values, count);
     free(values);
 }
 
@@ -79,7 +80,7 @@ static void add_input(operator_run *r, size_t count, bool adds)
     *input = (operator_input){.count = count, .adds = adds, .before = random_values(r, count)};
     input->data = take_kind(r, count, is_half);
     input->gradient = take_kind(r, count, is_half && !adds);
-    r->ops->write_f64_fn(r->b, input->data, values, count);
+    put_doubles(r->b, input->data, values, count);
     free(values);
 }
 
@@ -134,7 +135,7 @@ static void gemm_open(operator_run *r)
     add_input(r, (g->b_transposed ? g->n : g->k) * g->b_stride, false);
     add_work(r, 0, g->m * g->c_stride);
     double *values = random_values(r, g->m * g->c_stride);
-    r->ops->write_f64_fn(r->b, r->work[0], values, g->m * g->c_stride);
+    put_doubles(r->b, r->work[0], values, g->m * g->c_stride);
     free(values);
     set_y(r, g->m * g->c_stride);
 }
@@ -317,7 +318,7 @@ static void sums_forward(operator_run *r)
     r->ops->scale_fn(r->b, -1.5, r->y, r->y_count);
     r->ops->axpy_fn(r->b, 0.25, r->inputs[0].data, r->y, r->y_count);
     const double sum = r->ops->square_sum_fn(r->b, r->y, r->y_count);
-    r->ops->write_f64_fn(r->b, r->y, &sum, 1);
+    put_doubles(r->b, r->y, &sum, 1);
 }
 
 static const spsh__rows rows[] = {
@@ -483,10 +484,10 @@ static void norm_open(operator_run *r)
     for (unsigned i = 0; i < 4; i++)
         add_work(r, i, channels);
     double *values = random_values(r, channels);
-    r->ops->write_f64_fn(r->b, r->work[0], values, channels);
+    put_doubles(r->b, r->work[0], values, channels);
     for (size_t i = 0; i < channels; i++)
         values[i] = fabs(values[i]) + 0.125;
-    r->ops->write_f64_fn(r->b, r->work[1], values, channels);
+    put_doubles(r->b, r->work[1], values, channels);
     free(values);
     set_y(r, count);
 }
@@ -639,7 +640,7 @@ static void cross_entropy(operator_run *r, double scale, spsh__backend_buffer dl
     r->ops->cross_entropy_fn(r->b, &c);
     spsh__backend_finish(r->b);
     if (dlogits.data == NULL)
-        r->ops->write_f64_fn(r->b, r->y, &c.loss, 1);
+        put_doubles(r->b, r->y, &c.loss, 1);
 }
 
 static void cross_entropy_forward(operator_run *r)
@@ -672,7 +673,7 @@ static void ctc(operator_run *r, double scale, spsh__backend_buffer dlogits)
     for (uint32_t n = 0; n < 4; n++)
         loss += ctc_weights[n] * results[n].loss;
     if (dlogits.data == NULL)
-        r->ops->write_f64_fn(r->b, r->y, &loss, 1);
+        put_doubles(r->b, r->y, &loss, 1);
 }
 
 static void ctc_forward(operator_run *r)
@@ -830,14 +831,14 @@ void operator_run_open(operator_run *r, spsh__backend *b, const operator_case *c
 /* dy and the gradients have the values from before any backward pass. */
 void operator_run_backward(operator_run *r)
 {
-    r->ops->write_f64_fn(r->b, r->dy, r->dy_values, r->y_count);
+    put_doubles(r->b, r->dy, r->dy_values, r->y_count);
     for (size_t i = 0; i < r->input_count; i++) {
         const operator_input *input = &r->inputs[i];
         double *values = malloc((input->count + 1) * sizeof(double));
         REQUIRE(values != NULL);
         for (size_t j = 0; j < input->count; j++)
             values[j] = input->adds ? input->before[j] : (double)NAN;
-        r->ops->write_f64_fn(r->b, input->gradient, values, input->count);
+        put_doubles(r->b, input->gradient, values, input->count);
         free(values);
     }
     r->c->backward_fn(r);
@@ -848,8 +849,7 @@ void operator_run_close(operator_run *r)
     CHECK(r->ops->status_fn(r->b, NULL) == SPSH_OK);
     for (size_t i = 0; i < r->buffer_count; i++) {
         double tail[TAIL_COUNT] = {0};
-        r->ops->read_f64_fn(r->b, tail, spsh__at(r->ops, r->buffers[i], r->buffer_counts[i]),
-                            TAIL_COUNT);
+        take_doubles(r->b, tail, spsh__at(r->ops, r->buffers[i], r->buffer_counts[i]), TAIL_COUNT);
         for (unsigned j = 0; j < TAIL_COUNT; j++)
             CHECK(tail[j] == TAIL_VALUE);
         r->ops->free_fn(r->b, r->buffers[i]);
@@ -864,7 +864,7 @@ static void add_results(operator_results *all, const operator_run *r, spsh__back
 {
     all->values = realloc(all->values, (all->count + count + 1) * sizeof(double));
     REQUIRE(all->values != NULL && all->end_count < 16);
-    r->ops->read_f64_fn(r->b, all->values + all->count, from, count);
+    take_doubles(r->b, all->values + all->count, from, count);
     all->count += count;
     all->ends[all->end_count++] = all->count;
 }

@@ -20,6 +20,7 @@
 
 #include "backend_cuda/backend_cuda.h"
 #include "device_test.h"
+#include "doubles.h"
 #include "fault_alloc.h"
 #include "operator_cases.h"
 #include "spsh_test.h"
@@ -217,16 +218,16 @@ static void test_memory_goes_both_ways(void)
                                                                      &err) == SPSH_OK);
         REQUIRE((is_half ? b->ops->alloc_half_fn : b->ops->alloc_fn)(b, count + first, &two,
                                                                      &err) == SPSH_OK);
-        b->ops->read_f64_fn(b, values, one, count);
+        take_doubles(b, values, one, count);
         for (size_t i = 0; i < count; i++)
             REQUIRE(values[i] == 0);
         for (size_t i = 0; i < count; i++)
             floats[i] = (float)(values[i] = value_of(i));
-        b->ops->write_f64_fn(b, spsh__at(b->ops, one, first), values, count);
+        put_doubles(b, spsh__at(b->ops, one, first), values, count);
         b->ops->copy_fn(b, two, one, count + first);
         b->ops->zero_fn(b, one, count + first);
         memset(values, 0xa5, count * sizeof(*values));
-        b->ops->read_f64_fn(b, values, spsh__at(b->ops, two, first), count);
+        take_doubles(b, values, spsh__at(b->ops, two, first), count);
         for (size_t i = 0; i < count; i++)
             REQUIRE(values[i] == value_of(i));
         b->ops->write_f32_fn(b, one, floats, count);

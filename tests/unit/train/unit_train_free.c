@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "doubles.h"
 #include "runtime/runtime_sim.h"
 #include "spsh_test.h"
 #include "strategy/strategy_internal.h"
@@ -179,8 +180,7 @@ static spsh_status step(world *w, uint32_t i, spsh_error *err)
 static void read_arena(const world *w, uint32_t i, double *to)
 {
     const spsh__learner *l = &w->learners[i].learner;
-    w->backend->ops->read_f64_fn(w->backend, to, l->updated.data != NULL ? l->updated : l->weights,
-                                 ELEMENTS);
+    take_doubles(w->backend, to, l->updated.data != NULL ? l->updated : l->weights, ELEMENTS);
 }
 
 /* Squared distance of the models from their mean. */
@@ -219,7 +219,7 @@ static void scatter(world *w, uint32_t i)
         weights[e] = value(50 + i, e);
         w->sums[0][e] += weights[e];
     }
-    w->backend->ops->write_f64_fn(w->backend, w->learners[i].learner.updated, weights, ELEMENTS);
+    put_doubles(w->backend, w->learners[i].learner.updated, weights, ELEMENTS);
 }
 
 static bool is_never(void *user)
@@ -423,8 +423,7 @@ static void test_a_hierarchy_of_one_level_is_that_level(void)
             world w;
             spsh_error err = SPSH_ERROR_INIT;
             CHECK(run(&w, &o, &err) == SPSH_OK);
-            w.backend->ops->read_f64_fn(w.backend, models[n], w.learners[0].learner.updated,
-                                        ELEMENTS);
+            take_doubles(w.backend, models[n], w.learners[0].learner.updated, ELEMENTS);
             stop(&w);
         }
         CHECK(is_same(models[0], models[1]));
@@ -693,7 +692,7 @@ static void test_a_bound_of_0_is_bulk_synchronous(void)
         }
     CHECK(run(&w, &o, NULL) == SPSH_OK);
     for (uint32_t i = 0; i < o.learners; i++) {
-        w.backend->ops->read_f64_fn(w.backend, model, w.learners[i].learner.weights, ELEMENTS);
+        take_doubles(w.backend, model, w.learners[i].learner.weights, ELEMENTS);
         for (size_t e = 0; e < ELEMENTS; e++)
             CHECK(fabs(model[e] - want[e]) < 1e-5);
     }

@@ -7,6 +7,7 @@
 
 #include "backend/backend.h"
 #include "device_test.h"
+#include "doubles.h"
 #include "speechshard/inside.h"
 #include "spsh_test.h"
 
@@ -49,7 +50,7 @@ static spsh__backend_buffer buffer_of(spsh__backend *b, const double *values, si
 {
     spsh__backend_buffer buffer = {NULL, false};
     REQUIRE(b->ops->alloc_fn(b, count + 1, &buffer, &err) == SPSH_OK);
-    b->ops->write_f64_fn(b, buffer, values, count);
+    put_doubles(b, buffer, values, count);
     return buffer;
 }
 
@@ -67,13 +68,13 @@ static uint32_t below(uint64_t *random, uint32_t end)
 static void read_back(spsh__backend_buffer from, double *to, size_t count)
 {
     if (!from.is_half) {
-        device->ops->read_f64_fn(device, to, from, count);
+        take_doubles(device, to, from, count);
         return;
     }
     spsh__backend_buffer floats = {NULL, false};
     REQUIRE(device->ops->alloc_fn(device, count + 1, &floats, &err) == SPSH_OK);
     device->ops->convert_fn(device, floats, from, count);
-    device->ops->read_f64_fn(device, to, floats, count);
+    take_doubles(device, to, floats, count);
     device->ops->free_fn(device, floats);
 }
 
@@ -152,7 +153,7 @@ static void run_ctc(spsh__backend *b, batch *one, double *gradients, spsh__ctc_r
     if (gradients != NULL && b == device)
         read_back(io.dlogits, gradients, one->count);
     else if (gradients != NULL)
-        b->ops->read_f64_fn(b, gradients, io.dlogits, one->count);
+        take_doubles(b, gradients, io.dlogits, one->count);
     if (one->is_half && b == device) {
         b->ops->free_fn(b, io.logits);
         b->ops->free_fn(b, io.dlogits);
@@ -364,7 +365,7 @@ static spsh__cross_entropy run_entropy(spsh__backend *b, rows *r, double *gradie
     b->ops->cross_entropy_fn(b, &c);
     if (b->ops->finish_fn != NULL)
         b->ops->finish_fn(b);
-    b->ops->read_f64_fn(b, gradients, c.dlogits, count);
+    take_doubles(b, gradients, c.dlogits, count);
     if (!is_in_place)
         b->ops->free_fn(b, c.dlogits);
     b->ops->free_fn(b, c.logits);
@@ -429,14 +430,14 @@ static void test_log_softmax(void)
         const size_t count = r.rows * r.width;
         const spsh__backend_buffer x = buffer_of(reference, r.logits, count);
         reference->ops->log_softmax_fn(reference, r.rows, r.width, x, x);
-        reference->ops->read_f64_fn(reference, r.want, x, count);
+        take_doubles(reference, r.want, x, count);
         reference->ops->free_fn(reference, x);
         for (size_t k = 0; k < ORDERS; k++) {
             set_order(k);
             const spsh__backend_buffer in = buffer_of(device, r.logits, count);
             const spsh__backend_buffer out = k % 2 == 0 ? in : buffer_of(device, r.want, count);
             device->ops->log_softmax_fn(device, r.rows, r.width, in, out);
-            device->ops->read_f64_fn(device, r.got, out, count);
+            take_doubles(device, r.got, out, count);
             for (size_t j = 0; j < count; j++)
                 CHECK(is_near(r.got[j], r.want[j], 2e-6));
             if (out.data != in.data)

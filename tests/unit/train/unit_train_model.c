@@ -5,6 +5,7 @@
  */
 #include <math.h>
 
+#include "doubles.h"
 #include "fault_alloc.h"
 #include "model/model.h"
 #include "spsh_test.h"
@@ -314,7 +315,7 @@ static double *read_all(const rig *r, spsh__backend_buffer from, uint64_t count)
 {
     double *values = (double *)calloc(count, sizeof(*values));
     REQUIRE(values != NULL);
-    r->ops->read_f64_fn(r->backend, values, from, count);
+    take_doubles(r->backend, values, from, count);
     return values;
 }
 
@@ -325,10 +326,10 @@ static double difference(rig *r, uint64_t element, double value)
     spsh__backend_buffer at = spsh__at(r->ops, spsh__model_weights(r->model), element);
     double moved[2] = {value + h, value - h}, loss[2];
     for (int i = 0; i < 2; i++) {
-        r->ops->write_f64_fn(r->backend, at, &moved[i], 1);
+        put_doubles(r->backend, at, &moved[i], 1);
         loss[i] = loss_of(r);
     }
-    r->ops->write_f64_fn(r->backend, at, &value, 1);
+    put_doubles(r->backend, at, &value, 1);
     return (loss[0] - loss[1]) / (2 * h);
 }
 
@@ -432,7 +433,7 @@ static void read_logits(rig *r, double logits[OUT_MAX])
     size_t count =
         (size_t)spsh__model_out_frames(r->model, r->frames) * r->batch * r->shape.outputs;
     REQUIRE(count <= OUT_MAX);
-    r->ops->read_f64_fn(r->backend, logits, forward(r, true), count);
+    take_doubles(r->backend, logits, forward(r, true), count);
 }
 
 /* The result does not depend on the content of the padding, on its length, or on older memory
@@ -495,11 +496,11 @@ static void test_evaluation_is_of_one(void)
     double together[OUT_MAX], alone[OUT_MAX];
     open_rig(&r, &shape);
     (void)forward(&r, true);
-    r.ops->read_f64_fn(r.backend, together, forward(&r, false), BATCH * 6 * 4);
+    take_doubles(r.backend, together, forward(&r, false), BATCH * 6 * 4);
     memmove(r.features, r.features + 11 * shape.inputs, sizeof(float) * 6 * shape.inputs);
     r.batch = 1;
     r.frames = r.lengths[0] = 6;
-    r.ops->read_f64_fn(r.backend, alone, forward(&r, false), 3 * 4);
+    take_doubles(r.backend, alone, forward(&r, false), 3 * 4);
     CHECK_U64(r.out_lengths[0], 3);
     for (uint32_t t = 0; t < 3; t++) {
         for (uint32_t v = 0; v < 4; v++)
@@ -620,8 +621,8 @@ static void see_bucket(void *user, uint32_t bucket)
     uint64_t begin = 0, count = 0;
     CHECK_U64(bucket, w->next++);
     spsh__model_bucket(w->r->model, bucket, &begin, &count);
-    w->r->ops->read_f64_fn(w->r->backend, w->seen + begin,
-                           spsh__at(w->r->ops, spsh__model_gradients(w->r->model), begin), count);
+    take_doubles(w->r->backend, w->seen + begin,
+                 spsh__at(w->r->ops, spsh__model_gradients(w->r->model), begin), count);
 }
 
 static void check_buckets(const spsh__model_shape *shape, uint32_t buckets)

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "backend_cpu/cpu.h"
+#include "doubles.h"
 #include "fault_alloc.h"
 #include "operator_cases.h"
 #include "spsh_test.h"
@@ -24,7 +25,7 @@ static double *read_values(const operator_run *r, spsh__backend_buffer from, siz
 {
     double *values = malloc((count + 1) * sizeof(double));
     REQUIRE(values != NULL);
-    r->ops->read_f64_fn(r->b, values, from, count);
+    take_doubles(r->b, values, from, count);
     return values;
 }
 
@@ -48,13 +49,13 @@ static double difference(operator_run *r, const operator_input *input, size_t el
     const double step = 1e-5;
     const spsh__backend_buffer at = spsh__at(r->ops, input->data, element);
     double value = 0, loss[2];
-    r->ops->read_f64_fn(r->b, &value, at, 1);
+    take_doubles(r->b, &value, at, 1);
     for (int i = 0; i < 2; i++) {
         const double moved = i == 0 ? value + step : value - step;
-        r->ops->write_f64_fn(r->b, at, &moved, 1);
+        put_doubles(r->b, at, &moved, 1);
         loss[i] = loss_of(r);
     }
-    r->ops->write_f64_fn(r->b, at, &value, 1);
+    put_doubles(r->b, at, &value, 1);
     return (loss[0] - loss[1]) / (2 * step);
 }
 
@@ -207,7 +208,7 @@ static spsh__backend_buffer with_values(const double *values, size_t count)
     spsh__backend_buffer buffer = {NULL, false};
     REQUIRE(edge->ops->alloc_fn(edge, count, &buffer, NULL) == SPSH_OK);
     if (values != NULL)
-        edge->ops->write_f64_fn(edge, buffer, values, count);
+        put_doubles(edge, buffer, values, count);
     return buffer;
 }
 
@@ -215,7 +216,7 @@ static void check_values(spsh__backend_buffer buffer, const double *want, size_t
 {
     for (size_t i = 0; i < count; i++) {
         double got = 0;
-        edge->ops->read_f64_fn(edge, &got, spsh__at(edge->ops, buffer, i), 1);
+        take_doubles(edge, &got, spsh__at(edge->ops, buffer, i), 1);
         if (fabs(got - want[i]) > 1e-6 * (1 + fabs(want[i])))
             fprintf(stderr, "element %zu: got %.9g, want %.9g\n", i, got, want[i]);
         CHECK(fabs(got - want[i]) <= 1e-6 * (1 + fabs(want[i])));
@@ -263,7 +264,7 @@ static void edge_clip(void)
     double last = 0;
     edge->ops->clip_forward_fn(edge, 20, 6, y, y);
     edge->ops->clip_backward_fn(edge, 20, 6, y, g, g);
-    edge->ops->read_f64_fn(edge, &last, spsh__at(edge->ops, y, 5), 1);
+    take_doubles(edge, &last, spsh__at(edge->ops, y, 5), 1);
     CHECK(isnan(last));
     check_values(y, want, 5);
     check_values(g, want_dx, 5);
@@ -285,7 +286,7 @@ static void edge_norm(void)
     edge->ops->norm_forward_fn(edge, &s, none, true, &state, &io);
     for (size_t i = 0; i < 3; i++) { /* nothing counts: the running values stay 0 and 1 */
         double got = 7;
-        edge->ops->read_f64_fn(edge, &got, spsh__at(edge->ops, io.y, i), 1);
+        take_doubles(edge, &got, spsh__at(edge->ops, io.y, i), 1);
         CHECK(got == 0);
     }
     edge->ops->norm_forward_fn(edge, &s, lengths, true, &state, &io);

@@ -10,6 +10,7 @@
 #include "backend_cuda/backend_cuda.h"
 #include "backend_cuda/backend_cuda_rnn.h"
 #include "device_test.h"
+#include "doubles.h"
 #include "spsh_test.h"
 #include "twin_rnn.h"
 
@@ -105,7 +106,7 @@ static void write_random(const layer *l, spsh__backend_buffer to, size_t count, 
     REQUIRE(values != NULL);
     for (size_t i = 0; i < count; i++)
         values[i] = size * ((double)(test_random(&seed) >> 40) / (double)(1 << 23) - 1);
-    l->b->ops->write_f64_fn(l->b, to, values, count);
+    put_doubles(l->b, to, values, count);
     free(values);
 }
 
@@ -124,7 +125,7 @@ static void write_outputs(const layer *l)
         REQUIRE(values != NULL);
         for (size_t k = 0; k < l->output_counts[i]; k++)
             values[k] = i == Y || i == DX ? (double)NAN : (double)(k % 5) - 2;
-        l->b->ops->write_f64_fn(l->b, l->outputs[i], values, l->output_counts[i]);
+        put_doubles(l->b, l->outputs[i], values, l->output_counts[i]);
         free(values);
     }
 }
@@ -133,7 +134,7 @@ static double *read_values(const layer *l, spsh__backend_buffer from, size_t cou
 {
     double *values = malloc((count + 1) * sizeof(double));
     REQUIRE(values != NULL);
-    l->b->ops->read_f64_fn(l->b, values, from, count);
+    take_doubles(l->b, values, from, count);
     return values;
 }
 
@@ -141,7 +142,7 @@ static void copy_inputs(const layer *to, const layer *from)
 {
     for (int i = 0; i < INPUTS; i++) {
         double *values = read_values(from, from->inputs[i], from->input_counts[i]);
-        to->b->ops->write_f64_fn(to->b, to->inputs[i], values, to->input_counts[i]);
+        put_doubles(to->b, to->inputs[i], values, to->input_counts[i]);
         free(values);
     }
 }

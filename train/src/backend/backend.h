@@ -272,10 +272,7 @@ typedef struct spsh__backend_ops {
     void (*free_fn)(spsh__backend *b, spsh__backend_buffer buffer); /* data NULL is fine */
     void (*write_f32_fn)(spsh__backend *b, spsh__backend_buffer to, const float *from,
                          size_t count);
-    void (*write_f64_fn)(spsh__backend *b, spsh__backend_buffer to, const double *from,
-                         size_t count);
     void (*read_f32_fn)(spsh__backend *b, float *to, spsh__backend_buffer from, size_t count);
-    void (*read_f64_fn)(spsh__backend *b, double *to, spsh__backend_buffer from, size_t count);
     void (*zero_fn)(spsh__backend *b, spsh__backend_buffer to, size_t count);
     void (*copy_fn)(spsh__backend *b, spsh__backend_buffer to, spsh__backend_buffer from,
                     size_t count);
@@ -375,9 +372,7 @@ typedef struct spsh__backend_ops {
 /* Operators of every backend: X(NAME) for NAME_fn, which is the function spsh__BACKEND_NAME. */
 #define SPSH__OPERATORS(X)                                                                         \
     X(write_f32)                                                                                   \
-    X(write_f64)                                                                                   \
     X(read_f32)                                                                                    \
-    X(read_f64)                                                                                    \
     X(zero)                                                                                        \
     X(copy)                                                                                        \
     X(gemm)                                                                                        \

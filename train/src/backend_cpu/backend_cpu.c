@@ -58,26 +58,11 @@ void spsh__cpu_write_f32(spsh__backend *b, spsh__backend_buffer to, const float 
         memcpy(to.data, from, count * sizeof(*from));
 }
 
-void spsh__cpu_write_f64(spsh__backend *b, spsh__backend_buffer to, const double *from,
-                         size_t count)
-{
-    (void)b;
-    for (size_t i = 0; i < count; i++)
-        spsh__f32(to)[i] = (float)from[i];
-}
-
 void spsh__cpu_read_f32(spsh__backend *b, float *to, spsh__backend_buffer from, size_t count)
 {
     (void)b;
     if (count > 0)
         memcpy(to, from.data, count * sizeof(*to));
-}
-
-void spsh__cpu_read_f64(spsh__backend *b, double *to, spsh__backend_buffer from, size_t count)
-{
-    (void)b;
-    for (size_t i = 0; i < count; i++)
-        to[i] = (double)spsh__f32(from)[i];
 }
 
 void spsh__cpu_zero(spsh__backend *b, spsh__backend_buffer to, size_t count)

@@ -248,18 +248,6 @@ void spsh__cuda_write_f32(spsh__backend *b, spsh__backend_buffer to, const float
     }
 }
 
-void spsh__cuda_write_f64(spsh__backend *b, spsh__backend_buffer to, const double *from,
-                          size_t count)
-{
-    float values[CHUNK];
-    for (size_t at = 0; at < count; at += CHUNK) {
-        const size_t piece = count - at < CHUNK ? count - at : (size_t)CHUNK;
-        for (size_t i = 0; i < piece; i++)
-            values[i] = (float)from[at + i];
-        spsh__cuda_write_f32(b, spsh__at(b->ops, to, at), values, piece);
-    }
-}
-
 /* --------------------------------------------------------------------------------------- fetching
  */
 
@@ -293,41 +281,19 @@ void spsh__cuda_fetch(spsh__backend *b, void *to, const void *from, size_t size_
     }
 }
 
-/* One piece's values; its elements fit into a slot. */
-static void read_piece(spsh__backend *b, double *to, spsh__backend_buffer from, size_t count)
-{
-    const void *memory = fetch_piece(b, from.data, spsh__cuda_bytes(from, count));
-    for (size_t i = 0; i < count; i++) {
-        if (memory == NULL)
-            to[i] = 0;
-        else if (from.is_half)
-            to[i] = (double)spsh__f32_of_half(((const uint16_t *)memory)[i], is_bf16(b));
-        else
-            to[i] = (double)((const float *)memory)[i];
-    }
-}
-
-void spsh__cuda_read_f64(spsh__backend *b, double *to, spsh__backend_buffer from, size_t count)
-{
-    const size_t most = SPSH__CUDA_SLOT_BYTES / sizeof(float);
-    for (size_t at = 0; at < count; at += most) {
-        const size_t piece = count - at < most ? count - at : most;
-        read_piece(b, to + at, spsh__at(b->ops, from, at), piece);
-    }
-}
-
 void spsh__cuda_read_f32(spsh__backend *b, float *to, spsh__backend_buffer from, size_t count)
 {
-    double values[CHUNK];
+    const size_t most = SPSH__CUDA_SLOT_BYTES / sizeof(uint16_t);
     if (!from.is_half) {
         spsh__cuda_fetch(b, to, from.data, count * sizeof(float));
         return;
     }
-    for (size_t at = 0; at < count; at += CHUNK) {
-        const size_t piece = count - at < CHUNK ? count - at : (size_t)CHUNK;
-        read_piece(b, values, spsh__at(b->ops, from, at), piece);
+    for (size_t at = 0; at < count; at += most) {
+        const size_t piece = count - at < most ? count - at : most;
+        const uint16_t *halves =
+            fetch_piece(b, spsh__at(b->ops, from, at).data, piece * sizeof(*halves));
         for (size_t i = 0; i < piece; i++)
-            to[at + i] = (float)values[i];
+            to[at + i] = halves == NULL ? 0 : spsh__f32_of_half(halves[i], is_bf16(b));
     }
 }
 

@@ -36,26 +36,11 @@ void spsh__reference_write_f32(spsh__backend *b, spsh__backend_buffer to, const 
         spsh__f64(to)[i] = (double)from[i];
 }
 
-void spsh__reference_write_f64(spsh__backend *b, spsh__backend_buffer to, const double *from,
-                               size_t count)
-{
-    (void)b;
-    if (count > 0)
-        memcpy(to.data, from, count * sizeof(double));
-}
-
 void spsh__reference_read_f32(spsh__backend *b, float *to, spsh__backend_buffer from, size_t count)
 {
     (void)b;
     for (size_t i = 0; i < count; i++)
         to[i] = (float)spsh__f64(from)[i];
-}
-
-void spsh__reference_read_f64(spsh__backend *b, double *to, spsh__backend_buffer from, size_t count)
-{
-    (void)b;
-    if (count > 0)
-        memcpy(to, from.data, count * sizeof(double));
 }
 
 void spsh__reference_zero(spsh__backend *b, spsh__backend_buffer to, size_t count)
@@ -68,7 +53,9 @@ void spsh__reference_zero(spsh__backend *b, spsh__backend_buffer to, size_t coun
 void spsh__reference_copy(spsh__backend *b, spsh__backend_buffer to, spsh__backend_buffer from,
                           size_t count)
 {
-    spsh__reference_write_f64(b, to, spsh__f64(from), count);
+    (void)b;
+    if (count > 0)
+        memcpy(to.data, from.data, count * sizeof(double));
 }
 
 void spsh__reference_gemm(spsh__backend *b, const spsh__gemm *g)

@@ -108,11 +108,11 @@ static double mean_model(const world *w, uint32_t i)
         return (double)w->shared[place(w, i)];
     for (uint32_t n = 0; n < w->o->learners; n++) {
         const spsh__backend_buffer model = w->students[n].learner.updated;
-        double value = 0;
+        float value = 0;
         if (model.data == NULL)
             continue;
-        ops->read_f64_fn(w->backend, &value, spsh__at(ops, model, place(w, i)), 1);
-        sum += value;
+        ops->read_f32_fn(w->backend, &value, spsh__at(ops, model, place(w, i)), 1);
+        sum += (double)value;
         models++;
     }
     return sum / models;
