@@ -21,13 +21,12 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/steady_wait.h"
 #include "rendezvous.h"
 #include "speechshard/inside.h"
 
@@ -102,7 +101,7 @@ typedef struct tcp_state {
     pthread_mutex_t lock;
     pthread_cond_t news;
     pthread_t thread;
-    bool has_lock, has_news, has_thread, stops;
+    bool has_lock, has_thread, stops;
     bool is_woken; /* wait_any is to return */
     int wake;
     uint32_t capacity;
@@ -510,13 +509,6 @@ static bool tcp_done(spsh__comm *c, spsh__comm_handle handle)
     return is_done;
 }
 
-static struct timespec after_ms(uint64_t ms)
-{
-    const uint64_t ns = spsh__now_ns() + ms * UINT64_C(1000000);
-    return (struct timespec){(time_t)(ns / UINT64_C(1000000000)),
-                             (long)(ns % UINT64_C(1000000000))};
-}
-
 /* Locked. Return the result of a wait for m: it is done, late, or its rank has disconnected. */
 static spsh_status judge(spsh__comm *c, message *m, uint64_t begin_ns, spsh_error *err)
 {
@@ -543,7 +535,7 @@ static bool is_over(const tcp_state *s, spsh__comm_handle handle)
 
 static bool await_locked(tcp_state *s, spsh__comm_handle handle, uint32_t deadline_ms)
 {
-    const struct timespec end = after_ms(deadline_ms);
+    const struct timespec end = spsh__timespec_after_ms(deadline_ms);
     int late = 0;
     while (!is_over(s, handle) && late == 0)
         late = pthread_cond_timedwait(&s->news, &s->lock, &end);
@@ -588,7 +580,7 @@ static spsh_status tcp_wait_any(spsh__comm *c, const spsh__comm_handle *handles,
                                 uint32_t deadline_ms, uint32_t *ret_which, spsh_error *err)
 {
     tcp_state *s = c->state;
-    const struct timespec end = after_ms(deadline_ms);
+    const struct timespec end = spsh__timespec_after_ms(deadline_ms);
     int late = 0;
     (void)err;
     (void)pthread_mutex_lock(&s->lock);
@@ -647,7 +639,7 @@ static void say_bye(spsh__comm *c)
 {
     tcp_state *s = c->state;
     const struct timespec end =
-        after_ms(c->deadline_ms > CLOSE_MS_MIN ? c->deadline_ms : CLOSE_MS_MIN);
+        spsh__timespec_after_ms(c->deadline_ms > CLOSE_MS_MIN ? c->deadline_ms : CLOSE_MS_MIN);
     const head bye = {.kind = BYE};
     int late = 0;
     (void)pthread_mutex_lock(&s->lock);
@@ -695,8 +687,7 @@ static void tcp_close(spsh__comm *c)
         free_peer(c, &s->peers[r]);
     if (s->wake >= 0)
         (void)close(s->wake);
-    if (s->has_news)
-        (void)pthread_cond_destroy(&s->news);
+    (void)pthread_cond_destroy(&s->news);
     if (s->has_lock)
         (void)pthread_mutex_destroy(&s->lock);
     spsh__free(&allocator, s->messages);
@@ -722,14 +713,9 @@ static const spsh__comm_ops tcp_ops = {
 
 static bool open_state(spsh__comm *c, tcp_state *s)
 {
-    pthread_condattr_t attributes;
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->has_lock = pthread_mutex_init(&s->lock, NULL) == 0;
-    if (pthread_condattr_init(&attributes) == 0) {
-        (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-        s->has_news = pthread_cond_init(&s->news, &attributes) == 0;
-        (void)pthread_condattr_destroy(&attributes);
-    }
+    spsh__steady_cond_init(&s->news);
     s->peers = spsh__new(&c->allocator, c->world_size, sizeof(*s->peers));
     s->polls = spsh__new(&c->allocator, (size_t)c->world_size + 1, sizeof(*s->polls));
     for (uint32_t r = 0; s->peers != NULL && r < c->world_size; r++) {
@@ -739,8 +725,7 @@ static bool open_state(spsh__comm *c, tcp_state *s)
         p->end_out = &p->first_out;
         p->end_kept = &p->first_kept;
     }
-    return s->wake >= 0 && s->has_lock && s->has_news && s->peers != NULL && s->polls != NULL &&
-           grow(c, s);
+    return s->wake >= 0 && s->has_lock && s->peers != NULL && s->polls != NULL && grow(c, s);
 }
 
 spsh_status spsh__comm_tcp_open(const spsh__rendezvous_options *options,

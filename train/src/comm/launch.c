@@ -23,33 +23,17 @@ static const char *get(const variables *v, const char *name)
     return text == NULL || *text == '\0' ? NULL : text;
 }
 
-/* Parse digits up to *ret_end. Return false if there are no digits, or if the value exceeds 32
- * bits. */
-static bool digits(const char *text, uint32_t *ret, const char **ret_end)
-{
-    uint64_t value = 0;
-    const char *at = text;
-    for (; *at >= '0' && *at <= '9'; at++) {
-        value = 10 * value + (uint64_t)(*at - '0');
-        if (value > UINT32_MAX)
-            return false;
-    }
-    *ret = (uint32_t)value;
-    *ret_end = at;
-    return at > text;
-}
-
 /* A variable that must be a number; not there: *ret stays. */
 static spsh_status number(const variables *v, const char *name, uint32_t *ret, spsh_error *err)
 {
     const char *text = get(v, name);
-    const char *end = NULL;
-    uint32_t value = 0;
+    const char *end = text;
+    uint64_t value = 0;
     if (text == NULL)
         return SPSH_OK;
-    if (!digits(text, &value, &end) || *end != '\0')
+    if (!spsh__take_digits(&end, UINT32_MAX, &value) || *end != '\0')
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is '%s', not a number", name, text);
-    *ret = value;
+    *ret = (uint32_t)value;
     return SPSH_OK;
 }
 
@@ -174,16 +158,17 @@ static spsh_status slurm_local_size(const char *text, uint32_t node, uint32_t *r
     const char *at = text;
     uint64_t nodes = 0;
     while (nodes <= node) {
-        uint32_t tasks = 0;
-        uint32_t times = 1;
-        bool is_good = digits(at, &tasks, &at);
-        if (is_good && at[0] == '(' && at[1] == 'x')
-            is_good = digits(at + 2, &times, &at) && *at++ == ')';
+        uint64_t tasks = 0, times = 1;
+        bool is_good = spsh__take_digits(&at, UINT32_MAX, &tasks);
+        if (is_good && at[0] == '(' && at[1] == 'x') {
+            at += 2;
+            is_good = spsh__take_digits(&at, UINT32_MAX, &times) && *at++ == ')';
+        }
         if (!is_good || tasks == 0 || times == 0 || (*at != ',' && *at != '\0'))
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "Slurm's tasks per node are '%s', node is %u",
                              text, node);
         nodes += times;
-        *ret = tasks;
+        *ret = (uint32_t)tasks;
         if (*at == '\0')
             break;
         at++;
