@@ -131,6 +131,7 @@ void spsh__cpu_reverse(spsh__backend *b, const spsh__rows *s, const uint32_t *le
 typedef struct planes_work {
     const spsh__conv_shape *s;
     const uint32_t *lengths;
+    bool is_to_rows;
     const float *from;
     float *to;
 } planes_work;
@@ -148,7 +149,7 @@ static void mask_conv_piece(void *work, size_t piece)
 void spsh__cpu_mask_conv(spsh__backend *b, const spsh__conv_shape *s, const uint32_t *lengths,
                          spsh__backend_buffer y)
 {
-    planes_work w = {s, lengths, NULL, spsh__f32(y)};
+    planes_work w = {.s = s, .lengths = lengths, .to = spsh__f32(y)};
     spsh__cpu_run(b, mask_conv_piece, &w, (size_t)s->batch * s->out_channels);
 }
 
@@ -165,46 +166,36 @@ static size_t plane_pieces(const spsh__conv_shape *s)
     return (plane_count(s) + PLANES - 1) / PLANES;
 }
 
-static void to_rows_piece(void *work, size_t piece)
+static void turn_piece(void *work, size_t piece)
 {
     const planes_work *w = (const planes_work *)work;
     const size_t width = plane_count(w->s), frames = w->s->out_frames;
     const size_t n = piece / plane_pieces(w->s), first = piece % plane_pieces(w->s) * PLANES;
     const size_t count = spsh__least(PLANES, width - first);
-    const float *from = w->from + (n * width + first) * frames;
+    const size_t plane = (n * width + first) * frames;
     for (size_t t = 0; t < frames; t++) {
-        float *to = w->to + (t * w->s->batch + n) * width + first;
-        for (size_t i = 0; i < count; i++)
-            to[i] = from[i * frames + t];
+        const size_t row = (t * w->s->batch + n) * width + first;
+        for (size_t i = 0; i < count; i++) {
+            if (w->is_to_rows)
+                w->to[row + i] = w->from[plane + i * frames + t];
+            else
+                w->to[plane + i * frames + t] = w->from[row + i];
+        }
     }
 }
 
 void spsh__cpu_rows_from_conv(spsh__backend *b, const spsh__conv_shape *s,
                               spsh__backend_buffer conv, spsh__backend_buffer rows)
 {
-    planes_work w = {s, NULL, spsh__f32(conv), spsh__f32(rows)};
-    spsh__cpu_run(b, to_rows_piece, &w, s->batch * plane_pieces(s));
-}
-
-static void from_rows_piece(void *work, size_t piece)
-{
-    const planes_work *w = (const planes_work *)work;
-    const size_t width = plane_count(w->s), frames = w->s->out_frames;
-    const size_t n = piece / plane_pieces(w->s), first = piece % plane_pieces(w->s) * PLANES;
-    const size_t count = spsh__least(PLANES, width - first);
-    float *to = w->to + (n * width + first) * frames;
-    for (size_t t = 0; t < frames; t++) {
-        const float *from = w->from + (t * w->s->batch + n) * width + first;
-        for (size_t i = 0; i < count; i++)
-            to[i * frames + t] = from[i];
-    }
+    planes_work w = {s, NULL, true, spsh__f32(conv), spsh__f32(rows)};
+    spsh__cpu_run(b, turn_piece, &w, s->batch * plane_pieces(s));
 }
 
 void spsh__cpu_conv_from_rows(spsh__backend *b, const spsh__conv_shape *s,
                               spsh__backend_buffer rows, spsh__backend_buffer conv)
 {
-    planes_work w = {s, NULL, spsh__f32(rows), spsh__f32(conv)};
-    spsh__cpu_run(b, from_rows_piece, &w, s->batch * plane_pieces(s));
+    planes_work w = {s, NULL, false, spsh__f32(rows), spsh__f32(conv)};
+    spsh__cpu_run(b, turn_piece, &w, s->batch * plane_pieces(s));
 }
 
 /* --- look-ahead: weights turned, [context][width], so that lanes are widths --- */
