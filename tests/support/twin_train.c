@@ -364,12 +364,6 @@ static spsh_status open_state(const spsh__device_train_plan *plan, void **ret_st
     return rc;
 }
 
-static const char *libraries(void *opaque)
-{
-    (void)opaque;
-    return "twin";
-}
-
 #define SPSH_X(number_, name_, job_) TWIN_##number_,
 enum { SPSH__KERNELS(SPSH_X) TWIN_KERNELS };
 #undef SPSH_X
@@ -387,7 +381,6 @@ SPSH_API const spsh__device_train_entry *spsh_cuda_train_entry(void)
         .gemm_fn = gemm,
         .conv_space_fn = conv_space,
         .conv_fn = conv,
-        .libraries_fn = libraries,
     };
     return &entry;
 }

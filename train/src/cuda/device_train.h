@@ -70,8 +70,6 @@ typedef struct spsh__device_train_entry {
                                  size_t *ret_bytes, spsh_error *err);
     spsh_status (*conv_fn)(void *state, uint32_t lane, void *stream, const spsh__conv_work *w,
                            spsh_error *err);
-    /* For messages and reports: "cuBLASLt 13.0, cuDNN 9.19, ...": static text. */
-    const char *(*libraries_fn)(void *state);
 } spsh__device_train_entry;
 
 typedef const spsh__device_train_entry *spsh__device_train_entry_fn(void);

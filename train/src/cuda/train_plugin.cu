@@ -1,6 +1,5 @@
 /* train_plugin.cu: the trainer's entry of the plug-in: opening, closing, the table. */
 #include <cuda_runtime.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "train_state.h"
@@ -54,18 +53,8 @@ static spsh_status open_state(const spsh__device_train_plan *plan, void **ret_st
         close_state(self);
         return rc;
     }
-    const size_t blas = self->calls->cublasLtGetVersion();
-    const size_t dnn = self->calls->cudnnGetVersion();
-    (void)snprintf(self->libraries, sizeof(self->libraries),
-                   "cuBLASLt %zu.%zu.%zu, cuDNN %zu.%zu.%zu", blas / 10000, blas % 10000 / 100,
-                   blas % 100, dnn / 10000, dnn % 10000 / 100, dnn % 100);
     *ret_state = self;
     return SPSH_OK;
-}
-
-static const char *libraries(void *opaque)
-{
-    return ((const spsh__train_state *)opaque)->libraries;
 }
 
 #define SPSH_X(number_, name_, job_) +sizeof(job_)
@@ -81,7 +70,6 @@ extern "C" SPSH_API const spsh__device_train_entry *spsh_cuda_train_entry(void)
         spsh__train_gemm,
         spsh__train_conv_space,
         spsh__train_conv,
-        libraries,
     };
     return &entry;
 }

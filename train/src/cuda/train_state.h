@@ -71,7 +71,6 @@ typedef struct spsh__train_state {
     int shared_bytes_max;                         /* maximum shared memory of a block */
     bool is_large[SPSH__DEVICE_KERNEL_COUNT + 1]; /* may have more than 48 KiB */
     spsh__train_lane lanes[SPSH__DEVICE_LANES];
-    char libraries[128];
 } spsh__train_state;
 
 /* Hash a table key without padding between its fields (FNV-1a). */
