@@ -102,8 +102,6 @@ struct spsh__runtime {
     uint32_t rank, world_size;
     uint32_t deadline_ms;
     spsh__listener listeners[SPSH__SERVICES]; /* set by listen_fn */
-    uint64_t posted_bytes;                    /* counted by both tasks: atomic */
-    uint64_t served_count;                    /* under the lock */
     spsh__runtime *below;                     /* the runtime that this one wraps; else NULL */
     void *state;
 };

@@ -195,7 +195,6 @@ static spsh_status serve(processes *p, const spsh__message *m, spsh_error *err)
         p->peers[m->from].is_told = true;
     if (is_listened_to(p, m))
         rc = spsh__runtime_serve(&p->runtime, m, err);
-    p->runtime.served_count++;
     (void)pthread_cond_broadcast(&p->news);
     (void)pthread_mutex_unlock(&p->lock);
     return rc;
@@ -385,7 +384,6 @@ static spsh_status processes_post(spsh__runtime *t, uint32_t to, const spsh__mes
     if (to >= t->world_size || m->size_bytes > SPSH__PART_BYTES)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "no learner %u, or %zu bytes are no part", to,
                          m->size_bytes);
-    __atomic_fetch_add(&t->posted_bytes, m->size_bytes, __ATOMIC_RELAXED);
     return post(processes_of(t), to, m, err);
 }
 

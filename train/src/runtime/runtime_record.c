@@ -2,7 +2,6 @@
  * (runtime_record.h). */
 #include "runtime_record.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -151,7 +150,6 @@ static spsh_status rec_serve(void *user, const spsh__message *m, spsh_error *err
     const spsh__recorded mark = {SPSH__MARK_SERVE, (uint8_t)m->kind, (uint16_t)m->from, m->part,
                                  m->number};
     put(r, &mark);
-    r->runtime.served_count++;
     return spsh__runtime_serve(&r->runtime, m, err);
 }
 

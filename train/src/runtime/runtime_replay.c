@@ -95,7 +95,6 @@ static spsh_status replay_post(spsh__runtime *t, uint32_t to, const spsh__messag
     while (*end != NULL)
         end = &(*end)->next;
     *end = p;
-    t->posted_bytes += m->size_bytes;
     return SPSH_OK;
 }
 
@@ -220,7 +219,6 @@ static spsh_status serve(actor *l, parcel *p, spsh_error *err)
     const spsh_status rc =
         has_listener ? spsh__runtime_serve(&l->runtime, &p->message, err) : SPSH_OK;
     spsh__free(&l->replay->allocator, p);
-    l->runtime.served_count++;
     return rc;
 }
 

@@ -8,8 +8,6 @@
  */
 #include "runtime_sim.h"
 
-#include <stdlib.h>
-
 #include "base/fiber.h"
 #include "comm/comm_tasks.h"
 #include "speechshard/inside.h"
@@ -293,7 +291,6 @@ static void serve(sim_learner *l)
            spsh__runtime_has_listener(&l->runtime, &parcel->message)) {
         (void)pop_parcel(&l->mail);
         l->serve_status = spsh__runtime_serve(&l->runtime, &parcel->message, &l->serve_error);
-        l->runtime.served_count++;
         free_memory(l, parcel);
     }
 }
@@ -386,7 +383,6 @@ static spsh_status sim_post(spsh__runtime *t, uint32_t to, const spsh__message *
     const spsh_status rc = serve_failure(l, err);
     if (rc != SPSH_OK)
         return rc;
-    t->posted_bytes += m->size_bytes;
     return send_parcel(l, &head, m->bytes, m->size_bytes, err);
 }
 
