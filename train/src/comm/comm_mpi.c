@@ -29,7 +29,6 @@ spsh_status spsh__comm_mpi_open(const spsh_allocator *allocator, spsh__comm **re
 #include <limits.h>
 #include <mpi.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <time.h>
 
 #define NS_A_MS        UINT64_C(1000000)

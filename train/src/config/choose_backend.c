@@ -8,7 +8,6 @@
 #include "choose_backend.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "backend_cuda/backend_cuda_rnn.h"
 #include "speechshard/inside.h"

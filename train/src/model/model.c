@@ -14,7 +14,6 @@
  */
 #include "model.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 

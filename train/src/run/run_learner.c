@@ -5,7 +5,6 @@
  * models. After a checkpoint all of them continue from the mean, so that a resumed run equals the
  * original run.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "run_internal.h"

@@ -3,7 +3,6 @@
  * computation is repeated from the same data, so it produces identical bits.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/new_text.h"
 #include "run_one_process.h"

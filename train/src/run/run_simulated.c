@@ -7,9 +7,7 @@
  * and with each bucket. The cluster's text sets this time and the faults of learners; times of
  * faults count from the first batch on. The first failure ends all, as a launcher would.
  */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/fiber.h"
 #include "run_one_process.h"

@@ -12,7 +12,6 @@
 #include "run_internal.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "speechshard/inside.h"
 

@@ -12,7 +12,6 @@
  */
 #include "gradient_sum.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/watch.h"
