@@ -107,13 +107,24 @@ spsh_status spsh__owner_mean_serve(spsh__owner_mean *m, const spsh__message *mes
     return spsh__strategy_unknown(message, err);
 }
 
-bool spsh__owner_mean_is_here(const spsh__owner_mean *m)
+bool spsh__owner_mean_is_here(void *mean)
 {
+    const spsh__owner_mean *m = (const spsh__owner_mean *)mean;
     return m->mean_count == m->parts->count;
 }
 
-void spsh__owner_mean_end(spsh__owner_mean *m)
+spsh_status spsh__owner_mean_enter(spsh__owner_mean *m, bool (*ready_fn)(void *user), void *user,
+                                   spsh_error *err)
+{
+    spsh__runtime *t = m->runtime;
+    const spsh__mark wait = {SPSH__MARK_WAIT, 0, m->round}, mix = {SPSH__MARK_MIX, 0, m->round};
+    const spsh_status rc = t->ops->wait_fn(t, &wait, ready_fn, user, 0, err);
+    return rc != SPSH_OK ? rc : t->ops->enter_fn(t, &mix, err);
+}
+
+void spsh__owner_mean_leave(spsh__owner_mean *m)
 {
     m->mean_count = 0;
     m->round++;
+    m->runtime->ops->leave_fn(m->runtime);
 }

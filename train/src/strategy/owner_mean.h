@@ -3,9 +3,9 @@
  *
  *     spsh__owner_mean_begin(m, err);            // posts this learner's parts to their owners
  *     ... serve_fn passes messages: spsh__owner_mean_serve(m, message, err) ...
- *     wait until spsh__owner_mean_is_here(m);    // under the lock
+ *     spsh__owner_mean_enter(m, spsh__owner_mean_is_here, m, err);
  *     ... m->mean ...
- *     spsh__owner_mean_end(m);                   // under the lock
+ *     spsh__owner_mean_leave(m);
  *
  * Learner p mod L owns part p. It adds the parts of all learners in the order of ranks, and sends
  * the mean to all: 2 (L - 1) / L of the arena in each direction, as a ring would. No learner is a
@@ -42,7 +42,12 @@ spsh_status spsh__owner_mean_begin(spsh__owner_mean *m, spsh_error *err);
 spsh_status spsh__owner_mean_send(spsh__owner_mean *m, uint32_t part, spsh_error *err);
 spsh_status spsh__owner_mean_serve(spsh__owner_mean *m, const spsh__message *message,
                                    spsh_error *err);
-bool spsh__owner_mean_is_here(const spsh__owner_mean *m);
-void spsh__owner_mean_end(spsh__owner_mean *m);
+
+/* enter waits for ready_fn, which includes spsh__owner_mean_is_here, and takes the lock if it
+ * succeeds. leave ends the round and gives the lock back. */
+spsh_status spsh__owner_mean_enter(spsh__owner_mean *m, bool (*ready_fn)(void *user), void *user,
+                                   spsh_error *err);
+bool spsh__owner_mean_is_here(void *mean);
+void spsh__owner_mean_leave(spsh__owner_mean *m);
 
 #endif

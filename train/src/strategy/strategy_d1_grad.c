@@ -67,30 +67,23 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
 
 static bool is_here(void *user)
 {
-    const d1 *d = (const d1 *)user;
-    const spsh__runtime *t = d->mean.runtime;
+    d1 *d = (d1 *)user;
     return spsh__owner_mean_is_here(&d->mean) &&
-           d->row_count[d->mean.round % ROUNDS] == t->world_size;
+           d->row_count[d->mean.round % ROUNDS] == d->mean.runtime->world_size;
 }
 
 /* Wait for the outstanding sum, and add up its totals. */
 static spsh_status take_round(d1 *d, double *totals, uint32_t count, spsh_error *err)
 {
-    spsh__runtime *t = d->mean.runtime;
-    const spsh__mark wait = {SPSH__MARK_WAIT, 0, d->mean.round};
-    const spsh__mark mark = {SPSH__MARK_MIX, 0, d->mean.round};
     const size_t round = d->mean.round % ROUNDS;
-    spsh_status rc = t->ops->wait_fn(t, &wait, is_here, d, 0, err);
-    if (rc == SPSH_OK)
-        rc = t->ops->enter_fn(t, &mark, err);
+    const spsh_status rc = spsh__owner_mean_enter(&d->mean, is_here, d, err);
     if (rc != SPSH_OK)
         return rc;
-    for (uint32_t r = 0; r < t->world_size; r++)
+    for (uint32_t r = 0; r < d->mean.runtime->world_size; r++)
         for (uint32_t i = 0; i < count; i++)
             totals[i] += d->rows[round][(size_t)r * SPSH__SHARED_MAX + i];
     d->row_count[round] = 0;
-    spsh__owner_mean_end(&d->mean);
-    t->ops->leave_fn(t);
+    spsh__owner_mean_leave(&d->mean);
     return SPSH_OK;
 }
 

@@ -55,31 +55,21 @@ static spsh_status before_forward(spsh__strategy *s, spsh_error *err)
     return rc != SPSH_OK ? rc : spsh__strategy_own_zero(s, err);
 }
 
-static bool is_here(void *user)
-{
-    return spsh__owner_mean_is_here(&((const d1 *)user)->mean);
-}
-
 static spsh_status after_backward(spsh__strategy *s, const double *rows, double *totals,
                                   uint32_t count, spsh_error *err)
 {
     d1 *d = state_of(s);
-    spsh__runtime *t = s->learner->runtime;
-    const spsh__mark wait = {SPSH__MARK_WAIT, 0, d->mean.round};
-    const spsh__mark mark = {SPSH__MARK_MIX, 0, d->mean.round};
-    if (t->world_size == 1)
+    if (s->learner->runtime->world_size == 1)
         return spsh__strategy_own_totals(s, rows, totals, count, err);
-    spsh_status rc = t->ops->wait_fn(t, &wait, is_here, d, 0, err);
-    if (rc == SPSH_OK)
-        rc = t->ops->enter_fn(t, &mark, err);
+    const spsh_status rc =
+        spsh__owner_mean_enter(&d->mean, spsh__owner_mean_is_here, &d->mean, err);
     if (rc != SPSH_OK)
         return rc;
     for (uint32_t part = 0; part < d->parts.count; part++) {
         spsh__parts_put(&d->parts, part, d->mean.mean + spsh__parts_offset(&d->parts, part));
         spsh__learner_stale(s->learner, 1);
     }
-    spsh__owner_mean_end(&d->mean);
-    t->ops->leave_fn(t);
+    spsh__owner_mean_leave(&d->mean);
     return spsh__strategy_own_totals(s, rows, totals, count, err);
 }
 
