@@ -25,12 +25,7 @@ static spsh_status open_config(spsh__estimating *e, const spsh_train_estimate_op
     rc = spsh__run_alignments(e->config, &e->alignments, err);
     if (rc != SPSH_OK || e->alignments != NULL)
         return rc;
-    if (e->config->vocabulary[0] == '\0')
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "%s: names no vocabulary; 'speechshard train CONFIG --make-vocab' makes "
-                         "the one that it names",
-                         o->config_path);
-    return spsh__vocabulary_read(e->config->vocabulary, e->io, &e->vocabulary, err);
+    return spsh__run_vocabulary(e->config, o->config_path, e->io, &e->vocabulary, err);
 }
 
 /* Open the feed as rank 0 of the world, the rank with the most batches. */

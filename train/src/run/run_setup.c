@@ -57,6 +57,17 @@ spsh_status spsh__run_alignments(spsh__config *c, spsh__alignments **ret, spsh_e
     return SPSH_OK;
 }
 
+spsh_status spsh__run_vocabulary(const spsh__config *config, const char *config_path,
+                                 const spsh_io *io, spsh__vocabulary **ret, spsh_error *err)
+{
+    if (config->vocabulary[0] == '\0')
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "%s: names no vocabulary; 'speechshard train CONFIG --make-vocab' makes "
+                         "the one that it names",
+                         config_path);
+    return spsh__vocabulary_read(config->vocabulary, io, ret, err);
+}
+
 const spsh_cuda *spsh__run_lent_device(const spsh__compute *compute,
                                        const spsh__alignments *alignments)
 {

@@ -46,6 +46,9 @@ const spsh_cuda *spsh__run_lent_device(const spsh__compute *compute,
 /* Read the alignments of a model of frames, and set its outputs unless the configuration does.
  * Other models have no alignments. */
 spsh_status spsh__run_alignments(spsh__config *config, spsh__alignments **ret, spsh_error *err);
+/* Read the vocabulary that the configuration, which was read from config_path, names. */
+spsh_status spsh__run_vocabulary(const spsh__config *config, const char *config_path,
+                                 const spsh_io *io, spsh__vocabulary **ret, spsh_error *err);
 /* Make limits also cover `by`. */
 void spsh__run_widen(spsh__model_limits *limits, const spsh__model_limits *by);
 /* True if the strategy's learners are asynchronous. */

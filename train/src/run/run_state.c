@@ -75,12 +75,11 @@ static spsh_status find_config(spsh__run *r, spsh_error *err)
     return r->setup.config_text == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
-/* Read the vocabulary file that the configuration names; SPSH_E_NOT_FOUND. */
-static spsh_status read_vocabulary(const char *path, const spsh_io *io, char **ret_text,
-                                   spsh_error *err)
+/* The text of the vocabulary file that the configuration names. */
+static spsh_status read_vocabulary(const spsh__run *r, char **ret_text, spsh_error *err)
 {
     spsh__vocabulary *v = NULL;
-    const spsh_status rc = spsh__vocabulary_read(path, io, &v, err);
+    const spsh_status rc = spsh__run_vocabulary(r->setup.config, r->o->config_path, r->io, &v, err);
     if (rc != SPSH_OK)
         return rc;
     *ret_text = spsh__vocabulary_text(v);
@@ -96,8 +95,7 @@ static spsh_status keep_vocabulary(spsh__run *r, spsh_error *err)
     r->setup.vocabulary_text = strdup(r->saving.resumed_state.vocabulary);
     if (r->setup.vocabulary_text == NULL)
         return SPSH_NO_MEMORY(err);
-    if (r->setup.config->vocabulary[0] == '\0' ||
-        read_vocabulary(r->setup.config->vocabulary, r->io, &text, NULL) != SPSH_OK)
+    if (read_vocabulary(r, &text, NULL) != SPSH_OK)
         return SPSH_OK;
     const bool is_other = strcmp(text, r->setup.vocabulary_text) != 0;
     free(text);
@@ -115,14 +113,8 @@ static spsh_status find_vocabulary(spsh__run *r, spsh_error *err)
         r->setup.vocabulary_text = strdup("");
         return r->setup.vocabulary_text == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     }
-    if (r->saving.resumed != NULL)
-        return keep_vocabulary(r, err);
-    if (r->setup.config->vocabulary[0] == '\0')
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "%s: names no vocabulary; 'speechshard train CONFIG --make-vocab' makes "
-                         "the one that it names",
-                         r->o->config_path);
-    return read_vocabulary(r->setup.config->vocabulary, r->io, &r->setup.vocabulary_text, err);
+    return r->saving.resumed != NULL ? keep_vocabulary(r, err)
+                                     : read_vocabulary(r, &r->setup.vocabulary_text, err);
 }
 
 /* Share rank 0's outcome: no rank waits for a failed one, or takes the failure for a stop. All
