@@ -3,6 +3,7 @@
 #define SPSH_TRAIN_CPU_H
 
 #include "backend/backend.h"
+#include "base/whole_numbers.h"
 #include "cpu_kernels.h"
 #include "cpu_pool.h"
 
@@ -27,16 +28,6 @@ static inline spsh__cpu *spsh__cpu_of(const spsh__backend *b)
 static inline float *spsh__f32(spsh__backend_buffer buffer)
 {
     return (float *)buffer.data;
-}
-
-static inline size_t spsh__round_up(size_t value, size_t multiple)
-{
-    return (value + multiple - 1) / multiple * multiple;
-}
-
-static inline size_t spsh__least(size_t a, size_t b)
-{
-    return a < b ? a : b;
 }
 
 /* Return scratch of `floats` floats, valid until the next call. NULL: out of memory, which

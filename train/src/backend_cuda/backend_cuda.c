@@ -127,11 +127,6 @@ typedef struct launch_work {
     _Alignas(16) spsh__kernel_launch launch; /* its pointers do not point into this copy */
 } launch_work;
 
-static size_t round_up(size_t size_bytes)
-{
-    return (size_bytes + 15) / 16 * 16;
-}
-
 static spsh_status put_launch(spsh__backend *b, void *stream, const void *arguments,
                               spsh_error *err)
 {
@@ -140,22 +135,22 @@ static spsh_status put_launch(spsh__backend *b, void *stream, const void *argume
     const char *behind = (const char *)(w + 1);
     spsh__kernel_launch l = w->launch;
     l.job = behind;
-    l.uses = (const void *)(behind + round_up(l.job_bytes));
+    l.uses = (const void *)(behind + spsh__round_up(l.job_bytes, 16));
     return self->entry->launch_fn(self->train, stream, &l, err);
 }
 
 static void remember_launch(spsh__backend *b, const spsh__kernel_launch *l)
 {
     const size_t uses_bytes = l->use_count * sizeof(*l->uses);
-    launch_work *w = spsh__cuda_remember(b, put_launch,
-                                         sizeof(launch_work) + round_up(l->job_bytes) + uses_bytes);
+    launch_work *w = spsh__cuda_remember(
+        b, put_launch, sizeof(launch_work) + spsh__round_up(l->job_bytes, 16) + uses_bytes);
     if (w == NULL)
         return;
     char *behind = (char *)(w + 1);
     w->launch = *l;
     memcpy(behind, l->job, l->job_bytes);
     if (uses_bytes != 0)
-        memcpy(behind + round_up(l->job_bytes), l->uses, uses_bytes);
+        memcpy(behind + spsh__round_up(l->job_bytes, 16), l->uses, uses_bytes);
 }
 
 void spsh__cuda_launch(spsh__backend *b, const spsh__kernel_launch *l)

@@ -14,6 +14,7 @@
 #define SPSH_TRAIN_BACKEND_CUDA_H
 
 #include "backend_cuda_segment.h"
+#include "base/whole_numbers.h"
 #include "cuda/device_half.h"
 #include "cuda/device_train.h"
 #include "cuda/kernels.h"

@@ -10,16 +10,6 @@ enum {
     USES = 14
 };
 
-static uint64_t up(uint64_t count, uint64_t size)
-{
-    return (count + size - 1) / size;
-}
-
-static uint64_t least_u64(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Shared arguments of a norm's launches. */
 typedef struct norm_call {
     spsh__backend *b;
@@ -75,16 +65,16 @@ static void put(norm_call *c, uint32_t kernel, uint32_t blocks_x, uint32_t block
 static void cut_parts(spsh__norm_job *job)
 {
     const uint64_t rows = (uint64_t)job->frames * job->batch;
-    uint64_t part_size = up(rows, PARTS_MAX);
+    uint64_t part_size = spsh__divide_up(rows, PARTS_MAX);
     uint64_t parts = 0;
     if (job->is_conv != 0) {
-        part_size = job->frames == 0 ? 1 : up(PART_ELEMENTS, job->frames);
-        if (job->batch * up(job->bins, part_size) > GRID_Y_MAX)
+        part_size = job->frames == 0 ? 1 : spsh__divide_up(PART_ELEMENTS, job->frames);
+        if (job->batch * spsh__divide_up(job->bins, part_size) > GRID_Y_MAX)
             part_size = job->bins;
-        parts = job->batch * up(job->bins, part_size);
+        parts = job->batch * spsh__divide_up(job->bins, part_size);
     } else {
         part_size = part_size < PART_ROWS ? PART_ROWS : part_size;
-        parts = up(rows, part_size);
+        parts = spsh__divide_up(rows, part_size);
     }
     job->part_size = (uint32_t)part_size;
     job->parts = (uint32_t)parts;
@@ -136,8 +126,8 @@ static void put_sums(norm_call *c)
     if (job->is_conv != 0)
         put(c, SPSH__KERNEL_NORM_CONV_SUMS, job->channels, job->parts, SPSH__NORM_SHARED);
     else
-        put(c, SPSH__KERNEL_NORM_ROWS_SUMS, (uint32_t)up(job->channels, DEVICE_LANES), job->parts,
-            SPSH__NORM_SHARED);
+        put(c, SPSH__KERNEL_NORM_ROWS_SUMS, (uint32_t)spsh__divide_up(job->channels, DEVICE_LANES),
+            job->parts, SPSH__NORM_SHARED);
 }
 
 static void put_learn(norm_call *c)
@@ -164,7 +154,7 @@ static void put_learn(norm_call *c)
         add_floats(c, job->batch_scale, true);
     }
     put(c, is_backward ? SPSH__KERNEL_NORM_LEARN_BACK : SPSH__KERNEL_NORM_LEARN,
-        (uint32_t)up(job->channels, DEVICE_LANES), 1, SPSH__NORM_SHARED);
+        (uint32_t)spsh__divide_up(job->channels, DEVICE_LANES), 1, SPSH__NORM_SHARED);
 }
 
 static void put_apply(norm_call *c)
@@ -180,9 +170,9 @@ static void put_apply(norm_call *c)
         put(c, SPSH__KERNEL_NORM_CONV_APPLY, spsh__cuda_blocks(c->b, lines * DEVICE_LANES), 1, 0);
         return;
     }
-    const uint64_t across = up(job->channels, DEVICE_LINE_STEP);
+    const uint64_t across = spsh__divide_up(job->channels, DEVICE_LINE_STEP);
     uint64_t down = spsh__cuda_blocks(c->b, rows * across * DEVICE_LANES) / across;
-    down = least_u64(least_u64(down + 1, up(rows, DEVICE_WARPS)), GRID_Y_MAX);
+    down = spsh__least(spsh__least(down + 1, spsh__divide_up(rows, DEVICE_WARPS)), GRID_Y_MAX);
     put(c, SPSH__KERNEL_NORM_ROWS_APPLY, (uint32_t)across, (uint32_t)down, 0);
 }
 

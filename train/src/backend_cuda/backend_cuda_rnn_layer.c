@@ -133,9 +133,8 @@ static void copy_rows(spsh__backend *b, const spsh__rnn_part *part)
 
 static size_t wide_rows_bytes(const spsh__rnn_choice *c, bool is_half)
 {
-    return spsh__round_up_bytes(spsh__rnn_rows(&c->shape) * c->inputs *
-                                    spsh__rnn_element_bytes(is_half),
-                                SPSH__RNN_ALIGNMENT);
+    return spsh__round_up(spsh__rnn_rows(&c->shape) * c->inputs * spsh__rnn_element_bytes(is_half),
+                          SPSH__RNN_ALIGNMENT);
 }
 
 /* x as the layer wants it. NULL: no memory, kept as the failure. */
@@ -237,7 +236,7 @@ void spsh__rnn_layer_run_backward(spsh__backend *b, const spsh__rnn_choice *c,
 {
     const spsh__rnn_shape *s = &c->shape;
     const bool is_half = g->x.is_half, is_wide = c->inputs != s->inputs;
-    const size_t gradient_bytes = spsh__round_up_bytes(c->sizes.weights, SPSH__RNN_ALIGNMENT);
+    const size_t gradient_bytes = spsh__round_up(c->sizes.weights, SPSH__RNN_ALIGNMENT);
     spsh__cudnn_call call = {.dy = g->dy.data, .y = g->y.data};
     char *memory = spsh__cuda_scratch(b, 3, gradient_bytes + wide_rows_bytes(c, is_half));
     call.reserve = reserve_of(b, c, g->reserve);
@@ -299,18 +298,18 @@ static spsh_status try_layer(spsh__backend *b, const spsh__rnn_choice *c, char *
 static spsh_status probe(spsh__backend *b, const spsh__rnn_choice *c, spsh_error *err)
 {
     const size_t x = wide_rows_bytes(c, b->has_half);
-    const size_t y = spsh__round_up_bytes(spsh__rnn_rows(&c->shape) * c->shape.hidden *
-                                              spsh__rnn_element_bytes(b->has_half),
-                                          SPSH__RNN_ALIGNMENT);
-    const size_t weights = spsh__round_up_bytes(c->sizes.weights, SPSH__RNN_ALIGNMENT);
+    const size_t y = spsh__round_up(spsh__rnn_rows(&c->shape) * c->shape.hidden *
+                                        spsh__rnn_element_bytes(b->has_half),
+                                    SPSH__RNN_ALIGNMENT);
+    const size_t weights = spsh__round_up(c->sizes.weights, SPSH__RNN_ALIGNMENT);
     const size_t sizes[8] = {x,
                              weights,
                              y,
                              y,
                              x,
                              weights,
-                             spsh__round_up_bytes(c->sizes.work, SPSH__RNN_ALIGNMENT),
-                             spsh__round_up_bytes(c->sizes.reserve, SPSH__RNN_ALIGNMENT)};
+                             spsh__round_up(c->sizes.work, SPSH__RNN_ALIGNMENT),
+                             spsh__round_up(c->sizes.reserve, SPSH__RNN_ALIGNMENT)};
     void *memory = NULL;
     size_t all = SPSH__RNN_ALIGNMENT;
     for (uint32_t i = 0; i < 8; i++)

@@ -75,9 +75,9 @@ static void start_job(const pass *p, spsh__rnn_work *w)
 static bool take_exchange(spsh__backend *b, const pass *p, spsh__rnn_work *w)
 {
     spsh__rnn_job *job = &w->job.recurrence;
-    const size_t exchange_bytes = spsh__round_up_bytes(2 * (size_t)job->exchange_rows * job->depth *
-                                                           spsh__rnn_element_bytes(p->rows.is_half),
-                                                       256);
+    const size_t exchange_bytes = spsh__round_up(2 * (size_t)job->exchange_rows * job->depth *
+                                                     spsh__rnn_element_bytes(p->rows.is_half),
+                                                 256);
     const size_t carry_bytes = (size_t)p->s->batch * p->s->hidden * sizeof(float);
     char *memory = spsh__cuda_scratch(b, 2, exchange_bytes + SPSH__RNN_ALIGNMENT);
     if (memory == NULL)

@@ -62,11 +62,6 @@ static inline spsh__rnn_state *spsh__rnn_of(const spsh__backend *b)
     return spsh__cuda_rnn_state(b);
 }
 
-static inline size_t spsh__round_up_bytes(size_t value, size_t to)
-{
-    return (value + to - 1) / to * to;
-}
-
 static inline size_t spsh__rnn_element_bytes(bool is_half)
 {
     return is_half ? sizeof(uint16_t) : sizeof(float);
@@ -76,7 +71,7 @@ static inline size_t spsh__rnn_inner_bytes(const spsh__rnn_shape *s, bool is_hal
 {
     const size_t each =
         s->cell == SPSH__CELL_LSTM ? sizeof(float) : spsh__rnn_element_bytes(is_half);
-    return spsh__round_up_bytes(spsh__rnn_rows(s) * s->hidden * each, SPSH__RNN_ALIGNMENT);
+    return spsh__round_up(spsh__rnn_rows(s) * s->hidden * each, SPSH__RNN_ALIGNMENT);
 }
 
 /* ---- backend_cuda_rnn.c ---- */

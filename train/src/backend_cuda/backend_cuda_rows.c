@@ -8,16 +8,6 @@ enum {
     GRID_Y_MAX = 65535 /* maximum grid size along y on any device */
 };
 
-static uint32_t least_u32(uint64_t a, uint64_t b)
-{
-    return (uint32_t)(a < b ? a : b);
-}
-
-static uint64_t up(uint64_t count, uint64_t size)
-{
-    return (count + size - 1) / size;
-}
-
 static spsh__device_use lengths_use(const uint32_t *lengths, uint32_t batch)
 {
     return (spsh__device_use){lengths, batch * sizeof(*lengths), 0};
@@ -36,10 +26,11 @@ static void put_elements(spsh__backend *b, uint32_t kernel, spsh__elements_job *
     if (job->count == 0)
         return;
     job->is_wide = is_wide(&job->x) && is_wide(&job->dy) && is_wide(&job->to);
-    spsh__cuda_launch(b, &(spsh__kernel_launch){.kernel = kernel,
-                                                .blocks_x = spsh__cuda_blocks(b, up(job->count, 4)),
-                                                .blocks_y = 1,
-                                                SPSH__CUDA_JOB(job, uses, use_count)});
+    spsh__cuda_launch(
+        b, &(spsh__kernel_launch){.kernel = kernel,
+                                  .blocks_x = spsh__cuda_blocks(b, spsh__divide_up(job->count, 4)),
+                                  .blocks_y = 1,
+                                  SPSH__CUDA_JOB(job, uses, use_count)});
 }
 
 void spsh__cuda_clip_forward(spsh__backend *b, double limit, size_t count, spsh__backend_buffer x,
@@ -203,12 +194,14 @@ static void put_turn(spsh__backend *b, const spsh__turn_job *job, const spsh__de
 {
     if (job->lines == 0 || job->columns == 0 || job->matrices == 0)
         return;
-    const uint64_t tiles = up(job->lines, SPSH__TURN_TILE) * up(job->columns, SPSH__TURN_TILE);
-    spsh__cuda_launch(b, &(spsh__kernel_launch){.kernel = SPSH__KERNEL_TURN,
-                                                .blocks_x = (uint32_t)tiles,
-                                                .blocks_y = least_u32(job->matrices, GRID_Y_MAX),
-                                                .shared_bytes = SPSH__TURN_SHARED,
-                                                SPSH__CUDA_JOB(job, uses, use_count)});
+    const uint64_t tiles = spsh__divide_up(job->lines, SPSH__TURN_TILE) *
+                           spsh__divide_up(job->columns, SPSH__TURN_TILE);
+    spsh__cuda_launch(
+        b, &(spsh__kernel_launch){.kernel = SPSH__KERNEL_TURN,
+                                  .blocks_x = (uint32_t)tiles,
+                                  .blocks_y = (uint32_t)spsh__least(job->matrices, GRID_Y_MAX),
+                                  .shared_bytes = SPSH__TURN_SHARED,
+                                  SPSH__CUDA_JOB(job, uses, use_count)});
 }
 
 void spsh__cuda_rows_from_conv(spsh__backend *b, const spsh__conv_shape *s,
@@ -328,13 +321,13 @@ void spsh__cuda_add_sums(spsh__backend *b, const spsh__cuda_sums *s)
                              .to = spsh__cuda_array(b, s->to),
                              .also = spsh__cuda_array(b, s->also),
                              .rows = s->rows,
-                             .part_rows = up(s->rows, PARTS_MAX),
+                             .part_rows = spsh__divide_up(s->rows, PARTS_MAX),
                              .width = s->width,
                              .also_width = s->also_width};
     if (s->rows == 0 || s->width == 0)
         return;
     job.part_rows = job.part_rows < PART_ROWS ? PART_ROWS : job.part_rows;
-    job.parts = (uint32_t)up(s->rows, job.part_rows);
+    job.parts = (uint32_t)spsh__divide_up(s->rows, job.part_rows);
     const size_t size_bytes = (size_t)job.parts * s->width * sizeof(double);
     job.partial = spsh__cuda_scratch(b, 0, size_bytes);
     if (job.partial == NULL)
@@ -348,7 +341,7 @@ void spsh__cuda_add_sums(spsh__backend *b, const spsh__cuda_sums *s)
         spsh__cuda_writes(s->also, s->also_width)
     };
     spsh__kernel_launch l = {.kernel = SPSH__KERNEL_COLUMN_SUMS,
-                             .blocks_x = (uint32_t)up(s->width, DEVICE_LANES),
+                             .blocks_x = (uint32_t)spsh__divide_up(s->width, DEVICE_LANES),
                              .blocks_y = job.parts,
                              .shared_bytes = SPSH__COLUMNS_SHARED,
                              SPSH__CUDA_JOB(&job, sums, 2)};
@@ -410,11 +403,12 @@ static void put_lookahead(spsh__backend *b, const spsh__lookahead *l, spsh__back
     };
     if (job.weights == NULL)
         return;
-    spsh__cuda_launch(b, &(spsh__kernel_launch){
-                             .kernel = SPSH__KERNEL_LOOKAHEAD,
-                             .blocks_x = spsh__cuda_blocks(b, row),
-                             .blocks_y = least_u32(up(l->frames, SPSH__LOOKAHEAD_TILE), GRID_Y_MAX),
-                             SPSH__CUDA_JOB(&job, uses, 3)});
+    spsh__cuda_launch(
+        b, &(spsh__kernel_launch){.kernel = SPSH__KERNEL_LOOKAHEAD,
+                                  .blocks_x = spsh__cuda_blocks(b, row),
+                                  .blocks_y = (uint32_t)spsh__least(
+                                      spsh__divide_up(l->frames, SPSH__LOOKAHEAD_TILE), GRID_Y_MAX),
+                                  SPSH__CUDA_JOB(&job, uses, 3)});
 }
 
 static bool is_empty(const spsh__lookahead *l)
@@ -439,9 +433,9 @@ static void add_weights(spsh__backend *b, const spsh__lookahead *l, const spsh__
                                .batch = l->batch,
                                .width = l->width,
                                .context = l->context,
-                               .part_frames = (uint32_t)up(l->frames, PARTS_MAX)};
+                               .part_frames = (uint32_t)spsh__divide_up(l->frames, PARTS_MAX)};
     job.part_frames = job.part_frames < PART_FRAMES ? PART_FRAMES : job.part_frames;
-    job.parts = (uint32_t)up(l->frames, job.part_frames);
+    job.parts = (uint32_t)spsh__divide_up(l->frames, job.part_frames);
     const size_t size_bytes = job.parts * count * sizeof(double);
     job.partial = spsh__cuda_scratch(b, 0, size_bytes);
     if (job.partial == NULL)
@@ -455,12 +449,13 @@ static void add_weights(spsh__backend *b, const spsh__lookahead *l, const spsh__
         {job.partial, size_bytes, 0},
         spsh__cuda_writes(g->dweight, count)
     };
-    spsh__kernel_launch launch = {
-        .kernel = SPSH__KERNEL_LOOKAHEAD_WEIGHTS,
-        .blocks_x = (uint32_t)(up(l->width, DEVICE_LANES) * up(l->context, SPSH__LOOKAHEAD_TILE)),
-        .blocks_y = job.parts,
-        .shared_bytes = SPSH__LOOKAHEAD_SHARED,
-        SPSH__CUDA_JOB(&job, sums, 3)};
+    spsh__kernel_launch launch = {.kernel = SPSH__KERNEL_LOOKAHEAD_WEIGHTS,
+                                  .blocks_x =
+                                      (uint32_t)(spsh__divide_up(l->width, DEVICE_LANES) *
+                                                 spsh__divide_up(l->context, SPSH__LOOKAHEAD_TILE)),
+                                  .blocks_y = job.parts,
+                                  .shared_bytes = SPSH__LOOKAHEAD_SHARED,
+                                  SPSH__CUDA_JOB(&job, sums, 3)};
     spsh__cuda_launch(b, &launch);
     job.to = spsh__cuda_array(b, g->dweight);
     launch.kernel = SPSH__KERNEL_ADD_LOOKAHEAD;

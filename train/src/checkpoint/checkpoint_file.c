@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <xxhash.h>
 
+#include "base/double_bits.h"
 #include "speechshard/inside.h"
 #include "speechshard/table_file.h"
 
@@ -66,22 +67,6 @@ struct spsh__checkpoint_file {
     char *config, *vocabulary;
     spsh__parameter *parameters;
 };
-
-/* ---- numbers ---- */
-
-static uint64_t bits_of(double value)
-{
-    uint64_t bits = 0;
-    memcpy(&bits, &value, 8);
-    return bits;
-}
-
-static double double_of(uint64_t bits)
-{
-    double value = 0;
-    memcpy(&value, &bits, 8);
-    return value;
-}
 
 uint64_t spsh__checkpoint_hash(const float *elements, uint64_t count)
 {
@@ -166,13 +151,13 @@ static void encode_counters(const spsh__checkpoint *c, uint64_t counters[COUNTER
     counters[EPOCH] = c->epoch;
     counters[GENERATION] = c->generation;
     counters[BEST_SAMPLES] = c->best_samples;
-    counters[BEST_METRIC] = bits_of(c->best_metric);
+    counters[BEST_METRIC] = spsh__bits_of_double(c->best_metric);
     counters[WORLD_SIZE] = c->world_size;
     counters[VIRTUAL_WORLD] = c->virtual_world;
     counters[NEXT_BATCH_HASH] = c->next_batch_hash;
     counters[WEIGHTS_HASH] = c->weights_hash;
-    counters[WALL_SECONDS] = bits_of(c->wall_seconds);
-    counters[AUDIO_SECONDS] = bits_of(c->audio_seconds);
+    counters[WALL_SECONDS] = spsh__bits_of_double(c->wall_seconds);
+    counters[AUDIO_SECONDS] = spsh__bits_of_double(c->audio_seconds);
     counters[RESTARTS] = c->restarts;
 }
 
@@ -318,13 +303,13 @@ static spsh_status load_counters(const spsh__checkpoint_file *file, spsh__checkp
     c->epoch = counters[EPOCH];
     c->generation = counters[GENERATION];
     c->best_samples = counters[BEST_SAMPLES];
-    c->best_metric = double_of(counters[BEST_METRIC]);
+    c->best_metric = spsh__double_of_bits(counters[BEST_METRIC]);
     c->world_size = (uint32_t)counters[WORLD_SIZE];
     c->virtual_world = (uint32_t)counters[VIRTUAL_WORLD];
     c->next_batch_hash = counters[NEXT_BATCH_HASH];
     c->weights_hash = counters[WEIGHTS_HASH];
-    c->wall_seconds = double_of(counters[WALL_SECONDS]);
-    c->audio_seconds = double_of(counters[AUDIO_SECONDS]);
+    c->wall_seconds = spsh__double_of_bits(counters[WALL_SECONDS]);
+    c->audio_seconds = spsh__double_of_bits(counters[AUDIO_SECONDS]);
     c->restarts = counters[RESTARTS];
     return SPSH_OK;
 }

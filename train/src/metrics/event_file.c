@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "base/append_all.h"
+#include "base/double_bits.h"
 #include "speechshard/inside.h"
 
 enum {
@@ -64,10 +65,8 @@ static uint8_t *put_varint(uint8_t *at, uint64_t value)
 
 static uint8_t *put_time_and_step(uint8_t *at, double wall_s, uint64_t step)
 {
-    uint64_t bits = 0;
-    memcpy(&bits, &wall_s, sizeof(bits));
     *at++ = KEY(1, FIXED64);
-    spsh__store_u64le(at, bits);
+    spsh__store_u64le(at, spsh__bits_of_double(wall_s));
     at += 8;
     *at++ = KEY(2, VARINT);
     return put_varint(at, step);

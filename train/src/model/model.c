@@ -17,6 +17,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/whole_numbers.h"
 #include "model_internal.h"
 
 /* Minimum length of a bucket, except for the last two: a MiB of floats. */
@@ -107,11 +108,6 @@ static spsh_status check_shape(const spsh__model_shape *s, const spsh__model_lim
 
 /* ---- declaring */
 
-static uint64_t align_up(uint64_t elements)
-{
-    return (elements + SPSH__MODEL_ALIGNMENT - 1) / SPSH__MODEL_ALIGNMENT * SPSH__MODEL_ALIGNMENT;
-}
-
 uint32_t spsh__model_slice(spsh__model *m, const uint32_t shape[4], bool decays,
                            spsh__slice_start start, const char *name, ...)
 {
@@ -132,7 +128,7 @@ uint32_t spsh__model_slice(spsh__model *m, const uint32_t shape[4], bool decays,
     slice->bucket = m->unit_count; /* until units are joined */
     m->starts[number] = start;
     m->weight_count += slice->count;
-    m->arena_elements += align_up(slice->count);
+    m->arena_elements += spsh__round_up(slice->count, SPSH__MODEL_ALIGNMENT);
     return number;
 }
 
@@ -152,8 +148,9 @@ spsh__norm_layer *spsh__model_norm(spsh__model *m, const char *name, uint32_t ch
         spsh__model_slice(m, shape, false, (spsh__slice_start){0, 1}, "%s.norm.weight", name);
     (void)spsh__model_slice(m, shape, false, (spsh__slice_start){0, 0}, "%s.norm.bias", name);
     layer->running_mean = m->statistics_elements;
-    layer->running_variance = layer->running_mean + align_up(channels);
-    m->statistics_elements = layer->running_variance + align_up(channels);
+    layer->running_variance = layer->running_mean + spsh__round_up(channels, SPSH__MODEL_ALIGNMENT);
+    m->statistics_elements =
+        layer->running_variance + spsh__round_up(channels, SPSH__MODEL_ALIGNMENT);
     return layer;
 }
 

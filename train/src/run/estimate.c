@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/whole_numbers.h"
 #include "run_setup.h"
 #include "speechshard/inside.h"
 #include "speechshard/options.h"
@@ -149,22 +150,18 @@ static void take_config(spsh__estimating *e)
     out->checkpoint_count = c->keep_checkpoints > 0 ? c->keep_checkpoints + 1 : 0;
 }
 
-static uint64_t divide_up(uint64_t a, uint64_t b)
-{
-    return a / b + (a % b != 0 ? 1 : 0);
-}
-
 /* After the epoch. A run ends by epochs or by samples, whichever comes first. */
 static void count_steps(spsh__estimating *e)
 {
     const spsh__config *c = e->config;
     spsh_train_estimate *out = e->out;
-    out->steps = divide_up(divide_up(out->batches, out->virtual_world), out->accumulate);
+    out->steps =
+        spsh__divide_up(spsh__divide_up(out->batches, out->virtual_world), out->accumulate);
     out->epochs = c->epochs;
     out->samples = out->utterances * c->epochs;
     if (c->samples_max > 0 && (c->epochs == 0 || c->samples_max < out->samples)) {
         out->samples = c->samples_max;
-        out->epochs = divide_up(c->samples_max, out->utterances > 0 ? out->utterances : 1);
+        out->epochs = spsh__divide_up(c->samples_max, out->utterances > 0 ? out->utterances : 1);
     }
 }
 

@@ -98,13 +98,11 @@ static spsh_status take_item(going *g, const spsh_item *item, spsh_error *err)
     const uint64_t behind = ((uint64_t)frames_of(g, item) + DS2_FRAMES - 1) / DS2_FRAMES;
     text t = {item->position, item->dataset, (uint32_t)behind, false, false};
     spsh_bytes bytes = {NULL, 0};
-    uint32_t size = 0;
     const spsh_status rc =
         spsh_dataset_column(dataset, SPSH_COLUMN_TEXT_BYTES, item->position, 1, &bytes, err);
     if (rc != SPSH_OK)
         return rc;
-    for (unsigned i = 0; i < sizeof(size); i++)
-        size |= (uint32_t)bytes.data[i] << (8 * i);
+    const uint32_t size = spsh__load_u32le(bytes.data);
     if (t.frames == 0)
         g->out->without_frames++;
     else if (size == 0)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/double_bits.h"
 #include "run_internal.h"
 #include "speechshard/inside.h"
 
@@ -284,8 +285,7 @@ static spsh__loss_scale load_scale(const spsh__checkpoint *c, spsh__precision pr
 {
     spsh__loss_scale before = {1, 0};
     if (c->strategy_size == EXTRA_BYTES) {
-        const uint64_t bits = spsh__load_u64le(c->strategy + 24);
-        memcpy(&before.scale, &bits, sizeof(bits));
+        before.scale = spsh__double_of_bits(spsh__load_u64le(c->strategy + 24));
         before.good_steps = spsh__load_u64le(c->strategy + 32);
     }
     return spsh__loss_scale_resume(&before, precision);
@@ -293,9 +293,7 @@ static spsh__loss_scale load_scale(const spsh__checkpoint *c, spsh__precision pr
 
 static void store_scale(const spsh__loss_scale *s, uint8_t extra[EXTRA_BYTES])
 {
-    uint64_t bits = 0;
-    memcpy(&bits, &s->scale, sizeof(bits));
-    spsh__store_u64le(extra + 24, bits);
+    spsh__store_u64le(extra + 24, spsh__bits_of_double(s->scale));
     spsh__store_u64le(extra + 32, s->good_steps);
 }
 

@@ -2,7 +2,6 @@
 #include "run_update.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "speechshard/inside.h"
 
@@ -76,16 +75,13 @@ spsh_status spsh__served_open(spsh__served_updates *s, const spsh__optimizer *op
 
 void spsh__served_close(spsh__served_updates *s)
 {
-    if (s->backend != NULL)
-        spsh__backend_close(s->backend);
+    spsh__backend_close(s->backend);
     free(s->parts);
 }
 
 void spsh__served_set_rate(spsh__served_updates *s, double rate)
 {
-    uint64_t bits = 0;
-    memcpy(&bits, &rate, sizeof(bits));
-    __atomic_store_n(&s->rate_bits, bits, __ATOMIC_RELAXED);
+    __atomic_store(&s->rate, &rate, __ATOMIC_RELAXED);
 }
 
 /* Count optimizer steps per part. A part is identified by its offset. */
@@ -103,12 +99,11 @@ void spsh__served_update(void *served, const spsh__slice *slice, spsh__backend_b
                          double scale)
 {
     spsh__served_updates *s = (spsh__served_updates *)served;
-    const uint64_t bits = __atomic_load_n(&s->rate_bits, __ATOMIC_RELAXED);
     spsh__slice_update u = {.backend = s->backend,
                             .slice = slice,
                             .gradients = gradients,
                             .gradient_scale = scale,
                             .number = count_part(s, slice->offset)};
-    memcpy(&u.rate, &bits, sizeof(bits));
+    __atomic_load(&s->rate, &u.rate, __ATOMIC_RELAXED);
     spsh__optimizer_update(s->optimizer, &u);
 }

@@ -33,8 +33,8 @@ typedef struct spsh__served_updates {
     spsh__backend *backend;  /* accesses the model's arena while the model computes; else NULL */
     spsh__part_count *parts; /* parts with updates */
     uint32_t count;
-    uint64_t base;      /* updates before this process */
-    uint64_t rate_bits; /* a double, atomic: the rate of the computing task */
+    uint64_t base; /* updates before this process */
+    double rate;   /* atomic: the rate of the computing task */
 } spsh__served_updates;
 
 /* Open a separate backend with the options of `like` and one thread. */

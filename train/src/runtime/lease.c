@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 
+#include "base/double_bits.h"
 #include "lease_server.h"
 #include "speechshard/inside.h"
 
@@ -219,11 +220,9 @@ spsh_status spsh__leases_acknowledge(spsh__leases *l, const spsh__lease_done *do
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "lease %" PRIu64 " is none that this learner has taken", done->number);
     spsh__store_u64le(bytes, done->samples);
-    for (uint32_t i = 0; i < done->row_count; i++) {
-        uint64_t bits = 0;
-        memcpy(&bits, &done->row[i], sizeof(bits));
-        spsh__store_u64le(bytes + SPSH__LEASE_ROW_BYTES + (size_t)8 * i, bits);
-    }
+    for (uint32_t i = 0; i < done->row_count; i++)
+        spsh__store_u64le(bytes + SPSH__LEASE_ROW_BYTES + (size_t)8 * i,
+                          spsh__bits_of_double(done->row[i]));
     const spsh__message m = {.kind = SPSH__LEASE_ACKNOWLEDGE,
                              .part = done->reasons,
                              .number = done->number,

@@ -14,6 +14,7 @@
 
 #include <inttypes.h>
 
+#include "base/double_bits.h"
 #include "speechshard/inside.h"
 
 typedef struct given {
@@ -185,12 +186,8 @@ static spsh_status take_ask(spsh__lease_server *s, const spsh__message *m, spsh_
 
 static void add_row(spsh__lease_server *s, const uint8_t *row, uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        const uint64_t bits = spsh__load_u64le(row + (size_t)8 * i);
-        double value = 0;
-        memcpy(&value, &bits, sizeof(value));
-        s->totals[i] += value;
-    }
+    for (uint32_t i = 0; i < count; i++)
+        s->totals[i] += spsh__double_of_bits(spsh__load_u64le(row + (size_t)8 * i));
     s->total_count = count;
     s->total_updates++;
 }

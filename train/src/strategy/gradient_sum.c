@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 #include "base/watch.h"
+#include "base/whole_numbers.h"
 #include "device_stage.h"
 #include "speechshard/inside.h"
 
@@ -77,16 +78,11 @@ typedef struct spsh__gradient_sum {
     spsh_error watched_error;
 } spsh__gradient_sum;
 
-static uint64_t min_u64(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Offset and count within the range, not within the arena. */
 static spsh__slice part_of(const range *r, uint32_t rank)
 {
-    uint64_t begin = min_u64(rank * r->part_elements, r->count);
-    return (spsh__slice){begin, min_u64(r->part_elements, r->count - begin)};
+    uint64_t begin = spsh__least(rank * r->part_elements, r->count);
+    return (spsh__slice){begin, spsh__least(r->part_elements, r->count - begin)};
 }
 
 static spsh__backend_buffer in_slot(const spsh__gradient_sum *g, const range *r, uint32_t slot)
@@ -668,7 +664,7 @@ static void square_own_blocks(spsh__gradient_sum *g, double *sums)
         spsh__slice mine = part_of(r, g->comm->rank);
         for (uint64_t at = 0; at < mine.count; at += block_elements(g))
             *sums++ = g->ops->square_sum_fn(g->backend, spsh__at(g->ops, r->here, mine.offset + at),
-                                            min_u64(mine.count - at, block_elements(g)));
+                                            spsh__least(mine.count - at, block_elements(g)));
     }
 }
 

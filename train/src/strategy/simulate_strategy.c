@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/whole_numbers.h"
 #include "gradient_sum.h"
 #include "speechshard/inside.h"
 #include "strategy_internal.h"
@@ -253,15 +254,10 @@ static spsh_status learn(void *user, uint32_t number, spsh_error *err)
 
 /* ---- the model, smaller ---- */
 
-static uint64_t divide_up(uint64_t a, uint64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* How many parts there are to send, as the strategies cut them. */
 static uint64_t parts_of(const world *w)
 {
-    const uint64_t real = divide_up(w->o->weights, PART_ELEMENTS);
+    const uint64_t real = spsh__divide_up(w->o->weights, PART_ELEMENTS);
     uint64_t most = MESSAGES / (UINT64_C(4) * w->o->learners * w->c->steps + 1);
     most = most < 16 ? 16 : most > 512 ? 512 : most;
     return real < most ? real : most;
@@ -279,10 +275,10 @@ static void shrink(world *w, spsh__learner *shape, double *ret_scale)
         return;
     }
     const double factor = (double)weights / (double)elements;
-    const uint64_t piece = divide_up(elements, learners * w->bucket_count);
+    const uint64_t piece = spsh__divide_up(elements, learners * w->bucket_count);
     const uint64_t block = (uint64_t)(SPSH__BLOCK_ELEMENTS / factor);
     w->elements = elements;
-    shape->part_elements = divide_up(elements, parts);
+    shape->part_elements = spsh__divide_up(elements, parts);
     shape->block_elements = 4 * block < piece ? piece : block;
     *ret_scale = factor;
 }
@@ -320,7 +316,7 @@ static spsh_status open_student(world *w, const spsh__learner *shape, uint32_t n
 
 static void cut_buckets(world *w)
 {
-    const uint64_t each = divide_up(w->elements, w->bucket_count);
+    const uint64_t each = spsh__divide_up(w->elements, w->bucket_count);
     for (uint32_t b = 0; b < w->bucket_count; b++) {
         const uint64_t first = b * each < w->elements ? b * each : w->elements;
         const uint64_t left = w->elements - first;
