@@ -209,13 +209,6 @@ static bool open_table(ctc_call *call)
     return true;
 }
 
-static void close_table(const ctc_call *call)
-{
-    const spsh_allocator *allocator = &call->b->allocator;
-    if (call->sorted != NULL)
-        allocator->free_fn(allocator->user, call->sorted);
-}
-
 static int compare_places(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -415,5 +408,5 @@ void spsh__cuda_ctc(spsh__backend *b, const spsh__ctc_shape *s, const uint32_t *
     for (size_t n = 0; n < s->batch; n++)
         put_item(&call, n);
     run_ctc(&call);
-    close_table(&call);
+    spsh__free(&b->allocator, call.sorted);
 }

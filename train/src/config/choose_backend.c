@@ -183,8 +183,7 @@ spsh_status spsh__compute_open(const spsh__compute_options *o, spsh__compute *re
 
 void spsh__compute_close(spsh__compute *c)
 {
-    if (c->backend != NULL)
-        spsh__backend_close(c->backend);
+    spsh__backend_close(c->backend);
     spsh_cuda_close(c->cuda);
     c->backend = NULL;
     c->cuda = NULL;

@@ -624,8 +624,7 @@ void spsh__feed_close(spsh__feed *feed)
     if (feed->loader != NULL)
         release(feed);
     spsh_loader_close(feed->loader);
-    if (feed->cuda != NULL)
-        spsh_cuda_event_close(feed->cuda, feed->done);
+    spsh_cuda_event_close(feed->cuda, feed->done);
     spsh_featgen_close(feed->featgen);
     spsh__dataset_list_close(&feed->sources);
     spsh__dataset_list_close(&feed->noises);

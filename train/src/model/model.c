@@ -186,7 +186,7 @@ static spsh__backend_buffer take(spsh__model *m, bool is_half, uint64_t elements
     return buffer;
 }
 
-spsh__backend_buffer spsh__model_take(spsh__model *m, uint64_t elements)
+static spsh__backend_buffer take_floats(spsh__model *m, uint64_t elements)
 {
     return take(m, false, elements);
 }
@@ -194,11 +194,6 @@ spsh__backend_buffer spsh__model_take(spsh__model *m, uint64_t elements)
 spsh__backend_buffer spsh__model_take_values(spsh__model *m, uint64_t elements)
 {
     return take(m, m->backend->has_half, elements);
-}
-
-spsh_status spsh__model_take_status(const spsh__model *m, spsh_error *err)
-{
-    return spsh__fail_again(m->take_status, &m->take_error, err);
 }
 
 spsh__model_limits spsh__model_room(const spsh__model *m)
@@ -232,23 +227,23 @@ static void take_arenas(spsh__model *m)
         m->gradients = m->is_forward_only ? m->gradients : m->lender->gradients;
         return;
     }
-    m->weights = spsh__model_take(m, m->arena_elements);
-    m->statistics = spsh__model_take(m, m->statistics_elements);
+    m->weights = take_floats(m, m->arena_elements);
+    m->statistics = take_floats(m, m->statistics_elements);
     if (m->backend->has_half)
         m->half_weights = spsh__model_take_values(m, m->arena_elements);
     if (!m->is_forward_only)
-        m->gradients = spsh__model_take(m, m->arena_elements);
+        m->gradients = take_floats(m, m->arena_elements);
 }
 
 /* In a loss of frames a row's gradients need nothing but the row. */
 static void take_logits(spsh__model *m)
 {
     const uint64_t elements = m->out_rows_max * m->shape.outputs;
-    m->logits = m->logit_gradients = spsh__model_take(m, elements);
+    m->logits = m->logit_gradients = take_floats(m, elements);
     if (m->backend->has_half && !m->is_forward_only)
         m->half_gradients = spsh__model_take_values(m, elements);
     if (!m->is_forward_only && m->shape.kind != SPSH__MODEL_LSTM_HYBRID)
-        m->logit_gradients = spsh__model_take(m, elements);
+        m->logit_gradients = take_floats(m, elements);
 }
 
 static spsh_status take_memory(spsh__model *m, spsh_error *err)
@@ -258,8 +253,8 @@ static spsh_status take_memory(spsh__model *m, spsh_error *err)
     const uint32_t first_rnn = m->shape.kind == SPSH__MODEL_DS2 ? 1 : 0; /* its block */
     take_arenas(m);
     for (uint32_t i = 0; i < m->norm_count; i++) {
-        m->norms[i].batch_mean = spsh__model_take(m, m->norms[i].channels);
-        m->norms[i].batch_scale = spsh__model_take(m, m->norms[i].channels);
+        m->norms[i].batch_mean = take_floats(m, m->norms[i].channels);
+        m->norms[i].batch_scale = take_floats(m, m->norms[i].channels);
     }
     if (has_features)
         m->input = spsh__model_take_values(m, m->in_rows_max * m->shape.inputs);
@@ -272,7 +267,7 @@ static spsh_status take_memory(spsh__model *m, spsh_error *err)
     m->ops->activations_fn(m);
     spsh__model_take_borders(m);
     if (m->take_status != SPSH_OK)
-        return spsh__model_take_status(m, err);
+        return spsh__fail_again(m->take_status, &m->take_error, err);
 
     const bool is_on_host = m->b->arrange_fn == NULL && has_features;
     if (is_on_host)
@@ -557,9 +552,9 @@ static spsh_status put_device_input(spsh__model *m, const spsh__model_batch *bat
     m->b->batch_fn(m->backend, &lengths);
     if (a.features == NULL) {
         if (m->upload.data == NULL)
-            m->upload = spsh__model_take(m, m->in_rows_max * m->shape.inputs);
+            m->upload = take_floats(m, m->in_rows_max * m->shape.inputs);
         if (m->upload.data == NULL)
-            return spsh__model_take_status(m, err);
+            return spsh__fail_again(m->take_status, &m->take_error, err);
         m->b->write_f32_fn(m->backend, m->upload, batch->features,
                            (size_t)batch->batch * batch->frames * m->shape.inputs);
         a.features = m->upload.data;

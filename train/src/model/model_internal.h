@@ -150,13 +150,10 @@ void spsh__rnn_declare(spsh__model *m, uint32_t number, uint32_t direction);
 /* Output width of a layer. */
 uint32_t spsh__rnn_width(const spsh__rnn_layer *layer);
 
-/* Allocate floats, which are freed with the model. The model keeps the first failure. After it,
- * nothing is allocated: data is NULL. */
-spsh__backend_buffer spsh__model_take(spsh__model *m, uint64_t elements);
-/* Allocate activations or their gradients: float16 values if the backend uses them. */
+/* Allocate activations or their gradients, which are freed with the model: float16 values if the
+ * backend uses them. The model keeps the first failure. After it, nothing is allocated: data is
+ * NULL. */
 spsh__backend_buffer spsh__model_take_values(spsh__model *m, uint64_t elements);
-/* Return the first failure of both functions. */
-spsh_status spsh__model_take_status(const spsh__model *m, spsh_error *err);
 /* Return the limits including the padding of batches. */
 spsh__model_limits spsh__model_room(const spsh__model *m);
 void spsh__rnn_take(spsh__model *m, spsh__rnn_layer *layer);

@@ -140,8 +140,6 @@ typedef struct spsh__run {
 /* ---- run_open.c ---- */
 /* Return the options of a feed for evaluation of these datasets: every utterance once. */
 spsh__feed_options spsh__run_feed_options(const spsh__run *r, const char *const *names);
-/* Return an estimate's view of the objects that the run has opened. Call after the feed is open. */
-spsh__estimating spsh__run_estimating(const spsh__run *r, spsh_train_estimate *out);
 /* Explain an out-of-memory failure. Closes the model and the optimizer moments first, so that the
  * message states the free memory before they were opened. */
 spsh_status spsh__run_explain_memory(spsh__run *r, spsh_status status, spsh_error *err);

@@ -61,7 +61,8 @@ static spsh_status open_feed(spsh__run *r, spsh_error *err)
     return r->setup.config_text == NULL ? SPSH_NO_MEMORY(err) : spsh__run_check_dev(r, err);
 }
 
-spsh__estimating spsh__run_estimating(const spsh__run *r, spsh_train_estimate *out)
+/* Return an estimate's view of the objects that the run has opened. Call after the feed is open. */
+static spsh__estimating estimating_of(const spsh__run *r, spsh_train_estimate *out)
 {
     return (spsh__estimating){.launch = r->world->launch,
                               .config = r->setup.config,
@@ -80,7 +81,7 @@ spsh_status spsh__run_explain_memory(spsh__run *r, spsh_status status, spsh_erro
     spsh__run_close_moments(&r->learner);
     spsh__run_close_model(&r->model);
     spsh_train_estimate out = {.config = NULL};
-    spsh__estimating e = spsh__run_estimating(r, &out);
+    spsh__estimating e = estimating_of(r, &out);
     return r->compute.cuda == NULL ? status : spsh__estimate_explain(&e, status, err);
 }
 
@@ -88,7 +89,7 @@ static spsh_status tell_world(const spsh__run *r, spsh_error *err)
 {
     spsh__run_world *w = r->world;
     spsh_train_estimate out = {.config = NULL};
-    spsh__estimating e = spsh__run_estimating(r, &out);
+    spsh__estimating e = estimating_of(r, &out);
     return w->ops->opened_fn != NULL ? w->ops->opened_fn(w, r->o, &e, err) : SPSH_OK;
 }
 

@@ -58,7 +58,7 @@ struct spsh__lease_server {
 
 /* ---- bytes ---- */
 
-void spsh__lease_state_store(uint8_t *bytes, const spsh__lease_state *state)
+static void store_state(uint8_t *bytes, const spsh__lease_state *state)
 {
     const uint64_t values[5] = {state->epoch, state->step, state->steps, state->samples,
                                 state->updates};
@@ -321,7 +321,7 @@ spsh_status spsh__lease_server_end(spsh__lease_server *s, spsh__lease_state *ret
     const spsh__lease_state state = spsh__lease_server_state(s);
     spsh_status rc = SPSH_OK;
     memset(bytes, 0, size);
-    spsh__lease_state_store(bytes, &state);
+    store_state(bytes, &state);
     for (uint32_t r = 0; r < s->runtime->world_size; r++)
         if (s->clients[r].is_lost)
             bytes[SPSH__LEASE_STATE_BYTES + r / 8] |= (uint8_t)(1u << r % 8);

@@ -58,8 +58,7 @@ spsh_status spsh__lease_server_lose(spsh__lease_server *s, uint32_t rank, spsh_e
 spsh_status spsh__lease_server_end(spsh__lease_server *s, spsh__lease_state *ret_state,
                                    uint8_t *bytes, spsh_error *err);
 
-/* Store or load a state in SPSH__LEASE_STATE_BYTES, little-endian. */
-void spsh__lease_state_store(uint8_t *bytes, const spsh__lease_state *state);
+/* Load a state from SPSH__LEASE_STATE_BYTES, little-endian. */
 spsh__lease_state spsh__lease_state_load(const uint8_t *bytes);
 
 #endif

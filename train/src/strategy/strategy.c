@@ -258,8 +258,7 @@ bool spsh__strategy_sum_part(const spsh__strategy *s, uint32_t number, spsh__sli
     return sum->ops->slice_fn(sum->state, number, ret);
 }
 
-spsh_status spsh__strategy_sum_gather(spsh__strategy *s, spsh__backend_buffer arena,
-                                      spsh_error *err)
+static spsh_status gather(const spsh__strategy *s, spsh__backend_buffer arena, spsh_error *err)
 {
     const spsh__sum *sum = s->state;
     return sum->ops->gather_fn(sum->state, arena, err);
@@ -267,7 +266,7 @@ spsh_status spsh__strategy_sum_gather(spsh__strategy *s, spsh__backend_buffer ar
 
 spsh_status spsh__strategy_sum_share_weights(spsh__strategy *s, spsh_error *err)
 {
-    return spsh__strategy_sum_gather(s, s->learner->weights, err);
+    return gather(s, s->learner->weights, err);
 }
 
 spsh_status spsh__strategy_sum_gather_moments(spsh__strategy *s, spsh_error *err)
@@ -275,7 +274,7 @@ spsh_status spsh__strategy_sum_gather_moments(spsh__strategy *s, spsh_error *err
     spsh_status rc = SPSH_OK;
     for (int i = 0; rc == SPSH_OK && i < 2; i++)
         if (s->learner->moments[i].data != NULL)
-            rc = spsh__strategy_sum_gather(s, s->learner->moments[i], err);
+            rc = gather(s, s->learner->moments[i], err);
     return rc;
 }
 

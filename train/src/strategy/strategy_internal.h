@@ -50,8 +50,6 @@ spsh_status spsh__strategy_sum_after_backward(spsh__strategy *s, const double *r
                                               uint32_t count, spsh_error *err);
 spsh_status spsh__strategy_sum_square_sum(spsh__strategy *s, double *ret, spsh_error *err);
 bool spsh__strategy_sum_part(const spsh__strategy *s, uint32_t number, spsh__slice *ret);
-spsh_status spsh__strategy_sum_gather(spsh__strategy *s, spsh__backend_buffer arena,
-                                      spsh_error *err);
 /* Send the weights of all parts, or the moments, to all ranks, if each rank updates its part. */
 spsh_status spsh__strategy_sum_share_weights(spsh__strategy *s, spsh_error *err);
 spsh_status spsh__strategy_sum_gather_moments(spsh__strategy *s, spsh_error *err);
