@@ -153,11 +153,8 @@ static spsh__run_set *find_set(spsh__run_history *h, const char *name, bool *fai
 
 static bool keep_evaluation(spsh__run_history *h, const spsh__run_evaluation *e)
 {
-    spsh__run_evaluation *all = (spsh__run_evaluation *)spsh__grow(
-        h->evaluations, &h->evaluation_capacity, h->evaluation_count + 1, sizeof(*all));
-    if (all == NULL)
+    if (!SPSH_GROW(h->evaluations, h->evaluation_capacity, h->evaluation_count + 1))
         return false;
-    h->evaluations = all;
     h->evaluations[h->evaluation_count++] = *e;
     return true;
 }

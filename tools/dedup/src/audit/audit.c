@@ -171,21 +171,15 @@ static spsh_status take(void *user, const spsh__match *match, spsh_error *err)
     bool a_is_test = spsh__audit_test_number(audit->roster, match->a) != SPSH_NONE_U64;
     bool b_is_test = spsh__audit_test_number(audit->roster, match->b) != SPSH_NONE_U64;
     if (spsh__match_is_equal(match)) {
-        equal_pair *links =
-            spsh__grow(audit->links, &audit->link_capacity, audit->link_count + 1, sizeof(*links));
-        if (links == NULL)
+        if (!SPSH_GROW(audit->links, audit->link_capacity, audit->link_count + 1))
             return SPSH_NO_MEMORY(err);
-        audit->links = links;
-        links[audit->link_count++] = (equal_pair){match->a, match->b};
+        audit->links[audit->link_count++] = (equal_pair){match->a, match->b};
     }
     if (a_is_test == b_is_test)
         return SPSH_OK;
-    spsh__match *matches = spsh__grow(audit->matches, &audit->match_capacity,
-                                      audit->match_count + 1, sizeof(*matches));
-    if (matches == NULL)
+    if (!SPSH_GROW(audit->matches, audit->match_capacity, audit->match_count + 1))
         return SPSH_NO_MEMORY(err);
-    audit->matches = matches;
-    matches[audit->match_count++] = *match;
+    audit->matches[audit->match_count++] = *match;
     return SPSH_OK;
 }
 

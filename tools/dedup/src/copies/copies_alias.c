@@ -23,10 +23,8 @@ static int compare_stand_ins(const void *left, const void *right)
 static spsh_status add_stand_in(spsh__stand_ins *list, size_t *capacity, spsh__stand_in item,
                                 spsh_error *err)
 {
-    spsh__stand_in *items = spsh__grow(list->items, capacity, list->count + 1, sizeof(*items));
-    if (items == NULL)
+    if (!SPSH_GROW(list->items, *capacity, list->count + 1))
         return SPSH_NO_MEMORY(err);
-    list->items = items;
     list->items[list->count++] = item;
     return SPSH_OK;
 }

@@ -107,10 +107,8 @@ static spsh_status send_pair(pair *p, spsh__match_sink sink, spsh_error *err)
 
 static spsh_status add_to_pair(pair *p, const spsh__match *match, spsh_error *err)
 {
-    spsh__match *matches = spsh__grow(p->matches, &p->capacity, p->count + 1, sizeof(*matches));
-    if (matches == NULL)
+    if (!SPSH_GROW(p->matches, p->capacity, p->count + 1))
         return SPSH_NO_MEMORY(err);
-    p->matches = matches;
     p->matches[p->count++] = *match;
     return SPSH_OK;
 }

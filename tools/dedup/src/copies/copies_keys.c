@@ -50,10 +50,8 @@ static spsh_status add_stored(worker *w, uint64_t number, const spsh__set_print 
                               spsh_error *err)
 {
     const size_t count = (size_t)print->key_count;
-    spsh__print_key *keys = spsh__grow(w->keys, &w->key_capacity, count, sizeof(*keys));
-    if (keys == NULL)
+    if (!SPSH_GROW(w->keys, w->key_capacity, count))
         return SPSH_NO_MEMORY(err);
-    w->keys = keys;
     spsh_status rc =
         spsh__segment_keys(print->segment, print->first_key, print->key_count, w->keys, err);
     return rc == SPSH_OK ? add_keys(w->pool, number, w->keys, count, err) : rc;

@@ -109,11 +109,8 @@ static spsh_status make_nodes(spsh__copy_graph *g, spsh_error *err)
 
 bool spsh__copy_link_add(spsh__copy_links *list, size_t x, size_t y, uint64_t match)
 {
-    spsh__copy_link *items =
-        spsh__grow(list->items, &list->capacity, list->count + 1, sizeof(*items));
-    if (items == NULL)
+    if (!SPSH_GROW(list->items, list->capacity, list->count + 1))
         return false;
-    list->items = items;
     list->items[list->count++] = (spsh__copy_link){x, y, match};
     return true;
 }

@@ -76,11 +76,8 @@ static spsh_status check_pair(spsh__copy_graph *g, size_t part, size_t whole,
                                       (spsh__match_sink){take_match, &f}, err);
     if (rc != SPSH_OK || !f.is_found)
         return rc;
-    spsh__match *checked =
-        spsh__grow(g->checked, &g->checked_capacity, g->checked_count + 1, sizeof(*checked));
-    if (checked == NULL)
+    if (!SPSH_GROW(g->checked, g->checked_capacity, g->checked_count + 1))
         return SPSH_NO_MEMORY(err);
-    g->checked = checked;
     *ret_match = g->match_count + g->checked_count;
     g->checked[g->checked_count++] = f.match;
     return SPSH_OK;

@@ -321,10 +321,8 @@ static spsh__match describe(const spsh__judge *judge, const heard *a, const hear
 
 static spsh_status append(match_list *list, const spsh__match *match, spsh_error *err)
 {
-    spsh__match *items = spsh__grow(list->items, &list->capacity, list->count + 1, sizeof(*items));
-    if (items == NULL)
+    if (!SPSH_GROW(list->items, list->capacity, list->count + 1))
         return SPSH_NO_MEMORY(err);
-    list->items = items;
     list->items[list->count++] = *match;
     return SPSH_OK;
 }

@@ -211,13 +211,10 @@ static const char *add_drop(spsh__copy_plan *plan, const spsh__json_value *value
         return "an utterance is dropped as a copy of itself";
     d.dataset = (size_t)dataset;
     d.kept_dataset = (size_t)kept;
-    drop *drops =
-        spsh__grow(plan->drops, &plan->drop_capacity, plan->drop_count + 1, sizeof(*drops));
-    if (drops == NULL) {
+    if (!SPSH_GROW(plan->drops, plan->drop_capacity, plan->drop_count + 1)) {
         plan->texts.failed = true;
         return NULL;
     }
-    plan->drops = drops;
     plan->drops[plan->drop_count++] = d;
     return NULL;
 }

@@ -9,12 +9,9 @@ bool spsh__split_names_add(spsh__split_names *names, const char *list)
 {
     spsh_bytes name;
     while (spsh__split_names_next(&list, &name)) {
-        spsh_bytes *items =
-            spsh__grow(names->items, &names->capacity, names->count + 1, sizeof(*items));
-        if (items == NULL)
+        if (!SPSH_GROW(names->items, names->capacity, names->count + 1))
             return false;
-        names->items = items;
-        items[names->count++] = name;
+        names->items[names->count++] = name;
     }
     return true;
 }

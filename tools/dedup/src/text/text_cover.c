@@ -44,10 +44,8 @@ struct spsh__cover_probe {
 
 static bool push(numbers *n, uint32_t value)
 {
-    uint32_t *at = spsh__grow(n->at, &n->capacity, n->count + 1, sizeof(*at));
-    if (at == NULL)
+    if (!SPSH_GROW(n->at, n->capacity, n->count + 1))
         return false;
-    n->at = at;
     n->at[n->count++] = value;
     return true;
 }
@@ -266,11 +264,8 @@ static bool count_holders(spsh__cover_probe *probe)
 
 static bool make_room(spsh__cover_probe *probe, size_t count)
 {
-    spsh__covered *covered =
-        spsh__grow(probe->covered, &probe->covered_capacity, count, sizeof(*covered));
-    if (covered == NULL)
+    if (!SPSH_GROW(probe->covered, probe->covered_capacity, count))
         return false;
-    probe->covered = covered;
     return true;
 }
 

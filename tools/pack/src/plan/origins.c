@@ -19,12 +19,9 @@ void spsh__origins_begin(spsh__origins *origins, const char *root)
 
 static bool push(spsh__origins *origins, spsh__origin origin)
 {
-    spsh__origin *items =
-        spsh__grow(origins->items, &origins->capacity, origins->count + 1, sizeof(*items));
-    if (items == NULL)
+    if (!SPSH_GROW(origins->items, origins->capacity, origins->count + 1))
         return false;
-    origins->items = items;
-    items[origins->count++] = origin;
+    origins->items[origins->count++] = origin;
     return true;
 }
 

@@ -153,11 +153,8 @@ static spsh_status close_unit(plan_writer *writer, spsh_error *err)
 
     if (writer->unit.item_count == 0)
         return SPSH_OK;
-    spsh__plan_unit *units =
-        spsh__grow(plan->units, &writer->unit_capacity, plan->unit_count + 1, sizeof(*units));
-    if (units == NULL)
+    if (!SPSH_GROW(plan->units, writer->unit_capacity, plan->unit_count + 1))
         return SPSH_NO_MEMORY(err);
-    plan->units = units;
     writer->unit.hash = spsh__pack_hash64(spsh__builder_bytes(&writer->unit_items));
     plan->units[plan->unit_count++] = writer->unit;
     plan->source_bytes += writer->unit.source_bytes;

@@ -441,12 +441,9 @@ static spsh_status tell_published(spsh__plan_scan *scan, spsh_error *err)
 
 static spsh_status push_duplicate(spsh__plan_scan *scan, uint64_t sequence, spsh_error *err)
 {
-    uint64_t *duplicates = spsh__grow(scan->duplicates, &scan->duplicate_capacity,
-                                      scan->duplicate_count + 1, sizeof(*duplicates));
-    if (duplicates == NULL)
+    if (!SPSH_GROW(scan->duplicates, scan->duplicate_capacity, scan->duplicate_count + 1))
         return SPSH_NO_MEMORY(err);
-    scan->duplicates = duplicates;
-    duplicates[scan->duplicate_count++] = sequence;
+    scan->duplicates[scan->duplicate_count++] = sequence;
     return SPSH_OK;
 }
 

@@ -42,15 +42,11 @@ static bool push(spsh__sources *sources, spsh__source source)
 {
     const bool good = source.root != NULL && source.layout != NULL && source.evidence != NULL &&
                       source.notes != NULL;
-    spsh__source *items =
-        !good ? NULL
-              : spsh__grow(sources->items, &sources->capacity, sources->count + 1, sizeof(*items));
-    if (items == NULL) {
+    if (!good || !SPSH_GROW(sources->items, sources->capacity, sources->count + 1)) {
         free_source(&source);
         return false;
     }
-    sources->items = items;
-    items[sources->count++] = source;
+    sources->items[sources->count++] = source;
     return true;
 }
 

@@ -82,12 +82,9 @@ static spsh_status make_jobs(placer *p, uint64_t item_count, spsh_error *err)
         if (i > 0 && same_recording(&previous, &item)) {
             plan->jobs[plan->job_count - 1].item_count++;
         } else {
-            spsh__prepare_job *jobs =
-                spsh__grow(plan->jobs, &capacity, plan->job_count + 1, sizeof(*jobs));
-            if (jobs == NULL)
+            if (!SPSH_GROW(plan->jobs, capacity, plan->job_count + 1))
                 return SPSH_NO_MEMORY(err);
-            plan->jobs = jobs;
-            jobs[plan->job_count++] =
+            plan->jobs[plan->job_count++] =
                 (spsh__prepare_job){at, 1, cost_of(p->context->options, &item)};
         }
         previous = item;

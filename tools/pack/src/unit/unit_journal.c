@@ -25,24 +25,19 @@ static void file_name(const spsh__unit_state *state, const char *suffix, char ds
 
 static spsh_status add_seal(spsh__packed *packed, const spsh_shard_seal *seal, spsh_error *err)
 {
-    spsh_shard_seal *seals =
-        spsh__grow(packed->seals, &packed->seal_capacity, packed->seal_count + 1, sizeof(*seals));
-    if (seals == NULL)
+    if (!SPSH_GROW(packed->seals, packed->seal_capacity, packed->seal_count + 1))
         return SPSH_NO_MEMORY(err);
-    packed->seals = seals;
-    seals[packed->seal_count++] = *seal;
+    packed->seals[packed->seal_count++] = *seal;
     return SPSH_OK;
 }
 
 static spsh_status add_reject_file(spsh__packed *packed, const spsh__unit_state *state,
                                    spsh_error *err)
 {
-    char(*files)[32] = spsh__grow(packed->reject_files, &packed->reject_file_capacity,
-                                  packed->reject_file_count + 1, sizeof(*files));
-    if (files == NULL)
+    if (!SPSH_GROW(packed->reject_files, packed->reject_file_capacity,
+                   packed->reject_file_count + 1))
         return SPSH_NO_MEMORY(err);
-    packed->reject_files = files;
-    file_name(state, ".rejects", files[packed->reject_file_count++]);
+    file_name(state, ".rejects", packed->reject_files[packed->reject_file_count++]);
     return SPSH_OK;
 }
 
