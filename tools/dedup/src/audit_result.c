@@ -58,11 +58,8 @@ static spsh_status show_example(const spsh_audit *a, const spsh__set_readers *re
     const uint64_t found = a->leaks.evidence[number * SPSH_LEAK_COUNT + leak].match;
     const spsh__match match = spsh__audit_train_first(roster, &a->leaks.matches[found]);
     const uint64_t ordinals[2] = {roster->test_ordinals[number], match.a};
-    size_t dataset = 0;
-    uint64_t position = 0;
-    spsh__print_set_place(a->set, match.a, &dataset, &position);
     shown->match = spsh__pair_match_show(&match);
-    shown->example.train_corpus = a->sides->corpora[dataset];
+    shown->example.train_corpus = a->sides->corpora[spsh__print_set_place(a->set, match.a).number];
     shown->example.match = &shown->match;
     shown->leak.example = &shown->example;
     return copy_ids(readers, ordinals, shown, err);

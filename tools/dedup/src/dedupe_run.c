@@ -80,7 +80,7 @@ static spsh_status take_out_splits(const run *r, const char *path, spsh__split_n
 }
 
 /* Reject unknown splits before any long work. A typing error would protect every utterance. */
-static spsh_status check_names(const run *r, spsh_error *err)
+static spsh_status check_names(run *r, spsh_error *err)
 {
     spsh__split_names names = {0};
     spsh_status rc = SPSH_OK;
@@ -120,8 +120,9 @@ static spsh_status settle_policy(run *r, spsh_error *err)
     return SPSH_OK;
 }
 
-static spsh_status measure_set(spsh_dedupe_result *d, spsh_error *err)
+static spsh_status measure_set(run *r, spsh_error *err)
 {
+    spsh_dedupe_result *d = r->d;
     for (uint64_t i = 0; i < spsh__print_set_print_count(d->set); i++) {
         spsh__set_print print;
         spsh_status rc = spsh__print_set_print(d->set, i, &print, err);
@@ -131,10 +132,9 @@ static spsh_status measure_set(spsh_dedupe_result *d, spsh_error *err)
     }
     for (uint64_t i = 0; i < spsh__print_set_count(d->set); i++) {
         spsh__segment_row row;
-        uint64_t alias_of = 0;
         if (spsh__print_set_side(d->set, i) == SPSH_SIDE_NONE)
             continue;
-        spsh_status rc = spsh__print_set_row(d->set, i, &row, &alias_of, err);
+        spsh_status rc = spsh__print_set_row(d->set, i, &row, NULL, err);
         if (rc != SPSH_OK)
             return rc;
         if (row.sample_rate_hz > 0)
@@ -164,7 +164,7 @@ static uint64_t space_for(const spsh_dedupe_options *options, uint64_t key_count
     return spsh__key_join_space(mode_of(options), key_count * speeds, 0, options->memory_bytes);
 }
 
-static spsh_status check_space(const run *r, spsh_error *err)
+static spsh_status check_space(run *r, spsh_error *err)
 {
     const uint64_t need = space_for(&r->options, r->d->key_count);
     if (r->options.space_fn != NULL)
@@ -177,11 +177,8 @@ static spsh_status check_space(const run *r, spsh_error *err)
 static spsh_status take_match(void *user, const spsh__match *match, spsh_error *err)
 {
     spsh_dedupe_result *d = (spsh_dedupe_result *)user;
-    spsh__match *matches =
-        spsh__grow(d->matches, &d->match_capacity, d->match_count + 1, sizeof(*matches));
-    if (matches == NULL)
+    if (!SPSH_GROW(d->matches, d->match_capacity, d->match_count + 1))
         return SPSH_NO_MEMORY(err);
-    d->matches = matches;
     d->matches[d->match_count++] = *match;
     return SPSH_OK;
 }
@@ -211,7 +208,7 @@ static spsh_status check_pair(void *user, uint64_t a, uint64_t b, spsh__match_si
     return spsh__judge_pair((spsh__judge *)user, a, b, sink, err);
 }
 
-static spsh_status make_clusters(const run *r, spsh_error *err)
+static spsh_status make_clusters(run *r, spsh_error *err)
 {
     const spsh__judge_options judge_options = {.limits = &spsh__align_limits_default,
                                                .threads = 1,
@@ -237,11 +234,10 @@ static spsh_status sum_members(spsh_dedupe_result *d, spsh_error *err)
     for (uint64_t i = 0; i < d->clusters.member_count; i++) {
         const spsh__member *m = &d->clusters.members[i];
         spsh__segment_row row;
-        uint64_t alias_of = 0;
         d->decisions[m->decision]++;
         if (m->decision != SPSH_DECISION_DROP)
             continue;
-        spsh_status rc = spsh__print_set_row(d->set, m->ordinal, &row, &alias_of, err);
+        spsh_status rc = spsh__print_set_row(d->set, m->ordinal, &row, NULL, err);
         if (rc != SPSH_OK)
             return rc;
         const double seconds =
@@ -254,7 +250,7 @@ static spsh_status sum_members(spsh_dedupe_result *d, spsh_error *err)
     return SPSH_OK;
 }
 
-static spsh_status sum_up(const run *r, spsh_error *err)
+static spsh_status sum_up(run *r, spsh_error *err)
 {
     static const char *const modes[] = {"mild", "deep"};
     spsh_dedupe_result *d = r->d;
@@ -280,8 +276,9 @@ static spsh_status sum_up(const run *r, spsh_error *err)
 }
 
 /* Find the dataset and the position of each utterance in the result. */
-static spsh_status place_members(spsh_dedupe_result *d, spsh_error *err)
+static spsh_status place_members(run *r, spsh_error *err)
 {
+    spsh_dedupe_result *d = r->d;
     const spsh__clusters *c = &d->clusters;
     d->members = calloc((size_t)c->member_count + 1, sizeof(*d->members));
     d->boilerplate = calloc(c->boilerplate_count + 1, sizeof(*d->boilerplate));
@@ -289,15 +286,14 @@ static spsh_status place_members(spsh_dedupe_result *d, spsh_error *err)
         return SPSH_NO_MEMORY(err);
     for (uint64_t i = 0; i < c->member_count; i++) {
         const spsh__member *m = &c->members[i];
-        d->members[i] = (spsh_copy_member){.decision = m->decision, .reason = m->reason};
-        spsh__print_set_place(d->set, m->ordinal, &d->members[i].dataset, &d->members[i].position);
+        const spsh__set_place place = spsh__print_set_place(d->set, m->ordinal);
+        d->members[i] = (spsh_copy_member){place.number, place.position, m->decision, m->reason};
     }
     for (size_t i = 0; i < c->boilerplate_count; i++) {
         const spsh__boilerplate *b = &c->boilerplate[i];
-        d->boilerplate[i] = (spsh_boilerplate){
-            .start_s = b->start_s, .seconds = b->seconds, .utterance_count = b->utterance_count};
-        spsh__print_set_place(d->set, b->ordinal, &d->boilerplate[i].dataset,
-                              &d->boilerplate[i].position);
+        const spsh__set_place place = spsh__print_set_place(d->set, b->ordinal);
+        d->boilerplate[i] = (spsh_boilerplate){place.number, place.position, b->start_s, b->seconds,
+                                               b->utterance_count};
     }
     return SPSH_OK;
 }
@@ -438,29 +434,11 @@ static spsh_status take_options(run *r, const spsh_dedupe_options *options, spsh
     return check_options(r->sources, o, err);
 }
 
-static spsh_status find(run *r, spsh_error *err)
-{
-    spsh_status rc = check_names(r, err);
-    if (rc == SPSH_OK)
-        rc = make_segments(r, err);
-    if (rc == SPSH_OK)
-        rc = open_set(r, err);
-    if (rc == SPSH_OK)
-        rc = settle_policy(r, err);
-    if (rc == SPSH_OK)
-        rc = measure_set(r->d, err);
-    if (rc == SPSH_OK)
-        rc = check_space(r, err);
-    if (rc == SPSH_OK)
-        rc = find_copies(r, err);
-    if (rc == SPSH_OK)
-        rc = make_clusters(r, err);
-    if (rc == SPSH_OK)
-        rc = sum_up(r, err);
-    if (rc == SPSH_OK)
-        rc = place_members(r->d, err);
-    return rc;
-}
+/* The stages, in order. */
+static spsh_status (*const stages[])(run *r, spsh_error *err) = {
+    check_names, make_segments, open_set,      settle_policy, measure_set,
+    check_space, find_copies,   make_clusters, sum_up,        place_members,
+};
 
 static spsh_status run_all(const spsh_dedup_sources *sources, const spsh_dedupe_options *options,
                            spsh_dedupe_result **ret_result, spsh_error *err)
@@ -470,7 +448,9 @@ static spsh_status run_all(const spsh_dedup_sources *sources, const spsh_dedupe_
     if (rc != SPSH_OK)
         return rc;
     r.d = calloc(1, sizeof(*r.d));
-    rc = r.d == NULL ? SPSH_NO_MEMORY(err) : find(&r, err);
+    rc = r.d == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
+    for (size_t i = 0; rc == SPSH_OK && i < sizeof(stages) / sizeof(stages[0]); i++)
+        rc = stages[i](&r, err);
     if (rc == SPSH_OK) {
         fill_facts(r.d);
         rc = write_files(&r, err);

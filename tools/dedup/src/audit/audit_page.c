@@ -321,19 +321,16 @@ static void choose(const spsh__audit_facts *f, examples *e)
 static spsh_status draw_common_name(spsh__copy_page *page, const spsh__match *match, spsh_leak kind,
                                     spsh_error *err)
 {
-    size_t dataset = 0;
-    uint64_t position = 0;
     spsh_row row;
     spsh_bytes name = {NULL, 0};
-    spsh__print_set_place(page->facts->set, match->a, &dataset, &position);
-    const spsh_dataset *d = spsh__print_set_dataset(page->facts->set, dataset);
+    const spsh_dataset *d = spsh__print_set_place(page->facts->set, match->a).dataset;
     if (kind == SPSH_LEAK_SOURCE)
         return SPSH_OK;
-    spsh_status rc = spsh_dataset_rows(d, position, 1, &row, err);
-    if (rc == SPSH_OK)
-        rc =
-            spsh_dataset_name(d, kind == SPSH_LEAK_SPEAKER ? SPSH_NAME_SPEAKER : SPSH_NAME_DOCUMENT,
-                              kind == SPSH_LEAK_SPEAKER ? row.speaker : row.document, &name, err);
+    spsh_status rc = spsh__print_set_index_row(page->facts->set, match->a, &row, err);
+    if (rc == SPSH_OK && kind == SPSH_LEAK_SPEAKER)
+        rc = spsh_dataset_name(d, SPSH_NAME_SPEAKER, row.speaker, &name, err);
+    else if (rc == SPSH_OK)
+        rc = spsh_dataset_name(d, SPSH_NAME_DOCUMENT, row.document, &name, err);
     if (rc == SPSH_OK && name.size_bytes > 0) {
         spsh__builder_append_text(page->out, "<p>");
         spsh__page_name(page->out, name);

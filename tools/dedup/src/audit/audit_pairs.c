@@ -91,23 +91,15 @@ static spsh_status put_utterance(spsh_json *json, const char *key, const spsh__a
 {
     const spsh__print_set *set = sides->set;
     spsh_utterance utterance;
-    size_t dataset = 0;
-    uint64_t position = 0;
-    spsh_row row;
-    spsh_shard_seal seal;
     char file[32];
-    spsh__print_set_place(set, ordinal, &dataset, &position);
-    const spsh_dataset *source = spsh__print_set_dataset(set, dataset);
     spsh_status rc = spsh__set_readers_metadata(readers, ordinal, &utterance, err);
     if (rc == SPSH_OK)
-        rc = spsh_dataset_rows(source, position, 1, &row, err);
-    if (rc == SPSH_OK)
-        rc = spsh_dataset_shard(source, row.shard, &seal, err);
+        rc = spsh__print_set_shard_name(set, ordinal, file, err);
     if (rc != SPSH_OK)
         return rc;
-    spsh_shard_file_name(seal.unit, seal.number, file);
     spsh__json_begin_object(json, key);
-    spsh__json_put_string(json, "corpus", sides->corpora[dataset]);
+    spsh__json_put_string(json, "corpus",
+                          sides->corpora[spsh__print_set_place(set, ordinal).number]);
     spsh__json_put_text_or_null(json, "split", utterance.split);
     spsh__json_put_text(json, "id", utterance.id);
     spsh__json_put_string(json, "shard", file);

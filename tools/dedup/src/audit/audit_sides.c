@@ -208,10 +208,9 @@ static spsh_status list_side(spsh__audit_sides *sides, spsh_side side,
         for (uint32_t i = 0; i <= table->name_count && rc == SPSH_OK; i++) {
             if (table->tallies[i].side != side)
                 continue;
-            spsh__audit_split *grown = spsh__grow(splits, &capacity, count + 1, sizeof(*grown));
-            if (grown == NULL)
+            if (!SPSH_GROW(splits, capacity, count + 1))
                 return SPSH_NO_MEMORY(err);
-            *ret_splits = splits = grown;
+            *ret_splits = splits;
             spsh__audit_split *split = &splits[count++];
             *split = (spsh__audit_split){
                 .dataset = d,
@@ -251,21 +250,20 @@ static spsh_status train_split(const void *user, uint64_t ordinal, uint32_t *ret
                                spsh_error *err)
 {
     const spsh__audit_sides *sides = user;
-    size_t dataset = 0;
-    uint64_t position = 0;
     uint32_t entry = 0;
     spsh_bytes element;
     if (spsh__print_set_side(sides->set, ordinal) != SPSH_SIDE_TRAIN) {
         *ret_split = SPSH_NONE_U32;
         return SPSH_OK;
     }
-    spsh__print_set_place(sides->set, ordinal, &dataset, &position);
-    const spsh_dataset *source = spsh__print_set_dataset(sides->set, dataset);
-    spsh_status rc = spsh_dataset_column(source, SPSH_COLUMN_SPLIT, position, 1, &element, err);
+    const spsh__set_place at = spsh__print_set_place(sides->set, ordinal);
+    const split_table *table = &sides->tables[at.number];
+    spsh_status rc =
+        spsh_dataset_column(at.dataset, SPSH_COLUMN_SPLIT, at.position, 1, &element, err);
     if (rc == SPSH_OK)
-        rc = entry_of(source, &sides->tables[dataset], spsh__load_u32le(element.data), &entry, err);
+        rc = entry_of(at.dataset, table, spsh__load_u32le(element.data), &entry, err);
     if (rc == SPSH_OK)
-        *ret_split = sides->tables[dataset].tallies[entry].place;
+        *ret_split = table->tallies[entry].place;
     return rc;
 }
 
@@ -311,9 +309,7 @@ static spsh_status collect_tests(spsh__audit_sides *sides, spsh_error *err)
 static void place_tests(spsh__audit_sides *sides)
 {
     for (uint64_t i = 0; i < sides->roster.test_utterance_count; i++) {
-        size_t dataset = 0;
-        uint64_t position = 0;
-        spsh__print_set_place(sides->set, sides->test_ordinals[i], &dataset, &position);
+        const size_t dataset = spsh__print_set_place(sides->set, sides->test_ordinals[i]).number;
         sides->test_splits[i] = sides->tables[dataset].tallies[sides->test_splits[i]].place;
     }
 }

@@ -56,16 +56,12 @@ static spsh_status get_quality(void *user, uint64_t ordinal, spsh__copy_quality 
     spsh__segment_row row;
     spsh_row place;
     spsh_bytes split = {NULL, 0};
-    uint64_t alias_of = 0;
-    uint64_t position = 0;
-    size_t dataset = 0;
-    spsh__print_set_place(q->set, ordinal, &dataset, &position);
-    const spsh_dataset *from = spsh__print_set_dataset(q->set, dataset);
-    spsh_status rc = spsh__print_set_row(q->set, ordinal, &row, &alias_of, err);
+    const spsh__set_place at = spsh__print_set_place(q->set, ordinal);
+    spsh_status rc = spsh__print_set_row(q->set, ordinal, &row, NULL, err);
     if (rc == SPSH_OK)
-        rc = spsh_dataset_rows(from, position, 1, &place, err);
+        rc = spsh__print_set_index_row(q->set, ordinal, &place, err);
     if (rc == SPSH_OK)
-        rc = spsh_dataset_name(from, SPSH_NAME_SPLIT, place.split, &split, err);
+        rc = spsh_dataset_name(at.dataset, SPSH_NAME_SPLIT, place.split, &split, err);
     if (rc != SPSH_OK)
         return rc;
     const double rate = row.sample_rate_hz == 0 ? 1 : (double)row.sample_rate_hz;
@@ -73,7 +69,7 @@ static spsh_status get_quality(void *user, uint64_t ordinal, spsh__copy_quality 
     const bool is_decoded = (row.flags & SPSH__ROW_DECODED) != 0;
     *ret_quality = (spsh__copy_quality){
         .ordinal = ordinal,
-        .dataset = dataset,
+        .dataset = at.number,
         .seconds = seconds,
         .sound_seconds = is_decoded ? (double)row.trim_count / rate : seconds,
         .bytes = (uint64_t)(seconds * (double)row.payload_bps / 8),

@@ -272,12 +272,8 @@ static spsh_status end_place(group_finder *finder, spsh_error *err)
     if (ranges == NULL)
         return SPSH_NO_MEMORY(err);
     for (size_t i = 0; rc == SPSH_OK && i < count; i++) {
-        size_t dataset = 0;
-        uint64_t position = 0;
         spsh_row row;
-        spsh__print_set_place(search->set, finder->members[i], &dataset, &position);
-        rc = spsh_dataset_rows(spsh__print_set_dataset(search->set, dataset), position, 1, &row,
-                               err);
+        rc = spsh__print_set_index_row(search->set, finder->members[i], &row, err);
         if (rc == SPSH_OK)
             ranges[i] =
                 (place_range){row.start_sample, row.start_sample + row.samples, finder->members[i],

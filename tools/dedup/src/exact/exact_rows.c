@@ -21,24 +21,21 @@ spsh_status spsh__exact_row_get(const spsh__print_set *set, uint64_t ordinal,
 {
     spsh__exact_row row = {.ordinal = ordinal, .source = ordinal};
     uint64_t alias_of = SPSH_NONE_U64;
-    uint64_t position = 0;
     spsh_row place;
     spsh_status rc = spsh__print_set_row(set, ordinal, &row.row, &alias_of, err);
     if (rc == SPSH_OK && alias_of != SPSH_NONE_U64) {
         spsh__segment_row source;
-        uint64_t none = 0;
         row.source = alias_of;
-        rc = spsh__print_set_row(set, alias_of, &source, &none, err);
+        rc = spsh__print_set_row(set, alias_of, &source, NULL, err);
         if (rc == SPSH_OK)
             row.row.flags = source.flags | SPSH__ROW_ALIAS;
     }
+    if (rc == SPSH_OK)
+        rc = spsh__print_set_index_row(set, ordinal, &place, err);
     if (rc != SPSH_OK)
         return rc;
     row.side = spsh__print_set_side(set, ordinal);
-    spsh__print_set_place(set, ordinal, &row.dataset, &position);
-    rc = spsh_dataset_rows(spsh__print_set_dataset(set, row.dataset), position, 1, &place, err);
-    if (rc != SPSH_OK)
-        return rc;
+    row.dataset = spsh__print_set_place(set, ordinal).number;
     row.payload_shard = place.payload_shard;
     row.payload_record = place.payload_record;
     row.start_sample = place.start_sample;

@@ -194,12 +194,12 @@ static spsh_status fill_lane(spsh__pair_lane *lane, double seconds, uint32_t cha
 spsh_status spsh__pair_lane_open(const spsh__print_set *set, uint64_t ordinal, double speed,
                                  spsh__pair_lane *lane, spsh_error *err)
 {
-    size_t dataset = 0;
+    const spsh__set_place place = spsh__print_set_place(set, ordinal);
     memset(lane, 0, sizeof(*lane));
     lane->speed = speed;
-    spsh__print_set_place(set, ordinal, &dataset, &lane->position);
-    lane->dataset = spsh__print_set_dataset(set, dataset);
-    spsh_status rc = spsh_dataset_rows(lane->dataset, lane->position, 1, &lane->row, err);
+    lane->dataset = place.dataset;
+    lane->position = place.position;
+    spsh_status rc = spsh__print_set_index_row(set, ordinal, &lane->row, err);
     if (rc != SPSH_OK)
         return rc;
     if (lane->row.sample_rate_hz == 0 || lane->row.channels == 0)

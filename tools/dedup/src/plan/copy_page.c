@@ -111,14 +111,11 @@ void spsh__copy_made(spsh__builder *out, const spsh__print_set *set, const char 
 spsh_status spsh__copy_name(spsh__copy_page *page, uint64_t ordinal, spsh_error *err)
 {
     spsh_utterance utterance;
-    size_t dataset = 0;
-    uint64_t position = 0;
     const spsh_status rc = spsh__set_readers_metadata(&page->readers, ordinal, &utterance, err);
     if (rc != SPSH_OK)
         return rc;
     if (page->dataset_count > 1) {
-        spsh__print_set_place(page->facts->set, ordinal, &dataset, &position);
-        const spsh_dataset *d = spsh__print_set_dataset(page->facts->set, dataset);
+        const spsh_dataset *d = spsh__print_set_place(page->facts->set, ordinal).dataset;
         spsh__builder_append_text(page->out, "<span class=\"soft\">");
         spsh__page_text(page->out, spsh__copy_last_part(spsh_dataset_path(d)));
         spsh__builder_append_text(page->out, ":</span> ");
@@ -150,12 +147,8 @@ spsh_status spsh__copy_transcript(spsh__copy_page *page, uint64_t ordinal, spsh_
 
 double spsh__copy_seconds(const spsh__copy_page *page, uint64_t ordinal)
 {
-    size_t dataset = 0;
-    uint64_t position = 0;
     spsh_row row;
-    spsh__print_set_place(page->facts->set, ordinal, &dataset, &position);
-    if (spsh_dataset_rows(spsh__print_set_dataset(page->facts->set, dataset), position, 1, &row,
-                          NULL) != SPSH_OK ||
+    if (spsh__print_set_index_row(page->facts->set, ordinal, &row, NULL) != SPSH_OK ||
         row.sample_rate_hz == 0)
         return 0;
     return (double)row.samples / row.sample_rate_hz;

@@ -72,23 +72,12 @@ static spsh_status write_line(plan_writer *w, spsh_error *err)
 static spsh_status read_subject(plan_writer *w, unsigned side, uint64_t ordinal,
                                 subject *ret_subject, spsh_error *err)
 {
-    uint64_t position = 0;
-    uint64_t alias_of = 0;
-    spsh_row row;
-    spsh_shard_seal seal;
-    spsh__print_set_place(w->set, ordinal, &ret_subject->dataset, &position);
-    const spsh_dataset *dataset = spsh__print_set_dataset(w->set, ret_subject->dataset);
     spsh_status rc =
         spsh__set_readers_metadata(&w->readers[side], ordinal, &ret_subject->metadata, err);
+    ret_subject->dataset = spsh__print_set_place(w->set, ordinal).number;
     if (rc == SPSH_OK)
-        rc = spsh_dataset_rows(dataset, position, 1, &row, err);
-    if (rc == SPSH_OK)
-        rc = spsh_dataset_shard(dataset, row.shard, &seal, err);
-    if (rc == SPSH_OK)
-        rc = spsh__print_set_row(w->set, ordinal, &ret_subject->row, &alias_of, err);
-    if (rc == SPSH_OK)
-        spsh_shard_file_name(seal.unit, seal.number, ret_subject->shard);
-    return rc;
+        rc = spsh__print_set_shard_name(w->set, ordinal, ret_subject->shard, err);
+    return rc == SPSH_OK ? spsh__print_set_row(w->set, ordinal, &ret_subject->row, NULL, err) : rc;
 }
 
 /* ---- the first line ---- */
@@ -510,18 +499,12 @@ spsh_status spsh__copy_plan_write(const spsh__plan_facts *facts,
                                   const spsh__copy_plan_options *options, uint8_t ret_hash[16],
                                   spsh_error *err)
 {
+    static spsh_status (*const steps[])(plan_writer * w, spsh_error * err) = {
+        prepare, open_file, write_head, write_pairs, write_clusters, write_boilerplate};
     plan_writer w = {.facts = facts, .options = options, .set = facts->common.set};
-    spsh_status rc = prepare(&w, err);
-    if (rc == SPSH_OK)
-        rc = open_file(&w, err);
-    if (rc == SPSH_OK)
-        rc = write_head(&w, err);
-    if (rc == SPSH_OK)
-        rc = write_pairs(&w, err);
-    if (rc == SPSH_OK)
-        rc = write_clusters(&w, err);
-    if (rc == SPSH_OK)
-        rc = write_boilerplate(&w, err);
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; rc == SPSH_OK && i < sizeof(steps) / sizeof(steps[0]); i++)
+        rc = steps[i](&w, err);
     if (rc == SPSH_OK)
         rc = write_end(&w, ret_hash, err);
     if (rc == SPSH_OK)

@@ -91,7 +91,6 @@ static void count_cluster(const spsh__copy_page *page, const spsh__plan_facts *f
     const spsh_copy_cluster *cluster = &f->clusters->clusters[number];
     const spsh__member *members = members_of(f, cluster);
     spsh__segment_row row;
-    uint64_t alias_of = SPSH_NONE_U64;
     size_t size = 0;
     while (cluster->member_count >= size_ends[size])
         size++;
@@ -108,7 +107,7 @@ static void count_cluster(const spsh__copy_page *page, const spsh__plan_facts *f
             going *g = &s->by_tier_class[match->tier][match->kind];
             g->count++;
             g->seconds += seconds;
-            if (spsh__print_set_row(f->common.set, m->ordinal, &row, &alias_of, NULL) == SPSH_OK)
+            if (spsh__print_set_row(f->common.set, m->ordinal, &row, NULL, NULL) == SPSH_OK)
                 g->bytes += (uint64_t)(seconds * (double)row.payload_bps / 8);
         }
     }

@@ -91,13 +91,10 @@ static void add(part *p, double seconds)
 
 void spsh__plan_parts_add(spsh__plan_parts *parts, uint64_t ordinal, double seconds)
 {
-    size_t dataset = 0;
-    uint64_t position = 0;
     spsh_row row;
-    spsh__print_set_place(parts->set, ordinal, &dataset, &position);
-    sums *s = &parts->datasets[dataset];
+    sums *s = &parts->datasets[spsh__print_set_place(parts->set, ordinal).number];
     add(&s->all, seconds);
-    if (spsh_dataset_rows(s->dataset, position, 1, &row, NULL) != SPSH_OK)
+    if (spsh__print_set_index_row(parts->set, ordinal, &row, NULL) != SPSH_OK)
         return;
     const uint32_t numbers[KINDS] = {row.domain, row.split, row.language};
     for (size_t k = 0; k < KINDS; k++) {

@@ -60,20 +60,17 @@ static spsh_status make(const spsh__print_set *set, spsh_reader *reader, uint64_
                         spsh__print_sink sink, spsh_error *err)
 {
     spsh__set_print whose;
-    size_t dataset = 0;
-    uint64_t position = 0;
     spsh_row row;
     spsh__fingerprint *maker = NULL;
 
     spsh_status rc = spsh__print_set_print(set, print, &whose, err);
-    if (rc != SPSH_OK)
-        return rc;
-    spsh__print_set_place(set, whose.utterance, &dataset, &position);
-    rc = spsh_dataset_rows(spsh__print_set_dataset(set, dataset), position, 1, &row, err);
+    if (rc == SPSH_OK)
+        rc = spsh__print_set_index_row(set, whose.utterance, &row, err);
     if (rc == SPSH_OK)
         rc = spsh__fingerprint_new(row.sample_rate_hz, sink, &maker, err);
     if (rc == SPSH_OK)
-        rc = feed(maker, reader, position, &row, whose.channel, err);
+        rc = feed(maker, reader, spsh__print_set_place(set, whose.utterance).position, &row,
+                  whose.channel, err);
     spsh__fingerprint_free(maker);
     return rc;
 }

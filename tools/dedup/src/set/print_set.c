@@ -466,14 +466,32 @@ void spsh__print_set_hash(const spsh__print_set *set, uint8_t ret_hash[16])
     memcpy(ret_hash, set->hash, 16);
 }
 
-void spsh__print_set_place(const spsh__print_set *set, uint64_t ordinal, size_t *ret_dataset,
-                           uint64_t *ret_position)
+spsh__set_place spsh__print_set_place(const spsh__print_set *set, uint64_t ordinal)
 {
     size_t at = set->member_count - 1;
     while (at > 0 && set->members[at].first > ordinal)
         at--;
-    *ret_dataset = at;
-    *ret_position = ordinal - set->members[at].first;
+    return (spsh__set_place){at, set->members[at].dataset, ordinal - set->members[at].first};
+}
+
+spsh_status spsh__print_set_index_row(const spsh__print_set *set, uint64_t ordinal,
+                                      spsh_row *ret_row, spsh_error *err)
+{
+    const spsh__set_place place = spsh__print_set_place(set, ordinal);
+    return spsh_dataset_rows(place.dataset, place.position, 1, ret_row, err);
+}
+
+spsh_status spsh__print_set_shard_name(const spsh__print_set *set, uint64_t ordinal,
+                                       char ret_name[32], spsh_error *err)
+{
+    spsh_row row;
+    spsh_shard_seal seal;
+    spsh_status rc = spsh__print_set_index_row(set, ordinal, &row, err);
+    if (rc == SPSH_OK)
+        rc = spsh_dataset_shard(spsh__print_set_place(set, ordinal).dataset, row.shard, &seal, err);
+    if (rc == SPSH_OK)
+        spsh_shard_file_name(seal.unit, seal.number, ret_name);
+    return rc;
 }
 
 /* ---- rows and prints ---- */
@@ -508,16 +526,13 @@ static spsh_status stored_row(const spsh__print_set *set, uint64_t ordinal,
 static spsh_status find_original(const spsh__print_set *set, uint64_t ordinal,
                                  uint64_t *ret_original, spsh_error *err)
 {
-    size_t number = 0;
-    uint64_t position = 0;
     spsh_row row;
-    spsh__print_set_place(set, ordinal, &number, &position);
-    const member *m = &set->members[number];
-    spsh_status rc = spsh_dataset_rows(m->dataset, position, 1, &row, err);
+    const member *m = &set->members[spsh__print_set_place(set, ordinal).number];
+    spsh_status rc = spsh__print_set_index_row(set, ordinal, &row, err);
     if (rc == SPSH_OK && row.duplicate_of >= m->count)
         rc = SPSH_FAIL(err, SPSH_E_CORRUPT,
                        "%s: utterance number %llu copies none, its segment says it does", m->path,
-                       ULL(position));
+                       ULL(ordinal - m->first));
     if (rc == SPSH_OK)
         *ret_original = m->first + row.duplicate_of;
     return rc;
@@ -548,7 +563,8 @@ static spsh_status find_row(const spsh__print_set *set, uint64_t ordinal,
     if (rc != SPSH_OK)
         return rc;
     *ret_row = own;
-    *ret_alias_of = alias_of;
+    if (ret_alias_of != NULL)
+        *ret_alias_of = alias_of;
     return SPSH_OK;
 }
 

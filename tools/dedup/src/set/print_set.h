@@ -46,14 +46,25 @@ uint64_t spsh__print_set_side_count(const spsh__print_set *set, spsh_side side);
 uint64_t spsh__print_set_print_count(const spsh__print_set *set);
 spsh_side spsh__print_set_side(const spsh__print_set *set, uint64_t ordinal);
 
-/* Return the dataset of an utterance, and its position there. */
-void spsh__print_set_place(const spsh__print_set *set, uint64_t ordinal, size_t *ret_dataset,
-                           uint64_t *ret_position);
+/* The dataset of an utterance, and the utterance's position in it. */
+typedef struct spsh__set_place {
+    size_t number; /* index of the dataset in the set */
+    const spsh_dataset *dataset;
+    uint64_t position;
+} spsh__set_place;
+spsh__set_place spsh__print_set_place(const spsh__print_set *set, uint64_t ordinal);
+/* Return the row of an utterance in the index of its dataset. */
+spsh_status spsh__print_set_index_row(const spsh__print_set *set, uint64_t ordinal,
+                                      spsh_row *ret_row, spsh_error *err);
 
-/* Return the row of an utterance. For an alias, ret_alias_of is the ordinal of its primary, and
- * only id_key, ROW_ALIAS and ROW_HAS_TEXT belong to the alias: all other fields are copied from the
- * primary. The primary may be on another side, or on none. ret_alias_of is SPSH_NONE_U64 for other
- * utterances. */
+/* Return the file name of the shard that has an utterance. */
+spsh_status spsh__print_set_shard_name(const spsh__print_set *set, uint64_t ordinal,
+                                       char ret_name[32], spsh_error *err);
+
+/* Return the row of an utterance in its segment. For an alias, ret_alias_of is the ordinal of its
+ * primary, and only id_key, ROW_ALIAS and ROW_HAS_TEXT belong to the alias: all other fields are
+ * copied from the primary. The primary may be on another side, or on none. ret_alias_of is
+ * SPSH_NONE_U64 for other utterances. It may be NULL. */
 spsh_status spsh__print_set_row(const spsh__print_set *set, uint64_t ordinal,
                                 spsh__segment_row *ret_row, uint64_t *ret_alias_of,
                                 spsh_error *err);

@@ -77,21 +77,11 @@ static spsh_status resample(stretch *part, spsh__resample8k *resampler, int16_t 
     return SPSH_OK;
 }
 
-static spsh_status get_row(const spsh__print_signal *signal, uint64_t *ret_position,
-                           spsh_row *ret_row, spsh_error *err)
-{
-    size_t dataset = 0;
-    spsh__print_set_place(signal->set, signal->utterance, &dataset, ret_position);
-    return spsh_dataset_rows(spsh__print_set_dataset(signal->set, dataset), *ret_position, 1,
-                             ret_row, err);
-}
-
 spsh_status spsh__print_signal_length(const spsh__print_signal *signal, uint64_t *ret_count,
                                       spsh_error *err)
 {
-    uint64_t position = 0;
     spsh_row row;
-    spsh_status rc = get_row(signal, &position, &row, err);
+    spsh_status rc = spsh__print_set_index_row(signal->set, signal->utterance, &row, err);
     if (rc != SPSH_OK)
         return rc;
     /* ceil(samples * 8000 / rate), without overflow */
@@ -112,9 +102,10 @@ spsh_status spsh__print_signal_read(const spsh__print_signal *signal, uint64_t f
     stretch part = {
         .reader = signal->reader, .channel = signal->channel, .dst = dst, .count = count};
 
-    spsh_status rc = get_row(signal, &part.position, &row, err);
+    spsh_status rc = spsh__print_set_index_row(signal->set, signal->utterance, &row, err);
     if (rc != SPSH_OK)
         return rc;
+    part.position = spsh__print_set_place(signal->set, signal->utterance).position;
     part.channels = row.channels;
     part.source_end = row.samples;
     if (signal->channel > row.channels)

@@ -29,13 +29,11 @@ spsh_status spsh__set_readers_find(const spsh__set_readers *readers, uint64_t or
                                    spsh_reader **ret_reader, uint64_t *ret_position,
                                    spsh_error *err)
 {
-    size_t dataset = 0;
-    spsh_status rc = SPSH_OK;
-    spsh__print_set_place(readers->set, ordinal, &dataset, ret_position);
-    spsh_reader **reader = &readers->readers[dataset];
-    if (*reader == NULL)
-        rc = spsh_reader_open(spsh__print_set_dataset(readers->set, dataset), reader, err);
+    const spsh__set_place place = spsh__print_set_place(readers->set, ordinal);
+    spsh_reader **reader = &readers->readers[place.number];
+    const spsh_status rc = *reader == NULL ? spsh_reader_open(place.dataset, reader, err) : SPSH_OK;
     *ret_reader = *reader;
+    *ret_position = place.position;
     return rc;
 }
 

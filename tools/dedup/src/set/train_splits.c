@@ -97,15 +97,13 @@ uint32_t spsh__train_splits_count(const spsh__train_splits *splits)
 
 uint32_t spsh__train_splits_number(spsh__train_splits *splits, uint64_t ordinal)
 {
-    size_t dataset = 0;
-    uint64_t position = 0;
     spsh_bytes column;
     if (splits->count <= 1)
         return 0;
-    spsh__print_set_place(splits->set, ordinal, &dataset, &position);
-    if (spsh_dataset_column(spsh__print_set_dataset(splits->set, dataset), SPSH_COLUMN_SPLIT,
-                            position, 1, &column, NULL) == SPSH_OK) {
-        const uint32_t number = *place_of(splits, dataset, load(column, 0));
+    const spsh__set_place at = spsh__print_set_place(splits->set, ordinal);
+    if (spsh_dataset_column(at.dataset, SPSH_COLUMN_SPLIT, at.position, 1, &column, NULL) ==
+        SPSH_OK) {
+        const uint32_t number = *place_of(splits, at.number, load(column, 0));
         if (number != SPSH_NONE_U32)
             return number;
     }

@@ -407,19 +407,15 @@ spsh__name_counts spsh__name_join_counts(const spsh__name_join *join)
 spsh_status spsh__name_join_number(const spsh__name_join *join, uint64_t ordinal,
                                    uint32_t *ret_number, spsh_error *err)
 {
-    size_t dataset = 0;
-    uint64_t position = 0;
     spsh_row row;
     spsh__u128 key;
-    spsh__print_set_place(join->set, ordinal, &dataset, &position);
-    const spsh_status rc =
-        spsh_dataset_rows(spsh__print_set_dataset(join->set, dataset), position, 1, &row, err);
+    const name_table *table = &join->tables[spsh__print_set_place(join->set, ordinal).number];
+    const spsh_status rc = spsh__print_set_index_row(join->set, ordinal, &row, err);
     if (rc != SPSH_OK)
         return rc;
     const uint32_t name = join->kind == SPSH_NAME_SPEAKER ? row.speaker : row.document;
-    *ret_number = row_key(&join->tables[dataset], name, row.domain, &key)
-                      ? spsh__hash_map_find(&join->numbers, key)
-                      : SPSH__NAME_ABSENT;
+    *ret_number = row_key(table, name, row.domain, &key) ? spsh__hash_map_find(&join->numbers, key)
+                                                         : SPSH__NAME_ABSENT;
     return SPSH_OK;
 }
 

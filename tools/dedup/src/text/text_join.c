@@ -57,12 +57,10 @@ static void rows_close(rows *r)
 static spsh_status rows_get(rows *r, uint64_t ordinal, spsh_utterance *ret_utterance,
                             spsh__source_key *ret_source, spsh_error *err)
 {
-    size_t dataset = 0;
-    uint64_t position = 0;
+    const size_t dataset = spsh__print_set_place(r->readers.set, ordinal).number;
     spsh_status rc = spsh__set_readers_metadata(&r->readers, ordinal, ret_utterance, err);
     if (rc != SPSH_OK)
         return rc;
-    spsh__print_set_place(r->readers.set, ordinal, &dataset, &position);
     if ((ret_utterance->flags & SPSH_UTTERANCE_HAS_TEXT) == 0)
         ret_utterance->text = (spsh_bytes){0};
     return spsh__source_key_of(ret_utterance, (uint32_t)dataset, &r->scratch, ret_source, err);
