@@ -262,10 +262,7 @@ spsh_status spsh_audit_run(const spsh_dedup_sources *sources, const spsh_audit_o
 {
     spsh_error local = SPSH_ERROR_INIT; /* stages also write to it for missing files, which is not a
                                            failure */
-    const spsh_status rc = run_all(sources, options, ret_audit, &local);
-    if (rc != SPSH_OK && err != NULL)
-        *err = local;
-    return rc;
+    return spsh__fail_again(run_all(sources, options, ret_audit, &local), &local, err);
 }
 
 spsh_status spsh_audit_estimate(const spsh_dedup_sources *sources,

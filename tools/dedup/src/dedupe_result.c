@@ -52,7 +52,7 @@ void spsh_dedupe_result_free(spsh_dedupe_result *result)
     if (result == NULL)
         return;
     spsh__clusters_free(&result->clusters);
-    free(result->matches);
+    free(result->matches.items);
     free(result->members);
     free(result->boilerplate);
     spsh__print_set_close(result->set);

@@ -11,7 +11,6 @@
 
 #include "common/file_names.h"
 #include "common/file_out.h"
-#include "common/grow.h"
 #include "copies/judge.h"
 #include "dedup_options.h"
 #include "plan/copy_plan.h"
@@ -174,15 +173,6 @@ static spsh_status check_space(run *r, spsh_error *err)
 
 /* ---- copies and clusters ---- */
 
-static spsh_status take_match(void *user, const spsh__match *match, spsh_error *err)
-{
-    spsh_dedupe_result *d = (spsh_dedupe_result *)user;
-    if (!SPSH_GROW(d->matches, d->match_capacity, d->match_count + 1))
-        return SPSH_NO_MEMORY(err);
-    d->matches[d->match_count++] = *match;
-    return SPSH_OK;
-}
-
 static spsh_status find_copies(run *r, spsh_error *err)
 {
     const spsh__copies_options copies = {
@@ -198,7 +188,8 @@ static spsh_status find_copies(run *r, spsh_error *err)
         .part_count = r->options.part_count,
         .watch = &r->watch,
     };
-    return spsh__copies_find(r->d->set, &copies, (spsh__match_sink){take_match, r->d},
+    return spsh__copies_find(r->d->set, &copies,
+                             (spsh__match_sink){spsh__match_list_add, &r->d->matches},
                              &r->d->copies, err);
 }
 
@@ -220,7 +211,7 @@ static spsh_status make_clusters(run *r, spsh_error *err)
     if (listens)
         rc = spsh__judge_open(d->set, &judge_options, &judge, err);
     if (rc == SPSH_OK)
-        rc = spsh__clusters_make(d->set, d->matches, d->match_count, &d->policy,
+        rc = spsh__clusters_make(d->set, d->matches.items, d->matches.count, &d->policy,
                                  (spsh__pair_check){listens ? check_pair : NULL, judge},
                                  &d->clusters, err);
     spsh__judge_close(judge);
@@ -260,11 +251,11 @@ static spsh_status sum_up(run *r, spsh_error *err)
     f->common.limits = &spsh__align_limits_default;
     f->common.command = r->options.command;
     f->common.mode = has_flag(r, SPSH_DEDUPE_EXACT_ONLY) ? "exact" : modes[r->options.search];
-    f->common.match_count = d->match_count;
-    f->matches = d->matches;
+    f->common.match_count = d->matches.count;
+    f->matches = d->matches.items;
     f->clusters = &d->clusters;
     f->policy = &d->policy;
-    for (uint64_t i = 0; i < d->match_count + d->clusters.checked_count; i++)
+    for (uint64_t i = 0; i < d->matches.count + d->clusters.checked_count; i++)
         spsh__copy_facts_count(&f->common, spsh__plan_match(f, i));
     spsh_status rc = sum_members(d, err);
     for (int tier = 0; tier < SPSH_TIER_COUNT; tier++) {
@@ -469,10 +460,7 @@ spsh_status spsh_dedupe_run(const spsh_dedup_sources *sources, const spsh_dedupe
 {
     spsh_error local = SPSH_ERROR_INIT; /* stages also write to it for missing files, which is not a
                                            failure */
-    const spsh_status rc = run_all(sources, options, ret_result, &local);
-    if (rc != SPSH_OK && err != NULL)
-        *err = local;
-    return rc;
+    return spsh__fail_again(run_all(sources, options, ret_result, &local), &local, err);
 }
 
 spsh_status spsh_dedupe_estimate(const spsh_dedup_sources *sources,

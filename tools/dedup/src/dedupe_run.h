@@ -8,8 +8,7 @@ struct spsh_dedupe_result {
     spsh_dedupe_facts facts;
     spsh__print_set *set;
     spsh__copies_facts copies;
-    spsh__match *matches;
-    size_t match_count, match_capacity;
+    spsh__match_list matches;
     spsh__clusters clusters;
     spsh__policy policy;
     spsh__plan_facts plan;

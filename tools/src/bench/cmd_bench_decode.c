@@ -3,19 +3,23 @@
  * Each thread takes one record of the sample after the other and decodes it into its own buffer, as
  * the loader's threads do. Nothing is read, checked, or batched.
  */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd_bench_parts.h"
+#include "speechshard/cores.h"
+#include "speechshard/inside.h"
 #include "speechshard/pcm.h"
 
 enum { MARGIN_SAMPLES = 64 };
 #define VALUE_BYTES sizeof(int32_t) /* size of the larger sample formats */
 
+typedef struct worker worker;
+
 typedef struct work {
     const spsh__bench_sample *sample;
+    worker *workers;
     uint32_t rate_hz; /* to resample to; 0: none */
     bool as_float;
     size_t buffer_bytes;
@@ -24,15 +28,14 @@ typedef struct work {
     atomic_bool failed;
 } work;
 
-typedef struct worker {
+struct worker {
     work *work;
-    pthread_t thread;
     void *pcm, *scratch; /* buffer_bytes each */
     spsh_decoder *decoder;
     spsh_memory_source memory; /* that it reads */
     uint64_t utterances, microseconds, payload_bytes;
-    spsh_error err; /* error of the thread that failed */
-} worker;
+    spsh_error err;
+};
 
 static spsh_status decode_pcm(worker *w, const spsh__bench_record *r)
 {
@@ -81,23 +84,26 @@ static spsh_status decode_one(worker *w, const spsh__bench_record *r)
                                              all->rate_hz, w->scratch, capacity, &samples, &w->err);
 }
 
-static void *run(void *user)
+/* The only piece of a thread. */
+static spsh_status run(void *user, uint32_t number, uint64_t piece, spsh_error *err)
 {
-    worker *w = (worker *)user;
-    work *all = w->work;
-    while (all->sample->loaded > 0 && spsh__cli_now_s() < all->end_wall &&
-           !atomic_load(&all->failed)) {
-        const size_t number = atomic_fetch_add(&all->next, 1) % all->sample->loaded;
-        const spsh__bench_record *r = &all->sample->records[number];
-        if (decode_one(w, r) != SPSH_OK) {
-            atomic_store(&all->failed, true);
+    work *all = (work *)user;
+    worker *w = &all->workers[number];
+    spsh_status rc = SPSH_OK;
+    (void)piece;
+    while (rc == SPSH_OK && spsh__cli_now_s() < all->end_wall && !atomic_load(&all->failed)) {
+        const size_t next = atomic_fetch_add(&all->next, 1) % all->sample->loaded;
+        const spsh__bench_record *r = &all->sample->records[next];
+        rc = decode_one(w, r);
+        if (rc != SPSH_OK)
             break;
-        }
         w->utterances++;
         w->microseconds += r->microseconds;
         w->payload_bytes += r->payload.size_bytes;
     }
-    return NULL;
+    if (rc != SPSH_OK)
+        atomic_store(&all->failed, true);
+    return spsh__fail_again(rc, &w->err, err);
 }
 
 /* The largest utterance, before or after resampling, in the larger of the formats. */
@@ -115,24 +121,20 @@ static size_t buffer_bytes(const spsh__bench_sample *sample, uint32_t rate_hz)
     return bytes;
 }
 
-static int start(worker *workers, uint32_t threads)
+static int start(work *all, uint32_t threads)
 {
-    uint32_t started = 0;
-    int rc = SPSH_EXIT_DONE;
-    for (; started < threads && rc == SPSH_EXIT_DONE; started++) {
-        worker *w = &workers[started];
-        w->pcm = malloc(w->work->buffer_bytes);
-        w->scratch = malloc(w->work->buffer_bytes);
-        if (w->pcm == NULL || w->scratch == NULL || pthread_create(&w->thread, NULL, run, w) != 0)
-            rc = spsh__cli_fail_memory();
+    spsh_error err = SPSH_ERROR_INIT;
+    for (uint32_t i = 0; i < threads; i++) {
+        worker *w = &all->workers[i];
+        w->work = all;
+        w->pcm = malloc(all->buffer_bytes);
+        w->scratch = malloc(all->buffer_bytes);
+        if (w->pcm == NULL || w->scratch == NULL)
+            return spsh__cli_fail_memory();
     }
-    if (rc != SPSH_EXIT_DONE) {
-        atomic_store(&workers[0].work->failed, true);
-        started--; /* the one that did not start */
-    }
-    for (uint32_t i = 0; i < started; i++)
-        (void)pthread_join(workers[i].thread, NULL);
-    return rc;
+    return spsh_cores_run(threads, threads, run, all, &err) == SPSH_OK
+               ? SPSH_EXIT_DONE
+               : spsh__cli_fail("decoding", &err);
 }
 
 int spsh__bench_decode(const spsh__bench_sample *sample, const spsh__plan_words *words,
@@ -146,18 +148,15 @@ int spsh__bench_decode(const spsh__bench_sample *sample, const spsh__plan_words 
     worker *workers = (worker *)calloc(threads, sizeof(*workers));
     if (workers == NULL)
         return spsh__cli_fail_memory();
-    for (uint32_t i = 0; i < threads; i++)
-        workers[i].work = &all;
+    all.workers = workers;
     const spsh__bench_clock begin = spsh__bench_now();
     all.end_wall = begin.wall + seconds;
-    int rc = sample->loaded == 0 ? SPSH_EXIT_DONE : start(workers, threads);
+    const int rc = sample->loaded == 0 ? SPSH_EXIT_DONE : start(&all, threads);
     const spsh__bench_clock end = spsh__bench_now();
     for (uint32_t i = 0; i < threads; i++) {
         total.utterances += workers[i].utterances;
         total.microseconds += workers[i].microseconds;
         total.payload_bytes += workers[i].payload_bytes;
-        if (workers[i].err.status != SPSH_OK)
-            rc = spsh__cli_fail("decoding", &workers[i].err);
         free(workers[i].pcm);
         free(workers[i].scratch);
         spsh_decoder_free(workers[i].decoder);

@@ -156,7 +156,7 @@ static spsh_status check_published(run *r, bool *ret_there, spsh_error *err)
     if (rc == SPSH_E_NOT_FOUND)
         return check_output(r, err);
     if (rc != SPSH_OK)
-        return spsh__feature_fail_with(&why, err);
+        return spsh__fail_again(rc, &why, err);
     r->work.facts.info = *spsh_dataset_info_get(dataset);
     spsh_dataset_close(dataset);
     if (memcmp(r->work.facts.info.dataset_id, r->dataset_id, 16) != 0)
@@ -210,7 +210,7 @@ static spsh_status look_at_shards(run *r, spsh_shard_seal *seals, spsh_error *er
             r->work.facts.missing_count++;
             rc = SPSH_OK;
         } else if (rc != SPSH_OK) {
-            rc = spsh__feature_fail_with(&why, err);
+            rc = spsh__fail_again(rc, &why, err);
         }
         if (seals != NULL)
             seals[n] = seal;

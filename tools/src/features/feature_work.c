@@ -10,13 +10,6 @@
 
 enum { AHEAD = 4, SHARDS_OPEN_MAX = 128 };
 
-spsh_status spsh__feature_fail_with(const spsh_error *why, spsh_error *err)
-{
-    if (err != NULL)
-        *err = *why;
-    return why->status;
-}
-
 /* ---- the source ---- */
 
 static spsh_status list_shards(spsh__feature_work *w, spsh_error *err)
@@ -58,7 +51,7 @@ static spsh_status check_is_audio(const spsh__feature_work *w, spsh_error *err)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "%s holds features already; features are made of audio",
                          w->options->source);
-    return rc == SPSH_E_NOT_FOUND ? SPSH_OK : spsh__feature_fail_with(&why, err);
+    return rc == SPSH_E_NOT_FOUND ? SPSH_OK : spsh__fail_again(rc, &why, err);
 }
 
 spsh_status spsh__feature_work_open(spsh__feature_work *work,
@@ -224,7 +217,7 @@ static spsh_status run_entry(const spsh__feature_work *w, thread_tools *worker,
     if (rc == SPSH_OK)
         return w->finish_fn(w, entry, rows, &worker->scratch, err);
     if (!spsh__feature_is_damage(rc))
-        return spsh__feature_fail_with(&why, err);
+        return spsh__fail_again(rc, &why, err);
     entry->status = rc;
     entry->is_undecodable =
         rc == SPSH_E_AUDIO && spsh__feature_is_undecodable(worker->maker, entry->position);

@@ -83,7 +83,4 @@ spsh_status spsh__feature_work_shard(spsh__feature_work *work, spsh__ordered_wor
                                      uint64_t shard, spsh__feature_put_fn put_fn, void *user,
                                      spsh_error *err);
 
-/* Return the error of a step whose other statuses are not failures. */
-spsh_status spsh__feature_fail_with(const spsh_error *why, spsh_error *err);
-
 #endif

@@ -209,7 +209,7 @@ static spsh_status look_at(run *r, uint64_t shard, bool *ret_there, spsh_error *
         spsh_statistics_open(r->work.source, r->text, shard, r->work.io, &found, &why);
     *ret_there = rc == SPSH_OK && has_enough(r, found, shard);
     spsh_statistics_close(found);
-    return rc == SPSH_E_NO_MEMORY || rc == SPSH_E_IO ? spsh__feature_fail_with(&why, err) : SPSH_OK;
+    return rc == SPSH_E_NO_MEMORY || rc == SPSH_E_IO ? spsh__fail_again(rc, &why, err) : SPSH_OK;
 }
 
 static spsh_status look_at_shards(run *r, spsh_error *err)

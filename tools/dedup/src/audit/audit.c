@@ -32,8 +32,7 @@ typedef struct node {
 
 struct spsh__audit {
     const spsh__audit_roster *roster;
-    spsh__match *matches;
-    size_t match_count, match_capacity;
+    spsh__match_list matches;
     equal_pair *links;
     size_t link_count, link_capacity;
     node *nodes; /* sorted by ordinal */
@@ -177,10 +176,7 @@ static spsh_status take(void *user, const spsh__match *match, spsh_error *err)
     }
     if (a_is_test == b_is_test)
         return SPSH_OK;
-    if (!SPSH_GROW(audit->matches, audit->match_capacity, audit->match_count + 1))
-        return SPSH_NO_MEMORY(err);
-    audit->matches[audit->match_count++] = *match;
-    return SPSH_OK;
+    return spsh__match_list_add(&audit->matches, match, err);
 }
 
 spsh__match_sink spsh__audit_sink(spsh__audit *audit)
@@ -190,16 +186,16 @@ spsh__match_sink spsh__audit_sink(spsh__audit *audit)
 
 static void sort_matches(spsh__audit *audit)
 {
-    spsh__match *matches = audit->matches;
+    spsh__match *matches = audit->matches.items;
     size_t count = 0;
-    if (audit->match_count == 0)
+    if (audit->matches.count == 0)
         return;
-    qsort(matches, audit->match_count, sizeof(*matches), spsh__match_compare);
-    for (size_t i = 0; i < audit->match_count; i++) {
+    qsort(matches, audit->matches.count, sizeof(*matches), spsh__match_compare);
+    for (size_t i = 0; i < audit->matches.count; i++) {
         if (count == 0 || spsh__match_compare(&matches[count - 1], &matches[i]) != 0)
             matches[count++] = matches[i];
     }
-    audit->match_count = count;
+    audit->matches.count = count;
 }
 
 /* ---- groups of equal samples ---- */
@@ -329,8 +325,8 @@ static void take_evidence(const spsh__audit *audit, spsh__leak_evidence *held,
 {
     if (offered->match == SPSH_NONE_U64)
         return;
-    if (held->match == SPSH_NONE_U64 ||
-        spsh__leak_compare(&audit->matches[offered->match], &audit->matches[held->match]) < 0)
+    if (held->match == SPSH_NONE_U64 || spsh__leak_compare(&audit->matches.items[offered->match],
+                                                           &audit->matches.items[held->match]) < 0)
         *held = *offered;
 }
 
@@ -341,7 +337,7 @@ static uint8_t *touched_of(const spsh__audit *audit, uint64_t test)
 
 static spsh_status mark_match(spsh__audit *audit, uint64_t number, spsh_error *err)
 {
-    const spsh__match *match = &audit->matches[number];
+    const spsh__match *match = &audit->matches.items[number];
     const spsh_leak leak = spsh__leak_of(match);
     uint64_t test = spsh__audit_test_number(audit->roster, match->a);
     uint64_t train_ordinal = match->b;
@@ -411,7 +407,7 @@ static spsh_status mark(spsh__audit *audit, spsh_error *err)
     uint8_t *bits = malloc(audit->roster->train_count + 1);
     if (bits == NULL)
         return SPSH_NO_MEMORY(err);
-    for (uint64_t i = 0; i < audit->match_count && rc == SPSH_OK; i++)
+    for (uint64_t i = 0; i < audit->matches.count && rc == SPSH_OK; i++)
         rc = mark_match(audit, i, err);
     for (uint64_t i = 0; i < audit->node_count && rc == SPSH_OK; i++) {
         if (audit->nodes[i].parent == i)
@@ -495,8 +491,8 @@ spsh_status spsh__audit_count(spsh__audit *audit, spsh__leaks *ret_leaks, spsh_e
         return rc;
     count_bits(audit);
     *ret_leaks = (spsh__leaks){
-        .matches = audit->matches,
-        .match_count = audit->match_count,
+        .matches = audit->matches.items,
+        .match_count = audit->matches.count,
         .masks = audit->masks,
         .evidence = audit->evidence,
         .cells = audit->cells,
@@ -509,7 +505,7 @@ void spsh__audit_close(spsh__audit *audit)
 {
     if (audit == NULL)
         return;
-    free(audit->matches);
+    free(audit->matches.items);
     free(audit->links);
     free(audit->nodes);
     free(audit->members);

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/grow.h"
 #include "copies_internal.h"
 #include "speechshard/inside.h"
 
@@ -37,12 +36,6 @@ spsh_status spsh__collect_add(spsh_sorter *sorter, const spsh__match *match, sps
     spsh__match_encode(match, key + 28);
     return spsh_sorter_add(sorter, (spsh_bytes){key, KEY_BYTES}, (spsh_bytes){NULL, 0}, err);
 }
-
-/* All matches of one pair of utterances. */
-typedef struct pair {
-    spsh__match *matches;
-    size_t count, capacity;
-} pair;
 
 static double strength(const spsh__match *m)
 {
@@ -79,43 +72,35 @@ static bool is_same_stretch(const spsh__match *strong, const spsh__match *weak)
 }
 
 /* Keep matches from the strongest down, then restore the order of spsh__match_compare. */
-static void prune(pair *p)
+static void prune(spsh__match_list *p)
 {
     size_t kept = 0;
-    qsort(p->matches, p->count, sizeof(*p->matches), compare_strength);
+    qsort(p->items, p->count, sizeof(*p->items), compare_strength);
     for (size_t i = 0; i < p->count && kept < PAIR_MATCHES_MAX; i++) {
         bool is_new = true;
-        for (size_t k = 0; k < kept && is_new && is_heard(&p->matches[i]); k++)
-            is_new = !is_heard(&p->matches[k]) || !is_same_stretch(&p->matches[k], &p->matches[i]);
+        for (size_t k = 0; k < kept && is_new && is_heard(&p->items[i]); k++)
+            is_new = !is_heard(&p->items[k]) || !is_same_stretch(&p->items[k], &p->items[i]);
         if (is_new)
-            p->matches[kept++] = p->matches[i];
+            p->items[kept++] = p->items[i];
     }
     p->count = kept;
-    qsort(p->matches, p->count, sizeof(*p->matches), spsh__match_compare);
+    qsort(p->items, p->count, sizeof(*p->items), spsh__match_compare);
 }
 
-static spsh_status send_pair(pair *p, spsh__match_sink sink, spsh_error *err)
+static spsh_status send_pair(spsh__match_list *p, spsh__match_sink sink, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     if (p->count > 1)
         prune(p);
     for (size_t i = 0; i < p->count && rc == SPSH_OK; i++)
-        rc = sink.match_fn(sink.user, &p->matches[i], err);
+        rc = sink.match_fn(sink.user, &p->items[i], err);
     p->count = 0;
     return rc;
 }
 
-static spsh_status add_to_pair(pair *p, const spsh__match *match, spsh_error *err)
-{
-    if (!SPSH_GROW(p->matches, p->capacity, p->count + 1))
-        return SPSH_NO_MEMORY(err);
-    p->matches[p->count++] = *match;
-    return SPSH_OK;
-}
-
 spsh_status spsh__collect_send(spsh_sorter *sorter, spsh__match_sink sink, spsh_error *err)
 {
-    pair p = {NULL, 0, 0};
+    spsh__match_list p = {NULL, 0, 0}; /* matches of one pair of utterances */
     uint8_t last[KEY_BYTES] = {0};
     bool has_last = false;
     spsh_status rc = SPSH_OK;
@@ -129,14 +114,13 @@ spsh_status spsh__collect_send(spsh_sorter *sorter, spsh__match_sink sink, spsh_
         memcpy(last, key.data, KEY_BYTES);
         has_last = true;
         rc = spsh__match_decode(last + 28, &match, err);
-        if (rc == SPSH_OK && p.count > 0 &&
-            (p.matches[0].a != match.a || p.matches[0].b != match.b))
+        if (rc == SPSH_OK && p.count > 0 && (p.items[0].a != match.a || p.items[0].b != match.b))
             rc = send_pair(&p, sink, err);
         if (rc == SPSH_OK)
-            rc = add_to_pair(&p, &match, err);
+            rc = spsh__match_list_add(&p, &match, err);
     }
     if (rc == SPSH_E_END)
         rc = send_pair(&p, sink, err);
-    free(p.matches);
+    free(p.items);
     return rc;
 }

@@ -166,41 +166,39 @@ static spsh_status search_frames(const spsh__key_feed *feed, spsh__key_join *joi
     return spsh__frame_search_run(&search, join, err);
 }
 
-static spsh_status add_all(pool *p, spsh_error *err)
+static spsh_status open_worker(void *worker_of, void *user, spsh_error *err)
 {
-    const spsh__copies_options *options = p->feed->options;
-    const uint32_t count = options->threads < 1 ? 1 : options->threads;
-    const spsh__deal deal = {
-        .end = spsh__print_set_count(p->feed->set),
-        .at_once = DEAL_AT_ONCE,
-        .take_fn = take_utterance,
-        .watch = options->watch,
-        .stage = "read keys",
-    };
-    spsh_status rc = SPSH_OK;
-    worker *workers = calloc(count, sizeof(*workers));
-    if (workers == NULL)
-        return SPSH_NO_MEMORY(err);
-    for (uint32_t i = 0; rc == SPSH_OK && i < count; i++) {
-        workers[i].pool = p;
-        rc = spsh__set_readers_open(p->feed->set, &workers[i].readers, err);
-    }
-    if (rc == SPSH_OK)
-        rc = spsh__deal_run(&deal, workers, sizeof(*workers), count, err);
-    for (uint32_t i = 0; i < count; i++) {
-        spsh__set_readers_close(&workers[i].readers);
-        free(workers[i].keys);
-    }
-    free(workers);
-    return rc;
+    worker *w = worker_of;
+    w->pool = user;
+    return spsh__set_readers_open(w->pool->feed->set, &w->readers, err);
+}
+
+static void close_worker(void *worker_of, void *user)
+{
+    worker *w = worker_of;
+    (void)user;
+    spsh__set_readers_close(&w->readers);
+    free(w->keys);
 }
 
 spsh_status spsh__key_feed_run(const spsh__key_feed *feed, spsh__key_join *join, spsh_error *err)
 {
     pool p = {.feed = feed, .join = join};
+    const spsh__deal deal = {
+        .end = spsh__print_set_count(feed->set),
+        .at_once = DEAL_AT_ONCE,
+        .threads = feed->options->threads,
+        .user = &p,
+        .worker_bytes = sizeof(worker),
+        .open_fn = open_worker,
+        .close_fn = close_worker,
+        .take_fn = take_utterance,
+        .watch = feed->options->watch,
+        .stage = "read keys",
+    };
     if (pthread_mutex_init(&p.mutex, NULL) != 0)
         return SPSH_NO_MEMORY(err);
-    const spsh_status rc = add_all(&p, err);
+    const spsh_status rc = spsh__deal_run(&deal, err);
     (void)pthread_mutex_destroy(&p.mutex);
     return rc == SPSH_OK && has_audit(&p) ? search_frames(feed, join, err) : rc;
 }

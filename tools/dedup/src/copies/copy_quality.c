@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "clusters.h"
-#include "common/file_names.h"
 #include "common/hash.h"
 #include "set/set_readers.h"
 #include "set/split_names.h"
@@ -24,16 +23,6 @@ typedef struct quality_reader {
     spsh__set_readers readers;
     spsh__builder text;
 } quality_reader;
-
-static bool names_split(const char *splits, spsh_bytes split)
-{
-    spsh_bytes name;
-    while (spsh__split_names_next(&splits, &name)) {
-        if (spsh__bytes_equal(name, split))
-            return true;
-    }
-    return false;
-}
 
 static spsh_status get_text_hash(quality_reader *q, uint64_t ordinal, uint64_t *ret_hash,
                                  spsh_error *err)
@@ -75,7 +64,8 @@ static spsh_status get_quality(void *user, uint64_t ordinal, spsh__copy_quality 
         .bytes = (uint64_t)(seconds * (double)row.payload_bps / 8),
         .is_lossless = (row.flags & SPSH__ROW_LOSSLESS) != 0,
         .has_text = (row.flags & SPSH__ROW_HAS_TEXT) != 0,
-        .is_protected = q->policy->drop_from != NULL && !names_split(q->policy->drop_from, split),
+        .is_protected =
+            q->policy->drop_from != NULL && !spsh__split_names_has(q->policy->drop_from, split),
         .bandwidth_hz = row.bandwidth_hz,
         .payload_bps = row.payload_bps,
         .clipped_count = row.clipped_count,

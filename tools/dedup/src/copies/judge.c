@@ -1,9 +1,8 @@
 /* judge.c: workers take candidates in small pieces. Their matches are put into the order of the
  * candidates afterwards.
  *
- * Candidates are sorted by a, so a worker keeps the frames of its last two prints. After a failure,
- * the other workers still judge the candidates before the failed one. So the reported failure is
- * the first in order, for any number of threads.
+ * Candidates are sorted by a, so a worker keeps the frames of its last two prints. The reported
+ * failure is the first in order, for any number of threads (spsh_cores_run).
  *
  * All frames of a print are in memory (8 bytes per frame, 180 MB per 100 hours), but only samples
  * of the minute that is compared. A worker waits while the frames of all workers would exceed the
@@ -17,10 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/grow.h"
 #include "join/pair_offsets.h"
 #include "set/scaled_keys.h"
 #include "set/set_readers.h"
+#include "speechshard/cores.h"
 #include "speechshard/inside.h"
 
 enum {
@@ -43,12 +42,6 @@ typedef struct heard {
     uint64_t used; /* clock of the last use */
 } heard;
 
-typedef struct match_list {
-    spsh__match *items;
-    size_t count;
-    size_t capacity;
-} match_list;
-
 typedef struct worker {
     spsh__judge *judge;
     spsh__set_readers readers;
@@ -57,7 +50,7 @@ typedef struct worker {
     uint64_t held_bytes; /* this worker's share of judge->held_bytes */
     bool is_decoded;     /* audio was read since the flag was cleared */
     spsh__judge_facts facts;
-    match_list found;
+    spsh__match_list found;
 } worker;
 
 /* The range of a worker's matches that belongs to one candidate. */
@@ -76,14 +69,13 @@ struct spsh__judge {
     worker *workers;
     uint32_t worker_count;
 
-    pthread_mutex_t lock; /* guards all fields below */
+    pthread_mutex_t lock; /* guards held_bytes */
     pthread_cond_t freed;
     uint64_t held_bytes;
+
+    /* the batch */
     const spsh__candidate *candidates;
-    size_t next;
-    size_t failed_at; /* lowest index of a failed candidate; the count of candidates if none
-                         failed */
-    spsh_error failure;
+    size_t candidate_count;
     verdict *verdicts;
 };
 
@@ -319,14 +311,6 @@ static spsh__match describe(const spsh__judge *judge, const heard *a, const hear
     return match;
 }
 
-static spsh_status append(match_list *list, const spsh__match *match, spsh_error *err)
-{
-    if (!SPSH_GROW(list->items, list->capacity, list->count + 1))
-        return SPSH_NO_MEMORY(err);
-    list->items[list->count++] = *match;
-    return SPSH_OK;
-}
-
 /* Compare two prints at an offset. Append the matches to self->found. */
 static spsh_status compare(worker *self, const heard *a, const heard *b, int64_t offset,
                            uint32_t votes, spsh_error *err)
@@ -348,7 +332,7 @@ static spsh_status compare(worker *self, const heard *a, const heard *b, int64_t
             continue;
         spsh__match match = describe(self->judge, a, b, &found.items[i]);
         match.votes = votes;
-        rc = append(&self->found, &match, err);
+        rc = spsh__match_list_add(&self->found, &match, err);
     }
     return rc;
 }
@@ -383,71 +367,23 @@ static spsh_status judge_candidate(worker *self, const spsh__candidate *candidat
 
 /* ---- batches of candidates ---- */
 
-/* Take the next candidates before the first failure. Returns false if no candidates are left. */
-static bool take_piece(spsh__judge *judge, size_t *ret_first, size_t *ret_end)
+static spsh_status judge_piece(void *user, uint32_t number, uint64_t piece, spsh_error *err)
 {
-    (void)pthread_mutex_lock(&judge->lock);
-    const size_t end = judge->failed_at;
-    const size_t first = judge->next;
-    const bool is_taken = first < end;
-    if (is_taken) {
-        *ret_first = first;
-        *ret_end = end - first < PIECE ? end : first + PIECE;
-        judge->next = *ret_end;
+    spsh__judge *judge = user;
+    worker *self = &judge->workers[number];
+    const size_t first = (size_t)piece * PIECE;
+    const size_t left = judge->candidate_count - first;
+    const size_t end = left < PIECE ? judge->candidate_count : first + PIECE;
+    spsh_status rc = SPSH_OK;
+    for (size_t i = first; rc == SPSH_OK && i < end; i++) {
+        verdict *mine = &judge->verdicts[i];
+        mine->by = self;
+        mine->first = self->found.count;
+        rc = judge_candidate(self, &judge->candidates[i], err);
+        mine->count = self->found.count - mine->first;
     }
-    (void)pthread_mutex_unlock(&judge->lock);
-    return is_taken;
-}
-
-static void fail_at(spsh__judge *judge, size_t index, const spsh_error *err)
-{
-    (void)pthread_mutex_lock(&judge->lock);
-    if (index < judge->failed_at) {
-        judge->failed_at = index;
-        judge->failure = *err;
-    }
-    (void)pthread_mutex_unlock(&judge->lock);
-}
-
-static void *work(void *user)
-{
-    worker *self = user;
-    spsh__judge *judge = self->judge;
-    size_t first = 0;
-    size_t end = 0;
-    while (take_piece(judge, &first, &end)) {
-        for (size_t i = first; i < end; i++) {
-            spsh_error err = SPSH_ERROR_INIT;
-            verdict *mine = &judge->verdicts[i];
-            mine->by = self;
-            mine->first = self->found.count;
-            spsh_status rc = judge_candidate(self, &judge->candidates[i], &err);
-            mine->count = self->found.count - mine->first;
-            if (rc != SPSH_OK) {
-                fail_at(judge, i, &err);
-                break;
-            }
-        }
-    }
-    hold(self, 0);
-    return NULL;
-}
-
-/* Run the workers. The calling thread runs the first one. */
-static spsh_status run_workers(spsh__judge *judge, spsh_error *err)
-{
-    pthread_t *threads = calloc(judge->worker_count, sizeof(*threads));
-    uint32_t started = 1;
-    if (threads == NULL)
-        return SPSH_NO_MEMORY(err);
-    for (; started < judge->worker_count; started++)
-        if (pthread_create(&threads[started], NULL, work, &judge->workers[started]) != 0)
-            break;
-    (void)work(&judge->workers[0]);
-    for (uint32_t i = 1; i < started; i++)
-        (void)pthread_join(threads[i], NULL);
-    free(threads);
-    return SPSH_OK;
+    hold(self, 0); /* this may be the worker's last piece, and others may wait for its memory */
+    return rc;
 }
 
 /* Whether two matches of one pair of prints cover the same place: they overlap by more than half of
@@ -479,7 +415,8 @@ static bool is_same_pair(const spsh__match *x, const spsh__match *y)
 
 /* Add a match to the kept matches of its pair, which start at `first`. If a kept match covers the
  * same place, keep only the better of the two. */
-static spsh_status keep(match_list *kept, size_t first, const spsh__match *match, spsh_error *err)
+static spsh_status keep(spsh__match_list *kept, size_t first, const spsh__match *match,
+                        spsh_error *err)
 {
     for (size_t i = first; i < kept->count; i++) {
         if (!is_same_place(&kept->items[i], match))
@@ -488,10 +425,10 @@ static spsh_status keep(match_list *kept, size_t first, const spsh__match *match
             kept->items[i] = *match;
         return SPSH_OK;
     }
-    return append(kept, match, err);
+    return spsh__match_list_add(kept, match, err);
 }
 
-static spsh_status give(spsh__judge *judge, const match_list *kept, spsh__match_sink sink,
+static spsh_status give(spsh__judge *judge, const spsh__match_list *kept, spsh__match_sink sink,
                         spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -504,7 +441,7 @@ static spsh_status give(spsh__judge *judge, const match_list *kept, spsh__match_
 
 /* Add the matches of a candidate or of a pair to the kept ones. *first is the index of the first
  * kept match of the current pair. */
-static spsh_status keep_some(const spsh__match *matches, size_t count, match_list *kept,
+static spsh_status keep_some(const spsh__match *matches, size_t count, spsh__match_list *kept,
                              size_t *first, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -516,32 +453,21 @@ static spsh_status keep_some(const spsh__match *matches, size_t count, match_lis
     return rc;
 }
 
-/* Start a new batch. Only the loaded prints stay from the previous one. */
-static spsh_status begin(spsh__judge *judge, const spsh__candidate *candidates, size_t count,
-                         spsh_error *err)
-{
-    judge->candidates = candidates;
-    judge->next = 0;
-    judge->failed_at = count;
-    for (uint32_t i = 0; i < judge->worker_count; i++)
-        judge->workers[i].found.count = 0;
-    judge->verdicts = calloc(count + 1, sizeof(*judge->verdicts));
-    return judge->verdicts == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
-}
-
 spsh_status spsh__judge_run(spsh__judge *judge, const spsh__candidate *candidates, size_t count,
                             spsh__match_sink sink, spsh_error *err)
 {
-    match_list kept = {0};
+    spsh__match_list kept = {0};
     size_t first = 0;
-    spsh_status rc = begin(judge, candidates, count, err);
-    if (rc == SPSH_OK)
-        rc = run_workers(judge, err);
-    if (rc == SPSH_OK && judge->failed_at < count) {
-        rc = judge->failure.status;
-        if (err != NULL)
-            *err = judge->failure;
-    }
+    /* Only the loaded prints stay from the previous batch. */
+    for (uint32_t i = 0; i < judge->worker_count; i++)
+        judge->workers[i].found.count = 0;
+    judge->candidates = candidates;
+    judge->candidate_count = count;
+    judge->verdicts = calloc(count + 1, sizeof(*judge->verdicts));
+    if (judge->verdicts == NULL)
+        return SPSH_NO_MEMORY(err);
+    spsh_status rc =
+        spsh_cores_run(judge->worker_count, (count + PIECE - 1) / PIECE, judge_piece, judge, err);
     for (size_t i = 0; rc == SPSH_OK && i < count; i++) {
         const verdict *one = &judge->verdicts[i];
         if (one->count > 0)
@@ -662,7 +588,7 @@ static spsh_status search_pair(worker *self, uint64_t a, uint64_t b, size_t scal
     return SPSH_OK;
 }
 
-static bool has_copy(const match_list *list)
+static bool has_copy(const spsh__match_list *list)
 {
     for (size_t i = 0; i < list->count; i++)
         if (list->items[i].kind <= SPSH_COPY_TIME_SCALED)
@@ -675,7 +601,7 @@ spsh_status spsh__judge_pair(spsh__judge *judge, uint64_t a, uint64_t b, spsh__m
 {
     worker *self = &judge->workers[0];
     const size_t scales = judge->speed_grid ? SPSH__SCALE_COUNT : 1;
-    match_list kept = {0};
+    spsh__match_list kept = {0};
     size_t first = 0;
     spsh_status rc = SPSH_OK;
     if (a == b)

@@ -378,9 +378,7 @@ static spsh_status confirm_pair(void *user, uint32_t worker, uint64_t number, sp
     pair->is_good = rc == SPSH_OK && equal == m->count;
     if (rc == SPSH_OK || rc == SPSH_E_AUDIO) /* audio that cannot be decoded is not confirmed */
         return SPSH_OK;
-    if (err != NULL)
-        *err = local;
-    return rc;
+    return spsh__fail_again(rc, &local, err);
 }
 
 static spsh_status star_flush(star_batch *batch, spsh_error *err)

@@ -132,8 +132,10 @@ static spsh_status take_utterance(void *argument, uint64_t ordinal, spsh_error *
     return rc;
 }
 
-static spsh_status open_worker(worker *w, pool *p, spsh_error *err)
+static spsh_status open_worker(void *worker_of, void *user, spsh_error *err)
 {
+    worker *w = worker_of;
+    pool *p = user;
     w->pool = p;
     if (p->side == SPSH_SIDE_TEST)
         return spsh__set_readers_open(p->search->set, &w->readers, err);
@@ -143,8 +145,10 @@ static spsh_status open_worker(worker *w, pool *p, spsh_error *err)
     return spsh__frame_finder_new(p->scan, &w->finder, err);
 }
 
-static void close_worker(worker *w)
+static void close_worker(void *worker_of, void *user)
 {
+    worker *w = worker_of;
+    (void)user;
     spsh__set_readers_close(&w->readers);
     free(w->frames);
     spsh__frame_finder_free(w->finder);
@@ -153,30 +157,21 @@ static void close_worker(worker *w)
 /* Utterances [first, end) of one side, on all threads. */
 static spsh_status take_all(pool *p, spsh_side side, uint64_t first, uint64_t end, spsh_error *err)
 {
-    const spsh__frame_search *search = p->search;
-    const uint32_t threads = search->threads < 1 ? 1 : search->threads;
     const spsh__deal deal = {
         .first = first,
         .end = end,
         .at_once = DEAL_AT_ONCE,
+        .threads = p->search->threads,
+        .user = p,
+        .worker_bytes = sizeof(worker),
+        .open_fn = open_worker,
+        .close_fn = close_worker,
         .take_fn = take_utterance,
-        .watch = search->watch,
+        .watch = p->search->watch,
         .stage = side == SPSH_SIDE_TEST ? "listen to test" : "search train",
     };
-    spsh_status rc = SPSH_OK;
-    worker *workers = calloc(threads, sizeof(*workers));
-
-    if (workers == NULL)
-        return SPSH_NO_MEMORY(err);
     p->side = side;
-    for (uint32_t i = 0; rc == SPSH_OK && i < threads; i++)
-        rc = open_worker(&workers[i], p, err);
-    if (rc == SPSH_OK)
-        rc = spsh__deal_run(&deal, workers, sizeof(*workers), threads, err);
-    for (uint32_t i = 0; i < threads; i++)
-        close_worker(&workers[i]);
-    free(workers);
-    return rc;
+    return spsh__deal_run(&deal, err);
 }
 
 /* Find the end of the part: the frames of test utterances from first to *ret_end fit in memory. */

@@ -426,8 +426,10 @@ static spsh_status add_hits(void *user, const spsh__u128 *hits, size_t count, sp
     return rc;
 }
 
-static spsh_status open_worker(worker *self, spsh__key_join *join, spsh_error *err)
+static spsh_status open_worker(void *worker_of, void *user, spsh_error *err)
 {
+    worker *self = worker_of;
+    spsh__key_join *join = user;
     self->join = join;
     self->block = malloc((join->block_records + 1) * RECORD_BYTES);
     self->probes = malloc((size_t)PROBES * RECORD_BYTES);
@@ -437,9 +439,11 @@ static spsh_status open_worker(worker *self, spsh__key_join *join, spsh_error *e
                                 err);
 }
 
-static void close_worker(worker *self)
+static void close_worker(void *worker_of, void *user)
 {
-    spsh__join_facts *facts = &self->join->facts;
+    worker *self = worker_of;
+    spsh__key_join *join = user;
+    spsh__join_facts *facts = &join->facts;
     facts->probe_count += self->facts.probe_count;
     facts->spilled_bytes += self->facts.spilled_bytes;
     if (self->pairs != NULL) {
@@ -453,28 +457,19 @@ static void close_worker(worker *self)
 
 static spsh_status join_partitions(spsh__key_join *join, spsh_error *err)
 {
-    const uint32_t threads = join->options.threads;
     const spsh__deal deal = {
         .end = PARTITIONS,
         .at_once = 1,
+        .threads = join->options.threads,
+        .user = join,
+        .worker_bytes = sizeof(worker),
+        .open_fn = open_worker,
+        .close_fn = close_worker,
         .take_fn = take_partition,
         .watch = join->options.watch,
         .stage = "keys",
     };
-    uint32_t open_count = 0;
-    spsh_status rc = SPSH_OK;
-    worker *workers = calloc(threads, sizeof(*workers));
-
-    if (workers == NULL)
-        return SPSH_NO_MEMORY(err);
-    while (rc == SPSH_OK && open_count < threads)
-        rc = open_worker(&workers[open_count++], join, err);
-    if (rc == SPSH_OK)
-        rc = spsh__deal_run(&deal, workers, sizeof(*workers), threads, err);
-    for (uint32_t i = 0; i < open_count; i++)
-        close_worker(&workers[i]);
-    free(workers);
-    return rc;
+    return spsh__deal_run(&deal, err);
 }
 
 static spsh_status start_reading(spsh__key_join *join, spsh_error *err)

@@ -267,9 +267,7 @@ static spsh_status extract(spsh__extractor *x, uint64_t position, const spsh_row
     const spsh_status decoded = decode(x, position, row, &why);
     if (decoded != SPSH_OK && decoded != SPSH_E_AUDIO) {
         free_makers(x); /* they may be the ones that failed */
-        if (err != NULL)
-            *err = why;
-        return decoded;
+        return spsh__fail_again(decoded, &why, err);
     }
     rc = finish_prints(x, err);
     return rc != SPSH_OK || decoded != SPSH_OK ? rc : take_results(x, row, entry, err);

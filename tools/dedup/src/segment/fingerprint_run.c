@@ -123,9 +123,7 @@ static spsh_status look_at(run *r, part_shard *shard, spsh_error *err)
         r->utterances_to_do += shard->seal.utterance_count;
         return SPSH_OK;
     }
-    if (rc != SPSH_OK && err != NULL)
-        *err = why;
-    return rc;
+    return spsh__fail_again(rc, &why, err);
 }
 
 /* ---- what is in the way ---- */

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/grow.h"
 #include "speechshard/inside.h"
 
 enum { U64_COUNT = 5, U32_COUNT = 8, REAL_COUNT = 15 };
@@ -148,4 +149,13 @@ const spsh__match *spsh__match_strongest(const spsh__match *matches, uint64_t co
             best = &matches[i];
     }
     return best;
+}
+
+spsh_status spsh__match_list_add(void *list, const spsh__match *match, spsh_error *err)
+{
+    spsh__match_list *to = list;
+    if (!SPSH_GROW(to->items, to->capacity, to->count + 1))
+        return SPSH_NO_MEMORY(err);
+    to->items[to->count++] = *match;
+    return SPSH_OK;
 }

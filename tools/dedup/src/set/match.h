@@ -60,4 +60,13 @@ typedef struct spsh__match_sink {
     void *user;
 } spsh__match_sink;
 
+/* Matches in memory. Initialize with zeros. items is from malloc. */
+typedef struct spsh__match_list {
+    spsh__match *items;
+    size_t count, capacity;
+} spsh__match_list;
+
+/* Append a match to a spsh__match_list. It is the match_fn of a sink. */
+spsh_status spsh__match_list_add(void *list, const spsh__match *match, spsh_error *err);
+
 #endif

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/file_names.h"
+#include "split_names.h"
 
 #define MEASURE_S 2.0
 #define KEYS_HZ   4.5 /* stored keys per second of speech */
@@ -38,18 +38,6 @@ spsh_status spsh__source_prints_make(const spsh_dedup_source *sources, size_t so
 
 /* ---- estimates ---- */
 
-/* Is the split one of "a,b"? NULL: all are. */
-static bool names_split(const char *splits, spsh_bytes split)
-{
-    while (splits != NULL && *splits != '\0') {
-        const size_t bytes = strcspn(splits, ",");
-        if (spsh__bytes_equal((spsh_bytes){(const uint8_t *)splits, bytes}, split))
-            return true;
-        splits += bytes + (splits[bytes] == ',' ? 1 : 0);
-    }
-    return splits == NULL;
-}
-
 /* Which side a split of sources[number]'s dataset is on: no two sources put it on different ones.
  */
 static spsh_side side_of(const spsh_dedup_source *sources, size_t source_count, size_t number,
@@ -57,7 +45,7 @@ static spsh_side side_of(const spsh_dedup_source *sources, size_t source_count, 
 {
     for (size_t i = number; i < source_count; i++)
         if (strcmp(sources[i].path, sources[number].path) == 0 &&
-            names_split(sources[i].splits, split))
+            (sources[i].splits == NULL || spsh__split_names_has(sources[i].splits, split)))
             return sources[i].side;
     return SPSH_SIDE_NONE;
 }

@@ -3,7 +3,18 @@
 
 #include <stdlib.h>
 
+#include "common/file_names.h"
 #include "common/grow.h"
+
+bool spsh__split_names_has(const char *list, spsh_bytes name)
+{
+    spsh_bytes listed;
+    while (spsh__split_names_next(&list, &listed)) {
+        if (spsh__bytes_equal(listed, name))
+            return true;
+    }
+    return false;
+}
 
 bool spsh__split_names_add(spsh__split_names *names, const char *list)
 {

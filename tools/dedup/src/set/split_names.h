@@ -19,6 +19,9 @@ static inline bool spsh__split_names_next(const char **at, spsh_bytes *ret_name)
     return true;
 }
 
+/* Whether a list has the name. */
+bool spsh__split_names_has(const char *list, spsh_bytes name);
+
 /* Initialize with zeros. items is from malloc; the names in it are borrowed. */
 typedef struct spsh__split_names {
     spsh_bytes *items;

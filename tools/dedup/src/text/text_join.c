@@ -152,8 +152,18 @@ static spsh_status take_train(void *user, uint64_t ordinal, spsh_error *err)
     return rc;
 }
 
-static void finish_worker(join *j, worker *w)
+static spsh_status open_worker(void *worker_of, void *user, spsh_error *err)
 {
+    worker *w = worker_of;
+    w->join = user;
+    const spsh_status rc = spsh__set_readers_open(w->join->set, &w->rows.readers, err);
+    return rc == SPSH_OK ? spsh__text_probe_open(w->join->texts, &w->probe, err) : rc;
+}
+
+static void close_worker(void *worker_of, void *user)
+{
+    worker *w = worker_of;
+    join *j = user;
     j->facts.train_count += w->train;
     j->facts.train_empty_count += w->empty;
     j->facts.train_crowded_count += w->probe == NULL ? 0 : spsh__text_probe_crowded(w->probe);
@@ -163,29 +173,19 @@ static void finish_worker(join *j, worker *w)
 
 static spsh_status probe_train(join *j, spsh_error *err)
 {
-    const uint32_t threads = j->options->threads < THREADS_MAX ? j->options->threads : THREADS_MAX;
-    const uint32_t count = threads < 1 ? 1 : threads;
     const spsh__deal deal = {
         .end = spsh__print_set_count(j->set),
         .at_once = PIECE,
+        .threads = j->options->threads < THREADS_MAX ? j->options->threads : THREADS_MAX,
+        .user = j,
+        .worker_bytes = sizeof(worker),
+        .open_fn = open_worker,
+        .close_fn = close_worker,
         .take_fn = take_train,
         .watch = j->options->watch,
         .stage = "train texts",
     };
-    worker *workers = calloc(count, sizeof(*workers));
-    spsh_status rc = workers == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
-    for (uint32_t i = 0; rc == SPSH_OK && i < count; i++) {
-        workers[i].join = j;
-        rc = spsh__set_readers_open(j->set, &workers[i].rows.readers, err);
-        if (rc == SPSH_OK)
-            rc = spsh__text_probe_open(j->texts, &workers[i].probe, err);
-    }
-    if (rc == SPSH_OK)
-        rc = spsh__deal_run(&deal, workers, sizeof(*workers), count, err);
-    for (uint32_t i = 0; workers != NULL && i < count; i++)
-        finish_worker(j, &workers[i]);
-    free(workers);
-    return rc;
+    return spsh__deal_run(&deal, err);
 }
 
 /* ---- results ---- */
