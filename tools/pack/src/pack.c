@@ -17,7 +17,6 @@ struct spsh_pack_report {
     size_t corpus_count;
     spsh_pack_source *sources;
     spsh_pack_part *domains, *splits;
-    spsh_pack_kind *kinds;
     spsh_pack_reject rejects[SPSH_REJECT_COUNT];
 };
 
@@ -72,18 +71,6 @@ static bool copy_sources(spsh_pack_report *report, const spsh__facts *f)
     return report->sources != NULL;
 }
 
-static bool copy_kinds(spsh_pack_report *report, const spsh__facts *f)
-{
-    report->kinds = (spsh_pack_kind *)calloc(f->kind_count + 1, sizeof(*report->kinds));
-    for (size_t i = 0; report->kinds != NULL && i < f->kind_count; i++) {
-        const spsh__kind *kind = &f->kinds[i];
-        report->kinds[i] = (spsh_pack_kind){kind->codec, kind->sample_rate_hz, kind->channels,
-                                            kind->all.utterances, kind->all.seconds};
-        report->facts.kind_count = i + 1;
-    }
-    return report->kinds != NULL;
-}
-
 static void copy_rejects(spsh_pack_report *report)
 {
     const spsh__reject_counts *rejects = &report->result.rejects;
@@ -135,6 +122,7 @@ static bool fill_report(spsh_pack_report *report)
     to->merged = f->rows.merged;
     to->excluded = f->rows.excluded;
     to->warning_count = f->warning_count;
+    to->kind_count = f->kind_count;
     if (f->has_dataset) {
         to->seconds = f->all.seconds;
         to->min_seconds = f->durations.min_seconds;
@@ -145,7 +133,7 @@ static bool fill_report(spsh_pack_report *report)
         to->percent_75_seconds = f->durations.percentiles[4];
         to->percent_99_seconds = f->durations.percentiles[6];
     }
-    return copy_sources(report, f) && copy_kinds(report, f) &&
+    return copy_sources(report, f) &&
            copy_parts(&f->domains, &report->domains, &to->domain_count) &&
            copy_parts(&f->splits, &report->splits, &to->split_count);
 }
@@ -177,7 +165,7 @@ const spsh_pack_part *spsh_pack_report_split(const spsh_pack_report *report, siz
 
 const spsh_pack_kind *spsh_pack_report_kind(const spsh_pack_report *report, size_t index)
 {
-    return &report->kinds[index];
+    return &report->result.facts->kinds[index];
 }
 
 const char *spsh_pack_report_warning(const spsh_pack_report *report, size_t index)
@@ -196,7 +184,6 @@ void spsh_pack_report_free(spsh_pack_report *report)
     free(report->sources);
     free(report->domains);
     free(report->splits);
-    free(report->kinds);
     free(report);
 }
 

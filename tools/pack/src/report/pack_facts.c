@@ -212,24 +212,21 @@ static void count_duration(uint64_t *bins, uint64_t samples, uint32_t rate_hz)
 static void count_kind(spsh__facts *f, const spsh_row *row, double seconds)
 {
     size_t i = 0;
-    spsh__kind kind = {
-        row->codec, row->sample_rate_hz, row->channels, {0, 0}
-    };
+    spsh_pack_kind kind = {row->codec, row->sample_rate_hz, row->channels, 0, 0};
     while (i < f->kind_count &&
            (f->kinds[i].codec != kind.codec || f->kinds[i].sample_rate_hz != kind.sample_rate_hz ||
             f->kinds[i].channels != kind.channels))
         i++;
     if (i + 1 >= KINDS_MAX) {
         i = KINDS_MAX - 1;
-        kind = (spsh__kind){
-            SPSH_CODEC_UNKNOWN, 0, 0, {0, 0}
-        };
+        kind = (spsh_pack_kind){SPSH_CODEC_UNKNOWN, 0, 0, 0, 0};
     }
     if (i >= f->kind_count) {
         f->kinds[i] = kind;
         f->kind_count = i + 1;
     }
-    add_amount(&f->kinds[i].all, 1, seconds);
+    f->kinds[i].utterances++;
+    f->kinds[i].seconds += seconds;
 }
 
 static spsh_status count_copy(gatherer *g, const spsh_row *row, double seconds, spsh_error *err)
@@ -347,9 +344,9 @@ static void warn_of_kinds(spsh__facts *f)
     double other_channels = 0;
     for (size_t i = 1; i < f->kind_count; i++) {
         if (f->kinds[i].sample_rate_hz != f->kinds[0].sample_rate_hz)
-            other_rate += f->kinds[i].all.seconds;
+            other_rate += f->kinds[i].seconds;
         if (f->kinds[i].channels != f->kinds[0].channels)
-            other_channels += f->kinds[i].all.seconds;
+            other_channels += f->kinds[i].seconds;
     }
     if (other_rate > 0)
         warn(f, "sample rates differ: %s of the hours are not %" PRIu32 " Hz",
@@ -400,10 +397,10 @@ static void warn_of_all(spsh__facts *f)
 
 static int kinds_by_seconds(const void *a, const void *b)
 {
-    const spsh__kind *x = a;
-    const spsh__kind *y = b;
-    if (x->all.seconds != y->all.seconds)
-        return x->all.seconds > y->all.seconds ? -1 : 1;
+    const spsh_pack_kind *x = a;
+    const spsh_pack_kind *y = b;
+    if (x->seconds != y->seconds)
+        return x->seconds > y->seconds ? -1 : 1;
     if (x->codec != y->codec)
         return x->codec < y->codec ? -1 : 1;
     if (x->sample_rate_hz != y->sample_rate_hz)

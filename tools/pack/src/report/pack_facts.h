@@ -41,13 +41,6 @@ typedef struct spsh__fact_cell {
     spsh__amount all;
 } spsh__fact_cell;
 
-/** Audio of one kind, as it is stored. All zero: the kinds that exceed the table. */
-typedef struct spsh__kind {
-    spsh_codec codec;
-    uint32_t sample_rate_hz, channels;
-    spsh__amount all;
-} spsh__kind;
-
 typedef struct spsh__durations {
     double min_seconds, max_seconds;
     double percentiles[SPSH__PERCENTILES]; /* precision: 1 ms up to a minute, then 1 s */
@@ -76,7 +69,7 @@ typedef struct spsh__facts {
     spsh__fact_parts domains, splits;
     spsh__fact_cell *cells; /* sorted by domain, then split */
     size_t cell_count;
-    spsh__kind *kinds; /* longest first */
+    spsh_pack_kind *kinds; /* longest first */
     size_t kind_count;
     spsh__durations durations;
     char warnings[SPSH__WARNINGS_MAX][SPSH__WARNING_BYTES];

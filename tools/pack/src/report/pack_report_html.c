@@ -315,17 +315,17 @@ static void draw_levels(spsh__builder *out, const spsh__facts *f)
 static void row_kind(spsh__builder *out, const void *facts, size_t i)
 {
     const spsh__facts *const f = (const spsh__facts *)facts;
-    const spsh__kind *kind = &f->kinds[i];
+    const spsh_pack_kind *kind = &f->kinds[i];
     if (kind->sample_rate_hz == 0)
         spsh__builder_append_text(out, "<td>all others</td><td></td><td></td>");
     else
         spsh__html_format(
             out, "<td>%s</td><td class=\"n\">%s Hz</td><td class=\"n\">%" PRIu32 "</td>",
             spsh_codec_name(kind->codec), SPSH_SHOW_COUNT(kind->sample_rate_hz), kind->channels);
-    spsh__page_cell_duration(out, kind->all.seconds);
-    spsh__page_cell_percent(out, kind->all.seconds, f->all.seconds);
-    spsh__page_cell_count(out, kind->all.utterances);
-    spsh__page_cell_bar(out, kind->all.seconds, f->all.seconds, 0);
+    spsh__page_cell_duration(out, kind->seconds);
+    spsh__page_cell_percent(out, kind->seconds, f->all.seconds);
+    spsh__page_cell_count(out, kind->utterances);
+    spsh__page_cell_bar(out, kind->seconds, f->all.seconds, 0);
 }
 
 static void draw_kinds(spsh__builder *out, const spsh__facts *f)

@@ -139,13 +139,14 @@ static void put_kinds(spsh_json *json, const spsh__facts *f)
 {
     spsh__json_begin_array(json, "audio");
     for (size_t i = 0; i < f->kind_count; i++) {
-        const spsh__kind *kind = &f->kinds[i];
+        const spsh_pack_kind *kind = &f->kinds[i];
         const bool others = kind->sample_rate_hz == 0;
         spsh__json_begin_object(json, NULL);
         spsh__json_put_string(json, "codec", others ? NULL : spsh_codec_name(kind->codec));
         spsh__json_put_u64(json, "sample_rate_hz", kind->sample_rate_hz);
         spsh__json_put_u64(json, "channels", kind->channels);
-        put_amount(json, &kind->all);
+        spsh__json_put_u64(json, "utterances", kind->utterances);
+        spsh__json_put_real(json, "seconds", kind->seconds);
         spsh__json_end(json);
     }
     spsh__json_end(json);

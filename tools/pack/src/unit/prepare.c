@@ -482,9 +482,7 @@ static spsh_status compare_decoded(const spsh__prepared *a, const spsh__prepared
     spsh_decoder_free(decoders[1]);
     if (rc == SPSH_OK || is_of_audio(rc))
         return SPSH_OK; /* *ret_equal was set to false by the caller */
-    if (err != NULL)
-        *err = cause;
-    return rc;
+    return spsh__fail_again(rc, &cause, err);
 }
 
 spsh_status spsh__prepared_equal(const spsh__prepared *a, const spsh__prepared *b,
