@@ -1,8 +1,8 @@
 /* unit_work_space.c: which disk is asked for room. */
 #include <sys/statvfs.h>
 
+#include "dedup_options.h"
 #include "spsh_test.h"
-#include "work_space.h"
 
 /* A file system without any room, where Linux has one. */
 #define FULL "/proc"

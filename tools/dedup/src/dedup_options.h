@@ -1,4 +1,4 @@
-/* dedup_options.h: defaults and checks of options that several functions share. */
+/* dedup_options.h: defaults and checks that several functions share: options, and disk space. */
 #ifndef SPSH_DEDUP_OPTIONS_H
 #define SPSH_DEDUP_OPTIONS_H
 
@@ -11,5 +11,9 @@ SPSH_NODISCARD spsh_status spsh__dedup_path_check(const char *name, const char *
                                                   spsh_error *err);
 /* Replace 0 by the default, and check the field memory_bytes. */
 SPSH_NODISCARD spsh_status spsh__dedup_memory_take(uint64_t *memory_bytes, spsh_error *err);
+/* Check that path has need_bytes free. path is a directory, or will be made in an existing one.
+ * SPSH_E_NO_SPACE states both numbers. If the free space is unknown, the check passes. */
+SPSH_NODISCARD spsh_status spsh__work_space_check(const char *path, uint64_t need_bytes,
+                                                  spsh_error *err);
 
 #endif

@@ -4,8 +4,6 @@
  *
  * Data that a stage leaves for a later one is part of the result, and is freed with it.
  */
-#include "dedupe_run.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,9 +18,24 @@
 #include "set/split_names.h"
 #include "speechshard/inside.h"
 #include "speechshard/options.h"
-#include "work_space.h"
 
 enum { BOILERPLATE_MIN = 20 };
+
+/* All findings. Stages fill it, and the functions of dedup.h show it. */
+struct spsh_dedupe_result {
+    spsh_dedupe_facts facts;
+    spsh__print_set *set;
+    spsh__copies_facts copies;
+    spsh__match_list matches;
+    spsh__clusters clusters;
+    spsh__policy policy;
+    spsh__plan_facts plan;
+    spsh_dedupe_sum by_tier[SPSH_TIER_COUNT];
+    uint64_t decisions[SPSH_DECISION_COUNT]; /* number of members per decision */
+    uint64_t key_count;
+    spsh_copy_member *members;     /* clusters.member_count items */
+    spsh_boilerplate *boilerplate; /* clusters.boilerplate_count items */
+};
 
 typedef struct run {
     const spsh_dedup_sources *sources;
@@ -479,4 +492,62 @@ spsh_status spsh_dedupe_estimate(const spsh_dedup_sources *sources,
     cost.temporary_bytes = space_for(&r.options, cost.key_count);
     spsh_result_give(ret_cost, &cost, sizeof(cost));
     return SPSH_OK;
+}
+
+/* ---- the result ---- */
+
+const spsh_dedupe_facts *spsh_dedupe_result_facts(const spsh_dedupe_result *result)
+{
+    return &result->facts;
+}
+
+const spsh_dataset *spsh_dedupe_result_dataset(const spsh_dedupe_result *result, size_t index)
+{
+    return spsh__print_set_dataset(result->set, index);
+}
+
+uint64_t spsh_dedupe_result_matches(const spsh_dedupe_result *result, spsh_copy_tier tier,
+                                    spsh_copy_class kind)
+{
+    return result->plan.common.by_tier_class[tier][kind];
+}
+
+const spsh_dedupe_sum *spsh_dedupe_result_dropped(const spsh_dedupe_result *result,
+                                                  spsh_copy_tier tier)
+{
+    return &result->by_tier[tier];
+}
+
+uint64_t spsh_dedupe_result_decisions(const spsh_dedupe_result *result, spsh_copy_decision decision)
+{
+    return result->decisions[decision];
+}
+
+const spsh_copy_cluster *spsh_dedupe_result_cluster(const spsh_dedupe_result *result,
+                                                    uint64_t index)
+{
+    return &result->clusters.clusters[index];
+}
+
+const spsh_copy_member *spsh_dedupe_result_member(const spsh_dedupe_result *result, uint64_t index)
+{
+    return &result->members[index];
+}
+
+const spsh_boilerplate *spsh_dedupe_result_boilerplate(const spsh_dedupe_result *result,
+                                                       size_t index)
+{
+    return &result->boilerplate[index];
+}
+
+void spsh_dedupe_result_free(spsh_dedupe_result *result)
+{
+    if (result == NULL)
+        return;
+    spsh__clusters_free(&result->clusters);
+    free(result->matches.items);
+    free(result->members);
+    free(result->boilerplate);
+    spsh__print_set_close(result->set);
+    free(result);
 }

@@ -11,7 +11,6 @@
 
 #include "common/file_names.h"
 #include "common/hash.h"
-#include "plan/limits_json.h"
 #include "set/split_names.h"
 #include "speechshard/inside.h"
 

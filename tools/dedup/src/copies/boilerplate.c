@@ -8,7 +8,7 @@
  * The test uses half of the union, not half of the shorter interval. Otherwise a corpus of
  * overlapping windows would become one long chain.
  */
-#include "boilerplate.h"
+#include "copy_graph.h"
 
 #include <stdlib.h>
 

@@ -436,22 +436,6 @@ static spsh_status collect_file(run *r, const char *name, spsh_sorter *sorter,
     return rc;
 }
 
-static void take_facts(run *r, const spsh__work_file *candidates,
-                       const uint64_t judged[JUDGE_FACTS])
-{
-    const uint64_t *j = candidates->facts;
-    r->facts.join = (spsh__join_facts){.key_count = j[0],
-                                       .probe_count = j[1],
-                                       .hit_count = j[2],
-                                       .candidate_count = j[3],
-                                       .crowded_count = j[4]};
-    r->facts.judge.judged_count = judged[0];
-    r->facts.judge.decoded_count = judged[1];
-    r->facts.judge.frame_pairs = judged[2];
-    for (size_t i = 0; i < SPSH_COPY_CLASS_COUNT; i++)
-        r->facts.judge.by_class[i] = judged[3 + i];
-}
-
 static spsh_status collect(run *r, const spsh__work_file *candidates, spsh__match_sink sink,
                            spsh_error *err)
 {
@@ -480,7 +464,11 @@ static spsh_status collect(run *r, const spsh__work_file *candidates, spsh__matc
                            r->options->work_path);
     }
     if (rc == SPSH_OK) {
-        take_facts(r, candidates, judged);
+        r->facts.join.key_count = candidates->facts[0];
+        r->facts.join.candidate_count = candidates->facts[3];
+        r->facts.judge.judged_count = judged[0];
+        r->facts.judge.decoded_count = judged[1];
+        r->facts.judge.frame_pairs = judged[2];
         rc = spsh__collect_send(sorter, sink, err);
     }
     spsh_sorter_free(sorter);

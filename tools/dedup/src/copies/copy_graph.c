@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "boilerplate.h"
 #include "common/grow.h"
 #include "speechshard/inside.h"
 

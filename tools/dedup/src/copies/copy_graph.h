@@ -103,4 +103,23 @@ bool spsh__match_is_equal(const spsh__match *match);
 /* Set kept, decision, match, and reason of every node. In decide.c. */
 spsh_status spsh__copies_decide(spsh__copy_graph *graph, spsh_error *err);
 
+/* ---- boilerplate.c: stretches that many utterances share. A shared jingle does not make two
+ * recordings copies, but a list of jingles is useful. ---- */
+
+/* A partial match. Utterances are numbered as the nodes. */
+typedef struct spsh__partial {
+    uint64_t match;
+    uint64_t a, b;
+    uint64_t a_group, b_group; /* components of the two utterances; copies of one recording count
+                                  once */
+    bool is_boilerplate;       /* result */
+} spsh__partial;
+
+/* Set is_boilerplate in the partials whose stretch occurs in at least count_min groups. The caller
+ * frees *ret_list with free(). Its ordinals are utterance ordinals, as in the matches. */
+spsh_status spsh__boilerplate_find(const spsh__match *matches, spsh__partial *partials,
+                                   size_t partial_count, uint64_t count_min,
+                                   spsh__boilerplate **ret_list, size_t *ret_count,
+                                   spsh_error *err);
+
 #endif

@@ -41,7 +41,6 @@ spsh__pair_place spsh__pair_place_of(const spsh__match *match)
         .a_first_s = (double)match->a_first / rate,
         .a_s = (double)match->count / rate,
         .b_first_s = b_first / rate,
-        .b_s = (double)match->count / rate / scale,
     };
 }
 

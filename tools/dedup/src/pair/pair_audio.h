@@ -60,7 +60,7 @@ spsh_status spsh__pair_lane_open(const spsh__print_set *set, uint64_t ordinal, d
 /* Start and duration of a match in each utterance, in seconds of that utterance. */
 typedef struct spsh__pair_place {
     double a_first_s, a_s;
-    double b_first_s, b_s;
+    double b_first_s;
 } spsh__pair_place;
 spsh__pair_place spsh__pair_place_of(const spsh__match *match);
 /* Return the public form of a match. */

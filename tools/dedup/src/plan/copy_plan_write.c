@@ -11,7 +11,6 @@
 #include "common/hash.h"
 #include "common/json_out.h"
 #include "copy_plan.h"
-#include "limits_json.h"
 #include "set/set_readers.h"
 #include "speechshard/inside.h"
 #include "text/text_profile.h"

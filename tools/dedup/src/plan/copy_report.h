@@ -7,6 +7,7 @@
 #define SPSH_DEDUP_COPY_REPORT_H
 
 #include "common/byte_builder.h"
+#include "common/json_out.h"
 #include "copies/clusters.h"
 #include "copies/copies.h"
 #include "text/text_join.h"
@@ -28,6 +29,9 @@ typedef struct spsh__copy_facts {
     uint64_t ber_same[SPSH__HISTOGRAM_BARS], ber_other[SPSH__HISTOGRAM_BARS];
     uint64_t ncc_same[SPSH__HISTOGRAM_BARS], ncc_other[SPSH__HISTOGRAM_BARS];
 } spsh__copy_facts;
+
+/* Write the limits of the verdicts as members of the innermost open object. */
+void spsh__limits_put(spsh_json *json, const spsh__align_limits *limits);
 
 /* Count a match in by_tier_class and in the histograms. */
 void spsh__copy_facts_count(spsh__copy_facts *facts, const spsh__match *match);

@@ -15,7 +15,8 @@
 #include <time.h>
 
 #include "common/grow.h"
-#include "extract_pipeline.h"
+#include "common/ordered_work.h"
+#include "extract.h"
 #include "speechshard/inside.h"
 
 enum {
@@ -32,12 +33,23 @@ typedef struct part_shard {
     bool to_do;
 } part_shard;
 
+/* Adjacent utterances of one shard. */
+typedef struct extract_job {
+    uint64_t first; /* position in the dataset */
+    uint32_t count;
+} extract_job;
+
+typedef struct extract_result {
+    spsh__segment_writer *rows; /* part of the segment that the job computed */
+    double seconds;             /* duration of the decoded audio */
+} extract_result;
+
 typedef struct run {
     const spsh__fingerprint_run_options *options;
     spsh_dataset *dataset;
     part_shard *shards;
     size_t shard_count, to_do_count;
-    spsh__extract_job *jobs;
+    extract_job *jobs;
     size_t job_count, job_capacity;
     uint64_t utterances_to_do, utterances_done;
     spsh_fingerprint_facts facts;
@@ -160,7 +172,7 @@ static spsh_status list_jobs(run *r, spsh_error *err)
         for (uint64_t at = 0; at < count; at += JOB_UTTERANCES) {
             if (!SPSH_GROW(r->jobs, r->job_capacity, r->job_count + 1))
                 return SPSH_NO_MEMORY(err);
-            r->jobs[r->job_count++] = (spsh__extract_job){
+            r->jobs[r->job_count++] = (extract_job){
                 .first = shard->first + at,
                 .count = (uint32_t)(count - at < JOB_UTTERANCES ? count - at : JOB_UTTERANCES)};
         }
@@ -177,7 +189,7 @@ static spsh_status collect(run *r, spsh__ordered_work *work, const part_shard *s
         size_t job = 0;
         void *next = NULL;
         rc = spsh__ordered_work_next(work, &job, &next, err);
-        const spsh__extract_result *result = next;
+        const extract_result *result = next;
         if (rc == SPSH_OK)
             rc = spsh__segment_writer_append(writer, result->rows, err);
         if (rc != SPSH_OK)
@@ -208,14 +220,72 @@ static spsh_status make_segment(run *r, spsh__ordered_work *work, const part_sha
     return rc;
 }
 
+/* Extraction as ordered work: one extractor per thread, one writer per result. */
+
+static spsh_status run_job(void *user, void *worker, size_t number, void *result_, spsh_error *err)
+{
+    const run *r = user;
+    const extract_job *job = &r->jobs[number];
+    extract_result *result = result_;
+    spsh_status rc = spsh__segment_writer_reset(result->rows, err);
+    result->seconds = 0.0;
+    for (uint32_t i = 0; i < job->count && rc == SPSH_OK; i++) {
+        spsh__segment_entry entry;
+        rc = spsh__call_watch_check(r->options->watch, err);
+        if (rc == SPSH_OK)
+            rc = spsh__extractor_run(worker, job->first + i, &entry, err);
+        if (rc == SPSH_OK)
+            rc = spsh__segment_writer_add(result->rows, &entry, err);
+        if (rc == SPSH_OK)
+            result->seconds += spsh__segment_row_seconds(&entry.row);
+    }
+    return rc;
+}
+
+static spsh_status open_worker(void *user, void **ret_worker, spsh_error *err)
+{
+    const run *r = user;
+    spsh__extractor *extractor = NULL;
+    const spsh_status rc = spsh__extractor_open(r->dataset, &extractor, err);
+    *ret_worker = extractor;
+    return rc;
+}
+
+static void close_worker(void *worker)
+{
+    spsh__extractor_close(worker);
+}
+
+static spsh_status new_result(void *user, void **ret_result, spsh_error *err)
+{
+    (void)user;
+    extract_result *result = calloc(1, sizeof(*result));
+    if (result == NULL)
+        return SPSH_NO_MEMORY(err);
+    const spsh_status rc = spsh__segment_writer_open(&result->rows, err);
+    if (rc == SPSH_OK)
+        *ret_result = result;
+    else
+        free(result);
+    return rc;
+}
+
+static void free_result(void *result)
+{
+    if (result != NULL)
+        spsh__segment_writer_free(((extract_result *)result)->rows);
+    free(result);
+}
+
 static spsh_status make_all(run *r, spsh_error *err)
 {
+    static const spsh__ordered_work_kind extraction = {open_worker, close_worker, new_result,
+                                                       free_result, run_job};
     spsh__ordered_work *work = NULL;
     spsh__segment_writer *writer = NULL;
     spsh_status rc = list_jobs(r, err);
-    spsh__extract_jobs jobs = {r->dataset, r->jobs, r->options->watch};
-    const spsh__ordered_work_options options = {.kind = &spsh__extraction,
-                                                .user = &jobs,
+    const spsh__ordered_work_options options = {.kind = &extraction,
+                                                .user = r,
                                                 .job_count = r->job_count,
                                                 .threads = r->options->threads,
                                                 .ahead = RESULTS_AHEAD};

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pack_report_html.h"
-#include "pack_report_json.h"
 #include "speechshard/inside.h"
 
 #define COPY_BYTES ((size_t)1 << 16)

@@ -1,7 +1,7 @@
 /* pack_report.h: the files of a report, for people and for programs.
  *
  *     reports/rejects.jsonl   one line per rejected row or remark
- *     reports/pack.json       counts, for programs; docs/REPORT.md lists its members
+ *     reports/pack.json       counts, for programs; docs/REPORT.md lists its stable members
  *     reports/pack.html       the same facts, for people
  *
  * All are a pure function of input and options: no times, no paths, no thread counts.
@@ -20,5 +20,11 @@ spsh_status spsh__report_write_rejects(const spsh_pack_options *options, const c
 /** Write reports/pack.json and reports/pack.html. */
 spsh_status spsh__report_write(const spsh_pack_options *options, const char *report_directory,
                                const spsh__facts *facts, spsh_error *err);
+
+/* Return reports/pack.json as one line without a line end. Free *ret_text with free. */
+SPSH_NODISCARD spsh_status spsh__report_json(const spsh__facts *facts, char **ret_text,
+                                             spsh_error *err);
+/* Append reports/pack.html, which needs no other file (page.h). command: spsh__plan_command. */
+void spsh__report_html(spsh__builder *out, const spsh__facts *facts, const char *command);
 
 #endif

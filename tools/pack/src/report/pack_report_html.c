@@ -1,7 +1,7 @@
-/* pack_report_html.c: see pack_report_html.h. One function per section. A section without content
+/* pack_report_html.c: see pack_report.h. One function per section. A section without content
  * is omitted. Long tables are cut and show the number of omitted rows; pack.json has all rows.
  */
-#include "pack_report_html.h"
+#include "pack_report.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* pack_report_json.c: see pack_report_json.h. New members go to the end of their object. */
-#include "pack_report_json.h"
+/* pack_report_json.c: see pack_report.h. New members go to the end of their object. */
+#include "pack_report.h"
 
 #include "common/json_out.h"
 #include "speechshard/inside.h"
