@@ -11,9 +11,9 @@
 #define ULL(value_) ((unsigned long long)(value_))
 
 enum {
-    RECORD_COLUMNS = 13,
-    ROW_COLUMNS = 11, /* without by_id */
-    ROW_BYTES = 60,   /* bytes per utterance in row_shapes */
+    RECORD_COLUMNS = SPSH__SHARD_RECORD_COLUMNS,
+    ROW_COLUMNS = SPSH__SHARD_ROW_COLUMNS - 1, /* without by_id */
+    ROW_BYTES = 60,                            /* bytes per utterance in these columns */
     RECORD_BYTES = 80,
     BLOCK_COLUMNS = 3,
     NAME_KINDS = SPSH_NAME_KINDS,
@@ -21,12 +21,7 @@ enum {
     RADIX_BITS = 8,
 };
 
-typedef struct shape {
-    uint32_t id;
-    uint32_t element_bytes;
-} shape;
-
-static const shape record_shapes[RECORD_COLUMNS] = {
+const spsh__shard_column spsh__shard_record_columns[RECORD_COLUMNS] = {
     {SPSH__SHARD_RECORD_OFFSET,          8 },
     {SPSH__SHARD_RECORD_HEAD_BYTES,      4 },
     {SPSH__SHARD_RECORD_PAYLOAD_BYTES,   8 },
@@ -43,7 +38,7 @@ static const shape record_shapes[RECORD_COLUMNS] = {
 };
 enum { SAMPLES_COLUMN = 3 };
 
-static const shape row_shapes[ROW_COLUMNS] = {
+const spsh__shard_column spsh__shard_row_columns[ROW_COLUMNS + 1] = {
     {SPSH__SHARD_ID_HASH,      8},
     {SPSH__SHARD_RECORD,       8},
     {SPSH__SHARD_START_SAMPLE, 8},
@@ -55,6 +50,7 @@ static const shape row_shapes[ROW_COLUMNS] = {
     {SPSH__SHARD_LANGUAGE,     4},
     {SPSH__SHARD_DOCUMENT,     4},
     {SPSH__SHARD_TEXT_BYTES,   4},
+    {SPSH__SHARD_BY_ID,        4},
 };
 
 struct spsh__shard_index {
@@ -114,12 +110,12 @@ void spsh__shard_index_free(spsh__shard_index *index)
 
 uint64_t spsh__shard_index_records(const spsh__shard_index *index)
 {
-    return index->records[0].size_bytes / record_shapes[0].element_bytes;
+    return index->records[0].size_bytes / spsh__shard_record_columns[0].element_bytes;
 }
 
 uint64_t spsh__shard_index_rows(const spsh__shard_index *index)
 {
-    return index->rows[0].size_bytes / row_shapes[0].element_bytes;
+    return index->rows[0].size_bytes / spsh__shard_row_columns[0].element_bytes;
 }
 
 uint64_t spsh__shard_index_blocks(const spsh__shard_index *index)
@@ -176,14 +172,16 @@ spsh_status spsh__shard_index_add_metadata_block(spsh__shard_index *index, uint6
     return rc;
 }
 
-/* Append a row of elements, one of each shape; the input holds them one after another. */
-static spsh_status append_row(spsh__shard_index *index, spsh__buffer *buffers, const shape *shapes,
-                              unsigned count, const uint8_t *row, spsh_error *err)
+/* Append a row of elements, one of each column; the input holds them one after another. */
+static spsh_status append_row(spsh__shard_index *index, spsh__buffer *buffers,
+                              const spsh__shard_column *columns, unsigned count, const uint8_t *row,
+                              spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     for (unsigned c = 0; c < count && rc == SPSH_OK; c++) {
-        rc = spsh__buffer_append(&buffers[c], &index->allocator, row, shapes[c].element_bytes, err);
-        row += shapes[c].element_bytes;
+        rc =
+            spsh__buffer_append(&buffers[c], &index->allocator, row, columns[c].element_bytes, err);
+        row += columns[c].element_bytes;
     }
     return rc;
 }
@@ -208,7 +206,7 @@ spsh_status spsh__shard_index_add_record(spsh__shard_index *index, uint64_t offs
     spsh__store_u32le(row + 44, record->flags);
     memcpy(row + 48, record->pcm_hash, 16);
     memcpy(row + 64, record->payload_hash, 16);
-    return append_row(index, index->records, record_shapes, RECORD_COLUMNS, row, err);
+    return append_row(index, index->records, spsh__shard_record_columns, RECORD_COLUMNS, row, err);
 }
 
 static spsh_status name_number(spsh__shard_index *index, unsigned kind, spsh_bytes name,
@@ -242,7 +240,7 @@ spsh_status spsh__shard_index_add_row(spsh__shard_index *index, const spsh_utter
     if (rc != SPSH_OK)
         return rc;
     spsh__store_u32le(row + 56, (uint32_t)u->text.size_bytes);
-    return append_row(index, index->rows, row_shapes, ROW_COLUMNS, row, err);
+    return append_row(index, index->rows, spsh__shard_row_columns, ROW_COLUMNS, row, err);
 }
 
 /* ---- writing ---- */
@@ -308,12 +306,14 @@ static void list_sections(const spsh__shard_index *index, const uint8_t *by_id, 
     unsigned n = 0;
     size_t rows = (size_t)spsh__shard_index_rows(index);
     for (unsigned c = 0; c < RECORD_COLUMNS; c++)
-        put(data, &n, record_shapes[c].id, record_shapes[c].element_bytes,
+        put(data, &n, spsh__shard_record_columns[c].id, spsh__shard_record_columns[c].element_bytes,
             bytes_of(&index->records[c]));
-    put(data, &n, row_shapes[0].id, row_shapes[0].element_bytes, bytes_of(&index->rows[0]));
+    put(data, &n, spsh__shard_row_columns[0].id, spsh__shard_row_columns[0].element_bytes,
+        bytes_of(&index->rows[0]));
     put(data, &n, SPSH__SHARD_BY_ID, 4, (spsh_bytes){by_id, rows * 4});
     for (unsigned c = 1; c < ROW_COLUMNS; c++)
-        put(data, &n, row_shapes[c].id, row_shapes[c].element_bytes, bytes_of(&index->rows[c]));
+        put(data, &n, spsh__shard_row_columns[c].id, spsh__shard_row_columns[c].element_bytes,
+            bytes_of(&index->rows[c]));
     put(data, &n, SPSH__SHARD_METADATA_OFFSET, 8, bytes_of(&index->metadata_offsets));
     put(data, &n, SPSH__SHARD_METADATA_FIRST_ROW, 4, bytes_of(&index->metadata_first_rows));
     for (unsigned kind = 0; kind < NAME_KINDS; kind++) {

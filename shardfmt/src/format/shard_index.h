@@ -42,6 +42,17 @@ enum {
     SPSH__SHARD_BLOCK_OFFSET = 96,
 };
 
+typedef struct spsh__shard_column {
+    uint32_t id; /* of the section */
+    uint32_t element_bytes;
+} spsh__shard_column;
+
+/* The columns with one element per record, and those with one per row; by_id is the last. */
+#define SPSH__SHARD_RECORD_COLUMNS 13
+#define SPSH__SHARD_ROW_COLUMNS    12
+extern const spsh__shard_column spsh__shard_record_columns[SPSH__SHARD_RECORD_COLUMNS];
+extern const spsh__shard_column spsh__shard_row_columns[SPSH__SHARD_ROW_COLUMNS];
+
 /* XXH3-128 of dataset_id, unit and number: the file_id of a shard. */
 void spsh__shard_file_id(const uint8_t dataset_id[16], uint64_t unit, uint64_t number,
                          uint8_t ret_file_id[16]);

@@ -36,44 +36,24 @@ struct spsh_metadata_reader {
 
 /* ---- opening ---- */
 
-static const struct {
-    uint32_t id;
-    uint32_t element_bytes;
-} record_sections[] =
-    {
-        {SPSH__SHARD_RECORD_OFFSET,          8 },
-        {SPSH__SHARD_RECORD_HEAD_BYTES,      4 },
-        {SPSH__SHARD_RECORD_PAYLOAD_BYTES,   8 },
-        {SPSH__SHARD_RECORD_SAMPLES,         8 },
-        {SPSH__SHARD_RECORD_SAMPLE_RATE_HZ,  4 },
-        {SPSH__SHARD_RECORD_NOMINAL_RATE_HZ, 4 },
-        {SPSH__SHARD_RECORD_CHANNELS,        2 },
-        {SPSH__SHARD_RECORD_CODEC,           2 },
-        {SPSH__SHARD_RECORD_SAMPLE_FORMAT,   2 },
-        {SPSH__SHARD_RECORD_BITS_PER_SAMPLE, 2 },
-        {SPSH__SHARD_RECORD_FLAGS,           4 },
-        {SPSH__SHARD_RECORD_PCM_HASH,        16},
-        {SPSH__SHARD_RECORD_PAYLOAD_HASH,    16},
-},
-  row_sections[] = {
-      {SPSH__SHARD_ID_HASH, 8},      {SPSH__SHARD_BY_ID, 4},    {SPSH__SHARD_RECORD, 8},
-      {SPSH__SHARD_START_SAMPLE, 8}, {SPSH__SHARD_SAMPLES, 8},  {SPSH__SHARD_FLAGS, 4},
-      {SPSH__SHARD_DOMAIN, 4},       {SPSH__SHARD_SPLIT, 4},    {SPSH__SHARD_SPEAKER, 4},
-      {SPSH__SHARD_LANGUAGE, 4},     {SPSH__SHARD_DOCUMENT, 4}, {SPSH__SHARD_TEXT_BYTES, 4},
-};
-
-#define LENGTH(array_) (sizeof(array_) / sizeof((array_)[0]))
+static spsh_status require_columns(const spsh_shard *s, const spsh__shard_column *columns,
+                                   size_t column_count, uint64_t elements, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < column_count && rc == SPSH_OK; i++)
+        rc = spsh__container_require(s->container, columns[i].id, columns[i].element_bytes,
+                                     elements, err);
+    return rc;
+}
 
 static spsh_status require_sections(spsh_shard *s, spsh_error *err)
 {
     const spsh__container *c = s->container;
-    spsh_status rc = SPSH_OK;
-    for (size_t i = 0; i < LENGTH(record_sections) && rc == SPSH_OK; i++)
-        rc = spsh__container_require(c, record_sections[i].id, record_sections[i].element_bytes,
+    spsh_status rc = require_columns(s, spsh__shard_record_columns, SPSH__SHARD_RECORD_COLUMNS,
                                      s->seal.record_count, err);
-    for (size_t i = 0; i < LENGTH(row_sections) && rc == SPSH_OK; i++)
-        rc = spsh__container_require(c, row_sections[i].id, row_sections[i].element_bytes,
-                                     s->seal.utterance_count, err);
+    if (rc == SPSH_OK)
+        rc = require_columns(s, spsh__shard_row_columns, SPSH__SHARD_ROW_COLUMNS,
+                             s->seal.utterance_count, err);
     s->metadata_blocks = spsh__container_count(c, SPSH__SHARD_METADATA_OFFSET);
     if (rc == SPSH_OK)
         rc = spsh__container_require(c, SPSH__SHARD_METADATA_OFFSET, 8, UINT64_MAX, err);
@@ -203,18 +183,26 @@ const spsh_allocator *spsh__shard_allocator(const spsh_shard *shard)
 
 /* ---- the index ---- */
 
-/* One element of each column of a record. All have the same count, so the caller's bounds check
- * serves for all. */
+/* One element of each column. All have the same count, so the caller's bounds check serves for all.
+ */
+static spsh_status load_elements(const spsh_shard *s, const spsh__shard_column *columns,
+                                 size_t column_count, uint64_t at, const uint8_t **elements,
+                                 spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < column_count && rc == SPSH_OK; i++)
+        rc = spsh__container_column(s->container, columns[i].id, at, 1, &elements[i], err);
+    return rc;
+}
+
 static spsh_status load_record(const spsh_shard *s, uint64_t at, spsh_record *r,
                                spsh_record_place *place, spsh_error *err)
 {
-    const spsh__container *c = s->container;
-    const uint8_t *e[LENGTH(record_sections)];
-    for (size_t i = 0; i < LENGTH(record_sections); i++) {
-        spsh_status rc = spsh__container_column(c, record_sections[i].id, at, 1, &e[i], err);
-        if (rc != SPSH_OK)
-            return rc;
-    }
+    const uint8_t *e[SPSH__SHARD_RECORD_COLUMNS];
+    spsh_status rc =
+        load_elements(s, spsh__shard_record_columns, SPSH__SHARD_RECORD_COLUMNS, at, e, err);
+    if (rc != SPSH_OK)
+        return rc;
     memset(r, 0, sizeof(*r));
     place->offset_bytes = spsh__load_u64le(e[0]);
     place->head_bytes = spsh__load_u32le(e[1]);
@@ -276,25 +264,22 @@ spsh_status spsh_shard_record(const spsh_shard *shard, uint64_t record, spsh_rec
 
 static spsh_status load_row(const spsh_shard *s, uint64_t at, spsh_shard_row *row, spsh_error *err)
 {
-    const spsh__container *c = s->container;
-    const uint8_t *e[LENGTH(row_sections)];
-    for (size_t i = 0; i < LENGTH(row_sections); i++) {
-        spsh_status rc = spsh__container_column(c, row_sections[i].id, at, 1, &e[i], err);
-        if (rc != SPSH_OK)
-            return rc;
-    }
+    const uint8_t *e[SPSH__SHARD_ROW_COLUMNS];
+    spsh_status rc = load_elements(s, spsh__shard_row_columns, SPSH__SHARD_ROW_COLUMNS, at, e, err);
+    if (rc != SPSH_OK)
+        return rc;
     *row = (spsh_shard_row){
         .id_hash = spsh__load_u64le(e[0]),
-        .record = spsh__load_u64le(e[2]), /* e[1] is by_id, which is not a row column */
-        .start_sample = spsh__load_u64le(e[3]),
-        .samples = spsh__load_u64le(e[4]),
-        .flags = spsh__load_u32le(e[5]),
-        .domain = spsh__load_u32le(e[6]),
-        .split = spsh__load_u32le(e[7]),
-        .speaker = spsh__load_u32le(e[8]),
-        .language = spsh__load_u32le(e[9]),
-        .document = spsh__load_u32le(e[10]),
-        .text_bytes = spsh__load_u32le(e[11]),
+        .record = spsh__load_u64le(e[1]),
+        .start_sample = spsh__load_u64le(e[2]),
+        .samples = spsh__load_u64le(e[3]),
+        .flags = spsh__load_u32le(e[4]),
+        .domain = spsh__load_u32le(e[5]),
+        .split = spsh__load_u32le(e[6]),
+        .speaker = spsh__load_u32le(e[7]),
+        .language = spsh__load_u32le(e[8]),
+        .document = spsh__load_u32le(e[9]),
+        .text_bytes = spsh__load_u32le(e[10]),
     };
     return SPSH_OK;
 }
