@@ -8,62 +8,16 @@
 
 #if defined(__x86_64__)
 
-#include "base/base_internal.h"
+#define TARGET       __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi2,avx512vnni")))
+#define INLINE       TARGET __attribute__((always_inline)) static inline
+#define VECTOR_BYTES 64
+#include "pcm_lanes.h"
 
-#include <immintrin.h>
-
-#define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi2,avx512vnni")))
-#define INLINE TARGET __attribute__((always_inline)) static inline
-
-enum { ROW_PAIRS = PCM_GROUP_SAMPLES / 2 };
-_Static_assert(PCM_ORDER == 8, "predict_two");
-
-typedef struct row_layout {
-    uint32_t base_bytes;
-    uint8_t widths[PCM_LANES];
-    uint8_t offsets[PCM_LANES]; /* 16-bit units from the base */
-} row_layout;
-
-TARGET static bool lay_out(const pcm_predicted *block, row_layout *rows)
+INLINE __m128i add_codes(__m128i widths, const uint8_t *codes)
 {
-    const __m128i zero = _mm_setzero_si128();
-    const __m128i most = _mm_set1_epi8(PCM_WIDTH_MAX);
-    const __m128i live_rows = _mm_loadu_si128((const __m128i *)(const void *)block->live_rows);
-    const uint8_t *codes = block->widths;
-    __m128i widths = zero;
-    __m128i largest = zero;
-    uint32_t base = 0;
-
-    for (uint32_t b = 0; b < block->rows; b++) {
-        if (b < 2) {
-            __m128i two = _mm_loadl_epi64((const __m128i *)(const void *)codes);
-            __m128i low = _mm_and_si128(two, _mm_set1_epi8(15));
-            __m128i high = _mm_and_si128(_mm_srli_epi16(two, 4), _mm_set1_epi8(15));
-            widths = _mm_unpacklo_epi8(low, high);
-            widths = _mm_sub_epi8(widths, _mm_cmpeq_epi8(widths, _mm_set1_epi8(15)));
-            codes += PCM_FIRST_ROW_WIDTH_BYTES;
-        } else {
-            __mmask16 low = spsh__load_u16le(codes);
-            __mmask16 high = spsh__load_u16le(codes + 2);
-            widths = _mm_add_epi8(widths, _mm_set1_epi8(-1));
-            widths = _mm_mask_add_epi8(widths, low, widths, _mm_set1_epi8(1));
-            widths = _mm_mask_add_epi8(widths, high, widths, _mm_set1_epi8(2));
-            codes += PCM_NEXT_ROW_WIDTH_BYTES;
-        }
-        __m128i live = _mm_cmpgt_epi8(live_rows, _mm_set1_epi8((char)b));
-        __m128i used = _mm_and_si128(widths, live);
-        largest = _mm_max_epu8(largest, used);
-        __m128i sums = _mm_add_epi8(used, _mm_slli_si128(used, 1));
-        sums = _mm_add_epi8(sums, _mm_slli_si128(sums, 2));
-        sums = _mm_add_epi8(sums, _mm_slli_si128(sums, 4));
-        sums = _mm_add_epi8(sums, _mm_slli_si128(sums, 8));
-        _mm_storeu_si128((__m128i *)(void *)rows[b].widths, used);
-        _mm_storeu_si128((__m128i *)(void *)rows[b].offsets, _mm_slli_si128(sums, 1));
-        rows[b].base_bytes = base;
-        __m128i total = _mm_sad_epu8(used, zero);
-        base += 2 * (uint32_t)(_mm_cvtsi128_si32(total) + _mm_extract_epi16(total, 4));
-    }
-    return _mm_cmpgt_epu8_mask(largest, most) == 0 && base == block->group_bytes;
+    widths = _mm_add_epi8(widths, _mm_set1_epi8(-1));
+    widths = _mm_mask_add_epi8(widths, spsh__load_u16le(codes), widths, _mm_set1_epi8(1));
+    return _mm_mask_add_epi8(widths, spsh__load_u16le(codes + 2), widths, _mm_set1_epi8(2));
 }
 
 /* Fields of a row for unpack_two: 16 bits twice per lane, so that 8 bytes belong to lanes A and B.
@@ -180,55 +134,14 @@ INLINE void store_lanes(const __m512i columns[8], int16_t *pcm, size_t lane_samp
     }
 }
 
-/* Pairs of samples in each lane, the later one in the upper half. With t the next sample, and t
- * even, odd0 holds samples t - 2 and t - 1, odd1 t - 4 and t - 3, ...; even0 holds t - 3 and t - 2,
- * ... */
-typedef struct lane_state {
-    __m512i coefficients[PCM_ORDER / 2];
-    __m512i down; /* shift */
-    __m512i up;   /* 16 - shift */
-    __m512i odd0, odd1, odd2, odd3;
-    __m512i even0, even1, even2;
-} lane_state;
-
-/* Two prediction steps: from a column's residuals to its samples. */
-INLINE __m512i predict_two(lane_state *s, __m512i residuals)
+INLINE vec add_product(vec sum, vec pair, vec coefficients)
 {
-    const __m512i upper = _mm512_set1_epi32(-65536);
-    const __m512i *c = s->coefficients;
-    __m512i sum = _mm512_sllv_epi32(residuals, s->down);
-    sum = _mm512_dpwssd_epi32(sum, s->odd3, c[3]);
-    sum = _mm512_dpwssd_epi32(sum, s->odd2, c[2]);
-    sum = _mm512_dpwssd_epi32(sum, s->odd1, c[1]);
-    sum = _mm512_dpwssd_epi32(sum, s->odd0, c[0]);
-    __m512i even = _mm512_shrdi_epi32(s->odd0, _mm512_srlv_epi32(sum, s->down), 16);
-
-    sum = _mm512_srlv_epi32(_mm512_and_si512(residuals, upper), s->up);
-    sum = _mm512_dpwssd_epi32(sum, s->even2, c[3]);
-    sum = _mm512_dpwssd_epi32(sum, s->even1, c[2]);
-    sum = _mm512_dpwssd_epi32(sum, s->even0, c[1]);
-    sum = _mm512_dpwssd_epi32(sum, even, c[0]);
-    __m512i odd = _mm512_shrdi_epi32(even, _mm512_srlv_epi32(sum, s->down), 16);
-
-    s->even2 = s->even1;
-    s->even1 = s->even0;
-    s->even0 = even;
-    s->odd3 = s->odd2;
-    s->odd2 = s->odd1;
-    s->odd1 = s->odd0;
-    s->odd0 = odd;
-    return odd;
+    return (vec)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)pair, (__m512i)coefficients);
 }
 
-INLINE void start_lanes(const pcm_predicted *block, lane_state *s)
+INLINE vec make_pair(const lane_state *s, vec before, vec sum)
 {
-    PCM_UNROLL
-    for (int k = 0; k < PCM_ORDER / 2; k++)
-        s->coefficients[k] = _mm512_loadu_si512(block->pairs[k]);
-    s->down = _mm512_loadu_si512(block->shifts);
-    s->up = _mm512_sub_epi32(_mm512_set1_epi32(16), s->down);
-    s->odd0 = s->odd1 = s->odd2 = s->odd3 = _mm512_loadu_si512(block->starts);
-    s->even0 = s->even1 = s->even2 = s->odd0;
+    return (vec)_mm512_shrdi_epi32((__m512i)before, (__m512i)(sum >> s->down), 16);
 }
 
 TARGET bool spsh__pcm_decode_avx512(const pcm_predicted *block, int16_t *pcm)
@@ -241,7 +154,7 @@ TARGET bool spsh__pcm_decode_avx512(const pcm_predicted *block, int16_t *pcm)
 
     if (!lay_out(block, rows))
         return false;
-    start_lanes(block, &state);
+    start_lanes(block, 0, &state);
     find_fields(&rows[0], &fields);
     PCM_UNROLL
     for (size_t i = 0; i < ROW_PAIRS; i++)
@@ -256,7 +169,7 @@ TARGET bool spsh__pcm_decode_avx512(const pcm_predicted *block, int16_t *pcm)
         PCM_UNROLL
         for (size_t i = 0; i < ROW_PAIRS; i++) {
             /* The next row is unpacked while the sums of this one wait for each other. */
-            columns[i] = predict_two(&state, columns[i]);
+            columns[i] = (__m512i)predict_two(&state, (vec)columns[i]);
             two[i] = unpack_two(groups, next, &fields, i);
         }
         store_lanes(columns, pcm, lane_samples);
