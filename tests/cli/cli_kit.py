@@ -66,6 +66,23 @@ def speech(path, *pieces, rate=16000):
     subprocess.run([sys.argv[2], path, str(rate), *pieces], check=True)
 
 
+TINY_TRAINING = """vocabulary: words.vocabulary
+features: kaldi-fbank,sample_rate_hz=8000,mel_count=16
+data:
+  train: ["speech.spsh"]
+  dev: ["speech.spsh"]
+  max_padded_seconds: 4
+model:
+  preset: ds2-tiny
+  hidden: 8
+  layers: 1
+  conv_channels: 2
+train:
+  backend: cpu
+  threads: 1
+"""
+
+
 def training_corpus(work, texts, config):
     """Clips of half a second to one and a half that say the texts, packed as speech.spsh; tiny.yaml and its vocabulary."""
     rows = ["path\tid\ttext"]

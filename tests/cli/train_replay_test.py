@@ -8,24 +8,11 @@ import subprocess
 import sys
 import tempfile
 
-from cli_kit import COMMAND, check, environment, equal, run, run_tests, training_corpus
+from cli_kit import COMMAND, TINY_TRAINING, check, environment, equal, run, run_tests, training_corpus
 
 TRAIN_RANK = sys.argv[3]
 TEXTS = ["one two", "two", "three one", "two three four", "four", "one"]
-CONFIG = """vocabulary: words.vocabulary
-features: kaldi-fbank,sample_rate_hz=8000,mel_count=16
-data:
-  train: ["speech.spsh"]
-  dev: ["speech.spsh"]
-  max_padded_seconds: 4
-model:
-  preset: ds2-tiny
-  hidden: 8
-  layers: 1
-  conv_channels: 2
-train:
-  backend: cpu
-  threads: 1
+CONFIG = TINY_TRAINING + """\
   deadline_ms: 300000
   epochs: 2
 """

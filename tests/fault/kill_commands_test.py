@@ -24,24 +24,11 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "cli"))
 import cli_kit  # noqa: E402
-from cli_kit import COMMAND, FEWER, LITTLE_MEMORY, check, environment, equal, finish, run, speech, training_corpus  # noqa: E402
+from cli_kit import COMMAND, FEWER, LITTLE_MEMORY, TINY_TRAINING, check, environment, equal, finish, run, speech, training_corpus  # noqa: E402
 
 SEED = int(os.environ.get("SPEECHSHARD_TEST_SEED") or 20191)
 TEMPORARY = re.compile(r"\.tmp|(^|/)\.lock$|(^|/)\.pack(/|$)|\.work(/|$)|\.damaged$|statistics/\w+-\d{8}\.spsh$")
-CONFIG = """vocabulary: words.vocabulary
-features: kaldi-fbank,sample_rate_hz=8000,mel_count=16
-data:
-  train: ["speech.spsh"]
-  dev: ["speech.spsh"]
-  max_padded_seconds: 4
-model:
-  preset: ds2-tiny
-  hidden: 8
-  layers: 1
-  conv_channels: 2
-train:
-  backend: cpu
-  threads: 1
+CONFIG = TINY_TRAINING + """\
   rate: 1e-3
   epochs: 3
   checkpoint_every_s: 0.01

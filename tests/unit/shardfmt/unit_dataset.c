@@ -7,6 +7,7 @@
 #include "fault_alloc.h"
 #include "fault_io.h"
 #include "format/container.h"
+#include "split_names.h"
 #include "spsh_test.h"
 #include "tiny_dataset.h"
 
@@ -25,62 +26,29 @@ static bool is_text(spsh_bytes bytes, const char *string)
     return bytes.size_bytes == 0 || memcmp(bytes.data, string, bytes.size_bytes) == 0;
 }
 
-/* These files exist. */
-static int stat_some(void *user, const char *path, struct stat *ret_stat)
-{
-    static const char *const paths[] = {"a.spsh", "b:c.spsh", "d:e", "d", "x:train"};
-    (void)user;
-    memset(ret_stat, 0, sizeof(*ret_stat));
-    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-        if (strcmp(paths[i], path) == 0)
-            return 0;
-    }
-    return -ENOENT;
-}
-
 static void test_names_with_splits(void)
 {
-    static const struct {
-        const char *name, *path, *splits;
-    } cases[] = {
-        {"a.spsh",           "a.spsh",   NULL       },
-        {"a.spsh:train",     "a.spsh",   "train"    },
-        {"a.spsh:train,dev", "a.spsh",   "train,dev"},
-        {"a.spsh:train:one", "a.spsh",   "train:one"},
-        {"b:c.spsh",         "b:c.spsh", NULL       },
-        {"b:c.spsh:dev",     "b:c.spsh", "dev"      },
-        {"d:e",              "d:e",      NULL       },
-        {"d:e:test",         "d:e",      "test"     },
-        {"d:f",              "d",        "f"        },
-        {"x:train",          "x:train",  NULL       },
-        {"none",             "none",     NULL       },
-        {"none:train",       "none",     "train"    },
-        {"no:ne:train",      "no:ne",    "train"    },
-    };
-    static const char *const bad[] = {
-        "",          ":train",      ":",     "a.spsh:",       "a.spsh:,a",
-        "a.spsh:a,", "a.spsh:a,,b", "none:", "a.spsh:caf\xe9"};
     spsh_io io = *spsh_io_default();
-    io.stat_fn = stat_some;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    io.stat_fn = split_names_stat;
+    for (size_t i = 0; i < SPLIT_NAMES; i++) {
         char name[32];
         const char *splits = "";
-        (void)snprintf(name, sizeof(name), "%s", cases[i].name);
+        (void)snprintf(name, sizeof(name), "%s", split_names[i].name);
         REQUIRE(spsh_dataset_name_cut(name, &io, &splits, NULL) == SPSH_OK);
-        CHECK_STR(name, cases[i].path);
-        CHECK((splits == NULL) == (cases[i].splits == NULL));
-        if (splits != NULL && cases[i].splits != NULL)
-            CHECK_STR(splits, cases[i].splits);
+        CHECK_STR(name, split_names[i].path);
+        CHECK((splits == NULL) == (split_names[i].splits == NULL));
+        if (splits != NULL && split_names[i].splits != NULL)
+            CHECK_STR(splits, split_names[i].splits);
     }
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (size_t i = 0; i < BAD_SPLIT_NAMES; i++) {
         char name[32];
         const char *splits = "untouched";
         spsh_error err = SPSH_ERROR_INIT;
-        (void)snprintf(name, sizeof(name), "%s", bad[i]);
+        (void)snprintf(name, sizeof(name), "%s", bad_split_names[i]);
         CHECK(spsh_dataset_name_cut(name, NULL, &splits, &err) == SPSH_E_INVALID_ARG);
-        CHECK_STR(name, bad[i]);
+        CHECK_STR(name, bad_split_names[i]);
         CHECK_STR(splits, "untouched");
-        CHECK(strstr(err.message, bad[i]) != NULL);
+        CHECK(strstr(err.message, bad_split_names[i]) != NULL);
     }
 }
 
