@@ -10,18 +10,16 @@
  * relative to the root, because train/1.wav and test/1.wav are both "1.wav" in their metadata
  * files.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/file_names.h"
-#include "common/json_text.h"
-#include "common/jsonl.h"
+#include "ingest/metadata/table_audio.h"
 #include "ingest/metadata/table_scan.h"
-#include "ingest/scan/scan.h"
+#include "ingest/scan/scan_rows.h"
+#include "ingest/scan/scan_strings.h"
 #include "ingest/scan/trees.h"
 #include "ingest/view/name_index.h"
-#include "ingest/view/text_file.h"
 #include "layouts.h"
 #include "speechshard/inside.h"
 
@@ -29,19 +27,21 @@
 #define KEY_BYTES ((size_t)80)
 #define USED      1U
 
+static const spsh__dialect commas = {.kind = SPSH__DIALECT_RFC, .delimiter = ','};
+
 /** A row in the form that both formats share. */
 typedef struct row_values {
     spsh_bytes file, text, id, speaker, language, domain, split, extras;
-    bool has_text;
 } row_values;
 
 typedef struct folder_scan {
     spsh__scan *scan;
     spsh__name_index used; /* paths relative to the root that rows have named */
-    const char *folder;    /* folder of the current metadata file, relative to the root */
+    spsh_bytes folder;     /* current folder, relative to the root, with a '/' */
     spsh_bytes folder_split;
-    uint64_t seen; /* count of metadata files */
-    spsh__builder prefix, place, relative, source, id, extras, strings[7];
+    uint64_t seen;               /* count of metadata files */
+    spsh__table_columns columns; /* of the metadata file */
+    size_t file_at;              /* column that names the audio */
 } folder_scan;
 
 /* The column that names the audio, or SIZE_MAX: file_name before <anything>_file_name. */
@@ -88,23 +88,6 @@ static bool file_member(spsh_bytes line, char key[KEY_BYTES])
     return found;
 }
 
-/* Read the first line of the file, at most *size_bytes of it. */
-static spsh_status read_head(const spsh__view *view, const char *path, uint8_t *head,
-                             size_t *size_bytes, spsh_error *err)
-{
-    spsh__text_file file = {.fd = -1};
-    spsh_status rc = spsh__text_file_open(view, path, &file, err);
-    if (rc != SPSH_OK)
-        return rc;
-    const spsh__text_input input = spsh__text_input_file(&file);
-    rc = input.read_at_fn(input.user, 0, head, *size_bytes, size_bytes, err);
-    spsh__text_file_close(&file);
-    const uint8_t *end = *size_bytes == 0 ? NULL : memchr(head, '\n', *size_bytes);
-    if (end != NULL)
-        *size_bytes = (size_t)(end - head);
-    return rc;
-}
-
 /* Name of the innermost folder that is a split. */
 static spsh_bytes split_of_folder(const char *folder)
 {
@@ -119,32 +102,25 @@ static spsh_bytes split_of_folder(const char *folder)
     return found;
 }
 
-static void join(spsh__builder *out, spsh_bytes before, spsh_bytes name)
+/* Path of a file that is named in a folder, which ends in '/' or is empty. */
+static spsh_bytes join(folder_scan *f, spsh_bytes folder, spsh_bytes name)
 {
-    spsh__builder_clear(out);
-    if (name.size_bytes == 0 || name.data[0] != '/')
-        spsh__builder_append_bytes(out, before);
-    spsh__builder_append_bytes(out, name);
+    const bool absolute = name.size_bytes > 0 && name.data[0] == '/';
+    return SPSH__JOIN(f->scan, absolute ? (spsh_bytes){0} : folder, name);
 }
 
-static spsh_status emit_row(folder_scan *f, const row_values *row, const spsh__view_info *info,
-                            const spsh__row_place *place, spsh_error *err)
+static spsh_status emit_row(folder_scan *f, const row_values *row, spsh_bytes path,
+                            const spsh__view_info *info, const spsh__row_place *place,
+                            spsh_error *err)
 {
-    const spsh_bytes relative = spsh__builder_bytes(&f->relative);
-    const spsh_bytes stem = {relative.data, spsh__audio_stem(relative)};
-    spsh__builder_clear(&f->source);
-    spsh__name_append(&f->source, relative);
-    spsh__builder_clear(&f->id);
-    if (row->id.size_bytes == 0)
-        spsh__name_append(&f->id, stem);
-    if (f->source.failed || f->id.failed)
-        return SPSH_NO_MEMORY(err);
+    const spsh_bytes stem = {path.data, spsh__audio_stem(path)};
+    const spsh_bytes source = spsh__strings_name(f->scan, path);
     spsh_ingest_item item = {
-        .audio_path = (const char *)f->relative.data,
-        .source = spsh__builder_bytes(&f->source),
-        .recording_id = spsh__builder_bytes(&f->source),
-        .id = row->id.size_bytes > 0 ? row->id : spsh__builder_bytes(&f->id),
-        .has_text = row->has_text,
+        .audio_path = spsh__text_of(path),
+        .source = source,
+        .recording_id = source,
+        .id = row->id.size_bytes > 0 ? row->id : spsh__strings_name(f->scan, stem),
+        .has_text = row->text.size_bytes > 0,
         .text = row->text,
         .domain = row->domain.size_bytes > 0 ? row->domain : row->language,
         .split = row->split,
@@ -170,10 +146,8 @@ static spsh_status scan_values(folder_scan *f, row_values *row, const spsh__row_
     }
     while (row->file.size_bytes > 2 && memcmp(row->file.data, "./", 2) == 0)
         row->file = (spsh_bytes){row->file.data + 2, row->file.size_bytes - 2};
-    join(&f->relative, spsh__builder_bytes(&f->prefix), row->file);
-    const char *path = spsh__builder_text(&f->relative);
-    if (path == NULL ||
-        spsh__name_index_add(&f->used, spsh__builder_bytes(&f->relative), USED) == NULL)
+    const spsh_bytes path = join(f, f->folder, row->file);
+    if (spsh__name_index_add(&f->used, path, USED) == NULL)
         return SPSH_NO_MEMORY(err);
     if (row->split.size_bytes == 0)
         row->split = f->folder_split;
@@ -181,19 +155,13 @@ static spsh_status scan_values(folder_scan *f, row_values *row, const spsh__row_
         f->scan->excluded_rows++;
         return SPSH_OK;
     }
-    reject.source = spsh__builder_bytes(&f->relative);
-    const int error = spsh__view_stat(f->scan->options->view, path, &info);
-    if (error != 0) {
-        const bool absent = error == ENOENT || error == ENOTDIR;
-        reject.reason = absent ? SPSH_REJECT_MISSING_AUDIO : SPSH_REJECT_UNREADABLE;
-        reject.detail = absent ? NULL : strerror(error);
-        return spsh__scan_reject(f->scan, &reject, place, err);
-    }
-    if (info.type != SPSH__VIEW_FILE) {
+    reject.source = path;
+    const int os_errno = spsh__view_stat(f->scan->options->view, spsh__text_of(path), &info);
+    if (os_errno == 0 && info.type == SPSH__VIEW_FOLDER)
         reject.reason = SPSH_REJECT_NOT_REGULAR;
-        return spsh__scan_reject(f->scan, &reject, place, err);
-    }
-    return emit_row(f, row, &info, place, err);
+    else if (!spsh__audio_stat_refused(os_errno, &info, &reject))
+        return emit_row(f, row, path, &info, place, err);
+    return spsh__scan_reject(f->scan, &reject, place, err);
 }
 
 static spsh_bytes absent_if_placeholder(spsh_bytes value)
@@ -201,87 +169,59 @@ static spsh_bytes absent_if_placeholder(spsh_bytes value)
     return spsh__is_placeholder(value) ? (spsh_bytes){0} : value;
 }
 
-static spsh_bytes field(const spsh__table_columns *columns, const spsh__row *row,
-                        spsh__column_role role)
+static spsh_bytes field(const folder_scan *f, const spsh__row *row, spsh__column_role role)
 {
-    return spsh__row_field(row, columns->column_of[role]);
+    return spsh__row_field(row, f->columns.column_of[role]);
 }
 
-static spsh_status scan_csv_row(folder_scan *f, const spsh__table_columns *columns, size_t file_at,
-                                const spsh__row *row, spsh_error *err)
+static spsh_status scan_csv_row(void *user, const spsh__row *row, const spsh__row_place *place,
+                                spsh_error *err)
 {
-    const spsh__row_place place = {spsh__builder_bytes(&f->place), row->line, row->offset_bytes,
-                                   row->raw};
-    spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
-    if (spsh__row_is_blank(row))
-        return SPSH_OK;
-    if (row->problem == NULL && row->field_count > columns->count) {
-        reject.reason = SPSH_REJECT_ROW_FIELD_COUNT;
-        reject.detail = "the row has more fields than the header";
-    }
-    if (reject.detail != NULL)
-        return spsh__scan_reject(f->scan, &reject, &place, err);
-    spsh__builder_clear(&f->extras);
-    spsh__table_extras(columns, row->fields, row->field_count, &f->extras);
-    if (f->extras.failed)
-        return SPSH_NO_MEMORY(err);
+    folder_scan *f = user;
+    spsh__table_extras(&f->columns, row->fields, row->field_count, spsh__strings_open(f->scan));
     row_values values = {
-        .file = spsh__row_field(row, file_at),
-        .text = field(columns, row, SPSH__COLUMN_TEXT),
-        .id = absent_if_placeholder(field(columns, row, SPSH__COLUMN_ID)),
-        .speaker = absent_if_placeholder(field(columns, row, SPSH__COLUMN_SPEAKER)),
-        .language = absent_if_placeholder(field(columns, row, SPSH__COLUMN_LANGUAGE)),
-        .domain = absent_if_placeholder(field(columns, row, SPSH__COLUMN_DOMAIN)),
-        .split = absent_if_placeholder(field(columns, row, SPSH__COLUMN_SPLIT)),
-        .extras = spsh__builder_bytes(&f->extras),
+        .file = spsh__row_field(row, f->file_at),
+        .text = field(f, row, SPSH__COLUMN_TEXT),
+        .id = absent_if_placeholder(field(f, row, SPSH__COLUMN_ID)),
+        .speaker = absent_if_placeholder(field(f, row, SPSH__COLUMN_SPEAKER)),
+        .language = absent_if_placeholder(field(f, row, SPSH__COLUMN_LANGUAGE)),
+        .domain = absent_if_placeholder(field(f, row, SPSH__COLUMN_DOMAIN)),
+        .split = absent_if_placeholder(field(f, row, SPSH__COLUMN_SPLIT)),
+        .extras = spsh__strings_close(f->scan),
     };
-    values.has_text = values.text.size_bytes > 0;
-    return scan_values(f, &values, &place, err);
+    return scan_values(f, &values, place, err);
 }
 
 /* Parse a header. The audio column is renamed to file_name. */
-static spsh_status read_header(spsh__row_reader *reader, spsh__table_columns *columns,
-                               size_t *ret_file_at, spsh_error *err)
+static spsh_status take_header(void *user, const spsh__row *row, spsh_error *err)
 {
-    spsh__row row;
-    *ret_file_at = SIZE_MAX;
-    spsh_status rc = spsh__row_reader_next(reader, &row, err);
-    if (rc != SPSH_OK || row.problem != NULL)
-        return rc == SPSH_E_END ? SPSH_OK : rc;
-    *ret_file_at = file_column(row.fields, row.field_count);
-    if (*ret_file_at == SIZE_MAX)
-        return SPSH_OK;
-    spsh_bytes *names = malloc(row.field_count * sizeof(*names));
+    folder_scan *f = user;
+    f->file_at = row->problem != NULL ? SIZE_MAX : file_column(row->fields, row->field_count);
+    if (f->file_at == SIZE_MAX)
+        return SPSH_E_END;
+    spsh_bytes *names = malloc(row->field_count * sizeof(*names));
     if (names == NULL)
         return SPSH_NO_MEMORY(err);
-    memcpy(names, row.fields, row.field_count * sizeof(*names));
-    names[*ret_file_at] = spsh__bytes_of(FILE_NAME);
-    rc = spsh__table_columns_parse(names, row.field_count, NULL, columns, err);
+    memcpy(names, row->fields, row->field_count * sizeof(*names));
+    names[f->file_at] = spsh__bytes_of(FILE_NAME);
+    spsh_status rc = spsh__table_columns_parse(names, row->field_count, NULL, &f->columns, err);
     free(names);
-    return rc;
+    return rc == SPSH_OK ? spsh__table_note_unused(f->scan, "metadata.csv", &f->columns, err) : rc;
 }
 
-static spsh_status scan_csv(folder_scan *f, const spsh__text_input *input, spsh_error *err)
+static spsh_status scan_csv(folder_scan *f, const char *path, spsh_error *err)
 {
-    const spsh__dialect dialect = {.kind = SPSH__DIALECT_RFC, .delimiter = ','};
-    spsh__row_reader *reader = NULL;
-    spsh__table_columns columns = {0};
-    spsh__row row;
-    size_t file_at = SIZE_MAX;
-    spsh_status rc = spsh__row_reader_new(input, &dialect, &reader, err);
-    if (rc == SPSH_OK)
-        rc = read_header(reader, &columns, &file_at, err);
-    if (rc == SPSH_OK && file_at != SIZE_MAX)
-        rc = spsh__table_note_unused(f->scan, "metadata.csv", &columns, err);
-    while (rc == SPSH_OK && file_at != SIZE_MAX &&
-           (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
-        rc = scan_csv_row(f, &columns, file_at, &row, err);
-        if (rc == SPSH_OK)
-            rc = spsh__scan_progress(f->scan, 1, err);
-    }
-    spsh__row_reader_free(reader);
-    spsh__table_columns_free(&columns);
-    return rc == SPSH_E_END ? SPSH_OK : rc;
+    const spsh__row_visitor visitor = {
+        .dialect = commas,
+        .header_fn = take_header,
+        .row_fn = scan_csv_row,
+        .user = f,
+        .column_count = &f->columns.count,
+        .is_required = true,
+    };
+    const spsh_status rc = spsh__scan_file_rows(f->scan, path, &visitor, err);
+    spsh__table_columns_free(&f->columns);
+    return rc;
 }
 
 /* Roles of members. Alternatives for one role are adjacent, the preferred one first. */
@@ -311,63 +251,50 @@ static unsigned member_kinds(size_t member)
 }
 
 /* First available member of the alternatives. */
-static spsh_bytes member(folder_scan *f, const spsh__jsonl_line *line, size_t begin, size_t end,
-                         size_t string)
+static spsh_bytes member(folder_scan *f, const spsh__jsonl_line *line, size_t begin, size_t end)
 {
-    spsh__builder_clear(&f->strings[string]);
     while (begin + 1 < end && line->values[begin].kind <= SPSH__JSON_NULL)
         begin++;
-    return spsh__json_name(&line->values[begin], &f->strings[string]);
+    const spsh__json_value *value = &line->values[begin];
+    return member_kinds(begin) == SPSH__JSON_STRINGS ? spsh__strings_json_text(f->scan, value)
+                                                     : spsh__strings_json_name(f->scan, value);
 }
 
-static spsh_status scan_json_line(folder_scan *f, const spsh__jsonl_line *line, spsh_error *err)
+static spsh_status scan_json_line(void *user, const spsh__jsonl_line *line,
+                                  const spsh__row_place *place, spsh_error *err)
 {
-    const spsh__row_place place = {spsh__builder_bytes(&f->place), line->line, line->offset_bytes,
-                                   line->raw};
+    folder_scan *f = user;
     char buffer[SPSH__JSON_KIND_PROBLEM_BYTES];
-    const char *problem = line->problem;
+    const char *problem = NULL;
     for (size_t i = 0; i < MEMBERS && problem == NULL; i++) {
         const unsigned kinds = member_kinds(i);
         problem = spsh__json_kind_problem(&line->values[i], &member_names[i], &kinds, 1, buffer);
     }
     if (problem != NULL) {
         const spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = problem, .rows = 1};
-        return spsh__scan_reject(f->scan, &reject, &place, err);
+        return spsh__scan_reject(f->scan, &reject, place, err);
     }
     row_values values = {
-        .file = member(f, line, FILE_MEMBER, FILE_MEMBER + 1, 0),
-        .text = member(f, line, TEXT_FIRST, TEXT_END, 1),
-        .id = absent_if_placeholder(member(f, line, ID_MEMBER, ID_MEMBER + 1, 2)),
-        .speaker = absent_if_placeholder(member(f, line, SPEAKER_FIRST, SPEAKER_END, 3)),
-        .language = absent_if_placeholder(member(f, line, LANGUAGE_FIRST, LANGUAGE_END, 4)),
-        .split = absent_if_placeholder(member(f, line, SPLIT_MEMBER, SPLIT_MEMBER + 1, 5)),
-        .domain = absent_if_placeholder(member(f, line, DOMAIN_MEMBER, DOMAIN_MEMBER + 1, 6)),
+        .file = member(f, line, FILE_MEMBER, FILE_MEMBER + 1),
+        .text = member(f, line, TEXT_FIRST, TEXT_END),
+        .id = member(f, line, ID_MEMBER, ID_MEMBER + 1),
+        .speaker = member(f, line, SPEAKER_FIRST, SPEAKER_END),
+        .language = member(f, line, LANGUAGE_FIRST, LANGUAGE_END),
+        .split = member(f, line, SPLIT_MEMBER, SPLIT_MEMBER + 1),
+        .domain = member(f, line, DOMAIN_MEMBER, DOMAIN_MEMBER + 1),
         .extras = line->extras,
     };
-    values.has_text = values.text.size_bytes > 0;
-    for (size_t i = 0; i < sizeof(f->strings) / sizeof(f->strings[0]); i++) {
-        if (f->strings[i].failed)
-            return SPSH_NO_MEMORY(err);
-    }
-    return scan_values(f, &values, &place, err);
+    return scan_values(f, &values, place, err);
 }
 
-static spsh_status scan_jsonl(folder_scan *f, const spsh__text_input *input, const char *file_key,
+static spsh_status scan_jsonl(folder_scan *f, const char *path, const char *file_key,
                               spsh_error *err)
 {
     const char *names[MEMBERS];
-    spsh__jsonl_reader *reader = NULL;
-    spsh__jsonl_line line;
+    const spsh__line_visitor visitor = {names, MEMBERS, scan_json_line, f, false, NULL};
     memcpy(names, member_names, sizeof(names));
     names[FILE_MEMBER] = file_key;
-    spsh_status rc = spsh__jsonl_reader_new(input, names, MEMBERS, &reader, err);
-    while (rc == SPSH_OK && (rc = spsh__jsonl_reader_next(reader, &line, err)) == SPSH_OK) {
-        rc = scan_json_line(f, &line, err);
-        if (rc == SPSH_OK)
-            rc = spsh__scan_progress(f->scan, 1, err);
-    }
-    spsh__jsonl_reader_free(reader);
-    return rc == SPSH_E_END ? SPSH_OK : rc;
+    return spsh__scan_lines(f->scan, path, &visitor, err);
 }
 
 /** The metadata file of a folder. */
@@ -383,10 +310,9 @@ static spsh_status read_key(const uint8_t *head, size_t size_bytes, metadata *m,
 {
     const spsh__text_memory memory = {head, size_bytes};
     const spsh__text_input input = spsh__text_input_memory(&memory, m->name);
-    const spsh__dialect dialect = {.kind = SPSH__DIALECT_RFC, .delimiter = ','};
     spsh__row_reader *reader = NULL;
     spsh__row row;
-    spsh_status rc = spsh__row_reader_new(&input, &dialect, &reader, err);
+    spsh_status rc = spsh__row_reader_new(&input, &commas, &reader, err);
     if (rc == SPSH_OK)
         rc = spsh__row_reader_next(reader, &row, err);
     if (rc == SPSH_OK && row.problem == NULL) {
@@ -406,13 +332,16 @@ static spsh_status check_metadata(const spsh__view *view, const char *path, meta
                                   bool *ret_found, spsh_error *err)
 {
     uint8_t head[16384];
-    size_t size_bytes = sizeof(head);
+    size_t size_bytes = 0;
     *ret_found = false;
     if (!spsh__view_has_file(view, path))
         return SPSH_OK;
-    const spsh_status rc = read_head(view, path, head, &size_bytes, NULL);
+    const spsh_status rc = spsh__text_file_head(view, path, head, sizeof(head), &size_bytes, NULL);
     if (rc != SPSH_OK)
         return rc == SPSH_E_NO_MEMORY ? SPSH_NO_MEMORY(err) : SPSH_OK;
+    const uint8_t *end = size_bytes == 0 ? NULL : memchr(head, '\n', size_bytes);
+    if (end != NULL)
+        size_bytes = (size_t)(end - head);
     if (!m->is_jsonl)
         return read_key(head, size_bytes, m, ret_found, err);
     *ret_found = file_member((spsh_bytes){head, size_bytes}, m->key);
@@ -446,46 +375,27 @@ static spsh_status find_metadata(const spsh__view *view, const char *folder, met
 static spsh_status scan_metadata(folder_scan *f, const spsh__folder *folder, const metadata *m,
                                  spsh_error *err)
 {
-    spsh__text_file file = {.fd = -1};
-    spsh__builder_clear(&f->prefix);
-    spsh__builder_append_text(&f->prefix, folder->path);
-    if (folder->path[0] != '\0')
-        spsh__builder_append(&f->prefix, "/", 1);
-    join(&f->place, spsh__builder_bytes(&f->prefix), spsh__bytes_of(m->name));
-    const char *path = spsh__builder_text(&f->place);
-    if (f->prefix.failed || path == NULL)
-        return SPSH_NO_MEMORY(err);
-    spsh_status rc = spsh__text_file_open(folder->view, path, &file, err);
-    if (rc != SPSH_OK)
-        return rc;
-    const spsh__text_input input = spsh__text_input_file(&file);
+    const char *path = spsh__text_of(SPSH__JOIN(f->scan, f->folder, spsh__bytes_of(m->name)));
     f->folder_split = split_of_folder(folder->path);
     f->seen++;
-    rc = m->is_jsonl ? scan_jsonl(f, &input, m->key, err) : scan_csv(f, &input, err);
-    spsh__text_file_close(&file);
-    return rc;
+    return m->is_jsonl ? scan_jsonl(f, path, m->key, err) : scan_csv(f, path, err);
 }
 
 /* Reject audio that no row of the metadata above it named. */
 static spsh_status reject_unnamed(folder_scan *f, const spsh__folder *folder, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    spsh__builder_clear(&f->prefix);
-    spsh__builder_append_text(&f->prefix, folder->path);
-    if (folder->path[0] != '\0')
-        spsh__builder_append(&f->prefix, "/", 1);
     for (size_t i = 0; i < folder->entry_count && rc == SPSH_OK; i++) {
+        const spsh__strings_mark mark = spsh__strings_here(f->scan);
         const spsh_bytes name = spsh__bytes_of(folder->entries[i].name);
         if (!spsh__is_audio_name(name))
             continue;
-        join(&f->relative, spsh__builder_bytes(&f->prefix), name);
-        if (f->relative.failed)
-            return SPSH_NO_MEMORY(err);
         const spsh_reject reject = {.reason = SPSH_REJECT_ORPHAN_AUDIO,
-                                    .source = spsh__builder_bytes(&f->relative),
+                                    .source = SPSH__JOIN(f->scan, f->folder, name),
                                     .detail = "no row names it"};
         if (spsh__name_index_find(&f->used, reject.source) == NULL)
             rc = spsh__scan_reject(f->scan, &reject, NULL, err);
+        spsh__strings_release(f->scan, mark);
     }
     return rc;
 }
@@ -493,11 +403,17 @@ static spsh_status reject_unnamed(folder_scan *f, const spsh__folder *folder, sp
 static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_error *err)
 {
     folder_scan *f = user;
+    const spsh__strings_mark mark = spsh__strings_here(f->scan);
     metadata m;
+    f->folder = SPSH__JOIN(f->scan, spsh__bytes_of(folder->path),
+                           spsh__bytes_of(folder->path[0] == '\0' ? "" : "/"));
     spsh_status rc = find_metadata(folder->view, folder->path, &m, err);
     if (rc == SPSH_OK && m.name != NULL)
         rc = scan_metadata(f, folder, &m, err);
-    return rc == SPSH_OK ? reject_unnamed(f, folder, err) : rc;
+    if (rc == SPSH_OK)
+        rc = reject_unnamed(f, folder, err);
+    spsh__strings_release(f->scan, mark);
+    return rc;
 }
 
 static spsh_status audiofolder_scan(spsh__scan *scan, spsh_error *err)
@@ -510,9 +426,6 @@ static spsh_status audiofolder_scan(spsh__scan *scan, spsh_error *err)
                        "%s: no metadata.csv or metadata.jsonl with a file_name",
                        spsh__view_root(scan->options->view));
     spsh__name_index_free(&f.used);
-    SPSH__BUILDERS_FREE(&f.prefix, &f.place, &f.relative, &f.source, &f.id, &f.extras);
-    for (size_t i = 0; i < sizeof(f.strings) / sizeof(f.strings[0]); i++)
-        spsh__builder_free(&f.strings[i]);
     return rc;
 }
 

@@ -17,7 +17,7 @@
 #include "common/file_names.h"
 #include "common/grow.h"
 #include "ingest/metadata/json_sidecar.h"
-#include "ingest/scan/scan.h"
+#include "ingest/scan/scan_strings.h"
 #include "ingest/view/walk.h"
 #include "layouts.h"
 #include "speechshard/inside.h"
@@ -35,8 +35,7 @@ typedef struct folder_scan {
     spsh__scan *scan;
     stem_entry *stems;
     size_t stem_count, stem_capacity;
-    uint64_t sidecar_count; /* count of audio files with a text in this folder */
-    spsh__builder audio_path, text_path, json_path, source, id;
+    uint64_t sidecar_count;  /* count of audio files with a text in this folder */
     spsh__json_sidecar json; /* metadata of the current audio file */
 } folder_scan;
 
@@ -86,22 +85,15 @@ static spsh_status add_stem(folder_scan *f, size_t entry, size_t stem_bytes, uns
 }
 
 /* Append folder and name to path. */
-static void join(spsh__builder *path, const char *folder, spsh_bytes name)
+static spsh_bytes path_of(folder_scan *f, const spsh__folder *folder, spsh_bytes name)
 {
-    spsh__builder_append_text(path, folder);
-    if (folder[0] != '\0')
-        spsh__builder_append(path, "/", 1);
-    spsh__builder_append_bytes(path, name);
+    return spsh__strings_path(f->scan, spsh__bytes_of(folder->path), name);
 }
 
 static spsh_status reject_entry(folder_scan *f, const spsh__folder *folder, const char *name,
                                 spsh_reject reject, spsh_error *err)
 {
-    spsh__builder_clear(&f->source);
-    join(&f->source, folder->path, spsh__bytes_of(name));
-    reject.source = spsh__builder_bytes(&f->source);
-    if (f->source.failed)
-        return SPSH_NO_MEMORY(err);
+    reject.source = path_of(f, folder, spsh__bytes_of(name));
     return spsh__scan_reject(f->scan, &reject, NULL, err);
 }
 
@@ -116,10 +108,8 @@ static spsh_status reject_irregular(folder_scan *f, const spsh__folder *folder,
         .rows = rows,
     };
     spsh__view_info info = {0};
-    spsh__builder_clear(&f->source);
-    join(&f->source, folder->path, spsh__bytes_of(entry->name));
-    const char *path = spsh__builder_text(&f->source);
-    if (path != NULL && !broken && spsh__view_stat(folder->view, path, &info) == 0 &&
+    const char *path = spsh__text_of(path_of(f, folder, spsh__bytes_of(entry->name)));
+    if (!broken && spsh__view_stat(folder->view, path, &info) == 0 &&
         info.inode == 0) /* inode 0: the entry is in an archive */
         reject.detail = "a symbolic link in an archive, which is not followed";
     return reject_entry(f, folder, entry->name, reject, err);
@@ -158,12 +148,8 @@ static spsh_status classify(folder_scan *f, const spsh__folder *folder, size_t i
 static bool stem_is_taken(folder_scan *f, const spsh__folder *folder, spsh_bytes stem)
 {
     spsh__view_info info;
-    if (!spsh__is_audio_name(stem))
-        return false;
-    spsh__builder_clear(&f->audio_path);
-    join(&f->audio_path, folder->path, stem);
-    const char *path = spsh__builder_text(&f->audio_path);
-    return path != NULL && spsh__view_stat(folder->view, path, &info) == 0;
+    return spsh__is_audio_name(stem) &&
+           spsh__view_stat(folder->view, spsh__text_of(path_of(f, folder, stem)), &info) == 0;
 }
 
 /* Read the .json of an audio file. If it is unreadable, only its metadata are lost. */
@@ -172,13 +158,9 @@ static spsh_status read_json(folder_scan *f, const spsh__folder *folder, const c
 {
     const char *problem = NULL;
     const char *name = folder->entries[beside->json->entry].name;
-    spsh__builder_clear(&f->json_path);
-    join(&f->json_path, folder->path, spsh__bytes_of(name));
-    const char *path = spsh__builder_text(&f->json_path);
-    if (path == NULL)
-        return SPSH_NO_MEMORY(err);
-    spsh_status rc =
-        spsh__json_sidecar_read(&f->json, folder->view, path, beside->text != NULL, &problem, err);
+    spsh_status rc = spsh__json_sidecar_read(
+        &f->json, folder->view, spsh__text_of(path_of(f, folder, spsh__bytes_of(name))),
+        beside->text != NULL, &problem, err);
     if (rc != SPSH_OK || problem == NULL)
         return rc;
     const spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = problem};
@@ -200,15 +182,12 @@ static void add_json(const spsh__json_sidecar *json, spsh_ingest_item *item)
 static spsh_status emit_audio(folder_scan *f, const spsh__folder *folder, const stem_entry *audio,
                               const companions *beside, spsh_error *err)
 {
-    const stem_entry *sidecar = beside->text;
     const spsh__folder_entry *entry = &folder->entries[audio->entry];
     const spsh_bytes name = {(const uint8_t *)entry->name, entry->name_bytes};
     const spsh_bytes stem = beside->keep_extension ? name : stem_of(folder, audio);
     spsh__view_info info;
-    spsh__builder_clear(&f->audio_path);
-    join(&f->audio_path, folder->path, name);
-    const char *path = spsh__builder_text(&f->audio_path);
-    const int os_errno = path == NULL ? ENOMEM : spsh__view_stat(folder->view, path, &info);
+    const spsh_bytes path = path_of(f, folder, name);
+    const int os_errno = spsh__view_stat(folder->view, spsh__text_of(path), &info);
     if (os_errno == ENOMEM)
         return SPSH_NO_MEMORY(err);
     if (os_errno != 0) {
@@ -219,29 +198,18 @@ static spsh_status emit_audio(folder_scan *f, const spsh__folder *folder, const 
     spsh_status rc = beside->json == NULL ? SPSH_OK : read_json(f, folder, beside, err);
     if (rc != SPSH_OK)
         return rc;
-    spsh__builder_clear(&f->text_path);
-    if (sidecar != NULL)
-        join(&f->text_path, folder->path, spsh__bytes_of(folder->entries[sidecar->entry].name));
-    spsh__builder_clear(&f->source);
-    spsh__name_append(&f->source, spsh__bytes_of(folder->path));
-    if (folder->path[0] != '\0')
-        spsh__builder_append(&f->source, "/", 1);
-    spsh__builder_clear(&f->id);
-    spsh__builder_append_bytes(&f->id, spsh__builder_bytes(&f->source));
-    spsh__name_append(&f->source, name);
-    spsh__name_append(&f->id, stem);
-
+    const spsh_bytes id = spsh__strings_name(f->scan, path_of(f, folder, stem));
     spsh_ingest_item item = {
-        .audio_path = path,
-        .source = spsh__builder_bytes(&f->source),
-        .recording_id = spsh__builder_bytes(&f->id),
-        .id = spsh__builder_bytes(&f->id),
-        .text_path = sidecar == NULL ? NULL : spsh__builder_text(&f->text_path),
+        .audio_path = spsh__text_of(path),
+        .source = spsh__strings_name(f->scan, path),
+        .recording_id = id,
+        .id = id,
         .end_ns = SPSH_SEGMENT_END,
         .source_bytes = info.size_bytes,
     };
-    if ((sidecar != NULL && item.text_path == NULL) || f->source.failed || f->id.failed)
-        return SPSH_NO_MEMORY(err);
+    if (beside->text != NULL)
+        item.text_path = spsh__text_of(
+            path_of(f, folder, spsh__bytes_of(folder->entries[beside->text->entry].name)));
     if (beside->json != NULL)
         add_json(&f->json, &item);
     return spsh__scan_emit(f->scan, &item, NULL, err);
@@ -321,7 +289,9 @@ static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_erro
         while (end < f->stem_count &&
                spsh__bytes_equal(stem_of(folder, &f->stems[i]), stem_of(folder, &f->stems[end])))
             end++;
+        const spsh__strings_mark mark = spsh__strings_here(f->scan);
         rc = emit_stem(f, folder, i, end, err);
+        spsh__strings_release(f->scan, mark);
         if (rc == SPSH_OK)
             rc = spsh__scan_progress(f->scan, end - i, err);
         i = end;
@@ -338,7 +308,6 @@ static spsh_status folder_layout_scan(spsh__scan *scan, spsh_error *err)
     spsh_status rc = spsh__walk(scan->options->view, &visitor, err);
     free(f.stems);
     spsh__json_sidecar_free(&f.json);
-    SPSH__BUILDERS_FREE(&f.audio_path, &f.text_path, &f.json_path, &f.source, &f.id);
     return rc;
 }
 

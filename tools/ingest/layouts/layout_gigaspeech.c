@@ -18,11 +18,10 @@
 
 #include "common/file_names.h"
 #include "common/json_text.h"
-#include "common/jsonl.h"
 #include "ingest/metadata/gigaspeech_tables.h"
 #include "ingest/metadata/json_elements.h"
 #include "ingest/metadata/table_audio.h"
-#include "ingest/scan/scan.h"
+#include "ingest/scan/scan_strings.h"
 #include "ingest/view/path_list.h"
 #include "ingest/view/text_file.h"
 #include "layouts.h"
@@ -77,8 +76,6 @@ static const unsigned segment_kinds[SEGMENT_KEYS] = {
 typedef struct giga_scan {
     spsh__scan *scan;
     spsh__audio_resolver *resolver;
-    spsh__builder written, source, document, id, text, speaker, extras, common, column;
-    spsh__giga_tables *tables;
 } giga_scan;
 
 /* ---- GigaSpeech.json ---- */
@@ -113,50 +110,36 @@ static spsh_bytes split_of(const giga_scan *g, const spsh__json_value *subsets, 
 /* Value of --domain column:NAME in the segment, else in the recording. */
 static spsh_bytes column_of(giga_scan *g, spsh_bytes segment, spsh_bytes recording)
 {
-    const char *name = (const char *)g->scan->domain_name.data;
-    const spsh_bytes objects[] = {segment, recording};
-    spsh__json_value value;
-    size_t offset = 0;
-    for (size_t i = 0; i < 2; i++) {
-        spsh__builder_clear(&g->column);
-        if (spsh__json_pick(objects[i], &name, 1, &value, NULL, &offset) != NULL)
-            continue;
-        const spsh_bytes text = spsh__json_name(&value, &g->column);
-        if (g->column.failed || !spsh__is_placeholder(text))
-            return text;
-    }
-    return (spsh_bytes){0};
+    const spsh_bytes own = spsh__strings_json_column(g->scan, segment);
+    return own.size_bytes > 0 ? own : spsh__strings_json_column(g->scan, recording);
 }
 
 /** The recording whose segments are emitted. */
 typedef struct giga_audio {
     const spsh__json_value *values;
     const spsh__audio_file *file;
-    spsh_bytes raw, document, domain;
+    spsh_bytes raw, source, document, domain;
     spsh__row_place place;
 } giga_audio;
 
 static spsh_status reject_segment(giga_scan *g, spsh_reject_reason reason, const char *detail,
                                   spsh_bytes id, const giga_audio *audio, spsh_error *err)
 {
-    const spsh_reject reject = {.reason = reason,
-                                .source = spsh__builder_bytes(&g->source),
-                                .id = id,
-                                .detail = detail,
-                                .rows = 1};
+    const spsh_reject reject = {
+        .reason = reason, .source = audio->source, .id = id, .detail = detail, .rows = 1};
     return spsh__scan_reject(g->scan, &reject, &audio->place, err);
 }
 
-static void segment_extras(giga_scan *g, const spsh__json_value *subsets, spsh_bytes text)
+static spsh_bytes segment_extras(giga_scan *g, const giga_audio *audio,
+                                 const spsh__json_value *subsets, spsh_bytes text)
 {
-    spsh__builder_clear(&g->extras);
-    spsh__builder_append_bytes(&g->extras, spsh__builder_bytes(&g->common));
-    spsh__json_value_member(&g->extras, 0, "subsets", subsets);
-    if (spsh__giga_is_garbage(text)) {
-        const spsh__json_value yes = {.kind = SPSH__JSON_TRUE, .raw = spsh__bytes_of("true")};
-        spsh__json_value_member(&g->extras, 0, "non_speech", &yes);
-    }
-    spsh__json_close(&g->extras, 0);
+    spsh__builder *extras = spsh__strings_open(g->scan);
+    for (size_t i = AUDIO_CATEGORY; i < AUDIO_KEYS; i++)
+        spsh__json_value_member(extras, 0, audio_names[i], &audio->values[i]);
+    spsh__json_value_member(extras, 0, "subsets", subsets);
+    spsh__giga_mark_garbage(extras, text);
+    spsh__json_close(extras, 0);
+    return spsh__strings_close(g->scan);
 }
 
 static spsh_status take_segment(giga_scan *g, const giga_audio *audio, spsh_bytes raw,
@@ -167,8 +150,8 @@ static spsh_status take_segment(giga_scan *g, const giga_audio *audio, spsh_byte
     size_t offset = 0;
     bool wanted = false;
     spsh_ingest_item item = {.audio_path = audio->file->path,
-                             .source = spsh__builder_bytes(&g->source),
-                             .recording_id = spsh__builder_bytes(&g->source),
+                             .source = audio->source,
+                             .recording_id = audio->source,
                              .document = audio->document,
                              .language = spsh__bytes_of("en"),
                              .source_bytes = audio->file->size_bytes,
@@ -188,13 +171,8 @@ static spsh_status take_segment(giga_scan *g, const giga_audio *audio, spsh_byte
         spsh__json_kind_problem(v, segment_names, segment_kinds, SEGMENT_KEYS, buffer);
     if (problem != NULL)
         return reject_segment(g, SPSH_REJECT_ROW_SYNTAX, problem, item.id, audio, err);
-    spsh__builder_clear(&g->id);
-    spsh__builder_clear(&g->text);
-    spsh__builder_clear(&g->column);
-    item.id = spsh__json_text(&v[SEGMENT_SID], &g->id);
-    if (g->id.failed)
-        return SPSH_NO_MEMORY(err);
-    item.text = spsh__json_text(&v[SEGMENT_TEXT], &g->text);
+    item.id = spsh__strings_json_text(g->scan, &v[SEGMENT_SID]);
+    item.text = spsh__strings_json_text(g->scan, &v[SEGMENT_TEXT]);
     item.has_text = item.text.size_bytes > 0;
     if (spsh__json_seconds(&v[SEGMENT_BEGIN], &item.start_ns) != SPSH__TIME_OK ||
         spsh__json_seconds(&v[SEGMENT_END], &item.end_ns) != SPSH__TIME_OK ||
@@ -205,47 +183,22 @@ static spsh_status take_segment(giga_scan *g, const giga_audio *audio, spsh_byte
     const spsh__json_value *speaker = v[SEGMENT_SPEAKER].kind > SPSH__JSON_NULL
                                           ? &v[SEGMENT_SPEAKER]
                                           : &audio->values[AUDIO_SPEAKER];
-    item.speaker = spsh__giga_speaker(&g->speaker, spsh__json_name(speaker, &g->column));
-    if (g->column.failed)
-        return SPSH_NO_MEMORY(err);
-    segment_extras(g, subsets, item.text);
-    item.extras = spsh__builder_bytes(&g->extras);
+    item.speaker = spsh__giga_speaker(g->scan, spsh__strings_json_name(g->scan, speaker));
+    item.extras = segment_extras(g, audio, subsets, item.text);
     item.domain =
         g->scan->domain_rule == SPSH__DOMAIN_COLUMN ? column_of(g, raw, audio->raw) : audio->domain;
-    if (g->id.failed || g->text.failed || g->speaker.failed || g->extras.failed || g->column.failed)
-        return SPSH_NO_MEMORY(err);
     return spsh__scan_emit(g->scan, &item, &audio->place, err);
 }
 
-/* Why the recording's file cannot be packed, or SPSH_REJECT_COUNT if it can. */
-static spsh_reject_reason file_problem(const spsh__audio_file *file, const char **ret_detail)
-{
-    *ret_detail = NULL;
-    switch (file->found) {
-    case SPSH__AUDIO_FOUND: break;
-    case SPSH__AUDIO_MISSING: return SPSH_REJECT_MISSING_AUDIO;
-    case SPSH__AUDIO_NOT_REGULAR: return SPSH_REJECT_NOT_REGULAR;
-    case SPSH__AUDIO_REMOTE:
-        *ret_detail = "audio is read from files only; download it first";
-        return SPSH_REJECT_REMOTE_SOURCE;
-    case SPSH__AUDIO_UNREADABLE:
-        *ret_detail = strerror(file->os_errno);
-        return SPSH_REJECT_UNREADABLE;
-    }
-    return SPSH_REJECT_COUNT;
-}
-
 /* Reject a recording without its file: one reject with the count of its requested segments. */
-static spsh_status reject_audio(giga_scan *g, const giga_audio *audio, spsh_reject_reason reason,
-                                const char *detail, spsh_error *err)
+static spsh_status reject_audio(giga_scan *g, const giga_audio *audio, spsh_reject reject,
+                                spsh_error *err)
 {
     spsh_bytes rest = audio->values[AUDIO_SEGMENTS].raw;
     spsh__json_value segment, subsets;
     size_t offset = 0;
-    spsh_reject reject = {.reason = reason,
-                          .source = spsh__builder_bytes(&g->source),
-                          .id = audio->document,
-                          .detail = detail};
+    reject.source = audio->source;
+    reject.id = audio->document;
     while (spsh__json_array_next(&rest, &segment)) {
         bool wanted = true;
         if (spsh__json_pick(segment.raw, &segment_names[SEGMENT_SUBSETS], 1, &subsets, NULL,
@@ -261,36 +214,28 @@ static spsh_status reject_audio(giga_scan *g, const giga_audio *audio, spsh_reje
                : spsh__scan_reject(g->scan, &reject, &audio->place, err);
 }
 
-static spsh_status take_segments(giga_scan *g, giga_audio *audio, spsh_error *err)
+static spsh_status take_segments(giga_scan *g, giga_audio *audio, spsh_bytes written,
+                                 spsh_error *err)
 {
     spsh__audio_file file;
-    const char *detail = NULL;
-    spsh_status rc = spsh__audio_resolve(g->resolver, spsh__builder_bytes(&g->written), &file, err);
+    spsh_reject reject = {0};
+    spsh_status rc = spsh__audio_resolve(g->resolver, written, &file, err);
     if (rc != SPSH_OK)
         return rc;
-    const spsh_reject_reason reason = file_problem(&file, &detail);
-    spsh__builder_clear(&g->source);
-    spsh__name_append(&g->source, reason == SPSH_REJECT_COUNT ? spsh__bytes_of(file.path)
-                                                              : spsh__builder_bytes(&g->written));
-    if (g->source.failed)
-        return SPSH_NO_MEMORY(err);
-    if (reason != SPSH_REJECT_COUNT)
-        return reject_audio(g, audio, reason, detail, err);
+    const bool refused = spsh__audio_refused(&file, &reject);
+    audio->source = spsh__strings_name(g->scan, refused ? written : spsh__bytes_of(file.path));
+    if (refused)
+        return reject_audio(g, audio, reject, err);
     audio->file = &file;
     spsh_bytes rest = audio->values[AUDIO_SEGMENTS].raw;
     spsh__json_value segment;
-    while (rc == SPSH_OK && spsh__json_array_next(&rest, &segment))
+    while (rc == SPSH_OK && spsh__json_array_next(&rest, &segment)) {
+        const spsh__strings_mark mark = spsh__strings_here(g->scan);
         rc = take_segment(g, audio, segment.raw, err);
+        spsh__strings_release(g->scan, mark);
+    }
     audio->file = NULL;
     return rc;
-}
-
-/* Build the extras that all segments of a recording share. */
-static void common_extras(giga_scan *g, const spsh__json_value *values)
-{
-    spsh__builder_clear(&g->common);
-    for (size_t i = AUDIO_CATEGORY; i < AUDIO_KEYS; i++)
-        spsh__json_value_member(&g->common, 0, audio_names[i], &values[i]);
 }
 
 static spsh_status take_element(giga_scan *g, const char *name, const spsh__json_element *element,
@@ -304,32 +249,24 @@ static spsh_status take_element(giga_scan *g, const char *name, const spsh__json
         .raw = element->raw,
         .place = {spsh__bytes_of(name), element->line, element->offset_bytes, element->raw}
     };
-    const char *problem = element->problem;
-    if (problem == NULL)
-        problem = spsh__json_pick(element->raw, audio_names, AUDIO_KEYS, values, NULL, &offset);
-    if (problem == NULL && values[AUDIO_SEGMENTS].kind != SPSH__JSON_ARRAY)
-        problem = "a recording has a list of segments";
-    if (problem != NULL) {
-        const spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = problem, .rows = 1};
+    spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = element->problem};
+    if (reject.detail == NULL)
+        reject.detail =
+            spsh__json_pick(element->raw, audio_names, AUDIO_KEYS, values, NULL, &offset);
+    if (reject.detail == NULL && values[AUDIO_SEGMENTS].kind != SPSH__JSON_ARRAY)
+        reject.detail = "a recording has a list of segments";
+    if (reject.detail != NULL) {
+        reject.rows = 1;
         audio.place.offset_bytes += offset;
         return spsh__scan_reject(g->scan, &reject, &audio.place, err);
     }
-    problem = spsh__json_kind_problem(values, audio_names, audio_kinds, AUDIO_KEYS, buffer);
-    if (problem != NULL) {
-        spsh__builder_clear(&g->source);
-        return reject_audio(g, &audio, SPSH_REJECT_ROW_SYNTAX, problem, err);
-    }
-    spsh__builder_clear(&g->written);
-    spsh__builder_clear(&g->document);
-    spsh__builder_clear(&g->column);
-    spsh__builder_append_bytes(&g->written, spsh__json_text(&values[AUDIO_PATH], &g->column));
-    spsh__json_unescape(&values[AUDIO_AID], &g->document);
-    common_extras(g, values);
-    if (g->written.failed || g->document.failed || g->common.failed || g->column.failed)
-        return SPSH_NO_MEMORY(err);
-    audio.document = spsh__builder_bytes(&g->document);
-    audio.domain = spsh__giga_domain(spsh__builder_bytes(&g->written));
-    return take_segments(g, &audio, err);
+    reject.detail = spsh__json_kind_problem(values, audio_names, audio_kinds, AUDIO_KEYS, buffer);
+    if (reject.detail != NULL)
+        return reject_audio(g, &audio, reject, err);
+    const spsh_bytes written = spsh__strings_json_text(g->scan, &values[AUDIO_PATH]);
+    audio.document = spsh__strings_json_text(g->scan, &values[AUDIO_AID]);
+    audio.domain = spsh__giga_domain(written);
+    return take_segments(g, &audio, written, err);
 }
 
 static spsh_status scan_json(giga_scan *g, const char *name, spsh_error *err)
@@ -345,9 +282,11 @@ static spsh_status scan_json(giga_scan *g, const char *name, spsh_error *err)
     rc = spsh__json_elements_new(&input, "audios", &elements, err);
     while (rc == SPSH_OK &&
            (rc = spsh__json_elements_next(elements, &element, &broken)) == SPSH_OK) {
+        const spsh__strings_mark mark = spsh__strings_here(g->scan);
         rc = take_element(g, name, &element, err);
         if (rc == SPSH_OK)
             rc = spsh__scan_progress(g->scan, 1, err);
+        spsh__strings_release(g->scan, mark);
     }
     spsh__json_elements_free(elements);
     spsh__text_file_close(&file);
@@ -375,17 +314,11 @@ static spsh_status json_fits(const spsh__view *view, const char *path, bool *ret
                              spsh_error *err)
 {
     static const char *const words[] = {"\"audios\"", "\"aid\"", "\"segments\""};
-    spsh__text_file file = {.fd = -1};
     size_t size_bytes = 0;
     uint8_t *head = malloc(HEAD_BYTES);
     if (head == NULL)
         return SPSH_NO_MEMORY(err);
-    spsh_status rc = spsh__text_file_open(view, path, &file, err);
-    if (rc == SPSH_OK) {
-        const spsh__text_input input = spsh__text_input_file(&file);
-        rc = input.read_at_fn(input.user, 0, head, HEAD_BYTES, &size_bytes, err);
-        spsh__text_file_close(&file);
-    }
+    const spsh_status rc = spsh__text_file_head(view, path, head, HEAD_BYTES, &size_bytes, err);
     *ret_fits = rc == SPSH_OK;
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]) && *ret_fits; i++)
         *ret_fits = memmem(head, size_bytes, words[i], strlen(words[i])) != NULL;
@@ -477,25 +410,14 @@ static spsh_status giga_probe(const spsh__view *view, spsh_layout_probe *ret_pro
     return rc;
 }
 
-static void giga_free(giga_scan *g)
-{
-    SPSH__BUILDERS_FREE(&g->written, &g->source, &g->document, &g->id, &g->text, &g->speaker,
-                        &g->extras, &g->common, &g->column);
-    spsh__giga_tables_free(g->tables);
-    spsh__audio_resolver_free(g->resolver);
-    free(g);
-}
-
 static spsh_status giga_scan_root(spsh__scan *scan, spsh_error *err)
 {
     giga_files files = {0};
-    giga_scan *g = calloc(1, sizeof(*g));
-    if (g == NULL)
-        return SPSH_NO_MEMORY(err);
-    g->scan = scan;
-    spsh_status rc = spsh__audio_resolver_new(scan->options->view, &g->resolver, err);
+    giga_scan g = {.scan = scan};
+    spsh__giga_tables *tables = NULL;
+    spsh_status rc = spsh__audio_resolver_new(scan->options->view, &g.resolver, err);
     if (rc == SPSH_OK)
-        rc = spsh__giga_tables_new(scan, &g->tables, err);
+        rc = spsh__giga_tables_new(scan, &tables, err);
     if (rc == SPSH_OK)
         rc = find_files(scan->options->view, &files, err);
     if (rc == SPSH_OK && files.list.count == 0)
@@ -504,12 +426,13 @@ static spsh_status giga_scan_root(spsh__scan *scan, spsh_error *err)
                        spsh__view_root(scan->options->view));
     for (size_t i = 0; i < files.list.count && rc == SPSH_OK; i++)
         rc = is_json_name(files.list.paths[i])
-                 ? scan_json(g, files.list.paths[i], err)
-                 : spsh__giga_table_scan(g->tables, files.list.paths[i], err);
+                 ? scan_json(&g, files.list.paths[i], err)
+                 : spsh__giga_table_scan(tables, files.list.paths[i], err);
     if (rc == SPSH_OK)
-        rc = spsh__giga_tables_end(g->tables, err);
+        rc = spsh__giga_tables_end(tables, err);
     spsh__path_list_free(&files.list);
-    giga_free(g);
+    spsh__giga_tables_free(tables);
+    spsh__audio_resolver_free(g.resolver);
     return rc;
 }
 

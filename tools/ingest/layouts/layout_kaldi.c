@@ -24,8 +24,9 @@
 #include "common/json_text.h"
 #include "ingest/metadata/kaldi_command.h"
 #include "ingest/metadata/kaldi_table.h"
-#include "ingest/metadata/table.h"
-#include "ingest/scan/scan.h"
+#include "ingest/metadata/table_audio.h"
+#include "ingest/scan/scan_rows.h"
+#include "ingest/scan/scan_strings.h"
 #include "ingest/view/path_list.h"
 #include "layouts.h"
 #include "speechshard/inside.h"
@@ -67,15 +68,15 @@ typedef struct kaldi_scan {
     spsh__builder bases;       /* folders in which relative paths are tried, NUL-terminated */
     size_t base_at[BASES_MAX]; /* offsets in bases; paths in the view, or absolute */
     size_t base_count, last_base;
-    spsh__builder folder;   /* the data directory's name */
     spsh_bytes name, split; /* name and split of the data directory */
+    spsh_bytes prefix;      /* its path, with a '/' */
+    kaldi_file leader;
     spsh__kaldi_table tables[FILES];
     spsh__kaldi_source entry;
     recording recording;
     uint64_t commands; /* count of commands that were replaced by their input file */
     uint64_t copies;   /* count of copies at another speed */
     bool failed;       /* out of memory during a lookup */
-    spsh__builder prefix, place, speaker, language, gender, extras;
 } kaldi_scan;
 
 static void set(spsh__builder *out, spsh_bytes value)
@@ -87,9 +88,7 @@ static void set(spsh__builder *out, spsh_bytes value)
 /* Path of a data file for rejects: "data/train/" and the file's name. */
 static spsh_bytes place_of(kaldi_scan *k, kaldi_file file)
 {
-    set(&k->place, spsh__builder_bytes(&k->prefix));
-    spsh__builder_append_text(&k->place, file_names[file]);
-    return spsh__builder_bytes(&k->place);
+    return SPSH__JOIN(k->scan, k->prefix, spsh__bytes_of(file_names[file]));
 }
 
 static bool is_remote(spsh_bytes path)
@@ -161,8 +160,7 @@ static void tell_entry(kaldi_scan *k, spsh_bytes written)
     recording *r = &k->recording;
     if (written.size_bytes > ENTRY_BYTES_MAX)
         written.size_bytes = ENTRY_BYTES_MAX;
-    set(&r->written, spsh__builder_bytes(&k->prefix));
-    spsh__builder_append_text(&r->written, file_names[WAV]);
+    set(&r->written, place_of(k, WAV));
     set(&r->detail, spsh__bytes_of(k->entry.problem));
     spsh__builder_append_text(&r->detail, ": ");
     spsh__name_append(&r->detail, written);
@@ -173,9 +171,8 @@ static void tell_entry(kaldi_scan *k, spsh_bytes written)
 static void resolve(kaldi_scan *k, spsh_bytes written)
 {
     recording *r = &k->recording;
-    spsh__view_info info = {0};
+    spsh__view_info info = {.type = SPSH__VIEW_FOLDER};
     int os_errno = 0;
-    r->found = false;
     r->reject = (spsh_reject){.rows = 1, .reason = SPSH_REJECT_COMMAND_SOURCE};
     set(&r->written, written);
     spsh__kaldi_source_parse(written, &k->entry);
@@ -187,14 +184,11 @@ static void resolve(kaldi_scan *k, spsh_bytes written)
     if (is_remote(spsh__builder_bytes(&k->entry.path))) {
         r->reject.reason = SPSH_REJECT_REMOTE_SOURCE;
         r->reject.detail = "audio is read from files only; download it first";
-    } else if (!look_everywhere(k, &info, &os_errno)) {
-        const bool absent = os_errno == ENOENT || os_errno == ENOTDIR || os_errno == 0;
-        r->reject.reason = absent ? SPSH_REJECT_MISSING_AUDIO : SPSH_REJECT_UNREADABLE;
-        r->reject.detail = absent ? NULL : strerror(os_errno);
-    } else if (info.type != SPSH__VIEW_FILE) {
-        r->reject.reason = SPSH_REJECT_NOT_REGULAR;
-    } else {
-        r->found = true;
+        return;
+    }
+    (void)look_everywhere(k, &info, &os_errno);
+    r->found = !spsh__audio_stat_refused(os_errno, &info, &r->reject);
+    if (r->found) {
         r->size_bytes = info.size_bytes;
         k->commands += k->entry.is_command;
         name_source(k);
@@ -230,6 +224,7 @@ static spsh_status take_recording(kaldi_scan *k, spsh_bytes id, const spsh_bytes
     if (entry == NULL && r->known && spsh__bytes_equal(spsh__builder_bytes(&r->id), id))
         return SPSH_OK;
     r->known = false;
+    r->found = false;
     set(&r->id, id);
     spsh_status rc =
         entry != NULL ? SPSH_OK : spsh__kaldi_table_find(&k->tables[WAV], id, &found, &value, err);
@@ -240,7 +235,6 @@ static spsh_status take_recording(kaldi_scan *k, spsh_bytes id, const spsh_bytes
         rc = find_channel(k, id, err);
     } else {
         set(&r->written, id);
-        r->found = false;
         r->reject = (spsh_reject){.reason = SPSH_REJECT_MISSING_AUDIO,
                                   .detail = "wav.scp does not have this recording",
                                   .rows = 1};
@@ -252,18 +246,18 @@ static spsh_status take_recording(kaldi_scan *k, spsh_bytes id, const spsh_bytes
     return rc;
 }
 
-/* Copy a value from a table by utterance or speaker. Empty if the key is missing. */
-static spsh_status look_up(kaldi_scan *k, kaldi_file file, spsh_bytes key, spsh__builder *out,
+/* Return a value from a table by utterance or speaker. Empty if the key is missing. */
+static spsh_status look_up(kaldi_scan *k, kaldi_file file, spsh_bytes key, spsh_bytes *ret_value,
                            spsh_error *err)
 {
     bool found = false;
     spsh_bytes value = {0};
-    spsh__builder_clear(out);
+    *ret_value = value;
     if (key.size_bytes == 0)
         return SPSH_OK;
     spsh_status rc = spsh__kaldi_table_find(&k->tables[file], key, &found, &value, err);
     if (rc == SPSH_OK && !spsh__is_placeholder(value))
-        spsh__builder_append_bytes(out, value);
+        *ret_value = SPSH__JOIN(k->scan, value);
     return rc;
 }
 
@@ -282,10 +276,10 @@ static bool has_speed(spsh_bytes id)
     return true;
 }
 
-static void member(kaldi_scan *k, const char *key, spsh_bytes value)
+static void member(spsh__builder *extras, const char *key, spsh_bytes value)
 {
     if (value.size_bytes > 0)
-        spsh__json_member(&k->extras, 0, spsh__bytes_of(key), value);
+        spsh__json_member(extras, 0, spsh__bytes_of(key), value);
 }
 
 /** An utterance: a row of the leading file. */
@@ -295,28 +289,32 @@ typedef struct utterance {
     bool has_segment;
 } utterance;
 
-static spsh_status describe(kaldi_scan *k, const utterance *u, spsh_error *err)
+/* Set what the tables say about an utterance and its speaker. */
+static spsh_status describe(kaldi_scan *k, const utterance *u, spsh_ingest_item *item,
+                            spsh_error *err)
 {
-    spsh_status rc = look_up(k, UTT2SPK, u->id, &k->speaker, err);
+    spsh_bytes gender = {0};
+    spsh_bytes original = {0};
+    spsh_status rc = look_up(k, UTT2SPK, u->id, &item->speaker, err);
     /* If speakers are unknown, Kaldi uses each utterance id as a speaker. */
-    if (spsh__bytes_equal(spsh__builder_bytes(&k->speaker), u->id))
-        spsh__builder_clear(&k->speaker);
+    if (spsh__bytes_equal(item->speaker, u->id))
+        item->speaker = (spsh_bytes){0};
     if (rc == SPSH_OK)
-        rc = look_up(k, UTT2LANG, u->id, &k->language, err);
+        rc = look_up(k, UTT2LANG, u->id, &item->language, err);
     if (rc == SPSH_OK)
-        rc = look_up(k, SPK2GENDER, spsh__builder_bytes(&k->speaker), &k->gender, err);
-    spsh__builder_clear(&k->extras);
-    member(k, "channel", spsh__builder_bytes(&k->recording.channel));
-    member(k, "data_dir", k->name);
-    member(k, "gender", spsh__builder_bytes(&k->gender));
-    k->failed |= k->gender.failed;
+        rc = look_up(k, SPK2GENDER, item->speaker, &gender, err);
     if (rc == SPSH_OK)
-        rc = look_up(k, UTT2UNIQ, u->id, &k->gender, err);
-    const spsh_bytes original = spsh__builder_bytes(&k->gender);
-    if (!spsh__bytes_equal(original, u->id))
-        member(k, "utt2uniq", original);
-    k->copies += original.size_bytes > 0 ? !spsh__bytes_equal(original, u->id) : has_speed(u->id);
-    spsh__json_close(&k->extras, 0);
+        rc = look_up(k, UTT2UNIQ, u->id, &original, err);
+    const bool is_copy = original.size_bytes > 0 && !spsh__bytes_equal(original, u->id);
+    k->copies += original.size_bytes > 0 ? is_copy : has_speed(u->id);
+    spsh__builder *extras = spsh__strings_open(k->scan);
+    member(extras, "channel", spsh__builder_bytes(&k->recording.channel));
+    member(extras, "data_dir", k->name);
+    member(extras, "gender", gender);
+    if (is_copy)
+        member(extras, "utt2uniq", original);
+    spsh__json_close(extras, 0);
+    item->extras = spsh__strings_close(k->scan);
     return rc;
 }
 
@@ -324,35 +322,22 @@ static spsh_status emit(kaldi_scan *k, const utterance *u, const spsh__row_place
                         spsh_error *err)
 {
     const recording *r = &k->recording;
-    bool has_text = false;
-    spsh_bytes text = {0};
-    spsh_status rc = describe(k, u, err);
-    if (rc == SPSH_OK)
-        rc = spsh__kaldi_table_find(&k->tables[TEXT], u->id, &has_text, &text, err);
-    if (rc != SPSH_OK)
-        return rc;
-    if (k->failed || k->speaker.failed || k->language.failed || k->gender.failed ||
-        k->extras.failed)
-        return SPSH_NO_MEMORY(err);
-    const spsh_bytes language = spsh__builder_bytes(&k->language);
     spsh_ingest_item item = {
         .audio_path = (const char *)r->path.data,
         .source = spsh__builder_bytes(&r->source),
         .recording_id = spsh__builder_bytes(&r->source),
         .id = u->id,
-        .has_text = has_text,
-        .text = text,
-        .domain = language.size_bytes > 0 ? language : k->name,
         .split = k->split,
-        .speaker = spsh__builder_bytes(&k->speaker),
-        .language = language,
         .document = u->has_segment ? u->recording : (spsh_bytes){0},
-        .extras = spsh__builder_bytes(&k->extras),
         .start_ns = u->start_ns,
         .end_ns = u->end_ns,
         .source_bytes = r->size_bytes,
     };
-    return spsh__scan_emit(k->scan, &item, place, err);
+    spsh_status rc = describe(k, u, &item, err);
+    if (rc == SPSH_OK)
+        rc = spsh__kaldi_table_find(&k->tables[TEXT], u->id, &item.has_text, &item.text, err);
+    item.domain = item.language.size_bytes > 0 ? item.language : k->name;
+    return rc == SPSH_OK ? spsh__scan_emit(k->scan, &item, place, err) : rc;
 }
 
 /* The next word of rest. */
@@ -401,51 +386,45 @@ static spsh_status reject_utterance(kaldi_scan *k, const spsh_reject *reject,
     return rc == SPSH_OK ? spsh__scan_reject(k->scan, reject, place, err) : rc;
 }
 
-static spsh_status scan_row(kaldi_scan *k, kaldi_file leader, const spsh__row *row, spsh_error *err)
+static spsh_status scan_row(void *user, const spsh__row *row, const spsh__row_place *place,
+                            spsh_error *err)
 {
-    const spsh__row_place place = {spsh__builder_bytes(&k->place), row->line, row->offset_bytes,
-                                   row->raw};
-    spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
-    if (row->problem != NULL)
-        return spsh__scan_reject(k->scan, &reject, &place, err);
+    kaldi_scan *k = user;
+    spsh_reject reject = {.rows = 1, .id = row->fields[0]};
     utterance u = {.id = row->fields[0], .recording = row->fields[0], .end_ns = SPSH_SEGMENT_END};
-    reject.id = u.id;
-    if (leader == SEGMENTS) {
+    if (k->leader == SEGMENTS) {
         reject.detail = parse_segment(row->fields[1], &u, &reject.reason);
         if (reject.detail != NULL)
-            return reject_utterance(k, &reject, &place, err);
+            return reject_utterance(k, &reject, place, err);
     }
-    spsh_status rc = take_recording(k, u.recording, leader == WAV ? &row->fields[1] : NULL, err);
+    spsh_status rc = take_recording(k, u.recording, k->leader == WAV ? &row->fields[1] : NULL, err);
     if (rc != SPSH_OK)
         return rc;
     if (k->recording.found)
-        return emit(k, &u, &place, err);
+        return emit(k, &u, place, err);
     reject = k->recording.reject;
     reject.id = u.id;
     reject.source = spsh__builder_bytes(&k->recording.written);
-    return reject_utterance(k, &reject, &place, err);
+    return reject_utterance(k, &reject, place, err);
 }
 
 static spsh_status reject_unused(kaldi_scan *k, kaldi_file file, const spsh__row *row,
                                  spsh_error *err)
 {
+    const spsh__strings_mark mark = spsh__strings_here(k->scan);
     const spsh__row_place place = {place_of(k, file), row->line, row->offset_bytes, row->raw};
     const spsh_reject reject = {
         .reason = file == TEXT ? SPSH_REJECT_ORPHAN_TEXT : SPSH_REJECT_ORPHAN_AUDIO,
         .id = row->fields[0],
         .detail = file == TEXT ? "no utterance has this id" : "no segment has this recording"};
-    return k->place.failed ? SPSH_NO_MEMORY(err) : spsh__scan_reject(k->scan, &reject, &place, err);
+    const spsh_status rc = spsh__scan_reject(k->scan, &reject, &place, err);
+    spsh__strings_release(k->scan, mark);
+    return rc;
 }
 
 static spsh_status reject_unused_text(void *user, const spsh__row *row, spsh_error *err)
 {
-    kaldi_scan *k = user;
-    spsh__builder leader = k->place; /* saved, because reject_unused sets place */
-    k->place = (spsh__builder){0};
-    spsh_status rc = reject_unused(k, TEXT, row, err);
-    spsh__builder_free(&k->place);
-    k->place = leader;
-    return rc;
+    return reject_unused(user, TEXT, row, err);
 }
 
 static spsh_status reject_unused_recording(void *user, const spsh__row *row, spsh_error *err)
@@ -453,57 +432,32 @@ static spsh_status reject_unused_recording(void *user, const spsh__row *row, sps
     return reject_unused(user, WAV, row, err);
 }
 
-static spsh_status scan_rows(kaldi_scan *k, kaldi_file leader, spsh_error *err)
-{
-    const spsh__dialect dialect = {.kind = SPSH__DIALECT_KALDI};
-    spsh__row_reader *reader = NULL;
-    spsh__row row;
-    if (place_of(k, leader).size_bytes == 0)
-        return SPSH_NO_MEMORY(err);
-    spsh_status rc = spsh__row_reader_new(&k->tables[leader].input, &dialect, &reader, err);
-    while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
-        rc = scan_row(k, leader, &row, err);
-        if (rc == SPSH_OK)
-            rc = spsh__scan_progress(k->scan, 1, err);
-    }
-    spsh__row_reader_free(reader);
-    return rc == SPSH_E_END ? SPSH_OK : rc;
-}
-
-static spsh_status open_tables(kaldi_scan *k, const spsh__view *folder, kaldi_file *ret_leader,
-                               spsh_error *err)
+static spsh_status open_tables(kaldi_scan *k, const spsh__view *folder, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     for (int i = 0; i < FILES && rc == SPSH_OK; i++)
         rc = spsh__kaldi_table_open(folder, file_names[i], &k->tables[i], err);
     if (rc != SPSH_OK)
         return rc;
-    const kaldi_file leader = k->tables[SEGMENTS].exists ? SEGMENTS : WAV;
-    const bool sorted = k->tables[leader].sorted;
+    k->leader = k->tables[SEGMENTS].exists ? SEGMENTS : WAV;
+    const bool sorted = k->tables[k->leader].sorted;
     k->tables[TEXT].unused_fn = reject_unused_text;
     k->tables[TEXT].user = k;
-    if (leader == SEGMENTS) {
+    if (k->leader == SEGMENTS) {
         k->tables[WAV].unused_fn = reject_unused_recording;
         k->tables[WAV].user = k;
         rc = spsh__kaldi_table_begin(&k->tables[WAV], false, err);
     }
-    for (int i = TEXT; i <= UTT2UNIQ && rc == SPSH_OK; i++)
-        rc = spsh__kaldi_table_begin(&k->tables[i], sorted, err);
-    for (int i = SPK2GENDER; i < FILES && rc == SPSH_OK; i++)
-        rc = spsh__kaldi_table_begin(&k->tables[i], false, err);
-    *ret_leader = leader;
+    for (int i = TEXT; i < FILES && rc == SPSH_OK; i++)
+        rc = spsh__kaldi_table_begin(&k->tables[i], i <= UTT2UNIQ && sorted, err);
     return rc;
 }
 
 static spsh_status tell_commands(kaldi_scan *k, spsh_error *err)
 {
     const uint64_t count = k->commands;
-    if (count == 0)
-        return SPSH_OK;
-    const spsh_bytes source = place_of(k, WAV);
     k->commands = 0;
-    return k->place.failed ? SPSH_NO_MEMORY(err)
-                           : spsh__scan_tell_commands(k->scan, count, source, err);
+    return spsh__scan_tell_commands(k->scan, count, place_of(k, WAV), err);
 }
 
 /* Report speed-perturbed copies. They are packed, so a model trains on the same words several
@@ -521,7 +475,7 @@ static spsh_status tell_copies(kaldi_scan *k, spsh_error *err)
                                 .source = place_of(k, k->tables[UTT2UNIQ].exists ? UTT2UNIQ : WAV),
                                 .detail = detail};
     k->copies = 0;
-    return k->place.failed ? SPSH_NO_MEMORY(err) : spsh__scan_reject(k->scan, &reject, NULL, err);
+    return spsh__scan_reject(k->scan, &reject, NULL, err);
 }
 
 static void close_tables(kaldi_scan *k)
@@ -570,17 +524,20 @@ static spsh_status find_bases(kaldi_scan *k, const char *below, spsh_error *err)
     return k->bases.failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
-static spsh_status scan_tables(kaldi_scan *k, kaldi_file leader, spsh_error *err)
+static spsh_status scan_tables(kaldi_scan *k, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
+    const spsh__row_visitor visitor = {
+        .dialect = {.kind = SPSH__DIALECT_KALDI}, .row_fn = scan_row, .user = k};
     const bool whole = k->scan->options->split_filter == NULL;
     if (spsh__scan_wants_split(k->scan, k->split) || spsh__scan_wants_split(k->scan, k->name))
-        rc = scan_rows(k, leader, err);
+        rc = spsh__scan_rows(k->scan, &k->tables[k->leader].input, place_of(k, k->leader), &visitor,
+                             err);
     else
-        k->scan->excluded_rows += k->tables[leader].row_count;
+        k->scan->excluded_rows += k->tables[k->leader].row_count;
     if (rc == SPSH_OK && whole)
         rc = spsh__kaldi_table_end(&k->tables[TEXT], err);
-    if (rc == SPSH_OK && whole && leader == SEGMENTS)
+    if (rc == SPSH_OK && whole && k->leader == SEGMENTS)
         rc = spsh__kaldi_table_end(&k->tables[WAV], err);
     if (rc == SPSH_OK)
         rc = tell_commands(k, err);
@@ -590,34 +547,28 @@ static spsh_status scan_tables(kaldi_scan *k, kaldi_file leader, spsh_error *err
 /* Scan a data directory. below: path relative to the root, or "". */
 static spsh_status scan_directory(kaldi_scan *k, const char *below, spsh_error *err)
 {
+    const spsh__strings_mark mark = spsh__strings_here(k->scan);
     spsh_error opened = SPSH_ERROR_INIT;
     spsh__view *folder = NULL;
-    kaldi_file leader = WAV;
-    spsh__builder_clear(&k->prefix);
-    if (*below != '\0') {
-        spsh__name_append(&k->prefix, spsh__bytes_of(below));
-        spsh__builder_append(&k->prefix, "/", 1);
-    }
-    spsh__builder_clear(&k->folder);
-    spsh__view_folder_name(k->scan->options->view, below, &k->folder);
-    spsh_status rc =
-        k->prefix.failed || k->folder.failed ? SPSH_NO_MEMORY(err) : find_bases(k, below, err);
-    if (rc != SPSH_OK)
-        goto out;
-    k->name = spsh__builder_bytes(&k->folder);
+    k->prefix = SPSH__JOIN(k->scan, spsh__strings_name(k->scan, spsh__bytes_of(below)),
+                           spsh__bytes_of(*below == '\0' ? "" : "/"));
+    spsh__view_folder_name(k->scan->options->view, below, spsh__strings_open(k->scan));
+    k->name = spsh__strings_close(k->scan);
     k->split = spsh__leading_split(k->name);
-    rc = spsh__view_below(k->scan->options->view, below, &folder, err);
-    if (rc != SPSH_OK)
-        goto out;
-    rc = open_tables(k, folder, &leader, &opened);
-    if (rc != SPSH_OK)
-        rc = SPSH_FAIL_OS(err, rc, opened.os_errno, "%s: %s", spsh__view_root(folder),
-                          opened.message);
+    spsh_status rc = find_bases(k, below, err);
     if (rc == SPSH_OK)
-        rc = scan_tables(k, leader, err);
-out:
+        rc = spsh__view_below(k->scan->options->view, below, &folder, err);
+    if (rc == SPSH_OK) {
+        rc = open_tables(k, folder, &opened);
+        if (rc != SPSH_OK)
+            rc = SPSH_FAIL_OS(err, rc, opened.os_errno, "%s: %s", spsh__view_root(folder),
+                              opened.message);
+    }
+    if (rc == SPSH_OK)
+        rc = scan_tables(k, err);
     close_tables(k);
     spsh__view_close(folder);
+    spsh__strings_release(k->scan, mark);
     return rc;
 }
 
@@ -667,8 +618,7 @@ static void kaldi_free(kaldi_scan *k)
 {
     SPSH__BUILDERS_FREE(&k->recording.id, &k->recording.path, &k->recording.source,
                         &k->recording.channel, &k->recording.written, &k->recording.detail,
-                        &k->prefix, &k->place, &k->speaker, &k->language, &k->gender, &k->bases,
-                        &k->extras, &k->folder);
+                        &k->bases);
     spsh__kaldi_source_free(&k->entry);
 }
 

@@ -12,8 +12,7 @@
 
 #include "common/file_names.h"
 #include "common/json_text.h"
-#include "common/jsonl.h"
-#include "ingest/scan/scan.h"
+#include "ingest/scan/scan_strings.h"
 #include "ingest/scan/trees.h"
 #include "ingest/view/text_file.h"
 #include "layouts.h"
@@ -27,7 +26,7 @@
 typedef struct light_scan {
     spsh__scan *scan;
     const char *real_root; /* NULL: unknown */
-    spsh__builder place, json, speaker, domain, id, source, path, extras, strings;
+    spsh__builder json;    /* contents of a file */
 } light_scan;
 
 /** Location of a chapter. */
@@ -56,13 +55,9 @@ static spsh_bytes take_last(spsh_bytes *path)
 /* Split a folder path into its parts. Returns false if it is not the folder of a book. */
 static bool find_place(light_scan *l, const char *folder, chapter_place *ret_place)
 {
-    spsh__builder_clear(&l->place);
-    if (l->real_root != NULL)
-        spsh__builder_append_text(&l->place, l->real_root);
-    if (folder[0] != '\0')
-        spsh__builder_append(&l->place, "/", 1);
-    spsh__builder_append_text(&l->place, folder);
-    spsh_bytes path = spsh__builder_bytes(&l->place);
+    const spsh_bytes root = spsh__bytes_of(l->real_root == NULL ? "" : l->real_root);
+    spsh_bytes path = SPSH__JOIN(l->scan, root, spsh__bytes_of(folder[0] == '\0' ? "" : "/"),
+                                 spsh__bytes_of(folder));
     ret_place->book = take_last(&path);
     ret_place->speaker = take_last(&path);
     ret_place->subset = take_last(&path);
@@ -71,145 +66,100 @@ static bool find_place(light_scan *l, const char *folder, chapter_place *ret_pla
     return spsh__is_digits(ret_place->speaker);
 }
 
-static void text_member(light_scan *l, const char *key, const spsh__json_value *value)
+static void text_member(spsh__builder *extras, const char *key, spsh_bytes text)
 {
-    spsh__builder_clear(&l->strings);
-    spsh_bytes text = spsh__json_text(value, &l->strings);
-    l->extras.failed |= l->strings.failed;
-    if (value->kind == SPSH__JSON_NUMBER)
-        text = value->raw;
     if (text.size_bytes > 0)
-        spsh__json_member(&l->extras, 0, spsh__bytes_of(key), text);
+        spsh__json_member(extras, 0, spsh__bytes_of(key), text);
 }
 
-/* Read the chapter's JSON into the extras. A broken JSON only means that these extras are missing.
- */
+/* Return the chapter's JSON as extras. A broken JSON only means that these extras are missing. */
 static spsh_status read_json(light_scan *l, const spsh__folder *folder, spsh_bytes stem,
-                             spsh_error *err)
+                             spsh_bytes *ret_extras, spsh_error *err)
 {
     static const char *const names[] = {"book_meta.id", "book_meta.title", "snr"};
+    static const char *const keys[] = {"book_id", "book_title", "snr"};
     spsh__json_value values[3];
-    spsh__text_file file = {.fd = -1};
-    size_t size_bytes = 0;
+    spsh_bytes texts[3];
     size_t offset = 0;
-    spsh__builder_clear(&l->extras);
-    spsh__builder_clear(&l->json);
-    spsh__builder_append_part(&l->json, folder->path);
-    if (l->json.size_bytes > 0)
-        spsh__builder_append(&l->json, "/", 1);
-    spsh__builder_append_bytes(&l->json, stem);
-    spsh__builder_append_text(&l->json, ".json");
-    const char *name = spsh__builder_text(&l->json);
-    if (name == NULL)
-        return SPSH_NO_MEMORY(err);
-    spsh_status rc = spsh__text_file_open(folder->view, name, &file, NULL);
-    if (rc != SPSH_OK)
-        return rc == SPSH_E_NO_MEMORY ? SPSH_NO_MEMORY(err) : SPSH_OK;
-    spsh__builder_clear(&l->json);
-    if (file.size_bytes <= JSON_BYTES_MAX) {
-        const spsh__text_input input = spsh__text_input_file(&file);
-        uint8_t *data = spsh__builder_reserve(&l->json, (size_t)file.size_bytes + 1);
-        rc = data == NULL
-                 ? SPSH_NO_MEMORY(err)
-                 : input.read_at_fn(input.user, 0, data, (size_t)file.size_bytes, &size_bytes, err);
-    }
-    spsh__text_file_close(&file);
-    if (rc != SPSH_OK || size_bytes == 0)
+    const spsh_bytes name = spsh__strings_path(l->scan, spsh__bytes_of(folder->path),
+                                               SPSH__JOIN(l->scan, stem, spsh__bytes_of(".json")));
+    spsh__whole_file state = SPSH__WHOLE_READ;
+    const spsh_status rc = spsh__text_file_whole(folder->view, spsh__text_of(name), JSON_BYTES_MAX,
+                                                 &l->json, &state, err);
+    *ret_extras = (spsh_bytes){0};
+    if (rc != SPSH_OK || state != SPSH__WHOLE_READ ||
+        spsh__json_pick(spsh__builder_bytes(&l->json), names, 3, values, NULL, &offset) != NULL)
         return rc;
-    const spsh_bytes text = {l->json.data, size_bytes};
-    if (spsh__json_pick(text, names, 3, values, NULL, &offset) != NULL)
-        return SPSH_OK;
-    text_member(l, "book_id", &values[0]);
-    text_member(l, "book_title", &values[1]);
-    text_member(l, "snr", &values[2]);
-    spsh__json_close(&l->extras, 0);
+    for (size_t i = 0; i < 3; i++)
+        texts[i] = values[i].kind == SPSH__JSON_NUMBER
+                       ? values[i].raw
+                       : spsh__strings_json_text(l->scan, &values[i]);
+    spsh__builder *extras = spsh__strings_open(l->scan);
+    for (size_t i = 0; i < 3; i++)
+        text_member(extras, keys[i], texts[i]);
+    spsh__json_close(extras, 0);
+    *ret_extras = spsh__strings_close(l->scan);
     return SPSH_OK;
 }
 
-static void append_part(spsh__builder *out, spsh_bytes part)
-{
-    if (part.size_bytes == 0)
-        return;
-    spsh__name_append(out, part);
-    spsh__builder_append(out, "/", 1);
-}
-
 static spsh_status emit_chapter(light_scan *l, const spsh__folder *folder,
-                                const chapter_place *where, spsh_bytes name, spsh_error *err)
+                                const chapter_place *where, spsh_bytes name, spsh_bytes source,
+                                spsh_error *err)
 {
+    const spsh_bytes corpus = spsh__bytes_of("libri-light");
     spsh__view_info info;
+    spsh_bytes extras = {0};
     const spsh_bytes stem = {name.data, spsh__audio_stem(name)};
-    spsh__builder_clear(&l->source);
-    append_part(&l->source, spsh__bytes_of(folder->path));
-    spsh__name_append(&l->source, name);
-    spsh__builder_clear(&l->path);
-    spsh__builder_append_part(&l->path, folder->path);
-    spsh__builder_append_part(&l->path, (const char *)name.data);
-    const char *path = spsh__builder_text(&l->path);
-    if (path == NULL)
-        return SPSH_NO_MEMORY(err);
-    if (spsh__view_stat(folder->view, path, &info) != 0 || info.type != SPSH__VIEW_FILE) {
-        const spsh_reject reject = {
-            .reason = SPSH_REJECT_UNREADABLE, .source = spsh__builder_bytes(&l->source), .rows = 1};
+    const spsh_bytes path = spsh__strings_path(l->scan, spsh__bytes_of(folder->path), name);
+    if (spsh__view_stat(folder->view, spsh__text_of(path), &info) != 0 ||
+        info.type != SPSH__VIEW_FILE) {
+        const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE, .source = source, .rows = 1};
         return spsh__scan_reject(l->scan, &reject, NULL, err);
     }
-    spsh_status rc = read_json(l, folder, stem, err);
+    spsh_status rc = read_json(l, folder, stem, &extras, err);
     if (rc != SPSH_OK)
         return rc;
-    spsh__builder_clear(&l->id);
-    append_part(&l->id, where->subset);
-    append_part(&l->id, where->speaker);
-    append_part(&l->id, where->book);
-    spsh__name_append(&l->id, stem);
-    spsh__builder_clear(&l->domain);
-    spsh__builder_append_text(&l->domain,
-                              where->subset.size_bytes > 0 ? "libri-light/" : "libri-light");
-    spsh__builder_append_bytes(&l->domain, where->subset);
-    spsh__builder_clear(&l->speaker);
-    spsh__builder_append_text(&l->speaker, "libri-light/");
-    spsh__builder_append_bytes(&l->speaker, where->speaker);
+    const spsh_bytes reader = spsh__strings_path(l->scan, where->subset, where->speaker);
+    const spsh_bytes book = spsh__strings_path(l->scan, reader, where->book);
+    const spsh_bytes id = spsh__strings_name(l->scan, spsh__strings_path(l->scan, book, stem));
     spsh_ingest_item item = {
-        .audio_path = path,
-        .source = spsh__builder_bytes(&l->source),
-        .recording_id = spsh__builder_bytes(&l->id),
-        .id = spsh__builder_bytes(&l->id),
-        .domain = spsh__builder_bytes(&l->domain),
-        .speaker = spsh__builder_bytes(&l->speaker),
+        .audio_path = spsh__text_of(path),
+        .source = source,
+        .recording_id = id,
+        .id = id,
+        .domain = spsh__strings_path(l->scan, corpus, where->subset),
+        .speaker = spsh__strings_path(l->scan, corpus, where->speaker),
         .language = spsh__bytes_of("en"),
         .document = where->book,
-        .extras = spsh__builder_bytes(&l->extras),
+        .extras = extras,
         .end_ns = SPSH_SEGMENT_END,
         .source_bytes = info.size_bytes,
     };
-    if (l->place.failed || l->source.failed || l->id.failed || l->domain.failed ||
-        l->speaker.failed || l->extras.failed || l->strings.failed)
-        return SPSH_NO_MEMORY(err);
     return spsh__scan_emit(l->scan, &item, NULL, err);
 }
 
 static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_error *err)
 {
     light_scan *l = user;
+    const spsh__strings_mark mark = spsh__strings_here(l->scan);
     chapter_place where = {0};
     const bool is_book = find_place(l, folder->path, &where);
-    spsh_status rc = l->place.failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
+    spsh_status rc = SPSH_OK;
     for (size_t i = 0; i < folder->entry_count && rc == SPSH_OK; i++) {
+        const spsh__strings_mark file = spsh__strings_here(l->scan);
         const spsh_bytes name = spsh__bytes_of(folder->entries[i].name);
         if (!spsh__is_audio_name(name))
             continue;
-        if (is_book) {
-            rc = emit_chapter(l, folder, &where, name, err);
-        } else {
-            spsh__builder_clear(&l->source);
-            append_part(&l->source, spsh__bytes_of(folder->path));
-            spsh__name_append(&l->source, name);
-            const spsh_reject reject = {.reason = SPSH_REJECT_ORPHAN_AUDIO,
-                                        .source = spsh__builder_bytes(&l->source),
-                                        .detail = "not in <speaker>/<book>"};
-            rc = l->source.failed ? SPSH_NO_MEMORY(err)
-                                  : spsh__scan_reject(l->scan, &reject, NULL, err);
-        }
+        const spsh_reject reject = {
+            .reason = SPSH_REJECT_ORPHAN_AUDIO,
+            .source = spsh__strings_name(
+                l->scan, spsh__strings_path(l->scan, spsh__bytes_of(folder->path), name)),
+            .detail = "not in <speaker>/<book>"};
+        rc = is_book ? emit_chapter(l, folder, &where, name, reject.source, err)
+                     : spsh__scan_reject(l->scan, &reject, NULL, err);
+        spsh__strings_release(l->scan, file);
     }
+    spsh__strings_release(l->scan, mark);
     return rc == SPSH_OK ? spsh__scan_progress(l->scan, folder->entry_count, err) : rc;
 }
 
@@ -218,8 +168,7 @@ static spsh_status librilight_scan(spsh__scan *scan, spsh_error *err)
     light_scan l = {.scan = scan, .real_root = spsh__view_real_root(scan->options->view)};
     const spsh__walk_visitor visitor = {scan_folder, &l, spsh__scan_walk_note, scan};
     spsh_status rc = spsh__walk(scan->options->view, &visitor, err);
-    SPSH__BUILDERS_FREE(&l.place, &l.json, &l.speaker, &l.domain, &l.id, &l.source, &l.path,
-                        &l.extras, &l.strings);
+    spsh__builder_free(&l.json);
     return rc;
 }
 
@@ -229,18 +178,13 @@ static bool is_chapter_json(const spsh__view *folder, const char *name)
     char chapter[NAME_MAX + 1];
     char head[PROBE_BYTES];
     size_t size_bytes = 0;
-    spsh__text_file file = {.fd = -1};
     const size_t length = strlen(name);
     if (length > NAME_MAX)
         return false;
     (void)snprintf(chapter, sizeof(chapter), "%.*s.flac", (int)(length - 5), name);
-    if (!spsh__view_has_file(folder, chapter) ||
-        spsh__text_file_open(folder, name, &file, NULL) != SPSH_OK)
-        return false;
-    const spsh__text_input input = spsh__text_input_file(&file);
-    const spsh_status rc = input.read_at_fn(input.user, 0, head, sizeof(head), &size_bytes, NULL);
-    spsh__text_file_close(&file);
-    return rc == SPSH_OK && size_bytes > 0 && head[0] == '{' &&
+    return spsh__view_has_file(folder, chapter) &&
+           spsh__text_file_head(folder, name, head, sizeof(head), &size_bytes, NULL) == SPSH_OK &&
+           size_bytes > 0 && head[0] == '{' &&
            memmem(head, size_bytes, "\"book_meta\"", strlen("\"book_meta\"")) != NULL;
 }
 

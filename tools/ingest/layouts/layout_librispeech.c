@@ -12,15 +12,13 @@
  */
 #include "layout_librispeech.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 
 #include "common/file_names.h"
 #include "common/grow.h"
 #include "common/json_text.h"
-#include "ingest/scan/scan.h"
-#include "ingest/view/text_file.h"
+#include "ingest/scan/scan_rows.h"
+#include "ingest/scan/scan_strings.h"
 #include "layouts.h"
 #include "speechshard/inside.h"
 
@@ -145,8 +143,7 @@ typedef struct libri_scan {
     const char *real_root; /* NULL: unknown */
     audio_entry *audio;
     size_t audio_count, audio_capacity;
-    bool failed; /* out of memory during a lookup */
-    spsh__builder name, source, id, speaker, extras, where, trans;
+    const spsh__folder *folder; /* being read */
 } libri_scan;
 
 static int compare_audio(const void *a, const void *b, void *user)
@@ -191,17 +188,10 @@ static audio_entry *find_audio(libri_scan *l, const spsh__folder *folder, spsh_b
 {
     size_t low = 0;
     size_t high = l->audio_count;
-    spsh__builder_clear(&l->id);
-    spsh__builder_append_bytes(&l->id, key);
-    spsh__builder_append_text(&l->id, extension);
-    const char *name = spsh__builder_text(&l->id);
-    if (name == NULL) {
-        l->failed = true;
-        return NULL;
-    }
+    const spsh_bytes name = SPSH__JOIN(l->scan, key, spsh__bytes_of(extension));
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        int order = strcmp(folder->entries[l->audio[middle].entry].name, name);
+        int order = strcmp(folder->entries[l->audio[middle].entry].name, spsh__text_of(name));
         if (order == 0)
             return &l->audio[middle];
         if (order < 0)
@@ -212,22 +202,17 @@ static audio_entry *find_audio(libri_scan *l, const spsh__folder *folder, spsh_b
     return NULL;
 }
 
-/* Set source to the path of a file in the folder, relative to the root. */
-static void set_source(libri_scan *l, const spsh__folder *folder, const char *name)
+/* Path of a file in the folder, relative to the root. */
+static spsh_bytes file_path(libri_scan *l, const spsh__folder *folder, const char *name)
 {
-    spsh__builder_clear(&l->source);
-    spsh__builder_append_text(&l->source, folder->path);
-    if (folder->path[0] != '\0')
-        spsh__builder_append(&l->source, "/", 1);
-    spsh__builder_append_text(&l->source, name);
+    return spsh__strings_path(l->scan, spsh__bytes_of(folder->path), spsh__bytes_of(name));
 }
 
 static spsh_status reject_file(libri_scan *l, const spsh__folder *folder, const char *name,
                                spsh_reject reject, const spsh__row_place *place, spsh_error *err)
 {
-    set_source(l, folder, name);
-    reject.source = spsh__builder_bytes(&l->source);
-    return l->source.failed ? SPSH_NO_MEMORY(err) : spsh__scan_reject(l->scan, &reject, place, err);
+    reject.source = file_path(l, folder, name);
+    return spsh__scan_reject(l->scan, &reject, place, err);
 }
 
 static void drop_component(spsh_bytes *path)
@@ -242,12 +227,8 @@ static void drop_component(spsh_bytes *path)
 static spsh_bytes subset_of(libri_scan *l, const spsh__folder *folder,
                             const spsh__librispeech_key *key)
 {
-    spsh__builder_clear(&l->where);
-    if (l->real_root != NULL)
-        spsh__builder_append_text(&l->where, l->real_root);
-    spsh__builder_append(&l->where, "/", 1);
-    spsh__builder_append_text(&l->where, folder->path);
-    spsh_bytes path = spsh__builder_bytes(&l->where);
+    spsh_bytes path = SPSH__JOIN(l->scan, spsh__bytes_of(l->real_root == NULL ? "" : l->real_root),
+                                 spsh__bytes_of("/"), spsh__bytes_of(folder->path));
     while (path.size_bytes > 0 && path.data[path.size_bytes - 1] == '/')
         path.size_bytes--;
     if (spsh__bytes_equal(spsh__bytes_base_name(path), key->chapter))
@@ -276,18 +257,19 @@ static const char *domain_of(spsh_bytes subset)
     return has_word(subset, "other") ? "librispeech/other" : "librispeech";
 }
 
-static void set_extras(libri_scan *l, spsh_bytes subset, spsh_bytes reader)
+static spsh_bytes make_extras(libri_scan *l, spsh_bytes subset, spsh_bytes reader)
 {
     uint64_t id = 0;
-    spsh__builder_clear(&l->extras);
+    spsh__builder *extras = spsh__strings_open(l->scan);
     const spsh__librispeech_reader *known = NULL;
     if (spsh__parse_digits(reader, &id))
         known = spsh__librispeech_readers_find(&l->readers, id);
     if (known != NULL)
-        spsh__json_member(&l->extras, 0, spsh__bytes_of("gender"), spsh__bytes_of(known->sex));
+        spsh__json_member(extras, 0, spsh__bytes_of("gender"), spsh__bytes_of(known->sex));
     if (subset.size_bytes > 0)
-        spsh__json_member(&l->extras, 0, spsh__bytes_of("subset"), subset);
-    spsh__json_close(&l->extras, 0);
+        spsh__json_member(extras, 0, spsh__bytes_of("subset"), subset);
+    spsh__json_close(extras, 0);
+    return spsh__strings_close(l->scan);
 }
 
 /** A line of a .trans.txt. */
@@ -295,22 +277,15 @@ typedef struct trans_line {
     spsh_bytes id, text;
     spsh__librispeech_key key;
     spsh_bytes subset, split; /* empty if the folder is not a subset */
-    spsh__row_place place;
+    const spsh__row_place *place;
 } trans_line;
 
-static spsh_status emit_line(libri_scan *l, const trans_line *line, const char *path,
+static spsh_status emit_line(libri_scan *l, const trans_line *line, spsh_bytes path,
                              uint64_t size_bytes, spsh_error *err)
 {
-    set_extras(l, line->subset, line->key.reader);
-    spsh__builder_clear(&l->speaker);
-    spsh__builder_append_text(&l->speaker, "librispeech/");
-    spsh__builder_append_bytes(&l->speaker, line->key.reader);
-    spsh__builder_clear(&l->name);
-    spsh__name_append(&l->name, spsh__bytes_of(path));
-
     spsh_ingest_item item = {
-        .audio_path = path,
-        .source = spsh__builder_bytes(&l->name),
+        .audio_path = spsh__text_of(path),
+        .source = spsh__strings_name(l->scan, path),
         .recording_id = line->id,
         .id = line->id,
         .has_text = true,
@@ -318,16 +293,14 @@ static spsh_status emit_line(libri_scan *l, const trans_line *line, const char *
         .domain = spsh__bytes_of(domain_of(line->subset)),
         .split = line->split,
         .subset = line->subset,
-        .speaker = spsh__builder_bytes(&l->speaker),
+        .speaker = SPSH__JOIN(l->scan, spsh__bytes_of("librispeech/"), line->key.reader),
         .language = spsh__bytes_of("en"),
         .document = line->key.chapter,
-        .extras = spsh__builder_bytes(&l->extras),
+        .extras = make_extras(l, line->subset, line->key.reader),
         .end_ns = SPSH_SEGMENT_END,
         .source_bytes = size_bytes,
     };
-    if (l->name.failed || l->speaker.failed || l->extras.failed || l->where.failed)
-        return SPSH_NO_MEMORY(err);
-    return spsh__scan_emit(l->scan, &item, &line->place, err);
+    return spsh__scan_emit(l->scan, &item, line->place, err);
 }
 
 /* Return the audio of a line, .flac before .wav, or NULL. Marks both as used. */
@@ -348,107 +321,57 @@ static spsh_status scan_line(libri_scan *l, const spsh__folder *folder, const tr
     spsh__view_info info;
     spsh_reject reject = {.reason = SPSH_REJECT_MISSING_AUDIO, .id = line->id, .rows = 1};
     const audio_entry *audio = use_audio(l, folder, line->id);
-    if (l->failed)
-        return SPSH_NO_MEMORY(err);
     if (!spsh__scan_wants_split(l->scan, line->split) &&
         !spsh__scan_wants_split(l->scan, line->subset)) {
         l->scan->excluded_rows++;
         return SPSH_OK;
     }
-    if (audio == NULL) {
-        spsh__builder_clear(&l->id);
-        spsh__builder_append_bytes(&l->id, line->id);
-        spsh__builder_append_text(&l->id, ".flac");
-        const char *name = spsh__builder_text(&l->id);
-        return name == NULL ? SPSH_NO_MEMORY(err)
-                            : reject_file(l, folder, name, reject, &line->place, err);
-    }
+    if (audio == NULL)
+        return reject_file(l, folder,
+                           spsh__text_of(SPSH__JOIN(l->scan, line->id, spsh__bytes_of(".flac"))),
+                           reject, line->place, err);
     const spsh__folder_entry *entry = &folder->entries[audio->entry];
-    set_source(l, folder, entry->name);
-    const char *path = spsh__builder_text(&l->source);
-    if (path == NULL)
-        return SPSH_NO_MEMORY(err);
-    if (spsh__view_stat(folder->view, path, &info) == 0 && info.type == SPSH__VIEW_FILE)
+    const spsh_bytes path = file_path(l, folder, entry->name);
+    if (spsh__view_stat(folder->view, spsh__text_of(path), &info) == 0 &&
+        info.type == SPSH__VIEW_FILE)
         return emit_line(l, line, path, info.size_bytes, err);
     reject.reason =
         entry->type == SPSH__ENTRY_SPECIAL ? SPSH_REJECT_NOT_REGULAR : SPSH_REJECT_UNREADABLE;
-    return reject_file(l, folder, entry->name, reject, &line->place, err);
+    return reject_file(l, folder, entry->name, reject, line->place, err);
 }
 
-static spsh_status scan_row(libri_scan *l, const spsh__folder *folder, const spsh__row *row,
+static spsh_status scan_row(void *user, const spsh__row *row, const spsh__row_place *place,
                             spsh_error *err)
 {
-    trans_line line = {
-        .place = {spsh__builder_bytes(&l->trans), row->line, row->offset_bytes, row->raw}
-    };
-    if (row->problem == NULL) {
-        line.id = row->fields[0];
-        line.text = row->fields[1];
-        if (spsh__librispeech_key_parse(line.id, &line.key)) {
-            line.subset = subset_of(l, folder, &line.key);
-            line.split = spsh__leading_split(line.subset);
-            return scan_line(l, folder, &line, err);
-        }
+    libri_scan *l = user;
+    trans_line line = {.id = row->fields[0], .text = row->fields[1], .place = place};
+    if (spsh__librispeech_key_parse(line.id, &line.key)) {
+        line.subset = subset_of(l, l->folder, &line.key);
+        line.split = spsh__leading_split(line.subset);
+        return scan_line(l, l->folder, &line, err);
     }
-    const spsh_reject reject = {
-        .reason = SPSH_REJECT_ROW_SYNTAX,
-        .detail = row->problem != NULL ? row->problem
-                                       : "a line begins with reader-chapter-index, in digits",
-        .rows = 1,
-    };
-    return spsh__scan_reject(l->scan, &reject, &line.place, err);
+    const spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX,
+                                .detail = "a line begins with reader-chapter-index, in digits",
+                                .rows = 1};
+    return spsh__scan_reject(l->scan, &reject, place, err);
 }
 
 static spsh_status scan_trans(libri_scan *l, const spsh__folder *folder, const char *name,
                               spsh_error *err)
 {
-    const spsh__dialect dialect = {.kind = SPSH__DIALECT_KALDI};
-    spsh__text_file file = {.fd = -1};
-    spsh__row_reader *reader = NULL;
-    spsh__row row;
-    spsh_error open_error = SPSH_ERROR_INIT;
-    set_source(l, folder, name);
-    spsh__builder_clear(&l->trans);
-    spsh__builder_append_bytes(&l->trans, spsh__builder_bytes(&l->source));
-    const char *path = spsh__builder_text(&l->trans);
-    if (path == NULL || l->source.failed)
-        return SPSH_NO_MEMORY(err);
-    spsh_status rc = spsh__text_file_open(folder->view, path, &file, &open_error);
-    if (rc == SPSH_E_NO_MEMORY)
-        return SPSH_NO_MEMORY(err);
-    if (rc != SPSH_OK) {
-        const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE, .detail = open_error.message};
-        return reject_file(l, folder, name, reject, NULL, err);
-    }
-    const spsh__text_input input = spsh__text_input_file(&file);
-    rc = spsh__row_reader_new(&input, &dialect, &reader, err);
-    while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
-        rc = scan_row(l, folder, &row, err);
-        if (rc == SPSH_OK)
-            rc = spsh__scan_progress(l->scan, 1, err);
-    }
-    if (rc == SPSH_E_END)
-        rc = SPSH_OK;
-    spsh__row_reader_free(reader);
-    spsh__text_file_close(&file);
-    return rc;
+    const spsh__row_visitor visitor = {
+        .dialect = {.kind = SPSH__DIALECT_KALDI}, .row_fn = scan_row, .user = l};
+    return spsh__scan_file_rows(l->scan, spsh__text_of(file_path(l, folder, name)), &visitor, err);
 }
 
 static spsh_status scan_speakers(libri_scan *l, const spsh__folder *folder, const char *name,
                                  spsh_error *err)
 {
-    spsh__text_file file = {.fd = -1};
-    spsh_error open_error = SPSH_ERROR_INIT;
-    set_source(l, folder, name);
-    const char *path = spsh__builder_text(&l->source);
-    spsh_status rc = path == NULL ? SPSH_E_NO_MEMORY
-                                  : spsh__text_file_open(folder->view, path, &file, &open_error);
-    if (rc == SPSH_E_NO_MEMORY)
-        return SPSH_NO_MEMORY(err);
-    if (rc != SPSH_OK) {
-        const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE, .detail = open_error.message};
-        return reject_file(l, folder, name, reject, NULL, err);
-    }
+    spsh__text_file file;
+    spsh_status rc =
+        spsh__scan_open(l->scan, spsh__text_of(file_path(l, folder, name)), &file, err);
+    if (rc != SPSH_OK || file.fd < 0)
+        return rc;
     const spsh__text_input input = spsh__text_input_file(&file);
     rc = spsh__librispeech_readers_add(&input, &l->readers, err);
     spsh__text_file_close(&file);
@@ -473,12 +396,14 @@ static spsh_status reject_unused(libri_scan *l, const spsh__folder *folder, spsh
         }
         rc = reject_file(l, folder, name, reject, NULL, err);
     }
-    return rc == SPSH_OK && l->failed ? SPSH_NO_MEMORY(err) : rc;
+    return rc;
 }
 
 static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_error *err)
 {
     libri_scan *l = user;
+    const spsh__strings_mark mark = spsh__strings_here(l->scan);
+    l->folder = folder;
     spsh_status rc = collect_audio(l, folder, err);
     for (size_t i = 0; i < folder->entry_count && rc == SPSH_OK; i++) {
         const spsh__folder_entry *entry = &folder->entries[i];
@@ -489,7 +414,10 @@ static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_erro
         if (is_trans_name(&folder->entries[i]))
             rc = scan_trans(l, folder, folder->entries[i].name, err);
     }
-    return rc == SPSH_OK ? reject_unused(l, folder, err) : rc;
+    if (rc == SPSH_OK)
+        rc = reject_unused(l, folder, err);
+    spsh__strings_release(l->scan, mark);
+    return rc;
 }
 
 static spsh_status librispeech_scan(spsh__scan *scan, spsh_error *err)
@@ -499,7 +427,6 @@ static spsh_status librispeech_scan(spsh__scan *scan, spsh_error *err)
     spsh_status rc = spsh__walk(scan->options->view, &visitor, err);
     spsh__librispeech_readers_free(&l.readers);
     free(l.audio);
-    SPSH__BUILDERS_FREE(&l.name, &l.source, &l.id, &l.speaker, &l.extras, &l.where, &l.trans);
     return rc;
 }
 

@@ -9,14 +9,14 @@
  * splits to Common Voice, and texts next to the audio to the folder layout.
  */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "common/file_names.h"
 #include "common/json_text.h"
 #include "ingest/metadata/mdc_schema.h"
 #include "ingest/metadata/table.h"
+#include "ingest/scan/scan_rows.h"
+#include "ingest/scan/scan_strings.h"
 #include "ingest/scan/trees.h"
-#include "ingest/view/text_file.h"
 #include "layouts.h"
 #include "speechshard/inside.h"
 
@@ -52,11 +52,11 @@ typedef struct mdc_scan {
     const char *section;                    /* current section; NULL: no sections */
     size_t role_of[ROLES];                  /* index of the schema's column */
     size_t field_of[SPSH__MDC_COLUMNS_MAX]; /* index of the row's field for a schema column */
-    size_t name_at[HEADER_MAX];             /* offsets of the table's own column names in `names` */
+    spsh_bytes header[HEADER_MAX];          /* names of the table's own columns */
     bool is_mapped[HEADER_MAX];             /* the schema names the column */
     size_t header_count;
-    spsh__builder root; /* base of paths, in the view */
-    spsh__builder place, names, value, folder, path, text_path, source, id, speaker, domain, extras;
+    spsh_bytes root;   /* base of paths, in the view */
+    const char *table; /* path of the table */
 } mdc_scan;
 
 static spsh_bytes trim(spsh_bytes text)
@@ -82,15 +82,10 @@ static size_t find_role(const spsh__mdc_schema *s, mdc_role role)
     return SPSH__COLUMN_NONE;
 }
 
-static spsh_bytes header_name(const mdc_scan *m, size_t field)
-{
-    return spsh__bytes_of((const char *)m->names.data + m->name_at[field]);
-}
-
 static size_t find_field(const mdc_scan *m, spsh_bytes name)
 {
     for (size_t i = 0; i < m->header_count; i++) {
-        if (spsh__bytes_equal_nocase(header_name(m, i), trim(name)))
+        if (spsh__bytes_equal_nocase(m->header[i], trim(name)))
             return i;
     }
     return SPSH__COLUMN_NONE;
@@ -105,20 +100,15 @@ static size_t number_of(const char *text)
 }
 
 /* Map the columns. row: the header, or NULL if the table has no header. */
-static spsh_status take_header(mdc_scan *m, const spsh__row *row, spsh_error *err)
+static spsh_status map_columns(mdc_scan *m, const spsh__row *row, spsh_error *err)
 {
     const spsh__mdc_schema *s = m->schema;
-    spsh__builder_clear(&m->names);
     m->header_count = 0;
     for (size_t i = 0; row != NULL && i < row->field_count && i < HEADER_MAX; i++) {
-        m->name_at[i] = m->names.size_bytes;
+        m->header[i] = SPSH__JOIN(m->scan, trim(row->fields[i]));
         m->is_mapped[i] = false;
-        spsh__builder_append_bytes(&m->names, trim(row->fields[i]));
-        spsh__builder_append(&m->names, "", 1);
         m->header_count++;
     }
-    if (m->names.failed)
-        return SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < s->column_count; i++) {
         m->field_of[i] = row == NULL ? number_of(s->columns[i].source)
                                      : find_field(m, spsh__bytes_of(s->columns[i].source));
@@ -134,10 +124,14 @@ static spsh_status take_header(mdc_scan *m, const spsh__row *row, spsh_error *er
     if (m->role_of[ROLE_AUDIO] != SPSH__COLUMN_NONE)
         return SPSH_OK;
     return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                     "%.*s: has no column '%.60s', where " SPSH__MDC_SCHEMA_FILE
+                     "%s: has no column '%.60s', where " SPSH__MDC_SCHEMA_FILE
                      " says that the audio is",
-                     (int)m->place.size_bytes, (const char *)m->place.data,
-                     s->columns[find_role(s, ROLE_AUDIO)].source);
+                     m->table, s->columns[find_role(s, ROLE_AUDIO)].source);
+}
+
+static spsh_status take_header(void *user, const spsh__row *row, spsh_error *err)
+{
+    return map_columns(user, row, err);
 }
 
 static spsh_bytes role_value(const mdc_scan *m, const spsh__row *row, mdc_role role)
@@ -151,16 +145,13 @@ static spsh_bytes role_value(const mdc_scan *m, const spsh__row *row, mdc_role r
 /* ---- files ---- */
 
 /* Expand "${Speaker ID}_${value}" with the values of the row. */
-static void fill_in(const mdc_scan *m, const char *pattern, const spsh__row *row, spsh_bytes value,
-                    spsh__builder *out)
+static spsh_bytes fill_in(mdc_scan *m, const char *pattern, const spsh__row *row, spsh_bytes value)
 {
-    while (*pattern != '\0') {
-        const char *begin = strstr(pattern, "${");
-        const char *end = begin == NULL ? NULL : strchr(begin, '}');
-        if (end == NULL) {
-            spsh__builder_append_text(out, pattern);
-            return;
-        }
+    spsh__builder *out = spsh__strings_open(m->scan);
+    for (const char *begin = strstr(pattern, "${"); begin != NULL; begin = strstr(pattern, "${")) {
+        const char *end = strchr(begin, '}');
+        if (end == NULL)
+            break;
         const spsh_bytes name = {(const uint8_t *)begin + 2, (size_t)(end - begin - 2)};
         spsh__builder_append(out, pattern, (size_t)(begin - pattern));
         if (spsh__bytes_equal(name, spsh__bytes_of(VALUE_OF_ITSELF)))
@@ -169,33 +160,25 @@ static void fill_in(const mdc_scan *m, const char *pattern, const spsh__row *row
             spsh__builder_append_bytes(out, trim(spsh__row_field(row, find_field(m, name))));
         pattern = end + 1;
     }
+    spsh__builder_append_text(out, pattern);
+    return spsh__strings_close(m->scan);
 }
 
-/* Write root/folder/value to path. Omits empty parts. */
-static const char *join_path(mdc_scan *m, const spsh__row *row, const char *folder,
-                             const char *extension, spsh__builder *path)
+/* Return root/folder/value. Omits empty parts. */
+static spsh_bytes join_path(mdc_scan *m, const spsh__row *row, const char *pattern,
+                            spsh_bytes value, const char *extension)
 {
-    const spsh_bytes value = spsh__builder_bytes(&m->value);
-    spsh__builder_clear(path);
-    spsh__builder_clear(&m->folder);
-    if (value.size_bytes > 0 && value.data[0] != '/') {
-        fill_in(m, folder, row, value, &m->folder);
-        while (m->folder.size_bytes > 0 && m->folder.data[m->folder.size_bytes - 1] == '/')
-            m->folder.size_bytes--;
-        spsh__builder_append_bytes(path, spsh__builder_bytes(&m->root));
-        if (path->size_bytes > 0 && m->folder.size_bytes > 0)
-            spsh__builder_append(path, "/", 1);
-        spsh__builder_append_bytes(path, spsh__builder_bytes(&m->folder));
-        if (path->size_bytes > 0)
-            spsh__builder_append(path, "/", 1);
-    }
-    spsh__builder_append_bytes(path, value);
-    spsh__builder_append_text(path, extension);
-    return m->folder.failed || m->value.failed ? NULL : spsh__builder_text(path);
+    const spsh_bytes name = SPSH__JOIN(m->scan, value, spsh__bytes_of(extension));
+    if (value.size_bytes == 0 || value.data[0] == '/')
+        return name;
+    spsh_bytes folder = fill_in(m, pattern, row, value);
+    while (folder.size_bytes > 0 && folder.data[folder.size_bytes - 1] == '/')
+        folder.size_bytes--;
+    return spsh__strings_path(m->scan, spsh__strings_path(m->scan, m->root, folder), name);
 }
 
 typedef struct mdc_file {
-    spsh__builder *path; /* the path of the file if found, else the expected path */
+    spsh_bytes path; /* the path of the file if found, else the expected path */
     bool found;
     spsh__view_info info;
 } mdc_file;
@@ -208,90 +191,66 @@ static spsh_status find_file(mdc_scan *m, const spsh__row *row, size_t column, m
     const spsh__mdc_column *c = &s->columns[column];
     const spsh_bytes written = trim(spsh__row_field(row, m->field_of[column]));
     const size_t folder_count = s->audio_folders.count > 0 ? s->audio_folders.count : 1;
+    const spsh_bytes value = c->path[0] != '\0' ? fill_in(m, c->path, row, written) : written;
+    const char *extension = spsh__has_extension(value, c->extension) ? "" : c->extension;
     file->found = false;
-    spsh__builder_clear(&m->value);
-    if (c->path[0] != '\0')
-        fill_in(m, c->path, row, written, &m->value);
-    else
-        spsh__builder_append_bytes(&m->value, written);
-    const char *extension =
-        spsh__has_extension(spsh__builder_bytes(&m->value), c->extension) ? "" : c->extension;
     for (size_t i = 0; i < 2 * folder_count && !file->found; i++) {
         const char *folder = s->audio_folders.count > 0 ? s->audio_folders.items[i / 2] : "";
         if (i % 2 == 1 && *extension == '\0')
             continue;
         /* Try the path with the extension first, because a folder may have the name without it. */
-        const char *text = join_path(m, row, folder, i % 2 == 0 ? extension : "", file->path);
-        if (text == NULL)
-            return SPSH_NO_MEMORY(err);
-        const int os_errno = spsh__view_stat(m->scan->options->view, text, &file->info);
+        const spsh_bytes path = join_path(m, row, folder, value, i % 2 == 0 ? extension : "");
+        if (i == 0)
+            file->path = path;
+        const int os_errno =
+            spsh__view_stat(m->scan->options->view, spsh__text_of(path), &file->info);
         if (os_errno == ENOMEM)
             return SPSH_NO_MEMORY(err);
         file->found = os_errno == 0 && file->info.type != SPSH__VIEW_FOLDER;
+        if (file->found)
+            file->path = path;
     }
-    if (file->found)
-        return SPSH_OK;
-    const char *first = s->audio_folders.count > 0 ? s->audio_folders.items[0] : "";
-    return join_path(m, row, first, extension, file->path) == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
+    return SPSH_OK;
 }
 
 /* ---- rows ---- */
 
-static void set_extras(mdc_scan *m, const spsh__row *row)
+static spsh_bytes make_extras(mdc_scan *m, const spsh__row *row)
 {
     const spsh__mdc_schema *s = m->schema;
-    spsh__builder_clear(&m->extras);
+    spsh__builder *extras = spsh__strings_open(m->scan);
     for (size_t i = 0; i < s->column_count; i++) {
         bool has_role = false;
         for (size_t role = 0; role < ROLES && !has_role; role++)
             has_role = m->role_of[role] == i;
         const spsh_bytes value = spsh__row_field(row, m->field_of[i]);
         if (!has_role && value.size_bytes > 0)
-            spsh__json_member(&m->extras, 0, spsh__bytes_of(s->columns[i].name), value);
+            spsh__json_member(extras, 0, spsh__bytes_of(s->columns[i].name), value);
     }
     for (size_t i = 0; i < m->header_count; i++) {
         const spsh_bytes value = spsh__row_field(row, i);
-        if (!m->is_mapped[i] && value.size_bytes > 0 && header_name(m, i).size_bytes > 0)
-            spsh__json_member(&m->extras, 0, header_name(m, i), value);
+        if (!m->is_mapped[i] && value.size_bytes > 0 && m->header[i].size_bytes > 0)
+            spsh__json_member(extras, 0, m->header[i], value);
     }
     if (m->section != NULL)
-        spsh__json_member(&m->extras, 0, spsh__bytes_of("section"), spsh__bytes_of(m->section));
-    spsh__json_close(&m->extras, 0);
-}
-
-static void set_names(mdc_scan *m, const spsh__row *row, bool has_id)
-{
-    const spsh_bytes path = spsh__builder_bytes(&m->path);
-    const spsh_bytes speaker = role_value(m, row, ROLE_SPEAKER);
-    const spsh_bytes domain = role_value(m, row, ROLE_DOMAIN);
-    spsh__builder_clear(&m->source);
-    spsh__name_append(&m->source, path);
-    spsh__builder_clear(&m->id);
-    if (!has_id)
-        spsh__name_append(&m->id, (spsh_bytes){path.data, spsh__audio_stem(path)});
-    spsh__builder_clear(&m->speaker);
-    spsh__builder_clear(&m->domain);
-    spsh__builder_append_text(&m->domain, "mdc/");
-    spsh__builder_append_text(&m->domain, m->schema->dataset_id);
-    if (speaker.size_bytes > 0) {
-        spsh__builder_append_bytes(&m->speaker, spsh__builder_bytes(&m->domain));
-        spsh__builder_append(&m->speaker, "/", 1);
-        spsh__builder_append_bytes(&m->speaker, speaker);
-    }
-    if (domain.size_bytes > 0) {
-        spsh__builder_clear(&m->domain);
-        spsh__builder_append_bytes(&m->domain, domain);
-    }
+        spsh__json_member(extras, 0, spsh__bytes_of("section"), spsh__bytes_of(m->section));
+    spsh__json_close(extras, 0);
+    return spsh__strings_close(m->scan);
 }
 
 static spsh_status emit_row(mdc_scan *m, const spsh__row *row, const spsh__row_place *place,
-                            uint64_t source_bytes, spsh_error *err)
+                            const mdc_file *audio, spsh_error *err)
 {
     const size_t text_column = m->role_of[ROLE_TEXT];
     const spsh_bytes id = role_value(m, row, ROLE_ID);
+    const spsh_bytes speaker = role_value(m, row, ROLE_SPEAKER);
+    const spsh_bytes domain = role_value(m, row, ROLE_DOMAIN);
+    const spsh_bytes corpus =
+        SPSH__JOIN(m->scan, spsh__bytes_of("mdc/"), spsh__bytes_of(m->schema->dataset_id));
+    const spsh_bytes stem = {audio->path.data, spsh__audio_stem(audio->path)};
     const bool has_file = text_column != SPSH__COLUMN_NONE &&
                           strcmp(m->schema->columns[text_column].dtype, "file_content") == 0;
-    mdc_file file = {.path = &m->text_path};
+    mdc_file file = {0};
     spsh_bytes text = {0};
     if (text_column != SPSH__COLUMN_NONE)
         text = spsh__row_field(row, m->field_of[text_column]);
@@ -300,63 +259,50 @@ static spsh_status emit_row(mdc_scan *m, const spsh__row *row, const spsh__row_p
         if (rc != SPSH_OK)
             return rc;
     }
-    set_names(m, row, id.size_bytes > 0);
-    set_extras(m, row);
-    if (m->source.failed || m->id.failed || m->speaker.failed || m->domain.failed ||
-        m->extras.failed)
-        return SPSH_NO_MEMORY(err);
+    const spsh_bytes source = spsh__strings_name(m->scan, audio->path);
     spsh_ingest_item item = {
-        .audio_path = (const char *)m->path.data,
-        .source = spsh__builder_bytes(&m->source),
-        .recording_id = spsh__builder_bytes(&m->source),
-        .id = id.size_bytes > 0 ? id : spsh__builder_bytes(&m->id),
+        .audio_path = spsh__text_of(audio->path),
+        .source = source,
+        .recording_id = source,
+        .id = id.size_bytes > 0 ? id : spsh__strings_name(m->scan, stem),
         .has_text = !has_file && text.size_bytes > 0,
         .text = has_file ? (spsh_bytes){0} : text,
-        .text_path = has_file && text.size_bytes > 0 ? (const char *)m->text_path.data : NULL,
-        .domain = spsh__builder_bytes(&m->domain),
+        .text_path = spsh__text_of(file.path),
+        .domain = domain.size_bytes > 0 ? domain : corpus,
         .split = role_value(m, row, ROLE_SPLIT),
-        .speaker = spsh__builder_bytes(&m->speaker),
+        .speaker = speaker.size_bytes > 0 ? spsh__strings_path(m->scan, corpus, speaker) : speaker,
         .language = role_value(m, row, ROLE_LANGUAGE),
-        .extras = spsh__builder_bytes(&m->extras),
+        .extras = make_extras(m, row),
         .end_ns = SPSH_SEGMENT_END,
-        .source_bytes = source_bytes,
+        .source_bytes = audio->info.size_bytes,
     };
     return spsh__scan_emit(m->scan, &item, place, err);
 }
 
-static spsh_status scan_row(mdc_scan *m, const spsh__row *row, spsh_error *err)
+static spsh_status scan_row(void *user, const spsh__row *row, const spsh__row_place *place,
+                            spsh_error *err)
 {
-    const spsh__row_place place = {spsh__builder_bytes(&m->place), row->line, row->offset_bytes,
-                                   row->raw};
+    mdc_scan *m = user;
     const size_t audio = m->role_of[ROLE_AUDIO];
-    spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
-    mdc_file file = {.path = &m->path};
-    if (spsh__row_is_blank(row))
-        return SPSH_OK;
-    if (row->problem == NULL && m->header_count > 0 && row->field_count > m->header_count) {
-        reject.reason = SPSH_REJECT_ROW_FIELD_COUNT;
-        reject.detail = "the row has more fields than the header";
-    }
-    if (reject.detail != NULL)
-        return spsh__scan_reject(m->scan, &reject, &place, err);
+    spsh_reject reject = {.reason = SPSH_REJECT_MISSING_AUDIO, .rows = 1};
+    mdc_file file = {0};
     if (!spsh__scan_wants_split(m->scan, role_value(m, row, ROLE_SPLIT))) {
         m->scan->excluded_rows++;
         return SPSH_OK;
     }
-    reject.reason = SPSH_REJECT_MISSING_AUDIO;
     if (trim(spsh__row_field(row, m->field_of[audio])).size_bytes == 0) {
         reject.detail = "the row names no file";
-        return spsh__scan_reject(m->scan, &reject, &place, err);
+        return spsh__scan_reject(m->scan, &reject, place, err);
     }
     spsh_status rc = find_file(m, row, audio, &file, err);
     if (rc != SPSH_OK)
         return rc;
     if (file.found && file.info.type == SPSH__VIEW_FILE)
-        return emit_row(m, row, &place, file.info.size_bytes, err);
-    reject.source = spsh__builder_bytes(&m->path);
+        return emit_row(m, row, place, &file, err);
+    reject.source = file.path;
     if (file.found)
         reject.reason = SPSH_REJECT_NOT_REGULAR;
-    return spsh__scan_reject(m->scan, &reject, &place, err);
+    return spsh__scan_reject(m->scan, &reject, place, err);
 }
 
 /* ---- tables ---- */
@@ -399,49 +345,26 @@ static spsh_status find_dialect(const spsh__mdc_schema *s, const spsh__text_inpu
     return rc;
 }
 
-static spsh_status scan_rows(mdc_scan *m, const spsh__text_input *input, spsh_error *err)
-{
-    spsh__dialect dialect;
-    spsh__row_reader *reader = NULL;
-    spsh__row row;
-    spsh_status rc = find_dialect(m->schema, input, &dialect, err);
-    if (rc == SPSH_OK)
-        rc = spsh__row_reader_new(input, &dialect, &reader, err);
-    if (rc == SPSH_OK && m->schema->has_header)
-        rc = spsh__row_reader_next(reader, &row, err);
-    if (rc == SPSH_OK)
-        rc = take_header(m, m->schema->has_header ? &row : NULL, err);
-    while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
-        rc = scan_row(m, &row, err);
-        if (rc == SPSH_OK)
-            rc = spsh__scan_progress(m->scan, 1, err);
-    }
-    spsh__row_reader_free(reader);
-    return rc == SPSH_E_END ? SPSH_OK : rc;
-}
-
 /* Scan the table in root. */
 static spsh_status scan_table(mdc_scan *m, spsh_error *err)
 {
-    spsh__text_file file = {.fd = -1};
-    spsh_error open_error = SPSH_ERROR_INIT;
-    spsh__builder_clear(&m->place);
-    spsh__builder_append_bytes(&m->place, spsh__builder_bytes(&m->root));
-    spsh__builder_append_part(&m->place, m->schema->index_file);
-    const char *path = spsh__builder_text(&m->place);
-    if (path == NULL || m->root.failed)
-        return SPSH_NO_MEMORY(err);
-    spsh_status rc = spsh__text_file_open(m->scan->options->view, path, &file, &open_error);
-    if (rc == SPSH_E_NO_MEMORY)
-        return SPSH_NO_MEMORY(err);
-    if (rc != SPSH_OK) {
-        const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE,
-                                    .source = spsh__builder_bytes(&m->place),
-                                    .detail = open_error.message};
-        return spsh__scan_reject(m->scan, &reject, NULL, err);
-    }
+    const bool has_header = m->schema->has_header;
+    spsh__row_visitor visitor = {.header_fn = has_header ? take_header : NULL,
+                                 .row_fn = scan_row,
+                                 .user = m,
+                                 .column_count = has_header ? &m->header_count : NULL};
+    spsh__text_file file;
+    m->table =
+        spsh__text_of(spsh__strings_path(m->scan, m->root, spsh__bytes_of(m->schema->index_file)));
+    spsh_status rc = spsh__scan_open(m->scan, m->table, &file, err);
+    if (rc != SPSH_OK || file.fd < 0)
+        return rc;
     const spsh__text_input input = spsh__text_input_file(&file);
-    rc = scan_rows(m, &input, err);
+    rc = find_dialect(m->schema, &input, &visitor.dialect, err);
+    if (rc == SPSH_OK && !has_header)
+        rc = map_columns(m, NULL, err);
+    if (rc == SPSH_OK)
+        rc = spsh__scan_rows(m->scan, &input, spsh__bytes_of(m->table), &visitor, err);
     spsh__text_file_close(&file);
     return rc;
 }
@@ -529,10 +452,8 @@ static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_
 
 static void set_root(mdc_scan *m, const char *path, const char *a, const char *b)
 {
-    spsh__builder_clear(&m->root);
-    spsh__builder_append_part(&m->root, path);
-    spsh__builder_append_part(&m->root, a);
-    spsh__builder_append_part(&m->root, b);
+    const spsh_bytes folder = spsh__strings_path(m->scan, spsh__bytes_of(path), spsh__bytes_of(a));
+    m->root = spsh__strings_path(m->scan, folder, spsh__bytes_of(b));
 }
 
 static spsh_status scan_schema(mdc_scan *m, const spsh__view *folder, const char *path,
@@ -560,26 +481,19 @@ static spsh_status scan_schema(mdc_scan *m, const spsh__view *folder, const char
 
 static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *name, spsh_error *err)
 {
+    const spsh__strings_mark mark = spsh__strings_here(scan);
     spsh__view *folder = NULL;
     spsh__mdc_schema schema = {0};
+    mdc_scan m = {.scan = scan, .schema = &schema};
     (void)name;
-    mdc_scan *m = calloc(1, sizeof(*m));
-    spsh_status rc =
-        m == NULL ? SPSH_NO_MEMORY(err) : spsh__scan_refuse_column(scan, "a schema.yaml", err);
+    spsh_status rc = spsh__scan_refuse_column(scan, "a schema.yaml", err);
     if (rc == SPSH_OK)
         rc = spsh__view_below(scan->options->view, path, &folder, err);
     if (rc == SPSH_OK)
         rc = spsh__mdc_schema_read(folder, &schema, err);
-    if (rc == SPSH_OK) {
-        m->scan = scan;
-        m->schema = &schema;
-        rc = scan_schema(m, folder, path, err);
-    }
-    if (m != NULL) {
-        SPSH__BUILDERS_FREE(&m->root, &m->place, &m->names, &m->value, &m->folder, &m->path,
-                            &m->text_path, &m->source, &m->id, &m->speaker, &m->domain, &m->extras);
-    }
-    free(m);
+    if (rc == SPSH_OK)
+        rc = scan_schema(&m, folder, path, err);
+    spsh__strings_release(scan, mark);
     spsh__mdc_schema_free(&schema);
     spsh__view_close(folder);
     return rc;

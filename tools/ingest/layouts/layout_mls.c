@@ -21,10 +21,10 @@
 #include "common/file_names.h"
 #include "common/json_text.h"
 #include "ingest/metadata/table.h"
-#include "ingest/scan/scan.h"
+#include "ingest/scan/scan_rows.h"
+#include "ingest/scan/scan_strings.h"
 #include "ingest/scan/trees.h"
 #include "ingest/view/name_index.h"
-#include "ingest/view/text_file.h"
 #include "layout_librispeech.h"
 #include "layouts.h"
 #include "speechshard/inside.h"
@@ -72,7 +72,8 @@ typedef struct mls_scan {
     uint64_t window_at;
     size_t window_bytes;
     uint64_t expected_ns; /* length of the row's audio according to segments.txt; 0: unknown */
-    spsh__builder name, file, source, id, speaker, domain, extras;
+    spsh_bytes domain;
+    spsh__builder source; /* path while folders are listed */
 } mls_scan;
 
 /** The parts of "10148_10119_000003". */
@@ -131,39 +132,23 @@ static spsh_bytes language_code(spsh_bytes language)
     return (spsh_bytes){0};
 }
 
-/* Write tree/split/name to m->file. Omits empty parts. */
-static void set_file(mls_scan *m, const char *split, const char *name)
+/* Path tree/split/name. */
+static spsh_bytes file_path(mls_scan *m, const char *split, const char *name)
 {
-    spsh__builder_clear(&m->file);
-    spsh__builder_append_part(&m->file, m->tree);
-    spsh__builder_append_part(&m->file, split);
-    spsh__builder_append_part(&m->file, name);
+    const spsh_bytes folder =
+        spsh__strings_path(m->scan, spsh__bytes_of(m->tree), spsh__bytes_of(split));
+    return spsh__strings_path(m->scan, folder, spsh__bytes_of(name));
 }
 
-/* Open the file at the path from set_file. Returns false if it does not exist. */
-static spsh_status open_file(mls_scan *m, spsh__text_file *ret_file, bool *ret_there,
+/* Open a file of the tree, unless it does not exist or is unreadable, which is reported. */
+static spsh_status open_file(mls_scan *m, const char *path, spsh__text_file *ret_file,
                              spsh_error *err)
 {
     spsh__view_info info;
-    const spsh__view *view = m->scan->options->view;
-    spsh_error open_error = SPSH_ERROR_INIT;
-    *ret_there = false;
-    const char *path = spsh__builder_text(&m->file);
-    if (path == NULL)
-        return SPSH_NO_MEMORY(err);
-    if (spsh__view_stat(view, path, &info) == ENOENT)
-        return SPSH_OK;
-    const spsh_status rc = spsh__text_file_open(view, path, ret_file, &open_error);
-    if (rc == SPSH_E_NO_MEMORY)
-        return SPSH_NO_MEMORY(err);
-    if (rc == SPSH_OK) {
-        *ret_there = true;
-        return SPSH_OK;
-    }
-    const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE,
-                                .source = spsh__builder_bytes(&m->file),
-                                .detail = open_error.message};
-    return spsh__scan_reject(m->scan, &reject, NULL, err);
+    *ret_file = (spsh__text_file){.fd = -1};
+    return spsh__view_stat(m->scan->options->view, path, &info) == ENOENT
+               ? SPSH_OK
+               : spsh__scan_open(m->scan, path, ret_file, err);
 }
 
 /* ---- audio ---- */
@@ -295,27 +280,25 @@ static spsh_status list_audio(mls_scan *m, const char *name, unsigned depth, sps
 static spsh_status pass_audio(mls_scan *m, audio_pass pass, spsh_error *err)
 {
     spsh__view_info info;
-    set_file(m, m->split, "");
-    const char *folder = spsh__builder_text(&m->file);
-    if (folder == NULL)
-        return SPSH_NO_MEMORY(err);
-    if (spsh__view_stat(m->scan->options->view, folder, &info) == ENOENT)
+    const spsh_bytes folder = file_path(m, m->split, "");
+    if (spsh__view_stat(m->scan->options->view, spsh__text_of(folder), &info) == ENOENT)
         return SPSH_OK; /* a corpus may have been reduced to one split */
     m->pass = pass;
     spsh__builder_clear(&m->source);
-    spsh__builder_append_bytes(&m->source, spsh__builder_bytes(&m->file));
+    spsh__builder_append_bytes(&m->source, folder);
     return list_audio(m, "audio", 0, err);
 }
 
 /* ---- what else is known about an id ---- */
 
+static const spsh__dialect tabs = {.kind = SPSH__DIALECT_RAW, .delimiter = '\t'};
+
 static spsh_status mark_rows(mls_scan *m, spsh__text_file *file, uint32_t bit, spsh_error *err)
 {
-    const spsh__dialect dialect = {.kind = SPSH__DIALECT_RAW, .delimiter = '\t'};
     const spsh__text_input input = spsh__text_input_file(file);
     spsh__row_reader *reader = NULL;
     spsh__row row;
-    spsh_status rc = spsh__row_reader_new(&input, &dialect, &reader, err);
+    spsh_status rc = spsh__row_reader_new(&input, &tabs, &reader, err);
     while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
         if (row.problem != NULL || row.fields[0].size_bytes == 0)
             continue;
@@ -333,11 +316,9 @@ static spsh_status mark_rows(mls_scan *m, spsh__text_file *file, uint32_t bit, s
 
 static spsh_status mark_handles(mls_scan *m, const char *name, uint32_t bit, spsh_error *err)
 {
-    spsh__text_file file = {.fd = -1};
-    bool there = false;
-    set_file(m, m->split, name);
-    spsh_status rc = open_file(m, &file, &there, err);
-    if (rc == SPSH_OK && there)
+    spsh__text_file file;
+    spsh_status rc = open_file(m, spsh__text_of(file_path(m, m->split, name)), &file, err);
+    if (rc == SPSH_OK && file.fd >= 0)
         rc = mark_rows(m, &file, bit, err);
     spsh__text_file_close(&file);
     return rc;
@@ -356,13 +337,10 @@ static spsh_status mark_limited_supervision(mls_scan *m, spsh_error *err)
 
 static spsh_status open_segments(mls_scan *m, spsh_error *err)
 {
-    bool there = false;
     m->window_bytes = 0;
-    set_file(m, m->split, "segments.txt");
-    spsh_status rc = open_file(m, &m->segments, &there, err);
-    m->segments.path = "segments.txt"; /* a literal, because `file` changes while segments.txt is
-                                          open */
-    if (rc == SPSH_OK && there)
+    spsh_status rc =
+        open_file(m, spsh__text_of(file_path(m, m->split, "segments.txt")), &m->segments, err);
+    if (rc == SPSH_OK && m->segments.fd >= 0)
         rc = mark_rows(m, &m->segments, STATE_SEGMENT, err);
     return rc;
 }
@@ -396,7 +374,8 @@ static spsh_status read_segment(mls_scan *m, uint64_t offset, spsh_bytes *ret_ro
 
 /* Add the origin of the segment as extras: url, start, and end in the LibriVox recording,
  * unchanged. */
-static spsh_status add_provenance(mls_scan *m, uint64_t offset, spsh_error *err)
+static spsh_status add_provenance(mls_scan *m, spsh__builder *extras, uint64_t offset,
+                                  spsh_error *err)
 {
     static const char *const keys[] = {NULL, "source_url", "source_start", "source_end"};
     uint64_t times_ns[4] = {0};
@@ -410,7 +389,7 @@ static spsh_status add_provenance(mls_scan *m, uint64_t offset, spsh_error *err)
         const spsh_bytes field = {row.data,
                                   tab == NULL ? row.size_bytes : (size_t)(tab - row.data)};
         if (keys[column] != NULL && field.size_bytes > 0)
-            spsh__json_member(&m->extras, 0, spsh__bytes_of(keys[column]), field);
+            spsh__json_member(extras, 0, spsh__bytes_of(keys[column]), field);
         if (column >= 2)
             timed &= spsh__table_time(field, NS_PER_SECOND, &times_ns[column]) == SPSH__TIME_OK;
         if (tab == NULL)
@@ -422,13 +401,13 @@ static spsh_status add_provenance(mls_scan *m, uint64_t offset, spsh_error *err)
     return SPSH_OK;
 }
 
-static void add_limited_supervision(mls_scan *m, uint32_t state)
+static void add_limited_supervision(spsh__builder *extras, uint32_t state)
 {
     static const char *const names[] = {"9hr",   "1hr/0", "1hr/1", "1hr/2",
                                         "1hr/3", "1hr/4", "1hr/5"};
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if ((state & (STATE_9HR << i)) != 0) {
-            spsh__json_member(&m->extras, 0, spsh__bytes_of("limited_supervision"),
+            spsh__json_member(extras, 0, spsh__bytes_of("limited_supervision"),
                               spsh__bytes_of(names[i]));
             return;
         }
@@ -448,44 +427,37 @@ static spsh_status report_stranger(mls_scan *m, spsh_bytes speaker, const spsh__
     return spsh__scan_reject(m->scan, &reject, place, err);
 }
 
-static spsh_status set_extras(mls_scan *m, const spsh__name_slot *slot, spsh_bytes speaker,
-                              const spsh__row_place *place, spsh_error *err)
+static spsh_status add_extras(mls_scan *m, spsh__builder *extras, const spsh__name_slot *slot,
+                              spsh_bytes speaker, const spsh__row_place *place, spsh_error *err)
 {
     uint64_t number = 0;
     spsh_status rc = SPSH_OK;
     m->expected_ns = 0;
-    spsh__builder_clear(&m->extras);
     const spsh__librispeech_reader *known = NULL;
     if (spsh__parse_digits(speaker, &number))
         known = spsh__librispeech_readers_find(&m->speakers, number);
     if (known != NULL)
-        spsh__json_member(&m->extras, 0, spsh__bytes_of("gender"), spsh__bytes_of(known->sex));
+        spsh__json_member(extras, 0, spsh__bytes_of("gender"), spsh__bytes_of(known->sex));
     else if (m->has_metainfo)
         rc = report_stranger(m, speaker, place, err);
-    add_limited_supervision(m, slot->state);
+    add_limited_supervision(extras, slot->state);
     if (rc == SPSH_OK && (slot->state & STATE_SEGMENT) != 0)
-        rc = add_provenance(m, slot->value, err);
-    spsh__json_close(&m->extras, 0);
+        rc = add_provenance(m, extras, slot->value, err);
+    spsh__json_close(extras, 0);
     return rc;
 }
 
 /* ---- transcripts ---- */
 
-/* Set source to the path of the id's audio with that extension. flat: directly in audio/. */
-static void set_source(mls_scan *m, spsh_bytes id, const mls_id *parts, size_t extension, bool flat)
+/* Path of the id's audio with that extension. flat: directly in audio/. */
+static spsh_bytes audio_path(mls_scan *m, spsh_bytes id, const mls_id *parts, size_t extension,
+                             bool flat)
 {
-    spsh__builder_clear(&m->source);
-    spsh__builder_append_part(&m->source, m->tree);
-    spsh__builder_append_part(&m->source, m->split);
-    spsh__builder_append_part(&m->source, "audio/");
-    if (!flat) {
-        spsh__builder_append_bytes(&m->source, parts->speaker);
-        spsh__builder_append(&m->source, "/", 1);
-        spsh__builder_append_bytes(&m->source, parts->book);
-        spsh__builder_append(&m->source, "/", 1);
-    }
-    spsh__builder_append_bytes(&m->source, id);
-    spsh__builder_append_text(&m->source, extensions[extension]);
+    const spsh_bytes slash = spsh__bytes_of("/");
+    const spsh_bytes folder = file_path(m, m->split, "audio/");
+    const spsh_bytes end = spsh__bytes_of(extensions[extension]);
+    return flat ? SPSH__JOIN(m->scan, folder, id, end)
+                : SPSH__JOIN(m->scan, folder, parts->speaker, slash, parts->book, slash, id, end);
 }
 
 static spsh_status emit_row(mls_scan *m, const spsh__row *row, const mls_id *parts,
@@ -495,37 +467,30 @@ static spsh_status emit_row(mls_scan *m, const spsh__row *row, const mls_id *par
     size_t bit = 0;
     while ((slot->state & EXTENSION_BIT(bit)) == 0)
         bit++;
-    const bool flat = bit >= FLAT_SHIFT;
     const size_t extension = bit % FLAT_SHIFT;
-    spsh_status rc = set_extras(m, slot, parts->speaker, place, err);
+    spsh_status rc = add_extras(m, spsh__strings_open(m->scan), slot, parts->speaker, place, err);
     if (rc != SPSH_OK)
         return rc;
-    set_source(m, row->fields[0], parts, extension, flat);
-    spsh__builder_clear(&m->name);
-    spsh__name_append(&m->name, spsh__builder_bytes(&m->source));
-    spsh__builder_clear(&m->speaker);
-    spsh__builder_append_text(&m->speaker, "mls/");
-    spsh__builder_append_bytes(&m->speaker, parts->speaker);
+    const spsh_bytes extras = spsh__strings_close(m->scan);
+    const spsh_bytes path = audio_path(m, row->fields[0], parts, extension, bit >= FLAT_SHIFT);
     spsh_ingest_item item = {
-        .audio_path = spsh__builder_text(&m->source),
-        .source = spsh__builder_bytes(&m->name),
+        .audio_path = spsh__text_of(path),
+        .source = spsh__strings_name(m->scan, path),
         .recording_id = row->fields[0],
         .id = row->fields[0],
         .has_text = true,
         .text = row->fields[1],
-        .domain = spsh__builder_bytes(&m->domain),
+        .domain = m->domain,
         .split = spsh__bytes_of(m->split),
-        .speaker = spsh__builder_bytes(&m->speaker),
+        .speaker = SPSH__JOIN(m->scan, spsh__bytes_of("mls/"), parts->speaker),
         .language = language_code(m->language),
         .document = parts->book,
-        .extras = spsh__builder_bytes(&m->extras),
+        .extras = extras,
         .end_ns = SPSH_SEGMENT_END,
         .expected_ns = m->expected_ns,
         .source_bytes = SPSH_SOURCE_BYTES_UNKNOWN,
         .nominal_rate_hz = extension == EXTENSION_OPUS ? NOMINAL_RATE_HZ : 0,
     };
-    if (item.audio_path == NULL || m->name.failed || m->speaker.failed || m->extras.failed)
-        return SPSH_NO_MEMORY(err);
     return spsh__scan_emit(m->scan, &item, place, err);
 }
 
@@ -545,36 +510,32 @@ static spsh_status take_row(mls_scan *m, const spsh__row *row, const mls_id *par
         reject.detail = "an earlier line has this id";
     } else {
         reject.reason = SPSH_REJECT_MISSING_AUDIO;
-        set_source(m, row->fields[0], parts, m->extension, false);
-        reject.source = spsh__builder_bytes(&m->source);
-        if (m->source.failed)
-            return SPSH_NO_MEMORY(err);
+        reject.source = audio_path(m, row->fields[0], parts, m->extension, false);
     }
     return spsh__scan_reject(m->scan, &reject, place, err);
 }
 
-static spsh_status scan_row(mls_scan *m, const spsh__row *row, spsh_error *err)
+static spsh_status scan_row(void *user, const spsh__row *row, const spsh__row_place *place,
+                            spsh_error *err)
 {
-    const spsh__row_place place = {spsh__builder_bytes(&m->id), row->line, row->offset_bytes,
-                                   row->raw};
-    spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
+    mls_scan *m = user;
+    spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX,
+                          .detail = "an id is speaker_book_index, in digits",
+                          .rows = 1};
     mls_id parts;
-    if (spsh__row_is_blank(row))
-        return SPSH_OK;
-    if (row->problem == NULL && row->field_count != 2) {
+    if (row->field_count == 2 && parse_id(row->fields[0], &parts))
+        return take_row(m, row, &parts, place, err);
+    if (row->field_count != 2) {
         reject.reason = SPSH_REJECT_ROW_FIELD_COUNT;
         reject.detail = "a line is an id, one TAB and the text";
-    } else if (row->problem == NULL && parse_id(row->fields[0], &parts)) {
-        return take_row(m, row, &parts, &place, err);
-    } else if (row->problem == NULL) {
-        reject.detail = "an id is speaker_book_index, in digits";
     }
-    return spsh__scan_reject(m->scan, &reject, &place, err);
+    return spsh__scan_reject(m->scan, &reject, place, err);
 }
 
 /* Prefetch the slot of the next row's id. */
-static void expect_row(const mls_scan *m, spsh_bytes ahead)
+static void expect_row(const void *user, spsh_bytes ahead)
 {
+    const mls_scan *m = user;
     const size_t size = ahead.size_bytes < ID_BYTES_EXPECTED ? ahead.size_bytes : ID_BYTES_EXPECTED;
     const uint8_t *tab = size == 0 ? NULL : memchr(ahead.data, '\t', size);
     if (tab != NULL)
@@ -583,35 +544,16 @@ static void expect_row(const mls_scan *m, spsh_bytes ahead)
 
 static spsh_status scan_transcripts(mls_scan *m, bool wanted, spsh_error *err)
 {
-    const spsh__dialect dialect = {.kind = SPSH__DIALECT_RAW, .delimiter = '\t'};
-    spsh__text_file file = {.fd = -1};
-    spsh__row_reader *reader = NULL;
-    spsh__row row;
-    bool there = false;
-    set_file(m, m->split, "transcripts.txt");
-    spsh_status rc = open_file(m, &file, &there, err);
-    if (rc != SPSH_OK || !there)
-        return rc;
-    /* Copy the file's name to id, because file changes below. */
-    spsh__builder_clear(&m->id);
-    spsh__builder_append_bytes(&m->id, spsh__builder_bytes(&m->file));
-    if (m->id.failed)
-        rc = SPSH_NO_MEMORY(err);
-    const spsh__text_input input = spsh__text_input_file(&file);
-    if (rc == SPSH_OK)
-        rc = spsh__row_reader_new(&input, &dialect, &reader, err);
-    while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
-        expect_row(m, spsh__row_reader_ahead(reader));
-        if (wanted)
-            rc = scan_row(m, &row, err);
-        else
-            m->scan->excluded_rows++;
-        if (rc == SPSH_OK)
-            rc = spsh__scan_progress(m->scan, 1, err);
-    }
-    spsh__row_reader_free(reader);
-    spsh__text_file_close(&file);
-    return rc == SPSH_E_END ? SPSH_OK : rc;
+    const spsh__row_visitor visitor = {.dialect = tabs,
+                                       .row_fn = scan_row,
+                                       .ahead_fn = expect_row,
+                                       .user = m,
+                                       .is_excluded = !wanted};
+    spsh__view_info info;
+    const char *path = spsh__text_of(file_path(m, m->split, "transcripts.txt"));
+    return spsh__view_stat(m->scan->options->view, path, &info) == ENOENT
+               ? SPSH_OK
+               : spsh__scan_file_rows(m->scan, path, &visitor, err);
 }
 
 static spsh_status scan_split(mls_scan *m, const char *split, spsh_error *err)
@@ -643,12 +585,10 @@ static spsh_status scan_split(mls_scan *m, const char *split, spsh_error *err)
 
 static spsh_status read_metainfo(mls_scan *m, spsh_error *err)
 {
-    spsh__text_file file = {.fd = -1};
-    bool there = false;
-    set_file(m, "", "metainfo.txt");
-    spsh_status rc = open_file(m, &file, &there, err);
-    m->has_metainfo = there;
-    if (rc != SPSH_OK || !there)
+    spsh__text_file file;
+    spsh_status rc = open_file(m, spsh__text_of(file_path(m, "", "metainfo.txt")), &file, err);
+    m->has_metainfo = file.fd >= 0;
+    if (rc != SPSH_OK || !m->has_metainfo)
         return rc;
     /* "SPEAKER | GENDER | ..." begins like LibriSpeech's "ID | SEX | ...", so the same parser
      * works. The other columns are not needed: they contain free text and rows of unpublished data
@@ -662,15 +602,13 @@ static spsh_status read_metainfo(mls_scan *m, spsh_error *err)
 static spsh_status scan_tree(mls_scan *m, const char *tree, spsh_error *err)
 {
     static const char *const splits[] = {"train", "dev", "test"};
+    const spsh__strings_mark mark = spsh__strings_here(m->scan);
     m->tree = tree;
-    spsh__builder_clear(&m->domain);
-    spsh__builder_append_text(&m->domain, "mls/");
-    spsh__builder_append_bytes(&m->domain, m->language);
-    if (m->domain.failed)
-        return SPSH_NO_MEMORY(err);
+    m->domain = SPSH__JOIN(m->scan, spsh__bytes_of("mls/"), m->language);
     spsh_status rc = read_metainfo(m, err);
     for (size_t i = 0; i < 3 && rc == SPSH_OK; i++)
         rc = scan_split(m, splits[i], err);
+    spsh__strings_release(m->scan, mark);
     spsh__librispeech_readers_free(&m->speakers);
     spsh__name_index_free(&m->strangers);
     return rc;
@@ -750,8 +688,7 @@ static spsh_status scan_trees(mls_scan *m, const spsh__path_list *trees, const s
 
 static void mls_free(mls_scan *m)
 {
-    SPSH__BUILDERS_FREE(&m->name, &m->file, &m->source, &m->id, &m->speaker, &m->domain,
-                        &m->extras);
+    spsh__builder_free(&m->source);
     spsh__librispeech_readers_free(&m->speakers);
     spsh__name_index_free(&m->index);
     spsh__text_file_close(&m->segments);

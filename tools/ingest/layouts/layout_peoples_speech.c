@@ -18,10 +18,9 @@
 
 #include "common/file_names.h"
 #include "common/json_text.h"
-#include "common/jsonl.h"
-#include "ingest/scan/scan.h"
+#include "ingest/scan/scan_rows.h"
+#include "ingest/scan/scan_strings.h"
 #include "ingest/view/path_list.h"
-#include "ingest/view/text_file.h"
 #include "layouts.h"
 #include "speechshard/inside.h"
 
@@ -60,9 +59,9 @@ typedef struct ps_scan {
     spsh__scan *scan;
     const char *manifest; /* current manifest, relative to the root */
     const subset *subset;
-    spsh__builder places[PLACES]; /* folders ending in '/', relative to the root */
-    unsigned last_place;          /* location and path form of the last clip */
-    spsh__builder relative, source, text, name, domain, document, extras;
+    spsh_bytes domain;
+    spsh_bytes places[PLACES]; /* folders ending in '/', relative to the root */
+    unsigned last_place;       /* location and path form of the last clip */
 } ps_scan;
 
 /* Paths are relative to the root. */
@@ -211,18 +210,18 @@ static const subset *find_subset(const char *manifest)
 
 /* Set the subset of the manifest. If no name below the root contains it, the root's name may be the
  * subset. */
-static spsh_status set_subset(ps_scan *p, spsh_error *err)
+static void set_subset(ps_scan *p)
 {
     const subset *found = find_subset(p->manifest);
-    spsh__builder_clear(&p->name);
+    spsh__builder *root = spsh__strings_open(p->scan);
     if (found == NULL)
-        spsh__view_folder_name(p->scan->options->view, "", &p->name);
+        spsh__view_folder_name(p->scan->options->view, "", root);
+    const spsh_bytes name = spsh__strings_close(p->scan);
     for (size_t i = 0; i < SUBSET_COUNT && found == NULL; i++) {
-        if (spsh__bytes_equal(spsh__builder_bytes(&p->name), spsh__bytes_of(subsets[i].name)))
+        if (spsh__bytes_equal(name, spsh__bytes_of(subsets[i].name)))
             found = &subsets[i];
     }
     p->subset = found == NULL ? &unknown_subset : found;
-    return p->name.failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 /* <subset>_000000.json repeats the first archive of <subset>.json. */
@@ -243,24 +242,17 @@ static bool is_microset(const spsh__path_list *manifests, const char *name)
 
 /* Set the folders where the clips of a manifest may be: a folder with its name, the manifest's
  * folder, or a folder in the root. */
-static bool set_places(ps_scan *p)
+static void set_places(ps_scan *p)
 {
-    const size_t stem = manifest_stem(p->manifest);
-    const size_t folder = (size_t)(spsh__base_name(p->manifest) - p->manifest);
-    for (size_t i = 0; i < PLACES; i++)
-        spsh__builder_clear(&p->places[i]);
-    spsh__builder_append(&p->places[0], p->manifest, stem);
-    spsh__builder_append_text(&p->places[0], "/");
-    spsh__builder_append(&p->places[1], p->manifest, folder);
-    spsh__builder_append_text(&p->places[2], p->subset->name);
-    spsh__builder_append_text(&p->places[2], "/");
-    spsh__builder_append_text(&p->places[3], p->subset->split);
-    spsh__builder_append_text(&p->places[3], "/");
-    spsh__builder_append_text(&p->places[3], p->subset->name);
-    spsh__builder_append_text(&p->places[3], "/");
+    const spsh_bytes slash = spsh__bytes_of("/");
+    const spsh_bytes name = spsh__bytes_of(p->subset->name);
+    const uint8_t *path = (const uint8_t *)p->manifest;
+    const spsh_bytes stem = {path, manifest_stem(p->manifest)};
+    p->places[0] = SPSH__JOIN(p->scan, stem, slash);
+    p->places[1] = (spsh_bytes){path, (size_t)(spsh__base_name(p->manifest) - p->manifest)};
+    p->places[2] = SPSH__JOIN(p->scan, name, slash);
+    p->places[3] = SPSH__JOIN(p->scan, spsh__bytes_of(p->subset->split), slash, name, slash);
     p->last_place = 0;
-    return !p->places[0].failed && !p->places[1].failed && !p->places[2].failed &&
-           !p->places[3].failed;
 }
 
 /* Form a path for lookup: the file name, the path unchanged, or the path from training_set/. Empty
@@ -285,27 +277,25 @@ static spsh_bytes form_of(spsh_bytes written, unsigned form)
     return form == 1 && below ? written : (spsh_bytes){0};
 }
 
-static bool look_at(ps_scan *p, spsh_bytes written, unsigned place, spsh__view_info *info)
+static bool look_at(ps_scan *p, spsh_bytes written, unsigned place, spsh_bytes *ret_path,
+                    spsh__view_info *info)
 {
     const spsh_bytes form = form_of(written, place % FORMS);
     if (form.size_bytes == 0)
         return false;
-    spsh__builder_clear(&p->relative);
-    spsh__builder_append_bytes(&p->relative, spsh__builder_bytes(&p->places[place / FORMS]));
-    spsh__builder_append_bytes(&p->relative, form);
-    const char *path = spsh__builder_text(&p->relative);
-    return path != NULL && spsh__view_stat(p->scan->options->view, path, info) == 0 &&
+    *ret_path = SPSH__JOIN(p->scan, p->places[place / FORMS], form);
+    return spsh__view_stat(p->scan->options->view, spsh__text_of(*ret_path), info) == 0 &&
            info->type != SPSH__VIEW_FOLDER;
 }
 
-static bool find_clip(ps_scan *p, spsh_bytes written, spsh__view_info *info)
+static bool find_clip(ps_scan *p, spsh_bytes written, spsh_bytes *ret_path, spsh__view_info *info)
 {
     if (written.size_bytes == 0 || memchr(written.data, '\0', written.size_bytes) != NULL)
         return false;
-    if (look_at(p, written, p->last_place, info))
+    if (look_at(p, written, p->last_place, ret_path, info))
         return true;
     for (unsigned place = 0; place < PLACES * FORMS; place++) {
-        if (look_at(p, written, place, info)) {
+        if (look_at(p, written, place, ret_path, info)) {
             p->last_place = place;
             return true;
         }
@@ -328,41 +318,38 @@ static const unsigned document_kinds[PICKED] = {
 /** A document and its parts. */
 typedef struct document {
     const spsh__jsonl_line *line;
-    spsh__row_place place;
+    const spsh__row_place *place;
+    spsh_bytes id;
     spsh_bytes rest[IDENTIFIER]; /* unread rest of each list */
     bool has[IDENTIFIER];
 } document;
 
-static void set_extras(ps_scan *p, const document *d, const spsh__json_value *duration)
+static spsh_bytes make_extras(ps_scan *p, const document *d, const spsh__json_value *duration)
 {
-    spsh__builder_clear(&p->extras);
-    spsh__builder_append_bytes(&p->extras, d->line->extras);
-    if (p->extras.size_bytes > 0)
-        p->extras.size_bytes--; /* the closing brace */
+    spsh__builder *extras = spsh__strings_open(p->scan);
+    spsh__builder_append_bytes(extras, d->line->extras);
+    if (extras->size_bytes > 0)
+        extras->size_bytes--; /* the closing brace */
     if (p->subset->licence != NULL)
-        spsh__json_member(&p->extras, 0, spsh__bytes_of("licence"),
-                          spsh__bytes_of(p->subset->licence));
-    if (duration->kind == SPSH__JSON_NUMBER) {
-        spsh__builder_append_text(&p->extras, p->extras.size_bytes == 0 ? "{" : ",");
-        spsh__builder_append_text(&p->extras, "\"duration_ms\":");
-        spsh__builder_append_bytes(&p->extras, duration->raw);
-    }
-    spsh__json_close(&p->extras, 0);
+        spsh__json_member(extras, 0, spsh__bytes_of("licence"), spsh__bytes_of(p->subset->licence));
+    if (duration->kind == SPSH__JSON_NUMBER)
+        spsh__json_value_member(extras, 0, "duration_ms", duration);
+    spsh__json_close(extras, 0);
+    return spsh__strings_close(p->scan);
 }
 
 static spsh_status emit_clip(ps_scan *p, const document *d, const spsh__json_value *elements,
                              spsh_error *err)
 {
     spsh__view_info info;
-    spsh__builder_clear(&p->name);
-    spsh__builder_clear(&p->text);
-    const spsh_bytes written = spsh__json_text(&elements[d->has[PATHS] ? PATHS : NAME], &p->name);
+    spsh_bytes path = {0};
+    uint64_t expected_ns = 0;
+    const spsh_bytes written =
+        spsh__strings_json_text(p->scan, &elements[d->has[PATHS] ? PATHS : NAME]);
     const spsh_bytes base = written.size_bytes > 0 ? form_of(written, 0) : written;
     const spsh_bytes id = {base.data, spsh__audio_stem(base)};
-    const spsh_bytes text = spsh__json_text(&elements[LABEL], &p->text);
-    const bool found = find_clip(p, written, &info);
-    if (p->relative.failed || p->name.failed || p->text.failed)
-        return SPSH_NO_MEMORY(err);
+    const spsh_bytes text = spsh__strings_json_text(p->scan, &elements[LABEL]);
+    const bool found = find_clip(p, written, &path, &info);
     if (!found || info.type != SPSH__VIEW_FILE) {
         const spsh_reject reject = {
             .reason = found ? SPSH_REJECT_NOT_REGULAR : SPSH_REJECT_MISSING_AUDIO,
@@ -370,33 +357,28 @@ static spsh_status emit_clip(ps_scan *p, const document *d, const spsh__json_val
             .id = id,
             .rows = 1,
         };
-        return spsh__scan_reject(p->scan, &reject, &d->place, err);
+        return spsh__scan_reject(p->scan, &reject, d->place, err);
     }
-    spsh__builder_clear(&p->source);
-    spsh__name_append(&p->source, spsh__builder_bytes(&p->relative));
-    set_extras(p, d, &elements[DURATION]);
-    uint64_t expected_ns = 0;
     if (elements[DURATION].kind == SPSH__JSON_NUMBER)
         (void)spsh__table_time(elements[DURATION].raw, NS_PER_MS, &expected_ns);
+    const spsh_bytes source = spsh__strings_name(p->scan, path);
     spsh_ingest_item item = {
-        .audio_path = spsh__builder_text(&p->relative),
-        .source = spsh__builder_bytes(&p->source),
-        .recording_id = spsh__builder_bytes(&p->source),
+        .audio_path = spsh__text_of(path),
+        .source = source,
+        .recording_id = source,
         .id = id,
-        .has_text = elements[LABEL].kind == SPSH__JSON_STRING && text.size_bytes > 0,
+        .has_text = text.size_bytes > 0,
         .text = text,
-        .domain = spsh__builder_bytes(&p->domain),
+        .domain = p->domain,
         .split = spsh__bytes_of(p->subset->split),
         .language = spsh__bytes_of("en"),
-        .document = spsh__builder_bytes(&p->document),
-        .extras = spsh__builder_bytes(&p->extras),
+        .document = d->id,
+        .extras = make_extras(p, d, &elements[DURATION]),
         .end_ns = SPSH_SEGMENT_END,
         .expected_ns = expected_ns,
         .source_bytes = info.size_bytes,
     };
-    if (item.audio_path == NULL || p->source.failed || p->extras.failed)
-        return SPSH_NO_MEMORY(err);
-    return spsh__scan_emit(p->scan, &item, &d->place, err);
+    return spsh__scan_emit(p->scan, &item, d->place, err);
 }
 
 static size_t count_elements(const spsh__json_value *list)
@@ -413,21 +395,38 @@ static spsh_status reject_document(ps_scan *p, const document *d, spsh_reject_re
                                    const char *detail, uint64_t rows, spsh_error *err)
 {
     const spsh_reject reject = {.reason = reason, .detail = detail, .rows = rows};
-    return spsh__scan_reject(p->scan, &reject, &d->place, err);
+    return spsh__scan_reject(p->scan, &reject, d->place, err);
 }
 
-static spsh_status scan_document(ps_scan *p, const spsh__jsonl_line *line, spsh_error *err)
+static spsh_status scan_clips(ps_scan *p, document *d, size_t count, spsh_error *err)
 {
-    document d = {
-        .line = line,
-        .place = {spsh__bytes_of(p->manifest), line->line, line->offset_bytes, line->raw}
-    };
+    spsh_status rc = SPSH_OK;
+    for (size_t clip = 0; clip < count && rc == SPSH_OK; clip++) {
+        const spsh__strings_mark mark = spsh__strings_here(p->scan);
+        char buffer[SPSH__JSON_KIND_PROBLEM_BYTES];
+        spsh__json_value elements[IDENTIFIER] = {0};
+        for (size_t i = 0; i < IDENTIFIER; i++)
+            (void)spsh__json_array_next(&d->rest[i], &elements[i]);
+        const char *problem =
+            spsh__json_kind_problem(elements, picked, element_kinds, IDENTIFIER, buffer);
+        rc = problem == NULL ? emit_clip(p, d, elements, err)
+                             : reject_document(p, d, SPSH_REJECT_ROW_SYNTAX, problem, 1, err);
+        if (rc == SPSH_OK)
+            rc = spsh__scan_progress(p->scan, 1, err);
+        spsh__strings_release(p->scan, mark);
+    }
+    return rc;
+}
+
+static spsh_status scan_document(void *user, const spsh__jsonl_line *line,
+                                 const spsh__row_place *place, spsh_error *err)
+{
+    ps_scan *p = user;
+    document d = {.line = line, .place = place};
     char buffer[SPSH__JSON_KIND_PROBLEM_BYTES];
     size_t count = 0;
     size_t list_count = 0;
     bool equal = false;
-    if (line->problem != NULL)
-        return reject_document(p, &d, SPSH_REJECT_ROW_SYNTAX, line->problem, 1, err);
     for (size_t i = 0; i < IDENTIFIER; i++) {
         d.has[i] = line->values[i].kind == SPSH__JSON_ARRAY;
         d.rest[i] = d.has[i] ? line->values[i].raw : (spsh_bytes){0};
@@ -447,40 +446,8 @@ static spsh_status scan_document(ps_scan *p, const spsh__jsonl_line *line, spsh_
     if (!equal)
         return reject_document(p, &d, SPSH_REJECT_ROW_FIELD_COUNT,
                                "the lists of the document differ in length", count, err);
-    spsh__builder_clear(&p->document);
-    spsh__json_unescape(&line->values[IDENTIFIER], &p->document);
-    if (p->document.failed)
-        return SPSH_NO_MEMORY(err);
-    spsh_status rc = SPSH_OK;
-    for (size_t clip = 0; clip < count && rc == SPSH_OK; clip++) {
-        spsh__json_value elements[IDENTIFIER] = {0};
-        for (size_t i = 0; i < IDENTIFIER; i++)
-            (void)spsh__json_array_next(&d.rest[i], &elements[i]);
-        problem = spsh__json_kind_problem(elements, picked, element_kinds, IDENTIFIER, buffer);
-        rc = problem == NULL ? emit_clip(p, &d, elements, err)
-                             : reject_document(p, &d, SPSH_REJECT_ROW_SYNTAX, problem, 1, err);
-        if (rc == SPSH_OK)
-            rc = spsh__scan_progress(p->scan, 1, err);
-    }
-    return rc;
-}
-
-static spsh_status scan_documents(ps_scan *p, const spsh__text_input *input, spsh_error *err)
-{
-    const bool wanted = spsh__scan_wants_split(p->scan, spsh__bytes_of(p->subset->split)) ||
-                        spsh__scan_wants_split(p->scan, spsh__bytes_of(p->subset->name));
-    spsh__jsonl_reader *reader = NULL;
-    spsh__jsonl_line line;
-    spsh_status rc = spsh__jsonl_reader_new(input, picked, PICKED, &reader, err);
-    while (rc == SPSH_OK && (rc = spsh__jsonl_reader_next(reader, &line, err)) == SPSH_OK) {
-        if (wanted)
-            rc = scan_document(p, &line, err);
-        else
-            p->scan->excluded_rows += count_elements(
-                &line.values[line.values[NAME].kind == SPSH__JSON_ARRAY ? NAME : PATHS]);
-    }
-    spsh__jsonl_reader_free(reader);
-    return rc == SPSH_E_END ? SPSH_OK : rc;
+    d.id = spsh__strings_json_text(p->scan, &line->values[IDENTIFIER]);
+    return scan_clips(p, &d, count, err);
 }
 
 /* Count the archives directly in a folder, which ends in '/'. */
@@ -502,25 +469,15 @@ static uint64_t count_archives(const spsh__view *view, spsh_bytes folder)
 static spsh_status check_count(ps_scan *p, spsh_bytes folder, spsh_error *err)
 {
     const spsh__view *view = p->scan->options->view;
-    spsh__text_file file = {.fd = -1};
     uint8_t text[32] = {0};
     size_t text_bytes = 0;
     uint64_t want = 0;
     const uint64_t found = count_archives(view, folder);
-    spsh__builder_clear(&p->relative);
-    spsh__builder_append_bytes(&p->relative, folder);
-    spsh__builder_append_text(&p->relative, "n_files.txt");
-    const char *path = spsh__builder_text(&p->relative);
-    if (path == NULL)
-        return SPSH_NO_MEMORY(err);
+    const spsh_bytes source = SPSH__JOIN(p->scan, folder, spsh__bytes_of("n_files.txt"));
+    const char *path = spsh__text_of(source);
     if (found == 0 || !spsh__view_has_file(view, path))
         return SPSH_OK;
-    spsh_status rc = spsh__text_file_open(view, path, &file, err);
-    if (rc != SPSH_OK)
-        return rc;
-    const spsh__text_input input = spsh__text_input_file(&file);
-    rc = input.read_at_fn(input.user, 0, text, sizeof(text) - 1, &text_bytes, err);
-    spsh__text_file_close(&file);
+    spsh_status rc = spsh__text_file_head(view, path, text, sizeof(text) - 1, &text_bytes, err);
     for (size_t i = 0; i < text_bytes && i < 9 && text[i] >= '0' && text[i] <= '9'; i++)
         want = want * 10 + (uint64_t)(text[i] - '0');
     if (rc != SPSH_OK || want == 0 || want == found)
@@ -528,32 +485,31 @@ static spsh_status check_count(ps_scan *p, spsh_bytes folder, spsh_error *err)
     char detail[96];
     (void)snprintf(detail, sizeof(detail),
                    "%" PRIu64 " archives are here, and %" PRIu64 " should be", found, want);
-    const spsh_reject reject = {.reason = SPSH_REJECT_COUNT_MISMATCH,
-                                .source = spsh__builder_bytes(&p->relative),
-                                .detail = detail};
+    const spsh_reject reject = {
+        .reason = SPSH_REJECT_COUNT_MISMATCH, .source = source, .detail = detail};
     return spsh__scan_reject(p->scan, &reject, NULL, err);
+}
+
+static size_t clips_of(const spsh__jsonl_line *line)
+{
+    return count_elements(
+        &line->values[line->values[NAME].kind == SPSH__JSON_ARRAY ? NAME : PATHS]);
 }
 
 static spsh_status scan_manifest(ps_scan *p, const char *name, spsh_error *err)
 {
-    spsh__text_file file = {.fd = -1};
+    const spsh__strings_mark mark = spsh__strings_here(p->scan);
     p->manifest = name;
-    spsh_status rc = set_subset(p, err);
-    if (rc != SPSH_OK)
-        return rc;
-    spsh__builder_clear(&p->domain);
-    spsh__builder_append_text(&p->domain, p->subset->name[0] == '\0' ? "ps" : "ps/");
-    spsh__builder_append_text(&p->domain, p->subset->name);
-    if (!set_places(p) || p->domain.failed)
-        return SPSH_NO_MEMORY(err);
-    rc = spsh__text_file_open(p->scan->options->view, name, &file, err);
-    if (rc != SPSH_OK)
-        return rc;
-    const spsh__text_input input = spsh__text_input_file(&file);
-    rc = scan_documents(p, &input, err);
-    spsh__text_file_close(&file);
+    set_subset(p);
+    set_places(p);
+    p->domain = spsh__strings_path(p->scan, spsh__bytes_of("ps"), spsh__bytes_of(p->subset->name));
+    const bool wanted = spsh__scan_wants_split(p->scan, spsh__bytes_of(p->subset->split)) ||
+                        spsh__scan_wants_split(p->scan, spsh__bytes_of(p->subset->name));
+    const spsh__line_visitor visitor = {picked, PICKED, scan_document, p, !wanted, clips_of};
+    spsh_status rc = spsh__scan_lines(p->scan, name, &visitor, err);
     for (size_t i = 0; i < 2 && rc == SPSH_OK; i++)
-        rc = check_count(p, spsh__builder_bytes(&p->places[i]), err);
+        rc = check_count(p, p->places[i], err);
+    spsh__strings_release(p->scan, mark);
     return rc;
 }
 
@@ -593,10 +549,6 @@ static spsh_status ps_scan_root(spsh__scan *scan, spsh_error *err)
     if (rc == SPSH_OK)
         rc = scan_manifests(&p, &manifests, err);
     spsh__path_list_free(&manifests);
-    for (size_t i = 0; i < PLACES; i++)
-        spsh__builder_free(&p.places[i]);
-    SPSH__BUILDERS_FREE(&p.relative, &p.source, &p.text, &p.name, &p.domain, &p.document,
-                        &p.extras);
     return rc;
 }
 

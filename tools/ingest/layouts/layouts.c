@@ -85,7 +85,10 @@ spsh_status spsh__layout_scan(const spsh_layout *layout, const spsh_ingest_optio
         rc = spsh__trees_scan(&scan, layout->trees, err);
     else
         rc = spsh__json_manifest_scan(&scan, layout->json, err);
-    return rc == SPSH_OK ? spsh__scan_finish(&scan, err) : rc;
+    if (rc == SPSH_OK)
+        rc = spsh__scan_finish(&scan, err);
+    spsh__strings_free(&scan.strings);
+    return rc;
 }
 
 spsh_status spsh__layout_match_view(const spsh__view *view, spsh_layout_tier tier_max,

@@ -12,9 +12,10 @@
 
 #include "common/file_names.h"
 #include "common/json_text.h"
+#include "ingest/scan/scan_rows.h"
+#include "ingest/scan/scan_strings.h"
 #include "ingest/view/name_index.h"
 #include "ingest/view/path_list.h"
-#include "ingest/view/text_file.h"
 #include "speechshard/inside.h"
 #include "table.h"
 
@@ -33,7 +34,7 @@
 typedef struct clip_column {
     spsh__clip_role role; /* SPSH__CLIP_ROLES: extra */
     bool is_repeated;     /* an earlier column has the same name and is used instead */
-    size_t name_at, name_bytes;
+    spsh_bytes name;
 } clip_column;
 
 typedef struct clip_scan {
@@ -48,7 +49,8 @@ typedef struct clip_scan {
     spsh__name_index index;  /* value: index of the folder */
     spsh__path_list folders; /* folders of clips; the first is tree->clips */
     size_t folder;           /* index of the folder being listed, or of the row's clip */
-    spsh__builder names, file, written, clip, path, source, id, speaker, domain, extras;
+    const char *file;        /* path of the table */
+    spsh_bytes clip;         /* name of a clip in its folder */
 } clip_scan;
 
 bool spsh__is_locale(spsh_bytes text)
@@ -69,33 +71,26 @@ bool spsh__is_locale(spsh_bytes text)
 
 /* ---- the folders of clips ---- */
 
-/* Append the clip's path relative to the root to path. */
-static void append_clip_path(const clip_scan *c, spsh__builder *path)
+/* The clip's path relative to the root. */
+static spsh_bytes clip_path(const clip_scan *c)
 {
-    const char *folder = c->folders.paths[c->folder];
-    spsh__builder_append_part(path, folder);
-    if (folder[0] != '\0')
-        spsh__builder_append(path, "/", 1);
-    spsh__builder_append_bytes(path, spsh__builder_bytes(&c->clip));
+    return spsh__strings_path(c->scan, spsh__bytes_of(c->folders.paths[c->folder]), c->clip);
 }
 
 /* Type of a link's target. A dangling link counts as a file: the packer reports the error. */
-static spsh__view_type look_behind(clip_scan *c)
+static spsh__view_type look_behind(const clip_scan *c)
 {
-    spsh__view_info info = {.type = SPSH__VIEW_FILE};
-    spsh__builder_clear(&c->path);
-    append_clip_path(c, &c->path);
-    const char *path = spsh__builder_text(&c->path);
-    if (path == NULL || spsh__view_stat(c->scan->options->view, path, &info) != 0)
-        return SPSH__VIEW_FILE;
-    return info.type;
+    spsh__view_info info;
+    return spsh__view_stat(c->scan->options->view, spsh__text_of(clip_path(c)), &info) == 0
+               ? info.type
+               : SPSH__VIEW_FILE;
 }
 
 /* Enter a name into the index. c->clip: the entry's name in the form that rows use. */
 static spsh_status enter_clip(clip_scan *c, spsh__view_type type, spsh_error *err)
 {
     uint32_t state = STATE_KNOWN | STATE_ON_DISK;
-    const spsh_bytes name = spsh__builder_bytes(&c->clip);
+    const spsh_bytes name = c->clip;
     if (type == SPSH__VIEW_LINK)
         type = look_behind(c);
     if (type == SPSH__VIEW_FOLDER)
@@ -117,15 +112,13 @@ static spsh_status enter_clip(clip_scan *c, spsh__view_type type, spsh_error *er
 
 static spsh_status report_orphan(clip_scan *c, spsh_error *err)
 {
-    const spsh__name_slot *slot = spsh__name_index_find(&c->index, spsh__builder_bytes(&c->clip));
+    const spsh__name_slot *slot = spsh__name_index_find(&c->index, c->clip);
     if (slot == NULL || (slot->state & STATE_ROW) != 0 || (slot->state & STATE_AUDIO) == 0)
         return SPSH_OK;
-    spsh__builder_clear(&c->source);
-    append_clip_path(c, &c->source);
     const spsh_reject reject = {.reason = SPSH_REJECT_ORPHAN_AUDIO,
-                                .source = spsh__builder_bytes(&c->source),
+                                .source = clip_path(c),
                                 .detail = "no table has a row for it"};
-    return c->source.failed ? SPSH_NO_MEMORY(err) : spsh__scan_reject(c->scan, &reject, NULL, err);
+    return spsh__scan_reject(c->scan, &reject, NULL, err);
 }
 
 static bool is_year(const char *name)
@@ -141,54 +134,42 @@ static spsh_status list_entry(clip_scan *c, const spsh__view_entry *entry, const
 {
     if (c->form->in_year_folders && year[0] == '\0')
         return is_year(entry->name) ? list_clips(c, entry->name, report, err) : SPSH_OK;
-    spsh__builder_clear(&c->clip);
-    spsh__builder_append_part(&c->clip, year);
-    spsh__builder_append_part(&c->clip, entry->name);
-    if (c->clip.failed)
-        return SPSH_NO_MEMORY(err);
-    if (report)
-        return report_orphan(c, err);
-    spsh_status rc = enter_clip(c, entry->type, err);
-    return rc == SPSH_OK ? spsh__scan_progress(c->scan, 1, err) : rc;
+    const spsh__strings_mark mark = spsh__strings_here(c->scan);
+    c->clip = spsh__strings_path(c->scan, spsh__bytes_of(year), spsh__bytes_of(entry->name));
+    spsh_status rc = report ? report_orphan(c, err) : enter_clip(c, entry->type, err);
+    if (rc == SPSH_OK && !report)
+        rc = spsh__scan_progress(c->scan, 1, err);
+    spsh__strings_release(c->scan, mark);
+    return rc;
 }
 
 /* Enter all names of the clip folder or of a year's folder in it, or report the names that no row
  * had. */
 static spsh_status list_clips(clip_scan *c, const char *year, bool report, spsh_error *err)
 {
-    char name[YEAR_BYTES + 1]; /* a copy, because year is valid only until the next entry */
+    const spsh__strings_mark mark = spsh__strings_here(c->scan);
     spsh__view_entry entry;
     spsh_status rc = SPSH_OK;
-    (void)snprintf(name, sizeof(name), "%s", year);
-    spsh__builder_clear(&c->path);
-    spsh__builder_append_part(&c->path, c->folders.paths[c->folder]);
-    spsh__builder_append_part(&c->path, name);
-    const char *path = spsh__builder_text(&c->path);
-    if (path == NULL)
-        return SPSH_NO_MEMORY(err);
+    const char *path = spsh__text_of(spsh__strings_path(
+        c->scan, spsh__bytes_of(c->folders.paths[c->folder]), spsh__bytes_of(year)));
+    /* A copy, because year is valid only until the next entry. */
+    const char *name = spsh__text_of(SPSH__JOIN(c->scan, spsh__bytes_of(year)));
     spsh__view_folder *folder = spsh__view_folder_open(c->scan->options->view, path);
-    if (folder == NULL && errno == ENOMEM)
-        return SPSH_NO_MEMORY(err);
-    if (folder == NULL && name[0] != '\0')
-        return SPSH_OK; /* a file with the name of a year */
-    if (folder == NULL)
-        return spsh__scan_walk_note(c->scan, SPSH__WALK_UNREADABLE, path, errno, err);
-    while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
+    int os_errno = folder == NULL ? errno : 0;
+    while (folder != NULL && rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
         if (entry.name[0] != '.' && !spsh__is_ignored_name(entry.name))
             rc = list_entry(c, &entry, name, report, err);
     }
-    const int os_errno = rc == SPSH_OK ? errno : 0; /* not 0: the listing is incomplete */
+    if (folder != NULL && rc == SPSH_OK)
+        os_errno = errno; /* not 0: the listing is incomplete */
     spsh__view_folder_close(folder);
-    if (rc == SPSH_OK && !spsh__name_index_settle(&c->index))
-        return SPSH_NO_MEMORY(err);
-    if (os_errno == 0 || report)
-        return rc;
-    spsh__builder_clear(&c->path);
-    spsh__builder_append_part(&c->path, c->folders.paths[c->folder]);
-    spsh__builder_append_part(&c->path, name);
-    path = spsh__builder_text(&c->path);
-    return path == NULL ? SPSH_NO_MEMORY(err)
-                        : spsh__scan_walk_note(c->scan, SPSH__WALK_UNREADABLE, path, os_errno, err);
+    const bool is_file = folder == NULL && name[0] != '\0'; /* with the name of a year */
+    if (rc == SPSH_OK && (os_errno == ENOMEM || !spsh__name_index_settle(&c->index)))
+        rc = SPSH_NO_MEMORY(err);
+    else if (rc == SPSH_OK && os_errno != 0 && !is_file && (folder == NULL || !report))
+        rc = spsh__scan_walk_note(c->scan, SPSH__WALK_UNREADABLE, path, os_errno, err);
+    spsh__strings_release(c->scan, mark);
+    return rc;
 }
 
 static spsh_status list_all_clips(clip_scan *c, bool report, spsh_error *err)
@@ -242,24 +223,15 @@ static spsh__clip_role role_of(const spsh__clip_form *form, spsh_bytes name)
     return SPSH__CLIP_ROLES;
 }
 
-static spsh_bytes column_name(const clip_scan *c, size_t column)
-{
-    return (spsh_bytes){c->names.data + c->columns[column].name_at, c->columns[column].name_bytes};
-}
-
-static spsh_status add_column(clip_scan *c, spsh_bytes name, spsh_error *err)
+static void add_column(clip_scan *c, spsh_bytes name)
 {
     clip_column *column = &c->columns[c->column_count];
-    *column = (clip_column){role_of(c->form, name), false, c->names.size_bytes, name.size_bytes};
+    *column = (clip_column){role_of(c->form, name), false, SPSH__JOIN(c->scan, name)};
     for (size_t i = 0; i < c->column_count && !column->is_repeated; i++)
-        column->is_repeated = spsh__bytes_equal(column_name(c, i), name);
-    spsh__builder_append_bytes(&c->names, name);
-    if (c->names.failed)
-        return SPSH_NO_MEMORY(err);
+        column->is_repeated = spsh__bytes_equal(c->columns[i].name, name);
     if (!column->is_repeated && column->role != SPSH__CLIP_ROLES)
         c->column_of[column->role] = c->column_count;
     c->column_count++;
-    return SPSH_OK;
 }
 
 /* Report repeated columns, as in an intermediate release of Common Voice. */
@@ -268,40 +240,37 @@ static spsh_status tell_repeated(clip_scan *c, spsh_error *err)
     spsh_status rc = SPSH_OK;
     for (size_t i = 0; i < c->column_count && rc == SPSH_OK; i++) {
         char detail[128];
-        const spsh_bytes name = column_name(c, i);
         const spsh_reject reject = {.reason = SPSH_REJECT_EXCLUDED_BY_RULE,
-                                    .source = spsh__builder_bytes(&c->file),
+                                    .source = spsh__bytes_of(c->file),
                                     .detail = detail};
         (void)snprintf(detail, sizeof(detail),
-                       "the column '%.*s' stands there twice: the first counts",
-                       (int)(name.size_bytes < 60 ? name.size_bytes : 60), (const char *)name.data);
+                       "the column '%.60s' stands there twice: the first counts",
+                       spsh__text_of(c->columns[i].name));
         if (c->columns[i].is_repeated)
             rc = spsh__scan_reject(c->scan, &reject, NULL, err);
     }
     return rc;
 }
 
-static spsh_status take_header(clip_scan *c, const spsh__row *row, spsh_error *err)
+static spsh_status take_header(void *user, const spsh__row *row, spsh_error *err)
 {
+    clip_scan *c = user;
     spsh_status rc = SPSH_OK;
     c->column_count = 0;
-    spsh__builder_clear(&c->names);
     for (size_t role = 0; role < SPSH__CLIP_ROLES; role++)
         c->column_of[role] = SPSH__COLUMN_NONE;
-    for (size_t i = 0; i < row->field_count && i < COLUMNS_MAX && rc == SPSH_OK; i++)
-        rc = add_column(c, row->fields[i], err);
-    if (rc == SPSH_OK)
-        rc = tell_repeated(c, err);
+    for (size_t i = 0; i < row->field_count && i < COLUMNS_MAX; i++)
+        add_column(c, row->fields[i]);
+    rc = tell_repeated(c, err);
     c->domain_column = SPSH__COLUMN_NONE;
     if (rc != SPSH_OK || c->scan->domain_rule != SPSH__DOMAIN_COLUMN)
         return rc;
     for (size_t i = 0; i < c->column_count && c->domain_column == SPSH__COLUMN_NONE; i++) {
-        if (spsh__bytes_equal_nocase(column_name(c, i), c->scan->domain_name))
+        if (spsh__bytes_equal_nocase(c->columns[i].name, c->scan->domain_name))
             c->domain_column = i;
     }
     if (c->domain_column == SPSH__COLUMN_NONE)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%.*s: has no column '%.60s'",
-                         (int)c->file.size_bytes, (const char *)c->file.data,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: has no column '%.60s'", c->file,
                          c->scan->options->domain_rule + strlen("column:"));
     return SPSH_OK;
 }
@@ -325,8 +294,9 @@ static spsh_bytes below_clips(const clip_scan *c, spsh_bytes written)
 }
 
 /* Prefetch the slot of the next row's clip. */
-static void expect_clip(const clip_scan *c, spsh_bytes ahead)
+static void expect_clip(const void *user, spsh_bytes ahead)
 {
+    const clip_scan *c = user;
     const uint8_t *at = ahead.data;
     size_t left = ahead.size_bytes < AHEAD_BYTES_MAX ? ahead.size_bytes : AHEAD_BYTES_MAX;
     if (c->column_of[SPSH__CLIP_PATH] == SPSH__COLUMN_NONE)
@@ -349,20 +319,17 @@ static void expect_clip(const clip_scan *c, spsh_bytes ahead)
 static spsh__name_slot *find_clip(clip_scan *c, spsh_bytes written)
 {
     written = below_clips(c, written);
-    spsh__builder_clear(&c->clip);
+    c->clip = written;
     if (c->form->in_year_folders && written.size_bytes > YEAR_BYTES) {
-        spsh__builder_append(&c->clip, written.data, YEAR_BYTES);
-        spsh__builder_append(&c->clip, "/", 1);
+        const spsh_bytes year = {written.data, YEAR_BYTES};
+        c->clip = spsh__strings_path(c->scan, year, written);
     }
-    spsh__builder_append_bytes(&c->clip, written);
-    spsh__name_slot *slot = spsh__name_index_find(&c->index, spsh__builder_bytes(&c->clip));
+    spsh__name_slot *slot = spsh__name_index_find(&c->index, c->clip);
     if (slot == NULL && c->form->extension != NULL && !spsh__is_audio_name(written)) {
-        spsh__builder_append_text(&c->clip, c->form->extension);
-        slot = spsh__name_index_find(&c->index, spsh__builder_bytes(&c->clip));
+        c->clip = SPSH__JOIN(c->scan, c->clip, spsh__bytes_of(c->form->extension));
+        slot = spsh__name_index_find(&c->index, c->clip);
     }
-    if (slot == NULL && !c->clip.failed)
-        slot = spsh__name_index_add(&c->index, spsh__builder_bytes(&c->clip), STATE_KNOWN);
-    return c->clip.failed ? NULL : slot;
+    return slot != NULL ? slot : spsh__name_index_add(&c->index, c->clip, STATE_KNOWN);
 }
 
 static spsh_bytes row_split(const clip_scan *c, const spsh__row *row)
@@ -384,10 +351,8 @@ static bool is_wanted(const clip_scan *c, spsh_bytes split)
 static spsh_status reject_clip(clip_scan *c, spsh_reject reject, const spsh__row_place *place,
                                spsh_error *err)
 {
-    spsh__builder_clear(&c->source);
-    append_clip_path(c, &c->source);
-    reject.source = spsh__builder_bytes(&c->source);
-    return c->source.failed ? SPSH_NO_MEMORY(err) : spsh__scan_reject(c->scan, &reject, place, err);
+    reject.source = clip_path(c);
+    return spsh__scan_reject(c->scan, &reject, place, err);
 }
 
 /* Handle a row for a clip that an earlier row named. */
@@ -414,16 +379,17 @@ static spsh_status pass_over(clip_scan *c, uint32_t state, const spsh__row_place
     return reject_clip(c, reject, place, err);
 }
 
-static void set_extras(clip_scan *c, const spsh__row *row)
+static spsh_bytes make_extras(clip_scan *c, const spsh__row *row)
 {
-    spsh__builder_clear(&c->extras);
+    spsh__builder *extras = spsh__strings_open(c->scan);
     for (size_t i = 0; i < row->field_count && i < c->column_count; i++) {
         const clip_column *column = &c->columns[i];
         if ((column->role == SPSH__CLIP_ROLES || column->role == SPSH__CLIP_DURATION) &&
             !column->is_repeated && row->fields[i].size_bytes > 0)
-            spsh__json_member(&c->extras, 0, column_name(c, i), row->fields[i]);
+            spsh__json_member(extras, 0, column->name, row->fields[i]);
     }
-    spsh__json_close(&c->extras, 0);
+    spsh__json_close(extras, 0);
+    return spsh__strings_close(c->scan);
 }
 
 /* Whether the locale is a variant folder: "cy-southwes" holds copies of clips of "cy", as the ids
@@ -435,45 +401,17 @@ static bool is_variant(const clip_scan *c, spsh_bytes locale)
            memcmp(name, locale.data, locale.size_bytes) == 0 && name[locale.size_bytes] == '-';
 }
 
-static void set_id(clip_scan *c, const spsh__row *row, spsh_bytes locale)
+static spsh_bytes make_id(clip_scan *c, const spsh__row *row, spsh_bytes locale)
 {
-    const spsh_bytes given = field(c, row, SPSH__CLIP_ID);
-    spsh_bytes clip = spsh__builder_bytes(&c->clip);
+    const spsh_bytes prefix = spsh__bytes_of(c->tree->id_prefix);
+    const spsh_bytes variant = spsh__bytes_of(is_variant(c, locale) ? c->tree->name : "");
+    spsh_bytes id = field(c, row, SPSH__CLIP_ID);
+    spsh_bytes clip = c->clip;
     if (c->form->in_year_folders && clip.size_bytes > YEAR_BYTES + 1)
         clip = (spsh_bytes){clip.data + YEAR_BYTES + 1, clip.size_bytes - YEAR_BYTES - 1};
-    spsh__builder_clear(&c->id);
-    if (is_variant(c, locale)) {
-        spsh__builder_append_text(&c->id, c->tree->name);
-        spsh__builder_append(&c->id, "/", 1);
-    }
-    spsh__builder_append_text(&c->id, c->tree->id_prefix);
-    if (given.size_bytes > 0)
-        spsh__builder_append_bytes(&c->id, given);
-    else
-        spsh__name_append(&c->id, (spsh_bytes){clip.data, spsh__audio_stem(clip)});
-}
-
-static void set_names(clip_scan *c, const spsh__row *row, spsh_bytes locale)
-{
-    const spsh_bytes speaker = field(c, row, SPSH__CLIP_SPEAKER);
-    spsh__builder_clear(&c->speaker);
-    if (!spsh__is_placeholder(speaker)) {
-        spsh__builder_append_text(&c->speaker, c->form->corpus);
-        spsh__builder_append(&c->speaker, "/", 1);
-        spsh__builder_append_bytes(&c->speaker, speaker);
-    }
-    spsh__builder_clear(&c->domain);
-    if (c->domain_column != SPSH__COLUMN_NONE) {
-        spsh__builder_append_bytes(&c->domain, spsh__row_field(row, c->domain_column));
-    } else {
-        spsh__builder_append_text(&c->domain, c->form->corpus);
-        spsh__builder_append(&c->domain, "/", 1);
-        spsh__builder_append_bytes(&c->domain, locale);
-    }
-    spsh__builder_clear(&c->path);
-    append_clip_path(c, &c->path);
-    spsh__builder_clear(&c->source);
-    spsh__name_append(&c->source, spsh__builder_bytes(&c->path));
+    if (id.size_bytes == 0)
+        id = spsh__strings_name(c->scan, (spsh_bytes){clip.data, spsh__audio_stem(clip)});
+    return spsh__strings_path(c->scan, variant, SPSH__JOIN(c->scan, prefix, id));
 }
 
 /* "en" of "en_accented"; empty if it is not a locale. */
@@ -503,34 +441,36 @@ static uint64_t row_length(const clip_scan *c, const spsh__row *row)
 static spsh_status emit_row(clip_scan *c, const spsh__row *row, spsh_bytes split,
                             const spsh__row_place *place, spsh_error *err)
 {
+    const spsh_bytes corpus = spsh__bytes_of(c->form->corpus);
+    const spsh_bytes slash = spsh__bytes_of("/");
     const spsh_bytes text = field(c, row, SPSH__CLIP_TEXT);
+    const spsh_bytes speaker = field(c, row, SPSH__CLIP_SPEAKER);
     spsh_bytes locale = field(c, row, SPSH__CLIP_LOCALE);
     if (spsh__is_placeholder(locale))
         locale = spsh__bytes_of(c->tree->locale);
-    set_id(c, row, locale);
-    set_names(c, row, locale);
-    set_extras(c, row);
+    const spsh_bytes path = clip_path(c);
+    const spsh_bytes id = make_id(c, row, locale);
     spsh_ingest_item item = {
-        .audio_path = spsh__builder_text(&c->path),
-        .source = spsh__builder_bytes(&c->source),
-        .recording_id = spsh__builder_bytes(&c->id),
-        .id = spsh__builder_bytes(&c->id),
+        .audio_path = spsh__text_of(path),
+        .source = spsh__strings_name(c->scan, path),
+        .recording_id = id,
+        .id = id,
         .has_text = text.size_bytes > 0,
         .text = text,
-        .domain = spsh__builder_bytes(&c->domain),
+        .domain = c->domain_column != SPSH__COLUMN_NONE
+                      ? spsh__row_field(row, c->domain_column)
+                      : SPSH__JOIN(c->scan, corpus, slash, locale),
         .split = spsh__is_placeholder(split) ? (spsh_bytes){0} : split,
         .subset = subset_of(c),
-        .speaker = spsh__builder_bytes(&c->speaker),
+        .speaker = spsh__is_placeholder(speaker) ? (spsh_bytes){0}
+                                                 : SPSH__JOIN(c->scan, corpus, slash, speaker),
         .language = language_of(locale),
         .document = field(c, row, SPSH__CLIP_DOCUMENT),
-        .extras = spsh__builder_bytes(&c->extras),
+        .extras = make_extras(c, row),
         .end_ns = SPSH_SEGMENT_END,
         .expected_ns = row_length(c, row),
         .source_bytes = SPSH_SOURCE_BYTES_UNKNOWN,
     };
-    if (item.audio_path == NULL || c->source.failed || c->id.failed || c->speaker.failed ||
-        c->domain.failed || c->extras.failed)
-        return SPSH_NO_MEMORY(err);
     return spsh__scan_emit(c->scan, &item, place, err);
 }
 
@@ -562,90 +502,52 @@ static spsh_status take_row(clip_scan *c, const spsh__row *row, uint32_t state,
 }
 
 /* The row's clip name; empty if the row names none. */
-static spsh_bytes row_path(clip_scan *c, const spsh__row *row)
+static spsh_bytes row_path(const clip_scan *c, const spsh__row *row)
 {
     const spsh_bytes written = field(c, row, SPSH__CLIP_PATH);
-    if (!c->form->document_before_path || written.size_bytes == 0)
-        return written;
-    spsh__builder_clear(&c->written);
-    spsh__builder_append_bytes(&c->written, field(c, row, SPSH__CLIP_DOCUMENT));
-    spsh__builder_append(&c->written, "-", 1);
-    spsh__builder_append_bytes(&c->written, written);
-    return spsh__builder_bytes(&c->written);
+    return !c->form->document_before_path || written.size_bytes == 0
+               ? written
+               : SPSH__JOIN(c->scan, field(c, row, SPSH__CLIP_DOCUMENT), spsh__bytes_of("-"),
+                            written);
 }
 
-static spsh_status scan_row(clip_scan *c, const spsh__row *row, spsh_error *err)
+static spsh_status scan_row(void *user, const spsh__row *row, const spsh__row_place *place,
+                            spsh_error *err)
 {
-    const spsh__row_place place = {spsh__builder_bytes(&c->file), row->line, row->offset_bytes,
-                                   row->raw};
+    clip_scan *c = user;
     const spsh_bytes written = row_path(c, row);
-    spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
-    if (spsh__row_is_blank(row))
-        return SPSH_OK;
-    if (row->problem != NULL)
-        return spsh__scan_reject(c->scan, &reject, &place, err);
     if (written.size_bytes == 0 || written.size_bytes > NAME_BYTES_MAX) {
-        reject.reason = SPSH_REJECT_MISSING_AUDIO;
-        reject.detail = c->column_of[SPSH__CLIP_PATH] == SPSH__COLUMN_NONE
-                            ? "the table's header has no column of clips"
-                            : "the row names no clip";
-        return spsh__scan_reject(c->scan, &reject, &place, err);
+        const spsh_reject reject = {.reason = SPSH_REJECT_MISSING_AUDIO,
+                                    .detail = c->column_of[SPSH__CLIP_PATH] == SPSH__COLUMN_NONE
+                                                  ? "the table's header has no column of clips"
+                                                  : "the row names no clip",
+                                    .rows = 1};
+        return spsh__scan_reject(c->scan, &reject, place, err);
     }
-    spsh__name_slot *slot = c->written.failed ? NULL : find_clip(c, written);
+    spsh__name_slot *slot = find_clip(c, written);
     if (slot == NULL)
         return SPSH_NO_MEMORY(err);
     c->folder = (size_t)slot->value;
     if ((slot->state & STATE_ROW) != 0)
-        return pass_over(c, slot->state, &place, err);
+        return pass_over(c, slot->state, place, err);
     slot->state |= STATE_ROW | ((uint32_t)c->table << TABLE_SHIFT);
-    return take_row(c, row, slot->state, &place, err);
-}
-
-static spsh_status scan_rows(clip_scan *c, spsh__text_file *file, spsh_error *err)
-{
-    const spsh__text_input input = spsh__text_input_file(file);
-    spsh__row_reader *reader = NULL;
-    spsh__row row;
-    spsh_status rc = spsh__row_reader_new(&input, &c->form->dialect, &reader, err);
-    if (rc == SPSH_OK)
-        rc = spsh__row_reader_next(reader, &row, err);
-    if (rc == SPSH_OK)
-        rc = take_header(c, &row, err);
-    while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
-        expect_clip(c, spsh__row_reader_ahead(reader));
-        rc = scan_row(c, &row, err);
-        if (rc == SPSH_OK)
-            rc = spsh__scan_progress(c->scan, 1, err);
-    }
-    spsh__row_reader_free(reader);
-    return rc == SPSH_E_END ? SPSH_OK : rc;
+    return take_row(c, row, slot->state, place, err);
 }
 
 static spsh_status scan_table(clip_scan *c, spsh_error *err)
 {
+    const spsh__strings_mark mark = spsh__strings_here(c->scan);
+    const spsh__row_visitor visitor = {.dialect = c->form->dialect,
+                                       .header_fn = take_header,
+                                       .row_fn = scan_row,
+                                       .ahead_fn = expect_clip,
+                                       .user = c};
     spsh__view_info info;
-    const spsh__view *view = c->scan->options->view;
-    spsh__text_file file = {.fd = -1};
-    spsh_error open_error = SPSH_ERROR_INIT;
-    spsh__builder_clear(&c->file);
-    spsh__builder_append_part(&c->file, c->tree->path);
-    spsh__builder_append_part(&c->file, c->tree->tables[c->table].name);
-    const char *path = spsh__builder_text(&c->file);
-    if (path == NULL)
-        return SPSH_NO_MEMORY(err);
-    if (spsh__view_stat(view, path, &info) == ENOENT)
-        return SPSH_OK;
-    spsh_status rc = spsh__text_file_open(view, path, &file, &open_error);
-    if (rc == SPSH_E_NO_MEMORY)
-        return SPSH_NO_MEMORY(err);
-    if (rc != SPSH_OK) {
-        const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE,
-                                    .source = spsh__builder_bytes(&c->file),
-                                    .detail = open_error.message};
-        return spsh__scan_reject(c->scan, &reject, NULL, err);
-    }
-    rc = scan_rows(c, &file, err);
-    spsh__text_file_close(&file);
+    c->file = spsh__text_of(spsh__strings_path(c->scan, spsh__bytes_of(c->tree->path),
+                                               spsh__bytes_of(c->tree->tables[c->table].name)));
+    const bool absent = spsh__view_stat(c->scan->options->view, c->file, &info) == ENOENT;
+    const spsh_status rc = absent ? SPSH_OK : spsh__scan_file_rows(c->scan, c->file, &visitor, err);
+    spsh__strings_release(c->scan, mark);
     return rc;
 }
 
@@ -665,8 +567,6 @@ spsh_status spsh__clip_tree_scan(spsh__scan *scan, const spsh__clip_form *form,
         rc = scan_table(c, err);
     if (rc == SPSH_OK && spsh__name_index_any(&c->index, STATE_ON_DISK | STATE_AUDIO, STATE_ROW))
         rc = list_all_clips(c, true, err);
-    SPSH__BUILDERS_FREE(&c->names, &c->file, &c->written, &c->clip, &c->path, &c->source, &c->id,
-                        &c->speaker, &c->domain, &c->extras);
     spsh__path_list_free(&c->folders);
     spsh__name_index_free(&c->index);
     free(c);
@@ -689,24 +589,17 @@ spsh_status spsh__clip_header_has(const spsh__view *view, const char *path,
                                   const spsh__dialect *dialect, const char *const *columns,
                                   bool *ret_has, spsh_error *err)
 {
-    spsh__text_file file = {.fd = -1};
     spsh__row_reader *reader = NULL;
     spsh__row row;
+    uint8_t head[4096];
+    size_t head_bytes = 0;
     *ret_has = false;
     if (!spsh__view_has_file(view, path))
         return SPSH_OK;
-    spsh_status rc = spsh__text_file_open(view, path, &file, NULL);
-    if (rc == SPSH_E_NO_MEMORY)
-        return SPSH_NO_MEMORY(err);
-    if (rc != SPSH_OK)
-        return SPSH_OK; /* the scan reports it, if the file belongs to the corpus */
-    uint8_t head[4096];
-    size_t head_bytes = 0;
-    const spsh__text_input input = spsh__text_input_file(&file);
-    rc = input.read_at_fn(input.user, 0, head, sizeof(head), &head_bytes, err);
-    spsh__text_file_close(&file);
+    spsh_status rc = spsh__text_file_head(view, path, head, sizeof(head), &head_bytes, err);
     if (rc != SPSH_OK || memchr(head, '\n', head_bytes) == NULL)
-        return rc; /* a first line that long is not a header of these tables */
+        return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK; /* not a header of these tables; the scan
+                                                         reports an unreadable file */
     const spsh__text_memory memory = {head, head_bytes};
     const spsh__text_input text = spsh__text_input_memory(&memory, path);
     rc = spsh__row_reader_new(&text, dialect, &reader, err);

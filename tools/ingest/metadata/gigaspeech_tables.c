@@ -16,10 +16,9 @@
 
 #include "common/file_names.h"
 #include "common/json_text.h"
-#include "common/jsonl.h"
-#include "common/row_reader.h"
+#include "ingest/scan/scan_rows.h"
+#include "ingest/scan/scan_strings.h"
 #include "ingest/view/name_index.h"
-#include "ingest/view/text_file.h"
 #include "speechshard/inside.h"
 #include "table.h"
 
@@ -34,9 +33,8 @@ struct spsh__giga_tables {
     spsh__scan *scan;
     spsh__name_index index; /* ids that were emitted */
     uint64_t repeated;
-    spsh__builder source, speaker, extras, path;
+    spsh__builder path;
     /* State of the current table. */
-    const char *table; /* "data/metadata/xs_metadata/xs_chunks_0000_metadata.csv" */
     const char *split;
     char folder[PATH_BYTES_MAX];       /* folder of the table */
     char audio_folder[PATH_BYTES_MAX]; /* "data/audio/xs_files" */
@@ -49,10 +47,10 @@ struct spsh__giga_tables {
     size_t column_count;
 };
 
-/* "audiobook", "podcast", or "youtube" if a folder of the path has that name. */
+static const char *const sources[] = {"audiobook", "podcast", "youtube"};
+
 spsh_bytes spsh__giga_domain(spsh_bytes path)
 {
-    static const char *const sources[] = {"audiobook", "podcast", "youtube"};
     size_t begin = 0;
     for (size_t i = 0; i < path.size_bytes; i++) {
         if (path.data[i] != '/')
@@ -67,25 +65,20 @@ spsh_bytes spsh__giga_domain(spsh_bytes path)
     return (spsh_bytes){0};
 }
 
-/* The tags of segments without speech. A tag is the whole transcript. */
-bool spsh__giga_is_garbage(spsh_bytes text)
+void spsh__giga_mark_garbage(spsh__builder *extras, spsh_bytes text)
 {
     static const char *const tags[] = {"<SIL>", "<MUSIC>", "<NOISE>", "<OTHER>"};
+    const spsh__json_value yes = {.kind = SPSH__JSON_TRUE, .raw = spsh__bytes_of("true")};
     for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
         if (spsh__bytes_equal(text, spsh__bytes_of(tags[i])))
-            return true;
+            spsh__json_value_member(extras, 0, "non_speech", &yes);
     }
-    return false;
 }
 
-spsh_bytes spsh__giga_speaker(spsh__builder *out, spsh_bytes written)
+spsh_bytes spsh__giga_speaker(spsh__scan *scan, spsh_bytes written)
 {
-    spsh__builder_clear(out);
-    if (spsh__is_placeholder(written))
-        return (spsh_bytes){0};
-    spsh__builder_append_text(out, "gigaspeech/");
-    spsh__builder_append_bytes(out, written);
-    return spsh__builder_bytes(out);
+    return spsh__is_placeholder(written) ? (spsh_bytes){0}
+                                         : SPSH__JOIN(scan, spsh__bytes_of("gigaspeech/"), written);
 }
 
 typedef enum giga_column {
@@ -170,8 +163,9 @@ static void columns_free(spsh__giga_tables *t)
     t->column_count = 0;
 }
 
-static spsh_status take_header(spsh__giga_tables *t, const spsh__row *row, spsh_error *err)
+static spsh_status take_header(void *user, const spsh__row *row, spsh_error *err)
 {
+    spsh__giga_tables *t = user;
     columns_free(t);
     for (size_t i = 0; i < row->field_count && i < COLUMNS_MAX; i++) {
         const spsh_bytes name = row->fields[i];
@@ -193,36 +187,27 @@ static spsh_bytes field(const spsh__giga_tables *t, const spsh__row *row, giga_c
     return (spsh_bytes){0};
 }
 
-/* Write <folder>/<sid>.wav to path, for one of the folders to which the archives may be unpacked.
- */
-static const char *clip_path(spsh__giga_tables *t, size_t place, spsh_bytes sid)
+/* Return <folder>/<sid>.wav for one of the folders to which the archives may be unpacked. */
+static spsh_bytes clip_path(spsh__giga_tables *t, size_t place, spsh_bytes sid)
 {
     const char *const folders[CLIP_PLACES] = {
         t->audio_folder, t->audio_folder, t->folder, t->folder, "", ""};
-    spsh__builder_clear(&t->path);
-    spsh__builder_append_part(&t->path, folders[place]);
-    if (place % 2 == 0)
-        spsh__builder_append_part(&t->path, t->chunk);
-    if (t->path.size_bytes > 0)
-        spsh__builder_append(&t->path, "/", 1);
-    spsh__builder_append_bytes(&t->path, sid);
-    spsh__builder_append_text(&t->path, ".wav");
-    return spsh__builder_text(&t->path);
+    const spsh_bytes folder = spsh__strings_path(t->scan, spsh__bytes_of(folders[place]),
+                                                 spsh__bytes_of(place % 2 == 0 ? t->chunk : ""));
+    return spsh__strings_path(t->scan, folder, SPSH__JOIN(t->scan, sid, spsh__bytes_of(".wav")));
 }
 
-/* *ret_path is NULL if the clip does not exist. */
+/* *ret_path is empty if the clip does not exist. */
 static spsh_status find_clip(spsh__giga_tables *t, spsh_bytes sid, spsh__view_info *ret_info,
-                             const char **ret_path, spsh_error *err)
+                             spsh_bytes *ret_path, spsh_error *err)
 {
-    *ret_path = NULL;
+    *ret_path = (spsh_bytes){0};
     if (sid.size_bytes == 0 || memchr(sid.data, '\0', sid.size_bytes) != NULL)
         return SPSH_OK;
     for (size_t i = 0; i <= CLIP_PLACES; i++) {
         const size_t place = i == 0 ? t->last_place : i - 1;
-        const char *path = clip_path(t, place, sid);
-        if (path == NULL)
-            return SPSH_NO_MEMORY(err);
-        const int os_errno = spsh__view_stat(t->scan->options->view, path, ret_info);
+        const spsh_bytes path = clip_path(t, place, sid);
+        const int os_errno = spsh__view_stat(t->scan->options->view, spsh__text_of(path), ret_info);
         if (os_errno == ENOMEM)
             return SPSH_NO_MEMORY(err);
         if (os_errno != 0 || ret_info->type == SPSH__VIEW_FOLDER)
@@ -236,7 +221,6 @@ static spsh_status find_clip(spsh__giga_tables *t, spsh_bytes sid, spsh__view_in
 
 static spsh_bytes domain_of_row(spsh__giga_tables *t, const spsh__row *row)
 {
-    static const char *const sources[] = {"audiobook", "podcast", "youtube"};
     const spsh_bytes source = field(t, row, COLUMN_SOURCE);
     if (t->scan->domain_rule == SPSH__DOMAIN_COLUMN) {
         for (size_t i = 0; i < t->column_count && i < row->field_count; i++) {
@@ -254,61 +238,57 @@ static spsh_bytes domain_of_row(spsh__giga_tables *t, const spsh__row *row)
     return spsh__giga_domain(field(t, row, COLUMN_PATH));
 }
 
-static spsh_status emit_row(spsh__giga_tables *t, const spsh__row *row, const char *path,
+static spsh_bytes make_extras(spsh__giga_tables *t, const spsh__row *row)
+{
+    spsh__builder *extras = spsh__strings_open(t->scan);
+    for (size_t i = 0; i < t->column_count && i < row->field_count; i++) {
+        const bool is_extra = t->roles[i] == COLUMN_EXTRA || t->roles[i] == COLUMN_PATH;
+        if (is_extra && row->fields[i].size_bytes > 0 && t->column_names[i][0] != '\0')
+            spsh__json_member(extras, 0, spsh__bytes_of(t->column_names[i]), row->fields[i]);
+    }
+    spsh__json_member(extras, 0, spsh__bytes_of("subset"), spsh__bytes_of(t->subset));
+    spsh__giga_mark_garbage(extras, field(t, row, COLUMN_TEXT));
+    spsh__json_close(extras, 0);
+    return spsh__strings_close(t->scan);
+}
+
+static spsh_status emit_row(spsh__giga_tables *t, const spsh__row *row, spsh_bytes path,
                             const spsh__view_info *info, const spsh__row_place *place,
                             spsh_error *err)
 {
     const spsh_bytes text = field(t, row, COLUMN_TEXT);
-    spsh__builder_clear(&t->source);
-    spsh__name_append(&t->source, spsh__bytes_of(path));
-    spsh__builder_clear(&t->extras);
-    for (size_t i = 0; i < t->column_count && i < row->field_count; i++) {
-        const bool is_extra = t->roles[i] == COLUMN_EXTRA || t->roles[i] == COLUMN_PATH;
-        if (is_extra && row->fields[i].size_bytes > 0 && t->column_names[i][0] != '\0')
-            spsh__json_member(&t->extras, 0, spsh__bytes_of(t->column_names[i]), row->fields[i]);
-    }
-    spsh__json_member(&t->extras, 0, spsh__bytes_of("subset"), spsh__bytes_of(t->subset));
-    if (spsh__giga_is_garbage(text)) {
-        const spsh__json_value yes = {.kind = SPSH__JSON_TRUE, .raw = spsh__bytes_of("true")};
-        spsh__json_value_member(&t->extras, 0, "non_speech", &yes);
-    }
-    spsh__json_close(&t->extras, 0);
+    const spsh_bytes source = spsh__strings_name(t->scan, path);
     spsh_ingest_item item = {
-        .audio_path = path,
-        .source = spsh__builder_bytes(&t->source),
-        .recording_id = spsh__builder_bytes(&t->source),
+        .audio_path = spsh__text_of(path),
+        .source = source,
+        .recording_id = source,
         .id = field(t, row, COLUMN_SID),
         .has_text = text.size_bytes > 0,
         .text = text,
         .domain = domain_of_row(t, row),
         .split = spsh__bytes_of(t->split),
-        .speaker = spsh__giga_speaker(&t->speaker, field(t, row, COLUMN_SPEAKER)),
+        .speaker = spsh__giga_speaker(t->scan, field(t, row, COLUMN_SPEAKER)),
         .language = spsh__bytes_of("en"),
         .document = field(t, row, COLUMN_AID),
-        .extras = spsh__builder_bytes(&t->extras),
+        .extras = make_extras(t, row),
         .end_ns = SPSH_SEGMENT_END,
         .source_bytes = info->size_bytes,
     };
-    if (t->source.failed || t->extras.failed || t->speaker.failed)
-        return SPSH_NO_MEMORY(err);
     return spsh__scan_emit(t->scan, &item, place, err);
 }
 
-static spsh_status take_row(spsh__giga_tables *t, const spsh__row *row, spsh_error *err)
+static spsh_status take_row(void *user, const spsh__row *row, const spsh__row_place *place,
+                            spsh_error *err)
 {
-    const spsh__row_place place = {spsh__bytes_of(t->table), row->line, row->offset_bytes,
-                                   row->raw};
+    spsh__giga_tables *t = user;
     const spsh_bytes sid = field(t, row, COLUMN_SID);
-    spsh_reject reject = {
-        .reason = SPSH_REJECT_ROW_SYNTAX, .id = sid, .detail = row->problem, .rows = 1};
+    spsh_reject reject = {.id = sid, .rows = 1};
     spsh__view_info info = {0};
-    const char *path = NULL;
-    if (row->problem != NULL)
-        return spsh__scan_reject(t->scan, &reject, &place, err);
+    spsh_bytes path = {0};
     if (row->field_count > t->column_count) {
         reject.reason = SPSH_REJECT_ROW_FIELD_COUNT;
         reject.detail = "the row has more fields than the header";
-        return spsh__scan_reject(t->scan, &reject, &place, err);
+        return spsh__scan_reject(t->scan, &reject, place, err);
     }
     if (!t->is_wanted) {
         t->scan->excluded_rows++;
@@ -322,37 +302,14 @@ static spsh_status take_row(spsh__giga_tables *t, const spsh__row *row, spsh_err
     spsh_status rc = find_clip(t, sid, &info, &path, err);
     if (rc != SPSH_OK)
         return rc;
-    if (path == NULL || info.type != SPSH__VIEW_FILE) {
-        reject.reason = path == NULL ? SPSH_REJECT_MISSING_AUDIO : SPSH_REJECT_NOT_REGULAR;
-        path = clip_path(t, t->last_place, sid);
-        if (path == NULL)
-            return SPSH_NO_MEMORY(err);
-        reject.source = spsh__bytes_of(path);
-        return spsh__scan_reject(t->scan, &reject, &place, err);
+    if (path.size_bytes == 0 || info.type != SPSH__VIEW_FILE) {
+        reject.reason = path.size_bytes == 0 ? SPSH_REJECT_MISSING_AUDIO : SPSH_REJECT_NOT_REGULAR;
+        reject.source = clip_path(t, t->last_place, sid);
+        return spsh__scan_reject(t->scan, &reject, place, err);
     }
     if (spsh__name_index_add(&t->index, sid, 1) == NULL)
         return SPSH_NO_MEMORY(err);
-    return emit_row(t, row, path, &info, &place, err);
-}
-
-static spsh_status scan_rows(spsh__giga_tables *t, const spsh__text_input *input, spsh_error *err)
-{
-    spsh__row_reader *reader = NULL;
-    spsh__row row;
-    spsh_status rc = spsh__row_reader_new(input, &csv, &reader, err);
-    if (rc == SPSH_OK)
-        rc = spsh__row_reader_next(reader, &row, err);
-    if (rc == SPSH_OK)
-        rc = take_header(t, &row, err);
-    while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
-        if (spsh__row_is_blank(&row))
-            continue;
-        rc = take_row(t, &row, err);
-        if (rc == SPSH_OK)
-            rc = spsh__scan_progress(t->scan, 1, err);
-    }
-    spsh__row_reader_free(reader);
-    return rc == SPSH_E_END ? SPSH_OK : rc;
+    return emit_row(t, row, path, &info, place, err);
 }
 
 /* Derive folder, chunk, and subset from the path of a table:
@@ -366,7 +323,6 @@ static bool name_table(spsh__giga_tables *t, const char *path)
     const size_t subset = chunks == NULL ? 0 : (size_t)(chunks - name);
     if (subset >= SUBSET_BYTES || folder >= PATH_BYTES_MAX || strlen(name) >= PATH_BYTES_MAX)
         return false;
-    t->table = path;
     t->last_place = 0;
     (void)snprintf(t->folder, sizeof(t->folder), "%.*s", (int)folder, path);
     (void)snprintf(t->chunk, sizeof(t->chunk), "%.*s", (int)(strlen(name) - strlen(TABLE_SUFFIX)),
@@ -408,18 +364,16 @@ static bool table_is_wanted(const spsh__giga_tables *t)
 
 spsh_status spsh__giga_table_scan(spsh__giga_tables *tables, const char *path, spsh_error *err)
 {
-    spsh__text_file file = {.fd = -1};
+    const spsh__row_visitor visitor = {.dialect = csv,
+                                       .header_fn = take_header,
+                                       .row_fn = take_row,
+                                       .user = tables,
+                                       .is_required = true};
     if (!name_table(tables, path))
         return tables->path.failed ? SPSH_NO_MEMORY(err)
                                    : SPSH_FAIL(err, SPSH_E_LIMIT, "%s: a path that long", path);
     tables->is_wanted = table_is_wanted(tables);
-    spsh_status rc = spsh__text_file_open(tables->scan->options->view, path, &file, err);
-    if (rc != SPSH_OK)
-        return rc;
-    const spsh__text_input input = spsh__text_input_file(&file);
-    rc = scan_rows(tables, &input, err);
-    spsh__text_file_close(&file);
-    return rc;
+    return spsh__scan_file_rows(tables->scan, path, &visitor, err);
 }
 
 spsh_status spsh__giga_tables_end(spsh__giga_tables *tables, spsh_error *err)
@@ -451,6 +405,6 @@ void spsh__giga_tables_free(spsh__giga_tables *tables)
         return;
     columns_free(tables);
     spsh__name_index_free(&tables->index);
-    SPSH__BUILDERS_FREE(&tables->source, &tables->speaker, &tables->extras, &tables->path);
+    spsh__builder_free(&tables->path);
     free(tables);
 }

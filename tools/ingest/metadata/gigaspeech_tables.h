@@ -8,11 +8,12 @@
 /* Return "audiobook", "podcast", or "youtube" if a folder of the path has that name, else empty. */
 spsh_bytes spsh__giga_domain(spsh_bytes path);
 
-/* Whether a transcript is only one of the tags for audio without speech (<SIL>, <MUSIC>, ...). */
-bool spsh__giga_is_garbage(spsh_bytes text);
+/* Add the member non_speech if the whole transcript is one of the tags for audio without speech
+ * (<SIL>, <MUSIC>, ...). */
+void spsh__giga_mark_garbage(spsh__builder *extras, spsh_bytes text);
 
-/* Write the dataset's speaker name to out and return it. Empty if `written` is a placeholder. */
-spsh_bytes spsh__giga_speaker(spsh__builder *out, spsh_bytes written);
+/* Return the dataset's speaker name. Empty if `written` is empty or a placeholder. */
+spsh_bytes spsh__giga_speaker(spsh__scan *scan, spsh_bytes written);
 
 /** State for the tables of one scan. */
 typedef struct spsh__giga_tables spsh__giga_tables;

@@ -9,16 +9,14 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 
 #include "common/file_names.h"
 #include "common/json_text.h"
-#include "common/jsonl.h"
 #include "ingest/scan/probe.h"
-#include "ingest/scan/scan.h"
+#include "ingest/scan/scan_rows.h"
+#include "ingest/scan/scan_strings.h"
 #include "ingest/view/path_list.h"
-#include "ingest/view/text_file.h"
+#include "segment.h"
 #include "speechshard/inside.h"
 #include "table_audio.h"
 
@@ -35,13 +33,10 @@ typedef struct manifest_scan {
     const spsh__json_archives *members; /* NULL: audio is in separate files */
     const char *names[SPSH__JSON_NAMES_MAX];
     spsh__audio_resolver *resolver;
-    const char *manifest;                            /* being read */
     spsh_bytes split;                                /* by its name */
     const spsh__json_value *roles[SPSH__JSON_ROLES]; /* values of the current line by role; NULL:
                                                         none */
     spsh_bytes texts[NAME_ROLES_COUNT];              /* unescaped strings of the roles */
-    spsh__builder unescaped[NAME_ROLES_COUNT];
-    spsh__builder source, id, plain, extras, text_path, column;
 } manifest_scan;
 
 static bool has_extension(const char *name, const char *const *extensions)
@@ -103,22 +98,6 @@ static void take_names(const spsh__json_format *format, const char **names)
         names[i] = format->keys[i].name;
 }
 
-typedef struct probe_input {
-    spsh__text_input file;
-} probe_input;
-
-/* Read only the head of a file, as if the file ended there, so that a probe is cheap for any file.
- */
-static spsh_status read_head(void *user, uint64_t offset_bytes, void *buffer, size_t size_bytes,
-                             size_t *ret_size_bytes, spsh_error *err)
-{
-    const probe_input *input = user;
-    const uint64_t left = offset_bytes < PROBE_BYTES ? PROBE_BYTES - offset_bytes : 0;
-    return input->file.read_at_fn(input->file.user, offset_bytes, buffer,
-                                  left < size_bytes ? (size_t)left : size_bytes, ret_size_bytes,
-                                  err);
-}
-
 static spsh_status first_line_fits(const spsh__text_input *input, const spsh__json_format *format,
                                    bool *ret_fits, spsh_error *err)
 {
@@ -152,9 +131,7 @@ spsh_status spsh__json_manifest_fits(const spsh__view *view, const char *name,
     *ret_fits = false;
     spsh_status rc = spsh__text_file_open(view, name, &file, err);
     if (rc == SPSH_OK) {
-        probe_input head = {spsh__text_input_file(&file)};
-        const spsh__text_input input = {
-            .read_at_fn = read_head, .user = &head, .name = name, .window_bytes = PROBE_WINDOW};
+        const spsh__text_input input = spsh__text_input_start(&file, PROBE_BYTES, PROBE_WINDOW);
         rc = first_line_fits(&input, format, ret_fits, err);
         spsh__text_file_close(&file);
     }
@@ -249,129 +226,79 @@ static const char *kind_problem(const manifest_scan *m, const spsh__json_value *
 }
 
 /* Unescape the strings of the line. A number counts as its digits. */
-static bool take_texts(manifest_scan *m)
+static void take_texts(manifest_scan *m)
 {
     for (size_t role = 0; role < NAME_ROLES_COUNT; role++) {
         const spsh__json_value *value = m->roles[role];
-        m->texts[role] = (spsh_bytes){0};
         if (value == NULL)
-            continue;
-        spsh__builder_clear(&m->unescaped[role]);
-        m->texts[role] = spsh__json_name(value, &m->unescaped[role]);
-        if (m->unescaped[role].failed)
-            return false;
-    }
-    for (size_t role = SPSH__JSON_DOMAIN; role <= SPSH__JSON_LANGUAGE; role++) {
-        if (spsh__is_placeholder(m->texts[role]))
             m->texts[role] = (spsh_bytes){0};
+        else if (role >= SPSH__JSON_DOMAIN)
+            m->texts[role] = spsh__strings_json_name(m->scan, value);
+        else
+            m->texts[role] = value->kind == SPSH__JSON_NUMBER
+                                 ? value->raw
+                                 : spsh__strings_json_text(m->scan, value);
     }
-    return true;
 }
 
-typedef struct segment {
-    uint64_t start_ns, end_ns;
-    uint64_t expected_ns; /* length of the file */
-    bool given;
-} segment;
-
-static spsh__time_result role_time(const manifest_scan *m, spsh__json_role role, uint64_t *ret_ns)
+static spsh__row_time role_time(const manifest_scan *m, spsh__json_role role)
 {
-    return m->roles[role] == NULL ? SPSH__TIME_ABSENT : spsh__json_seconds(m->roles[role], ret_ns);
-}
-
-/* Return false if the line's times are not a valid segment. A duration without start and end is the
- * length of the file. It is usually rounded, so the real length is used, and the packer compares
- * the two. */
-static bool take_segment(const manifest_scan *m, segment *s)
-{
-    uint64_t duration_ns = 0;
-    *s = (segment){.end_ns = SPSH_SEGMENT_END};
-    const spsh__time_result start = role_time(m, SPSH__JSON_START, &s->start_ns);
-    const spsh__time_result end = role_time(m, SPSH__JSON_END, &s->end_ns);
-    if (start == SPSH__TIME_BAD || end == SPSH__TIME_BAD)
-        return false;
-    s->given = start == SPSH__TIME_OK || end == SPSH__TIME_OK;
-    if (s->given && end == SPSH__TIME_OK)
-        return s->end_ns > s->start_ns;
-    const spsh__time_result duration = role_time(m, SPSH__JSON_DURATION, &duration_ns);
-    if (!s->given) {
-        s->expected_ns = duration == SPSH__TIME_OK ? duration_ns : 0;
-        return true;
-    }
-    if (duration == SPSH__TIME_OK)
-        s->end_ns = s->start_ns + duration_ns;
-    return duration != SPSH__TIME_BAD && s->end_ns > s->start_ns;
+    spsh__row_time time = {SPSH__TIME_ABSENT, 0};
+    if (m->roles[role] != NULL)
+        time.result = spsh__json_seconds(m->roles[role], &time.ns);
+    return time;
 }
 
 /* Collect the extras: unknown members, and keys whose role another key took. */
-static void take_extras(manifest_scan *m, const spsh__jsonl_line *line, bool cut)
+static spsh_bytes make_extras(manifest_scan *m, const spsh__jsonl_line *line, bool cut)
 {
-    spsh__builder_clear(&m->extras);
-    spsh__builder_append_bytes(&m->extras, line->extras);
-    if (m->extras.size_bytes > 0)
-        m->extras.size_bytes--; /* the closing brace */
+    spsh__builder *extras = spsh__strings_open(m->scan);
+    spsh__builder_append_bytes(extras, line->extras);
+    if (extras->size_bytes > 0)
+        extras->size_bytes--; /* the closing brace */
     for (size_t i = 0; i < m->format->key_count; i++) {
         const spsh__json_role role = m->format->keys[i].role;
         const spsh__json_value *value = &line->values[i];
         const bool unused = m->roles[role] != value || (role == SPSH__JSON_DURATION && !cut) ||
                             role == SPSH__JSON_SHARD;
         if (unused)
-            spsh__json_value_member(&m->extras, 0, m->format->keys[i].name, value);
+            spsh__json_value_member(extras, 0, m->format->keys[i].name, value);
     }
-    spsh__json_close(&m->extras, 0);
+    spsh__json_close(extras, 0);
+    return spsh__strings_close(m->scan);
 }
 
-static void take_id(manifest_scan *m, const segment *s)
+static spsh_bytes make_id(manifest_scan *m, const spsh__segment *s)
 {
-    char text[64] = "";
-    spsh__builder_clear(&m->id);
-    spsh__builder_clear(&m->plain);
-    if (m->texts[SPSH__JSON_ID].size_bytes > 0) {
-        spsh__builder_append_bytes(&m->id, m->texts[SPSH__JSON_ID]);
-        return;
-    }
+    const spsh_bytes written = m->texts[SPSH__JSON_AUDIO];
+    spsh_bytes plain = {0};
+    if (m->texts[SPSH__JSON_ID].size_bytes > 0)
+        return m->texts[SPSH__JSON_ID];
     if (m->members != NULL) {
-        spsh__builder_append_part(&m->plain, m->members->folder);
-        if (m->plain.size_bytes > 0)
-            spsh__builder_append(&m->plain, "/", 1);
-        spsh__builder_append_bytes(&m->plain, m->texts[SPSH__JSON_AUDIO]);
+        plain = spsh__strings_path(m->scan, spsh__bytes_of(m->members->folder), written);
     } else {
-        spsh__audio_plain_path(m->resolver, m->texts[SPSH__JSON_AUDIO], &m->plain);
+        spsh__audio_plain_path(m->resolver, written, spsh__strings_open(m->scan));
+        plain = spsh__strings_close(m->scan);
     }
-    const spsh_bytes plain = spsh__builder_bytes(&m->plain);
-    spsh__name_append(&m->id, (spsh_bytes){plain.data, spsh__audio_stem(plain)});
-    if (s->given && s->end_ns == SPSH_SEGMENT_END)
-        (void)snprintf(text, sizeof(text), "#%" PRIu64 "-end", s->start_ns);
-    else if (s->given)
-        (void)snprintf(text, sizeof(text), "#%" PRIu64 "-%" PRIu64, s->start_ns, s->end_ns);
-    spsh__builder_append_text(&m->id, text);
+    const spsh_bytes stem = {plain.data, spsh__audio_stem(plain)};
+    return spsh__segment_id(m->scan, spsh__strings_name(m->scan, stem), s);
 }
 
 /* Path of the text file, relative to the manifest's folder like the audio's path. */
 static const char *take_text_path(manifest_scan *m)
 {
     const spsh_bytes written = m->texts[SPSH__JSON_TEXT_FILE];
-    spsh__builder_clear(&m->text_path);
-    if (written.size_bytes == 0 || m->texts[SPSH__JSON_TEXT].size_bytes > 0 ||
-        memchr(written.data, '\0', written.size_bytes) != NULL)
-        return NULL;
-    spsh__builder_append_bytes(&m->text_path, written);
-    return spsh__builder_text(&m->text_path);
+    return written.size_bytes == 0 || m->texts[SPSH__JSON_TEXT].size_bytes > 0 ||
+                   memchr(written.data, '\0', written.size_bytes) != NULL
+               ? NULL
+               : spsh__text_of(SPSH__JOIN(m->scan, written));
 }
 
 /* --domain column:NAME may name a key that the format does not know. */
 static spsh_bytes take_domain(manifest_scan *m, const spsh__jsonl_line *line)
 {
-    if (m->scan->domain_rule == SPSH__DOMAIN_COLUMN) {
-        const char *name = (const char *)m->scan->domain_name.data;
-        spsh__json_value value;
-        size_t offset = 0;
-        spsh__builder_clear(&m->column);
-        if (spsh__json_pick(line->raw, &name, 1, &value, NULL, &offset) != NULL)
-            return (spsh_bytes){0};
-        const spsh_bytes text = spsh__json_name(&value, &m->column);
-        return spsh__is_placeholder(text) ? (spsh_bytes){0} : text;
-    }
+    if (m->scan->domain_rule == SPSH__DOMAIN_COLUMN)
+        return spsh__strings_json_column(m->scan, line->raw);
     const spsh_bytes domain = m->texts[SPSH__JSON_DOMAIN];
     return domain.size_bytes > 0 ? domain : m->texts[SPSH__JSON_LANGUAGE];
 }
@@ -380,23 +307,21 @@ static spsh_bytes take_domain(manifest_scan *m, const spsh__jsonl_line *line)
 typedef struct line_audio {
     const char *path; /* NULL: a piece */
     spsh__piece piece;
+    spsh_bytes source;
     uint64_t size_bytes;
 } line_audio;
 
-/* m->source must be the source of audio. */
 static spsh_status emit_line(manifest_scan *m, const spsh__jsonl_line *line,
-                             const line_audio *audio, const segment *s,
+                             const line_audio *audio, const spsh__segment *s,
                              const spsh__row_place *place, spsh_error *err)
 {
-    take_extras(m, line, s->given);
-    take_id(m, s);
     const spsh_bytes text = m->texts[SPSH__JSON_TEXT];
     spsh_ingest_item item = {
         .audio_path = audio->path,
         .audio = audio->piece,
-        .source = spsh__builder_bytes(&m->source),
-        .recording_id = spsh__builder_bytes(&m->source),
-        .id = spsh__builder_bytes(&m->id),
+        .source = audio->source,
+        .recording_id = audio->source,
+        .id = make_id(m, s),
         .has_text = text.size_bytes > 0,
         .text = text,
         .text_path = take_text_path(m),
@@ -404,26 +329,22 @@ static spsh_status emit_line(manifest_scan *m, const spsh__jsonl_line *line,
         .split = m->split,
         .speaker = m->texts[SPSH__JSON_SPEAKER],
         .language = m->texts[SPSH__JSON_LANGUAGE],
-        .extras = spsh__builder_bytes(&m->extras),
+        .extras = make_extras(m, line, s->given),
         .start_ns = s->start_ns,
         .end_ns = s->end_ns,
         .expected_ns = s->expected_ns,
         .source_bytes = audio->size_bytes,
     };
-    if (m->source.failed || m->extras.failed || m->id.failed || m->plain.failed ||
-        m->text_path.failed || m->column.failed)
-        return SPSH_NO_MEMORY(err);
     return spsh__scan_emit(m->scan, &item, place, err);
 }
 
 static spsh_status reject_line(manifest_scan *m, spsh_reject_reason reason, const char *detail,
                                const spsh__row_place *place, spsh_error *err)
 {
-    const bool of_row = reason == SPSH_REJECT_ROW_SYNTAX;
     const spsh_reject reject = {
         .reason = reason,
-        .source = of_row ? (spsh_bytes){0} : m->texts[SPSH__JSON_AUDIO],
-        .id = of_row ? (spsh_bytes){0} : m->texts[SPSH__JSON_ID],
+        .source = m->texts[SPSH__JSON_AUDIO],
+        .id = m->texts[SPSH__JSON_ID],
         .detail = detail,
         .rows = reason == SPSH_REJECT_EXCLUDED_BY_RULE ? 0 : 1,
     };
@@ -435,29 +356,18 @@ static spsh_status find_file(manifest_scan *m, const spsh__row_place *place, lin
                              spsh_error *err)
 {
     spsh__audio_file file;
+    spsh_reject reject;
     spsh_status rc = spsh__audio_resolve(m->resolver, m->texts[SPSH__JSON_AUDIO], &file, err);
     if (rc != SPSH_OK)
         return rc;
-    switch (file.found) {
-    case SPSH__AUDIO_FOUND:
-        spsh__name_append(&m->source, spsh__bytes_of(file.path));
-        *ret_audio = (line_audio){.path = file.path, .size_bytes = file.size_bytes};
-        return SPSH_OK;
-    case SPSH__AUDIO_MISSING:
-        rc = reject_line(m, SPSH_REJECT_MISSING_AUDIO, NULL, place, err);
-        break;
-    case SPSH__AUDIO_NOT_REGULAR:
-        rc = reject_line(m, SPSH_REJECT_NOT_REGULAR, NULL, place, err);
-        break;
-    case SPSH__AUDIO_REMOTE:
-        rc = reject_line(m, SPSH_REJECT_REMOTE_SOURCE,
-                         "audio is read from files only; download it first", place, err);
-        break;
-    case SPSH__AUDIO_UNREADABLE:
-        rc = reject_line(m, SPSH_REJECT_UNREADABLE, strerror(file.os_errno), place, err);
-        break;
+    if (spsh__audio_refused(&file, &reject)) {
+        rc = reject_line(m, reject.reason, reject.detail, place, err);
+        return rc == SPSH_OK ? SPSH_E_END : rc;
     }
-    return rc == SPSH_OK ? SPSH_E_END : rc;
+    *ret_audio = (line_audio){.path = file.path,
+                              .source = spsh__strings_name(m->scan, spsh__bytes_of(file.path)),
+                              .size_bytes = file.size_bytes};
+    return SPSH_OK;
 }
 
 /* Find the audio in an archive member. */
@@ -473,8 +383,8 @@ static spsh_status find_member(manifest_scan *m, const spsh__row_place *place,
         rc = reject_line(m, SPSH_REJECT_MISSING_AUDIO, member.detail, place, err);
         return rc == SPSH_OK ? SPSH_E_END : rc;
     }
-    spsh__builder_append_bytes(&m->source, member.source);
-    *ret_audio = (line_audio){.piece = member.piece, .size_bytes = member.piece.size_bytes};
+    *ret_audio = (line_audio){
+        .piece = member.piece, .source = member.source, .size_bytes = member.piece.size_bytes};
     return SPSH_OK;
 }
 
@@ -483,15 +393,15 @@ static spsh_status scan_row(manifest_scan *m, const spsh__jsonl_line *line,
                             const spsh__row_place *place, spsh_error *err)
 {
     line_audio audio = {0};
-    segment s;
+    spsh__segment s;
     if (m->texts[SPSH__JSON_AUDIO].size_bytes == 0)
         return reject_line(m, SPSH_REJECT_MISSING_AUDIO, "the line names no audio", place, err);
-    spsh__builder_clear(&m->source);
     spsh_status rc =
         m->members != NULL ? find_member(m, place, &audio, err) : find_file(m, place, &audio, err);
     if (rc != SPSH_OK)
         return rc == SPSH_E_END ? SPSH_OK : rc;
-    if (!take_segment(m, &s))
+    if (!spsh__segment_take(role_time(m, SPSH__JSON_START), role_time(m, SPSH__JSON_END),
+                            role_time(m, SPSH__JSON_DURATION), &s))
         return reject_line(m, SPSH_REJECT_SEGMENT_RANGE,
                            "times are seconds from 0 on, and the end is later than the start",
                            place, err);
@@ -513,39 +423,21 @@ static spsh_status skip_row(manifest_scan *m, const spsh__row_place *place, spsh
                        place, err);
 }
 
-static spsh_status scan_line(manifest_scan *m, const spsh__jsonl_line *line, spsh_error *err)
+static spsh_status scan_line(void *user, const spsh__jsonl_line *line, const spsh__row_place *place,
+                             spsh_error *err)
 {
-    const spsh__row_place place = {spsh__bytes_of(m->manifest), line->line, line->offset_bytes,
-                                   line->raw};
+    manifest_scan *m = user;
     char buffer[SPSH__JSON_KIND_PROBLEM_BYTES];
-    if (line->problem != NULL)
-        return reject_line(m, SPSH_REJECT_ROW_SYNTAX, line->problem, &place, err);
     take_roles(m->format, line->values, m->roles);
-    const char *problem = kind_problem(m, line->values, buffer);
-    if (problem != NULL)
-        return reject_line(m, SPSH_REJECT_ROW_SYNTAX, problem, &place, err);
-    if (!take_texts(m))
-        return SPSH_NO_MEMORY(err);
+    const spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX,
+                                .detail = kind_problem(m, line->values, buffer),
+                                .rows = 1};
+    if (reject.detail != NULL)
+        return spsh__scan_reject(m->scan, &reject, place, err);
+    take_texts(m);
     if (m->roles[SPSH__JSON_SKIP] != NULL && spsh__json_truthy(m->roles[SPSH__JSON_SKIP]))
-        return skip_row(m, &place, err);
-    return scan_row(m, line, &place, err);
-}
-
-static spsh_status scan_lines(manifest_scan *m, const spsh__text_input *input, spsh_error *err)
-{
-    spsh__jsonl_reader *reader = NULL;
-    spsh__jsonl_line line;
-    spsh_status rc = spsh__jsonl_reader_new(input, m->names, m->format->key_count, &reader, err);
-    while (rc == SPSH_OK && (rc = spsh__jsonl_reader_next(reader, &line, err)) == SPSH_OK) {
-        if (spsh__scan_wants_split(m->scan, m->split))
-            rc = scan_line(m, &line, err);
-        else
-            m->scan->excluded_rows++;
-        if (rc == SPSH_OK)
-            rc = spsh__scan_progress(m->scan, 1, err);
-    }
-    spsh__jsonl_reader_free(reader);
-    return rc == SPSH_E_END ? SPSH_OK : rc;
+        return skip_row(m, place, err);
+    return scan_row(m, line, place, err);
 }
 
 static spsh_bytes split_of_manifest(const manifest_scan *m, const char *path)
@@ -556,16 +448,15 @@ static spsh_bytes split_of_manifest(const manifest_scan *m, const char *path)
 
 static spsh_status scan_manifest(manifest_scan *m, const char *name, spsh_error *err)
 {
-    spsh__text_file file = {.fd = -1};
-    spsh_status rc = spsh__text_file_open(m->scan->options->view, name, &file, err);
-    if (rc == SPSH_OK) {
-        const spsh__text_input input = spsh__text_input_file(&file);
-        m->manifest = name;
-        m->split = split_of_manifest(m, name);
-        rc = scan_lines(m, &input, err);
-        spsh__text_file_close(&file);
-    }
-    return rc;
+    m->split = split_of_manifest(m, name);
+    const spsh__line_visitor visitor = {
+        .names = m->names,
+        .name_count = m->format->key_count,
+        .line_fn = scan_line,
+        .user = m,
+        .is_excluded = !spsh__scan_wants_split(m->scan, m->split),
+    };
+    return spsh__scan_lines(m->scan, name, &visitor, err);
 }
 
 /* Scan the manifests among the files. Unreadable files are reported, because they may be manifests.
@@ -594,23 +485,13 @@ static spsh_status scan_files(manifest_scan *m, const spsh__path_list *list, sps
     return rc;
 }
 
-static void scan_free(manifest_scan *m)
-{
-    spsh__audio_resolver_free(m->resolver);
-    for (size_t i = 0; i < NAME_ROLES_COUNT; i++)
-        spsh__builder_free(&m->unescaped[i]);
-    SPSH__BUILDERS_FREE(&m->source, &m->id, &m->plain, &m->extras, &m->text_path, &m->column);
-}
-
 spsh_status spsh__json_manifest_read(spsh__scan *scan, const spsh__json_format *format,
                                      const char *path, const spsh__json_archives *members,
                                      spsh_error *err)
 {
     manifest_scan m = {.scan = scan, .format = format, .members = members};
     take_names(format, m.names);
-    spsh_status rc = scan_manifest(&m, path, err);
-    scan_free(&m);
-    return rc;
+    return scan_manifest(&m, path, err);
 }
 
 spsh_status spsh__json_manifest_scan(spsh__scan *scan, const spsh__json_format *format,
@@ -625,7 +506,7 @@ spsh_status spsh__json_manifest_scan(spsh__scan *scan, const spsh__json_format *
     take_names(format, m.names);
     if (rc == SPSH_OK)
         rc = scan_files(&m, &list, err);
-    scan_free(&m);
+    spsh__audio_resolver_free(m.resolver);
     spsh__path_list_free(&list);
     return rc;
 }

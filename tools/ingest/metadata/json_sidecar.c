@@ -30,31 +30,6 @@ static const struct {
 
 #define KEY_COUNT (sizeof(keys) / sizeof(keys[0]))
 
-static spsh_status read_file(spsh__json_sidecar *s, const spsh__view *view, const char *path,
-                             const char **ret_problem, spsh_error *err)
-{
-    spsh__text_file file = {.fd = -1};
-    size_t size_bytes = 0;
-
-    spsh__builder_clear(&s->file);
-    spsh_status rc = spsh__text_file_open(view, path, &file, NULL);
-    if (rc == SPSH_E_NO_MEMORY)
-        return SPSH_NO_MEMORY(err);
-    if (rc != SPSH_OK || file.size_bytes > FILE_BYTES_MAX) {
-        *ret_problem = rc != SPSH_OK ? "cannot be read" : "is longer than 1 MiB";
-        spsh__text_file_close(&file);
-        return SPSH_OK;
-    }
-    const spsh__text_input input = spsh__text_input_file(&file);
-    uint8_t *data = spsh__builder_reserve(&s->file, (size_t)file.size_bytes + 1);
-    rc = data == NULL
-             ? SPSH_NO_MEMORY(err)
-             : input.read_at_fn(input.user, 0, data, (size_t)file.size_bytes, &size_bytes, err);
-    spsh__text_file_close(&file);
-    s->file.size_bytes = size_bytes;
-    return rc;
-}
-
 static bool plays(unsigned role, const spsh__json_value *value)
 {
     return value->kind == SPSH__JSON_STRING || (role > 0 && value->kind == SPSH__JSON_NUMBER);
@@ -110,6 +85,7 @@ spsh_status spsh__json_sidecar_read(spsh__json_sidecar *sidecar, const spsh__vie
 {
     const char *names[KEY_COUNT];
     spsh__json_value values[KEY_COUNT];
+    spsh__whole_file state = SPSH__WHOLE_READ;
     size_t offset = 0;
 
     *ret_problem = NULL;
@@ -118,7 +94,10 @@ spsh_status spsh__json_sidecar_read(spsh__json_sidecar *sidecar, const spsh__vie
     sidecar->domain = sidecar->extras = (spsh_bytes){0};
     for (size_t i = 0; i < KEY_COUNT; i++)
         names[i] = keys[i].name;
-    spsh_status rc = read_file(sidecar, view, path, ret_problem, err);
+    const spsh_status rc =
+        spsh__text_file_whole(view, path, FILE_BYTES_MAX, &sidecar->file, &state, err);
+    if (state != SPSH__WHOLE_READ)
+        *ret_problem = state == SPSH__WHOLE_UNREADABLE ? "cannot be read" : "is longer than 1 MiB";
     if (rc != SPSH_OK || *ret_problem != NULL)
         return rc;
     spsh_bytes whole = spsh__builder_bytes(&sidecar->file);

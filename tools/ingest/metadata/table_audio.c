@@ -157,3 +157,34 @@ spsh_status spsh__audio_resolve(spsh__audio_resolver *resolver, spsh_bytes writt
     *ret_file = file;
     return SPSH_OK;
 }
+
+bool spsh__audio_refused(const spsh__audio_file *audio, spsh_reject *ret_reject)
+{
+    static const spsh_reject_reason reasons[] = {
+        [SPSH__AUDIO_MISSING] = SPSH_REJECT_MISSING_AUDIO,
+        [SPSH__AUDIO_NOT_REGULAR] = SPSH_REJECT_NOT_REGULAR,
+        [SPSH__AUDIO_UNREADABLE] = SPSH_REJECT_UNREADABLE,
+        [SPSH__AUDIO_REMOTE] = SPSH_REJECT_REMOTE_SOURCE,
+    };
+    if (audio->found == SPSH__AUDIO_FOUND)
+        return false;
+    ret_reject->reason = reasons[audio->found];
+    ret_reject->detail = NULL;
+    if (audio->found == SPSH__AUDIO_REMOTE)
+        ret_reject->detail = "audio is read from files only; download it first";
+    else if (audio->found == SPSH__AUDIO_UNREADABLE)
+        ret_reject->detail = strerror(audio->os_errno);
+    return true;
+}
+
+bool spsh__audio_stat_refused(int os_errno, const spsh__view_info *info, spsh_reject *ret_reject)
+{
+    spsh__audio_file audio = {.found = SPSH__AUDIO_FOUND, .os_errno = os_errno};
+    if (os_errno != 0)
+        audio.found = os_errno == ENOENT || os_errno == ENOTDIR ? SPSH__AUDIO_MISSING
+                                                                : SPSH__AUDIO_UNREADABLE;
+    else if (info->type != SPSH__VIEW_FILE)
+        audio.found =
+            info->type == SPSH__VIEW_FOLDER ? SPSH__AUDIO_MISSING : SPSH__AUDIO_NOT_REGULAR;
+    return spsh__audio_refused(&audio, ret_reject);
+}

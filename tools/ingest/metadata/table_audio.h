@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "common/byte_builder.h"
-#include "ingest/view/view.h"
+#include "ingest/scan/ingest.h"
 
 typedef enum spsh__audio_found {
     SPSH__AUDIO_FOUND,
@@ -40,6 +40,13 @@ void spsh__audio_resolver_free(spsh__audio_resolver *resolver);
  */
 SPSH_NODISCARD spsh_status spsh__audio_resolve(spsh__audio_resolver *resolver, spsh_bytes written,
                                                spsh__audio_file *ret_file, spsh_error *err);
+
+/* Whether an utterance must be rejected because of its audio. ret_reject gets reason and detail. */
+bool spsh__audio_refused(const spsh__audio_file *audio, spsh_reject *ret_reject);
+
+/* The same for a file of the view: os_errno and info are what spsh__view_stat returned. A folder
+ * counts as a missing file. */
+bool spsh__audio_stat_refused(int os_errno, const spsh__view_info *info, spsh_reject *ret_reject);
 
 /**
  * Append a normalized path to out: without "./" and doubled '/', and relative if it is an absolute

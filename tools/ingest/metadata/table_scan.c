@@ -14,8 +14,9 @@
 
 #include "common/file_names.h"
 #include "ingest/scan/probe.h"
-#include "ingest/scan/scan.h"
-#include "ingest/view/text_file.h"
+#include "ingest/scan/scan_rows.h"
+#include "ingest/scan/scan_strings.h"
+#include "segment.h"
 #include "speechshard/inside.h"
 #include "table_audio.h"
 
@@ -34,7 +35,7 @@ typedef struct table_scan {
     bool mixed;           /* the audio files have several extensions */
     uint64_t *collisions; /* sorted hashes of stems that several files share */
     size_t collision_count;
-    spsh__builder source, recording_id, id, plain, extras;
+    spsh__builder plain; /* path of the last row whose extension was looked at */
 } table_scan;
 
 static spsh_status no_memory(const table_scan *t, spsh_error *err)
@@ -49,7 +50,7 @@ static void table_close(table_scan *t)
     spsh__audio_resolver_free(t->resolver);
     free(t->path);
     free(t->collisions);
-    SPSH__BUILDERS_FREE(&t->source, &t->recording_id, &t->id, &t->plain, &t->extras);
+    spsh__builder_free(&t->plain);
 }
 
 /* Open the table. The caller closes t also on failure. name is borrowed. */
@@ -252,81 +253,29 @@ static bool stem_collides(const table_scan *t, spsh_bytes stem)
     return low < t->collision_count && t->collisions[low] == hash;
 }
 
-/* Append a path as an id, without extension if that is unambiguous. */
-static void append_path_id(const table_scan *t, spsh_bytes path, bool keep_extension,
-                           spsh__builder *out)
+/* Return a path as an id, without extension if that is unambiguous. */
+static spsh_bytes path_id(const table_scan *t, spsh_bytes path, bool keep_extension)
 {
     const spsh_bytes stem = {path.data, spsh__audio_stem(path)};
     const bool keep = keep_extension || (t->collision_count > 0 && stem_collides(t, stem));
-    spsh__name_append(out, keep ? path : stem);
+    return spsh__strings_name(t->scan, keep ? path : stem);
 }
 
-typedef struct segment {
-    uint64_t start_ns, end_ns;
-    uint64_t expected_ns; /* length of the file */
-    bool given;           /* the row names a start or an end */
-} segment;
-
-/* Return false if the row's times are not a valid segment. */
-static bool row_segment(const table_scan *t, const spsh__row *row, segment *ret_segment)
+static spsh_bytes row_id(const table_scan *t, const spsh__row *row, const spsh__segment *cut)
 {
-    const spsh__table_columns *columns = &t->format.columns;
-    uint64_t times[SPSH__COLUMN_ROLES] = {0};
-    spsh__time_result results[SPSH__COLUMN_ROLES];
-    for (size_t role = SPSH__COLUMN_START; role <= SPSH__COLUMN_DURATION; role++) {
-        results[role] = spsh__table_time(field(t, row, (spsh__column_role)role),
-                                         columns->unit_ns[role], &times[role]);
-    }
-    const bool has_start = results[SPSH__COLUMN_START] == SPSH__TIME_OK;
-    const bool has_end = results[SPSH__COLUMN_END] == SPSH__TIME_OK;
-    *ret_segment = (segment){.end_ns = SPSH_SEGMENT_END, .given = has_start || has_end};
-    if (results[SPSH__COLUMN_START] == SPSH__TIME_BAD ||
-        results[SPSH__COLUMN_END] == SPSH__TIME_BAD)
-        return false;
-    if (!ret_segment->given) {
-        if (results[SPSH__COLUMN_DURATION] == SPSH__TIME_OK)
-            ret_segment->expected_ns = times[SPSH__COLUMN_DURATION];
-        return true;
-    }
-    ret_segment->start_ns = times[SPSH__COLUMN_START];
-    if (has_end)
-        ret_segment->end_ns = times[SPSH__COLUMN_END];
-    else if (results[SPSH__COLUMN_DURATION] == SPSH__TIME_BAD)
-        return false;
-    else if (results[SPSH__COLUMN_DURATION] == SPSH__TIME_OK)
-        ret_segment->end_ns = ret_segment->start_ns + times[SPSH__COLUMN_DURATION];
-    return ret_segment->end_ns > ret_segment->start_ns;
+    const spsh_bytes id = name_field(t, row, SPSH__COLUMN_ID);
+    if (id.size_bytes > 0)
+        return id;
+    spsh__audio_plain_path(t->resolver, field(t, row, SPSH__COLUMN_AUDIO),
+                           spsh__strings_open(t->scan));
+    return spsh__segment_id(t->scan, path_id(t, spsh__strings_close(t->scan), false), cut);
 }
 
-static void append_segment(spsh__builder *id, const segment *s)
+static spsh__row_time row_time(const table_scan *t, const spsh__row *row, spsh__column_role role)
 {
-    char text[64];
-    int length;
-    if (s->end_ns == SPSH_SEGMENT_END)
-        length = snprintf(text, sizeof(text), "#%" PRIu64 "-end", s->start_ns);
-    else
-        length = snprintf(text, sizeof(text), "#%" PRIu64 "-%" PRIu64, s->start_ns, s->end_ns);
-    spsh__builder_append(id, text, length > 0 ? (size_t)length : 0);
-}
-
-/* Whether a row must be rejected because of its audio. ret_reject holds the reason. */
-static bool audio_refused(const spsh__audio_file *audio, spsh_reject *ret_reject)
-{
-    *ret_reject = (spsh_reject){.rows = 1};
-    switch (audio->found) {
-    case SPSH__AUDIO_FOUND: return false;
-    case SPSH__AUDIO_MISSING: ret_reject->reason = SPSH_REJECT_MISSING_AUDIO; break;
-    case SPSH__AUDIO_NOT_REGULAR: ret_reject->reason = SPSH_REJECT_NOT_REGULAR; break;
-    case SPSH__AUDIO_REMOTE:
-        ret_reject->reason = SPSH_REJECT_REMOTE_SOURCE;
-        ret_reject->detail = "audio is read from files only; download it first";
-        break;
-    case SPSH__AUDIO_UNREADABLE:
-        ret_reject->reason = SPSH_REJECT_UNREADABLE;
-        ret_reject->detail = strerror(audio->os_errno);
-        break;
-    }
-    return true;
+    spsh__row_time time = {SPSH__TIME_ABSENT, 0};
+    time.result = spsh__table_time(field(t, row, role), t->format.columns.unit_ns[role], &time.ns);
+    return time;
 }
 
 static spsh_bytes row_split(const table_scan *t, const spsh__row *row)
@@ -351,41 +300,25 @@ static spsh_bytes row_text(const table_scan *t, const spsh__row *row)
 }
 
 static spsh_status emit_row(table_scan *t, const spsh__row *row, const spsh__audio_file *audio,
-                            const segment *cut, const spsh__row_place *place, spsh_error *err)
+                            const spsh__segment *cut, const spsh__row_place *place, spsh_error *err)
 {
     const spsh_bytes text = row_text(t, row);
-    const spsh_bytes id = name_field(t, row, SPSH__COLUMN_ID);
     const spsh_bytes path = spsh__bytes_of(audio->path);
-    spsh__builder_clear(&t->source);
-    spsh__builder_clear(&t->recording_id);
-    spsh__builder_clear(&t->id);
-    spsh__builder_clear(&t->plain);
-    spsh__builder_clear(&t->extras);
-    spsh__name_append(&t->source, path);
-    append_path_id(t, path, t->mixed && audio->extension_was_added, &t->recording_id);
-    if (id.size_bytes == 0) {
-        spsh__audio_plain_path(t->resolver, field(t, row, SPSH__COLUMN_AUDIO), &t->plain);
-        append_path_id(t, spsh__builder_bytes(&t->plain), false, &t->id);
-        if (cut->given)
-            append_segment(&t->id, cut);
-    }
-    spsh__table_extras(&t->format.columns, row->fields, row->field_count, &t->extras);
-    if (t->source.failed || t->recording_id.failed || t->id.failed || t->plain.failed ||
-        t->extras.failed)
-        return no_memory(t, err);
-
+    spsh__table_extras(&t->format.columns, row->fields, row->field_count,
+                       spsh__strings_open(t->scan));
+    const spsh_bytes extras = spsh__strings_close(t->scan);
     spsh_ingest_item item = {
         .audio_path = audio->path,
-        .source = spsh__builder_bytes(&t->source),
-        .recording_id = spsh__builder_bytes(&t->recording_id),
-        .id = id.size_bytes > 0 ? id : spsh__builder_bytes(&t->id),
+        .source = spsh__strings_name(t->scan, path),
+        .recording_id = path_id(t, path, t->mixed && audio->extension_was_added),
+        .id = row_id(t, row, cut),
         .has_text = text.size_bytes > 0,
         .text = text,
         .domain = row_domain(t, row),
         .split = row_split(t, row),
         .speaker = name_field(t, row, SPSH__COLUMN_SPEAKER),
         .language = name_field(t, row, SPSH__COLUMN_LANGUAGE),
-        .extras = spsh__builder_bytes(&t->extras),
+        .extras = extras,
         .start_ns = cut->start_ns,
         .end_ns = cut->end_ns,
         .expected_ns = cut->expected_ns,
@@ -394,36 +327,19 @@ static spsh_status emit_row(table_scan *t, const spsh__row *row, const spsh__aud
     return spsh__scan_emit(t->scan, &item, place, err);
 }
 
-/* Whether a row must be rejected: it is broken, has too many fields, or names no audio. */
-static bool row_refused(const table_scan *t, const spsh__row *row, spsh_reject *ret_reject)
+static spsh_status scan_row(void *user, const spsh__row *row, const spsh__row_place *place,
+                            spsh_error *err)
 {
-    *ret_reject = (spsh_reject){.rows = 1};
-    if (row->problem != NULL) {
-        ret_reject->reason = SPSH_REJECT_ROW_SYNTAX;
-        ret_reject->detail = row->problem;
-    } else if (row->field_count > t->format.columns.count) {
-        ret_reject->reason = SPSH_REJECT_ROW_FIELD_COUNT;
-        ret_reject->detail = "the row has more fields than the header";
-    } else if (field(t, row, SPSH__COLUMN_AUDIO).size_bytes == 0) {
-        ret_reject->reason = SPSH_REJECT_MISSING_AUDIO;
-        ret_reject->detail = "the audio column is empty";
-    } else {
-        return false;
-    }
-    return true;
-}
-
-static spsh_status scan_row(table_scan *t, const spsh__row *row, spsh_error *err)
-{
-    const spsh__row_place place = {spsh__bytes_of(t->name), row->line, row->offset_bytes, row->raw};
+    table_scan *t = user;
     const spsh_bytes written = field(t, row, SPSH__COLUMN_AUDIO);
     spsh__audio_file audio;
-    spsh_reject reject;
-    segment cut;
-    if (spsh__row_is_blank(row))
-        return SPSH_OK;
-    if (row_refused(t, row, &reject))
-        return spsh__scan_reject(t->scan, &reject, &place, err);
+    spsh_reject reject = {.rows = 1};
+    spsh__segment cut;
+    if (written.size_bytes == 0) {
+        reject.reason = SPSH_REJECT_MISSING_AUDIO;
+        reject.detail = "the audio column is empty";
+        return spsh__scan_reject(t->scan, &reject, place, err);
+    }
     if (!spsh__scan_wants_split(t->scan, row_split(t, row))) {
         t->scan->excluded_rows++;
         return SPSH_OK;
@@ -431,32 +347,35 @@ static spsh_status scan_row(table_scan *t, const spsh__row *row, spsh_error *err
     spsh_status rc = spsh__audio_resolve(t->resolver, written, &audio, err);
     if (rc != SPSH_OK)
         return rc;
-    if (audio_refused(&audio, &reject)) {
+    if (spsh__audio_refused(&audio, &reject)) {
         reject.source = written;
-        return spsh__scan_reject(t->scan, &reject, &place, err);
+        return spsh__scan_reject(t->scan, &reject, place, err);
     }
-    if (!row_segment(t, row, &cut)) {
-        reject = (spsh_reject){.reason = SPSH_REJECT_SEGMENT_RANGE,
-                               .source = spsh__bytes_of(audio.path),
-                               .detail = "start and end are decimal numbers, and end is later",
-                               .rows = 1};
-        return spsh__scan_reject(t->scan, &reject, &place, err);
-    }
-    return emit_row(t, row, &audio, &cut, &place, err);
+    if (spsh__segment_take(row_time(t, row, SPSH__COLUMN_START), row_time(t, row, SPSH__COLUMN_END),
+                           row_time(t, row, SPSH__COLUMN_DURATION), &cut))
+        return emit_row(t, row, &audio, &cut, place, err);
+    reject.reason = SPSH_REJECT_SEGMENT_RANGE;
+    reject.source = spsh__bytes_of(audio.path);
+    reject.detail = "start and end are decimal numbers, and end is later";
+    return spsh__scan_reject(t->scan, &reject, place, err);
+}
+
+static spsh_status pass_header(void *user, const spsh__row *row, spsh_error *err)
+{
+    (void)user, (void)row, (void)err;
+    return SPSH_OK;
 }
 
 static spsh_status scan_rows(table_scan *t, spsh_error *err)
 {
-    spsh__row_reader *reader = NULL;
-    spsh__row row;
-    spsh_status rc = open_rows(t, &reader, err);
-    while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
-        rc = scan_row(t, &row, err);
-        if (rc == SPSH_OK)
-            rc = spsh__scan_progress(t->scan, 1, err);
-    }
-    spsh__row_reader_free(reader);
-    return rc == SPSH_E_END ? SPSH_OK : rc;
+    const spsh__row_visitor visitor = {
+        .dialect = t->format.dialect,
+        .header_fn = t->format.headless ? NULL : pass_header,
+        .row_fn = scan_row,
+        .user = t,
+        .column_count = &t->format.columns.count,
+    };
+    return spsh__scan_rows(t->scan, &t->input, spsh__bytes_of(t->name), &visitor, err);
 }
 
 /* Explain why a file that the user named is not a readable table. */

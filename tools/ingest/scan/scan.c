@@ -217,6 +217,8 @@ spsh_status spsh__scan_emit(spsh__scan *scan, spsh_ingest_item *item, const spsh
 {
     spsh_reject reject;
     char text_path[PATH_MAX];
+    if (scan->strings.failed)
+        return SPSH_NO_MEMORY(err);
     item->layout_domain = item->domain;
     apply_domain_rule(scan, item);
     if (item_refused(item, &reject))
@@ -258,6 +260,8 @@ spsh_status spsh__scan_reject(spsh__scan *scan, const spsh_reject *reject,
                               const spsh__row_place *place, spsh_error *err)
 {
     spsh_reject full = *reject;
+    if (scan->strings.failed)
+        return SPSH_NO_MEMORY(err);
     full.offset_bytes = SPSH_OFFSET_NONE;
     if (place != NULL && place->line != 0) {
         full.line = place->line;
@@ -311,6 +315,8 @@ spsh_status spsh__scan_walk_note(void *user, spsh__walk_note note, const char *p
 spsh_status spsh__scan_progress(spsh__scan *scan, uint64_t files, spsh_error *err)
 {
     const uint64_t before = scan->files_seen / PROGRESS_FILES;
+    if (scan->strings.failed)
+        return SPSH_NO_MEMORY(err);
     scan->files_seen += files;
     if (scan->sink->progress_fn == NULL || scan->files_seen / PROGRESS_FILES == before)
         return SPSH_OK;
@@ -319,6 +325,8 @@ spsh_status spsh__scan_progress(spsh__scan *scan, uint64_t files, spsh_error *er
 
 spsh_status spsh__scan_finish(spsh__scan *scan, spsh_error *err)
 {
+    if (scan->strings.failed)
+        return SPSH_NO_MEMORY(err);
     if (scan->excluded_rows > 0) {
         char detail[96];
         (void)snprintf(detail, sizeof(detail),

@@ -17,6 +17,20 @@ typedef enum spsh__domain_rule {
     SPSH__DOMAIN_COLUMN,
 } spsh__domain_rule;
 
+/** Strings of the current row, see scan_strings.h. All zero is empty. */
+typedef struct spsh__strings_block spsh__strings_block;
+typedef struct spsh__strings_mark {
+    size_t block, used_bytes;
+} spsh__strings_mark;
+typedef struct spsh__strings {
+    spsh__strings_block **blocks;
+    size_t block_count, block_capacity;
+    spsh__strings_mark at; /* end of the strings */
+    spsh__builder open;    /* string that is built */
+    bool failed;           /* out of memory */
+} spsh__strings;
+void spsh__strings_free(spsh__strings *strings);
+
 typedef struct spsh__scan {
     const spsh_ingest_options *options;
     const spsh_ingest_sink *sink;
@@ -27,6 +41,7 @@ typedef struct spsh__scan {
     uint64_t merged_rows;   /* rows for utterances that another row described already */
     uint64_t excluded_rows; /* rows that --split excludes */
     uint64_t skipped_rows;  /* rows that the corpus itself marks as skipped; each is reported */
+    spsh__strings strings;
 } spsh__scan;
 
 /* Report one line under "worth a look". */
@@ -41,7 +56,8 @@ typedef struct spsh__row_place {
     spsh_bytes raw;
 } spsh__row_place;
 
-/* Parse the rules. The message of SPSH_E_INVALID_ARG shows the valid form. */
+/* Parse the rules. The message of SPSH_E_INVALID_ARG shows the valid form. The caller frees
+ * scan->strings in the end. */
 SPSH_NODISCARD spsh_status spsh__scan_begin(spsh__scan *scan, const spsh_ingest_options *options,
                                             const spsh_ingest_sink *sink, spsh_error *err);
 

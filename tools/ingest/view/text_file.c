@@ -63,6 +63,22 @@ spsh__text_input spsh__text_input_file(spsh__text_file *file)
                               spsh__plain_file_window(file->size_bytes)};
 }
 
+static spsh_status read_start(void *user, uint64_t offset_bytes, void *buffer, size_t size_bytes,
+                              size_t *ret_size_bytes, spsh_error *err)
+{
+    const spsh__text_file *file = user;
+    const uint64_t left = offset_bytes < file->bytes_max ? file->bytes_max - offset_bytes : 0;
+    return read_file(user, offset_bytes, buffer, left < size_bytes ? (size_t)left : size_bytes,
+                     ret_size_bytes, err);
+}
+
+spsh__text_input spsh__text_input_start(spsh__text_file *file, uint64_t bytes_max,
+                                        size_t window_bytes)
+{
+    file->bytes_max = bytes_max;
+    return (spsh__text_input){read_start, file, file->path, window_bytes};
+}
+
 static void free_stream(spsh__text_stream *stream)
 {
     if (stream == NULL)
@@ -155,4 +171,38 @@ void spsh__text_file_close(spsh__text_file *file)
     file->fd = -1;
     free_stream(file->stream);
     file->stream = NULL;
+}
+
+spsh_status spsh__text_file_head(const spsh__view *view, const char *path, void *head,
+                                 size_t size_bytes, size_t *ret_size_bytes, spsh_error *err)
+{
+    spsh__text_file file = {.fd = -1};
+    *ret_size_bytes = 0;
+    spsh_status rc = spsh__text_file_open(view, path, &file, err);
+    if (rc == SPSH_OK)
+        rc = read_file(&file, 0, head, size_bytes, ret_size_bytes, err);
+    spsh__text_file_close(&file);
+    return rc;
+}
+
+spsh_status spsh__text_file_whole(const spsh__view *view, const char *path, size_t bytes_max,
+                                  spsh__builder *out, spsh__whole_file *ret_state, spsh_error *err)
+{
+    spsh__text_file file = {.fd = -1};
+    spsh__builder_clear(out);
+    spsh_status rc = spsh__text_file_open(view, path, &file, NULL);
+    if (rc == SPSH_E_NO_MEMORY)
+        return SPSH_NO_MEMORY(err);
+    *ret_state = rc != SPSH_OK                 ? SPSH__WHOLE_UNREADABLE
+                 : file.size_bytes > bytes_max ? SPSH__WHOLE_TOO_LONG
+                                               : SPSH__WHOLE_READ;
+    rc = SPSH_OK;
+    if (*ret_state == SPSH__WHOLE_READ) {
+        const size_t size_bytes = (size_t)file.size_bytes;
+        uint8_t *data = spsh__builder_reserve(out, size_bytes + 1);
+        rc = data == NULL ? SPSH_NO_MEMORY(err)
+                          : read_file(&file, 0, data, size_bytes, &out->size_bytes, err);
+    }
+    spsh__text_file_close(&file);
+    return rc;
 }

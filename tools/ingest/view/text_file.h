@@ -15,6 +15,7 @@ typedef struct spsh__text_file {
     uint64_t size_bytes;
     bool is_part; /* the file is a part of fd, and reading stops after size_bytes. A whole file may
                      grow. */
+    uint64_t bytes_max;        /* of spsh__text_input_start */
     spsh__text_stream *stream; /* state of a compressed file, whose size_bytes is unknown, or
                                   NULL */
 } spsh__text_file;
@@ -30,6 +31,27 @@ SPSH_NODISCARD spsh_status spsh__text_file_open(const spsh__view *view, const ch
 SPSH_NODISCARD spsh_status spsh__text_file_open_piece(const spsh__piece *piece, const char *path,
                                                       spsh__text_file *ret_file, spsh_error *err);
 spsh__text_input spsh__text_input_file(spsh__text_file *file);
+
+/* Make an input that ends after bytes_max, so that a probe is cheap for any file. */
+spsh__text_input spsh__text_input_start(spsh__text_file *file, uint64_t bytes_max,
+                                        size_t window_bytes);
 void spsh__text_file_close(spsh__text_file *file);
+
+/* Read the start of a file, at most size_bytes. */
+SPSH_NODISCARD spsh_status spsh__text_file_head(const spsh__view *view, const char *path,
+                                                void *head, size_t size_bytes,
+                                                size_t *ret_size_bytes, spsh_error *err);
+
+typedef enum spsh__whole_file {
+    SPSH__WHOLE_READ,
+    SPSH__WHOLE_UNREADABLE, /* it cannot be opened */
+    SPSH__WHOLE_TOO_LONG,
+} spsh__whole_file;
+
+/* Replace the content of out by a whole file of at most bytes_max bytes. Only other failures are
+ * returned. */
+SPSH_NODISCARD spsh_status spsh__text_file_whole(const spsh__view *view, const char *path,
+                                                 size_t bytes_max, spsh__builder *out,
+                                                 spsh__whole_file *ret_state, spsh_error *err);
 
 #endif
