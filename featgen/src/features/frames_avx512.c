@@ -6,59 +6,21 @@
 
 #include <immintrin.h>
 
-#define NAME   "avx512"
-#define LANES  16
-#define TARGET __attribute__((target("avx512f,avx512dq")))
-#define INLINE TARGET __attribute__((always_inline)) static inline
+#define NAME      "avx512"
+#define LANES     16
+#define TARGET    __attribute__((target("avx512f,avx512dq")))
+#define MM(name_) _mm512_##name_
+#define INLINE    TARGET __attribute__((always_inline)) static inline
 
 typedef float vec __attribute__((vector_size(64)));
 typedef int32_t ivec __attribute__((vector_size(64)));
+typedef __m512d doubles;
 
-INLINE vec vec_max(vec a, vec b)
-{
-    return _mm512_max_ps(a, b);
-}
-
-INLINE vec vec_min(vec a, vec b)
-{
-    return _mm512_min_ps(a, b);
-}
-
-INLINE vec vec_sqrt(vec value)
-{
-    return _mm512_sqrt_ps(value);
-}
-
-INLINE vec vec_of_ints(ivec value)
-{
-    return __builtin_convertvector(value, vec);
-}
-
-INLINE vec vec_load(const float *from)
-{
-    return _mm512_loadu_ps(from);
-}
+#include "frames_x86.h"
 
 INLINE vec vec_load_i16(const int16_t *from)
 {
     return _mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm256_loadu_si256((const void *)from)));
-}
-
-INLINE void vec_store(float *to, vec value)
-{
-    _mm512_storeu_ps(to, value);
-}
-
-INLINE void transpose4(const vec *x, vec *y)
-{
-    const __m512d low01 = _mm512_castps_pd(_mm512_unpacklo_ps(x[0], x[1]));
-    const __m512d low23 = _mm512_castps_pd(_mm512_unpacklo_ps(x[2], x[3]));
-    const __m512d high01 = _mm512_castps_pd(_mm512_unpackhi_ps(x[0], x[1]));
-    const __m512d high23 = _mm512_castps_pd(_mm512_unpackhi_ps(x[2], x[3]));
-    y[0] = _mm512_castpd_ps(_mm512_unpacklo_pd(low01, low23));
-    y[1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low01, low23));
-    y[2] = _mm512_castpd_ps(_mm512_unpacklo_pd(high01, high23));
-    y[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(high01, high23));
 }
 
 /* Four samples of two windows. */
