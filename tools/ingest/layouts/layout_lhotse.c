@@ -16,7 +16,8 @@
 #include "common/grow.h"
 #include "ingest/metadata/lhotse.h"
 #include "ingest/metadata/lhotse_recordings.h"
-#include "ingest/view/text_file.h"
+#include "ingest/scan/scan_rows.h"
+#include "ingest/scan/scan_strings.h"
 #include "layouts.h"
 #include "speechshard/inside.h"
 
@@ -48,7 +49,7 @@ typedef struct lhotse_scan {
     spsh__builder last_id; /* id of the recording in `audio` */
     bool have_last;
     spsh__lhotse_audio audio;
-    spsh__builder wanted_id;
+    spsh__lhotse_kind kind; /* of the manifest that is read */
 } lhotse_scan;
 
 static void list_free(manifest_list *list)
@@ -216,8 +217,7 @@ static spsh_status scan_cut(lhotse_scan *s, const spsh__jsonl_line *line,
     };
     spsh__json_value values[SPSH__LHOTSE_NAMES_MAX];
     size_t offset = 0;
-    if (!spsh__lhotse_cut_take(&s->lhotse, line, &cut))
-        return SPSH_NO_MEMORY(err);
+    spsh__lhotse_cut_take(&s->lhotse, line, &cut);
     if (!is_wanted(s)) {
         s->scan->excluded_rows += spsh__lhotse_cut_rows(&cut);
         return SPSH_OK;
@@ -235,15 +235,12 @@ static spsh_status take_recording(lhotse_scan *s, const spsh__json_value *writte
 {
     spsh__json_value values[SPSH__LHOTSE_NAMES_MAX];
     bool found = false;
-    spsh__builder_clear(&s->wanted_id);
-    const spsh_bytes id = spsh__json_text(written, &s->wanted_id);
-    if (s->wanted_id.failed)
-        return SPSH_NO_MEMORY(err);
+    const spsh_bytes id = spsh__strings_json_text(s->scan, written);
     if (s->have_last && spsh__bytes_equal(id, spsh__builder_bytes(&s->last_id)))
         return SPSH_OK;
     spsh__builder_clear(&s->last_id);
     spsh__builder_append_bytes(&s->last_id, id);
-    if (s->last_id.failed)
+    if (s->last_id.failed || s->scan->strings.failed)
         return SPSH_NO_MEMORY(err);
     s->have_last = true;
     s->audio = (spsh__lhotse_audio){
@@ -283,23 +280,17 @@ static spsh_status scan_recording(lhotse_scan *s, const spsh__jsonl_line *line,
     return rc == SPSH_OK ? spsh__lhotse_cut_emit(&s->lhotse, &whole, &audio, place, err) : rc;
 }
 
-static spsh_status scan_line(lhotse_scan *s, const manifest *m, const spsh__jsonl_line *line,
+static spsh_status scan_line(void *user, const spsh__jsonl_line *line, const spsh__row_place *place,
                              spsh_error *err)
 {
-    const spsh__row_place place = {spsh__bytes_of(m->name), line->line, line->offset_bytes,
-                                   line->raw};
-    if (line->problem != NULL) {
-        const spsh_reject reject = {
-            .reason = SPSH_REJECT_ROW_SYNTAX, .detail = line->problem, .rows = 1};
-        return spsh__scan_reject(s->scan, &reject, &place, err);
-    }
-    switch (m->kind) {
-    case SPSH__LHOTSE_RECORDINGS: return scan_recording(s, line, &place, err);
-    case SPSH__LHOTSE_SUPERVISIONS: return scan_supervision(s, line, &place, err);
+    lhotse_scan *s = user;
+    switch (s->kind) {
+    case SPSH__LHOTSE_RECORDINGS: return scan_recording(s, line, place, err);
+    case SPSH__LHOTSE_SUPERVISIONS: return scan_supervision(s, line, place, err);
     case SPSH__LHOTSE_CUTS:
     case SPSH__LHOTSE_OTHER: break;
     }
-    return scan_cut(s, line, &place, err);
+    return scan_cut(s, line, place, err);
 }
 
 static spsh_status scan_manifest(lhotse_scan *s, const manifest *m, spsh_error *err)
@@ -310,23 +301,13 @@ static spsh_status scan_manifest(lhotse_scan *s, const manifest *m, spsh_error *
         [SPSH__LHOTSE_SUPERVISIONS] = spsh__lhotse_supervision_names,
         [SPSH__LHOTSE_CUTS] = spsh__lhotse_cut_names,
     };
-    spsh__text_file file = {.fd = -1};
-    spsh__jsonl_reader *reader = NULL;
-    spsh__jsonl_line line;
-    spsh_status rc = spsh__text_file_open(s->scan->options->view, m->name, &file, err);
-    if (rc != SPSH_OK)
-        return rc;
-    const spsh__text_input input = spsh__text_input_file(&file);
+    const spsh__line_visitor visitor = {.names = names[m->kind],
+                                        .name_count = SPSH__LHOTSE_NAMES_MAX,
+                                        .line_fn = scan_line,
+                                        .user = s};
+    s->kind = m->kind;
     s->lhotse.name = m->parts;
-    rc = spsh__jsonl_reader_new(&input, names[m->kind], SPSH__LHOTSE_NAMES_MAX, &reader, err);
-    while (rc == SPSH_OK && (rc = spsh__jsonl_reader_next(reader, &line, err)) == SPSH_OK) {
-        rc = scan_line(s, m, &line, err);
-        if (rc == SPSH_OK)
-            rc = spsh__scan_progress(s->scan, 1, err);
-    }
-    spsh__jsonl_reader_free(reader);
-    spsh__text_file_close(&file);
-    return rc == SPSH_E_END ? SPSH_OK : rc;
+    return spsh__scan_lines(s->scan, m->name, &visitor, err);
 }
 
 /* ---- which manifests ---- */
@@ -559,7 +540,7 @@ static spsh_status lhotse_scan_root(spsh__scan *scan, spsh_error *err)
         rc = spsh__scan_tell_commands(scan, s->lhotse.commands, spsh__bytes_of("."), err);
     list_free(&s->list);
     spsh__lhotse_free(&s->lhotse);
-    SPSH__BUILDERS_FREE(&s->last_id, &s->wanted_id);
+    spsh__builder_free(&s->last_id);
     free(s);
     return rc;
 }

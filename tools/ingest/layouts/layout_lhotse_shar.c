@@ -19,8 +19,9 @@
 #include "common/file_names.h"
 #include "ingest/metadata/json_manifest.h"
 #include "ingest/metadata/lhotse.h"
+#include "ingest/scan/scan_rows.h"
+#include "ingest/scan/scan_strings.h"
 #include "ingest/view/path_list.h"
-#include "ingest/view/text_file.h"
 #include "layouts.h"
 #include "speechshard/inside.h"
 
@@ -48,7 +49,6 @@ typedef struct shar_scan {
     bool have_data;
     bool cuts_ended;
     uint64_t pairs_left; /* pairs after the last cut */
-    spsh__builder source;
 } shar_scan;
 
 /** "recording.000017.tar" */
@@ -258,11 +258,19 @@ static size_t stem_of(spsh_bytes name)
     return name.size_bytes;
 }
 
+/* Source of the data member that waits. */
+static spsh_bytes source_of(shar_scan *s)
+{
+    return spsh__strings_name(s->scan,
+                              SPSH__JOIN(s->scan, spsh__builder_bytes(&s->archive_name),
+                                         spsh__bytes_of("/"), spsh__builder_bytes(&s->data_name)));
+}
+
 static spsh_status reject_member(shar_scan *s, const char *detail, const spsh__lhotse_cut *cut,
                                  const spsh__row_place *place, spsh_error *err)
 {
     const spsh_reject reject = {.reason = SPSH_REJECT_BAD_MEMBER,
-                                .source = spsh__builder_bytes(&s->source),
+                                .source = source_of(s),
                                 .id = cut == NULL ? (spsh_bytes){0} : cut->id,
                                 .detail = detail,
                                 .rows = cut == NULL ? 0 : spsh__lhotse_cut_rows(cut)};
@@ -305,7 +313,7 @@ static spsh_status take_pair(shar_scan *s, const spsh__lhotse_cut *cut,
     if (!spsh__ends_with(name, ".nodata")) {
         audio.found = true;
         audio.piece = s->data;
-        audio.source = spsh__builder_bytes(&s->source);
+        audio.source = source_of(s);
         audio.size_bytes = s->data.size_bytes;
         spsh__builder_clear(&s->lhotse.recording_id);
         if (spsh__json_pick(cut->recording.raw, id_name, 1, &id, NULL, &offset) == NULL) {
@@ -345,18 +353,9 @@ static spsh_status next_pair(shar_scan *s, spsh_error *err)
             .reason = SPSH_REJECT_ROW_SYNTAX, .detail = line.problem, .rows = 1};
         return spsh__scan_reject(s->scan, &reject, &place, err);
     }
-    if (!spsh__lhotse_cut_take(&s->lhotse, &line, &cut))
-        return SPSH_NO_MEMORY(err);
+    spsh__lhotse_cut_take(&s->lhotse, &line, &cut);
     rc = take_pair(s, &cut, &place, err);
     return rc == SPSH_OK ? spsh__scan_progress(s->scan, 1, err) : rc;
-}
-
-static void set_source(shar_scan *s, spsh_bytes member)
-{
-    spsh__builder_clear(&s->source);
-    spsh__name_append(&s->source, spsh__builder_bytes(&s->archive_name));
-    spsh__builder_append(&s->source, "/", 1);
-    spsh__name_append(&s->source, member);
 }
 
 static bool is_second(const shar_scan *s, spsh_bytes name)
@@ -370,19 +369,20 @@ static bool is_second(const shar_scan *s, spsh_bytes name)
 static spsh_status take_member(void *user, const spsh__view_member *member, spsh_error *err)
 {
     shar_scan *s = user;
+    const spsh__strings_mark mark = spsh__strings_here(s->scan);
     const spsh_bytes name = spsh__bytes_of(member->name);
     spsh_status rc = SPSH_OK;
     if (member->type != SPSH__VIEW_FILE)
         return SPSH_OK;
     if (s->have_data && is_second(s, name)) {
         s->have_data = false;
-        set_source(s, spsh__builder_bytes(&s->data_name));
-        return s->source.failed ? SPSH_NO_MEMORY(err) : next_pair(s, err);
+        rc = next_pair(s, err);
+        spsh__strings_release(s->scan, mark);
+        return rc;
     }
-    if (s->have_data) {
-        set_source(s, spsh__builder_bytes(&s->data_name));
+    if (s->have_data)
         rc = reject_member(s, "a member without the .json that describes it", NULL, NULL, err);
-    }
+    spsh__strings_release(s->scan, mark);
     spsh__builder_clear(&s->data_name);
     spsh__builder_append_bytes(&s->data_name, name);
     spsh__builder_clear(&s->data_path);
@@ -402,14 +402,12 @@ static spsh_status end_shard(shar_scan *s, spsh_error *err)
     uint64_t rows = 0;
     uint64_t cuts = 0;
     spsh_status rc = SPSH_OK;
-    if (s->have_data) {
-        set_source(s, spsh__builder_bytes(&s->data_name));
+    if (s->have_data)
         rc = reject_member(s, "a member without the .json that describes it", NULL, NULL, err);
-    }
     while (rc == SPSH_OK && !s->cuts_ended &&
            (rc = spsh__jsonl_reader_next(s->cuts, &line, err)) == SPSH_OK) {
-        if (line.problem == NULL && !spsh__lhotse_cut_take(&s->lhotse, &line, &cut))
-            return SPSH_NO_MEMORY(err);
+        if (line.problem == NULL)
+            spsh__lhotse_cut_take(&s->lhotse, &line, &cut);
         rows += line.problem == NULL ? spsh__lhotse_cut_rows(&cut) : 1;
         cuts++;
     }
@@ -428,10 +426,9 @@ static spsh_status end_shard(shar_scan *s, spsh_error *err)
     return spsh__scan_reject(s->scan, &reject, NULL, err);
 }
 
-static spsh_status scan_members(shar_scan *s, const spsh__text_file *cuts, spsh_error *err)
+static spsh_status scan_members(shar_scan *s, spsh__text_file *cuts, spsh_error *err)
 {
-    spsh__text_file file = *cuts;
-    const spsh__text_input input = spsh__text_input_file(&file);
+    const spsh__text_input input = spsh__text_input_file(cuts);
     s->have_data = false;
     s->cuts_ended = false;
     s->pairs_left = 0;
@@ -451,8 +448,7 @@ static spsh_status scan_members(shar_scan *s, const spsh__text_file *cuts, spsh_
 
 static spsh_status scan_shard(shar_scan *s, const char *suffix, spsh_error *err)
 {
-    spsh__text_file file = {.fd = -1};
-    spsh_error opened = SPSH_ERROR_INIT;
+    spsh__text_file file;
     spsh__builder_clear(&s->archive_name);
     spsh__builder_append_text(&s->archive_name, "recording");
     spsh__builder_append_text(&s->archive_name, suffix);
@@ -471,15 +467,9 @@ static spsh_status scan_shard(shar_scan *s, const char *suffix, spsh_error *err)
                                     .detail = "there are no cuts for this archive"};
         return spsh__scan_reject(s->scan, &reject, NULL, err);
     }
-    spsh_status rc = spsh__text_file_open(s->scan->options->view, (const char *)s->cuts_name.data,
-                                          &file, &opened);
-    if (rc != SPSH_OK) {
-        const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE,
-                                    .source = spsh__builder_bytes(&s->cuts_name),
-                                    .detail = opened.message};
-        return spsh__scan_reject(s->scan, &reject, NULL, err);
-    }
-    rc = scan_members(s, &file, err);
+    spsh_status rc = spsh__scan_open(s->scan, (const char *)s->cuts_name.data, &file, err);
+    if (rc == SPSH_OK && file.fd >= 0)
+        rc = scan_members(s, &file, err);
     spsh__text_file_close(&file);
     return rc;
 }
@@ -487,7 +477,7 @@ static spsh_status scan_shard(shar_scan *s, const char *suffix, spsh_error *err)
 static void shar_free(shar_scan *s)
 {
     SPSH__BUILDERS_FREE(&s->folder_name, &s->cuts_name, &s->archive_name, &s->data_name,
-                        &s->data_path, &s->source);
+                        &s->data_path);
     spsh__path_list_free(&s->suffixes);
     for (size_t i = 0; i < s->field_count; i++)
         free(s->fields[i].name);

@@ -16,10 +16,10 @@
  * are in no archive.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "common/file_names.h"
+#include "ingest/scan/scan_strings.h"
 #include "ingest/view/member_index.h"
 #include "ingest/view/path_list.h"
 #include "layout_nemo.h"
@@ -38,7 +38,6 @@ typedef struct unit_scan {
     spsh__json_format format;
     spsh__member_index *members;
     uint64_t manifest_number; /* archive number in the manifest's name; UINT64_MAX: none */
-    spsh__builder source;
 } unit_scan;
 
 /* ---- names ---- */
@@ -212,32 +211,35 @@ static bool is_of_unit(const unit_scan *u, const char *archive)
 /* Source of a member: the archive's path and the member's name. */
 static spsh_bytes source_of(unit_scan *u, const char *archive, spsh_bytes name)
 {
-    spsh__builder_clear(&u->source);
-    spsh__name_append(&u->source, spsh__bytes_of(archive));
-    spsh__builder_append(&u->source, "/", 1);
-    spsh__name_append(&u->source, name);
-    return spsh__builder_bytes(&u->source);
+    return spsh__strings_name(
+        u->scan, SPSH__JOIN(u->scan, spsh__bytes_of(archive), spsh__bytes_of("/"), name));
 }
 
 static spsh_status reject_member(unit_scan *u, spsh_reject_reason reason, const char *detail,
-                                 spsh_bytes source, spsh_error *err)
+                                 const char *archive, const spsh__view_member *member,
+                                 spsh_error *err)
 {
-    const spsh_reject reject = {.reason = reason, .source = source, .detail = detail};
-    return u->source.failed ? SPSH_NO_MEMORY(err) : spsh__scan_reject(u->scan, &reject, NULL, err);
+    const spsh__strings_mark mark = spsh__strings_here(u->scan);
+    const spsh_reject reject = {.reason = reason,
+                                .source = source_of(u, archive, spsh__bytes_of(member->name)),
+                                .detail = detail};
+    const spsh_status rc = spsh__scan_reject(u->scan, &reject, NULL, err);
+    spsh__strings_release(u->scan, mark);
+    return rc;
 }
 
 static spsh_status tell_twice(void *user, const char *archive, const spsh__view_member *member,
                               spsh_error *err)
 {
-    return reject_member(user, SPSH_REJECT_DUP_MEMBER, "the archive has this name already",
-                         source_of(user, archive, spsh__bytes_of(member->name)), err);
+    return reject_member(user, SPSH_REJECT_DUP_MEMBER, "the archive has this name already", archive,
+                         member, err);
 }
 
 static spsh_status tell_orphan(void *user, const char *archive, const spsh__view_member *member,
                                spsh_error *err)
 {
-    return reject_member(user, SPSH_REJECT_ORPHAN_AUDIO, "no line of a manifest names it",
-                         source_of(user, archive, spsh__bytes_of(member->name)), err);
+    return reject_member(user, SPSH_REJECT_ORPHAN_AUDIO, "no line of a manifest names it", archive,
+                         member, err);
 }
 
 static spsh_status index_archives(unit_scan *u, spsh_error *err)
@@ -296,11 +298,10 @@ static spsh_status find_line(void *user, spsh_bytes written, const spsh__json_va
                                  : "no archive has the line's number";
         return rc;
     }
-    (void)source_of(u, member.archive, (spsh_bytes){name.data, spsh__audio_stem(name)});
-    spsh__name_append(&u->source, member.extension);
+    const spsh_bytes stem = {name.data, spsh__audio_stem(name)};
     ret_member->piece = member.piece;
-    ret_member->source = spsh__builder_bytes(&u->source);
-    return u->source.failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
+    ret_member->source = source_of(u, member.archive, SPSH__JOIN(u->scan, stem, member.extension));
+    return SPSH_OK;
 }
 
 /* ---- units ---- */
@@ -336,7 +337,6 @@ static spsh_status scan_unit(spsh__scan *scan, const char *folder, const spsh__p
     if (rc == SPSH_OK && manifests.count > 0)
         rc = scan_manifests(&u, &manifests, err);
     spsh__member_index_free(u.members);
-    spsh__builder_free(&u.source);
     spsh__path_list_free(&manifests);
     return rc;
 }

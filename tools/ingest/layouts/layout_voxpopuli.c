@@ -18,6 +18,7 @@
 
 #include "common/file_names.h"
 #include "ingest/metadata/clip_table.h"
+#include "ingest/scan/scan_strings.h"
 #include "layouts.h"
 #include "speechshard/inside.h"
 
@@ -120,16 +121,11 @@ static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_
 static spsh_status report_annotation(spsh__scan *scan, const char *path, const char *name,
                                      spsh_error *err)
 {
-    spsh__builder source = {0};
-    spsh__builder_append_part(&source, path);
-    spsh__builder_append_part(&source, name);
-    const spsh_reject reject = {.reason = SPSH_REJECT_EXCLUDED_BY_RULE,
-                                .source = spsh__builder_bytes(&source),
-                                .detail = "the tables beside it are packed"};
-    spsh_status rc =
-        source.failed ? SPSH_NO_MEMORY(err) : spsh__scan_reject(scan, &reject, NULL, err);
-    spsh__builder_free(&source);
-    return rc;
+    const spsh_reject reject = {
+        .reason = SPSH_REJECT_EXCLUDED_BY_RULE,
+        .source = spsh__strings_path(scan, spsh__bytes_of(path), spsh__bytes_of(name)),
+        .detail = "the tables beside it are packed"};
+    return spsh__scan_reject(scan, &reject, NULL, err);
 }
 
 static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *name, spsh_error *err)

@@ -13,12 +13,12 @@
 
 #include "common/file_names.h"
 #include "common/grow.h"
-#include "common/row_reader.h"
 #include "ingest/metadata/json_manifest.h"
 #include "ingest/metadata/sample_scan.h"
+#include "ingest/scan/scan_rows.h"
+#include "ingest/scan/scan_strings.h"
 #include "ingest/view/name_index.h"
 #include "ingest/view/path_list.h"
-#include "ingest/view/text_file.h"
 #include "layouts.h"
 #include "speechshard/inside.h"
 
@@ -49,7 +49,6 @@ typedef struct shard_scan {
     spsh__name_index archives; /* value: index of the archive in the view */
     shard *shards;             /* in list order */
     size_t shard_count, shard_capacity;
-    spsh__builder path;
 } shard_scan;
 
 /* ---- lists ---- */
@@ -76,52 +75,38 @@ static spsh_bytes trim(spsh_bytes line)
     return line;
 }
 
-typedef spsh_status (*line_fn)(void *user, const spsh__row *row, spsh_error *err);
-
-/* Read the lines of a list until its end, or until line_fn returns SPSH_E_END. */
-static spsh_status read_lines(const spsh__view *view, const char *list, size_t window_bytes,
-                              line_fn take_fn, void *user, spsh_error *err)
-{
-    const spsh__dialect dialect = {.kind = SPSH__DIALECT_RAW, .delimiter = '\0'};
-    spsh__text_file file = {.fd = -1};
-    spsh__row_reader *reader = NULL;
-    spsh__row row;
-    spsh_status rc = spsh__text_file_open(view, list, &file, err);
-    if (rc != SPSH_OK)
-        return rc;
-    spsh__text_input input = spsh__text_input_file(&file);
-    input.window_bytes = window_bytes;
-    rc = spsh__row_reader_new(&input, &dialect, &reader, err);
-    while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK)
-        rc = take_fn(user, &row, err);
-    spsh__row_reader_free(reader);
-    spsh__text_file_close(&file);
-    return rc == SPSH_E_END ? SPSH_OK : rc;
-}
-
-typedef struct list_probe {
-    unsigned lines;
-    bool is_list;
-} list_probe;
+static const spsh__dialect lines = {.kind = SPSH__DIALECT_RAW, .delimiter = '\0'};
 
 /* Decide by the first line that is not blank. */
-static spsh_status probe_line(void *user, const spsh__row *row, spsh_error *err)
+static spsh_status first_line_is_archive(const spsh__text_input *input, bool *ret_is,
+                                         spsh_error *err)
 {
-    list_probe *probe = user;
-    const spsh_bytes line = row->problem == NULL ? trim(row->raw) : (spsh_bytes){0};
-    (void)err;
-    if (line.size_bytes == 0)
-        return ++probe->lines < PROBE_LINES ? SPSH_OK : SPSH_E_END;
-    probe->is_list = line.data[0] != '{' && names_archive(line);
-    return SPSH_E_END;
+    spsh__row_reader *reader = NULL;
+    spsh__row row;
+    spsh_bytes line = {0};
+    spsh_status rc = spsh__row_reader_new(input, &lines, &reader, err);
+    for (unsigned i = 0; i < PROBE_LINES && rc == SPSH_OK && line.size_bytes == 0; i++) {
+        rc = spsh__row_reader_next(reader, &row, err);
+        if (rc == SPSH_OK && row.problem == NULL)
+            line = trim(row.raw);
+    }
+    *ret_is = line.size_bytes > 0 && line.data[0] != '{' && names_archive(line);
+    spsh__row_reader_free(reader);
+    return rc;
 }
 
 static spsh_status file_is_list(const spsh__view *view, const char *name, bool *ret_is_list,
                                 spsh_error *err)
 {
-    list_probe probe = {0};
-    spsh_status rc = read_lines(view, name, PROBE_WINDOW, probe_line, &probe, err);
-    *ret_is_list = rc == SPSH_OK && probe.is_list;
+    spsh__text_file file = {.fd = -1};
+    *ret_is_list = false;
+    spsh_status rc = spsh__text_file_open(view, name, &file, err);
+    if (rc == SPSH_OK) {
+        spsh__text_input input = spsh__text_input_file(&file);
+        input.window_bytes = PROBE_WINDOW;
+        rc = first_line_is_archive(&input, ret_is_list, err);
+    }
+    spsh__text_file_close(&file);
     return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK; /* an unreadable file is not a list */
 }
 
@@ -204,10 +189,8 @@ static spsh_status index_archives(shard_scan *s, spsh_error *err)
 static spsh__name_slot *find_below(shard_scan *s, const char *folder, size_t folder_bytes,
                                    spsh_bytes path)
 {
-    spsh__builder_clear(&s->path);
-    spsh__builder_append(&s->path, folder, folder_bytes);
-    spsh__builder_append_bytes(&s->path, path);
-    return spsh__name_index_find(&s->archives, spsh__builder_bytes(&s->path));
+    const spsh_bytes parent = {(const uint8_t *)folder, folder_bytes};
+    return spsh__name_index_find(&s->archives, SPSH__JOIN(s->scan, parent, path));
 }
 
 /* Find the archive with the longest suffix of the line as its path, relative to the list's folder
@@ -241,35 +224,30 @@ static spsh_status push_shard(shard_scan *s, const char *archive, spsh_error *er
     return SPSH_OK;
 }
 
-static spsh_status take_line(void *user, const spsh__row *row, spsh_error *err)
+static spsh_status take_line(void *user, const spsh__row *row, const spsh__row_place *place,
+                             spsh_error *err)
 {
     shard_scan *s = user;
-    const spsh__row_place place = {spsh__bytes_of(s->list), row->line, row->offset_bytes, row->raw};
     const spsh_bytes line = trim(row->raw);
-    spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
-    if (row->problem == NULL && line.size_bytes == 0)
+    spsh_reject reject = {.reason = SPSH_REJECT_MISSING_AUDIO,
+                          .source = line,
+                          .detail = "no archive below the corpus has this path",
+                          .rows = 1};
+    if (line.size_bytes == 0)
         return SPSH_OK;
-    spsh__name_slot *slot = row->problem == NULL ? find_archive(s, line) : NULL;
-    if (s->path.failed)
-        return SPSH_NO_MEMORY(err);
+    spsh__name_slot *slot = find_archive(s, line);
     if (slot != NULL && (slot->state & TAKEN) == 0) {
         slot->state |= TAKEN;
         return push_shard(s, spsh__view_archive(s->view, (size_t)slot->value), err);
     }
-    if (slot != NULL) {
-        reject.reason = SPSH_REJECT_EXCLUDED_BY_RULE;
-        reject.detail = "the shard is listed twice";
-        reject.rows = 0;
-    } else if (row->problem == NULL && memmem(line.data, line.size_bytes, "://", 3) != NULL) {
+    if (slot != NULL)
+        reject = (spsh_reject){.reason = SPSH_REJECT_EXCLUDED_BY_RULE,
+                               .detail = "the shard is listed twice"};
+    else if (memmem(line.data, line.size_bytes, "://", 3) != NULL) {
         reject.reason = SPSH_REJECT_REMOTE_SOURCE;
         reject.detail = "shards are read from files only; download it first";
-        reject.source = line;
-    } else if (row->problem == NULL) {
-        reject.reason = SPSH_REJECT_MISSING_AUDIO;
-        reject.detail = "no archive below the corpus has this path";
-        reject.source = line;
     }
-    return spsh__scan_reject(s->scan, &reject, &place, err);
+    return spsh__scan_reject(s->scan, &reject, place, err);
 }
 
 static const char *nth_shard(const void *user, size_t number, spsh_bytes *ret_split)
@@ -284,10 +262,12 @@ static const char *nth_shard(const void *user, size_t number, spsh_bytes *ret_sp
 /* Collect the shards of the lists, or all archives. */
 static spsh_status take_shards(shard_scan *s, spsh_error *err)
 {
+    const spsh__row_visitor visitor = {
+        .dialect = lines, .row_fn = take_line, .user = s, .is_required = true};
     spsh_status rc = index_archives(s, err);
     for (size_t i = 0; i < s->lists.list.count && rc == SPSH_OK; i++) {
         s->list = s->lists.list.paths[i];
-        rc = read_lines(s->view, s->list, 0, take_line, s, err);
+        rc = spsh__scan_file_rows(s->scan, s->list, &visitor, err);
     }
     if (s->lists.list.count > 0)
         return rc;
@@ -316,7 +296,6 @@ static spsh_status wenet_shards_scan(spsh__scan *scan, spsh_error *err)
         rc = spsh__sample_scan(scan, &set, err);
     spsh__path_list_free(&s.lists.list);
     spsh__name_index_free(&s.archives);
-    spsh__builder_free(&s.path);
     free(s.shards);
     return rc;
 }

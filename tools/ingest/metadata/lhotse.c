@@ -13,6 +13,7 @@
 
 #include "common/file_names.h"
 #include "common/json_text.h"
+#include "ingest/scan/scan_strings.h"
 #include "json_manifest.h"
 #include "speechshard/inside.h"
 #include "speechshard/limits.h"
@@ -165,37 +166,31 @@ void spsh__lhotse_name_parse(const char *name, spsh__lhotse_name *ret_name)
 
 /* ---- audio ---- */
 
-/* Write the path of try `number` to l->tried. Returns false if that try does not exist. */
-static bool make_try(spsh__lhotse *l, size_t number)
+/* Return the path of try `number` of l->written. Empty if that try does not exist. */
+static spsh_bytes make_try(spsh__lhotse *l, size_t number)
 {
-    static const char above[] = "../../../";
+    static const uint8_t above[] = "../../../";
     spsh_bytes path = spsh__builder_bytes(&l->written);
     const bool absolute = path.size_bytes > 0 && path.data[0] == '/';
-    spsh__builder_clear(&l->tried);
-    if (number >= TRY_SHORTENED) {
-        if (absolute)
-            path = (spsh_bytes){path.data + 1, path.size_bytes - 1};
-        for (size_t i = TRY_SHORTENED; i <= number; i++) {
-            const uint8_t *slash =
-                path.size_bytes == 0 ? NULL : memchr(path.data, '/', path.size_bytes);
-            if (slash == NULL)
-                return false;
-            path = (spsh_bytes){slash + 1, path.size_bytes - (size_t)(slash + 1 - path.data)};
-        }
-        if (path.size_bytes == 0 || memchr(path.data, '/', path.size_bytes) == NULL)
-            return false;
-    } else if (number >= TRY_ABOVE) {
-        if (absolute)
-            return false;
-        spsh__builder_append(&l->tried, above, 3 * (number - TRY_ABOVE + 1));
-    } else if (number == TRY_PROCESS) {
-        if (absolute || l->cwd == NULL)
-            return false;
-        spsh__builder_append_text(&l->tried, l->cwd);
-        spsh__builder_append(&l->tried, "/", 1);
+    if (number == TRY_WRITTEN)
+        return path;
+    if (number < TRY_SHORTENED && (absolute || (number == TRY_PROCESS && l->cwd == NULL)))
+        return (spsh_bytes){0};
+    if (number == TRY_PROCESS)
+        return spsh__strings_path(l->scan, spsh__bytes_of(l->cwd), path);
+    if (number < TRY_SHORTENED)
+        return SPSH__JOIN(l->scan, (spsh_bytes){above, 3 * (number - TRY_ABOVE + 1)}, path);
+    if (absolute)
+        path = (spsh_bytes){path.data + 1, path.size_bytes - 1};
+    for (size_t i = TRY_SHORTENED; i <= number; i++) {
+        const uint8_t *slash =
+            path.size_bytes == 0 ? NULL : memchr(path.data, '/', path.size_bytes);
+        if (slash == NULL)
+            return (spsh_bytes){0};
+        path = (spsh_bytes){slash + 1, path.size_bytes - (size_t)(slash + 1 - path.data)};
     }
-    spsh__builder_append_bytes(&l->tried, path);
-    return true;
+    return path.size_bytes > 0 && memchr(path.data, '/', path.size_bytes) != NULL ? path
+                                                                                  : (spsh_bytes){0};
 }
 
 static spsh_status resolve(spsh__lhotse *l, spsh__audio_file *ret_file, spsh_error *err)
@@ -203,12 +198,10 @@ static spsh_status resolve(spsh__lhotse *l, spsh__audio_file *ret_file, spsh_err
     spsh__audio_file first = {.found = SPSH__AUDIO_MISSING};
     for (size_t i = 0; i <= TRIES; i++) {
         const size_t number = i == 0 ? l->last_try : i - 1;
-        if (!make_try(l, number))
+        const spsh_bytes path = make_try(l, number);
+        if (path.size_bytes == 0)
             continue;
-        if (l->tried.failed)
-            return SPSH_NO_MEMORY(err);
-        spsh_status rc =
-            spsh__audio_resolve(l->resolver, spsh__builder_bytes(&l->tried), ret_file, err);
+        spsh_status rc = spsh__audio_resolve(l->resolver, path, ret_file, err);
         if (rc != SPSH_OK)
             return rc;
         if (ret_file->found == SPSH__AUDIO_FOUND || ret_file->found == SPSH__AUDIO_REMOTE) {
@@ -240,20 +233,8 @@ static spsh_status find_file(spsh__lhotse *l, spsh__lhotse_audio *audio, spsh_er
     if (l->cwd == NULL)
         l->cwd = realpath(".", NULL);
     spsh_status rc = resolve(l, &file, err);
-    if (rc != SPSH_OK)
+    if (rc != SPSH_OK || spsh__audio_refused(&file, &audio->reject))
         return rc;
-    switch (file.found) {
-    case SPSH__AUDIO_FOUND: break;
-    case SPSH__AUDIO_MISSING: refuse(audio, SPSH_REJECT_MISSING_AUDIO, NULL); return SPSH_OK;
-    case SPSH__AUDIO_NOT_REGULAR: refuse(audio, SPSH_REJECT_NOT_REGULAR, NULL); return SPSH_OK;
-    case SPSH__AUDIO_REMOTE:
-        refuse(audio, SPSH_REJECT_REMOTE_SOURCE,
-               "audio is read from files only; download it first");
-        return SPSH_OK;
-    case SPSH__AUDIO_UNREADABLE:
-        refuse(audio, SPSH_REJECT_UNREADABLE, strerror(file.os_errno));
-        return SPSH_OK;
-    }
     spsh__builder_clear(&l->source);
     spsh__name_append(&l->source, spsh__bytes_of(file.path));
     audio->found = true;
@@ -309,10 +290,7 @@ static spsh_status find_source(spsh__lhotse *l, const spsh__json_value *source,
         return SPSH_OK;
     }
     spsh__builder_clear(&l->written);
-    spsh__builder_clear(&l->picked);
-    const spsh_bytes written = spsh__json_text(&v[1], &l->picked);
-    if (l->picked.failed)
-        return SPSH_NO_MEMORY(err);
+    const spsh_bytes written = spsh__strings_json_text(l->scan, &v[1]);
     if (is_text(&v[0], "command"))
         return find_command(l, written, audio, err);
     if (is_text(&v[0], "memory")) {
@@ -419,18 +397,17 @@ static bool add_time(const spsh__json_value *value, uint64_t base_ns, uint64_t *
     return *ret_ns <= 2 * SPSH__TIME_NS_MAX;
 }
 
-bool spsh__lhotse_cut_take(spsh__lhotse *l, const spsh__jsonl_line *line, spsh__lhotse_cut *ret_cut)
+void spsh__lhotse_cut_take(spsh__lhotse *l, const spsh__jsonl_line *line, spsh__lhotse_cut *ret_cut)
 {
     const spsh__json_value *v = line->values;
-    spsh__lhotse_cut cut = {.line = line->raw,
+    spsh__lhotse_cut cut = {.id = spsh__strings_json_text(l->scan, &v[CUT_ID]),
+                            .line = line->raw,
                             .supervisions = v[CUT_SUPERVISIONS],
                             .recording = v[CUT_RECORDING],
                             .custom = v[CUT_CUSTOM],
-                            .channel = v[CUT_CHANNEL]};
-    spsh__builder_clear(&l->cut_id);
-    cut.id = spsh__json_text(&v[CUT_ID], &l->cut_id);
+                            .channel = v[CUT_CHANNEL],
+                            .reason = SPSH_REJECT_ROW_SYNTAX};
     cut.problem = spsh__lhotse_kind_problem(SPSH__LHOTSE_CUTS, v, l->kind_problem);
-    cut.reason = SPSH_REJECT_ROW_SYNTAX;
     if (cut.problem == NULL)
         cut.problem = cut_problem(v, &cut.reason);
     if (cut.problem == NULL &&
@@ -440,7 +417,6 @@ bool spsh__lhotse_cut_take(spsh__lhotse *l, const spsh__jsonl_line *line, spsh__
         cut.problem = "a cut has a start from 0 on and a duration above 0, in seconds";
     }
     *ret_cut = cut;
-    return !l->cut_id.failed;
 }
 
 /* ---- utterances ---- */
@@ -456,13 +432,8 @@ static spsh_bytes column_of(spsh__lhotse *l, spsh_bytes raw)
     if (raw.size_bytes == 0 || snprintf(inner, sizeof(inner), "custom.%s", name) < 0 ||
         spsh__json_pick(raw, names, 2, v, NULL, &offset) != NULL)
         return (spsh_bytes){0};
-    for (size_t i = 0; i < 2; i++) {
-        spsh__builder_clear(&l->column);
-        const spsh_bytes text = spsh__json_name(&v[i], &l->column);
-        if (l->column.failed || !spsh__is_placeholder(text))
-            return text;
-    }
-    return (spsh_bytes){0};
+    const spsh_bytes own = spsh__strings_json_name(l->scan, &v[0]);
+    return own.size_bytes > 0 ? own : spsh__strings_json_name(l->scan, &v[1]);
 }
 
 static spsh_bytes domain_of(spsh__lhotse *l, spsh_bytes supervision, spsh_bytes cut,
@@ -471,15 +442,7 @@ static spsh_bytes domain_of(spsh__lhotse *l, spsh_bytes supervision, spsh_bytes 
     if (l->scan->domain_rule != SPSH__DOMAIN_COLUMN)
         return l->name.prefix.size_bytes > 0 ? l->name.prefix : language;
     const spsh_bytes own = column_of(l, supervision);
-    return own.size_bytes > 0 || l->column.failed ? own : column_of(l, cut);
-}
-
-/* The string of a value, or the digits of a number. Empty for a placeholder such as "N/A". */
-static spsh_bytes name_of(const spsh__json_value *value, spsh__builder *out)
-{
-    spsh__builder_clear(out);
-    const spsh_bytes text = spsh__json_name(value, out);
-    return spsh__is_placeholder(text) ? (spsh_bytes){0} : text;
+    return own.size_bytes > 0 ? own : column_of(l, cut);
 }
 
 static bool has_members(const spsh__json_value *object)
@@ -489,10 +452,10 @@ static bool has_members(const spsh__json_value *object)
 }
 
 /* Collect the other members of the supervision, and fields of its cut and its manifest. */
-static void take_extras(spsh__lhotse *l, spsh_bytes own, const spsh__lhotse_cut *cut, spsh_bytes id)
+static spsh_bytes make_extras(spsh__lhotse *l, spsh_bytes own, const spsh__lhotse_cut *cut,
+                              spsh_bytes id)
 {
-    spsh__builder *extras = &l->extras;
-    spsh__builder_clear(extras);
+    spsh__builder *extras = spsh__strings_open(l->scan);
     spsh__builder_append_bytes(extras, own);
     if (extras->size_bytes > 0)
         extras->size_bytes--; /* the closing brace */
@@ -508,12 +471,7 @@ static void take_extras(spsh__lhotse *l, spsh_bytes own, const spsh__lhotse_cut 
     if (l->name.partition.size_bytes > 0 && !spsh__bytes_equal(l->name.partition, l->name.split))
         spsh__json_member(extras, 0, spsh__bytes_of("partition"), l->name.partition);
     spsh__json_close(extras, 0);
-}
-
-static spsh_status reject_row(spsh__lhotse *l, const spsh_reject *reject,
-                              const spsh__row_place *place, spsh_error *err)
-{
-    return spsh__scan_reject(l->scan, reject, place, err);
+    return spsh__strings_close(l->scan);
 }
 
 static spsh_status emit(spsh__lhotse *l, spsh_ingest_item *item, const spsh__lhotse_audio *audio,
@@ -525,11 +483,7 @@ static spsh_status emit(spsh__lhotse *l, spsh_ingest_item *item, const spsh__lho
     item->recording_id = audio->source;
     item->split = l->name.split;
     item->document = audio->recording_id;
-    item->extras = spsh__builder_bytes(&l->extras);
     item->source_bytes = audio->size_bytes;
-    if (l->extras.failed || l->id.failed || l->text.failed || l->speaker.failed ||
-        l->language.failed || l->column.failed)
-        return SPSH_NO_MEMORY(err);
     return spsh__scan_emit(l->scan, item, place, err);
 }
 
@@ -541,36 +495,31 @@ spsh_status spsh__lhotse_supervision_emit(spsh__lhotse *l,
 {
     const spsh__json_value *v = supervision->values;
     char buffer[SPSH__JSON_KIND_PROBLEM_BYTES];
-    spsh_ingest_item item = {0};
-    spsh__builder_clear(&l->id);
-    item.id = spsh__json_text(&v[SUP_ID], &l->id);
+    spsh_ingest_item item = {.id = spsh__strings_json_text(l->scan, &v[SUP_ID])};
     spsh_reject reject = audio->reject;
     reject.id = item.id;
     reject.rows = 1;
-    if (l->id.failed)
-        return SPSH_NO_MEMORY(err);
     const char *problem = spsh__lhotse_kind_problem(SPSH__LHOTSE_SUPERVISIONS, v, buffer);
     if (problem != NULL) {
         reject.reason = SPSH_REJECT_ROW_SYNTAX;
         reject.detail = problem;
     }
     if (problem != NULL || !audio->found)
-        return reject_row(l, &reject, place, err);
+        return spsh__scan_reject(l->scan, &reject, place, err);
     if (!add_time(&v[SUP_START], cut == NULL ? 0 : cut->start_ns, &item.start_ns) ||
         !add_time(&v[SUP_DURATION], item.start_ns, &item.end_ns) || item.end_ns <= item.start_ns) {
         reject.reason = SPSH_REJECT_SEGMENT_RANGE;
         reject.source = audio->source;
         reject.detail = "a supervision lies within its recording and has a duration above 0";
-        return reject_row(l, &reject, place, err);
+        return spsh__scan_reject(l->scan, &reject, place, err);
     }
-    spsh__builder_clear(&l->text);
-    item.text = spsh__json_text(&v[SUP_TEXT], &l->text);
+    item.text = spsh__strings_json_text(l->scan, &v[SUP_TEXT]);
     item.has_text = item.text.size_bytes > 0;
-    item.speaker = name_of(&v[SUP_SPEAKER], &l->speaker);
-    item.language = name_of(&v[SUP_LANGUAGE], &l->language);
+    item.speaker = spsh__strings_json_name(l->scan, &v[SUP_SPEAKER]);
+    item.language = spsh__strings_json_name(l->scan, &v[SUP_LANGUAGE]);
     item.domain =
         domain_of(l, supervision->raw, cut == NULL ? (spsh_bytes){0} : cut->line, item.language);
-    take_extras(l, supervision->extras, cut, item.id);
+    item.extras = make_extras(l, supervision->extras, cut, item.id);
     return emit(l, &item, audio, place, err);
 }
 
@@ -588,9 +537,9 @@ static spsh_status emit_unlabelled(spsh__lhotse *l, const spsh__lhotse_cut *cut,
     reject.id = cut->id;
     reject.rows = 1;
     if (!audio->found)
-        return reject_row(l, &reject, place, err);
+        return spsh__scan_reject(l->scan, &reject, place, err);
     item.domain = domain_of(l, (spsh_bytes){0}, cut->line, (spsh_bytes){0});
-    take_extras(l, (spsh_bytes){0}, cut, cut->id);
+    item.extras = make_extras(l, (spsh_bytes){0}, cut, cut->id);
     return emit(l, &item, audio, place, err);
 }
 
@@ -610,7 +559,7 @@ static spsh_status emit_inner(spsh__lhotse *l, const spsh__json_value *raw,
                                     .id = cut->id,
                                     .detail = "a supervision of the cut is no JSON object",
                                     .rows = 1};
-        return reject_row(l, &reject, place, err);
+        return spsh__scan_reject(l->scan, &reject, place, err);
     }
     const spsh__lhotse_supervision supervision = {values, spsh__builder_bytes(&l->picked),
                                                   raw->raw};
@@ -629,21 +578,21 @@ spsh_status spsh__lhotse_cut_emit(spsh__lhotse *l, const spsh__lhotse_cut *cut,
                                     .id = cut->id,
                                     .detail = cut->problem,
                                     .rows = spsh__lhotse_cut_rows(cut)};
-        return reject_row(l, &reject, place, err);
+        return spsh__scan_reject(l->scan, &reject, place, err);
     }
     bool labelled = false;
     while (rc == SPSH_OK && spsh__json_array_next(&rest, &supervision)) {
+        const spsh__strings_mark mark = spsh__strings_here(l->scan);
         labelled = true;
         rc = emit_inner(l, &supervision, cut, audio, place, err);
+        spsh__strings_release(l->scan, mark);
     }
     return labelled ? rc : emit_unlabelled(l, cut, audio, place, err);
 }
 
 void spsh__lhotse_free(spsh__lhotse *l)
 {
-    SPSH__BUILDERS_FREE(&l->written, &l->tried, &l->source, &l->recording_id, &l->detail, &l->id,
-                        &l->cut_id, &l->text, &l->speaker, &l->language, &l->column, &l->extras,
-                        &l->picked);
+    SPSH__BUILDERS_FREE(&l->written, &l->source, &l->recording_id, &l->detail, &l->picked);
     spsh__kaldi_source_free(&l->command);
     spsh__audio_resolver_free(l->resolver);
     free(l->cwd);

@@ -67,8 +67,8 @@ typedef struct spsh__lhotse {
     uint64_t commands; /* count of commands that were replaced by their input file */
     char *cwd;
     spsh__kaldi_source command;
-    spsh__builder written, tried, source, recording_id, detail;
-    spsh__builder id, cut_id, text, speaker, language, column, extras, picked;
+    spsh__builder written, source, recording_id, detail; /* of the last recording */
+    spsh__builder picked;                                /* members of a supervision */
     char kind_problem[SPSH__JSON_KIND_PROBLEM_BYTES];
 } spsh__lhotse;
 
@@ -87,10 +87,9 @@ typedef struct spsh__lhotse_cut {
 /* Return the count of utterances of a cut: one per supervision, but at least one. */
 uint64_t spsh__lhotse_cut_rows(const spsh__lhotse_cut *cut);
 
-/* Parse a cut. The line's values are in the order of spsh__lhotse_cut_names. Returns false if out
- * of memory. */
-SPSH_NODISCARD bool spsh__lhotse_cut_take(spsh__lhotse *l, const spsh__jsonl_line *line,
-                                          spsh__lhotse_cut *ret_cut);
+/* Parse a cut. The line's values are in the order of spsh__lhotse_cut_names. */
+void spsh__lhotse_cut_take(spsh__lhotse *l, const spsh__jsonl_line *line,
+                           spsh__lhotse_cut *ret_cut);
 
 /* Emit one item per supervision, or one for the whole cut if it has no supervisions. */
 SPSH_NODISCARD spsh_status spsh__lhotse_cut_emit(spsh__lhotse *l, const spsh__lhotse_cut *cut,

@@ -12,7 +12,7 @@
 
 #include "common/file_names.h"
 #include "common/json_text.h"
-#include "common/jsonl.h"
+#include "ingest/scan/scan_strings.h"
 #include "ingest/view/name_index.h"
 #include "ingest/view/text_file.h"
 #include "json_manifest.h"
@@ -89,12 +89,10 @@ typedef struct sample_scan {
     const char *archive;
     size_t stem_bytes;  /* length of archive without extensions */
     spsh__builder name; /* path of the archive, or the name of a root that is an archive */
-    spsh__builder prefix;
-    spsh_bytes split;
+    spsh_bytes prefix, split;
     spsh__text_file file; /* file of the last .json: normally the archive */
     spsh__builder file_path;
-    spsh__builder json, unescaped[TEXT_ROLES], column;
-    spsh__builder source, id, extras, detail;
+    spsh__builder json, extras;
     char kind_problem[SPSH__JSON_KIND_PROBLEM_BYTES];
 } sample_scan;
 
@@ -196,13 +194,12 @@ static bool take_name(sample_scan *s)
     if (spsh__sample_archive_name(s->scan->options->view, s->archive, &s->name) == NULL)
         return false;
     s->stem_bytes = archive_stem(s->archive);
-    spsh__builder_clear(&s->prefix);
-    spsh__name_append(&s->prefix, spsh__sample_prefix((const char *)s->name.data));
+    s->prefix = spsh__strings_name(s->scan, spsh__sample_prefix((const char *)s->name.data));
     if (s->split.size_bytes == 0)
         s->split = split_of_path((char *)s->name.data);
     if (s->split.size_bytes == 0)
         s->split = s->set->split;
-    return !s->prefix.failed;
+    return !s->scan->strings.failed;
 }
 
 /* ---- the .json ---- */
@@ -262,21 +259,19 @@ static const char *kind_problem(sample_scan *s, const description *d, bool has_t
 }
 
 /* Take the string values. In a foreign .json, a number counts as its digits. */
-static bool take_texts(sample_scan *s, description *d)
+static void take_texts(sample_scan *s, description *d)
 {
     for (size_t role = 0; role < TEXT_ROLES; role++) {
         const spsh__json_value *value = d->roles[role];
-        spsh__builder_clear(&s->unescaped[role]);
-        d->texts[role] = (spsh_bytes){0};
         if (value == NULL)
-            continue;
-        d->texts[role] = spsh__json_name(value, &s->unescaped[role]);
-        if (s->unescaped[role].failed)
-            return false;
-        if (!d->is_ours && role >= ROLE_SPEAKER && spsh__is_placeholder(d->texts[role]))
             d->texts[role] = (spsh_bytes){0};
+        else if (!d->is_ours && role >= ROLE_SPEAKER)
+            d->texts[role] = spsh__strings_json_name(s->scan, value);
+        else
+            d->texts[role] = value->kind == SPSH__JSON_NUMBER
+                                 ? value->raw
+                                 : spsh__strings_json_text(s->scan, value);
     }
-    return true;
 }
 
 /* The problem of the .json in s->json, or NULL. */
@@ -333,9 +328,11 @@ static spsh_status read_description(sample_scan *s, const spsh__sample_part *jso
                               (size_t)json->piece.size_bytes, &size_bytes, err);
     }
     s->json.size_bytes = size_bytes;
-    if (rc == SPSH_OK)
-        *ret_problem = parse_description(s, d);
-    return rc == SPSH_OK && (s->extras.failed || !take_texts(s, d)) ? SPSH_NO_MEMORY(err) : rc;
+    if (rc != SPSH_OK)
+        return rc;
+    *ret_problem = parse_description(s, d);
+    take_texts(s, d);
+    return s->extras.failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
 static bool is_empty_object(spsh_bytes raw)
@@ -370,17 +367,10 @@ static spsh_bytes take_extras(sample_scan *s, const description *d, bool text_is
  * foreign .json. */
 static spsh_bytes take_column(sample_scan *s, const description *d)
 {
-    const char *name = (const char *)s->scan->domain_name.data;
-    spsh__json_value value;
-    size_t offset = 0;
     spsh_bytes object = d->whole;
     if (d->is_ours)
         object = d->roles[ROLE_EXTRAS] == NULL ? (spsh_bytes){0} : d->roles[ROLE_EXTRAS]->raw;
-    spsh__builder_clear(&s->column);
-    if (object.size_bytes == 0 || spsh__json_pick(object, &name, 1, &value, NULL, &offset) != NULL)
-        return (spsh_bytes){0};
-    const spsh_bytes text = spsh__json_name(&value, &s->column);
-    return spsh__is_placeholder(text) ? (spsh_bytes){0} : text;
+    return object.size_bytes == 0 ? object : spsh__strings_json_column(s->scan, object);
 }
 
 static spsh_bytes take_domain(sample_scan *s, const description *d)
@@ -389,8 +379,7 @@ static spsh_bytes take_domain(sample_scan *s, const description *d)
         return take_column(s, d);
     if (d->is_ours || d->texts[ROLE_DOMAIN].size_bytes > 0)
         return d->texts[ROLE_DOMAIN];
-    return d->texts[ROLE_LANGUAGE].size_bytes > 0 ? d->texts[ROLE_LANGUAGE]
-                                                  : spsh__builder_bytes(&s->prefix);
+    return d->texts[ROLE_LANGUAGE].size_bytes > 0 ? d->texts[ROLE_LANGUAGE] : s->prefix;
 }
 
 /* ---- samples ---- */
@@ -439,25 +428,17 @@ spsh__sample_roles spsh__sample_roles_of(const spsh__sample *sample)
  * corpus. */
 static spsh_bytes take_source(sample_scan *s, spsh_bytes name)
 {
-    spsh__builder_clear(&s->source);
-    spsh__name_append(&s->source, spsh__bytes_of(s->archive));
-    if (s->archive[0] != '\0')
-        spsh__builder_append(&s->source, "/", 1);
-    spsh__name_append(&s->source, name);
-    return spsh__builder_bytes(&s->source);
+    return spsh__strings_name(s->scan,
+                              spsh__strings_path(s->scan, spsh__bytes_of(s->archive), name));
 }
 
 static spsh_bytes take_id(sample_scan *s, spsh_bytes key, const description *d)
 {
-    spsh__builder_clear(&s->id);
+    const spsh_bytes archive = {(const uint8_t *)s->archive, s->several ? s->stem_bytes : 0};
     if (d->texts[ROLE_ID].size_bytes > 0)
         return d->texts[ROLE_ID];
-    if (s->several) {
-        spsh__name_append(&s->id, (spsh_bytes){(const uint8_t *)s->archive, s->stem_bytes});
-        spsh__builder_append(&s->id, "/", 1);
-    }
-    spsh__name_append(&s->id, key);
-    return spsh__builder_bytes(&s->id);
+    return spsh__strings_name(
+        s->scan, SPSH__JOIN(s->scan, archive, spsh__bytes_of(s->several ? "/" : ""), key));
 }
 
 static spsh_status reject_member(sample_scan *s, spsh_reject_reason reason, spsh_bytes name,
@@ -467,19 +448,22 @@ static spsh_status reject_member(sample_scan *s, spsh_reject_reason reason, spsh
                            (reason != SPSH_REJECT_DUP_MEMBER || spsh__is_audio_name(name));
     const spsh_reject reject = {
         .reason = reason, .source = take_source(s, name), .detail = detail, .rows = loses_row};
-    return s->source.failed ? SPSH_NO_MEMORY(err) : spsh__scan_reject(s->scan, &reject, NULL, err);
+    return spsh__scan_reject(s->scan, &reject, NULL, err);
 }
 
 static spsh_status reject_spare(void *user, spsh_bytes name, const char *detail, spsh_error *err)
 {
-    return reject_member(user, SPSH_REJECT_DUP_MEMBER, name, detail, err);
+    sample_scan *s = user;
+    const spsh__strings_mark mark = spsh__strings_here(s->scan);
+    const spsh_status rc = reject_member(s, SPSH_REJECT_DUP_MEMBER, name, detail, err);
+    spsh__strings_release(s->scan, mark);
+    return rc;
 }
 
 /* Report a sample that its producer marked as rejected. */
 static spsh_status reject_described(sample_scan *s, const spsh__sample *sample,
                                     const description *d, spsh_error *err)
 {
-    const char *detail = NULL;
     spsh_reject reject = {
         .reason = SPSH_REJECT_ROW_SYNTAX,
         .source = d->texts[ROLE_SOURCE],
@@ -491,16 +475,11 @@ static spsh_status reject_described(sample_scan *s, const spsh__sample *sample,
         if (spsh__bytes_equal(d->roles[ROLE_REASON]->raw, spsh__bytes_of(text)))
             reject.reason = (spsh_reject_reason)i;
     }
-    spsh__builder_clear(&s->detail);
-    if (d->roles[ROLE_DETAIL] != NULL) {
-        spsh__json_unescape(d->roles[ROLE_DETAIL], &s->detail);
-        detail = spsh__builder_text(&s->detail);
-    }
-    reject.detail = detail;
+    if (d->roles[ROLE_DETAIL] != NULL)
+        reject.detail = spsh__text_of(
+            SPSH__JOIN(s->scan, spsh__strings_json_text(s->scan, d->roles[ROLE_DETAIL])));
     if (reject.source.size_bytes == 0)
         reject.source = take_source(s, sample->parts[0].name);
-    if (s->source.failed || s->detail.failed)
-        return SPSH_NO_MEMORY(err);
     return spsh__scan_reject(s->scan, &reject, NULL, err);
 }
 
@@ -533,7 +512,7 @@ static spsh_status emit_sample(sample_scan *s, const spsh__sample *sample,
         .source_bytes = roles->audio->piece.size_bytes,
         .nominal_rate_hz = take_rate(d->roles[ROLE_RATE]),
     };
-    if (s->id.failed || s->source.failed || s->extras.failed || s->column.failed)
+    if (s->extras.failed)
         return SPSH_NO_MEMORY(err);
     if (!spsh__scan_wants_split(s->scan, item.split)) {
         s->scan->excluded_rows++;
@@ -581,9 +560,8 @@ static spsh_status take_key(sample_scan *s, spsh_bytes key, bool *ret_is_new, sp
     return SPSH_OK;
 }
 
-static spsh_status scan_sample(void *user, const spsh__sample *sample, spsh_error *err)
+static spsh_status take_sample(sample_scan *s, const spsh__sample *sample, spsh_error *err)
 {
-    sample_scan *s = user;
     const spsh__sample_roles roles = spsh__sample_roles_of(sample);
     description d = {0};
     const char *problem = NULL;
@@ -612,6 +590,15 @@ static spsh_status scan_sample(void *user, const spsh__sample *sample, spsh_erro
                                : emit_sample(s, sample, &roles, &d, err);
 }
 
+static spsh_status scan_sample(void *user, const spsh__sample *sample, spsh_error *err)
+{
+    sample_scan *s = user;
+    const spsh__strings_mark mark = spsh__strings_here(s->scan);
+    const spsh_status rc = take_sample(s, sample, err);
+    spsh__strings_release(s->scan, mark);
+    return rc;
+}
+
 /* ---- archives ---- */
 
 /* Stop the first pass at a key that another archive has. */
@@ -633,24 +620,16 @@ static spsh_status read_archives(sample_scan *s, const spsh__sample_sink *sink, 
     const bool to_last_dot = s->scan->options->key_to_last_dot;
     spsh_status rc = SPSH_OK;
     for (s->number = 0; rc == SPSH_OK; s->number++) {
+        const spsh__strings_mark mark = spsh__strings_here(s->scan);
         s->split = (spsh_bytes){0};
         s->archive = s->set->archive_fn(s->set->user, s->number, &s->split);
         if (s->archive == NULL)
             break;
         rc = take_name(s) ? spsh__samples_read(view, s->archive, to_last_dot, sink, err)
                           : SPSH_NO_MEMORY(err);
+        spsh__strings_release(s->scan, mark);
     }
     return rc;
-}
-
-static void free_scan(sample_scan *s)
-{
-    for (size_t i = 0; i < TEXT_ROLES; i++)
-        spsh__builder_free(&s->unescaped[i]);
-    spsh__text_file_close(&s->file);
-    SPSH__BUILDERS_FREE(&s->file_path, &s->name, &s->prefix, &s->json, &s->column, &s->source,
-                        &s->id, &s->extras, &s->detail);
-    spsh__name_index_free(&s->keys);
 }
 
 spsh_status spsh__sample_scan(spsh__scan *scan, const spsh__sample_set *set, spsh_error *err)
@@ -666,6 +645,8 @@ spsh_status spsh__sample_scan(spsh__scan *scan, const spsh__sample_set *set, sps
     spsh__name_index_free(&s.keys);
     if (rc == SPSH_OK || (rc == SPSH_E_END && s.several))
         rc = read_archives(&s, &sink, err);
-    free_scan(&s);
+    spsh__text_file_close(&s.file);
+    SPSH__BUILDERS_FREE(&s.file_path, &s.name, &s.json, &s.extras);
+    spsh__name_index_free(&s.keys);
     return rc;
 }
