@@ -175,13 +175,10 @@ spsh_table *spsh__table_new(const char *alignment)
 
 static bool add_cell(spsh_table *table, const char *text)
 {
-    char **cells = (char **)spsh__grow(table->cells, &table->cell_capacity, table->cell_count + 1,
-                                       sizeof(*cells));
-    if (cells == NULL)
+    if (!SPSH_GROW(table->cells, table->cell_capacity, table->cell_count + 1))
         return false;
-    table->cells = cells;
-    cells[table->cell_count] = strdup(text);
-    if (cells[table->cell_count] == NULL)
+    table->cells[table->cell_count] = strdup(text);
+    if (table->cells[table->cell_count] == NULL)
         return false;
     table->cell_count++;
     return true;

@@ -101,11 +101,8 @@ static void free_listing(listing *l)
 static spsh_status push_leftover(finder *f, const char *path, const char *detail, spsh_error *err)
 {
     spsh__corpus *c = f->corpus;
-    spsh__corpus_leftover *grown =
-        spsh__grow(c->leftovers, &c->leftover_capacity, c->leftover_count + 1, sizeof(*grown));
-    if (grown == NULL)
+    if (!SPSH_GROW(c->leftovers, c->leftover_capacity, c->leftover_count + 1))
         return SPSH_NO_MEMORY(err);
-    c->leftovers = grown;
     char *copy = strdup(path[0] == '\0' ? "." : path);
     if (copy == NULL)
         return SPSH_NO_MEMORY(err);
@@ -117,11 +114,8 @@ static spsh_status push_source(finder *f, const char *path, const spsh_layout *l
                                const spsh_layout_probe *probe, spsh_error *err)
 {
     spsh__corpus *c = f->corpus;
-    spsh__corpus_source *grown =
-        spsh__grow(c->sources, &c->source_capacity, c->source_count + 1, sizeof(*grown));
-    if (grown == NULL)
+    if (!SPSH_GROW(c->sources, c->source_capacity, c->source_count + 1))
         return SPSH_NO_MEMORY(err);
-    c->sources = grown;
     char *copy = strdup(path);
     if (copy == NULL)
         return SPSH_NO_MEMORY(err);

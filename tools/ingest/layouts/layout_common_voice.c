@@ -14,11 +14,12 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "common/file_names.h"
 #include "ingest/metadata/clip_table.h"
+#include "ingest/scan/scan_strings.h"
 #include "ingest/view/archive_find.h"
+#include "ingest/view/path_list.h"
 #include "layouts.h"
 #include "speechshard/inside.h"
 
@@ -139,20 +140,19 @@ static const char *locale_in(const char *name)
 }
 
 /* Locale of rows without a locale column: from the archive that was unpacked here (the first
- * releases had no folder in it), else from the folder. out keeps the string. */
-static const char *locale_of(const spsh__view *folder, const char *name, spsh__builder *out)
+ * releases had no folder in it), else from the folder. */
+static const char *locale_of(spsh__scan *scan, const spsh__tree *tree)
 {
     const char *archive = NULL;
-    for (size_t i = 0; (archive = spsh__view_archive(folder, i)) != NULL; i++) {
+    for (size_t i = 0; (archive = spsh__view_archive(tree->view, i)) != NULL; i++) {
         if (strchr(archive, '/') != NULL)
             continue;
-        spsh__builder_clear(out);
-        spsh__builder_append_bytes(out, spsh__archive_stem(archive));
-        const char *stem = spsh__builder_text(out);
-        if (stem == NULL || locale_in(stem) != NULL)
-            return stem == NULL ? NULL : locale_in(stem);
+        const char *locale =
+            locale_in(spsh__text_of(SPSH__JOIN(scan, spsh__archive_stem(archive))));
+        if (locale != NULL)
+            return locale;
     }
-    const char *locale = locale_in(name);
+    const char *locale = locale_in(tree->name);
     return locale == NULL ? "unknown" : locale;
 }
 
@@ -182,107 +182,64 @@ static spsh_status scan_mirrored(spsh__scan *scan, const char *path, const char 
     return spsh__clip_tree_scan(scan, &form, &tree, err);
 }
 
-static int compare_locales(const void *a, const void *b)
-{
-    return strcmp(a, b);
-}
-
 /* Scan every locale with a folder of tables, in name order. */
-static spsh_status scan_mirror(spsh__scan *scan, const char *path, spsh_error *err)
+static spsh_status scan_mirror(spsh__scan *scan, const spsh__tree *tree, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     spsh__view_entry entry;
-    spsh__builder folder = {0};
-    spsh__builder locales = {0};
-    spsh__builder_append_part(&folder, path);
-    spsh__builder_append_part(&folder, MIRROR_TABLES);
-    const char *text = spsh__builder_text(&folder);
-    spsh__view_folder *listing =
-        text == NULL ? NULL : spsh__view_folder_open(scan->options->view, text);
-    const bool no_listing = listing == NULL && errno == ENOMEM;
-    while (listing != NULL && spsh__view_folder_next(listing, &entry)) {
-        char locale[LOCALE_BYTES] = {0};
-        if (!is_locale_entry(&entry))
-            continue;
-        memcpy(locale, entry.name, strlen(entry.name));
-        spsh__builder_append(&locales, locale, sizeof(locale));
+    spsh__path_list locales = {0};
+    spsh__view_folder *listing = spsh__view_folder_open(tree->view, MIRROR_TABLES);
+    if (listing == NULL && errno == ENOMEM)
+        rc = SPSH_NO_MEMORY(err);
+    while (listing != NULL && rc == SPSH_OK && spsh__view_folder_next(listing, &entry)) {
+        if (is_locale_entry(&entry) && !spsh__path_list_add(&locales, "", entry.name))
+            rc = SPSH_NO_MEMORY(err);
     }
     spsh__view_folder_close(listing);
-    if (text == NULL || locales.failed || no_listing)
-        rc = SPSH_NO_MEMORY(err);
-    const size_t count = locales.size_bytes / LOCALE_BYTES;
-    if (rc == SPSH_OK && count > 1)
-        qsort(locales.data, count, LOCALE_BYTES, compare_locales);
-    for (size_t i = 0; i < count && rc == SPSH_OK; i++)
-        rc = scan_mirrored(scan, path, (const char *)locales.data + i * LOCALE_BYTES, err);
-    SPSH__BUILDERS_FREE(&folder, &locales);
+    spsh__path_list_sort(&locales, 0);
+    for (size_t i = 0; i < locales.count && rc == SPSH_OK; i++)
+        rc = scan_mirrored(scan, tree->path, locales.paths[i], err);
+    spsh__path_list_free(&locales);
     return rc;
 }
 
-/* Append "25.0 de" if the folder is that locale of the release, according to the names of the
- * folders above it. Appends nothing for deltas and unknown releases. */
-static void append_subset(const spsh__scan *scan, const char *path, const char *locale,
-                          spsh__builder *out)
+/* "25.0 de" if the folder is that locale of the release, according to the names of the folders above
+ * it. Empty for deltas and unknown releases. */
+static const char *subset_of(spsh__scan *scan, const char *path, const char *locale)
 {
     static const char release[] = "cv-corpus-25.0-2"; /* the date follows, or "delta" */
-    spsh__builder whole = {0};
-    spsh__builder_append_text(&whole, spsh__view_root(scan->options->view));
-    spsh__builder_append_part(&whole, path);
-    const char *text = spsh__builder_text(&whole);
-    const char *found = text == NULL ? NULL : strstr(text, release);
-    if (found != NULL && strstr(found, "-variants") == NULL) {
-        spsh__builder_append_text(out, "25.0 ");
-        spsh__builder_append_text(out, locale);
-    }
-    out->failed = out->failed || text == NULL;
-    spsh__builder_free(&whole);
+    const spsh_bytes whole = spsh__strings_path(
+        scan, spsh__bytes_of(spsh__view_root(scan->options->view)), spsh__bytes_of(path));
+    const char *found = strstr(spsh__text_of(whole), release);
+    return found != NULL && strstr(found, "-variants") == NULL
+               ? spsh__text_of(SPSH__JOIN(scan, spsh__bytes_of("25.0 "), spsh__bytes_of(locale)))
+               : "";
 }
 
-static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *name, spsh_error *err)
+static spsh_status scan_tree(spsh__scan *scan, const spsh__tree *tree, spsh_error *err)
 {
-    spsh__view *folder = NULL;
-    spsh__builder locale = {0};
-    spsh__builder subset = {0};
-    spsh_status rc = spsh__view_below(scan->options->view, path, &folder, err);
-    if (rc != SPSH_OK)
-        return rc;
-    spsh__clip_tree tree = {
-        .path = path,
-        .name = name,
+    const char *locale = locale_of(scan, tree);
+    const spsh__clip_tree clips = {
+        .path = tree->path,
+        .name = tree->name,
         .clips = "clips",
-        .locale = locale_of(folder, name, &locale),
+        .locale = locale,
         .id_prefix = "",
+        .subset = subset_of(scan, tree->path, locale),
         .tables = tables,
         .table_count = TABLE_COUNT,
     };
-    if (tree.locale != NULL) {
-        append_subset(scan, path, tree.locale, &subset);
-        tree.subset = spsh__builder_text(&subset);
-    }
-    if (tree.subset == NULL)
-        rc = SPSH_NO_MEMORY(err);
-    else if (spsh__view_has_folder(folder, tree.clips))
-        rc = spsh__clip_tree_scan(scan, &form, &tree, err);
-    else
-        rc = scan_mirror(scan, path, err);
-    spsh__view_close(folder);
-    SPSH__BUILDERS_FREE(&locale, &subset);
-    return rc;
+    return spsh__view_has_folder(tree->view, clips.clips)
+               ? spsh__clip_tree_scan(scan, &form, &clips, err)
+               : scan_mirror(scan, tree, err);
 }
 
 static const spsh__tree_layout trees = {"holds clips and tables with client_id, path and sentence",
-                                        check_scanned, scan_tree};
-
-static spsh_status common_voice_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
-                                      spsh_error *err)
-{
-    return spsh__trees_probe(view, check_tree, trees.what, ret_probe, err);
-}
+                                        check_scanned, scan_tree, check_tree};
 
 const spsh_layout spsh__layout_common_voice = {
     .name = "common-voice",
     .summary = "Common Voice, scripted speech, releases 1 to 25: clips/ and train.tsv ...",
     .tier = SPSH_LAYOUT_CORPUS,
-    .probe_fn = common_voice_probe,
     .trees = &trees,
 };

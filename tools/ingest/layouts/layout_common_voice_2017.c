@@ -40,14 +40,12 @@ static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_
     return rc;
 }
 
-static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *name, spsh_error *err)
+static spsh_status scan_tree(spsh__scan *scan, const spsh__tree *tree, spsh_error *err)
 {
-    spsh__view *view = NULL;
-    (void)name;
-    spsh_status rc = spsh__view_below(scan->options->view, path, &view, err);
+    spsh_status rc = SPSH_OK;
     for (size_t i = 0; i < PART_COUNT && rc == SPSH_OK; i++) {
-        const spsh__clip_tree tree = {
-            .path = path,
+        const spsh__clip_tree part = {
+            .path = tree->path,
             .name = "",
             .clips = parts[i].clips,
             .locale = "en",
@@ -55,15 +53,14 @@ static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *nam
             .tables = &parts[i].table,
             .table_count = 1,
         };
-        if (spsh__view_has_file(view, parts[i].table.name))
-            rc = spsh__clip_tree_scan(scan, &form, &tree, err);
+        if (spsh__view_has_file(tree->view, parts[i].table.name))
+            rc = spsh__clip_tree_scan(scan, &form, &part, err);
     }
-    spsh__view_close(view);
     return rc;
 }
 
 static const spsh__tree_layout trees = {"holds cv-*.csv with filename, text and votes", check_tree,
-                                        scan_tree};
+                                        scan_tree, NULL};
 
 const spsh_layout spsh__layout_common_voice_2017 = {
     .name = "common-voice-2017",

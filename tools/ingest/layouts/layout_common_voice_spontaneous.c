@@ -25,13 +25,12 @@ static const spsh__clip_form form = {
     .duration_unit_ns = UINT64_C(1000000),
 };
 
-/* Find the first table by name in the folder at path. ret_name is empty if the folder has no table.
- */
-static spsh_status find_table(const spsh__view *view, const char *path,
-                              char ret_name[NAME_BYTES_MAX], spsh_error *err)
+/* Find the first table by name in a folder. ret_name is empty if the folder has no table. */
+static spsh_status find_table(const spsh__view *view, char ret_name[NAME_BYTES_MAX],
+                              spsh_error *err)
 {
     spsh__view_entry entry;
-    spsh__view_folder *folder = spsh__view_folder_open(view, path);
+    spsh__view_folder *folder = spsh__view_folder_open(view, "");
     ret_name[0] = '\0';
     if (folder == NULL && errno == ENOMEM)
         return SPSH_NO_MEMORY(err);
@@ -54,27 +53,25 @@ static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_
     char name[NAME_BYTES_MAX];
     if (!spsh__view_has_folder(folder, "audios"))
         return SPSH_OK;
-    spsh_status rc = find_table(folder, "", name, err);
+    spsh_status rc = find_table(folder, name, err);
     if (rc != SPSH_OK || name[0] == '\0')
         return rc;
     return spsh__clip_header_has(folder, name, &form.dialect, columns, ret_is_tree, err);
 }
 
-static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *name, spsh_error *err)
+static spsh_status scan_tree(spsh__scan *scan, const spsh__tree *tree, spsh_error *err)
 {
-    (void)name;
-    char table_name[NAME_BYTES_MAX];
+    char name[NAME_BYTES_MAX];
     char locale[NAME_BYTES_MAX];
-    spsh_status rc = find_table(scan->options->view, path, table_name, err);
-    if (rc != SPSH_OK || table_name[0] == '\0')
+    spsh_status rc = find_table(tree->view, name, err);
+    if (rc != SPSH_OK || name[0] == '\0')
         return rc;
-    const size_t prefix = strlen(TABLE_PREFIX);
-    const size_t length = strlen(table_name) - prefix - strlen(TABLE_SUFFIX);
-    memcpy(locale, table_name + prefix, length);
+    const size_t length = strlen(name) - strlen(TABLE_PREFIX TABLE_SUFFIX);
+    memcpy(locale, name + strlen(TABLE_PREFIX), length);
     locale[length] = '\0';
-    const spsh__clip_table table = {.name = table_name};
-    const spsh__clip_tree tree = {
-        .path = path,
+    const spsh__clip_table table = {.name = name};
+    const spsh__clip_tree clips = {
+        .path = tree->path,
         .name = "",
         .clips = "audios",
         .locale = locale,
@@ -82,11 +79,11 @@ static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *nam
         .tables = &table,
         .table_count = 1,
     };
-    return spsh__clip_tree_scan(scan, &form, &tree, err);
+    return spsh__clip_tree_scan(scan, &form, &clips, err);
 }
 
 static const spsh__tree_layout trees = {"holds audios/ and ss-corpus-<locale>.tsv", check_tree,
-                                        scan_tree};
+                                        scan_tree, NULL};
 
 const spsh_layout spsh__layout_common_voice_spontaneous = {
     .name = "common-voice-spontaneous",

@@ -75,10 +75,8 @@ static int compare_stems(const void *a, const void *b, void *user)
 static spsh_status add_stem(folder_scan *f, size_t entry, size_t stem_bytes, unsigned kind,
                             spsh_error *err)
 {
-    stem_entry *stems = spsh__grow(f->stems, &f->stem_capacity, f->stem_count + 1, sizeof(*stems));
-    if (stems == NULL)
+    if (!SPSH_GROW(f->stems, f->stem_capacity, f->stem_count + 1))
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %zu names", f->stem_count + 1);
-    f->stems = stems;
     f->stems[f->stem_count++] =
         (stem_entry){(uint32_t)entry, (uint16_t)stem_bytes, (uint8_t)kind, 0};
     return SPSH_OK;

@@ -89,10 +89,8 @@ static spsh_status list_add(manifest_list *list, const char *name, spsh_error *e
 {
     if (list->count == MANIFESTS_MAX)
         return SPSH_FAIL(err, SPSH_E_LIMIT, "more than %zu manifests in a folder", MANIFESTS_MAX);
-    manifest *grown = spsh__grow(list->items, &list->capacity, list->count + 1, sizeof(*grown));
-    if (grown == NULL)
+    if (!SPSH_GROW(list->items, list->capacity, list->count + 1))
         return SPSH_NO_MEMORY(err);
-    list->items = grown;
     manifest *m = &list->items[list->count];
     *m = (manifest){.name = strdup(name)};
     if (m->name == NULL)

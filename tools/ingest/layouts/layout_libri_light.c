@@ -208,18 +208,14 @@ static spsh_status check_folder(const spsh__view *folder, bool *ret_is_tree, sps
     return SPSH_OK;
 }
 
-static spsh_status librilight_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
-                                    spsh_error *err)
-{
-    return spsh__trees_probe(view, check_folder, "has chapters as flac and json with a book_meta",
-                             ret_probe, err);
-}
+static const spsh__tree_layout trees = {.what = "has chapters as flac and json with a book_meta",
+                                        .check_fn = check_folder};
 
 const spsh_layout spsh__layout_librilight = {
     .name = "libri-light",
     .summary = "Libri-Light: speaker/book folders of chapters, flac and json, no texts",
     .tier = SPSH_LAYOUT_CORPUS,
-    .probe_fn = librilight_probe,
+    .trees = &trees,
     .without_splits = "Libri-Light",
     .without_columns = "Libri-Light",
     .scan_fn = librilight_scan,

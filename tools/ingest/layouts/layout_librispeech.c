@@ -81,11 +81,8 @@ static spsh_status add_reader(spsh__librispeech_readers *readers, uint64_t id, s
         return SPSH_OK;
     if (readers->count == READERS_MAX)
         return SPSH_OK;
-    spsh__librispeech_reader *grown =
-        spsh__grow(readers->readers, &readers->capacity, readers->count + 1, sizeof(*grown));
-    if (grown == NULL)
+    if (!SPSH_GROW(readers->readers, readers->capacity, readers->count + 1))
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %zu readers", readers->count + 1);
-    readers->readers = grown;
     memcpy(reader.sex, sex.data, sex.size_bytes);
     readers->readers[readers->count++] = reader;
     return SPSH_OK;
@@ -166,11 +163,8 @@ static spsh_status collect_audio(libri_scan *l, const spsh__folder *folder, spsh
     for (size_t i = 0; i < folder->entry_count; i++) {
         if (!spsh__is_audio_name(spsh__bytes_of(folder->entries[i].name)))
             continue;
-        audio_entry *audio =
-            spsh__grow(l->audio, &l->audio_capacity, l->audio_count + 1, sizeof(*audio));
-        if (audio == NULL)
+        if (!SPSH_GROW(l->audio, l->audio_capacity, l->audio_count + 1))
             return SPSH_NO_MEMORY(err);
-        l->audio = audio;
         l->audio[l->audio_count++] = (audio_entry){(uint32_t)i, false};
     }
     union {

@@ -456,51 +456,43 @@ static void set_root(mdc_scan *m, const char *path, const char *a, const char *b
     m->root = spsh__strings_path(m->scan, folder, spsh__bytes_of(b));
 }
 
-static spsh_status scan_schema(mdc_scan *m, const spsh__view *folder, const char *path,
-                               spsh_error *err)
+static spsh_status scan_schema(mdc_scan *m, const spsh__tree *tree, spsh_error *err)
 {
     const spsh__mdc_schema *s = m->schema;
     spsh__builder below = {0};
     bool found = false;
     spsh_status rc = SPSH_OK;
     if (s->strategy == SPSH__MDC_INDEX) {
-        rc = find_index(folder, s, &below, &found, err);
-        set_root(m, path, below.size_bytes > 0 ? (const char *)below.data : "", "");
+        rc = find_index(tree->view, s, &below, &found, err);
+        set_root(m, tree->path, below.size_bytes > 0 ? (const char *)below.data : "", "");
         if (rc == SPSH_OK && found)
             rc = scan_table(m, err);
     }
     for (size_t i = 0; s->strategy == SPSH__MDC_SECTIONS && i < s->sections.count && rc == SPSH_OK;
          i++) {
         m->section = s->sections.items[i];
-        set_root(m, path, s->section_root, m->section);
+        set_root(m, tree->path, s->section_root, m->section);
         rc = scan_table(m, err);
     }
     spsh__builder_free(&below);
     return rc;
 }
 
-static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *name, spsh_error *err)
+static spsh_status scan_tree(spsh__scan *scan, const spsh__tree *tree, spsh_error *err)
 {
-    const spsh__strings_mark mark = spsh__strings_here(scan);
-    spsh__view *folder = NULL;
     spsh__mdc_schema schema = {0};
     mdc_scan m = {.scan = scan, .schema = &schema};
-    (void)name;
     spsh_status rc = spsh__scan_refuse_column(scan, "a schema.yaml", err);
     if (rc == SPSH_OK)
-        rc = spsh__view_below(scan->options->view, path, &folder, err);
+        rc = spsh__mdc_schema_read(tree->view, &schema, err);
     if (rc == SPSH_OK)
-        rc = spsh__mdc_schema_read(folder, &schema, err);
-    if (rc == SPSH_OK)
-        rc = scan_schema(&m, folder, path, err);
-    spsh__strings_release(scan, mark);
+        rc = scan_schema(&m, tree, err);
     spsh__mdc_schema_free(&schema);
-    spsh__view_close(folder);
     return rc;
 }
 
 static const spsh__tree_layout trees = {"holds " SPSH__MDC_SCHEMA_FILE " and the table it names",
-                                        check_tree, scan_tree};
+                                        check_tree, scan_tree, NULL};
 
 const spsh_layout spsh__layout_mdc = {
     .name = "mdc",

@@ -730,18 +730,15 @@ out:
     return rc;
 }
 
-static spsh_status mls_probe(const spsh__view *view, spsh_layout_probe *ret_probe, spsh_error *err)
-{
-    return spsh__trees_probe(view, check_tree, "holds splits with transcripts.txt and audio/",
-                             ret_probe, err);
-}
+static const spsh__tree_layout tree_layout = {
+    .what = "holds splits with transcripts.txt and audio/", .check_fn = check_tree};
 
 const spsh_layout spsh__layout_mls = {
     .name = "mls",
     .summary = "Multilingual LibriSpeech: mls_<language>/<split>/transcripts.txt and audio/",
     .tier = SPSH_LAYOUT_CORPUS,
     .variant = MLS_ANY,
-    .probe_fn = mls_probe,
+    .trees = &tree_layout,
     .without_columns = "MLS",
     .scan_fn = mls_layout_scan,
 };
@@ -751,7 +748,7 @@ const spsh_layout spsh__layout_mls_flac = {
     .summary = "mls, and of a language that is there as flac and as opus, the flac",
     .tier = SPSH_LAYOUT_FORCED,
     .variant = MLS_FLAC,
-    .probe_fn = mls_probe,
+    .trees = &tree_layout,
     .without_columns = "MLS",
     .scan_fn = mls_layout_scan,
 };
@@ -761,7 +758,7 @@ const spsh_layout spsh__layout_mls_opus = {
     .summary = "mls, and of a language that is there as flac and as opus, the opus",
     .tier = SPSH_LAYOUT_FORCED,
     .variant = MLS_OPUS,
-    .probe_fn = mls_probe,
+    .trees = &tree_layout,
     .without_columns = "MLS",
     .scan_fn = mls_layout_scan,
 };

@@ -128,46 +128,42 @@ static spsh_status report_annotation(spsh__scan *scan, const char *path, const c
     return spsh__scan_reject(scan, &reject, NULL, err);
 }
 
-static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *name, spsh_error *err)
+static spsh_status scan_tree(spsh__scan *scan, const spsh__tree *tree, spsh_error *err)
 {
     spsh__builder annotation = {0};
-    spsh__view *folder = NULL;
     bool in_tables = false;
     bool is_mirror = false;
-    spsh_status rc = spsh__view_below(scan->options->view, path, &folder, err);
+    spsh_status rc = has_tables(tree->view, &in_tables, err);
     if (rc == SPSH_OK)
-        rc = has_tables(folder, &in_tables, err);
-    if (rc == SPSH_OK)
-        rc = find_annotation(folder, &annotation, err);
+        rc = find_annotation(tree->view, &annotation, err);
     for (size_t i = 0; i < TABLE_COUNT && rc == SPSH_OK && in_tables; i++)
-        is_mirror = is_mirror || spsh__view_has_folder(folder, tables[i].split);
-    spsh__view_close(folder);
+        is_mirror = is_mirror || spsh__view_has_folder(tree->view, tables[i].split);
     const spsh__clip_table annotated = {.name = (const char *)annotation.data};
-    const spsh__clip_tree tree = {
-        .path = path,
-        .name = name,
+    const spsh__clip_tree clips = {
+        .path = tree->path,
+        .name = tree->name,
         .clips = "",
         .depth = is_mirror ? MIRROR_DEPTH : 0,
-        .locale = name[0] != '\0' ? name : "unknown",
+        .locale = tree->name[0] != '\0' ? tree->name : "unknown",
         .id_prefix = "",
         .tables = in_tables ? tables : &annotated,
         .table_count = in_tables ? TABLE_COUNT : 1,
     };
     if (rc == SPSH_OK && in_tables && annotation.size_bytes > 0)
-        rc = report_annotation(scan, path, annotated.name, err);
+        rc = report_annotation(scan, tree->path, annotated.name, err);
     if (rc == SPSH_OK)
         rc = spsh__clip_tree_scan(scan,
                                   is_mirror   ? &mirror_form
                                   : in_tables ? &form
                                               : &annotation_form,
-                                  &tree, err);
+                                  &clips, err);
     spsh__builder_free(&annotation);
     return rc;
 }
 
 static const spsh__tree_layout trees = {
     "holds asr_*.tsv with id, raw_text and normalized_text, or id_, session_id and normed_text",
-    check_tree, scan_tree};
+    check_tree, scan_tree, NULL};
 
 const spsh_layout spsh__layout_voxpopuli = {
     .name = "voxpopuli",

@@ -215,10 +215,8 @@ static spsh__name_slot *find_archive(shard_scan *s, spsh_bytes line)
 
 static spsh_status push_shard(shard_scan *s, const char *archive, spsh_error *err)
 {
-    shard *grown = spsh__grow(s->shards, &s->shard_capacity, s->shard_count + 1, sizeof(*grown));
-    if (grown == NULL)
+    if (!SPSH_GROW(s->shards, s->shard_capacity, s->shard_count + 1))
         return SPSH_NO_MEMORY(err);
-    s->shards = grown;
     s->shards[s->shard_count++] = (shard){
         archive, s->list == NULL ? (spsh_bytes){0} : spsh__split_of_name(spsh__base_name(s->list))};
     return SPSH_OK;

@@ -61,8 +61,7 @@ static spsh_status probe_layout(const spsh_layout *layout, const spsh__view *vie
     if (layout->probe_fn != NULL)
         return layout->probe_fn(view, ret_probe, err);
     if (layout->trees != NULL)
-        return spsh__trees_probe(view, layout->trees->check_fn, layout->trees->what, ret_probe,
-                                 err);
+        return spsh__trees_probe(view, layout->trees, ret_probe, err);
     return spsh__json_manifest_probe(view, layout->json, ret_probe, err);
 }
 

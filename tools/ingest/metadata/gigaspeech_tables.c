@@ -43,7 +43,7 @@ struct spsh__giga_tables {
     bool is_wanted;
     size_t last_place; /* location of the last clip */
     unsigned roles[COLUMNS_MAX];
-    char *column_names[COLUMNS_MAX];
+    spsh_bytes column_names[COLUMNS_MAX];
     size_t column_count;
 };
 
@@ -156,24 +156,13 @@ spsh_status spsh__giga_is_table(const spsh__view *view, const char *path, bool *
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 
-static void columns_free(spsh__giga_tables *t)
-{
-    for (size_t i = 0; i < t->column_count; i++)
-        free(t->column_names[i]);
-    t->column_count = 0;
-}
-
 static spsh_status take_header(void *user, const spsh__row *row, spsh_error *err)
 {
     spsh__giga_tables *t = user;
-    columns_free(t);
+    (void)err;
     for (size_t i = 0; i < row->field_count && i < COLUMNS_MAX; i++) {
-        const spsh_bytes name = row->fields[i];
-        t->roles[i] = column_role(name);
-        t->column_names[i] = strndup((const char *)name.data, name.size_bytes);
-        if (t->column_names[i] == NULL)
-            return SPSH_NO_MEMORY(err);
-        t->column_count++;
+        t->roles[i] = column_role(row->fields[i]);
+        t->column_names[t->column_count++] = SPSH__JOIN(t->scan, row->fields[i]);
     }
     return SPSH_OK;
 }
@@ -224,7 +213,7 @@ static spsh_bytes domain_of_row(spsh__giga_tables *t, const spsh__row *row)
     const spsh_bytes source = field(t, row, COLUMN_SOURCE);
     if (t->scan->domain_rule == SPSH__DOMAIN_COLUMN) {
         for (size_t i = 0; i < t->column_count && i < row->field_count; i++) {
-            if (spsh__bytes_equal_nocase(spsh__bytes_of(t->column_names[i]), t->scan->domain_name))
+            if (spsh__bytes_equal_nocase(t->column_names[i], t->scan->domain_name))
                 return spsh__is_placeholder(row->fields[i]) ? (spsh_bytes){0} : row->fields[i];
         }
         return (spsh_bytes){0};
@@ -243,8 +232,8 @@ static spsh_bytes make_extras(spsh__giga_tables *t, const spsh__row *row)
     spsh__builder *extras = spsh__strings_open(t->scan);
     for (size_t i = 0; i < t->column_count && i < row->field_count; i++) {
         const bool is_extra = t->roles[i] == COLUMN_EXTRA || t->roles[i] == COLUMN_PATH;
-        if (is_extra && row->fields[i].size_bytes > 0 && t->column_names[i][0] != '\0')
-            spsh__json_member(extras, 0, spsh__bytes_of(t->column_names[i]), row->fields[i]);
+        if (is_extra && row->fields[i].size_bytes > 0 && t->column_names[i].size_bytes > 0)
+            spsh__json_member(extras, 0, t->column_names[i], row->fields[i]);
     }
     spsh__json_member(extras, 0, spsh__bytes_of("subset"), spsh__bytes_of(t->subset));
     spsh__giga_mark_garbage(extras, field(t, row, COLUMN_TEXT));
@@ -364,6 +353,7 @@ static bool table_is_wanted(const spsh__giga_tables *t)
 
 spsh_status spsh__giga_table_scan(spsh__giga_tables *tables, const char *path, spsh_error *err)
 {
+    const spsh__strings_mark mark = spsh__strings_here(tables->scan);
     const spsh__row_visitor visitor = {.dialect = csv,
                                        .header_fn = take_header,
                                        .row_fn = take_row,
@@ -373,7 +363,10 @@ spsh_status spsh__giga_table_scan(spsh__giga_tables *tables, const char *path, s
         return tables->path.failed ? SPSH_NO_MEMORY(err)
                                    : SPSH_FAIL(err, SPSH_E_LIMIT, "%s: a path that long", path);
     tables->is_wanted = table_is_wanted(tables);
-    return spsh__scan_file_rows(tables->scan, path, &visitor, err);
+    tables->column_count = 0;
+    const spsh_status rc = spsh__scan_file_rows(tables->scan, path, &visitor, err);
+    spsh__strings_release(tables->scan, mark);
+    return rc;
 }
 
 spsh_status spsh__giga_tables_end(spsh__giga_tables *tables, spsh_error *err)
@@ -403,7 +396,6 @@ void spsh__giga_tables_free(spsh__giga_tables *tables)
 {
     if (tables == NULL)
         return;
-    columns_free(tables);
     spsh__name_index_free(&tables->index);
     spsh__builder_free(&tables->path);
     free(tables);

@@ -7,6 +7,7 @@
 #include "common/file_names.h"
 #include "ingest/view/folder_set.h"
 #include "probe.h"
+#include "scan_strings.h"
 #include "speechshard/inside.h"
 
 #define DEPTH_MAX         4U
@@ -162,14 +163,20 @@ spsh_status spsh__trees_find(const spsh__tree_search *search, spsh__path_list *r
     return SPSH_OK;
 }
 
-static spsh_status scan_named(spsh__scan *scan, const char *path, const spsh__tree_layout *layout,
-                              spsh_error *err)
+static spsh_status scan_tree(spsh__scan *scan, const char *path, const spsh__tree_layout *layout,
+                             spsh_error *err)
 {
-    spsh__builder builder = {0};
-    spsh__view_folder_name(scan->options->view, path, &builder);
-    const char *name = spsh__builder_text(&builder);
-    spsh_status rc = name == NULL ? SPSH_NO_MEMORY(err) : layout->scan_fn(scan, path, name, err);
-    spsh__builder_free(&builder);
+    const spsh__strings_mark mark = spsh__strings_here(scan);
+    spsh__view *view = NULL;
+    spsh__view_folder_name(scan->options->view, path, spsh__strings_open(scan));
+    const char *name = spsh__text_of(spsh__strings_close(scan));
+    spsh_status rc = scan->strings.failed ? SPSH_NO_MEMORY(err)
+                                          : spsh__view_below(scan->options->view, path, &view, err);
+    const spsh__tree tree = {view, path, name};
+    if (rc == SPSH_OK)
+        rc = layout->scan_fn(scan, &tree, err);
+    spsh__view_close(view);
+    spsh__strings_release(scan, mark);
     return rc;
 }
 
@@ -183,21 +190,22 @@ spsh_status spsh__trees_scan(spsh__scan *scan, const spsh__tree_layout *layout, 
         rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: no folder here %s", spsh__view_root(view),
                        layout->what);
     for (size_t i = 0; i < trees.count && rc == SPSH_OK; i++)
-        rc = scan_named(scan, trees.paths[i], layout, err);
+        rc = scan_tree(scan, trees.paths[i], layout, err);
     spsh__path_list_free(&trees);
     return rc;
 }
 
-spsh_status spsh__trees_probe(const spsh__view *view, spsh__tree_check_fn check_fn,
-                              const char *what, spsh_layout_probe *ret_probe, spsh_error *err)
+spsh_status spsh__trees_probe(const spsh__view *view, const spsh__tree_layout *layout,
+                              spsh_layout_probe *ret_probe, spsh_error *err)
 {
-    const spsh__tree_search search = {view, NULL, check_fn};
+    const spsh__tree_search search = {
+        view, NULL, layout->probe_check_fn != NULL ? layout->probe_check_fn : layout->check_fn};
     spsh__path_list trees = {0};
     spsh_status rc = spsh__trees_find(&search, &trees, err);
     if (rc == SPSH_OK && trees.count > 0) {
         ret_probe->matches = true;
         spsh__probe_say(ret_probe, "%.120s %s", trees.paths[0][0] == '\0' ? "it" : trees.paths[0],
-                        what);
+                        layout->what);
     }
     spsh__path_list_free(&trees);
     return rc;

@@ -24,12 +24,20 @@ typedef struct spsh__tree_search {
 SPSH_NODISCARD spsh_status spsh__trees_find(const spsh__tree_search *search,
                                             spsh__path_list *ret_trees, spsh_error *err);
 
+typedef struct spsh__tree {
+    const spsh__view *view; /* of the tree */
+    const char *path;       /* relative to the root */
+    const char *name;       /* name of its folder, see spsh__view_folder_name */
+} spsh__tree;
+
 /** A layout whose trees are read one by one. */
 typedef struct spsh__tree_layout {
     const char *what; /* evidence, printed after "it" or a path: "holds clips/ and ..." */
     spsh__tree_check_fn check_fn;
-    /* name: name of the tree's folder, see spsh__view_folder_name */
-    spsh_status (*scan_fn)(spsh__scan *scan, const char *path, const char *name, spsh_error *err);
+    /* Its strings (scan_strings.h) are freed after it. NULL: the layout has a function for the whole
+     * root. */
+    spsh_status (*scan_fn)(spsh__scan *scan, const spsh__tree *tree, spsh_error *err);
+    spsh__tree_check_fn probe_check_fn; /* for a probe; NULL: check_fn */
 } spsh__tree_layout;
 
 /* Scan function of such a layout: find the trees and scan each. */
@@ -37,8 +45,8 @@ SPSH_NODISCARD spsh_status spsh__trees_scan(spsh__scan *scan, const spsh__tree_l
                                             spsh_error *err);
 
 /* Probe function of such a layout: report the path of the first tree and its contents. */
-SPSH_NODISCARD spsh_status spsh__trees_probe(const spsh__view *view, spsh__tree_check_fn check_fn,
-                                             const char *what, spsh_layout_probe *ret_probe,
-                                             spsh_error *err);
+SPSH_NODISCARD spsh_status spsh__trees_probe(const spsh__view *view,
+                                             const spsh__tree_layout *layout,
+                                             spsh_layout_probe *ret_probe, spsh_error *err);
 
 #endif

@@ -58,11 +58,8 @@ static spsh_status hold_problem(spsh__archive_index *index, size_t archive,
         index->archives[archive].has_unlisted_problems = true;
         return SPSH_OK;
     }
-    spsh__held_problem *grown =
-        spsh__grow(held->items, &held->capacity, held->count + 1, sizeof(*grown));
-    if (grown == NULL)
+    if (!SPSH_GROW(held->items, held->capacity, held->count + 1))
         return SPSH_NO_MEMORY(err);
-    held->items = grown;
     spsh__held_problem *item = &held->items[held->count++];
     *item = (spsh__held_problem){archive, problem->kind, strdup(problem->path),
                                  strdup(problem->detail)};
@@ -265,17 +262,11 @@ static spsh_status push_archive(spsh__archive_index *index, const spsh__indexed_
 {
     spsh__indexed_archive copy = *archive;
 
-    if (copy.path == NULL || copy.data == NULL) {
+    if (copy.path == NULL || copy.data == NULL ||
+        !SPSH_GROW(index->archives, index->archive_capacity, index->archive_count + 1)) {
         spsh__indexed_archive_clear(&copy);
         return SPSH_NO_MEMORY(err);
     }
-    spsh__indexed_archive *grown = spsh__grow(index->archives, &index->archive_capacity,
-                                              index->archive_count + 1, sizeof(*grown));
-    if (grown == NULL) {
-        spsh__indexed_archive_clear(&copy);
-        return SPSH_NO_MEMORY(err);
-    }
-    index->archives = grown;
     const char *slash = strrchr(copy.path, '/');
     copy.folder_bytes = slash == NULL ? 0 : (size_t)(slash - copy.path);
     index->archives[index->archive_count++] = copy;

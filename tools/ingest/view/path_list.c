@@ -8,14 +8,10 @@
 
 bool spsh__path_list_push(spsh__path_list *list, char *path)
 {
-    char **grown = path == NULL
-                       ? NULL
-                       : spsh__grow(list->paths, &list->capacity, list->count + 1, sizeof(*grown));
-    if (grown == NULL) {
+    if (path == NULL || !SPSH_GROW(list->paths, list->capacity, list->count + 1)) {
         free(path);
         return false;
     }
-    list->paths = grown;
     list->paths[list->count++] = path;
     return true;
 }

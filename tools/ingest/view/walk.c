@@ -58,11 +58,8 @@ static void list_sort_down(spsh__path_list *list, size_t begin)
 
 static spsh_status add_entry(walk *w, const char *name, spsh__entry_type type, spsh_error *err)
 {
-    spsh__folder_entry *entries =
-        spsh__grow(w->entries, &w->entry_capacity, w->entry_count + 1, sizeof(*entries));
-    if (entries == NULL)
+    if (!SPSH_GROW(w->entries, w->entry_capacity, w->entry_count + 1))
         return SPSH_NO_MEMORY(err);
-    w->entries = entries;
     const size_t name_bytes = strlen(name);
     /* The name is an offset until the folder is read, because the buffer may move. */
     w->entries[w->entry_count++] = (spsh__folder_entry){NULL, (uint32_t)name_bytes, type};
